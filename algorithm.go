@@ -1,0 +1,124 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// Verb is what an [Ask] wants done.
+type Verb uint8
+
+const (
+	// Spend takes the cost if all of it is there.
+	Spend Verb = iota
+	// Peek answers as Spend would and changes nothing.
+	Peek
+	// Force takes the cost whether it is there or not: a cost that was already
+	// incurred. Its decision still says whether a Spend would have passed.
+	Force
+	// Refund gives back a cost that was spent and not used. It never raises a
+	// key above untouched. It is always allowed.
+	Refund
+)
+
+// String returns the verb's name.
+func (v Verb) String() string {
+	switch v {
+	case Spend:
+		return "spend"
+	case Peek:
+		return "peek"
+	case Force:
+		return "force"
+	case Refund:
+		return "refund"
+	}
+	return "verb?"
+}
+
+// Ask is what is asked of one key.
+type Ask struct {
+	// Now is the store's time: microseconds since the Unix epoch.
+	Now int64
+	// Cost is in units, never negative. A cost of zero looks and changes
+	// nothing; it is always allowed.
+	Cost int64
+	// ID says which spend is meant. For a concurrency limit it names the lease:
+	// spending again with the same ID renews it, refunding releases it. For
+	// any other Refund it is the spend's receipt, see [Op.Receipt]: units of a
+	// window that is over are not given back. Zero means no particular spend.
+	ID   int64
+	Verb Verb
+}
+
+// FractionBits is how many low bits of a key's first cell lie below the
+// microsecond.
+const FractionBits = 11
+
+// Algorithm decides one limit for one key. Implementations are stateless
+// values, safe for concurrent use: all state is in the cells.
+//
+// A store keeps for each key a row of at least l.Cells int64 words, all zero
+// for a key never seen, and calls Step while it holds the row's lock. Rules for
+// an implementation:
+//
+//   - Step is pure: its answer depends on its arguments alone.
+//   - cells[0] is the key's expiry stamp: the instant, in microseconds shifted
+//     left by FractionBits, from which the key is as if never seen. The low
+//     bits are the algorithm's own. A store may forget a row as soon as
+//     now<<FractionBits >= cells[0], without asking.
+//   - A refused Spend, a Peek and a cost of zero leave the cells as they are.
+//   - Step must accept any cells that an earlier version of the same limit
+//     left behind (counts and periods change when rules are reloaded) as long
+//     as l.Layout is the same, and any clock step in both directions.
+//   - No intermediate of the admitting half exceeds 2^53 in what a store's
+//     script must compute, and it divides nothing: Prepare does.
+type Algorithm interface {
+	// Name is the word in rules files and metrics: "token_bucket".
+	Name() string
+	// Prepare checks the limit and fills its compiled part: Cells, Layout,
+	// Const, Envelope. It is called once, by [Limit.Compile].
+	Prepare(l *Limit) error
+	// Step answers a and updates cells in place.
+	Step(cells []int64, l *Limit, a Ask) Decision
+}
+
+// Shaper is an Algorithm that lets requests pass later instead of refusing
+// them.
+type Shaper interface {
+	// Delay returns how long the request that got the allowed decision d for
+	// cost must wait.
+	Delay(d Decision, cost int64) time.Duration
+}
+
+// Grower is an Algorithm whose keys need more room as they are used. A store
+// may keep a row shorter than l.Cells and must call Room before each Step.
+type Grower interface {
+	// Room returns how many cells the Step for a needs, at least 1 and at most
+	// l.Cells. cells is the row as it is.
+	Room(cells []int64, l *Limit, a Ask) int
+}
+
+// Leaser is an Algorithm in which every spend is a lease with an ID that must
+// not be zero.
+type Leaser interface{ Leases() }
+
+// Approximate is an Algorithm whose keys share their state in a sketch. A store
+// that can hold one keeps the sketch and decides; Step is never called.
+type Approximate interface{ Sketched() }
+
+// Store keeps the cells of every key and tells the time. Implementations are
+// safe for concurrent use.
+type Store interface {
+	// Take decides ops together and fills the answer of each. Either every op
+	// that its role says must be charged is charged, or none is, see [Settle].
+	// An error means that nothing was decided, nor charged as far as the store
+	// can tell.
+	//
+	// A store must not keep an op's Key after it has returned.
+	Take(ctx context.Context, ops []Op) error
+	// TakeOne is Take for a single Spend in the role Enforce.
+	TakeOne(ctx context.Context, key string, l *Limit, cost int64) (Decision, error)
+	// Close ends the store; calls after it return ErrClosed.
+	Close() error
+}

@@ -1,0 +1,79 @@
+package weir
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Outcome is a kind of decision that is counted.
+type Outcome uint8
+
+// Outcomes of a decision under one limit.
+const (
+	// Allowed: the request passed under the limit.
+	Allowed Outcome = iota
+	// Refused: the limit refused the request.
+	Refused
+	// SoftAllowed: the request passed above the soft threshold.
+	SoftAllowed
+	// Borrowed: the request passed on units of the pool.
+	Borrowed
+	// Delayed: the request passed and was told to wait.
+	Delayed
+	// ShadowRefused: the limit would have refused, and was not heard.
+	ShadowRefused
+	// Estimated: decided from a sketch, because the store was full.
+	Estimated
+	numOutcomes
+)
+
+// Outcomes lists every outcome, in order.
+func Outcomes() []Outcome {
+	all := make([]Outcome, numOutcomes)
+	for i := range all {
+		all[i] = Outcome(i)
+	}
+	return all
+}
+
+// String returns the outcome's word in metrics.
+func (o Outcome) String() string {
+	return [...]string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated"}[o]
+}
+
+// Counters counts decisions. Safe for concurrent use; it neither locks nor
+// allocates.
+type Counters struct {
+	stripes []stripe
+}
+
+// stripe is one cache line, so that two processors do not write the same one.
+type stripe struct {
+	n [8]atomic.Uint64
+}
+
+// NewCounters returns counters at zero.
+func NewCounters() *Counters {
+	n := 1 << bits.Len(uint(min(runtime.GOMAXPROCS(0), 32)-1))
+	return &Counters{stripes: make([]stripe, n)}
+}
+
+// Add counts one decision of outcome o.
+func (c *Counters) Add(o Outcome) {
+	// Goroutines have their own stacks, so the address of a local spreads
+	// them over the stripes: no processor id is to be had without a lock.
+	var local byte
+	at := uintptr(unsafe.Pointer(&local)) * 0x9e3779b97f4a7c15 >> 48
+	c.stripes[int(at)&(len(c.stripes)-1)].n[o].Add(1)
+}
+
+// Load returns how often o was counted.
+func (c *Counters) Load(o Outcome) uint64 {
+	var sum uint64
+	for i := range c.stripes {
+		sum += c.stripes[i].n[o].Load()
+	}
+	return sum
+}

@@ -1,0 +1,79 @@
+package weir
+
+import (
+	"math"
+	"time"
+)
+
+// Never is the RetryAfter of a request that can never pass, however long it
+// waits: its cost exceeds what the limit could ever hold.
+const Never time.Duration = -1
+
+// Forever is the longest duration that a decision states; longer ones are cut
+// to it.
+const Forever time.Duration = math.MaxInt64
+
+// Decision is the answer to one request. The zero Decision allows: no limit
+// applied.
+//
+// Invariant: four words. A larger struct does not travel in registers, which
+// doubles the cost of a decision (BenchmarkTake in bench/).
+type Decision struct {
+	// Limit is the limit that decided: the one that refused, or the one
+	// nearest to refusing. Nil when no limit applied.
+	Limit *Limit
+	// Remaining is the largest cost that would be allowed right now, after
+	// this decision. It can be positive on a refusal, when less was left than
+	// was asked for.
+	Remaining int64
+	// RetryAfter is zero when the request is allowed. On a refusal it is the
+	// least wait after which the same cost passes if nobody else spends, or
+	// Never. Resolution: one microsecond, rounded up.
+	RetryAfter time.Duration
+	// ResetAfter is the least wait after which the key is as if it had never
+	// been seen. Resolution: one microsecond, rounded up.
+	ResetAfter time.Duration
+}
+
+// Allowed reports whether the request may pass.
+func (d Decision) Allowed() bool { return d.RetryAfter == 0 }
+
+// Delay returns how long an allowed request of the given cost must wait before
+// it proceeds. It is zero unless the limit's algorithm shapes traffic
+// (leaky_queue) instead of refusing it.
+func (d Decision) Delay(cost int64) time.Duration {
+	if d.Limit == nil || !d.Allowed() {
+		return 0
+	}
+	if s, ok := d.Limit.Algorithm.(Shaper); ok {
+		return s.Delay(d, cost)
+	}
+	return 0
+}
+
+// Guarantee returns what this decision promises. A decision under no limit is
+// exact.
+func (d Decision) Guarantee() Guarantee {
+	if d.Limit == nil {
+		return Guarantee{Exact: true}
+	}
+	return d.Limit.Guarantee()
+}
+
+// FromMicros returns us microseconds as a duration, cut to Forever. us must not
+// be negative.
+func FromMicros(us int64) time.Duration {
+	if us > int64(Forever)/int64(time.Microsecond) {
+		return Forever
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// Micros returns d in microseconds, rounded up.
+func Micros(d time.Duration) int64 {
+	us := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return us
+}

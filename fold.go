@@ -1,0 +1,123 @@
+package weir
+
+import "math/bits"
+
+// Fold makes one decision of the answers of several ops. Refused: the limit
+// with the longest wait speaks, Never before all. Allowed: the limit with the
+// smallest share left speaks. Shadows and soft thresholds are not heard.
+func Fold(ops []Op) Decision {
+	var refused, tightest *Op
+	for i := range ops {
+		o := &ops[i]
+		switch o.Role {
+		case Enforce, Ban, Deny:
+		case Own:
+			o = speaker(ops, i)
+		default:
+			continue
+		}
+		if o.Verb == Refund || o.Decision.Limit == nil {
+			continue
+		}
+		if !o.Decision.Allowed() && o.Verb != Force {
+			if refused == nil || longer(o.Decision, refused.Decision) {
+				refused = o
+			}
+			continue
+		}
+		// A ban that is not in force says nothing of interest.
+		if o.Role != Ban && (tightest == nil || tighter(o.Decision, tightest.Decision)) {
+			tightest = o
+		}
+	}
+	switch {
+	case refused != nil:
+		return refused.Decision
+	case tightest != nil:
+		d := tightest.Decision
+		// A forced cost has passed whatever the limit thought of it.
+		d.RetryAfter = 0
+		return d
+	}
+	return Decision{}
+}
+
+// speaker returns which of an elastic limit's two ops, own at i and its pool,
+// decided: the pool where it was borrowed from, and on a refusal whichever
+// opens first.
+func speaker(ops []Op, i int) *Op {
+	own := &ops[i]
+	if own.Decision.Allowed() || i+1 >= len(ops) || ops[i+1].Role != Pool {
+		return own
+	}
+	pool := &ops[i+1]
+	if pool.Borrowed || pool.Decision.Allowed() || longer(own.Decision, pool.Decision) {
+		return pool
+	}
+	return own
+}
+
+// longer reports whether a is refused for longer than b.
+func longer(a, b Decision) bool {
+	if a.RetryAfter == Never || b.RetryAfter == Never {
+		return a.RetryAfter == Never && b.RetryAfter != Never
+	}
+	return a.RetryAfter > b.RetryAfter
+}
+
+// tighter reports whether a smaller share of a's limit remains than of b's.
+func tighter(a, b Decision) bool {
+	// Compare a.Remaining/a.Limit.Burst with b's by cross-multiplication.
+	ahi, alo := bits.Mul64(uint64(max(a.Remaining, 0)), uint64(max(b.Limit.Burst, 1)))
+	bhi, blo := bits.Mul64(uint64(max(b.Remaining, 0)), uint64(max(a.Limit.Burst, 1)))
+	return ahi < bhi || ahi == bhi && alo < blo
+}
+
+// count counts the decided ops under their limits.
+func count(ops []Op) {
+	for i := range ops {
+		o := &ops[i]
+		if o.Verb == Peek || o.Verb == Refund {
+			continue
+		}
+		c, allowed := o.Limit.counters, o.Decision.Allowed()
+		switch o.Role {
+		case Enforce:
+			switch {
+			case !allowed && o.Verb != Force:
+				c.Add(Refused)
+			case o.Decision.Delay(o.Cost) > 0:
+				c.Add(Delayed)
+			case o.Charged:
+				c.Add(Allowed)
+			}
+		case Soft:
+			if o.Charged && !allowed {
+				c.Add(SoftAllowed)
+			}
+		case Shadow:
+			if !allowed {
+				c.Add(ShadowRefused)
+			} else if o.Charged {
+				c.Add(Allowed)
+			}
+		case Own:
+			if allowed && o.Charged {
+				c.Add(Allowed)
+			} else if !allowed && !(i+1 < len(ops) && ops[i+1].Borrowed) {
+				c.Add(Refused)
+			}
+		case Pool:
+			if o.Borrowed {
+				c.Add(Borrowed)
+			}
+		case Ban:
+			if !allowed {
+				c.Add(Refused)
+			}
+		}
+		if o.Decision.Limit != nil && o.Decision.Limit.source == FromSketch {
+			c.Add(Estimated)
+		}
+	}
+}

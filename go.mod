@@ -1,0 +1,3 @@
+module github.com/weirlimit/weir
+
+go 1.26

@@ -1,0 +1,313 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Observer is told of every decision. Observe must not block, and must not
+// keep r or what it points to. Safe for concurrent use.
+type Observer interface {
+	// Observe gets the request with its ops answered, the decision as the
+	// caller gets it, and the store's error if no decision was made.
+	Observe(r *Request, d Decision, err error)
+}
+
+// Options configures a [Limiter].
+type Options struct {
+	// Observers are told of every decision, in order. Zero means none.
+	Observers []Observer
+}
+
+// Limiter decides requests by rules on a store. Safe for concurrent use.
+type Limiter struct {
+	store     Store
+	rules     Rules
+	observers []Observer
+	requests  sync.Pool
+	// only is the one plain limit of all requests, if that is what the rules
+	// are: Take then needs no ops.
+	only *Limit
+}
+
+// New returns a limiter. If rules are Limits they are compiled.
+func New(s Store, rules Rules, opt Options) (*Limiter, error) {
+	l := &Limiter{store: s, rules: rules, observers: opt.Observers}
+	l.requests.New = func() any { return new(Request) }
+	if ls, ok := rules.(Limits); ok {
+		for i, limit := range ls {
+			if err := limit.Compile(); err != nil {
+				return nil, fmt.Errorf("weir: limit %d of %d: %w", i+1, len(ls), err)
+			}
+		}
+		if len(ls) == 1 && len(opt.Observers) == 0 && ls[0].plain() {
+			l.only = ls[0]
+		}
+	}
+	return l, nil
+}
+
+// plain reports whether a request meets l as a single op in the role Enforce.
+func (l *Limit) plain() bool {
+	m := &l.Mode
+	_, leases := l.Algorithm.(Leaser)
+	return m.Excess == 0 && m.Pool == nil && !m.Shadow && (m.Rollout == 0 || m.Rollout == 100) &&
+		!m.Penalize && m.Ban == nil && m.Reserve == nil && !leases
+}
+
+// Store returns the store that the limiter decides on.
+func (l *Limiter) Store() Store { return l.store }
+
+// Take spends cost units of key: a request with the single entry ("key", key).
+// A cost of zero looks and spends nothing. It does not allocate.
+func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
+	if cost < 0 || cost > MaxCost {
+		return Decision{}, ErrCost
+	}
+	if l.only == nil {
+		return l.takeRequest(ctx, key, cost)
+	}
+	d, err := l.store.TakeOne(ctx, key, l.only, cost)
+	if err == nil {
+		l.only.counters.countOne(d)
+	}
+	return d, err
+}
+
+func (l *Limiter) takeRequest(ctx context.Context, key string, cost int64) (Decision, error) {
+	r := l.Acquire()
+	defer l.Recycle(r)
+	r.entries = append(r.entries[:0], Entry{"key", key})
+	r.Descriptors = append(r.Descriptors, Descriptor{Entries: r.entries})
+	r.Cost = cost
+	if cost == 0 {
+		r.Verb = Peek
+	}
+	return l.Decide(ctx, r)
+}
+
+// countOne counts a decision under its only limit.
+func (c *Counters) countOne(d Decision) {
+	if !d.Allowed() {
+		c.Add(Refused)
+		return
+	}
+	c.Add(Allowed)
+}
+
+// Acquire returns an empty request from a pool. Give it back with Recycle.
+func (l *Limiter) Acquire() *Request { return l.requests.Get().(*Request) }
+
+// Recycle empties r and gives it back to the pool. The caller must not use it
+// again.
+func (l *Limiter) Recycle(r *Request) {
+	r.Reset()
+	l.requests.Put(r)
+}
+
+// Decide answers r. All limits that it meets must allow it, else none is
+// charged. On return r tells in detail what each limit said.
+func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
+	d, err := l.decide(ctx, r)
+	for _, o := range l.observers {
+		o.Observe(r, d, err)
+	}
+	return d, err
+}
+
+func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
+	r.buf = r.buf[:0]
+	r.lease = LeaseID(r.Lease)
+	r.ops = l.rules.Match(r.ops[:0], r)
+	if len(r.ops) == 0 {
+		return Decision{}, nil
+	}
+	denied := false
+	for i := range r.ops {
+		o := &r.ops[i]
+		if o.Cost < 0 || o.Cost > MaxCost || o.Cost+o.Reserve > MaxCost {
+			return Decision{}, ErrCost
+		}
+		denied = denied || o.Role == Deny
+	}
+	if denied {
+		return l.deny(r.ops), nil
+	}
+	if err := l.store.Take(ctx, r.ops); err != nil {
+		return Decision{}, err
+	}
+	count(r.ops)
+	return Fold(r.ops), nil
+}
+
+// deny answers ops of which some refuse without being asked.
+func (l *Limiter) deny(ops []Op) Decision {
+	var d Decision
+	for i := range ops {
+		if o := &ops[i]; o.Role == Deny {
+			d = o.Decision
+			d.Limit.counters.Add(Refused)
+		}
+	}
+	return d
+}
+
+// Wait is Decide for callers who would rather be late than refused: it sleeps
+// until the request may proceed, for a shaping limit as long as it says, and
+// else as long as RetryAfter says, again and again. It returns the last
+// decision, refused only if the request can never pass, and ctx.Err() when ctx
+// ends first. If ctx would end before the wait is over it does not wait.
+func (l *Limiter) Wait(ctx context.Context, r *Request) (Decision, error) {
+	for {
+		d, err := l.Decide(ctx, r)
+		if err != nil || d.RetryAfter == Never {
+			return d, err
+		}
+		wait := d.RetryAfter
+		if d.Allowed() {
+			wait = r.Delay()
+		}
+		if wait == 0 {
+			return d, nil
+		}
+		if err := sleep(ctx, wait); err != nil {
+			if d.Allowed() {
+				err = joinCancel(err, l.Cancel(context.WithoutCancel(ctx), r))
+			}
+			return d, err
+		}
+		if d.Allowed() {
+			return d, nil
+		}
+	}
+}
+
+func joinCancel(err, cancel error) error {
+	if cancel != nil {
+		return fmt.Errorf("%w (and giving the place back failed: %w)", err, cancel)
+	}
+	return err
+}
+
+// sleep waits for d, unless ctx ends within it: then it returns at once.
+func sleep(ctx context.Context, d time.Duration) error {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
+		return context.DeadlineExceeded
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Delay returns how long the allowed request must wait before it proceeds: the
+// longest delay of its limits.
+func (r *Request) Delay() time.Duration {
+	var longest time.Duration
+	for i := range r.ops {
+		if o := &r.ops[i]; o.Role == Enforce {
+			longest = max(longest, o.Decision.Delay(o.Cost))
+		}
+	}
+	return longest
+}
+
+// Soft reports whether the request passed above the threshold of a soft limit.
+func (r *Request) Soft() bool {
+	for i := range r.ops {
+		if o := &r.ops[i]; o.Role == Soft && !o.Decision.Allowed() {
+			return true
+		}
+	}
+	return false
+}
+
+// Borrowed reports whether the request passed on units of a pool.
+func (r *Request) Borrowed() bool {
+	for i := range r.ops {
+		if r.ops[i].Borrowed {
+			return true
+		}
+	}
+	return false
+}
+
+// Guarantee returns what the last decision promises: the weakest promise of
+// the enforced limits that it met.
+func (r *Request) Guarantee() Guarantee {
+	g := Guarantee{Exact: true}
+	for i := range r.ops {
+		o := &r.ops[i]
+		if o.Role == Shadow || o.Role == Soft || o.Decision.Limit == nil {
+			continue
+		}
+		og := o.Decision.Guarantee()
+		if g.Envelope == 0 || !og.Exact || og.Degraded {
+			og.Exact, og.Degraded = og.Exact && g.Exact, og.Degraded || g.Degraded
+			og.OverAdmit = max(og.OverAdmit, g.OverAdmit)
+			g = og
+		}
+	}
+	return g
+}
+
+// Cancel gives back what the last decision on r charged: a place in a queue if
+// nobody has queued behind it, units of windows that are still open, a lease.
+func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
+	var few [8]Op
+	ops := few[:0]
+	for i := range r.ops {
+		if o := &r.ops[i]; o.Charged && o.Verb != Refund {
+			ops = append(ops, o.Undo(o.Cost))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return l.store.Take(ctx, ops)
+}
+
+// Release ends the lease that r was decided under, wherever it is held: an
+// idempotent Cancel by name. r is matched anew and nothing else is charged.
+func (l *Limiter) Release(ctx context.Context, r *Request) error {
+	r.buf = r.buf[:0]
+	r.lease = LeaseID(r.Lease)
+	if r.lease == 0 {
+		return ErrNoLease
+	}
+	r.ops = l.rules.Match(r.ops[:0], r)
+	kept := r.ops[:0]
+	for _, o := range r.ops {
+		if _, ok := o.Limit.Algorithm.(Leaser); ok {
+			kept = append(kept, o.Undo(o.Cost))
+		}
+	}
+	r.ops = kept
+	if len(kept) == 0 {
+		return nil
+	}
+	return l.store.Take(ctx, kept)
+}
+
+// Apply charges ops as they are, without rules, and answers like Decide.
+func (l *Limiter) Apply(ctx context.Context, ops []Op) (Decision, error) {
+	if err := l.store.Take(ctx, ops); err != nil {
+		return Decision{}, err
+	}
+	return Fold(ops), nil
+}
+
+// Undo returns the op that gives back cost units of what o charged.
+func (o *Op) Undo(cost int64) Op {
+	id := o.ID
+	if _, lease := o.Limit.Algorithm.(Leaser); !lease {
+		id = o.Receipt()
+	}
+	return Op{Key: o.Key, Limit: o.Limit, Cost: cost, ID: id, Role: Always, Verb: Refund}
+}

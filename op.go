@@ -1,0 +1,130 @@
+package weir
+
+// Role is what an op's answer means for the request as a whole.
+type Role uint8
+
+const (
+	// Enforce: the request passes only if this op allows it.
+	Enforce Role = iota
+	// Soft: charged when the request passes; refuses nothing. When it would
+	// have, the decision is marked soft.
+	Soft
+	// Shadow: tried and counted beside the enforced ops, and never heard.
+	// Charged only when the request passes and the op itself allows it.
+	Shadow
+	// Own: the assured share of an elastic limit. The Pool op that follows it
+	// is asked when Own refuses, and charged unconditionally when Own allows.
+	Own
+	// Pool: the shared part of an elastic limit; directly follows its Own.
+	Pool
+	// Always: charged with its own verb whenever every Enforce op allows.
+	Always
+	// Ban: refuses while exhausted; charged one unit when the request is
+	// refused by another op.
+	Ban
+	// Deny: refuses without asking the store. Decision is set by whoever made
+	// the op.
+	Deny
+)
+
+// Op is one limit that a request meets, and the answer to it.
+type Op struct {
+	// Key names the counter within the limit's Scope. It is valid only for the
+	// duration of the call.
+	Key   string
+	Limit *Limit
+	// Cost is in units, 0 to MaxCost.
+	Cost int64
+	// Reserve is how many units must stay untouched after the cost for the
+	// request to pass: what is kept for requests of a higher priority.
+	Reserve int64
+	// ID as in Ask.
+	ID   int64
+	Role Role
+	Verb Verb
+	// Penalize charges the op even when it refuses.
+	Penalize bool
+
+	// The answer, filled by Store.Take.
+
+	// Decision is what the limit said. For an op that was not charged it is
+	// what a Peek says.
+	Decision Decision
+	// Now is the store's time of the decision, in microseconds since the Unix
+	// epoch.
+	Now int64
+	// Charged: the cost was taken (for a Refund: given back).
+	Charged bool
+	// Borrowed: the cost was taken from the pool, not from the own share.
+	Borrowed bool
+}
+
+// Receipt identifies a charged op to a later Refund: pass it as Ask.ID. It is
+// the instant at which the spend stops to matter.
+func (o *Op) Receipt() int64 {
+	return o.Now + Micros(o.Decision.ResetAfter)
+}
+
+// Settle decides a request from what its ops would each say, and chooses what
+// is done to each: on return op.Charged says whether a store must now run Step
+// with the verb returned by [Op.Commit].
+//
+// Before the call every op's Decision holds the answer to its Peek, asked with
+// Cost+Reserve. Settle is pure; stores call it under the locks of all keys.
+//
+// All or nothing: when it returns false no op is charged, but for those that
+// ask for it (Penalize, Ban).
+func Settle(ops []Op) bool {
+	pass := true
+	for i := range ops {
+		o := &ops[i]
+		o.Charged, o.Borrowed = false, false
+		switch o.Role {
+		case Enforce, Ban, Deny:
+			pass = pass && (o.Decision.Allowed() || o.Verb == Force || o.Verb == Refund)
+		case Own:
+			if !o.Decision.Allowed() {
+				pass = pass && i+1 < len(ops) && ops[i+1].Role == Pool && ops[i+1].Decision.Allowed()
+			}
+		}
+	}
+	for i := range ops {
+		o := &ops[i]
+		if o.Verb == Peek {
+			o.Borrowed = pass && o.Role == Pool && i > 0 && !ops[i-1].Decision.Allowed()
+			continue
+		}
+		switch o.Role {
+		case Enforce:
+			o.Charged = pass || o.Penalize
+		case Soft, Always:
+			o.Charged = pass
+		case Shadow, Own:
+			o.Charged = pass && o.Decision.Allowed()
+		case Pool:
+			o.Charged = pass
+			o.Borrowed = pass && i > 0 && !ops[i-1].Decision.Allowed()
+		case Ban:
+			o.Charged = !pass && o.Decision.Allowed()
+		}
+	}
+	return pass
+}
+
+// Commit returns the verb that charges a settled op. A Spend whose room was
+// not checked on its own account, or that must be charged though it was
+// refused, becomes a Force.
+func (o *Op) Commit() Verb {
+	if o.Verb != Spend {
+		return o.Verb
+	}
+	switch o.Role {
+	case Soft, Pool, Ban:
+		return Force
+	case Enforce:
+		if o.Penalize {
+			return Force
+		}
+	}
+	return Spend
+}

@@ -1,0 +1,107 @@
+package weir
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"unsafe"
+)
+
+// Entry is one fact about a request: what it is, and its value.
+type Entry struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Descriptor is a list of facts that rules are matched against, outermost
+// first.
+type Descriptor struct {
+	Entries []Entry
+	// Cost in units. Zero means the request's.
+	Cost int64
+	// Peek looks at the limits of this descriptor without spending.
+	Peek bool
+	// Override replaces the limit of the matching rule. Nil means the rule's.
+	Override *Limit
+}
+
+// Request is one question to a [Limiter], and the answer in detail. The zero
+// value can be filled and used; reusing it saves its buffers. Not safe for
+// concurrent use.
+type Request struct {
+	// Domain names the set of rules.
+	Domain string
+	// Descriptors are matched one by one; all that match must allow.
+	Descriptors []Descriptor
+	// Cost in units. Zero means 1; to look without spending set Verb to Peek.
+	Cost int64
+	// Verb is what to do: Spend, Peek, or Force for a cost that is already
+	// incurred.
+	Verb Verb
+	// Priority of the request, 0 the highest, for limits with Mode.Reserve.
+	Priority int
+	// Lease names the unit of work for concurrency limits. Deciding again with
+	// the same Lease renews it; see Limiter.Release.
+	Lease string
+
+	ops     []Op
+	buf     []byte
+	entries []Entry
+	lease   int64
+}
+
+// Reset empties the request and keeps its buffers.
+func (r *Request) Reset() {
+	clear(r.ops[:cap(r.ops)])
+	clear(r.Descriptors[:cap(r.Descriptors)])
+	clear(r.entries[:cap(r.entries)])
+	*r = Request{Descriptors: r.Descriptors[:0], ops: r.ops[:0], buf: r.buf[:0], entries: r.entries[:0]}
+}
+
+// Ops returns the limits that the last decision met and what each said. They
+// are valid until the request is used again.
+func (r *Request) Ops() []Op { return r.ops }
+
+// Key joins parts into the key of an op. Each part's length is told, so that
+// no two lists of parts give the same key; a single part is its own key. The
+// result lives as long as the request is not used again.
+func (r *Request) Key(parts ...string) string {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	from := len(r.buf)
+	for i, p := range parts {
+		if i > 0 {
+			r.buf = append(r.buf, 0x1f)
+		}
+		r.buf = append(r.buf, p...)
+	}
+	// The lengths of all parts but the last make the join unambiguous though
+	// parts may hold the separator.
+	for _, p := range parts[:max(len(parts)-1, 0)] {
+		r.buf = append(r.buf, 0x1f)
+		r.buf = appendUint(r.buf, uint64(len(p)))
+	}
+	if len(r.buf) == from {
+		return ""
+	}
+	b := r.buf[from:]
+	return unsafe.String(&b[0], len(b))
+}
+
+func appendUint(b []byte, n uint64) []byte {
+	if n >= 10 {
+		b = appendUint(b, n/10)
+	}
+	return append(b, byte('0'+n%10))
+}
+
+// LeaseID returns the ID of an Ask for a lease of the given name: the same on
+// every node. Two names share an ID with a chance of 2^-62. The empty name has
+// the ID zero, no lease.
+func LeaseID(name string) int64 {
+	if name == "" {
+		return 0
+	}
+	h := sha256.Sum256([]byte(name))
+	return int64(binary.LittleEndian.Uint64(h[:8])>>1 | 1)
+}
