@@ -1,0 +1,41 @@
+// Package algorithm holds the ways to count: each a pure step over the few
+// integers that a store keeps for a key.
+//
+// Which to choose:
+//
+//   - [TokenBucket]: the usual API limit; a burst, then an even rate.
+//   - [LeakyBucket]: the same decisions, told as a bucket that leaks.
+//   - [LeakyQueue]: delays instead of refusing; an even outflow.
+//
+// All values are stateless and safe for concurrent use. Only the standard
+// library is imported.
+package algorithm
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir"
+)
+
+// All lists every algorithm. What is in it is in the rules, the metrics, every
+// store and every conformance test.
+var All = []weir.Algorithm{
+	TokenBucket,
+	LeakyBucket,
+	LeakyQueue,
+}
+
+// ByName returns the algorithm of the given name, or nil.
+func ByName(name string) weir.Algorithm {
+	for _, a := range All {
+		if a.Name() == name {
+			return a
+		}
+	}
+	return nil
+}
+
+func errTooLong(l *weir.Limit) error {
+	return fmt.Errorf("waits of up to %s at %d per %s are too long: lower max_delay, burst or free, or raise the rate",
+		l.MaxDelay, l.Count, l.Period)
+}

@@ -1,0 +1,266 @@
+package algorithm
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TokenBucket holds Burst tokens and gains Count of them per Period, evenly. A
+// request takes as many as it costs, or is refused.
+//
+// Guarantee: any interval of length d admits at most Burst + floor(d*Count/Period)
+// units, hence Burst + Count in any period. A request is refused exactly when
+// the real-valued bucket holds less than its cost. Units given back count as
+// never spent: spends less refunds keep to the same bound.
+//
+// State: 8 bytes when Count/Period in lowest terms (microseconds) has a
+// numerator of at most 2048, 16 bytes otherwise. There is no drift at any rate:
+// what lies below the microsecond is kept as an exact fraction.
+//
+// Clock steps: going back by J never locks a key out for longer than Burst (or,
+// in debt, twice that) takes to refill, and admits at most J*Count/Period extra
+// once the clock returns. Rule changes keep the time at which a key will be
+// whole again; a smaller burst holds at once.
+//
+// Source: ITU-T I.371, virtual scheduling form of the generic cell rate
+// algorithm (GCRA), of which the token bucket and the leaky bucket as a meter
+// are two readings.
+var TokenBucket weir.Algorithm = gcra{"token_bucket"}
+
+// LeakyBucket holds Burst units and leaks Count of them per Period, evenly. A
+// request is poured in if there is room for its cost, or refused. It is the
+// token bucket seen from the other side and makes the same decisions.
+//
+// Guarantee, state, clock steps and source: as [TokenBucket].
+var LeakyBucket weir.Algorithm = gcra{"leaky_bucket"}
+
+type gcra struct{ name string }
+
+// Name implements weir.Algorithm.
+func (g gcra) Name() string { return g.name }
+
+// What Prepare leaves in Limit.Const for the GCRA family. A span is a number
+// of microseconds and a fraction over gcraParts.
+const (
+	gcraParts    = iota // units per gcraTime microseconds, in lowest terms
+	gcraTime            // microseconds
+	gcraUnit            // span of one unit, whole microseconds
+	gcraUnitPart        // its fraction
+	gcraFull            // span of Burst units
+	gcraFullPart
+	gcraMost // latest TAT after now, microseconds: Burst units and as many in debt
+)
+
+// oneWordParts is the largest denominator whose fractions fit below the
+// microsecond of the expiry stamp.
+const oneWordParts = 1 << weir.FractionBits
+
+// maxSpan keeps TATs below 2^52 microseconds, the year 2112: shifted, they fit
+// in a cell.
+const maxSpan = 1 << 51
+
+// Prepare implements weir.Algorithm.
+func (g gcra) Prepare(l *weir.Limit) error {
+	if err := prepareGCRA(l, l.Burst); err != nil {
+		return err
+	}
+	l.Const[gcraMost] = 2 * (l.Const[gcraFull] + 1)
+	// Burst at once, then Count over the period.
+	l.Envelope = l.Burst + l.Count
+	return nil
+}
+
+// prepareGCRA fills the constants of a limit whose key may run ahead of now by
+// the span of full units.
+func prepareGCRA(l *weir.Limit, full int64) error {
+	period := weir.Micros(l.Period)
+	divisor := gcd(l.Count, period)
+	c := &l.Const
+	c[gcraParts], c[gcraTime] = l.Count/divisor, period/divisor
+	q, r, ok := span(l, full)
+	if !ok || q >= maxSpan/2 {
+		return fmt.Errorf("%d units at %d per %s take more than %d years to flow back: lower the burst or raise the rate",
+			full, l.Count, l.Period, int64(maxSpan/2)/int64(366*24*time.Hour/time.Microsecond))
+	}
+	c[gcraFull], c[gcraFullPart] = q, r
+	c[gcraUnit], c[gcraUnitPart], _ = span(l, 1)
+	l.Cells, l.Layout = 1, "tat"
+	if c[gcraParts] > oneWordParts {
+		l.Cells, l.Layout = 2, "tat+fraction"
+	}
+	return nil
+}
+
+// span returns how long n units take to flow back: q microseconds and r parts.
+// It reports false when that exceeds maxSpan.
+func span(l *weir.Limit, n int64) (q, r int64, ok bool) {
+	hi, lo := bits.Mul64(uint64(n), uint64(l.Const[gcraTime]))
+	if hi >= uint64(l.Const[gcraParts]) {
+		return maxSpan, 0, false
+	}
+	uq, ur := bits.Div64(hi, lo, uint64(l.Const[gcraParts]))
+	if uq > maxSpan {
+		return maxSpan, 0, false
+	}
+	return int64(uq), int64(ur), true
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// tat is a theoretical arrival time: the instant at which the bucket would be
+// untouched again, us microseconds and part/gcraParts of one.
+type tat struct{ us, part int64 }
+
+// load reads a row; never earlier than now, and never later than now + most.
+//
+// The upper bound is a no-op in normal running. It is what limits the harm of
+// a clock that went back, and what makes a lowered burst hold at once.
+func load(cells []int64, l *weir.Limit, now, most int64) tat {
+	t := tat{us: cells[0] >> weir.FractionBits}
+	if l.Cells == 1 {
+		t.part = cells[0] & (oneWordParts - 1)
+	} else {
+		t.part = cells[1]
+	}
+	if t.part >= l.Const[gcraParts] {
+		// Written under another rate: rounded up, less than a microsecond.
+		t = tat{us: t.us + 1}
+	}
+	switch {
+	case t.us < now:
+		return tat{us: now}
+	case t.us >= now+most:
+		return tat{us: now + most}
+	}
+	return t
+}
+
+// save writes t to a row.
+func save(cells []int64, l *weir.Limit, t tat) {
+	if l.Cells == 1 {
+		cells[0] = t.us<<weir.FractionBits | t.part
+		return
+	}
+	// The stamp only has to be later than t.us when there is a fraction.
+	cells[0] = t.us<<weir.FractionBits | min(t.part, 1)
+	cells[1] = t.part
+}
+
+func (t tat) add(l *weir.Limit, q, r int64) tat {
+	t.us += q
+	t.part += r
+	if parts := l.Const[gcraParts]; t.part >= parts {
+		t.part -= parts
+		t.us++
+	}
+	return t
+}
+
+func (t tat) sub(l *weir.Limit, q, r int64) tat {
+	t.us -= q
+	t.part -= r
+	if t.part < 0 {
+		t.part += l.Const[gcraParts]
+		t.us--
+	}
+	return t
+}
+
+// within reports whether t lies at most q microseconds and r parts after now.
+func (t tat) within(now, q, r int64) bool {
+	ahead := t.us - now
+	return ahead < q || ahead == q && t.part <= r
+}
+
+// Step implements weir.Algorithm.
+//
+// Invariant: afterwards TAT <= now + the span of Burst units, unless costs
+// were forced; a key never owes more than another Burst.
+func (g gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	base := load(cells, l, a.Now, l.Const[gcraMost])
+	q, r := l.Const[gcraUnit], l.Const[gcraUnitPart]
+	if a.Cost != 1 {
+		q, r, _ = span(l, a.Cost)
+	}
+	next := base.add(l, q, r)
+	allowed := a.Cost <= l.Burst && next.within(a.Now, l.Const[gcraFull], l.Const[gcraFullPart]) || a.Cost == 0
+
+	switch {
+	case a.Cost == 0:
+	case a.Verb == weir.Refund:
+		base = base.sub(l, q, r)
+		if base.us < a.Now {
+			base = tat{us: a.Now}
+		}
+		save(cells, l, base)
+		return g.describe(l, a, base, next, true)
+	case a.Verb == weir.Force:
+		base = next
+		if base.us >= a.Now+l.Const[gcraMost] {
+			base = tat{us: a.Now + l.Const[gcraMost]}
+		}
+		save(cells, l, base)
+	case allowed && a.Verb == weir.Spend:
+		base = next
+		save(cells, l, base)
+	}
+	return g.describe(l, a, base, next, allowed)
+}
+
+// describe tells what is left in a bucket at base, and when a refused request
+// that would have led to next can pass.
+func (g gcra) describe(l *weir.Limit, a weir.Ask, base, next tat, allowed bool) weir.Decision {
+	d := weir.Decision{Limit: l, Remaining: units(l, a.Now, base)}
+	if !allowed {
+		d.RetryAfter = weir.Never
+		if a.Cost <= l.Burst {
+			wait := next.us - a.Now - l.Const[gcraFull]
+			if next.part > l.Const[gcraFullPart] {
+				wait++
+			}
+			d.RetryAfter = weir.FromMicros(wait)
+		}
+	}
+	d.ResetAfter = resetAfter(a.Now, base)
+	return d
+}
+
+// units returns how many units fit between t and now plus the full span.
+func units(l *weir.Limit, now int64, t tat) int64 {
+	us := l.Const[gcraFull] - (t.us - now)
+	part := l.Const[gcraFullPart] - t.part
+	if part < 0 {
+		us--
+		part += l.Const[gcraParts]
+	}
+	if us < 0 {
+		return 0
+	}
+	if l.Const[gcraParts] == 1 {
+		return us / l.Const[gcraTime]
+	}
+	hi, lo := bits.Mul64(uint64(us), uint64(l.Const[gcraParts]))
+	lo, carry := bits.Add64(lo, uint64(part), 0)
+	if hi += carry; hi == 0 {
+		return int64(lo / uint64(l.Const[gcraTime]))
+	}
+	n, _ := bits.Div64(hi, lo, uint64(l.Const[gcraTime]))
+	return int64(n)
+}
+
+// resetAfter returns the time from now until t, rounded up.
+func resetAfter(now int64, t tat) time.Duration {
+	us := t.us - now
+	if t.part > 0 {
+		us++
+	}
+	return weir.FromMicros(us)
+}
