@@ -1,0 +1,57 @@
+# Run `make` alone to list the targets.
+
+GO       ?= go
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
+PACKAGES := ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race lint fuzz soak mutants bench docs rename servers
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## serve examples/rules.yaml on the embedded store
+	$(GO) run ./cmd/weir serve --rules examples/rules.yaml
+
+build: ## build bin/weir
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir ./cmd/weir
+
+test: servers ## install the servers that tests start, then run every test
+	WEIR_REQUIRE_SERVERS=1 $(GO) test -shuffle=on -timeout 10m $(PACKAGES)
+	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -short -timeout 10m $(PACKAGES)
+	cd bench && $(GO) vet ./... && $(GO) test -short ./...
+
+race: ## run every test under the race detector
+	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -shuffle=on -timeout 30m $(PACKAGES)
+
+lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
+	$(GO) vet $(PACKAGES)
+	$(STATIC) $(PACKAGES)
+	GOARCH=386 CGO_ENABLED=0 $(GO) build $(PACKAGES)
+	$(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
+
+fuzz: ## fuzz every target for FUZZTIME (default 30s) each
+	scripts/fuzz.sh $(or $(FUZZTIME),30s)
+
+soak: ## the long forms of the tests: minutes to hours
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
+
+mutants: ## break the code in every known way and see a test fail
+	$(GO) run ./internal/mutants
+
+bench: ## compare with other limiters, in one run
+	cd bench && $(GO) run ./cmd/compare
+
+docs: ## make the generated documents anew
+	$(GO) generate ./...
+
+rename: ## rename the module: make rename MODULE=example.org/weir
+	scripts/rename.sh "$(MODULE)"
+
+servers:
+	scripts/servers.sh nginx:nginx curl:curl

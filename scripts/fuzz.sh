@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the module for the given time: scripts/fuzz.sh 30s
+set -euo pipefail
+
+time=${1:?usage: scripts/fuzz.sh DURATION}
+for package in $(go list ./...); do
+  for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+    echo "$package $target"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package"
+  done
+done

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what the tests start, where it is missing: scripts/servers.sh COMMAND:PACKAGE...
+set -euo pipefail
+
+missing=()
+for pair in "$@"; do
+  command=${pair%%:*} package=${pair##*:}
+  PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "the tests need ${missing[*]}: install them with your package manager" >&2
+  exit 1
+fi
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -q
+# A service that the package would start holds its port against the tests.
+"${as_root[@]}" env RUNLEVEL=1 apt-get install -y -q --no-install-recommends "${missing[@]}"
