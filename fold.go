@@ -32,14 +32,22 @@ func Fold(ops []Op) Decision {
 	}
 	switch {
 	case refused != nil:
-		return refused.Decision
+		return refused.spoken()
 	case tightest != nil:
-		d := tightest.Decision
+		d := tightest.spoken()
 		// A forced cost has passed whatever the limit thought of it.
 		d.RetryAfter = 0
 		return d
 	}
 	return Decision{}
+}
+
+// spoken is the op's decision as its request hears it: units kept for others
+// do not remain for this one.
+func (o *Op) spoken() Decision {
+	d := o.Decision
+	d.Remaining = max(d.Remaining-o.Reserve, 0)
+	return d
 }
 
 // speaker returns which of an elastic limit's two ops, own at i and its pool,

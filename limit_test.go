@@ -1,0 +1,88 @@
+package weir_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+func TestCompileRefusesWhatCannotWork(t *testing.T) {
+	f := func(want string, change func(*weir.Limit)) {
+		t.Helper()
+		l := weir.PerSecond(10, algorithm.TokenBucket)
+		l.Name = "login"
+		change(l)
+		err := l.Compile()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one that says %q", err, want)
+		}
+	}
+	f("no algorithm", func(l *weir.Limit) { l.Algorithm = nil })
+	f("count 0", func(l *weir.Limit) { l.Count = 0 })
+	f("count 9007199254740993", func(l *weir.Limit) { l.Count = weir.MaxCost + 1 })
+	f("burst -1", func(l *weir.Limit) { l.Burst = -1 })
+	f("whole number of microseconds", func(l *weir.Limit) { l.Period = time.Second + 1 })
+	f("at most", func(l *weir.Limit) { l.Period = weir.MaxPeriod + time.Second })
+	f("flow back", func(l *weir.Limit) { l.Period, l.Burst = time.Hour, 1<<50 })
+	f("rollout 101%", func(l *weir.Limit) { l.Rollout = 101 })
+	f("either soft or elastic", func(l *weir.Limit) { l.Excess, l.Pool = 10, weir.PerSecond(1, algorithm.TokenBucket) })
+	f("needs a pool", func(l *weir.Limit) { l.Ceiling = 20 })
+	f("reserve of 10 units", func(l *weir.Limit) { l.Reserve = []int64{0, 10} })
+	f("neither soft nor elastic", func(l *weir.Limit) { l.Algorithm, l.Excess = algorithm.LeakyQueue, 10 })
+}
+
+func TestRolloutEnforcesItsShareOfKeys(t *testing.T) {
+	l := weir.PerSecond(10, algorithm.TokenBucket)
+	l.Rollout = 30
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	var enforced int
+	var r weir.Request
+	for i := range 10_000 {
+		ops := l.Append(nil, fmt.Sprintf("user:%d", i), 1, &r)
+		again := l.Append(nil, fmt.Sprintf("user:%d", i), 1, &r)
+		if ops[0].Role != again[0].Role {
+			t.Fatal("the same key was treated in two ways")
+		}
+		if ops[0].Role == weir.Enforce {
+			enforced++
+		}
+	}
+	if enforced < 2850 || enforced > 3150 {
+		t.Errorf("%d of 10,000 keys enforced, want about 3,000", enforced)
+	}
+}
+
+func TestKeysOfSeveralPartsAreUnambiguous(t *testing.T) {
+	var r weir.Request
+	seen := map[string][]string{}
+	for _, parts := range [][]string{
+		{"a", "b"}, {"ab", ""}, {"", "ab"}, {"a\x1fb", ""}, {"a", "\x1fb"}, {"a\x1f", "b"},
+		{"a\x1f1", "b"}, {"a", "b\x1f1"}, {"", ""}, {"\x1f", ""}, {"", "\x1f"},
+	} {
+		key := r.Key(parts...)
+		if before, ok := seen[key]; ok {
+			t.Errorf("%q and %q have the same key", before, parts)
+		}
+		seen[key] = parts
+	}
+	if got := r.Key("alone"); got != "alone" {
+		t.Errorf("a single part became %q", got)
+	}
+}
+
+func TestSoftLimitAdvertisesWhatItEnforces(t *testing.T) {
+	l := weir.PerMinute(100, algorithm.TokenBucket)
+	l.Excess = 10
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if l.Count != 110 || l.Burst != 110 || l.Name != "100 per 1m0s" {
+		t.Errorf("got %q: %d, burst %d", l.Name, l.Count, l.Burst)
+	}
+}
