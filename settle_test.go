@@ -50,7 +50,9 @@ func TestSettle(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	op := func(r weir.Role, d weir.Decision) weir.Op { return weir.Op{Role: r, Decision: d, Limit: d.Limit, Cost: 1} }
+	op := func(r weir.Role, d weir.Decision) weir.Op {
+		return weir.Op{Role: r, Decision: d, Limit: d.Limit, Cost: 1}
+	}
 	with := func(o weir.Op, change func(*weir.Op)) weir.Op { change(&o); return o }
 	penalized := func(o *weir.Op) { o.Penalize = true }
 	force := func(o *weir.Op) { o.Verb = weir.Force }
