@@ -1,0 +1,179 @@
+// Package servertest starts real servers for tests: on free loopback ports,
+// with their files in the test's own folder, ended by their process id when
+// the test ends.
+//
+// A test whose server is not installed is skipped with a sentence; with
+// WEIR_REQUIRE_SERVERS=1 in the environment, as `make test` and CI set it, it
+// fails.
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startWithin is how long a server may take to listen: long, because test
+// machines are slow, and it only costs when something is wrong.
+const startWithin = 20 * time.Second
+
+// Binary returns the path of a program that a test needs. Where it is missing
+// the test is skipped, or fails if servers are required.
+//
+// Debian keeps servers in /usr/sbin, which an ordinary user's PATH leaves out.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, dir := range []string{"/usr/sbin/", "/usr/local/sbin/", "/sbin/"} {
+		if path, err := exec.LookPath(dir + name); err == nil {
+			return path
+		}
+	}
+	const advice = "%s is not installed: `make test` installs it, or `apt-get install %s`"
+	if os.Getenv("WEIR_REQUIRE_SERVERS") == "1" {
+		t.Fatalf(advice, name, name)
+	}
+	t.Skipf(advice, name, name)
+	return ""
+}
+
+// FreePort returns a loopback port that nobody listens on. Another process may
+// take it before the caller does: servers that can pick their own port should.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+// Process is a server that a test started. Safe for concurrent use.
+type Process struct {
+	cmd  *exec.Cmd
+	out  output
+	done chan struct{}
+	err  error
+}
+
+// Start runs a program until the test ends. What it prints is shown if the
+// test fails.
+func Start(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	dieWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", cmd.Path, err)
+	}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", cmd.Path, p.Output())
+		}
+	})
+	return p
+}
+
+// Output returns what the process has printed so far.
+func (p *Process) Output() string { return p.out.String() }
+
+// Signal sends sig to the process.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Wait waits for the process to end by itself and returns its exit status.
+func (p *Process) Wait(ctx context.Context) (int, error) {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%s still runs: %w", p.cmd.Path, ctx.Err())
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, p.err
+}
+
+// stop asks the process to end, and after five seconds makes it.
+func (p *Process) stop() {
+	// A process that is gone already cannot be signalled; done tells.
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return
+	case <-time.After(5 * time.Second):
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// AwaitListen waits until addr accepts connections.
+func (p *Process) AwaitListen(t testing.TB, addr string) {
+	t.Helper()
+	Await(t, "a listener on "+addr, func() bool {
+		select {
+		case <-p.done:
+			t.Fatalf("%s ended before it listened on %s: %v\n%s", p.cmd.Path, addr, p.err, p.Output())
+		default:
+		}
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		c.Close()
+		return true
+	})
+}
+
+// Await polls until cond holds, and fails the test when it does not in time.
+func Await(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	end := time.Now().Add(startWithin)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		if time.Now().After(end) {
+			t.Fatalf("waited %s in vain for %s", startWithin, what)
+		}
+		<-tick.C
+	}
+}
+
+// output keeps what a process prints. Safe for concurrent use.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// maxOutput bounds what is kept of a process's output, in bytes.
+const maxOutput = 1 << 20
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if room := maxOutput - o.buf.Len(); room > 0 {
+		o.buf.Write(b[:min(len(b), room)])
+	}
+	return len(b), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
