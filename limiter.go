@@ -107,6 +107,16 @@ func (l *Limiter) Recycle(r *Request) {
 	l.requests.Put(r)
 }
 
+// Match finds the limits that r meets and returns them, keys and costs and all,
+// without asking the store: their decisions are empty. They are valid until r
+// is used again.
+func (l *Limiter) Match(r *Request) []Op {
+	r.buf = r.buf[:0]
+	r.lease = LeaseID(r.Lease)
+	r.ops = l.rules.Match(r.ops[:0], r)
+	return r.ops
+}
+
 // Decide answers r. All limits that it meets must allow it, else none is
 // charged. On return r tells in detail what each limit said.
 func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
@@ -118,10 +128,7 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 }
 
 func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
-	r.buf = r.buf[:0]
-	r.lease = LeaseID(r.Lease)
-	r.ops = l.rules.Match(r.ops[:0], r)
-	if len(r.ops) == 0 {
+	if len(l.Match(r)) == 0 {
 		return Decision{}, nil
 	}
 	denied := false
@@ -276,14 +283,12 @@ func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
 // Release ends the lease that r was decided under, wherever it is held: an
 // idempotent Cancel by name. r is matched anew and nothing else is charged.
 func (l *Limiter) Release(ctx context.Context, r *Request) error {
-	r.buf = r.buf[:0]
-	r.lease = LeaseID(r.Lease)
-	if r.lease == 0 {
+	if r.Lease == "" {
 		return ErrNoLease
 	}
-	r.ops = l.rules.Match(r.ops[:0], r)
-	kept := r.ops[:0]
-	for _, o := range r.ops {
+	ops := l.Match(r)
+	kept := ops[:0]
+	for _, o := range ops {
 		if _, ok := o.Limit.Algorithm.(Leaser); ok {
 			kept = append(kept, o.Undo(o.Cost))
 		}
