@@ -107,6 +107,49 @@ type Leaser interface{ Leases() }
 // that can hold one keeps the sketch and decides; Step is never called.
 type Approximate interface{ Sketched() }
 
+// Stamped is an Algorithm whose rows can be overestimated by their first cell
+// alone: a row of nothing but a stamp, rounded up to the whole microsecond,
+// admits nothing that a row with that stamp or an earlier one would refuse. A
+// store that is full may keep the stamps of many keys in a sketch.
+type Stamped interface{ Stamped() }
+
+// Traits are the optional interfaces that an algorithm has, as bits: a store
+// reads them on every decision, where a type assertion would cost too much.
+type Traits uint8
+
+const (
+	// Grows: the algorithm is a [Grower].
+	Grows Traits = 1 << iota
+	// Leases: it is a [Leaser].
+	Leases
+	// Shapes: it is a [Shaper].
+	Shapes
+	// Sketches: it is [Approximate].
+	Sketches
+	// Stamps: it is [Stamped].
+	Stamps
+)
+
+func traitsOf(a Algorithm) Traits {
+	var t Traits
+	if _, ok := a.(Grower); ok {
+		t |= Grows
+	}
+	if _, ok := a.(Leaser); ok {
+		t |= Leases
+	}
+	if _, ok := a.(Shaper); ok {
+		t |= Shapes
+	}
+	if _, ok := a.(Approximate); ok {
+		t |= Sketches
+	}
+	if _, ok := a.(Stamped); ok {
+		t |= Stamps
+	}
+	return t
+}
+
 // Store keeps the cells of every key and tells the time. Implementations are
 // safe for concurrent use.
 type Store interface {

@@ -53,6 +53,7 @@ type Limit struct {
 	Envelope int64
 
 	compiled bool
+	traits   Traits
 	id       uint64
 	soft     *Limit
 	ceiling  *Limit
@@ -228,6 +229,7 @@ func (l *Limit) Compile() error {
 	if l.counters == nil {
 		l.counters = NewCounters()
 	}
+	l.traits = traitsOf(l.Algorithm)
 	l.compiled = true
 	return l.compileMode()
 }
@@ -328,6 +330,9 @@ func raise(n, percent int64) int64 {
 // process. It differs from process to process.
 func (l *Limit) ID() uint64 { return l.id }
 
+// Traits returns which optional interfaces the limit's algorithm has.
+func (l *Limit) Traits() Traits { return l.traits }
+
 // Counters returns what was decided under this limit so far.
 func (l *Limit) Counters() *Counters { return l.counters }
 
@@ -346,7 +351,7 @@ func (l *Limit) From(s Source) *Limit {
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
 		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Cells: l.Cells, Layout: l.Layout, Const: l.Const,
-		Envelope: l.Envelope, compiled: true, id: l.id, soft: l.soft, ceiling: l.ceiling,
+		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
 		counters: l.counters, source: s}
 	if !l.sources[s].CompareAndSwap(nil, v) {
 		return l.sources[s].Load()

@@ -42,6 +42,9 @@ type gcra struct{ name string }
 // Name implements weir.Algorithm.
 func (g gcra) Name() string { return g.name }
 
+// Stamped implements weir.Stamped: the TAT is the whole state.
+func (g gcra) Stamped() {}
+
 // What Prepare leaves in Limit.Const for the GCRA family. A span is a number
 // of microseconds and a fraction over gcraParts.
 const (
