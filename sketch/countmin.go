@@ -1,0 +1,175 @@
+package sketch
+
+import (
+	"fmt"
+	"math"
+)
+
+const (
+	// MaxDepth is the most rows a sketch may have.
+	MaxDepth = 16
+	// MaxWidth is the most columns a row may have.
+	MaxWidth = 1 << 26
+	// Saturated is the estimate of a key all of whose counters are full: at
+	// least 2^32-1 units, how many is not known.
+	Saturated = math.MaxUint64
+)
+
+// A CountMin counts the units of any number of keys in depth rows of width
+// counters: 4*depth*width bytes.
+//
+// Theorem. Let M be the sum of all units added. For every key, Estimate is at
+// least the units added for it; and it exceeds them by more than e*M/width with
+// a chance of at most e^-depth over the seed of the hash. Conservative update
+// (raise only the counters that must rise) never makes an estimate larger and in
+// practice makes it several times more exact; it is why two CountMin cannot be
+// added cell by cell, and why nothing can be taken out.
+//
+// Counters stop at 2^32-1. A key whose counters are all full is estimated as
+// [Saturated], so that the first half of the theorem holds even there.
+//
+// A CountMin is not safe for concurrent use: lock it. One atomic per counter
+// would not do: two adds for one key that read the same estimate would both
+// raise to the same value, and a unit would be lost.
+//
+// Source: Cormode and Muthukrishnan, "An improved data stream summary: the
+// count-min sketch and its applications", 2005; Estan and Varghese, "New
+// directions in traffic measurement and accounting", 2002, for conservative
+// update.
+type CountMin struct {
+	cells []uint32 // row after row
+	mask  uint64   // width - 1
+	depth int
+	used  int // counters above zero
+}
+
+// NewCountMin returns an empty sketch of depth rows (1 to [MaxDepth]) and at
+// least width columns (1 to [MaxWidth]), rounded up to a power of two. See
+// [CountMinSize] for a size that meets an error target.
+func NewCountMin(depth, width int) (*CountMin, error) {
+	if err := checkTable(depth, width); err != nil {
+		return nil, err
+	}
+	c := makeCountMin(depth, powerOfTwo(width))
+	return &c, nil
+}
+
+func makeCountMin(depth, width int) CountMin {
+	return CountMin{cells: make([]uint32, depth*width), mask: uint64(width - 1), depth: depth}
+}
+
+func checkTable(depth, width int) error {
+	if depth < 1 || depth > MaxDepth {
+		return fmt.Errorf("sketch: depth is %d rows: choose 1 to %d", depth, MaxDepth)
+	}
+	if width < 1 || width > MaxWidth {
+		return fmt.Errorf("sketch: width is %d columns: choose 1 to %d, or accept a larger error", width, MaxWidth)
+	}
+	return nil
+}
+
+// CountMinSize returns the depth and width for which, after units have been
+// added in all, a key is over-estimated by more than maxError units with a
+// chance of at most missed: width >= e*units/maxError, depth >= ln(1/missed).
+//
+// units and maxError are at least 1, missed is between 0 and 1. The width is a
+// power of two. A result too large for [NewCountMin] is an error.
+func CountMinSize(units, maxError int64, missed float64) (depth, width int, err error) {
+	if units < 1 || maxError < 1 {
+		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d: both must be at least 1", units, maxError)
+	}
+	if !(missed > 0 && missed < 1) {
+		return 0, 0, fmt.Errorf("sketch: chance of a larger error is %v: choose a value between 0 and 1, such as 0.02", missed)
+	}
+	d := math.Max(1, math.Ceil(-math.Log(missed)))
+	w := math.Ceil(math.E * float64(units) / float64(maxError))
+	if d > MaxDepth {
+		return 0, 0, fmt.Errorf("sketch: a chance of %v needs %.0f rows: at most %d are kept, choose a larger chance", missed, d, MaxDepth)
+	}
+	if w > MaxWidth {
+		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d need %.0f columns: at most %d are kept, choose a larger error", units, maxError, w, MaxWidth)
+	}
+	return int(d), powerOfTwo(int(w)), nil
+}
+
+// Depth returns the number of rows.
+func (c *CountMin) Depth() int { return c.depth }
+
+// Width returns the number of columns.
+func (c *CountMin) Width() int { return int(c.mask) + 1 }
+
+// Bytes returns the memory of the counters.
+func (c *CountMin) Bytes() int64 { return int64(len(c.cells)) * 4 }
+
+// Fill returns the share of counters above zero, 0 to 1.
+func (c *CountMin) Fill() float64 { return float64(c.used) / float64(len(c.cells)) }
+
+// Estimate returns the units of the key with hash h: never fewer than were added.
+func (c *CountMin) Estimate(h uint64) uint64 { return c.estimate(newProbe(h)) }
+
+// Add adds n units to the key with hash h and returns its estimate afterwards.
+func (c *CountMin) Add(h, n uint64) uint64 { return c.add(newProbe(h), n) }
+
+// Raise makes the estimate of the key with hash h at least v and returns it. Use
+// it where the key's own units are known to be v at most, which is tighter than
+// adding to an estimate that may hold other keys' units.
+func (c *CountMin) Raise(h, v uint64) uint64 { return c.raise(newProbe(h), v) }
+
+// Reset forgets every key.
+func (c *CountMin) Reset() {
+	if c.used == 0 {
+		return
+	}
+	clear(c.cells)
+	c.used = 0
+}
+
+func (c *CountMin) estimate(p probe) uint64 {
+	least := uint32(math.MaxUint32)
+	row := c.cells
+	for i := range c.depth {
+		least = min(least, row[p.column(i, c.mask)])
+		row = row[c.mask+1:]
+	}
+	return widen(least)
+}
+
+func (c *CountMin) add(p probe, n uint64) uint64 {
+	est := c.estimate(p)
+	if est == Saturated || n == 0 {
+		return est
+	}
+	if n > math.MaxUint32-est {
+		return c.raise(p, math.MaxUint32)
+	}
+	return c.raise(p, est+n)
+}
+
+// raise lifts every counter of the key that is below v to v.
+//
+// Invariant: each counter is at least the units of every key that maps to it.
+func (c *CountMin) raise(p probe, v uint64) uint64 {
+	to := uint32(min(v, math.MaxUint32))
+	least := uint32(math.MaxUint32)
+	row := c.cells
+	for i := range c.depth {
+		cell := &row[p.column(i, c.mask)]
+		if *cell < to {
+			if *cell == 0 {
+				c.used++
+			}
+			*cell = to
+		}
+		least = min(least, *cell)
+		row = row[c.mask+1:]
+	}
+	return widen(least)
+}
+
+// widen turns a full counter into Saturated.
+func widen(cell uint32) uint64 {
+	if cell == math.MaxUint32 {
+		return Saturated
+	}
+	return uint64(cell)
+}

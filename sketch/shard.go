@@ -1,0 +1,240 @@
+package sketch
+
+import (
+	"math"
+	"sync"
+)
+
+// A WindowShard holds the keys of a [Window] that share one lock. Its methods
+// are those of Window for a caller that holds the lock, which a decision over
+// several limits needs: look at all, then spend on all or on none. To lock
+// several shards, of one window or of many, lock them in one fixed order and
+// each only once.
+type WindowShard struct {
+	mu      sync.Mutex
+	span    int64        // µs a generation lasts
+	ring    []generation // by generation number modulo their count
+	newest  int64        // number of the newest generation
+	started bool         // false until the first call tells the time
+	sample  sample
+	_       [64]byte // keeps the next shard's mutex off this one's cache line
+}
+
+// Lock locks the shard.
+func (s *WindowShard) Lock() { s.mu.Lock() }
+
+// Unlock unlocks the shard.
+func (s *WindowShard) Unlock() { s.mu.Unlock() }
+
+// Estimate is [Window.Estimate]. Requires: the shard is locked.
+func (s *WindowShard) Estimate(h uint64, now int64) int64 {
+	return s.walk(h, now, math.MaxInt64).total()
+}
+
+// Peek is [Window.Peek]. Requires: the shard is locked.
+func (s *WindowShard) Peek(h uint64, now, cost, limit int64) Decision {
+	cost, limit = max(cost, 0), max(limit, 0)
+	return s.describe(s.walk(h, now, limit-cost), now, cost, limit)
+}
+
+// Spend is [Window.Spend]. Requires: the shard is locked.
+func (s *WindowShard) Spend(h uint64, now, cost, limit int64) Decision {
+	s.advance(now)
+	cost, limit = max(cost, 0), max(limit, 0)
+	u := s.walk(h, now, limit-cost)
+	if cost > 0 && u.fits(cost, limit) {
+		s.add(h, cost, &u)
+		return s.spent(u, now, limit)
+	}
+	return s.describe(u, now, cost, limit)
+}
+
+// Force is [Window.Force]. Requires: the shard is locked.
+func (s *WindowShard) Force(h uint64, now, cost, limit int64) Decision {
+	s.advance(now)
+	cost, limit = max(cost, 0), max(limit, 0)
+	u := s.walk(h, now, 0)
+	if cost > 0 {
+		s.add(h, cost, &u)
+	}
+	return s.spent(u, now, limit)
+}
+
+// Grant is [Window.Grant]. Requires: the shard is locked.
+func (s *WindowShard) Grant(h uint64, now, cost, limit int64) (int64, Decision) {
+	s.advance(now)
+	cost, limit = max(cost, 0), max(limit, 0)
+	u := s.walk(h, now, limit-1)
+	granted := min(cost, left(limit, u.total()))
+	if granted > 0 {
+		s.add(h, granted, &u)
+		return granted, s.spent(u, now, limit)
+	}
+	return 0, s.describe(u, now, min(cost, 1), limit)
+}
+
+// Raise is [Window.Raise]. Requires: the shard is locked.
+func (s *WindowShard) Raise(h uint64, now, v int64) {
+	s.advance(now)
+	if v < 1 {
+		return
+	}
+	slot := s.slot(s.newest)
+	s.ring[slot].raise(s.probe(h, s.newest), v)
+	s.sample.raise(h, slot, v)
+}
+
+// A usage is what the live generations say about one key.
+type usage struct {
+	older   int64 // units in all live generations but the newest, saturating
+	current int64 // units in the newest generation, saturating
+	last    int64 // newest generation that holds a unit, if total is above 0
+	block   int64 // newest generation that must leave for the cost to fit
+}
+
+func (u usage) total() int64 { return satAdd(u.older, u.current) }
+
+// fits reports whether cost more units stay within limit, both not negative.
+func (u usage) fits(cost, limit int64) bool {
+	return cost <= limit && u.total() <= limit-cost
+}
+
+// walk sums the live generations from the newest to the oldest. room is the
+// limit less the cost: the generation at which the sum first exceeds it is the
+// one whose end a refused cost has to wait for.
+//
+// Generations that now has left behind are skipped and not cleared, so that a
+// peek changes nothing.
+func (s *WindowShard) walk(h uint64, now, room int64) usage {
+	var u usage
+	if !s.started {
+		return u
+	}
+	generations := int64(len(s.ring))
+	live := generations
+	if ahead := floorDiv(now, s.span); ahead > s.newest {
+		passed := uint64(ahead) - uint64(s.newest) // exact where int64 would overflow
+		live -= int64(min(passed, uint64(generations)))
+	}
+	blocked := false
+	for i := range live {
+		g := s.newest - i
+		est := s.ring[s.slot(g)].estimate(s.probe(h, g))
+		if est == 0 {
+			continue
+		}
+		if u.total() == 0 {
+			u.last = g
+		}
+		if i == 0 {
+			u.current = est
+		} else {
+			u.older = satAdd(u.older, est)
+		}
+		if !blocked && u.total() > room {
+			blocked, u.block = true, g
+		}
+	}
+	return u
+}
+
+// add puts cost units, at least 1, into the newest generation.
+func (s *WindowShard) add(h uint64, cost int64, u *usage) {
+	slot := s.slot(s.newest)
+	u.current = s.ring[slot].add(s.probe(h, s.newest), cost)
+	u.last = s.newest
+	s.sample.add(h, slot, cost)
+}
+
+// spent describes a key after its cost was added.
+func (s *WindowShard) spent(u usage, now, limit int64) Decision {
+	return Decision{Allowed: true, Remaining: left(limit, u.total()), ResetAfter: s.reset(u, now)}
+}
+
+// describe tells what a cost that adds nothing meets.
+func (s *WindowShard) describe(u usage, now, cost, limit int64) Decision {
+	d := Decision{Remaining: left(limit, u.total()), ResetAfter: s.reset(u, now)}
+	switch {
+	case cost == 0 || u.fits(cost, limit):
+		d.Allowed = true
+	case cost > limit:
+		d.RetryAfter = Never
+	default:
+		d.RetryAfter = s.leaves(u.block, now)
+	}
+	return d
+}
+
+// reset returns the time until the key's last unit leaves.
+func (s *WindowShard) reset(u usage, now int64) int64 {
+	if u.total() == 0 {
+		return 0
+	}
+	return s.leaves(u.last, now)
+}
+
+// leaves returns the time until generation g is no longer summed: until the
+// generation that takes its place in the ring begins.
+func (s *WindowShard) leaves(g, now int64) int64 {
+	next := int64(len(s.ring))
+	if g > math.MaxInt64/s.span-next {
+		return math.MaxInt64
+	}
+	at := (g + next) * s.span
+	if now < 0 && at > math.MaxInt64+now {
+		return math.MaxInt64
+	}
+	return at - now
+}
+
+// left is limit less used, or 0 if there is none: a limit may have been lowered
+// below what was used.
+func left(limit, used int64) int64 {
+	return max(limit, used) - used
+}
+
+// advance makes the generation of now the newest and empties those it passes.
+// A clock that went back stays in the newest generation: what is spent then is
+// counted longer than it need be, never less long.
+func (s *WindowShard) advance(now int64) {
+	g := floorDiv(now, s.span)
+	if !s.started {
+		s.started, s.newest = true, g
+		return
+	}
+	if g <= s.newest {
+		return
+	}
+	passed := min(uint64(g)-uint64(s.newest), uint64(len(s.ring)))
+	s.newest = g
+	for i := range int64(passed) {
+		slot := s.slot(g - i)
+		s.ring[slot].reset()
+		s.sample.forget(slot)
+	}
+	s.sample.settle(g)
+}
+
+// slot returns the place of generation g in the ring.
+func (s *WindowShard) slot(g int64) int {
+	r := g % int64(len(s.ring))
+	if r < 0 {
+		r += int64(len(s.ring))
+	}
+	return int(r)
+}
+
+// probe gives a key other positions in every generation, so that a key which
+// shares all its counters with heavier ones does so for one generation only.
+func (s *WindowShard) probe(h uint64, g int64) probe {
+	return newProbe(mix(h + uint64(g)*golden))
+}
+
+// floorDiv divides rounding down, for a positive divisor.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,505 @@
+package sketch_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirlimit/weir/sketch"
+)
+
+const second = int64(1_000_000)
+
+func window(t testing.TB, o sketch.WindowOptions) *sketch.Window {
+	t.Helper()
+	w, err := sketch.NewWindow(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// roomy has so many cells that a few hundred keys never share all of theirs.
+func roomy(period int64, subWindows int) sketch.WindowOptions {
+	return sketch.WindowOptions{Period: period, SubWindows: subWindows, Depth: 4, Width: 1 << 12,
+		BloomBits: 1 << 17, BloomHashes: 7, Shards: 4}
+}
+
+// crowded has so few cells that most keys are over-estimated.
+func crowded(period int64, subWindows int) sketch.WindowOptions {
+	return sketch.WindowOptions{Period: period, SubWindows: subWindows, Depth: 2, Width: 32,
+		BloomBits: 512, BloomHashes: 3, Shards: 2, SampleEvery: 1}
+}
+
+// A ledger is the exact record of what each key was admitted, on the clock of the
+// window: the latest time passed. The tests pass times shard by shard, so the
+// ledger keeps one clock for each shard.
+type ledger struct {
+	w       *sketch.Window
+	clock   map[int]int64
+	entries map[uint64][]entry
+}
+
+type entry struct{ at, units int64 }
+
+func newLedger(w *sketch.Window) *ledger {
+	return &ledger{w: w, clock: map[int]int64{}, entries: map[uint64][]entry{}}
+}
+
+// tick tells the clock of h's shard and returns the window's time.
+func (l *ledger) tick(h uint64, now int64) int64 {
+	i := l.w.Index(h)
+	if seen, ok := l.clock[i]; !ok || now > seen {
+		l.clock[i] = now
+	}
+	return l.clock[i]
+}
+
+func (l *ledger) add(h uint64, now, units int64) {
+	l.entries[h] = append(l.entries[h], entry{l.tick(h, now), units})
+}
+
+// used returns the units of h in the period (at-W, at].
+func (l *ledger) used(h uint64, at int64) int64 {
+	var units int64
+	for i := len(l.entries[h]) - 1; i >= 0 && l.entries[h][i].at > at-l.w.Period(); i-- {
+		units += l.entries[h][i].units
+	}
+	return units
+}
+
+// most returns the most units of h in any period of length W.
+func (l *ledger) most(h uint64) int64 {
+	var most, units int64
+	first := 0
+	for _, e := range l.entries[h] {
+		units += e.units
+		for l.entries[h][first].at <= e.at-l.w.Period() {
+			units -= l.entries[h][first].units
+			first++
+		}
+		most = max(most, units)
+	}
+	return most
+}
+
+// The theorem, on random traffic: never more than the limit in any period, never
+// an estimate below the truth, and every word of each decision true.
+func TestWindowNeverAdmitsMoreThanTheLimit(t *testing.T) {
+	f := func(seed uint64, o sketch.WindowOptions, keys uint64, limit, maxStep, maxCost int64) {
+		t.Helper()
+		w := window(t, o)
+		l := newLedger(w)
+		r := rand.New(rand.NewPCG(seed, 7))
+		z := zipf(seed, keys)
+		now := int64(1_700_000_000) * second
+		refused, reached := 0, false
+		for range 20_000 {
+			now += r.Int64N(maxStep)
+			if r.IntN(500) == 0 {
+				now -= r.Int64N(2 * o.Period)
+			}
+			h := hash(z.Uint64())
+			cost := 1 + r.Int64N(maxCost)
+			at := l.tick(h, now)
+			before := w.Estimate(h, now)
+			if used := l.used(h, at); before < used {
+				t.Fatalf("seed %d: estimate %d below the %d units of the last period", seed, before, used)
+			}
+			d := w.Spend(h, now, cost, limit)
+			if d.Allowed != (before+cost <= limit) {
+				t.Fatalf("seed %d: estimate %d, cost %d, limit %d: allowed %v", seed, before, cost, limit, d.Allowed)
+			}
+			if d.Allowed {
+				l.add(h, now, cost)
+			} else {
+				refused++
+				if after := w.Estimate(h, now); after != before {
+					t.Fatalf("seed %d: a refusal moved the estimate from %d to %d", seed, before, after)
+				}
+			}
+			checkDecision(t, w, h, now, cost, limit, d)
+		}
+		for h := range l.entries {
+			most := l.most(h)
+			if most > limit {
+				t.Fatalf("seed %d: %d units admitted in one period, limit %d", seed, most, limit)
+			}
+			reached = reached || most == limit
+		}
+		if refused == 0 || !reached {
+			t.Errorf("seed %d: %d refusals, limit reached: %v: the traffic tests nothing", seed, refused, reached)
+		}
+	}
+	for seed := range uint64(4) {
+		f(seed, roomy(second, 4), 50, 10, second/40, 1)
+		f(seed, roomy(second+3, 7), 50, 30, second/40, 9)
+		f(seed, roomy(5, 4), 20, 3, 2, 1) // sub-windows of 2 µs
+		f(seed, roomy(2, 8), 10, 3, 2, 2) // of 1 µs: fewer than asked for
+		f(seed, roomy(second, 1), 50, 10, second/20, 3)
+		f(seed, crowded(second, 4), 60, 40, second/40, 1)
+		f(seed, crowded(60*second, 60), 60, 60, second, 5)
+	}
+}
+
+// checkDecision holds what a decision says against what the window then does.
+func checkDecision(t *testing.T, w *sketch.Window, h uint64, now, cost, limit int64, d sketch.Decision) {
+	t.Helper()
+	f := func(at, cost int64, want bool, why string) {
+		t.Helper()
+		if got := w.Peek(h, at, cost, limit).Allowed; got != want {
+			t.Fatalf("%+v: cost %d at +%d: allowed %v, %s", d, cost, at-now, got, why)
+		}
+	}
+	if d.Remaining > 0 {
+		f(now, d.Remaining, true, "yet remaining")
+	}
+	f(now, d.Remaining+1, false, "yet above remaining")
+	switch {
+	case d.Allowed && d.RetryAfter != 0:
+		t.Fatalf("%+v: allowed, with a wait", d)
+	case !d.Allowed && cost > limit && d.RetryAfter != sketch.Never:
+		t.Fatalf("%+v: cost %d can never pass a limit of %d", d, cost, limit)
+	case !d.Allowed && cost <= limit:
+		if d.RetryAfter <= 0 {
+			t.Fatalf("%+v: refused, without a wait", d)
+		}
+		f(now+d.RetryAfter-1, cost, false, "before the wait is over")
+		f(now+d.RetryAfter, cost, true, "after the wait")
+	}
+	if d.ResetAfter > 0 {
+		if w.Estimate(h, now+d.ResetAfter-1) == 0 || w.Estimate(h, now+d.ResetAfter) != 0 {
+			t.Fatalf("%+v: not reset then and not sooner", d)
+		}
+	} else if w.Estimate(h, now) != 0 {
+		t.Fatalf("%+v: reset, with units left", d)
+	}
+}
+
+// Bursts as close as they can be on both sides of every boundary, the traffic
+// that passes twice the limit through a fixed window and nearly so through a
+// weighted one.
+func TestWindowBoundaryAdversary(t *testing.T) {
+	const limit, subWindows = 100, 4
+	for offset := int64(-3); offset <= 3; offset++ {
+		for gap := int64(1); gap <= subWindows+2; gap++ {
+			w := window(t, roomy(second, subWindows))
+			l := newLedger(w)
+			h := hash(1)
+			for i := range int64(60) {
+				boundary := 1000*second + i*gap*second/subWindows
+				for _, at := range []int64{boundary - 1, boundary, boundary + offset} {
+					for w.Spend(h, at, 7, limit).Allowed {
+						l.add(h, at, 7)
+					}
+					for w.Spend(h, at, 1, limit).Allowed {
+						l.add(h, at, 1)
+					}
+				}
+			}
+			if most := l.most(h); most != limit {
+				t.Errorf("gap %d, offset %d: %d units in one period, want the limit of %d and no more", gap, offset, most, limit)
+			}
+		}
+	}
+}
+
+// A key alone in the sketch gets all that the strict form promises, whatever it
+// asks for in excess.
+func TestWindowSustainedRate(t *testing.T) {
+	f := func(subWindows int, period, step int64) {
+		t.Helper()
+		const limit, cycles = 60, 40
+		w := window(t, roomy(period, subWindows))
+		m := int64(subWindows)
+		cycle := (m + 1) * ((period + m - 1) / m)
+		admitted := int64(0)
+		for now := cycle * 1000; now < cycle*(1000+cycles); now += step {
+			if w.Spend(hash(1), now, 1, limit).Allowed {
+				admitted++
+			}
+		}
+		if admitted != limit*cycles {
+			t.Errorf("m %d: %d units in %d cycles of %d µs, want %d", subWindows, admitted, cycles, cycle, limit*cycles)
+		}
+		if floor := float64(limit) * float64(cycles*cycle) / float64(period) * float64(m) / float64(m+1); period%m == 0 && float64(admitted) < floor {
+			t.Errorf("m %d: %d units, below m/(m+1) of the limit, %.0f", subWindows, admitted, floor)
+		}
+	}
+	f(4, second, 2000)
+	f(1, second, 2000)
+	f(12, second, 2000)
+	f(7, second, 1999)
+}
+
+func TestWindowClockBack(t *testing.T) {
+	w := window(t, roomy(second, 4))
+	h := hash(1)
+	now := 1000 * second
+	w.Spend(h, now, 6, 10)
+	d := w.Spend(h, now-500*second, 4, 10)
+	if !d.Allowed || d.Remaining != 0 {
+		t.Errorf("after the clock went back: %+v, want the 4 that are left and no more", d)
+	}
+	d = w.Spend(h, 0, 1, 10)
+	if d.Allowed || d.RetryAfter != now+second+second/4 {
+		t.Errorf("at time 0: %+v, want a refusal until %d", d, now+second+second/4)
+	}
+	if e := w.Estimate(h, now+second); e != 10 {
+		t.Errorf("what was spent on the old clock counts %d on the new, want 10", e)
+	}
+	if d = w.Spend(h, now+second+second/4, 10, 10); !d.Allowed {
+		t.Errorf("after a period: %+v", d)
+	}
+}
+
+func TestWindowEdges(t *testing.T) {
+	const lo, hi = math.MinInt64, math.MaxInt64
+	h := hash(5)
+	for _, period := range []int64{1, 3, second, 400 * 86400 * second, hi - 1, hi} {
+		for _, now := range []int64{lo, lo + 1, -1, 0, 1, 1_700_000_000 * second, hi - 1, hi} {
+			for _, limit := range []int64{lo, -1, 0, 1, 100, hi} {
+				for _, cost := range []int64{lo, -1, 0, 1, 2, 101, hi} {
+					w := window(t, sketch.WindowOptions{Period: period, Width: 16, Shards: 1, BloomBits: 64, SampleEvery: 1})
+					d := w.Spend(h, now, cost, limit)
+					if want := cost <= 0 || cost <= limit; d.Allowed != want {
+						t.Fatalf("period %d, now %d, cost %d, limit %d: %+v", period, now, cost, limit, d)
+					}
+					if d.Remaining < 0 || d.ResetAfter < 0 || (d.RetryAfter < 0 && d.RetryAfter != sketch.Never) {
+						t.Fatalf("period %d, now %d, cost %d, limit %d: %+v", period, now, cost, limit, d)
+					}
+					e := w.Estimate(h, now)
+					if d.Allowed && e < cost || !d.Allowed && e != 0 || cost <= 0 && e != 0 {
+						t.Fatalf("period %d, now %d, cost %d, limit %d: estimate %d", period, now, cost, limit, e)
+					}
+					if d.Allowed && cost > 0 && d.ResetAfter == 0 {
+						t.Fatalf("period %d, now %d, cost %d: spent and reset at once", period, now, cost)
+					}
+					if w.Spend(h, now, 1, cost).Allowed && cost > 0 && d.Allowed {
+						t.Fatalf("period %d, now %d: a cost of %d filled a limit of as many, and one more passed", period, now, cost)
+					}
+					w.Force(h, now, hi, limit)
+					w.Force(h, now, hi, limit)
+					if w.Spend(h, now, 1, hi).Allowed || w.Estimate(h, now) != hi {
+						t.Fatalf("period %d, now %d: a full window admits", period, now)
+					}
+					w.Stats(now)
+					w.Spend(h, lo, 1, hi)
+					w.Spend(h, hi, 1, hi)
+					w.Stats(lo)
+					w.Stats(hi)
+				}
+			}
+		}
+	}
+}
+
+// Generations at the ends of time still count and still leave.
+func TestWindowFarTimes(t *testing.T) {
+	f := func(now, later int64, want bool) {
+		t.Helper()
+		w := window(t, roomy(second, 4))
+		if !w.Spend(1, now, 3, 3).Allowed {
+			t.Errorf("at %d: the first cost was refused", now)
+		}
+		if got := w.Spend(1, later, 1, 3).Allowed; got != want {
+			t.Errorf("spent at %d: allowed %v at %d", now, got, later)
+		}
+	}
+	f(math.MinInt64, math.MinInt64+second, false)
+	f(math.MinInt64, math.MinInt64+2*second, true)
+	f(math.MinInt64, math.MaxInt64, true)
+	f(-second, -1, false)
+	f(-1, 0, false)
+	f(-second-1, second/4-1, true)
+	f(math.MaxInt64-second, math.MaxInt64, false)
+	f(math.MaxInt64-2*second, math.MaxInt64, true)
+}
+
+func TestWindowForceGrantRaise(t *testing.T) {
+	w := window(t, roomy(second, 4))
+	h, now := hash(1), 100*second
+	granted := func(cost, limit, want, remaining int64) {
+		t.Helper()
+		got, d := w.Grant(h, now, cost, limit)
+		if got != want || d.Remaining != remaining || d.Allowed != (want > 0 || cost < 1) {
+			t.Errorf("Grant(%d, %d) = %d, %+v; want %d with %d remaining", cost, limit, got, d, want, remaining)
+		}
+		if cost >= 1 {
+			checkDecision(t, w, h, now, min(cost, 1), limit, d)
+		}
+	}
+	granted(3, 10, 3, 7)
+	granted(20, 10, 7, 0)
+	granted(1, 10, 0, 0)
+	granted(0, 10, 0, 0)
+	granted(-5, 10, 0, 0)
+	granted(5, 0, 0, 0)
+	if d := w.Force(h, now, 5, 10); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("Force above the limit: %+v", d)
+	}
+	if e := w.Estimate(h, now); e != 15 {
+		t.Errorf("estimate %d after Force, want 15", e)
+	}
+	w.Force(h, now, -3, 10)
+	w.Raise(h, now, 12)
+	w.Raise(h, now, 0)
+	w.Raise(h, now, -1)
+	if e := w.Estimate(h, now); e != 15 {
+		t.Errorf("estimate %d after Raise to less, want 15", e)
+	}
+	w.Raise(h, now, 18)
+	w.Raise(h, now, 18)
+	if e := w.Estimate(h, now); e != 18 {
+		t.Errorf("estimate %d after Raise, want 18", e)
+	}
+	w.Raise(h, now+second/2, 4)
+	if e := w.Estimate(h, now+second/2); e != 22 {
+		t.Errorf("estimate %d after Raise in a later generation, want 22", e)
+	}
+	if e := w.Estimate(h, now+second+second/4); e != 4 {
+		t.Errorf("estimate %d after the first generation left, want 4", e)
+	}
+}
+
+// A peek changes nothing: with and without peeks between, the same decisions.
+func TestWindowPeekChangesNothing(t *testing.T) {
+	a, b := window(t, crowded(second, 4)), window(t, crowded(second, 4))
+	r := rand.New(rand.NewPCG(1, 1))
+	now := second
+	for range 20_000 {
+		now += r.Int64N(second / 50)
+		h, cost := hash(r.Uint64N(100)), r.Int64N(4)
+		for range 3 {
+			h, at := hash(r.Uint64N(200)), now+r.Int64N(3*second)
+			b.Peek(h, at, r.Int64N(50), 40)
+			b.Estimate(h, at)
+			b.Spend(h, now, 0, 40)
+		}
+		peeked := b.Peek(h, now, cost, 40)
+		d := a.Spend(h, now, cost, 40)
+		if got := b.Spend(h, now, cost, 40); got != d {
+			t.Fatalf("with peeks %+v, without %+v", got, d)
+		}
+		if peeked.Allowed != d.Allowed || !d.Allowed && peeked != d {
+			t.Fatalf("peek said %+v, spend %+v", peeked, d)
+		}
+	}
+}
+
+// Keys seen once live in the Bloom filter alone; the first cost of a key is
+// exact, whatever its size.
+func TestWindowFirstUnitsUseNoCounter(t *testing.T) {
+	o := roomy(second, 4)
+	w := window(t, o)
+	for key := range uint64(2000) {
+		w.Spend(hash(key), second, 1, 10)
+	}
+	st := w.Stats(second)
+	if st.Units != 2000 || st.CounterUnits > 2 || st.CounterFill > 0.002 {
+		t.Errorf("2000 keys seen once: %d units, of them %d in counters, fill %v", st.Units, st.CounterUnits, st.CounterFill)
+	}
+	if d := w.Spend(hash(1<<40), second, 7, 10); d.Remaining != 3 {
+		t.Errorf("a first cost of 7 of 10: %+v", d)
+	}
+	if st = w.Stats(second); st.Units != 2007 || st.CounterUnits < 6 || st.CounterUnits > 9 {
+		t.Errorf("a first cost of 7: %d units, of them %d in counters", st.Units, st.CounterUnits)
+	}
+}
+
+func TestWindowConcurrent(t *testing.T) {
+	const limit, workers, keys = 1000, 8, 4
+	w := window(t, roomy(second, 4))
+	var admitted [keys]atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range 4 * limit {
+				key := i % keys
+				if w.Spend(hash(uint64(key)), second, 1, limit).Allowed {
+					admitted[key].Add(1)
+				}
+				if i%100 == 0 {
+					w.Stats(second)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for key := range admitted {
+		if n := admitted[key].Load(); n != limit {
+			t.Errorf("key %d: %d admitted, want %d", key, n, limit)
+		}
+	}
+}
+
+func TestWindowOptions(t *testing.T) {
+	refused := func(o sketch.WindowOptions) {
+		t.Helper()
+		if _, err := sketch.NewWindow(o); err == nil {
+			t.Errorf("NewWindow(%+v) succeeded", o)
+		}
+	}
+	refused(sketch.WindowOptions{})
+	refused(sketch.WindowOptions{Period: -1})
+	refused(sketch.WindowOptions{Period: 1, SubWindows: 65})
+	refused(sketch.WindowOptions{Period: 1, SubWindows: -1})
+	refused(sketch.WindowOptions{Period: 1, Units: 1000}) // no limit
+	refused(sketch.WindowOptions{Period: 1, Units: -1})
+	refused(sketch.WindowOptions{Period: 1, MaxError: 2})
+	refused(sketch.WindowOptions{Period: 1, MaxError: math.NaN()})
+	refused(sketch.WindowOptions{Period: 1, Missed: 1})
+	refused(sketch.WindowOptions{Period: 1, Depth: 17})
+	refused(sketch.WindowOptions{Period: 1, Width: -1})
+	refused(sketch.WindowOptions{Period: 1, Keys: -1})
+	refused(sketch.WindowOptions{Period: 1, FalsePositives: 1})
+	refused(sketch.WindowOptions{Period: 1, BloomBits: -1})
+	refused(sketch.WindowOptions{Period: 1, BloomHashes: 33})
+	refused(sketch.WindowOptions{Period: 1, Shards: 3})
+	refused(sketch.WindowOptions{Period: 1, Shards: 2048})
+	refused(sketch.WindowOptions{Period: 1, Shards: 64, Width: 32})
+	refused(sketch.WindowOptions{Period: 1, SampleEvery: 1<<32 + 1})
+	refused(sketch.WindowOptions{Period: 1, SampleKeys: -1})
+	refused(sketch.WindowOptions{Period: 1, Units: 1 << 40, Limit: 10})
+	refused(sketch.WindowOptions{Period: 1, Width: 1 << 24}) // 320 MiB a row
+	refused(sketch.WindowOptions{Period: 1, MaxBytes: 1000})
+
+	f := func(o sketch.WindowOptions, shards int, bytes int64) {
+		t.Helper()
+		o.Period, o.SampleEvery = 60*second, -1
+		w := window(t, o)
+		if w.Shards() != shards || w.Bytes() < bytes || w.Bytes() > bytes+bytes/100 {
+			t.Errorf("NewWindow(%+v): %d shards, %d bytes; want %d, %d", o, w.Shards(), w.Bytes(), shards, bytes)
+		}
+	}
+	bloom := int64(958_506 / 8)                                     // 100,000 keys at 0.01
+	f(sketch.WindowOptions{}, 16, 5*(4*4*65536+bloom))              // 5.8 MiB
+	f(sketch.WindowOptions{SubWindows: 1}, 16, 2*(4*4*65536+bloom)) //
+	f(sketch.WindowOptions{Width: 1000, Depth: 5, BloomBits: 100_000, BloomHashes: 3}, 4, 5*(4*5*1024+12_512))
+	// e*(5/4)*1M/(0.1*1000) = 33,979 columns
+	f(sketch.WindowOptions{Units: 1_000_000, Limit: 1000, MaxError: 0.1}, 16, 5*(4*4*65536+bloom))
+	f(sketch.WindowOptions{Units: 10_000_000, Limit: 1000, MaxError: 0.1, Keys: 1_000_000}, 64, 5*(4*4*(1<<19)+10*bloom))
+}
+
+func TestWindowDoesNotAllocate(t *testing.T) {
+	o := crowded(second, 4)
+	o.SampleKeys = 16
+	w := window(t, o)
+	now, key := 100*second, uint64(0)
+	f := func(what string, call func()) {
+		t.Helper()
+		if n := testing.AllocsPerRun(2000, call); n != 0 {
+			t.Errorf("%s: %v allocations", what, n)
+		}
+	}
+	step := func() uint64 { now += second / 500; key++; return hash(key % 300) }
+	f("Spend", func() { w.Spend(step(), now, 1, 20) })
+	f("Peek", func() { w.Peek(step(), now, 1, 20) })
+	f("Estimate", func() { w.Estimate(step(), now) })
+	f("Force", func() { w.Force(step(), now, 1, 20) })
+	f("Grant", func() { w.Grant(step(), now, 1, 20) })
+	f("Raise", func() { w.Raise(step(), now, 2) })
+	f("Stats", func() { w.Stats(now) })
+}
