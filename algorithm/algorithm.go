@@ -6,6 +6,9 @@
 //   - [TokenBucket]: the usual API limit; a burst, then an even rate.
 //   - [LeakyBucket]: the same decisions, told as a bucket that leaks.
 //   - [LeakyQueue]: delays instead of refusing; an even outflow.
+//   - [FixedWindow]: so many in each window, by the clock or the calendar.
+//   - [SlidingWindow]: so many in a period, without a surge at its edge. The
+//     one to choose when in doubt.
 //
 // All values are stateless and safe for concurrent use. Only the standard
 // library is imported.
@@ -23,6 +26,8 @@ var All = []weir.Algorithm{
 	TokenBucket,
 	LeakyBucket,
 	LeakyQueue,
+	FixedWindow,
+	SlidingWindow,
 }
 
 // ByName returns the algorithm of the given name, or nil.

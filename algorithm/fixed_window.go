@@ -1,0 +1,147 @@
+package algorithm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// FixedWindow counts the units of each window apart and refuses what would
+// bring a window above Count. Windows are aligned to the Unix epoch, begin
+// with a key's first request, or are days, weeks, months or years of a time
+// zone: see [weir.Params].
+//
+// Guarantee: at most Count units in any window, at most 2*Count in any interval
+// no longer than a window, at most (k+1)*Count in k windows' time; an interval
+// can see two full windows meet, so the first bound on intervals is tight. Of
+// calendar windows the shortest sets the bound: one period of 24 hours can
+// touch three days when one of them has 23.
+//
+// State: 16 bytes, the end of the window and the count.
+//
+// Clock steps: a clock that goes back stays in the window it was in, so a key
+// can be locked out for as much longer as the clock went back. Rule changes: a
+// window that is open keeps its end and its count whatever becomes of the
+// period; the count is compared with the new one at once.
+//
+// Choose it where the window is a contract ("a thousand a calendar month") or
+// where another limiter counts so. Refund gives back only to the window that
+// the units were spent in.
+//
+// Source: the common INCR and EXPIRE recipe, less its faults (refused requests
+// are not counted, the window is not prolonged); with weir.AnchorFirst it is
+// the hash table of start time and count of most system design interviews.
+var FixedWindow weir.Algorithm = fixedWindow{}
+
+type fixedWindow struct{}
+
+// What Prepare leaves in Limit.Const for the window algorithms, in
+// microseconds.
+const (
+	windowPeriod = iota
+	windowPhase  // fixed_window: of windows aligned to the epoch
+)
+
+// Name implements weir.Algorithm.
+func (fixedWindow) Name() string { return "fixed_window" }
+
+// Prepare implements weir.Algorithm.
+func (fixedWindow) Prepare(l *weir.Limit) error {
+	if l.Phase < 0 || l.Phase > l.Period || l.Phase%time.Microsecond != 0 {
+		return fmt.Errorf("phase %s must be whole microseconds between 0 and the period of %s", l.Phase, l.Period)
+	}
+	l.Const[windowPeriod] = weir.Micros(l.Period)
+	l.Const[windowPhase] = weir.Micros(l.Phase)
+	l.Cells, l.Layout = 2, "end,count"
+	touched := int64(2)
+	switch l.Anchor {
+	case weir.AnchorEpoch, weir.AnchorFirst:
+	case weir.AnchorCalendar:
+		shortest := shortestWindow(l)
+		if shortest == 0 {
+			return fmt.Errorf("calendar unit %d is not known: use days, weeks, months or years", l.Calendar)
+		}
+		touched = 1 + int64((l.Period+shortest-1)/shortest)
+	default:
+		return fmt.Errorf("anchor %d is not known: use the epoch, the first request or the calendar", l.Anchor)
+	}
+	l.Envelope = min(l.Count, (1<<62)/touched) * touched
+	return nil
+}
+
+// Step implements weir.Algorithm.
+//
+// Invariant: count is positive exactly while the window that ends at
+// cells[0]>>FractionBits is open.
+func (fixedWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	end, count, allowed := admitFixed(cells, l, a)
+	d := weir.Decision{Limit: l, Remaining: max(l.Count-count, 0)}
+	if count > 0 {
+		d.ResetAfter = weir.FromMicros(end - a.Now)
+	}
+	switch {
+	case allowed:
+	case a.Cost > l.Count:
+		d.RetryAfter = weir.Never
+	default:
+		d.RetryAfter = d.ResetAfter
+	}
+	return d
+}
+
+// admitFixed decides and charges; it returns the open window, if any, and its
+// count afterwards.
+func admitFixed(cells []int64, l *weir.Limit, a weir.Ask) (end, count int64, allowed bool) {
+	end = cells[0] >> weir.FractionBits
+	if a.Now < end {
+		count = cells[1]
+	}
+	allowed = a.Cost <= l.Count-count || a.Cost == 0 || a.Verb == weir.Refund
+	switch {
+	case a.Cost == 0:
+	case a.Verb == weir.Refund:
+		if count == 0 || a.ID != 0 && a.ID != end {
+			break
+		}
+		count = max(count-a.Cost, 0)
+		if count == 0 {
+			end = 0
+		}
+		cells[0], cells[1] = end<<weir.FractionBits, count
+	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
+		if count == 0 {
+			end = windowEnd(l, a.Now)
+		}
+		count = addUnits(count, a.Cost, weir.MaxCost)
+		cells[0], cells[1] = end<<weir.FractionBits, count
+	}
+	return end, count, allowed
+}
+
+// addUnits returns a + b, at most most. Neither a nor b may exceed 2^53.
+func addUnits(a, b, most int64) int64 { return min(a+b, most) }
+
+// windowEnd returns the end of the window that a first unit at now opens. It
+// runs once a window; a store's script gets the end of a calendar window as an
+// argument.
+func windowEnd(l *weir.Limit, now int64) int64 {
+	switch l.Anchor {
+	case weir.AnchorFirst:
+		return now + l.Const[windowPeriod]
+	case weir.AnchorCalendar:
+		return calendarEnd(l, now)
+	}
+	return windowStart(now-l.Const[windowPhase], l.Const[windowPeriod]) + l.Const[windowPhase] + l.Const[windowPeriod]
+}
+
+// windowStart returns the largest multiple of period that is not after now. The
+// remainder is the one division of the admitting halves: it is exact in a
+// script's doubles as well, as both numbers are whole and below 2^53.
+func windowStart(now, period int64) int64 {
+	r := now % period
+	if r < 0 {
+		r += period
+	}
+	return now - r
+}
