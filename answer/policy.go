@@ -1,0 +1,288 @@
+package answer
+
+import (
+	"math/bits"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// policy is one enforced limit as a request met it, in the units of HTTP.
+type policy struct {
+	name string // the limit's, as it is: sanitized when written
+	// quota is the most units that pass at once, window the seconds in which
+	// all of it comes back; 0 for a limit on what is under way at once.
+	quota, window int64
+	left          int64
+	// after is the seconds until more becomes available, or -1 if that is not
+	// known or will never be.
+	after   int64
+	refused bool
+	// wait is how long the limit refuses for, for sorting.
+	wait time.Duration
+}
+
+// maxPolicies is how many limits an answer lists. A request that meets more
+// has the least restrictive ones left out, as the draft allows.
+const maxPolicies = 16
+
+// maxInteger is the largest integer of a structured field, RFC 9651 §3.3.1.
+const maxInteger = 999_999_999_999_999
+
+// policies appends what ops say about the limits that are enforced, the most
+// restrictive first. A limit met twice is listed once, as it is tighter.
+// refused says what became of the request.
+func policies(dst []policy, ops []weir.Op, refused bool) []policy {
+	for i := 0; i < len(ops); i++ {
+		o := &ops[i]
+		if o.Decision.Limit == nil || o.Verb == weir.Refund {
+			continue
+		}
+		var p policy
+		switch o.Role {
+		case weir.Enforce:
+			p = tell(o)
+			if i+2 < len(ops) && ops[i+1].Role == weir.Own && isCeiling(o.Limit, ops[i+1].Limit) {
+				// The ceiling is the hard number of the elastic limit behind it.
+				p = lower(p, elastic(&ops[i+1], &ops[i+2]))
+				i += 2
+			}
+		case weir.Own:
+			if i+1 < len(ops) && ops[i+1].Role == weir.Pool {
+				p = elastic(o, &ops[i+1])
+				i++
+			} else {
+				p = tell(o)
+			}
+		case weir.Ban:
+			if o.Decision.Allowed() {
+				continue
+			}
+			p = tell(o)
+		case weir.Deny:
+			p = policy{name: o.Decision.Limit.Name, after: -1, refused: true, wait: o.Decision.RetryAfter}
+			if p.wait > 0 {
+				p.after = Seconds(p.wait)
+			}
+		default:
+			continue
+		}
+		dst = insert(dst, p)
+	}
+	if refused {
+		// Retry-After must not point earlier than any t beside it. Only the
+		// limits that refuse have a say in it, so only they state one.
+		for i := range dst {
+			if !dst[i].refused {
+				dst[i].after = -1
+			}
+		}
+	}
+	return dst
+}
+
+// isCeiling reports whether l is the ceiling that own was compiled with.
+func isCeiling(l, own *weir.Limit) bool {
+	n := len(own.Scope)
+	return l.Name == own.Name && len(l.Scope) > n+1 && l.Scope[:n] == own.Scope && l.Scope[n] == 0x1f
+}
+
+// tell returns what o says of its limit.
+func tell(o *weir.Op) policy {
+	l, d := o.Decision.Limit, o.Decision
+	p := policy{
+		name:    l.Name,
+		quota:   max(l.Burst, 1),
+		left:    max(d.Remaining, 0),
+		after:   -1,
+		refused: !d.Allowed() && o.Verb != weir.Force,
+		wait:    d.RetryAfter,
+	}
+	if l.Traits()&weir.Leases != 0 {
+		p.quota = l.Count
+		return p
+	}
+	p.window = refill(l)
+	switch {
+	case p.refused && d.RetryAfter != weir.Never:
+		p.after = Seconds(d.RetryAfter)
+	case !p.refused:
+		p.after = ceilSeconds(next(l, d))
+	}
+	return p
+}
+
+// elastic returns the two halves of an elastic limit as one: what it admits is
+// bounded by its pool, or by the assured share where that is larger.
+func elastic(own, pool *weir.Op) policy {
+	p, q := tell(own), tell(pool)
+	name, refused := p.name, p.refused && q.refused
+	if q.quota > p.quota {
+		p.quota, p.window = q.quota, q.window
+	}
+	p.left = max(p.left, q.left)
+	if p.refused && (!q.refused || q.wait != weir.Never && (p.wait == weir.Never || q.wait < p.wait)) {
+		p.after, p.wait = q.after, q.wait
+	}
+	p.name, p.refused = name, refused
+	return p
+}
+
+// lower returns p as far as q leaves it room.
+func lower(p, q policy) policy {
+	p.left = min(p.left, q.left)
+	if tighter(&q, &p) {
+		p.after, p.wait, p.refused = q.after, q.wait, q.refused
+	}
+	return p
+}
+
+// refill returns the seconds, rounded up, in which the whole of the limit
+// comes back: Burst units at Count per Period.
+func refill(l *weir.Limit) int64 {
+	us := weir.Micros(l.Period)
+	hi, lo := bits.Mul64(uint64(max(l.Burst, 1)), uint64(us))
+	if per := uint64(l.Count); hi < per {
+		us = int64(min(quotient(hi, lo, per), uint64(weir.Forever/time.Microsecond)))
+	} else {
+		us = int64(weir.Forever / time.Microsecond)
+	}
+	return max(ceilSeconds(weir.FromMicros(us)), 1)
+}
+
+// quotient returns the 128-bit number hi, lo divided by n, rounded up.
+func quotient(hi, lo, n uint64) uint64 {
+	q, r := bits.Div64(hi, lo, n)
+	if r > 0 && q < 1<<63 {
+		q++
+	}
+	return q
+}
+
+// next returns how long after the allowed decision d more becomes available,
+// or a bound on it: a bucket gains its units one by one, a window is sure to
+// have gained by its end.
+func next(l *weir.Limit, d weir.Decision) time.Duration {
+	if d.ResetAfter == 0 {
+		return 0
+	}
+	switch l.Algorithm.Name() {
+	case "token_bucket", "leaky_bucket", "leaky_queue":
+		unit := weir.FromMicros(int64(quotient(0, uint64(weir.Micros(l.Period)), uint64(l.Count))))
+		if rest := d.ResetAfter % unit; rest > 0 {
+			return rest
+		}
+		return unit
+	}
+	if l.Anchor == weir.AnchorCalendar {
+		return d.ResetAfter
+	}
+	return min(d.ResetAfter, l.Period)
+}
+
+// insert puts p where it belongs in dst, which is sorted.
+func insert(dst []policy, p policy) []policy {
+	for i := range dst {
+		if q := &dst[i]; q.name == p.name && q.quota == p.quota && q.window == p.window {
+			if !tighter(&p, q) {
+				return dst
+			}
+			dst = append(dst[:i], dst[i+1:]...)
+			break
+		}
+	}
+	at := len(dst)
+	for at > 0 && tighter(&p, &dst[at-1]) {
+		at--
+	}
+	if len(dst) == maxPolicies {
+		if at == maxPolicies {
+			return dst
+		}
+		dst = dst[:maxPolicies-1]
+	}
+	dst = append(dst, policy{})
+	copy(dst[at+1:], dst[at:])
+	dst[at] = p
+	return dst
+}
+
+// tighter reports whether p restricts the client more than q: it refuses for
+// longer, or has a smaller share left.
+func tighter(p, q *policy) bool {
+	if p.refused != q.refused {
+		return p.refused
+	}
+	if p.refused && p.wait != q.wait {
+		return p.wait == weir.Never || q.wait != weir.Never && p.wait > q.wait
+	}
+	phi, plo := bits.Mul64(uint64(p.left), uint64(q.quota))
+	qhi, qlo := bits.Mul64(uint64(q.left), uint64(p.quota))
+	return phi < qhi || phi == qhi && plo < qlo
+}
+
+// Seconds returns a wait as delay-seconds: rounded up, at least 1.
+func Seconds(wait time.Duration) int64 { return max(ceilSeconds(wait), 1) }
+
+func ceilSeconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return s
+}
+
+// appendPolicy appends p as a member of RateLimit-Policy.
+func appendPolicy(b []byte, p *policy) []byte {
+	b = appendString(b, p.name)
+	b = append(b, ";q="...)
+	b = appendInteger(b, p.quota)
+	switch {
+	case p.window > 0:
+		b = append(b, ";w="...)
+		b = appendInteger(b, p.window)
+	case p.quota > 0:
+		b = append(b, `;qu="concurrent-requests"`...)
+	}
+	return b
+}
+
+// appendState appends p as a member of RateLimit.
+func appendState(b []byte, p *policy) []byte {
+	b = appendString(b, p.name)
+	b = append(b, ";r="...)
+	b = appendInteger(b, p.left)
+	if p.after >= 0 {
+		b = append(b, ";t="...)
+		b = appendInteger(b, p.after)
+	}
+	return b
+}
+
+func appendInteger(b []byte, n int64) []byte {
+	return strconv.AppendInt(b, min(max(n, 0), maxInteger), 10)
+}
+
+// maxName is how many bytes of a limit's name are told.
+const maxName = 128
+
+// appendString appends name as a structured field String: quoted, escaped, and
+// with an underscore for whatever is not printable ASCII, so that no name can
+// end the field. The result is a JSON string too.
+func appendString(b []byte, name string) []byte {
+	b = append(b, '"')
+	for i, c := range name {
+		switch {
+		case i >= maxName:
+			return append(b, '"')
+		case c == '"' || c == '\\':
+			b = append(b, '\\', byte(c))
+		case c < ' ' || c > '~':
+			b = append(b, '_')
+		default:
+			b = append(b, byte(c))
+		}
+	}
+	return append(b, '"')
+}
