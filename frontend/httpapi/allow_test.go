@@ -1,0 +1,141 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/frontend/httpapi"
+)
+
+// serve starts the API on a loopback port.
+func serve(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Options) *httptest.Server {
+	t.Helper()
+	lim, err := weir.New(store, rules, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Limiter = lim
+	api, err := httpapi.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// post sends body and returns status, Content-Type and body of the answer.
+func post(t *testing.T, url, body string) (int, string, string) {
+	t.Helper()
+	res, err := http.Post(url, "", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("Content-Type"), string(b)
+}
+
+func TestShouldAllowRequest(t *testing.T) {
+	store := newStore()
+	srv := serve(t, store, weir.Limits{weir.PerMinute(2, algorithm.FixedWindow)}, httpapi.Options{})
+	url := srv.URL + "/shouldAllowRequest"
+	ask := func(body, want string) {
+		t.Helper()
+		status, kind, got := post(t, url, body)
+		if status != 200 || kind != "application/json" || got != want {
+			t.Errorf("%s: got %d %s %s, want 200 %s", body, status, kind, got, want)
+		}
+	}
+	const yes, no = `{"allowed":true}`, `{"allowed":false}`
+	ask(`{"clientId":"123","timestamp":"2023-07-13T07:20:50.52Z"}`, yes)
+	ask(` { "timestamp" : null , "clientId" : "\u0031\u00323" } `, yes)
+	ask(`{"clientId":"123"}`, no)
+	ask(`{"clientId":"124"}`, yes)
+	// The client's own time moves nothing.
+	ask(`{"clientId":"123","timestamp":"2043-07-13T07:20:50.52Z"}`, no)
+	store.advance(time.Minute)
+	ask(`{"clientId":"123"}`, yes)
+}
+
+func TestShouldAllowRequestBadInput(t *testing.T) {
+	store := newStore()
+	srv := serve(t, store, weir.Limits{weir.PerMinute(1, algorithm.FixedWindow)}, httpapi.Options{})
+	url := srv.URL + "/shouldAllowRequest"
+	f := func(body string, status int, pointer, detail string) {
+		t.Helper()
+		got, kind, answer := post(t, url, body)
+		var p struct {
+			Type, Title, Detail string
+			Status              int
+			Errors              []struct{ Pointer, Detail string }
+		}
+		if err := json.Unmarshal([]byte(answer), &p); err != nil {
+			t.Fatalf("%.80s: %v in %s", body, err, answer)
+		}
+		if got != status || p.Status != status || kind != "application/problem+json" || p.Type != "about:blank" ||
+			p.Title != http.StatusText(status) || len(p.Errors) != 1 || p.Errors[0].Pointer != pointer ||
+			!strings.Contains(p.Errors[0].Detail, detail) {
+			t.Errorf("%.80s: got %d %s %s, want %d at %s: %s", body, got, kind, answer, status, pointer, detail)
+		}
+	}
+	f(``, 400, "#", "want an object at byte 0, got the end of the body")
+	f(`[]`, 400, "#", "must be an object, is an array")
+	f(`null`, 400, "#", "must be an object, is null")
+	f(`{}`, 400, "#/clientId", "missing")
+	f(`{"clientId":""}`, 400, "#/clientId", "must not be empty")
+	f(`{"clientId":null}`, 400, "#/clientId", "must be a string, is null")
+	f(`{"clientId":12}`, 400, "#/clientId", "must be a string, is a number")
+	f(`{"clientId":"`+strings.Repeat("x", 1025)+`"}`, 400, "#/clientId", "at most 1024 bytes")
+	f(`{"clientId":"a","clientId":"b"}`, 400, "#/clientId", "twice")
+	f(`{"clientID":"a"}`, 400, "#/clientID", "unknown field; known are clientId and timestamp")
+	f(`{"clientId":"a","a/b~ü":1}`, 400, "#/a~1b~0%C3%BC", "unknown")
+	f(`{"clientId":"a"} x`, 400, "#", "want nothing more at byte 17")
+	f(`{"clientId":"a",}`, 400, "#", "want a member's name")
+	f(`{"clientId":"\ud800"}`, 400, "#/clientId", "surrogate")
+	f("{\"clientId\":\"\xff\"}", 400, "#/clientId", "UTF-8")
+	f("{\"clientId\":\"a\nb\"}", 400, "#/clientId", "control character")
+	f(`{"clientId":"a","timestamp":"yesterday"}`, 400, "#/timestamp", "RFC 3339")
+	f(`{"clientId":"a","timestamp":"2023-02-29T00:00:00Z"}`, 400, "#/timestamp", "RFC 3339")
+	f(`{"clientId":"a","timestamp":1689232850}`, 400, "#/timestamp", "must be a string, is a number")
+	f(`{"clientId":"`+strings.Repeat("x", 70<<10)+`"}`, 413, "#", "too large")
+	if len(store.rows) != 0 {
+		t.Errorf("bad input was counted: %v", store.rows)
+	}
+}
+
+func TestMethodsAndPaths(t *testing.T) {
+	srv := serve(t, newStore(), weir.Limits{}, httpapi.Options{})
+	res, err := http.Get(srv.URL + "/shouldAllowRequest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 405 || res.Header.Get("Allow") != "POST" || res.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("GET: got %d %v", res.StatusCode, res.Header)
+	}
+	if status, kind, _ := post(t, srv.URL+"/nowhere", "{}"); status != 404 || kind != "application/problem+json" {
+		t.Errorf("unknown path: got %d %s", status, kind)
+	}
+}
+
+func TestStoreError(t *testing.T) {
+	store := newStore()
+	store.err = errors.New("disk on fire")
+	srv := serve(t, store, weir.Limits{weir.PerMinute(1, algorithm.FixedWindow)}, httpapi.Options{})
+	status, kind, body := post(t, srv.URL+"/shouldAllowRequest", `{"clientId":"a"}`)
+	if status != 503 || kind != "application/problem+json" || strings.Contains(body, "fire") {
+		t.Errorf("got %d %s %s, want 503 and nothing of the store's words", status, kind, body)
+	}
+}

@@ -1,0 +1,211 @@
+// Package httpapi is the way in over HTTP and JSON.
+//
+// POST /shouldAllowRequest asks about one client and answers
+// {"allowed":true} or {"allowed":false}. The paths under /v1 say more, about
+// any descriptors: check, peek, reserve, commit, cancel, acquire, release, and
+// for operators inspect, reset, grant, ban, rules and explain. /openapi.json
+// describes all of them.
+//
+// A decision is not an error: whether a request was allowed or refused, the
+// answer's status is 200. Bad input is answered by a problem document
+// (RFC 9457) with a pointer to the field, and nothing has been counted then.
+// When the store does not answer the status is 503.
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
+)
+
+// Options configures an [API].
+type Options struct {
+	// Limiter decides. Required.
+	Limiter *weir.Limiter
+	// Domain is the domain that /shouldAllowRequest asks. Zero means "api".
+	Domain string
+	// MaxInFlight is how many requests are served at a time; those above it
+	// are answered 503. Zero means 4096.
+	MaxInFlight int
+	// BodyTimeout is how long a client may take to send a body. Zero means ten
+	// seconds.
+	BodyTimeout time.Duration
+	// Log is told of store errors, at most one a second. Nil means nobody.
+	Log *slog.Logger
+}
+
+// API serves the paths of this package. Safe for concurrent use.
+type API struct {
+	opt      Options
+	limiter  *weir.Limiter
+	mux      *http.ServeMux
+	paths    map[string]bool // those served
+	inFlight atomic.Int64
+	lastLog  atomic.Int64 // when, in seconds since the Unix epoch
+}
+
+// Sizes of bodies, in bytes.
+const (
+	maxSmallBody = 64 << 10
+	maxBatchBody = 1 << 20
+)
+
+// New returns the API. It returns an error when a required option is missing
+// or one is out of range.
+func New(opt Options) (*API, error) {
+	switch {
+	case opt.Limiter == nil:
+		return nil, errors.New("httpapi: no limiter: set Options.Limiter")
+	case opt.MaxInFlight < 0:
+		return nil, fmt.Errorf("httpapi: max in flight %d must not be negative", opt.MaxInFlight)
+	case opt.BodyTimeout < 0:
+		return nil, fmt.Errorf("httpapi: body timeout %s must not be negative", opt.BodyTimeout)
+	case len(opt.Domain) > maxDomain:
+		return nil, fmt.Errorf("httpapi: domain has %d bytes, at most %d are allowed", len(opt.Domain), maxDomain)
+	}
+	if opt.Domain == "" {
+		opt.Domain = "api"
+	}
+	if opt.MaxInFlight == 0 {
+		opt.MaxInFlight = 4096
+	}
+	if opt.BodyTimeout == 0 {
+		opt.BodyTimeout = 10 * time.Second
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &API{opt: opt, limiter: opt.Limiter, mux: http.NewServeMux(), paths: map[string]bool{}}
+	a.handle("POST", "/shouldAllowRequest", a.shouldAllow)
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answer.Problem{Status: http.StatusNotFound, Detail: "no such path; /openapi.json lists those that there are"}.Write(w)
+	})
+	return a, nil
+}
+
+func (a *API) handle(method, path string, h http.HandlerFunc) {
+	a.paths[path] = true
+	a.mux.HandleFunc(method+" "+path, h)
+	a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		answer.Problem{Status: http.StatusMethodNotAllowed, Detail: "use " + method}.Write(w)
+	})
+}
+
+// Serves reports whether path is one of the API's.
+func (a *API) Serves(path string) bool { return a.paths[path] }
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.inFlight.Add(1) > int64(a.opt.MaxInFlight) {
+		a.inFlight.Add(-1)
+		answer.Problem{
+			Type: answer.ReducedCapacity, Title: "Too many requests at once", Status: http.StatusServiceUnavailable,
+			Detail: fmt.Sprintf("%d requests are under way", a.opt.MaxInFlight), RetryAfter: 1,
+		}.Write(w)
+		return
+	}
+	defer a.inFlight.Add(-1)
+	a.mux.ServeHTTP(w, r)
+}
+
+// call is what one request to the API needs; kept for reuse.
+type call struct {
+	body    []byte
+	reader  reader
+	out     []byte
+	entries []weir.Entry
+}
+
+var calls = sync.Pool{New: func() any { return &call{body: make([]byte, 0, 1024)} }}
+
+// release gives c back unless it has grown large.
+func (c *call) release() {
+	if cap(c.body)+cap(c.reader.unescaped)+cap(c.out) > 2*maxSmallBody {
+		return
+	}
+	clear(c.entries)
+	calls.Put(c)
+}
+
+// read reads the body into c and makes c.reader ready for it. It answers the
+// request and returns false if there is nothing to go on with.
+func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bool {
+	if r.ContentLength > int64(most) {
+		tooLarge(w, most)
+		return false
+	}
+	// Not every server has deadlines to set; those that do not bound the time
+	// a body takes by other means.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.opt.BodyTimeout))
+	b := c.body[:0]
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Body.Read(b[len(b):min(cap(b), most+1)])
+		b = b[:len(b)+n]
+		c.body = b
+		switch {
+		case len(b) > most:
+			tooLarge(w, most)
+			return false
+		case err == io.EOF:
+			c.reader.reset(b)
+			return true
+		case err != nil:
+			w.Header().Set("Connection", "close")
+			answer.Problem{Status: http.StatusBadRequest, Detail: "the body did not arrive in full"}.Write(w)
+			return false
+		}
+	}
+}
+
+func tooLarge(w http.ResponseWriter, most int) {
+	w.Header().Set("Connection", "close")
+	answer.Problem{
+		Status: http.StatusRequestEntityTooLarge,
+		Detail: fmt.Sprintf("the body may have at most %d bytes", most),
+		Errors: []answer.FieldError{{Detail: "too large", Pointer: "#"}},
+	}.Write(w)
+}
+
+// refuse answers bad input.
+func badInput(w http.ResponseWriter, e *inputError) {
+	answer.Problem{
+		Status: http.StatusBadRequest,
+		Detail: e.Error(),
+		Errors: []answer.FieldError{{Detail: e.detail, Pointer: e.pointer}},
+	}.Write(w)
+}
+
+// undecided answers when err kept the limiter from deciding.
+func (a *API) undecided(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, weir.ErrNoLease):
+		badInput(w, &inputError{"a concurrency limit applies: name the unit of work with lease, or use /v1/acquire", "#/lease"})
+	case errors.Is(err, weir.ErrCost):
+		badInput(w, &inputError{"the cost, with what is kept for higher priorities, must be from 0 to 2^53", "#/cost"})
+	default:
+		a.logStore(err)
+		answer.Problem{
+			Status: http.StatusServiceUnavailable, Detail: "the store did not answer; nothing was decided", RetryAfter: 1,
+		}.Write(w)
+	}
+}
+
+// logStore logs err unless something was logged this second.
+func (a *API) logStore(err error) {
+	now := time.Now().Unix()
+	if last := a.lastLog.Load(); last != now && a.lastLog.CompareAndSwap(last, now) {
+		a.opt.Log.Error("no decision", "err", err)
+	}
+}

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/netip"
+)
+
+// Guard serves the API's paths to trusted peers and gives every other request
+// to next: on a port that strangers reach, a stranger must not spend another's
+// quota.
+//
+// Trusted are peers in the given prefixes, and loopback peers unless the
+// request says that it was forwarded: then a proxy on this machine speaks for
+// somebody else. To trust that proxy all the same, list its address.
+func Guard(trusted []netip.Prefix, api *API, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if api.Serves(r.URL.Path) && trusts(trusted, r) {
+			api.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func trusts(trusted []netip.Prefix, r *http.Request) bool {
+	addr := peer(r)
+	for _, p := range trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return addr.IsLoopback() && !forwarded(r)
+}
+
+// peer returns the address of the TCP peer, v4-mapped ones as IPv4 and without
+// a zone; the zero Addr if the listener does not tell.
+func peer(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
+}
+
+// forwarded reports whether r went through a proxy that says so.
+func forwarded(r *http.Request) bool {
+	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if _, ok := r.Header[key]; ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,491 @@
+package httpapi
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// maxDepth is how deep arrays and objects may nest.
+const maxDepth = 16
+
+// inputError is what is wrong with a body, and where.
+type inputError struct {
+	detail  string
+	pointer string
+}
+
+func (e *inputError) Error() string { return e.pointer + ": " + e.detail }
+
+// reader reads one JSON text. It is strict where readers differ, so that no
+// two parties see different clients in one body: names are matched exactly and
+// may not repeat, and what is not valid UTF-8, such as half a surrogate pair,
+// is an error. Integers are exact.
+//
+// The first error sticks: after it every method returns a zero value, and the
+// callbacks of array and object are not called again.
+//
+// Source: RFC 8259.
+type reader struct {
+	b   []byte
+	i   int
+	err *inputError
+	// unescaped holds the strings that were not in b as they are.
+	unescaped []byte
+	// path is where the value being read is: names of members, positions in
+	// arrays.
+	path  [maxDepth]place
+	depth int
+}
+
+// place is a member's name, or a position where name is nil.
+type place struct {
+	name  []byte
+	index int
+}
+
+// reset makes r ready to read b.
+func (r *reader) reset(b []byte) {
+	*r = reader{b: b, unescaped: r.unescaped[:0]}
+}
+
+// fail states what is wrong with the value being read.
+func (r *reader) fail(detail string) {
+	if r.err == nil {
+		r.err = &inputError{detail: detail, pointer: r.pointer()}
+	}
+}
+
+// failSyntax states that the text is not JSON.
+func (r *reader) failSyntax(want string) {
+	if r.err != nil {
+		return
+	}
+	got := "the end of the body"
+	if r.i < len(r.b) {
+		got = strconv.QuoteToASCII(string(r.b[r.i : r.i+1]))
+		if c, n := utf8.DecodeRune(r.b[r.i:]); n > 1 {
+			got = strconv.QuoteRuneToASCII(c)
+		}
+	}
+	r.fail("not valid JSON: want " + want + " at byte " + strconv.Itoa(r.i) + ", got " + got)
+}
+
+// pointer returns where r is as a JSON pointer in a URI fragment, RFC 6901 §6.
+func (r *reader) pointer() string {
+	p := []byte{'#'}
+	for _, at := range r.path[:min(r.depth, maxDepth)] {
+		if at.name == nil && at.index < 0 { // before a member's name
+			break
+		}
+		p = append(p, '/')
+		if at.name == nil {
+			p = strconv.AppendInt(p, int64(at.index), 10)
+			continue
+		}
+		for _, c := range at.name[:min(len(at.name), 64)] {
+			switch {
+			case c == '~':
+				p = append(p, "~0"...)
+			case c == '/':
+				p = append(p, "~1"...)
+			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+				p = append(p, c)
+			default:
+				p = append(p, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+			}
+		}
+	}
+	return string(p)
+}
+
+// space skips white space and returns the next byte, or 0 at the end.
+func (r *reader) space() byte {
+	for r.i < len(r.b) {
+		switch c := r.b[r.i]; c {
+		case ' ', '\t', '\n', '\r':
+			r.i++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// end checks that nothing follows the value.
+func (r *reader) end() {
+	r.space()
+	if r.err == nil && r.i < len(r.b) {
+		r.failSyntax("nothing more")
+	}
+}
+
+// null reads a null if there is one.
+func (r *reader) null() bool {
+	if r.err != nil || r.space() != 'n' {
+		return false
+	}
+	r.literal("null")
+	return r.err == nil
+}
+
+func (r *reader) literal(word string) {
+	if len(r.b)-r.i < len(word) || string(r.b[r.i:r.i+len(word)]) != word {
+		r.failSyntax(word)
+		return
+	}
+	r.i += len(word)
+}
+
+// kind names the value that comes next.
+func (r *reader) kind() string {
+	switch c := r.space(); {
+	case c == '{':
+		return "an object"
+	case c == '[':
+		return "an array"
+	case c == '"':
+		return "a string"
+	case c == 't', c == 'f':
+		return "true or false"
+	case c == 'n':
+		return "null"
+	case c == '-', c >= '0' && c <= '9':
+		return "a number"
+	}
+	return ""
+}
+
+// failKind states that another kind of value was wanted.
+func (r *reader) failKind(want string) {
+	if r.err != nil {
+		return
+	}
+	if got := r.kind(); got != "" {
+		r.fail("must be " + want + ", is " + got)
+		return
+	}
+	r.failSyntax(want)
+}
+
+// enter opens an array or object and reports whether it has anything in it.
+func (r *reader) enter(open, shut byte, want string) bool {
+	if r.err != nil {
+		return false
+	}
+	if r.space() != open {
+		r.failKind(want)
+		return false
+	}
+	if r.depth == maxDepth {
+		r.fail("nested too deep: at most " + strconv.Itoa(maxDepth) + " levels")
+		return false
+	}
+	r.i++
+	if r.space() == shut {
+		r.i++
+		return false
+	}
+	r.depth++
+	return true
+}
+
+// more moves to the next element or member, or leaves.
+func (r *reader) more(shut byte) bool {
+	if r.err != nil {
+		return false
+	}
+	switch r.space() {
+	case ',':
+		r.i++
+		return true
+	case shut:
+		r.i++
+		r.depth--
+		return false
+	}
+	r.failSyntax("',' or '" + string(rune(shut)) + "'")
+	return false
+}
+
+// array reads an array: each must read one element.
+func (r *reader) array(each func(index int)) {
+	if !r.enter('[', ']', "an array") {
+		return
+	}
+	for n := 0; ; n++ {
+		r.path[r.depth-1] = place{index: n}
+		each(n)
+		if !r.more(']') {
+			return
+		}
+	}
+}
+
+// object reads an object: each must read the value of the named member. The
+// name is valid until each returns.
+func (r *reader) object(each func(name []byte)) {
+	if !r.enter('{', '}', "an object") {
+		return
+	}
+	for {
+		r.path[r.depth-1] = place{index: -1}
+		if r.space() != '"' {
+			r.failSyntax("a member's name in quotes")
+			return
+		}
+		name := r.text()
+		r.path[r.depth-1] = place{name: name}
+		if r.err == nil && r.space() != ':' {
+			r.failSyntax("':'")
+		}
+		if r.err != nil {
+			return
+		}
+		r.i++
+		each(name)
+		if !r.more('}') {
+			return
+		}
+	}
+}
+
+// unknown states that the member being read is not known.
+func (r *reader) unknown(known string) {
+	r.fail("unknown field; known are " + known)
+}
+
+// once states an error if the member being read was there before: bit n of
+// seen is its mark.
+func (r *reader) once(seen *uint32, n uint) {
+	if *seen&(1<<n) != 0 {
+		r.fail("is there twice")
+	}
+	*seen |= 1 << n
+}
+
+// boolean reads true or false.
+func (r *reader) boolean() bool {
+	if r.err != nil {
+		return false
+	}
+	switch r.space() {
+	case 't':
+		r.literal("true")
+		return r.err == nil
+	case 'f':
+		r.literal("false")
+		return false
+	}
+	r.failKind("true or false")
+	return false
+}
+
+// integer reads a whole number from least to most.
+func (r *reader) integer(least, most int64) int64 {
+	if r.err != nil {
+		return 0
+	}
+	c := r.space()
+	if c != '-' && (c < '0' || c > '9') {
+		r.failKind("a number")
+		return 0
+	}
+	from := r.i
+	negative := c == '-'
+	if negative {
+		r.i++
+	}
+	digits := r.i
+	var n uint64
+	large := false
+	for ; r.i < len(r.b) && r.b[r.i]-'0' < 10; r.i++ {
+		d := uint64(r.b[r.i] - '0')
+		large = large || n > (math.MaxInt64-d)/10
+		n = n*10 + d
+	}
+	switch {
+	case r.i == digits:
+		r.failSyntax("a digit")
+	case r.b[digits] == '0' && r.i > digits+1:
+		r.i = digits + 1
+		r.failSyntax("no digit after a leading zero")
+	case r.i < len(r.b) && (r.b[r.i] == '.' || r.b[r.i]|0x20 == 'e'):
+		r.i = from
+		r.fail("must be a whole number, written without a point or exponent")
+	}
+	v := int64(n)
+	if negative {
+		v = -v
+	}
+	if r.err == nil && (large || v < least || v > most) {
+		r.fail("must be from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10))
+	}
+	if r.err != nil {
+		return 0
+	}
+	return v
+}
+
+// str reads a string of least to most bytes. It is valid as long as the body
+// and r are.
+func (r *reader) str(least, most int) string {
+	if r.err != nil {
+		return ""
+	}
+	if r.space() != '"' {
+		r.failKind("a string")
+		return ""
+	}
+	b := r.text()
+	switch {
+	case r.err != nil:
+		return ""
+	case len(b) < least && len(b) == 0:
+		r.fail("must not be empty")
+	case len(b) < least:
+		r.fail("must have at least " + strconv.Itoa(least) + " bytes")
+	case len(b) > most:
+		r.fail("must have at most " + strconv.Itoa(most) + " bytes, has " + strconv.Itoa(len(b)))
+	default:
+		return alias(b)
+	}
+	return ""
+}
+
+// alias returns b as a string that shares its bytes.
+func alias(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// text reads a string that is known to begin here. It is never nil.
+func (r *reader) text() []byte {
+	r.i++
+	from, ascii := r.i, true
+	for r.i < len(r.b) {
+		switch c := r.b[r.i]; {
+		case c == '"':
+			s := r.b[from:r.i:r.i]
+			if !ascii && !utf8.Valid(s) {
+				r.i = from
+				r.fail("not valid UTF-8")
+				return nil
+			}
+			r.i++
+			return s
+		case c == '\\':
+			return r.escaped(from)
+		case c < ' ':
+			r.failSyntax("no control character within a string")
+			return nil
+		case c >= utf8.RuneSelf:
+			ascii = false
+			fallthrough
+		default:
+			r.i++
+		}
+	}
+	r.failSyntax("the end of a string")
+	return nil
+}
+
+// escaped reads the rest of a string that began at from and has escapes.
+func (r *reader) escaped(from int) []byte {
+	start := len(r.unescaped)
+	out := append(r.unescaped, r.b[from:r.i]...)
+	for r.i < len(r.b) {
+		c := r.b[r.i]
+		switch {
+		case c == '"':
+			r.i++
+			r.unescaped = out
+			s := out[start:len(out):len(out)]
+			if !utf8.Valid(s) {
+				r.fail("not valid UTF-8")
+				return nil
+			}
+			return s
+		case c < ' ':
+			r.failSyntax("no control character within a string")
+			return nil
+		case c != '\\':
+			out = append(out, c)
+			r.i++
+			continue
+		}
+		r.i++
+		if r.i == len(r.b) {
+			break
+		}
+		switch c := r.b[r.i]; c {
+		case '"', '\\', '/':
+			out = append(out, c)
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r.i++
+			u := r.rune()
+			if r.err != nil {
+				return nil
+			}
+			out = utf8.AppendRune(out, u)
+			continue
+		default:
+			r.failSyntax("one of \"\\/bfnrtu")
+			return nil
+		}
+		r.i++
+	}
+	r.failSyntax("the end of a string")
+	return nil
+}
+
+// rune reads the digits of a \u escape, and the second half of a pair.
+func (r *reader) rune() rune {
+	u := r.hex()
+	if !utf16.IsSurrogate(u) || r.err != nil {
+		return u
+	}
+	if len(r.b)-r.i >= 6 && r.b[r.i] == '\\' && r.b[r.i+1] == 'u' {
+		r.i += 2
+		if u = utf16.DecodeRune(u, r.hex()); u != utf8.RuneError || r.err != nil {
+			return u
+		}
+	}
+	r.fail("half a surrogate pair is not a character")
+	return 0
+}
+
+func (r *reader) hex() rune {
+	var u rune
+	for range 4 {
+		var c byte
+		if r.i < len(r.b) {
+			c = r.b[r.i]
+		}
+		switch {
+		case c >= '0' && c <= '9':
+			u = u<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			u = u<<4 | rune(c|0x20-'a'+10)
+		default:
+			r.failSyntax("a hexadecimal digit")
+			return 0
+		}
+		r.i++
+	}
+	return u
+}
