@@ -1,0 +1,99 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/frontend/gateway"
+)
+
+// serve starts a gateway with the given limits in front of upstream.
+func serve(t *testing.T, store weir.Store, limits weir.Limits, upstream http.HandlerFunc, opt gateway.Options) *httptest.Server {
+	t.Helper()
+	up := httptest.NewServer(upstream)
+	t.Cleanup(up.Close)
+	lim, err := weir.New(store, limits, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Limiter = lim
+	if opt.Upstream == nil {
+		if opt.Upstream, err = url.Parse(up.URL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := gateway.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(g)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// get fetches url and returns the answer and its body.
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(b)
+}
+
+func TestForwardAndRefuse(t *testing.T) {
+	limit := weir.PerMinute(2, algorithm.FixedWindow)
+	limit.Name = "permin"
+	var upstreamSaw []string
+	srv := serve(t, newStore(), weir.Limits{limit}, func(w http.ResponseWriter, r *http.Request) {
+		upstreamSaw = append(upstreamSaw, r.Method+" "+r.URL.String()+" for "+r.Header.Get("X-Forwarded-For"))
+		w.Header().Set("X-App", "yes")
+		fmt.Fprint(w, "hello")
+	}, gateway.Options{})
+
+	header := func(h http.Header) string {
+		var b strings.Builder
+		for _, k := range []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+			"X-RateLimit-Retry-After", "Retry-After", "Cache-Control", "Content-Type"} {
+			if v := h.Values(k); v != nil {
+				fmt.Fprintf(&b, "%s: %s\n", k, strings.Join(v, " | "))
+			}
+		}
+		return b.String()
+	}
+	for left := 1; left >= 0; left-- {
+		res, body := get(t, srv.URL+"/a/b?c=d")
+		want := fmt.Sprintf("RateLimit-Policy: \"permin\";q=2;w=60\nRateLimit: \"permin\";r=%d;t=40\n"+
+			"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: %d\nContent-Type: text/plain; charset=utf-8\n", left, left)
+		if res.StatusCode != 200 || body != "hello" || res.Header.Get("X-App") != "yes" || header(res.Header) != want {
+			t.Errorf("got %d %q\n%swant\n%s", res.StatusCode, body, header(res.Header), want)
+		}
+	}
+	res, body := get(t, srv.URL)
+	want := "RateLimit-Policy: \"permin\";q=2;w=60\nRateLimit: \"permin\";r=0;t=40\nX-RateLimit-Limit: 2\nX-RateLimit-Remaining: 0\n" +
+		"X-RateLimit-Retry-After: 40\nRetry-After: 40\nCache-Control: no-store\nContent-Type: application/problem+json\n"
+	if res.StatusCode != 429 || header(res.Header) != want {
+		t.Errorf("refusal: got %d\n%swant\n%s", res.StatusCode, header(res.Header), want)
+	}
+	wantBody := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
+		`"detail":"the limit is exhausted; try again in 40 seconds","violated-policies":["permin"],"retry_after":40,` +
+		`"guarantee":{"exact":true,"degraded":false}}`
+	if body != wantBody {
+		t.Errorf("refusal: got %s\nwant %s", body, wantBody)
+	}
+	if len(upstreamSaw) != 2 || upstreamSaw[0] != "GET /a/b?c=d for 127.0.0.1" {
+		t.Errorf("upstream saw %q", upstreamSaw)
+	}
+}
