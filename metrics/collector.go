@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir"
+)
+
+// collector reads counters when it is asked, and keeps nothing.
+type collector struct{ opt Options }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	decisions = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
+	limits    = desc("weir_limits", "Limits in the rules in use.")
+
+	storeKeys     = desc("weir_store_keys", "Keys with state of their own in the store.")
+	storeBytes    = desc("weir_store_bytes", "Memory that the store uses for state.")
+	storeBound    = desc("weir_store_bound_bytes", "Most memory that the store may use for state.")
+	storeOverflow = desc("weir_store_overflow_decisions_total", "Decisions made from the overflow sketch because the store was full.")
+	storeFull     = desc("weir_store_full", "1 while new keys go to the overflow sketch.")
+
+	reloads      = desc("weir_config_reloads_total", "Attempts to load the rules, the first included.", "result")
+	reloadOK     = desc("weir_config_reload_success", "1 if the last attempt to load the rules succeeded.")
+	reloadedLast = desc("weir_config_last_reload_timestamp_seconds", "When the rules in use were loaded.")
+
+	buildInfo = desc("weir_build_info", "The binary that runs; always 1.", "version", "revision", "goversion")
+)
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{decisions, limits, storeKeys, storeBytes, storeBound, storeOverflow,
+		storeFull, reloads, reloadOK, reloadedLast, buildInfo} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if c.opt.Limits != nil {
+		series := c.opt.Limits()
+		gauge(limits, float64(len(series)))
+		for k, counts := range c.sum(series) {
+			for _, o := range weir.Outcomes() {
+				// The two everyday outcomes are always there, so that a rate
+				// can be taken from the first scrape on.
+				if counts[o] > 0 || o == weir.Allowed || o == weir.Refused {
+					counter(decisions, counts[o], k.domain, k.rule, k.limit, o.String())
+				}
+			}
+		}
+	}
+	if c.opt.Store != nil {
+		s := c.opt.Store()
+		gauge(storeKeys, float64(s.Keys))
+		gauge(storeBytes, float64(s.Bytes))
+		gauge(storeBound, float64(s.Bound))
+		counter(storeOverflow, s.Overflowed)
+		gauge(storeFull, oneIf(s.Full))
+	}
+	if c.opt.Reloads != nil {
+		r := c.opt.Reloads()
+		counter(reloads, r.Succeeded, "success")
+		counter(reloads, r.Failed, "failure")
+		gauge(reloadOK, oneIf(r.OK))
+		if !r.Last.IsZero() {
+			gauge(reloadedLast, float64(r.Last.UnixMicro())/1e6)
+		}
+	}
+	b := c.opt.Build
+	gauge(buildInfo, 1, b.Version, b.Revision, b.Go)
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// label is what tells one series from another.
+type label struct{ domain, rule, limit string }
+
+// other is the rule name of the limits beyond MaxSeries.
+const other = "(other)"
+
+// sum adds up the counters of limits that go by the same words: a registry
+// refuses to tell the same series twice.
+func (c *collector) sum(series []Series) map[label][]uint64 {
+	outcomes := weir.Outcomes()
+	sums := make(map[label][]uint64, min(len(series), c.opt.MaxSeries))
+	// Limits may share counters; each is read once.
+	seen := make(map[*weir.Counters]bool, len(series))
+	for _, s := range series {
+		counters := s.Limit.Counters()
+		if counters == nil || seen[counters] {
+			continue
+		}
+		seen[counters] = true
+		k := label{valid(s.Domain), valid(s.Rule), valid(s.Limit.Name)}
+		if sums[k] == nil && len(sums) >= c.opt.MaxSeries {
+			k = label{rule: other}
+		}
+		counts := sums[k]
+		if counts == nil {
+			counts = make([]uint64, len(outcomes))
+			sums[k] = counts
+		}
+		for i, o := range outcomes {
+			counts[i] += counters.Load(o)
+		}
+	}
+	return sums
+}
+
+// valid returns s as a label value: Prometheus refuses other than UTF-8.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

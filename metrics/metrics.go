@@ -1,0 +1,164 @@
+// Package metrics tells Prometheus what a node decides.
+//
+// Every label value comes from the rules file or the configuration, never from
+// a client: the number of series does not depend on traffic. Reading costs the
+// decision path nothing, the collectors read the counters that it keeps anyway.
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options says what there is to be read. All functions are called at each
+// scrape and must be safe for concurrent use.
+type Options struct {
+	// Limits returns the limits of the current rules. Zero means none.
+	Limits func() []Series
+	// MaxSeries is the most limits told apart; those beyond it are summed under
+	// the rule "(other)". Zero means 10,000.
+	MaxSeries int
+	// Store returns the state of the store. Zero means no store metrics.
+	Store func() Store
+	// Reloads returns how reloading the rules went. Zero means no reload
+	// metrics.
+	Reloads func() Reloads
+	// Build says which binary this is. Zero means unknown.
+	Build Build
+}
+
+// Series is one limit and the words of the rules file for it.
+type Series struct {
+	Domain, Rule string
+	Limit        *weir.Limit
+}
+
+// Store is what a store says of itself.
+type Store struct {
+	// Keys counts the keys with state of their own.
+	Keys uint64
+	// Bytes is the memory for state, Bound the most it may be; zero where
+	// there is no bound.
+	Bytes, Bound uint64
+	// Overflowed counts decisions made from the overflow sketch since start.
+	Overflowed uint64
+	// Full reports whether new keys go to the overflow now.
+	Full bool
+}
+
+// Reloads is how reloading the rules went since start.
+type Reloads struct {
+	// Succeeded and Failed count attempts, the first load included.
+	Succeeded, Failed uint64
+	// OK reports whether the last attempt succeeded.
+	OK bool
+	// Last is when the rules in use were loaded.
+	Last time.Time
+}
+
+// Build says which binary runs.
+type Build struct{ Version, Revision, Go string }
+
+// Metrics is a registry of its own, so that several servers in one process do
+// not mix. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	duration *prometheus.HistogramVec
+	errors   prometheus.Counter
+}
+
+// New returns the metrics of one server.
+func New(opt Options) *Metrics {
+	if opt.MaxSeries == 0 {
+		opt.MaxSeries = 10_000
+	}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_http_request_duration_seconds",
+			Help: "Time to answer an HTTP request, by front end and class of status.",
+			// From 50 microseconds, what a decision over loopback takes, to
+			// what a slow upstream takes.
+			Buckets: []float64{5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+		}, []string{"frontend", "code"}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weir_store_errors_total",
+			Help: "Requests that the store could not decide.",
+		}),
+	}
+	m.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.duration, m.errors,
+		&collector{opt: opt},
+	)
+	return m
+}
+
+// Handler serves the metrics in the Prometheus and OpenMetrics text formats.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		EnableOpenMetrics:   true,
+		MaxRequestsInFlight: 4,
+	})
+}
+
+// Observe implements [weir.Observer]: it counts what the store could not
+// answer.
+func (m *Metrics) Observe(_ *weir.Request, _ weir.Decision, err error) {
+	if err != nil {
+		m.errors.Inc()
+	}
+}
+
+var _ weir.Observer = (*Metrics)(nil)
+
+// Instrument times the requests that next answers.
+func (m *Metrics) Instrument(frontend string, next http.Handler) http.Handler {
+	// The classes are resolved once: a lookup by label costs eight times as
+	// much as the observation.
+	var classes [6]prometheus.Observer
+	for c := 1; c < len(classes); c++ {
+		classes[c] = m.duration.WithLabelValues(frontend, strconv.Itoa(c)+"xx")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		rec := recorder{ResponseWriter: w, status: http.StatusOK}
+		// Deferred, because a proxy that loses its upstream in the middle of
+		// an answer panics with http.ErrAbortHandler.
+		finished := false
+		defer func() {
+			if !finished {
+				rec.status = http.StatusInternalServerError
+			}
+			classes[min(max(rec.status/100, 1), 5)].Observe(time.Since(began).Seconds())
+		}()
+		next.ServeHTTP(&rec, r)
+		finished = true
+	})
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	wrote  bool
+}
+
+func (r *recorder) WriteHeader(status int) {
+	// 1xx answers come before the real one, but for 101, which is the last.
+	if !r.wrote && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		r.status, r.wrote = status, true
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController flush, hijack and set deadlines.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
