@@ -5,6 +5,14 @@ import (
 	"net/netip"
 )
 
+// Paths is a handler that knows which paths are its own: an [API], or one that
+// is wrapped in a timer.
+type Paths interface {
+	http.Handler
+	// Serves reports whether path is one of the handler's.
+	Serves(path string) bool
+}
+
 // Guard serves the API's paths to trusted peers and gives every other request
 // to next: on a port that strangers reach, a stranger must not spend another's
 // quota.
@@ -12,7 +20,7 @@ import (
 // Trusted are peers in the given prefixes, and loopback peers unless the
 // request says that it was forwarded: then a proxy on this machine speaks for
 // somebody else. To trust that proxy all the same, list its address.
-func Guard(trusted []netip.Prefix, api *API, next http.Handler) http.Handler {
+func Guard(trusted []netip.Prefix, api Paths, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if api.Serves(r.URL.Path) && trusts(trusted, r) {
 			api.ServeHTTP(w, r)
