@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// valueSet is a list of values: exact, with *, or CIDR prefixes. It is safe for
+// concurrent reading; a nil set is empty.
+type valueSet struct {
+	exact    map[string]struct{}
+	wild     wildcards[struct{}]
+	prefixes map[netip.Prefix]struct{}
+	// bits holds the lengths of the prefixes, one list for each family, the
+	// shortest first.
+	bits4, bits6 []int
+}
+
+// add puts s into the set. It returns what is wrong with s, and whether it is
+// nevertheless usable.
+func (v *valueSet) add(s string) (fault string, usable bool) {
+	if host, _, ok := strings.Cut(s, "/"); ok {
+		if _, err := netip.ParseAddr(host); err == nil {
+			p, err := netip.ParsePrefix(s)
+			if err != nil {
+				return "bad prefix " + s, false
+			}
+			v.addPrefix(p)
+			if p != p.Masked() {
+				return s + " has bits beyond its length, it is read as " + p.Masked().String(), true
+			}
+			return "", true
+		}
+	}
+	if a, err := netip.ParseAddr(s); err == nil {
+		// An address has several spellings.
+		v.addPrefix(netip.PrefixFrom(a.WithZone(""), a.BitLen()))
+	}
+	if isPattern(s) {
+		v.wild.add(s, struct{}{})
+		return "", true
+	}
+	if v.exact == nil {
+		v.exact = map[string]struct{}{}
+	}
+	v.exact[s] = struct{}{}
+	return "", true
+}
+
+func (v *valueSet) addPrefix(p netip.Prefix) {
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	p = p.Masked()
+	if v.prefixes == nil {
+		v.prefixes = map[netip.Prefix]struct{}{}
+	}
+	v.prefixes[p] = struct{}{}
+	bits := &v.bits6
+	if p.Addr().Is4() {
+		bits = &v.bits4
+	}
+	if i, found := slices.BinarySearch(*bits, p.Bits()); !found {
+		*bits = slices.Insert(*bits, i, p.Bits())
+	}
+}
+
+// has reports whether s is in the set.
+func (v *valueSet) has(s string) bool {
+	if v == nil {
+		return false
+	}
+	if _, ok := v.exact[s]; ok {
+		return true
+	}
+	if _, ok := v.wild.find(s); ok {
+		return true
+	}
+	if len(v.prefixes) == 0 || !likeAddr(s) {
+		return false
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return false
+	}
+	a = a.Unmap().WithZone("")
+	bits := v.bits6
+	if a.Is4() {
+		bits = v.bits4
+	}
+	for _, b := range bits {
+		p, err := a.Prefix(b)
+		if err != nil {
+			continue
+		}
+		if _, ok := v.prefixes[p]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// likeAddr reports whether s may be an address. The parser allocates an error
+// for what is none, and most values are none.
+func likeAddr(s string) bool {
+	if len(s) > 64 {
+		return false
+	}
+	dots, colons := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '.':
+			dots++
+		case c == ':':
+			colons++
+		case c == '%':
+			return colons > 1
+		case c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f':
+		default:
+			return false
+		}
+	}
+	return colons > 1 || dots == 3
+}

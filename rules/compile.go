@@ -1,0 +1,379 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// compiler makes a Set of files that were read.
+type compiler struct {
+	*report
+	set        *Set
+	merge      bool
+	algorithms map[string]weir.Algorithm
+	names      []string
+	// domain, defaults and path are those being compiled.
+	domain   *domain
+	defaults *defaultsSpec
+	path     string
+}
+
+func newCompiler(r *report, opt Options) *compiler {
+	c := &compiler{report: r, merge: opt.Merge, algorithms: map[string]weir.Algorithm{},
+		set: &Set{domains: map[string]*domain{}, dialect: r.dialect}}
+	all := opt.Algorithms
+	if all == nil {
+		all = algorithm.All
+	}
+	for _, a := range all {
+		c.algorithms[a.Name()] = a
+		c.names = append(c.names, a.Name())
+	}
+	return c
+}
+
+// file compiles one file into the set.
+func (c *compiler) file(f *fileSpec) {
+	if f.Domain == "" {
+		c.fault(f.Node, "", "begin the file with domain: and a name", emptyDomain)
+		return
+	}
+	c.path = plainWord(f.Domain)
+	d := c.set.domains[f.Domain]
+	switch {
+	case d == nil:
+		d = &domain{name: f.Domain, file: c.report.file, native: !c.dialect.concatenate, pools: map[string]*Limit{}}
+		c.set.domains[f.Domain] = d
+	case !c.merge:
+		// The Envoy wording has no place for the other file.
+		args := []any{f.Domain, d.file}[:strings.Count(c.dialect.texts[duplicateDomain], "%")]
+		c.fault(f.Node.where("domain"), "", "put both in one file, or let domains be merged (Options.Merge)", duplicateDomain, args...)
+		return
+	}
+	c.domain, c.defaults = d, f.Defaults
+	if f.Defaults != nil {
+		c.checkDefaults(f.Defaults)
+	}
+	c.pools(f)
+	c.lists(f)
+	c.level(&d.root, f.Descriptors, "")
+}
+
+// pools compiles the pools of the domain, which its elastic limits share.
+func (c *compiler) pools(f *fileSpec) {
+	for _, p := range f.Pools {
+		if p.value == nil {
+			continue
+		}
+		if c.domain.pools[p.name] != nil {
+			c.bad(p.node, c.path, "", "pool %q is already there", p.name)
+			continue
+		}
+		if l := c.pool(p.value, p.name, c.path+"#pool="+plainWord(p.name)); l != nil {
+			c.domain.pools[p.name] = l
+		}
+	}
+}
+
+func (c *compiler) pool(spec *limitSpec, name, scope string) *Limit {
+	b := c.builder(spec, nil)
+	b.pool = true
+	return b.build(name, scope)
+}
+
+// lists compiles the allow and deny lists of the domain.
+func (c *compiler) lists(f *fileSpec) {
+	d := c.domain
+	for _, l := range f.Deny {
+		if d.deny == nil {
+			d.deny = map[string]*denyList{}
+		}
+		if d.deny[l.name] == nil {
+			d.deny[l.name] = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+plainWord(l.name), l.node)}
+		}
+		c.values(&d.deny[l.name].values, l.value)
+	}
+	for _, l := range f.Allow {
+		if d.allow == nil {
+			d.allow = map[string]*valueSet{}
+		}
+		if d.allow[l.name] == nil {
+			d.allow[l.name] = &valueSet{}
+		}
+		c.values(d.allow[l.name], l.value)
+	}
+}
+
+func (c *compiler) values(v *valueSet, ws words) {
+	for _, w := range ws {
+		if text, usable := v.add(w.text); text != "" {
+			c.at(w.node, c.path, "", usable, "%s", text)
+		}
+	}
+}
+
+// denial returns the limit that stands for a refusal without counting.
+func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
+	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: units["second"]}
+	if err := l.Compile(); err != nil {
+		c.bad(at, c.path, "", "%s", err)
+	}
+	// Compile knows no limit of 0; nobody has seen this one yet.
+	l.Count, l.Burst = 0, 0
+	return l
+}
+
+// level compiles the descriptors of one list into lv.
+func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
+	path := c.path
+	defer func() { c.path = path }()
+	for _, spec := range specs {
+		if spec == nil {
+			continue
+		}
+		rule := c.rule(spec, path, parent)
+		if rule == nil {
+			continue
+		}
+		if old := lv.put(rule, c.dialect.concatenate); old != nil {
+			name := rule.Path
+			if c.dialect.concatenate {
+				name = dotted(c.domain.name, path, rule)
+			}
+			args := []any{name, old.Line}[:strings.Count(c.dialect.texts[duplicateDescriptor], "%")]
+			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, args...)
+			continue
+		}
+		c.level(&rule.kids, spec.Descriptors, rule.Path)
+	}
+}
+
+// dotted is the name of a rule in the messages of envoyproxy/ratelimit.
+func dotted(domain, path string, rule *Rule) string {
+	if _, rest, ok := strings.Cut(path, "/"); ok {
+		domain += "." + strings.NewReplacer("/", ".", "=", "_").Replace(rest)
+	}
+	return domain + "." + composite(rule)
+}
+
+// composite is the word under which the Envoy dialect knows a rule.
+func composite(r *Rule) string {
+	if r.Value == "" {
+		return r.Key
+	}
+	return r.Key + "_" + r.Value
+}
+
+// rule compiles a descriptor without what is beneath it.
+func (c *compiler) rule(spec *descriptorSpec, path, parent string) *Rule {
+	step := pathStep(spec.Key, spec.Value)
+	c.path = join(path, step)
+	if spec.Key == "" {
+		c.path = path
+		c.fault(spec.Node.where("key"), path, "give it a key: the name of the entry that it matches", emptyKey)
+		return nil
+	}
+	rule := &Rule{
+		Domain: c.domain.name, Path: join(parent, step), Key: spec.Key, Value: spec.Value,
+		File: spec.Node.file, Line: spec.Node.line, Column: spec.Node.col,
+		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
+		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
+	}
+	c.checkRule(spec, rule)
+	if spec.Metadata != nil {
+		rule.Metadata = spec.Metadata.tree
+	}
+	c.set.rules = append(c.set.rules, rule)
+	c.domain.rules++
+	c.limits(spec, rule)
+	if spec.Allow != nil {
+		rule.allow = &valueSet{}
+		c.values(rule.allow, spec.Allow)
+	}
+	if spec.Deny != nil {
+		rule.deny = &valueSet{}
+		c.values(rule.deny, spec.Deny)
+		rule.denial = c.denial("deny "+rule.Path, c.path+"#deny", spec.Node)
+	}
+	return rule
+}
+
+// checkRule reports flags and words of a descriptor that cannot be.
+func (c *compiler) checkRule(spec *descriptorSpec, rule *Rule) {
+	if !c.dialect.concatenate && isPattern(spec.Key) {
+		c.bad(spec.Node.where("key"), c.path, "put the * into value", "a key cannot hold *")
+	}
+	// The reference looks for the * in key and value together.
+	if word := composite(rule); spec.ShareThreshold && !isPattern(word) {
+		if !c.dialect.concatenate {
+			word = spec.Value
+		}
+		c.fault(spec.Node.where("share_threshold"), c.path, "write a * into value, or leave share_threshold out", shareWithoutWildcard, word)
+	}
+	if spec.QuotaMode && !c.dialect.concatenate {
+		c.warn(spec.Node.where("quota_mode"), c.path, "", "quota_mode has a meaning only for requests in Envoy's protocol")
+	}
+	if c.dialect.flat {
+		// A name beside key is one of those that the reference ignores.
+		spec.Name = ""
+	}
+}
+
+// limits compiles the limits of a descriptor, with its tiers and overrides.
+func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
+	base := c.base(spec)
+	rule.Limits = c.limitList(spec, base, rule, spec.Name, "")
+	if t := spec.Tiers; t != nil {
+		c.tiers(spec, t, rule)
+	}
+	for _, o := range spec.Overrides {
+		ls := c.limitList(spec, o.value, rule, "", plainWord(o.name))
+		rule.Overrides = append(rule.Overrides, Choice{Value: o.name, Limits: ls})
+		if isPattern(o.name) {
+			rule.wildOverride.add(o.name, ls)
+			continue
+		}
+		if rule.exactOverride == nil {
+			rule.exactOverride = map[string][]*Limit{}
+		}
+		rule.exactOverride[o.name] = ls
+	}
+}
+
+func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
+	if t.By == "" {
+		c.bad(t.Node, c.path, "write by: and the key of the entry that names the tier", "tiers without by")
+		return
+	}
+	rule.TierBy = t.By
+	rule.exactTier = map[string][]*Limit{}
+	for _, tier := range t.Limits {
+		ls := c.limitList(spec, tier.value, rule, "", plainWord(t.By)+"="+plainWord(tier.name))
+		rule.Tiers = append(rule.Tiers, Choice{Value: tier.name, Limits: ls})
+		if isPattern(tier.name) {
+			rule.wildTier.add(tier.name, ls)
+		} else {
+			rule.exactTier[tier.name] = ls
+		}
+	}
+	if len(t.Limits) == 0 {
+		c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
+	}
+}
+
+// base returns the limits that the descriptor has in one of three ways.
+func (c *compiler) base(spec *descriptorSpec) limitList {
+	var ways []string
+	var all limitList
+	if spec.RateLimit != nil {
+		ways, all = append(ways, "rate_limit"), append(all, spec.RateLimit)
+	}
+	if spec.Limit != nil {
+		ways, all = append(ways, "limit"), append(all, spec.Limit)
+	}
+	if spec.Limits != nil {
+		ways, all = append(ways, "limits"), append(all, spec.Limits...)
+	}
+	if len(ways) > 1 {
+		c.bad(spec.Node.where(ways[1]), c.path, "put them all under limits", "both %s", strings.Join(ways, " and "))
+	}
+	return all
+}
+
+// limitList compiles the limits of a rule, or those of one of its tiers or
+// overrides, which label then names.
+func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, name, label string) []*Limit {
+	var all []*Limit
+	scopes := map[string]bool{}
+	for _, s := range specs {
+		if s == nil || s.Node == nil {
+			continue
+		}
+		b := c.builder(s, spec)
+		b.rule, b.label, b.several = rule, label, len(specs) > 1
+		n := s.Name
+		if n == "" && len(specs) == 1 {
+			n = name
+		}
+		// All limits of a rule count under its path, so that a client keeps
+		// what it spent when it changes its tier, or the rule its name.
+		scope := c.path
+		if b.several {
+			tag := s.Name
+			if tag == "" {
+				tag = b.tag()
+			}
+			scope += "#" + plainWord(tag)
+			if scopes[scope] {
+				c.bad(s.Node, c.path, "give each a name of its own", "two limits of the same descriptor are called %q", tag)
+				continue
+			}
+		}
+		scopes[scope] = true
+		l := b.build(n, scope)
+		if l == nil {
+			continue
+		}
+		l.Rule, l.For = rule, label
+		c.domain.replaces = c.domain.replaces || len(l.Replaces) > 0
+		all = append(all, l)
+	}
+	return all
+}
+
+// put adds a rule to the level. It returns the rule that is already there.
+func (lv *level) put(r *Rule, concatenate bool) *Rule {
+	if concatenate {
+		word := composite(r)
+		if lv.words == nil {
+			lv.words = map[string]*Rule{}
+		}
+		if old := lv.words[word]; old != nil {
+			return old
+		}
+		lv.words[word] = r
+		if isPattern(word) {
+			lv.wild.add(word, r)
+		}
+		return nil
+	}
+	if lv.keys == nil {
+		lv.keys = map[string]*branch{}
+	}
+	b := lv.keys[r.Key]
+	if b == nil {
+		b = &branch{}
+		lv.keys[r.Key] = b
+	}
+	switch {
+	case r.Value == "":
+		if b.bare != nil {
+			return b.bare
+		}
+		b.bare = r
+	default:
+		if b.exact == nil {
+			b.exact = map[string]*Rule{}
+		}
+		if old := b.exact[r.Value]; old != nil {
+			return old
+		}
+		// A wildcard stands here too, which only its own text finds; so a
+		// duplicate is found at once.
+		b.exact[r.Value] = r
+		if isPattern(r.Value) {
+			b.wild.add(r.Value, r)
+		}
+	}
+	return nil
+}
+
+func (c *compiler) algorithmNamed(name string) (weir.Algorithm, error) {
+	if a := c.algorithms[name]; a != nil {
+		return a, nil
+	}
+	return nil, fmt.Errorf("unknown algorithm %q", name)
+}

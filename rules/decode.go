@@ -1,0 +1,538 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// decoder fills the types of schema.go from nodes, and reports what does not
+// fit. It goes on after a fault, so that all faults are told at once.
+type decoder struct {
+	*report
+	// path leads to the descriptor being read.
+	path string
+	// fields caches the keys of each struct type.
+	fields map[reflect.Type]*fieldSet
+	// room is how many more descriptors may be read.
+	room int
+}
+
+// fieldSet is what a struct type takes.
+type fieldSet struct {
+	names  []string
+	byName map[string]reflect.StructField
+}
+
+func (d *decoder) fieldsOf(t reflect.Type) *fieldSet {
+	if f := d.fields[t]; f != nil {
+		return f
+	}
+	set := &fieldSet{byName: map[string]reflect.StructField{}}
+	for _, f := range reflect.VisibleFields(t) {
+		name := f.Tag.Get("yaml")
+		if name == "" || name == "-" || strings.HasPrefix(name, ",") {
+			continue
+		}
+		set.names = append(set.names, name)
+		set.byName[name] = f
+	}
+	d.fields[t] = set
+	return set
+}
+
+// reader is a type that reads itself.
+type reader interface {
+	read(d *decoder, n *node, name string)
+}
+
+// stepper is a struct that adds to the path.
+type stepper interface{ step(n *node) string }
+
+// value fills v from n. name is the key that holds it, for messages.
+func (d *decoder) value(n *node, v reflect.Value, name string) {
+	if v.CanAddr() {
+		if r, ok := v.Addr().Interface().(reader); ok {
+			r.read(d, n, name)
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if n.kind == null {
+			d.empty(n, name)
+			return
+		}
+		p := reflect.New(v.Type().Elem())
+		d.value(n, p.Elem(), name)
+		v.Set(p)
+	case reflect.Struct:
+		d.block(n, v, name)
+	case reflect.Slice:
+		d.list(n, v, name)
+	case reflect.String:
+		v.SetString(d.text(n, name))
+	case reflect.Bool:
+		v.SetBool(d.bool(n, name))
+	case reflect.Int64:
+		v.SetInt(d.int(n, name))
+	default:
+		panic("rules: no reading of " + v.Type().String())
+	}
+}
+
+// empty reports a key without a value where that means nothing.
+func (d *decoder) empty(n *node, name string) {
+	if !d.dialect.yaml11 {
+		d.bad(n, d.path, "leave the key out, or give it a value", "%s is empty", name)
+	}
+}
+
+func (d *decoder) mismatch(n *node, name, want string) {
+	d.bad(n, d.path, "", "%s must be %s, not %s", name, want, n.kind)
+}
+
+func (d *decoder) list(n *node, v reflect.Value, name string) {
+	switch n.kind {
+	case list:
+	case null:
+		d.empty(n, name)
+		return
+	default:
+		d.mismatch(n, name, "a list")
+		return
+	}
+	for _, item := range n.items {
+		if v.Type().Elem() == reflect.TypeFor[*descriptorSpec]() {
+			if d.room--; d.room < 0 {
+				if d.room == -1 {
+					d.bad(item, d.path, "raise Options.MaxDescriptors if this is meant", "too many descriptors")
+				}
+				return
+			}
+		}
+		e := reflect.New(v.Type().Elem()).Elem()
+		d.value(item, e, name)
+		if e.Kind() == reflect.Pointer && e.IsNil() {
+			continue
+		}
+		v.Set(reflect.Append(v, e))
+	}
+}
+
+func (d *decoder) block(n *node, v reflect.Value, name string) {
+	switch n.kind {
+	case mapping:
+	case null:
+		d.empty(n, name)
+		return
+	default:
+		d.mismatch(n, name, "a block of keys")
+		return
+	}
+	set := d.fieldsOf(v.Type())
+	n = d.fold(n, set)
+	if s, ok := v.Addr().Interface().(stepper); ok {
+		defer func(was string) { d.path = was }(d.path)
+		d.path = join(d.path, s.step(n))
+	}
+	v.FieldByName("Node").Set(reflect.ValueOf(n))
+	seen := make(map[string]int, len(n.pairs))
+	for _, p := range n.pairs {
+		if line, ok := seen[p.name]; ok && !d.dialect.repeat {
+			d.bad(p.key, d.path, "keep one of them", "key %q is already in line %d", p.name, line)
+			continue
+		}
+		seen[p.name] = p.key.line
+		f, ok := set.byName[p.name]
+		if !ok {
+			d.unknown(&p, set)
+			continue
+		}
+		field := v.FieldByIndex(f.Index)
+		field.SetZero()
+		d.value(p.value, field, p.name)
+		if words := f.Tag.Get("enum"); words != "" {
+			d.oneOf(p.value, field, p.name, strings.Split(words, ","))
+		}
+	}
+}
+
+// fold returns n with the keys that are known but for their case in lower
+// case, where the dialect does so.
+func (d *decoder) fold(n *node, set *fieldSet) *node {
+	if !d.dialect.fold {
+		return n
+	}
+	folded := n
+	for i, p := range n.pairs {
+		lower := strings.ToLower(p.name)
+		if lower == p.name {
+			continue
+		}
+		if _, ok := set.byName[lower]; !ok {
+			continue
+		}
+		if folded == n {
+			c := *n
+			c.pairs = append([]pair(nil), n.pairs...)
+			folded = &c
+		}
+		folded.pairs[i].name = lower
+		d.warn(p.key, d.path, "", "key %q is written %q", p.name, lower)
+	}
+	return folded
+}
+
+func (d *decoder) unknown(p *pair, set *fieldSet) {
+	if d.dialect.flat {
+		for _, k := range flatKeys {
+			if k == p.name {
+				return
+			}
+		}
+	}
+	d.fault(p.key, d.path, didYouMean(p.name, set.names), unknownKey, p.name)
+}
+
+// oneOf checks the word of an enumeration.
+func (d *decoder) oneOf(n *node, v reflect.Value, name string, words []string) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	for _, w := range words {
+		if v.String() == w {
+			return
+		}
+	}
+	if n.kind == scalar {
+		d.bad(n, d.path, didYouMean(v.String(), words), "unknown %s %q", name, v.String())
+	}
+}
+
+func (d *decoder) text(n *node, name string) string {
+	switch {
+	case n.kind == null:
+		d.empty(n, name)
+		return ""
+	case n.kind != scalar:
+		d.mismatch(n, name, "text")
+		return ""
+	case strings.ContainsFunc(n.text, unicode.IsControl):
+		d.bad(n, d.path, "", "%s holds a control character", name)
+	}
+	return n.text
+}
+
+func (d *decoder) bool(n *node, name string) bool {
+	switch {
+	case n.kind == null:
+		d.empty(n, name)
+		return false
+	case n.kind != scalar:
+		d.mismatch(n, name, "true or false")
+		return false
+	}
+	b, ok := bool11(n.text)
+	switch {
+	case !ok || n.quoted:
+		d.bad(n, d.path, "write true or false", "%s must be true or false, not %q", name, n.text)
+	case !d.dialect.yaml11 && !strings.EqualFold(n.text, fmt.Sprint(b)):
+		d.bad(n, d.path, fmt.Sprintf("write %t", b), "%s: %q is a boolean in YAML 1.1 and a word in YAML 1.2", name, n.text)
+	}
+	return b
+}
+
+func (d *decoder) int(n *node, name string) int64 {
+	switch {
+	case n.kind == null:
+		d.empty(n, name)
+		return 0
+	case n.kind != scalar:
+		d.mismatch(n, name, "a whole number")
+		return 0
+	case n.quoted:
+		d.bad(n, d.path, "leave the quotes out", "%s must be a whole number, not text", name)
+		return 0
+	}
+	var i int64
+	if d.dialect.yaml11 {
+		var ok bool
+		if i, ok = int11(n.text); !ok {
+			d.bad(n, d.path, "", "%s: %q is not a whole number", name, n.text)
+		}
+	} else {
+		var err error
+		if i, err = parseCount(n.text); err != nil {
+			d.bad(n, d.path, "", "%s: %s", name, err)
+		}
+	}
+	if i < 0 {
+		d.bad(n, d.path, "", "%s must not be negative", name)
+		return 0
+	}
+	return i
+}
+
+// scalar returns the text of a node that must be a single value.
+func (d *decoder) scalar(n *node, name, want string) (string, bool) {
+	switch n.kind {
+	case scalar:
+		return n.text, true
+	case null:
+		d.empty(n, name)
+	default:
+		d.mismatch(n, name, want)
+	}
+	return "", false
+}
+
+// because reports err at n, with the hint that it may carry.
+func (d *decoder) because(n *node, name string, err error) {
+	hint := ""
+	var h interface{ hint() string }
+	if errors.As(err, &h) {
+		hint = h.hint()
+	}
+	d.bad(n, d.path, hint, "%s: %s", name, err)
+}
+
+func (s *span) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a duration such as 10m")
+	if !ok {
+		return
+	}
+	if text == "0" || text == "0s" {
+		return
+	}
+	p, err := ParsePeriod(text)
+	if err != nil {
+		d.because(n, name, err)
+	}
+	*s = span(p)
+}
+
+func (s *autoSpan) read(d *decoder, n *node, name string) {
+	if n.text != "auto" {
+		(*span)(s).read(d, n, name)
+	}
+}
+
+func (u *unitWord) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a unit such as minute")
+	if !ok {
+		return
+	}
+	p, ok := units[strings.ToLower(text)]
+	if !ok && !d.dialect.flat {
+		p, ok = unit(text)
+	}
+	*u = unitWord(p)
+	if !ok {
+		*u = -1
+	}
+}
+
+func (p *percent) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a share such as 10%")
+	if !ok {
+		return
+	}
+	v, err := parsePercent(text)
+	if err != nil {
+		d.because(n, name, err)
+	}
+	*p = percent(v)
+}
+
+func (s *share) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a number of units or a share such as 10%")
+	if !ok {
+		return
+	}
+	if strings.HasSuffix(text, "%") {
+		p, err := parsePercent(text)
+		if err == nil && p > 100 {
+			err = fmt.Errorf("%q is more than 100%%", text)
+		}
+		if err != nil {
+			d.because(n, name, err)
+		}
+		s.percent, s.isPercent = p, true
+		return
+	}
+	s.units = d.int(n, name)
+}
+
+func (r *Rate) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a limit such as 100/minute")
+	if !ok {
+		return
+	}
+	v, err := ParseRate(text)
+	if err != nil {
+		d.because(n, name, err)
+		v = Rate{Count: 1, Period: time.Second}
+	}
+	*r = v
+}
+
+func (w *words) read(d *decoder, n *node, name string) {
+	items := []*node{n}
+	if n.kind == list {
+		items = n.items
+	}
+	for _, item := range items {
+		if text := d.text(item, name); text != "" {
+			*w = append(*w, word{text, item})
+		}
+	}
+}
+
+func (l *limitSpec) read(d *decoder, n *node, name string) {
+	if n.kind != scalar {
+		d.block(n, reflect.ValueOf(l).Elem(), name)
+		return
+	}
+	l.Node = n
+	switch n.text {
+	case "unlimited":
+		l.Unlimited = true
+	default:
+		l.Limit = new(Rate)
+		l.Limit.read(d, n, name)
+	}
+}
+
+func (l *limitList) read(d *decoder, n *node, name string) {
+	items := []*node{n}
+	if n.kind == list {
+		items = n.items
+	}
+	for _, item := range items {
+		spec := new(limitSpec)
+		spec.read(d, item, name)
+		if spec.Node != nil {
+			*l = append(*l, spec)
+		}
+	}
+}
+
+func (r *names) read(d *decoder, n *node, name string) {
+	if n.kind != list {
+		if n.kind != null {
+			d.mismatch(n, name, "a list of names")
+		}
+		return
+	}
+	for _, item := range n.items {
+		text := item
+		if item.kind == mapping {
+			if text = item.find("name"); text == nil {
+				text = item
+			}
+			for _, p := range item.pairs {
+				if p.name != "name" {
+					d.unknown(&p, &fieldSet{names: []string{"name"}})
+				}
+			}
+		}
+		if text.kind != scalar || text.text == "" {
+			d.fault(item, d.path, "write - name: the_limit", emptyReplaces)
+			continue
+		}
+		*r = append(*r, text.text)
+	}
+}
+
+func (p *poolSpec) read(d *decoder, n *node, name string) {
+	if n.kind == scalar && !strings.ContainsAny(n.text, "/ ") {
+		p.ref = n.text
+		return
+	}
+	p.limit = new(limitSpec)
+	p.limit.read(d, n, name)
+}
+
+func (c *consistencySpec) read(d *decoder, n *node, name string) {
+	if n.kind == scalar {
+		n = &node{kind: mapping, file: n.file, line: n.line, col: n.col,
+			pairs: []pair{{key: n, value: n, name: "mode"}}}
+		name = "consistency"
+	}
+	d.block(n, reflect.ValueOf(c).Elem(), name)
+}
+
+func (m *metadataSpec) read(d *decoder, n *node, name string) {
+	if n.kind == null {
+		return
+	}
+	if n.kind != mapping {
+		d.fault(n, d.path, "", badMetadata, "it must be a block of keys, not "+n.kind.String())
+		return
+	}
+	m.tree, _ = plain(n).(map[string]any)
+}
+
+func (o *ordered[T]) read(d *decoder, n *node, name string) {
+	if n.kind != mapping {
+		if n.kind == null {
+			d.empty(n, name)
+			return
+		}
+		d.mismatch(n, name, "a block of keys")
+		return
+	}
+	seen := make(map[string]int, len(n.pairs))
+	for _, p := range n.pairs {
+		if line, ok := seen[p.name]; ok && !d.dialect.repeat {
+			d.bad(p.key, d.path, "keep one of them", "%s: %q is already in line %d", name, p.name, line)
+			continue
+		}
+		if p.name == "" {
+			d.bad(p.key, d.path, "", "%s: empty key", name)
+			continue
+		}
+		seen[p.name] = p.key.line
+		k := keyed[T]{name: p.name, node: p.key}
+		d.value(p.value, reflect.ValueOf(&k.value).Elem(), name+" "+p.name)
+		*o = append(*o, k)
+	}
+}
+
+// plain returns n as JSON would have it.
+func plain(n *node) any {
+	switch n.kind {
+	case mapping:
+		m := make(map[string]any, len(n.pairs))
+		for _, p := range n.pairs {
+			m[p.name] = plain(p.value)
+		}
+		return m
+	case list:
+		l := make([]any, len(n.items))
+		for i, item := range n.items {
+			l[i] = plain(item)
+		}
+		return l
+	}
+	switch n.resolve() {
+	case asNull:
+		return nil
+	case asBool:
+		b, _ := bool11(n.text)
+		return b
+	case asInt:
+		i, _ := int11(n.text)
+		return float64(i)
+	case asFloat:
+		return floatOf(n.text)
+	}
+	return n.text
+}

@@ -1,0 +1,203 @@
+package rules
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Error is one fault in a rules file: where it is, what is wrong, and how to
+// put it right.
+type Error struct {
+	// File as it was named to Load.
+	File string `json:"file"`
+	// Line and Column count from 1. Zero means the file as a whole.
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+	// Path leads to the fault by the names in the file: "checkout/user_id".
+	Path string `json:"path,omitempty"`
+	// Msg says what is wrong. In the Envoy dialect it is the text of
+	// envoyproxy/ratelimit where that has one.
+	Msg string `json:"msg"`
+	// Hint says how to put it right. May be empty.
+	Hint string `json:"hint,omitempty"`
+	// Warning: the file loads all the same.
+	Warning bool `json:"warning,omitempty"`
+}
+
+// Error returns the fault on one line:
+//
+//	rules/checkout.yaml:14:7: checkout/user_id: unknown unit "minuet" (did you mean "minute"?)
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": ")
+	if e.Warning {
+		b.WriteString("warning: ")
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Msg)
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	return b.String()
+}
+
+// Errors lists faults in the order of files and lines.
+type Errors []*Error
+
+// Error returns the faults, one a line.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap lets errors.As find an *Error.
+func (es Errors) Unwrap() []error {
+	all := make([]error, len(es))
+	for i, e := range es {
+		all[i] = e
+	}
+	return all
+}
+
+// Split returns the faults that keep a file from loading, and the warnings.
+func (es Errors) Split() (faults, warnings Errors) {
+	for _, e := range es {
+		if e.Warning {
+			warnings = append(warnings, e)
+		} else {
+			faults = append(faults, e)
+		}
+	}
+	return faults, warnings
+}
+
+func (es Errors) sort() {
+	sort.SliceStable(es, func(i, j int) bool {
+		a, b := es[i], es[j]
+		switch {
+		case a.File != b.File:
+			return a.File < b.File
+		case a.Line != b.Line:
+			return a.Line < b.Line
+		}
+		return a.Column < b.Column
+	})
+}
+
+// maxFaults bounds how many faults of one load are kept: whoever has that many
+// will not read on, and a hostile file must not fill the memory with them.
+const maxFaults = 200
+
+// report collects the faults of one load.
+type report struct {
+	file    string
+	list    Errors
+	left    int
+	dialect *dialect
+}
+
+func (r *report) add(e *Error) {
+	if len(r.list) >= maxFaults {
+		r.left++
+		return
+	}
+	if e.File == "" {
+		e.File = r.file
+	}
+	r.list = append(r.list, e)
+}
+
+// bad reports a fault at n.
+func (r *report) bad(n *node, path, hint, format string, args ...any) {
+	r.at(n, path, hint, false, format, args...)
+}
+
+// warn reports a warning at n.
+func (r *report) warn(n *node, path, hint, format string, args ...any) {
+	r.at(n, path, hint, true, format, args...)
+}
+
+func (r *report) at(n *node, path, hint string, warning bool, format string, args ...any) {
+	e := &Error{Path: path, Msg: fmt.Sprintf(format, args...), Hint: hint, Warning: warning}
+	if n != nil {
+		e.File, e.Line, e.Column = n.file, n.line, n.col
+	}
+	r.add(e)
+}
+
+// fault reports one of the faults that each dialect words in its own way.
+func (r *report) fault(n *node, path, hint string, f fault, args ...any) {
+	r.at(n, path, hint, false, r.dialect.texts[f], args...)
+}
+
+// failed reports whether there is a fault that is not a warning.
+func (r *report) failed() bool {
+	for _, e := range r.list {
+		if !e.Warning {
+			return true
+		}
+	}
+	return r.left > 0
+}
+
+// done returns what was collected, in order.
+func (r *report) done() Errors {
+	r.list.sort()
+	if r.left > 0 {
+		r.list = append(r.list, &Error{File: r.file, Msg: fmt.Sprintf("%d more faults are not shown", r.left)})
+		r.left = 0
+	}
+	return r.list
+}
+
+// didYouMean returns the hint for a misspelt word, or how to choose one.
+func didYouMean(word string, known []string) string {
+	best, at := 0, ""
+	for _, k := range known {
+		d := distance(strings.ToLower(word), k)
+		if at == "" || d < best {
+			best, at = d, k
+		}
+	}
+	if at != "" && best <= 1+len(word)/4 {
+		return fmt.Sprintf("did you mean %q?", at)
+	}
+	return "choose one of " + strings.Join(known, ", ")
+}
+
+// distance is the number of letters to insert, delete, change or swap to make
+// b of a (Damerau-Levenshtein, optimal string alignment).
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	prev2, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, row = prev, row, prev2
+	}
+	return prev[len(b)]
+}

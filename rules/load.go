@@ -1,0 +1,190 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Load reads rules files and compiles them. A path is a file, or a directory,
+// of which every file named *.yaml or *.yml is read, but for those whose names
+// begin with a dot; symbolic links are followed, directories in it are not. It
+// is all or nothing: the error is Errors, with all faults of all files, unless
+// a file could not be read at all.
+func Load(paths []string, opt Options) (*Set, error) {
+	opt = opt.orDefaults()
+	sources, err := readAll(paths, opt)
+	if err != nil {
+		return nil, err
+	}
+	return compile(sources, opt)
+}
+
+// Parse compiles the rules in src. name stands for the file in messages.
+func Parse(name string, src []byte, opt Options) (*Set, error) {
+	return compile([]source{{name, src}}, opt.orDefaults())
+}
+
+// Check loads rules like Load, looks for what is allowed and yet likely wrong,
+// and returns all faults and warnings. The set is nil if it would not load.
+func Check(paths []string, opt Options) (*Set, Errors) {
+	opt = opt.orDefaults()
+	sources, err := readAll(paths, opt)
+	if err != nil {
+		return nil, Errors{{File: strings.Join(paths, ", "), Msg: err.Error()}}
+	}
+	return check(sources, opt)
+}
+
+// source is a file and what it holds.
+type source struct {
+	name string
+	text []byte
+}
+
+// hash identifies the contents of sources.
+func hash(sources []source) string {
+	h := sha256.New()
+	for _, s := range sources {
+		fmt.Fprintf(h, "%d %s %d\n", len(s.name), s.name, len(s.text))
+		h.Write(s.text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func readAll(paths []string, opt Options) ([]source, error) {
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("rules: no files to load: name a file or a directory")
+	}
+	var sources []source
+	for _, path := range paths {
+		files, err := expand(path, opt.MaxFiles)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := readFile(file, opt.MaxBytes)
+			if err != nil {
+				return nil, err
+			}
+			sources = append(sources, source{file, text})
+		}
+	}
+	return sources, nil
+}
+
+// expand returns the files that path stands for, sorted.
+func expand(path string, max int) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if !isRules(e.Name()) {
+			continue
+		}
+		file := filepath.Join(path, e.Name())
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, fmt.Errorf("rules: %w", err)
+		}
+		if info.Mode().IsRegular() {
+			files = append(files, file)
+		}
+	}
+	switch {
+	case len(files) == 0:
+		return nil, fmt.Errorf("rules: no *.yaml or *.yml file in %s", path)
+	case len(files) > max:
+		return nil, fmt.Errorf("rules: %d files in %s are more than %d: raise Options.MaxFiles if this is meant", len(files), path, max)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// isRules reports whether a directory's file of that name is a rules file.
+// Kubernetes keeps the real files of a ConfigMap in directories that begin with
+// two dots, and editors their scratch files behind one.
+func isRules(name string) bool {
+	ext := filepath.Ext(name)
+	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
+}
+
+// readFile reads at most one byte more than max, which is enough to know that
+// there is too much.
+func readFile(path string, max int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	return text, nil
+}
+
+// compile makes a set of sources.
+func compile(sources []source, opt Options) (*Set, error) {
+	set, errs := build(sources, opt)
+	faults, warnings := errs.Split()
+	if len(faults) > 0 {
+		return nil, errs
+	}
+	set.warnings = warnings
+	return set, nil
+}
+
+// build makes a set of sources, which is of use only if no fault is returned.
+func build(sources []source, opt Options) (*Set, Errors) {
+	r := &report{dialect: &dialects[opt.Dialect]}
+	c := newCompiler(r, opt)
+	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
+	for _, s := range sources {
+		r.file = s.name
+		c.set.files = append(c.set.files, s.name)
+		n := r.parse(s.text, limits{bytes: opt.MaxBytes, depth: opt.MaxDepth, nodes: opt.MaxNodes})
+		if n == nil {
+			if !r.failedIn(s.name) {
+				c.fault(nil, "", "begin the file with domain: and a name", emptyDomain)
+			}
+			continue
+		}
+		if r.dialect.flat {
+			r.checkFlat(n)
+		}
+		spec := new(fileSpec)
+		d.path = ""
+		d.value(n, reflect.ValueOf(spec).Elem(), "a rules file")
+		if spec.Node != nil {
+			c.file(spec)
+		}
+	}
+	c.set.hash = hash(sources)
+	return c.set, r.done()
+}
+
+// failedIn reports whether the file has a fault.
+func (r *report) failedIn(file string) bool {
+	for _, e := range r.list {
+		if e.File == file && !e.Warning {
+			return true
+		}
+	}
+	return false
+}

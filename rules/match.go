@@ -1,0 +1,350 @@
+package rules
+
+import (
+	"github.com/weirlimit/weir"
+)
+
+// level holds the rules that can match one entry.
+type level struct {
+	// keys is by the key of the entry (native dialect).
+	keys map[string]*branch
+	// words is by key_value, and by key alone (Envoy dialect).
+	words map[string]*Rule
+	// wild matches key_value (Envoy dialect).
+	wild wildcards[*Rule]
+}
+
+// branch holds the rules of one level for one key.
+type branch struct {
+	exact map[string]*Rule
+	wild  wildcards[*Rule]
+	bare  *Rule
+}
+
+// how a rule was found for an entry.
+type how uint8
+
+const (
+	unmatched how = iota
+	byValue
+	byWildcard
+	byKey
+)
+
+// find returns the rule for an entry: one for its exact value, else the first
+// wildcard in the order of the file, else one for its key alone.
+func (lv *level) find(e *weir.Entry) (*Rule, how) {
+	if lv.words != nil || lv.wild.n > 0 {
+		return lv.findWord(e)
+	}
+	b := lv.keys[e.Key]
+	if b == nil {
+		return nil, unmatched
+	}
+	if r := b.exact[e.Value]; r != nil {
+		return r, byValue
+	}
+	if r, ok := b.wild.find(e.Value); ok {
+		return r, byWildcard
+	}
+	if b.bare != nil {
+		return b.bare, byKey
+	}
+	return nil, unmatched
+}
+
+// findWord is find in the Envoy dialect.
+func (lv *level) findWord(e *weir.Entry) (*Rule, how) {
+	// Long values make the compiler's buffer on the stack too small and cost
+	// an allocation.
+	var few [256]byte
+	w := append(few[:0], e.Key...)
+	w = append(w, '_')
+	w = append(w, e.Value...)
+	if r := lv.words[string(w)]; r != nil {
+		return r, byValue
+	}
+	if lv.wild.n > 0 {
+		if r, ok := lv.wild.find(view(w)); ok {
+			return r, byWildcard
+		}
+	}
+	if r := lv.words[e.Key]; r != nil {
+		return r, byKey
+	}
+	return nil, unmatched
+}
+
+// verdict is what was found for one descriptor.
+type verdict uint8
+
+const (
+	noRule verdict = iota
+	limited
+	allowed
+	denied
+	overridden
+)
+
+// found is what was found for one descriptor of a request.
+type found struct {
+	verdict verdict
+	at      int
+	rule    *Rule
+	limits  []*Limit
+	key     string
+	// override is the limit that the request brings along.
+	override *weir.Limit
+	denial   *weir.Limit
+}
+
+// Match implements weir.Rules. It allocates nothing unless dst or the request's
+// buffer is full, or a request has more than eight descriptors or entries.
+func (s *Set) Match(dst []weir.Op, r *weir.Request) []weir.Op {
+	return s.match(dst, r, nil)
+}
+
+func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
+	d := s.domains[r.Domain]
+	if d == nil {
+		return dst
+	}
+	if d.deny != nil || d.allow != nil {
+		if v, limit := d.judge(r, t); v == denied {
+			return append(dst, deny(limit, r))
+		} else if v == allowed {
+			return dst
+		}
+	}
+	var few [8]found
+	all := few[:0]
+	for i := range r.Descriptors {
+		if f := d.walk(r, i, t); f.verdict != noRule {
+			all = append(all, f)
+		}
+	}
+	for i := range all {
+		dst = d.ops(dst, all, &all[i], r, t)
+	}
+	return dst
+}
+
+// judge looks the request's entries up in the lists of the domain.
+func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit) {
+	v := noRule
+	for i := range r.Descriptors {
+		for _, e := range r.Descriptors[i].Entries {
+			if l := d.deny[e.Key]; l != nil && l.values.has(e.Value) {
+				t.listed(e, denied)
+				return denied, l.limit
+			}
+			if d.allow[e.Key].has(e.Value) {
+				v = allowed
+				t.listed(e, allowed)
+			}
+		}
+	}
+	return v, nil
+}
+
+// walk finds the rule for descriptor at of the request. There is no way back:
+// once a rule matched an entry, only rules beneath it can match the next one.
+func (d *domain) walk(r *weir.Request, at int, t *trace) found {
+	desc := &r.Descriptors[at]
+	f := found{at: at}
+	if desc.Override != nil {
+		f.verdict, f.override = overridden, desc.Override
+		f.key = d.overrideKey(r, desc)
+		return f
+	}
+	var few [8]string
+	values := few[:0]
+	lv := &d.root
+	for i := range desc.Entries {
+		e := &desc.Entries[i]
+		rule, how := lv.find(e)
+		t.tried(at, i, *e, rule, how)
+		if rule == nil {
+			return f
+		}
+		if v, free := free(rule, e, how); free {
+			values = append(values, v)
+		}
+		switch {
+		case rule.deny.has(e.Value):
+			f.verdict, f.rule, f.denial = denied, rule, rule.denial
+			return f
+		case rule.allow.has(e.Value):
+			f.verdict, f.rule = allowed, rule
+			return f
+		}
+		if rest := desc.Entries[i+1:]; len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy {
+			f.verdict, f.rule = limited, rule
+			f.limits = rule.choose(e.Value, r, desc)
+			f.key = r.Key(values...)
+			return f
+		}
+		lv = &rule.kids
+	}
+	return f
+}
+
+// free returns the part of the counter's key that an entry adds: what its rule
+// does not fix.
+func free(rule *Rule, e *weir.Entry, how how) (string, bool) {
+	switch how {
+	case byValue:
+		return "", false
+	case byWildcard:
+		if rule.ShareThreshold {
+			return "", false
+		}
+		if e.Key != rule.Key {
+			// The Envoy dialect can split key_value elsewhere than the rule
+			// does, and counts both under the same word.
+			return e.Key + "_" + e.Value, true
+		}
+	}
+	return e.Value, true
+}
+
+// overrideKey is the key for a limit that the request brings along: all that
+// the descriptor says.
+func (d *domain) overrideKey(r *weir.Request, desc *weir.Descriptor) string {
+	var few [16]string
+	parts := append(few[:0], d.name)
+	for i := range desc.Entries {
+		parts = append(parts, desc.Entries[i].Key, desc.Entries[i].Value)
+	}
+	return r.Key(parts...)
+}
+
+// choose returns the limits for a value: those of an override, else those of
+// the request's tier, else those of the rule.
+func (rule *Rule) choose(value string, r *weir.Request, desc *weir.Descriptor) []*Limit {
+	if rule.Overrides != nil {
+		if ls, ok := rule.exactOverride[value]; ok {
+			return ls
+		}
+		if ls, ok := rule.wildOverride.find(value); ok {
+			return ls
+		}
+	}
+	if rule.TierBy != "" {
+		if tier, ok := entry(rule.TierBy, r, desc); ok {
+			if ls, ok := rule.exactTier[tier]; ok {
+				return ls
+			}
+			if ls, ok := rule.wildTier.find(tier); ok {
+				return ls
+			}
+		}
+	}
+	return rule.Limits
+}
+
+// entry returns the value of key in desc, else in another descriptor of the
+// request.
+func entry(key string, r *weir.Request, desc *weir.Descriptor) (string, bool) {
+	for i := range desc.Entries {
+		if desc.Entries[i].Key == key {
+			return desc.Entries[i].Value, true
+		}
+	}
+	for i := range r.Descriptors {
+		for j := range r.Descriptors[i].Entries {
+			if e := &r.Descriptors[i].Entries[j]; e.Key == key {
+				return e.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
+// ops appends the ops of one of the descriptors found.
+func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *trace) []weir.Op {
+	from := len(dst)
+	desc := &r.Descriptors[f.at]
+	switch f.verdict {
+	case denied:
+		dst = append(dst, deny(f.denial, r))
+	case overridden:
+		dst = f.override.Append(dst, f.key, costOf(r, desc), r)
+	case limited:
+		for _, l := range f.limits {
+			if d.replaces && replaced(l, f, all) {
+				t.replaced(f, l)
+				continue
+			}
+			dst = l.ops(dst, f.key, costOf(r, desc), r)
+		}
+	}
+	if desc.Peek || r.Verb == weir.Peek {
+		for i := from; i < len(dst); i++ {
+			dst[i].Verb = weir.Peek
+		}
+	}
+	t.matched(f, dst[from:])
+	return dst
+}
+
+// ops appends the ops by which a request meets the limit.
+func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []weir.Op {
+	switch {
+	case l.Unlimited:
+		return dst
+	case l.Denies && l.Shadow:
+		// Two units never fit a limit of one: what is refused is counted.
+		return append(dst, weir.Op{Key: key, Limit: l.Limit, Cost: 2, Role: weir.Shadow, Verb: r.Verb})
+	case l.Denies:
+		return append(dst, deny(l.Limit, r))
+	}
+	if l.Cost > 0 {
+		cost = l.Cost
+	}
+	if l.Priority > r.Priority {
+		// Limit.Append reads it there.
+		was := r.Priority
+		r.Priority = l.Priority
+		dst = l.Append(dst, key, cost, r)
+		r.Priority = was
+		return dst
+	}
+	return l.Append(dst, key, cost, r)
+}
+
+func deny(l *weir.Limit, r *weir.Request) weir.Op {
+	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}
+}
+
+// replaced reports whether another limit that the request meets takes the
+// place of l. A limit that is unlimited, or is replaced itself, replaces too.
+func replaced(l *Limit, f *found, all []found) bool {
+	if l.Limit == nil {
+		return false
+	}
+	for i := range all {
+		for _, other := range all[i].limits {
+			if other == l && all[i].at == f.at {
+				continue
+			}
+			for _, name := range other.Replaces {
+				if name == l.Name {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// costOf returns what the request says that descriptor costs.
+func costOf(r *weir.Request, d *weir.Descriptor) int64 {
+	switch {
+	case d.Cost != 0:
+		return d.Cost
+	case r.Cost != 0:
+		return r.Cost
+	}
+	return 1
+}

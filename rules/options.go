@@ -1,0 +1,64 @@
+package rules
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options configures how rules are read and watched.
+type Options struct {
+	// Dialect in which the files are written. Zero means Native.
+	Dialect Dialect
+	// Merge lets several files add to one domain. Zero means that a domain in
+	// two files is a fault.
+	Merge bool
+	// Algorithms that rules can name. Zero means algorithm.All.
+	Algorithms []weir.Algorithm
+	// MaxBytes is the most that one file can hold. Zero means 32 MiB.
+	MaxBytes int
+	// MaxFiles is the most files that a directory can have. Zero means 10,000.
+	MaxFiles int
+	// MaxDepth is how deep YAML may be nested; each level of descriptors takes
+	// two. Zero means 100.
+	MaxDepth int
+	// MaxNodes is the most values in one file when its aliases are written
+	// out. Zero means 10,000,000.
+	MaxNodes int
+	// MaxDescriptors is the most descriptors in all files together. Zero means
+	// 1,000,000.
+	MaxDescriptors int
+	// Poll is how often Live.Watch looks at the files though nobody told it to.
+	// Zero means every 30 seconds.
+	Poll time.Duration
+	// Settle is how long the files must be left alone before Live.Watch reads
+	// them. Zero means 50 milliseconds.
+	Settle time.Duration
+	// Logger is told of every reload. Zero means nobody is.
+	Logger *slog.Logger
+}
+
+// orDefaults returns opt with the zero values replaced.
+func (opt Options) orDefaults() Options {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&opt.MaxBytes, 32<<20)
+	set(&opt.MaxFiles, 10_000)
+	set(&opt.MaxDepth, 100)
+	set(&opt.MaxNodes, 10_000_000)
+	set(&opt.MaxDescriptors, 1_000_000)
+	if opt.Poll == 0 {
+		opt.Poll = 30 * time.Second
+	}
+	if opt.Settle == 0 {
+		opt.Settle = 50 * time.Millisecond
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	return opt
+}

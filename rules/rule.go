@@ -1,0 +1,120 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Rule is one descriptor of a rules file, compiled. It is immutable.
+type Rule struct {
+	// Domain that the rule belongs to.
+	Domain string
+	// Path is the rule's place in its domain: "auth_type=login/user_id". It is
+	// unique in the domain.
+	Path string
+	// Key and Value are what the rule matches; Value may be empty or hold *.
+	Key, Value string
+	// File, Line and Column say where the rule is written.
+	File         string
+	Line, Column int
+	// Limits apply to what the rule matches, unless a tier or an override says
+	// otherwise. None means that the rule lets everything pass.
+	Limits []*Limit
+	// Tiers and Overrides hold the limits that take the place of Limits.
+	Tiers, Overrides []Choice
+	// TierBy is the key of the entry that names the tier.
+	TierBy string
+	// Shadow, Quota, DetailedMetric, ValueToMetric and ShareThreshold are the
+	// flags of the original format.
+	Shadow, Quota, DetailedMetric, ValueToMetric, ShareThreshold bool
+	// Metadata is told to Envoy about requests that pass. It must not be
+	// changed.
+	Metadata map[string]any
+
+	exactOverride, exactTier map[string][]*Limit
+	wildOverride, wildTier   wildcards[[]*Limit]
+	allow, deny              *valueSet
+	denial                   *weir.Limit
+	kids                     level
+	order                    int
+}
+
+// Choice is a set of limits for some values.
+type Choice struct {
+	// Value is the name of a tier or the value of an override; it may hold *.
+	Value  string
+	Limits []*Limit
+}
+
+// Limit is one limit of a rule. It is immutable.
+type Limit struct {
+	// Limit is what is counted. For a limit of 0 it is what decisions name as
+	// their limit. Nil if Unlimited.
+	*weir.Limit
+	// Rule that the limit belongs to; nil for the limit of a pool.
+	Rule *Rule
+	// For says which value of a tier or override the limit is for:
+	// "plan=pro". Empty means all others.
+	For string
+	// Unlimited lets everything pass.
+	Unlimited bool
+	// Denies refuses everything: a limit of 0.
+	Denies bool
+	// Replaces names limits that do not apply to a request that meets this one.
+	Replaces []string
+	// Cost is what a request costs. Zero means what it says itself.
+	Cost int64
+	// Priority is the best that a request has here, 0 the highest.
+	Priority int
+	// Node: counted on each node alone.
+	Node bool
+	// Consistency says how nodes that share a store count together. The zero
+	// value means the store's default.
+	Consistency Consistency
+	// OnStoreError is what is decided while the store does not answer: allow,
+	// deny, local or last_known. Empty means the store's default.
+	OnStoreError string
+	// OnChange is what becomes of the counts when the limit is changed: keep,
+	// preserve_tokens or reset. Empty means keep.
+	OnChange string
+	// DenyCache says whether refusals are remembered on the node: auto, on or
+	// off. Empty means auto.
+	DenyCache string
+
+	at *node
+}
+
+// Consistency says how nodes that share a store count together.
+type Consistency struct {
+	// Mode is strict, leased, eventual or local. Empty means the default of
+	// the store.
+	Mode string `json:"mode,omitempty"`
+	// LeaseTTL is how long fetched tokens are good for. Zero means auto.
+	LeaseTTL time.Duration `json:"lease_ttl,omitempty"`
+	// Burst is exact or loose. Empty means exact.
+	Burst string `json:"burst,omitempty"`
+	// Share is the number of leases per node. Zero means 4.
+	Share int64 `json:"share,omitempty"`
+	// MaxOvershoot is how many units too many may be admitted. Zero means the
+	// default of the store.
+	MaxOvershoot int64 `json:"max_overshoot,omitempty"`
+	// SyncInterval is how often nodes tell the store. Zero means 100ms.
+	SyncInterval time.Duration `json:"sync_interval,omitempty"`
+	// Cold is sync or optimistic. Empty means sync.
+	Cold string `json:"cold,omitempty"`
+}
+
+// all calls f for every limit of the rule.
+func (r *Rule) all(f func(*Limit)) {
+	for _, l := range r.Limits {
+		f(l)
+	}
+	for _, choices := range [][]Choice{r.Tiers, r.Overrides} {
+		for _, c := range choices {
+			for _, l := range c.Limits {
+				f(l)
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package rules_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/rules"
+)
+
+// parse compiles text in the native dialect.
+func parse(t testing.TB, text string) *rules.Set {
+	t.Helper()
+	return parseIn(t, rules.Native, text)
+}
+
+func parseIn(t testing.TB, d rules.Dialect, text string) *rules.Set {
+	t.Helper()
+	s, err := rules.Parse("test.yaml", []byte(text), rules.Options{Dialect: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// request makes a request of descriptors such as "a=1 b=2".
+func request(domain string, descriptors ...string) *weir.Request {
+	r := &weir.Request{Domain: domain}
+	for _, text := range descriptors {
+		var d weir.Descriptor
+		for _, e := range strings.Fields(text) {
+			k, v, _ := strings.Cut(e, "=")
+			d.Entries = append(d.Entries, weir.Entry{Key: k, Value: v})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	return r
+}
+
+func TestSeedRuleLoadsAsPrinted(t *testing.T) {
+	s := parse(t, `domain: auth
+descriptors:
+  - key: auth_type
+    Value: login
+    rate_limit:
+      unit: minute
+      requests_per_unit: 5
+`)
+	if len(s.Warnings()) != 1 || !strings.Contains(s.Warnings()[0].Error(), `test.yaml:4:5: warning: auth`) {
+		t.Errorf("warnings %v", s.Warnings())
+	}
+	ops := s.Match(nil, request("auth", "auth_type=login"))
+	if len(ops) != 1 {
+		t.Fatalf("%d ops", len(ops))
+	}
+	l := ops[0].Limit
+	if l.Count != 5 || l.Period != time.Minute || l.Algorithm.Name() != "sliding_window" || ops[0].Key != "" {
+		t.Errorf("%+v key %q", l, ops[0].Key)
+	}
+	if ops := s.Match(nil, request("auth", "auth_type=logout")); len(ops) != 0 {
+		t.Errorf("logout is limited: %v", ops)
+	}
+}
+
+func TestErrorsAreToldAtOnce(t *testing.T) {
+	_, err := rules.Parse("rules/checkout.yaml", []byte(`domain: checkout
+descriptors:
+  - key: user_id
+    rate_limit:
+      unit: minuet
+      requests_per_unit: 5
+  - kye: path
+`), rules.Options{})
+	var list rules.Errors
+	if !errors.As(err, &list) || len(list) != 3 {
+		t.Fatalf("%v", err)
+	}
+	want := `rules/checkout.yaml:5:13: checkout/user_id: unknown unit "minuet" (did you mean "minute"?)`
+	if list[0].Error() != want {
+		t.Errorf("got  %s\nwant %s", list[0], want)
+	}
+	if !strings.Contains(list[1].Error()+list[2].Error(), `unknown key "kye" (did you mean "key"?)`) {
+		t.Errorf("%v", err)
+	}
+}

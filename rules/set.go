@@ -1,0 +1,126 @@
+package rules
+
+import (
+	"sort"
+
+	"github.com/weirlimit/weir"
+)
+
+// Set is a compiled set of rules. It is immutable and safe for concurrent use.
+type Set struct {
+	domains  map[string]*domain
+	dialect  *dialect
+	rules    []*Rule
+	warnings Errors
+	files    []string
+	hash     string
+}
+
+var _ weir.Rules = (*Set)(nil)
+
+// domain holds the rules of one domain.
+type domain struct {
+	name   string
+	file   string
+	root   level
+	native bool
+	// allow and deny are by the key of the entry that holds the value.
+	allow map[string]*valueSet
+	deny  map[string]*denyList
+	// replaces: some limit replaces others.
+	replaces bool
+	pools    map[string]*Limit
+	rules    int
+}
+
+// denyList refuses values.
+type denyList struct {
+	values valueSet
+	limit  *weir.Limit
+}
+
+// Rules returns every rule, in the order of the files. It must not be changed.
+func (s *Set) Rules() []*Rule { return s.rules }
+
+// Domains returns the names of all domains, sorted.
+func (s *Set) Domains() []string {
+	names := make([]string, 0, len(s.domains))
+	for name := range s.domains {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Has reports whether there are rules for the domain of that name.
+func (s *Set) Has(name string) bool { return s.domains[name] != nil }
+
+// Limits returns every limit that can decide something, also those of denials
+// and pools, each once: what metrics are labelled by.
+func (s *Set) Limits() []*weir.Limit {
+	var all []*weir.Limit
+	seen := map[*weir.Limit]bool{}
+	add := func(l *weir.Limit) {
+		if l != nil && !seen[l] {
+			seen[l] = true
+			all = append(all, l)
+		}
+	}
+	s.each(func(l *weir.Limit) {
+		add(l)
+		add(l.Pool)
+		add(l.Ban)
+	})
+	return all
+}
+
+// each calls f for every limit in a stable order.
+func (s *Set) each(f func(*weir.Limit)) {
+	for _, r := range s.rules {
+		if r.denial != nil {
+			f(r.denial)
+		}
+		r.all(func(l *Limit) {
+			if l.Limit != nil {
+				f(l.Limit)
+			}
+		})
+	}
+	for _, name := range s.Domains() {
+		d := s.domains[name]
+		keys := make([]string, 0, len(d.deny))
+		for key := range d.deny {
+			keys = append(keys, key)
+		}
+		sort.Strings(keys)
+		for _, key := range keys {
+			f(d.deny[key].limit)
+		}
+	}
+}
+
+// Warnings returns what was doubtful in the files though they loaded.
+func (s *Set) Warnings() Errors { return s.warnings }
+
+// Files returns the names of the files that the set was loaded from.
+func (s *Set) Files() []string { return s.files }
+
+// Hash identifies the contents of the files, in hexadecimal.
+func (s *Set) Hash() string { return s.hash }
+
+// inherit lets the limits of s count decisions on where those of old left off.
+func (s *Set) inherit(old *Set) {
+	if old == nil {
+		return
+	}
+	type id struct{ scope, name string }
+	was := map[id]*weir.Limit{}
+	for _, l := range old.Limits() {
+		was[id{l.Scope, l.Name}] = l
+	}
+	for _, l := range s.Limits() {
+		if o := was[id{l.Scope, l.Name}]; o != nil {
+			l.Inherit(o)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package rules
+
+import "reflect"
+
+// settingNames are the keys of settings, with the index of their field.
+var settingNames = func() map[string]int {
+	t := reflect.TypeFor[settings]()
+	m := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		m[t.Field(i).Tag.Get("yaml")] = i
+	}
+	return m
+}()
+
+// layer is one place where settings are given.
+type layer struct {
+	node *node
+	s    *settings
+	// own: the settings are given for this very limit.
+	own bool
+}
+
+// notInherited are the settings that make sense for one limit alone.
+var notInherited = map[string]bool{"burst": true, "ceiling": true}
+
+// fill sets in s what is not set, from the layers in order.
+func (s *settings) fill(layers []layer) {
+	to := reflect.ValueOf(s).Elem()
+	for _, l := range layers {
+		from := reflect.ValueOf(l.s).Elem()
+		for name, i := range settingNames {
+			if to.Field(i).IsNil() && !from.Field(i).IsNil() && (l.own || !notInherited[name]) {
+				to.Field(i).Set(from.Field(i))
+			}
+		}
+	}
+}
+
+// where returns the node of a setting in the first layer that has it, and
+// whether that layer is the limit's own.
+func where(layers []layer, name string) (n *node, own bool) {
+	for _, l := range layers {
+		if v := l.node.find(name); v != nil {
+			return v, l.own
+		}
+	}
+	return nil, false
+}
+
+// takes lists the settings that only some algorithms know. Algorithms that are
+// not in the package algorithm know them all.
+var takes = map[string][]string{
+	"burst":     {"token_bucket", "leaky_bucket", "leaky_queue"},
+	"precision": {"sliding_subwindows"},
+	"form":      {"sliding_subwindows"},
+	"phase":     {"fixed_window"},
+	"anchor":    {"fixed_window"},
+	"time_zone": {"fixed_window"},
+	"max_delay": {"leaky_queue"},
+	"free":      {"leaky_queue"},
+	"max_log":   {"sliding_log"},
+	"sketch":    {"approximate"},
+	"ttl":       {"concurrency"},
+}
+
+// known are the algorithms that takes and consistencies speak of.
+var known = map[string]bool{
+	"token_bucket": true, "leaky_bucket": true, "leaky_queue": true, "fixed_window": true, "sliding_log": true,
+	"sliding_window": true, "sliding_subwindows": true, "concurrency": true, "approximate": true, "lockout": true,
+}
+
+// needsMode lists the settings that belong to one mode.
+var needsMode = map[string]string{"exceed": "soft", "pool": "elastic", "ceiling": "elastic"}
+
+// consistencies tells which modes an algorithm cannot be counted in, and what
+// to do instead.
+var consistencies = map[string]map[string]string{
+	"leased": {
+		"leaky_queue": "places in a queue cannot be fetched ahead: use consistency: strict, or algorithm: token_bucket",
+		"sliding_log": "a log cannot be fetched ahead: use algorithm: sliding_subwindows, which is as strict",
+		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
+	},
+	"eventual": {
+		"leaky_queue": "a queue has one order: use consistency: strict, or algorithm: token_bucket",
+		"sliding_log": "a log cannot be told later: use algorithm: sliding_subwindows",
+		"concurrency": "leases cannot be told later: use consistency: leased",
+		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
+	},
+	"strict": {
+		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
+	},
+}

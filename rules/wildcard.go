@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"math"
+	"strings"
+)
+
+// pattern is text in which each * stands for any text, also none.
+type pattern struct {
+	prefix, suffix string
+	middle         []string
+}
+
+func newPattern(s string) pattern {
+	parts := strings.Split(s, "*")
+	p := pattern{prefix: parts[0], suffix: parts[len(parts)-1]}
+	for _, m := range parts[1 : len(parts)-1] {
+		if m != "" {
+			p.middle = append(p.middle, m)
+		}
+	}
+	return p
+}
+
+func isPattern(s string) bool { return strings.Contains(s, "*") }
+
+// match reports whether all of s fits the pattern.
+func (p *pattern) match(s string) bool {
+	if len(s) < len(p.prefix)+len(p.suffix) || !strings.HasPrefix(s, p.prefix) || !strings.HasSuffix(s, p.suffix) {
+		return false
+	}
+	s = s[len(p.prefix) : len(s)-len(p.suffix)]
+	// Taking each part where it first occurs leaves the most for the rest.
+	for _, m := range p.middle {
+		at := strings.Index(s, m)
+		if at < 0 {
+			return false
+		}
+		s = s[at+len(m):]
+	}
+	return true
+}
+
+// wildcards finds the first of many patterns, in the order in which they were
+// added, that a text fits. The patterns are kept in a radix tree by what stands
+// before their first *, and beneath that by what stands after their last one,
+// so that only those are tried whose ends fit.
+//
+// The zero value is empty. It is safe for concurrent reading.
+type wildcards[T any] struct {
+	root radix[*radix[[]wildcard[T]]]
+	n    int
+}
+
+type wildcard[T any] struct {
+	pattern
+	order int
+	value T
+}
+
+func (w *wildcards[T]) add(s string, value T) {
+	p := newPattern(s)
+	byPrefix := w.root.insert(p.prefix)
+	if byPrefix.value == nil {
+		byPrefix.value = &radix[[]wildcard[T]]{backward: true}
+	}
+	bySuffix := byPrefix.value.insert(p.suffix)
+	bySuffix.value = append(bySuffix.value, wildcard[T]{pattern: p, order: w.n, value: value})
+	w.n++
+}
+
+// find returns the value of the first pattern that s fits.
+func (w *wildcards[T]) find(s string) (value T, ok bool) {
+	if w.n == 0 {
+		return value, false
+	}
+	best := math.MaxInt
+	for p, at := &w.root, 0; p != nil; p, at = p.next(s, at) {
+		if p.value == nil {
+			continue
+		}
+		for q, end := p.value, 0; q != nil; q, end = q.next(s, end) {
+			for i := range q.value {
+				c := &q.value[i]
+				if c.order >= best {
+					break
+				}
+				if c.match(s) {
+					best, value, ok = c.order, c.value, true
+					break
+				}
+			}
+		}
+	}
+	return value, ok
+}
+
+// radix is a node of a tree of strings, each edge as long as it can be. A
+// backward tree reads strings from their end.
+type radix[V any] struct {
+	// label is the text of the edge that leads here, in reading order.
+	label    string
+	kids     []*radix[V]
+	value    V
+	backward bool
+}
+
+// next returns the node that s leads to from t, at bytes of s being read, and
+// how many are read then.
+func (t *radix[V]) next(s string, at int) (*radix[V], int) {
+	if at >= len(s) {
+		return nil, at
+	}
+	c := t.byteAt(s, at)
+	// Binary search by first byte.
+	lo, hi := 0, len(t.kids)
+	for lo < hi {
+		if mid := (lo + hi) / 2; t.kids[mid].label[0] < c {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == len(t.kids) {
+		return nil, at
+	}
+	kid := t.kids[lo]
+	if len(s)-at < len(kid.label) {
+		return nil, at
+	}
+	for i := 0; i < len(kid.label); i++ {
+		if kid.label[i] != t.byteAt(s, at+i) {
+			return nil, at
+		}
+	}
+	return kid, at + len(kid.label)
+}
+
+func (t *radix[V]) byteAt(s string, i int) byte {
+	if t.backward {
+		return s[len(s)-1-i]
+	}
+	return s[i]
+}
+
+// insert returns the node of s, which it makes if there is none.
+func (t *radix[V]) insert(s string) *radix[V] {
+	if t.backward {
+		b := []byte(s)
+		for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
+			b[i], b[j] = b[j], b[i]
+		}
+		s = string(b)
+	}
+	for s != "" {
+		i := 0
+		for i < len(t.kids) && t.kids[i].label[0] < s[0] {
+			i++
+		}
+		if i == len(t.kids) || t.kids[i].label[0] != s[0] {
+			kid := &radix[V]{label: s, backward: t.backward}
+			t.kids = append(t.kids, nil)
+			copy(t.kids[i+1:], t.kids[i:])
+			t.kids[i] = kid
+			return kid
+		}
+		kid := t.kids[i]
+		common := 0
+		for common < len(s) && common < len(kid.label) && s[common] == kid.label[common] {
+			common++
+		}
+		if common < len(kid.label) {
+			split := &radix[V]{label: kid.label[:common], backward: t.backward, kids: []*radix[V]{kid}}
+			kid.label = kid.label[common:]
+			t.kids[i] = split
+			kid = split
+		}
+		t, s = kid, s[common:]
+	}
+	return t
+}
