@@ -1,0 +1,258 @@
+package reserve
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/weirlimit/weir"
+)
+
+// MaxHandle is the longest handle, in bytes.
+const MaxHandle = 8 << 10
+
+// Bounds on what a ticket holds.
+const (
+	maxCharges     = 64
+	maxDescriptors = 64
+	maxEntries     = 64
+)
+
+// version is the first byte of every ticket. Another layout gets another.
+const version = 1
+
+// ticket is what a handle says.
+type ticket struct {
+	id      [16]byte
+	expires int64 // microseconds since the Unix epoch, by the store's clock
+	// request holds what the rules match: domain, descriptors, cost, priority.
+	request *weir.Request
+	charges []charge
+}
+
+// charge is one limit that was charged.
+type charge struct {
+	identity uint64
+	receipt  int64
+	cost     int64
+	settled  bool // not in the handle: found again
+}
+
+// cost returns the cost that was reserved.
+func (t *ticket) cost() int64 {
+	if t.request.Cost == 0 {
+		return 1
+	}
+	return t.request.Cost
+}
+
+// fill makes r ask what t asked. r shares t's strings.
+func (t *ticket) fill(r *weir.Request) {
+	r.Domain, r.Priority = t.request.Domain, t.request.Priority
+	r.Descriptors = append(r.Descriptors[:0], t.request.Descriptors...)
+}
+
+// appendCharges appends what ops were charged.
+func appendCharges(dst []charge, ops []weir.Op) []charge {
+	for i := range ops {
+		if o := &ops[i]; o.Charged && o.Cost > 0 {
+			dst = append(dst, charge{identity: identity(o), receipt: o.Receipt(), cost: o.Cost})
+		}
+	}
+	return dst
+}
+
+// identity names the counter of o, the same on every node and after a
+// restart. Two counters of one request share a name with a chance of 2^-64.
+func identity(o *weir.Op) uint64 {
+	l := o.Limit
+	h := sha256.New()
+	var n [8]byte
+	for _, part := range [...]string{l.Scope, l.Algorithm.Name(), l.Layout, o.Key} {
+		binary.LittleEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))
+}
+
+// pick returns the first charge of the given identity that was not picked yet.
+func pick(cs []charge, identity uint64) (charge, bool) {
+	for i := range cs {
+		if c := &cs[i]; c.identity == identity && !c.settled {
+			c.settled = true
+			return *c, true
+		}
+	}
+	return charge{}, false
+}
+
+// size returns the length of t's handle, or a bound on it.
+func (t *ticket) size() int {
+	r := t.request
+	n := 1 + 16 + 8 + 4*binary.MaxVarintLen64 + len(r.Domain)
+	for _, d := range r.Descriptors {
+		n += 2*binary.MaxVarintLen64 + 1
+		for _, e := range d.Entries {
+			n += 2*binary.MaxVarintLen64 + len(e.Key) + len(e.Value)
+		}
+	}
+	n += len(t.charges) * (8 + 2*binary.MaxVarintLen64)
+	return base64.RawURLEncoding.EncodedLen(n + sha256.Size)
+}
+
+// append appends t in its binary form.
+func (t *ticket) append(b []byte) []byte {
+	r := t.request
+	b = append(b, version)
+	b = append(b, t.id[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.expires))
+	b = appendString(b, r.Domain)
+	b = binary.AppendVarint(b, r.Cost)
+	b = binary.AppendVarint(b, int64(r.Priority))
+	b = binary.AppendUvarint(b, uint64(len(r.Descriptors)))
+	for _, d := range r.Descriptors {
+		peek := byte(0)
+		if d.Peek {
+			peek = 1
+		}
+		b = append(b, peek)
+		b = binary.AppendVarint(b, d.Cost)
+		b = binary.AppendUvarint(b, uint64(len(d.Entries)))
+		for _, e := range d.Entries {
+			b = appendString(b, e.Key)
+			b = appendString(b, e.Value)
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(t.charges)))
+	for _, c := range t.charges {
+		b = binary.LittleEndian.AppendUint64(b, c.identity)
+		b = binary.AppendVarint(b, c.receipt)
+		b = binary.AppendVarint(b, c.cost)
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// scanner reads what append wrote. After the first fault it reads zeros.
+type scanner struct {
+	b   []byte
+	bad bool
+}
+
+// parse reads a ticket; ok is false unless b is exactly one.
+func parse(b []byte) (t ticket, ok bool) {
+	s := scanner{b: b}
+	if s.byte() != version {
+		return ticket{}, false
+	}
+	copy(t.id[:], s.bytes(len(t.id)))
+	t.expires = s.word()
+	r := &weir.Request{Domain: s.string()}
+	r.Cost = s.varint()
+	r.Priority = int(s.varint())
+	for range s.count(maxDescriptors) {
+		d := weir.Descriptor{Peek: s.byte() == 1, Cost: s.varint()}
+		for range s.count(maxEntries) {
+			d.Entries = append(d.Entries, weir.Entry{Key: s.string(), Value: s.string()})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	for range s.count(maxCharges) {
+		t.charges = append(t.charges, charge{identity: uint64(s.word()), receipt: s.varint(), cost: s.varint()})
+	}
+	t.request = r
+	return t, !s.bad && len(s.b) == 0
+}
+
+func (s *scanner) bytes(n int) []byte {
+	if s.bad || n > len(s.b) {
+		s.bad = true
+		return nil
+	}
+	b := s.b[:n]
+	s.b = s.b[n:]
+	return b
+}
+
+func (s *scanner) byte() byte {
+	if b := s.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (s *scanner) word() int64 {
+	if b := s.bytes(8); b != nil {
+		return int64(binary.LittleEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (s *scanner) varint() int64 {
+	n, size := binary.Varint(s.b)
+	if s.bytes(max(size, 0)); size <= 0 || s.bad {
+		s.bad = true
+		return 0
+	}
+	return n
+}
+
+// count reads how many of something follow, at most most.
+func (s *scanner) count(most int) int {
+	n, size := binary.Uvarint(s.b)
+	if s.bytes(max(size, 0)); size <= 0 || s.bad || n > uint64(most) {
+		s.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (s *scanner) string() string { return string(s.bytes(s.count(MaxHandle))) }
+
+// signer turns tickets into handles and back.
+type signer struct{ key []byte }
+
+// newSigner returns a signer whose key is derived from secret, so that a
+// secret which signs something else too makes no handles by accident.
+func newSigner(secret []byte) signer {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte("weir reservation handle 1"))
+	return signer{m.Sum(nil)}
+}
+
+func (s signer) sum(b []byte) []byte {
+	m := hmac.New(sha256.New, s.key)
+	m.Write(b)
+	return m.Sum(nil)
+}
+
+// seal returns t's handle.
+func (s signer) seal(t *ticket) string {
+	b := t.append(nil)
+	return base64.RawURLEncoding.EncodeToString(append(b, s.sum(b)...))
+}
+
+// open returns the ticket of a handle, or ErrHandle.
+func (s signer) open(handle string) (ticket, error) {
+	if len(handle) > MaxHandle {
+		return ticket{}, ErrHandle
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(handle)
+	if err != nil || len(b) < sha256.Size {
+		return ticket{}, ErrHandle
+	}
+	b, mac := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	if !hmac.Equal(mac, s.sum(b)) {
+		return ticket{}, ErrHandle
+	}
+	t, ok := parse(b)
+	if !ok {
+		return ticket{}, ErrHandle
+	}
+	return t, nil
+}
