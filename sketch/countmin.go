@@ -139,10 +139,7 @@ func (c *CountMin) add(p probe, n uint64) uint64 {
 	if est == Saturated || n == 0 {
 		return est
 	}
-	if n > math.MaxUint32-est {
-		return c.raise(p, math.MaxUint32)
-	}
-	return c.raise(p, est+n)
+	return c.raise(p, est+min(n, math.MaxUint32))
 }
 
 // raise lifts every counter of the key that is below v to v.

@@ -12,7 +12,7 @@ type Stats struct {
 	Units, CounterUnits int64
 
 	// Bound is e*M/width of the fullest shard, plus one for each live generation
-	// (a wrong yes of its Bloom filter): units by which a key is over-estimated
+	// in use (a wrong yes of its Bloom filter): units by which a key is over-estimated
 	// at most, but for a chance of BoundMissed, e^-depth.
 	Bound, BoundMissed float64
 	// CounterFill is the share of counters above zero in the fullest live
@@ -91,10 +91,13 @@ func (s *WindowShard) load(st *Stats, now int64) {
 		return
 	}
 	var shared int64
-	live := 0
+	live, used := 0, 0
 	for g := s.newest; g >= s.oldest(now) && live < len(s.ring); g-- {
 		gen := &s.ring[s.slot(g)]
 		live++
+		if gen.units > 0 {
+			used++
+		}
 		st.Units = satAdd(st.Units, gen.units)
 		shared = satAdd(shared, gen.shared)
 		st.CounterFill = max(st.CounterFill, gen.counts.Fill())
@@ -103,7 +106,7 @@ func (s *WindowShard) load(st *Stats, now int64) {
 		}
 	}
 	st.CounterUnits = satAdd(st.CounterUnits, shared)
-	bound := math.E*float64(shared)/float64(s.ring[0].counts.Width()) + float64(live)
+	bound := math.E*float64(shared)/float64(s.ring[0].counts.Width()) + float64(used)
 	st.Bound = max(st.Bound, bound)
 }
 

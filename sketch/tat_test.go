@@ -146,13 +146,13 @@ func TestTATNeverAdmitsMore(t *testing.T) {
 }
 
 func TestTATConcurrent(t *testing.T) {
-	const burst = 1000
+	const burst = 100_000
 	s := arrivals(t, sketch.TATOptions{Width: 1 << 10, Shards: 4})
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range burst {
+			for range burst / 4 {
 				if take(s, hash(1), second, 10, burst) {
 					admitted.Add(1)
 				}

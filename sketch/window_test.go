@@ -191,11 +191,12 @@ func TestWindowBoundaryAdversary(t *testing.T) {
 			for i := range int64(60) {
 				boundary := 1000*second + i*gap*second/subWindows
 				for _, at := range []int64{boundary - 1, boundary, boundary + offset} {
-					for w.Spend(h, at, 7, limit).Allowed {
-						l.add(h, at, 7)
-					}
-					for w.Spend(h, at, 1, limit).Allowed {
-						l.add(h, at, 1)
+					for _, cost := range []int64{7, 1} {
+						for range limit/cost + 1 {
+							if w.Spend(h, at, cost, limit).Allowed {
+								l.add(h, at, cost)
+							}
+						}
 					}
 				}
 			}
@@ -406,6 +407,80 @@ func TestWindowFirstUnitsUseNoCounter(t *testing.T) {
 	}
 	if st = w.Stats(second); st.Units != 2007 || st.CounterUnits < 6 || st.CounterUnits > 9 {
 		t.Errorf("a first cost of 7: %d units, of them %d in counters", st.Units, st.CounterUnits)
+	}
+}
+
+// One counter for all keys makes every sum of the rules visible.
+func TestWindowOneCounter(t *testing.T) {
+	w := window(t, sketch.WindowOptions{Period: second, Depth: 1, Width: 1, Shards: 1, SampleEvery: 1})
+	f := func(h uint64, want int64) {
+		t.Helper()
+		if got := w.Estimate(h, second); got != want {
+			t.Errorf("estimate %d, want %d", got, want)
+		}
+	}
+	a, b, c, d := hash(1), hash(2), hash(3), hash(4)
+	w.Force(a, second, 21, 100)
+	f(a, 21) // 20 in the counter
+	f(b, 0)
+	w.Spend(b, second, 1, 100)
+	f(b, 21) // its one unit and the counter
+	w.Spend(c, second, 5, 100)
+	f(c, 21) // the counter holds more than its four already
+	w.Spend(c, second, 2, 100)
+	f(c, 23) // now its units cannot be told from the others
+	w.Raise(d, second, 5)
+	w.Raise(d, second, 5)
+	f(d, 23)
+
+	st := w.Stats(second)
+	if st.Units != 21+1+5+2+5 || st.CounterUnits != 20+0+4+2+4 {
+		t.Errorf("%d units, %d in the counter, want 34 and 30", st.Units, st.CounterUnits)
+	}
+	if want := math.E*30 + 1; math.Abs(st.Bound-want) > 1e-9 || math.Abs(st.BoundMissed-1/math.E) > 1e-9 {
+		t.Errorf("bound %v missed %v, want %v and 1/e", st.Bound, st.BoundMissed, want)
+	}
+	// a 23-21, b 23-1, c 23-7, d 23-5
+	if st.Sampled != 4 || st.Overestimated != 4 || st.MaxError != 22 || st.MeanError != (2+22+16+18)/4.0 {
+		t.Errorf("measured %+v", st)
+	}
+	w.Raise(a, second, 30)
+	if st = w.Stats(second); st.Units != 34+7 || st.CounterUnits != 30+7 {
+		t.Errorf("raised by 7: %d units, %d in the counter", st.Units, st.CounterUnits)
+	}
+}
+
+// An idle stretch empties each generation that it passes, and no other.
+func TestWindowSkipsGenerations(t *testing.T) {
+	for skip := range int64(12) {
+		w := window(t, roomy(second, 4))
+		for g := range int64(5) {
+			w.Spend(hash(1), g*second/4, 10, 1000)
+		}
+		now := (4 + skip) * second / 4
+		want := 10*max(5-skip, 0) + 1
+		w.Spend(hash(1), now, 1, 1000)
+		if st := w.Stats(now); st.Units != want || w.Estimate(hash(1), now) != want {
+			t.Errorf("%d generations on: %d units, estimate %d, want %d", skip, st.Units, w.Estimate(hash(1), now), want)
+		}
+	}
+}
+
+// A key that shares its cells with others does so for one generation only.
+func TestWindowChangesPositions(t *testing.T) {
+	w := window(t, crowded(second, 4))
+	var errors [2][40]int64
+	for round := range errors {
+		now := int64(round) * 10 * second
+		for key := range uint64(40) {
+			w.Force(hash(key), now, int64(key)+1, 1)
+		}
+		for key := range uint64(40) {
+			errors[round][key] = w.Estimate(hash(key), now) - int64(key) - 1
+		}
+	}
+	if errors[0] == errors[1] || errors[0] == [40]int64{} {
+		t.Errorf("the same traffic erred by %v and, in another generation, by %v", errors[0], errors[1])
 	}
 }
 
