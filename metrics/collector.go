@@ -22,8 +22,9 @@ var (
 	storeKeys     = desc("weir_store_keys", "Keys with state of their own in the store.")
 	storeBytes    = desc("weir_store_bytes", "Memory that the store uses for state.")
 	storeBound    = desc("weir_store_bound_bytes", "Most memory that the store may use for state.")
+	storeSketches = desc("weir_store_approximate_bytes", "Memory of the sketches of approximate limits.")
 	storeOverflow = desc("weir_store_overflow_decisions_total", "Decisions made from the overflow sketch because the store was full.")
-	storeFull     = desc("weir_store_full", "1 while new keys go to the overflow sketch.")
+	storeFull     = desc("weir_store_full", "1 while the store is full, or was a moment ago.")
 
 	reloads      = desc("weir_config_reloads_total", "Attempts to load the rules, the first included.", "result")
 	reloadOK     = desc("weir_config_reload_success", "1 if the last attempt to load the rules succeeded.")
@@ -34,8 +35,8 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{decisions, limits, storeKeys, storeBytes, storeBound, storeOverflow,
-		storeFull, reloads, reloadOK, reloadedLast, buildInfo} {
+	for _, d := range []*prometheus.Desc{decisions, limits, storeKeys, storeBytes, storeBound, storeSketches,
+		storeOverflow, storeFull, reloads, reloadOK, reloadedLast, buildInfo} {
 		ch <- d
 	}
 }
@@ -66,6 +67,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(storeKeys, float64(s.Keys))
 		gauge(storeBytes, float64(s.Bytes))
 		gauge(storeBound, float64(s.Bound))
+		gauge(storeSketches, float64(s.Approximate))
 		counter(storeOverflow, s.Overflowed)
 		gauge(storeFull, oneIf(s.Full))
 	}

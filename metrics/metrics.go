@@ -47,9 +47,12 @@ type Store struct {
 	// Bytes is the memory for state, Bound the most it may be; zero where
 	// there is no bound.
 	Bytes, Bound uint64
+	// Approximate is the memory of the sketches of approximate limits, which
+	// is not in Bytes.
+	Approximate uint64
 	// Overflowed counts decisions made from the overflow sketch since start.
 	Overflowed uint64
-	// Full reports whether new keys go to the overflow now.
+	// Full reports whether the store is full, or was a moment ago.
 	Full bool
 }
 

@@ -105,7 +105,7 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestStoreReloadsBuild(t *testing.T) {
 	m := metrics.New(metrics.Options{
 		Store: func() metrics.Store {
-			return metrics.Store{Keys: 7, Bytes: 4096, Bound: 8192, Overflowed: 5, Full: true}
+			return metrics.Store{Keys: 7, Bytes: 4096, Bound: 8192, Approximate: 64, Overflowed: 5, Full: true}
 		},
 		Reloads: func() metrics.Reloads {
 			return metrics.Reloads{Succeeded: 2, Failed: 1, Last: time.Unix(1700000000, 500e6)}
@@ -115,7 +115,7 @@ func TestStoreReloadsBuild(t *testing.T) {
 	m.Observe(nil, weir.Decision{}, errors.New("store is down"))
 	m.Observe(nil, weir.Decision{}, nil)
 	want(t, scrape(t, m),
-		"weir_store_keys 7", "weir_store_bytes 4096", "weir_store_bound_bytes 8192",
+		"weir_store_keys 7", "weir_store_bytes 4096", "weir_store_bound_bytes 8192", "weir_store_approximate_bytes 64",
 		"weir_store_overflow_decisions_total 5", "weir_store_full 1", "weir_store_errors_total 1",
 		`weir_config_reloads_total{result="success"} 2`, `weir_config_reloads_total{result="failure"} 1`,
 		"weir_config_reload_success 0", "weir_config_last_reload_timestamp_seconds 1.7000000005e+09",

@@ -1,0 +1,101 @@
+// Command weir is a rate limiter: it serves decisions, and checks, explains
+// and tries the rules that they are made by.
+//
+// Exit status of every subcommand: 0 for yes, 1 for no (a request refused,
+// rules that are not valid), 2 when the question could not be answered.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses.
+const (
+	exitNo    = 1
+	exitError = 2
+)
+
+// errNo is returned by a subcommand that has printed its answer, which is no.
+var errNo = errors.New("no")
+
+// streams are where a subcommand reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+type cli struct {
+	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
+	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+}
+
+const description = `Weir decides whether a request may pass: a rate limiter for one process or a fleet.
+
+Start with a limit in front of a server:
+
+  weir serve --limit "100/minute by ip" --upstream http://127.0.0.1:3000
+
+Exit status: 0 yes, 1 no (refused, not valid), 2 error.`
+
+func main() {
+	os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// newParser returns the parser of all subcommands into c.
+func newParser(c *cli, s streams) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Name("weir"),
+		kong.Description(description),
+		kong.Writers(s.out, s.err),
+		kong.DefaultEnvars("WEIR"),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Bind(s),
+	)
+}
+
+// run runs one command line and returns its exit status.
+func run(args []string, s streams) int {
+	var c cli
+	parser, err := newParser(&c, s)
+	if err != nil {
+		fmt.Fprintln(s.err, "weir:", err)
+		return exitError
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(s.err, "weir:", err)
+		if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
+			fmt.Fprintf(s.err, "see `%s --help`\n", commandOf(pe.Context))
+		}
+		return exitError
+	}
+	switch err := ctx.Run(); {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNo):
+		return exitNo
+	default:
+		fmt.Fprintln(s.err, "weir:", err)
+		return exitError
+	}
+}
+
+// commandOf returns the words of the subcommand that ctx got to.
+func commandOf(ctx *kong.Context) string {
+	words := "weir"
+	for _, p := range ctx.Path {
+		if p.Command != nil {
+			words += " " + p.Command.Name
+		}
+	}
+	return words
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weirlimit/weir/server"
+)
+
+type serveCmd struct {
+	ConfigFile  string `name:"config" placeholder:"FILE" help:"Configuration file in YAML; flags and WEIR_* variables win over it. Reference: docs/configuration.md."`
+	PrintConfig bool   `name:"print-config" help:"Print the configuration that results from file, environment and flags, secrets left out, and exit."`
+
+	server.Config `embed:""`
+}
+
+// Help is the long text of `weir serve --help`.
+func (*serveCmd) Help() string {
+	return `Examples:
+
+  weir serve --limit "100/minute by ip" --upstream http://127.0.0.1:3000
+      forward to a server, at most 100 requests a minute from one address
+
+  weir serve --limit "10/second by client_id burst 20 using token_bucket" --limit "1000/hour by client_id"
+      answer POST /shouldAllowRequest; both limits must allow
+
+  weir serve --rules rules.yaml --admin 0.0.0.0:6070 --admin-token-file token
+      decide by a rules file, with metrics for other machines
+
+What is given as a flag wins over its WEIR_* variable, that over the file given
+with --config, and that over the default. Durations are written 500ms, 10s, 5m;
+sizes 64KiB, 512MiB.
+
+Signals: SIGTERM and SIGINT drain (readiness turns 503, requests in flight are
+answered), a second one exits at once; SIGHUP reads rules and certificates again.`
+}
+
+// Run serves until a signal ends it.
+func (c *serveCmd) Run(k *kong.Context, s streams) error {
+	conf, err := server.Layer(c.ConfigFile, &c.Config, givenFlags(k))
+	if err != nil {
+		return err
+	}
+	if c.PrintConfig {
+		return conf.Print(s.out)
+	}
+	log := server.NewLogger(s.err, conf.Log)
+	srv, err := server.New(conf, log)
+	if err != nil {
+		return err
+	}
+	return runUntilSignal(srv, log, s)
+}
+
+// givenFlags tells which flags were given, on the command line or in the
+// environment.
+func givenFlags(k *kong.Context) func(string) bool {
+	given := make(map[string]bool)
+	for _, p := range k.Path {
+		if p.Flag != nil {
+			given[p.Flag.Name] = true
+		}
+	}
+	for _, f := range k.Flags() {
+		for _, env := range f.Tag.Envs {
+			if _, ok := os.LookupEnv(env); ok {
+				given[f.Name] = true
+			}
+		}
+	}
+	return func(flag string) bool { return given[flag] }
+}
+
+// errSecondSignal ends a drain that takes too long for whoever waits.
+var errSecondSignal = errors.New("second signal: ended without waiting for requests in flight")
+
+func runUntilSignal(srv *server.Server, log *slog.Logger, s streams) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	ctx, drain := context.WithCancel(context.Background())
+	defer drain()
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Run(ctx, func(r server.Ready) { fmt.Fprint(s.out, r) }) }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGHUP:
+				srv.Reload()
+			case ctx.Err() != nil:
+				return errSecondSignal
+			default:
+				log.Info("draining; a second signal exits at once", "signal", sig.String())
+				drain()
+			}
+		}
+	}
+}

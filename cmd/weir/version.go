@@ -1,0 +1,24 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/weirlimit/weir/server"
+)
+
+type versionCmd struct {
+	JSON bool `name:"json" help:"Print as JSON."`
+}
+
+// Run prints the build.
+func (v *versionCmd) Run(s streams) error {
+	b := server.ReadBuild()
+	if v.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(b)
+	}
+	_, err := fmt.Fprintln(s.out, "weir", b)
+	return err
+}

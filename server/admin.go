@@ -1,0 +1,123 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+)
+
+// adminHandler serves what operators ask for.
+func (s *Server) adminHandler(token string) http.Handler {
+	mux := http.NewServeMux()
+	s.health(mux)
+
+	inner := http.NewServeMux()
+	inner.Handle("GET /metrics", s.metrics.Handler())
+	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
+	inner.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.rules.status()) })
+	inner.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		if err := s.conf.Print(w); err != nil {
+			s.log.Debug("configuration not written to an admin client", "err", err)
+		}
+	})
+	inner.HandleFunc("GET /debug/pprof/", pprof.Index)
+	inner.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	inner.HandleFunc("GET /{$}", adminIndex)
+	mux.Handle("/", guard(token, inner))
+	return mux
+}
+
+// health adds the probes. They need no token: they tell nothing but whether
+// the node is well, to a kubelet that has none.
+func (s *Server) health(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	ready := func(w http.ResponseWriter, _ *http.Request) {
+		if why := s.notReady(); why != "" {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "OK")
+	}
+	mux.HandleFunc("GET /healthz/ready", ready)
+	mux.HandleFunc("GET /healthcheck", ready)
+}
+
+func adminIndex(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, `weir admin
+/metrics        Prometheus metrics
+/healthz/live   the process runs
+/healthz/ready  the node takes requests; 503 while it starts and while it drains
+/healthcheck    the same, at the path of envoyproxy/ratelimit
+/rules          which rules are in use, since when, and what the last reload said
+/config         the configuration in use, secrets left out
+/version        which binary runs
+/debug/pprof/   profiles
+`)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	// The connection is gone when this fails, there is nobody left to tell.
+	_ = enc.Encode(v)
+}
+
+// guard lets through who carries the token. Without a token the listener is on
+// loopback, and requests must be meant for it: a page in a local browser whose
+// name was rebound to 127.0.0.1 says its own name in Host.
+func guard(token string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token == "" {
+			if !loopbackHost(r.Host) {
+				http.Error(w, "this address answers to localhost only: ask for it by that name, or start with --admin-token", http.StatusForbidden)
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		// Hashes are of equal length, so the comparison tells nothing of the
+		// token's.
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(given))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
+			http.Error(w, "admin token missing or wrong: send Authorization: Bearer TOKEN", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopbackHost reports whether a Host header names this machine's loopback.
+func loopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(name)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// loopbackListen reports whether a HOST:PORT to listen on is loopback. A name
+// other than localhost is not: what it resolves to can change.
+func loopbackListen(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host != "" && loopbackHost(host)
+}

@@ -1,0 +1,332 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Config is everything that a server is told. Each field can be given in the
+// configuration file under its yaml name, in the environment, and as a flag of
+// the name in its tag; see [Config.Layer] for which wins.
+//
+// The tags are the documentation: docs/configuration.md is made of them.
+type Config struct {
+	// What is limited.
+
+	Rules    string   `yaml:"rules" name:"rules" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
+	Limits   []string `yaml:"limits" name:"limit" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\"; can be given several times, and all must allow. Form: N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]."`
+	Upstream string   `yaml:"upstream" name:"upstream" placeholder:"URL" help:"Forward what is allowed to this server and answer the rest with 429. The API's paths then answer only to loopback and to --trust."`
+	Trust    []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
+	Store    string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them."`
+
+	API   API   `yaml:"api" embed:""`
+	HTTP  HTTP  `yaml:"http" embed:""`
+	Admin Admin `yaml:"admin" embed:""`
+	Drain Drain `yaml:"drain" embed:""`
+	Log   Log   `yaml:"log" embed:""`
+}
+
+// API configures what the HTTP API's questions mean.
+type API struct {
+	Domain     string `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain that /shouldAllowRequest asks, with the entry client_id."`
+	ReserveKey string `yaml:"reserve_key_file" name:"reserve-key-file" placeholder:"FILE" help:"File whose content signs the handles of reservations, at least 32 bytes. Nodes with the same content settle each other's handles. Empty means a key of this process, which a restart forgets."`
+}
+
+// HTTP configures the listener that decides.
+type HTTP struct {
+	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one."`
+	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" name:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read a request's headers."`
+	ReadTimeout       time.Duration `yaml:"read_timeout" name:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway."`
+	WriteTimeout      time.Duration `yaml:"write_timeout" name:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of a request's headers to the end of its answer. 0 means no bound, for downloads through the gateway."`
+	IdleTimeout       time.Duration `yaml:"idle_timeout" name:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection is kept between requests."`
+	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" name:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of a request's headers; above it is answered 431."`
+	MaxConnections    int64         `yaml:"max_connections" name:"http-max-connections" default:"16384" placeholder:"N" help:"Most connections at once; further ones wait to be accepted. 0 means no bound."`
+}
+
+// Admin configures the listener for operators.
+type Admin struct {
+	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"HOST:PORT" help:"Address of metrics, health, profiles and rule status. Empty means none."`
+	Token     Secret `yaml:"token" name:"admin-token" placeholder:"TOKEN" help:"Token that admin requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the admin address is not loopback."`
+	TokenFile string `yaml:"token_file" name:"admin-token-file" placeholder:"FILE" help:"File that holds the admin token, in place of --admin-token."`
+	TLS       TLS    `yaml:"tls" embed:"" prefix:"admin-tls-"`
+}
+
+// TLS configures encryption of a listener.
+type TLS struct {
+	Cert     string `yaml:"cert" name:"cert" placeholder:"FILE" help:"Certificate chain in PEM. Read again when the file changes."`
+	Key      string `yaml:"key" name:"key" placeholder:"FILE" help:"Private key of the certificate in PEM."`
+	ClientCA string `yaml:"client_ca" name:"client-ca" placeholder:"FILE" help:"Authorities in PEM; clients must then show a certificate signed by one of them."`
+}
+
+// Drain configures the end of a server.
+type Drain struct {
+	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" help:"How long to keep accepting after SIGTERM while readiness says 503, so that load balancers look elsewhere first. 5s suits Kubernetes."`
+	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long requests in flight may then take before they are cut."`
+}
+
+// Log configures what is written to standard error.
+type Log struct {
+	Level  string `yaml:"level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}."`
+	Format string `yaml:"format" name:"log-format" default:"text" enum:"text,json" help:"Form of log lines: ${enum}."`
+}
+
+// Secret is a string that is never printed.
+type Secret string
+
+const redacted = "(redacted)"
+
+// String returns a mark in place of a secret that is set.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// GoString is String, for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalYAML implements yaml.InterfaceMarshaler.
+func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
+
+// maxConfig bounds a configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// Load reads the configuration file at path over cfg: what the file does not
+// name stays as it is. An unknown or repeated key, or a value of the wrong
+// form, is an error that names the line.
+func (c *Config) Load(path string) error {
+	data, err := readBounded(path, maxConfig)
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	return c.parse(path, data)
+}
+
+func (c *Config) parse(path string, data []byte) error {
+	if len(strings.TrimSpace(string(data))) == 0 {
+		return nil
+	}
+	err := yaml.UnmarshalWithOptions(data, c, yaml.Strict(), yaml.DisallowUnknownField())
+	if err == nil {
+		return nil
+	}
+	if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
+		tok := ye.GetToken()
+		msg := ye.GetMessage()
+		if name, ok := strings.CutPrefix(msg, "unknown field "); ok {
+			msg = fmt.Sprintf("unknown key %s%s", name, meant(strings.Trim(name, `"`), settingKeys()))
+		}
+		return fmt.Errorf("%s:%d:%d: %s", path, tok.Position.Line, tok.Position.Column, msg)
+	}
+	return locate(path, data, err)
+}
+
+// locate finds the value that err, which tells no place, is about: the first
+// whose own decoding fails.
+func locate(path string, data []byte, err error) error {
+	found := fmt.Errorf("%s: %w", path, err)
+	file, parseErr := parser.ParseBytes(data, 0)
+	if parseErr != nil {
+		return found
+	}
+	done := false
+	walk(reflect.ValueOf(new(Config)).Elem(), "", "", func(s Setting, v reflect.Value) {
+		at, pathErr := yaml.PathString("$." + s.Key)
+		if done || pathErr != nil {
+			return
+		}
+		node, missing := at.FilterFile(file)
+		if missing != nil {
+			return
+		}
+		if bad := yaml.NodeToValue(node, v.Addr().Interface()); bad != nil {
+			pos := node.GetToken().Position
+			found = fmt.Errorf("%s:%d:%d: %s: %w", path, pos.Line, pos.Column, s.Key, bad)
+			done = true
+		}
+	})
+	return found
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return data, nil
+}
+
+// Print writes c as a configuration file, secrets redacted.
+func (c *Config) Print(w io.Writer) error {
+	out, err := yaml.Marshal(c.public())
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(out)
+	return err
+}
+
+// public returns c without the password that a URL may hold.
+func (c *Config) public() *Config {
+	p := *c
+	for _, u := range []*string{&p.Upstream, &p.Store} {
+		if parsed, err := url.Parse(*u); err == nil && parsed.User != nil {
+			*u = parsed.Redacted()
+		}
+	}
+	return &p
+}
+
+// check reports everything about c that can be seen to be wrong without
+// opening anything.
+func (c *Config) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if c.Rules == "" && len(c.Limits) == 0 {
+		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\")")
+	}
+	if c.HTTP.Listen == "" {
+		bad("--http (http.listen) is empty: give HOST:PORT")
+	}
+	if c.API.Domain == "" {
+		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")
+	}
+	if _, err := c.trusted(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := c.upstream(); err != nil {
+		errs = append(errs, err)
+	}
+	for _, t := range []struct {
+		name string
+		TLS
+	}{{"tls", c.HTTP.TLS}, {"admin-tls", c.Admin.TLS}} {
+		if (t.Cert == "") != (t.Key == "") {
+			bad("--%s-cert and --%s-key go together: one of them is missing", t.name, t.name)
+		}
+		if t.ClientCA != "" && t.Cert == "" {
+			bad("--%s-client-ca needs --%s-cert and --%s-key", t.name, t.name, t.name)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"http-read-header-timeout", c.HTTP.ReadHeaderTimeout}, {"http-read-timeout", c.HTTP.ReadTimeout},
+		{"http-write-timeout", c.HTTP.WriteTimeout}, {"http-idle-timeout", c.HTTP.IdleTimeout},
+		{"drain-delay", c.Drain.Delay}, {"drain-timeout", c.Drain.Timeout},
+	} {
+		if d.value < 0 {
+			bad("--%s is %s: it cannot be negative", d.name, d.value)
+		}
+	}
+	if c.HTTP.ReadHeaderTimeout == 0 {
+		bad("--http-read-header-timeout is 0: a client could then hold a connection for ever; give a duration such as 5s")
+	}
+	if c.HTTP.MaxConnections < 0 {
+		bad("--http-max-connections is %d: it cannot be negative", c.HTTP.MaxConnections)
+	}
+	if c.HTTP.MaxHeaderBytes < 1024 || c.HTTP.MaxHeaderBytes > 1<<20 {
+		bad("--http-max-header-bytes is %s: it must be between 1KiB and 1MiB", c.HTTP.MaxHeaderBytes)
+	}
+	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
+		bad("--admin-token and --admin-token-file are both given: keep one")
+	}
+	errs = append(errs, c.Log.check())
+	return errors.Join(errs...)
+}
+
+// check is for the two words that come unchecked from a file.
+func (l *Log) check() error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return fmt.Errorf("--log-level (log.level) %q must be debug, info, warn or error", l.Level)
+	}
+	if l.Format != "text" && l.Format != "json" {
+		return fmt.Errorf("--log-format (log.format) %q must be text or json", l.Format)
+	}
+	return nil
+}
+
+// trusted returns the prefixes of c.Trust.
+func (c *Config) trusted() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range c.Trust {
+		s = strings.TrimSpace(s)
+		if a, err := netip.ParseAddr(s); err == nil {
+			a = a.Unmap()
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("--trust %q is neither an address nor a prefix such as 10.0.0.0/8", s)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
+// upstream returns the URL to forward to, nil when there is none.
+func (c *Config) upstream() (*url.URL, error) {
+	if c.Upstream == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(c.Upstream)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--upstream is not a URL: give one such as http://127.0.0.1:3000")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("--upstream %q must begin with http:// or https://", u.Redacted())
+	case u.Host == "":
+		return nil, fmt.Errorf("--upstream %q names no host", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("--upstream %q must not have a query or a fragment", u.Redacted())
+	}
+	return u, nil
+}
+
+// adminToken returns the token that admin requests must carry, empty for none.
+func (c *Config) adminToken() (string, error) {
+	token := string(c.Admin.Token)
+	if c.Admin.TokenFile != "" {
+		data, err := readBounded(c.Admin.TokenFile, 4096)
+		if err != nil {
+			return "", fmt.Errorf("admin token: %w", err)
+		}
+		token = strings.TrimSpace(string(data))
+		if token == "" {
+			return "", fmt.Errorf("admin token: %s is empty", c.Admin.TokenFile)
+		}
+	}
+	if token != "" && len(token) < 16 {
+		return "", errors.New("admin token is shorter than 16 bytes: `openssl rand -hex 16` makes a good one")
+	}
+	return token, nil
+}

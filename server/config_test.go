@@ -1,0 +1,258 @@
+package server_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/server"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/configuration.md")
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	c := server.Defaults()
+	if c.HTTP.Listen != ":8080" || c.Admin.Listen != "127.0.0.1:6070" || c.HTTP.MaxHeaderBytes != 32<<10 ||
+		c.Drain.Timeout != 20*time.Second || c.API.Domain != "api" || c.Log.Level != "info" {
+		t.Errorf("defaults: %+v", c)
+	}
+}
+
+// What is given wins over the file, the file over the defaults.
+func TestLayers(t *testing.T) {
+	file := write(t, "weir.yaml", `
+limits: ["10/second by ip"]
+http:
+  listen: 127.0.0.1:1
+  max_header_bytes: 64KiB
+drain: {delay: 5s}
+`)
+	flags := server.Defaults()
+	flags.HTTP.Listen = "127.0.0.1:2"
+	flags.Drain.Delay = 7 * time.Second // not given
+	c, err := server.Layer(file, flags, func(name string) bool { return name == "http" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.HTTP.Listen != "127.0.0.1:2" {
+		t.Errorf("the flag lost: %s", c.HTTP.Listen)
+	}
+	if c.Drain.Delay != 5*time.Second || c.HTTP.MaxHeaderBytes != 64<<10 || !reflect.DeepEqual(c.Limits, []string{"10/second by ip"}) {
+		t.Errorf("the file lost: %+v", c)
+	}
+	if c.Admin.Listen != "127.0.0.1:6070" {
+		t.Errorf("the default lost: %s", c.Admin.Listen)
+	}
+}
+
+// A mistake in the file is told with its line and what was meant.
+func TestFileErrors(t *testing.T) {
+	f := func(content string, want ...string) {
+		t.Helper()
+		file := write(t, "weir.yaml", content)
+		_, err := server.Layer(file, server.Defaults(), func(string) bool { return false })
+		if err == nil {
+			t.Errorf("accepted:\n%s", content)
+			return
+		}
+		for _, part := range append(want, "weir.yaml:") {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("no %q in: %v", part, err)
+			}
+		}
+	}
+	f("http:\n  lisen: :1\n", ":2:3:", `"lisen"`, `did you mean "listen"?`)
+	f("htpp: {}\n", ":1:1:", `did you mean "http"?`)
+	f("limits: 5/minute\nlimits: 6/minute\n", ":2:", "limits")
+	f("\nhttp:\n  read_timeout: soon\n", ":3:")
+	f("http:\n  max_header_bytes: lots\n", ":2:21:", "http.max_header_bytes", "lots", "such as 64KiB")
+	f("http: [1]\n", ":1:")
+	f("http: {listen: \n", "weir.yaml")
+	f("a: &a [*a]\n", "weir.yaml")
+}
+
+func TestFileIsBounded(t *testing.T) {
+	file := write(t, "weir.yaml", "#"+strings.Repeat("x", 2<<20))
+	if _, err := server.Layer(file, server.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := server.Layer(file+".gone", server.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "configuration file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is printed is a configuration file that means the same, without the
+// secrets.
+func TestPrint(t *testing.T) {
+	c := server.Defaults()
+	c.Limits = []string{"10/second by ip"}
+	c.Admin.Token = "0123456789abcdef"
+	c.Upstream = "http://user:sesame@host:1"
+	var out bytes.Buffer
+	if err := c.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"0123456789abcdef", "sesame"} {
+		if strings.Contains(out.String()+fmt.Sprintf("%v %+v %#v", c.Admin, c.Admin, c.Admin), secret) {
+			t.Errorf("%s is printed:\n%s", secret, &out)
+		}
+	}
+	back, err := server.Layer(write(t, "weir.yaml", out.String()), server.Defaults(), func(string) bool { return false })
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, &out)
+	}
+	back.Admin.Token, back.Upstream = c.Admin.Token, c.Upstream
+	if len(back.Trust) == 0 {
+		back.Trust = nil // [] and nothing mean the same
+	}
+	if !reflect.DeepEqual(back, c) {
+		t.Errorf("printed and read again:\n%+v\nwant\n%+v", back, c)
+	}
+}
+
+// Every impossible value is reported, all of them at once, and says which flag
+// to change.
+func TestImpossibleValues(t *testing.T) {
+	f := func(change func(*server.Config), want ...string) {
+		t.Helper()
+		c := server.Defaults()
+		c.Limits, c.HTTP.Listen, c.Admin.Listen = []string{"10/second"}, "127.0.0.1:0", "127.0.0.1:0"
+		change(c)
+		s, err := server.New(c, slog.New(slog.DiscardHandler))
+		if err == nil {
+			s.Close()
+			t.Errorf("accepted: want %q", want)
+			return
+		}
+		for _, part := range want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("no %q in: %v", part, err)
+			}
+		}
+	}
+	f(func(c *server.Config) { c.Limits = nil }, `--limit "100/minute by ip"`, "--rules FILE")
+	f(func(c *server.Config) { c.HTTP.Listen, c.API.Domain = "", "" }, "--http ", "--api-domain")
+	f(func(c *server.Config) { c.Upstream = "localhost:3000" }, "--upstream", "http://")
+	f(func(c *server.Config) { c.Upstream = "http://" }, "names no host")
+	f(func(c *server.Config) { c.Upstream = "http://h?x=1" }, "query")
+	f(func(c *server.Config) { c.Trust = []string{"10.0.0.0/8", "neighbour"} }, `--trust "neighbour"`)
+	f(func(c *server.Config) { c.Store = "redsi://h" }, `unknown scheme "redsi"`, "memory")
+	f(func(c *server.Config) { c.Store = "memory:?max_byte=1" }, `did you mean "max_bytes"?`)
+	f(func(c *server.Config) { c.Store = "memory:?max_bytes=-1" }, "not a number of bytes")
+	f(func(c *server.Config) { c.Store = "memory://host" }, "takes no name")
+	f(func(c *server.Config) { c.HTTP.TLS.Cert = "x" }, "--tls-cert and --tls-key go together")
+	f(func(c *server.Config) { c.Admin.TLS.ClientCA = "x" }, "--admin-tls-client-ca needs")
+	f(func(c *server.Config) { c.HTTP.TLS.Cert, c.HTTP.TLS.Key = "gone.pem", "gone.pem" }, "gone.pem")
+	f(func(c *server.Config) { c.Drain.Timeout = -1 }, "--drain-timeout")
+	f(func(c *server.Config) { c.HTTP.ReadHeaderTimeout = 0 }, "--http-read-header-timeout")
+	f(func(c *server.Config) { c.HTTP.MaxHeaderBytes = 10 }, "--http-max-header-bytes")
+	f(func(c *server.Config) { c.HTTP.MaxConnections = -1 }, "--http-max-connections")
+	f(func(c *server.Config) { c.Log.Level = "loud" }, "--log-level")
+	f(func(c *server.Config) { c.Log.Format = "xml" }, "--log-format")
+	f(func(c *server.Config) { c.Limits = []string{"10/secnd"} }, `did you mean "second"?`)
+	f(func(c *server.Config) { c.Limits = []string{"10/second", "10/second"} }, "given twice")
+	f(func(c *server.Config) { c.Admin.Token = "short" }, "shorter than 16")
+	f(func(c *server.Config) { c.Admin.Token, c.Admin.TokenFile = "0123456789abcdef", "f" }, "keep one")
+	f(func(c *server.Config) { c.Admin.TokenFile = "gone" }, "admin token", "gone")
+}
+
+// The admin listener refuses to leave loopback without a token.
+func TestAdminNeedsToken(t *testing.T) {
+	f := func(addr string, ok bool) {
+		t.Helper()
+		c := server.Defaults()
+		c.Limits, c.Admin.Listen = []string{"10/second"}, addr
+		s, err := server.New(c, slog.New(slog.DiscardHandler))
+		if err == nil {
+			defer s.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "--admin-token-file") {
+			t.Errorf("no cure in: %v", err)
+		}
+	}
+	f("127.0.0.1:6070", true)
+	f("localhost:6070", true)
+	f("[::1]:6070", true)
+	f("127.9.9.9:6070", true)
+	f("", true)
+	f(":6070", false)
+	f("0.0.0.0:6070", false)
+	f("[::]:6070", false)
+	f("10.0.0.1:6070", false)
+	f("host.example:6070", false)
+}
+
+func TestBytes(t *testing.T) {
+	f := func(text string, want server.Bytes) {
+		t.Helper()
+		var b server.Bytes
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%q is %d, %v; want %d", text, b, err, want)
+		}
+	}
+	f("0", 0)
+	f("4096", 4096)
+	f("64KiB", 64<<10)
+	f("1.5 MB", 1_500_000)
+	f("2gib", 2<<30)
+	f("7B", 7)
+	for _, text := range []string{"", "x", "-1", "1e30", "NaN", "KiB", "1 2", "0x"} {
+		var b server.Bytes
+		if err := b.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is %d", text, b)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("limits: [10/second]\nhttp: {listen: ':1'}\n"))
+	f.Add([]byte("admin: {token: x}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := server.Defaults()
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Load(file); err == nil {
+			if err := c.Print(new(bytes.Buffer)); err != nil {
+				t.Errorf("read, and does not print: %v", err)
+			}
+		}
+	})
+}
+
+// docs/configuration.md is made of the tags of Config:
+//
+//	go test ./server -run TestDocs -update
+func TestDocs(t *testing.T) {
+	const path = "../docs/configuration.md"
+	want := server.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is stale (%v): go test ./server -run TestDocs -update", path, err)
+	}
+}

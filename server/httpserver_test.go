@@ -1,0 +1,253 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// start serves h and returns where, how to begin the drain, and its outcome.
+func start(t *testing.T, h http.Handler, conf HTTP, drain Drain, wrap func(net.Listener) net.Listener) (addr string, end func(), ended chan error) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = ln.Addr().String()
+	if wrap != nil {
+		ln = wrap(ln)
+	}
+	s := newHTTPServer(h, conf, nil, drain, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended = make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
+	t.Cleanup(cancel)
+	return addr, cancel, ended
+}
+
+var quick = HTTP{ReadHeaderTimeout: 100 * time.Millisecond, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 4096}
+
+// A request that is being answered when the drain begins is answered in full,
+// and its connection is told to end.
+func TestDrainAnswersWhatWasBegun(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	addr, end, ended := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-leave
+		fmt.Fprint(w, "done")
+	}), quick, Drain{Timeout: 10 * time.Second}, nil)
+	got := make(chan string, 1)
+	go func() {
+		res, err := http.Get("http://" + addr)
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		got <- fmt.Sprint(string(body), err)
+	}()
+	<-entered
+	end()
+	select {
+	case err := <-ended:
+		t.Fatalf("ended with a request in flight: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(leave)
+	if s := <-got; s != "done<nil>" {
+		t.Errorf("got %q", s)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that does not end is cut at the timeout, and the error says so.
+func TestDrainEndsInTime(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	defer close(leave)
+	addr, end, ended := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-leave
+	}), quick, Drain{Timeout: 50 * time.Millisecond}, nil)
+	go func() {
+		if res, err := http.Get("http://" + addr); err == nil {
+			res.Body.Close()
+		}
+	}()
+	<-entered
+	end()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "1 connections cut") || !strings.Contains(err.Error(), "--drain-timeout") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Clients that keep their connections, and obey Connection: close, see every
+// request answered though the server drains under load.
+func TestDrainUnderLoadDropsNothing(t *testing.T) {
+	var served atomic.Int64
+	addr, end, ended := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		fmt.Fprint(w, "ok")
+	}), quick, Drain{Timeout: 10 * time.Second}, nil)
+	const clients = 32
+	var wg sync.WaitGroup
+	var sent, answered atomic.Int64
+	for range clients {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			defer c.Close()
+			r := bufio.NewReader(c)
+			for {
+				sent.Add(1)
+				if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"); err != nil {
+					t.Errorf("send: %v", err)
+					return
+				}
+				res, err := http.ReadResponse(r, nil)
+				if err != nil {
+					t.Errorf("a request was dropped: %v", err)
+					return
+				}
+				res.Body.Close()
+				answered.Add(1)
+				if res.Close {
+					return
+				}
+			}
+		})
+	}
+	for served.Load() < 10*clients {
+		runtime.Gosched()
+	}
+	end()
+	wg.Wait()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if sent.Load() != answered.Load() || answered.Load() != served.Load() {
+		t.Errorf("%d sent, %d served, %d answered", sent.Load(), served.Load(), answered.Load())
+	}
+}
+
+// A drain does not wait for connections that say nothing.
+func TestDrainCutsIdleConnections(t *testing.T) {
+	addr, end, ended := start(t, http.NotFoundHandler(), quick, Drain{Timeout: 100 * time.Millisecond}, nil)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Who sends a request letter by letter, or one of endless headers, is cut off.
+func TestSlowAndLargeRequestsAreCut(t *testing.T) {
+	addr, _, _ := start(t, http.NotFoundHandler(), quick, Drain{}, nil)
+	f := func(request, want string) {
+		t.Helper()
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		// The server may have answered and closed before all is sent.
+		_, _ = io.WriteString(c, request)
+		if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			t.Errorf("still open after five seconds")
+		}
+		if !strings.HasPrefix(string(answer), want) {
+			t.Errorf("answered %.60q, want %q", answer, want)
+		}
+	}
+	f("GET / HTTP/1.1\r\nHost: h\r\nX-Slow: ", "")
+	f("", "")
+	f("GET / HTTP/1.1\r\nHost: h\r\nX-Large: "+strings.Repeat("x", 16<<10)+"\r\n\r\n", "HTTP/1.1 431")
+	f("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404")
+}
+
+// HTTP/2 is spoken without encryption too.
+func TestCleartextHTTP2(t *testing.T) {
+	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Proto)
+	}), quick, Drain{}, nil)
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	res, err := (&http.Client{Transport: tr}).Get("http://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); string(body) != "HTTP/2.0" || err != nil {
+		t.Errorf("got %q, %v", body, err)
+	}
+}
+
+// Connections above the bound wait until one before them ends.
+func TestConnectionsAreBounded(t *testing.T) {
+	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}), quick, Drain{},
+		func(ln net.Listener) net.Listener { return limitConnections(ln, 2) })
+	var held []net.Conn
+	ask := func(c net.Conn) error {
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			return err
+		}
+		if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			return err
+		}
+		_, err := http.ReadResponse(bufio.NewReader(c), nil)
+		return err
+	}
+	for range 3 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held = append(held, c)
+	}
+	for _, c := range held[:2] {
+		if err := ask(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := make(chan error, 1)
+	go func() { third <- ask(held[2]) }()
+	select {
+	case err := <-third:
+		t.Fatalf("the third connection was served beside two others: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	held[0].Close()
+	if err := <-third; err != nil {
+		t.Errorf("after a place was free: %v", err)
+	}
+}

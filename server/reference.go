@@ -1,0 +1,55 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+)
+
+const referenceHead = `# Configuration
+
+Everything that ` + "`weir serve`" + ` is told can be given in three places. A flag wins
+over its environment variable, that over the file named by ` + "`--config`" + `, and
+that over the default. A list that is given replaces the file's list; in an
+environment variable limits are separated by ` + "`;`" + `, prefixes by ` + "`,`" + `.
+
+` + "`weir serve --print-config`" + ` prints the result as a file, secrets left out. The
+file is strict: an unknown or repeated key is an error that names its line.
+
+Durations are written ` + "`500ms`, `10s`, `5m`" + `; sizes ` + "`64KiB`, `512MiB`" + `; addresses
+` + "`HOST:PORT`" + `, where an empty host is every address of the machine and port 0
+any free port.
+
+` + "```yaml" + `
+limits: ["100/minute by ip", "2000/day by ip"]
+upstream: http://127.0.0.1:3000
+http:
+  listen: :8080
+  tls: {cert: /etc/weir/cert.pem, key: /etc/weir/key.pem}
+admin:
+  listen: 0.0.0.0:6070
+  token_file: /run/secrets/weir-admin
+drain: {delay: 5s}
+` + "```" + `
+
+| key in the file | flag | environment | default |
+|---|---|---|---|
+`
+
+// Reference returns docs/configuration.md, made of the tags of [Config].
+func Reference() string {
+	var table, text strings.Builder
+	for _, s := range Settings() {
+		def := "none"
+		if s.Default != "" {
+			def = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(&table, "| [`%s`](#%s) | `--%s` | `%s` | %s |\n", s.Key, anchor(s.Key), s.Flag, s.Env(), def)
+		fmt.Fprintf(&text, "\n## %s\n\n`--%s %s`. %s\n", s.Key, s.Flag, s.Placeholder, s.Help)
+	}
+	return referenceHead + table.String() + text.String()
+}
+
+// anchor is the fragment that Markdown renderers give a heading.
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(heading), ".", "")
+}

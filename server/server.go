@@ -1,0 +1,279 @@
+// Package server builds a node from its configuration, runs it and drains it.
+//
+// tables.go lists what a node can be made of: the stores by the scheme of their
+// URL, the front ends by their section of the configuration. Adding one is a
+// line there.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/metrics"
+)
+
+// Server is one node. Safe for concurrent use.
+type Server struct {
+	conf    *Config
+	log     *slog.Logger
+	build   Build
+	rules   *ruleSet
+	store   openedStore
+	limiter *weir.Limiter
+	metrics *metrics.Metrics
+	doors   []frontend
+	certs   []*certificate
+	token   string
+
+	// state is what readiness says.
+	state atomic.Int32
+}
+
+// States of a server.
+const (
+	starting int32 = iota
+	serving
+	draining
+)
+
+// notReady says why the node takes no requests, empty when it does.
+func (s *Server) notReady() string {
+	switch s.state.Load() {
+	case starting:
+		return "starting"
+	case draining:
+		return "draining"
+	}
+	return ""
+}
+
+// frontend is one listener and what answers on it.
+type frontend struct {
+	// section is its name in the configuration, metrics and logs.
+	section string
+	listen  string
+	tls     TLS
+	// maxConns bounds its connections, zero for no bound.
+	maxConns int64
+	// last: it is drained after the others, so that operators can watch.
+	last bool
+	serve
+}
+
+// serve answers on a listener until ctx ends, then finishes what it has begun.
+type serve interface {
+	Serve(ctx context.Context, ln net.Listener) error
+}
+
+// New builds a node and loads its rules. Everything that can be wrong with the
+// configuration is reported here; nothing listens yet. The caller must Run it,
+// or Close it.
+func New(conf *Config, log *slog.Logger) (*Server, error) {
+	if err := conf.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{conf: conf, log: log, build: ReadBuild()}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) open() (err error) {
+	if s.token, err = s.conf.adminToken(); err != nil {
+		return err
+	}
+	if s.rules, err = openRules(s.conf, s.log); err != nil {
+		return err
+	}
+	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {
+		return err
+	}
+	s.metrics = metrics.New(metrics.Options{
+		Limits:  s.rules.series,
+		Store:   s.store.stats,
+		Reloads: s.rules.reloads,
+		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
+	})
+	s.limiter, err = weir.New(s.store, s.rules, weir.Options{Observers: []weir.Observer{s.metrics}})
+	if err != nil {
+		return err
+	}
+	for _, section := range sections {
+		f, err := frontends[section](s)
+		if err != nil {
+			return err
+		}
+		if f.serve != nil {
+			f.section = section
+			s.doors = append(s.doors, f)
+		}
+	}
+	return nil
+}
+
+// Close frees what New opened. A server that ran has closed itself.
+func (s *Server) Close() error {
+	if s.store.Store == nil {
+		return nil
+	}
+	return s.store.Close()
+}
+
+// Reload reads rules and certificates again. What is broken is logged, and
+// what was good stays in use.
+func (s *Server) Reload() {
+	s.rules.reload()
+	for _, c := range s.certs {
+		c.reload()
+	}
+}
+
+// Ready tells where a server listens.
+type Ready struct {
+	// Addresses are HOST:PORT by section: "http", "admin".
+	Addresses map[string]string
+	// Upstream is where the gateway forwards to, empty without one.
+	Upstream string
+	tls      bool
+}
+
+// String says where to go, for a person who has just started a server.
+func (r Ready) String() string {
+	var b strings.Builder
+	scheme := "http"
+	if r.tls {
+		scheme = "https"
+	}
+	base := scheme + "://" + reachable(r.Addresses["http"])
+	if r.Upstream != "" {
+		fmt.Fprintf(&b, "gateway  %s  ->  %s\n", base, r.Upstream)
+		fmt.Fprintf(&b, "         curl -i %s/\n", base)
+	}
+	fmt.Fprintf(&b, "API      %s/shouldAllowRequest\n", base)
+	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s/shouldAllowRequest\n", base)
+	if admin, ok := r.Addresses["admin"]; ok {
+		fmt.Fprintf(&b, "admin    http://%s/  (metrics, health, rules)\n", reachable(admin))
+	}
+	return b.String()
+}
+
+// reachable returns an address to connect to for one that is listened on.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// Run listens, serves until ctx ends and then drains: readiness turns 503 at
+// once, every request that was accepted is answered. ready is called once when
+// all listeners are open; nil means nobody is told. It returns nil after a
+// clean drain.
+func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
+	listeners, err := s.listen()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	background, stopBackground := context.WithCancel(context.Background())
+	first, endFirst := context.WithCancel(context.Background())
+	last, endLast := context.WithCancel(context.Background())
+	defer endLast()
+	defer endFirst()
+
+	var watchers sync.WaitGroup
+	for _, c := range s.certs {
+		watchers.Go(func() {
+			if err := c.watch(background); err != nil {
+				s.log.Error("certificate changes are not seen; SIGHUP reloads", "err", err)
+			}
+		})
+	}
+	watchers.Go(func() { s.rules.watch(background) })
+
+	var firstDone, lastDone sync.WaitGroup
+	// Buffered so that no front end waits for another's error to be read.
+	errs := make(chan error, len(s.doors))
+	for i, f := range s.doors {
+		wg, until := &firstDone, first
+		if f.last {
+			wg, until = &lastDone, last
+		}
+		wg.Go(func() {
+			if err := f.Serve(until, listeners[i]); err != nil {
+				errs <- fmt.Errorf("%s: %w", f.section, err)
+			}
+		})
+	}
+	s.state.Store(serving)
+	s.announce(listeners, ready)
+
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-errs:
+	}
+	s.state.Store(draining)
+	endFirst()
+	firstDone.Wait()
+	endLast()
+	lastDone.Wait()
+	stopBackground()
+	watchers.Wait()
+	close(errs)
+	for err := range errs {
+		failed = errors.Join(failed, err)
+	}
+	failed = errors.Join(failed, s.Close())
+	if failed == nil {
+		s.log.Info("drained")
+	}
+	return failed
+}
+
+// listen opens a listener for every front end, or none.
+func (s *Server) listen() (listeners []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range listeners {
+				ln.Close()
+			}
+		}
+	}()
+	for _, f := range s.doors {
+		ln, err := net.Listen("tcp", f.listen)
+		if err != nil {
+			return listeners, fmt.Errorf("%s: %w: give another address with --%s", f.section, err, f.section)
+		}
+		ln = limitConnections(ln, f.maxConns)
+		listeners = append(listeners, ln)
+	}
+	return listeners, nil
+}
+
+// announce logs where the node listens and calls ready.
+func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
+	r := Ready{Addresses: make(map[string]string), tls: s.conf.HTTP.TLS.Cert != ""}
+	for i, f := range s.doors {
+		addr := listeners[i].Addr().String()
+		r.Addresses[f.section] = addr
+		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")
+	}
+	if u, err := s.conf.upstream(); err == nil && u != nil {
+		r.Upstream = u.Redacted()
+	}
+	if ready != nil {
+		ready(r)
+	}
+}

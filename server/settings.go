@@ -1,0 +1,134 @@
+package server
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Setting is one leaf of [Config] as a user meets it.
+type Setting struct {
+	// Key is its path in the configuration file, "http.listen".
+	Key string
+	// Flag is its name on the command line, without dashes.
+	Flag string
+	// Default is its value when nobody gives one, in the form of the flag.
+	Default string
+	// Placeholder stands for its value in usage lines.
+	Placeholder string
+	// Help says what it does.
+	Help string
+}
+
+// Env returns the environment variable that gives the setting.
+func (s Setting) Env() string {
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+}
+
+// Settings lists every setting, in the order of [Config].
+func Settings() []Setting {
+	var out []Setting
+	walk(reflect.ValueOf(new(Config)).Elem(), "", "", func(s Setting, _ reflect.Value) {
+		out = append(out, s)
+	})
+	return out
+}
+
+// settingKeys lists every key of the configuration file.
+func settingKeys() []string {
+	var out []string
+	for _, s := range Settings() {
+		for part := range strings.SplitSeq(s.Key, ".") {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// Defaults returns the configuration that nobody has touched.
+func Defaults() *Config {
+	c := new(Config)
+	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
+		if s.Default == "" {
+			return
+		}
+		if err := setText(v, s.Default); err != nil {
+			panic(fmt.Sprintf("server: default of %s: %v", s.Key, err))
+		}
+	})
+	return c
+}
+
+// Layer makes a configuration of what was given in several places: given (the
+// command line and the environment, flags by name) wins over the file, the
+// file over the defaults. A list that is given replaces the file's.
+//
+// file is the configuration file's path, empty for none. flags holds the
+// values of the given flags.
+func Layer(file string, flags *Config, given func(flag string) bool) (*Config, error) {
+	c := Defaults()
+	if file != "" {
+		if err := c.Load(file); err != nil {
+			return nil, err
+		}
+	}
+	from := make(map[string]reflect.Value)
+	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
+	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
+		if given(s.Flag) {
+			v.Set(from[s.Flag])
+		}
+	})
+	return c, nil
+}
+
+// walk calls visit for every leaf of the struct v.
+func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value)) {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		path := key + f.Tag.Get("yaml")
+		if _, section := f.Tag.Lookup("embed"); section {
+			walk(v.Field(i), path+".", prefix+f.Tag.Get("prefix"), visit)
+			continue
+		}
+		visit(Setting{
+			Key:         path,
+			Flag:        prefix + f.Tag.Get("name"),
+			Default:     f.Tag.Get("default"),
+			Placeholder: placeholder(f),
+			Help:        strings.ReplaceAll(f.Tag.Get("help"), "${enum}", strings.ReplaceAll(f.Tag.Get("enum"), ",", ", ")),
+		}, v.Field(i))
+	}
+}
+
+func placeholder(f reflect.StructField) string {
+	if p := f.Tag.Get("placeholder"); p != "" {
+		return p
+	}
+	return strings.ReplaceAll(f.Tag.Get("enum"), ",", "|")
+}
+
+// setText sets the leaf v from its form as a flag.
+func setText(v reflect.Value, text string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	switch v.Interface().(type) {
+	case time.Duration:
+		d, err := time.ParseDuration(text)
+		v.SetInt(int64(d))
+		return err
+	case string:
+		v.SetString(text)
+		return nil
+	case int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		v.SetInt(n)
+		return err
+	}
+	return fmt.Errorf("no default for a %s", v.Type())
+}

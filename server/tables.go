@@ -1,0 +1,175 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+// openStore opens the store that a URL names.
+type openStore func(u *url.URL, log *slog.Logger) (openedStore, error)
+
+// openedStore is a store and what it says of itself.
+type openedStore struct {
+	weir.Store
+	stats func() metrics.Store
+}
+
+// stores are the stores there are, by the scheme of their URL.
+var stores = map[string]openStore{
+	"memory": openMemory,
+}
+
+// openFrontend builds a way in. One without an address is not opened.
+type openFrontend func(s *Server) (frontend, error)
+
+// frontends are the ways in, by their section of the configuration.
+var frontends = map[string]openFrontend{
+	"http":  openHTTP,
+	"admin": openAdmin,
+}
+
+// sections are the keys of frontends, in the order in which they are opened.
+var sections = slices.Sorted(maps.Keys(frontends))
+
+// openStoreURL opens the store of a --store URL.
+func openStoreURL(text string, log *slog.Logger) (openedStore, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as memory:")
+	}
+	open, ok := stores[u.Scheme]
+	if !ok {
+		known := slices.Sorted(maps.Keys(stores))
+		return openedStore{}, fmt.Errorf("--store %q: unknown scheme %q%s: there are %v", u.Redacted(), u.Scheme, meant(u.Scheme, known), known)
+	}
+	return open(u, log)
+}
+
+func openMemory(u *url.URL, log *slog.Logger) (openedStore, error) {
+	if u.Host != "" || u.Opaque != "" || u.Path != "" && u.Path != "/" {
+		return openedStore{}, fmt.Errorf("--store %q: memory takes no name: write memory:?max_bytes=512MiB", u)
+	}
+	opt := memory.Options{Logger: log}
+	for key, values := range u.Query() {
+		if key != "max_bytes" {
+			return openedStore{}, fmt.Errorf("--store %q: unknown parameter %q%s", u, key, meant(key, []string{"max_bytes"}))
+		}
+		var b Bytes
+		if err := b.UnmarshalText([]byte(values[0])); err != nil || b < memory.MinBytes {
+			return openedStore{}, fmt.Errorf("--store %q: max_bytes %q is not a number of bytes such as 512MiB, at least %s", u, values[0], Bytes(memory.MinBytes))
+		}
+		opt.MaxBytes = int64(b)
+	}
+	s := memory.New(opt)
+	return openedStore{s, func() metrics.Store { return storeMetrics(s.Stats()) }}, nil
+}
+
+// openHTTP builds the API and, where there is an upstream, the gateway.
+func openHTTP(s *Server) (frontend, error) {
+	a, err := httpapi.New(httpapi.Options{Limiter: s.limiter, Domain: s.conf.API.Domain, Log: s.log})
+	if err != nil {
+		return frontend{}, err
+	}
+	var h http.Handler = s.metrics.Instrument("httpapi", a)
+	if s.conf.Upstream != "" {
+		g, err := s.gateway()
+		if err != nil {
+			return frontend{}, err
+		}
+		trust, err := s.conf.trusted()
+		if err != nil {
+			return frontend{}, err
+		}
+		h = httpapi.Guard(trust, timedAPI{h, a}, s.metrics.Instrument("gateway", g))
+	}
+	cert, err := s.certificate(s.conf.HTTP.TLS)
+	if err != nil {
+		return frontend{}, err
+	}
+	return frontend{
+		listen:   s.conf.HTTP.Listen,
+		tls:      s.conf.HTTP.TLS,
+		maxConns: s.conf.HTTP.MaxConnections,
+		serve:    newHTTPServer(h, s.conf.HTTP, cert, s.conf.Drain, s.log),
+	}, nil
+}
+
+// gateway builds what forwards to the upstream.
+func (s *Server) gateway() (*gateway.Gateway, error) {
+	upstream, err := s.conf.upstream()
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Options{Limiter: s.limiter, Upstream: upstream, Domain: s.conf.API.Domain, Log: s.log})
+}
+
+// openAdmin builds the listener for operators, which is drained last.
+func openAdmin(s *Server) (frontend, error) {
+	c := s.conf.Admin
+	if c.Listen == "" {
+		return frontend{}, nil
+	}
+	if s.token == "" && !loopbackListen(c.Listen) {
+		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
+	}
+	cert, err := s.certificate(c.TLS)
+	if err != nil {
+		return frontend{}, err
+	}
+	// Profiles take as long as they are asked to.
+	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,
+		IdleTimeout: s.conf.HTTP.IdleTimeout, MaxHeaderBytes: s.conf.HTTP.MaxHeaderBytes}
+	const maxAdminConns = 64
+	return frontend{
+		listen:   c.Listen,
+		tls:      c.TLS,
+		maxConns: maxAdminConns,
+		last:     true,
+		serve:    newHTTPServer(s.adminHandler(s.token), limits, cert, Drain{Timeout: time.Second}, s.log),
+	}, nil
+}
+
+// certificate opens the certificate of a listener, nil for one without.
+func (s *Server) certificate(files TLS) (*certificate, error) {
+	if files.Cert == "" {
+		return nil, nil
+	}
+	c, err := openCertificate(files, s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.certs = append(s.certs, c)
+	return c, nil
+}
+
+// timedAPI is the API behind a timer.
+type timedAPI struct {
+	http.Handler
+	api *httpapi.API
+}
+
+// Serves implements httpapi.Paths.
+func (t timedAPI) Serves(path string) bool { return t.api.Serves(path) }
+
+// storeMetrics translates what the memory store says of itself.
+func storeMetrics(s memory.Stats) metrics.Store {
+	return metrics.Store{
+		Keys:        uint64(s.Keys),
+		Bytes:       uint64(s.Bytes),
+		Bound:       uint64(s.MaxBytes),
+		Approximate: uint64(s.ApproximateBytes),
+		Overflowed:  s.Overflowed,
+		Full:        s.Overflows > 0,
+	}
+}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// certificate is a key pair, and optionally the authorities of clients, read
+// from files and read again when they change. Safe for concurrent use.
+type certificate struct {
+	files TLS
+	log   *slog.Logger
+	held  atomic.Pointer[tls.Config]
+
+	mu    sync.Mutex
+	tried [sha256.Size]byte
+}
+
+// openCertificate reads the files, which must be good.
+func openCertificate(files TLS, log *slog.Logger) (*certificate, error) {
+	c := &certificate{files: files, log: log}
+	return c, c.load()
+}
+
+// load reads the files and, if all are good, uses them for connections from
+// now on.
+func (c *certificate) load() error {
+	cert, key, ca, err := c.read()
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("tls certificate %s with key %s: %w", c.files.Cert, c.files.Key, err)
+	}
+	conf := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   []string{"h2", "http/1.1"},
+	}
+	if c.files.ClientCA != "" {
+		conf.ClientCAs = x509.NewCertPool()
+		if !conf.ClientCAs.AppendCertsFromPEM(ca) {
+			return fmt.Errorf("tls client authorities: %s holds no certificate in PEM", c.files.ClientCA)
+		}
+		conf.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	c.held.Store(conf)
+	return nil
+}
+
+// read returns the content of the files and remembers its hash, so that the
+// same content is not tried twice.
+func (c *certificate) read() (cert, key, ca []byte, err error) {
+	h := sha256.New()
+	for _, f := range []struct {
+		path string
+		into *[]byte
+	}{{c.files.Cert, &cert}, {c.files.Key, &key}, {c.files.ClientCA, &ca}} {
+		if f.path == "" {
+			continue
+		}
+		data, err := readBounded(f.path, maxConfig)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("tls: %w", err)
+		}
+		*f.into = data
+		sum := sha256.Sum256(data)
+		h.Write(sum[:])
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tried = [sha256.Size]byte(h.Sum(nil))
+	return cert, key, ca, nil
+}
+
+// config returns the configuration of a listener, which asks c anew at every
+// handshake.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"h2", "http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.held.Load(), nil },
+		// Not reached while GetConfigForClient answers; its presence tells
+		// http.Server that there is a certificate.
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &c.held.Load().Certificates[0], nil
+		},
+	}
+}
+
+// reload is load for a running server: what is broken is logged, and the last
+// good certificate stays.
+// It does nothing when the files are as they were.
+func (c *certificate) reload() {
+	c.mu.Lock()
+	before := c.tried
+	c.mu.Unlock()
+	err := c.load()
+	c.mu.Lock()
+	same := before == c.tried
+	c.mu.Unlock()
+	if err == nil && same {
+		return
+	}
+	if err != nil {
+		c.log.Error("certificate not reloaded, the last good one stays", "err", err)
+		return
+	}
+	c.log.Info("certificate reloaded", "cert", c.files.Cert)
+}
+
+// settle is how long files must be quiet before they are read: a certificate
+// and its key are rarely written at the same instant.
+const settle = 100 * time.Millisecond
+
+// watch reloads until ctx ends. It watches the folders, not the files: editors
+// and Kubernetes put a new file in place of the old one.
+func (c *certificate) watch(ctx context.Context) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch certificate: %w", err)
+	}
+	defer w.Close()
+	folders := make(map[string]bool)
+	for _, f := range []string{c.files.Cert, c.files.Key, c.files.ClientCA} {
+		if f != "" && !folders[filepath.Dir(f)] {
+			folders[filepath.Dir(f)] = true
+			if err := w.Add(filepath.Dir(f)); err != nil {
+				return fmt.Errorf("watch certificate: %w", err)
+			}
+		}
+	}
+	// The files may have changed between the first load and the watch, hence
+	// the timer that runs from the start; the poll is for file systems that
+	// tell of no change.
+	quiet, poll := time.NewTimer(settle), time.NewTicker(time.Minute)
+	defer quiet.Stop()
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.Events:
+			quiet.Reset(settle)
+		case err := <-w.Errors:
+			c.log.Error("watching the certificate failed; SIGHUP reloads it", "err", err)
+		case <-poll.C:
+			c.reload()
+		case <-quiet.C:
+			c.reload()
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// issue writes a self-signed certificate of the given name into dir.
+func issue(t *testing.T, dir, name string) (TLS, tls.Certificate, *x509.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	files := TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	for path, data := range map[string][]byte{files.Cert: certPEM, files.Key: keyPEM} {
+		// In place of the old file in one step, as tools that renew do it.
+		if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files, pair, leaf
+}
+
+// serveTLS serves with c and returns the address.
+func serveTLS(t *testing.T, c *certificate) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }),
+		quick, c, Drain{Timeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.Serve(ctx, ln); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return ln.Addr().String()
+}
+
+// shown returns the name in the certificate that addr shows.
+func shown(addr string, conf *tls.Config) (string, error) {
+	conf.InsecureSkipVerify = true
+	c, err := tls.Dial("tcp", addr, conf)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+// A renewed certificate is shown to the next client; a broken one changes
+// nothing, and is logged.
+func TestCertificateReload(t *testing.T) {
+	dir := t.TempDir()
+	files, _, _ := issue(t, dir, "first")
+	var logged syncBuffer
+	c, err := openCertificate(files, slog.New(slog.NewTextHandler(&logged, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	watched := make(chan error, 1)
+	go func() { watched <- c.watch(ctx) }()
+	addr := serveTLS(t, c)
+	is := func(want string) func() bool {
+		return func() bool {
+			got, err := shown(addr, &tls.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got == want
+		}
+	}
+	servertest.Await(t, "the first certificate", is("first"))
+	issue(t, dir, "second")
+	servertest.Await(t, "the second certificate", is("second"))
+	if err := os.WriteFile(files.Cert, []byte("half a certif"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Await(t, "the log line", func() bool { return strings.Contains(logged.String(), "last good one stays") })
+	if !is("second")() {
+		t.Error("a broken file took the place of a good certificate")
+	}
+	issue(t, dir, "third")
+	servertest.Await(t, "the third certificate", is("third"))
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
+
+// A Kubernetes secret is a folder of links into another folder, which is
+// replaced as a whole.
+func TestCertificateReloadThroughLinks(t *testing.T) {
+	dir := t.TempDir()
+	version := func(name string) {
+		sub := filepath.Join(dir, ".."+name)
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		issue(t, sub, name)
+		if err := os.Symlink(".."+name, filepath.Join(dir, "..data_tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("first")
+	for _, f := range []string{"cert.pem", "key.pem"} {
+		if err := os.Symlink(filepath.Join("..data", f), filepath.Join(dir, f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := openCertificate(TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	watched := make(chan error, 1)
+	go func() { watched <- c.watch(ctx) }()
+	addr := serveTLS(t, c)
+	version("second")
+	servertest.Await(t, "the second certificate", func() bool {
+		got, err := shown(addr, &tls.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got == "second"
+	})
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTLSVersionsAndProtocols(t *testing.T) {
+	files, _, _ := issue(t, t.TempDir(), "weir")
+	c, err := openCertificate(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serveTLS(t, c)
+	if _, err := shown(addr, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}); err == nil {
+		t.Error("TLS 1.1 was accepted")
+	}
+	if _, err := shown(addr, &tls.Config{MaxVersion: tls.VersionTLS12}); err != nil {
+		t.Errorf("TLS 1.2: %v", err)
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer tr.CloseIdleConnections()
+	res, err := (&http.Client{Transport: tr}).Get("https://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); string(body) != "HTTP/2.0" || err != nil {
+		t.Errorf("spoke %q, %v", body, err)
+	}
+}
+
+// With client authorities only those let in who show a certificate of theirs.
+func TestClientCertificates(t *testing.T) {
+	files, _, _ := issue(t, t.TempDir(), "weir")
+	friend, pair, _ := issue(t, t.TempDir(), "friend")
+	_, stranger, _ := issue(t, t.TempDir(), "stranger")
+	files.ClientCA = friend.Cert
+	c, err := openCertificate(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serveTLS(t, c)
+	ask := func(certs ...tls.Certificate) error {
+		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}}
+		defer tr.CloseIdleConnections()
+		res, err := (&http.Client{Transport: tr}).Get("https://" + addr)
+		if err == nil {
+			res.Body.Close()
+		}
+		return err
+	}
+	if err := ask(pair); err != nil {
+		t.Errorf("a client of the authority was turned away: %v", err)
+	}
+	if ask() == nil || ask(stranger) == nil {
+		t.Error("a stranger was let in")
+	}
+}
+
+func TestBrokenCertificates(t *testing.T) {
+	dir := t.TempDir()
+	good, _, _ := issue(t, dir, "good")
+	other, _, _ := issue(t, t.TempDir(), "other")
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range []TLS{
+		{Cert: good.Cert, Key: other.Key},
+		{Cert: junk, Key: good.Key},
+		{Cert: dir + "/gone", Key: good.Key},
+		{Cert: good.Cert, Key: good.Key, ClientCA: junk},
+	} {
+		if _, err := openCertificate(files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%+v: %v", files, err)
+		}
+	}
+}
+
+// syncBuffer is a buffer that a logger and a test may share.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

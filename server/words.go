@@ -1,0 +1,175 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// Words is a limit as it is written on the command line:
+//
+//	N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]
+//
+// "100/minute by ip", "20/10s by client_id burst 40 using token_bucket".
+type Words struct {
+	// Text is what was written.
+	Text string
+	// Count per Period.
+	Count  int64
+	Period time.Duration
+	// By is whose requests are counted together.
+	By By
+	// Burst is how many pass at once. Zero means Count.
+	Burst int64
+	// Algorithm counts. Never nil.
+	Algorithm weir.Algorithm
+}
+
+// By says whose requests one counter of a limit counts.
+type By string
+
+const (
+	// ByIP: those of one client: of one address at the gateway, of one
+	// clientId at the API.
+	ByIP By = "ip"
+	// ByClientID: those of one clientId at the API. The gateway knows none.
+	ByClientID By = "client_id"
+	// ByAll: everybody's.
+	ByAll By = "all"
+)
+
+// maxWords bounds the text of a limit, in bytes.
+const maxWords = 256
+
+// wordsForm ends every error about a limit in words.
+const wordsForm = `write N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM], such as "100/minute by ip"`
+
+// ParseWords reads a limit in words.
+func ParseWords(text string) (*Words, error) {
+	if len(text) > maxWords {
+		return nil, fmt.Errorf("limit of %d bytes is longer than %d: %s", len(text), maxWords, wordsForm)
+	}
+	w := &Words{Text: text, By: ByIP, Algorithm: algorithm.SlidingWindow}
+	fields := strings.Fields(text)
+	fail := func(err error) (*Words, error) {
+		return nil, fmt.Errorf("limit %q: %w; %s", text, err, wordsForm)
+	}
+	if len(fields) == 0 {
+		return fail(errors.New("it is empty"))
+	}
+	if err := w.rate(fields[0]); err != nil {
+		return fail(err)
+	}
+	seen := make(map[string]bool)
+	for rest := fields[1:]; len(rest) > 0; rest = rest[2:] {
+		clause := rest[0]
+		if seen[clause] {
+			return fail(fmt.Errorf("%q is there twice", clause))
+		}
+		seen[clause] = true
+		if len(rest) == 1 {
+			return fail(fmt.Errorf("nothing follows %q", clause))
+		}
+		if err := w.clause(clause, rest[1]); err != nil {
+			return fail(err)
+		}
+	}
+	if err := w.Limit().Compile(); err != nil {
+		return fail(err)
+	}
+	return w, nil
+}
+
+// rate reads "100/minute".
+func (w *Words) rate(s string) error {
+	count, period, ok := strings.Cut(s, "/")
+	if !ok {
+		return fmt.Errorf("%q has no slash between the number and the period", s)
+	}
+	n, err := wholeNumber(count)
+	if err != nil {
+		return err
+	}
+	w.Count = n
+	w.Period, err = parsePeriod(period)
+	return err
+}
+
+func (w *Words) clause(clause, value string) (err error) {
+	switch clause {
+	case "by":
+		w.By = By(value)
+		if w.By != ByIP && w.By != ByClientID && w.By != ByAll {
+			return fmt.Errorf("cannot count by %q%s", value, meant(value, []string{string(ByIP), string(ByClientID), string(ByAll)}))
+		}
+	case "burst":
+		w.Burst, err = wholeNumber(value)
+	case "using":
+		w.Algorithm, err = algorithmNamed(value)
+	default:
+		return fmt.Errorf("unknown word %q%s", clause, meant(clause, []string{"by", "burst", "using"}))
+	}
+	return err
+}
+
+func wholeNumber(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > weir.MaxCost {
+		if errors.Is(err, strconv.ErrSyntax) {
+			return 0, fmt.Errorf("%q is not a whole number", s)
+		}
+		return 0, fmt.Errorf("%s must be between 1 and 2^53", s)
+	}
+	return n, nil
+}
+
+// periods are the names of periods; a trailing s is cut before.
+var periods = map[string]time.Duration{
+	"s": time.Second, "sec": time.Second, "second": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
+	"h": time.Hour, "hr": time.Hour, "hour": time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour,
+	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour,
+}
+
+func parsePeriod(s string) (time.Duration, error) {
+	name := strings.ToLower(s)
+	if d, ok := periods[name]; ok {
+		return d, nil
+	}
+	if d, ok := periods[strings.TrimSuffix(name, "s")]; ok && len(name) > 2 {
+		return d, nil
+	}
+	d, err := time.ParseDuration(name)
+	if err != nil {
+		return 0, fmt.Errorf("unknown period %q%s", s, meant(name, []string{"second", "minute", "hour", "day", "week"}))
+	}
+	return d, nil
+}
+
+func algorithmNamed(name string) (weir.Algorithm, error) {
+	var names []string
+	for _, a := range algorithm.All {
+		if a.Name() == name {
+			if _, leases := a.(weir.Leaser); leases {
+				return nil, fmt.Errorf("%s needs leases, which a limit in words has not: write it in a rules file", name)
+			}
+			return a, nil
+		}
+		names = append(names, a.Name())
+	}
+	if m := meant(name, names); m != "" {
+		return nil, fmt.Errorf("unknown algorithm %q%s", name, m)
+	}
+	return nil, fmt.Errorf("unknown algorithm %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// Limit returns the limit that w says, not yet compiled.
+func (w *Words) Limit() *weir.Limit {
+	return &weir.Limit{Name: w.Text, Algorithm: w.Algorithm, Count: w.Count, Period: w.Period, Burst: w.Burst}
+}
