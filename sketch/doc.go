@@ -23,7 +23,9 @@
 // cannot know (hash/maphash with a seed made at start-up). Against an unkeyed
 // hash a client could choose keys that collide with those of a victim.
 // Positions follow from that one value by double hashing: start + i*step, where
-// step is a strong mix of the hash.
+// step is a strong mix of the hash. The chances given here are those of
+// independent positions, from which double hashing differs by a term that
+// vanishes as tables grow; that nothing is under-counted holds for any hash.
 //
 // Source: Kirsch and Mitzenmacher, "Less hashing, same performance: building a
 // better Bloom filter", 2008, for double hashing in Bloom filters and count-min

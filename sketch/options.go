@@ -53,8 +53,9 @@ type WindowOptions struct {
 	// SampleEvery is n where one key in n is also counted exactly, to measure
 	// the error. Zero means 1024, negative means no key.
 	SampleEvery int64
-	// SampleKeys is how many keys are counted exactly at most, over all shards.
-	// Zero means 1024.
+	// SampleKeys is how many keys are counted exactly at most, over all shards,
+	// up to 65,536. A call for a sampled key searches those of its shard one by
+	// one. Zero means 1024.
 	SampleKeys int
 	// MaxBytes is the memory above which NewWindow refuses. Zero means 1 GiB.
 	MaxBytes int64
@@ -168,8 +169,8 @@ func (o WindowOptions) sizedShards() (WindowOptions, error) {
 	if o.SampleKeys == 0 {
 		o.SampleKeys = 1024
 	}
-	if o.SampleEvery > 1<<32 || o.SampleKeys < 1 || o.SampleKeys > 1<<20 {
-		return o, fmt.Errorf("sketch: sample of one key in %d, at most %d: choose up to 2^32, and 1 to 2^20 keys", o.SampleEvery, o.SampleKeys)
+	if o.SampleEvery > 1<<32 || o.SampleKeys < 1 || o.SampleKeys > 1<<16 {
+		return o, fmt.Errorf("sketch: sample of one key in %d, at most %d: choose up to 2^32, and 1 to 2^16 keys", o.SampleEvery, o.SampleKeys)
 	}
 	return o, nil
 }

@@ -12,19 +12,23 @@ import "math/bits"
 //
 // Theorem. Let all units of a key be admitted by Spend or Grant with a limit of
 // at most L. In any interval of length W of the window's clock, which is the
-// latest time passed so far, the key is admitted at most L units. For such an
-// interval touches at most m+1 sub-windows; when the last of its units was
-// admitted, all of them were live; each estimate is at least the units admitted
-// in its sub-window; and the sum with the new units was at most L.
+// latest time passed so far to the key's shard, the key is admitted at most L
+// units. For such an interval touches at most m+1 sub-windows; when the last of
+// its units was admitted, all of them were live; each estimate is at least the
+// units admitted in its sub-window; and the sum with the new units was at most L.
 //
 // What it costs: a key alone in the sketch is admitted L units every
 // (m+1)*ceil(W/m), which is m/(m+1) of the limit in the long run (4/5 for the
 // default m of 4). Keys that share their cells with others may be refused
 // earlier: by more than e*M/width units with a chance of at most e^-depth, M
-// being the units in the counters of the live generations, and by one unit more
+// being the units in the counters of the live generations and both M and width
+// those of the key's shard, and by one unit more
 // for each generation in which the Bloom filter wrongly knew the key. Larger m
 // wastes less of the limit and needs m+1 times the memory of one generation,
 // whose width does not shrink with m, as the errors of all of them add up.
+//
+// One Window can serve many limits of one period, if the hash of a key covers the
+// limit it is counted for.
 //
 // Bytes: (m+1) * (4*depth*width + bloomBits/8), and 8*(m+2) for each sampled key.
 //

@@ -10,81 +10,6 @@ import (
 	"github.com/weirlimit/weir/sketch"
 )
 
-const second = int64(1_000_000)
-
-func window(t testing.TB, o sketch.WindowOptions) *sketch.Window {
-	t.Helper()
-	w, err := sketch.NewWindow(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-// roomy has so many cells that a few hundred keys never share all of theirs.
-func roomy(period int64, subWindows int) sketch.WindowOptions {
-	return sketch.WindowOptions{Period: period, SubWindows: subWindows, Depth: 4, Width: 1 << 12,
-		BloomBits: 1 << 17, BloomHashes: 7, Shards: 4}
-}
-
-// crowded has so few cells that most keys are over-estimated.
-func crowded(period int64, subWindows int) sketch.WindowOptions {
-	return sketch.WindowOptions{Period: period, SubWindows: subWindows, Depth: 2, Width: 32,
-		BloomBits: 512, BloomHashes: 3, Shards: 2, SampleEvery: 1}
-}
-
-// A ledger is the exact record of what each key was admitted, on the clock of the
-// window: the latest time passed. The tests pass times shard by shard, so the
-// ledger keeps one clock for each shard.
-type ledger struct {
-	w       *sketch.Window
-	clock   map[int]int64
-	entries map[uint64][]entry
-}
-
-type entry struct{ at, units int64 }
-
-func newLedger(w *sketch.Window) *ledger {
-	return &ledger{w: w, clock: map[int]int64{}, entries: map[uint64][]entry{}}
-}
-
-// tick tells the clock of h's shard and returns the window's time.
-func (l *ledger) tick(h uint64, now int64) int64 {
-	i := l.w.Index(h)
-	if seen, ok := l.clock[i]; !ok || now > seen {
-		l.clock[i] = now
-	}
-	return l.clock[i]
-}
-
-func (l *ledger) add(h uint64, now, units int64) {
-	l.entries[h] = append(l.entries[h], entry{l.tick(h, now), units})
-}
-
-// used returns the units of h in the period (at-W, at].
-func (l *ledger) used(h uint64, at int64) int64 {
-	var units int64
-	for i := len(l.entries[h]) - 1; i >= 0 && l.entries[h][i].at > at-l.w.Period(); i-- {
-		units += l.entries[h][i].units
-	}
-	return units
-}
-
-// most returns the most units of h in any period of length W.
-func (l *ledger) most(h uint64) int64 {
-	var most, units int64
-	first := 0
-	for _, e := range l.entries[h] {
-		units += e.units
-		for l.entries[h][first].at <= e.at-l.w.Period() {
-			units -= l.entries[h][first].units
-			first++
-		}
-		most = max(most, units)
-	}
-	return most
-}
-
 // The theorem, on random traffic: never more than the limit in any period, never
 // an estimate below the truth, and every word of each decision true.
 func TestWindowNeverAdmitsMoreThanTheLimit(t *testing.T) {
@@ -141,40 +66,6 @@ func TestWindowNeverAdmitsMoreThanTheLimit(t *testing.T) {
 		f(seed, roomy(second, 1), 50, 10, second/20, 3)
 		f(seed, crowded(second, 4), 60, 40, second/40, 1)
 		f(seed, crowded(60*second, 60), 60, 60, second, 5)
-	}
-}
-
-// checkDecision holds what a decision says against what the window then does.
-func checkDecision(t *testing.T, w *sketch.Window, h uint64, now, cost, limit int64, d sketch.Decision) {
-	t.Helper()
-	f := func(at, cost int64, want bool, why string) {
-		t.Helper()
-		if got := w.Peek(h, at, cost, limit).Allowed; got != want {
-			t.Fatalf("%+v: cost %d at +%d: allowed %v, %s", d, cost, at-now, got, why)
-		}
-	}
-	if d.Remaining > 0 {
-		f(now, d.Remaining, true, "yet remaining")
-	}
-	f(now, d.Remaining+1, false, "yet above remaining")
-	switch {
-	case d.Allowed && d.RetryAfter != 0:
-		t.Fatalf("%+v: allowed, with a wait", d)
-	case !d.Allowed && cost > limit && d.RetryAfter != sketch.Never:
-		t.Fatalf("%+v: cost %d can never pass a limit of %d", d, cost, limit)
-	case !d.Allowed && cost <= limit:
-		if d.RetryAfter <= 0 {
-			t.Fatalf("%+v: refused, without a wait", d)
-		}
-		f(now+d.RetryAfter-1, cost, false, "before the wait is over")
-		f(now+d.RetryAfter, cost, true, "after the wait")
-	}
-	if d.ResetAfter > 0 {
-		if w.Estimate(h, now+d.ResetAfter-1) == 0 || w.Estimate(h, now+d.ResetAfter) != 0 {
-			t.Fatalf("%+v: not reset then and not sooner", d)
-		}
-	} else if w.Estimate(h, now) != 0 {
-		t.Fatalf("%+v: reset, with units left", d)
 	}
 }
 
@@ -508,54 +399,6 @@ func TestWindowConcurrent(t *testing.T) {
 			t.Errorf("key %d: %d admitted, want %d", key, n, limit)
 		}
 	}
-}
-
-func TestWindowOptions(t *testing.T) {
-	refused := func(o sketch.WindowOptions) {
-		t.Helper()
-		if _, err := sketch.NewWindow(o); err == nil {
-			t.Errorf("NewWindow(%+v) succeeded", o)
-		}
-	}
-	refused(sketch.WindowOptions{})
-	refused(sketch.WindowOptions{Period: -1})
-	refused(sketch.WindowOptions{Period: 1, SubWindows: 65})
-	refused(sketch.WindowOptions{Period: 1, SubWindows: -1})
-	refused(sketch.WindowOptions{Period: 1, Units: 1000}) // no limit
-	refused(sketch.WindowOptions{Period: 1, Units: -1})
-	refused(sketch.WindowOptions{Period: 1, MaxError: 2})
-	refused(sketch.WindowOptions{Period: 1, MaxError: math.NaN()})
-	refused(sketch.WindowOptions{Period: 1, Missed: 1})
-	refused(sketch.WindowOptions{Period: 1, Depth: 17})
-	refused(sketch.WindowOptions{Period: 1, Width: -1})
-	refused(sketch.WindowOptions{Period: 1, Keys: -1})
-	refused(sketch.WindowOptions{Period: 1, FalsePositives: 1})
-	refused(sketch.WindowOptions{Period: 1, BloomBits: -1})
-	refused(sketch.WindowOptions{Period: 1, BloomHashes: 33})
-	refused(sketch.WindowOptions{Period: 1, Shards: 3})
-	refused(sketch.WindowOptions{Period: 1, Shards: 2048})
-	refused(sketch.WindowOptions{Period: 1, Shards: 64, Width: 32})
-	refused(sketch.WindowOptions{Period: 1, SampleEvery: 1<<32 + 1})
-	refused(sketch.WindowOptions{Period: 1, SampleKeys: -1})
-	refused(sketch.WindowOptions{Period: 1, Units: 1 << 40, Limit: 10})
-	refused(sketch.WindowOptions{Period: 1, Width: 1 << 24}) // 320 MiB a row
-	refused(sketch.WindowOptions{Period: 1, MaxBytes: 1000})
-
-	f := func(o sketch.WindowOptions, shards int, bytes int64) {
-		t.Helper()
-		o.Period, o.SampleEvery = 60*second, -1
-		w := window(t, o)
-		if w.Shards() != shards || w.Bytes() < bytes || w.Bytes() > bytes+bytes/100 {
-			t.Errorf("NewWindow(%+v): %d shards, %d bytes; want %d, %d", o, w.Shards(), w.Bytes(), shards, bytes)
-		}
-	}
-	bloom := int64(958_506 / 8)                                     // 100,000 keys at 0.01
-	f(sketch.WindowOptions{}, 16, 5*(4*4*65536+bloom))              // 5.8 MiB
-	f(sketch.WindowOptions{SubWindows: 1}, 16, 2*(4*4*65536+bloom)) //
-	f(sketch.WindowOptions{Width: 1000, Depth: 5, BloomBits: 100_000, BloomHashes: 3}, 4, 5*(4*5*1024+12_512))
-	// e*(5/4)*1M/(0.1*1000) = 33,979 columns
-	f(sketch.WindowOptions{Units: 1_000_000, Limit: 1000, MaxError: 0.1}, 16, 5*(4*4*65536+bloom))
-	f(sketch.WindowOptions{Units: 10_000_000, Limit: 1000, MaxError: 0.1, Keys: 1_000_000}, 64, 5*(4*4*(1<<19)+10*bloom))
 }
 
 func TestWindowDoesNotAllocate(t *testing.T) {
