@@ -22,10 +22,10 @@ import "math/bits"
 // default m of 4). Keys that share their cells with others may be refused
 // earlier: by more than e*M/width units with a chance of at most e^-depth, M
 // being the units in the counters of the live generations and both M and width
-// those of the key's shard, and by one unit more
-// for each generation in which the Bloom filter wrongly knew the key. Larger m
-// wastes less of the limit and needs m+1 times the memory of one generation,
-// whose width does not shrink with m, as the errors of all of them add up.
+// those of the key's shard, and by one unit more for each generation in which
+// the Bloom filter wrongly knew the key. Larger m wastes less of the limit and
+// needs m+1 times the memory of one generation, whose width does not shrink with
+// m, as the errors of all of them add up.
 //
 // One Window can serve many limits of one period, if the hash of a key covers the
 // limit it is counted for.
