@@ -17,9 +17,14 @@ type Limits []*Limit
 func (ls Limits) Match(dst []Op, r *Request) []Op {
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
-		key := r.descriptorKey(d)
+		key, from := r.descriptorKey(d), len(dst)
 		for _, l := range ls {
 			dst = l.Append(dst, key, r.costOf(d), r)
+		}
+		if d.Peek {
+			for j := from; j < len(dst); j++ {
+				dst[j].Verb = Peek
+			}
 		}
 	}
 	return dst
