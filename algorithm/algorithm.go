@@ -9,6 +9,11 @@
 //   - [FixedWindow]: so many in each window, by the clock or the calendar.
 //   - [SlidingWindow]: so many in a period, without a surge at its edge. The
 //     one to choose when in doubt.
+//   - [SlidingSubwindows]: never more in any period, in fixed memory.
+//   - [SlidingLog]: the same, exact to the microsecond, for small counts.
+//   - [Concurrency]: so many at once.
+//   - [Lockout]: so many failures, then nothing for a period.
+//   - [Approximate]: millions of keys in fixed memory, refusing early at worst.
 //
 // All values are stateless and safe for concurrent use. Only the standard
 // library is imported.
@@ -28,6 +33,11 @@ var All = []weir.Algorithm{
 	LeakyQueue,
 	FixedWindow,
 	SlidingWindow,
+	SlidingSubwindows,
+	SlidingLog,
+	Concurrency,
+	Lockout,
+	Approximate,
 }
 
 // ByName returns the algorithm of the given name, or nil.

@@ -92,6 +92,24 @@ func weight(left, shift, whole int64) int64 {
 	return min((left+1<<shift-1)>>shift, whole)
 }
 
+// fits reports whether n units of the given weight are at most room units of
+// the whole weight. room*whole must be at most 2^53.
+func fits(n, weight, room, whole int64) bool {
+	hi, lo := bits.Mul64(uint64(n), uint64(weight))
+	return hi == 0 && lo <= uint64(room*whole)
+}
+
+// weighted returns n*weight/whole, rounded up, for a weight of at most whole.
+func weighted(n, weight, whole int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(weight))
+	lo, carry := bits.Add64(lo, uint64(whole)-1, 0)
+	if hi += carry; hi == 0 {
+		return int64(lo / uint64(whole))
+	}
+	q, _ := bits.Div64(hi, lo, uint64(whole))
+	return int64(q)
+}
+
 // windows is the state of one key: the current window and the one before.
 type windows struct{ start, cur, prev int64 }
 
@@ -106,15 +124,8 @@ func admitSliding(cells []int64, l *weir.Limit, a weir.Ask) (w windows, allowed 
 	c := &l.Const
 	w = loadWindows(cells, l, a.Now)
 	room := l.Count - w.cur - a.Cost
-	switch {
-	case a.Cost == 0 || a.Verb == weir.Refund:
-		allowed = true
-	case w.prev == 0 || room < 0:
-		allowed = room >= 0
-	default:
-		hi, lo := bits.Mul64(uint64(w.prev), uint64(w.weight(l, a.Now)))
-		allowed = hi == 0 && lo <= uint64(room*c[slidingTicks])
-	}
+	allowed = a.Cost == 0 || a.Verb == weir.Refund ||
+		room >= 0 && fits(w.prev, w.weight(l, a.Now), room, c[slidingTicks])
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
@@ -230,15 +241,4 @@ func (w windows) retryAfter(l *weir.Limit, a weir.Ask) time.Duration {
 	}
 	most := room * l.Const[slidingTicks] / blocker
 	return weir.FromMicros(edge + l.Const[windowPeriod] - most<<l.Const[slidingTick] - a.Now)
-}
-
-// weighted returns n*weight/whole, rounded up, for a weight of at most whole.
-func weighted(n, weight, whole int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(weight))
-	if hi == 0 && lo <= 1<<63 {
-		return int64((lo + uint64(whole) - 1) / uint64(whole))
-	}
-	lo, carry := bits.Add64(lo, uint64(whole)-1, 0)
-	q, _ := bits.Div64(hi+carry, lo, uint64(whole))
-	return int64(q)
 }

@@ -1,0 +1,85 @@
+package algorithm
+
+import "github.com/weirlimit/weir"
+
+// Lockout counts failures and refuses after Count of them, until one Period
+// after the last that was counted. Failures less than a Period apart make one
+// run; a Period without any ends it.
+//
+// Guarantee: at most Count failures in any interval of one Period, whatever the
+// rhythm, as such an interval lies within one run. Slow failures make a run as
+// well: it is for things that an honest client does a few times and then gets
+// right, not for a rate.
+//
+// State: 16 bytes, the end of the run and its count.
+//
+// How to use it: as Mode.Ban of another limit, whose refusals are then the
+// failures; or around a login: Peek 1 before the password is checked, Force 1
+// when it was wrong, Refund of weir.MaxCost when it was right, which ends the
+// run. A Refund with a receipt gives back within one Period of its spend.
+//
+// Clock steps: a clock that goes back prolongs the run by as much. Rule
+// changes: an open run keeps its count, and its end until the next failure.
+//
+// Source: the account lockout of pam_faillock and RFC 4226, section 7.3
+// (throttling at the server).
+var Lockout weir.Algorithm = lockout{}
+
+type lockout struct{}
+
+// Name implements weir.Algorithm.
+func (lockout) Name() string { return "lockout" }
+
+// Prepare implements weir.Algorithm.
+func (lockout) Prepare(l *weir.Limit) error {
+	l.Const[windowPeriod] = weir.Micros(l.Period)
+	l.Cells, l.Layout, l.Envelope = 2, "end,count", l.Count
+	return nil
+}
+
+// Step implements weir.Algorithm.
+func (lockout) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	end, count, allowed := admitLockout(cells, l, a)
+	d := weir.Decision{Limit: l, Remaining: max(l.Count-count, 0)}
+	if count > 0 {
+		d.ResetAfter = weir.FromMicros(end - a.Now)
+	}
+	switch {
+	case allowed:
+	case a.Cost > l.Count:
+		d.RetryAfter = weir.Never
+	default:
+		d.RetryAfter = d.ResetAfter
+	}
+	return d
+}
+
+// admitLockout decides and charges; it returns the open run, if any, and its
+// count afterwards.
+func admitLockout(cells []int64, l *weir.Limit, a weir.Ask) (end, count int64, allowed bool) {
+	end = cells[0] >> weir.FractionBits
+	if a.Now < end {
+		count = cells[1]
+	}
+	allowed = a.Cost <= l.Count-count || a.Cost == 0 || a.Verb == weir.Refund
+	switch {
+	case a.Cost == 0:
+	case a.Verb == weir.Refund:
+		if count == 0 || a.ID != 0 && a.ID <= a.Now {
+			break
+		}
+		count = max(count-a.Cost, 0)
+		if count == 0 {
+			end = 0
+		}
+		cells[0], cells[1] = end<<weir.FractionBits, count
+	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
+		if count == 0 {
+			end = 0
+		}
+		end = max(end, a.Now+l.Const[windowPeriod])
+		count = addUnits(count, a.Cost, weir.MaxCost)
+		cells[0], cells[1] = end<<weir.FractionBits, count
+	}
+	return end, count, allowed
+}

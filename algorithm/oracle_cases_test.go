@@ -1,0 +1,24 @@
+package algorithm_test
+
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+func oracleCases() []oracleCase {
+	burst := func(l *weir.Limit) int64 { return l.Burst }
+	longest := func(l *weir.Limit) int64 { return max(l.Burst, l.Count) }
+	return []oracleCase{
+		{name: "token_bucket", limit: someMeter(algorithm.TokenBucket), model: newMeterOracle, most: burst, retryBefore: true},
+		{name: "leaky_bucket", limit: someMeter(algorithm.LeakyBucket), model: newMeterOracle, most: burst, retryBefore: true},
+		{name: "leaky_queue", limit: someQueue, model: newQueueOracle, most: longest, retryBefore: true},
+		{name: "fixed_window", limit: someFixed, model: newFixedOracle, most: countOf},
+		{name: "sliding_window", limit: someSliding, model: newSlidingOracle, most: countOf},
+		{name: "sliding_subwindows", limit: someSubwindows(weir.Strict), model: newSubwindowsOracle, most: countOf},
+		{name: "sliding_subwindows_weighted", limit: someSubwindows(weir.Weighted), model: newSubwindowsOracle, most: countOf},
+		{name: "sliding_subwindows_lenient", limit: someSubwindows(weir.Lenient), model: newSubwindowsOracle, most: countOf},
+		{name: "sliding_log", limit: someLog, model: newLogOracle, most: countOf},
+		{name: "concurrency", limit: someLeases, model: newLeaseOracle, most: countOf},
+		{name: "lockout", limit: someLockout, model: newLockoutOracle, most: countOf},
+	}
+}

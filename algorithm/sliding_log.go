@@ -1,0 +1,239 @@
+package algorithm
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/weirlimit/weir"
+)
+
+// SlidingLog remembers when each of the last Count units was spent, and lets a
+// cost of n pass when the n units that it would push out are a period old.
+//
+// Guarantee: at most Count units in any half-open interval (t-Period, t], and a
+// request is refused only if its cost would exceed that. Nothing is better and
+// nothing is dearer.
+//
+// State: 16 bytes and 8 for each unit spent in the last Period, at most
+// 8*Count+16; a row grows as it is used. Every unit has a word of its own,
+// rather than a run of equal times a pair: so the decision is one look at the
+// Count-n+1-th newest, with no sum over the log. A Count above Params.MaxLog is
+// refused when the limit is compiled. Of forced costs the newest Count units
+// are remembered.
+//
+// Clock steps: after the clock went back, units are logged at the newest time
+// there is. Rule changes: a new count or period holds at once, for as far back
+// as the log reaches.
+//
+// Choose it for small counts that must be exact: five password resets an hour.
+//
+// Source: ClassDojo, "Better Rate Limiting With Redis Sorted Sets", 2015, less
+// its faults: refused requests are not logged, and two at one instant are two.
+var SlidingLog weir.Algorithm = slidingLog{}
+
+type slidingLog struct{}
+
+// Bounds of Params.MaxLog.
+const (
+	defaultMaxLog = 10_000
+	maxMaxLog     = 1<<logBits - 1
+)
+
+// A log's header packs three numbers of logBits bits.
+const (
+	logBits = 20
+	logMask = 1<<logBits - 1
+	logHead = 2 // cells before the first unit
+)
+
+// Name implements weir.Algorithm.
+func (slidingLog) Name() string { return "sliding_log" }
+
+// Prepare implements weir.Algorithm.
+func (slidingLog) Prepare(l *weir.Limit) error {
+	most := l.MaxLog
+	if most == 0 {
+		most = defaultMaxLog
+	}
+	if most < 1 || most > maxMaxLog {
+		return fmt.Errorf("max_log %d must be between 1 and %d", most, maxMaxLog)
+	}
+	if l.Count > most {
+		return fmt.Errorf("a log of %d units a key is above the %d allowed: use sliding_subwindows, which never admits more than the count either, or raise max_log",
+			l.Count, most)
+	}
+	l.Const[windowPeriod] = weir.Micros(l.Period)
+	// Not by Count: a row must keep its units when the count is lowered.
+	l.Cells = logHead + int(most)
+	l.Layout = fmt.Sprintf("log of %d", most)
+	l.Envelope = l.Count
+	return nil
+}
+
+// unitLog is a ring of times, oldest first. cells[0] is the expiry stamp,
+// cells[1] packs head, length and capacity.
+//
+// Invariant: times do not decrease from the oldest to the newest.
+type unitLog struct {
+	cells     []int64
+	head      int // slot of the oldest
+	length    int
+	room      int // slots of the ring
+	stamp     int64
+	period    int64
+	untouched bool
+}
+
+func loadLog(cells []int64, l *weir.Limit, now int64) unitLog {
+	g := unitLog{cells: cells, period: l.Const[windowPeriod], stamp: cells[0] >> weir.FractionBits}
+	if now >= g.stamp || len(cells) < logHead {
+		g.untouched, g.stamp = true, 0
+		return g
+	}
+	h := cells[1]
+	g.head, g.length, g.room = int(h>>(2*logBits)), int(h>>logBits&logMask), int(h&logMask)
+	return g
+}
+
+// save writes header and stamp; a log without units as never seen.
+func (g *unitLog) save() {
+	if g.length == 0 {
+		g.cells[0], g.cells[1] = 0, 0
+		return
+	}
+	g.cells[0] = g.stamp << weir.FractionBits
+	g.cells[1] = int64(g.head)<<(2*logBits) | int64(g.length)<<logBits | int64(g.room)
+}
+
+// slot returns where the i-th oldest unit is.
+func (g *unitLog) slot(i int) *int64 {
+	if i += g.head; i >= g.room {
+		i -= g.room
+	}
+	return &g.cells[logHead+i]
+}
+
+// leaves returns when the i-th oldest unit stops to count. A stamp set under
+// another period may come before its own time.
+func (g *unitLog) leaves(i int) int64 { return min(*g.slot(i)+g.period, g.stamp) }
+
+// over returns how many units, the oldest, no longer count.
+func (g *unitLog) over(now int64) int {
+	return sort.Search(g.length, func(i int) bool { return g.leaves(i) > now })
+}
+
+// fits reports whether n more units may be spent: whether there is no unit, or
+// none that counts, in the place of the count-n+1-th newest.
+func (g *unitLog) fits(now, n, count int64) bool {
+	if n > count {
+		return false
+	}
+	i := int64(g.length) - 1 - (count - n)
+	return i < 0 || g.leaves(int(i)) <= now
+}
+
+// Room implements weir.Grower.
+func (slidingLog) Room(cells []int64, l *weir.Limit, a weir.Ask) int {
+	g := loadLog(cells, l, a.Now)
+	need := g.room
+	if a.Cost > 0 && (a.Verb == weir.Force || a.Verb == weir.Spend && g.fits(a.Now, a.Cost, l.Count)) {
+		counting := int64(g.length - g.over(a.Now))
+		need = max(need, int(min(counting+min(a.Cost, l.Count), l.Count)))
+	}
+	return min(logHead+need, l.Cells)
+}
+
+// Step implements weir.Algorithm.
+func (slidingLog) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	g := loadLog(cells, l, a.Now)
+	allowed := g.admit(l, a)
+	counting := int64(g.length - g.over(a.Now))
+	d := weir.Decision{Limit: l, Remaining: max(l.Count-counting, 0)}
+	if counting > 0 {
+		d.ResetAfter = weir.FromMicros(g.leaves(g.length-1) - a.Now)
+	}
+	if !allowed {
+		d.RetryAfter = weir.Never
+		if a.Cost <= l.Count {
+			i := int64(g.length) - 1 - (l.Count - a.Cost)
+			d.RetryAfter = weir.FromMicros(g.leaves(int(i)) - a.Now)
+		}
+	}
+	return d
+}
+
+// admit decides and charges.
+func (g *unitLog) admit(l *weir.Limit, a weir.Ask) bool {
+	allowed := a.Cost == 0 || a.Verb == weir.Refund || g.fits(a.Now, a.Cost, l.Count)
+	switch {
+	case a.Cost == 0:
+	case a.Verb == weir.Refund:
+		if !g.untouched {
+			g.refund(a)
+			g.save()
+		}
+	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
+		g.drop(g.over(a.Now))
+		g.grow()
+		g.add(a.Now, int(min(a.Cost, l.Count)), int(l.Count))
+		g.save()
+	}
+	return allowed
+}
+
+// drop forgets the n oldest.
+func (g *unitLog) drop(n int) {
+	g.length -= n
+	if g.head += n; g.head >= g.room {
+		g.head -= g.room
+	}
+}
+
+// grow makes the ring as large as the row has become.
+func (g *unitLog) grow() {
+	room := min(len(g.cells)-logHead, maxMaxLog)
+	if g.untouched {
+		g.head, g.length = 0, 0
+	}
+	if more := room - g.room; more > 0 && g.head+g.length > g.room {
+		// The part before the seam moves to the new end.
+		times := g.cells[logHead:]
+		copy(times[g.head+more:room], times[g.head:g.room])
+		g.head += more
+	}
+	g.room = room
+}
+
+// add logs n units at now, or at the newest time if that is later. Of more than
+// count the oldest make way.
+func (g *unitLog) add(now int64, n, count int) {
+	if g.length > 0 {
+		now = max(now, *g.slot(g.length - 1))
+	}
+	g.drop(max(g.length+n-count, 0))
+	for range n {
+		*g.slot(g.length) = now
+		g.length++
+	}
+	g.stamp = now + g.period
+}
+
+// refund forgets as many of the units of one spend as are given back and still
+// count; without a receipt, the newest units.
+func (g *unitLog) refund(a weir.Ask) {
+	from, to := g.over(a.Now), g.length
+	if a.ID != 0 {
+		first := func(after int64) int {
+			return sort.Search(g.length, func(i int) bool { return g.leaves(i) > after })
+		}
+		from, to = max(from, first(a.ID-1)), first(a.ID)
+	}
+	n := int(min(a.Cost, int64(max(to-from, 0))))
+	for i := to; i < g.length; i++ {
+		*g.slot(i - n) = *g.slot(i)
+	}
+	g.length -= n
+	if g.length > 0 {
+		g.stamp = g.leaves(g.length - 1)
+	}
+}

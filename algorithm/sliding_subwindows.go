@@ -1,0 +1,334 @@
+package algorithm
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir"
+)
+
+// SlidingSubwindows cuts the period into Precision sub-windows and keeps the
+// units of each, so that they leave one sub-window at a time. Params.Form says
+// how the oldest, which the last period covers only in part, is counted.
+//
+// Guarantee: with weir.Strict at most Count units in any interval of one
+// Period, in fixed memory; for such an interval lies within Precision+1
+// sub-windows, and their sum never exceeds Count. The price is that units
+// count on for up to one sub-window more: a saturating client gets
+// Precision/(Precision+1) of the limit, 98.4 % for the default of 60. With
+// weir.Weighted and weir.Lenient any Precision sub-windows hold at most Count,
+// any period at most 2*Count (a client that aims at it reaches that), and
+// about Count is sustained.
+//
+// State: 8 bytes and a counter for each sub-window, of 2 bytes for a Count up
+// to 65,535, 4 up to 2^32-1, else 8: 136, 256 or 496 bytes for a Precision of
+// 60. Forced costs beyond what a counter can hold are not told apart. A period
+// shorter than Precision microseconds has sub-windows of one microsecond.
+//
+// Clock steps: a clock that goes back stays in the sub-window it was in. Rule
+// changes: a new count or form holds at once; a new period or precision, or a
+// count that needs wider counters, starts afresh.
+//
+// Choose it where Count is a promise to somebody: "never more than N a minute".
+// Refund gives back only to the sub-window of the spend, without a receipt to
+// the newest first.
+//
+// Source: Figma, "An alternative approach to rate limiting", 2017, whose form
+// is the lenient one.
+var SlidingSubwindows weir.Algorithm = slidingSubwindows{}
+
+type slidingSubwindows struct{}
+
+// What Prepare leaves in Limit.Const for sliding_subwindows.
+const (
+	subLength = iota // of a sub-window, microseconds
+	subKept          // sub-windows that count; the size of the ring
+	subLane          // log2 of how many counters share a cell
+	subMost          // the largest count of a sub-window
+	subTick          // weighted: the oldest is weighed in ticks of 2^subTick microseconds
+	subTicks         // weighted: its whole weight
+)
+
+// Bounds of Params.Precision.
+const (
+	minPrecision     = 2
+	maxPrecision     = 240 // the slot of the newest fits below the stamp
+	defaultPrecision = 60
+)
+
+// Name implements weir.Algorithm.
+func (slidingSubwindows) Name() string { return "sliding_subwindows" }
+
+// Prepare implements weir.Algorithm.
+func (slidingSubwindows) Prepare(l *weir.Limit) error {
+	m := int64(l.Precision)
+	if m == 0 {
+		m = defaultPrecision
+	}
+	if m < minPrecision || m > maxPrecision {
+		return fmt.Errorf("precision %d must be between %d and %d sub-windows", m, minPrecision, maxPrecision)
+	}
+	period := weir.Micros(l.Period)
+	length := (period + m - 1) / m
+	kept := (period+length-1)/length + 1
+	l.Envelope = 2 * l.Count
+	switch l.Form {
+	case weir.Strict:
+		l.Envelope = l.Count
+	case weir.Weighted:
+	case weir.Lenient:
+		kept--
+	default:
+		return fmt.Errorf("form %d is not known: use strict, weighted or lenient", l.Form)
+	}
+	c := &l.Const
+	c[subLength], c[subKept] = length, kept
+	c[subTick], c[subTicks] = ticks(l.Count, length)
+	switch {
+	case l.Count < 1<<16:
+		c[subLane], c[subMost] = 2, 1<<16-1
+	case l.Count < 1<<32:
+		c[subLane], c[subMost] = 1, 1<<32-1
+	default:
+		c[subLane], c[subMost] = 0, weir.MaxCost
+	}
+	l.Cells = 1 + int((kept+1<<c[subLane]-1)>>c[subLane])
+	l.Layout = fmt.Sprintf("%d of %d, %d to a cell", kept, length, 1<<c[subLane])
+	return nil
+}
+
+// ring is the state of one key as of some instant. cells[0] is the expiry stamp
+// of the newest sub-window that holds units, and below it that sub-window's
+// slot; the counters follow.
+//
+// Invariant: the newest sub-window holds units, or all cells are zero; every
+// slot holds one of the subKept sub-windows up to the newest.
+type ring struct {
+	cells  []int64
+	l      *weir.Limit
+	newest int64 // start of the newest sub-window with units
+	slot   int64 // its slot
+	age    int64 // how many sub-windows it is behind the current one
+	oldest int64 // units in the oldest that counts
+	rest   int64 // units in the others
+}
+
+// loadRing reads a row as of now.
+func loadRing(cells []int64, l *weir.Limit, now int64) ring {
+	c := &l.Const
+	stamp := cells[0] >> weir.FractionBits
+	r := ring{cells: cells, l: l}
+	if now >= stamp {
+		r.newest, r.age = windowStart(now, c[subLength]), c[subKept]
+		return r
+	}
+	r.slot = cells[0] & (1<<weir.FractionBits - 1)
+	r.newest = stamp - c[subKept]*c[subLength]
+	// A clock that went back stays in the newest.
+	if behind := now - r.newest; behind >= c[subLength] {
+		r.age = behind / c[subLength]
+	}
+	last := c[subKept] - 1 - r.age // how far behind the newest the oldest is
+	r.oldest = r.units(last)
+	if r.age < c[subKept]/2 {
+		r.rest = r.sum() - r.oldest
+		for i := c[subKept] - 1; i > last; i-- {
+			r.rest -= r.units(i)
+		}
+	} else {
+		for i := range last {
+			r.rest += r.units(i)
+		}
+	}
+	return r
+}
+
+// lane returns the cell and the bits of the sub-window that is i behind the
+// newest.
+func (r *ring) lane(i int64) (cell *int64, shift int64, mask uint64) {
+	c := &r.l.Const
+	slot := r.slot - i
+	if slot < 0 {
+		slot += c[subKept]
+	}
+	width := int64(64) >> c[subLane]
+	return &r.cells[1+slot>>c[subLane]], slot & (1<<c[subLane] - 1) * width, 1<<(width-1)<<1 - 1
+}
+
+func (r *ring) units(i int64) int64 {
+	cell, shift, mask := r.lane(i)
+	return int64(uint64(*cell) >> shift & mask)
+}
+
+func (r *ring) set(i, units int64) {
+	cell, shift, mask := r.lane(i)
+	*cell = int64(uint64(*cell)&^(mask<<shift) | uint64(units)<<shift)
+}
+
+// sum returns the units in all slots, several at a time: their sums cannot
+// carry into each other, as at most 241 are added.
+func (r *ring) sum() int64 {
+	var a, b uint64
+	switch r.l.Const[subLane] {
+	case 2:
+		const even = 0x0000ffff0000ffff
+		for _, x := range r.cells[1:r.l.Cells] {
+			a += uint64(x)&even + uint64(x)>>16&even
+		}
+		return int64(a&(1<<32-1) + a>>32)
+	case 1:
+		for _, x := range r.cells[1:r.l.Cells] {
+			a += uint64(x) & (1<<32 - 1)
+			b += uint64(x) >> 32
+		}
+	default:
+		for _, x := range r.cells[1:r.l.Cells] {
+			a += uint64(x)
+		}
+	}
+	return int64(a + b)
+}
+
+// Step implements weir.Algorithm.
+func (slidingSubwindows) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	r := loadRing(cells, l, a.Now)
+	allowed := r.admit(a)
+	d := weir.Decision{Limit: l, Remaining: l.Count - r.rest}
+	if l.Form == weir.Weighted && r.oldest > 0 && d.Remaining > 0 {
+		d.Remaining -= weighted(r.oldest, r.weight(a.Now), l.Const[subTicks])
+	} else {
+		d.Remaining -= r.oldest
+	}
+	d.Remaining = max(d.Remaining, 0)
+	if r.age < l.Const[subKept] {
+		d.ResetAfter = weir.FromMicros(r.expiry(0) - a.Now)
+	}
+	if !allowed {
+		d.RetryAfter = weir.Never
+		if a.Cost <= l.Count {
+			d.RetryAfter = weir.FromMicros(r.opens(a.Cost) - a.Now)
+		}
+	}
+	return d
+}
+
+// admit decides and charges; r is the state afterwards.
+func (r *ring) admit(a weir.Ask) bool {
+	l := r.l
+	allowed := a.Cost == 0 || a.Verb == weir.Refund
+	switch {
+	case allowed:
+	case l.Form == weir.Weighted:
+		room := l.Count - r.rest - a.Cost
+		allowed = room >= 0 && fits(r.oldest, r.weight(a.Now), room, l.Const[subTicks])
+	default:
+		allowed = a.Cost <= l.Count-r.rest-r.oldest
+	}
+	switch {
+	case a.Cost == 0:
+	case a.Verb == weir.Refund:
+		r.refund(a)
+		*r = loadRing(r.cells, l, a.Now)
+	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
+		r.advance()
+		r.charge(a.Cost)
+	}
+	return allowed
+}
+
+// advance makes the current sub-window the newest.
+func (r *ring) advance() {
+	c := &r.l.Const
+	if r.age >= c[subKept] {
+		clear(r.cells[:r.l.Cells])
+		r.slot, r.age = 0, 0
+		return
+	}
+	for ; r.age > 0; r.age-- {
+		r.newest += c[subLength]
+		if r.slot++; r.slot == c[subKept] {
+			r.slot = 0
+		}
+		r.set(0, 0)
+	}
+}
+
+// charge adds cost to the newest sub-window, which is the current one.
+func (r *ring) charge(cost int64) {
+	c := &r.l.Const
+	had := r.units(0)
+	has := addUnits(had, cost, c[subMost])
+	r.set(0, has)
+	if c[subKept] == 1 {
+		r.oldest = has
+	} else {
+		r.rest += has - had
+	}
+	r.stamp()
+}
+
+func (r *ring) stamp() { r.cells[0] = r.expiry(0)<<weir.FractionBits | r.slot }
+
+// expiry returns when the sub-window that is i behind the newest stops to
+// count.
+func (r *ring) expiry(i int64) int64 {
+	c := &r.l.Const
+	return r.newest + (c[subKept]-i)*c[subLength]
+}
+
+// refund gives units back to the sub-window that they were spent in, if it
+// still counts; without a receipt to the newest first.
+func (r *ring) refund(a weir.Ask) {
+	c := &r.l.Const
+	if r.age >= c[subKept] {
+		return
+	}
+	left := a.Cost
+	for i := range c[subKept] - r.age {
+		if a.ID == 0 || a.ID == r.expiry(i) {
+			has := r.units(i)
+			r.set(i, has-min(left, has))
+			left -= min(left, has)
+		}
+	}
+	// Restore the invariant: the newest holds units.
+	for i := range c[subKept] - r.age {
+		if r.units(i) > 0 {
+			r.newest -= i * c[subLength]
+			if r.slot -= i; r.slot < 0 {
+				r.slot += c[subKept]
+			}
+			r.stamp()
+			return
+		}
+	}
+	clear(r.cells[:r.l.Cells])
+}
+
+// weight returns the weight of the oldest sub-window at now, in ticks.
+func (r *ring) weight(now int64) int64 {
+	c := &r.l.Const
+	elapsed := max(now-r.newest-r.age*c[subLength], 0)
+	return weight(c[subLength]-elapsed, c[subTick], c[subTicks])
+}
+
+// opens returns when a refused cost can pass: when enough sub-windows have
+// left, oldest first, or, weighted, the last of them has faded enough.
+func (r *ring) opens(cost int64) int64 {
+	c := &r.l.Const
+	over := r.rest + r.oldest + cost - r.l.Count
+	for i := c[subKept] - 1 - r.age; ; i-- {
+		units := r.units(i)
+		if over -= units; over > 0 {
+			continue
+		}
+		if r.l.Form != weir.Weighted {
+			return r.expiry(i)
+		}
+		// What may be left of this sub-window when it is the oldest.
+		left := -over * c[subTicks] / units
+		if left >= c[subTicks] {
+			return r.expiry(i + 1)
+		}
+		return r.expiry(i) - left<<c[subTick]
+	}
+}
