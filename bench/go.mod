@@ -1,0 +1,21 @@
+module github.com/weirlimit/weir/bench
+
+go 1.26.0
+
+require (
+	github.com/sethvargo/go-limiter v1.1.0
+	github.com/throttled/throttled/v2 v2.13.0
+	github.com/ulule/limiter/v3 v3.11.2
+	github.com/weirlimit/weir v0.0.0
+	golang.org/x/time v0.16.0
+)
+
+require (
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/hashicorp/golang-lru v0.5.4 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)
+
+replace github.com/weirlimit/weir => ../
