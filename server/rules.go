@@ -3,15 +3,21 @@ package server
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/rules"
 )
 
 // ruleSet is all that a node decides by: the limits in words, and the rules
-// file where there is one. A request must pass both.
+// files where there are any. A request must pass both. Safe for concurrent
+// use.
 type ruleSet struct {
 	words *wordRules
+	// live follows the files; nil without --rules.
+	live *rules.Live
+	log  *slog.Logger
 }
 
 func openRules(conf *Config, log *slog.Logger) (*ruleSet, error) {
@@ -19,22 +25,126 @@ func openRules(conf *Config, log *slog.Logger) (*ruleSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ruleSet{words: words}, nil
+	r := &ruleSet{words: words, log: log}
+	if conf.Rules != "" {
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Logger: log})
+	}
+	return r, err
 }
 
 // Match implements [weir.Rules].
 func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
-	return r.words.Match(dst, req)
+	if len(r.words.limits) > 0 {
+		dst = r.words.Match(dst, req)
+	}
+	if r.live != nil {
+		dst = r.live.Match(dst, req)
+	}
+	return dst
 }
 
+// watch follows the files until ctx ends.
+func (r *ruleSet) watch(ctx context.Context) {
+	if r.live == nil {
+		return
+	}
+	if err := r.live.Watch(ctx); err != nil {
+		r.log.Error("rules changes are not seen; SIGHUP reloads", "err", err)
+	}
+}
+
+// reload reads the files now.
+func (r *ruleSet) reload() {
+	if r.live != nil {
+		// Live logs the outcome and keeps it for status.
+		_ = r.live.Reload()
+	}
+}
+
+// reloads says how reading the files went, for metrics.
+func (r *ruleSet) reloads() metrics.Reloads {
+	if r.live == nil {
+		return metrics.Reloads{OK: true}
+	}
+	s := r.live.Status()
+	return metrics.Reloads{Succeeded: s.Successes, Failed: s.Failures, OK: s.Err == nil, Last: s.LoadedAt}
+}
+
+// ruleStatus is what the admin listener says about the rules.
+type ruleStatus struct {
+	// Limits are those in words.
+	Limits []string `json:"limits,omitempty"`
+	// Generation counts the sets that were put in use; the rest describes the
+	// one in use and the last attempt to replace it.
+	Generation uint64     `json:"generation,omitempty"`
+	LoadedAt   *time.Time `json:"loaded_at,omitempty"`
+	Hash       string     `json:"hash,omitempty"`
+	Files      []string   `json:"files,omitempty"`
+	Rules      int        `json:"rules,omitempty"`
+	Warnings   []string   `json:"warnings,omitempty"`
+	Error      string     `json:"error,omitempty"`
+	FailedAt   *time.Time `json:"failed_at,omitempty"`
+	Successes  uint64     `json:"successes,omitempty"`
+	Failures   uint64     `json:"failures,omitempty"`
+}
+
+func (r *ruleSet) status() ruleStatus {
+	var out ruleStatus
+	for _, l := range r.words.limits {
+		out.Limits = append(out.Limits, l.text)
+	}
+	if r.live == nil {
+		return out
+	}
+	s := r.live.Status()
+	out.Generation, out.LoadedAt, out.Hash, out.Files, out.Rules = s.Generation, &s.LoadedAt, s.Hash, s.Files, s.Rules
+	out.Successes, out.Failures = s.Successes, s.Failures
+	for _, w := range s.Warnings {
+		out.Warnings = append(out.Warnings, w.Error())
+	}
+	if s.Err != nil {
+		out.Error, out.FailedAt = s.Err.Error(), &s.FailedAt
+	}
+	return out
+}
+
+// series lists every limit in use with its labels.
 func (r *ruleSet) series() []metrics.Series {
-	return r.words.series()
+	out := r.words.series()
+	if r.live == nil {
+		return out
+	}
+	set := r.live.Set()
+	seen := make(map[*weir.Limit]bool)
+	add := func(rule *rules.Rule, l *weir.Limit) {
+		if l != nil && !seen[l] {
+			seen[l] = true
+			out = append(out, metrics.Series{Domain: rule.Domain, Rule: rule.Path, Limit: l})
+		}
+	}
+	for _, rule := range set.Rules() {
+		each := func(ls []*rules.Limit) {
+			for _, l := range ls {
+				if l.Limit != nil {
+					add(rule, l.Limit)
+					add(rule, l.Ban)
+				}
+			}
+		}
+		each(rule.Limits)
+		for _, c := range rule.Tiers {
+			each(c.Limits)
+		}
+		for _, c := range rule.Overrides {
+			each(c.Limits)
+		}
+	}
+	// The limits of deny lists and pools belong to no rule; their scopes name
+	// their place in the file.
+	for _, l := range set.Limits() {
+		if !seen[l] {
+			out = append(out, metrics.Series{Rule: l.Scope, Limit: l})
+		}
+	}
+	return out
 }
-
-func (r *ruleSet) reloads() metrics.Reloads { return metrics.Reloads{} }
-
-func (r *ruleSet) reload() {}
-
-func (r *ruleSet) status() any { return nil }
-
-func (r *ruleSet) watch(ctx context.Context) { <-ctx.Done() }

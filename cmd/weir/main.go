@@ -31,6 +31,9 @@ type streams struct {
 
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
+	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
+	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
+	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 }
@@ -55,8 +58,18 @@ func newParser(c *cli, s streams) (*kong.Kong, error) {
 		kong.Writers(s.out, s.err),
 		kong.DefaultEnvars("WEIR"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(withDefault),
 		kong.Bind(s),
 	)
+}
+
+// withDefault says what a flag does and what it is when it is not given. The
+// environment variables are named by one rule, which the long help tells.
+func withDefault(v *kong.Value) string {
+	if !v.HasDefault || v.Default == "" || v.Default == "0s" {
+		return v.Help
+	}
+	return fmt.Sprintf("%s [%s]", v.Help, v.Default)
 }
 
 // run runs one command line and returns its exit status.

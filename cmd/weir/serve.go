@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -34,8 +35,8 @@ func (*serveCmd) Help() string {
   weir serve --rules rules.yaml --admin 0.0.0.0:6070 --admin-token-file token
       decide by a rules file, with metrics for other machines
 
-What is given as a flag wins over its WEIR_* variable, that over the file given
-with --config, and that over the default. Durations are written 500ms, 10s, 5m;
+A flag wins over its environment variable (--drain-delay is WEIR_DRAIN_DELAY),
+that over the file given with --config, and that over the default in brackets. Durations are written 500ms, 10s, 5m;
 sizes 64KiB, 512MiB.
 
 Signals: SIGTERM and SIGINT drain (readiness turns 503, requests in flight are
@@ -81,6 +82,10 @@ func givenFlags(k *kong.Context) func(string) bool {
 // errSecondSignal ends a drain that takes too long for whoever waits.
 var errSecondSignal = errors.New("second signal: ended without waiting for requests in flight")
 
+// sameSignal is within which two signals are one: supervisors that signal a
+// process and its group reach it twice.
+const sameSignal = 250 * time.Millisecond
+
 func runUntilSignal(srv *server.Server, log *slog.Logger, s streams) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -88,6 +93,7 @@ func runUntilSignal(srv *server.Server, log *slog.Logger, s streams) error {
 
 	ctx, drain := context.WithCancel(context.Background())
 	defer drain()
+	var began time.Time
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Run(ctx, func(r server.Ready) { fmt.Fprint(s.out, r) }) }()
 	for {
@@ -98,11 +104,12 @@ func runUntilSignal(srv *server.Server, log *slog.Logger, s streams) error {
 			switch {
 			case sig == syscall.SIGHUP:
 				srv.Reload()
-			case ctx.Err() != nil:
-				return errSecondSignal
-			default:
+			case ctx.Err() == nil:
+				began = time.Now()
 				log.Info("draining; a second signal exits at once", "signal", sig.String())
 				drain()
+			case time.Since(began) > sameSignal:
+				return errSecondSignal
 			}
 		}
 	}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/weirlimit/weir/rules"
+)
+
+type checkCmd struct {
+	Paths  []string `arg:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them."`
+	JSON   bool     `name:"json" help:"Print the findings as JSON."`
+	Strict bool     `name:"strict" help:"Let warnings fail too."`
+}
+
+// Help is the long text of `weir check --help`.
+func (*checkCmd) Help() string {
+	return `Examples:
+
+  weir check rules.yaml
+  weir check --strict --json rules/
+
+Prints every finding as FILE:LINE:COLUMN: what is wrong (how to fix it). Exit
+status: 0 the rules load, 1 they do not (or there are warnings and --strict is
+given), 2 a file could not be read.`
+}
+
+// checkReport is the answer of --json.
+type checkReport struct {
+	Valid    bool         `json:"valid"`
+	Rules    int          `json:"rules"`
+	Files    []string     `json:"files,omitempty"`
+	Faults   rules.Errors `json:"faults"`
+	Warnings rules.Errors `json:"warnings"`
+}
+
+// Run checks the files.
+func (c *checkCmd) Run(s streams) error {
+	set, errs := rules.Check(c.Paths, rules.Options{})
+	faults, warnings := errs.Split()
+	report := checkReport{Valid: set != nil && len(faults) == 0, Faults: orNone(faults), Warnings: orNone(warnings)}
+	if set != nil {
+		report.Rules, report.Files = len(set.Rules()), set.Files()
+	}
+	if err := c.print(s, report, errs); err != nil {
+		return err
+	}
+	switch {
+	case !report.Valid, c.Strict && len(warnings) > 0:
+		return errNo
+	}
+	return nil
+}
+
+// orNone makes "[]" of no findings in JSON, not "null".
+func orNone(es rules.Errors) rules.Errors {
+	if es == nil {
+		return rules.Errors{}
+	}
+	return es
+}
+
+func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error {
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(report)
+	}
+	for _, e := range errs {
+		if _, err := fmt.Fprintln(s.out, e); err != nil {
+			return err
+		}
+	}
+	var err error
+	if report.Valid {
+		_, err = fmt.Fprintf(s.out, "%s in %s: good, %s\n", count(report.Rules, "rule"), count(len(report.Files), "file"), count(len(report.Warnings), "warning"))
+	} else {
+		_, err = fmt.Fprintf(s.out, "%s, %s\n", count(len(report.Faults), "fault"), count(len(report.Warnings), "warning"))
+	}
+	return err
+}
+
+// count returns "1 rule", "2 rules".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/rules"
+)
+
+type explainCmd struct {
+	Entries []string `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
+	Rules   []string `name:"rules" sep:"none" placeholder:"FILE|DIR" help:"Rules to explain; can be given several times."`
+	Domain  string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
+	Cost    int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
+	Lease   string   `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
+	JSON    bool     `name:"json" help:"Print as JSON."`
+}
+
+// Help is the long text of `weir explain --help`.
+func (*explainCmd) Help() string {
+	return `Examples:
+
+  weir explain --rules rules.yaml client_id=123
+  weir explain --rules rules/ --domain checkout user=42 path=/pay + remote_address=203.0.113.7
+
+Shows for each descriptor which rule every entry matched and why, and for each
+limit what it counts, under which key, and what it guarantees. Nothing is
+counted. Exit status: 0 some limit applies, 1 none does, 2 error.`
+}
+
+// Run explains the request by the rules files.
+func (c *explainCmd) Run(s streams) error {
+	if len(c.Rules) == 0 {
+		return errors.New("nothing to explain by: give the rules with --rules FILE|DIR")
+	}
+	ds, err := descriptors(c.Entries)
+	if err != nil {
+		return err
+	}
+	if c.Cost < 0 || c.Cost > weir.MaxCost {
+		return fmt.Errorf("--cost %d must be between 0 and 2^53", c.Cost)
+	}
+	set, err := rules.Load(c.Rules, rules.Options{})
+	if err != nil {
+		return err
+	}
+	x := set.Explain(&weir.Request{Domain: c.Domain, Descriptors: ds, Cost: c.Cost, Lease: c.Lease})
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(x)
+	} else {
+		_, err = io.WriteString(s.out, explanation(x, set))
+	}
+	if err == nil && !limits(x) {
+		err = errNo
+	}
+	return err
+}
+
+// limits reports whether the request meets any limit.
+func limits(x *rules.Explanation) bool {
+	if x.Listed != nil {
+		return x.Listed.List == "deny"
+	}
+	for i := range x.Descriptors {
+		if len(x.Descriptors[i].Limits) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// explanation writes x for a person.
+func explanation(x *rules.Explanation, set *rules.Set) string {
+	type id struct{ scope, name string }
+	byID := make(map[id]*weir.Limit)
+	for _, l := range set.Limits() {
+		byID[id{l.Scope, l.Name}] = l
+	}
+	var b strings.Builder
+	if !x.Known {
+		fmt.Fprintf(&b, "domain %s: there are no rules for it; there are for %s\n", x.Domain, strings.Join(set.Domains(), ", "))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "domain %s\n", x.Domain)
+	if x.Listed != nil {
+		fmt.Fprintf(&b, "  %s=%s is on the %s list of the domain\n", x.Listed.Entry.Key, x.Listed.Entry.Value, x.Listed.List)
+	}
+	for i := range x.Descriptors {
+		d := &x.Descriptors[i]
+		fmt.Fprintf(&b, "descriptor %d: %s\n", i+1, d.Outcome)
+		for _, l := range d.Levels {
+			rule := "-"
+			if l.Rule != "" {
+				rule = l.Rule
+			}
+			fmt.Fprintf(&b, "  %s=%s  ->  %s\n    %s\n", l.Entry.Key, l.Entry.Value, rule, l.Why)
+		}
+		fmt.Fprintf(&b, "  %s", d.Why)
+		if d.File != "" {
+			fmt.Fprintf(&b, " (%s:%d)", d.File, d.Line)
+		}
+		b.WriteByte('\n')
+		for _, name := range d.Replaced {
+			fmt.Fprintf(&b, "  %s does not apply: another limit replaces it\n", name)
+		}
+		for _, m := range d.Limits {
+			fmt.Fprintf(&b, "  limit %s\n", m.Name)
+			fmt.Fprintf(&b, "    allows     %s\n", m.Limit)
+			fmt.Fprintf(&b, "    counts     %s under the key %q\n", units(m.Cost), m.Key)
+			if m.Reserve > 0 {
+				fmt.Fprintf(&b, "    keeps      %s for higher priorities\n", units(m.Reserve))
+			}
+			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
+			if l := byID[id{m.Scope, m.Name}]; l != nil {
+				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l))
+			}
+		}
+	}
+	return b.String()
+}
+
+func units(n int64) string { return count(int(n), "unit") }
+
+// promise says what the limit's algorithm guarantees, with its own numbers.
+func promise(l *weir.Limit) string {
+	s := l.Guarantee().String()
+	return strings.Replace(s, "in any period", "in any "+rules.FormatPeriod(l.Period), 1)
+}
+
+// roles says what each role means.
+var roles = map[string]string{
+	"enforce": "must allow the request",
+	"soft":    "marks the request when it would refuse",
+	"shadow":  "counts what it would refuse, refuses nothing",
+	"own":     "assured share; the pool is asked beyond it",
+	"pool":    "shared pool that is asked beyond the assured share",
+	"always":  "counts, refuses nothing",
+	"ban":     "refuses while the key is banned for its refusals",
+	"deny":    "refuses everything",
+}

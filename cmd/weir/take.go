@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+type takeCmd struct {
+	Entries []string      `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
+	Server  string        `name:"server" default:"http://127.0.0.1:8080" placeholder:"URL" help:"Server to ask."`
+	Domain  string        `name:"domain" placeholder:"NAME" help:"Domain to ask; the server's own when left out."`
+	Cost    int64         `name:"cost" default:"1" placeholder:"N" help:"Units to spend."`
+	Peek    bool          `name:"peek" help:"Look only, spend nothing."`
+	Lease   string        `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
+	Timeout time.Duration `name:"timeout" default:"5s" placeholder:"DURATION" help:"Longest time to wait for the answer."`
+	JSON    bool          `name:"json" help:"Print the server's answer as it is."`
+}
+
+// Help is the long text of `weir take --help`.
+func (*takeCmd) Help() string {
+	return `Examples:
+
+  weir take client_id=123
+  weir take --cost 5 --domain checkout user=42 path=/pay
+  weir take --peek client_id=123 + remote_address=203.0.113.7
+  weir take client_id=backup && run-backup
+
+Exit status: 0 allowed, 1 refused, 2 no answer.`
+}
+
+// question is the body of POST /v1/check.
+type question struct {
+	Domain      string               `json:"domain,omitempty"`
+	Descriptors []questionDescriptor `json:"descriptors"`
+	Cost        int64                `json:"cost,omitempty"`
+	Peek        bool                 `json:"peek,omitempty"`
+	Lease       string               `json:"lease,omitempty"`
+}
+
+type questionDescriptor struct {
+	Entries []weir.Entry `json:"entries"`
+}
+
+func newQuestion(domain string, ds []weir.Descriptor) question {
+	q := question{Domain: domain}
+	for _, d := range ds {
+		q.Descriptors = append(q.Descriptors, questionDescriptor{d.Entries})
+	}
+	return q
+}
+
+// verdict is the answer of POST /v1/check. Times are in seconds, null for
+// never.
+type verdict struct {
+	Allowed    bool         `json:"allowed"`
+	Soft       bool         `json:"soft"`
+	Borrowed   bool         `json:"borrowed"`
+	Delay      *float64     `json:"delay"`
+	Limit      *toldLimit   `json:"limit"`
+	Remaining  *int64       `json:"remaining"`
+	RetryAfter *float64     `json:"retry_after"`
+	ResetAfter *float64     `json:"reset_after"`
+	Guarantee  guarantee    `json:"guarantee"`
+	Limits     []toldAnswer `json:"limits"`
+}
+
+type toldLimit struct {
+	Name      string  `json:"name"`
+	Count     int64   `json:"count"`
+	Burst     int64   `json:"burst"`
+	Period    float64 `json:"period"`
+	Algorithm string  `json:"algorithm"`
+}
+
+type guarantee struct {
+	Exact     bool  `json:"exact"`
+	OverAdmit int64 `json:"over_admit"`
+	Envelope  int64 `json:"envelope"`
+	Degraded  bool  `json:"degraded"`
+}
+
+// toldAnswer is what one limit said.
+type toldAnswer struct {
+	Limit      *toldLimit `json:"limit"`
+	Role       string     `json:"role"`
+	Allowed    bool       `json:"allowed"`
+	Remaining  int64      `json:"remaining"`
+	RetryAfter *float64   `json:"retry_after"`
+}
+
+// Run asks and prints the answer.
+func (c *takeCmd) Run(s streams) error {
+	ds, err := descriptors(c.Entries)
+	if err != nil {
+		return err
+	}
+	if c.Cost < 1 || c.Cost > weir.MaxCost {
+		return fmt.Errorf("--cost %d must be between 1 and 2^53; --peek looks without spending", c.Cost)
+	}
+	q := newQuestion(c.Domain, ds)
+	q.Cost, q.Peek, q.Lease = c.Cost, c.Peek, c.Lease
+	body, err := ask(c.Server, "/v1/check", c.Timeout, q)
+	if err != nil {
+		return err
+	}
+	var v verdict
+	if err := json.Unmarshal(body, &v); err != nil {
+		return fmt.Errorf("%s answered other than a decision: %w", c.Server, err)
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(body))
+	} else {
+		_, err = io.WriteString(s.out, v.String())
+	}
+	if err == nil && !v.Allowed {
+		err = errNo
+	}
+	return err
+}
+
+// maxAnswer bounds what is read of a server's answer, in bytes.
+const maxAnswer = 4 << 20
+
+// ask posts q to a path of the server and returns the answer.
+func ask(server, path string, timeout time.Duration, q question) ([]byte, error) {
+	if !strings.Contains(server, "://") {
+		server = "http://" + server
+	}
+	url := strings.TrimSuffix(server, "/") + path
+	data, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("--server: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: is `weir serve` running there? name another server with --server", err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", url, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
+	}
+	return body, nil
+}
+
+// detail returns what a problem document says, after a colon.
+func detail(body []byte) string {
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
+		return ""
+	}
+	return ": " + problem.Detail
+}
+
+// String writes the answer for a person.
+func (v *verdict) String() string {
+	var b strings.Builder
+	word := "refused"
+	if v.Allowed {
+		word = "allowed"
+	}
+	b.WriteString(word)
+	if v.Soft {
+		b.WriteString(", above a soft limit")
+	}
+	if v.Borrowed {
+		b.WriteString(", borrowed from the pool")
+	}
+	if v.Limit == nil {
+		b.WriteString(": no limit applies\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, " by %s\n", v.Limit)
+	if v.Remaining != nil {
+		fmt.Fprintf(&b, "  remaining    %d\n", *v.Remaining)
+	}
+	if !v.Allowed {
+		fmt.Fprintf(&b, "  retry after  %s\n", seconds(v.RetryAfter))
+	}
+	if v.Delay != nil && *v.Delay > 0 {
+		fmt.Fprintf(&b, "  delay        %s\n", seconds(v.Delay))
+	}
+	fmt.Fprintf(&b, "  reset after  %s\n", seconds(v.ResetAfter))
+	g := weir.Guarantee{Exact: v.Guarantee.Exact, OverAdmit: v.Guarantee.OverAdmit, Envelope: v.Guarantee.Envelope, Degraded: v.Guarantee.Degraded}
+	fmt.Fprintf(&b, "  guarantee    %s\n", g)
+	if len(v.Limits) > 1 {
+		b.WriteString("  limits\n")
+		for _, l := range v.Limits {
+			said := "allows"
+			if !l.Allowed {
+				said = "refuses, retry after " + seconds(l.RetryAfter)
+			}
+			fmt.Fprintf(&b, "    %-8s %s: %s, remaining %d\n", l.Role, l.Limit, said, l.Remaining)
+		}
+	}
+	return b.String()
+}
+
+// String writes a limit in words: "login (10 per 1m0s, token_bucket)".
+func (l *toldLimit) String() string {
+	if l == nil {
+		return "no limit"
+	}
+	s := fmt.Sprintf("%s (%d per %s", l.Name, l.Count, time.Duration(l.Period*float64(time.Second)))
+	if l.Burst != l.Count {
+		s += fmt.Sprintf(", burst %d", l.Burst)
+	}
+	return s + ", " + l.Algorithm + ")"
+}
+
+// seconds writes a number of seconds: "12.5s", nil "never".
+func seconds(s *float64) string {
+	if s == nil {
+		return "never"
+	}
+	return strconv.FormatFloat(*s, 'f', -1, 64) + "s"
+}
