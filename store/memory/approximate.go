@@ -1,0 +1,92 @@
+package memory
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/sketch"
+)
+
+// window returns the sketch of an approximate limit, which it makes if there is
+// none yet.
+func (k *sketches) window(l *weir.Limit) (*sketch.Window, error) {
+	if w := k.live.Load().windows[l.ID()]; w != nil {
+		return w, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	set := k.live.Load()
+	if w := set.windows[l.ID()]; w != nil {
+		return w, nil
+	}
+	w, err := newWindow(l)
+	if err != nil {
+		return nil, fmt.Errorf("store memory: limit %q: %w", l.Name, err)
+	}
+	next := set.clone()
+	next.windows[l.ID()] = w
+	k.live.Store(next)
+	return w, nil
+}
+
+// newWindow makes the sketch that l asks for.
+func newWindow(l *weir.Limit) (*sketch.Window, error) {
+	o := l.Sketch
+	if o.Expect == 0 {
+		o.Expect = 10_000_000
+	}
+	if o.ErrorPermille == 0 {
+		o.ErrorPermille = 20
+	}
+	return sketch.NewWindow(sketch.WindowOptions{
+		Period: weir.Micros(l.Period), SubWindows: o.Generations,
+		Units: o.Expect, Limit: l.Count, MaxError: float64(o.ErrorPermille) / 1000,
+		Depth: o.Depth, Width: o.Width,
+		Keys: o.Expect, BloomBits: o.BloomBits, BloomHashes: o.BloomHashes,
+	})
+}
+
+// oneSketched decides a key of an approximate limit.
+func (s *Store) oneSketched(key string, l *weir.Limit, a weir.Ask) (weir.Decision, error) {
+	w, err := s.sketches.window(l)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	tag := s.tag(key, l)
+	// The segment that would hold the key is locked for its sake: between the
+	// look and the charge of a decision over several limits nobody may spend.
+	g := s.tables[1].lock(tag)
+	d := stepWindow(w, tag, l, a)
+	g.mu.Unlock()
+	return d, nil
+}
+
+// stepWindow is the Step of an approximate limit.
+func stepWindow(w *sketch.Window, tag uint64, l *weir.Limit, a weir.Ask) weir.Decision {
+	var d weir.Decision
+	switch a.Verb {
+	case weir.Spend:
+		d = fromWindow(w.Spend(tag, a.Now, a.Cost, l.Count))
+	case weir.Force:
+		// Whether a Spend would have passed is told by the state before.
+		before := w.Peek(tag, a.Now, a.Cost, l.Count)
+		d = fromWindow(w.Force(tag, a.Now, a.Cost, l.Count))
+		d.RetryAfter = fromWindow(before).RetryAfter
+	default:
+		d = fromWindow(w.Peek(tag, a.Now, a.Cost, l.Count))
+	}
+	d.Limit = l
+	return d
+}
+
+// fromWindow returns the answer of a sketch as a decision under no limit.
+func fromWindow(d sketch.Decision) weir.Decision {
+	out := weir.Decision{Remaining: d.Remaining, ResetAfter: weir.FromMicros(d.ResetAfter)}
+	if !d.Allowed {
+		out.RetryAfter = weir.Never
+		if d.RetryAfter != sketch.Never {
+			out.RetryAfter = weir.FromMicros(max(d.RetryAfter, 1))
+		}
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package memory
+
+import "sync"
+
+// The sizes of a segment's cells, in bytes: all are size classes of Go's
+// allocator, so that no byte is lost in rounding. The first steps double. The
+// last are small, because a table spends most of its life in them.
+var (
+	// narrow is for rows that hold their cells.
+	narrow = [...]int{256, 512, 1024, 2048, 4096, 8192, 16384, 20480, 24576, 28672}
+	// wide is for rows that refer to their cells: searching such a segment for
+	// expired rows touches a cache line for each.
+	wide = [...]int{256, 512, 1024, 2048, 4096, 4864, 6144, 6912}
+)
+
+func (t *table) ladder() []int {
+	if t.slabs != nil {
+		return wide[:]
+	}
+	return narrow[:]
+}
+
+// A spare keeps freed cells of one size: tables trade them, for when one segment
+// grows out of a size another grows into it. What is kept counts as used.
+type spare struct {
+	mu   sync.Mutex
+	free [][]int64
+}
+
+// cells returns zeroed cells of the given size in bytes, and accounts for them.
+func (s *Store) cells(bytes int) []int64 {
+	words := bytes / 8
+	s.account(int64(bytes))
+	p := s.spareOf(words)
+	if p == nil {
+		return make([]int64, words)
+	}
+	p.mu.Lock()
+	n := len(p.free)
+	if n == 0 {
+		p.mu.Unlock()
+		return make([]int64, words)
+	}
+	c := p.free[n-1]
+	p.free = p.free[:n-1]
+	p.mu.Unlock()
+	s.account(-int64(bytes))
+	clear(c)
+	return c
+}
+
+// recycle takes back cells that cells returned.
+func (s *Store) recycle(c []int64) {
+	c = c[:cap(c)]
+	p := s.spareOf(len(c))
+	if p != nil {
+		p.mu.Lock()
+		if len(p.free) < s.maxSpare {
+			p.free = append(p.free, c)
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+	}
+	s.account(-8 * int64(len(c)))
+}
+
+// spareOf returns where cells of the given size are kept, nil if they are too
+// small to bother.
+func (s *Store) spareOf(words int) *spare {
+	for i, bytes := range narrow {
+		if i > 5 && bytes == 8*words {
+			return &s.spares[i]
+		}
+	}
+	return nil
+}

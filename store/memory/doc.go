@@ -1,0 +1,17 @@
+// Package memory keeps the state of every key in this process: the default
+// store.
+//
+// A key is kept as a 64-bit keyed hash of its text, never as the text itself.
+// The hash is seeded anew in every process, so nobody can aim at a collision;
+// the chance that any two of n keys of a limit share their state is about
+// n*n/2^65: three in a million at ten million keys.
+//
+// State lies in tables of plain integers in which the garbage collector finds
+// no pointer, so a hundred million keys cost it next to nothing. Tables grow by
+// one small copy at a time, at any size, and shrink again when keys expire.
+//
+// The memory is bounded, see [Options.MaxBytes]. At the bound, expired keys make
+// room first. A key that finds no room is then decided from a sketch, which can
+// refuse too much and never admits too much; such decisions say so in their
+// guarantee. State that still matters is never dropped.
+package memory

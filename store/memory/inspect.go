@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/sketch"
+)
+
+// Inspect returns a copy of the state that is kept for key under l, for the eyes
+// of an operator, and whether there is any. A key that is decided from a sketch
+// has none.
+func (s *Store) Inspect(_ context.Context, key string, l *weir.Limit) (cells []int64, found bool, err error) {
+	err = s.inspect(key, l, func(p *place) {
+		cells, found = slices.Clone(p.cells()), true
+	})
+	return cells, found, err
+}
+
+// Forget makes key under l as if never seen, and reports whether anything was
+// known of it. What a sketch knows of it stays: others share it.
+func (s *Store) Forget(_ context.Context, key string, l *weir.Limit) (found bool, err error) {
+	err = s.inspect(key, l, func(p *place) {
+		found = true
+		p.table.drop(p.segment, p.at)
+	})
+	return found, err
+}
+
+// inspect calls f with the place of key if it is kept and not expired.
+func (s *Store) inspect(key string, l *weir.Limit, f func(*place)) error {
+	if s.closed.Load() {
+		return weir.ErrClosed
+	}
+	t := s.table(l)
+	if t == nil {
+		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	}
+	now := s.now()
+	p := place{table: t, tag: s.tag(key, l)}
+	p.segment = t.lock(p.tag)
+	defer p.segment.mu.Unlock()
+	if p.at, p.found = p.segment.find(p.tag); p.found && !t.expired(p.segment, p.at, edge(now)) {
+		f(&p)
+	}
+	return nil
+}
+
+// cells returns the cells of a row that was found and is not empty.
+func (p *place) cells() []int64 {
+	if p.table.slabs != nil {
+		return p.table.slabs.row(ref(p.segment.cells[p.at+1]))
+	}
+	return p.segment.row(p.at)
+}
+
+// Stats says how full a store is and what it had to do. Counts are since New.
+type Stats struct {
+	// Keys is how many keys have a row, expired ones that still have one
+	// included.
+	Keys int64
+	// Bytes is the memory of tables and sketches, MaxBytes its bound. Sketches
+	// of approximate limits are not in it: their limits ask for them.
+	Bytes, MaxBytes int64
+	// OverflowBytes is the part of Bytes in sketches for keys without room.
+	OverflowBytes int64
+	// ApproximateBytes is the memory of the sketches of approximate limits.
+	ApproximateBytes int64
+	// Overflows is how many sketches for keys without room there are. Above zero
+	// the store is full, or was a moment ago.
+	Overflows int
+	// Overflowed counts decisions on keys without room.
+	Overflowed uint64
+	// Reused counts rows of expired keys that were given to new ones.
+	Reused uint64
+	// Splits and Shrinks count how often a segment was divided, and how often one
+	// was made smaller or merged into another.
+	Splits, Shrinks uint64
+}
+
+// Stats returns how full the store is. It locks one segment after the other, for
+// a few nanoseconds each.
+func (s *Store) Stats() Stats {
+	set := s.sketches.live.Load()
+	st := Stats{
+		Bytes: s.bytes.Load() + s.sketches.bytes.Load(), MaxBytes: s.maxBytes + s.sketches.maxBytes,
+		OverflowBytes: s.sketches.bytes.Load(), Overflows: len(set.overflow),
+		Overflowed: s.overflowed.Load(), Reused: s.reused.Load(),
+		Splits: s.splits.Load(), Shrinks: s.shrinks.Load(),
+	}
+	for _, w := range set.windows {
+		st.ApproximateBytes += w.Bytes()
+	}
+	for _, t := range s.tables[1:] {
+		t.each(func(g *segment) { st.Keys += int64(g.used) })
+	}
+	return st
+}
+
+// each calls f with every segment, locked. A key that moves between segments
+// meanwhile may be met twice or not at all.
+func (t *table) each(f func(*segment)) {
+	for i := range t.tops {
+		var last *segment
+		d := t.tops[i].directory.Load()
+		for j := range d.segments {
+			g := d.segments[j].Load()
+			if g == last {
+				continue
+			}
+			last = g
+			g.mu.Lock()
+			if g.prefix != gone {
+				f(g)
+			}
+			g.mu.Unlock()
+		}
+	}
+}
+
+// Approximate returns how exact the sketch of the approximate limit l is, and
+// false if it was never used.
+func (s *Store) Approximate(l *weir.Limit) (sketch.Stats, bool) {
+	w := s.sketches.live.Load().windows[l.ID()]
+	if w == nil {
+		return sketch.Stats{}, false
+	}
+	return w.Stats(s.now()), true
+}

@@ -1,0 +1,237 @@
+package memory
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/sketch"
+)
+
+// sketches holds what many keys share: the state of keys that found no room in
+// the tables, and that of approximate limits.
+type sketches struct {
+	store    *Store
+	maxBytes int64 // for overflow
+	mu       sync.Mutex
+	live     atomic.Pointer[sketchSet]
+	bytes    atomic.Int64 // overflow's
+}
+
+// A sketchSet never changes.
+type sketchSet struct {
+	overflow map[overflowKey]*overflow
+	windows  map[uint64]*sketch.Window // of approximate limits, by their ID
+}
+
+// An overflowKey says which limits share a sketch: those whose state reaches
+// equally far into the future. In one sketch a limit with a long period would
+// lock out the keys of one with a short period.
+type overflowKey struct {
+	stamps bool
+	reach  int64
+}
+
+// An overflow keeps the keys that found no room in the tables, in one of two
+// ways. With neither, it refuses them: there is no memory left.
+type overflow struct {
+	stamps *sketch.TAT
+	window *sketch.Window
+	bytes  int64
+	// until is the time, in microseconds, from which nothing in it matters; ended
+	// once nobody may use it.
+	until atomic.Int64
+}
+
+// keeps reports whether anything can be charged to o.
+func (o *overflow) keeps() bool { return o.stamps != nil || o.window != nil }
+
+const (
+	ended = -1 << 63
+	// grace is by how much the end of a sketch is put off, in microseconds: more
+	// than a decision that has looked it up takes to use it.
+	grace = 60_000_000
+	// minSketch is the least memory for which a sketch is worth while.
+	minSketch = 32 << 10
+)
+
+// refusing is for algorithms whose state cannot be estimated.
+var refusing = &overflow{}
+
+func (k *sketches) init(s *Store, maxBytes int64) {
+	k.store, k.maxBytes = s, maxBytes
+	k.live.Store(&sketchSet{})
+}
+
+func keyOf(l *weir.Limit) overflowKey {
+	period := weir.Micros(l.Period)
+	if l.Traits()&weir.Stamps != 0 {
+		// How far ahead of now a stamp may be, to within a factor of two.
+		reach := period
+		if l.Burst > l.Count {
+			reach = period/l.Count*l.Burst + 1
+		}
+		return overflowKey{stamps: true, reach: int64(bits.Len64(uint64(max(reach, period))))}
+	}
+	if l.Anchor == weir.AnchorCalendar {
+		// The nominal period is shorter than the longest calendar window.
+		period += period / 8
+	}
+	return overflowKey{reach: period}
+}
+
+// summable reports whether a sketch can stand for the state of l: its stamp, or
+// the units spent in a period.
+func summable(l *weir.Limit) bool {
+	switch tr := l.Traits(); {
+	case tr&(weir.Leases|weir.Shapes) != 0:
+		return false
+	case tr&weir.Stamps != 0:
+		return l.Cells <= maxDirect && tr&weir.Grows == 0
+	}
+	return true
+}
+
+// of returns the sketch for the keys of l, nil if it has yet to be opened.
+func (k *sketches) of(l *weir.Limit, now int64) *overflow {
+	if !summable(l) {
+		return refusing
+	}
+	o := k.live.Load().overflow[keyOf(l)]
+	if o == nil || !o.matters(now) {
+		return nil
+	}
+	return o
+}
+
+// known returns what a sketch knows of a key: a stamp, or how many units it has
+// spent.
+func (k *sketches) known(tag uint64, l *weir.Limit, now int64) (stamp, units int64) {
+	set := k.live.Load()
+	if len(set.overflow) == 0 || !summable(l) {
+		return 0, 0
+	}
+	o := set.overflow[keyOf(l)]
+	switch {
+	case o == nil:
+	case o.stamps != nil:
+		shard := o.stamps.Shard(o.stamps.Index(tag))
+		shard.Lock()
+		stamp = wholeMicros(shard.Estimate(tag))
+		shard.Unlock()
+		if stamp <= edge(now) {
+			stamp = 0
+		}
+	case o.window != nil:
+		// More than twice the count is as good as twice: nothing passes.
+		units = min(o.window.Estimate(tag, now), 2*l.Count, weir.MaxCost)
+	}
+	return stamp, units
+}
+
+// matters says that o holds something until then. It reports false when o has
+// ended.
+func (o *overflow) matters(until int64) bool {
+	for {
+		old := o.until.Load()
+		switch {
+		case old == ended:
+			return false
+		case old >= until+grace:
+			return true
+		}
+		// Not every microsecond: the line is shared.
+		if o.until.CompareAndSwap(old, until+2*grace) {
+			return true
+		}
+	}
+}
+
+// open makes the sketch for the keys of l. It takes milliseconds: no segment
+// may be locked.
+func (k *sketches) open(l *weir.Limit, now int64) {
+	key := keyOf(l)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	set := k.live.Load()
+	if o := set.overflow[key]; o != nil && o.matters(now) {
+		return
+	}
+	// Each takes half of what is left, so that the first periods, which have
+	// most of the keys, fare best, and there is some for every one.
+	o := newOverflow(key, (k.maxBytes-k.bytes.Load())/2)
+	o.matters(now)
+	k.bytes.Add(o.bytes)
+	next := set.clone()
+	next.overflow[key] = o
+	k.live.Store(next)
+}
+
+func newOverflow(key overflowKey, bytes int64) *overflow {
+	o := &overflow{}
+	if bytes < minSketch {
+		return o
+	}
+	if key.stamps {
+		const depth = 4
+		width := floorPow2(bytes / 8 / depth)
+		if t, err := sketch.NewTAT(sketch.TATOptions{Depth: depth, Width: int(min(width, sketch.MaxWidth))}); err == nil {
+			o.stamps, o.bytes = t, t.Bytes()
+		}
+		return o
+	}
+	const (
+		depth      = 4
+		subWindows = 4
+	)
+	generation := bytes / (subWindows + 1)
+	// Half for counters; the filter, in which the keys of a flood live that come
+	// only once, gets the rest.
+	width := floorPow2(generation / 2 / 4 / depth)
+	w, err := sketch.NewWindow(sketch.WindowOptions{
+		Period: key.reach, SubWindows: subWindows, Depth: depth, Width: int(min(width, sketch.MaxWidth)),
+		BloomBits: min(8*generation-8*4*depth*width, sketch.MaxBloomBits), BloomHashes: 2,
+		SampleEvery: -1, MaxBytes: bytes,
+	})
+	if err == nil {
+		o.window, o.bytes = w, w.Bytes()
+	}
+	return o
+}
+
+func floorPow2(n int64) int64 { return 1 << (bits.Len64(uint64(n)) - 1) }
+
+// expire ends the sketches that hold nothing that matters at now, and returns
+// how many are left.
+func (k *sketches) expire(now int64) int {
+	set := k.live.Load()
+	if len(set.overflow) == 0 {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	set = k.live.Load()
+	next := set.clone()
+	for key, o := range set.overflow {
+		if old := o.until.Load(); old < now && o.until.CompareAndSwap(old, ended) {
+			delete(next.overflow, key)
+			k.bytes.Add(-o.bytes)
+		}
+	}
+	if len(next.overflow) < len(set.overflow) {
+		k.live.Store(next)
+	}
+	return len(next.overflow)
+}
+
+func (set *sketchSet) clone() *sketchSet {
+	next := &sketchSet{overflow: map[overflowKey]*overflow{}, windows: map[uint64]*sketch.Window{}}
+	for key, o := range set.overflow {
+		next.overflow[key] = o
+	}
+	for id, w := range set.windows {
+		next.windows[id] = w
+	}
+	return next
+}

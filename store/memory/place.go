@@ -1,0 +1,181 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// FullRetry is the RetryAfter of a new key that a full store refuses because
+// its algorithm's state cannot be estimated: that of concurrency limits and of
+// queues. It is a guess, as nobody knows when there will be room.
+const FullRetry = time.Second
+
+// A place is where a key's row is, or would be. It holds as long as the segment
+// is locked and no other row is made in it.
+type place struct {
+	table   *table
+	segment *segment
+	tag     uint64
+	at      int
+	found   bool
+}
+
+// find looks for the row, and if there is none, for where to make one.
+func (p *place) find(now int64) {
+	t, g := p.table, p.segment
+	p.at, p.found = g.find(p.tag)
+	if !p.found {
+		p.at = t.vacant(g, p.tag, p.at, edge(now))
+	} else if t.slabs != nil && t.expired(g, p.at, edge(now)) {
+		// A row that has grown starts short again.
+		t.wipe(g, p.at)
+	}
+}
+
+// needsRow reports whether the key needs an empty row, of which the segment has
+// none to give.
+func (p *place) needsRow() bool {
+	g := p.segment
+	return !p.found && g.cells[p.at] == 0 && int(g.used) >= g.limit()
+}
+
+// step runs the algorithm on the row, which it makes if need be. A new key of
+// which nothing has to be remembered leaves no trace. must takes memory for the
+// row even if the store is full.
+func (p *place) step(l *weir.Limit, a weir.Ask, must bool) weir.Decision {
+	t, g := p.table, p.segment
+	row, ok := p.begin(l, a, must)
+	if !ok {
+		return refuseNew(l, a)
+	}
+	d := l.Algorithm.Step(row, l, a)
+	switch {
+	case p.found:
+	case row[0] > edge(a.Now) && a.Verb != weir.Peek:
+		t.claim(g, p.at, p.tag)
+		p.found = true
+	default:
+		t.wipe(g, p.at)
+	}
+	return d
+}
+
+// begin returns the row, with room for a. A new row starts from what a sketch
+// knows of the key: it was there while the store was full.
+func (p *place) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
+	if p.found {
+		return p.row(l, a, must)
+	}
+	stamp, units := p.table.store.sketches.known(p.tag, l, a.Now)
+	if units > 0 {
+		f := weir.Ask{Now: a.Now, Cost: units, ID: a.ID, Verb: weir.Force}
+		row, ok := p.row(l, f, must)
+		if !ok {
+			return nil, false
+		}
+		l.Algorithm.Step(row, l, f)
+	}
+	row, ok := p.row(l, a, must)
+	if !ok {
+		p.table.wipe(p.segment, p.at)
+		return nil, false
+	}
+	if stamp > 0 {
+		row[0] = stamp
+	}
+	return row, true
+}
+
+// row returns the cells, at least as many as a needs.
+func (p *place) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
+	sl, g := p.table.slabs, p.segment
+	if sl == nil {
+		return g.row(p.at), true
+	}
+	r := ref(g.cells[p.at+1])
+	row := sl.zero[:]
+	if r != 0 {
+		row = sl.row(r)
+	}
+	need := l.Cells
+	if l.Traits()&weir.Grows != 0 {
+		need = l.Algorithm.(weir.Grower).Room(row[:min(len(row), l.Cells)], l, a)
+		need = roundWords(min(max(need, 1), l.Cells), l.Cells)
+	}
+	if r == 0 || len(row) < need {
+		n, ok := sl.alloc(need, must)
+		if !ok {
+			return nil, false
+		}
+		g.cells[p.at+1] = int64(n)
+		if r != 0 {
+			copy(sl.row(n), row)
+			sl.free(r)
+		}
+		row = sl.row(n)
+	}
+	return row[:min(len(row), l.Cells)], true
+}
+
+// refuseNew answers for a key that can neither be kept nor estimated.
+func refuseNew(l *weir.Limit, a weir.Ask) weir.Decision {
+	d := weir.Decision{Limit: l.From(weir.FromSketch), RetryAfter: FullRetry}
+	if a.Cost == 0 || a.Verb == weir.Refund {
+		d.RetryAfter = 0
+	}
+	return d
+}
+
+// estimate answers for a key that has no row from the sketch o. The empty row
+// at the place lends its cells.
+func (p *place) estimate(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
+	switch {
+	case o.stamps != nil:
+		return p.estimateStamp(o, l, a)
+	case o.window != nil:
+		return estimateUnits(o, l, a, p.tag)
+	}
+	return refuseNew(l, a)
+}
+
+func (p *place) estimateStamp(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
+	if a.Verb == weir.Refund {
+		// Others share the stamps: they cannot be lowered.
+		a.Cost = 0
+	}
+	row := p.segment.row(p.at)
+	shard := o.stamps.Shard(o.stamps.Index(p.tag))
+	shard.Lock()
+	known := wholeMicros(shard.Estimate(p.tag))
+	if known > edge(a.Now) {
+		row[0] = known
+	}
+	d := l.Algorithm.Step(row, l, a)
+	if row[0] > known {
+		shard.Raise(p.tag, row[0])
+	}
+	shard.Unlock()
+	o.matters(row[0] >> weir.FractionBits)
+	clear(row)
+	d.Limit = l.From(weir.FromSketch)
+	return d
+}
+
+// wholeMicros rounds a stamp up: what lies below the microsecond is the
+// algorithm's own.
+func wholeMicros(stamp int64) int64 {
+	const below = 1<<weir.FractionBits - 1
+	return (stamp + below) &^ below
+}
+
+func estimateUnits(o *overflow, l *weir.Limit, a weir.Ask, tag uint64) weir.Decision {
+	if a.Verb == weir.Refund {
+		a.Verb = weir.Peek
+		a.Cost = 0
+	}
+	d := stepWindow(o.window, tag, l, a)
+	o.matters(a.Now + weir.Micros(d.ResetAfter))
+	d.Limit = l.From(weir.FromSketch)
+	return d
+}

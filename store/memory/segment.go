@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"sync"
+
+	"github.com/weirlimit/weir"
+)
+
+// A segment is a piece of a table: rows of words words, each a tag and what the
+// table keeps for it, found by linear probing. A row with the tag zero is empty.
+//
+// Invariant: between a tag's home and its row no row is empty, and at least one
+// row of every segment is. Cells of empty rows are zero.
+//
+// It is 64 bytes: with the lock on the cache line of what it guards, a decision
+// fetches two lines, this and the row's.
+type segment struct {
+	mu    sync.Mutex
+	cells []int64
+	// num orders segments: whoever locks several locks the smaller num first.
+	num uint64
+	// sweepAt is the time, in microseconds, before which looking for expired
+	// rows is not worth while.
+	sweepAt int64
+	rows    uint32
+	used    uint32
+	// prefix is the upper bits of the tags that are kept here. A segment that
+	// was merged into another has the prefix gone.
+	prefix uint32
+	bits   uint8
+	words  uint8
+}
+
+const gone = ^uint32(0)
+
+// covers reports whether tag belongs to g.
+func (g *segment) covers(tag uint64) bool {
+	return uint32(tag>>32)>>(32-g.bits) == g.prefix
+}
+
+// limit is how many rows may be in use: six in seven, and never all.
+func (g *segment) limit() int { return capacity(int(g.rows)) }
+
+func capacity(rows int) int { return rows - rows/7 - 1 }
+
+// home returns where the row of tag would be if it had no neighbours. Tags
+// choose the segment by their upper bits, and the row by the lower ones.
+func (g *segment) home(tag uint64) int {
+	return int(uint64(uint32(tag))*uint64(g.rows)>>32) * int(g.words)
+}
+
+func (g *segment) next(at int) int {
+	at += int(g.words)
+	if at == len(g.cells) {
+		at = 0
+	}
+	return at
+}
+
+// find returns where the row of tag is, or the empty row that ends the search.
+func (g *segment) find(tag uint64) (at int, found bool) {
+	at = g.home(tag)
+	for {
+		switch uint64(g.cells[at]) {
+		case tag:
+			return at, true
+		case 0:
+			return at, false
+		}
+		at = g.next(at)
+	}
+}
+
+// row returns the cells behind the tag at at.
+func (g *segment) row(at int) []int64 {
+	return g.cells[at+1 : at+int(g.words) : at+int(g.words)]
+}
+
+// put copies a row into cells that hold no row of its tag and have room.
+func (g *segment) put(row []int64) {
+	at, _ := g.find(uint64(row[0]))
+	copy(g.cells[at:at+int(g.words)], row)
+	g.used++
+}
+
+// remove empties the row at at and moves those behind it up, so that no search
+// ends too early.
+func (g *segment) remove(at int) {
+	words, size := int(g.words), len(g.cells)
+	distance := func(from, to int) int {
+		if to < from {
+			to += size
+		}
+		return to - from
+	}
+	for p := g.next(at); g.cells[p] != 0; p = g.next(p) {
+		// A row may move up to the hole only if that is not before its home.
+		if distance(g.home(uint64(g.cells[p])), p) >= distance(at, p) {
+			copy(g.cells[at:at+words], g.cells[p:p+words])
+			at = p
+		}
+	}
+	clear(g.cells[at : at+words])
+	g.used--
+}
+
+// edge returns the stamp up to which rows are expired at now.
+func edge(now int64) int64 { return now << weir.FractionBits }

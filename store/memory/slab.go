@@ -1,0 +1,190 @@
+package memory
+
+import (
+	"maps"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+// slabs keep rows that are too long for a segment, or that grow: a slab for each
+// row length. The table keeps a reference in the row's place, so that splitting
+// a segment moves references only, and a long row costs 16 bytes more than its
+// cells at most of the time.
+//
+// A row belongs to the segment that refers to it and is guarded by its lock.
+type slabs struct {
+	store *Store
+	mu    sync.Mutex // guards replacing index
+	index atomic.Pointer[slabIndex]
+	// zero is a row never seen, for asking how much room one needs. It is never
+	// written.
+	zero [8]int64
+}
+
+type slabIndex struct {
+	all     []*slab
+	byWords map[int]int
+}
+
+// A ref says where a row is: slab, chunk and row within the chunk. Zero is none.
+type ref int64
+
+const (
+	refRowBits   = 16
+	refChunkBits = 32
+	maxSlabs     = 1 << 14
+)
+
+func makeRef(slab, chunk, row int) ref {
+	return ref(slab+1)<<(refChunkBits+refRowBits) | ref(chunk)<<refRowBits | ref(row)
+}
+
+func (r ref) slab() int  { return int(r>>(refChunkBits+refRowBits)) - 1 }
+func (r ref) chunk() int { return int(r >> refRowBits & (1<<refChunkBits - 1)) }
+func (r ref) row() int   { return int(r & (1<<refRowBits - 1)) }
+
+// A slab keeps rows of one length in chunks of about chunkBytes.
+type slab struct {
+	words    int
+	perChunk int
+	mu       sync.Mutex // guards all below, and what the chunks say of free rows
+	chunks   atomic.Pointer[[]*chunk]
+	// open: no chunk before it has a free row.
+	open int
+	used int
+}
+
+const chunkBytes = 64 << 10
+
+type chunk struct {
+	cells []int64 // nil while no row is in use
+	// free is the first of the rows given back, plus one; each holds the next in
+	// its first cell. Rows from fresh on were never used.
+	free, fresh int
+	used        int
+}
+
+func newSlabs(s *Store) *slabs {
+	sl := &slabs{store: s}
+	sl.index.Store(&slabIndex{byWords: map[int]int{}})
+	return sl
+}
+
+// row returns the cells of r.
+func (sl *slabs) row(r ref) []int64 {
+	s := sl.index.Load().all[r.slab()]
+	c := (*s.chunks.Load())[r.chunk()]
+	at := r.row() * s.words
+	return c.cells[at : at+s.words : at+s.words]
+}
+
+// alloc returns a zeroed row of at least words cells. It reports false when the
+// store is full, unless must is set.
+func (sl *slabs) alloc(words int, must bool) (ref, bool) {
+	i, ok := sl.index.Load().byWords[words]
+	if !ok {
+		if i, ok = sl.add(words); !ok {
+			return 0, false
+		}
+	}
+	s := sl.index.Load().all[i]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	chunks := *s.chunks.Load()
+	for s.open < len(chunks) && chunks[s.open].used == s.perChunk {
+		s.open++
+	}
+	if s.open == len(chunks) || chunks[s.open].cells == nil {
+		bytes := int64(8 * s.perChunk * s.words)
+		if !must && !sl.store.fits(bytes) {
+			return 0, false
+		}
+		sl.store.account(bytes)
+		if s.open == len(chunks) {
+			chunks = append(chunks, &chunk{})
+			s.chunks.Store(&chunks)
+		}
+		chunks[s.open].cells = make([]int64, s.perChunk*s.words)
+	}
+	c := chunks[s.open]
+	at := c.free - 1
+	if at >= 0 {
+		row := c.cells[at*s.words : (at+1)*s.words]
+		c.free = int(row[0])
+		clear(row)
+	} else {
+		at = c.fresh
+		c.fresh++
+	}
+	c.used++
+	s.used++
+	return makeRef(i, s.open, at), true
+}
+
+// add makes the slab for rows of the given length.
+func (sl *slabs) add(words int) (int, bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	old := sl.index.Load()
+	if i, ok := old.byWords[words]; ok {
+		return i, true
+	}
+	i := len(old.all)
+	if i == maxSlabs {
+		return 0, false
+	}
+	s := &slab{words: words, perChunk: min(max(chunkBytes/8/words, 1), 1<<refRowBits)}
+	s.chunks.Store(&[]*chunk{})
+	n := &slabIndex{all: append(old.all[:i:i], s), byWords: maps.Clone(old.byWords)}
+	n.byWords[words] = i
+	sl.index.Store(n)
+	return i, true
+}
+
+// free takes back a row. A chunk without rows gives its memory back.
+func (sl *slabs) free(r ref) {
+	s := sl.index.Load().all[r.slab()]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := (*s.chunks.Load())[r.chunk()]
+	s.used--
+	c.used--
+	s.open = min(s.open, r.chunk())
+	if c.used == 0 {
+		*c = chunk{}
+		sl.store.account(-int64(8 * s.perChunk * s.words))
+		return
+	}
+	c.cells[r.row()*s.words] = int64(c.free)
+	c.free = r.row() + 1
+}
+
+// compact moves a row out of a chunk that would be empty if all rows stood in
+// the first chunks, and returns where it is now.
+func (sl *slabs) compact(r ref) ref {
+	s := sl.index.Load().all[r.slab()]
+	s.mu.Lock()
+	enough := (s.used + s.perChunk - 1) / s.perChunk
+	s.mu.Unlock()
+	if r.chunk() < enough {
+		return r
+	}
+	n, ok := sl.alloc(s.words, true)
+	if !ok || n.chunk() >= r.chunk() {
+		if ok {
+			sl.free(n)
+		}
+		return r
+	}
+	copy(sl.row(n), sl.row(r))
+	sl.free(r)
+	return n
+}
+
+// roundWords returns the length of the row to keep for a growing one that needs
+// need cells: at most an eighth more, and never more than most.
+func roundWords(need, most int) int {
+	step := max(4, 1<<max(bits.Len(uint(need))-4, 0))
+	return min((need+step-1)/step*step, most)
+}

@@ -1,0 +1,230 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options configures a [Store].
+type Options struct {
+	// MaxBytes bounds the memory for the state of keys, sketches included, at
+	// least MinBytes. Zero means a quarter of the memory that the process may
+	// use: the least of its control group's limit, GOMEMLIMIT and the machine's
+	// memory.
+	MaxBytes int64
+	// Now tells the time in microseconds since the Unix epoch, for tests and
+	// replays. Zero means the store's own clock: monotonic, and kept in step with
+	// wall time.
+	Now func() int64
+	// Logger is told when the store is full and when it is no longer. Zero means
+	// nobody is told.
+	Logger *slog.Logger
+}
+
+// MinBytes is the least memory that a store works with.
+const MinBytes = 1 << 20
+
+// maxDirect is the most cells of a row that a table keeps in place.
+const maxDirect = 4
+
+// Store keeps the state of keys in this process. Safe for concurrent use.
+type Store struct {
+	seed  maphash.Seed
+	clock *clock
+	told  func() int64
+	// tables[n] is for rows of n cells, the last for longer ones.
+	tables [maxDirect + 2]*table
+	closed atomic.Bool
+
+	maxBytes int64 // for tables: what sketches leave
+	maxSpare int   // cells kept for reuse, of each size
+	bytes    atomic.Int64
+	num      atomic.Uint64
+	spares   [len(narrow)]spare
+
+	reused, splits, shrinks, overflowed atomic.Uint64
+
+	sketches sketches
+
+	logger *slog.Logger
+	stop   chan struct{}
+	full   bool // as last reported; the background work's own
+	done   sync.WaitGroup
+}
+
+var _ weir.Store = (*Store)(nil)
+
+// New returns an empty store. Close it to end its background work. MaxBytes
+// below MinBytes are taken for MinBytes.
+func New(o Options) *Store {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes()
+	}
+	o.MaxBytes = max(o.MaxBytes, MinBytes)
+	s := &Store{
+		seed:   maphash.MakeSeed(),
+		told:   o.Now,
+		clock:  newClock(),
+		logger: o.Logger,
+		stop:   make(chan struct{}),
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.sketches.init(s, o.MaxBytes/4)
+	s.maxBytes = o.MaxBytes - s.sketches.maxBytes
+	s.maxSpare = int(min(s.maxBytes/64/(128<<10), 32))
+	for cells := 1; cells <= maxDirect; cells++ {
+		s.tables[cells] = newTable(s, cells+1, nil)
+	}
+	s.tables[maxDirect+1] = newTable(s, 2, newSlabs(s))
+	s.done.Add(1)
+	go s.sweepLoop()
+	return s
+}
+
+// Close implements weir.Store. It waits for the background work to end; calls
+// that are under way finish.
+func (s *Store) Close() error {
+	if !s.closed.Swap(true) {
+		close(s.stop)
+	}
+	s.done.Wait()
+	return nil
+}
+
+func (s *Store) now() int64 {
+	if s.told != nil {
+		return s.told()
+	}
+	return s.clock.now()
+}
+
+// tag returns what stands for key under l. It is never zero. For one limit, two
+// keys share a tag only if their hashes are equal.
+func (s *Store) tag(key string, l *weir.Limit) uint64 {
+	tag := maphash.String(s.seed, key) ^ l.ID()
+	if tag == 0 {
+		return 1
+	}
+	return tag
+}
+
+// table returns the table for the keys of l.
+func (s *Store) table(l *weir.Limit) *table {
+	if l.Cells > maxDirect || l.Traits()&weir.Grows != 0 {
+		return s.tables[maxDirect+1]
+	}
+	return s.tables[l.Cells]
+}
+
+// TakeOne implements weir.Store. It does not allocate.
+func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	if uint64(cost) > weir.MaxCost {
+		return weir.Decision{}, weir.ErrCost
+	}
+	return s.one(key, l, weir.Ask{Cost: cost, Now: s.now()})
+}
+
+// one steps one key.
+func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, error) {
+	t := s.table(l)
+	if t == nil || s.closed.Load() || l.Traits()&(weir.Sketches|weir.Leases) != 0 {
+		if err := s.refuses(l, &a); err != nil {
+			return weir.Decision{}, err
+		}
+		if l.Traits()&weir.Sketches != 0 {
+			return s.oneSketched(key, l, a)
+		}
+	}
+	tag := s.tag(key, l)
+	g := t.lock(tag)
+	if at, found := g.find(tag); found && t.slabs == nil {
+		d := l.Algorithm.Step(g.row(at), l, a)
+		g.mu.Unlock()
+		return d, nil
+	}
+	return s.oneSlowly(t, g, tag, l, a)
+}
+
+// refuses returns why nothing can be asked of l.
+func (s *Store) refuses(l *weir.Limit, a *weir.Ask) error {
+	switch {
+	case s.closed.Load():
+		return weir.ErrClosed
+	case l.Cells == 0:
+		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	case l.Traits()&weir.Leases != 0 && a.ID == 0:
+		return weir.ErrNoLease
+	case l.Traits()&weir.Sketches != 0 && a.Verb == weir.Refund:
+		return weir.ErrRefund
+	}
+	return nil
+}
+
+// oneSlowly steps a key that is new, or whose cells are elsewhere. It unlocks g,
+// the segment of tag.
+func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a weir.Ask) (weir.Decision, error) {
+	full := false
+	for {
+		p := place{table: t, segment: g, tag: tag}
+		switch p.find(a.Now); {
+		case p.needsRow() && !full:
+			full = !t.makeRoom(g, 1, a.Now)
+			if g.covers(tag) {
+				continue
+			}
+		case p.needsRow():
+			o := s.sketches.of(l, a.Now)
+			if o != nil {
+				d := p.estimate(o, l, a)
+				g.mu.Unlock()
+				s.overflowed.Add(1)
+				return d, nil
+			}
+			g.mu.Unlock()
+			s.sketches.open(l, a.Now)
+			g = t.lock(tag)
+			continue
+		default:
+			d := p.step(l, a, false)
+			g.mu.Unlock()
+			return d, nil
+		}
+		g.mu.Unlock()
+		g = t.lock(tag)
+	}
+}
+
+// fits reports whether tables may take so many bytes more.
+func (s *Store) fits(bytes int64) bool { return s.bytes.Load()+bytes <= s.maxBytes }
+
+func (s *Store) account(bytes int64) { s.bytes.Add(bytes) }
+
+func (s *Store) nextNum() uint64 { return s.num.Add(1) }
+
+// sweepEvery is how often the background work does a part of its round.
+const sweepEvery = time.Second
+
+// report logs when the store becomes full and when it is no longer. It runs in
+// the background: nobody waits for a log.
+func (s *Store) report(now int64) {
+	live := s.sketches.expire(now)
+	switch {
+	case live > 0 && !s.full:
+		s.full = true
+		s.logger.Warn("store memory is full: new keys are decided from a sketch and may be refused early; raise its max bytes",
+			"bytes", s.bytes.Load(), "max_bytes", s.maxBytes+s.sketches.maxBytes)
+	case live == 0 && s.full:
+		s.full = false
+		s.logger.Warn("store memory has room again: all keys are decided exactly",
+			"overflowed_decisions", s.overflowed.Load())
+	}
+}

@@ -1,0 +1,19 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+func open(t *testing.T, now func() int64) weir.Store {
+	s := memory.New(memory.Options{Now: now, MaxBytes: 64 << 20})
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestConformance(t *testing.T) { storetest.Run(t, open) }
+
+func TestConformanceOnItsOwnClock(t *testing.T) { storetest.RunLive(t, open) }
