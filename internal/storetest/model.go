@@ -1,0 +1,67 @@
+package storetest
+
+import "github.com/weirlimit/weir"
+
+// A model is the obvious store: a map of rows and no concurrency.
+type model struct {
+	rows map[rowKey][]int64
+}
+
+type rowKey struct {
+	key string
+	id  uint64
+}
+
+func newModel() *model { return &model{rows: map[rowKey][]int64{}} }
+
+func (m *model) row(o *weir.Op) []int64 {
+	k := rowKey{o.Key, o.Limit.ID()}
+	row := m.rows[k]
+	if row == nil {
+		row = make([]int64, o.Limit.Cells)
+		m.rows[k] = row
+	}
+	return row
+}
+
+// take decides ops at now: look at all with what earlier ops of the same key
+// would take, settle, charge.
+func (m *model) take(ops []weir.Op, now int64) {
+	for i := range ops {
+		o := &ops[i]
+		if o.Role == weir.Deny {
+			continue
+		}
+		ask := weir.Ask{Now: now, ID: o.ID, Verb: weir.Peek}
+		if o.Cost > 0 || o.Reserve > 0 {
+			ask.Cost = o.Cost + o.Reserve + m.earlier(ops[:i], o)
+		}
+		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, ask)
+	}
+	weir.Settle(ops)
+	for i := range ops {
+		o := &ops[i]
+		if !o.Charged || o.Role == weir.Deny {
+			continue
+		}
+		looked := o.Decision
+		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()})
+		if !looked.Allowed() && o.Decision.Allowed() && o.Verb != weir.Refund {
+			o.Decision.RetryAfter = looked.RetryAfter
+		}
+	}
+}
+
+// earlier returns what the ops before o take from its key. A lease is taken
+// once, however often it is asked for.
+func (m *model) earlier(before []weir.Op, o *weir.Op) int64 {
+	var sum int64
+	for i := range before {
+		e := &before[i]
+		same := e.Role != weir.Deny && e.Key == o.Key && e.Limit.ID() == o.Limit.ID() && (e.Verb == weir.Spend || e.Verb == weir.Force)
+		if same && !(e.Limit.Traits()&weir.Leases != 0 && e.ID == o.ID) {
+			sum += e.Cost
+		}
+	}
+	return sum
+}
