@@ -231,7 +231,7 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 		if r.Period == 0 {
 			b.wrong("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
 		}
-	} else if r.Period == 0 && b.faults == before {
+	} else if r.Period == 0 && r.Count > 0 && b.faults == before {
 		b.wrong("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
 	}
 	return r, b.faults == before

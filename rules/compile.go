@@ -131,7 +131,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
 	path := c.path
 	defer func() { c.path = path }()
 	for _, spec := range specs {
-		if spec == nil {
+		if spec == nil || spec.Node == nil {
 			continue
 		}
 		rule := c.rule(spec, path, parent)
@@ -279,6 +279,7 @@ func (c *compiler) base(spec *descriptorSpec) limitList {
 	}
 	if len(ways) > 1 {
 		c.bad(spec.Node.where(ways[1]), c.path, "put them all under limits", "both %s", strings.Join(ways, " and "))
+		return nil
 	}
 	return all
 }

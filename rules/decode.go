@@ -134,10 +134,13 @@ func (d *decoder) block(n *node, v reflect.Value, name string) {
 		return
 	}
 	set := d.fieldsOf(v.Type())
-	n = d.fold(n, set)
+	n, folded := d.fold(n, set)
 	if s, ok := v.Addr().Interface().(stepper); ok {
 		defer func(was string) { d.path = was }(d.path)
 		d.path = join(d.path, s.step(n))
+	}
+	for _, key := range folded {
+		d.warn(key, d.path, "", "key %q is written %q", key.text, strings.ToLower(key.text))
 	}
 	v.FieldByName("Node").Set(reflect.ValueOf(n))
 	seen := make(map[string]int, len(n.pairs))
@@ -162,12 +165,12 @@ func (d *decoder) block(n *node, v reflect.Value, name string) {
 }
 
 // fold returns n with the keys that are known but for their case in lower
-// case, where the dialect does so.
-func (d *decoder) fold(n *node, set *fieldSet) *node {
+// case, where the dialect does so, and those keys as they stand.
+func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
 	if !d.dialect.fold {
-		return n
+		return n, nil
 	}
-	folded := n
+	folded, was := n, []*node(nil)
 	for i, p := range n.pairs {
 		lower := strings.ToLower(p.name)
 		if lower == p.name {
@@ -182,9 +185,9 @@ func (d *decoder) fold(n *node, set *fieldSet) *node {
 			folded = &c
 		}
 		folded.pairs[i].name = lower
-		d.warn(p.key, d.path, "", "key %q is written %q", p.name, lower)
+		was = append(was, p.key)
 	}
-	return folded
+	return folded, was
 }
 
 func (d *decoder) unknown(p *pair, set *fieldSet) {
@@ -195,7 +198,15 @@ func (d *decoder) unknown(p *pair, set *fieldSet) {
 			}
 		}
 	}
-	d.fault(p.key, d.path, didYouMean(p.name, set.names), unknownKey, p.name)
+	hint := didYouMean(p.name, set.names)
+	if len(set.names) > 20 && !strings.HasPrefix(hint, "did you mean") {
+		// Nobody reads that many.
+		hint = "docs/rules.md lists the keys"
+		if _, ok := d.fieldsOf(reflect.TypeFor[limitSpec]()).byName[p.name]; ok {
+			hint = "it belongs in the block of a limit"
+		}
+	}
+	d.fault(p.key, d.path, hint, unknownKey, p.name)
 }
 
 // oneOf checks the word of an enumeration.
@@ -249,6 +260,8 @@ func (d *decoder) bool(n *node, name string) bool {
 	return b
 }
 
+// int returns a whole number; 1, which is right almost everywhere, for what is
+// none, so that one fault is not told as several.
 func (d *decoder) int(n *node, name string) int64 {
 	switch {
 	case n.kind == null:
@@ -256,26 +269,28 @@ func (d *decoder) int(n *node, name string) int64 {
 		return 0
 	case n.kind != scalar:
 		d.mismatch(n, name, "a whole number")
-		return 0
+		return 1
 	case n.quoted:
 		d.bad(n, d.path, "leave the quotes out", "%s must be a whole number, not text", name)
-		return 0
+		return 1
 	}
 	var i int64
 	if d.dialect.yaml11 {
 		var ok bool
 		if i, ok = int11(n.text); !ok {
 			d.bad(n, d.path, "", "%s: %q is not a whole number", name, n.text)
+			return 1
 		}
 	} else {
 		var err error
 		if i, err = parseCount(n.text); err != nil {
 			d.bad(n, d.path, "", "%s: %s", name, err)
+			return 1
 		}
 	}
 	if i < 0 {
 		d.bad(n, d.path, "", "%s must not be negative", name)
-		return 0
+		return 1
 	}
 	return i
 }

@@ -163,7 +163,7 @@ func (d *domain) walk(r *weir.Request, at int, t *trace) found {
 	for i := range desc.Entries {
 		e := &desc.Entries[i]
 		rule, how := lv.find(e)
-		t.tried(at, i, *e, rule, how)
+		t.tried(at, e, lv, rule, how)
 		if rule == nil {
 			return f
 		}
@@ -273,7 +273,7 @@ func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *t
 	case limited:
 		for _, l := range f.limits {
 			if d.replaces && replaced(l, f, all) {
-				t.replaced(f, l)
+				t.replaced(f.at, l.Name)
 				continue
 			}
 			dst = l.ops(dst, f.key, costOf(r, desc), r)

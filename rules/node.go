@@ -42,6 +42,9 @@ type pair struct {
 	value *node
 	// name is the key as it is known: in lower case where the dialect folds.
 	name string
+	// merged: the pair comes from a merge key, so that one written out in the
+	// same mapping takes its place.
+	merged bool
 }
 
 // find returns the value of key, nil if there is none.

@@ -29,6 +29,9 @@ type Options struct {
 	// MaxDescriptors is the most descriptors in all files together. Zero means
 	// 1,000,000.
 	MaxDescriptors int
+	// StartEmpty lets Open succeed with no rules when the files do not load.
+	// Zero means that Open fails.
+	StartEmpty bool
 	// Poll is how often Live.Watch looks at the files though nobody told it to.
 	// Zero means every 30 seconds.
 	Poll time.Duration

@@ -168,6 +168,7 @@ func (c *converter) convert(at ast.Node) *node {
 		for _, v := range t.Values {
 			c.pair(n, v)
 		}
+		n.dropMerged()
 		return n
 	case *ast.MappingValueNode:
 		n := c.place(t.Key, mapping)
@@ -283,6 +284,7 @@ func (c *converter) merge(n, from *node, at *ast.MappingValueNode) {
 	merged := make([]pair, 0, len(from.pairs)+len(n.pairs))
 	for _, p := range from.pairs {
 		if !has[p.name] {
+			p.merged = true
 			merged = append(merged, p)
 			n.size += p.value.size + 1
 		}
@@ -291,6 +293,25 @@ func (c *converter) merge(n, from *node, at *ast.MappingValueNode) {
 		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.max)
 		return
 	}
-	// Merged keys go first, so that those written after << win.
 	n.pairs = append(merged, n.pairs...)
+}
+
+// dropMerged takes out the merged pairs whose keys are written out as well.
+func (n *node) dropMerged() {
+	has := make(map[string]bool, len(n.pairs))
+	merged := false
+	for i := range n.pairs {
+		merged = merged || n.pairs[i].merged
+		has[n.pairs[i].name] = has[n.pairs[i].name] || !n.pairs[i].merged
+	}
+	if !merged {
+		return
+	}
+	kept := n.pairs[:0]
+	for _, p := range n.pairs {
+		if !p.merged || !has[p.name] {
+			kept = append(kept, p)
+		}
+	}
+	n.pairs = kept
 }

@@ -252,6 +252,9 @@ type (
 func (*fileSpec) step(n *node) string { return textOf(n.find("domain")) }
 
 func (*descriptorSpec) step(n *node) string {
+	if textOf(n.find("key")) == "" {
+		return ""
+	}
 	return pathStep(textOf(n.find("key")), textOf(n.find("value")))
 }
 

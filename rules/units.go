@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/weirlimit/weir"
 )
@@ -53,6 +54,9 @@ func ParsePeriod(s string) (time.Duration, error) {
 		for i < len(rest) && rest[i] >= '0' && rest[i] <= '9' {
 			i++
 		}
+		if i == 0 && isWord(rest) {
+			return 0, &unitError{word: rest}
+		}
 		n, err := strconv.ParseInt(rest[:i], 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("%q is not a duration: write it like 30s, 10m, 1h30m or 7d", s)
@@ -79,6 +83,15 @@ func ParsePeriod(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is shorter than a microsecond", s)
 	}
 	return sum, nil
+}
+
+func isWord(s string) bool {
+	for _, c := range s {
+		if !unicode.IsLetter(c) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // unitError is a unit that is none. It has a hint.

@@ -1,0 +1,209 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+// String returns the set as a text of one line for each limit, in the order of
+// the files.
+func (s *Set) String() string {
+	var b strings.Builder
+	domain := ""
+	for _, r := range s.rules {
+		if r.Domain != domain {
+			domain = r.Domain
+			fmt.Fprintf(&b, "%s\n", domain)
+		}
+		b.WriteString(r.describe())
+	}
+	return b.String()
+}
+
+// describe returns the rule in lines.
+func (r *Rule) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %s", r.Path)
+	for _, flag := range []struct {
+		on   bool
+		name string
+	}{
+		{r.Shadow, "shadow_mode"}, {r.Quota, "quota_mode"}, {r.DetailedMetric, "detailed_metric"},
+		{r.ValueToMetric, "value_to_metric"}, {r.ShareThreshold, "share_threshold"},
+		{r.Metadata != nil, "metadata"}, {r.allow != nil, "allow"}, {r.deny != nil, "deny"},
+	} {
+		if flag.on {
+			b.WriteString(" " + flag.name)
+		}
+	}
+	b.WriteByte('\n')
+	limits := func(label string, ls []*Limit) {
+		for _, l := range ls {
+			fmt.Fprintf(&b, "    %s%s\n", label, l)
+		}
+	}
+	limits("", r.Limits)
+	for _, c := range r.Tiers {
+		limits(r.TierBy+" "+c.Value+": ", c.Limits)
+	}
+	for _, c := range r.Overrides {
+		limits("for "+c.Value+": ", c.Limits)
+	}
+	return b.String()
+}
+
+// String returns the limit on one line: what is counted, how, and what a breach
+// does.
+func (l *Limit) String() string {
+	if l.Unlimited {
+		s := "unlimited"
+		if len(l.Replaces) > 0 {
+			s += " replaces " + strings.Join(l.Replaces, ", ")
+		}
+		return s
+	}
+	w := l.Limit
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	if l.Denies {
+		say("0 refuses everything")
+		if w.Shadow {
+			say(", shadow")
+		}
+	} else {
+		b.WriteString(Summary(w))
+	}
+	if l.Cost > 0 {
+		say(", cost %d", l.Cost)
+	}
+	if l.Priority > 0 {
+		say(", priority %d", l.Priority)
+	}
+	if l.Node {
+		say(", on each node alone")
+	}
+	b.WriteString(l.Consistency.describe())
+	for _, kv := range [][2]string{{"on_store_error", l.OnStoreError}, {"on_change", l.OnChange}, {"deny_cache", l.DenyCache}} {
+		if kv[1] != "" {
+			say(", %s %s", kv[0], kv[1])
+		}
+	}
+	if len(l.Replaces) > 0 {
+		say(", replaces %s", strings.Join(l.Replaces, ", "))
+	}
+	say(" (%s)", w.Name)
+	return b.String()
+}
+
+// Summary returns what a limit allows and what a breach of it does, without
+// its name: "100/minute token_bucket burst 200, soft to 110".
+func Summary(w *weir.Limit) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	count, burst := lower(w.Count, w.Excess), lower(w.Burst, w.Excess)
+	if _, leases := w.Algorithm.(weir.Leaser); leases {
+		say("%d at once for %s %s", count, FormatPeriod(w.Period), w.Algorithm.Name())
+	} else {
+		say("%s %s", Rate{count, w.Period}, w.Algorithm.Name())
+	}
+	if burst != count {
+		say(" burst %d", burst)
+	}
+	say("%s", paramsOf(w))
+	switch {
+	case w.Excess > 0:
+		say(", soft +%d%%", w.Excess)
+	case w.Pool != nil:
+		say(", elastic from %s of %s", w.Pool.Name, Summary(w.Pool))
+		if w.Ceiling > 0 {
+			say(" up to %d", w.Ceiling)
+		}
+	}
+	if w.Shadow {
+		say(", shadow")
+	}
+	if w.Rollout > 0 && w.Rollout < 100 {
+		say(", for %d%% of keys", w.Rollout)
+	}
+	if w.Penalize {
+		say(", counts refusals")
+	}
+	if w.Ban != nil {
+		say(", ban after %d refusals for %s", w.Ban.Count, FormatPeriod(w.Ban.Period))
+	}
+	for p, units := range w.Reserve {
+		if units > 0 {
+			say(", %d kept from priority %d", units, p)
+		}
+	}
+	return b.String()
+}
+
+// lower undoes what Limit.Compile adds to a soft limit, which is itself the hard
+// threshold.
+func lower(n, percent int64) int64 {
+	if n > weir.MaxCost/200 {
+		return n / (100 + percent) * 100
+	}
+	return (n*100 + 99 + percent) / (100 + percent)
+}
+
+// paramsOf returns the parameters that single algorithms know.
+func paramsOf(w *weir.Limit) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	switch w.Anchor {
+	case weir.AnchorFirst:
+		say(" from the first request")
+	case weir.AnchorCalendar:
+		say(" by the calendar of %s", w.Location)
+	}
+	if w.Phase > 0 {
+		say(" phase %s", FormatPeriod(w.Phase))
+	}
+	if w.Precision > 0 {
+		say(" precision %d", w.Precision)
+	}
+	if w.Form != weir.Strict {
+		say(" %s", [...]string{"strict", "weighted", "lenient"}[w.Form])
+	}
+	if w.MaxDelay > 0 {
+		say(" max_delay %s", FormatPeriod(w.MaxDelay))
+	}
+	if w.Free > 0 {
+		say(" free %d", w.Free)
+	}
+	return b.String()
+}
+
+func (c *Consistency) describe() string {
+	if c.Mode == "" {
+		return ""
+	}
+	s := ", " + c.Mode
+	var parts []string
+	if c.LeaseTTL > 0 {
+		parts = append(parts, "lease_ttl "+FormatPeriod(c.LeaseTTL))
+	}
+	if c.Burst != "" {
+		parts = append(parts, "burst "+c.Burst)
+	}
+	if c.Share > 0 {
+		parts = append(parts, fmt.Sprintf("share %d", c.Share))
+	}
+	if c.MaxOvershoot > 0 {
+		parts = append(parts, fmt.Sprintf("max_overshoot %d", c.MaxOvershoot))
+	}
+	if c.SyncInterval > 0 {
+		parts = append(parts, "sync_interval "+FormatPeriod(c.SyncInterval))
+	}
+	if c.Cold != "" {
+		parts = append(parts, "cold "+c.Cold)
+	}
+	if parts != nil {
+		s += " with " + strings.Join(parts, ", ")
+	}
+	return s
+}

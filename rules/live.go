@@ -1,0 +1,158 @@
+package rules
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Live is a set of rules that follows its files. It is safe for concurrent use.
+type Live struct {
+	paths []string
+	opt   Options
+	set   atomic.Pointer[Set]
+
+	// reload is held while files are read, so that attempts have an order.
+	reload sync.Mutex
+	// seen is the hash of the last attempt, and of its error if the files
+	// could not be read. Requires: reload.
+	seen string
+
+	mu      sync.Mutex
+	status  Status
+	changed chan struct{}
+}
+
+var _ weir.Rules = (*Live)(nil)
+
+// Status says what a Live decides by, and how its last reload went.
+type Status struct {
+	// Generation counts the sets that were put in use. It grows by one each
+	// time the rules change.
+	Generation uint64
+	// LoadedAt is when the set in use was loaded.
+	LoadedAt time.Time
+	// Hash identifies the contents of the set in use.
+	Hash string
+	// Files are those of the set in use.
+	Files []string
+	// Rules is how many rules the set in use has.
+	Rules int
+	// Warnings of the set in use.
+	Warnings Errors
+	// Err is the error of the last attempt, nil if it succeeded; FailedAt is
+	// when it failed. The set in use is then the last good one.
+	Err      error
+	FailedAt time.Time
+	// Successes and Failures count the attempts.
+	Successes, Failures uint64
+}
+
+// Open loads the files at paths, as Load does, for a Live.
+func Open(paths []string, opt Options) (*Live, error) {
+	l := &Live{paths: paths, opt: opt.orDefaults(), changed: make(chan struct{})}
+	l.set.Store(&Set{dialect: &dialects[opt.Dialect]})
+	if err := l.Reload(); err != nil && !opt.StartEmpty {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Match implements weir.Rules by the set in use.
+func (l *Live) Match(dst []weir.Op, r *weir.Request) []weir.Op { return l.set.Load().Match(dst, r) }
+
+// Set returns the set in use.
+func (l *Live) Set() *Set { return l.set.Load() }
+
+// Status returns what is in use and how the last attempt went.
+func (l *Live) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
+}
+
+// Changed returns a channel that is closed at the next attempt to load, be it
+// good or bad.
+func (l *Live) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// Reload reads the files now and puts them in use if they have no fault. Else
+// it returns the faults, and the last good set stays. Counters go on.
+func (l *Live) Reload() error { return l.load(true) }
+
+// load reads the files. Unless forced it does nothing if they are as they were
+// at the last attempt.
+func (l *Live) load(force bool) error {
+	l.reload.Lock()
+	defer l.reload.Unlock()
+	sources, err := readAll(l.paths, l.opt)
+	seen := hash(sources)
+	if err != nil {
+		seen = err.Error()
+	}
+	if seen == l.seen && !force {
+		return nil
+	}
+	l.seen = seen
+	var set *Set
+	if err == nil {
+		set, err = compile(sources, l.opt)
+	}
+	if err != nil {
+		l.failed(err)
+		return err
+	}
+	if old := l.set.Load(); old.hash != set.hash {
+		set.inherit(old)
+		l.set.Store(set)
+	}
+	l.succeeded(l.set.Load())
+	return nil
+}
+
+func (l *Live) failed(err error) {
+	l.mu.Lock()
+	l.status.Err, l.status.FailedAt = err, time.Now()
+	l.status.Failures++
+	in := l.status
+	l.announce()
+	l.mu.Unlock()
+	l.opt.Logger.Error("rules not loaded, the last good ones stay", "err", err, "generation", in.Generation, "hash", in.Hash)
+}
+
+func (l *Live) succeeded(set *Set) {
+	l.mu.Lock()
+	s := &l.status
+	changed := s.Generation == 0 || s.Hash != set.hash
+	if changed {
+		s.Generation++
+		s.LoadedAt, s.Hash, s.Files, s.Rules, s.Warnings = time.Now(), set.hash, set.files, len(set.rules), set.warnings
+	}
+	s.Err = nil
+	s.Successes++
+	generation := s.Generation
+	l.announce()
+	l.mu.Unlock()
+	level := slog.LevelInfo
+	if !changed {
+		level = slog.LevelDebug
+	}
+	l.opt.Logger.Log(context.Background(), level, "rules loaded", "generation", generation, "hash", set.hash,
+		"files", len(set.files), "rules", len(set.rules), "warnings", len(set.warnings))
+	for _, w := range set.warnings {
+		l.opt.Logger.Log(context.Background(), level, "rules warning", "at", w.Error())
+	}
+}
+
+// announce wakes who waits for an attempt. Requires: mu.
+func (l *Live) announce() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
