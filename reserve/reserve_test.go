@@ -18,14 +18,14 @@ import (
 // desk is a reserver on limits, and what the tests ask of it.
 type desk struct {
 	t     *testing.T
-	store *mapStore
+	store *clocked
 	lim   *weir.Limiter
 	*reserve.Reserver
 }
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
 
-func newDesk(t *testing.T, store *mapStore, rules weir.Rules, opt reserve.Options) *desk {
+func newDesk(t *testing.T, store *clocked, rules weir.Rules, opt reserve.Options) *desk {
 	t.Helper()
 	lim, err := weir.New(store, rules, weir.Options{})
 	if err != nil {
@@ -84,7 +84,7 @@ func TestSettle(t *testing.T) {
 		t.Run(a.Name(), func(t *testing.T) {
 			f := func(settle func(*desk, string) (reserve.Settlement, error), want reserve.Settlement, left int64) {
 				t.Helper()
-				d := newDesk(t, newStore(), weir.Limits{weir.PerHour(1000, a)}, reserve.Options{})
+				d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(1000, a)}, reserve.Options{})
 				h := d.reserve(300, "ann")
 				d.left(700, "ann")
 				got, err := settle(d, h)
@@ -112,7 +112,7 @@ func TestSettle(t *testing.T) {
 
 func TestSettleSeveralLimits(t *testing.T) {
 	day, hour := weir.PerDay(10_000, algorithm.SlidingWindow), weir.PerHour(1000, algorithm.TokenBucket)
-	d := newDesk(t, newStore(), weir.Limits{hour, day}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{hour, day}, reserve.Options{})
 	h := d.reserve(300, "ann", "bob")
 	d.left(700, "ann", "bob")
 	if _, err := d.Commit(context.Background(), h, 100); err != nil {
@@ -145,7 +145,7 @@ func TestFixedCostStays(t *testing.T) {
 	}
 	f := func(reserved, actual, tokens, requests int64) {
 		t.Helper()
-		d := newDesk(t, newStore(), rules, reserve.Options{})
+		d := newDesk(t, newStore(t), rules, reserve.Options{})
 		h := d.reserve(reserved, "ann")
 		var err error
 		if actual < 0 {
@@ -179,7 +179,7 @@ func TestElastic(t *testing.T) {
 	pool.Name = "pool"
 	own := weir.PerHour(10, algorithm.TokenBucket)
 	own.Mode = weir.Mode{Pool: pool, PoolKey: "all"}
-	store := newStore()
+	store := newStore(t)
 	d := newDesk(t, store, weir.Limits{own}, reserve.Options{})
 	h := d.reserve(30, "ann") // borrowed: more than the share of 10
 	d.left(10, "ann")
@@ -197,7 +197,7 @@ func TestElastic(t *testing.T) {
 }
 
 func TestWindowOver(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{weir.PerMinute(100, algorithm.FixedWindow)}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerMinute(100, algorithm.FixedWindow)}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	d.store.advance(time.Minute)
 	d.reserve(10, "ann")
@@ -208,7 +208,7 @@ func TestWindowOver(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{TTL: time.Minute})
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{TTL: time.Minute})
 	h := d.reserve(60, "ann")
 	d.store.advance(time.Minute)
 	d.settled(h, reserve.ErrExpired)
@@ -226,7 +226,7 @@ func TestExpiry(t *testing.T) {
 }
 
 func TestOtherNode(t *testing.T) {
-	store := newStore()
+	store := newStore(t)
 	limits := func() weir.Limits { return weir.Limits{weir.PerDay(100, algorithm.FixedWindow)} }
 	a := newDesk(t, store, limits(), reserve.Options{Secret: secret, TTL: time.Hour})
 	b := newDesk(t, store, limits(), reserve.Options{Secret: secret, TTL: time.Second})
@@ -243,7 +243,7 @@ func TestOtherNode(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
 	d.reserve(60, "ann")
 	res, err := d.Reserve(context.Background(), request(60, "ann"))
 	if err != nil || res.Handle != "" || res.Decision.Allowed() || res.Decision.RetryAfter != 12*time.Minute {
@@ -253,7 +253,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestNoLimits(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	if _, err := d.Commit(context.Background(), h, 1); err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestNoLimits(t *testing.T) {
 
 func TestUnsupported(t *testing.T) {
 	queue := weir.PerSecond(1, algorithm.LeakyQueue)
-	store := newStore()
+	store := newStore(t)
 	d := newDesk(t, store, weir.Limits{queue}, reserve.Options{})
 	f := func(r *weir.Request, want error, detail string) {
 		t.Helper()
@@ -282,13 +282,13 @@ func TestUnsupported(t *testing.T) {
 	d = newDesk(t, store, weir.Limits{weir.PerHour(1, algorithm.TokenBucket)}, reserve.Options{})
 	f(request(1, strings.Repeat("x", reserve.MaxHandle)), reserve.ErrTooLarge, "at most 8192")
 	f(request(-1, "ann"), weir.ErrCost, "")
-	if len(store.rows) != 0 {
-		t.Errorf("something was charged: %v", store.rows)
+	if store.Stats().Keys != 0 {
+		t.Errorf("something was charged: %d keys", store.Stats().Keys)
 	}
 }
 
 func TestTampered(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	raw, err := base64.RawURLEncoding.DecodeString(h)
 	if err != nil {
@@ -306,12 +306,12 @@ func TestTampered(t *testing.T) {
 }
 
 func TestStoreErrorLeavesUnsettled(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{weir.PerHour(100, algorithm.FixedWindow)}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(100, algorithm.FixedWindow)}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	fire := errors.New("disk on fire")
-	d.store.err = fire
+	d.store.fail = fire
 	d.settled(h, fire)
-	d.store.err = nil
+	d.store.fail = nil
 	if _, err := d.Commit(context.Background(), h, 10); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestStoreErrorLeavesUnsettled(t *testing.T) {
 }
 
 func TestSettledOnceByMany(t *testing.T) {
-	d := newDesk(t, newStore(), weir.Limits{weir.PerHour(1000, algorithm.TokenBucket)}, reserve.Options{})
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(1000, algorithm.TokenBucket)}, reserve.Options{})
 	h := d.reserve(500, "ann")
 	var wins atomic.Int64
 	var wg sync.WaitGroup
@@ -339,7 +339,7 @@ func TestSettledOnceByMany(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	lim, err := weir.New(newStore(), weir.Limits{}, weir.Options{})
+	lim, err := weir.New(newStore(t), weir.Limits{}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
