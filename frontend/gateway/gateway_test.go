@@ -57,7 +57,7 @@ func TestForwardAndRefuse(t *testing.T) {
 	limit := weir.PerMinute(2, algorithm.FixedWindow)
 	limit.Name = "permin"
 	var upstreamSaw []string
-	srv := serve(t, newStore(), weir.Limits{limit}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, newStore(t), weir.Limits{limit}, func(w http.ResponseWriter, r *http.Request) {
 		upstreamSaw = append(upstreamSaw, r.Method+" "+r.URL.String()+" for "+r.Header.Get("X-Forwarded-For"))
 		w.Header().Set("X-App", "yes")
 		fmt.Fprint(w, "hello")
