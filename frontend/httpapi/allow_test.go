@@ -3,9 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,47 +13,15 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 )
 
-// serve starts the API on a loopback port.
-func serve(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Options) *httptest.Server {
-	t.Helper()
-	lim, err := weir.New(store, rules, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	opt.Limiter = lim
-	api, err := httpapi.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(api)
-	t.Cleanup(srv.Close)
-	return srv
-}
-
-// post sends body and returns status, Content-Type and body of the answer.
-func post(t *testing.T, url, body string) (int, string, string) {
-	t.Helper()
-	res, err := http.Post(url, "", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, res.Header.Get("Content-Type"), string(b)
-}
-
 func TestShouldAllowRequest(t *testing.T) {
-	store := newStore()
+	store := newStore(t)
 	srv := serve(t, store, weir.Limits{weir.PerMinute(2, algorithm.FixedWindow)}, httpapi.Options{})
-	url := srv.URL + "/shouldAllowRequest"
+	url, path := srv.URL, "/shouldAllowRequest"
 	ask := func(body, want string) {
 		t.Helper()
-		status, kind, got := post(t, url, body)
-		if status != 200 || kind != "application/json" || got != want {
-			t.Errorf("%s: got %d %s %s, want 200 %s", body, status, kind, got, want)
+		status, got := post(t, url, path, body)
+		if status != 200 || got != want {
+			t.Errorf("%s: got %d %s, want 200 %s", body, status, got, want)
 		}
 	}
 	const yes, no = `{"allowed":true}`, `{"allowed":false}`
@@ -70,12 +36,12 @@ func TestShouldAllowRequest(t *testing.T) {
 }
 
 func TestShouldAllowRequestBadInput(t *testing.T) {
-	store := newStore()
+	store := newStore(t)
 	srv := serve(t, store, weir.Limits{weir.PerMinute(1, algorithm.FixedWindow)}, httpapi.Options{})
-	url := srv.URL + "/shouldAllowRequest"
+	url, path := srv.URL, "/shouldAllowRequest"
 	f := func(body string, status int, pointer, detail string) {
 		t.Helper()
-		got, kind, answer := post(t, url, body)
+		got, answer := post(t, url, path, body)
 		var p struct {
 			Type, Title, Detail string
 			Status              int
@@ -84,10 +50,10 @@ func TestShouldAllowRequestBadInput(t *testing.T) {
 		if err := json.Unmarshal([]byte(answer), &p); err != nil {
 			t.Fatalf("%.80s: %v in %s", body, err, answer)
 		}
-		if got != status || p.Status != status || kind != "application/problem+json" || p.Type != "about:blank" ||
+		if got != status || p.Status != status || p.Type != "about:blank" ||
 			p.Title != http.StatusText(status) || len(p.Errors) != 1 || p.Errors[0].Pointer != pointer ||
 			!strings.Contains(p.Errors[0].Detail, detail) {
-			t.Errorf("%.80s: got %d %s %s, want %d at %s: %s", body, got, kind, answer, status, pointer, detail)
+			t.Errorf("%.80s: got %d %s, want %d at %s: %s", body, got, answer, status, pointer, detail)
 		}
 	}
 	f(``, 400, "#", "want an object at byte 0, got the end of the body")
@@ -110,32 +76,28 @@ func TestShouldAllowRequestBadInput(t *testing.T) {
 	f(`{"clientId":"a","timestamp":"2023-02-29T00:00:00Z"}`, 400, "#/timestamp", "RFC 3339")
 	f(`{"clientId":"a","timestamp":1689232850}`, 400, "#/timestamp", "must be a string, is a number")
 	f(`{"clientId":"`+strings.Repeat("x", 70<<10)+`"}`, 413, "#", "too large")
-	if len(store.rows) != 0 {
-		t.Errorf("bad input was counted: %v", store.rows)
+	if store.Stats().Keys != 0 {
+		t.Errorf("bad input was counted: %d keys", store.Stats().Keys)
 	}
 }
 
 func TestMethodsAndPaths(t *testing.T) {
-	srv := serve(t, newStore(), weir.Limits{}, httpapi.Options{})
-	res, err := http.Get(srv.URL + "/shouldAllowRequest")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
+	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	res, _ := exchange(t, "GET", srv.URL, "/shouldAllowRequest", "", nil)
 	if res.StatusCode != 405 || res.Header.Get("Allow") != "POST" || res.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("GET: got %d %v", res.StatusCode, res.Header)
 	}
-	if status, kind, _ := post(t, srv.URL+"/nowhere", "{}"); status != 404 || kind != "application/problem+json" {
-		t.Errorf("unknown path: got %d %s", status, kind)
+	if status, _ := post(t, srv.URL, "/nowhere", "{}"); status != 404 {
+		t.Errorf("unknown path: got %d", status)
 	}
 }
 
 func TestStoreError(t *testing.T) {
-	store := newStore()
-	store.err = errors.New("disk on fire")
+	store := newStore(t)
+	store.fail = errors.New("disk on fire")
 	srv := serve(t, store, weir.Limits{weir.PerMinute(1, algorithm.FixedWindow)}, httpapi.Options{})
-	status, kind, body := post(t, srv.URL+"/shouldAllowRequest", `{"clientId":"a"}`)
-	if status != 503 || kind != "application/problem+json" || strings.Contains(body, "fire") {
-		t.Errorf("got %d %s %s, want 503 and nothing of the store's words", status, kind, body)
+	status, body := post(t, srv.URL, "/shouldAllowRequest", `{"clientId":"a"}`)
+	if status != 503 || strings.Contains(body, "fire") {
+		t.Errorf("got %d %s, want 503 and nothing of the store's words", status, body)
 	}
 }

@@ -17,7 +17,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,22 @@ type Options struct {
 	// BodyTimeout is how long a client may take to send a body. Zero means ten
 	// seconds.
 	BodyTimeout time.Duration
+	// Reserver serves /v1/reserve, /v1/commit and /v1/cancel. Nil means that
+	// they answer 501.
+	Reserver Reserver
+	// Rulebook serves /v1/rules and adds to /v1/explain. Nil means that
+	// /v1/rules answers 501.
+	Rulebook Rulebook
+	// Keyring serves /v1/admin/reset and adds to /v1/admin/inspect. Nil means
+	// that reset answers 501.
+	Keyring Keyring
+	// Bans serves /v1/admin/ban: the Limiter's own rules, which must be them.
+	// Nil means that ban answers 501.
+	Bans *Bans
+	// AdminToken is what operators show as Authorization: Bearer TOKEN, at
+	// least 16 bytes. Zero means that operators' paths are served to loopback
+	// alone, and only by the handler of Admin.
+	AdminToken string
 	// Log is told of store errors, at most one a second. Nil means nobody.
 	Log *slog.Logger
 }
@@ -48,6 +66,7 @@ type API struct {
 	limiter  *weir.Limiter
 	mux      *http.ServeMux
 	paths    map[string]bool // those served
+	admin    map[string]bool // those for operators
 	inFlight atomic.Int64
 	lastLog  atomic.Int64 // when, in seconds since the Unix epoch
 }
@@ -57,6 +76,8 @@ const (
 	maxSmallBody = 64 << 10
 	maxBatchBody = 1 << 20
 )
+
+const minToken = 16
 
 // New returns the API. It returns an error when a required option is missing
 // or one is out of range.
@@ -68,6 +89,8 @@ func New(opt Options) (*API, error) {
 		return nil, fmt.Errorf("httpapi: max in flight %d must not be negative", opt.MaxInFlight)
 	case opt.BodyTimeout < 0:
 		return nil, fmt.Errorf("httpapi: body timeout %s must not be negative", opt.BodyTimeout)
+	case opt.AdminToken != "" && len(opt.AdminToken) < minToken:
+		return nil, fmt.Errorf("httpapi: admin token has %d bytes, at least %d are needed", len(opt.AdminToken), minToken)
 	case len(opt.Domain) > maxDomain:
 		return nil, fmt.Errorf("httpapi: domain has %d bytes, at most %d are allowed", len(opt.Domain), maxDomain)
 	}
@@ -83,12 +106,50 @@ func New(opt Options) (*API, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &API{opt: opt, limiter: opt.Limiter, mux: http.NewServeMux(), paths: map[string]bool{}}
-	a.handle("POST", "/shouldAllowRequest", a.shouldAllow)
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer.Problem{Status: http.StatusNotFound, Detail: "no such path; /openapi.json lists those that there are"}.Write(w)
-	})
+	a := &API{opt: opt, limiter: opt.Limiter, mux: http.NewServeMux(), paths: map[string]bool{}, admin: map[string]bool{}}
+	a.routes()
 	return a, nil
+}
+
+func (a *API) routes() {
+	a.handle("POST", "/shouldAllowRequest", a.shouldAllow)
+	a.handle("POST", "/v1/check", a.check(false))
+	a.handle("POST", "/v1/peek", a.check(true))
+	a.handle("POST", "/v1/acquire", a.acquire)
+	a.handle("POST", "/v1/release", a.releaseLease)
+	a.handle("POST", "/v1/reserve", needs(a.opt.Reserver != nil, "reservations", a.reserve))
+	a.handle("POST", "/v1/commit", needs(a.opt.Reserver != nil, "reservations", a.settle(false)))
+	a.handle("POST", "/v1/cancel", needs(a.opt.Reserver != nil, "reservations", a.settle(true)))
+	a.handle("GET", "/openapi.json", openAPI)
+	for _, o := range []struct {
+		method, path string
+		h            http.HandlerFunc
+	}{
+		{"POST", "/v1/admin/inspect", a.keyed(0, nil)},
+		{"POST", "/v1/admin/reset", a.keyed(0, a.reset)},
+		{"POST", "/v1/admin/grant", a.keyed(mayUnits, a.grant)},
+		{"POST", "/v1/admin/ban", a.keyed(maySeconds, a.ban)},
+		{"GET", "/v1/rules", a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
+		{"POST", "/v1/explain", a.operator(a.explain)},
+	} {
+		a.admin[o.path] = true
+		a.handle(o.method, o.path, o.h)
+	}
+	a.mux.HandleFunc("/", notFound)
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	answer.Problem{Status: http.StatusNotFound, Detail: "no such path; /openapi.json lists those that there are"}.Write(w)
+}
+
+// needs returns h, or if have is false a handler that says what is missing.
+func needs(have bool, what string, h http.HandlerFunc) http.HandlerFunc {
+	if have {
+		return h
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		answer.Problem{Status: http.StatusNotImplemented, Detail: "this service runs without " + what}.Write(w)
+	}
 }
 
 func (a *API) handle(method, path string, h http.HandlerFunc) {
@@ -102,6 +163,9 @@ func (a *API) handle(method, path string, h http.HandlerFunc) {
 
 // Serves reports whether path is one of the API's.
 func (a *API) Serves(path string) bool { return a.paths[path] }
+
+// Paths returns all paths that the API serves, sorted.
+func (a *API) Paths() []string { return slices.Sorted(maps.Keys(a.paths)) }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,13 +187,14 @@ type call struct {
 	reader  reader
 	out     []byte
 	entries []weir.Entry
+	query   query
 }
 
 var calls = sync.Pool{New: func() any { return &call{body: make([]byte, 0, 1024)} }}
 
 // release gives c back unless it has grown large.
 func (c *call) release() {
-	if cap(c.body)+cap(c.reader.unescaped)+cap(c.out) > 2*maxSmallBody {
+	if cap(c.body)+cap(c.reader.unescaped)+cap(c.out) > 2*maxSmallBody || cap(c.entries) > maxChecks {
 		return
 	}
 	clear(c.entries)
@@ -178,7 +243,7 @@ func tooLarge(w http.ResponseWriter, most int) {
 	}.Write(w)
 }
 
-// refuse answers bad input.
+// badInput answers bad input.
 func badInput(w http.ResponseWriter, e *inputError) {
 	answer.Problem{
 		Status: http.StatusBadRequest,
@@ -190,16 +255,25 @@ func badInput(w http.ResponseWriter, e *inputError) {
 // undecided answers when err kept the limiter from deciding.
 func (a *API) undecided(w http.ResponseWriter, err error) {
 	switch {
-	case errors.Is(err, weir.ErrNoLease):
-		badInput(w, &inputError{"a concurrency limit applies: name the unit of work with lease, or use /v1/acquire", "#/lease"})
-	case errors.Is(err, weir.ErrCost):
-		badInput(w, &inputError{"the cost, with what is kept for higher priorities, must be from 0 to 2^53", "#/cost"})
+	case errorOf(err) != nil:
+		badInput(w, errorOf(err))
 	default:
 		a.logStore(err)
 		answer.Problem{
 			Status: http.StatusServiceUnavailable, Detail: "the store did not answer; nothing was decided", RetryAfter: 1,
 		}.Write(w)
 	}
+}
+
+// errorOf returns what a request lacks that got err, nil if it is not to blame.
+func errorOf(err error) *inputError {
+	switch {
+	case errors.Is(err, weir.ErrNoLease):
+		return &inputError{"a concurrency limit applies: name the unit of work with lease, or use /v1/acquire", "#/lease"}
+	case errors.Is(err, weir.ErrCost):
+		return &inputError{"the cost, with what is kept for higher priorities, must be from 0 to 2^53", "#/cost"}
+	}
+	return nil
 }
 
 // logStore logs err unless something was logged this second.

@@ -2,60 +2,56 @@ package httpapi_test
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/memory"
 )
 
-// mapStore keeps rows in a map; its time is the tester's.
-type mapStore struct {
-	mu   sync.Mutex
-	now  int64
-	rows map[string][]int64
-	err  error
+// clocked is a memory store whose time is the tester's, and which can be told
+// to fail.
+type clocked struct {
+	*memory.Store
+	now atomic.Int64
+	// fail makes Take return it, after as many calls as failAfter says.
+	fail      error
+	failAfter atomic.Int64
+	failOnce  bool
 }
 
-func newStore() *mapStore { return &mapStore{now: 1_700_000_000_000_000, rows: map[string][]int64{}} }
-
-func (s *mapStore) advance(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now += d.Microseconds()
-}
-
-func (s *mapStore) row(o *weir.Op) []int64 {
-	k := o.Limit.Scope + "|" + o.Limit.Algorithm.Name() + "|" + o.Limit.Layout + "|" + o.Key
-	if s.rows[k] == nil {
-		s.rows[k] = make([]int64, o.Limit.Cells)
-	}
-	return s.rows[k]
-}
-
-func (s *mapStore) Take(_ context.Context, ops []weir.Op) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	for i := range ops {
-		o := &ops[i]
-		o.Now = s.now
-		o.Decision = o.Limit.Algorithm.Step(s.row(o), o.Limit, weir.Ask{Now: s.now, Cost: o.Cost + o.Reserve, ID: o.ID, Verb: weir.Peek})
-	}
-	weir.Settle(ops)
-	for i := range ops {
-		if o := &ops[i]; o.Charged {
-			o.Decision = o.Limit.Algorithm.Step(s.row(o), o.Limit, weir.Ask{Now: s.now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()})
+func newStore(t testing.TB) *clocked {
+	s := &clocked{}
+	s.now.Store(1_700_000_000_000_000)
+	s.Store = memory.New(memory.Options{MaxBytes: 64 << 20, Now: s.now.Load})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
+	})
+	return s
+}
+
+func (s *clocked) advance(d time.Duration) { s.now.Add(d.Microseconds()) }
+
+func (s *clocked) Take(ctx context.Context, ops []weir.Op) error {
+	if err := s.failing(); err != nil {
+		return err
 	}
-	return nil
+	return s.Store.Take(ctx, ops)
 }
 
-func (s *mapStore) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
-	err := s.Take(ctx, ops)
-	return ops[0].Decision, err
+func (s *clocked) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	if err := s.failing(); err != nil {
+		return weir.Decision{}, err
+	}
+	return s.Store.TakeOne(ctx, key, l, cost)
 }
 
-func (s *mapStore) Close() error { return nil }
+func (s *clocked) failing() error {
+	if n := s.failAfter.Add(-1); s.fail == nil || n >= 0 || s.failOnce && n < -1 {
+		return nil
+	}
+	return s.fail
+}

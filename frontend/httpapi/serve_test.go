@@ -1,0 +1,45 @@
+package httpapi_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/reserve"
+)
+
+// server is an API on a loopback port.
+type server struct {
+	*httptest.Server
+	api *httpapi.API
+	lim *weir.Limiter
+}
+
+// serve starts the API with all its parts.
+func serve(t *testing.T, store weir.Store, limits weir.Limits, opt httpapi.Options) *server {
+	t.Helper()
+	for _, l := range limits {
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bans := httpapi.NewBans(limits)
+	lim, err := weir.New(store, bans, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := reserve.New(lim, reserve.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Limiter, opt.Bans, opt.Reserver = lim, bans, res
+	opt.Keyring, _ = store.(httpapi.Keyring)
+	api, err := httpapi.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(api)
+	t.Cleanup(srv.Close)
+	return &server{srv, api, lim}
+}
