@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"math"
-	"strings"
-)
+import "strings"
 
 // pattern is text in which each * stands for any text, also none.
 type pattern struct {
@@ -43,12 +40,13 @@ func (p *pattern) match(s string) bool {
 
 // wildcards finds the first of many patterns, in the order in which they were
 // added, that a text fits. The patterns are kept in a radix tree by what stands
-// before their first *, and beneath that by what stands after their last one,
-// so that only those are tried whose ends fit.
+// before their first *, beneath that by what stands after their last one, and
+// beneath that, where many are left, by one of the parts between. So only those
+// are tried of which these three are in the text.
 //
 // The zero value is empty. It is safe for concurrent reading.
 type wildcards[T any] struct {
-	root radix[*radix[[]wildcard[T]]]
+	root radix[*radix[*alike[T]]]
 	n    int
 }
 
@@ -58,15 +56,57 @@ type wildcard[T any] struct {
 	value T
 }
 
+// alike holds the patterns that begin and end alike, in order.
+type alike[T any] struct {
+	list []wildcard[T]
+	// byMiddle finds patterns, by their index in list, by one of their middle
+	// parts: that which the fewest others had chosen. Nil while there are few.
+	byMiddle *radix[[]int]
+}
+
+// fewPatterns is how many patterns are tried one after the other rather than
+// looked for at every place of the text.
+const fewPatterns = 8
+
 func (w *wildcards[T]) add(s string, value T) {
 	p := newPattern(s)
 	byPrefix := w.root.insert(p.prefix)
 	if byPrefix.value == nil {
-		byPrefix.value = &radix[[]wildcard[T]]{backward: true}
+		byPrefix.value = &radix[*alike[T]]{backward: true}
 	}
 	bySuffix := byPrefix.value.insert(p.suffix)
-	bySuffix.value = append(bySuffix.value, wildcard[T]{pattern: p, order: w.n, value: value})
+	if bySuffix.value == nil {
+		bySuffix.value = &alike[T]{}
+	}
+	bySuffix.value.add(wildcard[T]{pattern: p, order: w.n, value: value})
 	w.n++
+}
+
+func (a *alike[T]) add(c wildcard[T]) {
+	a.list = append(a.list, c)
+	switch n := len(a.list); {
+	case n <= fewPatterns:
+	case a.byMiddle == nil:
+		a.byMiddle = &radix[[]int]{}
+		for i := range a.list {
+			a.index(i)
+		}
+	default:
+		a.index(n - 1)
+	}
+}
+
+// index enters pattern i in byMiddle. One without a middle fits whatever its
+// ends fit, and is found by the empty part.
+func (a *alike[T]) index(i int) {
+	at := a.byMiddle
+	for n, m := range a.list[i].middle {
+		node := a.byMiddle.insert(m)
+		if n == 0 || len(node.value) < len(at.value) || len(node.value) == len(at.value) && len(m) > len(at.label) {
+			at = node
+		}
+	}
+	at.value = append(at.value, i)
 }
 
 // find returns the value of the first pattern that s fits.
@@ -74,25 +114,56 @@ func (w *wildcards[T]) find(s string) (value T, ok bool) {
 	if w.n == 0 {
 		return value, false
 	}
-	best := math.MaxInt
+	var best *wildcard[T]
 	for p, at := &w.root, 0; p != nil; p, at = p.next(s, at) {
 		if p.value == nil {
 			continue
 		}
 		for q, end := p.value, 0; q != nil; q, end = q.next(s, end) {
-			for i := range q.value {
-				c := &q.value[i]
-				if c.order >= best {
-					break
-				}
-				if c.match(s) {
-					best, value, ok = c.order, c.value, true
-					break
-				}
+			if q.value != nil && at+end <= len(s) {
+				best = q.value.find(s, at, len(s)-end, best)
 			}
 		}
 	}
-	return value, ok
+	if best == nil {
+		return value, false
+	}
+	return best.value, true
+}
+
+// find returns the first pattern that s fits, or best if that comes first.
+// from and to are where the middle of s begins and ends.
+func (a *alike[T]) find(s string, from, to int, best *wildcard[T]) *wildcard[T] {
+	if a.byMiddle == nil {
+		for i := range a.list {
+			if c := &a.list[i]; best != nil && c.order >= best.order {
+				break
+			} else if c.match(s) {
+				return c
+			}
+		}
+		return best
+	}
+	best = a.first(a.byMiddle.value, s, best)
+	for ; from < to; from++ {
+		for n, at := a.byMiddle.next(s[:to], from); n != nil; n, at = n.next(s[:to], at) {
+			best = a.first(n.value, s, best)
+		}
+	}
+	return best
+}
+
+// first returns the first pattern of some that s fits, or best if that comes
+// first.
+func (a *alike[T]) first(some []int, s string, best *wildcard[T]) *wildcard[T] {
+	for _, i := range some {
+		if c := &a.list[i]; best != nil && c.order >= best.order {
+			break
+		} else if c.match(s) {
+			return c
+		}
+	}
+	return best
 }
 
 // radix is a node of a tree of strings, each edge as long as it can be. A
