@@ -39,8 +39,7 @@ type Config struct {
 
 // API configures what the HTTP API's questions mean.
 type API struct {
-	Domain     string `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain that /shouldAllowRequest asks, with the entry client_id."`
-	ReserveKey string `yaml:"reserve_key_file" name:"reserve-key-file" placeholder:"FILE" help:"File whose content signs the handles of reservations, at least 32 bytes. Nodes with the same content settle each other's handles. Empty means a key of this process, which a restart forgets."`
+	Domain string `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain that /shouldAllowRequest asks, with the entry client_id."`
 }
 
 // HTTP configures the listener that decides.

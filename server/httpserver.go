@@ -20,6 +20,9 @@ type httpServer struct {
 	drain Drain
 	// cert is nil for a listener without encryption.
 	cert *certificate
+	// linger is how long an idle connection is left open when the server
+	// drains, for a request that may be on its way.
+	linger time.Duration
 
 	// draining asks every connection to end after its next answer.
 	draining atomic.Bool
@@ -29,7 +32,7 @@ type httpServer struct {
 // newHTTPServer returns a server with a bound on everything that a client can
 // stretch.
 func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, log *slog.Logger) *httpServer {
-	s := &httpServer{drain: drain, cert: cert}
+	s := &httpServer{drain: drain, cert: cert, linger: time.Second}
 	s.srv = &http.Server{
 		Handler:           s.closing(h),
 		ReadHeaderTimeout: conf.ReadHeaderTimeout,
@@ -79,10 +82,6 @@ func (s *httpServer) Serve(ctx context.Context, ln net.Listener) error {
 	return s.end(ln, served)
 }
 
-// linger is how long an idle connection of a draining server is left open for
-// a request that may be on its way.
-const linger = time.Second
-
 func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 	s.draining.Store(true)
 	pause(s.drain.Delay, nil)
@@ -90,7 +89,7 @@ func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 	// connections, and with them requests that have just been sent.
 	lnErr := ln.Close()
 	<-served
-	idle, cancelIdle := context.WithTimeout(context.Background(), min(linger, s.drain.Timeout))
+	idle, cancelIdle := context.WithTimeout(context.Background(), min(s.linger, s.drain.Timeout))
 	defer cancelIdle()
 	s.conns.wait(idle)
 	rest, cancel := context.WithTimeout(context.Background(), s.drain.Timeout)

@@ -131,12 +131,15 @@ func openAdmin(s *Server) (frontend, error) {
 	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,
 		IdleTimeout: s.conf.HTTP.IdleTimeout, MaxHeaderBytes: s.conf.HTTP.MaxHeaderBytes}
 	const maxAdminConns = 64
+	srv := newHTTPServer(s.adminHandler(s.token), limits, cert, Drain{Timeout: time.Second}, s.log)
+	// Nobody's request waits for an operator's connection.
+	srv.linger = 0
 	return frontend{
 		listen:   c.Listen,
 		tls:      c.TLS,
 		maxConns: maxAdminConns,
 		last:     true,
-		serve:    newHTTPServer(s.adminHandler(s.token), limits, cert, Drain{Timeout: time.Second}, s.log),
+		serve:    srv,
 	}, nil
 }
 

@@ -1,0 +1,273 @@
+package main_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// nginx starts an upstream that answers "up" and returns its URL and how many
+// requests it has had.
+func nginx(t *testing.T) (url string, requests func() int) {
+	t.Helper()
+	addr, dir := servertest.Nginx(t, `location / { add_header X-Upstream nginx; return 200 "up\n"; }`)
+	return "http://" + addr, func() int {
+		log, err := os.ReadFile(filepath.Join(dir, "access.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(log), "\n")
+	}
+}
+
+// statuses counts answers by status.
+type statuses struct {
+	mu sync.Mutex
+	n  map[int]int
+}
+
+func (s *statuses) add(code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == nil {
+		s.n = make(map[int]int)
+	}
+	s.n[code]++
+}
+
+// In front of a real nginx, exactly the limit is forwarded, and nginx never
+// sees the rest.
+func TestGatewayAdmitsExactly(t *testing.T) {
+	upstream, requests := nginx(t)
+	n := serve(t, "--limit", "20/hour by ip", "--upstream", upstream)
+	var got statuses
+	for range 30 {
+		code, _ := get(t, n.http+"/a/path?with=query")
+		got.add(code)
+	}
+	if got.n[200] != 20 || got.n[429] != 10 || len(got.n) != 2 {
+		t.Errorf("answered %v, want 20 of 200 and 10 of 429", got.n)
+	}
+	servertest.Await(t, "nginx's log", func() bool { return requests() >= 20 })
+	if r := requests(); r != 20 {
+		t.Errorf("nginx had %d requests, want 20", r)
+	}
+}
+
+// The bytes of the header fields, on an answer and on a refusal.
+func TestGatewayHeaderBytes(t *testing.T) {
+	upstream, _ := nginx(t)
+	n := serve(t, "--limit", "2/hour by ip using fixed_window", "--upstream", upstream)
+	ask := func() (status string, fields map[string]string, body string) {
+		t.Helper()
+		c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		raw, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, body, _ := strings.Cut(string(raw), "\r\n\r\n")
+		lines := strings.Split(head, "\r\n")
+		fields = make(map[string]string)
+		for _, l := range lines[1:] {
+			name, value, _ := strings.Cut(l, ": ")
+			if _, twice := fields[name]; twice {
+				t.Errorf("%s is sent twice", name)
+			}
+			fields[name] = value
+		}
+		return lines[0], fields, body
+	}
+	is := func(fields map[string]string, name, want string) {
+		t.Helper()
+		if got := fields[name]; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	const policy = `"2/hour by ip using fixed_window"`
+	status, fields, body := ask()
+	if status != "HTTP/1.1 200 OK" || body != "up\n" {
+		t.Errorf("%s, %q", status, body)
+	}
+	is(fields, "X-Upstream", "nginx")
+	is(fields, "Ratelimit-Policy", policy+";q=2;w=3600")
+	is(fields, "X-Ratelimit-Limit", "2")
+	is(fields, "X-Ratelimit-Remaining", "1")
+	is(fields, "Retry-After", "")
+	if !strings.HasPrefix(fields["Ratelimit"], policy+";r=1") {
+		t.Errorf("Ratelimit: %q", fields["Ratelimit"])
+	}
+	ask()
+	status, fields, body = ask()
+	if status != "HTTP/1.1 429 Too Many Requests" {
+		t.Errorf("status %q", status)
+	}
+	is(fields, "X-Upstream", "")
+	is(fields, "Content-Type", "application/problem+json")
+	is(fields, "Cache-Control", "no-store")
+	is(fields, "Ratelimit-Policy", policy+";q=2;w=3600")
+	is(fields, "X-Ratelimit-Limit", "2")
+	is(fields, "X-Ratelimit-Remaining", "0")
+	is(fields, "Ratelimit", policy+";r=0;t="+fields["Retry-After"])
+	is(fields, "X-Ratelimit-Retry-After", fields["Retry-After"])
+	if len(fields["Retry-After"]) == 0 || len(fields["Retry-After"]) > 4 || fields["Retry-After"] == "0" {
+		t.Errorf("Retry-After: %q", fields["Retry-After"])
+	}
+	if !strings.Contains(body, `"title":"Too many requests"`) || !strings.Contains(body, `"status":429`) {
+		t.Errorf("body %s", body)
+	}
+}
+
+// 64 clients at once are admitted exactly the limit, all together.
+func TestConcurrentClientsAreAdmittedExactly(t *testing.T) {
+	upstream, _ := nginx(t)
+	const limit, clients, each = 500, 64, 16
+	n := serve(t, "--limit", fmt.Sprintf("%d/hour by ip", limit), "--upstream", upstream)
+	var got statuses
+	var wg sync.WaitGroup
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	for range clients {
+		wg.Go(func() {
+			for range each {
+				res, err := client.Get(n.http)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				got.add(res.StatusCode)
+			}
+		})
+	}
+	wg.Wait()
+	if got.n[200] != limit || got.n[429] != clients*each-limit || len(got.n) != 2 {
+		t.Errorf("answered %v, want %d of 200 and %d of 429", got.n, limit, clients*each-limit)
+	}
+}
+
+// curl is let through until the limit, and then told when to come back.
+func TestGatewayWithCurl(t *testing.T) {
+	curl := servertest.Binary(t, "curl")
+	upstream, _ := nginx(t)
+	n := serve(t, "--limit", "3/hour by ip", "--upstream", upstream)
+	want := "200 200 200 429 429 "
+	var got string
+	for range 5 {
+		out, err := exec.Command(curl, "-s", "-o", os.DevNull, "-w", "%{http_code} ", n.http+"/").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(out)
+	}
+	if got != want {
+		t.Errorf("curl got %q, want %q", got, want)
+	}
+	// Over HTTP/2 without encryption it is the same client.
+	out, err := exec.Command(curl, "-s", "--http2-prior-knowledge", "-o", os.DevNull, "-w", "%{http_version} %{http_code}", n.http+"/").Output()
+	if err != nil || string(out) != "2 429" {
+		t.Errorf("over HTTP/2: %q, %v", out, err)
+	}
+}
+
+// With an upstream the API's paths are the upstream's for everybody who does
+// not come from loopback itself.
+func TestStrangersDoNotReachTheAPI(t *testing.T) {
+	upstream, _ := nginx(t)
+	n := serve(t, "--limit", "100/hour by ip", "--upstream", upstream)
+	if code, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"1"}`); code != 200 || body != `{"allowed":true}` {
+		t.Errorf("from loopback: %d %s", code, body)
+	}
+	for _, field := range []string{"X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"} {
+		req, err := http.NewRequest("POST", n.http+"/shouldAllowRequest", strings.NewReader(`{"clientId":"1"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(field, "203.0.113.7")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, body := read(t, res); body != "up\n" {
+			t.Errorf("through a proxy that says %s: %q, want the upstream's answer", field, body)
+		}
+	}
+}
+
+// The seed's rule: a bucket of 1,000 that leaks one a second.
+func TestExampleRules(t *testing.T) {
+	n := serve(t, "--rules", "../../examples/rules.yaml")
+	began := time.Now()
+	var allowed, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 150 {
+				switch code, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"123","timestamp":"2023-07-13T07:20:50.52Z"}`); {
+				case code == 200 && body == `{"allowed":true}`:
+					allowed.Add(1)
+				case code == 200 && body == `{"allowed":false}`:
+					refused.Add(1)
+				default:
+					t.Errorf("%d %s", code, body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	leaked := int64(time.Since(began)/time.Second) + 1
+	if a := allowed.Load(); a < 1000 || a > 1000+leaked {
+		t.Errorf("%d allowed, want 1000 and at most %d that leaked meanwhile", a, leaked)
+	}
+	if code, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"124"}`); code != 200 || body != `{"allowed":true}` {
+		t.Errorf("another client: %d %s", code, body)
+	}
+	// The metrics say the same, by rule.
+	_, text := get(t, n.admin+"/metrics")
+	for _, want := range []string{
+		fmt.Sprintf(`weir_decisions_total{decision="allowed",domain="api",limit="client_id",rule="client_id"} %d`, allowed.Load()+1),
+		fmt.Sprintf(`weir_decisions_total{decision="refused",domain="api",limit="client_id",rule="client_id"} %d`, refused.Load()),
+		"weir_config_reload_success 1",
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %q in the metrics", want)
+		}
+	}
+	if strings.Contains(text, "123") && strings.Contains(text, `"123"`) {
+		t.Error("a client's id is in the metrics")
+	}
+}
+
+// A hard-coded guard against a slow client at the real listener.
+func TestSlowHeadersAreCut(t *testing.T) {
+	n := serve(t, "--limit", "10/hour", "--http-read-header-timeout", "100ms")
+	c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: ")
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(c).ReadByte(); err != io.EOF {
+		t.Errorf("the connection is %v, want closed", err)
+	}
+}

@@ -1,0 +1,294 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// load asks /shouldAllowRequest without pause from several clients until it is
+// stopped, and reports what was not answered.
+type load struct {
+	answered atomic.Int64
+	stop     chan struct{}
+	wg       sync.WaitGroup
+}
+
+// startLoad begins. A client ends when it is told that its connection ends, so
+// that a drain can be told from a fault.
+func startLoad(t *testing.T, n *node) *load {
+	l := &load{stop: make(chan struct{})}
+	for i := range 16 {
+		l.wg.Go(func() {
+			// One connection, kept.
+			tr := &http.Transport{MaxConnsPerHost: 1}
+			defer tr.CloseIdleConnections()
+			client := &http.Client{Transport: tr}
+			body := fmt.Sprintf(`{"clientId":"load%d"}`, i)
+			for {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				res, err := client.Post(n.http+"/shouldAllowRequest", "application/json", strings.NewReader(body))
+				if err != nil {
+					t.Errorf("a request was dropped: %v", err)
+					return
+				}
+				data, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil || res.StatusCode != 200 || !strings.HasPrefix(string(data), `{"allowed":`) {
+					t.Errorf("answered %d %q, %v", res.StatusCode, data, err)
+					return
+				}
+				l.answered.Add(1)
+				if res.Close {
+					return
+				}
+			}
+		})
+	}
+	servertest.Await(t, "load", func() bool { return l.answered.Load() > 200 })
+	return l
+}
+
+func (l *load) end() {
+	close(l.stop)
+	l.wg.Wait()
+}
+
+// ended waits for the node to end and returns its exit status.
+func ended(t *testing.T, n *node) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	code, err := n.Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// SIGTERM in the middle of load: every request that was sent is answered, and
+// the exit status is 0.
+func TestTermDropsNothing(t *testing.T) {
+	n := serve(t, "--limit", "1000000/hour by client_id")
+	l := startLoad(t, n)
+	if err := n.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	l.wg.Wait() // Each client was told that its connection ends.
+	if code := ended(t, n); code != 0 {
+		t.Errorf("exit status %d\n%s", code, n.Output())
+	}
+}
+
+// While it drains, the node says that it is not ready and still answers; a
+// second signal ends it at once.
+func TestDrainDelayAndSecondSignal(t *testing.T) {
+	n := serve(t, "--limit", "1000/hour by client_id", "--drain-delay", "1m")
+	if code, body := get(t, n.admin+"/healthz/ready"); code != 200 {
+		t.Errorf("ready: %d %s", code, body)
+	}
+	if err := n.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Await(t, "readiness to flip", func() bool {
+		code, _ := get(t, n.admin+"/healthz/ready")
+		return code == 503
+	})
+	if code, _ := get(t, n.admin+"/healthcheck"); code != 503 {
+		t.Errorf("healthcheck: %d", code)
+	}
+	if code, _ := get(t, n.admin+"/healthz/live"); code != 200 {
+		t.Errorf("live: %d", code)
+	}
+	if code, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"1"}`); code != 200 || body != `{"allowed":true}` {
+		t.Errorf("while draining: %d %s", code, body)
+	}
+	// Two signals within a quarter of a second are one; send until it ends.
+	servertest.Await(t, "the second signal to count", func() bool {
+		return n.Signal(syscall.SIGTERM) != nil
+	})
+	if code := ended(t, n); code != 2 {
+		t.Errorf("exit status %d, want 2\n%s", code, n.Output())
+	}
+}
+
+// rulesStatus is what /rules says.
+type rulesStatus struct {
+	Generation uint64
+	Error      string
+	Failures   uint64
+}
+
+func (n *node) rules(t *testing.T) (s rulesStatus) {
+	t.Helper()
+	_, body := get(t, n.admin+"/rules")
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return s
+}
+
+// Under load, a good file takes effect and a broken one changes nothing; no
+// request is lost meanwhile, and a client that was limited stays so.
+func TestReloadUnderLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rule := func(count int) string {
+		return fmt.Sprintf("domain: api\ndescriptors:\n  - key: client_id\n    limit: %d/hour\n", count)
+	}
+	put(rule(2))
+	n := serve(t, "--rules", file)
+	allowed := func(id string) bool {
+		t.Helper()
+		_, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"`+id+`"}`)
+		return body == `{"allowed":true}`
+	}
+	l := startLoad(t, n)
+	for i, want := range []bool{true, true, false} {
+		if got := allowed("a"); got != want {
+			t.Errorf("request %d: %v", i+1, got)
+		}
+	}
+
+	put("domain: api\ndescriptors: [{key: client_id, limit: 3/huor}]\n")
+	servertest.Await(t, "the broken file to be seen", func() bool { return n.rules(t).Failures > 0 })
+	if s := n.rules(t); s.Generation != 1 || !strings.Contains(s.Error, "rules.yaml:2:") || !strings.Contains(s.Error, `"hour"`) {
+		t.Errorf("status after the broken file: %+v", s)
+	}
+	if _, text := get(t, n.admin+"/metrics"); !strings.Contains(text, "weir_config_reload_success 0\n") {
+		t.Error("the metrics do not tell of the broken file")
+	}
+	if code, _ := get(t, n.admin+"/healthz/ready"); code != 200 {
+		t.Errorf("not ready because of a broken file: %d", code)
+	}
+	if allowed("a") || !allowed("b") {
+		t.Error("the last good rules are not in use")
+	}
+
+	put(rule(3))
+	servertest.Await(t, "the new file to be used", func() bool { return n.rules(t).Generation == 2 })
+	if !allowed("a") || allowed("a") {
+		t.Error("a limit raised from 2 to 3 must admit one more, and not start afresh")
+	}
+	if s := n.rules(t); s.Error != "" {
+		t.Errorf("status after the good file: %+v", s)
+	}
+
+	// SIGHUP reads at once, also what is as it was.
+	if err := n.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	put(rule(4))
+	servertest.Await(t, "the third file to be used", func() bool { return n.rules(t).Generation == 3 })
+	l.end()
+}
+
+// The admin listener wants its token, but for the probes.
+func TestAdminToken(t *testing.T) {
+	const token = "0123456789abcdef0123456789abcdef"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := serve(t, "--limit", "10/hour", "--admin-token-file", file)
+	ask := func(path, auth string) int {
+		t.Helper()
+		req, err := http.NewRequest("GET", n.admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if auth != "" {
+			req.Header.Set("Authorization", auth)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, body := read(t, res)
+		if strings.Contains(body, token) {
+			t.Errorf("%s tells the token", path)
+		}
+		return code
+	}
+	for _, path := range []string{"/metrics", "/rules", "/config", "/version", "/", "/debug/pprof/", "/debug/pprof/heap"} {
+		if got := ask(path, ""); got != 401 {
+			t.Errorf("%s without a token: %d", path, got)
+		}
+		if got := ask(path, "Bearer "+token[1:]); got != 401 {
+			t.Errorf("%s with a wrong token: %d", path, got)
+		}
+		if got := ask(path, "Bearer "+token); got != 200 {
+			t.Errorf("%s with the token: %d", path, got)
+		}
+	}
+	for _, path := range []string{"/healthz/live", "/healthz/ready", "/healthcheck"} {
+		if got := ask(path, ""); got != 200 {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
+	// Operators' pages are not on the public port.
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/config", "/healthz/ready"} {
+		if code, _ := get(t, n.http+path); code != 404 {
+			t.Errorf("%s on the public port: %d", path, code)
+		}
+	}
+}
+
+// Without a token only requests that are meant for loopback are answered: a
+// page whose name was rebound to 127.0.0.1 says its own name.
+func TestAdminWithoutTokenChecksHost(t *testing.T) {
+	n := serve(t, "--limit", "10/hour")
+	req, err := http.NewRequest("GET", n.admin+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "rebound.example"
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := read(t, res); code != 403 {
+		t.Errorf("a foreign host: %d", code)
+	}
+	if code, _ := get(t, n.admin+"/metrics"); code != 200 {
+		t.Errorf("loopback: %d", code)
+	}
+}
+
+// An address in use is an error that says which, and nothing is left running.
+func TestAddressInUse(t *testing.T) {
+	n := serve(t, "--limit", "10/hour")
+	addr := strings.TrimPrefix(n.http, "http://")
+	out, err := exec.Command(binary, "serve", "--http", addr, "--admin", "127.0.0.1:0", "--limit", "10/hour").CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
+		t.Errorf("%v, want exit status 2", err)
+	}
+	if said := string(out); !strings.Contains(said, addr) || !strings.Contains(said, "--http") {
+		t.Errorf("said %s", said)
+	}
+}

@@ -1,0 +1,151 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// binary is the path of the built command. Set once by TestMain.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+// build builds the command and runs the tests with it.
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "weir")
+	args := []string{"build", "-o", binary}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// node is a running server.
+type node struct {
+	*servertest.Process
+	// http and admin are base URLs.
+	http, admin string
+}
+
+// serve starts `weir serve` on free ports with further arguments.
+func serve(t *testing.T, args ...string) *node {
+	t.Helper()
+	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
+	n := &node{Process: servertest.Start(t, exec.Command(binary, all...))}
+	servertest.Await(t, "weir to listen", func() bool {
+		n.http, n.admin = n.listening("http"), n.listening("admin")
+		if n.http == "" && strings.Contains(n.Output(), "weir: ") {
+			t.Fatalf("weir did not start:\n%s", n.Output())
+		}
+		return n.http != "" && n.admin != ""
+	})
+	return n
+}
+
+// listening returns the base URL of a section, empty before it listens.
+func (n *node) listening(section string) string {
+	for line := range strings.Lines(n.Output()) {
+		var l struct {
+			Msg, Section, Addr string
+			TLS                bool
+		}
+		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
+			if l.TLS {
+				return "https://" + l.Addr
+			}
+			return "http://" + l.Addr
+		}
+	}
+	return ""
+}
+
+// client keeps no connection, so that no node waits for one when it ends.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// get returns the status and body of a GET.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, res)
+}
+
+// post returns the status and body of a POST of JSON.
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	res, err := client.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, res)
+}
+
+func read(t *testing.T, res *http.Response) (int, string) {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// The command's answers, as a user types and reads them. $SERVER is a running
+// server with examples/rules.yaml.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := serve(t, "--rules", filepath.Join(root, "examples", "rules.yaml"), "--limit", "3/hour by client_id")
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+e.Getenv("PATH"))
+			e.Setenv("SERVER", n.http)
+			e.Setenv("ROOT", root)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+	})
+}
+
+// status runs a command and compares its exit status: status 1 weir check x.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N command...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if exit, ok := err.(*exec.ExitError); ok {
+		got = fmt.Sprint(exit.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != args[0] {
+		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
