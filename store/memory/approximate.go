@@ -47,18 +47,19 @@ func newWindow(l *weir.Limit) (*sketch.Window, error) {
 }
 
 // oneSketched decides a key of an approximate limit.
-func (s *Store) oneSketched(key string, l *weir.Limit, a weir.Ask) (weir.Decision, error) {
+func (s *Store) oneSketched(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
 	w, err := s.sketches.window(l)
 	if err != nil {
-		return weir.Decision{}, err
+		return weir.Decision{}, 0, err
 	}
 	tag := s.tag(key, l)
 	// The segment that would hold the key is locked for its sake: between the
 	// look and the charge of a decision over several limits nobody may spend.
 	g := s.tables[1].lock(tag)
+	a.Now = s.now()
 	d := stepWindow(w, tag, l, a)
 	g.mu.Unlock()
-	return d, nil
+	return d, a.Now, nil
 }
 
 // stepWindow is the Step of an approximate limit.

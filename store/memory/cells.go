@@ -75,3 +75,18 @@ func (s *Store) spareOf(words int) *spare {
 	}
 	return nil
 }
+
+// dropSpare gives back one of the spare cells of each size: those that nobody
+// needs are gone after a round.
+func (s *Store) dropSpare() {
+	for i := range s.spares {
+		p := &s.spares[i]
+		p.mu.Lock()
+		if n := len(p.free); n > 0 {
+			p.free[n-1] = nil
+			p.free = p.free[:n-1]
+			s.account(-int64(narrow[i]))
+		}
+		p.mu.Unlock()
+	}
+}

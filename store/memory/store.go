@@ -20,7 +20,7 @@ type Options struct {
 	// memory.
 	MaxBytes int64
 	// Now tells the time in microseconds since the Unix epoch, for tests and
-	// replays. Zero means the store's own clock: monotonic, and kept in step with
+	// replays. It is called under a lock and must not use the store. Zero means the store's own clock: monotonic, and kept in step with
 	// wall time.
 	Now func() int64
 	// Logger is told when the store is full and when it is no longer. Zero means
@@ -130,15 +130,19 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 	if uint64(cost) > weir.MaxCost {
 		return weir.Decision{}, weir.ErrCost
 	}
-	return s.one(key, l, weir.Ask{Cost: cost, Now: s.now()})
+	d, _, err := s.one(key, l, weir.Ask{Cost: cost})
+	return d, err
 }
 
-// one steps one key.
-func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, error) {
+// one steps one key and returns the time of the decision, which it fills in.
+//
+// The clock is read under the lock: else a spend that read it earlier could come
+// later, find a key that is full only until now, and refuse a unit too many.
+func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
 	t := s.table(l)
 	if t == nil || s.closed.Load() || l.Traits()&(weir.Sketches|weir.Leases) != 0 {
 		if err := s.refuses(l, &a); err != nil {
-			return weir.Decision{}, err
+			return weir.Decision{}, 0, err
 		}
 		if l.Traits()&weir.Sketches != 0 {
 			return s.oneSketched(key, l, a)
@@ -146,12 +150,14 @@ func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, error
 	}
 	tag := s.tag(key, l)
 	g := t.lock(tag)
+	a.Now = s.now()
 	if at, found := g.find(tag); found && t.slabs == nil {
 		d := l.Algorithm.Step(g.row(at), l, a)
 		g.mu.Unlock()
-		return d, nil
+		return d, a.Now, nil
 	}
-	return s.oneSlowly(t, g, tag, l, a)
+	d, now := s.oneSlowly(t, g, tag, l, a)
+	return d, now, nil
 }
 
 // refuses returns why nothing can be asked of l.
@@ -171,35 +177,34 @@ func (s *Store) refuses(l *weir.Limit, a *weir.Ask) error {
 
 // oneSlowly steps a key that is new, or whose cells are elsewhere. It unlocks g,
 // the segment of tag.
-func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a weir.Ask) (weir.Decision, error) {
+func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a weir.Ask) (weir.Decision, int64) {
 	full := false
 	for {
 		p := place{table: t, segment: g, tag: tag}
-		switch p.find(a.Now); {
-		case p.needsRow() && !full:
+		p.find(a.Now)
+		if !p.needsRow() {
+			d := p.step(l, a, false)
+			g.mu.Unlock()
+			return d, a.Now
+		}
+		if !full {
 			full = !t.makeRoom(g, 1, a.Now)
 			if g.covers(tag) {
 				continue
 			}
-		case p.needsRow():
-			o := s.sketches.of(l, a.Now)
-			if o != nil {
+			g.mu.Unlock()
+		} else {
+			if o := s.sketches.of(l, a.Now); o != nil {
 				d := p.estimate(o, l, a)
 				g.mu.Unlock()
 				s.overflowed.Add(1)
-				return d, nil
+				return d, a.Now
 			}
 			g.mu.Unlock()
 			s.sketches.open(l, a.Now)
-			g = t.lock(tag)
-			continue
-		default:
-			d := p.step(l, a, false)
-			g.mu.Unlock()
-			return d, nil
 		}
-		g.mu.Unlock()
 		g = t.lock(tag)
+		a.Now = s.now()
 	}
 }
 

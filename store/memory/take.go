@@ -37,12 +37,11 @@ func (s *Store) Take(_ context.Context, ops []weir.Op) error {
 	}
 	all = all[:len(ops)]
 	var fewLocks [fewOps]*segment
-	locks := lockSet{segments: fewLocks[:0]}
 	if err := s.locate(ops, all); err != nil {
 		return err
 	}
+	locks := s.hold(ops, all, fewLocks[:0])
 	now := s.now()
-	s.hold(ops, all, &locks, now)
 	for i := range ops {
 		s.look(&ops[i], &all[i], now)
 	}
@@ -61,12 +60,11 @@ func (s *Store) takeSingle(o *weir.Op) error {
 	if err := checkCost(o); err != nil {
 		return err
 	}
-	o.Now = s.now()
-	d, err := s.one(o.Key, o.Limit, weir.Ask{Now: o.Now, Cost: o.Cost, ID: o.ID, Verb: o.Verb})
+	d, now, err := s.one(o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.ID, Verb: o.Verb})
 	if err != nil {
 		return err
 	}
-	o.Decision, o.Borrowed = d, false
+	o.Decision, o.Now, o.Borrowed = d, now, false
 	switch o.Verb {
 	case weir.Spend:
 		o.Charged = d.Allowed()
@@ -142,19 +140,19 @@ func spends(earlier, o *weir.Op) bool {
 
 // hold locks the segments of all ops and sees to it that every op has its row,
 // or room for one, or a sketch.
-func (s *Store) hold(ops []weir.Op, all []taken, locks *lockSet, now int64) {
+func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 	for {
-		locks.segments = locks.segments[:0]
+		locks = locks[:0]
 		for i := range all {
 			if p := &all[i]; p.table != nil {
 				p.segment = p.table.segment(p.tag)
-				locks.add(p.segment)
+				locks = locks.with(p.segment)
 			}
 		}
 		locks.lock()
-		p, need := s.lacking(ops, all, now)
+		p, need := s.lacking(ops, all)
 		if p == nil {
-			return
+			return locks
 		}
 		locks.unlock()
 		if need == 0 {
@@ -162,6 +160,7 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks *lockSet, now int64) {
 		}
 		// With nothing else locked: growing takes its time.
 		g := p.table.lock(p.tag)
+		now := s.now()
 		if int(g.used)+need > g.limit() && !p.table.makeRoom(g, need, now) {
 			p.full = true
 		}
@@ -186,7 +185,7 @@ func (p *taken) index(all []taken) int {
 
 // lacking returns the first op that cannot go on, and how many rows its segment
 // needs; none if it has to be looked up anew.
-func (s *Store) lacking(ops []weir.Op, all []taken, now int64) (*taken, int) {
+func (s *Store) lacking(ops []weir.Op, all []taken) (*taken, int) {
 	for i := range all {
 		p := &all[i]
 		if p.table == nil {
@@ -214,7 +213,7 @@ func (s *Store) lacking(ops []weir.Op, all []taken, now int64) (*taken, int) {
 		if !p.full {
 			return p, need
 		}
-		if p.overflow = s.sketches.of(ops[i].Limit, now); p.overflow == nil {
+		if p.overflow = s.sketches.of(ops[i].Limit, s.now()); p.overflow == nil {
 			return p, need
 		}
 	}
@@ -298,30 +297,32 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 	}
 }
 
-// A lockSet is segments in the order of their numbers, each once.
-type lockSet struct{ segments []*segment }
+// A lockSet is segments in the order of their numbers, each once. It is passed
+// and returned by value, so that its array stays on the stack.
+type lockSet []*segment
 
-func (k *lockSet) add(g *segment) {
-	i := len(k.segments)
-	for i > 0 && k.segments[i-1].num > g.num {
+func (k lockSet) with(g *segment) lockSet {
+	i := len(k)
+	for i > 0 && k[i-1].num > g.num {
 		i--
 	}
-	if i > 0 && k.segments[i-1] == g {
-		return
+	if i > 0 && k[i-1] == g {
+		return k
 	}
-	k.segments = append(k.segments, nil)
-	copy(k.segments[i+1:], k.segments[i:])
-	k.segments[i] = g
+	k = append(k, nil)
+	copy(k[i+1:], k[i:])
+	k[i] = g
+	return k
 }
 
-func (k *lockSet) lock() {
-	for _, g := range k.segments {
+func (k lockSet) lock() {
+	for _, g := range k {
 		g.mu.Lock()
 	}
 }
 
-func (k *lockSet) unlock() {
-	for _, g := range k.segments {
+func (k lockSet) unlock() {
+	for _, g := range k {
 		g.mu.Unlock()
 	}
 }
