@@ -119,6 +119,9 @@ func (l *Limiter) Match(r *Request) []Op {
 
 // Decide answers r. All limits that it meets must allow it, else none is
 // charged. On return r tells in detail what each limit said.
+//
+// With an error no decision was made, and the Decision returned with it is
+// empty: look at the error first, an empty Decision allows.
 func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	d, err := l.decide(ctx, r)
 	for _, o := range l.observers {

@@ -1,0 +1,270 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+// testbed is a limiter over a memory store whose time stands still until moved.
+type testbed struct {
+	*weir.Limiter
+	t   *testing.T
+	now time.Time
+}
+
+func newTestbed(t *testing.T, limits ...*weir.Limit) *testbed {
+	t.Helper()
+	b := &testbed{t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	s := memory.New(at(&b.now))
+	t.Cleanup(func() { s.Close() })
+	l, err := weir.New(s, weir.Limits(limits), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Limiter = l
+	return b
+}
+
+// ask decides one request of the given key after change.
+func (b *testbed) ask(key string, change func(*weir.Request)) (*weir.Request, weir.Decision) {
+	b.t.Helper()
+	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "key", Value: key}}}}}
+	if change != nil {
+		change(r)
+	}
+	d, err := b.Decide(context.Background(), r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r, d
+}
+
+// run asks n times and returns a letter for each answer: a allowed, r refused,
+// s soft, b borrowed.
+func (b *testbed) run(n int, key string, change func(*weir.Request)) string {
+	b.t.Helper()
+	out := make([]byte, n)
+	for i := range out {
+		r, d := b.ask(key, change)
+		switch {
+		case !d.Allowed():
+			out[i] = 'r'
+		case r.Soft():
+			out[i] = 's'
+		case r.Borrowed():
+			out[i] = 'b'
+		default:
+			out[i] = 'a'
+		}
+	}
+	return string(out)
+}
+
+func (b *testbed) want(got, want string) {
+	b.t.Helper()
+	if got != want {
+		b.t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestSoftLimitPassesItsExcessMarked(t *testing.T) {
+	l := weir.PerMinute(10, algorithm.FixedWindow)
+	l.Excess = 20
+	b := newTestbed(t, l)
+	b.want(b.run(14, "k", nil), "aaaaaaaaaassrr")
+	if c := l.Counters(); c.Load(weir.Refused) != 2 || c.Load(weir.Allowed) != 12 {
+		t.Errorf("counted %d refused, %d allowed", c.Load(weir.Refused), c.Load(weir.Allowed))
+	}
+}
+
+func TestElasticLimitBorrowsWhileThePoolHasRoom(t *testing.T) {
+	pool := weir.PerMinute(6, algorithm.FixedWindow)
+	tenant := func() *weir.Limit {
+		l := weir.PerMinute(2, algorithm.FixedWindow)
+		l.Pool, l.PoolKey, l.Ceiling = pool, "all", 5
+		return l
+	}
+	b := newTestbed(t, tenant())
+	// Two of its own and three of the pool, up to its ceiling.
+	b.want(b.run(6, "one", nil), "aabbbr")
+	// The pool has seen five. The second tenant's own share is assured; it
+	// takes the pool to its end, and then over.
+	b.want(b.run(3, "two", nil), "aar")
+	b.want(b.run(3, "three", nil), "aar")
+}
+
+func TestPriorityKeepsAReserve(t *testing.T) {
+	l := weir.PerMinute(10, algorithm.TokenBucket)
+	l.Reserve = []int64{0, 2, 8}
+	b := newTestbed(t, l)
+	priority := func(p int) func(*weir.Request) { return func(r *weir.Request) { r.Priority = p } }
+	b.want(b.run(3, "k", priority(2)), "aar")
+	_, d := b.ask("k", func(r *weir.Request) { r.Priority, r.Verb = 1, weir.Peek })
+	if d.Remaining != 6 {
+		t.Errorf("priority 1 is told that %d remain, want 6", d.Remaining)
+	}
+	b.want(b.run(7, "k", priority(1)), "aaaaaar")
+	b.want(b.run(3, "k", priority(0)), "aar")
+	b.want(b.run(1, "k", priority(9)), "r")
+}
+
+func TestShadowIsCountedAndNotHeard(t *testing.T) {
+	l := weir.PerMinute(2, algorithm.FixedWindow)
+	l.Shadow = true
+	b := newTestbed(t, l)
+	b.want(b.run(5, "k", nil), "aaaaa")
+	if got := l.Counters().Load(weir.ShadowRefused); got != 3 {
+		t.Errorf("%d would have been refused, want 3", got)
+	}
+}
+
+func TestPenalizeKeepsWhoeverCallsOnRefused(t *testing.T) {
+	l := weir.PerMinute(2, algorithm.TokenBucket)
+	l.Penalize = true
+	b := newTestbed(t, l)
+	b.want(b.run(3, "k", nil), "aar")
+	b.now = b.now.Add(31 * time.Second) // one token back, owed for the third
+	b.want(b.run(1, "k", nil), "r")
+	b.now = b.now.Add(3 * time.Minute)
+	b.want(b.run(2, "k", nil), "aa")
+}
+
+func TestBanOutlastsTheLimit(t *testing.T) {
+	l := weir.PerSecond(1, algorithm.FixedWindow)
+	l.Ban = &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}
+	b := newTestbed(t, l)
+	b.want(b.run(4, "k", nil), "arrr")
+	b.now = b.now.Add(30 * time.Second)
+	_, d := b.ask("k", nil)
+	if d.Allowed() || d.Limit.Name != "ban" || d.RetryAfter != 30*time.Second {
+		t.Errorf("while banned: %+v by %s", d, d.Limit.Name)
+	}
+	b.now = b.now.Add(30 * time.Second)
+	b.want(b.run(1, "k", nil), "a")
+}
+
+func TestLeaseIsRenewedAndReleased(t *testing.T) {
+	l := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute}
+	b := newTestbed(t, l)
+	lease := func(name string) func(*weir.Request) { return func(r *weir.Request) { r.Lease = name } }
+	b.want(b.run(2, "k", lease("one")), "aa") // the same unit of work
+	b.want(b.run(1, "k", lease("two")), "a")
+	b.want(b.run(1, "k", lease("three")), "r")
+	r, _ := b.ask("k", lease("two"))
+	for range 2 { // idempotent
+		if err := b.Release(context.Background(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.want(b.run(2, "k", lease("three")), "aa")
+
+	r.Lease = ""
+	if err := b.Release(context.Background(), r); !errors.Is(err, weir.ErrNoLease) {
+		t.Errorf("release without a lease: %v", err)
+	}
+	if _, err := b.Decide(context.Background(), r); !errors.Is(err, weir.ErrNoLease) {
+		t.Errorf("acquire without a lease: %v", err)
+	}
+}
+
+func TestCancelGivesBackEveryLimitsCharge(t *testing.T) {
+	b := newTestbed(t, weir.PerMinute(3, algorithm.FixedWindow), weir.PerHour(5, algorithm.TokenBucket))
+	r, _ := b.ask("k", func(r *weir.Request) { r.Cost = 3 })
+	if err := b.Cancel(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = b.ask("k", func(r *weir.Request) { r.Verb = weir.Peek })
+	for i, want := range []int64{3, 5} {
+		if got := r.Ops()[i].Decision.Remaining; got != want {
+			t.Errorf("%s: %d remain, want %d", r.Ops()[i].Limit.Name, got, want)
+		}
+	}
+}
+
+func TestWaitGivesUpAtOnceWhenTheDeadlineIsNearer(t *testing.T) {
+	b := newTestbed(t, weir.PerHour(1, algorithm.LeakyQueue))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	b.ask("k", nil)
+	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "key", Value: "k"}}}}}
+	begin := time.Now()
+	if _, err := b.Wait(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v", err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("waited %s for nothing", took)
+	}
+	// The place was given back: the next in line waits one hour, not two.
+	r, d := b.ask("k", nil)
+	if !d.Allowed() || r.Delay() != time.Hour {
+		t.Errorf("next in line: %+v, delay %s", d, r.Delay())
+	}
+}
+
+func TestCostsOutOfRangeAreErrors(t *testing.T) {
+	b := newTestbed(t, weir.PerMinute(3, algorithm.FixedWindow))
+	for _, cost := range []int64{-1, weir.MaxCost + 1} {
+		if _, err := b.Take(context.Background(), "k", cost); !errors.Is(err, weir.ErrCost) {
+			t.Errorf("cost %d: %v", cost, err)
+		}
+	}
+}
+
+func TestDecidingAllocatesNothing(t *testing.T) {
+	ctx := context.Background()
+	one, err := weir.New(memory.New(memory.Options{}), weir.Limits{weir.PerSecond(1e9, algorithm.TokenBucket)}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1000, func() { _, _ = one.Take(ctx, "user:42", 1) }); n != 0 {
+		t.Errorf("Take allocates %v times", n)
+	}
+	soft := weir.PerSecond(1e9, algorithm.TokenBucket)
+	soft.Excess = 10
+	two, err := weir.New(memory.New(memory.Options{}), weir.Limits{soft, weir.PerHour(1e12, algorithm.SlidingWindow)}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := two.Acquire()
+	r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "user", Value: "42"}, {Key: "path", Value: "/a"}}})
+	if n := testing.AllocsPerRun(1000, func() { _, _ = two.Decide(ctx, r) }); n != 0 {
+		t.Errorf("Decide allocates %v times", n)
+	}
+}
+
+// recorder keeps what it observes.
+type recorder struct{ seen []string }
+
+func (o *recorder) Observe(r *weir.Request, d weir.Decision, err error) {
+	o.seen = append(o.seen, fmt.Sprintf("%s %v %v", r.Descriptors[0].Entries[0].Value, d.Allowed(), err))
+}
+
+func TestObserversAreToldOfEveryDecision(t *testing.T) {
+	var o recorder
+	s := memory.New(memory.Options{})
+	l, err := weir.New(s, weir.Limits{weir.PerHour(1, algorithm.TokenBucket)}, weir.Options{Observers: []weir.Observer{&o}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := l.Take(context.Background(), "k", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	if _, err := l.Take(context.Background(), "k", 1); !errors.Is(err, weir.ErrClosed) {
+		t.Fatal(err)
+	}
+	// With an error comes the zero decision, which says nothing.
+	want := []string{"k true <nil>", "k false <nil>", "k true " + weir.ErrClosed.Error()}
+	if fmt.Sprint(o.seen) != fmt.Sprint(want) {
+		t.Errorf("observed %q, want %q", o.seen, want)
+	}
+}
