@@ -42,13 +42,10 @@ func (d Decision) Allowed() bool { return d.RetryAfter == 0 }
 // it proceeds. It is zero unless the limit's algorithm shapes traffic
 // (leaky_queue) instead of refusing it.
 func (d Decision) Delay(cost int64) time.Duration {
-	if d.Limit == nil || !d.Allowed() {
+	if d.Limit == nil || d.Limit.traits&Shapes == 0 || !d.Allowed() {
 		return 0
 	}
-	if s, ok := d.Limit.Algorithm.(Shaper); ok {
-		return s.Delay(d, cost)
-	}
-	return 0
+	return d.Limit.Algorithm.(Shaper).Delay(d, cost)
 }
 
 // Guarantee returns what this decision promises. A decision under no limit is

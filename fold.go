@@ -94,7 +94,7 @@ func count(ops []Op) {
 			switch {
 			case !allowed && o.Verb != Force:
 				c.Add(Refused)
-			case o.Decision.Delay(o.Cost) > 0:
+			case o.Limit.traits&Shapes != 0 && o.Decision.Delay(o.Cost) > 0:
 				c.Add(Delayed)
 			case o.Charged:
 				c.Add(Allowed)
