@@ -91,7 +91,7 @@ func (w *Writer) Refuse(rw http.ResponseWriter, ops []weir.Op, d weir.Decision) 
 func appendRefusal(b []byte, f *facts, d weir.Decision) []byte {
 	b = append(b, `{"type":"`+QuotaExceeded+`","title":"Too many requests","status":429,"detail":"`...)
 	switch {
-	case d.RetryAfter == weir.Never && d.Limit != nil && d.Remaining > 0:
+	case d.RetryAfter == weir.Never && len(f.policies) > 0 && f.policies[0].quota > 0:
 		b = append(b, "the request costs more than its limit can ever hold"...)
 	case d.RetryAfter == weir.Never:
 		b = append(b, "the request is refused, and waiting does not help"...)
