@@ -1,0 +1,288 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/frontend/httpapi"
+)
+
+const token = "correct horse battery staple"
+
+var bearer = http.Header{"Authorization": {"Bearer " + token}}
+
+// keyState is the answer of the paths under /v1/admin.
+type keyState struct {
+	Allowed    bool
+	RetryAfter *float64 `json:"retry_after"`
+	Limits     []struct {
+		Limit     struct{ Name string }
+		Key, Role string
+		Remaining int64
+		Cells     []int64
+	}
+}
+
+func administer(t *testing.T, srv *server, path, body string) keyState {
+	t.Helper()
+	res, got := exchange(t, "POST", srv.URL, "/v1/admin/"+path, body, bearer)
+	var s keyState
+	if err := json.Unmarshal([]byte(got), &s); err != nil || res.StatusCode != 200 {
+		t.Fatalf("%s %s: got %d %s", path, body, res.StatusCode, got)
+	}
+	return s
+}
+
+// allowed checks whether ann's next request passes.
+func (s *server) allowed(t *testing.T, want bool) {
+	t.Helper()
+	if _, got := post(t, s.URL, "/v1/check", `{"descriptors":[{"entries":{"user":"ann"}}]}`); strings.Contains(got, `{"allowed":true`) != want {
+		t.Errorf("got %s, want allowed %t", got, want)
+	}
+}
+
+func TestInspectResetGrant(t *testing.T) {
+	store := newStore(t)
+	srv := serve(t, store, weir.Limits{
+		named("permin", weir.PerMinute(3, algorithm.FixedWindow)),
+		named("perhour", weir.PerHour(5, algorithm.TokenBucket)),
+	}, httpapi.Options{AdminToken: token})
+	const ann = `"descriptors":[{"entries":{"user":"ann"}}]`
+	for range 3 {
+		srv.allowed(t, true)
+	}
+	srv.allowed(t, false)
+	s := administer(t, srv, "inspect", `{`+ann+`}`)
+	if s.Allowed || *s.RetryAfter != 40 || len(s.Limits) != 2 || s.Limits[0].Limit.Name != "permin" || s.Limits[0].Key != "ann" ||
+		s.Limits[0].Remaining != 0 || s.Limits[1].Remaining != 2 || len(s.Limits[0].Cells) != 2 || s.Limits[0].Cells[1] != 3 {
+		t.Errorf("inspect: got %+v", s)
+	}
+	s = administer(t, srv, "grant", `{`+ann+`,"limit":"permin","units":2}`)
+	if s.Limits[0].Remaining != 2 || s.Limits[1].Remaining != 2 {
+		t.Errorf("grant: got %+v", s)
+	}
+	// Not above untouched.
+	if s = administer(t, srv, "grant", `{`+ann+`,"limit":"perhour","units":1000}`); s.Limits[1].Remaining != 5 {
+		t.Errorf("grant: got %+v", s)
+	}
+	srv.allowed(t, true)
+	if s = administer(t, srv, "reset", `{`+ann+`,"limit":"permin"}`); s.Limits[0].Remaining != 3 || s.Limits[1].Remaining != 4 {
+		t.Errorf("reset: got %+v", s)
+	}
+
+	f := func(path, body, pointer, detail string) {
+		t.Helper()
+		res, got := exchange(t, "POST", srv.URL, "/v1/admin/"+path, body, bearer)
+		var p problem
+		if err := json.Unmarshal([]byte(got), &p); err != nil || res.StatusCode != 400 || len(p.Errors) != 1 ||
+			p.Errors[0].Pointer != pointer || !strings.Contains(p.Errors[0].Detail, detail) {
+			t.Errorf("%s %s: got %d %s, want 400 at %s: %s", path, body, res.StatusCode, got, pointer, detail)
+		}
+	}
+	f("reset", `{`+ann+`}`, "#/limit", `say which limit is meant: "permin", "perhour"`)
+	f("reset", `{`+ann+`,"limit":"perday"}`, "#/limit", `they meet "permin", "perhour"`)
+	f("grant", `{`+ann+`,"limit":"permin"}`, "#/units", "is missing")
+	f("grant", `{`+ann+`,"limit":"permin","units":0}`, "#/units", "from 1")
+	f("ban", `{`+ann+`,"limit":"permin"}`, "#/seconds", "is missing")
+	f("ban", `{`+ann+`,"limit":"permin","seconds":999999999999}`, "#/seconds", "from 0 to")
+	f("inspect", `{"descriptors":[{"entries":{"a":"1"}},{"entries":{"a":"1"}}]}`, "#/descriptors", "one descriptor")
+	f("inspect", `{`+ann+`,"units":1}`, "#/units", "unknown")
+}
+
+func TestNoLimitToAdminister(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{AdminToken: token})
+	res, got := exchange(t, "POST", srv.URL, "/v1/admin/reset", `{"descriptors":[{"entries":{"user":"ann"}}]}`, bearer)
+	if res.StatusCode != 400 || !strings.Contains(got, "no limit counts") {
+		t.Errorf("got %d %s", res.StatusCode, got)
+	}
+}
+
+func TestGrantWhatCannotBeGranted(t *testing.T) {
+	conc := named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})
+	srv := serve(t, newStore(t), weir.Limits{conc}, httpapi.Options{AdminToken: token})
+	res, got := exchange(t, "POST", srv.URL, "/v1/admin/grant", `{"descriptors":[{"entries":{"user":"ann"}}],"units":1}`, bearer)
+	if res.StatusCode != 422 || !strings.Contains(got, "cannot give back") {
+		t.Errorf("got %d %s", res.StatusCode, got)
+	}
+}
+
+func TestBan(t *testing.T) {
+	store := newStore(t)
+	srv := serve(t, store, weir.Limits{named("permin", weir.PerMinute(100, algorithm.TokenBucket))}, httpapi.Options{AdminToken: token})
+	const ann = `"descriptors":[{"entries":{"user":"ann"}}]`
+	srv.allowed(t, true)
+	s := administer(t, srv, "ban", `{`+ann+`,"seconds":30}`)
+	if s.Allowed || *s.RetryAfter != 30 {
+		t.Errorf("got %+v, want a refusal for 30 s", s)
+	}
+	srv.allowed(t, false)
+	if _, got := post(t, srv.URL, "/shouldAllowRequest", `{"clientId":"ann"}`); got != `{"allowed":false}` {
+		t.Errorf("got %s", got)
+	}
+	if _, got := post(t, srv.URL, "/shouldAllowRequest", `{"clientId":"bob"}`); got != `{"allowed":true}` {
+		t.Errorf("bob is banned with ann: %s", got)
+	}
+	store.advance(30*time.Second - time.Microsecond)
+	srv.allowed(t, false)
+	store.advance(time.Microsecond)
+	srv.allowed(t, true)
+
+	// A new ban takes the place of the old one, 0 lifts it, so does a reset.
+	administer(t, srv, "ban", `{`+ann+`,"seconds":3000}`)
+	if s := administer(t, srv, "ban", `{`+ann+`,"seconds":10}`); *s.RetryAfter != 10 {
+		t.Errorf("got %+v, want 10 s", s)
+	}
+	if s := administer(t, srv, "ban", `{`+ann+`,"seconds":0}`); !s.Allowed {
+		t.Errorf("got %+v, want it lifted", s)
+	}
+	administer(t, srv, "ban", `{`+ann+`,"seconds":10}`)
+	if s := administer(t, srv, "reset", `{`+ann+`}`); !s.Allowed || s.Limits[0].Remaining != 100 {
+		t.Errorf("got %+v, want it lifted", s)
+	}
+	// A cost that was already incurred is counted all the same.
+	administer(t, srv, "ban", `{`+ann+`,"seconds":10}`)
+	r := &weir.Request{Verb: weir.Force, Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
+	if d, err := srv.lim.Decide(t.Context(), r); err != nil || !d.Allowed() || d.Remaining != 99 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+func TestBansCostNothingWhenEmpty(t *testing.T) {
+	limit := named("permin", weir.PerMinute(100, algorithm.TokenBucket))
+	if err := limit.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	bans := httpapi.NewBans(weir.Limits{limit})
+	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
+	ops := make([]weir.Op, 0, 4)
+	if n := testing.AllocsPerRun(100, func() { ops = bans.Match(ops[:0], r) }); n != 0 || len(ops) != 1 {
+		t.Errorf("%v allocations, %d ops", n, len(ops))
+	}
+}
+
+func TestOperatorsOnly(t *testing.T) {
+	const body = `{"descriptors":[{"entries":{"user":"ann"}}]}`
+	limits := weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}
+	paths := []string{"/v1/admin/inspect", "/v1/admin/reset", "/v1/admin/grant", "/v1/admin/ban", "/v1/explain"}
+	status := func(url, path string, h http.Header) int {
+		t.Helper()
+		res, _ := exchange(t, "POST", url, path, body, h)
+		return res.StatusCode
+	}
+	guarded := serve(t, newStore(t), limits, httpapi.Options{AdminToken: token})
+	open := serve(t, newStore(t), limits, httpapi.Options{})
+	for _, p := range paths {
+		for _, h := range []http.Header{nil, {"Authorization": {"Bearer wrong"}}, {"Authorization": {"Bearer"}}, {"Authorization": {token}}, {"Authorization": {"Basic " + token}}} {
+			if got := status(guarded.URL, p, h); got != 401 {
+				t.Errorf("%s with %v: got %d, want 401", p, h, got)
+			}
+		}
+		if got := status(open.URL, p, bearer); got != 403 {
+			t.Errorf("%s without a token configured: got %d, want 403", p, got)
+		}
+	}
+	if res, _ := exchange(t, "GET", guarded.URL, "/v1/rules", "", nil); res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("rules: got %d %v", res.StatusCode, res.Header)
+	}
+
+	// On a port of its own and without a token: loopback, asked for as such.
+	admin := httptest.NewServer(open.api.Admin())
+	defer admin.Close()
+	if got := status(admin.URL, "/v1/admin/inspect", nil); got != 200 {
+		t.Errorf("from loopback: got %d", got)
+	}
+	if got := status(admin.URL, "/v1/check", nil); got != 404 {
+		t.Errorf("a path that is not for operators: got %d, want 404", got)
+	}
+	for _, h := range []http.Header{{"X-Forwarded-For": {"127.0.0.1"}}, {"Origin": {"http://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}} {
+		if got := status(admin.URL, "/v1/admin/inspect", h); got != 403 {
+			t.Errorf("with %v: got %d, want 403", h, got)
+		}
+	}
+	req, err := http.NewRequest("POST", admin.URL+"/v1/admin/inspect", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example"
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 403 {
+		t.Errorf("a name that was rebound to loopback: got %d, want 403", res.StatusCode)
+	}
+}
+
+// book is a rulebook of few words.
+type book struct{}
+
+func (book) Describe() any { return map[string]string{"domain": "api"} }
+func (book) Explain(r *weir.Request) any {
+	return []string{r.Domain, r.Descriptors[0].Entries[0].Value}
+}
+
+func TestRulesAndExplain(t *testing.T) {
+	limits := weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}
+	srv := serve(t, newStore(t), limits, httpapi.Options{AdminToken: token, Rulebook: book{}})
+	if res, got := exchange(t, "GET", srv.URL, "/v1/rules", "", bearer); res.StatusCode != 200 || got != `{"domain":"api"}` {
+		t.Errorf("rules: got %d %s", res.StatusCode, got)
+	}
+	for range 2 { // explaining spends nothing
+		res, got := exchange(t, "POST", srv.URL, "/v1/explain", `{"descriptors":[{"entries":{"user":"ann"}}]}`, bearer)
+		if res.StatusCode != 200 || !strings.Contains(got, `"remaining":3,`) || !strings.Contains(got, `"key":"ann"`) ||
+			!strings.HasSuffix(got, `"rules":["api","ann"]}`) {
+			t.Errorf("explain: got %d %s", res.StatusCode, got)
+		}
+	}
+}
+
+// TestWithoutParts: what a service runs without says so.
+func TestWithoutParts(t *testing.T) {
+	lim, err := weir.New(newStore(t), weir.Limits{weir.PerMinute(3, algorithm.FixedWindow)}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := httpapi.New(httpapi.Options{Limiter: lim, AdminToken: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(api)
+	defer srv.Close()
+	const ann = `"descriptors":[{"entries":{"user":"ann"}}]`
+	for path, body := range map[string]string{
+		"/v1/reserve": `{` + ann + `}`, "/v1/commit": `{"handle":"x","actual":1}`, "/v1/cancel": `{"handle":"x"}`,
+		"/v1/admin/reset": `{` + ann + `}`, "/v1/admin/ban": `{` + ann + `,"seconds":1}`,
+	} {
+		if res, got := exchange(t, "POST", srv.URL, path, body, bearer); res.StatusCode != 501 {
+			t.Errorf("%s: got %d %s, want 501", path, res.StatusCode, got)
+		}
+	}
+	if res, got := exchange(t, "GET", srv.URL, "/v1/rules", "", bearer); res.StatusCode != 501 {
+		t.Errorf("/v1/rules: got %d %s, want 501", res.StatusCode, got)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	lim, err := weir.New(newStore(t), weir.Limits{}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(opt httpapi.Options, want string) {
+		t.Helper()
+		if _, err := httpapi.New(opt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	f(httpapi.Options{}, "no limiter")
+	f(httpapi.Options{Limiter: lim, AdminToken: "short"}, "admin token has 5 bytes")
+	f(httpapi.Options{Limiter: lim, MaxInFlight: -1}, "max in flight")
+	f(httpapi.Options{Limiter: lim, BodyTimeout: -1}, "body timeout")
+	f(httpapi.Options{Limiter: lim, Domain: strings.Repeat("x", 300)}, "domain has 300 bytes")
+}
