@@ -77,3 +77,11 @@ func TestWorkerEndsWithItsTime(t *testing.T) {
 		t.Errorf("closing after the time: %v", err)
 	}
 }
+
+func TestWorkerCannotStartWorkers(t *testing.T) {
+	t.Setenv(marker, "1")
+	if w, err := Start(t.Context(), "double"); err == nil {
+		w.Close()
+		t.Error("a worker started a worker")
+	}
+}

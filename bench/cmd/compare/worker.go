@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/weirlimit/weir/bench/ours"
+)
+
+// runWorker is this program as started again by itself: it measures one thing
+// in a process of its own and tells the parent.
+func runWorker(name string, args []string) error {
+	// Every kind of worker takes at most one number, as its last argument.
+	number := 0
+	if len(args) > 0 {
+		n, err := strconv.Atoi(args[len(args)-1])
+		if err != nil {
+			return fmt.Errorf("worker %s: last argument: %w", name, err)
+		}
+		number = n
+	}
+	switch {
+	case name == "decisions" && len(args) == 2:
+		return serveDecisions(args[0], number)
+	case name == "rules" && len(args) == 3:
+		i, err := strconv.Atoi(args[0])
+		if err != nil || i < 0 || i >= len(ours.Cases) {
+			return fmt.Errorf("worker rules: no case %q", args[0])
+		}
+		return serveRules(ours.Cases[i], args[1], number)
+	case name == "http" && len(args) == 1:
+		return serveHTTP(number)
+	case name == "hold" && len(args) == 2:
+		return serveHold(args[0], number)
+	case name == "shrink" && len(args) == 0:
+		return serveShrink()
+	}
+	return fmt.Errorf("no worker %q with arguments %q", name, args)
+}
