@@ -19,6 +19,8 @@ type compiler struct {
 	domain   *domain
 	defaults *defaultsSpec
 	path     string
+	// lint is nil unless warnings are wanted.
+	lint *linter
 }
 
 func newCompiler(r *report, opt Options) *compiler {
@@ -54,12 +56,16 @@ func (c *compiler) file(f *fileSpec) {
 		return
 	}
 	c.domain, c.defaults = d, f.Defaults
+	if c.lint != nil {
+		c.lint = newLinter(c.report)
+	}
 	if f.Defaults != nil {
 		c.checkDefaults(f.Defaults)
 	}
 	c.pools(f)
 	c.lists(f)
 	c.level(&d.root, f.Descriptors, "")
+	c.lint.finish(d, f)
 }
 
 // pools compiles the pools of the domain, which its elastic limits share.
@@ -138,6 +144,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
 		if rule == nil {
 			continue
 		}
+		c.lintWildcard(lv, spec, rule)
 		if old := lv.put(rule, c.dialect.concatenate); old != nil {
 			name := rule.Path
 			if c.dialect.concatenate {
@@ -148,6 +155,16 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
 			continue
 		}
 		c.level(&rule.kids, spec.Descriptors, rule.Path)
+	}
+	c.lint.level(lv, path)
+}
+
+// lintWildcard warns if the rule can never be reached.
+func (c *compiler) lintWildcard(lv *level, spec *descriptorSpec, rule *Rule) {
+	if word := composite(rule); c.dialect.concatenate && isPattern(word) {
+		c.lint.wildcard(lv.wild, word, spec.Node, c.path)
+	} else if b := lv.keys[rule.Key]; b != nil && isPattern(rule.Value) && b.exact[rule.Value] == nil {
+		c.lint.wildcard(b.wild, rule.Value, spec.Node.where("value"), c.path)
 	}
 }
 
@@ -183,6 +200,7 @@ func (c *compiler) rule(spec *descriptorSpec, path, parent string) *Rule {
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
 	}
 	c.checkRule(spec, rule)
+	c.lint.value(spec, c.path)
 	if spec.Metadata != nil {
 		rule.Metadata = spec.Metadata.tree
 	}
@@ -232,14 +250,11 @@ func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
 	for _, o := range spec.Overrides {
 		ls := c.limitList(spec, o.value, rule, "", plainWord(o.name))
 		rule.Overrides = append(rule.Overrides, Choice{Value: o.name, Limits: ls})
-		if isPattern(o.name) {
-			rule.wildOverride.add(o.name, ls)
-			continue
+		if rule.overrides == nil {
+			rule.overrides = &choices{}
 		}
-		if rule.exactOverride == nil {
-			rule.exactOverride = map[string][]*Limit{}
-		}
-		rule.exactOverride[o.name] = ls
+		c.lint.choice(rule.overrides, o.name, o.node, c.path)
+		rule.overrides.add(o.name, ls)
 	}
 }
 
@@ -249,15 +264,12 @@ func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
 		return
 	}
 	rule.TierBy = t.By
-	rule.exactTier = map[string][]*Limit{}
+	rule.tiers = &choices{}
 	for _, tier := range t.Limits {
 		ls := c.limitList(spec, tier.value, rule, "", plainWord(t.By)+"="+plainWord(tier.name))
 		rule.Tiers = append(rule.Tiers, Choice{Value: tier.name, Limits: ls})
-		if isPattern(tier.name) {
-			rule.wildTier.add(tier.name, ls)
-		} else {
-			rule.exactTier[tier.name] = ls
-		}
+		c.lint.choice(rule.tiers, tier.name, tier.node, c.path)
+		rule.tiers.add(tier.name, ls)
 	}
 	if len(t.Limits) == 0 {
 		c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
@@ -322,6 +334,7 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, 
 		c.domain.replaces = c.domain.replaces || len(l.Replaces) > 0
 		all = append(all, l)
 	}
+	c.lint.limits(all, c.path)
 	return all
 }
 
@@ -337,6 +350,9 @@ func (lv *level) put(r *Rule, concatenate bool) *Rule {
 		}
 		lv.words[word] = r
 		if isPattern(word) {
+			if lv.wild == nil {
+				lv.wild = &wildcards[*Rule]{}
+			}
 			lv.wild.add(word, r)
 		}
 		return nil
@@ -349,25 +365,27 @@ func (lv *level) put(r *Rule, concatenate bool) *Rule {
 		b = &branch{}
 		lv.keys[r.Key] = b
 	}
-	switch {
-	case r.Value == "":
+	if r.Value == "" {
 		if b.bare != nil {
 			return b.bare
 		}
 		b.bare = r
-	default:
-		if b.exact == nil {
-			b.exact = map[string]*Rule{}
+		return nil
+	}
+	if b.exact == nil {
+		b.exact = map[string]*Rule{}
+	}
+	if old := b.exact[r.Value]; old != nil {
+		return old
+	}
+	// A wildcard stands here too, which only its own text finds; so a duplicate
+	// is found at once.
+	b.exact[r.Value] = r
+	if isPattern(r.Value) {
+		if b.wild == nil {
+			b.wild = &wildcards[*Rule]{}
 		}
-		if old := b.exact[r.Value]; old != nil {
-			return old
-		}
-		// A wildcard stands here too, which only its own text finds; so a
-		// duplicate is found at once.
-		b.exact[r.Value] = r
-		if isPattern(r.Value) {
-			b.wild.add(r.Value, r)
-		}
+		b.wild.add(r.Value, r)
 	}
 	return nil
 }

@@ -1,12 +1,183 @@
 package rules
 
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
 // check builds sources and looks for what is allowed and yet likely wrong.
 func check(sources []source, opt Options) (*Set, Errors) {
-	set, errs := build(sources, opt)
+	set, errs := build(sources, opt, true)
 	faults, warnings := errs.Split()
 	if len(faults) > 0 {
 		return nil, errs
 	}
 	set.warnings = warnings
 	return set, errs
+}
+
+// linter warns of what is allowed and yet likely wrong, while a file is being
+// compiled. A nil linter warns of nothing.
+type linter struct {
+	*report
+	// names holds the limits of the domain by name, and wants what is to be
+	// replaced.
+	names map[string]*Limit
+	wants []want
+	pools map[string]bool
+}
+
+type want struct {
+	name string
+	by   *Limit
+	path string
+}
+
+func newLinter(r *report) *linter {
+	return &linter{report: r, names: map[string]*Limit{}, pools: map[string]bool{}}
+}
+
+// wildcard warns if a pattern that is about to be added to w can never be
+// chosen. A pattern that fits the text of another one, stars and all, fits
+// whatever the other one fits.
+func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string) {
+	if l == nil || w == nil {
+		return
+	}
+	if first, ok := w.find(text); ok {
+		l.warn(n, path, "put the narrower one first", "never reached: line %d has %q, which takes all of it", first.Line, first.Value)
+	}
+}
+
+// choice is wildcard for tiers and overrides.
+func (l *linter) choice(c *choices, text string, n *node, path string) {
+	if l == nil || c == nil || !isPattern(text) {
+		return
+	}
+	if _, ok := c.wild.find(text); ok {
+		l.warn(n, path, "put the narrower one first", "never reached: a pattern above it takes all of %q", text)
+	}
+}
+
+// level warns of rules for a key alone that a wildcard for everything hides.
+func (l *linter) level(lv *level, path string) {
+	if l == nil {
+		return
+	}
+	// Only stars fit this.
+	const anything = "\x00"
+	for _, b := range lv.keys {
+		if b.bare == nil || b.wild == nil {
+			continue
+		}
+		if first, ok := b.wild.find(anything); ok {
+			l.add(&Error{File: b.bare.File, Line: b.bare.Line, Column: b.bare.Column, Path: join(path, b.bare.Key), Warning: true,
+				Msg:  "never reached: the value \"" + first.Value + "\" takes everything",
+				Hint: "leave one of them out"})
+		}
+	}
+}
+
+// value warns of values that look as if more were meant than the very text.
+func (l *linter) value(spec *descriptorSpec, path string) {
+	if l == nil || !strings.Contains(spec.Value, "/") {
+		return
+	}
+	if _, err := netip.ParsePrefix(spec.Value); err == nil {
+		l.warn(spec.Node.where("value"), path, "put it into allow: or deny:, which know CIDR",
+			"the value %q matches this very text, not the addresses in it", spec.Value)
+	}
+}
+
+// limits warns of limits of one rule that cannot be decisive.
+func (l *linter) limits(all []*Limit, path string) {
+	if l == nil {
+		return
+	}
+	for _, a := range all {
+		l.limit(a, path)
+		for _, b := range all {
+			if a != b && decisive(a) && decisive(b) && a.Cost == b.Cost {
+				l.pair(a, b, path)
+			}
+		}
+	}
+}
+
+// limit warns of one limit, and keeps its names for finish.
+func (l *linter) limit(a *Limit, path string) {
+	for _, name := range a.Replaces {
+		l.wants = append(l.wants, want{name, a, path})
+	}
+	if a.Limit == nil {
+		return
+	}
+	if p := a.Pool; p != nil {
+		l.pools[p.Name] = true
+	}
+	if n := most(a.Limit); !a.Denies && a.Cost > n {
+		l.warn(a.at, path, "raise the burst, or lower the cost", "a cost of %d never fits: at most %d pass at once", a.Cost, n)
+	}
+	if old := l.names[a.Name]; old != nil && old.Rule != a.Rule {
+		l.warn(a.at, path, "give each a name of its own", "limit %q has the name of the one in line %d: metrics cannot tell them apart", a.Name, old.at.line)
+		return
+	}
+	l.names[a.Name] = a
+}
+
+// most is the largest cost that can pass.
+func most(w *weir.Limit) int64 {
+	if known[w.Algorithm.Name()] && !slices.Contains(takes["burst"], w.Algorithm.Name()) {
+		return w.Count
+	}
+	return w.Burst
+}
+
+// decisive reports whether the limit refuses by units in a period.
+func decisive(a *Limit) bool {
+	if a.Limit == nil || a.Denies || a.Shadow || a.Pool != nil || a.Rollout > 0 {
+		return false
+	}
+	_, leases := a.Algorithm.(weir.Leaser)
+	_, shapes := a.Algorithm.(weir.Shaper)
+	return !leases && !shapes
+}
+
+// pair warns if a, over the shorter period, or b, over the longer one, can
+// never refuse what the other would let pass.
+func (l *linter) pair(a, b *Limit, path string) {
+	if a.Period > b.Period || a.Period == b.Period && a.at.line > b.at.line {
+		return
+	}
+	short, long := a.Limit, b.Limit
+	if most(short) >= long.Count && most(long) <= short.Count {
+		l.warn(a.at, path, "lower it, or leave it out", "never decisive: %s is never reached before %s is", Summary(short), Summary(long))
+		return
+	}
+	// What the short limit lets through in the long period, at most. Shares of
+	// units do not matter here.
+	through := float64(most(short)) + float64(short.Count)*float64(long.Period)/float64(short.Period)
+	if through <= float64(long.Count) {
+		l.warn(b.at, path, "lower it, or leave it out", "never decisive: %s lets at most %.0f pass in its period", Summary(short), through)
+	}
+}
+
+// finish warns of what can only be told at the end of a domain.
+func (l *linter) finish(d *domain, f *fileSpec) {
+	if l == nil {
+		return
+	}
+	for _, w := range l.wants {
+		if l.names[w.name] == nil {
+			l.warn(w.by.at, w.path, "", "replaces %q, which no limit of the file is called", w.name)
+		}
+	}
+	for _, p := range f.Pools {
+		if d.pools[p.name] != nil && !l.pools[d.pools[p.name].Limit.Name] {
+			l.warn(p.node, d.name, "name it in a limit: pool: "+p.name, "pool %q is not used", p.name)
+		}
+	}
 }

@@ -141,7 +141,7 @@ func readFile(path string, max int) ([]byte, error) {
 
 // compile makes a set of sources.
 func compile(sources []source, opt Options) (*Set, error) {
-	set, errs := build(sources, opt)
+	set, errs := build(sources, opt, false)
 	faults, warnings := errs.Split()
 	if len(faults) > 0 {
 		return nil, errs
@@ -151,9 +151,13 @@ func compile(sources []source, opt Options) (*Set, error) {
 }
 
 // build makes a set of sources, which is of use only if no fault is returned.
-func build(sources []source, opt Options) (*Set, Errors) {
+// lint asks for warnings of what is allowed and yet likely wrong.
+func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	r := &report{dialect: &dialects[opt.Dialect]}
 	c := newCompiler(r, opt)
+	if lint {
+		c.lint = newLinter(r)
+	}
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {
 		r.file = s.name

@@ -11,13 +11,13 @@ type level struct {
 	// words is by key_value, and by key alone (Envoy dialect).
 	words map[string]*Rule
 	// wild matches key_value (Envoy dialect).
-	wild wildcards[*Rule]
+	wild *wildcards[*Rule]
 }
 
 // branch holds the rules of one level for one key.
 type branch struct {
 	exact map[string]*Rule
-	wild  wildcards[*Rule]
+	wild  *wildcards[*Rule]
 	bare  *Rule
 }
 
@@ -34,7 +34,7 @@ const (
 // find returns the rule for an entry: one for its exact value, else the first
 // wildcard in the order of the file, else one for its key alone.
 func (lv *level) find(e *weir.Entry) (*Rule, how) {
-	if lv.words != nil || lv.wild.n > 0 {
+	if lv.words != nil {
 		return lv.findWord(e)
 	}
 	b := lv.keys[e.Key]
@@ -44,8 +44,10 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 	if r := b.exact[e.Value]; r != nil {
 		return r, byValue
 	}
-	if r, ok := b.wild.find(e.Value); ok {
-		return r, byWildcard
+	if b.wild != nil {
+		if r, ok := b.wild.find(e.Value); ok {
+			return r, byWildcard
+		}
 	}
 	if b.bare != nil {
 		return b.bare, byKey
@@ -64,7 +66,7 @@ func (lv *level) findWord(e *weir.Entry) (*Rule, how) {
 	if r := lv.words[string(w)]; r != nil {
 		return r, byValue
 	}
-	if lv.wild.n > 0 {
+	if lv.wild != nil {
 		if r, ok := lv.wild.find(view(w)); ok {
 			return r, byWildcard
 		}
@@ -222,20 +224,14 @@ func (d *domain) overrideKey(r *weir.Request, desc *weir.Descriptor) string {
 // choose returns the limits for a value: those of an override, else those of
 // the request's tier, else those of the rule.
 func (rule *Rule) choose(value string, r *weir.Request, desc *weir.Descriptor) []*Limit {
-	if rule.Overrides != nil {
-		if ls, ok := rule.exactOverride[value]; ok {
-			return ls
-		}
-		if ls, ok := rule.wildOverride.find(value); ok {
+	if rule.overrides != nil {
+		if ls, ok := rule.overrides.find(value); ok {
 			return ls
 		}
 	}
-	if rule.TierBy != "" {
+	if rule.tiers != nil {
 		if tier, ok := entry(rule.TierBy, r, desc); ok {
-			if ls, ok := rule.exactTier[tier]; ok {
-				return ls
-			}
-			if ls, ok := rule.wildTier.find(tier); ok {
+			if ls, ok := rule.tiers.find(tier); ok {
 				return ls
 			}
 		}

@@ -32,12 +32,10 @@ type Rule struct {
 	// changed.
 	Metadata map[string]any
 
-	exactOverride, exactTier map[string][]*Limit
-	wildOverride, wildTier   wildcards[[]*Limit]
-	allow, deny              *valueSet
-	denial                   *weir.Limit
-	kids                     level
-	order                    int
+	tiers, overrides *choices
+	allow, deny      *valueSet
+	denial           *weir.Limit
+	kids             level
 }
 
 // Choice is a set of limits for some values.
@@ -45,6 +43,30 @@ type Choice struct {
 	// Value is the name of a tier or the value of an override; it may hold *.
 	Value  string
 	Limits []*Limit
+}
+
+// choices finds the Choice for a value: an exact one, else the first with a *.
+type choices struct {
+	exact map[string][]*Limit
+	wild  wildcards[[]*Limit]
+}
+
+func (c *choices) add(value string, ls []*Limit) {
+	if isPattern(value) {
+		c.wild.add(value, ls)
+		return
+	}
+	if c.exact == nil {
+		c.exact = map[string][]*Limit{}
+	}
+	c.exact[value] = ls
+}
+
+func (c *choices) find(value string) ([]*Limit, bool) {
+	if ls, ok := c.exact[value]; ok {
+		return ls, true
+	}
+	return c.wild.find(value)
 }
 
 // Limit is one limit of a rule. It is immutable.
