@@ -34,6 +34,8 @@ func (s *Server) adminHandler(token string) http.Handler {
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	inner.HandleFunc("GET /{$}", adminIndex)
 	mux.Handle("/", guard(token, inner))
+	// The operators' part of the API guards itself in the same way.
+	mux.Handle("/v1/", s.api.Admin())
 	return mux
 }
 
@@ -60,6 +62,9 @@ func adminIndex(w http.ResponseWriter, _ *http.Request) {
 /healthz/ready  the node takes requests; 503 while it starts and while it drains
 /healthcheck    the same, at the path of envoyproxy/ratelimit
 /rules          which rules are in use, since when, and what the last reload said
+/v1/rules       every compiled rule
+/v1/explain     POST a request: which rules it meets, and why
+/v1/admin/...   POST to inspect, reset, grant or ban one key
 /config         the configuration in use, secrets left out
 /version        which binary runs
 /debug/pprof/   profiles

@@ -39,7 +39,9 @@ type Config struct {
 
 // API configures what the HTTP API's questions mean.
 type API struct {
-	Domain string `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain that /shouldAllowRequest asks, with the entry client_id."`
+	Domain         string        `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain that /shouldAllowRequest asks, with the entry client_id."`
+	ReserveKeyFile string        `yaml:"reserve_key_file" name:"reserve-key-file" placeholder:"FILE" help:"File whose content signs the handles of reservations, at least 16 bytes. Nodes with the same content settle each other's handles. Empty means a key of this process, which a restart forgets."`
+	ReserveTTL     time.Duration `yaml:"reserve_ttl" name:"reserve-ttl" default:"10m" placeholder:"DURATION" help:"How long a reservation may wait to be committed or canceled, 1s to 24h; then it stays spent in full."`
 }
 
 // HTTP configures the listener that decides.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -27,6 +28,7 @@ type Server struct {
 	rules   *ruleSet
 	store   openedStore
 	limiter *weir.Limiter
+	api     *httpapi.API
 	metrics *metrics.Metrics
 	doors   []frontend
 	certs   []*certificate
@@ -102,8 +104,12 @@ func (s *Server) open() (err error) {
 		Reloads: s.rules.reloads,
 		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	})
-	s.limiter, err = weir.New(s.store, s.rules, weir.Options{Observers: []weir.Observer{s.metrics}})
+	bans := httpapi.NewBans(s.rules)
+	s.limiter, err = weir.New(s.store, bans, weir.Options{Observers: []weir.Observer{s.metrics}})
 	if err != nil {
+		return err
+	}
+	if s.api, err = s.openAPI(bans); err != nil {
 		return err
 	}
 	for _, section := range sections {

@@ -13,15 +13,19 @@ import (
 	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
 )
 
 // openStore opens the store that a URL names.
 type openStore func(u *url.URL, log *slog.Logger) (openedStore, error)
 
-// openedStore is a store and what it says of itself.
+// openedStore is a store and what else it can do.
 type openedStore struct {
 	weir.Store
+	// keyring looks at single keys.
+	keyring httpapi.Keyring
+	// stats is what the store says of itself.
 	stats func() metrics.Store
 }
 
@@ -72,16 +76,37 @@ func openMemory(u *url.URL, log *slog.Logger) (openedStore, error) {
 		opt.MaxBytes = int64(b)
 	}
 	s := memory.New(opt)
-	return openedStore{s, func() metrics.Store { return storeMetrics(s.Stats()) }}, nil
+	return openedStore{s, s, func() metrics.Store { return storeMetrics(s.Stats()) }}, nil
+}
+
+// openAPI builds the API, part of which is on the admin listener too.
+func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
+	opt := reserve.Options{TTL: s.conf.API.ReserveTTL}
+	if f := s.conf.API.ReserveKeyFile; f != "" {
+		var err error
+		if opt.Secret, err = readBounded(f, 4096); err != nil {
+			return nil, fmt.Errorf("--reserve-key-file: %w", err)
+		}
+	}
+	reserver, err := reserve.New(s.limiter, opt)
+	if err != nil {
+		return nil, fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
+	}
+	return httpapi.New(httpapi.Options{
+		Limiter:    s.limiter,
+		Domain:     s.conf.API.Domain,
+		Reserver:   reserver,
+		Rulebook:   s.rules,
+		Keyring:    s.store.keyring,
+		Bans:       bans,
+		AdminToken: s.token,
+		Log:        s.log,
+	})
 }
 
 // openHTTP builds the API and, where there is an upstream, the gateway.
 func openHTTP(s *Server) (frontend, error) {
-	a, err := httpapi.New(httpapi.Options{Limiter: s.limiter, Domain: s.conf.API.Domain, Log: s.log})
-	if err != nil {
-		return frontend{}, err
-	}
-	var h http.Handler = s.metrics.Instrument("httpapi", a)
+	var h http.Handler = s.metrics.Instrument("httpapi", s.api)
 	if s.conf.Upstream != "" {
 		g, err := s.gateway()
 		if err != nil {
@@ -91,7 +116,7 @@ func openHTTP(s *Server) (frontend, error) {
 		if err != nil {
 			return frontend{}, err
 		}
-		h = httpapi.Guard(trust, timedAPI{h, a}, s.metrics.Instrument("gateway", g))
+		h = httpapi.Guard(trust, timedAPI{h, s.api}, s.metrics.Instrument("gateway", g))
 	}
 	cert, err := s.certificate(s.conf.HTTP.TLS)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/rules"
@@ -17,6 +18,8 @@ type explainCmd struct {
 	Domain  string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
 	Cost    int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
 	Lease   string   `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
+	Server  string   `name:"server" placeholder:"URL" help:"Explain by the rules that a running server uses, and how its counters stand: its admin address from the same machine, or any with --token."`
+	Token   string   `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
 	JSON    bool     `name:"json" help:"Print as JSON."`
 }
 
@@ -26,23 +29,27 @@ func (*explainCmd) Help() string {
 
   weir explain --rules rules.yaml client_id=123
   weir explain --rules rules/ --domain checkout user=42 path=/pay + remote_address=203.0.113.7
+  weir explain --server http://127.0.0.1:6070 client_id=123
 
 Shows for each descriptor which rule every entry matched and why, and for each
 limit what it counts, under which key, and what it guarantees. Nothing is
 counted. Exit status: 0 some limit applies, 1 none does, 2 error.`
 }
 
-// Run explains the request by the rules files.
+// Run explains the request by the rules files or by a server.
 func (c *explainCmd) Run(s streams) error {
-	if len(c.Rules) == 0 {
-		return errors.New("nothing to explain by: give the rules with --rules FILE|DIR")
+	if (len(c.Rules) == 0) == (c.Server == "") {
+		return errors.New("give what to explain by: either --rules FILE|DIR, or --server URL")
 	}
 	ds, err := descriptors(c.Entries)
 	if err != nil {
 		return err
 	}
-	if c.Cost < 0 || c.Cost > weir.MaxCost {
-		return fmt.Errorf("--cost %d must be between 0 and 2^53", c.Cost)
+	if c.Cost < 1 || c.Cost > weir.MaxCost {
+		return fmt.Errorf("--cost %d must be between 1 and 2^53", c.Cost)
+	}
+	if c.Server != "" {
+		return c.live(s, ds)
 	}
 	set, err := rules.Load(c.Rules, rules.Options{})
 	if err != nil {
@@ -54,12 +61,71 @@ func (c *explainCmd) Run(s streams) error {
 		enc.SetIndent("", "  ")
 		err = enc.Encode(x)
 	} else {
-		_, err = io.WriteString(s.out, explanation(x, set))
+		_, err = io.WriteString(s.out, explanation(x, set.Limits()))
 	}
 	if err == nil && !limits(x) {
 		err = errNo
 	}
 	return err
+}
+
+// liveAnswer is the answer of POST /v1/explain.
+type liveAnswer struct {
+	Decision verdict `json:"decision"`
+	Counters []struct {
+		toldAnswer
+		Key string `json:"key"`
+	} `json:"counters"`
+	Rules struct {
+		Limits []string `json:"limits"`
+		*rules.Explanation
+	} `json:"rules"`
+}
+
+// live explains the request by a running server.
+func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
+	q := newQuestion(c.Domain, ds)
+	q.Cost, q.Lease = c.Cost, c.Lease
+	srv := remote{url: c.Server, token: c.Token, timeout: liveTimeout}
+	body, err := srv.ask("/v1/explain", q)
+	if err != nil {
+		return err
+	}
+	var a liveAnswer
+	if err := json.Unmarshal(body, &a); err != nil {
+		return fmt.Errorf("%s answered other than an explanation: %w", c.Server, err)
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(s.out, "%s\n", body)
+	} else {
+		_, err = io.WriteString(s.out, a.String())
+	}
+	if err == nil && len(a.Counters) == 0 {
+		err = errNo
+	}
+	return err
+}
+
+// liveTimeout is how long an explanation may take.
+const liveTimeout = 10 * time.Second
+
+// String writes the answer for a person.
+func (a *liveAnswer) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "now: %s", &a.Decision)
+	for _, l := range a.Rules.Limits {
+		fmt.Fprintf(&b, "limit in words: %s\n", l)
+	}
+	if a.Rules.Explanation != nil {
+		b.WriteString(explanation(a.Rules.Explanation, nil))
+	}
+	if len(a.Counters) > 0 {
+		b.WriteString("counters\n")
+	}
+	for _, n := range a.Counters {
+		fmt.Fprintf(&b, "  %s key %q: remaining %d\n", n.Limit, n.Key, n.Remaining)
+	}
+	return b.String()
 }
 
 // limits reports whether the request meets any limit.
@@ -76,15 +142,16 @@ func limits(x *rules.Explanation) bool {
 }
 
 // explanation writes x for a person.
-func explanation(x *rules.Explanation, set *rules.Set) string {
+// Guarantees are those of known limits.
+func explanation(x *rules.Explanation, known []*weir.Limit) string {
 	type id struct{ scope, name string }
 	byID := make(map[id]*weir.Limit)
-	for _, l := range set.Limits() {
+	for _, l := range known {
 		byID[id{l.Scope, l.Name}] = l
 	}
 	var b strings.Builder
 	if !x.Known {
-		fmt.Fprintf(&b, "domain %s: there are no rules for it; there are for %s\n", x.Domain, strings.Join(set.Domains(), ", "))
+		fmt.Fprintf(&b, "domain %s: there are no rules for it\n", x.Domain)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "domain %s\n", x.Domain)

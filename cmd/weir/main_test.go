@@ -113,8 +113,8 @@ func read(t *testing.T, res *http.Response) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// The command's answers, as a user types and reads them. $SERVER is a running
-// server with examples/rules.yaml.
+// The command's answers, as a user types and reads them. $SERVER and
+// $ADMIN are a running server's addresses, with examples/rules.yaml.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -126,6 +126,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("SERVER", n.http)
+			e.Setenv("ADMIN", n.admin)
 			e.Setenv("ROOT", root)
 			return nil
 		},

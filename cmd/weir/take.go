@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -35,27 +33,6 @@ func (*takeCmd) Help() string {
   weir take client_id=backup && run-backup
 
 Exit status: 0 allowed, 1 refused, 2 no answer.`
-}
-
-// question is the body of POST /v1/check.
-type question struct {
-	Domain      string               `json:"domain,omitempty"`
-	Descriptors []questionDescriptor `json:"descriptors"`
-	Cost        int64                `json:"cost,omitempty"`
-	Peek        bool                 `json:"peek,omitempty"`
-	Lease       string               `json:"lease,omitempty"`
-}
-
-type questionDescriptor struct {
-	Entries []weir.Entry `json:"entries"`
-}
-
-func newQuestion(domain string, ds []weir.Descriptor) question {
-	q := question{Domain: domain}
-	for _, d := range ds {
-		q.Descriptors = append(q.Descriptors, questionDescriptor{d.Entries})
-	}
-	return q
 }
 
 // verdict is the answer of POST /v1/check. Times are in seconds, null for
@@ -108,7 +85,8 @@ func (c *takeCmd) Run(s streams) error {
 	}
 	q := newQuestion(c.Domain, ds)
 	q.Cost, q.Peek, q.Lease = c.Cost, c.Peek, c.Lease
-	body, err := ask(c.Server, "/v1/check", c.Timeout, q)
+	srv := remote{url: c.Server, timeout: c.Timeout}
+	body, err := srv.ask("/v1/check", q)
 	if err != nil {
 		return err
 	}
@@ -125,52 +103,6 @@ func (c *takeCmd) Run(s streams) error {
 		err = errNo
 	}
 	return err
-}
-
-// maxAnswer bounds what is read of a server's answer, in bytes.
-const maxAnswer = 4 << 20
-
-// ask posts q to a path of the server and returns the answer.
-func ask(server, path string, timeout time.Duration, q question) ([]byte, error) {
-	if !strings.Contains(server, "://") {
-		server = "http://" + server
-	}
-	url := strings.TrimSuffix(server, "/") + path
-	data, err := json.Marshal(q)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("--server: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("%w: is `weir serve` running there? name another server with --server", err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", url, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
-	}
-	return body, nil
-}
-
-// detail returns what a problem document says, after a colon.
-func detail(body []byte) string {
-	var problem struct {
-		Detail string `json:"detail"`
-	}
-	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
-		return ""
-	}
-	return ": " + problem.Detail
 }
 
 // String writes the answer for a person.

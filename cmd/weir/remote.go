@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// question is the body of POST /v1/check.
+type question struct {
+	Domain      string               `json:"domain,omitempty"`
+	Descriptors []questionDescriptor `json:"descriptors"`
+	Cost        int64                `json:"cost,omitempty"`
+	Peek        bool                 `json:"peek,omitempty"`
+	Lease       string               `json:"lease,omitempty"`
+}
+
+type questionDescriptor struct {
+	Entries []weir.Entry `json:"entries"`
+}
+
+func newQuestion(domain string, ds []weir.Descriptor) question {
+	q := question{Domain: domain}
+	for _, d := range ds {
+		q.Descriptors = append(q.Descriptors, questionDescriptor{d.Entries})
+	}
+	return q
+}
+
+// maxAnswer bounds what is read of a server's answer, in bytes.
+const maxAnswer = 4 << 20
+
+// remote is a running server.
+type remote struct {
+	url     string
+	token   string
+	timeout time.Duration
+}
+
+// ask posts q to a path of the server and returns the answer.
+func (s *remote) ask(path string, q question) ([]byte, error) {
+	url := strings.TrimSuffix(s.url, "/") + path
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	data, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("--server: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: is `weir serve` running there? name another server with --server", err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", url, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
+	}
+	return body, nil
+}
+
+// detail returns what a problem document says, after a colon.
+func detail(body []byte) string {
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
+		return ""
+	}
+	return ": " + problem.Detail
+}
