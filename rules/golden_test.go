@@ -155,9 +155,18 @@ func answer(t *testing.T, set *rules.Set, text string) string {
 	return b.String()
 }
 
+var roles = [...]string{"enforce", "soft", "shadow", "own", "pool", "always", "ban", "deny"}
+
+// opName is what an op's name begins with: nothing where it is enforced.
+func opName(r weir.Role) string {
+	if r == weir.Enforce {
+		return ""
+	}
+	return roles[r] + ":"
+}
+
 func opLine(o *weir.Op) string {
-	role := [...]string{"enforce", "soft", "shadow", "own", "pool", "always", "ban", "deny"}[o.Role]
-	s := fmt.Sprintf("  %s %s %s key %q cost %d", role, o.Limit.Name, rules.Rate{Count: o.Limit.Count, Period: o.Limit.Period}, o.Key, o.Cost)
+	s := fmt.Sprintf("  %s %s %s key %q cost %d", roles[o.Role], o.Limit.Name, rules.Rate{Count: o.Limit.Count, Period: o.Limit.Period}, o.Key, o.Cost)
 	if o.Reserve > 0 {
 		s += fmt.Sprintf(" reserve %d", o.Reserve)
 	}
