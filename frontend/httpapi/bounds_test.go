@@ -1,0 +1,198 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/frontend/httpapi"
+)
+
+// TestSlowBody: a client that does not send its body is let go.
+func TestSlowBody(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{BodyTimeout: 50 * time.Millisecond})
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /shouldAllowRequest HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"cli")
+	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(conn) // until the server closes
+	if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 400 ")) || !bytes.Contains(b, []byte("did not arrive in full")) {
+		t.Errorf("got %v %s", err, b)
+	}
+}
+
+// TestKeepAliveSurvivesTheBodyTimeout: the bound is on a body, not on the
+// pause between requests.
+func TestKeepAliveSurvivesTheBodyTimeout(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{BodyTimeout: 30 * time.Millisecond})
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 3 {
+		const body = `{"clientId":"a"}`
+		fmt.Fprintf(conn, "POST /shouldAllowRequest HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		b := make([]byte, 4096)
+		n, err := conn.Read(b)
+		if err != nil || !strings.HasSuffix(string(b[:n]), `{"allowed":true}`) {
+			t.Fatalf("got %v %s", err, b[:n])
+		}
+		// Idle for longer than the bound: an idle read that times out is proof
+		// that the server has not closed.
+		if err := conn.SetReadDeadline(time.Now().Add(60 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(b); err == nil || !err.(net.Error).Timeout() {
+			t.Fatalf("the connection ended: %v", err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// gate is a store whose Take waits.
+type gate struct {
+	weir.Store
+	entered, open chan struct{}
+}
+
+func (g *gate) Take(ctx context.Context, ops []weir.Op) error {
+	g.entered <- struct{}{}
+	<-g.open
+	return g.Store.Take(ctx, ops)
+}
+
+func TestInFlight(t *testing.T) {
+	g := &gate{Store: newStore(t), entered: make(chan struct{}), open: make(chan struct{})}
+	srv := serve(t, g, weir.Limits{named("permin", weir.PerMinute(5, algorithm.FixedWindow))}, httpapi.Options{MaxInFlight: 2})
+	answers := make(chan int)
+	for range 2 {
+		go func() {
+			res, err := http.Post(srv.URL+"/shouldAllowRequest", "", strings.NewReader(`{"clientId":"a"}`))
+			if err != nil {
+				t.Error(err)
+				answers <- 0
+				return
+			}
+			res.Body.Close()
+			answers <- res.StatusCode
+		}()
+		<-g.entered
+	}
+	res, got := exchange(t, "POST", srv.URL, "/shouldAllowRequest", `{"clientId":"a"}`, nil)
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(got, "#temporary-reduced-capacity") {
+		t.Errorf("got %d %s", res.StatusCode, got)
+	}
+	close(g.open)
+	for range 2 {
+		if s := <-answers; s != 200 {
+			t.Errorf("got %d", s)
+		}
+	}
+}
+
+func TestLargestBodies(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	const body = `{"clientId":"a"}`
+	f := func(n int, chunked bool, want int) {
+		t.Helper()
+		var r io.Reader = strings.NewReader(body + strings.Repeat(" ", n-len(body)))
+		if chunked {
+			r = io.MultiReader(r) // of unknown length
+		}
+		res, err := http.Post(srv.URL+"/shouldAllowRequest", "", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%d bytes, chunked %t: got %d, want %d", n, chunked, res.StatusCode, want)
+		}
+	}
+	for _, chunked := range []bool{false, true} {
+		f(64<<10, chunked, 200)
+		f(64<<10+1, chunked, 413)
+		f(1<<20, chunked, 413)
+	}
+}
+
+// TestHTTP2: the same answers over HTTP/2 without TLS.
+func TestHTTP2(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{named("permin", weir.PerMinute(1, algorithm.FixedWindow))}, httpapi.Options{})
+	h2 := httptest.NewUnstartedServer(srv.api)
+	h2.Config.Protocols = new(http.Protocols)
+	h2.Config.Protocols.SetUnencryptedHTTP2(true)
+	h2.Start()
+	defer h2.Close()
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	for _, want := range []string{`{"allowed":true}`, `{"allowed":false}`} {
+		res, err := (&http.Client{Transport: tr}).Post(h2.URL+"/shouldAllowRequest", "text/plain", strings.NewReader(`{"clientId":"a"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.ProtoMajor != 2 || string(b) != want {
+			t.Errorf("got %s %s %v, want %s", res.Proto, b, err, want)
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "next") })
+	f := func(trusted, remote, path string, h http.Header, api bool) {
+		t.Helper()
+		var prefixes []netip.Prefix
+		if trusted != "" {
+			prefixes = append(prefixes, netip.MustParsePrefix(trusted))
+		}
+		rec := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", path, strings.NewReader(`{"clientId":"a"}`))
+		r.RemoteAddr = remote
+		for k, v := range h {
+			r.Header[k] = v
+		}
+		httpapi.Guard(prefixes, srv.api, next).ServeHTTP(rec, r)
+		if got := rec.Body.String() != "next"; got != api {
+			t.Errorf("%s asks for %s, %q trusted, %v: served by the API: %t, want %t", remote, path, trusted, h, got, api)
+		}
+	}
+	const path = "/shouldAllowRequest"
+	f("", "127.0.0.1:1", path, nil, true)
+	f("", "[::1]:1", path, nil, true)
+	f("", "[::ffff:127.0.0.1]:1", path, nil, true)
+	f("", "127.0.0.1:1", "/openapi.json", nil, true)
+	f("", "127.0.0.1:1", "/v1/users", nil, false) // the upstream's own
+	f("", "127.0.0.1:1", "/", nil, false)
+	f("", "192.0.2.1:1", path, nil, false)
+	f("", "@", path, nil, false)
+	f("192.0.2.0/24", "192.0.2.1:1", path, nil, true)
+	f("192.0.2.0/24", "[::ffff:192.0.2.1]:1", path, nil, true)
+	f("192.0.2.0/24", "198.51.100.1:1", path, nil, false)
+	f("fe80::/10", "[fe80::1%eth0]:1", path, nil, true)
+	// A proxy on this machine speaks for somebody else.
+	for _, k := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
+		f("", "127.0.0.1:1", path, http.Header{k: {"x"}}, false)
+		f("127.0.0.1/32", "127.0.0.1:1", path, http.Header{k: {"x"}}, true)
+	}
+}
