@@ -57,7 +57,7 @@ func TestOracle(t *testing.T) {
 		}
 		seed = n
 	}
-	decisions := 80_000 // of each algorithm
+	decisions := 50_000 // of each algorithm
 	if os.Getenv("WEIR_SOAK") != "" {
 		decisions = 2_000_000
 	} else if testing.Short() {

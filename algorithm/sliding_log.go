@@ -2,7 +2,6 @@ package algorithm
 
 import (
 	"fmt"
-	"sort"
 
 	"github.com/weirlimit/weir"
 )
@@ -117,9 +116,22 @@ func (g *unitLog) slot(i int) *int64 {
 // another period may come before its own time.
 func (g *unitLog) leaves(i int) int64 { return min(*g.slot(i)+g.period, g.stamp) }
 
-// over returns how many units, the oldest, no longer count.
+// over returns how many units, the oldest, no longer count at now. It takes few
+// looks where few have left since the last spend, which is usual.
 func (g *unitLog) over(now int64) int {
-	return sort.Search(g.length, func(i int) bool { return g.leaves(i) > now })
+	from, to := 0, 1
+	for to <= g.length && g.leaves(to-1) <= now {
+		from, to = to, 2*to
+	}
+	to = min(to-1, g.length)
+	for from < to {
+		if mid := (from + to) / 2; g.leaves(mid) <= now {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	return from
 }
 
 // fits reports whether n more units may be spent: whether there is no unit, or
@@ -223,10 +235,7 @@ func (g *unitLog) add(now int64, n, count int) {
 func (g *unitLog) refund(a weir.Ask) {
 	from, to := g.over(a.Now), g.length
 	if a.ID != 0 {
-		first := func(after int64) int {
-			return sort.Search(g.length, func(i int) bool { return g.leaves(i) > after })
-		}
-		from, to = max(from, first(a.ID-1)), first(a.ID)
+		from, to = max(from, g.over(a.ID-1)), g.over(a.ID)
 	}
 	n := int(min(a.Cost, int64(max(to-from, 0))))
 	for i := to; i < g.length; i++ {

@@ -1,0 +1,138 @@
+package algorithm_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// changed returns the limit with another count, period and burst, or nil when
+// the algorithm does not take it or reads its cells in another way.
+func changed(l *weir.Limit, count int64, period time.Duration, burst int64) *weir.Limit {
+	n := &weir.Limit{Algorithm: l.Algorithm, Count: count, Period: period, Burst: burst, Params: l.Params}
+	if n.Compile() != nil || n.Layout != l.Layout {
+		return nil
+	}
+	return n
+}
+
+// TestReloadKeepsWhatWasSpent changes the count of a key in use: it has then
+// what it would have had under the new count from the start.
+func TestReloadKeepsWhatWasSpent(t *testing.T) {
+	f := func(name string, l *weir.Limit, count, want int64) {
+		t.Helper()
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		n := changed(l, count, l.Period, 0)
+		if n == nil {
+			t.Fatalf("%s: a count of %d starts afresh", name, count)
+		}
+		cells := newRow(l)
+		p := &player{l: l, cells: cells}
+		const now = 1_700_000_000_000_000
+		for id := range int64(6) {
+			p.answer(weir.Ask{Now: now, Cost: 1, ID: id + 1})
+		}
+		p.l = n
+		if d := p.answer(weir.Ask{Now: now}); d.Remaining != want {
+			t.Errorf("%s: %d of %d left after 6 of %d were spent, want %d", name, d.Remaining, count, l.Count, want)
+		}
+	}
+	for _, a := range algorithm.All {
+		switch a.(type) {
+		case weir.Approximate, weir.Shaper:
+			continue
+		}
+		name := a.Name()
+		f(name, weir.PerMinute(10, a), 20, map[bool]int64{true: 8, false: 14}[name == "token_bucket" || name == "leaky_bucket"])
+		f(name, weir.PerMinute(10, a), 7, map[bool]int64{true: 2, false: 1}[name == "token_bucket" || name == "leaky_bucket"])
+		f(name, weir.PerMinute(10, a), 3, map[bool]int64{true: 1, false: 0}[name == "token_bucket" || name == "leaky_bucket"])
+	}
+	// The word of a sliding window is read by its period alone.
+	f("sliding_window", weir.PerMinute(10, algorithm.SlidingWindow), 200_000, 199_994)
+	f("sliding_window", weir.PerMinute(300_000, algorithm.SlidingWindow), 1<<50, 1<<50-6)
+	f("sliding_subwindows", weir.PerMinute(10, algorithm.SlidingSubwindows), 65_535, 65_529)
+}
+
+// TestReloadStartsAfreshOnlyAsStated lists the changes that change the layout.
+func TestReloadStartsAfreshOnlyAsStated(t *testing.T) {
+	f := func(l *weir.Limit, count int64, period time.Duration, kept bool) {
+		t.Helper()
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := changed(l, count, period, 0) != nil; got != kept {
+			t.Errorf("%s %d per %s to %d per %s: kept %v, want %v",
+				l.Algorithm.Name(), l.Count, l.Period, count, period, got, kept)
+		}
+	}
+	f(weir.PerMinute(10, algorithm.FixedWindow), 1<<50, time.Hour, true)
+	f(weir.PerMinute(10, algorithm.SlidingWindow), 10, time.Hour, false)
+	f(weir.PerMinute(10, algorithm.SlidingWindow), 300_000, time.Minute, false)
+	f(weir.PerMinute(10, algorithm.SlidingSubwindows), 10, time.Hour, false)
+	f(weir.PerMinute(10, algorithm.SlidingSubwindows), 65_536, time.Minute, false)
+	f(weir.PerMinute(10, algorithm.SlidingLog), 9_999, time.Hour, true)
+	f(weir.PerMinute(10, algorithm.Concurrency), 9_999, time.Hour, true)
+	f(weir.PerMinute(10, algorithm.Lockout), 9_999, time.Hour, true)
+}
+
+// TestReloadNeverBreaksInvariants changes every figure of a limit at random in
+// the life of a key, as often as its layout allows.
+func TestReloadNeverBreaksInvariants(t *testing.T) {
+	eachLife(t, 60, func(t *testing.T, c oracleCase, l *weir.Limit, r *rand.Rand) {
+		p := newPlayer(c, l, r)
+		for n := range 150 {
+			if n%5 == 0 {
+				other := c.limit(r)
+				if r.IntN(2) > 0 {
+					other.Period = l.Period
+				}
+				if next := changed(l, other.Count, other.Period, other.Burst); next != nil {
+					p.l = next
+				}
+			}
+			p.now = max(p.now+p.elapse(), 0)
+			a := p.ask()
+			if err := invariants(p.l, a, p.c.most(p.l), p.answer(a)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// TestReloadPeriod changes the period of a key in use.
+func TestReloadPeriod(t *testing.T) {
+	const now = 1_700_000_040_000_000 // the start of a minute
+	f := func(a weir.Algorithm, from, to, later, retry time.Duration) {
+		t.Helper()
+		l := &weir.Limit{Algorithm: a, Count: 2, Period: from}
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		p := &player{l: l, cells: newRow(l)}
+		p.answer(weir.Ask{Now: now, Cost: 2, ID: 1})
+		if p.l = changed(l, 2, to, 0); p.l == nil {
+			t.Fatalf("%s: starts afresh", a.Name())
+		}
+		d := p.answer(weir.Ask{Now: now + later.Microseconds(), Cost: 1, ID: 2})
+		if d.RetryAfter != retry {
+			t.Errorf("%s from %s to %s: retry after %s, want %s", a.Name(), from, to, d.RetryAfter, retry)
+		}
+	}
+	const s = time.Second
+	// An open window, a run and a lease keep their end.
+	f(algorithm.FixedWindow, 60*s, s, 10*s, 50*s)
+	f(algorithm.FixedWindow, 60*s, 3600*s, 10*s, 50*s)
+	f(algorithm.FixedWindow, 60*s, 3600*s, 60*s, 0)
+	f(algorithm.Lockout, 60*s, s, 10*s, 50*s)
+	f(algorithm.Concurrency, 60*s, s, 10*s, 50*s)
+	// A log is read with the new period, but not beyond its stamp.
+	f(algorithm.SlidingLog, 60*s, 20*s, 10*s, 10*s)
+	f(algorithm.SlidingLog, 60*s, 20*s, 20*s, 0)
+	f(algorithm.SlidingLog, 60*s, 3600*s, 10*s, 50*s)
+}
