@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -114,6 +115,7 @@ func (r *report) add(e *Error) {
 	if e.File == "" {
 		e.File = r.file
 	}
+	e.Path, e.Msg, e.Hint = printable(e.Path), printable(e.Msg), printable(e.Hint)
 	r.list = append(r.list, e)
 }
 
@@ -200,4 +202,22 @@ func distance(a, b string) int {
 		prev2, prev, row = prev, row, prev2
 	}
 	return prev[len(b)]
+}
+
+// printable returns s with what could mislead a terminal or a log written out:
+// the files may come from elsewhere.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, func(c rune) bool { return !strconv.IsPrint(c) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, c := range s {
+		if strconv.IsPrint(c) {
+			b.WriteRune(c)
+		} else {
+			q := strconv.QuoteRune(c)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
 }
