@@ -4,6 +4,7 @@ package hold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -69,10 +70,13 @@ func Fill(open func() (allow peer.Allow, done func(), err error), n int) (Held, 
 // Question asks a worker for its one measurement.
 type Question struct{}
 
+// ErrSlow: the limiter was not filled in the time it had.
+var ErrSlow = errors.New("the time for this limiter is over")
+
 // Measure starts this program again as "worker hold NAME KEYS" and returns its
-// answer. It gives up after longest.
+// answer, or ErrSlow after longest.
 func Measure(ctx context.Context, name string, keys int, longest time.Duration) (Held, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("not done in %s", longest))
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, ErrSlow)
 	defer cancel()
 	w, err := worker.Start(ctx, "worker", "hold", name, strconv.Itoa(keys))
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -50,23 +51,25 @@ func memoryTable(ctx context.Context, s settings, n int, last map[string]hold.He
 		names = append(names, p.Name)
 	}
 	for _, name := range names {
+		if context.Cause(ctx) == errTime {
+			table.Row(name, "not measured: the time was over")
+			continue
+		}
 		if need := last[name].Resident * float64(n) * 1.5; need > float64(measure.FreeMemory()) {
 			table.Row(name, "not enough memory on this machine")
 			continue
 		}
 		progress("memory: %s, %s keys", name, count(n))
 		h, err := hold.Measure(ctx, name, n, s.each)
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		if err != nil {
-			// The others' rows are still worth having.
-			if _, mine := aims[name]; mine {
-				return nil, err
-			}
-			progress("memory: %v", err)
+		switch {
+		case context.Cause(ctx) == errTime:
+			table.Row(name, "not measured: the time was over")
+			continue
+		case errors.Is(err, hold.ErrSlow):
 			table.Row(name, fmt.Sprintf("did not finish in %s", s.each))
 			continue
+		case err != nil:
+			return nil, err
 		}
 		last[name] = h
 		table.Row(heldRow(name, h, aims[name])...)
