@@ -165,6 +165,8 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, v *visit, delay t
 // underscores, which many servers read alike.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	p.SetURL(g.opt.Upstream)
+	// As it came: nothing here reads the query, so no two readers can differ.
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	p.SetXForwarded()
 	for key := range p.Out.Header {
 		if strings.IndexByte(key, '_') >= 0 {

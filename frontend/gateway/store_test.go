@@ -15,6 +15,8 @@ import (
 type clocked struct {
 	*memory.Store
 	now atomic.Int64
+	// takes counts the calls that succeeded.
+	takes atomic.Int64
 	// fail makes Take return it, after as many calls as failAfter says.
 	fail      error
 	failAfter atomic.Int64
@@ -38,6 +40,7 @@ func (s *clocked) Take(ctx context.Context, ops []weir.Op) error {
 	if s.fail != nil && s.failAfter.Add(-1) < 0 {
 		return s.fail
 	}
+	defer s.takes.Add(1)
 	return s.Store.Take(ctx, ops)
 }
 
