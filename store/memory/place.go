@@ -42,12 +42,12 @@ func (p *place) needsRow() bool {
 
 // step runs the algorithm on the row, which it makes if need be. A new key of
 // which nothing has to be remembered leaves no trace. must takes memory for the
-// row even if the store is full.
-func (p *place) step(l *weir.Limit, a weir.Ask, must bool) weir.Decision {
+// row even if the store is full; else step reports false if it is.
+func (p *place) step(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool) {
 	t, g := p.table, p.segment
 	row, ok := p.begin(l, a, must)
 	if !ok {
-		return refuseNew(l, a)
+		return weir.Decision{}, false
 	}
 	d := l.Algorithm.Step(row, l, a)
 	switch {
@@ -58,7 +58,7 @@ func (p *place) step(l *weir.Limit, a weir.Ask, must bool) weir.Decision {
 	default:
 		t.wipe(g, p.at)
 	}
-	return d
+	return d, true
 }
 
 // begin returns the row, with room for a. A new row starts from what a sketch
@@ -125,6 +125,16 @@ func refuseNew(l *weir.Limit, a weir.Ask) weir.Decision {
 		d.RetryAfter = 0
 	}
 	return d
+}
+
+// sketch returns what decides for a key that found no room, nil if it has yet to
+// be opened. A key with a row that cannot grow is refused: a sketch knows
+// nothing of it.
+func (p *place) sketch(l *weir.Limit, now int64) *overflow {
+	if p.found {
+		return refusing
+	}
+	return p.table.store.sketches.of(l, now)
 }
 
 // estimate answers for a key that has no row from the sketch o. The empty row

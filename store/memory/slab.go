@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weirlimit/weir"
 )
 
 // slabs keep rows that are too long for a segment, or that grow: a slab for each
@@ -52,7 +54,8 @@ type slab struct {
 	chunks   atomic.Pointer[[]*chunk]
 	// open: no chunk before it has a free row.
 	open int
-	used int
+	// used is how many rows are in use, kept how many there is memory for.
+	used, kept int
 }
 
 const chunkBytes = 64 << 10
@@ -106,6 +109,7 @@ func (sl *slabs) alloc(words int, must bool) (ref, bool) {
 			s.chunks.Store(&chunks)
 		}
 		chunks[s.open].cells = make([]int64, s.perChunk*s.words)
+		s.kept += s.perChunk
 	}
 	c := chunks[s.open]
 	at := c.free - 1
@@ -120,6 +124,29 @@ func (sl *slabs) alloc(words int, must bool) (ref, bool) {
 	c.used++
 	s.used++
 	return makeRef(i, s.open, at), true
+}
+
+// holds reports whether there is memory for the cells of a new key of l.
+func (t *table) holds(l *weir.Limit) bool {
+	if t.slabs == nil {
+		return true
+	}
+	words := l.Cells
+	if l.Traits()&weir.Grows != 0 {
+		words = roundWords(min(len(t.slabs.zero), l.Cells), l.Cells)
+	}
+	index := t.slabs.index.Load()
+	perChunk := max(chunkBytes/8/words, 1)
+	if i, ok := index.byWords[words]; ok {
+		s := index.all[i]
+		s.mu.Lock()
+		free := s.kept - s.used
+		s.mu.Unlock()
+		if free > 0 {
+			return true
+		}
+	}
+	return t.store.fits(int64(8 * perChunk * words))
 }
 
 // add makes the slab for rows of the given length.
@@ -153,6 +180,7 @@ func (sl *slabs) free(r ref) {
 	s.open = min(s.open, r.chunk())
 	if c.used == 0 {
 		*c = chunk{}
+		s.kept -= s.perChunk
 		sl.store.account(-int64(8 * s.perChunk * s.words))
 		return
 	}

@@ -183,18 +183,21 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a wei
 		p := place{table: t, segment: g, tag: tag}
 		p.find(a.Now)
 		if !p.needsRow() {
-			d := p.step(l, a, false)
-			g.mu.Unlock()
-			return d, a.Now
+			if d, ok := p.step(l, a, false); ok {
+				g.mu.Unlock()
+				return d, a.Now
+			}
+			full = true // no memory for the row's cells
 		}
-		if !full {
+		switch {
+		case !full:
 			full = !t.makeRoom(g, 1, a.Now)
 			if g.covers(tag) {
 				continue
 			}
 			g.mu.Unlock()
-		} else {
-			if o := s.sketches.of(l, a.Now); o != nil {
+		default:
+			if o := p.sketch(l, a.Now); o != nil {
 				d := p.estimate(o, l, a)
 				g.mu.Unlock()
 				s.overflowed.Add(1)

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/sketch"
@@ -24,32 +25,52 @@ type taken struct {
 // Take implements weir.Store. Up to sixteen ops do not allocate. Ops on the same
 // key and limit are decided as a sequence.
 func (s *Store) Take(_ context.Context, ops []weir.Op) error {
-	if len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize {
+	switch n := len(ops); {
+	case n == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize:
 		return s.takeSingle(&ops[0])
+	case n <= 4:
+		// Most requests: clearing room for more would take longer than deciding.
+		var all [4]taken
+		var locks [4]*segment
+		return s.takeAll(ops, all[:n], locks[:0])
+	case n <= fewOps:
+		var all [fewOps]taken
+		var locks [fewOps]*segment
+		return s.takeAll(ops, all[:n], locks[:0])
+	default:
+		return s.takeAll(ops, make([]taken, n), make([]*segment, 0, n))
 	}
+}
+
+// takeAll decides ops in three moves, under the locks of all their segments. all
+// and locks lend their memory.
+func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	var few [fewOps]taken
-	all := few[:]
-	if len(ops) > fewOps {
-		all = make([]taken, len(ops))
-	}
-	all = all[:len(ops)]
-	var fewLocks [fewOps]*segment
 	if err := s.locate(ops, all); err != nil {
 		return err
 	}
-	locks := s.hold(ops, all, fewLocks[:0])
+	locks = s.hold(ops, all, locks)
 	now := s.now()
 	for i := range ops {
 		s.look(&ops[i], &all[i], now)
 	}
 	weir.Settle(ops)
+	moved := false
 	for i := range ops {
-		if ops[i].Charged {
-			s.charge(&ops[i], &all[i], now)
+		if !ops[i].Charged {
+			continue
 		}
+		p := &all[i]
+		if p.found && !moved && p.table.slabs == nil {
+			p.chargeInPlace(&ops[i], now)
+			continue
+		}
+		found := p.found
+		s.charge(&ops[i], p, now)
+		// A row that was made may stand where that of a later op was.
+		moved = moved || p.found != found
 	}
 	locks.unlock()
 	return nil
@@ -98,11 +119,13 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 		if err := checkCost(o); err != nil {
 			return err
 		}
-		a := weir.Ask{ID: o.ID, Verb: o.Verb}
-		if err := s.refuses(o.Limit, &a); err != nil {
-			return err
-		}
 		p.table = s.table(o.Limit)
+		if p.table == nil || o.Limit.Traits()&(weir.Sketches|weir.Leases) != 0 {
+			a := weir.Ask{ID: o.ID, Verb: o.Verb}
+			if err := s.refuses(o.Limit, &a); err != nil {
+				return err
+			}
+		}
 		p.tag = s.tag(o.Key, o.Limit)
 		if o.Limit.Traits()&weir.Sketches != 0 {
 			w, err := s.sketches.window(o.Limit)
@@ -161,8 +184,10 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 		// With nothing else locked: growing takes its time.
 		g := p.table.lock(p.tag)
 		now := s.now()
-		if int(g.used)+need > g.limit() && !p.table.makeRoom(g, need, now) {
-			p.full = true
+		if int(g.used)+need > g.limit() {
+			p.full = !p.table.makeRoom(g, need, now)
+		} else {
+			p.full = p.table.slabs != nil
 		}
 		g.mu.Unlock()
 		if p.full {
@@ -207,7 +232,7 @@ func (s *Store) lacking(ops []weir.Op, all []taken) (*taken, int) {
 				need++
 			}
 		}
-		if int(p.segment.used)+need <= p.segment.limit() {
+		if int(p.segment.used)+need <= p.segment.limit() && p.table.holds(ops[i].Limit) {
 			continue
 		}
 		if !p.full {
@@ -231,6 +256,8 @@ func (s *Store) look(o *weir.Op, p *taken, now int64) {
 		a.Cost = 0
 	}
 	switch {
+	case p.found && p.table.slabs == nil:
+		o.Decision = o.Limit.Algorithm.Step(p.segment.row(p.at), o.Limit, a)
 	case p.window != nil:
 		o.Decision = stepWindow(p.window, p.tag, o.Limit, a)
 	case p.overflow != nil:
@@ -240,10 +267,11 @@ func (s *Store) look(o *weir.Op, p *taken, now int64) {
 	default:
 		p.find(now)
 		if !p.ready(o, a) {
+			p.overflow = refusing
 			o.Decision = refuseNew(o.Limit, a)
 			return
 		}
-		o.Decision = p.step(o.Limit, a, true)
+		o.Decision, _ = p.step(o.Limit, a, true)
 	}
 }
 
@@ -261,12 +289,20 @@ func (p *taken) ready(o *weir.Op, a weir.Ask) bool {
 	return ok
 }
 
+// chargeInPlace does what Settle decided to a row that look has found.
+func (p *taken) chargeInPlace(o *weir.Op, now int64) {
+	looked := o.Decision.RetryAfter
+	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()}
+	o.Decision = o.Limit.Algorithm.Step(p.segment.row(p.at), o.Limit, a)
+	keepRefusal(o, looked)
+}
+
 // charge does what Settle decided.
 func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 	if p.table == nil {
 		return
 	}
-	before := o.Decision
+	looked := o.Decision.RetryAfter
 	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()}
 	switch {
 	case p.window != nil:
@@ -276,7 +312,7 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 			a.Verb = weir.Force
 		}
 		o.Decision = stepWindow(p.window, p.tag, o.Limit, a)
-		o.Decision.RetryAfter = before.RetryAfter
+		o.Decision.RetryAfter = looked
 	case p.overflow != nil:
 		if a.Verb == weir.Refund || !p.overflow.keeps() {
 			o.Charged = false
@@ -285,15 +321,19 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 		a.Verb = weir.Force
 		p.find(now)
 		o.Decision = p.estimate(p.overflow, o.Limit, a)
-		o.Decision.RetryAfter = before.RetryAfter
+		o.Decision.RetryAfter = looked
 	default:
-		// Rows that this call has made may stand where this one was.
 		p.find(now)
-		o.Decision = p.step(o.Limit, a, true)
-		if !before.Allowed() && o.Decision.Allowed() && a.Verb != weir.Refund {
-			// Penalized though refused for the sake of the reserve.
-			o.Decision.RetryAfter = before.RetryAfter
-		}
+		o.Decision, _ = p.step(o.Limit, a, true)
+		keepRefusal(o, looked)
+	}
+}
+
+// keepRefusal keeps an op refused that was charged though it was refused for the
+// sake of its reserve: the cost alone would have passed.
+func keepRefusal(o *weir.Op, looked time.Duration) {
+	if looked != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
+		o.Decision.RetryAfter = looked
 	}
 }
 
