@@ -10,11 +10,6 @@ import (
 	"github.com/weirlimit/weir/store/memory"
 )
 
-// at is a store's time that a test sets.
-func at(t *time.Time) memory.Options {
-	return memory.Options{Now: func() int64 { return t.UnixMicro() }}
-}
-
 func Example() {
 	limiter, err := weir.New(memory.New(memory.Options{}),
 		weir.Limits{weir.PerMinute(3, algorithm.SlidingWindow)}, weir.Options{})
@@ -38,8 +33,9 @@ func Example() {
 // Several limits on one request are all-or-nothing: what one of them refuses
 // is not charged to the others.
 func ExampleLimiter_Decide() {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	limiter, err := weir.New(memory.New(at(&now)), weir.Limits{
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	store := memory.New(memory.Options{Now: noon.UnixMicro}) // a clock that stands still
+	limiter, err := weir.New(store, weir.Limits{
 		weir.PerMinute(2, algorithm.FixedWindow),
 		weir.PerHour(100, algorithm.FixedWindow),
 	}, weir.Options{})

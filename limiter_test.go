@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,13 +17,25 @@ import (
 type testbed struct {
 	*weir.Limiter
 	t   *testing.T
-	now time.Time
+	now instant
 }
+
+// An instant is a time that stands still until moved; the store's background
+// work reads it too. It begins at the Unix epoch.
+type instant struct{ us atomic.Int64 }
+
+func (i *instant) micros() int64       { return i.us.Load() }
+func (i *instant) Add(d time.Duration) { i.us.Add(d.Microseconds()) }
+
+// noon is long after the epoch, and the start of a minute, an hour and a day's
+// second half.
+const noon = 20_454*24*time.Hour + 12*time.Hour
 
 func newTestbed(t *testing.T, limits ...*weir.Limit) *testbed {
 	t.Helper()
-	b := &testbed{t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	s := memory.New(at(&b.now))
+	b := &testbed{t: t}
+	b.now.Add(noon)
+	s := memory.New(memory.Options{Now: b.now.micros})
 	t.Cleanup(func() { s.Close() })
 	l, err := weir.New(s, weir.Limits(limits), weir.Options{})
 	if err != nil {
@@ -130,9 +143,9 @@ func TestPenalizeKeepsWhoeverCallsOnRefused(t *testing.T) {
 	l.Penalize = true
 	b := newTestbed(t, l)
 	b.want(b.run(3, "k", nil), "aar")
-	b.now = b.now.Add(31 * time.Second) // one token back, owed for the third
+	b.now.Add(31 * time.Second) // one token back, owed for the third
 	b.want(b.run(1, "k", nil), "r")
-	b.now = b.now.Add(3 * time.Minute)
+	b.now.Add(3 * time.Minute)
 	b.want(b.run(2, "k", nil), "aa")
 }
 
@@ -141,12 +154,12 @@ func TestBanOutlastsTheLimit(t *testing.T) {
 	l.Ban = &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}
 	b := newTestbed(t, l)
 	b.want(b.run(4, "k", nil), "arrr")
-	b.now = b.now.Add(30 * time.Second)
+	b.now.Add(30 * time.Second)
 	_, d := b.ask("k", nil)
 	if d.Allowed() || d.Limit.Name != "ban" || d.RetryAfter != 30*time.Second {
 		t.Errorf("while banned: %+v by %s", d, d.Limit.Name)
 	}
-	b.now = b.now.Add(30 * time.Second)
+	b.now.Add(30 * time.Second)
 	b.want(b.run(1, "k", nil), "a")
 }
 
