@@ -142,7 +142,7 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 			}
 			p.again = true
 			if spends(&ops[j], o) {
-				p.earlier = max(p.earlier, e.earlier+ops[j].Cost)
+				p.earlier = min(p.earlier+ops[j].Cost, weir.MaxCost+1)
 			}
 		}
 		if p.earlier+o.Cost+o.Reserve > weir.MaxCost {
