@@ -119,6 +119,9 @@ func TestFold(t *testing.T) {
 	borrowed := op(weir.Pool, 4, 0)
 	borrowed.Borrowed = true
 	f("4 0s", op(weir.Own, 0, 2*time.Second), borrowed)
+	kept := op(weir.Enforce, 7, 0)
+	kept.Reserve = 4
+	f("3 0s", kept) // what is kept for others does not remain for this one
 	forced := op(weir.Enforce, 0, time.Hour)
 	forced.Verb = weir.Force
 	f("0 0s", forced)
