@@ -65,7 +65,7 @@ func (c *Counters) Add(o Outcome) {
 	// Goroutines have their own stacks, so the address of a local spreads
 	// them over the stripes: no processor id is to be had without a lock.
 	var local byte
-	at := uintptr(unsafe.Pointer(&local)) * 0x9e3779b97f4a7c15 >> 48
+	at := uint64(uintptr(unsafe.Pointer(&local))) * 0x9e3779b97f4a7c15 >> 48
 	c.stripes[int(at)&(len(c.stripes)-1)].n[o].Add(1)
 }
 
