@@ -27,7 +27,7 @@ const (
 // compareMemory fills every limiter with keys, each in a process of its own.
 func compareMemory(ctx context.Context, s settings) (string, error) {
 	var b strings.Builder
-	b.WriteString("Heap: live heap after two garbage collections, above that of the empty process; resident: the same of the process's memory, with what is free given back; both with the limiter itself. Keys of 13 bytes, made for the call alone. GC: wall time of a forced garbage collection, median (smallest–largest) of 3. First touch: each key's first decision while the table grows, timed one by one, with the clock's own 50 ns.\n")
+	b.WriteString("Heap: live heap after two garbage collections, above that of the empty process; resident: the same of the process's memory, with what is free given back; both with the limiter itself. Keys of 13 bytes, made for the call alone. GC: wall time of a forced garbage collection, median (smallest–largest) of 3. First touch: each key's first decision while the table grows, timed one by one, with the clock's own 50 ns; the rarest of them show the process losing its processor where others use it too.\n")
 	last := make(map[string]hold.Held)
 	for _, n := range s.sizes {
 		table, err := memoryTable(ctx, s, n, last)
