@@ -21,15 +21,19 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// ReadBuild reads what the toolchain recorded in the running binary.
-func ReadBuild() Build {
+// ReadBuild reads what the toolchain recorded in the running binary. version
+// is what the linker was told, empty for the module's.
+func ReadBuild(version string) Build {
 	b := Build{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if info.Main.Version != "" {
-		b.Version = info.Main.Version
+	if version == "" {
+		version = info.Main.Version
+	}
+	if version != "" {
+		b.Version = version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -134,7 +134,7 @@ func TestImpossibleValues(t *testing.T) {
 		c := server.Defaults()
 		c.Limits, c.HTTP.Listen, c.Admin.Listen = []string{"10/second"}, "127.0.0.1:0", "127.0.0.1:0"
 		change(c)
-		s, err := server.New(c, slog.New(slog.DiscardHandler))
+		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			s.Close()
 			t.Errorf("accepted: want %q", want)
@@ -181,7 +181,7 @@ func TestAdminNeedsToken(t *testing.T) {
 		t.Helper()
 		c := server.Defaults()
 		c.Limits, c.Admin.Listen = []string{"10/second"}, addr
-		s, err := server.New(c, slog.New(slog.DiscardHandler))
+		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			defer s.Close()
 		}

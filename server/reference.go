@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+//go:generate go test . -run ^TestDocs$ -update
+
 const referenceHead = `# Configuration
 
 Everything that ` + "`weir serve`" + ` is told can be given in three places. A flag wins

@@ -74,14 +74,14 @@ type serve interface {
 	Serve(ctx context.Context, ln net.Listener) error
 }
 
-// New builds a node and loads its rules. Everything that can be wrong with the
+// New builds a node of the given binary and loads its rules. Everything that can be wrong with the
 // configuration is reported here; nothing listens yet. The caller must Run it,
 // or Close it.
-func New(conf *Config, log *slog.Logger) (*Server, error) {
+func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
 	if err := conf.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{conf: conf, log: log, build: ReadBuild()}
+	s := &Server{conf: conf, log: log, build: build}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

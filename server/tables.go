@@ -50,7 +50,7 @@ var sections = slices.Sorted(maps.Keys(frontends))
 func openStoreURL(text string, log *slog.Logger) (openedStore, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as memory:")
+		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as \"memory:\"")
 	}
 	open, ok := stores[u.Scheme]
 	if !ok {

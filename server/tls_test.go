@@ -3,16 +3,9 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -25,49 +18,11 @@ import (
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
-// issue writes a self-signed certificate of the given name into dir.
-func issue(t *testing.T, dir, name string) (TLS, tls.Certificate, *x509.Certificate) {
+// issue writes a certificate of the given name into dir.
+func issue(t *testing.T, dir, name string) (TLS, tls.Certificate) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
-	files := TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
-	for path, data := range map[string][]byte{files.Cert: certPEM, files.Key: keyPEM} {
-		// In place of the old file in one step, as tools that renew do it.
-		if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files, pair, leaf
+	cert, key, pair := servertest.Certificate(t, dir, name)
+	return TLS{Cert: cert, Key: key}, pair
 }
 
 // serveTLS serves with c and returns the address.
@@ -106,7 +61,7 @@ func shown(addr string, conf *tls.Config) (string, error) {
 // nothing, and is logged.
 func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
-	files, _, _ := issue(t, dir, "first")
+	files, _ := issue(t, dir, "first")
 	var logged syncBuffer
 	c, err := openCertificate(files, slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
@@ -189,7 +144,7 @@ func TestCertificateReloadThroughLinks(t *testing.T) {
 }
 
 func TestTLSVersionsAndProtocols(t *testing.T) {
-	files, _, _ := issue(t, t.TempDir(), "weir")
+	files, _ := issue(t, t.TempDir(), "weir")
 	c, err := openCertificate(files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -215,9 +170,9 @@ func TestTLSVersionsAndProtocols(t *testing.T) {
 
 // With client authorities only those let in who show a certificate of theirs.
 func TestClientCertificates(t *testing.T) {
-	files, _, _ := issue(t, t.TempDir(), "weir")
-	friend, pair, _ := issue(t, t.TempDir(), "friend")
-	_, stranger, _ := issue(t, t.TempDir(), "stranger")
+	files, _ := issue(t, t.TempDir(), "weir")
+	friend, pair := issue(t, t.TempDir(), "friend")
+	_, stranger := issue(t, t.TempDir(), "stranger")
 	files.ClientCA = friend.Cert
 	c, err := openCertificate(files, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -243,8 +198,8 @@ func TestClientCertificates(t *testing.T) {
 
 func TestBrokenCertificates(t *testing.T) {
 	dir := t.TempDir()
-	good, _, _ := issue(t, dir, "good")
-	other, _, _ := issue(t, t.TempDir(), "other")
+	good, _ := issue(t, dir, "good")
+	other, _ := issue(t, t.TempDir(), "other")
 	junk := filepath.Join(dir, "junk")
 	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error
 }
 
 // count returns "1 rule", "2 rules".
-func count(n int, noun string) string {
+func count[T int | int64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

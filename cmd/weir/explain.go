@@ -192,7 +192,7 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 	return b.String()
 }
 
-func units(n int64) string { return count(int(n), "unit") }
+func units(n int64) string { return count(n, "unit") }
 
 // promise says what the limit's algorithm guarantees, with its own numbers.
 func promise(l *weir.Limit) string {

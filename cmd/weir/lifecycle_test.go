@@ -292,3 +292,44 @@ func TestAddressInUse(t *testing.T) {
 		t.Errorf("said %s", said)
 	}
 }
+
+// A certificate that is renewed is shown to the next client, by the file alone
+// or by SIGHUP; curl checks it.
+func TestTLSReload(t *testing.T) {
+	curl := servertest.Binary(t, "curl")
+	dir := t.TempDir()
+	cert, key, _ := servertest.Certificate(t, dir, "first")
+	n := serve(t, "--limit", "100/hour by client_id", "--tls-cert", cert, "--tls-key", key)
+	if !strings.HasPrefix(n.http, "https://") {
+		t.Fatalf("listens at %s", n.http)
+	}
+	ask := func(ca string) error {
+		out, err := exec.Command(curl, "-sS", "--cacert", ca, "-d", `{"clientId":"1"}`, n.http+"/shouldAllowRequest").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		if string(out) != `{"allowed":true}` {
+			return fmt.Errorf("answered %s", out)
+		}
+		return nil
+	}
+	old := filepath.Join(dir, "old.pem")
+	data, err := os.ReadFile(cert)
+	if err == nil {
+		err = os.WriteFile(old, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(old); err != nil {
+		t.Error(err)
+	}
+	servertest.Certificate(t, dir, "second")
+	if err := n.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Await(t, "the renewed certificate", func() bool { return ask(cert) == nil })
+	if ask(old) == nil {
+		t.Error("the old certificate is still shown")
+	}
+}

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,7 +32,8 @@ func build(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "weir")
 	args := []string{"build", "-o", binary}
-	if raceEnabled {
+	flag.Parse()
+	if raceEnabled && !testing.Short() {
 		args = append(args, "-race")
 	}
 	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {

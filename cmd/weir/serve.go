@@ -53,7 +53,7 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 		return conf.Print(s.out)
 	}
 	log := server.NewLogger(s.err, conf.Log)
-	srv, err := server.New(conf, log)
+	srv, err := server.New(conf, server.ReadBuild(version), log)
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,16 @@ import (
 	"github.com/weirlimit/weir/server"
 )
 
+// version is what `make build` tells the linker; nothing else sets it.
+var version string
+
 type versionCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
 // Run prints the build.
 func (v *versionCmd) Run(s streams) error {
-	b := server.ReadBuild()
+	b := server.ReadBuild(version)
 	if v.JSON {
 		enc := json.NewEncoder(s.out)
 		enc.SetIndent("", "  ")
