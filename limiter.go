@@ -90,11 +90,14 @@ func (l *Limiter) takeRequest(ctx context.Context, key string, cost int64) (Deci
 
 // countOne counts a decision under its only limit.
 func (c *Counters) countOne(d Decision) {
+	o := Allowed
 	if !d.Allowed() {
-		c.Add(Refused)
-		return
+		o = Refused
 	}
-	c.Add(Allowed)
+	c.Add(o)
+	if d.Limit.source == FromSketch {
+		c.Add(Estimated)
+	}
 }
 
 // Acquire returns an empty request from a pool. Give it back with Recycle.
