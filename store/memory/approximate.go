@@ -7,26 +7,65 @@ import (
 	"github.com/weirlimit/weir/sketch"
 )
 
+// A windowKey says which approximate limits share a sketch: versions of the same
+// limit with the same period and size. A new count needs no new sketch.
+type windowKey struct {
+	id     uint64
+	period int64
+	size   weir.SketchOptions
+}
+
+func windowKeyOf(l *weir.Limit) windowKey {
+	return windowKey{id: l.ID(), period: weir.Micros(l.Period), size: l.Sketch}
+}
+
 // window returns the sketch of an approximate limit, which it makes if there is
 // none yet.
 func (k *sketches) window(l *weir.Limit) (*sketch.Window, error) {
-	if w := k.live.Load().windows[l.ID()]; w != nil {
+	key := windowKeyOf(l)
+	if w := k.live.Load().windows[key]; w != nil {
 		return w, nil
 	}
+	w, err := k.openWindow(key, l)
+	if err != nil {
+		return nil, fmt.Errorf("store memory: limit %q: %w", l.Name, err)
+	}
+	return w, nil
+}
+
+func (k *sketches) openWindow(key windowKey, l *weir.Limit) (*sketch.Window, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	set := k.live.Load()
-	if w := set.windows[l.ID()]; w != nil {
+	if w := set.windows[key]; w != nil {
 		return w, nil
 	}
 	w, err := newWindow(l)
 	if err != nil {
-		return nil, fmt.Errorf("store memory: limit %q: %w", l.Name, err)
+		return nil, err
 	}
 	next := set.clone()
-	next.windows[l.ID()] = w
+	for old := range next.windows {
+		// An earlier version of this limit, of another period or size.
+		if old.id == key.id {
+			delete(next.windows, old)
+		}
+	}
+	next.windows[key] = w
 	k.live.Store(next)
 	return w, nil
+}
+
+// Open makes the sketch of l if l is approximate, which its first decision does
+// else: so that a sketch that cannot be had is an error when rules are loaded.
+// Replacing a limit by one of another period or size begins a new sketch: what
+// was counted is forgotten.
+func (s *Store) Open(l *weir.Limit) error {
+	if l.Traits()&weir.Sketches == 0 {
+		return nil
+	}
+	_, err := s.sketches.window(l)
+	return err
 }
 
 // newWindow makes the sketch that l asks for.

@@ -24,7 +24,6 @@ type flood struct {
 	keys     int           // of the flood
 	last     time.Duration // how long it lasts, in virtual time
 	honest   int           // clients, a request a second each, from some time on
-	cost     int64         // of a key of the flood
 }
 
 // A client is one of those beside the flood.
@@ -66,6 +65,11 @@ func (f flood) run(t *testing.T, l *weir.Limit) (refused float64, st Stats) {
 	for _, c := range clients {
 		due(c)
 	}
+	cost := int64(1)
+	if l.Traits()&weir.Stamps != 0 {
+		// A bucket is whole again soon after one unit: ask for more.
+		cost = l.Count * 3 / 10
+	}
 	ctx := context.Background()
 	ops := make([]weir.Op, 1, 2)
 	var buf []byte
@@ -88,11 +92,11 @@ func (f flood) run(t *testing.T, l *weir.Limit) (refused float64, st Stats) {
 		clock.Store(max(now, clock.Load()))
 		buf = fmt.Appendf(buf[:0], "flood %d", i)
 		if i%16 == 0 {
-			ops[0] = weir.Op{Key: string(buf), Limit: l, Cost: f.cost}
+			ops[0] = weir.Op{Key: string(buf), Limit: l, Cost: cost}
 			if err := s.Take(ctx, ops); err != nil {
 				t.Fatal(err)
 			}
-		} else if _, err := s.TakeOne(ctx, string(buf), l, f.cost); err != nil {
+		} else if _, err := s.TakeOne(ctx, string(buf), l, cost); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,11 +178,6 @@ func floodLimits(t *testing.T, period time.Duration) []*weir.Limit {
 func TestFlood(t *testing.T) {
 	f := flood{maxBytes: MinBytes, keys: 195_000, last: time.Minute, honest: 40}
 	for _, l := range floodLimits(t, time.Minute) {
-		f.cost = 1
-		if l.Traits()&weir.Stamps != 0 {
-			// A bucket is whole again soon after one unit: ask for more.
-			f.cost = l.Count * 3 / 10
-		}
 		refused, st := f.run(t, l)
 		t.Logf("%s: %.2f %% of honest requests refused, %+v", l.Scope, 100*refused, st)
 		if refused > 0.05 {
@@ -193,7 +192,7 @@ func TestFloodSoak(t *testing.T) {
 	if os.Getenv("WEIR_SOAK") == "" {
 		t.Skip("takes minutes: set WEIR_SOAK=1")
 	}
-	f := flood{maxBytes: 256 << 20, keys: 50_000_000, last: time.Minute, honest: 10_000, cost: 1}
+	f := flood{maxBytes: 256 << 20, keys: 50_000_000, last: time.Minute, honest: 10_000}
 	for _, l := range floodLimits(t, time.Minute)[:3] {
 		began := time.Now()
 		refused, st := f.run(t, l)

@@ -123,7 +123,7 @@ func (t *table) each(f func(*segment)) {
 // Approximate returns how exact the sketch of the approximate limit l is, and
 // false if it was never used.
 func (s *Store) Approximate(l *weir.Limit) (sketch.Stats, bool) {
-	w := s.sketches.live.Load().windows[l.ID()]
+	w := s.sketches.live.Load().windows[windowKeyOf(l)]
 	if w == nil {
 		return sketch.Stats{}, false
 	}

@@ -22,7 +22,7 @@ type sketches struct {
 // A sketchSet never changes.
 type sketchSet struct {
 	overflow map[overflowKey]*overflow
-	windows  map[uint64]*sketch.Window // of approximate limits, by their ID
+	windows  map[windowKey]*sketch.Window // of approximate limits
 }
 
 // An overflowKey says which limits share a sketch: those whose state reaches
@@ -226,12 +226,12 @@ func (k *sketches) expire(now int64) int {
 }
 
 func (set *sketchSet) clone() *sketchSet {
-	next := &sketchSet{overflow: map[overflowKey]*overflow{}, windows: map[uint64]*sketch.Window{}}
+	next := &sketchSet{overflow: map[overflowKey]*overflow{}, windows: map[windowKey]*sketch.Window{}}
 	for key, o := range set.overflow {
 		next.overflow[key] = o
 	}
-	for id, w := range set.windows {
-		next.windows[id] = w
+	for key, w := range set.windows {
+		next.windows[key] = w
 	}
 	return next
 }
