@@ -26,6 +26,13 @@ var (
 	storeOverflow = desc("weir_store_overflow_decisions_total", "Decisions made from the overflow sketch because the store was full.")
 	storeFull     = desc("weir_store_full", "1 while the store is full, or was a moment ago.")
 
+	sketchBytes     = desc("weir_sketch_bytes", "Memory of the sketch of an approximate limit.", "domain", "rule", "limit")
+	sketchBound     = desc("weir_sketch_error_bound_units", "Units by which a key is over-estimated at most, but for a chance of e^-depth.", "domain", "rule", "limit")
+	sketchMean      = desc("weir_sketch_error_mean_units", "Measured mean over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
+	sketchMax       = desc("weir_sketch_error_max_units", "Measured largest over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
+	sketchFalse     = desc("weir_sketch_false_positives_ratio", "Measured share of false positives of the Bloom filter.", "domain", "rule", "limit")
+	sketchFalseSaid = desc("weir_sketch_false_positives_expected_ratio", "Share of false positives that follows from how full the Bloom filter is.", "domain", "rule", "limit")
+
 	reloads      = desc("weir_config_reloads_total", "Attempts to load the rules, the first included.", "result")
 	reloadOK     = desc("weir_config_reload_success", "1 if the last attempt to load the rules succeeded.")
 	reloadedLast = desc("weir_config_last_reload_timestamp_seconds", "When the rules in use were loaded.")
@@ -36,7 +43,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{decisions, limits, storeKeys, storeBytes, storeBound, storeSketches,
-		storeOverflow, storeFull, reloads, reloadOK, reloadedLast, buildInfo} {
+		storeOverflow, storeFull, sketchBytes, sketchBound, sketchMean, sketchMax, sketchFalse, sketchFalseSaid, reloads, reloadOK, reloadedLast, buildInfo} {
 		ch <- d
 	}
 }
@@ -52,13 +59,27 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Limits != nil {
 		series := c.opt.Limits()
 		gauge(limits, float64(len(series)))
-		for k, counts := range c.sum(series) {
+		sums := c.sum(series)
+		for k, sum := range sums {
+			counts := sum.counts
 			for _, o := range weir.Outcomes() {
 				// The two everyday outcomes are always there, so that a rate
 				// can be taken from the first scrape on.
 				if counts[o] > 0 || o == weir.Allowed || o == weir.Refused {
 					counter(decisions, counts[o], k.domain, k.rule, k.limit, o.String())
 				}
+			}
+			if sum.sketched == nil || c.opt.Sketch == nil {
+				continue
+			}
+			if s, ok := c.opt.Sketch(sum.sketched); ok {
+				labels := []string{k.domain, k.rule, k.limit}
+				gauge(sketchBytes, float64(s.Bytes), labels...)
+				gauge(sketchBound, s.Bound, labels...)
+				gauge(sketchMean, s.MeanError, labels...)
+				gauge(sketchMax, float64(s.MaxError), labels...)
+				gauge(sketchFalse, s.FalsePositives(), labels...)
+				gauge(sketchFalseSaid, s.BloomExpected, labels...)
 			}
 		}
 	}
@@ -97,11 +118,19 @@ type label struct{ domain, rule, limit string }
 // other is the rule name of the limits beyond MaxSeries.
 const other = "(other)"
 
+// sum is what the limits of one label have counted.
+type sum struct {
+	// counts is by weir.Outcome.
+	counts []uint64
+	// sketched is the first approximate limit among them.
+	sketched *weir.Limit
+}
+
 // sum adds up the counters of limits that go by the same words: a registry
 // refuses to tell the same series twice.
-func (c *collector) sum(series []Series) map[label][]uint64 {
+func (c *collector) sum(series []Series) map[label]*sum {
 	outcomes := weir.Outcomes()
-	sums := make(map[label][]uint64, min(len(series), c.opt.MaxSeries))
+	sums := make(map[label]*sum, min(len(series), c.opt.MaxSeries))
 	// Limits may share counters; each is read once.
 	seen := make(map[*weir.Counters]bool, len(series))
 	for _, s := range series {
@@ -114,13 +143,16 @@ func (c *collector) sum(series []Series) map[label][]uint64 {
 		if sums[k] == nil && len(sums) >= c.opt.MaxSeries {
 			k = label{rule: other}
 		}
-		counts := sums[k]
-		if counts == nil {
-			counts = make([]uint64, len(outcomes))
-			sums[k] = counts
+		at := sums[k]
+		if at == nil {
+			at = &sum{counts: make([]uint64, len(outcomes))}
+			sums[k] = at
 		}
 		for i, o := range outcomes {
-			counts[i] += counters.Load(o)
+			at.counts[i] += counters.Load(o)
+		}
+		if at.sketched == nil && k.rule != other && s.Limit.Traits()&weir.Sketches != 0 {
+			at.sketched = s.Limit
 		}
 	}
 	return sums

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/sketch"
 )
 
 // Options says what there is to be read. All functions are called at each
@@ -27,6 +28,9 @@ type Options struct {
 	MaxSeries int
 	// Store returns the state of the store. Zero means no store metrics.
 	Store func() Store
+	// Sketch returns how exact the sketch of an approximate limit is, and false
+	// if there is none yet. Zero means no sketch metrics.
+	Sketch func(*weir.Limit) (sketch.Stats, bool)
 	// Reloads returns how reloading the rules went. Zero means no reload
 	// metrics.
 	Reloads func() Reloads

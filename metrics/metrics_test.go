@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/sketch"
 )
 
 func scrape(t *testing.T, m *metrics.Metrics) string {
@@ -120,6 +121,35 @@ func TestStoreReloadsBuild(t *testing.T) {
 		`weir_config_reloads_total{result="success"} 2`, `weir_config_reloads_total{result="failure"} 1`,
 		"weir_config_reload_success 0", "weir_config_last_reload_timestamp_seconds 1.7000000005e+09",
 		`weir_build_info{goversion="go1",revision="abc",version="v1"} 1`)
+}
+
+// How exact an approximate limit is can be read, once it was used.
+func TestSketch(t *testing.T) {
+	l := weir.PerMinute(10, algorithm.Approximate)
+	l.Name = "many"
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	used := false
+	m := metrics.New(metrics.Options{
+		Limits: func() []metrics.Series {
+			return []metrics.Series{{Domain: "d", Rule: "r", Limit: l}, {Domain: "d", Rule: "exact", Limit: limit(t, "ten")}}
+		},
+		Sketch: func(asked *weir.Limit) (sketch.Stats, bool) {
+			if asked != l {
+				t.Errorf("asked about %s", asked.Name)
+			}
+			return sketch.Stats{Bytes: 64, Bound: 2.5, MeanError: 0.5, MaxError: 3, BloomTrials: 4, BloomFalse: 1, BloomExpected: 0.125}, used
+		},
+	})
+	if strings.Contains(scrape(t, m), "weir_sketch_") {
+		t.Error("there is no sketch, and yet metrics of it")
+	}
+	used = true
+	const labels = `{domain="d",limit="many",rule="r"}`
+	want(t, scrape(t, m), "weir_sketch_bytes"+labels+" 64", "weir_sketch_error_bound_units"+labels+" 2.5",
+		"weir_sketch_error_mean_units"+labels+" 0.5", "weir_sketch_error_max_units"+labels+" 3",
+		"weir_sketch_false_positives_ratio"+labels+" 0.25", "weir_sketch_false_positives_expected_ratio"+labels+" 0.125")
 }
 
 func TestInstrument(t *testing.T) {

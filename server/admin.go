@@ -55,6 +55,21 @@ func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthcheck", ready)
 }
 
+// withHealth adds the probes to a handler whose paths they do not meet, as
+// envoyproxy/ratelimit has /healthcheck beside its API.
+func (s *Server) withHealth(next http.Handler) http.Handler {
+	probes := http.NewServeMux()
+	s.health(probes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A second mux for every request would cost more than the look.
+		if strings.HasPrefix(r.URL.Path, "/health") {
+			probes.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func adminIndex(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, `weir admin
 /metrics        Prometheus metrics

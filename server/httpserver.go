@@ -59,7 +59,9 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, lo
 // against its next request.
 func (s *httpServer) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
+		// An upgraded connection says something else in this field, and has no
+		// next request.
+		if s.draining.Load() && r.Header.Get("Upgrade") == "" {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

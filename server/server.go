@@ -101,6 +101,7 @@ func (s *Server) open() (err error) {
 	s.metrics = metrics.New(metrics.Options{
 		Limits:  s.rules.series,
 		Store:   s.store.stats,
+		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
 		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	})
@@ -144,29 +145,24 @@ func (s *Server) Reload() {
 
 // Ready tells where a server listens.
 type Ready struct {
-	// Addresses are HOST:PORT by section: "http", "admin".
-	Addresses map[string]string
+	// URLs are by section: "http", "admin".
+	URLs map[string]string
 	// Upstream is where the gateway forwards to, empty without one.
 	Upstream string
-	tls      bool
 }
 
 // String says where to go, for a person who has just started a server.
 func (r Ready) String() string {
 	var b strings.Builder
-	scheme := "http"
-	if r.tls {
-		scheme = "https"
-	}
-	base := scheme + "://" + reachable(r.Addresses["http"])
+	base := r.URLs["http"]
 	if r.Upstream != "" {
 		fmt.Fprintf(&b, "gateway  %s  ->  %s\n", base, r.Upstream)
 		fmt.Fprintf(&b, "         curl -i %s/\n", base)
 	}
 	fmt.Fprintf(&b, "API      %s/shouldAllowRequest\n", base)
 	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s/shouldAllowRequest\n", base)
-	if admin, ok := r.Addresses["admin"]; ok {
-		fmt.Fprintf(&b, "admin    http://%s/  (metrics, health, rules)\n", reachable(admin))
+	if admin, ok := r.URLs["admin"]; ok {
+		fmt.Fprintf(&b, "admin    %s/  (metrics, health, rules)\n", admin)
 	}
 	return b.String()
 }
@@ -270,10 +266,14 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 
 // announce logs where the node listens and calls ready.
 func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
-	r := Ready{Addresses: make(map[string]string), tls: s.conf.HTTP.TLS.Cert != ""}
+	r := Ready{URLs: make(map[string]string)}
 	for i, f := range s.doors {
 		addr := listeners[i].Addr().String()
-		r.Addresses[f.section] = addr
+		scheme := "http://"
+		if f.tls.Cert != "" {
+			scheme = "https://"
+		}
+		r.URLs[f.section] = scheme + reachable(addr)
 		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")
 	}
 	if u, err := s.conf.upstream(); err == nil && u != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
+	"github.com/weirlimit/weir/sketch"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -25,8 +26,9 @@ type openedStore struct {
 	weir.Store
 	// keyring looks at single keys.
 	keyring httpapi.Keyring
-	// stats is what the store says of itself.
-	stats func() metrics.Store
+	// stats is what the store says of itself, sketch of an approximate limit.
+	stats  func() metrics.Store
+	sketch func(*weir.Limit) (sketch.Stats, bool)
 }
 
 // stores are the stores there are, by the scheme of their URL.
@@ -76,7 +78,12 @@ func openMemory(u *url.URL, log *slog.Logger) (openedStore, error) {
 		opt.MaxBytes = int64(b)
 	}
 	s := memory.New(opt)
-	return openedStore{s, s, func() metrics.Store { return storeMetrics(s.Stats()) }}, nil
+	return openedStore{
+		Store:   s,
+		keyring: s,
+		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
+		sketch:  s.Approximate,
+	}, nil
 }
 
 // openAPI builds the API, part of which is on the admin listener too.
@@ -107,6 +114,9 @@ func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
 // openHTTP builds the API and, where there is an upstream, the gateway.
 func openHTTP(s *Server) (frontend, error) {
 	var h http.Handler = s.metrics.Instrument("httpapi", s.api)
+	if s.conf.Upstream == "" {
+		h = s.withHealth(h)
+	}
 	if s.conf.Upstream != "" {
 		g, err := s.gateway()
 		if err != nil {
@@ -151,6 +161,9 @@ func openAdmin(s *Server) (frontend, error) {
 	cert, err := s.certificate(c.TLS)
 	if err != nil {
 		return frontend{}, err
+	}
+	if s.token != "" && cert == nil && !loopbackListen(c.Listen) {
+		s.log.Warn("the admin token crosses the network in clear: give --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
 	}
 	// Profiles take as long as they are asked to.
 	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,

@@ -252,10 +252,14 @@ func TestAdminToken(t *testing.T) {
 		}
 	}
 	// Operators' pages are not on the public port.
-	for _, path := range []string{"/metrics", "/debug/pprof/", "/config", "/healthz/ready"} {
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/config", "/rules", "/version"} {
 		if code, _ := get(t, n.http+path); code != 404 {
 			t.Errorf("%s on the public port: %d", path, code)
 		}
+	}
+	// But for the probe that envoyproxy/ratelimit has there.
+	if code, _ := get(t, n.http+"/healthcheck"); code != 200 {
+		t.Errorf("/healthcheck on the public port: %d", code)
 	}
 }
 
