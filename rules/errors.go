@@ -12,7 +12,7 @@ import (
 type Error struct {
 	// File as it was named to Load.
 	File string `json:"file"`
-	// Line and Column count from 1. Zero means the file as a whole.
+	// Line and Column count from 1. Zero means the file, or the line, as a whole.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
 	// Path leads to the fault by the names in the file: "checkout/user_id".
@@ -33,7 +33,10 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
 	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+		fmt.Fprintf(&b, ":%d", e.Line)
+	}
+	if e.Column > 0 {
+		fmt.Fprintf(&b, ":%d", e.Column)
 	}
 	b.WriteString(": ")
 	if e.Warning {

@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,4 +121,43 @@ func FuzzMatch(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestHostileFilesTakeBoundedTime: text made to be read slowly. Every one of
+// these takes milliseconds; a parser that is quadratic in it takes many seconds.
+func TestHostileFilesTakeBoundedTime(t *testing.T) {
+	const n = 1 << 17
+	indent := func(step string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < n; i++ {
+			b.WriteString(strings.Repeat(" ", i) + step + "\n")
+		}
+		return b.String()
+	}
+	for name, text := range map[string]string{
+		"brackets": strings.Repeat("[", n), "braces": strings.Repeat("{", n), "dashes": strings.Repeat("- ", n/2), "questions": strings.Repeat("? ", n/2),
+		"letters": strings.Repeat("a", n), "colons": strings.Repeat("a: ", n/3), "lines": strings.Repeat("a: b\n", n/5), "uniq": func() string {
+			var b strings.Builder
+			for i := 0; b.Len() < n; i++ {
+				fmt.Fprintf(&b, "a%d: b\n", i)
+			}
+			return b.String()
+		}(),
+		"anchors": strings.Repeat("&a ", n/3), "tags": strings.Repeat("!!str ", n/6), "spaces": strings.Repeat(" ", n), "newlines": strings.Repeat("\n", n),
+		"comments": strings.Repeat("#\n", n/2), "comment": strings.Repeat("#", n), "quotes": strings.Repeat("\"", n), "single": strings.Repeat("'", n), "quoted": "a: \"" + strings.Repeat("x", n) + "\"",
+		"quotedlines": "a: \"" + strings.Repeat("x\n  ", n/4) + "\"", "literal": "a: |\n" + strings.Repeat("  x\n", n/4), "folded": "a: >\n" + strings.Repeat("  x\n", n/4),
+		"plainlines": "a: " + strings.Repeat("x\n  ", n/4), "docs": strings.Repeat("---\n", n/4), "docs2": strings.Repeat("a: b\n---\n", n/9), "indentmap": indent("a:"), "indentlist": indent("-"), "escapes": "a: \"" + strings.Repeat("\\n", n/2) + "\"",
+		"flowlist": "a: [" + strings.Repeat("b,", n/2) + "]", "flowmap": "a: {" + strings.Repeat("b: c,", n/5) + "}", "list": "a:\n" + strings.Repeat("- b\n", n/4), "aliases": "a: &a b\nc:\n" + strings.Repeat("- *a\n", n/5),
+		"tabs": strings.Repeat("\t", n), "crlf": strings.Repeat("a: b\r\n", n/6), "unicode": "a: " + strings.Repeat("ä", n/2), "merges": "a: &a {x: 1}\nb:\n" + strings.Repeat("  <<: *a\n", n/10), "pct": strings.Repeat("%", n), "dir": strings.Repeat("%YAML\n", n/6),
+		"bar": strings.Repeat("a: |\n", n/5), "at": strings.Repeat("@", n), "commas": strings.Repeat(",", n), "closing": strings.Repeat("]", n),
+	} {
+		start := time.Now()
+		_, err := rules.Parse("x", []byte(text), rules.Options{})
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s: %s", name, took)
+		}
+		if err == nil {
+			t.Errorf("%s is a rules file", name)
+		}
+	}
 }

@@ -176,6 +176,18 @@ func TestManyDescriptorsAndEntries(t *testing.T) {
 	}
 }
 
+func TestManyOverrides(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("domain: d\ndescriptors:\n- key: client\n  limit: 1/s\n  overrides:\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&b, "    c%d: %d/minute\n", i, i+1)
+	}
+	ops := parse(t, b.String()).Match(nil, request("d", "client=c19999"))
+	if len(ops) != 1 || ops[0].Limit.Count != 20_000 {
+		t.Errorf("%+v", ops)
+	}
+}
+
 // flat makes a file of n descriptors.
 func flat(n int) string {
 	var b strings.Builder

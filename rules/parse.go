@@ -1,16 +1,20 @@
 package rules
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 )
+
+// limits are the caps on one file.
+type limits struct {
+	bytes, depth, nodes int
+}
 
 // parse reads the first document of src. It returns nil when there is none, or
 // when it reported a fault.
@@ -24,48 +28,38 @@ func (r *report) parse(src []byte, lim limits) *node {
 		r.add(&Error{Line: line, Column: col, Msg: "not a text file: it holds bytes that are neither UTF-8 nor printable"})
 		return nil
 	}
-	tokens := lexer.Tokenize(string(src))
-	if t := tooDeep(tokens, lim.depth); t != nil {
-		r.add(&Error{Line: t.Position.Line, Column: t.Position.Column, Msg: fmt.Sprintf("nested more than %d deep", lim.depth),
-			Hint: "raise Options.MaxDepth if this is meant"})
+	var doc yaml.Node
+	if err := yaml.NewDecoder(bytes.NewReader(src)).Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
-	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
+	} else if err != nil {
 		r.syntax(err)
 		return nil
 	}
-	for _, doc := range file.Docs {
-		if doc.Body == nil {
-			continue
-		}
-		c := &converter{report: r, max: lim.nodes, anchors: map[string]*node{}}
-		n := c.convert(doc.Body)
-		if c.failed {
-			return nil
-		}
-		return n
+	if len(doc.Content) == 0 {
+		return nil
 	}
-	return nil
+	c := &converter{report: r, limits: lim, anchors: map[*yaml.Node]*node{}}
+	n := c.convert(doc.Content[0], 0)
+	if c.failed || n.kind == null {
+		return nil
+	}
+	return n
 }
 
-// limits are the caps on one file.
-type limits struct {
-	bytes, depth, nodes int
-}
-
-// syntax reports an error of the YAML parser.
+// syntax reports an error of the YAML parser, whose text begins with the line.
 func (r *report) syntax(err error) {
-	e := &Error{Msg: err.Error()}
-	var y yaml.Error
-	if errors.As(err, &y) {
-		e.Msg = y.GetMessage()
-		if t := y.GetToken(); t != nil && t.Position != nil {
-			e.Line, e.Column = t.Position.Line, t.Position.Column
+	text := err.Error()
+	e := &Error{Msg: fmt.Sprintf(r.dialect.texts[badYAML], text)}
+	if rest, ok := strings.CutPrefix(text, "yaml: line "); ok {
+		line, msg, _ := strings.Cut(rest, ": ")
+		if n, err := strconv.Atoi(line); err == nil {
+			e.Line = n
+			if !r.dialect.flat {
+				e.Msg = fmt.Sprintf(r.dialect.texts[badYAML], msg)
+			}
 		}
 	}
-	e.Msg, _, _ = strings.Cut(e.Msg, "\n")
-	r.add(&Error{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf(r.dialect.texts[badYAML], e.Msg)})
+	r.add(e)
 }
 
 // invalidText returns the offset of the first byte that no YAML file has, or
@@ -73,7 +67,7 @@ func (r *report) syntax(err error) {
 func invalidText(src []byte) int {
 	for i, c := range string(src) {
 		switch {
-		case c == '\ufffd' && !strings.HasPrefix(string(src[i:min(i+3, len(src))]), "\ufffd"),
+		case c == '\ufffd' && !bytes.HasPrefix(src[i:], []byte("\ufffd")),
 			c < 0x20 && c != '\t' && c != '\n' && c != '\r', c == 0x7f:
 			return i
 		}
@@ -82,188 +76,129 @@ func invalidText(src []byte) int {
 }
 
 func lineOf(src []byte, at int) (line, col int) {
-	before := string(src[:at])
-	return strings.Count(before, "\n") + 1, at - strings.LastIndexByte(before, '\n')
-}
-
-// tooDeep returns the first token that stands deeper than max, so that no file
-// can exhaust the stack of the parser, which recurses.
-func tooDeep(tokens token.Tokens, max int) *token.Token {
-	var columns []int
-	flow := 0
-	push := func(col int) {
-		for len(columns) > 0 && columns[len(columns)-1] >= col {
-			columns = columns[:len(columns)-1]
-		}
-		columns = append(columns, col)
-	}
-	prefixes := 0
-	for i, t := range tokens {
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType, token.MappingKeyType:
-			push(t.Position.Column)
-		case token.MappingValueType:
-			if i > 0 {
-				push(tokens[i-1].Position.Column)
-			}
-		}
-		// Anchors and tags nest too: `&a &b &c` each hold the next.
-		switch t.Type {
-		case token.AnchorType, token.TagType, token.MappingKeyType:
-			prefixes++
-		case token.StringType, token.MappingValueType, token.SequenceEntryType, token.CollectEntryType:
-			prefixes = 0
-		}
-		if flow+len(columns)+prefixes > max {
-			return t
-		}
-	}
-	return nil
+	before := src[:at]
+	return bytes.Count(before, []byte("\n")) + 1, at - bytes.LastIndexByte(before, '\n')
 }
 
 // converter makes nodes of the parser's tree.
 type converter struct {
 	*report
-	anchors map[string]*node
-	max     int
+	limits
+	// anchors holds what aliases stand for; nil while it is being converted.
+	anchors map[*yaml.Node]*node
 	failed  bool
 }
 
-func (c *converter) fail(at ast.Node, hint, format string, args ...any) *node {
-	c.failed = true
+// fail reports a fault that ends the conversion.
+func (c *converter) fail(at *yaml.Node, hint, format string, args ...any) *node {
 	n := c.place(at, null)
-	c.bad(n, "", hint, format, args...)
+	if !c.failed {
+		c.bad(n, "", hint, format, args...)
+	}
+	c.failed = true
 	return n
 }
 
 // place returns a new node of kind k where at stands.
-func (c *converter) place(at ast.Node, k kind) *node {
-	n := &node{kind: k, file: c.file, size: 1}
-	if t := at.GetToken(); t != nil && t.Position != nil {
-		n.line, n.col = t.Position.Line, t.Position.Column
-	}
-	return n
+func (c *converter) place(at *yaml.Node, k kind) *node {
+	return &node{kind: k, file: c.file, line: at.Line, col: at.Column, size: 1}
 }
 
 // grow counts child as a part of n, and fails when the document with all its
 // aliases written out is larger than it may be.
-func (c *converter) grow(n, child *node, at ast.Node) {
+func (c *converter) grow(n, child *node, at *yaml.Node) {
 	n.size += child.size
-	if n.size > c.max && !c.failed {
-		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.max)
+	if n.size > c.nodes {
+		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.nodes)
 	}
 }
 
-func (c *converter) convert(at ast.Node) *node {
+func (c *converter) convert(at *yaml.Node, depth int) *node {
 	if c.failed {
-		return &node{kind: null}
+		return c.place(at, null)
 	}
-	switch t := at.(type) {
-	case *ast.MappingNode:
-		n := c.place(firstKey(t), mapping)
-		for _, v := range t.Values {
-			c.pair(n, v)
+	if depth > c.depth {
+		return c.fail(at, "raise Options.MaxDepth if this is meant", "nested more than %d deep", c.depth)
+	}
+	if at.Kind == yaml.AliasNode {
+		return c.alias(at, depth)
+	}
+	if at.Anchor == "" {
+		return c.plain(at, depth)
+	}
+	if n := c.anchors[at]; n != nil {
+		return n
+	}
+	c.anchors[at] = nil
+	n := c.plain(at, depth)
+	c.anchors[at] = n
+	return n
+}
+
+func (c *converter) alias(at *yaml.Node, depth int) *node {
+	n, begun := c.anchors[at.Alias]
+	switch {
+	case n != nil:
+		return n
+	case begun:
+		return c.fail(at, "", "*%s stands within what it means", at.Value)
+	}
+	return c.convert(at.Alias, depth)
+}
+
+// plain converts what is no alias.
+func (c *converter) plain(at *yaml.Node, depth int) *node {
+	if at.Style&yaml.TaggedStyle != 0 && at.Tag != "!!str" {
+		return c.fail(at, "leave it out", "tag %s is not known here", at.Tag)
+	}
+	switch at.Kind {
+	case yaml.MappingNode:
+		n := c.place(at, mapping)
+		for i := 0; i+1 < len(at.Content); i += 2 {
+			c.pair(n, at.Content[i], at.Content[i+1], depth+1)
 		}
 		n.dropMerged()
 		return n
-	case *ast.MappingValueNode:
-		n := c.place(t.Key, mapping)
-		c.pair(n, t)
-		return n
-	case *ast.SequenceNode:
-		n := c.place(t, list)
-		for _, v := range t.Values {
-			item := c.convert(v)
+	case yaml.SequenceNode:
+		n := c.place(at, list)
+		for _, v := range at.Content {
+			item := c.convert(v, depth+1)
 			n.items = append(n.items, item)
 			c.grow(n, item, v)
 		}
 		return n
-	case *ast.AnchorNode:
-		n := c.convert(t.Value)
-		c.anchors[t.Name.GetToken().Value] = n
-		return n
-	case *ast.AliasNode:
-		name := t.Value.GetToken().Value
-		n, ok := c.anchors[name]
-		if !ok {
-			return c.fail(at, "define it above with &"+name, "unknown alias *%s", name)
-		}
-		return n
-	case *ast.TagNode:
-		if t.Start.Value == "!!str" {
-			n := *c.convert(t.Value)
-			n.quoted = true
-			return &n
-		}
-		return c.fail(at, "leave it out", "tag %s is not known here", t.Start.Value)
-	case *ast.LiteralNode:
-		n := c.place(t, scalar)
-		n.text, n.quoted = t.Value.Value, true
-		return n
-	case *ast.NullNode:
-		return c.place(t, null)
 	}
-	return c.scalar(at)
-}
-
-// firstKey returns the node that stands where the mapping begins: the parser
-// places a block mapping at its first colon.
-func firstKey(m *ast.MappingNode) ast.Node {
-	if !m.IsFlowStyle && len(m.Values) > 0 {
-		return m.Values[0].Key
-	}
-	return m
-}
-
-func (c *converter) scalar(at ast.Node) *node {
 	n := c.place(at, scalar)
-	t := at.GetToken()
-	if t == nil {
-		return c.fail(at, "", "this is not a value")
-	}
-	n.text = t.Value
-	switch t.Type {
-	case token.SingleQuoteType, token.DoubleQuoteType:
-		n.quoted = true
-	}
-	if s, ok := at.(*ast.StringNode); ok {
-		n.text = s.Value
-	}
+	n.text = at.Value
+	n.quoted = at.Style != 0
 	if !n.quoted && isNull(n.text) {
 		n.kind = null
 	}
 	return n
 }
 
-// pair adds v to the mapping n, or what a merge key stands for.
-func (c *converter) pair(n *node, v *ast.MappingValueNode) {
-	if _, ok := v.Key.(*ast.MergeKeyNode); ok {
-		c.merge(n, c.convert(v.Value), v)
+// pair adds a key and its value to the mapping n, or what a merge key stands
+// for.
+func (c *converter) pair(n *node, key, value *yaml.Node, depth int) {
+	if key.Value == "<<" && key.Kind == yaml.ScalarNode && key.Style == 0 {
+		c.merge(n, c.convert(value, depth), value)
 		return
 	}
-	key := c.convert(v.Key)
-	if key.kind == list || key.kind == mapping {
-		c.fail(v.Key, "", "a key must be a word")
-		return
-	}
-	value := c.convert(v.Value)
+	k, v := c.convert(key, depth), c.convert(value, depth)
 	if c.failed {
 		return
 	}
-	if value.line == 0 {
-		value.file, value.line, value.col = key.file, key.line, key.col
+	if k.kind == list || k.kind == mapping {
+		c.fail(key, "", "a key must be a word")
+		return
 	}
-	n.pairs = append(n.pairs, pair{key: key, value: value, name: key.text})
-	c.grow(n, value, v)
-	c.grow(n, key, v)
+	n.pairs = append(n.pairs, pair{key: k, value: v, name: k.text})
+	c.grow(n, v, value)
+	c.grow(n, k, key)
 }
 
-// merge adds to n the keys of from that n lacks, as `<<` says.
-func (c *converter) merge(n, from *node, at *ast.MappingValueNode) {
+// merge adds to n the keys of from, marked as merged.
+func (c *converter) merge(n, from *node, at *yaml.Node) {
 	switch from.kind {
 	case list:
 		for _, f := range from.items {
@@ -272,46 +207,43 @@ func (c *converter) merge(n, from *node, at *ast.MappingValueNode) {
 		return
 	case mapping:
 	default:
-		if !c.failed {
-			c.fail(at.Value, "write <<: *name", "<< merges a block of keys, not %s", from.kind)
-		}
+		c.fail(at, "write <<: *name", "<< merges a block of keys, not %s", from.kind)
 		return
 	}
-	has := make(map[string]bool, len(n.pairs))
-	for i := range n.pairs {
-		has[n.pairs[i].name] = true
-	}
-	merged := make([]pair, 0, len(from.pairs)+len(n.pairs))
 	for _, p := range from.pairs {
-		if !has[p.name] {
-			p.merged = true
-			merged = append(merged, p)
-			n.size += p.value.size + 1
+		p.merged = true
+		n.pairs = append(n.pairs, p)
+		c.grow(n, p.value, at)
+		if n.size++; c.failed {
+			return
 		}
 	}
-	if n.size > c.max {
-		c.fail(at, "raise Options.MaxNodes if this is meant", "more than %d values once aliases are written out", c.max)
-		return
-	}
-	n.pairs = append(merged, n.pairs...)
 }
 
-// dropMerged takes out the merged pairs whose keys are written out as well.
+// dropMerged takes out the merged pairs whose keys are written out as well, or
+// merged before.
 func (n *node) dropMerged() {
-	has := make(map[string]bool, len(n.pairs))
+	has := make(map[string]bool)
 	merged := false
 	for i := range n.pairs {
-		merged = merged || n.pairs[i].merged
-		has[n.pairs[i].name] = has[n.pairs[i].name] || !n.pairs[i].merged
+		if p := &n.pairs[i]; p.merged {
+			merged = true
+		} else {
+			has[p.name] = true
+		}
 	}
 	if !merged {
 		return
 	}
-	kept := n.pairs[:0]
+	kept := make([]pair, 0, len(n.pairs))
 	for _, p := range n.pairs {
-		if !p.merged || !has[p.name] {
-			kept = append(kept, p)
+		if p.merged {
+			if has[p.name] {
+				continue
+			}
+			has[p.name] = true
 		}
+		kept = append(kept, p)
 	}
 	n.pairs = kept
 }
