@@ -98,6 +98,12 @@ func TestRowsGrowAsTheyAreUsed(t *testing.T) {
 		if want := c.head + 10*c.one; len(p.cells) != want {
 			t.Errorf("%s: a refusal made the row %d cells long, want %d", l.Algorithm.Name(), len(p.cells), want)
 		}
+		for n := range 10 {
+			p.answer(weir.Ask{Now: 1<<50 + l.Period.Microseconds(), Cost: 1, ID: int64(n + 11)})
+		}
+		if want := c.head + 10*c.one; len(p.cells) != want {
+			t.Errorf("%s: the row is %d cells long after its first units are over, want %d", l.Algorithm.Name(), len(p.cells), want)
+		}
 	}
 }
 
@@ -116,6 +122,20 @@ func TestForcedLeasesAreNeverLost(t *testing.T) {
 	d := l.Algorithm.Step(cells, l, weir.Ask{Now: now, Cost: 1, ID: 20_000})
 	if d.Allowed() || d.Remaining != 0 {
 		t.Errorf("10,004 units are in use, and %+v", d)
+	}
+}
+
+// TestWeightOfDebtDoesNotWrap forces a count whose weight is 2^64 exactly.
+func TestWeightOfDebtDoesNotWrap(t *testing.T) {
+	const period = 1 << 44
+	l := &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 10, Period: period * time.Microsecond}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	cells := make([]int64, l.Cells)
+	l.Algorithm.Step(cells, l, weir.Ask{Now: 64 * period, Cost: 1 << 20, Verb: weir.Force})
+	if d := l.Algorithm.Step(cells, l, weir.Ask{Now: 65 * period, Cost: 1}); d.Allowed() || d.Remaining != 0 {
+		t.Errorf("a million units over, and %+v", d)
 	}
 }
 

@@ -74,9 +74,6 @@ func admitLockout(cells []int64, l *weir.Limit, a weir.Ask) (end, count int64, a
 		}
 		cells[0], cells[1] = end<<weir.FractionBits, count
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
-		if count == 0 {
-			end = 0
-		}
 		end = max(end, a.Now+l.Const[windowPeriod])
 		count = addUnits(count, a.Cost, weir.MaxCost)
 		cells[0], cells[1] = end<<weir.FractionBits, count

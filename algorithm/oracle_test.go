@@ -298,6 +298,15 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 	if stamp := (p.cells[0] + 1<<weir.FractionBits - 1) >> weir.FractionBits; !m.untouched(max(stamp, a.Now)) {
 		return fmt.Errorf("at its expiry stamp %d the key is still remembered", stamp)
 	}
+	// Nor may a row outlive its key, but for the single word of a sliding window,
+	// in which the counts lie above the stamp.
+	late := int64(1)
+	if p.l.Algorithm == algorithm.SlidingWindow {
+		late = weir.Micros(p.l.Period)
+	}
+	if stamp := p.cells[0] >> weir.FractionBits; stamp > a.Now+reset+late {
+		return fmt.Errorf("the expiry stamp comes %d after the reset", stamp-a.Now-reset)
+	}
 	if d.Allowed() {
 		if q, ok := m.(*bucketOracle); ok && !q.meter && a.Verb == weir.Spend && a.Cost > 0 {
 			return q.checkDelay(a, d)

@@ -17,7 +17,6 @@ type slidingOracle struct {
 	l      *weir.Limit
 	period int64
 	spends []spent // until is the start of the window that the units count in
-	latest int64   // start of the latest window in which anything changed
 	most   int64   // more units in a window are not told apart
 	shift  uint    // weights are in ticks of 2^shift microseconds
 }
@@ -42,9 +41,15 @@ func newSlidingOracle(l *weir.Limit) oracle {
 func mul(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewInt(b)) }
 
 // at returns the start of the window that now counts as: never before the
-// latest that was counted in.
+// latest that holds units.
 func (o *slidingOracle) at(now int64) int64 {
-	return max(floorTo(now, o.period), o.latest)
+	start := floorTo(now, o.period)
+	for _, s := range o.spends {
+		if s.units > 0 {
+			start = max(start, s.until)
+		}
+	}
+	return start
 }
 
 func (o *slidingOracle) in(start int64) int64 {
@@ -63,8 +68,8 @@ func (o *slidingOracle) passes(now, cost int64) bool {
 
 func (o *slidingOracle) charge(now, cost int64) {
 	start := o.at(now)
+	o.spends = slices.DeleteFunc(o.spends, func(s spent) bool { return s.until < start-o.period })
 	o.spends = append(o.spends, spent{now, start, min(cost, o.most-o.in(start))})
-	o.latest = start
 }
 
 func (o *slidingOracle) giveBack(now, cost, receipt int64) {
@@ -72,10 +77,8 @@ func (o *slidingOracle) giveBack(now, cost, receipt int64) {
 	refundOf(o.spends, cost, func(s spent) bool {
 		return s.until >= start-o.period && (receipt == 0 || s.until+2*o.period == receipt)
 	})
-	o.latest = start
-	if o.untouched(now) {
-		o.latest, o.spends = 0, nil
-	}
+	// Only the two windows that count are remembered.
+	o.spends = slices.DeleteFunc(o.spends, func(s spent) bool { return s.until < start-o.period || s.units == 0 })
 }
 
 func (o *slidingOracle) untouched(now int64) bool {

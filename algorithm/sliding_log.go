@@ -74,23 +74,20 @@ func (slidingLog) Prepare(l *weir.Limit) error {
 //
 // Invariant: times do not decrease from the oldest to the newest.
 type unitLog struct {
-	cells     []int64
-	head      int // slot of the oldest
-	length    int
-	room      int // slots of the ring
-	stamp     int64
-	period    int64
-	untouched bool
+	cells  []int64
+	head   int // slot of the oldest
+	length int
+	room   int // slots of the ring
+	stamp  int64
+	period int64
 }
 
-func loadLog(cells []int64, l *weir.Limit, now int64) unitLog {
+func loadLog(cells []int64, l *weir.Limit) unitLog {
 	g := unitLog{cells: cells, period: l.Const[windowPeriod], stamp: cells[0] >> weir.FractionBits}
-	if now >= g.stamp || len(cells) < logHead {
-		g.untouched, g.stamp = true, 0
-		return g
+	if len(cells) >= logHead {
+		h := cells[1]
+		g.head, g.length, g.room = int(h>>(2*logBits)), int(h>>logBits&logMask), int(h&logMask)
 	}
-	h := cells[1]
-	g.head, g.length, g.room = int(h>>(2*logBits)), int(h>>logBits&logMask), int(h&logMask)
 	return g
 }
 
@@ -123,7 +120,7 @@ func (g *unitLog) over(now int64) int {
 	for to <= g.length && g.leaves(to-1) <= now {
 		from, to = to, 2*to
 	}
-	to = min(to-1, g.length)
+	to = min(to, g.length)
 	for from < to {
 		if mid := (from + to) / 2; g.leaves(mid) <= now {
 			from = mid + 1
@@ -146,7 +143,7 @@ func (g *unitLog) fits(now, n, count int64) bool {
 
 // Room implements weir.Grower.
 func (slidingLog) Room(cells []int64, l *weir.Limit, a weir.Ask) int {
-	g := loadLog(cells, l, a.Now)
+	g := loadLog(cells, l)
 	need := g.room
 	if a.Cost > 0 && (a.Verb == weir.Force || a.Verb == weir.Spend && g.fits(a.Now, a.Cost, l.Count)) {
 		counting := int64(g.length - g.over(a.Now))
@@ -157,7 +154,7 @@ func (slidingLog) Room(cells []int64, l *weir.Limit, a weir.Ask) int {
 
 // Step implements weir.Algorithm.
 func (slidingLog) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
-	g := loadLog(cells, l, a.Now)
+	g := loadLog(cells, l)
 	allowed := g.admit(l, a)
 	counting := int64(g.length - g.over(a.Now))
 	d := weir.Decision{Limit: l, Remaining: max(l.Count-counting, 0)}
@@ -180,7 +177,7 @@ func (g *unitLog) admit(l *weir.Limit, a weir.Ask) bool {
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
-		if !g.untouched {
+		if g.length > 0 {
 			g.refund(a)
 			g.save()
 		}
@@ -204,9 +201,6 @@ func (g *unitLog) drop(n int) {
 // grow makes the ring as large as the row has become.
 func (g *unitLog) grow() {
 	room := min(len(g.cells)-logHead, maxMaxLog)
-	if g.untouched {
-		g.head, g.length = 0, 0
-	}
 	if more := room - g.room; more > 0 && g.head+g.length > g.room {
 		// The part before the seam moves to the new end.
 		times := g.cells[logHead:]

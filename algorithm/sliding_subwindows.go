@@ -307,8 +307,7 @@ func (r *ring) refund(a weir.Ask) {
 // weight returns the weight of the oldest sub-window at now, in ticks.
 func (r *ring) weight(now int64) int64 {
 	c := &r.l.Const
-	elapsed := max(now-r.newest-r.age*c[subLength], 0)
-	return weight(c[subLength]-elapsed, c[subTick], c[subTicks])
+	return weight(r.newest+(r.age+1)*c[subLength]-now, c[subTick], c[subTicks])
 }
 
 // opens returns when a refused cost can pass: when enough sub-windows have
@@ -324,11 +323,9 @@ func (r *ring) opens(cost int64) int64 {
 		if r.l.Form != weir.Weighted {
 			return r.expiry(i)
 		}
-		// What may be left of this sub-window when it is the oldest.
+		// What may be left of this sub-window when it is the oldest; not all of
+		// it, or it would have been enough that the one before it left.
 		left := -over * c[subTicks] / units
-		if left >= c[subTicks] {
-			return r.expiry(i + 1)
-		}
 		return r.expiry(i) - left<<c[subTick]
 	}
 }

@@ -87,7 +87,8 @@ func ticks(count, period int64) (shift, whole int64) {
 
 // weight returns the weight, in ticks, of a window of which left microseconds
 // are still covered. Rounded up against a whole that is rounded down, it never
-// weighs less than the exact share.
+// weighs less than the exact share; and never more than the whole, though more
+// than the window may be left once the clock has gone back.
 func weight(left, shift, whole int64) int64 {
 	return min((left+1<<shift-1)>>shift, whole)
 }
@@ -174,10 +175,14 @@ func loadWindows(cells []int64, l *weir.Limit, now int64) windows {
 	return w
 }
 
-// save writes w to a row; untouched as never seen.
+// save writes w to a row: one that holds nothing as never seen, one whose units
+// are all of the window before as it was then.
 func (w windows) save(cells []int64, l *weir.Limit) {
+	if w.cur == 0 {
+		w = windows{start: w.start - l.Const[windowPeriod], cur: w.prev}
+	}
 	stamp := (w.start + 2*l.Const[windowPeriod]) << weir.FractionBits
-	if w.cur == 0 && w.prev == 0 {
+	if w.cur == 0 {
 		stamp = 0
 	}
 	if width := l.Const[slidingBits]; width != 0 {
@@ -204,9 +209,7 @@ func (w *windows) refund(l *weir.Limit, a weir.Ask) {
 
 // weight returns the weight of the window before at now, in ticks.
 func (w windows) weight(l *weir.Limit, now int64) int64 {
-	// Before its start, after the clock went back, a window is as at its start.
-	elapsed := max(now-w.start, 0)
-	return weight(l.Const[windowPeriod]-elapsed, l.Const[slidingTick], l.Const[slidingTicks])
+	return weight(w.start+l.Const[windowPeriod]-now, l.Const[slidingTick], l.Const[slidingTicks])
 }
 
 func (w windows) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision {
