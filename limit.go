@@ -225,13 +225,15 @@ func (l *Limit) Compile() error {
 	if l.Cells < 1 {
 		return fmt.Errorf("limit %q: algorithm %s keeps no state", l.Name, l.Algorithm.Name())
 	}
-	l.id = maphash.String(scopeSeed, l.Scope+"\x1f"+l.Algorithm.Name()+"\x1f"+l.Layout)
 	if l.counters == nil {
 		l.counters = NewCounters()
 	}
 	l.traits = traitsOf(l.Algorithm)
 	l.compiled = true
-	return l.compileMode()
+	err := l.compileMode()
+	// Not earlier: the raised count of a soft limit can need another layout.
+	l.id = maphash.String(scopeSeed, l.Scope+"\x1f"+l.Algorithm.Name()+"\x1f"+l.Layout)
+	return err
 }
 
 func (l *Limit) check() error {

@@ -66,6 +66,7 @@ func (fixedWindow) Prepare(l *weir.Limit) error {
 	default:
 		return fmt.Errorf("anchor %d is not known: use the epoch, the first request or the calendar", l.Anchor)
 	}
+	// Thousands of days can lie in a period of ten years: cut to what fits.
 	l.Envelope = min(l.Count, (1<<62)/touched) * touched
 	return nil
 }

@@ -80,6 +80,25 @@ func TestReloadStartsAfreshOnlyAsStated(t *testing.T) {
 	f(weir.PerMinute(10, algorithm.Lockout), 9_999, time.Hour, true)
 }
 
+// TestReloadToSoftKnowsItsLayout: the raised count of a soft limit can need
+// wider cells than its count, and must then not find the narrow ones.
+func TestReloadToSoftKnowsItsLayout(t *testing.T) {
+	limit := func(excess int64) *weir.Limit {
+		l := weir.PerMinute(200_000, algorithm.SlidingWindow)
+		l.Scope, l.Excess = "api", excess
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if hard, soft := limit(0), limit(50); hard.Cells == soft.Cells || hard.ID() == soft.ID() {
+		t.Errorf("hard: %d cells, ID %x; soft: %d cells, ID %x", hard.Cells, hard.ID(), soft.Cells, soft.ID())
+	}
+	if hard, soft := limit(0), limit(5); hard.Cells != soft.Cells || hard.ID() != soft.ID() {
+		t.Error("a little excess starts afresh")
+	}
+}
+
 // TestReloadNeverBreaksInvariants changes every figure of a limit at random in
 // the life of a key, as often as its layout allows.
 func TestReloadNeverBreaksInvariants(t *testing.T) {

@@ -2,6 +2,7 @@ package algorithm_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -77,7 +78,9 @@ func mostIn(all []admitted, d int64) (most int64) {
 // intervals of many lengths.
 func TestTheoremEnvelope(t *testing.T) {
 	lives := 60
-	if testing.Short() {
+	if os.Getenv("WEIR_SOAK") != "" {
+		lives = 2000
+	} else if testing.Short() {
 		lives = 15
 	}
 	for _, e := range envelopes() {

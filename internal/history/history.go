@@ -199,7 +199,7 @@ func (p *parser) instant(s string) (int64, error) {
 // parseLimit parses ALGORITHM COUNT per PERIOD [OPTION VALUE]...
 func parseLimit(f []string) (*weir.Limit, error) {
 	if len(f) < 4 || f[2] != "per" || len(f)%2 != 0 {
-		return nil, errors.New("a limit is: limit ALGORITHM COUNT per PERIOD [OPTION VALUE]...")
+		return nil, errors.New("a limit is: limit ALGORITHM COUNT per PERIOD, then options, each with its value")
 	}
 	l := &weir.Limit{Algorithm: algorithm.ByName(f[0])}
 	if l.Algorithm == nil {
