@@ -222,6 +222,33 @@ func resident() string {
 	return strings.Join(out, ", ")
 }
 
+// TestOverflowReachesAsFarAsTheLimit: a sketch must count for at least as long as
+// the limit does.
+func TestOverflowReachesAsFarAsTheLimit(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		unit    weir.Calendar
+		period  time.Duration
+		longest time.Duration // with the hour that a day gains in autumn
+	}{
+		{weir.CalendarDay, day, day + time.Hour},
+		{weir.CalendarWeek, 7 * day, 7*day + time.Hour},
+		{weir.CalendarMonth, 28 * day, 31*day + time.Hour},
+		{weir.CalendarYear, 365 * day, 366*day + time.Hour},
+	} {
+		l := compile(t, &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Period: c.period,
+			Params: weir.Params{Anchor: weir.AnchorCalendar, Calendar: c.unit}})
+		if got := keyOf(l).reach; got < c.longest.Microseconds() {
+			t.Errorf("calendar unit %d: the sketch counts for %d µs, a window lasts up to %v", c.unit, got, c.longest)
+		}
+	}
+	minute := compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute})
+	deep := compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute, Burst: 100_000})
+	if keyOf(minute) == keyOf(deep) {
+		t.Error("a bucket that takes a thousand minutes to fill shares stamps with one that takes one")
+	}
+}
+
 // TestFullStoreSaysSo: decisions from a sketch carry it in their guarantee, the
 // log has one line when it begins and one when it ends, and the memory of the
 // sketch is given back.

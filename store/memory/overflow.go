@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/sketch"
@@ -75,10 +76,24 @@ func keyOf(l *weir.Limit) overflowKey {
 		return overflowKey{stamps: true, reach: int64(bits.Len64(uint64(max(reach, period))))}
 	}
 	if l.Anchor == weir.AnchorCalendar {
-		// The nominal period is shorter than the longest calendar window.
-		period += period / 8
+		period = max(period, longestWindow(l.Calendar))
 	}
 	return overflowKey{reach: period}
+}
+
+// longestWindow returns how long a calendar window can be, in microseconds.
+func longestWindow(unit weir.Calendar) int64 {
+	days := time.Duration(366)
+	switch unit {
+	case weir.CalendarDay:
+		days = 1
+	case weir.CalendarWeek:
+		days = 7
+	case weir.CalendarMonth:
+		days = 31
+	}
+	// Clocks are put back by an hour in autumn, somewhere by two.
+	return (days*24*time.Hour + 2*time.Hour).Microseconds()
 }
 
 // summable reports whether a sketch can stand for the state of l: its stamp, or

@@ -80,7 +80,7 @@ func New(o Options) *Store {
 	}
 	s.sketches.init(s, o.MaxBytes/4)
 	s.maxBytes = o.MaxBytes - s.sketches.maxBytes
-	s.maxSpare = int(min(s.maxBytes/64/(128<<10), 32))
+	s.maxSpare = int(min(s.maxBytes/64/(128<<10), 8))
 	for cells := 1; cells <= maxDirect; cells++ {
 		s.tables[cells] = newTable(s, cells+1, nil)
 	}

@@ -59,9 +59,9 @@ func TestTableAgainstMap(t *testing.T) {
 					t.Fatalf("key %d counts %d, want %d (%v)", k, d.Remaining, want, err)
 				}
 			}
-			keys := 80_000
+			keys := 50_000
 			if l.Cells > 4 {
-				keys = 16_000
+				keys = 10_000
 			}
 			for round := range 3 {
 				for range 2 * keys {
@@ -207,7 +207,7 @@ func TestNoTraceOfRefusedKeys(t *testing.T) {
 	s, _ := newStore(t, Options{})
 	before := s.Stats()
 	for _, l := range tallies(t) {
-		for i := range 2000 {
+		for i := range 500 {
 			key := strconv.Itoa(i)
 			if _, err := s.TakeOne(context.Background(), key, l, 0); err != nil {
 				t.Fatal(err)
@@ -227,6 +227,29 @@ func TestNoTraceOfRefusedKeys(t *testing.T) {
 	}
 	if got := walk(t, s); got != after.Bytes {
 		t.Errorf("%d bytes are accounted for, %d are there", after.Bytes, got)
+	}
+}
+
+// TestManyOpsOnOneKey: a key asked for again and again in one request needs one
+// row.
+func TestManyOpsOnOneKey(t *testing.T) {
+	s, _ := newStore(t, Options{MaxBytes: MinBytes})
+	for _, l := range tallies(t) {
+		ops := make([]weir.Op, 1800)
+		for i := range ops {
+			ops[i] = weir.Op{Key: "k", Limit: l, Cost: 1}
+		}
+		if err := s.Take(context.Background(), ops); err != nil {
+			t.Fatal(err)
+		}
+		for i := range ops {
+			if got := ops[i].Decision.Remaining; got != int64(i+1) {
+				t.Fatalf("%v: op %d counts %d", l.Algorithm, i, got)
+			}
+		}
+	}
+	if st := s.Stats(); st.Splits != 0 || st.Keys != int64(len(tallies(t))) {
+		t.Errorf("%+v", st)
 	}
 }
 
