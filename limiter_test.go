@@ -124,8 +124,8 @@ func TestPriorityKeepsAReserve(t *testing.T) {
 		t.Errorf("priority 1 is told that %d remain, want 6", d.Remaining)
 	}
 	b.want(b.run(7, "k", priority(1)), "aaaaaar")
+	b.want(b.run(1, "k", priority(9)), "r") // as the last, though two are left
 	b.want(b.run(3, "k", priority(0)), "aar")
-	b.want(b.run(1, "k", priority(9)), "r")
 }
 
 func TestShadowIsCountedAndNotHeard(t *testing.T) {
