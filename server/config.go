@@ -3,17 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"net/url"
-	"os"
-	"reflect"
 	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Config is everything that a server is told. Each field can be given in the
@@ -104,104 +98,6 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalYAML implements yaml.InterfaceMarshaler.
 func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
-
-// maxConfig bounds a configuration file, in bytes.
-const maxConfig = 1 << 20
-
-// Load reads the configuration file at path over cfg: what the file does not
-// name stays as it is. An unknown or repeated key, or a value of the wrong
-// form, is an error that names the line.
-func (c *Config) Load(path string) error {
-	data, err := readBounded(path, maxConfig)
-	if err != nil {
-		return fmt.Errorf("configuration file: %w", err)
-	}
-	return c.parse(path, data)
-}
-
-func (c *Config) parse(path string, data []byte) error {
-	if len(strings.TrimSpace(string(data))) == 0 {
-		return nil
-	}
-	err := yaml.UnmarshalWithOptions(data, c, yaml.Strict(), yaml.DisallowUnknownField())
-	if err == nil {
-		return nil
-	}
-	if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
-		tok := ye.GetToken()
-		msg := ye.GetMessage()
-		if name, ok := strings.CutPrefix(msg, "unknown field "); ok {
-			msg = fmt.Sprintf("unknown key %s%s", name, meant(strings.Trim(name, `"`), settingKeys()))
-		}
-		return fmt.Errorf("%s:%d:%d: %s", path, tok.Position.Line, tok.Position.Column, msg)
-	}
-	return locate(path, data, err)
-}
-
-// locate finds the value that err, which tells no place, is about: the first
-// whose own decoding fails.
-func locate(path string, data []byte, err error) error {
-	found := fmt.Errorf("%s: %w", path, err)
-	file, parseErr := parser.ParseBytes(data, 0)
-	if parseErr != nil {
-		return found
-	}
-	done := false
-	walk(reflect.ValueOf(new(Config)).Elem(), "", "", func(s Setting, v reflect.Value) {
-		at, pathErr := yaml.PathString("$." + s.Key)
-		if done || pathErr != nil {
-			return
-		}
-		node, missing := at.FilterFile(file)
-		if missing != nil {
-			return
-		}
-		if bad := yaml.NodeToValue(node, v.Addr().Interface()); bad != nil {
-			pos := node.GetToken().Position
-			found = fmt.Errorf("%s:%d:%d: %s: %w", path, pos.Line, pos.Column, s.Key, bad)
-			done = true
-		}
-	})
-	return found
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
-	}
-	return data, nil
-}
-
-// Print writes c as a configuration file, secrets redacted.
-func (c *Config) Print(w io.Writer) error {
-	out, err := yaml.Marshal(c.public())
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(out)
-	return err
-}
-
-// public returns c without the password that a URL may hold.
-func (c *Config) public() *Config {
-	p := *c
-	for _, u := range []*string{&p.Upstream, &p.Store} {
-		if parsed, err := url.Parse(*u); err == nil && parsed.User != nil {
-			*u = parsed.Redacted()
-		}
-	}
-	return &p
-}
 
 // check reports everything about c that can be seen to be wrong without
 // opening anything.

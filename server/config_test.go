@@ -77,14 +77,37 @@ func TestFileErrors(t *testing.T) {
 			}
 		}
 	}
-	f("http:\n  lisen: :1\n", ":2:3:", `"lisen"`, `did you mean "listen"?`)
+	f("http:\n  lisen: :1\n", ":2:3:", `unknown key "http.lisen" (did you mean "listen"?)`)
 	f("htpp: {}\n", ":1:1:", `did you mean "http"?`)
-	f("limits: 5/minute\nlimits: 6/minute\n", ":2:", "limits")
-	f("\nhttp:\n  read_timeout: soon\n", ":3:")
+	f("limits: 5/minute\nlimits: 6/minute\n", ":2:1:", `"limits" is there twice, first on line 1`)
+	f("\nhttp:\n  read_timeout: soon\n", ":3:17:", `http.read_timeout: "soon" is not a duration`)
 	f("http:\n  max_header_bytes: lots\n", ":2:21:", "http.max_header_bytes", "lots", "such as 64KiB")
-	f("http: [1]\n", ":1:")
-	f("http: {listen: \n", "weir.yaml")
-	f("a: &a [*a]\n", "weir.yaml")
+	f("http:\n  max_connections: 1.5\n", ":2:20:", `"1.5" is not a whole number`)
+	f("http: [1]\n", ":1:7:", "http must hold keys and values")
+	f("- x\n", ":1:1:", "the file must hold keys")
+	f("upstream: [a, b]\n", ":1:11:", "upstream must be a single value")
+	f("limits: [{a: b}]\n", ":1:10:", "limits: each must be a single value")
+	f("limits: {a: b}\n", ":1:9:", "limits must be a single value")
+	f("http: {listen: \n", "weir.yaml:")
+	f("a: &a [*a]\n", ":1:1:", "unknown key")
+	f("? [a]\n: b\n", "unknown key")
+	f("rules: a\n---\nrules: b\n", "more than one document")
+	// Several at once.
+	f("htpp: {}\ndrain: {delay: x}\n", ":1:1:", ":2:16:")
+}
+
+// A key without a value, and a single value where a list may stand.
+func TestFileLeniency(t *testing.T) {
+	c, err := server.Layer(write(t, "weir.yaml", "# nothing but\nhttp:\nstore:\nlimits: 5/minute\ndrain: &d {delay: 1s}\n"), server.Defaults(), func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.HTTP.Listen != ":8080" || c.Store != "memory:" || !reflect.DeepEqual(c.Limits, []string{"5/minute"}) || c.Drain.Delay != time.Second {
+		t.Errorf("%+v", c)
+	}
+	if _, err := server.Layer(write(t, "weir.yaml", "# nothing\n"), server.Defaults(), func(string) bool { return false }); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestFileIsBounded(t *testing.T) {

@@ -37,17 +37,6 @@ func Settings() []Setting {
 	return out
 }
 
-// settingKeys lists every key of the configuration file.
-func settingKeys() []string {
-	var out []string
-	for _, s := range Settings() {
-		for part := range strings.SplitSeq(s.Key, ".") {
-			out = append(out, part)
-		}
-	}
-	return out
-}
-
 // Defaults returns the configuration that nobody has touched.
 func Defaults() *Config {
 	c := new(Config)
@@ -120,15 +109,21 @@ func setText(v reflect.Value, text string) error {
 	switch v.Interface().(type) {
 	case time.Duration:
 		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration such as 500ms, 10s or 5m", text)
+		}
 		v.SetInt(int64(d))
-		return err
-	case string:
+		return nil
+	case string, Secret:
 		v.SetString(text)
 		return nil
 	case int64:
 		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
 		v.SetInt(n)
-		return err
+		return nil
 	}
-	return fmt.Errorf("no default for a %s", v.Type())
+	panic(fmt.Sprintf("server: no setting can be a %s", v.Type()))
 }

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxConfig bounds a configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// Load reads the configuration file at path over c: what the file does not
+// name stays as it is. Every unknown or repeated key and every value of the
+// wrong form is an error that names its line; all are reported.
+func (c *Config) Load(path string) error {
+	data, err := readBounded(path, maxConfig)
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil // nothing but comments
+	} else if err != nil {
+		return syntaxError(path, err)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: holds more than one document: keep the first", path)
+	}
+	f := file{path: path}
+	f.section(reflect.ValueOf(c).Elem(), doc.Content[0], "")
+	return errors.Join(f.errs...)
+}
+
+// lineOf finds the line in what the YAML parser says.
+var lineOf = regexp.MustCompile(`^yaml: line (\d+): `)
+
+func syntaxError(path string, err error) error {
+	msg := err.Error()
+	if m := lineOf.FindStringSubmatch(msg); m != nil {
+		return fmt.Errorf("%s:%s: %s", path, m[1], msg[len(m[0]):])
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// file is a configuration file that is being read.
+type file struct {
+	path string
+	errs []error
+}
+
+func (f *file) bad(n *yaml.Node, format string, args ...any) {
+	f.errs = append(f.errs, fmt.Errorf("%s:%d:%d: %s", f.path, n.Line, n.Column, fmt.Sprintf(format, args...)))
+}
+
+// section fills the struct v from the mapping n. key is its path with a dot,
+// empty at the top.
+func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
+	if n = target(n); absent(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		f.bad(n, "%smust hold keys and values", at(key))
+		return
+	}
+	fields, names := make(map[string]int), []string{}
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("yaml")
+		fields[name], names = i, append(names, name)
+	}
+	seen := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		at, known := fields[name.Value]
+		switch first := seen[name.Value]; {
+		case name.Kind != yaml.ScalarNode || !known:
+			f.bad(name, "unknown key %q%s", key+name.Value, meant(name.Value, names))
+			continue
+		case first > 0:
+			f.bad(name, "%q is there twice, first on line %d", key+name.Value, first)
+			continue
+		}
+		seen[name.Value] = name.Line
+		if _, embedded := v.Type().Field(at).Tag.Lookup("embed"); embedded {
+			f.section(v.Field(at), value, key+name.Value+".")
+		} else {
+			f.leaf(v.Field(at), value, key+name.Value)
+		}
+	}
+}
+
+// at names a section in a message.
+func at(key string) string {
+	if key == "" {
+		return "the file "
+	}
+	return key[:len(key)-1] + " "
+}
+
+// leaf fills the setting v from n.
+func (f *file) leaf(v reflect.Value, n *yaml.Node, key string) {
+	if n = target(n); absent(n) {
+		return
+	}
+	list, isList := v.Addr().Interface().(*[]string)
+	switch {
+	case n.Kind == yaml.ScalarNode && isList:
+		*list = []string{n.Value}
+	case n.Kind == yaml.ScalarNode:
+		if err := setText(v, n.Value); err != nil {
+			f.bad(n, "%s: %v", key, err)
+		}
+	case n.Kind == yaml.SequenceNode && isList:
+		items := []string{}
+		for _, item := range n.Content {
+			if item = target(item); item.Kind != yaml.ScalarNode {
+				f.bad(item, "%s: each must be a single value", key)
+				return
+			}
+			items = append(items, item.Value)
+		}
+		*list = items
+	default:
+		f.bad(n, "%s must be a single value", key)
+	}
+}
+
+// target returns what an alias stands for. The settings are three levels deep,
+// so aliases cannot be piled up.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// absent reports whether n is nothing: the key stands there without a value.
+func absent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return data, nil
+}
+
+// Print writes c as a configuration file, secrets redacted.
+func (c *Config) Print(w io.Writer) error {
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(c.public()); err != nil {
+		return err
+	}
+	return enc.Close()
+}
+
+// public returns c without the password that a URL may hold.
+func (c *Config) public() *Config {
+	p := *c
+	for _, u := range []*string{&p.Upstream, &p.Store} {
+		if parsed, err := url.Parse(*u); err == nil && parsed.User != nil {
+			*u = parsed.Redacted()
+		}
+	}
+	return &p
+}
