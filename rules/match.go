@@ -118,6 +118,15 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 			return dst
 		}
 	}
+	if !d.replaces {
+		for i := range r.Descriptors {
+			if f := d.walk(r, i, t); f.verdict != noRule {
+				dst = d.ops(dst, nil, &f, r, t)
+			}
+		}
+		return dst
+	}
+	// Which limits are replaced is known when all are found.
 	var few [8]found
 	all := few[:0]
 	for i := range r.Descriptors {
