@@ -94,7 +94,8 @@ func weight(left, shift, whole int64) int64 {
 }
 
 // fits reports whether n units of the given weight are at most room units of
-// the whole weight. room*whole must be at most 2^53.
+// the whole weight. room*whole must be below 2^53: a script's doubles then decide
+// alike, as a product that they round is above that in any case.
 func fits(n, weight, room, whole int64) bool {
 	hi, lo := bits.Mul64(uint64(n), uint64(weight))
 	return hi == 0 && lo <= uint64(room*whole)
