@@ -77,21 +77,20 @@ func (v *valueSet) has(s string) bool {
 	if _, ok := v.wild.find(s); ok {
 		return true
 	}
-	if len(v.prefixes) == 0 || !likeAddr(s) {
+	if len(v.prefixes) == 0 {
 		return false
 	}
-	a, err := netip.ParseAddr(s)
-	if err != nil {
+	a, most, ok := addrOf(s)
+	if !ok {
 		return false
 	}
-	a = a.Unmap().WithZone("")
 	bits := v.bits6
 	if a.Is4() {
 		bits = v.bits4
 	}
 	for _, b := range bits {
 		p, err := a.Prefix(b)
-		if err != nil {
+		if err != nil || b > most {
 			continue
 		}
 		if _, ok := v.prefixes[p]; ok {
@@ -99,6 +98,23 @@ func (v *valueSet) has(s string) bool {
 		}
 	}
 	return false
+}
+
+// addrOf returns the address that s is, and how many of its bits are known: a
+// front end may name an IPv6 client by its /64. All of such a client is in a
+// prefix or it is not in it.
+func addrOf(s string) (a netip.Addr, bits int, ok bool) {
+	addr, _, masked := strings.Cut(s, "/")
+	if !likeAddr(addr) {
+		return a, 0, false
+	}
+	if masked {
+		p, err := netip.ParsePrefix(s)
+		return p.Addr(), p.Bits(), err == nil
+	}
+	a, err := netip.ParseAddr(s)
+	a = a.Unmap().WithZone("")
+	return a, a.BitLen(), err == nil
 }
 
 // likeAddr reports whether s may be an address. The parser allocates an error

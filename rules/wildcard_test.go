@@ -92,6 +92,8 @@ func TestValueSet(t *testing.T) {
 		"2001:0DB8::1": true, "2001:db9::1": false, "203.0.113.9": true, "exact": true, "exact2": false, "wild-": true,
 		"/path/1": true, "/path/2": false, "fe80::1%eth0": true, "fe80:0::1": true, "1.2.3": false, "": false,
 		"10.0.0.1 ": false, "010.0.0.1": false, strings.Repeat("1", 100): false,
+		// A client named by its network: all of it is in, or it is not.
+		"2001:db8:1:2::/64": true, "2001:db9:1:2::/64": false, "2001:d00::/24": false, "10.1.0.0/16": true, "10.1.0.0/": false,
 	} {
 		if got := v.has(s); got != want {
 			t.Errorf("has %q: %t", s, got)
