@@ -14,4 +14,11 @@
 // room first. A key that finds no room is then decided from a sketch, which can
 // refuse too much and never admits too much; such decisions say so in their
 // guarantee. State that still matters is never dropped.
+//
+// # Locks
+//
+// A decision holds the locks of the segments of all its keys, taken in the order
+// of their numbers. Under them, and one at a time, are taken: the lock of a
+// directory, a slab, the spare cells, a shard of a sketch. The lock of the set of
+// sketches is never taken under that of a segment.
 package memory

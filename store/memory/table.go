@@ -1,8 +1,11 @@
 package memory
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weirlimit/weir"
 )
 
 const (
@@ -12,8 +15,10 @@ const (
 	// a row.
 	maxBits = 32
 	// sweepPause is how long a segment is left alone after it was searched for
-	// expired rows, in microseconds.
+	// expired rows, in microseconds, and sweepRest how long if none will expire
+	// sooner.
 	sweepPause = 100_000
+	sweepRest  = 1_000_000
 )
 
 // A table keeps the rows of one length. It is a hash table of segments
@@ -81,14 +86,17 @@ func (t *table) lock(tag uint64) *segment {
 	}
 }
 
-// expired reports whether the row at at is as if never seen.
-func (t *table) expired(g *segment, at int, edge int64) bool {
+// stamp returns the expiry stamp of the row at at.
+func (t *table) stamp(g *segment, at int) int64 {
 	stamp := g.cells[at+1]
 	if t.slabs != nil && stamp != 0 {
 		stamp = t.slabs.row(ref(stamp))[0]
 	}
-	return stamp <= edge
+	return stamp
 }
+
+// expired reports whether the row at at is as if never seen.
+func (t *table) expired(g *segment, at int, edge int64) bool { return t.stamp(g, at) <= edge }
 
 // vacant returns where a row for tag can be made: an expired one that a search
 // passes, else empty, where the search ends. Its cells are zero.
@@ -132,9 +140,10 @@ func (t *table) drop(g *segment, at int) {
 //
 // Requires: g is locked.
 func (t *table) makeRoom(g *segment, need int, now int64) bool {
-	if now >= g.sweepAt || now+sweepPause < g.sweepAt {
-		g.sweepAt = now + sweepPause
-		t.dropExpired(g, edge(now))
+	// A clock that went back far must not put the search off for as long.
+	if now >= g.sweepAt || now+sweepRest < g.sweepAt {
+		earliest := t.dropExpired(g, edge(now))
+		g.sweepAt = min(max(earliest>>weir.FractionBits, now+sweepPause), now+sweepRest)
 		if int(g.used)+need <= g.limit() {
 			return true
 		}
@@ -151,12 +160,19 @@ func (t *table) makeRoom(g *segment, need int, now int64) bool {
 	return t.split(g)
 }
 
-// dropExpired removes the expired rows of g.
-func (t *table) dropExpired(g *segment, edge int64) {
+// dropExpired removes the expired rows of g and returns the earliest stamp of
+// the others.
+func (t *table) dropExpired(g *segment, edge int64) (earliest int64) {
 	expired := 0
+	earliest = math.MaxInt64
 	for at := 0; at < len(g.cells); at += t.words {
-		if g.cells[at] != 0 && t.expired(g, at, edge) {
+		if g.cells[at] == 0 {
+			continue
+		}
+		if stamp := t.stamp(g, at); stamp <= edge {
 			expired++
+		} else {
+			earliest = min(earliest, stamp)
 		}
 	}
 	switch {
@@ -183,6 +199,7 @@ func (t *table) dropExpired(g *segment, edge int64) {
 		}
 		t.rehash(g, t.store.cells(8*cap(g.cells)))
 	}
+	return earliest
 }
 
 // resize moves the rows of g into cells of the given size.
