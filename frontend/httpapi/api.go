@@ -13,6 +13,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -227,7 +228,6 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 			c.reader.reset(b)
 			return true
 		case err != nil:
-			w.Header().Set("Connection", "close")
 			answer.Problem{Status: http.StatusBadRequest, Detail: "the body did not arrive in full"}.Write(w)
 			return false
 		}
@@ -235,7 +235,6 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 }
 
 func tooLarge(w http.ResponseWriter, most int) {
-	w.Header().Set("Connection", "close")
 	answer.Problem{
 		Status: http.StatusRequestEntityTooLarge,
 		Detail: fmt.Sprintf("the body may have at most %d bytes", most),
@@ -276,8 +275,12 @@ func errorOf(err error) *inputError {
 	return nil
 }
 
-// logStore logs err unless something was logged this second.
+// logStore logs err unless something was logged this second, or the client
+// has gone, for which the store is not to blame.
 func (a *API) logStore(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	now := time.Now().Unix()
 	if last := a.lastLog.Load(); last != now && a.lastLog.CompareAndSwap(last, now) {
 		a.opt.Log.Error("no decision", "err", err)

@@ -82,6 +82,13 @@ type query struct {
 	seen    uint32
 }
 
+// mustSpend states an error if the one check in q only looks.
+func (q *query) mustSpend(r *reader) {
+	if r.err == nil && q.reqs[0].Verb == weir.Peek {
+		r.err = &inputError{"must be at least 1: looking holds nothing", "#/cost"}
+	}
+}
+
 // release gives the requests back.
 func (q *query) release(a *API) {
 	for _, r := range q.reqs {

@@ -14,7 +14,9 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.query.release(a)
-	if a.readQuery(c, mayLease); c.reader.err != nil {
+	a.readQuery(c, mayLease)
+	c.query.mustSpend(&c.reader)
+	if c.reader.err != nil {
 		badInput(w, c.reader.err)
 		return
 	}

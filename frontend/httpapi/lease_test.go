@@ -54,6 +54,7 @@ func TestLeases(t *testing.T) {
 
 	rejected(t, srv.URL, "/v1/release", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 400, "#/lease", "is missing")
 	rejected(t, srv.URL, "/v1/release", `{"descriptors":[{"entries":{"user":"ann"}}],"lease":null}`, 400, "#/lease", "is missing")
+	rejected(t, srv.URL, "/v1/acquire", `{"descriptors":[{"entries":{"user":"ann"}}],"cost":0}`, 400, "#/cost", "at least 1")
 	rejected(t, srv.URL, "/v1/acquire", `{"descriptors":[{"entries":{"user":"ann"}}],"peek":true}`, 400, "#/peek", "unknown")
 	rejected(t, srv.URL, "/v1/check", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 400, "#/lease", "/v1/acquire")
 	rejected(t, srv.URL, "/shouldAllowRequest", `{"clientId":"ann"}`, 400, "#/lease", "/v1/acquire")

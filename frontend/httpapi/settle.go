@@ -30,9 +30,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer c.query.release(a)
 	a.readQuery(c, 0)
-	if c.reader.err == nil && c.query.reqs[0].Verb == weir.Peek {
-		c.reader.err = &inputError{"must be at least 1: nothing is reserved by looking", "#/cost"}
-	}
+	c.query.mustSpend(&c.reader)
 	if c.reader.err != nil {
 		badInput(w, c.reader.err)
 		return
