@@ -64,6 +64,13 @@ var _ weir.Store = (*Store)(nil)
 // New returns an empty store. Close it to end its background work. MaxBytes
 // below MinBytes are taken for MinBytes.
 func New(o Options) *Store {
+	s := newIdle(o)
+	s.done.Go(s.sweepLoop)
+	return s
+}
+
+// newIdle returns a store without background work.
+func newIdle(o Options) *Store {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes()
 	}
@@ -85,8 +92,6 @@ func New(o Options) *Store {
 		s.tables[cells] = newTable(s, cells+1, nil)
 	}
 	s.tables[maxDirect+1] = newTable(s, 2, newSlabs(s))
-	s.done.Add(1)
-	go s.sweepLoop()
 	return s
 }
 

@@ -8,7 +8,6 @@ const sweepRounds = 30
 // sweepLoop gives back, little by little, the memory of keys that expired and
 // did not come again.
 func (s *Store) sweepLoop() {
-	defer s.done.Done()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for part := 0; ; part = (part + 1) % sweepRounds {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -16,12 +17,14 @@ import (
 // start is some instant in 2026.
 const start = 1_773_500_966_535_897
 
+// newStore returns a store on a virtual clock that does its background work when
+// told to.
 func newStore(t testing.TB, o Options) (*Store, *atomic.Int64) {
 	t.Helper()
 	clock := new(atomic.Int64)
 	clock.Store(start)
 	o.Now = clock.Load
-	s := New(o)
+	s := newIdle(o)
 	t.Cleanup(func() { s.Close() })
 	return s, clock
 }
@@ -200,6 +203,30 @@ func TestTableConcurrently(t *testing.T) {
 			t.Errorf("%v: no row was reused: %+v", l.Algorithm, st)
 		}
 	}
+}
+
+// TestShrinksWithinMinutes: the background work does without being told, and
+// ends with the store.
+func TestShrinksWithinMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		empty := s.Stats().Bytes
+		for _, l := range tallies(t) {
+			for i := range 3000 {
+				if _, err := s.TakeOne(context.Background(), strconv.Itoa(i), l, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		full := s.Stats()
+		time.Sleep(3 * time.Minute)
+		if st := s.Stats(); st.Keys != 0 || st.Bytes > empty+(full.Bytes-empty)/20 {
+			t.Errorf("%d keys in %d bytes three minutes after a peak of %d; empty it was %d", st.Keys, st.Bytes, full.Bytes, empty)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestNoTraceOfRefusedKeys: keys that spend nothing take no room.
