@@ -135,6 +135,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if delay := v.req.Delay(); delay > 0 && !g.wait(w, r, v, delay) {
 		return
 	}
+	// Present and empty: net/http then does not guess a type for answers that
+	// come without one.
+	w.Header()["Content-Type"] = nil
 	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 

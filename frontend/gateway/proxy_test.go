@@ -395,6 +395,32 @@ func TestBigBodies(t *testing.T) {
 	}
 }
 
+// TestAnswerIsNotTouched: nothing is guessed or added but the limits.
+func TestAnswerIsNotTouched(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/typed" {
+			w.Header().Set("Content-Type", "text/x-own")
+		} else {
+			w.Header()["Content-Type"] = nil
+		}
+		w.Header()["Date"] = nil
+		w.Header()["Set-Cookie"] = []string{"a=1", "b=2"}
+		w.WriteHeader(203)
+		fmt.Fprint(w, "<html>")
+	}, gateway.Options{})
+	for path, kind := range map[string][]string{"/": nil, "/typed": {"text/x-own"}} {
+		res, body := get(t, srv.URL+path)
+		res.Header.Del("Date") // every server adds one
+		want := http.Header{"Set-Cookie": {"a=1", "b=2"}, "Content-Length": {"6"}}
+		if kind != nil {
+			want["Content-Type"] = kind
+		}
+		if res.StatusCode != 203 || body != "<html>" || fmt.Sprint(res.Header) != fmt.Sprint(want) {
+			t.Errorf("%s: got %d %v %s, want %v", path, res.StatusCode, res.Header, body, want)
+		}
+	}
+}
+
 func TestUpstreamPath(t *testing.T) {
 	var saw string
 	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) { saw = r.URL.String() }, gateway.Options{})
