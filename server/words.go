@@ -153,14 +153,14 @@ func parsePeriod(s string) (time.Duration, error) {
 }
 
 func algorithmNamed(name string) (weir.Algorithm, error) {
+	if a := algorithm.ByName(name); a != nil {
+		if _, leases := a.(weir.Leaser); leases {
+			return nil, fmt.Errorf("%s needs leases, which a limit in words has not: write it in a rules file", name)
+		}
+		return a, nil
+	}
 	var names []string
 	for _, a := range algorithm.All {
-		if a.Name() == name {
-			if _, leases := a.(weir.Leaser); leases {
-				return nil, fmt.Errorf("%s needs leases, which a limit in words has not: write it in a rules file", name)
-			}
-			return a, nil
-		}
 		names = append(names, a.Name())
 	}
 	if m := meant(name, names); m != "" {

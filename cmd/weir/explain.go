@@ -14,11 +14,11 @@ import (
 
 type explainCmd struct {
 	Entries []string `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
-	Rules   []string `name:"rules" sep:"none" placeholder:"FILE|DIR" help:"Rules to explain; can be given several times."`
+	Rules   []string `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to explain; can be given several times."`
 	Domain  string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
 	Cost    int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
 	Lease   string   `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
-	Server  string   `name:"server" placeholder:"URL" help:"Explain by the rules that a running server uses, and how its counters stand: its admin address from the same machine, or any with --token."`
+	Server  string   `name:"server" env:"-" placeholder:"URL" help:"Explain by the rules that a running server uses, and how its counters stand: its admin address from the same machine, or any with --token."`
 	Token   string   `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
 	JSON    bool     `name:"json" help:"Print as JSON."`
 }
@@ -186,6 +186,9 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
 			if l := byID[id{m.Scope, m.Name}]; l != nil {
 				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l))
+				if theorem, ok := theorems[l.Algorithm.Name()]; ok {
+					fmt.Fprintf(&b, "    theorem    %s\n", theorem)
+				}
 			}
 		}
 	}

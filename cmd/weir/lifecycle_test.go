@@ -19,7 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
-// load asks /shouldAllowRequest without pause from several clients until it is
+// load asks without pause from several clients until it is
 // stopped, and reports what was not answered.
 type load struct {
 	answered atomic.Int64
@@ -27,31 +27,47 @@ type load struct {
 	wg       sync.WaitGroup
 }
 
+// question is what a load asks, and what is an answer to it.
+type question struct {
+	path, body string
+	answers    func(status int, body string) bool
+}
+
+// asksAPI and asksGateway are the two ways in. POST is not tried again by a
+// client whose connection breaks off, so nothing lost stays hidden.
+var (
+	asksAPI = question{"/shouldAllowRequest", `{"clientId":"load"}`, func(status int, body string) bool {
+		return status == 200 && strings.HasPrefix(body, `{"allowed":`)
+	}}
+	asksGateway = question{"/page", "x=1", func(status int, body string) bool {
+		return status == 200 && body == "up\n" || status == 429
+	}}
+)
+
 // startLoad begins. A client ends when it is told that its connection ends, so
 // that a drain can be told from a fault.
-func startLoad(t *testing.T, n *node) *load {
+func startLoad(t *testing.T, n *node, q question) *load {
 	l := &load{stop: make(chan struct{})}
-	for i := range 16 {
+	for range 16 {
 		l.wg.Go(func() {
 			// One connection, kept.
 			tr := &http.Transport{MaxConnsPerHost: 1}
 			defer tr.CloseIdleConnections()
 			client := &http.Client{Transport: tr}
-			body := fmt.Sprintf(`{"clientId":"load%d"}`, i)
 			for {
 				select {
 				case <-l.stop:
 					return
 				default:
 				}
-				res, err := client.Post(n.http+"/shouldAllowRequest", "application/json", strings.NewReader(body))
+				res, err := client.Post(n.http+q.path, "application/json", strings.NewReader(q.body))
 				if err != nil {
 					t.Errorf("a request was dropped: %v", err)
 					return
 				}
 				data, err := io.ReadAll(res.Body)
 				res.Body.Close()
-				if err != nil || res.StatusCode != 200 || !strings.HasPrefix(string(data), `{"allowed":`) {
+				if err != nil || !q.answers(res.StatusCode, string(data)) {
 					t.Errorf("answered %d %q, %v", res.StatusCode, data, err)
 					return
 				}
@@ -86,14 +102,23 @@ func ended(t *testing.T, n *node) int {
 // SIGTERM in the middle of load: every request that was sent is answered, and
 // the exit status is 0.
 func TestTermDropsNothing(t *testing.T) {
-	n := serve(t, "--limit", "1000000/hour by client_id")
-	l := startLoad(t, n)
-	if err := n.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	l.wg.Wait() // Each client was told that its connection ends.
-	if code := ended(t, n); code != 0 {
-		t.Errorf("exit status %d\n%s", code, n.Output())
+	upstream, _ := nginx(t)
+	for name, q := range map[string]question{"api": asksAPI, "gateway": asksGateway} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"--limit", "1000000/hour"}
+			if name == "gateway" {
+				args = append(args, "--upstream", upstream)
+			}
+			n := serve(t, args...)
+			l := startLoad(t, n, q)
+			if err := n.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			l.wg.Wait() // Each client was told that its connection ends.
+			if code := ended(t, n); code != 0 {
+				t.Errorf("exit status %d\n%s", code, n.Output())
+			}
+		})
 	}
 }
 
@@ -168,7 +193,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		_, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"`+id+`"}`)
 		return body == `{"allowed":true}`
 	}
-	l := startLoad(t, n)
+	l := startLoad(t, n, asksAPI)
 	for i, want := range []bool{true, true, false} {
 		if got := allowed("a"); got != want {
 			t.Errorf("request %d: %v", i+1, got)
