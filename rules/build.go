@@ -388,7 +388,7 @@ func (b *builder) params(w *weir.Limit) {
 	}
 	b.anchor(w)
 	if k := s.Sketch; k != nil {
-		w.Sketch = weir.SketchOptions{Expect: k.Expect, Width: int(min(k.Width, 1<<40)), Depth: int(min(k.Depth, 1<<20)),
+		w.Sketch = weir.SketchOptions{Expect: k.Expect, Width: int(min(k.Width, 1<<30)), Depth: int(min(k.Depth, 1<<20)),
 			BloomBits: k.BloomBits, BloomHashes: int(min(k.BloomHashes, 1<<20)), Generations: int(min(k.Generations, 1<<20))}
 		if k.Error != nil {
 			w.Sketch.ErrorPermille = int64(*k.Error) * 10
@@ -483,7 +483,11 @@ func (b *builder) mode(w *weir.Limit) {
 // elastic sets the pool.
 func (b *builder) elastic(w *weir.Limit) {
 	p := b.s.Pool
+	_, sketched := w.Algorithm.(weir.Approximate)
 	switch {
+	case sketched:
+		b.wrong("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())
+		return
 	case b.pool:
 		b.wrong("mode", "", "a pool cannot borrow itself")
 	case p == nil:

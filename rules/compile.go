@@ -274,6 +274,7 @@ func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
 	if len(t.Limits) == 0 {
 		c.bad(t.Node, c.path, "write limits: and a limit for each tier", "tiers without limits")
 	}
+	c.lint.tiers(t, rule, c.path)
 }
 
 // base returns the limits that the descriptor has in one of three ways.

@@ -92,6 +92,17 @@ func (l *linter) value(spec *descriptorSpec, path string) {
 	}
 }
 
+// tiers warns of a rule that limits only those who name a tier.
+func (l *linter) tiers(t *tiersSpec, rule *Rule, path string) {
+	if l == nil || len(rule.Limits) > 0 {
+		return
+	}
+	const unknown = "\x00"
+	if _, ok := rule.tiers.find(unknown); !ok {
+		l.warn(t.Node, path, "add limit: for all others", "whoever names no %s of these is not limited", t.By)
+	}
+}
+
 // limits warns of limits of one rule that cannot be decisive.
 func (l *linter) limits(all []*Limit, path string) {
 	if l == nil {

@@ -51,7 +51,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	comments := fieldComments(t)
 	r := &jsonschema.Reflector{
 		FieldNameTag: "yaml", RequiredFromJSONSchemaTags: true, ExpandedStruct: true,
-		Namer:  func(t reflect.Type) string { return strings.TrimSuffix(t.Name(), "Spec") },
+		Namer: func(t reflect.Type) string { return strings.TrimSuffix(t.Name(), "Spec") },
 		LookupComment: func(t reflect.Type, field string) string {
 			return comments[t.Name()+"."+field]
 		},
