@@ -70,9 +70,17 @@ func (b *builder) build(name, scope string) *Limit {
 	if name == "" {
 		name = b.spec.Name
 	}
-	if b.spec.Name != "" && slices.Contains(b.spec.Replaces, b.spec.Name) {
+	// The reference knows no names but those that are given.
+	l.alias = name
+	if name == "" {
+		name = b.defaultName(scope)
+	}
+	if !b.dialect.flat {
+		l.alias = name
+	}
+	if l.alias != "" && slices.Contains(b.spec.Replaces, l.alias) {
 		b.fault(b.spec.Node.where("replaces"), b.path, "", replacesItself,
-			[]any{b.spec.Name}[:strings.Count(b.dialect.texts[replacesItself], "%")]...)
+			[]any{name}[:strings.Count(b.dialect.texts[replacesItself], "%")]...)
 		return nil
 	}
 	if b.spec.Unlimited {
@@ -87,9 +95,6 @@ func (b *builder) build(name, scope string) *Limit {
 	rate, ok := b.rate(a)
 	if !ok {
 		return nil
-	}
-	if name == "" {
-		name = b.defaultName(scope)
 	}
 	b.common(l, a)
 	if rate.Count == 0 {

@@ -277,7 +277,7 @@ func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *t
 		dst = f.override.Append(dst, f.key, costOf(r, desc), r)
 	case limited:
 		for _, l := range f.limits {
-			if d.replaces && replaced(l, f, all) {
+			if d.replaces && replaced(l, all) {
 				t.replaced(f.at, l.Name)
 				continue
 			}
@@ -323,18 +323,16 @@ func deny(l *weir.Limit, r *weir.Request) weir.Op {
 }
 
 // replaced reports whether another limit that the request meets takes the
-// place of l. A limit that is unlimited, or is replaced itself, replaces too.
-func replaced(l *Limit, f *found, all []found) bool {
-	if l.Limit == nil {
+// place of l. A limit that is unlimited, or is replaced itself, replaces too;
+// none replaces itself, see build.
+func replaced(l *Limit, all []found) bool {
+	if l.Limit == nil || l.alias == "" {
 		return false
 	}
 	for i := range all {
 		for _, other := range all[i].limits {
-			if other == l && all[i].at == f.at {
-				continue
-			}
 			for _, name := range other.Replaces {
-				if name == l.Name {
+				if name == l.alias {
 					return true
 				}
 			}

@@ -104,7 +104,9 @@ type Limit struct {
 	// off. Empty means auto.
 	DenyCache string
 
-	at *node
+	// alias is the name by which others replace the limit.
+	alias string
+	at    *node
 }
 
 // Consistency says how nodes that share a store count together.
