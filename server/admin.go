@@ -27,8 +27,8 @@ func (s *Server) adminHandler(token string) http.Handler {
 			s.log.Debug("configuration not written to an admin client", "err", err)
 		}
 	})
+	// Without cmdline: a token may stand there.
 	inner.HandleFunc("GET /debug/pprof/", pprof.Index)
-	inner.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 
 	"github.com/weirlimit/weir/rules"
 )
@@ -22,7 +23,7 @@ func (*checkCmd) Help() string {
 
 Prints every finding as FILE:LINE:COLUMN: what is wrong (how to fix it). Exit
 status: 0 the rules load, 1 they do not (or there are warnings and --strict is
-given), 2 a file could not be read.`
+given), 2 there is no such file.`
 }
 
 // checkReport is the answer of --json.
@@ -36,6 +37,11 @@ type checkReport struct {
 
 // Run checks the files.
 func (c *checkCmd) Run(s streams) error {
+	for _, path := range c.Paths {
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
+	}
 	set, errs := rules.Check(c.Paths, rules.Options{})
 	faults, warnings := errs.Split()
 	report := checkReport{Valid: set != nil && len(faults) == 0, Faults: orNone(faults), Warnings: orNone(warnings)}

@@ -241,6 +241,7 @@ func TestAdminToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := serve(t, "--limit", "10/hour", "--admin-token-file", file)
+	const missing = "/debug/pprof/cmdline"
 	ask := func(path, auth string) int {
 		t.Helper()
 		req, err := http.NewRequest("GET", n.admin+path, nil)
@@ -270,6 +271,9 @@ func TestAdminToken(t *testing.T) {
 		if got := ask(path, "Bearer "+token); got != 200 {
 			t.Errorf("%s with the token: %d", path, got)
 		}
+	}
+	if got := ask(missing, "Bearer "+token); got != 404 {
+		t.Errorf("%s, where a token may stand: %d", missing, got)
 	}
 	for _, path := range []string{"/healthz/live", "/healthz/ready", "/healthcheck"} {
 		if got := ask(path, ""); got != 200 {
