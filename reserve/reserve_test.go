@@ -181,8 +181,9 @@ func TestElastic(t *testing.T) {
 	own.Mode = weir.Mode{Pool: pool, PoolKey: "all"}
 	store := newStore(t)
 	d := newDesk(t, store, weir.Limits{own}, reserve.Options{})
-	h := d.reserve(30, "ann") // borrowed: more than the share of 10
-	d.left(10, "ann")
+	d.reserve(8, "ann")
+	h := d.reserve(30, "ann") // borrowed: more than what is left of the share
+	d.left(2, "ann")
 	if _, err := d.Commit(context.Background(), h, 20); err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +192,25 @@ func TestElastic(t *testing.T) {
 	if _, err := d.lim.Decide(context.Background(), r); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Ops(); got[0].Decision.Remaining != 10 || got[1].Decision.Remaining != 80 {
-		t.Errorf("own share has %d, pool %d left, want 10 and 80", got[0].Decision.Remaining, got[1].Decision.Remaining)
+	if got := r.Ops(); got[0].Decision.Remaining != 2 || got[1].Decision.Remaining != 72 {
+		t.Errorf("own share has %d, pool %d left, want 2 and 72", got[0].Decision.Remaining, got[1].Decision.Remaining)
 	}
+}
+
+// TestSameKeyTwice: two descriptors that meet one counter are two charges.
+func TestSameKeyTwice(t *testing.T) {
+	d := newDesk(t, newStore(t), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{})
+	r := request(1, "ann", "ann")
+	r.Descriptors[0].Cost, r.Descriptors[1].Cost = 20, 50
+	res, err := d.Reserve(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.left(30, "ann")
+	if _, err := d.Cancel(context.Background(), res.Handle); err != nil {
+		t.Fatal(err)
+	}
+	d.left(100, "ann")
 }
 
 func TestWindowOver(t *testing.T) {
@@ -318,15 +335,45 @@ func TestStoreErrorLeavesUnsettled(t *testing.T) {
 	d.left(90, "ann")
 }
 
+// rendezvous is a store in which every look at a reservation returns only when
+// all have looked.
+type rendezvous struct {
+	*clocked
+	looking sync.WaitGroup
+}
+
+func (r *rendezvous) Take(ctx context.Context, ops []weir.Op) error {
+	err := r.clocked.Take(ctx, ops)
+	if ops[0].Verb == weir.Peek {
+		r.looking.Done()
+		r.looking.Wait()
+	}
+	return err
+}
+
 func TestSettledOnceByMany(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(1000, algorithm.TokenBucket)}, reserve.Options{})
-	h := d.reserve(500, "ann")
-	var wins atomic.Int64
+	const n = 32
+	store := &rendezvous{clocked: newStore(t)}
+	store.looking.Add(n)
+	lim, err := weir.New(store, weir.Limits{weir.PerHour(1000, algorithm.FixedWindow)}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reserve.New(lim, reserve.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := r.Reserve(context.Background(), request(500, "ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wins, actual atomic.Int64
 	var wg sync.WaitGroup
-	for i := range 32 {
+	for i := range n {
 		wg.Go(func() {
-			if _, err := d.Commit(context.Background(), h, int64(i)); err == nil {
+			if s, err := r.Commit(context.Background(), res.Handle, int64(i)); err == nil {
 				wins.Add(1)
+				actual.Add(s.Actual)
 			} else if !errors.Is(err, reserve.ErrSettled) {
 				t.Error(err)
 			}
@@ -335,6 +382,9 @@ func TestSettledOnceByMany(t *testing.T) {
 	wg.Wait()
 	if wins.Load() != 1 {
 		t.Errorf("settled %d times", wins.Load())
+	}
+	if d, err := lim.Take(context.Background(), "ann", 1); err != nil || d.Remaining != 999-actual.Load() {
+		t.Errorf("%d units are left after %d and 1 of 1000 (%v)", d.Remaining, actual.Load(), err)
 	}
 }
 
