@@ -231,6 +231,17 @@ func TestElastic(t *testing.T) {
 	c.says(21, `Ratelimit-Policy: "elastic";q=30;w=60`, `Ratelimit: "elastic";r=20;t=40`, `Retry-After: 40`)
 }
 
+// TestElasticUnderACeiling: the pool can be emptier than the ceiling says.
+func TestElasticUnderACeiling(t *testing.T) {
+	l := named("elastic", weir.PerMinute(10, algorithm.FixedWindow))
+	l.Mode = weir.Mode{Pool: named("pool", weir.PerMinute(100, algorithm.FixedWindow)), PoolKey: "all", Ceiling: 90}
+	c := newClient(t, weir.Limits{l}, answer.IETF08)
+	if d, err := c.lim.Take(context.Background(), "bob", 90); err != nil || !d.Allowed() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	c.says(5, `Ratelimit-Policy: "elastic";q=90;w=60`, `Ratelimit: "elastic";r=5;t=40`)
+}
+
 func TestShadowIsNotTold(t *testing.T) {
 	l := named("shadow", weir.PerMinute(1, algorithm.FixedWindow))
 	l.Shadow = true
