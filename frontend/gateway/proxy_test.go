@@ -213,7 +213,7 @@ func queue(burst int64) weir.Limits {
 func ok(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
 
 func TestDelay(t *testing.T) {
-	srv := serve(t, newStore(t), queue(2), ok, gateway.Options{})
+	srv := serve(t, newStore(t), queue(2), ok, gateway.Options{MaxWaiting: 1}) // one after the other
 	from := time.Now()
 	for i := range 3 { // the store's clock stands still, so all are of one instant
 		if res, body := get(t, srv.URL); res.StatusCode != 200 || body != "ok" {
