@@ -145,6 +145,18 @@ func TestBan(t *testing.T) {
 	if s := administer(t, srv, "reset", `{`+ann+`}`); !s.Allowed || s.Limits[0].Remaining != 100 {
 		t.Errorf("got %+v, want it lifted", s)
 	}
+	// Bans that are over leave the list when the next one comes.
+	ann1 := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
+	administer(t, srv, "ban", `{`+ann+`,"seconds":1}`)
+	if n := len(srv.lim.Match(ann1)); n != 2 {
+		t.Errorf("ann meets %d ops while banned, want 2", n)
+	}
+	store.advance(2 * time.Second)
+	administer(t, srv, "ban", `{"descriptors":[{"entries":{"user":"bob"}}],"seconds":10}`)
+	if n := len(srv.lim.Match(ann1)); n != 1 {
+		t.Errorf("ann meets %d ops when her ban is over, want 1", n)
+	}
+
 	// A cost that was already incurred is counted all the same.
 	administer(t, srv, "ban", `{`+ann+`,"seconds":10}`)
 	r := &weir.Request{Verb: weir.Force, Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
