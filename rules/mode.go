@@ -1,0 +1,137 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// mode sets what a breach does.
+func (b *builder) mode(w *weir.Limit) {
+	s := &b.s
+	mode := deref(s.Mode, "hard")
+	for key, needs := range needsMode {
+		if n, own := where(b.layers, key); n != nil && own && mode != needs {
+			b.wrong(key, "add mode: "+needs+", or leave it out", "%s is for mode: %s", key, needs)
+		}
+	}
+	w.Shadow = b.shadow()
+	switch mode {
+	case "soft":
+		if s.Exceed == nil || *s.Exceed == 0 {
+			b.wrong("mode", "add exceed: 10%", "mode: soft does not say how far above the limit requests pass")
+		} else {
+			w.Excess = int64(*s.Exceed)
+		}
+	case "elastic":
+		b.elastic(w)
+	}
+	if s.Rollout != nil {
+		w.Rollout = int64(*s.Rollout)
+		if w.Rollout == 0 {
+			w.Shadow = true
+		}
+	}
+	switch {
+	case s.Penalize != nil:
+		w.Penalize = *s.Penalize
+	case s.Algorithm == nil && mode == "hard" && !b.pool:
+		w.Penalize = b.dialect.penalize
+	}
+	b.ban(w)
+	for p, r := range s.Reserve {
+		units := r.of(max(w.Burst, 0))
+		if w.Burst == 0 {
+			units = r.of(w.Count)
+		}
+		if r.isPercent && r.percent == 100 {
+			b.wrong("reserve", "keep less", "reserve of 100%% leaves nothing to priority %d", p)
+			continue
+		}
+		w.Reserve = append(w.Reserve, units)
+	}
+}
+
+// elastic sets the pool.
+func (b *builder) elastic(w *weir.Limit) {
+	p := b.s.Pool
+	_, sketched := w.Algorithm.(weir.Approximate)
+	switch {
+	case sketched:
+		b.wrong("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())
+		return
+	case b.pool:
+		b.wrong("mode", "", "a pool cannot borrow itself")
+	case p == nil:
+		b.wrong("mode", "add pool: and the name of a pool, or its limit", "mode: elastic does not say what to borrow from")
+	case p.ref != "":
+		pool := b.domain.pools[p.ref]
+		if pool == nil {
+			var names []string
+			for name := range b.domain.pools {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			hint := "write it under pools: at the top of the file"
+			if len(names) > 0 {
+				hint = didYouMean(p.ref, names)
+			}
+			b.wrong("pool", hint, "unknown pool %q", p.ref)
+			return
+		}
+		w.Pool = pool.Limit
+	default:
+		pool := b.compiler.pool(p.limit, w.Name+" pool", w.Scope+"#pool")
+		if pool == nil {
+			b.faults++
+			return
+		}
+		w.Pool = pool.Limit
+	}
+	if w.Pool == nil && p != nil && b.faults == 0 {
+		b.wrong("pool", "", "a pool needs a limit above 0")
+	}
+	w.Ceiling = deref(b.s.Ceiling, 0)
+}
+
+// ban sets the limit on refusals.
+func (b *builder) ban(w *weir.Limit) {
+	s := b.s.Ban
+	if s == nil {
+		return
+	}
+	if s.After < 1 || s.For == nil || *s.For == 0 {
+		b.wrong("ban", "write ban: {after: 5, for: 15m}", "a ban needs after, the number of refusals, and for, how long it lasts")
+		return
+	}
+	a, err := b.algorithmNamed("lockout")
+	if err != nil {
+		b.wrong("ban", "", "a ban needs the algorithm lockout, which is not among Options.Algorithms")
+		return
+	}
+	w.Ban = &weir.Limit{Name: w.Name + " ban", Algorithm: a, Count: s.After, Period: time.Duration(*s.For)}
+}
+
+func (b *builder) shadow() bool {
+	return deref(b.s.Mode, "hard") == "shadow" || b.rule != nil && b.rule.Shadow
+}
+
+// denies makes l refuse everything.
+func (b *builder) denies(l *Limit, name, scope string) {
+	for _, key := range []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "reserve", "sketch", "cost"} {
+		if n, own := where(b.layers, key); n != nil && own {
+			b.wrong(key, "leave it out", "a limit of 0 refuses everything, %s has nothing to do", key)
+		}
+	}
+	l.Denies = true
+	l.Limit = b.denial(name, scope, b.spec.Node)
+	if b.shadow() {
+		// As a shadow it is counted by the store, which knows no limit of 0.
+		l.Limit = &weir.Limit{Name: name, Scope: scope, Algorithm: l.Algorithm, Count: 1, Period: units["second"],
+			Mode: weir.Mode{Shadow: true}}
+		if err := l.Compile(); err != nil {
+			b.wrong("limit", "", "%s", err)
+		}
+	}
+}

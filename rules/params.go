@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// params sets what only some algorithms know.
+func (b *builder) params(w *weir.Limit) {
+	s := &b.s
+	w.Burst = deref(s.Burst, 0)
+	if s.Burst != nil && *s.Burst == 0 {
+		b.wrong("burst", "leave it out", "burst must be at least 1")
+	}
+	w.Precision = int(min(deref(s.Precision, 0), 1<<30))
+	w.Phase = time.Duration(deref(s.Phase, 0))
+	w.MaxDelay = time.Duration(deref(s.MaxDelay, 0))
+	w.Free = deref(s.Free, 0)
+	w.MaxLog = deref(s.MaxLog, 0)
+	switch deref(s.Form, "") {
+	case "weighted":
+		w.Form = weir.Weighted
+	case "lenient":
+		w.Form = weir.Lenient
+	}
+	b.anchor(w)
+	if k := s.Sketch; k != nil {
+		w.Sketch = weir.SketchOptions{Expect: k.Expect, Width: int(min(k.Width, 1<<30)), Depth: int(min(k.Depth, 1<<20)),
+			BloomBits: k.BloomBits, BloomHashes: int(min(k.BloomHashes, 1<<20)), Generations: int(min(k.Generations, 1<<20))}
+		if k.Error != nil {
+			w.Sketch.ErrorPermille = int64(*k.Error) * 10
+		}
+	}
+}
+
+// anchor sets where windows begin.
+func (b *builder) anchor(w *weir.Limit) {
+	s := &b.s
+	switch deref(s.Anchor, "") {
+	case "first_request":
+		w.Anchor = weir.AnchorFirst
+	case "calendar":
+		w.Anchor = weir.AnchorCalendar
+		switch w.Period {
+		case units["day"]:
+			w.Calendar = weir.CalendarDay
+		case units["week"]:
+			w.Calendar = weir.CalendarWeek
+		case units["month"]:
+			w.Calendar = weir.CalendarMonth
+		case units["year"]:
+			w.Calendar = weir.CalendarYear
+		default:
+			b.wrong("anchor", "count per day, week, month or year", "anchor: calendar has no windows of %s", FormatPeriod(w.Period))
+		}
+	}
+	if s.TimeZone == nil {
+		return
+	}
+	if w.Anchor != weir.AnchorCalendar {
+		if _, own := where(b.layers, "time_zone"); own {
+			b.wrong("time_zone", "add anchor: calendar, or leave it out", "time_zone is for anchor: calendar")
+		}
+		return
+	}
+	zone, err := time.LoadLocation(*s.TimeZone)
+	if err != nil || *s.TimeZone == "Local" {
+		b.wrong("time_zone", "write it like Europe/Berlin", "unknown time zone %q", *s.TimeZone)
+		return
+	}
+	w.Location = zone
+}

@@ -1,0 +1,242 @@
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+func (s *span) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a duration such as 10m")
+	if !ok {
+		return
+	}
+	if text == "0" || text == "0s" {
+		return
+	}
+	p, err := ParsePeriod(text)
+	if err != nil {
+		d.because(n, name, err)
+	}
+	*s = span(p)
+}
+
+func (s *autoSpan) read(d *decoder, n *node, name string) {
+	if n.text != "auto" {
+		(*span)(s).read(d, n, name)
+	}
+}
+
+func (u *unitWord) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a unit such as minute")
+	if !ok {
+		return
+	}
+	p, ok := units[strings.ToLower(text)]
+	if !ok && !d.dialect.flat {
+		p, ok = unit(text)
+	}
+	*u = unitWord(p)
+	if !ok {
+		*u = -1
+	}
+}
+
+func (p *percent) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a share such as 10%")
+	if !ok {
+		return
+	}
+	v, err := parsePercent(text)
+	if err != nil {
+		d.because(n, name, err)
+	}
+	*p = percent(v)
+}
+
+func (s *share) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a number of units or a share such as 10%")
+	if !ok {
+		return
+	}
+	if strings.HasSuffix(text, "%") {
+		p, err := parsePercent(text)
+		if err == nil && p > 100 {
+			err = fmt.Errorf("%q is more than 100%%", text)
+		}
+		if err != nil {
+			d.because(n, name, err)
+		}
+		s.percent, s.isPercent = p, true
+		return
+	}
+	s.units = d.int(n, name)
+}
+
+func (r *Rate) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a limit such as 100/minute")
+	if !ok {
+		return
+	}
+	v, err := ParseRate(text)
+	if err != nil {
+		d.because(n, name, err)
+		v = Rate{Count: 1, Period: time.Second}
+	}
+	*r = v
+}
+
+func (w *words) read(d *decoder, n *node, name string) {
+	items := []*node{n}
+	if n.kind == list {
+		items = n.items
+	}
+	for _, item := range items {
+		if text := d.text(item, name); text != "" {
+			*w = append(*w, word{text, item})
+		}
+	}
+}
+
+func (l *limitSpec) read(d *decoder, n *node, name string) {
+	if n.kind != scalar {
+		d.block(n, reflect.ValueOf(l).Elem(), name)
+		return
+	}
+	l.Node = n
+	switch n.text {
+	case "unlimited":
+		l.Unlimited = true
+	default:
+		l.Limit = new(Rate)
+		l.Limit.read(d, n, name)
+	}
+}
+
+func (l *limitList) read(d *decoder, n *node, name string) {
+	items := []*node{n}
+	if n.kind == list {
+		items = n.items
+	}
+	for _, item := range items {
+		spec := new(limitSpec)
+		spec.read(d, item, name)
+		if spec.Node != nil {
+			*l = append(*l, spec)
+		}
+	}
+}
+
+func (r *names) read(d *decoder, n *node, name string) {
+	if n.kind != list {
+		if n.kind != null {
+			d.mismatch(n, name, "a list of names")
+		}
+		return
+	}
+	for _, item := range n.items {
+		text := item
+		if item.kind == mapping {
+			if text = item.find("name"); text == nil {
+				text = item
+			}
+			for _, p := range item.pairs {
+				if p.name != "name" {
+					d.unknown(&p, &fieldSet{names: []string{"name"}})
+				}
+			}
+		}
+		if text.kind != scalar || text.text == "" {
+			d.fault(item, d.path, "write - name: the_limit", emptyReplaces)
+			continue
+		}
+		*r = append(*r, text.text)
+	}
+}
+
+func (p *poolSpec) read(d *decoder, n *node, name string) {
+	if n.kind == scalar && !strings.ContainsAny(n.text, "/ ") {
+		p.ref = n.text
+		return
+	}
+	p.limit = new(limitSpec)
+	p.limit.read(d, n, name)
+}
+
+func (c *consistencySpec) read(d *decoder, n *node, name string) {
+	if n.kind == scalar {
+		n = &node{kind: mapping, file: n.file, line: n.line, col: n.col,
+			pairs: []pair{{key: n, value: n, name: "mode"}}}
+		name = "consistency"
+	}
+	d.block(n, reflect.ValueOf(c).Elem(), name)
+}
+
+func (m *metadataSpec) read(d *decoder, n *node, name string) {
+	if n.kind == null {
+		return
+	}
+	if n.kind != mapping {
+		d.fault(n, d.path, "", badMetadata, "it must be a block of keys, not "+n.kind.String())
+		return
+	}
+	m.tree, _ = plain(n).(map[string]any)
+}
+
+func (o *ordered[T]) read(d *decoder, n *node, name string) {
+	if n.kind != mapping {
+		if n.kind == null {
+			d.empty(n, name)
+			return
+		}
+		d.mismatch(n, name, "a block of keys")
+		return
+	}
+	seen := make(map[string]int, len(n.pairs))
+	for _, p := range n.pairs {
+		if line, ok := seen[p.name]; ok && !d.dialect.repeat {
+			d.bad(p.key, d.path, "keep one of them", "%s: %q is already in line %d", name, p.name, line)
+			continue
+		}
+		if p.name == "" {
+			d.bad(p.key, d.path, "", "%s: empty key", name)
+			continue
+		}
+		seen[p.name] = p.key.line
+		k := keyed[T]{name: p.name, node: p.key}
+		d.value(p.value, reflect.ValueOf(&k.value).Elem(), name+" "+p.name)
+		*o = append(*o, k)
+	}
+}
+
+// plain returns n as JSON would have it.
+func plain(n *node) any {
+	switch n.kind {
+	case mapping:
+		m := make(map[string]any, len(n.pairs))
+		for _, p := range n.pairs {
+			m[p.name] = plain(p.value)
+		}
+		return m
+	case list:
+		l := make([]any, len(n.items))
+		for i, item := range n.items {
+			l[i] = plain(item)
+		}
+		return l
+	}
+	switch n.resolve() {
+	case asNull:
+		return nil
+	case asBool:
+		b, _ := bool11(n.text)
+		return b
+	case asInt:
+		i, _ := int11(n.text)
+		return float64(i)
+	case asFloat:
+		return floatOf(n.text)
+	}
+	return n.text
+}
