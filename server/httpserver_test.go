@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -141,6 +142,54 @@ func TestDrainUnderLoadDropsNothing(t *testing.T) {
 	}
 	if sent.Load() != answered.Load() || answered.Load() != served.Load() {
 		t.Errorf("%d sent, %d served, %d answered", sent.Load(), served.Load(), answered.Load())
+	}
+}
+
+// The same over HTTP/2, where connections end by GOAWAY: whatever a client
+// could send is answered, until it can no longer connect.
+func TestDrainUnderHTTP2LoadDropsNothing(t *testing.T) {
+	var served atomic.Int64
+	addr, end, ended := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Error(err)
+		}
+		served.Add(1)
+		fmt.Fprint(w, r.Proto)
+	}), quick, Drain{Timeout: 10 * time.Second}, nil)
+	var wg sync.WaitGroup
+	for range 4 {
+		tr := &http.Transport{Protocols: new(http.Protocols)}
+		tr.Protocols.SetUnencryptedHTTP2(true)
+		t.Cleanup(tr.CloseIdleConnections)
+		// Four streams on each connection.
+		for range 4 {
+			wg.Go(func() {
+				for {
+					res, err := (&http.Client{Transport: tr}).Post("http://"+addr, "text/plain", strings.NewReader("x"))
+					if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+						return
+					}
+					if err != nil {
+						t.Errorf("a request was dropped: %v", err)
+						return
+					}
+					body, err := io.ReadAll(res.Body)
+					res.Body.Close()
+					if err != nil || string(body) != "HTTP/2.0" {
+						t.Errorf("answered %q, %v", body, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	for served.Load() < 200 {
+		runtime.Gosched()
+	}
+	end()
+	wg.Wait()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package servertest
 
 import (
+	"crypto/rand"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +16,43 @@ import (
 func Nginx(t testing.TB, conf string) (addr, dir string) {
 	t.Helper()
 	bin := Binary(t, "nginx")
-	dir = t.TempDir()
-	addr = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
-	// In the foreground, as this user, and with every path in dir.
-	full := fmt.Sprintf(`
+	// A port that was free may be taken before nginx has it; the answer to a
+	// secret path tells that it is this nginx which listens.
+	const attempts = 3
+	for range attempts {
+		dir = t.TempDir()
+		addr = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+		probe := "/" + rand.Text()
+		path := filepath.Join(dir, "nginx.conf")
+		if err := os.WriteFile(path, []byte(nginxConf(dir, addr, probe, conf)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := Start(t, exec.Command(bin, "-p", dir, "-c", path, "-e", "stderr"))
+		if p.await(t, "nginx on "+addr, func() bool { return answers("http://" + addr + probe) }) {
+			return addr, dir
+		}
+		t.Logf("nginx did not start on %s:\n%s", addr, p.Output())
+	}
+	t.Fatalf("nginx did not start in %d attempts", attempts)
+	return "", ""
+}
+
+// probing keeps no connection.
+var probing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func answers(url string) bool {
+	res, err := probing.Get(url)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	return res.StatusCode == http.StatusNoContent
+}
+
+// nginxConf returns a configuration in the foreground, as this user, with every
+// path in dir.
+func nginxConf(dir, addr, probe, server string) string {
+	return fmt.Sprintf(`
 daemon off;
 worker_processes 1;
 error_log stderr warn;
@@ -33,15 +68,12 @@ http {
 	keepalive_requests 1000000;
 	server {
 		listen %[2]s;
-		%[3]s
+		location = %[3]s {
+			access_log off;
+			return 204;
+		}
+		%[4]s
 	}
 }
-`, dir, addr, conf)
-	path := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(path, []byte(full), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := Start(t, exec.Command(bin, "-p", dir, "-c", path, "-e", "stderr"))
-	p.AwaitListen(t, addr)
-	return addr, dir
+`, dir, addr, probe, server)
 }

@@ -122,22 +122,19 @@ func (p *Process) stop() {
 	<-p.done
 }
 
-// AwaitListen waits until addr accepts connections.
-func (p *Process) AwaitListen(t testing.TB, addr string) {
+// await waits until cond holds, and returns false if the process ends before.
+func (p *Process) await(t testing.TB, what string, cond func() bool) bool {
 	t.Helper()
-	Await(t, "a listener on "+addr, func() bool {
+	ended := false
+	Await(t, what, func() bool {
 		select {
 		case <-p.done:
-			t.Fatalf("%s ended before it listened on %s: %v\n%s", p.cmd.Path, addr, p.err, p.Output())
+			ended = true
 		default:
 		}
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		c.Close()
-		return true
+		return ended || cond()
 	})
+	return !ended
 }
 
 // Await polls until cond holds, and fails the test when it does not in time.
