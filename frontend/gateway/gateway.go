@@ -135,6 +135,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if delay := v.req.Delay(); delay > 0 && !g.wait(w, r, v, delay) {
 		return
 	}
+	// The upstream may begin its answer while the client still sends; over
+	// HTTP/1 net/http would then swallow the rest of what is sent. HTTP/2 does
+	// not know the setting and does not need it.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	// Present and empty: net/http then does not guess a type for answers that
 	// come without one.
 	w.Header()["Content-Type"] = nil

@@ -376,9 +376,13 @@ func TestUpstreamLimitsAreKept(t *testing.T) {
 	}
 }
 
-// TestBigBodies: what is forwarded is forwarded whole, both ways.
+// TestBigBodies: what is forwarded is forwarded whole, both ways and at the
+// same time.
 func TestBigBodies(t *testing.T) {
 	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
 		if _, err := io.Copy(w, r.Body); err != nil {
 			t.Error(err)
 		}
@@ -392,6 +396,27 @@ func TestBigBodies(t *testing.T) {
 	got, err := io.ReadAll(res.Body)
 	if err != nil || string(got) != sent {
 		t.Errorf("got %d bytes, %v, want %d", len(got), err, len(sent))
+	}
+}
+
+// TestEarlyAnswer: an upstream that refuses a body without reading it is heard.
+func TestEarlyAnswer(t *testing.T) {
+	srv := serve(t, newStore(t), weir.Limits{concurrency(1)}, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}, gateway.Options{})
+	for i := range 5 {
+		var res *http.Response
+		until(t, func() bool { // the lease of the one before may still be held
+			var err error
+			if res, err = http.Post(srv.URL, "", strings.NewReader(strings.Repeat("x", 200<<10))); err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			return res.StatusCode != 429
+		})
+		if res.StatusCode != 413 {
+			t.Errorf("post %d: got %d, want 413", i, res.StatusCode)
+		}
 	}
 }
 
