@@ -75,6 +75,9 @@ func TestStateIsAsDocumented(t *testing.T) {
 	f(weir.PerMinute(65_536, algorithm.SlidingSubwindows), 256)
 	f(weir.PerMinute(1<<32, algorithm.SlidingSubwindows), 496)
 	f(weir.PerMinute(10, algorithm.Lockout), 16)
+	// At most; rows grow.
+	f(weir.PerMinute(10_000, algorithm.SlidingLog), 8*10_000+16)
+	f(weir.PerMinute(10_000, algorithm.Concurrency), 24*10_000+8)
 }
 
 // TestRowsGrowAsTheyAreUsed holds the sizes of the rows that grow.
@@ -95,6 +98,9 @@ func TestRowsGrowAsTheyAreUsed(t *testing.T) {
 			}
 		}
 		p.answer(weir.Ask{Now: 1 << 50, Cost: 1, ID: 11})
+		if _, leases := c.a.(weir.Leaser); leases {
+			p.answer(weir.Ask{Now: 1 << 50, Cost: 1, ID: 1}) // renewed, not added
+		}
 		if want := c.head + 10*c.one; len(p.cells) != want {
 			t.Errorf("%s: a refusal made the row %d cells long, want %d", l.Algorithm.Name(), len(p.cells), want)
 		}

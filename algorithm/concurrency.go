@@ -174,7 +174,7 @@ func (s *leases) acquire(a weir.Ask, expiry int64) {
 	s.compact()
 	c := s.cells
 	s.inUse = addUnits(s.inUse, a.Cost, weir.MaxCost)
-	if s.end+leaseCells > min(len(c), maxLeases*leaseCells) {
+	if s.end == maxLeases*leaseCells {
 		last := c[s.end-leaseCells : s.end]
 		last[leaseUnits] = addUnits(last[leaseUnits], a.Cost, weir.MaxCost)
 		last[leaseExpiry] = max(last[leaseExpiry], expiry)
