@@ -2,28 +2,15 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"net/netip"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 )
-
-// Rulebook tells about the rules in use.
-type Rulebook interface {
-	// Describe returns the compiled rules for encoding/json.
-	Describe() any
-	// Explain returns for encoding/json why r meets the limits that it meets.
-	// It does not ask the store, and must not keep r.
-	Explain(r *weir.Request) any
-}
 
 // Keyring is a store whose keys can be looked at and forgotten one by one; the
 // memory store is one.
@@ -33,62 +20,6 @@ type Keyring interface {
 	// Forget makes a key as if it had never been seen, and reports whether it
 	// was.
 	Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
-}
-
-// operator wraps h for operators only. With a token, whoever carries it is
-// one. Without, only the handler of Admin lets anybody in: peers on loopback
-// who ask for loopback, so that no page in a local browser can.
-func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
-	cross := http.NewCrossOriginProtection()
-	return func(w http.ResponseWriter, r *http.Request) {
-		if a.opt.AdminToken == "" {
-			local, _ := r.Context().Value(localKey{}).(bool)
-			if !local || !peer(r).IsLoopback() || forwarded(r) || !loopbackHost(r.Host) || cross.Check(r) != nil {
-				answer.Problem{Status: http.StatusForbidden,
-					Detail: "for operators only: configure an admin token, or ask the admin port from this machine"}.Write(w)
-				return
-			}
-			h(w, r)
-			return
-		}
-		// Hashes are of equal length, so comparing them tells nothing of the
-		// token's.
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.opt.AdminToken))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
-			answer.Problem{Status: http.StatusUnauthorized, Detail: "send the admin token as Authorization: Bearer TOKEN"}.Write(w)
-			return
-		}
-		h(w, r)
-	}
-}
-
-// localKey marks requests that came through Admin.
-type localKey struct{}
-
-// Admin returns a handler of the operators' paths alone, for a port of their
-// own. Without a token it answers only to loopback.
-func (a *API) Admin() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.admin[r.URL.Path] {
-			notFound(w, r)
-			return
-		}
-		a.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
-	})
-}
-
-// loopbackHost reports whether a Host header names this machine's loopback.
-func loopbackHost(host string) bool {
-	if ap, err := netip.ParseAddrPort(host); err == nil {
-		return ap.Addr().Unmap().IsLoopback()
-	}
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	name, _, _ := strings.Cut(host, ":")
-	return strings.EqualFold(name, "localhost")
 }
 
 // action does something to the ops that an operator chose, all of one limit.
@@ -162,7 +93,7 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 		if o.Role == weir.Deny || o.Role == weir.Ban || o.Role == weir.Pool && o.Limit.Name != name {
 			continue
 		}
-		if !contains(names, o.Limit.Name) {
+		if !slices.Contains(names, o.Limit.Name) {
 			names = append(names, o.Limit.Name)
 		}
 	}
@@ -173,7 +104,7 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 		return nil, &inputError{"is missing; say which limit is meant: " + quoted(names), "#/limit"}
 	case name == "":
 		name = names[0]
-	case !contains(names, name):
+	case !slices.Contains(names, name):
 		return nil, &inputError{"is not met by these entries; they meet " + quoted(names), "#/limit"}
 	}
 	var chosen []weir.Op
@@ -186,15 +117,6 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 		}
 	}
 	return chosen, nil
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func quoted(names []string) string {
@@ -301,58 +223,3 @@ func (a *API) appendKeys(ctx context.Context, b []byte, ops []weir.Op, d weir.De
 
 // maxCells is how many words of a key's state are shown.
 const maxCells = 256
-
-// rules answers GET /v1/rules.
-func (a *API) rules(w http.ResponseWriter, r *http.Request) {
-	a.sendValue(w, a.opt.Rulebook.Describe())
-}
-
-// explain answers POST /v1/explain: what a check would answer, the names of
-// its counters, and why the rules lead there. Nothing is counted.
-func (a *API) explain(w http.ResponseWriter, r *http.Request) {
-	c := calls.Get().(*call)
-	defer c.release()
-	if !c.read(a, w, r, maxSmallBody) {
-		return
-	}
-	defer c.query.release(a)
-	if a.readQuery(c, mayPeek|mayLease); c.reader.err != nil {
-		badInput(w, c.reader.err)
-		return
-	}
-	req := c.query.reqs[0]
-	req.Verb = weir.Peek
-	d, err := a.limiter.Decide(r.Context(), req)
-	if err != nil {
-		a.undecided(w, err)
-		return
-	}
-	out := appendDecision(append(c.out[:0], `{"decision":{`...), req, d)
-	out = append(out, `},"counters":[`...)
-	out = append(appendOps(out, req.Ops(), true), ']')
-	if a.opt.Rulebook != nil {
-		why, err := json.Marshal(a.opt.Rulebook.Explain(req))
-		if err != nil {
-			a.unsendable(w, err)
-			return
-		}
-		out = append(append(out, `,"rules":`...), why...)
-	}
-	c.out = append(out, '}')
-	sendJSON(w, c.out)
-}
-
-func (a *API) sendValue(w http.ResponseWriter, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		a.unsendable(w, err)
-		return
-	}
-	sendJSON(w, b)
-}
-
-// unsendable answers when what the rules said of themselves is not JSON.
-func (a *API) unsendable(w http.ResponseWriter, err error) {
-	a.opt.Log.Error("rules cannot be told", "err", err)
-	answer.Problem{Status: http.StatusInternalServerError, Detail: "the rules cannot be told"}.Write(w)
-}

@@ -1,0 +1,73 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
+)
+
+// Rulebook tells about the rules in use.
+type Rulebook interface {
+	// Describe returns the compiled rules for encoding/json.
+	Describe() any
+	// Explain returns for encoding/json why r meets the limits that it meets.
+	// It does not ask the store, and must not keep r.
+	Explain(r *weir.Request) any
+}
+
+// rules answers GET /v1/rules.
+func (a *API) rules(w http.ResponseWriter, r *http.Request) {
+	a.sendValue(w, a.opt.Rulebook.Describe())
+}
+
+// explain answers POST /v1/explain: what a check would answer, the names of
+// its counters, and why the rules lead there. Nothing is counted.
+func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+	c := calls.Get().(*call)
+	defer c.release()
+	if !c.read(a, w, r, maxSmallBody) {
+		return
+	}
+	defer c.query.release(a)
+	if a.readQuery(c, mayPeek|mayLease); c.reader.err != nil {
+		badInput(w, c.reader.err)
+		return
+	}
+	req := c.query.reqs[0]
+	req.Verb = weir.Peek
+	d, err := a.limiter.Decide(r.Context(), req)
+	if err != nil {
+		a.undecided(w, err)
+		return
+	}
+	out := appendDecision(append(c.out[:0], `{"decision":{`...), req, d)
+	out = append(out, `},"counters":[`...)
+	out = append(appendOps(out, req.Ops(), true), ']')
+	if a.opt.Rulebook != nil {
+		why, err := json.Marshal(a.opt.Rulebook.Explain(req))
+		if err != nil {
+			a.unsendable(w, err)
+			return
+		}
+		out = append(append(out, `,"rules":`...), why...)
+	}
+	c.out = append(out, '}')
+	sendJSON(w, c.out)
+}
+
+func (a *API) sendValue(w http.ResponseWriter, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		a.unsendable(w, err)
+		return
+	}
+	sendJSON(w, b)
+}
+
+// unsendable answers when what the rules said of themselves is not JSON.
+func (a *API) unsendable(w http.ResponseWriter, err error) {
+	a.opt.Log.Error("rules cannot be told", "err", err)
+	answer.Problem{Status: http.StatusInternalServerError, Detail: "the rules cannot be told"}.Write(w)
+}

@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/weirlimit/weir/answer"
+)
+
+// operator wraps h for operators only. With a token, whoever carries it is
+// one. Without, only the handler of Admin lets anybody in: peers on loopback
+// who ask for loopback, so that no page in a local browser can.
+func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
+	cross := http.NewCrossOriginProtection()
+	return func(w http.ResponseWriter, r *http.Request) {
+		if a.opt.AdminToken == "" {
+			local, _ := r.Context().Value(localKey{}).(bool)
+			if !local || !peer(r).IsLoopback() || forwarded(r) || !loopbackHost(r.Host) || cross.Check(r) != nil {
+				answer.Problem{Status: http.StatusForbidden,
+					Detail: "for operators only: configure an admin token, or ask the admin port from this machine"}.Write(w)
+				return
+			}
+			h(w, r)
+			return
+		}
+		// Hashes are of equal length, so comparing them tells nothing of the
+		// token's.
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.opt.AdminToken))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
+			answer.Problem{Status: http.StatusUnauthorized, Detail: "send the admin token as Authorization: Bearer TOKEN"}.Write(w)
+			return
+		}
+		h(w, r)
+	}
+}
+
+// localKey marks requests that came through Admin.
+type localKey struct{}
+
+// Admin returns a handler of the operators' paths alone, for a port of their
+// own. Without a token it answers only to loopback.
+func (a *API) Admin() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.admin[r.URL.Path] {
+			notFound(w, r)
+			return
+		}
+		a.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
+	})
+}
+
+// loopbackHost reports whether a Host header names this machine's loopback.
+func loopbackHost(host string) bool {
+	if ap, err := netip.ParseAddrPort(host); err == nil {
+		return ap.Addr().Unmap().IsLoopback()
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return addr.Unmap().IsLoopback()
+	}
+	name, _, _ := strings.Cut(host, ":")
+	return strings.EqualFold(name, "localhost")
+}
