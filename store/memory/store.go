@@ -14,10 +14,11 @@ import (
 
 // Options configures a [Store].
 type Options struct {
-	// MaxBytes bounds the memory for the state of keys, sketches included, at
-	// least MinBytes. Zero means a quarter of the memory that the process may
-	// use: the least of its control group's limit, GOMEMLIMIT and the machine's
-	// memory.
+	// MaxBytes bounds the memory for the state of keys, at least MinBytes. Three
+	// quarters are for tables, a quarter for the sketches of a full store; those
+	// of approximate limits come on top, as their limits ask for them. Zero means
+	// a quarter of the memory that the process may use: the least of its control
+	// group's limit, GOMEMLIMIT and the machine's memory.
 	MaxBytes int64
 	// Now tells the time in microseconds since the Unix epoch, for tests and
 	// replays. It is called under a lock and must not use the store. Zero means the store's own clock: monotonic, and kept in step with
