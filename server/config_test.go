@@ -174,6 +174,7 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Upstream = "localhost:3000" }, "--upstream", "http://")
 	f(func(c *server.Config) { c.Upstream = "http://" }, "names no host")
 	f(func(c *server.Config) { c.Upstream = "http://h?x=1" }, "query")
+	f(func(c *server.Config) { c.Upstream, c.Limits = "http://h", []string{"10/second by client_id"} }, "no limit applies to what is forwarded", "by ip")
 	f(func(c *server.Config) { c.Trust = []string{"10.0.0.0/8", "neighbour"} }, `--trust "neighbour"`)
 	f(func(c *server.Config) { c.Store = "redsi://h" }, `unknown scheme "redsi"`, "memory")
 	f(func(c *server.Config) { c.Store = "memory:?max_byte=1" }, `did you mean "max_bytes"?`)

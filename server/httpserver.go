@@ -86,7 +86,7 @@ func (s *httpServer) Serve(ctx context.Context, ln net.Listener) error {
 
 func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 	s.draining.Store(true)
-	pause(s.drain.Delay, nil)
+	time.Sleep(s.drain.Delay)
 	// Close the listener alone: Shutdown would at the same time cut the idle
 	// connections, and with them requests that have just been sent.
 	lnErr := ln.Close()
@@ -105,19 +105,6 @@ func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 		return nil
 	}
 	return lnErr
-}
-
-// pause waits for d or until done is closed.
-func pause(d time.Duration, done <-chan struct{}) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-done:
-	}
 }
 
 // connCounter counts open connections.

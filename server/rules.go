@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -24,6 +25,9 @@ func openRules(conf *Config, log *slog.Logger) (*ruleSet, error) {
 	words, err := newWordRules(conf.Limits, conf.API.Domain)
 	if err != nil {
 		return nil, err
+	}
+	if conf.Upstream != "" && conf.Rules == "" && !words.limitAddresses() {
+		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {

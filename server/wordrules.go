@@ -73,6 +73,12 @@ const (
 // everybody is the key of a limit by all.
 const everybody = "all"
 
+// limitAddresses reports whether some limit applies to a client that is known
+// by its address alone.
+func (w *wordRules) limitAddresses() bool {
+	return slices.ContainsFunc(w.limits, func(l wordLimit) bool { return l.address != nil })
+}
+
 // Match implements [weir.Rules].
 func (w *wordRules) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	if r.Domain != w.domain {

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weirlimit/weir"
+)
+
+// Each limit in words meets the clients that it is about, under keys that do
+// not mix an address with a clientId of the same text.
+func TestWordRulesMatch(t *testing.T) {
+	rules, err := newWordRules([]string{"1/second by ip", "2/second by client_id", "3/second by all"}, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := func(domain, key, value string) (counters []string, costs []int64) {
+		ops := rules.Match(nil, &weir.Request{Domain: domain, Cost: 4, Descriptors: []weir.Descriptor{
+			{Entries: []weir.Entry{{Key: key, Value: value}}},
+			{Entries: []weir.Entry{{Key: key, Value: value}, {Key: "path", Value: "/"}}}, // about something else
+		}})
+		for _, o := range ops {
+			counters, costs = append(counters, o.Limit.Name+" "+o.Key), append(costs, o.Cost)
+		}
+		return counters, costs
+	}
+	f := func(domain, key string, want ...string) {
+		t.Helper()
+		got, costs := match(domain, key, "7")
+		if !slices.Equal(got, want) {
+			t.Errorf("%s %s meets %q, want %q", domain, key, got, want)
+		}
+		for _, c := range costs {
+			if c != 4 {
+				t.Errorf("cost %d", c)
+			}
+		}
+	}
+	f("api", "remote_address", "1/second by ip 7", "3/second by all all")
+	f("api", "client_id", "1/second by ip 7", "2/second by client_id 7", "3/second by all all")
+	f("api", "user")
+	f("other", "client_id")
+
+	address := rules.Match(nil, request("remote_address"))
+	client := rules.Match(nil, request("client_id"))
+	if address[0].Limit.ID() == client[0].Limit.ID() {
+		t.Error("an address and a clientId of the same text share a counter")
+	}
+	if address[1].Limit.ID() != client[2].Limit.ID() {
+		t.Error("a limit by all has more than one counter")
+	}
+	if n := len(rules.series()); n != 4 {
+		t.Errorf("%d series, want 4: ip twice, client_id, all", n)
+	}
+}
+
+func request(key string) *weir.Request {
+	return &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: key, Value: "7"}}}}}
+}
+
+// A descriptor that only looks, and a cost of its own.
+func TestWordRulesPeekAndCost(t *testing.T) {
+	rules, err := newWordRules([]string{"1/second by ip"}, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := request("client_id")
+	r.Descriptors[0].Peek, r.Descriptors[0].Cost = true, 9
+	if ops := rules.Match(nil, r); len(ops) != 1 || ops[0].Verb != weir.Peek || ops[0].Cost != 9 {
+		t.Errorf("%+v", ops)
+	}
+	if ops := rules.Match(nil, request("client_id")); len(ops) != 1 || ops[0].Verb != weir.Spend || ops[0].Cost != 1 {
+		t.Errorf("%+v", ops)
+	}
+}
+
+// Matching is on the path of a decision.
+func TestWordRulesDoNotAllocate(t *testing.T) {
+	rules, err := newWordRules([]string{"1/second by ip", "3/second by all"}, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, ops := request("client_id"), make([]weir.Op, 0, 8)
+	if n := testing.AllocsPerRun(100, func() { ops = rules.Match(ops[:0], r) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
