@@ -98,7 +98,7 @@ func (b *builder) build(name, scope string) *Limit {
 	}
 	b.common(l, a)
 	if rate.Count == 0 {
-		b.denies(l, name, scope)
+		b.denies(l, name, scope, rate.Period)
 		return b.unlessFaulty(l)
 	}
 	w := &weir.Limit{Name: name, Scope: scope, Algorithm: a, Count: rate.Count, Period: rate.Period}

@@ -65,7 +65,10 @@ func (c *compiler) file(f *fileSpec) {
 	c.pools(f)
 	c.lists(f)
 	c.level(&d.root, f.Descriptors, "")
-	c.lint.finish(d, f)
+	if !c.merge {
+		// Else other files of the domain may use what this one has.
+		c.lint.finish(d, f)
+	}
 }
 
 // pools compiles the pools of the domain, which its elastic limits share.
@@ -150,7 +153,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
 			if c.dialect.concatenate {
 				name = dotted(c.domain.name, path, rule)
 			}
-			args := []any{name, old.Line}[:strings.Count(c.dialect.texts[duplicateDescriptor], "%")]
+			args := []any{name, old.place(c.report.file)}[:strings.Count(c.dialect.texts[duplicateDescriptor], "%")]
 			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, args...)
 			continue
 		}

@@ -70,7 +70,7 @@ var dialects = [...]dialect{
 			emptyDomain:          "no domain",
 			duplicateDomain:      "domain %q is already in %s",
 			emptyKey:             "descriptor has no key",
-			duplicateDescriptor:  "descriptor %q is already there in line %d",
+			duplicateDescriptor:  "descriptor %q is already there in %s",
 			badUnit:              "unknown unit %q",
 			unitWhenUnlimited:    "an unlimited rule has no unit",
 			emptyReplaces:        "replaces has an entry without a name",

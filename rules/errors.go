@@ -98,21 +98,26 @@ func (es Errors) sort() {
 	})
 }
 
-// maxFaults bounds how many faults of one load are kept: whoever has that many
-// will not read on, and a hostile file must not fill the memory with them.
+// maxFaults bounds how many faults of one load are kept, and how many warnings:
+// whoever has that many will not read on, and a hostile file must not fill the
+// memory with them.
 const maxFaults = 200
 
 // report collects the faults of one load.
 type report struct {
 	file    string
 	list    Errors
-	left    int
 	dialect *dialect
+	// faults and warnings count all, also those that are not kept.
+	faults, warnings int
 }
 
 func (r *report) add(e *Error) {
-	if len(r.list) >= maxFaults {
-		r.left++
+	n := &r.faults
+	if e.Warning {
+		n = &r.warnings
+	}
+	if *n++; *n > maxFaults {
 		return
 	}
 	if e.File == "" {
@@ -145,22 +150,14 @@ func (r *report) fault(n *node, path, hint string, f fault, args ...any) {
 	r.at(n, path, hint, false, r.dialect.texts[f], args...)
 }
 
-// failed reports whether there is a fault that is not a warning.
-func (r *report) failed() bool {
-	for _, e := range r.list {
-		if !e.Warning {
-			return true
-		}
-	}
-	return r.left > 0
-}
-
 // done returns what was collected, in order.
 func (r *report) done() Errors {
 	r.list.sort()
-	if r.left > 0 {
-		r.list = append(r.list, &Error{File: r.file, Msg: fmt.Sprintf("%d more faults are not shown", r.left)})
-		r.left = 0
+	if left := r.faults - maxFaults; left > 0 {
+		r.list = append(r.list, &Error{File: r.file, Msg: fmt.Sprintf("%d more faults are not shown", left)})
+	}
+	if left := r.warnings - maxFaults; left > 0 {
+		r.list = append(r.list, &Error{File: r.file, Warning: true, Msg: fmt.Sprintf("%d more warnings are not shown", left)})
 	}
 	return r.list
 }

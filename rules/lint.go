@@ -48,7 +48,7 @@ func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string
 		return
 	}
 	if first, ok := w.find(text); ok {
-		l.warn(n, path, "put the narrower one first", "never reached: line %d has %q, which takes all of it", first.Line, first.Value)
+		l.warn(n, path, "put the narrower one first", "never reached: %s has %q, which takes all of it", first.place(l.file), first.Value)
 	}
 }
 

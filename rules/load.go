@@ -161,10 +161,11 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {
 		r.file = s.name
+		before := r.faults
 		c.set.files = append(c.set.files, s.name)
 		n := r.parse(s.text, limits{bytes: opt.MaxBytes, depth: opt.MaxDepth, nodes: opt.MaxNodes})
 		if n == nil {
-			if !r.failedIn(s.name) {
+			if r.faults == before {
 				c.fault(nil, "", "begin the file with domain: and a name", emptyDomain)
 			}
 			continue
@@ -181,14 +182,4 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	}
 	c.set.hash = hash(sources)
 	return c.set, r.done()
-}
-
-// failedIn reports whether the file has a fault.
-func (r *report) failedIn(file string) bool {
-	for _, e := range r.list {
-		if e.File == file && !e.Warning {
-			return true
-		}
-	}
-	return false
 }

@@ -118,17 +118,21 @@ func (b *builder) shadow() bool {
 }
 
 // denies makes l refuse everything.
-func (b *builder) denies(l *Limit, name, scope string) {
+func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
 	for _, key := range []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "reserve", "sketch", "cost"} {
 		if n, own := where(b.layers, key); n != nil && own {
 			b.wrong(key, "leave it out", "a limit of 0 refuses everything, %s has nothing to do", key)
 		}
 	}
 	l.Denies = true
+	if period == 0 || period > weir.MaxPeriod {
+		period = units["second"]
+	}
 	l.Limit = b.denial(name, scope, b.spec.Node)
+	l.Period = period
 	if b.shadow() {
 		// As a shadow it is counted by the store, which knows no limit of 0.
-		l.Limit = &weir.Limit{Name: name, Scope: scope, Algorithm: l.Algorithm, Count: 1, Period: units["second"],
+		l.Limit = &weir.Limit{Name: name, Scope: scope, Algorithm: l.Algorithm, Count: 1, Period: period,
 			Mode: weir.Mode{Shadow: true}}
 		if err := l.Compile(); err != nil {
 			b.wrong("limit", "", "%s", err)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -36,6 +37,14 @@ type Rule struct {
 	allow, deny      *valueSet
 	denial           *weir.Limit
 	kids             level
+}
+
+// place says where the rule is written to a reader of file.
+func (r *Rule) place(file string) string {
+	if r.File != file {
+		return fmt.Sprintf("%s:%d", r.File, r.Line)
+	}
+	return fmt.Sprintf("line %d", r.Line)
 }
 
 // Choice is a set of limits for some values.

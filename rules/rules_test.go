@@ -2,6 +2,9 @@ package rules_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +86,57 @@ descriptors:
 	}
 	if !strings.Contains(list[1].Error()+list[2].Error(), `unknown key "kye" (did you mean "key"?)`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestManyFaults: what is told is bounded, and warnings, however many, keep no
+// file from loading.
+func TestManyFaults(t *testing.T) {
+	repeat := func(line string) []byte {
+		var b strings.Builder
+		b.WriteString("domain: d\ndescriptors:\n")
+		for i := range 1000 {
+			fmt.Fprintf(&b, line, i)
+		}
+		return []byte(b.String())
+	}
+	set, err := rules.Parse("w.yaml", repeat("- {Key: k%d, limit: 1/s}\n"), rules.Options{})
+	if err != nil || len(set.Rules()) != 1000 {
+		t.Fatal(err)
+	}
+	if n := len(set.Warnings()); n != 201 || !strings.Contains(set.Warnings()[200].Msg, "800 more warnings") {
+		t.Errorf("%d warnings, last %v", n, set.Warnings()[n-1])
+	}
+	_, err = rules.Parse("f.yaml", repeat("- {kye: k%d, limit: 1/s}\n"), rules.Options{})
+	var list rules.Errors
+	if !errors.As(err, &list) || len(list) != 201 || !strings.Contains(list[200].Msg, "1800 more faults") {
+		t.Errorf("%d faults, %v", len(list), err)
+	}
+}
+
+func TestCapsOfAllFiles(t *testing.T) {
+	text := []byte("domain: d\ndescriptors: [{key: a}, {key: b}, {key: c}]\n")
+	f := func(opt rules.Options, want string) {
+		t.Helper()
+		_, err := rules.Parse("a.yaml", text, opt)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	f(rules.Options{MaxBytes: 10}, "larger than 10 bytes")
+	f(rules.Options{MaxDescriptors: 2}, "too many descriptors")
+	f(rules.Options{MaxNodes: 3}, "more than 3 values")
+	f(rules.Options{MaxDepth: 1}, "nested more than 1 deep")
+	if _, err := rules.Parse("a.yaml", text, rules.Options{MaxDescriptors: 3}); err != nil {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("domain: "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := rules.Load([]string{dir}, rules.Options{MaxFiles: 1}); err == nil || !strings.Contains(err.Error(), "more than 1") {
+		t.Errorf("two files: %v", err)
 	}
 }

@@ -249,7 +249,12 @@ type (
 )
 
 // step returns what the file adds to the paths of what is in it.
-func (*fileSpec) step(n *node) string { return textOf(n.find("domain")) }
+func (*fileSpec) step(n *node) string {
+	if domain := textOf(n.find("domain")); domain != "" {
+		return plainWord(domain)
+	}
+	return ""
+}
 
 func (*descriptorSpec) step(n *node) string {
 	if textOf(n.find("key")) == "" {
