@@ -1,0 +1,85 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/sketch"
+)
+
+//go:generate go test . -run ^TestDocs$ -update
+
+// loaded is any time.
+var loaded = time.Unix(1, 0)
+
+var update = flag.Bool("update", false, "rewrite docs/metrics.md")
+
+const docsHead = `# Metrics
+
+` + "`/metrics`" + ` on the admin address, in the Prometheus and OpenMetrics text formats,
+beside those of the Go runtime (` + "`go_*`" + `) and of the process (` + "`process_*`" + `).
+
+Label values come from the rules and the configuration, never from clients: the
+number of series does not grow with traffic. Above 10,000 limits the rest is
+summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s.
+
+| metric | type | labels | what it says |
+|---|---|---|---|
+`
+
+// docs/metrics.md is what a scrape says:
+//
+//	go test ./metrics -run TestDocs -update
+func TestDocs(t *testing.T) {
+	l := weir.PerMinute(10, algorithm.Approximate)
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	m := metrics.New(metrics.Options{
+		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}} },
+		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
+		Store:   func() metrics.Store { return metrics.Store{} },
+		Reloads: func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
+	})
+	m.Instrument("gateway", http.NotFoundHandler())
+	text := scrape(t, m)
+
+	var outcomes []string
+	for _, o := range weir.Outcomes() {
+		outcomes = append(outcomes, "`"+o.String()+"`")
+	}
+	want := fmt.Sprintf(docsHead, strings.Join(outcomes, ", "))
+	head := regexp.MustCompile(`(?m)^# HELP (weir_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:\{(.*)\})? `)
+	name := regexp.MustCompile(`(\w+)="`)
+	for _, f := range head.FindAllStringSubmatch(text, -1) {
+		var labels []string
+		for _, n := range name.FindAllStringSubmatch(f[4], -1) {
+			if n[1] != "le" {
+				labels = append(labels, "`"+n[1]+"`")
+			}
+		}
+		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f[1], f[3], strings.Join(labels, ", "), f[2])
+	}
+	if n := strings.Count(text, "# HELP weir_"); strings.Count(want, "| `weir_") != n {
+		t.Errorf("the page has not all %d metrics:\n%s", n, want)
+	}
+	const path = "../docs/metrics.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is stale (%v): go test ./metrics -run TestDocs -update", path, err)
+	}
+}
