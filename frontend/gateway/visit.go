@@ -63,7 +63,9 @@ func (v *visit) hold() func() {
 	period := time.Duration(weir.Forever)
 	for _, o := range v.req.Ops() {
 		if o.Charged && o.Limit.Traits()&weir.Leases != 0 {
-			leases = append(leases, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID})
+			// Each on its own account: one that was lost must not take the others
+			// with it.
+			leases = append(leases, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always})
 			period = min(period, o.Limit.Period)
 		}
 	}
