@@ -197,10 +197,15 @@ func (a *API) appendKeys(ctx context.Context, b []byte, ops []weir.Op, d weir.De
 	b = append(b, `,"retry_after":`...)
 	b = appendSeconds(b, d.RetryAfter)
 	b = append(b, `,"limits":[`...)
+	first := true
 	for i := range ops {
-		if i > 0 {
+		if ops[i].Decision.Limit == nil {
+			continue
+		}
+		if !first {
 			b = append(b, ',')
 		}
+		first = false
 		b = appendOps(b, ops[i:i+1], true)
 		if a.opt.Keyring == nil || ops[i].Role == weir.Deny {
 			continue

@@ -232,6 +232,40 @@ func TestOperatorsOnly(t *testing.T) {
 	}
 }
 
+// denying puts a deny list before a limit.
+type denying struct{ limit, list *weir.Limit }
+
+func (r denying) Match(dst []weir.Op, q *weir.Request) []weir.Op {
+	dst = append(dst, weir.Op{Limit: r.list, Role: weir.Deny, Decision: weir.Decision{Limit: r.list, RetryAfter: weir.Never}})
+	return r.limit.Append(dst, q.Descriptors[0].Entries[0].Value, 1, q)
+}
+
+// TestDenyList: the limits that were not asked say nothing.
+func TestDenyList(t *testing.T) {
+	rules := denying{named("permin", weir.PerMinute(3, algorithm.FixedWindow)), named("list", weir.PerMinute(1, algorithm.FixedWindow))}
+	for _, l := range []*weir.Limit{rules.limit, rules.list} {
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lim, err := weir.New(newStore(t), rules, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := httpapi.New(httpapi.Options{Limiter: lim, AdminToken: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(api)
+	defer srv.Close()
+	for path, want := range map[string]int{"/v1/check": 1, "/v1/explain": 2, "/v1/admin/inspect": 1} {
+		res, got := exchange(t, "POST", srv.URL, path, `{"descriptors":[{"entries":{"user":"ann"}}]}`, bearer)
+		if res.StatusCode != 200 || strings.Count(got, `"role":"deny"`) != want || strings.Contains(got, "permin") || !strings.Contains(got, `"retry_after":null`) {
+			t.Errorf("%s: got %d %s", path, res.StatusCode, got)
+		}
+	}
+}
+
 // book is a rulebook of few words.
 type book struct{}
 

@@ -43,12 +43,18 @@ func appendDecision(b []byte, r *weir.Request, d weir.Decision) []byte {
 }
 
 // appendOps appends what each op said; with keys, the name of its counter too.
+// Ops that were not asked, because a deny list spoke first, are left out.
 func appendOps(b []byte, ops []weir.Op, keys bool) []byte {
+	first := true
 	for i := range ops {
 		o := &ops[i]
-		if i > 0 {
+		if o.Decision.Limit == nil {
+			continue
+		}
+		if !first {
 			b = append(b, ',')
 		}
+		first = false
 		b = append(b, `{"limit":`...)
 		b = appendLimit(b, o.Limit)
 		b = append(b, `,"role":"`...)
