@@ -1,5 +1,7 @@
 package rules
 
+import "fmt"
+
 // Dialect says how a rules file is read.
 type Dialect uint8
 
@@ -15,6 +17,16 @@ const (
 
 // String returns the word for the dialect in configuration.
 func (d Dialect) String() string { return dialects[d].name }
+
+// ParseDialect returns the dialect of that name, "native" or "envoy".
+func ParseDialect(name string) (Dialect, error) {
+	for d := range dialects {
+		if dialects[d].name == name {
+			return Dialect(d), nil
+		}
+	}
+	return Native, fmt.Errorf("rules: unknown dialect %q: write native or envoy", name)
+}
 
 // fault names the faults that the dialects word differently.
 type fault uint8

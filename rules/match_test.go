@@ -155,6 +155,43 @@ descriptors:
 	}
 }
 
+// TestWhatKeepsCounters: keys keep their state while the id of the limit that
+// they meet stays the same.
+func TestWhatKeepsCounters(t *testing.T) {
+	id := func(rule, descriptors string) uint64 {
+		t.Helper()
+		return parse(t, "domain: d\ndescriptors: [{key: k, "+rule+"}]\n").Match(nil, request("d", descriptors))[0].Limit.ID()
+	}
+	f := func(same bool, before, after string) {
+		t.Helper()
+		if got := id(before, "k=1") == id(after, "k=1 plan=pro"); got != same {
+			t.Errorf("from %s to %s: kept %t", before, after, got)
+		}
+	}
+	tier := ", tiers: {by: plan, limits: {pro: %s}}"
+	const bucket = ", algorithm: token_bucket"
+	f(true, "limit: 1/s", "limit: 2/s"+strings.ReplaceAll(tier, "%s", "3/s"))
+	f(true, "limit: 1/s"+bucket, "limit: 2/m"+bucket+strings.ReplaceAll(tier, "%s", "3/h"))
+	f(true, "limit: 1/s", "name: x, limit: 1/s"+strings.ReplaceAll(tier, "%s", "{limit: 3/s, name: y}"))
+	f(true, "limit: 1/s, overrides: {'1': 7/m}", "rate_limit: {unit: day, requests_per_unit: 1}"+strings.ReplaceAll(tier, "%s", "3/m"))
+	f(false, "limit: 1/s", "limit: 1/s"+strings.ReplaceAll(tier, "%s", "{limit: 3/h, algorithm: token_bucket}"))
+	f(false, "limit: 1/s, on_change: reset", "limit: 1/s, on_change: reset"+strings.ReplaceAll(tier, "%s", "2/s"))
+	f(true, "limit: 1/s, on_change: reset", "limit: 1/s, on_change: reset"+strings.ReplaceAll(tier, "%s", "1/s"))
+	f(true, "limits: [{limit: 1/s, name: a}, 1/m]", "limits: [{limit: 5/s, name: a}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 2/s, name: a}, 1/m]"))
+	f(false, "limits: [{limit: 1/s, name: a}, 1/m]", "limits: [{limit: 1/s, name: b}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 1/s, name: b}, 1/m]"))
+}
+
+func TestDialectNames(t *testing.T) {
+	for _, d := range []rules.Dialect{rules.Native, rules.Envoy} {
+		if got, err := rules.ParseDialect(d.String()); err != nil || got != d {
+			t.Errorf("%s: %v, %v", d, got, err)
+		}
+	}
+	if _, err := rules.ParseDialect("lyft"); err == nil {
+		t.Error("lyft is a dialect")
+	}
+}
+
 func TestManyDescriptorsAndEntries(t *testing.T) {
 	s := parse(t, many)
 	r := request("d")
