@@ -163,7 +163,7 @@ func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit) {
 func (d *domain) walk(r *weir.Request, at int, t *trace) found {
 	desc := &r.Descriptors[at]
 	f := found{at: at}
-	if desc.Override != nil {
+	if desc.Override != nil && !d.denies(desc) {
 		f.verdict, f.override = overridden, desc.Override
 		f.key = d.overrideKey(r, desc)
 		return f
@@ -198,6 +198,26 @@ func (d *domain) walk(r *weir.Request, at int, t *trace) found {
 		lv = &rule.kids
 	}
 	return f
+}
+
+// denies reports whether a rule on the way of the descriptor denies it: a limit
+// that the request brings along wins over every limit, not over a denial.
+func (d *domain) denies(desc *weir.Descriptor) bool {
+	lv := &d.root
+	for i := range desc.Entries {
+		e := &desc.Entries[i]
+		rule, _ := lv.find(e)
+		switch {
+		case rule == nil:
+			return false
+		case rule.deny.has(e.Value):
+			return true
+		case rule.allow.has(e.Value):
+			return false
+		}
+		lv = &rule.kids
+	}
+	return false
 }
 
 // free returns the part of the counter's key that an entry adds: what its rule

@@ -103,6 +103,12 @@ func TestOverrideOfTheRequestWins(t *testing.T) {
 	if len(ops) != 2 || ops[0].Limit != own || ops[1].Limit != own || ops[0].Key == ops[1].Key {
 		t.Errorf("%+v", ops)
 	}
+	// A denial holds all the same.
+	r = request("d", "client=192.0.2.9")
+	r.Descriptors[0].Override = own
+	if ops := s.Match(nil, r); len(ops) != 1 || ops[0].Role != weir.Deny {
+		t.Errorf("denied: %+v", ops)
+	}
 	r.Domain = "unknown"
 	if ops := s.Match(nil, r); len(ops) != 0 {
 		t.Errorf("override in an unknown domain: %+v", ops)
