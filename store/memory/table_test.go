@@ -205,6 +205,49 @@ func TestTableConcurrently(t *testing.T) {
 	}
 }
 
+// TestMergesBackToOneSegment: what a peak has split is one again when its keys
+// are gone, and those that stayed are still there.
+func TestMergesBackToOneSegment(t *testing.T) {
+	for _, l := range tallies(t)[3:5] {
+		s, clock := newStore(t, Options{MaxBytes: 1 << 30})
+		ctx := context.Background()
+		spend := func(k int, want int64) {
+			if d, err := s.TakeOne(ctx, strconv.Itoa(k), l, 1); err != nil || d.Remaining != want {
+				t.Fatalf("%v: key %d counts %d, want %d (%v)", l.Algorithm, k, d.Remaining, want, err)
+			}
+		}
+		const keys, stay = 150_000, 500
+		for k := range keys {
+			spend(k, 1)
+		}
+		deepest := uint8(0)
+		tab := s.table(l)
+		for i := range tab.tops {
+			deepest = max(deepest, tab.tops[i].directory.Load().depth)
+		}
+		if deepest < 2 {
+			t.Fatalf("%v: %d keys made a directory of depth %d only", l.Algorithm, keys, deepest)
+		}
+		clock.Add(weir.Micros(l.Period) / 2)
+		for k := range stay {
+			spend(k, 2)
+		}
+		clock.Add(weir.Micros(l.Period)/2 + 1)
+		for part := range sweepRounds {
+			s.sweep(clock.Load(), part)
+		}
+		for i := range tab.tops {
+			if d := tab.tops[i].directory.Load(); d.depth != 0 {
+				t.Errorf("%v: top %d still has %d segments", l.Algorithm, i, len(d.segments))
+			}
+		}
+		for k := range stay {
+			spend(k, 3)
+		}
+		walk(t, s)
+	}
+}
+
 // TestShrinksWithinMinutes: the background work does without being told, and
 // ends with the store.
 func TestShrinksWithinMinutes(t *testing.T) {
