@@ -121,6 +121,10 @@ func (s *suite) wrongAsks() {
 		if _, err := s.store.TakeOne(s.ctx, "k", bucket, cost); !errors.Is(err, weir.ErrCost) {
 			s.Errorf("TakeOne of cost %d: error %v, want ErrCost", cost, err)
 		}
+		alone := []weir.Op{{Key: "k", Limit: bucket, Cost: cost}}
+		if err := s.store.Take(s.ctx, alone); !errors.Is(err, weir.ErrCost) {
+			s.Errorf("Take of cost %d alone: error %v, want ErrCost", cost, err)
+		}
 		ops := []weir.Op{{Key: "other", Limit: bucket, Cost: 1}, {Key: "k", Limit: bucket, Cost: cost}}
 		if err := s.store.Take(s.ctx, ops); !errors.Is(err, weir.ErrCost) {
 			s.Errorf("Take of cost %d: error %v, want ErrCost", cost, err)
