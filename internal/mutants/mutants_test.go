@@ -45,6 +45,9 @@ func TestPatchesFit(t *testing.T) {
 			t.Errorf("%s has no row for %s: go run ./internal/mutants -write", page, m.name)
 		}
 	}
+	if rows := strings.Count(string(doc), ".patch)"); rows != len(all) {
+		t.Errorf("%s has %d rows for %d patches: go run ./internal/mutants -write", page, rows, len(all))
+	}
 	for _, a := range absent {
 		covered[a.number] = true
 		if !strings.Contains(string(doc), a.why) {
