@@ -179,7 +179,7 @@ func (t *trace) matched(f *found, ops []weir.Op) {
 	case overridden:
 		s.Outcome, s.Why = "overridden", "the request brings a limit of its own, which wins over every rule"
 	case limited:
-		s.Outcome, s.Why = "limited", f.why()
+		s.Outcome, s.Why = "limited", t.why(f)
 		if len(ops) == 0 {
 			s.Outcome = "unlimited"
 		}
@@ -187,14 +187,25 @@ func (t *trace) matched(f *found, ops []weir.Op) {
 }
 
 // why says which limits of the rule were chosen.
-func (f *found) why() string {
-	switch {
-	case len(f.limits) == 0:
-		return "the rule has no limit for this"
-	case f.limits[0].For == "":
-		return "the limits of the rule"
+func (t *trace) why(f *found) string {
+	if len(f.limits) > 0 && f.limits[0].For != "" {
+		return "the limits of the rule for " + f.limits[0].For
 	}
-	return "the limits of the rule for " + f.limits[0].For
+	why := "the limits of the rule"
+	if len(f.limits) == 0 {
+		why = "the rule has no limit for this"
+	}
+	if f.rule.TierBy == "" {
+		return why
+	}
+	for _, s := range append([]Step{t.x.Descriptors[f.at]}, t.x.Descriptors...) {
+		for _, e := range s.Entries {
+			if e.Key == f.rule.TierBy {
+				return fmt.Sprintf("%s: %s=%s is none of its tiers", why, e.Key, e.Value)
+			}
+		}
+	}
+	return fmt.Sprintf("%s: the request has no entry %s to name a tier", why, f.rule.TierBy)
 }
 
 // finish says why descriptors without a rule have none.
