@@ -67,7 +67,9 @@ const FractionBits = 11
 //     left by FractionBits, from which the key is as if never seen. The low
 //     bits are the algorithm's own. A store may forget a row as soon as
 //     now<<FractionBits >= cells[0], without asking.
-//   - A refused Spend, a Peek and a cost of zero leave the cells as they are.
+//   - A refused Spend, a Peek and a cost of zero leave the cells as they are,
+//     but for one repair: what lies further in the future than the limit allows,
+//     as the clock went back or the burst was lowered, may be brought down.
 //   - Step must accept any cells that an earlier version of the same limit
 //     left behind (counts and periods change when rules are reloaded) as long
 //     as l.Layout is the same, and any clock step in both directions.

@@ -47,7 +47,7 @@ type Limit struct {
 	Layout string
 	// Const is what the algorithm computed from the fields above; the
 	// arguments of its script on other stores.
-	Const [8]int64
+	Const [10]int64
 	// Envelope is the most units that any interval of length Period can see
 	// admitted; zero where the algorithm bounds something else.
 	Envelope int64

@@ -20,10 +20,10 @@ import (
 // numerator of at most 2048, 16 bytes otherwise. There is no drift at any rate:
 // what lies below the microsecond is kept as an exact fraction.
 //
-// Clock steps: going back by J never locks a key out for longer than Burst (or,
-// in debt, twice that) takes to refill, and admits at most J*Count/Period extra
-// once the clock returns. Rule changes keep the time at which a key will be
-// whole again; a smaller burst holds at once.
+// Clock steps: however far the clock goes back, a key is locked out no longer
+// than twice what Burst takes to refill; if it went back by J, at most
+// J*Count/Period extra are admitted once it returns. Rule changes keep the time
+// at which a key will be whole again; a smaller burst holds at once.
 //
 // Source: ITU-T I.371, virtual scheduling form of the generic cell rate
 // algorithm (GCRA), of which the token bucket and the leaky bucket as a meter
@@ -54,7 +54,7 @@ const (
 	gcraUnitPart        // its fraction
 	gcraFull            // span of Burst units
 	gcraFullPart
-	gcraMost // latest TAT after now, microseconds: Burst units and as many in debt
+	gcraMost // latest TAT after now, microseconds: the full span and as much in debt
 )
 
 // oneWordParts is the largest denominator whose fractions fit below the
@@ -67,7 +67,7 @@ const maxSpan = 1 << 51
 
 // Prepare implements weir.Algorithm.
 func (g gcra) Prepare(l *weir.Limit) error {
-	if err := prepareGCRA(l, l.Burst); err != nil {
+	if err := prepareGCRA(l); err != nil {
 		return err
 	}
 	l.Const[gcraMost] = 2 * (l.Const[gcraFull] + 1)
@@ -76,17 +76,16 @@ func (g gcra) Prepare(l *weir.Limit) error {
 	return nil
 }
 
-// prepareGCRA fills the constants of a limit whose key may run ahead of now by
-// the span of full units.
-func prepareGCRA(l *weir.Limit, full int64) error {
+// prepareGCRA fills the constants, with a full span of Burst units.
+func prepareGCRA(l *weir.Limit) error {
 	period := weir.Micros(l.Period)
 	divisor := gcd(l.Count, period)
 	c := &l.Const
 	c[gcraParts], c[gcraTime] = l.Count/divisor, period/divisor
-	q, r, ok := span(l, full)
+	q, r, ok := span(l, l.Burst)
 	if !ok || q >= maxSpan/2 {
 		return fmt.Errorf("%d units at %d per %s take more than %d years to flow back: lower the burst or raise the rate",
-			full, l.Count, l.Period, int64(maxSpan/2)/int64(366*24*time.Hour/time.Microsecond))
+			l.Burst, l.Count, l.Period, int64(maxSpan/2)/int64(366*24*time.Hour/time.Microsecond))
 	}
 	c[gcraFull], c[gcraFullPart] = q, r
 	c[gcraUnit], c[gcraUnitPart], _ = span(l, 1)
@@ -122,11 +121,14 @@ func gcd(a, b int64) int64 {
 // untouched again, us microseconds and part/gcraParts of one.
 type tat struct{ us, part int64 }
 
-// load reads a row; never earlier than now, and never later than now + most.
+// load reads a row: never earlier than now, and never later than the latest
+// that the limit allows.
 //
-// The upper bound is a no-op in normal running. It is what limits the harm of
-// a clock that went back, and what makes a lowered burst hold at once.
-func load(cells []int64, l *weir.Limit, now, most int64) tat {
+// The latter holds by itself in normal running. When the clock went back or the
+// burst was lowered it does not, and the row is mended at once: else the bound
+// would move along with the clock, and a key stay locked out for as long as the
+// clock went back.
+func load(cells []int64, l *weir.Limit, now int64) tat {
 	t := tat{us: cells[0] >> weir.FractionBits}
 	if l.Cells == 1 {
 		t.part = cells[0] & (oneWordParts - 1)
@@ -137,11 +139,12 @@ func load(cells []int64, l *weir.Limit, now, most int64) tat {
 		// Written under another rate: rounded up, less than a microsecond.
 		t = tat{us: t.us + 1}
 	}
-	switch {
+	switch latest := now + l.Const[gcraMost]; {
 	case t.us < now:
 		return tat{us: now}
-	case t.us >= now+most:
-		return tat{us: now + most}
+	case t.us >= latest:
+		t = tat{us: latest}
+		save(cells, l, t)
 	}
 	return t
 }
@@ -184,59 +187,67 @@ func (t tat) within(now, q, r int64) bool {
 }
 
 // Step implements weir.Algorithm.
-//
-// Invariant: afterwards TAT <= now + the span of Burst units, unless costs
-// were forced; a key never owes more than another Burst.
 func (g gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
-	base := load(cells, l, a.Now, l.Const[gcraMost])
+	return stepGCRA(cells, l, a, l.Burst)
+}
+
+// stepGCRA is the step of the GCRA family; most is the largest cost that can
+// pass.
+//
+// Invariant: afterwards TAT <= now + the full span, unless costs were forced; a
+// key never owes more than another full span.
+func stepGCRA(cells []int64, l *weir.Limit, a weir.Ask, most int64) weir.Decision {
+	base := load(cells, l, a.Now)
 	q, r := l.Const[gcraUnit], l.Const[gcraUnitPart]
 	if a.Cost != 1 {
 		q, r, _ = span(l, a.Cost)
 	}
 	next := base.add(l, q, r)
-	allowed := a.Cost <= l.Burst && next.within(a.Now, l.Const[gcraFull], l.Const[gcraFullPart]) || a.Cost == 0
+	allowed := a.Cost <= most && next.within(a.Now, l.Const[gcraFull], l.Const[gcraFullPart])
 
 	switch {
 	case a.Cost == 0:
+		allowed = true
 	case a.Verb == weir.Refund:
+		allowed = true
 		base = base.sub(l, q, r)
 		if base.us < a.Now {
 			base = tat{us: a.Now}
 		}
 		save(cells, l, base)
-		return g.describe(l, a, base, next, true)
 	case a.Verb == weir.Force:
 		base = next
-		if base.us >= a.Now+l.Const[gcraMost] {
-			base = tat{us: a.Now + l.Const[gcraMost]}
+		if latest := a.Now + l.Const[gcraMost]; base.us >= latest {
+			base = tat{us: latest}
 		}
 		save(cells, l, base)
 	case allowed && a.Verb == weir.Spend:
 		base = next
 		save(cells, l, base)
 	}
-	return g.describe(l, a, base, next, allowed)
-}
 
-// describe tells what is left in a bucket at base, and when a refused request
-// that would have led to next can pass.
-func (g gcra) describe(l *weir.Limit, a weir.Ask, base, next tat, allowed bool) weir.Decision {
-	d := weir.Decision{Limit: l, Remaining: units(l, a.Now, base)}
+	d := weir.Decision{Limit: l, Remaining: units(l, a.Now, base), ResetAfter: resetAfter(a.Now, base)}
 	if !allowed {
 		d.RetryAfter = weir.Never
-		if a.Cost <= l.Burst {
-			wait := next.us - a.Now - l.Const[gcraFull]
-			if next.part > l.Const[gcraFullPart] {
-				wait++
-			}
-			d.RetryAfter = weir.FromMicros(wait)
+		if a.Cost <= most {
+			d.RetryAfter = retryAfter(l, a.Now, base.add(l, q, r))
 		}
 	}
-	d.ResetAfter = resetAfter(a.Now, base)
 	return d
 }
 
-// units returns how many units fit between t and now plus the full span.
+// retryAfter returns the time from now until a request that leads to next
+// passes, rounded up.
+func retryAfter(l *weir.Limit, now int64, next tat) time.Duration {
+	wait := next.us - now - l.Const[gcraFull]
+	if next.part > l.Const[gcraFullPart] {
+		wait++
+	}
+	return weir.FromMicros(wait)
+}
+
+// units returns how many units fit between t and now plus the full span, at most
+// weir.MaxCost.
 func units(l *weir.Limit, now int64, t tat) int64 {
 	us := l.Const[gcraFull] - (t.us - now)
 	part := l.Const[gcraFullPart] - t.part
@@ -252,11 +263,14 @@ func units(l *weir.Limit, now int64, t tat) int64 {
 	}
 	hi, lo := bits.Mul64(uint64(us), uint64(l.Const[gcraParts]))
 	lo, carry := bits.Add64(lo, uint64(part), 0)
-	if hi += carry; hi == 0 {
-		return int64(lo / uint64(l.Const[gcraTime]))
+	switch hi += carry; {
+	case hi == 0:
+		return int64(min(lo/uint64(l.Const[gcraTime]), weir.MaxCost))
+	case hi >= uint64(l.Const[gcraTime]):
+		return weir.MaxCost
 	}
 	n, _ := bits.Div64(hi, lo, uint64(l.Const[gcraTime]))
-	return int64(n)
+	return int64(min(n, weir.MaxCost))
 }
 
 // resetAfter returns the time from now until t, rounded up.

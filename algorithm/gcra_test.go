@@ -62,3 +62,27 @@ func TestLeakyQueueDelaysInTurn(t *testing.T) {
 		t.Fatalf("after the last one left: %+v", d)
 	}
 }
+
+// Whatever the clock does, a key is not locked out for longer than its burst
+// takes to come back, twice.
+func TestBucketRecoversAfterTheClockWentBack(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyQueue} {
+		l := &weir.Limit{Algorithm: a, Count: 10, Period: time.Second, Burst: 10}
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		cells := make([]int64, l.Cells)
+		now := int64(1_700_000_000_000_000)
+		for l.Algorithm.Step(cells, l, weir.Ask{Now: now, Cost: 1}).Allowed() {
+		}
+		now -= time.Hour.Microseconds()
+		d := l.Algorithm.Step(cells, l, weir.Ask{Now: now, Cost: 1})
+		if d.Allowed() || d.RetryAfter > 2500*time.Millisecond {
+			t.Fatalf("%s: after the clock went back: %+v", a.Name(), d)
+		}
+		now += d.RetryAfter.Microseconds()
+		if d = l.Algorithm.Step(cells, l, weir.Ask{Now: now, Cost: 1}); !d.Allowed() {
+			t.Errorf("%s: after the wait that was told: %+v", a.Name(), d)
+		}
+	}
+}

@@ -17,10 +17,8 @@ type bucketOracle struct {
 	whole *big.Rat
 	full  *big.Rat // span that may be ahead of now for a request to pass
 	bound *big.Int // whole is never further ahead of now
-	// ahead: the cost counts before the comparison (a meter), not after (a
-	// queue).
-	meter bool
-	most  int64 // largest cost that can pass
+	meter bool     // not a queue
+	most  int64    // largest cost that can pass
 }
 
 // spanOf returns how long n units take to flow, in microseconds.
@@ -45,19 +43,36 @@ func newMeterOracle(l *weir.Limit) oracle {
 }
 
 func newQueueOracle(l *weir.Limit) oracle {
-	o := &bucketOracle{l: l, whole: new(big.Rat), full: spanOf(l, l.Burst), most: max(l.Burst, l.Count)}
+	o := &bucketOracle{l: l, whole: new(big.Rat), full: spanOf(l, l.Burst)}
 	if l.MaxDelay > 0 {
 		o.full = ratOf(weir.Micros(l.MaxDelay))
 	}
 	o.full.Add(o.full, new(big.Rat).SetInt(floorRat(spanOf(l, l.Free))))
+	o.full.Add(o.full, spanOf(l, 1))
+	o.most = placesIn(l, o.full)
 	o.bound = floorRat(o.full)
-	o.bound.Add(o.bound, floorRat(spanOf(l, o.most)))
-	o.bound.Add(o.bound, big.NewInt(2))
+	o.bound.Mul(o.bound.Add(o.bound, big.NewInt(1)), big.NewInt(2))
 	return o
 }
 
-// at returns the bucket's whole as of now.
-func (o *bucketOracle) at(now int64) *big.Rat { return o.within(new(big.Rat).Set(o.whole), now) }
+// placesIn returns how many units take no longer than full to flow.
+func placesIn(l *weir.Limit, full *big.Rat) int64 {
+	n := floorRat(new(big.Rat).Quo(full, spanOf(l, 1)))
+	if !n.IsInt64() {
+		return weir.MaxCost
+	}
+	return min(n.Int64(), weir.MaxCost)
+}
+
+// at returns the bucket's whole as of now. One that is further ahead than it can
+// be, because the clock went back, is brought down for good.
+func (o *bucketOracle) at(now int64) *big.Rat {
+	at := o.within(new(big.Rat).Set(o.whole), now)
+	if at.Cmp(o.whole) < 0 {
+		o.whole = new(big.Rat).Set(at)
+	}
+	return at
+}
 
 // within keeps x between now and its bound.
 func (o *bucketOracle) within(x *big.Rat, now int64) *big.Rat {
@@ -76,9 +91,7 @@ func (o *bucketOracle) passes(now, cost int64) bool {
 		return false
 	}
 	ahead := o.at(now)
-	if o.meter {
-		ahead.Add(ahead, spanOf(o.l, cost))
-	}
+	ahead.Add(ahead, spanOf(o.l, cost))
 	return ahead.Sub(ahead, ratOf(now)).Cmp(o.full) <= 0
 }
 
@@ -98,10 +111,6 @@ func (o *bucketOracle) giveBack(now, cost, receipt int64) {
 }
 
 func (o *bucketOracle) untouched(now int64) bool { return o.whole.Cmp(ratOf(now)) <= 0 }
-
-// beyond reports whether the clock went back so far that the bound holds: it is
-// then the bound's figures that are told, which move along with the clock.
-func (o *bucketOracle) beyond(now int64) bool { return o.at(now).Cmp(o.whole) < 0 }
 
 // checkDelay compares the wait of a request that was just queued.
 func (o *bucketOracle) checkDelay(a weir.Ask, d weir.Decision) error {

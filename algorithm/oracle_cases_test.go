@@ -7,11 +7,11 @@ import (
 
 func oracleCases() []oracleCase {
 	burst := func(l *weir.Limit) int64 { return l.Burst }
-	longest := func(l *weir.Limit) int64 { return max(l.Burst, l.Count) }
+	places := func(l *weir.Limit) int64 { return newQueueOracle(l).(*bucketOracle).most }
 	return []oracleCase{
-		{name: "token_bucket", limit: someMeter(algorithm.TokenBucket), model: newMeterOracle, most: burst, retryBefore: true},
-		{name: "leaky_bucket", limit: someMeter(algorithm.LeakyBucket), model: newMeterOracle, most: burst, retryBefore: true},
-		{name: "leaky_queue", limit: someQueue, model: newQueueOracle, most: longest, retryBefore: true},
+		{name: "token_bucket", limit: someMeter(algorithm.TokenBucket), model: newMeterOracle, most: burst},
+		{name: "leaky_bucket", limit: someMeter(algorithm.LeakyBucket), model: newMeterOracle, most: burst},
+		{name: "leaky_queue", limit: someQueue, model: newQueueOracle, most: places},
 		{name: "fixed_window", limit: someFixed, model: newFixedOracle, most: countOf},
 		{name: "sliding_window", limit: someSliding, model: newSlidingOracle, most: countOf},
 		{name: "sliding_subwindows", limit: someSubwindows(weir.Strict), model: newSubwindowsOracle, most: countOf},
