@@ -16,7 +16,8 @@ import (
 type Options struct {
 	// MaxBytes bounds the memory for the state of keys, at least MinBytes. Three
 	// quarters are for tables, a quarter for the sketches of a full store; those
-	// of approximate limits come on top, as their limits ask for them. Zero means
+	// of approximate limits come on top, as their limits ask for them. While tables
+	// grow, the process may hold twice as much until memory is collected. Zero means
 	// a quarter of the memory that the process may use: the least of its control
 	// group's limit, GOMEMLIMIT and the machine's memory.
 	MaxBytes int64
