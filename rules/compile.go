@@ -47,7 +47,7 @@ func (c *compiler) file(f *fileSpec) {
 	d := c.set.domains[f.Domain]
 	switch {
 	case d == nil:
-		d = &domain{name: f.Domain, file: c.report.file, native: !c.dialect.concatenate, pools: map[string]*Limit{}}
+		d = &domain{name: f.Domain, file: c.report.file, pools: map[string]*Limit{}}
 		c.set.domains[f.Domain] = d
 	case !c.merge:
 		// The Envoy wording has no place for the other file.
@@ -208,7 +208,6 @@ func (c *compiler) rule(spec *descriptorSpec, path, parent string) *Rule {
 		rule.Metadata = spec.Metadata.tree
 	}
 	c.set.rules = append(c.set.rules, rule)
-	c.domain.rules++
 	c.limits(spec, rule)
 	if spec.Allow != nil {
 		rule.allow = &valueSet{}

@@ -20,17 +20,15 @@ var _ weir.Rules = (*Set)(nil)
 
 // domain holds the rules of one domain.
 type domain struct {
-	name   string
-	file   string
-	root   level
-	native bool
+	name string
+	file string
+	root level
 	// allow and deny are by the key of the entry that holds the value.
 	allow map[string]*valueSet
 	deny  map[string]*denyList
 	// replaces: some limit replaces others.
 	replaces bool
 	pools    map[string]*Limit
-	rules    int
 }
 
 // denyList refuses values.

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -173,7 +172,7 @@ func FuzzWildcards(f *testing.F) {
 			got = -1
 		}
 		if got != want {
-			t.Fatal(fmt.Sprintf("got %d, want %d", got, want))
+			t.Fatalf("got %d, want %d", got, want)
 		}
 	})
 }
