@@ -388,7 +388,7 @@ func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
 	}
 	o.Penalize = l.Penalize
 	if l.Ban != nil {
-		dst = append(dst, Op{Key: key, Limit: l.Ban, Cost: 1, Role: Ban})
+		dst = append(dst, Op{Key: key, Limit: l.Ban, Cost: 1, Role: Ban, Verb: r.Verb})
 	}
 	if l.Pool == nil {
 		dst = append(dst, o)

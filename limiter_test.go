@@ -163,6 +163,16 @@ func TestBanOutlastsTheLimit(t *testing.T) {
 	b.want(b.run(1, "k", nil), "a")
 }
 
+func TestLookingIsNotAFailureToBeBannedFor(t *testing.T) {
+	l := weir.PerMinute(1, algorithm.FixedWindow)
+	l.Ban = &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 1, Period: time.Hour}
+	b := newTestbed(t, l)
+	b.want(b.run(1, "k", nil), "a")
+	b.want(b.run(3, "k", func(r *weir.Request) { r.Verb = weir.Peek }), "rrr")
+	b.now.Add(time.Minute)
+	b.want(b.run(1, "k", nil), "a")
+}
+
 func TestLeaseIsRenewedAndReleased(t *testing.T) {
 	l := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute}
 	b := newTestbed(t, l)

@@ -83,7 +83,7 @@ func Settle(ops []Op) bool {
 		case Enforce, Ban, Deny:
 			pass = pass && (o.Decision.Allowed() || o.Verb == Force || o.Verb == Refund)
 		case Own:
-			if !o.Decision.Allowed() {
+			if !o.Decision.Allowed() && o.Verb != Force {
 				pass = pass && i+1 < len(ops) && ops[i+1].Role == Pool && ops[i+1].Decision.Allowed()
 			}
 		}

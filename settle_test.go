@@ -87,6 +87,9 @@ func TestSettle(t *testing.T) {
 	f("pass - spend", op(weir.Ban, yes), op(weir.Enforce, yes))
 
 	// Costs already incurred, and costs given back.
+	f("pass - force", with(op(weir.Ban, no), force), with(op(weir.Enforce, no), force))
+	f("pass - force(borrowed)", with(op(weir.Own, no), force), with(op(weir.Pool, no), force))
+	f("refuse - -", with(op(weir.Ban, yes), peek), with(op(weir.Enforce, no), peek))
 	f("pass force", with(op(weir.Enforce, no), force))
 	f("pass spend refund", op(weir.Enforce, yes), with(op(weir.Always, yes), refund))
 	f("refuse - -", op(weir.Enforce, no), with(op(weir.Always, yes), refund))
