@@ -125,25 +125,28 @@ type Params struct {
 	Free int64
 	// MaxLog is the largest Count of a sliding_log limit. Zero means 10,000.
 	MaxLog int64
-	// Sketch sizes the approximate algorithm. The zero value is sized for ten
-	// million units a period.
+	// Sketch sizes the approximate algorithm. The zero value takes 26 MiB, for
+	// up to some five million units of a million keys in a period.
 	Sketch SketchOptions
 }
 
 // SketchOptions sizes the sketch of an approximate limit. Either give the
-// expected load and an error target, or the parameters themselves.
+// expected load and an error target, or the parameters themselves. The sizes are
+// those of one sub-window, of which Generations and one more are kept.
 type SketchOptions struct {
 	// Expect is the number of units that all keys together spend in a period.
-	// Zero means 10,000,000.
+	// Zero means unknown: the sizes below are then used as they are.
 	Expect int64
 	// ErrorPermille is the over-count that is tolerated, in thousandths of
 	// Count. Zero means 20.
 	ErrorPermille int64
 	// Width and Depth are the columns (a power of two) and rows of the
-	// count-min sketch. Zero means by Expect and ErrorPermille.
+	// count-min sketch. Zero means by Expect and ErrorPermille, without Expect
+	// 262,144 and 4.
 	Width, Depth int
 	// BloomBits and BloomHashes are the size of the Bloom filter and its number
-	// of hash functions. Zero means by Expect.
+	// of hash functions. Zero means for Expect keys, without Expect for a
+	// million, of which one in a hundred is wrongly known.
 	BloomBits   int64
 	BloomHashes int
 	// Generations is the number of sub-windows that the period is cut into.

@@ -110,7 +110,11 @@ func (b *builder) build(name, scope string) *Limit {
 	if b.faults > 0 {
 		return nil
 	}
-	if err := w.Compile(); err != nil {
+	err := w.Compile()
+	if err == nil && b.check != nil {
+		err = b.check(w)
+	}
+	if err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
 			b.bad(b.spec.Node, b.path, "", "%s", strings.TrimPrefix(line, fmt.Sprintf("limit %q: ", w.Name)))
 		}

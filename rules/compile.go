@@ -13,6 +13,7 @@ type compiler struct {
 	*report
 	set        *Set
 	merge      bool
+	check      func(*weir.Limit) error
 	algorithms map[string]weir.Algorithm
 	names      []string
 	// domain, defaults and path are those being compiled.
@@ -24,7 +25,7 @@ type compiler struct {
 }
 
 func newCompiler(r *report, opt Options) *compiler {
-	c := &compiler{report: r, merge: opt.Merge, algorithms: map[string]weir.Algorithm{},
+	c := &compiler{report: r, merge: opt.Merge, check: opt.Check, algorithms: map[string]weir.Algorithm{},
 		set: &Set{domains: map[string]*domain{}, dialect: r.dialect}}
 	all := opt.Algorithms
 	if all == nil {

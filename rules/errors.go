@@ -2,9 +2,12 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Error is one fault in a rules file: where it is, what is wrong, and how to
@@ -164,44 +167,15 @@ func (r *report) done() Errors {
 
 // didYouMean returns the hint for a misspelt word, or how to choose one.
 func didYouMean(word string, known []string) string {
-	best, at := 0, ""
-	for _, k := range known {
-		d := distance(strings.ToLower(word), k)
-		if at == "" || d < best {
-			best, at = d, k
-		}
+	lower := strings.ToLower(word)
+	meant := spell.Nearest(lower, known)
+	if slices.Contains(known, lower) {
+		meant = lower
 	}
-	if at != "" && best <= 1+len(word)/4 {
-		return fmt.Sprintf("did you mean %q?", at)
+	if meant == "" {
+		return "choose one of " + strings.Join(known, ", ")
 	}
-	return "choose one of " + strings.Join(known, ", ")
-}
-
-// distance is the number of letters to insert, delete, change or swap to make
-// b of a (Damerau-Levenshtein, optimal string alignment).
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	prev2, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev, row = prev, row, prev2
-	}
-	return prev[len(b)]
+	return fmt.Sprintf("did you mean %q?", meant)
 }
 
 // printable returns s with what could mislead a terminal or a log written out:

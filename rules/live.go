@@ -124,6 +124,9 @@ func (l *Live) failed(err error) {
 	in := l.status
 	l.announce()
 	l.mu.Unlock()
+	if in.Generation == 0 && !l.opt.StartEmpty {
+		return // Open returns it
+	}
 	l.opt.Logger.Error("rules not loaded, the last good ones stay", "err", err, "generation", in.Generation, "hash", in.Hash)
 }
 

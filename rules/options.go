@@ -16,6 +16,9 @@ type Options struct {
 	Merge bool
 	// Algorithms that rules can name. Zero means algorithm.All.
 	Algorithms []weir.Algorithm
+	// Check is asked of every limit: a store's word on whether it can serve it.
+	// An error is a fault at the limit's place. Zero means that all are well.
+	Check func(*weir.Limit) error
 	// MaxBytes is the most that one file can hold. Zero means 32 MiB.
 	MaxBytes int
 	// MaxFiles is the most files that a directory can have. Zero means 10,000.

@@ -147,15 +147,6 @@ func TestParseRate(t *testing.T) {
 	f("9223372036854775808/s", `error: "9223372036854775808/s" is not a limit: write it like 100/minute or 100/10m`)
 }
 
-func TestDistance(t *testing.T) {
-	for pair, want := range map[string]int{"minuet minute": 1, "kye key": 1, "a b": 1, "same same": 0, " abc": 3} {
-		a, b, _ := strings.Cut(pair, " ")
-		if got := distance(a, b); got != want {
-			t.Errorf("%s: %d, want %d", pair, got, want)
-		}
-	}
-}
-
 func FuzzWildcards(f *testing.F) {
 	f.Add("a*b,*c,d*", "axb")
 	f.Fuzz(func(t *testing.T, patterns, s string) {

@@ -21,7 +21,9 @@ type ruleSet struct {
 	log  *slog.Logger
 }
 
-func openRules(conf *Config, log *slog.Logger) (*ruleSet, error) {
+// openRules loads what conf names. check says whether the store can serve a
+// limit.
+func openRules(conf *Config, check func(*weir.Limit) error, log *slog.Logger) (*ruleSet, error) {
 	words, err := newWordRules(conf.Limits, conf.API.Domain)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func openRules(conf *Config, log *slog.Logger) (*ruleSet, error) {
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Logger: log})
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, Logger: log})
 	}
 	return r, err
 }

@@ -92,10 +92,10 @@ func (s *Server) open() (err error) {
 	if s.token, err = s.conf.adminToken(); err != nil {
 		return err
 	}
-	if s.rules, err = openRules(s.conf, s.log); err != nil {
+	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {
 		return err
 	}
-	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {
+	if s.rules, err = openRules(s.conf, s.store.check, s.log); err != nil {
 		return err
 	}
 	s.metrics = metrics.New(metrics.Options{

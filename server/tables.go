@@ -29,6 +29,8 @@ type openedStore struct {
 	// stats is what the store says of itself, sketch of an approximate limit.
 	stats  func() metrics.Store
 	sketch func(*weir.Limit) (sketch.Stats, bool)
+	// check says why a limit cannot be served.
+	check func(*weir.Limit) error
 }
 
 // stores are the stores there are, by the scheme of their URL.
@@ -83,6 +85,7 @@ func openMemory(u *url.URL, log *slog.Logger) (openedStore, error) {
 		keyring: s,
 		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
 		sketch:  s.Approximate,
+		check:   memory.Check,
 	}, nil
 }
 

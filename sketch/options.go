@@ -61,6 +61,12 @@ type WindowOptions struct {
 	MaxBytes int64
 }
 
+// Check returns the error that NewWindow would, and allocates nothing.
+func (o WindowOptions) Check() error {
+	_, err := o.sized()
+	return err
+}
+
 // sized returns the options with every zero replaced and every value checked.
 func (o WindowOptions) sized() (WindowOptions, error) {
 	if o.Period < 1 {

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/store/memory"
 )
 
 type checkCmd struct {
@@ -42,7 +43,7 @@ func (c *checkCmd) Run(s streams) error {
 			return err
 		}
 	}
-	set, errs := rules.Check(c.Paths, rules.Options{})
+	set, errs := rules.Check(c.Paths, rules.Options{Check: memory.Check})
 	faults, warnings := errs.Split()
 	report := checkReport{Valid: set != nil && len(faults) == 0, Faults: orNone(faults), Warnings: orNone(warnings)}
 	if set != nil {

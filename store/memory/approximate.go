@@ -56,33 +56,36 @@ func (k *sketches) openWindow(key windowKey, l *weir.Limit) (*sketch.Window, err
 	return w, nil
 }
 
-// Open makes the sketch of l if l is approximate, which its first decision does
-// else: so that a sketch that cannot be had is an error when rules are loaded.
-// Replacing a limit by one of another period or size begins a new sketch: what
-// was counted is forgotten.
-func (s *Store) Open(l *weir.Limit) error {
+// Check says why a store of this kind cannot serve l, nil if it can: an approximate limit whose sketch
+// cannot be had, or would need more memory than is sensible, is better refused
+// when the rules are loaded than at its first decision.
+func Check(l *weir.Limit) error {
 	if l.Traits()&weir.Sketches == 0 {
 		return nil
 	}
-	_, err := s.sketches.window(l)
-	return err
+	return windowOptions(l).Check()
 }
 
 // newWindow makes the sketch that l asks for.
-func newWindow(l *weir.Limit) (*sketch.Window, error) {
+func newWindow(l *weir.Limit) (*sketch.Window, error) { return sketch.NewWindow(windowOptions(l)) }
+
+// windowOptions sizes the sketch of l. The bound on the error that sizing by a
+// load rests on is a worst case, and conservative update stays far below it: so
+// who expects no particular load gets a fixed size, as weir.SketchOptions says.
+func windowOptions(l *weir.Limit) sketch.WindowOptions {
 	o := l.Sketch
+	w := sketch.WindowOptions{
+		Period: weir.Micros(l.Period), SubWindows: o.Generations, Limit: l.Count,
+		Units: o.Expect, MaxError: float64(o.ErrorPermille) / 1000, Keys: o.Expect,
+		Depth: o.Depth, Width: o.Width, BloomBits: o.BloomBits, BloomHashes: o.BloomHashes,
+	}
 	if o.Expect == 0 {
-		o.Expect = 10_000_000
+		w.Keys = 1_000_000
+		if o.Width == 0 {
+			w.Width = 1 << 18
+		}
 	}
-	if o.ErrorPermille == 0 {
-		o.ErrorPermille = 20
-	}
-	return sketch.NewWindow(sketch.WindowOptions{
-		Period: weir.Micros(l.Period), SubWindows: o.Generations,
-		Units: o.Expect, Limit: l.Count, MaxError: float64(o.ErrorPermille) / 1000,
-		Depth: o.Depth, Width: o.Width,
-		Keys: o.Expect, BloomBits: o.BloomBits, BloomHashes: o.BloomHashes,
-	})
+	return w
 }
 
 // oneSketched decides a key of an approximate limit.

@@ -46,15 +46,20 @@ func TestApproximateCountSurvivesANewCount(t *testing.T) {
 	}
 }
 
-func TestOpenTellsThatASketchCannotBeHad(t *testing.T) {
-	s, _ := newStore(t, Options{})
-	if err := s.Open(approximateLimit(t, 5, weir.SketchOptions{Width: 1 << 26, Depth: 16})); err == nil {
-		t.Error("a sketch of 20 GiB was opened")
+func TestCheckTellsThatASketchCannotBeHad(t *testing.T) {
+	if err := Check(approximateLimit(t, 5, weir.SketchOptions{Width: 1 << 26, Depth: 16})); err == nil {
+		t.Error("a sketch of 20 GiB is well")
 	}
-	if err := s.Open(approximateLimit(t, 5, weir.SketchOptions{Width: 1 << 10, BloomBits: 1 << 12, BloomHashes: 2})); err != nil {
+	if err := Check(approximateLimit(t, 5, weir.SketchOptions{Width: 1 << 10, BloomBits: 1 << 12, BloomHashes: 2})); err != nil {
 		t.Error(err)
 	}
-	if err := s.Open(compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Period: time.Second})); err != nil {
+	if err := Check(approximateLimit(t, 5, weir.SketchOptions{Expect: 1 << 40})); err == nil {
+		t.Error("a load that no sketch is fit for is well")
+	}
+	if err := Check(approximateLimit(t, 5, weir.SketchOptions{})); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	if err := Check(compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Period: time.Second})); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,41 @@
+// Package spell finds what a misspelt word was meant to be.
+package spell
+
+// Nearest returns the word of known that is nearest to word, or "" when none is
+// near: a letter in four may be wrong, and one more. Of words that are equally
+// near it is the first.
+func Nearest(word string, known []string) string {
+	best, at := 2+len(word)/4, ""
+	for _, k := range known {
+		if d := distance(word, k); d < best && d < len(k) && d > 0 {
+			best, at = d, k
+		}
+	}
+	return at
+}
+
+// distance is the number of letters to insert, delete, change or swap to make b
+// of a (Damerau-Levenshtein, optimal string alignment). Only the first 64 bytes
+// of a word count.
+func distance(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
+	var before, last, row [65]int
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
