@@ -12,20 +12,21 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/reserve"
 )
 
 // desk is a reserver on limits, and what the tests ask of it.
 type desk struct {
 	t     *testing.T
-	store *clocked
+	store *clocked.Store
 	lim   *weir.Limiter
 	*reserve.Reserver
 }
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
 
-func newDesk(t *testing.T, store *clocked, rules weir.Rules, opt reserve.Options) *desk {
+func newDesk(t *testing.T, store *clocked.Store, rules weir.Rules, opt reserve.Options) *desk {
 	t.Helper()
 	lim, err := weir.New(store, rules, weir.Options{})
 	if err != nil {
@@ -84,7 +85,7 @@ func TestSettle(t *testing.T) {
 		t.Run(a.Name(), func(t *testing.T) {
 			f := func(settle func(*desk, string) (reserve.Settlement, error), want reserve.Settlement, left int64) {
 				t.Helper()
-				d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(1000, a)}, reserve.Options{})
+				d := newDesk(t, clocked.New(t), weir.Limits{weir.PerHour(1000, a)}, reserve.Options{})
 				h := d.reserve(300, "ann")
 				d.left(700, "ann")
 				got, err := settle(d, h)
@@ -112,7 +113,7 @@ func TestSettle(t *testing.T) {
 
 func TestSettleSeveralLimits(t *testing.T) {
 	day, hour := weir.PerDay(10_000, algorithm.SlidingWindow), weir.PerHour(1000, algorithm.TokenBucket)
-	d := newDesk(t, newStore(t), weir.Limits{hour, day}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{hour, day}, reserve.Options{})
 	h := d.reserve(300, "ann", "bob")
 	d.left(700, "ann", "bob")
 	if _, err := d.Commit(context.Background(), h, 100); err != nil {
@@ -145,7 +146,7 @@ func TestFixedCostStays(t *testing.T) {
 	}
 	f := func(reserved, actual, tokens, requests int64) {
 		t.Helper()
-		d := newDesk(t, newStore(t), rules, reserve.Options{})
+		d := newDesk(t, clocked.New(t), rules, reserve.Options{})
 		h := d.reserve(reserved, "ann")
 		var err error
 		if actual < 0 {
@@ -179,7 +180,7 @@ func TestElastic(t *testing.T) {
 	pool.Name = "pool"
 	own := weir.PerHour(10, algorithm.TokenBucket)
 	own.Mode = weir.Mode{Pool: pool, PoolKey: "all"}
-	store := newStore(t)
+	store := clocked.New(t)
 	d := newDesk(t, store, weir.Limits{own}, reserve.Options{})
 	d.reserve(8, "ann")
 	h := d.reserve(30, "ann") // borrowed: more than what is left of the share
@@ -199,7 +200,7 @@ func TestElastic(t *testing.T) {
 
 // TestSameKeyTwice: two descriptors that meet one counter are two charges.
 func TestSameKeyTwice(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{})
 	r := request(1, "ann", "ann")
 	r.Descriptors[0].Cost, r.Descriptors[1].Cost = 20, 50
 	res, err := d.Reserve(context.Background(), r)
@@ -214,9 +215,9 @@ func TestSameKeyTwice(t *testing.T) {
 }
 
 func TestWindowOver(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerMinute(100, algorithm.FixedWindow)}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{weir.PerMinute(100, algorithm.FixedWindow)}, reserve.Options{})
 	h := d.reserve(60, "ann")
-	d.store.advance(time.Minute)
+	d.store.Advance(time.Minute)
 	d.reserve(10, "ann")
 	if _, err := d.Cancel(context.Background(), h); err != nil {
 		t.Fatal(err)
@@ -225,9 +226,9 @@ func TestWindowOver(t *testing.T) {
 }
 
 func TestExpiry(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{TTL: time.Minute})
+	d := newDesk(t, clocked.New(t), weir.Limits{weir.PerDay(100, algorithm.FixedWindow)}, reserve.Options{TTL: time.Minute})
 	h := d.reserve(60, "ann")
-	d.store.advance(time.Minute)
+	d.store.Advance(time.Minute)
 	d.settled(h, reserve.ErrExpired)
 	d.left(40, "ann")
 
@@ -237,30 +238,30 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 59 {
-		d.store.advance(time.Second)
+		d.store.Advance(time.Second)
 		d.settled(h, reserve.ErrSettled)
 	}
 }
 
 func TestOtherNode(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	limits := func() weir.Limits { return weir.Limits{weir.PerDay(100, algorithm.FixedWindow)} }
 	a := newDesk(t, store, limits(), reserve.Options{Secret: secret, TTL: time.Hour})
 	b := newDesk(t, store, limits(), reserve.Options{Secret: secret, TTL: time.Second})
 	stranger := newDesk(t, store, limits(), reserve.Options{})
 	h := a.reserve(60, "ann")
 	stranger.settled(h, reserve.ErrHandle)
-	store.advance(30 * time.Minute)
+	store.Advance(30 * time.Minute)
 	if _, err := b.Commit(context.Background(), h, 1); err != nil {
 		t.Fatal(err)
 	}
-	store.advance(29 * time.Minute)
+	store.Advance(29 * time.Minute)
 	a.settled(h, reserve.ErrSettled)
 	a.left(99, "ann")
 }
 
 func TestRefused(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
 	d.reserve(60, "ann")
 	res, err := d.Reserve(context.Background(), request(60, "ann"))
 	if err != nil || res.Handle != "" || res.Decision.Allowed() || res.Decision.RetryAfter != 12*time.Minute {
@@ -270,7 +271,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestNoLimits(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	if _, err := d.Commit(context.Background(), h, 1); err != nil {
 		t.Fatal(err)
@@ -280,7 +281,7 @@ func TestNoLimits(t *testing.T) {
 
 func TestUnsupported(t *testing.T) {
 	queue := weir.PerSecond(1, algorithm.LeakyQueue)
-	store := newStore(t)
+	store := clocked.New(t)
 	d := newDesk(t, store, weir.Limits{queue}, reserve.Options{})
 	f := func(r *weir.Request, want error, detail string) {
 		t.Helper()
@@ -305,7 +306,7 @@ func TestUnsupported(t *testing.T) {
 }
 
 func TestTampered(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{weir.PerHour(100, algorithm.TokenBucket)}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	raw, err := base64.RawURLEncoding.DecodeString(h)
 	if err != nil {
@@ -323,12 +324,12 @@ func TestTampered(t *testing.T) {
 }
 
 func TestStoreErrorLeavesUnsettled(t *testing.T) {
-	d := newDesk(t, newStore(t), weir.Limits{weir.PerHour(100, algorithm.FixedWindow)}, reserve.Options{})
+	d := newDesk(t, clocked.New(t), weir.Limits{weir.PerHour(100, algorithm.FixedWindow)}, reserve.Options{})
 	h := d.reserve(60, "ann")
 	fire := errors.New("disk on fire")
-	d.store.fail = fire
+	d.store.Fail = fire
 	d.settled(h, fire)
-	d.store.fail = nil
+	d.store.Fail = nil
 	if _, err := d.Commit(context.Background(), h, 10); err != nil {
 		t.Fatal(err)
 	}
@@ -338,12 +339,12 @@ func TestStoreErrorLeavesUnsettled(t *testing.T) {
 // rendezvous is a store in which every look at a reservation returns only when
 // all have looked.
 type rendezvous struct {
-	*clocked
+	*clocked.Store
 	looking sync.WaitGroup
 }
 
 func (r *rendezvous) Take(ctx context.Context, ops []weir.Op) error {
-	err := r.clocked.Take(ctx, ops)
+	err := r.Store.Take(ctx, ops)
 	if ops[0].Verb == weir.Peek {
 		r.looking.Done()
 		r.looking.Wait()
@@ -353,7 +354,7 @@ func (r *rendezvous) Take(ctx context.Context, ops []weir.Op) error {
 
 func TestSettledOnceByMany(t *testing.T) {
 	const n = 32
-	store := &rendezvous{clocked: newStore(t)}
+	store := &rendezvous{Store: clocked.New(t)}
 	store.looking.Add(n)
 	lim, err := weir.New(store, weir.Limits{weir.PerHour(1000, algorithm.FixedWindow)}, weir.Options{})
 	if err != nil {
@@ -389,7 +390,7 @@ func TestSettledOnceByMany(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	lim, err := weir.New(newStore(t), weir.Limits{}, weir.Options{})
+	lim, err := weir.New(clocked.New(t), weir.Limits{}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

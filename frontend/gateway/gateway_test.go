@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // serve starts a gateway with the given limits in front of upstream.
@@ -57,7 +58,7 @@ func TestForwardAndRefuse(t *testing.T) {
 	limit := weir.PerMinute(2, algorithm.FixedWindow)
 	limit.Name = "permin"
 	var upstreamSaw []string
-	srv := serve(t, newStore(t), weir.Limits{limit}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{limit}, func(w http.ResponseWriter, r *http.Request) {
 		upstreamSaw = append(upstreamSaw, r.Method+" "+r.URL.String()+" for "+r.Header.Get("X-Forwarded-For"))
 		w.Header().Set("X-App", "yes")
 		fmt.Fprint(w, "hello")

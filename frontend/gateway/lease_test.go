@@ -9,12 +9,13 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // However a request ends, its place is free for the next one.
 func TestLeaseEndsWithTheRequest(t *testing.T) {
 	one := weir.PerHour(1, algorithm.Concurrency)
-	srv := serve(t, newStore(t), weir.Limits{one}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{one}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/break" {
 			w.Header().Set("Content-Length", "10")
 			w.Write([]byte("half"))

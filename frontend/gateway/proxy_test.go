@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // problemOf checks that res is a problem document of the given status.
@@ -47,7 +48,7 @@ func TestUpstreamDown(t *testing.T) {
 	// Two of four pass and fail, so the concurrency limit of one shows that each
 	// gave its lease back.
 	limits := weir.Limits{weir.PerMinute(2, algorithm.FixedWindow), concurrency(1)}
-	srv := serve(t, newStore(t), limits, nil, gateway.Options{Upstream: dead})
+	srv := serve(t, clocked.New(t), limits, nil, gateway.Options{Upstream: dead})
 	for range 2 {
 		res, body := get(t, srv.URL)
 		problemOf(t, res, body, 502)
@@ -62,15 +63,15 @@ func TestUpstreamDown(t *testing.T) {
 func TestUpstreamTooSlow(t *testing.T) {
 	done := make(chan struct{})
 	defer close(done)
-	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) { <-done },
+	srv := serve(t, clocked.New(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) { <-done },
 		gateway.Options{Transport: &http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}})
 	res, body := get(t, srv.URL)
 	problemOf(t, res, body, 504)
 }
 
 func TestStoreDown(t *testing.T) {
-	store := newStore(t)
-	store.fail = errors.New("disk on fire")
+	store := clocked.New(t)
+	store.Fail = errors.New("disk on fire")
 	srv := serve(t, store, weir.Limits{weir.PerMinute(2, algorithm.FixedWindow)}, func(w http.ResponseWriter, r *http.Request) {
 		t.Error("forwarded")
 	}, gateway.Options{})
@@ -83,7 +84,7 @@ func TestStoreDown(t *testing.T) {
 
 // TestConcurrencyIsReleased: whatever way a request ends, the next one passes.
 func TestConcurrencyIsReleased(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	started, release := make(chan struct{}), make(chan struct{})
 	gone := make(chan struct{})
 	srv := serve(t, store, weir.Limits{concurrency(1)}, func(w http.ResponseWriter, r *http.Request) {
@@ -168,7 +169,7 @@ func TestConcurrencyIsReleased(t *testing.T) {
 
 // TestLeaseIsRenewed: a request that outlasts its lease still counts.
 func TestLeaseIsRenewed(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	started, release := make(chan struct{}), make(chan struct{})
 	conc := concurrency(1)
 	conc.Period = 90 * time.Millisecond // renewed every 30
@@ -186,15 +187,15 @@ func TestLeaseIsRenewed(t *testing.T) {
 	}()
 	<-started
 	for range 4 {
-		before := store.takes.Load()
-		for store.takes.Load() == before { // until it is renewed
+		before := store.Takes.Load()
+		for store.Takes.Load() == before { // until it is renewed
 			select {
 			case <-time.After(time.Millisecond):
 			case <-t.Context().Done():
 				t.Fatal("never renewed")
 			}
 		}
-		store.advance(60 * time.Millisecond)
+		store.Advance(60 * time.Millisecond)
 	}
 	if res, _ := get(t, srv.URL); res.StatusCode != 429 {
 		t.Errorf("after 240 ms a second request got %d, want 429", res.StatusCode)
@@ -213,7 +214,7 @@ func queue(burst int64) weir.Limits {
 func ok(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
 
 func TestDelay(t *testing.T) {
-	srv := serve(t, newStore(t), queue(2), ok, gateway.Options{MaxWaiting: 1}) // one after the other
+	srv := serve(t, clocked.New(t), queue(2), ok, gateway.Options{MaxWaiting: 1}) // one after the other
 	from := time.Now()
 	for i := range 3 { // the store's clock stands still, so all are of one instant
 		if res, body := get(t, srv.URL); res.StatusCode != 200 || body != "ok" {
@@ -229,7 +230,7 @@ func TestDelay(t *testing.T) {
 }
 
 func TestDelayTooLong(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, queue(20), ok, gateway.Options{MaxDelay: 10 * time.Millisecond})
 	get(t, srv.URL)
 	for range 50 { // each gives its place back, so none but the queue's head is in the way
@@ -239,14 +240,14 @@ func TestDelayTooLong(t *testing.T) {
 			t.Errorf("Retry-After: %q, want 1", res.Header.Get("Retry-After"))
 		}
 	}
-	store.advance(50 * time.Millisecond)
+	store.Advance(50 * time.Millisecond)
 	if res, _ := get(t, srv.URL); res.StatusCode != 200 {
 		t.Errorf("got %d when the queue is empty", res.StatusCode)
 	}
 }
 
 func TestTooManyWaiting(t *testing.T) {
-	srv := serve(t, newStore(t), queue(20), ok, gateway.Options{MaxWaiting: 1})
+	srv := serve(t, clocked.New(t), queue(20), ok, gateway.Options{MaxWaiting: 1})
 	get(t, srv.URL)
 	const n = 5
 	got := make(chan int, n)
@@ -273,7 +274,7 @@ func TestTooManyWaiting(t *testing.T) {
 
 // TestHangUpWhileWaiting: whoever leaves the queue gives the place back.
 func TestHangUpWhileWaiting(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	l := &weir.Limit{Name: "queue", Algorithm: algorithm.LeakyQueue, Count: 1, Period: time.Hour, Burst: 1}
 	srv := serve(t, store, weir.Limits{l}, ok, gateway.Options{MaxDelay: 2 * time.Hour})
 	get(t, srv.URL)
@@ -283,7 +284,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := store.takes.Load()
+		before := store.Takes.Load()
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -292,10 +293,10 @@ func TestHangUpWhileWaiting(t *testing.T) {
 				t.Errorf("answered %d", res.StatusCode)
 			}
 		}()
-		until(t, func() bool { return store.takes.Load() == before+1 }) // queued
+		until(t, func() bool { return store.Takes.Load() == before+1 }) // queued
 		hangUp()
 		<-ended
-		until(t, func() bool { return store.takes.Load() == before+2 }) // given back
+		until(t, func() bool { return store.Takes.Load() == before+2 }) // given back
 	}
 }
 
@@ -315,7 +316,7 @@ func until(t *testing.T, f func() bool) {
 func TestClaimsAreNotBelieved(t *testing.T) {
 	var saw http.Header
 	var host string
-	srv := serve(t, newStore(t), weir.Limits{weir.PerMinute(3, algorithm.FixedWindow)}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{weir.PerMinute(3, algorithm.FixedWindow)}, func(w http.ResponseWriter, r *http.Request) {
 		saw, host = r.Header, r.Host
 	}, gateway.Options{})
 	claims := "X-Forwarded-For: 192.0.2.%d\r\nx_forwarded_for: 192.0.2.%[1]d\r\nX-FORWARDED_host: evil\r\nForwarded: for=192.0.2.%[1]d\r\nX-Real_IP: 192.0.2.%[1]d\r\nX-My_App: kept\r\n"
@@ -362,7 +363,7 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 func TestUpstreamLimitsAreKept(t *testing.T) {
 	l := weir.PerMinute(10, algorithm.FixedWindow)
 	l.Name = "ours"
-	srv := serve(t, newStore(t), weir.Limits{l}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{l}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("RateLimit-Policy", `"theirs";q=5;w=1`)
 		w.Header().Set("RateLimit", `"theirs";r=1;t=1`)
 		w.Header().Set("X-RateLimit-Limit", "5")
@@ -379,7 +380,7 @@ func TestUpstreamLimitsAreKept(t *testing.T) {
 // TestBigBodies: what is forwarded is forwarded whole, both ways and at the
 // same time.
 func TestBigBodies(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			t.Error(err)
 		}
@@ -401,7 +402,7 @@ func TestBigBodies(t *testing.T) {
 
 // TestEarlyAnswer: an upstream that refuses a body without reading it is heard.
 func TestEarlyAnswer(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{concurrency(1)}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{concurrency(1)}, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	}, gateway.Options{})
 	for i := range 5 {
@@ -422,7 +423,7 @@ func TestEarlyAnswer(t *testing.T) {
 
 // TestAnswerIsNotTouched: nothing is guessed or added but the limits.
 func TestAnswerIsNotTouched(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, clocked.New(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/typed" {
 			w.Header().Set("Content-Type", "text/x-own")
 		} else {
@@ -448,12 +449,12 @@ func TestAnswerIsNotTouched(t *testing.T) {
 
 func TestUpstreamPath(t *testing.T) {
 	var saw string
-	srv := serve(t, newStore(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) { saw = r.URL.String() }, gateway.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) { saw = r.URL.String() }, gateway.Options{})
 	base, err := url.Parse("http://" + srv.Listener.Addr().String() + "/base/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := serve(t, newStore(t), weir.Limits{}, nil, gateway.Options{Upstream: base})
+	front := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Upstream: base})
 	get(t, front.URL+"/a%2Fb?c=d;e")
 	if saw != "/base/a%2Fb?c=d;e" {
 		t.Errorf("the upstream saw %s", saw)
@@ -461,7 +462,7 @@ func TestUpstreamPath(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	lim, err := weir.New(newStore(t), weir.Limits{}, weir.Options{})
+	lim, err := weir.New(clocked.New(t), weir.Limits{}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 const token = "correct horse battery staple"
@@ -48,7 +49,7 @@ func (s *server) allowed(t *testing.T, want bool) {
 }
 
 func TestInspectResetGrant(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{
 		named("permin", weir.PerMinute(3, algorithm.FixedWindow)),
 		named("perhour", weir.PerHour(5, algorithm.TokenBucket)),
@@ -96,7 +97,7 @@ func TestInspectResetGrant(t *testing.T) {
 }
 
 func TestNoLimitToAdminister(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{AdminToken: token})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{AdminToken: token})
 	res, got := exchange(t, "POST", srv.URL, "/v1/admin/reset", `{"descriptors":[{"entries":{"user":"ann"}}]}`, bearer)
 	if res.StatusCode != 400 || !strings.Contains(got, "no limit counts") {
 		t.Errorf("got %d %s", res.StatusCode, got)
@@ -105,7 +106,7 @@ func TestNoLimitToAdminister(t *testing.T) {
 
 func TestGrantWhatCannotBeGranted(t *testing.T) {
 	conc := named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})
-	srv := serve(t, newStore(t), weir.Limits{conc}, httpapi.Options{AdminToken: token})
+	srv := serve(t, clocked.New(t), weir.Limits{conc}, httpapi.Options{AdminToken: token})
 	res, got := exchange(t, "POST", srv.URL, "/v1/admin/grant", `{"descriptors":[{"entries":{"user":"ann"}}],"units":1}`, bearer)
 	if res.StatusCode != 422 || !strings.Contains(got, "cannot give back") {
 		t.Errorf("got %d %s", res.StatusCode, got)
@@ -113,7 +114,7 @@ func TestGrantWhatCannotBeGranted(t *testing.T) {
 }
 
 func TestBan(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{named("permin", weir.PerMinute(100, algorithm.TokenBucket))}, httpapi.Options{AdminToken: token})
 	const ann = `"descriptors":[{"entries":{"user":"ann"}}]`
 	srv.allowed(t, true)
@@ -128,9 +129,9 @@ func TestBan(t *testing.T) {
 	if _, got := post(t, srv.URL, "/shouldAllowRequest", `{"clientId":"bob"}`); got != `{"allowed":true}` {
 		t.Errorf("bob is banned with ann: %s", got)
 	}
-	store.advance(30*time.Second - time.Microsecond)
+	store.Advance(30*time.Second - time.Microsecond)
 	srv.allowed(t, false)
-	store.advance(time.Microsecond)
+	store.Advance(time.Microsecond)
 	srv.allowed(t, true)
 
 	// A new ban takes the place of the old one, 0 lifts it, so does a reset.
@@ -151,7 +152,7 @@ func TestBan(t *testing.T) {
 	if n := len(srv.lim.Match(ann1)); n != 2 {
 		t.Errorf("ann meets %d ops while banned, want 2", n)
 	}
-	store.advance(2 * time.Second)
+	store.Advance(2 * time.Second)
 	administer(t, srv, "ban", `{"descriptors":[{"entries":{"user":"bob"}}],"seconds":10}`)
 	if n := len(srv.lim.Match(ann1)); n != 1 {
 		t.Errorf("ann meets %d ops when her ban is over, want 1", n)
@@ -187,8 +188,8 @@ func TestOperatorsOnly(t *testing.T) {
 		res, _ := exchange(t, "POST", url, path, body, h)
 		return res.StatusCode
 	}
-	guarded := serve(t, newStore(t), limits, httpapi.Options{AdminToken: token})
-	open := serve(t, newStore(t), limits, httpapi.Options{})
+	guarded := serve(t, clocked.New(t), limits, httpapi.Options{AdminToken: token})
+	open := serve(t, clocked.New(t), limits, httpapi.Options{})
 	for _, p := range paths {
 		for _, h := range []http.Header{nil, {"Authorization": {"Bearer wrong"}}, {"Authorization": {"Bearer"}}, {"Authorization": {token}}, {"Authorization": {"Basic " + token}}} {
 			if got := status(guarded.URL, p, h); got != 401 {
@@ -248,7 +249,7 @@ func TestDenyList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lim, err := weir.New(newStore(t), rules, weir.Options{})
+	lim, err := weir.New(clocked.New(t), rules, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func (book) Explain(r *weir.Request) any {
 
 func TestRulesAndExplain(t *testing.T) {
 	limits := weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}
-	srv := serve(t, newStore(t), limits, httpapi.Options{AdminToken: token, Rulebook: book{}})
+	srv := serve(t, clocked.New(t), limits, httpapi.Options{AdminToken: token, Rulebook: book{}})
 	if res, got := exchange(t, "GET", srv.URL, "/v1/rules", "", bearer); res.StatusCode != 200 || got != `{"domain":"api"}` {
 		t.Errorf("rules: got %d %s", res.StatusCode, got)
 	}
@@ -291,7 +292,7 @@ func TestRulesAndExplain(t *testing.T) {
 
 // TestWithoutParts: what a service runs without says so.
 func TestWithoutParts(t *testing.T) {
-	lim, err := weir.New(newStore(t), weir.Limits{weir.PerMinute(3, algorithm.FixedWindow)}, weir.Options{})
+	lim, err := weir.New(clocked.New(t), weir.Limits{weir.PerMinute(3, algorithm.FixedWindow)}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func TestWithoutParts(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	lim, err := weir.New(newStore(t), weir.Limits{}, weir.Options{})
+	lim, err := weir.New(clocked.New(t), weir.Limits{}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

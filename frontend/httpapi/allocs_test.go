@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // sink is an answer that goes nowhere.
@@ -31,7 +32,7 @@ func (s *sink) SetReadDeadline(time.Time) error { return nil }
 // TestShouldAllowRequestAllocates once, for what sets the body's deadline: the
 // rest of an exchange's garbage is net/http's own.
 func TestShouldAllowRequestAllocates(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{weir.PerMinute(1000, algorithm.TokenBucket)}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{weir.PerMinute(1000, algorithm.TokenBucket)}, httpapi.Options{})
 	body := strings.NewReader(`{"clientId":"123","timestamp":"2023-07-13T07:20:50.52Z"}`)
 	r := httptest.NewRequest("POST", "/shouldAllowRequest", nil)
 	r.Body, r.ContentLength = io.NopCloser(body), body.Size()

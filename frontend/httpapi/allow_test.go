@@ -11,10 +11,11 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 func TestShouldAllowRequest(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{weir.PerMinute(2, algorithm.FixedWindow)}, httpapi.Options{})
 	url, path := srv.URL, "/shouldAllowRequest"
 	ask := func(body, want string) {
@@ -31,12 +32,12 @@ func TestShouldAllowRequest(t *testing.T) {
 	ask(`{"clientId":"124"}`, yes)
 	// The client's own time moves nothing.
 	ask(`{"clientId":"123","timestamp":"2043-07-13T07:20:50.52Z"}`, no)
-	store.advance(time.Minute)
+	store.Advance(time.Minute)
 	ask(`{"clientId":"123"}`, yes)
 }
 
 func TestShouldAllowRequestBadInput(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{weir.PerMinute(1, algorithm.FixedWindow)}, httpapi.Options{})
 	url, path := srv.URL, "/shouldAllowRequest"
 	f := func(body string, status int, pointer, detail string) {
@@ -82,7 +83,7 @@ func TestShouldAllowRequestBadInput(t *testing.T) {
 }
 
 func TestMethodsAndPaths(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{})
 	res, _ := exchange(t, "GET", srv.URL, "/shouldAllowRequest", "", nil)
 	if res.StatusCode != 405 || res.Header.Get("Allow") != "POST" || res.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("GET: got %d %v", res.StatusCode, res.Header)
@@ -93,8 +94,8 @@ func TestMethodsAndPaths(t *testing.T) {
 }
 
 func TestStoreError(t *testing.T) {
-	store := newStore(t)
-	store.fail = errors.New("disk on fire")
+	store := clocked.New(t)
+	store.Fail = errors.New("disk on fire")
 	srv := serve(t, store, weir.Limits{weir.PerMinute(1, algorithm.FixedWindow)}, httpapi.Options{})
 	status, body := post(t, srv.URL, "/shouldAllowRequest", `{"clientId":"a"}`)
 	if status != 503 || strings.Contains(body, "fire") {

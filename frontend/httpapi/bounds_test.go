@@ -16,11 +16,12 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // TestSlowBody: a client that does not send its body is let go.
 func TestSlowBody(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{BodyTimeout: 50 * time.Millisecond})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{BodyTimeout: 50 * time.Millisecond})
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +40,7 @@ func TestSlowBody(t *testing.T) {
 // TestKeepAliveSurvivesTheBodyTimeout: the bound is on a body, not on the
 // pause between requests.
 func TestKeepAliveSurvivesTheBodyTimeout(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{BodyTimeout: 30 * time.Millisecond})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{BodyTimeout: 30 * time.Millisecond})
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func (g *gate) Take(ctx context.Context, ops []weir.Op) error {
 }
 
 func TestInFlight(t *testing.T) {
-	g := &gate{Store: newStore(t), entered: make(chan struct{}), open: make(chan struct{})}
+	g := &gate{Store: clocked.New(t), entered: make(chan struct{}), open: make(chan struct{})}
 	srv := serve(t, g, weir.Limits{named("permin", weir.PerMinute(5, algorithm.FixedWindow))}, httpapi.Options{MaxInFlight: 2})
 	answers := make(chan int)
 	for range 2 {
@@ -109,7 +110,7 @@ func TestInFlight(t *testing.T) {
 }
 
 func TestLargestBodies(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{})
 	const body = `{"clientId":"a"}`
 	f := func(n int, chunked bool, want int) {
 		t.Helper()
@@ -135,7 +136,7 @@ func TestLargestBodies(t *testing.T) {
 
 // TestHTTP2: the same answers over HTTP/2 without TLS.
 func TestHTTP2(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{named("permin", weir.PerMinute(1, algorithm.FixedWindow))}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{named("permin", weir.PerMinute(1, algorithm.FixedWindow))}, httpapi.Options{})
 	h2 := httptest.NewUnstartedServer(srv.api)
 	h2.Config.Protocols = new(http.Protocols)
 	h2.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -158,7 +159,7 @@ func TestHTTP2(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{})
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "next") })
 	f := func(trusted, remote, path string, h http.Header, api bool) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // named gives a limit a name.
@@ -46,7 +47,7 @@ func rejected(t *testing.T, url, path, body string, status int, pointer, detail 
 }
 
 func TestCheck(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{
 		named("permin", weir.PerMinute(3, algorithm.FixedWindow)),
 		named("bucket", weir.PerSecond(4, algorithm.TokenBucket)),
@@ -66,7 +67,7 @@ func TestCheck(t *testing.T) {
 			`{"limit":`+bucket+`,"role":"enforce","cost":2,"allowed":true,"charged":true,"remaining":2,"retry_after":0,"reset_after":0.5}]}`)
 	// Refused by one: not counted by the other. 2 units are back in the bucket
 	// by then, so the wait is the window's.
-	store.advance(time.Second)
+	store.Advance(time.Second)
 	f(`{"descriptors":[{"entries":{"user":"ann"},"cost":2}]}`,
 		`{"allowed":false,"soft":false,"borrowed":false,"delay":0,"limit":`+permin+`,"remaining":1,"retry_after":39,"reset_after":39,`+guarantee+
 			`,"limits":[{"limit":`+permin+`,"role":"enforce","cost":2,"allowed":false,"charged":false,"remaining":1,"retry_after":39,"reset_after":39},`+
@@ -79,7 +80,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestPeekSpendsNothing(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}, httpapi.Options{})
 	remaining := func(path, body string, want string) {
 		t.Helper()
 		_, got := post(t, srv.URL, path, body)
@@ -111,7 +112,7 @@ func TestModesAreTold(t *testing.T) {
 	const body = `{"descriptors":[{"entries":{"user":"ann"}}]}`
 	f := func(l *weir.Limit, want ...string) {
 		t.Helper()
-		srv := serve(t, newStore(t), weir.Limits{l}, httpapi.Options{})
+		srv := serve(t, clocked.New(t), weir.Limits{l}, httpapi.Options{})
 		for i, w := range want {
 			_, got := post(t, srv.URL, "/v1/check", body)
 			if !strings.HasPrefix(got, w) {
@@ -127,7 +128,7 @@ func TestModesAreTold(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{named("permin", weir.PerMinute(2, algorithm.FixedWindow))}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{named("permin", weir.PerMinute(2, algorithm.FixedWindow))}, httpapi.Options{})
 	const ann, bob = `{"descriptors":[{"entries":{"user":"ann"}}]}`, `{"descriptors":[{"entries":{"user":"bob"}}]}`
 	status, got := post(t, srv.URL, "/v1/check", `{"checks":[`+ann+`,`+bob+`,`+ann+`,`+ann+`]}`)
 	var answer struct {
@@ -153,7 +154,7 @@ func TestBatch(t *testing.T) {
 // TestBatchIsCountedWholeOrNot: whatever is wrong with one check, none of the
 // others is counted.
 func TestBatchIsCountedWholeOrNot(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	conc := named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 5, Period: time.Minute})
 	reserving := named("reserving", weir.PerMinute(weir.MaxCost, algorithm.FixedWindow))
 	reserving.Reserve = []int64{0, 100}
@@ -180,20 +181,20 @@ func TestBatchIsCountedWholeOrNot(t *testing.T) {
 	f(`{"descriptors":[{"entries":{"user":"ann"}}],"lease":"b","priority":1,"cost":9007199254740992}`, "#/checks/1/cost", "higher priorities")
 
 	// The store fails at the second: the first is given back.
-	store.fail = errors.New("disk on fire")
-	store.failAfter.Store(1)
+	store.Fail = errors.New("disk on fire")
+	store.FailAfter.Store(1)
 	if status, got := post(t, srv.URL, "/v1/check", `{"checks":[`+good+`,`+good+`]}`); status != 503 {
 		t.Errorf("got %d %s", status, got)
 	}
 }
 
 func TestBatchIsGivenBackWhenTheStoreFails(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{named("permin", weir.PerMinute(5, algorithm.FixedWindow))}, httpapi.Options{})
 	const ann = `{"descriptors":[{"entries":{"user":"ann"}}]}`
-	store.fail = errors.New("disk on fire")
-	store.failOnce = true
-	store.failAfter.Store(2)
+	store.Fail = errors.New("disk on fire")
+	store.FailOnce = true
+	store.FailAfter.Store(2)
 	if status, got := post(t, srv.URL, "/v1/check", `{"checks":[`+ann+`,`+ann+`,`+ann+`]}`); status != 503 {
 		t.Fatalf("got %d %s", status, got)
 	}
@@ -203,7 +204,7 @@ func TestBatchIsGivenBackWhenTheStoreFails(t *testing.T) {
 }
 
 func TestCheckBadInput(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{named("permin", weir.PerMinute(2, algorithm.FixedWindow))}, httpapi.Options{})
 	f := func(body, pointer, detail string) {
 		t.Helper()

@@ -11,10 +11,11 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 func TestLeases(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	conc := named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})
 	srv := serve(t, store, weir.Limits{conc}, httpapi.Options{})
 	acquire := func(lease string, want bool) string {
@@ -49,7 +50,7 @@ func TestLeases(t *testing.T) {
 	release(made)
 	acquire(`,"lease":"other"`, true)
 	acquire("", false)
-	store.advance(time.Minute)
+	store.Advance(time.Minute)
 	acquire("", true)
 
 	rejected(t, srv.URL, "/v1/release", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 400, "#/lease", "is missing")
@@ -61,7 +62,7 @@ func TestLeases(t *testing.T) {
 }
 
 func TestReservations(t *testing.T) {
-	store := newStore(t)
+	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{named("tokens", weir.PerDay(1000, algorithm.FixedWindow))}, httpapi.Options{})
 	reserve := func(cost int) (handle string) {
 		t.Helper()
@@ -103,7 +104,7 @@ func TestReservations(t *testing.T) {
 	}
 	left(900)
 	h = reserve(500)
-	store.advance(10 * time.Minute)
+	store.Advance(10 * time.Minute)
 	rejected(t, srv.URL, "/v1/commit", `{"handle":"`+h+`","actual":1}`, 410, "", "expired")
 	left(400)
 
@@ -115,11 +116,11 @@ func TestReservations(t *testing.T) {
 	rejected(t, srv.URL, "/v1/cancel", `{"handle":"x","actual":1}`, 400, "#/actual", "known are handle")
 	rejected(t, srv.URL, "/v1/reserve", `{"descriptors":[{"entries":{"user":"ann"}}],"cost":0}`, 400, "#/cost", "at least 1")
 	rejected(t, srv.URL, "/v1/reserve", `{"descriptors":[{"entries":{"user":"ann"}}],"lease":"x"}`, 400, "#/lease", "unknown")
-	store.fail = errors.New("disk on fire")
+	store.Fail = errors.New("disk on fire")
 	rejected(t, srv.URL, "/v1/reserve", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 503, "", "store")
 }
 
 func TestReservationsThatCannotBe(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{named("queue", weir.PerSecond(1, algorithm.LeakyQueue))}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{named("queue", weir.PerSecond(1, algorithm.LeakyQueue))}, httpapi.Options{})
 	rejected(t, srv.URL, "/v1/reserve", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 422, "", "queue")
 }

@@ -14,8 +14,10 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
 )
 
 // spec is openapi.json, by which every exchange of these tests is judged.
@@ -111,7 +113,7 @@ func post(t *testing.T, url, path, body string) (int, string) {
 }
 
 func TestDocumentTellsOfEveryPath(t *testing.T) {
-	srv := serve(t, newStore(t), weir.Limits{}, httpapi.Options{})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{})
 	res, body := exchange(t, "GET", srv.URL, "/openapi.json", "", nil)
 	if res.StatusCode != 200 {
 		t.Fatalf("got %d", res.StatusCode)
