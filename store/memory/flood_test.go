@@ -195,16 +195,18 @@ func TestFloodSoak(t *testing.T) {
 	}
 	f := flood{maxBytes: 256 << 20, keys: 50_000_000, last: time.Minute, honest: 10_000}
 	for _, l := range floodLimits(t, time.Minute)[:3] {
-		debug.FreeOSMemory() // of the run before
-		began := time.Now()
-		refused, st := f.run(t, l)
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		t.Logf("%s: %.3f %% of honest requests refused; %d MiB of Go memory, %s; %+v; took %v",
-			l.Scope, 100*refused, m.Sys>>20, resident(), st, time.Since(began).Round(time.Second))
-		if refused > 0.01 {
-			t.Errorf("%s: %.2f %% of the honest clients' requests were refused", l.Scope, 100*refused)
-		}
+		t.Run(l.Scope, func(t *testing.T) {
+			debug.FreeOSMemory() // of the run before
+			began := time.Now()
+			refused, st := f.run(t, l)
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			t.Logf("%.3f %% of honest requests refused; %d MiB of Go memory, %s; %+v; took %v",
+				100*refused, m.Sys>>20, resident(), st, time.Since(began).Round(time.Second))
+			if refused > 0.01 {
+				t.Errorf("%.2f %% of the honest clients' requests were refused", 100*refused)
+			}
+		})
 	}
 }
 
