@@ -53,6 +53,7 @@ type Limit struct {
 	Envelope int64
 
 	compiled bool
+	simple   bool // a request meets it as one op that must allow
 	traits   Traits
 	id       uint64
 	soft     *Limit
@@ -378,37 +379,46 @@ func (l *Limit) Guarantee() Guarantee {
 // Append adds the ops by which a request of the given key, cost and priority
 // meets the limit. It allocates only when dst is full.
 func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
-	role := Enforce
+	if l.simple {
+		return appendOp(dst, l, key, cost, Enforce, r)
+	}
 	if l.Shadow || l.Rollout != 0 && l.Rollout < 100 && !l.enforced(key) {
-		role = Shadow
+		return appendOp(dst, l, key, cost, Shadow, r)
 	}
-	o := Op{Key: key, Limit: l, Cost: cost, ID: r.lease, Role: role, Verb: r.Verb}
-	if n := len(l.Reserve); n > 0 {
-		o.Reserve = l.Reserve[min(max(r.Priority, 0), n-1)]
-	}
-	if role == Shadow {
-		return append(dst, o)
-	}
-	o.Penalize = l.Penalize
 	if l.Ban != nil {
-		dst = append(dst, Op{Key: key, Limit: l.Ban, Cost: 1, Role: Ban, Verb: r.Verb})
+		dst = appendOp(dst, l.Ban, key, 1, Ban, r)
 	}
 	if l.Pool == nil {
-		dst = append(dst, o)
+		dst = appendOp(dst, l, key, cost, Enforce, r)
+		dst[len(dst)-1].Penalize = l.Penalize
 		if l.soft != nil {
-			dst = append(dst, Op{Key: key, Limit: l.soft, Cost: cost, Role: Soft, Verb: r.Verb})
+			dst = appendOp(dst, l.soft, key, cost, Soft, r)
 		}
 		return dst
 	}
 	if l.ceiling != nil {
-		dst = append(dst, Op{Key: key, Limit: l.ceiling, Cost: cost, Role: Enforce, Verb: r.Verb})
+		dst = appendOp(dst, l.ceiling, key, cost, Enforce, r)
 	}
-	pool := Op{Key: l.PoolKey, Limit: l.Pool, Cost: cost, Role: Pool, Verb: r.Verb}
-	if n := len(l.Pool.Reserve); n > 0 {
-		pool.Reserve = l.Pool.Reserve[min(max(r.Priority, 0), n-1)]
+	dst = appendOp(dst, l, key, cost, Own, r)
+	return appendOp(dst, l.Pool, l.PoolKey, cost, Pool, r)
+}
+
+// appendOp appends one op. It writes the op where it is to stand: Op is large,
+// and making one to copy it cost as much as the rest of Append
+// (BenchmarkDecide in bench/).
+func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request) []Op {
+	n := len(dst)
+	if n < cap(dst) {
+		dst = dst[:n+1]
+	} else {
+		dst = append(dst, Op{})
 	}
-	o.Role = Own
-	return append(dst, o, pool)
+	o := &dst[n]
+	*o = Op{Key: key, Limit: l, Cost: cost, ID: r.lease, Role: role, Verb: r.Verb}
+	if k := len(l.Reserve); k > 0 && role != Ban {
+		o.Reserve = l.Reserve[min(max(r.Priority, 0), k-1)]
+	}
+	return dst
 }
 
 // enforced reports whether key belongs to the share of keys that the rollout

@@ -49,13 +49,8 @@ func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 	return l, nil
 }
 
-// plain reports whether a request meets l as a single op in the role Enforce.
-func (l *Limit) plain() bool {
-	m := &l.Mode
-	_, leases := l.Algorithm.(Leaser)
-	return m.Excess == 0 && m.Pool == nil && !m.Shadow && (m.Rollout == 0 || m.Rollout == 100) &&
-		!m.Penalize && m.Ban == nil && m.Reserve == nil && !leases
-}
+// plain reports whether a request meets l as a single Spend, whoever asks.
+func (l *Limit) plain() bool { return l.simple && l.Reserve == nil && l.traits&Leases == 0 }
 
 // Store returns the store that the limiter decides on.
 func (l *Limiter) Store() Store { return l.store }

@@ -50,11 +50,14 @@ type Request struct {
 }
 
 // Reset empties the request and keeps its buffers.
+//
+// What the buffers hold is left to be overwritten: clearing them took a tenth
+// of a decision (BenchmarkDecide in bench/).
 func (r *Request) Reset() {
-	clear(r.ops[:cap(r.ops)])
-	clear(r.Descriptors[:cap(r.Descriptors)])
-	clear(r.entries[:cap(r.entries)])
-	*r = Request{Descriptors: r.Descriptors[:0], ops: r.ops[:0], buf: r.buf[:0], entries: r.entries[:0]}
+	r.Domain, r.Lease = "", ""
+	r.Descriptors = r.Descriptors[:0]
+	r.Cost, r.Verb, r.Priority = 0, Spend, 0
+	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0
 }
 
 // Ops returns the limits that the last decision met and what each said. They

@@ -50,6 +50,9 @@ func (c *compiler) file(f *fileSpec) {
 	case d == nil:
 		d = &domain{name: f.Domain, file: c.report.file, pools: map[string]*Limit{}}
 		c.set.domains[f.Domain] = d
+		if c.set.first == nil {
+			c.set.first = d
+		}
 	case !c.merge:
 		// The Envoy wording has no place for the other file.
 		args := []any{f.Domain, d.file}[:strings.Count(c.dialect.texts[duplicateDomain], "%")]
@@ -368,6 +371,9 @@ func (lv *level) put(r *Rule, concatenate bool) *Rule {
 	if b == nil {
 		b = &branch{}
 		lv.keys[r.Key] = b
+		if lv.firstBranch == nil {
+			lv.first, lv.firstBranch = r.Key, b
+		}
 	}
 	if r.Value == "" {
 		if b.bare != nil {

@@ -6,8 +6,11 @@ import (
 
 // level holds the rules that can match one entry.
 type level struct {
-	// keys is by the key of the entry (native dialect).
-	keys map[string]*branch
+	// keys is by the key of the entry (native dialect). Most levels have one key:
+	// the first is kept beside the map, as comparing takes less than hashing.
+	keys        map[string]*branch
+	first       string
+	firstBranch *branch
 	// words is by key_value, and by key alone (Envoy dialect).
 	words map[string]*Rule
 	// wild matches key_value (Envoy dialect).
@@ -37,9 +40,11 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 	if lv.words != nil {
 		return lv.findWord(e)
 	}
-	b := lv.keys[e.Key]
-	if b == nil {
-		return nil, unmatched
+	b := lv.firstBranch
+	if b == nil || e.Key != lv.first {
+		if b = lv.keys[e.Key]; b == nil {
+			return nil, unmatched
+		}
 	}
 	if r := b.exact[e.Value]; r != nil {
 		return r, byValue
@@ -107,9 +112,11 @@ func (s *Set) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 }
 
 func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
-	d := s.domains[r.Domain]
-	if d == nil {
-		return dst
+	d := s.first
+	if d == nil || d.name != r.Domain {
+		if d = s.domains[r.Domain]; d == nil {
+			return dst
+		}
 	}
 	if d.deny != nil || d.allow != nil {
 		if v, limit := d.judge(r, t); v == denied {
@@ -120,7 +127,8 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	}
 	if !d.replaces {
 		for i := range r.Descriptors {
-			if f := d.walk(r, i, t); f.verdict != noRule {
+			var f found
+			if d.walk(&f, r, i, t); f.verdict != noRule {
 				dst = d.ops(dst, nil, &f, r, t)
 			}
 		}
@@ -130,7 +138,8 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	var few [8]found
 	all := few[:0]
 	for i := range r.Descriptors {
-		if f := d.walk(r, i, t); f.verdict != noRule {
+		var f found
+		if d.walk(&f, r, i, t); f.verdict != noRule {
 			all = append(all, f)
 		}
 	}
@@ -160,13 +169,13 @@ func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit) {
 
 // walk finds the rule for descriptor at of the request. There is no way back:
 // once a rule matched an entry, only rules beneath it can match the next one.
-func (d *domain) walk(r *weir.Request, at int, t *trace) found {
+func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 	desc := &r.Descriptors[at]
-	f := found{at: at}
+	f.at = at
 	if desc.Override != nil && !d.denies(desc) {
 		f.verdict, f.override = overridden, desc.Override
 		f.key = d.overrideKey(r, desc)
-		return f
+		return
 	}
 	var few [8]string
 	values := few[:0]
@@ -174,9 +183,11 @@ func (d *domain) walk(r *weir.Request, at int, t *trace) found {
 	for i := range desc.Entries {
 		e := &desc.Entries[i]
 		rule, how := lv.find(e)
-		t.tried(at, e, lv, rule, how)
+		if t != nil {
+			t.tried(at, e, lv, rule, how)
+		}
 		if rule == nil {
-			return f
+			return
 		}
 		if v, free := free(rule, e, how); free {
 			values = append(values, v)
@@ -184,20 +195,23 @@ func (d *domain) walk(r *weir.Request, at int, t *trace) found {
 		switch {
 		case rule.deny.has(e.Value):
 			f.verdict, f.rule, f.denial = denied, rule, rule.denial
-			return f
+			return
 		case rule.allow.has(e.Value):
 			f.verdict, f.rule = allowed, rule
-			return f
+			return
 		}
 		if rest := desc.Entries[i+1:]; len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy {
 			f.verdict, f.rule = limited, rule
 			f.limits = rule.choose(e.Value, r, desc)
-			f.key = r.Key(values...)
-			return f
+			if len(values) == 1 {
+				f.key = values[0]
+			} else {
+				f.key = r.Key(values...)
+			}
+			return
 		}
 		lv = &rule.kids
 	}
-	return f
 }
 
 // denies reports whether a rule on the way of the descriptor denies it: a limit

@@ -8,7 +8,9 @@ import (
 
 // Set is a compiled set of rules. It is immutable and safe for concurrent use.
 type Set struct {
-	domains  map[string]*domain
+	domains map[string]*domain
+	// first is one of domains: most sets have no other.
+	first    *domain
 	dialect  *dialect
 	rules    []*Rule
 	warnings Errors
