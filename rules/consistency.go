@@ -26,9 +26,6 @@ func (b *builder) common(l *Limit, a weir.Algorithm) {
 		}
 	}
 	b.consistency(l, a)
-	if l.OnChange == "preserve_tokens" && a.Name() != "token_bucket" && a.Name() != "leaky_bucket" && known[a.Name()] {
-		b.wrong("on_change", "use keep, which scales nothing, or reset", "on_change: preserve_tokens is for token_bucket and leaky_bucket")
-	}
 	if l.DenyCache == "on" && known[a.Name()] {
 		why := ""
 		switch {

@@ -106,8 +106,8 @@ type Limit struct {
 	// OnStoreError is what is decided while the store does not answer: allow,
 	// deny, local or last_known. Empty means the store's default.
 	OnStoreError string
-	// OnChange is what becomes of the counts when the limit is changed: keep,
-	// preserve_tokens or reset. Empty means keep.
+	// OnChange is what becomes of the counts when the limit is changed: keep or
+	// reset. Empty means keep.
 	OnChange string
 	// DenyCache says whether refusals are remembered on the node: auto, on or
 	// off. Empty means auto.

@@ -144,7 +144,7 @@ type settings struct {
 	// What is decided while the store does not answer.
 	OnStoreError *string `yaml:"on_store_error" enum:"allow,deny,local,last_known"`
 	// What becomes of the counts when the limit is changed.
-	OnChange *string `yaml:"on_change" enum:"keep,preserve_tokens,reset"`
+	OnChange *string `yaml:"on_change" enum:"keep,reset"`
 	// Whether refusals are remembered on the node.
 	DenyCache *string `yaml:"deny_cache" enum:"auto,on,off"`
 }

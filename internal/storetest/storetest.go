@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/history"
 )
 
 // Open returns an empty store that tells the time by now, or by its own clock
@@ -22,7 +23,25 @@ import (
 type Open func(t *testing.T, now func() int64) weir.Store
 
 // Run tests stores on a virtual clock.
-func Run(t *testing.T, open Open) { run(t, open, false) }
+func Run(t *testing.T, open Open) {
+	run(t, open, false)
+	t.Run("histories", func(t *testing.T) { replay(t, open) })
+}
+
+// replay replays the readable histories of the project.
+func replay(t *testing.T, open Open) {
+	history.Run(t, func(t *testing.T) history.Decide {
+		var clock atomic.Int64
+		s := open(t, clock.Load)
+		return func(now int64, op *weir.Op) error {
+			clock.Store(now)
+			ops := []weir.Op{*op}
+			err := s.Take(context.Background(), ops)
+			*op = ops[0]
+			return err
+		}
+	})
+}
 
 // RunLive tests stores that have a clock of their own. Time passes as it does,
 // so less of what depends on it is met.
