@@ -1,6 +1,6 @@
 // Package history replays readable histories of decisions: what was asked of a
 // limit, when, and what it answered. One file is replayed through Step and
-// through every store.
+// through every store; those in the folder "store" through stores alone.
 //
 // A history is lines:
 //
@@ -17,7 +17,7 @@
 // force or refund; "as" names a spend, or a lease of a concurrency limit, and
 // "of" says which spend to refund. Of the answer, "retry" is stated on every
 // refusal and "delay" when there is one; "reset" only where the line asks for
-// it.
+// it. A limit that takes nothing back answers "no refund".
 package history
 
 import (
@@ -237,6 +237,18 @@ func parseOption(l *weir.Limit, name, value string) (err error) {
 		l.Free = number()
 	case "max_log":
 		l.MaxLog = number()
+	case "expect":
+		l.Sketch.Expect = number()
+	case "width":
+		l.Sketch.Width = int(min(number(), math.MaxInt32))
+	case "depth":
+		l.Sketch.Depth = int(min(number(), math.MaxInt32))
+	case "bloom_bits":
+		l.Sketch.BloomBits = number()
+	case "bloom_hashes":
+		l.Sketch.BloomHashes = int(min(number(), math.MaxInt32))
+	case "generations":
+		l.Sketch.Generations = int(min(number(), math.MaxInt32))
 	case "precision":
 		l.Precision = int(min(number(), math.MaxInt32))
 	case "phase":

@@ -1,9 +1,14 @@
 package history_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/history"
 )
 
@@ -68,6 +73,8 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	f("limit fixed_window 1 per 1s bursts 3", "bursts 3: no such option")
 	f("limit fixed_window 1 per 1s anchor now", "anchor now: no such value")
 	f("limit fixed_window 1 per 24h calendar day in Nowhere/Else", "unknown time zone")
+	f("limit approximate 5 per 1s width 3", "power of two")
+	f("limit approximate 5 per 1s depth 99", "sketch depth 99")
 	f("start yesterday", "start:")
 	f("key", "one name")
 	f(limit+"0s take 1", "x.txt:2: no answer")
@@ -78,6 +85,49 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	f(limit+"0s refund 1 of lunch -> allow", `no spend was named "lunch"`)
 	f(limit+"0s take 1 for lunch -> allow", `unknown word "for"`)
 	f(strings.Repeat("#\n", history.MaxSize), "split it")
+}
+
+// TestEveryAlgorithmHasAHistory: a name in algorithm.All without a history would
+// be an algorithm that nobody can read about.
+func TestEveryAlgorithmHasAHistory(t *testing.T) {
+	var text strings.Builder
+	for _, pattern := range []string{"*.txt", "store/*.txt"} {
+		names, err := filepath.Glob("../../testdata/histories/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.WriteString("\n")
+			text.Write(data)
+		}
+	}
+	for _, a := range algorithm.All {
+		if !strings.Contains(text.String(), "\nlimit "+a.Name()+" ") {
+			t.Errorf("testdata/histories has no history of %s", a.Name())
+		}
+	}
+}
+
+func TestReplayTellsThatNothingCanBeGivenBack(t *testing.T) {
+	const text = "limit approximate 5 per 1s\n0s refund 1 -> no refund\n"
+	h, err := history.Parse("x.txt", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := h.Replay(func(int64, *weir.Op) error { return weir.ErrRefund })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrong := h.Differences(answers); len(wrong) > 0 || len(answers) != 1 {
+		t.Errorf("answers %q: %q", answers, wrong)
+	}
+	if _, err := h.Replay(func(int64, *weir.Op) error { return weir.ErrClosed }); !errors.Is(err, weir.ErrClosed) {
+		t.Errorf("another error was told as %v", err)
+	}
 }
 
 func FuzzParse(f *testing.F) {

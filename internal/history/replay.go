@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,13 +19,27 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/histori
 // op.Decision and op.Now, and op.Charged if the cost was taken.
 type Decide func(now int64, op *weir.Op) error
 
-// Run replays every history of the project, each against a Decide of its own.
-// With -update it rewrites the answers instead of comparing them.
+// Run replays every history of the project, each against a Decide of its own,
+// but for those that only a store can answer. With -update it rewrites the
+// answers instead of comparing them.
 func Run(t *testing.T, open func(t *testing.T) Decide) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(moduleRoot(t), "testdata", "histories", "*.txt"))
+	replay(t, "*.txt", open)
+}
+
+// RunStore is Run with the histories that only a store can answer, too: those
+// of algorithms whose keys have no state of their own.
+func RunStore(t *testing.T, open func(t *testing.T) Decide) {
+	t.Helper()
+	replay(t, "*.txt", open)
+	replay(t, filepath.Join("store", "*.txt"), open)
+}
+
+func replay(t *testing.T, pattern string, open func(t *testing.T) Decide) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(moduleRoot(t), "testdata", "histories", pattern))
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no histories found: %v", err)
+		t.Fatalf("no histories %s found: %v", pattern, err)
 	}
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
@@ -95,7 +110,11 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 		} else {
 			op.ID = receipts[s.of]
 		}
-		if err := decide(s.at, &op); err != nil {
+		switch err := decide(s.at, &op); {
+		case errors.Is(err, weir.ErrRefund):
+			answers = append(answers, noRefund)
+			continue
+		case err != nil:
 			return nil, fmt.Errorf("%s:%d: %w", h.Name, i+1, err)
 		}
 		if s.as != "" {
@@ -105,6 +124,9 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 	}
 	return answers, nil
 }
+
+// noRefund is the answer of a limit that takes nothing back.
+const noRefund = "no refund"
 
 // answer states a decision as histories do.
 func (s *step) answer(d weir.Decision) string {

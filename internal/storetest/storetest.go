@@ -30,7 +30,7 @@ func Run(t *testing.T, open Open) {
 
 // replay replays the readable histories of the project.
 func replay(t *testing.T, open Open) {
-	history.Run(t, func(t *testing.T) history.Decide {
+	history.RunStore(t, func(t *testing.T) history.Decide {
 		var clock atomic.Int64
 		s := open(t, clock.Load)
 		return func(now int64, op *weir.Op) error {
