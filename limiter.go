@@ -267,11 +267,13 @@ func (r *Request) Guarantee() Guarantee {
 
 // Cancel gives back what the last decision on r charged: a place in a queue if
 // nobody has queued behind it, units of windows that are still open, a lease.
+// What an approximate limit has counted stays spent.
 func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
 	var few [8]Op
 	ops := few[:0]
 	for i := range r.ops {
-		if o := &r.ops[i]; o.Charged && o.Verb != Refund {
+		// A store refuses a refund to a sketch, and with it all the others.
+		if o := &r.ops[i]; o.Charged && o.Verb != Refund && o.Limit.traits&Sketches == 0 {
 			ops = append(ops, o.Undo(o.Cost))
 		}
 	}

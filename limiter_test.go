@@ -211,6 +211,22 @@ func TestCancelGivesBackEveryLimitsCharge(t *testing.T) {
 	}
 }
 
+func TestCancelLeavesToASketchWhatItCounted(t *testing.T) {
+	l := weir.PerMinute(10, algorithm.Approximate)
+	l.Sketch = weir.SketchOptions{Width: 1 << 12, BloomBits: 1 << 16, BloomHashes: 4}
+	b := newTestbed(t, l, weir.PerMinute(10, algorithm.FixedWindow))
+	r, _ := b.ask("k", func(r *weir.Request) { r.Cost = 3 })
+	if err := b.Cancel(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = b.ask("k", func(r *weir.Request) { r.Verb = weir.Peek })
+	for i, want := range []int64{7, 10} {
+		if got := r.Ops()[i].Decision.Remaining; got != want {
+			t.Errorf("%s: %d remain, want %d", r.Ops()[i].Limit.Algorithm.Name(), got, want)
+		}
+	}
+}
+
 func TestWaitGivesUpAtOnceWhenTheDeadlineIsNearer(t *testing.T) {
 	b := newTestbed(t, weir.PerHour(1, algorithm.LeakyQueue))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
