@@ -291,6 +291,12 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 	f(request(1, "ann"), reserve.ErrUnsupported, "queue")
+	// One such limit among others is enough, and nothing is spent under any.
+	bucket := weir.PerHour(1, algorithm.TokenBucket)
+	d = newDesk(t, store, weir.Limits{bucket, weir.PerMinute(1, algorithm.Approximate)}, reserve.Options{})
+	f(request(1, "ann"), reserve.ErrUnsupported, "is approximate")
+	d = newDesk(t, store, weir.Limits{bucket, weir.PerMinute(1, algorithm.Concurrency)}, reserve.Options{})
+	f(request(1, "ann"), reserve.ErrUnsupported, "acquire and release")
 	r := request(1, "ann")
 	r.Verb = weir.Peek
 	f(r, reserve.ErrUnsupported, "spends")

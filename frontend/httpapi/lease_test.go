@@ -121,6 +121,12 @@ func TestReservations(t *testing.T) {
 }
 
 func TestReservationsThatCannotBe(t *testing.T) {
-	srv := serve(t, clocked.New(t), weir.Limits{named("queue", weir.PerSecond(1, algorithm.LeakyQueue))}, httpapi.Options{})
-	rejected(t, srv.URL, "/v1/reserve", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 422, "", "queue")
+	f := func(a weir.Algorithm, detail string) {
+		t.Helper()
+		srv := serve(t, clocked.New(t), weir.Limits{named("l", weir.PerMinute(1, a))}, httpapi.Options{})
+		rejected(t, srv.URL, "/v1/reserve", `{"descriptors":[{"entries":{"user":"ann"}}]}`, 422, "", detail)
+	}
+	f(algorithm.LeakyQueue, "is a queue")
+	f(algorithm.Approximate, "is approximate")
+	f(algorithm.Concurrency, "acquire and release")
 }
