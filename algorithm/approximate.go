@@ -15,10 +15,15 @@ import (
 // refuse too early: a key is over-counted by more than ErrorPermille of Count
 // with a small chance, see package sketch.
 //
-// State: fixed, whatever the number of keys: see [weir.SketchOptions].
+// State: fixed, whatever the number of keys: about (Generations+1) *
+// (4*Width*Depth + BloomBits/8) bytes, 26 MiB unless [weir.SketchOptions] say otherwise.
 //
 // A store that can hold a sketch decides; others refuse the limit. Costs can be
 // neither given back nor reserved.
+//
+// Clock steps: for a clock that goes back it stays the latest time that was
+// seen. Rule changes: a new count holds at once; a new period or size starts
+// afresh.
 //
 // Choose it where keys are counted in millions and memory is not.
 //

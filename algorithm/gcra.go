@@ -25,6 +25,9 @@ import (
 // J*Count/Period extra are admitted once it returns. Rule changes keep the time
 // at which a key will be whole again; a smaller burst holds at once.
 //
+// Choose it for an API whose clients may burst up to a size that is yours to set
+// and then keep to an even rate.
+//
 // Source: ITU-T I.371, virtual scheduling form of the generic cell rate
 // algorithm (GCRA), of which the token bucket and the leaky bucket as a meter
 // are two readings.
@@ -35,6 +38,9 @@ var TokenBucket weir.Algorithm = gcra{"token_bucket"}
 // token bucket seen from the other side and makes the same decisions.
 //
 // Guarantee, state, clock steps and source: as [TokenBucket].
+//
+// Choose it where the limit is thought of as what may pile up before a server,
+// and how fast the server works it off.
 var LeakyBucket weir.Algorithm = gcra{"leaky_bucket"}
 
 type gcra struct{ name string }

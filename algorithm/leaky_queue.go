@@ -13,11 +13,12 @@ import (
 // [weir.Limiter.Wait] does.
 //
 // Guarantee: any interval of length d sees at most ceil(d*Count/Period)
-// departures of cost 1, and Free more after a pause; no wait exceeds MaxDelay
-// (by default, the time that Burst units take to leave); order of departure is
-// order of decision. A place is given back (Refund with the receipt of its
-// decision) only while nobody has queued behind it: nobody is ever moved.
-// Delays are told to the microsecond.
+// departures of cost 1, and Free more after a pause; it lets in at most as many
+// as there are places, 1+Burst+Free by default, and floor(d*Count/Period). No
+// wait exceeds MaxDelay (by default, the time that Burst units take to leave);
+// order of departure is order of decision. A place is given back (Refund with
+// the receipt of its decision) only while nobody has queued behind it: nobody is
+// ever moved. Delays are told to the microsecond.
 //
 // State, clock steps and rule changes: as [TokenBucket]. RetryAfter is when
 // there will be a place for the request.

@@ -8,10 +8,12 @@ import "github.com/weirlimit/weir"
 //
 // Guarantee: at most Count failures in any interval of one Period, whatever the
 // rhythm, as such an interval lies within one run. Slow failures make a run as
-// well: it is for things that an honest client does a few times and then gets
-// right, not for a rate.
+// well.
 //
 // State: 16 bytes, the end of the run and its count.
+//
+// Choose it for what an honest client fails at a few times and then gets right,
+// such as a password; not for a rate.
 //
 // How to use it: as Mode.Ban of another limit, whose refusals are then the
 // failures; or around a login: Peek 1 before the password is checked, Force 1

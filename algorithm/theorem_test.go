@@ -36,12 +36,21 @@ func envelopes() []envelope {
 	even := func(l *weir.Limit, d int64) int64 { return l.Burst + d*l.Count/theoremPeriod }
 	bursty := limit(algorithm.TokenBucket, weir.Params{})
 	bursty.Burst = 30
+	// Let in, not departed: TestTheoremQueueDepartsEvenly is about that.
+	queued := func(l *weir.Limit, d int64) int64 { return l.Burst + 1 + l.Free + d*l.Count/theoremPeriod }
+	queue := func(free int64) *weir.Limit {
+		l := limit(algorithm.LeakyQueue, weir.Params{Free: free})
+		l.Burst = 30
+		return l
+	}
 	subwindows := func(form weir.Form, precision int) *weir.Limit {
 		return limit(algorithm.SlidingSubwindows, weir.Params{Form: form, Precision: precision})
 	}
 	return []envelope{
 		{"token_bucket", bursty, even, 990},
 		{"leaky_bucket", limit(algorithm.LeakyBucket, weir.Params{}), even, 990},
+		{"leaky_queue", queue(0), queued, 990},
+		{"leaky_queue free", queue(5), queued, 990},
 		{"fixed_window", limit(algorithm.FixedWindow, weir.Params{}), twice, 1000},
 		{"fixed_window phase", limit(algorithm.FixedWindow, weir.Params{Phase: 7 * time.Microsecond}), twice, 1000},
 		{"fixed_window first_request", limit(algorithm.FixedWindow, weir.Params{Anchor: weir.AnchorFirst}), twice, 995},
