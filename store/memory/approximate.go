@@ -56,9 +56,10 @@ func (k *sketches) openWindow(key windowKey, l *weir.Limit) (*sketch.Window, err
 	return w, nil
 }
 
-// Check says why a store of this kind cannot serve l, nil if it can: an approximate limit whose sketch
-// cannot be had, or would need more memory than is sensible, is better refused
-// when the rules are loaded than at its first decision.
+// Check says why a store of this kind cannot serve l, nil if it can: an
+// approximate limit whose sketch cannot be had, or would need more memory than
+// is sensible, is better refused when the rules are loaded than at its first
+// decision.
 func Check(l *weir.Limit) error {
 	if l.Traits()&weir.Sketches == 0 {
 		return nil

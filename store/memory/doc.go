@@ -1,6 +1,16 @@
 // Package memory keeps the state of every key in this process: the default
 // store.
 //
+// Guarantee: every decision is the one that the limit's algorithm defines, on
+// all limits of a request or on none, whoever else decides at the same time; but
+// for approximate limits, and for keys that find no room, which may be refused
+// too early. The limits hold for this process alone: n processes with a store
+// each admit n times as much.
+//
+// Nothing is written down. After a restart every key is as if never seen: a
+// client may spend its limit once more, leases and bans have ended, and a
+// reservation that was settled can be settled again.
+//
 // A key is kept as a 64-bit keyed hash of its text, never as the text itself.
 // The hash is seeded anew in every process, so nobody can aim at a collision;
 // the chance that any two of n keys of a limit share their state is about
@@ -10,10 +20,13 @@
 // no pointer, so a hundred million keys cost it next to nothing. Tables grow by
 // one small copy at a time, at any size, and shrink again when keys expire.
 //
-// The memory is bounded, see [Options.MaxBytes]. At the bound, expired keys make
-// room first. A key that finds no room is then decided from a sketch, which can
-// refuse too much and never admits too much; such decisions say so in their
-// guarantee. State that still matters is never dropped.
+// The memory for state is bounded, see [Options.MaxBytes]; that of the process is
+// about twice as much while a flood of keys makes tables grow, as the collector
+// frees the old copies later. At the bound, expired keys make room first. A key
+// that finds no room is then decided from a sketch, which can refuse too much and
+// never admits too much; such decisions say so in their guarantee. A concurrency
+// limit or a queue, of which no sketch can be made, refuses it. State that still
+// matters is never dropped.
 //
 // # Locks
 //

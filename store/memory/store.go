@@ -22,8 +22,8 @@ type Options struct {
 	// group's limit, GOMEMLIMIT and the machine's memory.
 	MaxBytes int64
 	// Now tells the time in microseconds since the Unix epoch, for tests and
-	// replays. It is called under a lock and must not use the store. Zero means the store's own clock: monotonic, and kept in step with
-	// wall time.
+	// replays. It is called under a lock and must not use the store. Zero means
+	// the store's own clock: monotonic, and kept in step with wall time.
 	Now func() int64
 	// Logger is told when the store is full and when it is no longer. Zero means
 	// nobody is told.
