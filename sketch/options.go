@@ -188,7 +188,7 @@ func (o WindowOptions) checkBytes() error {
 	generations := int64(o.SubWindows + 1)
 	need := generations * (4*int64(o.Depth)*int64(o.Width) + o.BloomBits/8)
 	if need > o.MaxBytes {
-		return fmt.Errorf("sketch: window needs %d bytes, more than the %d of MaxBytes: tolerate a larger MaxError or FalsePositives, keep fewer SubWindows, or raise MaxBytes", need, o.MaxBytes)
+		return fmt.Errorf("sketch: window needs %d bytes, more than the %d allowed: accept a larger error, make it narrower, or keep fewer sub-windows", need, o.MaxBytes)
 	}
 	return nil
 }
