@@ -367,12 +367,14 @@ func (l *Limit) From(s Source) *Limit {
 
 // Guarantee returns what decisions under l promise.
 func (l *Limit) Guarantee() Guarantee {
-	_, approximate := l.Algorithm.(Approximate)
+	if _, ok := l.Algorithm.(Approximate); ok {
+		return Guarantee{Envelope: l.Envelope, Source: FromSketch}
+	}
 	return Guarantee{
-		Exact:    l.source == FromStore && !approximate,
+		Exact:    l.source == FromStore,
 		Envelope: l.Envelope,
 		Source:   l.source,
-		Degraded: l.source == FromSketch && !approximate,
+		Degraded: l.source == FromSketch,
 	}
 }
 

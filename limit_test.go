@@ -58,6 +58,22 @@ func TestRolloutEnforcesItsShareOfKeys(t *testing.T) {
 	}
 }
 
+func TestGuaranteeNamesItsSource(t *testing.T) {
+	f := func(l *weir.Limit, s weir.Source, want weir.Guarantee) {
+		t.Helper()
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.From(s).Guarantee(); got != want {
+			t.Errorf("%s from %s: got %+v, want %+v", l.Name, s, got, want)
+		}
+	}
+	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromStore, weir.Guarantee{Exact: true, Envelope: 5})
+	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromSketch, weir.Guarantee{Envelope: 5, Source: weir.FromSketch, Degraded: true})
+	// A sketch is where an approximate limit always counts: not a degraded store.
+	f(weir.PerMinute(5, algorithm.Approximate), weir.FromStore, weir.Guarantee{Envelope: 5, Source: weir.FromSketch})
+}
+
 func TestKeysOfSeveralPartsAreUnambiguous(t *testing.T) {
 	var r weir.Request
 	seen := map[string][]string{}
