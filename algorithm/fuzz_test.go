@@ -64,9 +64,10 @@ func FuzzStep(f *testing.F) {
 		case "token_bucket", "leaky_bucket":
 			most = l.Burst
 		case "leaky_queue":
-			most = max(l.Burst, l.Count)
+			most = newQueueOracle(l).(*bucketOracle).most
 		}
 		p := &player{l: l, cells: newRow(l), now: 1 << 50}
+		latest := p.now
 		for ; len(script) >= 8; script = script[8:] {
 			// The word's top says what; its rest is the cost, and moves the clock.
 			w := binary.LittleEndian.Uint64(script)
@@ -81,7 +82,7 @@ func FuzzStep(f *testing.F) {
 				p.now++
 			}
 			p.now = min(max(p.now, 0), 1<<51)
-			a.Now = p.now
+			a.Now, latest = p.now, max(latest, p.now)
 			if g, ok := l.Algorithm.(weir.Grower); ok {
 				if n := g.Room(p.cells, l, a); n < 1 || n > l.Cells {
 					t.Fatalf("%+v: room for %d cells of %d", a, n, l.Cells)
@@ -93,7 +94,9 @@ func FuzzStep(f *testing.F) {
 				t.Fatal(err)
 			}
 			changes := a.Cost > 0 && (a.Verb == weir.Force || a.Verb == weir.Refund || a.Verb == weir.Spend && d.Allowed())
-			if !changes && !slices.Equal(before, p.cells[:len(before)]) {
+			// A row from the future is brought down, see weir.Algorithm.
+			mended := a.Now < latest && p.cells[0] < before[0]
+			if !changes && !mended && !slices.Equal(before, p.cells[:len(before)]) {
 				t.Fatalf("%+v changed the cells", a)
 			}
 			if a.Verb == weir.Spend && a.Cost > 0 && d.Allowed() && p.cells[0] <= a.Now<<weir.FractionBits {
