@@ -48,8 +48,10 @@ func TestExamples(t *testing.T) {
 		"auth_type=login", "remote_address=203.0.113.7", "user=alice")
 	f("flash-sale", "shop", "buyer own:buyer pool:shop", "buyer=1")
 	f("flash-sale", "shop", "provider", "provider=p")
-	f("llm-tokens", "llm", "tokens requests at_once model", "api_key=k1", "model=m")
-	f("llm-tokens", "llm", "team_tokens team_requests team_at_once", "api_key=k1 plan=team")
+	f("llm-tokens", "llm", "tokens requests model", "api_key=k1", "model=m")
+	f("llm-tokens", "llm", "team_tokens team_requests", "api_key=k1 plan=team")
+	f("llm-tokens", "llm", "in_flight", "in_flight=k1")
+	f("llm-tokens", "llm", "in_flight[plan=team]", "in_flight=k1 plan=team")
 	if l := sets["rules"].Limits()[0]; l.Count != 1 || l.Period.Seconds() != 1 || l.Burst != 1000 || l.Algorithm.Name() != "leaky_bucket" {
 		t.Errorf("examples/rules.yaml: %+v", l)
 	}

@@ -57,6 +57,49 @@ func TestReserveAndCommit(t *testing.T) {
 	}
 }
 
+// The example for language models, as its comment says: a place, a reservation,
+// what was used, and the place again.
+func TestExampleOfTokens(t *testing.T) {
+	n := serve(t, "--rules", "../../examples/llm-tokens.yaml")
+	ask := func(path, body string, into any) {
+		t.Helper()
+		code, answer := post(t, n.http+path, body)
+		if err := json.Unmarshal([]byte(answer), into); err != nil || code != 200 {
+			t.Fatalf("%s: %d %s", path, code, answer)
+		}
+	}
+	const place = `"domain":"llm","descriptors":[{"entries":{"in_flight":"k1","plan":"team"}}],"lease":"r1"`
+	const tokens = `"domain":"llm","descriptors":[{"entries":{"api_key":"k1","plan":"team"}},{"entries":{"model":"m"}}]`
+	var decision struct {
+		Allowed   bool
+		Remaining int64
+		Handle    string
+	}
+	ask("/v1/acquire", "{"+place+"}", &decision)
+	if !decision.Allowed || decision.Remaining != 49 {
+		t.Errorf("acquire: %+v", decision)
+	}
+	ask("/v1/reserve", "{"+tokens+`,"cost":400000}`, &decision)
+	if !decision.Allowed || decision.Handle == "" {
+		t.Fatalf("reserve: %+v", decision)
+	}
+	handle := decision.Handle
+	ask("/v1/check", "{"+tokens+`,"cost":300000}`, &decision)
+	if decision.Allowed {
+		t.Error("the reserved tokens are still there")
+	}
+	ask("/v1/commit", `{"handle":"`+handle+`","actual":1000}`, &decision)
+	ask("/v1/check", "{"+tokens+`,"cost":300000}`, &decision)
+	if !decision.Allowed {
+		t.Errorf("the tokens that were not used are gone: %+v", decision)
+	}
+	ask("/v1/release", "{"+place+"}", &struct{}{})
+	ask("/v1/acquire", "{"+strings.Replace(place, "r1", "r2", 1)+"}", &decision)
+	if decision.Remaining != 49 {
+		t.Errorf("the released place is not there: %+v", decision)
+	}
+}
+
 // An operator bans and resets one key from the admin listener; the public port
 // does not let anybody.
 func TestBanAndReset(t *testing.T) {
