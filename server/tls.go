@@ -22,18 +22,23 @@ type certificate struct {
 	log   *slog.Logger
 	held  atomic.Pointer[tls.Config]
 
-	mu    sync.Mutex
-	tried [sha256.Size]byte
+	// mu is held while files are read, so that attempts have an order.
+	mu sync.Mutex
+	// tried is the hash of the last attempt's files, or the error if they could
+	// not be read. Requires: mu.
+	tried string
 }
 
 // openCertificate reads the files, which must be good.
 func openCertificate(files TLS, log *slog.Logger) (*certificate, error) {
 	c := &certificate{files: files, log: log}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c, c.load()
 }
 
 // load reads the files and, if all are good, uses them for connections from
-// now on.
+// now on. Requires: mu.
 func (c *certificate) load() error {
 	cert, key, ca, err := c.read()
 	if err != nil {
@@ -60,9 +65,15 @@ func (c *certificate) load() error {
 }
 
 // read returns the content of the files and remembers its hash, so that the
-// same content is not tried twice.
+// same content is not tried twice. Requires: mu.
 func (c *certificate) read() (cert, key, ca []byte, err error) {
 	h := sha256.New()
+	defer func() {
+		c.tried = string(h.Sum(nil))
+		if err != nil {
+			c.tried = err.Error()
+		}
+	}()
 	for _, f := range []struct {
 		path string
 		into *[]byte
@@ -78,9 +89,6 @@ func (c *certificate) read() (cert, key, ca []byte, err error) {
 		sum := sha256.Sum256(data)
 		h.Write(sum[:])
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tried = [sha256.Size]byte(h.Sum(nil))
 	return cert, key, ca, nil
 }
 
@@ -99,25 +107,28 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// reload is load for a running server: what is broken is logged, and the last
-// good certificate stays.
-// It does nothing when the files are as they were.
-func (c *certificate) reload() {
+// reload reads the files of a running server: what is broken is logged, and the
+// last good certificate stays.
+func (c *certificate) reload() { c.again(true) }
+
+// follow is reload for files that may have changed: it says nothing of files
+// that are as they were at the last attempt.
+func (c *certificate) follow() { c.again(false) }
+
+func (c *certificate) again(asked bool) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	before := c.tried
-	c.mu.Unlock()
 	err := c.load()
-	c.mu.Lock()
-	same := before == c.tried
-	c.mu.Unlock()
-	if err == nil && same {
-		return
-	}
-	if err != nil {
+	switch same := c.tried == before; {
+	case same && !asked:
+	case err != nil:
 		c.log.Error("certificate not reloaded, the last good one stays", "err", err)
-		return
+	case same:
+		c.log.Info("certificate read again, unchanged", "cert", c.files.Cert)
+	default:
+		c.log.Info("certificate reloaded", "cert", c.files.Cert)
 	}
-	c.log.Info("certificate reloaded", "cert", c.files.Cert)
 }
 
 // settle is how long files must be quiet before they are read: a certificate
@@ -156,9 +167,9 @@ func (c *certificate) watch(ctx context.Context) error {
 		case err := <-w.Errors:
 			c.log.Error("watching the certificate failed; SIGHUP reloads it", "err", err)
 		case <-poll.C:
-			c.reload()
+			c.follow()
 		case <-quiet.C:
-			c.reload()
+			c.follow()
 		}
 	}
 }

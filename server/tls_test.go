@@ -98,6 +98,46 @@ func TestCertificateReload(t *testing.T) {
 	}
 }
 
+// A broken file is logged once: other files that change beside it, such as this
+// very log, and the poll find nothing new. Asked again, it is logged again.
+func TestBrokenCertificateIsLoggedOnce(t *testing.T) {
+	dir := t.TempDir()
+	files, _ := issue(t, dir, "first")
+	var logged syncBuffer
+	c, err := openCertificate(files, slog.New(slog.NewTextHandler(&logged, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(what string, lines int) {
+		t.Helper()
+		if n := strings.Count(logged.String(), "last good one stays"); n != lines {
+			t.Errorf("%s: logged %d times, want %d", what, n, lines)
+		}
+	}
+	c.follow()
+	is("good", 0)
+	if err := os.WriteFile(files.Cert, []byte("half a certif"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.follow()
+	c.follow()
+	is("broken", 1)
+	c.reload()
+	is("asked again", 2)
+	if err := os.Remove(files.Cert); err != nil {
+		t.Fatal(err)
+	}
+	c.follow()
+	c.follow()
+	is("gone", 3)
+	issue(t, dir, "second")
+	c.follow()
+	c.follow()
+	if n := strings.Count(logged.String(), "certificate reloaded"); n != 1 {
+		t.Errorf("mended: logged %d times\n%s", n, logged.String())
+	}
+}
+
 // A Kubernetes secret is a folder of links into another folder, which is
 // replaced as a whole.
 func TestCertificateReloadThroughLinks(t *testing.T) {
