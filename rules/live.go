@@ -113,7 +113,7 @@ func (l *Live) load(force bool) error {
 		set.inherit(old)
 		l.set.Store(set)
 	}
-	l.succeeded(l.set.Load())
+	l.succeeded(l.set.Load(), force)
 	return nil
 }
 
@@ -130,7 +130,9 @@ func (l *Live) failed(err error) {
 	l.opt.Logger.Error("rules not loaded, the last good ones stay", "err", err, "generation", in.Generation, "hash", in.Hash)
 }
 
-func (l *Live) succeeded(set *Set) {
+// succeeded notes that set is in use. What was already in use is worth a line
+// in the log only to who asked for it, or after a failure.
+func (l *Live) succeeded(set *Set, asked bool) {
 	l.mu.Lock()
 	s := &l.status
 	changed := s.Generation == 0 || s.Hash != set.hash
@@ -138,19 +140,24 @@ func (l *Live) succeeded(set *Set) {
 		s.Generation++
 		s.LoadedAt, s.Hash, s.Files, s.Rules, s.Warnings = time.Now(), set.hash, set.files, len(set.rules), set.warnings
 	}
+	level, msg := slog.LevelInfo, "rules loaded"
+	if !changed {
+		msg = "rules read again, unchanged"
+		if !asked && s.Err == nil {
+			level = slog.LevelDebug
+		}
+	}
 	s.Err = nil
 	s.Successes++
 	generation := s.Generation
 	l.announce()
 	l.mu.Unlock()
-	level := slog.LevelInfo
-	if !changed {
-		level = slog.LevelDebug
-	}
-	l.opt.Logger.Log(context.Background(), level, "rules loaded", "generation", generation, "hash", set.hash,
+	l.opt.Logger.Log(context.Background(), level, msg, "generation", generation, "hash", set.hash,
 		"files", len(set.files), "rules", len(set.rules), "warnings", len(set.warnings))
-	for _, w := range set.warnings {
-		l.opt.Logger.Log(context.Background(), level, "rules warning", "at", w.Error())
+	if changed {
+		for _, w := range set.warnings {
+			l.opt.Logger.Warn("rules warning", "at", w.Error())
+		}
 	}
 }
 
