@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,21 +167,39 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, v *visit, delay t
 }
 
 // rewrite makes the request to the upstream. The client's own claims about who
-// forwarded it are dropped, spelt with dashes (by ReverseProxy) or with
-// underscores, which many servers read alike.
+// forwarded it are dropped: ReverseProxy knows the commonest alone.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	p.SetURL(g.opt.Upstream)
 	// As it came: nothing here reads the query, so no two readers can differ.
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
-	p.SetXForwarded()
 	for key := range p.Out.Header {
-		if strings.IndexByte(key, '_') >= 0 {
-			switch name := strings.ReplaceAll(strings.ToLower(key), "_", "-"); {
-			case strings.HasPrefix(name, "x-forwarded-"), name == "x-real-ip":
-				delete(p.Out.Header, key)
-			}
+		if begins(key, "x-forwarded-") || begins(key, "x-real-ip") && len(key) == len("x-real-ip") {
+			delete(p.Out.Header, key)
 		}
 	}
+	p.SetXForwarded()
+}
+
+// begins reports whether a header's key begins with name, which is in lower
+// case; in whatever case, and with underscores for dashes, which many servers
+// read alike.
+func begins(key, name string) bool {
+	if len(key) < len(name) {
+		return false
+	}
+	for i := range len(name) {
+		c := key[i]
+		switch {
+		case c == '_':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
 }
 
 type visitKey struct{}

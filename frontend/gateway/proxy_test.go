@@ -319,7 +319,7 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 	srv := serve(t, clocked.New(t), weir.Limits{weir.PerMinute(3, algorithm.FixedWindow)}, func(w http.ResponseWriter, r *http.Request) {
 		saw, host = r.Header, r.Host
 	}, gateway.Options{})
-	claims := "X-Forwarded-For: 192.0.2.%d\r\nx_forwarded_for: 192.0.2.%[1]d\r\nX-FORWARDED_host: evil\r\nForwarded: for=192.0.2.%[1]d\r\nX-Real_IP: 192.0.2.%[1]d\r\nX-My_App: kept\r\n"
+	claims := "X-Forwarded-For: 192.0.2.%d\r\nx_forwarded_for: 192.0.2.%[1]d\r\nX-FORWARDED_host: evil\r\nForwarded: for=192.0.2.%[1]d\r\nX-Real_IP: 192.0.2.%[1]d\r\nX-Real-IP: 192.0.2.%[1]d\r\nX-Forwarded-Port: 1\r\nX-My_App: kept\r\n"
 	status := func(i int) string {
 		t.Helper()
 		conn, err := net.Dial("tcp", srv.Listener.Addr().String())

@@ -1,0 +1,76 @@
+package gateway_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/gateway"
+)
+
+// noted notes which client is asked about, and limits nothing.
+type noted struct{ client string }
+
+func (n *noted) Match(dst []weir.Op, r *weir.Request) []weir.Op {
+	n.client = strings.Clone(r.Descriptors[0].Entries[0].Value)
+	return dst
+}
+
+// wire is an upstream that notes what it is sent.
+type wire struct{ saw http.Header }
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.saw = r.Header.Clone()
+	return &http.Response{StatusCode: 204, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// FuzzForwarded sends two headers of any name and value: neither chooses the
+// counter, nor does the upstream hear anything but the peer's address.
+func FuzzForwarded(f *testing.F) {
+	f.Add("X-Forwarded-For", "192.0.2.9", "X-Real-IP", "192.0.2.9")
+	f.Add("x_forwarded-for", "192.0.2.9, 198.51.100.1", "Forwarded", "for=192.0.2.9")
+	f.Add("Connection", "X-Forwarded-For", "X-FORWARDED_PORT", "1")
+	f.Add("X-Forwarded-For", "", "X-Forwarded-For", "\"[::1]:80\"")
+	f.Add("Upgrade", "x", "Connection", "upgrade, x-forwarded-host")
+	var rules noted
+	var up wire
+	lim, err := weir.New(nil, &rules, weir.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Options{Limiter: lim, Transport: &up, Upstream: &url.URL{Scheme: "http", Host: "upstream.example"}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, name1, value1, name2, value2 string) {
+		const peer = "198.51.100.7"
+		r := httptest.NewRequest("GET", "http://api.example/", nil)
+		r.RemoteAddr = peer + ":4711"
+		r.Header.Add(name1, value1)
+		r.Header.Add(name2, value2)
+		up.saw = nil
+		g.ServeHTTP(httptest.NewRecorder(), r)
+		if rules.client != peer {
+			t.Errorf("counted as %q", rules.client)
+		}
+		// The proxy may refuse what it cannot forward.
+		for key, values := range up.saw {
+			name := strings.ReplaceAll(strings.ToLower(key), "_", "-")
+			switch {
+			case name != "forwarded" && name != "x-real-ip" && !strings.HasPrefix(name, "x-forwarded-"):
+			case key == "X-Forwarded-For" && len(values) == 1 && values[0] == peer:
+			case key == "X-Forwarded-Host" && len(values) == 1 && values[0] == "api.example":
+			case key == "X-Forwarded-Proto" && len(values) == 1 && values[0] == "http":
+			default:
+				t.Errorf("the upstream saw %s: %q", key, values)
+			}
+		}
+		if up.saw != nil && up.saw.Get("X-Forwarded-For") != peer {
+			t.Errorf("the upstream was not told the peer: %v", up.saw)
+		}
+	})
+}
