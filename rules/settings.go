@@ -1,6 +1,9 @@
 package rules
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // settingNames are the keys of settings, with the index of their field.
 var settingNames = func() map[string]int {
@@ -46,6 +49,11 @@ func where(layers []layer, name string) (n *node, own bool) {
 	}
 	return nil, false
 }
+
+// Takers returns the names of the algorithms that a setting such as "burst" is
+// for, nil for a setting of all of them. An algorithm that is not in the package
+// algorithm takes every setting.
+func Takers(setting string) []string { return slices.Clone(takes[setting]) }
 
 // takes lists the settings that only some algorithms know. Algorithms that are
 // not in the package algorithm know them all.

@@ -3,12 +3,14 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/rules"
 )
 
 // Words is a limit as it is written on the command line:
@@ -24,7 +26,7 @@ type Words struct {
 	Period time.Duration
 	// By is whose requests are counted together.
 	By By
-	// Burst is how many pass at once. Zero means Count.
+	// Burst is how many pass at once, for buckets. Zero means Count.
 	Burst int64
 	// Algorithm counts. Never nil.
 	Algorithm weir.Algorithm
@@ -78,6 +80,9 @@ func ParseWords(text string) (*Words, error) {
 		if err := w.clause(clause, rest[1]); err != nil {
 			return fail(err)
 		}
+	}
+	if by := rules.Takers("burst"); w.Burst != 0 && !slices.Contains(by, w.Algorithm.Name()) {
+		return fail(fmt.Errorf("%s takes no burst: leave it out, or count using %s", w.Algorithm.Name(), strings.Join(by, " or ")))
 	}
 	if err := w.Limit().Compile(); err != nil {
 		return fail(err)

@@ -69,6 +69,8 @@ func TestWordsErrors(t *testing.T) {
 	f("100/minute using token_buckets", `(did you mean "token_bucket"?)`)
 	f("100/minute using magic", `unknown algorithm "magic": there are`)
 	f("5/minute using concurrency", "needs leases")
+	f("5/minute burst 9", "sliding_window takes no burst", "token_bucket")
+	f("5/minute by ip burst 3 using fixed_window", "fixed_window takes no burst")
 	f(strings.Repeat("9", 1000), "longer than 256")
 }
 
