@@ -1,12 +1,15 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,6 +47,105 @@ func TestArchitectureNamesExist(t *testing.T) {
 	if checked < 20 {
 		t.Errorf("only %d names were recognised: the pattern no longer fits the page", checked)
 	}
+}
+
+// TestArchitectureShowsTheFloors checks that docs/ARCHITECTURE.md has the table
+// of floors as it is, and names every internal package.
+func TestArchitectureShowsTheFloors(t *testing.T) {
+	data, err := os.ReadFile("../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, f := range floors {
+		if row := fmt.Sprintf("| %d | `%s` |", f.floor, f.folder); !strings.Contains(text, row) {
+			t.Errorf("no row that begins with %s", row)
+		}
+	}
+	rows := regexp.MustCompile("(?m)^\\| \\d+ \\|").FindAllString(text, -1)
+	if len(rows) != len(floors)+1 {
+		t.Errorf("%d rows for the root and %d folders", len(rows), len(floors))
+	}
+	folders, err := filepath.Glob("../*")
+	if err != nil || len(folders) < 3 {
+		t.Fatalf("found %d internal packages, %v", len(folders), err)
+	}
+	for _, f := range folders {
+		if name := "internal/" + filepath.Base(f); !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("%s is not mentioned", name)
+		}
+	}
+}
+
+// TestLinksExist checks every relative link of every page: the file is there,
+// and so is the heading.
+func TestLinksExist(t *testing.T) {
+	link, span := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile("`[^`\n]*`")
+	checked := 0
+	for _, page := range pages(t) {
+		text := span.ReplaceAllString(prose(t, page), "")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, heading, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, ":") {
+				continue
+			}
+			checked++
+			path := page
+			if target != "" {
+				path = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: dead link %s", page, m[1])
+				continue
+			}
+			if heading != "" && !slices.Contains(headings(prose(t, path)), heading) {
+				t.Errorf("%s: %s has no heading #%s", page, path, heading)
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d links were found: does the pattern still fit?", checked)
+	}
+}
+
+// pages returns every Markdown file that belongs to the project.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ".md" {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil || len(out) < 10 {
+		t.Fatalf("found %d pages, %v", len(out), err)
+	}
+	return out
+}
+
+// prose returns a page without its blocks of code.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(regexp.MustCompile("(?s)```.*?```").ReplaceAll(text, nil))
+}
+
+// headings returns the anchors that a page's headings make: lower case, words
+// joined by hyphens, without punctuation.
+func headings(text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ +(.+)$`).FindAllStringSubmatch(text, -1) {
+		words := strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")
+		out = append(out, regexp.MustCompile(`[^\p{L}\p{N}_-]`).ReplaceAllString(words, ""))
+	}
+	return out
 }
 
 // folderOf returns the folder of the package of the given name.
