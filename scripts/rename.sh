@@ -7,5 +7,9 @@ old=$(go list -m)
 [ "$new" != "$old" ] || { echo "the module is called $old already"; exit 0; }
 git grep -lF "$old" -- . ':!CHANGELOG.md' | xargs -r sed -i "s|$(printf '%s' "$old" | sed 's/[.[\*^$]/\\&/g')|$new|g"
 gofmt -l -w . >/dev/null
+# The path has its place in the sorted lists of modules.
+for dir in . bench; do
+  (cd "$dir" && go mod tidy)
+done
 go build ./...
 echo "renamed $old to $new; commit the change"
