@@ -162,7 +162,8 @@ type Mode struct {
 	Excess int64
 	// Pool makes the limit elastic: what exceeds Count is taken from the pool
 	// while it has room. Nil means not elastic. The pool is compiled with the
-	// limit, its key is PoolKey.
+	// limit, its key is PoolKey; it is a bucket or a window, of whose Mode
+	// nothing but Reserve may be set.
 	Pool    *Limit
 	PoolKey string
 	// Ceiling is the most units per Period that one key may spend of its own
@@ -270,6 +271,9 @@ func (m *Mode) check(l *Limit) error {
 	if m.Excess > 0 && m.Pool != nil {
 		bad("a limit is either soft or elastic, not both")
 	}
+	if m.Pool != nil && m.Penalize {
+		bad("an elastic limit cannot be penalizing: choose one")
+	}
 	if m.Rollout < 0 || m.Rollout > 100 {
 		bad("rollout %d%% must be between 0 and 100", m.Rollout)
 	}
@@ -308,8 +312,11 @@ func (l *Limit) compileMode() error {
 		errs = append(errs, l.Algorithm.Prepare(l))
 	}
 	if l.Pool != nil {
-		if _, ok := l.Pool.Algorithm.(Approximate); ok {
-			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be approximate", l.Name))
+		if traitsOf(l.Pool.Algorithm)&(Sketches|Leases|Shapes) != 0 {
+			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be %s: use a bucket or a window", l.Name, l.Pool.Algorithm.Name()))
+		}
+		if m := &l.Pool.Mode; m.Excess != 0 || m.Pool != nil || m.Shadow || m.Rollout != 0 || m.Penalize || m.Ban != nil {
+			errs = append(errs, fmt.Errorf("limit %q: of the modes a pool can have a reserve only", l.Name))
 		}
 		errs = append(errs, l.Pool.Compile())
 	}

@@ -30,6 +30,14 @@ func TestCompileRefusesWhatCannotWork(t *testing.T) {
 	f("flow back", func(l *weir.Limit) { l.Period, l.Burst = time.Hour, 1<<50 })
 	f("rollout 101%", func(l *weir.Limit) { l.Rollout = 101 })
 	f("either soft or elastic", func(l *weir.Limit) { l.Excess, l.Pool = 10, weir.PerSecond(1, algorithm.TokenBucket) })
+	f("elastic limit cannot be penalizing", func(l *weir.Limit) { l.Penalize, l.Pool = true, weir.PerSecond(1, algorithm.TokenBucket) })
+	for _, a := range []weir.Algorithm{algorithm.Approximate, algorithm.Concurrency, algorithm.LeakyQueue} {
+		f("a pool cannot be "+a.Name(), func(l *weir.Limit) { l.Pool = weir.PerSecond(1, a) })
+	}
+	f("a pool can have a reserve only", func(l *weir.Limit) {
+		l.Pool = weir.PerSecond(1, algorithm.TokenBucket)
+		l.Pool.Shadow = true
+	})
 	f("needs a pool", func(l *weir.Limit) { l.Ceiling = 20 })
 	f("reserve of 10 units", func(l *weir.Limit) { l.Reserve = []int64{0, 10} })
 	f("neither soft nor elastic", func(l *weir.Limit) { l.Algorithm, l.Excess = algorithm.LeakyQueue, 10 })
