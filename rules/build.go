@@ -158,8 +158,13 @@ func (b *builder) unlimited() {
 	if b.spec.Unit != nil {
 		b.fault(b.spec.Node.where("unit"), b.path, "leave the unit out", unitWhenUnlimited)
 	}
-	for _, key := range []string{"limit", "requests_per_unit", "period", "unit_multiplier", "burst"} {
+	for _, key := range []string{"limit", "requests_per_unit", "period", "unit_multiplier"} {
 		if n := b.spec.Node.find(key); n != nil {
+			b.bad(n, b.path, "leave one of them out", "an unlimited rule has no %s", key)
+		}
+	}
+	for _, key := range needsCount {
+		if n, own := where(b.layers, key); n != nil && own {
 			b.bad(n, b.path, "leave one of them out", "an unlimited rule has no %s", key)
 		}
 	}

@@ -208,6 +208,7 @@ func (c *compiler) rule(spec *descriptorSpec, path, parent string) *Rule {
 	}
 	c.checkRule(spec, rule)
 	c.lint.value(spec, c.path)
+	c.lint.idle(spec, c.path)
 	if spec.Metadata != nil {
 		rule.Metadata = spec.Metadata.tree
 	}

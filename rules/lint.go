@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,6 +50,18 @@ func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string
 	}
 	if first, ok := w.find(text); ok {
 		l.warn(n, path, "put the narrower one first", "never reached: %s has %q, which takes all of it", first.place(l.file), first.Value)
+	}
+}
+
+// idle warns of settings beside key that no limit can take.
+func (l *linter) idle(spec *descriptorSpec, path string) {
+	if l == nil || spec.RateLimit != nil || spec.Limit != nil || spec.Limits != nil || spec.Tiers != nil || spec.Overrides != nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(settingNames)) {
+		if n := spec.Node.find(name); n != nil {
+			l.warn(n, path, "give it with a limit; rules beneath do not take it over", "%s has no limit to apply to", name)
+		}
 	}
 }
 

@@ -7,8 +7,23 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// mode sets what a breach does.
+// mode sets what a breach does. Of a pool only the reserve counts: a breach is
+// a matter of the limits that borrow from it.
 func (b *builder) mode(w *weir.Limit) {
+	if b.pool {
+		for _, key := range []string{"mode", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "cost", "priority"} {
+			if n, own := where(b.layers, key); n != nil && own {
+				b.wrong(key, "give it to the limits that borrow", "a pool has no %s", key)
+			}
+		}
+	} else {
+		b.breach(w)
+	}
+	b.reserve(w)
+}
+
+// breach sets the modes of a limit that is no pool.
+func (b *builder) breach(w *weir.Limit) {
 	s := &b.s
 	mode := deref(s.Mode, "hard")
 	for key, needs := range needsMode {
@@ -36,11 +51,15 @@ func (b *builder) mode(w *weir.Limit) {
 	switch {
 	case s.Penalize != nil:
 		w.Penalize = *s.Penalize
-	case s.Algorithm == nil && mode == "hard" && !b.pool:
+	case s.Algorithm == nil && mode == "hard":
 		w.Penalize = b.dialect.penalize
 	}
 	b.ban(w)
-	for p, r := range s.Reserve {
+}
+
+// reserve sets what is kept from low priorities.
+func (b *builder) reserve(w *weir.Limit) {
+	for p, r := range b.s.Reserve {
 		units := r.of(max(w.Burst, 0))
 		if w.Burst == 0 {
 			units = r.of(w.Count)
@@ -61,8 +80,6 @@ func (b *builder) elastic(w *weir.Limit) {
 	case sketched:
 		b.wrong("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())
 		return
-	case b.pool:
-		b.wrong("mode", "", "a pool cannot borrow itself")
 	case p == nil:
 		b.wrong("mode", "add pool: and the name of a pool, or its limit", "mode: elastic does not say what to borrow from")
 	case p.ref != "":
@@ -119,7 +136,7 @@ func (b *builder) shadow() bool {
 
 // denies makes l refuse everything.
 func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
-	for _, key := range []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "reserve", "sketch", "cost"} {
+	for _, key := range needsCount {
 		if n, own := where(b.layers, key); n != nil && own {
 			b.wrong(key, "leave it out", "a limit of 0 refuses everything, %s has nothing to do", key)
 		}

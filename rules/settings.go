@@ -77,6 +77,10 @@ var known = map[string]bool{
 	"sliding_window": true, "sliding_subwindows": true, "concurrency": true, "approximate": true, "lockout": true,
 }
 
+// needsCount lists the settings that have nothing to do where nothing is
+// counted: where all passes, or nothing does.
+var needsCount = []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "reserve", "sketch", "cost"}
+
 // needsMode lists the settings that belong to one mode.
 var needsMode = map[string]string{"exceed": "soft", "pool": "elastic", "ceiling": "elastic"}
 
