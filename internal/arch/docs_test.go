@@ -62,7 +62,7 @@ func TestArchitectureShowsTheFloors(t *testing.T) {
 			t.Errorf("no row that begins with %s", row)
 		}
 	}
-	rows := regexp.MustCompile("(?m)^\\| \\d+ \\|").FindAllString(text, -1)
+	rows := regexp.MustCompile(`(?m)^\| \d+ \|`).FindAllString(text, -1)
 	if len(rows) != len(floors)+1 {
 		t.Errorf("%d rows for the root and %d folders", len(rows), len(floors))
 	}
