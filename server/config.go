@@ -43,7 +43,7 @@ type HTTP struct {
 	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one."`
 	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" name:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read a request's headers."`
-	ReadTimeout       time.Duration `yaml:"read_timeout" name:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway."`
+	ReadTimeout       time.Duration `yaml:"read_timeout" name:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
 	WriteTimeout      time.Duration `yaml:"write_timeout" name:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of a request's headers to the end of its answer. 0 means no bound, for downloads through the gateway."`
 	IdleTimeout       time.Duration `yaml:"idle_timeout" name:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection is kept between requests."`
 	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" name:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of a request's headers; above it is answered 431."`

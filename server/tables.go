@@ -103,15 +103,26 @@ func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
 		return nil, fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
 	}
 	return httpapi.New(httpapi.Options{
-		Limiter:    s.limiter,
-		Domain:     s.conf.API.Domain,
-		Reserver:   reserver,
-		Rulebook:   s.rules,
-		Keyring:    s.store.keyring,
-		Bans:       bans,
-		AdminToken: s.token,
-		Log:        s.log,
+		Limiter:     s.limiter,
+		Domain:      s.conf.API.Domain,
+		BodyTimeout: bodyTimeout(s.conf.HTTP.ReadTimeout),
+		Reserver:    reserver,
+		Rulebook:    s.rules,
+		Keyring:     s.store.keyring,
+		Bans:        bans,
+		AdminToken:  s.token,
+		Log:         s.log,
 	})
+}
+
+// bodyTimeout is how long the API waits for a body: ten seconds, which suffice
+// for its small ones, or what whole requests have if that is less.
+func bodyTimeout(whole time.Duration) time.Duration {
+	const most = 10 * time.Second
+	if whole > 0 && whole < most {
+		return whole
+	}
+	return most
 }
 
 // openHTTP builds the API and, where there is an upstream, the gateway.

@@ -271,3 +271,65 @@ func TestSlowHeadersAreCut(t *testing.T) {
 		t.Errorf("the connection is %v, want closed", err)
 	}
 }
+
+// A body that trickles in is given up after --http-read-timeout, with a reason,
+// and counts nothing.
+func TestSlowBodiesAreCut(t *testing.T) {
+	n := serve(t, "--limit", "10/hour", "--http-read-timeout", "100ms")
+	c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "POST /shouldAllowRequest HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+	if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, body := read(t, res); code != 400 || !strings.Contains(body, "did not arrive in full") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// What the README's first screen shows is what is sent, by the command that it
+// shows.
+func TestReadmeShowsWhatIsSent(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, screen, _ := strings.Cut(string(readme), "curl -i localhost:8080/anything")
+	_, screen, _ = strings.Cut(screen, "\n")
+	shown, _, _ := strings.Cut(screen, "\n\n")
+	upstream, _ := nginx(t)
+	n := serve(t, "--limit", "100/minute by ip", "--upstream", upstream)
+	c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /anything HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	sent, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(shown, "\n")
+	if len(lines) < 3 {
+		t.Fatalf("the README shows %q", shown)
+	}
+	for _, line := range lines {
+		if line = strings.TrimSpace(line); !strings.Contains(string(sent), line+"\r\n") {
+			t.Errorf("the README shows %q, sent was\n%s", line, sent)
+		}
+	}
+	var last int
+	for range 100 {
+		last, _ = get(t, n.http+"/anything")
+	}
+	if last != 429 {
+		t.Errorf("the 101st is answered %d", last)
+	}
+}
