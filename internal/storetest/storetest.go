@@ -159,6 +159,13 @@ func (s *suite) wrongAsks() {
 			s.Errorf("Take of %s without a lease: error %v, want ErrNoLease", l.Name, err)
 		}
 		s.left("k", bucket, 10)
+		// Nobody needs a lease to look.
+		for i := range ops {
+			ops[i].Verb = weir.Peek
+		}
+		if err := s.store.Take(s.ctx, ops); err != nil || !ops[1].Decision.Allowed() || ops[1].Decision.Remaining != l.Count {
+			s.Errorf("a look at %s without a lease: %+v, error %v", l.Name, ops[1].Decision, err)
+		}
 	}
 }
 

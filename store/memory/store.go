@@ -189,7 +189,7 @@ func (s *Store) refuses(l *weir.Limit, a *weir.Ask) error {
 		return weir.ErrClosed
 	case l.Cells == 0:
 		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
-	case l.Traits()&weir.Leases != 0 && a.ID == 0:
+	case l.Traits()&weir.Leases != 0 && a.ID == 0 && a.Verb != weir.Peek:
 		return weir.ErrNoLease
 	case l.Traits()&weir.Sketches != 0 && a.Verb == weir.Refund:
 		return weir.ErrRefund
