@@ -32,7 +32,7 @@ func (r *report) parse(src []byte, lim limits) *node {
 	if err := yaml.NewDecoder(bytes.NewReader(src)).Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		r.syntax(err)
+		r.syntax(src, err)
 		return nil
 	}
 	if len(doc.Content) == 0 {
@@ -46,20 +46,38 @@ func (r *report) parse(src []byte, lim limits) *node {
 	return n
 }
 
-// syntax reports an error of the YAML parser, whose text begins with the line.
-func (r *report) syntax(err error) {
+// syntax reports an error of the YAML parser. Its text begins with the line,
+// except on the first line and where it knows none.
+func (r *report) syntax(src []byte, err error) {
 	text := err.Error()
 	e := &Error{Msg: fmt.Sprintf(r.dialect.texts[badYAML], text)}
-	if rest, ok := strings.CutPrefix(text, "yaml: line "); ok {
-		line, msg, _ := strings.Cut(rest, ": ")
+	msg := strings.TrimPrefix(text, "yaml: ")
+	if rest, ok := strings.CutPrefix(msg, "line "); ok {
+		line, after, _ := strings.Cut(rest, ": ")
 		if n, err := strconv.Atoi(line); err == nil {
-			e.Line = n
-			if !r.dialect.flat {
-				e.Msg = fmt.Sprintf(r.dialect.texts[badYAML], msg)
-			}
+			e.Line, msg = n, after
+		}
+	} else if !r.dialect.flat && !strings.HasPrefix(msg, "unknown anchor") {
+		e.Line = 1
+	}
+	if !r.dialect.flat {
+		e.Msg = fmt.Sprintf(r.dialect.texts[badYAML], msg)
+		if indentedByTab(src, e.Line) {
+			e.Hint = "indent with spaces, not with a tab"
 		}
 	}
 	r.add(e)
+}
+
+// indentedByTab reports whether a tab is in the indentation of a line, which
+// YAML forbids.
+func indentedByTab(src []byte, line int) bool {
+	lines := bytes.SplitN(src, []byte("\n"), line+1)
+	if line < 1 || line > len(lines) {
+		return false
+	}
+	text := lines[line-1]
+	return bytes.ContainsRune(text[:len(text)-len(bytes.TrimLeft(text, " \t"))], '\t')
 }
 
 // invalidText returns the offset of the first byte that no YAML file has, or
