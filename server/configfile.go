@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -45,9 +46,9 @@ var lineOf = regexp.MustCompile(`^yaml: line (\d+): `)
 func syntaxError(path string, err error) error {
 	msg := err.Error()
 	if m := lineOf.FindStringSubmatch(msg); m != nil {
-		return fmt.Errorf("%s:%s: %s", path, m[1], msg[len(m[0]):])
+		return fmt.Errorf("%s:%s: not YAML: %s", path, m[1], msg[len(m[0]):])
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return fmt.Errorf("%s: not YAML: %s", path, strings.TrimPrefix(msg, "yaml: "))
 }
 
 // file is a configuration file that is being read.

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -66,7 +69,7 @@ func (s *remote) ask(path string, q question) ([]byte, error) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w: is `weir serve` running there? name another server with --server", err)
+		return nil, fmt.Errorf("%w%s", err, unreachable(err))
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -77,6 +80,17 @@ func (s *remote) ask(path string, q question) ([]byte, error) {
 		return nil, fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
 	}
 	return body, nil
+}
+
+// unreachable says what to do about a server that could not be asked.
+func unreachable(err error) string {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return ": is `weir serve` running there? name another server with --server"
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return ": name the file of its authority in the environment variable SSL_CERT_FILE"
+	}
+	return ""
 }
 
 // detail returns what a problem document says, after a colon.
