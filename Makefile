@@ -19,12 +19,13 @@ run: ## serve examples/rules.yaml on the embedded store
 build: ## build bin/weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir ./cmd/weir
 
+# The race detector needs a C compiler.
 test: servers ## install the servers that tests start, then run every test
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -shuffle=on -timeout 10m $(PACKAGES)
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -short -timeout 10m $(PACKAGES)
 	cd bench && $(GO) vet ./... && $(GO) test -short ./...
 
-race: ## run every test under the race detector
+race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -shuffle=on -timeout 30m $(PACKAGES)
 
 lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
@@ -38,7 +39,7 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
 
-soak: ## the long forms of the tests: minutes to hours
+soak: servers ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
 
 mutants: ## break the code in every known way and see a test fail
@@ -54,4 +55,4 @@ rename: ## rename the module: make rename MODULE=example.org/weir
 	scripts/rename.sh "$(MODULE)"
 
 servers:
-	scripts/servers.sh nginx:nginx curl:curl
+	scripts/servers.sh nginx:nginx curl:curl gcc:gcc,libc6-dev

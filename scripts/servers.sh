@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests start, where it is missing: scripts/servers.sh COMMAND:PACKAGE...
+# Installs what the tests start, where it is missing: scripts/servers.sh COMMAND:PACKAGE,PACKAGE...
 set -euo pipefail
 
 missing=()
 for pair in "$@"; do
-  command=${pair%%:*} package=${pair##*:}
-  PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null || missing+=("$package")
+  command=${pair%%:*}
+  IFS=, read -ra packages <<<"${pair##*:}"
+  PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null || missing+=("${packages[@]}")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 

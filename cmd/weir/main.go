@@ -83,6 +83,10 @@ func run(args []string, s streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	// Many try this first.
+	if len(args) == 1 && args[0] == "--version" {
+		args = []string{"version"}
+	}
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintln(s.err, "weir:", err)
