@@ -72,52 +72,28 @@ func (fixedWindow) Prepare(l *weir.Limit) error {
 }
 
 // Step implements weir.Algorithm.
-//
-// Invariant: count is positive exactly while the window that ends at
-// cells[0]>>FractionBits is open.
 func (fixedWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
-	end, count, allowed := admitFixed(cells, l, a)
-	d := weir.Decision{Limit: l, Remaining: max(l.Count-count, 0)}
-	if count > 0 {
-		d.ResetAfter = weir.FromMicros(end - a.Now)
-	}
-	switch {
-	case allowed:
-	case a.Cost > l.Count:
-		d.RetryAfter = weir.Never
-	default:
-		d.RetryAfter = d.ResetAfter
-	}
-	return d
+	c := loadCounter(cells, a.Now)
+	allowed := c.admitFixed(cells, l, a)
+	return c.describe(l, a, allowed)
 }
 
-// admitFixed decides and charges; it returns the open window, if any, and its
-// count afterwards.
-func admitFixed(cells []int64, l *weir.Limit, a weir.Ask) (end, count int64, allowed bool) {
-	end = cells[0] >> weir.FractionBits
-	if a.Now < end {
-		count = cells[1]
-	}
-	allowed = a.Cost <= l.Count-count || a.Cost == 0 || a.Verb == weir.Refund
+// admitFixed decides and charges.
+func (c *counter) admitFixed(cells []int64, l *weir.Limit, a weir.Ask) bool {
+	allowed := c.allows(l, a)
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
-		if count == 0 || a.ID != 0 && a.ID != end {
-			break
+		if c.count > 0 && (a.ID == 0 || a.ID == c.end) {
+			c.giveBack(cells, a.Cost)
 		}
-		count = max(count-a.Cost, 0)
-		if count == 0 {
-			end = 0
-		}
-		cells[0], cells[1] = end<<weir.FractionBits, count
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
-		if count == 0 {
-			end = windowEnd(l, a.Now)
+		if c.count == 0 {
+			c.end = windowEnd(l, a.Now)
 		}
-		count = addUnits(count, a.Cost, weir.MaxCost)
-		cells[0], cells[1] = end<<weir.FractionBits, count
+		c.spend(cells, a.Cost)
 	}
-	return end, count, allowed
+	return allowed
 }
 
 // addUnits returns a + b, at most most. Neither a nor b may exceed 2^53.

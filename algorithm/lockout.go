@@ -41,44 +41,23 @@ func (lockout) Prepare(l *weir.Limit) error {
 
 // Step implements weir.Algorithm.
 func (lockout) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
-	end, count, allowed := admitLockout(cells, l, a)
-	d := weir.Decision{Limit: l, Remaining: max(l.Count-count, 0)}
-	if count > 0 {
-		d.ResetAfter = weir.FromMicros(end - a.Now)
-	}
-	switch {
-	case allowed:
-	case a.Cost > l.Count:
-		d.RetryAfter = weir.Never
-	default:
-		d.RetryAfter = d.ResetAfter
-	}
-	return d
+	c := loadCounter(cells, a.Now)
+	allowed := c.admitLockout(cells, l, a)
+	return c.describe(l, a, allowed)
 }
 
-// admitLockout decides and charges; it returns the open run, if any, and its
-// count afterwards.
-func admitLockout(cells []int64, l *weir.Limit, a weir.Ask) (end, count int64, allowed bool) {
-	end = cells[0] >> weir.FractionBits
-	if a.Now < end {
-		count = cells[1]
-	}
-	allowed = a.Cost <= l.Count-count || a.Cost == 0 || a.Verb == weir.Refund
+// admitLockout decides and charges.
+func (c *counter) admitLockout(cells []int64, l *weir.Limit, a weir.Ask) bool {
+	allowed := c.allows(l, a)
 	switch {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
-		if count == 0 || a.ID != 0 && a.ID <= a.Now {
-			break
+		if c.count > 0 && (a.ID == 0 || a.ID > a.Now) {
+			c.giveBack(cells, a.Cost)
 		}
-		count = max(count-a.Cost, 0)
-		if count == 0 {
-			end = 0
-		}
-		cells[0], cells[1] = end<<weir.FractionBits, count
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
-		end = max(end, a.Now+l.Const[windowPeriod])
-		count = addUnits(count, a.Cost, weir.MaxCost)
-		cells[0], cells[1] = end<<weir.FractionBits, count
+		c.end = max(c.end, a.Now+l.Const[windowPeriod])
+		c.spend(cells, a.Cost)
 	}
-	return end, count, allowed
+	return allowed
 }
