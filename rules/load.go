@@ -3,6 +3,7 @@ package rules
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,6 +37,9 @@ func Parse(name string, src []byte, opt Options) (*Set, error) {
 func Check(paths []string, opt Options) (*Set, Errors) {
 	opt = opt.orDefaults()
 	sources, err := readAll(paths, opt)
+	if e, ok := errors.AsType[*Error](err); ok {
+		return nil, Errors{e}
+	}
 	if err != nil {
 		return nil, Errors{{File: strings.Join(paths, ", "), Msg: err.Error()}}
 	}
@@ -108,7 +112,7 @@ func expand(path string, max int) ([]string, error) {
 	}
 	switch {
 	case len(files) == 0:
-		return nil, fmt.Errorf("rules: no *.yaml or *.yml file in %s", path)
+		return nil, &Error{File: path, Msg: "no *.yaml or *.yml file in it", Hint: "name a file, or put one there"}
 	case len(files) > max:
 		return nil, fmt.Errorf("rules: %d files in %s are more than %d: raise Options.MaxFiles if this is meant", len(files), path, max)
 	}

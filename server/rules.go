@@ -61,10 +61,12 @@ func (r *ruleSet) watch(ctx context.Context) {
 
 // reload reads the files now.
 func (r *ruleSet) reload() {
-	if r.live != nil {
-		// Live logs the outcome and keeps it for status.
-		_ = r.live.Reload()
+	if r.live == nil {
+		r.log.Info("no rules file to read again; limits in words change with a restart")
+		return
 	}
+	// Live logs the outcome and keeps it for status.
+	_ = r.live.Reload()
 }
 
 // reloads says how reading the files went, for metrics.

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir"
@@ -83,5 +86,18 @@ func TestWordRulesDoNotAllocate(t *testing.T) {
 	r, ops := request("client_id"), make([]weir.Op, 0, 8)
 	if n := testing.AllocsPerRun(100, func() { ops = rules.Match(ops[:0], r) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Whoever asks for a reload is told that limits in words do not change by it.
+func TestReloadOfWordsIsLogged(t *testing.T) {
+	words, err := newWordRules([]string{"1/second"}, "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	(&ruleSet{words: words, log: slog.New(slog.NewTextHandler(&log, nil))}).reload()
+	if !strings.Contains(log.String(), "no rules file to read again") {
+		t.Errorf("logged %q", &log)
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/weirlimit/weir/rules"
@@ -40,7 +42,10 @@ type checkReport struct {
 func (c *checkCmd) Run(s streams) error {
 	for _, path := range c.Paths {
 		if _, err := os.Stat(path); err != nil {
-			return err
+			if pe, ok := errors.AsType[*fs.PathError](err); ok {
+				err = pe.Err // the call that failed says nothing to a reader
+			}
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	set, errs := rules.Check(c.Paths, rules.Options{Check: memory.Check})
