@@ -234,6 +234,7 @@ func (l *Limit) Compile() error {
 		l.counters = NewCounters()
 	}
 	l.traits = traitsOf(l.Algorithm)
+	l.simple = l.Mode.simple()
 	l.compiled = true
 	err := l.compileMode()
 	// Not earlier: the raised count of a soft limit can need another layout.
@@ -259,6 +260,13 @@ func (l *Limit) check() error {
 
 // MaxPeriod is the longest period of a limit: ten years.
 const MaxPeriod = 10 * 366 * 24 * time.Hour
+
+// simple reports whether a request meets a limit of the mode as one op, in the
+// role Enforce.
+func (m *Mode) simple() bool {
+	return m.Excess == 0 && m.Pool == nil && !m.Shadow && (m.Rollout == 0 || m.Rollout == 100) &&
+		!m.Penalize && m.Ban == nil
+}
 
 func (m *Mode) check(l *Limit) error {
 	var errs []error
@@ -412,8 +420,8 @@ func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
 	return appendOp(dst, l.Pool, l.PoolKey, cost, Pool, r)
 }
 
-// appendOp appends one op. It writes the op where it is to stand: Op is large,
-// and making one to copy it cost as much as the rest of Append
+// appendOp appends one op. It writes the op where it is to stand, field by field:
+// Op is large, and making one to copy it cost as much as the rest of Append
 // (BenchmarkDecide in bench/).
 func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request) []Op {
 	n := len(dst)
@@ -423,7 +431,9 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 		dst = append(dst, Op{})
 	}
 	o := &dst[n]
-	*o = Op{Key: key, Limit: l, Cost: cost, ID: r.lease, Role: role, Verb: r.Verb}
+	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, r.lease
+	o.Role, o.Verb, o.Penalize = role, r.Verb, false
+	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
 	if k := len(l.Reserve); k > 0 && role != Ban {
 		o.Reserve = l.Reserve[min(max(r.Priority, 0), k-1)]
 	}

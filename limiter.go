@@ -66,7 +66,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 	}
 	d, err := l.store.TakeOne(ctx, key, l.only, cost)
 	if err == nil {
-		l.only.counters.countOne(d)
+		l.only.countOne(d)
 	}
 	return d, err
 }
@@ -83,15 +83,15 @@ func (l *Limiter) takeRequest(ctx context.Context, key string, cost int64) (Deci
 	return l.Decide(ctx, r)
 }
 
-// countOne counts a decision under its only limit.
-func (c *Counters) countOne(d Decision) {
+// countOne counts a decision under l, its only limit.
+func (l *Limit) countOne(d Decision) {
 	o := Allowed
 	if !d.Allowed() {
 		o = Refused
 	}
-	c.Add(o)
-	if d.Limit.source == FromSketch {
-		c.Add(Estimated)
+	l.counters.Add(o)
+	if d.Limit != l {
+		l.counters.Add(Estimated)
 	}
 }
 

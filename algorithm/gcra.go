@@ -31,7 +31,7 @@ import (
 // Source: ITU-T I.371, virtual scheduling form of the generic cell rate
 // algorithm (GCRA), of which the token bucket and the leaky bucket as a meter
 // are two readings.
-var TokenBucket weir.Algorithm = gcra{"token_bucket"}
+var TokenBucket weir.Algorithm = tokenBucket
 
 // LeakyBucket holds Burst units and leaks Count of them per Period, evenly. A
 // request is poured in if there is room for its cost, or refused. It is the
@@ -41,15 +41,27 @@ var TokenBucket weir.Algorithm = gcra{"token_bucket"}
 //
 // Choose it where the limit is thought of as what may pile up before a server,
 // and how fast the server works it off.
-var LeakyBucket weir.Algorithm = gcra{"leaky_bucket"}
+var LeakyBucket weir.Algorithm = leakyBucket
 
-type gcra struct{ name string }
+// gcra is both buckets. It is one word: a receiver of more would push the
+// arguments of Step out of the registers.
+type gcra uint8
+
+const (
+	tokenBucket gcra = iota
+	leakyBucket
+)
 
 // Name implements weir.Algorithm.
-func (g gcra) Name() string { return g.name }
+func (g gcra) Name() string {
+	if g == leakyBucket {
+		return "leaky_bucket"
+	}
+	return "token_bucket"
+}
 
 // Stamped implements weir.Stamped: the TAT is the whole state.
-func (g gcra) Stamped() {}
+func (gcra) Stamped() {}
 
 // What Prepare leaves in Limit.Const for the GCRA family. A span is a number
 // of microseconds and a fraction over gcraParts.
@@ -61,6 +73,7 @@ const (
 	gcraFull            // span of Burst units
 	gcraFullPart
 	gcraMost // latest TAT after now, microseconds: the full span and as much in debt
+	gcraCost // largest cost that can pass
 )
 
 // oneWordParts is the largest denominator whose fractions fit below the
@@ -72,11 +85,12 @@ const oneWordParts = 1 << weir.FractionBits
 const maxSpan = 1 << 51
 
 // Prepare implements weir.Algorithm.
-func (g gcra) Prepare(l *weir.Limit) error {
+func (gcra) Prepare(l *weir.Limit) error {
 	if err := prepareGCRA(l); err != nil {
 		return err
 	}
 	l.Const[gcraMost] = 2 * (l.Const[gcraFull] + 1)
+	l.Const[gcraCost] = l.Burst
 	// Burst at once, then Count over the period.
 	l.Envelope = l.Burst + l.Count
 	return nil
@@ -192,17 +206,12 @@ func (t tat) within(now, q, r int64) bool {
 	return ahead < q || ahead == q && t.part <= r
 }
 
-// Step implements weir.Algorithm.
-func (g gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
-	return stepGCRA(cells, l, a, l.Burst)
-}
-
-// stepGCRA is the step of the GCRA family; most is the largest cost that can
-// pass.
+// Step implements weir.Algorithm, for all of the GCRA family.
 //
 // Invariant: afterwards TAT <= now + the full span, unless costs were forced; a
 // key never owes more than another full span.
-func stepGCRA(cells []int64, l *weir.Limit, a weir.Ask, most int64) weir.Decision {
+func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
+	most := l.Const[gcraCost]
 	base := load(cells, l, a.Now)
 	q, r := l.Const[gcraUnit], l.Const[gcraUnitPart]
 	if a.Cost != 1 {

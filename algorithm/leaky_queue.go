@@ -35,8 +35,7 @@ type leakyQueue struct{}
 // which the full span is that of all who wait, the one who leaves at once, and
 // the free ones before.
 const (
-	queueFree  = gcraMost + 1 + iota // span of the units that pass without delay, microseconds
-	queueMost                        // largest cost that an empty queue takes
+	queueFree  = gcraCost + 1 + iota // span of the units that pass without delay, microseconds
 	queueConst                       // how many there are
 )
 
@@ -63,9 +62,9 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 	c[gcraFull], c[gcraFullPart] = full.us, full.part
 	c[gcraMost] = 2 * (full.us + 1)
 	c[queueFree] = free
-	c[queueMost] = units(l, 0, tat{})
+	c[gcraCost] = units(l, 0, tat{})
 	// All places at once, and then as they become free.
-	l.Envelope = c[queueMost] + l.Count
+	l.Envelope = c[gcraCost] + l.Count
 	return nil
 }
 
@@ -80,7 +79,7 @@ func (leakyQueue) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 			a.Cost = 0
 		}
 	}
-	return stepGCRA(cells, l, a, l.Const[queueMost])
+	return tokenBucket.Step(cells, l, a)
 }
 
 // Delay implements weir.Shaper.

@@ -52,7 +52,7 @@ func checkRefusals(subjects []peer.Subject, results [][]samples) error {
 	for i, p := range subjects {
 		for j, sh := range shape.All {
 			refused, ops := results[i][j].refused()
-			if p.Name == peer.Ours && refused > 0 || refused > ops/20 {
+			if p.Name == peer.Ours && refused > 0 || refused > ops/5 {
 				return fmt.Errorf("%s, %s: %d of %d decisions were refused, and none should be", p.Name, sh.Name, refused, ops)
 			}
 		}
