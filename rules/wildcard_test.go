@@ -29,6 +29,9 @@ func TestWildcards(t *testing.T) {
 			if !isPattern(p) {
 				p += "*"
 			}
+			if strings.Trim(p, "*") == "" {
+				p = word("ab", 1) + "b" + p // one that fits all leaves nothing to decide
+			}
 			w.add(p, i)
 			texts = append(texts, p)
 			all = append(all, regexp.MustCompile("^"+strings.ReplaceAll(p, "*", ".*")+"$"))
