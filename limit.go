@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync/atomic"
@@ -155,38 +154,6 @@ type SketchOptions struct {
 	Generations int
 }
 
-// Mode is what a breach does, and who is let through all the same.
-type Mode struct {
-	// Excess makes the limit soft: so many percent above Count still pass,
-	// marked soft. Zero means hard.
-	Excess int64
-	// Pool makes the limit elastic: what exceeds Count is taken from the pool
-	// while it has room. Nil means not elastic. The pool is compiled with the
-	// limit, its key is PoolKey; it is a bucket or a window, of whose Mode
-	// nothing but Reserve may be set.
-	Pool    *Limit
-	PoolKey string
-	// Ceiling is the most units per Period that one key may spend of its own
-	// share and the pool together. Zero means no ceiling but the pool's.
-	Ceiling int64
-	// Shadow counts what would be refused and refuses nothing.
-	Shadow bool
-	// Rollout enforces the limit for so many percent of its keys, the same
-	// keys always; for the others it is a shadow. Zero means 100.
-	Rollout int64
-	// Penalize charges refused requests too, so that whoever keeps on calling
-	// stays refused.
-	Penalize bool
-	// Ban refuses a key outright while this limit on its refusals is
-	// exhausted; algorithm.Lockout is made for it. Nil means no bans. It is
-	// compiled with the limit.
-	Ban *Limit
-	// Reserve[p] is how many units are kept from requests of priority p.
-	// Priorities beyond its end are treated as the last. Nil means all are
-	// equal.
-	Reserve []int64
-}
-
 // PerSecond returns a limit of count units per second.
 func PerSecond(count int64, a Algorithm) *Limit { return per(count, time.Second, a) }
 
@@ -261,92 +228,6 @@ func (l *Limit) check() error {
 // MaxPeriod is the longest period of a limit: ten years.
 const MaxPeriod = 10 * 366 * 24 * time.Hour
 
-// simple reports whether a request meets a limit of the mode as one op, in the
-// role Enforce.
-func (m *Mode) simple() bool {
-	return m.Excess == 0 && m.Pool == nil && !m.Shadow && (m.Rollout == 0 || m.Rollout == 100) &&
-		!m.Penalize && m.Ban == nil
-}
-
-func (m *Mode) check(l *Limit) error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("limit %q: "+format, append([]any{l.Name}, args...)...))
-	}
-	if m.Excess < 0 || m.Excess > 1000 {
-		bad("soft excess %d%% must be between 0 and 1000", m.Excess)
-	}
-	if m.Excess > 0 && m.Pool != nil {
-		bad("a limit is either soft or elastic, not both")
-	}
-	if m.Pool != nil && m.Penalize {
-		bad("an elastic limit cannot be penalizing: choose one")
-	}
-	if m.Rollout < 0 || m.Rollout > 100 {
-		bad("rollout %d%% must be between 0 and 100", m.Rollout)
-	}
-	if m.Ceiling != 0 && (m.Pool == nil || m.Ceiling < l.Count) {
-		bad("ceiling %d needs a pool and must be at least the count of %d", m.Ceiling, l.Count)
-	}
-	for p, r := range m.Reserve {
-		if r < 0 || r >= max(l.Burst, l.Count) {
-			bad("reserve of %d units against priority %d must be at least 0 and below the burst", r, p)
-		}
-	}
-	_, leases := l.Algorithm.(Leaser)
-	if leases && (m.Excess > 0 || m.Pool != nil || m.Penalize || m.Reserve != nil) {
-		bad("a concurrency limit can be neither soft, elastic, penalizing nor prioritized")
-	}
-	if _, shapes := l.Algorithm.(Shaper); shapes && (m.Excess > 0 || m.Pool != nil) {
-		bad("a limit that delays can be neither soft nor elastic")
-	}
-	return errors.Join(errs...)
-}
-
-// compileMode builds the limits that stand behind a mode: the lower threshold
-// of a soft limit, the ceiling of an elastic one, and compiles pool and ban.
-func (l *Limit) compileMode() error {
-	derive := func(scope string, count, burst int64) *Limit {
-		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params}
-	}
-	var errs []error
-	if l.Excess > 0 {
-		l.soft = derive("\x1fsoft", l.Count, l.Burst)
-		errs = append(errs, l.soft.Compile())
-		// The limit itself becomes the hard threshold above it.
-		count, burst := raise(l.Count, l.Excess), raise(l.Burst, l.Excess)
-		l.Count, l.Burst = count, burst
-		errs = append(errs, l.Algorithm.Prepare(l))
-	}
-	if l.Pool != nil {
-		if traitsOf(l.Pool.Algorithm)&(Sketches|Leases|Shapes) != 0 {
-			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be %s: use a bucket or a window", l.Name, l.Pool.Algorithm.Name()))
-		}
-		if m := &l.Pool.Mode; m.Excess != 0 || m.Pool != nil || m.Shadow || m.Rollout != 0 || m.Penalize || m.Ban != nil {
-			errs = append(errs, fmt.Errorf("limit %q: of the modes a pool can have a reserve only", l.Name))
-		}
-		errs = append(errs, l.Pool.Compile())
-	}
-	if l.Ceiling > 0 {
-		l.ceiling = derive("\x1fceiling", l.Ceiling, 0)
-		errs = append(errs, l.ceiling.Compile())
-	}
-	if l.Ban != nil {
-		l.Ban.Scope = l.Scope + "\x1fban"
-		errs = append(errs, l.Ban.Compile())
-	}
-	return errors.Join(errs...)
-}
-
-// raise returns n and percent more, rounded down.
-func raise(n, percent int64) int64 {
-	if n > MaxCost/(100+percent) {
-		return min(n+n/100*percent, MaxCost)
-	}
-	return n + n*percent/100
-}
-
 // ID tells this limit's counters from those of every other limit in this
 // process. It differs from process to process.
 func (l *Limit) ID() uint64 { return l.id }
@@ -391,66 +272,4 @@ func (l *Limit) Guarantee() Guarantee {
 		Source:   l.source,
 		Degraded: l.source == FromSketch,
 	}
-}
-
-// Append adds the ops by which a request of the given key, cost and priority
-// meets the limit. It allocates only when dst is full.
-func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
-	if l.simple {
-		return appendOp(dst, l, key, cost, Enforce, r)
-	}
-	if l.Shadow || l.Rollout != 0 && l.Rollout < 100 && !l.enforced(key) {
-		return appendOp(dst, l, key, cost, Shadow, r)
-	}
-	if l.Ban != nil {
-		dst = appendOp(dst, l.Ban, key, 1, Ban, r)
-	}
-	if l.Pool == nil {
-		dst = appendOp(dst, l, key, cost, Enforce, r)
-		dst[len(dst)-1].Penalize = l.Penalize
-		if l.soft != nil {
-			dst = appendOp(dst, l.soft, key, cost, Soft, r)
-		}
-		return dst
-	}
-	if l.ceiling != nil {
-		dst = appendOp(dst, l.ceiling, key, cost, Enforce, r)
-	}
-	dst = appendOp(dst, l, key, cost, Own, r)
-	return appendOp(dst, l.Pool, l.PoolKey, cost, Pool, r)
-}
-
-// appendOp appends one op. It writes the op where it is to stand, field by field:
-// Op is large, and making one to copy it cost as much as the rest of Append
-// (BenchmarkDecide in bench/).
-func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request) []Op {
-	n := len(dst)
-	if n < cap(dst) {
-		dst = dst[:n+1]
-	} else {
-		dst = append(dst, Op{})
-	}
-	o := &dst[n]
-	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, r.lease
-	o.Role, o.Verb, o.Penalize = role, r.Verb, false
-	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
-	if k := len(l.Reserve); k > 0 && role != Ban {
-		o.Reserve = l.Reserve[min(max(r.Priority, 0), k-1)]
-	}
-	return dst
-}
-
-// enforced reports whether key belongs to the share of keys that the rollout
-// covers. It is the same on every node and after every restart.
-func (l *Limit) enforced(key string) bool {
-	// FNV-1a, then a finalizer so that the low bits depend on all of the key.
-	// A client that finds a key outside the rollout escapes nothing that it
-	// would not have escaped before the rollout began.
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(key); i++ {
-		h = (h ^ uint64(key[i])) * 1099511628211
-	}
-	h ^= h >> 32
-	h *= 0x9e3779b97f4a7c15
-	return int64((h>>32)*100>>32) < l.Rollout
 }
