@@ -289,7 +289,7 @@ func TestSlowBodiesAreCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, body := read(t, res); code != 400 || !strings.Contains(body, "did not arrive in full") {
+	if code, body := read(t, res); code != 408 || !strings.Contains(body, "did not arrive in time") {
 		t.Errorf("%d %s", code, body)
 	}
 }

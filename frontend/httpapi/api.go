@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -227,6 +228,9 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 		case err == io.EOF:
 			c.reader.reset(b)
 			return true
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			answer.Problem{Status: http.StatusRequestTimeout, Detail: "the body did not arrive in time"}.Write(w)
+			return false
 		case err != nil:
 			answer.Problem{Status: http.StatusBadRequest, Detail: "the body did not arrive in full"}.Write(w)
 			return false

@@ -32,7 +32,7 @@ func TestSlowBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := io.ReadAll(conn) // until the server closes
-	if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 400 ")) || !bytes.Contains(b, []byte("did not arrive in full")) {
+	if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 408 ")) || !bytes.Contains(b, []byte("did not arrive in time")) {
 		t.Errorf("got %v %s", err, b)
 	}
 }
