@@ -37,6 +37,10 @@ type Limit struct {
 	// Mode is what a breach does. The zero Mode refuses.
 	Mode
 
+	// Settlement is what becomes of a charge once the request's answer is
+	// known. Nil means that it stands.
+	Settlement *Settlement
+
 	// Cells, Layout, Const and Envelope are filled by Algorithm.Prepare.
 
 	// Cells is the most words of state a key needs.
@@ -222,6 +226,9 @@ func (l *Limit) check() error {
 	case l.Period > MaxPeriod:
 		return fmt.Errorf("limit %q: period %s must be at most %s", l.Name, l.Period, MaxPeriod)
 	}
+	if err := l.Settlement.check(l); err != nil {
+		return err
+	}
 	return l.Mode.check(l)
 }
 
@@ -252,7 +259,7 @@ func (l *Limit) From(s Source) *Limit {
 		return v
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
-		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Cells: l.Cells, Layout: l.Layout, Const: l.Const,
+		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Cells: l.Cells, Layout: l.Layout, Const: l.Const,
 		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
 		counters: l.counters, source: s}
 	if !l.sources[s].CompareAndSwap(nil, v) {

@@ -84,7 +84,7 @@ func (m *Mode) check(l *Limit) error {
 func (l *Limit) compileMode() error {
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params}
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement}
 	}
 	var errs []error
 	if l.Excess > 0 {
