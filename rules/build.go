@@ -107,6 +107,7 @@ func (b *builder) build(name, scope string) *Limit {
 	}
 	b.params(w)
 	b.mode(w)
+	b.settlement(w)
 	if b.faults > 0 {
 		return nil
 	}

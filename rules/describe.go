@@ -78,6 +78,7 @@ func (l *Limit) String() string {
 	if l.Cost > 0 {
 		say(", cost %d", l.Cost)
 	}
+	b.WriteString(describeSettlement(w.Settlement))
 	if l.Priority > 0 {
 		say(", priority %d", l.Priority)
 	}

@@ -11,7 +11,8 @@ import (
 // a matter of the limits that borrow from it.
 func (b *builder) mode(w *weir.Limit) {
 	if b.pool {
-		for _, key := range []string{"mode", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "cost", "priority"} {
+		for _, key := range []string{"mode", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "cost", "priority",
+			"count_on", "refund_on", "cost_from", "cost_per"} {
 			if n, own := where(b.layers, key); n != nil && own {
 				b.wrong(key, "give it to the limits that borrow", "a pool has no %s", key)
 			}

@@ -90,7 +90,8 @@ func (r *Rate) read(d *decoder, n *node, name string) {
 func (w *words) read(d *decoder, n *node, name string) {
 	items := []*node{n}
 	if n.kind == list {
-		items = n.items
+		// An empty list is not the same as none: it takes the place of another.
+		items, *w = n.items, make(words, 0, len(n.items))
 	}
 	for _, item := range items {
 		if text := d.text(item, name); text != "" {

@@ -139,6 +139,14 @@ type settings struct {
 	Priority *int64 `yaml:"priority"`
 	// What a request costs here, whatever it says itself.
 	Cost *int64 `yaml:"cost"`
+	// Which answers count: statuses such as 401, classes such as 4xx, ranges, or unreachable. What any other answer was charged is given back.
+	CountOn words `yaml:"count_on"`
+	// Which answers do not count, such as 5xx and unreachable: what they were charged is given back.
+	RefundOn words `yaml:"refund_on"`
+	// What is counted once the answer is known: response_bytes, or response_header:NAME for the number in that field. Until then cost is charged.
+	CostFrom *string `yaml:"cost_from"`
+	// How many bytes make a unit (cost_from: response_bytes), such as 1KiB. Without it 1.
+	CostPer *size `yaml:"cost_per"`
 	// How nodes that share a store count together.
 	Consistency *consistencySpec `yaml:"consistency"`
 	// What is decided while the store does not answer.
@@ -227,6 +235,8 @@ type (
 		units, percent int64
 		isPercent      bool
 	}
+	// size is a number of bytes such as 1KiB.
+	size int64
 	// words is a list of text, or a single one.
 	words []word
 	word  struct {

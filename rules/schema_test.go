@@ -110,6 +110,8 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 		return anyOf("", text(spanPattern), &jsonschema.Schema{Const: 0})
 	case reflect.TypeFor[percent]():
 		return text(percentPattern)
+	case reflect.TypeFor[size]():
+		return anyOf("", text(`^[0-9]+ *([kKmMgG]i?)?[bB]$`), integer())
 	case reflect.TypeFor[share]():
 		return anyOf("", text(percentPattern), integer())
 	case reflect.TypeFor[words]():

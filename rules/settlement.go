@@ -1,0 +1,227 @@
+package rules
+
+import (
+	"fmt"
+	"math/bits"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+// noAnswer is the word for a request that got no answer.
+const noAnswer = "unreachable"
+
+// settlement sets what becomes of a charge once the answer is known.
+func (b *builder) settlement(w *weir.Limit) {
+	s, own := &b.s, false
+	for _, name := range []string{"count_on", "refund_on", "cost_from"} {
+		_, is := where(b.layers, name)
+		own = own || is
+	}
+	if !own && !settles(w.Algorithm) {
+		return // what the domain says is for the others
+	}
+	var set weir.Settlement
+	if s.CountOn != nil && len(s.CountOn) == 0 {
+		b.wrong("count_on", "leave it out, or name some: [401, 4xx]", "count_on names no status, so nothing would count")
+	}
+	set.CountOn, set.RefundOn = b.codes("count_on", s.CountOn), b.codes("refund_on", s.RefundOn)
+	if s.CostFrom != nil {
+		b.costFrom(&set, *s.CostFrom)
+	}
+	if set.Measure == weir.MeasureBytes && s.CostPer != nil {
+		set.Per = int64(*s.CostPer)
+	} else if _, own := where(b.layers, "cost_per"); own {
+		b.wrong("cost_per", "add cost_from: response_bytes, or leave it out", "cost_per is for cost_from: response_bytes")
+	}
+	if set != (weir.Settlement{}) {
+		w.Settlement = &set
+	}
+}
+
+// settles reports whether a limit of the algorithm can be settled by the
+// answer.
+func settles(a weir.Algorithm) bool {
+	switch a.(type) {
+	case weir.Leaser, weir.Shaper, weir.Approximate:
+		return false
+	}
+	return true
+}
+
+// costFrom reads what is counted: "response_bytes" or "response_header:X-Cost".
+func (b *builder) costFrom(s *weir.Settlement, text string) {
+	const prefix = "response_header:"
+	switch name, header := strings.CutPrefix(text, prefix); {
+	case text == "response_bytes":
+		s.Measure = weir.MeasureBytes
+	case header && isToken(name):
+		s.Measure, s.Header = weir.MeasureHeader, textproto.CanonicalMIMEHeaderKey(name)
+	case header:
+		b.wrong("cost_from", "write response_header:X-Cost", "cost_from: %q is no name of a header field", name)
+	default:
+		b.wrong("cost_from", didYouMean(text, []string{"response_bytes", "response_header:X-Cost"}), "unknown cost_from %q", text)
+	}
+}
+
+// isToken reports whether s can be the name of a header field, RFC 9110 §5.6.2.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// codes reads a list of statuses: 401, 4xx, 200-299, unreachable.
+func (b *builder) codes(setting string, ws words) (set weir.Codes) {
+	for _, w := range ws {
+		first, last, err := parseCodes(w.text)
+		if err != nil {
+			b.faults++
+			b.bad(w.node, b.path, "write a status such as 401, a class such as 4xx, a range such as 200-299, or "+noAnswer, "%s: %s", setting, err)
+			continue
+		}
+		set.Add(first, last)
+	}
+	return set
+}
+
+// Statuses of HTTP.
+const minStatus, maxStatus = 100, 599
+
+func parseCodes(s string) (first, last int, err error) {
+	if s == noAnswer {
+		return weir.NoAnswer, weir.NoAnswer, nil
+	}
+	bad := fmt.Errorf("%q is not a status", s)
+	if class, ok := strings.CutSuffix(strings.ToLower(s), "xx"); ok {
+		n, err := strconv.Atoi(class)
+		if err != nil || len(class) != 1 || n < 1 || n > 5 {
+			return 0, 0, bad
+		}
+		return n * 100, n*100 + 99, nil
+	}
+	low, high, isRange := strings.Cut(s, "-")
+	if !isRange {
+		high = low
+	}
+	if first, err = parseStatus(low); err == nil {
+		last, err = parseStatus(high)
+	}
+	if err != nil || first > last {
+		return 0, 0, bad
+	}
+	return first, last, nil
+}
+
+func parseStatus(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || len(s) != 3 || n < minStatus || n > maxStatus {
+		return 0, fmt.Errorf("%q is not a status", s)
+	}
+	return n, nil
+}
+
+// describeCodes writes set as it can be read: "401, 5xx, unreachable".
+func describeCodes(set *weir.Codes) string {
+	var parts []string
+	for code := minStatus; code <= maxStatus; code++ {
+		if !set.Has(code) {
+			continue
+		}
+		last := code
+		for last < maxStatus && set.Has(last+1) {
+			last++
+		}
+		// A run is cut at the hundreds where that gives whole classes.
+		if class := code - code%100 + 99; code%100 == 0 && last >= class {
+			parts, code = append(parts, fmt.Sprintf("%dxx", code/100)), class
+			continue
+		}
+		if next := code - code%100 + 99; last > next {
+			last = next
+		}
+		if last == code {
+			parts = append(parts, strconv.Itoa(code))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", code, last))
+		}
+		code = last
+	}
+	if set.Has(weir.NoAnswer) {
+		parts = append(parts, noAnswer)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describeSettlement writes s for a reader: ", counts 401, 403".
+func describeSettlement(s *weir.Settlement) string {
+	if s == nil {
+		return ""
+	}
+	var b strings.Builder
+	switch s.Measure {
+	case weir.MeasureBytes:
+		b.WriteString(", counts bytes of the answer")
+		if s.Per > 1 {
+			fmt.Fprintf(&b, " by %s", size(s.Per))
+		}
+	case weir.MeasureHeader:
+		fmt.Fprintf(&b, ", counts by the answer's %s", s.Header)
+	}
+	if !s.CountOn.Empty() {
+		b.WriteString(", counts " + describeCodes(&s.CountOn) + " alone")
+	}
+	if !s.RefundOn.Empty() {
+		b.WriteString(", gives back on " + describeCodes(&s.RefundOn))
+	}
+	return b.String()
+}
+
+// sizeUnits are the units of a number of bytes.
+var sizeUnits = []struct {
+	name string
+	size int64
+}{
+	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30},
+	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"b", 1},
+}
+
+// String returns s as it can be read.
+func (s size) String() string {
+	for _, u := range []struct {
+		name string
+		bits int
+	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if bits.TrailingZeros64(uint64(s)) >= u.bits && s > 0 {
+			return strconv.FormatInt(int64(s)>>u.bits, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+func (s *size) read(d *decoder, n *node, name string) {
+	text, ok := d.scalar(n, name, "a number of bytes such as 1KiB")
+	if !ok {
+		return
+	}
+	lower, unit := strings.ToLower(strings.TrimSpace(text)), int64(1)
+	for _, u := range sizeUnits {
+		if digits, ok := strings.CutSuffix(lower, u.name); ok {
+			lower, unit = strings.TrimSpace(digits), u.size
+			break
+		}
+	}
+	v, err := parseCount(lower)
+	if err != nil || v < 1 || v > weir.MaxCost/unit {
+		d.bad(n, d.path, "write it like 1KiB or 1000", "%s: %q is not a number of bytes", name, text)
+		v = 1
+	}
+	*s = size(v * unit)
+}
