@@ -62,7 +62,7 @@ func (c *client) says(cost int64, want ...string) {
 	c.t.Helper()
 	r, d := c.decide(cost)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d)
+	c.w.Header(h, r.Ops(), d, c.now)
 	if got := lines(h); !slices.Equal(got, want) {
 		c.t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
@@ -259,7 +259,7 @@ func TestBanIsToldWhileItHolds(t *testing.T) {
 	}
 	r, d := c.decide(1)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d)
+	c.w.Header(h, r.Ops(), d, c.now)
 	if got := h.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"locked out";q=1;w=600, "login";`) {
 		t.Errorf("got %s", got)
 	}
@@ -285,7 +285,7 @@ func TestDeny(t *testing.T) {
 	c := newClient(t, denied{l})
 	r, d := c.decide(1)
 	rec := httptest.NewRecorder()
-	c.w.Refuse(rec, r.Ops(), d)
+	c.w.Refuse(rec, answer.OverLimit, r.Ops(), d, c.now)
 	if !strings.Contains(rec.Body.String(), `"detail":"the request is refused, and waiting does not help","violated-policies":["deny list"]`) {
 		t.Errorf("got %s", rec.Body)
 	}
@@ -304,7 +304,7 @@ func TestSameLimitTwiceIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d)
+	c.w.Header(h, r.Ops(), d, c.now)
 	if got := h.Get("RateLimit"); got != `"permin";r=3;t=40` {
 		t.Errorf("got %s", got)
 	}
@@ -318,7 +318,7 @@ func TestManyLimitsAreCut(t *testing.T) {
 	c := newClient(t, limits, answer.IETF08)
 	r, d := c.decide(1)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d)
+	c.w.Header(h, r.Ops(), d, c.now)
 	policies, states := parse(t, h)
 	if len(policies) != 16 || len(states) != 16 || policies[0].(httpsfv.Item).Value != "limit 39" || policies[15].(httpsfv.Item).Value != "limit 24" {
 		t.Errorf("got %d policies: %s", len(policies), h["Ratelimit-Policy"])
@@ -326,7 +326,7 @@ func TestManyLimitsAreCut(t *testing.T) {
 }
 
 func TestEverySetAtOnce(t *testing.T) {
-	c := newClient(t, weir.Limits{named("permin", weir.PerMinute(1, algorithm.FixedWindow))}, answer.Sets()...)
+	c := newClient(t, weir.Limits{named("permin", weir.PerMinute(1, algorithm.FixedWindow))}, answer.IETF08, answer.IETF06, answer.XRateLimit, answer.None)
 	c.says(1,
 		`Ratelimit-Limit: 1`, `Ratelimit-Policy: "permin";q=1;w=60`, `Ratelimit-Remaining: 0`, `Ratelimit-Reset: 40`,
 		`Ratelimit: "permin";r=0;t=40`, `X-Ratelimit-Limit: 1`, `X-Ratelimit-Remaining: 0`)
@@ -352,7 +352,7 @@ func TestUpstreamIsNotLoosened(t *testing.T) {
 		t.Helper()
 		r, d := c.decide(1)
 		h := http.Header{"Ratelimit": {`"app";r=3`}, "X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {theirs}}
-		c.w.Header(h, r.Ops(), d)
+		c.w.Header(h, r.Ops(), d, c.now)
 		if h.Get("X-RateLimit-Limit") != limit || h.Get("X-RateLimit-Remaining") != remaining || len(h["Ratelimit"]) != 2 || h["Ratelimit"][0] != `"app";r=3` {
 			t.Errorf("upstream has %s left: got %v", theirs, lines(h))
 		}
@@ -370,7 +370,7 @@ func TestRefuse(t *testing.T) {
 		t.Helper()
 		r, d := c.decide(cost)
 		rec := httptest.NewRecorder()
-		c.w.Refuse(rec, r.Ops(), d)
+		c.w.Refuse(rec, answer.OverLimit, r.Ops(), d, c.now)
 		var body map[string]any
 		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
 			t.Fatalf("%v: %s", err, rec.Body)
@@ -431,7 +431,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add("\"\\\x00\xff;q=1, \"b\"", int64(1), int64(weir.MaxPeriod/time.Microsecond), int64(9), int64(3), uint8(2))
 	f.Add(strings.Repeat("ü\"", 200), int64(7), int64(1_000_000), int64(0), int64(8), uint8(3))
 	all := []weir.Algorithm{algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.LeakyQueue}
-	w, err := answer.New(answer.Options{Headers: answer.Sets()})
+	w, err := answer.New(answer.Options{Headers: []string{answer.IETF08, answer.IETF06, answer.XRateLimitReset}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -457,7 +457,7 @@ func FuzzHeader(f *testing.F) {
 				t.Fatal(err)
 			}
 			rec := httptest.NewRecorder()
-			w.Refuse(rec, r.Ops(), d)
+			w.Refuse(rec, answer.OverLimit, r.Ops(), d, now)
 			policies, states := parse(t, rec.Header())
 			if len(policies) != 1 || len(states) != 1 {
 				t.Fatalf("%q: got %v", name, rec.Header())
@@ -491,8 +491,8 @@ func TestHeaderAllocatesTwice(t *testing.T) {
 	c := newClient(t, weir.Limits{named("perhr", weir.PerHour(1000, algorithm.FixedWindow)), named("permin", weir.PerMinute(50, algorithm.FixedWindow))})
 	r, d := c.decide(1)
 	h := http.Header{}
-	c.w.Header(h, r.Ops(), d)
-	if n := testing.AllocsPerRun(200, func() { clear(h); c.w.Header(h, r.Ops(), d) }); n > 2 {
+	c.w.Header(h, r.Ops(), d, c.now)
+	if n := testing.AllocsPerRun(200, func() { clear(h); c.w.Header(h, r.Ops(), d, c.now) }); n > 2 {
 		t.Errorf("%v allocations, want 2", n)
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // A handler of one's own tells every client where it stands.
 func ExampleWriter() {
-	store := memory.New(memory.Options{Now: func() int64 { return 1_700_000_000_000_000 }})
+	const now = 1_700_000_000_000_000 // microseconds since the Unix epoch
+	store := memory.New(memory.Options{Now: func() int64 { return now }})
 	defer store.Close()
 	limit := weir.PerMinute(1, algorithm.FixedWindow)
 	limit.Name = "permin"
@@ -33,9 +34,9 @@ func ExampleWriter() {
 			panic(err)
 		}
 		if d.Allowed() {
-			w.Header(rw.Header(), r.Ops(), d)
+			w.Header(rw.Header(), r.Ops(), d, now)
 		} else {
-			w.Refuse(rw, r.Ops(), d)
+			w.Refuse(rw, answer.OverLimit, r.Ops(), d, now)
 		}
 		fmt.Printf("%d %q %s\n", rw.Code, rw.Header().Get("Retry-After"), rw.Header().Get("RateLimit"))
 	}

@@ -15,12 +15,22 @@ type policy struct {
 	// all of it comes back; 0 for a limit on what is under way at once.
 	quota, window int64
 	left          int64
-	// after is the seconds until more becomes available, or -1 if that is not
-	// known or will never be.
-	after   int64
+	// until is the microseconds until more becomes available, or -1 if that is
+	// not known or will never be.
+	until   int64
 	refused bool
 	// wait is how long the limit refuses for, for sorting.
 	wait time.Duration
+	// op is the limit's own; pk names its counter, once signed.
+	op *weir.Op
+	pk pk
+}
+
+// sign fills in p.pk.
+func (p *policy) sign(by *partition) {
+	if p.op.Limit != nil && p.op.Key != "" {
+		p.pk = by.of(p.op)
+	}
 }
 
 // maxPolicies is how many limits an answer lists. A request that meets more
@@ -61,9 +71,9 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 			}
 			p = tell(o)
 		case weir.Deny:
-			p = policy{name: o.Decision.Limit.Name, after: -1, refused: true, wait: o.Decision.RetryAfter}
+			p = policy{name: o.Decision.Limit.Name, until: -1, refused: true, wait: o.Decision.RetryAfter, op: o}
 			if p.wait > 0 {
-				p.after = Seconds(p.wait)
+				p.until = weir.Micros(p.wait)
 			}
 		default:
 			continue
@@ -75,7 +85,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		// limits that refuse have a say in it, so only they state one.
 		for i := range dst {
 			if !dst[i].refused {
-				dst[i].after = -1
+				dst[i].until = -1
 			}
 		}
 	}
@@ -95,9 +105,10 @@ func tell(o *weir.Op) policy {
 		name:    l.Name,
 		quota:   max(l.Burst, 1),
 		left:    max(d.Remaining, 0),
-		after:   -1,
+		until:   -1,
 		refused: !d.Allowed() && o.Verb != weir.Force,
 		wait:    d.RetryAfter,
+		op:      o,
 	}
 	if l.Traits()&weir.Leases != 0 {
 		p.quota = l.Count
@@ -106,9 +117,9 @@ func tell(o *weir.Op) policy {
 	p.window = refill(l)
 	switch {
 	case p.refused && d.RetryAfter != weir.Never:
-		p.after = Seconds(d.RetryAfter)
+		p.until = weir.Micros(d.RetryAfter)
 	case !p.refused:
-		p.after = ceilSeconds(next(l, d))
+		p.until = weir.Micros(next(l, d))
 	}
 	return p
 }
@@ -123,7 +134,7 @@ func elastic(own, pool *weir.Op) policy {
 	}
 	p.left = max(p.left, q.left)
 	if p.refused && (!q.refused || q.wait != weir.Never && (p.wait == weir.Never || q.wait < p.wait)) {
-		p.after, p.wait = q.after, q.wait
+		p.until, p.wait = q.until, q.wait
 	}
 	p.name, p.refused = name, refused
 	return p
@@ -133,7 +144,7 @@ func elastic(own, pool *weir.Op) policy {
 func lower(p, q policy) policy {
 	p.left = min(p.left, q.left)
 	if tighter(&q, &p) {
-		p.after, p.wait, p.refused = q.after, q.wait, q.refused
+		p.until, p.wait, p.refused = q.until, q.wait, q.refused
 	}
 	return p
 }
@@ -245,7 +256,7 @@ func appendPolicy(b []byte, p *policy) []byte {
 	case p.quota > 0:
 		b = append(b, `;qu="concurrent-requests"`...)
 	}
-	return b
+	return appendPK(b, p.pk)
 }
 
 // appendState appends p as a member of RateLimit.
@@ -253,11 +264,32 @@ func appendState(b []byte, p *policy) []byte {
 	b = appendString(b, p.name)
 	b = append(b, ";r="...)
 	b = appendInteger(b, p.left)
-	if p.after >= 0 {
+	if p.until >= 0 {
 		b = append(b, ";t="...)
-		b = appendInteger(b, p.after)
+		b = appendInteger(b, ceil(p.until, 1_000_000))
 	}
-	return b
+	return appendPK(b, p.pk)
+}
+
+// appendWindow appends p as a member of RateLimit-Policy of revision 07.
+func appendWindow(b []byte, p *policy) []byte {
+	b = appendInteger(b, p.quota)
+	b = append(b, ";w="...)
+	return appendInteger(b, p.window)
+}
+
+// appendDictionary appends p as RateLimit of revision 07, which requires all
+// three: nothing, while until is unknown.
+func appendDictionary(b []byte, p *policy, until int64) []byte {
+	if until < 0 {
+		return b
+	}
+	b = append(b, "limit="...)
+	b = appendInteger(b, p.quota)
+	b = append(b, ", remaining="...)
+	b = appendInteger(b, p.left)
+	b = append(b, ", reset="...)
+	return appendInteger(b, ceil(until, 1_000_000))
 }
 
 func appendInteger(b []byte, n int64) []byte {

@@ -13,6 +13,7 @@ import (
 const (
 	QuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	AbnormalUsage   = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 	Blank           = "about:blank"
 )
 
@@ -78,29 +79,70 @@ var (
 	noSniff     = []string{"nosniff"}
 )
 
-// Refuse sends the refusal d, made of ops, as the answer: 429, all header
-// fields, and a problem document.
-func (w *Writer) Refuse(rw http.ResponseWriter, ops []weir.Op, d weir.Decision) {
+// Reason is why a request is refused.
+type Reason uint8
+
+const (
+	// OverLimit: a limit is exhausted, or the request costs more than it holds.
+	// The problem is QuotaExceeded, the status Options.Status.
+	OverLimit Reason = iota
+	// Overload: the service sheds load, whoever asks. The problem is
+	// ReducedCapacity, the status 503.
+	Overload
+	// Abuse: the client behaves as none should. The problem is AbnormalUsage,
+	// the status Options.Status.
+	Abuse
+)
+
+var reasons = [...]struct{ problem, title, exhausted, never string }{
+	OverLimit: {QuotaExceeded, "Too many requests",
+		"the limit is exhausted", "the request is refused, and waiting does not help"},
+	Overload: {ReducedCapacity, "Temporarily reduced capacity",
+		"the service takes fewer requests at present", "the service takes fewer requests at present"},
+	Abuse: {AbnormalUsage, "Abnormal usage detected",
+		"the requests of this client are out of the ordinary", "the requests of this client are out of the ordinary, and waiting does not help"},
+}
+
+// Refuse sends the refusal d, made of ops, as the answer: a status, all header
+// fields, and a problem document. now is as for Header.
+//
+// Who refuses on grounds of its own has no ops, and says in d how long clients
+// should stay away, and may name a limit there. A d without a wait is told as
+// one second.
+func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
-	f := facts{policies: policies(few[:0], ops, true)}
-	w.header(rw.Header(), &f, d)
-	send(rw, http.StatusTooManyRequests, appendRefusal(make([]byte, 0, 512), &f, d))
+	f := facts{policies: policies(few[:0], ops, true), now: now, style: w.style}
+	w.delay(&f, d)
+	w.header(rw.Header(), &f)
+	status := w.status
+	if why == Overload {
+		status = http.StatusServiceUnavailable
+	}
+	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, d))
 }
 
 // appendRefusal appends the problem document of a refusal.
-func appendRefusal(b []byte, f *facts, d weir.Decision) []byte {
-	b = append(b, `{"type":"`+QuotaExceeded+`","title":"Too many requests","status":429,"detail":"`...)
+func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) []byte {
+	r := &reasons[why]
+	b = append(b, `{"type":"`...)
+	b = append(b, r.problem...)
+	b = append(b, `","title":"`...)
+	b = append(b, r.title...)
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, `,"detail":"`...)
 	switch {
-	case d.RetryAfter == weir.Never && len(f.policies) > 0 && f.policies[0].quota > 0:
-		b = append(b, "the request costs more than its limit can ever hold"...)
-	case d.RetryAfter == weir.Never:
-		b = append(b, "the request is refused, and waiting does not help"...)
-	default:
-		b = append(b, "the limit is exhausted; try again in "...)
+	case d.RetryAfter != weir.Never:
+		b = append(b, r.exhausted...)
+		b = append(b, "; try again in "...)
 		b = strconv.AppendInt(b, f.retry, 10)
 		if b = append(b, " second"...); f.retry != 1 {
 			b = append(b, 's')
 		}
+	case why == OverLimit && len(f.policies) > 0 && f.policies[0].quota > 0:
+		b = append(b, "the request costs more than its limit can ever hold"...)
+	default:
+		b = append(b, r.never...)
 	}
 	b = append(b, `","violated-policies":[`...)
 	first := true
@@ -120,6 +162,9 @@ func appendRefusal(b []byte, f *facts, d weir.Decision) []byte {
 	if f.retry > 0 {
 		b = append(b, `,"retry_after":`...)
 		b = strconv.AppendInt(b, f.retry, 10)
+	}
+	if len(f.policies) == 0 && d.Limit == nil { // no limit, no guarantee of one
+		return append(b, '}')
 	}
 	g := d.Guarantee()
 	b = append(b, `,"guarantee":{"exact":`...)

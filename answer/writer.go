@@ -1,193 +1,173 @@
 package answer
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir"
 )
 
-// Names of the sets of header fields.
-const (
-	// IETF08 is the pair RateLimit and RateLimit-Policy as structured lists,
-	// with every enforced limit that the request met.
-	// Source: draft-ietf-httpapi-ratelimit-headers, revisions 08 to 11.
-	IETF08 = "ietf-08"
-	// IETF06 is RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, the
-	// last in seconds from now, of the most restrictive limit.
-	// Source: draft-ietf-httpapi-ratelimit-headers, revisions 00 to 06.
-	IETF06 = "ietf-06"
-	// XRateLimit is X-RateLimit-Limit and X-RateLimit-Remaining of the most
-	// restrictive limit, and X-RateLimit-Retry-After on refusals.
-	XRateLimit = "x-ratelimit"
-	// None is no fields but Retry-After.
-	None = "none"
-)
-
-// Sets lists the names that Options.Headers accepts.
-func Sets() []string {
-	names := make([]string, len(sets))
-	for i, s := range sets {
-		names[i] = s.name
-	}
-	return names
+// Writer writes decisions into HTTP answers. Safe for concurrent use.
+type Writer struct {
+	fields    []field
+	style     style
+	jitter    int64 // percent
+	random    func(n int64) int64
+	status    int
+	partition *partition
+	// names are the fields to expose, none if they are not; allNames is the
+	// list of them as a header field's values.
+	names    []string
+	allNames []string
 }
-
-// value is what a header field tells.
-type value uint8
-
-const (
-	allPolicies value = iota // members of RateLimit-Policy
-	allStates                // members of RateLimit
-	quota                    // of the most restrictive limit, and so on:
-	remaining
-	reset
-	retryAfter // of the refusal
-)
-
-// field is one header field of a set.
-type field struct {
-	// key is the field's name in canonical form.
-	key   string
-	value value
-}
-
-// list reports whether the field may stand on several lines.
-func (f field) list() bool { return f.value == allPolicies || f.value == allStates }
-
-var sets = []struct {
-	name   string
-	fields []field
-}{
-	{IETF08, []field{{"Ratelimit-Policy", allPolicies}, {"Ratelimit", allStates}}},
-	{IETF06, []field{{"Ratelimit-Limit", quota}, {"Ratelimit-Remaining", remaining}, {"Ratelimit-Reset", reset}}},
-	{XRateLimit, []field{{"X-Ratelimit-Limit", quota}, {"X-Ratelimit-Remaining", remaining}, {"X-Ratelimit-Retry-After", retryAfter}}},
-	{None, nil},
-}
-
-// maxFields is how many fields all sets and Retry-After make.
-const maxFields = 9
 
 // facts is what the fields are made of.
 type facts struct {
 	policies []policy
+	// now is the time of the decision, in microseconds since the Unix epoch.
+	now   int64
+	style style
 	// retry is the seconds of Retry-After, or 0 if there is none.
 	retry int64
 }
 
+// until returns the microseconds until more becomes available of the most
+// restrictive limit, or -1.
+func (f *facts) until() int64 {
+	switch {
+	case len(f.policies) > 0 && f.policies[0].until >= 0:
+		return f.policies[0].until
+	case f.retry > 0:
+		return f.retry * 1_000_000
+	}
+	return -1
+}
+
 // append appends v as f has it; nothing, if f has nothing to tell.
 func (f *facts) append(b []byte, v value) []byte {
-	if v == retryAfter {
-		if f.retry > 0 {
-			b = strconv.AppendInt(b, f.retry, 10)
-		}
+	if v == retryAfter && f.retry > 0 {
+		return strconv.AppendInt(b, f.retry, 10)
+	}
+	if len(f.policies) == 0 {
 		return b
 	}
+	switch p, until := &f.policies[0], f.until(); v {
+	case quota:
+		return appendInteger(b, p.quota)
+	case remaining:
+		return appendInteger(b, p.left)
+	case reset:
+		if until < 0 {
+			return b
+		}
+		return f.style.append(b, f.now, until)
+	case dictionary:
+		return appendDictionary(b, p, until)
+	case policyList, stateList, windowList:
+		return f.appendList(b, v)
+	}
+	return b
+}
+
+// appendList appends all policies as members of a list.
+func (f *facts) appendList(b []byte, v value) []byte {
+	from := len(b)
 	for i := range f.policies {
 		p := &f.policies[i]
-		switch v {
-		case quota:
-			return appendInteger(b, p.quota)
-		case remaining:
-			return appendInteger(b, p.left)
-		case reset:
-			return appendInteger(b, p.after)
+		if v == windowList && p.window == 0 {
+			continue
 		}
-		if i > 0 {
+		if len(b) > from {
 			b = append(b, ", "...)
 		}
-		if v == allPolicies {
+		switch v {
+		case policyList:
 			b = appendPolicy(b, p)
-		} else {
+		case stateList:
 			b = appendState(b, p)
+		case windowList:
+			b = appendWindow(b, p)
 		}
 	}
 	return b
 }
 
-// Options configures a [Writer].
-type Options struct {
-	// Headers names the sets of header fields to write, see Sets. Zero means
-	// IETF08 and XRateLimit.
-	Headers []string
-}
-
-// Writer writes decisions into HTTP answers. Safe for concurrent use.
-type Writer struct {
-	fields []field
-}
-
-// New returns a writer. It returns an error for a set it does not know.
-func New(opt Options) (*Writer, error) {
-	names := opt.Headers
-	if len(names) == 0 {
-		names = []string{IETF08, XRateLimit}
-	}
-	w := &Writer{}
-	var errs []error
-	for i, name := range names {
-		at := index(name)
-		switch {
-		case at < 0:
-			errs = append(errs, fmt.Errorf("answer: unknown set of headers %q, use %s", name, strings.Join(Sets(), ", ")))
-		case slices.Contains(names[:i], name):
-			errs = append(errs, fmt.Errorf("answer: set of headers %q is named twice", name))
-		default:
-			w.fields = append(w.fields, sets[at].fields...)
-		}
-	}
-	w.fields = append(w.fields, field{"Retry-After", retryAfter})
-	return w, errors.Join(errs...)
-}
-
-func index(name string) int {
-	for i := range sets {
-		if sets[i].name == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// Header adds to h what d, made of ops, says. When h already holds an answer
-// of a limiter further on, nothing of it is loosened: lists are added to, and
-// a smaller remainder is left to stand.
+// Header adds to h what d, made of ops, says. now is the time of the decision
+// in microseconds since the Unix epoch, for the resets that are instants.
+//
+// When h already holds an answer of a limiter further on, nothing of it is
+// loosened: lists are added to; of other fields those stand that leave the
+// client less or, where both leave as much, make it wait longer.
 //
 // It allocates twice, however many fields it writes.
-func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision) {
+func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
 	f := facts{policies: policies(few[:0], ops, !d.Allowed())}
 	if len(f.policies) == 0 && d.Limit == nil {
 		return
 	}
-	w.header(h, &f, d)
+	f.now, f.style = now, w.style
+	if !d.Allowed() {
+		w.delay(&f, d)
+	}
+	w.header(h, &f)
 }
 
-func (w *Writer) header(h http.Header, f *facts, d weir.Decision) {
-	f.retry = retrySeconds(f.policies, d)
-	keep := len(f.policies) > 0 && tighterAlready(h, f.policies[0].left)
+// delay fills in what the refusal d makes clients wait.
+func (w *Writer) delay(f *facts, d weir.Decision) {
+	if f.retry = retrySeconds(f.policies, d); f.retry == 0 || w.jitter == 0 {
+		return
+	}
+	// All that a refusal tells to wait moves by as much, so that Retry-After is
+	// still no earlier than what stands beside it.
+	more := w.random(ceil(f.retry*w.jitter, 100) + 1)
+	f.retry += more
+	for i := range f.policies {
+		if p := &f.policies[i]; p.refused && p.until >= 0 {
+			p.until += more * 1_000_000
+		}
+	}
+}
+
+func (w *Writer) header(h http.Header, f *facts) {
+	f.now = min(max(f.now, 0), lastInstant)
+	var verdicts [numVoices]verdict
+	if len(f.policies) > 0 {
+		if w.partition != nil {
+			for i := range f.policies {
+				f.policies[i].sign(w.partition)
+			}
+		}
+		for _, fd := range w.fields {
+			if fd.value.decides() {
+				verdicts[fd.voice] = w.judge(h, fd, f)
+			}
+		}
+	}
 
 	// All values share one string and one slice.
-	var room [256]byte
+	var room [512]byte
 	var ends [maxFields]int
 	buf := room[:0]
 	for i, fd := range w.fields {
-		buf = f.append(buf, fd.value)
+		switch {
+		case fd.value == exposed && len(h[exposeKey]) > 0:
+			buf = w.appendExposed(buf, h)
+		case fd.value != exposed:
+			buf = f.append(buf, fd.value)
+		}
 		ends[i] = len(buf)
 	}
 	all, vals, from := string(buf), make([]string, len(w.fields)), 0
 	for i, fd := range w.fields {
-		v := all[from:ends[i]]
+		v, theirs := all[from:ends[i]], h[fd.key]
 		from = ends[i]
 		switch {
-		case v == "":
-		case fd.list() && len(h[fd.key]) > 0:
-			h[fd.key] = append(h[fd.key], v)
-		case keep && len(h[fd.key]) > 0:
+		case fd.value == exposed && len(theirs) == 0:
+			h[fd.key] = w.allNames
+		case v == "" || f.stands(theirs, fd, verdicts[fd.voice]):
+		case len(theirs) > 0 && joins(theirs, fd, verdicts[fd.voice]):
+			h[fd.key] = append(theirs, v)
 		default:
 			vals[i] = v
 			h[fd.key] = vals[i : i+1 : i+1]
@@ -195,29 +175,17 @@ func (w *Writer) header(h http.Header, f *facts, d weir.Decision) {
 	}
 }
 
-// retrySeconds returns the Retry-After of d: no earlier than any limit says,
-// and 0 if it was allowed or waiting does not help.
+// retrySeconds returns the Retry-After of the refusal d: no earlier than any
+// limit says, and 0 if waiting does not help.
 func retrySeconds(ps []policy, d weir.Decision) int64 {
-	if d.Allowed() || d.RetryAfter == weir.Never {
+	if d.RetryAfter == weir.Never {
 		return 0
 	}
 	s := Seconds(d.RetryAfter)
 	for i := range ps {
 		if ps[i].refused {
-			s = max(s, ps[i].after)
+			s = max(s, ceil(max(ps[i].until, 0), 1_000_000))
 		}
 	}
 	return s
-}
-
-// tighterAlready reports whether h tells of less left than left.
-func tighterAlready(h http.Header, left int64) bool {
-	for _, key := range [...]string{"X-Ratelimit-Remaining", "Ratelimit-Remaining"} {
-		if v := h[key]; len(v) > 0 {
-			if n, err := strconv.ParseInt(v[0], 10, 64); err == nil && n >= 0 && n < left {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -125,9 +125,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}.Write(w)
 		return
 	}
-	v.decision = d
+	v.decision, v.now = d, time.Now().UnixMicro()
 	if !d.Allowed() {
-		g.answer.Refuse(w, v.req.Ops(), d)
+		g.answer.Refuse(w, answer.OverLimit, v.req.Ops(), d, v.now)
 		return
 	}
 	defer v.hold()()
@@ -152,7 +152,7 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, v *visit, delay t
 		v.cancel()
 		d := v.decision
 		d.RetryAfter = max(delay-g.opt.MaxDelay, time.Second)
-		g.answer.Refuse(w, v.req.Ops(), d)
+		g.answer.Refuse(w, answer.OverLimit, v.req.Ops(), d, v.now)
 		return false
 	}
 	t := time.NewTimer(delay)
@@ -207,14 +207,14 @@ type visitKey struct{}
 // modify adds the decision to the upstream's answer.
 func (g *Gateway) modify(res *http.Response) error {
 	if v, ok := res.Request.Context().Value(visitKey{}).(*visit); ok {
-		g.answer.Header(res.Header, v.req.Ops(), v.decision)
+		g.answer.Header(res.Header, v.req.Ops(), v.decision, v.now)
 	}
 	return nil
 }
 
 func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
 	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
-		g.answer.Header(w.Header(), v.req.Ops(), v.decision)
+		g.answer.Header(w.Header(), v.req.Ops(), v.decision, v.now)
 	}
 	p := answer.Problem{Status: http.StatusBadGateway, Detail: "the upstream could not be reached or broke off"}
 	var timeout interface{ Timeout() bool }

@@ -17,6 +17,7 @@ type visit struct {
 	g        *Gateway
 	req      *weir.Request
 	decision weir.Decision
+	now      int64 // of the decision, in microseconds since the Unix epoch
 	entries  [1]weir.Entry
 	ctx      context.Context
 	canceled bool
