@@ -72,23 +72,27 @@ func (r *Request) Key(parts ...string) string {
 		return parts[0]
 	}
 	from := len(r.buf)
+	buf := r.buf
 	for i, p := range parts {
 		if i > 0 {
-			r.buf = append(r.buf, 0x1f)
+			buf = append(buf, 0x1f)
 		}
-		r.buf = append(r.buf, p...)
+		buf = append(buf, p...)
 	}
 	// The lengths of all parts but the last make the join unambiguous though
 	// parts may hold the separator.
 	for _, p := range parts[:max(len(parts)-1, 0)] {
-		r.buf = append(r.buf, 0x1f)
-		r.buf = appendUint(r.buf, uint64(len(p)))
+		if n := len(p); n < 10 {
+			buf = append(buf, 0x1f, byte('0'+n))
+		} else {
+			buf = appendUint(append(buf, 0x1f), uint64(n))
+		}
 	}
-	if len(r.buf) == from {
+	r.buf = buf
+	if len(buf) == from {
 		return ""
 	}
-	b := r.buf[from:]
-	return unsafe.String(&b[0], len(b))
+	return unsafe.String(&buf[from], len(buf)-from)
 }
 
 func appendUint(b []byte, n uint64) []byte {

@@ -46,8 +46,10 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 			return nil, unmatched
 		}
 	}
-	if r := b.exact[e.Value]; r != nil {
-		return r, byValue
+	if b.exact != nil {
+		if r := b.exact[e.Value]; r != nil {
+			return r, byValue
+		}
 	}
 	if b.wild != nil {
 		if r, ok := b.wild.find(e.Value); ok {
@@ -192,11 +194,11 @@ func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 		if v, free := free(rule, e, how); free {
 			values = append(values, v)
 		}
-		switch {
-		case rule.deny.has(e.Value):
+		if rule.deny != nil && rule.deny.has(e.Value) {
 			f.verdict, f.rule, f.denial = denied, rule, rule.denial
 			return
-		case rule.allow.has(e.Value):
+		}
+		if rule.allow != nil && rule.allow.has(e.Value) {
 			f.verdict, f.rule = allowed, rule
 			return
 		}
