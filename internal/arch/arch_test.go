@@ -24,6 +24,7 @@ var floors = []struct {
 	{"store/memory", 2},
 	{"rules", 2},
 	{"answer", 2},
+	{"identity", 2},
 	{"reserve", 2},
 	{"metrics", 2},
 	{"frontend/httpapi", 4},

@@ -1,0 +1,92 @@
+package identity
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Widths of an address that may name a client, and what they are by default.
+const (
+	minIPv4, maxIPv4, ipv4Prefix = 24, 32, 32
+	minIPv6, maxIPv6, ipv6Prefix = 48, 128, 64
+)
+
+// width is how many bits of an address are looked at.
+type width struct{ v4, v6 int }
+
+// newWidth returns the widths for the given numbers of bits, 0 for the default.
+func newWidth(v4, v6 int) (width, error) {
+	w := width{ipv4Prefix, ipv6Prefix}
+	if v4 != 0 {
+		w.v4 = v4
+	}
+	if v6 != 0 {
+		w.v6 = v6
+	}
+	if w.v4 < minIPv4 || w.v4 > maxIPv4 {
+		return w, fmt.Errorf("an IPv4 prefix has %d to %d bits, not %d: a shorter one is too many people", minIPv4, maxIPv4, w.v4)
+	}
+	if w.v6 < minIPv6 || w.v6 > maxIPv6 {
+		return w, fmt.Errorf("an IPv6 prefix has %d to %d bits, not %d: a shorter one is too many people", minIPv6, maxIPv6, w.v6)
+	}
+	return w, nil
+}
+
+var (
+	// sixToFour holds 2002:V4ADDR::/48: who has one IPv4 address has 65,536 /64s
+	// there. Source: RFC 3056 §2.
+	sixToFour = netip.MustParsePrefix("2002::/16")
+	// nat64 is the well-known prefix of RFC 6052 §2.1.
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// nat64Prefixes checks the prefixes of own translators.
+func nat64Prefixes(ps []netip.Prefix) ([]netip.Prefix, error) {
+	all := []netip.Prefix{nat64}
+	for _, p := range ps {
+		if p.Bits() != 96 || p.Addr().Is4() || p.Addr().Is4In6() {
+			return nil, fmt.Errorf("nat64: %s is not an IPv6 prefix of 96 bits", p)
+		}
+		all = append(all, p.Masked())
+	}
+	return all, nil
+}
+
+// translated returns the IPv4 address that a embeds, if it is one of the given
+// translators', else a.
+func translated(a netip.Addr, translators []netip.Prefix) netip.Addr {
+	if !a.Is6() {
+		return a
+	}
+	for _, p := range translators {
+		if p.Contains(a) {
+			b := a.As16()
+			return netip.AddrFrom4([4]byte(b[12:]))
+		}
+	}
+	return a
+}
+
+// appendTo appends the client that a is one of: 203.0.113.7, 203.0.113.0/24,
+// 2001:db8::/64. All addresses of a client give the same text.
+func (w width) appendTo(b []byte, a netip.Addr) []byte {
+	if !a.IsValid() {
+		// On a socket without addresses all are one client: none escapes.
+		return append(b, "unknown"...)
+	}
+	bits, all := w.v6, maxIPv6
+	switch {
+	case a.Is4():
+		bits, all = w.v4, maxIPv4
+	case bits > 48 && sixToFour.Contains(a):
+		bits = 48
+	}
+	if bits == all {
+		return a.AppendTo(b)
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		panic("identity: no prefix of " + a.String())
+	}
+	return p.AppendTo(b)
+}

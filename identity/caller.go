@@ -1,0 +1,242 @@
+package identity
+
+import (
+	"net/http"
+	"net/netip"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+)
+
+// Facts is a request as a front end that is not plain HTTP knows it.
+type Facts struct {
+	// Peer is the other end of the connection. The zero Addr is one without an
+	// address, as on a Unix socket.
+	Peer netip.Addr
+	// Method, Host and Query (without the question mark) as they were sent.
+	Method, Host, Query string
+	// Path as it was sent: escaped, without the query. An absolute form's host
+	// counts in place of Host.
+	Path string
+	// Header with names in canonical form, as net/http has them. It is read, not
+	// kept beyond Release.
+	Header http.Header
+}
+
+// known says which facts of a caller are found out already.
+type known uint8
+
+const (
+	knownAddress known = 1 << iota
+	knownMethod
+	knownHost
+	knownPath
+	knownUser
+	knownTier
+)
+
+// Caller is who sent one request, and the working memory to find out. Facts
+// are found out when they are asked for, once. Not safe for concurrent use.
+type Caller struct {
+	r     *Resolver
+	f     Facts
+	known known
+
+	believed           bool // the peer is
+	address            netip.Addr
+	method, host, path string
+	user, tier         string
+	// Faults of the request, nil if there are none.
+	methodErr, hostErr, pathErr error
+
+	// buf holds the values that are not parts of the request. It only grows:
+	// what was returned stays valid until Release.
+	buf     []byte
+	entries []weir.Entry
+}
+
+// Caps on what a released caller keeps, so that one large request does not
+// stay in memory.
+const (
+	keepBytes   = 16 << 10
+	keepEntries = 256
+)
+
+// Release gives the caller back. What it returned, and what a plan filled in
+// from it, must not be used again.
+func (c *Caller) Release() {
+	r := c.r
+	buf, entries := c.buf[:0], c.entries[:0]
+	if cap(buf) > keepBytes {
+		buf = nil
+	}
+	if cap(entries) > keepEntries {
+		entries = nil
+	}
+	clear(entries[:cap(entries)])
+	*c = Caller{r: r, buf: buf, entries: entries}
+	r.callers.Put(c)
+}
+
+// Set tells the caller the request.
+func (c *Caller) Set(f Facts) {
+	c.f, c.known = f, 0
+	c.f.Peer = plain(f.Peer)
+	c.methodErr, c.hostErr, c.pathErr = nil, nil, nil
+	c.believed = c.r.proxies.believes(c.f.Peer)
+	path, host := cutTarget(f.Path)
+	c.f.Path = path
+	if host != "" {
+		c.f.Host = host
+	}
+}
+
+// SetHTTP tells the caller the request. Its peer is RemoteAddr, which must be
+// as the server set it.
+func (c *Caller) SetHTTP(r *http.Request) {
+	var peer netip.Addr
+	if r.RemoteAddr != "" && r.RemoteAddr[0] != '@' {
+		if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+			peer = ap.Addr()
+		}
+	}
+	f := Facts{Peer: peer, Method: r.Method, Host: r.Host, Header: r.Header}
+	if r.URL != nil {
+		f.Path, f.Query = r.URL.EscapedPath(), r.URL.RawQuery
+	}
+	c.Set(f)
+}
+
+// Address returns the client's address, through trusted proxies: not mapped,
+// without a zone, an IPv4 address behind NAT64 as such. It is the zero Addr if
+// the peer has none.
+func (c *Caller) Address() netip.Addr {
+	if c.known&knownAddress == 0 {
+		c.known |= knownAddress
+		a := c.f.Peer
+		if p := &c.r.proxies; c.believed && p.form != formNone {
+			a = p.client(a, c.f.Header[p.header])
+		}
+		c.address = translated(a, c.r.nat64)
+	}
+	return c.address
+}
+
+// Peer returns the other end of the connection: not mapped, without a zone.
+func (c *Caller) Peer() netip.Addr { return c.f.Peer }
+
+// Trusted reports whether the peer is one of the trusted proxies.
+func (c *Caller) Trusted() bool { return c.believed }
+
+// Err returns an *Error if the method, the host or the path has no canonical
+// form, else nil.
+func (c *Caller) Err() error {
+	c.Method()
+	c.Host()
+	c.Path()
+	switch {
+	case c.methodErr != nil:
+		return c.methodErr
+	case c.hostErr != nil:
+		return c.hostErr
+	}
+	return c.pathErr
+}
+
+// Method returns the canonical method: in upper case, and GET for HEAD, which
+// is answered by the same work. With Options.MethodOverride a POST is the
+// method that the header names. It is "" if it cannot be read, see Err.
+func (c *Caller) Method() string {
+	if c.known&knownMethod != 0 {
+		return c.method
+	}
+	c.known |= knownMethod
+	switch c.method = c.f.Method; c.method {
+	case "GET", "PUT", "DELETE", "PATCH", "OPTIONS":
+	case "POST":
+		if lines := c.f.Header[c.r.override]; len(lines) > 0 && c.r.override != "" {
+			c.method, c.methodErr = c.made(appendMethod(c.buf, trimSpace(lines[0])))
+		}
+	default:
+		c.method, c.methodErr = c.made(appendMethod(c.buf, c.method))
+	}
+	return c.method
+}
+
+// Host returns the canonical host: in lower case, without port and final dot.
+// It is "" if there is none, or it cannot be read, see Err.
+func (c *Caller) Host() string {
+	if c.known&knownHost != 0 {
+		return c.host
+	}
+	c.known |= knownHost
+	if c.host = c.f.Host; !isCanonicalHost(c.host) {
+		c.host, c.hostErr = c.made(appendHost(c.buf, c.host))
+	}
+	return c.host
+}
+
+// Path returns the canonical path, see [Canonical], or an *Error.
+func (c *Caller) Path() (string, error) {
+	if c.known&knownPath != 0 {
+		return c.path, c.pathErr
+	}
+	c.known |= knownPath
+	if c.path = c.f.Path; !c.r.paths.isCanonical(c.path) {
+		c.path, c.pathErr = c.made(c.r.paths.appendPath(c.buf, c.path))
+	}
+	return c.path, c.pathErr
+}
+
+// made takes over what was appended to buf.
+func (c *Caller) made(b []byte, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	from := len(c.buf)
+	c.buf = b
+	return view(b[from:]), nil
+}
+
+// view returns b as text. b must not change while the text is in use.
+func view(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// User returns the verified user, "" if there is none.
+func (c *Caller) User() string {
+	if c.known&knownUser == 0 {
+		c.known |= knownUser
+		c.user = c.claimed(c.r.user)
+	}
+	return c.user
+}
+
+// Tier returns the tier of the client, "" if there is none.
+func (c *Caller) Tier() string {
+	if c.known&knownTier == 0 {
+		c.known |= knownTier
+		c.tier = c.claimed(c.r.tier)
+	}
+	return c.tier
+}
+
+// claimed returns the value of the first claimant that has one.
+func (c *Caller) claimed(from []claimant) string {
+	for _, f := range from {
+		v := ""
+		switch f.kind {
+		case fromHeader:
+			if c.believed {
+				v = c.header(f.name)
+			}
+		}
+		if v != "" {
+			return c.fit(v)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,320 @@
+package identity
+
+import (
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// Caps on what is read, in bytes.
+const (
+	maxMethod = 32
+	maxHost   = 255 // RFC 1035 §2.3.4
+	maxPath   = 8192
+)
+
+// Canonical returns the canonical form of an escaped path, which all doors
+// share. Two paths that some upstream takes for one have one form, so that
+// nobody gets a second counter by writing his path another way:
+//
+//   - A character that may stand in a path as it is, does: %6cogin is login. The
+//     rest is %XX in upper case. %25 stays, as a path is decoded once.
+//   - %2F, \ and %5C are slashes, unless PathOptions.KeepEncodedSlash.
+//   - Parameters of a segment, from its first semicolon on, are cut.
+//   - Empty segments and dot segments are resolved, a slash at the end is cut:
+//     //a/./b/../c/ is /a/c. There is nothing above the root.
+//   - Case stays, as /Login and /login are two resources on most upstreams,
+//     unless PathOptions.IgnoreCase.
+//
+// A query or an absolute form's scheme and host are not part of it. What holds
+// a control character, a broken escape or what is not UTF-8, is longer than
+// 8192 bytes or does not begin with a slash, is refused with an *Error.
+func Canonical(path string, opt PathOptions) (string, error) {
+	if opt.isCanonical(path) {
+		return path, nil
+	}
+	b, err := opt.appendPath(nil, path)
+	return string(b), err
+}
+
+// plainByte tells of each byte whether it may stand in a canonical path as it
+// is: the unreserved characters and the sub-delimiters, colon and at, of RFC
+// 3986 §3.3, without the semicolon, which begins a parameter.
+var plainByte = func() (t [256]bool) {
+	for c := range t {
+		t[c] = isAlnum(byte(c)) || strings.IndexByte("-._~!$&'()*+,=:@", byte(c)) >= 0
+	}
+	return t
+}()
+
+// isCanonical reports whether path is sure to be its own canonical form. It
+// knows the common ones, without escapes.
+func (o PathOptions) isCanonical(path string) bool {
+	if path == "" || path[0] != '/' || len(path) > maxPath {
+		return false
+	}
+	if path == "/" {
+		return true
+	}
+	from := 1 // of the segment
+	for i := 1; i < len(path); i++ {
+		c := path[i]
+		if plainByte[c] {
+			if o.IgnoreCase && c >= 'A' && c <= 'Z' {
+				return false
+			}
+			continue
+		}
+		if c != '/' || isDots(path[from:i]) {
+			return false
+		}
+		from = i + 1
+	}
+	return !isDots(path[from:])
+}
+
+// isDots reports whether a segment is empty, . or .., which no canonical path
+// holds.
+func isDots(segment string) bool { return segment == "" || segment == "." || segment == ".." }
+
+// appendPath appends the canonical form of path to b.
+func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
+	if len(path) > maxPath {
+		return b, errPathLong
+	}
+	path, _, _ = strings.Cut(path, "?")
+	if path == "" {
+		return append(b, '/'), nil
+	}
+	if path[0] != '/' && path[0] != '\\' {
+		return b, errPathForm
+	}
+	root := len(b)
+	segment := root // begins behind b[segment], its slash
+	b = append(b, '/')
+	cut := false // in the parameters of the segment
+	for i := 1; i < len(path); {
+		c, size, enc := path[i], 1, false
+		if c == '%' {
+			if i+2 >= len(path) || !isHex(path[i+1]) || !isHex(path[i+2]) {
+				return b, errPathEscape
+			}
+			c, size, enc = unhex(path[i+1])<<4|unhex(path[i+2]), 3, true
+		}
+		switch {
+		case c < ' ' || c == 0x7f:
+			return b, errPathControl
+		case c >= utf8.RuneSelf:
+			n, ok := runeAt(path[i:])
+			if !ok {
+				return b, errPathEncoding
+			}
+			if !cut {
+				b = appendEscaped(b, path[i:i+n])
+			}
+			i += n
+			continue
+		case c == '/' && !enc, (c == '/' || c == '\\') && !o.KeepEncodedSlash:
+			b, segment = endSegment(b, root, segment)
+			cut = false
+		case c == ';':
+			cut = true
+		case cut:
+		case plainByte[c]:
+			if o.IgnoreCase && c >= 'A' && c <= 'Z' {
+				c |= 0x20
+			}
+			b = append(b, c)
+		default:
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		}
+		i += size
+	}
+	b, _ = endSegment(b, root, segment)
+	if len(b) > root+1 {
+		b = b[:len(b)-1] // the slash of the segment that does not follow
+	}
+	return b, nil
+}
+
+// endSegment ends the segment behind b[at], a slash, in the path that begins
+// at b[root]. It returns b with the slash of the next segment at its end, and
+// where that is.
+func endSegment(b []byte, root, at int) ([]byte, int) {
+	switch string(b[at+1:]) {
+	case "", ".":
+		b = b[:at+1]
+	case "..":
+		b = b[:at]
+		for len(b) > root && b[len(b)-1] != '/' {
+			b = b[:len(b)-1]
+		}
+		if len(b) == root {
+			b = append(b, '/')
+		}
+	default:
+		b = append(b, '/')
+	}
+	return b, len(b) - 1
+}
+
+const upperHex = "0123456789ABCDEF"
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
+// runeAt returns how many bytes of s, escaped or not, its first character
+// takes, and whether it is one: no overlong form, no surrogate, no rest of one.
+func runeAt(s string) (n int, ok bool) {
+	var few [utf8.UTFMax]byte
+	raw := few[:0]
+	for n < len(s) && len(raw) < utf8.UTFMax {
+		c := s[n]
+		if c == '%' {
+			if n+2 >= len(s) || !isHex(s[n+1]) || !isHex(s[n+2]) {
+				return 0, false
+			}
+			c = unhex(s[n+1])<<4 | unhex(s[n+2])
+			n += 3
+		} else {
+			n++
+		}
+		raw = append(raw, c)
+		if utf8.FullRune(raw) {
+			r, size := utf8.DecodeRune(raw)
+			return n, size == len(raw) && r != utf8.RuneError || r == utf8.RuneError && size == 3
+		}
+	}
+	return 0, false
+}
+
+// appendEscaped appends the bytes of a character, escaped or not, as %XX.
+func appendEscaped(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' {
+			c = unhex(s[i+1])<<4 | unhex(s[i+2])
+			i += 2
+		}
+		b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+	}
+	return b
+}
+
+// cutTarget takes a request target apart: the path as it is written, and the
+// host of an absolute form, which counts in place of the header. The target *,
+// which OPTIONS may have, is read as the path /*.
+//
+// Source: RFC 9112 §3.2.
+func cutTarget(target string) (path, host string) {
+	if target == "" || target[0] == '/' {
+		return target, ""
+	}
+	if target == "*" {
+		return "/*", ""
+	}
+	scheme, rest, ok := strings.Cut(target, "://")
+	if !ok || strings.IndexFunc(scheme, func(c rune) bool { return c > 0x7f || !isAlnum(byte(c)) && !strings.ContainsRune("+-.", c) }) >= 0 {
+		return target, ""
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	host = rest[:end]
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		host = host[i+1:]
+	}
+	return rest[end:], host
+}
+
+// isCanonicalHost reports whether host is sure to be its own canonical form.
+func isCanonicalHost(host string) bool {
+	if len(host) > maxHost || host == "" || host[len(host)-1] == '.' {
+		return false
+	}
+	for i := 0; i < len(host); i++ {
+		c := host[i]
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0 && host[i-1] != '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// appendHost appends the canonical form of a Host header: lower case, without
+// the port, without the dot of the root, an IPv6 address in brackets as RFC
+// 5952 writes it. No host is none. An international name must be in its ASCII
+// form, as RFC 3986 §3.2.2 and browsers have it.
+func appendHost(b []byte, host string) ([]byte, error) {
+	if host == "" {
+		return b, nil
+	}
+	if len(host) > maxHost+6 {
+		return b, errHost
+	}
+	if host[0] == '[' {
+		end := strings.IndexByte(host, ']')
+		if end < 0 || !isHostPort(host[end+1:]) {
+			return b, errHost
+		}
+		a, err := netip.ParseAddr(host[1:end])
+		if err != nil || a.Is4() || a.Zone() != "" {
+			return b, errHost
+		}
+		b = append(b, '[')
+		b = a.AppendTo(b)
+		return append(b, ']'), nil
+	}
+	if i := strings.IndexByte(host, ':'); i >= 0 {
+		if !isHostPort(host[i:]) {
+			return b, errHost
+		}
+		host = host[:i]
+	}
+	host = strings.TrimSuffix(host, ".")
+	if host == "" || len(host) > maxHost {
+		return b, errHost
+	}
+	for i := 0; i < len(host); i++ {
+		c := host[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c |= 0x20
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
+		case c == '.' && i > 0 && host[i-1] != '.':
+		default:
+			return b, errHost
+		}
+		b = append(b, c)
+	}
+	return b, nil
+}
+
+// isHostPort reports whether s is empty, a colon, or a colon and a port.
+func isHostPort(s string) bool { return s == ":" || isPort(s) }
+
+// appendMethod appends the canonical form of a method: in upper case, and HEAD
+// as GET, since it is GET to whoever makes the answer: else everybody had every
+// GET limit twice.
+func appendMethod(b []byte, method string) ([]byte, error) {
+	if len(method) > maxMethod || method != "" && !isToken(method) {
+		return b, errMethod
+	}
+	switch {
+	case method == "", strings.EqualFold(method, "HEAD"):
+		return append(b, "GET"...), nil
+	}
+	for i := 0; i < len(method); i++ {
+		c := method[i]
+		if c >= 'a' && c <= 'z' {
+			c -= 0x20
+		}
+		b = append(b, c)
+	}
+	return b, nil
+}

@@ -1,0 +1,56 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"unicode/utf8"
+)
+
+// maxValue is how many bytes of a value are a key as they are.
+const maxValue = 128
+
+// digestPrefix begins the text that stands for a value that is no key itself.
+const digestPrefix = "sha256:"
+
+// fits reports whether v can be a key as it is: short, and without what could
+// mislead a log or a terminal.
+func fits(v string) bool {
+	if len(v) > maxValue {
+		return false
+	}
+	for i := 0; i < len(v); i++ {
+		if c := v[i]; c < ' ' || c == 0x7f {
+			return false
+		} else if c >= utf8.RuneSelf {
+			return utf8.ValidString(v[i:]) && !hasControl(v[i:])
+		}
+	}
+	return true
+}
+
+// hasControl reports whether v holds a control character, those of Latin-1
+// included.
+func hasControl(v string) bool {
+	for _, c := range v {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return true
+		}
+	}
+	return false
+}
+
+// appendLong appends what stands for a value that does not fit: 128 bits of
+// its SHA-256, which is the same on every node.
+func appendLong(b []byte, v []byte) []byte {
+	h := sha256.Sum256(v)
+	b = append(b, digestPrefix...)
+	return hex.AppendEncode(b, h[:16])
+}
+
+// long returns v if it can be a key, or what stands for it.
+func long(v string) string {
+	if fits(v) {
+		return v
+	}
+	return string(appendLong(nil, []byte(v)))
+}

@@ -1,0 +1,143 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Options configures a [Resolver].
+type Options struct {
+	// Proxies says through whom requests come. Zero means straight from the
+	// client.
+	Proxies ProxyOptions `yaml:"proxies"`
+	// IPv4Prefix is how many bits of an IPv4 address name a client, 24 to 32.
+	// Zero means 32.
+	IPv4Prefix int `yaml:"ipv4_prefix"`
+	// IPv6Prefix is how many bits of an IPv6 address name a client, 48 to 128.
+	// Zero means 64.
+	IPv6Prefix int `yaml:"ipv6_prefix"`
+	// NAT64 lists further prefixes, each a /96, whose last 32 bits are the IPv4
+	// address of the client, put there by a translator of your own. Zero means
+	// the well-known 64:ff9b::/96 alone.
+	NAT64 []netip.Prefix `yaml:"nat64"`
+	// Paths says what the upstreams make of a path. Zero means what most do.
+	Paths PathOptions `yaml:"paths"`
+	// MethodOverride names a header by which the upstream lets a POST be another
+	// method. Set it if and only if the upstream does so. Zero means that the
+	// method is the one of the request line.
+	MethodOverride string `yaml:"method_override"`
+	// User lists where a verified user comes from, the first that has one wins:
+	// "header:NAME", believed from trusted peers only. Zero means that no request
+	// has a user.
+	User []string `yaml:"user"`
+	// Tier lists where the tier of a client comes from, the first that has one
+	// wins: "header:NAME", believed from trusted peers only. Zero means that no
+	// request has a tier.
+	Tier []string `yaml:"tier"`
+}
+
+// PathOptions says what the upstreams make of a path, see [Canonical].
+type PathOptions struct {
+	// IgnoreCase folds ASCII letters to lower case, for upstreams to which /Login
+	// is /login. Zero means that case tells paths apart, as RFC 3986 §6.2.2.1 has
+	// it.
+	IgnoreCase bool `yaml:"ignore_case"`
+	// KeepEncodedSlash keeps %2F and %5C as they are, for upstreams that take
+	// a/b and a%2Fb for two things, as package registries do. Zero means that
+	// both are slashes, as they are to nginx and IIS.
+	KeepEncodedSlash bool `yaml:"keep_encoded_slash"`
+}
+
+// ProxyOptions says through whom requests come, and in which header they name
+// the client.
+type ProxyOptions struct {
+	// Trusted lists the proxies: a header is believed only from a peer in it.
+	// Zero means that nobody is believed.
+	Trusted []netip.Prefix `yaml:"trusted"`
+	// Unix trusts peers without an address, those of a Unix socket. Zero means
+	// that they are not.
+	Unix bool `yaml:"unix"`
+	// Header names the one header that the proxies put the client's address in.
+	// No other is looked at, as what a proxy does not set, its client can. Zero
+	// means none: the peer is the client.
+	Header string `yaml:"header"`
+	// Form of the header: "list" (as X-Forwarded-For), "forwarded" (RFC 7239) or
+	// "single" (one address, as X-Real-IP). Zero means that of the header's name,
+	// "single" if it is neither of the two named here.
+	Form string `yaml:"form"`
+	// Hops is how many proxies there are, the peer included: the client is the
+	// address that many from the end of the header. It is for proxies whose
+	// addresses are not known; where requests can go around one, their senders
+	// choose an address. Zero means to walk over trusted addresses instead.
+	Hops int `yaml:"hops"`
+}
+
+// form of a header that names the client.
+type form uint8
+
+const (
+	formNone form = iota
+	formList
+	formForwarded
+	formSingle
+)
+
+func (o *ProxyOptions) form() (form, error) {
+	if o.Header == "" {
+		if o.Form != "" || o.Hops != 0 {
+			return formNone, errors.New("proxies: form and hops say how to read a header, set header too")
+		}
+		return formNone, nil
+	}
+	if !isToken(o.Header) {
+		return formNone, fmt.Errorf("proxies: header %q is not the name of a header", o.Header)
+	}
+	if len(o.Trusted) == 0 && !o.Unix {
+		return formNone, fmt.Errorf("proxies: header %s is believed from nobody: list the proxies in trusted", o.Header)
+	}
+	f := formSingle
+	switch o.Form {
+	case "":
+		switch http.CanonicalHeaderKey(o.Header) {
+		case "X-Forwarded-For":
+			f = formList
+		case "Forwarded":
+			f = formForwarded
+		}
+	case "list":
+		f = formList
+	case "forwarded":
+		f = formForwarded
+	case "single":
+	default:
+		return formNone, fmt.Errorf("proxies: unknown form %q, choose one of list, forwarded, single", o.Form)
+	}
+	switch {
+	case o.Hops < 0 || o.Hops > maxHops:
+		return formNone, fmt.Errorf("proxies: hops must be between 0 and %d, not %d", maxHops, o.Hops)
+	case o.Hops > 1 && f == formSingle:
+		return formNone, fmt.Errorf("proxies: header %s holds one address, it has no hops to count", o.Header)
+	}
+	return f, nil
+}
+
+// isToken reports whether s is a token of RFC 9110 §5.6.2.
+func isToken(s string) bool {
+	if s == "" {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !isAlnum(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}

@@ -1,0 +1,172 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+// EntryFrom is one entry of a descriptor and where its value comes from.
+type EntryFrom struct {
+	// Key of the entry. Zero means From as it stands, so that two headers, or two
+	// widths of an address, have two keys; for "value:TEXT" it means generic_key,
+	// as in Envoy.
+	Key string `yaml:"key"`
+	// From is the source of the value, see [Sources].
+	From string `yaml:"from"`
+}
+
+// UnmarshalText reads an entry that is its source alone.
+func (e *EntryFrom) UnmarshalText(text []byte) error {
+	*e = EntryFrom{From: string(text)}
+	return nil
+}
+
+// Descriptor is a descriptor to be made of each request. It is left out where
+// one of its entries has no value, as Envoy does.
+type Descriptor struct {
+	Entries []EntryFrom `yaml:"entries"`
+	// Unless names a verified source: a request that has it is not given this
+	// descriptor. "user" leaves those who are logged in out of a limit on their
+	// common address. Zero means that every request is.
+	Unless string `yaml:"unless"`
+	// Cost in units. Zero means the request's.
+	Cost int64 `yaml:"cost"`
+}
+
+// Caps on a plan.
+const (
+	maxDescriptors = 32
+	maxEntries     = 16
+)
+
+// Plan makes the descriptors of requests. Immutable and safe for concurrent
+// use.
+type Plan struct {
+	descriptors []planned
+	entries     int // of all descriptors
+}
+
+type planned struct {
+	entries []plannedEntry
+	unless  *source
+	cost    int64
+}
+
+type plannedEntry struct {
+	key    string
+	source source
+}
+
+// Plan compiles descriptors. No descriptors mean one, of the client's address:
+//
+//	Descriptor{Entries: []EntryFrom{{From: "remote_address"}}}
+func (r *Resolver) Plan(ds []Descriptor) (*Plan, error) {
+	p, err := r.plan(ds, nil)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	return p, nil
+}
+
+func (r *Resolver) plan(ds []Descriptor, route *Route) (*Plan, error) {
+	if len(ds) == 0 {
+		ds = []Descriptor{{Entries: []EntryFrom{{From: "remote_address"}}}}
+	}
+	if len(ds) > maxDescriptors {
+		return nil, fmt.Errorf("%d descriptors are too many, the most is %d", len(ds), maxDescriptors)
+	}
+	p := &Plan{}
+	for i := range ds {
+		d, err := r.planned(&ds[i], route)
+		if err != nil {
+			return nil, fmt.Errorf("descriptor %d: %w", i+1, err)
+		}
+		p.descriptors = append(p.descriptors, d)
+		p.entries += len(d.entries)
+	}
+	return p, nil
+}
+
+func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
+	out := planned{cost: d.Cost}
+	switch {
+	case len(d.Entries) == 0:
+		return out, errors.New("no entries: name at least one source")
+	case len(d.Entries) > maxEntries:
+		return out, fmt.Errorf("%d entries are too many, the most is %d", len(d.Entries), maxEntries)
+	case d.Cost < 0 || d.Cost > weir.MaxCost:
+		return out, fmt.Errorf("cost must be between 0 and %d, not %d", int64(weir.MaxCost), d.Cost)
+	}
+	for i, e := range d.Entries {
+		s, err := r.parseSource(e.From, route)
+		if err != nil {
+			return out, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		key := e.Key
+		if key == "" {
+			key = keyOf(e.From)
+		}
+		out.entries = append(out.entries, plannedEntry{key, s})
+	}
+	if d.Unless != "" {
+		s, err := r.parseSource(d.Unless, route)
+		if err != nil {
+			return out, fmt.Errorf("unless: %w", err)
+		}
+		if !s.verified() {
+			return out, fmt.Errorf("unless: anyone can send %q, and would be rid of the limit: name a verified source, such as user", d.Unless)
+		}
+		out.unless = &s
+	}
+	return out, nil
+}
+
+// keyOf is the key of an entry that has none of its own.
+func keyOf(from string) string {
+	if strings.HasPrefix(from, "value:") {
+		return "generic_key"
+	}
+	return from
+}
+
+// Fill appends the descriptors for c's request to req. Their values are valid
+// until c is released. It returns an *Error, and appends nothing, if the plan
+// needs the method, the host or the path and that cannot be read. It does not
+// allocate once c has the memory.
+func (p *Plan) Fill(req *weir.Request, c *Caller) error {
+	was := len(req.Descriptors)
+	for i := range p.descriptors {
+		d := &p.descriptors[i]
+		if d.unless != nil {
+			v, err := c.value(d.unless)
+			if err != nil {
+				req.Descriptors = req.Descriptors[:was]
+				return err
+			}
+			if v != "" {
+				continue
+			}
+		}
+		from := len(c.entries)
+		for j := range d.entries {
+			e := &d.entries[j]
+			v, err := c.value(&e.source)
+			if err != nil {
+				req.Descriptors = req.Descriptors[:was]
+				return err
+			}
+			if v == "" {
+				c.entries = c.entries[:from]
+				break
+			}
+			c.entries = append(c.entries, weir.Entry{Key: e.key, Value: v})
+		}
+		if n := len(c.entries); n > from {
+			req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries[from:n:n], Cost: d.cost})
+		}
+	}
+	return nil
+}

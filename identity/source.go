@@ -1,0 +1,153 @@
+package identity
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+// kind is where a value comes from.
+type kind uint8
+
+const (
+	fromAddress kind = iota
+	fromUser
+	fromTier
+	fromClient
+	fromMethod
+	fromPath
+	fromHost
+	fromHeader
+	fromCookie
+	fromQuery
+	fromValue
+	fromParam // a segment of the path of a route
+)
+
+// source is a compiled EntryFrom.From.
+type source struct {
+	kind kind
+	// name of the header, cookie and so on; the text of a value.
+	name string
+	// width of an address.
+	width width
+	// segment of the path, from 0, of a param.
+	segment int
+}
+
+// words are the sources without an argument, prefixes those with one.
+var (
+	words = map[string]kind{
+		"remote_address": fromAddress, "user": fromUser, "tier": fromTier, "client": fromClient,
+		"method": fromMethod, "path": fromPath, "host": fromHost,
+	}
+	prefixes = map[string]kind{
+		"header": fromHeader, "cookie": fromCookie, "query": fromQuery, "value": fromValue, "param": fromParam,
+	}
+)
+
+// Sources lists the words that EntryFrom.From accepts; those that end in a
+// colon take a name behind it.
+func Sources() []string {
+	return []string{
+		"remote_address", "user", "tier", "client", "method", "path", "host", "route",
+		"header:", "cookie:", "query:", "param:", "value:",
+	}
+}
+
+// verified reports whether a stranger cannot make the value up or leave it out
+// as he likes.
+func (s *source) verified() bool {
+	switch s.kind {
+	case fromUser, fromTier:
+		return true
+	}
+	return false
+}
+
+// parseSource compiles the text of a source. route is the one that the plan
+// belongs to, or nil.
+func (r *Resolver) parseSource(text string, route *Route) (source, error) {
+	word, arg, hasArg := strings.Cut(text, ":")
+	if k, ok := words[word]; ok && !hasArg {
+		s := source{kind: k, width: r.width}
+		return s, r.has(&s, text)
+	}
+	if bits, ok := strings.CutPrefix(text, "remote_address/"); ok {
+		return r.addressSource(bits)
+	}
+	if word == "route" && !hasArg {
+		if route == nil {
+			return source{}, fmt.Errorf("source %q is the name of a route, and this plan belongs to none", text)
+		}
+		return source{kind: fromValue, name: long(route.name())}, nil
+	}
+	k, ok := prefixes[word]
+	if !ok || !hasArg {
+		hint := "choose one of " + strings.Join(Sources(), ", ")
+		if meant := spell.Nearest(text, Sources()); meant != "" {
+			hint = fmt.Sprintf("did you mean %q?", meant)
+		}
+		return source{}, fmt.Errorf("unknown source %q (%s)", text, hint)
+	}
+	if arg == "" {
+		return source{}, fmt.Errorf("source %q needs a name behind the colon", text)
+	}
+	s := source{kind: k, name: arg}
+	switch k {
+	case fromHeader:
+		if !isToken(arg) {
+			return source{}, fmt.Errorf("source %q: %q is not the name of a header", text, arg)
+		}
+		s.name = http.CanonicalHeaderKey(arg)
+	case fromCookie:
+		if !isToken(arg) {
+			return source{}, fmt.Errorf("source %q: %q is not the name of a cookie", text, arg)
+		}
+	case fromValue:
+		s.name = long(arg)
+	case fromParam:
+		if route == nil {
+			return source{}, fmt.Errorf("source %q is a segment of a route's path, and this plan belongs to no route", text)
+		}
+		if s.segment = route.param(arg); s.segment < 0 {
+			return source{}, fmt.Errorf("source %q: the path %s has no segment {%s}", text, route.Path, arg)
+		}
+	}
+	return s, r.has(&s, text)
+}
+
+// addressSource compiles remote_address/BITS. Up to 32 bits are those of an
+// IPv4 address and up to 128 those of an IPv6 one; the other family keeps its
+// width.
+func (r *Resolver) addressSource(bits string) (source, error) {
+	n, err := strconv.Atoi(bits)
+	if err != nil || n <= 0 {
+		return source{}, fmt.Errorf("source \"remote_address/%s\": %q is not a number of bits", bits, bits)
+	}
+	s := source{kind: fromAddress, width: r.width}
+	if n <= maxIPv4 {
+		s.width.v4 = n
+	} else {
+		s.width.v6 = n
+	}
+	if s.width, err = newWidth(s.width.v4, s.width.v6); err != nil {
+		return s, fmt.Errorf("source \"remote_address/%s\": %w", bits, err)
+	}
+	return s, nil
+}
+
+// has reports a source that can never have a value, as nothing is configured
+// that gives one: a limit on it would never hold.
+func (r *Resolver) has(s *source, text string) error {
+	switch {
+	case s.kind == fromUser && len(r.user) == 0:
+		return fmt.Errorf("source %q: no request has a user, set Options.User", text)
+	case s.kind == fromTier && len(r.tier) == 0:
+		return fmt.Errorf("source %q: no request has a tier, set Options.Tier", text)
+	}
+	return nil
+}
