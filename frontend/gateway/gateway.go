@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -23,8 +24,9 @@ import (
 
 // Options configures a [Gateway].
 type Options struct {
-	// Upstream is where allowed requests go: http or https, a host, and a path
-	// that is put before the request's. Required.
+	// Upstream is where allowed requests go: http, https, or h2c for HTTP/2
+	// without encryption, a host, and a path that is put before the request's.
+	// Required.
 	Upstream *url.URL
 	// Limiter decides. Required.
 	Limiter *weir.Limiter
@@ -39,6 +41,9 @@ type Options struct {
 	// MaxWaiting is how many requests may be held back at a time; those above
 	// it are refused. Zero means 1024.
 	MaxWaiting int
+	// HalfClosed is how long one direction of an upgraded connection, such as a
+	// WebSocket, may outlive the other. Zero means ten seconds.
+	HalfClosed time.Duration
 	// Transport reaches the upstream. Nil means a clone of
 	// http.DefaultTransport that keeps 256 idle connections to the upstream and
 	// asks no proxy.
@@ -65,20 +70,23 @@ func New(opt Options) (*Gateway, error) {
 	switch u := opt.Upstream; {
 	case u == nil:
 		return nil, errors.New("gateway: no upstream: set Options.Upstream")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("gateway: upstream %q must be an http or https URL with a host, such as http://127.0.0.1:3000", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
+		return nil, fmt.Errorf("gateway: upstream %q must be an http, https or h2c URL with a host, such as http://127.0.0.1:3000", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return nil, fmt.Errorf("gateway: upstream %q must not have a query, a fragment or a user", u.Redacted())
 	case opt.Limiter == nil:
 		return nil, errors.New("gateway: no limiter: set Options.Limiter")
-	case opt.MaxDelay < 0 || opt.MaxWaiting < 0:
-		return nil, errors.New("gateway: max delay and max waiting must not be negative")
+	case opt.MaxDelay < 0 || opt.MaxWaiting < 0 || opt.HalfClosed < 0:
+		return nil, errors.New("gateway: max delay, max waiting and half closed must not be negative")
 	}
 	if opt.Domain == "" {
 		opt.Domain = "api"
 	}
 	if opt.MaxDelay == 0 {
 		opt.MaxDelay = 10 * time.Second
+	}
+	if opt.HalfClosed == 0 {
+		opt.HalfClosed = 10 * time.Second
 	}
 	if opt.MaxWaiting == 0 {
 		opt.MaxWaiting = 1024
@@ -94,10 +102,7 @@ func New(opt Options) (*Gateway, error) {
 		opt.Answer = w
 	}
 	if opt.Transport == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.Proxy = nil
-		t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
-		opt.Transport = t
+		opt.Transport = newTransport(opt.Upstream.Scheme)
 	}
 	g := &Gateway{opt: opt, limiter: opt.Limiter, answer: opt.Answer}
 	g.visits.New = func() any { return new(visit) }
@@ -114,6 +119,10 @@ func New(opt Options) (*Gateway, error) {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if path := rawPath(r); r.Method == http.MethodConnect || path[0] != '/' {
+		answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards paths: neither tunnels nor *"}.Write(w)
+		return
+	}
 	v := g.visits.Get().(*visit)
 	v.begin(g, r)
 	defer v.end()
@@ -138,10 +147,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// HTTP/1 net/http would then swallow the rest of what is sent. HTTP/2 does
 	// not know the setting and does not need it.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	// Present and empty: net/http then does not guess a type for answers that
-	// come without one.
-	w.Header()["Content-Type"] = nil
-	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	v.reply = &reply{ResponseWriter: w}
+	defer v.reply.end()
+	g.proxy.ServeHTTP(v.reply, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 }
 
 // wait holds the request back. When it returns false the request is answered,
@@ -166,48 +174,21 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, v *visit, delay t
 	}
 }
 
-// rewrite makes the request to the upstream. The client's own claims about who
-// forwarded it are dropped: ReverseProxy knows the commonest alone.
-func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
-	p.SetURL(g.opt.Upstream)
-	// As it came: nothing here reads the query, so no two readers can differ.
-	p.Out.URL.RawQuery = p.In.URL.RawQuery
-	for key := range p.Out.Header {
-		if begins(key, "x-forwarded-") || begins(key, "x-real-ip") && len(key) == len("x-real-ip") {
-			delete(p.Out.Header, key)
-		}
-	}
-	p.SetXForwarded()
-}
-
-// begins reports whether a header's key begins with name, which is in lower
-// case; in whatever case, and with underscores for dashes, which many servers
-// read alike.
-func begins(key, name string) bool {
-	if len(key) < len(name) {
-		return false
-	}
-	for i := range len(name) {
-		c := key[i]
-		switch {
-		case c == '_':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		if c != name[i] {
-			return false
-		}
-	}
-	return true
-}
-
 type visitKey struct{}
 
 // modify adds the decision to the upstream's answer.
 func (g *Gateway) modify(res *http.Response) error {
 	if v, ok := res.Request.Context().Value(visitKey{}).(*visit); ok {
 		g.answer.Header(res.Header, v.req.Ops(), v.decision, v.now)
+		if rw, ok := res.Body.(io.ReadWriteCloser); ok && res.StatusCode == http.StatusSwitchingProtocols {
+			v.reply.upgraded = &upgraded{ReadWriteCloser: rw, halfClosed: g.opt.HalfClosed}
+			res.Body = v.reply.upgraded
+		}
+	}
+	// Over HTTP/2 an answer may state its length and have trailers, over
+	// HTTP/1.1 trailers need chunks.
+	if len(res.Trailer) > 0 && res.Request.ProtoMajor == 1 {
+		res.Header.Del("Content-Length")
 	}
 	return nil
 }
@@ -235,6 +216,20 @@ func (g *Gateway) log(msg string, err error) {
 	if last := g.lastLog.Load(); last != now && g.lastLog.CompareAndSwap(last, now) {
 		g.opt.Log.Error(msg, "err", err, "upstream", g.opt.Upstream.Redacted())
 	}
+}
+
+// newTransport returns what reaches an upstream of the given scheme.
+func newTransport(scheme string) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
+	// Whether answers are compressed is between the client and the upstream.
+	t.DisableCompression = true
+	if scheme == "h2c" {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return t
 }
 
 // buffers are what bodies are copied through.

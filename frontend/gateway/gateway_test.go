@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,24 +19,47 @@ import (
 // serve starts a gateway with the given limits in front of upstream.
 func serve(t *testing.T, store weir.Store, limits weir.Limits, upstream http.HandlerFunc, opt gateway.Options) *httptest.Server {
 	t.Helper()
-	up := httptest.NewServer(upstream)
-	t.Cleanup(up.Close)
+	if opt.Upstream == nil {
+		up := httptest.NewServer(upstream)
+		t.Cleanup(up.Close)
+		var err error
+		if opt.Upstream, err = url.Parse(up.URL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return start(t, newGateway(t, store, limits, opt), false)
+}
+
+func newGateway(t *testing.T, store weir.Store, limits weir.Limits, opt gateway.Options) *gateway.Gateway {
+	t.Helper()
 	lim, err := weir.New(store, limits, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Limiter = lim
-	if opt.Upstream == nil {
-		if opt.Upstream, err = url.Parse(up.URL); err != nil {
-			t.Fatal(err)
-		}
-	}
 	g, err := gateway.New(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(g)
+	return g
+}
+
+// start serves h over HTTP/1.1 and HTTP/2, the latter with prior knowledge
+// unless it is encrypted.
+func start(t *testing.T, h http.Handler, encrypted bool) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
 	t.Cleanup(srv.Close)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail on purpose
+	if encrypted {
+		srv.EnableHTTP2 = true
+		srv.StartTLS()
+		return srv
+	}
+	srv.Config.Protocols = new(http.Protocols)
+	srv.Config.Protocols.SetHTTP1(true)
+	srv.Config.Protocols.SetUnencryptedHTTP2(true)
+	srv.Start()
 	return srv
 }
 

@@ -347,8 +347,8 @@ func TestClaimsAreNotBelieved(t *testing.T) {
 		names = append(names, k)
 	}
 	slices.Sort(names)
-	if want := []string{"Accept-Encoding", "User-Agent", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-My_app"}; !slices.Equal(names, want) {
-		// Accept-Encoding and User-Agent are the transport's own.
+	if want := []string{"User-Agent", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-My_app"}; !slices.Equal(names, want) {
+		// User-Agent is the transport's own.
 		without := slices.DeleteFunc(slices.Clone(want), func(s string) bool { return s == "User-Agent" })
 		if !slices.Equal(names, without) {
 			t.Errorf("the upstream saw %q, want %q", names, want)
@@ -478,9 +478,9 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	f("", gateway.Options{Limiter: lim}, "no upstream")
-	f("127.0.0.1", gateway.Options{Limiter: lim}, "must be an http or https URL")
-	f("ftp://127.0.0.1", gateway.Options{Limiter: lim}, "must be an http or https URL")
-	f("http:///x", gateway.Options{Limiter: lim}, "must be an http or https URL")
+	f("127.0.0.1", gateway.Options{Limiter: lim}, "must be an http, https or h2c URL")
+	f("ftp://127.0.0.1", gateway.Options{Limiter: lim}, "must be an http, https or h2c URL")
+	f("http:///x", gateway.Options{Limiter: lim}, "must be an http, https or h2c URL")
 	f("http://ann:secret@127.0.0.1", gateway.Options{Limiter: lim}, "xxxxx@127.0.0.1")
 	f("http://127.0.0.1?x=1", gateway.Options{Limiter: lim}, "must not have a query")
 	f("http://127.0.0.1", gateway.Options{}, "no limiter")

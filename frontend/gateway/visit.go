@@ -21,6 +21,7 @@ type visit struct {
 	entries  [1]weir.Entry
 	ctx      context.Context
 	canceled bool
+	reply    *reply
 }
 
 // begin fills the weir request for r.

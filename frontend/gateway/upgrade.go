@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// upgraded is a connection that speaks another protocol after its request, a
+// WebSocket for one: bytes that pass both ways until both ends have closed. An
+// end that does not close after the other has is given halfClosed, lest it hold
+// its place for ever.
+type upgraded struct {
+	io.ReadWriteCloser // the upstream
+	halfClosed         time.Duration
+
+	mu     sync.Mutex
+	client net.Conn // nil until it is taken from the server
+	timer  *time.Timer
+	ended  bool
+}
+
+// Read implements io.Reader, of what the upstream says.
+func (u *upgraded) Read(p []byte) (int, error) {
+	n, err := u.ReadWriteCloser.Read(p)
+	if err != nil {
+		u.halfEnded()
+	}
+	return n, err
+}
+
+// CloseWrite tells the upstream that the client has said all.
+func (u *upgraded) CloseWrite() error {
+	u.halfEnded()
+	if w, ok := u.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return http.ErrNotSupported
+}
+
+// halfEnded gives the other half its time.
+func (u *upgraded) halfEnded() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.timer == nil && !u.ended {
+		u.timer = time.AfterFunc(u.halfClosed, u.cut)
+	}
+}
+
+// cut closes both ends; whoever copies between them then ends.
+func (u *upgraded) cut() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ReadWriteCloser.Close()
+	if u.client != nil {
+		u.client.Close()
+	}
+}
+
+// end stops the timer when all is over.
+func (u *upgraded) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	if u.timer != nil {
+		u.timer.Stop()
+	}
+}
+
+// Hijack implements http.Hijacker.
+func (r *reply) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if u := r.upgraded; err == nil && u != nil {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.client = conn
+	}
+	return conn, rw, err
+}
