@@ -1,0 +1,162 @@
+package httplimit
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+)
+
+// settleTimeout bounds a call to the store that outlives its request.
+const settleTimeout = 5 * time.Second
+
+// leastRenewal is the shortest interval at which a lease is renewed.
+const leastRenewal = 10 * time.Millisecond
+
+// charge is what a request was charged, and what it holds until it is over. One
+// goroutine uses it at a time.
+type charge struct {
+	limiter *weir.Limiter
+	faults  *faults
+	req     *weir.Request
+	name    [32]byte  // of the lease, in hex
+	held    []weir.Op // the leases, each as what renews it
+	renewal *renewal  // nil when nothing is held
+}
+
+// begin takes a request to fill.
+func (c *charge) begin(l *weir.Limiter, f *faults, domain string) {
+	c.limiter, c.faults = l, f
+	c.req = l.Acquire()
+	c.req.Domain = domain
+	var id [16]byte
+	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	hex.Encode(c.name[:], id[:])
+	// A string of its own would be the one allocation of a decision
+	// (BenchmarkMiddleware in bench/). Nobody keeps it: the request is emptied
+	// before the next begin.
+	c.req.Lease = unsafe.String(&c.name[0], len(c.name))
+}
+
+// hold keeps the leases that the last decision granted alive until drop.
+func (c *charge) hold(ctx context.Context) {
+	period := weir.Forever
+	for _, o := range c.req.Ops() {
+		if o.Charged && o.Limit.Traits()&weir.Leases != 0 {
+			// Each on its own account: one that was lost must not take the others
+			// with it.
+			c.held = append(c.held, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always})
+			period = min(period, o.Limit.Period)
+		}
+	}
+	if len(c.held) > 0 {
+		c.renewal = renew(context.WithoutCancel(ctx), c.limiter, c.faults, c.held, max(period/3, leastRenewal))
+	}
+}
+
+// drop stops the renewal of leases.
+func (c *charge) drop() {
+	if c.renewal != nil {
+		c.renewal.stop()
+		c.renewal = nil
+	}
+}
+
+// cancel gives back all that was charged, leases too.
+func (c *charge) cancel(ctx context.Context) {
+	c.drop()
+	c.held = c.held[:0]
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer stop()
+	if err := c.limiter.Cancel(ctx, c.req); err != nil {
+		c.faults.report("giving back failed", err)
+	}
+}
+
+// settle carries out what is to become of the charge, now that the answer is
+// known.
+func (c *charge) settle(ctx context.Context, res weir.Result) {
+	if !c.req.Unsettled() {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer stop()
+	if err := c.limiter.Settle(ctx, c.req, res); err != nil {
+		c.faults.report("settling a charge failed", err)
+	}
+}
+
+// release gives the leases back. It asks no rules, which may have changed since
+// the leases were granted.
+func (c *charge) release(ctx context.Context) {
+	c.drop()
+	if len(c.held) == 0 {
+		return
+	}
+	for i := range c.held {
+		c.held[i] = c.held[i].Undo(c.held[i].Cost)
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer stop()
+	if _, err := c.limiter.Apply(ctx, c.held); err != nil {
+		c.faults.report("releasing a lease failed", err)
+	}
+	c.held = c.held[:0]
+}
+
+// end gives the request back.
+func (c *charge) end() {
+	c.limiter.Recycle(c.req)
+	c.limiter, c.faults, c.req = nil, nil, nil
+}
+
+// renewal spends leases again every so often, which renews them. No goroutine
+// waits for it: most requests are over before the first renewal.
+type renewal struct {
+	ctx     context.Context
+	limiter *weir.Limiter
+	faults  *faults
+	every   time.Duration
+
+	mu      sync.Mutex
+	leases  []weir.Op
+	timer   *time.Timer
+	stopped bool
+}
+
+func renew(ctx context.Context, l *weir.Limiter, f *faults, leases []weir.Op, every time.Duration) *renewal {
+	r := &renewal{ctx: ctx, limiter: l, faults: f, leases: leases, every: every}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(every, r.run)
+	return r
+}
+
+func (r *renewal) run() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return
+	}
+	ctx, stop := context.WithTimeout(r.ctx, settleTimeout)
+	defer stop()
+	if _, err := r.limiter.Apply(ctx, r.leases); err != nil {
+		r.faults.report("renewing a lease failed", err)
+	}
+	r.timer.Reset(r.every)
+}
+
+// stop ends the renewal. It waits for one that is under way, settleTimeout at
+// most: one that reached the store after the release would take the lease anew.
+func (r *renewal) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	r.timer.Stop()
+}

@@ -1,0 +1,64 @@
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
+)
+
+// Refusal is why a request is not let through.
+type Refusal struct {
+	// Status is what the answer is expected to be: 429, or 503 when it is for
+	// the service's sake, see Options.Shed.
+	Status int
+	// Decision and Ops are what the limits said, valid during the call. When it
+	// is for what is under way on this node there are no Ops.
+	Decision weir.Decision
+	Ops      []weir.Op
+	// RetryAfter is the least wait after which the same request can pass, or
+	// weir.Never.
+	RetryAfter time.Duration
+}
+
+// refuse answers a request that the limits do not let through.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal) {
+	why.Status, why.RetryAfter = http.StatusTooManyRequests, why.Decision.RetryAfter
+	reason := answer.OverLimit
+	if m.opt.Shed != nil {
+		if s, ok := m.opt.Shed.Refused(why.Ops, why.Decision); ok {
+			reason, why.Status = answer.Overload, s.Status
+		}
+	}
+	if m.opt.Refuse == nil {
+		m.answer.Refuse(w, reason, why.Ops, why.Decision, decidedAt(why.Ops))
+		return
+	}
+	m.answer.Header(w.Header(), why.Ops, why.Decision, decidedAt(why.Ops))
+	w.Header().Set("Cache-Control", "no-store")
+	m.opt.Refuse(w, r, why)
+}
+
+// busy answers a request for which there is no room on this node.
+func (m *Middleware) busy(w http.ResponseWriter, r *http.Request) {
+	s := m.opt.Shed.Busy()
+	d := weir.Decision{RetryAfter: time.Duration(s.RetryAfter) * time.Second}
+	if m.opt.Refuse == nil {
+		m.answer.Refuse(w, answer.Overload, nil, d, time.Now().UnixMicro())
+		return
+	}
+	w.Header().Set("Retry-After", strconv.FormatInt(s.RetryAfter, 10))
+	w.Header().Set("Cache-Control", "no-store")
+	m.opt.Refuse(w, r, &Refusal{Status: s.Status, Decision: d, RetryAfter: d.RetryAfter})
+}
+
+// decidedAt returns the store's time of a decision, in microseconds since the
+// Unix epoch; this node's, where no store was asked.
+func decidedAt(ops []weir.Op) int64 {
+	if len(ops) > 0 && ops[0].Now != 0 {
+		return ops[0].Now
+	}
+	return time.Now().UnixMicro()
+}
