@@ -24,11 +24,12 @@ type Config struct {
 	Trust    []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
 	Store    string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them."`
 
-	API   API   `yaml:"api" embed:""`
-	HTTP  HTTP  `yaml:"http" embed:""`
-	Admin Admin `yaml:"admin" embed:""`
-	Drain Drain `yaml:"drain" embed:""`
-	Log   Log   `yaml:"log" embed:""`
+	API    API    `yaml:"api" embed:""`
+	HTTP   HTTP   `yaml:"http" embed:""`
+	Answer Answer `yaml:"answer" embed:""`
+	Admin  Admin  `yaml:"admin" embed:""`
+	Drain  Drain  `yaml:"drain" embed:""`
+	Log    Log    `yaml:"log" embed:""`
 }
 
 // API configures what the HTTP API's questions mean.
@@ -155,7 +156,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.Log.check())
+	errs = append(errs, c.Answer.check(), c.Log.check())
 	return errors.Join(errs...)
 }
 

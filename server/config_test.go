@@ -82,6 +82,7 @@ func TestFileErrors(t *testing.T) {
 	f("limits: 5/minute\nlimits: 6/minute\n", ":2:1:", `"limits" is there twice, first on line 1`)
 	f("\nhttp:\n  read_timeout: soon\n", ":3:17:", `http.read_timeout: "soon" is not a duration`)
 	f("http:\n  max_header_bytes: lots\n", ":2:21:", "http.max_header_bytes", "lots", "such as 64KiB")
+	f("answer:\n  expose: 2\n", ":2:11:", `"2" is neither true nor false`)
 	f("http:\n  max_connections: 1.5\n", ":2:20:", `"1.5" is not a whole number`)
 	f("http: [1]\n", ":1:7:", "http must hold keys and values")
 	f("- x\n", ":1:1:", "the file must hold keys")
@@ -142,8 +143,10 @@ func TestPrint(t *testing.T) {
 		t.Fatalf("%v in:\n%s", err, &out)
 	}
 	back.Admin.Token, back.Upstream = c.Admin.Token, c.Upstream
-	if len(back.Trust) == 0 {
-		back.Trust = nil // [] and nothing mean the same
+	for _, list := range []*[]string{&back.Trust, &back.Answer.Names} {
+		if len(*list) == 0 {
+			*list = nil // [] and nothing mean the same
+		}
 	}
 	if !reflect.DeepEqual(back, c) {
 		t.Errorf("printed and read again:\n%+v\nwant\n%+v", back, c)

@@ -46,7 +46,8 @@ func Reference() string {
 			def = "`" + s.Default + "`"
 		}
 		fmt.Fprintf(&table, "| [`%s`](#%s) | `--%s` | `%s` | %s |\n", s.Key, anchor(s.Key), s.Flag, s.Env(), def)
-		fmt.Fprintf(&text, "\n## %s\n\n`--%s %s`. %s\n", s.Key, s.Flag, s.Placeholder, s.Help)
+		usage := strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
+		fmt.Fprintf(&text, "\n## %s\n\n`%s`. %s\n", s.Key, usage, s.Help)
 	}
 	return referenceHead + table.String() + text.String()
 }

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
 )
@@ -29,6 +30,7 @@ type Server struct {
 	store   openedStore
 	limiter *weir.Limiter
 	api     *httpapi.API
+	answer  *answer.Writer
 	metrics *metrics.Metrics
 	doors   []frontend
 	certs   []*certificate
@@ -90,6 +92,9 @@ func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
 
 func (s *Server) open() (err error) {
 	if s.token, err = s.conf.adminToken(); err != nil {
+		return err
+	}
+	if s.answer, err = s.conf.answer(); err != nil {
 		return err
 	}
 	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {

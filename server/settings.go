@@ -117,6 +117,16 @@ func setText(v reflect.Value, text string) error {
 	case string, Secret:
 		v.SetString(text)
 		return nil
+	case []string:
+		v.Set(reflect.ValueOf(strings.Split(text, ",")))
+		return nil
+	case bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		v.SetBool(b)
+		return nil
 	case int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {

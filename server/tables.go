@@ -160,7 +160,7 @@ func (s *Server) gateway() (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gateway.New(gateway.Options{Limiter: s.limiter, Upstream: upstream, Domain: s.conf.API.Domain, Log: s.log})
+	return gateway.New(gateway.Options{Limiter: s.limiter, Upstream: upstream, Domain: s.conf.API.Domain, Answer: s.answer, Log: s.log})
 }
 
 // openAdmin builds the listener for operators, which is drained last.

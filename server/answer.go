@@ -1,0 +1,71 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir/answer"
+)
+
+// Answer configures what HTTP answers tell of limits.
+type Answer struct {
+	Headers          []string `yaml:"headers" name:"answer-headers" sep:"," default:"ietf-08,x-ratelimit" placeholder:"SET" help:"Sets of header fields to send: ietf-08 (RateLimit and RateLimit-Policy as lists), ietf-07 (as a dictionary; not beside ietf-08), ietf-06 (RateLimit-Limit, -Remaining, -Reset), x-ratelimit (X-RateLimit-Limit, -Remaining, and -Retry-After on refusals), x-ratelimit-reset (the same and X-RateLimit-Reset), none. Retry-After is sent in any case."`
+	Names            []string `yaml:"names" name:"answer-names" sep:"," placeholder:"FIELD=NAME" help:"Other names for header fields, such as X-RateLimit-Limit=X-Rate-Limit-Limit."`
+	Reset            string   `yaml:"reset" name:"answer-reset" default:"delta" enum:"delta,epoch,epoch_ms,http_date,iso8601" help:"Form of X-RateLimit-Reset and RateLimit-Reset: ${enum}. delta is seconds from now, epoch seconds and epoch_ms milliseconds since 1970."`
+	Jitter           int64    `yaml:"jitter" name:"answer-jitter" default:"0" placeholder:"PERCENT" help:"Refused clients are told to wait longer by a random part of the wait, at most this many percent, 0 to 100, rounded up to a second, so that they do not all come back at once."`
+	Expose           bool     `yaml:"expose" name:"answer-expose" default:"false" help:"List the fields in Access-Control-Expose-Headers, so that scripts in browsers can read them across origins."`
+	Status           int64    `yaml:"status" name:"answer-status" default:"429" placeholder:"CODE" help:"HTTP status of refusals, 400 to 599."`
+	PartitionKeyFile string   `yaml:"partition_key_file" name:"answer-partition-key-file" placeholder:"FILE" help:"File whose content signs the keys of counters, at least 16 bytes: RateLimit then carries 12 bytes of HMAC as pk, by which clients can tell counters apart. Empty means no pk."`
+}
+
+// options returns what a writer is made with, but for the partition key.
+func (a *Answer) options() (answer.Options, error) {
+	opt := answer.Options{Headers: a.Headers, Reset: a.Reset, Expose: a.Expose, Names: make(map[string]string)}
+	// Out of every range of answer.New what does not fit an int.
+	opt.Jitter = int(min(max(a.Jitter, -1), 1000))
+	opt.Status = int(min(max(a.Status, 1), 1000))
+	for _, text := range a.Names {
+		field, name, ok := strings.Cut(text, "=")
+		field, name = strings.TrimSpace(field), strings.TrimSpace(name)
+		if _, twice := opt.Names[field]; !ok || twice {
+			return opt, fmt.Errorf("--answer-names (answer.names) %q must be FIELD=NAME, each field once", text)
+		}
+		opt.Names[field] = name
+	}
+	return opt, nil
+}
+
+// check reports what is wrong with a that can be seen without its files.
+func (a *Answer) check() error {
+	_, err := a.writer(nil)
+	return err
+}
+
+// writer returns the writer of all HTTP answers. The key may be nil.
+func (a *Answer) writer(partitionKey []byte) (*answer.Writer, error) {
+	opt, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	opt.PartitionKey = partitionKey
+	w, err := answer.New(opt)
+	if err != nil {
+		return nil, fmt.Errorf("the settings --answer-... (answer): %w", err)
+	}
+	return w, nil
+}
+
+// answer returns the writer that all front ends share.
+func (c *Config) answer() (*answer.Writer, error) {
+	if c.Answer.PartitionKeyFile == "" {
+		return c.Answer.writer(nil)
+	}
+	key, err := readBounded(c.Answer.PartitionKeyFile, 4096)
+	if err != nil {
+		return nil, fmt.Errorf("--answer-partition-key-file: %w", err)
+	}
+	if len(key) == 0 {
+		return nil, fmt.Errorf("--answer-partition-key-file: %s is empty", c.Answer.PartitionKeyFile)
+	}
+	return c.Answer.writer(key)
+}
