@@ -47,6 +47,7 @@ const (
 type Plan struct {
 	descriptors []planned
 	entries     int // of all descriptors
+	priority    int // of its route
 }
 
 type planned struct {
@@ -79,6 +80,9 @@ func (r *Resolver) plan(ds []Descriptor, route *Route) (*Plan, error) {
 		return nil, fmt.Errorf("%d descriptors are too many, the most is %d", len(ds), maxDescriptors)
 	}
 	p := &Plan{}
+	if route != nil {
+		p.priority = route.Priority
+	}
 	for i := range ds {
 		d, err := r.planned(&ds[i], route)
 		if err != nil {
@@ -132,8 +136,9 @@ func keyOf(from string) string {
 	return from
 }
 
-// Fill appends the descriptors for c's request to req. Their values are valid
-// until c is released. It returns an *Error, and appends nothing, if the plan
+// Fill appends the descriptors for c's request to req, and sets its priority if
+// the plan is that of a route with one. Their values are valid until c is
+// released. It returns an *Error, and appends nothing, if the plan
 // needs the method, the host or the path and that cannot be read. It does not
 // allocate once c has the memory.
 func (p *Plan) Fill(req *weir.Request, c *Caller) error {
@@ -167,6 +172,9 @@ func (p *Plan) Fill(req *weir.Request, c *Caller) error {
 		if n := len(c.entries); n > from {
 			req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries[from:n:n], Cost: d.cost})
 		}
+	}
+	if p.priority != 0 {
+		req.Priority = p.priority
 	}
 	return nil
 }
