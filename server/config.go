@@ -69,7 +69,7 @@ type TLS struct {
 // Drain configures the end of a server.
 type Drain struct {
 	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" help:"How long to keep accepting after SIGTERM while readiness says 503, so that load balancers look elsewhere first. 5s suits Kubernetes."`
-	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long requests in flight may then take before they are cut. Upgraded connections, such as WebSockets, are not waited for."`
+	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long requests in flight may then take before they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
 }
 
 // Log configures what is written to standard error.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,13 +27,21 @@ type httpServer struct {
 
 	// draining asks every connection to end after its next answer.
 	draining atomic.Bool
-	conns    connCounter
+	conns    counter
+	// upgrades counts connections that speak another protocol by now.
+	upgrades counter
+	// cutUpgrades ends the contexts of all requests, and with them what upgraded
+	// connections are used for.
+	cutUpgrades context.CancelFunc
+	log         *slog.Logger
 }
 
 // newHTTPServer returns a server with a bound on everything that a client can
 // stretch.
 func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, log *slog.Logger) *httpServer {
-	s := &httpServer{drain: drain, cert: cert, linger: time.Second}
+	s := &httpServer{drain: drain, cert: cert, linger: time.Second, log: log}
+	base, cut := context.WithCancel(context.Background())
+	s.cutUpgrades = cut
 	s.srv = &http.Server{
 		Handler:           s.closing(h),
 		ReadHeaderTimeout: conf.ReadHeaderTimeout,
@@ -40,7 +49,8 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, lo
 		WriteTimeout:      conf.WriteTimeout,
 		IdleTimeout:       conf.IdleTimeout,
 		MaxHeaderBytes:    int(conf.MaxHeaderBytes),
-		ConnState:         s.conns.track,
+		ConnState:         s.track,
+		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
@@ -59,13 +69,74 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, lo
 // against its next request.
 func (s *httpServer) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// An upgraded connection says something else in this field, and has no
-		// next request.
-		if s.draining.Load() && r.Header.Get("Upgrade") == "" {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
+		a := &lastAnswer{ResponseWriter: w, s: s}
+		defer a.end()
+		next.ServeHTTP(a, r)
 	})
+}
+
+// lastAnswer is an answer that, if the server drains by the time it begins, is
+// the last on its connection.
+type lastAnswer struct {
+	http.ResponseWriter
+	s        *httpServer
+	begun    bool
+	hijacked bool
+}
+
+// Unwrap serves http.ResponseController.
+func (a *lastAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *lastAnswer) begin(status int) {
+	// An upgraded connection says something else in this field, and has no next
+	// request; an answer before the answer changes nothing.
+	if a.begun || status < 200 {
+		return
+	}
+	a.begun = true
+	if a.s.draining.Load() {
+		a.Header().Set("Connection", "close")
+	}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *lastAnswer) WriteHeader(status int) {
+	a.begin(status)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *lastAnswer) Write(b []byte) (int, error) {
+	a.begin(http.StatusOK)
+	return a.ResponseWriter.Write(b)
+}
+
+// FlushError serves http.ResponseController.
+func (a *lastAnswer) FlushError() error {
+	a.begin(http.StatusOK)
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// Flush implements http.Flusher.
+func (a *lastAnswer) Flush() { _ = a.FlushError() } // as net/http's own does
+
+// Hijack implements http.Hijacker.
+func (a *lastAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err == nil && !a.hijacked {
+		a.hijacked = true
+		a.s.upgrades.add(1)
+	}
+	return conn, rw, err
+}
+
+// end is called when the handler has returned, also if it panicked.
+func (a *lastAnswer) end() {
+	if a.hijacked {
+		a.s.upgrades.add(-1)
+	} else if !a.begun {
+		a.begin(http.StatusOK) // net/http answers for a handler that did not
+	}
 }
 
 // Serve answers on ln until ctx ends, then drains. It returns nil when every
@@ -96,8 +167,10 @@ func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 	s.conns.wait(idle)
 	rest, cancel := context.WithTimeout(context.Background(), s.drain.Timeout)
 	defer cancel()
-	if err := s.srv.Shutdown(rest); err != nil {
-		n := s.conns.count()
+	err := s.srv.Shutdown(rest)
+	n := s.conns.count()
+	s.endUpgrades(rest)
+	if err != nil {
 		closeErr := s.srv.Close()
 		return errors.Join(fmt.Errorf("drain: %d connections cut after %s: raise --drain-timeout to wait longer", n, s.drain.Timeout), closeErr)
 	}
@@ -107,40 +180,60 @@ func (s *httpServer) end(ln net.Listener, served <-chan error) error {
 	return lnErr
 }
 
-// connCounter counts open connections.
-type connCounter struct {
-	mu   sync.Mutex
-	open int
-	// none is closed, if there is one, when the last connection ends.
-	none chan struct{}
+// endUpgrades waits until ctx ends for upgraded connections, and then cuts them:
+// most end only when somebody ends them.
+func (s *httpServer) endUpgrades(ctx context.Context) {
+	s.upgrades.wait(ctx)
+	if n := s.upgrades.count(); n > 0 {
+		s.log.Info("closing upgraded connections", "count", n)
+	}
+	s.cutUpgrades()
+	// Their handlers give back what they hold.
+	const letGo = time.Second
+	after, stop := context.WithTimeout(context.Background(), letGo)
+	defer stop()
+	s.upgrades.wait(after)
 }
 
 // track is an http.Server's ConnState.
-func (c *connCounter) track(_ net.Conn, state http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (s *httpServer) track(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		c.open++
+		s.conns.add(1)
 	case http.StateClosed, http.StateHijacked:
-		c.open--
-		if c.open == 0 && c.none != nil {
-			close(c.none)
-			c.none = nil
-		}
+		s.conns.add(-1)
 	}
 }
 
-func (c *connCounter) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open
+// counter counts what is under way. Safe for concurrent use, but for one wait
+// at a time.
+type counter struct {
+	mu sync.Mutex
+	n  int
+	// none is closed, if there is one, when nothing is left.
+	none chan struct{}
 }
 
-// wait returns when no connection is open, or when ctx ends.
-func (c *connCounter) wait(ctx context.Context) {
+func (c *counter) add(n int) {
 	c.mu.Lock()
-	if c.open == 0 {
+	defer c.mu.Unlock()
+	c.n += n
+	if c.n == 0 && c.none != nil {
+		close(c.none)
+		c.none = nil
+	}
+}
+
+func (c *counter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// wait returns when nothing is under way, or when ctx ends.
+func (c *counter) wait(ctx context.Context) {
+	c.mu.Lock()
+	if c.n == 0 {
 		c.mu.Unlock()
 		return
 	}

@@ -59,7 +59,7 @@ func TestDrainAnswersWhatWasBegun(t *testing.T) {
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		got <- fmt.Sprint(string(body), err)
+		got <- fmt.Sprint(string(body), err, res.Close)
 	}()
 	<-entered
 	end()
@@ -69,11 +69,71 @@ func TestDrainAnswersWhatWasBegun(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(leave)
-	if s := <-got; s != "done<nil>" {
-		t.Errorf("got %q", s)
+	if s := <-got; s != "done<nil> true" {
+		t.Errorf("got %q, want the whole answer and that it is the connection's last", s)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that speaks another protocol is waited for as long as requests
+// are, and then closed: its handler ends, and the drain succeeds.
+func TestDrainUpgraded(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		t.Run(fmt.Sprintf("client leaves %v", leaves), func(t *testing.T) {
+			gone := make(chan struct{})
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(gone)
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				stop := context.AfterFunc(r.Context(), func() { conn.Close() })
+				defer stop()
+				fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+				_, _ = io.Copy(conn, conn) // echoes until somebody closes
+			})
+			drain := Drain{Timeout: 300 * time.Millisecond}
+			if leaves {
+				drain.Timeout = time.Minute
+			}
+			addr, end, ended := start(t, h, quick, drain, nil)
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			r := bufio.NewReader(conn)
+			for line := ""; line != "\r\n"; {
+				if line, err = r.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end()
+			// It goes on while the server drains.
+			select {
+			case err := <-ended:
+				t.Fatalf("it was not waited for: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			fmt.Fprint(conn, "still here\n")
+			if line, err := r.ReadString('\n'); line != "still here\n" {
+				t.Fatalf("got %q, %v", line, err)
+			}
+			if leaves {
+				conn.Close()
+			} else if _, err := r.ReadByte(); err != io.EOF {
+				t.Errorf("the client saw %v, want the end", err)
+			}
+			<-gone
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

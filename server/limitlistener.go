@@ -55,3 +55,12 @@ func (c *slotConn) Close() error {
 	c.free()
 	return err
 }
+
+// CloseWrite ends what is written, and lets the peer finish: net/http does so
+// before it closes, and so do upgraded connections.
+func (c *slotConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return c.Close()
+}
