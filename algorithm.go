@@ -78,8 +78,8 @@ const FractionBits = 11
 type Algorithm interface {
 	// Name is the word in rules files and metrics: "token_bucket".
 	Name() string
-	// Prepare checks the limit and fills its compiled part: Cells, Layout,
-	// Const, Envelope. It is called once, by [Limit.Compile].
+	// Prepare checks the limit and fills its compiled part: Cells, Full,
+	// Layout, Const, Envelope. It is called once, by [Limit.Compile].
 	Prepare(l *Limit) error
 	// Step answers a and updates cells in place.
 	Step(cells []int64, l *Limit, a Ask) Decision

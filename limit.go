@@ -41,10 +41,13 @@ type Limit struct {
 	// known. Nil means that it stands.
 	Settlement *Settlement
 
-	// Cells, Layout, Const and Envelope are filled by Algorithm.Prepare.
+	// Cells, Full, Layout, Const and Envelope are filled by Algorithm.Prepare.
 
 	// Cells is the most words of state a key needs.
 	Cells int
+	// Full is how many words the fullest key of a [Grower] needs if it was never
+	// under another version of the limit. Zero means Cells.
+	Full int
 	// Layout tells apart incompatible readings of the cells. Keys of another
 	// layout start afresh.
 	Layout string
@@ -259,7 +262,7 @@ func (l *Limit) From(s Source) *Limit {
 		return v
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
-		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Cells: l.Cells, Layout: l.Layout, Const: l.Const,
+		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
 		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
 		counters: l.counters, source: s}
 	if !l.sources[s].CompareAndSwap(nil, v) {

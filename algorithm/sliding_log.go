@@ -63,7 +63,7 @@ func (slidingLog) Prepare(l *weir.Limit) error {
 	}
 	l.Const[windowPeriod] = weir.Micros(l.Period)
 	// Not by Count: a row must keep its units when the count is lowered.
-	l.Cells = logHead + int(most)
+	l.Cells, l.Full = logHead+int(most), logHead+int(l.Count)
 	l.Layout = fmt.Sprintf("log of %d", most)
 	l.Envelope = l.Count
 	return nil

@@ -101,7 +101,7 @@ func (p *place) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	need := l.Cells
 	if l.Traits()&weir.Grows != 0 {
 		need = l.Algorithm.(weir.Grower).Room(row[:min(len(row), l.Cells)], l, a)
-		need = roundWords(min(max(need, 1), l.Cells), l.Cells)
+		need = roundWords(min(max(need, 1), l.Cells), l)
 	}
 	if r == 0 || len(row) < need {
 		n, ok := sl.alloc(need, must)

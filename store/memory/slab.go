@@ -46,7 +46,7 @@ func (r ref) slab() int  { return int(r>>(refChunkBits+refRowBits)) - 1 }
 func (r ref) chunk() int { return int(r >> refRowBits & (1<<refChunkBits - 1)) }
 func (r ref) row() int   { return int(r & (1<<refRowBits - 1)) }
 
-// A slab keeps rows of one length in chunks of about chunkBytes.
+// A slab keeps rows of one length in chunks of chunkBytes to four times that.
 type slab struct {
 	words    int
 	perChunk int
@@ -59,6 +59,28 @@ type slab struct {
 }
 
 const chunkBytes = 64 << 10
+
+// pageBytes is what the runtime rounds large allocations up to.
+const pageBytes = 8 << 10
+
+// rowsPerChunk returns how many rows of the given length make a chunk: the least
+// number that fills its pages but for a word a row, or the one that comes
+// nearest to that.
+func rowsPerChunk(words int) int {
+	least := min(max(chunkBytes/8/words, 1), 1<<refRowBits)
+	best, bestWaste := least, float64(pageBytes)
+	for n := least; n <= min(4*least, 1<<refRowBits); n++ {
+		rest := -8 * n * words & (pageBytes - 1)
+		waste := float64(rest) / float64(n)
+		if waste < bestWaste {
+			best, bestWaste = n, waste
+		}
+		if bestWaste <= 8 {
+			break
+		}
+	}
+	return best
+}
 
 type chunk struct {
 	cells []int64 // nil while no row is in use
@@ -133,10 +155,10 @@ func (t *table) holds(l *weir.Limit) bool {
 	}
 	words := l.Cells
 	if l.Traits()&weir.Grows != 0 {
-		words = roundWords(min(len(t.slabs.zero), l.Cells), l.Cells)
+		words = roundWords(min(len(t.slabs.zero), l.Cells), l)
 	}
 	index := t.slabs.index.Load()
-	perChunk := max(chunkBytes/8/words, 1)
+	perChunk := rowsPerChunk(words)
 	if i, ok := index.byWords[words]; ok {
 		s := index.all[i]
 		s.mu.Lock()
@@ -161,7 +183,7 @@ func (sl *slabs) add(words int) (int, bool) {
 	if i == maxSlabs {
 		return 0, false
 	}
-	s := &slab{words: words, perChunk: min(max(chunkBytes/8/words, 1), 1<<refRowBits)}
+	s := &slab{words: words, perChunk: rowsPerChunk(words)}
 	s.chunks.Store(&[]*chunk{})
 	n := &slabIndex{all: append(old.all[:i:i], s), byWords: maps.Clone(old.byWords)}
 	n.byWords[words] = i
@@ -211,8 +233,12 @@ func (sl *slabs) compact(r ref) ref {
 }
 
 // roundWords returns the length of the row to keep for a growing one that needs
-// need cells: at most an eighth more, and never more than most.
-func roundWords(need, most int) int {
+// need cells: at most an eighth more, and never more than a full one has.
+func roundWords(need int, l *weir.Limit) int {
 	step := max(4, 1<<max(bits.Len(uint(need))-4, 0))
-	return min((need+step-1)/step*step, most)
+	words := (need + step - 1) / step * step
+	if need <= l.Full {
+		return min(words, l.Full)
+	}
+	return min(words, l.Cells)
 }

@@ -31,7 +31,7 @@ var (
 	large  = []int{million, 10 * million}
 	all    = []int{million, 10 * million, 100 * million}
 	middle = []int{million}
-	small  = []int{20 * thousand}
+	small  = []int{100 * thousand}
 )
 
 // users lists a user for every algorithm, in the order of the tables.
