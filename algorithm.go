@@ -115,6 +115,17 @@ type Approximate interface{ Sketched() }
 // store that is full may keep the stamps of many keys in a sketch.
 type Stamped interface{ Stamped() }
 
+// Lender is an Algorithm whose units may be charged to a key first and spent
+// later, by a node that fetches them ahead.
+type Lender interface {
+	// SpendBy returns until when units may be spent that were charged with the
+	// given receipt, see [Op.Receipt], so that they count in the time that they
+	// were charged to: microseconds since the Unix epoch. Math.MaxInt64 means
+	// that no time is bound to them: an interval of length d sees what one of
+	// d + Limit.LeaseTTL was charged.
+	SpendBy(l *Limit, receipt int64) int64
+}
+
 // Traits are the optional interfaces that an algorithm has, as bits: a store
 // reads them on every decision, where a type assertion would cost too much.
 type Traits uint8
@@ -130,6 +141,8 @@ const (
 	Sketches
 	// Stamps: it is [Stamped].
 	Stamps
+	// Lends: it is a [Lender].
+	Lends
 )
 
 func traitsOf(a Algorithm) Traits {
@@ -148,6 +161,9 @@ func traitsOf(a Algorithm) Traits {
 	}
 	if _, ok := a.(Stamped); ok {
 		t |= Stamps
+	}
+	if _, ok := a.(Lender); ok {
+		t |= Lends
 	}
 	return t
 }

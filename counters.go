@@ -26,6 +26,8 @@ const (
 	ShadowRefused
 	// Estimated: decided from a sketch, because the store was full.
 	Estimated
+	// Degraded: decided on the node, because the shared store did not answer.
+	Degraded
 	numOutcomes
 )
 
@@ -40,7 +42,7 @@ func Outcomes() []Outcome {
 
 // String returns the outcome's word in metrics.
 func (o Outcome) String() string {
-	return [...]string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated"}[o]
+	return [...]string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated", "degraded"}[o]
 }
 
 // Counters counts decisions. Safe for concurrent use; it neither locks nor

@@ -124,8 +124,8 @@ func count(ops []Op) {
 				c.Add(Refused)
 			}
 		}
-		if o.Decision.Limit != nil && o.Decision.Limit.source == FromSketch {
-			c.Add(Estimated)
+		if o.Decision.Limit != nil && o.Decision.Limit.source != FromStore {
+			o.Decision.Limit.countSource()
 		}
 	}
 }

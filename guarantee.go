@@ -1,6 +1,9 @@
 package weir
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Source names what a decision was made from.
 type Source uint8
@@ -11,16 +14,44 @@ const (
 	// FromSketch is an estimate shared by many keys. It never counts less than
 	// was spent, so it never admits too much; it may refuse too early.
 	FromSketch
+	// FromCache is a refusal of the shared store that the node remembers and
+	// that still holds.
+	FromCache
+	// FromLease are units that the node has fetched from the shared store
+	// ahead, and that the store counts as spent.
+	FromLease
+	// FromLooseLease is FromLease where the whole burst was lent.
+	FromLooseLease
+	// FromCounts is what the node has admitted on its own since it last told
+	// the shared store, and what the store knew then.
+	FromCounts
+	// FromLocal is the node's own state, of a limit that each node counts
+	// alone. It is exact on the node.
+	FromLocal
+	// FromShare is the node's share of the limit, while the shared store does
+	// not answer.
+	FromShare
+	// FromLastKnown is what the node last knew to remain, while the shared store
+	// does not answer.
+	FromLastKnown
+	// FailedOpen: the shared store does not answer, and everything passes.
+	FailedOpen
+	// FailedClosed: the shared store does not answer, and nothing passes.
+	FailedClosed
 	numSources
 )
 
+// sourceWords are the words used in answers and metrics.
+var sourceWords = [numSources]string{"store", "sketch", "cache", "lease", "loose_lease", "counts", "local", "share",
+	"last_known", "failed_open", "failed_closed"}
+
+// Unbounded is the OverAdmit of a decision that promises nothing.
+const Unbounded = math.MaxInt64
+
 // String returns the word used in answers and metrics.
 func (s Source) String() string {
-	switch s {
-	case FromStore:
-		return "store"
-	case FromSketch:
-		return "sketch"
+	if s < numSources {
+		return sourceWords[s]
 	}
 	return fmt.Sprintf("source(%d)", uint8(s))
 }
@@ -30,7 +61,8 @@ func (s Source) String() string {
 type Guarantee struct {
 	// Exact: the decision is the one that the algorithm's definition gives.
 	Exact bool `json:"exact"`
-	// OverAdmit is the most units that may be admitted above the theorem.
+	// OverAdmit is the most units that may be admitted above the theorem, or
+	// Unbounded.
 	OverAdmit int64 `json:"over_admit"`
 	// Envelope is the most units that any interval as long as the limit's
 	// period can see admitted when the decision is exact. Zero where the
@@ -38,7 +70,8 @@ type Guarantee struct {
 	Envelope int64 `json:"envelope"`
 	// Source is what the decision was made from.
 	Source Source `json:"-"`
-	// Degraded: the store could not give its usual guarantee (it is full).
+	// Degraded: the store could not give its usual guarantee (it is full, or
+	// does not answer).
 	Degraded bool `json:"degraded"`
 }
 
@@ -47,7 +80,10 @@ func (g Guarantee) String() string {
 	s := "exact"
 	if !g.Exact {
 		s = "may refuse early"
-		if g.OverAdmit > 0 {
+		switch {
+		case g.OverAdmit == Unbounded:
+			s = "may admit any number too many"
+		case g.OverAdmit > 0:
 			s = fmt.Sprintf("may admit %d too many", g.OverAdmit)
 		}
 	}

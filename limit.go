@@ -41,6 +41,9 @@ type Limit struct {
 	// known. Nil means that it stands.
 	Settlement *Settlement
 
+	// Consistency is how nodes that share a store count together.
+	Consistency Consistency
+
 	// Cells, Full, Layout, Const and Envelope are filled by Algorithm.Prepare.
 
 	// Cells is the most words of state a key needs.
@@ -232,6 +235,9 @@ func (l *Limit) check() error {
 	if err := l.Settlement.check(l); err != nil {
 		return err
 	}
+	if err := l.Consistency.check(l); err != nil {
+		return err
+	}
 	return l.Mode.check(l)
 }
 
@@ -262,7 +268,7 @@ func (l *Limit) From(s Source) *Limit {
 		return v
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
-		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
+		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
 		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
 		counters: l.counters, source: s}
 	if !l.sources[s].CompareAndSwap(nil, v) {
@@ -276,10 +282,20 @@ func (l *Limit) Guarantee() Guarantee {
 	if _, ok := l.Algorithm.(Approximate); ok {
 		return Guarantee{Envelope: l.Envelope, Source: FromSketch}
 	}
-	return Guarantee{
-		Exact:    l.source == FromStore,
-		Envelope: l.Envelope,
-		Source:   l.source,
-		Degraded: l.source == FromSketch,
+	g := Guarantee{Exact: true, Envelope: l.Envelope, Source: l.source}
+	switch l.source {
+	case FromSketch:
+		g.Exact, g.Degraded = false, true
+	case FromLooseLease:
+		g.Exact, g.OverAdmit = false, l.Inflow()
+	case FromCounts:
+		g.Exact, g.OverAdmit = false, l.Overshoot()
+	case FromShare:
+		g.Exact, g.OverAdmit, g.Degraded = false, l.Burst, true
+	case FromLastKnown, FailedOpen:
+		g.Exact, g.OverAdmit, g.Degraded = false, Unbounded, true
+	case FailedClosed:
+		g.Exact, g.Degraded = false, true
 	}
+	return g
 }

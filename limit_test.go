@@ -40,6 +40,13 @@ func TestCompileRefusesWhatCannotWork(t *testing.T) {
 	})
 	f("needs a pool", func(l *weir.Limit) { l.Ceiling = 20 })
 	f("reserve of 10 units", func(l *weir.Limit) { l.Reserve = []int64{0, 10} })
+	f("cannot be fetched ahead", func(l *weir.Limit) {
+		l.Algorithm, l.Consistency.Mode = algorithm.SlidingLog, weir.ConsistencyLeased
+	})
+	f("cannot be told later", func(l *weir.Limit) {
+		l.Algorithm, l.Consistency.Mode = algorithm.Concurrency, weir.ConsistencyEventual
+	})
+	f("must not be negative", func(l *weir.Limit) { l.Consistency.LeaseTTL = -1 })
 	f("neither soft nor elastic", func(l *weir.Limit) { l.Algorithm, l.Excess = algorithm.LeakyQueue, 10 })
 }
 
@@ -109,4 +116,53 @@ func TestSoftLimitAdvertisesWhatItEnforces(t *testing.T) {
 	if l.Count != 110 || l.Burst != 110 || l.Name != "100 per 1m0s" {
 		t.Errorf("got %q: %d, burst %d", l.Name, l.Count, l.Burst)
 	}
+}
+
+func TestLeaseTTL(t *testing.T) {
+	f := func(want time.Duration, inflow int64, change func(*weir.Limit)) {
+		t.Helper()
+		l := weir.PerMinute(600, algorithm.TokenBucket)
+		change(l)
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.LeaseTTL(); got != want || l.Inflow() != inflow {
+			t.Errorf("ttl %s with an inflow of %d, want %s and %d", got, l.Inflow(), want, inflow)
+		}
+	}
+	f(time.Second, 10, func(*weir.Limit) {})
+	f(50*time.Millisecond, 30, func(l *weir.Limit) { l.Period = time.Second })
+	f(100*time.Millisecond, 1, func(l *weir.Limit) { l.Burst = 10 })
+	// Not so long that the burst that is left would be nothing.
+	f(500*time.Millisecond, 5, func(l *weir.Limit) { l.Burst, l.Consistency.LeaseTTL = 10, time.Minute })
+	f(1234567*time.Microsecond, 13, func(l *weir.Limit) { l.Consistency.LeaseTTL = 1234567 * time.Microsecond })
+	f(time.Second, 28_483_605, func(l *weir.Limit) { l.Count, l.Period = weir.MaxCost, weir.MaxPeriod })
+}
+
+// Every way to decide says what it promises.
+func TestGuaranteeOfEachSource(t *testing.T) {
+	l := weir.PerMinute(600, algorithm.TokenBucket)
+	l.Burst = 900
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	f := func(s weir.Source, word, want string) {
+		t.Helper()
+		g := l.From(s).Guarantee()
+		if g.Source != s || s.String() != word || g.String() != want {
+			t.Errorf("%s: %q, want %s: %q", g.Source, g, word, want)
+		}
+	}
+	const bound = ", at most 1500 in any period"
+	f(weir.FromStore, "store", "exact"+bound)
+	f(weir.FromCache, "cache", "exact"+bound)
+	f(weir.FromLease, "lease", "exact"+bound)
+	f(weir.FromLooseLease, "loose_lease", "may admit 10 too many"+bound)
+	f(weir.FromCounts, "counts", "may admit 30 too many"+bound)
+	f(weir.FromLocal, "local", "exact"+bound)
+	f(weir.FromSketch, "sketch", "may refuse early"+bound+", degraded")
+	f(weir.FromShare, "share", "may admit 900 too many"+bound+", degraded")
+	f(weir.FromLastKnown, "last_known", "may admit any number too many"+bound+", degraded")
+	f(weir.FailedOpen, "failed_open", "may admit any number too many"+bound+", degraded")
+	f(weir.FailedClosed, "failed_closed", "may refuse early"+bound+", degraded")
 }

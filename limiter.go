@@ -91,7 +91,18 @@ func (l *Limit) countOne(d Decision) {
 	}
 	l.counters.Add(o)
 	if d.Limit != l {
+		d.Limit.countSource()
+	}
+}
+
+// countSource counts a decision under l that was not made from the store's exact
+// state.
+func (l *Limit) countSource() {
+	switch {
+	case l.source == FromSketch:
 		l.counters.Add(Estimated)
+	case l.source >= FromShare:
+		l.counters.Add(Degraded)
 	}
 }
 
@@ -284,12 +295,16 @@ func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
 }
 
 // Release ends the lease that r was decided under, wherever it is held: an
-// idempotent Cancel by name. r is matched anew and nothing else is charged.
+// idempotent Cancel by name. r is matched anew, as a Refund so that rules which
+// were switched off meanwhile can tell, and nothing else is charged.
 func (l *Limiter) Release(ctx context.Context, r *Request) error {
 	if r.Lease == "" {
 		return ErrNoLease
 	}
+	verb := r.Verb
+	r.Verb = Refund
 	ops := l.Match(r)
+	r.Verb = verb
 	kept := ops[:0]
 	for _, o := range ops {
 		if _, ok := o.Limit.Algorithm.(Leaser); ok {

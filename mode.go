@@ -84,7 +84,7 @@ func (m *Mode) check(l *Limit) error {
 func (l *Limit) compileMode() error {
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement}
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement, Consistency: l.Consistency}
 	}
 	var errs []error
 	if l.Excess > 0 {
@@ -110,6 +110,12 @@ func (l *Limit) compileMode() error {
 	}
 	if l.Ban != nil {
 		l.Ban.Scope = l.Scope + "\x1fban"
+		// A lockout cannot be lent: all but its node and its failures are strict.
+		c := l.Consistency
+		if c.Mode != ConsistencyLocal {
+			c.Mode = ConsistencyStrict
+		}
+		l.Ban.Consistency = c
 		errs = append(errs, l.Ban.Compile())
 	}
 	return errors.Join(errs...)

@@ -108,6 +108,10 @@ func (b *builder) build(name, scope string) *Limit {
 	b.params(w)
 	b.mode(w)
 	b.settlement(w)
+	if c := b.s.Consistency; c != nil && c.MaxOvershoot != nil {
+		l.Consistency.MaxOvershoot = c.MaxOvershoot.of(w.Count)
+	}
+	w.Consistency = l.counted()
 	if b.faults > 0 {
 		return nil
 	}
@@ -122,9 +126,6 @@ func (b *builder) build(name, scope string) *Limit {
 		return nil
 	}
 	l.Limit = w
-	if c := b.s.Consistency; c != nil && c.MaxOvershoot != nil {
-		l.Consistency.MaxOvershoot = c.MaxOvershoot.of(w.Count)
-	}
 	return l
 }
 

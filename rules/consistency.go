@@ -80,3 +80,46 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm) {
 		b.wrong("consistency", "write mode: strict, leased, eventual or local", "consistency without a mode")
 	}
 }
+
+// counted returns what stores are told about how nodes count l together.
+func (l *Limit) counted() weir.Consistency {
+	c := &l.Consistency
+	w := weir.Consistency{
+		LeaseTTL:     c.LeaseTTL,
+		Loose:        c.Burst == "loose",
+		Share:        c.Share,
+		MaxOvershoot: c.MaxOvershoot,
+		SyncInterval: c.SyncInterval,
+		Optimistic:   c.Cold == "optimistic",
+	}
+	switch c.Mode {
+	case "strict":
+		w.Mode = weir.ConsistencyStrict
+	case "leased":
+		w.Mode = weir.ConsistencyLeased
+	case "eventual":
+		w.Mode = weir.ConsistencyEventual
+	case "local":
+		w.Mode = weir.ConsistencyLocal
+	}
+	if l.Node {
+		w.Mode = weir.ConsistencyLocal
+	}
+	switch l.OnStoreError {
+	case "allow":
+		w.OnStoreError = weir.OnErrorAllow
+	case "deny":
+		w.OnStoreError = weir.OnErrorDeny
+	case "local":
+		w.OnStoreError = weir.OnErrorLocal
+	case "last_known":
+		w.OnStoreError = weir.OnErrorLastKnown
+	}
+	switch l.DenyCache {
+	case "on":
+		w.DenyCache = weir.DenyCacheOn
+	case "off":
+		w.DenyCache = weir.DenyCacheOff
+	}
+	return w
+}
