@@ -139,7 +139,7 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 	}
 	// The usual case is spelled out: another call would cost it a twentieth
 	// (BenchmarkTakeHot).
-	if uint(l.Cells-1) < maxDirect && l.Traits()&^(weir.Stamps|weir.Shapes) == 0 && !s.closed.Load() {
+	if uint(l.Cells-1) < maxDirect && l.Traits()&(weir.Grows|weir.Leases|weir.Sketches) == 0 && !s.closed.Load() {
 		tag := s.tag(key, l)
 		t := s.tables[l.Cells]
 		g := t.lock(tag)
