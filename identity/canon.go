@@ -19,7 +19,8 @@ const (
 //
 //   - A character that may stand in a path as it is, does: %6cogin is login. The
 //     rest is %XX in upper case. %25 stays, as a path is decoded once.
-//   - %2F, \ and %5C are slashes, unless PathOptions.KeepEncodedSlash.
+//   - %2F, \ and %5C are slashes, unless PathOptions.KeepEncodedSlash. With it,
+//     a path that has them must have escaped all else that RFC 3986 wants to be.
 //   - Parameters of a segment, from its first semicolon on, are cut.
 //   - Empty segments and dot segments are resolved, a slash at the end is cut:
 //     //a/./b/../c/ is /a/c. There is nothing above the root.
@@ -34,7 +35,10 @@ func Canonical(path string, opt PathOptions) (string, error) {
 		return path, nil
 	}
 	b, err := opt.appendPath(nil, path)
-	return string(b), err
+	if err != nil {
+		return "", err
+	}
+	return string(b), nil
 }
 
 // plainByte tells of each byte whether it may stand in a canonical path as it
@@ -93,6 +97,10 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 	segment := root // begins behind b[segment], its slash
 	b = append(b, '/')
 	cut := false // in the parameters of the segment
+	// Whether a slash was kept as %2F, and whether a character was not escaped
+	// that must be. A proxy that escapes the latter may make slashes of the
+	// former, as net/http's does: what the upstream gets then cannot be told.
+	var kept, loose bool
 	for i := 1; i < len(path); {
 		c, size, enc := path[i], 1, false
 		if c == '%' {
@@ -112,6 +120,7 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 			if !cut {
 				b = appendEscaped(b, path[i:i+n])
 			}
+			loose = loose || !enc
 			i += n
 			continue
 		case c == '/' && !enc, (c == '/' || c == '\\') && !o.KeepEncodedSlash:
@@ -128,7 +137,12 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 		default:
 			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
 		}
+		kept = kept || enc && (c == '/' || c == '\\') && o.KeepEncodedSlash
+		loose = loose || !enc && c != '/' && c != ';' && c != '[' && c != ']' && !plainByte[c]
 		i += size
+	}
+	if kept && loose {
+		return b, errPathLoose
 	}
 	b, _ = endSegment(b, root, segment)
 	if len(b) > root+1 {
@@ -277,7 +291,7 @@ func appendHost(b []byte, host string) ([]byte, error) {
 		host = host[:i]
 	}
 	host = strings.TrimSuffix(host, ".")
-	if host == "" || len(host) > maxHost {
+	if host == "" || len(host) > maxHost || host[len(host)-1] == '.' {
 		return b, errHost
 	}
 	for i := 0; i < len(host); i++ {

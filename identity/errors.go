@@ -21,5 +21,6 @@ var (
 	errPathForm     = bad("the path does not begin with a slash")
 	errPathEscape   = bad("the path holds a percent sign without two hexadecimal digits")
 	errPathControl  = bad("the path holds a control character")
+	errPathLoose    = bad("the path holds an escaped slash and a character that must be escaped and is not")
 	errPathEncoding = bad("the path is not UTF-8")
 )

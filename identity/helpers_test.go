@@ -17,3 +17,5 @@ func read(t testing.TB, peer, text string) *http.Request {
 	r.RemoteAddr = peer
 	return r
 }
+
+func canonical(name string) string { return http.CanonicalHeaderKey(name) }

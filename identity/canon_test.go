@@ -1,0 +1,269 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir/identity"
+)
+
+// TestCanonicalPath is group 2 of the threats: every way to write one path.
+func TestCanonicalPath(t *testing.T) {
+	f := func(want string, paths ...string) {
+		t.Helper()
+		for _, p := range paths {
+			if got, err := identity.Canonical(p, identity.PathOptions{}); got != want || err != nil {
+				t.Errorf("%q is %q, %v, not %q", p, got, err, want)
+			}
+		}
+	}
+	f("/", "", "/", "//", "/.", "/./", "/..", "/../..", "/a/..", "/a/../", "/;x", "/%2e", "/%2F%2f", "/?x", "/..;/")
+	f("/login", "/login", "//login", "/login/", "/./login", "/a/../login", "/%6cogin", "/%6Cogin", "/login;x=1", "/login;x=1/", "/login?x=1",
+		"/../login", "/a/%2e%2e/login", "/a/%2E./login", "/a/..;p=1/login", "/;a/login", "/%2flogin", "/%5clogin", `/\login`, `\login`, "/a%2f..%2flogin", "/login%3Bx=1",
+		"/login/;%20x%c3%a9", "/login//./", "/a/b/../../login", "///login///")
+	f("/Login", "/Login", "/%4cogin")
+	f("/LOGIN", "/LOGIN")
+	f("/...", "/...", "/%2e../b/..", "/.../.")
+	f("/a%20b", "/a%20b", "/a b")
+	f("/a%25b", "/a%25b")
+	f("/%256cogin", "/%256cogin") // decoded once
+	f("/a%3Fb%23c", "/a%3fb%23c", "/a%3Fb#c")
+	f("/a:b@c!$&'()*+,=~_-.d", "/a:b@c!$&'()*+,=~_-.d", "/a%3Ab%40c%21%24%26%27%28%29%2A%2B%2C%3D%7E%5F%2D%2Ed")
+	f("/%C3%A9%F0%9F%98%80", "/%c3%a9%f0%9f%98%80", "/\u00e9\U0001f600", "/%c3\xa9\xf0%9f%98\x80")
+	f("/%EF%BF%BD", "/\ufffd")
+	f("/%22%3C%3E%5B%5D%5E%60%7B%7C%7D", `/"<>[]^`+"`{|}")
+}
+
+func TestCanonicalPathOptions(t *testing.T) {
+	f := func(want, path string, opt identity.PathOptions) {
+		t.Helper()
+		if got, err := identity.Canonical(path, opt); got != want || err != nil {
+			t.Errorf("%q is %q, %v, not %q", path, got, err, want)
+		}
+	}
+	f("/login", "/LoGin", identity.PathOptions{IgnoreCase: true})
+	f("/login", "/%4CoGin", identity.PathOptions{IgnoreCase: true})
+	f("/%C3%89", "/\u00c9", identity.PathOptions{IgnoreCase: true}) // ASCII only
+	f("/@scope%2Fname", "/@scope%2fname", identity.PathOptions{KeepEncodedSlash: true})
+	f("/a%5Cb", `/a%5cb`, identity.PathOptions{KeepEncodedSlash: true})
+	f("/..%2Fa", "/..%2fa", identity.PathOptions{KeepEncodedSlash: true})
+	f("/a%22/b", `/a"/b`, identity.PathOptions{KeepEncodedSlash: true})
+	for _, p := range []string{`/a%2fb"`, "/a%2fb c", "/a%5cb|", "/a%2fb\u00e9", `/a\b%2f`, "/a;%2f|"} {
+		if got, err := identity.Canonical(p, identity.PathOptions{KeepEncodedSlash: true}); err == nil {
+			t.Errorf("%q is %q", p, got)
+		}
+	}
+}
+
+func TestUnreadablePath(t *testing.T) {
+	for _, p := range []string{
+		"login", "%2flogin", ";/login", // no slash
+		"/%", "/a%2", "/%zz", "/%u0041", "/%%41", // no escape
+		"/\x00", "/%00", "/a%00.png", "/a\nb", "/%0d%0aSet-Cookie:x", "/\x7f", "/%7F", "/a;%00", "/\t",
+		"/%c0%af", "/%C0%AE%c0%ae/", "/\xc0\xaf", "/%e0%80%af", "/%f0%80%80%af", // overlong slashes and dots
+		"/%ed%a0%80", "/%ff", "/\x80", "/%c3", "/%c3%", "/%c3/x", "/%c3a", "/%f8%88%80%80%80", "/a;%c0%af", // not UTF-8
+		"/" + strings.Repeat("a", 8192),
+	} {
+		got, err := identity.Canonical(p, identity.PathOptions{})
+		var e *identity.Error
+		if !errors.As(err, &e) || e.Status != 400 || got != "" {
+			t.Errorf("%q is %q, %v", p, got, err)
+		} else if p != "/%" && strings.Contains(e.Error(), p) {
+			t.Errorf("%q is repeated to the client: %s", p, e)
+		}
+	}
+	if _, err := identity.Canonical("/"+strings.Repeat("a", 8191), identity.PathOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCanonicalHostAndMethod(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	f := func(want string, facts ...identity.Facts) {
+		t.Helper()
+		for _, f := range facts {
+			c := r.Acquire()
+			c.Set(f)
+			got := c.Method() + " " + c.Host()
+			if c.Err() != nil {
+				got = "fault"
+			}
+			if got != want {
+				t.Errorf("%+v: %s, not %s", f, got, want)
+			}
+			c.Release()
+		}
+	}
+	host := func(names ...string) (fs []identity.Facts) {
+		for _, n := range names {
+			fs = append(fs, identity.Facts{Host: n})
+		}
+		return fs
+	}
+	f("GET example.com", host("example.com", "EXAMPLE.com", "example.com.", "example.com:80", "Example.Com.:8443", "example.com:")...)
+	f("GET example.com", identity.Facts{Host: "other", Path: "http://Example.com:80/x"}, identity.Facts{Path: "https://user:pw@example.com"})
+	f("GET [2001:db8::1]", host("[2001:db8::1]", "[2001:DB8:0:0::1]:443")...)
+	f("GET 192.0.2.1", host("192.0.2.1", "192.0.2.1:80")...)
+	f("GET ", host("")...)
+	f("fault", host(".", "..", "a..", "a..b", "a b", "a/b", "a@b", "a,b", "exämple.com", "a\x00", "a\r\nb", "[::1", "[::1]x", "[::1%25eth0]", "[1.2.3.4]", "a:b", "a:80:80", "2001:db8::1", strings.Repeat("a", 256))...)
+
+	method := func(names ...string) (fs []identity.Facts) {
+		for _, n := range names {
+			fs = append(fs, identity.Facts{Method: n})
+		}
+		return fs
+	}
+	f("GET ", method("GET", "get", "HEAD", "Head", "")...)
+	f("POST ", method("POST", "post", "Post")...)
+	f("PROPFIND ", method("PROPFIND", "propfind")...)
+	f("fault", method("GE T", "GET\n", "G\x00", "É", strings.Repeat("A", 33))...)
+}
+
+// TestMethodOverride: what a header says of the method counts only where the
+// upstream listens to it, and there for a POST alone.
+func TestMethodOverride(t *testing.T) {
+	f := func(want, override, method, header string) {
+		t.Helper()
+		c := newResolver(t, identity.Options{MethodOverride: override}).Acquire()
+		c.SetHTTP(read(t, "192.0.2.1:1", method+" / HTTP/1.1\nHost: h\nX-HTTP-Method-Override: "+header))
+		if got := c.Method(); got != want {
+			t.Errorf("%q: %s %s is %s, not %s", override, method, header, got, want)
+		}
+	}
+	f("POST", "", "POST", "GET")
+	f("GET", "", "GET", "DELETE")
+	f("DELETE", "x-http-method-override", "POST", "delete")
+	f("GET", "X-HTTP-Method-Override", "POST", "HEAD")
+	f("GET", "X-HTTP-Method-Override", "GET", "DELETE")
+	f("PUT", "X-HTTP-Method-Override", "PUT", "GET")
+	f("", "X-HTTP-Method-Override", "POST", "DE LETE")
+}
+
+// TestDoorsAgree: a request read by net/http, over HTTP/1.1 or with the pseudo
+// headers of HTTP/2, and the same told as facts, are one.
+func TestDoorsAgree(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	for _, target := range []string{
+		"/login", "//login", "/./login", "/a/../login", "/%6cogin", "/login/", "/a%2fb", "/login;x=1", "/a%20b", `/a"b`, "/a\\b", "/%E2%82%AC", "/a%3fb?c", "/%25", "/%256c",
+		"http://Example.com:80/login?x=1", "http://example.com", "/a//b/", "/a[b]{c}|^`", "/*", "//example.com/a", "/a;b;c/d%3be",
+	} {
+		one := r.Acquire()
+		one.SetHTTP(read(t, "192.0.2.1:1", "GET "+target+" HTTP/1.1\nHost: EXAMPLE.com."))
+		want, err := one.Path()
+		two := r.Acquire()
+		path, query, _ := strings.Cut(target, "?")
+		two.Set(identity.Facts{Method: "GET", Host: "example.com:443", Path: path, Query: query})
+		got, err2 := two.Path()
+		if got != want || err != nil || err2 != nil || one.Host() != two.Host() || one.Method() != two.Method() {
+			t.Errorf("%s: %s %s (%v), %s %s (%v)", target, one.Host(), want, err, two.Host(), got, err2)
+		}
+		one.Release()
+		two.Release()
+	}
+	c := r.Acquire()
+	c.SetHTTP(read(t, "192.0.2.1:1", "OPTIONS * HTTP/1.1\nHost: h"))
+	if p, err := c.Path(); p != "/*" || err != nil {
+		t.Errorf("%q, %v", p, err)
+	}
+}
+
+func TestCanonicalDoesNotAllocate(t *testing.T) {
+	for _, path := range []string{"/", "/api/v1/users/42", "/static/app-1.2.3.min.js", "/a..b/.well-known/x"} {
+		if n := testing.AllocsPerRun(100, func() {
+			if p, err := identity.Canonical(path, identity.PathOptions{}); p != path || err != nil {
+				t.Fatal(p, err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
+	}
+	// What is not canonical is written into memory that is used again.
+	r := newResolver(t, identity.Options{})
+	u, err := url.ParseRequestURI("/a/../b%20c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hr := &http.Request{Method: "head", Host: "Example.com", URL: u, RemoteAddr: "192.0.2.1:1"}
+	if n := testing.AllocsPerRun(100, func() {
+		c := r.Acquire()
+		c.SetHTTP(hr)
+		if err := c.Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.Release()
+	}); n > 1 { // net/url's, to escape the space again
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// FuzzCanonical: the canonical form is its own canonical form, is clean, and
+// is that of what net/http makes of the path.
+func FuzzCanonical(f *testing.F) {
+	for _, s := range []string{"/login", "//a/./b/../c/;x=1", "/%2e%2E/%2f%5c", "/%c3%a9", "/a%25%3b", "/a\\..\\b", "/\xc0\xaf", "/%", "/\x00", "http://h/x"} {
+		f.Add(s, false, false)
+		f.Add(s, true, true)
+	}
+	f.Fuzz(func(t *testing.T, path string, ignore, keep bool) {
+		opt := identity.PathOptions{IgnoreCase: ignore, KeepEncodedSlash: keep}
+		got, err := identity.Canonical(path, opt)
+		if err != nil {
+			var e *identity.Error
+			if !errors.As(err, &e) || got != "" {
+				t.Fatalf("%q: %q, %v", path, got, err)
+			}
+			return
+		}
+		if again, err := identity.Canonical(got, opt); again != got || err != nil {
+			t.Fatalf("%q: %q, then %q, %v", path, got, again, err)
+		}
+		if got == "" || got[0] != '/' || strings.Contains(got, "//") || strings.Contains(got+"/", "/./") || strings.Contains(got+"/", "/../") ||
+			got != "/" && got[len(got)-1] == '/' || strings.ContainsAny(got, ";?#\\ ") || !utf8.ValidString(got) {
+			t.Fatalf("%q: %q", path, got)
+		}
+		for i := 0; i < len(got); i++ {
+			if got[i] <= ' ' || got[i] >= 0x7f {
+				t.Fatalf("%q: %q", path, got)
+			}
+		}
+		if len(path) > 2000 || strings.Contains(path, "#") || strings.HasPrefix(path, `\`) {
+			return // escapes make it longer; a client cuts a fragment; Go wants a slash
+		}
+		if u, err := url.ParseRequestURI(path); err == nil && u.Host == "" && path != "" {
+			if other, err := identity.Canonical(u.EscapedPath(), opt); other != got || err != nil {
+				t.Fatalf("%q: %q here, %q, %v by way of net/url", path, got, other, err)
+			}
+		}
+	})
+}
+
+// FuzzHost: the canonical form is its own, and holds nothing that could be
+// taken for anything but a host.
+func FuzzHost(f *testing.F) {
+	for _, s := range []string{"Example.COM.:80", "[2001:DB8::1]:443", "a..b", "h\r\nx", "xn--bcher-kva.example", "[::ffff:1.2.3.4]"} {
+		f.Add(s)
+	}
+	r := newResolver(f, identity.Options{})
+	f.Fuzz(func(t *testing.T, host string) {
+		c := r.Acquire()
+		defer c.Release()
+		c.Set(identity.Facts{Host: host})
+		got := c.Host()
+		if c.Err() != nil {
+			if got != "" {
+				t.Fatalf("%q: %q and a fault", host, got)
+			}
+			return
+		}
+		if strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]") != "" || len(got) > 255 || strings.HasSuffix(got, ".") {
+			t.Fatalf("%q: %q", host, got)
+		}
+		c.Set(identity.Facts{Host: got})
+		if again := c.Host(); again != got || c.Err() != nil {
+			t.Fatalf("%q: %q, then %q", host, got, again)
+		}
+	})
+}
