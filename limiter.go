@@ -121,7 +121,7 @@ func (l *Limiter) Recycle(r *Request) {
 // is used again.
 func (l *Limiter) Match(r *Request) []Op {
 	r.buf = r.buf[:0]
-	r.lease = LeaseID(r.Lease)
+	r.lease = 0
 	r.ops = l.rules.Match(r.ops[:0], r)
 	return r.ops
 }

@@ -167,9 +167,12 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 		dst = append(dst, Op{})
 	}
 	o := &dst[n]
-	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, r.lease
+	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, 0
 	o.Role, o.Verb, o.Penalize = role, r.Verb, false
 	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
+	if l.traits&Leases != 0 {
+		o.ID = r.leaseID()
+	}
 	if k := len(l.Reserve); k > 0 && role != Ban {
 		o.Reserve = l.Reserve[min(max(r.Priority, 0), k-1)]
 	}

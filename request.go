@@ -46,7 +46,7 @@ type Request struct {
 	ops     []Op
 	buf     []byte
 	entries []Entry
-	lease   int64
+	lease   int64 // the ID of Lease, 0 until it is asked for
 }
 
 // Reset empties the request and keeps its buffers.
@@ -100,6 +100,15 @@ func appendUint(b []byte, n uint64) []byte {
 		b = appendUint(b, n/10)
 	}
 	return append(b, byte('0'+n%10))
+}
+
+// leaseID returns the ID of Lease, computed once in a match: front ends name
+// every request, and few meet a limit that asks for it.
+func (r *Request) leaseID() int64 {
+	if r.lease == 0 {
+		r.lease = LeaseID(r.Lease)
+	}
+	return r.lease
 }
 
 // LeaseID returns the ID of an Ask for a lease of the given name: the same on
