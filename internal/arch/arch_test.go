@@ -27,6 +27,7 @@ var floors = []struct {
 	{"identity", 2},
 	{"reserve", 2},
 	{"metrics", 2},
+	{"shed", 2},
 	{"middleware/http", 3},
 	{"frontend/httpapi", 4},
 	{"frontend/gateway", 4},

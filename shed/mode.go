@@ -1,0 +1,54 @@
+package shed
+
+import "fmt"
+
+// Mode is what one limiter does.
+type Mode uint8
+
+const (
+	// Enforce: it refuses.
+	Enforce Mode = iota
+	// Shadow: it counts what it would refuse, and refuses nothing.
+	Shadow
+	// Off: it is not asked, and counts nothing.
+	Off
+)
+
+var modeNames = []string{"enforce", "shadow", "off"}
+
+// ParseMode returns the mode of a word: enforce, shadow or off.
+func ParseMode(word string) (Mode, error) {
+	for i, n := range modeNames {
+		if n == word {
+			return Mode(i), nil
+		}
+	}
+	return Off, fmt.Errorf("unknown mode %q: %s", clip(word), cure(word, modeNames))
+}
+
+// String returns the word of the mode.
+func (m Mode) String() string { return modeNames[min(m, Off)] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Mode) UnmarshalText(text []byte) error {
+	got, err := ParseMode(string(text))
+	if err == nil {
+		*m = got
+	}
+	return err
+}
+
+// The four limiters, as indices.
+const (
+	userRate = iota
+	userConcurrency
+	fleetShare
+	inFlight
+
+	limiters = 4
+)
+
+var limiterNames = [limiters]string{"user_rate", "user_concurrency", "fleet_share", "in_flight"}

@@ -1,0 +1,88 @@
+package shed
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+// Priority is the class of a request: how late it is shed. It is the Priority
+// of a [weir.Request], 0 the highest. What is out of range counts as the nearest
+// class, as it does there.
+//
+// Decide it by what is asked for (the route), not by what a client says of
+// itself: a header that anybody can send makes everybody critical.
+type Priority int
+
+// Classes, the last to be shed first.
+const (
+	// Critical: what the business stops without, such as taking a payment.
+	Critical Priority = iota
+	// Default: everything that nobody has thought about.
+	Default
+	// Sheddable: what a client repeats by itself, such as listings and polls.
+	Sheddable
+	// Background: what nobody waits for, such as batches, analytics, tests.
+	Background
+
+	classes = 4
+)
+
+var priorityNames = [classes]string{"critical", "default", "sheddable", "background"}
+
+// Priorities returns the names of all classes, the last to be shed first.
+func Priorities() []string { return priorityNames[:len(priorityNames):len(priorityNames)] }
+
+// ParsePriority returns the class of a name, in lower case as Priorities has it.
+func ParsePriority(name string) (Priority, error) {
+	for i, n := range priorityNames {
+		if n == name {
+			return Priority(i), nil
+		}
+	}
+	return Default, fmt.Errorf("unknown priority %q: %s", clip(name), cure(name, priorityNames[:]))
+}
+
+// String returns the name of the class.
+func (p Priority) String() string { return priorityNames[p.class()] }
+
+// class returns p as an index.
+func (p Priority) class() int { return min(max(int(p), 0), classes-1) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Priority) UnmarshalText(text []byte) error {
+	got, err := ParsePriority(string(text))
+	if err == nil {
+		*p = got
+	}
+	return err
+}
+
+// cure says which of the known words to write.
+func cure(word string, known []string) string {
+	if near := spell.Nearest(word, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "write " + oneOf(known)
+}
+
+// oneOf returns words as a choice: "a, b or c".
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// clip returns s as a message can bear it.
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "..."
+	}
+	return s
+}
