@@ -200,8 +200,8 @@ func (c *Config) upstream() (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--upstream is not a URL: give one such as http://127.0.0.1:3000")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("--upstream %q must begin with http:// or https://", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		return nil, fmt.Errorf("--upstream %q must begin with http://, https://, or h2c:// for HTTP/2 without encryption", u.Redacted())
 	case u.Host == "":
 		return nil, fmt.Errorf("--upstream %q names no host", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":

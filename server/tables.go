@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
+	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/sketch"
 	"github.com/weirlimit/weir/store/memory"
@@ -160,7 +161,11 @@ func (s *Server) gateway() (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gateway.New(gateway.Options{Limiter: s.limiter, Upstream: upstream, Domain: s.conf.API.Domain, Answer: s.answer, Log: s.log})
+	return gateway.New(gateway.Options{
+		Limits:  httplimit.Options{Limiter: s.limiter, Domain: s.conf.API.Domain, Answer: s.answer, Log: s.log},
+		Default: gateway.Forward{Upstream: upstream},
+		Log:     s.log,
+	})
 }
 
 // openAdmin builds the listener for operators, which is drained last.

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/gateway"
+	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -26,7 +27,10 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	g, err := gateway.New(gateway.Options{Upstream: upstream, Limiter: lim})
+	g, err := gateway.New(gateway.Options{
+		Limits:  httplimit.Options{Limiter: lim},
+		Default: gateway.Forward{Upstream: upstream},
+	})
 	if err != nil {
 		panic(err)
 	}

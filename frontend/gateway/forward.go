@@ -3,31 +3,75 @@ package gateway
 import (
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/identity"
 )
 
-// rewrite makes the request to the upstream. The client's own claims about who
-// forwarded it are dropped: ReverseProxy knows the commonest alone.
+// rewrite makes the request to the upstream.
 func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
+	tr := tripOf(p.In)
 	u := p.Out.URL
-	u.Scheme, u.Host = g.opt.Upstream.Scheme, g.opt.Upstream.Host
-	if u.Scheme == "h2c" {
-		u.Scheme = "http"
-	}
-	p.Out.Host = ""
-	setPath(u, strings.TrimSuffix(g.opt.Upstream.EscapedPath(), "/")+rawPath(p.In))
-	// As it came: nothing here reads the query, so no two readers can differ.
+	u.Scheme, u.Host = tr.t.scheme, tr.t.Upstream.Host
+	setPath(u, tr.t.base+tr.t.path(p.In, tr.caller))
+	// As it came: nothing here changes the query, so no two readers can differ.
 	u.RawQuery = p.In.URL.RawQuery
-	dropClaims(p.Out.Header)
-	dropClaims(p.Out.Trailer)
+	if !tr.t.PreserveHost {
+		p.Out.Host = ""
+	}
+	g.dropClaims(p.Out.Header, tr.caller.Trusted())
+	g.dropClaims(p.Out.Trailer, false)
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
 		p.Out.Body = &trailed{ReadCloser: p.Out.Body, from: p.In.Trailer, to: p.Out.Trailer}
 	}
-	p.SetXForwarded()
+	g.setForwarded(p, tr.caller)
 }
 
-// rawPath returns the path of r as the client wrote it, beginning with a slash.
+// path returns the path for the upstream, beginning with a slash: as the
+// client wrote it, unless a part of it is cut or another put before it; then it
+// must not climb out of where it belongs.
+func (t *target) path(r *http.Request, c *identity.Caller) string {
+	raw := rawPath(r)
+	if t.StripPrefix == "" && (t.base == "" || !climbs(raw)) {
+		return raw
+	}
+	if !climbs(raw) {
+		if rest, ok := cutPrefix(raw, t.StripPrefix); ok {
+			return rest
+		}
+	}
+	canon, err := c.Path()
+	if err != nil { // without a route the path has not been read yet
+		return "/"
+	}
+	if rest, ok := cutPrefix(canon, t.StripPrefix); ok {
+		return rest
+	}
+	return canon
+}
+
+// cutPrefix cuts whole segments off a path.
+func cutPrefix(path, prefix string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, prefix)
+	switch {
+	case !ok || rest != "" && rest[0] != '/':
+		return path, false
+	case rest == "":
+		return "/", true
+	}
+	return rest, true
+}
+
+// climbs reports whether some reader of path may find two dots in it.
+func climbs(path string) bool {
+	return strings.Contains(path, "..") || strings.Contains(path, "%2e") || strings.Contains(path, "%2E")
+}
+
+// rawPath returns the path of r as the client wrote it, beginning with a slash
+// unless it is none.
 func rawPath(r *http.Request) string {
 	path := r.RequestURI
 	if path == "" { // made by a program, not read from a connection
@@ -62,14 +106,112 @@ func setPath(u *url.URL, raw string) {
 	}
 }
 
-// dropClaims removes what says who forwarded a request.
-func dropClaims(h http.Header) {
+// Headers by which proxies say whom they forward for, beside Forwarded and
+// X-Forwarded-*, in lower case.
+var claims = []string{"x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"}
+
+// dropClaims removes what says who forwarded a request for whom, in whatever
+// spelling; from trusted proxies it leaves what is theirs, spelt as it should
+// be.
+func (g *Gateway) dropClaims(h http.Header, trusted bool) {
 	for key := range h {
-		if begins(key, "x-forwarded-") || is(key, "x-real-ip") || is(key, "forwarded") {
+		if trusted && (key == g.header || slices.Contains(g.believed, key)) {
+			continue
+		}
+		if begins(key, "x-forwarded-") || is(key, "forwarded") || isAny(key, claims) ||
+			g.header != "" && isLike(key, g.header) || slices.ContainsFunc(g.believed, func(b string) bool { return isLike(key, b) }) {
 			delete(h, key)
 		}
 	}
 }
+
+// setForwarded says for whom the request is forwarded: what trusted proxies
+// said, and the peer.
+func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
+	in, out := p.In.Header, p.Out.Header
+	peer, proto := nodeOf(c.Peer()), "http"
+	if p.In.TLS != nil {
+		proto = "https"
+	}
+	host := p.In.Host
+	if !c.Trusted() {
+		if peer != "" {
+			out["X-Forwarded-For"] = []string{peer}
+		}
+		out["X-Forwarded-Host"], out["X-Forwarded-Proto"] = []string{host}, []string{proto}
+		return
+	}
+	prior := ""
+	switch g.header {
+	case "X-Forwarded-For":
+		prior = strings.Join(in["X-Forwarded-For"], ", ")
+	case "Forwarded":
+		element := "for=" + quoteNode(c.Peer()) + ";host=" + quoted(host) + ";proto=" + proto
+		out["Forwarded"] = []string{strings.Join(append(slices.Clone(in["Forwarded"]), element), ", ")}
+	}
+	if client := nodeOf(c.Address()); prior == "" && client != peer {
+		prior = client
+	}
+	out["X-Forwarded-For"] = []string{join(prior, peer)}
+	// The proxy nearest to the client knows what the client asked for.
+	for _, f := range []struct{ key, own string }{{"X-Forwarded-Host", host}, {"X-Forwarded-Proto", proto}, {"X-Forwarded-Port", ""}} {
+		switch said := in[f.key]; {
+		case len(said) == 1 && said[0] != "":
+			out[f.key] = said
+		case f.own != "":
+			out[f.key] = []string{f.own}
+		}
+	}
+}
+
+// join joins two lists of a header.
+func join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return a + ", " + b
+}
+
+// nodeOf writes an address, "" for none.
+func nodeOf(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+// quoteNode writes an address as RFC 7239 §6 has it.
+func quoteNode(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return "unknown"
+	case a.Is6():
+		return `"[` + a.String() + `]"`
+	}
+	return a.String()
+}
+
+// quoted writes a quoted string of RFC 9110 §5.6.4.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// isAny reports whether a header's key is one of names, see begins.
+func isAny(key string, names []string) bool {
+	for _, name := range names {
+		if is(key, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLike reports whether two keys are one to servers that read underscores as
+// dashes.
+func isLike(key, name string) bool { return is(key, strings.ToLower(name)) }
 
 // is reports whether a header's key is name, see begins.
 func is(key, name string) bool { return len(key) == len(name) && begins(key, name) }
@@ -89,7 +231,11 @@ func begins(key, name string) bool {
 		case 'A' <= c && c <= 'Z':
 			c += 'a' - 'A'
 		}
-		if c != name[i] {
+		want := name[i]
+		if want == '_' {
+			want = '-'
+		}
+		if c != want {
 			return false
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/gateway"
+	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
 // noted notes which client is asked about, and limits nothing.
@@ -42,7 +43,10 @@ func FuzzForwarded(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Limiter: lim, Transport: &up, Upstream: &url.URL{Scheme: "http", Host: "upstream.example"}})
+	g, err := gateway.New(gateway.Options{
+		Limits:  httplimit.Options{Limiter: lim},
+		Default: gateway.Forward{Transport: &up, Upstream: &url.URL{Scheme: "http", Host: "upstream.example"}},
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,121 +1,171 @@
-// Package gateway is a reverse proxy with a limit in front: it forwards what
-// the limiter allows, and answers the rest 429.
+// Package gateway is a reverse proxy with limits in front: it finds out who
+// asks for what, forwards what the limits allow, answers the rest 429, and
+// settles what was charged by the upstream's answer.
 //
-// Who the client is, is told by the TCP connection alone: headers that name
-// another address are not believed.
+// Who is asking, deciding and settling are [httplimit.Middleware]'s; here are
+// the routes, and everything that has to pass an HTTP proxy untouched: streams,
+// WebSockets, trailers, informational answers, bodies of any size, paths as
+// they were written.
 package gateway
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
+	"net/textproto"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/identity"
+	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
 // Options configures a [Gateway].
 type Options struct {
-	// Upstream is where allowed requests go: http, https, or h2c for HTTP/2
-	// without encryption, a host, and a path that is put before the request's.
-	// Required.
-	Upstream *url.URL
-	// Limiter decides. Required.
-	Limiter *weir.Limiter
-	// Domain is the domain that is asked. Zero means "api".
-	Domain string
-	// Answer writes the header fields. Nil means answer.New with its defaults.
-	Answer *answer.Writer
-	// MaxDelay is the longest that a request is held back for a limit that
-	// delays; one that would have to wait longer is refused. Zero means ten
-	// seconds.
-	MaxDelay time.Duration
-	// MaxWaiting is how many requests may be held back at a time; those above
-	// it are refused. Zero means 1024.
-	MaxWaiting int
+	// Limits says who is limited and how: see [httplimit.Options]. Its Plan is
+	// that of requests which no route matches; its Skip is not asked. Limiter is
+	// required.
+	Limits httplimit.Options
+	// Default is where requests go that no route matches. Without an upstream
+	// they are answered 404. Required unless there are routes.
+	Default Forward
+	// Routes are looked at in this order, the first that matches is taken.
+	Routes []Route
+	// ClientHeader is the header in which trusted proxies name the client, the
+	// one of identity.ProxyOptions. It is handed on from them, the peer's
+	// address appended if it is a list. Zero means that there is none.
+	ClientHeader string
+	// ProxyHeaders are further headers that only trusted proxies may send, such
+	// as those that name a verified user. From others they are dropped. Zero
+	// means none.
+	ProxyHeaders []string
 	// HalfClosed is how long one direction of an upgraded connection, such as a
 	// WebSocket, may outlive the other. Zero means ten seconds.
 	HalfClosed time.Duration
-	// Transport reaches the upstream. Nil means a clone of
-	// http.DefaultTransport that keeps 256 idle connections to the upstream and
-	// asks no proxy.
-	Transport http.RoundTripper
-	// Log is told of upstream and store errors, at most one a second. Nil
-	// means nobody.
+	// Log is told of upstream and store errors, at most one a second of each.
+	// Nil means nobody.
 	Log *slog.Logger
+}
+
+// Route says which requests it is about, what they are asked by, and where they
+// go.
+type Route struct {
+	identity.Route
+	// Unlimited: they are forwarded without asking any limit.
+	Unlimited bool
+	// Forward is where they go. What it leaves zero is Options.Default's.
+	Forward Forward
 }
 
 // Gateway is the reverse proxy, an http.Handler. Safe for concurrent use.
 type Gateway struct {
-	opt     Options
-	limiter *weir.Limiter
-	answer  *answer.Writer
-	proxy   *httputil.ReverseProxy
-	visits  sync.Pool
-	waiting atomic.Int64
-	lastLog atomic.Int64 // when, in seconds since the Unix epoch
+	opt        Options
+	identity   *identity.Resolver
+	middleware *httplimit.Middleware
+	fallback   *target // nil: there is none
+	routes     *identity.Routes
+	targets    []target // of routes, by their number
+	believed   []string // canonical names of headers that proxies may send
+	header     string   // ClientHeader, canonical
+	buffers    buffers
+	lastLog    atomic.Int64 // when, in seconds since the Unix epoch
 }
 
 // New returns a gateway. It returns an error when a required option is missing
 // or one is out of range.
 func New(opt Options) (*Gateway, error) {
-	switch u := opt.Upstream; {
-	case u == nil:
-		return nil, errors.New("gateway: no upstream: set Options.Upstream")
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
-		return nil, fmt.Errorf("gateway: upstream %q must be an http, https or h2c URL with a host, such as http://127.0.0.1:3000", u.Redacted())
-	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return nil, fmt.Errorf("gateway: upstream %q must not have a query, a fragment or a user", u.Redacted())
-	case opt.Limiter == nil:
-		return nil, errors.New("gateway: no limiter: set Options.Limiter")
-	case opt.MaxDelay < 0 || opt.MaxWaiting < 0 || opt.HalfClosed < 0:
-		return nil, errors.New("gateway: max delay, max waiting and half closed must not be negative")
-	}
-	if opt.Domain == "" {
-		opt.Domain = "api"
-	}
-	if opt.MaxDelay == 0 {
-		opt.MaxDelay = 10 * time.Second
+	switch {
+	case opt.Limits.Limiter == nil:
+		return nil, errors.New("gateway: no limiter: set Options.Limits.Limiter")
+	case opt.Default.Upstream == nil && len(opt.Routes) == 0:
+		return nil, errors.New("gateway: no upstream: set Options.Default.Upstream, or routes")
+	case opt.HalfClosed < 0:
+		return nil, errors.New("gateway: half closed must not be negative")
 	}
 	if opt.HalfClosed == 0 {
 		opt.HalfClosed = 10 * time.Second
 	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
-	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	if opt.Answer == nil {
-		w, err := answer.New(answer.Options{})
-		if err != nil {
+	if opt.Limits.Log == nil {
+		opt.Limits.Log = opt.Log
+	}
+	var err error
+	if opt.Limits.Identity == nil {
+		if opt.Limits.Plan != nil {
+			return nil, errors.New("gateway: a plan without its resolver: set Options.Limits.Identity to the one that made Options.Limits.Plan")
+		}
+		if opt.Limits.Identity, err = identity.New(identity.Options{}); err != nil {
 			return nil, err
 		}
-		opt.Answer = w
 	}
-	if opt.Transport == nil {
-		opt.Transport = newTransport(opt.Upstream.Scheme)
+	g := &Gateway{opt: opt, identity: opt.Limits.Identity, header: textproto.CanonicalMIMEHeaderKey(opt.ClientHeader)}
+	for _, h := range opt.ProxyHeaders {
+		g.believed = append(g.believed, textproto.CanonicalMIMEHeaderKey(h))
 	}
-	g := &Gateway{opt: opt, limiter: opt.Limiter, answer: opt.Answer}
-	g.visits.New = func() any { return new(visit) }
-	g.proxy = &httputil.ReverseProxy{
-		Rewrite:        g.rewrite,
-		Transport:      opt.Transport,
-		BufferPool:     &buffers{},
-		ModifyResponse: g.modify,
-		ErrorHandler:   g.upstreamFailed,
-		ErrorLog:       slog.NewLogLogger(opt.Log.Handler(), slog.LevelWarn),
+	if g.middleware, err = httplimit.New(opt.Limits); err != nil {
+		return nil, err
 	}
-	return g, nil
+	return g, g.compile()
 }
+
+// compile makes the routes and what they forward to.
+func (g *Gateway) compile() (err error) {
+	ts := transports{}
+	if g.opt.Default.Upstream != nil {
+		if g.fallback, err = g.newTarget(&Route{Forward: g.opt.Default}, ts); err != nil {
+			return err
+		}
+	}
+	if len(g.opt.Routes) == 0 {
+		return nil
+	}
+	plans := make([]identity.Route, len(g.opt.Routes))
+	for i := range g.opt.Routes {
+		rt := g.opt.Routes[i]
+		plans[i] = rt.Route
+		rt.Forward = rt.Forward.over(g.opt.Default)
+		t, err := g.newTarget(&rt, ts)
+		if err != nil {
+			return fmt.Errorf("%w, in route %d", err, i+1)
+		}
+		g.targets = append(g.targets, *t)
+	}
+	g.routes, err = g.identity.Routes(plans)
+	return err
+}
+
+// trip is one request on its way to the upstream and back. It is the context
+// of the request that is forwarded.
+type trip struct {
+	context.Context
+	g      *Gateway
+	t      *target
+	caller *identity.Caller
+	visit  *httplimit.Visit // nil for an unlimited route
+	reply  reply
+	// answered is the status that the upstream gave, or weir.NoAnswer.
+	answered int
+}
+
+type tripKey struct{}
+
+// Value implements context.Context.
+func (tr *trip) Value(key any) any {
+	if key == (tripKey{}) {
+		return tr
+	}
+	return tr.Context.Value(key)
+}
+
+// tripOf returns the trip that r is on.
+func tripOf(r *http.Request) *trip { return r.Context().Value(tripKey{}).(*trip) }
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,113 +173,82 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards paths: neither tunnels nor *"}.Write(w)
 		return
 	}
-	v := g.visits.Get().(*visit)
-	v.begin(g, r)
-	defer v.end()
-	d, err := g.limiter.Decide(r.Context(), v.req)
-	if err != nil {
-		g.log("no decision", err)
-		answer.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1,
-		}.Write(w)
+	c := g.identity.Acquire()
+	defer c.Release()
+	c.SetHTTP(r)
+	t, plan, p := g.find(c)
+	if t != nil {
+		p = t.refuses(r)
+	}
+	if p != nil {
+		p.Write(w)
 		return
 	}
-	v.decision, v.now = d, time.Now().UnixMicro()
-	if !d.Allowed() {
-		g.answer.Refuse(w, answer.OverLimit, v.req.Ops(), d, v.now)
-		return
+	tr := &trip{g: g, t: t, caller: c}
+	if !t.unlimited {
+		if tr.visit = g.middleware.Enter(w, r, c, plan, t.cost); tr.visit == nil {
+			return
+		}
 	}
-	defer v.hold()()
-	if delay := v.req.Delay(); delay > 0 && !g.wait(w, r, v, delay) {
-		return
+	tr.forward(w, r)
+}
+
+// find returns where the request goes and the plan to ask by, nil for the
+// middleware's own; or why it goes nowhere.
+func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Problem) {
+	if g.routes != nil {
+		if i := g.routes.Find(c); i >= 0 {
+			return &g.targets[i], g.routes.Plan(i), nil
+		}
+		if err := c.Err(); err != nil {
+			p := &answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
+			if bad, ok := errors.AsType[*identity.Error](err); ok {
+				p.Status, p.Detail = bad.Status, bad.Detail
+			}
+			return nil, nil, p
+		}
 	}
+	if g.fallback == nil {
+		return nil, nil, &answer.Problem{Status: http.StatusNotFound, Detail: "nothing is served at this host and path"}
+	}
+	return g.fallback, nil, nil
+}
+
+// forward sends r to the upstream and its answer to w, and leaves, however it
+// ends.
+func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
+	whole := false
+	tr.reply.ResponseWriter = w
+	defer func() {
+		tr.reply.end()
+		if !whole { // it panics, and the connection breaks off
+			tr.answered = weir.NoAnswer
+			if r.Context().Err() == nil {
+				tr.g.log("answer broken off", errBroken, tr.t)
+			}
+		}
+		if tr.visit == nil {
+			return
+		}
+		tr.visit.Leave(tr.answered, tr.reply.Header(), tr.reply.sent.Load())
+	}()
+	ctx, stop := tr.t.within(r.Context(), &tr.reply)
+	defer stop()
+	tr.Context = ctx
 	// The upstream may begin its answer while the client still sends; over
 	// HTTP/1 net/http would then swallow the rest of what is sent. HTTP/2 does
 	// not know the setting and does not need it.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	v.reply = &reply{ResponseWriter: w}
-	defer v.reply.end()
-	g.proxy.ServeHTTP(v.reply, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-}
-
-// wait holds the request back. When it returns false the request is answered,
-// or the client has gone, and what was charged has been given back.
-func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, v *visit, delay time.Duration) bool {
-	defer g.waiting.Add(-1)
-	if g.waiting.Add(1) > int64(g.opt.MaxWaiting) || delay > g.opt.MaxDelay {
-		v.cancel()
-		d := v.decision
-		d.RetryAfter = max(delay-g.opt.MaxDelay, time.Second)
-		g.answer.Refuse(w, answer.OverLimit, v.req.Ops(), d, v.now)
-		return false
-	}
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.Context().Done():
-		v.cancel()
-		return false
-	}
-}
-
-type visitKey struct{}
-
-// modify adds the decision to the upstream's answer.
-func (g *Gateway) modify(res *http.Response) error {
-	if v, ok := res.Request.Context().Value(visitKey{}).(*visit); ok {
-		g.answer.Header(res.Header, v.req.Ops(), v.decision, v.now)
-		if rw, ok := res.Body.(io.ReadWriteCloser); ok && res.StatusCode == http.StatusSwitchingProtocols {
-			v.reply.upgraded = &upgraded{ReadWriteCloser: rw, halfClosed: g.opt.HalfClosed}
-			res.Body = v.reply.upgraded
-		}
-	}
-	// Over HTTP/2 an answer may state its length and have trailers, over
-	// HTTP/1.1 trailers need chunks.
-	if len(res.Trailer) > 0 && res.Request.ProtoMajor == 1 {
-		res.Header.Del("Content-Length")
-	}
-	return nil
-}
-
-func (g *Gateway) upstreamFailed(w http.ResponseWriter, r *http.Request, err error) {
-	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
-		g.answer.Header(w.Header(), v.req.Ops(), v.decision, v.now)
-	}
-	p := answer.Problem{Status: http.StatusBadGateway, Detail: "the upstream could not be reached or broke off"}
-	var timeout interface{ Timeout() bool }
-	switch {
-	case r.Context().Err() != nil: // the client has gone, nobody is to blame
-	case errors.As(err, &timeout) && timeout.Timeout():
-		p.Status, p.Detail = http.StatusGatewayTimeout, "the upstream did not answer in time"
-		fallthrough
-	default:
-		g.log("upstream failed", err)
-	}
-	p.Write(w)
+	tr.t.proxy.ServeHTTP(&tr.reply, tr.t.bounded(r.WithContext(tr)))
+	whole = true
 }
 
 // log logs err unless something was logged this second.
-func (g *Gateway) log(msg string, err error) {
+func (g *Gateway) log(msg string, err error, t *target) {
 	now := time.Now().Unix()
 	if last := g.lastLog.Load(); last != now && g.lastLog.CompareAndSwap(last, now) {
-		g.opt.Log.Error(msg, "err", err, "upstream", g.opt.Upstream.Redacted())
+		g.opt.Log.Error(msg, "err", err, "upstream", t.name)
 	}
-}
-
-// newTransport returns what reaches an upstream of the given scheme.
-func newTransport(scheme string) *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = nil
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
-	// Whether answers are compressed is between the client and the upstream.
-	t.DisableCompression = true
-	if scheme == "h2c" {
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetUnencryptedHTTP2(true)
-	}
-	return t
 }
 
 // buffers are what bodies are copied through.

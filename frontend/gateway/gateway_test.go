@@ -19,11 +19,11 @@ import (
 // serve starts a gateway with the given limits in front of upstream.
 func serve(t *testing.T, store weir.Store, limits weir.Limits, upstream http.HandlerFunc, opt gateway.Options) *httptest.Server {
 	t.Helper()
-	if opt.Upstream == nil {
+	if opt.Default.Upstream == nil {
 		up := httptest.NewServer(upstream)
 		t.Cleanup(up.Close)
 		var err error
-		if opt.Upstream, err = url.Parse(up.URL); err != nil {
+		if opt.Default.Upstream, err = url.Parse(up.URL); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +36,7 @@ func newGateway(t *testing.T, store weir.Store, limits weir.Limits, opt gateway.
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Limiter = lim
+	opt.Limits.Limiter = lim
 	g, err := gateway.New(opt)
 	if err != nil {
 		t.Fatal(err)

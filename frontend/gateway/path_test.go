@@ -77,7 +77,7 @@ func rawGet(t *testing.T, addr, target string) int {
 func TestPathsAreNotTouched(t *testing.T) {
 	lines := make(chan string, 1)
 	upstream := rawUpstream(t, lines)
-	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Upstream: upstream})
+	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: upstream}})
 	f := func(target, want string) {
 		t.Helper()
 		if code := rawGet(t, srv.Listener.Addr().String(), target); code != 200 {

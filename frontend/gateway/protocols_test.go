@@ -143,12 +143,12 @@ func TestProtocols(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				opt := gateway.Options{Upstream: upstream}
+				opt := gateway.Options{Default: gateway.Forward{Upstream: upstream}}
 				switch far {
 				case "h2":
 					tr := transport(t, far)
 					tr.ExpectContinueTimeout = time.Second
-					opt.Transport = tr
+					opt.Default.Transport = tr
 				case "h2c":
 					upstream.Scheme = "h2c"
 				}

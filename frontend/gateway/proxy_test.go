@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/internal/clocked"
+	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
 // problemOf checks that res is a problem document of the given status.
@@ -48,7 +49,7 @@ func TestUpstreamDown(t *testing.T) {
 	// Two of four pass and fail, so the concurrency limit of one shows that each
 	// gave its lease back.
 	limits := weir.Limits{weir.PerMinute(2, algorithm.FixedWindow), concurrency(1)}
-	srv := serve(t, clocked.New(t), limits, nil, gateway.Options{Upstream: dead})
+	srv := serve(t, clocked.New(t), limits, nil, gateway.Options{Default: gateway.Forward{Upstream: dead}})
 	for range 2 {
 		res, body := get(t, srv.URL)
 		problemOf(t, res, body, 502)
@@ -64,7 +65,7 @@ func TestUpstreamTooSlow(t *testing.T) {
 	done := make(chan struct{})
 	defer close(done)
 	srv := serve(t, clocked.New(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) { <-done },
-		gateway.Options{Transport: &http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}})
+		gateway.Options{Default: gateway.Forward{Transport: &http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}}})
 	res, body := get(t, srv.URL)
 	problemOf(t, res, body, 504)
 }
@@ -214,7 +215,7 @@ func queue(burst int64) weir.Limits {
 func ok(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
 
 func TestDelay(t *testing.T) {
-	srv := serve(t, clocked.New(t), queue(2), ok, gateway.Options{MaxWaiting: 1}) // one after the other
+	srv := serve(t, clocked.New(t), queue(2), ok, gateway.Options{Limits: httplimit.Options{MaxWaiting: 1}}) // one after the other
 	from := time.Now()
 	for i := range 3 { // the store's clock stands still, so all are of one instant
 		if res, body := get(t, srv.URL); res.StatusCode != 200 || body != "ok" {
@@ -231,7 +232,7 @@ func TestDelay(t *testing.T) {
 
 func TestDelayTooLong(t *testing.T) {
 	store := clocked.New(t)
-	srv := serve(t, store, queue(20), ok, gateway.Options{MaxDelay: 10 * time.Millisecond})
+	srv := serve(t, store, queue(20), ok, gateway.Options{Limits: httplimit.Options{MaxDelay: 10 * time.Millisecond}})
 	get(t, srv.URL)
 	for range 50 { // each gives its place back, so none but the queue's head is in the way
 		res, body := get(t, srv.URL)
@@ -247,7 +248,7 @@ func TestDelayTooLong(t *testing.T) {
 }
 
 func TestTooManyWaiting(t *testing.T) {
-	srv := serve(t, clocked.New(t), queue(20), ok, gateway.Options{MaxWaiting: 1})
+	srv := serve(t, clocked.New(t), queue(20), ok, gateway.Options{Limits: httplimit.Options{MaxWaiting: 1}})
 	get(t, srv.URL)
 	const n = 5
 	got := make(chan int, n)
@@ -276,7 +277,7 @@ func TestTooManyWaiting(t *testing.T) {
 func TestHangUpWhileWaiting(t *testing.T) {
 	store := clocked.New(t)
 	l := &weir.Limit{Name: "queue", Algorithm: algorithm.LeakyQueue, Count: 1, Period: time.Hour, Burst: 1}
-	srv := serve(t, store, weir.Limits{l}, ok, gateway.Options{MaxDelay: 2 * time.Hour})
+	srv := serve(t, store, weir.Limits{l}, ok, gateway.Options{Limits: httplimit.Options{MaxDelay: 2 * time.Hour}})
 	get(t, srv.URL)
 	for range 3 { // there is one place
 		ctx, hangUp := context.WithCancel(context.Background())
@@ -454,7 +455,7 @@ func TestUpstreamPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Upstream: base})
+	front := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: base}})
 	get(t, front.URL+"/a%2Fb?c=d;e")
 	if saw != "/base/a%2Fb?c=d;e" {
 		t.Errorf("the upstream saw %s", saw)
@@ -469,7 +470,7 @@ func TestOptions(t *testing.T) {
 	f := func(upstream string, opt gateway.Options, want string) {
 		t.Helper()
 		if upstream != "" {
-			if opt.Upstream, err = url.Parse(upstream); err != nil {
+			if opt.Default.Upstream, err = url.Parse(upstream); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -477,12 +478,12 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", upstream, err, want)
 		}
 	}
-	f("", gateway.Options{Limiter: lim}, "no upstream")
-	f("127.0.0.1", gateway.Options{Limiter: lim}, "must be an http, https or h2c URL")
-	f("ftp://127.0.0.1", gateway.Options{Limiter: lim}, "must be an http, https or h2c URL")
-	f("http:///x", gateway.Options{Limiter: lim}, "must be an http, https or h2c URL")
-	f("http://ann:secret@127.0.0.1", gateway.Options{Limiter: lim}, "xxxxx@127.0.0.1")
-	f("http://127.0.0.1?x=1", gateway.Options{Limiter: lim}, "must not have a query")
+	f("", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "no upstream")
+	f("127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "must be an http, https or h2c URL")
+	f("ftp://127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "must be an http, https or h2c URL")
+	f("http:///x", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "must be an http, https or h2c URL")
+	f("http://ann:secret@127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "xxxxx@127.0.0.1")
+	f("http://127.0.0.1?x=1", gateway.Options{Limits: httplimit.Options{Limiter: lim}}, "must not have a query")
 	f("http://127.0.0.1", gateway.Options{}, "no limiter")
-	f("http://127.0.0.1", gateway.Options{Limiter: lim, MaxDelay: -1}, "must not be negative")
+	f("http://127.0.0.1", gateway.Options{Limits: httplimit.Options{Limiter: lim, MaxDelay: -1}}, "must not be negative")
 }

@@ -3,17 +3,30 @@ package gateway
 import (
 	"io"
 	"net/http"
+	"sync/atomic"
+	"time"
 )
 
 // reply is the answer to a client while it is written.
 type reply struct {
 	http.ResponseWriter
-	// status is the final one, zero before it is written.
-	status int
-	// sent is how many bytes of the body went out.
-	sent int64
-	// upgraded is the upstream's end of a connection that changed its protocol.
-	upgraded *upgraded
+	// sent is how many bytes of the body went out; those of an upgraded
+	// connection are counted while they pass.
+	sent atomic.Int64
+	// upgraded is the upstream's end of a connection that changed its protocol,
+	// onUpgrade is called then. Both may be nil.
+	upgraded  *upgraded
+	onUpgrade func()
+}
+
+// upgrade notes that the connection speaks another protocol with the upstream
+// from here on.
+func (r *reply) upgrade(upstream io.ReadWriteCloser, halfClosed time.Duration) io.ReadWriteCloser {
+	if r.onUpgrade != nil {
+		r.onUpgrade()
+	}
+	r.upgraded = &upgraded{ReadWriteCloser: upstream, halfClosed: halfClosed, sent: &r.sent}
+	return r.upgraded
 }
 
 // end frees what the answer holds.
@@ -29,7 +42,6 @@ func (r *reply) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 // WriteHeader implements http.ResponseWriter.
 func (r *reply) WriteHeader(status int) {
 	if final := status >= 200 || status == http.StatusSwitchingProtocols; final {
-		r.status = status
 		// Present and empty: net/http then does not guess a type for answers
 		// that come without one. Here and no earlier, because ReverseProxy
 		// clears the fields with every informational answer.
@@ -44,7 +56,7 @@ func (r *reply) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (r *reply) Write(b []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(b)
-	r.sent += int64(n)
+	r.sent.Add(int64(n))
 	return n, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ import (
 type upgraded struct {
 	io.ReadWriteCloser // the upstream
 	halfClosed         time.Duration
+	sent               *atomic.Int64 // bytes that the upstream has said
 
 	mu     sync.Mutex
 	client net.Conn // nil until it is taken from the server
@@ -26,6 +28,7 @@ type upgraded struct {
 // Read implements io.Reader, of what the upstream says.
 func (u *upgraded) Read(p []byte) (int, error) {
 	n, err := u.ReadWriteCloser.Read(p)
+	u.sent.Add(int64(n))
 	if err != nil {
 		u.halfEnded()
 	}

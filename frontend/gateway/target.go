@@ -1,0 +1,289 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/identity"
+)
+
+// Forward says where requests go and how.
+type Forward struct {
+	// Upstream is the server: http, https, or h2c for HTTP/2 without encryption,
+	// a host, and a path that is put before the request's.
+	Upstream *url.URL
+	// Transport reaches the upstream. Nil means one that asks no proxy and keeps
+	// 256 idle connections; it is shared by all that go to the same upstream in
+	// the same time.
+	Transport http.RoundTripper
+	// StripPrefix is cut off the request's path before the upstream's is put
+	// there: "/api" makes /users of /api/users. Zero means nothing.
+	StripPrefix string
+	// PreserveHost sends the client's Host in place of the upstream's.
+	PreserveHost bool
+	// ConnectTimeout bounds connecting to the upstream, with TLS. Zero means
+	// five seconds.
+	ConnectTimeout time.Duration
+	// HeaderTimeout bounds the wait for the first line of the answer, once the
+	// request is sent. Zero means a minute.
+	HeaderTimeout time.Duration
+	// Timeout bounds all of it, from the first byte that is sent to the last
+	// that is received; upgraded connections excepted. Zero means no bound.
+	Timeout time.Duration
+	// MaxBody bounds the body of a request, in bytes; above it is answered 413.
+	// Zero means no bound.
+	MaxBody int64
+	// MaxHeader bounds the names and values of a request's header fields, in
+	// bytes; above it is answered 431. Zero means the server's bound.
+	MaxHeader int64
+}
+
+// Defaults of Forward.
+const (
+	connectTimeout = 5 * time.Second
+	headerTimeout  = time.Minute
+)
+
+// over returns f with what it leaves zero taken from d.
+func (f Forward) over(d Forward) Forward {
+	if f.Upstream == nil {
+		f.Upstream = d.Upstream
+		if f.Transport == nil {
+			f.Transport = d.Transport
+		}
+		f.PreserveHost = f.PreserveHost || d.PreserveHost
+	}
+	if f.StripPrefix == "" {
+		f.StripPrefix = d.StripPrefix
+	}
+	for _, v := range []struct{ own, def *time.Duration }{
+		{&f.ConnectTimeout, &d.ConnectTimeout}, {&f.HeaderTimeout, &d.HeaderTimeout}, {&f.Timeout, &d.Timeout},
+	} {
+		if *v.own == 0 {
+			*v.own = *v.def
+		}
+	}
+	if f.MaxBody == 0 {
+		f.MaxBody = d.MaxBody
+	}
+	if f.MaxHeader == 0 {
+		f.MaxHeader = d.MaxHeader
+	}
+	return f
+}
+
+func (f *Forward) check() error {
+	switch u := f.Upstream; {
+	case u == nil:
+		return errors.New("gateway: no upstream, and none to fall back to")
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Host == "":
+		return fmt.Errorf("gateway: upstream %q must be an http, https or h2c URL with a host, such as http://127.0.0.1:3000", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("gateway: upstream %q must not have a query, a fragment or a user", u.Redacted())
+	case f.StripPrefix != "" && (f.StripPrefix[0] != '/' || f.StripPrefix != "/"+strings.Trim(f.StripPrefix, "/")):
+		return fmt.Errorf("gateway: strip prefix %q must begin with a slash and not end with one", f.StripPrefix)
+	case f.ConnectTimeout < 0 || f.HeaderTimeout < 0 || f.Timeout < 0 || f.MaxBody < 0 || f.MaxHeader < 0:
+		return errors.New("gateway: timeouts and bounds must not be negative")
+	}
+	if p := f.StripPrefix; p != "" {
+		if c, err := identity.Canonical(p, identity.PathOptions{}); err != nil || c != p {
+			return fmt.Errorf("gateway: strip prefix %q reads as %q, write it so", p, c)
+		}
+	}
+	return nil
+}
+
+// target is a [Forward] made ready. Immutable.
+type target struct {
+	Forward
+	// name is what the log calls it.
+	name      string
+	scheme    string
+	base      string // the upstream's path, without a slash at its end
+	cost      int64
+	unlimited bool
+	proxy     *httputil.ReverseProxy
+}
+
+func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
+	f := rt.Forward
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	t := &target{
+		Forward: f, name: f.Upstream.Redacted(), scheme: f.Upstream.Scheme,
+		base: strings.TrimSuffix(f.Upstream.EscapedPath(), "/"),
+		cost: rt.Cost, unlimited: rt.Unlimited,
+	}
+	if t.scheme == "h2c" {
+		t.scheme = "http"
+	}
+	if t.Transport == nil {
+		t.Transport = ts.get(&f)
+	}
+	t.proxy = &httputil.ReverseProxy{
+		Rewrite:        g.rewrite,
+		Transport:      t.Transport,
+		BufferPool:     &g.buffers,
+		ModifyResponse: modify,
+		ErrorHandler:   failed,
+		ErrorLog:       slog.NewLogLogger(g.opt.Log.Handler(), slog.LevelDebug),
+	}
+	return t, nil
+}
+
+// transports are those that were made, by what they are made for.
+type transports map[transportKey]*http.Transport
+
+type transportKey struct {
+	scheme, host    string
+	connect, header time.Duration
+}
+
+func (ts transports) get(f *Forward) *http.Transport {
+	k := transportKey{f.Upstream.Scheme, f.Upstream.Host, f.ConnectTimeout, f.HeaderTimeout}
+	if k.connect == 0 {
+		k.connect = connectTimeout
+	}
+	if k.header == 0 {
+		k.header = headerTimeout
+	}
+	if ts[k] == nil {
+		ts[k] = newTransport(k)
+	}
+	return ts[k]
+}
+
+// newTransport returns what reaches an upstream.
+func newTransport(k transportKey) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.Proxy = nil
+	t.DialContext = (&net.Dialer{Timeout: k.connect, KeepAlive: 15 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = k.connect
+	t.ResponseHeaderTimeout = k.header
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
+	t.MaxResponseHeaderBytes = 1 << 20
+	// Whether answers are compressed is between the client and the upstream.
+	t.DisableCompression = true
+	// A connection that went dead without a word is noticed.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
+	if k.scheme == "h2c" {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return t
+}
+
+// refuses says why r is not forwarded, whoever sent it; nil for most. Nothing
+// is charged for it.
+func (t *target) refuses(r *http.Request) *answer.Problem {
+	if t.MaxBody > 0 && r.ContentLength > t.MaxBody {
+		return t.tooLarge()
+	}
+	if t.MaxHeader > 0 {
+		n := int64(0)
+		for k, vs := range r.Header {
+			for _, v := range vs {
+				n += int64(len(k) + len(v))
+			}
+		}
+		if n > t.MaxHeader {
+			return &answer.Problem{
+				Status: http.StatusRequestHeaderFieldsTooLarge,
+				Detail: fmt.Sprintf("the header fields are larger than %d bytes", t.MaxHeader),
+			}
+		}
+	}
+	return nil
+}
+
+func (t *target) tooLarge() *answer.Problem {
+	return &answer.Problem{
+		Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is larger than %d bytes", t.MaxBody),
+	}
+}
+
+// bounded bounds the body of r, whose length may not be known before.
+func (t *target) bounded(r *http.Request) *http.Request {
+	if t.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
+		r.Body = http.MaxBytesReader(nil, r.Body, t.MaxBody)
+	}
+	return r
+}
+
+// Why a request was given up.
+var (
+	errTimeout = errors.New("the upstream did not answer in time")
+	errBroken  = errors.New("the upstream broke off in the middle of its answer, or took too long over it")
+)
+
+// within returns ctx with the target's bound on the whole time, which rep ends
+// when the connection speaks another protocol.
+func (t *target) within(ctx context.Context, rep *reply) (context.Context, func()) {
+	if t.Timeout == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(t.Timeout, func() { cancel(errTimeout) })
+	rep.onUpgrade = func() { timer.Stop() }
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// modify adds the decision to the upstream's answer.
+func modify(res *http.Response) error {
+	tr := tripOf(res.Request)
+	tr.answered = res.StatusCode
+	if tr.visit != nil {
+		tr.visit.Header(res.Header)
+	}
+	if rw, ok := res.Body.(io.ReadWriteCloser); ok && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body = tr.reply.upgrade(rw, tr.g.opt.HalfClosed)
+	}
+	// Over HTTP/2 an answer may state its length and have trailers, over
+	// HTTP/1.1 trailers need chunks.
+	if len(res.Trailer) > 0 && res.Request.ProtoMajor == 1 {
+		res.Header.Del("Content-Length")
+	}
+	return nil
+}
+
+// failed answers for an upstream that did not.
+func failed(w http.ResponseWriter, r *http.Request, err error) {
+	tr := tripOf(r)
+	tr.answered = 0
+	if tr.visit != nil {
+		tr.visit.Header(w.Header())
+	}
+	p := &answer.Problem{Status: http.StatusBadGateway, Detail: "the upstream broke off, or what it sent is not HTTP"}
+	var timeout interface{ Timeout() bool }
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	switch {
+	case tooLarge:
+		p = tr.t.tooLarge()
+		tr.answered = p.Status // the client's fault: it counts
+	case context.Cause(r.Context()) == errTimeout, errors.As(err, &timeout) && timeout.Timeout() && !(isOp && op.Op == "dial"):
+		p.Status, p.Detail = http.StatusGatewayTimeout, errTimeout.Error()
+		tr.g.log("upstream timed out", err, tr.t)
+	case r.Context().Err() != nil: // the client has gone, nobody is to blame
+	default:
+		if isOp && op.Op == "dial" {
+			p.Detail = "the upstream cannot be reached"
+		}
+		tr.g.log("upstream failed", err, tr.t)
+	}
+	p.Write(w)
+}
