@@ -29,8 +29,11 @@ type heard struct{ left, until int64 }
 // leaves the client less stands. So does, of two that leave as much, what makes
 // it wait longer.
 func (w *Writer) judge(h http.Header, fd field, f *facts) verdict {
-	lines := h[fd.key]
-	if len(lines) == 0 || fd.value == stateList && allLists(lines) {
+	lines := said(h, fd.key)
+	switch {
+	case len(lines) == 0 && fd.value == remaining:
+		return unheard
+	case len(lines) == 0, fd.value == stateList && allLists(lines):
 		return join
 	}
 	theirs := heard{-1, -1}
@@ -54,6 +57,16 @@ func (w *Writer) judge(h http.Header, fd field, f *facts) verdict {
 		return keep
 	}
 	return replace
+}
+
+// said returns the lines that h has at key, none if all are blank.
+func said(h http.Header, key string) []string {
+	for _, line := range h[key] {
+		if strings.Trim(line, " \t") != "" {
+			return h[key]
+		}
+	}
+	return nil
 }
 
 // firstReset returns the microseconds that the first of lines says, -1 for
@@ -90,9 +103,9 @@ func joins(theirs []string, fd field, v verdict) bool {
 	case stateList:
 		return v == join
 	case policyList:
-		return v == join || quoted(theirs)
+		return v == join || v == unheard || quoted(theirs)
 	case windowList:
-		return v == join || !quoted(theirs)
+		return v == join || v == unheard || !quoted(theirs)
 	}
 	return false
 }

@@ -151,7 +151,7 @@ func (w *Writer) header(h http.Header, f *facts) {
 	buf := room[:0]
 	for i, fd := range w.fields {
 		switch {
-		case fd.value == exposed && len(h[exposeKey]) > 0:
+		case fd.value == exposed && said(h, exposeKey) != nil:
 			buf = w.appendExposed(buf, h)
 		case fd.value != exposed:
 			buf = f.append(buf, fd.value)
@@ -160,14 +160,15 @@ func (w *Writer) header(h http.Header, f *facts) {
 	}
 	all, vals, from := string(buf), make([]string, len(w.fields)), 0
 	for i, fd := range w.fields {
-		v, theirs := all[from:ends[i]], h[fd.key]
+		v, theirs := all[from:ends[i]], said(h, fd.key)
 		from = ends[i]
 		switch {
 		case fd.value == exposed && len(theirs) == 0:
 			h[fd.key] = w.allNames
-		case v == "" || f.stands(theirs, fd, verdicts[fd.voice]):
+		case v == "":
 		case len(theirs) > 0 && joins(theirs, fd, verdicts[fd.voice]):
 			h[fd.key] = append(theirs, v)
+		case f.stands(theirs, fd, verdicts[fd.voice]):
 		default:
 			vals[i] = v
 			h[fd.key] = vals[i : i+1 : i+1]
