@@ -81,6 +81,9 @@ func TestAnyAnswerIsWellFormed(t *testing.T) {
 		ops, d := drawOps(t)
 		rec := httptest.NewRecorder()
 		why := rapid.SampledFrom([]answer.Reason{answer.OverLimit, answer.Overload, answer.Abuse}).Draw(t, "why")
+		if !d.Allowed() && rapid.Bool().Draw(t, "sooner") {
+			d.RetryAfter = 1 // what ops say is longer
+		}
 		refused := !d.Allowed() || rapid.Bool().Draw(t, "refused all the same")
 		if refused {
 			w.Refuse(rec, why, ops, d, now)

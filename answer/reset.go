@@ -51,12 +51,12 @@ func styleNamed(name string) (style, bool) {
 // lastInstant is the last microsecond whose year has four digits.
 const lastInstant int64 = 253_402_300_799_999_999
 
-// append appends the instant that is wait microseconds after now.
+// append appends the instant that is wait microseconds after now, which must
+// lie from 0 to lastInstant.
 func (s style) append(b []byte, now, wait int64) []byte {
 	if s == delta {
 		return appendInteger(b, ceil(wait, 1_000_000))
 	}
-	now = min(max(now, 0), lastInstant)
 	at := lastInstant
 	if wait < lastInstant-now {
 		at = now + wait
