@@ -239,7 +239,13 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	// HTTP/1 net/http would then swallow the rest of what is sent. HTTP/2 does
 	// not know the setting and does not need it.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	tr.t.proxy.ServeHTTP(&tr.reply, tr.t.bounded(r.WithContext(tr)))
+	out := r.WithContext(tr)
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		tr.reply.body = &consumed{ReadCloser: r.Body}
+		out.Body = tr.reply.body
+	}
+	tr.t.bound(out)
+	tr.t.proxy.ServeHTTP(&tr.reply, out)
 	whole = true
 }
 

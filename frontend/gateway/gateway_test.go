@@ -50,7 +50,7 @@ func start(t *testing.T, h http.Handler, encrypted bool) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
 	t.Cleanup(srv.Close)
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail on purpose
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail, answers broken off
 	if encrypted {
 		srv.EnableHTTP2 = true
 		srv.StartTLS()

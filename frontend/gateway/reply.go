@@ -17,6 +17,8 @@ type reply struct {
 	// onUpgrade is called then. Both may be nil.
 	upgraded  *upgraded
 	onUpgrade func()
+	// body is the request's, nil over HTTP/2 and where there is none.
+	body *consumed
 }
 
 // upgrade notes that the connection speaks another protocol with the upstream
@@ -49,6 +51,12 @@ func (r *reply) WriteHeader(status int) {
 		if _, ok := h["Content-Type"]; !ok {
 			h["Content-Type"] = nil
 		}
+		// Whoever answers before all is read ends the connection: with full
+		// duplex, net/http fails in the next request on it ("invalid concurrent
+		// Body.Read call").
+		if r.body != nil && !r.body.whole.Load() && status != http.StatusSwitchingProtocols {
+			h.Set("Connection", "close")
+		}
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
@@ -57,6 +65,21 @@ func (r *reply) WriteHeader(status int) {
 func (r *reply) Write(b []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(b)
 	r.sent.Add(int64(n))
+	return n, err
+}
+
+// consumed is a request's body that knows whether it has been read to its end.
+type consumed struct {
+	io.ReadCloser
+	whole atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *consumed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
 	return n, err
 }
 

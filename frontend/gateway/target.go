@@ -213,12 +213,11 @@ func (t *target) tooLarge() *answer.Problem {
 	}
 }
 
-// bounded bounds the body of r, whose length may not be known before.
-func (t *target) bounded(r *http.Request) *http.Request {
-	if t.MaxBody > 0 && r.Body != nil && r.Body != http.NoBody {
+// bound bounds the body of r, whose length may not be known before.
+func (t *target) bound(r *http.Request) {
+	if t.MaxBody > 0 && r.ContentLength != 0 {
 		r.Body = http.MaxBytesReader(nil, r.Body, t.MaxBody)
 	}
-	return r
 }
 
 // Why a request was given up.

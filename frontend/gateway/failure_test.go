@@ -1,0 +1,238 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/internal/clocked"
+	httplimit "github.com/weirlimit/weir/middleware/http"
+)
+
+// broken is an upstream that reads a request, writes what it is told to, and
+// resets or closes the connection, or hangs until it is closed.
+type broken struct {
+	net.Listener
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+func newBroken(t *testing.T, answer string, hang bool) *broken {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &broken{Listener: ln, conns: map[net.Conn]bool{}}
+	b.wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			b.mu.Lock()
+			b.conns[conn] = true
+			b.mu.Unlock()
+			b.wg.Go(func() {
+				defer conn.Close()
+				req, err := http.ReadRequest(bufio.NewReader(conn))
+				if err != nil {
+					return
+				}
+				if _, err := io.Copy(io.Discard, req.Body); err != nil {
+					return
+				}
+				if answer == "" && !hang {
+					if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // a reset
+						t.Error(err)
+					}
+					return
+				}
+				if _, err := io.WriteString(conn, answer); err != nil {
+					return
+				}
+				if hang {
+					_, _ = io.Copy(io.Discard, conn) // until either side closes
+				}
+			})
+		}
+	})
+	return b
+}
+
+func (b *broken) end() {
+	b.Listener.Close()
+	b.mu.Lock()
+	for c := range b.conns {
+		c.Close()
+	}
+	b.mu.Unlock()
+	b.wg.Wait()
+}
+
+// TestUpstreamFails under load, in every way: clients are told so or cut off,
+// and afterwards there is no goroutine, no lease and no charge that should not
+// be there.
+func TestUpstreamFails(t *testing.T) {
+	const cut = 0 // the client's connection is broken off
+	f := func(name, answer string, hang bool, want int, refunded bool) {
+		t.Run(name, func(t *testing.T) { testUpstreamFails(t, name, answer, hang, want, refunded) })
+	}
+	f("down", "", false, 502, true)
+	f("reset", "", false, 502, true)
+	f("garbage", "SSH-2.0-OpenSSH_9\r\n\r\n", false, 502, true)
+	f("half a header", "HTTP/1.1 200 OK\r\nContent-Le", false, 502, true)
+	f("two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", false, 502, true)
+	f("hangs", "", true, 504, true)
+	f("hangs in the header", "HTTP/1.1 200 OK\r\n", true, 504, true)
+	f("dies in the body", "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 50000), false, cut, true)
+	f("dies in a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\nsome", false, cut, true)
+	f("dies between chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n", false, cut, true)
+	f("hangs in the body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", true, cut, true)
+	f("switches unasked", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", false, 502, true)
+	// The upstream's own 502 is an answer like any other, so it counts here.
+	f("says 502", "HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", false, 502, false)
+	f("is well", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nwell", false, 200, false)
+}
+
+func testUpstreamFails(t *testing.T, name, text string, hang bool, want int, refunded bool) {
+	store := clocked.New(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	up := newBroken(t, text, hang)
+	upstream := &url.URL{Scheme: "http", Host: up.Addr().String()}
+	if name == "down" {
+		up.end()
+	}
+	counted := weir.PerHour(1000, algorithm.FixedWindow)
+	counted.Name = "counted"
+	fair := weir.PerHour(1000, algorithm.FixedWindow)
+	fair.Name = "fair"
+	fair.Settlement = &weir.Settlement{}
+	fair.Settlement.RefundOn.Add(weir.NoAnswer, weir.NoAnswer)
+	const clients, each = 8, 4
+	slots := concurrency(clients)
+	lim, err := weir.New(store, weir.Limits{counted, fair, slots}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}
+	g, err := gateway.New(gateway.Options{
+		Limits:  httplimit.Options{Limiter: lim},
+		Default: gateway.Forward{Upstream: upstream, Transport: tr, Timeout: 500 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name == "hangs in the body" {
+		tr.ResponseHeaderTimeout = 0
+		if g, err = gateway.New(gateway.Options{
+			Limits:  httplimit.Options{Limiter: lim},
+			Default: gateway.Forward{Upstream: upstream, Transport: tr, Timeout: 30 * time.Millisecond},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	srv := start(t, g, false)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for range each {
+				code, err := ask(client, srv.URL)
+				for code == 429 { // the slot of this client's last request
+					code, err = ask(client, srv.URL)
+				}
+				if code != want {
+					t.Errorf("got %d, %v, want %d", code, err, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	client.CloseIdleConnections()
+	srv.Close() // waits for the handlers
+	tr.CloseIdleConnections()
+	up.end()
+
+	req := lim.Acquire()
+	defer lim.Recycle(req)
+	req.Domain, req.Verb = "api", weir.Peek
+	req.Descriptors = []weir.Descriptor{{Entries: []weir.Entry{{Key: "remote_address", Value: "127.0.0.1"}}}}
+	if _, err := lim.Decide(context.Background(), req); err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]int64{"counted": 1000 - clients*each, "fair": 1000 - clients*each, "conc": clients}
+	if refunded {
+		left["fair"] = 1000
+	}
+	for _, op := range req.Ops() {
+		if got := op.Decision.Remaining; got != left[op.Limit.Name] {
+			t.Errorf("%s has %d left, want %d", op.Limit.Name, got, left[op.Limit.Name])
+		}
+	}
+}
+
+// ask returns the status of an answer that came whole, or 0.
+func ask(client *http.Client, url string) (int, error) {
+	res, err := client.Post(url, "text/plain", strings.NewReader("body"))
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	if problem := strings.Contains(string(body), `"detail":"the upstream `); res.StatusCode >= 500 && len(body) > 0 && !problem {
+		return 0, fmt.Errorf("not clear: %s", body)
+	}
+	if res.StatusCode == 200 && string(body) != "well" {
+		return 0, errors.New("a part was passed off as the whole")
+	}
+	return res.StatusCode, nil
+}
+
+// TestKeptConnection: after an answer that came before the body was read, the
+// client's next request is served all the same.
+func TestKeptConnection(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	dead := &url.URL{Scheme: "http", Host: ln.Addr().String()}
+	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: dead}})
+	for _, body := range []string{"small", strings.Repeat("x", 1<<20)} {
+		for _, chunked := range []bool{false, true} {
+			for range 20 {
+				var r io.Reader = strings.NewReader(body)
+				if chunked {
+					r = io.MultiReader(r)
+				}
+				res, err := http.Post(srv.URL, "text/plain", r)
+				if err != nil {
+					t.Fatalf("%d bytes, chunked %v: %v", len(body), chunked, err)
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 502 {
+					t.Errorf("got %d, %v", res.StatusCode, err)
+				}
+				res.Body.Close()
+			}
+		}
+	}
+}
