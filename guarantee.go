@@ -38,12 +38,15 @@ const (
 	FailedOpen
 	// FailedClosed: the shared store does not answer, and nothing passes.
 	FailedClosed
+	// FromSuccessor is the state of a server that keeps the key while its own
+	// server is lost: what was spent before is not known to it.
+	FromSuccessor
 	numSources
 )
 
 // sourceWords are the words used in answers and metrics.
 var sourceWords = [numSources]string{"store", "sketch", "cache", "lease", "loose_lease", "counts", "local", "share",
-	"last_known", "failed_open", "failed_closed"}
+	"last_known", "failed_open", "failed_closed", "successor"}
 
 // Unbounded is the OverAdmit of a decision that promises nothing.
 const Unbounded = math.MaxInt64

@@ -290,7 +290,7 @@ func (l *Limit) Guarantee() Guarantee {
 		g.Exact, g.OverAdmit = false, l.Inflow()
 	case FromCounts:
 		g.Exact, g.OverAdmit = false, l.Overshoot()
-	case FromShare:
+	case FromShare, FromSuccessor:
 		g.Exact, g.OverAdmit, g.Degraded = false, l.Burst, true
 	case FromLastKnown, FailedOpen:
 		g.Exact, g.OverAdmit, g.Degraded = false, Unbounded, true

@@ -164,5 +164,6 @@ func TestGuaranteeOfEachSource(t *testing.T) {
 	f(weir.FromShare, "share", "may admit 900 too many"+bound+", degraded")
 	f(weir.FromLastKnown, "last_known", "may admit any number too many"+bound+", degraded")
 	f(weir.FailedOpen, "failed_open", "may admit any number too many"+bound+", degraded")
+	f(weir.FromSuccessor, "successor", "may admit 900 too many"+bound+", degraded")
 	f(weir.FailedClosed, "failed_closed", "may refuse early"+bound+", degraded")
 }
