@@ -121,7 +121,7 @@ var reserved = []string{"Age", "Allow", "Cache-Control", "Connection", "Date", "
 
 // rename gives the fields their names, and sees that no two have the same.
 func (w *Writer) rename(names map[string]string, bad func(string, ...any)) {
-	from := make([]string, len(w.fields))
+	from, renamed := make([]string, len(w.fields)), make([]bool, len(w.fields))
 	for i, f := range w.fields {
 		from[i] = f.key
 	}
@@ -138,7 +138,10 @@ func (w *Writer) rename(names map[string]string, bad func(string, ...any)) {
 		}
 		for i := range from {
 			if strings.EqualFold(from[i], old) && from[i] != always[0].key {
-				w.fields[i].key, found = key, true
+				if renamed[i] {
+					bad("%s is given two names", from[i])
+				}
+				w.fields[i].key, renamed[i], found = key, true, true
 			}
 		}
 		if !found {

@@ -73,6 +73,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	f(rename("X-RateLimit-Limit", "x-ratelimit-remaining"), "two fields are named X-Ratelimit-Remaining")
 	f(rename("X-RateLimit-Reset", "X-Reset"), "not one of the chosen sets")
 	f(rename("Retry-After", "X-Retry"), "cannot be renamed")
+	f(answer.Options{Names: map[string]string{"X-RateLimit-Limit": "a", "x-ratelimit-limit": "b"}}, "X-Ratelimit-Limit is given two names")
 	// All at once.
 	f(answer.Options{Jitter: -1, Status: 1}, "jitter")
 	f(answer.Options{Jitter: -1, Status: 1}, "status")

@@ -99,7 +99,7 @@ func (f *facts) appendList(b []byte, v value) []byte {
 // loosened: lists are added to; of other fields those stand that leave the
 // client less or, where both leave as much, make it wait longer.
 //
-// It allocates twice, however many fields it writes.
+// It allocates twice, however many fields it writes, for up to four limits.
 func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
 	f := facts{policies: policies(few[:0], ops, !d.Allowed())}
