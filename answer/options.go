@@ -76,13 +76,13 @@ func New(opt Options) (*Writer, error) {
 	if w.style, ok = styleNamed(opt.Reset); !ok {
 		bad("unknown style of reset %q, use %s", opt.Reset, strings.Join(Styles(), ", "))
 	}
-	if n := len(opt.PartitionKey); n > 0 {
-		if n < minPartitionKey {
-			bad("partition key of %d bytes: use at least %d random ones", n, minPartitionKey)
-		}
-		w.partition = newPartition(opt.PartitionKey)
+	if n := len(opt.PartitionKey); n > 0 && n < minPartitionKey {
+		bad("partition key of %d bytes: use at least %d random ones", n, minPartitionKey)
 	}
 	w.choose(opt.Headers, bad)
+	if len(opt.PartitionKey) > 0 && slices.ContainsFunc(w.fields, func(f field) bool { return f.value == stateList }) {
+		w.partition = newPartition(opt.PartitionKey)
+	}
 	w.rename(opt.Names, bad)
 	if opt.Expose {
 		w.expose()
