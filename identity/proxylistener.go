@@ -1,0 +1,260 @@
+package identity
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ProxyListenerOptions configures a [ProxyListener].
+type ProxyListenerOptions struct {
+	// From lists the peers that send a PROXY protocol header. They must: a
+	// connection without one is closed. Of all others nothing is read, so that
+	// nobody else can name an address. Zero means that nobody is listed, which
+	// ListenProxy refuses unless Unix is set.
+	From []netip.Prefix `yaml:"from"`
+	// Unix lists the peers without an address, those of a Unix socket. Zero means
+	// that they are not.
+	Unix bool `yaml:"unix"`
+	// Timeout is how long a peer may take to send its header. Zero means 5
+	// seconds.
+	Timeout time.Duration `yaml:"timeout"`
+	// MaxPending is how many connections may wait for their header at once;
+	// further ones of listed peers are closed. Zero means 4096.
+	MaxPending int `yaml:"max_pending"`
+	// Log is told of connections that are closed for their header. Zero means
+	// none is.
+	Log *slog.Logger `yaml:"-"`
+}
+
+// ProxyListener accepts connections whose RemoteAddr is the client that the
+// PROXY protocol, version 1 or 2, names. A connection is accepted once its
+// header is read; one that is slow with it holds up no other. Safe for
+// concurrent use.
+type ProxyListener struct {
+	net.Listener
+	opt     ProxyListenerOptions
+	from    trust
+	ready   chan accepted
+	pending chan struct{}
+	done    chan struct{}
+	close   sync.Once
+	refused atomic.Uint64
+	// handing is how many connections have their header read and wait to be
+	// accepted.
+	handing atomic.Int64
+
+	mu      sync.Mutex
+	waiting map[net.Conn]struct{} // for their header
+	closed  bool
+	running sync.WaitGroup
+}
+
+// accepted is what Accept returns.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// ListenProxy returns a listener that takes its connections from ln, and
+// closes ln when it is closed.
+func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, error) {
+	if len(opt.From) == 0 && !opt.Unix {
+		return nil, errors.New("identity: the PROXY protocol is believed from nobody: list the proxies in from")
+	}
+	if opt.Timeout < 0 || opt.MaxPending < 0 {
+		return nil, errors.New("identity: timeout and max_pending of the PROXY protocol must not be negative")
+	}
+	if opt.Timeout == 0 {
+		opt.Timeout = 5 * time.Second
+	}
+	if opt.MaxPending == 0 {
+		opt.MaxPending = 4096
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &ProxyListener{
+		Listener: ln, opt: opt, from: newTrust(opt.From),
+		ready: make(chan accepted), pending: make(chan struct{}, opt.MaxPending), done: make(chan struct{}),
+		waiting: map[net.Conn]struct{}{},
+	}
+	l.running.Add(1)
+	go l.listen()
+	return l, nil
+}
+
+// Accept returns the next connection.
+func (l *ProxyListener) Accept() (net.Conn, error) {
+	select {
+	case a := <-l.ready:
+		return a.conn, a.err
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Refused returns how many connections were closed for their header, or for
+// want of room to wait for it.
+func (l *ProxyListener) Refused() uint64 { return l.refused.Load() }
+
+// Close ends listening and the connections that were not accepted yet.
+func (l *ProxyListener) Close() error {
+	var err error
+	l.close.Do(func() {
+		close(l.done)
+		err = l.Listener.Close()
+		l.mu.Lock()
+		l.closed = true
+		for c := range l.waiting {
+			c.Close()
+		}
+		l.mu.Unlock()
+		l.running.Wait()
+	})
+	return err
+}
+
+// listen takes connections until the listener is closed. Errors are handed to
+// whoever accepts, whose pace keeps this from spinning.
+func (l *ProxyListener) listen() {
+	defer l.running.Done()
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			if !l.hand(accepted{err: err}) {
+				return
+			}
+			continue
+		}
+		if !l.lists(c.RemoteAddr()) {
+			if !l.hand(accepted{conn: c}) {
+				return
+			}
+			continue
+		}
+		if l.admit(c) {
+			l.running.Add(1)
+			go l.read(c)
+		}
+	}
+}
+
+// admit takes one of the places of those who wait for their header, or closes
+// c. Where some only wait to be accepted it waits with them: then whoever
+// accepts has enough to do, and the rest may stay in the backlog of the kernel.
+func (l *ProxyListener) admit(c net.Conn) bool {
+	select {
+	case l.pending <- struct{}{}:
+		return true
+	default:
+	}
+	if l.handing.Load() == 0 {
+		l.refuse(c, errors.New("too many connections wait for their header"))
+		return false
+	}
+	select {
+	case l.pending <- struct{}{}:
+		return true
+	case <-l.done:
+		c.Close()
+		return false
+	}
+}
+
+// hand gives a to whoever accepts. It returns false if the listener is closed.
+func (l *ProxyListener) hand(a accepted) bool {
+	select {
+	case l.ready <- a:
+		return true
+	case <-l.done:
+		if a.conn != nil {
+			a.conn.Close()
+		}
+		return false
+	}
+}
+
+// lists reports whether peer must send a header.
+func (l *ProxyListener) lists(peer net.Addr) bool {
+	switch p := peer.(type) {
+	case *net.TCPAddr:
+		return l.from.has(plain(p.AddrPort().Addr()))
+	case *net.UnixAddr:
+		return l.opt.Unix
+	}
+	return false
+}
+
+func (l *ProxyListener) refuse(c net.Conn, why error) {
+	l.refused.Add(1)
+	l.opt.Log.Warn("connection closed", "peer", c.RemoteAddr().String(), "err", why)
+	c.Close()
+}
+
+// read reads the header of c and hands c on.
+func (l *ProxyListener) read(c net.Conn) {
+	defer l.running.Done()
+	defer func() { <-l.pending }()
+	if !l.wait(c, true) {
+		c.Close()
+		return
+	}
+	c.SetReadDeadline(time.Now().Add(l.opt.Timeout))
+	client, err := readProxy(c)
+	if err == nil {
+		err = c.SetReadDeadline(time.Time{})
+	}
+	l.wait(c, false)
+	if err != nil {
+		l.refuse(c, err)
+		return
+	}
+	l.handing.Add(1)
+	l.hand(accepted{conn: proxied(c, client)})
+	l.handing.Add(-1)
+}
+
+// wait notes that c waits for its header, or that it does no longer. It
+// returns false if the listener is closed.
+func (l *ProxyListener) wait(c net.Conn, begin bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if begin && !l.closed {
+		l.waiting[c] = struct{}{}
+	} else {
+		delete(l.waiting, c)
+	}
+	return !l.closed
+}
+
+// proxied returns c with the client as its other end. It has all that c can
+// do, such as to send files and to close one direction.
+func proxied(c net.Conn, client netip.AddrPort) net.Conn {
+	if !client.IsValid() {
+		return c
+	}
+	remote := net.TCPAddrFromAddrPort(client)
+	if t, ok := c.(*net.TCPConn); ok {
+		return &proxiedTCP{t, remote}
+	}
+	return &proxiedConn{c, remote}
+}
+
+type proxiedTCP struct {
+	*net.TCPConn
+	remote *net.TCPAddr
+}
+
+func (c *proxiedTCP) RemoteAddr() net.Addr { return c.remote }
+
+type proxiedConn struct {
+	net.Conn
+	remote *net.TCPAddr
+}
+
+func (c *proxiedConn) RemoteAddr() net.Addr { return c.remote }
