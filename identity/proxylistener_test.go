@@ -205,17 +205,16 @@ func (c closings) Handle(_ context.Context, r slog.Record) error {
 func TestSlowAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := make(pipes)
-		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), MaxPending: 1})
+		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), MaxPending: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
-		const n = 8
+		const n = 16
 		for range n {
 			in, out := net.Pipe()
 			go func() {
 				inner <- pipe{in}
 				io.WriteString(out, "PROXY TCP4 203.0.113.7 10.0.0.1 4711 443\r\n")
-				out.Close()
 			}()
 			synctest.Wait()
 		}
