@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -79,10 +80,11 @@ func (c *charge) cancel(ctx context.Context) {
 	}
 }
 
-// settle carries out what is to become of the charge, now that the answer is
-// known.
+// settle carries out what is to become of the charge, now that it is known how
+// the request ended. When there is no answer because whoever sent it has gone,
+// the charge stands: else who hangs up in time would never be counted.
 func (c *charge) settle(ctx context.Context, res weir.Result) {
-	if !c.req.Unsettled() {
+	if !c.req.Unsettled() || res.Code == weir.NoAnswer && errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

@@ -1,55 +1,98 @@
 package httplimit_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
+	"go.uber.org/goleak"
 )
 
-// limited returns next behind limits on store.
-func limited(t testing.TB, store weir.Store, rules weir.Rules, opt httplimit.Options, next http.HandlerFunc) http.Handler {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is a handler behind limits, on a server.
+type site struct {
+	t     *testing.T
+	store *clocked.Store
+	lim   *weir.Limiter
+	*httptest.Server
+}
+
+// newSite starts next behind limits on loopback, over HTTP/1.1. What goes
+// wrong behind a handler that panics is not logged.
+func newSite(t *testing.T, rules weir.Rules, opt httplimit.Options, next http.HandlerFunc) *site {
 	t.Helper()
+	s := &site{t: t, store: clocked.New(t)}
+	h := s.limited(rules, opt, next)
+	s.Server = httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = quiet
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// limited returns next behind rules.
+func (s *site) limited(rules weir.Rules, opt httplimit.Options, next http.Handler) http.Handler {
+	s.t.Helper()
 	var err error
-	if opt.Limiter, err = weir.New(store, rules, weir.Options{}); err != nil {
-		t.Fatal(err)
+	if s.lim, err = weir.New(s.store, rules, weir.Options{}); err != nil {
+		s.t.Fatal(err)
 	}
+	opt.Limiter = s.lim
 	m, err := httplimit.New(opt)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return m.Handler(next)
 }
 
-// start serves h over HTTP/1.1 on loopback.
-func start(t testing.TB, h http.Handler) *httptest.Server {
-	t.Helper()
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	return srv
-}
-
-// get fetches url and returns the answer and its body.
-func get(t testing.TB, url string) (*http.Response, string) {
-	t.Helper()
-	res, err := http.Get(url)
+// get fetches the path and returns the answer and its body.
+func (s *site) get(path string) (*http.Response, string) {
+	s.t.Helper()
+	res, err := s.Client().Get(s.URL + path)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return res, string(b)
+}
+
+// left returns what is left to the tests' own address.
+func (s *site) left() int64 { return left(s.t, s.lim, "127.0.0.1") }
+
+func left(t testing.TB, lim *weir.Limiter, key string) int64 {
+	t.Helper()
+	d, err := lim.Take(context.Background(), key, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Remaining
+}
+
+// until waits for f to hold.
+func until(t testing.TB, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !f(); {
+		if time.Now().After(end) {
+			t.Fatal("it did not come to that in 5 s")
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 // lines returns the fields of h, one on a line, sorted, without Date.
@@ -72,12 +115,23 @@ func permin(count int64) weir.Limits {
 	return weir.Limits{l}
 }
 
+// settled is permin, settled as s says.
+func settled(count int64, s weir.Settlement) weir.Limits {
+	ls := permin(count)
+	ls[0].Settlement = &s
+	return ls
+}
+
+func concurrency(count int64) weir.Limits {
+	return weir.Limits{&weir.Limit{Name: "conc", Algorithm: algorithm.Concurrency, Count: count, Period: time.Minute}}
+}
+
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
 // TestEveryHeader: allowed and refused, byte for byte.
 func TestEveryHeader(t *testing.T) {
-	srv := start(t, limited(t, clocked.New(t), permin(1), httplimit.Options{}, hello))
-	res, body := get(t, srv.URL)
+	s := newSite(t, permin(1), httplimit.Options{}, hello)
+	res, body := s.get("/")
 	want := `Content-Length: 5
 Content-Type: text/plain; charset=utf-8
 Ratelimit-Policy: "permin";q=1;w=60
@@ -87,7 +141,7 @@ X-Ratelimit-Remaining: 0`
 	if got := lines(res.Header); res.StatusCode != 200 || body != "hello" || got != want {
 		t.Errorf("got %d %q\n%s\nwant\n%s", res.StatusCode, body, got, want)
 	}
-	res, body = get(t, srv.URL)
+	res, body = s.get("/")
 	want = `Cache-Control: no-store
 Content-Length: 265
 Content-Type: application/problem+json
@@ -104,3 +158,64 @@ X-Ratelimit-Retry-After: 40`
 		t.Errorf("got %d\n%s\n%s\nwant\n%s\n%s", res.StatusCode, got, body, want, wantBody)
 	}
 }
+
+// TestExactUnderConcurrency: 64 at once, no more and no fewer than the limit.
+func TestExactUnderConcurrency(t *testing.T) {
+	const clients, each, limit = 64, 20, 700
+	var served atomic.Int64
+	s := newSite(t, permin(limit), httplimit.Options{}, func(w http.ResponseWriter, _ *http.Request) { served.Add(1) })
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	codes := make(chan int, clients*each)
+	for range clients {
+		go func() {
+			for range each {
+				res, err := transport.RoundTrip(httptest.NewRequest("GET", s.URL, nil))
+				if err != nil {
+					t.Error(err)
+					codes <- 0
+					continue
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				codes <- res.StatusCode
+			}
+		}()
+	}
+	got := map[int]int{}
+	for range clients * each {
+		got[<-codes]++
+	}
+	if served.Load() != limit || got[200] != limit || got[429] != clients*each-limit {
+		t.Errorf("%d served, answers %v: want %d", served.Load(), got, limit)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	lim, err := weir.New(clocked.New(t), permin(1), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opt := range []httplimit.Options{
+		{}, {Limiter: lim, MaxDelay: -1}, {Limiter: lim, MaxWaiting: -1},
+	} {
+		if _, err := httplimit.New(opt); err == nil {
+			t.Errorf("%+v is accepted", opt)
+		}
+	}
+	for _, opt := range []httplimit.TransportOptions{{}, {Limiter: lim, MaxWaiting: -1}} {
+		if _, err := httplimit.NewTransport(opt); err == nil {
+			t.Errorf("%+v is accepted", opt)
+		}
+	}
+}
+
+// plainWriter is a ResponseWriter that can do nothing else.
+type plainWriter struct {
+	header http.Header
+	status int
+}
+
+func (w *plainWriter) Header() http.Header         { return w.header }
+func (w *plainWriter) WriteHeader(status int)      { w.status = status }
+func (w *plainWriter) Write(b []byte) (int, error) { return len(b), nil }

@@ -197,7 +197,7 @@ func (v *Visit) Header(h http.Header) {
 // When there is no answer because the client hung up, the charge stands as it
 // is: else whoever hangs up in time would never be counted.
 func (v *Visit) Leave(status int, h http.Header, sent int64) {
-	if status != weir.NoAnswer || !errors.Is(v.ctx.Err(), context.Canceled) {
+	if v.req.Unsettled() {
 		v.settle(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
 	}
 	v.release(v.ctx)
@@ -219,11 +219,14 @@ func (v *Visit) free() {
 // numbers reads fields of h as numbers.
 func numbers(h http.Header) func(string) (int64, bool) {
 	return func(field string) (int64, bool) {
-		s := h.Get(field)
-		if s == "" {
-			s = h.Get(http.TrailerPrefix + field)
+		if n, ok := number(h.Get(field)); ok {
+			return n, ok
 		}
-		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-		return n, err == nil
+		return number(h.Get(http.TrailerPrefix + http.CanonicalHeaderKey(field)))
 	}
+}
+
+func number(s string) (int64, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	return n, err == nil
 }

@@ -1,0 +1,62 @@
+package httplimit
+
+import (
+	"sync"
+	"time"
+)
+
+// maxPaused is how many keys can be paused at a time.
+const maxPaused = 4096
+
+// pauses are the keys that are to be left alone for a while. Safe for
+// concurrent use.
+type pauses struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+// left returns how long key is to be left alone yet.
+func (p *pauses) left(key string, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	until, ok := p.until[key]
+	if !ok {
+		return 0
+	}
+	left := until.Sub(now)
+	if left <= 0 {
+		delete(p.until, key)
+		return 0
+	}
+	return left
+}
+
+// add leaves key alone for wait at least. When too many keys are, the one that
+// would be free first is.
+func (p *pauses) add(key string, now time.Time, wait time.Duration) {
+	until := now.Add(wait)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.until[key].After(until) {
+		return
+	}
+	if p.until == nil {
+		p.until = map[string]time.Time{}
+	}
+	p.until[key] = until
+	if len(p.until) <= maxPaused {
+		return
+	}
+	first := key
+	for k, u := range p.until {
+		switch {
+		case !u.After(now):
+			delete(p.until, k)
+		case u.Before(p.until[first]):
+			first = k
+		}
+	}
+	if len(p.until) > maxPaused {
+		delete(p.until, first)
+	}
+}

@@ -1,0 +1,325 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TransportOptions configures a [Transport].
+type TransportOptions struct {
+	// Limiter decides. Required.
+	Limiter *weir.Limiter
+	// Domain is the domain that is asked. Zero means "outgoing".
+	Domain string
+	// Base sends the requests. Nil means http.DefaultTransport.
+	Base http.RoundTripper
+	// Key names whose quota a request spends: the value of the entry host, and
+	// what is paused when they ask to be left alone. Nil means the URL's host in
+	// lower case, with its port unless that is the scheme's own.
+	Key func(*http.Request) string
+	// Descriptors appends to w.Descriptors what the request is limited by, and
+	// may set w.Priority. What it puts there must stay as it is until the answer's
+	// body is closed. Nil means one descriptor of one entry: host, and the key.
+	Descriptors func(r *http.Request, w *weir.Request)
+	// Cost returns how many units the request costs, 0 to weir.MaxCost; 0 looks
+	// without spending. Nil means 1.
+	Cost func(*http.Request) int64
+	// MaxWait is the longest that a request waits until it may be sent; it never
+	// waits beyond its context's deadline either. One that would have to is
+	// refused at once. Negative means that none waits. Zero means ten seconds.
+	MaxWait time.Duration
+	// MaxWaiting is how many requests may wait at a time; those above it are
+	// refused. Zero means 1024.
+	MaxWaiting int
+	// MaxPause is the longest that a key is left alone for what an answer asked,
+	// however long that is. Negative means that no answer is heeded. Zero means an
+	// hour.
+	MaxPause time.Duration
+	// OnError is asked when the store gave no decision: nil sends the request
+	// uncounted, an error is what RoundTrip returns. Nil means that RoundTrip
+	// returns the store's.
+	OnError func(*http.Request, error) error
+	// Log is told of errors of the store that RoundTrip does not return, at most
+	// one a second. Nil means nobody.
+	Log *slog.Logger
+}
+
+// Transport keeps outgoing requests within limits: a fleet's, on a shared
+// store, within what a third party allows. It is an http.RoundTripper, safe for
+// concurrent use; put it into http.Client.Transport.
+//
+// A request that would exceed a limit waits, or is refused with a *[Limited]:
+// an error and not an answer of status 429, so that nobody takes it for the
+// third party's. Whoever retries must ask for it with errors.As, which also
+// finds it in what http.Client returns. Each hop of a redirect is a request of
+// its own.
+//
+// Requests that wait for one limit ask again when it says so, all of them, in
+// no order. A leaky_queue limit gives each its own instant instead.
+//
+// An answer of 429 or 503 with Retry-After, or one whose RateLimit field says
+// that nothing is left until some time, pauses its key until then: requests of
+// that key wait or are refused without being counted. A pause is known to this
+// Transport alone, and lasts MaxPause at most; 4096 keys can be paused at a time.
+// A later answer can make it longer and not shorter.
+//
+// A place under a concurrency limit is held until the answer's body has been
+// read to its end or closed, which callers must do; then the charge is settled
+// too, by the third party's status, the length of the body as it is read, or a
+// field of its header or trailer. A request without an answer is settled as
+// weir.NoAnswer, but for one that was canceled: its charge stands.
+type Transport struct {
+	opt     TransportOptions
+	faults  *faults
+	pauses  pauses
+	waiting atomic.Int64
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// NewTransport returns a transport. It returns an error when the limiter is
+// missing or an option is out of range.
+func NewTransport(opt TransportOptions) (*Transport, error) {
+	switch {
+	case opt.Limiter == nil:
+		return nil, errors.New("httplimit: no limiter: set TransportOptions.Limiter")
+	case opt.MaxWaiting < 0:
+		return nil, errors.New("httplimit: max waiting must not be negative: set MaxWait to -1 to let nobody wait")
+	}
+	if opt.Domain == "" {
+		opt.Domain = "outgoing"
+	}
+	if opt.Base == nil {
+		opt.Base = http.DefaultTransport
+	}
+	if opt.Key == nil {
+		opt.Key = hostOf
+	}
+	if opt.MaxWait == 0 {
+		opt.MaxWait = 10 * time.Second
+	}
+	if opt.MaxWaiting == 0 {
+		opt.MaxWaiting = 1024
+	}
+	if opt.MaxPause == 0 {
+		opt.MaxPause = time.Hour
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Transport{opt: opt, faults: &faults{log: opt.Log}}, nil
+}
+
+func hostOf(r *http.Request) string {
+	host, port := strings.ToLower(r.URL.Host), r.URL.Port()
+	if r.URL.Scheme == "https" && port == "443" || r.URL.Scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return host
+}
+
+// Limited is the error of a request that was not sent, for a limit's sake.
+type Limited struct {
+	// Key is whose quota it would have spent, see TransportOptions.Key.
+	Key string
+	// Limit names the limit that refused. Empty when Key asked to be left alone.
+	Limit string
+	// RetryAfter is the least wait after which the same request may be sent, or
+	// weir.Never.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *Limited) Error() string {
+	what := fmt.Sprintf("httplimit: %s asked to be left alone", e.Key)
+	if e.Limit != "" {
+		what = fmt.Sprintf("httplimit: limit %q of requests to %s is exhausted", e.Limit, e.Key)
+	}
+	if e.RetryAfter == weir.Never {
+		return what + ": the request can never be sent"
+	}
+	return fmt.Sprintf("%s: retry after %s", what, e.RetryAfter)
+}
+
+// RoundTrip implements http.RoundTripper. Beside what Base returns its error is
+// a *[Limited], that of the context while it waited, or the store's.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c := new(charge)
+	key := t.opt.Key(r)
+	c.begin(t.opt.Limiter, t.faults, t.opt.Domain)
+	if err := t.admit(c, r, key); err != nil {
+		c.end()
+		if r.Body != nil {
+			_ = r.Body.Close() // nobody read it: there is nothing to lose
+		}
+		return nil, err
+	}
+	returned := false
+	defer func() {
+		if !returned { // Base panics
+			c.finish(r.Context(), weir.Result{Code: weir.NoAnswer})
+		}
+	}()
+	res, err := t.opt.Base.RoundTrip(r)
+	returned = true
+	if err != nil {
+		c.finish(r.Context(), weir.Result{Code: weir.NoAnswer})
+		return res, err
+	}
+	t.heed(key, res)
+	watch(c, r.Context(), res)
+	return res, nil
+}
+
+// admit returns when the request may be sent, or why it may not.
+func (t *Transport) admit(c *charge, r *http.Request, key string) error {
+	if err := t.fill(c, r, key); err != nil {
+		return err
+	}
+	w := waiter{t: t, ctx: r.Context(), end: time.Now().Add(max(t.opt.MaxWait, 0))}
+	if end, ok := w.ctx.Deadline(); ok && end.Before(w.end) {
+		w.end = end
+	}
+	defer w.done()
+	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
+		if err := w.pass(key); err != nil {
+			return err
+		}
+		d, err := t.opt.Limiter.Decide(w.ctx, c.req)
+		switch {
+		case err != nil && t.opt.OnError != nil:
+			c.req.Reset() // what the ops say is neither decided nor charged
+			return t.opt.OnError(r, err)
+		case err != nil:
+			return fmt.Errorf("httplimit: no decision: %w", err)
+		case d.Allowed():
+			c.hold(w.ctx)
+			if err = w.proceed(key, c.req); err != nil {
+				c.cancel(w.ctx)
+			}
+			return err
+		}
+		limited, wait := &Limited{Key: key, Limit: d.Limit.Name, RetryAfter: d.RetryAfter}, d.RetryAfter
+		if wait == weir.Never {
+			return limited
+		}
+		if d.Limit.Traits()&weir.Leases != 0 {
+			// How long others hold their places is not known: RetryAfter is when
+			// they lose them if they died.
+			wait = min(wait, poll)
+		}
+		if err := w.sleep(wait, limited); err != nil {
+			return err
+		}
+	}
+}
+
+// How often a request asks whether a place has become free.
+const (
+	leastPoll = 10 * time.Millisecond
+	mostPoll  = time.Second
+)
+
+// fill makes the weir request of r.
+func (t *Transport) fill(c *charge, r *http.Request, key string) error {
+	if t.opt.Descriptors != nil {
+		t.opt.Descriptors(r, c.req)
+	} else {
+		c.req.Descriptors = append(c.req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
+	}
+	if t.opt.Cost == nil {
+		return nil
+	}
+	if c.req.Cost = t.opt.Cost(r); c.req.Cost == 0 {
+		c.req.Verb = weir.Peek
+	}
+	if c.req.Cost < 0 || c.req.Cost > weir.MaxCost {
+		return errCost(c.req.Cost)
+	}
+	return nil
+}
+
+// heed pauses key if res asks for it.
+func (t *Transport) heed(key string, res *http.Response) {
+	if t.opt.MaxPause < 0 {
+		return
+	}
+	now := time.Now()
+	if wait, ok := told(res, now); ok {
+		t.pauses.add(key, now, min(wait, t.opt.MaxPause))
+	}
+}
+
+// waiter is a request that waits until it may be sent.
+type waiter struct {
+	t       *Transport
+	ctx     context.Context
+	end     time.Time // it waits no longer
+	counted bool
+}
+
+func (w *waiter) done() {
+	if w.counted {
+		w.t.waiting.Add(-1)
+	}
+}
+
+// pass waits until key is no longer to be left alone.
+func (w *waiter) pass(key string) error {
+	for {
+		left := w.t.pauses.left(key, time.Now())
+		if left == 0 {
+			return nil
+		}
+		if err := w.sleep(left, &Limited{Key: key, RetryAfter: left}); err != nil {
+			return err
+		}
+	}
+}
+
+// proceed waits as long as the limits that delay say, and longer if an answer
+// has asked for it meanwhile.
+func (w *waiter) proceed(key string, req *weir.Request) error {
+	if delay := req.Delay(); delay > 0 {
+		limited := &Limited{Key: key, RetryAfter: delay}
+		for _, o := range req.Ops() {
+			if o.Role == weir.Enforce && o.Decision.Delay(o.Cost) == delay {
+				limited.Limit = o.Limit.Name
+			}
+		}
+		if err := w.sleep(delay, limited); err != nil {
+			return err
+		}
+	}
+	return w.pass(key)
+}
+
+// sleep waits for d. Where that is too long it returns limited at once, and
+// else the context's error if that ends first.
+func (w *waiter) sleep(d time.Duration, limited *Limited) error {
+	if d > time.Until(w.end) {
+		return limited
+	}
+	if !w.counted {
+		w.counted = true
+		if w.t.waiting.Add(1) > int64(w.t.opt.MaxWaiting) {
+			return limited
+		}
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
