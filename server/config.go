@@ -24,12 +24,15 @@ type Config struct {
 	Trust    []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
 	Store    string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them."`
 
-	API    API    `yaml:"api" embed:""`
-	HTTP   HTTP   `yaml:"http" embed:""`
-	Answer Answer `yaml:"answer" embed:""`
-	Admin  Admin  `yaml:"admin" embed:""`
-	Drain  Drain  `yaml:"drain" embed:""`
-	Log    Log    `yaml:"log" embed:""`
+	API      API      `yaml:"api" embed:""`
+	HTTP     HTTP     `yaml:"http" embed:""`
+	Identity Identity `yaml:"identity" embed:""`
+	Gateway  Gateway  `yaml:"gateway" embed:""`
+	Routes   []Route  `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
+	Answer   Answer   `yaml:"answer" embed:""`
+	Admin    Admin    `yaml:"admin" embed:""`
+	Drain    Drain    `yaml:"drain" embed:""`
+	Log      Log      `yaml:"log" embed:""`
 }
 
 // API configures what the HTTP API's questions mean.
@@ -48,6 +51,7 @@ type HTTP struct {
 	WriteTimeout      time.Duration `yaml:"write_timeout" name:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of a request's headers to the end of its answer. 0 means no bound, for downloads through the gateway."`
 	IdleTimeout       time.Duration `yaml:"idle_timeout" name:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection is kept between requests."`
 	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" name:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of a request's headers; above it is answered 431."`
+	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" sep:"," placeholder:"CIDR" help:"Peers that must begin each connection with a PROXY protocol header, version 1 or 2, that names the client: addresses or prefixes of load balancers. From others none is read."`
 	MaxConnections    int64         `yaml:"max_connections" name:"http-max-connections" default:"16384" placeholder:"N" help:"Most connections at once; further ones wait to be accepted. 0 means no bound."`
 }
 
@@ -118,7 +122,13 @@ func (c *Config) check() error {
 	if _, err := c.trusted(); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := c.upstream(); err != nil {
+	if _, err := c.gateway(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := c.Identity.resolver(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
 		errs = append(errs, err)
 	}
 	for _, t := range []struct {
@@ -173,41 +183,14 @@ func (l *Log) check() error {
 }
 
 // trusted returns the prefixes of c.Trust.
-func (c *Config) trusted() ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, s := range c.Trust {
-		s = strings.TrimSpace(s)
-		if a, err := netip.ParseAddr(s); err == nil {
-			a = a.Unmap()
-			out = append(out, netip.PrefixFrom(a, a.BitLen()))
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return nil, fmt.Errorf("--trust %q is neither an address nor a prefix such as 10.0.0.0/8", s)
-		}
-		out = append(out, p.Masked())
-	}
-	return out, nil
-}
+func (c *Config) trusted() ([]netip.Prefix, error) { return prefixes("--trust", c.Trust) }
 
 // upstream returns the URL to forward to, nil when there is none.
 func (c *Config) upstream() (*url.URL, error) {
 	if c.Upstream == "" {
 		return nil, nil
 	}
-	u, err := url.Parse(c.Upstream)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("--upstream is not a URL: give one such as http://127.0.0.1:3000")
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
-		return nil, fmt.Errorf("--upstream %q must begin with http://, https://, or h2c:// for HTTP/2 without encryption", u.Redacted())
-	case u.Host == "":
-		return nil, fmt.Errorf("--upstream %q names no host", u.Redacted())
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("--upstream %q must not have a query or a fragment", u.Redacted())
-	}
-	return u, nil
+	return parseUpstream("--upstream", c.Upstream)
 }
 
 // adminToken returns the token that admin requests must carry, empty for none.

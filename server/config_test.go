@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/server"
 )
 
@@ -94,6 +95,13 @@ func TestFileErrors(t *testing.T) {
 	f("a: &a [*a]\n", ":1:1:", "unknown key")
 	f("? [a]\n: b\n", "unknown key")
 	f("rules: a\n---\nrules: b\n", "more than one document")
+	f("identity:\n  proxies: {trused: x}\n", ":2:13:", `unknown key "identity.proxies.trused" (did you mean "trusted"?)`)
+	f("routes:\n  - path: /a\n    upsteam: http://h\n", ":3:5:", `unknown key "routes[0].upsteam" (did you mean "upstream"?)`)
+	f("routes:\n  - {path: /a, timeout: soon}\n", ":2:25:", `routes[0].timeout: "soon" is not a duration`)
+	f("routes: [{descriptors: [{entries: [user, {form: x}]}]}]\n", ":1:43:", `unknown key "routes[0].descriptors[0].entries[1].form" (did you mean "from"?)`)
+	f("routes: [{methods: {a: b}}]\n", ":1:20:", "routes[0].methods must be a single value")
+	f("routes: [~, 5]\n", "routes[0] is empty", ":1:13:", "routes[1] must hold keys and values")
+	f("routes: 5\n", ":1:9:", "routes[0] must hold keys and values")
 	// Several at once.
 	f("htpp: {}\ndrain: {delay: x}\n", ":1:1:", ":2:16:")
 }
@@ -129,6 +137,10 @@ func TestPrint(t *testing.T) {
 	c.Limits = []string{"10/second by ip"}
 	c.Admin.Token = "0123456789abcdef"
 	c.Upstream = "http://user:sesame@host:1"
+	c.Routes = []server.Route{{
+		Path: "/login", Methods: []string{"POST"}, Cost: 2, Timeout: time.Minute, MaxBody: 64 << 10, Upstream: "h2c://h:1",
+		Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "user", From: "header:X-Login"}, {From: "remote_address"}}, Unless: "user"}},
+	}}
 	var out bytes.Buffer
 	if err := c.Print(&out); err != nil {
 		t.Fatal(err)
@@ -142,14 +154,15 @@ func TestPrint(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, &out)
 	}
-	back.Admin.Token, back.Upstream = c.Admin.Token, c.Upstream
-	for _, list := range []*[]string{&back.Trust, &back.Answer.Names} {
-		if len(*list) == 0 {
-			*list = nil // [] and nothing mean the same
-		}
+	var again bytes.Buffer
+	if err := back.Print(&again); err != nil {
+		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(back, c) {
-		t.Errorf("printed and read again:\n%+v\nwant\n%+v", back, c)
+	if again.String() != out.String() {
+		t.Errorf("printed and read again:\n%s\nwant\n%s", &again, &out)
+	}
+	if !reflect.DeepEqual(back.Routes, c.Routes) {
+		t.Errorf("routes: %+v, want %+v", back.Routes, c.Routes)
 	}
 }
 
@@ -179,6 +192,22 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Upstream = "http://" }, "names no host")
 	f(func(c *server.Config) { c.Upstream = "http://h?x=1" }, "query")
 	f(func(c *server.Config) { c.Upstream, c.Limits = "http://h", []string{"10/second by client_id"} }, "no limit applies to what is forwarded", "by ip")
+	f(func(c *server.Config) { c.Upstream = "http://ann:sesame@h" }, "must not have", "xxxxx")
+	f(func(c *server.Config) { c.Routes = []server.Route{{Path: "/a"}} }, "routes[0] has no upstream")
+	f(func(c *server.Config) { c.Routes = []server.Route{{Path: "/a", Upstream: "h:1"}} }, "routes[0].upstream", "must begin with")
+	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{Path: "a"}} }, "route 1", "does not begin with a slash")
+	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{StripPrefix: "a"}} }, "strip prefix", "route 1")
+	f(func(c *server.Config) {
+		c.Upstream, c.Routes = "http://h", []server.Route{{Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "nobody"}}}}}}
+	}, "route 1", `"nobody"`)
+	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{MaxBody: -1}} }, "must not be negative")
+	f(func(c *server.Config) { c.Gateway.MaxWaiting = 0 }, "--max-waiting")
+	f(func(c *server.Config) { c.Gateway.Timeout = -1 }, "--upstream-timeout")
+	f(func(c *server.Config) { c.Identity.IPv6Prefix = 20 }, "identity", "48")
+	f(func(c *server.Config) { c.Identity.Proxies.Header = "X-Real-IP" }, "believed from nobody")
+	f(func(c *server.Config) { c.Identity.Proxies.Trusted = []string{"here"} }, `--trusted-proxies "here"`)
+	f(func(c *server.Config) { c.Identity.User = []string{"header:X-User"} }, "believed from nobody")
+	f(func(c *server.Config) { c.HTTP.ProxyProtocol = []string{"here"} }, `--proxy-protocol "here"`)
 	f(func(c *server.Config) { c.Trust = []string{"10.0.0.0/8", "neighbour"} }, `--trust "neighbour"`)
 	f(func(c *server.Config) { c.Store = "redsi://h" }, `unknown scheme "redsi"`, "memory")
 	f(func(c *server.Config) { c.Store = "memory:?max_byte=1" }, `did you mean "max_bytes"?`)
@@ -254,9 +283,37 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// Every setting of identity.Options can be given to a server.
+func TestIdentitySettings(t *testing.T) {
+	var keys func(v reflect.Type, prefix string, into map[string]bool)
+	keys = func(v reflect.Type, prefix string, into map[string]bool) {
+		for f := range v.Fields() {
+			key := prefix + f.Tag.Get("yaml")
+			if f.Type.Kind() == reflect.Struct && f.Type.NumField() > 0 && f.Type.Field(0).Tag.Get("yaml") != "" {
+				keys(f.Type, key+".", into)
+			} else if f.Tag.Get("yaml") != "-" {
+				into[key] = true
+			}
+		}
+	}
+	have, want := map[string]bool{"proxies.unix": true /* servers listen on TCP */}, map[string]bool{}
+	keys(reflect.TypeFor[server.Identity](), "", have)
+	keys(reflect.TypeFor[identity.Options](), "", want)
+	for key := range want {
+		if !have[key] {
+			t.Errorf("identity.Options has %q, server.Identity has not: give it a line there and in options()", key)
+		}
+	}
+	if len(want) < 10 {
+		t.Errorf("only %d settings were found", len(want))
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("limits: [10/second]\nhttp: {listen: ':1'}\n"))
 	f.Add([]byte("admin: {token: x}\n"))
+	f.Add([]byte("routes: [{path: /a, descriptors: [{entries: [user, {key: a, from: path}]}]}]\n"))
+	f.Add([]byte("a: &a [x]\nroutes: [{methods: *a}, *a]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := server.Defaults()
 		file := filepath.Join(t.TempDir(), "c.yaml")

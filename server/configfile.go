@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -55,6 +57,8 @@ func syntaxError(path string, err error) error {
 type file struct {
 	path string
 	errs []error
+	// values counts those that were read.
+	values int
 }
 
 func (f *file) bad(n *yaml.Node, format string, args ...any) {
@@ -92,9 +96,51 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 		if _, embedded := v.Type().Field(at).Tag.Lookup("embed"); embedded {
 			f.section(v.Field(at), value, key+name.Value+".")
 		} else {
-			f.leaf(v.Field(at), value, key+name.Value)
+			f.value(v.Field(at), value, key+name.Value)
 		}
 	}
+}
+
+// maxValues bounds how many values a file may hold, aliases written out.
+const maxValues = 1 << 20
+
+// value fills v, which may be a list or a section in one, from n.
+func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
+	if n = target(n); absent(n) {
+		return
+	}
+	if f.values++; f.values > maxValues {
+		if f.values == maxValues+1 {
+			f.bad(n, "%s: the file holds more than %d values", key, maxValues)
+		}
+		return
+	}
+	_, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
+	switch {
+	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode, v.Kind() == reflect.Struct && !isText:
+		f.section(v, n, key+".")
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		f.list(v, n, key)
+	default:
+		f.leaf(v, n, key)
+	}
+}
+
+// list fills the slice v from n, which may be a single value too.
+func (f *file) list(v reflect.Value, n *yaml.Node, key string) {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	all := reflect.MakeSlice(v.Type(), len(items), len(items))
+	for i, item := range items {
+		if absent(target(item)) {
+			f.bad(item, "%s[%d] is empty", key, i)
+			continue
+		}
+		f.value(all.Index(i), item, fmt.Sprintf("%s[%d]", key, i))
+	}
+	v.Set(all)
 }
 
 // at names a section in a message.
@@ -133,8 +179,8 @@ func (f *file) leaf(v reflect.Value, n *yaml.Node, key string) {
 	}
 }
 
-// target returns what an alias stands for. The settings are three levels deep,
-// so aliases cannot be piled up.
+// target returns what an alias stands for. How deep they go is bounded by the
+// depth of the settings, how many there are by maxValues.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -175,7 +221,12 @@ func (c *Config) Print(w io.Writer) error {
 // public returns c without the password that a URL may hold.
 func (c *Config) public() *Config {
 	p := *c
-	for _, u := range []*string{&p.Upstream, &p.Store} {
+	p.Routes = slices.Clone(c.Routes)
+	urls := []*string{&p.Upstream, &p.Store}
+	for i := range p.Routes {
+		urls = append(urls, &p.Routes[i].Upstream)
+	}
+	for _, u := range urls {
 		if parsed, err := url.Parse(*u); err == nil && parsed.User != nil {
 			*u = parsed.Redacted()
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -33,6 +34,8 @@ admin:
 drain: {delay: 5s}
 ` + "```" + `
 
+The list ` + "`routes`" + ` stands in the file alone: [below](#routes).
+
 | key in the file | flag | environment | default |
 |---|---|---|---|
 `
@@ -49,7 +52,17 @@ func Reference() string {
 		usage := strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
 		fmt.Fprintf(&text, "\n## %s\n\n`%s`. %s\n", s.Key, usage, s.Help)
 	}
-	return referenceHead + table.String() + text.String()
+	return referenceHead + table.String() + text.String() + referenceRoutes()
+}
+
+// referenceRoutes documents the keys of a route, which stand in the file alone.
+func referenceRoutes() string {
+	var b strings.Builder
+	b.WriteString("\n## routes\n\nIn the file alone: a list of routes, of which the first that matches a request is taken. See [the gateway](gateway.md).\n\n| key | meaning |\n|---|---|\n")
+	for f := range reflect.TypeFor[Route]().Fields() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Tag.Get("yaml"), f.Tag.Get("help"))
+	}
+	return b.String()
 }
 
 // anchor is the fragment that Markdown renderers give a heading.

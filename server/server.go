@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -31,10 +33,12 @@ type Server struct {
 	limiter *weir.Limiter
 	api     *httpapi.API
 	answer  *answer.Writer
-	metrics *metrics.Metrics
-	doors   []frontend
-	certs   []*certificate
-	token   string
+	// identity says who sent a request.
+	identity *identity.Resolver
+	metrics  *metrics.Metrics
+	doors    []frontend
+	certs    []*certificate
+	token    string
 
 	// state is what readiness says.
 	state atomic.Int32
@@ -64,6 +68,8 @@ type frontend struct {
 	section string
 	listen  string
 	tls     TLS
+	// proxies are the peers that must send a PROXY protocol header.
+	proxies []netip.Prefix
 	// maxConns bounds its connections, zero for no bound.
 	maxConns int64
 	// last: it is drained after the others, so that operators can watch.
@@ -95,6 +101,9 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	if s.answer, err = s.conf.answer(); err != nil {
+		return err
+	}
+	if s.identity, err = s.conf.Identity.resolver(); err != nil {
 		return err
 	}
 	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {
@@ -152,7 +161,7 @@ func (s *Server) Reload() {
 type Ready struct {
 	// URLs are by section: "http", "admin".
 	URLs map[string]string
-	// Upstream is where the gateway forwards to, empty without one.
+	// Upstream is where the gateway forwards to in words, empty without one.
 	Upstream string
 }
 
@@ -263,6 +272,11 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 		if err != nil {
 			return listeners, fmt.Errorf("%s: %w: give another address with --%s", f.section, err, f.section)
 		}
+		if len(f.proxies) > 0 {
+			if ln, err = identity.ListenProxy(ln, identity.ProxyListenerOptions{From: f.proxies, Log: s.log}); err != nil {
+				return listeners, err
+			}
+		}
 		ln = limitConnections(ln, f.maxConns)
 		listeners = append(listeners, ln)
 	}
@@ -283,6 +297,8 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	}
 	if u, err := s.conf.upstream(); err == nil && u != nil {
 		r.Upstream = u.Redacted()
+	} else if n := len(s.conf.Routes); n > 0 {
+		r.Upstream = fmt.Sprintf("%d routes", n)
 	}
 	if ready != nil {
 		ready(r)

@@ -80,6 +80,9 @@ func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value
 	for i := range t.NumField() {
 		f := t.Field(i)
 		path := key + f.Tag.Get("yaml")
+		if f.Tag.Get("kong") == "-" {
+			continue // stands in a file alone
+		}
 		if _, section := f.Tag.Lookup("embed"); section {
 			walk(v.Field(i), path+".", prefix+f.Tag.Get("prefix"), visit)
 			continue

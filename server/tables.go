@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
-	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/sketch"
 	"github.com/weirlimit/weir/store/memory"
@@ -129,10 +127,9 @@ func bodyTimeout(whole time.Duration) time.Duration {
 // openHTTP builds the API and, where there is an upstream, the gateway.
 func openHTTP(s *Server) (frontend, error) {
 	var h http.Handler = s.metrics.Instrument("httpapi", s.api)
-	if s.conf.Upstream == "" {
+	if !s.conf.forwards() {
 		h = s.withHealth(h)
-	}
-	if s.conf.Upstream != "" {
+	} else {
 		g, err := s.gateway()
 		if err != nil {
 			return frontend{}, err
@@ -141,31 +138,23 @@ func openHTTP(s *Server) (frontend, error) {
 		if err != nil {
 			return frontend{}, err
 		}
-		h = httpapi.Guard(trust, timedAPI{h, s.api}, s.metrics.Instrument("gateway", g))
+		h = httpapi.Guard(trust, s.clientOf, timedAPI{h, s.api}, s.metrics.Instrument("gateway", g))
 	}
 	cert, err := s.certificate(s.conf.HTTP.TLS)
 	if err != nil {
 		return frontend{}, err
 	}
+	proxies, err := prefixes("--proxy-protocol", s.conf.HTTP.ProxyProtocol)
+	if err != nil {
+		return frontend{}, err
+	}
 	return frontend{
 		listen:   s.conf.HTTP.Listen,
+		proxies:  proxies,
 		tls:      s.conf.HTTP.TLS,
 		maxConns: s.conf.HTTP.MaxConnections,
 		serve:    newHTTPServer(h, s.conf.HTTP, cert, s.conf.Drain, s.log),
 	}, nil
-}
-
-// gateway builds what forwards to the upstream.
-func (s *Server) gateway() (*gateway.Gateway, error) {
-	upstream, err := s.conf.upstream()
-	if err != nil {
-		return nil, err
-	}
-	return gateway.New(gateway.Options{
-		Limits:  httplimit.Options{Limiter: s.limiter, Domain: s.conf.API.Domain, Answer: s.answer, Log: s.log},
-		Default: gateway.Forward{Upstream: upstream},
-		Log:     s.log,
-	})
 }
 
 // openAdmin builds the listener for operators, which is drained last.

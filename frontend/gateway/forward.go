@@ -35,7 +35,7 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 // must not climb out of where it belongs.
 func (t *target) path(r *http.Request, c *identity.Caller) string {
 	raw := rawPath(r)
-	if t.StripPrefix == "" && (t.base == "" || !climbs(raw)) {
+	if !t.rewrites() {
 		return raw
 	}
 	if !climbs(raw) {
@@ -44,7 +44,7 @@ func (t *target) path(r *http.Request, c *identity.Caller) string {
 		}
 	}
 	canon, err := c.Path()
-	if err != nil { // without a route the path has not been read yet
+	if err != nil { // impossible: it was read before
 		return "/"
 	}
 	if rest, ok := cutPrefix(canon, t.StripPrefix); ok {
@@ -52,6 +52,9 @@ func (t *target) path(r *http.Request, c *identity.Caller) string {
 	}
 	return canon
 }
+
+// rewrites reports whether the target's paths are not those of the requests.
+func (t *target) rewrites() bool { return t.StripPrefix != "" || t.base != "" }
 
 // cutPrefix cuts whole segments off a path.
 func cutPrefix(path, prefix string) (rest string, ok bool) {

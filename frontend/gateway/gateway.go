@@ -200,6 +200,9 @@ func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Pro
 		if i := g.routes.Find(c); i >= 0 {
 			return &g.targets[i], g.routes.Plan(i), nil
 		}
+	}
+	// Without routes, and where the path is not changed, it need not be read.
+	if g.routes != nil || g.fallback.rewrites() {
 		if err := c.Err(); err != nil {
 			p := &answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
 			if bad, ok := errors.AsType[*identity.Error](err); ok {

@@ -202,6 +202,35 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// TestNobodyClimbs out of the path of an upstream.
+func TestNobodyClimbs(t *testing.T) {
+	lines := make(chan string, 1)
+	up := rawUpstream(t, lines)
+	up.Path = "/public/"
+	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: up}})
+	f := func(target, want string) {
+		t.Helper()
+		code := rawGet(t, srv.Listener.Addr().String(), target)
+		if want == "" {
+			if code != 400 {
+				t.Errorf("%s: got %d, want 400", target, code)
+			}
+			return
+		}
+		if got := <-lines; code != 200 || got != "GET /public"+want+" HTTP/1.1" {
+			t.Errorf("%s: got %d, the upstream saw %q, want %s", target, code, got, want)
+		}
+	}
+	f("/a//b", "/a//b")
+	f("/", "/")
+	f("/../admin", "/admin")
+	f("/a/%2E%2e/../admin", "/admin")
+	f("/..%2f../admin", "/admin")
+	f("/..;/admin", "/admin")
+	f("/a..b", "/a..b")
+	f("/%00", "")
+}
+
 // TestNoDefault: what no route matches is not there.
 func TestNoDefault(t *testing.T) {
 	lim, err := weir.New(clocked.New(t), ten(t), weir.Options{})

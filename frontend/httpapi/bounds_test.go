@@ -173,7 +173,7 @@ func TestGuard(t *testing.T) {
 		for k, v := range h {
 			r.Header[k] = v
 		}
-		httpapi.Guard(prefixes, srv.api, next).ServeHTTP(rec, r)
+		httpapi.Guard(prefixes, nil, srv.api, next).ServeHTTP(rec, r)
 		if got := rec.Body.String() != "next"; got != api {
 			t.Errorf("%s asks for %s, %q trusted, %v: served by the API: %t, want %t", remote, path, trusted, h, got, api)
 		}
@@ -196,4 +196,28 @@ func TestGuard(t *testing.T) {
 		f("", "127.0.0.1:1", path, http.Header{k: {"x"}}, false)
 		f("127.0.0.1/32", "127.0.0.1:1", path, http.Header{k: {"x"}}, true)
 	}
+}
+
+// Behind a proxy the client counts, not the proxy.
+func TestGuardThroughProxies(t *testing.T) {
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{})
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "next") })
+	f := func(remote, client string, api bool) {
+		t.Helper()
+		who := func(*http.Request) netip.Addr { return netip.MustParseAddr(client) }
+		rec := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/shouldAllowRequest", strings.NewReader(`{"clientId":"a"}`))
+		r.RemoteAddr = remote
+		httpapi.Guard([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, who, srv.api, next).ServeHTTP(rec, r)
+		if got := rec.Body.String() != "next"; got != api {
+			t.Errorf("%s for %s: served by the API: %t, want %t", remote, client, got, api)
+		}
+	}
+	f("10.0.0.1:1", "10.0.0.1", true)
+	f("10.0.0.1:1", "10.9.9.9", true)
+	f("10.0.0.1:1", "203.0.113.9", false)
+	f("10.0.0.1:1", "127.0.0.1", false)
+	f("127.0.0.1:1", "203.0.113.9", false)
+	f("127.0.0.1:1", "127.0.0.2", false)
+	f("127.0.0.1:1", "127.0.0.1", true)
 }

@@ -17,12 +17,18 @@ type Paths interface {
 // to next: on a port that strangers reach, a stranger must not spend another's
 // quota.
 //
-// Trusted are peers in the given prefixes, and loopback peers unless the
+// Trusted are clients in the given prefixes, and loopback peers unless the
 // request says that it was forwarded: then a proxy on this machine speaks for
 // somebody else. To trust that proxy all the same, list its address.
-func Guard(trusted []netip.Prefix, api Paths, next http.Handler) http.Handler {
+//
+// client says who the client is where trusted proxies stand between: one who
+// comes through a proxy that is listed is not the proxy. Nil means the peer.
+func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api Paths, next http.Handler) http.Handler {
+	if client == nil {
+		client = peer
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if api.Serves(r.URL.Path) && trusts(trusted, r) {
+		if api.Serves(r.URL.Path) && trusts(trusted, client(r), r) {
 			api.ServeHTTP(w, r)
 			return
 		}
@@ -30,14 +36,13 @@ func Guard(trusted []netip.Prefix, api Paths, next http.Handler) http.Handler {
 	})
 }
 
-func trusts(trusted []netip.Prefix, r *http.Request) bool {
-	addr := peer(r)
+func trusts(trusted []netip.Prefix, addr netip.Addr, r *http.Request) bool {
 	for _, p := range trusted {
 		if p.Contains(addr) {
 			return true
 		}
 	}
-	return addr.IsLoopback() && !forwarded(r)
+	return addr.IsLoopback() && addr == peer(r) && !forwarded(r)
 }
 
 // peer returns the address of the TCP peer, v4-mapped ones as IPv4 and without
