@@ -9,7 +9,7 @@ import (
 
 // node counts what is under way on this node.
 type node struct {
-	// thresholds has the limit 0 while there is none; then nothing is counted.
+	// thresholds has the limit 0 while there is none; the mode is then Off.
 	thresholds atomic.Pointer[thresholds]
 	// names has a limit for each class, for its counters: see counted.
 	names [classes]*weir.Limit
@@ -82,19 +82,18 @@ type Place struct {
 // for a moment, so that a flood of a low class takes no place from a higher one.
 func (s *Shedder) Enter(at *Place, p Priority) bool {
 	n := &s.node
-	t := n.thresholds.Load()
-	if t.limit == 0 || at.counter.Load() != nil {
+	if at.counter.Load() != nil {
 		return true
 	}
 	mode := s.mode(inFlight)
 	if mode == Off {
-		// Counted all the same: switched on, the limiter knows at once what is
-		// under way.
+		// Counted all the same, also without a limit: switched on, the limiter
+		// knows at once what is under way.
 		n.used.Add(1)
 		at.counter.Store(&n.used)
 		return true
 	}
-	c := p.class()
+	t, c := n.thresholds.Load(), p.class()
 	// Compare, then swap: to add first and take back after would, in a flood of
 	// refusals, make the node look full.
 	for {

@@ -246,6 +246,7 @@ func TestRefusedHoldNothing(t *testing.T) {
 		}
 	}
 	var done atomic.Bool
+	var turned atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -255,12 +256,13 @@ func TestRefusedHoldNothing(t *testing.T) {
 					t.Error("a background request entered above its threshold")
 					return
 				}
+				turned.Add(1)
 			}
 		})
 	}
 	var above [8]shed.Place
 	refused := 0
-	for range 20_000 {
+	for round := 0; round < 20_000 || turned.Load() < 1_500_000; round++ {
 		for i := range above {
 			if !s.Enter(&above[i], shed.Critical) {
 				refused++

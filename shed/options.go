@@ -169,7 +169,6 @@ func (o *Options) check() error {
 
 // reserved returns how many units are kept for critical requests, rounded up.
 func (f *FleetOptions) reserved() int64 {
-	n, p := f.Limit.Count, f.Reserve.percent()
-	// In two parts, so that the product stays below 2^63.
-	return n/100*p + (n%100*p+99)/100
+	// At most 2^53 * 100, which is below 2^63.
+	return (f.Limit.Count*f.Reserve.percent() + 99) / 100
 }

@@ -62,6 +62,10 @@ func FuzzParseRate(f *testing.F) {
 		"1/minuet", "1/", "/s", "01/s", "+1/s", "_1/s", "9007199254740993/s", "1/99999999w", "1/0s", "1/ 5", "1/M", "1/1s1s", "1/ms5", "1/s s", "1 per s"} {
 		f.Add(s)
 	}
+	for _, word := range strings.Fields("us µs ms second seconds s sec secs minute minutes m min mins hour hours h hr hrs day days d week weeks w month months year years y fortnight") {
+		f.Add("7/" + word)
+		f.Add("7/3" + word)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := shed.ParseRate(s)
 		want, wantErr := rules.ParseRate(s)

@@ -105,11 +105,15 @@ func TestMatch(t *testing.T) {
 	f(ask("ann", shed.Default, "1"), "user_rate:"+key+" user_concurrency:"+key+" fleet_share_default:fleet")
 	f(ask("ann", shed.Critical, ""), "user_rate:"+key+" fleet_share_critical:fleet")
 	f(ask("", shed.Background, "1"), "fleet_share_background:fleet")
-	f(&weir.Request{Priority: 9}, "fleet_share_background:fleet")
+	r := &weir.Request{Priority: 9}
+	f(r, "fleet_share_background:fleet")
+	if r.Ops()[0].Verb != weir.Spend {
+		t.Error("a request without descriptors is not charged")
+	}
 	f(&weir.Request{Priority: -9}, "fleet_share_critical:fleet")
 
 	// The keys are preferred in their order, wherever they stand.
-	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "remote_address", Value: "192.0.2.1"}}},
+	r = &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "remote_address", Value: "192.0.2.1"}}},
 		{Entries: []weir.Entry{{Key: "user", Value: ""}, {Key: "api_key", Value: "k"}}}}}
 	f(r, "user_rate:api_key\x1fk\x1f7 fleet_share_critical:fleet")
 	r.Descriptors = r.Descriptors[:1]
@@ -154,6 +158,19 @@ func TestCosts(t *testing.T) {
 	before := w.decide(peek(ask("ann", shed.Critical, "1")))
 	r.Descriptors[0].Peek = true
 	w.decide(r)
+	for _, o := range r.Ops() {
+		if o.Verb != weir.Peek || o.Charged {
+			t.Errorf("%s was charged by a descriptor that only looks", o.Limit.Name)
+		}
+	}
+	// Where another one spends, the fleet has work.
+	both := &weir.Request{Descriptors: append(ask("bob", shed.Default, "").Descriptors, r.Descriptors...)}
+	w.decide(both)
+	for _, o := range both.Ops() {
+		if o.Verb != weir.Spend {
+			t.Errorf("%s was not charged by a descriptor that spends", o.Limit.Name)
+		}
+	}
 	if after := w.decide(peek(ask("ann", shed.Critical, "1"))); after.Remaining != before.Remaining {
 		t.Error("a descriptor that only looks was charged")
 	}
@@ -496,6 +513,23 @@ func TestNamesKeepFleetsApart(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReserveIsRoundedUp: a share that is no whole number of units is kept in
+// full.
+func TestReserveIsRoundedUp(t *testing.T) {
+	f := func(limit int64, percent int, want int64) {
+		t.Helper()
+		s := newShedder(t, shed.Options{FleetShare: shed.FleetOptions{Limit: perSecond(limit), Reserve: shed.Percent(percent)}})
+		if got := s.State().Limiters[2].Reserved; got != want {
+			t.Errorf("%d%% of %d: got %d, want %d", percent, limit, got, want)
+		}
+	}
+	f(100, 20, 20)
+	f(7, 20, 2)
+	f(1234, 33, 408) // 407.22
+	f(5, 0, 0)
+	f(1<<53, 99, 8917127262193583) // 8917127262193582.08
 }
 
 func TestMatchDoesNotAllocate(t *testing.T) {

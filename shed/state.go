@@ -82,9 +82,11 @@ func (s *Shedder) State() State {
 			l.Classes = append(l.Classes, classState(priorityNames[c], f))
 		}
 	}
-	if l, t := &st.Limiters[inFlight], s.node.thresholds.Load(); t.limit > 0 {
-		used, over := s.node.used.Load(), s.node.over.Load()
-		l.Limit, l.InFlight, l.ShadowInFlight = strconv.FormatInt(t.limit, 10), &used, &over
+	l, t := &st.Limiters[inFlight], s.node.thresholds.Load()
+	used, over := s.node.used.Load(), s.node.over.Load()
+	l.InFlight, l.ShadowInFlight = &used, &over
+	if t.limit > 0 {
+		l.Limit = strconv.FormatInt(t.limit, 10)
 		for c, n := range s.node.names {
 			cs := classState(priorityNames[c], n)
 			cs.Threshold = &t.of[c]

@@ -58,7 +58,7 @@ func TestStateAsJSON(t *testing.T) {
 func TestStateWithoutLimits(t *testing.T) {
 	got, err := json.Marshal(newShedder(t, shed.Options{}).State().Limiters)
 	const want = `[{"name":"user_rate","mode":"off","limit":"","classes":[]},{"name":"user_concurrency","mode":"off","limit":"","classes":[]},` +
-		`{"name":"fleet_share","mode":"off","limit":"","classes":[]},{"name":"in_flight","mode":"off","limit":"","classes":[]}]`
+		`{"name":"fleet_share","mode":"off","limit":"","classes":[]},{"name":"in_flight","mode":"off","limit":"","in_flight":0,"shadow_in_flight":0,"classes":[]}]`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -153,6 +153,25 @@ func TestOffAtTheStart(t *testing.T) {
 	p.Leave()
 	q.Leave()
 	if !s.Enter(&r, shed.Critical) {
+		t.Error("refused with nobody there")
+	}
+}
+
+// TestWithoutALimitItIsKnownWhoIsThere: a limit that is set at run time counts
+// what began before.
+func TestWithoutALimitItIsKnownWhoIsThere(t *testing.T) {
+	s := newShedder(t, shed.Options{})
+	var p, q shed.Place
+	s.Enter(&p, shed.Default)
+	if got := *s.State().Limiters[3].InFlight; got != 1 {
+		t.Errorf("%d under way, want 1", got)
+	}
+	set(t, s, "in_flight.limit", "1", "in_flight", "enforce")
+	if s.Enter(&q, shed.Critical) {
+		t.Error("entered a node that is full")
+	}
+	p.Leave()
+	if !s.Enter(&q, shed.Critical) {
 		t.Error("refused with nobody there")
 	}
 }
