@@ -55,4 +55,4 @@ rename: ## rename the module: make rename MODULE=example.org/weir
 	scripts/rename.sh "$(MODULE)"
 
 servers:
-	scripts/servers.sh nginx:nginx curl:curl gcc:gcc,libc6-dev
+	scripts/servers.sh nginx:nginx memcached:memcached curl:curl gcc:gcc,libc6-dev

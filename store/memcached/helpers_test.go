@@ -1,0 +1,142 @@
+package memcached_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/store/memcached"
+)
+
+// patient is a timeout that a busy test machine keeps.
+const patient = 5 * time.Second
+
+// start is an instant on no boundary of anything: 2026-03-14 15:09:26.535897.
+const start = 1_773_500_966_535_897
+
+func open(t testing.TB, o memcached.Options) *memcached.Store {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = patient
+	}
+	s, err := memcached.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// fixed returns a compiled limit of count in windows of period.
+func fixed(t testing.TB, name string, count int64, period time.Duration, p weir.Params) *weir.Limit {
+	t.Helper()
+	l := &weir.Limit{Name: name, Algorithm: algorithm.FixedWindow, Count: count, Period: period, Params: p}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// yearly returns a limit whose window does not end during a test.
+func yearly(t testing.TB, name string, count int64) *weir.Limit {
+	return fixed(t, name, count, 20*24*time.Hour, weir.Params{})
+}
+
+func take(t testing.TB, s weir.Store, ops ...weir.Op) []weir.Op {
+	t.Helper()
+	if err := s.Take(t.Context(), ops); err != nil {
+		t.Fatalf("Take: %v", err)
+	}
+	return ops
+}
+
+func left(t testing.TB, s weir.Store, key string, l *weir.Limit, want int64) {
+	t.Helper()
+	if got := take(t, s, weir.Op{Key: key, Limit: l, Cost: 1, Verb: weir.Peek})[0].Decision.Remaining; got != want {
+		t.Errorf("%d of %q remain for %q, want %d", got, l.Name, key, want)
+	}
+}
+
+// each runs f on so many goroutines at once.
+func each(n int, f func(worker int)) {
+	var wg sync.WaitGroup
+	for w := range n {
+		wg.Go(func() { f(w) })
+	}
+	wg.Wait()
+}
+
+// command sends one line to a server and returns the first of its answer.
+func command(t testing.TB, addr, line string) string {
+	t.Helper()
+	nc, err := net.DialTimeout("tcp", addr, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := nc.SetDeadline(time.Now().Add(patient)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(nc, "%s\r\n", line); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1024)
+	n, err := nc.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(buf[:n])
+}
+
+func server(t testing.TB) string {
+	addr, _ := servertest.Memcached(t, "")
+	return addr
+}
+
+// onlyKey returns the one key that a server holds.
+func onlyKey(t testing.TB, addr string) string {
+	t.Helper()
+	var key string
+	servertest.Await(t, "the key", func() bool {
+		said := command(t, addr, "lru_crawler metadump all")
+		_, after, ok := strings.Cut(said, "key=")
+		key, _, _ = strings.Cut(after, " ")
+		return ok
+	})
+	key, err := url.PathUnescape(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// guarded starts a server that asks for a password.
+func guarded(t testing.TB) string {
+	path := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(path, []byte("user:password\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := servertest.Memcached(t, "", "-Y", path)
+	return addr
+}
+
+func webServer(t testing.TB) string {
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}

@@ -1,0 +1,183 @@
+package memcached
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+// Options configures a [Store].
+type Options struct {
+	// Servers are the addresses, HOST:PORT, 1 to MaxServers. Names are looked up
+	// with each new connection. Required.
+	Servers []string
+	// Prefix begins every key: up to MaxPrefix bytes of printable ASCII without
+	// spaces. Nodes that share counts have the same. Zero means "weir:".
+	Prefix string
+	// Timeout is the longest that a decision waits, at least MinTimeout. Three
+	// quarters of it are for looking and charging, the rest is kept for taking
+	// back what could not be completed. Zero means 20 milliseconds.
+	Timeout time.Duration
+	// MaxConns is the most connections to one server, 1 to 1024. Calls beyond
+	// wait, within their Timeout. Zero means 16.
+	MaxConns int
+	// Now tells the time in microseconds since the Unix epoch, for tests and
+	// replays. Zero means the wall clock.
+	Now func() int64
+}
+
+// Bounds of [Options].
+const (
+	MaxServers = 64
+	MaxPrefix  = 100
+	MinTimeout = time.Millisecond
+	maxConns   = 1024
+)
+
+// maxURL is the longest URL that is read, in bytes.
+const maxURL = 16 << 10
+
+const defaultPort = "11211"
+
+// ParseURL reads options from a URL such as
+// memcached://host:port,host2:port?prefix=weir:&timeout=20ms&conns=16. Ports not
+// given are 11211. It looks nothing up.
+func ParseURL(text string) (Options, error) {
+	var o Options
+	if len(text) > maxURL {
+		return o, fault("the URL has %d bytes, %d is the most", len(text), maxURL)
+	}
+	rest, ok := strings.CutPrefix(text, "memcached://")
+	if !ok {
+		return o, fault("the URL must begin with memcached://, as in memcached://127.0.0.1:11211")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	switch {
+	case strings.Contains(hosts, "@"):
+		return o, fault("there are no users or passwords: leave out what stands before the @, and keep the servers in a private network")
+	case path != "":
+		return o, fault("unexpected path %q: after the servers may come ? and settings only", path)
+	case strings.Contains(text, "#"):
+		return o, fault("unexpected #: write it as %%23")
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		server, err := withPort(host)
+		if err != nil {
+			return o, err
+		}
+		o.Servers = append(o.Servers, server)
+	}
+	if err := o.set(query); err != nil {
+		return o, err
+	}
+	_, err := o.orDefaults()
+	return o, err
+}
+
+// withPort returns host as HOST:PORT.
+func withPort(host string) (string, error) {
+	switch {
+	case host == "":
+		return "", fault("a server has no name: give servers as HOST:PORT, with commas between them")
+	case !strings.Contains(host, ":"), strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]"):
+		return host + ":" + defaultPort, nil
+	}
+	return host, nil
+}
+
+// set reads the settings in the query of a URL.
+func (o *Options) set(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fault("settings cannot be read: %v", err)
+	}
+	known := []string{"conns", "prefix", "timeout"}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v := values[name]
+		if !slices.Contains(known, name) {
+			hint := ""
+			if near := spell.Nearest(name, known); near != "" {
+				hint = fmt.Sprintf(" (did you mean %q?)", near)
+			}
+			return fault("unknown setting %q%s: there are %s", name, hint, strings.Join(known, ", "))
+		}
+		if len(v) > 1 {
+			return fault("%s is given %d times: give it once", name, len(v))
+		}
+		if v[0] == "" {
+			return fault("%s has no value: give one, or leave it out", name)
+		}
+		switch name {
+		case "prefix":
+			o.Prefix = v[0]
+		case "timeout":
+			if o.Timeout, err = time.ParseDuration(v[0]); err != nil || o.Timeout <= 0 {
+				return fault("timeout %q is not a duration: give one such as 20ms", v[0])
+			}
+		case "conns":
+			if o.MaxConns, err = strconv.Atoi(v[0]); err != nil || o.MaxConns <= 0 {
+				return fault("conns %q is not a number of connections: give one from 1 to %d", v[0], maxConns)
+			}
+		}
+	}
+	return nil
+}
+
+// orDefaults checks o and returns it with the zero values replaced.
+func (o Options) orDefaults() (Options, error) {
+	o.Prefix = cmp.Or(o.Prefix, "weir:")
+	o.Timeout = cmp.Or(o.Timeout, 20*time.Millisecond)
+	o.MaxConns = cmp.Or(o.MaxConns, 16)
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().UnixMicro() }
+	}
+	switch n := len(o.Servers); {
+	case n == 0:
+		return o, fault("no servers: give at least one as HOST:PORT")
+	case n > MaxServers:
+		return o, fault("%d servers, %d is the most", n, MaxServers)
+	case len(o.Prefix) > MaxPrefix || strings.ContainsFunc(o.Prefix, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return o, fault("prefix %q must be up to %d printable ASCII characters without spaces", o.Prefix, MaxPrefix)
+	case o.Timeout < MinTimeout || o.Timeout > time.Minute:
+		return o, fault("timeout %s must be between %s and %s", o.Timeout, MinTimeout, time.Minute)
+	case o.MaxConns < 1 || o.MaxConns > maxConns:
+		return o, fault("conns %d must be between 1 and %d", o.MaxConns, maxConns)
+	}
+	for i, addr := range o.Servers {
+		if err := checkAddress(addr); err != nil {
+			return o, err
+		}
+		if slices.Contains(o.Servers[:i], addr) {
+			return o, fault("server %q is named twice: name each once", addr)
+		}
+	}
+	return o, nil
+}
+
+func checkAddress(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && (host == "" || strings.ContainsFunc(addr, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' })) {
+		err = errors.New("no host of that name can be")
+	}
+	if n, bad := strconv.ParseUint(port, 10, 16); err == nil && (bad != nil || n == 0) {
+		err = fmt.Errorf("port %q must be a number from 1 to 65535", port)
+	}
+	if err != nil {
+		return fault("server %q: %v: give servers as HOST:PORT", addr, err)
+	}
+	return nil
+}
+
+func fault(format string, args ...any) error {
+	return fmt.Errorf("store memcached: "+format, args...)
+}

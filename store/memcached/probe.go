@@ -1,0 +1,103 @@
+package memcached
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// probeWithin is how long a server may take to say who it is, at start-up.
+	probeWithin = 2 * time.Second
+	// maxProbe is the most bytes that are read of what it says.
+	maxProbe = 64 << 10
+)
+
+// Probe asks every server who it is. An error says which one cannot be used and
+// what to do; the warnings are of those that can be used and that forget counts
+// when they are full, or whose clock is off. Call it once, at start-up.
+func (s *Store) Probe(ctx context.Context) (warnings []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	var errs []error
+	for _, v := range s.servers {
+		said, err := probe(ctx, v.addr)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("store memcached %s: %w", v.addr, err))
+			continue
+		}
+		warnings = append(warnings, said.warnings(v.addr, time.Now().Unix())...)
+	}
+	return warnings, errors.Join(errs...)
+}
+
+// probed is what a server says of itself.
+type probed map[string]string
+
+func probe(ctx context.Context, addr string) (probed, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: start Memcached there, or correct the server's address", err)
+	}
+	defer nc.Close()
+	if d, ok := ctx.Deadline(); ok {
+		if err := nc.SetDeadline(d); err != nil {
+			return nil, err
+		}
+	}
+	r := bufio.NewReader(io.LimitReader(nc, maxProbe))
+	ask := func(command string) (string, error) {
+		if _, err := io.WriteString(nc, command+"\r\n"); err != nil {
+			return "", err
+		}
+		return readLine(r)
+	}
+	line, err := ask("version")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("it does not say its version: %w: name a Memcached that speaks the text protocol without TLS", err)
+	case strings.Contains(line, "unauthenticated"):
+		return nil, errors.New("it asks for a password, which this store does not give: start Memcached without -Y and -S, in a private network")
+	case !strings.HasPrefix(line, "VERSION "):
+		return nil, fmt.Errorf("it answers %.60q to version: this is not Memcached, correct the server's address", line)
+	}
+	said := probed{}
+	for _, command := range []string{"stats", "stats settings"} {
+		line, err := ask(command)
+		for ; err == nil && strings.HasPrefix(line, "STAT "); line, err = readLine(r) {
+			name, value, _ := strings.Cut(line[len("STAT "):], " ")
+			said[name] = value
+		}
+		if err != nil {
+			return nil, fmt.Errorf("it does not answer %s: %w", command, err)
+		}
+		// A proxy that keeps its statistics to itself says so in one line.
+	}
+	return said, nil
+}
+
+func readLine(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+// warnings says what is allowed and yet likely wrong. wall is the node's time in
+// seconds.
+func (p probed) warnings(addr string, wall int64) []string {
+	var all []string
+	if p["evictions"] == "on" {
+		all = append(all, fmt.Sprintf("store memcached %s: it forgets counts when its memory is full, and their keys are then admitted anew: "+
+			"start it with -M and enough memory (-m), and use it for nothing else", addr))
+	}
+	if t, err := strconv.ParseInt(p["time"], 10, 64); err == nil && max(t-wall, wall-t) > grace {
+		all = append(all, fmt.Sprintf("store memcached %s: its clock differs from this node's by %s: keep all clocks in step (NTP)",
+			addr, time.Duration(t-wall)*time.Second))
+	}
+	return all
+}

@@ -1,0 +1,261 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"github.com/weirlimit/weir"
+)
+
+// A server is one Memcached and the connections to it. It is the one address
+// that its own clients choose from.
+type server struct {
+	addr string
+	hash uint64
+	// slots are the connections that nobody uses at the moment.
+	slots  chan *slot
+	closed <-chan struct{}
+	// broken counts connections that ended unasked. Those that are idle since
+	// before then are not used again: a server that was restarted fails the calls
+	// that were under way, and not one more for each idle connection.
+	broken atomic.Uint64
+}
+
+// A slot is one connection at most, used by one call at a time. The client
+// library knows one timeout for all calls, and starts it anew with each step; a
+// client of its own for each slot lets the deadline be the call's.
+type slot struct {
+	client   *memcache.Client
+	deadline time.Time
+	broken   uint64
+}
+
+func newServer(addr string, o *Options, closed <-chan struct{}) *server {
+	h := fnv.New64a()
+	h.Write([]byte(addr))
+	s := &server{addr: addr, hash: h.Sum64(), slots: make(chan *slot, o.MaxConns), closed: closed}
+	for range o.MaxConns {
+		sl := &slot{client: memcache.NewFromSelector(s)}
+		sl.client.MaxIdleConns = 1
+		sl.client.Timeout = o.Timeout
+		sl.client.DialContext = sl.dial
+		s.slots <- sl
+	}
+	return s
+}
+
+// Network implements net.Addr.
+func (s *server) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (s *server) String() string { return s.addr }
+
+// PickServer implements memcache.ServerSelector.
+func (s *server) PickServer(string) (net.Addr, error) { return s, nil }
+
+// Each implements memcache.ServerSelector.
+func (s *server) Each(f func(net.Addr) error) error { return f(s) }
+
+func (sl *slot) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	nc, err := (&net.Dialer{Deadline: sl.deadline}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{nc, sl}, nil
+}
+
+// A conn is a connection whose deadline is that of the call that uses it.
+type conn struct {
+	net.Conn
+	slot *slot
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(time.Time) error { return c.Conn.SetDeadline(c.slot.deadline) }
+
+// do runs f on a connection of its own. Whatever f does ends by deadline.
+func (s *server) do(ctx context.Context, deadline time.Time, f func(*memcache.Client) error) error {
+	sl, err := s.acquire(ctx, deadline)
+	if err != nil {
+		return err
+	}
+	sl.deadline = deadline
+	if n := s.broken.Load(); sl.broken != n {
+		// What an idle connection says on closing is nobody's business any more.
+		_ = sl.client.Close()
+		sl.broken = n
+	}
+	err = f(sl.client)
+	switch {
+	case err == nil, errors.Is(err, memcache.ErrCacheMiss), errors.Is(err, memcache.ErrNotStored):
+	case tooLate(err):
+		err = fmt.Errorf("store memcached %s: no answer in time: %w", s.addr, err)
+	default:
+		s.broken.Add(1)
+		err = fmt.Errorf("store memcached %s: %w", s.addr, err)
+	}
+	s.slots <- sl
+	return err
+}
+
+var errBusy = errors.New("all connections are in use: raise conns, or add servers")
+
+// acquire waits for a slot until deadline.
+func (s *server) acquire(ctx context.Context, deadline time.Time) (*slot, error) {
+	wait := time.Until(deadline)
+	if wait <= 0 {
+		return nil, fmt.Errorf("store memcached %s: no time left to ask: %w", s.addr, os.ErrDeadlineExceeded)
+	}
+	select {
+	case sl := <-s.slots:
+		return sl, nil
+	default:
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case sl := <-s.slots:
+		return sl, nil
+	case <-t.C:
+		return nil, fmt.Errorf("store memcached %s: %w: %w", s.addr, errBusy, os.ErrDeadlineExceeded)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.closed:
+		return nil, weir.ErrClosed
+	}
+}
+
+// close waits for the calls under way and ends all connections.
+func (s *server) close() error {
+	var errs []error
+	for range cap(s.slots) {
+		errs = append(errs, (<-s.slots).client.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func tooLate(err error) bool {
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	_, connecting := errors.AsType[*memcache.ConnectTimeoutError](err)
+	return connecting
+}
+
+// tries is how often a key may be gone for incr and there for add.
+const tries = 3
+
+// add adds cost to the count of key and returns what it is then.
+func (s *server) add(ctx context.Context, deadline time.Time, key string, cost int64, expire int32) (int64, error) {
+	var count int64
+	err := s.do(ctx, deadline, func(c *memcache.Client) error {
+		for range tries {
+			n, err := c.Increment(key, uint64(cost))
+			if err == nil {
+				count = clamp(n)
+				return nil
+			}
+			if !errors.Is(err, memcache.ErrCacheMiss) {
+				return err
+			}
+			err = c.Add(&memcache.Item{Key: key, Value: strconv.AppendInt(nil, cost, 10), Expiration: expire})
+			if err == nil {
+				count = cost
+				return kept(c, key, expire)
+			}
+			if !errors.Is(err, memcache.ErrNotStored) {
+				return err
+			}
+		}
+		return fmt.Errorf("key %s came and went %d times: its memory is too small or somebody flushes it", key, tries)
+	})
+	return count, err
+}
+
+// kept makes sure that a key with an absolute expiry is there. A server whose
+// clock is ahead takes such a key for one that has ended, says that it is stored,
+// and would forget every count at once.
+func kept(c *memcache.Client, key string, expire int32) error {
+	if expire <= maxRelative {
+		return nil
+	}
+	_, err := c.Increment(key, 0)
+	if errors.Is(err, memcache.ErrCacheMiss) {
+		return errors.New("a window of more than 30 days was forgotten at once: set the clock of the server")
+	}
+	return err
+}
+
+// sub takes cost off the count of key and returns what it is then: zero if the
+// key is gone.
+func (s *server) sub(ctx context.Context, deadline time.Time, key string, cost int64) (int64, error) {
+	var count int64
+	err := s.do(ctx, deadline, func(c *memcache.Client) error {
+		n, err := c.Decrement(key, uint64(cost))
+		count = clamp(n)
+		return err
+	})
+	if errors.Is(err, memcache.ErrCacheMiss) {
+		return 0, nil
+	}
+	return count, err
+}
+
+// get fills in the counts of keys; those not there are zero.
+func (s *server) get(ctx context.Context, deadline time.Time, counters []*counter) error {
+	return s.do(ctx, deadline, func(c *memcache.Client) error {
+		var items map[string]*memcache.Item
+		if len(counters) == 1 {
+			item, err := c.Get(counters[0].key)
+			if err != nil && !errors.Is(err, memcache.ErrCacheMiss) {
+				return err
+			}
+			if err == nil {
+				items = map[string]*memcache.Item{item.Key: item}
+			}
+		} else {
+			keys := make([]string, len(counters))
+			for i, k := range counters {
+				keys[i] = k.key
+			}
+			var err error
+			if items, err = c.GetMulti(keys); err != nil {
+				return err
+			}
+		}
+		for _, k := range counters {
+			k.count = 0
+			if item := items[k.key]; item != nil {
+				n, err := parseCount(item.Value)
+				if err != nil {
+					return fmt.Errorf("key %s holds %.20q, which is no count: choose another prefix", k.key, item.Value)
+				}
+				k.count = n
+			}
+		}
+		return nil
+	})
+}
+
+// parseCount reads a count. A decr that makes a number shorter leaves spaces
+// behind it.
+func parseCount(value []byte) (int64, error) {
+	for len(value) > 0 && value[len(value)-1] == ' ' {
+		value = value[:len(value)-1]
+	}
+	n, err := strconv.ParseUint(string(value), 10, 64)
+	return clamp(n), err
+}
+
+// clamp returns n as a count.
+func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -1,0 +1,314 @@
+package memcached
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// A call is one Take on its way.
+type call struct {
+	*Store
+	ctx context.Context
+	ops []weir.Op
+	now int64
+	// deadline is when charging has to be done, end when taking back has.
+	deadline, end time.Time
+
+	taken    []taken // one for each op
+	counters []*counter
+	looked   bool // the counts are known
+	pass     bool // as settled
+	cells    [2]int64
+}
+
+// A taken is what a call has done for one op.
+type taken struct {
+	*counter // nil for an op that refuses without being asked
+	// earlier is the cost of ops of the same call on the same counter.
+	earlier int64
+	again   bool // an earlier op has the same counter
+	// charged is what was added to the count, negative if it was taken off.
+	charged int64
+}
+
+// locate checks ops and finds the counter of each.
+func (c *call) locate() error {
+	c.taken = make([]taken, len(c.ops))
+	for i := range c.ops {
+		o, t := &c.ops[i], &c.taken[i]
+		o.Now, o.Charged, o.Borrowed = c.now, false, false
+		if o.Role == weir.Deny {
+			continue
+		}
+		if uint64(o.Cost) > weir.MaxCost || uint64(o.Reserve) > weir.MaxCost || o.Cost+o.Reserve > weir.MaxCost {
+			return weir.ErrCost
+		}
+		if err := servable(o.Limit); err != nil {
+			return err
+		}
+		k := new(counter)
+		c.Store.locate(k, o.Key, o.Limit, c.windowEnd(o.Limit))
+		t.counter = k
+		for j := range i {
+			e := &c.taken[j]
+			if e.counter == nil || e.key != k.key {
+				continue
+			}
+			t.counter, t.again = e.counter, true
+			if v := c.ops[j].Verb; v == weir.Spend || v == weir.Force {
+				t.earlier = min(t.earlier+c.ops[j].Cost, weir.MaxCost+1)
+			}
+		}
+		if t.earlier+o.Cost+o.Reserve > weir.MaxCost {
+			return weir.ErrCost
+		}
+		if !t.again {
+			var err error
+			if k.expire, err = expireIn(k.end - c.now); err != nil {
+				return err
+			}
+			c.counters = append(c.counters, k)
+		}
+	}
+	return nil
+}
+
+// windowEnd returns the end of the window of l that now lies in: the algorithm's
+// own answer to a first unit.
+func (c *call) windowEnd(l *weir.Limit) int64 {
+	c.cells = [2]int64{}
+	l.Algorithm.Step(c.cells[:], l, weir.Ask{Now: c.now, Cost: 1, Verb: weir.Force})
+	return c.cells[0] >> weir.FractionBits
+}
+
+// step answers an ask of o from a count, as the algorithm does.
+func (c *call) step(i int, count, cost int64, v weir.Verb) weir.Decision {
+	o := &c.ops[i]
+	c.cells = [2]int64{}
+	if count > 0 {
+		c.cells = [2]int64{c.taken[i].counter.end << weir.FractionBits, min(count, weir.MaxCost)}
+	}
+	return o.Limit.Algorithm.Step(c.cells[:], o.Limit, weir.Ask{Now: c.now, Cost: cost, Verb: v})
+}
+
+// run decides. Where every op just has to allow it charges at once, and looks
+// only when that fails; else it looks, settles and charges, and when somebody
+// else was faster takes back and settles again by what it has learned.
+//
+// Each round that fails finds one more op refused than the one before, so there
+// are no more rounds than ops.
+func (c *call) run() error {
+	if c.plain() {
+		c.pass = true
+		for i := range c.ops {
+			c.ops[i].Charged, c.ops[i].Decision = true, weir.Decision{}
+		}
+		if done, err := c.charge(); done || err != nil {
+			return err
+		}
+	}
+	if err := c.look(); err != nil {
+		return err
+	}
+	for range len(c.ops) + 1 {
+		c.peek()
+		c.pass = weir.Settle(c.ops)
+		if done, err := c.charge(); done || err != nil {
+			return err
+		}
+	}
+	return fault("ops of one request contend with each other: this cannot be, please report it")
+}
+
+// plain reports whether all ops are spends that must allow, of different keys
+// that are likely to have room.
+func (c *call) plain() bool {
+	for i := range c.ops {
+		o, t := &c.ops[i], &c.taken[i]
+		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Reserve != 0 || o.Penalize ||
+			o.Cost == 0 || o.Cost > o.Limit.Count || t.again || c.wasRefused(t.counter) {
+			return false
+		}
+	}
+	return true
+}
+
+// look asks for all counts, one server after the other.
+func (c *call) look() error {
+	batch := make([]*counter, 0, len(c.counters))
+	for _, v := range c.servers {
+		batch = batch[:0]
+		for _, k := range c.counters {
+			if k.server == v {
+				batch = append(batch, k)
+			}
+		}
+		if len(batch) == 0 {
+			continue
+		}
+		if err := v.get(c.ctx, c.deadline, batch); err != nil {
+			return err
+		}
+	}
+	c.looked = true
+	return nil
+}
+
+// peek fills each op's answer to a Peek.
+func (c *call) peek() {
+	for _, k := range c.counters {
+		k.seen = k.count
+	}
+	for i := range c.ops {
+		o, t := &c.ops[i], &c.taken[i]
+		if t.counter == nil {
+			continue
+		}
+		cost := t.earlier + o.Cost + o.Reserve
+		if o.Cost == 0 && o.Reserve == 0 {
+			cost = 0
+		}
+		o.Decision = c.step(i, t.count, cost, weir.Peek)
+	}
+}
+
+// charge does what was settled. It reports false if there was less room than was
+// thought: then all is taken back, as it is after an error.
+func (c *call) charge() (bool, error) {
+	for i := range c.ops {
+		o, t := &c.ops[i], &c.taken[i]
+		if !o.Charged || t.counter == nil {
+			continue
+		}
+		looked := o.Decision.RetryAfter
+		fits, err := c.chargeOne(i)
+		if err != nil || !fits {
+			c.takeBack()
+			return false, err
+		}
+		// What was refused for the sake of its reserve stays refused: the cost
+		// alone would have passed.
+		if looked != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
+			o.Decision.RetryAfter = looked
+		}
+	}
+	return true, nil
+}
+
+// chargeOne charges one op and describes it. It reports false if the request was
+// to pass because of room that is no longer there.
+func (c *call) chargeOne(i int) (bool, error) {
+	o, t := &c.ops[i], &c.taken[i]
+	verb := o.Commit()
+	switch {
+	case o.Cost == 0:
+		o.Decision = c.step(i, t.seen, 0, verb)
+		return true, nil
+	case verb == weir.Refund:
+		return true, c.refund(i)
+	}
+	count, err := t.server.add(c.ctx, c.deadline, t.key, o.Cost, t.expire)
+	if err != nil {
+		return false, err
+	}
+	c.note(t, o.Cost, count)
+	switch {
+	case c.reliesOn(i) && count+o.Reserve > o.Limit.Count:
+		t.count = max(t.count, count-t.mine)
+		return false, nil
+	case verb == weir.Spend && count > o.Limit.Count:
+		// Charged whatever it says, and it says that there is no room.
+		o.Decision = c.step(i, count-o.Cost, o.Cost, weir.Spend)
+		return true, c.sub(t, o.Cost)
+	}
+	o.Decision = c.step(i, count-o.Cost, o.Cost, verb)
+	// Counts end at MaxCost, or forced ones could come round to zero.
+	if over := min(count-weir.MaxCost, o.Cost); over > 0 {
+		return true, c.sub(t, over)
+	}
+	return true, nil
+}
+
+// reliesOn reports whether the request passes because the i-th op has room.
+func (c *call) reliesOn(i int) bool {
+	o := &c.ops[i]
+	if !c.pass || o.Verb != weir.Spend || !o.Decision.Allowed() {
+		return false
+	}
+	switch o.Role {
+	case weir.Enforce, weir.Own, weir.Shadow:
+		return true
+	case weir.Pool:
+		return o.Borrowed
+	}
+	return false
+}
+
+// refund gives back to the window that is open; to one that is over there is
+// nothing to give back.
+func (c *call) refund(i int) error {
+	o, t := &c.ops[i], &c.taken[i]
+	if t.seen > 0 && (o.ID == 0 || o.ID == t.counter.end) {
+		if err := c.sub(t, min(o.Cost, t.seen)); err != nil {
+			return err
+		}
+	}
+	o.Decision = c.step(i, t.seen, 0, weir.Refund)
+	return nil
+}
+
+// sub takes cost off the counter of t.
+func (c *call) sub(t *taken, cost int64) error {
+	count, err := t.server.sub(c.ctx, c.deadline, t.key, cost)
+	if err != nil {
+		return err
+	}
+	c.note(t, -cost, count)
+	return nil
+}
+
+func (c *call) note(t *taken, charged, count int64) {
+	t.charged += charged
+	t.mine += charged
+	t.seen = count
+}
+
+// takeBack undoes what was charged, with the time that was kept for it.
+func (c *call) takeBack() {
+	for i := range c.taken {
+		t := &c.taken[i]
+		if t.counter == nil || t.charged == 0 {
+			continue
+		}
+		var err error
+		// Not under the caller's context: that it was canceled is one reason to be
+		// here.
+		if ctx := context.WithoutCancel(c.ctx); t.charged > 0 {
+			_, err = t.server.sub(ctx, c.end, t.key, t.charged)
+		} else {
+			_, err = t.server.add(ctx, c.end, t.key, -t.charged, t.expire)
+		}
+		// The answer that is under way stands all the same: what is kept makes
+		// later ones refuse, and Stats tells.
+		if err != nil {
+			c.kept.Add(1)
+		} else {
+			c.undone.Add(1)
+		}
+		t.charged = 0
+	}
+	for _, k := range c.counters {
+		k.mine = 0
+	}
+}
+
+// remember notes which keys refused, so that the next request looks first.
+func (c *call) remember() {
+	for i := range c.ops {
+		if t := &c.taken[i]; t.counter != nil && !t.again && c.ops[i].Verb == weir.Spend {
+			c.noteRefused(t.counter, !c.ops[i].Decision.Allowed())
+		}
+	}
+}
