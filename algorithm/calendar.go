@@ -58,6 +58,21 @@ func calendarEnd(l *weir.Limit, now int64) int64 {
 	return end
 }
 
+// calendarStart returns the start of the calendar window that holds now, in
+// microseconds.
+func calendarStart(l *weir.Limit, now int64) int64 {
+	// No window is as long as this: the one that was open then is over.
+	longer := [...]int64{weir.CalendarDay: 2, weir.CalendarWeek: 8, weir.CalendarMonth: 32, weir.CalendarYear: 367}
+	start := calendarEnd(l, now-longer[l.Calendar]*int64(24*time.Hour/time.Microsecond))
+	for {
+		end := calendarEnd(l, start)
+		if end > now {
+			return start
+		}
+		start = end
+	}
+}
+
 // dayStart returns the first instant of a day. That is not always midnight:
 // clocks may be put forward over it, or back, so that it comes twice.
 func dayStart(y int, m time.Month, d int, loc *time.Location) time.Time {

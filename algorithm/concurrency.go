@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/weirlimit/weir"
@@ -221,6 +222,37 @@ func (s *leases) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision
 		d.RetryAfter = weir.FromMicros(c[i+leaseExpiry] - a.Now)
 		if over -= c[i+leaseUnits]; over <= 0 {
 			break
+		}
+	}
+	return d
+}
+
+//go:embed concurrency.lua
+var concurrencyLua string
+
+// Script implements Scripted.
+func (concurrency) Script() Script {
+	return Script{Name: "concurrency", Text: concurrencyLua, Spans: 1, Collection: true}
+}
+
+// Consts implements Scripted.
+func (concurrency) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	return append(dst, l.Count, l.Const[windowPeriod], maxLeases), forever
+}
+
+// Span implements Scripted.
+func (concurrency) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { return oneCost(dst, cost) }
+
+// Describe implements Scripted.
+func (concurrency) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	d := weir.Decision{Limit: l, Remaining: max(l.Count-state[0], 0)}
+	if last := state[1]; last > a.Now {
+		d.ResetAfter = weir.FromMicros(last - a.Now)
+	}
+	if !allowed {
+		d.RetryAfter = weir.Never
+		if opens := state[2]; opens > a.Now {
+			d.RetryAfter = weir.FromMicros(opens - a.Now)
 		}
 	}
 	return d

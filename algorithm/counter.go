@@ -58,3 +58,11 @@ func (c *counter) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decisio
 	}
 	return d
 }
+
+// describeCounter describes the end and the count that a twin tells.
+func describeCounter(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	var cells [2]int64
+	c := counter{end: state[0], count: state[1]}
+	c.save(cells[:])
+	return describeCells(cells[:], l, a, allowed)
+}

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	_ "embed"
 	"fmt"
 	"time"
 
@@ -121,4 +122,31 @@ func windowStart(now, period int64) int64 {
 		r += period
 	}
 	return now - r
+}
+
+//go:embed fixed_window.lua
+var fixedWindowLua string
+
+// Script implements Scripted.
+func (fixedWindow) Script() Script { return Script{Name: "fixed_window", Text: fixedWindowLua, Spans: 1} }
+
+// Consts implements Scripted. The script gets the calendar's edges around now,
+// one more on each side in case that the store's clock is in the next window or
+// the one before.
+func (fixedWindow) Consts(dst []int64, l *weir.Limit, now int64) ([]int64, int64) {
+	dst = append(dst, l.Count, int64(l.Anchor), l.Const[windowPeriod], l.Const[windowPhase])
+	if l.Anchor != weir.AnchorCalendar {
+		return dst, forever
+	}
+	end := calendarEnd(l, now)
+	start := calendarStart(l, now)
+	return append(dst, calendarStart(l, start-1), start, end, calendarEnd(l, end)), end
+}
+
+// Span implements Scripted.
+func (fixedWindow) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { return oneCost(dst, cost) }
+
+// Describe implements Scripted.
+func (fixedWindow) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	return describeCounter(l, a, allowed, state)
 }

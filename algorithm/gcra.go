@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	_ "embed"
 	"fmt"
 	"math/bits"
 	"time"
@@ -295,4 +296,35 @@ func resetAfter(now int64, t tat) time.Duration {
 		us++
 	}
 	return weir.FromMicros(us)
+}
+
+//go:embed gcra.lua
+var gcraLua string
+
+// Script implements Scripted.
+func (gcra) Script() Script { return Script{Name: "gcra", Text: gcraLua, Spans: 2} }
+
+// Consts implements Scripted.
+func (gcra) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	return gcraConsts(dst, l, 0), forever
+}
+
+// gcraConsts appends what gcra.lua is told of l; queue is 1 if nobody may leave
+// but the last.
+func gcraConsts(dst []int64, l *weir.Limit, queue int64) []int64 {
+	c := &l.Const
+	return append(dst, c[gcraFull], c[gcraMost], c[gcraParts], c[gcraFullPart], queue)
+}
+
+// Span implements Scripted.
+func (gcra) Span(dst []int64, l *weir.Limit, cost int64) []int64 {
+	q, r, _ := span(l, cost)
+	return append(dst, q, r)
+}
+
+// Describe implements Scripted.
+func (gcra) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	var cells [2]int64
+	save(cells[:], l, tat{us: state[0], part: state[1]})
+	return describeCells(cells[:], l, a, allowed)
 }

@@ -94,3 +94,21 @@ func (leakyQueue) Delay(d weir.Decision, cost int64) time.Duration {
 	}
 	return weir.FromMicros(max(wait, 0))
 }
+
+// Script implements Scripted.
+func (leakyQueue) Script() Script { return tokenBucket.Script() }
+
+// Consts implements Scripted.
+func (leakyQueue) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	return gcraConsts(dst, l, 1), forever
+}
+
+// Span implements Scripted.
+func (leakyQueue) Span(dst []int64, l *weir.Limit, cost int64) []int64 {
+	return tokenBucket.Span(dst, l, cost)
+}
+
+// Describe implements Scripted.
+func (leakyQueue) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	return tokenBucket.Describe(l, a, allowed, state)
+}

@@ -1,6 +1,10 @@
 package algorithm
 
-import "github.com/weirlimit/weir"
+import (
+	_ "embed"
+
+	"github.com/weirlimit/weir"
+)
 
 // Lockout counts failures and refuses after Count of them, until one Period
 // after the last that was counted. Failures less than a Period apart make one
@@ -60,4 +64,23 @@ func (c *counter) admitLockout(cells []int64, l *weir.Limit, a weir.Ask) bool {
 		c.spend(cells, a.Cost)
 	}
 	return allowed
+}
+
+//go:embed lockout.lua
+var lockoutLua string
+
+// Script implements Scripted.
+func (lockout) Script() Script { return Script{Name: "lockout", Text: lockoutLua, Spans: 1} }
+
+// Consts implements Scripted.
+func (lockout) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	return append(dst, l.Count, l.Const[windowPeriod]), forever
+}
+
+// Span implements Scripted.
+func (lockout) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { return oneCost(dst, cost) }
+
+// Describe implements Scripted.
+func (lockout) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	return describeCounter(l, a, allowed, state)
 }

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/weirlimit/weir"
@@ -157,18 +158,14 @@ func (slidingLog) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	g := loadLog(cells, l)
 	allowed := g.admit(l, a)
 	counting := int64(g.length - g.over(a.Now))
-	d := weir.Decision{Limit: l, Remaining: max(l.Count-counting, 0)}
+	var last, opens int64
 	if counting > 0 {
-		d.ResetAfter = weir.FromMicros(g.leaves(g.length-1) - a.Now)
+		last = g.leaves(g.length - 1)
 	}
-	if !allowed {
-		d.RetryAfter = weir.Never
-		if a.Cost <= l.Count {
-			i := int64(g.length) - 1 - (l.Count - a.Cost)
-			d.RetryAfter = weir.FromMicros(g.leaves(int(i)) - a.Now)
-		}
+	if !allowed && a.Cost <= l.Count {
+		opens = g.leaves(g.length - 1 - int(l.Count-a.Cost))
 	}
-	return d
+	return describeLog(l, a, allowed, counting, last, opens)
 }
 
 // admit decides and charges.
@@ -239,4 +236,41 @@ func (g *unitLog) refund(a weir.Ask) {
 	if g.length > 0 {
 		g.stamp = g.leaves(g.length - 1)
 	}
+}
+
+//go:embed sliding_log.lua
+var slidingLogLua string
+
+// Script implements Scripted.
+func (slidingLog) Script() Script {
+	return Script{Name: "sliding_log", Text: slidingLogLua, Spans: 1, Collection: true}
+}
+
+// Consts implements Scripted.
+func (slidingLog) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	return append(dst, l.Count, l.Const[windowPeriod]), forever
+}
+
+// Span implements Scripted.
+func (slidingLog) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { return oneCost(dst, cost) }
+
+// Describe implements Scripted.
+func (slidingLog) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	return describeLog(l, a, allowed, state[0], state[1], state[2])
+}
+
+// describeLog tells what is left where counting units count, the newest until
+// last, and a refused cost must wait until opens.
+func describeLog(l *weir.Limit, a weir.Ask, allowed bool, counting, last, opens int64) weir.Decision {
+	d := weir.Decision{Limit: l, Remaining: max(l.Count-counting, 0)}
+	if counting > 0 {
+		d.ResetAfter = weir.FromMicros(last - a.Now)
+	}
+	if !allowed {
+		d.RetryAfter = weir.Never
+		if a.Cost <= l.Count {
+			d.RetryAfter = weir.FromMicros(opens - a.Now)
+		}
+	}
+	return d
 }

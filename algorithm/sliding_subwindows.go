@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	_ "embed"
 	"fmt"
 
 	"github.com/weirlimit/weir"
@@ -192,21 +193,28 @@ func (r *ring) sum() int64 {
 func (slidingSubwindows) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	r := loadRing(cells, l, a.Now)
 	allowed := r.admit(a)
-	d := weir.Decision{Limit: l, Remaining: l.Count - r.rest}
-	if l.Form == weir.Weighted && r.oldest > 0 && d.Remaining > 0 {
-		d.Remaining -= weighted(r.oldest, r.weight(a.Now), l.Const[subTicks])
-	} else {
-		d.Remaining -= r.oldest
-	}
-	d.Remaining = max(d.Remaining, 0)
-	if r.age < l.Const[subKept] {
-		d.ResetAfter = weir.FromMicros(r.expiry(0) - a.Now)
-	}
+	d := r.describe(a.Now)
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= l.Count {
 			d.RetryAfter = weir.FromMicros(r.opens(a.Cost) - a.Now)
 		}
+	}
+	return d
+}
+
+// describe tells what is left. It looks at no counter.
+func (r *ring) describe(now int64) weir.Decision {
+	l := r.l
+	d := weir.Decision{Limit: l, Remaining: l.Count - r.rest}
+	if l.Form == weir.Weighted && r.oldest > 0 && d.Remaining > 0 {
+		d.Remaining -= weighted(r.oldest, r.weight(now), l.Const[subTicks])
+	} else {
+		d.Remaining -= r.oldest
+	}
+	d.Remaining = max(d.Remaining, 0)
+	if r.age < l.Const[subKept] {
+		d.ResetAfter = weir.FromMicros(r.expiry(0) - now)
 	}
 	return d
 }
@@ -320,12 +328,52 @@ func (r *ring) opens(cost int64) int64 {
 		if over -= units; over > 0 {
 			continue
 		}
-		if r.l.Form != weir.Weighted {
-			return r.expiry(i)
-		}
-		// What may be left of this sub-window when it is the oldest; not all of
-		// it, or it would have been enough that the one before it left.
-		left := -over * c[subTicks] / units
-		return r.expiry(i) - left<<c[subTick]
+		return r.opened(r.expiry(i), -over, units)
 	}
+}
+
+// opened returns when a cost can pass that the sub-window up to expiry is in the
+// way of: spare of its units may stay.
+func (r *ring) opened(expiry, spare, units int64) int64 {
+	if r.l.Form != weir.Weighted {
+		return expiry
+	}
+	// What may be left of this sub-window when it is the oldest; not all of it,
+	// or it would have been enough that the one before it left.
+	left := spare * r.l.Const[subTicks] / units
+	return expiry - left<<r.l.Const[subTick]
+}
+
+//go:embed sliding_subwindows.lua
+var slidingSubwindowsLua string
+
+// Script implements Scripted.
+func (slidingSubwindows) Script() Script {
+	return Script{Name: "sliding_subwindows", Text: slidingSubwindowsLua, Spans: 1}
+}
+
+// Consts implements Scripted. The script keeps a counter in as many bytes as its
+// lane has.
+func (slidingSubwindows) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	c := &l.Const
+	return append(dst, l.Count, c[subLength], c[subKept], c[subMost], 8>>c[subLane], int64(l.Form),
+		1<<c[subTick], c[subTicks]), forever
+}
+
+// Span implements Scripted.
+func (slidingSubwindows) Span(dst []int64, _ *weir.Limit, cost int64) []int64 {
+	return oneCost(dst, cost)
+}
+
+// Describe implements Scripted.
+func (slidingSubwindows) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	r := ring{l: l, rest: state[0], oldest: state[1], newest: state[2], age: state[3]}
+	d := r.describe(a.Now)
+	if !allowed {
+		d.RetryAfter = weir.Never
+		if a.Cost <= l.Count {
+			d.RetryAfter = weir.FromMicros(r.opened(state[4], state[5], state[6]) - a.Now)
+		}
+	}
+	return d
 }

@@ -1,6 +1,7 @@
 package algorithm
 
 import (
+	_ "embed"
 	"fmt"
 	"math/bits"
 	"time"
@@ -245,4 +246,25 @@ func (w windows) retryAfter(l *weir.Limit, a weir.Ask) time.Duration {
 	}
 	most := room * l.Const[slidingTicks] / blocker
 	return weir.FromMicros(edge + l.Const[windowPeriod] - most<<l.Const[slidingTick] - a.Now)
+}
+
+//go:embed sliding_window.lua
+var slidingWindowLua string
+
+// Script implements Scripted.
+func (slidingWindow) Script() Script { return Script{Name: "sliding_window", Text: slidingWindowLua, Spans: 1} }
+
+// Consts implements Scripted.
+func (slidingWindow) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
+	c := &l.Const
+	return append(dst, l.Count, c[windowPeriod], 1<<c[slidingTick], c[slidingTicks], c[slidingMost]), forever
+}
+
+// Span implements Scripted.
+func (slidingWindow) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { return oneCost(dst, cost) }
+
+// Describe implements Scripted.
+func (slidingWindow) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
+	w := windows{start: state[0], cur: state[1], prev: state[2]}
+	return w.describe(l, a, allowed)
 }
