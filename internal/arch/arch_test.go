@@ -22,6 +22,7 @@ var floors = []struct {
 	{"algorithm", 1},
 	{"sketch", 1},
 	{"store/memory", 2},
+	{"store/redis", 2},
 	{"store/memcached", 2},
 	{"rules", 2},
 	{"answer", 2},

@@ -65,4 +65,11 @@ func perHour(name, algorithmName string, count int64) *weir.Limit {
 		Params: weir.Params{Sketch: weir.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}}}
 }
 
+// serves reports whether the store under test can keep l. A store that cannot keep
+// every limit says so by its Check.
+func (s *suite) serves(l *weir.Limit) bool {
+	c, ok := s.store.(interface{ Check(*weir.Limit) error })
+	return !ok || c.Check(l) == nil
+}
+
 func exact(l *weir.Limit) bool { return l.Traits()&weir.Sketches == 0 }

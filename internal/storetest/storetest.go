@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/history"
 )
 
@@ -28,9 +29,15 @@ func Run(t *testing.T, open Open) {
 	t.Run("histories", func(t *testing.T) { replay(t, open) })
 }
 
-// replay replays the readable histories of the project.
+// replay replays the readable histories of the project, those of approximate
+// limits where the store has them.
 func replay(t *testing.T, open Open) {
-	history.RunStore(t, func(t *testing.T) history.Decide {
+	runHistories := history.RunStore
+	probe := suite{T: t, store: open(t, func() int64 { return start })}
+	if !probe.serves(compiled(t, perHour("probe", algorithm.Approximate.Name(), 5))) {
+		runHistories = history.Run
+	}
+	runHistories(t, func(t *testing.T) history.Decide {
 		var clock atomic.Int64
 		s := open(t, clock.Load)
 		return func(now int64, op *weir.Op) error {

@@ -1,0 +1,168 @@
+package servertest
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// RedisServer is a redis-server, or a Sentinel, that a test started.
+type RedisServer struct {
+	*Process
+	// Addr is HOST:PORT, Socket the path of the Unix socket.
+	Addr, Socket string
+	// Dial connects. It is set to speak TLS where the server does.
+	Dial func() (net.Conn, error)
+	// Password is sent before every command of Do.
+	Password string
+
+	bin  string
+	args []string
+}
+
+// Redis starts a redis-server with further arguments on a free loopback port. It
+// keeps nothing on disk.
+func Redis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	return startRedis(t, func(port int) []string {
+		return append([]string{"--port", fmt.Sprint(port)}, args...)
+	}, nil, "")
+}
+
+// RedisPassword starts a redis-server that asks for a password.
+func RedisPassword(t testing.TB, password string, args ...string) *RedisServer {
+	t.Helper()
+	return startRedis(t, func(port int) []string {
+		return append([]string{"--port", fmt.Sprint(port), "--requirepass", password}, args...)
+	}, nil, password)
+}
+
+// RedisTLS starts a redis-server that speaks TLS only, with the given files for
+// itself and as authority, and asks clients for a certificate too.
+func RedisTLS(t testing.TB, certFile, keyFile string, pair tls.Certificate) *RedisServer {
+	t.Helper()
+	conf := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
+	return startRedis(t, func(port int) []string {
+		return []string{"--port", "0", "--tls-port", fmt.Sprint(port), "--tls-cert-file", certFile,
+			"--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes"}
+	}, conf, "")
+}
+
+// startRedis starts a server whose arguments depend on the port that was free.
+func startRedis(t testing.TB, argsFor func(port int) []string, conf *tls.Config, password string) *RedisServer {
+	t.Helper()
+	bin := Binary(t, "redis-server")
+	const attempts = 5
+	for range attempts {
+		port := busPort(t)
+		// The path of a socket must be short: a test's own folder need not be.
+		dir, err := os.MkdirTemp("", "redis")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		s := &RedisServer{bin: bin, Addr: fmt.Sprintf("127.0.0.1:%d", port), Socket: filepath.Join(dir, "s"), Password: password}
+		s.Dial = func() (net.Conn, error) {
+			conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+			if err == nil && conf != nil {
+				conn = tls.Client(conn, conf)
+			}
+			return conn, err
+		}
+		s.args = append([]string{"--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+			"--unixsocket", s.Socket, "--loglevel", "warning"}, argsFor(port)...)
+		if s.start(t) {
+			return s
+		}
+		t.Logf("redis-server did not start on %s:\n%s", s.Addr, s.Output())
+	}
+	t.Fatalf("redis-server did not start in %d attempts", attempts)
+	return nil
+}
+
+// busPort returns a free port whose cluster bus, 10000 above it, exists and is
+// free too.
+func busPort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		port := FreePort(t)
+		if port+10000 > 65535 {
+			continue
+		}
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000))
+		if err != nil {
+			continue
+		}
+		ln.Close()
+		return port
+	}
+	t.Fatal("no port is free that has one 10000 above it")
+	return 0
+}
+
+func (s *RedisServer) start(t testing.TB) bool {
+	t.Helper()
+	s.Process = Start(t, exec.Command(s.bin, s.args...))
+	// The process id tells that it is this server which listens.
+	return s.await(t, "redis-server on "+s.Addr, func() bool {
+		reply, err := s.Try("INFO", "server")
+		return err == nil && strings.Contains(fmt.Sprint(reply), fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid))
+	})
+}
+
+// Kill ends the server as a crash would, and waits until it is gone.
+func (s *RedisServer) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.done
+}
+
+// Restart starts a server that has ended again, empty, on the same port.
+func (s *RedisServer) Restart(t testing.TB) {
+	t.Helper()
+	if !s.start(t) {
+		t.Fatalf("redis-server did not start again on %s:\n%s", s.Addr, s.Output())
+	}
+}
+
+// Do sends one command and returns the reply: a string, an int64, nil, or a
+// []any of these. An error ends the test.
+func (s *RedisServer) Do(t testing.TB, args ...string) any {
+	t.Helper()
+	reply, err := s.Try(args...)
+	if err != nil {
+		t.Fatalf("redis on %s: %v: %v", s.Addr, args, err)
+	}
+	return reply
+}
+
+// Try is Do for commands that may fail.
+func (s *RedisServer) Try(args ...string) (any, error) {
+	conn, err := s.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return nil, err
+	}
+	c := newRESP(conn)
+	if s.Password != "" {
+		if _, err := c.do("AUTH", s.Password); err != nil {
+			return nil, err
+		}
+	}
+	return c.do(args...)
+}

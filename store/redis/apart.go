@@ -1,0 +1,215 @@
+package redis
+
+import (
+	"context"
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
+
+// apart decides ops whose keys are in several places, which no script sees
+// together. It takes from one place after the other, and gives back when a later
+// one refuses: so it may refuse too much for an instant, and never admits too
+// much.
+//
+// Giving back ends a lease, so places with leases come last; a lease that was
+// renewed stays.
+type apart struct {
+	store  *Store
+	ctx    context.Context
+	ops    []weir.Op
+	all    []asked
+	groups [][]*asked
+}
+
+// maxRounds is how often a request is looked at and tried that others overtake
+// between the two.
+const maxRounds = 3
+
+func (t *apart) take(pass bool) error {
+	slices.SortStableFunc(t.groups, func(a, b []*asked) int { return leases(a) - leases(b) })
+	plain := pass
+	for i := range t.all {
+		plain = plain && t.all[i].plain()
+	}
+	if plain {
+		return t.takePlain()
+	}
+	return t.takeLooked()
+}
+
+func leases(g []*asked) int {
+	for _, a := range g {
+		if a.Limit.Traits()&weir.Leases != 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+// takePlain takes spends that must all allow.
+func (t *apart) takePlain() error {
+	for i, g := range t.groups {
+		if err := t.store.takeGroup(t.ctx, g, true); err != nil {
+			t.giveBack(t.groups[:i])
+			return err
+		}
+		if refuses(g) {
+			t.giveBack(t.groups[:i])
+			return t.look(i)
+		}
+	}
+	return nil
+}
+
+func refuses(g []*asked) bool {
+	return slices.ContainsFunc(g, func(a *asked) bool { return a.need() != "-" && !a.fits })
+}
+
+// look asks all groups what a Peek says, but the one that has told.
+func (t *apart) look(but int) error {
+	for i, g := range t.groups {
+		if i == but {
+			continue
+		}
+		peeks := make([]*asked, len(g))
+		for j, a := range g {
+			o := *a.Op
+			o.Verb, o.Role = weir.Peek, weir.Always
+			p := *a
+			p.Op = &o
+			peeks[j] = &p
+		}
+		if err := t.store.takeGroup(t.ctx, peeks, true); err != nil {
+			return err
+		}
+		for j, p := range peeks {
+			a := g[j]
+			a.now, a.fits, a.charged, a.decision = p.now, p.fits, false, p.decision
+		}
+	}
+	return nil
+}
+
+// giveBack gives back what was charged in groups. What cannot be given back stays
+// spent until it flows back by itself, and is counted.
+func (t *apart) giveBack(groups [][]*asked) {
+	ctx := context.WithoutCancel(t.ctx)
+	for _, g := range groups {
+		var ops []weir.Op
+		for _, a := range g {
+			if a.charged && !a.renewed && a.Verb != weir.Refund {
+				done := *a.Op
+				done.Now, done.Decision = a.now, a.decision
+				ops = append(ops, done.Undo(a.Cost))
+			}
+			a.charged = false
+		}
+		if len(ops) == 0 {
+			continue
+		}
+		t.store.stats.givenBack.Add(uint64(len(ops)))
+		if err := t.store.takeSeveral(ctx, ops); err != nil {
+			t.store.stats.lost.Add(uint64(len(ops)))
+		}
+	}
+}
+
+// takeLooked looks at all ops, settles them, and charges what is to be charged.
+// If another request came between, it begins anew.
+func (t *apart) takeLooked() error {
+	for range maxRounds {
+		if err := t.look(-1); err != nil {
+			return err
+		}
+		for i := range t.all {
+			a := &t.all[i]
+			a.Decision = a.decision
+		}
+		pass := weir.Settle(t.ops)
+		overtaken, err := t.charge(pass)
+		if err != nil || !overtaken {
+			return err
+		}
+	}
+	return nil
+}
+
+// charge charges the settled ops, and reports whether one refuses now that was
+// ready to allow. Then nothing is charged and the op is refused.
+func (t *apart) charge(pass bool) (overtaken bool, err error) {
+	for i, g := range t.groups {
+		var ops []weir.Op
+		var from []*asked
+		for _, a := range g {
+			if !a.Charged {
+				continue
+			}
+			o := *a.Op
+			o.Verb, o.Penalize = a.Commit(), false
+			switch {
+			case o.Verb != weir.Spend || a.Role == weir.Always:
+				o.Role, o.Reserve = weir.Always, 0
+			case a.Role == weir.Own:
+				o.Role = weir.Enforce
+			}
+			ops, from = append(ops, o), append(from, a)
+		}
+		if len(ops) == 0 {
+			continue
+		}
+		charged := make([]asked, 0, len(ops))
+		for j := range ops {
+			a, err := t.store.ask(&ops[j], charged)
+			if err != nil {
+				return false, err
+			}
+			charged = append(charged, a)
+		}
+		group := make([]*asked, len(charged))
+		for j := range charged {
+			group[j] = &charged[j]
+		}
+		if err := t.store.takeGroup(t.ctx, group, true); err != nil {
+			t.giveBack(t.groups[:i])
+			return false, err
+		}
+		if pass && refuses(group) {
+			t.giveBack(t.groups[:i])
+			for j, c := range charged {
+				if from[j].charged = false; c.need() != "-" && !c.fits {
+					t.overtake(from[j], c.decision)
+				}
+			}
+			return true, nil
+		}
+		for j, c := range charged {
+			from[j].took(&c)
+		}
+	}
+	return false, nil
+}
+
+// overtake notes that a refuses after all, and if it is an own share that its
+// pool is not asked any more.
+func (t *apart) overtake(a *asked, d weir.Decision) {
+	a.fits, a.decision = false, d
+	for i := range t.all[1:] {
+		if pool := &t.all[i+1]; &t.all[i] == a && a.pool && pool.fits {
+			pool.fits, pool.decision.RetryAfter = false, d.RetryAfter
+		}
+	}
+}
+
+// took notes that a was charged as c says. What was refused when it was looked at
+// stays refused.
+func (a *asked) took(c *asked) {
+	looked := a.decision.RetryAfter
+	if !c.charged {
+		a.fits = c.fits
+	}
+	a.now, a.charged, a.renewed, a.decision = c.now, c.charged, c.renewed, c.decision
+	if looked != 0 && a.decision.RetryAfter == 0 && a.Verb != weir.Refund {
+		a.decision.RetryAfter = looked
+	}
+}

@@ -1,0 +1,77 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
+)
+
+// ErrBusy: as many calls wait for the server as may. Nothing was charged.
+var ErrBusy = errors.New("store redis: too many calls wait for the server: it is slow or gone; raise in_flight if it is neither")
+
+// TimeoutError: the server did not answer in time.
+type TimeoutError struct {
+	// Sent: the call had been sent, and may have been applied or be so later. It
+	// was not sent again and must not be: it could be charged twice. If false,
+	// nothing was charged.
+	Sent bool
+	// Err is context.DeadlineExceeded, or why the caller's context ended.
+	Err error
+}
+
+func (e *TimeoutError) Error() string {
+	if e.Sent {
+		return "store redis: no answer in time; the cost may have been charged"
+	}
+	return "store redis: no answer in time; nothing was charged"
+}
+
+// Unwrap returns e.Err.
+func (e *TimeoutError) Unwrap() error { return e.Err }
+
+// explain says what a human can do about an error of a server.
+func explain(err error) error {
+	var late *TimeoutError
+	switch {
+	case err == nil, errors.Is(err, ErrBusy), errors.Is(err, weir.ErrClosed), errors.As(err, &late):
+		return err
+	case errors.Is(err, rueidis.ErrClosing):
+		return weir.ErrClosed
+	case errors.Is(err, context.DeadlineExceeded):
+		return &TimeoutError{Sent: true, Err: err}
+	}
+	text := err.Error()
+	for _, known := range []struct{ sign, cure string }{
+		{"WRONGPASS", "the user or password in the URL is wrong"},
+		{"NOAUTH", "the server wants a password: write redis://user:password@host"},
+		{"invalid username-password pair", "the user or password in the URL is wrong"},
+		{"AUTH failed", "the user or password in the URL is wrong"},
+		{"without any password configured", "the URL has a password and the server none: leave it out"},
+		{"NOPERM", "the user may not do this: allow it +@scripting +@read +@write +time +info on the keys of the store"},
+		{"OOM ", "the server's memory is full: raise its maxmemory"},
+		{"READONLY", "this is a replica: name the primary, or the Sentinels by redis+sentinel://"},
+		{"MOVED ", "this server is part of a cluster: write redis+cluster:// for redis://"},
+		{"CROSSSLOT", "this server is part of a cluster: write redis+cluster:// for redis://"},
+		{"CLUSTERDOWN", "the cluster does not serve all slots: see CLUSTER INFO"},
+		{"DB index is out of range", "there is no such database: see the server's databases setting"},
+		{"invalid DB index", "there is no such database: see the server's databases setting"},
+		{"SELECT is not allowed in cluster mode", "a cluster has database 0 alone: leave the number out of the URL"},
+		{"LOADING", "the server is reading its data from disk"},
+		{"first record does not look like a TLS handshake", "the server does not speak TLS on this port: write redis:// for rediss://"},
+		{"certificate signed by unknown authority", "name the authority of the server's certificate by tls_ca"},
+		{"certificate required", "the server wants a certificate: name one by tls_cert and tls_key"},
+		{"connection refused", "nobody listens there: is the server up, and the port right?"},
+		{"no such host", "no such host: check the name"},
+		{"no such file or directory", "no such socket: is the server up, and its unixsocket set?"},
+	} {
+		if strings.Contains(text, known.sign) {
+			return fmt.Errorf("store redis: %s (%w)", known.cure, err)
+		}
+	}
+	return fmt.Errorf("store redis: %w", err)
+}

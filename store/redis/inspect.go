@@ -1,0 +1,121 @@
+package redis
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+)
+
+// Inspect returns the state that is kept for key under l, as its script tells it,
+// for the eyes of an operator, and whether there is any.
+func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state []int64, found bool, err error) {
+	name, p, err := s.find(key, l)
+	if err != nil {
+		return nil, false, err
+	}
+	client := p.client
+	there, err := client.Do(ctx, client.B().Exists().Key(name).Build()).AsInt64()
+	if err != nil || there == 0 {
+		return nil, false, s.explain(err)
+	}
+	pl, err := s.plans.of(l, s.clock())
+	if err != nil {
+		return nil, false, err
+	}
+	c := newCall(pl.single)
+	c.keys = append(c.keys, name)
+	c.args = append(c.args, verbs[weir.Peek], "0")
+	c.args = pl.appendSpan(c.args, l, 0)
+	c.args = append(c.args, pl.consts...)
+	if _, _, err := s.do(ctx, p, c); err != nil {
+		return nil, false, err
+	}
+	state = append(state, c.reply[1:]...)
+	c.recycle()
+	return state, true, nil
+}
+
+// Forget makes key under l as if never seen, and reports whether anything was
+// known of it.
+func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error) {
+	name, p, err := s.find(key, l)
+	if err != nil {
+		return false, err
+	}
+	n, err := p.client.Do(ctx, p.client.B().Del().Key(name).Build()).AsInt64()
+	return n > 0, s.explain(err)
+}
+
+// Name returns the name of key under l in Redis, for those who look there.
+func (s *Store) Name(key string, l *weir.Limit) (string, error) {
+	name, _, err := s.find(key, l)
+	return name, err
+}
+
+func (s *Store) find(key string, l *weir.Limit) (string, place, error) {
+	if s.closed.Load() {
+		return "", place{}, weir.ErrClosed
+	}
+	pl, err := s.plans.of(l, s.clock())
+	if err != nil {
+		return "", place{}, err
+	}
+	t := tag(key)
+	return s.opt.Prefix + ":{" + t + pl.suffix, s.nodes.place(t), nil
+}
+
+// Check says why the store cannot serve l, nil if it can.
+func (s *Store) Check(l *weir.Limit) error { return Check(l) }
+
+// Stats says what a store had to do. Counts are since Open.
+type Stats struct {
+	// Calls is how many scripts were run: one for most requests.
+	Calls uint64
+	// Errors counts decisions that were not made, Timeouts those of them that no
+	// server answered in time, Busy those that found too many waiting.
+	Errors, Timeouts, Busy uint64
+	// Reloads counts scripts that a server did not know and was sent again.
+	Reloads uint64
+	// GivenBack counts ops that were charged on one server and given back, as
+	// another refused; Lost those of them that could not be given back.
+	GivenBack, Lost uint64
+	// Moved counts decisions on keys whose own server of a ring is lost.
+	Moved uint64
+	// Servers is how many servers of a ring there are, LostServers how many of
+	// them are lost. Zero if it is no ring.
+	Servers, LostServers int
+	// InFlight is how many calls wait to be sent.
+	InFlight int
+}
+
+// counters are the counts of Stats.
+type counters struct {
+	calls, errors, timeouts, busy, reloads, givenBack, lost, moved atomic.Uint64
+}
+
+// Stats returns what the store had to do so far.
+func (s *Store) Stats() Stats {
+	c := &s.stats
+	st := Stats{
+		Calls: c.calls.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Busy: c.busy.Load(),
+		Reloads: c.reloads.Load(), GivenBack: c.givenBack.Load(), Lost: c.lost.Load(), Moved: c.moved.Load(),
+	}
+	switch n := s.nodes.(type) {
+	case one:
+		st.InFlight = len(n.lane.queue)
+	case *cluster:
+		for _, lane := range n.lanes {
+			st.InFlight += len(lane.queue)
+		}
+	case *ring:
+		for _, v := range n.servers {
+			st.Servers++
+			st.InFlight += len(v.lane.queue)
+			if v.lost.Load() {
+				st.LostServers++
+			}
+		}
+	}
+	return st
+}

@@ -1,0 +1,176 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Open connects to the servers that a URL names, and checks that they can keep
+// limits:
+//
+//	redis://user:password@host:port/database
+//	redis+unix:///path/to/socket?db=1
+//	redis+sentinel://host1,host2/primary/database
+//	redis+cluster://host1,host2
+//	redis+ring://host1,host2,host3/database
+//
+// Written with rediss for redis, they are spoken to by TLS. Parameters: prefix,
+// timeout, in_flight, ring_on_loss (move or policy), db, sentinel_user,
+// sentinel_password, tls, tls_ca, tls_cert, tls_key, tls_server_name.
+//
+// An error says what to change. Close the store to end its background work.
+func Open(ctx context.Context, text string, opt Options) (*Store, error) {
+	a, err := parse(text, opt)
+	if err != nil {
+		return nil, err
+	}
+	return a.open(ctx, serverTime)
+}
+
+// open connects. head is how scripts tell the time.
+func (a *address) open(ctx context.Context, head string) (*Store, error) {
+	s := &Store{opt: a.Options}
+	s.plans.scripts.time = head
+	var err error
+	if s.nodes, err = a.connect(ctx, &s.stats); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.text, explain(err))
+	}
+	return s, nil
+}
+
+func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
+	if a.kind == ringed {
+		return a.connectRing(ctx, stats)
+	}
+	if a.kind == clustered {
+		if err := a.examineFirst(ctx); err != nil {
+			return nil, err
+		}
+	}
+	client, err := rueidis.NewClient(a.option(a.hosts))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.examine(ctx, client); err != nil {
+		client.Close()
+		return nil, err
+	}
+	if a.kind != clustered {
+		return one{newLane(client, serverWorkers, a.InFlight, stats)}, nil
+	}
+	c := &cluster{}
+	for i := range c.lanes {
+		c.lanes[i] = newLane(client, rangeWorkers, max(a.InFlight/len(c.lanes), 64), stats)
+	}
+	return c, nil
+}
+
+// examineFirst looks at the first server of a cluster that answers by itself: a
+// client of a cluster says little of a server that is none.
+func (a *address) examineFirst(ctx context.Context) error {
+	var last error
+	for _, host := range a.hosts {
+		o := a.option([]string{host})
+		o.ForceSingleClient, o.ClusterOption = true, rueidis.ClusterOption{}
+		client, err := rueidis.NewClient(o)
+		if err != nil {
+			last = err
+			continue
+		}
+		err = a.examine(ctx, client)
+		client.Close()
+		return err
+	}
+	return last
+}
+
+// examine checks that a server can keep limits. What can be lived with is logged.
+func (a *address) examine(ctx context.Context, client rueidis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	info, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	if err != nil {
+		return err
+	}
+	facts := readInfo(info)
+	version := facts["redis_version"]
+	if facts["valkey_version"] == "" && older(version, 6, 2) {
+		return fmt.Errorf("the server is Redis %s: Redis 6.2 or later, or Valkey, is needed", version)
+	}
+	if on := facts["cluster_enabled"] == "1"; on != (a.kind == clustered) {
+		if on {
+			return fmt.Errorf("the server is part of a cluster: write redis+cluster:// for %s", schemeOf(a.text))
+		}
+		return fmt.Errorf("the server is not part of a cluster: write redis:// for %s", schemeOf(a.text))
+	}
+	if facts["role"] == "slave" && a.kind != clustered {
+		return fmt.Errorf("the server is a replica of %s:%s: name that one", facts["master_host"], facts["master_port"])
+	}
+	switch policy := facts["maxmemory_policy"]; {
+	case facts["maxmemory"] == "0":
+	case strings.HasPrefix(policy, "allkeys-"):
+		a.Logger.Warn("the server forgets keys when its memory is full, and their limits start afresh: set maxmemory-policy to noeviction or volatile-ttl",
+			"store", a.text, "maxmemory_policy", policy)
+	case strings.HasPrefix(policy, "volatile-") && policy != "volatile-ttl":
+		a.Logger.Info("the server forgets keys that expire when its memory is full, which those of limits do: volatile-ttl forgets those first that matter least",
+			"store", a.text, "maxmemory_policy", policy)
+	}
+	return a.compareClocks(ctx, client)
+}
+
+// probe is a script with what every other script does: it tells whether the user
+// may run scripts, read keys of the store, and ask the time.
+const probe = "redis.call('GET', KEYS[1]) local t = redis.call('TIME') return t[1] * 1000000 + t[2]"
+
+// maxDrift is how far a server's clock may be off this one's before it is worth a
+// word.
+const maxDrift = time.Second
+
+// compareClocks runs the probe. Decisions go by the server's clock alone; only
+// calendar windows and what people are told compare it with this one's.
+func (a *address) compareClocks(ctx context.Context, client rueidis.Client) error {
+	before := time.Now()
+	us, err := client.Do(ctx, client.B().Eval().Script(probe).Numkeys(1).Key(a.Prefix+":{%}:probe").Build()).AsInt64()
+	if err != nil {
+		return err
+	}
+	here := before.Add(time.Since(before) / 2)
+	if drift := time.UnixMicro(us).Sub(here); drift.Abs() > maxDrift {
+		a.Logger.Warn("the clocks of the server and of this machine differ: let NTP set both",
+			"store", a.text, "difference", drift.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// readInfo reads the answer to INFO.
+func readInfo(text string) map[string]string {
+	facts := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			facts[name] = value
+		}
+	}
+	return facts
+}
+
+// older reports whether version is before major.minor. One that cannot be read is
+// not.
+func older(version string, major, minor int) bool {
+	parts := strings.Split(version, ".")
+	if len(parts) < 2 {
+		return false
+	}
+	x, errX := strconv.Atoi(parts[0])
+	y, errY := strconv.Atoi(parts[1])
+	return errX == nil && errY == nil && (x < major || x == major && y < minor)
+}
+
+func schemeOf(text string) string {
+	scheme, _, _ := strings.Cut(text, "://")
+	return scheme + "://"
+}

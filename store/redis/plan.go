@@ -1,0 +1,99 @@
+package redis
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// A plan is what every decision under a limit needs: made once, then immutable.
+type plan struct {
+	algorithm algorithm.Scripted
+	twin      *twin
+	single    *script
+	suffix    string   // of the key's name, from the brace on
+	consts    []string // what the twin is told of the limit, until the time below
+	until     int64
+	one       []string // the span of a cost of 1
+}
+
+// plans are those of a store. Limits can be made on the fly, so that there is no
+// end to them: when there are too many, all are forgotten. Safe for concurrent
+// use.
+type plans struct {
+	scripts scripts
+	made    sync.Map // *weir.Limit -> *plan
+	count   atomic.Int64
+	singles sync.Map // number of a twin -> *script
+}
+
+const maxPlans = 1 << 16
+
+// of returns the plan for l as of now.
+func (p *plans) of(l *weir.Limit, now int64) (*plan, error) {
+	if found, ok := p.made.Load(l); ok {
+		if pl := found.(*plan); now < pl.until {
+			return pl, nil
+		}
+	}
+	return p.make(l, now)
+}
+
+func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
+	if err := Check(l); err != nil {
+		return nil, err
+	}
+	if l.Cells == 0 {
+		return nil, fmt.Errorf("store redis: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	}
+	a := l.Algorithm.(algorithm.Scripted)
+	t := twinIn(twins, a.Script().Name)
+	single, ok := p.singles.Load(t.number)
+	if !ok {
+		single, _ = p.singles.LoadOrStore(t.number, p.scripts.single(t))
+	}
+	consts, until := a.Consts(nil, l, now)
+	pl := &plan{algorithm: a, twin: t, single: single.(*script), suffix: "}:" + limitTag(l),
+		consts: texts(consts), until: until, one: texts(a.Span(nil, l, 1))}
+	if p.count.Add(1) > maxPlans {
+		p.made.Clear()
+		p.count.Store(1)
+	}
+	p.made.Store(l, pl)
+	return pl, nil
+}
+
+// appendSpan appends what the twin is told of a cost.
+func (p *plan) appendSpan(dst []string, l *weir.Limit, cost int64) []string {
+	if cost == 1 {
+		return append(dst, p.one...)
+	}
+	var few [4]int64
+	for _, n := range p.algorithm.Span(few[:0], l, cost) {
+		dst = append(dst, strconv.FormatInt(n, 10))
+	}
+	return dst
+}
+
+func texts(numbers []int64) []string {
+	out := make([]string, len(numbers))
+	for i, n := range numbers {
+		out[i] = strconv.FormatInt(n, 10)
+	}
+	return out
+}
+
+// Check says why a store of this kind cannot serve l, nil if it can: an
+// approximate limit keeps one sketch for all keys, which is for the memory of one
+// process.
+func Check(l *weir.Limit) error {
+	if _, ok := l.Algorithm.(algorithm.Scripted); ok {
+		return nil
+	}
+	return fmt.Errorf("limit %q: %s cannot be kept in Redis: use sliding_window, which takes some 100 bytes a key, or the memory store",
+		l.Name, l.Algorithm.Name())
+}

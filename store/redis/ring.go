@@ -1,0 +1,172 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A ring spreads keys over independent servers by rendezvous hashing: each server
+// has a score for each key, and the highest keeps it. So a server that joins or
+// leaves moves its own share of the keys only, and no table must be agreed on.
+//
+// A server that fails failuresInRow calls running is lost, until a probe finds it.
+type ring struct {
+	servers []*server
+	seed    [sha256.Size]byte
+	wait    bool
+	logger  *slog.Logger
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// A server of a ring.
+type server struct {
+	host     string
+	salt     uint64
+	lane     *lane
+	failures atomic.Int64 // running
+	lost     atomic.Bool
+	logger   *slog.Logger
+}
+
+const (
+	failuresInRow = 5
+	// probeEvery is how often a lost server is tried.
+	probeEvery = 250 * time.Millisecond
+)
+
+func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, error) {
+	r := &ring{wait: a.OnLoss == OnLossWait, logger: a.Logger, stop: make(chan struct{})}
+	// A client that knew the hash could aim its keys at one server. The seed is the
+	// same on every node, and whoever is not a node knows it only without a password.
+	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
+	for _, host := range a.hosts {
+		client, err := rueidis.NewClient(a.option([]string{host}))
+		if err == nil {
+			if err = a.examine(ctx, client); err != nil {
+				client.Close()
+			}
+		}
+		if err != nil {
+			r.close()
+			return nil, fmt.Errorf("%s: %w", host, err)
+		}
+		r.servers = append(r.servers, &server{host: host, salt: saltOf(host), logger: a.Logger,
+			lane: newLane(client, serverWorkers, a.InFlight, stats)})
+	}
+	r.stopped.Go(r.probe)
+	return r, nil
+}
+
+func saltOf(host string) uint64 {
+	sum := sha256.Sum256([]byte(host))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// score is how much a server wants a key: the halves of a product, so that every
+// bit of it depends on all of both.
+func score(key, salt uint64) uint64 {
+	hi, lo := bits.Mul64(key^salt, 0x9e3779b97f4a7c15)
+	hi, lo = bits.Mul64(hi^lo^salt, 0xd6e8feb86659fd93)
+	return hi ^ lo
+}
+
+// hash returns the hash of a tag.
+func (r *ring) hash(tag string) uint64 {
+	var few [sha256.Size + 2*maxTag]byte
+	sum := sha256.Sum256(append(append(few[:0], r.seed[:]...), tag...))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// owners returns which server keeps a hash, and which does of those that are not
+// lost; nil if all are.
+func (r *ring) owners(hash uint64) (own, present *server) {
+	var best, bestPresent uint64
+	for _, s := range r.servers {
+		n := score(hash, s.salt)
+		if own == nil || n > best {
+			own, best = s, n
+		}
+		if !s.lost.Load() && (present == nil || n > bestPresent) {
+			present, bestPresent = s, n
+		}
+	}
+	return own, present
+}
+
+func (r *ring) place(tag string) place {
+	own, present := r.owners(r.hash(tag))
+	if own == present || r.wait || present == nil {
+		return place{lane: own.lane, server: own}
+	}
+	return place{lane: present.lane, server: present, moved: true}
+}
+
+// errLost: the keys of a lost server wait for it.
+var errLost = errors.New("store redis: the server of this key is lost; its keys wait for it, as ring_on_loss is policy")
+
+// note tells a server whether a call to it failed.
+func (s *server) note(err error) {
+	if err == nil {
+		if s.failures.Load() != 0 {
+			s.failures.Store(0)
+		}
+		return
+	}
+	if !isLoss(err) || s.failures.Add(1) < failuresInRow || s.lost.Swap(true) {
+		return
+	}
+	s.logger.Warn("a server of the ring is lost", "server", s.host, "error", err)
+}
+
+// isLoss reports whether an error says that the server is away, not that it
+// refuses.
+func isLoss(err error) bool {
+	_, answered := rueidis.IsRedisErr(err)
+	return !answered && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
+}
+
+// probe tries the lost servers until the ring is closed.
+func (r *ring) probe() {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+		}
+		for _, s := range r.servers {
+			if s.lost.Load() && s.answers() {
+				s.failures.Store(0)
+				s.lost.Store(false)
+				r.logger.Info("a server of the ring is back", "server", s.host)
+			}
+		}
+	}
+}
+
+func (s *server) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), probeEvery)
+	defer cancel()
+	return s.lane.client.Do(ctx, s.lane.client.B().Ping().Build()).Error() == nil
+}
+
+func (r *ring) close() {
+	close(r.stop)
+	r.stopped.Wait()
+	for _, s := range r.servers {
+		s.lane.client.Close()
+		s.lane.close()
+	}
+}

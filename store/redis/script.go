@@ -1,0 +1,115 @@
+package redis
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// A script is Lua text, and the name under which a server keeps it.
+type script struct {
+	text string
+	sha  string
+}
+
+func newScript(text string) *script {
+	// Redis names scripts by SHA-1; nothing depends on its strength.
+	sum := sha1.Sum([]byte(text))
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+var (
+	//go:embed save.lua
+	saveLua string
+	//go:embed single.lua
+	singleLua string
+	//go:embed several.lua
+	severalLua string
+)
+
+// serverTime is how a script tells the time: by the server's clock, in
+// microseconds since the Unix epoch.
+const serverTime = `local t = redis.call('TIME')
+local now, hold = t[1] * 1000000 + t[2], 0
+`
+
+// toldTime is how a script tells the time in tests: as the last argument but one
+// says. Rows live longer by the last, in milliseconds, as the server's own clock
+// decides when they are gone.
+const toldTime = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
+`
+
+// scripts are those of a store. There is one for each twin, for ops that
+// stand alone, and one for each set of twins that meet in one request: few, as
+// a server keeps them all. Safe for concurrent use.
+type scripts struct {
+	time    string
+	several sync.Map // uint64, bit i for the twin of number i -> *script
+}
+
+// A twin is the script of an algorithm. Several algorithms may share it.
+type twin struct {
+	algorithm.Script
+	number int
+}
+
+// single returns the script that decides an op that stands alone.
+func (s *scripts) single(t *twin) *script {
+	row := "redis.call('GET', KEYS[1])"
+	if t.Collection {
+		row = "nil"
+	}
+	return newScript(s.time + t.Text + saveLua + singleLua +
+		fmt.Sprintf("return finish(%s(KEYS[1], %s, now, ARGV[1], ARGV[2], ARGV, %d, 2))\n", t.Name, row, 2+t.Spans))
+}
+
+// together returns the script that decides ops of the twins in set.
+func (s *scripts) together(set uint64) *script {
+	if found, ok := s.several.Load(set); ok {
+		return found.(*script)
+	}
+	var text, names, collections strings.Builder
+	text.WriteString(s.time)
+	for _, t := range twins {
+		if set&(1<<t.number) == 0 {
+			continue
+		}
+		text.WriteString(t.Text)
+		fmt.Fprintf(&names, "[%d] = %s, ", t.number, t.Name)
+		fmt.Fprintf(&collections, "[%d] = %v, ", t.number, t.Collection)
+	}
+	text.WriteString(saveLua)
+	fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
+	text.WriteString(severalLua)
+	made, _ := s.several.LoadOrStore(set, newScript(text.String()))
+	return made.(*script)
+}
+
+// twins are the scripts of all algorithms, each once, in the order of their
+// numbers.
+var twins = listTwins()
+
+func listTwins() []*twin {
+	var all []*twin
+	for _, a := range algorithm.All {
+		s, ok := a.(algorithm.Scripted)
+		if ok && twinIn(all, s.Script().Name) == nil {
+			all = append(all, &twin{Script: s.Script(), number: len(all)})
+		}
+	}
+	return all
+}
+
+func twinIn(all []*twin, name string) *twin {
+	for _, t := range all {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
+type Store struct {
+	opt    Options
+	nodes  nodes
+	plans  plans
+	stats  counters
+	closed atomic.Bool
+
+	// told tells the time in tests. Nil means that the server does.
+	told func() int64
+}
+
+var _ weir.Store = (*Store)(nil)
+
+// nodes are the servers behind a store.
+type nodes interface {
+	// place tells where the keys of a tag are. Keys of one place are decided in
+	// one script.
+	place(tag string) place
+	close()
+}
+
+// A place is a lane to a server, and the slot there, if it matters.
+type place struct {
+	*lane
+	slot int
+	// server of a ring; nil elsewhere.
+	server *server
+	// moved: another server keeps the tag's state, which is lost or out of reach.
+	moved bool
+}
+
+// one is a single server, or a primary that Sentinels watch over.
+type one struct{ lane *lane }
+
+func (o one) place(string) place { return place{lane: o.lane} }
+
+func (o one) close() {
+	o.lane.client.Close()
+	o.lane.close()
+}
+
+// cluster is a Redis Cluster. Each lane has a range of slots: as the servers of a
+// cluster have ranges too, one that does not answer holds up few lanes of others.
+type cluster struct{ lanes [32]*lane }
+
+func (c *cluster) place(tag string) place {
+	slot := slotOf(tag)
+	return place{lane: c.lanes[slot*len(c.lanes)/slots], slot: slot}
+}
+
+func (c *cluster) close() {
+	c.lanes[0].client.Close()
+	for _, n := range c.lanes {
+		n.close()
+	}
+}
+
+// Close implements weir.Store. Calls that are under way fail.
+func (s *Store) Close() error {
+	if !s.closed.Swap(true) {
+		s.nodes.close()
+	}
+	return nil
+}
+
+// clock returns this process's time, or the test's.
+func (s *Store) clock() int64 {
+	if s.told != nil {
+		return s.told()
+	}
+	return time.Now().UnixMicro()
+}
+
+// do runs c on the server of p and returns its time and whether all passed.
+func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool, err error) {
+	if s.told != nil {
+		real, told := time.Now().UnixMilli(), s.told()
+		c.args = append(c.args, strconv.FormatInt(told, 10), strconv.FormatInt(max(real-told/1000, 0)+3600_000, 10))
+	}
+	if err := ctx.Err(); err != nil {
+		c.recycle()
+		return 0, false, &TimeoutError{Err: err}
+	}
+	if p.server != nil && p.server.lost.Load() {
+		c.recycle()
+		s.stats.errors.Add(1)
+		return 0, false, errLost
+	}
+	err = p.do(ctx, c, s.opt.Timeout)
+	if p.server != nil {
+		p.server.note(err)
+	}
+	if err != nil {
+		s.stats.errors.Add(1)
+		return 0, false, s.explain(err)
+	}
+	return c.reply[0] >> 1, c.reply[0]&1 == 1, nil
+}
+
+func (s *Store) explain(err error) error {
+	if s.closed.Load() {
+		return weir.ErrClosed
+	}
+	return explain(err)
+}
+
+// refuses returns why nothing can be asked of l.
+func (s *Store) refuses(l *weir.Limit, id int64, v weir.Verb) error {
+	switch {
+	case s.closed.Load():
+		return weir.ErrClosed
+	case l.Traits()&weir.Leases != 0 && id == 0 && v != weir.Peek:
+		return weir.ErrNoLease
+	}
+	return nil
+}
+
+// verbs are the verbs as scripts know them.
+var verbs = [...]string{weir.Spend: "0", weir.Peek: "1", weir.Force: "2", weir.Refund: "3"}
+
+// TakeOne implements weir.Store.
+func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	d, _, _, err := s.one(ctx, key, l, weir.Ask{Cost: cost})
+	return d, err
+}
+
+// one decides an op that stands alone, and returns the time and whether it was
+// allowed.
+func (s *Store) one(ctx context.Context, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, bool, error) {
+	if uint64(a.Cost) > weir.MaxCost {
+		return weir.Decision{}, 0, false, weir.ErrCost
+	}
+	if err := s.refuses(l, a.ID, a.Verb); err != nil {
+		return weir.Decision{}, 0, false, err
+	}
+	pl, err := s.plans.of(l, s.clock())
+	if err != nil {
+		return weir.Decision{}, 0, false, err
+	}
+	t := tag(key)
+	p := s.nodes.place(t)
+	c := newCall(pl.single)
+	c.keys = append(c.keys, s.opt.Prefix+":{"+t+pl.suffix)
+	c.args = append(c.args, verbs[a.Verb], idText(a.ID))
+	c.args = pl.appendSpan(c.args, l, a.Cost)
+	c.args = append(c.args, pl.consts...)
+	now, allowed, err := s.do(ctx, p, c)
+	if err != nil {
+		return weir.Decision{}, 0, false, err
+	}
+	a.Now = now
+	d := pl.algorithm.Describe(l, a, allowed, c.reply[1:])
+	c.recycle()
+	if p.moved {
+		s.stats.moved.Add(1)
+		d.Limit = l.From(weir.FromSuccessor)
+	}
+	return d, now, allowed, nil
+}
+
+func idText(id int64) string {
+	if id == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(id, 10)
+}
+
+// Take implements weir.Store. Ops on the same key and limit are decided as a
+// sequence. See the package comment for ops whose keys are on several servers.
+func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
+	if len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize {
+		return s.takeSingle(ctx, &ops[0])
+	}
+	return s.takeSeveral(ctx, ops)
+}
+
+// takeSingle takes an op that stands alone: its answer is the request's.
+func (s *Store) takeSingle(ctx context.Context, o *weir.Op) error {
+	d, now, _, err := s.one(ctx, o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.ID, Verb: o.Verb})
+	if err != nil {
+		return err
+	}
+	o.Decision, o.Now, o.Borrowed = d, now, false
+	switch o.Verb {
+	case weir.Spend:
+		o.Charged = d.Allowed()
+	case weir.Peek:
+		o.Charged = false
+	case weir.Force, weir.Refund:
+		o.Charged = true
+	}
+	return nil
+}

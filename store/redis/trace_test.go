@@ -1,0 +1,220 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// TestTraces asks the store and the algorithms themselves the same random
+// questions: all verbs, receipts and leases, costs far beyond the limit, clocks
+// that go back, and limits that are changed under way.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	for _, a := range algorithm.All {
+		if _, ok := a.(algorithm.Scripted); !ok {
+			continue
+		}
+		t.Run(a.Name(), func(t *testing.T) {
+			t.Parallel()
+			tr := newTrace(t, "redis://"+r.Addr, a)
+			decisions := 20_000
+			if os.Getenv("WEIR_SOAK") == "1" {
+				decisions = 1_000_000
+			}
+			for tr.decided < decisions {
+				tr.ask(t)
+			}
+		})
+	}
+}
+
+// A trace asks about one algorithm.
+type trace struct {
+	*rand.Rand
+	store    *Store
+	groups   [][]*weir.Limit // of each group one limit is in force at a time
+	current  []*weir.Limit
+	now      int64
+	rows     map[string][]int64
+	receipts [32]int64
+	decided  int
+	leases   bool
+}
+
+func newTrace(t *testing.T, url string, a weir.Algorithm) *trace {
+	seed := uint64(time.Now().UnixNano())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	})
+	tr := &trace{Rand: rand.New(rand.NewPCG(seed, 0)), now: 1_773_500_966_535_897, rows: map[string][]int64{}}
+	tr.store = openTold(t, url, func() int64 { return tr.now })
+	for i, group := range variants(a) {
+		for _, l := range group {
+			l.Scope, l.Algorithm = fmt.Sprint("scope", i), a
+			if err := l.Compile(); err != nil {
+				t.Fatal(err)
+			}
+			tr.leases = l.Traits()&weir.Leases != 0
+		}
+		tr.groups, tr.current = append(tr.groups, group), append(tr.current, group[0])
+	}
+	return tr
+}
+
+// variants returns groups of limits that follow each other in reloads.
+func variants(a weir.Algorithm) [][]*weir.Limit {
+	all := [][]*weir.Limit{
+		{{Count: 5, Period: 100 * time.Millisecond}, {Count: 3, Period: 100 * time.Millisecond}, {Count: 7, Period: 100 * time.Millisecond}},
+		{{Count: 100, Period: time.Minute, Burst: 20}, {Count: 60, Period: time.Minute, Burst: 30}, {Count: 100, Period: 30 * time.Second}},
+		{{Count: 7919, Period: 7 * time.Second}},
+		{{Count: 1, Period: time.Hour}, {Count: 2, Period: time.Hour}},
+	}
+	with := func(p weir.Params, counts ...int64) {
+		var group []*weir.Limit
+		for _, n := range counts {
+			group = append(group, &weir.Limit{Count: n, Period: time.Second, Params: p})
+		}
+		all = append(all, group)
+	}
+	switch a {
+	case algorithm.TokenBucket, algorithm.LeakyBucket:
+		with(weir.Params{}, 1_000_003)
+		with(weir.Params{}, 1999, 7, 1000)
+	case algorithm.LeakyQueue:
+		with(weir.Params{Free: 3, MaxDelay: 250 * time.Millisecond}, 10, 13)
+	case algorithm.FixedWindow:
+		with(weir.Params{Anchor: weir.AnchorFirst}, 8, 5)
+		with(weir.Params{Phase: 300 * time.Millisecond}, 8)
+		with(weir.Params{}, 10_000_000)
+		for c := weir.CalendarDay; c <= weir.CalendarYear; c++ {
+			with(weir.Params{Anchor: weir.AnchorCalendar, Calendar: c}, 8, 9)
+		}
+	case algorithm.SlidingWindow:
+		with(weir.Params{}, 1<<40)
+		all = append(all, []*weir.Limit{{Count: 1 << 33, Period: 365 * 24 * time.Hour}, {Count: 1 << 35, Period: 365 * 24 * time.Hour}})
+	case algorithm.SlidingSubwindows:
+		with(weir.Params{Form: weir.Weighted, Precision: 10}, 30, 20)
+		with(weir.Params{Form: weir.Lenient, Precision: 2}, 30, 40)
+		with(weir.Params{Precision: 240}, 100_000, 70_000)
+		with(weir.Params{Form: weir.Weighted}, 1<<33)
+		with(weir.Params{Precision: 12, Form: weir.Strict}, 30)
+		with(weir.Params{Precision: 12, Form: weir.Weighted}, 30)
+		all[len(all)-2] = append(all[len(all)-2], all[len(all)-1]...)
+		all = all[:len(all)-1]
+	case algorithm.SlidingLog:
+		with(weir.Params{MaxLog: 5000}, 2500, 40)
+	case algorithm.Concurrency:
+		with(weir.Params{}, 9_990, 10)
+	}
+	return all
+}
+
+// ask asks one question, or several at once of keys of their own.
+func (tr *trace) ask(t *testing.T) {
+	n := 1
+	if tr.IntN(3) > 0 {
+		n = 1 + tr.IntN(16)
+	}
+	if tr.IntN(200) == 0 {
+		i := tr.IntN(len(tr.groups))
+		tr.current[i] = tr.groups[i][tr.IntN(len(tr.groups[i]))]
+	}
+	ops := make([]weir.Op, n)
+	for i := range ops {
+		ops[i] = tr.op()
+		if n > 1 {
+			ops[i].Role = weir.Always
+			ops[i].Key = fmt.Sprint(ops[i].Key, " of ", i)
+		}
+	}
+	asked := fmt.Sprintf("%+v", ops)
+	if err := tr.store.Take(t.Context(), ops); err != nil {
+		t.Fatalf("%v: %v", asked, err)
+	}
+	for i := range ops {
+		o := &ops[i]
+		tr.decided++
+		want, cells := tr.step(o)
+		if o.Decision != want || o.Now != tr.now {
+			t.Fatalf("decision %d at %d: %s %q of %d %q, id %d, params %+v\nanswered %+v at %d\n    want %+v\nrow %v", tr.decided, tr.now, o.Verb, o.Key,
+				o.Cost, o.Limit.Name, o.ID, o.Limit.Params, o.Decision, o.Now, want, cells[:min(len(cells), 12)])
+		}
+		if o.Charged {
+			tr.receipts[tr.IntN(len(tr.receipts))] = o.Receipt()
+		}
+	}
+	tr.now += tr.pause()
+}
+
+// step asks the algorithm, and returns the row as it was.
+func (tr *trace) step(o *weir.Op) (weir.Decision, []int64) {
+	name := fmt.Sprint(o.Key, o.Limit.ID())
+	row := tr.rows[name]
+	if row == nil {
+		row = make([]int64, o.Limit.Cells)
+		tr.rows[name] = row
+	}
+	before := append([]int64(nil), row[:min(len(row), 12)]...)
+	return o.Limit.Algorithm.Step(row, o.Limit, weir.Ask{Now: tr.now, Cost: o.Cost, ID: o.ID, Verb: o.Verb}), before
+}
+
+func (tr *trace) op() weir.Op {
+	l := tr.current[tr.IntN(len(tr.current))]
+	o := weir.Op{Key: fmt.Sprint("{key}%", tr.IntN(2)), Limit: l, Cost: tr.cost(l)}
+	o.Verb = [...]weir.Verb{weir.Spend, weir.Spend, weir.Spend, weir.Spend, weir.Peek, weir.Force, weir.Refund}[tr.IntN(7)]
+	if tr.leases {
+		o.ID = 1 + tr.Int64N(12)
+		if tr.IntN(20) == 0 {
+			o.ID = weir.LeaseID(fmt.Sprint(tr.IntN(1000)))
+		}
+	} else if tr.IntN(2) == 0 {
+		o.ID = tr.receipts[tr.IntN(len(tr.receipts))]
+	}
+	return o
+}
+
+func (tr *trace) cost(l *weir.Limit) int64 {
+	switch tr.IntN(32) {
+	case 0:
+		return 0
+	case 1:
+		return tr.Int64N(weir.MaxCost + 1)
+	case 2, 3:
+		return tr.Int64N(l.Count + l.Count/4 + 2)
+	case 4, 5, 6, 7:
+		return 1 + tr.Int64N(max(l.Count/4, 1))
+	}
+	return 1
+}
+
+// pause returns how far the clock moves, in microseconds: now and then back.
+func (tr *trace) pause() int64 {
+	switch tr.IntN(60) {
+	case 0:
+		return tr.Int64N(3 * 3600e6)
+	case 1:
+		return -tr.Int64N(200e3)
+	case 2:
+		if tr.IntN(4) == 0 {
+			return -tr.Int64N(5 * 60e6)
+		}
+		return -tr.Int64N(3e6)
+	case 3, 4, 5, 6:
+		return tr.Int64N(20e6)
+	case 7, 8, 9, 10, 11, 12:
+		return tr.Int64N(1e6)
+	case 13, 14, 15, 16, 17, 18, 19, 20:
+		return 0
+	}
+	return tr.Int64N(5e3)
+}
