@@ -24,6 +24,7 @@ var floors = []struct {
 	{"store/memory", 2},
 	{"store/redis", 2},
 	{"store/memcached", 2},
+	{"store/tier", 2},
 	{"rules", 2},
 	{"answer", 2},
 	{"identity", 2},

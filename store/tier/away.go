@@ -1,0 +1,175 @@
+package tier
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// awayRetry is the RetryAfter of what is refused because the shared store is
+// away. It is a guess: within it, a store that is back has been found.
+const awayRetry = time.Second
+
+// decideAway answers ops on the node, as each limit's policy says: err is why the
+// shared store did not. It returns err if no decision can be made.
+func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error {
+	if wrong(err) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	a := s.aways.Get().(*away)
+	defer s.aways.Put(a)
+	a.ops, a.of = a.ops[:0], a.of[:0]
+	policy := weir.OnErrorLocal
+	for i := range ops {
+		o := &ops[i]
+		o.Decision, o.Now, o.Charged, o.Borrowed = clearAnswer(o), s.wall(), false, false
+		if o.Role == weir.Deny {
+			a.add(*o, i)
+			continue
+		}
+		// A pool goes with the limit that borrows from it.
+		if o.Role != weir.Pool || i == 0 {
+			p, err := s.plans.of(o.Limit)
+			if err != nil {
+				return err
+			}
+			policy = p.policy
+		}
+		if err := s.decideOneAway(a, o, i, policy); err != nil {
+			return err
+		}
+	}
+	if len(a.ops) == 0 {
+		s.degraded.Add(1)
+		return nil
+	}
+	if err := s.local.Take(ctx, a.ops); err != nil {
+		return err
+	}
+	s.degraded.Add(1)
+	for j := range a.ops {
+		s.answerAway(&a.ops[j], &ops[a.of[j]])
+	}
+	return nil
+}
+
+// clearAnswer returns the decision with which an op goes to a store: none but
+// that of one that is denied already.
+func clearAnswer(o *weir.Op) weir.Decision {
+	if o.Role == weir.Deny {
+		return o.Decision
+	}
+	return weir.Decision{}
+}
+
+// away is room for the ops that are decided on the node.
+type away struct {
+	ops []weir.Op
+	of  []int // which op of the request each stands for
+}
+
+func (a *away) add(o weir.Op, i int) {
+	a.ops = append(a.ops, o)
+	a.of = append(a.of, i)
+}
+
+// decideOneAway decides the i-th op by its policy, or adds what the node's store
+// is asked instead.
+func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreErrorPolicy) error {
+	l := o.Limit
+	switch policy {
+	case weir.OnErrorAllow:
+		o.Decision = weir.Decision{Limit: l.From(weir.FailedOpen), Remaining: l.Burst}
+		if o.Role == weir.Ban {
+			// Nothing is known of its refusals, and nothing is added to them.
+			o.Decision.Remaining = l.Count
+		}
+		return nil
+	case weir.OnErrorDeny:
+		o.Decision = weir.Decision{Limit: l.From(weir.FailedClosed), RetryAfter: awayRetry}
+		switch o.Role {
+		case weir.Soft, weir.Shadow, weir.Always, weir.Pool, weir.Ban:
+			// They refuse nothing by themselves.
+			o.Decision.RetryAfter = 0
+			return nil
+		}
+		if o.Verb == weir.Force || o.Verb == weir.Refund {
+			o.Decision.RetryAfter = 0
+			return nil
+		}
+		denied := *o
+		denied.Role = weir.Deny
+		a.add(denied, i)
+		return nil
+	}
+	nodes := s.nodes.count()
+	if policy == weir.OnErrorLastKnown {
+		nodes = 1
+	}
+	p, err := s.plans.of(l)
+	if err != nil {
+		return err
+	}
+	share, err := p.shareOf(nodes)
+	if err != nil {
+		return err
+	}
+	if l.Traits()&weir.Leases == 0 && o.Verb != weir.Peek {
+		if err := s.begin(o, share, nodes); err != nil {
+			return err
+		}
+	}
+	local := *o
+	local.Limit = share
+	a.add(local, i)
+	return nil
+}
+
+// begin opens the debt of a key. A share that is new begins with what was last
+// known to remain, divided among the nodes.
+func (s *Store) begin(o *weir.Op, share *weir.Limit, nodes int64) error {
+	tag := s.tag(o.Key, o.Limit)
+	fresh, ok := s.debts.open(tag, o.Key, o.Limit, share)
+	if !fresh || !ok {
+		return nil
+	}
+	remaining, known := s.answers.known(tag, o.Limit, s.link.now())
+	if !known {
+		return nil
+	}
+	gone := share.Burst - min(remaining/nodes, share.Burst)
+	if gone == 0 {
+		return nil
+	}
+	seed := []weir.Op{{Key: o.Key, Limit: share, Cost: gone, Role: weir.Always, Verb: weir.Force}}
+	return s.local.Take(context.Background(), seed)
+}
+
+// answerAway takes over what the node's store said.
+func (s *Store) answerAway(local, o *weir.Op) {
+	if o.Role == weir.Deny {
+		return
+	}
+	if local.Role == weir.Deny {
+		return // its decision was made before
+	}
+	from := weir.FromShare
+	if p, err := s.plans.of(o.Limit); err == nil && p.policy == weir.OnErrorLastKnown {
+		from = weir.FromLastKnown
+	}
+	d := local.Decision
+	if d.Limit != nil {
+		d.Limit = o.Limit.From(from)
+	}
+	o.Decision, o.Now, o.Charged, o.Borrowed = d, local.Now, local.Charged, local.Borrowed
+	if !local.Charged || o.Limit.Traits()&weir.Leases != 0 {
+		return
+	}
+	cost := local.Cost
+	if local.Verb == weir.Refund {
+		cost = -cost
+	}
+	s.debts.add(s.tag(o.Key, o.Limit), cost)
+}

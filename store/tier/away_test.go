@@ -1,0 +1,282 @@
+package tier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+func onError(p weir.StoreErrorPolicy) func(*weir.Limit) {
+	return func(l *weir.Limit) {
+		strict(l)
+		l.Consistency.OnStoreError = p
+	}
+}
+
+// bubble runs f in virtual time.
+func bubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// With a store that is away, each limit is decided as it says, and says so.
+func TestPolicies(t *testing.T) {
+	f := func(p weir.StoreErrorPolicy, want int, source weir.Source, over int64) {
+		t.Helper()
+		bubble(t, p.String(), func(t *testing.T) {
+			f := newFleet(t, 4, tier.Options{})
+			l := compiled(t, weir.PerMinute(100, algorithm.FixedWindow), onError(p))
+			f.take(f.nodes[0], "k", l, 60)
+			f.shared.set(down)
+			passed := 0
+			for range 150 {
+				d := f.take(f.nodes[0], "k", l, 1)
+				if d.Allowed() {
+					passed++
+				}
+				g := d.Guarantee()
+				if g.Source != source || !g.Degraded || g.Exact || g.OverAdmit != over {
+					t.Fatalf("%+v, from %s: %s", d, g.Source, g)
+				}
+				if !d.Allowed() && (d.RetryAfter <= 0 || d.RetryAfter > time.Minute) {
+					t.Fatalf("refused for %s", d.RetryAfter)
+				}
+			}
+			if passed != want {
+				t.Errorf("%d passed, want %d", passed, want)
+			}
+		})
+	}
+	f(weir.OnErrorAllow, 150, weir.FailedOpen, weir.Unbounded)
+	f(weir.OnErrorDeny, 0, weir.FailedClosed, 0)
+	f(weir.OnErrorLocal, 10, weir.FromShare, 100)
+	f(weir.OnErrorDefault, 10, weir.FromShare, 100)
+	f(weir.OnErrorLastKnown, 40, weir.FromLastKnown, weir.Unbounded)
+}
+
+// The nodes' shares together are the limit, whatever was spent before, and the
+// store knows of them when it is back.
+func TestSharesAddUpAndAreWrittenBack(t *testing.T) {
+	for _, a := range lasting {
+		if a == algorithm.Lockout {
+			continue
+		}
+		bubble(t, a.Name(), func(t *testing.T) {
+			f := newFleet(t, 4, tier.Options{})
+			l := compiled(t, weir.PerHour(1000, a), strict)
+			for _, s := range f.nodes {
+				f.take(s, "k", l, 100)
+			}
+			f.shared.set(down)
+			passed := int64(0)
+			for range 1000 {
+				for _, s := range f.nodes {
+					if f.take(s, "k", l, 1).Allowed() {
+						passed++
+					}
+				}
+			}
+			// What the last node has heard is the truth; the others knew of more.
+			if passed < 600 || passed > 600+150 {
+				t.Errorf("%d passed of 600", passed)
+			}
+			f.shared.set(none)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if left := f.left("k", l); left != 0 {
+				t.Errorf("%d remain, of 1000 of which %d are spent", left, 400+passed)
+			}
+			for _, s := range f.nodes {
+				d := f.take(s, "k", l, 1)
+				if d.Allowed() || d.Guarantee().Degraded {
+					t.Errorf("after the store was back: %+v", d)
+				}
+			}
+			for _, s := range f.nodes {
+				if st := s.Stats(); st.DebtPaid == 0 || st.DebtLost != 0 || st.Debts != 0 {
+					t.Errorf("debts: %+v", st)
+				}
+			}
+		})
+	}
+}
+
+// Whatever the store does, a decision keeps to its time, soon takes none, and is
+// exact again within a second after the store is.
+func TestBreaker(t *testing.T) {
+	for name, x := range map[string]fault{"down": down, "stall": stall, "lost": lost, "wedged": wedged} {
+		bubble(t, name, func(t *testing.T) {
+			f := newFleet(t, 1, tier.Options{})
+			defer f.shared.mend()
+			s := f.nodes[0]
+			ls := []*weir.Limit{
+				compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict),
+				compiled(t, weir.PerHour(1000, algorithm.SlidingWindow), strict),
+			}
+			ask := func() weir.Decision {
+				ops := []weir.Op{{Key: "k", Limit: ls[0], Cost: 1}, {Key: "k", Limit: ls[1], Cost: 1}}
+				if err := s.Take(context.Background(), ops); err != nil {
+					t.Fatal(err)
+				}
+				return weir.Fold(ops)
+			}
+			if ask().Guarantee().Degraded {
+				t.Fatal("degraded from the start")
+			}
+			f.shared.set(x)
+			for range 2 {
+				f.within(20*time.Millisecond, func() { f.take(s, "one", ls[0], 1) })
+				f.within(20*time.Millisecond, func() { ask() })
+			}
+			f.within(20*time.Millisecond, func() {
+				if !f.take(s, "one", ls[0], 1).Guarantee().Degraded {
+					t.Error("not degraded")
+				}
+			})
+			if !s.Stats().Away {
+				t.Fatal("five calls failed, and the breaker is closed")
+			}
+			calls := f.shared.calls.Load()
+			f.within(0, func() {
+				for range 100 {
+					if !ask().Guarantee().Degraded || !f.take(s, "one", ls[0], 1).Guarantee().Degraded {
+						t.Fatal("not degraded")
+					}
+				}
+			})
+			if n := f.shared.calls.Load() - calls; n != 0 {
+				t.Errorf("%d calls while the breaker was open", n)
+			}
+			// One at a time the store is tried.
+			time.Sleep(10 * time.Second)
+			if n := f.shared.calls.Load() - calls; n < 10 || n > 45 {
+				t.Errorf("%d probes in ten seconds", n)
+			}
+			f.shared.mend()
+			time.Sleep(time.Second)
+			if ask().Guarantee().Degraded || f.take(s, "one", ls[0], 1).Guarantee().Degraded {
+				t.Error("degraded a second after the store was back")
+			}
+		})
+	}
+}
+
+// A store that stalls costs no more goroutines than calls may be under way, and
+// no decision more than its budget.
+func TestStallIsBounded(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{MaxInFlight: 8})
+		l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict)
+		f.shared.set(wedged)
+		before := runtime.NumGoroutine()
+		var wg sync.WaitGroup
+		for i := range 500 {
+			wg.Go(func() {
+				f.within(20*time.Millisecond, func() { f.take(f.nodes[0], fmt.Sprint(i), l, 1) })
+			})
+		}
+		wg.Wait()
+		if n := runtime.NumGoroutine() - before; n > 8+1 {
+			t.Errorf("%d goroutines are left", n)
+		}
+		f.shared.mend()
+	})
+}
+
+// Half of a caller's deadline is left to the caller.
+func TestCallersDeadline(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict)
+		f.shared.set(stall)
+		for _, several := range []bool{false, true} {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1}}
+			if several {
+				ops = append(ops, weir.Op{Key: "j", Limit: l, Cost: 1})
+			}
+			f.within(5*time.Millisecond, func() {
+				if err := f.nodes[0].Take(ctx, ops); err != nil || !ops[0].Decision.Guarantee().Degraded {
+					t.Errorf("%+v, %v", ops[0].Decision, err)
+				}
+			})
+			cancel()
+			if err := f.nodes[0].Take(ctx, ops); !errors.Is(err, context.Canceled) {
+				t.Errorf("canceled: %v", err)
+			}
+		}
+	})
+}
+
+// Of a store that fails one call in ten, the limit holds but for the shares that
+// those calls were decided by.
+func TestOneCallInTenFails(t *testing.T) {
+	for name, x := range map[string]fault{"refuses": tenth} {
+		bubble(t, name, func(t *testing.T) {
+			f := newFleet(t, 4, tier.Options{})
+			l := compiled(t, weir.PerHour(1000, algorithm.SlidingWindow), strict)
+			f.shared.set(x)
+			passed := int64(0)
+			for n := range 6000 {
+				if f.take(f.nodes[n%4], "k", l, 1).Allowed() {
+					passed++
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if passed < 1000 || passed > 1000+l.From(weir.FromShare).Guarantee().OverAdmit {
+				t.Errorf("%d of 1000 passed", passed)
+			}
+			if f.nodes[0].Stats().Away {
+				t.Error("the breaker opened for one call in ten")
+			}
+		})
+	}
+}
+
+// Answers that are lost after the call was carried out cost units, and admit none
+// too many.
+func TestLostAnswersAdmitNoneTooMany(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		l := compiled(t, weir.PerHour(10, algorithm.SlidingWindow), onError(weir.OnErrorDeny))
+		passed := 0
+		for n := range 20 {
+			f.shared.set([]fault{none, lost}[n%2])
+			if f.take(f.nodes[0], "k", l, 1).Allowed() {
+				passed++
+			}
+		}
+		if passed != 5 || f.left("k", l) != 0 {
+			t.Errorf("%d passed and %d are left, of 10 of which five were lost", passed, f.left("k", l))
+		}
+	})
+}
+
+// A store that is dead at the start is no error.
+func TestDeadAtTheStart(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := newFleet(t, 0, tier.Options{})
+		f.shared.set(down)
+		s := f.node(tier.Options{Nodes: 2})
+		l := compiled(t, weir.PerHour(10, algorithm.TokenBucket), strict)
+		for i := range 6 {
+			if d := f.take(s, "k", l, 1); d.Allowed() != (i < 5) || !d.Guarantee().Degraded {
+				t.Errorf("spend %d of a share of five: %+v", i, d)
+			}
+		}
+		f.shared.set(none)
+		time.Sleep(time.Second)
+		if d := f.take(s, "k", l, 1); !d.Allowed() || d.Remaining != 4 || d.Guarantee().Degraded {
+			t.Errorf("after the store came: %+v", d)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package tier_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+var errDown = errors.New("connection refused")
+
+// fault is what is wrong with a store.
+type fault int32
+
+const (
+	none   fault = iota
+	down         // refuses every call at once
+	stall        // answers nothing until the call's context ends
+	lost         // carries the call out, and its answer is lost
+	tenth        // refuses one call in ten
+	wedged       // answers nothing, and does not look at the context, until mended
+)
+
+// faulty is a real store with a fault that can be changed.
+type faulty struct {
+	weir.Store
+	fault  atomic.Int32
+	calls  atomic.Int64
+	mended chan struct{}
+	// gate, if not nil, is read from before each call.
+	gate atomic.Pointer[chan struct{}]
+}
+
+// mend ends what is wedged.
+func (f *faulty) mend() {
+	f.set(none)
+	select {
+	case <-f.mended:
+	default:
+		close(f.mended)
+	}
+}
+
+func (f *faulty) set(x fault) { f.fault.Store(int32(x)) }
+
+func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
+	n := f.calls.Add(1)
+	if gate := f.gate.Load(); gate != nil {
+		select {
+		case <-*gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	switch fault(f.fault.Load()) {
+	case down:
+		return errDown
+	case tenth:
+		if n%10 == 0 {
+			return errDown
+		}
+	case stall:
+		<-ctx.Done()
+		return ctx.Err()
+	case lost:
+		if err := f.Store.Take(ctx, ops); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	case wedged:
+		<-f.mended
+	}
+	return f.Store.Take(ctx, ops)
+}
+
+// newFaulty returns a store without a fault, on the time now.
+func newFaulty(t testing.TB, now func() int64) *faulty {
+	m := memory.New(memory.Options{MaxBytes: 16 << 20, Now: now})
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &faulty{Store: m, mended: make(chan struct{})}
+}

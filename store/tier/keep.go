@@ -1,0 +1,74 @@
+package tier
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// keep is the background work: it renews the node's registration, tries a shared
+// store that is away, pays debts, and forgets what is no longer used.
+func (s *Store) keep() {
+	tick := time.NewTicker(s.probing)
+	defer tick.Stop()
+	renewed, swept := s.link.now(), s.link.now()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		now := s.link.now()
+		away := s.link.breaker.open.Load()
+		if away || now-renewed >= renewEvery(s.nodeTTL).Microseconds() {
+			if err := s.renew(); err != nil {
+				continue
+			}
+			renewed = now
+			if s.link.breaker.reset() {
+				s.isBack()
+			}
+		}
+		if s.debts.len() > 0 && !s.link.breaker.open.Load() {
+			if err := s.payDebts(); err != nil {
+				s.log.Warn("tier: debts could not be written back yet", "err", err)
+			}
+		}
+		if now-swept > planLife*1e6/2 {
+			swept = now
+			s.plans.sweep()
+		}
+	}
+}
+
+// logEvery is the least time between two lines of the log about the same.
+const logEvery = 10 * time.Second
+
+// quiet keeps a store that comes and goes from filling the log.
+type quiet struct {
+	said   atomic.Int64 // microseconds
+	unsaid atomic.Int64
+}
+
+// may reports whether a line may be written now, and how many were not since the
+// last.
+func (q *quiet) may(now int64) (int64, bool) {
+	said := q.said.Load()
+	if said != 0 && now-said < logEvery.Microseconds() || !q.said.CompareAndSwap(said, max(now, 1)) {
+		q.unsaid.Add(1)
+		return 0, false
+	}
+	return q.unsaid.Swap(0), true
+}
+
+// wentAway tells that decisions are made on the node from now on.
+func (s *Store) wentAway(err error) {
+	if more, ok := s.quiet.may(s.link.now()); ok {
+		s.log.Warn("tier: the shared store does not answer: limits are decided on this node by their on_store_error",
+			"err", err, "unreported", more)
+	}
+}
+
+// isBack tells that the shared store decides again.
+func (s *Store) isBack() {
+	s.log.Warn("tier: the shared store answers again", "degraded_decisions", s.degraded.Load())
+}

@@ -1,0 +1,134 @@
+package tier_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// mixer makes up requests of which some limits are counted on the node and some
+// on the shared store.
+type mixer struct {
+	*rand.Rand
+	limits map[weir.ConsistencyMode][]*weir.Limit
+}
+
+func newMixer(t *testing.T, modes ...weir.ConsistencyMode) *mixer {
+	m := &mixer{Rand: rand.New(rand.NewPCG(3, 3)), limits: map[weir.ConsistencyMode][]*weir.Limit{}}
+	for _, mode := range modes {
+		for i, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingSubwindows} {
+			l := &weir.Limit{Name: fmt.Sprint(mode, i), Algorithm: a, Count: 4 + int64(i), Period: 3 * time.Second}
+			l.Consistency = weir.Consistency{Mode: mode, DenyCache: weir.DenyCacheOff}
+			m.limits[mode] = append(m.limits[mode], compiled(t, l, nil))
+		}
+	}
+	return m
+}
+
+// ops returns one to five ops, half of them in a role that is not Enforce.
+func (m *mixer) ops() []weir.Op {
+	var modes []weir.ConsistencyMode
+	for mode := range m.limits {
+		modes = append(modes, mode)
+	}
+	slices.Sort(modes)
+	var ops []weir.Op
+	for range 1 + m.IntN(5) {
+		ls := m.limits[modes[m.IntN(len(modes))]]
+		o := weir.Op{Key: fmt.Sprint(m.IntN(2)), Limit: ls[m.IntN(len(ls))], Cost: 1 + m.Int64N(2)}
+		switch m.IntN(12) {
+		case 0:
+			o.Role = weir.Soft
+		case 1:
+			o.Role = weir.Shadow
+		case 2:
+			o.Role, o.Cost = weir.Ban, 1
+		case 3:
+			o.Penalize = true
+		case 4:
+			o.Reserve = 2
+		case 5:
+			o.Role = weir.Own
+			ops = append(ops, o)
+			o.Role, o.Limit, o.Key = weir.Pool, ls[m.IntN(3)], "pool"
+		case 6:
+			o.Verb = weir.Force
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+// A request that is decided in two places is decided as in one: the same pass,
+// and the same is charged.
+func TestMixedIsAllOrNothing(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(1_773_500_966_535_897)
+	f := newFleet(t, 1, tier.Options{Now: clock.Load, Timeout: 10 * time.Second})
+	one := memory.New(memory.Options{MaxBytes: 1 << 20, Now: clock.Load})
+	defer one.Close()
+	m := newMixer(t, weir.ConsistencyStrict, weir.ConsistencyLocal)
+	mixed, passed := 0, 0
+	for n := range 20_000 {
+		got := m.ops()
+		want := slices.Clone(got)
+		if err := f.nodes[0].Take(context.Background(), got); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Take(context.Background(), want); err != nil {
+			t.Fatal(err)
+		}
+		modes := map[weir.ConsistencyMode]bool{}
+		for i := range got {
+			modes[got[i].Limit.Consistency.Mode] = true
+			if got[i].Charged != want[i].Charged || got[i].Borrowed != want[i].Borrowed {
+				t.Fatalf("request %d, op %d of %+v: charged %v, want %v", n, i, got, got[i].Charged, want[i].Charged)
+			}
+			if got[i].Charged && got[i].Decision.Remaining != want[i].Decision.Remaining {
+				t.Fatalf("request %d, op %d of %+v: %d remain, want %d", n, i, got, got[i].Decision.Remaining, want[i].Decision.Remaining)
+			}
+		}
+		if got, want := weir.Fold(got).Allowed(), weir.Fold(want).Allowed(); got != want {
+			t.Fatalf("request %d: allowed %v, want %v", n, got, want)
+		}
+		if len(modes) == 2 {
+			mixed++
+			if weir.Fold(got).Allowed() {
+				passed++
+			}
+		}
+		clock.Add(m.Int64N(300_000))
+	}
+	if mixed < 3000 || passed < 500 || passed > mixed-500 {
+		t.Errorf("of %d mixed requests %d passed: the test tests little", mixed, passed)
+	}
+}
+
+// What a node counts alone it decides without the shared store.
+func TestLocalCountsOnTheNodeAlone(t *testing.T) {
+	f := newFleet(t, 2, tier.Options{Timeout: 10 * time.Second})
+	f.shared.set(down)
+	l := compiled(t, weir.PerHour(3, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLocal })
+	calls := f.shared.calls.Load()
+	for _, s := range f.nodes {
+		for i := range 4 {
+			d := f.take(s, "k", l, 1)
+			if g := d.Guarantee(); d.Allowed() != (i < 3) || g.Source != weir.FromLocal || g.Degraded {
+				t.Errorf("spend %d of 3: %+v, %s", i, d, g)
+			}
+		}
+	}
+	// The node's registration is all that goes to the store.
+	if n := f.shared.calls.Load() - calls; n > 2 {
+		t.Errorf("%d calls", n)
+	}
+}

@@ -1,0 +1,297 @@
+package tier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options configures a [Store].
+type Options struct {
+	// Local keeps what this node counts alone: limits of local consistency, and
+	// its share of the others while the shared store is away. Required; a memory
+	// store is made for it. It is its owner's to close, after the tier.
+	Local weir.Store
+	// Timeout is the longest that a decision waits for the shared store; of a
+	// caller's deadline it waits half. Zero means 20 milliseconds.
+	Timeout time.Duration
+	// MaxInFlight is the most calls of the shared store at a time. Zero means
+	// 512.
+	MaxInFlight int
+	// MaxBytes bounds the memory for fetched units, remembered answers and
+	// debts, at least MinBytes. Zero means 64 MiB.
+	MaxBytes int64
+	// RefusalLife is the longest that a refusal is remembered: how late a reset
+	// or a refund on another node is seen at worst. Negative means that none is.
+	// Zero means a second.
+	RefusalLife time.Duration
+	// ProbeEvery is how often a store that is away is tried. Zero means 250
+	// milliseconds.
+	ProbeEvery time.Duration
+	// Nodes is how many nodes there are at least. Zero means as many as have
+	// registered.
+	Nodes int
+	// NodeTTL is how long a node that has gone without a word is counted, at
+	// least a second. Zero means ten seconds.
+	NodeTTL time.Duration
+	// Now tells the node's monotonic time in microseconds, for tests and replays.
+	// Zero means the process's own.
+	Now func() int64
+	// Logger is told when the shared store goes away and when it is back. Zero
+	// means nobody is told.
+	Logger *slog.Logger
+}
+
+// MinBytes is the least memory that a store works with.
+const MinBytes = 1 << 20
+
+func (o *Options) fill() error {
+	if o.Local == nil {
+		return errors.New("tier: no local store: set Options.Local to a memory store")
+	}
+	set := func(d *time.Duration, otherwise time.Duration) {
+		if *d == 0 {
+			*d = otherwise
+		}
+	}
+	set(&o.Timeout, 20*time.Millisecond)
+	set(&o.RefusalLife, time.Second)
+	set(&o.ProbeEvery, 250*time.Millisecond)
+	set(&o.NodeTTL, 10*time.Second)
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = 512
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 64 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case o.Timeout < 0 || o.ProbeEvery < 0 || o.MaxInFlight < 0 || o.Nodes < 0:
+		return fmt.Errorf("tier: timeout %s, probe interval %s, calls in flight %d and nodes %d must not be negative",
+			o.Timeout, o.ProbeEvery, o.MaxInFlight, o.Nodes)
+	case o.MaxBytes < MinBytes:
+		return fmt.Errorf("tier: %d bytes are too few: at least %d", o.MaxBytes, MinBytes)
+	case o.NodeTTL < time.Second || o.NodeTTL%time.Microsecond != 0:
+		return fmt.Errorf("tier: node ttl %s must be at least a second, in whole microseconds", o.NodeTTL)
+	case o.Nodes > maxNodes:
+		return fmt.Errorf("tier: %d nodes are too many: at most %d", o.Nodes, maxNodes)
+	}
+	return nil
+}
+
+// Store decides on a store that nodes share. Safe for concurrent use.
+type Store struct {
+	local    weir.Store
+	link     *link
+	combiner *combiner
+	answers  *answers
+	debts    *debts
+	nodes    *nodes
+	plans    *plans
+	seed     maphash.Seed
+	log      *slog.Logger
+	closed   atomic.Bool
+	stop     chan struct{}
+	done     sync.WaitGroup
+	aways    sync.Pool // of *away
+	mixes    sync.Pool // of *mix
+	probing  time.Duration
+	nodeTTL  time.Duration
+
+	// clock is how far the shared store's time is ahead of the node's.
+	clock atomic.Int64
+
+	degraded atomic.Uint64
+	quiet    quiet
+}
+
+var _ weir.Store = (*Store)(nil)
+
+// New returns a store over shared, which must end a call when its context ends.
+// Close it before shared. That shared does not answer is no error: limits are
+// decided by their policies until it does.
+func New(shared weir.Store, opt Options) (*Store, error) {
+	if shared == nil {
+		return nil, errors.New("tier: no shared store")
+	}
+	if err := opt.fill(); err != nil {
+		return nil, err
+	}
+	k := newLink(shared, &opt)
+	n, err := newNodes(&opt)
+	if err != nil {
+		return nil, fmt.Errorf("tier: %w", err)
+	}
+	s := &Store{
+		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k},
+		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
+		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 4},
+		seed:    maphash.MakeSeed(), log: opt.Logger, stop: make(chan struct{}),
+		probing: opt.ProbeEvery, nodeTTL: opt.NodeTTL,
+	}
+	s.clock.Store(time.Now().UnixMicro() - k.now())
+	s.aways.New = func() any { return new(away) }
+	s.mixes.New = func() any { return new(mix) }
+	k.opened = s.wentAway
+	if err := s.renew(); err != nil {
+		k.breaker.trip()
+		s.wentAway(err)
+	}
+	s.done.Go(s.keep)
+	return s, nil
+}
+
+// Close implements weir.Store: it gives back what was fetched and not spent, and
+// waits for calls under way. It closes neither the shared nor the local store.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		s.done.Wait()
+		return nil
+	}
+	close(s.stop)
+	s.done.Wait()
+	var errs []error
+	if !s.link.breaker.open.Load() {
+		errs = append(errs, s.payDebts(), s.nodes.leave(s.link))
+	}
+	s.link.running.Wait()
+	for i, err := range errs {
+		// That the store went away is no fault of closing.
+		if err != nil && !wrong(err) {
+			s.log.Warn("tier: closed without a word to the shared store", "err", err)
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tag returns what stands for key under l. It is never zero.
+func (s *Store) tag(key string, l *weir.Limit) uint64 {
+	return max(maphash.String(s.seed, key)^l.ID(), 1)
+}
+
+// heard notes the shared store's time now, of a call sent at the node's time
+// sent.
+func (s *Store) heard(now, sent int64) {
+	if now > 0 {
+		s.clock.Store(now - sent)
+	}
+}
+
+// wall returns the shared store's time, as far as the node can tell.
+func (s *Store) wall() int64 { return s.link.now() + s.clock.Load() }
+
+// TakeOne implements weir.Store.
+func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	if uint64(cost) > weir.MaxCost {
+		return weir.Decision{}, weir.ErrCost
+	}
+	p, err := s.ready(l)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	switch {
+	case l.Traits()&weir.Leases != 0 && cost > 0:
+		return weir.Decision{}, weir.ErrNoLease
+	case p.mode == weir.ConsistencyLocal:
+		d, err := s.local.TakeOne(ctx, key, l, cost)
+		return relabel(d, l), err
+	}
+	if cost > 0 {
+		d, _, err := s.spendStrict(ctx, p, s.tag(key, l), key, cost)
+		if err == nil {
+			return d, nil
+		}
+		ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
+		err = s.decideAway(ctx, ops, err)
+		return ops[0].Decision, err
+	}
+	ops := []weir.Op{{Key: key, Limit: l}}
+	err = s.takeSharedOne(ctx, &ops[0])
+	return ops[0].Decision, err
+}
+
+// ready returns the plan of l, or why nothing can be decided.
+func (s *Store) ready(l *weir.Limit) (*plan, error) {
+	if s.closed.Load() {
+		return nil, weir.ErrClosed
+	}
+	if l.Cells == 0 {
+		return nil, fmt.Errorf("tier: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	}
+	return s.plans.of(l)
+}
+
+// relabel says that d was decided on this node alone.
+func relabel(d weir.Decision, l *weir.Limit) weir.Decision {
+	if d.Limit == l && l.Traits()&weir.Sketches == 0 {
+		d.Limit = l.From(weir.FromLocal)
+	}
+	return d
+}
+
+// Take implements weir.Store.
+func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
+	if s.closed.Load() {
+		return weir.ErrClosed
+	}
+	if err := s.check(ops); err != nil {
+		return err
+	}
+	var at [anywhere + 1]int
+	for i := range ops {
+		at[s.place(&ops[i])]++
+	}
+	switch {
+	case at[onShared] == 0:
+		return s.takeLocal(ctx, ops)
+	case at[onNode] == 0:
+		return s.takeShared(ctx, ops)
+	}
+	return s.takeMixed(ctx, ops)
+}
+
+// check refuses what no store can decide, before any is asked.
+func (s *Store) check(ops []weir.Op) error {
+	for i := range ops {
+		o := &ops[i]
+		if o.Role == weir.Deny {
+			continue
+		}
+		if _, err := s.ready(o.Limit); err != nil {
+			return err
+		}
+		t := o.Limit.Traits()
+		switch {
+		case uint64(o.Cost) > weir.MaxCost || uint64(o.Reserve) > weir.MaxCost || o.Cost+o.Reserve > weir.MaxCost:
+			return weir.ErrCost
+		case t&weir.Leases != 0 && o.ID == 0 && o.Verb != weir.Peek:
+			return weir.ErrNoLease
+		case t&weir.Sketches != 0 && o.Verb == weir.Refund:
+			return weir.ErrRefund
+		}
+	}
+	return nil
+}
+
+// takeLocal decides ops on the node alone.
+func (s *Store) takeLocal(ctx context.Context, ops []weir.Op) error {
+	if err := s.local.Take(ctx, ops); err != nil {
+		return err
+	}
+	for i := range ops {
+		if ops[i].Role != weir.Deny {
+			ops[i].Decision = relabel(ops[i].Decision, ops[i].Limit)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package tier_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// open returns a tier over a memory store, which decides as that does alone.
+func open(t *testing.T, now func() int64) weir.Store {
+	t.Helper()
+	shared := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
+	local := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
+	s, err := tier.New(shared, tier.Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, c := range []weir.Store{s, shared, local} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+func TestConformance(t *testing.T) { storetest.Run(t, open) }
