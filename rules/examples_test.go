@@ -44,8 +44,9 @@ func TestExamples(t *testing.T) {
 	f("public-api", "public-api", "", "client_id=x plan=enterprise")
 	f("public-api", "public-api", "deny:deny remote_address", "client_id=x", "remote_address=198.51.100.1")
 	f("public-api", "public-api", "", "client_id=x", "remote_address=10.9.9.9")
-	f("login", "login", "logins ban:address_minute ban address_minute address_hour ban:user ban user",
-		"auth_type=login", "remote_address=203.0.113.7", "user=alice")
+	f("login", "login", "logins ban:address_minute ban address_minute address_hour account",
+		"auth_type=login", "remote_address=203.0.113.7", "account=alice")
+	f("login", "login", "logins known_device", "auth_type=login", "known_device=alice")
 	f("flash-sale", "shop", "buyer own:buyer pool:shop", "buyer=1")
 	f("flash-sale", "shop", "provider", "provider=p")
 	f("llm-tokens", "llm", "tokens requests model", "api_key=k1", "model=m")
