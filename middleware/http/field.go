@@ -95,7 +95,7 @@ func exhausted(lines []string) (time.Duration, bool) {
 			return 0, false // the draft: every member is a String
 		}
 		left, wait, ok := p.params()
-		if !ok || left < 0 {
+		if !ok || left < 0 || wait < 0 {
 			return 0, false
 		}
 		if left == 0 && wait > 0 {
@@ -139,8 +139,9 @@ func (p *parser) while(in func(byte) bool) (n int) {
 	return n
 }
 
-// params reads the parameters of a member of RateLimit: r, -1 if there is none,
-// and t, 0 if there is none. The last of a name counts.
+// params reads the parameters of a member of RateLimit: r, negative if there is
+// none, and t, 0 if there is none; negative if they are no integers either. The
+// last of a name counts.
 func (p *parser) params() (r, t int64, ok bool) {
 	r = -1
 	for p.skip(';') {
@@ -156,15 +157,14 @@ func (p *parser) params() (r, t int64, ok bool) {
 				return 0, 0, false
 			}
 		}
-		if key == "r" || key == "t" {
-			if kind != integer || n < 0 {
-				return 0, 0, false
-			}
-			if key == "r" {
-				r = n
-			} else {
-				t = n
-			}
+		if kind != integer {
+			n = -1
+		}
+		switch key {
+		case "r":
+			r = n
+		case "t":
+			t = n
 		}
 	}
 	return r, t, true
