@@ -24,7 +24,7 @@ type Facts struct {
 }
 
 // known says which facts of a caller are found out already.
-type known uint8
+type known uint16
 
 const (
 	knownAddress known = 1 << iota
@@ -33,6 +33,8 @@ const (
 	knownPath
 	knownUser
 	knownTier
+	knownKey
+	knownToken
 )
 
 // Caller is who sent one request, and the working memory to find out. Facts
@@ -45,7 +47,9 @@ type Caller struct {
 	believed           bool // the peer is
 	address            netip.Addr
 	method, host, path string
-	user, tier         string
+	user, tier, apiKey string
+	keyRow             *keyRow
+	claims             *claims
 	// Faults of the request, nil if there are none.
 	methodErr, hostErr, pathErr error
 
@@ -53,6 +57,8 @@ type Caller struct {
 	// what was returned stays valid until Release.
 	buf     []byte
 	entries []weir.Entry
+	// Each has a secret of its own.
+	keySealer, tokenSealer sealer
 }
 
 // Caps on what a released caller keeps, so that one large request does not
@@ -74,7 +80,7 @@ func (c *Caller) Release() {
 		entries = nil
 	}
 	clear(entries[:cap(entries)])
-	*c = Caller{r: r, buf: buf, entries: entries}
+	*c = Caller{r: r, buf: buf, entries: entries, keySealer: c.keySealer, tokenSealer: c.tokenSealer}
 	r.callers.Put(c)
 }
 
@@ -83,6 +89,7 @@ func (c *Caller) Set(f Facts) {
 	c.f, c.known = f, 0
 	c.f.Peer = plain(f.Peer)
 	c.methodErr, c.hostErr, c.pathErr = nil, nil, nil
+	c.apiKey, c.keyRow, c.claims = "", nil, nil
 	c.believed = c.r.proxies.believes(c.f.Peer)
 	path, host := cutTarget(f.Path)
 	c.f.Path = path
@@ -210,7 +217,7 @@ func view(b []byte) string {
 func (c *Caller) User() string {
 	if c.known&knownUser == 0 {
 		c.known |= knownUser
-		c.user = c.claimed(c.r.user)
+		c.user = c.claimed(c.r.user, knownUser)
 	}
 	return c.user
 }
@@ -219,13 +226,28 @@ func (c *Caller) User() string {
 func (c *Caller) Tier() string {
 	if c.known&knownTier == 0 {
 		c.known |= knownTier
-		c.tier = c.claimed(c.r.tier)
+		c.tier = c.claimed(c.r.tier, knownTier)
 	}
 	return c.tier
 }
 
+// ofKey returns the user of the request's API key; or its tier, else that of
+// the request's user.
+func (c *Caller) ofKey(what known) string {
+	c.findKey()
+	switch row := c.keyRow; {
+	case row != nil && what == knownUser:
+		return row.user
+	case row != nil && row.tier != "":
+		return row.tier
+	case what == knownTier:
+		return c.r.keys.file.tierOf(c.User())
+	}
+	return ""
+}
+
 // claimed returns the value of the first claimant that has one.
-func (c *Caller) claimed(from []claimant) string {
+func (c *Caller) claimed(from []claimant, what known) string {
 	for _, f := range from {
 		v := ""
 		switch f.kind {
@@ -233,6 +255,10 @@ func (c *Caller) claimed(from []claimant) string {
 			if c.believed {
 				v = c.header(f.name)
 			}
+		case fromJWT:
+			v = c.claim(f.name)
+		case fromAPIKey:
+			v = c.ofKey(what)
 		}
 		if v != "" {
 			return c.fit(v)

@@ -2,6 +2,8 @@ package identity_test
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,3 +21,8 @@ func read(t testing.TB, peer, text string) *http.Request {
 }
 
 func canonical(name string) string { return http.CanonicalHeaderKey(name) }
+
+func sha256Hex(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

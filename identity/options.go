@@ -29,13 +29,22 @@ type Options struct {
 	// method. Set it if and only if the upstream does so. Zero means that the
 	// method is the one of the request line.
 	MethodOverride string `yaml:"method_override"`
+	// APIKey says where API keys are sent. Zero means that there are none.
+	APIKey APIKeyOptions `yaml:"api_key"`
+	// Keys is a file of the API keys that are known, whose users and tiers they
+	// have; see LoadKeys. Zero means that any key is one.
+	Keys *KeyFile `yaml:"-"`
+	// JWT says which JSON Web Tokens are believed. Zero means none.
+	JWT JWTOptions `yaml:"jwt"`
 	// User lists where a verified user comes from, the first that has one wins:
-	// "header:NAME", believed from trusted peers only. Zero means that no request
-	// has a user.
+	// "jwt:CLAIM", the claim of a verified token; "api_key", the user that Keys
+	// names for it; "header:NAME", believed from trusted peers only. Zero means
+	// that no request has a user.
 	User []string `yaml:"user"`
 	// Tier lists where the tier of a client comes from, the first that has one
-	// wins: "header:NAME", believed from trusted peers only. Zero means that no
-	// request has a tier.
+	// wins: "jwt:CLAIM"; "keys", what Keys says of the API key, else of the user;
+	// "header:NAME", believed from trusted peers only. Zero means that no request
+	// has a tier.
 	Tier []string `yaml:"tier"`
 }
 

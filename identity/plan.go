@@ -89,9 +89,36 @@ func (r *Resolver) plan(ds []Descriptor, route *Route) (*Plan, error) {
 			return nil, fmt.Errorf("descriptor %d: %w", i+1, err)
 		}
 		p.descriptors = append(p.descriptors, d)
-		p.entries += len(d.entries)
 	}
-	return p, nil
+	return p, p.checkHearsay()
+}
+
+// checkHearsay reports an unverified claim in a plan that would let go whoever
+// sends another one each time: it may only stand beside a limit that a
+// stranger cannot get out of.
+func (p *Plan) checkHearsay() error {
+	heard, address := false, false
+	for i := range p.descriptors {
+		d := &p.descriptors[i]
+		always := d.unless == nil
+		here := false
+		for j := range d.entries {
+			switch d.entries[j].source.kind {
+			case fromUnverifiedJWT:
+				heard, always = true, false
+			case fromAddress:
+				here = true
+			case fromMethod, fromPath, fromValue, fromParam:
+			default:
+				always = false
+			}
+		}
+		address = address || here && always
+	}
+	if heard && !address {
+		return errors.New("an unverified claim can be made up: put a descriptor with remote_address alone beside it")
+	}
+	return nil
 }
 
 func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
@@ -120,7 +147,7 @@ func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
 		if err != nil {
 			return out, fmt.Errorf("unless: %w", err)
 		}
-		if !s.verified() {
+		if !r.verified(&s) {
 			return out, fmt.Errorf("unless: anyone can send %q, and would be rid of the limit: name a verified source, such as user", d.Unless)
 		}
 		out.unless = &s

@@ -8,13 +8,16 @@ import (
 	"sync"
 )
 
-// Resolver finds out who sent a request. Safe for concurrent use.
+// Resolver finds out who sent a request. It does not change, but for the keys
+// of tokens that it fetches and the file of API keys. Safe for concurrent use.
 type Resolver struct {
 	proxies  proxies
 	width    width
 	nat64    []netip.Prefix
 	paths    PathOptions
-	override string // canonical name
+	override string   // canonical name
+	keys     *apiKeys // nil: requests have no API key
+	tokens   *tokens  // nil: no token is believed
 	user     []claimant
 	tier     []claimant
 	callers  sync.Pool
@@ -49,14 +52,38 @@ func New(opt Options) (*Resolver, error) {
 		return nil, fmt.Errorf("identity: method_override %q is not the name of a header", opt.MethodOverride)
 	}
 	r.override = http.CanonicalHeaderKey(opt.MethodOverride)
-	if r.user, err = r.claimants("user", opt.User, &opt); err != nil {
-		return nil, err
+	if r.keys, err = newAPIKeys(opt.APIKey, opt.Keys); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
 	}
-	if r.tier, err = r.claimants("tier", opt.Tier, &opt); err != nil {
+	if r.tokens, err = newTokens(opt.JWT); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	if err := r.claim(&opt); err != nil {
+		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
+
+// Close ends the fetching of keys. What was fetched stays in use.
+func (r *Resolver) Close() error {
+	if r.tokens != nil {
+		r.tokens.close()
+	}
+	return nil
+}
+
+// claim compiles where users and tiers come from.
+func (r *Resolver) claim(opt *Options) (err error) {
+	if r.user, err = r.claimants("user", opt.User, opt); err != nil {
+		return err
+	}
+	r.tier, err = r.claimants("tier", opt.Tier, opt)
+	return err
+}
+
+// ofFile is the source that a file of keys is.
+var ofFile = map[string]string{"user": "api_key", "tier": "keys"}
 
 // claimants compiles where a user or a tier comes from.
 func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claimant, error) {
@@ -69,8 +96,18 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 				return nil, fmt.Errorf("identity: %s: %s is believed from nobody: list the proxies that set it in proxies.trusted", what, text)
 			}
 			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
+		case word == "jwt" && arg != "":
+			if r.tokens == nil {
+				return nil, fmt.Errorf("identity: %s: %s: no token is believed, set Options.JWT", what, text)
+			}
+			all = append(all, claimant{fromJWT, arg})
+		case what == "user" && text == "api_key", what == "tier" && text == "keys":
+			if opt.Keys == nil {
+				return nil, fmt.Errorf("identity: %s: %s: there is no file that says it, set Options.Keys", what, text)
+			}
+			all = append(all, claimant{fromAPIKey, ""})
 		default:
-			return nil, fmt.Errorf("identity: %s: %q is not a source of a verified %s, choose header:NAME", what, text, what)
+			return nil, fmt.Errorf("identity: %s: %q is not a source of a verified %s, choose jwt:CLAIM, header:NAME or %s", what, text, what, ofFile[what])
 		}
 	}
 	return all, nil

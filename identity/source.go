@@ -25,6 +25,10 @@ const (
 	fromQuery
 	fromValue
 	fromParam // a segment of the path of a route
+	fromAPIKey
+	fromBearer
+	fromJWT
+	fromUnverifiedJWT
 )
 
 // source is a compiled EntryFrom.From.
@@ -41,11 +45,12 @@ type source struct {
 // words are the sources without an argument, prefixes those with one.
 var (
 	words = map[string]kind{
-		"remote_address": fromAddress, "user": fromUser, "tier": fromTier, "client": fromClient,
+		"remote_address": fromAddress, "user": fromUser, "api_key": fromAPIKey, "tier": fromTier, "client": fromClient,
 		"method": fromMethod, "path": fromPath, "host": fromHost,
 	}
 	prefixes = map[string]kind{
 		"header": fromHeader, "cookie": fromCookie, "query": fromQuery, "value": fromValue, "param": fromParam,
+		"jwt": fromJWT, "unverified_jwt": fromUnverifiedJWT,
 	}
 )
 
@@ -53,17 +58,19 @@ var (
 // colon take a name behind it.
 func Sources() []string {
 	return []string{
-		"remote_address", "user", "tier", "client", "method", "path", "host", "route",
-		"header:", "cookie:", "query:", "param:", "value:",
+		"remote_address", "user", "api_key", "tier", "client", "method", "path", "host", "route",
+		"header:", "cookie:", "query:", "jwt:", "unverified_jwt:", "param:", "value:",
 	}
 }
 
 // verified reports whether a stranger cannot make the value up or leave it out
 // as he likes.
-func (s *source) verified() bool {
+func (r *Resolver) verified(s *source) bool {
 	switch s.kind {
-	case fromUser, fromTier:
+	case fromUser, fromTier, fromJWT:
 		return true
+	case fromAPIKey:
+		return r.keys.file != nil
 	}
 	return false
 }
@@ -146,6 +153,10 @@ func (r *Resolver) has(s *source, text string) error {
 	switch {
 	case s.kind == fromUser && len(r.user) == 0:
 		return fmt.Errorf("source %q: no request has a user, set Options.User", text)
+	case s.kind == fromAPIKey && r.keys == nil:
+		return fmt.Errorf("source %q: no request has an API key, set Options.APIKey", text)
+	case s.kind == fromJWT && r.tokens == nil:
+		return fmt.Errorf("source %q: no token is believed, set Options.JWT", text)
 	case s.kind == fromTier && len(r.tier) == 0:
 		return fmt.Errorf("source %q: no request has a tier, set Options.Tier", text)
 	}

@@ -28,6 +28,12 @@ func (c *Caller) value(s *source) (string, error) {
 		return c.fit(c.query(s.name)), nil
 	case fromValue:
 		return s.name, nil
+	case fromAPIKey:
+		return c.APIKey(), nil
+	case fromJWT:
+		return c.claim(s.name), nil
+	case fromUnverifiedJWT:
+		return c.fit(c.hearsay(s.name)), nil
 	case fromParam:
 		p, err := c.Path()
 		return c.fit(segmentOf(p, s.segment)), err
@@ -41,14 +47,18 @@ func (c *Caller) addressText(w width) string {
 	return s
 }
 
-// client returns whom a limit is on: the user, else the address. What it is
-// stands before it, so that no user can be named like an address.
+// client returns whom a limit is on: the user, else the API key, else the
+// address. What it is stands before it, so that no user can be named like an
+// address. A key counts if a file says that it is one: else whoever makes keys
+// up would be a new client each time.
 func (c *Caller) client(w width) string {
-	b := c.buf
+	var b []byte
 	if u := c.User(); u != "" {
 		b = append(append(c.buf, "user:"...), u...)
+	} else if k := c.APIKey(); k != "" && c.keyRow != nil {
+		b = append(append(c.buf, "api_key:"...), k...)
 	} else {
-		b = w.appendTo(append(b, "address:"...), c.Address())
+		b = w.appendTo(append(c.buf, "address:"...), c.Address())
 	}
 	s, _ := c.made(b, nil)
 	return s

@@ -1,0 +1,291 @@
+package identity
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Bounds of a set of keys and of fetching one.
+const (
+	maxKeySet    = 256 << 10 // bytes
+	maxKeys      = 100
+	minRSA       = 2048 // bits
+	fetchTimeout = 5 * time.Second
+	// retryAfter is the least time between two fetches.
+	retryAfter = time.Minute
+)
+
+// keySet is the public keys at one time. Immutable.
+type keySet struct {
+	keys []jose.JSONWebKey
+	sum  [sha256.Size]byte
+}
+
+// find returns the keys that a token with this key ID and algorithm may be
+// signed with.
+func (s *keySet) find(id, algorithm string) []*jose.JSONWebKey {
+	if s == nil {
+		return nil
+	}
+	var found []*jose.JSONWebKey
+	for i := range s.keys {
+		k := &s.keys[i]
+		if id != "" && k.KeyID != "" && k.KeyID != id || k.Algorithm != "" && k.Algorithm != algorithm {
+			continue
+		}
+		if found = append(found, k); len(found) == maxTries {
+			break
+		}
+	}
+	return found
+}
+
+// parseKeySet reads PEM blocks, a JWK or a JWK set.
+func parseKeySet(text []byte) (*keySet, error) {
+	set := &keySet{sum: sha256.Sum256(text)}
+	var err error
+	if strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+		err = set.readJWK(text)
+	} else {
+		err = set.readPEM(text)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(set.keys) == 0:
+		return nil, errors.New("no public key that signs tokens")
+	case len(set.keys) > maxKeys:
+		return nil, fmt.Errorf("%d keys are too many, the most is %d", len(set.keys), maxKeys)
+	}
+	return set, nil
+}
+
+// readJWK reads a set, or a single key. Keys of kinds that are not known are
+// left out, as RFC 7517 §5 has it, and secrets and private keys too.
+func (s *keySet) readJWK(text []byte) error {
+	var doc struct {
+		Keys []json.RawMessage `json:"keys"`
+		Kty  string            `json:"kty"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return fmt.Errorf("not a JWK set: %w", err)
+	}
+	if doc.Kty != "" {
+		doc.Keys = append(doc.Keys, json.RawMessage(text))
+	}
+	for _, raw := range doc.Keys {
+		var k jose.JSONWebKey
+		if k.UnmarshalJSON(raw) == nil && k.IsPublic() && k.Valid() && (k.Use == "" || k.Use == "sig") && strong(k.Key) {
+			s.keys = append(s.keys, k)
+		}
+	}
+	return nil
+}
+
+func (s *keySet) readPEM(text []byte) error {
+	for len(text) > 0 {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		var key any
+		var err error
+		switch block.Type {
+		case "PUBLIC KEY":
+			key, err = x509.ParsePKIXPublicKey(block.Bytes)
+		case "RSA PUBLIC KEY":
+			key, err = x509.ParsePKCS1PublicKey(block.Bytes)
+		case "CERTIFICATE":
+			var c *x509.Certificate
+			if c, err = x509.ParseCertificate(block.Bytes); err == nil {
+				key = c.PublicKey
+			}
+		default:
+			return fmt.Errorf("a PEM block %.40q, where only PUBLIC KEY and CERTIFICATE belong", block.Type)
+		}
+		if err != nil {
+			return err
+		}
+		k := jose.JSONWebKey{Key: key}
+		if !k.Valid() || !k.IsPublic() || !strong(key) {
+			return fmt.Errorf("a public key of a kind that signs no tokens, or of less than %d bits", minRSA)
+		}
+		s.keys = append(s.keys, k)
+	}
+	return nil
+}
+
+// strong reports whether a key is long enough.
+func strong(key any) bool {
+	r, ok := key.(*rsa.PublicKey)
+	return !ok || r.N.BitLen() >= minRSA
+}
+
+// keySource holds the set of keys, and keeps it fresh if it is at a URL.
+type keySource struct {
+	set  atomic.Pointer[keySet]
+	opt  *JWTOptions
+	wish chan struct{} // a token names a key that is not in the set
+	// lastWish, in seconds since the Unix epoch, keeps strangers from filling the
+	// channel.
+	lastWish atomic.Int64
+	stop     context.CancelFunc
+	done     chan struct{}
+	once     sync.Once
+}
+
+// load reads the keys of a file.
+func (s *keySource) load(path string) error {
+	text, err := readCapped(path, maxKeySet)
+	if err != nil {
+		return fmt.Errorf("key_file: %w", err)
+	}
+	set, err := parseKeySet(text)
+	if err != nil {
+		return fmt.Errorf("key_file: %s: %w", path, err)
+	}
+	s.set.Store(set)
+	return nil
+}
+
+// follow fetches the keys at opt.URL now and then. That the first fetch fails
+// is no error: no token is believed until one succeeds.
+func (s *keySource) follow(opt *JWTOptions) error {
+	u, err := url.Parse(opt.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+		return fmt.Errorf("url must be https, or http on a loopback address: whoever changes it on its way is believed")
+	}
+	client := &http.Client{Timeout: fetchTimeout}
+	if opt.Client != nil {
+		*client = *opt.Client
+		if client.Timeout == 0 || client.Timeout > fetchTimeout {
+			client.Timeout = fetchTimeout
+		}
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	opt.Client = client
+	s.opt, s.wish, s.done = opt, make(chan struct{}, 1), make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	ok := s.refresh(ctx)
+	go s.run(ctx, ok)
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// run fetches until ctx ends: every Refresh, a minute after a failure, and when
+// a key is wanted, but never twice in a minute.
+func (s *keySource) run(ctx context.Context, ok bool) {
+	defer close(s.done)
+	last := time.Now()
+	for {
+		wait := s.opt.Refresh
+		if !ok {
+			wait = retryAfter
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		case <-s.wish:
+			t.Reset(max(retryAfter-time.Since(last), 0))
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+			}
+		}
+		ok = s.refresh(ctx)
+		last = time.Now()
+	}
+}
+
+// want asks for a fetch, as a token names a key that is not there. It does not
+// wait: until the key is there the token is not believed.
+func (s *keySource) want(now time.Time) {
+	if s.wish == nil {
+		return
+	}
+	sec := now.Unix()
+	if last := s.lastWish.Load(); sec == last || !s.lastWish.CompareAndSwap(last, sec) {
+		return
+	}
+	select {
+	case s.wish <- struct{}{}:
+	default:
+	}
+}
+
+// refresh fetches the set. The last good one stays if that fails.
+func (s *keySource) refresh(ctx context.Context) bool {
+	set, err := s.fetch(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.opt.Log.Warn("fetching the keys of tokens failed", "url", s.opt.URL, "err", err)
+		}
+		return false
+	}
+	// Tokens that were verified stay so while the set is the same.
+	if was := s.set.Load(); was == nil || was.sum != set.sum {
+		s.set.Store(set)
+	}
+	return true
+}
+
+func (s *keySource) fetch(ctx context.Context) (*keySet, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.opt.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.opt.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxKeySet+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxKeySet {
+		return nil, fmt.Errorf("a set of more than %d bytes", maxKeySet)
+	}
+	return parseKeySet(text)
+}
+
+// close ends fetching and waits for it.
+func (s *keySource) close() {
+	s.once.Do(func() {
+		if s.stop != nil {
+			s.stop()
+			<-s.done
+		}
+	})
+}

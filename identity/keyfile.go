@@ -1,0 +1,288 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/spell"
+	"go.yaml.in/yaml/v3"
+)
+
+// Caps on a file of keys.
+const (
+	maxKeyFile = 64 << 20 // bytes
+	maxKeyRows = 1_000_000
+	maxTier    = 64 // bytes
+)
+
+// KeyFile is a file of API keys and users, and the tier of each. As YAML it is
+// a list, as CSV (a name in .csv) a table with these columns:
+//
+//   - sha256: 64 hexadecimal digits, the SHA-256 of the key. The file holds no
+//     keys, so that who reads it cannot use them. Keys must be random, of at
+//     least 128 bits: words could be guessed from their digests.
+//   - user: whose key it is. Without sha256, the user whose tier this is.
+//   - tier.
+//
+// Safe for concurrent use.
+type KeyFile struct {
+	path string
+	rows atomic.Pointer[keyRows]
+}
+
+// keyRow is what the file says of a key.
+type keyRow struct{ user, tier string }
+
+type keyRows struct {
+	keys  map[[sha256.Size]byte]*keyRow
+	users map[string]string // user -> tier
+	sum   [sha256.Size]byte // of the file
+}
+
+// LoadKeys reads a file of keys.
+func LoadKeys(path string) (*KeyFile, error) {
+	f := &KeyFile{path: path}
+	if err := f.Reload(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Reload reads the file again. If it cannot be read, or holds a mistake, the
+// last good content stays.
+func (f *KeyFile) Reload() error {
+	text, err := readCapped(f.path, maxKeyFile)
+	if err != nil {
+		return fmt.Errorf("identity: keys: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	if was := f.rows.Load(); was != nil && was.sum == sum {
+		return nil
+	}
+	rows, err := parseKeys(f.path, text)
+	if err != nil {
+		return fmt.Errorf("identity: %w", err)
+	}
+	rows.sum = sum
+	f.rows.Store(rows)
+	return nil
+}
+
+// Watch reloads the file every so often, until ctx ends, and reports what went
+// wrong, each mistake once.
+func (f *KeyFile) Watch(ctx context.Context, every time.Duration, report func(error)) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			err := f.Reload()
+			if err != nil && err.Error() != last {
+				report(err)
+			}
+			last = ""
+			if err != nil {
+				last = err.Error()
+			}
+		}
+	}
+}
+
+// Len returns how many keys, and how many users without one, the file lists.
+func (f *KeyFile) Len() (keys, users int) {
+	r := f.rows.Load()
+	return len(r.keys), len(r.users)
+}
+
+// key returns the row of a key, nil if there is none.
+func (f *KeyFile) key(sum [sha256.Size]byte) *keyRow { return f.rows.Load().keys[sum] }
+
+// tierOf returns the tier of a user, "" if the file has none.
+func (f *KeyFile) tierOf(user string) string { return f.rows.Load().users[user] }
+
+// readCapped reads a file of at most so many bytes.
+func readCapped(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+	}
+	return text, nil
+}
+
+// keyColumns are the keys and columns of the file.
+var keyColumns = []string{"sha256", "user", "tier"}
+
+// parseKeys reads the content of a file of keys.
+func parseKeys(path string, text []byte) (*keyRows, error) {
+	b := &keyBuilder{
+		path: path, keyLine: map[[sha256.Size]byte]int{}, userLine: map[string]int{},
+		rows: &keyRows{keys: map[[sha256.Size]byte]*keyRow{}, users: map[string]string{}},
+	}
+	read := b.readYAML
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		read = b.readCSV
+	}
+	if err := read(text); err != nil {
+		return nil, err
+	}
+	return b.rows, nil
+}
+
+type keyBuilder struct {
+	path     string
+	rows     *keyRows
+	keyLine  map[[sha256.Size]byte]int
+	userLine map[string]int
+	n        int
+}
+
+// fault says what is wrong in a line. It repeats no value of sha256, in whose
+// place somebody may have put the key.
+func (b *keyBuilder) fault(line int, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", b.path, line, fmt.Sprintf(format, args...))
+}
+
+func (b *keyBuilder) unknown(line int, name string) error {
+	hint := "choose one of " + strings.Join(keyColumns, ", ")
+	if meant := spell.Nearest(name, keyColumns); meant != "" {
+		hint = fmt.Sprintf("did you mean %q?", meant)
+	}
+	return b.fault(line, "unknown key %.40q (%s)", name, hint)
+}
+
+func (b *keyBuilder) readYAML(text []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", b.path, err)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: more than one YAML document", b.path)
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.SequenceNode {
+		return b.fault(root.Line, "a list is needed, of blocks with %s", strings.Join(keyColumns, ", "))
+	}
+	for _, item := range root.Content {
+		if item.Kind != yaml.MappingNode {
+			return b.fault(item.Line, "a block with %s is needed", strings.Join(keyColumns, ", "))
+		}
+		row := map[string]string{}
+		for i := 0; i+1 < len(item.Content); i += 2 {
+			name, value := item.Content[i], item.Content[i+1]
+			if name.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode {
+				return b.fault(value.Line, "a key and a single value are needed, no alias, list or block")
+			}
+			if _, twice := row[name.Value]; twice {
+				return b.fault(name.Line, "key %.40q is there twice", name.Value)
+			}
+			row[name.Value] = value.Value
+		}
+		if err := b.add(item.Line, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *keyBuilder) readCSV(text []byte) error {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.Comment, r.TrimLeadingSpace, r.ReuseRecord = '#', true, true
+	var columns []string
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var broken *csv.ParseError
+		if errors.As(err, &broken) {
+			return b.fault(broken.Line, "%s", broken.Err)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", b.path, err)
+		}
+		line, _ := r.FieldPos(0)
+		if columns == nil {
+			columns = append(columns, record...)
+			for i, name := range columns {
+				if columns[i] = strings.TrimSpace(name); strings.Count(" "+strings.Join(columns[:i+1], " ")+" ", " "+columns[i]+" ") > 1 {
+					return b.fault(line, "column %.40q is there twice", name)
+				}
+			}
+			continue
+		}
+		row := map[string]string{}
+		for i, v := range record {
+			row[columns[i]] = strings.TrimSpace(v)
+		}
+		if err := b.add(line, row); err != nil {
+			return err
+		}
+	}
+}
+
+// add adds a row.
+func (b *keyBuilder) add(line int, row map[string]string) error {
+	if b.n++; b.n > maxKeyRows {
+		return b.fault(line, "more than %d keys and users", maxKeyRows)
+	}
+	for name := range row {
+		switch name {
+		case "sha256", "user", "tier":
+		default:
+			return b.unknown(line, name)
+		}
+	}
+	user, tier := row["user"], row["tier"]
+	if !fits(user) {
+		return b.fault(line, "user must have at most %d bytes and no control characters", maxValue)
+	}
+	if len(tier) > maxTier || !fits(tier) {
+		return b.fault(line, "tier must have at most %d bytes and no control characters", maxTier)
+	}
+	if row["sha256"] == "" {
+		if user == "" || tier == "" {
+			return b.fault(line, "a user and a tier are needed, or the sha256 of a key")
+		}
+		if was, ok := b.userLine[user]; ok {
+			return b.fault(line, "user %q has a tier in line %d already", user, was)
+		}
+		b.userLine[user], b.rows.users[user] = line, tier
+		return nil
+	}
+	var sum [sha256.Size]byte
+	if len(row["sha256"]) != 2*len(sum) {
+		return b.fault(line, "sha256 has %d characters, not %d: write the digest of the key, as sha256sum prints it", len(row["sha256"]), 2*len(sum))
+	}
+	if _, err := hex.Decode(sum[:], []byte(row["sha256"])); err != nil {
+		return b.fault(line, "sha256 is not hexadecimal: write the digest of the key, as sha256sum prints it")
+	}
+	if was, ok := b.keyLine[sum]; ok {
+		return b.fault(line, "the same key is in line %d already", was)
+	}
+	b.keyLine[sum], b.rows.keys[sum] = line, &keyRow{user, tier}
+	return nil
+}

@@ -1,0 +1,64 @@
+package identity
+
+import "sync"
+
+// tokenShards divide the cache, so that requests seldom meet at a lock.
+const tokenShards = 16
+
+// tokenCache remembers verified tokens by a keyed digest. A shard has a young
+// and an old half; when the young one is full it becomes the old one, which is
+// forgotten: what was not asked for in between has to be verified again. Safe
+// for concurrent use.
+type tokenCache struct {
+	half   int // tokens in a half of a shard
+	shards [tokenShards]tokenShard
+}
+
+type tokenShard struct {
+	mu         sync.Mutex
+	young, old map[digest]*claims
+}
+
+func newTokenCache(size int) *tokenCache {
+	return &tokenCache{half: max(size/(2*tokenShards), 1)}
+}
+
+func (t *tokenCache) get(id digest) *claims {
+	s := &t.shards[id[0]%tokenShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.young[id]; c != nil {
+		return c
+	}
+	c := s.old[id]
+	if c != nil {
+		s.put(id, c, t.half)
+	}
+	return c
+}
+
+func (t *tokenCache) put(id digest, c *claims) {
+	s := &t.shards[id[0]%tokenShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(id, c, t.half)
+}
+
+// put puts c into the young half. Requires: mu.
+func (s *tokenShard) put(id digest, c *claims, half int) {
+	if s.young == nil || len(s.young) >= half {
+		s.old, s.young = s.young, make(map[digest]*claims)
+	}
+	s.young[id] = c
+}
+
+// len returns how many tokens are remembered.
+func (t *tokenCache) len() (n int) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.young) + len(s.old)
+		s.mu.Unlock()
+	}
+	return n
+}
