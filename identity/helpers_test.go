@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
 )
 
 // read parses a request, whose lines may end in \n, as a server would.
@@ -25,4 +28,21 @@ func canonical(name string) string { return http.CanonicalHeaderKey(name) }
 func sha256Hex(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
+}
+
+// noAllocations fails if filling in the plan allocates once there is memory.
+func noAllocations(t *testing.T, r *identity.Resolver, p *identity.Plan, f identity.Facts) {
+	t.Helper()
+	var req weir.Request
+	if n := testing.AllocsPerRun(200, func() {
+		c := r.Acquire()
+		c.Set(f)
+		req.Reset()
+		if err := p.Fill(&req, c); err != nil || len(req.Descriptors) == 0 {
+			t.Fatal(len(req.Descriptors), err)
+		}
+		c.Release()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

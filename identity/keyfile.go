@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -226,11 +227,12 @@ func (b *keyBuilder) readCSV(text []byte) error {
 		}
 		line, _ := r.FieldPos(0)
 		if columns == nil {
-			columns = append(columns, record...)
-			for i, name := range columns {
-				if columns[i] = strings.TrimSpace(name); strings.Count(" "+strings.Join(columns[:i+1], " ")+" ", " "+columns[i]+" ") > 1 {
+			for _, name := range record {
+				name = strings.TrimSpace(name)
+				if slices.Contains(columns, name) {
 					return b.fault(line, "column %.40q is there twice", name)
 				}
+				columns = append(columns, strings.Clone(name))
 			}
 			continue
 		}
