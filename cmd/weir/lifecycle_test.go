@@ -3,6 +3,7 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,9 @@ import (
 // stopped, and reports what was not answered.
 type load struct {
 	answered atomic.Int64
+	// draining: that nobody listens is no fault.
+	draining atomic.Bool
+	last     *http.Transport
 	stop     chan struct{}
 	wg       sync.WaitGroup
 }
@@ -46,12 +50,26 @@ var (
 
 // startLoad begins. A client ends when it is told that its connection ends, so
 // that a drain can be told from a fault.
-func startLoad(t *testing.T, n *node, q question) *load {
+func startLoad(t *testing.T, n *node, q question) *load { return startLoadOver(t, n, q, false) }
+
+// startLoadOver begins, over HTTP/2 if asked to: then a client ends when it is
+// told so and finds that nobody listens any more.
+func startLoadOver(t *testing.T, n *node, q question, h2 bool) *load {
 	l := &load{stop: make(chan struct{})}
-	for range 16 {
-		l.wg.Go(func() {
+	for i := range 16 {
+		var tr *http.Transport
+		if h2 && i%4 != 0 {
+			tr = l.last // four share a connection
+		} else {
 			// One connection, kept.
-			tr := &http.Transport{MaxConnsPerHost: 1}
+			tr = &http.Transport{MaxConnsPerHost: 1}
+		}
+		if l.last = tr; h2 && i%4 == 0 {
+			tr.MaxConnsPerHost = 0 // a drain has one end while the next is refused
+			tr.Protocols = new(http.Protocols)
+			tr.Protocols.SetUnencryptedHTTP2(true)
+		}
+		l.wg.Go(func() {
 			defer tr.CloseIdleConnections()
 			client := &http.Client{Transport: tr}
 			for {
@@ -61,6 +79,9 @@ func startLoad(t *testing.T, n *node, q question) *load {
 				default:
 				}
 				res, err := client.Post(n.http+q.path, "application/json", strings.NewReader(q.body))
+				if h2 && errors.Is(err, syscall.ECONNREFUSED) && l.draining.Load() {
+					return
+				}
 				if err != nil {
 					t.Errorf("a request was dropped: %v", err)
 					return
@@ -102,23 +123,35 @@ func ended(t *testing.T, n *node) int {
 // SIGTERM in the middle of load: every request that was sent is answered, and
 // the exit status is 0.
 func TestTermDropsNothing(t *testing.T) {
-	upstream, _ := nginx(t)
+	upstream, requests := nginx(t)
 	for name, q := range map[string]question{"api": asksAPI, "gateway": asksGateway} {
-		t.Run(name, func(t *testing.T) {
-			args := []string{"--limit", "1000000/hour"}
-			if name == "gateway" {
-				args = append(args, "--upstream", upstream)
-			}
-			n := serve(t, args...)
-			l := startLoad(t, n, q)
-			if err := n.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			l.wg.Wait() // Each client was told that its connection ends.
-			if code := ended(t, n); code != 0 {
-				t.Errorf("exit status %d\n%s", code, n.Output())
-			}
-		})
+		for _, h2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s HTTP2 %v", name, h2), func(t *testing.T) {
+				args := []string{"--limit", "1000000/hour"}
+				if name == "gateway" {
+					args = append(args, "--upstream", upstream)
+				}
+				before := requests()
+				n := serve(t, args...)
+				l := startLoadOver(t, n, q, h2)
+				l.draining.Store(true)
+				if err := n.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+				l.wg.Wait() // Each client was told that its connection ends.
+				if code := ended(t, n); code != 0 {
+					t.Errorf("exit status %d\n%s", code, n.Output())
+				}
+				if name != "gateway" {
+					return
+				}
+				// None was forwarded twice, none was answered without.
+				servertest.Await(t, "nginx's log", func() bool { return int64(requests()-before) >= l.answered.Load() })
+				if got := int64(requests() - before); got != l.answered.Load() {
+					t.Errorf("%d were answered, the upstream had %d", l.answered.Load(), got)
+				}
+			})
+		}
 	}
 }
 
@@ -231,6 +264,60 @@ func TestReloadUnderLoad(t *testing.T) {
 	put(rule(4))
 	servertest.Await(t, "the third file to be used", func() bool { return n.rules(t).Generation == 3 })
 	l.end()
+}
+
+// Rules that change under the gateway's load lose no request: each is answered
+// by the upstream or refused by a limit, over either protocol, and those under
+// way settle by the rules that let them in.
+func TestGatewayReloadUnderLoad(t *testing.T) {
+	upstream, _ := nginx(t)
+	for _, h2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("HTTP2 %v", h2), func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "rules.yaml")
+			// Odd ones count failures alone, of which there are none; in all there
+			// is a concurrency limit, which must be free again at the end.
+			put := func(i int) {
+				t.Helper()
+				rule := "{limit: 1000000/hour, name: all}"
+				if i%2 == 1 {
+					rule = "{limit: 100/hour, name: failures, count_on: [5xx, unreachable]}"
+				}
+				text := "domain: api\ndescriptors:\n  - key: remote_address\n    limits: [" + rule +
+					", {limit: 64, algorithm: concurrency, ttl: 1m, name: slots}]\n"
+				if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(file+".new", file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put(0)
+			n := serve(t, "--rules", file, "--upstream", upstream)
+			l := startLoadOver(t, n, asksGateway, h2)
+			for i := 1; i <= 6; i++ {
+				put(i)
+				if err := n.Signal(syscall.SIGHUP); err != nil {
+					t.Fatal(err)
+				}
+				servertest.Await(t, "the new rules", func() bool { return n.rules(t).Generation >= uint64(i+1) })
+				some := l.answered.Load() + 50
+				servertest.Await(t, "load on them", func() bool { return l.answered.Load() >= some || t.Failed() })
+			}
+			l.end()
+			servertest.Await(t, "the slots", func() bool {
+				req, err := http.NewRequest("GET", n.http, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res.Body.Close()
+				return strings.Contains(res.Header.Get("RateLimit"), `"slots";r=63`)
+			})
+		})
+	}
 }
 
 // The admin listener wants its token, but for the probes.

@@ -232,6 +232,9 @@ func TestKeptConnection(t *testing.T) {
 					t.Errorf("got %d, %v", res.StatusCode, err)
 				}
 				res.Body.Close()
+				if small := len(body) < 100; small && !chunked && res.Close {
+					t.Error("the connection was given up for a small body")
+				}
 			}
 		}
 	}

@@ -191,6 +191,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	tr.forward(w, r)
+	if tr.reply.body != nil {
+		tr.reply.body.finish(w)
+	}
 }
 
 // find returns where the request goes and the plan to ask by, nil for the
@@ -244,7 +247,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	out := r.WithContext(tr)
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		tr.reply.body = &consumed{ReadCloser: r.Body}
+		tr.reply.body = newConsumed(r)
 		out.Body = tr.reply.body
 	}
 	tr.t.bound(out)

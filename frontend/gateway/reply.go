@@ -51,10 +51,7 @@ func (r *reply) WriteHeader(status int) {
 		if _, ok := h["Content-Type"]; !ok {
 			h["Content-Type"] = nil
 		}
-		// Whoever answers before all is read ends the connection: with full
-		// duplex, net/http fails in the next request on it ("invalid concurrent
-		// Body.Read call").
-		if r.body != nil && !r.body.whole.Load() && status != http.StatusSwitchingProtocols {
+		if r.body != nil && status != http.StatusSwitchingProtocols && r.body.ends() {
 			h.Set("Connection", "close")
 		}
 	}
@@ -65,21 +62,6 @@ func (r *reply) WriteHeader(status int) {
 func (r *reply) Write(b []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(b)
 	r.sent.Add(int64(n))
-	return n, err
-}
-
-// consumed is a request's body that knows whether it has been read to its end.
-type consumed struct {
-	io.ReadCloser
-	whole atomic.Bool
-}
-
-// Read implements io.Reader.
-func (b *consumed) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.whole.Store(true)
-	}
 	return n, err
 }
 

@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// consumed is the body of an HTTP/1 request that knows how much of it has been
+// read.
+//
+// With full duplex, net/http reads the rest of a body only when the handler has
+// returned, and where it then finds its end, it fails in the next request on the
+// connection: "invalid concurrent Body.Read call". So the end is read here, or
+// the connection ends. Upstreams that answer before they have read everything
+// are common: those that are down, those that refuse, those that do not care.
+type consumed struct {
+	io.ReadCloser
+	length   int64 // -1: not known
+	expected bool  // the client sends it only if it is asked to
+	n        atomic.Int64
+	whole    atomic.Bool
+}
+
+func newConsumed(r *http.Request) *consumed {
+	return &consumed{ReadCloser: r.Body, length: r.ContentLength, expected: r.Header.Get("Expect") != ""}
+}
+
+// Read implements io.Reader.
+func (b *consumed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.n.Add(int64(n))
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
+	return n, err
+}
+
+// ends reports whether the connection must end with an answer that is begun
+// now, because it is not known whether the rest of the body can be read.
+func (b *consumed) ends() bool {
+	return !b.whole.Load() && (b.length < 0 || b.expected || b.length-b.n.Load() > maxRest)
+}
+
+// maxRest is how much of a body net/http reads for the sake of the connection,
+// in bytes; it closes those with more.
+const maxRest = 256 << 10
+
+// finish reads the rest of the body, if there is little, once w is answered.
+func (b *consumed) finish(w http.ResponseWriter) {
+	if b.whole.Load() || b.ends() {
+		return
+	}
+	// What goes wrong here goes wrong for net/http again, which tells nobody.
+	_ = http.NewResponseController(w).Flush()
+	_, _ = io.Copy(io.Discard, b)
+}
