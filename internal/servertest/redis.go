@@ -30,16 +30,16 @@ type RedisServer struct {
 // keeps nothing on disk.
 func Redis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
-	return startRedis(t, func(port int) []string {
-		return append([]string{"--port", fmt.Sprint(port)}, args...)
+	return startRedis(t, func(port int, dir string) []string {
+		return append(redisArgs(dir, "--port", fmt.Sprint(port)), args...)
 	}, nil, "")
 }
 
 // RedisPassword starts a redis-server that asks for a password.
 func RedisPassword(t testing.TB, password string, args ...string) *RedisServer {
 	t.Helper()
-	return startRedis(t, func(port int) []string {
-		return append([]string{"--port", fmt.Sprint(port), "--requirepass", password}, args...)
+	return startRedis(t, func(port int, dir string) []string {
+		return append(redisArgs(dir, "--port", fmt.Sprint(port), "--requirepass", password), args...)
 	}, nil, password)
 }
 
@@ -48,14 +48,25 @@ func RedisPassword(t testing.TB, password string, args ...string) *RedisServer {
 func RedisTLS(t testing.TB, certFile, keyFile string, pair tls.Certificate) *RedisServer {
 	t.Helper()
 	conf := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
-	return startRedis(t, func(port int) []string {
-		return []string{"--port", "0", "--tls-port", fmt.Sprint(port), "--tls-cert-file", certFile,
-			"--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes"}
+	return startRedis(t, func(port int, dir string) []string {
+		return redisArgs(dir, "--port", "0", "--tls-port", fmt.Sprint(port), "--tls-cert-file", certFile,
+			"--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "yes")
 	}, conf, "")
 }
 
-// startRedis starts a server whose arguments depend on the port that was free.
-func startRedis(t testing.TB, argsFor func(port int) []string, conf *tls.Config, password string) *RedisServer {
+// redisArgs returns the arguments that every server has, and more.
+func redisArgs(dir string, more ...string) []string {
+	return append([]string{"--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
+		"--unixsocket", socketIn(dir), "--loglevel", "warning",
+		// A replica is served at once: others are not waited for.
+		"--repl-diskless-sync-delay", "0"}, more...)
+}
+
+func socketIn(dir string) string { return filepath.Join(dir, "s") }
+
+// startRedis starts a server whose arguments depend on its folder and on the
+// port that was free.
+func startRedis(t testing.TB, argsFor func(port int, dir string) []string, conf *tls.Config, password string) *RedisServer {
 	t.Helper()
 	bin := Binary(t, "redis-server")
 	const attempts = 5
@@ -71,7 +82,7 @@ func startRedis(t testing.TB, argsFor func(port int) []string, conf *tls.Config,
 				t.Error(err)
 			}
 		})
-		s := &RedisServer{bin: bin, Addr: fmt.Sprintf("127.0.0.1:%d", port), Socket: filepath.Join(dir, "s"), Password: password}
+		s := &RedisServer{bin: bin, Addr: fmt.Sprintf("127.0.0.1:%d", port), Socket: socketIn(dir), Password: password}
 		s.Dial = func() (net.Conn, error) {
 			conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 			if err == nil && conf != nil {
@@ -79,8 +90,7 @@ func startRedis(t testing.TB, argsFor func(port int) []string, conf *tls.Config,
 			}
 			return conn, err
 		}
-		s.args = append([]string{"--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no",
-			"--unixsocket", s.Socket, "--loglevel", "warning"}, argsFor(port)...)
+		s.args = argsFor(port, dir)
 		if s.start(t) {
 			return s
 		}

@@ -7,6 +7,7 @@ import (
 )
 
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisPassword(t, "secret")
 	if got := s.Do(t, "SET", "k", "v"); got != "OK" {
 		t.Errorf("SET: %v", got)
@@ -25,9 +26,26 @@ func TestRedis(t *testing.T) {
 }
 
 func TestRedisTLS(t *testing.T) {
+	t.Parallel()
 	cert, key, pair := servertest.Certificate(t, t.TempDir(), "redis")
 	s := servertest.RedisTLS(t, cert, key, pair)
 	if got := s.Do(t, "PING"); got != "PONG" {
 		t.Errorf("PING: %v", got)
+	}
+}
+
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.RedisCluster(t, 3)
+	if got := nodes[0].Fact(t, "cluster_enabled"); got != "1" {
+		t.Errorf("cluster_enabled %q", got)
+	}
+}
+
+func TestRedisSentinels(t *testing.T) {
+	t.Parallel()
+	primary, _, sentinels := servertest.RedisSentinels(t)
+	if got := primary.Fact(t, "connected_slaves"); got != "1" || len(sentinels) != 3 {
+		t.Errorf("%s replicas and %d Sentinels", got, len(sentinels))
 	}
 }

@@ -21,7 +21,7 @@ func (s *suite) history() {
 	m := newModel()
 	h := historian{Rand: r, limits: slices.DeleteFunc(limits(s), func(l *weir.Limit) bool { return !exact(l) })}
 	steps := 20_000
-	if s.live {
+	if s.brief {
 		steps = 3_000
 	}
 	for n := range steps {

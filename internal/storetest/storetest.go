@@ -9,6 +9,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,8 +25,15 @@ import (
 type Open func(t *testing.T, now func() int64) weir.Store
 
 // Run tests stores on a virtual clock.
-func Run(t *testing.T, open Open) {
-	run(t, open, false)
+func Run(t *testing.T, open Open) { onClock(t, open, false) }
+
+// RunBriefly is Run with fewer random questions and fewer keys, for a store that
+// was tested by Run in another form. With WEIR_SOAK=1 in the environment it is
+// Run.
+func RunBriefly(t *testing.T, open Open) { onClock(t, open, os.Getenv("WEIR_SOAK") != "1") }
+
+func onClock(t *testing.T, open Open, brief bool) {
+	run(t, open, form{brief: brief})
 	t.Run("histories", func(t *testing.T) { replay(t, open) })
 }
 
@@ -52,9 +60,15 @@ func replay(t *testing.T, open Open) {
 
 // RunLive tests stores that have a clock of their own. Time passes as it does,
 // so less of what depends on it is met.
-func RunLive(t *testing.T, open Open) { run(t, open, true) }
+func RunLive(t *testing.T, open Open) { run(t, open, form{live: true, brief: true}) }
 
-func run(t *testing.T, open Open, live bool) {
+// A form of the suite.
+type form struct {
+	live  bool // the store has a clock of its own
+	brief bool // fewer questions and keys
+}
+
+func run(t *testing.T, open Open, form form) {
 	for _, test := range []struct {
 		name string
 		f    func(*suite)
@@ -73,9 +87,9 @@ func run(t *testing.T, open Open, live bool) {
 		{"closed", (*suite).closed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := &suite{T: t, live: live, ctx: context.Background()}
+			s := &suite{T: t, form: form, ctx: context.Background()}
 			var now func() int64
-			if !live {
+			if !s.live {
 				s.clock.Store(start)
 				now = s.clock.Load
 			}
@@ -92,7 +106,7 @@ const start = 1_773_500_966_535_897
 type suite struct {
 	*testing.T
 	store weir.Store
-	live  bool
+	form
 	clock atomic.Int64
 	ctx   context.Context
 }

@@ -12,8 +12,9 @@ import (
 // one refuses: so it may refuse too much for an instant, and never admits too
 // much.
 //
-// Giving back ends a lease, so places with leases come last; a lease that was
-// renewed stays.
+// Only what algorithms lend can be given back without a trace, see [weir.Lender]:
+// of others at most the place that comes last is taken from at once. Else all are
+// looked at first.
 type apart struct {
 	store  *Store
 	ctx    context.Context
@@ -27,8 +28,8 @@ type apart struct {
 const maxRounds = 3
 
 func (t *apart) take(pass bool) error {
-	slices.SortStableFunc(t.groups, func(a, b []*asked) int { return leases(a) - leases(b) })
-	plain := pass
+	slices.SortStableFunc(t.groups, func(a, b []*asked) int { return traces(a) - traces(b) })
+	plain := pass && traces(t.groups[len(t.groups)-2]) == 0
 	for i := range t.all {
 		plain = plain && t.all[i].plain()
 	}
@@ -38,9 +39,10 @@ func (t *apart) take(pass bool) error {
 	return t.takeLooked()
 }
 
-func leases(g []*asked) int {
+// traces returns 1 if what g takes cannot be given back without a trace, else 0.
+func traces(g []*asked) int {
 	for _, a := range g {
-		if a.Limit.Traits()&weir.Leases != 0 {
+		if a.Limit.Traits()&weir.Lends == 0 {
 			return 1
 		}
 	}

@@ -43,7 +43,12 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	return s, nil
 }
 
+// openWithin is how long opening may take, however long the caller would wait.
+const openWithin = 10 * time.Second
+
 func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
 	if a.kind == ringed {
 		return a.connectRing(ctx, stats)
 	}
@@ -56,7 +61,13 @@ func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.examine(ctx, client); err != nil {
+	if a.kind != clustered {
+		err = a.examine(ctx, client)
+	}
+	if err == nil {
+		err = a.compareClocks(ctx, client)
+	}
+	if err != nil {
 		client.Close()
 		return nil, err
 	}
@@ -91,8 +102,6 @@ func (a *address) examineFirst(ctx context.Context) error {
 
 // examine checks that a server can keep limits. What can be lived with is logged.
 func (a *address) examine(ctx context.Context, client rueidis.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	info, err := client.Do(ctx, client.B().Info().Build()).ToString()
 	if err != nil {
 		return err
@@ -120,7 +129,7 @@ func (a *address) examine(ctx context.Context, client rueidis.Client) error {
 		a.Logger.Info("the server forgets keys that expire when its memory is full, which those of limits do: volatile-ttl forgets those first that matter least",
 			"store", a.text, "maxmemory_policy", policy)
 	}
-	return a.compareClocks(ctx, client)
+	return nil
 }
 
 // probe is a script with what every other script does: it tells whether the user

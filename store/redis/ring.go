@@ -53,7 +53,10 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 	for _, host := range a.hosts {
 		client, err := rueidis.NewClient(a.option([]string{host}))
 		if err == nil {
-			if err = a.examine(ctx, client); err != nil {
+			if err = a.examine(ctx, client); err == nil {
+				err = a.compareClocks(ctx, client)
+			}
+			if err != nil {
 				client.Close()
 			}
 		}

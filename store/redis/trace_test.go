@@ -122,8 +122,8 @@ func variants(a weir.Algorithm) [][]*weir.Limit {
 // ask asks one question, or several at once of keys of their own.
 func (tr *trace) ask(t *testing.T) {
 	n := 1
-	if tr.IntN(3) > 0 {
-		n = 1 + tr.IntN(16)
+	if tr.IntN(2) > 0 {
+		n = 1 + tr.IntN(64)
 	}
 	if tr.IntN(200) == 0 {
 		i := tr.IntN(len(tr.groups))

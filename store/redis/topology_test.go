@@ -1,0 +1,45 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/storetest"
+)
+
+// urlOf returns the URL of servers.
+func urlOf(scheme string, servers []*servertest.RedisServer) string {
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, s.Addr)
+	}
+	return scheme + "://" + strings.Join(hosts, ",")
+}
+
+// In a cluster the keys of most requests of the suite are in several slots.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	url := urlOf("redis+cluster", servertest.RedisCluster(t, 3)[:2])
+	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
+		return openTold(t, url, now)
+	})
+}
+
+func newRing(t *testing.T, n int) []*servertest.RedisServer {
+	t.Helper()
+	servers := make([]*servertest.RedisServer, n)
+	for i := range servers {
+		servers[i] = servertest.Redis(t)
+	}
+	return servers
+}
+
+func TestRing(t *testing.T) {
+	t.Parallel()
+	url := urlOf("redis+ring", newRing(t, 3))
+	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
+		return openTold(t, url, now)
+	})
+}
