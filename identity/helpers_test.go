@@ -46,3 +46,13 @@ func noAllocations(t *testing.T, r *identity.Resolver, p *identity.Plan, f ident
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// fill writes the descriptors that a plan makes on one line.
+func fill(t testing.TB, p *identity.Plan, c *identity.Caller) string {
+	t.Helper()
+	var req weir.Request
+	if err := p.Fill(&req, c); err != nil {
+		t.Fatal(err)
+	}
+	return show(&req)
+}
