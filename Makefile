@@ -24,6 +24,7 @@ test: servers ## install the servers that tests start, then run every test
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -shuffle=on -timeout 10m $(PACKAGES)
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -short -timeout 10m $(PACKAGES)
 	cd bench && $(GO) vet ./... && $(GO) test -short ./...
+	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -shuffle=on -timeout 30m $(PACKAGES)
@@ -35,6 +36,7 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	GOARCH=386 CGO_ENABLED=0 $(GO) build $(PACKAGES)
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
+	cd examples/middleware && $(GO) mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)

@@ -1,9 +1,11 @@
 package httplimit
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Caps on what another's answer may make us read.
@@ -251,11 +253,13 @@ func (p *parser) quoted() bool {
 	return false
 }
 
-// bytes reads a Byte Sequence, whose content nobody here wants.
+// bytes reads a Byte Sequence, padded or not.
 func (p *parser) bytes() bool {
 	p.s = p.s[1:]
-	p.while(isBase64)
-	return p.skip(':')
+	from := p.s
+	n := p.while(isBase64)
+	_, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(from[:n], "="))
+	return err == nil && p.skip(':')
 }
 
 // display reads a Display String.
@@ -263,21 +267,32 @@ func (p *parser) display() bool {
 	if len(p.s) < 2 || p.s[1] != '"' {
 		return false
 	}
+	var text []byte
 	for i := 2; i < len(p.s); i++ {
 		switch c := p.s[i]; {
 		case c == '"':
 			p.s = p.s[i+1:]
-			return true
+			return utf8.Valid(text)
 		case c == '%':
 			if i+2 >= len(p.s) || !isHex(p.s[i+1]) || !isHex(p.s[i+2]) {
 				return false
 			}
+			text = append(text, unhex(p.s[i+1])<<4|unhex(p.s[i+2]))
 			i += 2
 		case c < ' ' || c > '~':
 			return false
+		default:
+			text = append(text, c)
 		}
 	}
 	return false
+}
+
+func unhex(c byte) byte {
+	if isDigit(c) {
+		return c - '0'
+	}
+	return c - 'a' + 10
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

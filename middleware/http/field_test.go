@@ -51,7 +51,7 @@ var fields = []string{
 	`"permin";r=0;t=30`, `"a";r=0;t=1,"b";r=0;t=2`, "\"a\";r=0;t=1\t, \t\"b\";r=3", ``, ` `, `"a"`, `"a";r`, `"a";r=0;t`, `"a";r=0;t=0`,
 	`"a";r=0;t=1,`, `"a";r=0;t=1 `, ` "a"; r=0;  t=1`, `"a" ;r=0;t=1`, `a;r=0;t=1`, `("a" "b");r=0;t=1`, `"a";r=-1;t=1`, `"a";r=0;t=-1`,
 	`"a";r=0;t=1.5`, `"a";r=0;t=999999999999999`, `"a";r=0;t=1000000000000000`, `"a";r=0;t=01`, `"a";r=1;r=0;t=9`, `"a";r;r=0;t=x;t=9`, `"a";r=0;r;t=9`, `"\"\\";r=0;t=1`, `"\a";r=0;t=1`,
-	`"a";pk=:aGk=:;r=0;t=5`, `"a";pk=::;r=0;t=5`, `"a";x=?1;y=tok/en:;z="s";d=@-5;e=%"%c3%bc";r=0;t=5`, `"a";x=?2;r=0;t=1`, `"a";X=1;r=0;t=1`,
+	`"a";pk=:aGk=:;r=0;t=5`, `"a";pk=::;r=0;t=5`, `"a";x=:a:;r=0;t=1`, `"a";x=%"%ff";r=0;t=1`, `"a";x=?1;y=tok/en:;z="s";d=@-5;e=%"%c3%bc";r=0;t=5`, `"a";x=?2;r=0;t=1`, `"a";X=1;r=0;t=1`,
 	`"a";*x;r=0;t=1`, `"a";x=%"%C3";r=0;t=1`, `"a";x=:a b:;r=0;t=1`, `"a";x=1.;r=0;t=1`, `"a";x=1.1234;r=0;t=1`, `"a";x=-;r=0;t=1`, "\"\x00\";r=0;t=1", `"ü";r=0;t=1`,
 	`"a";x=123456789012.5;r=0;t=1`, `"a";x=1234567890123.5;r=0;t=1`, `"a";x=@1.5;r=0;t=1`, `"a";;r=0;t=1`, `"a";r=0;t=1;`,
 }
@@ -86,7 +86,9 @@ func FuzzExhausted(f *testing.F) {
 		if len(a)+len(b)+2 > maxField {
 			return
 		}
-		if want, wantOK := other(lines); got != want || ok != wantOK {
+		// It does not take Byte Sequences without padding, as it should.
+		want, wantOK := other(lines)
+		if (got != want || ok != wantOK) && (wantOK || !strings.Contains(a+b, ":")) {
 			t.Errorf("%q: got %s %v, another's parser says %s %v", lines, got, ok, want, wantOK)
 		}
 		if got < 0 || !ok && got != 0 {
