@@ -20,8 +20,9 @@
 // flushed or lost with its server is as if never seen, so its window admits up
 // to Count once more for each such loss, and as much again as is being taken
 // back at that moment. A server started with -M answers with an error when its
-// memory is full instead of evicting; [Store.Probe] tells of those that evict.
-// So does a Refund of more than was spent, as decr stops at zero.
+// memory is full instead of evicting; [Store.Probe] tells of those that evict. A
+// Refund of more than was spent, or one that ended in an error and was made
+// again, can take off what others have spent.
 //
 // # Time
 //

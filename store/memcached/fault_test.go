@@ -23,8 +23,8 @@ import (
 const lateness = 500 * time.Millisecond
 
 // stall stops a server until the returned function or the end of the test wakes
-// it.
-func stall(t *testing.T, p *servertest.Process) (wake func()) {
+// it. When it returns the server has stopped.
+func stall(t *testing.T, addr string, p *servertest.Process) (wake func()) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -35,6 +35,7 @@ func stall(t *testing.T, p *servertest.Process) (wake func()) {
 		}
 	}
 	t.Cleanup(wake)
+	servertest.Await(t, "the server to stop", func() bool { return !answers(addr) })
 	return wake
 }
 
@@ -60,7 +61,7 @@ func TestStalled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	wake := stall(t, p)
+	wake := stall(t, addr, p)
 	before := runtime.NumGoroutine()
 	var most atomic.Int64
 	each(clients, func(int) {
@@ -103,7 +104,7 @@ func TestCallerInAHurry(t *testing.T) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	left(t, s, "k", l, 10)
-	stall(t, p)
+	stall(t, addr, p)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
@@ -163,18 +164,18 @@ func TestGone(t *testing.T) {
 // they were charged by requests that need both is given back, whether the lost one
 // is dead or stalled.
 func TestOneOfTwoLost(t *testing.T) {
-	for name, lose := range map[string]func(*testing.T, *servertest.Process){
-		"killed":  kill,
-		"stalled": func(t *testing.T, p *servertest.Process) { stall(t, p) },
+	for name, lose := range map[string]func(*testing.T, string, *servertest.Process){
+		"killed":  func(t *testing.T, _ string, p *servertest.Process) { kill(t, p) },
+		"stalled": func(t *testing.T, addr string, p *servertest.Process) { stall(t, addr, p) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			well := server(t)
 			ill, p := servertest.Memcached(t, "")
 			s := open(t, memcached.Options{Servers: []string{well, ill}, Timeout: 400 * time.Millisecond})
 			l := yearly(t, "l", 10)
-			lose(t, p)
+			lose(t, ill, p)
 			var there, lost []string
-			for n := range 8 {
+			for n := range 64 {
 				key := fmt.Sprint(n)
 				if _, err := s.TakeOne(t.Context(), key, l, 1); err == nil {
 					there = append(there, key)

@@ -140,3 +140,20 @@ func webServer(t testing.TB) string {
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
 }
+
+// answers reports whether a server says its version at once.
+func answers(addr string) bool {
+	nc, err := net.DialTimeout("tcp", addr, patient)
+	if err != nil {
+		return false
+	}
+	defer nc.Close()
+	if nc.SetDeadline(time.Now().Add(20*time.Millisecond)) != nil {
+		return false
+	}
+	if _, err := fmt.Fprint(nc, "version\r\n"); err != nil {
+		return false
+	}
+	_, err = nc.Read(make([]byte, 1))
+	return err == nil
+}

@@ -5,9 +5,11 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // TestExpiry: a key lives at least until its window has ended on a clock that is
@@ -100,4 +102,30 @@ func keyStore(t *testing.T, servers int) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// TestLongWindows: windows of more than 30 days are kept, and a server that would
+// forget them at once, as its clock is ahead, is an error.
+func TestLongWindows(t *testing.T) {
+	addr, _ := servertest.Memcached(t, "")
+	const period = 100 * 24 * time.Hour
+	begin := func() int64 { return 200 * period.Microseconds() } // of a window
+	s, err := New(Options{Servers: []string{addr}, Timeout: 5 * time.Second, Now: begin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 3, Period: period}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || d.Allowed() != (i < 3) {
+			t.Errorf("request %d: %+v, %v", i, d, err)
+		}
+	}
+	const longAgo = maxRelative + 1
+	if n, err := s.servers[0].add(t.Context(), time.Now().Add(5*time.Second), "k", 1, longAgo); err == nil || !strings.Contains(err.Error(), "set the clock of the server") {
+		t.Errorf("a window that has ended on the server's clock: %d, %v", n, err)
+	}
 }

@@ -3,6 +3,8 @@ package memcached_test
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memcached"
 )
 
@@ -171,4 +174,24 @@ func TestProbe(t *testing.T) {
 	bad("nobody", "127.0.0.1:1", "start Memcached there, or correct the server's address")
 	bad("a server with passwords", guarded(t), "without -Y and -S")
 	bad("a web server", webServer(t), "this is not Memcached")
+}
+
+// TestCheckInRules: rules for a limit that cannot be kept do not load, and the
+// fault is at its place.
+func TestCheckInRules(t *testing.T) {
+	load := func(algorithm string) error {
+		path := filepath.Join(t.TempDir(), "rules.yaml")
+		text := "domain: d\ndescriptors:\n  - key: user\n    rate_limit:\n      unit: minute\n      requests_per_unit: 5\n      algorithm: " + algorithm + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := rules.Load([]string{path}, rules.Options{Check: memcached.Check})
+		return err
+	}
+	if err := load("fixed_window"); err != nil {
+		t.Error(err)
+	}
+	if err := load("sliding_window"); err == nil || !strings.Contains(err.Error(), "rules.yaml:5:") || !strings.Contains(err.Error(), "use fixed_window") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -101,7 +102,9 @@ func (s *server) do(ctx context.Context, deadline time.Time, f func(*memcache.Cl
 	case tooLate(err):
 		err = fmt.Errorf("store memcached %s: no answer in time: %w", s.addr, err)
 	default:
-		s.broken.Add(1)
+		if _, failed := errors.AsType[*net.OpError](err); failed || errors.Is(err, io.EOF) {
+			s.broken.Add(1)
+		}
 		err = fmt.Errorf("store memcached %s: %w", s.addr, err)
 	}
 	s.slots <- sl
