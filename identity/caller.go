@@ -72,6 +72,7 @@ const (
 // from it, must not be used again.
 func (c *Caller) Release() {
 	r := c.r
+	clear(c.entries) // they point into the request
 	buf, entries := c.buf[:0], c.entries[:0]
 	if cap(buf) > keepBytes {
 		buf = nil
@@ -79,7 +80,6 @@ func (c *Caller) Release() {
 	if cap(entries) > keepEntries {
 		entries = nil
 	}
-	clear(entries[:cap(entries)])
 	*c = Caller{r: r, buf: buf, entries: entries, keySealer: c.keySealer, tokenSealer: c.tokenSealer}
 	r.callers.Put(c)
 }
@@ -110,6 +110,9 @@ func (c *Caller) SetHTTP(r *http.Request) {
 	f := Facts{Peer: peer, Method: r.Method, Host: r.Host, Header: r.Header}
 	if r.URL != nil {
 		f.Path, f.Query = r.URL.EscapedPath(), r.URL.RawQuery
+		if r.URL.Opaque != "" { // as of "GET http:login": no path, but forwarded as one
+			f.Path = r.URL.Opaque
+		}
 	}
 	c.Set(f)
 }
@@ -162,7 +165,9 @@ func (c *Caller) Method() string {
 	case "GET", "PUT", "DELETE", "PATCH", "OPTIONS":
 	case "POST":
 		if lines := c.f.Header[c.r.override]; len(lines) > 0 && c.r.override != "" {
-			c.method, c.methodErr = c.made(appendMethod(c.buf, trimSpace(lines[0])))
+			if c.method, c.methodErr = c.made(appendMethod(c.buf, trimSpace(lines[0]))); len(lines) > 1 {
+				c.method, c.methodErr = "", errMethod // upstreams differ in which counts
+			}
 		}
 	default:
 		c.method, c.methodErr = c.made(appendMethod(c.buf, c.method))

@@ -141,6 +141,7 @@ func TestMethodOverride(t *testing.T) {
 	f("GET", "X-HTTP-Method-Override", "GET", "DELETE")
 	f("PUT", "X-HTTP-Method-Override", "PUT", "GET")
 	f("", "X-HTTP-Method-Override", "POST", "DE LETE")
+	f("", "X-HTTP-Method-Override", "POST", "GET\nX-HTTP-Method-Override: DELETE")
 }
 
 // TestDoorsAgree: a request read by net/http, over HTTP/1.1 or with the pseudo
@@ -163,6 +164,14 @@ func TestDoorsAgree(t *testing.T) {
 		}
 		one.Release()
 		two.Release()
+	}
+	// What has no path must not be taken for one, as it may be forwarded.
+	for _, target := range []string{"http:login", "mailto:a@b", "x:%2flogin"} {
+		c := r.Acquire()
+		c.SetHTTP(read(t, "192.0.2.1:1", "GET "+target+" HTTP/1.1\nHost: h"))
+		if p, err := c.Path(); err == nil {
+			t.Errorf("%s is %s", target, p)
+		}
 	}
 	c := r.Acquire()
 	c.SetHTTP(read(t, "192.0.2.1:1", "OPTIONS * HTTP/1.1\nHost: h"))

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,43 +20,43 @@ type proxies struct {
 	hops    int
 }
 
-// trust is a set of prefixes.
-type trust struct {
-	v4, v6 []netip.Prefix
-}
+// trust is a set of addresses: prefixes of which none holds another, in order.
+// Lists of thousands, as cloud providers publish them, are searched in halves.
+type trust []netip.Prefix
 
 func newTrust(ps []netip.Prefix) trust {
-	var t trust
+	all := make(trust, 0, len(ps))
 	for _, p := range ps {
 		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 		}
-		p = p.Masked()
-		if p.Addr().Is4() {
-			t.v4 = append(t.v4, p)
-		} else {
-			t.v6 = append(t.v6, p)
+		all = append(all, p.Masked())
+	}
+	// Of those that begin at one address the widest comes first.
+	slices.SortFunc(all, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits())
+	})
+	kept := all[:0]
+	for _, p := range all {
+		if n := len(kept); n == 0 || !kept[n-1].Contains(p.Addr()) {
+			kept = append(kept, p)
 		}
 	}
-	// The widest first: it answers soonest.
-	wider := func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }
-	slices.SortFunc(t.v4, wider)
-	slices.SortFunc(t.v6, wider)
-	return t
+	return kept
 }
 
 // has reports whether a, unmapped and without a zone, is in the set.
-func (t *trust) has(a netip.Addr) bool {
-	ps := t.v6
-	if a.Is4() {
-		ps = t.v4
-	}
-	for _, p := range ps {
-		if p.Contains(a) {
-			return true
+func (t trust) has(a netip.Addr) bool {
+	// The last prefix that begins at or before a, if any holds it.
+	lo, hi := 0, len(t)
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); t[mid].Addr().Compare(a) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
 		}
 	}
-	return false
+	return lo > 0 && t[lo-1].Contains(a)
 }
 
 // believes reports whether the headers of a peer are believed.

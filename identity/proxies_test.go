@@ -168,6 +168,33 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
+// TestManyTrusted: of overlapping prefixes in any order, each address is found
+// that one of them holds, and no other.
+func TestManyTrusted(t *testing.T) {
+	var ps []netip.Prefix
+	for i := range 2000 {
+		ps = append(ps, netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(i * 7), byte(i * 13), byte(i * 31), 0}), 8+i*5%25))
+		ps = append(ps, netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, byte(i * 3), byte(i * 11), byte(i)}), 20+i*7%109))
+	}
+	ps = append(ps[1000:], netip.MustParsePrefix("::ffff:250.0.0.0/104"))
+	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: ps}})
+	for i := range 4000 {
+		a := netip.AddrFrom4([4]byte{byte(i), byte(i * 3), byte(i >> 8), byte(i * 5)})
+		if i&1 == 1 {
+			a = netip.AddrFrom16([16]byte{0x20, 1, byte(i), byte(i >> 6), byte(i * 3)})
+		}
+		want := a.Is4() && a.As4()[0] == 250
+		for _, p := range ps {
+			if want = want || p.Contains(a); want {
+				break
+			}
+		}
+		if got := r.Trusts(a); got != want {
+			t.Fatalf("%s: %t", a, got)
+		}
+	}
+}
+
 func TestAddressKey(t *testing.T) {
 	f := func(want, peer string, opt identity.Options, from ...string) {
 		t.Helper()

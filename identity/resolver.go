@@ -115,6 +115,10 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 	return all, nil
 }
 
+// Trusts reports whether a peer is one of the trusted proxies: only then may a
+// front end take what a header says of the original request.
+func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(plain(peer)) }
+
 // Acquire returns the working memory for one request. Give it back with
 // Caller.Release.
 func (r *Resolver) Acquire() *Caller { return r.callers.Get().(*Caller) }
