@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -114,6 +115,7 @@ func TestForwarded(t *testing.T) {
 	f("10.0.0.2", "Forwarded: for=203.0.113.7, for=_hidden, for=10.0.0.2")
 	f("10.0.0.2", `Forwarded: for=203.0.113.7, for="_hidden:80", for=10.0.0.2`)
 	f("10.0.0.2", "Forwarded: for=203.0.113.7, proto=https, for=10.0.0.2")
+	f("203.0.113.7", `Forwarded: for=203.0.113.7, for=10.0.0.2;host="a\",b"`)
 	// A quote that a client leaves open hides nothing that a proxy wrote.
 	f("203.0.113.7", `Forwarded: for="198.51.100.1, for=203.0.113.7`)
 	f("203.0.113.7", `Forwarded: for=x;host="\, for=203.0.113.7`)
@@ -165,6 +167,15 @@ func TestManyElements(t *testing.T) {
 			t.Errorf("%s of 10,000 %q: %s a thousand", h.name, h.element, took)
 		}
 		c.Release()
+	}
+	// The walk ends after 32 proxies.
+	var elements []string
+	for i := range 100 {
+		elements = append(elements, fmt.Sprintf("10.1.2.%d", i))
+	}
+	r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}})
+	if got := addressOf(t, r, "10.0.0.1:1", "X-Forwarded-For: "+strings.Join(elements, ",")); got != "10.1.2.68" {
+		t.Error(got)
 	}
 }
 

@@ -20,7 +20,6 @@ type Resolver struct {
 	tokens   *tokens  // nil: no token is believed
 	user     []claimant
 	tier     []claimant
-	guard    map[string]bool // see Clean
 	callers  sync.Pool
 }
 
@@ -63,7 +62,6 @@ func New(opt Options) (*Resolver, error) {
 		r.Close()
 		return nil, err
 	}
-	r.guard = r.guarded()
 	return r, nil
 }
 
