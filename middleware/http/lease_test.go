@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -255,13 +256,45 @@ func TestLeaseIsRenewed(t *testing.T) {
 type failing struct {
 	weir.Store
 	fail atomic.Bool
+	// late fails after the work was done, as over a network.
+	late  atomic.Bool
+	calls atomic.Int64
 }
 
 func (s *failing) Take(ctx context.Context, ops []weir.Op) error {
+	s.calls.Add(1)
+	if s.late.Load() {
+		_ = s.Store.Take(ctx, ops)
+		return errors.New("too late")
+	}
 	if s.fail.Load() {
 		return errors.New("away")
 	}
 	return s.Store.Take(ctx, ops)
+}
+
+// TestStoreAnswersTooLate: a request that passes without a decision has nothing
+// to settle, whatever its ops say.
+func TestStoreAnswersTooLate(t *testing.T) {
+	store := &failing{Store: clocked.New(t)}
+	store.late.Store(true)
+	lim, err := weir.New(store, append(concurrency(1), settled(5, weir.Settlement{RefundOn: codes(200)})...), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Options{Limiter: lim, OnError: func(http.ResponseWriter, *http.Request, error) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	m.Handler(http.HandlerFunc(hello)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Body.String() != "hello" || store.calls.Load() != 1 {
+		t.Errorf("got %s after %d calls", w.Body, store.calls.Load())
+	}
+	tr := transport(t, lim, ok, httplimit.TransportOptions{OnError: func(*http.Request, error) error { return nil }})
+	if _, err := send(t, tr, api); err != nil || store.calls.Load() != 2 {
+		t.Errorf("outgoing: %v after %d calls", err, store.calls.Load())
+	}
 }
 
 // TestRenewalOutlivesAStoreThatFails: a lease whose renewal failed once is
@@ -291,6 +324,114 @@ func TestRenewalOutlivesAStoreThatFails(t *testing.T) {
 		if n := left(t, lim, "192.0.2.1"); n != 1 {
 			t.Errorf("%d left, want 1", n)
 		}
+	})
+}
+
+// recording is a store that notes how many ops each call has.
+type recording struct {
+	weir.Store
+	mu    sync.Mutex
+	calls []int
+}
+
+func (s *recording) Take(ctx context.Context, ops []weir.Op) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, len(ops))
+	return s.Store.Take(ctx, ops)
+}
+
+func (s *recording) taken() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := fmt.Sprint(s.calls)
+	s.calls = nil
+	return calls
+}
+
+// TestNothingIsLeftOver: a visit that ended, by whatever way, asks the store for
+// nothing any more, and nor does the next one for its sake.
+func TestNothingIsLeftOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &recording{Store: bubbled(t, nil).Store()}
+		lim, err := weir.New(store, append(concurrency(5), queue(10)...), weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := httplimit.New(httplimit.Options{Limiter: lim, MaxDelay: 70 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve := func() int {
+			w := httptest.NewRecorder()
+			m.Handler(http.HandlerFunc(hello)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			return w.Code
+		}
+		f := func(what, calls string) {
+			t.Helper()
+			<-time.After(time.Hour)
+			synctest.Wait()
+			if got := store.taken(); got != calls {
+				t.Errorf("%s: calls of %s ops, want %s", what, got, calls)
+			}
+		}
+		serve()
+		f("allowed", "[2 1]") // decided, released
+		served := make(chan int)
+		for range 4 { // at 0, 50, and two would be later than 70 ms
+			go func() { served <- serve() }()
+		}
+		codes := map[int]int{}
+		for range 4 {
+			codes[<-served]++
+		}
+		if codes[200] != 2 || codes[429] != 2 {
+			t.Errorf("got %v", codes)
+		}
+		store.taken()
+		for range 4 { // whichever of their visits is used again
+			serve()
+			f("after refusals", "[2 1]")
+		}
+	})
+}
+
+// TestShadowLease: a place that was not taken is not held.
+func TestShadowLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := concurrency(1)
+		limits[0].Mode.Shadow = true
+		lim := bubbled(t, limits)
+		m, err := httplimit.New(httplimit.Options{Limiter: lim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := func() int64 {
+			r := &weir.Request{Verb: weir.Peek, Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "remote_address", Value: "192.0.2.1"}}}}}
+			if _, err := lim.Decide(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+			return r.Ops()[0].Decision.Remaining
+		}
+		serve := func(next http.HandlerFunc) {
+			m.Handler(next).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		}
+		serve(func(http.ResponseWriter, *http.Request) {
+			entered := make(chan struct{})
+			go serve(func(http.ResponseWriter, *http.Request) {
+				close(entered)
+				<-time.After(10 * time.Minute)
+			})
+			<-entered
+			if n := free(); n != 0 {
+				t.Errorf("%d free", n)
+			}
+		})
+		<-time.After(5 * time.Minute)
+		if n := free(); n != 1 {
+			t.Errorf("%d free: who took no place holds one", n)
+		}
+		<-time.After(time.Hour)
 	})
 }
 
@@ -330,6 +471,12 @@ func TestDelay(t *testing.T) {
 			{200, 50 * time.Millisecond, ""}: 1, {200, 100 * time.Millisecond, ""}: 1, {200, 150 * time.Millisecond, ""}: 1}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got %v\nwant %v", got, want)
+		}
+		for range 5 { // one after the other, there is always room to wait
+			w := httptest.NewRecorder()
+			if m.Handler(http.HandlerFunc(hello)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 200 {
+				t.Errorf("then: got %d", w.Code)
+			}
 		}
 	})
 }

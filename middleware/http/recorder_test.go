@@ -37,6 +37,8 @@ func TestSettledByStatus(t *testing.T) {
 				w.WriteHeader(500) // too late
 			case "/early":
 				w.WriteHeader(http.StatusEarlyHints)
+				w.WriteHeader(401)
+			case "/elsewhere":
 				w.WriteHeader(302)
 			case "/wrong":
 				w.WriteHeader(401)
@@ -65,9 +67,10 @@ func TestSettledByStatus(t *testing.T) {
 	f("/silent", 9)
 	f("/implied", 8)
 	f("/flushed", 7)
-	f("/early", 7)
-	f("/wrong", 6)
-	f("/abort", 6)
+	f("/elsewhere", 7)
+	f("/early", 6)
+	f("/wrong", 5)
+	f("/abort", 5)
 }
 
 // TestSettledByBytes: whatever way they are written, and none for a HEAD.
