@@ -333,3 +333,93 @@ func TestReadmeShowsWhatIsSent(t *testing.T) {
 		t.Errorf("the 101st is answered %d", last)
 	}
 }
+
+// Behind a load balancer that speaks the PROXY protocol the client is whom its
+// header names, for the limits and for the upstream; a connection without the
+// header is none of its, and is closed.
+func TestProxyProtocol(t *testing.T) {
+	addr, _ := servertest.Nginx(t, `location / { return 200 "$http_x_forwarded_for\n"; }`)
+	n := serve(t, "--limit", "2/hour by ip", "--upstream", "http://"+addr, "--proxy-protocol", "127.0.0.0/8")
+	ask := func(first string) (int, string) {
+		t.Helper()
+		c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "%sGET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.9\r\nConnection: close\r\n\r\n", first)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0, ""
+		}
+		return read(t, res)
+	}
+	header := func(client string) string {
+		if strings.Contains(client, ":") {
+			return "PROXY TCP6 " + client + " ::1 4711 80\r\n"
+		}
+		return "PROXY TCP4 " + client + " 127.0.0.1 4711 80\r\n"
+	}
+	f := func(first string, code int, body string) {
+		t.Helper()
+		if gotCode, got := ask(first); gotCode != code || code == 200 && got != body+"\n" {
+			t.Errorf("%q: got %d %q, want %d %q", first, gotCode, got, code, body)
+		}
+	}
+	f(header("203.0.113.7"), 200, "203.0.113.7")
+	f(header("203.0.113.7"), 200, "203.0.113.7")
+	f(header("203.0.113.7"), 429, "")
+	f(header("203.0.113.8"), 200, "203.0.113.8")
+	f(header("2001:db8::1"), 200, "2001:db8::1")
+	f(header("2001:db8::2"), 200, "2001:db8::2") // the same /64
+	f(header("2001:db8::3"), 429, "")
+	f("", 0, "")
+	f("PROXY TCP4 203.0.113.9\r\n", 0, "")
+
+	// From a peer that is not listed no header is read.
+	n = serve(t, "--limit", "2/hour by ip", "--upstream", "http://"+addr, "--proxy-protocol", "192.0.2.1")
+	f(header("203.0.113.7"), 400, "")
+	f("", 200, "127.0.0.1")
+}
+
+// A limit in words by ip counts whom trusted proxies name.
+func TestLimitByClientBehindProxies(t *testing.T) {
+	addr, _ := servertest.Nginx(t, `location / { return 200 "$http_x_forwarded_for\n"; }`)
+	n := serve(t, "--limit", "2/hour by ip", "--upstream", "http://"+addr, "--trusted-proxies", "127.0.0.1,10.0.0.0/8", "--ipv6-prefix", "48")
+	f := func(forwarded string, code int, body string) {
+		t.Helper()
+		req, err := http.NewRequest("GET", n.http, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", forwarded)
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gotCode, got := read(t, res); gotCode != code || code == 200 && got != body+"\n" {
+			t.Errorf("%q: got %d %q, want %d %q", forwarded, gotCode, got, code, body)
+		}
+	}
+	f("203.0.113.7", 200, "203.0.113.7, 127.0.0.1")
+	f("198.51.100.1, 203.0.113.7, 10.1.1.1", 200, "198.51.100.1, 203.0.113.7, 10.1.1.1, 127.0.0.1")
+	f("203.0.113.7", 429, "")
+	f("203.0.113.8", 200, "203.0.113.8, 127.0.0.1")
+	f("2001:db8:0:1::1", 200, "2001:db8:0:1::1, 127.0.0.1")
+	f("2001:db8:0:2::1", 200, "2001:db8:0:2::1, 127.0.0.1")
+	f("2001:db8:0:3::1", 429, "")
+	// The API is for clients that are trusted, not for whoever comes through the
+	// proxy.
+	req, err := http.NewRequest("POST", n.http+"/shouldAllowRequest", strings.NewReader(`{"clientId":"1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Forwarded-For", "203.0.113.9")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, body := read(t, res); strings.Contains(body, "allowed") {
+		t.Errorf("a stranger reached the API through the proxy: %s", body)
+	}
+}
