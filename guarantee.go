@@ -18,7 +18,8 @@ const (
 	// that still holds.
 	FromCache
 	// FromLease are units that the node has fetched from the shared store
-	// ahead, and that the store counts as spent.
+	// ahead, and that the store counts as spent. Other nodes may hold units too,
+	// so it can refuse early; it never admits too much.
 	FromLease
 	// FromLooseLease is FromLease where the whole burst was lent.
 	FromLooseLease

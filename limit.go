@@ -286,6 +286,8 @@ func (l *Limit) Guarantee() Guarantee {
 	switch l.source {
 	case FromSketch:
 		g.Exact, g.Degraded = false, true
+	case FromLease:
+		g.Exact = false
 	case FromLooseLease:
 		g.Exact, g.OverAdmit = false, l.Inflow()
 	case FromCounts:

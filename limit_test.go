@@ -156,7 +156,7 @@ func TestGuaranteeOfEachSource(t *testing.T) {
 	const bound = ", at most 1500 in any period"
 	f(weir.FromStore, "store", "exact"+bound)
 	f(weir.FromCache, "cache", "exact"+bound)
-	f(weir.FromLease, "lease", "exact"+bound)
+	f(weir.FromLease, "lease", "may refuse early"+bound)
 	f(weir.FromLooseLease, "loose_lease", "may admit 10 too many"+bound)
 	f(weir.FromCounts, "counts", "may admit 30 too many"+bound)
 	f(weir.FromLocal, "local", "exact"+bound)

@@ -82,9 +82,14 @@ func (m *Mode) check(l *Limit) error {
 // compileMode builds the limits that stand behind a mode: the lower threshold
 // of a soft limit, the ceiling of an elastic one, and compiles pool and ban.
 func (l *Limit) compileMode() error {
+	// What stands behind a mode is asked with the limit itself, on the store.
+	together := l.Consistency
+	if together.Mode != ConsistencyLocal {
+		together.Mode = ConsistencyStrict
+	}
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement, Consistency: l.Consistency}
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement, Consistency: together}
 	}
 	var errs []error
 	if l.Excess > 0 {
@@ -110,12 +115,7 @@ func (l *Limit) compileMode() error {
 	}
 	if l.Ban != nil {
 		l.Ban.Scope = l.Scope + "\x1fban"
-		// A lockout cannot be lent: all but its node and its failures are strict.
-		c := l.Consistency
-		if c.Mode != ConsistencyLocal {
-			c.Mode = ConsistencyStrict
-		}
-		l.Ban.Consistency = c
+		l.Ban.Consistency = together
 		errs = append(errs, l.Ban.Compile())
 	}
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/memory"
@@ -28,6 +29,7 @@ const (
 type faulty struct {
 	weir.Store
 	fault  atomic.Int32
+	delay  atomic.Int64 // before each answer, nanoseconds
 	calls  atomic.Int64
 	mended chan struct{}
 	// gate, if not nil, is read from before each call.
@@ -54,6 +56,9 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if d := f.delay.Load(); d > 0 {
+		time.Sleep(time.Duration(d))
 	}
 	switch fault(f.fault.Load()) {
 	case down:

@@ -40,6 +40,25 @@ func (s *Store) keep() {
 	}
 }
 
+// sweepEvery is how often idle leases are looked for.
+const sweepEvery = 50 * time.Millisecond
+
+// sweep gives back what lies idle.
+func (s *Store) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.leases.returns.wake:
+		case <-tick.C:
+			s.leases.sweep(s.link.now())
+		}
+		s.giveBackAll()
+	}
+}
+
 // logEvery is the least time between two lines of the log about the same.
 const logEvery = 10 * time.Second
 

@@ -14,6 +14,7 @@ type place uint8
 const (
 	onShared place = iota
 	onNode
+	onLease
 	anywhere // it is denied already
 )
 
@@ -22,77 +23,118 @@ func (s *Store) place(o *weir.Op) place {
 	if o.Role == weir.Deny {
 		return anywhere
 	}
-	if p, err := s.plans.of(o.Limit); err == nil && p.mode == weir.ConsistencyLocal {
+	p, err := s.plans.of(o.Limit)
+	switch {
+	case err != nil:
+	case p.mode == weir.ConsistencyLocal:
 		return onNode
+	case p.mode == weir.ConsistencyLeased && o.Cost > 0 && o.Reserve == 0 && !o.Penalize &&
+		(o.Role == weir.Enforce && o.Verb <= weir.Peek || o.Role == weir.Shadow && o.Verb == weir.Spend || o.Role != weir.Ban && o.Verb == weir.Refund):
+		return onLease
 	}
 	return onShared
 }
 
-// A mix is room for the parts of a request that is decided in two places.
+// A mix is room for the parts of a request that is decided in several places.
 type mix struct {
 	local, shared     []weir.Op
 	localOf, sharedOf []int // which op of the request each stands for
 	undo              []weir.Op
 }
 
-// takeMixed decides ops of which some are counted on the node and some on the
-// shared store, all or none: the node's part first, the shared one last. When the
-// latter refuses, the former is given back: another request may be refused for
-// its sake meanwhile, none is admitted too many. (What is given back to a lockout
-// does not shorten its run, and a sketch takes nothing back.)
+// takeMixed decides ops of which some are spent from leases, some are counted on
+// the node and some on the shared store, all or none: the node's parts first, the
+// shared one last. When that refuses, the others are given back: another request
+// may be refused for their sake meanwhile, none is admitted too many. (What is
+// given back to a lockout does not shorten its run, and a sketch takes nothing
+// back.)
 func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 	m := s.mixes.Get().(*mix)
 	defer s.mixes.Put(m)
 	m.split(s, ops)
-	if err := s.takeLocal(ctx, m.local); err != nil {
-		return err
+	if refused, err := s.takeLeases(ctx, ops, weir.Enforce); err != nil || refused != nil {
+		if err == nil {
+			err = s.refuseMixed(ctx, m, ops, true, true, *refused)
+		}
+		return joinUndo(err, s.giveBackLeases(ctx, ops))
 	}
-	if !passes(m.local) {
-		return s.refuseMixed(ctx, m, ops, m.shared, m.sharedOf, m.local)
+	if len(m.local) > 0 {
+		if err := s.takeLocal(ctx, m.local); err != nil {
+			return joinUndo(err, s.giveBackLeases(ctx, ops))
+		}
+		if d := weir.Fold(m.local); !d.Allowed() {
+			err := s.giveBackLeases(ctx, ops)
+			return joinUndo(s.refuseMixed(ctx, m, ops, false, true, d), err)
+		}
 	}
-	if err := s.takeShared(ctx, m.shared); err != nil {
-		return joinUndo(err, s.giveBack(ctx, m))
+	if len(m.shared) > 0 {
+		if err := s.takeShared(ctx, m.shared); err != nil {
+			return joinUndo(err, s.giveBack(ctx, m, ops))
+		}
+		if d := weir.Fold(m.shared); !d.Allowed() {
+			err := s.giveBack(ctx, m, ops)
+			return joinUndo(s.refuseMixed(ctx, m, ops, true, false, d), err)
+		}
 	}
-	if passes(m.shared) {
-		m.answer(ops)
-		return nil
-	}
-	if err := s.giveBack(ctx, m); err != nil {
-		return err
-	}
-	return s.refuseMixed(ctx, m, ops, m.local, m.localOf, m.shared)
+	m.answer(ops)
+	// Nobody hears a shadow: it is tried when all is said.
+	_, err := s.takeLeases(ctx, ops, weir.Shadow)
+	return err
 }
 
 func joinUndo(err, undo error) error {
-	if undo != nil {
-		return fmt.Errorf("%w (and giving back what the node counts failed: %w)", err, undo)
+	switch {
+	case err == nil:
+		return undo
+	case undo != nil:
+		return fmt.Errorf("%w (and giving back what the node has charged failed: %w)", err, undo)
 	}
 	return err
 }
 
 // split sorts ops by where they are decided. What is denied already is told to
-// both.
+// both stores.
 func (m *mix) split(s *Store, ops []weir.Op) {
 	m.local, m.shared, m.localOf, m.sharedOf = m.local[:0], m.shared[:0], m.localOf[:0], m.sharedOf[:0]
 	for i := range ops {
-		where := s.place(&ops[i])
+		o := &ops[i]
+		where := s.place(o)
 		// A pool goes with its own share: Settle reads them as a pair.
-		if ops[i].Role == weir.Pool && i > 0 {
+		if o.Role == weir.Pool && i > 0 {
 			where = s.place(&ops[i-1])
 		}
+		if where == onLease {
+			o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{}, s.wall(), false, false
+			continue
+		}
 		if where != onShared {
-			m.local, m.localOf = append(m.local, ops[i]), append(m.localOf, i)
+			m.local, m.localOf = append(m.local, *o), append(m.localOf, i)
 		}
 		if where != onNode {
-			m.shared, m.sharedOf = append(m.shared, ops[i]), append(m.sharedOf, i)
+			m.shared, m.sharedOf = append(m.shared, *o), append(m.sharedOf, i)
 		}
 	}
 }
 
-// passes reports whether a part of a request, settled on its own, passed.
-func passes(part []weir.Op) bool { return weir.Fold(part).Allowed() }
+// takeLeases decides those ops of the given role that are spent from leases, and
+// stops at the first refusal, which it returns.
+func (s *Store) takeLeases(ctx context.Context, ops []weir.Op, role weir.Role) (*weir.Decision, error) {
+	for i := range ops {
+		o := &ops[i]
+		if (o.Role == weir.Shadow) != (role == weir.Shadow) || s.place(o) != onLease {
+			continue
+		}
+		if err := s.takeLease(ctx, o); err != nil {
+			return nil, err
+		}
+		if role != weir.Shadow && o.Verb == weir.Spend && !o.Decision.Allowed() {
+			return &o.Decision, nil
+		}
+	}
+	return nil, nil
+}
 
-// answer copies the answers of both parts to ops.
+// answer copies the answers of both stores to ops.
 func (m *mix) answer(ops []weir.Op) {
 	for _, part := range []struct {
 		ops []weir.Op
@@ -105,8 +147,10 @@ func (m *mix) answer(ops []weir.Op) {
 	}
 }
 
-// giveBack undoes what the node's part has charged.
-func (s *Store) giveBack(ctx context.Context, m *mix) error {
+// giveBack undoes what was spent from leases and charged on the node. What a lease
+// said stands as what it would have said.
+func (s *Store) giveBack(ctx context.Context, m *mix, ops []weir.Op) error {
+	failed := s.giveBackLeases(ctx, ops)
 	m.undo = m.undo[:0]
 	for i := range m.local {
 		if o := &m.local[i]; o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
@@ -114,36 +158,57 @@ func (s *Store) giveBack(ctx context.Context, m *mix) error {
 		}
 		m.local[i].Charged, m.local[i].Borrowed = false, false
 	}
-	if len(m.undo) == 0 {
-		return nil
+	if len(m.undo) > 0 {
+		failed = joinUndo(failed, s.local.Take(ctx, m.undo))
 	}
-	return s.local.Take(ctx, m.undo)
+	return failed
 }
 
-// refuseMixed answers a request that one part has refused. In the other, nothing
-// is charged but what is charged for refusals; if there is none of that it is not
-// asked.
-func (s *Store) refuseMixed(ctx context.Context, m *mix, ops, other []weir.Op, of []int, by []weir.Op) error {
+func (s *Store) giveBackLeases(ctx context.Context, ops []weir.Op) error {
+	var failed error
+	for i := range ops {
+		if o := &ops[i]; o.Charged && o.Verb == weir.Spend && s.place(o) == onLease {
+			undo := o.Undo(o.Cost)
+			if err := s.refundLease(ctx, &undo); err != nil {
+				failed = err
+			}
+			o.Charged = false
+		}
+	}
+	return failed
+}
+
+// refuseMixed answers a request that was refused by d. Where the stores, if they
+// are to be told, hold nothing that is charged for refusals, they are not asked
+// and their ops stay without an answer.
+func (s *Store) refuseMixed(ctx context.Context, m *mix, ops []weir.Op, local, shared bool, d weir.Decision) error {
+	var errs error
+	if local {
+		errs = refusePart(ctx, m.local, d, s.takeLocal)
+	}
+	if shared {
+		errs = joinUndo(refusePart(ctx, m.shared, d, s.takeShared), errs)
+	}
+	m.answer(ops)
+	return errs
+}
+
+// refusePart lets a store charge what is charged because the request was refused.
+func refusePart(ctx context.Context, part []weir.Op, d weir.Decision, take func(context.Context, []weir.Op) error) error {
 	charges := false
-	for i := range other {
-		o := &other[i]
+	for i := range part {
+		o := &part[i]
 		charges = charges || o.Role == weir.Ban || o.Penalize
 		o.Decision, o.Charged, o.Borrowed = clearAnswer(o), false, false
 	}
 	if !charges {
-		m.answer(ops)
 		return nil
 	}
-	refusal := weir.Op{Limit: weir.Fold(by).Limit, Role: weir.Deny, Decision: weir.Decision{RetryAfter: math.MaxInt64}}
-	told := append(other, refusal)
-	take := s.takeShared
-	if len(of) > 0 && len(m.local) > 0 && &other[0] == &m.local[0] {
-		take = s.takeLocal
-	}
+	refusal := weir.Op{Limit: d.Limit, Role: weir.Deny, Decision: weir.Decision{RetryAfter: math.MaxInt64}}
+	told := append(part, refusal)
 	if err := take(ctx, told); err != nil {
 		return err
 	}
-	copy(other, told)
-	m.answer(ops)
+	copy(part, told)
 	return nil
 }

@@ -22,9 +22,14 @@ type nodes struct {
 	id    int64
 	least int64
 	known atomic.Int64
+	// changed is when their number last did, in the node's time, and settled how
+	// long after all nodes know.
+	changed atomic.Int64
+	settled int64
+	link    *link
 }
 
-func newNodes(opt *Options) (*nodes, error) {
+func newNodes(opt *Options, k *link) (*nodes, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return nil, err
@@ -32,11 +37,15 @@ func newNodes(opt *Options) (*nodes, error) {
 	n := &nodes{
 		id:    int64(binary.LittleEndian.Uint64(b[:])>>1 | 1),
 		least: int64(max(opt.Nodes, 1)),
+		// A node renews within the ttl or is gone; then its leases run out.
+		settled: (opt.NodeTTL + time.Second).Microseconds(),
+		link:    k,
 		limit: &weir.Limit{
 			Name: "nodes", Scope: "\x1fnodes", Algorithm: algorithm.Concurrency, Count: maxNodes, Period: opt.NodeTTL,
 		},
 	}
 	n.known.Store(n.least)
+	n.changed.Store(k.now())
 	return n, n.limit.Compile()
 }
 
@@ -59,9 +68,16 @@ func (s *Store) renew() error {
 		return err
 	}
 	s.heard(ops[0].Now, sent)
-	n.known.Store(max(maxNodes-ops[0].Decision.Remaining, n.least))
+	count := max(maxNodes-ops[0].Decision.Remaining, n.least)
+	if n.known.Swap(count) != count {
+		n.changed.Store(s.link.now())
+	}
 	return nil
 }
+
+// steady reports whether all nodes have known for a while how many they are, so
+// that no lease of ttl microseconds is left from when they were fewer.
+func (n *nodes) steady(ttl int64) bool { return n.link.now()-n.changed.Load() > n.settled+ttl }
 
 // leave tells the store that the node is no longer there.
 func (n *nodes) leave(k *link) error {

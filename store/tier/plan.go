@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,11 +17,21 @@ type plan struct {
 	// recall: refusals are remembered.
 	recall bool
 	policy weir.StoreErrorPolicy // never the default
-	ttl    int64                 // of a lease, microseconds
-	// central is the limit that units of a bucket are fetched by: what flows in
-	// while they are out is kept back from its burst.
+	ttl    int64                 // of a lease or the longest it lies idle, microseconds
+	// Of a leased limit: its algorithm, whether its units are bound to no window,
+	// and into how many fetches a node divides its share.
+	lender weir.Lender
+	bucket bool
+	share4 int64
+	// trickle is how many units flow back at a time where they do so all the time;
+	// 0 where they come back together.
+	trickle int64
+	// source is what decisions from a lease promise.
+	source weir.Source
+	// central is the limit that a leased bucket is asked by on the shared store:
+	// what flows in while units are out is kept back from its burst. Nil means
+	// the limit itself.
 	central *weir.Limit
-	bucket  bool
 	// share is the node's part of the limit while the store is away.
 	share atomic.Pointer[share]
 	// used is when the plan was last looked up, in the node's seconds.
@@ -34,10 +45,10 @@ type share struct {
 }
 
 // minTTL is the shortest lease: a fetch should be well over when it ends.
-const minTTL = 5 * time.Millisecond
+const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit) (*plan, error) {
-	p := &plan{limit: l, mode: mode(l), policy: l.Consistency.OnStoreError, ttl: weir.Micros(l.LeaseTTL())}
+func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode) (*plan, error) {
+	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
 	if p.policy == weir.OnErrorDefault {
 		p.policy = weir.OnErrorLocal
 	}
@@ -50,20 +61,112 @@ func newPlan(l *weir.Limit) (*plan, error) {
 		// The place of whoever leaves a queue is free at once.
 		p.recall = p.recall && t&weir.Shapes == 0
 	}
-	return p, nil
+	if p.mode != weir.ConsistencyLeased {
+		return p, nil
+	}
+	return p, p.lend()
 }
 
-// mode returns how l is decided.
-func mode(l *weir.Limit) weir.ConsistencyMode {
+// mode returns how l is decided, if it does not say as otherwise has it.
+func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
 	m := l.Consistency.Mode
+	if m == weir.ConsistencyDefault {
+		m = otherwise
+	}
 	switch {
 	case l.Traits()&weir.Sketches != 0:
 		// A sketch stays on its node.
 		return weir.ConsistencyLocal
 	case m == weir.ConsistencyLocal, m == weir.ConsistencyStrict:
 		return m
+	case l.Traits()&weir.Lends != 0 && alone(&l.Mode) && l.Burst >= leastShare:
+		return weir.ConsistencyLeased
 	}
 	return weir.ConsistencyStrict
+}
+
+// alone reports whether a request meets a limit of the mode by nothing but its
+// own cost, so that units that were fetched are all that it takes.
+func alone(m *weir.Mode) bool {
+	return m.Excess == 0 && m.Pool == nil && !m.Penalize && m.Ban == nil && m.Reserve == nil
+}
+
+// lend fills the plan of a leased limit, or makes it strict if its leases would
+// be too short to be worth a fetch.
+func (p *plan) lend() error {
+	l := p.limit
+	p.lender = l.Algorithm.(weir.Lender)
+	ttl := l.LeaseTTL()
+	// A unit that is spent at the epoch is charged to a window that begins then.
+	d := l.Algorithm.Step(make([]int64, l.Cells), l, weir.Ask{Cost: 1})
+	if length := p.lender.SpendBy(l, weir.Micros(d.ResetAfter)); length == math.MaxInt64 {
+		p.bucket = true
+	} else {
+		ttl = min(ttl, time.Duration(length)*time.Microsecond)
+	}
+	if ttl < minTTL {
+		p.mode = weir.ConsistencyStrict
+		return nil
+	}
+	p.ttl, p.share4, p.source = weir.Micros(ttl), l.Consistency.Share, weir.FromLease
+	if p.share4 == 0 {
+		p.share4 = 4
+	}
+	switch {
+	case p.bucket:
+		p.trickle = p.limit.Burst
+	case l.Algorithm == algorithm.SlidingWindow:
+		p.trickle = l.Inflow()
+	}
+	switch {
+	case !p.bucket:
+		return nil
+	case l.Consistency.Loose:
+		p.source = weir.FromLooseLease
+		return nil
+	}
+	p.central = &weir.Limit{
+		Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
+		Burst: max(l.Burst-l.Inflow(), 1), Params: l.Params,
+	}
+	p.trickle = p.central.Burst
+	return p.central.Compile()
+}
+
+// lendable is the most that the shared store can have to lend.
+func (p *plan) lendable() int64 {
+	if p.central != nil {
+		return p.central.Burst
+	}
+	return p.limit.Burst
+}
+
+// by returns the limit by which cost units are spent on the shared store. More
+// than the burst that is left there pass by the whole burst: such a request must
+// be able to pass.
+func (p *plan) by(cost int64) *weir.Limit {
+	if p.central == nil || cost > p.central.Burst {
+		return p.limit
+	}
+	return p.central
+}
+
+// told returns a decision of the shared store on central as one on the limit
+// itself.
+func (p *plan) told(d weir.Decision) weir.Decision {
+	if d.Limit != nil {
+		d.Limit = p.limit.From(d.Guarantee().Source)
+	}
+	return d
+}
+
+// whole returns a decision that was made by the whole burst of a leased bucket,
+// while others may hold what flowed in since.
+func (p *plan) whole(d weir.Decision) weir.Decision {
+	if d.Limit == p.limit {
+		d.Limit = p.limit.From(weir.FromLooseLease)
+	}
+	return d
 }
 
 // shareOf returns the part of l of one of so many nodes. All parts together have
@@ -99,8 +202,9 @@ func (p *plan) shareOf(nodes int64) (*weir.Limit, error) {
 
 // plans finds the plan of a limit.
 type plans struct {
-	all  sync.Map // *weir.Limit to *plan
-	link *link
+	all       sync.Map // *weir.Limit to *plan
+	link      *link
+	otherwise weir.ConsistencyMode
 }
 
 // of returns the plan of l.
@@ -112,7 +216,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		}
 		return p, nil
 	}
-	p, err := newPlan(l)
+	p, err := newPlan(l, ps.otherwise)
 	if err != nil {
 		return nil, err
 	}

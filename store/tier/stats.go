@@ -13,6 +13,15 @@ type Stats struct {
 	// Combined is how many spends went along in the call of another, Recalled
 	// how many were answered by a remembered refusal: calls saved.
 	Combined, Recalled uint64
+	// Held is how many spends were decided by units that the node held, Fetched
+	// how many calls brought units: Held less Fetched calls were saved.
+	Held, Fetched uint64
+	// LeaseKeys is how many keys have a lease, LeaseUnits what they hold.
+	LeaseKeys  int
+	LeaseUnits int64
+	// Returned is how many units were given back unspent, Stranded how many were
+	// not, as the shared store did not take them: nobody spends them.
+	Returned, Stranded uint64
 	// Degraded is how many requests were decided by their limits' policies.
 	Degraded uint64
 	// Debts is how many keys have spent units that the shared store has not been
@@ -25,9 +34,12 @@ type Stats struct {
 // Stats returns how the store is doing.
 func (s *Store) Stats() Stats {
 	k := s.link
+	keys, units := s.leases.held()
 	return Stats{
 		Nodes: s.nodes.count(), Away: k.breaker.open.Load(),
 		Calls: k.calls.Load(), Failed: k.failures.Load(), Late: k.late.Load(), Busy: k.busy.Load(),
+		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys, LeaseUnits: units,
+		Returned: s.leases.returns.given.Load(), Stranded: s.leases.returns.stranded.Load(),
 		Combined: s.combiner.combined.Load(), Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
 		Debts: s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}

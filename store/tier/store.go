@@ -19,6 +19,9 @@ type Options struct {
 	// its share of the others while the shared store is away. Required; a memory
 	// store is made for it. It is its owner's to close, after the tier.
 	Local weir.Store
+	// Mode is how limits are counted that do not say. Zero means leased where the
+	// algorithm allows it, else strict.
+	Mode weir.ConsistencyMode
 	// Timeout is the longest that a decision waits for the shared store; of a
 	// caller's deadline it waits half. Zero means 20 milliseconds.
 	Timeout time.Duration
@@ -78,6 +81,8 @@ func (o *Options) fill() error {
 	case o.Timeout < 0 || o.ProbeEvery < 0 || o.MaxInFlight < 0 || o.Nodes < 0:
 		return fmt.Errorf("tier: timeout %s, probe interval %s, calls in flight %d and nodes %d must not be negative",
 			o.Timeout, o.ProbeEvery, o.MaxInFlight, o.Nodes)
+	case o.Mode > weir.ConsistencyLocal:
+		return fmt.Errorf("tier: consistency %s is not known", o.Mode)
 	case o.MaxBytes < MinBytes:
 		return fmt.Errorf("tier: %d bytes are too few: at least %d", o.MaxBytes, MinBytes)
 	case o.NodeTTL < time.Second || o.NodeTTL%time.Microsecond != 0:
@@ -94,6 +99,7 @@ type Store struct {
 	link     *link
 	combiner *combiner
 	answers  *answers
+	leases   *leases
 	debts    *debts
 	nodes    *nodes
 	plans    *plans
@@ -104,14 +110,15 @@ type Store struct {
 	done     sync.WaitGroup
 	aways    sync.Pool // of *away
 	mixes    sync.Pool // of *mix
+	timers   sync.Pool // of *time.Timer
 	probing  time.Duration
 	nodeTTL  time.Duration
 
 	// clock is how far the shared store's time is ahead of the node's.
 	clock atomic.Int64
 
-	degraded atomic.Uint64
-	quiet    quiet
+	degraded, spentHeld, fetched atomic.Uint64
+	quiet                        quiet
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -127,26 +134,29 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		return nil, err
 	}
 	k := newLink(shared, &opt)
-	n, err := newNodes(&opt)
+	n, err := newNodes(&opt, k)
 	if err != nil {
 		return nil, fmt.Errorf("tier: %w", err)
 	}
 	s := &Store{
-		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k},
+		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode},
 		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
-		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 4},
+		leases:  newLeases(opt.MaxBytes / 2),
+		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 8},
 		seed:    maphash.MakeSeed(), log: opt.Logger, stop: make(chan struct{}),
 		probing: opt.ProbeEvery, nodeTTL: opt.NodeTTL,
 	}
 	s.clock.Store(time.Now().UnixMicro() - k.now())
 	s.aways.New = func() any { return new(away) }
 	s.mixes.New = func() any { return new(mix) }
+	s.timers.New = func() any { return stopped() }
 	k.opened = s.wentAway
 	if err := s.renew(); err != nil {
 		k.breaker.trip()
 		s.wentAway(err)
 	}
 	s.done.Go(s.keep)
+	s.done.Go(s.sweep)
 	return s, nil
 }
 
@@ -160,6 +170,11 @@ func (s *Store) Close() error {
 	close(s.stop)
 	s.done.Wait()
 	var errs []error
+	s.giveBackAll()
+	for i := range s.leases.shards {
+		s.leases.clear(i)
+		s.giveBackAll()
+	}
 	if !s.link.breaker.open.Load() {
 		errs = append(errs, s.payDebts(), s.nodes.leave(s.link))
 	}
@@ -206,18 +221,42 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 		d, err := s.local.TakeOne(ctx, key, l, cost)
 		return relabel(d, l), err
 	}
-	if cost > 0 {
-		d, _, err := s.spendStrict(ctx, p, s.tag(key, l), key, cost)
-		if err == nil {
+	if cost == 0 {
+		o := weir.Op{Key: key, Limit: l}
+		err := s.takeSharedOne(ctx, &o)
+		return o.Decision, err
+	}
+	tag := s.tag(key, l)
+	var d weir.Decision
+	if p.mode == weir.ConsistencyLeased {
+		if d, ok := s.warm(tag, key, l, cost); ok {
 			return d, nil
 		}
-		ops := []weir.Op{{Key: key, Limit: l, Cost: cost}}
-		err = s.decideAway(ctx, ops, err)
-		return ops[0].Decision, err
+		d, _, err = s.spendLeased(ctx, p, tag, key, cost)
+	} else {
+		d, _, err = s.spendStrict(ctx, p, l, tag, key, cost)
 	}
-	ops := []weir.Op{{Key: key, Limit: l}}
-	err = s.takeSharedOne(ctx, &ops[0])
-	return ops[0].Decision, err
+	if err == nil {
+		return d, nil
+	}
+	o := weir.Op{Key: key, Limit: l, Cost: cost}
+	err = s.oneAway(ctx, &o, err)
+	return o.Decision, err
+}
+
+// warm decides a spend by what the node holds, if it can be. It does not
+// allocate.
+func (s *Store) warm(tag uint64, key string, l *weir.Limit, cost int64) (weir.Decision, bool) {
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	e := g.get(tag, key, l)
+	if e == nil {
+		g.mu.Unlock()
+		return weir.Decision{}, false
+	}
+	d, ok := s.spendHeld(g, e, cost, s.link.now())
+	g.mu.Unlock()
+	return d, ok
 }
 
 // ready returns the plan of l, or why nothing can be decided.
@@ -252,6 +291,10 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 		at[s.place(&ops[i])]++
 	}
 	switch {
+	case at[onLease] > 0 && len(ops) == 1:
+		return s.takeLease(ctx, &ops[0])
+	case at[onLease] > 0:
+		return s.takeMixed(ctx, ops)
 	case at[onShared] == 0:
 		return s.takeLocal(ctx, ops)
 	case at[onNode] == 0:

@@ -15,7 +15,7 @@ func open(t *testing.T, now func() int64) weir.Store {
 	t.Helper()
 	shared := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
 	local := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
-	s, err := tier.New(shared, tier.Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1})
+	s, err := tier.New(shared, tier.Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1, Mode: weir.ConsistencyStrict})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,21 +2,30 @@ package tier
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
 
-// spendStrict decides a spend of cost units of key on the shared store.
-func (s *Store) spendStrict(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
+// spendStrict decides a spend of cost units of key on the shared store, by the
+// plan's limit or what it is asked by.
+func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
 	l := p.limit
 	if p.recall {
 		if d, ok := s.answers.refusal(tag, l, cost, s.link.now()); ok {
 			return d, s.wall(), nil
 		}
 	}
-	d, now, sent, err := s.combiner.take(ctx, tag, key, l, cost)
+	d, now, sent, err := s.combiner.take(ctx, tag, key, by, cost)
 	if err != nil {
 		return weir.Decision{}, 0, err
+	}
+	switch {
+	case p.central == nil:
+	case by == p.central:
+		d = p.told(d)
+	case cost > p.central.Burst:
+		d = p.whole(d)
 	}
 	s.heard(now, sent)
 	s.answers.heard(tag, l, cost, sent, d, p.recall)
@@ -32,14 +41,61 @@ func (s *Store) takeShared(ctx context.Context, ops []weir.Op) error {
 	if s.recallAll(ops) {
 		return nil
 	}
+	return s.call(ctx, ops)
+}
+
+// call makes one call of ops.
+func (s *Store) call(ctx context.Context, ops []weir.Op) error {
+	lent := false
+	for i := range ops {
+		if o := &ops[i]; o.Role != weir.Deny {
+			p, err := s.plans.of(o.Limit)
+			if err != nil {
+				return err
+			}
+			lent = lent || p.central != nil
+		}
+	}
+	if lent {
+		return s.callLent(ctx, ops)
+	}
 	sent, err := s.link.take(ctx, ops)
 	if err != nil {
 		return s.decideAway(ctx, ops, err)
 	}
-	s.heard(ops[0].Now, sent)
-	for i := range ops {
-		s.learn(&ops[i], sent)
+	s.learn(ops, sent)
+	return nil
+}
+
+// callLent is call for ops of which some are of leased buckets: the shared store
+// is asked by the burst that it has to lend.
+func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
+	asked := slices.Clone(ops)
+	plans := make([]*plan, len(ops))
+	for i := range asked {
+		if o := &asked[i]; o.Role != weir.Deny {
+			p, err := s.plans.of(o.Limit)
+			if err != nil {
+				return err
+			}
+			plans[i] = p
+			if o.Verb != weir.Force && o.Verb != weir.Refund {
+				o.Limit = p.by(o.Cost + o.Reserve)
+			}
+		}
 	}
+	sent, err := s.link.take(ctx, asked)
+	if err != nil {
+		return s.decideAway(ctx, ops, err)
+	}
+	for i := range ops {
+		o, a := &ops[i], &asked[i]
+		o.Decision, o.Now, o.Charged, o.Borrowed = a.Decision, a.Now, a.Charged, a.Borrowed
+		if plans[i] != nil && a.Limit == plans[i].central {
+			o.Decision = plans[i].told(a.Decision)
+		}
+	}
+	s.learn(ops, sent)
 	return nil
 }
 
@@ -49,27 +105,29 @@ func (s *Store) takeSharedOne(ctx context.Context, o *weir.Op) error {
 	if err != nil {
 		return err
 	}
-	one := []weir.Op{*o}
 	if plain(o) && o.Limit.Traits()&weir.Leases == 0 && o.Cost > 0 {
-		d, now, err := s.spendStrict(ctx, p, s.tag(o.Key, o.Limit), o.Key, o.Cost)
+		d, now, err := s.spendStrict(ctx, p, p.by(o.Cost), s.tag(o.Key, o.Limit), o.Key, o.Cost)
 		if err == nil {
 			o.Decision, o.Now, o.Charged, o.Borrowed = d, now, d.Allowed(), false
 			return nil
 		}
-		err = s.decideAway(ctx, one, err)
-		*o = one[0]
-		return err
+		return s.oneAway(ctx, o, err)
 	}
-	sent, err := s.link.take(ctx, one)
-	if err != nil {
-		err = s.decideAway(ctx, one, err)
-		*o = one[0]
-		return err
-	}
+	one := []weir.Op{*o}
+	err = s.call(ctx, one)
 	*o = one[0]
-	s.heard(o.Now, sent)
-	s.learn(o, sent)
-	return nil
+	if err == nil && p.mode == weir.ConsistencyLeased && !o.Decision.Guarantee().Degraded {
+		s.told(o)
+	}
+	return err
+}
+
+// oneAway is decideAway for one op. The copy keeps ops of others off the heap.
+func (s *Store) oneAway(ctx context.Context, o *weir.Op, err error) error {
+	one := []weir.Op{*o}
+	err = s.decideAway(ctx, one, err)
+	*o = one[0]
+	return err
 }
 
 // plain reports whether the op is a spend that must allow, and no more.
@@ -101,19 +159,23 @@ func (s *Store) recallAll(ops []weir.Op) bool {
 	return found
 }
 
-// learn remembers what the shared store said of an op.
-func (s *Store) learn(o *weir.Op, sent int64) {
-	if o.Decision.Limit == nil || o.Role == weir.Deny {
-		return
+// learn remembers what the shared store said of ops.
+func (s *Store) learn(ops []weir.Op, sent int64) {
+	s.heard(ops[0].Now, sent)
+	for i := range ops {
+		o := &ops[i]
+		if o.Decision.Limit == nil || o.Role == weir.Deny {
+			continue
+		}
+		p, err := s.plans.of(o.Limit)
+		if err != nil {
+			continue
+		}
+		tag := s.tag(o.Key, o.Limit)
+		if o.Verb == weir.Refund {
+			s.answers.forget(tag, s.link.now())
+			continue
+		}
+		s.answers.heard(tag, o.Limit, o.Cost, sent, o.Decision, p.recall && plain(o))
 	}
-	p, err := s.plans.of(o.Limit)
-	if err != nil {
-		return
-	}
-	tag := s.tag(o.Key, o.Limit)
-	if o.Verb == weir.Refund {
-		s.answers.forget(tag, s.link.now())
-		return
-	}
-	s.answers.heard(tag, o.Limit, o.Cost, sent, o.Decision, p.recall && plain(o))
 }

@@ -1,0 +1,266 @@
+package tier
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// leastShare is the smallest part of a limit that is worth fetching: a node's
+// share of fewer units is decided by the shared store.
+const leastShare = 8
+
+// A fetch is a call under way that brings units. All who need them wait for it.
+type fetch struct {
+	done chan struct{}
+	err  error
+}
+
+// spendLeased spends cost units of key from what the node holds, and fetches
+// more when it holds too little. It returns the store's time as well.
+func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
+	nodes := s.nodes.count()
+	switch {
+	case p.limit.Burst/nodes < leastShare && s.nodes.steady(p.ttl):
+		// Nobody holds units, and so the whole burst can be spent.
+		return s.spendStrict(ctx, p, p.limit, tag, key, cost)
+	case p.limit.Burst/nodes < leastShare || cost > p.largest(nodes):
+		return s.spendStrict(ctx, p, p.by(cost), tag, key, cost)
+	}
+	g := s.leases.shard(tag)
+	timer := s.timers.Get().(*time.Timer)
+	timer.Reset(s.link.wait(ctx))
+	defer func() {
+		timer.Stop()
+		s.timers.Put(timer)
+	}()
+	for {
+		g.mu.Lock()
+		now := s.link.now()
+		e := s.leases.add(g, tag, key, p, now)
+		if e == nil {
+			g.mu.Unlock()
+			return s.spendStrict(ctx, p, p.by(cost), tag, key, cost)
+		}
+		if d, ok := s.spendHeld(g, e, cost, now); ok {
+			g.mu.Unlock()
+			return d, s.wall(), nil
+		}
+		f := e.fetch
+		if f == nil {
+			var err error
+			if f, err = s.startFetch(g, e, cost); err != nil {
+				g.mu.Unlock()
+				if !errors.Is(err, errBusy) {
+					return weir.Decision{}, 0, err
+				}
+				// All calls are taken: it queues for one like any other.
+				return s.spendStrict(ctx, p, p.by(cost), tag, key, cost)
+			}
+		}
+		g.mu.Unlock()
+		select {
+		case <-f.done:
+			if f.err != nil {
+				return weir.Decision{}, 0, f.err
+			}
+		case <-timer.C:
+			return weir.Decision{}, 0, errLate
+		case <-ctx.Done():
+			return weir.Decision{}, 0, ctx.Err()
+		}
+	}
+}
+
+// largest is the largest cost that is spent from a lease.
+func (p *plan) largest(nodes int64) int64 {
+	return max(p.lendable()/(p.share4*nodes), 1)
+}
+
+// spendHeld decides a spend by what the node holds, if it can be: from its units,
+// or because a refusal still holds. It does not allocate. Requires: g.mu.
+func (s *Store) spendHeld(g *leaseShard, e *lease, cost, now int64) (weir.Decision, bool) {
+	g.touch(e, now)
+	if now >= e.lots[0].expiry && e.lots[0].units > 0 || now >= e.lots[1].expiry && e.lots[1].units > 0 {
+		s.expire(e, now)
+	}
+	if e.spend(cost) {
+		s.spentHeld.Add(1)
+		if e.low(now) {
+			s.refill(g, e)
+		}
+		return e.describe(now), true
+	}
+	if e.refuses(cost, now) {
+		s.answers.recalled.Add(1)
+		return e.refusal(now), true
+	}
+	return weir.Decision{}, false
+}
+
+// expire gives back the lots of e that have expired. Requires: mu.
+func (s *Store) expire(e *lease, now int64) {
+	var back [2]giveBack
+	list := back[:0]
+	e.expire(now, &list)
+	s.leases.returns.add(list)
+}
+
+// refill fetches more before the last unit is spent, if a call is free. Nobody
+// waits for it. Requires: g.mu.
+func (s *Store) refill(g *leaseShard, e *lease) {
+	if _, err := s.startFetch(g, e, 1); err != nil {
+		return // whoever finds nothing left will ask, and hear why
+	}
+}
+
+// startFetch begins a fetch of at least need units. Requires: g.mu.
+func (s *Store) startFetch(g *leaseShard, e *lease, need int64) (*fetch, error) {
+	if s.link.breaker.open.Load() {
+		return nil, errAway
+	}
+	select {
+	case s.link.slots <- struct{}{}:
+	default:
+		return nil, errBusy
+	}
+	f := &fetch{done: make(chan struct{})}
+	e.fetch = f
+	s.link.running.Go(func() { s.runFetch(g, e, f, need) })
+	return f, nil
+}
+
+// runFetch asks the shared store for units. Where it has fewer than were asked
+// for it is asked once more. It holds a slot.
+func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
+	defer func() { <-s.link.slots }()
+	nodes := s.nodes.count()
+	g.mu.Lock()
+	want := max(e.want(nodes, s.link.now()), need)
+	p, key := e.plan, e.key
+	g.mu.Unlock()
+	o, sent, err := s.ask(p, key, want)
+	if err == nil && !o.Charged && want > need && e.second(o.Decision, need) {
+		// What is there is divided as well; if it is less than needed, the store
+		// says until when.
+		if left := o.Decision.Remaining; left >= need {
+			want = max(left/(p.share4*nodes), need)
+		} else {
+			want = need
+		}
+		o, sent, err = s.ask(p, key, want)
+	}
+	if err == nil {
+		s.answers.heard(e.tag, p.limit, 0, sent, o.Decision, false)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e.fetch = nil
+	f.err = err
+	defer close(f.done)
+	if err != nil {
+		return
+	}
+	e.remaining, e.asked = o.Decision.Remaining, sent
+	e.reset = later(sent, weir.Micros(o.Decision.ResetAfter))
+	if o.Charged {
+		s.fetched.Add(1)
+		e.lent(o, sent)
+		return
+	}
+	e.scarce = p.trickle > 0
+	e.refused, e.retry = need, math.MaxInt64
+	e.ask = sent + p.ttl
+	if o.Decision.RetryAfter != weir.Never {
+		e.retry = later(sent, weir.Micros(o.Decision.RetryAfter))
+		e.ask = min(e.ask, e.retry)
+	}
+	if e.scarce && want > need {
+		e.refused = 1 // until a lot is there, nothing is fetched
+	}
+}
+
+// second reports whether the store is asked once more after it has refused a lot.
+// While units only trickle in it is not: they would be fetched one by one.
+func (e *lease) second(d weir.Decision, need int64) bool {
+	return e.plan.trickle == 0 || !e.scarce && d.Remaining >= need
+}
+
+// want is how many units to fetch: within the node's share of what remains, as
+// many as it uses. Requires: mu.
+func (e *lease) want(nodes, now int64) int64 {
+	p := e.plan
+	parts := p.share4 * nodes
+	if e.scarce {
+		return max(p.trickle/parts, 1)
+	}
+	left := p.lendable()
+	if e.asked > 0 && now < e.reset && (!p.bucket || now-e.asked < p.ttl) {
+		left = min(e.remaining, left)
+	}
+	return max(min(left/parts, e.pace), 1)
+}
+
+// lent takes over the units of a fetch. Requires: mu.
+func (e *lease) lent(o weir.Op, sent int64) {
+	p, units := e.plan, o.Cost
+	expiry := sent + p.ttl
+	if by := p.lender.SpendBy(p.limit, o.Receipt()); by != math.MaxInt64 {
+		expiry = sent + by - o.Now
+	}
+	e.take(lot{units: units, fetched: units, expiry: expiry, receipt: o.Receipt()})
+	e.refused, e.ask = 0, 0
+	e.pace = min(4*max(units, e.pace), weir.MaxCost)
+	if o.Decision.Remaining >= units {
+		e.scarce = false
+	}
+}
+
+// ask spends units of key on the shared store, in a slot that is held. It returns
+// the node's time at which it was asked.
+func (s *Store) ask(p *plan, key string, units int64) (weir.Op, int64, error) {
+	c := &call{ops: []weir.Op{{Key: key, Limit: p.by(units), Cost: units}}}
+	c.sent, c.from = s.link.now(), s.link.elapsed()
+	err := s.link.run(c)
+	if err == nil {
+		s.heard(c.ops[0].Now, c.sent)
+	}
+	return c.ops[0], c.sent, err
+}
+
+// returnsAtOnce is how many keys are given back in one call.
+const returnsAtOnce = 16
+
+// giveBackAll gives back what was fetched and not spent. What the shared store
+// does not take stays spent: it is not offered twice, as it may have been taken.
+func (s *Store) giveBackAll() {
+	r := &s.leases.returns
+	for !s.link.breaker.open.Load() {
+		some := r.take(returnsAtOnce)
+		if len(some) == 0 {
+			return
+		}
+		ops := make([]weir.Op, 0, len(some))
+		var units uint64
+		wall := s.wall()
+		for i := range some {
+			b := &some[i]
+			if b.receipt <= wall && !b.plan.bucket {
+				continue // its time is over
+			}
+			units += uint64(b.units)
+			ops = append(ops, weir.Op{Key: b.key, Limit: b.plan.by(b.units), Cost: b.units, ID: b.receipt, Role: weir.Always, Verb: weir.Refund})
+		}
+		if len(ops) == 0 {
+			continue
+		}
+		if _, err := s.link.take(context.Background(), ops); err != nil {
+			r.stranded.Add(units)
+			continue
+		}
+		r.given.Add(units)
+	}
+}

@@ -1,0 +1,145 @@
+package tier
+
+import (
+	"math"
+
+	"github.com/weirlimit/weir"
+)
+
+// A lot is units that were fetched together: the shared store counts them as
+// spent, and the node may spend them until they expire.
+type lot struct {
+	units   int64 // not spent yet
+	fetched int64
+	expiry  int64 // the node's time, microseconds
+	receipt int64 // names the fetch to the shared store
+}
+
+// A lease is what the node knows of a key and holds of its limit. Times are the
+// node's, in microseconds.
+//
+// Invariant: a lot is spent from only before its expiry, by the monotonic clock
+// at the instant of the spend: a node that was paused spends nothing that others
+// may have by then.
+type lease struct {
+	prev, next *lease // in the order of use, in the shard
+	tag        uint64
+	key        string
+	plan       *plan
+	// lots[0] is spent first.
+	lots [2]lot
+	// pace is how much is fetched at a time, within the node's share: it grows
+	// while lots are used up, and falls to what was used when one expires.
+	pace int64
+	// remaining is what the shared store had left when it was last asked.
+	remaining, asked int64
+	reset            int64
+	used             int64 // last, to the nearest few milliseconds
+	fetch            *fetch
+	// A cost of refused or more is refused until the store is asked again, at
+	// ask. It could pass at retry; math.MaxInt64: never.
+	refused, ask, retry int64
+	// scarce: units are used up as fast as they flow back. A lot is then fetched
+	// whole or not at all, so that one call brings many units.
+	scarce bool
+}
+
+// balance returns the units that can be spent.
+func (e *lease) balance() int64 { return e.lots[0].units + e.lots[1].units }
+
+// expire takes out the lots that have expired by now and gives them to back.
+func (e *lease) expire(now int64, back *[]giveBack) {
+	for i := len(e.lots) - 1; i >= 0; i-- {
+		if t := &e.lots[i]; t.units > 0 && now >= t.expiry {
+			e.pace = max(t.fetched-t.units, 1)
+			e.giveUp(t, back)
+		}
+	}
+	if e.lots[0].units == 0 && e.lots[1].units > 0 {
+		e.lots[0], e.lots[1] = e.lots[1], e.lots[0]
+	}
+}
+
+// giveUp moves what is left of a lot to back.
+func (e *lease) giveUp(t *lot, back *[]giveBack) {
+	*back = append(*back, giveBack{key: e.key, plan: e.plan, units: t.units, receipt: t.receipt})
+	t.units = 0
+}
+
+// spend takes cost units if the node holds them.
+func (e *lease) spend(cost int64) bool {
+	a, b := &e.lots[0], &e.lots[1]
+	switch {
+	case a.units >= cost:
+		a.units -= cost
+	case a.units+b.units >= cost:
+		b.units -= cost - a.units
+		a.units = 0
+	default:
+		return false
+	}
+	if a.units == 0 && b.units > 0 {
+		*a, *b = *b, *a
+	}
+	return true
+}
+
+// putBack takes back cost units that were spent from a lot that the node still
+// holds.
+func (e *lease) putBack(cost, receipt, now int64) bool {
+	for i := range e.lots {
+		t := &e.lots[i]
+		if now < t.expiry && cost <= t.fetched-t.units && (e.plan.bucket || t.receipt == receipt) {
+			t.units += cost
+			return true
+		}
+	}
+	return false
+}
+
+// low reports whether it is time to fetch more, before the last unit is spent.
+func (e *lease) low(now int64) bool {
+	return e.lots[1].units == 0 && e.lots[0].units < e.lots[0].fetched/4 && e.fetch == nil && now >= e.ask
+}
+
+// refuses reports whether cost is refused without asking.
+func (e *lease) refuses(cost, now int64) bool { return now < e.ask && cost >= e.refused }
+
+// refusal is the answer to a cost that is refused.
+func (e *lease) refusal(now int64) weir.Decision {
+	d := e.describe(now)
+	d.RetryAfter = weir.Never
+	if e.retry != math.MaxInt64 {
+		d.RetryAfter = weir.FromMicros(max(e.retry-now, 1))
+	}
+	return d
+}
+
+// describe tells what remains: what the node holds, and what the shared store had
+// left when it was asked.
+func (e *lease) describe(now int64) weir.Decision {
+	left := e.remaining
+	if now >= e.reset && !e.plan.bucket {
+		left = 0 // that window is over, and nobody was asked about this one
+	}
+	return weir.Decision{
+		Limit:      e.plan.limit.From(e.plan.source),
+		Remaining:  e.balance() + left,
+		ResetAfter: weir.FromMicros(max(e.reset-now, 0)),
+	}
+}
+
+// take adds a lot.
+func (e *lease) take(t lot) {
+	switch {
+	case e.lots[0].units == 0:
+		e.lots[0] = t
+	case e.lots[1].units == 0:
+		e.lots[1] = t
+	default:
+		// Neither may outlive the other's units.
+		e.lots[1].units += t.units
+		e.lots[1].fetched += t.fetched
+		e.lots[1].expiry = min(e.lots[1].expiry, t.expiry)
+	}
+}

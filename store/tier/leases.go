@@ -1,0 +1,237 @@
+package tier
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+)
+
+const (
+	leaseShards = 64
+	// leaseBytes is what a lease takes beside its key, its place in the map
+	// included.
+	leaseBytes = int64(unsafe.Sizeof(lease{})) + 64
+	// touchEvery is how exactly the order of use is kept, in microseconds.
+	touchEvery = 4000
+)
+
+// leases is the table of what the node holds. It is bounded in bytes: for a new
+// key the one that was used longest ago leaves, and what it held is given back. If
+// even that is not possible at once, the new key is decided by the shared store.
+//
+// Safe for concurrent use.
+type leases struct {
+	shards   [leaseShards]leaseShard
+	maxBytes int64 // of a shard
+	returns  returns
+}
+
+type leaseShard struct {
+	mu    sync.Mutex
+	all   map[uint64]*lease
+	root  lease // of the ring in the order of use: root.next was used last
+	bytes int64
+	_     [64]byte // a shard to a cache line
+}
+
+func newLeases(bytes int64) *leases {
+	t := &leases{maxBytes: bytes / leaseShards}
+	t.returns.wake = make(chan struct{}, 1)
+	t.returns.max = int(bytes / 2 / int64(unsafe.Sizeof(giveBack{})))
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.all = map[uint64]*lease{}
+		g.root.prev, g.root.next = &g.root, &g.root
+	}
+	return t
+}
+
+func (t *leases) shard(tag uint64) *leaseShard { return &t.shards[tag%leaseShards] }
+
+// get returns the lease of a key, with the plan p from now on. It is nil if there
+// is none, or if the place is another key's. Requires: mu.
+func (g *leaseShard) get(tag uint64, key string, l *weir.Limit) *lease {
+	e := g.all[tag]
+	if e == nil || e.plan.limit != l || e.key != key {
+		return nil
+	}
+	return e
+}
+
+// touch notes that e is used. Requires: mu.
+func (g *leaseShard) touch(e *lease, now int64) {
+	if now-e.used < touchEvery {
+		return
+	}
+	e.used = now
+	if g.root.next != e {
+		e.unlink()
+		g.push(e)
+	}
+}
+
+func (e *lease) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+func (g *leaseShard) push(e *lease) {
+	e.prev, e.next = &g.root, g.root.next
+	e.next.prev = e
+	g.root.next = e
+}
+
+// add returns the lease of a key, made if need be. It is nil if there is no room.
+// Requires: mu.
+func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) *lease {
+	if e := g.all[tag]; e != nil {
+		if e.key != key {
+			return nil
+		}
+		if e.plan != p {
+			// The limit was changed: what is held stays counted.
+			e.plan, e.refused, e.ask, e.scarce = p, 0, 0, false
+		}
+		return e
+	}
+	size := leaseBytes + int64(len(key))
+	for g.bytes+size > t.maxBytes {
+		if !t.evict(g) {
+			return nil
+		}
+	}
+	e := &lease{tag: tag, key: strings.Clone(key), plan: p, used: now}
+	g.all[tag] = e
+	g.bytes += size
+	g.push(e)
+	return e
+}
+
+// evict gives back what the lease that was used longest ago holds, and forgets
+// it. Requires: mu.
+func (t *leases) evict(g *leaseShard) bool {
+	e := g.root.prev
+	if e == &g.root || e.fetch != nil || !t.returns.room(len(e.lots)) {
+		return false
+	}
+	t.drop(g, e)
+	return true
+}
+
+// drop forgets a lease. What it holds is given back. Requires: mu.
+func (t *leases) drop(g *leaseShard, e *lease) {
+	var back [2]giveBack
+	list := back[:0]
+	for i := range e.lots {
+		if e.lots[i].units > 0 {
+			e.giveUp(&e.lots[i], &list)
+		}
+	}
+	t.returns.add(list)
+	e.unlink()
+	delete(g.all, e.tag)
+	g.bytes -= leaseBytes + int64(len(e.key))
+}
+
+// sweep gives back what has not been used for the time of its lease, and forgets
+// keys that hold nothing.
+func (t *leases) sweep(now int64) {
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.mu.Lock()
+		for e := g.root.prev; e != &g.root && now-e.used >= e.plan.ttl; e = g.root.prev {
+			if e.fetch != nil || !t.returns.room(len(e.lots)) {
+				break
+			}
+			t.drop(g, e)
+		}
+		g.mu.Unlock()
+	}
+}
+
+// clear forgets all leases of the i-th shard, to be given back.
+func (t *leases) clear(i int) {
+	g := &t.shards[i]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for e := g.root.prev; e != &g.root; e = g.root.prev {
+		t.drop(g, e)
+	}
+}
+
+// held returns how many keys have a lease, and the units that they hold.
+func (t *leases) held() (keys int, units int64) {
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.mu.Lock()
+		keys += len(g.all)
+		for _, e := range g.all {
+			units += e.balance()
+		}
+		g.mu.Unlock()
+	}
+	return keys, units
+}
+
+// A giveBack is units that were fetched and not spent.
+type giveBack struct {
+	key     string
+	plan    *plan
+	units   int64
+	receipt int64
+}
+
+// Returns is what is to be given back to the shared store.
+//
+// Safe for concurrent use.
+type returns struct {
+	mu   sync.Mutex
+	all  []giveBack
+	max  int
+	wake chan struct{} // when there is enough for a call
+
+	given, stranded atomic.Uint64 // units
+}
+
+// room reports whether n more can be kept.
+func (r *returns) room(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)+n <= r.max
+}
+
+// add keeps list until it is given back. Beyond the bound units stay spent.
+func (r *returns) add(list []giveBack) {
+	if len(list) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range list {
+		if len(r.all) >= r.max {
+			r.stranded.Add(uint64(b.units))
+			continue
+		}
+		r.all = append(r.all, b)
+	}
+	if len(r.all) >= returnsAtOnce {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take takes out up to n.
+func (r *returns) take(n int) []giveBack {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = min(n, len(r.all))
+	if n == 0 {
+		r.all = nil
+		return nil
+	}
+	some := r.all[:n:n]
+	r.all = r.all[n:]
+	return some
+}

@@ -1,0 +1,105 @@
+package tier_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// load is requests that a fleet gets, and what came of them.
+type load struct {
+	*fleet
+	limit *weir.Limit
+	// model decides what was admitted once more, as if it had all come to one
+	// place.
+	model *memory.Store
+	over  atomic.Int64 // admitted, and the model would not have
+
+	offered, admitted, degraded atomic.Int64
+}
+
+func newLoad(f *fleet, l *weir.Limit) *load {
+	m := memory.New(memory.Options{MaxBytes: 1 << 20})
+	f.Cleanup(func() { m.Close() })
+	return &load{fleet: f, limit: l, model: m}
+}
+
+// ask spends one unit on a node.
+func (w *load) ask(s *tier.Store) bool {
+	w.offered.Add(1)
+	d, err := s.TakeOne(context.Background(), "k", w.limit, 1)
+	if err != nil {
+		w.Errorf("%v", err)
+		return false
+	}
+	if d.Guarantee().Degraded {
+		w.degraded.Add(1)
+	}
+	if !d.Allowed() {
+		return false
+	}
+	w.admitted.Add(1)
+	ops := []weir.Op{{Key: "k", Limit: w.limit, Cost: 1}}
+	if err := w.model.Take(context.Background(), ops); err != nil {
+		w.Errorf("%v", err)
+	}
+	if !ops[0].Charged {
+		w.over.Add(1)
+		ops[0].Verb = weir.Force
+		if err := w.model.Take(context.Background(), ops); err != nil {
+			w.Errorf("%v", err)
+		}
+	}
+	return true
+}
+
+// run lets every node get its part of rate requests a second for so long, at
+// random instants. skewed gives the first node half of all.
+func (w *load) run(rate float64, d time.Duration, skewed bool) {
+	var wg sync.WaitGroup
+	for i, s := range w.nodes {
+		part := rate / float64(len(w.nodes))
+		if skewed && len(w.nodes) > 1 {
+			part = rate / 2 / float64(len(w.nodes)-1)
+			if i == 0 {
+				part = rate / 2
+			}
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 5))
+		wg.Go(func() {
+			for end := time.Now().Add(d); time.Now().Before(end); {
+				w.ask(s)
+				time.Sleep(time.Duration(r.ExpFloat64() / part * float64(time.Second)))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// could returns how many units the limit admits in d when it is always exhausted,
+// from a key that is untouched.
+func could(l *weir.Limit, d time.Duration) float64 {
+	n := float64(l.Count) * d.Seconds() / l.Period.Seconds()
+	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket {
+		n += float64(l.Burst)
+	}
+	return n
+}
+
+func (w *load) String() string {
+	var held, fetched, returned uint64
+	for _, s := range w.nodes {
+		st := s.Stats()
+		held, fetched, returned = held+st.Held, fetched+st.Fetched, returned+st.Returned
+	}
+	return fmt.Sprintf("%d of %d admitted, %d too many, %d calls (%d spends from %d fetches, %d units returned)",
+		w.admitted.Load(), w.offered.Load(), w.over.Load(), w.shared.calls.Load(), held, fetched, returned)
+}

@@ -1,0 +1,129 @@
+package tier
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir"
+)
+
+// takeLease decides one op by the lease of its key: a spend, a look, or units
+// given back.
+func (s *Store) takeLease(ctx context.Context, o *weir.Op) error {
+	switch o.Verb {
+	case weir.Refund:
+		return s.refundLease(ctx, o)
+	case weir.Peek:
+		return s.peekLease(ctx, o)
+	}
+	p, err := s.plans.of(o.Limit)
+	if err != nil {
+		return err
+	}
+	tag := s.tag(o.Key, o.Limit)
+	d, receipt, now, ok := s.spendWarm(tag, o)
+	if !ok {
+		if d, now, err = s.spendLeased(ctx, p, tag, o.Key, o.Cost); err != nil {
+			return s.oneAway(ctx, o, err)
+		}
+		receipt = s.receipt(tag, o)
+	}
+	o.Decision, o.Now, o.Charged, o.Borrowed = d, now, d.Allowed(), false
+	if receipt > now && d.Guarantee().Source == p.source {
+		// What is given back is named by the fetch that it came from.
+		o.Decision.ResetAfter = weir.FromMicros(receipt - now)
+	}
+	return nil
+}
+
+// spendWarm is warm for an op that can be undone.
+func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, bool) {
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.get(tag, o.Key, o.Limit)
+	if e == nil {
+		return weir.Decision{}, 0, 0, false
+	}
+	d, ok := s.spendHeld(g, e, o.Cost, s.link.now())
+	return d, e.receipt(), s.wall(), ok
+}
+
+// receipt returns the receipt of the units that were spent last. Lots that are
+// spent from together are of one window.
+func (e *lease) receipt() int64 { return max(e.lots[0].receipt, e.lots[1].receipt) }
+
+func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.get(tag, o.Key, o.Limit); e != nil {
+		return e.receipt()
+	}
+	return 0
+}
+
+// refundLease gives units back to the lot that they were spent from, or, if the
+// node no longer holds it, to the shared store.
+func (s *Store) refundLease(ctx context.Context, o *weir.Op) error {
+	tag, now := s.tag(o.Key, o.Limit), s.link.now()
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	if e := g.get(tag, o.Key, o.Limit); e != nil {
+		e.refused, e.ask = 0, 0
+		if e.putBack(o.Cost, o.ID, now) {
+			o.Decision, o.Now, o.Charged, o.Borrowed = e.describe(now), s.wall(), true, false
+			g.mu.Unlock()
+			return nil
+		}
+	}
+	g.mu.Unlock()
+	return s.takeSharedOne(ctx, o)
+}
+
+// peekLease looks at what the shared store has left and adds what the node holds.
+// What the node can spend it knows without asking.
+func (s *Store) peekLease(ctx context.Context, o *weir.Op) error {
+	tag := s.tag(o.Key, o.Limit)
+	if d, held, refused := s.look(tag, o); held >= o.Cost || refused {
+		o.Decision, o.Now, o.Charged, o.Borrowed = d, s.wall(), false, false
+		return nil
+	}
+	if err := s.takeSharedOne(ctx, o); err != nil {
+		return err
+	}
+	if _, held, _ := s.look(tag, o); !o.Decision.Guarantee().Degraded {
+		o.Decision.Remaining += held
+	}
+	return nil
+}
+
+// told notes in the lease of a key what the shared store has left, as it has just
+// said.
+func (s *Store) told(o *weir.Op) {
+	tag := s.tag(o.Key, o.Limit)
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.get(tag, o.Key, o.Limit); e != nil {
+		now := s.link.now()
+		e.remaining, e.asked = o.Decision.Remaining, now
+		e.reset = later(now, weir.Micros(o.Decision.ResetAfter))
+	}
+}
+
+// look returns what the lease of a key says of an op, and what it holds.
+func (s *Store) look(tag uint64, o *weir.Op) (d weir.Decision, held int64, refused bool) {
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.get(tag, o.Key, o.Limit)
+	if e == nil {
+		return weir.Decision{}, 0, false
+	}
+	now := s.link.now()
+	s.expire(e, now)
+	if held = e.balance(); held < o.Cost && e.refuses(o.Cost, now) {
+		return e.refusal(now), held, true
+	}
+	return e.describe(now), held, false
+}
