@@ -107,7 +107,6 @@ func TestSeveralLimits(t *testing.T) {
 			ops := []weir.Op{{Key: fmt.Sprint(k), Limit: one, Cost: 1}, {Key: fmt.Sprint(k % 3), Limit: group, Cost: 1}, {Key: "", Limit: all, Cost: 1}}
 			r.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
 			if n%4 == 0 {
-				ops[0].Penalize, ops[0].Verb = false, weir.Spend
 				ops = append(ops, weir.Op{Key: "kept", Limit: all, Cost: 0}) // makes it look first
 			}
 			if err := fleet[w%len(fleet)].Take(t.Context(), ops); err != nil {
@@ -185,6 +184,22 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || !d.Allowed() || !ops[0].Charged {
 		t.Errorf("after a refund: %+v, %v", d, err)
 	}
+}
+
+// TestRefusedBySecond: when a later limit refuses, the earlier one is given back
+// and says what it has.
+func TestRefusedBySecond(t *testing.T) {
+	fleet := nodes(t, 2, memcached.Options{Servers: []string{server(t), server(t)}})
+	wide, narrow := yearly(t, "wide", 10), yearly(t, "narrow", 1)
+	take(t, fleet[0], weir.Op{Key: "k", Limit: wide, Cost: 4}, weir.Op{Key: "k", Limit: narrow, Cost: 1})
+	for range 2 { // charges first, then looks first
+		ops := take(t, fleet[1], weir.Op{Key: "k", Limit: wide, Cost: 2}, weir.Op{Key: "k", Limit: narrow, Cost: 1})
+		if ops[0].Charged || !ops[0].Decision.Allowed() || ops[0].Decision.Remaining != 6 ||
+			ops[1].Charged || ops[1].Decision.Allowed() || ops[1].Decision.Remaining != 0 {
+			t.Errorf("%+v", ops)
+		}
+	}
+	left(t, fleet[0], "k", wide, 6)
 }
 
 // TestClocksApart: nodes whose clocks differ count some requests in one window

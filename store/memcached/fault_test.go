@@ -198,6 +198,9 @@ func TestOneOfTwoLost(t *testing.T) {
 				t.Errorf("took %s", took)
 			}
 			left(t, s, there[0], l, 9)
+			if n := s.Stats().Kept; n != 0 {
+				t.Errorf("%d charges could not be taken back", n)
+			}
 		})
 	}
 }
@@ -288,4 +291,49 @@ func TestCloseLeavesNothing(t *testing.T) {
 		}
 	})
 	goleak.VerifyNone(t, before)
+}
+
+// TestLostAnswers: a command whose answer is lost has been done once, and is
+// neither repeated nor undone.
+func TestLostAnswers(t *testing.T) {
+	addr := server(t)
+	direct := open(t, memcached.Options{Servers: []string{addr}})
+	through := func(lose string) *memcached.Store {
+		// The proxy's address differs, but where there is one server it has all keys.
+		return open(t, memcached.Options{Servers: []string{losing(t, addr, lose)}, Timeout: 100 * time.Millisecond})
+	}
+	take := func(s *memcached.Store, o weir.Op) {
+		t.Helper()
+		ops := []weir.Op{o}
+		if err := s.Take(t.Context(), ops); !errors.Is(err, os.ErrDeadlineExceeded) || ops[0].Charged {
+			t.Errorf("charged %v, error %v; want one of time", ops[0].Charged, err)
+		}
+	}
+	l := yearly(t, "l", 10)
+	if _, err := direct.TakeOne(t.Context(), "k", l, 5); err != nil {
+		t.Fatal(err)
+	}
+	s := through("incr")
+	take(s, weir.Op{Key: "k", Limit: l, Cost: 2})
+	left(t, direct, "k", l, 3)
+
+	s = through("add")
+	take(s, weir.Op{Key: "new", Limit: l, Cost: 2})
+	left(t, direct, "new", l, 8)
+
+	s = through("decr")
+	take(s, weir.Op{Key: "k", Limit: l, Cost: 3, Verb: weir.Refund})
+	left(t, direct, "k", l, 6)
+	// Charged, has no room, taken back: once, though nobody said so.
+	take(s, weir.Op{Key: "k", Limit: l, Cost: 7, Role: weir.Always})
+	left(t, direct, "k", l, 6)
+	if n := s.Stats().Kept; n != 1 {
+		t.Errorf("%d charges are said to be kept, want 1", n)
+	}
+	// A refusal stands though it could not be told to be taken back.
+	ops := []weir.Op{{Key: "k", Limit: l, Cost: 7}}
+	if err := s.Take(t.Context(), ops); err != nil || ops[0].Charged || ops[0].Decision.Allowed() {
+		t.Errorf("%+v, %v", ops[0], err)
+	}
+	left(t, direct, "k", l, 6)
 }

@@ -1,6 +1,7 @@
 package memcached_test
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,4 +158,61 @@ func answers(addr string) bool {
 	}
 	_, err = nc.Read(make([]byte, 1))
 	return err == nil
+}
+
+// losing listens in front of a server and passes everything on but the answers to
+// one command, and what comes after them on the same connection.
+func losing(t testing.TB, addr, command string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go lose(client, addr, command)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func lose(client net.Conn, addr, command string) {
+	defer client.Close()
+	up, err := net.DialTimeout("tcp", addr, patient)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	var mute atomic.Bool
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := up.Read(buf)
+			if err != nil {
+				return
+			}
+			if !mute.Load() {
+				if _, err := client.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	for lines := bufio.NewReader(client); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if strings.HasPrefix(line, command+" ") {
+			mute.Store(true)
+		}
+		if _, err := up.Write([]byte(line)); err != nil {
+			return
+		}
+	}
 }

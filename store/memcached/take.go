@@ -18,7 +18,6 @@ type call struct {
 
 	taken    []taken // one for each op
 	counters []*counter
-	looked   bool // the counts are known
 	pass     bool // as settled
 	cells    [2]int64
 }
@@ -93,14 +92,15 @@ func (c *call) step(i int, count, cost int64, v weir.Verb) weir.Decision {
 	return o.Limit.Algorithm.Step(c.cells[:], o.Limit, weir.Ask{Now: c.now, Cost: cost, Verb: v})
 }
 
-// run decides. Where every op just has to allow it charges at once, and looks
-// only when that fails; else it looks, settles and charges, and when somebody
-// else was faster takes back and settles again by what it has learned.
+// run decides. Where every op just has to allow it charges at once, and goes on
+// only when that fails: it looks, settles and charges, and when somebody else was
+// faster takes back and settles again by what it has learned.
 //
 // Each round that fails finds one more op refused than the one before, so there
 // are no more rounds than ops.
 func (c *call) run() error {
-	if c.plain() {
+	tried := c.plain()
+	if tried {
 		c.pass = true
 		for i := range c.ops {
 			c.ops[i].Charged, c.ops[i].Decision = true, weir.Decision{}
@@ -109,8 +109,11 @@ func (c *call) run() error {
 			return err
 		}
 	}
-	if err := c.look(); err != nil {
-		return err
+	// A refusal by the only counter has told what it holds.
+	if !tried || len(c.counters) > 1 {
+		if err := c.look(); err != nil {
+			return err
+		}
 	}
 	for range len(c.ops) + 1 {
 		c.peek()
@@ -152,7 +155,6 @@ func (c *call) look() error {
 			return err
 		}
 	}
-	c.looked = true
 	return nil
 }
 
@@ -221,12 +223,12 @@ func (c *call) chargeOne(i int) (bool, error) {
 	case verb == weir.Spend && count > o.Limit.Count:
 		// Charged whatever it says, and it says that there is no room.
 		o.Decision = c.step(i, count-o.Cost, o.Cost, weir.Spend)
-		return true, c.sub(t, o.Cost)
+		return true, c.undo(t, o.Cost)
 	}
 	o.Decision = c.step(i, count-o.Cost, o.Cost, verb)
 	// Counts end at MaxCost, or forced ones could come round to zero.
 	if over := min(count-weir.MaxCost, o.Cost); over > 0 {
-		return true, c.sub(t, over)
+		return true, c.undo(t, over)
 	}
 	return true, nil
 }
@@ -267,6 +269,17 @@ func (c *call) sub(t *taken, cost int64) error {
 	}
 	c.note(t, -cost, count)
 	return nil
+}
+
+// undo takes back what was charged to the counter of t. Where that fails it is not
+// tried again: it may have been done.
+func (c *call) undo(t *taken, cost int64) error {
+	err := c.sub(t, cost)
+	if err != nil {
+		t.charged -= cost
+		c.kept.Add(1)
+	}
+	return err
 }
 
 func (c *call) note(t *taken, charged, count int64) {
