@@ -2,7 +2,10 @@ package identity_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -177,6 +180,48 @@ func TestDoorsAgree(t *testing.T) {
 	c.SetHTTP(read(t, "192.0.2.1:1", "OPTIONS * HTTP/1.1\nHost: h"))
 	if p, err := c.Path(); p != "/*" || err != nil {
 		t.Errorf("%q, %v", p, err)
+	}
+}
+
+// TestHTTPVersionsAgree: what a server makes of the Host of HTTP/1.1 and of
+// the :authority of HTTP/2 is one host, and the paths are one.
+func TestHTTPVersionsAgree(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		c := r.Acquire()
+		defer c.Release()
+		c.SetHTTP(hr)
+		p, err := c.Path()
+		fmt.Fprint(w, c.Method(), " ", c.Host(), p, " ", err)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	for version := 1; version <= 2; version++ {
+		client := s.Client()
+		tr := client.Transport.(*http.Transport).Clone()
+		tr.Protocols = new(http.Protocols)
+		tr.Protocols.SetHTTP1(version == 1)
+		tr.Protocols.SetHTTP2(version == 2)
+		tr.TLSClientConfig.NextProtos = [][]string{{"http/1.1"}, {"h2"}}[version-1]
+		client.Transport = tr
+		for _, host := range []string{"Shop.Example.COM", "shop.example.com.", "SHOP.example.com:443"} {
+			req, err := http.NewRequest("GET", s.URL+"//a/./%6cogin;x=1/?q", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if got := string(body); err != nil || resp.ProtoMajor != version || got != "GET shop.example.com/a/login <nil>" {
+				t.Errorf("HTTP/%d, %s: %s %v", resp.ProtoMajor, host, got, err)
+			}
+		}
+		tr.CloseIdleConnections()
 	}
 }
 

@@ -207,6 +207,7 @@ func TestJWTWithSecret(t *testing.T) {
 		{KeyFile: write(t, "private.jwk", string(must(json.Marshal(jose.JSONWebKey{Key: rsaKey()}))))},
 		{KeyFile: write(t, "empty.pem", "")}, {KeyFile: write(t, "big.jwk", `{"keys":[`+strings.Repeat(" ", 300<<10)+`]}`)},
 		{KeyFile: write(t, "many.jwk", `{"keys":[`+strings.Repeat(string(must(json.Marshal(jose.JSONWebKey{Key: ecKey().Public()})))+",", 100)+string(must(json.Marshal(jose.JSONWebKey{Key: ecKey().Public()})))+`]}`)},
+		{KeyFile: write(t, "weak.jwk", jwks(jose.JSONWebKey{Key: &rsa.PublicKey{N: new(big.Int).Rsh(otherKey().N, 1040), E: 65537}}))},
 		{KeyFile: write(t, "weak.pem", string(publicPEM(&rsa.PublicKey{N: new(big.Int).Rsh(otherKey().N, 1040), E: 65537})))},
 	} {
 		if _, err := identity.New(identity.Options{JWT: o}); err == nil {
@@ -292,6 +293,25 @@ func TestKeysFromURL(t *testing.T) {
 	if n := iss.fetches.Load(); n != 1 {
 		t.Errorf("%d fetches", n)
 	}
+
+	// What is not 200 is not the set, whatever it holds, and whoever the set
+	// names elsewhere is not asked.
+	for _, path := range []string{"/moved", "/gone"} {
+		mux := http.NewServeMux()
+		mux.Handle("/", &iss)
+		mux.Handle("/moved", http.RedirectHandler("/", http.StatusFound))
+		mux.HandleFunc("/gone", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusGone)
+			iss.ServeHTTP(w, r)
+		})
+		s := httptest.NewServer(mux)
+		r := newResolver(t, identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{URL: s.URL + path, Now: fixed}})
+		if got := userOf(r, sign(t, jose.RS256, rsaKey(), "a", good)); got != "" {
+			t.Errorf("%s: user %q", path, got)
+		}
+		r.Close()
+		s.Close()
+	}
 }
 
 // TestKeysAreRefreshed: a key that is new is fetched when a token names it, at
@@ -330,7 +350,7 @@ func TestKeysAreRefreshed(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		f(b, "alice", 3)
 
-		for _, broken := range []string{"", "redirect", "{", "{}", `{"keys":[]}`, strings.Repeat(" ", 300<<10)} {
+		for _, broken := range []string{"", "redirect", "{", "{}", `{"keys":[]}`, jwks(two) + strings.Repeat(" ", 300<<10)} {
 			iss.serve(broken)
 			before := iss.fetches.Load()
 			time.Sleep(16 * time.Minute)

@@ -233,6 +233,34 @@ func TestSlowAccept(t *testing.T) {
 	})
 }
 
+// TestDeadlineIsOfTheHeader: a connection may be idle for as long as the server
+// lets it, once its header is there.
+func TestDeadlineIsOfTheHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := make(pipes)
+		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), Timeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out := net.Pipe()
+		go func() {
+			inner <- pipe{in}
+			io.WriteString(out, "PROXY UNKNOWN\r\n")
+			time.Sleep(time.Hour)
+			io.WriteString(out, "hello")
+		}()
+		c, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 5)
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {
+			t.Errorf("%q, %v", b, err)
+		}
+		ln.Close()
+	})
+}
+
 // pipes is a listener for connections that are made here.
 type pipes chan net.Conn
 
