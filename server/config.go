@@ -125,9 +125,7 @@ func (c *Config) check() error {
 	if _, err := c.gateway(); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := c.Identity.resolver(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.Identity.check())
 	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
 		errs = append(errs, err)
 	}

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/identity"
 )
@@ -16,8 +18,31 @@ type Identity struct {
 	NAT64          []string `yaml:"nat64" name:"nat64" sep:"," placeholder:"CIDR" help:"Further prefixes of 96 bits whose addresses hold an IPv4 address in their last 32, put there by a translator of your own. 64:ff9b::/96 is known."`
 	Paths          Paths    `yaml:"paths" embed:""`
 	MethodOverride string   `yaml:"method_override" name:"method-override" placeholder:"HEADER" help:"Header by which the upstream lets a POST be another method, such as X-HTTP-Method-Override. Give it if and only if the upstream does so."`
-	User           []string `yaml:"user" name:"user-from" sep:"," placeholder:"SOURCE" help:"Where a verified user comes from, the first that has one wins: header:NAME, believed from trusted proxies only and dropped from others."`
-	Tier           []string `yaml:"tier" name:"tier-from" sep:"," placeholder:"SOURCE" help:"Where the tier of a client comes from, the first that has one wins: header:NAME, believed from trusted proxies only and dropped from others."`
+	APIKey         APIKey   `yaml:"api_key" embed:""`
+	JWT            JWT      `yaml:"jwt" embed:""`
+	User           []string `yaml:"user" name:"user-from" sep:"," placeholder:"SOURCE" help:"Where a verified user comes from, the first that has one wins: jwt:CLAIM, api_key (the user that the file of keys names), or header:NAME, believed from trusted proxies only and dropped from others."`
+	Tier           []string `yaml:"tier" name:"tier-from" sep:"," placeholder:"SOURCE" help:"Where the tier of a client comes from, the first that has one wins: jwt:CLAIM, keys (what the file of keys says of the key, else of the user), or header:NAME, believed from trusted proxies only and dropped from others."`
+}
+
+// APIKey configures the keys that clients send.
+type APIKey struct {
+	From       []string `yaml:"from" name:"api-key-from" sep:"," placeholder:"SOURCE" help:"Where a request has its API key, the first that has one wins: header:NAME, bearer, cookie:NAME, query:NAME."`
+	SecretFile string   `yaml:"secret_file" name:"api-key-secret-file" placeholder:"FILE" help:"File whose content turns API keys into what counters, logs and events see, at least 16 bytes. Nodes that share counters need the same. Empty means random bytes of this process."`
+	File       string   `yaml:"file" name:"api-keys" placeholder:"FILE" help:"File of the API keys that are known, with their users and tiers, as YAML or CSV: see docs/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is one."`
+}
+
+// JWT configures which JSON Web Tokens are believed.
+type JWT struct {
+	From       []string      `yaml:"from" name:"jwt-from" sep:"," placeholder:"SOURCE" help:"Where a request has its token, the first that has one wins: bearer, header:NAME, cookie:NAME, query:NAME. Empty means bearer."`
+	KeyFile    string        `yaml:"key_file" name:"jwt-key-file" placeholder:"FILE" help:"File with the public keys that sign tokens: PEM, a JWK or a JWK set."`
+	URL        string        `yaml:"url" name:"jwt-url" placeholder:"URL" help:"Where the issuer's JWK set is, https, or http on a loopback address."`
+	SecretFile string        `yaml:"secret_file" name:"jwt-secret-file" placeholder:"FILE" help:"File whose content verifies HS256, HS384 and HS512, at least 32 bytes."`
+	Algorithms []string      `yaml:"algorithms" name:"jwt-algorithms" sep:"," placeholder:"NAME" help:"Signatures that are taken. Empty means HS256 with a secret, else all of RS, PS, ES and EdDSA."`
+	Issuers    []string      `yaml:"issuers" name:"jwt-issuers" sep:"," placeholder:"TEXT" help:"What iss may be. Empty means anything."`
+	Audiences  []string      `yaml:"audiences" name:"jwt-audiences" sep:"," placeholder:"TEXT" help:"What aud may hold: a token must have one of them. Empty means anything."`
+	Leeway     time.Duration `yaml:"leeway" name:"jwt-leeway" default:"30s" placeholder:"DURATION" help:"How far the issuer's clock may be off, up to 5m."`
+	Refresh    time.Duration `yaml:"refresh" name:"jwt-refresh" default:"15m" placeholder:"DURATION" help:"How often the set at jwt-url is fetched, 1m to 24h."`
+	CacheSize  int64         `yaml:"cache_size" name:"jwt-cache-size" default:"10000" placeholder:"N" help:"How many verified tokens are remembered."`
 }
 
 // Proxies configures through whom requests come.
@@ -66,6 +91,12 @@ func (c *Identity) options() (identity.Options, error) {
 		Paths:      identity.PathOptions{IgnoreCase: c.Paths.IgnoreCase, KeepEncodedSlash: c.Paths.KeepEncodedSlash},
 
 		MethodOverride: c.MethodOverride, User: c.User, Tier: c.Tier,
+		APIKey: identity.APIKeyOptions{From: c.APIKey.From},
+		JWT: identity.JWTOptions{
+			From: c.JWT.From, KeyFile: c.JWT.KeyFile, URL: c.JWT.URL, Algorithms: c.JWT.Algorithms,
+			Issuers: c.JWT.Issuers, Audiences: c.JWT.Audiences, Leeway: c.JWT.Leeway, Refresh: c.JWT.Refresh,
+			CacheSize: int(min(max(c.JWT.CacheSize, -1), 1<<30)),
+		},
 	}
 	opt.Proxies.Header, opt.Proxies.Form = c.clientHeader(), c.Proxies.Form
 	opt.Proxies.Hops = int(min(max(c.Proxies.Hops, -1), 1000))
@@ -77,17 +108,81 @@ func (c *Identity) options() (identity.Options, error) {
 	return opt, err
 }
 
-// resolver returns what finds out who sent a request.
-func (c *Identity) resolver() (*identity.Resolver, error) {
-	opt, err := c.options()
-	if err != nil {
-		return nil, err
+// check reports what is wrong with c that can be seen without its files.
+func (c *Identity) check() error {
+	_, err := c.options()
+	return err
+}
+
+// open adds to opt what is in files.
+func (c *Identity) open(opt *identity.Options) error {
+	for _, f := range []struct {
+		flag, path string
+		into       *identity.Secret
+	}{{"--api-key-secret-file", c.APIKey.SecretFile, &opt.APIKey.Secret}, {"--jwt-secret-file", c.JWT.SecretFile, &opt.JWT.Secret}} {
+		if f.path == "" {
+			continue
+		}
+		data, err := readBounded(f.path, 4096)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.flag, err)
+		}
+		if len(data) == 0 {
+			return fmt.Errorf("%s: %s is empty", f.flag, f.path)
+		}
+		*f.into = identity.Secret(data)
 	}
-	r, err := identity.New(opt)
-	if err != nil {
-		return nil, fmt.Errorf("the section identity: %w", err)
+	if c.APIKey.File == "" {
+		return nil
 	}
-	return r, nil
+	var err error
+	if opt.Keys, err = identity.LoadKeys(c.APIKey.File); err != nil {
+		return fmt.Errorf("--api-keys: %w", err)
+	}
+	return nil
+}
+
+// openIdentity opens what finds out who sent a request.
+func (s *Server) openIdentity() error {
+	opt, err := s.conf.Identity.options()
+	if err != nil {
+		return err
+	}
+	if err := s.conf.Identity.open(&opt); err != nil {
+		return err
+	}
+	opt.JWT.Log = s.log
+	s.keys = opt.Keys
+	if s.identity, err = identity.New(opt); err != nil {
+		return fmt.Errorf("the section identity: %w", err)
+	}
+	return nil
+}
+
+// keysChanged is how often the file of keys is looked at.
+const keysChanged = 5 * time.Second
+
+// watchKeys follows the file of keys until ctx ends.
+func (s *Server) watchKeys(ctx context.Context) {
+	if s.keys != nil {
+		s.keys.Watch(ctx, keysChanged, s.keysFailed)
+	}
+}
+
+// reloadKeys reads the file of keys now.
+func (s *Server) reloadKeys() {
+	if s.keys == nil {
+		return
+	}
+	if err := s.keys.Reload(); err != nil {
+		s.keysFailed(err)
+	}
+}
+
+func (s *Server) keysFailed(err error) {
+	if err != nil {
+		s.log.Error("the file of keys is not used; the last good one is", "err", err)
+	}
 }
 
 // prefixes reads addresses and prefixes that a flag gives.

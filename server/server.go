@@ -35,6 +35,7 @@ type Server struct {
 	answer  *answer.Writer
 	// identity says who sent a request.
 	identity *identity.Resolver
+	keys     *identity.KeyFile // nil without one
 	metrics  *metrics.Metrics
 	doors    []frontend
 	certs    []*certificate
@@ -103,7 +104,7 @@ func (s *Server) open() (err error) {
 	if s.answer, err = s.conf.answer(); err != nil {
 		return err
 	}
-	if s.identity, err = s.conf.Identity.resolver(); err != nil {
+	if err = s.openIdentity(); err != nil {
 		return err
 	}
 	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {
@@ -142,16 +143,21 @@ func (s *Server) open() (err error) {
 
 // Close frees what New opened. A server that ran has closed itself.
 func (s *Server) Close() error {
-	if s.store.Store == nil {
-		return nil
+	var errs []error
+	if s.identity != nil {
+		errs = append(errs, s.identity.Close())
 	}
-	return s.store.Close()
+	if s.store.Store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
 }
 
-// Reload reads rules and certificates again. What is broken is logged, and
+// Reload reads rules, API keys and certificates again. What is broken is logged, and
 // what was good stays in use.
 func (s *Server) Reload() {
 	s.rules.reload()
+	s.reloadKeys()
 	for _, c := range s.certs {
 		c.reload()
 	}
@@ -217,6 +223,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 		})
 	}
 	watchers.Go(func() { s.rules.watch(background) })
+	watchers.Go(func() { s.watchKeys(background) })
 
 	var firstDone, lastDone sync.WaitGroup
 	// Buffered so that no front end waits for another's error to be read.
