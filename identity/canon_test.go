@@ -225,35 +225,6 @@ func TestHTTPVersionsAgree(t *testing.T) {
 	}
 }
 
-func TestCanonicalDoesNotAllocate(t *testing.T) {
-	for _, path := range []string{"/", "/api/v1/users/42", "/static/app-1.2.3.min.js", "/a..b/.well-known/x"} {
-		if n := testing.AllocsPerRun(100, func() {
-			if p, err := identity.Canonical(path, identity.PathOptions{}); p != path || err != nil {
-				t.Fatal(p, err)
-			}
-		}); n != 0 {
-			t.Errorf("%s: %v allocations", path, n)
-		}
-	}
-	// What is not canonical is written into memory that is used again.
-	r := newResolver(t, identity.Options{})
-	u, err := url.ParseRequestURI("/a/../b%20c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hr := &http.Request{Method: "head", Host: "Example.com", URL: u, RemoteAddr: "192.0.2.1:1"}
-	if n := testing.AllocsPerRun(100, func() {
-		c := r.Acquire()
-		c.SetHTTP(hr)
-		if err := c.Err(); err != nil {
-			t.Fatal(err)
-		}
-		c.Release()
-	}); n > 1 { // net/url's, to escape the space again
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // FuzzCanonical: the canonical form is its own canonical form, is clean, and
 // is that of what net/http makes of the path.
 func FuzzCanonical(f *testing.F) {

@@ -30,23 +30,6 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// noAllocations fails if filling in the plan allocates once there is memory.
-func noAllocations(t *testing.T, r *identity.Resolver, p *identity.Plan, f identity.Facts) {
-	t.Helper()
-	var req weir.Request
-	if n := testing.AllocsPerRun(200, func() {
-		c := r.Acquire()
-		c.Set(f)
-		req.Reset()
-		if err := p.Fill(&req, c); err != nil || len(req.Descriptors) == 0 {
-			t.Fatal(len(req.Descriptors), err)
-		}
-		c.Release()
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // fill writes the descriptors that a plan makes on one line.
 func fill(t testing.TB, p *identity.Plan, c *identity.Caller) string {
 	t.Helper()

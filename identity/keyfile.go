@@ -122,6 +122,10 @@ func readCapped(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+	}
+	// A pipe, or a file that grows, has no size beforehand.
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err

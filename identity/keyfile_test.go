@@ -249,11 +249,6 @@ func TestAPIKey(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: "api_key"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	noAllocations(t, r, p, withKey("some-key-of-a-common-length-0123456789"))
 }
 
 func FuzzKeyFile(f *testing.F) {
