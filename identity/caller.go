@@ -108,13 +108,25 @@ func (c *Caller) SetHTTP(r *http.Request) {
 		}
 	}
 	f := Facts{Peer: peer, Method: r.Method, Host: r.Host, Header: r.Header}
-	if r.URL != nil {
-		f.Path, f.Query = r.URL.EscapedPath(), r.URL.RawQuery
-		if r.URL.Opaque != "" { // as of "GET http:login": no path, but forwarded as one
-			f.Path = r.URL.Opaque
+	u, ready := r.URL, false
+	if u != nil {
+		f.Query = u.RawQuery
+		// What net/url has decoded and is canonical was so before, or escaped what
+		// needs no escape: to escape it again would be for nothing.
+		ready = u.RawPath == "" && u.Opaque == "" && c.r.paths.isCanonical(u.Path)
+		switch {
+		case ready:
+			f.Path = u.Path
+		case u.Opaque != "": // as of "GET http:login": no path, but forwarded as one
+			f.Path = u.Opaque
+		default:
+			f.Path = u.EscapedPath()
 		}
 	}
 	c.Set(f)
+	if ready {
+		c.path, c.known = f.Path, knownPath
+	}
 }
 
 // Address returns the client's address, through trusted proxies: not mapped,

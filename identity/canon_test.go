@@ -153,7 +153,7 @@ func TestDoorsAgree(t *testing.T) {
 	r := newResolver(t, identity.Options{})
 	for _, target := range []string{
 		"/login", "//login", "/./login", "/a/../login", "/%6cogin", "/login/", "/a%2fb", "/login;x=1", "/a%20b", `/a"b`, "/a\\b", "/%E2%82%AC", "/a%3fb?c", "/%25", "/%256c",
-		"http://Example.com:80/login?x=1", "http://example.com", "/a//b/", "/a[b]{c}|^`", "/*", "//example.com/a", "/a;b;c/d%3be",
+		"http://Example.com:80/login?x=1", "http://example.com", "/a//b/", "/a!b'(c)*d", "/a%21b%27(c%29", "/a[b]{c}|^`", "/*", "//example.com/a", "/a;b;c/d%3be",
 	} {
 		one := r.Acquire()
 		one.SetHTTP(read(t, "192.0.2.1:1", "GET "+target+" HTTP/1.1\nHost: EXAMPLE.com."))
