@@ -7,8 +7,9 @@
 --
 -- State told: the TAT, its fraction.
 local function gcra(key, row, now, verb, id, A, l, a)
-  local full, most, parts, fullPart = A[l + 1] + 0, A[l + 2] + 0, A[l + 3] + 0, A[l + 4] + 0
-  local q, r = A[a + 1] + 0, A[a + 2] + 0
+  local full, most, q = A[l + 1] + 0, A[l + 2], A[a + 1] + 0
+  local parts, fullPart, r = 1, 0, 0
+  if A[l + 3] ~= '1' then parts, fullPart, r = A[l + 3] + 0, A[l + 4] + 0, A[a + 2] + 0 end
   local tat, part, write = now, 0, false
   if row then
     local t, p = tonumber(row), 0

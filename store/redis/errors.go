@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -34,6 +35,15 @@ func (e *TimeoutError) Error() string {
 // Unwrap returns e.Err.
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
+// explainOpen is explain for a server that is only met.
+func explainOpen(err error) error {
+	var netErr net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout() {
+		return fmt.Errorf("store redis: no answer: is it up, and does it speak TLS there or not, as the URL says? (%w)", err)
+	}
+	return explain(err)
+}
+
 // explain says what a human can do about an error of a server.
 func explain(err error) error {
 	var late *TimeoutError
@@ -51,7 +61,6 @@ func explain(err error) error {
 		{"NOAUTH", "the server wants a password: write redis://user:password@host"},
 		{"invalid username-password pair", "the user or password in the URL is wrong"},
 		{"AUTH failed", "the user or password in the URL is wrong"},
-		{"without any password configured", "the URL has a password and the server none: leave it out"},
 		{"NOPERM", "the user may not do this: allow it +@scripting +@read +@write +time +info on the keys of the store"},
 		{"OOM ", "the server's memory is full: raise its maxmemory"},
 		{"READONLY", "this is a replica: name the primary, or the Sentinels by redis+sentinel://"},
@@ -65,6 +74,7 @@ func explain(err error) error {
 		{"first record does not look like a TLS handshake", "the server does not speak TLS on this port: write redis:// for rediss://"},
 		{"certificate signed by unknown authority", "name the authority of the server's certificate by tls_ca"},
 		{"certificate required", "the server wants a certificate: name one by tls_cert and tls_key"},
+		{"connection reset by peer", "the server hung up: if it speaks TLS write rediss:// for redis://"},
 		{"connection refused", "nobody listens there: is the server up, and the port right?"},
 		{"no such host", "no such host: check the name"},
 		{"no such file or directory", "no such socket: is the server up, and its unixsocket set?"},

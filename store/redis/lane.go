@@ -188,21 +188,42 @@ func (n *lane) send(batch []*call) {
 	n.stats.calls.Add(uint64(len(live)))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	unknown := live[:0]
-	n.run(ctx, live, false, func(c *call, err error) {
-		// A server that was restarted, or took over, has no scripts. Such a call was
-		// not applied, and is the only kind that is sent again.
-		if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
+	var unknown, moving []*call
+	sort := func(c *call, err error) {
+		// Neither was applied. No other call is sent again.
+		switch e, ok := rueidis.IsRedisErr(err); {
+		case ok && e.IsNoScript():
+			// A server that was restarted, or took over, has no scripts.
 			unknown = append(unknown, c)
-			return
+		case ok && e.IsTryAgain():
+			// Some of its keys have moved to another server, and some not yet.
+			moving = append(moving, c)
+		default:
+			c.settle(err)
 		}
-		c.settle(err)
-	})
-	if len(unknown) > 0 {
-		n.stats.reloads.Add(uint64(len(unknown)))
-		n.run(ctx, unknown, true, (*call).settle)
+	}
+	n.run(ctx, live, false, sort)
+	for pause := time.Millisecond; len(unknown)+len(moving) > 0; pause *= 2 {
+		first, later := unknown, moving
+		unknown, moving = nil, nil
+		if len(first) > 0 {
+			n.stats.reloads.Add(uint64(len(first)))
+			n.run(ctx, first, true, sort)
+		}
+		if len(later) > 0 {
+			if pause > maxPause {
+				n.run(ctx, later, true, (*call).settle)
+				continue
+			}
+			time.Sleep(pause)
+			n.run(ctx, later, true, sort)
+		}
 	}
 }
+
+// maxPause is the longest pause before calls are sent again whose keys are moving
+// between the servers of a cluster.
+const maxPause = 16 * time.Millisecond
 
 // run sends calls, with the text of their scripts if whole, and tells each one's
 // error after its reply was read.

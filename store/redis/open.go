@@ -38,7 +38,7 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	s.plans.scripts.time = head
 	var err error
 	if s.nodes, err = a.connect(ctx, &s.stats); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.text, explain(err))
+		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
 	}
 	return s, nil
 }

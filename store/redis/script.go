@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -64,8 +65,8 @@ func (s *scripts) single(t *twin) *script {
 	if t.Collection {
 		row = "nil"
 	}
-	return newScript(s.time + t.Text + saveLua + singleLua +
-		fmt.Sprintf("return finish(%s(KEYS[1], %s, now, ARGV[1], ARGV[2], ARGV, %d, 2))\n", t.Name, row, 2+t.Spans))
+	fill := strings.NewReplacer("STEP", t.Name, "ROW", row, "LIMIT", strconv.Itoa(2+t.Spans))
+	return newScript(s.time + t.Text + fill.Replace(withoutComments(singleLua)))
 }
 
 // together returns the script that decides ops of the twins in set.
@@ -88,6 +89,14 @@ func (s *scripts) together(set uint64) *script {
 	text.WriteString(severalLua)
 	made, _ := s.several.LoadOrStore(set, newScript(text.String()))
 	return made.(*script)
+}
+
+// withoutComments drops the lines of comment that begin a text.
+func withoutComments(text string) string {
+	for strings.HasPrefix(text, "--") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return text
 }
 
 // twins are the scripts of all algorithms, each once, in the order of their

@@ -121,7 +121,7 @@ func (a *address) readHosts(text string) error {
 		port = "26379"
 	}
 	for host := range strings.SplitSeq(text, ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
+		if _, _, err := net.SplitHostPort(host); err != nil && (strings.Count(host, ":") == 0 || net.ParseIP(strings.Trim(host, "[]")) != nil) {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
 		}
 		name, p, err := net.SplitHostPort(host)

@@ -1,0 +1,140 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// When a primary dies its Sentinels make the replica the primary, and the store
+// goes on there, with the same counts.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	primary, replica, sentinels := servertest.RedisSentinels(t)
+	s := open(t, urlOf("redis+sentinel", sentinels)+"/primary", Options{Timeout: patience})
+	l := perHour(t, 10, algorithm.FixedWindow)
+	for range 4 {
+		if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || !d.Allowed() {
+			t.Fatal(d, err)
+		}
+	}
+	servertest.Await(t, "the replica to follow", func() bool {
+		return replica.Do(t, "DBSIZE") == int64(1) && replica.Fact(t, "slave_repl_offset") == primary.Fact(t, "master_repl_offset")
+	})
+	primary.Kill(t)
+	servertest.Await(t, "a decision after the failover", func() bool {
+		d, err := s.TakeOne(t.Context(), "k", l, 0)
+		if err == nil && d.Remaining != 6 {
+			t.Fatalf("%d remain after the failover, want 6", d.Remaining)
+		}
+		return err == nil && replica.Fact(t, "role") == "master"
+	})
+	if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || d.Remaining != 5 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// When a primary of a cluster dies its replica takes over, with the same counts.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.RedisCluster(t, 3)
+	s := open(t, urlOf("redis+cluster", nodes), Options{Timeout: patience})
+	l := perHour(t, 10, algorithm.SlidingWindow)
+	// A key of the second primary.
+	key := ""
+	for i := 0; ; i++ {
+		key = fmt.Sprint(i)
+		if slotOf(key)*3/slots == 1 {
+			break
+		}
+	}
+	for range 4 {
+		if d, err := s.TakeOne(t.Context(), key, l, 1); err != nil || !d.Allowed() {
+			t.Fatal(d, err)
+		}
+	}
+	servertest.Await(t, "the replica to follow", func() bool { return nodes[4].Do(t, "DBSIZE") == int64(1) })
+	nodes[1].Kill(t)
+	servertest.Await(t, "a decision after the failover", func() bool {
+		d, err := s.TakeOne(t.Context(), key, l, 0)
+		if err == nil && d.Remaining != 6 {
+			t.Fatalf("%d remain after the failover, want 6", d.Remaining)
+		}
+		return err == nil
+	})
+	if d, err := s.TakeOne(t.Context(), key, l, 1); err != nil || d.Remaining != 5 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A slot moves from one server to another and back while its key is spent from:
+// under one limit and under two at once, not a unit is lost or admitted twice, and
+// no call fails.
+func TestSlotMigrationUnderLoad(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.RedisCluster(t, 3)[:3]
+	s := open(t, urlOf("redis+cluster", nodes), Options{Timeout: 5 * time.Second})
+	const limit = 600
+	one, wide := perHour(t, limit, algorithm.FixedWindow), perHour(t, 1<<40, algorithm.SlidingWindow)
+	const key = "moving"
+	slot := slotOf(key)
+	ctx, stop := context.WithCancel(t.Context())
+	var migrations int
+	var migrated sync.WaitGroup
+	migrated.Go(func() {
+		at := slot * 3 / slots
+		for ; ctx.Err() == nil; migrations++ {
+			to := (at + 1) % 3
+			migrate(t, nodes, slot, at, to)
+			at = to
+		}
+	})
+	var passed atomic.Int64
+	each(16, func(i int) {
+		for n := range 100 {
+			ops := []weir.Op{{Key: key, Limit: one, Cost: 1}, {Key: key, Limit: wide, Cost: 1}}
+			if (i+n)%2 == 0 {
+				ops = ops[:1]
+			}
+			if err := s.Take(t.Context(), ops); err != nil {
+				t.Error(err)
+			}
+			if ops[0].Charged {
+				passed.Add(1)
+			}
+		}
+	})
+	stop()
+	migrated.Wait()
+	if passed.Load() != limit || migrations < 2 {
+		t.Errorf("%d passed a limit of %d, over %d migrations", passed.Load(), limit, migrations)
+	}
+	t.Logf("%d migrations", migrations)
+}
+
+// migrate moves a slot and its keys, as redis-cli --cluster reshard does.
+func migrate(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) {
+	number := fmt.Sprint(slot)
+	id := func(i int) string { return fmt.Sprint(nodes[i].Do(t, "CLUSTER", "MYID")) }
+	nodes[to].Do(t, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
+	nodes[from].Do(t, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
+	host, port, _ := strings.Cut(nodes[to].Addr, ":")
+	for {
+		keys, ok := nodes[from].Do(t, "CLUSTER", "GETKEYSINSLOT", number, "1").([]any)
+		if !ok || len(keys) == 0 {
+			break
+		}
+		nodes[from].Do(t, "MIGRATE", host, port, fmt.Sprint(keys[0]), "0", "5000")
+	}
+	for _, i := range []int{to, from} {
+		nodes[i].Do(t, "CLUSTER", "SETSLOT", number, "NODE", id(to))
+	}
+}
