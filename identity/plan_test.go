@@ -127,6 +127,9 @@ func TestRouteFaults(t *testing.T) {
 	f("control character", identity.Route{Path: "/%00"})
 	f("leave it out", identity.Route{Path: "/a/../b"})
 	f("write it so", identity.Route{Path: "/a%2fb"})
+	f("no part of", identity.Route{Path: "/a;b"})
+	f("no part of", identity.Route{Path: "/a?b=c"})
+	f("no part of", identity.Route{Path: `/a\b`})
 	f("deeper", identity.Route{Path: strings.Repeat("/a", 65)})
 	f("whole labels", identity.Route{Host: "*example.com"})
 	f("not the name of a host", identity.Route{Host: "*.*.com"})
@@ -139,6 +142,40 @@ func TestRouteFaults(t *testing.T) {
 	if _, err := r.Routes(make([]identity.Route, 10_001)); err == nil {
 		t.Error("10,001 routes are taken")
 	}
+}
+
+// TestRoutePathsAreCanonical: a route's path is read as a request's is.
+func TestRoutePathsAreCanonical(t *testing.T) {
+	f := func(want int, opt identity.PathOptions, route, path string) {
+		t.Helper()
+		r := newResolver(t, identity.Options{Paths: opt})
+		rs, err := r.Routes([]identity.Route{{Path: route}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := r.Acquire()
+		defer c.Release()
+		c.Set(identity.Facts{Path: path})
+		if got := rs.Find(c); got != want {
+			t.Errorf("%s, %s: %d", route, path, got)
+		}
+	}
+	zero, ignore, keep := identity.PathOptions{}, identity.PathOptions{IgnoreCase: true}, identity.PathOptions{KeepEncodedSlash: true}
+	f(0, zero, "/login/", "/login")
+	f(0, zero, "//login", "/login/")
+	f(0, zero, "/caf\u00e9/%6cogin", "/caf%c3%a9/login")
+	f(0, zero, "/a b", "/a%20b")
+	f(-1, zero, "/Login", "/login")
+	f(0, ignore, "/Login", "/lOGIN")
+	f(0, keep, "/a%2fb", "/a%2Fb")
+	f(-1, keep, "/a/{x}", "/a%2Fb")
+	f(0, zero, "/a/{x}", "/a%2Fb")
+	f(0, zero, "/*", "/")
+	f(0, zero, "/", "/")
+	f(-1, zero, "/", "/a")
+	f(0, zero, "", "/a/b")
+	f(0, zero, "/{x}/*", "/a")
+	f(-1, zero, "/{x}", "/")
 }
 
 // TestManyRoutes: a thousand routes are no slower to look through than a few,

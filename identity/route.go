@@ -217,6 +217,9 @@ func (r *Resolver) pattern(path string) (segments []string, under bool, err erro
 		if strings.ContainsAny(s, "{}*") {
 			return nil, false, fmt.Errorf("path %q: {name} and * stand for whole segments, and * only at the end", path)
 		}
+		if strings.ContainsAny(s, ";?#\\") {
+			return nil, false, fmt.Errorf("path %q: parameters, a query and backslashes are no part of a canonical path", path)
+		}
 		canon, err := Canonical("/"+s, r.paths)
 		if err != nil {
 			return nil, false, fmt.Errorf("path %q: %w", path, err)
