@@ -46,7 +46,6 @@ const (
 // use.
 type Plan struct {
 	descriptors []planned
-	entries     int // of all descriptors
 	priority    int // of its route
 }
 
