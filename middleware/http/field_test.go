@@ -117,17 +117,23 @@ func FuzzTold(f *testing.F) {
 func TestPausesAreBounded(t *testing.T) {
 	var p pauses
 	now := time.Now()
-	for i := range 2 * maxPaused {
+	const hosts = maxPaused + 50
+	for i := range hosts {
 		p.add(fmt.Sprint(i), now, time.Duration(i+1)*time.Second)
 	}
-	if len(p.until) != maxPaused || p.left("0", now) != 0 || p.left(fmt.Sprint(2*maxPaused-1), now) != 2*maxPaused*time.Second {
+	if len(p.until) != maxPaused || p.left("0", now) != 0 || p.left(fmt.Sprint(hosts-1), now) != hosts*time.Second {
 		t.Errorf("%d are kept, the first for %s", len(p.until), p.left("0", now))
 	}
-	p.add("late", now.Add(3*maxPaused*time.Second), time.Second)
+	p.add("twice", now, 3*time.Hour)
+	p.add("twice", now, time.Second)
+	if left := p.left("twice", now); left != 3*time.Hour {
+		t.Errorf("a later answer made the pause %s", left)
+	}
+	p.add("late", now.Add(4*time.Hour), time.Second)
 	if len(p.until) != 1 {
 		t.Errorf("%d are kept when all but one are over", len(p.until))
 	}
-	if p.left("late", now.Add(4*maxPaused*time.Second)) != 0 || len(p.until) != 0 {
+	if p.left("late", now.Add(5*time.Hour)) != 0 || len(p.until) != 0 {
 		t.Error("what is over is kept")
 	}
 }

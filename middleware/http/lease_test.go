@@ -105,7 +105,7 @@ func (r *reloaded) Match(dst []weir.Op, req *weir.Request) []weir.Op { return r.
 // serves the connection returns.
 func TestWebSocket(t *testing.T) {
 	limits := concurrency(1)
-	limits = append(limits, settled(5, weir.Settlement{CountOn: codes(101)})...)
+	limits = append(limits, settled(5, weir.Settlement{RefundOn: codes(101)})...)
 	s := newSite(t, limits, httplimit.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -152,8 +152,8 @@ func TestWebSocket(t *testing.T) {
 		}
 		return peek.Ops()[0].Decision.Remaining == 1
 	})
-	if n := peek.Ops()[1].Decision.Remaining; n != 4 {
-		t.Errorf("%d left: an upgrade counts as 101", n)
+	if n := peek.Ops()[1].Decision.Remaining; n != 5 {
+		t.Errorf("%d left: an upgrade is a 101", n)
 	}
 }
 

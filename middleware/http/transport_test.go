@@ -263,6 +263,7 @@ func TestPause(t *testing.T) {
 	f("one of them malformed", 200, 0, "RateLimit", `"permin";r=0;t=30, "perhr";r=x`)
 	f("cached", 200, 0, "RateLimit", `"permin";r=0;t=30`, "Age", "5")
 	f("fresh from a cache", 200, 30*time.Second, "RateLimit", `"permin";r=0;t=30`, "Age", "0")
+	f("at once wins", 429, 0, "Retry-After", "0", "RateLimit", `"permin";r=0;t=30`)
 	f("Retry-After wins", 429, 7*time.Second, "Retry-After", "7", "RateLimit", `"permin";r=0;t=30`)
 }
 
@@ -289,6 +290,54 @@ func TestPauseIsNotShortened(t *testing.T) {
 		}
 		if _, err := send(t, tr, api); err != nil || time.Since(from) != 21*time.Second {
 			t.Errorf("%v after %s", err, time.Since(from))
+		}
+	})
+}
+
+// TestPauseAsksNobody: the store has nothing to do with it.
+func TestPauseAsksNobody(t *testing.T) {
+	store := &failing{Store: clocked.New(t)}
+	lim, err := weir.New(store, append(permin(5), queue(5)...), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := transport(t, lim, func(r *http.Request) (*http.Response, error) {
+		return answers(r, 503, "", "Retry-After", "9")
+	}, httplimit.TransportOptions{MaxWait: -1})
+	if _, err := send(t, tr, api); err != nil || store.calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, store.calls.Load())
+	}
+	if _, err := send(t, tr, api); err == nil || store.calls.Load() != 1 {
+		t.Errorf("%v after %d calls", err, store.calls.Load())
+	}
+}
+
+// TestPauseWhileQueued: who waits for its turn when a pause begins waits for
+// that too.
+func TestPauseWhileQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		retry := "3"
+		tr := transport(t, bubbled(t, queue(5)), func(r *http.Request) (*http.Response, error) {
+			if retry == "" {
+				return ok(r)
+			}
+			<-time.After(20 * time.Millisecond)
+			res, err := answers(r, 503, "", "Retry-After", retry)
+			retry = ""
+			return res, err
+		}, httplimit.TransportOptions{})
+		from := time.Now()
+		first := make(chan error)
+		go func() {
+			_, err := send(t, tr, api)
+			first <- err
+		}()
+		synctest.Wait()
+		if _, err := send(t, tr, api); err != nil || time.Since(from) != 3020*time.Millisecond {
+			t.Errorf("%v after %s", err, time.Since(from))
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
 		}
 	})
 }
