@@ -22,13 +22,12 @@ type JWTOptions struct {
 	// "bearer" (Authorization: Bearer), "header:NAME", "cookie:NAME",
 	// "query:NAME". Zero means bearer.
 	From []string `yaml:"from"`
-	// KeyFile names a file with the public keys: PEM (public keys and
+	// KeyFile names a file with the public keys, read once: PEM (public keys and
 	// certificates), a JWK or a JWK set. Zero means none.
 	KeyFile string `yaml:"key_file"`
 	// URL is where the JWK set of the issuer is, https, or http on a loopback
-	// address. It is fetched anew every Refresh, and when a token names a key
-	// that is not in it, that at most once a minute. The last good set stays. Zero
-	// means none.
+	// address. It is fetched anew every Refresh, and when a token fits no key in
+	// it, that at most once a minute. The last good set stays. Zero means none.
 	URL string `yaml:"url"`
 	// Secret verifies HS256, HS384 and HS512, at least 32 bytes. Zero means none.
 	Secret Secret `yaml:"-"`
@@ -198,7 +197,8 @@ func (t *tokens) verify(token string, s *sealer) *claims {
 	}
 	c, err := t.check(token, set, now)
 	if err != nil {
-		if errors.Is(err, errUnknownKey) {
+		// Without key IDs a new key shows in that no old one fits.
+		if errors.Is(err, errUnknownKey) || errors.Is(err, jose.ErrCryptoFailure) {
 			t.keys.want(now)
 		}
 		return nil

@@ -365,6 +365,30 @@ func TestKeysAreRefreshed(t *testing.T) {
 	})
 }
 
+// TestKeysWithoutIDs: a new key without a name is found too.
+func TestKeysWithoutIDs(t *testing.T) {
+	rsaKey()
+	otherKey()
+	synctest.Test(t, func(t *testing.T) {
+		var iss issuer
+		iss.serve(jwks(jose.JSONWebKey{Key: rsaKey().Public()}))
+		r := newResolver(t, identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{
+			URL: "https://issuer.example/", Client: &http.Client{Transport: &iss}, Now: fixed, Refresh: 24 * time.Hour,
+		}})
+		defer r.Close()
+		token := sign(t, jose.RS256, otherKey(), "", good)
+		iss.serve(jwks(jose.JSONWebKey{Key: otherKey().Public()}))
+		if got := userOf(r, token); got != "" {
+			t.Error(got)
+		}
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		if got := userOf(r, token); got != "alice" {
+			t.Errorf("user %q", got)
+		}
+	})
+}
+
 func FuzzJWT(f *testing.F) {
 	r := newResolver(f, identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{
 		KeyFile: write(f, "keys.pem", string(publicPEM(ecKey().Public()))), Now: fixed,
