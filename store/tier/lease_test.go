@@ -363,3 +363,44 @@ func BenchmarkWarmLease(b *testing.B) {
 		})
 	}
 }
+
+// Nodes that fetch a little, wait until the bucket is full again and then spend
+// all at once, get no more than the burst.
+func TestLeasedBucketKeepsItsBurst(t *testing.T) {
+	for _, loose := range []bool{false, true} {
+		bubble(t, fmt.Sprint("loose ", loose), func(t *testing.T) {
+			f := newFleet(t, 8, tier.Options{})
+			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Period: 10 * time.Second}, func(l *weir.Limit) {
+				leased(l)
+				l.Consistency.Loose = loose
+			}))
+			worst := int64(0)
+			for range 5 {
+				time.Sleep(20 * time.Second)
+				for _, s := range f.nodes {
+					for range 6 {
+						w.ask(s)
+					}
+				}
+				time.Sleep(490 * time.Millisecond)
+				before := w.over.Load()
+				for range 1000 {
+					for _, s := range f.nodes {
+						w.ask(s)
+					}
+				}
+				worst = max(worst, w.over.Load()-before)
+			}
+			bound := int64(0)
+			if loose {
+				bound = w.limit.From(weir.FromLooseLease).Guarantee().OverAdmit
+				if worst == 0 {
+					t.Error("a loose burst is no looser: the test tests nothing")
+				}
+			}
+			if worst > bound {
+				t.Errorf("%d units above the burst, at most %d: %s", worst, bound, w)
+			}
+		})
+	}
+}
