@@ -105,7 +105,7 @@ sentinel failover-timeout primary 2000
 	for _, s := range sentinels {
 		// They look every ten seconds and talk every two; servers before Redis 7 know
 		// no other way.
-		_, _ = s.Try("SENTINEL", "DEBUG", "info-period", "200", "publish-period", "200", "ping-period", "100")
+		_, _ = s.Try("SENTINEL", "DEBUG", "info-period", "200", "publish-period", "200")
 	}
 	for _, s := range sentinels {
 		Await(t, "the Sentinels to know each other", func() bool {

@@ -32,7 +32,7 @@ func hostsOf(n int) []string {
 func TestRingMovesItsShareOnly(t *testing.T) {
 	const keys = 200_000
 	for _, n := range []int{2, 3, 10, 50} {
-		without, with := ringOf(hostsOf(n)...), ringOf(hostsOf(n + 1)...)
+		without, with := ringOf(hostsOf(n)...), ringOf(hostsOf(n+1)...)
 		joined := with.servers[n].host
 		counts := map[string]int{}
 		moved := 0

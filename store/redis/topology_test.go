@@ -21,10 +21,13 @@ func urlOf(scheme string, servers []*servertest.RedisServer) string {
 // In a cluster the keys of most requests of the suite are in several slots.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	url := urlOf("redis+cluster", servertest.RedisCluster(t, 3)[:2])
+	nodes := servertest.RedisCluster(t, 3)
+	url := urlOf("redis+cluster", nodes[:2])
 	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
 		return openTold(t, url, now)
 	})
+	t.Run("slot migration", func(t *testing.T) { slotMigration(t, nodes[:3]) })
+	t.Run("failover", func(t *testing.T) { clusterFailover(t, nodes) })
 }
 
 func newRing(t *testing.T, n int) []*servertest.RedisServer {
