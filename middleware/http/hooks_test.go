@@ -268,6 +268,30 @@ func TestShed(t *testing.T) {
 	})
 }
 
+// TestRefusalThatBreaksOff: an embedder may drop the connection, and takes no
+// place with it.
+func TestRefusalThatBreaksOff(t *testing.T) {
+	sh, err := shed.New(shed.Options{InFlight: shed.InFlightOptions{Limit: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, permin(1), httplimit.Options{Shed: sh, Refuse: func(http.ResponseWriter, *http.Request, *httplimit.Refusal) {
+		panic(http.ErrAbortHandler)
+	}}, hello)
+	s.get("/")
+	for range 3 {
+		if res, err := s.Client().Get(s.URL); err == nil {
+			res.Body.Close()
+			t.Errorf("answered %d", res.StatusCode)
+		}
+	}
+	until(t, func() bool {
+		var place shed.Place
+		defer place.Leave()
+		return sh.Enter(&place, shed.Critical)
+	})
+}
+
 // TestFleetShareIs503: a refusal for the service's sake, by a limit on the
 // store.
 func TestFleetShareIs503(t *testing.T) {

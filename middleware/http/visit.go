@@ -35,8 +35,13 @@ func (m *Middleware) Enter(w http.ResponseWriter, r *http.Request, c *identity.C
 	v := m.visits.Get().(*Visit)
 	v.m, v.ctx = m, r.Context()
 	v.begin(m.limiter, m.faults, m.opt.Domain)
-	if !v.fill(w, r, c, p, cost) || !v.decide(w, r) {
-		v.free()
+	passed := false
+	defer func() {
+		if !passed { // also when a hook panics, such as to break off the connection
+			v.free()
+		}
+	}()
+	if passed = v.fill(w, r, c, p, cost) && v.decide(w, r); !passed {
 		return nil
 	}
 	return v
