@@ -4,6 +4,9 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/answer"
 )
 
 // consumed is the body of an HTTP/1 request that knows how much of it has been
@@ -46,12 +49,43 @@ func (b *consumed) ends() bool {
 // in bytes; it closes those with more.
 const maxRest = 256 << 10
 
-// finish reads the rest of the body, if there is little, once w is answered.
+// What is read of a body that nobody wants, so that its sender hears the answer:
+// a connection that is closed while there is something to read is reset, and
+// the answer lost with it.
+const (
+	maxLinger  = 8 << 20
+	lingerTime = 2 * time.Second
+)
+
+// finish reads the rest of the body once w is answered: all of it for the sake
+// of the connection, or a part for the sake of the answer.
 func (b *consumed) finish(w http.ResponseWriter) {
-	if b.whole.Load() || b.ends() {
+	if b.whole.Load() || b.expected {
 		return
 	}
 	// What goes wrong here goes wrong for net/http again, which tells nobody.
-	_ = http.NewResponseController(w).Flush()
-	_, _ = io.Copy(io.Discard, b)
+	rc := http.NewResponseController(w)
+	_ = rc.Flush()
+	if !b.ends() {
+		_, _ = io.Copy(io.Discard, b)
+		return
+	}
+	if rc.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.CopyN(io.Discard, b, maxLinger)
+	}
+}
+
+// refuse answers a request whose body is not wanted.
+func refuse(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
+		p.Write(w)
+		return
+	}
+	_ = http.NewResponseController(w).EnableFullDuplex()
+	b := newConsumed(r)
+	if b.ends() {
+		w.Header().Set("Connection", "close")
+	}
+	p.Write(w)
+	b.finish(w)
 }

@@ -207,6 +207,43 @@ func ask(client *http.Client, url string) (int, error) {
 	return res.StatusCode, nil
 }
 
+// TestTooLargeIsHeard: who sends too much, and listens only when all is sent, is
+// told so and not cut off.
+func TestTooLargeIsHeard(t *testing.T) {
+	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{
+		MaxBody: 1000, Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, // not reached
+	}})
+	for _, size := range []int{1001, 100 << 10, 6 << 20} {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		// Slower than net/http waits before it closes.
+		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", size)
+		for part := range 7 {
+			n := size / 7
+			if part == 6 {
+				n = size - 6*n
+			}
+			if _, err := io.WriteString(conn, strings.Repeat("x", n)); err != nil {
+				t.Fatalf("%d bytes: cut off in part %d: %v", size, part, err)
+			}
+			if size > 1<<20 {
+				<-time.After(100 * time.Millisecond)
+			}
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if problemOf(t, res, string(body), 413); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestKeptConnection: after an answer that came before the body was read, the
 // client's next request is served all the same.
 func TestKeptConnection(t *testing.T) {

@@ -181,7 +181,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p = t.refuses(r)
 	}
 	if p != nil {
-		p.Write(w)
+		refuse(w, r, p)
 		return
 	}
 	tr := &trip{g: g, t: t, caller: c}

@@ -72,6 +72,12 @@ func TestSettlement(t *testing.T) {
 		if code, err := strconv.Atoi(q.Get("code")); err == nil {
 			w.WriteHeader(code)
 		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		if q.Has("hang") {
+			<-r.Context().Done()
+		}
 		if n, err := strconv.Atoi(q.Get("bytes")); err == nil {
 			_, _ = io.WriteString(w, strings.Repeat("x", n))
 		}
@@ -84,7 +90,9 @@ func TestSettlement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Limits: httplimit.Options{Limiter: lim}, Default: gateway.Forward{Upstream: upstream}})
+	g, err := gateway.New(gateway.Options{
+		Limits: httplimit.Options{Limiter: lim}, Default: gateway.Forward{Upstream: upstream, MaxBody: 100, HeaderTimeout: 50 * time.Millisecond},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +156,15 @@ func TestSettlement(t *testing.T) {
 	f("tokens=many", 1, 0, 1, 0, 1)
 	f("trailer=9&bytes=10", 1, 0, 1, 1, 9)
 	f("bytes=2000&die", 1, 0, 0, 2, 1)
+
+	f("hang", 1, 0, 0, 0, 1)
+	// What the client does wrong is not the upstream's failure.
+	res, err := http.Post(srv.URL, "text/plain", io.MultiReader(strings.NewReader(strings.Repeat("x", 200))))
+	if err != nil || res.StatusCode != 413 {
+		t.Errorf("too much: %v, %v", res, err)
+	}
+	res.Body.Close()
+	now("too much", 1, 0, 1, 0, 1)
 
 	// A WebSocket's bytes are those of its frames to the client.
 	ws, res := dialWebSocket(t, srv, "/talk")

@@ -285,4 +285,5 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		tr.g.log("upstream failed", err, tr.t)
 	}
 	p.Write(w)
+	tr.reply.sent.Store(0) // the upstream said nothing that could be charged for
 }
