@@ -24,8 +24,8 @@ const leastRenewal = 10 * time.Millisecond
 type charge struct {
 	limiter *weir.Limiter
 	faults  *faults
-	req     *weir.Request
-	name    [32]byte  // of the lease, in hex
+	req     weir.Request
+	name    [16]byte  // of the lease, in hex
 	held    []weir.Op // the leases, each as what renews it
 	renewal *renewal  // nil when nothing is held
 }
@@ -33,11 +33,9 @@ type charge struct {
 // begin takes a request to fill.
 func (c *charge) begin(l *weir.Limiter, f *faults, domain string) {
 	c.limiter, c.faults = l, f
-	c.req = l.Acquire()
 	c.req.Domain = domain
-	var id [16]byte
-	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())
-	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	var id [8]byte // as much as weir.LeaseID leaves of it
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
 	hex.Encode(c.name[:], id[:])
 	// A string of its own would be the one allocation of a decision
 	// (BenchmarkMiddleware in bench/). Nobody keeps it: the request is emptied
@@ -75,7 +73,7 @@ func (c *charge) cancel(ctx context.Context) {
 	c.held = c.held[:0]
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer stop()
-	if err := c.limiter.Cancel(ctx, c.req); err != nil {
+	if err := c.limiter.Cancel(ctx, &c.req); err != nil {
 		c.faults.report("giving back failed", err)
 	}
 }
@@ -89,7 +87,7 @@ func (c *charge) settle(ctx context.Context, res weir.Result) {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer stop()
-	if err := c.limiter.Settle(ctx, c.req, res); err != nil {
+	if err := c.limiter.Settle(ctx, &c.req, res); err != nil {
 		c.faults.report("settling a charge failed", err)
 	}
 }
@@ -112,10 +110,10 @@ func (c *charge) release(ctx context.Context) {
 	c.held = c.held[:0]
 }
 
-// end gives the request back.
+// end empties the charge for its next use.
 func (c *charge) end() {
-	c.limiter.Recycle(c.req)
-	c.limiter, c.faults, c.req = nil, nil, nil
+	c.req.Reset()
+	c.limiter, c.faults = nil, nil
 }
 
 // renewal spends leases again every so often, which renews them. No goroutine

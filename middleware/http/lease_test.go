@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -203,6 +204,70 @@ func TestHangUp(t *testing.T) {
 		if got, want := peek.Ops()[1].Decision.Remaining, int64(4-i); got != want {
 			t.Errorf("%s: %d left, want %d", path, got, want)
 		}
+	}
+}
+
+// TestManyEndings: 64 clients whose requests end in every way, over HTTP/1.1.
+// What was let through is what was charged, and nothing is held in the end.
+func TestManyEndings(t *testing.T) {
+	var served atomic.Int64
+	limits := append(concurrency(48), weir.PerDay(100_000, algorithm.FixedWindow))
+	s := newSite(t, limits, httplimit.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		switch r.URL.Path {
+		case "/abort":
+			fmt.Fprint(w, "half of")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case "/hangup":
+			<-r.Context().Done()
+		case "/hijack":
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conn.Close()
+		default:
+			hello(w, r)
+		}
+	})
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	defer transport.CloseIdleConnections()
+	done := make(chan struct{})
+	for i := range 64 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for j := range 16 {
+				path := []string{"/", "/abort", "/hangup", "/hijack"}[(i+j)%4]
+				ctx, stop := context.WithCancel(context.Background())
+				if path == "/hangup" {
+					ctx, stop = context.WithTimeout(context.Background(), time.Duration(1+j)*time.Millisecond)
+				}
+				r, err := http.NewRequestWithContext(ctx, "GET", s.URL+path, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				if res, err := transport.RoundTrip(r); err == nil {
+					_, _ = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				}
+				stop()
+			}
+		}()
+	}
+	for range 64 {
+		<-done
+	}
+	peek := &weir.Request{Verb: weir.Peek, Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "remote_address", Value: "127.0.0.1"}}}}}
+	until(t, func() bool {
+		if _, err := s.lim.Decide(context.Background(), peek); err != nil {
+			t.Fatal(err)
+		}
+		return peek.Ops()[0].Decision.Remaining == 48
+	})
+	if spent := 100_000 - peek.Ops()[1].Decision.Remaining; spent != served.Load() || spent < 64 {
+		t.Errorf("%d spent, %d served", spent, served.Load())
 	}
 }
 

@@ -193,7 +193,7 @@ func (t *Transport) admit(c *charge, r *http.Request, key string) error {
 		if err := w.pass(key); err != nil {
 			return err
 		}
-		d, err := t.opt.Limiter.Decide(w.ctx, c.req)
+		d, err := t.opt.Limiter.Decide(w.ctx, &c.req)
 		switch {
 		case err != nil && t.opt.OnError != nil:
 			c.req.Reset() // what the ops say is neither decided nor charged
@@ -202,7 +202,7 @@ func (t *Transport) admit(c *charge, r *http.Request, key string) error {
 			return fmt.Errorf("httplimit: no decision: %w", err)
 		case d.Allowed():
 			c.hold(w.ctx)
-			if err = w.proceed(key, c.req); err != nil {
+			if err = w.proceed(key, &c.req); err != nil {
 				c.cancel(w.ctx)
 			}
 			return err
@@ -231,7 +231,7 @@ const (
 // fill makes the weir request of r.
 func (t *Transport) fill(c *charge, r *http.Request, key string) error {
 	if t.opt.Descriptors != nil {
-		t.opt.Descriptors(r, c.req)
+		t.opt.Descriptors(r, &c.req)
 	} else {
 		c.req.Descriptors = append(c.req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
 	}

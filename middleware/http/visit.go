@@ -59,13 +59,13 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		p = m.plan
 	}
 	if p != nil {
-		if err := p.Fill(v.req, c); err != nil {
+		if err := p.Fill(&v.req, c); err != nil {
 			unreadable(w, m.faults, err)
 			return false
 		}
 	}
 	if m.opt.Descriptors != nil {
-		m.opt.Descriptors(r, v.req)
+		m.opt.Descriptors(r, &v.req)
 	}
 	switch {
 	case cost != 0:
@@ -109,7 +109,7 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 		m.busy(w, r)
 		return false
 	}
-	d, err := m.limiter.Decide(r.Context(), v.req)
+	d, err := m.limiter.Decide(r.Context(), &v.req)
 	if err != nil {
 		return v.undecided(w, r, err)
 	}
