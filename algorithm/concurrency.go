@@ -232,7 +232,7 @@ var concurrencyLua string
 
 // Script implements Scripted.
 func (concurrency) Script() Script {
-	return Script{Name: "concurrency", Text: concurrencyLua, Spans: 1, Collection: true}
+	return Script{Name: "concurrency", Text: concurrencyLua, Spans: 1, States: 4, Collection: true}
 }
 
 // Consts implements Scripted.

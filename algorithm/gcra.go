@@ -302,7 +302,7 @@ func resetAfter(now int64, t tat) time.Duration {
 var gcraLua string
 
 // Script implements Scripted.
-func (gcra) Script() Script { return Script{Name: "gcra", Text: gcraLua, Spans: 2} }
+func (gcra) Script() Script { return Script{Name: "gcra", Text: gcraLua, Spans: 2, States: 2} }
 
 // Consts implements Scripted.
 func (gcra) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {

@@ -70,7 +70,7 @@ func (c *counter) admitLockout(cells []int64, l *weir.Limit, a weir.Ask) bool {
 var lockoutLua string
 
 // Script implements Scripted.
-func (lockout) Script() Script { return Script{Name: "lockout", Text: lockoutLua, Spans: 1} }
+func (lockout) Script() Script { return Script{Name: "lockout", Text: lockoutLua, Spans: 1, States: 2} }
 
 // Consts implements Scripted.
 func (lockout) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {

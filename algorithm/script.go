@@ -48,8 +48,9 @@ type Script struct {
 	Name string
 	// Text defines it.
 	Text string
-	// Spans is how many words Span appends.
-	Spans int
+	// Spans is how many words Span appends, States how many the function tells of
+	// the state.
+	Spans, States int
 	// Collection: the row is a list or a sorted set, not a string.
 	Collection bool
 }

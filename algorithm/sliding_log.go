@@ -243,7 +243,7 @@ var slidingLogLua string
 
 // Script implements Scripted.
 func (slidingLog) Script() Script {
-	return Script{Name: "sliding_log", Text: slidingLogLua, Spans: 1, Collection: true}
+	return Script{Name: "sliding_log", Text: slidingLogLua, Spans: 1, States: 3, Collection: true}
 }
 
 // Consts implements Scripted.

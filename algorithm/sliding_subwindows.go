@@ -349,7 +349,7 @@ var slidingSubwindowsLua string
 
 // Script implements Scripted.
 func (slidingSubwindows) Script() Script {
-	return Script{Name: "sliding_subwindows", Text: slidingSubwindowsLua, Spans: 1}
+	return Script{Name: "sliding_subwindows", Text: slidingSubwindowsLua, Spans: 1, States: 7}
 }
 
 // Consts implements Scripted. The script keeps a counter in as many bytes as its

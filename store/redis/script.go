@@ -45,12 +45,13 @@ local now, hold = t[1] * 1000000 + t[2], 0
 const toldTime = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
 `
 
-// scripts are those of a store. There is one for each twin, for ops that
-// stand alone, and one for each set of twins that meet in one request: few, as
-// a server keeps them all. Safe for concurrent use.
+// scripts are those of a store. There is one for each twin, for ops that stand
+// alone, one for each short row of plain spends, and one for each set of twins that
+// meet in other requests: few, as a server keeps them all. Safe for concurrent use.
 type scripts struct {
 	time    string
 	several sync.Map // uint64, bit i for the twin of number i -> *script
+	rows    sync.Map // uint32, see rowOf -> *script
 }
 
 // A twin is the script of an algorithm. Several algorithms may share it.
@@ -66,7 +67,7 @@ func (s *scripts) single(t *twin) *script {
 		row = "nil"
 	}
 	fill := strings.NewReplacer("STEP", t.Name, "ROW", row, "LIMIT", strconv.Itoa(2+t.Spans))
-	return newScript(s.time + t.Text + fill.Replace(withoutComments(singleLua)))
+	return newScript(s.time + withoutComments(t.Text) + fill.Replace(withoutComments(singleLua)))
 }
 
 // together returns the script that decides ops of the twins in set.
@@ -80,13 +81,13 @@ func (s *scripts) together(set uint64) *script {
 		if set&(1<<t.number) == 0 {
 			continue
 		}
-		text.WriteString(t.Text)
+		text.WriteString(withoutComments(t.Text))
 		fmt.Fprintf(&names, "[%d] = %s, ", t.number, t.Name)
 		fmt.Fprintf(&collections, "[%d] = %v, ", t.number, t.Collection)
 	}
-	text.WriteString(saveLua)
+	text.WriteString(withoutComments(saveLua))
 	fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
-	text.WriteString(severalLua)
+	text.WriteString(withoutComments(severalLua))
 	made, _ := s.several.LoadOrStore(set, newScript(text.String()))
 	return made.(*script)
 }

@@ -122,16 +122,11 @@ next:
 // takeGroup decides ops of one place together; pass is false if an op elsewhere
 // refuses.
 func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
-	var set uint64
-	for _, a := range g {
-		set |= 1 << a.plan.twin.number
-	}
-	c := newCall(s.plans.scripts.together(set))
-	s.encode(c, g, pass)
+	c, read := s.callFor(g, pass)
 	if _, _, err := s.do(ctx, g[0].at, c); err != nil {
 		return err
 	}
-	err := decode(c.reply, g)
+	err := read(c.reply, g)
 	c.recycle()
 	for _, a := range g {
 		if a.at.moved {
@@ -140,6 +135,22 @@ func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
 		}
 	}
 	return err
+}
+
+// callFor returns the call that decides g, and what reads its reply.
+func (s *Store) callFor(g []*asked, pass bool) (*call, func([]int64, []*asked) error) {
+	if row, ok := rowOf(g); ok && pass {
+		c := newCall(s.plans.scripts.plain(row, g))
+		s.encodePlain(c, g)
+		return c, decodePlain
+	}
+	var set uint64
+	for _, a := range g {
+		set |= 1 << a.plan.twin.number
+	}
+	c := newCall(s.plans.scripts.together(set))
+	s.encode(c, g, pass)
+	return c, decode
 }
 
 // The words that several.lua takes for the request and for each op.

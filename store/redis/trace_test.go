@@ -123,23 +123,36 @@ func variants(a weir.Algorithm) [][]*weir.Limit {
 func (tr *trace) ask(t *testing.T) {
 	n := 1
 	if tr.IntN(2) > 0 {
-		n = 1 + tr.IntN(64)
+		n = 1 + tr.IntN(48)
 	}
 	if tr.IntN(200) == 0 {
 		i := tr.IntN(len(tr.groups))
 		tr.current[i] = tr.groups[i][tr.IntN(len(tr.groups[i]))]
 	}
+	together := n > 1 && n < 9
+	if together {
+		n = 2 + n%2
+	}
 	ops := make([]weir.Op, n)
 	for i := range ops {
 		ops[i] = tr.op()
 		if n > 1 {
-			ops[i].Role = weir.Always
 			ops[i].Key = fmt.Sprint(ops[i].Key, " of ", i)
+			ops[i].Role = weir.Always
+		}
+		if together {
+			ops[i].Role, ops[i].Verb = weir.Enforce, weir.Spend
 		}
 	}
 	asked := fmt.Sprintf("%+v", ops)
 	if err := tr.store.Take(t.Context(), ops); err != nil {
 		t.Fatalf("%v: %v", asked, err)
+	}
+	if together && !tr.allow(ops) {
+		// All or nothing: each says what a Peek says.
+		for i := range ops {
+			ops[i].Verb = weir.Peek
+		}
 	}
 	for i := range ops {
 		o := &ops[i]
@@ -149,11 +162,26 @@ func (tr *trace) ask(t *testing.T) {
 			t.Fatalf("decision %d at %d: %s %q of %d %q, id %d, params %+v\nanswered %+v at %d\n    want %+v\nrow %v", tr.decided, tr.now, o.Verb, o.Key,
 				o.Cost, o.Limit.Name, o.ID, o.Limit.Params, o.Decision, o.Now, want, cells[:min(len(cells), 12)])
 		}
+		if together && o.Charged != (o.Verb == weir.Spend) {
+			t.Fatalf("decision %d of %s: charged %v", tr.decided, asked, o.Charged)
+		}
 		if o.Charged {
 			tr.receipts[tr.IntN(len(tr.receipts))] = o.Receipt()
 		}
 	}
 	tr.now += tr.pause()
+}
+
+// allow reports whether the algorithm allows all of ops.
+func (tr *trace) allow(ops []weir.Op) bool {
+	all := true
+	for i := range ops {
+		o := ops[i]
+		o.Verb = weir.Peek
+		d, _ := tr.step(&o)
+		all = all && d.Allowed()
+	}
+	return all
 }
 
 // step asks the algorithm, and returns the row as it was.
