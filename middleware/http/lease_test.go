@@ -207,12 +207,19 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestManyEndings: 64 clients whose requests end in every way, over HTTP/1.1.
-// What was let through is what was charged, and nothing is held in the end.
+// TestManyEndings: 64 clients whose requests end in every way, over HTTP/1.1 and
+// as streams of one HTTP/2 connection that are reset. What was let through is
+// what was charged, and nothing is held in the end.
 func TestManyEndings(t *testing.T) {
+	t.Run("HTTP/1.1", func(t *testing.T) { manyEndings(t, false) })
+	t.Run("HTTP/2", func(t *testing.T) { manyEndings(t, true) })
+}
+
+func manyEndings(t *testing.T, http2 bool) {
 	var served atomic.Int64
 	limits := append(concurrency(48), weir.PerDay(100_000, algorithm.FixedWindow))
-	s := newSite(t, limits, httplimit.Options{}, func(w http.ResponseWriter, r *http.Request) {
+	s := &site{t: t, store: clocked.New(t)}
+	s.Server = httptest.NewUnstartedServer(s.limited(limits, httplimit.Options{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		switch r.URL.Path {
 		case "/abort":
@@ -222,6 +229,9 @@ func TestManyEndings(t *testing.T) {
 		case "/hangup":
 			<-r.Context().Done()
 		case "/hijack":
+			if r.ProtoMajor == 2 {
+				return
+			}
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				t.Error(err)
@@ -231,9 +241,17 @@ func TestManyEndings(t *testing.T) {
 		default:
 			hello(w, r)
 		}
-	})
+	})))
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
+	s.Config.ErrorLog = quiet
+	if http2 {
+		s.Config.Protocols, transport.Protocols = new(http.Protocols), new(http.Protocols)
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	s.Start()
+	defer s.Close()
 	done := make(chan struct{})
 	for i := range 64 {
 		go func() {
@@ -269,6 +287,53 @@ func TestManyEndings(t *testing.T) {
 	if spent := 100_000 - peek.Ops()[1].Decision.Remaining; spent != served.Load() || spent < 64 {
 		t.Errorf("%d spent, %d served", spent, served.Load())
 	}
+}
+
+// hung is a store that answers no more once it is told so.
+type hung struct {
+	weir.Store
+	hangs atomic.Bool
+}
+
+func (s *hung) Take(ctx context.Context, ops []weir.Op) error {
+	if s.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Store.Take(ctx, ops)
+}
+
+// TestStoreHangs: a store that hangs holds up the end of a request for a bounded
+// time, and its renewals pile up nowhere.
+func TestStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := append(concurrency(1), settled(5, weir.Settlement{RefundOn: codes(200)})...)
+		limits[0].Period = 9 * time.Second
+		store := &hung{Store: bubbled(t, nil).Store()}
+		lim, err := weir.New(store, limits, weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := httplimit.New(httplimit.Options{Limiter: lim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := time.Now()
+		m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			store.hangs.Store(true)
+			<-time.After(4 * time.Second) // a renewal is under way since a second
+		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		// Five seconds each to settle and to release; the renewal ends meanwhile.
+		if took := time.Since(from); took != 14*time.Second {
+			t.Errorf("it took %s, want 14s", took)
+		}
+		store.hangs.Store(false)
+		<-time.After(9 * time.Second)
+		d, err := lim.Decide(t.Context(), &weir.Request{Lease: "next", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "remote_address", Value: "192.0.2.1"}}}}})
+		if err != nil || !d.Allowed() {
+			t.Errorf("after the lease's time: %v %v", d, err)
+		}
+	})
 }
 
 // bubbled returns a limiter whose store runs on the time of a synctest bubble.
