@@ -74,7 +74,10 @@ func TestOwnKeysBesidePlan(t *testing.T) {
 
 func TestOwnCost(t *testing.T) {
 	cost := atomic.Int64{}
-	s := newSite(t, permin(10), httplimit.Options{Cost: func(*http.Request) int64 { return cost.Load() }}, hello)
+	s := newSite(t, permin(10), httplimit.Options{
+		Cost:    func(*http.Request) int64 { return cost.Load() },
+		OnError: func(http.ResponseWriter, *http.Request, error) bool { return true },
+	}, hello)
 	f := func(n int64, status int, left int64) {
 		t.Helper()
 		cost.Store(n)
@@ -89,6 +92,22 @@ func TestOwnCost(t *testing.T) {
 	f(-1, 500, 6) // such as the ContentLength of a chunked body: never for free
 	f(weir.MaxCost+1, 500, 6)
 	f(6, 200, 0)
+}
+
+// TestOwnCostOfADescriptor is not for free either, when it is out of range.
+func TestOwnCostOfADescriptor(t *testing.T) {
+	costly := func(_ *http.Request, w *weir.Request) {
+		w.Descriptors = append(w.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "k", Value: "v"}}, Cost: -1})
+	}
+	s := newSite(t, permin(10), httplimit.Options{
+		Descriptors: costly, OnError: func(http.ResponseWriter, *http.Request, error) bool { return true }}, hello)
+	if res, _ := s.get("/"); res.StatusCode != 500 {
+		t.Errorf("got %d", res.StatusCode)
+	}
+	tr := transport(t, s.lim, ok, httplimit.TransportOptions{Descriptors: costly, OnError: func(*http.Request, error) error { return nil }})
+	if _, err := send(t, tr, api); !errors.Is(err, weir.ErrCost) {
+		t.Errorf("outgoing: got %v", err)
+	}
 }
 
 func TestSkip(t *testing.T) {

@@ -30,7 +30,8 @@ type TransportOptions struct {
 	// body is closed. Nil means one descriptor of one entry: host, and the key.
 	Descriptors func(r *http.Request, w *weir.Request)
 	// Cost returns how many units the request costs, 0 to weir.MaxCost; 0 looks
-	// without spending. Nil means 1.
+	// without spending. For one that is out of range RoundTrip returns
+	// weir.ErrCost. Nil means 1.
 	Cost func(*http.Request) int64
 	// MaxWait is the longest that a request waits until it may be sent; it never
 	// waits beyond its context's deadline either. One that would have to is
@@ -181,9 +182,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // admit returns when the request may be sent, or why it may not.
 func (t *Transport) admit(c *charge, r *http.Request, key string) error {
-	if err := t.fill(c, r, key); err != nil {
-		return err
-	}
+	t.fill(c, r, key)
 	w := waiter{t: t, ctx: r.Context(), end: time.Now().Add(max(t.opt.MaxWait, 0))}
 	if end, ok := w.ctx.Deadline(); ok && end.Before(w.end) {
 		w.end = end
@@ -195,7 +194,7 @@ func (t *Transport) admit(c *charge, r *http.Request, key string) error {
 		}
 		d, err := t.opt.Limiter.Decide(w.ctx, &c.req)
 		switch {
-		case err != nil && t.opt.OnError != nil:
+		case err != nil && t.opt.OnError != nil && !errors.Is(err, weir.ErrCost):
 			c.req.Reset() // what the ops say is neither decided nor charged
 			return t.opt.OnError(r, err)
 		case err != nil:
@@ -229,22 +228,17 @@ const (
 )
 
 // fill makes the weir request of r.
-func (t *Transport) fill(c *charge, r *http.Request, key string) error {
+func (t *Transport) fill(c *charge, r *http.Request, key string) {
 	if t.opt.Descriptors != nil {
 		t.opt.Descriptors(r, &c.req)
 	} else {
 		c.req.Descriptors = append(c.req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
 	}
-	if t.opt.Cost == nil {
-		return nil
+	if t.opt.Cost != nil {
+		if c.req.Cost = t.opt.Cost(r); c.req.Cost == 0 {
+			c.req.Verb = weir.Peek
+		}
 	}
-	if c.req.Cost = t.opt.Cost(r); c.req.Cost == 0 {
-		c.req.Verb = weir.Peek
-	}
-	if c.req.Cost < 0 || c.req.Cost > weir.MaxCost {
-		return errCost(c.req.Cost)
-	}
-	return nil
 }
 
 // heed pauses key if res asks for it.

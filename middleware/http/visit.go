@@ -76,18 +76,7 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 			v.req.Verb = weir.Peek
 		}
 	}
-	if v.req.Cost < 0 || v.req.Cost > weir.MaxCost {
-		m.faults.report("no decision", errCost(v.req.Cost))
-		answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}.Write(w)
-		return false
-	}
 	return true
-}
-
-type errCost int64
-
-func (n errCost) Error() string {
-	return "httplimit: cost " + strconv.FormatInt(int64(n), 10) + " must be between 0 and 2^53: see Options.Cost"
 }
 
 // unreadable answers a request that could not be identified.
@@ -137,12 +126,16 @@ func (v *Visit) undecided(w http.ResponseWriter, r *http.Request, err error) boo
 	}
 	// What the ops say is neither decided nor charged.
 	v.req.Reset()
-	if v.m.opt.OnError != nil {
+	p := answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}
+	switch {
+	case errors.Is(err, weir.ErrCost):
+		// Not the store's fault: were it for the hook, whoever made us compute
+		// such a cost would pass.
+		p = answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}
+	case v.m.opt.OnError != nil:
 		return v.m.opt.OnError(w, r, err)
 	}
-	answer.Problem{
-		Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1,
-	}.Write(w)
+	p.Write(w)
 	return false
 }
 
