@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -88,4 +90,17 @@ func refuse(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
 	}
 	p.Write(w)
 	b.finish(w)
+}
+
+// incoming is a request's body, whose own deadline is told apart from the
+// upstream's.
+type incoming struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (b incoming) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errLate
+	}
+	return n, err
 }

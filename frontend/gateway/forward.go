@@ -138,10 +138,11 @@ func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
 	}
 	host := p.In.Host
 	if !c.Trusted() {
+		v := &[3]string{host, proto, peer} // one allocation for all
+		out["X-Forwarded-Host"], out["X-Forwarded-Proto"] = v[0:1:1], v[1:2:2]
 		if peer != "" {
-			out["X-Forwarded-For"] = []string{peer}
+			out["X-Forwarded-For"] = v[2:3:3]
 		}
-		out["X-Forwarded-Host"], out["X-Forwarded-Proto"] = []string{host}, []string{proto}
 		return
 	}
 	prior := ""

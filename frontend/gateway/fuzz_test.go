@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/identity"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
@@ -77,4 +79,65 @@ func FuzzForwarded(f *testing.F) {
 			t.Errorf("the upstream was not told the peer: %v", up.saw)
 		}
 	})
+}
+
+// FuzzPath sends any request target: what goes to the upstream is a path, what
+// was asked for if the upstream has none of its own, and never outside of the
+// one that it has.
+func FuzzPath(f *testing.F) {
+	for _, s := range []string{
+		"/", "/a/../b", "//a", "/%2e%2e/x", "/a%2F..%2Fb", "/..;/x", "http://h/a?b", "http://h", "*", "a", "/a|b", "//a|b", "/a#b",
+		"/\\..\\x", "/%", "/a?/../x", "/%5c..%5cx", "/api/../../x", "/api", "/%61pi/x",
+	} {
+		f.Add(s)
+	}
+	var up lineOf
+	lim, err := weir.New(nil, &noted{}, weir.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	open := func(base, strip string) *gateway.Gateway {
+		g, err := gateway.New(gateway.Options{Limits: httplimit.Options{Limiter: lim}, Default: gateway.Forward{
+			Transport: &up, Upstream: &url.URL{Scheme: "http", Host: "upstream.example", Path: base}, StripPrefix: strip,
+		}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		return g
+	}
+	plain, inside := open("", ""), open("/public", "/api")
+	f.Fuzz(func(t *testing.T, target string) {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n")))
+		if err != nil {
+			return // the server answers 400
+		}
+		r.RemoteAddr = "192.0.2.1:1"
+		up.uri = ""
+		plain.ServeHTTP(httptest.NewRecorder(), r)
+		if up.uri != "" && up.uri[0] != '/' {
+			t.Errorf("%q went on as %q", target, up.uri)
+		}
+		if target != "" && target[0] == '/' && !strings.HasPrefix(target, "//") && !strings.Contains(target, "#") && up.uri != target {
+			t.Errorf("%q went on as %q", target, up.uri)
+		}
+		up.uri = ""
+		inside.ServeHTTP(httptest.NewRecorder(), r)
+		if up.uri == "" {
+			return // refused
+		}
+		path, _, _ := strings.Cut(up.uri, "?")
+		canon, err := identity.Canonical(path, identity.PathOptions{})
+		if err != nil || canon != "/public" && !strings.HasPrefix(canon, "/public/") {
+			t.Errorf("%q went on as %q, which reads as %q, %v", target, up.uri, canon, err)
+		}
+	})
+}
+
+// lineOf is an upstream that notes the target it is asked for.
+type lineOf struct{ uri string }
+
+func (l *lineOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.uri = r.URL.RequestURI()
+	return &http.Response{StatusCode: 204, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }

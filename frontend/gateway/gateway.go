@@ -250,6 +250,9 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		tr.reply.body = newConsumed(r)
 		out.Body = tr.reply.body
 	}
+	if r.ContentLength != 0 {
+		out.Body = incoming{out.Body}
+	}
 	tr.t.bound(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)
 	whole = true
