@@ -46,6 +46,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		storeOverflow, storeFull, sketchBytes, sketchBound, sketchMean, sketchMax, sketchFalse, sketchFalseSaid, reloads, reloadOK, reloadedLast, buildInfo} {
 		ch <- d
 	}
+	for _, d := range shedDescs {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -56,9 +59,18 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	var series []Series
 	if c.opt.Limits != nil {
-		series := c.opt.Limits()
+		series = c.opt.Limits()
 		gauge(limits, float64(len(series)))
+	}
+	if c.opt.Shed != nil {
+		s := c.opt.Shed()
+		// Copied: the list of the rules is not ours.
+		series = append(series[:len(series):len(series)], s.Limits...)
+		s.collect(counter, gauge)
+	}
+	if len(series) > 0 {
 		sums := c.sum(series)
 		for k, sum := range sums {
 			counts := sum.counts

@@ -49,6 +49,9 @@ func TestDocs(t *testing.T) {
 		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
 		Store:   func() metrics.Store { return metrics.Store{} },
 		Reloads: func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
+		Shed: func() metrics.Shed {
+			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}
+		},
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
 	text := scrape(t, m)

@@ -34,6 +34,8 @@ type Options struct {
 	// Reloads returns how reloading the rules went. Zero means no reload
 	// metrics.
 	Reloads func() Reloads
+	// Shed returns how load shedding stands. Zero means no metrics of it.
+	Shed func() Shed
 	// Build says which binary this is. Zero means unknown.
 	Build Build
 }

@@ -123,6 +123,32 @@ func TestStoreReloadsBuild(t *testing.T) {
 		`weir_build_info{goversion="go1",revision="abc",version="v1"} 1`)
 }
 
+// What a shedder counts stands beside the limits of the rules, and is not one of
+// them.
+func TestShed(t *testing.T) {
+	l := limit(t, "fleet_share_background")
+	l.Counters().Add(weir.Refused)
+	m := metrics.New(metrics.Options{
+		Limits: func() []metrics.Series { return []metrics.Series{{Domain: "d", Rule: "r", Limit: limit(t, "ten")}} },
+		Shed: func() metrics.Shed {
+			return metrics.Shed{
+				Limits:   []metrics.Series{{Domain: "(shed)", Rule: "fleet_share", Limit: l}},
+				Limiters: []metrics.Limiter{{Name: "fleet_share", Mode: "shadow"}}, Off: true,
+				InFlight: 3, ShadowInFlight: 2, Thresholds: []metrics.Threshold{{Class: "background", Requests: 50}},
+				UnknownUsers: 7, WithoutLease: 8,
+			}
+		},
+	})
+	text := scrape(t, m)
+	want(t, text, "weir_limits 1", `weir_decisions_total{decision="refused",domain="(shed)",limit="fleet_share_background",rule="fleet_share"} 1`,
+		"weir_shed_off 1", `weir_shed_mode{limiter="fleet_share",mode="enforce"} 0`, `weir_shed_mode{limiter="fleet_share",mode="shadow"} 1`,
+		"weir_shed_in_flight_requests 3", "weir_shed_shadow_in_flight_requests 2", `weir_shed_threshold_requests{class="background"} 50`,
+		`weir_shed_unmatched_total{reason="unknown_user"} 7`, `weir_shed_unmatched_total{reason="no_lease"} 8`)
+	if strings.Contains(scrape(t, metrics.New(metrics.Options{})), "weir_shed") {
+		t.Error("there is no shedder, and yet metrics of it")
+	}
+}
+
 // How exact an approximate limit is can be read, once it was used.
 func TestSketch(t *testing.T) {
 	l := weir.PerMinute(10, algorithm.Approximate)
@@ -191,6 +217,9 @@ func TestNamesAreConventional(t *testing.T) {
 		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}} },
 		Store:   func() metrics.Store { return metrics.Store{} },
 		Reloads: func() metrics.Reloads { return metrics.Reloads{} },
+		Shed: func() metrics.Shed {
+			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}
+		},
 	})
 	problems, err := promlint.New(strings.NewReader(scrape(t, m))).Lint()
 	if err != nil {

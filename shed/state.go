@@ -104,6 +104,8 @@ func (s *Shedder) State() State {
 type Series struct {
 	Domain, Rule string
 	Limit        *weir.Limit
+	// Stored: it counts in the store, and not on this node.
+	Stored bool
 }
 
 // Series returns every limit whose counters tell what was shed. The list does
@@ -113,7 +115,7 @@ func (s *Shedder) Series() []Series {
 	add := func(limiter int, limits ...*weir.Limit) {
 		for _, l := range limits {
 			if l != nil {
-				all = append(all, Series{Domain: "(" + s.opt.Name + ")", Rule: limiterNames[limiter], Limit: l})
+				all = append(all, Series{Domain: "(" + s.opt.Name + ")", Rule: limiterNames[limiter], Limit: l, Stored: limiter != inFlight})
 			}
 		}
 	}

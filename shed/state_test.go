@@ -183,7 +183,7 @@ func TestSeriesAreMetrics(t *testing.T) {
 	m := metrics.New(metrics.Options{Limits: func() []metrics.Series {
 		var all []metrics.Series
 		for _, s := range w.s.Series() {
-			all = append(all, metrics.Series(s))
+			all = append(all, metrics.Series{Domain: s.Domain, Rule: s.Rule, Limit: s.Limit})
 		}
 		return all
 	}})

@@ -64,7 +64,7 @@ func (a *API) shouldAllow(w http.ResponseWriter, r *http.Request) {
 	req := a.limiter.Acquire()
 	defer a.limiter.Recycle(req)
 	c.entries = append(c.entries[:0], weir.Entry{Key: "client_id", Value: q.clientID})
-	req.Domain = a.opt.Domain
+	req.Domain, req.Priority = a.opt.Domain, a.opt.Priority
 	req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries})
 	d, err := a.limiter.Decide(r.Context(), req)
 	if err != nil {

@@ -3,7 +3,7 @@
 // POST /shouldAllowRequest asks about one client and answers
 // {"allowed":true} or {"allowed":false}. The paths under /v1 say more, about
 // any descriptors: check, peek, reserve, commit, cancel, acquire, release, and
-// for operators inspect, reset, grant, ban, rules and explain. /openapi.json
+// for operators inspect, reset, grant, ban, shed, rules and explain. /openapi.json
 // describes all of them.
 //
 // A decision is not an error: whether a request was allowed or refused, the
@@ -22,12 +22,14 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/shed"
 )
 
 // Options configures an [API].
@@ -54,6 +56,11 @@ type Options struct {
 	// Bans serves /v1/admin/ban: the Limiter's own rules, which must be them.
 	// Nil means that ban answers 501.
 	Bans *Bans
+	// Shed serves /v1/admin/shed. Nil means that it answers 501.
+	Shed *shed.Shedder
+	// Priority is that of checks that name none, 0 the highest. Zero means the
+	// highest.
+	Priority int
 	// AdminToken is what operators show as Authorization: Bearer TOKEN, at
 	// least 16 bytes. Zero means that operators' paths are served to loopback
 	// alone, and only by the handler of Admin.
@@ -93,6 +100,8 @@ func New(opt Options) (*API, error) {
 		return nil, fmt.Errorf("httpapi: body timeout %s must not be negative", opt.BodyTimeout)
 	case opt.AdminToken != "" && len(opt.AdminToken) < minToken:
 		return nil, fmt.Errorf("httpapi: admin token has %d bytes, at least %d are needed", len(opt.AdminToken), minToken)
+	case opt.Priority < 0 || opt.Priority > maxPriority:
+		return nil, fmt.Errorf("httpapi: priority %d must be between 0 and %d", opt.Priority, maxPriority)
 	case len(opt.Domain) > maxDomain:
 		return nil, fmt.Errorf("httpapi: domain has %d bytes, at most %d are allowed", len(opt.Domain), maxDomain)
 	}
@@ -114,28 +123,30 @@ func New(opt Options) (*API, error) {
 }
 
 func (a *API) routes() {
-	a.handle("POST", "/shouldAllowRequest", a.shouldAllow)
-	a.handle("POST", "/v1/check", a.check(false))
-	a.handle("POST", "/v1/peek", a.check(true))
-	a.handle("POST", "/v1/acquire", a.acquire)
-	a.handle("POST", "/v1/release", a.releaseLease)
-	a.handle("POST", "/v1/reserve", needs(a.opt.Reserver != nil, "reservations", a.reserve))
-	a.handle("POST", "/v1/commit", needs(a.opt.Reserver != nil, "reservations", a.settle(false)))
-	a.handle("POST", "/v1/cancel", needs(a.opt.Reserver != nil, "reservations", a.settle(true)))
-	a.handle("GET", "/openapi.json", openAPI)
-	for _, o := range []struct {
-		method, path string
-		h            http.HandlerFunc
-	}{
-		{"POST", "/v1/admin/inspect", a.keyed(0, nil)},
-		{"POST", "/v1/admin/reset", a.keyed(0, a.reset)},
-		{"POST", "/v1/admin/grant", a.keyed(mayUnits, a.grant)},
-		{"POST", "/v1/admin/ban", a.keyed(maySeconds, a.ban)},
-		{"GET", "/v1/rules", a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
-		{"POST", "/v1/explain", a.operator(a.explain)},
+	post := func(path string, h http.HandlerFunc) { a.handle(path, methods{"POST": h}) }
+	post("/shouldAllowRequest", a.shouldAllow)
+	post("/v1/check", a.check(false))
+	post("/v1/peek", a.check(true))
+	post("/v1/acquire", a.acquire)
+	post("/v1/release", a.releaseLease)
+	post("/v1/reserve", needs(a.opt.Reserver != nil, "reservations", a.reserve))
+	post("/v1/commit", needs(a.opt.Reserver != nil, "reservations", a.settle(false)))
+	post("/v1/cancel", needs(a.opt.Reserver != nil, "reservations", a.settle(true)))
+	a.handle("/openapi.json", methods{"GET": openAPI})
+	shedding := func(h http.HandlerFunc) http.HandlerFunc {
+		return a.operator(needs(a.opt.Shed != nil, "load shedding: give its configuration a section shed", h))
+	}
+	for path, ms := range map[string]methods{
+		"/v1/admin/inspect": {"POST": a.keyed(0, nil)},
+		"/v1/admin/reset":   {"POST": a.keyed(0, a.reset)},
+		"/v1/admin/grant":   {"POST": a.keyed(mayUnits, a.grant)},
+		"/v1/admin/ban":     {"POST": a.keyed(maySeconds, a.ban)},
+		"/v1/admin/shed":    {"GET": shedding(a.shedState), "PATCH": shedding(a.setShed)},
+		"/v1/rules":         {"GET": a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
+		"/v1/explain":       {"POST": a.operator(a.explain)},
 	} {
-		a.admin[o.path] = true
-		a.handle(o.method, o.path, o.h)
+		a.admin[path] = true
+		a.handle(path, ms)
 	}
 	a.mux.HandleFunc("/", notFound)
 }
@@ -154,12 +165,18 @@ func needs(have bool, what string, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (a *API) handle(method, path string, h http.HandlerFunc) {
+// methods are what answers on one path.
+type methods map[string]http.HandlerFunc
+
+func (a *API) handle(path string, ms methods) {
 	a.paths[path] = true
-	a.mux.HandleFunc(method+" "+path, h)
+	names := slices.Sorted(maps.Keys(ms))
+	for _, m := range names {
+		a.mux.HandleFunc(m+" "+path, ms[m])
+	}
 	a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Allow", method)
-		answer.Problem{Status: http.StatusMethodNotAllowed, Detail: "use " + method}.Write(w)
+		w.Header().Set("Allow", strings.Join(names, ", "))
+		answer.Problem{Status: http.StatusMethodNotAllowed, Detail: "use " + strings.Join(names, " or ")}.Write(w)
 	})
 }
 

@@ -89,7 +89,7 @@ func exchange(t *testing.T, method, url, path, body string, header http.Header) 
 	case 404, 405: // of paths and methods that are not in the document
 		at, kind = "/components/schemas/Problem", ""
 	default:
-		if res.StatusCode == 200 && method == "POST" {
+		if res.StatusCode == 200 && (method == "POST" || method == "PATCH") {
 			conforms(t, at+"/requestBody/content/application~1json/schema", []byte(body))
 		}
 		at += "/responses/" + strconv.Itoa(res.StatusCode) + "/content/" + kind + "/schema"

@@ -124,6 +124,7 @@ func lowest(bits uint32) int {
 func (a *API) readCheck(c *call, s shape) {
 	q, r := &c.query, &c.reader
 	req := a.limiter.Acquire()
+	req.Priority = a.opt.Priority
 	q.reqs = append(q.reqs, req)
 	var seen uint32
 	r.object(func(name []byte) {

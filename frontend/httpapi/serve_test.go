@@ -24,7 +24,13 @@ func serve(t *testing.T, store weir.Store, limits weir.Limits, opt httpapi.Optio
 			t.Fatal(err)
 		}
 	}
-	bans := httpapi.NewBans(limits)
+	return serveRules(t, store, limits, opt)
+}
+
+// serveRules is serve with rules whose limits are compiled.
+func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Options) *server {
+	t.Helper()
+	bans := httpapi.NewBans(rules)
 	lim, err := weir.New(store, bans, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
