@@ -85,11 +85,13 @@ func (b *broken) end() {
 	b.wg.Wait()
 }
 
+// cut: the client's connection is broken off.
+const cut = 0
+
 // TestUpstreamFails under load, in every way: clients are told so or cut off,
 // and afterwards there is no goroutine, no lease and no charge that should not
 // be there.
 func TestUpstreamFails(t *testing.T) {
-	const cut = 0 // the client's connection is broken off
 	f := func(name, answer string, hang bool, want int, refunded bool) {
 		t.Run(name, func(t *testing.T) { testUpstreamFails(t, name, answer, hang, want, refunded) })
 	}
@@ -130,22 +132,20 @@ func testUpstreamFails(t *testing.T, name, text string, hang bool, want int, ref
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &http.Transport{ResponseHeaderTimeout: 20 * time.Millisecond}
+	tr := &http.Transport{ResponseHeaderTimeout: longest}
+	whole := longest
+	switch {
+	case hang && want == 504:
+		tr.ResponseHeaderTimeout = 20 * time.Millisecond
+	case hang:
+		whole = 50 * time.Millisecond
+	}
 	g, err := gateway.New(gateway.Options{
 		Limits:  httplimit.Options{Limiter: lim},
-		Default: gateway.Forward{Upstream: upstream, Transport: tr, Timeout: 500 * time.Millisecond},
+		Default: gateway.Forward{Upstream: upstream, Transport: tr, Timeout: whole},
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if name == "hangs in the body" {
-		tr.ResponseHeaderTimeout = 0
-		if g, err = gateway.New(gateway.Options{
-			Limits:  httplimit.Options{Limiter: lim},
-			Default: gateway.Forward{Upstream: upstream, Transport: tr, Timeout: 30 * time.Millisecond},
-		}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	srv := start(t, g, false)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
@@ -157,7 +157,8 @@ func testUpstreamFails(t *testing.T, name, text string, hang bool, want int, ref
 				for code == 429 { // the slot of this client's last request
 					code, err = ask(client, srv.URL)
 				}
-				if code != want {
+				// On a busy machine its time may be up before the answer begins.
+				if late := want == cut && hang && code == 504; code != want && !late {
 					t.Errorf("got %d, %v, want %d", code, err, want)
 				}
 			}

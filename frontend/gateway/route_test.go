@@ -300,7 +300,7 @@ func TestRouteTimeouts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		if res.StatusCode == 429 { // the slot of the one before
+		if res.StatusCode != 200 { // the slot of the one before, or a busy machine
 			return false
 		}
 		if b, err := io.ReadAll(res.Body); err == nil || string(b) != "half" {
