@@ -56,6 +56,11 @@ type slab struct {
 	open int
 	// used is how many rows are in use, kept how many there is memory for.
 	used, kept int
+	// spare is the number of a chunk, plus one, that is kept though no row in it is
+	// in use: else a row that comes and goes alone would take and drop a chunk each
+	// time. idle: nobody has needed it since the last round.
+	spare int
+	idle  bool
 }
 
 const chunkBytes = 64 << 10
@@ -134,6 +139,9 @@ func (sl *slabs) alloc(words int, must bool) (ref, bool) {
 		s.kept += s.perChunk
 	}
 	c := chunks[s.open]
+	if s.spare == s.open+1 {
+		s.spare = 0
+	}
 	at := c.free - 1
 	if at >= 0 {
 		row := c.cells[at*s.words : (at+1)*s.words]
@@ -191,7 +199,8 @@ func (sl *slabs) add(words int) (int, bool) {
 	return i, true
 }
 
-// free takes back a row. A chunk without rows gives its memory back.
+// free takes back a row. A chunk without rows gives its memory back, unless there
+// would be no room for the next row.
 func (sl *slabs) free(r ref) {
 	s := sl.index.Load().all[r.slab()]
 	s.mu.Lock()
@@ -201,13 +210,38 @@ func (sl *slabs) free(r ref) {
 	c.used--
 	s.open = min(s.open, r.chunk())
 	if c.used == 0 {
-		*c = chunk{}
-		s.kept -= s.perChunk
-		sl.store.account(-int64(8 * s.perChunk * s.words))
-		return
+		if s.spare > 0 || s.kept-s.perChunk > s.used || int64(8*s.perChunk*s.words) > sl.store.maxBytes/1024 {
+			sl.drop(s, c)
+			return
+		}
+		s.spare, s.idle = r.chunk()+1, false
 	}
 	c.cells[r.row()*s.words] = int64(c.free)
 	c.free = r.row() + 1
+}
+
+// drop gives back the memory of a chunk without rows. Requires: s is locked.
+func (sl *slabs) drop(s *slab, c *chunk) {
+	*c = chunk{}
+	s.kept -= s.perChunk
+	sl.store.account(-int64(8 * s.perChunk * s.words))
+}
+
+// dropSpare gives back the spare chunks that nobody has needed since it was
+// called before.
+func (sl *slabs) dropSpare() {
+	for _, s := range sl.index.Load().all {
+		s.mu.Lock()
+		switch {
+		case s.spare == 0:
+		case s.idle:
+			sl.drop(s, (*s.chunks.Load())[s.spare-1])
+			s.spare = 0
+		default:
+			s.idle = true
+		}
+		s.mu.Unlock()
+	}
 }
 
 // compact moves a row out of a chunk that would be empty if all rows stood in

@@ -52,3 +52,36 @@ func TestRoundWords(t *testing.T) {
 		t.Errorf("%d cells needed: %d words", queue.Cells, words)
 	}
 }
+
+// A row that comes and goes alone, as that of one lease at a time does, takes no
+// new memory each time; and when it stays away its memory is given back.
+func TestLoneRowKeepsItsChunk(t *testing.T) {
+	s := New(Options{})
+	defer s.Close()
+	l := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 3, Period: time.Minute}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	visit := func() {
+		for _, v := range []weir.Verb{weir.Spend, weir.Refund} {
+			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, ID: 7, Verb: v, Role: weir.Always}}
+			if err := s.Take(t.Context(), ops); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	empty := s.Stats().Bytes
+	visit()
+	if n := testing.AllocsPerRun(100, visit); n > 2 {
+		t.Errorf("%v allocations for a lease that comes and goes", n)
+	}
+	round := func() {
+		for part := range sweepRounds {
+			s.sweep(s.now(), part)
+		}
+	}
+	round()
+	if got := s.Stats().Bytes; got != empty {
+		t.Errorf("%d bytes are kept for nobody", got-empty)
+	}
+}

@@ -25,6 +25,7 @@ func (s *Store) sweepLoop() {
 // sweep does one of sweepRounds parts of a round.
 func (s *Store) sweep(now int64, part int) {
 	s.dropSpare()
+	s.tables[maxDirect+1].slabs.dropSpare()
 	for _, t := range s.tables[1:] {
 		for i := part; i < tops; i += sweepRounds {
 			t.sweepTop(&t.tops[i], now)
