@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/shed"
 )
 
 // Config is everything that a server is told. Each field can be given in the
@@ -30,9 +32,11 @@ type Config struct {
 	Gateway  Gateway  `yaml:"gateway" embed:""`
 	Routes   []Route  `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
 	Answer   Answer   `yaml:"answer" embed:""`
-	Admin    Admin    `yaml:"admin" embed:""`
-	Drain    Drain    `yaml:"drain" embed:""`
-	Log      Log      `yaml:"log" embed:""`
+	// Shed is nil while nothing is shed and nothing can be switched on.
+	Shed  *shed.Options `yaml:"shed,omitempty" kong:"-"`
+	Admin Admin         `yaml:"admin" embed:""`
+	Drain Drain         `yaml:"drain" embed:""`
+	Log   Log           `yaml:"log" embed:""`
 }
 
 // API configures what the HTTP API's questions mean.
@@ -164,7 +168,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.Answer.check(), c.Log.check())
+	errs = append(errs, c.checkShed(), c.Answer.check(), c.Log.check())
 	return errors.Join(errs...)
 }
 

@@ -77,7 +77,7 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 	}
 	fields, names := make(map[string]int), []string{}
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("yaml")
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
 		fields[name], names = i, append(names, name)
 	}
 	seen := make(map[string]int)
@@ -115,6 +115,14 @@ func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
 		}
 		return
 	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if own, ok := v.Addr().Interface().(yaml.Unmarshaler); ok {
+		f.own(own, n, key)
+		return
+	}
 	_, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch {
 	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode, v.Kind() == reflect.Struct && !isText:
@@ -123,6 +131,25 @@ func (f *file) value(v reflect.Value, n *yaml.Node, key string) {
 		f.list(v, n, key)
 	default:
 		f.leaf(v, n, key)
+	}
+}
+
+// own fills a section that reads itself.
+func (f *file) own(v yaml.Unmarshaler, n *yaml.Node, key string) {
+	err := v.UnmarshalYAML(n)
+	faults := &yaml.TypeError{}
+	switch {
+	case err == nil:
+	case errors.As(err, &faults):
+		for _, fault := range faults.Errors {
+			line, what := fmt.Sprint(n.Line), fault
+			if m := lineOf.FindStringSubmatch("yaml: " + fault); m != nil {
+				line, what = m[1], fault[len(m[0])-len("yaml: "):]
+			}
+			f.errs = append(f.errs, fmt.Errorf("%s:%s: %s: %s", f.path, line, key, what))
+		}
+	default:
+		f.bad(n, "%s: %v", key, err)
 	}
 }
 
@@ -222,7 +249,7 @@ func (c *Config) Print(w io.Writer) error {
 func (c *Config) public() *Config {
 	p := *c
 	p.Routes = slices.Clone(c.Routes)
-	urls := []*string{&p.Upstream, &p.Store}
+	urls := []*string{&p.Upstream, &p.Store, &p.Identity.JWT.URL}
 	for i := range p.Routes {
 		urls = append(urls, &p.Routes[i].Upstream)
 	}

@@ -34,7 +34,7 @@ type Route struct {
 	Methods        []string              `yaml:"methods" help:"Methods of the requests; GET is HEAD too. Empty means any."`
 	Descriptors    []identity.Descriptor `yaml:"descriptors" help:"What the limits are asked by: each has entries, a list of sources or of {key, from}; unless, a verified source that rids a request of it; and cost. Empty means the client's address alone."`
 	Cost           int64                 `yaml:"cost" help:"What a request costs, in units. 0 means 1."`
-	Priority       int64                 `yaml:"priority" help:"Priority of the requests, 0 the highest."`
+	Priority       Priority              `yaml:"priority" help:"Priority of the requests: critical, default, sheddable, background, or a number, 0 the highest. Empty means default where there is a section shed, else 0."`
 	Unlimited      bool                  `yaml:"unlimited" help:"Forward the requests without asking any limit."`
 	Upstream       string                `yaml:"upstream" help:"Server to forward to. Empty means the general upstream."`
 	StripPrefix    string                `yaml:"strip_prefix" help:"Prefix of the path that is not forwarded; the path of the upstream takes its place."`
@@ -55,7 +55,7 @@ func (c *Config) route(i int) (gateway.Route, error) {
 	out := gateway.Route{
 		Route: identity.Route{
 			Name: r.Name, Host: r.Host, Path: r.Path, Methods: r.Methods, Descriptors: r.Descriptors,
-			Cost: r.Cost, Priority: int(min(max(r.Priority, -1), 1<<30)),
+			Cost: r.Cost, Priority: r.Priority.or(c.priority()),
 		},
 		Unlimited: r.Unlimited,
 		Forward: gateway.Forward{
@@ -132,6 +132,10 @@ func (s *Server) gateway() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Limits.Plan, err = s.defaultPlan(); err != nil {
+		return nil, err
+	}
+	opt.Limits.Shed = s.shed
 	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity, s.answer, s.log
 	g, err := gateway.New(opt)
 	if err != nil {

@@ -34,7 +34,7 @@ admin:
 drain: {delay: 5s}
 ` + "```" + `
 
-The list ` + "`routes`" + ` stands in the file alone: [below](#routes).
+The list ` + "`routes`" + ` and the section ` + "`shed`" + ` stand in the file alone: [below](#routes).
 
 | key in the file | flag | environment | default |
 |---|---|---|---|
@@ -52,8 +52,15 @@ func Reference() string {
 		usage := strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
 		fmt.Fprintf(&text, "\n## %s\n\n`%s`. %s\n", s.Key, usage, s.Help)
 	}
-	return referenceHead + table.String() + text.String() + referenceRoutes()
+	return referenceHead + table.String() + text.String() + referenceRoutes() + referenceShed
 }
+
+// referenceShed documents what reads itself.
+const referenceShed = `
+## shed
+
+In the file alone: [load shedding](load-shedding.md), whose page has the keys. Without the section nothing is shed; ` + "`shed: {}`" + ` sheds nothing either, but limits on what is under way can be switched on while the server runs. Routes without a priority, and requests of the API that name none, then have the priority ` + "`default`" + `.
+`
 
 // referenceRoutes documents the keys of a route, which stand in the file alone.
 func referenceRoutes() string {

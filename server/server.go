@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/shed"
 )
 
 // Server is one node. Safe for concurrent use.
@@ -36,6 +37,7 @@ type Server struct {
 	// identity says who sent a request.
 	identity *identity.Resolver
 	keys     *identity.KeyFile // nil without one
+	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
 	doors    []frontend
 	certs    []*certificate
@@ -113,14 +115,21 @@ func (s *Server) open() (err error) {
 	if s.rules, err = openRules(s.conf, s.store.check, s.log); err != nil {
 		return err
 	}
-	s.metrics = metrics.New(metrics.Options{
+	if err = s.openShed(); err != nil {
+		return err
+	}
+	told := metrics.Options{
 		Limits:  s.rules.series,
 		Store:   s.store.stats,
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
 		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
-	})
-	bans := httpapi.NewBans(s.rules)
+	}
+	if s.shed != nil {
+		told.Shed = s.shedMetrics
+	}
+	s.metrics = metrics.New(told)
+	bans := httpapi.NewBans(s.decidedBy())
 	s.limiter, err = weir.New(s.store, bans, weir.Options{Observers: []weir.Observer{s.metrics}})
 	if err != nil {
 		return err

@@ -109,6 +109,8 @@ func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
 		Rulebook:    s.rules,
 		Keyring:     s.store.keyring,
 		Bans:        bans,
+		Shed:        s.shed,
+		Priority:    s.conf.priority(),
 		AdminToken:  s.token,
 		Log:         s.log,
 	})

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/shed"
+)
+
+// Priority is the class of the requests of a route: one of the names of
+// [shed.Priorities], or a number from 0, the highest. The zero Priority is not
+// given.
+type Priority struct{ plusOne int }
+
+// maxPriority bounds the number of a priority.
+const maxPriority = 1000
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Priority) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*p = Priority{}
+		return nil
+	}
+	if n, err := strconv.Atoi(string(text)); err == nil {
+		if n < 0 || n > maxPriority {
+			return fmt.Errorf("priority %d must be between 0 and %d", n, maxPriority)
+		}
+		*p = Priority{n + 1}
+		return nil
+	}
+	class, err := shed.ParsePriority(string(text))
+	if err != nil {
+		return err
+	}
+	*p = Priority{int(class) + 1}
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Priority) MarshalText() ([]byte, error) {
+	switch n := p.plusOne - 1; {
+	case n < 0:
+		return nil, nil
+	case n < len(shed.Priorities()):
+		return []byte(shed.Priorities()[n]), nil
+	default:
+		return strconv.AppendInt(nil, int64(n), 10), nil
+	}
+}
+
+// or returns p as a number, other if it is not given.
+func (p Priority) or(other int) int {
+	if p.plusOne == 0 {
+		return other
+	}
+	return p.plusOne - 1
+}
+
+// priority is that of requests that nobody has given one: not the highest as
+// soon as something is shed by it.
+func (c *Config) priority() int {
+	if c.Shed == nil {
+		return 0
+	}
+	return int(shed.Default)
+}
+
+// checkShed reports what makes no sense together in the section shed.
+func (c *Config) checkShed() error {
+	if c.Shed == nil {
+		return nil
+	}
+	_, err := shed.New(*c.Shed)
+	return err
+}
+
+// openShed makes the load shedder, where there is a section for it.
+func (s *Server) openShed() error {
+	if s.conf.Shed == nil {
+		return nil
+	}
+	var err error
+	if s.shed, err = shed.New(*s.conf.Shed); err != nil {
+		return err
+	}
+	var errs []error
+	for _, l := range s.shed.Series() {
+		if l.Stored {
+			errs = append(errs, s.store.check(l.Limit))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// decidedBy returns the rules that a request must pass: those of the files and
+// of the limits in words, and what is shed.
+func (s *Server) decidedBy() weir.Rules {
+	if s.shed == nil {
+		return s.rules
+	}
+	return s.shed.With(s.rules)
+}
+
+// shedMetrics is what the load shedder says of itself.
+func (s *Server) shedMetrics() metrics.Shed {
+	st := s.shed.State()
+	m := metrics.Shed{Off: st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease}
+	for _, l := range s.shed.Series() {
+		m.Limits = append(m.Limits, metrics.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
+	}
+	for _, l := range st.Limiters {
+		m.Limiters = append(m.Limiters, metrics.Limiter{Name: l.Name, Mode: l.Mode.String()})
+		if l.InFlight == nil {
+			continue
+		}
+		m.InFlight, m.ShadowInFlight = *l.InFlight, *l.ShadowInFlight
+		for _, c := range l.Classes {
+			m.Thresholds = append(m.Thresholds, metrics.Threshold{Class: c.Class, Requests: *c.Threshold})
+		}
+	}
+	return m
+}
+
+// defaultPlan returns the plan of requests that no route matches, nil for the usual
+// one: the client's address, and the priority of what nobody has thought about.
+func (s *Server) defaultPlan() (*identity.Plan, error) {
+	if s.conf.priority() == 0 {
+		return nil, nil
+	}
+	rs, err := s.identity.Routes([]identity.Route{{Priority: s.conf.priority()}})
+	if err != nil {
+		return nil, err
+	}
+	return rs.Plan(0), nil
+}
