@@ -12,7 +12,7 @@ import (
 )
 
 // usage returns MEMORY USAGE of a key as it would be if its name had at most
-// seven bytes, as that of a plain counter in 48 bytes: names are the user's.
+// three bytes, as that of a plain counter in 48 bytes: names are the user's.
 func usage(t *testing.T, r *servertest.RedisServer, name string) int64 {
 	t.Helper()
 	got, ok := r.Do(t, "MEMORY", "USAGE", name, "SAMPLES", "0").(int64)

@@ -115,8 +115,8 @@ func (r *ring) place(tag string) place {
 	return place{lane: present.lane, server: present, moved: true}
 }
 
-// errLost: the keys of a lost server wait for it.
-var errLost = errors.New("store redis: the server of this key is lost; its keys wait for it, as ring_on_loss is policy")
+// errLost: the keys of a lost server wait for it, or all servers are lost.
+var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are, or ring_on_loss is policy")
 
 // note tells a server whether a call to it failed.
 func (s *server) note(err error) {

@@ -26,8 +26,11 @@ func TestTraces(t *testing.T) {
 			t.Parallel()
 			tr := newTrace(t, "redis://"+r.Addr, a)
 			decisions := 20_000
-			if os.Getenv("WEIR_SOAK") == "1" {
+			switch {
+			case os.Getenv("WEIR_SOAK") == "1":
 				decisions = 1_000_000
+			case testing.Short():
+				decisions = 2_000
 			}
 			for tr.decided < decisions {
 				tr.ask(t)

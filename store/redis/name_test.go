@@ -1,0 +1,197 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// FuzzTag: two keys never share a tag, and a tag never ends the braces that it
+// stands between, nor is too long.
+func FuzzTag(f *testing.F) {
+	f.Add("", "%")
+	f.Add("{a}", "%7Ba%7D")
+	f.Add("a%", "a%25")
+	f.Add(strings.Repeat("x", 96), strings.Repeat("x", 97))
+	f.Add(strings.Repeat("{", 32), strings.Repeat("{", 33))
+	f.Add("%#abc", "\x00\r\n")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		for _, key := range []string{a, b} {
+			if got := tag(key); got == "" || len(got) > maxTag || strings.ContainsAny(got, "{}") {
+				t.Errorf("%q has the tag %q", key, got)
+			}
+		}
+		if (tag(a) == tag(b)) != (a == b) {
+			t.Errorf("%q and %q: %q, %q", a, b, tag(a), tag(b))
+		}
+	})
+}
+
+// All limits on a key are in the slot that the server computes, whatever the key.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t, "--cluster-enabled", "yes")
+	for _, key := range []string{"", "user:42", "{", "}", "{}", "a{b}c", "%", "\x00\r\n\xff", strings.Repeat("long", 1000), "Grüße"} {
+		name := "weir:{" + tag(key) + "}:x"
+		if got := r.Do(t, "CLUSTER", "KEYSLOT", name); got != int64(slotOf(tag(key))) {
+			t.Errorf("%q is in slot %v, we say %d", name, got, slotOf(tag(key)))
+		}
+	}
+}
+
+// Keys of any bytes and length are counted apart.
+func TestHostileKeys(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	l := perHour(t, 1, algorithm.FixedWindow)
+	for _, key := range []string{"", "%", "%25", "{", "}", "%7B", "a}:b", "a", "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "\xff\xfe",
+		strings.Repeat("x", 96), strings.Repeat("x", 97), strings.Repeat("x", 1<<20)} {
+		for i, want := range []bool{true, false} {
+			if d, err := s.TakeOne(t.Context(), key, l, 1); err != nil || d.Allowed() != want {
+				t.Errorf("%.20q, request %d: %+v, %v", key, i, d, err)
+			}
+		}
+	}
+}
+
+// Operators look at keys and forget them.
+func TestInspectAndForget(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	for _, a := range algorithm.All {
+		l := perHour(t, 10, a)
+		if err := s.Check(l); err != nil {
+			if !contains(err, "use sliding_window") {
+				t.Errorf("%s: %v", a.Name(), err)
+			}
+			if _, err := s.TakeOne(t.Context(), "k", l, 1); err == nil {
+				t.Errorf("%s decided", a.Name())
+			}
+			continue
+		}
+		if _, found, err := s.Inspect(t.Context(), "k", l); found || err != nil {
+			t.Errorf("%s: a new key is found: %v", a.Name(), err)
+		}
+		ops := []weir.Op{{Key: "k", Limit: l, Cost: 3, ID: 1}}
+		if err := s.Take(t.Context(), ops); err != nil {
+			t.Fatal(err)
+		}
+		state, found, err := s.Inspect(t.Context(), "k", l)
+		if !found || err != nil || len(state) == 0 {
+			t.Errorf("%s: %v, %v, %v", a.Name(), state, found, err)
+		}
+		for _, want := range []bool{true, false} {
+			if found, err := s.Forget(t.Context(), "k", l); found != want || err != nil {
+				t.Errorf("%s: forgot %v, %v", a.Name(), found, err)
+			}
+		}
+		ops[0].Verb = weir.Peek
+		if err := s.Take(t.Context(), ops); err != nil || ops[0].Decision.Remaining != 10 && ops[0].Decision.Remaining != 11 {
+			t.Errorf("%s: after it was forgotten: %+v, %v", a.Name(), ops[0].Decision, err)
+		}
+	}
+	if st := s.Stats(); st.Calls == 0 || st.Errors != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A key lives as long as it matters, and is gone a moment later. What is refused
+// writes nothing.
+func TestKeysExpire(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	for _, a := range algorithm.All {
+		l := &weir.Limit{Algorithm: a, Count: 2, Period: 300 * time.Millisecond}
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Check(l) != nil {
+			continue
+		}
+		ops := []weir.Op{{Key: "k", Limit: l, Cost: 2, ID: 1}}
+		if err := s.Take(t.Context(), ops); err != nil || !ops[0].Charged {
+			t.Fatalf("%s: %+v, %v", a.Name(), ops, err)
+		}
+		name, err := s.Name("k", l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// In milliseconds since the epoch: when it is gone, and when it stops to matter.
+		gone, stops := r.Do(t, "PEXPIRETIME", name).(int64), ops[0].Now+ops[0].Decision.ResetAfter.Microseconds()
+		if gone*1000 < stops || gone*1000 > stops+2000 {
+			t.Errorf("%s: expires at %d ms, matters until %d µs", a.Name(), gone, stops)
+		}
+	}
+
+	l := perHour(t, 5, algorithm.SlidingWindow)
+	log := perHour(t, 5, algorithm.SlidingLog)
+	full := []weir.Op{{Key: "k", Limit: l, Cost: 5}, {Key: "k", Limit: log, Cost: 5}}
+	if err := s.Take(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	written := writes(t, r)
+	for range 20 {
+		for _, ops := range [][]weir.Op{{{Key: "k", Limit: l, Cost: 1}}, {{Key: "k", Limit: log, Cost: 1}}, full} {
+			if err := s.Take(t.Context(), ops); err != nil || ops[0].Charged {
+				t.Fatalf("%+v, %v", ops, err)
+			}
+		}
+	}
+	if now := writes(t, r); now != written {
+		t.Errorf("refusals wrote: %s before, %s after", written, now)
+	}
+}
+
+// writes returns how far the server's replication has come: every write moves it.
+func writes(t *testing.T, r *servertest.RedisServer) string {
+	t.Helper()
+	var all []string
+	for line := range strings.Lines(fmt.Sprint(r.Do(t, "INFO", "commandstats"))) {
+		for _, w := range []string{"set:", "del:", "pexpireat:", "rpush:", "rpop:", "ltrim:", "lset:", "zadd:", "zrem:"} {
+			if name, calls, ok := strings.Cut(line, "calls="); ok && strings.HasSuffix(name, "_"+w) {
+				n, _, _ := strings.Cut(calls, ",")
+				all = append(all, w+n)
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// A store that is closed leaves no goroutine behind.
+func TestCloseLeavesNothing(t *testing.T) {
+	r := servertest.Redis(t)
+	before := goleak.IgnoreCurrent()
+	s, err := Open(t.Context(), "redis://"+r.Addr, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := Open(t.Context(), "redis+ring://"+r.Addr, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := perHour(t, 1000, algorithm.TokenBucket)
+	each(64, func(int) {
+		if _, err := s.TakeOne(t.Context(), "k", l, 1); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := ring.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	goleak.VerifyNone(t, before)
+}
