@@ -24,8 +24,8 @@ import (
 // closed more than once.
 type Open func(t *testing.T, now func() int64) weir.Store
 
-// Run tests stores on a virtual clock. With -short it is RunBriefly.
-func Run(t *testing.T, open Open) { onClock(t, open, testing.Short()) }
+// Run tests stores on a virtual clock.
+func Run(t *testing.T, open Open) { onClock(t, open, false) }
 
 // RunBriefly is Run with fewer random questions and fewer keys, for a store that
 // was tested by Run in another form. With WEIR_SOAK=1 in the environment it is

@@ -43,7 +43,11 @@ func openTold(t testing.TB, url string, now func() int64) *Store {
 func TestSingle(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	storetest.Run(t, func(t *testing.T, now func() int64) weir.Store {
+	run := storetest.Run
+	if testing.Short() {
+		run = storetest.RunBriefly
+	}
+	run(t, func(t *testing.T, now func() int64) weir.Store {
 		return openTold(t, "redis://"+r.Addr, now)
 	})
 }
