@@ -9,13 +9,21 @@
 //   - leased: the node fetches units ahead and spends them on its own. Never more
 //     is admitted than the limit. The default, where the algorithm is a
 //     [weir.Lender] and a node's share of the limit is worth a fetch.
+//   - eventual: the node admits on its own and tells the shared store after. Never
+//     more than so many units too many are admitted, whatever the load and however
+//     long nobody can be told: nodes get their shares of that number from the
+//     shared store.
 //   - local: the node counts alone.
 //
 // No decision waits for the shared store longer than its budget, whatever the
 // store does. While the store does not answer, each limit is decided as its
 // [weir.StoreErrorPolicy] says, and the decision says so.
 //
-// Locks: a shard of the combiner, a shard of the leases, a stripe of the answers
-// and the debts are each held for a few words, one at a time, and never while a
-// store is called.
+// Nothing but plain spends, refunds and looks is asked of the shared store: it need
+// not know that it is shared. Nodes find each other by leases in it.
+//
+// Locks: a shard of the combiner, a shard of the leases, a stripe of the answers,
+// the debts, what is to be given back and what is to be told are each held for a
+// few words, and never while a store is called. The last two are taken under a
+// shard of the leases, no other under another.
 package tier

@@ -83,6 +83,9 @@ func (p *plan) largest(nodes int64) int64 {
 // spendHeld decides a spend by what the node holds, if it can be: from its units,
 // or because a refusal still holds. It does not allocate. Requires: g.mu.
 func (s *Store) spendHeld(g *leaseShard, e *lease, cost, now int64) (weir.Decision, bool) {
+	if e.plan.counting != nil {
+		return s.spendTally(g, e, cost, now)
+	}
 	g.touch(e, now)
 	if now >= e.lots[0].expiry && e.lots[0].units > 0 || now >= e.lots[1].expiry && e.lots[1].units > 0 {
 		s.expire(e, now)
@@ -164,8 +167,7 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 	if err != nil {
 		return
 	}
-	e.remaining, e.asked = o.Decision.Remaining, sent
-	e.reset = later(sent, weir.Micros(o.Decision.ResetAfter))
+	e.heardOf(o.Decision, sent, s.link.now())
 	if o.Charged {
 		s.fetched.Add(1)
 		e.lent(o, sent)
@@ -248,11 +250,11 @@ func (s *Store) giveBackAll() {
 		wall := s.wall()
 		for i := range some {
 			b := &some[i]
-			if b.receipt <= wall && !b.plan.bucket {
+			if b.bound && b.receipt <= wall {
 				continue // its time is over
 			}
 			units += uint64(b.units)
-			ops = append(ops, weir.Op{Key: b.key, Limit: b.plan.by(b.units), Cost: b.units, ID: b.receipt, Role: weir.Always, Verb: weir.Refund})
+			ops = append(ops, weir.Op{Key: b.key, Limit: b.limit, Cost: b.units, ID: b.receipt, Role: weir.Always, Verb: weir.Refund})
 		}
 		if len(ops) == 0 {
 			continue

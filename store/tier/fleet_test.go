@@ -2,6 +2,7 @@ package tier_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -92,4 +93,12 @@ func (f *fleet) within(d time.Duration, do func()) {
 	if took := time.Since(start); took > d {
 		f.Errorf("took %s, at most %s", took, d)
 	}
+}
+
+// seeds returns how many random runs to make: few, or as many as a soak takes.
+func seeds(few, many uint64) uint64 {
+	if os.Getenv("WEIR_SOAK") != "" {
+		return many
+	}
+	return few
 }

@@ -40,8 +40,8 @@ func (s *Store) keep() {
 	}
 }
 
-// sweepEvery is how often idle leases are looked for.
-const sweepEvery = 50 * time.Millisecond
+// sweepEvery is how often idle leases are looked for, and what is to be told.
+const sweepEvery = 25 * time.Millisecond
 
 // sweep gives back what lies idle.
 func (s *Store) sweep() {
@@ -54,6 +54,7 @@ func (s *Store) sweep() {
 		case <-s.leases.returns.wake:
 		case <-tick.C:
 			s.leases.sweep(s.link.now())
+			s.tellAll(false)
 		}
 		s.giveBackAll()
 	}

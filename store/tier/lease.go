@@ -31,8 +31,9 @@ type lease struct {
 	// pace is how much is fetched at a time, within the node's share: it grows
 	// while lots are used up, and falls to what was used when one expires.
 	pace int64
-	// remaining is what the shared store had left when it was last asked.
-	remaining, asked int64
+	// remaining is what the shared store had left when it was last asked; it
+	// answered at heard.
+	remaining, asked, heard int64
 	reset            int64
 	used             int64 // last, to the nearest few milliseconds
 	fetch            *fetch
@@ -42,6 +43,8 @@ type lease struct {
 	// scarce: units are used up as fast as they flow back. A lot is then fetched
 	// whole or not at all, so that one call brings many units.
 	scarce bool
+	// tally is what an eventual limit adds; nil for others.
+	tally *tally
 }
 
 // balance returns the units that can be spent.
@@ -62,7 +65,7 @@ func (e *lease) expire(now int64, back *[]giveBack) {
 
 // giveUp moves what is left of a lot to back.
 func (e *lease) giveUp(t *lot, back *[]giveBack) {
-	*back = append(*back, giveBack{key: e.key, plan: e.plan, units: t.units, receipt: t.receipt})
+	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, bound: !e.plan.bucket})
 	t.units = 0
 }
 
@@ -119,6 +122,9 @@ func (e *lease) refusal(now int64) weir.Decision {
 // left when it was asked.
 func (e *lease) describe(now int64) weir.Decision {
 	left := e.remaining
+	if t := e.tally; t != nil {
+		left = max(left-t.untold-t.telling, 0)
+	}
 	if now >= e.reset && !e.plan.bucket {
 		left = 0 // that window is over, and nobody was asked about this one
 	}
@@ -126,6 +132,20 @@ func (e *lease) describe(now int64) weir.Decision {
 		Limit:      e.plan.limit.From(e.plan.source),
 		Remaining:  e.balance() + left,
 		ResetAfter: weir.FromMicros(max(e.reset-now, 0)),
+	}
+}
+
+// heardOf notes what the shared store had left, as it has said at now to a call
+// that was sent at sent. Of answers that may have crossed the lower holds.
+func (e *lease) heardOf(d weir.Decision, sent, now int64) {
+	left := d.Remaining
+	if sent <= e.heard {
+		left = min(left, e.remaining)
+	}
+	e.remaining, e.asked, e.heard = left, sent, now
+	e.reset = later(sent, weir.Micros(d.ResetAfter))
+	if e.tally != nil {
+		e.tally.known, e.tally.remaining = true, left
 	}
 }
 

@@ -168,6 +168,7 @@ func TestLeasedVerbs(t *testing.T) {
 		l := compiled(t, weir.PerMinute(1000, algorithm.SlidingWindow), leased)
 		s := f.nodes[0]
 		op := func(v weir.Verb, cost, id int64) weir.Op {
+			time.Sleep(time.Millisecond) // nothing is under way any more
 			ops := []weir.Op{{Key: "k", Limit: l, Cost: cost, Verb: v, ID: id}}
 			if err := s.Take(context.Background(), ops); err != nil {
 				t.Fatal(err)

@@ -90,6 +90,15 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 		}
 		if e.plan != p {
 			// The limit was changed: what is held stays counted.
+			if e.tally != nil || p.counting != nil {
+				// Units and tallies do not mix: one is settled before the other
+				// begins.
+				if e.busy() {
+					return nil
+				}
+				t.drop(g, e)
+				return t.add(g, tag, key, p, now)
+			}
 			e.plan, e.refused, e.ask, e.scarce = p, 0, 0, false
 		}
 		return e
@@ -111,21 +120,30 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 // it. Requires: mu.
 func (t *leases) evict(g *leaseShard) bool {
 	e := g.root.prev
-	if e == &g.root || e.fetch != nil || !t.returns.room(len(e.lots)) {
+	if e == &g.root || e.busy() || !t.returns.room(3) {
 		return false
 	}
 	t.drop(g, e)
 	return true
 }
 
+// busy reports whether a lease must stay: a call is under way, or the store has
+// not been told of all that was admitted.
+func (e *lease) busy() bool {
+	return e.fetch != nil || e.tally != nil && (e.tally.dirty || e.tally.untold+e.tally.telling > 0)
+}
+
 // drop forgets a lease. What it holds is given back. Requires: mu.
 func (t *leases) drop(g *leaseShard, e *lease) {
-	var back [2]giveBack
+	var back [3]giveBack
 	list := back[:0]
 	for i := range e.lots {
 		if e.lots[i].units > 0 {
 			e.giveUp(&e.lots[i], &list)
 		}
+	}
+	if y := e.tally; y != nil && y.share > 0 {
+		list = append(list, giveBack{key: e.key, limit: e.plan.counting.slack, units: y.share, receipt: y.shareBy, bound: true})
 	}
 	t.returns.add(list)
 	e.unlink()
@@ -140,7 +158,7 @@ func (t *leases) sweep(now int64) {
 		g := &t.shards[i]
 		g.mu.Lock()
 		for e := g.root.prev; e != &g.root && now-e.used >= e.plan.ttl; e = g.root.prev {
-			if e.fetch != nil || !t.returns.room(len(e.lots)) {
+			if e.busy() || !t.returns.room(3) {
 				break
 			}
 			t.drop(g, e)
@@ -176,9 +194,11 @@ func (t *leases) held() (keys int, units int64) {
 // A giveBack is units that were fetched and not spent.
 type giveBack struct {
 	key     string
-	plan    *plan
+	limit   *weir.Limit
 	units   int64
 	receipt int64
+	// bound: the units are of a window, and of no use after it.
+	bound bool
 }
 
 // Returns is what is to be given back to the shared store.

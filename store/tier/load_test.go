@@ -18,9 +18,10 @@ import (
 type load struct {
 	*fleet
 	limit *weir.Limit
-	// model decides what was admitted once more, as if it had all come to one
-	// place.
+	// model decides what was admitted once more by bound, as if it had all come to
+	// one place.
 	model *memory.Store
+	bound *weir.Limit
 	over  atomic.Int64 // admitted, and the model would not have
 
 	offered, admitted, degraded atomic.Int64
@@ -29,7 +30,7 @@ type load struct {
 func newLoad(f *fleet, l *weir.Limit) *load {
 	m := memory.New(memory.Options{MaxBytes: 1 << 20})
 	f.Cleanup(func() { m.Close() })
-	return &load{fleet: f, limit: l, model: m}
+	return &load{fleet: f, limit: l, model: m, bound: l}
 }
 
 // ask spends one unit on a node.
@@ -47,7 +48,7 @@ func (w *load) ask(s *tier.Store) bool {
 		return false
 	}
 	w.admitted.Add(1)
-	ops := []weir.Op{{Key: "k", Limit: w.limit, Cost: 1}}
+	ops := []weir.Op{{Key: "k", Limit: w.bound, Cost: 1}}
 	if err := w.model.Take(context.Background(), ops); err != nil {
 		w.Errorf("%v", err)
 	}
@@ -59,6 +60,19 @@ func (w *load) ask(s *tier.Store) bool {
 		}
 	}
 	return true
+}
+
+// allow lets so many units more be admitted: a larger burst of a bucket, a larger
+// count of a window.
+func (w *load) allow(over int64) {
+	l := weir.Limit{Name: w.limit.Name, Algorithm: w.limit.Algorithm, Count: w.limit.Count, Period: w.limit.Period,
+		Burst: w.limit.Burst, Params: w.limit.Params}
+	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket {
+		l.Burst += over
+	} else {
+		l.Count, l.Burst = l.Count+over, 0
+	}
+	w.bound = compiled(w, &l, nil)
 }
 
 // run lets every node get its part of rate requests a second for so long, at

@@ -28,7 +28,7 @@ func (s *Store) place(o *weir.Op) place {
 	case err != nil:
 	case p.mode == weir.ConsistencyLocal:
 		return onNode
-	case p.mode == weir.ConsistencyLeased && o.Cost > 0 && o.Reserve == 0 && !o.Penalize &&
+	case (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && o.Cost > 0 && o.Reserve == 0 && !o.Penalize &&
 		(o.Role == weir.Enforce && o.Verb <= weir.Peek || o.Role == weir.Shadow && o.Verb == weir.Spend || o.Role != weir.Ban && o.Verb == weir.Refund):
 		return onLease
 	}

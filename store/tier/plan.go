@@ -32,6 +32,8 @@ type plan struct {
 	// what flows in while units are out is kept back from its burst. Nil means
 	// the limit itself.
 	central *weir.Limit
+	// counting is what an eventual limit adds.
+	counting *counting
 	// share is the node's part of the limit while the store is away.
 	share atomic.Pointer[share]
 	// used is when the plan was last looked up, in the node's seconds.
@@ -47,7 +49,7 @@ type share struct {
 // minTTL is the shortest lease: a fetch should be well over when it ends.
 const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode) (*plan, error) {
+func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string) (*plan, error) {
 	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
 	if p.policy == weir.OnErrorDefault {
 		p.policy = weir.OnErrorLocal
@@ -61,10 +63,13 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode) (*plan, error) {
 		// The place of whoever leaves a queue is free at once.
 		p.recall = p.recall && t&weir.Shapes == 0
 	}
-	if p.mode != weir.ConsistencyLeased {
-		return p, nil
+	switch p.mode {
+	case weir.ConsistencyLeased:
+		return p, p.lend()
+	case weir.ConsistencyEventual:
+		return p, p.count(node)
 	}
-	return p, p.lend()
+	return p, nil
 }
 
 // mode returns how l is decided, if it does not say as otherwise has it.
@@ -80,6 +85,9 @@ func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
 	case m == weir.ConsistencyLocal, m == weir.ConsistencyStrict:
 		return m
 	case l.Traits()&weir.Lends != 0 && alone(&l.Mode) && l.Burst >= leastShare:
+		if m == weir.ConsistencyEventual {
+			return m
+		}
 		return weir.ConsistencyLeased
 	}
 	return weir.ConsistencyStrict
@@ -205,6 +213,7 @@ type plans struct {
 	all       sync.Map // *weir.Limit to *plan
 	link      *link
 	otherwise weir.ConsistencyMode
+	node      string // names this one
 }
 
 // of returns the plan of l.
@@ -216,7 +225,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		}
 		return p, nil
 	}
-	p, err := newPlan(l, ps.otherwise)
+	p, err := newPlan(l, ps.otherwise, ps.node)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,11 @@ func (s *Store) takeLease(ctx context.Context, o *weir.Op) error {
 	tag := s.tag(o.Key, o.Limit)
 	d, receipt, now, ok := s.spendWarm(tag, o)
 	if !ok {
-		if d, now, err = s.spendLeased(ctx, p, tag, o.Key, o.Cost); err != nil {
+		spend := s.spendLeased
+		if p.mode == weir.ConsistencyEventual {
+			spend = s.spendCounted
+		}
+		if d, now, err = spend(ctx, p, tag, o.Key, o.Cost); err != nil {
 			return s.oneAway(ctx, o, err)
 		}
 		receipt = s.receipt(tag, o)
@@ -50,7 +54,12 @@ func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, 
 
 // receipt returns the receipt of the units that were spent last. Lots that are
 // spent from together are of one window.
-func (e *lease) receipt() int64 { return max(e.lots[0].receipt, e.lots[1].receipt) }
+func (e *lease) receipt() int64 {
+	if e.tally != nil {
+		return e.tally.receipt
+	}
+	return max(e.lots[0].receipt, e.lots[1].receipt)
+}
 
 func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
 	g := s.leases.shard(tag)
@@ -70,7 +79,7 @@ func (s *Store) refundLease(ctx context.Context, o *weir.Op) error {
 	g.mu.Lock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
 		e.refused, e.ask = 0, 0
-		if e.putBack(o.Cost, o.ID, now) {
+		if e.putBack(o.Cost, o.ID, now) || e.tally != nil && e.tally.untell(o.Cost) {
 			o.Decision, o.Now, o.Charged, o.Borrowed = e.describe(now), s.wall(), true, false
 			g.mu.Unlock()
 			return nil
@@ -99,15 +108,13 @@ func (s *Store) peekLease(ctx context.Context, o *weir.Op) error {
 
 // told notes in the lease of a key what the shared store has left, as it has just
 // said.
-func (s *Store) told(o *weir.Op) {
+func (s *Store) told(o *weir.Op, sent int64) {
 	tag := s.tag(o.Key, o.Limit)
 	g := s.leases.shard(tag)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
-		now := s.link.now()
-		e.remaining, e.asked = o.Decision.Remaining, now
-		e.reset = later(now, weir.Micros(o.Decision.ResetAfter))
+		e.heardOf(o.Decision, sent, s.link.now())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,6 +118,8 @@ type Store struct {
 	// clock is how far the shared store's time is ahead of the node's.
 	clock atomic.Int64
 
+	unsaid unsaid
+
 	degraded, spentHeld, fetched atomic.Uint64
 	quiet                        quiet
 }
@@ -139,7 +142,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		return nil, fmt.Errorf("tier: %w", err)
 	}
 	s := &Store{
-		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode},
+		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, node: strconv.FormatInt(n.id, 36)},
 		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
 		leases:  newLeases(opt.MaxBytes / 2),
 		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 8},
@@ -170,6 +173,11 @@ func (s *Store) Close() error {
 	close(s.stop)
 	s.done.Wait()
 	var errs []error
+	// A key whose mark has changed is looked at before it is told.
+	for range 3 {
+		s.tellAll(true)
+		s.link.running.Wait()
+	}
 	s.giveBackAll()
 	for i := range s.leases.shards {
 		s.leases.clear(i)
@@ -228,12 +236,18 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	}
 	tag := s.tag(key, l)
 	var d weir.Decision
-	if p.mode == weir.ConsistencyLeased {
+	switch p.mode {
+	case weir.ConsistencyLeased:
 		if d, ok := s.warm(tag, key, l, cost); ok {
 			return d, nil
 		}
 		d, _, err = s.spendLeased(ctx, p, tag, key, cost)
-	} else {
+	case weir.ConsistencyEventual:
+		if d, ok := s.warm(tag, key, l, cost); ok {
+			return d, nil
+		}
+		d, _, err = s.spendCounted(ctx, p, tag, key, cost)
+	default:
 		d, _, err = s.spendStrict(ctx, p, l, tag, key, cost)
 	}
 	if err == nil {

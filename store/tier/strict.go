@@ -113,11 +113,11 @@ func (s *Store) takeSharedOne(ctx context.Context, o *weir.Op) error {
 		}
 		return s.oneAway(ctx, o, err)
 	}
-	one := []weir.Op{*o}
+	one, before := []weir.Op{*o}, s.link.now()
 	err = s.call(ctx, one)
 	*o = one[0]
-	if err == nil && p.mode == weir.ConsistencyLeased && !o.Decision.Guarantee().Degraded {
-		s.told(o)
+	if err == nil && (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && !o.Decision.Guarantee().Degraded {
+		s.told(o, before)
 	}
 	return err
 }

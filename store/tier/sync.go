@@ -1,0 +1,173 @@
+package tier
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// unsaid is the keys of which the node has something to tell.
+//
+// Safe for concurrent use.
+type unsaid struct {
+	mu  sync.Mutex
+	all []*lease
+}
+
+// soon sees to it that a tally is told in its interval. Requires: the shard's
+// lock.
+func (s *Store) soon(e *lease) {
+	if e.tally.dirty {
+		return
+	}
+	e.tally.dirty = true
+	s.unsaid.mu.Lock()
+	s.unsaid.all = append(s.unsaid.all, e)
+	s.unsaid.mu.Unlock()
+}
+
+// tellAll begins to tell what has been untold for its interval. With all, it
+// tells everything.
+func (s *Store) tellAll(all bool) {
+	s.unsaid.mu.Lock()
+	list := s.unsaid.all
+	s.unsaid.all = nil
+	s.unsaid.mu.Unlock()
+	for _, e := range list {
+		g := s.leases.shard(e.tag)
+		g.mu.Lock()
+		t, now := e.tally, s.link.now()
+		t.dirty = false
+		switch {
+		case t.untold+t.telling == 0:
+		case e.fetch != nil || !all && now-e.asked < e.plan.counting.interval:
+			s.soon(e)
+		default:
+			if _, err := s.startSync(g, e); err != nil {
+				s.soon(e)
+			}
+		}
+		g.mu.Unlock()
+	}
+}
+
+// startSync begins to tell the shared store what it does not know of a key, and
+// to ask what is left. Requires: g.mu.
+func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
+	if s.link.breaker.open.Load() {
+		return nil, errAway
+	}
+	select {
+	case s.link.slots <- struct{}{}:
+	default:
+		return nil, errBusy
+	}
+	f := &fetch{done: make(chan struct{})}
+	e.fetch = f
+	t, c, now := e.tally, e.plan.counting, s.link.now()
+	if t.telling == 0 {
+		if mark := c.marks[now/epoch%2]; mark != t.mark {
+			t.mark, t.counted = mark, false
+		}
+		if t.counted && t.untold > 0 {
+			t.telling, t.untold, t.since = t.untold, 0, now
+			t.push++
+		}
+	}
+	s.link.running.Go(func() { s.runSync(g, e, f) })
+	return f, nil
+}
+
+// runSync makes the call. It holds a slot.
+func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
+	defer func() { <-s.link.slots }()
+	g.mu.Lock()
+	p, t, now := e.plan, e.tally, s.link.now()
+	k := &call{ops: p.counting.ops(e, now, s.shareOf(p))}
+	g.mu.Unlock()
+	k.sent, k.from = s.link.now(), s.link.elapsed()
+	err := s.link.run(k)
+	if err == nil {
+		s.heard(k.ops[0].Now, k.sent)
+		s.answers.heard(e.tag, p.limit, 0, k.sent, k.ops[len(k.ops)-1].Decision, false)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e.plan != p {
+		err = errLate // the limit was changed meanwhile: what is untold is told by the new one
+	}
+	e.fetch = nil
+	f.err = err
+	defer close(f.done)
+	if err != nil {
+		if t.telling > 0 && now-t.since > giveUpAfter {
+			// Nobody will ever know whether it was counted: the units stay taken
+			// from the share, until there is a new one.
+			t.share = max(t.share-t.telling, 0)
+			t.telling = 0
+		}
+		if t.untold+t.telling > 0 {
+			s.soon(e)
+		}
+		return
+	}
+	s.fetched.Add(1)
+	e.synced(k, s.link.now())
+	if t.untold > 0 {
+		s.soon(e)
+	}
+}
+
+// ops is what the shared store is told and asked: to count a push if it was not
+// counted yet, for a share if there is none, and what is left; the last op is of
+// the limit itself. Requires: mu.
+func (c *counting) ops(e *lease, now, share int64) []weir.Op {
+	t, l := e.tally, e.plan.limit
+	ops := make([]weir.Op, 0, 4)
+	if !t.counted {
+		ops = append(ops, weir.Op{Key: e.key, Limit: t.mark, Cost: 1, Role: weir.Always, Verb: weir.Peek})
+	}
+	if t.telling > 0 {
+		// Push n passes if n-1 were counted: of the count all but n must stay.
+		ops = append(ops, weir.Op{Key: e.key, Limit: t.mark, Cost: 1, Reserve: markCount - t.push})
+	}
+	if now >= t.shareEnd && share > 0 {
+		ops = append(ops, weir.Op{Key: e.key, Limit: c.slack, Cost: share, Role: weir.Always})
+	}
+	last := weir.Op{Key: e.key, Limit: l, Cost: t.telling, Role: weir.Always, Verb: weir.Force}
+	if t.telling == 0 {
+		last.Verb = weir.Peek
+	}
+	return append(ops, last)
+}
+
+// synced takes over what the shared store said. Requires: mu.
+func (e *lease) synced(k *call, now int64) {
+	t := e.tally
+	last := &k.ops[len(k.ops)-1]
+	told := t.telling > 0
+	if told {
+		// Counted now, or found to have been counted before.
+		t.telling = 0
+	}
+	if told && last.Charged {
+		t.receipt = last.Receipt()
+	}
+	for i := range k.ops[:len(k.ops)-1] {
+		o := &k.ops[i]
+		switch {
+		case o.Limit == t.mark && !t.counted:
+			t.push, t.counted = markCount-o.Decision.Remaining, true
+		case o.Limit == e.plan.counting.slack && (!told || last.Charged):
+			t.share = 0
+			if o.Decision.Allowed() {
+				t.share = o.Cost
+			}
+			// The share ends with its window, whether there was one or not.
+			t.shareBy = o.Receipt()
+			t.shareEnd = k.sent + max(t.shareBy-o.Now, time.Millisecond.Microseconds())
+		}
+	}
+	e.heardOf(last.Decision, k.sent, now)
+}

@@ -1,0 +1,250 @@
+package tier
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// A tally is what a node has admitted of a key on its own and not yet told the
+// shared store.
+//
+// Invariant: untold + telling <= share, and all nodes' shares of a key together
+// are at most what the limit may be overshot by. Once the store has counted the
+// whole limit, a node that asks hears that nothing is left; until it asks it
+// admits at most its share. So the limit is overshot by no more than all shares,
+// whatever the load, and however long nobody can ask.
+type tally struct {
+	known     bool
+	remaining int64 // on the shared store, when it was last asked
+	untold    int64
+	// telling is what the push under way tells; it is told again, under the same
+	// number, until it is known to have been counted.
+	telling int64
+	push    int64 // its number
+	mark    *weir.Limit
+	since   int64 // when it was first sent
+	// counted: push is what mark says. A key that was forgotten, or whose mark has
+	// changed, looks before it tells.
+	counted bool
+	// share is how many units may be untold until shareEnd; shareBy names it to
+	// the store.
+	share, shareEnd, shareBy int64
+	receipt                  int64 // of the last push
+	dirty                    bool  // it is in the list of what is to be told
+}
+
+// open returns how many units may be admitted without a word to the store.
+func (t *tally) open(now int64) int64 {
+	if !t.known || now >= t.shareEnd {
+		return 0
+	}
+	own := t.untold + t.telling
+	return min(t.share-own, t.remaining-own)
+}
+
+// untell takes back cost units that the store has not been told of.
+func (t *tally) untell(cost int64) bool {
+	if t.untold < cost {
+		return false
+	}
+	t.untold -= cost
+	return true
+}
+
+// near reports whether it is time to tell the store, before the next interval:
+// half the share is used, or four fifths of the limit are. Where units trickle in
+// the latter says nothing: a limit that is in use is always nearly used up.
+func (t *tally) near(p *plan) bool {
+	own := t.untold + t.telling
+	return own*2 >= t.share || p.trickle == 0 && (t.remaining-own)*5 < p.limit.Burst
+}
+
+const (
+	// epoch is how long pushes are counted by one mark, in microseconds, and
+	// markLife how long a mark remembers them after the first.
+	epoch    = 60_000_000
+	markLife = 90 * time.Second
+	// giveUpAfter is how long a push is repeated. Later its mark may be forgotten.
+	giveUpAfter = 20_000_000
+	// markCount is the count of a mark: more pushes than there can be.
+	markCount = 1 << 40
+)
+
+// counting is what the plan of an eventual limit adds.
+type counting struct {
+	// slack is the limit by which nodes get their shares from the store.
+	slack *weir.Limit
+	// marks count a node's pushes of a key, in epochs by turns: push n is counted
+	// only while fewer than n have been. One that is repeated, or comes late, is
+	// not counted twice; should a mark be forgotten too early, one may be, so that
+	// too little is admitted and never too much.
+	marks    [2]*weir.Limit
+	interval int64 // microseconds
+}
+
+// count fills the plan of an eventual limit, or makes it strict if it cannot be
+// overshot by anything.
+func (p *plan) count(node string) error {
+	l := p.limit
+	over := min(l.Overshoot(), l.Burst)
+	if l.Algorithm != algorithm.FixedWindow {
+		// Where one window of shares meets the next, both may be in use: what was
+		// admitted by the old ones counts on in the new.
+		over /= 2
+	}
+	if over == 0 || l.Anchor == weir.AnchorFirst {
+		p.mode = weir.ConsistencyStrict
+		return nil
+	}
+	if l.Algorithm != algorithm.FixedWindow && l.Algorithm != algorithm.SlidingSubwindows {
+		p.trickle = l.Burst
+	}
+	c := &counting{interval: weir.Micros(l.Consistency.SyncInterval)}
+	if c.interval == 0 {
+		c.interval = 100_000
+	}
+	period := l.Period
+	if refill := time.Duration(float64(l.Burst) / float64(l.Count) * float64(l.Period)); refill > period {
+		period = min(refill.Truncate(time.Microsecond)+time.Microsecond, weir.MaxPeriod)
+	}
+	c.slack = &weir.Limit{
+		Name: l.Name + " slack", Scope: l.Scope + "\x1fslack", Algorithm: algorithm.FixedWindow, Count: over, Period: period,
+		Params: weir.Params{Anchor: l.Anchor, Phase: l.Phase, Calendar: l.Calendar, Location: l.Location},
+	}
+	errs := []error{c.slack.Compile()}
+	for i, half := range []string{"even", "odd"} {
+		c.marks[i] = &weir.Limit{
+			Name: l.Name + " pushes", Scope: l.Scope + "\x1fpushes " + half + " " + node, Algorithm: algorithm.FixedWindow,
+			Count: markCount, Period: markLife, Params: weir.Params{Anchor: weir.AnchorFirst},
+		}
+		errs = append(errs, c.marks[i].Compile())
+	}
+	p.ttl = max(c.interval, (time.Second).Microseconds())
+	p.source, p.counting = weir.FromCounts, c
+	return errors.Join(errs...)
+}
+
+// spendCounted decides a spend of an eventual limit: by what the node knows, if
+// its share allows, else by the shared store.
+func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
+	g := s.leases.shard(tag)
+	timer := s.timers.Get().(*time.Timer)
+	timer.Reset(s.link.wait(ctx))
+	defer func() {
+		timer.Stop()
+		s.timers.Put(timer)
+	}()
+	for {
+		g.mu.Lock()
+		now := s.link.now()
+		e := s.leases.add(g, tag, key, p, now)
+		if e == nil || s.shareOf(p) < cost {
+			g.mu.Unlock()
+			break
+		}
+		if e.tally == nil {
+			e.tally = &tally{}
+		}
+		if d, ok := s.spendTally(g, e, cost, now); ok {
+			g.mu.Unlock()
+			return d, s.wall(), nil
+		}
+		f := e.fetch
+		if f == nil {
+			t := e.tally
+			if t.untold+t.telling == 0 && t.known && now < t.shareEnd {
+				// It has told all it knows, and too little is left: only the
+				// store can say until when.
+				g.mu.Unlock()
+				break
+			}
+			var err error
+			if f, err = s.startSync(g, e); err != nil {
+				g.mu.Unlock()
+				return weir.Decision{}, 0, err
+			}
+		}
+		g.mu.Unlock()
+		select {
+		case <-f.done:
+			if f.err != nil {
+				return weir.Decision{}, 0, f.err
+			}
+		case <-timer.C:
+			return weir.Decision{}, 0, errLate
+		case <-ctx.Done():
+			return weir.Decision{}, 0, ctx.Err()
+		}
+	}
+	sent := s.link.now()
+	d, now, err := s.spendStrict(ctx, p, p.limit, tag, key, cost)
+	if err != nil {
+		return d, now, err
+	}
+	s.knows(tag, key, cost, p, d, sent)
+	if d.Limit == p.limit {
+		d.Limit = p.limit.From(weir.FromCounts)
+	}
+	return d, now, nil
+}
+
+// shareOf returns how many units a node may leave untold, as one of all that
+// there are.
+func (s *Store) shareOf(p *plan) int64 { return p.counting.slack.Count / s.nodes.count() }
+
+// spendTally decides a spend by what the node knows, if it can. It does not
+// allocate. Requires: g.mu.
+func (s *Store) spendTally(g *leaseShard, e *lease, cost, now int64) (weir.Decision, bool) {
+	t := e.tally
+	if t == nil {
+		return weir.Decision{}, false
+	}
+	g.touch(e, now)
+	if t.open(now) < cost {
+		if e.refuses(cost, now) {
+			s.answers.recalled.Add(1)
+			return e.refusal(now), true
+		}
+		if e.plan.limit.Consistency.Optimistic && !t.known && t.untold+cost <= s.shareOf(e.plan) {
+			t.untold += cost
+			s.soon(e)
+			return e.describe(now), true
+		}
+		return weir.Decision{}, false
+	}
+	t.untold += cost
+	s.spentHeld.Add(1)
+	if e.fetch == nil && t.near(e.plan) {
+		if _, err := s.startSync(g, e); err == nil {
+			return e.describe(now), true
+		}
+	}
+	s.soon(e)
+	return e.describe(now), true
+}
+
+// knows notes what the shared store has left, as it has just said to a spend.
+// Where units trickle in, a refusal stands for an interval: what has come in by
+// then is spent together.
+func (s *Store) knows(tag uint64, key string, cost int64, p *plan, d weir.Decision, sent int64) {
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e, now := g.get(tag, key, p.limit), s.link.now()
+	if e == nil || e.tally == nil {
+		return
+	}
+	e.heardOf(d, sent, now)
+	if e.refused, e.ask = 0, 0; d.RetryAfter <= 0 {
+		return
+	}
+	e.refused, e.retry = cost, later(now, weir.Micros(d.RetryAfter))
+	if p.trickle > 0 {
+		e.retry = max(e.retry, now+p.counting.interval)
+	}
+	e.ask = min(e.retry, now+p.ttl)
+}
