@@ -96,14 +96,12 @@ func testLargeBodies(t *testing.T, size int64) {
 			}
 		case "/down":
 			w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-			sent.Store(0)
 			buf := make([]byte, 64<<10)
-			for from := (&pattern{}); sent.Load() < size; {
+			for from := (&pattern{}); from.at < size; sent.Store(from.at) {
 				_, _ = from.Read(buf)
 				if _, err := w.Write(buf); err != nil {
 					return // the client has seen enough
 				}
-				sent.Add(int64(len(buf)))
 			}
 		case "/both":
 			_ = http.NewResponseController(w).EnableFullDuplex()
@@ -180,6 +178,7 @@ func testLargeBodies(t *testing.T, size int64) {
 	}
 
 	// A reader that stops stops the upstream.
+	sent.Store(0)
 	res, err := client.Get(n.http + "/down")
 	if err != nil {
 		t.Fatal(err)
