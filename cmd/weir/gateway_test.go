@@ -2,10 +2,13 @@ package main_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -421,5 +424,25 @@ func TestLimitByClientBehindProxies(t *testing.T) {
 	}
 	if _, body := read(t, res); strings.Contains(body, "allowed") {
 		t.Errorf("a stranger reached the API through the proxy: %s", body)
+	}
+}
+
+// An upstream with TLS is asked over HTTP/2, if its certificate is good.
+func TestTLSUpstream(t *testing.T) {
+	cert, _, pair := servertest.Certificate(t, t.TempDir(), "upstream")
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) }))
+	up.EnableHTTP2 = true
+	up.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	up.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshakes that fail
+	up.StartTLS()
+	defer up.Close()
+	n := serve(t, "--limit", "10/hour", "--upstream", up.URL)
+	if code, body := get(t, n.http); code != 502 || !strings.Contains(body, `"status":502`) {
+		t.Errorf("a certificate of nobody: %d %s", code, body)
+	}
+	t.Setenv("SSL_CERT_FILE", cert)
+	n = serve(t, "--limit", "10/hour", "--upstream", up.URL)
+	if code, body := get(t, n.http); code != 200 || body != "HTTP/2.0" {
+		t.Errorf("got %d %s", code, body)
 	}
 }

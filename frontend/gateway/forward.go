@@ -22,6 +22,11 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 	if !tr.t.PreserveHost {
 		p.Out.Host = ""
 	}
+	if speaksHTTP(p.Out.Header["Upgrade"]) {
+		for _, key := range []string{"Connection", "Upgrade", "Http2-Settings"} {
+			p.Out.Header.Del(key)
+		}
+	}
 	g.dropClaims(p.Out.Header, tr.caller.Trusted())
 	g.dropClaims(p.Out.Trailer, false)
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
@@ -51,6 +56,24 @@ func (t *target) path(r *http.Request, c *identity.Caller) string {
 		return rest
 	}
 	return canon
+}
+
+// speaksHTTP reports whether an Upgrade field asks for another version of HTTP,
+// or for TLS with any protocol in it. On such a connection an upstream would
+// answer requests that nobody has limited: "h2c smuggling". A client may not be
+// granted what it asks for, RFC 9110 §7.8, so it is not asked for.
+func speaksHTTP(lines []string) bool {
+	for _, line := range lines {
+		for protocol := range strings.SplitSeq(line, ",") {
+			protocol = strings.ToLower(strings.TrimSpace(protocol))
+			for _, p := range []string{"h2", "h3", "http", "tls"} {
+				if strings.HasPrefix(protocol, p) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // rewrites reports whether the target's paths are not those of the requests.

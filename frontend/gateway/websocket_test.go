@@ -224,3 +224,38 @@ func TestWebSocket(t *testing.T) {
 		t.Errorf("got %d %q, %v", res.StatusCode, body, err)
 	}
 }
+
+// TestNoSmuggling: no connection is upgraded to one on which the upstream
+// answers requests that the gateway does not see.
+func TestNoSmuggling(t *testing.T) {
+	for _, upgrade := range []string{"h2c", "H2C", "websocket, h2c", "HTTP/2.0", "TLS/1.0", " h2c ", "websocket"} {
+		var saw http.Header
+		srv := serve(t, clocked.New(t), weir.Limits{}, func(w http.ResponseWriter, r *http.Request) {
+			saw = r.Header.Clone()
+			up := r.Header.Get("Upgrade")
+			if up == "" {
+				up = "h2c" // not asked for, but done
+			}
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", up)
+			w.WriteHeader(http.StatusSwitchingProtocols)
+		}, gateway.Options{})
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", upgrade)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, asked := 502, ""
+		if upgrade == "websocket" {
+			want, asked = 101, upgrade
+		}
+		if res.StatusCode != want || saw.Get("Upgrade") != asked || saw.Get("HTTP2-Settings") != "" {
+			t.Errorf("%s: answered %d, the upstream saw %v", upgrade, res.StatusCode, saw)
+		}
+	}
+}
