@@ -148,12 +148,12 @@ func (t *apart) charge(pass bool) (overtaken bool, err error) {
 				continue
 			}
 			o := *a.Op
-			o.Verb, o.Penalize = a.Commit(), false
+			o.Penalize = false
 			switch {
-			case o.Verb != weir.Spend || a.Role == weir.Always:
-				o.Role, o.Reserve = weir.Always, 0
-			case a.Role == weir.Own:
+			case pass && a.carries():
 				o.Role = weir.Enforce
+			case a.Role != weir.Shadow:
+				o.Role, o.Verb, o.Reserve = weir.Always, a.Commit(), 0
 			}
 			ops, from = append(ops, o), append(from, a)
 		}
@@ -190,6 +190,12 @@ func (t *apart) charge(pass bool) (overtaken bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// carries reports whether the request passed as this op had room: it must still
+// have it.
+func (a *asked) carries() bool {
+	return a.fits && a.Verb == weir.Spend && (a.Role == weir.Enforce || a.Role == weir.Own || a.Role == weir.Pool && a.Borrowed)
 }
 
 // overtake notes that a refuses after all, and if it is an own share that its
