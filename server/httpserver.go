@@ -24,6 +24,9 @@ type httpServer struct {
 	// linger is how long an idle connection is left open when the server
 	// drains, for a request that may be on its way.
 	linger time.Duration
+	// stall is how long nothing of a body or of an answer may move, zero for no
+	// bound.
+	stall time.Duration
 
 	// draining asks every connection to end after its next answer.
 	draining atomic.Bool
@@ -39,7 +42,7 @@ type httpServer struct {
 // newHTTPServer returns a server with a bound on everything that a client can
 // stretch.
 func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, log *slog.Logger) *httpServer {
-	s := &httpServer{drain: drain, cert: cert, linger: time.Second, log: log}
+	s := &httpServer{drain: drain, cert: cert, linger: time.Second, stall: conf.StallTimeout, log: log}
 	base, cut := context.WithCancel(context.Background())
 	s.cutUpgrades = cut
 	s.srv = &http.Server{
@@ -54,8 +57,12 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, lo
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 250,
+			MaxConcurrentStreams: int(conf.MaxStreams),
 			MaxReadFrameSize:     1 << 16,
+			// What a connection can make this process hold that nobody reads, all
+			// its streams together.
+			MaxReceiveBufferPerConnection: 256 << 10,
+			MaxReceiveBufferPerStream:     256 << 10,
 		},
 	}
 	s.srv.Protocols.SetHTTP1(true)
@@ -70,8 +77,14 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, lo
 func (s *httpServer) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &lastAnswer{ResponseWriter: w, s: s}
+		a.watch, r = newWatch(w, r, s.stall, s.srv.ReadTimeout)
 		defer a.end()
 		next.ServeHTTP(a, r)
+		if a.watch.broken() && !a.ends && !a.hijacked {
+			// The answer has not said that it is the last, but it is.
+			_ = a.FlushError() // the connection is closed in any case
+			panic(http.ErrAbortHandler)
+		}
 	})
 }
 
@@ -82,6 +95,10 @@ type lastAnswer struct {
 	s        *httpServer
 	begun    bool
 	hijacked bool
+	// ends: the answer says that it is the last.
+	ends bool
+	// watch is nil where there is nothing to watch.
+	watch *watch
 }
 
 // Unwrap serves http.ResponseController.
@@ -94,7 +111,8 @@ func (a *lastAnswer) begin(status int) {
 		return
 	}
 	a.begun = true
-	if a.s.draining.Load() {
+	if a.s.draining.Load() || a.watch.broken() {
+		a.ends = true
 		a.Header().Set("Connection", "close")
 	}
 }
@@ -108,17 +126,33 @@ func (a *lastAnswer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (a *lastAnswer) Write(b []byte) (int, error) {
 	a.begin(http.StatusOK)
+	if a.watch != nil && a.watch.write != nil {
+		a.watch.write.begin()
+		defer a.watch.write.done()
+	}
 	return a.ResponseWriter.Write(b)
 }
 
 // FlushError serves http.ResponseController.
 func (a *lastAnswer) FlushError() error {
 	a.begin(http.StatusOK)
+	if a.watch != nil && a.watch.write != nil {
+		a.watch.write.begin()
+		defer a.watch.write.done()
+	}
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // Flush implements http.Flusher.
 func (a *lastAnswer) Flush() { _ = a.FlushError() } // as net/http's own does
+
+// SetReadDeadline serves http.ResponseController.
+func (a *lastAnswer) SetReadDeadline(t time.Time) error {
+	if a.watch != nil && a.watch.paced != nil {
+		return a.watch.paced.read.limit(t)
+	}
+	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
+}
 
 // Hijack implements http.Hijacker.
 func (a *lastAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -132,6 +166,9 @@ func (a *lastAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // end is called when the handler has returned, also if it panicked.
 func (a *lastAnswer) end() {
+	if a.watch != nil {
+		a.watch.end()
+	}
 	if a.hijacked {
 		a.s.upgrades.add(-1)
 	} else if !a.begun {
@@ -142,6 +179,7 @@ func (a *lastAnswer) end() {
 // Serve answers on ln until ctx ends, then drains. It returns nil when every
 // request was answered.
 func (s *httpServer) Serve(ctx context.Context, ln net.Listener) error {
+	ln = stallListener{ln, s.stall}
 	if s.cert != nil {
 		ln = tls.NewListener(ln, s.cert.config())
 	}

@@ -177,7 +177,8 @@ func openAdmin(s *Server) (frontend, error) {
 	}
 	// Profiles take as long as they are asked to.
 	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,
-		IdleTimeout: s.conf.HTTP.IdleTimeout, MaxHeaderBytes: s.conf.HTTP.MaxHeaderBytes}
+		IdleTimeout: s.conf.HTTP.IdleTimeout, MaxHeaderBytes: s.conf.HTTP.MaxHeaderBytes,
+		StallTimeout: s.conf.HTTP.StallTimeout, MaxStreams: s.conf.HTTP.MaxStreams}
 	const maxAdminConns = 64
 	srv := newHTTPServer(s.adminHandler(s.token), limits, cert, Drain{Timeout: time.Second}, s.log)
 	// Nobody's request waits for an operator's connection.

@@ -92,15 +92,18 @@ func refuse(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
 	b.finish(w)
 }
 
-// incoming is a request's body, whose own deadline is told apart from the
-// upstream's.
-type incoming struct{ io.ReadCloser }
+// incoming is a request's body that tells whether it came too late. What the
+// transport makes of that is an error like any other.
+type incoming struct {
+	io.ReadCloser
+	late *atomic.Bool
+}
 
 // Read implements io.Reader.
 func (b incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = errLate
+		b.late.Store(true)
 	}
 	return n, err
 }

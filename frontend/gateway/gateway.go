@@ -251,7 +251,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		out.Body = tr.reply.body
 	}
 	if r.ContentLength != 0 {
-		out.Body = incoming{out.Body}
+		out.Body = incoming{out.Body, &tr.reply.late}
 	}
 	tr.t.bound(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)

@@ -19,6 +19,8 @@ type reply struct {
 	onUpgrade func()
 	// body is the request's, nil over HTTP/2 and where there is none.
 	body *consumed
+	// late: the request's body did not arrive in time.
+	late atomic.Bool
 }
 
 // upgrade notes that the connection speaks another protocol with the upstream

@@ -223,7 +223,6 @@ func (t *target) bound(r *http.Request) {
 // Why a request was given up.
 var (
 	errTimeout = errors.New("the upstream did not answer in time")
-	errLate    = errors.New("the body did not arrive in time")
 	errBroken  = errors.New("the upstream broke off in the middle of its answer, or took too long over it")
 )
 
@@ -275,8 +274,8 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	case tooLarge:
 		p = tr.t.tooLarge()
 		tr.answered = p.Status // the client's fault: it counts
-	case errors.Is(err, errLate):
-		p.Status, p.Detail = http.StatusRequestTimeout, errLate.Error()
+	case tr.reply.late.Load():
+		p.Status, p.Detail = http.StatusRequestTimeout, "the body did not arrive in time"
 		tr.answered = p.Status // as above: else whoever is slow would get it back
 	case context.Cause(r.Context()) == errTimeout, errors.As(err, &timeout) && timeout.Timeout() && !(isOp && op.Op == "dial"):
 		p.Status, p.Detail = http.StatusGatewayTimeout, errTimeout.Error()

@@ -1,0 +1,347 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// command is the path of the built command. Set once by TestMain.
+var command string
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "weir")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	command = filepath.Join(dir, "weir")
+	if out, err := exec.Command("go", "build", "-o", command, "../../cmd/weir").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// soak reports whether the long forms are asked for, and n returns how many of
+// something an attack has: few in the plain form, many in the long one.
+var soak = os.Getenv("WEIR_SOAK") == "1"
+
+func n(plain, long int) int {
+	if soak {
+		return long
+	}
+	return plain
+}
+
+// node is a running server.
+type node struct {
+	*servertest.Process
+	cmd *exec.Cmd
+	// addr and admin are HOST:PORT.
+	addr, admin string
+}
+
+// unlimited is a limit that nobody reaches.
+const unlimited = "1000000000/hour by ip"
+
+// serve starts `weir serve` on free ports with further arguments.
+func serve(t *testing.T, args ...string) *node {
+	t.Helper()
+	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
+	s := &node{cmd: exec.Command(command, all...)}
+	s.Process = servertest.Start(t, s.cmd)
+	servertest.Await(t, "weir to listen", func() bool {
+		s.addr, s.admin = s.listening("http"), s.listening("admin")
+		if s.addr == "" && strings.Contains(s.Output(), "weir: ") {
+			t.Fatalf("weir did not start:\n%s", s.Output())
+		}
+		return s.addr != "" && s.admin != ""
+	})
+	return s
+}
+
+func (s *node) listening(section string) string {
+	for line := range strings.Lines(s.Output()) {
+		var l struct{ Msg, Section, Addr string }
+		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
+			return l.Addr
+		}
+	}
+	return ""
+}
+
+// memory returns the process's resident memory in bytes: what it is, and the
+// most that it was.
+func (s *node) memory(t *testing.T) (now, most int64) {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if os.IsNotExist(err) {
+		t.Skip("memory is read from /proc, which only Linux has")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) != 3 || f[0] != "VmRSS:" && f[0] != "VmHWM:" {
+			continue
+		}
+		kib, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f[0] == "VmRSS:" {
+			now = kib << 10
+		} else {
+			most = kib << 10
+		}
+	}
+	if now == 0 || most == 0 {
+		t.Fatalf("no memory in %s", data)
+	}
+	return now, most
+}
+
+// goroutines returns how many the process has, but for those of connections
+// kept to an upstream.
+func (s *node) goroutines(t *testing.T) int {
+	t.Helper()
+	_, _, body := get(t, "http://"+s.admin+"/debug/pprof/goroutine?debug=1")
+	total := 0
+	for _, group := range strings.Split(body, "\n\n") {
+		if strings.Contains(group, "persistConn") {
+			continue
+		}
+		group = strings.TrimSpace(group)
+		if strings.HasPrefix(group, "goroutine profile:") {
+			_, group, _ = strings.Cut(group, "\n")
+		}
+		many, _, _ := strings.Cut(group, " ")
+		n, err := strconv.Atoi(many)
+		if err != nil && group != "" {
+			t.Fatalf("%q", group)
+		}
+		total += n
+	}
+	return total
+}
+
+// metric returns the value of the one series that begins with name.
+func (s *node) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	_, _, body := get(t, "http://"+s.admin+"/metrics")
+	for line := range strings.Lines(body) {
+		if series, value, _ := strings.Cut(strings.TrimSpace(line), " "); series == name {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no %s among the metrics", name)
+	return 0
+}
+
+// neighbour keeps no connection; it comes from 127.0.0.1.
+var neighbour = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+
+// get returns what a GET by the neighbour is answered.
+func get(t *testing.T, url string) (int, http.Header, string) {
+	t.Helper()
+	res, err := neighbour.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, res)
+}
+
+func read(t *testing.T, res *http.Response) (int, http.Header, string) {
+	t.Helper()
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(body)
+}
+
+// attack runs f, and meanwhile the neighbour: he must be answered up\n every
+// time, in less than slowest. Afterwards the node must have used no more than
+// most bytes beyond what it had, and be down to as many goroutines as before.
+//
+// The two bounds are far above what is seen, as they must hold on the slowest
+// machine; without a defence they are passed by far.
+func (s *node) attack(t *testing.T, most int64, f func()) {
+	t.Helper()
+	const slowest = 10 * time.Second
+	if code, _, body := get(t, "http://"+s.addr+"/"); code != 200 || body != "up\n" {
+		t.Fatalf("before the attack: %d %q", code, body)
+	}
+	before, _ := s.memory(t)
+	held := s.goroutines(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	var served atomic.Int64
+	go func() {
+		defer close(stopped)
+		for {
+			began := time.Now()
+			res, err := neighbour.Get("http://" + s.addr + "/")
+			if err != nil {
+				t.Errorf("the neighbour: %v", err)
+				return
+			}
+			body, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if took := time.Since(began); err != nil || res.StatusCode != 200 || string(body) != "up\n" || took > slowest {
+				t.Errorf("the neighbour was answered %d %q after %s, %v", res.StatusCode, body, took, err)
+				return
+			}
+			served.Add(1)
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	began := time.Now()
+	f()
+	took := time.Since(began)
+	close(stop)
+	<-stopped
+	_, peak := s.memory(t)
+	if peak-before > most {
+		t.Errorf("the node used %d MiB more than before, want at most %d", (peak-before)>>20, most>>20)
+	}
+	if served.Load() == 0 {
+		t.Error("the neighbour was not served")
+	}
+	servertest.Await(t, fmt.Sprintf("no more than %d goroutines", held), func() bool { return s.goroutines(t) <= held+2 })
+	t.Logf("%s: the neighbour was served %d times, %d MiB more at the most", took.Round(time.Millisecond), served.Load(), (peak-before)>>20)
+}
+
+// dial opens a connection from 127.0.0.2.
+func (s *node) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := s.try()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (s *node) try() (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 20 * time.Second}
+	c, err := d.Dial("tcp", s.addr)
+	if err != nil {
+		return nil, err
+	}
+	// No test waits longer for an attack to end.
+	return c, c.SetDeadline(time.Now().Add(2 * time.Minute))
+}
+
+// rules writes a rules file and returns its path.
+func rules(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// each runs f many times at once.
+func each(many int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+// closed reads until the node closes, and returns what it said before.
+func closed(c net.Conn) (string, error) {
+	var b bytes.Buffer
+	_, err := io.Copy(&b, c)
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		return b.String(), err
+	}
+	return b.String(), nil // a reset is an end too
+}
+
+// upstream is a server behind the node.
+type upstream struct {
+	*httptest.Server
+	// requests it had, and how many of them are under way.
+	requests, underWay atomic.Int64
+}
+
+// startUpstream answers "up\n", at /big without end, at /page 64 KiB, at /hold when the client
+// has gone, and at /read after the body.
+func startUpstream(t *testing.T) *upstream {
+	u := &upstream{}
+	big := bytes.Repeat([]byte("x"), 64<<10)
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.requests.Add(1)
+		u.underWay.Add(1)
+		defer u.underWay.Add(-1)
+		switch r.URL.Path {
+		case "/big":
+			for {
+				if _, err := w.Write(big); err != nil {
+					return
+				}
+			}
+		case "/page":
+			_, _ = w.Write(big)
+		case "/hold":
+			<-r.Context().Done()
+		case "/read":
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+			fmt.Fprint(w, "up\n")
+		default:
+			fmt.Fprint(w, "up\n")
+		}
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+// nginx starts a real nginx that answers "up\n".
+func nginx(t *testing.T) string {
+	addr, _ := servertest.Nginx(t, `location / { return 200 "up\n"; }`)
+	return "http://" + addr
+}
+
+// within ends what f waits for after d.
+func within(d time.Duration, f func(context.Context)) {
+	ctx, stop := context.WithTimeout(context.Background(), d)
+	defer stop()
+	f(ctx)
+}
