@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,6 +75,41 @@ func clusterFailover(t *testing.T, nodes []*servertest.RedisServer) {
 	if d, err := s.TakeOne(t.Context(), key, l, 1); err != nil || d.Remaining != 5 {
 		t.Errorf("%+v, %v", d, err)
 	}
+}
+
+// A server of a cluster that is stopped holds up its own keys only.
+func clusterStall(t *testing.T, nodes []*servertest.RedisServer) {
+	s := open(t, urlOf("redis+cluster", nodes), Options{Timeout: 200 * time.Millisecond})
+	l := perHour(t, 1<<40, algorithm.TokenBucket)
+	take := func(n int) error {
+		_, err := s.TakeOne(t.Context(), fmt.Sprint("key", n), l, 1)
+		return err
+	}
+	node := func(n int) int { return slotOf(tag(fmt.Sprint("key", n))) * 3 / slots }
+	for n := range 100 {
+		if err := take(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nodes[0].Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var failed [3]atomic.Int64
+	each(100, func(n int) {
+		for range 3 {
+			if err := take(n); err != nil {
+				failed[node(n)].Add(1)
+			}
+		}
+	})
+	if err := nodes[0].Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	// The lanes at the edges of a server's slots have slots of its neighbour too.
+	if failed[0].Load() == 0 || failed[1].Load()+failed[2].Load() > 5 {
+		t.Errorf("failed on the stopped server: %d, on the others: %d and %d", failed[0].Load(), failed[1].Load(), failed[2].Load())
+	}
+	servertest.Await(t, "decisions after the stall", func() bool { return take(0) == nil && take(1) == nil && take(2) == nil && take(3) == nil })
 }
 
 // A slot moves from one server to another and back while its key is spent from:

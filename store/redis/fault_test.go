@@ -136,6 +136,12 @@ func TestStall(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before+50 {
 		t.Errorf("%d goroutines before the stall, %d after", before, n)
 	}
+	// Long enough for the client to give up its connections.
+	for from := time.Now(); time.Since(from) < 3*patience; {
+		if _, err := s.TakeOne(t.Context(), "k", l, 1); err == nil {
+			t.Fatal("a stopped server decided")
+		}
+	}
 	if err := r.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

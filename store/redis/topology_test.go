@@ -26,6 +26,7 @@ func TestCluster(t *testing.T) {
 	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
 		return openTold(t, url, now)
 	})
+	t.Run("one stalled", func(t *testing.T) { clusterStall(t, nodes[:3]) })
 	t.Run("slot migration", func(t *testing.T) { slotMigration(t, nodes[:3]) })
 	t.Run("failover", func(t *testing.T) { clusterFailover(t, nodes) })
 }
