@@ -270,3 +270,68 @@ func TestTermWithUpgradedConnection(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, n.Output())
 	}
 }
+
+// The time to read a request ends neither an answer that takes longer nor an
+// upgraded connection.
+func TestStreamsOutliveReadTimeout(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		if r.Header.Get("Upgrade") != "" {
+			conn, rw, err := rc.Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			_, _ = io.Copy(conn, rw)
+			return
+		}
+		for i := range 4 {
+			fmt.Fprintf(w, "%d\n", i)
+			if err := rc.Flush(); err != nil {
+				t.Error(err)
+			}
+			<-time.After(timeout)
+		}
+	}))
+	defer upstream.Close()
+	n := serve(t, "--limit", "100/hour", "--upstream", upstream.URL, "--http-read-timeout", timeout.String())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, h2 := range []bool{false, true} {
+		wg.Go(func() {
+			tr := &http.Transport{Protocols: new(http.Protocols)}
+			tr.Protocols.SetHTTP1(!h2)
+			tr.Protocols.SetUnencryptedHTTP2(h2)
+			defer tr.CloseIdleConnections()
+			res, err := (&http.Client{Transport: tr}).Post(n.http, "text/plain", strings.NewReader("small"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			if body, err := io.ReadAll(res.Body); err != nil || string(body) != "0\n1\n2\n3\n" {
+				t.Errorf("HTTP/2 %v: got %q, %v", h2, body, err)
+			}
+		})
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	r := bufio.NewReader(conn)
+	if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 101 {
+		t.Fatalf("got %v, %v", res, err)
+	}
+	for range 3 {
+		<-time.After(timeout)
+		fmt.Fprint(conn, "x\n")
+		if line, err := r.ReadString('\n'); err != nil || line != "x\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+	}
+}

@@ -172,6 +172,9 @@ func newTransport(k transportKey) *http.Transport {
 	t.TLSHandshakeTimeout = k.connect
 	t.ResponseHeaderTimeout = k.header
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 256
+	// Shorter than nginx keeps them: who closes first must not be the one who
+	// does not ask.
+	t.IdleConnTimeout = time.Minute
 	t.MaxResponseHeaderBytes = 1 << 20
 	// Whether answers are compressed is between the client and the upstream.
 	t.DisableCompression = true
