@@ -60,7 +60,7 @@ func TestEventualKeepsItsBound(t *testing.T) {
 
 // The bound holds when every node bursts at once, whatever the store does
 // meanwhile: slow, refusing calls, losing answers, away for a while.
-func TestEventualBoundHoldsUnderFaults(t *testing.T) {
+func TestTheoremEventualBoundUnderFaults(t *testing.T) {
 	for name, x := range map[string]fault{"slow": none, "tenth": tenth, "lost": lost, "down": down, "stall": stall} {
 		for seed := range seeds(1, 20) {
 			bubble(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {

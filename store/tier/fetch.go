@@ -17,6 +17,8 @@ const leastShare = 8
 type fetch struct {
 	done chan struct{}
 	err  error
+	// refused: costs of so many units or more were refused. Zero means none.
+	refused int64
 }
 
 // spendLeased spends cost units of key from what the node holds, and fetches
@@ -67,12 +69,31 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 			if f.err != nil {
 				return weir.Decision{}, 0, f.err
 			}
+			if d, ok := s.refusedBy(g, tag, key, p, f, cost); ok {
+				return d, s.wall(), nil
+			}
 		case <-timer.C:
 			return weir.Decision{}, 0, errLate
 		case <-ctx.Done():
 			return weir.Decision{}, 0, ctx.Err()
 		}
 	}
+}
+
+// refusedBy answers a spend that has waited for a fetch which was refused, even if
+// the store may have units again by now: else who has bad luck would ask until its
+// time is over.
+func (s *Store) refusedBy(g *leaseShard, tag uint64, key string, p *plan, f *fetch, cost int64) (weir.Decision, bool) {
+	if f.refused == 0 || cost < f.refused {
+		return weir.Decision{}, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.get(tag, key, p.limit)
+	if e == nil {
+		return weir.Decision{}, false
+	}
+	return e.refusal(s.link.now()), true
 }
 
 // largest is the largest cost that is spent from a lease.
@@ -183,6 +204,7 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 	if e.scarce && want > need {
 		e.refused = 1 // until a lot is there, nothing is fetched
 	}
+	f.refused = e.refused
 }
 
 // second reports whether the store is asked once more after it has refused a lot.

@@ -22,7 +22,11 @@ type load struct {
 	// one place.
 	model *memory.Store
 	bound *weir.Limit
+	// central gets the same requests, alone: what one strict node would admit.
+	central *memory.Store
+	strict  atomic.Int64
 	over  atomic.Int64 // admitted, and the model would not have
+	debt  atomic.Int64 // of the model, at worst
 
 	offered, admitted, degraded atomic.Int64
 }
@@ -36,6 +40,9 @@ func newLoad(f *fleet, l *weir.Limit) *load {
 // ask spends one unit on a node.
 func (w *load) ask(s *tier.Store) bool {
 	w.offered.Add(1)
+	if w.central != nil && w.take(w.central, "k", w.limit, 1).Allowed() {
+		w.strict.Add(1)
+	}
 	d, err := s.TakeOne(context.Background(), "k", w.limit, 1)
 	if err != nil {
 		w.Errorf("%v", err)
@@ -58,13 +65,17 @@ func (w *load) ask(s *tier.Store) bool {
 		if err := w.model.Take(context.Background(), ops); err != nil {
 			w.Errorf("%v", err)
 		}
+		w.owes()
 	}
 	return true
 }
 
 // allow lets so many units more be admitted: a larger burst of a bucket, a larger
 // count of a window.
-func (w *load) allow(over int64) {
+func (w *load) allow(over int64) { w.bound = w.larger(over) }
+
+// larger returns the limit with so many units more, on the same counters.
+func (w *load) larger(over int64) *weir.Limit {
 	l := weir.Limit{Name: w.limit.Name, Algorithm: w.limit.Algorithm, Count: w.limit.Count, Period: w.limit.Period,
 		Burst: w.limit.Burst, Params: w.limit.Params}
 	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket {
@@ -72,8 +83,34 @@ func (w *load) allow(over int64) {
 	} else {
 		l.Count, l.Burst = l.Count+over, 0
 	}
-	w.bound = compiled(w, &l, nil)
+	return compiled(w, &l, nil)
 }
+
+// owes notes by how much the model is above its limit: how much larger it would
+// have to be for one more unit not to pass.
+func (w *load) owes() {
+	low, high := int64(0), w.bound.Count
+	for low < high {
+		more := (low + high) / 2
+		o := w.larger(more)
+		ops := []weir.Op{{Key: "k", Limit: o, Cost: 1, Verb: weir.Peek}}
+		if err := w.model.Take(context.Background(), ops); err != nil {
+			w.Errorf("%v", err)
+			return
+		}
+		if ops[0].Decision.Remaining > 0 {
+			high = more
+		} else {
+			low = more + 1
+		}
+	}
+	if low-1 > w.debt.Load() {
+		w.debt.Store(low - 1)
+	}
+}
+
+// worst returns how many units too many were admitted at worst.
+func (w *load) worst() int64 { return w.debt.Load() }
 
 // run lets every node get its part of rate requests a second for so long, at
 // random instants. skewed gives the first node half of all.

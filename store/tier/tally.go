@@ -56,11 +56,12 @@ func (t *tally) untell(cost int64) bool {
 }
 
 // near reports whether it is time to tell the store, before the next interval:
-// half the share is used, or four fifths of the limit are. Where units trickle in
-// the latter says nothing: a limit that is in use is always nearly used up.
+// half the share is used, or an eighth when four fifths of the limit are. Where
+// units trickle in the latter says nothing: a limit that is in use is always nearly
+// used up.
 func (t *tally) near(p *plan) bool {
 	own := t.untold + t.telling
-	return own*2 >= t.share || p.trickle == 0 && (t.remaining-own)*5 < p.limit.Burst
+	return own*2 >= t.share || own*8 >= t.share && p.trickle == 0 && (t.remaining-own)*5 < p.limit.Burst
 }
 
 const (

@@ -1,0 +1,190 @@
+package tier_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+var table = flag.String("table", "", "page whose table of simulations is written anew")
+
+// A scenario is a fleet, a limit, and what is offered.
+type scenario struct {
+	mode      weir.ConsistencyMode
+	algorithm weir.Algorithm
+	nodes     int
+	count     int64
+	load      float64 // times the limit
+	zipf      bool    // the i-th node gets 1/i of what the first gets
+	surge     bool    // fifteenfold for a second
+}
+
+// A result is what came of a scenario.
+type result struct {
+	scenario
+	share, perCall float64
+	over, promised int64
+}
+
+const simulated = 20 * time.Second // two windows
+
+func (sc scenario) String() string {
+	how := "even"
+	if sc.zipf {
+		how = "Zipf"
+	}
+	if sc.surge {
+		how += ", surge of 15x"
+	}
+	return fmt.Sprintf("%s | %s | %d | %d | %gx %s", sc.mode, sc.algorithm.Name(), sc.nodes, sc.count, sc.load, how)
+}
+
+// simulate runs a scenario in virtual time. Calls of the store take a
+// millisecond.
+func (sc scenario) simulate(t *testing.T) result {
+	f := newFleet(t, sc.nodes, tier.Options{MaxBytes: 1 << 20})
+	f.shared.delay.Store(int64(time.Millisecond))
+	l := &weir.Limit{Algorithm: sc.algorithm, Count: sc.count, Period: 10 * time.Second}
+	l.Consistency.Mode = sc.mode
+	w := newLoad(f, compiled(t, l, nil))
+	w.central = memory.New(memory.Options{MaxBytes: 1 << 20})
+	defer w.central.Close()
+	r := result{scenario: sc}
+	if sc.mode == weir.ConsistencyEventual {
+		r.promised = l.Overshoot()
+	}
+	var sum float64
+	weights := make([]float64, sc.nodes)
+	for i := range weights {
+		weights[i] = 1
+		if sc.zipf {
+			weights[i] = 1 / float64(i+1)
+		}
+		sum += weights[i]
+	}
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i, s := range f.nodes {
+		rate := sc.load * float64(sc.count) / 10 * weights[i] / sum
+		rng := rand.New(rand.NewPCG(uint64(i), 11))
+		wg.Go(func() {
+			for {
+				at := time.Since(start)
+				if at >= simulated-5*time.Millisecond {
+					return
+				}
+				w.ask(s)
+				now := rate
+				if sc.surge && at > 3*time.Second && at < 4*time.Second {
+					now *= 15
+				}
+				time.Sleep(time.Duration(rng.ExpFloat64() / now * float64(time.Second)))
+			}
+		})
+	}
+	wg.Wait()
+	r.share = float64(w.admitted.Load()) / float64(w.strict.Load())
+	r.perCall = float64(w.offered.Load()) / float64(f.shared.calls.Load())
+	r.over = w.worst()
+	if w.degraded.Load() != 0 {
+		t.Errorf("%s: %d degraded", sc, w.degraded.Load())
+	}
+	return r
+}
+
+// How much is simulated.
+const (
+	briefly = iota
+	forTable
+	soak
+)
+
+// scenarios are the rows of the table, a few of them or many more.
+func scenarios(size int) []scenario {
+	nodes, counts := []int{4, 64}, []int64{[]int64{2_000, 10_000, 10_000}[size]}
+	algorithms := []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket}
+	if size == soak {
+		nodes, counts = []int{1, 4, 16, 64}, []int64{1_000, 10_000}
+		algorithms = lending
+	}
+	var out []scenario
+	for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+		for _, a := range algorithms {
+			for _, count := range counts {
+				for _, n := range nodes {
+					sc := scenario{mode: mode, algorithm: a, nodes: n, count: count, load: 1.2, zipf: true}
+					out = append(out, sc)
+					if size != briefly {
+						sc.zipf, sc.load = false, 6
+						out = append(out, sc)
+					}
+					sc.zipf, sc.load, sc.surge = true, 0.7, true
+					out = append(out, sc)
+				}
+			}
+			if size != briefly && mode == weir.ConsistencyLeased {
+				out = append(out, scenario{mode: mode, algorithm: a, nodes: 4, count: 100_000, load: 1.2, zipf: true})
+			}
+		}
+	}
+	return out
+}
+
+// In every simulation the promise holds, and what the limit allows is used.
+func TestSoakSimulation(t *testing.T) {
+	var rows []string
+	size := briefly
+	switch {
+	case *table != "":
+		size = forTable
+	case os.Getenv("WEIR_SOAK") != "":
+		size = soak
+	}
+	for _, sc := range scenarios(size) {
+		var r result
+		synctest.Test(t, func(t *testing.T) { r = sc.simulate(t) })
+		if r.over > r.promised {
+			t.Errorf("%s: %d units too many, promised %d", sc, r.over, r.promised)
+		}
+		least := 0.9
+		if sc.mode != weir.ConsistencyStrict && sc.count/int64(sc.nodes) < 32 {
+			least = 0.8
+		}
+		if r.share < least {
+			t.Errorf("%s: %.3f of what could pass", sc, r.share)
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %.3f | %.1f | %d of %d |", sc, r.share, r.perCall, r.over, r.promised))
+	}
+	t.Log("\n" + strings.Join(rows, "\n"))
+	if *table == "" {
+		return
+	}
+	page, err := os.ReadFile(*table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- simulations -->\n", "<!-- end -->"
+	before, rest, ok := bytes.Cut(page, []byte(begin))
+	_, after, found := bytes.Cut(rest, []byte(end))
+	if !ok || !found {
+		t.Fatalf("%s has no place for the table", *table)
+	}
+	text := string(before) + begin +
+		"| mode | algorithm | nodes | limit in 10 s | offered | of what one strict node admits | requests to a call | too many |\n|---|---|---|---|---|---|---|---|\n" +
+		strings.Join(rows, "\n") + "\n" + end + string(after)
+	if err := os.WriteFile(*table, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
