@@ -116,7 +116,7 @@ func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if c.Rules == "" && len(c.Limits) == 0 {
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil {
 		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\")")
 	}
 	if c.HTTP.Listen == "" {

@@ -28,7 +28,7 @@ func openRules(conf *Config, check func(*weir.Limit) error, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	if conf.Upstream != "" && len(conf.Routes) == 0 && conf.Rules == "" && !words.limitAddresses() {
+	if conf.Upstream != "" && len(conf.Routes) == 0 && conf.Rules == "" && conf.Shed == nil && !words.limitAddresses() {
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
 	r := &ruleSet{words: words, log: log}

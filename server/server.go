@@ -315,6 +315,9 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 		r.Upstream = u.Redacted()
 	} else if n := len(s.conf.Routes); n > 0 {
 		r.Upstream = fmt.Sprintf("%d routes", n)
+		if n == 1 {
+			r.Upstream = "1 route"
+		}
 	}
 	if ready != nil {
 		ready(r)

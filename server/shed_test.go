@@ -80,6 +80,22 @@ func TestShedSection(t *testing.T) {
 	}
 }
 
+// Shedding is a limit too: it needs no other beside it.
+func TestShedAlone(t *testing.T) {
+	c, err := load(t, "shed: {in_flight: {limit: 5}}\nupstream: http://127.0.0.1:1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.HTTP.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestShedFileErrors(t *testing.T) {
 	f := func(content string, want ...string) {
 		t.Helper()

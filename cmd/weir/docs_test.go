@@ -26,6 +26,7 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 		"help of check":      (&checkCmd{}).Help(),
 		"help of explain":    (&explainCmd{}).Help(),
 		"help of take":       (&takeCmd{}).Help(),
+		"help of shed":       (&shedCmd{}).Help(),
 		"help of completion": (&completionCmd{}).Help(),
 		"help":               description,
 		"configuration":      server.Reference(),

@@ -261,7 +261,7 @@ func TestKeysReloadUnderLoad(t *testing.T) {
 		"--config", routesOf(t, `
   - descriptors:
       - {entries: [user, tier]}
-      - {entries: [remote_address], unless: user}
+      - {entries: [{key: remote_address, from: client}], unless: user}
 `))
 	code := func(key, from string) int {
 		t.Helper()

@@ -34,6 +34,7 @@ type cli struct {
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
+	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 }

@@ -116,19 +116,28 @@ func read(t *testing.T, res *http.Response) (int, string) {
 }
 
 // The command's answers, as a user types and reads them. $SERVER and
-// $ADMIN are a running server's addresses, with examples/rules.yaml.
+// $ADMIN are a running server's addresses, with examples/rules.yaml; $SHEDDING
+// is the admin address of one that sheds load.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := serve(t, "--rules", filepath.Join(root, "examples", "rules.yaml"), "--limit", "3/hour by client_id")
+	shedding := serve(t, "--config", routesOf(t, `
+  - {path: /, upstream: "http://127.0.0.1:1"}
+shed:
+  user_rate: {limit: 100/second, burst: 200}
+  fleet_share: {limit: 5000/second, mode: shadow}
+  in_flight: {limit: 400}
+`))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 			e.Setenv("SERVER", n.http)
 			e.Setenv("ADMIN", n.admin)
+			e.Setenv("SHEDDING", shedding.admin)
 			e.Setenv("ROOT", root)
 			return nil
 		},

@@ -49,17 +49,26 @@ type remote struct {
 
 // ask posts q to a path of the server and returns the answer.
 func (s *remote) ask(path string, q question) ([]byte, error) {
+	return s.call(http.MethodPost, path, q)
+}
+
+// call sends a request whose body is q in JSON, nothing if q is nil, and returns
+// the answer.
+func (s *remote) call(method, path string, q any) ([]byte, error) {
 	url := strings.TrimSuffix(s.url, "/") + path
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
-	data, err := json.Marshal(q)
-	if err != nil {
-		return nil, err
+	var data []byte
+	if q != nil {
+		var err error
+		if data, err = json.Marshal(q); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("--server: %w", err)
 	}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/shed"
+)
+
+type shedCmd struct {
+	Settings []string      `arg:"" optional:"" name:"setting" help:"off and on throw the kill switch; NAME=VALUE changes one setting. Nothing changes nothing."`
+	Server   []string      `name:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Servers to ask, separated by commas or given several times: admin addresses from the same machine, or any with --token."`
+	Token    string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the servers."`
+	Timeout  time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for each answer."`
+	JSON     bool          `name:"json" help:"Print the answers as they are."`
+}
+
+// Help is the long text of `weir shed --help`.
+func (*shedCmd) Help() string {
+	return `Examples:
+
+  weir shed
+      what each limiter does, has let in and has refused since the server started
+  weir shed off
+      good requests are refused and nobody knows why: refuse none from now on
+  weir shed user_rate=shadow
+      one limiter is wrong: let it count, and refuse nothing
+  weir shed in_flight.shares.background=0% in_flight.limit=200
+      the service is going down: drop what nobody waits for, take on less
+  weir shed --server http://10.0.0.1:6070 --server http://10.0.0.2:6070 on
+
+Settings that are given together are changed together, or none is. A change
+concerns the servers that are named, each for itself, and is forgotten at their
+restart: write it into the section shed of their configuration as well.
+
+  off                    true, false: the kill switch
+  user_rate, user_concurrency, fleet_share, in_flight
+                         enforce, shadow, off: what one limiter does
+  in_flight.limit        requests under way on one server
+  in_flight.shares.critical, .default, .sheddable, .background
+                         how much of the limit each class may fill: 75%
+
+Exit status: 0 every server answered, 2 one did not, or changed nothing.`
+}
+
+// Run asks every server, also when one does not answer.
+func (c *shedCmd) Run(s streams) error {
+	settings, err := shedSettings(c.Settings)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, url := range c.Server {
+		if err := c.ask(s.out, url, settings, i > 0); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ask asks one server and prints its answer.
+func (c *shedCmd) ask(out io.Writer, url string, settings map[string]string, further bool) error {
+	srv := remote{url: url, token: c.Token, timeout: c.Timeout}
+	method, body := http.MethodGet, any(nil)
+	if len(settings) > 0 {
+		method, body = http.MethodPatch, settings
+	}
+	data, err := srv.call(method, "/v1/admin/shed", body)
+	if err != nil {
+		return err
+	}
+	var st shed.State
+	if err := json.Unmarshal(data, &st); err != nil {
+		return fmt.Errorf("%s answered other than the state of load shedding: %w", url, err)
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(out, "%s\n", bytes.TrimSpace(data))
+		return err
+	}
+	text := shedState(&st)
+	if len(c.Server) > 1 {
+		text = url + "\n" + text
+		if further {
+			text = "\n" + text
+		}
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}
+
+// shedSettings reads what stands on the command line.
+func shedSettings(words []string) (map[string]string, error) {
+	settings := map[string]string{}
+	for _, w := range words {
+		name, value, ok := strings.Cut(w, "=")
+		switch {
+		case w == "off":
+			name, value = "off", "true"
+		case w == "on":
+			name, value = "off", "false"
+		case !ok:
+			return nil, fmt.Errorf("%q is neither off, on nor NAME=VALUE; names are %s", w, strings.Join(shed.Settings(), ", "))
+		}
+		if _, again := settings[name]; again {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		settings[name] = value
+	}
+	return settings, nil
+}
+
+// shedState writes st for a person.
+func shedState(st *shed.State) string {
+	var b strings.Builder
+	if st.Off {
+		b.WriteString("load shedding is off: nothing is refused (weir shed on)\n")
+	} else {
+		b.WriteString("load shedding is on\n")
+	}
+	for i := range st.Limiters {
+		l := &st.Limiters[i]
+		fmt.Fprintf(&b, "%-17s %-8s %s\n", l.Name, st.Settings[l.Name], limitInWords(l))
+		for _, c := range l.Classes {
+			b.WriteString("  ")
+			if c.Class != "" {
+				fmt.Fprintf(&b, "%-11s ", c.Class)
+			}
+			if c.Threshold != nil {
+				fmt.Fprintf(&b, "below %-6d ", *c.Threshold)
+			}
+			fmt.Fprintf(&b, "allowed %d, refused %d", c.Allowed, c.Refused)
+			if c.ShadowRefused > 0 {
+				fmt.Fprintf(&b, ", would have refused %d", c.ShadowRefused)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	if st.UnknownUsers > 0 {
+		fmt.Fprintf(&b, "%s of nobody known met no limit per user\n", count(int64(st.UnknownUsers), "request"))
+	}
+	if st.WithoutLease > 0 {
+		fmt.Fprintf(&b, "%s without a lease did not meet user_concurrency\n", count(int64(st.WithoutLease), "request"))
+	}
+	return b.String()
+}
+
+// limitInWords says what a limiter allows.
+func limitInWords(l *shed.LimiterState) string {
+	text := "no limit"
+	if l.Limit != "" {
+		text = l.Limit
+	}
+	switch {
+	case l.Burst > 0:
+		text += fmt.Sprintf(", burst %d", l.Burst)
+	case l.TTL > 0:
+		text += fmt.Sprintf(" at once, forgotten after %s", time.Duration(l.TTL*float64(time.Second)))
+	case l.Reserved > 0:
+		text += fmt.Sprintf(", %d kept for critical", l.Reserved)
+	case l.InFlight != nil:
+		text += fmt.Sprintf(", %d under way", *l.InFlight)
+		if *l.ShadowInFlight > 0 {
+			text += fmt.Sprintf(" and %d that would have been refused", *l.ShadowInFlight)
+		}
+	}
+	return text
+}
