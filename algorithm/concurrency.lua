@@ -2,8 +2,9 @@
 --
 -- The row is a sorted set: the name of each lease, scored by its expiry. A lease
 -- of more than one unit has a second member, 'u' and its name, scored by its
--- further units, negative; '+' is scored by the sum of these. So leases of one
--- unit, which are the rule, take one member each.
+-- further units, negative; '+' and '*' are scored by the sums of what these hold
+-- below 2^32 and of how many 2^32 above, as their own sum can exceed 2^53. So
+-- leases of one unit, which are the rule, take one member each.
 --
 -- State told: the units in use, the latest expiry, when refused the expiry that
 -- makes room, and the units that the lease held before.
@@ -11,33 +12,42 @@ local function concurrency(key, row, now, verb, id, A, l, a)
   local call = redis.call
   local count, period, cost = A[l + 1] + 0, A[l + 2] + 0, A[a + 1] + 0
   local live = string.format('(%.0f', now)
-  local extra = -(call('ZSCORE', key, '+') or 0)
+  local low, high = call('ZSCORE', key, '+'), 0
+  if low then low, high = -low, -call('ZSCORE', key, '*') else low = 0 end
 
   local function further(name)
-    if extra == 0 then return 0 end
+    if low + high == 0 then return 0 end
     return -(call('ZSCORE', key, 'u' .. name) or 0)
   end
-  local function setExtra(to)
-    extra = to
-    if extra == 0 then call('ZREM', key, '+') else call('ZADD', key, -extra, '+') end
+  -- Counts units, or with sign -1 no longer.
+  local function sum(units, sign)
+    local below = units % 4294967296
+    low, high = low + sign * below, high + sign * (units - below) / 4294967296
+  end
+  local function saveSum()
+    if low + high == 0 then
+      call('ZREM', key, '+', '*')
+    else
+      call('ZADD', key, -low, '+', -high, '*')
+    end
   end
   local function forget(name)
     local more = further(name)
     if more > 0 then
       call('ZREM', key, name, 'u' .. name)
-      setExtra(extra - more)
+      sum(more, -1)
+      saveSum()
     else
       call('ZREM', key, name)
     end
   end
-  local function expired()
-    local names = call('ZRANGEBYSCORE', key, '(0', now)
-    return names
-  end
+  local function expired() return call('ZRANGEBYSCORE', key, '(0', now) end
   local function used()
-    local n = call('ZCOUNT', key, live, '+inf') + extra
-    if extra > 0 then
-      for _, name in ipairs(expired()) do n = n - further(name) end
+    local n, l, h = call('ZCOUNT', key, live, '+inf'), low, high
+    if low + high > 0 then
+      for _, name in ipairs(expired()) do sum(further(name), -1) end
+      n = n + high * 4294967296 + low
+      low, high = l, h
     end
     return math.min(n, 9007199254740992)
   end
@@ -59,7 +69,7 @@ local function concurrency(key, row, now, verb, id, A, l, a)
   local write = false
   local function drop()
     if held > 0 then forget(id) end
-    if extra > 0 then
+    if low + high > 0 then
       for _, name in ipairs(expired()) do forget(name) end
     else
       call('ZREMRANGEBYSCORE', key, '(0', now)
@@ -84,13 +94,14 @@ local function concurrency(key, row, now, verb, id, A, l, a)
       local last = call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
       name, stop = last[1], math.max(stop, last[2] + 0)
       local had = further(name)
-      more, held = had + cost, 0
-      if had > 0 then setExtra(extra - had) end
+      more, held = math.min(had + 1 + cost, 9007199254740992) - 1, 0
+      if had > 0 then sum(had, -1) end
     end
     call('ZADD', key, stop, name)
     if more > 0 then
       call('ZADD', key, -more, 'u' .. name)
-      setExtra(extra + more)
+      sum(more, 1)
+      saveSum()
     end
   end
 
