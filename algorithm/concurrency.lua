@@ -110,7 +110,7 @@ local function concurrency(key, row, now, verb, id, A, l, a)
   if last[2] and last[2] + 0 > now then final = last[2] + 0 end
   local opens = 0
   if allowed == 0 and cost <= count and (id ~= '0' or verb == '1') then
-    local over = cost + inUse - held - count
+    local over = inUse - held - (count - cost)
     local others = call('ZRANGEBYSCORE', key, live, '+inf', 'WITHSCORES', 'LIMIT', 0, over + 1)
     for i = 1, #others, 2 do
       if not (held > 0 and others[i] == id) then

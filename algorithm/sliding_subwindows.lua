@@ -97,7 +97,7 @@ local function sliding_subwindows(key, row, now, verb, id, A, l, a)
 
   local stop, spare, blocker = 0, 0, 0
   if allowed == 0 and cost <= count then
-    local over = rest + oldest + cost - count
+    local over = rest + oldest - (count - cost)
     for i = kept - 1 - age, 0, -1 do
       over = over - units(i)
       if over <= 0 then

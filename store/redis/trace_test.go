@@ -39,6 +39,43 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// Leases whose units add up to more than a double can hold leave nothing behind.
+func TestHugeLeases(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	now := int64(1_773_500_966_535_897)
+	s := openTold(t, "redis://"+r.Addr, func() int64 { return now })
+	l := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 10, Period: time.Second}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	take := func(id, cost int64, v weir.Verb) weir.Decision {
+		t.Helper()
+		ops := []weir.Op{{Key: "k", Limit: l, Cost: cost, ID: id, Verb: v}}
+		if err := s.Take(t.Context(), ops); err != nil {
+			t.Fatal(err)
+		}
+		return ops[0].Decision
+	}
+	for id, cost := range []int64{3_919_937_471_807_587, 6_079_810_604_566_113, weir.MaxCost, 1 << 32, 1<<32 + 1} {
+		take(int64(id+1), cost, weir.Force)
+		if got := take(0, 1, weir.Peek).Remaining; got != 0 {
+			t.Errorf("%d left after %d were forced", got, cost)
+		}
+	}
+	take(2, 1, weir.Refund)
+	take(5, 1, weir.Refund)
+	now += l.Period.Microseconds()
+	take(7, 3, weir.Spend)
+	if d := take(0, 1, weir.Peek); d.Remaining != 7 {
+		t.Errorf("%d left of 10 when all but 3 have ended, want 7", d.Remaining)
+	}
+	take(7, 1, weir.Refund)
+	if n := r.Do(t, "DBSIZE"); n != int64(0) {
+		t.Errorf("%v keys are left", n)
+	}
+}
+
 // A trace asks about one algorithm.
 type trace struct {
 	*rand.Rand
