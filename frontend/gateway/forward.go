@@ -174,7 +174,11 @@ func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
 		prior = strings.Join(in["X-Forwarded-For"], ", ")
 	case "Forwarded":
 		element := "for=" + quoteNode(c.Peer()) + ";host=" + quoted(host) + ";proto=" + proto
-		out["Forwarded"] = []string{strings.Join(append(slices.Clone(in["Forwarded"]), element), ", ")}
+		before := strings.Join(in["Forwarded"], ", ")
+		if openQuote(before) { // it would swallow what follows
+			before = ""
+		}
+		out["Forwarded"] = []string{join(before, element)}
 	}
 	if client := nodeOf(c.Address()); prior == "" && client != peer {
 		prior = client
@@ -189,6 +193,20 @@ func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
 			out[f.key] = []string{f.own}
 		}
 	}
+}
+
+// openQuote reports whether a quoted string begins in s and does not end.
+func openQuote(s string) bool {
+	in := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			in = !in
+		case s[i] == '\\' && in:
+			i++
+		}
+	}
+	return in
 }
 
 // join joins two lists of a header.

@@ -77,6 +77,8 @@ func TestForwardedFor(t *testing.T) {
 	f("forwarded", us, "Forwarded", []string{`Forwarded: for="[2001:db8::1]:99";proto=https`, "Forwarded: for=198.51.100.1", "X-Forwarded-For: 192.0.2.9"},
 		`Forwarded: for="[2001:db8::1]:99";proto=https, for=198.51.100.1, for=127.0.0.1;host="api.example";proto=http`,
 		"X-Forwarded-For: 198.51.100.1, 127.0.0.1", host, http)
+	f("an open quote", us, "Forwarded", []string{`Forwarded: for="192.0.2.1\", for=192.0.2.2`},
+		`Forwarded: for=127.0.0.1;host="api.example";proto=http`, "X-Forwarded-For: 192.0.2.2, 127.0.0.1", host, http)
 	f("one address", us, "CF-Connecting-IP", []string{"CF-Connecting-IP: 192.0.2.5", "X-Forwarded-For: 192.0.2.9", "cf_connecting_ip: 192.0.2.6"},
 		"Cf-Connecting-Ip: 192.0.2.5", "X-Forwarded-For: 192.0.2.5, 127.0.0.1", host, http)
 	f("two of what should be one", us, "X-Forwarded-For", []string{"X-Forwarded-Proto: https", "X-Forwarded-Proto: http", "X-Forwarded-Host: "},
