@@ -15,7 +15,9 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 		return nil, false, err
 	}
 	client := p.client
-	there, err := client.Do(ctx, client.B().Exists().Key(name).Build()).AsInt64()
+	asked, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	there, err := client.Do(asked, client.B().Exists().Key(name).Build()).AsInt64()
 	if err != nil || there == 0 {
 		return nil, false, s.explain(err)
 	}
@@ -43,6 +45,8 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 	if err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	n, err := p.client.Do(ctx, p.client.B().Del().Key(name).Build()).AsInt64()
 	return n > 0, s.explain(err)
 }

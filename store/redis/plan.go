@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,8 @@ type plan struct {
 	twin      *twin
 	single    *script
 	suffix    string   // of the key's name, from the brace on
-	consts    []string // what the twin is told of the limit, until the time below
+	consts    []string // what the twin is told of the limit, between the times below
+	from      int64
 	until     int64
 	one       []string // the span of a cost of 1
 }
@@ -36,7 +38,7 @@ const maxPlans = 1 << 16
 // of returns the plan for l as of now.
 func (p *plans) of(l *weir.Limit, now int64) (*plan, error) {
 	if found, ok := p.made.Load(l); ok {
-		if pl := found.(*plan); now < pl.until {
+		if pl := found.(*plan); pl.from <= now && now < pl.until {
 			return pl, nil
 		}
 	}
@@ -57,8 +59,13 @@ func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
 		single, _ = p.singles.LoadOrStore(t.number, p.scripts.single(t))
 	}
 	consts, until := a.Consts(nil, l, now)
+	from := int64(math.MinInt64)
+	if until != math.MaxInt64 {
+		// Should this machine's clock go back, the edges of its calendar do too.
+		from = now
+	}
 	pl := &plan{algorithm: a, twin: t, single: single.(*script), suffix: "}:" + limitTag(l),
-		consts: texts(consts), until: until, one: texts(a.Span(nil, l, 1))}
+		consts: texts(consts), from: from, until: until, one: texts(a.Span(nil, l, 1))}
 	if p.count.Add(1) > maxPlans {
 		p.made.Clear()
 		p.count.Store(1)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/internal/storetest"
 )
@@ -25,6 +26,15 @@ func TestCluster(t *testing.T) {
 	url := urlOf("redis+cluster", nodes[:2])
 	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
 		return openTold(t, url, now)
+	})
+	t.Run("least privilege", func(t *testing.T) {
+		for _, n := range nodes {
+			n.Do(t, append([]string{"ACL", "SETUSER", "weir", "on", ">pass", "~weir:*", "+cluster|slots", "+cluster|shards"}, strings.Fields(leastPrivilege)...)...)
+		}
+		s := open(t, strings.Replace(url, "://", "://weir:pass@", 1), Options{Prefix: "weir", Timeout: patience})
+		if _, err := s.TakeOne(t.Context(), "k", perHour(t, 3, algorithm.TokenBucket), 1); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("one stalled", func(t *testing.T) { clusterStall(t, nodes[:3]) })
 	t.Run("slot migration", func(t *testing.T) { slotMigration(t, nodes[:3]) })

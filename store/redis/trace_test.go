@@ -39,6 +39,25 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// A node whose clock was days ahead, and is set right, counts calendar windows on.
+func TestCalendarAfterTheClockWasSet(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	now := int64(1_773_500_966_535_897)
+	s := openTold(t, "redis://"+r.Addr, func() int64 { return now })
+	l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Period: 24 * time.Hour, Params: weir.Params{Anchor: weir.AnchorCalendar}}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	for _, days := range []int64{0, 9, -5, 3, -20} {
+		now += days * 24 * 3600e6
+		d, err := s.TakeOne(t.Context(), fmt.Sprint("key", days), l, 1)
+		if err != nil || d.Remaining != 9 {
+			t.Errorf("%d days on: %+v, %v", days, d, err)
+		}
+	}
+}
+
 // Leases whose units add up to more than a double can hold leave nothing behind.
 func TestHugeLeases(t *testing.T) {
 	t.Parallel()
