@@ -155,6 +155,20 @@ func TestTermDropsNothing(t *testing.T) {
 	}
 }
 
+// TestSoakLifecycle drains and reloads under load again and again: what is lost
+// once in a hundred times is lost.
+func TestSoakLifecycle(t *testing.T) {
+	if os.Getenv("WEIR_SOAK") == "" {
+		t.Skip("takes long: set WEIR_SOAK=1")
+	}
+	for i := range 50 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Run("term", TestTermDropsNothing)
+			t.Run("reload", TestGatewayReloadUnderLoad)
+		})
+	}
+}
+
 // While it drains, the node says that it is not ready and still answers; a
 // second signal ends it at once.
 func TestDrainDelayAndSecondSignal(t *testing.T) {
