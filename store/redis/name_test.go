@@ -171,11 +171,11 @@ func writes(t *testing.T, r *servertest.RedisServer) string {
 func TestCloseLeavesNothing(t *testing.T) {
 	r := servertest.Redis(t)
 	before := goleak.IgnoreCurrent()
-	s, err := Open(t.Context(), "redis://"+r.Addr, Options{})
+	s, err := Open(t.Context(), "redis://"+r.Addr, Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := Open(t.Context(), "redis+ring://"+r.Addr, Options{})
+	ring, err := Open(t.Context(), "redis+ring://"+r.Addr, Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
