@@ -69,7 +69,13 @@ const unlimited = "1000000000/hour by ip"
 // serve starts `weir serve` on free ports with further arguments.
 func serve(t *testing.T, args ...string) *node {
 	t.Helper()
-	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
+	return serveAs(t, "json", args...)
+}
+
+// serveAs is serve with a form of the log.
+func serveAs(t *testing.T, format string, args ...string) *node {
+	t.Helper()
+	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", format}, args...)
 	s := &node{cmd: exec.Command(command, all...)}
 	s.Process = servertest.Start(t, s.cmd)
 	servertest.Await(t, "weir to listen", func() bool {
@@ -87,6 +93,10 @@ func (s *node) listening(section string) string {
 		var l struct{ Msg, Section, Addr string }
 		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
 			return l.Addr
+		}
+		if _, rest, ok := strings.Cut(line, "msg=listening section="+section+" addr="); ok {
+			addr, _, _ := strings.Cut(rest, " ")
+			return addr
 		}
 	}
 	return ""
@@ -244,9 +254,12 @@ func (s *node) attack(t *testing.T, most int64, f func()) {
 }
 
 // dial opens a connection from 127.0.0.2.
-func (s *node) dial(t *testing.T) net.Conn {
+func (s *node) dial(t *testing.T) net.Conn { return s.dialFrom(t, "127.0.0.2") }
+
+// dialFrom opens a connection from an address.
+func (s *node) dialFrom(t *testing.T, from string) net.Conn {
 	t.Helper()
-	c, err := s.try()
+	c, err := s.tryFrom(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,8 +267,10 @@ func (s *node) dial(t *testing.T) net.Conn {
 	return c
 }
 
-func (s *node) try() (net.Conn, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 20 * time.Second}
+func (s *node) try() (net.Conn, error) { return s.tryFrom("127.0.0.2") }
+
+func (s *node) tryFrom(from string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}
 	c, err := d.Dial("tcp", s.addr)
 	if err != nil {
 		return nil, err
