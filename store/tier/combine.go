@@ -72,12 +72,17 @@ type spend struct {
 func (c *combiner) take(ctx context.Context, tag uint64, key string, l *weir.Limit, cost int64) (weir.Decision, int64, int64, error) {
 	w := c.spares.Get().(*spend)
 	w.cost, w.gone, w.err = cost, false, nil
-	if err := c.enqueue(ctx, tag, key, l, w); err != nil {
+	first, err := c.enqueue(ctx, tag, key, l, w)
+	switch {
+	case err != nil:
 		c.spares.Put(w)
 		return weir.Decision{}, 0, 0, err
+	case first != nil:
+		d, now, sent, err := c.send(ctx, first, cost)
+		c.spares.Put(w)
+		return d, now, sent, err
 	}
 	w.timer.Reset(c.link.wait(ctx))
-	var err error
 	select {
 	case <-w.done:
 		w.timer.Stop()
@@ -95,10 +100,10 @@ func (c *combiner) take(ctx context.Context, tag uint64, key string, l *weir.Lim
 }
 
 // enqueue sees to it that w is sent: at once, or when the call under way is
-// answered.
-func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.Limit, w *spend) error {
+// answered. If it returns a queue, w is its first, and for the caller to send.
+func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.Limit, w *spend) (*queue, error) {
 	if c.link.breaker.open.Load() {
-		return errAway
+		return nil, errAway
 	}
 	g := &c.shards[tag%combineShards]
 	g.mu.Lock()
@@ -106,14 +111,14 @@ func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.
 	if q != nil && q.limit == l && q.key == key {
 		defer g.mu.Unlock()
 		if len(q.waiting) >= maxQueued {
-			return errBusy
+			return nil, errBusy
 		}
 		q.waiting, w.queue = append(q.waiting, w), q
-		return nil
+		return nil, nil
 	}
 	g.mu.Unlock()
 	if err := c.link.slot(ctx, w.timer); err != nil {
-		return err
+		return nil, err
 	}
 	g.mu.Lock()
 	q = g.queues[tag]
@@ -122,17 +127,50 @@ func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.
 		q.waiting, w.queue = append(q.waiting, w), q
 		g.mu.Unlock()
 		<-c.link.slots
-		return nil
+		return nil, nil
 	}
-	first := &queue{tag: tag, key: strings.Clone(key), limit: l, waiting: []*spend{w}}
-	w.queue = first
+	first := &queue{tag: tag, key: strings.Clone(key), limit: l}
+	if c.link.prompt {
+		first.call = c.link.spare.Get().(*call)
+		first.call.begin(c.link)
+	} else {
+		first.waiting, w.queue = []*spend{w}, first
+	}
 	if q == nil {
 		// Beside a queue of another key or limit it is sent on its own.
 		g.queues[tag] = first
 	}
 	g.mu.Unlock()
+	if c.link.prompt {
+		return first, nil
+	}
 	c.link.running.Go(func() { c.drain(first) })
-	return nil
+	return nil, nil
+}
+
+// send makes the call for the spend that a queue began with, on the goroutine that
+// asks. Those who have come meanwhile are sent on another. It holds a slot, which
+// it gives back or hands on.
+func (c *combiner) send(ctx context.Context, q *queue, cost int64) (weir.Decision, int64, int64, error) {
+	k := q.call
+	k.ops = append(k.ops[:0], weir.Op{Key: q.key, Limit: q.limit, Cost: cost})
+	err := c.link.runHere(ctx, k, k.ops)
+	d, now, sent := k.ops[0].Decision, k.ops[0].Now, k.sent
+	g := &c.shards[q.tag%combineShards]
+	g.mu.Lock()
+	q.call = nil
+	others := len(q.waiting) > 0
+	if !others && g.queues[q.tag] == q {
+		delete(g.queues, q.tag)
+	}
+	g.mu.Unlock()
+	c.link.spare.Put(k)
+	if others {
+		c.link.running.Go(func() { c.drain(q) })
+	} else {
+		<-c.link.slots
+	}
+	return d, now, sent, err
 }
 
 // drain sends what waits until nothing does. It holds a slot.

@@ -107,7 +107,8 @@ const debtsAtOnce = 16
 // payDebts writes back what was admitted while the shared store was away, and
 // still counts. It stops at the first call that fails. A call that was not
 // answered in time is not made again: it may have been carried out, and nobody
-// shall pay twice.
+// shall pay twice. One that failed at once is: should it have been carried out
+// all the same, too little is admitted for a while, and never too much.
 func (s *Store) payDebts() error {
 	for s.debts.len() > 0 {
 		some := s.debts.take(debtsAtOnce)

@@ -29,7 +29,7 @@ func aligned(d time.Duration) {
 // and what it may be overshot by, with few calls.
 func TestEventualKeepsItsBound(t *testing.T) {
 	for _, a := range lending {
-		for _, nodes := range []int{1, 2, 4, 8} {
+		for _, nodes := range fleets() {
 			bubble(t, fmt.Sprintf("%s, %d nodes", a.Name(), nodes), func(t *testing.T) {
 				f := newFleet(t, nodes, tier.Options{})
 				f.shared.delay.Store(int64(time.Millisecond))

@@ -102,3 +102,11 @@ func seeds(few, many uint64) uint64 {
 	}
 	return few
 }
+
+// fleets are the sizes of the fleets that are tried.
+func fleets() []int {
+	if testing.Short() {
+		return []int{4}
+	}
+	return []int{1, 2, 4, 8}
+}

@@ -34,9 +34,9 @@ type lease struct {
 	// remaining is what the shared store had left when it was last asked; it
 	// answered at heard.
 	remaining, asked, heard int64
-	reset            int64
-	used             int64 // last, to the nearest few milliseconds
-	fetch            *fetch
+	reset                   int64
+	used                    int64 // last, to the nearest few milliseconds
+	fetch                   *fetch
 	// A cost of refused or more is refused until the store is asked again, at
 	// ask. It could pass at retry; math.MaxInt64: never.
 	refused, ask, retry int64

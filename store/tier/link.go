@@ -25,9 +25,11 @@ var (
 //
 // Safe for concurrent use.
 type link struct {
-	store   weir.Store
-	budget  time.Duration
-	slots   chan struct{}
+	store  weir.Store
+	budget time.Duration
+	slots  chan struct{}
+	// prompt: the store ends each call in time by itself.
+	prompt  bool
 	breaker breaker
 	base    time.Time
 	told    func() int64
@@ -41,7 +43,7 @@ type link struct {
 }
 
 func newLink(store weir.Store, opt *Options) *link {
-	k := &link{store: store, budget: opt.Timeout, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now}
+	k := &link{store: store, budget: opt.Timeout, prompt: opt.Prompt, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now}
 	k.spare.New = func() any { return &call{done: make(chan struct{}, 1), timer: stopped()} }
 	return k
 }
@@ -148,14 +150,37 @@ func (k *link) take(ctx context.Context, ops []weir.Op) (int64, error) {
 		k.spare.Put(c)
 		return 0, err
 	}
+	if k.prompt {
+		defer func() {
+			<-k.slots
+			k.spare.Put(c)
+		}()
+		c.begin(k)
+		return c.sent, k.runHere(ctx, c, ops)
+	}
 	return k.takeIn(ctx, c, ops, k.wait(ctx))
+}
+
+// begin notes when the call is made.
+func (c *call) begin(k *link) {
+	c.noted.Store(false)
+	c.sent, c.from = k.now(), k.elapsed()
+}
+
+// runHere makes a call on the goroutine that asks.
+func (k *link) runHere(ctx context.Context, c *call, ops []weir.Op) error {
+	if _, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, k.wait(ctx))
+		defer cancel()
+	}
+	return k.judge(c, k.store.Take(ctx, ops))
 }
 
 // takeIn is take in a slot that is held already. It gives the slot back.
 func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Duration) (int64, error) {
 	c.fill(ops)
-	c.noted.Store(false)
-	c.sent, c.from = k.now(), k.elapsed()
+	c.begin(k)
 	k.running.Go(func() {
 		c.err = k.run(c)
 		c.done <- struct{}{}
@@ -180,17 +205,28 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Dur
 	}
 }
 
-// run makes the call and tells the breaker.
+// run makes a call on a goroutine of its own.
 func (k *link) run(c *call) error {
 	ctx, cancel := context.WithTimeout(context.Background(), k.budget)
 	defer cancel()
-	k.calls.Add(1)
 	err := k.store.Take(ctx, c.ops)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return k.judge(c, err)
+}
+
+// judge tells the breaker how a call went, and returns what is to be told of it.
+func (k *link) judge(c *call, err error) error {
+	k.calls.Add(1)
 	late := k.elapsed()-c.from > k.budget.Microseconds()
 	switch {
 	case err != nil && wrong(err):
 		k.note(c, nil)
-	case err != nil && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled):
+		// The caller has gone: that says nothing about the store.
+		c.noted.Store(true)
+	case errors.Is(err, context.DeadlineExceeded):
 		k.late.Add(1)
 		err = fmt.Errorf("%w: %w", errLate, err)
 		k.note(c, err)

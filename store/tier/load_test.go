@@ -25,8 +25,8 @@ type load struct {
 	// central gets the same requests, alone: what one strict node would admit.
 	central *memory.Store
 	strict  atomic.Int64
-	over  atomic.Int64 // admitted, and the model would not have
-	debt  atomic.Int64 // of the model, at worst
+	over    atomic.Int64 // admitted, and the model would not have
+	debt    atomic.Int64 // of the model, at worst
 
 	offered, admitted, degraded atomic.Int64
 }

@@ -19,12 +19,12 @@ import (
 // redisNode returns a node that shares a real server with others.
 func redisNode(t *testing.T, r *servertest.RedisServer, opt tier.Options) (*tier.Store, *redis.Store) {
 	t.Helper()
-	shared, err := redis.Open(context.Background(), "redis://"+r.Addr, redis.Options{Timeout: opt.Timeout})
+	shared, err := redis.Open(context.Background(), "redis://"+r.Addr, redis.Options{Timeout: opt.Timeout, Prefix: t.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Local = memory.New(memory.Options{MaxBytes: 1 << 20})
-	opt.MaxBytes = 4 << 20
+	opt.MaxBytes, opt.Prompt = 4<<20, true
 	s, err := tier.New(shared, opt)
 	if err != nil {
 		t.Fatal(err)

@@ -115,6 +115,9 @@ const (
 func scenarios(size int) []scenario {
 	nodes, counts := []int{4, 64}, []int64{[]int64{2_000, 10_000, 10_000}[size]}
 	algorithms := []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket}
+	if testing.Short() {
+		nodes = nodes[:1]
+	}
 	if size == soak {
 		nodes, counts = []int{1, 4, 16, 64}, []int64{1_000, 10_000}
 		algorithms = lending

@@ -26,6 +26,10 @@ type Options struct {
 	// Timeout is the longest that a decision waits for the shared store; of a
 	// caller's deadline it waits half. Zero means 20 milliseconds.
 	Timeout time.Duration
+	// Prompt says that the shared store ends each call within Timeout by itself.
+	// A call is then made by whoever needs it, without a goroutine and timers of
+	// its own. Zero means that this is not relied on.
+	Prompt bool
 	// MaxInFlight is the most calls of the shared store at a time. Zero means
 	// 512.
 	MaxInFlight int

@@ -11,11 +11,13 @@ import (
 )
 
 // open returns a tier over a memory store, which decides as that does alone.
-func open(t *testing.T, now func() int64) weir.Store {
+func open(t *testing.T, now func() int64) weir.Store { return openWith(t, now, false) }
+
+func openWith(t *testing.T, now func() int64, prompt bool) weir.Store {
 	t.Helper()
 	shared := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
 	local := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
-	s, err := tier.New(shared, tier.Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1, Mode: weir.ConsistencyStrict})
+	s, err := tier.New(shared, tier.Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1, Mode: weir.ConsistencyStrict, Prompt: prompt})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,3 +32,8 @@ func open(t *testing.T, now func() int64) weir.Store {
 }
 
 func TestConformance(t *testing.T) { storetest.Run(t, open) }
+
+// The same over a store that is relied on to answer in time.
+func TestConformancePrompt(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, now func() int64) weir.Store { return openWith(t, now, true) })
+}

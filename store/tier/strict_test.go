@@ -152,14 +152,14 @@ func TestReloadEndsARememberedRefusal(t *testing.T) {
 // answer that it would have got alone, in the order in which they came.
 func TestCombinedSpendsAreDecidedOneByOne(t *testing.T) {
 	for _, a := range append(lasting, algorithm.LeakyQueue) {
-		t.Run(a.Name(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { combined(t, a) })
-		})
+		for _, prompt := range []bool{false, true} {
+			bubble(t, fmt.Sprintf("%s, prompt %v", a.Name(), prompt), func(t *testing.T) { combined(t, a, prompt) })
+		}
 	}
 }
 
-func combined(t *testing.T, a weir.Algorithm) {
-	f := newFleet(t, 1, tier.Options{RefusalLife: -1, Timeout: time.Second})
+func combined(t *testing.T, a weir.Algorithm, prompt bool) {
+	f := newFleet(t, 1, tier.Options{RefusalLife: -1, Timeout: time.Second, Prompt: prompt})
 	model := memory.New(memory.Options{MaxBytes: 1 << 20})
 	defer model.Close()
 	l := compiled(t, weir.PerMinute(40, a), strict)
@@ -203,7 +203,7 @@ func combined(t *testing.T, a weir.Algorithm) {
 func TestStrictAdmitsExactlyTheLimit(t *testing.T) {
 	for _, a := range lasting {
 		for _, nodes := range []int{1, 4} {
-			f := newFleet(t, nodes, tier.Options{Timeout: 10 * time.Second})
+			f := newFleet(t, nodes, tier.Options{Timeout: 10 * time.Second, Prompt: nodes > 1})
 			l := compiled(t, &weir.Limit{Algorithm: a, Count: 200, Period: 1000 * time.Hour}, strict)
 			var passed atomic.Int64
 			var wg sync.WaitGroup
