@@ -126,7 +126,7 @@ func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
 	if _, _, err := s.do(ctx, g[0].at, c); err != nil {
 		return err
 	}
-	err := read(c.reply, g)
+	err := explain(read(c.reply, g))
 	c.recycle()
 	for _, a := range g {
 		if a.at.moved {
@@ -255,7 +255,7 @@ const (
 func decode(reply []int64, g []*asked) error {
 	now, rest := reply[0]>>1, reply[1:]
 	for _, a := range g {
-		if len(rest) < 2 || rest[1] < 0 || int64(len(rest)-2) < rest[1] {
+		if len(rest) < 2 || rest[1] != int64(a.plan.twin.States) || int64(len(rest)-2) < rest[1] {
 			return errReply
 		}
 		flags, n := rest[0], rest[1]

@@ -106,6 +106,10 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 		s.stats.errors.Add(1)
 		return 0, false, s.explain(err)
 	}
+	if len(c.reply) == 0 {
+		c.recycle()
+		return 0, false, explain(errReply)
+	}
 	return c.reply[0] >> 1, c.reply[0]&1 == 1, nil
 }
 
@@ -159,6 +163,10 @@ func (s *Store) one(ctx context.Context, key string, l *weir.Limit, a weir.Ask) 
 	now, allowed, err := s.do(ctx, p, c)
 	if err != nil {
 		return weir.Decision{}, 0, false, err
+	}
+	if len(c.reply) != 1+pl.twin.States {
+		c.recycle()
+		return weir.Decision{}, 0, false, explain(errReply)
 	}
 	a.Now = now
 	d := pl.algorithm.Describe(l, a, allowed, c.reply[1:])
