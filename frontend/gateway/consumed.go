@@ -56,7 +56,7 @@ const maxRest = 256 << 10
 // the answer lost with it.
 const (
 	maxLinger  = 8 << 20
-	lingerTime = 2 * time.Second
+	lingerTime = 5 * time.Second
 )
 
 // finish reads the rest of the body once w is answered: all of it for the sake
