@@ -144,7 +144,9 @@ func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.
 	if c.link.prompt {
 		return first, nil
 	}
-	c.link.running.Go(func() { c.drain(first) })
+	if !c.link.start(func() { c.drain(first) }) {
+		c.drain(first)
+	}
 	return nil, nil
 }
 
@@ -165,10 +167,11 @@ func (c *combiner) send(ctx context.Context, q *queue, cost int64) (weir.Decisio
 	}
 	g.mu.Unlock()
 	c.link.spare.Put(k)
-	if others {
-		c.link.running.Go(func() { c.drain(q) })
-	} else {
+	switch {
+	case !others:
 		<-c.link.slots
+	case !c.link.start(func() { c.drain(q) }):
+		c.drain(q)
 	}
 	return d, now, sent, err
 }

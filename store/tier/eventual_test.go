@@ -128,6 +128,16 @@ func TestEventualCapIsTight(t *testing.T) {
 			if w.over.Load() != 0 || n > 2000+share || n < 1920+share-8 {
 				t.Errorf("%d admitted of 2000 and %d: %s", n, share, w)
 			}
+			// When all is told, somebody has seen by how much.
+			f.shared.set(none)
+			time.Sleep(2 * time.Second)
+			seen := int64(0)
+			for _, s := range f.nodes {
+				seen = max(seen, s.Stats().Overshot)
+			}
+			if seen < n-2000-1 || seen > n-2000 {
+				t.Errorf("%d too many were seen, %d were admitted", seen, n-2000)
+			}
 		})
 	}
 }

@@ -152,8 +152,11 @@ func (s *Store) startFetch(g *leaseShard, e *lease, need int64) (*fetch, error) 
 		return nil, errBusy
 	}
 	f := &fetch{done: make(chan struct{})}
+	if !s.link.start(func() { s.runFetch(g, e, f, need) }) {
+		<-s.link.slots
+		return nil, weir.ErrClosed
+	}
 	e.fetch = f
-	s.link.running.Go(func() { s.runFetch(g, e, f, need) })
 	return f, nil
 }
 

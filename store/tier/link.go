@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,10 @@ type link struct {
 	spare   sync.Pool // of *call
 	// opened is told when the breaker opens.
 	opened func(error)
-	// running are the calls under way, also those that nobody waits for.
+	// running are the calls under way, also those that nobody waits for. No more
+	// begin once it is closing.
+	life    sync.Mutex
+	closing bool
 	running sync.WaitGroup
 
 	calls, failures, late, busy atomic.Uint64
@@ -52,6 +56,25 @@ func stopped() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
+}
+
+// start runs f, which makes calls, unless the link is closing.
+func (k *link) start(f func()) bool {
+	k.life.Lock()
+	defer k.life.Unlock()
+	if k.closing {
+		return false
+	}
+	k.running.Go(f)
+	return true
+}
+
+// close waits for the calls under way. No goroutine makes more.
+func (k *link) close() {
+	k.life.Lock()
+	k.closing = true
+	k.life.Unlock()
+	k.running.Wait()
 }
 
 // now returns the node's monotonic time in microseconds.
@@ -181,11 +204,14 @@ func (k *link) runHere(ctx context.Context, c *call, ops []weir.Op) error {
 func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Duration) (int64, error) {
 	c.fill(ops)
 	c.begin(k)
-	k.running.Go(func() {
+	if !k.start(func() {
 		c.err = k.run(c)
 		c.done <- struct{}{}
 		<-k.slots
-	})
+	}) {
+		<-k.slots
+		return 0, weir.ErrClosed
+	}
 	c.timer.Reset(wait)
 	select {
 	case <-c.done:
@@ -226,7 +252,7 @@ func (k *link) judge(c *call, err error) error {
 	case errors.Is(err, context.Canceled):
 		// The caller has gone: that says nothing about the store.
 		c.noted.Store(true)
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		k.late.Add(1)
 		err = fmt.Errorf("%w: %w", errLate, err)
 		k.note(c, err)

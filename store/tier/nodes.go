@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +24,12 @@ type nodes struct {
 	id    int64
 	least int64
 	known atomic.Int64
-	// changed is when their number last did, in the node's time, and settled how
-	// long after all nodes know.
+	// counter is asked instead of the register where the store keeps counts only;
+	// plain is that it does.
+	counter *weir.Limit
+	plain   atomic.Bool
+	// changed is when their number last did, in the node's time, 0 before the store
+	// was ever asked, and settled how long after all nodes know.
 	changed atomic.Int64
 	settled int64
 	link    *link
@@ -44,10 +50,16 @@ func newNodes(opt *Options, k *link) (*nodes, error) {
 			Name: "nodes", Scope: "\x1fnodes", Algorithm: algorithm.Concurrency, Count: maxNodes, Period: opt.NodeTTL,
 		},
 	}
+	n.counter = &weir.Limit{Name: "probe", Scope: "\x1fprobe", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Hour}
+	if err := n.counter.Compile(); err != nil {
+		return nil, err
+	}
 	n.known.Store(n.least)
-	n.changed.Store(k.now())
 	return n, n.limit.Compile()
 }
+
+// name names this node in the shared store. It is another after a restart.
+func (n *nodes) name() string { return strconv.FormatInt(n.id, 36) }
 
 // count returns how many nodes there are, as far as this one knows.
 func (n *nodes) count() int64 { return n.known.Load() }
@@ -60,27 +72,51 @@ func (n *nodes) op(v weir.Verb) []weir.Op {
 	return []weir.Op{o}
 }
 
-// renew tells the store that the node is there, and learns how many are.
+// renew tells the store that the node is there, and learns how many are. A store
+// that can only count, such as Memcached, has no register: it is looked at, and
+// the nodes are those that are configured.
 func (s *Store) renew() error {
-	n, ops := s.nodes, s.nodes.op(weir.Spend)
+	n := s.nodes
+	if n.plain.Load() {
+		return s.lookAt(n.counter)
+	}
+	ops := n.op(weir.Spend)
 	sent, err := s.link.probe(ops)
 	if err != nil {
-		return err
+		if errors.Is(err, errLate) || n.changed.Load() != 0 || s.lookAt(n.counter) != nil {
+			return err
+		}
+		n.plain.Store(true)
+		s.plans.all.Clear()
+		s.log.Info("tier: the shared store keeps no register of nodes: their number is taken as configured", "nodes", n.least, "because", err)
+		return nil
 	}
 	s.heard(ops[0].Now, sent)
 	count := max(maxNodes-ops[0].Decision.Remaining, n.least)
-	if n.known.Swap(count) != count {
-		n.changed.Store(s.link.now())
+	if n.known.Swap(count) != count || n.changed.Load() == 0 {
+		n.changed.Store(max(s.link.now(), 1))
 	}
 	return nil
 }
 
+// lookAt asks the shared store about a limit, to see whether it answers.
+func (s *Store) lookAt(l *weir.Limit) error {
+	_, err := s.link.probe([]weir.Op{{Key: "nodes", Limit: l, Cost: 1, Verb: weir.Peek}})
+	return err
+}
+
 // steady reports whether all nodes have known for a while how many they are, so
 // that no lease of ttl microseconds is left from when they were fewer.
-func (n *nodes) steady(ttl int64) bool { return n.link.now()-n.changed.Load() > n.settled+ttl }
+func (n *nodes) steady(ttl int64) bool {
+	changed := n.changed.Load()
+	return changed > 0 && n.link.now()-changed > n.settled+ttl
+}
 
 // leave tells the store that the node is no longer there.
 func (n *nodes) leave(k *link) error {
+	if n.plain.Load() {
+		return nil
+	}
 	_, err := k.take(context.Background(), n.op(weir.Refund))
 	return err
 }

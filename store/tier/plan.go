@@ -49,7 +49,7 @@ type share struct {
 // minTTL is the shortest lease: a fetch should be well over when it ends.
 const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string) (*plan, error) {
+func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool) (*plan, error) {
 	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
 	if p.policy == weir.OnErrorDefault {
 		p.policy = weir.OnErrorLocal
@@ -67,6 +67,11 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string) (*plan,
 	case weir.ConsistencyLeased:
 		return p, p.lend()
 	case weir.ConsistencyEventual:
+		if plain {
+			// It cannot count what was told only once.
+			p.mode = weir.ConsistencyStrict
+			return p, nil
+		}
 		return p, p.count(node)
 	}
 	return p, nil
@@ -213,7 +218,7 @@ type plans struct {
 	all       sync.Map // *weir.Limit to *plan
 	link      *link
 	otherwise weir.ConsistencyMode
-	node      string // names this one
+	nodes     *nodes
 }
 
 // of returns the plan of l.
@@ -225,7 +230,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		}
 		return p, nil
 	}
-	p, err := newPlan(l, ps.otherwise, ps.node)
+	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load())
 	if err != nil {
 		return nil, err
 	}

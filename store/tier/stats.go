@@ -22,6 +22,9 @@ type Stats struct {
 	// Returned is how many units were given back unspent, Stranded how many were
 	// not, as the shared store did not take them: nobody spends them.
 	Returned, Stranded uint64
+	// Overshot is the most units above a limit that an eventual one of any key was
+	// seen to have admitted. Each limit promises its own, see weir.Limit.Overshoot.
+	Overshot int64
 	// Degraded is how many requests were decided by their limits' policies.
 	Degraded uint64
 	// Debts is how many keys have spent units that the shared store has not been
@@ -40,6 +43,7 @@ func (s *Store) Stats() Stats {
 		Calls: k.calls.Load(), Failed: k.failures.Load(), Late: k.late.Load(), Busy: k.busy.Load(),
 		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys, LeaseUnits: units,
 		Returned: s.leases.returns.given.Load(), Stranded: s.leases.returns.stranded.Load(),
+		Overshot: s.overshot.Load(),
 		Combined: s.combiner.combined.Load(), Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
 		Debts: s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,7 +121,8 @@ type Store struct {
 	// clock is how far the shared store's time is ahead of the node's.
 	clock atomic.Int64
 
-	unsaid unsaid
+	unsaid   unsaid
+	overshot atomic.Int64
 
 	degraded, spentHeld, fetched atomic.Uint64
 	quiet                        quiet
@@ -146,7 +146,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		return nil, fmt.Errorf("tier: %w", err)
 	}
 	s := &Store{
-		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, node: strconv.FormatInt(n.id, 36)},
+		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n},
 		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
 		leases:  newLeases(opt.MaxBytes / 2),
 		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 8},
@@ -190,7 +190,7 @@ func (s *Store) Close() error {
 	if !s.link.breaker.open.Load() {
 		errs = append(errs, s.payDebts(), s.nodes.leave(s.link))
 	}
-	s.link.running.Wait()
+	s.link.close()
 	for i, err := range errs {
 		// That the store went away is no fault of closing.
 		if err != nil && !wrong(err) {

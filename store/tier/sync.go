@@ -64,7 +64,6 @@ func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
 		return nil, errBusy
 	}
 	f := &fetch{done: make(chan struct{})}
-	e.fetch = f
 	t, c, now := e.tally, e.plan.counting, s.link.now()
 	if t.telling == 0 {
 		if mark := c.marks[now/epoch%2]; mark != t.mark {
@@ -75,7 +74,11 @@ func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
 			t.push++
 		}
 	}
-	s.link.running.Go(func() { s.runSync(g, e, f) })
+	if !s.link.start(func() { s.runSync(g, e, f) }) {
+		<-s.link.slots
+		return nil, weir.ErrClosed
+	}
+	e.fetch = f
 	return f, nil
 }
 
@@ -113,7 +116,9 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 		return
 	}
 	s.fetched.Add(1)
-	e.synced(k, s.link.now())
+	if over := e.synced(k, s.link.now()); over > s.overshot.Load() {
+		s.overshot.Store(over) // under a lock of many: at worst a smaller one is kept
+	}
 	if t.untold > 0 {
 		s.soon(e)
 	}
@@ -124,7 +129,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 // the limit itself. Requires: mu.
 func (c *counting) ops(e *lease, now, share int64) []weir.Op {
 	t, l := e.tally, e.plan.limit
-	ops := make([]weir.Op, 0, 4)
+	ops := make([]weir.Op, 0, 5)
 	if !t.counted {
 		ops = append(ops, weir.Op{Key: e.key, Limit: t.mark, Cost: 1, Role: weir.Always, Verb: weir.Peek})
 	}
@@ -135,6 +140,10 @@ func (c *counting) ops(e *lease, now, share int64) []weir.Op {
 	if now >= t.shareEnd && share > 0 {
 		ops = append(ops, weir.Op{Key: e.key, Limit: c.slack, Cost: share, Role: weir.Always})
 	}
+	if c.most != nil && t.known && t.telling > 0 && (t.remaining-t.telling)*5 < l.Burst {
+		// A look, which sees what was there before the push.
+		ops = append(ops, weir.Op{Key: e.key, Limit: c.most, Cost: 1, Role: weir.Always, Verb: weir.Peek})
+	}
 	last := weir.Op{Key: e.key, Limit: l, Cost: t.telling, Role: weir.Always, Verb: weir.Force}
 	if t.telling == 0 {
 		last.Verb = weir.Peek
@@ -142,11 +151,12 @@ func (c *counting) ops(e *lease, now, share int64) []weir.Op {
 	return append(ops, last)
 }
 
-// synced takes over what the shared store said. Requires: mu.
-func (e *lease) synced(k *call, now int64) {
+// synced takes over what the shared store said, and returns by how much it has
+// counted more than the limit, if that was looked at. Requires: mu.
+func (e *lease) synced(k *call, now int64) (over int64) {
 	t := e.tally
 	last := &k.ops[len(k.ops)-1]
-	told := t.telling > 0
+	told, pushed := t.telling > 0, t.telling
 	if told {
 		// Counted now, or found to have been counted before.
 		t.telling = 0
@@ -157,6 +167,8 @@ func (e *lease) synced(k *call, now int64) {
 	for i := range k.ops[:len(k.ops)-1] {
 		o := &k.ops[i]
 		switch {
+		case o.Limit == e.plan.counting.most && last.Charged:
+			over = e.plan.limit.Overshoot() - (o.Decision.Remaining - pushed)
 		case o.Limit == t.mark && !t.counted:
 			t.push, t.counted = markCount-o.Decision.Remaining, true
 		case o.Limit == e.plan.counting.slack && (!told || last.Charged):
@@ -170,4 +182,5 @@ func (e *lease) synced(k *call, now int64) {
 		}
 	}
 	e.heardOf(last.Decision, k.sent, now)
+	return over
 }

@@ -85,6 +85,10 @@ type counting struct {
 	// too little is admitted and never too much.
 	marks    [2]*weir.Limit
 	interval int64 // microseconds
+	// most is the limit with all that it may be overshot by, on the same counters:
+	// by what it has left is seen by how much the limit was. Nil if such a limit
+	// would have counters of its own.
+	most *weir.Limit
 }
 
 // count fills the plan of an eventual limit, or makes it strict if it cannot be
@@ -123,6 +127,15 @@ func (p *plan) count(node string) error {
 			Count: markCount, Period: markLife, Params: weir.Params{Anchor: weir.AnchorFirst},
 		}
 		errs = append(errs, c.marks[i].Compile())
+	}
+	most := &weir.Limit{
+		Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst + l.Overshoot(), Params: l.Params,
+	}
+	if l.Algorithm != algorithm.TokenBucket && l.Algorithm != algorithm.LeakyBucket {
+		most.Count, most.Burst = l.Count+l.Overshoot(), 0
+	}
+	if err := most.Compile(); err == nil && most.ID() == l.ID() {
+		c.most = most
 	}
 	p.ttl = max(c.interval, (time.Second).Microseconds())
 	p.source, p.counting = weir.FromCounts, c
