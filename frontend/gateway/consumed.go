@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -92,18 +93,46 @@ func refuse(w http.ResponseWriter, r *http.Request, p *answer.Problem) {
 	b.finish(w)
 }
 
-// incoming is a request's body that tells whether it came too late. What the
-// transport makes of that is an error like any other.
+// incoming is a request's body that tells whether it is the client's fault that
+// it was not read whole. What the transport makes of that is an error like any
+// other.
 type incoming struct {
 	io.ReadCloser
-	late *atomic.Bool
+	// fault is the status for it, zero for none.
+	fault  atomic.Int32
+	closed atomic.Bool
 }
 
 // Read implements io.Reader.
-func (b incoming) Read(p []byte) (int, error) {
+func (b *incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		b.late.Store(true)
+	switch {
+	case err == nil || err == io.EOF || b.closed.Load():
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		b.fault.Store(http.StatusRequestTimeout)
+	default:
+		b.fault.Store(http.StatusBadRequest)
 	}
 	return n, err
+}
+
+// Close implements io.Closer. Whoever reads on is not told the truth.
+func (b *incoming) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
+}
+
+// problem says what is wrong with the body, nil for nothing. A body that ends
+// with its client is nobody's fault; net/http ends ctx for a late one too.
+func (b *incoming) problem(ctx context.Context) *answer.Problem {
+	if b == nil {
+		return nil
+	}
+	switch fault := b.fault.Load(); {
+	case fault == http.StatusRequestTimeout:
+		return &answer.Problem{Status: http.StatusRequestTimeout, Detail: "the body did not arrive in time"}
+	case fault == http.StatusBadRequest && ctx.Err() == nil:
+		return &answer.Problem{Status: http.StatusBadRequest, Detail: "the body broke off, or its chunks cannot be read"}
+	}
+	return nil
 }

@@ -251,7 +251,8 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		out.Body = tr.reply.body
 	}
 	if r.ContentLength != 0 {
-		out.Body = incoming{out.Body, &tr.reply.late}
+		tr.reply.incoming = &incoming{ReadCloser: out.Body}
+		out.Body = tr.reply.incoming
 	}
 	tr.t.bound(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)

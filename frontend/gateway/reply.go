@@ -19,8 +19,8 @@ type reply struct {
 	onUpgrade func()
 	// body is the request's, nil over HTTP/2 and where there is none.
 	body *consumed
-	// late: the request's body did not arrive in time.
-	late atomic.Bool
+	// incoming is the request's body, nil where there is none.
+	incoming *incoming
 }
 
 // upgrade notes that the connection speaks another protocol with the upstream

@@ -277,9 +277,9 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	case tooLarge:
 		p = tr.t.tooLarge()
 		tr.answered = p.Status // the client's fault: it counts
-	case tr.reply.late.Load():
-		p.Status, p.Detail = http.StatusRequestTimeout, "the body did not arrive in time"
-		tr.answered = p.Status // as above: else whoever is slow would get it back
+	case tr.reply.incoming.problem(r.Context()) != nil:
+		p = tr.reply.incoming.problem(r.Context())
+		tr.answered = p.Status // as above: else who holds up his body got it back
 	case context.Cause(r.Context()) == errTimeout, errors.As(err, &timeout) && timeout.Timeout() && !(isOp && op.Op == "dial"):
 		p.Status, p.Detail = http.StatusGatewayTimeout, errTimeout.Error()
 		tr.g.log("upstream timed out", err, tr.t)

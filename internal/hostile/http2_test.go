@@ -134,7 +134,7 @@ func TestHTTP2Floods(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--limit", unlimited, "--upstream", nginx(t))
 	block := request("GET", "h", "/")
-	limit := n(1, 32) * mib
+	limit := n(256, 32<<10) << 10
 	for name, f := range map[string]struct {
 		ends bool // the node ends the connection before all is sent
 		next func(i int) string

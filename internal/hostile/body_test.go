@@ -1,0 +1,93 @@
+package hostile
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNothingIsReadBehindABrokenBody: a body that stalls, or is no body, ends its
+// connection, so that what comes later is not read as a request: who sends it may
+// be another than who sent the body.
+func TestNothingIsReadBehindABrokenBody(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	for name, args := range map[string][]string{
+		"stall": {"--http-read-timeout", "0", "--http-stall-timeout", "300ms"},
+		"whole": {"--http-read-timeout", "300ms", "--http-stall-timeout", "0"},
+	} {
+		s := serve(t, append(args, "--limit", unlimited, "--upstream", u.URL)...)
+		for _, path := range []string{"/read", "/", "/shouldAllowRequest"} {
+			for _, body := range []string{"Content-Length: 60\r\n\r\nxx", "Transfer-Encoding: chunked\r\n\r\n5\r\nxx", "Transfer-Encoding: chunked\r\n\r\nzz\r\n"} {
+				c := s.dialFrom(t, "127.0.0.1") // who may ask the API
+				io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: h\r\n"+body)
+				c.SetReadDeadline(time.Now().Add(10 * time.Second))
+				r := bufio.NewReader(c)
+				res, err := http.ReadResponse(r, nil)
+				if err != nil {
+					continue // closed without a word
+				}
+				io.Copy(io.Discard, res.Body)
+				if res.StatusCode != 200 && res.StatusCode != 408 && res.StatusCode != 400 {
+					t.Errorf("%s %s %.40q: %s", name, path, body, res.Status)
+				}
+				io.WriteString(c, "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"+strings.Repeat("x", 100))
+				if _, err := r.ReadByte(); err == nil {
+					t.Errorf("%s %s %.40q: a second answer after %s", name, path, body, res.Status)
+				} else if e, ok := err.(net.Error); ok && e.Timeout() {
+					t.Errorf("%s %s %.40q: still open after %s", name, path, body, res.Status)
+				}
+				c.Close()
+			}
+		}
+	}
+}
+
+// TestSlowBodiesCount: where the charge is given back when the upstream fails,
+// it is not given back to who held up his own body.
+func TestSlowBodiesCount(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	s := serve(t, "--upstream", u.URL, "--http-stall-timeout", "200ms", "--rules", rules(t, `
+domain: api
+descriptors:
+- {key: remote_address, limit: 3/hour, algorithm: fixed_window, refund_on: [5xx, unreachable]}
+`))
+	for i, want := range []int{408, 408, 408, 429} {
+		if got := s.raw(t, "127.0.0.2", "POST /read HTTP/1.1\r\nHost: h\r\nContent-Length: 60\r\n\r\nx"); got != want {
+			t.Errorf("request %d: %d, want %d", i+1, got, want)
+		}
+	}
+	// Over HTTP/2 too.
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	io.WriteString(c, preface+frame(frameSettings, 0, 0, ""))
+	for i := range 3 {
+		stream := uint32(2*i + 1)
+		io.WriteString(c, frame(frameHeaders, endHeaders, stream, request("POST", "h", "/read"))+frame(frameData, 0, stream, "x"))
+	}
+	for ended := 0; ended < 3; {
+		var head [9]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, c, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
+			t.Fatal(err)
+		}
+		if head[3] == frameReset || head[3] <= frameHeaders && head[4]&endStream != 0 {
+			ended++
+		}
+	}
+	if code, _, body := get(t, fmt.Sprintf("http://%s/", s.addr)); code != 429 {
+		t.Errorf("over HTTP/2: %d %s", code, body)
+	}
+}
