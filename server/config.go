@@ -48,7 +48,7 @@ type API struct {
 
 // HTTP configures the listener that decides.
 type HTTP struct {
-	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one."`
+	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix."`
 	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" name:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read a request's headers."`
 	ReadTimeout       time.Duration `yaml:"read_timeout" name:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`

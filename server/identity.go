@@ -48,6 +48,7 @@ type JWT struct {
 // Proxies configures through whom requests come.
 type Proxies struct {
 	Trusted []string `yaml:"trusted" name:"trusted-proxies" sep:"," placeholder:"CIDR" help:"Proxies that are believed when they name the client: addresses or prefixes. Nobody else is."`
+	Unix    bool     `yaml:"unix" name:"trusted-unix" help:"Whoever is on a Unix socket is such a proxy too, see --http. Without it all of them are one client."`
 	Header  string   `yaml:"header" name:"client-ip-header" placeholder:"HEADER" help:"The one header in which trusted proxies name the client; no other is looked at. Empty means X-Forwarded-For if there are trusted proxies."`
 	Form    string   `yaml:"form" name:"client-ip-form" placeholder:"FORM" help:"Form of that header: list (as X-Forwarded-For), forwarded (RFC 7239) or single (one address, as X-Real-IP). Empty means that of the header's name, single if it is neither of the first two."`
 	Hops    int64    `yaml:"hops" name:"client-ip-hops" default:"0" placeholder:"N" help:"How many proxies there are, the peer included: the client is the address that many from the end of the header. For proxies whose addresses are not known. 0 means to walk over trusted addresses."`
@@ -65,7 +66,7 @@ const defaultClientHeader = "X-Forwarded-For"
 // clientHeader returns the header in which trusted proxies name the client,
 // empty for none.
 func (c *Identity) clientHeader() string {
-	if c.Proxies.Header == "" && len(c.Proxies.Trusted) > 0 {
+	if c.Proxies.Header == "" && (len(c.Proxies.Trusted) > 0 || c.Proxies.Unix) {
 		return defaultClientHeader
 	}
 	return c.Proxies.Header
@@ -99,6 +100,7 @@ func (c *Identity) options() (identity.Options, error) {
 		},
 	}
 	opt.Proxies.Header, opt.Proxies.Form = c.clientHeader(), c.Proxies.Form
+	opt.Proxies.Unix = c.Proxies.Unix
 	opt.Proxies.Hops = int(min(max(c.Proxies.Hops, -1), 1000))
 	var err error
 	if opt.Proxies.Trusted, err = prefixes("--trusted-proxies", c.Proxies.Trusted); err != nil {

@@ -174,7 +174,8 @@ func (s *Server) Reload() {
 
 // Ready tells where a server listens.
 type Ready struct {
-	// URLs are by section: "http", "admin".
+	// URLs are by section: "http", "admin". That of a Unix socket is unix: and its
+	// path.
 	URLs map[string]string
 	// Upstream is where the gateway forwards to in words, empty without one.
 	Upstream string
@@ -186,10 +187,10 @@ func (r Ready) String() string {
 	base := r.URLs["http"]
 	if r.Upstream != "" {
 		fmt.Fprintf(&b, "gateway  %s  ->  %s\n", base, r.Upstream)
-		fmt.Fprintf(&b, "         curl -i %s/\n", base)
+		fmt.Fprintf(&b, "         curl -i %s\n", curlTo(base, "/"))
 	}
 	fmt.Fprintf(&b, "API      %s/shouldAllowRequest\n", base)
-	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s/shouldAllowRequest\n", base)
+	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s\n", curlTo(base, "/shouldAllowRequest"))
 	if admin, ok := r.URLs["admin"]; ok {
 		fmt.Fprintf(&b, "admin    %s/  (metrics, health, rules)\n", admin)
 	}
@@ -284,7 +285,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 		}
 	}()
 	for _, f := range s.doors {
-		ln, err := net.Listen("tcp", f.listen)
+		ln, err := listenOn(f.listen)
 		if err != nil {
 			return listeners, fmt.Errorf("%s: %w: give another address with --%s", f.section, err, f.section)
 		}
@@ -304,11 +305,7 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	r := Ready{URLs: make(map[string]string)}
 	for i, f := range s.doors {
 		addr := listeners[i].Addr().String()
-		scheme := "http://"
-		if f.tls.Cert != "" {
-			scheme = "https://"
-		}
-		r.URLs[f.section] = scheme + reachable(addr)
+		r.URLs[f.section] = urlOf(listeners[i].Addr(), f.tls.Cert != "")
 		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")
 	}
 	if u, err := s.conf.upstream(); err == nil && u != nil {

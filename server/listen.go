@@ -1,0 +1,61 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// unixPrefix begins the address of a Unix socket, unix:/run/weir.sock.
+const unixPrefix = "unix:"
+
+// listenOn listens on HOST:PORT or on a Unix socket.
+func listenOn(addr string) (net.Listener, error) {
+	path, unix := strings.CutPrefix(addr, unixPrefix)
+	if !unix {
+		return net.Listen("tcp", addr)
+	}
+	if err := removeDead(path); err != nil {
+		return nil, err
+	}
+	return net.Listen("unix", path)
+}
+
+// removeDead removes a socket that nobody listens on, such as a process leaves
+// that was killed. About everything else that is in the way net.Listen complains.
+func removeDead(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return nil
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		return c.Close()
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return os.Remove(path)
+	}
+	return nil
+}
+
+// urlOf returns where to reach what listens on addr: a URL, or unix: and a path.
+func urlOf(addr net.Addr, tls bool) string {
+	switch {
+	case addr.Network() == "unix":
+		return unixPrefix + addr.String()
+	case tls:
+		return "https://" + reachable(addr.String())
+	}
+	return "http://" + reachable(addr.String())
+}
+
+// curlTo returns the words of a curl command that ask for a path at a URL of
+// urlOf.
+func curlTo(url, path string) string {
+	if socket, unix := strings.CutPrefix(url, unixPrefix); unix {
+		return "--unix-socket " + socket + " http://localhost" + path
+	}
+	return url + path
+}
