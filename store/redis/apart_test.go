@@ -78,7 +78,7 @@ func TestGiveBackWhenAServerFails(t *testing.T) {
 // was taken in vain.
 func TestElasticApart(t *testing.T) {
 	t.Parallel()
-	s := open(t, urlOf("redis+ring", newRing(t, 2)), Options{Timeout: patience})
+	s := open(t, urlOf("redis+ring", newRing(t, 2)), Options{Timeout: long})
 	keys := onEach(t, s)
 	const share, pooled, clients = 20, 50, 64
 	own, pool := perHour(t, share, algorithm.TokenBucket), perHour(t, pooled, algorithm.FixedWindow)
@@ -115,7 +115,7 @@ func TestElasticApart(t *testing.T) {
 // of either, and none is left when all have ended.
 func TestLeasesApart(t *testing.T) {
 	t.Parallel()
-	s := open(t, urlOf("redis+ring", newRing(t, 2)), Options{Timeout: patience})
+	s := open(t, urlOf("redis+ring", newRing(t, 2)), Options{Timeout: long})
 	keys := onEach(t, s)
 	const most = 3
 	l := perHour(t, most, algorithm.Concurrency)

@@ -20,7 +20,7 @@ import (
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	primary, replica, sentinels := servertest.RedisSentinels(t)
-	s := open(t, urlOf("redis+sentinel", sentinels)+"/primary", Options{Timeout: patience})
+	s := open(t, urlOf("redis+sentinel", sentinels)+"/primary", Options{Timeout: long})
 	l := perHour(t, 10, algorithm.FixedWindow)
 	for range 4 {
 		if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || !d.Allowed() {
@@ -45,7 +45,7 @@ func TestSentinelFailover(t *testing.T) {
 
 // When a primary of a cluster dies its replica takes over, with the same counts.
 func clusterFailover(t *testing.T, nodes []*servertest.RedisServer) {
-	s := open(t, urlOf("redis+cluster", nodes), Options{Timeout: patience})
+	s := open(t, urlOf("redis+cluster", nodes), Options{Timeout: long})
 	l := perHour(t, 10, algorithm.SlidingWindow)
 	// A key of the second primary.
 	key := ""

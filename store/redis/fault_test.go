@@ -56,7 +56,7 @@ func each(n int, f func(i int)) {
 func TestScriptFlushUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	one, two := perHour(t, 1000, algorithm.FixedWindow), perHour(t, 1<<40, algorithm.TokenBucket)
 	two.Scope = "two"
 	ctx, stop := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func TestStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := runtime.NumGoroutine()
-	var slowest, late, busy atomic.Int64
+	var slowest, late, many atomic.Int64
 	each(256, func(int) {
 		for range 8 {
 			from := time.Now()
@@ -120,18 +120,17 @@ func TestStall(t *testing.T) {
 			case errors.As(err, &timeout):
 				late.Add(1)
 			case errors.Is(err, ErrBusy):
-				busy.Add(1)
+				many.Add(1)
 			default:
 				t.Errorf("a stopped server: %v", err)
 			}
 		}
 	})
-	// A busy machine wakes goroutines late.
-	if d := time.Duration(slowest.Load()); d > 10*budget {
+	if d := time.Duration(slowest.Load()); d > budget+busy {
 		t.Errorf("waited %v with a budget of %v", d, budget)
 	}
-	if late.Load() == 0 || busy.Load() == 0 {
-		t.Errorf("%d came late, %d were too many: want both", late.Load(), busy.Load())
+	if late.Load() == 0 || many.Load() == 0 {
+		t.Errorf("%d came late, %d were too many: want both", late.Load(), many.Load())
 	}
 	if n := runtime.NumGoroutine(); n > before+50 {
 		t.Errorf("%d goroutines before the stall, %d after", before, n)
@@ -150,7 +149,7 @@ func TestStall(t *testing.T) {
 		_, err := s.TakeOne(t.Context(), "k", l, 1)
 		return err == nil
 	})
-	if d := time.Since(back); d > time.Second {
+	if d := time.Since(back); d > time.Second+busy {
 		t.Errorf("the first decision came %v after the stall", d)
 	}
 }
@@ -160,7 +159,7 @@ func TestStall(t *testing.T) {
 func TestKillAndRestart(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	l := perHour(t, 3, algorithm.SlidingWindow)
 	for range 3 {
 		if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || !d.Allowed() {
@@ -183,7 +182,7 @@ func TestKillAndRestart(t *testing.T) {
 		d, err := s.TakeOne(t.Context(), "k", l, 1)
 		return err == nil && d.Remaining == 2
 	})
-	if d := time.Since(back); d > time.Second {
+	if d := time.Since(back); d > time.Second+busy {
 		t.Errorf("the first decision came %v after the restart", d)
 	}
 	if s.Stats().Errors < 20 {
@@ -227,7 +226,7 @@ func TestCallersContext(t *testing.T) {
 func TestMemoryFull(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	l := perHour(t, 10, algorithm.TokenBucket)
 	r.Do(t, "CONFIG", "SET", "maxmemory", "100kb")
 	if _, err := s.TakeOne(t.Context(), "k", l, 1); !contains(err, "raise its maxmemory") {

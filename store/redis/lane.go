@@ -62,22 +62,23 @@ func (c *call) recycle() {
 // not answer keeps what it was given until the connection is lost, and would gather
 // callers.
 type lane struct {
-	client  rueidis.Client
-	queue   chan *call
-	stop    chan struct{}
-	stopped sync.WaitGroup
-	stats   *counters
+	client   rueidis.Client
+	queue    chan *call
+	stop     chan struct{}
+	stopped  sync.WaitGroup
+	patience time.Duration
+	stats    *counters
 }
 
 // maxBatch is the most calls that a worker sends at once.
 const maxBatch = 128
 
 // patience is how long a worker waits for a server before it gives up what it has
-// sent. Its callers have gone long before.
+// sent, at least: its callers are to have gone before.
 const patience = time.Second
 
-func newLane(client rueidis.Client, workers, room int, stats *counters) *lane {
-	n := &lane{client: client, queue: make(chan *call, room), stop: make(chan struct{}), stats: stats}
+func newLane(client rueidis.Client, workers, room int, o Options, stats *counters) *lane {
+	n := &lane{client: client, queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats}
 	for range workers {
 		n.stopped.Go(n.work)
 	}
@@ -186,7 +187,7 @@ func (n *lane) send(batch []*call) {
 		return
 	}
 	n.stats.calls.Add(uint64(len(live)))
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), n.patience)
 	defer cancel()
 	var unknown, moving []*call
 	sort := func(c *call, err error) {

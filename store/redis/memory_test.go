@@ -29,7 +29,7 @@ func usage(t *testing.T, r *servertest.RedisServer, name string) int64 {
 func TestMemoryPerKey(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	f := func(what string, l *weir.Limit, times int, most int64) {
 		t.Helper()
 		if err := l.Compile(); err != nil {

@@ -50,7 +50,7 @@ func TestSlots(t *testing.T) {
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	l := perHour(t, 1, algorithm.FixedWindow)
 	for _, key := range []string{"", "%", "%25", "{", "}", "%7B", "a}:b", "a", "\x00", "\r\n", "*1\r\n$4\r\nPING\r\n", "\xff\xfe",
 		strings.Repeat("x", 96), strings.Repeat("x", 97), strings.Repeat("x", 1<<20)} {
@@ -66,7 +66,7 @@ func TestHostileKeys(t *testing.T) {
 func TestInspectAndForget(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	for _, a := range algorithm.All {
 		l := perHour(t, 10, a)
 		if err := s.Check(l); err != nil {
@@ -109,7 +109,7 @@ func TestInspectAndForget(t *testing.T) {
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	for _, a := range algorithm.All {
 		l := &weir.Limit{Algorithm: a, Count: 2, Period: 300 * time.Millisecond}
 		if err := l.Compile(); err != nil {
@@ -171,11 +171,11 @@ func writes(t *testing.T, r *servertest.RedisServer) string {
 func TestCloseLeavesNothing(t *testing.T) {
 	r := servertest.Redis(t)
 	before := goleak.IgnoreCurrent()
-	s, err := Open(t.Context(), "redis://"+r.Addr, Options{Timeout: patience})
+	s, err := Open(t.Context(), "redis://"+r.Addr, Options{Timeout: long})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := Open(t.Context(), "redis+ring://"+r.Addr, Options{Timeout: patience})
+	ring, err := Open(t.Context(), "redis+ring://"+r.Addr, Options{Timeout: long})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	r := servertest.RedisPassword(t, "s3cret")
 	r.Do(t, append([]string{"ACL", "SETUSER", "weir", "on", ">p@ss", "~weir:*"}, strings.Fields(leastPrivilege)...)...)
-	s := open(t, "redis://weir:"+url.QueryEscape("p@ss")+"@"+r.Addr+"/3", Options{Timeout: patience, Prefix: "weir"})
+	s := open(t, "redis://weir:"+url.QueryEscape("p@ss")+"@"+r.Addr+"/3", Options{Timeout: long, Prefix: "weir"})
 	for _, a := range algorithm.All {
 		if _, ok := a.(algorithm.Scripted); !ok {
 			continue
@@ -197,7 +197,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, pair := servertest.Certificate(t, dir, "redis")
 	r := servertest.RedisTLS(t, cert, key, pair)
-	s := open(t, "rediss://"+r.Addr+"?tls_ca="+cert+"&tls_cert="+cert+"&tls_key="+key, Options{Timeout: patience})
+	s := open(t, "rediss://"+r.Addr+"?tls_ca="+cert+"&tls_cert="+cert+"&tls_key="+key, Options{Timeout: long})
 	l := perHour(t, 3, algorithm.TokenBucket)
 	if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || d.Remaining != 2 {
 		t.Errorf("%+v, %v", d, err)

@@ -35,7 +35,7 @@ func TestReadThenWriteLoses(t *testing.T) {
 	stores := make([]*Store, 4) // as many nodes, sharing a server
 	prefix := newPrefix()
 	for i := range stores {
-		stores[i] = open(t, "redis://"+r.Addr, Options{Prefix: prefix, Timeout: patience})
+		stores[i] = open(t, "redis://"+r.Addr, Options{Prefix: prefix, Timeout: long})
 	}
 	l := perHour(t, limit, algorithm.SlidingWindow)
 	if got := admitted(func(client int) bool {

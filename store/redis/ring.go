@@ -65,7 +65,7 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 			return nil, fmt.Errorf("%s: %w", host, err)
 		}
 		r.servers = append(r.servers, &server{host: host, salt: saltOf(host), logger: a.Logger,
-			lane: newLane(client, serverWorkers, a.InFlight, stats)})
+			lane: newLane(client, serverWorkers, a.InFlight, a.Options, stats)})
 	}
 	r.stopped.Go(r.probe)
 	return r, nil

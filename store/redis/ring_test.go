@@ -69,7 +69,7 @@ func TestRingMovesItsShareOnly(t *testing.T) {
 func TestRingLosesAServer(t *testing.T) {
 	t.Parallel()
 	servers := newRing(t, 3)
-	s := open(t, urlOf("redis+ring", servers), Options{Timeout: patience})
+	s := open(t, urlOf("redis+ring", servers), Options{Timeout: long})
 	l := perHour(t, 1, algorithm.TokenBucket)
 	const keys = 60
 	lost := s.nodes.(*ring).servers[0]
@@ -125,7 +125,7 @@ func TestRingLosesAServer(t *testing.T) {
 func TestRingWaits(t *testing.T) {
 	t.Parallel()
 	servers := newRing(t, 2)
-	s := open(t, urlOf("redis+ring", servers)+"?ring_on_loss=policy", Options{Timeout: patience})
+	s := open(t, urlOf("redis+ring", servers)+"?ring_on_loss=policy", Options{Timeout: long})
 	l := perHour(t, 5, algorithm.TokenBucket)
 	key := ""
 	for i := range 1000 {

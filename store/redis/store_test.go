@@ -19,7 +19,7 @@ func newPrefix() string { return fmt.Sprint("t", prefixes.Add(1)) }
 // clock if now is nil. It is patient: the race detector is slow.
 func openTold(t testing.TB, url string, now func() int64) *Store {
 	t.Helper()
-	a, err := parse(url, Options{Prefix: newPrefix(), Timeout: patience})
+	a, err := parse(url, Options{Prefix: newPrefix(), Timeout: long})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestCluster(t *testing.T) {
 		for _, n := range nodes {
 			n.Do(t, append([]string{"ACL", "SETUSER", "weir", "on", ">pass", "~weir:*", "+cluster|slots", "+cluster|shards"}, strings.Fields(leastPrivilege)...)...)
 		}
-		s := open(t, strings.Replace(url, "://", "://weir:pass@", 1), Options{Prefix: "weir", Timeout: patience})
+		s := open(t, strings.Replace(url, "://", "://weir:pass@", 1), Options{Prefix: "weir", Timeout: long})
 		if _, err := s.TakeOne(t.Context(), "k", perHour(t, 3, algorithm.TokenBucket), 1); err != nil {
 			t.Error(err)
 		}

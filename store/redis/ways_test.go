@@ -28,7 +28,7 @@ type way struct {
 func TestWaysToKeepALog(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: patience})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.Addr}, ForceSingleClient: true, DisableCache: true})
 	if err != nil {
 		t.Fatal(err)
