@@ -220,10 +220,11 @@ func TestDocumentedOptions(t *testing.T) {
 	if !ok {
 		t.Fatal("no example")
 	}
-	o, err := shed.Parse([]byte(text), "load-shedding.md")
-	if err != nil {
-		t.Fatal(err)
+	var file struct{ Shed *shed.Options }
+	if err := yaml.Unmarshal([]byte(text), &file); err != nil || file.Shed == nil {
+		t.Fatalf("%v in\n%s", err, text)
 	}
+	o := *file.Shed
 	if _, err := shed.New(o); err != nil || o.InFlight.Limit == 0 || o.FleetShare.Limit.Count == 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
