@@ -137,6 +137,7 @@ func TestPrint(t *testing.T) {
 	c.Limits = []string{"10/second by ip"}
 	c.Admin.Token = "0123456789abcdef"
 	c.Upstream = "http://user:sesame@host:1"
+	c.Identity.JWT.URL = "https://user:sesame@host/jwks.json"
 	c.Routes = []server.Route{{
 		Path: "/login", Methods: []string{"POST"}, Cost: 2, Timeout: time.Minute, MaxBody: 64 << 10, Upstream: "h2c://h:1",
 		Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "user", From: "header:X-Login"}, {From: "remote_address"}}, Unless: "user"}},

@@ -40,7 +40,8 @@ that over the file given with --config, and that over the default in brackets. D
 sizes 64KiB, 512MiB.
 
 Signals: SIGTERM and SIGINT drain (readiness turns 503, requests in flight are
-answered), a second one exits at once; SIGHUP reads rules and certificates again.`
+answered), a second one exits at once; SIGHUP reads rules, API keys and certificates
+again.`
 }
 
 // Run serves until a signal ends it.
