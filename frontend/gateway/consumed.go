@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,46 @@ func (b *consumed) ends() bool {
 // maxRest is how much of a body net/http reads for the sake of the connection,
 // in bytes; it closes those with more.
 const maxRest = 256 << 10
+
+// stoppable is the body of an HTTP/2 request, of which nothing is read once the
+// handler has returned.
+//
+// The transport may still read it then. What that tells net/http's server, that
+// there is room for more, makes it fail if the stream has just ended ("attempt
+// to send frame on a closed stream"), and with it every request on the
+// connection.
+type stoppable struct {
+	io.ReadCloser
+	mu      sync.Mutex // held while it is read
+	stopped atomic.Bool
+	whole   atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *stoppable) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
+	return n, err
+}
+
+// stop waits for the read that is under way, if there is one, and lets no other
+// begin.
+func (b *stoppable) stop(w http.ResponseWriter) {
+	if b.stopped.Store(true); b.whole.Load() {
+		return
+	}
+	// Who waits for the client is woken.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+}
 
 // What is read of a body that nobody wants, so that its sender hears the answer:
 // a connection that is closed while there is something to read is reset, and

@@ -277,3 +277,33 @@ func TestKeptConnection(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlyAnswerOverHTTP2: an upstream that answers without reading ends its
+// request, and not the others on the client's connection.
+func TestEarlyAnswerOverHTTP2(t *testing.T) {
+	up := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) }), false)
+	upstream, err := url.Parse(up.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream.Scheme = "h2c"
+	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: upstream}})
+	client := speaking(t, "h2c")
+	body := strings.Repeat("x", 1<<20)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 100 {
+				res, err := client.Post(srv.URL, "text/plain", strings.NewReader(body))
+				if err != nil {
+					t.Errorf("the connection failed: %v", err)
+					return
+				}
+				if res.Body.Close(); res.StatusCode != 403 {
+					t.Errorf("got %d, want 403", res.StatusCode)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

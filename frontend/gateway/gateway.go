@@ -225,7 +225,11 @@ func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Pro
 func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	whole := false
 	tr.reply.ResponseWriter = w
+	var body *stoppable
 	defer func() {
+		if body != nil {
+			body.stop(w)
+		}
 		tr.reply.end()
 		if !whole { // it panics, and the connection breaks off
 			tr.answered = weir.NoAnswer
@@ -253,6 +257,10 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		tr.reply.incoming = &incoming{ReadCloser: out.Body}
 		out.Body = tr.reply.incoming
+	}
+	if r.ProtoMajor == 2 && r.ContentLength != 0 {
+		body = &stoppable{ReadCloser: r.Body}
+		out.Body = body
 	}
 	tr.t.bound(out)
 	tr.t.proxy.ServeHTTP(&tr.reply, out)
