@@ -280,3 +280,36 @@ func TestDeadAtTheStart(t *testing.T) {
 		}
 	})
 }
+
+// A request that is decided in several places, call after call, has one budget.
+func TestSeveralCallsHaveOneBudget(t *testing.T) {
+	for _, prompt := range []bool{false, true} {
+		bubble(t, fmt.Sprint("prompt ", prompt), func(t *testing.T) {
+			f := newFleet(t, 1, tier.Options{Prompt: prompt})
+			f.shared.delay.Store(int64(15 * time.Millisecond))
+			if prompt {
+				f.shared.delay.Store(0)
+				f.shared.set(stall)
+			}
+			limit := func(m weir.ConsistencyMode) *weir.Limit {
+				l := weir.PerHour(1000, algorithm.FixedWindow)
+				l.Name, l.Consistency.Mode = m.String(), m
+				return compiled(t, l, nil)
+			}
+			a, b, c := limit(weir.ConsistencyLeased), limit(weir.ConsistencyEventual), limit(weir.ConsistencyStrict)
+			for _, ls := range [][]*weir.Limit{{a, b, c}, {a, c}, {b, c}, {b}} {
+				ops := make([]weir.Op, len(ls))
+				for i, l := range ls {
+					ops[i] = weir.Op{Key: fmt.Sprint("k", len(ls), l.Name), Limit: l, Cost: 1}
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 40*time.Millisecond)
+				f.within(20*time.Millisecond, func() {
+					if err := f.nodes[0].Take(ctx, ops); err != nil {
+						t.Error(err)
+					}
+				})
+				cancel()
+			}
+		})
+	}
+}

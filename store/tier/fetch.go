@@ -33,6 +33,7 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 		return s.spendStrict(ctx, p, p.by(cost), tag, key, cost)
 	}
 	g := s.leases.shard(tag)
+	ctx = s.link.begin(ctx)
 	timer := s.timers.Get().(*time.Timer)
 	timer.Reset(s.link.wait(ctx))
 	defer func() {

@@ -109,7 +109,7 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 			return nil
 		}
 	}
-	e := &lease{tag: tag, key: strings.Clone(key), plan: p, used: now}
+	e := &lease{tag: tag, key: strings.Clone(key), plan: p, used: now, heard: -1}
 	g.all[tag] = e
 	g.bytes += size
 	g.push(e)

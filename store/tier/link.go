@@ -133,9 +133,30 @@ func (c *call) answer(ops []weir.Op) {
 	}
 }
 
+// A span is the context of a decision that makes several calls: they have one
+// budget together.
+type span struct {
+	context.Context
+	end time.Time
+}
+
+// Deadline implements context.Context.
+func (s *span) Deadline() (time.Time, bool) { return s.end, true }
+
+// begin starts the budget of a decision.
+func (k *link) begin(ctx context.Context) context.Context {
+	if _, ok := ctx.(*span); ok {
+		return ctx
+	}
+	return &span{ctx, time.Now().Add(k.wait(ctx))}
+}
+
 // wait returns how long a caller may wait.
 func (k *link) wait(ctx context.Context) time.Duration {
 	budget := k.budget
+	if s, ok := ctx.(*span); ok {
+		return min(budget, time.Until(s.end))
+	}
 	if end, ok := ctx.Deadline(); ok {
 		budget = min(budget, time.Until(end)/2)
 	}

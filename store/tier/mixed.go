@@ -52,6 +52,9 @@ func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 	m := s.mixes.Get().(*mix)
 	defer s.mixes.Put(m)
 	m.split(s, ops)
+	if len(m.shared) > 0 || !s.warmAll(ops) {
+		ctx = s.link.begin(ctx)
+	}
 	if refused, err := s.takeLeases(ctx, ops, weir.Enforce); err != nil || refused != nil {
 		if err == nil {
 			err = s.refuseMixed(ctx, m, ops, true, true, *refused)
@@ -80,6 +83,17 @@ func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 	// Nobody hears a shadow: it is tried when all is said.
 	_, err := s.takeLeases(ctx, ops, weir.Shadow)
 	return err
+}
+
+// warmAll reports whether the node holds units for all that is spent from leases:
+// nothing will be waited for then, and no budget begins.
+func (s *Store) warmAll(ops []weir.Op) bool {
+	for i := range ops {
+		if o := &ops[i]; s.place(o) == onLease && !s.isWarm(s.tag(o.Key, o.Limit), o) {
+			return false
+		}
+	}
+	return true
 }
 
 func joinUndo(err, undo error) error {

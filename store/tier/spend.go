@@ -52,6 +52,21 @@ func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, 
 	return d, e.receipt(), s.wall(), ok
 }
 
+// isWarm reports whether the node holds units for o.
+func (s *Store) isWarm(tag uint64, o *weir.Op) bool {
+	g := s.leases.shard(tag)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.get(tag, o.Key, o.Limit)
+	switch {
+	case e == nil:
+		return false
+	case e.tally != nil:
+		return e.tally.open(s.link.now()) >= o.Cost
+	}
+	return e.balance() >= o.Cost
+}
+
 // receipt returns the receipt of the units that were spent last. Lots that are
 // spent from together are of one window.
 func (e *lease) receipt() int64 {

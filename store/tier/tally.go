@@ -146,6 +146,7 @@ func (p *plan) count(node string) error {
 // its share allows, else by the shared store.
 func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
 	g := s.leases.shard(tag)
+	ctx = s.link.begin(ctx)
 	timer := s.timers.Get().(*time.Timer)
 	timer.Reset(s.link.wait(ctx))
 	defer func() {
