@@ -49,6 +49,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range shedDescs {
 		ch <- d
 	}
+	for _, d := range sharedDescs {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -103,6 +106,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(storeSketches, float64(s.Approximate))
 		counter(storeOverflow, s.Overflowed)
 		gauge(storeFull, oneIf(s.Full))
+	}
+	if c.opt.Shared != nil {
+		s := c.opt.Shared()
+		s.collect(counter, gauge)
 	}
 	if c.opt.Reloads != nil {
 		r := c.opt.Reloads()

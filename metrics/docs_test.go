@@ -48,6 +48,7 @@ func TestDocs(t *testing.T) {
 		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}} },
 		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
 		Store:   func() metrics.Store { return metrics.Store{} },
+		Shared:  func() metrics.Shared { return metrics.Shared{} },
 		Reloads: func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}

@@ -28,6 +28,9 @@ type Options struct {
 	MaxSeries int
 	// Store returns the state of the store. Zero means no store metrics.
 	Store func() Store
+	// Shared returns how the store that nodes share is doing. Zero means that
+	// none is shared.
+	Shared func() Shared
 	// Sketch returns how exact the sketch of an approximate limit is, and false
 	// if there is none yet. Zero means no sketch metrics.
 	Sketch func(*weir.Limit) (sketch.Stats, bool)

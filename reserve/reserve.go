@@ -75,6 +75,8 @@ func newMarks() ([]*weir.Limit, error) {
 		m := &weir.Limit{
 			Name: "settled reservations", Scope: "\x1freserve", Algorithm: algorithm.FixedWindow,
 			Count: 1, Period: period, Params: weir.Params{Anchor: weir.AnchorFirst},
+			// Two nodes that each marked on its own would settle twice.
+			Consistency: weir.Consistency{Mode: weir.ConsistencyStrict, OnStoreError: weir.OnErrorDeny},
 		}
 		if err := m.Compile(); err != nil {
 			return nil, err

@@ -20,11 +20,12 @@ import (
 type Config struct {
 	// What is limited.
 
-	Rules    string   `yaml:"rules" name:"rules" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
-	Limits   []string `yaml:"limits" name:"limit" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\"; can be given several times, and all must allow. Form: N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]."`
-	Upstream string   `yaml:"upstream" name:"upstream" placeholder:"URL" help:"Forward what is allowed to this server and answer the rest with 429. The API's paths then answer only to loopback and to --trust."`
-	Trust    []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
-	Store    string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them."`
+	Rules      string   `yaml:"rules" name:"rules" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
+	Limits     []string `yaml:"limits" name:"limit" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\"; can be given several times, and all must allow. Form: N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]."`
+	Upstream   string   `yaml:"upstream" name:"upstream" placeholder:"URL" help:"Forward what is allowed to this server and answer the rest with 429. The API's paths then answer only to loopback and to --trust."`
+	Trust      []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
+	Store      string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
+	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" default:"1" placeholder:"N" help:"How many nodes share the store at least. They find each other in Redis; with Memcached this is their number. What a node decides alone while the store is away is its share of a limit."`
 
 	API      API      `yaml:"api" embed:""`
 	HTTP     HTTP     `yaml:"http" embed:""`
@@ -121,6 +122,9 @@ func (c *Config) check() error {
 	}
 	if c.HTTP.Listen == "" {
 		bad("--http (http.listen) is empty: give HOST:PORT")
+	}
+	if c.StoreNodes < 1 || c.StoreNodes > 10_000 {
+		bad("--store-nodes is %d: it must be between 1 and 10000", c.StoreNodes)
 	}
 	if c.API.Domain == "" {
 		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")

@@ -249,7 +249,8 @@ func (c *Config) Print(w io.Writer) error {
 func (c *Config) public() *Config {
 	p := *c
 	p.Routes = slices.Clone(c.Routes)
-	urls := []*string{&p.Upstream, &p.Store, &p.Identity.JWT.URL}
+	p.Store = withoutPasswords(p.Store)
+	urls := []*string{&p.Upstream, &p.Identity.JWT.URL}
 	for i := range p.Routes {
 		urls = append(urls, &p.Routes[i].Upstream)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -27,6 +28,11 @@ func openRules(conf *Config, check func(*weir.Limit) error, log *slog.Logger) (*
 	words, err := newWordRules(conf.Limits, conf.API.Domain)
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range words.series() {
+		if err := check(s.Limit); err != nil {
+			return nil, fmt.Errorf("--limit %q: %w", s.Limit.Name, err)
+		}
 	}
 	if conf.Upstream != "" && len(conf.Routes) == 0 && conf.Rules == "" && conf.Shed == nil && !words.limitAddresses() {
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")

@@ -109,7 +109,7 @@ func (s *Server) open() (err error) {
 	if err = s.openIdentity(); err != nil {
 		return err
 	}
-	if s.store, err = openStoreURL(s.conf.Store, s.log); err != nil {
+	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
 		return err
 	}
 	if s.rules, err = openRules(s.conf, s.store.check, s.log); err != nil {
@@ -121,6 +121,7 @@ func (s *Server) open() (err error) {
 	told := metrics.Options{
 		Limits:  s.rules.series,
 		Store:   s.store.stats,
+		Shared:  s.store.shared,
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
 		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},

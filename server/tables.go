@@ -5,36 +5,27 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/httpapi"
-	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
-	"github.com/weirlimit/weir/sketch"
-	"github.com/weirlimit/weir/store/memory"
 )
-
-// openStore opens the store that a URL names.
-type openStore func(u *url.URL, log *slog.Logger) (openedStore, error)
-
-// openedStore is a store and what else it can do.
-type openedStore struct {
-	weir.Store
-	// keyring looks at single keys.
-	keyring httpapi.Keyring
-	// stats is what the store says of itself, sketch of an approximate limit.
-	stats  func() metrics.Store
-	sketch func(*weir.Limit) (sketch.Stats, bool)
-	// check says why a limit cannot be served.
-	check func(*weir.Limit) error
-}
 
 // stores are the stores there are, by the scheme of their URL.
 var stores = map[string]openStore{
-	"memory": openMemory,
+	"memory":          openMemory,
+	"memcached":       openMemcached,
+	"redis":           openRedis,
+	"rediss":          openRedis,
+	"redis+unix":      openRedis,
+	"redis+sentinel":  openRedis,
+	"rediss+sentinel": openRedis,
+	"redis+cluster":   openRedis,
+	"rediss+cluster":  openRedis,
+	"redis+ring":      openRedis,
+	"rediss+ring":     openRedis,
 }
 
 // openFrontend builds a way in. One without an address is not opened.
@@ -49,43 +40,18 @@ var frontends = map[string]openFrontend{
 // sections are the keys of frontends, in the order in which they are opened.
 var sections = slices.Sorted(maps.Keys(frontends))
 
-// openStoreURL opens the store of a --store URL.
-func openStoreURL(text string, log *slog.Logger) (openedStore, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as \"memory:\"")
+// openStoreOf opens the store that conf names.
+func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
+	scheme, _, ok := strings.Cut(conf.Store, ":")
+	if !ok {
+		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as memory: or redis://127.0.0.1:6379")
 	}
-	open, ok := stores[u.Scheme]
+	open, ok := stores[scheme]
 	if !ok {
 		known := slices.Sorted(maps.Keys(stores))
-		return openedStore{}, fmt.Errorf("--store %q: unknown scheme %q%s: there are %v", u.Redacted(), u.Scheme, meant(u.Scheme, known), known)
+		return openedStore{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
 	}
-	return open(u, log)
-}
-
-func openMemory(u *url.URL, log *slog.Logger) (openedStore, error) {
-	if u.Host != "" || u.Opaque != "" || u.Path != "" && u.Path != "/" {
-		return openedStore{}, fmt.Errorf("--store %q: memory takes no name: write memory:?max_bytes=512MiB", u)
-	}
-	opt := memory.Options{Logger: log}
-	for key, values := range u.Query() {
-		if key != "max_bytes" {
-			return openedStore{}, fmt.Errorf("--store %q: unknown parameter %q%s", u, key, meant(key, []string{"max_bytes"}))
-		}
-		var b Bytes
-		if err := b.UnmarshalText([]byte(values[0])); err != nil || b < memory.MinBytes {
-			return openedStore{}, fmt.Errorf("--store %q: max_bytes %q is not a number of bytes such as 512MiB, at least %s", u, values[0], Bytes(memory.MinBytes))
-		}
-		opt.MaxBytes = int64(b)
-	}
-	s := memory.New(opt)
-	return openedStore{
-		Store:   s,
-		keyring: s,
-		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
-		sketch:  s.Approximate,
-		check:   memory.Check,
-	}, nil
+	return open(conf, log)
 }
 
 // openAPI builds the API, part of which is on the admin listener too.
@@ -97,9 +63,14 @@ func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
 			return nil, fmt.Errorf("--reserve-key-file: %w", err)
 		}
 	}
-	reserver, err := reserve.New(s.limiter, opt)
-	if err != nil {
+	var reserver httpapi.Reserver
+	switch r, err := reserve.New(s.limiter, opt); {
+	case err != nil:
 		return nil, fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
+	case s.store.plain:
+		s.log.Info("reservations are off: this store cannot remember which were settled")
+	default:
+		reserver = r
 	}
 	return httpapi.New(httpapi.Options{
 		Limiter:     s.limiter,
@@ -213,15 +184,3 @@ type timedAPI struct {
 
 // Serves implements httpapi.Paths.
 func (t timedAPI) Serves(path string) bool { return t.api.Serves(path) }
-
-// storeMetrics translates what the memory store says of itself.
-func storeMetrics(s memory.Stats) metrics.Store {
-	return metrics.Store{
-		Keys:        uint64(s.Keys),
-		Bytes:       uint64(s.Bytes),
-		Bound:       uint64(s.MaxBytes),
-		Approximate: uint64(s.ApproximateBytes),
-		Overflowed:  s.Overflowed,
-		Full:        s.Overflows > 0,
-	}
-}

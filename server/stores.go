@@ -1,0 +1,239 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/sketch"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/redis"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// openStore opens the store that a URL names.
+type openStore func(conf *Config, log *slog.Logger) (openedStore, error)
+
+// openedStore is a store and what else it can do.
+type openedStore struct {
+	weir.Store
+	// keyring looks at single keys. Nil if the store cannot.
+	keyring httpapi.Keyring
+	// stats is what the memory of this process says of itself, sketch of an
+	// approximate limit.
+	stats  func() metrics.Store
+	sketch func(*weir.Limit) (sketch.Stats, bool)
+	// shared is what is said of a store that nodes share. Nil if none is.
+	shared func() metrics.Shared
+	// check says why a limit cannot be served.
+	check func(*weir.Limit) error
+	// plain: it keeps windows aligned to the epoch only.
+	plain bool
+}
+
+// openMemory opens the embedded store.
+func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
+	text := conf.Store
+	bad := func(format string, args ...any) (openedStore, error) {
+		return openedStore{}, fmt.Errorf("--store %q: "+format, append([]any{text}, args...)...)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return bad("not a URL: write memory:?max_bytes=512MiB")
+	}
+	if u.Host != "" || u.Opaque != "" || u.Path != "" && u.Path != "/" {
+		return bad("memory takes no name: write memory:?max_bytes=512MiB")
+	}
+	opt := memory.Options{Logger: log}
+	for key, values := range u.Query() {
+		if key != "max_bytes" {
+			return bad("unknown parameter %q%s", key, meant(key, []string{"max_bytes"}))
+		}
+		var b Bytes
+		if err := b.UnmarshalText([]byte(values[0])); err != nil || b < memory.MinBytes {
+			return bad("max_bytes %q is not a number of bytes such as 512MiB, at least %s", values[0], Bytes(memory.MinBytes))
+		}
+		opt.MaxBytes = int64(b)
+	}
+	s := memory.New(opt)
+	return openedStore{
+		Store:   s,
+		keyring: s,
+		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
+		sketch:  s.Approximate,
+		check:   memory.Check,
+	}, nil
+}
+
+// openRedis opens Redis or Valkey, in any topology.
+func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
+	shared, err := redis.Open(context.Background(), conf.Store, redis.Options{Logger: log})
+	if err != nil {
+		return openedStore{}, fmt.Errorf("--store: %w", err)
+	}
+	return openShared(shared, shared, redis.Check, conf, log)
+}
+
+// openMemcached opens Memcached.
+func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
+	opt, err := memcached.ParseURL(conf.Store)
+	if err != nil {
+		return openedStore{}, fmt.Errorf("--store: %w", err)
+	}
+	shared, err := memcached.New(opt)
+	if err != nil {
+		return openedStore{}, fmt.Errorf("--store: %w", err)
+	}
+	warnings, err := shared.Probe(context.Background())
+	if err != nil {
+		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close())
+	}
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	opened, err := openShared(shared, nil, memcached.Check, conf, log)
+	opened.plain = true
+	return opened, err
+}
+
+// openShared puts what a node does on its own before a store that nodes share:
+// leases, failure policies, and the limits that each node counts alone.
+func openShared(shared weir.Store, keys httpapi.Keyring, check func(*weir.Limit) error, conf *Config, log *slog.Logger) (openedStore, error) {
+	local := memory.New(memory.Options{Logger: log})
+	t, err := tier.New(shared, tier.Options{Local: local, Timeout: timeoutOf(conf.Store), Nodes: int(conf.StoreNodes), Logger: log})
+	if err != nil {
+		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close(), local.Close())
+	}
+	opened := openedStore{
+		Store:  &stack{t, shared, local},
+		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
+		sketch: local.Approximate,
+		shared: func() metrics.Shared { return sharedMetrics(t.Stats()) },
+		check: func(l *weir.Limit) error {
+			switch {
+			case alone(l):
+				return memory.Check(l)
+			case l.Traits()&weir.Sketches != 0:
+				return fmt.Errorf("%s stays on its node: add consistency: local, or use sliding_window", l.Algorithm.Name())
+			}
+			return check(l)
+		},
+	}
+	if keys != nil {
+		opened.keyring = &tieredKeys{shared: keys, local: local}
+	}
+	return opened, nil
+}
+
+// alone reports whether each node counts l on its own.
+func alone(l *weir.Limit) bool { return l.Consistency.Mode == weir.ConsistencyLocal }
+
+// timeoutOf returns the parameter timeout of a store's URL, whose other readers
+// have checked it; zero if there is none.
+func timeoutOf(text string) time.Duration {
+	_, query, _ := strings.Cut(text, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0
+	}
+	d, err := time.ParseDuration(values.Get("timeout"))
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// withoutPasswords returns a store's URL without the secrets in it. It may name
+// several hosts, which package net/url does not take.
+func withoutPasswords(text string) string {
+	base, query, asks := strings.Cut(text, "?")
+	if scheme, rest, ok := strings.Cut(base, "://"); ok {
+		hosts, path, slash := strings.Cut(rest, "/")
+		// A password may hold a slash that nobody has escaped.
+		if at := strings.LastIndex(rest, "@"); at >= len(hosts) {
+			hosts, path, slash = rest, "", false
+		}
+		if at := strings.LastIndex(hosts, "@"); at >= 0 {
+			user, _, secret := strings.Cut(hosts[:at], ":")
+			if secret {
+				user += ":xxxxx"
+			}
+			hosts = user + hosts[at:]
+		}
+		if base = scheme + "://" + hosts; slash {
+			base += "/" + path
+		}
+	}
+	if !asks {
+		return base
+	}
+	parts := strings.Split(query, "&")
+	for i, p := range parts {
+		if key, _, ok := strings.Cut(p, "="); ok && strings.Contains(strings.ToLower(key), "password") {
+			parts[i] = key + "=xxxxx"
+		}
+	}
+	return base + "?" + strings.Join(parts, "&")
+}
+
+// stack is a tier and the stores beneath it, which end with it.
+type stack struct {
+	*tier.Store
+	shared, local weir.Store
+}
+
+// Close implements weir.Store.
+func (s *stack) Close() error {
+	return errors.Join(s.Store.Close(), s.shared.Close(), s.local.Close())
+}
+
+// tieredKeys looks at keys where they are counted.
+type tieredKeys struct{ shared, local httpapi.Keyring }
+
+func (k *tieredKeys) of(l *weir.Limit) httpapi.Keyring {
+	if alone(l) {
+		return k.local
+	}
+	return k.shared
+}
+
+// Inspect implements httpapi.Keyring.
+func (k *tieredKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
+	return k.of(l).Inspect(ctx, key, l)
+}
+
+// Forget implements httpapi.Keyring.
+func (k *tieredKeys) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
+	return k.of(l).Forget(ctx, key, l)
+}
+
+// storeMetrics translates what the memory store says of itself.
+func storeMetrics(s memory.Stats) metrics.Store {
+	return metrics.Store{
+		Keys:        uint64(s.Keys),
+		Bytes:       uint64(s.Bytes),
+		Bound:       uint64(s.MaxBytes),
+		Approximate: uint64(s.ApproximateBytes),
+		Overflowed:  s.Overflowed,
+		Full:        s.Overflows > 0,
+	}
+}
+
+// sharedMetrics translates what a tier says of itself.
+func sharedMetrics(s tier.Stats) metrics.Shared {
+	return metrics.Shared{
+		Nodes: s.Nodes, Away: s.Away,
+		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
+		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
+		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
+		Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
+	}
+}
