@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
@@ -46,7 +45,7 @@ func remaining(t *testing.T, s *Store, key string, l *weir.Limit) int64 {
 func TestGiveBackWhenAServerFails(t *testing.T) {
 	t.Parallel()
 	servers := newRing(t, 2)
-	s := open(t, urlOf("redis+ring", servers)+"?ring_on_loss=policy", Options{Timeout: 100 * time.Millisecond})
+	s := open(t, urlOf("redis+ring", servers)+"?ring_on_loss=policy", Options{Timeout: busy})
 	keys := onEach(t, s)
 	l := perHour(t, 10, algorithm.TokenBucket)
 	ask := func() error {
