@@ -55,11 +55,27 @@ func Reference() string {
 	return referenceHead + table.String() + text.String() + referenceRoutes() + referenceShed
 }
 
-// referenceShed documents what reads itself.
+// referenceShed documents the keys of a section that reads itself.
 const referenceShed = `
 ## shed
 
-In the file alone: [load shedding](load-shedding.md), whose page has the keys. Without the section nothing is shed; ` + "`shed: {}`" + ` sheds nothing either, but limits on what is under way can be switched on while the server runs. Routes without a priority, and requests of the API that name none, then have the priority ` + "`default`" + `.
+In the file alone: [load shedding](load-shedding.md). Without the section nothing is shed. ` + "`shed: {}`" + ` sheds nothing either, but a limit on what is under way can be given while the server runs. With the section, routes without a priority, and requests of the API that name none, have the priority ` + "`default`" + `.
+
+| key | meaning |
+|---|---|
+| ` + "`name`" + ` | Tells the counters of this fleet from those of others on the same store. Empty means shed. |
+| ` + "`domain`" + ` | Domain of the requests that the first three limiters are for. Empty means every domain. |
+| ` + "`user`" + ` | Keys of the entries that tell whose a request is; of those that it has the first counts. Empty means user, api_key, client, remote_address. |
+| ` + "`off`" + ` | Start with the kill switch thrown. |
+| ` + "`user_rate.limit`, `user_rate.burst`" + ` | What one user may ask for, as in ` + "`100/second`" + `; and at once, the count of the limit if it is empty. |
+| ` + "`user_concurrency.limit`, `user_concurrency.ttl`" + ` | How many requests of one user run at once, on all nodes, up to 10000; and how long one counts whose node has died, 30s if it is empty. |
+| ` + "`fleet_share.limit`, `fleet_share.reserve`" + ` | What all nodes together take on; and how much of it is kept for critical requests, 20% if it is empty. |
+| ` + "`in_flight.limit`" + ` | How many requests this node has under way, up to 1048576. |
+| ` + "`in_flight.shares.critical`, `.default`, `.sheddable`, `.background`" + ` | How much of it each class may fill. Empty means 100%, 90%, 75% and 50%. |
+| ` + "`in_flight.retry_after`" + ` | What refused clients are told, whole seconds up to 1h. Empty means 1s. |
+| ` + "`mode`" + ` of each | enforce, shadow (counts and refuses nothing) or off. Empty means enforce. |
+
+A limiter without a limit does not exist.
 `
 
 // referenceRoutes documents the keys of a route, which stand in the file alone.

@@ -80,6 +80,23 @@ func TestShedSection(t *testing.T) {
 	}
 }
 
+// Every key of the section is on the page.
+func TestShedIsDocumented(t *testing.T) {
+	_, page, _ := strings.Cut(server.Reference(), "## shed")
+	var each func(reflect.Type)
+	each = func(v reflect.Type) {
+		for f := range v.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if f.Type.Kind() == reflect.Struct && f.Type.Field(0).Tag.Get("yaml") != "" {
+				each(f.Type)
+			} else if !strings.Contains(page, name+"`") {
+				t.Errorf("%s is not on the page", name)
+			}
+		}
+	}
+	each(reflect.TypeFor[shed.Options]())
+}
+
 // Shedding is a limit too: it needs no other beside it.
 func TestShedAlone(t *testing.T) {
 	c, err := load(t, "shed: {in_flight: {limit: 5}}\nupstream: http://127.0.0.1:1\n")
