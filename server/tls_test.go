@@ -33,7 +33,7 @@ func serveTLS(t *testing.T, c *certificate) string {
 		t.Fatal(err)
 	}
 	s := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }),
-		quick, c, Drain{Timeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
+		patient, c, Drain{Timeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
