@@ -46,7 +46,12 @@ func (c *stallConn) Write(b []byte) (int, error) {
 		c.write.moved()
 		n, err := c.Conn.Write(b[sent:])
 		sent += n
-		if err == nil || n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) || c.write.over() {
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.write.over() {
+			return sent, err
+		}
+		if n == 0 {
+			// HTTP/2 of net/http goes on reading after a write that failed.
+			_ = c.Conn.Close()
 			return sent, err
 		}
 	}

@@ -84,7 +84,7 @@ func TestSlowloris(t *testing.T) {
 			defer tick.Stop()
 			for range tick.C {
 				if _, err := io.WriteString(c, "x"); err != nil {
-					return // cut off
+					return // cut off: there is room for a byte at any time
 				}
 				if took := time.Since(began); took > 30*time.Second {
 					t.Errorf("still open after %s", took)
@@ -200,6 +200,9 @@ func TestPipelining(t *testing.T) {
 			flood := []byte(strings.Repeat(request, 1000))
 			for range 10_000 {
 				if _, err := c.Write(flood); err != nil {
+					if e, ok := err.(net.Error); ok && e.Timeout() {
+						t.Errorf("still open after %s", patience)
+					}
 					return
 				}
 			}

@@ -209,6 +209,9 @@ func TestUnreadControlFrames(t *testing.T) {
 			piece := bytes.Repeat([]byte(frame(framePing, 0, 0, "12345678")), 1000)
 			for range 100_000 {
 				if _, err := c.Write(piece); err != nil {
+					if e, ok := err.(net.Error); ok && e.Timeout() {
+						t.Errorf("still open after %s", patience)
+					}
 					return
 				}
 			}

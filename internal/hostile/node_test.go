@@ -30,6 +30,12 @@ func TestMain(m *testing.M) { os.Exit(build(m)) }
 
 func build(m *testing.M) int {
 	flag.Parse()
+	// Most of these tests wait for timeouts of the node: more of them at once
+	// than there are processors.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "weir")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -242,6 +248,10 @@ func (s *node) attack(t *testing.T, most int64, f func()) {
 	took := time.Since(began)
 	close(stop)
 	<-stopped
+	// The attackers' own deadline: what ends by that was not ended by the node.
+	if took >= patience {
+		t.Errorf("the attack went on for %s", took)
+	}
 	_, peak := s.memory(t)
 	if peak-before > most {
 		t.Errorf("the node used %d MiB more than before, want at most %d", (peak-before)>>20, most>>20)
@@ -252,6 +262,9 @@ func (s *node) attack(t *testing.T, most int64, f func()) {
 	servertest.Await(t, fmt.Sprintf("no more than %d goroutines", held), func() bool { return s.goroutines(t) <= held+2 })
 	t.Logf("%s: the neighbour was served %d times, %d MiB more at the most", took.Round(time.Millisecond), served.Load(), (peak-before)>>20)
 }
+
+// patience is how long an attacker stays when he is not sent away.
+var patience = time.Duration(n(1, 10)) * time.Minute
 
 // dial opens a connection from 127.0.0.2.
 func (s *node) dial(t *testing.T) net.Conn { return s.dialFrom(t, "127.0.0.2") }
@@ -275,8 +288,7 @@ func (s *node) tryFrom(from string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No test waits longer for an attack to end.
-	return c, c.SetDeadline(time.Now().Add(2 * time.Minute))
+	return c, c.SetDeadline(time.Now().Add(patience))
 }
 
 // rules writes a rules file and returns its path.
