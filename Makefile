@@ -43,6 +43,7 @@ fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 
 soak: servers ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -v ./internal/hostile
 
 mutants: ## break the code in every known way and see a test fail
 	$(GO) run ./internal/mutants

@@ -91,3 +91,33 @@ descriptors:
 		t.Errorf("over HTTP/2: %d %s", code, body)
 	}
 }
+
+// TestPausesAreNotStalls: an upstream may think for longer than a client may
+// stall, before its answer and within it, over both versions of HTTP, and the
+// connection goes on to be used.
+func TestPausesAreNotStalls(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-stall-timeout", "300ms", "--http-read-timeout", "500ms")
+	for _, version := range []int{1, 2} {
+		for _, body := range []string{"", "a body"} {
+			t.Run(fmt.Sprintf("HTTP/%d %q", version, body), func(t *testing.T) {
+				t.Parallel()
+				tr := &http.Transport{Protocols: new(http.Protocols), MaxConnsPerHost: 1}
+				defer tr.CloseIdleConnections()
+				tr.Protocols.SetHTTP1(version == 1)
+				tr.Protocols.SetUnencryptedHTTP2(version == 2)
+				client := &http.Client{Transport: tr, Timeout: 20 * time.Second}
+				for range 2 {
+					res, err := client.Post("http://"+s.addr+"/quiet", "text/plain", strings.NewReader(body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if code, _, got := read(t, res); code != 200 || res.ProtoMajor != version || got != strings.Repeat("still here\n", 3)+"up\n" {
+						t.Errorf("%d %q", code, got)
+					}
+				}
+			})
+		}
+	}
+}

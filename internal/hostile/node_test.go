@@ -327,7 +327,7 @@ type upstream struct {
 	requests, underWay atomic.Int64
 }
 
-// startUpstream answers "up\n", at /big without end, at /page 64 KiB, at /hold when the client
+// startUpstream answers "up\n", at /big without end, at /page 64 KiB, at /quiet with pauses, at /hold when the client
 // has gone, and at /read after the body.
 func startUpstream(t *testing.T) *upstream {
 	u := &upstream{}
@@ -345,6 +345,14 @@ func startUpstream(t *testing.T) *upstream {
 			}
 		case "/page":
 			_, _ = w.Write(big)
+		case "/quiet":
+			_, _ = io.Copy(io.Discard, r.Body)
+			for range 3 {
+				fmt.Fprint(w, "still here\n")
+				_ = http.NewResponseController(w).Flush()
+				<-time.After(700 * time.Millisecond)
+			}
+			fmt.Fprint(w, "up\n")
 		case "/hold":
 			<-r.Context().Done()
 		case "/read":
