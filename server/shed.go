@@ -89,8 +89,11 @@ func (s *Server) openShed() error {
 	}
 	var errs []error
 	for _, l := range s.shed.Series() {
-		if l.Stored {
-			errs = append(errs, s.store.check(l.Limit))
+		if !l.Stored {
+			continue
+		}
+		if err := s.store.check(l.Limit); err != nil {
+			errs = append(errs, fmt.Errorf("the section shed: %s: %w", l.Rule, err))
 		}
 	}
 	return errors.Join(errs...)

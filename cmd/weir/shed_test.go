@@ -201,3 +201,54 @@ shed:
 		t.Errorf("a greedy user of a full fleet: %d", code)
 	}
 }
+
+// Nodes that share a store share the fleet's limit and a user's places; what is
+// under way each counts alone.
+func TestFleetOfTwo(t *testing.T) {
+	g := newGate(t)
+	store := "redis://" + servertest.Redis(t).Addr
+	var nodes [2]*node
+	for i := range nodes {
+		nodes[i] = serve(t, "--store", store, "--upstream", g.URL, "--trusted-proxies", "127.0.0.1", "--config", routesOf(t, `
+  - {path: /pay, priority: critical}
+  - {path: /}
+shed:
+  user_concurrency: {limit: 2}
+  fleet_share: {limit: 20/hour, reserve: 50%}
+  in_flight: {limit: 100}
+`))
+	}
+	var held sync.WaitGroup
+	defer held.Wait()
+	defer g.release()
+	for i, n := range nodes {
+		held.Go(func() {
+			if code, body, _ := n.ask(t, "/?hold", "203.0.113.1"); code != 200 {
+				t.Errorf("held on node %d: %d %s", i, code, body)
+			}
+		})
+	}
+	servertest.Await(t, "a request on each node", func() bool { return g.held.Load() == 2 || t.Failed() })
+	for i, n := range nodes {
+		if code, body, _ := n.ask(t, "/", "203.0.113.1"); code != 429 || !strings.Contains(body, `"user_concurrency"`) {
+			t.Errorf("the third of one user at once, on node %d: %d %s", i, code, body)
+		}
+		if out := n.shedding(t); !strings.Contains(out, "100, 1 under way") {
+			t.Errorf("node %d:\n%s", i, out)
+		}
+	}
+	spend := func(path string, times int) *statuses {
+		var got statuses
+		for i := range times {
+			code, _, _ := nodes[i%2].ask(t, path, fmt.Sprintf("198.51.100.%d", i))
+			got.add(code)
+		}
+		return &got
+	}
+	if got := spend("/", 12); got.n[200] != 8 || got.n[503] != 4 {
+		t.Errorf("10 are for everything, of which 2 are held: %v", got.n)
+	}
+	if got := spend("/pay", 12); got.n[200] != 10 || got.n[503] != 2 {
+		t.Errorf("10 are kept for what matters: %v", got.n)
+	}
+}
