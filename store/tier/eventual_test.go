@@ -310,3 +310,85 @@ func TestColdKeys(t *testing.T) {
 		})
 	}
 }
+
+// Units that were given back in one window are not spent in the next without
+// being counted there.
+func TestCreditEndsWithItsWindow(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		l := compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), eventual(100))
+		s := f.nodes[0]
+		take := func(ops ...weir.Op) []weir.Op {
+			if err := s.Take(context.Background(), ops); err != nil {
+				t.Fatal(err)
+			}
+			return ops
+		}
+		time.Sleep(59500 * time.Millisecond)
+		spent := take(weir.Op{Key: "k", Limit: l, Cost: 40})
+		time.Sleep(300 * time.Millisecond) // it is told
+		take(spent[0].Undo(40))
+		time.Sleep(300 * time.Millisecond)
+		for range 30 {
+			take(weir.Op{Key: "k", Limit: l, Cost: 1})
+		}
+		time.Sleep(300 * time.Millisecond)
+		if left := f.left("k", l); left != 970 {
+			t.Errorf("%d are left of 1000 of which 30 were spent", left)
+		}
+	})
+}
+
+// Rules that are reloaded at every step, with another mode each time, lose count
+// of nothing.
+func TestReloadsAtEveryStep(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingSubwindows} {
+		for seed := range seeds(3, 200) {
+			bubble(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
+				f := newFleet(t, 3, tier.Options{})
+				f.shared.delay.Store(int64(time.Millisecond))
+				r := rand.New(rand.NewPCG(seed, 9))
+				version := func() *weir.Limit {
+					m := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual}[r.IntN(3)]
+					return compiled(t, weir.PerHour(1000, a), func(l *weir.Limit) {
+						l.Name = "reloaded"
+						l.Consistency.Mode, l.Consistency.MaxOvershoot = m, 60
+					})
+				}
+				passed := int64(0)
+				l := version()
+				for range 4000 {
+					if r.IntN(20) == 0 {
+						l = version()
+					}
+					s := f.nodes[r.IntN(3)]
+					if r.IntN(10) == 0 {
+						ops := []weir.Op{{Key: "k", Limit: l, Cost: 2}}
+						if err := s.Take(context.Background(), ops); err != nil {
+							t.Fatal(err)
+						}
+						if ops[0].Charged && r.IntN(2) == 0 {
+							if err := s.Take(context.Background(), []weir.Op{ops[0].Undo(2)}); err != nil {
+								t.Fatal(err)
+							}
+						} else if ops[0].Charged {
+							passed += 2
+						}
+					} else if f.take(s, "k", l, 1).Allowed() {
+						passed++
+					}
+					time.Sleep(time.Duration(r.Int64N(int64(5 * time.Millisecond))))
+				}
+				for _, s := range f.nodes {
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				left := f.left("k", l)
+				if passed > 1060 || passed < 900 || left != max(1000-passed, 0) {
+					t.Errorf("%d passed of 1000, and %d are left", passed, left)
+				}
+			})
+		}
+	}
+}

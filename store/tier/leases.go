@@ -120,7 +120,7 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 // it. Requires: mu.
 func (t *leases) evict(g *leaseShard) bool {
 	e := g.root.prev
-	if e == &g.root || e.busy() || !t.returns.room(3) {
+	if e == &g.root || e.busy() || !t.returns.room(4) {
 		return false
 	}
 	t.drop(g, e)
@@ -130,12 +130,12 @@ func (t *leases) evict(g *leaseShard) bool {
 // busy reports whether a lease must stay: a call is under way, or the store has
 // not been told of all that was admitted.
 func (e *lease) busy() bool {
-	return e.fetch != nil || e.tally != nil && (e.tally.dirty || e.tally.untold+e.tally.telling > 0)
+	return e.fetch != nil || e.tally != nil && (e.tally.dirty || !e.tally.told())
 }
 
 // drop forgets a lease. What it holds is given back. Requires: mu.
 func (t *leases) drop(g *leaseShard, e *lease) {
-	var back [3]giveBack
+	var back [4]giveBack
 	list := back[:0]
 	for i := range e.lots {
 		if e.lots[i].units > 0 {
@@ -144,6 +144,9 @@ func (t *leases) drop(g *leaseShard, e *lease) {
 	}
 	if y := e.tally; y != nil && y.share > 0 {
 		list = append(list, giveBack{key: e.key, limit: e.plan.counting.slack, units: y.share, receipt: y.shareBy, bound: true})
+	}
+	if y := e.tally; y != nil && y.untold < 0 {
+		list = append(list, giveBack{key: e.key, limit: e.plan.limit, units: -y.untold, receipt: y.receipt, bound: !e.plan.flows()})
 	}
 	t.returns.add(list)
 	e.unlink()
@@ -158,7 +161,7 @@ func (t *leases) sweep(now int64) {
 		g := &t.shards[i]
 		g.mu.Lock()
 		for e := g.root.prev; e != &g.root && now-e.used >= e.plan.ttl; e = g.root.prev {
-			if e.busy() || !t.returns.room(3) {
+			if e.busy() || !t.returns.room(4) {
 				break
 			}
 			t.drop(g, e)

@@ -154,6 +154,9 @@ func (p *plan) lendable() int64 {
 	return p.limit.Burst
 }
 
+// flows reports whether units are bound to no window.
+func (p *plan) flows() bool { return p.lender.SpendBy(p.limit, 0) == math.MaxInt64 }
+
 // by returns the limit by which cost units are spent on the shared store. More
 // than the burst that is left there pass by the whole burst: such a request must
 // be able to pass.

@@ -31,7 +31,7 @@ func (s *Store) takeLease(ctx context.Context, o *weir.Op) error {
 		}
 		receipt = s.receipt(tag, o)
 	}
-	o.Decision, o.Now, o.Charged, o.Borrowed = d, now, d.Allowed(), false
+	o.Decision, o.Now, o.Charged, o.Borrowed = p.counted(d), now, d.Allowed(), false
 	if receipt > now && d.Guarantee().Source == p.source {
 		// What is given back is named by the fetch that it came from.
 		o.Decision.ResetAfter = weir.FromMicros(receipt - now)
@@ -49,7 +49,7 @@ func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, 
 		return weir.Decision{}, 0, 0, false
 	}
 	d, ok := s.spendHeld(g, e, o.Cost, s.link.now())
-	return d, e.receipt(), s.wall(), ok
+	return d, e.receipt(s.wall()), s.wall(), ok
 }
 
 // isWarm reports whether the node holds units for o.
@@ -68,12 +68,19 @@ func (s *Store) isWarm(tag uint64, o *weir.Op) bool {
 }
 
 // receipt returns the receipt of the units that were spent last. Lots that are
-// spent from together are of one window.
-func (e *lease) receipt() int64 {
-	if e.tally != nil {
-		return e.tally.receipt
+// spent from together are of one window. What is counted on the node is charged to
+// the window of its time, wall.
+func (e *lease) receipt(wall int64) int64 {
+	t, p := e.tally, e.plan
+	if t == nil {
+		return max(e.lots[0].receipt, e.lots[1].receipt)
 	}
-	return max(e.lots[0].receipt, e.lots[1].receipt)
+	if wall >= p.lender.SpendBy(p.limit, t.receipt) {
+		// What a first spend would get.
+		d := p.limit.Algorithm.Step(make([]int64, p.limit.Cells), p.limit, weir.Ask{Now: wall, Cost: 1})
+		t.receipt = wall + weir.Micros(d.ResetAfter)
+	}
+	return t.receipt
 }
 
 func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
@@ -81,7 +88,7 @@ func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
-		return e.receipt()
+		return e.receipt(s.wall())
 	}
 	return 0
 }
@@ -94,7 +101,7 @@ func (s *Store) refundLease(ctx context.Context, o *weir.Op) error {
 	g.mu.Lock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
 		e.refused, e.ask = 0, 0
-		if e.putBack(o.Cost, o.ID, now) || e.tally != nil && e.tally.untell(o.Cost) {
+		if e.putBack(o.Cost, o.ID, now) || e.tally != nil && e.tally.untell(o.Cost, o.ID) {
 			o.Decision, o.Now, o.Charged, o.Borrowed = e.describe(now), s.wall(), true, false
 			g.mu.Unlock()
 			return nil

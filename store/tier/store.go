@@ -251,6 +251,7 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 			return d, nil
 		}
 		d, _, err = s.spendCounted(ctx, p, tag, key, cost)
+		d = p.counted(d)
 	default:
 		d, _, err = s.spendStrict(ctx, p, l, tag, key, cost)
 	}

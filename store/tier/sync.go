@@ -40,7 +40,7 @@ func (s *Store) tellAll(all bool) {
 		t, now := e.tally, s.link.now()
 		t.dirty = false
 		switch {
-		case t.untold+t.telling == 0:
+		case t.told():
 		case e.fetch != nil || !all && now-e.asked < e.plan.counting.interval:
 			s.soon(e)
 		default:
@@ -110,7 +110,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 			t.share = max(t.share-t.telling, 0)
 			t.telling = 0
 		}
-		if t.untold+t.telling > 0 {
+		if !t.told() {
 			s.soon(e)
 		}
 		return
@@ -160,9 +160,6 @@ func (e *lease) synced(k *call, now int64) (over int64) {
 	if told {
 		// Counted now, or found to have been counted before.
 		t.telling = 0
-	}
-	if told && last.Charged {
-		t.receipt = last.Receipt()
 	}
 	for i := range k.ops[:len(k.ops)-1] {
 		o := &k.ops[i]

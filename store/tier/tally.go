@@ -20,7 +20,7 @@ import (
 type tally struct {
 	known     bool
 	remaining int64 // on the shared store, when it was last asked
-	untold    int64
+	untold    int64 // less than none: a credit
 	// telling is what the push under way tells; it is told again, under the same
 	// number, until it is known to have been counted.
 	telling int64
@@ -33,7 +33,7 @@ type tally struct {
 	// share is how many units may be untold until shareEnd; shareBy names it to
 	// the store.
 	share, shareEnd, shareBy int64
-	receipt                  int64 // of the last push
+	receipt                  int64 // of what is charged to the present window
 	dirty                    bool  // it is in the list of what is to be told
 }
 
@@ -46,14 +46,19 @@ func (t *tally) open(now int64) int64 {
 	return min(t.share-own, t.remaining-own)
 }
 
-// untell takes back cost units that the store has not been told of.
-func (t *tally) untell(cost int64) bool {
-	if t.untold < cost {
+// untell takes back cost units of the present window. What the store was told of
+// already is a credit, for as much as the share: the next units that are spent are
+// not told.
+func (t *tally) untell(cost, receipt int64) bool {
+	if receipt != t.receipt || t.untold-cost < -t.share {
 		return false
 	}
 	t.untold -= cost
 	return true
 }
+
+// told reports whether the store knows of all that was admitted.
+func (t *tally) told() bool { return t.untold <= 0 && t.telling == 0 }
 
 // near reports whether it is time to tell the store, before the next interval:
 // half the share is used, or an eighth when four fifths of the limit are. Where
@@ -108,6 +113,7 @@ func (p *plan) count(node string) error {
 	if l.Algorithm != algorithm.FixedWindow && l.Algorithm != algorithm.SlidingSubwindows {
 		p.trickle = l.Burst
 	}
+	p.lender = l.Algorithm.(weir.Lender)
 	c := &counting{interval: weir.Micros(l.Consistency.SyncInterval)}
 	if c.interval == 0 {
 		c.interval = 100_000
@@ -171,7 +177,7 @@ func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key strin
 		f := e.fetch
 		if f == nil {
 			t := e.tally
-			if t.untold+t.telling == 0 && t.known && now < t.shareEnd {
+			if t.told() && t.known && now < t.shareEnd {
 				// It has told all it knows, and too little is left: only the
 				// store can say until when.
 				g.mu.Unlock()
@@ -201,10 +207,16 @@ func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key strin
 		return d, now, err
 	}
 	s.knows(tag, key, cost, p, d, sent)
-	if d.Limit == p.limit {
+	return d, now, nil
+}
+
+// counted says of a decision of the shared store on an eventual limit that it may
+// be overshot all the same.
+func (p *plan) counted(d weir.Decision) weir.Decision {
+	if p.counting != nil && d.Limit == p.limit {
 		d.Limit = p.limit.From(weir.FromCounts)
 	}
-	return d, now, nil
+	return d
 }
 
 // shareOf returns how many units a node may leave untold, as one of all that
@@ -219,6 +231,9 @@ func (s *Store) spendTally(g *leaseShard, e *lease, cost, now int64) (weir.Decis
 		return weir.Decision{}, false
 	}
 	g.touch(e, now)
+	if t.untold < 0 && s.wall() >= e.plan.lender.SpendBy(e.plan.limit, t.receipt) {
+		t.untold = 0 // a credit is of its window
+	}
 	if t.open(now) < cost {
 		if e.refuses(cost, now) {
 			s.answers.recalled.Add(1)
