@@ -3,6 +3,7 @@ package tier_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -406,5 +407,38 @@ func TestLeasedBucketKeepsItsBurst(t *testing.T) {
 				t.Errorf("%d units above the burst, at most %d: %s", worst, bound, w)
 			}
 		})
+	}
+}
+
+// Whatever the store does meanwhile, leases admit no more than the limit.
+func TestTheoremLeasedUnderFaults(t *testing.T) {
+	for name, x := range map[string]fault{"tenth": tenth, "lost": lost, "down": down, "stall": stall} {
+		for _, a := range lending {
+			for seed := range seeds(1, 20) {
+				bubble(t, fmt.Sprint(name, " ", a.Name(), " ", seed), func(t *testing.T) {
+					f := newFleet(t, 4, tier.Options{NodeTTL: time.Minute})
+					f.shared.delay.Store(int64(2 * time.Millisecond))
+					w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 800, Period: 8 * time.Second}, func(l *weir.Limit) {
+						leased(l)
+						l.Consistency.OnStoreError = weir.OnErrorDeny
+					}))
+					r := rand.New(rand.NewPCG(seed, 2))
+					end := time.Now().Add(16 * time.Second)
+					f.Cleanup(func() { f.shared.set(none) })
+					go func() {
+						for time.Now().Before(end) {
+							f.shared.set(x)
+							time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+							f.shared.set(none)
+							time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+						}
+					}()
+					w.run(400, 20*time.Second, true)
+					if n := w.admitted.Load(); w.over.Load() != 0 || n < 100 {
+						t.Errorf("%d too many: %s", w.over.Load(), w)
+					}
+				})
+			}
+		}
 	}
 }

@@ -132,3 +132,45 @@ func TestLocalCountsOnTheNodeAlone(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// While the store is away a request whose limits have different policies passes
+// all of them or is charged to none.
+func TestPoliciesTogether(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(1_773_500_966_535_897)
+	f := newFleet(t, 2, tier.Options{Now: clock.Load, Timeout: 10 * time.Second})
+	m := newMixer(t, weir.ConsistencyStrict, weir.ConsistencyLocal)
+	for i, l := range m.limits[weir.ConsistencyStrict] {
+		changed := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: 2 * l.Count, Period: l.Period, Consistency: l.Consistency}
+		changed.Consistency.OnStoreError = []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorAllow, weir.OnErrorDeny, weir.OnErrorLastKnown}[i%4]
+		m.limits[weir.ConsistencyStrict][i] = compiled(t, changed, nil)
+	}
+	f.shared.set(down)
+	passed, refused := 0, 0
+	for n := range 10_000 {
+		ops := m.ops()
+		if err := f.nodes[0].Take(context.Background(), ops); err != nil {
+			t.Fatal(err)
+		}
+		pass := weir.Fold(ops).Allowed()
+		if pass {
+			passed++
+		} else {
+			refused++
+		}
+		for i := range ops {
+			o := &ops[i]
+			denies := o.Limit.Consistency.OnStoreError == weir.OnErrorDeny && o.Limit.Consistency.Mode == weir.ConsistencyStrict
+			if denies && o.Role == weir.Enforce && o.Verb == weir.Spend && pass {
+				t.Fatalf("request %d passed %+v", n, o)
+			}
+			if o.Charged && !pass && o.Role != weir.Ban && !o.Penalize {
+				t.Fatalf("request %d: refused, and charged %+v", n, o)
+			}
+		}
+		clock.Add(m.Int64N(300_000))
+	}
+	if passed < 500 || refused < 500 {
+		t.Errorf("%d passed and %d did not: the test tests little", passed, refused)
+	}
+}
