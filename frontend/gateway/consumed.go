@@ -150,9 +150,9 @@ func (b *incoming) Read(p []byte) (int, error) {
 	switch {
 	case err == nil || err == io.EOF || b.closed.Load():
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		b.fault.Store(http.StatusRequestTimeout)
+		b.fault.CompareAndSwap(0, http.StatusRequestTimeout)
 	default:
-		b.fault.Store(http.StatusBadRequest)
+		b.fault.CompareAndSwap(0, http.StatusBadRequest)
 	}
 	return n, err
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -273,6 +274,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	var timeout interface{ Timeout() bool }
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	op, isOp := errors.AsType[*net.OpError](err)
+	if in := tr.reply.incoming; in != nil && !isOp && errors.Is(err, os.ErrDeadlineExceeded) {
+		// Not of a connection to the upstream, so of a stream from the client.
+		in.fault.CompareAndSwap(0, http.StatusRequestTimeout)
+	}
 	switch {
 	case tooLarge:
 		p = tr.t.tooLarge()

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -75,16 +76,21 @@ descriptors:
 		stream := uint32(2*i + 1)
 		io.WriteString(c, frame(frameHeaders, endHeaders, stream, request("POST", "h", "/read"))+frame(frameData, 0, stream, "x"))
 	}
-	for ended := 0; ended < 3; {
+	ended := make(map[uint32]bool) // an answer, a reset, or both
+	for len(ended) < 3 {
 		var head [9]byte
 		if _, err := io.ReadFull(c, head[:]); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.CopyN(io.Discard, c, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
+		payload := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
+		if _, err := io.ReadFull(c, payload); err != nil {
 			t.Fatal(err)
 		}
+		if strings.Contains(string(payload), `"status":50`) {
+			t.Errorf("answered %s", payload)
+		}
 		if head[3] == frameReset || head[3] <= frameHeaders && head[4]&endStream != 0 {
-			ended++
+			ended[binary.BigEndian.Uint32(head[5:])] = true
 		}
 	}
 	if code, _, body := get(t, fmt.Sprintf("http://%s/", s.addr)); code != 429 {

@@ -70,7 +70,7 @@ func TestIdleConnections(t *testing.T) {
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "1s")
-	s.attack(t, 64*mib, func() {
+	s.attack(t, int64(n(64, 384))*mib, func() {
 		each(n(300, 5000), func(int) {
 			c, err := s.try()
 			if err != nil {
@@ -221,7 +221,7 @@ func TestSlowReaders(t *testing.T) {
 	s := serve(t, "--rules", rules(t, fmt.Sprintf("domain: api\ndescriptors:\n- {key: remote_address, limit: %d, algorithm: concurrency, ttl: 1m}\n", many)), "--upstream", u.URL, "--http-stall-timeout", "1s")
 	steady := s.dial(t)
 	steady.(*net.TCPConn).SetReadBuffer(4096)
-	s.attack(t, 128*mib, func() {
+	s.attack(t, int64(n(128, 384))*mib, func() {
 		each(many-1, func(int) {
 			c, err := s.try()
 			if err != nil {
@@ -262,7 +262,7 @@ func TestSlowBodies(t *testing.T) {
 	u := startUpstream(t)
 	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-read-timeout", "0", "--http-stall-timeout", "1s")
 	const head = "POST /read HTTP/1.1\r\nHost: h\r\nContent-Length: 60\r\n\r\n"
-	s.attack(t, 64*mib, func() {
+	s.attack(t, int64(n(64, 384))*mib, func() {
 		var cut atomic.Int64
 		many := n(200, 2000)
 		each(many+1, func(i int) {
