@@ -54,7 +54,7 @@ func (s *Store) sweep() {
 		case <-s.leases.returns.wake:
 		case <-tick.C:
 			s.leases.sweep(s.link.now())
-			s.tellAll(false)
+			s.tellAll(s.link.now())
 		}
 		s.giveBackAll()
 	}

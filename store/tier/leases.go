@@ -103,7 +103,7 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 		}
 		return e
 	}
-	size := leaseBytes + int64(len(key))
+	size := leaseSize(key, p)
 	for g.bytes+size > t.maxBytes {
 		if !t.evict(g) {
 			return nil
@@ -114,6 +114,15 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 	g.bytes += size
 	g.push(e)
 	return e
+}
+
+// leaseSize is what the lease of a key takes.
+func leaseSize(key string, p *plan) int64 {
+	size := leaseBytes + int64(len(key))
+	if p.counting != nil {
+		size += int64(unsafe.Sizeof(tally{}))
+	}
+	return size
 }
 
 // evict gives back what the lease that was used longest ago holds, and forgets
@@ -151,7 +160,7 @@ func (t *leases) drop(g *leaseShard, e *lease) {
 	t.returns.add(list)
 	e.unlink()
 	delete(g.all, e.tag)
-	g.bytes -= leaseBytes + int64(len(e.key))
+	g.bytes -= leaseSize(e.key, e.plan)
 }
 
 // sweep gives back what has not been used for the time of its lease, and forgets

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,7 +180,7 @@ func (s *Store) Close() error {
 	var errs []error
 	// A key whose mark has changed is looked at before it is told.
 	for range 3 {
-		s.tellAll(true)
+		s.tellAll(math.MaxInt64)
 		s.link.running.Wait()
 	}
 	s.giveBackAll()

@@ -7,41 +7,71 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// unsaid is the keys of which the node has something to tell.
+// unsaid is the keys of which the node has something to tell, in the order in
+// which they are due: those of one interval are in one queue.
 //
 // Safe for concurrent use.
 type unsaid struct {
-	mu  sync.Mutex
-	all []*lease
+	mu     sync.Mutex
+	queues map[int64][]due // by interval
+}
+
+// A due is a key to be told of at an instant of the node's time.
+type due struct {
+	e  *lease
+	at int64
+}
+
+func (u *unsaid) add(e *lease, now int64) {
+	interval := e.plan.counting.interval
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.queues == nil {
+		u.queues = map[int64][]due{}
+	}
+	u.queues[interval] = append(u.queues[interval], due{e, now + interval})
+}
+
+// take takes out what is due by now.
+func (u *unsaid) take(now int64) []due {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []due
+	for interval, q := range u.queues {
+		n := 0
+		for n < len(q) && q[n].at <= now {
+			n++
+		}
+		out = append(out, q[:n]...)
+		if q = q[n:]; len(q) == 0 {
+			delete(u.queues, interval)
+			continue
+		}
+		u.queues[interval] = q
+	}
+	return out
 }
 
 // soon sees to it that a tally is told in its interval. Requires: the shard's
 // lock.
 func (s *Store) soon(e *lease) {
-	if e.tally.dirty {
-		return
+	if !e.tally.dirty {
+		e.tally.dirty = true
+		s.unsaid.add(e, s.link.now())
 	}
-	e.tally.dirty = true
-	s.unsaid.mu.Lock()
-	s.unsaid.all = append(s.unsaid.all, e)
-	s.unsaid.mu.Unlock()
 }
 
-// tellAll begins to tell what has been untold for its interval. With all, it
-// tells everything.
-func (s *Store) tellAll(all bool) {
-	s.unsaid.mu.Lock()
-	list := s.unsaid.all
-	s.unsaid.all = nil
-	s.unsaid.mu.Unlock()
-	for _, e := range list {
+// tellAll begins to tell what is due by the given time.
+func (s *Store) tellAll(by int64) {
+	for _, d := range s.unsaid.take(by) {
+		e := d.e
 		g := s.leases.shard(e.tag)
 		g.mu.Lock()
-		t, now := e.tally, s.link.now()
+		t := e.tally
 		t.dirty = false
 		switch {
 		case t.told():
-		case e.fetch != nil || !all && now-e.asked < e.plan.counting.interval:
+		case e.fetch != nil:
 			s.soon(e)
 		default:
 			if _, err := s.startSync(g, e); err != nil {
