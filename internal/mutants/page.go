@@ -27,12 +27,6 @@ var absent = []struct {
 		"no front end or store takes a time from a client; belongs to the shared store and its script"},
 	{23, "the server evicts keys by its own policy", "Redis with maxmemory and allkeys-lru",
 		"the embedded store evicts nothing that still matters, see 30; belongs to the shared store"},
-	{24, "nodes fetch ahead more than their share", "fixed prefetch of leases, larger than limit/nodes",
-		"nodes do not share limits; belongs to the shared store's leases"},
-	{25, "a bucket that nodes merge later has no debt", "write-back caches that clamp at empty: 1.9 to 2.5 times the limit, for ever",
-		"nothing is merged later; belongs to the shared store's eventual mode. 42 is its counterpart on one node"},
-	{26, "what a node reports is added again when it is sent again", "INCRBY, retried after a timeout",
-		"nodes report nothing to each other; belongs to the shared store's eventual mode. 61 is its counterpart on one node"},
 }
 
 // tables returns the document's tables of the classic and of the own mistakes.
