@@ -122,6 +122,8 @@ func (c *Consistency) check(l *Limit) error {
 		bad("units of %s cannot be fetched ahead: use strict or local consistency, or another algorithm", l.Algorithm.Name())
 	case c.Mode == ConsistencyEventual && t&Lends == 0:
 		bad("units of %s cannot be told later: use strict or local consistency, or another algorithm", l.Algorithm.Name())
+	case c.Mode == ConsistencyEventual && l.Anchor == AnchorFirst:
+		bad("windows that begin with the first request begin differently on each node: use leased or strict consistency, or windows from the epoch")
 	}
 	if c.LeaseTTL < 0 || c.SyncInterval < 0 || c.MaxOvershoot < 0 || c.Share < 0 {
 		bad("lease ttl %s, sync interval %s, overshoot %d and share %d must not be negative", c.LeaseTTL, c.SyncInterval, c.MaxOvershoot, c.Share)
