@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,4 +72,21 @@ func TestHeapSeesWhatIsKept(t *testing.T) {
 		t.Errorf("8 MiB kept, heap grew by %d bytes", grown)
 	}
 	kept[0] = 1
+}
+
+func TestProcessCPUIsThatOfTheProcess(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no /proc here")
+	}
+	before, err := ProcessCPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := CPU()
+	for CPU()-own < 100*time.Millisecond {
+	}
+	after, err := ProcessCPU(os.Getpid())
+	if used := after - before; err != nil || used < 80*time.Millisecond || used > 2*time.Second {
+		t.Errorf("used %s, %v; want about 100ms", used, err)
+	}
 }

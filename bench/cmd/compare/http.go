@@ -83,7 +83,12 @@ func compareHTTP(ctx context.Context, s settings) (string, error) {
 	for round := range s.rounds {
 		for turn := range handlers {
 			i := (turn + round) % len(handlers)
-			rate, cost, err := drive(ctx, wrk, script, urls[i], workers[i], s.http)
+			cpu := func() (time.Duration, error) {
+				var at serving
+				err := workers[i].Ask(struct{}{}, &at)
+				return at.CPU, err
+			}
+			rate, cost, err := drive(ctx, wrk, []string{"-s", script, urls[i]}, s.http, cpu)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", handlers[i].name, err)
 			}
@@ -122,23 +127,24 @@ type serving struct {
 }
 
 // drive runs wrk for a round and returns requests a second and microseconds of
-// the server's processor time for each.
-func drive(ctx context.Context, wrk, script, url string, w *worker.Worker, round time.Duration) (rate, cost float64, err error) {
-	var before, after serving
-	if err := w.Ask(struct{}{}, &before); err != nil {
+// the server's processor time for each. cpu tells how much it has used.
+func drive(ctx context.Context, wrk string, args []string, round time.Duration, cpu func() (time.Duration, error)) (rate, cost float64, err error) {
+	before, err := cpu()
+	if err != nil {
 		return 0, 0, err
 	}
 	seconds := max(int(round.Seconds()), 1)
-	cmd := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", seconds), "-s", script, url)
-	out, err := cmd.CombinedOutput()
+	all := append([]string{"-t1", "-c" + strconv.Itoa(connections), fmt.Sprintf("-d%ds", seconds)}, args...)
+	out, err := exec.CommandContext(ctx, wrk, all...).CombinedOutput()
 	if err != nil {
 		return 0, 0, fmt.Errorf("wrk: %w: %s", err, out)
 	}
-	if err := w.Ask(struct{}{}, &after); err != nil {
+	after, err := cpu()
+	if err != nil {
 		return 0, 0, err
 	}
 	rate, requests, err := parseWrk(string(out))
-	return rate, float64(after.CPU-before.CPU) / 1e3 / requests, err
+	return rate, float64(after-before) / 1e3 / requests, err
 }
 
 var (

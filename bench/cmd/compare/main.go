@@ -1,7 +1,7 @@
 // Command compare measures Weir beside other Go rate limiters, in one run, and
 // prints Markdown tables. With -write they go into docs/benchmarks.md.
 //
-//	go run ./cmd/compare                     everything, under ten minutes
+//	go run ./cmd/compare                     everything, under a quarter of an hour
 //	go run ./cmd/compare -quick              everything in a short form
 //	go run ./cmd/compare -only decisions     one part
 //
@@ -33,6 +33,7 @@ type settings struct {
 	sizes   []int         // keys held in the memory part
 	each    time.Duration // the longest that one limiter may fill its keys
 	http    time.Duration // how long wrk runs in a round
+	open    time.Duration // how long an open loop runs in a round
 	shrink  time.Duration // the longest to wait for a table to shrink
 	crowd   int           // keys of the peak before it shrinks
 	command string        // how to repeat it
@@ -41,14 +42,14 @@ type settings struct {
 var full = settings{
 	rounds: 7, round: 250 * time.Millisecond, keys: 1_000_000,
 	sizes: []int{1_000_000, 10_000_000}, each: 80 * time.Second,
-	http: 2 * time.Second, shrink: 120 * time.Second, crowd: 10_000_000,
+	http: 2 * time.Second, open: 4 * time.Second, shrink: 120 * time.Second, crowd: 10_000_000,
 	command: "cd bench && go run ./cmd/compare -write",
 }
 
 var quick = settings{
 	rounds: 3, round: 30 * time.Millisecond, keys: 100_000,
 	sizes: []int{100_000}, each: 20 * time.Second,
-	http: time.Second, shrink: 20 * time.Second, crowd: 200_000,
+	http: time.Second, open: time.Second, shrink: 20 * time.Second, crowd: 200_000,
 	command: "cd bench && go run ./cmd/compare -quick",
 }
 
@@ -65,6 +66,8 @@ var parts = []part{
 	{"decisions", compareDecisions},
 	{"rules", compareRules},
 	{"http", compareHTTP},
+	{"gateway", compareGateway},
+	{"middleware", compareMiddleware},
 	{"shrink", compareShrink},
 	// Last, as it can be cut short where the time ends.
 	{"memory", compareMemory},
@@ -92,7 +95,7 @@ func compare() error {
 	write := flag.Bool("write", false, "write the tables into the document")
 	document := flag.String("document", "../docs/benchmarks.md", "`file` that -write changes")
 	only := flag.String("only", "", "comma-separated `parts` to run: "+partNames())
-	limit := flag.Duration("limit", 9*time.Minute+30*time.Second, "longest `time` for everything; what does not fit is left out and named")
+	limit := flag.Duration("limit", 14*time.Minute+30*time.Second, "longest `time` for everything; what does not fit is left out and named")
 	flag.Parse()
 	wanted, err := choose(*only)
 	if err != nil {

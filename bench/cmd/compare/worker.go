@@ -30,6 +30,14 @@ func runWorker(name string, args []string) error {
 		return serveRules(ours.Cases[i], args[1], number)
 	case name == "http" && len(args) == 1:
 		return serveHTTP(number)
+	case name == "upstream" && len(args) == 0:
+		return serveUpstream()
+	case name == "proxy" && len(args) == 1:
+		return serveProxy(number)
+	case name == "open" && len(args) == 0:
+		return serveOpen()
+	case name == "middleware" && len(args) == 1:
+		return serveInbound(number)
 	case name == "hold" && len(args) == 2:
 		return serveHold(args[0], number)
 	case name == "shrink" && len(args) == 0:

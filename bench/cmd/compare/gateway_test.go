@@ -1,0 +1,104 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be its own worker.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "worker" {
+		exit(runWorker(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// short is as little as there is to measure.
+var short = settings{rounds: 1, http: 40 * time.Millisecond, open: 200 * time.Millisecond}
+
+// lines returns the first cells of the rows of all tables in text.
+func lines(text string) (first []string) {
+	for line := range strings.Lines(text) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			first = append(first, strings.TrimSpace(cells[1]))
+		}
+	}
+	return first
+}
+
+func TestGatewayIsMeasured(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("wrk"); err != nil {
+		t.Skip("wrk is not installed")
+	}
+	text, err := compareGateway(t.Context(), short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(lines(text), "\n")
+	for _, p := range proxies {
+		if strings.Count(got, p.name) != 2 {
+			t.Errorf("%q is not in both tables:\n%s", p.name, text)
+		}
+	}
+	if !strings.Contains(text, "≤ 1.15, ") || !strings.Contains(text, "≤ 60, ") {
+		t.Errorf("no aims:\n%s", text)
+	}
+}
+
+func TestMiddlewareIsMeasured(t *testing.T) {
+	t.Parallel()
+	text, err := compareMiddleware(t.Context(), short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(lines(text), "\n")
+	for _, c := range inbounds() {
+		if !strings.Contains(got, c.name) {
+			t.Errorf("%q is not in the table:\n%s", c.name, text)
+		}
+	}
+	if !strings.Contains(text, "≤ 1000, ") || !strings.Contains(text, "≤ 2, met") || strings.Count(text, "0, met") < 3 {
+		t.Errorf("the aims of allocations are not there, or missed:\n%s", text)
+	}
+}
+
+// A proxy that does not hand on the answer, or does not limit, is not measured.
+func TestProxiesMustForwardAndLimit(t *testing.T) {
+	good := httptest.NewServer(http.HandlerFunc(answerUpstream))
+	defer good.Close()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer refusing.Close()
+	f := func(want string, srv *httptest.Server, limited bool) {
+		t.Helper()
+		err := sameForwarded(t.Context(), strings.TrimPrefix(srv.URL, "http://"), limited)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	f("", good, false)
+	f("limited should be true", good, true)
+	f("answers 429", refusing, true)
+}
+
+// Latency is not judged where requests left late.
+func TestLateRequestsDecideNothing(t *testing.T) {
+	three := [][]float64{{1}, {1}, {1}}
+	f := func(want string, late, p99 time.Duration) {
+		t.Helper()
+		seen := [][]opened{{{P99: time.Millisecond, Late99: late}}, {{Late99: late}}, {{P99: p99, Late99: late}}}
+		if text := gatewayTables(settings{rounds: 1}, three, three, 1, seen); !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+	f("≤ 60, met", 10*time.Microsecond, 1050*time.Microsecond)
+	f("≤ 60, missed", 10*time.Microsecond, 1070*time.Microsecond)
+	f("≤ 60, not decided", time.Millisecond, 1070*time.Microsecond)
+}
