@@ -189,10 +189,7 @@ const second = 1_000_000
 func (b *bucket) take(now, rate, burst, cost int64) bool {
 	b.level = min(b.level+(now-b.at)*rate, burst*second)
 	b.at = now
-	if b.level < cost*second {
-		return false
-	}
-	return true
+	return b.level >= cost*second
 }
 
 // TestUserLimitsOracle holds random requests of some users against a model of
