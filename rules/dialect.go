@@ -71,7 +71,10 @@ type dialect struct {
 	// yaml11 reads yes, on, 010 and the like as YAML 1.1 does. Else they are
 	// refused where a boolean or a number is meant.
 	yaml11 bool
-	texts  [numFaults]string
+	// firstOnly ignores what is behind the first document of a file. Else a
+	// second one is a fault.
+	firstOnly bool
+	texts     [numFaults]string
 }
 
 // dialects is the table; it is indexed by Dialect.
@@ -99,6 +102,7 @@ var dialects = [...]dialect{
 	Envoy: {
 		name: "envoy", algorithm: "fixed_window", penalize: true,
 		concatenate: true, flat: true, repeat: true, yaml11: true,
+		firstOnly: true,
 		// Source: envoyproxy/ratelimit, src/config/config_impl.go at f2fb157.
 		texts: [numFaults]string{
 			emptyDomain:          "config file cannot have empty domain",

@@ -16,8 +16,8 @@ type limits struct {
 	bytes, depth, nodes int
 }
 
-// parse reads the first document of src. It returns nil when there is none, or
-// when it reported a fault.
+// parse reads the document of src, the first where the dialect ignores further
+// ones. It returns nil when there is none, or when it reported a fault.
 func (r *report) parse(src []byte, lim limits) *node {
 	if len(src) > lim.bytes {
 		r.bad(nil, "", "raise Options.MaxBytes, or split the file", "file is larger than %d bytes", lim.bytes)
@@ -29,10 +29,14 @@ func (r *report) parse(src []byte, lim limits) *node {
 		return nil
 	}
 	var doc yaml.Node
-	if err := yaml.NewDecoder(bytes.NewReader(src)).Decode(&doc); errors.Is(err, io.EOF) {
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
 		r.syntax(src, err)
+		return nil
+	}
+	if !r.dialect.firstOnly && r.further(src, dec) {
 		return nil
 	}
 	if len(doc.Content) == 0 {
@@ -44,6 +48,22 @@ func (r *report) parse(src []byte, lim limits) *node {
 		return nil
 	}
 	return n
+}
+
+// further reports a document behind the one that dec has read.
+func (r *report) further(src []byte, dec *yaml.Decoder) bool {
+	var next yaml.Node
+	err := dec.Decode(&next)
+	switch {
+	case errors.Is(err, io.EOF):
+		return false
+	case err != nil:
+		r.syntax(src, err)
+	default:
+		r.add(&Error{Line: next.Line, Column: next.Column, Msg: "a second document begins here",
+			Hint: "give each domain a file of its own"})
+	}
+	return true
 }
 
 // syntax reports an error of the YAML parser. Its text begins with the line,

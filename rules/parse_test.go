@@ -2,6 +2,8 @@ package rules_test
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/rules"
@@ -29,4 +31,36 @@ func TestSyntaxErrors(t *testing.T) {
 	f("\tx: y", "a.yaml:1: not YAML: found character that cannot start any token (indent with spaces, not with a tab)")
 	f("domain: a\ndescriptors:\n\t- key: k\n", "a.yaml:3: not YAML: found character that cannot start any token (indent with spaces, not with a tab)")
 	f("domain: *a", "a.yaml: not YAML: unknown anchor 'a' referenced")
+	f("domain: a\n--- [\n", "a.yaml:2: not YAML: did not find expected node content")
+}
+
+// What stands behind a second "---" limits nobody, which nobody would notice.
+func TestSecondDocument(t *testing.T) {
+	const limit = "\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]\n"
+	for _, text := range []string{
+		"domain: a" + limit + "---\ndomain: b" + limit,
+		"domain: a" + limit + "---\n",
+		"---\n---\ndomain: b" + limit,
+	} {
+		_, err := rules.Parse("r.yaml", []byte(text), rules.Options{})
+		if err == nil || !strings.Contains(err.Error(), "second document") {
+			t.Errorf("%q: got %v, want an error about its second document", text, err)
+		}
+	}
+	for _, text := range []string{
+		"---\ndomain: a" + limit,
+		"domain: a" + limit + "...\n",
+		"# rules\n---\ndomain: a" + limit + "# end\n",
+	} {
+		if _, err := rules.Parse("r.yaml", []byte(text), rules.Options{}); err != nil {
+			t.Errorf("%q: got %v, want none: it is one document", text, err)
+		}
+	}
+	set, err := rules.Parse("r.yaml", []byte("domain: a"+limit+"---\ndomain: b"+limit), rules.Options{Dialect: rules.Envoy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Domains(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the domains in the dialect of Envoy are %v, want a alone", got)
+	}
 }
