@@ -330,3 +330,36 @@ func TestReasons(t *testing.T) {
 		t.Errorf("got %s", rec.Body)
 	}
 }
+
+// An answer that has no fields yet says the same as one that has another.
+func TestBlankAnswersSayTheSame(t *testing.T) {
+	for _, s := range situations(t) {
+		for _, sets := range combinations {
+			for _, expose := range []bool{false, true} {
+				w := newWriter(t, answer.Options{Headers: sets, Expose: expose})
+				blank, other := http.Header{}, http.Header{"Etag": {"1"}}
+				w.Header(blank, s.ops, s.d, s.now)
+				w.Header(other, s.ops, s.d, s.now)
+				delete(other, "Etag")
+				if got, want := fmt.Sprint(blank), fmt.Sprint(other); got != want {
+					t.Errorf("%s, %v: %s\nwant %s", s.name, sets, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A name is told up to 128 bytes of it, whatever is in it.
+func TestLongNamesAreCut(t *testing.T) {
+	f := func(name, told string) {
+		t.Helper()
+		l := named(name, weir.PerMinute(10, algorithm.FixedWindow))
+		c := newClient(t, weir.Limits{l}, answer.IETF08)
+		c.says(1, `Ratelimit-Policy: "`+told+`";q=10;w=60`, `Ratelimit: "`+told+`";r=9;t=40`)
+	}
+	a := strings.Repeat("a", 127)
+	f(a, a)
+	f(a+"b", a+"b")
+	f(a+"bc", a+"b")
+	f("é"+a+"b", "_"+a[:126])
+}

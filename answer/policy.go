@@ -304,6 +304,9 @@ const maxName = 128
 // end the field. The result is a JSON string too.
 func appendString(b []byte, name string) []byte {
 	b = append(b, '"')
+	if isPlain(name) {
+		return append(append(b, name...), '"')
+	}
 	for i, c := range name {
 		switch {
 		case i >= maxName:
@@ -317,4 +320,14 @@ func appendString(b []byte, name string) []byte {
 		}
 	}
 	return append(b, '"')
+}
+
+// isPlain reports whether all of name is told as it is, as of most.
+func isPlain(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return len(name) <= maxName
 }

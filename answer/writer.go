@@ -131,13 +131,16 @@ func (w *Writer) delay(f *facts, d weir.Decision) {
 
 func (w *Writer) header(h http.Header, f *facts) {
 	f.now = min(max(f.now, 0), lastInstant)
-	var verdicts [numVoices]verdict
-	if len(f.policies) > 0 {
-		if w.partition != nil {
-			for i := range f.policies {
-				f.policies[i].sign(w.partition)
-			}
+	if len(f.policies) > 0 && w.partition != nil {
+		for i := range f.policies {
+			f.policies[i].sign(w.partition)
 		}
+	}
+	// An answer that has no fields yet, as before a handler, need not be looked
+	// through for what another limiter has said.
+	blank := len(h) == 0
+	var verdicts [numVoices]verdict
+	if len(f.policies) > 0 && !blank {
 		for _, fd := range w.fields {
 			if fd.value.decides() {
 				verdicts[fd.voice] = w.judge(h, fd, f)
@@ -148,20 +151,27 @@ func (w *Writer) header(h http.Header, f *facts) {
 	// All values share one string and one slice.
 	var room [512]byte
 	var ends [maxFields]int
-	buf := room[:0]
+	buf, told := room[:0], 0
 	for i, fd := range w.fields {
+		from := len(buf)
 		switch {
-		case fd.value == exposed && said(h, exposeKey) != nil:
+		case fd.value == exposed && !blank && said(h, exposeKey) != nil:
 			buf = w.appendExposed(buf, h)
 		case fd.value != exposed:
 			buf = f.append(buf, fd.value)
 		}
-		ends[i] = len(buf)
+		if ends[i] = len(buf); ends[i] > from {
+			told++
+		}
 	}
-	all, vals, from := string(buf), make([]string, len(w.fields)), 0
+	all, vals, from := string(buf), make([]string, 0, told), 0
 	for i, fd := range w.fields {
-		v, theirs := all[from:ends[i]], said(h, fd.key)
+		v := all[from:ends[i]]
 		from = ends[i]
+		var theirs []string
+		if !blank {
+			theirs = said(h, fd.key)
+		}
 		switch {
 		case fd.value == exposed && len(theirs) == 0:
 			h[fd.key] = w.allNames
@@ -170,8 +180,9 @@ func (w *Writer) header(h http.Header, f *facts) {
 			h[fd.key] = append(theirs, v)
 		case f.stands(theirs, fd, verdicts[fd.voice]):
 		default:
-			vals[i] = v
-			h[fd.key] = vals[i : i+1 : i+1]
+			n := len(vals)
+			vals = append(vals, v)
+			h[fd.key] = vals[n : n+1 : n+1]
 		}
 	}
 }
