@@ -40,7 +40,19 @@ const (
 // Caller is who sent one request, and the working memory to find out. Facts
 // are found out when they are asked for, once. Not safe for concurrent use.
 type Caller struct {
-	r     *Resolver
+	r *Resolver
+	found
+
+	// buf holds the values that are not parts of the request. It only grows:
+	// what was returned stays valid until Release.
+	buf     []byte
+	entries []weir.Entry
+	// Each has a secret of its own.
+	keySealer, tokenSealer sealer
+}
+
+// found is what a caller has of one request: all that points into it.
+type found struct {
 	f     Facts
 	known known
 
@@ -52,13 +64,6 @@ type Caller struct {
 	claims             *claims
 	// Faults of the request, nil if there are none.
 	methodErr, hostErr, pathErr error
-
-	// buf holds the values that are not parts of the request. It only grows:
-	// what was returned stays valid until Release.
-	buf     []byte
-	entries []weir.Entry
-	// Each has a secret of its own.
-	keySealer, tokenSealer sealer
 }
 
 // Caps on what a released caller keeps, so that one large request does not
@@ -71,17 +76,16 @@ const (
 // Release gives the caller back. What it returned, and what a plan filled in
 // from it, must not be used again.
 func (c *Caller) Release() {
-	r := c.r
 	clear(c.entries) // they point into the request
-	buf, entries := c.buf[:0], c.entries[:0]
-	if cap(buf) > keepBytes {
-		buf = nil
+	c.buf, c.entries = c.buf[:0], c.entries[:0]
+	if cap(c.buf) > keepBytes {
+		c.buf = nil
 	}
-	if cap(entries) > keepEntries {
-		entries = nil
+	if cap(c.entries) > keepEntries {
+		c.entries = nil
 	}
-	*c = Caller{r: r, buf: buf, entries: entries, keySealer: c.keySealer, tokenSealer: c.tokenSealer}
-	r.callers.Put(c)
+	c.found = found{}
+	c.r.callers.Put(c)
 }
 
 // Set tells the caller the request.
