@@ -161,13 +161,18 @@ func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
 	return Fold(r.ops), nil
 }
 
-// deny answers ops of which some refuse without being asked.
+// deny answers ops of which some refuse without being asked: the one that refuses
+// longest speaks.
 func (l *Limiter) deny(ops []Op) Decision {
 	var d Decision
 	for i := range ops {
 		if o := &ops[i]; o.Role == Deny {
-			d = o.Decision
-			d.Limit.counters.Add(Refused)
+			if o.Verb != Peek {
+				o.Decision.Limit.counters.Add(Refused)
+			}
+			if d.Limit == nil || longer(o.Decision, d) {
+				d = o.Decision
+			}
 		}
 	}
 	return d

@@ -54,6 +54,7 @@ type Store struct {
 	reused, splits, shrinks, overflowed atomic.Uint64
 
 	sketches sketches
+	board    board
 
 	logger *slog.Logger
 	stop   chan struct{}

@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weirlimit/weir"
+)
+
+var _ weir.Board = (*Store)(nil)
+
+// board keeps documents in this process. Its lock is held for a few words, and
+// never with another.
+type board struct {
+	mu  sync.Mutex
+	all map[string]weir.Document
+}
+
+// ReadDocument implements weir.Board.
+func (s *Store) ReadDocument(_ context.Context, name string, known int64) (weir.Document, error) {
+	if s.closed.Load() {
+		return weir.Document{}, weir.ErrClosed
+	}
+	s.board.mu.Lock()
+	d := s.board.all[name]
+	s.board.mu.Unlock()
+	if d.Version == known {
+		d.Data = nil
+	}
+	d.Data, d.Now = slices.Clone(d.Data), s.now()
+	return d, nil
+}
+
+// SwapDocument implements weir.Board.
+func (s *Store) SwapDocument(_ context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+	switch {
+	case s.closed.Load():
+		return weir.Document{}, weir.ErrClosed
+	case len(d.Data) > weir.MaxDocument:
+		return weir.Document{}, fmt.Errorf("store memory: %w: %d bytes, more than %d", weir.ErrDocument, len(d.Data), weir.MaxDocument)
+	}
+	s.board.mu.Lock()
+	defer s.board.mu.Unlock()
+	if s.board.all[name].Version != was {
+		return weir.Document{}, weir.ErrChanged
+	}
+	if s.board.all == nil {
+		s.board.all = map[string]weir.Document{}
+	}
+	d.Version, d.Data = max(was, d.Version)+1, slices.Clone(d.Data)
+	s.board.all[name] = d
+	d.Now = s.now()
+	return d, nil
+}

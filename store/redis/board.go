@@ -1,0 +1,106 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
+)
+
+var _ weir.Board = (*Store)(nil)
+
+// A document is one key, PREFIX:{NAME}: its version in sixteen digits, and its
+// data. No counter has such a name: those have more after the braces. It has no
+// expiry, so only a maxmemory-policy that forgets keys without one forgets it.
+//
+// Versions are the server's time in microseconds, or one more than the last: a
+// document that was lost is not taken for one that is there.
+
+var (
+	//go:embed read.lua
+	readLua string
+	//go:embed swap.lua
+	swapLua string
+
+	readScript = rueidis.NewLuaScript(withoutComments(readLua))
+	swapScript = rueidis.NewLuaScript(withoutComments(swapLua))
+)
+
+// ReadDocument implements weir.Board: one script, and no data unless it has
+// changed. It waits a second, or Options.Timeout if that is more.
+func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
+	reply, err := s.document(ctx, readScript, name, strconv.FormatInt(known, 10), strconv.Itoa(weir.MaxDocument))
+	if err != nil {
+		return weir.Document{}, err
+	}
+	d := weir.Document{Now: reply.now, Version: reply.version}
+	if len(reply.rest) > 0 {
+		text, err := reply.rest[0].ToString()
+		if err != nil {
+			return weir.Document{}, explain(errReply)
+		}
+		d.Data = []byte(text)
+	}
+	return d, nil
+}
+
+// SwapDocument implements weir.Board, as ReadDocument does.
+func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+	if len(d.Data) > weir.MaxDocument {
+		return weir.Document{}, fmt.Errorf("store redis: %w: %d bytes, more than %d", weir.ErrDocument, len(d.Data), weir.MaxDocument)
+	}
+	reply, err := s.document(ctx, swapScript, name, strconv.FormatInt(was, 10), strconv.FormatInt(d.Version, 10), string(d.Data))
+	if err != nil {
+		return weir.Document{}, err
+	}
+	if len(reply.rest) == 0 {
+		return weir.Document{}, weir.ErrChanged
+	}
+	d.Version, d.Now = reply.version, reply.now
+	return d, nil
+}
+
+// documentReply is what both scripts say.
+type documentReply struct {
+	now, version int64
+	rest         []rueidis.RedisMessage
+}
+
+func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, args ...string) (documentReply, error) {
+	if s.closed.Load() {
+		return documentReply{}, weir.ErrClosed
+	}
+	t := tag(name)
+	key := s.opt.Prefix + ":{" + t + "}"
+	ctx, cancel := context.WithTimeout(ctx, s.opt.patience())
+	defer cancel()
+	values, err := script.Exec(ctx, s.nodes.place(t).client, []string{key}, args).ToArray()
+	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "WRONGTYPE") {
+		return documentReply{}, fmt.Errorf("store redis: %w: %s holds something else", weir.ErrDocument, key)
+	}
+	if err != nil {
+		return documentReply{}, s.explain(err)
+	}
+	var r documentReply
+	if len(values) < 2 {
+		return r, explain(errReply)
+	}
+	now, err1 := values[0].ToInt64()
+	version, err2 := values[1].ToInt64()
+	if err := errors.Join(err1, err2); err != nil {
+		return r, explain(errReply)
+	}
+	if version < 0 {
+		return r, fmt.Errorf("store redis: %w: %s is damaged or larger than %d bytes", weir.ErrDocument, key, weir.MaxDocument)
+	}
+	if s.told != nil {
+		now = s.told()
+	}
+	return documentReply{now, version, values[2:]}, nil
+}

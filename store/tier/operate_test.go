@@ -1,0 +1,145 @@
+package tier_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// spendAll spends single units of key until one is refused, and returns how many
+// passed.
+func spendAll(t *testing.T, s weir.Store, l *weir.Limit) int64 {
+	t.Helper()
+	for n := int64(0); ; n++ {
+		d, err := s.TakeOne(t.Context(), "k", l, 1)
+		switch {
+		case err != nil || d.Guarantee().Degraded || n > 3*l.Count:
+			t.Fatalf("%s after %d: %+v, %v", l.Name, n, d, err)
+		case !d.Allowed():
+			return n
+		}
+	}
+}
+
+// A reset on one node of two that share a real Redis: that node decides by the new
+// count at once, the other within a second, and both together admit no more than
+// the limit and what the other held.
+func TestForgetOnTwoNodes(t *testing.T) {
+	r := servertest.Redis(t)
+	opt := tier.Options{Timeout: 5 * time.Second, Nodes: 2}
+	a, _ := redisNode(t, r, opt)
+	b, _ := redisNode(t, r, opt)
+	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+		l := weir.PerDay(400, algorithm.FixedWindow)
+		l.Name, l.Consistency.Mode = "forget "+m.String(), m
+		compiled(t, l, nil)
+		over := int64(0)
+		if m == weir.ConsistencyEventual {
+			over = l.Overshoot()
+		}
+		// Some are spent on both, so that both hold and remember something.
+		for range 20 {
+			for _, s := range []weir.Store{a, b} {
+				if d, err := s.TakeOne(t.Context(), "k", l, 1); err != nil || !d.Allowed() {
+					t.Fatalf("%s: %+v, %v", l.Name, d, err)
+				}
+			}
+		}
+		if n := 40 + spendAll(t, a, l) + spendAll(t, b, l); n > 400+over {
+			t.Errorf("%s: %d of 400 passed before the reset", l.Name, n)
+		}
+		if found, err := a.Forget(t.Context(), "k", l); err != nil || !found {
+			t.Fatalf("%s: %v, %v", l.Name, found, err)
+		}
+		n := spendAll(t, a, l)
+		if n < 200 {
+			t.Errorf("%s: %d passed on the node that was asked right after the reset, want half the limit at least", l.Name, n)
+		}
+		if _, err := a.Forget(t.Context(), "k", l); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		servertest.Await(t, "the other node to see the reset", func() bool {
+			d, err := b.TakeOne(t.Context(), "k", l, 1)
+			return err == nil && d.Allowed()
+		})
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("%s: the other node saw the reset after %s", l.Name, took)
+		}
+		if n := 1 + spendAll(t, b, l) + spendAll(t, a, l); n > 400+over {
+			t.Errorf("%s: %d of 400 passed after the reset", l.Name, n)
+		}
+	}
+}
+
+// What the node holds when the key is reset was of the old count: it is neither
+// spent nor given back to the new one.
+func TestForgetHoldsNothingBack(t *testing.T) {
+	r := servertest.Redis(t)
+	a, shared := redisNode(t, r, tier.Options{Timeout: 5 * time.Second})
+	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), leased)
+	for n := 0; n < 20 || a.Stats().LeaseUnits == 0; n++ {
+		if d, err := a.TakeOne(t.Context(), "k", l, 1); err != nil || !d.Allowed() {
+			t.Fatalf("%+v, %v, %d held", d, err, a.Stats().LeaseUnits)
+		}
+	}
+	if _, err := a.Forget(t.Context(), "k", l); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.Stats().LeaseUnits; n != 0 {
+		t.Errorf("%d units are held after the reset", n)
+	}
+	// Whoever has spent since has spent all the same after the node ended.
+	if d, err := shared.TakeOne(t.Context(), "k", l, 300); err != nil || !d.Allowed() {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := shared.TakeOne(t.Context(), "k", l, 0); err != nil || d.Remaining != 100 {
+		t.Errorf("%d of 400 are left after 300 were spent, %v", d.Remaining, err)
+	}
+	if _, err := a.Forget(t.Context(), "k", l); !errors.Is(err, weir.ErrClosed) {
+		t.Errorf("a closed store forgot: %v", err)
+	}
+}
+
+// only is a store without its optional interfaces.
+type only struct{ weir.Store }
+
+// What the shared store cannot do the tier cannot.
+func TestStoreThatCannotForget(t *testing.T) {
+	local := memory.New(memory.Options{MaxBytes: 1 << 20})
+	full := memory.New(memory.Options{MaxBytes: 1 << 20})
+	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), strict)
+	for _, shared := range []weir.Store{only{full}, full} {
+		s, err := tier.New(shared, tier.Options{Local: local})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, able := shared.(weir.Board)
+		if _, err := s.Forget(t.Context(), "k", l); errors.Is(err, tier.ErrNoForget) == able {
+			t.Errorf("able %t: Forget: %v", able, err)
+		}
+		if _, err := s.ReadDocument(t.Context(), "doc", 0); errors.Is(err, weir.ErrNoBoard) == able {
+			t.Errorf("able %t: ReadDocument: %v", able, err)
+		}
+		if _, err := s.SwapDocument(t.Context(), "doc", 0, weir.Document{}); errors.Is(err, weir.ErrNoBoard) == able {
+			t.Errorf("able %t: SwapDocument: %v", able, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []weir.Store{local, full} {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
