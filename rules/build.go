@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // builder makes one limit of what a file says about it.
@@ -262,7 +263,7 @@ func (b *builder) unit(leases bool) {
 		if *s.Unit < 0 {
 			text := textOf(s.Node.find("unit"))
 			b.faults++
-			b.fault(s.Node.where("unit"), b.path, didYouMean(text, unitNames), badUnit, text)
+			b.fault(s.Node.where("unit"), b.path, didYouMean(text, period.Units), badUnit, text)
 		}
 	}
 	if s.Period != nil {

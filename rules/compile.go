@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
@@ -130,7 +131,7 @@ func (c *compiler) values(v *valueSet, ws words) {
 
 // denial returns the limit that stands for a refusal without counting.
 func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
-	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: units["second"]}
+	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Second}
 	if err := l.Compile(); err != nil {
 		c.bad(at, c.path, "", "%s", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"unicode"
+
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // decoder fills the types of schema.go from nodes, and reports what does not
@@ -282,7 +284,7 @@ func (d *decoder) int(n *node, name string) int64 {
 		}
 	} else {
 		var err error
-		if i, err = parseCount(n.text); err != nil {
+		if i, err = period.Count(n.text); err != nil {
 			d.bad(n, d.path, "", "%s: %s", name, err)
 			return 1
 		}
@@ -310,9 +312,8 @@ func (d *decoder) scalar(n *node, name, want string) (string, bool) {
 // because reports err at n, with the hint that it may carry.
 func (d *decoder) because(n *node, name string, err error) {
 	hint := ""
-	var h interface{ hint() string }
-	if errors.As(err, &h) {
-		hint = h.hint()
+	if unit, ok := errors.AsType[*period.UnitError](err); ok {
+		hint = didYouMean(unit.Word, period.Units)
 	}
 	d.bad(n, d.path, hint, "%s: %s", name, err)
 }

@@ -144,7 +144,7 @@ func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
 	}
 	l.Denies = true
 	if period == 0 || period > weir.MaxPeriod {
-		period = units["second"]
+		period = time.Second
 	}
 	l.Limit = b.denial(name, scope, b.spec.Node)
 	l.Period = period

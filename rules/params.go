@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // params sets what only some algorithms know.
@@ -43,13 +44,13 @@ func (b *builder) anchor(w *weir.Limit) {
 	case "calendar":
 		w.Anchor = weir.AnchorCalendar
 		switch w.Period {
-		case units["day"]:
+		case period.Day:
 			w.Calendar = weir.CalendarDay
-		case units["week"]:
+		case period.Week:
 			w.Calendar = weir.CalendarWeek
-		case units["month"]:
+		case period.Month:
 			w.Calendar = weir.CalendarMonth
-		case units["year"]:
+		case period.Year:
 			w.Calendar = weir.CalendarYear
 		default:
 			b.wrong("anchor", "count per day, week, month or year", "anchor: calendar has no windows of %s", FormatPeriod(w.Period))

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/period"
 )
 
 func (s *span) read(d *decoder, n *node, name string) {
@@ -33,9 +35,9 @@ func (u *unitWord) read(d *decoder, n *node, name string) {
 	if !ok {
 		return
 	}
-	p, ok := units[strings.ToLower(text)]
+	p, ok := period.Length(text)
 	if !ok && !d.dialect.flat {
-		p, ok = unit(text)
+		p, ok = period.Unit(text)
 	}
 	*u = unitWord(p)
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // noAnswer is the word for a request that got no answer.
@@ -218,7 +219,7 @@ func (s *size) read(d *decoder, n *node, name string) {
 			break
 		}
 	}
-	v, err := parseCount(lower)
+	v, err := period.Count(lower)
 	if err != nil || v < 1 || v > weir.MaxCost/unit {
 		d.bad(n, d.path, "write it like 1KiB or 1000", "%s: %q is not a number of bytes", name, text)
 		v = 1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -92,7 +93,7 @@ func ParseWords(text string) (*Words, error) {
 
 // rate reads "100/minute".
 func (w *Words) rate(s string) error {
-	count, period, ok := strings.Cut(s, "/")
+	count, every, ok := strings.Cut(s, "/")
 	if !ok {
 		return fmt.Errorf("%q has no slash between the number and the period", s)
 	}
@@ -101,7 +102,7 @@ func (w *Words) rate(s string) error {
 		return err
 	}
 	w.Count = n
-	w.Period, err = parsePeriod(period)
+	w.Period, err = parsePeriod(every)
 	return err
 }
 
@@ -133,28 +134,12 @@ func wholeNumber(s string) (int64, error) {
 	return n, nil
 }
 
-// periods are the names of periods; a trailing s is cut before.
-var periods = map[string]time.Duration{
-	"s": time.Second, "sec": time.Second, "second": time.Second,
-	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
-	"h": time.Hour, "hr": time.Hour, "hour": time.Hour,
-	"d": 24 * time.Hour, "day": 24 * time.Hour,
-	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour,
-}
-
 func parsePeriod(s string) (time.Duration, error) {
-	name := strings.ToLower(s)
-	if d, ok := periods[name]; ok {
-		return d, nil
+	d, err := period.Parse(s)
+	if unit, ok := errors.AsType[*period.UnitError](err); ok {
+		return 0, fmt.Errorf("unknown period %q%s", s, meant(strings.ToLower(unit.Word), period.Units))
 	}
-	if d, ok := periods[strings.TrimSuffix(name, "s")]; ok && len(name) > 2 {
-		return d, nil
-	}
-	d, err := time.ParseDuration(name)
-	if err != nil {
-		return 0, fmt.Errorf("unknown period %q%s", s, meant(name, []string{"second", "minute", "hour", "day", "week"}))
-	}
-	return d, nil
+	return d, err
 }
 
 func algorithmNamed(name string) (weir.Algorithm, error) {

@@ -28,6 +28,8 @@ func TestWords(t *testing.T) {
 	f("1/h", 1, time.Hour, server.ByIP, 0, "sliding_window")
 	f("1/Days", 1, 24*time.Hour, server.ByIP, 0, "sliding_window")
 	f("1/mins", 1, time.Minute, server.ByIP, 0, "sliding_window")
+	f("1/month", 1, 30*24*time.Hour, server.ByIP, 0, "sliding_window")
+	f("1/7d", 1, 7*24*time.Hour, server.ByIP, 0, "sliding_window")
 	f("9007199254740992/1h30m", 1<<53, 90*time.Minute, server.ByIP, 0, "sliding_window")
 }
 
@@ -57,9 +59,9 @@ func TestWordsErrors(t *testing.T) {
 	f("1.5/minute", "not a whole number")
 	f("100/minuet by ip", `unknown period "minuet" (did you mean "minute"?)`)
 	f("100/fortnight", `unknown period "fortnight"`)
-	f("100/", `unknown period ""`)
-	f("100/-5s", "period")
-	f("100/0s", "period")
+	f("100/", `"" is not a duration: write it like 30s, 10m, 1h30m or 7d`)
+	f("100/-5s", `"-5s" is not a duration`)
+	f("100/0s", `"0s" is shorter than a microsecond`)
 	f("100/minute by", `nothing follows "by"`)
 	f("100/minute by adress", `cannot count by "adress"`)
 	f("100/minute by clientid", `(did you mean "client_id"?)`)

@@ -103,6 +103,7 @@ const (
 	maxInFlight = 1 << 20
 	maxUserKeys = 8
 	maxLeases   = 10_000
+	maxText     = 256 // bytes of a name
 )
 
 // orDefaults returns o with what is zero filled in.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/period"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -133,7 +134,7 @@ func (r *reader) field(v reflect.Value, n *yaml.Node, path string) {
 		}
 	case *int64:
 		var i int64
-		if i, err = parseCount(n.Value); err == nil && i < 1 {
+		if i, err = period.Count(n.Value); err == nil && i < 1 {
 			err = fmt.Errorf("%d must be at least 1; to have none leave the key out", i)
 		}
 		*p = i

@@ -3,6 +3,8 @@ package shed
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // Share is a percentage, 0 to 100, written "20%". The zero Share is not given,
@@ -19,7 +21,7 @@ func ParseShare(text string) (Share, error) {
 	if !ok || digits == "" {
 		return Share{}, fmt.Errorf("%q is not a share: write it like 20%%", clip(text))
 	}
-	n, err := parseCount(digits)
+	n, err := period.Count(digits)
 	if err != nil || n < 0 || n > 100 {
 		return Share{}, fmt.Errorf("%q is not a share: it must be a whole percentage between 0%% and 100%%", clip(text))
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // State is what a shedder does and has done since its start.
@@ -186,7 +187,7 @@ func (d *draft) change(name, value string) (err error) {
 			err = fmt.Errorf("%q: write true or false", clip(value))
 		}
 	case name == settingLimit:
-		if d.limit, err = parseCount(clip(value)); err == nil && d.limit < 1 {
+		if d.limit, err = period.Count(clip(value)); err == nil && d.limit < 1 {
 			err = fmt.Errorf("%d must be at least 1; to have none set in_flight to off", d.limit)
 		}
 	case limiter >= 0:
