@@ -128,7 +128,9 @@ func windowStart(now, period int64) int64 {
 var fixedWindowLua string
 
 // Script implements Scripted.
-func (fixedWindow) Script() Script { return Script{Name: "fixed_window", Text: fixedWindowLua, Spans: 1, States: 2} }
+func (fixedWindow) Script() Script {
+	return Script{Name: "fixed_window", Text: fixedWindowLua, Spans: 1, States: 2}
+}
 
 // Consts implements Scripted. The script gets the calendar's edges around now,
 // one more on each side in case that the store's clock is in the next window or

@@ -252,7 +252,9 @@ func (w windows) retryAfter(l *weir.Limit, a weir.Ask) time.Duration {
 var slidingWindowLua string
 
 // Script implements Scripted.
-func (slidingWindow) Script() Script { return Script{Name: "sliding_window", Text: slidingWindowLua, Spans: 1, States: 3} }
+func (slidingWindow) Script() Script {
+	return Script{Name: "sliding_window", Text: slidingWindowLua, Spans: 1, States: 3}
+}
 
 // Consts implements Scripted.
 func (slidingWindow) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
