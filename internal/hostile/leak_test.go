@@ -39,7 +39,7 @@ descriptors:
 				if strings.Contains(text, account) {
 					t.Errorf("the account is repeated: %s", text)
 				}
-				return regexp.MustCompile(`\d+`).ReplaceAllString(strings.ReplaceAll(text, http.StatusText(429), ""), "N")
+				return regexp.MustCompile(`\d+`).ReplaceAllString(strings.ReplaceAll(text, http.StatusText(http.StatusTooManyRequests), ""), "N")
 			}
 		}
 		t.Fatalf("%s is not refused", account)

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -372,11 +371,4 @@ func startUpstream(t *testing.T) *upstream {
 func nginx(t *testing.T) string {
 	addr, _ := servertest.Nginx(t, `location / { return 200 "up\n"; }`)
 	return "http://" + addr
-}
-
-// within ends what f waits for after d.
-func within(d time.Duration, f func(context.Context)) {
-	ctx, stop := context.WithTimeout(context.Background(), d)
-	defer stop()
-	f(ctx)
 }
