@@ -56,15 +56,15 @@ func ExampleLimiter_Decide() {
 		}
 	}
 	// Output:
-	// true 2 per 1m0s 0s
-	//    2 per 1m0s left 1
-	//    100 per 1h0m0s left 99
-	// true 2 per 1m0s 0s
-	//    2 per 1m0s left 0
-	//    100 per 1h0m0s left 98
-	// false 2 per 1m0s 1m0s
-	//    2 per 1m0s left 0
-	//    100 per 1h0m0s left 98
+	// true 2/minute 0s
+	//    2/minute left 1
+	//    100/hour left 99
+	// true 2/minute 0s
+	//    2/minute left 0
+	//    100/hour left 98
+	// false 2/minute 1m0s
+	//    2/minute left 0
+	//    100/hour left 98
 }
 
 // A queue lets requests leave at an even pace; Wait sleeps until it is the

@@ -3,6 +3,7 @@ package weir
 import (
 	"fmt"
 	"hash/maphash"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 // use.
 type Limit struct {
 	// Name says which limit this is in metrics, headers and explanations.
-	// Empty means the limit in words, such as "100 per 1m0s".
+	// Empty means the limit in words, such as "100/minute".
 	Name string
 	// Scope separates the counters of this limit from those of others: limits
 	// of the same Scope and algorithm share the counters of equal keys, and a
@@ -183,6 +184,29 @@ func per(count int64, period time.Duration, a Algorithm) *Limit {
 // scopeSeed keys the ids of scopes, so that nobody outside can aim at them.
 var scopeSeed = maphash.MakeSeed()
 
+// words returns the rate as a rules file has it, such as "100/minute" or "5/10m".
+func (l *Limit) words() string {
+	every := ""
+	switch l.Period {
+	case time.Second:
+		every = "second"
+	case time.Minute:
+		every = "minute"
+	case time.Hour:
+		every = "hour"
+	case 24 * time.Hour:
+		every = "day"
+	default:
+		every = l.Period.String()
+		for _, none := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(every, none) {
+				every = every[:len(every)-2]
+			}
+		}
+	}
+	return fmt.Sprintf("%d/%s", l.Count, every)
+}
+
 // Compile checks the limit and prepares it for use. It must be called before
 // the first decision, by one goroutine. Calling it again does nothing.
 func (l *Limit) Compile() error {
@@ -196,7 +220,7 @@ func (l *Limit) Compile() error {
 		l.Burst = l.Count
 	}
 	if l.Name == "" {
-		l.Name = fmt.Sprintf("%d per %s", l.Count, l.Period)
+		l.Name = l.words()
 	}
 	if l.Scope == "" {
 		l.Scope = l.Name

@@ -113,7 +113,7 @@ func TestSoftLimitAdvertisesWhatItEnforces(t *testing.T) {
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	if l.Count != 110 || l.Burst != 110 || l.Name != "100 per 1m0s" {
+	if l.Count != 110 || l.Burst != 110 || l.Name != "100/minute" {
 		t.Errorf("got %q: %d, burst %d", l.Name, l.Count, l.Burst)
 	}
 }
@@ -166,4 +166,16 @@ func TestGuaranteeOfEachSource(t *testing.T) {
 	f(weir.FailedOpen, "failed_open", "may admit any number too many"+bound+", degraded")
 	f(weir.FromSuccessor, "successor", "may admit 900 too many"+bound+", degraded")
 	f(weir.FailedClosed, "failed_closed", "may refuse early"+bound+", degraded")
+}
+
+func TestLimitInWords(t *testing.T) {
+	for want, every := range map[string]time.Duration{
+		"7/second": time.Second, "7/minute": time.Minute, "7/hour": time.Hour, "7/day": 24 * time.Hour,
+		"7/10s": 10 * time.Second, "7/10m": 10 * time.Minute, "7/1m30s": 90 * time.Second, "7/2h": 2 * time.Hour, "7/48h": 48 * time.Hour,
+	} {
+		l := &weir.Limit{Count: 7, Period: every, Algorithm: algorithm.FixedWindow}
+		if err := l.Compile(); err != nil || l.Name != want {
+			t.Errorf("%s is named %q, %v; want %s", every, l.Name, err, want)
+		}
+	}
 }

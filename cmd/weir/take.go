@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/rules"
 )
 
 type takeCmd struct {
@@ -149,12 +150,12 @@ func (v *verdict) String() string {
 	return b.String()
 }
 
-// String writes a limit in words: "login (10 per 1m0s, token_bucket)".
+// String writes a limit in words: "login (10/minute, token_bucket)".
 func (l *toldLimit) String() string {
 	if l == nil {
 		return "no limit"
 	}
-	s := fmt.Sprintf("%s (%d per %s", l.Name, l.Count, time.Duration(l.Period*float64(time.Second)))
+	s := fmt.Sprintf("%s (%d/%s", l.Name, l.Count, rules.FormatPeriod(time.Duration(l.Period*float64(time.Second))))
 	if l.Burst != l.Count {
 		s += fmt.Sprintf(", burst %d", l.Burst)
 	}
