@@ -98,12 +98,12 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
 		case word == "jwt" && arg != "":
 			if r.tokens == nil {
-				return nil, fmt.Errorf("identity: %s: %s: no token is believed, set Options.JWT", what, text)
+				return nil, fmt.Errorf("identity: %s: %s: no token is believed: set identity.jwt (Options.JWT)", what, text)
 			}
 			all = append(all, claimant{fromJWT, arg})
 		case what == "user" && text == "api_key", what == "tier" && text == "keys":
 			if opt.Keys == nil {
-				return nil, fmt.Errorf("identity: %s: %s: there is no file that says it, set Options.Keys", what, text)
+				return nil, fmt.Errorf("identity: %s: %s: there is no file that says it: set identity.api_key.file (Options.Keys)", what, text)
 			}
 			all = append(all, claimant{fromAPIKey, ""})
 		default:

@@ -152,13 +152,13 @@ func (r *Resolver) addressSource(bits string) (source, error) {
 func (r *Resolver) has(s *source, text string) error {
 	switch {
 	case s.kind == fromUser && len(r.user) == 0:
-		return fmt.Errorf("source %q: no request has a user, set Options.User", text)
+		return fmt.Errorf("source %q: no request has a user: set identity.user (Options.User)", text)
 	case s.kind == fromAPIKey && r.keys == nil:
-		return fmt.Errorf("source %q: no request has an API key, set Options.APIKey", text)
+		return fmt.Errorf("source %q: no request has an API key: set identity.api_key.from (Options.APIKey)", text)
 	case s.kind == fromJWT && r.tokens == nil:
-		return fmt.Errorf("source %q: no token is believed, set Options.JWT", text)
+		return fmt.Errorf("source %q: no token is believed: set identity.jwt (Options.JWT)", text)
 	case s.kind == fromTier && len(r.tier) == 0:
-		return fmt.Errorf("source %q: no request has a tier, set Options.Tier", text)
+		return fmt.Errorf("source %q: no request has a tier: set identity.tier (Options.Tier)", text)
 	}
 	return nil
 }

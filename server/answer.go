@@ -50,7 +50,7 @@ func (a *Answer) writer(partitionKey []byte) (*answer.Writer, error) {
 	opt.PartitionKey = partitionKey
 	w, err := answer.New(opt)
 	if err != nil {
-		return nil, fmt.Errorf("the settings --answer-... (answer): %w", err)
+		return nil, fmt.Errorf("the settings of %w", err)
 	}
 	return w, nil
 }

@@ -156,7 +156,7 @@ func (s *Server) openIdentity() error {
 	opt.JWT.Log = s.log
 	s.keys = opt.Keys
 	if s.identity, err = identity.New(opt); err != nil {
-		return fmt.Errorf("the section identity: %w", err)
+		return fmt.Errorf("the settings of %w", err)
 	}
 	return nil
 }
