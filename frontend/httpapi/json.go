@@ -14,7 +14,12 @@ type inputError struct {
 	pointer string
 }
 
-func (e *inputError) Error() string { return e.pointer + ": " + e.detail }
+func (e *inputError) Error() string {
+	if e.pointer == "#" {
+		return "the body: " + e.detail
+	}
+	return e.pointer + ": " + e.detail
+}
 
 // reader reads one JSON text. It is strict where readers differ, so that no
 // two parties see different clients in one body: names are matched exactly and

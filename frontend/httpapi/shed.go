@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -30,7 +31,7 @@ func (a *API) setShed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := a.opt.Shed.Set(settings); err != nil {
-		badInput(w, &inputError{strings.TrimPrefix(err.Error(), "shed: "), "#"})
+		answer.Problem{Status: http.StatusBadRequest, Detail: strings.TrimPrefix(err.Error(), "shed: ")}.Write(w)
 		return
 	}
 	a.opt.Log.Warn("load shedding was changed", "settings", settings)
