@@ -103,7 +103,7 @@ func (f *facts) appendList(b []byte, v value) []byte {
 func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
 	f := facts{policies: policies(few[:0], ops, !d.Allowed())}
-	if len(f.policies) == 0 && d.Limit == nil {
+	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return
 	}
 	f.now, f.style = now, w.style

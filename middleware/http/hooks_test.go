@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/shed"
@@ -285,6 +286,30 @@ func TestShed(t *testing.T) {
 		defer place.Leave()
 		return sh.Enter(&place, shed.Critical)
 	})
+}
+
+// TestBusyInOwnWords: the header fields are those of every refusal.
+func TestBusyInOwnWords(t *testing.T) {
+	sh, err := shed.New(shed.Options{InFlight: shed.InFlightOptions{Limit: 1, RetryAfter: 7 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := answer.New(answer.Options{Jitter: 100, Rand: func(n int64) int64 { return n - 1 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, permin(9), httplimit.Options{Shed: sh, Answer: words, Refuse: func(w http.ResponseWriter, _ *http.Request, why *httplimit.Refusal) {
+		w.WriteHeader(why.Status)
+	}}, hello)
+	var place shed.Place
+	if !sh.Enter(&place, shed.Critical) {
+		t.Fatal("no place")
+	}
+	defer place.Leave()
+	res, _ := s.get("/")
+	if h := res.Header; res.StatusCode != 503 || h.Get("Retry-After") != "14" || h.Get("X-RateLimit-Retry-After") != "14" || h.Get("Cache-Control") != "no-store" {
+		t.Errorf("got %d %v, want 503, and 14 seconds: 7, and as much again by chance", res.StatusCode, h)
+	}
 }
 
 // TestRefusalThatBreaksOff: an embedder may drop the connection, and takes no

@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -45,11 +44,12 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal
 func (m *Middleware) busy(w http.ResponseWriter, r *http.Request) {
 	s := m.opt.Shed.Busy()
 	d := weir.Decision{RetryAfter: time.Duration(s.RetryAfter) * time.Second}
+	now := time.Now().UnixMicro()
 	if m.opt.Refuse == nil {
-		m.answer.Refuse(w, answer.Overload, nil, d, time.Now().UnixMicro())
+		m.answer.Refuse(w, answer.Overload, nil, d, now)
 		return
 	}
-	w.Header().Set("Retry-After", strconv.FormatInt(s.RetryAfter, 10))
+	m.answer.Header(w.Header(), nil, d, now)
 	w.Header().Set("Cache-Control", "no-store")
 	m.opt.Refuse(w, r, &Refusal{Status: s.Status, Decision: d, RetryAfter: d.RetryAfter})
 }
