@@ -63,9 +63,11 @@ func (e *lease) expire(now int64, back *[]giveBack) {
 	}
 }
 
-// giveUp moves what is left of a lot to back.
+// giveUp moves what is left of a lot to back. Units of a bucket are bound to an
+// instant too: at their receipt as many have flowed in, and a bucket that has been
+// full since would have them twice.
 func (e *lease) giveUp(t *lot, back *[]giveBack) {
-	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, bound: !e.plan.bucket})
+	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, bound: true})
 	t.units = 0
 }
 
@@ -161,5 +163,6 @@ func (e *lease) take(t lot) {
 		e.lots[1].units += t.units
 		e.lots[1].fetched += t.fetched
 		e.lots[1].expiry = min(e.lots[1].expiry, t.expiry)
+		e.lots[1].receipt = min(e.lots[1].receipt, t.receipt)
 	}
 }

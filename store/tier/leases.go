@@ -209,7 +209,8 @@ type giveBack struct {
 	limit   *weir.Limit
 	units   int64
 	receipt int64
-	// bound: the units are of a window, and of no use after it.
+	// bound: the units are given back before the receipt or not at all. Those of a
+	// window are of no use after it, those of a bucket have flowed in again.
 	bound bool
 }
 
