@@ -79,7 +79,7 @@ func adminIndex(w http.ResponseWriter, _ *http.Request) {
 /rules          which rules are in use, since when, and what the last reload said
 /v1/rules       every compiled rule
 /v1/explain     POST a request: which rules it meets, and why
-/v1/admin/...   POST to inspect, reset, grant or ban one key
+/v1/admin/...   POST to inspect, reset, grant, ban or override one key
 /v1/admin/shed  how load shedding stands; PATCH to change it
 /config         the configuration in use, secrets left out
 /version        which binary runs

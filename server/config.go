@@ -27,6 +27,8 @@ type Config struct {
 	Store      string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
 	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" default:"1" placeholder:"N" help:"How many nodes share the store at least. They find each other in Redis; with Memcached this is their number. What a node decides alone while the store is away is its share of a limit."`
 
+	Overlay string `yaml:"overlay" name:"overlay" placeholder:"FILE" help:"File that keeps bans and overrides of single keys across restarts, where nodes share no Redis: there they are kept in Redis. Empty means that they end with the process."`
+
 	API      API      `yaml:"api" embed:""`
 	HTTP     HTTP     `yaml:"http" embed:""`
 	Identity Identity `yaml:"identity" embed:""`

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -14,6 +15,8 @@ type rulebook struct {
 	Limits []string `json:"limits"`
 	// Rules are those of the files, in their order.
 	Rules []describedRule `json:"rules"`
+	// Overlay is the bans and overrides of single keys that are in force.
+	Overlay []overlay.View `json:"overlay"`
 }
 
 // describedRule is one rule, its limits in words.
@@ -36,7 +39,7 @@ type describedChoice struct {
 
 // Describe implements httpapi.Rulebook.
 func (r *ruleSet) Describe() any {
-	book := rulebook{Limits: []string{}, Rules: []describedRule{}}
+	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: overlay.Views(r.overlay.Entries())}
 	for _, l := range r.words.limits {
 		book.Limits = append(book.Limits, l.text)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -20,6 +21,8 @@ type ruleSet struct {
 	// live follows the files; nil without --rules.
 	live *rules.Live
 	log  *slog.Logger
+	// overlay is what operators have laid over the rules.
+	overlay *overlay.Overlay
 }
 
 // openRules loads what conf names. check says whether the store can serve a

@@ -21,16 +21,19 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
 )
 
 // Server is one node. Safe for concurrent use.
 type Server struct {
-	conf    *Config
-	log     *slog.Logger
-	build   Build
-	rules   *ruleSet
-	store   openedStore
+	conf  *Config
+	log   *slog.Logger
+	build Build
+	rules *ruleSet
+	store openedStore
+	// overlay is the limiter's rules: bans and overrides, and the rules beneath.
+	overlay *overlay.Overlay
 	limiter *weir.Limiter
 	api     *httpapi.API
 	answer  *answer.Writer
@@ -130,12 +133,14 @@ func (s *Server) open() (err error) {
 		told.Shed = s.shedMetrics
 	}
 	s.metrics = metrics.New(told)
-	bans := httpapi.NewBans(s.decidedBy())
-	s.limiter, err = weir.New(s.store, bans, weir.Options{Observers: []weir.Observer{s.metrics}})
+	if err = s.openOverlay(); err != nil {
+		return err
+	}
+	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: []weir.Observer{s.metrics}})
 	if err != nil {
 		return err
 	}
-	if s.api, err = s.openAPI(bans); err != nil {
+	if s.api, err = s.openAPI(); err != nil {
 		return err
 	}
 	for _, section := range sections {
@@ -235,6 +240,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	}
 	watchers.Go(func() { s.rules.watch(background) })
 	watchers.Go(func() { s.watchKeys(background) })
+	watchers.Go(func() { s.overlay.Watch(background) })
 
 	var firstDone, lastDone sync.WaitGroup
 	// Buffered so that no front end waits for another's error to be read.

@@ -31,6 +31,10 @@ type openedStore struct {
 	// approximate limit.
 	stats  func() metrics.Store
 	sketch func(*weir.Limit) (sketch.Stats, bool)
+	// board keeps bans and overrides, for all nodes if fleet. Nil if the store
+	// keeps no documents.
+	board weir.Board
+	fleet bool
 	// shared is what is said of a store that nodes share. Nil if none is.
 	shared func() metrics.Shared
 	// check says why a limit cannot be served.
@@ -67,6 +71,7 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 	return openedStore{
 		Store:   s,
 		keyring: s,
+		board:   s,
 		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
 		sketch:  s.Approximate,
 		check:   memory.Check,
@@ -127,8 +132,12 @@ func openShared(shared weir.Store, keys httpapi.Keyring, check func(*weir.Limit)
 			return check(l)
 		},
 	}
+	opened.board = local
 	if keys != nil {
-		opened.keyring = &tieredKeys{shared: keys, local: local}
+		opened.keyring = &tieredKeys{tier: t, shared: keys, local: local}
+	}
+	if _, ok := shared.(weir.Board); ok {
+		opened.board, opened.fleet = t, true
 	}
 	return opened, nil
 }
@@ -195,24 +204,24 @@ func (s *stack) Close() error {
 	return errors.Join(s.Store.Close(), s.shared.Close(), s.local.Close())
 }
 
-// tieredKeys looks at keys where they are counted.
-type tieredKeys struct{ shared, local httpapi.Keyring }
-
-func (k *tieredKeys) of(l *weir.Limit) httpapi.Keyring {
-	if alone(l) {
-		return k.local
-	}
-	return k.shared
+// tieredKeys looks at keys where they are counted, and forgets them there and on
+// this node.
+type tieredKeys struct {
+	tier          *tier.Store
+	shared, local httpapi.Keyring
 }
 
 // Inspect implements httpapi.Keyring.
 func (k *tieredKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
-	return k.of(l).Inspect(ctx, key, l)
+	if alone(l) {
+		return k.local.Inspect(ctx, key, l)
+	}
+	return k.shared.Inspect(ctx, key, l)
 }
 
 // Forget implements httpapi.Keyring.
 func (k *tieredKeys) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
-	return k.of(l).Forget(ctx, key, l)
+	return k.tier.Forget(ctx, key, l)
 }
 
 // storeMetrics translates what the memory store says of itself.

@@ -55,7 +55,7 @@ func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
 }
 
 // openAPI builds the API, part of which is on the admin listener too.
-func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
+func (s *Server) openAPI() (*httpapi.API, error) {
 	opt := reserve.Options{TTL: s.conf.API.ReserveTTL}
 	if f := s.conf.API.ReserveKeyFile; f != "" {
 		var err error
@@ -79,7 +79,7 @@ func (s *Server) openAPI(bans *httpapi.Bans) (*httpapi.API, error) {
 		Reserver:    reserver,
 		Rulebook:    s.rules,
 		Keyring:     s.store.keyring,
-		Bans:        bans,
+		Overlay:     s.overlay,
 		Shed:        s.shed,
 		Priority:    s.conf.priority(),
 		AdminToken:  s.token,

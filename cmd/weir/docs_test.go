@@ -27,6 +27,7 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 		"help of explain":    (&explainCmd{}).Help(),
 		"help of take":       (&takeCmd{}).Help(),
 		"help of shed":       (&shedCmd{}).Help(),
+		"help of key":        (&keyCmd{}).Help(),
 		"help of completion": (&completionCmd{}).Help(),
 		"help":               description,
 		"configuration":      server.Reference(),
@@ -66,7 +67,7 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A subcommand alone is its name, not a command line.
-			if _, err := parser.Parse(args); err != nil && len(args) > 1 {
+			if _, err := parser.Parse(flagsFirst(parser, args)); err != nil && len(args) > 1 {
 				t.Errorf("%s: weir %s: %v", name, m[1], err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -80,6 +81,7 @@ type liveAnswer struct {
 		Limits []string `json:"limits"`
 		*rules.Explanation
 	} `json:"rules"`
+	Overlay []overlay.View `json:"overlay"`
 }
 
 // live explains the request by a running server.
@@ -124,6 +126,10 @@ func (a *liveAnswer) String() string {
 	}
 	for _, n := range a.Counters {
 		fmt.Fprintf(&b, "  %s key %q: remaining %d\n", n.Limit, n.Key, n.Remaining)
+	}
+	for i := range a.Overlay {
+		v := &a.Overlay[i]
+		fmt.Fprintf(&b, "over the rules: limit %s of key %q\n  %s  in a rules file: %s\n", v.Limit, v.Key, overlayLine(v), v.YAML)
 	}
 	return b.String()
 }

@@ -34,6 +34,7 @@ type cli struct {
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
+	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
 	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
@@ -88,7 +89,7 @@ func run(args []string, s streams) int {
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}
 	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parser.Parse(flagsFirst(parser, args))
 	if err != nil {
 		fmt.Fprintln(s.err, "weir:", err)
 		if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {

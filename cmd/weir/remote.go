@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -45,7 +46,12 @@ type remote struct {
 	url     string
 	token   string
 	timeout time.Duration
+	// flag names the server on the command line. Empty means --server.
+	flag string
 }
+
+// by returns the flag that names the server.
+func (s *remote) by() string { return cmp.Or(s.flag, "--server") }
 
 // ask posts q to a path of the server and returns the answer.
 func (s *remote) ask(path string, q question) ([]byte, error) {
@@ -70,7 +76,7 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("--server: %w", err)
+		return nil, fmt.Errorf("%s: %w", s.by(), err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if s.token != "" {
@@ -78,7 +84,7 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, unreachable(err))
+		return nil, fmt.Errorf("%w%s", err, s.unreachable(err))
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -92,9 +98,9 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 }
 
 // unreachable says what to do about a server that could not be asked.
-func unreachable(err error) string {
+func (s *remote) unreachable(err error) string {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return ": is `weir serve` running there? name another server with --server"
+		return ": is `weir serve` running there? name another server with " + s.by()
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return ": name the file of its authority in the environment variable SSL_CERT_FILE"

@@ -2,14 +2,18 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/rules"
 )
 
 // Keyring is a store whose keys can be looked at and forgotten one by one; the
@@ -22,8 +26,8 @@ type Keyring interface {
 	Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
 }
 
-// action does something to the ops that an operator chose, all of one limit.
-type action func(ctx context.Context, q *query, ops []weir.Op) error
+// action does something to the limit that an operator chose, for one key.
+type action func(r *http.Request, q *query) error
 
 // keyed answers a path that is about one key: the limits that the one
 // descriptor meets, or the one of them that is named. do, if there is one,
@@ -44,20 +48,20 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 			badInput(w, c.reader.err)
 			return
 		}
-		req := q.reqs[0]
 		if do != nil {
-			ops, fault := choose(a.limiter.Match(req), q.limit)
-			if fault != nil {
-				badInput(w, fault)
-				return
-			}
-			if err := do(r.Context(), q, ops); err != nil {
+			if err := do(r, q); err != nil {
 				a.failed(w, err)
 				return
 			}
 		}
-		req.Verb = weir.Peek
-		d, err := a.limiter.Decide(r.Context(), req)
+		req := q.reqs[0]
+		if q.limit != "" && do == nil {
+			if _, fault := choose(a.limiter.Match(req), q.limit); fault != nil {
+				badInput(w, fault)
+				return
+			}
+		}
+		d, err := a.look(r.Context(), req)
 		if err != nil {
 			a.undecided(w, err)
 			return
@@ -70,6 +74,26 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 	})
 }
 
+// look decides req without spending. Unlike a check it asks the limits of a
+// banned key too.
+func (a *API) look(ctx context.Context, req *weir.Request) (weir.Decision, error) {
+	req.Verb = weir.Peek
+	rest, bans := overlay.Split(a.limiter.Match(req))
+	if len(bans) == 0 || len(rest) == 0 || slices.ContainsFunc(rest, func(o weir.Op) bool { return o.Role == weir.Deny }) {
+		return a.limiter.Decide(ctx, req)
+	}
+	d, err := a.limiter.Apply(ctx, rest)
+	if err != nil {
+		return d, err
+	}
+	for i := range bans {
+		if b := bans[i].Decision; d.Allowed() || d.RetryAfter != weir.Never && b.RetryAfter > d.RetryAfter {
+			d = b
+		}
+	}
+	return d, nil
+}
+
 // oneKey reports what keeps q from being about one key.
 func oneKey(q *query, s shape) *inputError {
 	switch {
@@ -79,6 +103,8 @@ func oneKey(q *query, s shape) *inputError {
 		return &inputError{"is missing", "#/units"}
 	case s&maySeconds != 0 && q.seen&seenSeconds == 0:
 		return &inputError{"is missing; 0 lifts a ban", "#/seconds"}
+	case s&mayRate != 0 && q.rate == "":
+		return &inputError{"is missing: such as 5000/minute, or none to take an override back", "#/rate"}
 	}
 	return nil
 }
@@ -131,23 +157,47 @@ func quoted(names []string) string {
 }
 
 // reset forgets the key, and lifts its ban.
-func (a *API) reset(ctx context.Context, _ *query, ops []weir.Op) error {
+func (a *API) reset(r *http.Request, q *query) error {
 	if a.opt.Keyring == nil {
 		return errNoKeyring
 	}
+	ops, fault := choose(a.limiter.Match(q.reqs[0]), q.limit)
+	if fault != nil {
+		return fault
+	}
 	var errs []error
 	for i := range ops {
-		_, err := a.opt.Keyring.Forget(ctx, ops[i].Key, ops[i].Limit)
+		_, err := a.opt.Keyring.Forget(r.Context(), ops[i].Key, ops[i].Limit)
 		errs = append(errs, err)
 	}
-	if a.opt.Bans != nil {
-		errs = append(errs, a.opt.Bans.ban(ctx, a.limiter, &ops[0], 0))
+	if a.opt.Overlay != nil && ops[0].Role != weir.Pool {
+		errs = append(errs, a.lift(r, q, overlay.Ban))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	a.opt.Log.Info("key reset", "domain", q.reqs[0].Domain, "entries", words(q.reqs[0]), "limit", ops[0].Limit.Name, "by", a.who(r))
+	return nil
+}
+
+// words are the entries of a request about one key, as a command line writes them.
+func words(req *weir.Request) string {
+	var b strings.Builder
+	for i, e := range req.Descriptors[0].Entries {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(e.Key + "=" + e.Value)
+	}
+	return b.String()
 }
 
 // grant gives units back to the key, up to untouched.
-func (a *API) grant(ctx context.Context, q *query, ops []weir.Op) error {
+func (a *API) grant(r *http.Request, q *query) error {
+	ops, fault := choose(a.limiter.Match(q.reqs[0]), q.limit)
+	if fault != nil {
+		return fault
+	}
 	var give []weir.Op
 	for _, o := range ops {
 		switch t := o.Limit.Traits(); {
@@ -158,31 +208,122 @@ func (a *API) grant(ctx context.Context, q *query, ops []weir.Op) error {
 		}
 		give = append(give, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
 	}
-	_, err := a.limiter.Apply(ctx, give)
+	if _, err := a.limiter.Apply(r.Context(), give); err != nil {
+		return err
+	}
+	a.opt.Log.Info("units granted", "domain", q.reqs[0].Domain, "entries", words(q.reqs[0]), "limit", ops[0].Limit.Name,
+		"units", q.units, "by", a.who(r))
+	return nil
+}
+
+// target is the key that q means, by the rules beneath the overlay.
+func (a *API) target(q *query) (overlay.Target, error) {
+	if a.opt.Overlay == nil {
+		return overlay.Target{}, errNoOverlay
+	}
+	req := q.reqs[0]
+	ops, fault := choose(a.opt.Overlay.Beneath().Match(nil, req), q.limit)
+	if fault != nil {
+		return overlay.Target{}, fault
+	}
+	// An elastic limit's own share stands behind its ceiling, if there is one.
+	at := max(slices.IndexFunc(ops, func(o weir.Op) bool { return o.Role == weir.Own }), 0)
+	if ops[at].Role == weir.Pool {
+		return overlay.Target{}, &inputError{"is a pool, which many keys share: name a limit that borrows from it", "#/limit"}
+	}
+	return overlay.Target{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[at].Limit, Key: ops[at].Key}, nil
+}
+
+func (a *API) lift(r *http.Request, q *query, kind overlay.Kind) error {
+	t, err := a.target(q)
+	if err != nil {
+		return err
+	}
+	_, err = a.opt.Overlay.Lift(r.Context(), t, kind, a.who(r))
 	return err
 }
 
 // ban refuses the key for a time; for none, its ban is lifted.
-func (a *API) ban(ctx context.Context, q *query, ops []weir.Op) error {
-	if a.opt.Bans == nil {
-		return errNoBans
+func (a *API) ban(r *http.Request, q *query) error {
+	if q.seconds == 0 {
+		return a.lift(r, q, overlay.Ban)
 	}
-	return a.opt.Bans.ban(ctx, a.limiter, &ops[0], time.Duration(q.seconds)*time.Second)
+	t, err := a.target(q)
+	if err != nil {
+		return err
+	}
+	return a.opt.Overlay.Ban(r.Context(), t, time.Duration(q.seconds)*time.Second, a.who(r))
+}
+
+// noRate takes an override back.
+const noRate = "none"
+
+// override gives the key other numbers, or takes them back.
+func (a *API) override(r *http.Request, q *query) error {
+	if q.rate == noRate {
+		if q.burst != 0 || q.seconds != 0 {
+			return &inputError{"none goes alone: leave burst and seconds out", "#/rate"}
+		}
+		return a.lift(r, q, overlay.Override)
+	}
+	t, err := a.target(q)
+	if err != nil {
+		return err
+	}
+	rate, err := rules.ParseRate(q.rate)
+	_, leases := t.Limit.Algorithm.(weir.Leaser)
+	takers := rules.Takers("burst")
+	switch {
+	case err != nil:
+		return &inputError{err.Error(), "#/rate"}
+	case rate.Count == 0:
+		return &inputError{"a limit of 0 refuses everything: ban the key instead", "#/rate"}
+	case leases && rate.Period != 0:
+		return &inputError{"is for a concurrency limit: write how many at once, such as 20", "#/rate"}
+	case !leases && rate.Period == 0:
+		return &inputError{"does not say per what: write it like " + q.rate + "/minute", "#/rate"}
+	case q.burst > 0 && !slices.Contains(takers, t.Limit.Algorithm.Name()):
+		return &inputError{"is for " + strings.Join(takers, ", ") + ", not for " + t.Limit.Algorithm.Name(), "#/burst"}
+	}
+	n := overlay.Numbers{Count: rate.Count, Period: rate.Period, Burst: q.burst}
+	return a.opt.Overlay.Override(r.Context(), t, n, time.Duration(q.seconds)*time.Second, a.who(r))
+}
+
+// who says who an operator is, for the log and for those who look after.
+func (a *API) who(r *http.Request) string {
+	if a.opt.AdminToken != "" {
+		return "admin token from " + peer(r).String()
+	}
+	return peer(r).String()
 }
 
 var (
 	errNoKeyring = errors.New("the store of this service cannot forget single keys")
-	errNoBans    = errors.New("this service runs without bans")
+	errNoOverlay = errors.New("this service runs without bans and overrides")
 )
 
 // failed answers when an operator's wish could not be fulfilled.
 func (a *API) failed(w http.ResponseWriter, err error) {
 	status := http.StatusUnprocessableEntity
+	var (
+		fault   *inputError
+		numbers *overlay.NumbersError
+		store   *overlay.StoreError
+	)
 	switch {
-	case errors.Is(err, errNoKeyring), errors.Is(err, errNoBans):
+	case errors.As(err, &fault):
+		badInput(w, fault)
+		return
+	case errors.As(err, &numbers):
+		badInput(w, &inputError{err.Error(), "#/rate"})
+		return
+	case errors.As(err, &store):
+		a.logStore(err)
+		status, err = http.StatusServiceUnavailable, store
+	case errors.Is(err, errNoKeyring), errors.Is(err, errNoOverlay):
 		status = http.StatusNotImplemented
 	case errors.Is(err, weir.ErrRefund):
-	case errors.Is(err, errBans):
+	case errors.Is(err, overlay.ErrFull), errors.Is(err, overlay.ErrContended), errors.Is(err, overlay.ErrUnread):
 		status = http.StatusConflict
 	default:
 		a.undecided(w, err)
@@ -223,7 +364,24 @@ func (a *API) appendKeys(ctx context.Context, b []byte, ops []weir.Op, d weir.De
 		}
 		b = append(b, "]}"...)
 	}
-	return append(b, "]}"...), nil
+	b, err := a.appendOverlay(append(b, ']'), ops)
+	return append(b, '}'), err
+}
+
+// appendOverlay appends the member that tells the bans and overrides of the keys
+// of ops.
+func (a *API) appendOverlay(b []byte, ops []weir.Op) ([]byte, error) {
+	if a.opt.Overlay == nil {
+		return b, nil
+	}
+	list := []overlay.View{}
+	for i := range ops {
+		if o := &ops[i]; o.Limit != nil {
+			list = append(list, overlay.Views(a.opt.Overlay.Of(o.Limit, o.Key))...)
+		}
+	}
+	data, err := json.Marshal(list)
+	return append(append(b, `,"overlay":`...), data...), err
 }
 
 // maxCells is how many words of a key's state are shown.

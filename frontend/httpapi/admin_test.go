@@ -23,11 +23,15 @@ type keyState struct {
 	Allowed    bool
 	RetryAfter *float64 `json:"retry_after"`
 	Limits     []struct {
-		Limit     struct{ Name string }
+		Limit struct {
+			Name  string
+			Count int64
+		}
 		Key, Role string
 		Remaining int64
 		Cells     []int64
 	}
+	Overlay []struct{ Kind, Limit, Rate, Until, By, YAML string }
 }
 
 func administer(t *testing.T, srv *server, path, body string) keyState {
@@ -88,6 +92,7 @@ func TestInspectResetGrant(t *testing.T) {
 	}
 	f("reset", `{`+ann+`}`, "#/limit", `say which limit is meant: "permin", "perhour"`)
 	f("reset", `{`+ann+`,"limit":"perday"}`, "#/limit", `they meet "permin", "perhour"`)
+	f("inspect", `{`+ann+`,"limit":"perday"}`, "#/limit", `they meet "permin", "perhour"`)
 	f("grant", `{`+ann+`,"limit":"permin"}`, "#/units", "is missing")
 	f("grant", `{`+ann+`,"limit":"permin","units":0}`, "#/units", "from 1")
 	f("ban", `{`+ann+`,"limit":"permin"}`, "#/seconds", "is missing")
@@ -166,23 +171,100 @@ func TestBan(t *testing.T) {
 	}
 }
 
-func TestBansCostNothingWhenEmpty(t *testing.T) {
-	limit := named("permin", weir.PerMinute(100, algorithm.TokenBucket))
-	if err := limit.Compile(); err != nil {
+// A banned key is shown with what its limits keep, and with who banned it.
+func TestInspectWhileBanned(t *testing.T) {
+	store := clocked.New(t)
+	srv := serve(t, store, weir.Limits{
+		named("permin", weir.PerMinute(3, algorithm.FixedWindow)), named("perhour", weir.PerHour(5, algorithm.TokenBucket)),
+	}, httpapi.Options{AdminToken: token})
+	const ann = `"descriptors":[{"entries":{"user":"ann"}}]`
+	srv.allowed(t, true)
+	s := administer(t, srv, "ban", `{`+ann+`,"limit":"permin","seconds":30}`)
+	if s.Allowed || *s.RetryAfter != 30 || len(s.Limits) != 3 || s.Limits[0].Remaining != 2 || s.Limits[1].Remaining != 4 || s.Limits[2].Role != "deny" {
+		t.Errorf("got %+v", s)
+	}
+	if len(s.Overlay) != 1 || s.Overlay[0].Kind != "ban" || s.Overlay[0].Until != "2023-11-14T22:13:50Z" || s.Overlay[0].By != "admin token from 127.0.0.1" ||
+		s.Overlay[0].YAML != `deny: ["ann"]` {
+		t.Errorf("got %+v", s.Overlay)
+	}
+	res, got := exchange(t, "POST", srv.URL, "/v1/explain", `{`+ann+`}`, bearer)
+	if res.StatusCode != 200 || !strings.Contains(got, `"overlay":[{"kind":"ban"`) || !strings.Contains(got, `"remaining":4`) || !strings.Contains(got, `"allowed":false`) {
+		t.Errorf("explain: got %d %s", res.StatusCode, got)
+	}
+	srv.allowed(t, false)
+}
+
+func TestOverride(t *testing.T) {
+	store := clocked.New(t)
+	srv := serve(t, store, weir.Limits{
+		named("permin", weir.PerMinute(3, algorithm.TokenBucket)), named("perhour", weir.PerHour(5000, algorithm.FixedWindow)),
+	}, httpapi.Options{AdminToken: token})
+	const ann = `"descriptors":[{"entries":{"user":"ann"}}],"limit":"permin"`
+	s := administer(t, srv, "override", `{`+ann+`,"rate":"50/minute","burst":70,"seconds":60}`)
+	if s.Limits[0].Remaining != 70 || s.Limits[0].Limit.Count != 50 || len(s.Overlay) != 1 || s.Overlay[0].Rate != "50/minute" ||
+		s.Overlay[0].YAML != `overrides: {"ann": {name: "permin", limit: 50/minute, burst: 70, algorithm: token_bucket}}` {
+		t.Errorf("got %+v", s)
+	}
+	for range 70 {
+		srv.allowed(t, true)
+	}
+	srv.allowed(t, false)
+	if s = administer(t, srv, "grant", `{`+ann+`,"units":60}`); s.Limits[0].Remaining != 60 {
+		t.Errorf("a grant reaches %d, want 60 of the override's burst", s.Limits[0].Remaining)
+	}
+	if s = administer(t, srv, "reset", `{`+ann+`}`); s.Limits[0].Remaining != 70 {
+		t.Errorf("a reset leaves %d, want the override's burst", s.Limits[0].Remaining)
+	}
+	// A new one takes its place, it ends, and is taken back.
+	if s = administer(t, srv, "override", `{`+ann+`,"rate":"4/minute","seconds":null}`); s.Limits[0].Remaining != 4 || s.Overlay[0].Until != "" {
+		t.Errorf("got %+v", s)
+	}
+	for range 2 {
+		if s = administer(t, srv, "override", `{`+ann+`,"rate":"none"}`); s.Limits[0].Remaining != 3 || len(s.Overlay) != 0 {
+			t.Errorf("got %+v", s)
+		}
+	}
+	f := func(body, pointer, detail string) {
+		t.Helper()
+		res, got := exchange(t, "POST", srv.URL, "/v1/admin/override", body, bearer)
+		var p problem
+		if err := json.Unmarshal([]byte(got), &p); err != nil || res.StatusCode != 400 || len(p.Errors) != 1 ||
+			p.Errors[0].Pointer != pointer || !strings.Contains(p.Errors[0].Detail, detail) {
+			t.Errorf("%s: got %d %s, want 400 at %s: %s", body, res.StatusCode, got, pointer, detail)
+		}
+	}
+	f(`{`+ann+`}`, "#/rate", "is missing")
+	f(`{`+ann+`,"rate":"many"}`, "#/rate", "write it like 100/minute")
+	f(`{`+ann+`,"rate":"5/fortnight"}`, "#/rate", "unknown unit")
+	f(`{`+ann+`,"rate":"5"}`, "#/rate", "5/minute")
+	f(`{`+ann+`,"rate":"0/minute"}`, "#/rate", "ban the key")
+	f(`{`+ann+`,"rate":"none","seconds":5}`, "#/rate", "none goes alone")
+	f(`{`+ann+`,"rate":"5/minute","burst":0}`, "#/burst", "from 1")
+	f(`{"descriptors":[{"entries":{"user":"ann"}}],"limit":"perhour","rate":"5/hour","burst":7}`, "#/burst", "token_bucket")
+	f(`{"descriptors":[{"entries":{"user":"ann"}}],"limit":"perday","rate":"5/hour"}`, "#/limit", `they meet "permin", "perhour"`)
+	f(`{"descriptors":[{"entries":{"user":"ann"}}],"rate":"5/hour"}`, "#/limit", "say which limit is meant")
+}
+
+// While the store of bans does not answer, or keeps what cannot be read, a change is
+// refused with what to do.
+func TestOverlayThatCannotChange(t *testing.T) {
+	store := clocked.New(t)
+	srv := serve(t, store, weir.Limits{named("permin", weir.PerMinute(3, algorithm.TokenBucket))}, httpapi.Options{AdminToken: token})
+	const ann = `{"descriptors":[{"entries":{"user":"ann"}}],"seconds":5}`
+	if _, err := store.SwapDocument(t.Context(), "overlay", 0, weir.Document{Data: []byte("garbage")}); err != nil {
 		t.Fatal(err)
 	}
-	bans := httpapi.NewBans(weir.Limits{limit})
-	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "user", Value: "ann"}}}}}
-	ops := make([]weir.Op, 0, 4)
-	if n := testing.AllocsPerRun(100, func() { ops = bans.Match(ops[:0], r) }); n != 0 || len(ops) != 1 {
-		t.Errorf("%v allocations, %d ops", n, len(ops))
+	res, got := exchange(t, "POST", srv.URL, "/v1/admin/ban", ann, bearer)
+	if res.StatusCode != 409 || !strings.Contains(got, "delete it") {
+		t.Errorf("got %d %s", res.StatusCode, got)
 	}
+	srv.allowed(t, true)
 }
 
 func TestOperatorsOnly(t *testing.T) {
 	const body = `{"descriptors":[{"entries":{"user":"ann"}}]}`
 	limits := weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}
-	paths := []string{"/v1/admin/inspect", "/v1/admin/reset", "/v1/admin/grant", "/v1/admin/ban", "/v1/explain"}
+	paths := []string{"/v1/admin/inspect", "/v1/admin/reset", "/v1/admin/grant", "/v1/admin/ban", "/v1/admin/override", "/v1/explain"}
 	status := func(url, path string, h http.Header) int {
 		t.Helper()
 		res, _ := exchange(t, "POST", url, path, body, h)
@@ -306,6 +388,7 @@ func TestWithoutParts(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/reserve": `{` + ann + `}`, "/v1/commit": `{"handle":"x","actual":1}`, "/v1/cancel": `{"handle":"x"}`,
 		"/v1/admin/reset": `{` + ann + `}`, "/v1/admin/ban": `{` + ann + `,"seconds":1}`,
+		"/v1/admin/override": `{` + ann + `,"rate":"5/minute"}`,
 	} {
 		if res, got := exchange(t, "POST", srv.URL, path, body, bearer); res.StatusCode != 501 {
 			t.Errorf("%s: got %d %s, want 501", path, res.StatusCode, got)

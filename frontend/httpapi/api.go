@@ -3,8 +3,8 @@
 // POST /shouldAllowRequest asks about one client and answers
 // {"allowed":true} or {"allowed":false}. The paths under /v1 say more, about
 // any descriptors: check, peek, reserve, commit, cancel, acquire, release, and
-// for operators inspect, reset, grant, ban, shed, rules and explain. /openapi.json
-// describes all of them.
+// for operators inspect, reset, grant, ban, override, shed, rules and explain.
+// /openapi.json describes all of them.
 //
 // A decision is not an error: whether a request was allowed or refused, the
 // answer's status is 200. Bad input is answered by a problem document
@@ -29,6 +29,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -53,9 +54,9 @@ type Options struct {
 	// Keyring serves /v1/admin/reset and adds to /v1/admin/inspect. Nil means
 	// that reset answers 501.
 	Keyring Keyring
-	// Bans serves /v1/admin/ban: the Limiter's own rules, which must be them.
-	// Nil means that ban answers 501.
-	Bans *Bans
+	// Overlay serves /v1/admin/ban and /v1/admin/override: the Limiter's own
+	// rules, which must be it. Nil means that they answer 501.
+	Overlay *overlay.Overlay
 	// Shed serves /v1/admin/shed. Nil means that it answers 501.
 	Shed *shed.Shedder
 	// Priority is that of checks that name none, 0 the highest. Zero means the
@@ -65,7 +66,8 @@ type Options struct {
 	// least 16 bytes. Zero means that operators' paths are served to loopback
 	// alone, and only by the handler of Admin.
 	AdminToken string
-	// Log is told of store errors, at most one a second. Nil means nobody.
+	// Log is told of what operators change, and of store errors, at most one a
+	// second. Nil means nobody.
 	Log *slog.Logger
 }
 
@@ -137,13 +139,14 @@ func (a *API) routes() {
 		return a.operator(needs(a.opt.Shed != nil, "load shedding: give its configuration a section shed", h))
 	}
 	for path, ms := range map[string]methods{
-		"/v1/admin/inspect": {"POST": a.keyed(0, nil)},
-		"/v1/admin/reset":   {"POST": a.keyed(0, a.reset)},
-		"/v1/admin/grant":   {"POST": a.keyed(mayUnits, a.grant)},
-		"/v1/admin/ban":     {"POST": a.keyed(maySeconds, a.ban)},
-		"/v1/admin/shed":    {"GET": shedding(a.shedState), "PATCH": shedding(a.setShed)},
-		"/v1/rules":         {"GET": a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
-		"/v1/explain":       {"POST": a.operator(a.explain)},
+		"/v1/admin/inspect":  {"POST": a.keyed(0, nil)},
+		"/v1/admin/reset":    {"POST": a.keyed(0, a.reset)},
+		"/v1/admin/grant":    {"POST": a.keyed(mayUnits, a.grant)},
+		"/v1/admin/ban":      {"POST": a.keyed(maySeconds, a.ban)},
+		"/v1/admin/override": {"POST": a.keyed(mayRate, a.override)},
+		"/v1/admin/shed":     {"GET": shedding(a.shedState), "PATCH": shedding(a.setShed)},
+		"/v1/rules":          {"GET": a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
+		"/v1/explain":        {"POST": a.operator(a.explain)},
 	} {
 		a.admin[path] = true
 		a.handle(path, ms)

@@ -36,8 +36,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := c.query.reqs[0]
-	req.Verb = weir.Peek
-	d, err := a.limiter.Decide(r.Context(), req)
+	d, err := a.look(r.Context(), req)
 	if err != nil {
 		a.undecided(w, err)
 		return
@@ -45,6 +44,10 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	out := appendDecision(append(c.out[:0], `{"decision":{`...), req, d)
 	out = append(out, `},"counters":[`...)
 	out = append(appendOps(out, req.Ops(), true), ']')
+	if out, err = a.appendOverlay(out, req.Ops()); err != nil {
+		a.unsendable(w, err)
+		return
+	}
 	if a.opt.Rulebook != nil {
 		why, err := json.Marshal(a.opt.Rulebook.Explain(req))
 		if err != nil {

@@ -14,6 +14,7 @@ const (
 	maxEntries     = 32
 	maxPriority    = 1000
 	maxLease       = 256
+	maxRate        = 64
 )
 
 // shape is which members a check may have in a place, and which it must.
@@ -27,6 +28,7 @@ const (
 	mayName  // "limit": one of the limits that the descriptors meet
 	mayUnits // "units", to give back
 	maySeconds
+	mayRate // "rate", "burst" and "seconds" of an override
 )
 
 // member is a name in a check object.
@@ -39,7 +41,8 @@ type member struct {
 // place here.
 var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
-	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds},
+	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
+	{"rate", mayRate}, {"burst", mayRate},
 }
 
 const (
@@ -53,6 +56,8 @@ const (
 	seenLimit
 	seenUnits
 	seenSeconds
+	seenRate
+	seenBurst
 )
 
 // known lists the members of the given shape, for whoever misspelt one.
@@ -76,6 +81,8 @@ type query struct {
 	limit   string
 	units   int64
 	seconds int64
+	rate    string
+	burst   int64
 	seen    uint32
 }
 
@@ -210,6 +217,10 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32) {
 		q.units = r.integer(1, weir.MaxCost)
 	case seenSeconds:
 		q.seconds = r.integer(0, int64(weir.MaxPeriod/time.Second))
+	case seenRate:
+		q.rate = r.str(1, maxRate)
+	case seenBurst:
+		q.burst = r.integer(1, weir.MaxCost)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/reserve"
 )
 
@@ -30,8 +32,19 @@ func serve(t *testing.T, store weir.Store, limits weir.Limits, opt httpapi.Optio
 // serveRules is serve with rules whose limits are compiled.
 func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Options) *server {
 	t.Helper()
-	bans := httpapi.NewBans(rules)
-	lim, err := weir.New(store, bans, weir.Options{})
+	board, ok := store.(weir.Board)
+	if !ok {
+		board = clocked.New(t)
+	}
+	laid := overlay.Options{Rules: rules, Board: board}
+	if c, ok := store.(*clocked.Store); ok {
+		laid.Now = c.Now.Load
+	}
+	over, err := overlay.New(t.Context(), laid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lim, err := weir.New(store, over, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +52,7 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Limiter, opt.Bans, opt.Reserver = lim, bans, res
+	opt.Limiter, opt.Overlay, opt.Reserver = lim, over, res
 	opt.Keyring, _ = store.(httpapi.Keyring)
 	api, err := httpapi.New(opt)
 	if err != nil {

@@ -31,6 +31,7 @@ var floors = []struct {
 	{"reserve", 2},
 	{"metrics", 2},
 	{"shed", 2},
+	{"overlay", 2},
 	{"middleware/http", 3},
 	{"frontend/httpapi", 4},
 	{"frontend/gateway", 4},

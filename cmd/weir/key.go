@@ -1,0 +1,335 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/rules"
+)
+
+type keyCmd struct {
+	Action string   `arg:"" enum:"inspect,reset,grant,ban,unban,override" help:"What to do: ${enum}."`
+	Words  []string `arg:"" name:"key=value" help:"Entries that name the key, in order; then UNITS of grant, DURATION of ban, LIMIT of override."`
+
+	Limit     string        `name:"limit" env:"-" placeholder:"NAME" help:"Which of the limits that the entries meet; may be left out if there is one."`
+	Burst     int64         `name:"burst" env:"-" placeholder:"N" help:"Burst of an override; as many as the limit counts when left out."`
+	For       string        `name:"for" env:"-" placeholder:"DURATION" help:"How long an override holds, such as 30d; until it is taken back when left out."`
+	Remove    bool          `name:"remove" env:"-" help:"Take an override back."`
+	Domain    string        `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the key; the server's own when left out."`
+	Admin     string        `name:"admin" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to ask: its admin address from the same machine, or any with a token."`
+	Token     string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
+	TokenFile string        `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
+	Timeout   time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for the answer."`
+	JSON      bool          `name:"json" env:"-" help:"Print the server's answer as it is."`
+}
+
+// Help is the long text of `weir key --help`.
+func (*keyCmd) Help() string {
+	return `Examples:
+
+  weir key inspect client_id=acme
+      what each limit keeps for the key, who banned it, what overrides its limit
+  weir key reset client_id=acme --limit per_minute
+      forget what the key has spent, and lift its ban
+  weir key grant client_id=acme --limit per_minute 100
+      give 100 units back, at most up to untouched
+  weir key ban client_id=acme --limit per_minute 2h
+  weir key unban client_id=acme --limit per_minute
+      refuse the key for two hours; think better of it
+  weir key override client_id=acme --limit per_minute 5000/minute --burst 6000 --for 30d
+  weir key override client_id=acme --limit per_minute --remove
+      another limit for one key; as it was
+
+Asks nothing, and prints what it did. With Redis every node knows of bans and
+overrides within a second, and a restart keeps them; else they are the server's
+own. Exit status: 0 done, 2 not done.`
+}
+
+// flagsFirst puts the flags of weir key before its other words, so that they may
+// stand between them: after the entries, before what is to be done with the key.
+func flagsFirst(k *kong.Kong, args []string) []string {
+	if len(args) == 0 || args[0] != "key" {
+		return args
+	}
+	takesValue := map[string]bool{}
+	for _, n := range k.Model.Children {
+		for _, f := range n.Flags {
+			if n.Name == "key" {
+				takesValue["--"+f.Name] = !f.IsBool()
+			}
+		}
+	}
+	flags, others := []string{"key"}, []string(nil)
+	for i := 1; i < len(args); i++ {
+		switch {
+		case args[i] == "--":
+			others = append(others, args[i:]...)
+			i = len(args)
+		case !strings.HasPrefix(args[i], "-"):
+			others = append(others, args[i])
+		default:
+			flags = append(flags, args[i])
+			if takesValue[args[i]] && i+1 < len(args) {
+				i++
+				flags = append(flags, args[i])
+			}
+		}
+	}
+	return append(flags, others...)
+}
+
+// keyQuestion is the body of the paths under /v1/admin that are about one key.
+type keyQuestion struct {
+	question
+	Limit   string `json:"limit,omitempty"`
+	Units   int64  `json:"units,omitempty"`
+	Seconds *int64 `json:"seconds,omitempty"`
+	Rate    string `json:"rate,omitempty"`
+	Burst   int64  `json:"burst,omitempty"`
+}
+
+// keyState is their answer.
+type keyState struct {
+	Allowed    bool     `json:"allowed"`
+	RetryAfter *float64 `json:"retry_after"`
+	Limits     []struct {
+		toldAnswer
+		Key        string   `json:"key"`
+		ResetAfter *float64 `json:"reset_after"`
+		Cells      []int64  `json:"cells"`
+	} `json:"limits"`
+	Overlay []overlay.View `json:"overlay"`
+}
+
+// Run does what is asked and prints how the key stands.
+func (c *keyCmd) Run(s streams) error {
+	entries, value, err := c.split()
+	if err != nil {
+		return err
+	}
+	q, path, did, err := c.ask(entries, value)
+	if err != nil {
+		return err
+	}
+	token, err := c.token()
+	if err != nil {
+		return err
+	}
+	srv := remote{url: c.Admin, token: token, timeout: c.Timeout, flag: "--admin"}
+	data, err := srv.call(http.MethodPost, "/v1/admin/"+path, q)
+	if err != nil {
+		return err
+	}
+	var st keyState
+	if err := json.Unmarshal(data, &st); err != nil {
+		return fmt.Errorf("%s answered other than the state of a key: %w", c.Admin, err)
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
+		return err
+	}
+	_, err = io.WriteString(s.out, did+st.String())
+	return err
+}
+
+// split parts the words into the entries of the key and what follows them.
+func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
+	words := c.Words
+	for i, w := range words {
+		if strings.Contains(w, "=") || w == splitter {
+			continue
+		}
+		if i == 0 || i < len(words)-1 {
+			return nil, "", fmt.Errorf("%q is not an entry: write key=value, such as client_id=123", w)
+		}
+		value = w
+	}
+	if value != "" {
+		words = words[:len(words)-1]
+	}
+	ds, err := descriptors(words)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(ds) > 1 {
+		return nil, "", errors.New("one key is meant: name it by the entries of one descriptor")
+	}
+	return ds[0].Entries, value, nil
+}
+
+// ask returns what to ask at which path, and what is to be said when it is done.
+func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
+	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit}
+	if c.Action != "override" && (c.Burst != 0 || c.For != "" || c.Remove) {
+		return q, "", "", fmt.Errorf("--burst, --for and --remove belong to override, not to %s", c.Action)
+	}
+	needs := map[string]string{"grant": "how many units, such as 100", "ban": "for how long, such as 2h", "override": "the limit, such as 5000/minute, or --remove"}[c.Action]
+	switch {
+	case needs == "" && value != "":
+		return q, "", "", fmt.Errorf("%s takes nothing after the entries: leave %q out", c.Action, value)
+	case needs != "" && value == "" && !c.Remove:
+		return q, "", "", fmt.Errorf("%s needs, after the entries, %s", c.Action, needs)
+	}
+	name := typed(entries)
+	switch path = c.Action; c.Action {
+	case "reset":
+		did = name + " is forgotten\n"
+	case "grant":
+		q.Units, err = strconv.ParseInt(value, 10, 64)
+		if err != nil || q.Units < 1 || q.Units > weir.MaxCost {
+			return q, "", "", fmt.Errorf("%q is not a number of units from 1 to 2^53", value)
+		}
+		did = name + " got back up to " + units(q.Units) + "\n"
+	case "ban":
+		if q.Seconds, err = wholeSeconds(value); err != nil {
+			return q, "", "", err
+		}
+		did = name + " is banned\n"
+	case "unban":
+		path, q.Seconds = "ban", new(int64)
+		did = name + " is not banned any more\n"
+	case "override":
+		did, err = c.override(&q, name, value)
+	}
+	return q, path, did, err
+}
+
+// override fills q with what overrides the limit of a key.
+func (c *keyCmd) override(q *keyQuestion, name, value string) (did string, err error) {
+	if c.Remove {
+		if value != "" || c.Burst != 0 || c.For != "" {
+			return "", errors.New("--remove goes alone: leave the limit, --burst and --for out")
+		}
+		q.Rate = "none"
+		return name + " has its limit as it was\n", nil
+	}
+	if _, err := rules.ParseRate(value); err != nil {
+		return "", err
+	}
+	if c.Burst < 0 || c.Burst > weir.MaxCost {
+		return "", fmt.Errorf("--burst %d must be between 1 and 2^53", c.Burst)
+	}
+	if c.For != "" {
+		if q.Seconds, err = wholeSeconds(c.For); err != nil {
+			return "", fmt.Errorf("--for: %w", err)
+		}
+	}
+	q.Rate, q.Burst = value, c.Burst
+	return name + " has another limit\n", nil
+}
+
+// wholeSeconds reads a duration such as 2h or 30d, rounded up to seconds.
+func wholeSeconds(s string) (*int64, error) {
+	d, err := rules.ParsePeriod(s)
+	if err != nil {
+		return nil, err
+	}
+	n := int64((d + time.Second - 1) / time.Second)
+	return &n, nil
+}
+
+// token returns the token that is given, or that the file holds.
+func (c *keyCmd) token() (string, error) {
+	switch {
+	case c.TokenFile == "":
+		return c.Token, nil
+	case c.Token != "":
+		return "", errors.New("--token and --token-file are both given: keep one")
+	}
+	f, err := os.Open(c.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", fmt.Errorf("--token-file: %s is empty", c.TokenFile)
+	}
+	return token, nil
+}
+
+// typed writes entries as they are typed.
+func typed(entries []weir.Entry) string {
+	all := make([]string, len(entries))
+	for i, e := range entries {
+		all[i] = e.Key + "=" + e.Value
+	}
+	return strings.Join(all, " ")
+}
+
+// String writes the answer for a person.
+func (st *keyState) String() string {
+	var b strings.Builder
+	switch {
+	case len(st.Limits) == 0:
+		return "no limit applies\n"
+	case st.Allowed:
+		b.WriteString("now: allowed\n")
+	default:
+		fmt.Fprintf(&b, "now: refused, retry after %s\n", seconds(st.RetryAfter))
+	}
+	for i := range st.Limits {
+		l := &st.Limits[i]
+		if l.Role == "deny" && st.banned(l.Key) {
+			continue // told with its limit
+		}
+		fmt.Fprintf(&b, "%s %s\n", l.Role, l.Limit)
+		fmt.Fprintf(&b, "  remaining    %d\n", l.Remaining)
+		if !l.Allowed {
+			fmt.Fprintf(&b, "  retry after  %s\n", seconds(l.RetryAfter))
+		}
+		fmt.Fprintf(&b, "  reset after  %s\n", seconds(l.ResetAfter))
+		if len(l.Cells) > 0 {
+			fmt.Fprintf(&b, "  kept         %s\n", strings.Trim(fmt.Sprint(l.Cells), "[]"))
+		}
+		for j := range st.Overlay {
+			if v := &st.Overlay[j]; l.Limit != nil && v.Limit == l.Limit.Name && v.Key == l.Key {
+				b.WriteString("  " + overlayLine(v))
+			}
+		}
+	}
+	return b.String()
+}
+
+func (st *keyState) banned(key string) bool {
+	for i := range st.Overlay {
+		if st.Overlay[i].Kind == overlay.Ban && st.Overlay[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// overlayLine writes a ban or an override for a person.
+func overlayLine(v *overlay.View) string {
+	text := "banned      "
+	if v.Kind == overlay.Override {
+		text = "overridden   by " + v.Rate
+		if v.Burst > 0 {
+			text += fmt.Sprintf(" burst %d", v.Burst)
+		}
+	}
+	if v.Until != nil {
+		text += " until " + v.Until.Format(time.RFC3339)
+	}
+	if v.By != "" {
+		text += ", says " + v.By
+	}
+	return text + "\n"
+}

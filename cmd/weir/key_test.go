@@ -1,0 +1,217 @@
+package main_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+const keyRules = `
+domain: api
+descriptors:
+  - key: client_id
+    limits:
+      - {name: per_minute, limit: 5/minute, algorithm: token_bucket}
+      - {name: per_day, limit: 1000/day, algorithm: fixed_window}
+`
+
+// key runs weir key against n and returns what it says.
+func (n *node) key(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(binary, append([]string{"key", "--admin", n.admin, "--timeout", "20s"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("weir key %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// allows peeks whether cost units of a client would pass.
+func (n *node) allows(t *testing.T, client string, cost int) bool {
+	t.Helper()
+	status, text := post(t, n.http+"/v1/peek", fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":{"client_id":%q}}],"cost":%d}`, client, cost))
+	if status != 200 {
+		t.Fatalf("%s: %d %s", client, status, text)
+	}
+	return strings.HasPrefix(text, `{"allowed":true`)
+}
+
+// Two nodes on one real Redis: bans and overrides that are set on one hold on the
+// other within three seconds, survive a restart of both, hold while Redis stands
+// still, and end when they are lifted on either.
+func TestKeysOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	args := []string{"--rules", rulesFile(t, keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
+	a, b := serve(t, args...), serve(t, args...)
+	// within waits for n to allow cost units of a client, or no more.
+	within := func(n *node, client string, cost int, want bool) {
+		t.Helper()
+		begin := time.Now()
+		servertest.Await(t, fmt.Sprintf("%d units of %s to be allowed: %t", cost, client, want), func() bool { return n.allows(t, client, cost) == want })
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("%s: seen on the other node after %s", client, took)
+		}
+	}
+	if out := a.key(t, "ban", "client_id=bad", "--limit", "per_day", "2h"); !strings.Contains(out, "client_id=bad is banned\nnow: refused") ||
+		!strings.Contains(out, "enforce per_minute") || !strings.Contains(out, "banned       until") {
+		t.Errorf("ban says %s", out)
+	}
+	within(b, "bad", 1, false)
+	if out := b.key(t, "override", "client_id=acme", "--limit", "per_minute", "500/minute", "--burst", "600", "--for", "30d"); !strings.Contains(out, "(500/minute, burst 600, token_bucket)") ||
+		!strings.Contains(out, "overridden   by 500/minute burst 600 until") {
+		t.Errorf("override says %s", out)
+	}
+	within(a, "acme", 600, true)
+	if !a.allows(t, "good", 5) || a.allows(t, "good", 6) {
+		t.Error("another key has another limit")
+	}
+	for _, n := range []*node{a, b} {
+		if _, text := get(t, n.admin+"/v1/rules"); !strings.Contains(text, `"kind":"ban"`) || !strings.Contains(text, `"rate":"500/minute"`) {
+			t.Errorf("/v1/rules: %s", text)
+		}
+	}
+	if out, err := exec.Command(binary, "explain", "--server", a.admin, "client_id=acme").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), `overrides: {"acme": {name: "per_minute", limit: 500/minute, burst: 600, algorithm: token_bucket}}`) {
+		t.Errorf("explain: %v\n%s", err, out)
+	}
+	if out := b.Output(); !strings.Contains(out, `"msg":"limit of a key overridden"`) || !strings.Contains(out, `"by":"127.0.0.1"`) {
+		t.Errorf("the change is not in the log: %s", out)
+	}
+
+	// Both restart; then one does alone, while the other goes on.
+	for _, n := range []*node{a, b} {
+		n.end(t)
+	}
+	a, b = serve(t, args...), serve(t, args...)
+	for _, n := range []*node{a, b} {
+		if n.allows(t, "bad", 1) || !n.allows(t, "acme", 600) {
+			t.Error("lost with a restart")
+		}
+	}
+	// While Redis stands still a ban refuses without asking it.
+	if err := redis.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if a.allows(t, "bad", 1) {
+		t.Error("a ban ended with Redis")
+	}
+	if err := redis.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	// Lifted on the other node.
+	a.key(t, "unban", "client_id=bad", "--limit", "per_day")
+	a.key(t, "override", "client_id=acme", "--limit", "per_minute", "--remove")
+	servertest.Await(t, "both to be lifted on the other node", func() bool { return b.allows(t, "bad", 1) && !b.allows(t, "acme", 6) })
+
+	// A ban ends by itself.
+	a.key(t, "ban", "client_id=short", "--limit", "per_day", "2s")
+	if a.allows(t, "short", 1) {
+		t.Error("not banned")
+	}
+	servertest.Await(t, "the ban to end", func() bool { return a.allows(t, "short", 1) && b.allows(t, "short", 1) })
+}
+
+// end ends a node as an operator does.
+func (n *node) end(t *testing.T) {
+	t.Helper()
+	if err := n.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := n.Wait(t.Context()); err != nil || code != 0 {
+		t.Fatalf("exit status %d, %v", code, err)
+	}
+}
+
+// Redis dies and comes back empty: what the nodes know holds all the while and is
+// put back. Changes on both nodes at once are all there, and hostile documents
+// end no node.
+func TestKeysThroughTrouble(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	args := []string{"--rules", rulesFile(t, keyRules), "--store", "redis://" + redis.Addr + "?timeout=5s"}
+	nodes := []*node{serve(t, args...), serve(t, args...)}
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			nodes[i%2].key(t, "ban", fmt.Sprintf("client_id=c%d", i), "--limit", "per_day", "1h")
+		})
+	}
+	all.Wait()
+	know := func(n *node, want int) func() bool {
+		return func() bool {
+			_, text := get(t, n.admin+"/v1/rules")
+			return strings.Count(text, `"kind":"ban"`) == want
+		}
+	}
+	for i, n := range nodes {
+		servertest.Await(t, fmt.Sprintf("node %d to know all bans", i), know(n, 12))
+	}
+
+	redis.Kill(t)
+	for _, n := range nodes {
+		if n.allows(t, "c3", 1) {
+			t.Error("a ban ended with Redis")
+		}
+	}
+	out, err := exec.Command(binary, "key", "ban", "client_id=late", "--limit", "per_day", "1h", "--admin", nodes[0].admin, "--timeout", "20s").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "503") || !strings.Contains(string(out), "the store did not answer") {
+		t.Errorf("a change while Redis is down: %v\n%s", err, out)
+	}
+	redis.Restart(t)
+	servertest.Await(t, "the bans to be put back", func() bool {
+		got, err := redis.Try("GETRANGE", "weir:{overlay}", "0", "-1")
+		return err == nil && strings.Count(fmt.Sprintf("%s", got), `"kind":"ban"`) == 12
+	})
+
+	for _, hostile := range [][]string{
+		{"SET", "weir:{overlay}", "garbage"},
+		{"SET", "weir:{overlay}", "8000000000000000" + strings.Repeat("[", 100_000)},
+		{"SET", "weir:{overlay}", `8000000000000001{"format":1,"entries":[{"kind":"wipe"}]}`},
+		{"HSET", "weir:{overlay}", "a", "b"},
+	} {
+		redis.Do(t, "DEL", "weir:{overlay}")
+		redis.Do(t, hostile...)
+		out, err := exec.Command(binary, "key", "unban", "client_id=c3", "--limit", "per_day", "--admin", nodes[1].admin, "--timeout", "20s").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "delete it") {
+			t.Errorf("%.60q: %v\n%s", hostile, err, out)
+		}
+	}
+	for i, n := range nodes {
+		servertest.Await(t, fmt.Sprintf("node %d to notice", i), func() bool { return strings.Contains(n.Output(), "bans and overrides cannot be read") })
+		if n.allows(t, "c3", 1) || !n.allows(t, "good", 1) {
+			t.Errorf("node %d lost what it knew", i)
+		}
+	}
+	redis.Do(t, "DEL", "weir:{overlay}")
+	servertest.Await(t, "a node to change bans again", func() bool {
+		return exec.Command(binary, "key", "unban", "client_id=c3", "--limit", "per_day", "--admin", nodes[1].admin, "--timeout", "20s").Run() == nil
+	})
+	for i, n := range nodes {
+		servertest.Await(t, fmt.Sprintf("node %d to know that one is lifted", i), know(n, 11))
+	}
+}
+
+// Without Redis bans and overrides are the node's own, and a file keeps them.
+func TestKeysInAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	args := []string{"--rules", rulesFile(t, keyRules), "--overlay", file}
+	n := serve(t, args...)
+	n.key(t, "override", "client_id=acme", "--limit", "per_minute", "500/minute")
+	n.end(t)
+	if n = serve(t, args...); !n.allows(t, "acme", 500) {
+		t.Error("lost with a restart")
+	}
+	n.end(t)
+	redis := servertest.Redis(t)
+	out, err := exec.Command(binary, append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "", "--store", "redis://" + redis.Addr + "?timeout=5s"}, args...)...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--overlay: this store keeps bans and overrides for all nodes: leave the file out") {
+		t.Errorf("with Redis: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,146 @@
+package overlay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/period"
+)
+
+// Kind is what an [Entry] does.
+type Kind string
+
+// Kinds of an entry.
+const (
+	// Ban refuses the key.
+	Ban Kind = "ban"
+	// Override gives the key other numbers.
+	Override Kind = "override"
+)
+
+// Entry is a ban or an override of one key of one limit. Times are the store's, in
+// microseconds since the Unix epoch.
+type Entry struct {
+	Kind Kind `json:"kind"`
+	// Domain, Entries and Limit, its name, are how an operator named the key; the
+	// rest goes by Scope and Key, which name its counter on every node.
+	Domain  string       `json:"domain"`
+	Entries []weir.Entry `json:"entries"`
+	Limit   string       `json:"limit"`
+	Scope   string       `json:"scope"`
+	Key     string       `json:"key"`
+	// Algorithm of the limit when the entry was made, by its name.
+	Algorithm string `json:"algorithm"`
+	// Count per Period microseconds, and Burst, as in a limit: of an override.
+	Count  int64 `json:"count,omitempty"`
+	Period int64 `json:"period_us,omitempty"`
+	Burst  int64 `json:"burst,omitempty"`
+	// Until is when it ends; zero for an override that stays.
+	Until int64 `json:"until_us,omitempty"`
+	// Made is when it was made, By who made it.
+	Made int64  `json:"made_us"`
+	By   string `json:"by"`
+}
+
+// Bounds of an entry, in bytes.
+const (
+	maxText    = 1024
+	maxKey     = 48 << 10
+	maxScope   = 8 << 10
+	maxEntries = 32
+)
+
+// counter names one key of one limit, the same on every node.
+type counter struct{ scope, key string }
+
+func (e *Entry) counter() counter { return counter{e.Scope, e.Key} }
+
+// over reports whether the entry has ended by now.
+func (e *Entry) over(now int64) bool { return e.Until > 0 && now >= e.Until }
+
+// check reports what is wrong with an entry, wherever it comes from.
+func (e *Entry) check() error {
+	text := func(name, s string, least, most int) error {
+		switch {
+		case len(s) < least || len(s) > most:
+			return fmt.Errorf("%s has %d bytes: it must have from %d to %d", name, len(s), least, most)
+		case !utf8.ValidString(s):
+			return fmt.Errorf("%s is not UTF-8", name)
+		}
+		return nil
+	}
+	errs := []error{
+		text("domain", e.Domain, 0, maxText), text("limit", e.Limit, 1, maxText), text("scope", e.Scope, 1, maxScope),
+		text("key", e.Key, 0, maxKey), text("algorithm", e.Algorithm, 1, maxText), text("by", e.By, 0, maxText),
+	}
+	if n := len(e.Entries); n < 1 || n > maxEntries {
+		errs = append(errs, fmt.Errorf("%d entries: there must be from 1 to %d", n, maxEntries))
+	}
+	for _, p := range e.Entries {
+		errs = append(errs, text("key of an entry", p.Key, 1, maxText), text("value of an entry", p.Value, 0, maxText))
+	}
+	if e.Until < 0 || e.Made < 0 {
+		errs = append(errs, errors.New("a time before 1970"))
+	}
+	switch e.Kind {
+	case Ban:
+		if e.Until == 0 {
+			errs = append(errs, errors.New("a ban without an end"))
+		}
+		if e.Count != 0 || e.Period != 0 || e.Burst != 0 {
+			errs = append(errs, errors.New("a ban with numbers of an override"))
+		}
+	case Override:
+		if e.Count < 1 || e.Count > weir.MaxCost || e.Burst < 0 || e.Burst > weir.MaxCost {
+			errs = append(errs, fmt.Errorf("count %d and burst %d must be at most 2^53, and the count at least 1", e.Count, e.Burst))
+		}
+		if e.Period < 1 || e.Period > weir.MaxPeriod.Microseconds() {
+			errs = append(errs, fmt.Errorf("period of %d microseconds must be between 1 and ten years", e.Period))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("kind %q is neither %s nor %s", e.Kind, Ban, Override))
+	}
+	return errors.Join(errs...)
+}
+
+// Rate returns the numbers of an override as rules files write them:
+// "5000/minute", "20" for a concurrency limit.
+func (e *Entry) Rate() string {
+	if e.Algorithm == "concurrency" {
+		return fmt.Sprint(e.Count)
+	}
+	return fmt.Sprintf("%d/%s", e.Count, period.Format(time.Duration(e.Period)*time.Microsecond))
+}
+
+// YAML returns what the entry amounts to in a rules file: a line under the rule
+// that the last of Entries is matched by.
+func (e *Entry) YAML() string {
+	value := ""
+	if n := len(e.Entries); n > 0 {
+		value = quote(e.Entries[n-1].Value)
+	}
+	if e.Kind == Ban {
+		return "deny: [" + value + "]"
+	}
+	limit := "name: " + quote(e.Limit) + ", limit: " + e.Rate()
+	if e.Algorithm == "concurrency" {
+		limit += ", ttl: " + period.Format(time.Duration(e.Period)*time.Microsecond)
+	}
+	if e.Burst > 0 {
+		limit += fmt.Sprintf(", burst: %d", e.Burst)
+	}
+	return "overrides: {" + value + ": {" + limit + ", algorithm: " + e.Algorithm + "}}"
+}
+
+// quote writes s as JSON does, which YAML reads.
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string can always be written
+	}
+	return string(b)
+}

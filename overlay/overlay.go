@@ -1,0 +1,151 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options configures an [Overlay].
+type Options struct {
+	// Rules are what lies beneath. Required; their limits must be compiled.
+	Rules weir.Rules
+	// Board keeps the document. Required.
+	Board weir.Board
+	// Name of the document on the board. Zero means "overlay".
+	Name string
+	// Every is how often the board is asked for a new version. Zero means a
+	// second.
+	Every time.Duration
+	// Check says why the store cannot serve a limit. Nil means that it can.
+	Check func(*weir.Limit) error
+	// Now tells the store's time in microseconds since the Unix epoch, for tests
+	// and replays. Nil means as the board has told it, and the monotonic clock
+	// since.
+	Now func() int64
+	// Logger is told of every change, and of documents that cannot be read. Nil
+	// means nobody is told.
+	Logger *slog.Logger
+}
+
+// Overlay is rules with bans and overrides over them. Give it to weir.New in the
+// place of the rules. Safe for concurrent use.
+type Overlay struct {
+	opt   Options
+	clock clock
+	// set is replaced, never changed. Nil means that there are no entries.
+	set atomic.Pointer[set]
+
+	mu sync.Mutex // held while the board is asked, and to replace set
+	// version and data are of the document in use, 0 before there was one; seen is
+	// that of the last one that was read, good or bad. Requires: mu.
+	version, seen int64
+	data          []byte
+	failing       bool // as last logged
+}
+
+var _ weir.Rules = (*Overlay)(nil)
+
+// New returns the overlay with what is on the board now. That the board does not
+// answer, or keeps what cannot be read, is logged and no error: the rules hold as
+// they are until [Overlay.Watch] finds a document.
+func New(ctx context.Context, opt Options) (*Overlay, error) {
+	if opt.Rules == nil || opt.Board == nil {
+		return nil, errors.New("overlay: no rules or no board: set Options.Rules and Options.Board")
+	}
+	if opt.Name == "" {
+		opt.Name = "overlay"
+	}
+	if opt.Every <= 0 {
+		opt.Every = time.Second
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	o := &Overlay{opt: opt}
+	o.clock.start(time.Now())
+	o.note(o.Refresh(ctx))
+	return o, nil
+}
+
+// now returns the store's time.
+func (o *Overlay) now() int64 {
+	if o.opt.Now != nil {
+		return o.opt.Now()
+	}
+	return o.clock.now()
+}
+
+// Match implements weir.Rules.
+func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
+	from := len(dst)
+	dst = o.opt.Rules.Match(dst, r)
+	s := o.set.Load()
+	if s == nil {
+		return dst
+	}
+	var now int64
+	for i, n := from, len(dst); i < n; i++ {
+		op := &dst[i]
+		if op.Limit == nil || op.Role == weir.Deny || op.Role == weir.Ban || op.Role == weir.Pool {
+			continue
+		}
+		m := s.marks[counter{op.Limit.Scope, op.Key}]
+		if m == nil {
+			continue
+		}
+		if now == 0 {
+			now = o.now()
+		}
+		v := m.of(o, op.Limit)
+		if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
+			wait := weir.FromMicros(e.Until - now)
+			dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb,
+				Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
+		}
+		if e := m.override; e != nil && v.with != nil && !e.over(now) {
+			weir.Replace(dst, i, v.with)
+		}
+	}
+	return dst
+}
+
+// Beneath returns the rules that lie beneath.
+func (o *Overlay) Beneath() weir.Rules { return o.opt.Rules }
+
+// Split parts ops that an overlay matched into those of the rules and the bans
+// that it added, in place.
+func Split(ops []weir.Op) (rest, bans []weir.Op) {
+	n := len(ops)
+	for n > 0 && ops[n-1].Role == weir.Deny && isBan(ops[n-1].Limit) {
+		n--
+	}
+	return ops[:n], ops[n:]
+}
+
+// A clock tells the store's time as far as the node knows it.
+type clock struct {
+	base  time.Time
+	ahead atomic.Int64 // of the time since base, microseconds
+}
+
+func (c *clock) start(now time.Time) {
+	c.base = now
+	c.ahead.Store(now.UnixMicro())
+}
+
+func (c *clock) elapsed() int64 { return int64(time.Since(c.base) / time.Microsecond) }
+
+func (c *clock) now() int64 { return c.elapsed() + c.ahead.Load() }
+
+// heard notes the store's time, told between two instants of elapsed.
+func (c *clock) heard(now, sent, got int64) {
+	if now > 0 {
+		c.ahead.Store(now - (sent+got)/2)
+	}
+}
