@@ -53,6 +53,7 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	if c.PrintConfig {
 		return conf.Print(s.out)
 	}
+	server.KeepHeap()
 	log := server.NewLogger(s.err, conf.Log)
 	srv, err := server.New(conf, server.ReadBuild(version), log)
 	if err != nil {

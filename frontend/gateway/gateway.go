@@ -164,6 +164,13 @@ func (tr *trip) Value(key any) any {
 	return tr.Context.Value(key)
 }
 
+// tell adds to h what the limits said.
+func (tr *trip) tell(h http.Header) {
+	if tr.visit != nil {
+		tr.visit.Header(h)
+	}
+}
+
 // tripOf returns the trip that r is on.
 func tripOf(r *http.Request) *trip { return r.Context().Value(tripKey{}).(*trip) }
 
@@ -224,7 +231,7 @@ func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Pro
 // ends.
 func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	whole := false
-	tr.reply.ResponseWriter = w
+	tr.reply.ResponseWriter, tr.reply.trip = w, tr
 	var body *stoppable
 	defer func() {
 		if body != nil {

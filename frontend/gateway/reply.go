@@ -10,6 +10,7 @@ import (
 // reply is the answer to a client while it is written.
 type reply struct {
 	http.ResponseWriter
+	trip *trip
 	// sent is how many bytes of the body went out; those of an upgraded
 	// connection are counted while they pass.
 	sent atomic.Int64
@@ -50,6 +51,9 @@ func (r *reply) WriteHeader(status int) {
 		// that come without one. Here and no earlier, because ReverseProxy
 		// clears the fields with every informational answer.
 		h := r.Header()
+		if status != http.StatusSwitchingProtocols { // see modify
+			r.trip.tell(h)
+		}
 		if _, ok := h["Content-Type"]; !ok {
 			h["Content-Type"] = nil
 		}

@@ -249,8 +249,8 @@ func (t *target) within(ctx context.Context, rep *reply) (context.Context, func(
 func modify(res *http.Response) error {
 	tr := tripOf(res.Request)
 	tr.answered = res.StatusCode
-	if tr.visit != nil {
-		tr.visit.Header(res.Header)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		tr.tell(res.Header) // of which ReverseProxy writes the answer
 	}
 	if rw, ok := res.Body.(io.ReadWriteCloser); ok && res.StatusCode == http.StatusSwitchingProtocols {
 		res.Body = tr.reply.upgrade(rw, tr.g.opt.HalfClosed)
@@ -267,9 +267,6 @@ func modify(res *http.Response) error {
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	tr := tripOf(r)
 	tr.answered = 0
-	if tr.visit != nil {
-		tr.visit.Header(w.Header())
-	}
 	p := &answer.Problem{Status: http.StatusBadGateway, Detail: "the upstream broke off, or what it sent is not HTTP"}
 	var timeout interface{ Timeout() bool }
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// heapFloor is the size below which the heap is left to grow.
+const heapFloor = 64 << 20
+
+// KeepHeap lets the garbage collector rest until the heap has some 64 MiB, as
+// long as less than that is alive. A node with few keys keeps a mebibyte or two,
+// and would collect after every few hundred requests; one with many is collected
+// when its heap has doubled, as ever. It is for the process as a whole, and does
+// nothing where GOGC is set in the environment. GOMEMLIMIT holds all the same.
+func KeepHeap() {
+	if os.Getenv("GOGC") == "" {
+		followHeap(0)
+	}
+}
+
+// followHeap sets the percentage for what is alive, and again after the next
+// collection. last is the one that is set, 0 for the runtime's own.
+func followHeap(last int) {
+	if p := heapPercent(aliveHeap()); p != last {
+		debug.SetGCPercent(p)
+		last = p
+	}
+	// A cleanup runs after the collection that finds its object unused.
+	runtime.AddCleanup(new([16]byte), followHeap, last)
+}
+
+// heapPercent returns by how much the heap may grow beyond what is alive, in
+// steps that differ by an eighth or more: setting it stops the world.
+func heapPercent(alive uint64) int {
+	// The runtime takes less for as much as this.
+	alive = max(alive, 4<<20)
+	p := 100
+	for alive*uint64(100+p) < 100*heapFloor {
+		p += p / 8
+	}
+	return p
+}
+
+// aliveHeap returns what the last collection found in use, in bytes.
+func aliveHeap() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 {
+		return heapFloor
+	}
+	return s[0].Value.Uint64()
+}

@@ -1,0 +1,36 @@
+package server
+
+import (
+	"runtime"
+	"testing"
+)
+
+func TestHeapPercent(t *testing.T) {
+	for _, tt := range []struct {
+		alive       uint64
+		least, most uint64 // the heap at which the collector begins
+	}{
+		{1 << 20, 60 << 20, 80 << 20},
+		{10 << 20, 60 << 20, 80 << 20},
+		{30 << 20, 60 << 20, 80 << 20},
+		{40 << 20, 80 << 20, 80 << 20},
+		{10 << 30, 20 << 30, 20 << 30},
+		{0, 60 << 20, 80 << 20},
+	} {
+		if begin := max(tt.alive, 4<<20) * uint64(100+heapPercent(tt.alive)) / 100; begin < tt.least || begin > tt.most {
+			t.Errorf("%d alive: collected at %d, want %d to %d", tt.alive, begin, tt.least, tt.most)
+		}
+	}
+}
+
+func TestAliveHeap(t *testing.T) {
+	const size = 32 << 20 // and a little less: other garbage may go meanwhile
+	runtime.GC()
+	before := aliveHeap()
+	block := make([]byte, size)
+	runtime.GC()
+	if after := aliveHeap(); after < before+size*9/10 {
+		t.Errorf("%d bytes are alive after %d more than %d", after, size, before)
+	}
+	runtime.KeepAlive(block)
+}
