@@ -58,4 +58,4 @@ rename: ## rename the module: make rename MODULE=example.org/weir
 	scripts/rename.sh "$(MODULE)"
 
 servers:
-	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl gcc:gcc,libc6-dev
+	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl faketime:faketime gcc:gcc,libc6-dev

@@ -179,10 +179,7 @@ func offerFor(t *testing.T, nodes []*node, key string, rate int, period time.Dur
 	const parts = 20
 	for time.Now().Before(end) {
 		next := time.Now().Add(period / parts)
-		a := offer(t, nodes, key, rate/parts, 5)
-		sum.allowed.Add(a.allowed.Load())
-		sum.refused.Add(a.refused.Load())
-		sum.degraded.Add(a.degraded.Load())
+		sum.add(offer(t, nodes, key, rate/parts, 5))
 		if next.Before(end) {
 			waitUntil(next)
 		} else {

@@ -162,10 +162,24 @@ func (a *asked) took(d time.Duration) {
 
 func (a *asked) all() int64 { return a.allowed.Load() + a.refused.Load() }
 
+// add adds what came of other requests.
+func (a *asked) add(b *asked) *asked {
+	a.allowed.Add(b.allowed.Load())
+	a.refused.Add(b.refused.Load())
+	a.degraded.Add(b.degraded.Load())
+	a.took(time.Duration(b.longest.Load()))
+	return a
+}
+
 // ask makes one request of so many checks of a key to a node. Every check must be
 // answered.
 func (a *asked) ask(t *testing.T, n *node, key string, checks int) {
-	one := fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":%q,"value":"k"}]}]}`, domain, key)
+	a.askFor(t, n, key, "k", checks)
+}
+
+// askFor is ask for one of the clients that are limited under a key.
+func (a *asked) askFor(t *testing.T, n *node, key, value string, checks int) {
+	one := fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":%q,"value":%q}]}]}`, domain, key, value)
 	path, body := "/v1/check", one
 	switch {
 	case strings.HasSuffix(key, "concurrency"):

@@ -22,8 +22,8 @@ type RedisServer struct {
 	// Password is sent before every command of Do.
 	Password string
 
-	bin  string
-	args []string
+	bin       string
+	args, env []string
 }
 
 // Redis starts a redis-server with further arguments on a free loopback port. It
@@ -33,6 +33,32 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 	return startRedis(t, func(port int, dir string) []string {
 		return append(redisArgs(dir, "--port", fmt.Sprint(port)), args...)
 	}, nil, "")
+}
+
+// RedisClock starts a redis-server whose clock is ahead of the machine's, or behind
+// it if ahead is negative.
+func RedisClock(t testing.TB, ahead time.Duration, args ...string) *RedisServer {
+	t.Helper()
+	lib := fakeClock(t)
+	return startRedis(t, func(port int, dir string) []string {
+		return append(redisArgs(dir, "--port", fmt.Sprint(port)), args...)
+		// The C library's memory in place of jemalloc's, which asks for the time before
+		// libfaketime is ready.
+	}, nil, "", "LD_PRELOAD="+lib+" libc.so.6", fmt.Sprintf("FAKETIME=%+.3f", ahead.Seconds()), "DONT_FAKE_MONOTONIC=1")
+}
+
+// fakeClock returns the path of libfaketime. Its command is not used: it would stand
+// between the test and the server.
+func fakeClock(t testing.TB) string {
+	t.Helper()
+	Binary(t, "faketime")
+	for _, dir := range []string{"/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/lib64/faketime", "/usr/local/lib/faketime"} {
+		if found, err := filepath.Glob(dir + "/libfaketimeMT.so.1"); err == nil && len(found) > 0 {
+			return found[0]
+		}
+	}
+	t.Fatal("faketime is installed, but libfaketimeMT.so.1 is not where it is looked for")
+	return ""
 }
 
 // RedisPassword starts a redis-server that asks for a password.
@@ -66,7 +92,7 @@ func socketIn(dir string) string { return filepath.Join(dir, "s") }
 
 // startRedis starts a server whose arguments depend on its folder and on the
 // port that was free.
-func startRedis(t testing.TB, argsFor func(port int, dir string) []string, conf *tls.Config, password string) *RedisServer {
+func startRedis(t testing.TB, argsFor func(port int, dir string) []string, conf *tls.Config, password string, env ...string) *RedisServer {
 	t.Helper()
 	bin := Binary(t, "redis-server")
 	const attempts = 5
@@ -82,7 +108,7 @@ func startRedis(t testing.TB, argsFor func(port int, dir string) []string, conf 
 				t.Error(err)
 			}
 		})
-		s := &RedisServer{bin: bin, Addr: fmt.Sprintf("127.0.0.1:%d", port), Socket: socketIn(dir), Password: password}
+		s := &RedisServer{bin: bin, Addr: fmt.Sprintf("127.0.0.1:%d", port), Socket: socketIn(dir), Password: password, env: env}
 		s.Dial = func() (net.Conn, error) {
 			conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 			if err == nil && conf != nil {
@@ -122,7 +148,9 @@ func busPort(t testing.TB) int {
 
 func (s *RedisServer) start(t testing.TB) bool {
 	t.Helper()
-	s.Process = Start(t, exec.Command(s.bin, s.args...))
+	cmd := exec.Command(s.bin, s.args...)
+	cmd.Env = append(os.Environ(), s.env...)
+	s.Process = Start(t, cmd)
 	// The process id tells that it is this server which listens.
 	return s.await(t, "redis-server on "+s.Addr, func() bool {
 		reply, err := s.Try("INFO", "server")

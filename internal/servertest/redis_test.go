@@ -1,7 +1,10 @@
 package servertest_test
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -47,5 +50,24 @@ func TestRedisSentinels(t *testing.T) {
 	primary, _, sentinels := servertest.RedisSentinels(t)
 	if got := primary.Fact(t, "connected_slaves"); got != "1" || len(sentinels) != 3 {
 		t.Errorf("%s replicas and %d Sentinels", got, len(sentinels))
+	}
+}
+
+func TestRedisClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{-5 * time.Second, 5 * time.Second} {
+		s := servertest.RedisClock(t, ahead)
+		reply, ok := s.Do(t, "TIME").([]any)
+		if !ok || len(reply) != 2 {
+			t.Fatalf("TIME: %v", reply)
+		}
+		seconds, err := strconv.ParseInt(fmt.Sprint(reply[0]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off := time.Unix(seconds, 0).Sub(time.Now()) - ahead
+		if off < -3*time.Second || off > 3*time.Second {
+			t.Errorf("a clock that is to be ahead by %s is off that by %s", ahead, off)
+		}
 	}
 }
