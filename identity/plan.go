@@ -120,6 +120,31 @@ func (p *Plan) checkHearsay() error {
 	return nil
 }
 
+// Evadable reports whether a stranger, whom no verified source knows, gets round
+// every descriptor: each has an entry that he can leave out, or make up anew for
+// every request, such as a cookie. Then nobody limits him.
+func (p *Plan) Evadable() bool {
+	for i := range p.descriptors {
+		if p.descriptors[i].binds() {
+			return false
+		}
+	}
+	return true
+}
+
+// binds reports whether a stranger's requests have the descriptor, with values
+// that he does not choose, or that say what he asks for.
+func (d *planned) binds() bool {
+	for i := range d.entries {
+		switch d.entries[i].source.kind {
+		case fromAddress, fromClient, fromMethod, fromPath, fromHost, fromValue, fromParam:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
 	out := planned{cost: d.Cost}
 	switch {

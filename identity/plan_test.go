@@ -65,6 +65,44 @@ func TestPlanFaults(t *testing.T) {
 	f("", from("", "unverified_jwt:sub"), from("", "method", "remote_address"))
 }
 
+// TestEvadable: whom a descriptor binds does not depend on what he sends.
+func TestEvadable(t *testing.T) {
+	r := newResolver(t, identity.Options{
+		APIKey: identity.APIKeyOptions{From: []string{"bearer"}}, User: []string{"header:X-User"},
+		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8")},
+	})
+	f := func(want bool, ds ...[]string) {
+		t.Helper()
+		var all []identity.Descriptor
+		for _, sources := range ds {
+			d := identity.Descriptor{}
+			if sources[0] == "unless user" {
+				d.Unless, sources = "user", sources[1:]
+			}
+			for _, s := range sources {
+				d.Entries = append(d.Entries, identity.EntryFrom{From: s})
+			}
+			all = append(all, d)
+		}
+		p, err := r.Plan(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Evadable() != want {
+			t.Errorf("%v: got %t", ds, !want)
+		}
+	}
+	f(false)
+	f(false, []string{"client"})
+	f(false, []string{"value:all"})
+	f(false, []string{"user"}, []string{"unless user", "remote_address"})
+	f(false, []string{"cookie:sid"}, []string{"method", "path", "remote_address/48"})
+	for _, s := range []string{"cookie:sid", "header:X-Session", "query:q", "api_key", "user"} {
+		f(true, []string{s})
+		f(true, []string{"remote_address", s})
+	}
+}
+
 // TestStartsWithYAML: routes and options are read from a file as they stand
 // here.
 func TestStartsWithYAML(t *testing.T) {

@@ -137,8 +137,16 @@ func (g *Gateway) compile() (err error) {
 		}
 		g.targets = append(g.targets, *t)
 	}
-	g.routes, err = g.identity.Routes(plans)
-	return err
+	if g.routes, err = g.identity.Routes(plans); err != nil {
+		return err
+	}
+	for i := range g.targets {
+		if !g.targets[i].unlimited && g.routes.Plan(i).Evadable() {
+			g.opt.Log.Warn("strangers are not limited on a route: give it a descriptor of remote_address, with unless: user if you like",
+				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
+		}
+	}
+	return nil
 }
 
 // trip is one request on its way to the upstream and back. It is the context

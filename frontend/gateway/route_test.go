@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -322,5 +323,31 @@ func TestRouteTimeouts(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the upstream saw %v", err)
+	}
+}
+
+// TestStrangersWithoutLimit: a route that limits nobody but who asks for it is
+// told at the start.
+func TestStrangersWithoutLimit(t *testing.T) {
+	lim, err := weir.New(clocked.New(t), ten(t), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := func(path, from string) gateway.Route {
+		return gateway.Route{Route: identity.Route{Path: path, Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}}}}
+	}
+	free := by("/free", "cookie:sid")
+	free.Unlimited = true
+	var log strings.Builder
+	_, err = gateway.New(gateway.Options{
+		Limits: httplimit.Options{Limiter: lim}, Default: gateway.Forward{Upstream: naming(t, "up")},
+		Routes: []gateway.Route{by("/address", "remote_address"), by("/session", "cookie:sid"), free, {Route: identity.Route{Path: "/*"}}},
+		Log:    slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "route=2") || !strings.Contains(got, "path=/session") {
+		t.Errorf("got %s, want one warning, of the second route", got)
 	}
 }
