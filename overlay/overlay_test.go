@@ -111,9 +111,12 @@ func TestBan(t *testing.T) {
 	if d := b.take(t, "ann", 1); d.Allowed() || d.RetryAfter != time.Microsecond {
 		t.Errorf("got %+v a microsecond before the end", d)
 	}
-	store.Advance(time.Microsecond)
-	if d := b.take(t, "ann", 1); !d.Allowed() {
-		t.Errorf("got %+v after the end", d)
+	for _, more := range []time.Duration{time.Microsecond, time.Hour} {
+		store.Advance(more)
+		// It passes, and it is charged.
+		if d := b.take(t, "ann", 1); !d.Allowed() || d.Limit.Name != "permin" {
+			t.Errorf("got %+v after the end", d)
+		}
 	}
 	if n := len(b.Entries()); n != 0 {
 		t.Errorf("%d entries are in force, want none", n)

@@ -291,10 +291,14 @@ func (a *API) override(r *http.Request, q *query) error {
 
 // who says who an operator is, for the log and for those who look after.
 func (a *API) who(r *http.Request) string {
-	if a.opt.AdminToken != "" {
-		return "admin token from " + peer(r).String()
+	from := "a local socket"
+	if addr := peer(r); addr.IsValid() {
+		from = addr.String()
 	}
-	return peer(r).String()
+	if a.opt.AdminToken != "" {
+		return "admin token from " + from
+	}
+	return from
 }
 
 var (
