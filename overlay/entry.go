@@ -117,7 +117,8 @@ func (e *Entry) Rate() string {
 }
 
 // YAML returns what the entry amounts to in a rules file: a line under the rule
-// that the last of Entries is matched by.
+// that the last of Entries is matched by. There it takes the place of all limits
+// of the rule, and a * in the value makes it a pattern.
 func (e *Entry) YAML() string {
 	value := ""
 	if n := len(e.Entries); n > 0 {

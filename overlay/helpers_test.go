@@ -60,15 +60,28 @@ func (s *shaky) SwapDocument(ctx context.Context, name string, was int64, d weir
 
 // boardOnly is a board, and a store that allows everything, without goroutines.
 type boardOnly struct {
-	mu  sync.Mutex
-	all map[string]weir.Document
+	mu    sync.Mutex
+	all   map[string]weir.Document
+	ahead time.Duration // of the process's clock
+}
+
+func (b *boardOnly) set(ahead time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ahead = ahead
+}
+
+func (b *boardOnly) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.all)
 }
 
 func (b *boardOnly) ReadDocument(_ context.Context, name string, known int64) (weir.Document, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.all[name]
-	d.Now = time.Now().UnixMicro()
+	d.Now = time.Now().Add(b.ahead).UnixMicro()
 	return d, nil
 }
 

@@ -354,6 +354,59 @@ func TestBoardGoesAway(t *testing.T) {
 	})
 }
 
+// A ban ends by the store's clock, however the node's own is set, and goes on by
+// the monotonic one while the store says nothing.
+func TestStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := newMemory()
+		board.ahead = -100 * time.Hour
+		n := newNode(t, newMemory(), board, nil)
+		ctx, stop := context.WithCancel(context.Background())
+		var done sync.WaitGroup
+		done.Go(func() { n.Watch(ctx) })
+		if err := n.Ban(ctx, n.of("ann"), time.Minute, ""); err != nil {
+			t.Fatal(err)
+		}
+		if e := n.Entries(); len(e) != 1 || time.UnixMicro(e[0].Until).Sub(time.Now()).Round(time.Second) != time.Minute-100*time.Hour {
+			t.Errorf("%+v, want an end by the store's clock", e)
+		}
+		wait(59 * time.Second)
+		if n.take(t, "ann", 1).Allowed() {
+			t.Error("the ban ended early")
+		}
+		wait(time.Second)
+		if !n.take(t, "ann", 1).Allowed() {
+			t.Error("the ban ended late")
+		}
+		// The store's clock is set: the next look shows.
+		if err := n.Ban(ctx, n.of("ann"), time.Hour, ""); err != nil {
+			t.Fatal(err)
+		}
+		board.set(-98 * time.Hour)
+		wait(time.Second + time.Millisecond)
+		if !n.take(t, "ann", 1).Allowed() {
+			t.Error("the ban does not go by the store's clock")
+		}
+		stop()
+		done.Wait()
+	})
+}
+
+// What could not be read and is gone is no fault any more.
+func TestHostileDocumentLeaves(t *testing.T) {
+	board := newMemory()
+	if _, err := board.SwapDocument(t.Context(), "overlay", 0, weir.Document{Data: []byte("garbage")}); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, newMemory(), board, nil)
+	if err := n.Refresh(t.Context()); !errors.Is(err, overlay.ErrUnread) {
+		t.Errorf("garbage: %v", err)
+	}
+	board.clear()
+	n.refresh(t)
+	n.refresh(t)
+}
+
 // newMemory is a store without background work of its own: it is closed at once.
 func newMemory() *boardOnly { return &boardOnly{all: map[string]weir.Document{}} }
 

@@ -61,6 +61,9 @@ func (o *Overlay) Refresh(ctx context.Context) error {
 		return err
 	case d.Version < o.version:
 		return o.putBack(ctx, d.Version)
+	case d.Version == 0:
+		o.seen = 0
+		return nil
 	case d.Version == o.seen && d.Version != o.version:
 		return ErrUnread // and it was said why
 	case d.Version == o.seen:

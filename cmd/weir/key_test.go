@@ -85,6 +85,24 @@ func TestKeysOnTwoNodes(t *testing.T) {
 		t.Errorf("the change is not in the log: %s", out)
 	}
 
+	// What both nodes refuse is forgotten on one, and some of it given back.
+	take := func(n *node, want int) {
+		t.Helper()
+		for i := range 6 {
+			_, text := post(t, n.http+"/v1/check", `{"domain":"api","descriptors":[{"entries":{"client_id":"spent"}}]}`)
+			if got := strings.HasPrefix(text, `{"allowed":true`); got != (i < want) {
+				t.Errorf("check %d: %s", i, text)
+			}
+		}
+	}
+	take(a, 5)
+	take(b, 0)
+	a.key(t, "reset", "client_id=spent", "--limit", "per_minute")
+	within(b, "spent", 5, true)
+	take(a, 5)
+	b.key(t, "grant", "client_id=spent", "--limit", "per_minute", "2")
+	within(a, "spent", 2, true)
+
 	// Both restart; then one does alone, while the other goes on.
 	for _, n := range []*node{a, b} {
 		n.end(t)

@@ -245,6 +245,27 @@ func TestOverride(t *testing.T) {
 	f(`{"descriptors":[{"entries":{"user":"ann"}}],"rate":"5/hour"}`, "#/limit", "say which limit is meant")
 }
 
+// A concurrency limit is overridden by how many at once.
+func TestOverrideConcurrency(t *testing.T) {
+	conc := named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})
+	srv := serve(t, clocked.New(t), weir.Limits{conc}, httpapi.Options{AdminToken: token})
+	const ann = `"descriptors":[{"entries":{"user":"ann"}}]`
+	s := administer(t, srv, "override", `{`+ann+`,"rate":"4"}`)
+	if s.Limits[0].Remaining != 4 || s.Overlay[0].YAML != `overrides: {"ann": {name: "conc", limit: 4, ttl: minute, algorithm: concurrency}}` {
+		t.Errorf("got %+v", s)
+	}
+	for i := range 5 {
+		_, got := post(t, srv.URL, "/v1/acquire", `{`+ann+`,"lease":"`+string(rune('a'+i))+`"}`)
+		if strings.Contains(got, `"allowed":true`) != (i < 4) {
+			t.Errorf("lease %d: %s", i, got)
+		}
+	}
+	res, got := exchange(t, "POST", srv.URL, "/v1/admin/override", `{`+ann+`,"rate":"4/minute"}`, bearer)
+	if res.StatusCode != 400 || !strings.Contains(got, "how many at once") {
+		t.Errorf("got %d %s", res.StatusCode, got)
+	}
+}
+
 // While the store of bans does not answer, or keeps what cannot be read, a change is
 // refused with what to do.
 func TestOverlayThatCannotChange(t *testing.T) {
