@@ -19,6 +19,8 @@ var (
 	decisions = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
 	limits    = desc("weir_limits", "Limits in the rules in use.")
 
+	overshoot = desc("weir_limit_max_overshoot_units", "Units above its limit that a limit with eventual consistency promises never to exceed.", "domain", "rule", "limit")
+
 	storeKeys     = desc("weir_store_keys", "Keys with state of their own in the store.")
 	storeBytes    = desc("weir_store_bytes", "Memory that the store uses for state.")
 	storeBound    = desc("weir_store_bound_bytes", "Most memory that the store may use for state.")
@@ -42,7 +44,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{decisions, limits, storeKeys, storeBytes, storeBound, storeSketches,
+	for _, d := range []*prometheus.Desc{decisions, limits, overshoot, storeKeys, storeBytes, storeBound, storeSketches,
 		storeOverflow, storeFull, sketchBytes, sketchBound, sketchMean, sketchMax, sketchFalse, sketchFalseSaid, reloads, reloadOK, reloadedLast, buildInfo} {
 		ch <- d
 	}
@@ -83,6 +85,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 				if counts[o] > 0 || o == weir.Allowed || o == weir.Refused {
 					counter(decisions, counts[o], k.domain, k.rule, k.limit, o.String())
 				}
+			}
+			if sum.overshoot > 0 {
+				gauge(overshoot, float64(sum.overshoot), k.domain, k.rule, k.limit)
 			}
 			if sum.sketched == nil || c.opt.Sketch == nil {
 				continue
@@ -141,6 +146,8 @@ const other = "(other)"
 type sum struct {
 	// counts is by weir.Outcome.
 	counts []uint64
+	// overshoot is the largest that one of them promises.
+	overshoot int64
 	// sketched is the first approximate limit among them.
 	sketched *weir.Limit
 }
@@ -169,6 +176,9 @@ func (c *collector) sum(series []Series) map[label]*sum {
 		}
 		for i, o := range outcomes {
 			at.counts[i] += counters.Load(o)
+		}
+		if s.Limit.Consistency.Mode == weir.ConsistencyEventual && c.opt.Shared != nil {
+			at.overshoot = max(at.overshoot, s.Limit.Overshoot())
 		}
 		if at.sketched == nil && k.rule != other && s.Limit.Traits()&weir.Sketches != 0 {
 			at.sketched = s.Limit

@@ -44,8 +44,13 @@ func TestDocs(t *testing.T) {
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
+	eventual := weir.PerMinute(10, algorithm.FixedWindow)
+	eventual.Consistency.Mode = weir.ConsistencyEventual
+	if err := eventual.Compile(); err != nil {
+		t.Fatal(err)
+	}
 	m := metrics.New(metrics.Options{
-		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}} },
+		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}, {Limit: eventual}} },
 		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
 		Store:   func() metrics.Store { return metrics.Store{} },
 		Shared:  func() metrics.Shared { return metrics.Shared{} },

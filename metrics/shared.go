@@ -20,6 +20,9 @@ type Shared struct {
 	// Returned and Stranded count fetched units that nobody spent: given back, and
 	// not.
 	Returned, Stranded uint64
+	// Overshot is the most units above a limit that one with eventual consistency
+	// was seen to have admitted.
+	Overshot int64
 	// Degraded counts requests that were decided by their limits' failure
 	// policies.
 	Degraded uint64
@@ -39,13 +42,14 @@ var (
 	sharedLeases   = desc("weir_shared_store_lease_keys", "Keys of which this node holds units.")
 	sharedUnits    = desc("weir_shared_store_lease_units", "Units that this node holds.")
 	sharedUnspent  = desc("weir_shared_store_unspent_units_total", "Fetched units that nobody spent, by whether they were given back.", "result")
+	sharedOvershot = desc("weir_shared_store_overshoot_max_units", "Most units above its limit that an eventual limit was seen to have admitted; weir_limit_max_overshoot_units is what each promises.")
 	sharedDegraded = desc("weir_degraded_decisions_total", "Requests decided by on_store_error because the shared store did not answer.")
 	sharedDebts    = desc("weir_shared_store_debt_keys", "Keys with spent units that the shared store has not been told of.")
 	sharedSettled  = desc("weir_shared_store_debt_units_total", "Units spent while the shared store was away, by whether it was told of them since.", "result")
 )
 
 var sharedDescs = []*prometheus.Desc{sharedNodes, sharedAway, sharedCalls, sharedSaved, sharedFetched, sharedBusy,
-	sharedLeases, sharedUnits, sharedUnspent, sharedDegraded, sharedDebts, sharedSettled}
+	sharedLeases, sharedUnits, sharedUnspent, sharedOvershot, sharedDegraded, sharedDebts, sharedSettled}
 
 func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(sharedNodes, float64(s.Nodes))
@@ -63,6 +67,7 @@ func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gaug
 	gauge(sharedUnits, float64(s.LeasedUnits))
 	counter(sharedUnspent, s.Returned, "returned")
 	counter(sharedUnspent, s.Stranded, "stranded")
+	gauge(sharedOvershot, float64(s.Overshot))
 	counter(sharedDegraded, s.Degraded)
 	gauge(sharedDebts, float64(s.Debts))
 	counter(sharedSettled, s.DebtPaid, "paid")

@@ -84,7 +84,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("--store: %w", err)
 	}
-	return openShared(shared, shared, redis.Check, conf, log)
+	return openShared(shared, shared, redis.Check, true, conf, log)
 }
 
 // openMemcached opens Memcached.
@@ -104,16 +104,17 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	opened, err := openShared(shared, nil, memcached.Check, conf, log)
+	opened, err := openShared(shared, nil, memcached.Check, false, conf, log)
 	opened.plain = true
 	return opened, err
 }
 
 // openShared puts what a node does on its own before a store that nodes share:
-// leases, failure policies, and the limits that each node counts alone.
-func openShared(shared weir.Store, keys httpapi.Keyring, check func(*weir.Limit) error, conf *Config, log *slog.Logger) (openedStore, error) {
+// leases, failure policies, and the limits that each node counts alone. prompt: the
+// store ends each call within its timeout by itself.
+func openShared(shared weir.Store, keys httpapi.Keyring, check func(*weir.Limit) error, prompt bool, conf *Config, log *slog.Logger) (openedStore, error) {
 	local := memory.New(memory.Options{Logger: log})
-	t, err := tier.New(shared, tier.Options{Local: local, Timeout: timeoutOf(conf.Store), Nodes: int(conf.StoreNodes), Logger: log})
+	t, err := tier.New(shared, tier.Options{Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), Logger: log})
 	if err != nil {
 		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close(), local.Close())
 	}
@@ -221,7 +222,7 @@ func (k *tieredKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]
 
 // Forget implements httpapi.Keyring.
 func (k *tieredKeys) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
-	return k.tier.Forget(ctx, key, l)
+	return k.shared.Forget(ctx, key, l)
 }
 
 // storeMetrics translates what the memory store says of itself.
@@ -243,6 +244,6 @@ func sharedMetrics(s tier.Stats) metrics.Shared {
 		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
 		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
 		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
-		Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
+		Overshot: s.Overshot, Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
 	}
 }
