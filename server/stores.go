@@ -222,7 +222,7 @@ func (k *tieredKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]
 
 // Forget implements httpapi.Keyring.
 func (k *tieredKeys) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
-	return k.shared.Forget(ctx, key, l)
+	return k.tier.Forget(ctx, key, l)
 }
 
 // storeMetrics translates what the memory store says of itself.

@@ -20,6 +20,8 @@ descriptors:
     limits:
       - {name: per_minute, limit: 5/minute, algorithm: token_bucket}
       - {name: per_day, limit: 1000/day, algorithm: fixed_window}
+  - {key: alone, limit: 5/hour, algorithm: sliding_log}
+  - {key: leased, limit: 1000/day, algorithm: fixed_window}
 `
 
 // key runs weir key against n and returns what it says.
@@ -85,23 +87,47 @@ func TestKeysOnTwoNodes(t *testing.T) {
 		t.Errorf("the change is not in the log: %s", out)
 	}
 
-	// What both nodes refuse is forgotten on one, and some of it given back.
+	// What both nodes refuse, and remember that they do, is forgotten on one.
 	take := func(n *node, want int) {
 		t.Helper()
 		for i := range 6 {
-			_, text := post(t, n.http+"/v1/check", `{"domain":"api","descriptors":[{"entries":{"client_id":"spent"}}]}`)
+			_, text := post(t, n.http+"/v1/check", `{"domain":"api","descriptors":[{"entries":{"alone":"spent"}}]}`)
 			if got := strings.HasPrefix(text, `{"allowed":true`); got != (i < want) {
-				t.Errorf("check %d: %s", i, text)
+				t.Errorf("check %d of %d: %s", i, want, text)
 			}
 		}
 	}
+	has := func(n *node, want int) {
+		t.Helper()
+		servertest.Await(t, fmt.Sprintf("%d units to be back on the other node", want), func() bool {
+			_, text := post(t, n.http+"/v1/peek", fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":{"alone":"spent"}}],"cost":%d}`, want))
+			return strings.HasPrefix(text, `{"allowed":true`)
+		})
+	}
 	take(a, 5)
 	take(b, 0)
-	a.key(t, "reset", "client_id=spent", "--limit", "per_minute")
-	within(b, "spent", 5, true)
+	a.key(t, "reset", "alone=spent")
 	take(a, 5)
-	b.key(t, "grant", "client_id=spent", "--limit", "per_minute", "2")
-	within(a, "spent", 2, true)
+	a.key(t, "reset", "alone=spent")
+	has(b, 5)
+	// Not more than untouched.
+	if out := a.key(t, "grant", "alone=spent", "1"); !strings.Contains(out, "remaining    5") {
+		t.Errorf("grant says %s", out)
+	}
+
+	// What a node has fetched ahead goes with the count.
+	holds := func(n *node) bool {
+		_, text := get(t, n.admin+"/metrics")
+		return !strings.Contains(text, "weir_shared_store_lease_units 0\n")
+	}
+	ask(t, []*node{a}, 60, "leased")
+	if !holds(a) {
+		t.Error("the node has fetched nothing ahead")
+	}
+	a.key(t, "reset", "leased=k")
+	if holds(a) {
+		t.Error("what was fetched is still there after a reset")
+	}
 
 	// Both restart; then one does alone, while the other goes on.
 	for _, n := range []*node{a, b} {
