@@ -1,0 +1,48 @@
+package server
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/frontend/gateway"
+)
+
+// Every setting of the section gateway, and of a route, reaches the gateway.
+func TestGatewaySettings(t *testing.T) {
+	c := Defaults()
+	c.Upstream = "http://127.0.0.1:1/base"
+	c.Gateway = Gateway{
+		PreserveHost: true, ConnectTimeout: time.Second, HeaderTimeout: 2 * time.Second, Timeout: 3 * time.Second,
+		MaxBody: 4, MaxDelay: 5 * time.Second, MaxWaiting: 6, HalfClosed: 7 * time.Second,
+	}
+	c.Routes = []Route{{
+		Path: "/x", Methods: []string{"PUT"}, Host: "h", Name: "n", Cost: 8, Unlimited: true,
+		Upstream: "h2c://127.0.0.1:2", StripPrefix: "/x", PreserveHost: true,
+		ConnectTimeout: 9 * time.Second, HeaderTimeout: 10 * time.Second, Timeout: 11 * time.Second, MaxBody: 12, MaxHeader: 13,
+	}}
+	opt, err := c.gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opt.Limits.MaxDelay != 5*time.Second || opt.Limits.MaxWaiting != 6 || opt.HalfClosed != 7*time.Second || opt.Limits.Domain != "api" {
+		t.Errorf("got %+v", opt)
+	}
+	same := func(got, want gateway.Forward, upstream string) {
+		t.Helper()
+		if got.Upstream.String() != upstream {
+			t.Errorf("to %s, want %s", got.Upstream, upstream)
+		}
+		if got.Upstream = nil; !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	same(opt.Default, gateway.Forward{PreserveHost: true, ConnectTimeout: time.Second, HeaderTimeout: 2 * time.Second,
+		Timeout: 3 * time.Second, MaxBody: 4}, "http://127.0.0.1:1/base")
+	r := opt.Routes[0]
+	same(r.Forward, gateway.Forward{StripPrefix: "/x", PreserveHost: true, ConnectTimeout: 9 * time.Second, HeaderTimeout: 10 * time.Second,
+		Timeout: 11 * time.Second, MaxBody: 12, MaxHeader: 13}, "h2c://127.0.0.1:2")
+	if r.Path != "/x" || r.Host != "h" || r.Name != "n" || r.Cost != 8 || !r.Unlimited || !reflect.DeepEqual(r.Methods, []string{"PUT"}) {
+		t.Errorf("got %+v", r)
+	}
+}
