@@ -2,10 +2,12 @@ package server
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/frontend/gateway"
+	"github.com/weirlimit/weir/identity"
 )
 
 // Every setting of the section gateway, and of a route, reaches the gateway.
@@ -17,7 +19,7 @@ func TestGatewaySettings(t *testing.T) {
 		MaxBody: 4, MaxDelay: 5 * time.Second, MaxWaiting: 6, HalfClosed: 7 * time.Second,
 	}
 	c.Routes = []Route{{
-		Path: "/x", Methods: []string{"PUT"}, Host: "h", Name: "n", Cost: 8, Unlimited: true,
+		Path: "/x", Methods: []string{"PUT"}, Host: "h", Name: "n", Cost: 8,
 		Upstream: "h2c://127.0.0.1:2", StripPrefix: "/x", PreserveHost: true,
 		ConnectTimeout: 9 * time.Second, HeaderTimeout: 10 * time.Second, Timeout: 11 * time.Second, MaxBody: 12, MaxHeader: 13,
 	}}
@@ -42,7 +44,29 @@ func TestGatewaySettings(t *testing.T) {
 	r := opt.Routes[0]
 	same(r.Forward, gateway.Forward{StripPrefix: "/x", PreserveHost: true, ConnectTimeout: 9 * time.Second, HeaderTimeout: 10 * time.Second,
 		Timeout: 11 * time.Second, MaxBody: 12, MaxHeader: 13}, "h2c://127.0.0.1:2")
-	if r.Path != "/x" || r.Host != "h" || r.Name != "n" || r.Cost != 8 || !r.Unlimited || !reflect.DeepEqual(r.Methods, []string{"PUT"}) {
+	if r.Path != "/x" || r.Host != "h" || r.Name != "n" || r.Cost != 8 || r.Unlimited || !reflect.DeepEqual(r.Methods, []string{"PUT"}) {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// What an unlimited route says of limits would be ignored: it is an error.
+func TestUnlimitedRoute(t *testing.T) {
+	f := func(r Route, wrong bool) {
+		t.Helper()
+		c := Defaults()
+		c.Upstream = "http://127.0.0.1:1"
+		r.Unlimited = true
+		c.Routes = []Route{{Path: "/a"}, r}
+		opt, err := c.gateway()
+		if (err != nil) != wrong || wrong && !strings.Contains(err.Error(), "routes[1] is unlimited") {
+			t.Errorf("%+v: got %v", r, err)
+		}
+		if !wrong && !opt.Routes[1].Unlimited {
+			t.Errorf("%+v: it is limited", r)
+		}
+	}
+	f(Route{Path: "/b"}, false)
+	f(Route{Path: "/b", Cost: 2}, true)
+	f(Route{Path: "/b", Priority: Priority{plusOne: 1}}, true)
+	f(Route{Path: "/b", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "remote_address"}}}}}, true)
 }
