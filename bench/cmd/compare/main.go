@@ -36,20 +36,21 @@ type settings struct {
 	open    time.Duration // how long an open loop runs in a round
 	shrink  time.Duration // the longest to wait for a table to shrink
 	crowd   int           // keys of the peak before it shrinks
+	remote  int           // keys in Redis
 	command string        // how to repeat it
 }
 
 var full = settings{
 	rounds: 7, round: 250 * time.Millisecond, keys: 1_000_000,
 	sizes: []int{1_000_000, 10_000_000}, each: 80 * time.Second,
-	http: 2 * time.Second, open: 4 * time.Second, shrink: 120 * time.Second, crowd: 10_000_000,
+	http: 2 * time.Second, open: 4 * time.Second, shrink: 120 * time.Second, crowd: 10_000_000, remote: 100_000,
 	command: "cd bench && go run ./cmd/compare -write",
 }
 
 var quick = settings{
 	rounds: 3, round: 30 * time.Millisecond, keys: 100_000,
 	sizes: []int{100_000}, each: 20 * time.Second,
-	http: time.Second, open: time.Second, shrink: 20 * time.Second, crowd: 200_000,
+	http: time.Second, open: time.Second, shrink: 20 * time.Second, crowd: 200_000, remote: 10_000,
 	command: "cd bench && go run ./cmd/compare -quick",
 }
 
@@ -68,6 +69,7 @@ var parts = []part{
 	{"http", compareHTTP},
 	{"gateway", compareGateway},
 	{"middleware", compareMiddleware},
+	{"redis", compareRedis},
 	{"shrink", compareShrink},
 	// Last, as it can be cut short where the time ends.
 	{"memory", compareMemory},

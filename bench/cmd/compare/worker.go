@@ -38,6 +38,8 @@ func runWorker(name string, args []string) error {
 		return serveOpen()
 	case name == "middleware" && len(args) == 1:
 		return serveInbound(number)
+	case name == "redis" && len(args) == 4:
+		return serveRedis(args[0], args[1], args[2], number)
 	case name == "hold" && len(args) == 2:
 		return serveHold(args[0], number)
 	case name == "shrink" && len(args) == 0:
