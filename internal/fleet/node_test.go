@@ -18,12 +18,11 @@ func TestNodeCrashes(t *testing.T) {
 	redis := servertest.Redis(t)
 	nodes := serveMany(t, 2, "redis://"+redis.Addr+patient, rules(t, stageRules(count)...))
 	var passed [3]asked
-	var held float64
 	// The leased limit last: what is held is given back when it lies idle.
 	for _, i := range []int{0, 2, 1} {
 		passed[i].add(offer(t, nodes[:1], faultModes[i].key(), 100, 5))
 	}
-	held = nodes[0].metric(t, "weir_shared_store_lease_units")
+	held := nodes[0].metric(t, "weir_shared_store_lease_units")
 	if err := nodes[0].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +33,11 @@ func TestNodeCrashes(t *testing.T) {
 		a := passed[i].add(offer(t, nodes[1:], c.key(), 6*count, 10))
 		n, least := float64(a.allowed.Load()), float64(count)
 		if c.mode == "leased" {
-			least -= held
+			// Two fetches, each of a quarter of its share; one may have been under way
+			// when the node was asked what it held.
+			least -= 2 * count / 2 / 4
 		}
-		t.Logf("%s: %.0f of %d passed, %.0f were held", c.key(), n, count, held)
+		t.Logf("%s: %.0f of %d passed, %d by policy, %.0f were held", c.key(), n, count, a.degraded.Load(), held)
 		if n > count*(1+c.over) || n < least {
 			t.Errorf("%s: %.0f passed, want %g to %g", c.key(), n, least, count*(1+c.over))
 		}
@@ -91,6 +92,8 @@ func TestNodePauses(t *testing.T) {
 	for i, c := range all {
 		then[i] = offer(t, nodes[1:], c.key(), 2*count, 10)
 	}
+	// Connections that the node may find idle for too long are not used again.
+	client.CloseIdleConnections()
 	var waiting sync.WaitGroup
 	late := make([]*asked, len(all))
 	for i, c := range all {
