@@ -73,8 +73,8 @@ type Routes struct {
 
 type compiledRoute struct {
 	Route
-	methods []string
-	plan    *Plan
+	reach
+	plan *Plan
 }
 
 // tree is a path up to some segment, and the paths that go on from it.
@@ -118,12 +118,12 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 		}
 		c.methods = append(c.methods, string(b))
 	}
-	t, err := rs.treeOf(rt.Host)
+	t, host, err := rs.treeOf(rt.Host)
 	if err != nil {
 		return err
 	}
-	segments, under, err := r.pattern(rt.Path)
-	if err != nil {
+	c.host = host
+	if c.segments, c.under, err = r.pattern(rt.Path); err != nil {
 		return err
 	}
 	if c.plan, err = r.plan(rt.Descriptors, rt); err != nil {
@@ -131,10 +131,13 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 	}
 	at := int32(len(rs.routes))
 	rs.routes = append(rs.routes, c)
-	for _, s := range segments {
+	if err := rs.shadowed(); err != nil {
+		return err
+	}
+	for _, s := range c.segments {
 		t = t.child(s, at)
 	}
-	if under {
+	if c.under {
 		t.under = append(t.under, at)
 	} else {
 		t.here = append(t.here, at)
@@ -142,21 +145,21 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 	return nil
 }
 
-// treeOf returns the tree of a route's host.
-func (rs *Routes) treeOf(host string) (*tree, error) {
+// treeOf returns the tree of a route's host, and that host in canonical form.
+func (rs *Routes) treeOf(host string) (*tree, string, error) {
 	if host == "" {
-		return newTree(&rs.any, int32(len(rs.routes))), nil
+		return newTree(&rs.any, int32(len(rs.routes))), "", nil
 	}
 	m, name, below := rs.hosts, host, false
 	if rest, ok := strings.CutPrefix(host, "*"); ok {
 		if name, below = strings.CutPrefix(rest, "."); !below {
-			return nil, fmt.Errorf("host %q: a star stands for whole labels, as in *.example.com", host)
+			return nil, "", fmt.Errorf("host %q: a star stands for whole labels, as in *.example.com", host)
 		}
 		m = rs.below
 	}
 	b, err := appendHost(nil, name)
 	if err != nil || len(b) == 0 {
-		return nil, fmt.Errorf("host %q is not the name of a host", host)
+		return nil, "", fmt.Errorf("host %q is not the name of a host", host)
 	}
 	key := string(b)
 	if below {
@@ -165,7 +168,7 @@ func (rs *Routes) treeOf(host string) (*tree, error) {
 	t := m[key]
 	t = newTree(&t, int32(len(rs.routes)))
 	m[key] = t
-	return t, nil
+	return t, key, nil
 }
 
 // newTree returns the tree at t, made if there is none, for the route at.
