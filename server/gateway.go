@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/frontend/gateway"
@@ -140,11 +141,36 @@ func (s *Server) gateway() (http.Handler, error) {
 	}
 	opt.Limits.Shed = s.shed
 	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity, s.answer, s.log
+	s.warnOfUncounted()
 	g, err := gateway.New(opt)
 	if err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// warnOfUncounted tells of routes on which the limits in words do not count:
+// their requests are asked about by other things than the client's address.
+func (s *Server) warnOfUncounted() {
+	if !s.rules.words.limitAddresses() {
+		return
+	}
+	for i := range s.conf.Routes {
+		r := &s.conf.Routes[i]
+		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
+			s.log.Warn("limits in words do not count on a route: give it a descriptor of remote_address alone, or a limit in the rules",
+				"route", i+1, "host", r.Host, "path", r.Path)
+		}
+	}
+}
+
+// byAddress reports whether d is what limits in words are about.
+func byAddress(d identity.Descriptor) bool {
+	if len(d.Entries) != 1 {
+		return false
+	}
+	e := d.Entries[0]
+	return e.Key == entryAddress || e.Key == "" && e.From == entryAddress
 }
 
 // clientOf returns whom a request to the API is from.

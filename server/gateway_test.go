@@ -1,6 +1,7 @@
 package server
 
 import (
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -69,4 +70,36 @@ func TestUnlimitedRoute(t *testing.T) {
 	f(Route{Path: "/b", Cost: 2}, true)
 	f(Route{Path: "/b", Priority: Priority{plusOne: 1}}, true)
 	f(Route{Path: "/b", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "remote_address"}}}}}, true)
+}
+
+// Routes on which a limit in words does not count are told at the start.
+func TestLimitInWordsOnRoutes(t *testing.T) {
+	by := func(path string, entries ...identity.EntryFrom) Route {
+		r := Route{Path: path, Upstream: "http://127.0.0.1:1"}
+		if entries != nil {
+			r.Descriptors = []identity.Descriptor{{Entries: entries}}
+		}
+		return r
+	}
+	free := by("/free")
+	free.Unlimited = true
+	c := Defaults()
+	c.Limits = []string{"5/minute by ip"}
+	c.Routes = []Route{
+		by("/plain"), free,
+		by("/address", identity.EntryFrom{From: "remote_address"}),
+		by("/renamed", identity.EntryFrom{Key: "remote_address", From: "client"}),
+		by("/client", identity.EntryFrom{From: "client"}),
+		by("/pair", identity.EntryFrom{From: "remote_address"}, identity.EntryFrom{From: "path"}),
+	}
+	var log strings.Builder
+	s, err := New(c, Build{}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got := log.String()
+	if strings.Count(got, "limits in words") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
+		t.Errorf("got %s, want warnings of /client and /pair", got)
+	}
 }
