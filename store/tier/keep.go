@@ -18,6 +18,7 @@ func (s *Store) keep() {
 		case <-tick.C:
 		}
 		now := s.link.now()
+		s.plans.second.Store(now / 1e6)
 		away := s.link.breaker.open.Load()
 		if away || now-renewed >= renewEvery(s.nodeTTL).Microseconds() {
 			if err := s.renew(); err != nil {

@@ -222,13 +222,16 @@ type plans struct {
 	link      *link
 	otherwise weir.ConsistencyMode
 	nodes     *nodes
+	// second is the node's time in seconds, as of the last look in the background:
+	// a decision need not read the clock to tell that a plan is in use.
+	second atomic.Int64
 }
 
 // of returns the plan of l.
 func (ps *plans) of(l *weir.Limit) (*plan, error) {
 	if v, ok := ps.all.Load(l); ok {
 		p := v.(*plan)
-		if now := ps.link.now() / 1e6; p.used.Load() != now {
+		if now := ps.second.Load(); p.used.Load() != now {
 			p.used.Store(now)
 		}
 		return p, nil
@@ -237,7 +240,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.used.Store(ps.link.now() / 1e6)
+	p.used.Store(ps.second.Load())
 	v, _ := ps.all.LoadOrStore(l, p)
 	return v.(*plan), nil
 }

@@ -12,8 +12,10 @@ import (
 func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
 	l := p.limit
 	if p.recall {
-		if d, ok := s.answers.refusal(tag, l, cost, s.link.now()); ok {
-			return d, s.wall(), nil
+		// Read once: the clock is half of what a remembered refusal costs.
+		now := s.link.now()
+		if d, ok := s.answers.refusal(tag, l, cost, now); ok {
+			return d, now + s.clock.Load(), nil
 		}
 	}
 	d, now, sent, err := s.combiner.take(ctx, tag, key, by, cost)
