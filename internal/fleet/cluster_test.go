@@ -12,7 +12,7 @@ import (
 // Slots move from server to server of a cluster while limits of every mode are
 // spent from: MOVED and ASK lose nothing and admit nothing too many.
 func TestSlotsMoveUnderLoad(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	cluster := servertest.RedisCluster(t, 3)
 	primaries := cluster[:3]
 	s := &stage{T: t, file: rules(t, stageRules(count)...)}

@@ -55,7 +55,7 @@ func (p *pair) failOver() {
 
 // A failover that loses the last writes admits again at most what they counted.
 func TestFailoverLosesWrites(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	p := newPair(t, 0, stageRules(count))
 	p.slack = 2 * time.Second
 	p.load(p.nodes, 120, 5)
@@ -87,7 +87,7 @@ func TestFailoverLosesWrites(t *testing.T) {
 // the time in which twice its burst flows in, a window for as much longer as the clock
 // is behind.
 func TestFailoverToAnotherClock(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	const limit, period, off = 300, 2 * time.Second, 5 * time.Second
 	var all []cell
 	var descriptors []string
@@ -114,7 +114,7 @@ func TestFailoverToAnotherClock(t *testing.T) {
 			p.failOver()
 			failed := time.Now()
 			back := make([]time.Duration, len(all))
-			for waiting := true; waiting && time.Since(failed) < period+off+3*time.Second; {
+			for waiting := true; waiting && time.Since(failed) < period+off+5*time.Second; {
 				waiting = false
 				for i, c := range all {
 					if back[i] != 0 {
@@ -146,7 +146,8 @@ func TestFailoverToAnotherClock(t *testing.T) {
 				if n > most || ahead > 0 && n < 1.5*limit {
 					t.Errorf("%s: %.0f passed, want at most %.0f", c.key(), n, most)
 				}
-				if back[i] == 0 || back[i] > out+2*time.Second {
+				// A busy machine takes seconds to connect anew and to ask.
+				if back[i] == 0 || back[i] > out+5*time.Second {
 					t.Errorf("%s: locked out %s after the failover, want at most %s", c.key(), max(back[i], time.Since(failed)), out)
 				}
 			}

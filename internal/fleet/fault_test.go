@@ -193,7 +193,7 @@ func (s *stage) reloadTo(n int) {
 // request fails but by its policy, none takes longer than its budget, nothing piles
 // up, decisions are exact again within a second, and never is too much admitted.
 func TestFaultsOfTheStore(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

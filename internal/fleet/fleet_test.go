@@ -67,7 +67,7 @@ const patient = "?timeout=10s"
 // Nodes that share a store and are offered six times the limit admit what the mode
 // promises, for every algorithm.
 func TestFleetKeepsItsLimits(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	for _, n := range []int{2, 4} {
 		keepsLimits(t, n, 120, 10)
 	}
@@ -120,7 +120,7 @@ func (c cell) judge(t *testing.T, a *asked, could, least, most float64) {
 // While units flow back the same holds, window after window: over two whole
 // windows, and for buckets over the burst and what flowed in.
 func TestFleetKeepsItsRate(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	keepsRate(t, 2, 200, time.Second)
 }
 

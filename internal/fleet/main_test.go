@@ -53,6 +53,16 @@ func build(m *testing.M) int {
 // soak reports whether the long forms are asked for.
 var soak = os.Getenv("WEIR_SOAK") == "1"
 
+// processes says that a test does all with processes of the command, of which the
+// race detector sees nothing: it is left out of the brief run that is made for it.
+func processes(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("nothing of it runs in this process")
+	}
+}
+
 // domain is that of all rules here.
 const domain = "fleet"
 

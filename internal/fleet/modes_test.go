@@ -9,7 +9,7 @@ import (
 // What cannot be counted in a mode is refused when the rules load, with what to use
 // instead.
 func TestImpossibleModesAreRefused(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	possible := map[string]bool{}
 	for _, c := range cells() {
 		possible[c.key()] = true

@@ -14,7 +14,7 @@ import (
 // A node that is killed while it holds units costs at most what it held, and
 // whatever it had not told is within the overshoot.
 func TestNodeCrashes(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	redis := servertest.Redis(t)
 	nodes := serveMany(t, 2, "redis://"+redis.Addr+patient, rules(t, stageRules(count)...))
 	var passed [3]asked
@@ -47,7 +47,7 @@ func TestNodeCrashes(t *testing.T) {
 // A node that stands still for five seconds, across the end of its leases and of
 // their window, spends nothing of them when it goes on, though requests wait for it.
 func TestNodePauses(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	const period, pause = 4 * time.Second, 5 * time.Second
 	redis := servertest.Redis(t)
 	all := []cell{
@@ -123,7 +123,7 @@ func TestNodePauses(t *testing.T) {
 // is the limit divided by the nodes, so that nodes which are all cut off admit at
 // most the limit once more.
 func TestPoliciesWhileCutOff(t *testing.T) {
-	t.Parallel()
+	processes(t)
 	redis := servertest.Redis(t)
 	var descriptors []string
 	policies := []string{"deny", "local", "allow", "last_known"}
