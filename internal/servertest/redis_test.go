@@ -65,7 +65,7 @@ func TestRedisClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		off := time.Unix(seconds, 0).Sub(time.Now()) - ahead
+		off := time.Until(time.Unix(seconds, 0)) - ahead
 		if off < -3*time.Second || off > 3*time.Second {
 			t.Errorf("a clock that is to be ahead by %s is off that by %s", ahead, off)
 		}
