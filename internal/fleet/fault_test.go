@@ -229,6 +229,16 @@ func TestFaultsOfTheStore(t *testing.T) {
 	}
 }
 
+// The same again and again: what goes wrong once in a hundred times goes wrong.
+func TestSoakFaultsOfTheStore(t *testing.T) {
+	if !soak {
+		t.Skip("takes long: set WEIR_SOAK=1")
+	}
+	for i := range 20 {
+		t.Run(fmt.Sprint(i), TestFaultsOfTheStore)
+	}
+}
+
 // exhaust offers six times the limit, and again for a while if the machine was too
 // slow to have least of it decided in time.
 func (s *stage) exhaust(least float64) {
