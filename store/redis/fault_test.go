@@ -1,9 +1,12 @@
 package redis
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"runtime"
+	"fmt"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -92,10 +95,36 @@ func TestScriptFlushUnderLoad(t *testing.T) {
 	}
 }
 
+// goroutinesOf returns how many goroutines have the label of a test.
+func goroutinesOf(t *testing.T) int {
+	t.Helper()
+	var text bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for group := range strings.SplitSeq(text.String(), "\n\n") {
+		if !strings.Contains(group, fmt.Sprintf("%q:%q", "test", t.Name())) {
+			continue
+		}
+		// The first group has the profile's head above it.
+		for line := range strings.Lines(group) {
+			var same int
+			if _, err := fmt.Sscanf(line, "%d @", &same); err == nil {
+				n += same
+				break
+			}
+		}
+	}
+	return n
+}
+
 // A server that is stopped holds up nobody longer than the budget, whatever the
 // load, and no goroutine for longer; when it goes on, so do decisions.
 func TestStall(t *testing.T) {
 	t.Parallel()
+	// All that is started from here on has the label: other tests run beside.
+	pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels("test", t.Name())))
 	r := servertest.Redis(t)
 	const budget = 50 * time.Millisecond
 	s := open(t, "redis://"+r.Addr, Options{Timeout: budget, InFlight: 64})
@@ -106,7 +135,7 @@ func TestStall(t *testing.T) {
 	if err := r.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	before := runtime.NumGoroutine()
+	before := goroutinesOf(t)
 	var slowest, late, many atomic.Int64
 	each(256, func(int) {
 		for range 8 {
@@ -132,7 +161,7 @@ func TestStall(t *testing.T) {
 	if late.Load() == 0 || many.Load() == 0 {
 		t.Errorf("%d came late, %d were too many: want both", late.Load(), many.Load())
 	}
-	if n := runtime.NumGoroutine(); n > before+50 {
+	if n := goroutinesOf(t); before == 0 || n > before+50 {
 		t.Errorf("%d goroutines before the stall, %d after", before, n)
 	}
 	// Long enough for the client to give up its connections.
