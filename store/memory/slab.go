@@ -65,6 +65,10 @@ type slab struct {
 
 const chunkBytes = 64 << 10
 
+// maxSpareWords is the longest row for whose sake a chunk is kept: a longer one
+// has grown, and rows that grow leave chunks of many lengths behind.
+const maxSpareWords = 16
+
 // pageBytes is what the runtime rounds large allocations up to.
 const pageBytes = 8 << 10
 
@@ -210,7 +214,7 @@ func (sl *slabs) free(r ref) {
 	c.used--
 	s.open = min(s.open, r.chunk())
 	if c.used == 0 {
-		if s.spare > 0 || s.kept-s.perChunk > s.used || int64(8*s.perChunk*s.words) > sl.store.maxBytes/1024 {
+		if s.words > maxSpareWords || s.spare > 0 || s.kept-s.perChunk > s.used || int64(8*s.perChunk*s.words) > sl.store.maxBytes/1024 {
 			sl.drop(s, c)
 			return
 		}
