@@ -3,6 +3,7 @@ package memory
 import (
 	"maps"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -229,6 +230,27 @@ func (sl *slabs) drop(s *slab, c *chunk) {
 	*c = chunk{}
 	s.kept -= s.perChunk
 	sl.store.account(-int64(8 * s.perChunk * s.words))
+	s.trim()
+}
+
+// trim forgets the chunks at the end that have no memory: rows that grow leave
+// long lists of them behind. Requires: s is locked. Who reads a list without the
+// lock has a row in it, in a chunk that stays.
+func (s *slab) trim() {
+	chunks := *s.chunks.Load()
+	n := len(chunks)
+	for n > 0 && chunks[n-1].cells == nil {
+		n--
+	}
+	if n == len(chunks) {
+		return
+	}
+	chunks = chunks[:n]
+	if cap(chunks) > 4*n+16 {
+		chunks = slices.Clone(chunks)
+	}
+	s.chunks.Store(&chunks)
+	s.open = min(s.open, n)
 }
 
 // dropSpare gives back the spare chunks that nobody has needed since it was
