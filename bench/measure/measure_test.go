@@ -68,7 +68,8 @@ func TestHistogramQuantiles(t *testing.T) {
 func TestHeapSeesWhatIsKept(t *testing.T) {
 	before := Heap()
 	kept := make([]byte, 8<<20)
-	if grown := Heap() - before; grown < 8<<20 || grown > 9<<20 {
+	// Something else may be freed meanwhile.
+	if grown := Heap() - before; grown < 8<<20-64<<10 || grown > 9<<20 {
 		t.Errorf("8 MiB kept, heap grew by %d bytes", grown)
 	}
 	kept[0] = 1
