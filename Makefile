@@ -23,7 +23,7 @@ build: ## build bin/weir
 test: servers ## install the servers that tests start, then run every test
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -shuffle=on -timeout 10m $(PACKAGES)
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -short -timeout 10m $(PACKAGES)
-	cd bench && $(GO) vet ./... && $(GO) test -short ./...
+	cd bench && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 
 race: servers ## run every test under the race detector
@@ -58,4 +58,5 @@ rename: ## rename the module: make rename MODULE=example.org/weir
 	scripts/rename.sh "$(MODULE)"
 
 servers:
-	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl faketime:faketime gcc:gcc,libc6-dev
+	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
+		node:nodejs wrk:wrk faketime:faketime gcc:gcc,libc6-dev

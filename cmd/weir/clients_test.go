@@ -213,13 +213,7 @@ console.log(JSON.stringify(out));
 
 // Node's fetch, as browsers have it.
 func TestNodeFetch(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("node is not installed, and CI has it")
-		}
-		t.Skip("node is not installed: `apt-get install nodejs`, version 18 or later")
-	}
+	node := servertest.Binary(t, "node")
 	proceed := make(chan struct{})
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -4,10 +4,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // TestMain lets the test binary be its own worker.
@@ -33,9 +34,7 @@ func lines(text string) (first []string) {
 
 func TestGatewayIsMeasured(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("wrk"); err != nil {
-		t.Skip("wrk is not installed")
-	}
+	servertest.Binary(t, "wrk")
 	text, err := compareGateway(t.Context(), short)
 	if err != nil {
 		t.Fatal(err)
