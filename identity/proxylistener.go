@@ -106,8 +106,8 @@ func (l *ProxyListener) Refused() uint64 { return l.refused.Load() }
 func (l *ProxyListener) Close() error {
 	var err error
 	l.close.Do(func() {
+		err = l.Listener.Close() // first, because it may let the last ones in
 		close(l.done)
-		err = l.Listener.Close()
 		l.mu.Lock()
 		l.closed = true
 		for c := range l.waiting {

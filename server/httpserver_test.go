@@ -20,7 +20,7 @@ import (
 // start serves h and returns where, how to begin the drain, and its outcome.
 func start(t *testing.T, h http.Handler, conf HTTP, drain Drain, wrap func(net.Listener) net.Listener) (addr string, end func(), ended chan error) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := listenOn("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,8 +39,9 @@ func (l *limitListener) Accept() (net.Conn, error) {
 
 // Close implements net.Listener.
 func (l *limitListener) Close() error {
+	err := l.Listener.Close() // first, because it may let the last ones in
 	l.once.Do(func() { close(l.ended) })
-	return l.Listener.Close()
+	return err
 }
 
 // slotConn gives its slot back when it is closed.

@@ -13,14 +13,22 @@ const unixPrefix = "unix:"
 
 // listenOn listens on HOST:PORT or on a Unix socket.
 func listenOn(addr string) (net.Listener, error) {
-	path, unix := strings.CutPrefix(addr, unixPrefix)
-	if !unix {
-		return net.Listen("tcp", addr)
+	network := "tcp"
+	if path, unix := strings.CutPrefix(addr, unixPrefix); unix {
+		if err := removeDead(path); err != nil {
+			return nil, err
+		}
+		network, addr = "unix", path
 	}
-	if err := removeDead(path); err != nil {
+	ln, err := net.Listen(network, addr)
+	if err != nil {
 		return nil, err
 	}
-	return net.Listen("unix", path)
+	socket, err := ln.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return &queueListener{Listener: ln, socket: socket}, nil
 }
 
 // removeDead removes a socket that nobody listens on, such as a process leaves
