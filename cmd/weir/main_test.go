@@ -24,22 +24,18 @@ func TestMain(m *testing.M) { os.Exit(build(m)) }
 
 // build builds the command and runs the tests with it.
 func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir")
+	flag.Parse()
+	var flags []string
+	if raceEnabled && !testing.Short() {
+		flags = append(flags, "-race")
+	}
+	path, clean, err := servertest.Command(flags...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "weir")
-	args := []string{"build", "-o", binary}
-	flag.Parse()
-	if raceEnabled && !testing.Short() {
-		args = append(args, "-race")
-	}
-	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
+	defer clean()
+	binary = path
 	return m.Run()
 }
 

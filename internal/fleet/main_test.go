@@ -36,17 +36,13 @@ func build(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	dir, err := os.MkdirTemp("", "weir")
+	path, clean, err := servertest.Command()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	command = filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", command, "../../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
+	defer clean()
+	command = path
 	return m.Run()
 }
 

@@ -35,17 +35,13 @@ func build(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	dir, err := os.MkdirTemp("", "weir")
+	path, clean, err := servertest.Command()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	command = filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", command, "../../cmd/weir").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
+	defer clean()
+	command = path
 	// What is bounded is what a node keeps, not what its collector leaves lying
 	// about up to server.KeepHeap's floor.
 	if err := os.Setenv("GOGC", "100"); err != nil {
