@@ -33,9 +33,12 @@ var floors = []struct {
 	{"shed", 2},
 	{"overlay", 2},
 	{"middleware/http", 3},
+	{"frontend/envoy/stats", 3},
+	{"frontend/envoy/settings", 3},
 	{"frontend/httpapi", 4},
 	{"frontend/gateway", 4},
 	{"server", 6},
+	{"server/ratelimit", 6},
 	{"cmd/weir", 7},
 }
 

@@ -1,0 +1,136 @@
+package stats
+
+import "sync"
+
+// RateLimit counts what one limit decided. Add to its counters directly.
+type RateLimit struct {
+	TotalHits               Counter
+	OverLimit               Counter
+	NearLimit               Counter
+	OverLimitWithLocalCache Counter
+	WithinLimit             Counter
+	ShadowMode              Counter
+
+	prefix string // full name up to and with the dot before the counter's name
+}
+
+// each gives f the counters by name.
+func (r *RateLimit) each(f func(name string, c *Counter)) {
+	f("total_hits", &r.TotalHits)
+	f("over_limit", &r.OverLimit)
+	f("near_limit", &r.NearLimit)
+	f("over_limit_with_local_cache", &r.OverLimitWithLocalCache)
+	f("within_limit", &r.WithinLimit)
+	f("shadow_mode", &r.ShadowMode)
+}
+
+// OverflowKey stands in the place of a key that found no room of its own.
+const OverflowKey = "overflow"
+
+// maxKeyBytes is the longest key that a request brings and is counted by name:
+// longer ones share the overflow, or a few requests could fill the memory.
+const maxKeyBytes = 1024
+
+// keys holds the counters that are named by metric keys and by domains.
+type keys struct {
+	scope  *Scope
+	suffix string
+	max    int
+
+	mu      sync.RWMutex
+	byName  map[string]*RateLimit // by sanitized key
+	byKey   map[string]*RateLimit // by the key as it came, those of Dynamic
+	domains map[string]*Counter   // by the domain as it came
+}
+
+func (k *keys) init(scope *Scope, max int) {
+	k.scope, k.suffix, k.max = scope, scope.suffix(nil), max
+	k.byName = map[string]*RateLimit{}
+	k.byKey = map[string]*RateLimit{}
+	k.domains = map[string]*Counter{}
+}
+
+// RateLimit returns the counters of a limit that the rules name: key is the
+// domain and the path of keys and values, joined by dots. The same key gives
+// the same counters, so they outlive a reload. It is for rules, whose number
+// the operator bounds; for keys that requests bring see Dynamic.
+func (s *Store) RateLimit(key string) *RateLimit {
+	s.keys.mu.Lock()
+	defer s.keys.mu.Unlock()
+	return s.keys.named(Sanitize(key))
+}
+
+// Dynamic returns the counters of a key that a request brought, of the domain
+// given. Once Options.MaxKeys such keys are known, keys that are new share the
+// counters of domain.overflow, as do keys of more than 1 KiB. It allocates only for a key that is new.
+func (s *Store) Dynamic(domain string, key []byte) *RateLimit {
+	k := &s.keys
+	k.mu.RLock()
+	r := k.byKey[string(key)]
+	k.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.byKey[string(key)]; r != nil {
+		return r
+	}
+	if len(k.byKey) >= k.max || len(key) > maxKeyBytes {
+		// The domain is one that rules name, so this adds one key a domain.
+		return k.named(Sanitize(domain + "." + OverflowKey))
+	}
+	r = k.named(Sanitize(string(key)))
+	k.byKey[string(key)] = r
+	return r
+}
+
+// named requires mu. Keys that read alike once sanitized share counters.
+func (k *keys) named(name string) *RateLimit {
+	r := k.byName[name]
+	if r == nil {
+		r = &RateLimit{prefix: k.scope.name + "." + name + "."}
+		k.byName[name] = r
+	}
+	return r
+}
+
+// UnknownDomain returns the counter of requests for a domain that no rules
+// name. Once Options.MaxKeys domains are known, new ones share one counter.
+func (s *Store) UnknownDomain(domain string) *Counter {
+	k := &s.keys
+	k.mu.RLock()
+	c := k.domains[domain]
+	k.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.domains[domain]; c != nil {
+		return c
+	}
+	if len(k.domains) >= k.max || len(domain) > maxKeyBytes {
+		domain = OverflowKey // one more than max, and no further
+	}
+	c = s.counter(k.scope.full(Sanitize(domain)+".domain_not_found", nil))
+	k.domains[domain] = c
+	return c
+}
+
+// flush tells the sink what the counters have gained.
+func (k *keys) flush(sink Sink) {
+	k.mu.RLock()
+	all := make([]*RateLimit, 0, len(k.byName))
+	for _, r := range k.byName {
+		all = append(all, r)
+	}
+	k.mu.RUnlock()
+	for _, r := range all {
+		r.each(func(name string, c *Counter) {
+			if d := c.latch(); d != 0 {
+				sink.Counter(r.prefix+name+k.suffix, d)
+			}
+		})
+	}
+}
