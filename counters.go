@@ -10,7 +10,8 @@ import (
 // Outcome is a kind of decision that is counted.
 type Outcome uint8
 
-// Outcomes of a decision under one limit.
+// Outcomes of a decision under one limit. Each decision has one of the first six;
+// the last two are counted beside it.
 const (
 	// Allowed: the request passed under the limit.
 	Allowed Outcome = iota

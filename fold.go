@@ -81,6 +81,53 @@ func tighter(a, b Decision) bool {
 	return ahi < bhi || ahi == bhi && alo < blo
 }
 
+// Counted returns as what the i-th of the decided ops counts under its limit,
+// which for an op of role Deny is its decision's. It returns false for an op that
+// does not count: a look, a refund, one that was not charged because another
+// refused, or a part of a limit whose other part spoke.
+func Counted(ops []Op, i int) (Outcome, bool) {
+	o := &ops[i]
+	if o.Verb == Peek || o.Verb == Refund {
+		return 0, false
+	}
+	allowed := o.Decision.Allowed()
+	switch o.Role {
+	case Enforce:
+		var next *Op
+		if i+1 < len(ops) {
+			next = &ops[i+1]
+		}
+		switch {
+		case next != nil && next.Role == Own && next.Limit.ceiling == o.Limit:
+			return Refused, !allowed && o.Verb != Force && next.Decision.Allowed()
+		case !allowed && o.Verb != Force:
+			return Refused, true
+		case o.Limit.traits&Shapes != 0 && o.Decision.Delay(o.Cost) > 0:
+			return Delayed, true
+		}
+		return Allowed, o.Charged && !(next != nil && next.Role == Soft && !next.Decision.Allowed())
+	case Soft:
+		return SoftAllowed, o.Charged && !allowed
+	case Shadow:
+		if !allowed {
+			return ShadowRefused, true
+		}
+		return Allowed, o.Charged
+	case Own:
+		if allowed {
+			return Allowed, o.Charged
+		}
+		return Refused, !(i+1 < len(ops) && ops[i+1].Borrowed)
+	case Pool:
+		return Borrowed, o.Borrowed
+	case Ban:
+		return Refused, !allowed
+	case Deny:
+		return Refused, true
+	}
+	return 0, false
+}
+
 // count counts the decided ops under their limits.
 func count(ops []Op) {
 	for i := range ops {
@@ -88,41 +135,8 @@ func count(ops []Op) {
 		if o.Verb == Peek || o.Verb == Refund {
 			continue
 		}
-		c, allowed := o.Limit.counters, o.Decision.Allowed()
-		switch o.Role {
-		case Enforce:
-			switch {
-			case !allowed && o.Verb != Force:
-				c.Add(Refused)
-			case o.Limit.traits&Shapes != 0 && o.Decision.Delay(o.Cost) > 0:
-				c.Add(Delayed)
-			case o.Charged:
-				c.Add(Allowed)
-			}
-		case Soft:
-			if o.Charged && !allowed {
-				c.Add(SoftAllowed)
-			}
-		case Shadow:
-			if !allowed {
-				c.Add(ShadowRefused)
-			} else if o.Charged {
-				c.Add(Allowed)
-			}
-		case Own:
-			if allowed && o.Charged {
-				c.Add(Allowed)
-			} else if !allowed && !(i+1 < len(ops) && ops[i+1].Borrowed) {
-				c.Add(Refused)
-			}
-		case Pool:
-			if o.Borrowed {
-				c.Add(Borrowed)
-			}
-		case Ban:
-			if !allowed {
-				c.Add(Refused)
-			}
+		if out, ok := Counted(ops, i); ok {
+			o.Limit.counters.Add(out)
 		}
 		if o.Decision.Limit != nil && o.Decision.Limit.source != FromStore {
 			o.Decision.Limit.countSource()

@@ -280,7 +280,14 @@ func (l *Limit) Counters() *Counters { return l.counters }
 
 // Inherit makes l count on where old, an earlier version of the same limit,
 // left off. It must be called before l is in use.
-func (l *Limit) Inherit(old *Limit) { l.counters = old.counters }
+func (l *Limit) Inherit(old *Limit) {
+	l.counters = old.counters
+	for _, part := range [...]*Limit{l.soft, l.ceiling} {
+		if part != nil {
+			part.counters = l.counters
+		}
+	}
+}
 
 // From returns the limit as it stands in decisions made from another source
 // than the store's exact state: the same limit, with another Guarantee.

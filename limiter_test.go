@@ -92,9 +92,34 @@ func TestSoftLimitPassesItsExcessMarked(t *testing.T) {
 	l.Excess = 20
 	b := newTestbed(t, l)
 	b.want(b.run(14, "k", nil), "aaaaaaaaaassrr")
-	if c := l.Counters(); c.Load(weir.Refused) != 2 || c.Load(weir.Allowed) != 12 {
-		t.Errorf("counted %d refused, %d allowed", c.Load(weir.Refused), c.Load(weir.Allowed))
+	b.counted(l, map[weir.Outcome]uint64{weir.Allowed: 10, weir.SoftAllowed: 2, weir.Refused: 2})
+}
+
+// counted checks that each decision was counted once, under its limit.
+func (b *testbed) counted(l *weir.Limit, want map[weir.Outcome]uint64) {
+	b.t.Helper()
+	for _, o := range weir.Outcomes() {
+		if n := l.Counters().Load(o); n != want[o] {
+			b.t.Errorf("counted %d %s, want %d", n, o, want[o])
+		}
 	}
+}
+
+func TestSoftCountsOutliveAReload(t *testing.T) {
+	limit := func() *weir.Limit {
+		l := weir.PerMinute(1, algorithm.FixedWindow)
+		l.Excess = 100
+		return l
+	}
+	old, l := limit(), limit()
+	if err := errors.Join(old.Compile(), l.Compile()); err != nil {
+		t.Fatal(err)
+	}
+	old.Counters().Add(weir.SoftAllowed)
+	l.Inherit(old)
+	b := newTestbed(t, l)
+	b.want(b.run(3, "k", nil), "asr")
+	b.counted(l, map[weir.Outcome]uint64{weir.Allowed: 1, weir.SoftAllowed: 2, weir.Refused: 1})
 }
 
 func TestElasticLimitBorrowsWhileThePoolHasRoom(t *testing.T) {
@@ -104,13 +129,28 @@ func TestElasticLimitBorrowsWhileThePoolHasRoom(t *testing.T) {
 		l.Pool, l.PoolKey, l.Ceiling = pool, "all", 5
 		return l
 	}
-	b := newTestbed(t, tenant())
+	l := tenant()
+	b := newTestbed(t, l)
 	// Two of its own and three of the pool, up to its ceiling.
 	b.want(b.run(6, "one", nil), "aabbbr")
+	b.counted(l, map[weir.Outcome]uint64{weir.Allowed: 2, weir.Refused: 1})
+	b.counted(pool, map[weir.Outcome]uint64{weir.Borrowed: 3})
 	// The pool has seen five. The second tenant's own share is assured; it
 	// takes the pool to its end, and then over.
 	b.want(b.run(3, "two", nil), "aar")
 	b.want(b.run(3, "three", nil), "aar")
+}
+
+// What only the ceiling refuses counts under the limit too.
+func TestCeilingRefusesAlone(t *testing.T) {
+	l := weir.PerMinute(2, algorithm.TokenBucket)
+	l.Pool, l.PoolKey, l.Ceiling = weir.PerMinute(100, algorithm.TokenBucket), "all", 3
+	l.Burst = 5
+	b := newTestbed(t, l)
+	b.want(b.run(1, "k", func(r *weir.Request) { r.Cost = 4 }), "r") // five of its own, but three at most
+	b.counted(l, map[weir.Outcome]uint64{weir.Refused: 1})
+	b.want(b.run(4, "k", nil), "aaar")
+	b.counted(l, map[weir.Outcome]uint64{weir.Allowed: 3, weir.Refused: 2})
 }
 
 func TestPriorityKeepsAReserve(t *testing.T) {

@@ -89,7 +89,8 @@ func (l *Limit) compileMode() error {
 	}
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement, Consistency: together}
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement, Consistency: together,
+			counters: l.counters}
 	}
 	var errs []error
 	if l.Excess > 0 {
