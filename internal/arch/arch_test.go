@@ -35,6 +35,7 @@ var floors = []struct {
 	{"middleware/http", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},
+	{"frontend/envoy/xds", 3},
 	{"frontend/httpapi", 4},
 	{"frontend/gateway", 4},
 	{"server", 6},

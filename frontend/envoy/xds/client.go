@@ -1,0 +1,260 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+var errEnded = errors.New("the server ended the stream")
+
+// maxReason is the longest reason for a refusal that is told, in bytes.
+const maxReason = 16 << 10
+
+// Client fetches rules from one management server, and fetches them again when
+// they change. Its methods are safe for concurrent use.
+type Client struct {
+	opt   Options
+	node  *corev3.Node
+	first chan struct{}
+
+	// What the next request says, and Run alone touches: the version of the last
+	// set that was accepted, and the nonce of the last response.
+	version, nonce string
+
+	mu     sync.Mutex
+	ran    bool   // Requires: mu.
+	status Status // Requires: mu.
+}
+
+// Status is how a [Client] fares.
+type Status struct {
+	Connected bool      // a stream stands
+	Version   string    // that of the last set accepted; empty before there is one
+	Updated   time.Time // when that was; zero before there is one
+	Accepted  int64     // sets that were applied
+	Refused   int64     // sets that were not, the rules before them stayed
+	Streams   int64     // streams that were opened
+	Down      error     // why there is no stream; nil while one stands
+	Refusal   error     // why the last set was refused; nil if it was not
+}
+
+// New returns a client, which connects when it runs. It returns an error when an
+// option is out of range or a file of TLS cannot be used.
+func New(opt Options) (*Client, error) {
+	opt, err := opt.complete()
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string]*structpb.Value, len(opt.NodeMetadata))
+	for k, v := range opt.NodeMetadata {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return nil, fmt.Errorf("xds: node metadata %q: keys and values must be UTF-8", k)
+		}
+		fields[k] = structpb.NewStringValue(v)
+	}
+	if !utf8.ValidString(opt.NodeID) {
+		return nil, fmt.Errorf("xds: node id %q must be UTF-8", opt.NodeID)
+	}
+	c := &Client{
+		opt: opt, first: make(chan struct{}),
+		node: &corev3.Node{Id: opt.NodeID, Metadata: &structpb.Struct{Fields: fields}},
+	}
+	if _, err := c.credentials(); err != nil {
+		return nil, fmt.Errorf("xds: %w", err)
+	}
+	if opt.TLS != nil && (opt.TLS.Cert == "") != (opt.TLS.Key == "") {
+		opt.Log.Warn("xDS client shows no certificate: it needs both a certificate and a key", "cert", opt.TLS.Cert, "key", opt.TLS.Key)
+	}
+	return c, nil
+}
+
+// First returns a channel that is closed when the first set that could be
+// decoded has been applied or refused: that a node which waits for its rules may
+// start, as envoyproxy/ratelimit does unless FORCE_START_WITHOUT_INITIAL_CONFIG
+// is set.
+func (c *Client) First() <-chan struct{} { return c.first }
+
+// Status returns how the client fares.
+func (c *Client) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+// Run fetches sets until ctx ends, and returns nil then. It calls apply with one
+// set at a time, each the whole of the rules, which may be empty. An error of
+// apply refuses the set: the management server is told the error's text, and
+// apply is to leave the rules as they were. Whatever goes wrong with the
+// management server is logged and tried again, forever. Run can be called once;
+// it returns an error when it is called again.
+//
+// Source: Envoy's xDS protocol, "How the client specifies what resources to
+// return", "ACK/NACK and resource type instance version".
+func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfig) error) error {
+	c.mu.Lock()
+	again := c.ran
+	c.ran = true
+	c.mu.Unlock()
+	if again {
+		return errors.New("xds: Run was called twice: make a client for each run")
+	}
+	for failed := 0; ctx.Err() == nil; {
+		c.opt.Log.Info("connecting to xDS management server", "server", c.opt.Server, "node", c.opt.NodeID)
+		s, closeStream, err := c.connect(ctx)
+		var wait time.Duration
+		if err != nil {
+			wait = around(c.opt.ConnectRetry)
+			c.failed(ctx, "no connection to xDS management server", err, wait)
+		} else {
+			answered, err := c.follow(s, apply)
+			closeStream()
+			if answered {
+				failed = 0
+			}
+			wait = c.opt.Backoff.after(failed)
+			failed++
+			c.failed(ctx, "lost xDS management server, the rules stay", err, wait)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	return nil
+}
+
+// failed logs what ended a connection, unless we did.
+func (c *Client) failed(ctx context.Context, what string, err error, wait time.Duration) {
+	if ctx.Err() != nil {
+		c.change(func(s *Status) { s.Connected = false })
+		return
+	}
+	c.change(func(s *Status) { s.Connected, s.Down = false, err })
+	c.opt.Log.Error(what, "server", c.opt.Server, "err", err, "retry_in", wait)
+}
+
+func (c *Client) change(do func(*Status)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do(&c.status)
+}
+
+// follow asks for the resources and answers each response, until the stream
+// ends. It reports whether there was a response.
+func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error) (answered bool, err error) {
+	c.change(func(s *Status) { s.Connected, s.Down = true, nil; s.Streams++ })
+	c.opt.Log.Info("connected to xDS management server", "server", c.opt.Server)
+	if err := c.send(s, nil); err != nil {
+		return false, err
+	}
+	for {
+		res, err := s.Recv()
+		if errors.Is(err, io.EOF) {
+			return answered, errEnded
+		}
+		if err != nil {
+			return answered, err
+		}
+		answered = true
+		if err := c.send(s, c.take(res, apply)); err != nil {
+			return answered, err
+		}
+	}
+}
+
+// take hands a response on and returns why it is refused, or nil.
+func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv3.RateLimitConfig) error) error {
+	c.nonce = res.GetNonce()
+	configs, err := decode(res)
+	if err == nil {
+		err = apply(configs)
+		c.change(func(*Status) {
+			select {
+			case <-c.first:
+			default:
+				close(c.first)
+			}
+		})
+	}
+	if err != nil {
+		c.change(func(s *Status) { s.Refused++; s.Refusal = err })
+		c.opt.Log.Error("refused rules of xDS management server, the rules before stay", "version", res.GetVersionInfo(), "err", err)
+		return err
+	}
+	c.version = res.GetVersionInfo()
+	c.change(func(s *Status) {
+		s.Accepted++
+		s.Version, s.Updated, s.Refusal = c.version, time.Now(), nil
+	})
+	c.opt.Log.Info("applied rules of xDS management server", "version", c.version, "domains", len(configs))
+	return nil
+}
+
+// send asks for the resources, and so accepts the last response, or refuses it
+// for a reason.
+//
+// The request that opens a stream says what the last stream came to, as
+// envoyproxy/ratelimit does, so that a server that has nothing newer need not
+// send anything. Unlike there, a set that was refused last is not stated as
+// accepted: the server would believe it.
+func (c *Client) send(s stream, refused error) error {
+	req := &discoveryv3.DiscoveryRequest{
+		Node: c.node, TypeUrl: TypeURL, VersionInfo: c.version, ResponseNonce: c.nonce,
+	}
+	if refused != nil {
+		req.ErrorDetail = &rpcstatus.Status{Message: cut(refused.Error())}
+	}
+	err := s.Send(req)
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	for { // what is left of the stream, and then why it has ended
+		if _, err = s.Recv(); errors.Is(err, io.EOF) {
+			return errEnded
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// cut returns s as protobuf takes it: UTF-8, of maxReason bytes at most.
+func cut(s string) string {
+	if s = strings.ToValidUTF8(s, "\uFFFD"); len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "")
+	}
+	return s
+}
+
+// after returns the wait after failed streams in a row before this one.
+func (b Backoff) after(failed int) time.Duration {
+	if b.Initial >= b.Max {
+		return b.Max
+	}
+	initial := float64(b.Initial)
+	wait := min(initial*math.Pow(b.Factor, float64(failed)), float64(b.Max))
+	if !b.NoJitter {
+		wait = initial + rand.Float64()*(wait-initial)
+	}
+	return time.Duration(max(wait, initial))
+}
+
+// around returns d, half more or less at random.
+func around(d time.Duration) time.Duration {
+	return d/2 + rand.N(d+1)
+}

@@ -1,0 +1,143 @@
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+)
+
+const (
+	keepAliveTimeout = 20 * time.Second
+	// maxPEM is the longest file of certificates or keys that is read, in bytes.
+	maxPEM = 4 << 20
+)
+
+type stream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+
+// connect opens one stream on a connection of its own. It returns when the
+// connection stands or cannot be made. close ends both.
+func (c *Client) connect(ctx context.Context) (s stream, close func(), err error) {
+	creds, err := c.credentials()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := grpc.NewClient(target(c.opt.Server),
+		grpc.WithTransportCredentials(watched{creds}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.opt.KeepAlive, Timeout: keepAliveTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.opt.MaxMessage)),
+		grpc.WithDisableServiceConfig(),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, metadata.New(c.opt.Headers)))
+	// A stream that does not wait for a connection fails with the reason why
+	// there is none.
+	s, err = discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
+	close = func() {
+		cancel()
+		_ = conn.Close() // its error says that it is closed
+	}
+	if err != nil {
+		close()
+		return nil, nil, err
+	}
+	return s, close, nil
+}
+
+// target names the server to gRPC. A host and port are resolved anew for each
+// attempt; the resolver of gRPC's default scheme would do so twice a minute at
+// most.
+func target(server string) string {
+	if strings.Contains(server, "://") || strings.HasPrefix(server, "unix:") {
+		return server
+	}
+	return "passthrough:///" + server
+}
+
+// credentials reads the files of TLS.
+func (c *Client) credentials() (credentials.TransportCredentials, error) {
+	files := c.opt.TLS
+	if files == nil {
+		return insecure.NewCredentials(), nil
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: files.ServerName}
+	if files.Cert != "" && files.Key != "" {
+		cert, err := readFile(files.Cert)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		key, err := readFile(files.Key)
+		if err != nil {
+			return nil, fmt.Errorf("client key: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate %s with key %s: %w", files.Cert, files.Key, err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	if files.CA != "" {
+		ca, err := readFile(files.CA)
+		if err != nil {
+			return nil, fmt.Errorf("server authorities: %w", err)
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool() // no system's: the file's alone
+		}
+		if !pool.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("server authorities: %s holds no certificate in PEM", files.CA)
+		}
+		conf.RootCAs = pool
+	}
+	return credentials.NewTLS(conf), nil
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err == nil && len(data) > maxPEM {
+		err = fmt.Errorf("%s is longer than %d bytes", path, maxPEM)
+	}
+	return data, err
+}
+
+// watched has the kernel ask a silent peer whether it is there: a stream of
+// rules can be silent for days, and a peer that is gone says nothing.
+type watched struct {
+	credentials.TransportCredentials
+}
+
+func (w watched) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3,
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("tcp keep-alive: %w", err)
+		}
+	}
+	return w.TransportCredentials.ClientHandshake(ctx, authority, conn)
+}
+
+func (w watched) Clone() credentials.TransportCredentials {
+	return watched{w.TransportCredentials.Clone()}
+}
