@@ -12,6 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // httpServer answers HTTP/1.1 and HTTP/2 on one listener, and ends without
@@ -20,7 +23,7 @@ type httpServer struct {
 	srv   *http.Server
 	drain Drain
 	// cert is nil for a listener without encryption.
-	cert *certificate
+	cert *certfile.Certificate
 	// linger is how long an idle connection is left open when the server
 	// drains, for a request that may be on its way.
 	linger time.Duration
@@ -41,7 +44,7 @@ type httpServer struct {
 
 // newHTTPServer returns a server with a bound on everything that a client can
 // stretch.
-func newHTTPServer(h http.Handler, conf HTTP, cert *certificate, drain Drain, log *slog.Logger) *httpServer {
+func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain Drain, log *slog.Logger) *httpServer {
 	s := &httpServer{drain: drain, cert: cert, linger: time.Second, stall: conf.StallTimeout, log: log}
 	base, cut := context.WithCancel(context.Background())
 	s.cutUpgrades = cut
@@ -149,7 +152,7 @@ func (a *lastAnswer) Flush() { _ = a.FlushError() } // as net/http's own does
 // SetReadDeadline serves http.ResponseController.
 func (a *lastAnswer) SetReadDeadline(t time.Time) error {
 	if a.watch != nil && a.watch.paced != nil {
-		return a.watch.paced.read.limit(t)
+		return a.watch.paced.read.Limit(t)
 	}
 	return http.NewResponseController(a.ResponseWriter).SetReadDeadline(t)
 }
@@ -179,9 +182,9 @@ func (a *lastAnswer) end() {
 // Serve answers on ln until ctx ends, then drains. It returns nil when every
 // request was answered.
 func (s *httpServer) Serve(ctx context.Context, ln net.Listener) error {
-	ln = stallListener{ln, s.stall}
+	ln = listen.Stall(ln, s.stall)
 	if s.cert != nil {
-		ln = tls.NewListener(ln, s.cert.config())
+		ln = tls.NewListener(ln, s.cert.Config())
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.srv.Serve(ln) }()

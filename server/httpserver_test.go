@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // start serves h and returns where, how to begin the drain, and its outcome.
@@ -329,7 +331,7 @@ func TestCleartextHTTP2(t *testing.T) {
 // Connections above the bound wait until one before them ends.
 func TestConnectionsAreBounded(t *testing.T) {
 	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}), quick, Drain{},
-		func(ln net.Listener) net.Listener { return limitConnections(ln, 2) })
+		func(ln net.Listener) net.Listener { return listen.Limit(ln, 2) })
 	var held []net.Conn
 	ask := func(c net.Conn) error {
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
@@ -43,7 +45,7 @@ type Server struct {
 	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
 	doors    []frontend
-	certs    []*certificate
+	certs    []*certfile.Certificate
 	token    string
 
 	// state is what readiness says.
@@ -174,7 +176,7 @@ func (s *Server) Reload() {
 	s.rules.reload()
 	s.reloadKeys()
 	for _, c := range s.certs {
-		c.reload()
+		c.Reload()
 	}
 }
 
@@ -233,7 +235,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	var watchers sync.WaitGroup
 	for _, c := range s.certs {
 		watchers.Go(func() {
-			if err := c.watch(background); err != nil {
+			if err := c.Watch(background); err != nil {
 				s.log.Error("certificate changes are not seen; SIGHUP reloads", "err", err)
 			}
 		})
@@ -301,7 +303,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 				return listeners, err
 			}
 		}
-		ln = limitConnections(ln, f.maxConns)
+		ln = listen.Limit(ln, f.maxConns)
 		listeners = append(listeners, ln)
 	}
 	return listeners, nil

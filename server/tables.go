@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/reserve"
 )
 
@@ -164,11 +165,11 @@ func openAdmin(s *Server) (frontend, error) {
 }
 
 // certificate opens the certificate of a listener, nil for one without.
-func (s *Server) certificate(files TLS) (*certificate, error) {
+func (s *Server) certificate(files TLS) (*certfile.Certificate, error) {
 	if files.Cert == "" {
 		return nil, nil
 	}
-	c, err := openCertificate(files, s.log)
+	c, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA}, s.log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,6 @@
-package server
+// Package certfile keeps the certificate of a listener, read from files and read
+// again when they change.
+package certfile
 
 import (
 	"context"
@@ -6,7 +8,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -15,10 +19,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// certificate is a key pair, and optionally the authorities of clients, read
-// from files and read again when they change. Safe for concurrent use.
-type certificate struct {
-	files TLS
+// Files are where the certificate of a listener lies, in PEM.
+type Files struct {
+	Cert string
+	Key  string
+	// ClientCA holds authorities of clients, who must then show a certificate
+	// signed by one of them. Zero means that clients show none.
+	ClientCA string
+	// ClientSAN is a name or an address that the certificate of a client must
+	// be for. It needs ClientCA. Zero means any.
+	ClientSAN string
+}
+
+// Certificate is a key pair, and optionally the authorities of clients. Safe for
+// concurrent use.
+type Certificate struct {
+	files Files
 	log   *slog.Logger
 	held  atomic.Pointer[tls.Config]
 
@@ -29,9 +45,9 @@ type certificate struct {
 	tried string
 }
 
-// openCertificate reads the files, which must be good.
-func openCertificate(files TLS, log *slog.Logger) (*certificate, error) {
-	c := &certificate{files: files, log: log}
+// Open reads the files, which must be good.
+func Open(files Files, log *slog.Logger) (*Certificate, error) {
+	c := &Certificate{files: files, log: log}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c, c.load()
@@ -39,10 +55,13 @@ func openCertificate(files TLS, log *slog.Logger) (*certificate, error) {
 
 // load reads the files and, if all are good, uses them for connections from
 // now on. Requires: mu.
-func (c *certificate) load() error {
+func (c *Certificate) load() error {
 	cert, key, ca, err := c.read()
 	if err != nil {
 		return err
+	}
+	if c.files.ClientSAN != "" && c.files.ClientCA == "" {
+		return fmt.Errorf("tls: the clients' name %q is not looked at without their authorities: name those too", c.files.ClientSAN)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -60,13 +79,17 @@ func (c *certificate) load() error {
 		}
 		conf.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	if name := c.files.ClientSAN; name != "" {
+		// For resumed connections too, as VerifyPeerCertificate would not be.
+		conf.VerifyConnection = func(s tls.ConnectionState) error { return s.PeerCertificates[0].VerifyHostname(name) }
+	}
 	c.held.Store(conf)
 	return nil
 }
 
 // read returns the content of the files and remembers its hash, so that the
 // same content is not tried twice. Requires: mu.
-func (c *certificate) read() (cert, key, ca []byte, err error) {
+func (c *Certificate) read() (cert, key, ca []byte, err error) {
 	h := sha256.New()
 	defer func() {
 		c.tried = string(h.Sum(nil))
@@ -81,7 +104,7 @@ func (c *certificate) read() (cert, key, ca []byte, err error) {
 		if f.path == "" {
 			continue
 		}
-		data, err := readBounded(f.path, maxConfig)
+		data, err := read(f.path)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("tls: %w", err)
 		}
@@ -92,9 +115,28 @@ func (c *certificate) read() (cert, key, ca []byte, err error) {
 	return cert, key, ca, nil
 }
 
-// config returns the configuration of a listener, which asks c anew at every
+// maxFile bounds each file, in bytes.
+const maxFile = 1 << 20
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return data, nil
+}
+
+// Config returns the configuration of a listener, which asks c anew at every
 // handshake.
-func (c *certificate) config() *tls.Config {
+func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		NextProtos:         []string{"h2", "http/1.1"},
@@ -107,15 +149,15 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// reload reads the files of a running server: what is broken is logged, and the
+// Reload reads the files of a running server: what is broken is logged, and the
 // last good certificate stays.
-func (c *certificate) reload() { c.again(true) }
+func (c *Certificate) Reload() { c.again(true) }
 
-// follow is reload for files that may have changed: it says nothing of files
+// follow is Reload for files that may have changed: it says nothing of files
 // that are as they were at the last attempt.
-func (c *certificate) follow() { c.again(false) }
+func (c *Certificate) follow() { c.again(false) }
 
-func (c *certificate) again(asked bool) {
+func (c *Certificate) again(asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.tried
@@ -135,9 +177,9 @@ func (c *certificate) again(asked bool) {
 // and its key are rarely written at the same instant.
 const settle = 100 * time.Millisecond
 
-// watch reloads until ctx ends. It watches the folders, not the files: editors
+// Watch reloads until ctx ends. It watches the folders, not the files: editors
 // and Kubernetes put a new file in place of the old one.
-func (c *certificate) watch(ctx context.Context) error {
+func (c *Certificate) Watch(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch certificate: %w", err)

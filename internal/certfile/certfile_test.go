@@ -1,4 +1,4 @@
-package server
+package certfile
 
 import (
 	"bytes"
@@ -13,36 +13,39 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // issue writes a certificate of the given name into dir.
-func issue(t *testing.T, dir, name string) (TLS, tls.Certificate) {
+func issue(t *testing.T, dir, name string) (Files, tls.Certificate) {
 	t.Helper()
 	cert, key, pair := servertest.Certificate(t, dir, name)
-	return TLS{Cert: cert, Key: key}, pair
+	return Files{Cert: cert, Key: key}, pair
 }
 
 // serveTLS serves with c and returns the address.
-func serveTLS(t *testing.T, c *certificate) string {
+func serveTLS(t *testing.T, c *Certificate) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }),
-		patient, c, Drain{Timeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(context.Background())
+	s := &http.Server{
+		Handler:   http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }),
+		Protocols: new(http.Protocols),
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(true)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := s.Serve(ctx, ln); err != nil {
+		if err := s.Serve(tls.NewListener(ln, c.Config())); err != http.ErrServerClosed {
 			t.Error(err)
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() { s.Close(); <-ended })
 	return ln.Addr().String()
 }
 
@@ -63,13 +66,13 @@ func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
 	files, _ := issue(t, dir, "first")
 	var logged syncBuffer
-	c, err := openCertificate(files, slog.New(slog.NewTextHandler(&logged, nil)))
+	c, err := Open(files, slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	watched := make(chan error, 1)
-	go func() { watched <- c.watch(ctx) }()
+	go func() { watched <- c.Watch(ctx) }()
 	addr := serveTLS(t, c)
 	is := func(want string) func() bool {
 		return func() bool {
@@ -104,7 +107,7 @@ func TestBrokenCertificateIsLoggedOnce(t *testing.T) {
 	dir := t.TempDir()
 	files, _ := issue(t, dir, "first")
 	var logged syncBuffer
-	c, err := openCertificate(files, slog.New(slog.NewTextHandler(&logged, nil)))
+	c, err := Open(files, slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +125,7 @@ func TestBrokenCertificateIsLoggedOnce(t *testing.T) {
 	c.follow()
 	c.follow()
 	is("broken", 1)
-	c.reload()
+	c.Reload()
 	is("asked again", 2)
 	if err := os.Remove(files.Cert); err != nil {
 		t.Fatal(err)
@@ -161,13 +164,13 @@ func TestCertificateReloadThroughLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := openCertificate(TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}, slog.New(slog.DiscardHandler))
+	c, err := Open(Files{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	watched := make(chan error, 1)
-	go func() { watched <- c.watch(ctx) }()
+	go func() { watched <- c.Watch(ctx) }()
 	addr := serveTLS(t, c)
 	version("second")
 	servertest.Await(t, "the second certificate", func() bool {
@@ -185,7 +188,7 @@ func TestCertificateReloadThroughLinks(t *testing.T) {
 
 func TestTLSVersionsAndProtocols(t *testing.T) {
 	files, _ := issue(t, t.TempDir(), "weir")
-	c, err := openCertificate(files, slog.New(slog.DiscardHandler))
+	c, err := Open(files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +217,7 @@ func TestClientCertificates(t *testing.T) {
 	friend, pair := issue(t, t.TempDir(), "friend")
 	_, stranger := issue(t, t.TempDir(), "stranger")
 	files.ClientCA = friend.Cert
-	c, err := openCertificate(files, slog.New(slog.DiscardHandler))
+	c, err := Open(files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,6 +237,22 @@ func TestClientCertificates(t *testing.T) {
 	if ask() == nil || ask(stranger) == nil {
 		t.Error("a stranger was let in")
 	}
+	files.ClientSAN = "127.0.0.1"
+	if c, err = Open(files, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	addr = serveTLS(t, c)
+	if err := ask(pair); err != nil {
+		t.Errorf("a client of the right name was turned away: %v", err)
+	}
+	files.ClientSAN = "someone.example"
+	if c, err = Open(files, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	addr = serveTLS(t, c)
+	if ask(pair) == nil {
+		t.Error("a client of another name was let in")
+	}
 }
 
 func TestBrokenCertificates(t *testing.T) {
@@ -244,13 +263,14 @@ func TestBrokenCertificates(t *testing.T) {
 	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, files := range []TLS{
+	for _, files := range []Files{
 		{Cert: good.Cert, Key: other.Key},
 		{Cert: junk, Key: good.Key},
 		{Cert: dir + "/gone", Key: good.Key},
 		{Cert: good.Cert, Key: good.Key, ClientCA: junk},
+		{Cert: good.Cert, Key: good.Key, ClientSAN: dir},
 	} {
-		if _, err := openCertificate(files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), dir) {
+		if _, err := Open(files, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%+v: %v", files, err)
 		}
 	}

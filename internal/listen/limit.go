@@ -1,4 +1,4 @@
-package server
+package listen
 
 import (
 	"net"
@@ -14,8 +14,8 @@ type limitListener struct {
 	once  sync.Once
 }
 
-// limitConnections bounds ln to n connections at once; zero means no bound.
-func limitConnections(ln net.Listener, n int64) net.Listener {
+// Limit bounds ln to n connections at once; zero means no bound.
+func Limit(ln net.Listener, n int64) net.Listener {
 	if n == 0 {
 		return ln
 	}

@@ -1,0 +1,313 @@
+// Package grpcserver is a gRPC listener with a bound on everything that a client
+// can stretch, which ends without dropping a call.
+//
+// Register services with the functions that protoc-gen-go-grpc makes, then
+// Serve. Health and, if wanted, reflection are there.
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/listen"
+)
+
+// Options configures a [Server].
+type Options struct {
+	// Certificate encrypts connections; who opened it watches it. Nil means that
+	// they are not encrypted.
+	Certificate *certfile.Certificate
+	// Health are the services that the health service knows, beside "", the
+	// server as a whole. Zero means none.
+	Health []string
+	// Reflection tells clients what services there are. Zero means that it is
+	// off.
+	Reflection bool
+	// MaxConnections bounds connections at once; further ones wait to be
+	// accepted. Zero means no bound.
+	MaxConnections int64
+	// MaxStreams bounds the calls at once on one connection. Zero means 1000.
+	MaxStreams uint32
+	// MaxCalls bounds the calls at once on all connections; those above it get
+	// UNAVAILABLE. Zero means 16384.
+	MaxCalls int
+	// MaxMessage bounds a message that is received, in bytes. Zero means 1 MiB.
+	MaxMessage int
+	// MaxHeader bounds the metadata of a call, in bytes. Zero means 32 KiB.
+	MaxHeader uint32
+	// CallTimeout bounds a call that is not a stream, from its first byte to its
+	// last, where the client's own deadline is not nearer; streams of the
+	// reflection service too. Zero means ten seconds.
+	CallTimeout time.Duration
+	// StallTimeout is how long a client may take nothing of what it is sent.
+	// Zero means a minute.
+	StallTimeout time.Duration
+	// HandshakeTimeout bounds the time in which a connection begins to speak TLS
+	// and HTTP/2. Zero means five seconds.
+	HandshakeTimeout time.Duration
+	// PingAfter is the time without a sign of life after which a client is
+	// pinged; one that does not answer within 20 seconds is cut off. Zero means
+	// a minute.
+	PingAfter time.Duration
+	// MinPing is the least time between the pings of a client; who sends more is
+	// cut off. Zero means ten seconds.
+	MinPing time.Duration
+	// MaxIdle is how long a connection is kept without a call. Zero means for
+	// ever.
+	MaxIdle time.Duration
+	// MaxAge is how long a connection is kept, give or take a tenth, so that
+	// clients spread anew over the nodes. Zero means for ever.
+	MaxAge time.Duration
+	// MaxAgeGrace is how long calls may go on after MaxAge before they are cut.
+	// Zero means for ever.
+	MaxAgeGrace time.Duration
+	// Delay is how long calls are accepted after the end of Serve's context,
+	// while health says NOT_SERVING. Zero means not at all.
+	Delay time.Duration
+	// Drain bounds how long calls under way may then take before they are cut.
+	// Zero means twenty seconds.
+	Drain time.Duration
+	// Workers is how many goroutines answer calls in turns; calls beyond them
+	// get one of their own. Zero means that each call does.
+	Workers uint32
+	// Unary is called around every call that is not a stream, in order. Zero
+	// means nothing.
+	Unary []grpc.UnaryServerInterceptor
+	// Log is told of handlers that panicked. Nil means nobody.
+	Log *slog.Logger
+}
+
+// Server answers gRPC on one listener. Services are registered before Serve;
+// after that it is safe for concurrent use.
+type Server struct {
+	opt    Options
+	grpc   *grpc.Server
+	health *health.Server
+	calls  *calls
+	// streams are the methods that are streams and may last, set by Serve.
+	streams map[string]bool
+	// drains ends the streams that would go on for ever.
+	drains     context.Context
+	endStreams context.CancelFunc
+	stopped    atomic.Bool
+}
+
+var _ grpc.ServiceRegistrar = (*Server)(nil)
+
+// New returns a server. It returns an error when an option is out of range.
+func New(opt Options) (*Server, error) {
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"call timeout", &opt.CallTimeout, 10 * time.Second}, {"stall timeout", &opt.StallTimeout, time.Minute},
+		{"handshake timeout", &opt.HandshakeTimeout, 5 * time.Second}, {"ping interval", &opt.PingAfter, time.Minute},
+		{"least ping interval", &opt.MinPing, 10 * time.Second}, {"greatest idle time", &opt.MaxIdle, 0},
+		{"greatest age", &opt.MaxAge, 0}, {"grace beyond the greatest age", &opt.MaxAgeGrace, 0},
+		{"drain delay", &opt.Delay, 0}, {"drain timeout", &opt.Drain, 20 * time.Second},
+	} {
+		if *d.value < 0 {
+			return nil, fmt.Errorf("grpcserver: %s %s must not be negative", d.name, *d.value)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if opt.MaxCalls < 0 || opt.MaxConnections < 0 || opt.MaxMessage < 0 || opt.MaxMessage > math.MaxInt32 {
+		return nil, errors.New("grpcserver: the bounds on calls, connections and messages must not be negative, nor messages above 2 GiB")
+	}
+	opt.MaxStreams = or(opt.MaxStreams, 1000)
+	opt.MaxCalls = or(opt.MaxCalls, 16384)
+	opt.MaxMessage = or(opt.MaxMessage, 1<<20)
+	opt.MaxHeader = or(opt.MaxHeader, 32<<10)
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{opt: opt, health: health.NewServer()}
+	s.calls = newCalls(opt.MaxCalls)
+	s.drains, s.endStreams = context.WithCancel(context.Background())
+	s.grpc = grpc.NewServer(s.options()...)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	for _, name := range opt.Health {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	return s, nil
+}
+
+func or[T comparable](v, zero T) T {
+	var none T
+	if v == none {
+		return zero
+	}
+	return v
+}
+
+func (s *Server) options() []grpc.ServerOption {
+	opt := &s.opt
+	options := []grpc.ServerOption{
+		grpc.MaxConcurrentStreams(opt.MaxStreams),
+		grpc.MaxRecvMsgSize(opt.MaxMessage),
+		grpc.MaxHeaderListSize(opt.MaxHeader),
+		grpc.ConnectionTimeout(opt.HandshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: opt.MaxIdle, MaxConnectionAge: opt.MaxAge, MaxConnectionAgeGrace: opt.MaxAgeGrace,
+			Time: opt.PingAfter, Timeout: 20 * time.Second,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opt.MinPing, PermitWithoutStream: true}),
+		// The window of a stream does not grow by what a client claims to need:
+		// messages are small.
+		grpc.StaticStreamWindowSize(64 << 10),
+		grpc.StaticConnWindowSize(1 << 20),
+		grpc.NumStreamWorkers(opt.Workers),
+		grpc.WaitForHandlers(true),
+		grpc.InTapHandle(s.open),
+		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{s.unary}, opt.Unary...)...),
+		grpc.ChainStreamInterceptor(s.stream),
+	}
+	if opt.Certificate != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(opt.Certificate.Config())))
+	}
+	return options
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	s.grpc.RegisterService(desc, impl)
+}
+
+// SetServing says what the health service answers about a service; "" is the
+// server as a whole. When the server drains it is NOT_SERVING whatever is set.
+func (s *Server) SetServing(service string, serving bool) {
+	state := healthpb.HealthCheckResponse_NOT_SERVING
+	if serving {
+		state = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus(service, state)
+}
+
+// unary keeps a handler that panics from ending the process, as net/http does.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+	defer func() {
+		s.calls.end(ctx)
+		if p := recover(); p != nil {
+			err = s.broken(info.FullMethod, p)
+		}
+	}()
+	return next(ctx, req)
+}
+
+func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	ctx, cancel := context.WithCancel(stream.Context())
+	stop := context.AfterFunc(s.drains, cancel)
+	defer func() {
+		stop()
+		cancel()
+		s.calls.end(stream.Context())
+		if p := recover(); p != nil {
+			err = s.broken(info.FullMethod, p)
+		}
+	}()
+	return next(srv, endingStream{stream, ctx})
+}
+
+// endingStream is a stream whose context ends when the server drains.
+type endingStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s endingStream) Context() context.Context { return s.ctx }
+
+func (s *Server) broken(method string, p any) error {
+	s.opt.Log.Error("a call broke its handler", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return status.Error(codes.Internal, "the call broke its handler; the log says more")
+}
+
+// Serve answers on ln until ctx ends, then drains: health says NOT_SERVING, and
+// after Delay clients are told to go elsewhere and calls under way are finished.
+// It returns nil when every call was answered. Call it once.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	if s.stopped.Swap(true) {
+		return errors.Join(errors.New("grpcserver: a server serves once"), ln.Close())
+	}
+	if s.opt.Reflection {
+		reflection.Register(s.grpc)
+	}
+	s.streams = lasting(s.grpc.GetServiceInfo())
+	ln = listen.Stall(listen.Limit(ln, s.opt.MaxConnections), s.opt.StallTimeout)
+	addr := ln.Addr()
+	served := make(chan error, 1)
+	go func() { served <- s.grpc.Serve(ln) }()
+	select {
+	case err := <-served:
+		s.grpc.Stop()
+		s.endStreams()
+		return fmt.Errorf("listener %s: %w", addr, err)
+	case <-ctx.Done():
+	}
+	s.health.Shutdown()
+	time.Sleep(s.opt.Delay)
+	// Close the listener first: once it stops, grpc cuts connections off that
+	// are accepted at the last moment.
+	lnErr := ln.Close()
+	<-served
+	s.endStreams()
+	if errors.Is(lnErr, net.ErrClosed) {
+		lnErr = nil
+	}
+	return errors.Join(s.drain(), lnErr)
+}
+
+// drain finishes the calls under way, or cuts them when it takes too long.
+func (s *Server) drain() error {
+	drained := make(chan struct{})
+	go func() { s.grpc.GracefulStop(); close(drained) }()
+	select {
+	case <-drained:
+		return nil
+	case <-time.After(s.opt.Drain):
+	}
+	go s.grpc.Stop()
+	// Handlers hear of it by their contexts.
+	const letGo = time.Second
+	select {
+	case <-drained:
+	case <-time.After(letGo):
+	}
+	return fmt.Errorf("drain: calls cut after %s: raise --drain-timeout to wait longer", s.opt.Drain)
+}
+
+// lasting returns the methods that may last as long as their connections.
+func lasting(services map[string]grpc.ServiceInfo) map[string]bool {
+	streams := make(map[string]bool)
+	for service, info := range services {
+		if service == "grpc.reflection.v1.ServerReflection" || service == "grpc.reflection.v1alpha.ServerReflection" {
+			continue
+		}
+		for _, m := range info.Methods {
+			if m.IsClientStream || m.IsServerStream {
+				streams["/"+service+"/"+m.Name] = true
+			}
+		}
+	}
+	return streams
+}

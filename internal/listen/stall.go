@@ -1,0 +1,140 @@
+package listen
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// stallListener bounds how long a peer takes nothing.
+type stallListener struct {
+	net.Listener
+	stall time.Duration
+}
+
+// Stall returns a listener of connections on which a write fails after stall
+// without a byte taken: a deadline moves on with every byte, and whoever is slow
+// and steady has all the time there is. Zero means no bound.
+func Stall(ln net.Listener, stall time.Duration) net.Listener { return stallListener{ln, stall} }
+
+// Accept implements net.Listener.
+func (l stallListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil || l.stall == 0 {
+		return c, err
+	}
+	w := &stallConn{Conn: c}
+	w.write = Pace{Set: c.SetWriteDeadline, Stall: l.stall}
+	return w, nil
+}
+
+// stallConn is a connection of a stallListener.
+type stallConn struct {
+	net.Conn
+	write Pace
+}
+
+// Write implements net.Conn.
+func (c *stallConn) Write(b []byte) (int, error) {
+	for sent := 0; ; {
+		c.write.Moved()
+		n, err := c.Conn.Write(b[sent:])
+		sent += n
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.write.Over() {
+			return sent, err
+		}
+		if n == 0 {
+			// HTTP/2 of net/http goes on reading after a write that failed.
+			_ = c.Conn.Close()
+			return sent, err
+		}
+	}
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *stallConn) SetWriteDeadline(t time.Time) error { return c.write.Limit(t) }
+
+// SetDeadline implements net.Conn.
+func (c *stallConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.Conn.SetReadDeadline(t), c.write.Limit(t))
+}
+
+// CloseWrite ends what is written, as slotConn's does.
+func (c *stallConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return c.Close()
+}
+
+// Pace sets a deadline anew as long as something moves. Safe for concurrent
+// use.
+type Pace struct {
+	// Stall is how long nothing may move. Zero means no bound.
+	Stall time.Duration
+	// Set sets the deadline. It is nil, and used no more, after End.
+	Set func(time.Time) error
+	// Last is the deadline that holds however much moves, zero for none.
+	Last time.Time
+
+	mu sync.Mutex
+	// rests: nothing is to move any more, and the deadline is others' business.
+	rests bool
+	// until is the deadline in force, zero if it is not known.
+	until time.Time
+}
+
+// Moved is called before each attempt to move something.
+func (p *Pace) Moved() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Set == nil || p.rests || p.Stall == 0 {
+		return
+	}
+	// To set a deadline costs a lock of the runtime's: not for every write.
+	until := time.Now().Add(p.Stall)
+	if !p.until.IsZero() && until.Sub(p.until) < p.Stall/4 {
+		return
+	}
+	if !p.Last.IsZero() && p.Last.Before(until) {
+		until = p.Last
+	}
+	p.until = until
+	_ = p.Set(until) // it fails on closed connections, as the move then does
+}
+
+// Limit sets the deadline that holds however much moves, zero for none.
+func (p *Pace) Limit(last time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.Set == nil {
+		return net.ErrClosed
+	}
+	p.Last, p.until = last, time.Time{}
+	return p.Set(last)
+}
+
+// Over reports, when a deadline has passed, whether it is one that others have
+// asked for.
+func (p *Pace) Over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Time{}
+	return !p.Last.IsZero() && !time.Now().Before(p.Last)
+}
+
+// Rest ends the watch.
+func (p *Pace) Rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rests = true
+}
+
+// End lets go of what the deadline is set on.
+func (p *Pace) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Set = nil
+}
