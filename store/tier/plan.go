@@ -199,14 +199,15 @@ func (p *plan) shareOf(nodes int64) (*weir.Limit, error) {
 		Name: l.Name, Scope: l.Scope + "\x1fshare", Algorithm: l.Algorithm, Count: l.Count,
 		Period: l.Period, Burst: l.Burst, Params: l.Params,
 	}
-	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket || l.Algorithm == algorithm.LeakyQueue {
+	switch l.Algorithm {
+	case algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.LeakyQueue, algorithm.Throttle:
 		s.Burst = max(l.Burst/nodes, 1)
 		if nodes <= int64(weir.MaxPeriod/l.Period) {
 			s.Period = l.Period * time.Duration(nodes)
 		} else {
 			s.Count = max(l.Count/nodes, 1)
 		}
-	} else {
+	default:
 		s.Count, s.Burst = max(l.Count/nodes, 1), 0
 	}
 	if err := s.Compile(); err != nil {
@@ -216,9 +217,11 @@ func (p *plan) shareOf(nodes int64) (*weir.Limit, error) {
 	return s, nil
 }
 
-// plans finds the plan of a limit.
+// plans finds the plan of a limit. Limits can be made on the fly, so that there is
+// no end to them: when there are too many, all are forgotten.
 type plans struct {
 	all       sync.Map // *weir.Limit to *plan
+	count     atomic.Int64
 	link      *link
 	otherwise weir.ConsistencyMode
 	nodes     *nodes
@@ -241,9 +244,16 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		return nil, err
 	}
 	p.used.Store(ps.second.Load())
-	v, _ := ps.all.LoadOrStore(l, p)
+	v, loaded := ps.all.LoadOrStore(l, p)
+	if !loaded && ps.count.Add(1) > maxPlans {
+		ps.all.Clear()
+		ps.count.Store(0)
+	}
 	return v.(*plan), nil
 }
+
+// maxPlans is the most plans that are kept.
+const maxPlans = 1 << 16
 
 // planLife is how long a plan that nobody asks for is kept, in seconds. Limits
 // come and go as rules are reloaded.
@@ -255,6 +265,7 @@ func (ps *plans) sweep() {
 	ps.all.Range(func(l, v any) bool {
 		if v.(*plan).used.Load() < before {
 			ps.all.Delete(l)
+			ps.count.Add(-1)
 		}
 		return true
 	})
