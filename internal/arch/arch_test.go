@@ -36,6 +36,8 @@ var floors = []struct {
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},
 	{"frontend/envoy/xds", 3},
+	{"frontend/envoy/counter", 3},
+	{"frontend/envoy", 4},
 	{"frontend/httpapi", 4},
 	{"frontend/gateway", 4},
 	{"server", 6},

@@ -10,6 +10,7 @@ type RateLimit struct {
 	OverLimitWithLocalCache Counter
 	WithinLimit             Counter
 	ShadowMode              Counter
+	NegativeHits            Counter // what was given back
 
 	prefix string // full name up to and with the dot before the counter's name
 }
@@ -22,6 +23,7 @@ func (r *RateLimit) each(f func(name string, c *Counter)) {
 	f("over_limit_with_local_cache", &r.OverLimitWithLocalCache)
 	f("within_limit", &r.WithinLimit)
 	f("shadow_mode", &r.ShadowMode)
+	f("total_negative_hits", &r.NegativeHits)
 }
 
 // OverflowKey stands in the place of a key that found no room of its own.

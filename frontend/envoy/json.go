@@ -1,0 +1,59 @@
+package envoy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// MaxBodyBytes is the largest body that JSON reads: that of a message of gRPC.
+const MaxBodyBytes = 4 << 20
+
+// JSON answers requests in JSON, as /json of envoyproxy/ratelimit does: whatever
+// the method, 200 for OK, 429 for OVER_LIMIT, 400 for what cannot be read or
+// decided. Where the store of the counters failed it is 500, and for a body of
+// more than MaxBodyBytes 413.
+func (s *Service) JSON() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+		var req rlsv3.RateLimitRequest
+		if err == nil {
+			err = protojson.Unmarshal(body, &req)
+		}
+		var resp *rlsv3.RateLimitResponse
+		if err == nil {
+			resp, err = s.ShouldRateLimit(r.Context(), &req)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if body, err = protojson.Marshal(resp); err != nil {
+			s.opt.Logger.ErrorContext(r.Context(), "the response is not JSON", "error", err)
+			fail(w, http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if resp.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		// Whoever went away needs no answer.
+		_, _ = w.Write(body)
+	})
+}
+
+func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
+	code := http.StatusBadRequest
+	if _, store := errors.AsType[storeError](err); store {
+		code = http.StatusInternalServerError
+	} else if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		code = http.StatusRequestEntityTooLarge
+	}
+	s.opt.Logger.WarnContext(r.Context(), "a request over HTTP was not decided", "error", err, "status", code)
+	fail(w, code)
+}
+
+func fail(w http.ResponseWriter, code int) { http.Error(w, http.StatusText(code), code) }
