@@ -381,6 +381,21 @@ func TestRefuse(t *testing.T) {
 	f(1, "the limit is exhausted; try again in 1 second", 1)
 }
 
+// Whoever hands an answer on may know some statuses only.
+func TestRefuseAs(t *testing.T) {
+	c := newClient(t, weir.Limits{named("one", weir.PerMinute(1, algorithm.FixedWindow))})
+	c.decide(1)
+	r, d := c.decide(1)
+	for _, why := range []answer.Reason{answer.OverLimit, answer.Overload} {
+		rec := httptest.NewRecorder()
+		c.w.RefuseAs(rec, 403, why, r.Ops(), d, c.now)
+		var body struct{ Status int }
+		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != 403 || body.Status != 403 || rec.Header().Get("Retry-After") != "40" {
+			t.Errorf("got %d %v %s, %v", rec.Code, rec.Header(), rec.Body, err)
+		}
+	}
+}
+
 func TestProblem(t *testing.T) {
 	rec := httptest.NewRecorder()
 	answer.Problem{Status: 400, Detail: "no <good>", Errors: []answer.FieldError{{Detail: "is missing", Pointer: "#/a"}}, RetryAfter: 3}.Write(rec)

@@ -110,13 +110,22 @@ var reasons = [...]struct{ problem, title, exhausted, never string }{
 // should stay away, and may name a limit there. A d without a wait is told as
 // one second.
 func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d weir.Decision, now int64) {
+	w.RefuseAs(rw, 0, why, ops, d, now)
+}
+
+// RefuseAs is Refuse with a status in place of its own, 400 to 599, for whoever
+// hands the answer on and knows only some. Zero means its own.
+func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
 	f := facts{policies: policies(few[:0], ops, true), now: now, style: w.style}
 	w.delay(&f, d)
 	w.header(rw.Header(), &f)
-	status := w.status
-	if why == Overload {
+	switch {
+	case status != 0:
+	case why == Overload:
 		status = http.StatusServiceUnavailable
+	default:
+		status = w.status
 	}
 	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, d))
 }

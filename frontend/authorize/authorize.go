@@ -1,0 +1,149 @@
+// Package authorize decides requests that somebody else carries: a proxy asks
+// whether to let one through, tells what it knows of it, and hands the answer
+// on. It is what the forward-auth and the ext_authz front ends share; theirs is
+// how the question comes in and the answer goes out.
+//
+// Who asks is told before the request is carried and not after, which rules out
+// what needs to know the end: limits on how many run at once, and charges that
+// are settled by the answer. A request that meets one is answered 500 with a
+// sentence that names the limit, charged nothing, and never let through.
+//
+// A limit that delays holds the answer back for as long as whoever asks says
+// that it waits, [Question.MaxDelay]; a request that would have to wait longer
+// is refused, with the rest of the wait as Retry-After, and its place in the
+// queue is given back.
+package authorize
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/shed"
+)
+
+// Options configures an [Authorizer].
+type Options struct {
+	// Limiter decides. Required.
+	Limiter *weir.Limiter
+	// Domain is the domain that is asked where a question names none. Zero means
+	// "api".
+	Domain string
+	// Identity tells who sent a request. Nil means identity.New with its
+	// defaults: no header is believed.
+	Identity *identity.Resolver
+	// Plan makes the descriptors of requests that no route matches. Nil means
+	// the client's address, as remote_address.
+	Plan *identity.Plan
+	// Routes are looked at in this order, the first that matches is taken. Zero
+	// means none.
+	Routes []Route
+	// Answer writes the header fields and refusals. Nil means answer.New with
+	// its defaults.
+	Answer *answer.Writer
+	// Shed says which refusals are for the service's sake. What it bounds on
+	// this node is not asked: nobody says when a request ends. Nil means none.
+	Shed *shed.Shedder
+	// MaxWaiting is how many answers may be held back at a time for limits that
+	// delay; requests above it are refused. Zero means 1024.
+	MaxWaiting int
+	// Log is told of errors of the store and of questions that cannot be
+	// answered, at most one a second. Nil means nobody.
+	Log *slog.Logger
+}
+
+// Route says which requests it is about, and what they are asked by.
+type Route struct {
+	identity.Route
+	// Unlimited: they pass without asking any limit.
+	Unlimited bool
+}
+
+// Authorizer decides. Safe for concurrent use.
+type Authorizer struct {
+	opt     Options
+	routes  *identity.Routes // nil without one
+	waiting atomic.Int64
+	lastLog atomic.Int64 // when, in seconds since the Unix epoch
+}
+
+// New returns an authorizer. It returns an error when the limiter is missing or
+// an option is out of range.
+func New(opt Options) (*Authorizer, error) {
+	switch {
+	case opt.Limiter == nil:
+		return nil, errors.New("authorize: no limiter: set Options.Limiter")
+	case opt.Plan != nil && opt.Identity == nil:
+		return nil, errors.New("authorize: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
+	case opt.MaxWaiting < 0:
+		return nil, errors.New("authorize: max waiting must not be negative")
+	}
+	if opt.Domain == "" {
+		opt.Domain = "api"
+	}
+	if opt.MaxWaiting == 0 {
+		opt.MaxWaiting = 1024
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if opt.Answer == nil {
+		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Identity == nil {
+		if opt.Identity, err = identity.New(identity.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Plan == nil {
+		if opt.Plan, err = opt.Identity.Plan(nil); err != nil {
+			return nil, err
+		}
+	}
+	a := &Authorizer{opt: opt}
+	return a, a.compile()
+}
+
+// compile makes the routes.
+func (a *Authorizer) compile() (err error) {
+	if len(a.opt.Routes) == 0 {
+		return nil
+	}
+	plans := make([]identity.Route, len(a.opt.Routes))
+	for i := range a.opt.Routes {
+		r := &a.opt.Routes[i]
+		if plans[i] = r.Route; r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0) {
+			return fmt.Errorf("authorize: route %d is unlimited, nothing is asked there: leave out its descriptors and cost", i+1)
+		}
+	}
+	if a.routes, err = a.opt.Identity.Routes(plans); err != nil {
+		return err
+	}
+	for i := range plans {
+		if !a.opt.Routes[i].Unlimited && a.routes.Plan(i).Evadable() {
+			a.opt.Log.Warn("strangers are not limited on a route: give it a descriptor of remote_address, with unless: user if you like",
+				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
+		}
+	}
+	return nil
+}
+
+// Trusts reports whether the peer of q is one of the trusted proxies.
+func (a *Authorizer) Trusts(q *Question) bool { return a.opt.Identity.Trusts(q.Peer) }
+
+// Report logs that a question could not be answered, unless something was
+// logged this second.
+func (a *Authorizer) Report(msg string, err error) {
+	now := time.Now().Unix()
+	if last := a.lastLog.Load(); last != now && a.lastLog.CompareAndSwap(last, now) {
+		a.opt.Log.Error(msg, "err", err)
+	}
+}

@@ -1,0 +1,243 @@
+package authorize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/identity"
+)
+
+// Question asks whether a request is to be let through.
+type Question struct {
+	// Facts is the request, as whoever carries it got it.
+	identity.Facts
+	// Domain is the domain to ask. Zero means Options.Domain.
+	Domain string
+	// Cost in units, 0 to weir.MaxCost. Zero means that of the route, or 1.
+	Cost int64
+	// Peek looks at the limits without spending.
+	Peek bool
+	// Status is the status of refusals, 400 to 599. Zero means 429, or 503 when
+	// it is for the service's sake.
+	Status int
+	// FailOpen lets the request pass when the store gives no decision. It says
+	// nothing of limits whose own failure policy decides.
+	FailOpen bool
+	// MaxDelay is how long whoever asks waits for the answer to a request under
+	// a limit that delays. Zero means not at all: it is refused.
+	MaxDelay time.Duration
+}
+
+// Outcome is what becomes of a request.
+type Outcome uint8
+
+const (
+	// Allowed: it is let through.
+	Allowed Outcome = iota
+	// Refused: a limit refuses it.
+	Refused
+	// Unreadable: its method, host or path has no canonical form; its sender's
+	// fault.
+	Unreadable
+	// Undecided: the store gave no decision, or a rule met it that cannot be
+	// asked here; nobody's fault who sent it.
+	Undecided
+)
+
+// Verdict is the answer to a [Question], beside what was written.
+type Verdict struct {
+	Outcome Outcome
+	// Degraded: it was let through though the store gave no decision.
+	Degraded bool
+	// Soft: it passed above the threshold of a soft limit.
+	Soft bool
+	// Route is the name of its route, empty without one.
+	Route string
+	// Decision is what the limits said. Its Limit is nil when none applied.
+	Decision weir.Decision
+}
+
+// cancelTimeout bounds a call to the store that gives back what was charged.
+const cancelTimeout = 5 * time.Second
+
+// Decide answers q. When the request is let through it adds to w's header what
+// the limits said, and writes nothing; else w is answered, with a problem
+// document as its body. It may wait, see Question.MaxDelay; when ctx ends
+// meanwhile, what was charged is given back.
+func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Question) Verdict {
+	c := a.opt.Identity.Acquire()
+	defer c.Release()
+	c.Set(q.Facts)
+	req := a.opt.Limiter.Acquire()
+	defer a.opt.Limiter.Recycle(req)
+
+	v := Verdict{}
+	plan, cost := a.opt.Plan, int64(0)
+	if a.routes != nil {
+		if err := c.Err(); err != nil {
+			return a.unreadable(w, v, err)
+		}
+		if i := a.routes.Find(c); i >= 0 {
+			r := &a.opt.Routes[i]
+			if v.Route = routeName(r); r.Unlimited {
+				return v
+			}
+			plan, cost = a.routes.Plan(i), r.Cost
+		}
+	}
+	if err := plan.Fill(req, c); err != nil {
+		return a.unreadable(w, v, err)
+	}
+	if req.Domain, req.Cost = a.opt.Domain, cost; q.Domain != "" {
+		req.Domain = q.Domain
+	}
+	if q.Cost != 0 {
+		req.Cost = q.Cost
+	}
+	if q.Peek {
+		req.Verb = weir.Peek
+	}
+	return a.decide(ctx, w, q, req, v)
+}
+
+func routeName(r *Route) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return r.Host + r.Path
+}
+
+// unreadable answers a request that could not be identified.
+func (a *Authorizer) unreadable(w http.ResponseWriter, v Verdict, err error) Verdict {
+	p := answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
+	if bad, ok := errors.AsType[*identity.Error](err); ok {
+		p.Status, p.Detail = bad.Status, bad.Detail
+	}
+	p.Write(w)
+	v.Outcome = Unreadable
+	return v
+}
+
+// decide asks the limits.
+func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Question, req *weir.Request, v Verdict) Verdict {
+	d, err := a.opt.Limiter.Decide(ctx, req)
+	if misfit := misfit(req.Ops()); misfit != nil {
+		if err == nil {
+			a.cancel(ctx, req)
+		}
+		return a.cannotAsk(w, v, misfit)
+	}
+	if err != nil {
+		return a.undecided(ctx, w, q, v, err)
+	}
+	v.Decision, v.Soft = d, req.Soft()
+	if !d.Allowed() {
+		return a.refuse(w, q, req, v)
+	}
+	if delay := req.Delay(); delay > 0 && !q.Peek && !a.wait(ctx, q, delay) {
+		a.cancel(ctx, req)
+		v.Decision.RetryAfter = max(delay-q.MaxDelay, time.Second)
+		return a.refuse(w, q, req, v)
+	}
+	if d.Limit != nil {
+		a.opt.Answer.Header(w.Header(), req.Ops(), d, decidedAt(req.Ops()))
+	}
+	return v
+}
+
+// misfit says which of ops cannot be asked by whoever does not tell how a
+// request ends, nil for none.
+func misfit(ops []weir.Op) error {
+	for i := range ops {
+		l := ops[i].Limit
+		switch {
+		case l == nil || ops[i].Role == weir.Deny:
+		case l.Traits()&weir.Leases != 0:
+			return fmt.Errorf("limit %q counts requests under way, and nobody tells here when one ends: limit by a rate, or let the gateway or the middleware carry these requests", l.Name)
+		case l.Settlement != nil:
+			return fmt.Errorf("limit %q is settled by the answer (count_on, refund_on, cost_from), and nobody tells here what it is: leave that out, or let the gateway or the middleware carry these requests", l.Name)
+		}
+	}
+	return nil
+}
+
+// cannotAsk answers a request that meets a rule that cannot be asked.
+func (a *Authorizer) cannotAsk(w http.ResponseWriter, v Verdict, err error) Verdict {
+	a.Report("a request meets a limit that cannot be asked by a proxy", err)
+	answer.Problem{Status: http.StatusInternalServerError, Detail: err.Error()}.Write(w)
+	v.Outcome = Undecided
+	return v
+}
+
+// undecided answers when there is no decision.
+func (a *Authorizer) undecided(ctx context.Context, w http.ResponseWriter, q *Question, v Verdict, err error) Verdict {
+	// A proxy that has gone takes the store's answer with it: nobody's fault.
+	if ctx.Err() == nil {
+		a.Report("no decision", err)
+	}
+	v.Outcome = Undecided
+	switch {
+	case errors.Is(err, weir.ErrCost):
+		// Not the store's fault: were it let through, whoever finds such a cost
+		// would pass.
+		answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}.Write(w)
+	case q.FailOpen:
+		v.Outcome, v.Degraded = Allowed, true
+	default:
+		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}.Write(w)
+	}
+	return v
+}
+
+// refuse answers a request that the limits refuse, as v says.
+func (a *Authorizer) refuse(w http.ResponseWriter, q *Question, req *weir.Request, v Verdict) Verdict {
+	why := answer.OverLimit
+	if a.opt.Shed != nil {
+		if _, ok := a.opt.Shed.Refused(req.Ops(), v.Decision); ok {
+			why = answer.Overload
+		}
+	}
+	a.opt.Answer.RefuseAs(w, q.Status, why, req.Ops(), v.Decision, decidedAt(req.Ops()))
+	v.Outcome = Refused
+	return v
+}
+
+// wait holds the answer back. It returns false when that would take too long,
+// too many wait already, or ctx ends first.
+func (a *Authorizer) wait(ctx context.Context, q *Question, delay time.Duration) bool {
+	defer a.waiting.Add(-1)
+	if a.waiting.Add(1) > int64(a.opt.MaxWaiting) || delay > q.MaxDelay {
+		return false
+	}
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// cancel gives back what req was charged.
+func (a *Authorizer) cancel(ctx context.Context, req *weir.Request) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer stop()
+	if err := a.opt.Limiter.Cancel(ctx, req); err != nil {
+		a.Report("giving back failed", err)
+	}
+}
+
+// decidedAt returns the store's time of a decision, in microseconds since the
+// Unix epoch; this node's, where no store was asked.
+func decidedAt(ops []weir.Op) int64 {
+	if len(ops) > 0 && ops[0].Now != 0 {
+		return ops[0].Now
+	}
+	return time.Now().UnixMicro()
+}
