@@ -44,6 +44,9 @@ type Op struct {
 	Verb Verb
 	// Penalize charges the op even when it refuses.
 	Penalize bool
+	// Descriptor is the place of the request's descriptor that the op is for.
+	// Stores do not look at it.
+	Descriptor uint16
 
 	// The answer, filled by Store.Take.
 

@@ -21,8 +21,9 @@ func (ls Limits) Match(dst []Op, r *Request) []Op {
 		for _, l := range ls {
 			dst = l.Append(dst, key, r.costOf(d), r)
 		}
-		if d.Peek {
-			for j := from; j < len(dst); j++ {
+		for j := from; j < len(dst); j++ {
+			dst[j].Descriptor = uint16(i)
+			if d.Peek {
 				dst[j].Verb = Peek
 			}
 		}

@@ -105,7 +105,7 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 		v := m.of(o, op.Limit)
 		if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
 			wait := weir.FromMicros(e.Until - now)
-			dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb,
+			dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor,
 				Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
 		}
 		if e := m.override; e != nil && v.with != nil && !e.over(now) {

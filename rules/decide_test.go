@@ -282,3 +282,30 @@ func TestReloadDecides(t *testing.T) {
 		})
 	}
 }
+
+// TestOpsTellTheirDescriptor: which descriptor an op is for, also where lists,
+// replacements and modes add ops or leave them out.
+func TestOpsTellTheirDescriptor(t *testing.T) {
+	d := newDesk(t, parse(t, `domain: d
+deny: {ip: [10.0.0.1]}
+descriptors:
+- {key: a, limits: [5/minute, 9/hour]}
+- {key: b, limit: 5/minute, mode: soft, exceed: 20%}
+- {key: c, limits: [{limit: 5/minute, name: c}]}
+- {key: e, limits: [{limit: 7/minute, replaces: [c]}]}
+`))
+	f := func(want string, descriptors ...string) {
+		t.Helper()
+		var got []string
+		for _, o := range d.Match(request("d", descriptors...)) {
+			got = append(got, fmt.Sprint(o.Descriptor))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%v: ops are for %q, want %q", descriptors, s, want)
+		}
+	}
+	f("0 0", "a=1")
+	f("0 0 1 1 3", "a=1", "b=1", "x=1", "c=1")
+	f("1 1 2", "c=1", "b=1", "e=1")
+	f("1", "a=1", "ip=10.0.0.1", "c=1")
+}

@@ -121,8 +121,8 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 		}
 	}
 	if d.deny != nil || d.allow != nil {
-		if v, limit := d.judge(r, t); v == denied {
-			return append(dst, deny(limit, r))
+		if v, limit, at := d.judge(r, t); v == denied {
+			return append(dst, deny(limit, r, at))
 		} else if v == allowed {
 			return dst
 		}
@@ -152,13 +152,14 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 }
 
 // judge looks the request's entries up in the lists of the domain.
-func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit) {
+// A denial has the place of its descriptor.
+func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit, int) {
 	v := noRule
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
 			if l := d.deny[e.Key]; l != nil && l.values.has(e.Value) {
 				t.listed(e, denied)
-				return denied, l.limit
+				return denied, l.limit, i
 			}
 			if d.allow[e.Key].has(e.Value) {
 				v = allowed
@@ -166,7 +167,7 @@ func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit) {
 			}
 		}
 	}
-	return v, nil
+	return v, nil, 0
 }
 
 // walk finds the rule for descriptor at of the request. There is no way back:
@@ -308,7 +309,7 @@ func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *t
 	desc := &r.Descriptors[f.at]
 	switch f.verdict {
 	case denied:
-		dst = append(dst, deny(f.denial, r))
+		dst = append(dst, deny(f.denial, r, f.at))
 	case overridden:
 		dst = f.override.Append(dst, f.key, costOf(r, desc), r)
 	case limited:
@@ -325,6 +326,11 @@ func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *t
 			dst[i].Verb = weir.Peek
 		}
 	}
+	if f.at > 0 {
+		for i := from; i < len(dst); i++ {
+			dst[i].Descriptor = uint16(f.at)
+		}
+	}
 	t.matched(f, dst[from:])
 	return dst
 }
@@ -338,7 +344,7 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 		// Two units never fit a limit of one: what is refused is counted.
 		return append(dst, weir.Op{Key: key, Limit: l.Limit, Cost: 2, Role: weir.Shadow, Verb: r.Verb})
 	case l.Denies:
-		return append(dst, deny(l.Limit, r))
+		return append(dst, deny(l.Limit, r, 0))
 	}
 	if l.Cost > 0 {
 		cost = l.Cost
@@ -354,8 +360,8 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 	return l.Append(dst, key, cost, r)
 }
 
-func deny(l *weir.Limit, r *weir.Request) weir.Op {
-	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}
+func deny(l *weir.Limit, r *weir.Request, at int) weir.Op {
+	return weir.Op{Limit: l, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(at), Decision: weir.Decision{Limit: l, RetryAfter: weir.Never}}
 }
 
 // replaced reports whether another limit that the request meets takes the
