@@ -4,13 +4,14 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // Sizes of what a client may send, in bytes.
 const (
-	maxDomain = 256
-	maxKey    = 256
-	maxValue  = 1024
+	maxDomain = checks.MaxDomain
+	maxKey    = checks.MaxKey
+	maxValue  = checks.MaxValue
 )
 
 // allowRequest is the body of POST /shouldAllowRequest.

@@ -29,6 +29,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
 )
@@ -79,7 +80,7 @@ type API struct {
 	paths    map[string]bool // those served
 	admin    map[string]bool // those for operators
 	inFlight atomic.Int64
-	lastLog  atomic.Int64 // when, in seconds since the Unix epoch
+	faults   *faults.Log
 }
 
 // Sizes of bodies, in bytes.
@@ -119,7 +120,7 @@ func New(opt Options) (*API, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &API{opt: opt, limiter: opt.Limiter, mux: http.NewServeMux(), paths: map[string]bool{}, admin: map[string]bool{}}
+	a := &API{opt: opt, limiter: opt.Limiter, faults: faults.New(opt.Log), mux: http.NewServeMux(), paths: map[string]bool{}, admin: map[string]bool{}}
 	a.routes()
 	return a, nil
 }
@@ -302,11 +303,7 @@ func errorOf(err error) *inputError {
 // logStore logs err unless something was logged this second, or the client
 // has gone, for which the store is not to blame.
 func (a *API) logStore(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
-	}
-	now := time.Now().Unix()
-	if last := a.lastLog.Load(); last != now && a.lastLog.CompareAndSwap(last, now) {
-		a.opt.Log.Error("no decision", "err", err)
+	if !errors.Is(err, context.Canceled) {
+		a.faults.Report("no decision", err)
 	}
 }

@@ -1,13 +1,11 @@
 package httpapi
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // check answers /v1/check, and with peek /v1/peek.
@@ -47,60 +45,25 @@ func (a *API) check(peek bool) http.HandlerFunc {
 // checkAll answers a batch. What could make a check fail is looked for in all
 // of them before the first is counted.
 func (a *API) checkAll(w http.ResponseWriter, r *http.Request, c *call) {
-	for i, req := range c.query.reqs {
-		if err := valid(a.limiter.Match(req)); err != nil {
-			err.pointer = "#/checks/" + strconv.Itoa(i) + err.pointer[1:]
-			badInput(w, err)
-			return
-		}
-	}
 	out := append(c.out[:0], `{"results":[`...)
-	for i, req := range c.query.reqs {
-		d, err := a.limiter.Decide(r.Context(), req)
-		if err != nil {
-			a.undo(r.Context(), c.query.reqs[:i])
-			a.undecided(w, err)
-			return
-		}
+	i, err, undo := checks.Decide(r.Context(), a.limiter, c.query.reqs, func(i int, d weir.Decision) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(appendDecision(append(out, '{'), req, d), '}')
-	}
+		out = append(appendDecision(append(out, '{'), c.query.reqs[i], d), '}')
+	})
 	c.out = append(out, "]}"...)
-	sendJSON(w, c.out)
-}
-
-// valid reports why a request that meets ops cannot be decided.
-func valid(ops []weir.Op) *inputError {
-	for i := range ops {
-		o := &ops[i]
-		if o.Role == weir.Deny {
-			continue
-		}
-		if o.Cost+o.Reserve > weir.MaxCost {
-			return errorOf(weir.ErrCost)
-		}
-		if o.ID == 0 && o.Verb != weir.Peek && o.Limit.Traits()&weir.Leases != 0 {
-			return errorOf(weir.ErrNoLease)
-		}
+	if undo != nil {
+		a.logStore(undo)
 	}
-	return nil
-}
-
-// undoTimeout bounds a call to the store that puts a failure right.
-const undoTimeout = 5 * time.Second
-
-// undo gives back what reqs were charged.
-func (a *API) undo(ctx context.Context, reqs []*weir.Request) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer stop()
-	var errs []error
-	for _, req := range reqs {
-		errs = append(errs, a.limiter.Cancel(ctx, req))
-	}
-	if err := errors.Join(errs...); err != nil {
-		a.logStore(err)
+	switch bad := errorOf(err); {
+	case err == nil:
+		sendJSON(w, c.out)
+	case bad != nil:
+		bad.pointer = "#/checks/" + strconv.Itoa(i) + bad.pointer[1:]
+		badInput(w, bad)
+	default:
+		a.undecided(w, err)
 	}
 }
 

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // Bounds on a check.
 const (
-	maxChecks      = 1000
-	maxDescriptors = 64
-	maxEntries     = 32
-	maxPriority    = 1000
-	maxLease       = 256
+	maxChecks      = checks.MaxRequests
+	maxDescriptors = checks.MaxDescriptors
+	maxEntries     = checks.MaxEntries
+	maxPriority    = checks.MaxPriority
+	maxLease       = checks.MaxLease
 	maxRate        = 64
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -72,7 +73,7 @@ type Middleware struct {
 	limiter *weir.Limiter
 	answer  *answer.Writer
 	plan    *identity.Plan
-	faults  *faults
+	faults  *faults.Log
 	visits  sync.Pool
 	waiting atomic.Int64
 }
@@ -116,7 +117,7 @@ func New(opt Options) (*Middleware, error) {
 			return nil, err
 		}
 	}
-	m := &Middleware{opt: opt, limiter: opt.Limiter, answer: opt.Answer, plan: opt.Plan, faults: &faults{log: opt.Log}}
+	m := &Middleware{opt: opt, limiter: opt.Limiter, answer: opt.Answer, plan: opt.Plan, faults: faults.New(opt.Log)}
 	m.visits.New = func() any { return new(Visit) }
 	return m, nil
 }

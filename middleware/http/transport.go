@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // TransportOptions configures a [Transport].
@@ -79,7 +81,7 @@ type TransportOptions struct {
 // weir.NoAnswer, but for one that was canceled: its charge stands.
 type Transport struct {
 	opt     TransportOptions
-	faults  *faults
+	faults  *faults.Log
 	pauses  pauses
 	waiting atomic.Int64
 }
@@ -116,7 +118,7 @@ func NewTransport(opt TransportOptions) (*Transport, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Transport{opt: opt, faults: &faults{log: opt.Log}}, nil
+	return &Transport{opt: opt, faults: faults.New(opt.Log)}, nil
 }
 
 func hostOf(r *http.Request) string {
@@ -153,11 +155,11 @@ func (e *Limited) Error() string {
 // RoundTrip implements http.RoundTripper. Beside what Base returns its error is
 // a *[Limited], that of the context while it waited, or the store's.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	c := new(charge)
+	c := new(charge.Charge)
 	key := t.opt.Key(r)
-	c.begin(t.opt.Limiter, t.faults, t.opt.Domain)
+	c.Begin(t.opt.Limiter, t.faults, t.opt.Domain)
 	if err := t.admit(c, r, key); err != nil {
-		c.end()
+		c.End()
 		if r.Body != nil {
 			_ = r.Body.Close() // nobody read it: there is nothing to lose
 		}
@@ -166,13 +168,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	returned := false
 	defer func() {
 		if !returned { // Base panics
-			c.finish(r.Context(), weir.Result{Code: weir.NoAnswer})
+			c.Finish(r.Context(), weir.Result{Code: weir.NoAnswer})
 		}
 	}()
 	res, err := t.opt.Base.RoundTrip(r)
 	returned = true
 	if err != nil {
-		c.finish(r.Context(), weir.Result{Code: weir.NoAnswer})
+		c.Finish(r.Context(), weir.Result{Code: weir.NoAnswer})
 		return res, err
 	}
 	t.heed(key, res)
@@ -181,7 +183,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // admit returns when the request may be sent, or why it may not.
-func (t *Transport) admit(c *charge, r *http.Request, key string) error {
+func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
 	t.fill(c, r, key)
 	w := waiter{t: t, ctx: r.Context(), end: time.Now().Add(max(t.opt.MaxWait, 0))}
 	if end, ok := w.ctx.Deadline(); ok && end.Before(w.end) {
@@ -192,17 +194,17 @@ func (t *Transport) admit(c *charge, r *http.Request, key string) error {
 		if err := w.pass(key); err != nil {
 			return err
 		}
-		d, err := t.opt.Limiter.Decide(w.ctx, &c.req)
+		d, err := t.opt.Limiter.Decide(w.ctx, &c.Req)
 		switch {
 		case err != nil && t.opt.OnError != nil && !errors.Is(err, weir.ErrCost):
-			c.req.Reset() // what the ops say is neither decided nor charged
+			c.Req.Reset() // what the ops say is neither decided nor charged
 			return t.opt.OnError(r, err)
 		case err != nil:
 			return fmt.Errorf("httplimit: no decision: %w", err)
 		case d.Allowed():
-			c.hold(w.ctx)
-			if err = w.proceed(key, &c.req); err != nil {
-				c.cancel(w.ctx)
+			c.Hold(w.ctx)
+			if err = w.proceed(key, &c.Req); err != nil {
+				c.Cancel(w.ctx)
 			}
 			return err
 		}
@@ -228,15 +230,15 @@ const (
 )
 
 // fill makes the weir request of r.
-func (t *Transport) fill(c *charge, r *http.Request, key string) {
+func (t *Transport) fill(c *charge.Charge, r *http.Request, key string) {
 	if t.opt.Descriptors != nil {
-		t.opt.Descriptors(r, &c.req)
+		t.opt.Descriptors(r, &c.Req)
 	} else {
-		c.req.Descriptors = append(c.req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
+		c.Req.Descriptors = append(c.Req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
 	}
 	if t.opt.Cost != nil {
-		if c.req.Cost = t.opt.Cost(r); c.req.Cost == 0 {
-			c.req.Verb = weir.Peek
+		if c.Req.Cost = t.opt.Cost(r); c.Req.Cost == 0 {
+			c.Req.Verb = weir.Peek
 		}
 	}
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/shed"
 )
 
 // Visit is one request that was let through. Not safe for concurrent use.
 type Visit struct {
-	charge
+	charge   charge.Charge
 	m        *Middleware
 	ctx      context.Context
 	caller   *identity.Caller // nil when it is someone else's
@@ -34,7 +36,7 @@ type Visit struct {
 func (m *Middleware) Enter(w http.ResponseWriter, r *http.Request, c *identity.Caller, p *identity.Plan, cost int64) *Visit {
 	v := m.visits.Get().(*Visit)
 	v.m, v.ctx = m, r.Context()
-	v.begin(m.limiter, m.faults, m.opt.Domain)
+	v.charge.Begin(m.limiter, m.faults, m.opt.Domain)
 	passed := false
 	defer func() {
 		if !passed { // also when a hook panics, such as to break off the connection
@@ -59,33 +61,33 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		p = m.plan
 	}
 	if p != nil {
-		if err := p.Fill(&v.req, c); err != nil {
+		if err := p.Fill(&v.charge.Req, c); err != nil {
 			unreadable(w, m.faults, err)
 			return false
 		}
 	}
 	if m.opt.Descriptors != nil {
-		m.opt.Descriptors(r, &v.req)
+		m.opt.Descriptors(r, &v.charge.Req)
 	}
 	switch {
 	case cost != 0:
-		v.req.Cost = cost
+		v.charge.Req.Cost = cost
 	case m.opt.Cost != nil:
-		v.req.Cost = m.opt.Cost(r)
-		if v.req.Cost == 0 {
-			v.req.Verb = weir.Peek
+		v.charge.Req.Cost = m.opt.Cost(r)
+		if v.charge.Req.Cost == 0 {
+			v.charge.Req.Verb = weir.Peek
 		}
 	}
 	return true
 }
 
 // unreadable answers a request that could not be identified.
-func unreadable(w http.ResponseWriter, f *faults, err error) {
+func unreadable(w http.ResponseWriter, f *faults.Log, err error) {
 	if bad, ok := errors.AsType[*identity.Error](err); ok {
 		answer.Problem{Status: bad.Status, Detail: bad.Detail}.Write(w)
 		return
 	}
-	f.report("a request was not identified", err)
+	f.Report("a request was not identified", err)
 	answer.Problem{Status: http.StatusInternalServerError, Detail: "the client could not be identified"}.Write(w)
 }
 
@@ -98,34 +100,34 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 		m.busy(w, r)
 		return false
 	}
-	d, err := m.limiter.Decide(r.Context(), &v.req)
+	d, err := m.limiter.Decide(r.Context(), &v.charge.Req)
 	if err != nil {
 		return v.undecided(w, r, err)
 	}
 	v.decision = d
 	if !d.Allowed() {
-		m.refuse(w, r, &Refusal{Decision: d, Ops: v.req.Ops()})
+		m.refuse(w, r, &Refusal{Decision: d, Ops: v.charge.Req.Ops()})
 		return false
 	}
-	v.hold(r.Context())
-	delay := v.req.Delay()
+	v.charge.Hold(r.Context())
+	delay := v.charge.Req.Delay()
 	return delay == 0 || v.wait(w, r, delay)
 }
 
 // begun reports whether there is room on this node for the request.
 func (v *Visit) begun() bool {
 	s := v.m.opt.Shed
-	return s == nil || s.Enter(&v.place, shed.Priority(v.req.Priority))
+	return s == nil || s.Enter(&v.place, shed.Priority(v.charge.Req.Priority))
 }
 
 // undecided reports whether r passes though the store gave no decision.
 func (v *Visit) undecided(w http.ResponseWriter, r *http.Request, err error) bool {
 	// A client that has gone takes the store's answer with it: nobody's fault.
 	if r.Context().Err() == nil {
-		v.faults.report("no decision", err)
+		v.m.faults.Report("no decision", err)
 	}
 	// What the ops say is neither decided nor charged.
-	v.req.Reset()
+	v.charge.Req.Reset()
 	p := answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}
 	switch {
 	case errors.Is(err, weir.ErrCost):
@@ -146,10 +148,10 @@ func (v *Visit) wait(w http.ResponseWriter, r *http.Request, delay time.Duration
 	m := v.m
 	defer m.waiting.Add(-1)
 	if m.waiting.Add(1) > int64(m.opt.MaxWaiting) || delay > m.opt.MaxDelay {
-		v.cancel(r.Context())
+		v.charge.Cancel(r.Context())
 		d := v.decision
 		d.RetryAfter = max(delay-m.opt.MaxDelay, time.Second)
-		m.refuse(w, r, &Refusal{Decision: d, Ops: v.req.Ops()})
+		m.refuse(w, r, &Refusal{Decision: d, Ops: v.charge.Req.Ops()})
 		return false
 	}
 	v.place.Leave()
@@ -158,11 +160,11 @@ func (v *Visit) wait(w http.ResponseWriter, r *http.Request, delay time.Duration
 	select {
 	case <-t.C:
 	case <-r.Context().Done():
-		v.cancel(r.Context())
+		v.charge.Cancel(r.Context())
 		return false
 	}
 	if !v.begun() {
-		v.cancel(r.Context())
+		v.charge.Cancel(r.Context())
 		m.busy(w, r)
 		return false
 	}
@@ -174,13 +176,13 @@ func (v *Visit) Decision() weir.Decision { return v.decision }
 
 // Unsettled reports whether the request was charged by a limit that is settled
 // by the answer: [Visit.Leave] then needs to know it.
-func (v *Visit) Unsettled() bool { return v.req.Unsettled() }
+func (v *Visit) Unsettled() bool { return v.charge.Req.Unsettled() }
 
 // Header adds to h, the header of the answer, what the limits said. What an
 // upstream has said in it is not loosened.
 func (v *Visit) Header(h http.Header) {
 	if v.decision.Limit != nil {
-		v.m.answer.Header(h, v.req.Ops(), v.decision, decidedAt(v.req.Ops()))
+		v.m.answer.Header(h, v.charge.Req.Ops(), v.decision, decidedAt(v.charge.Req.Ops()))
 	}
 }
 
@@ -195,10 +197,10 @@ func (v *Visit) Header(h http.Header) {
 // When there is no answer because the client hung up, the charge stands as it
 // is: else whoever hangs up in time would never be counted.
 func (v *Visit) Leave(status int, h http.Header, sent int64) {
-	if v.req.Unsettled() {
-		v.settle(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
+	if v.charge.Req.Unsettled() {
+		v.charge.Settle(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
 	}
-	v.release(v.ctx)
+	v.charge.Release(v.ctx)
 	v.free()
 }
 
@@ -209,7 +211,7 @@ func (v *Visit) free() {
 	if v.caller != nil {
 		v.caller.Release()
 	}
-	v.end()
+	v.charge.End()
 	v.m, v.ctx, v.caller, v.decision = nil, nil, nil, weir.Decision{}
 	m.visits.Put(v)
 }

@@ -9,20 +9,14 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/charge"
 )
-
-// finish ends the charge of a request that was answered, or was not.
-func (c *charge) finish(ctx context.Context, res weir.Result) {
-	c.settle(ctx, res)
-	c.release(ctx)
-	c.end()
-}
 
 // watch finishes c when the body of res has come to its end. Where nothing is
 // left to do then, it does so at once and leaves res as it is.
-func watch(c *charge, ctx context.Context, res *http.Response) {
+func watch(c *charge.Charge, ctx context.Context, res *http.Response) {
 	w := &watched{ReadCloser: res.Body, c: c, ctx: ctx, res: res}
-	if res.Body == nil || res.Body == http.NoBody || len(c.held) == 0 && !c.req.Unsettled() {
+	if res.Body == nil || res.Body == http.NoBody || !c.Holds() {
 		w.finish(true)
 		return
 	}
@@ -35,7 +29,7 @@ func watch(c *charge, ctx context.Context, res *http.Response) {
 // watched is the body of an answer whose request is not over.
 type watched struct {
 	io.ReadCloser
-	c    *charge
+	c    *charge.Charge
 	ctx  context.Context
 	res  *http.Response
 	read atomic.Int64 // bytes
@@ -62,7 +56,7 @@ func (w *watched) Close() error {
 // end alone.
 func (w *watched) finish(end bool) {
 	w.once.Do(func() {
-		w.c.finish(w.ctx, weir.Result{Code: w.res.StatusCode, Bytes: w.read.Load(), Number: func(field string) (int64, bool) {
+		w.c.Finish(w.ctx, weir.Result{Code: w.res.StatusCode, Bytes: w.read.Load(), Number: func(field string) (int64, bool) {
 			n, ok := number(w.res.Header.Get(field))
 			if !ok && end {
 				n, ok = number(w.res.Trailer.Get(field))

@@ -1,0 +1,31 @@
+// Package faults logs what goes wrong, at most once a second: a store that is
+// down fails every request.
+package faults
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// Log is told of faults. Safe for concurrent use.
+type Log struct {
+	log  *slog.Logger
+	last atomic.Int64 // when, in seconds since the Unix epoch
+}
+
+// New returns a log that writes to l. Nil means nowhere.
+func New(l *slog.Logger) *Log {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return &Log{log: l}
+}
+
+// Report logs err, unless something was logged this second.
+func (f *Log) Report(msg string, err error) {
+	now := time.Now().Unix()
+	if last := f.last.Load(); last != now && f.last.CompareAndSwap(last, now) {
+		f.log.Error(msg, "err", err)
+	}
+}
