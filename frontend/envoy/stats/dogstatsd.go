@@ -1,0 +1,122 @@
+package stats
+
+import (
+	"fmt"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/DataDog/datadog-go/v5/statsd"
+)
+
+// DogStatsd sends statistics to dogstatsd, with tags as it has them, by the
+// names that mogrifiers give.
+type DogStatsd struct {
+	client     *statsd.Client
+	mogrifiers []mogrifier
+}
+
+// A Mogrifier renames statistics and makes tags of parts of their names. In Name
+// and in the values of Tags $1 stands for what Pattern's first group caught, and
+// so on; $0 for all that it matched.
+type Mogrifier struct {
+	Pattern string
+	Name    string
+	Tags    map[string]string
+}
+
+type mogrifier struct {
+	pattern *regexp.Regexp
+	name    string
+	tags    []tag
+}
+
+type tag struct{ key, value string }
+
+// NewDogStatsd sends to host:port over UDP. Of the mogrifiers the first whose
+// pattern matches counts.
+func NewDogStatsd(addr string, mogrifiers []Mogrifier) (*DogStatsd, error) {
+	d := &DogStatsd{}
+	for _, m := range mogrifiers {
+		re, err := regexp.Compile(m.Pattern)
+		if err != nil {
+			return nil, fmt.Errorf("mogrifier pattern %q: %w", m.Pattern, err)
+		}
+		made := mogrifier{pattern: re, name: m.Name}
+		for k, v := range m.Tags {
+			made.tags = append(made.tags, tag{k, v})
+		}
+		sort.Slice(made.tags, func(i, j int) bool { return made.tags[i].key < made.tags[j].key })
+		d.mogrifiers = append(d.mogrifiers, made)
+	}
+	var err error
+	if d.client, err = statsd.New(addr, statsd.WithoutClientSideAggregation()); err != nil {
+		return nil, fmt.Errorf("dogstatsd %s: %w", addr, err)
+	}
+	return d, nil
+}
+
+// Counter implements Sink. The client's errors tell of a full queue, which it
+// counts in statistics of its own.
+func (d *DogStatsd) Counter(name string, delta uint64) {
+	name, tags := d.mogrify(name)
+	_ = d.client.Count(name, int64(delta), tags, 1)
+}
+
+// Gauge implements Sink.
+func (d *DogStatsd) Gauge(name string, value uint64) {
+	name, tags := d.mogrify(name)
+	_ = d.client.Gauge(name, float64(value), tags, 1)
+}
+
+// Timer implements Sink.
+func (d *DogStatsd) Timer(name string, ms int64, n uint64) {
+	name, tags := d.mogrify(name)
+	for range n {
+		_ = d.client.Timing(name, time.Duration(ms)*time.Millisecond, tags, 1)
+	}
+}
+
+// Flush implements Sink; the client sends by itself.
+func (d *DogStatsd) Flush() {}
+
+// Close sends what waits and ends the client.
+func (d *DogStatsd) Close() error { return d.client.Close() }
+
+// mogrify takes the tags off a full name and adds those of a mogrifier.
+func (d *DogStatsd) mogrify(full string) (name string, tags []string) {
+	name, rest, ok := strings.Cut(full, ".__")
+	if ok {
+		for item := range strings.SplitSeq(rest, ".__") {
+			if k, v, ok := strings.Cut(item, "="); ok {
+				tags = append(tags, k+":"+v)
+			}
+		}
+	}
+	for _, m := range d.mogrifiers {
+		caught := m.pattern.FindStringSubmatch(name)
+		if caught == nil {
+			continue
+		}
+		for _, t := range m.tags {
+			tags = append(tags, t.key+":"+expand(t.value, caught))
+		}
+		return expand(m.name, caught), tags
+	}
+	return name, tags
+}
+
+var dollar = regexp.MustCompile(`\$\d+`)
+
+// expand puts what was caught in the place of $0, $1 and so on; a number beyond
+// the groups stays as it is.
+func expand(text string, caught []string) string {
+	return dollar.ReplaceAllStringFunc(text, func(s string) string {
+		if n, err := strconv.Atoi(s[1:]); err == nil && n < len(caught) {
+			return caught[n]
+		}
+		return s
+	})
+}

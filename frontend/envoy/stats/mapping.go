@@ -1,0 +1,173 @@
+package stats
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// defaultMapping returns the mapping of statistics to Prometheus series that
+// counts when no file is named: domain, and the first two levels, as labels.
+func defaultMapping(milliseconds bool) string {
+	var b strings.Builder
+	b.WriteString("mappings:\n")
+	add := func(match, name string, lines ...string) {
+		fmt.Fprintf(&b, "- match: '%s'\n  name: %s\n", match, name)
+		for _, l := range lines {
+			b.WriteString("  " + l + "\n")
+		}
+	}
+	counters := []string{"near_limit", "over_limit", "total_hits", "within_limit", "shadow_mode"}
+	for _, c := range counters {
+		add("ratelimit.service.rate_limit.*.*."+c, "ratelimit_service_rate_limit_"+c,
+			"observer_type: histogram", "labels: {domain: $1, key1: $2}")
+	}
+	for _, c := range counters {
+		add(`ratelimit\.service\.rate_limit\.([^\.]*)\.([^\.]*)\.([^\.]*)(\..*)?\.`+c, "ratelimit_service_rate_limit_"+c,
+			"match_type: regex", "observer_type: histogram", "labels: {domain: $1, key1: $2, key2: $3}")
+	}
+	add("ratelimit.service.call.should_rate_limit.*", "ratelimit_service_should_rate_limit_error",
+		"match_metric_type: counter", "labels: {err_type: $1}")
+	add("ratelimit_server.*.total_requests", "ratelimit_service_total_requests",
+		"match_metric_type: counter", "labels: {grpc_method: $1}")
+	time := []string{"observer_type: histogram", "labels: {grpc_method: $1}"}
+	if !milliseconds {
+		time = append(time, "scale: 0.001")
+	}
+	add("ratelimit_server.*.response_time", "ratelimit_service_response_time_seconds", time...)
+	for _, c := range []string{"config_load_success", "config_load_error"} {
+		add("ratelimit.service."+c, "ratelimit_service_"+c, "match_metric_type: counter")
+	}
+	return b.String()
+}
+
+// The keys that a mapping file may hold, at each place.
+var (
+	mappingTop      = words("defaults mappings")
+	mappingDefaults = words("observer_type match_type glob_disable_ordering ttl summary_options histogram_options")
+	mappingItem     = words("match name labels honor_labels observer_type match_type help action match_metric_type ttl summary_options histogram_options scale")
+	mappingSummary  = words("quantiles max_age age_buckets buf_cap")
+	mappingHist     = words("buckets native_histogram_bucket_factor native_histogram_max_buckets")
+)
+
+func words(list string) map[string]bool {
+	m := map[string]bool{}
+	for w := range strings.FieldsSeq(list) {
+		m[w] = true
+	}
+	return m
+}
+
+// modern rewrites a mapping file of older days, which are those of most files
+// about: timer_type is observer_type now, buckets and quantiles have moved, and
+// keys that mean nothing are an error instead of nothing.
+func modern(file []byte, log *slog.Logger) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(file, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	top := doc.Content[0]
+	keep(top, mappingTop, log)
+	for _, d := range values(top, "defaults") {
+		renew(d, mappingDefaults, log)
+	}
+	for _, list := range values(top, "mappings") {
+		for _, item := range list.Content {
+			renew(item, mappingItem, log)
+		}
+	}
+	return yaml.Marshal(&doc)
+}
+
+func renew(m *yaml.Node, known map[string]bool, log *slog.Logger) {
+	if m.Kind == yaml.AliasNode {
+		m = m.Alias
+	}
+	if m.Kind != yaml.MappingNode {
+		return
+	}
+	if old := take(m, "timer_type"); old != nil && len(values(m, "observer_type")) == 0 {
+		put(m, "observer_type", old)
+	}
+	move(m, "buckets", "histogram_options")
+	move(m, "quantiles", "summary_options")
+	keep(m, known, log)
+	for _, o := range values(m, "summary_options") {
+		keep(o, mappingSummary, log)
+	}
+	for _, o := range values(m, "histogram_options") {
+		keep(o, mappingHist, log)
+	}
+}
+
+// move puts m[key] into the block m[into], unless it is there.
+func move(m *yaml.Node, key, into string) {
+	old := take(m, key)
+	if old == nil {
+		return
+	}
+	blocks := values(m, into)
+	if len(blocks) == 0 {
+		block := &yaml.Node{Kind: yaml.MappingNode}
+		put(m, into, block)
+		blocks = []*yaml.Node{block}
+	}
+	if len(values(blocks[0], key)) == 0 {
+		put(blocks[0], key, old)
+	}
+}
+
+// values returns m[key], one or none.
+func values(m *yaml.Node, key string) []*yaml.Node {
+	if m.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(m.Content); i += 2 {
+			if m.Content[i].Value == key {
+				return m.Content[i+1 : i+2]
+			}
+		}
+	}
+	return nil
+}
+
+// take removes and returns m[key].
+func take(m *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			v := m.Content[i+1]
+			m.Content = append(m.Content[:i:i], m.Content[i+2:]...)
+			return v
+		}
+	}
+	return nil
+}
+
+func put(m *yaml.Node, key string, v *yaml.Node) {
+	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, v)
+}
+
+// keep removes what is not known, and of keys that are there twice the first.
+func keep(m *yaml.Node, known map[string]bool, log *slog.Logger) {
+	if m.Kind != yaml.MappingNode {
+		return
+	}
+	last := map[string]int{}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		last[m.Content[i].Value] = i
+	}
+	var kept []*yaml.Node
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		key := m.Content[i]
+		switch {
+		case key.Tag != "!!merge" && !known[key.Value]:
+			log.Warn("unknown key in the Prometheus mapping is passed over", "key", key.Value, "line", key.Line)
+		case last[key.Value] == i:
+			kept = append(kept, key, m.Content[i+1])
+		}
+	}
+	m.Content = kept
+}

@@ -1,0 +1,166 @@
+package stats
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	statsdBytes    = 4 << 20 // of lines that wait to be sent
+	statsdPacket   = 1432    // bytes: an Ethernet frame less the headers
+	statsdChunk    = 1 << 16 // bytes, over TCP
+	statsdRetry    = 3 * time.Second
+	statsdDial     = 1500 * time.Millisecond
+	statsdWrite    = time.Second
+	statsdSingly   = 1000 // timer events alike that get a line each
+	statsdGoodbye  = time.Second
+	statsdLogEvery = time.Minute
+)
+
+// Statsd sends statistics as lines of statsd. What cannot be sent waits, up to
+// 4 MiB; beyond that it is thrown away and logged.
+type Statsd struct {
+	network, addr string
+	log           *slog.Logger
+
+	// buf belongs to the caller of the Sink methods.
+	buf  []byte
+	size int
+	out  chan []byte
+
+	dropped  int64
+	saidDrop time.Time
+
+	ctx  context.Context // ends when Close gives up
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// NewStatsd sends to host:port over the network given, tcp or udp (or tcp4 and
+// so on). It connects in the background, and again every three seconds while it
+// cannot. Close ends it.
+func NewStatsd(network, addr string, log *slog.Logger) *Statsd {
+	s := &Statsd{network: network, addr: addr, log: log, size: statsdChunk}
+	if strings.HasPrefix(network, "udp") {
+		s.size = statsdPacket
+	}
+	s.out = make(chan []byte, statsdBytes/s.size)
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.done.Go(s.send)
+	return s
+}
+
+// Counter implements Sink.
+func (s *Statsd) Counter(name string, delta uint64) { s.line(name, delta, "|c\n", 1) }
+
+// Gauge implements Sink.
+func (s *Statsd) Gauge(name string, value uint64) { s.line(name, value, "|g\n", 1) }
+
+// Timer implements Sink. Every event gets a line; when many are alike they share
+// one, which says by its sample rate for how many it stands.
+func (s *Statsd) Timer(name string, ms int64, n uint64) {
+	if n > statsdSingly {
+		s.line(name, uint64(ms), "|ms|@"+strconv.FormatFloat(1/float64(n), 'g', -1, 64)+"\n", 1)
+		return
+	}
+	s.line(name, uint64(ms), "|ms\n", n)
+}
+
+func (s *Statsd) line(name string, value uint64, suffix string, n uint64) {
+	for range n {
+		// 20 digits at most, and a colon
+		if len(s.buf) > 0 && len(s.buf)+len(name)+21+len(suffix) > s.size {
+			s.Flush()
+		}
+		s.buf = append(append(s.buf, name...), ':')
+		s.buf = append(strconv.AppendUint(s.buf, value, 10), suffix...)
+	}
+}
+
+// Flush implements Sink: what was told is sent as soon as the connection allows.
+func (s *Statsd) Flush() {
+	if len(s.buf) == 0 {
+		return
+	}
+	select {
+	case s.out <- s.buf:
+		s.buf = make([]byte, 0, s.size)
+	default:
+		s.dropped += int64(len(s.buf))
+		s.buf = s.buf[:0]
+		if now := time.Now(); now.Sub(s.saidDrop) > statsdLogEvery {
+			s.saidDrop = now
+			s.log.Error("statistics thrown away: statsd does not take them", "addr", s.addr, "bytes", s.dropped)
+		}
+	}
+}
+
+// Close sends what waits, for a second at most, and ends the connection. The
+// Sink methods must not be called any more.
+func (s *Statsd) Close() error {
+	s.Flush()
+	close(s.out)
+	giveUp := time.AfterFunc(statsdGoodbye, s.stop)
+	defer giveUp.Stop()
+	s.done.Wait()
+	s.stop()
+	return nil
+}
+
+// send writes what comes out of the channel until it is closed.
+func (s *Statsd) send() {
+	var conn net.Conn
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
+	for lines := range s.out {
+		// A connection that has died is noticed by writing to it, so each
+		// piece gets a second chance on a new one.
+		for range 2 {
+			if conn == nil {
+				if conn = s.connect(); conn == nil {
+					return
+				}
+			}
+			conn.SetWriteDeadline(time.Now().Add(statsdWrite))
+			_, err := conn.Write(lines)
+			if err == nil {
+				break
+			}
+			s.log.Warn("statsd does not take statistics", "addr", s.addr, "err", err)
+			conn.Close()
+			conn = nil
+		}
+	}
+}
+
+// connect tries until it succeeds; nil means that Close has given up.
+func (s *Statsd) connect() net.Conn {
+	said := false
+	for {
+		d := net.Dialer{Timeout: statsdDial}
+		conn, err := d.DialContext(s.ctx, s.network, s.addr)
+		if err == nil {
+			if said {
+				s.log.Info("connected to statsd", "addr", s.addr)
+			}
+			return conn
+		}
+		if s.ctx.Err() == nil && !said {
+			said = true
+			s.log.Warn("no connection to statsd; trying again every 3s", "addr", s.addr, "err", err)
+		}
+		select {
+		case <-time.After(statsdRetry):
+		case <-s.ctx.Done():
+			return nil
+		}
+	}
+}
