@@ -32,6 +32,7 @@ var floors = []struct {
 	{"metrics", 2},
 	{"shed", 2},
 	{"overlay", 2},
+	{"event", 2},
 	{"middleware/http", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},

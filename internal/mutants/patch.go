@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,7 +32,7 @@ type hunk struct {
 
 const patches = "internal/mutants/testdata"
 
-// load reads every patch of the module at root, in order of name.
+// load reads every patch of the module at root, in order of number.
 func load(root string) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(root, patches, "*.patch"))
 	if err != nil {
@@ -50,21 +52,24 @@ func load(root string) ([]mutant, error) {
 			return nil, fmt.Errorf("%s/%s.patch: %w", patches, name, err)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b mutant) int { return cmp.Compare(a.number(), b.number()) })
 	return all, nil
 }
 
 // number returns the number of the mistake that m makes.
 func (m mutant) number() int {
-	n, _ := strconv.Atoi(m.name[:2]) // parse has seen to it
+	digits, _, _ := strings.Cut(m.name, "-")
+	n, _ := strconv.Atoi(digits) // parse has seen to it
 	return n
 }
 
 func parse(name, text string) (mutant, error) {
 	m := mutant{name: name}
-	if len(name) < 4 || name[2] != '-' {
+	digits, short, _ := strings.Cut(name, "-")
+	if len(digits) < 2 || short == "" {
 		return m, fmt.Errorf("name is not NN-short-name")
 	}
-	if _, err := strconv.Atoi(name[:2]); err != nil {
+	if _, err := strconv.Atoi(digits); err != nil {
 		return m, fmt.Errorf("name does not begin with a number: %w", err)
 	}
 	header, diff, found := strings.Cut(text, "\n\n")

@@ -1,0 +1,143 @@
+package event
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxEncoded is the most bytes of an event that Decode takes.
+const MaxEncoded = 64 << 10
+
+// ContentType is that of an event as Encode writes it, ContentTypeBatch that of a
+// JSON array of them.
+const (
+	ContentType      = "application/cloudevents+json"
+	ContentTypeBatch = "application/cloudevents-batch+json"
+)
+
+// typePrefix begins the type of every event; the kind and a version follow.
+const typePrefix = "com.github.weirlimit.weir."
+
+// Types of events.
+const (
+	TypeRecord = typePrefix + "record.v1"
+	TypeRollup = typePrefix + "rollup.v1"
+	TypeLoss   = typePrefix + "loss.v1"
+)
+
+// sourcePrefix begins the source of every event; the node follows.
+const sourcePrefix = "/weir/"
+
+// cloudEvent is an event in the structured JSON form of CloudEvents 1.0.2.
+type cloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Time            time.Time       `json:"time"`
+	Subject         string          `json:"subject,omitempty"`
+	DataContentType string          `json:"datacontenttype"`
+	PartitionKey    string          `json:"partitionkey"`
+	Data            json.RawMessage `json:"data"`
+}
+
+// Type returns the event's type.
+func (e *Event) Type() string {
+	switch {
+	case e.Record != nil:
+		return TypeRecord
+	case e.Rollup != nil:
+		return TypeRollup
+	}
+	return TypeLoss
+}
+
+// PartitionKey names what must be told in order: a client under a limit, a limit,
+// a node.
+func (e *Event) PartitionKey() string {
+	switch {
+	case e.Record != nil:
+		return e.Record.subject() + "/" + e.Record.Key
+	case e.Rollup != nil:
+		return e.Rollup.subject()
+	}
+	return e.Source
+}
+
+func (p *Place) subject() string { return p.Domain + "/" + p.Rule }
+
+// Encode returns the event in the structured JSON form of CloudEvents 1.0.2.
+func (e *Event) Encode() ([]byte, error) {
+	out := cloudEvent{
+		SpecVersion: "1.0", ID: strconv.FormatUint(e.Sequence, 10), Source: sourcePrefix + e.Source, Type: e.Type(),
+		Time: e.Time, DataContentType: "application/json", PartitionKey: e.PartitionKey(),
+	}
+	var data any = e.Loss
+	switch {
+	case e.Record != nil:
+		data, out.Subject = e.Record, e.Record.subject()
+	case e.Rollup != nil:
+		data, out.Subject = e.Rollup, e.Rollup.subject()
+	}
+	var err error
+	if out.Data, err = json.Marshal(data); err != nil {
+		return nil, fmt.Errorf("event: %w", err)
+	}
+	return json.Marshal(out)
+}
+
+// Decode reads what Encode has written. Of an event that others made, or of a later
+// version, it says that it does not know it.
+func Decode(b []byte) (Event, error) {
+	e, err := decode(b)
+	if err != nil {
+		return Event{}, fmt.Errorf("event: %w", err)
+	}
+	return e, nil
+}
+
+func decode(b []byte) (e Event, err error) {
+	if len(b) > MaxEncoded {
+		return e, fmt.Errorf("%d bytes are more than the %d that an event has", len(b), MaxEncoded)
+	}
+	var in cloudEvent
+	if err = json.Unmarshal(b, &in); err != nil {
+		return e, fmt.Errorf("not a CloudEvent in JSON: %w", err)
+	}
+	if in.SpecVersion != "1.0" {
+		return e, fmt.Errorf("CloudEvents version %q: 1.0 is known", in.SpecVersion)
+	}
+	var ok bool
+	if e.Source, ok = strings.CutPrefix(in.Source, sourcePrefix); !ok || e.Source == "" {
+		return e, fmt.Errorf("source %q is not a node", in.Source)
+	}
+	if e.Sequence, err = strconv.ParseUint(in.ID, 10, 64); err != nil || e.Sequence == 0 {
+		return e, fmt.Errorf("id %q is not a number from one on", in.ID)
+	}
+	e.Time = in.Time
+	var data any
+	switch in.Type {
+	case TypeRecord:
+		e.Record = new(Record)
+		data = e.Record
+	case TypeRollup:
+		e.Rollup = new(Rollup)
+		data = e.Rollup
+	case TypeLoss:
+		e.Loss = new(Loss)
+		data = e.Loss
+	default:
+		return e, fmt.Errorf("type %q is not known", in.Type)
+	}
+	if len(in.Data) == 0 || string(in.Data) == "null" {
+		return e, errors.New("an event without data")
+	}
+	if err = json.Unmarshal(in.Data, data); err != nil {
+		return e, fmt.Errorf("data of %s: %w", in.Type, err)
+	}
+	return e, nil
+}

@@ -1,0 +1,113 @@
+package event
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func examples() []Event {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)
+	place := Place{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
+	return []Event{
+		{Source: "a/01", Sequence: 1, Time: at, Record: &Record{First: at, Last: at, Place: place, Key: "k\x1f\"", Outcome: "refused",
+			Count: 3, Decisive: 2, Cost: 4, Early: 1, Least: -1, RetryMS: never, Source: "store", Every: 1}},
+		{Source: "a/01", Sequence: 2, Time: at, Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1 << 60}}},
+		{Source: "a/01", Sequence: 3, Time: at, Loss: &Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: 4}},
+	}
+}
+
+func TestEncodeDecode(t *testing.T) {
+	for _, want := range examples() {
+		b, err := want.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v, %v\nwant %+v\nof %s", got, err, want, b)
+		}
+	}
+}
+
+// The attributes that CloudEvents 1.0.2 asks for are there, in its JSON form.
+func TestEncodeIsACloudEvent(t *testing.T) {
+	for _, e := range examples() {
+		b, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if err := json.Unmarshal(b, &m); err != nil {
+			t.Fatal(err)
+		}
+		for _, required := range []string{"id", "source", "specversion", "type"} {
+			if s, ok := m[required].(string); !ok || s == "" {
+				t.Errorf("%s is missing in %s", required, b)
+			}
+		}
+		if _, err := time.Parse(time.RFC3339, m["time"].(string)); err != nil {
+			t.Error(err)
+		}
+		for name := range m {
+			if strings.ToLower(name) != name || strings.ContainsAny(name, "_-") {
+				t.Errorf("attribute %q: names are of lower-case letters and digits", name)
+			}
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	good, err := examples()[0].Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{string(good), "", "not a CloudEvent"},
+		{`"1.0"`, `"0.3"`, "version"},
+		{`/weir/a/01`, `/other/a`, "not a node"},
+		{`"id":"1"`, `"id":"0"`, "id"},
+		{`"id":"1"`, `"id":"one"`, "id"},
+		{"record.v1", "record.v2", "not known"},
+		{`"count":3`, `"count":"3"`, "data of"},
+		{string(good), `{"specversion":"1.0","id":"1","source":"/weir/n","type":"` + TypeLoss + `","time":"2026-01-02T03:04:05Z"}`, "without data"},
+		{string(good), strings.Repeat(" ", MaxEncoded+1), "more than"},
+	} {
+		if _, err := Decode([]byte(strings.Replace(string(good), c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s -> %.60s: got %v, want an error with %q", c.old, c.new, err, c.want)
+		}
+	}
+}
+
+// Whatever is decoded can be encoded, and is then decoded as the same.
+func FuzzDecode(f *testing.F) {
+	for _, e := range examples() {
+		b, err := e.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := Decode(b)
+		if err != nil {
+			return
+		}
+		again, err := e.Encode()
+		if err != nil {
+			return // a time whose year has five digits
+		}
+		back, err := Decode(again)
+		if err != nil {
+			if len(again) > MaxEncoded {
+				return
+			}
+			t.Fatalf("%s -> %s: %v", b, again, err)
+		}
+		if !back.Time.Equal(e.Time) || back.ID() != e.ID() || back.Type() != e.Type() || back.PartitionKey() != e.PartitionKey() {
+			t.Errorf("%s -> %+v", b, back)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package event
+
+import (
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+)
+
+// hot counts the decisions that come a thousand times a second: one client, one
+// limit, one outcome, one cost. They take no place in the ring, and another
+// processor need not read them one by one.
+//
+// An entry is a tag in its upper half and a count in its lower. Only the reader of
+// the ring changes tags, and takes the count in the same step, so that no decision
+// is counted under another's tag or lost.
+type hot struct {
+	entries [hotSize]atomic.Uint64
+	cells   [hotSize]*hotCell // the reader's
+}
+
+const (
+	hotSize = 256
+	// hotFrom is how many decisions there must be between two flushes.
+	hotFrom = 256
+)
+
+// hotCell is what the decisions have in common that an entry counts.
+type hotCell struct {
+	record
+	tag uint32
+}
+
+// tagOf returns the place and the tag of a decision.
+func tagOf(hash uint64, l *weir.Limit, outcome weir.Outcome, cost int64, decided bool) (place int, tag uint32) {
+	kind := uint64(outcome)<<1 | 1
+	if decided {
+		kind |= 1 << 8
+	}
+	h := mix(hash^l.ID(), uint64(cost)<<9^kind^fold)
+	return int(h % hotSize), uint32(h>>32) | 1
+}
+
+// count counts a decision, and returns false if its entry is not hot.
+func (h *hot) count(place int, tag uint32) bool {
+	e := &h.entries[place]
+	for {
+		v := e.Load()
+		if uint32(v>>32) != tag || uint32(v) == 1<<32-1 {
+			return false
+		}
+		if e.CompareAndSwap(v, v+1) {
+			return true
+		}
+	}
+}
+
+// install makes the decisions of a record hot, unless another has the place. All
+// of them must be of one cost, and decide alike.
+func (h *hot) install(r *record, hash uint64) {
+	if r.cost%r.count != 0 || r.decisive != 0 && r.decisive != r.count {
+		return
+	}
+	cost := r.cost / r.count
+	place, tag := tagOf(hash, r.limit, r.outcome, cost, r.decisive > 0)
+	if h.cells[place] != nil {
+		return
+	}
+	c := &hotCell{record: *r, tag: tag}
+	c.cost = cost
+	h.cells[place] = c
+	h.entries[place].Store(uint64(tag) << 32)
+}
+
+// take calls each with what was counted since the last call, and lets go of what
+// is hot no more.
+func (h *hot) take(each func(*hotCell, int64)) {
+	for i, c := range h.cells {
+		if c == nil {
+			continue
+		}
+		n := int64(uint32(h.entries[i].Swap(uint64(c.tag) << 32)))
+		if n < hotFrom {
+			n += int64(uint32(h.entries[i].Swap(0)))
+			h.cells[i] = nil
+		}
+		if n > 0 {
+			each(c, n)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package event
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options configures an Observer.
+type Options struct {
+	// Queue takes the events. Required. The caller closes it, after Run.
+	Queue Queue
+	// Limits returns the limits in use with their words; it is called at each
+	// roll-up and when a limit is met that was not known. It must be safe for
+	// concurrent use. Required.
+	Limits func() []Series
+	// Node names this node. Zero means "node".
+	Node string
+	// Secret keys the hashes of keys; the same on every node, or their clients
+	// cannot be put together. At least 16 bytes. Zero means a random one, which a
+	// restart changes.
+	Secret []byte
+	// Plain tells keys as they are.
+	Plain bool
+	// Sample is how many keys there are for each one whose allowed decisions are
+	// told. It is keys that are sampled, not decisions, so that what is told of a
+	// key is complete. 1 tells all, negative none. Zero means 1000.
+	Sample int64
+	// Every is how often records are put together and sent, 10 ms to a minute.
+	// Zero means a second.
+	Every time.Duration
+	// RollupEvery is how often roll-ups are made, aligned to the clock; a
+	// multiple of Every. Zero means a minute.
+	RollupEvery time.Duration
+	// Ring is how many decisions can wait to be looked at, 64 to 1 Mi, rounded up
+	// to a power of two. One takes 192 bytes. Zero means 8192.
+	Ring int
+	// MaxRecords is the most records in Every; further clients are merged into one
+	// record for each limit and outcome. Zero means 20,000.
+	MaxRecords int
+	// MaxBacklog is the most events that wait for the queue. Zero means 200,000.
+	MaxBacklog int
+	// Log is told when the queue stops taking events and when it takes them again.
+	// Zero means nobody is told.
+	Log *slog.Logger
+}
+
+// Observer hears decisions and tells them to a queue. Observe is safe for
+// concurrent use; Run is called once.
+type Observer struct {
+	opt    Options
+	source string
+	hash   hasher
+	// sample is above the hashes that are sampled.
+	sample  uint64
+	ring    *ring
+	watched watch
+	hot     hot
+	dropped atomic.Uint64
+	failed  atomic.Uint64
+
+	// The rest is Run's, but for top and outbox, which lock.
+	merge   *merger
+	rollups *roller
+	outbox  *outbox
+	top     top
+	names   namer
+	// sequence numbers events.
+	sequence uint64
+}
+
+// New returns an observer. It tells nothing until Run.
+func New(opt Options) (*Observer, error) {
+	if err := opt.complete(); err != nil {
+		return nil, fmt.Errorf("event: %w", err)
+	}
+	var start [8]byte
+	if _, err := io.ReadFull(rand.Reader, start[:]); err != nil {
+		return nil, err
+	}
+	seed := hmac.New(sha256.New, opt.Secret)
+	seed.Write([]byte("weir event sample"))
+	sum := seed.Sum(nil)
+	o := &Observer{
+		opt:    opt,
+		source: fmt.Sprintf("%s/%x", opt.Node, start),
+		hash:   hasher{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])},
+		ring:   newRing(1 << bits.Len(uint(opt.Ring-1))),
+		names:  namer{secret: opt.Secret, plain: opt.Plain},
+	}
+	switch {
+	case opt.Sample == 1:
+		o.sample = math.MaxUint64
+	case opt.Sample > 1:
+		o.sample = math.MaxUint64 / uint64(opt.Sample)
+	}
+	o.merge = newMerger(opt.MaxRecords)
+	o.rollups = newRoller(opt.Limits)
+	o.outbox = newOutbox(opt.Queue, opt.MaxBacklog, opt.Log)
+	return o, o.top.init()
+}
+
+func (opt *Options) complete() error {
+	if opt.Queue == nil || opt.Limits == nil {
+		return errors.New("Options.Queue and Options.Limits are required")
+	}
+	if opt.Node == "" {
+		opt.Node = "node"
+	}
+	if n := len(opt.Secret); n > 0 && n < 16 {
+		return fmt.Errorf("the secret has %d bytes: give at least 16", n)
+	}
+	if len(opt.Secret) == 0 {
+		opt.Secret = make([]byte, 32)
+		if _, err := io.ReadFull(rand.Reader, opt.Secret); err != nil {
+			return err
+		}
+	}
+	if opt.Sample == 0 {
+		opt.Sample = 1000
+	}
+	orElse(&opt.Every, time.Second)
+	orElse(&opt.RollupEvery, time.Minute)
+	orElse(&opt.Ring, 8192)
+	orElse(&opt.MaxRecords, 20_000)
+	orElse(&opt.MaxBacklog, 200_000)
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case opt.Every < 10*time.Millisecond || opt.Every > time.Minute:
+		return fmt.Errorf("records every %s: give 10ms to 1m", opt.Every)
+	case opt.RollupEvery < opt.Every || opt.RollupEvery%opt.Every != 0:
+		return fmt.Errorf("roll-ups every %s: give a multiple of %s, which is how often records are sent", opt.RollupEvery, opt.Every)
+	case opt.Ring < 64 || opt.Ring > 1<<20:
+		return fmt.Errorf("a ring of %d: give 64 to %d", opt.Ring, 1<<20)
+	case opt.MaxRecords < 1 || opt.MaxBacklog < 1:
+		return errors.New("the most records and the backlog must be positive")
+	}
+	return nil
+}
+
+// orElse sets v to what zero means.
+func orElse[T comparable](v *T, zero T) {
+	var none T
+	if *v == none {
+		*v = zero
+	}
+}
+
+// Observe implements [weir.Observer].
+func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
+	if err != nil {
+		o.failed.Add(1)
+		return
+	}
+	ops := r.Ops()
+	for i := range ops {
+		outcome, counted := weir.Counted(ops, i)
+		if !counted {
+			continue
+		}
+		op := &ops[i]
+		hash := o.hash.sum(op.Key)
+		if outcome != weir.Allowed {
+			o.watched.add(hash)
+		} else if hash >= o.sample && !o.watched.has(hash) && !degraded(op) {
+			continue
+		}
+		o.see(op, outcome, hash, op.Decision.Limit == d.Limit)
+	}
+}
+
+// degraded reports whether an op was decided without the guarantee that its limit
+// usually gives. Most are decided by the limit itself.
+func degraded(op *weir.Op) bool {
+	return op.Decision.Limit != op.Limit && op.Decision.Guarantee().Degraded
+}
+
+// see counts a decision that is hot, and puts another into the ring.
+func (o *Observer) see(op *weir.Op, outcome weir.Outcome, hash uint64, decided bool) {
+	limit := op.Limit
+	if limit == nil { // an op of role Deny
+		limit = op.Decision.Limit
+	}
+	if place, tag := tagOf(hash, limit, outcome, op.Cost, decided); o.hot.count(place, tag) {
+		return
+	}
+	s, at := o.ring.claim()
+	if s == nil {
+		o.dropped.Add(1)
+		return
+	}
+	s.limit, s.source = limit, op.Decision.Limit
+	s.now, s.cost, s.remaining = op.Now, op.Cost, op.Decision.Remaining
+	s.retry = -1
+	if op.Decision.RetryAfter != weir.Never {
+		s.retry = weir.Micros(op.Decision.RetryAfter)
+	}
+	s.delay = 0
+	if outcome == weir.Delayed {
+		s.delay = weir.Micros(op.Decision.Delay(op.Cost))
+	}
+	s.hash, s.outcome, s.decided = hash, outcome, decided
+	s.setKey(op.Key)
+	s.commit(at)
+}
+
+// Loss returns what the records leave out so far.
+func (o *Observer) Loss() Loss {
+	l := o.outbox.loss()
+	l.Dropped, l.Failed = o.dropped.Load(), o.failed.Load()
+	return l
+}
+
+// Top returns the n keys that were refused most since the observer started,
+// of at most 1000 that are followed.
+func (o *Observer) Top(n int) []Heavy { return o.top.list(n) }
+
+var _ weir.Observer = (*Observer)(nil)

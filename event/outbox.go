@@ -1,0 +1,179 @@
+package event
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// maxBatch is the most events that are handed over at once.
+	maxBatch = 1000
+	// A queue that takes nothing is tried again after minBackoff, then after twice
+	// as long, at most maxBackoff.
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 10 * time.Second
+	// maxPublish bounds one attempt.
+	maxPublish = 30 * time.Second
+)
+
+// outbox keeps events until the queue has taken them, up to a bound. Safe for
+// concurrent use.
+type outbox struct {
+	queue Queue
+	max   int
+	log   *slog.Logger
+	// wake holds a token when there is something to send.
+	wake chan struct{}
+
+	mu sync.Mutex
+	// events in the order in which they came; those of a batch that is being
+	// handed over are not among them.
+	events []Event
+	lost   Loss
+}
+
+func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
+	return &outbox{queue: q, max: max, log: log, wake: make(chan struct{}, 1)}
+}
+
+// put adds events. Where there is no room the oldest records make way, then the
+// oldest roll-ups.
+func (b *outbox) put(events []Event) {
+	b.mu.Lock()
+	b.events = append(b.events, events...)
+	if over := len(b.events) - b.max; over > 0 {
+		b.discard(over)
+	}
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// discard drops n events.
+func (b *outbox) discard(n int) {
+	kept := b.events[:0]
+	for i := range b.events {
+		if e := &b.events[i]; n > 0 && e.Record != nil {
+			b.lost.Discarded += uint64(e.Record.Count)
+			n--
+			continue
+		}
+		kept = append(kept, b.events[i])
+	}
+	clear(b.events[len(kept):])
+	for i := range n { // none but roll-ups and losses are left
+		if kept[i].Rollup != nil {
+			b.lost.Rollups++
+		}
+	}
+	b.events = kept[max(n, 0):]
+}
+
+func (b *outbox) loss() Loss {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost
+}
+
+// batch takes out the next events to be sent.
+func (b *outbox) batch() []Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.events), maxBatch)
+	if n == 0 {
+		return nil
+	}
+	out := make([]Event, n)
+	copy(out, b.events)
+	b.events = b.events[n:]
+	return out
+}
+
+// run hands events to the queue until ctx ends. What is left then is flush's.
+func (b *outbox) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		}
+		for batch := b.batch(); batch != nil; batch = b.batch() {
+			if !b.send(ctx, batch) {
+				b.giveBack(batch)
+				return
+			}
+		}
+	}
+}
+
+// send hands over a batch, however often that takes, until ctx ends.
+func (b *outbox) send(ctx context.Context, batch []Event) bool {
+	wait := minBackoff
+	for tries := 1; ; tries++ {
+		err := b.publish(ctx, batch)
+		if err == nil {
+			if tries > 1 {
+				b.log.Info("the queue takes events again", "tries", tries)
+			}
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if tries == 1 {
+			b.log.Warn("the queue takes no events; they are kept up to a bound", "err", err, "bound", b.max)
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return false
+		}
+		wait = min(2*wait, maxBackoff)
+	}
+}
+
+func (b *outbox) publish(ctx context.Context, batch []Event) error {
+	ctx, cancel := context.WithTimeout(ctx, maxPublish)
+	defer cancel()
+	return b.queue.Publish(ctx, batch)
+}
+
+// giveBack puts a batch that was not sent to where it was.
+func (b *outbox) giveBack(batch []Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(batch, b.events...)
+	if over := len(b.events) - b.max; over > 0 {
+		b.discard(over)
+	}
+}
+
+// flush hands over what is left, once, and counts what the queue does not take.
+func (b *outbox) flush(ctx context.Context) error {
+	var failed error
+	for batch := b.batch(); batch != nil; batch = b.batch() {
+		if failed == nil {
+			failed = b.publish(ctx, batch)
+		}
+		if failed == nil {
+			continue
+		}
+		b.mu.Lock()
+		for i := range batch {
+			switch e := &batch[i]; {
+			case e.Record != nil:
+				b.lost.Discarded += uint64(e.Record.Count)
+			case e.Rollup != nil:
+				b.lost.Rollups++
+			}
+		}
+		b.mu.Unlock()
+	}
+	return failed
+}

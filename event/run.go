@@ -1,0 +1,157 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// drainEvery is how often the ring is emptied: one of 8192 takes 1.6 million
+	// decisions a second.
+	drainEvery = 5 * time.Millisecond
+	// watchEra is how long an era of watched keys lasts.
+	watchEra = time.Minute
+	// maxFlush bounds the last attempt to hand over what is left.
+	maxFlush = 5 * time.Second
+)
+
+// Run turns what is heard into events and hands them to the queue until ctx
+// ends; then it hands over what there is and returns. The error says that the
+// queue did not take the last events, which are lost.
+func (o *Observer) Run(ctx context.Context) error {
+	sending, stop := context.WithCancel(context.Background())
+	defer stop()
+	var sender sync.WaitGroup
+	sender.Go(func() { o.outbox.run(sending) })
+
+	o.rollups.from = time.Now()
+	o.rollups.learn()
+	drain := time.NewTicker(drainEvery)
+	defer drain.Stop()
+	schedule := newSchedule(o.opt, time.Now())
+	for ctx.Err() == nil {
+		select {
+		case <-drain.C:
+		case <-ctx.Done():
+		}
+		o.drain()
+		o.due(schedule.due(time.Now()))
+	}
+	o.drain()
+	o.due(due{records: true, rollups: true})
+	stop()
+	sender.Wait()
+	last, cancel := context.WithTimeout(context.Background(), maxFlush)
+	defer cancel()
+	if err := o.outbox.flush(last); err != nil {
+		return fmt.Errorf("event: the queue did not take the last events: %w", err)
+	}
+	return nil
+}
+
+// schedule says what is to be done when.
+type schedule struct {
+	every, rollupEvery     time.Duration
+	records, rollups, turn time.Time
+}
+
+// due is what is to be done.
+type due struct{ records, rollups, turn bool }
+
+func newSchedule(opt Options, now time.Time) *schedule {
+	return &schedule{
+		every: opt.Every, rollupEvery: opt.RollupEvery,
+		records: now.Truncate(opt.Every).Add(opt.Every),
+		rollups: now.Truncate(opt.RollupEvery).Add(opt.RollupEvery),
+		turn:    now.Add(watchEra),
+	}
+}
+
+func (s *schedule) due(now time.Time) (d due) {
+	d.records = step(&s.records, s.every, now)
+	d.rollups = step(&s.rollups, s.rollupEvery, now)
+	d.turn = step(&s.turn, watchEra, now)
+	return d
+}
+
+// step reports whether an instant has come, and then moves it into the future.
+func step(at *time.Time, every time.Duration, now time.Time) bool {
+	if now.Before(*at) {
+		return false
+	}
+	*at = at.Add(every * (1 + now.Sub(*at)/every))
+	return true
+}
+
+// drain takes in what waits in the ring.
+func (o *Observer) drain() {
+	now := time.Now().UnixMicro()
+	// A bound, so that a flood does not put off what is due.
+	for range o.ring.mask + 1 {
+		s := o.ring.next()
+		if s == nil {
+			return
+		}
+		if s.now == 0 {
+			s.now = now // the store was not asked
+		}
+		if r := o.merge.add(s, o.names.name, s.hash < o.sample); r.count == hotFrom && !r.merged {
+			o.hot.install(r, s.hash)
+		}
+		o.ring.done()
+	}
+}
+
+// due does what is due.
+func (o *Observer) due(d due) {
+	if d.turn {
+		o.watched.turn()
+		o.merge.turn()
+	}
+	var events []Event
+	if d.records || d.rollups {
+		events = o.tellRecords()
+	}
+	if d.rollups {
+		for _, r := range o.rollups.roll(time.Now()) {
+			events = append(events, Event{Rollup: r})
+		}
+		if l := o.Loss(); l != (Loss{}) {
+			events = append(events, Event{Loss: &l})
+		}
+	}
+	if len(events) == 0 {
+		return
+	}
+	now := time.Now().UTC()
+	for i := range events {
+		o.sequence++
+		events[i].Source, events[i].Sequence, events[i].Time = o.source, o.sequence, now
+	}
+	o.outbox.put(events)
+}
+
+// tellRecords returns the records as events.
+func (o *Observer) tellRecords() []Event {
+	now := time.Now().UnixMicro()
+	o.hot.take(func(c *hotCell, n int64) { o.merge.addHot(c, n, now) })
+	records := o.merge.take()
+	if len(records) == 0 {
+		return nil
+	}
+	for _, r := range records {
+		if _, known := o.rollups.words[r.counters]; !known {
+			o.rollups.learn()
+			break
+		}
+	}
+	events := make([]Event, 0, len(records))
+	for _, r := range records {
+		told := r.tell(o.rollups.words, o.opt.Plain && !r.cut, o.opt.Sample)
+		o.top.add(told)
+		events = append(events, Event{Record: told})
+	}
+	return events
+}

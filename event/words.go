@@ -1,0 +1,42 @@
+package event
+
+import "github.com/weirlimit/weir"
+
+// Place says which limit is meant, in the words of the rules file, and what it
+// allows.
+type Place struct {
+	// Domain and Rule are the words of the rules file, Limit the limit's name.
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	// Algorithm is the word for it in rules.
+	Algorithm string `json:"algorithm"`
+	// Allowance is how many units a period of PeriodMS has; Burst is the most that
+	// passes at once.
+	Allowance int64 `json:"allowance"`
+	PeriodMS  int64 `json:"period_ms"`
+	Burst     int64 `json:"burst"`
+}
+
+// words finds the words for limits. Limits that stand for one another (a soft
+// threshold, an override, the same limit before and after a reload) count on the
+// same counters, and have the same words.
+type words map[*weir.Counters]Series
+
+// add notes the words of limits.
+func (w words) add(limits []Series) {
+	for _, s := range limits {
+		w[s.Limit.Counters()] = s
+	}
+}
+
+func (w words) place(l *weir.Limit) Place {
+	s, ok := w[l.Counters()]
+	if !ok {
+		s.Rule = l.Scope // of a rule that is gone, or of none
+	}
+	return Place{
+		Domain: s.Domain, Rule: s.Rule, Limit: l.Name, Algorithm: l.Algorithm.Name(),
+		Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst,
+	}
+}
