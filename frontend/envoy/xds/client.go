@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -21,6 +22,10 @@ import (
 
 var errEnded = errors.New("the server ended the stream")
 
+// maxPace is the longest time until a refusal is told, and so until the set that
+// puts it right can come.
+const maxPace = time.Second
+
 // maxReason is the longest reason for a refusal that is told, in bytes.
 const maxReason = 16 << 10
 
@@ -31,9 +36,12 @@ type Client struct {
 	node  *corev3.Node
 	first chan struct{}
 
-	// What the next request says, and Run alone touches: the version of the last
-	// set that was accepted, and the nonce of the last response.
+	// What Run alone touches: the version of the last set that was accepted and the
+	// nonce of the last response, which the next request says; and how many sets in
+	// a row were refused, the last of them for which reason.
 	version, nonce string
+	refused        int
+	reason         string
 
 	mu     sync.Mutex
 	ran    bool   // Requires: mu.
@@ -129,11 +137,8 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 			failed++
 			c.failed(ctx, "lost xDS management server, the rules stay", err, wait)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep(ctx, wait) != nil {
+			break // ctx has ended
 		}
 	}
 	return nil
@@ -172,7 +177,11 @@ func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error
 			return answered, err
 		}
 		answered = true
-		if err := c.send(s, c.take(res, apply)); err != nil {
+		refusal := c.take(res, apply)
+		if err := c.pace(s.Context()); err != nil {
+			return answered, err
+		}
+		if err := c.send(s, refusal); err != nil {
 			return answered, err
 		}
 	}
@@ -194,9 +203,15 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 	}
 	if err != nil {
 		c.change(func(s *Status) { s.Refused++; s.Refusal = err })
-		c.opt.Log.Error("refused rules of xDS management server, the rules before stay", "version", res.GetVersionInfo(), "err", err)
+		c.refused++
+		level := slog.LevelDebug
+		if reason := res.GetVersionInfo() + ": " + err.Error(); reason != c.reason {
+			c.reason, level = reason, slog.LevelError
+		}
+		c.opt.Log.Log(context.Background(), level, "refused rules of xDS management server, the rules before stay", "version", res.GetVersionInfo(), "err", err)
 		return err
 	}
+	c.refused, c.reason = 0, ""
 	c.version = res.GetVersionInfo()
 	c.change(func(s *Status) {
 		s.Accepted++
@@ -204,6 +219,27 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 	})
 	c.opt.Log.Info("applied rules of xDS management server", "version", c.version, "domains", len(configs))
 	return nil
+}
+
+// pace waits before the second of a row of refusals and those after it are told:
+// some servers send the same set again as soon as they are.
+func (c *Client) pace(ctx context.Context) error {
+	if c.refused < 2 {
+		return nil
+	}
+	return sleep(ctx, min(10*time.Millisecond<<min(c.refused-2, 10), maxPace))
+}
+
+// sleep waits for d, or returns the context's error if that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // send asks for the resources, and so accepts the last response, or refuses it
