@@ -144,7 +144,11 @@ func New(opt Options) (*Server, error) {
 	s := &Server{opt: opt, health: health.NewServer()}
 	s.calls = newCalls(opt.MaxCalls)
 	s.drains, s.endStreams = context.WithCancel(context.Background())
-	s.grpc = grpc.NewServer(s.options()...)
+	c, err := newCodec()
+	if err != nil {
+		return nil, err
+	}
+	s.grpc = grpc.NewServer(append(s.options(), grpc.ForceServerCodecV2(c))...)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	for _, name := range opt.Health {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
