@@ -33,8 +33,11 @@ type Config struct {
 	HTTP     HTTP     `yaml:"http" embed:""`
 	Identity Identity `yaml:"identity" embed:""`
 	Gateway  Gateway  `yaml:"gateway" embed:""`
-	Routes   []Route  `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
-	Answer   Answer   `yaml:"answer" embed:""`
+
+	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:""`
+
+	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
+	Answer Answer  `yaml:"answer" embed:""`
 	// Shed is nil while nothing is shed and nothing can be switched on.
 	Shed  *shed.Options `yaml:"shed,omitempty" kong:"-"`
 	Admin Admin         `yaml:"admin" embed:""`
@@ -137,7 +140,7 @@ func (c *Config) check() error {
 	if _, err := c.gateway(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Identity.check())
+	errs = append(errs, c.Identity.check(), c.checkAsked())
 	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
 		errs = append(errs, err)
 	}

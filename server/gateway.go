@@ -47,8 +47,11 @@ type Route struct {
 	MaxHeader      Bytes                 `yaml:"max_header" help:"Most bytes of a request's header fields, names and values; above it is answered 431. 0 means http.max_header_bytes."`
 }
 
-// forwards reports whether there is a gateway.
-func (c *Config) forwards() bool { return c.Upstream != "" || len(c.Routes) > 0 }
+// forwards reports whether there is a gateway. Routes without any upstream are for
+// proxies that ask, where there are some.
+func (c *Config) forwards() bool {
+	return c.Upstream != "" || len(c.Routes) > 0 && (!c.asked() || c.hasUpstream())
+}
 
 // route returns the i-th route as the gateway has it.
 func (c *Config) route(i int) (gateway.Route, error) {
@@ -69,7 +72,7 @@ func (c *Config) route(i int) (gateway.Route, error) {
 	if r.Upstream != "" {
 		out.Forward.Upstream, err = parseUpstream(fmt.Sprintf("routes[%d].upstream", i), r.Upstream)
 	}
-	if r.Upstream == "" && c.Upstream == "" {
+	if r.Upstream == "" && c.Upstream == "" && c.forwards() {
 		err = fmt.Errorf("routes[%d] has no upstream, and there is no general one: give it one, or --upstream", i)
 	}
 	if r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0 || r.Priority != (Priority{})) {

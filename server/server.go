@@ -187,6 +187,8 @@ type Ready struct {
 	URLs map[string]string
 	// Upstream is where the gateway forwards to in words, empty without one.
 	Upstream string
+	// ForwardAuth is the path that proxies ask at, empty without one.
+	ForwardAuth string
 }
 
 // String says where to go, for a person who has just started a server.
@@ -199,6 +201,9 @@ func (r Ready) String() string {
 	}
 	fmt.Fprintf(&b, "API      %s/shouldAllowRequest\n", base)
 	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s\n", curlTo(base, "/shouldAllowRequest"))
+	if r.ForwardAuth != "" {
+		fmt.Fprintf(&b, "proxies  %s  (forward-auth)\n", curlTo(base, r.ForwardAuth))
+	}
 	if admin, ok := r.URLs["admin"]; ok {
 		fmt.Fprintf(&b, "admin    %s/  (metrics, health, rules)\n", admin)
 	}
@@ -311,7 +316,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 
 // announce logs where the node listens and calls ready.
 func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
-	r := Ready{URLs: make(map[string]string)}
+	r := Ready{URLs: make(map[string]string), ForwardAuth: s.conf.ForwardAuth.Prefix}
 	for i, f := range s.doors {
 		addr := listeners[i].Addr().String()
 		r.URLs[f.section] = urlOf(listeners[i].Addr(), f.tls.Cert != "")
@@ -319,7 +324,7 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	}
 	if u, err := s.conf.upstream(); err == nil && u != nil {
 		r.Upstream = u.Redacted()
-	} else if n := len(s.conf.Routes); n > 0 {
+	} else if n := len(s.conf.Routes); n > 0 && s.conf.forwards() {
 		r.Upstream = fmt.Sprintf("%d routes", n)
 		if n == 1 {
 			r.Upstream = "1 route"

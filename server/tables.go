@@ -114,6 +114,10 @@ func openHTTP(s *Server) (frontend, error) {
 		}
 		h = httpapi.Guard(trust, s.clientOf, timedAPI{h, s.api}, s.metrics.Instrument("gateway", g))
 	}
+	h, err := s.withForwardAuth(h)
+	if err != nil {
+		return frontend{}, err
+	}
 	cert, err := s.certificate(s.conf.HTTP.TLS)
 	if err != nil {
 		return frontend{}, err
