@@ -32,10 +32,10 @@ local function fixed_window(key, row, now, verb, id, A, l, a)
   elseif verb == '2' or (verb == '0' and allowed == 1) then
     if n == 0 then
       local period = A[l + 3] + 0
-      if A[l + 2] == '0' then -- aligned to the epoch
+      if A[l + 2] + 0 == 0 then -- aligned to the epoch
         local at = now - A[l + 4]
         stop = at - at % period + A[l + 4] + period
-      elseif A[l + 2] == '1' then -- from the first request
+      elseif A[l + 2] + 0 == 1 then -- from the first request
         stop = now + period
       else -- the calendar's edges around now, oldest first
         local i = l + 6

@@ -9,7 +9,7 @@
 local function gcra(key, row, now, verb, id, A, l, a)
   local full, most, q = A[l + 1] + 0, A[l + 2], A[a + 1] + 0
   local parts, fullPart, r = 1, 0, 0
-  if A[l + 3] ~= '1' then parts, fullPart, r = A[l + 3] + 0, A[l + 4] + 0, A[a + 2] + 0 end
+  if A[l + 3] + 0 ~= 1 then parts, fullPart, r = A[l + 3] + 0, A[l + 4] + 0, A[a + 2] + 0 end
   local tat, part, write = now, 0, false
   if row then
     local t, p = tonumber(row), 0
@@ -22,7 +22,7 @@ local function gcra(key, row, now, verb, id, A, l, a)
     end
   end
 
-  if verb == '3' and A[l + 5] == '1' and id ~= '0' then
+  if verb == '3' and A[l + 5] + 0 == 1 and id ~= '0' then
     -- Only the last in a queue can leave it.
     local tail = tat
     if part > 0 then tail = tat + 1 end

@@ -27,8 +27,8 @@ type Scripted interface {
 //	name(key, row, now, verb, id, A, l, a) -> write, expiry, allowed, state...
 //
 // key is the Redis key. now is in microseconds; verb is the text of a weir.Verb
-// and id that of an Ask's ID. A holds texts: the constants begin after index l,
-// the span of the cost after index a.
+// and id that of an Ask's ID. A holds numbers, or texts of them: the constants
+// begin after index l, the span of the cost after index a.
 //
 // row is what GET says, if the row is a string. The function then neither reads
 // nor writes: write is the new string (or a number that is one), the empty string

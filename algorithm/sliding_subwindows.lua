@@ -10,10 +10,11 @@
 -- its leaving makes than is needed, its units.
 local function sliding_subwindows(key, row, now, verb, id, A, l, a)
   local count, length, kept = A[l + 1] + 0, A[l + 2] + 0, A[l + 3] + 0
-  local most, weighted, tick, ticks = A[l + 4] + 0, A[l + 6] == '1', A[l + 7] + 0, A[l + 8] + 0
+  local most, weighted, tick, ticks = A[l + 4] + 0, A[l + 6] + 0 == 1, A[l + 7] + 0, A[l + 8] + 0
   local cost = A[a + 1] + 0
   local format = 'd'
-  if A[l + 5] == '2' then format = 'H' elseif A[l + 5] == '4' then format = 'I4' end
+  local wide = A[l + 5] + 0
+  if wide == 2 then format = 'H' elseif wide == 4 then format = 'I4' end
 
   local newest, age, u, n = now - now % length, kept, {}, 0
   local function behind()
@@ -22,7 +23,7 @@ local function sliding_subwindows(key, row, now, verb, id, A, l, a)
     return (d - d % length) / length
   end
   if row then
-    n = (#row - 8) / A[l + 5]
+    n = (#row - 8) / wide
     u = {struct.unpack('>d' .. string.rep(format, n), row)}
     if now >= u[1] + kept * length then
       u, n = {}, 0

@@ -21,7 +21,7 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	if err != nil || there == 0 {
 		return nil, false, s.explain(err)
 	}
-	pl, err := s.plans.of(l, s.clock())
+	pl, err := s.plans.of(l, s.clock)
 	if err != nil {
 		return nil, false, err
 	}
@@ -61,7 +61,7 @@ func (s *Store) find(key string, l *weir.Limit) (string, place, error) {
 	if s.closed.Load() {
 		return "", place{}, weir.ErrClosed
 	}
-	pl, err := s.plans.of(l, s.clock())
+	pl, err := s.plans.of(l, s.clock)
 	if err != nil {
 		return "", place{}, err
 	}
@@ -74,8 +74,9 @@ func (s *Store) Check(l *weir.Limit) error { return Check(l) }
 
 // Stats says what a store had to do. Counts are since Open.
 type Stats struct {
-	// Calls is how many scripts were run: one for most requests.
-	Calls uint64
+	// Calls is how many requests were sent to servers, Scripts in how many scripts:
+	// those that meet under the same limits go together.
+	Calls, Scripts uint64
 	// Errors counts decisions that were not made, Timeouts those of them that no
 	// server answered in time, Busy those that found too many waiting.
 	Errors, Timeouts, Busy uint64
@@ -95,14 +96,14 @@ type Stats struct {
 
 // counters are the counts of Stats.
 type counters struct {
-	calls, errors, timeouts, busy, reloads, givenBack, lost, moved atomic.Uint64
+	calls, scripts, errors, timeouts, busy, reloads, givenBack, lost, moved atomic.Uint64
 }
 
 // Stats returns what the store had to do so far.
 func (s *Store) Stats() Stats {
 	c := &s.stats
 	st := Stats{
-		Calls: c.calls.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Busy: c.busy.Load(),
+		Calls: c.calls.Load(), Scripts: c.scripts.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Busy: c.busy.Load(),
 		Reloads: c.reloads.Load(), GivenBack: c.givenBack.Load(), Lost: c.lost.Load(), Moved: c.moved.Load(),
 	}
 	switch n := s.nodes.(type) {

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,9 @@ type call struct {
 	args   []string
 
 	reply []int64
-	err   error
+	// bits of a row's answer, see rows.lua.
+	bits int64
+	err  error
 
 	state atomic.Uint32
 	done  chan struct{}
@@ -68,17 +71,23 @@ type lane struct {
 	stopped  sync.WaitGroup
 	patience time.Duration
 	stats    *counters
+	// slots: the servers have a slot for each key, and a script takes keys of one.
+	slots bool
 }
 
 // maxBatch is the most calls that a worker sends at once.
 const maxBatch = 128
 
+// maxRows is the most rows that are decided by one script, which holds up whoever
+// else asks the server.
+const maxRows = 32
+
 // patience is how long a worker waits for a server before it gives up what it has
 // sent, at least: its callers are to have gone before.
 const patience = time.Second
 
-func newLane(client rueidis.Client, workers, room int, o Options, stats *counters) *lane {
-	n := &lane{client: client, queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats}
+func newLane(client rueidis.Client, workers, room int, slots bool, o Options, stats *counters) *lane {
+	n := &lane{client: client, queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats, slots: slots}
 	for range workers {
 		n.stopped.Go(n.work)
 	}
@@ -227,35 +236,86 @@ func (n *lane) send(batch []*call) {
 const maxPause = 16 * time.Millisecond
 
 // run sends calls, with the text of their scripts if whole, and tells each one's
-// error after its reply was read.
+// error after its reply was read. It changes their order.
 func (n *lane) run(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
-	if len(live) == 1 {
-		then(live[0], live[0].read(n.client.Do(ctx, n.command(live[0], whole))))
+	commands := make(rueidis.Commands, 0, len(live))
+	ends := make([]int, 0, len(live))
+	for at := 0; at < len(live); at = ends[len(ends)-1] {
+		end := at + n.together(live[at:])
+		commands = append(commands, n.command(live[at:end], whole))
+		ends = append(ends, end)
+	}
+	n.stats.scripts.Add(uint64(len(commands)))
+	if len(commands) == 1 {
+		read(n.client.Do(ctx, commands[0]), live, then)
 		return
 	}
-	commands := make(rueidis.Commands, 0, maxBatch)
-	for _, c := range live {
-		commands = append(commands, n.command(c, whole))
-	}
+	at := 0
 	for i, r := range n.client.DoMulti(ctx, commands...) {
-		then(live[i], live[i].read(r))
+		read(r, live[at:ends[i]], then)
+		at = ends[i]
 	}
 }
 
-func (n *lane) command(c *call, whole bool) rueidis.Completed {
-	if whole {
-		return n.client.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+// together moves the calls that one script can decide with the first of live to its
+// front, and returns how many they are.
+func (n *lane) together(live []*call) int {
+	first := live[0]
+	if first.script.words == 0 || n.slots {
+		return 1
 	}
-	return n.client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+	same := 1
+	for i := 1; i < len(live) && same < maxRows; i++ {
+		if c := live[i]; c.script == first.script && slices.Equal(c.args, first.args) {
+			live[i], live[same] = live[same], c
+			same++
+		}
+	}
+	return same
+}
+
+// command returns the command that decides calls of one script and the same
+// arguments.
+func (n *lane) command(group []*call, whole bool) rueidis.Completed {
+	first, keys := group[0], 0
+	for _, c := range group {
+		keys += len(c.keys)
+	}
+	if whole {
+		b := n.client.B().Eval().Script(first.script.text).Numkeys(int64(keys)).Key(first.keys...)
+		for _, c := range group[1:] {
+			b = b.Key(c.keys...)
+		}
+		return b.Arg(first.args...).Build()
+	}
+	b := n.client.B().Evalsha().Sha1(first.script.sha).Numkeys(int64(keys)).Key(first.keys...)
+	for _, c := range group[1:] {
+		b = b.Key(c.keys...)
+	}
+	return b.Arg(first.args...).Build()
+}
+
+// read gives each call of a group its part of the reply.
+func read(r rueidis.RedisResult, group []*call, then func(*call, error)) {
+	values, err := r.ToArray()
+	words := group[0].script.words
+	if err == nil && words > 0 && len(values) != 1+len(group)*words {
+		err = errReply
+	}
+	for i, c := range group {
+		switch {
+		case err != nil:
+			then(c, err)
+		case words == 0:
+			then(c, c.read(values))
+		default:
+			then(c, c.readRow(values[0], values[1+i*words:1+(i+1)*words]))
+		}
+	}
 }
 
 // read takes the integers of a reply.
-func (c *call) read(r rueidis.RedisResult) error {
-	values, err := r.ToArray()
-	if err != nil {
-		return err
-	}
-	c.reply = c.reply[:0]
+func (c *call) read(values []rueidis.RedisMessage) error {
 	for i := range values {
 		n, err := values[i].ToInt64()
 		if err != nil {
@@ -265,6 +325,32 @@ func (c *call) read(r rueidis.RedisResult) error {
 	}
 	return nil
 }
+
+// readRow makes of the time and of a row's words what other scripts reply.
+func (c *call) readRow(time rueidis.RedisMessage, row []rueidis.RedisMessage) error {
+	if row[0].IsString() {
+		why, err := row[0].ToString()
+		if err != nil {
+			return errReply
+		}
+		return rowError(why)
+	}
+	if err := c.read(row); err != nil {
+		return err
+	}
+	twice, err := time.ToInt64()
+	if err != nil {
+		return errReply
+	}
+	c.bits = c.reply[0]
+	c.reply[0] = twice + c.bits&1
+	return nil
+}
+
+// A rowError is what a server said of one row: it answered, and decided the others.
+type rowError string
+
+func (e rowError) Error() string { return string(e) }
 
 var errReply = errors.New("the script's reply is not a list of integers")
 

@@ -72,11 +72,11 @@ func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
 		return nil, err
 	}
 	if a.kind != clustered {
-		return one{newLane(client, serverWorkers, a.InFlight, a.Options, stats)}, nil
+		return one{newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}, nil
 	}
 	c := &cluster{}
 	for i := range c.lanes {
-		c.lanes[i] = newLane(client, rangeWorkers, max(a.InFlight/len(c.lanes), 64), a.Options, stats)
+		c.lanes[i] = newLane(client, rangeWorkers, max(a.InFlight/len(c.lanes), 64), true, a.Options, stats)
 	}
 	return c, nil
 }

@@ -15,7 +15,8 @@ import (
 type plan struct {
 	algorithm algorithm.Scripted
 	twin      *twin
-	single    *script
+	single    *script  // decides an op that stands alone
+	row       *script  // the same, of a plain spend; nil if the twin keeps a collection
 	suffix    string   // of the key's name, from the brace on
 	consts    []string // what the twin is told of the limit, between the times below
 	from      int64
@@ -35,14 +36,19 @@ type plans struct {
 
 const maxPlans = 1 << 16
 
-// of returns the plan for l as of now.
-func (p *plans) of(l *weir.Limit, now int64) (*plan, error) {
+// of returns the plan for l as of now, for which the clock is asked where it
+// matters: few limits go by the calendar.
+func (p *plans) of(l *weir.Limit, clock func() int64) (*plan, error) {
 	if found, ok := p.made.Load(l); ok {
-		if pl := found.(*plan); pl.from <= now && now < pl.until {
+		pl := found.(*plan)
+		if pl.until == math.MaxInt64 {
+			return pl, nil
+		}
+		if now := clock(); pl.from <= now && now < pl.until {
 			return pl, nil
 		}
 	}
-	return p.make(l, now)
+	return p.make(l, clock())
 }
 
 func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
@@ -59,13 +65,12 @@ func (p *plans) make(l *weir.Limit, now int64) (*plan, error) {
 		single, _ = p.singles.LoadOrStore(t.number, p.scripts.single(t))
 	}
 	consts, until := a.Consts(nil, l, now)
-	from := int64(math.MinInt64)
-	if until != math.MaxInt64 {
-		// Should this machine's clock go back, the edges of its calendar do too.
-		from = now
-	}
+	// Should this machine's clock go back, the edges of its calendar do too.
 	pl := &plan{algorithm: a, twin: t, single: single.(*script), suffix: "}:" + limitTag(l),
-		consts: texts(consts), from: from, until: until, one: texts(a.Span(nil, l, 1))}
+		consts: texts(consts), from: now, until: until, one: texts(a.Span(nil, l, 1))}
+	if !t.Collection {
+		pl.row = p.scripts.ofRow(pl.inRow(), []*asked{{plan: pl}})
+	}
 	if p.count.Add(1) > maxPlans {
 		p.made.Clear()
 		p.count.Store(1)

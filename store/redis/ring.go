@@ -65,7 +65,7 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 			return nil, fmt.Errorf("%s: %w", host, err)
 		}
 		r.servers = append(r.servers, &server{host: host, salt: saltOf(host), logger: a.Logger,
-			lane: newLane(client, serverWorkers, a.InFlight, a.Options, stats)})
+			lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)})
 	}
 	r.stopped.Go(r.probe)
 	return r, nil
@@ -136,6 +136,8 @@ func (s *server) note(err error) {
 // refuses.
 func isLoss(err error) bool {
 	_, answered := rueidis.IsRedisErr(err)
+	var row rowError
+	answered = answered || errors.As(err, &row)
 	return !answered && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
 }
 

@@ -16,6 +16,9 @@ import (
 type script struct {
 	text string
 	sha  string
+	// words is how many a row is answered by, if the script decides rows: see
+	// rows.lua. Zero if it decides one request.
+	words int
 }
 
 func newScript(text string) *script {
@@ -46,7 +49,7 @@ const toldTime = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
 `
 
 // scripts are those of a store. There is one for each twin, for ops that stand
-// alone, one for each short row of plain spends, and one for each set of twins that
+// alone, one for each row of plain spends, and one for each set of twins that
 // meet in other requests: few, as a server keeps them all. Safe for concurrent use.
 type scripts struct {
 	time    string

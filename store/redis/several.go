@@ -3,7 +3,9 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/weirlimit/weir"
 )
@@ -28,13 +30,42 @@ type asked struct {
 	decision weir.Decision
 }
 
+// work is what deciding several ops takes, used again.
+type work struct {
+	all   []asked
+	group []*asked
+}
+
+var works = sync.Pool{New: func() any { return new(work) }}
+
+// recycle forgets the request: it is the caller's.
+func (w *work) recycle() {
+	clear(w.all)
+	clear(w.group)
+	w.all, w.group = w.all[:0], w.group[:0]
+	works.Put(w)
+}
+
+// gather reports whether all ops are in one place, and makes them a group.
+func (w *work) gather() bool {
+	for i := range w.all {
+		a := &w.all[i]
+		if !a.at.sameAs(&w.all[0].at) {
+			return false
+		}
+		w.group = append(w.group, a)
+	}
+	return true
+}
+
 // takeSeveral decides ops together.
 func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	all := make([]asked, 0, len(ops))
-	pass := true
+	w := works.Get().(*work)
+	defer w.recycle()
+	all, pass := slices.Grow(w.all, len(ops)), true
 	for i := range ops {
 		o := &ops[i]
 		if o.Role == weir.Deny {
@@ -48,13 +79,12 @@ func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
 		a.pool = i+1 < len(ops) && ops[i+1].Role == weir.Pool
 		all = append(all, a)
 	}
+	w.all = all
 	var err error
-	switch groups := group(all); len(groups) {
-	case 0:
-	case 1:
-		err = s.takeGroup(ctx, groups[0], pass)
-	default:
-		t := apart{store: s, ctx: ctx, ops: ops, all: all, groups: groups}
+	if w.gather() {
+		err = s.takeGroup(ctx, w.group, pass)
+	} else {
+		t := apart{store: s, ctx: ctx, ops: ops, all: all, groups: group(all)}
 		err = t.take(pass)
 	}
 	if err != nil {
@@ -71,7 +101,7 @@ func (s *Store) ask(o *weir.Op, earlier []asked) (asked, error) {
 	if err := s.refuses(o.Limit, o.ID, o.Verb); err != nil {
 		return asked{}, err
 	}
-	pl, err := s.plans.of(o.Limit, s.clock())
+	pl, err := s.plans.of(o.Limit, s.clock)
 	if err != nil {
 		return asked{}, err
 	}
@@ -109,7 +139,7 @@ next:
 	for i := range all {
 		a := &all[i]
 		for j, g := range groups {
-			if g[0].at.lane == a.at.lane && g[0].at.slot == a.at.slot {
+			if g[0].at.sameAs(&a.at) {
 				groups[j] = append(g, a)
 				continue next
 			}
@@ -122,11 +152,14 @@ next:
 // takeGroup decides ops of one place together; pass is false if an op elsewhere
 // refuses.
 func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
+	if len(g) == 0 {
+		return nil
+	}
 	c, read := s.callFor(g, pass)
 	if _, _, err := s.do(ctx, g[0].at, c); err != nil {
 		return err
 	}
-	err := explain(read(c.reply, g))
+	err := explain(read(c, g))
 	c.recycle()
 	for _, a := range g {
 		if a.at.moved {
@@ -138,11 +171,11 @@ func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
 }
 
 // callFor returns the call that decides g, and what reads its reply.
-func (s *Store) callFor(g []*asked, pass bool) (*call, func([]int64, []*asked) error) {
+func (s *Store) callFor(g []*asked, pass bool) (*call, func(*call, []*asked) error) {
 	if row, ok := rowOf(g); ok && pass {
-		c := newCall(s.plans.scripts.plain(row, g))
-		s.encodePlain(c, g)
-		return c, decodePlain
+		c := newCall(s.plans.scripts.ofRow(row, g))
+		s.encodeRow(c, g)
+		return c, decodeRow
 	}
 	var set uint64
 	for _, a := range g {
@@ -252,8 +285,8 @@ const (
 )
 
 // decode reads the reply of several.lua.
-func decode(reply []int64, g []*asked) error {
-	now, rest := reply[0]>>1, reply[1:]
+func decode(c *call, g []*asked) error {
+	now, rest := c.reply[0]>>1, c.reply[1:]
 	for _, a := range g {
 		if len(rest) < 2 || rest[1] != int64(a.plan.twin.States) || int64(len(rest)-2) < rest[1] {
 			return errReply

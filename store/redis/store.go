@@ -41,6 +41,9 @@ type place struct {
 	moved bool
 }
 
+// sameAs reports whether keys here and there are decided in one script.
+func (p *place) sameAs(q *place) bool { return p.lane == q.lane && p.slot == q.slot }
+
 // one is a single server, or a primary that Sentinels watch over.
 type one struct{ lane *lane }
 
@@ -149,15 +152,20 @@ func (s *Store) one(ctx context.Context, key string, l *weir.Limit, a weir.Ask) 
 	if err := s.refuses(l, a.ID, a.Verb); err != nil {
 		return weir.Decision{}, 0, false, err
 	}
-	pl, err := s.plans.of(l, s.clock())
+	pl, err := s.plans.of(l, s.clock)
 	if err != nil {
 		return weir.Decision{}, 0, false, err
 	}
 	t := tag(key)
 	p := s.nodes.place(t)
-	c := newCall(pl.single)
+	var c *call
+	if a.Verb == weir.Spend && pl.row != nil {
+		c = newCall(pl.row)
+	} else {
+		c = newCall(pl.single)
+		c.args = append(c.args, verbs[a.Verb], idText(a.ID))
+	}
 	c.keys = append(c.keys, s.opt.Prefix+":{"+t+pl.suffix)
-	c.args = append(c.args, verbs[a.Verb], idText(a.ID))
 	c.args = pl.appendSpan(c.args, l, a.Cost)
 	c.args = append(c.args, pl.consts...)
 	now, allowed, err := s.do(ctx, p, c)
