@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/charge"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // TransportOptions configures a [Transport].
@@ -82,7 +83,7 @@ type TransportOptions struct {
 type Transport struct {
 	opt     TransportOptions
 	faults  *faults.Log
-	pauses  pauses
+	pauses  pauses.Set
 	waiting atomic.Int64
 }
 
@@ -249,8 +250,8 @@ func (t *Transport) heed(key string, res *http.Response) {
 		return
 	}
 	now := time.Now()
-	if wait, ok := told(res, now); ok {
-		t.pauses.add(key, now, min(wait, t.opt.MaxPause))
+	if wait, ok := pauses.Told(res, now); ok {
+		t.pauses.Add(key, now, min(wait, t.opt.MaxPause))
 	}
 }
 
@@ -271,7 +272,7 @@ func (w *waiter) done() {
 // pass waits until key is no longer to be left alone.
 func (w *waiter) pass(key string) error {
 	for {
-		left := w.t.pauses.left(key, time.Now())
+		left := w.t.pauses.Left(key, time.Now())
 		if left == 0 {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package httplimit
+package pauses
 
 import (
 	"fmt"
@@ -97,6 +97,29 @@ func FuzzExhausted(f *testing.F) {
 	})
 }
 
+func TestFieldsOfEarlierDrafts(t *testing.T) {
+	f := func(remaining, reset, list string, want time.Duration) {
+		t.Helper()
+		h := http.Header{}
+		for name, v := range map[string]string{"RateLimit-Remaining": remaining, "RateLimit-Reset": reset, "RateLimit": list} {
+			if v != "" {
+				h.Set(name, v)
+			}
+		}
+		wait, ok := Told(&http.Response{StatusCode: 200, Header: h}, time.Unix(1_700_000_000, 0))
+		if ok != (want > 0) || ok && wait != want {
+			t.Errorf("%v: got %s %v, want %s", h, wait, ok, want)
+		}
+	}
+	f("0", "30", "", 30*time.Second)
+	f("1", "30", "", 0)
+	f("0", "0", "", 0)
+	f("0", "", "", 0)
+	f("", "30", "", 0)
+	f("0", "-1", "", 0)
+	f("0", "30", `"a";r=0;t=5`, 5*time.Second)
+}
+
 // FuzzTold: no answer makes anybody wait a negative time.
 func FuzzTold(f *testing.F) {
 	f.Add(429, "7", "", "", "")
@@ -105,7 +128,7 @@ func FuzzTold(f *testing.F) {
 	f.Add(200, "99999999999999999999", "x", "-1", "")
 	f.Fuzz(func(t *testing.T, status int, retry, date, age, limit string) {
 		h := http.Header{"Retry-After": {retry}, "Date": {date}, "Age": {age}, "Ratelimit": {limit}}
-		wait, ok := told(&http.Response{StatusCode: status, Header: h}, time.Unix(1_700_000_000, 0))
+		wait, ok := Told(&http.Response{StatusCode: status, Header: h}, time.Unix(1_700_000_000, 0))
 		if wait < 0 || ok != (wait > 0) {
 			t.Errorf("%d %v: got %s %v", status, h, wait, ok)
 		}
@@ -115,44 +138,25 @@ func FuzzTold(f *testing.F) {
 // TestPausesAreBounded: however many hosts ask to be left alone. Those that
 // would be free first are.
 func TestPausesAreBounded(t *testing.T) {
-	var p pauses
+	var p Set
 	now := time.Now()
 	const hosts = maxPaused + 50
 	for i := range hosts {
-		p.add(fmt.Sprint(i), now, time.Duration(i+1)*time.Second)
+		p.Add(fmt.Sprint(i), now, time.Duration(i+1)*time.Second)
 	}
-	if len(p.until) != maxPaused || p.left("0", now) != 0 || p.left(fmt.Sprint(hosts-1), now) != hosts*time.Second {
-		t.Errorf("%d are kept, the first for %s", len(p.until), p.left("0", now))
+	if len(p.until) != maxPaused || p.Left("0", now) != 0 || p.Left(fmt.Sprint(hosts-1), now) != hosts*time.Second {
+		t.Errorf("%d are kept, the first for %s", len(p.until), p.Left("0", now))
 	}
-	p.add("twice", now, 3*time.Hour)
-	p.add("twice", now, time.Second)
-	if left := p.left("twice", now); left != 3*time.Hour {
+	p.Add("twice", now, 3*time.Hour)
+	p.Add("twice", now, time.Second)
+	if left := p.Left("twice", now); left != 3*time.Hour {
 		t.Errorf("a later answer made the pause %s", left)
 	}
-	p.add("late", now.Add(4*time.Hour), time.Second)
+	p.Add("late", now.Add(4*time.Hour), time.Second)
 	if len(p.until) != 1 {
 		t.Errorf("%d are kept when all but one are over", len(p.until))
 	}
-	if p.left("late", now.Add(5*time.Hour)) != 0 || len(p.until) != 0 {
+	if p.Left("late", now.Add(5*time.Hour)) != 0 || len(p.until) != 0 {
 		t.Error("what is over is kept")
 	}
-}
-
-func TestHostOf(t *testing.T) {
-	f := func(url, want string) {
-		t.Helper()
-		r, err := http.NewRequest("GET", url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := hostOf(r); got != want {
-			t.Errorf("%s: got %s, want %s", url, got, want)
-		}
-	}
-	f("https://API.Example/x", "api.example")
-	f("https://api.example:443", "api.example")
-	f("http://api.example:80", "api.example")
-	f("https://api.example:80", "api.example:80")
-	f("http://[::1]:8080/", "[::1]:8080")
-	f("https://[::1]:443/", "[::1]")
 }
