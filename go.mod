@@ -18,6 +18,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/klauspost/compress v1.20.3 // indirect
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/DataDog/datadog-go/v5 v5.9.1 // indirect

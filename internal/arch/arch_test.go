@@ -34,6 +34,7 @@ var floors = []struct {
 	{"overlay", 2},
 	{"event", 2},
 	{"middleware/http", 3},
+	{"replay/accesslog", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},
 	{"frontend/envoy/xds", 3},

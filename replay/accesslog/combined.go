@@ -1,0 +1,175 @@
+package accesslog
+
+import "bytes"
+
+// scanner takes a line apart from left to right.
+type scanner struct{ rest []byte }
+
+// word takes what stands before the next space.
+func (s *scanner) word() []byte {
+	i := bytes.IndexByte(s.rest, ' ')
+	if i < 0 {
+		w := s.rest
+		s.rest = nil
+		return w
+	}
+	w := s.rest[:i]
+	s.rest = s.rest[i+1:]
+	return w
+}
+
+// bracketed takes what stands in brackets, and the space behind.
+func (s *scanner) bracketed() ([]byte, bool) {
+	if len(s.rest) == 0 || s.rest[0] != '[' {
+		return nil, false
+	}
+	i := bytes.IndexByte(s.rest, ']')
+	if i < 0 {
+		return nil, false
+	}
+	w := s.rest[1:i]
+	s.skip(i + 1)
+	return w, true
+}
+
+// quoted takes what stands in quotes, and the space behind. A quote in the text
+// stands behind a backslash.
+func (s *scanner) quoted() ([]byte, error) {
+	if len(s.rest) == 0 || s.rest[0] != '"' {
+		return nil, errShort
+	}
+	for from := 1; ; {
+		i := bytes.IndexByte(s.rest[from:], '"')
+		if i < 0 {
+			return nil, errQuote
+		}
+		i += from
+		slashes := 0
+		for i-1-slashes > 0 && s.rest[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			w := s.rest[1:i]
+			s.skip(i + 1)
+			return w, nil
+		}
+		from = i + 1
+	}
+}
+
+// skip drops n bytes and a space.
+func (s *scanner) skip(n int) {
+	s.rest = s.rest[n:]
+	if len(s.rest) > 0 && s.rest[0] == ' ' {
+		s.rest = s.rest[1:]
+	}
+}
+
+// Combined reads the common and the combined log format, whatever follows them
+// on the line, and Apache's vhost_combined, which begins with the host.
+type Combined struct {
+	// VHost says that each line begins with the host and its port.
+	VHost bool
+	clock clock
+}
+
+// Parse implements Format.
+func (c *Combined) Parse(b []byte, l *Line) error {
+	*l = Line{}
+	s := scanner{b}
+	if c.VHost {
+		l.Host = host(text(s.word()))
+	}
+	l.Address = host(text(s.word()))
+	s.word() // ident
+	// The user may hold spaces.
+	i := bytes.Index(s.rest, []byte(" ["))
+	if i < 0 {
+		return errShort
+	}
+	l.User = text(s.rest[:i])
+	s.skip(i)
+	when, ok := s.bracketed()
+	if !ok {
+		return errTime
+	}
+	var err error
+	if l.Time, err = c.clock.clf(when); err != nil {
+		return err
+	}
+	request, err := s.quoted()
+	if err != nil {
+		return err
+	}
+	l.request(request)
+	if l.Status, err = status(s.word()); err != nil {
+		return err
+	}
+	l.Bytes = count(s.word())
+	if len(s.rest) == 0 || s.rest[0] != '"' {
+		return nil // the common format ends here
+	}
+	if _, err = s.quoted(); err != nil { // the referrer
+		return err
+	}
+	agent, err := s.quoted()
+	if err != nil {
+		if err == errShort {
+			return nil // what follows is somebody's own
+		}
+		return err
+	}
+	l.UserAgent = text(agent)
+	return nil
+}
+
+// request takes a request line apart. One that is not of HTTP is told as a method
+// alone.
+func (l *Line) request(b []byte) {
+	i := bytes.IndexByte(b, ' ')
+	if i < 0 {
+		l.Method = text(b)
+		return
+	}
+	l.Method = text(b[:i])
+	b = b[i+1:]
+	// HTTP/0.9 has no protocol, and a target may hold spaces all the same.
+	if j := bytes.LastIndexByte(b, ' '); j >= 0 && bytes.HasPrefix(b[j+1:], []byte("HTTP/")) {
+		l.Protocol = text(b[j+1:])
+		b = b[:j]
+	}
+	l.Target = text(b)
+}
+
+// status reads a status, or a hyphen for none.
+func status(b []byte) (int, error) {
+	if len(b) == 1 && b[0] == '-' {
+		return 0, nil
+	}
+	if len(b) != 3 {
+		if len(b) == 1 && b[0] == '0' {
+			return 0, nil // of Envoy, where the client went away
+		}
+		return 0, errStatus
+	}
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, errStatus
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, nil
+}
+
+// count reads a number, or anything else as zero.
+func count(b []byte) int64 {
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1<<59 {
+			return 0
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n
+}

@@ -1,0 +1,69 @@
+package accesslog
+
+import "bytes"
+
+// Envoy reads Envoy's default text format, and that of Istio's proxies, which has
+// three more fields in the middle and five more at the end.
+type Envoy struct{ clock clock }
+
+// Parse implements Format.
+func (e *Envoy) Parse(b []byte, l *Line) error {
+	*l = Line{}
+	s := scanner{b}
+	when, ok := s.bracketed()
+	if !ok {
+		return errTime
+	}
+	var err error
+	if l.Time, err = e.clock.iso(when); err != nil {
+		return err
+	}
+	request, err := s.quoted()
+	if err != nil {
+		return err
+	}
+	l.request(request)
+	if l.Status, err = status(s.word()); err != nil {
+		return err
+	}
+	s.word() // flags
+	istio := len(s.rest) > 0 && (s.rest[0] < '0' || s.rest[0] > '9')
+	if istio {
+		s.word() // details of the response code
+		s.word() // details of the connection's end
+		if _, err := s.quoted(); err != nil {
+			return err // why the upstream failed
+		}
+	}
+	s.word() // bytes received
+	l.Bytes = count(s.word())
+	s.word() // duration
+	s.word() // the upstream's time
+	var quoted [5][]byte // forwarded for, user agent, request id, authority, upstream
+	for i := range quoted {
+		if quoted[i], err = s.quoted(); err != nil {
+			return err
+		}
+	}
+	l.UserAgent = text(quoted[1])
+	l.Host = host(text(quoted[3]))
+	l.Address = host(text(lastOf(quoted[0])))
+	if istio {
+		s.word() // the upstream's cluster
+		s.word() // where the upstream was reached from
+		s.word() // where the client reached us
+		if peer := text(s.word()); l.Address == "" {
+			l.Address = host(peer)
+		}
+	}
+	return nil
+}
+
+// lastOf returns the last address of a list: the one that the proxy saw, and
+// nobody else wrote.
+func lastOf(list []byte) []byte {
+	if i := bytes.LastIndexByte(list, ','); i >= 0 {
+		list = list[i+1:]
+	}
+	return bytes.TrimSpace(list)
+}
