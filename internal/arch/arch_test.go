@@ -44,6 +44,7 @@ var floors = []struct {
 	{"frontend/authorize", 3},
 	{"frontend/gateway", 4},
 	{"frontend/forwardauth", 4},
+	{"frontend/resp", 4},
 	{"server", 6},
 	{"server/ratelimit", 6},
 	{"cmd/weir", 7},

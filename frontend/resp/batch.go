@@ -1,0 +1,144 @@
+package resp
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/weirlimit/weir"
+)
+
+// An ask is a decision that was asked for, and then the answer. Its texts lie in
+// the buffer that the connection reads into: it must be answered before more is
+// read.
+type ask struct {
+	// Of CL.THROTTLE.
+	key  string
+	by   *numbered
+	cost int64
+	// Of WEIR.CHECK and its kin; nil else.
+	req   *weir.Request
+	lease bool // the reply names the lease
+
+	decision weir.Decision
+	err      error
+}
+
+// ask adds a question to those that are decided together.
+func (c *conn) ask(a ask) {
+	c.pending = append(c.pending, a)
+	if len(c.pending) == maxPending {
+		c.decide()
+	}
+}
+
+// decide decides what was asked, in order, and appends the replies.
+func (c *conn) decide() {
+	asks := c.pending
+	if len(asks) == 0 {
+		return
+	}
+	if c.s.opt.Parallel > 1 && len(asks) > 1 {
+		c.s.decideTogether(asks)
+	} else {
+		for i := range asks {
+			c.s.decideOne(&asks[i])
+		}
+	}
+	for i := range asks {
+		c.answer(&asks[i])
+	}
+	c.pending = asks[:0]
+	c.entries = c.entries[:0]
+}
+
+// decideOne decides one question.
+func (s *Server) decideOne(a *ask) {
+	if a.req != nil {
+		a.decision, a.err = s.limiter.Decide(s.ctx, a.req)
+		return
+	}
+	a.decision, a.err = s.store.TakeOne(s.ctx, a.key, a.by.limit, a.cost)
+	switch {
+	case a.err != nil:
+		if s.opt.Failed != nil {
+			s.opt.Failed(a.err)
+		}
+	case a.cost > 0:
+		o := weir.Allowed
+		if !a.decision.Allowed() {
+			o = weir.Refused
+		}
+		a.by.limit.Counters().Add(o)
+		if l := a.decision.Limit; l != a.by.limit {
+			switch g := l.Guarantee(); {
+			case g.Source == weir.FromSketch:
+				l.Counters().Add(weir.Estimated)
+			case g.Degraded:
+				l.Counters().Add(weir.Degraded)
+			}
+		}
+	}
+}
+
+// decideTogether decides questions at the same time, but for those on one key,
+// which keep their order.
+func (s *Server) decideTogether(asks []ask) {
+	lanes := min(s.opt.Parallel, len(asks))
+	var firsts [MaxParallel]int32 // one more than the first question of each lane
+	var lasts [MaxParallel]int32
+	var nexts [maxPending]int32
+	for i := range asks {
+		lane := s.hash(&asks[i]) % uint64(lanes)
+		if lasts[lane] == 0 {
+			firsts[lane] = int32(i) + 1
+		} else {
+			nexts[lasts[lane]-1] = int32(i) + 1
+		}
+		lasts[lane] = int32(i) + 1
+	}
+	var all sync.WaitGroup
+	for _, first := range firsts[:lanes] {
+		if first != 0 {
+			all.Go(func() {
+				for at := first; at != 0; at = nexts[at-1] {
+					s.decideOne(&asks[at-1])
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// hash is the same for questions on the same key.
+func (s *Server) hash(a *ask) uint64 {
+	if a.req == nil {
+		return maphash.String(s.seed, a.key)
+	}
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for i := range a.req.Descriptors {
+		for _, e := range a.req.Descriptors[i].Entries {
+			maphash.WriteComparable(&h, e)
+		}
+	}
+	return h.Sum64()
+}
+
+// answer appends the reply to a decided question.
+func (c *conn) answer(a *ask) {
+	switch {
+	case a.err != nil:
+		c.out = appendError(c.out, c.s.undecided(a.err))
+	case a.req != nil:
+		c.out = appendDecision(c.out, c.proto, a)
+	default:
+		c.out = appendThrottle(c.out, a)
+	}
+	if a.req != nil {
+		c.s.limiter.Recycle(a.req)
+		a.req = nil
+	}
+	if len(c.out) >= flushAt {
+		c.flush()
+	}
+}

@@ -1,0 +1,149 @@
+package resp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// linger is how long connections are answered after the listener has closed, for
+// commands that are on their way: the protocol has no word by which a server says
+// that it ends.
+const linger = 500 * time.Millisecond
+
+// Serve answers on ln until ctx ends, then drains: whoever is connected gets the
+// answers to what has arrived. It returns nil when no connection had to be cut.
+// It must be called once.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	served := make(chan error, 1)
+	go func() { served <- s.accept(ln) }()
+	select {
+	case err := <-served:
+		s.drain()
+		return fmt.Errorf("listener %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	wait(s.opt.DrainDelay)
+	err := ln.Close()
+	<-served
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, s.drain())
+}
+
+// wait sleeps for d.
+func wait(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
+// accept lets clients in until ln is closed.
+func (s *Server) accept(ln net.Listener) error {
+	pause := time.Duration(0)
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			// Such as too many open files: it passes when others close theirs.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.opt.Log.Error("connection not accepted", "err", err, "again_in", pause)
+			wait(pause)
+			continue
+		}
+		pause = 0
+		if c := s.admit(nc); c != nil {
+			s.done.Go(c.run)
+		}
+	}
+}
+
+// admit takes nc into the list of connections, or turns it away.
+func (s *Server) admit(nc net.Conn) *conn {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	full := len(s.conns) >= s.opt.MaxClients
+	if !full {
+		s.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if !full {
+		s.accepted.Add(1)
+		return c
+	}
+	s.refused.Add(1)
+	if s.opt.TLS == nil {
+		// A few bytes into an empty buffer: this does not wait, and if it fails
+		// there is nobody to tell.
+		_ = nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
+	}
+	_ = nc.Close()
+	return nil
+}
+
+// leave takes c from the list.
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+}
+
+// drain ends all connections: those that are idle after a moment, all others
+// within DrainTimeout.
+func (s *Server) drain() error {
+	by := time.Now().Add(min(linger, s.opt.DrainTimeout))
+	s.drainBy.Store(by.UnixNano())
+	s.each(func(c *conn) { _ = c.nc.SetReadDeadline(by) }) // a closed connection has ended
+	ended := make(chan struct{})
+	go func() {
+		s.done.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		s.cut()
+		return nil
+	case <-time.After(s.opt.DrainTimeout):
+	}
+	s.cut()
+	n := 0
+	s.each(func(c *conn) {
+		n++
+		_ = c.nc.Close() // it is to end, one way or another
+	})
+	<-ended
+	return fmt.Errorf("drain: %d connections cut after %s", n, s.opt.DrainTimeout)
+}
+
+// each calls f for every connection.
+func (s *Server) each(f func(*conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		f(c)
+	}
+}
+
+// encrypt begins TLS, if it is to be.
+func (s *Server) encrypt(nc net.Conn) (net.Conn, error) {
+	if s.opt.TLS == nil {
+		return nc, nil
+	}
+	if err := nc.SetDeadline(time.Now().Add(s.opt.Timeout)); err != nil {
+		return nil, err
+	}
+	t := tls.Server(nc, s.opt.TLS)
+	ctx, stop := context.WithTimeout(s.ctx, s.opt.Timeout)
+	defer stop()
+	if err := t.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return t, t.SetDeadline(time.Time{})
+}
