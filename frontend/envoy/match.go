@@ -94,7 +94,7 @@ func (f *matcher) find(m *match, d *commonv3.RateLimitDescriptor) error {
 		m.rule, l = n.rule, &n.kids
 	}
 	switch {
-	case m.rule == nil: // There are no entries.
+	case m.rule == nil || m.rule.unlimited: // There are no entries; nothing is counted.
 		return nil
 	case m.rule.detailed:
 		f.detail(d, shared)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
+	"strconv"
 	"sync"
 
 	"github.com/weirlimit/weir/sketch"
@@ -26,9 +27,6 @@ const (
 	// depth of the sketches that take over when a shard is full.
 	depth = 4
 )
-
-// ErrOverflow is what Redis says of a count beyond 63 bits.
-var ErrOverflow = errors.New("ERR increment or decrement would overflow")
 
 // ErrClosed is the answer of a closed store.
 var ErrClosed = errors.New("the store of the counters is closed")
@@ -107,7 +105,8 @@ func (m *Memory) Look(_ context.Context, now int64, hits []Hit) error {
 	})
 }
 
-func (m *Memory) each(now int64, hits []Hit, do func(*shard, hash, int64, *Hit) error) error {
+// each does it for all hits, also behind one that fails, as Redis does.
+func (m *Memory) each(now int64, hits []Hit, do func(*shard, hash, int64, *Hit) error) (failed error) {
 	for i := range hits {
 		h := &hits[i]
 		key := hash{maphash.Bytes(m.seeds[0], h.Key), maphash.Bytes(m.seeds[1], h.Key)}
@@ -118,11 +117,11 @@ func (m *Memory) each(now int64, hits []Hit, do func(*shard, hash, int64, *Hit) 
 			err = do(s, key, now, h)
 		}
 		s.mu.Unlock()
-		if err != nil {
-			return err
+		if err != nil && failed == nil {
+			failed = err
 		}
 	}
-	return nil
+	return failed
 }
 
 // count returns where the counter of a key stands.
@@ -149,7 +148,8 @@ func (s *shard) add(key hash, now int64, h *Hit) error {
 	case h.Back:
 		e.count -= min(e.count, h.Hits)
 	case h.Hits > math.MaxInt64-e.count:
-		return ErrOverflow
+		// As Redis does.
+		return replyError([]string{"INCRBY", string(h.Key), strconv.FormatUint(h.Hits, 10)}, "increment or decrement would overflow")
 	default:
 		e.count += h.Hits
 	}

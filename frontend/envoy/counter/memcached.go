@@ -1,0 +1,286 @@
+package counter
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+)
+
+// MemcachedOptions configures a Memcached. What the comments name in capitals is
+// the variable of envoyproxy/ratelimit for the same.
+type MemcachedOptions struct {
+	// Servers are HOST:PORT each (MEMCACHE_HOST_PORT).
+	Servers []string
+	// Lookup returns the servers instead; it is asked when the store is opened and
+	// every Refresh (MEMCACHE_SRV, MEMCACHE_SRV_REFRESH). Zero means Servers.
+	Lookup func(context.Context) ([]string, error)
+	// Refresh is how often Lookup is asked again. Zero means never.
+	Refresh time.Duration
+	// MaxIdleConns is how many connections to a server are kept
+	// (MEMCACHE_MAX_IDLE_CONNS). Zero means 2.
+	MaxIdleConns int
+	// TLS says how to speak TLS (MEMCACHE_TLS and others). Zero means not at all.
+	TLS *tls.Config
+	// JitterSeconds is as in RedisOptions.
+	JitterSeconds int64
+	// Logger is told of what failed, as requests are not. Zero means nobody is
+	// told.
+	Logger *slog.Logger
+}
+
+// Memcached keeps counters as envoyproxy/ratelimit keeps them there: the count is
+// read, the request decided by what it will be, and the hits added afterwards. So
+// requests at the same time can all pass by the same count.
+//
+// It fails open: a count that cannot be read, as one whose key is longer than 250
+// bytes, is 0. The logger and Stats tell. Safe for concurrent use.
+type Memcached struct {
+	opt    MemcachedOptions
+	client *memcache.Client
+	stats  memcachedStats
+	// room bounds the additions under way.
+	room   chan struct{}
+	adding sync.WaitGroup
+	mu     sync.RWMutex // of closed, and of beginning an addition
+	closed bool
+	stop   context.CancelFunc
+	done   chan struct{}
+	// told is when the logger was last told, in Unix seconds.
+	told atomic.Int64
+}
+
+// MemcachedStats is what was asked of the servers.
+type MemcachedStats struct {
+	MultiGets, MultiGetErrors                    uint64
+	Increments, IncrementMisses, IncrementErrors uint64
+	Adds, AddErrors, AddNotStored                uint64
+	KeysRequested, KeysFound                     uint64
+}
+
+type memcachedStats struct {
+	multiGets, multiGetErrors                    atomic.Uint64
+	increments, incrementMisses, incrementErrors atomic.Uint64
+	adds, addErrors, addNotStored                atomic.Uint64
+	keysRequested, keysFound                     atomic.Uint64
+}
+
+// maxAdding is how many requests may be adding what they have been told already.
+// Beyond, a request adds before it is answered.
+const maxAdding = 512
+
+// OpenMemcached returns a store. It connects when it is used.
+func OpenMemcached(ctx context.Context, o MemcachedOptions) (*Memcached, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	servers := new(memcache.ServerList)
+	m := &Memcached{opt: o, room: make(chan struct{}, maxAdding), done: make(chan struct{})}
+	list := o.Servers
+	var err error
+	if o.Lookup != nil {
+		if list, err = o.Lookup(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := servers.SetServers(list...); err != nil {
+		return nil, err
+	}
+	m.client = memcache.NewFromSelector(servers)
+	m.client.MaxIdleConns = o.MaxIdleConns
+	if o.TLS != nil {
+		m.client.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return (&tls.Dialer{Config: o.TLS}).DialContext(ctx, network, addr)
+		}
+	}
+	ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go m.refresh(ctx, servers)
+	return m, nil
+}
+
+// refresh asks for the servers again and again.
+func (m *Memcached) refresh(ctx context.Context, servers *memcache.ServerList) {
+	defer close(m.done)
+	if m.opt.Lookup == nil || m.opt.Refresh <= 0 {
+		return
+	}
+	t := time.NewTicker(m.opt.Refresh)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		list, err := m.opt.Lookup(ctx)
+		if err == nil {
+			err = servers.SetServers(list...)
+		}
+		if err != nil && ctx.Err() == nil {
+			m.opt.Logger.Warn("the memcached servers are still those of before", "error", err)
+		}
+	}
+}
+
+// Add implements Store. Its counts are those that the hits will make of what was
+// read; hits of one request on the same key do not see each other.
+func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
+	m.mu.RLock()
+	if m.closed {
+		m.mu.RUnlock()
+		return ErrClosed
+	}
+	m.adding.Add(1)
+	m.mu.RUnlock()
+	later := make([]Hit, len(hits))
+	keys := make([]string, len(hits))
+	for i := range hits {
+		keys[i] = string(hits[i].Key)
+		later[i] = hits[i]
+	}
+	items := m.get(keys)
+	for i := range hits {
+		h := &hits[i]
+		h.Count = 0
+		if item := items[keys[i]]; item != nil {
+			// A count that got shorter has spaces behind it.
+			n, err := strconv.ParseUint(string(bytes.TrimRight(item.Value, " ")), 10, 31)
+			if err != nil {
+				m.complain("a count in memcached is no number", keys[i], err)
+			}
+			h.Count = n
+		}
+		if h.Back {
+			h.Count -= min(h.Count, h.Hits)
+		} else {
+			h.Count += h.Hits
+		}
+	}
+	add := func() {
+		defer m.adding.Done()
+		for i := range later {
+			m.add(now, keys[i], &later[i])
+		}
+	}
+	select {
+	case m.room <- struct{}{}:
+		go func() {
+			defer func() { <-m.room }()
+			add()
+		}()
+	default:
+		add()
+	}
+	return nil
+}
+
+func (m *Memcached) get(keys []string) map[string]*memcache.Item {
+	m.stats.keysRequested.Add(uint64(len(keys)))
+	items, err := m.client.GetMulti(keys)
+	if err != nil {
+		m.stats.multiGetErrors.Add(1)
+		m.complain("counts could not be read from memcached and are taken for 0", keys[0], err)
+		return items
+	}
+	m.stats.multiGets.Add(1)
+	m.stats.keysFound.Add(uint64(len(items)))
+	return items
+}
+
+// add changes one counter. A counter that is not there must be made, and another
+// request may be faster.
+func (m *Memcached) add(now int64, key string, h *Hit) {
+	err := m.increment(key, h)
+	if errors.Is(err, memcache.ErrCacheMiss) {
+		if h.Back {
+			return
+		}
+		err = m.client.Add(&memcache.Item{Key: key, Value: strconv.AppendUint(nil, h.Hits, 10), Expiration: m.expiry(now, h)})
+		switch {
+		case err == nil:
+			m.stats.adds.Add(1)
+		case errors.Is(err, memcache.ErrNotStored):
+			m.stats.addNotStored.Add(1)
+			err = m.increment(key, h)
+		default:
+			m.stats.addErrors.Add(1)
+		}
+	}
+	if err != nil {
+		m.complain("hits could not be counted in memcached", key, err)
+	}
+}
+
+func (m *Memcached) increment(key string, h *Hit) (err error) {
+	if h.Back {
+		_, err = m.client.Decrement(key, h.Hits)
+	} else {
+		_, err = m.client.Increment(key, h.Hits)
+	}
+	switch {
+	case err == nil:
+		m.stats.increments.Add(1)
+	case errors.Is(err, memcache.ErrCacheMiss):
+		m.stats.incrementMisses.Add(1)
+	default:
+		m.stats.incrementErrors.Add(1)
+	}
+	return err
+}
+
+// maxRelative is the longest expiry that memcached takes for a number of seconds.
+// What is longer it takes for a time.
+const maxRelative = 30 * 86400
+
+func (m *Memcached) expiry(now int64, h *Hit) int32 {
+	seconds := h.Period
+	if m.opt.JitterSeconds > 0 {
+		seconds += rand.Int64N(m.opt.JitterSeconds)
+	}
+	if seconds > maxRelative {
+		seconds += now
+	}
+	return int32(min(seconds, maxExpiry))
+}
+
+// complain tells the logger once a second at most.
+func (m *Memcached) complain(what, key string, err error) {
+	now := time.Now().Unix()
+	if last := m.told.Load(); last != now && m.told.CompareAndSwap(last, now) {
+		m.opt.Logger.Error(what, "key", key, "error", err)
+	}
+}
+
+// Stats returns what was asked of the servers.
+func (m *Memcached) Stats() MemcachedStats {
+	s := &m.stats
+	return MemcachedStats{
+		MultiGets: s.multiGets.Load(), MultiGetErrors: s.multiGetErrors.Load(),
+		Increments: s.increments.Load(), IncrementMisses: s.incrementMisses.Load(), IncrementErrors: s.incrementErrors.Load(),
+		Adds: s.adds.Load(), AddErrors: s.addErrors.Load(), AddNotStored: s.addNotStored.Load(),
+		KeysRequested: s.keysRequested.Load(), KeysFound: s.keysFound.Load(),
+	}
+}
+
+// Flush waits until what requests were told is added. No Add may run beside it.
+func (m *Memcached) Flush() { m.adding.Wait() }
+
+// Close implements Store. It waits for additions under way.
+func (m *Memcached) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.stop()
+	m.adding.Wait()
+	<-m.done
+	return m.client.Close()
+}

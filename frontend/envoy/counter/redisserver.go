@@ -1,0 +1,191 @@
+package counter
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// RedisServer says where a Redis is. What the comments name in capitals is the
+// variable of envoyproxy/ratelimit for the same.
+type RedisServer struct {
+	// URL is HOST:PORT, the path of a socket, or redis://user:password@HOST:PORT/DB;
+	// for a cluster several HOST:PORT with commas between them, for Sentinels the
+	// name of the primary before them (REDIS_URL).
+	URL string
+	// Type is single, sentinel or cluster, in any case (REDIS_TYPE). Zero means
+	// single.
+	Type string
+	// Network is tcp or unix (REDIS_SOCKET_TYPE). Zero means tcp.
+	Network string
+	// Auth is a password, or user:password (REDIS_AUTH). Zero means none.
+	Auth string
+	// SentinelAuth is the same for Sentinels (REDIS_SENTINEL_AUTH). Zero means
+	// none.
+	SentinelAuth string
+	// TLS says how to speak TLS (REDIS_TLS and others). Zero means not at all.
+	TLS *tls.Config
+	// Timeout bounds each connection and each call (REDIS_TIMEOUT). Zero means 10
+	// seconds.
+	Timeout time.Duration
+	// OnConnections is told how many connections there are whenever that changes.
+	// It must not block. Zero means nobody is told.
+	OnConnections func(active uint64)
+}
+
+const defaultTimeout = 10 * time.Second
+
+func (s *RedisServer) timeout() time.Duration {
+	if s.Timeout <= 0 {
+		return defaultTimeout
+	}
+	return s.Timeout
+}
+
+// option returns what the client library is told.
+func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
+	conns := &connections{tell: s.OnConnections}
+	dialer := net.Dialer{Timeout: s.timeout(), KeepAlive: time.Second}
+	o := rueidis.ClientOption{
+		InitAddress: strings.Split(s.URL, ","),
+		Dialer:      dialer, TLSConfig: s.TLS,
+		// A connection on which nothing moves is given up after this. Calls have
+		// their own, shorter bound.
+		ConnWriteTimeout: max(s.timeout(), time.Second),
+		// Proxies such as twemproxy know no more than they must. Nothing is sent
+		// twice.
+		AlwaysRESP2: true, DisableCache: true, DisableRetry: true, ClientSetInfo: rueidis.DisableClientSetInfo,
+		ReadBufferEachConn: 32 << 10, WriteBufferEachConn: 32 << 10,
+		// One connection: commands that wait go out together.
+		PipelineMultiplex: -1,
+	}
+	o.Username, o.Password = credentials(s.Auth)
+	network := s.Network
+	if network == "" {
+		network = "tcp"
+	}
+	switch strings.ToLower(s.Type) {
+	case "", "single":
+		o.InitAddress, o.ForceSingleClient = []string{s.URL}, true
+		if err := readURL(&o, s.URL); err != nil {
+			return o, nil, err
+		}
+	case "sentinel":
+		if len(o.InitAddress) < 2 {
+			return o, nil, errors.New("Expected master name and a list of urls for the sentinels, in the format: <redis master name>,<sentinel1>,...,<sentineln>")
+		}
+		o.Sentinel = rueidis.SentinelOption{MasterSet: o.InitAddress[0], Dialer: dialer, TLSConfig: s.TLS,
+			// In case that the message of a failover is missed.
+			TopologyRefreshInterval: time.Second}
+		o.Sentinel.Username, o.Sentinel.Password = credentials(s.SentinelAuth)
+		o.InitAddress = o.InitAddress[1:]
+	case "cluster":
+		o.ClusterOption = rueidis.ClusterOption{ShardsRefreshInterval: 5 * time.Second, MaxMovedRedirections: 5}
+	default:
+		return o, nil, fmt.Errorf("Unrecognized redis type %s", s.Type)
+	}
+	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		// What a Sentinel or a cluster tells are hosts.
+		if config != nil {
+			return conns.add((&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, network, addr))
+		}
+		return conns.add(d.DialContext(ctx, network, addr))
+	}
+	return o, conns, nil
+}
+
+// credentials reads "password" or "user:password".
+func credentials(auth string) (user, password string) {
+	if user, password, ok := strings.Cut(auth, ":"); ok {
+		return user, password
+	}
+	return "", auth
+}
+
+// readURL takes host, credentials and database from a redis:// URL.
+func readURL(o *rueidis.ClientOption, text string) error {
+	if !strings.HasPrefix(text, "redis://") {
+		return nil
+	}
+	parsed, err := rueidis.ParseURL(text)
+	if err != nil {
+		// The text holds a password.
+		return fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", mask(text))
+	}
+	o.InitAddress, o.SelectDB = parsed.InitAddress, parsed.SelectDB
+	if u, _ := url.Parse(text); u != nil && u.User != nil {
+		o.Username, o.Password = parsed.Username, parsed.Password
+	}
+	return nil
+}
+
+// masked returns the URL without passwords.
+func (s *RedisServer) masked() string {
+	urls := strings.Split(s.URL, ",")
+	for i := range urls {
+		urls[i] = mask(urls[i])
+	}
+	return strings.Join(urls, ",")
+}
+
+func mask(text string) string {
+	if at := strings.LastIndexByte(text, '@'); at >= 0 && strings.HasPrefix(text, "redis://") {
+		return "redis://*****" + text[at:]
+	}
+	return text
+}
+
+// connections counts the connections to a server.
+type connections struct {
+	active, total, closed atomic.Uint64
+	// mu keeps what is told in order.
+	mu   sync.Mutex
+	tell func(active uint64)
+}
+
+func (c *connections) stats() RedisStats {
+	return RedisStats{Active: c.active.Load(), Total: c.total.Load(), Closed: c.closed.Load()}
+}
+
+func (c *connections) add(conn net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.total.Add(1)
+	c.change(1)
+	return &counted{Conn: conn, of: c}, nil
+}
+
+func (c *connections) change(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	active := c.active.Add(uint64(by))
+	if c.tell != nil {
+		c.tell(active)
+	}
+}
+
+// counted is a connection that is counted until it is closed.
+type counted struct {
+	net.Conn
+	of   *connections
+	once sync.Once
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.once.Do(func() {
+		c.of.closed.Add(1)
+		c.of.change(-1)
+	})
+	return c.Conn.Close()
+}

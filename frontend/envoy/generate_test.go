@@ -1,0 +1,252 @@
+package envoy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// generator makes rules and requests that meet them.
+type generator struct {
+	*rand.Rand
+	// flaws is the chance of something that is refused, in a thousand lines.
+	flaws int
+	// paths are the keys and values of the descriptors made.
+	paths   [][]pairs
+	domains []string
+	names   int
+	// tame: no wildcards.
+	tame bool
+}
+
+type pairs struct{ key, value string }
+
+func pick[T any](g *generator, of ...T) T { return of[g.IntN(len(of))] }
+
+func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
+
+func (g *generator) flaw() bool { return g.IntN(1000) < g.flaws }
+
+func (g *generator) key() string {
+	return pick(g, "a", "a", "a", "b", "b", "c", "a_b", "ip", "k*", "*", "a_", "é", "x.y", "_", "a:b")
+}
+
+func (g *generator) value() string {
+	return pick(g, "", "", "", "x", "x", "y", "b_c", "c", "x_y", "*", "*", "x*", "*y", "x*y", "**", "a*b*c", "10.0.0.1", "z:z|z", "X",
+		"a.b", "日本", "_", "192.168.1.1.5", "10", "true", "*_x")
+}
+
+// files returns one to three files of rules. Domains have tag in their names.
+func (g *generator) files(tag string) []File {
+	g.paths, g.domains, g.names = nil, nil, 0
+	var files []File
+	for i := range pick(g, 1, 1, 1, 2, 3) {
+		var b strings.Builder
+		// The reference reads files in no order, which wildcards depend on.
+		g.tame = i > 0
+		domain := fmt.Sprintf("d%s%s", tag, pick(g, "", "", ".e", "_f", fmt.Sprint("n", i)))
+		if g.flaw() {
+			domain = pick(g, `""`, "~", "[1]", "{a: 1}", "1.5")
+		}
+		g.domains = append(g.domains, domain)
+		g.line(&b, 0, "domain: "+domain)
+		if !g.flaw() {
+			b.WriteString("descriptors:\n")
+			g.level(&b, 1, nil, map[string]bool{})
+		}
+		if g.chance(3) {
+			b.WriteString(pick(g, "---\nfoo: bar\n", "\n# end\n", "...\n", "domain: "+domain+"\n"))
+		}
+		files = append(files, File{Name: fmt.Sprintf("config.f%d.yaml", i), Content: []byte(b.String())})
+	}
+	return files
+}
+
+// line writes a line, or something like it that is refused.
+func (g *generator) line(b *strings.Builder, depth int, text string) {
+	pad := strings.Repeat("  ", depth)
+	if g.flaw() {
+		text = pick(g, "foo: bar", "Key: a", "1: 2", "true: x", "shadow_mode: 1.5", "replaces: [1, 2]", "name: [a]", "unit: {a: b}",
+			"metadata: [x]", "metadata: 5", "key: 1.5", "value: 2001-01-01", "- x", "\ttab: 1", "a", "key: [", "key: 'x", "requests_per_unit: -1",
+			"requests_per_unit: 99999999999", "unlimited: maybe", "domain: 5", "descriptors: 5", "rate_limit: 5", "rate_limit: []", "value: ~", "value: 1e3",
+			"name: !!binary aGk=", "value: *none", "<<: {key: q}", "unit: 9223372036854775808", "key: {}", "descriptors: {key: a}", "descriptors: [[a]]",
+			"shadow_mode: yes", "quota_mode: off", "detailed_metric: 1", "value: 0x1F", "value: 010", "value: 1_000", "value: 0b11", "key: .inf", "value: 12:30:45",
+			"unlimited: 'true'", "requests_per_unit: '5'", "requests_per_unit: 5.0", "requests_per_unit: 1e2", "requests_per_unit: 010")
+	}
+	b.WriteString(pad + text + "\n")
+}
+
+func (g *generator) level(b *strings.Builder, depth int, path []pairs, used map[string]bool) {
+	for range 1 + g.IntN(4) {
+		p := pairs{g.key(), g.value()}
+		if g.tame && strings.Contains(p.key+p.value, "*") {
+			continue
+		}
+		word := p.key
+		if p.value != "" {
+			word += "_" + p.value
+		}
+		if used[word] && !g.flaw() {
+			continue
+		}
+		used[word] = true
+		g.descriptor(b, depth, append(path[:len(path):len(path)], p))
+	}
+	if len(used) == 0 {
+		g.descriptor(b, depth, append(path[:len(path):len(path)], pairs{"a", ""}))
+	}
+}
+
+func (g *generator) descriptor(b *strings.Builder, depth int, path []pairs) {
+	p := path[len(path)-1]
+	g.paths = append(g.paths, path)
+	key := fmt.Sprintf("%q", p.key)
+	if g.flaw() {
+		key = `""`
+	}
+	b.WriteString(strings.Repeat("  ", depth-1) + "- key: " + key + "\n")
+	if p.value != "" {
+		v := fmt.Sprintf("%q", p.value)
+		if p.value == "10" || p.value == "true" {
+			v = p.value
+		}
+		g.line(b, depth, "value: "+v)
+	}
+	if g.chance(80) || depth >= 3 {
+		g.limit(b, depth)
+	}
+	for _, flag := range []string{"shadow_mode", "quota_mode", "detailed_metric", "value_to_metric"} {
+		if g.chance(15) {
+			g.line(b, depth, flag+": "+pick(g, "true", "true", "false", "yes", "True", "on"))
+		}
+	}
+	if strings.Contains(p.key+p.value, "*") && g.chance(40) || g.flaw() {
+		g.line(b, depth, "share_threshold: true")
+	}
+	if g.chance(25) {
+		g.metadata(b, depth)
+	}
+	if depth < 4 && g.chance(40) {
+		g.line(b, depth, "descriptors:")
+		g.level(b, depth+1, path, map[string]bool{})
+	}
+}
+
+// metadata has keys of its own, as the reference writes into rules what it merges.
+func (g *generator) metadata(b *strings.Builder, depth int) {
+	g.names++
+	g.line(b, depth, "metadata:")
+	g.line(b, depth+1, fmt.Sprintf("m%d: {n: %d, t: [1, a, {z: ~}], 5: %s}", g.names, g.names, pick(g, "yes", "1.5", "x", "~", "[]", "{}", "1e3", "0x10")))
+	if g.chance(30) {
+		g.line(b, depth+1, "same: "+fmt.Sprint(g.names))
+	}
+}
+
+func (g *generator) limit(b *strings.Builder, depth int) {
+	g.line(b, depth, "rate_limit:")
+	if g.chance(8) {
+		g.line(b, depth+1, "unlimited: true")
+		if g.chance(30) || g.flaw() {
+			g.line(b, depth+1, "unit: "+pick(g, "nonsense", "unknown", "''"))
+		}
+	} else {
+		unit := pick(g, "second", "minute", "hour", "day", "week", "month", "year", "HOUR", "Day", "hour", "hour")
+		if g.flaw() {
+			unit = pick(g, "unknown", "fortnight", "''", "hours", "~")
+		}
+		g.line(b, depth+1, "unit: "+unit)
+		if !g.chance(3) {
+			g.line(b, depth+1, "requests_per_unit: "+pick(g, "0", "1", "2", "3", "5", "7", "10", "20", "100", "4294967295", "16777217"))
+		}
+	}
+	name := ""
+	if g.chance(40) {
+		name = pick(g, "n1", "n2", "n3")
+		g.line(b, depth+1, "name: "+name)
+	}
+	if g.chance(20) {
+		other := pick(g, "n1", "n2", "n3", "none")
+		if other != name || g.flaw() {
+			g.line(b, depth+1, "replaces: [{name: "+other+"}]")
+		}
+	}
+	if g.flaw() {
+		g.line(b, depth+1, "replaces: [{name: ''}]")
+	}
+	if g.chance(5) {
+		g.line(b, depth+1, "shadow_mode: true")
+	}
+}
+
+// real turns a pattern into a value that it matches, mostly.
+func (g *generator) real(pattern string) string {
+	for strings.Contains(pattern, "*") && !g.chance(10) {
+		pattern = strings.Replace(pattern, "*", pick(g, "", "1", "foo", "y", "x_y", "b", "10.0.0.9", "ü", "_", "a.b"), 1)
+	}
+	return pattern
+}
+
+// request asks for what rules name, or for something near it.
+func (g *generator) request() *rlsv3.RateLimitRequest {
+	req := &rlsv3.RateLimitRequest{Domain: pick(g, g.domains...)}
+	if g.chance(2) {
+		req.Domain = pick(g, "", "nobody", "no.body:x|10.1.1.1")
+	}
+	if g.chance(20) {
+		req.HitsAddend = pick[uint32](g, 1, 2, 3, 5, 10, 1000, 4294967295)
+	}
+	n := pick(g, 1, 1, 1, 2, 2, 3, 4, 6)
+	if g.chance(1) {
+		n = 0
+	}
+	for len(req.Descriptors) < n {
+		if len(req.Descriptors) > 0 && g.chance(10) {
+			req.Descriptors = append(req.Descriptors, pick(g, req.Descriptors...))
+			continue
+		}
+		req.Descriptors = append(req.Descriptors, g.ask())
+	}
+	return req
+}
+
+func (g *generator) ask() *commonv3.RateLimitDescriptor {
+	d := &commonv3.RateLimitDescriptor{}
+	if len(g.paths) > 0 && !g.chance(1) {
+		for _, p := range pick(g, g.paths...) {
+			value := g.real(p.value)
+			if p.value == "" {
+				value = pick(g, "", "", "v", "w", "10.0.0.1", "b_c")
+			}
+			if g.chance(3) {
+				value = g.value()
+			}
+			d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: g.real(p.key), Value: value})
+		}
+	}
+	for _, e := range d.Entries {
+		// (a, b_c) and (a_b, c) are one.
+		if k, v, ok := strings.Cut(e.Value, "_"); ok && g.chance(10) {
+			e.Key, e.Value = e.Key+"_"+k, v
+		} else if k, v, ok := strings.Cut(e.Key, "_"); ok && g.chance(10) {
+			e.Key, e.Value = k, v+"_"+e.Value
+		}
+	}
+	switch {
+	case g.chance(3) && len(d.Entries) > 0:
+		d.Entries = d.Entries[:len(d.Entries)-1]
+	case g.chance(3):
+		d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: g.key(), Value: g.value()})
+	}
+	if g.chance(8) {
+		d.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: pick[uint32](g, 0, 1, 3, 5, 100, 4294967295), Unit: typev3.RateLimitUnit(1 + g.IntN(7))}
+	}
+	if g.chance(15) {
+		d.HitsAddend = wrapperspb.UInt64(pick[uint64](g, 0, 0, 0, 1, 2, 5, 100, 1<<32, 1<<62, 1<<63-1))
+	}
+	return d
+}
