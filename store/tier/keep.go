@@ -55,6 +55,7 @@ func (s *Store) sweep() {
 		case <-s.leases.returns.wake:
 		case <-tick.C:
 			s.leases.sweep(s.link.now())
+			s.sweepSlots()
 			s.tellAll(s.link.now())
 		}
 		s.giveBackAll()

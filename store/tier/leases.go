@@ -212,6 +212,9 @@ type giveBack struct {
 	// bound: the units are given back before the receipt or not at all. Those of a
 	// window are of no use after it, those of a bucket have flowed in again.
 	bound bool
+	// rest: units of a concurrency limit, of the lot that receipt names, of which so
+	// many are kept.
+	rest int64
 }
 
 // Returns is what is to be given back to the shared store.

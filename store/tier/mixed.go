@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -28,6 +29,12 @@ func (s *Store) place(o *weir.Op) place {
 	case err != nil:
 	case p.mode == weir.ConsistencyLocal:
 		return onNode
+	case o.Limit.Traits()&weir.Leases != 0:
+		if p.slots != nil && o.Cost > 0 && o.Reserve == 0 && (o.Role == weir.Enforce && o.Verb <= weir.Peek ||
+			(o.Role == weir.Shadow || o.Role == weir.Always) && o.Verb == weir.Spend) || o.Verb == weir.Refund && (p.slots != nil || s.holdsSlot(o)) {
+			return onLease
+		}
+		return onShared
 	case (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && o.Cost > 0 && o.Reserve == 0 && !o.Penalize &&
 		(o.Role == weir.Enforce && o.Verb <= weir.Peek || o.Role == weir.Shadow && o.Verb == weir.Spend || o.Role != weir.Ban && o.Verb == weir.Refund):
 		return onLease
@@ -40,6 +47,8 @@ type mix struct {
 	local, shared     []weir.Op
 	localOf, sharedOf []int // which op of the request each stands for
 	undo              []weir.Op
+	// renewed are the ops whose holders had their place before: it stays theirs.
+	renewed []int
 }
 
 // takeMixed decides ops of which some are spent from leases, some are counted on
@@ -51,22 +60,23 @@ type mix struct {
 func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 	m := s.mixes.Get().(*mix)
 	defer s.mixes.Put(m)
+	m.renewed = m.renewed[:0]
 	m.split(s, ops)
 	if len(m.shared) > 0 || !s.warmAll(ops) {
 		ctx = s.link.begin(ctx)
 	}
-	if refused, err := s.takeLeases(ctx, ops, weir.Enforce); err != nil || refused != nil {
+	if refused, err := s.takeLeases(ctx, m, ops, weir.Enforce); err != nil || refused != nil {
 		if err == nil {
 			err = s.refuseMixed(ctx, m, ops, true, true, *refused)
 		}
-		return joinUndo(err, s.giveBackLeases(ctx, ops))
+		return joinUndo(err, s.giveBackLeases(ctx, m, ops))
 	}
 	if len(m.local) > 0 {
 		if err := s.takeLocal(ctx, m.local); err != nil {
-			return joinUndo(err, s.giveBackLeases(ctx, ops))
+			return joinUndo(err, s.giveBackLeases(ctx, m, ops))
 		}
 		if d := weir.Fold(m.local); !d.Allowed() {
-			err := s.giveBackLeases(ctx, ops)
+			err := s.giveBackLeases(ctx, m, ops)
 			return joinUndo(s.refuseMixed(ctx, m, ops, false, true, d), err)
 		}
 	}
@@ -81,7 +91,7 @@ func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 	}
 	m.answer(ops)
 	// Nobody hears a shadow: it is tried when all is said.
-	_, err := s.takeLeases(ctx, ops, weir.Shadow)
+	_, err := s.takeLeases(ctx, m, ops, weir.Shadow)
 	return err
 }
 
@@ -132,16 +142,20 @@ func (m *mix) split(s *Store, ops []weir.Op) {
 
 // takeLeases decides those ops of the given role that are spent from leases, and
 // stops at the first refusal, which it returns.
-func (s *Store) takeLeases(ctx context.Context, ops []weir.Op, role weir.Role) (*weir.Decision, error) {
+func (s *Store) takeLeases(ctx context.Context, m *mix, ops []weir.Op, role weir.Role) (*weir.Decision, error) {
 	for i := range ops {
 		o := &ops[i]
 		if (o.Role == weir.Shadow) != (role == weir.Shadow) || s.place(o) != onLease {
 			continue
 		}
-		if err := s.takeLease(ctx, o); err != nil {
+		renewed, err := s.takeLease(ctx, o)
+		if err != nil {
 			return nil, err
 		}
-		if role != weir.Shadow && o.Verb == weir.Spend && !o.Decision.Allowed() {
+		if renewed {
+			m.renewed = append(m.renewed, i)
+		}
+		if o.Role == weir.Enforce && o.Verb == weir.Spend && !o.Decision.Allowed() {
 			return &o.Decision, nil
 		}
 	}
@@ -164,7 +178,7 @@ func (m *mix) answer(ops []weir.Op) {
 // giveBack undoes what was spent from leases and charged on the node. What a lease
 // said stands as what it would have said.
 func (s *Store) giveBack(ctx context.Context, m *mix, ops []weir.Op) error {
-	failed := s.giveBackLeases(ctx, ops)
+	failed := s.giveBackLeases(ctx, m, ops)
 	m.undo = m.undo[:0]
 	for i := range m.local {
 		if o := &m.local[i]; o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
@@ -178,15 +192,18 @@ func (s *Store) giveBack(ctx context.Context, m *mix, ops []weir.Op) error {
 	return failed
 }
 
-func (s *Store) giveBackLeases(ctx context.Context, ops []weir.Op) error {
+func (s *Store) giveBackLeases(ctx context.Context, m *mix, ops []weir.Op) error {
 	var failed error
 	for i := range ops {
 		if o := &ops[i]; o.Charged && o.Verb == weir.Spend && s.place(o) == onLease {
+			o.Charged = false
+			if slices.Contains(m.renewed, i) {
+				continue
+			}
 			undo := o.Undo(o.Cost)
-			if err := s.refundLease(ctx, &undo); err != nil {
+			if _, err := s.takeLease(ctx, &undo); err != nil {
 				failed = err
 			}
-			o.Charged = false
 		}
 	}
 	return failed

@@ -72,6 +72,7 @@ func (s *Store) letGo(ctx context.Context, tag uint64, key string, l *weir.Limit
 			return false, ctx.Err()
 		}
 	}
+	held = s.slots.letGo(tag, key) || held
 	s.answers.forget(tag, s.link.now())
 	return s.leases.returns.discard(key, l) || held, nil
 }

@@ -32,6 +32,11 @@ type plan struct {
 	// what flows in while units are out is kept back from its burst. Nil means
 	// the limit itself.
 	central *weir.Limit
+	// Of a leased concurrency limit: for how long a place is held, for how much
+	// longer units are fetched so that they can be handed out meanwhile, and the
+	// limit by which they are.
+	period, spare int64
+	slots         *weir.Limit
 	// counting is what an eventual limit adds.
 	counting *counting
 	// share is the node's part of the limit while the store is away.
@@ -94,6 +99,9 @@ func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
 			return m
 		}
 		return weir.ConsistencyLeased
+	case m == weir.ConsistencyLeased && l.Traits()&weir.Leases != 0 && alone(&l.Mode) && l.Count >= leastShare:
+		// Only if it says so: a place must be given back to the node that gave it.
+		return m
 	}
 	return weir.ConsistencyStrict
 }
@@ -108,8 +116,11 @@ func alone(m *weir.Mode) bool {
 // be too short to be worth a fetch.
 func (p *plan) lend() error {
 	l := p.limit
-	p.lender = l.Algorithm.(weir.Lender)
 	ttl := l.LeaseTTL()
+	if l.Traits()&weir.Leases != 0 {
+		return p.lendSlots(ttl)
+	}
+	p.lender = l.Algorithm.(weir.Lender)
 	// A unit that is spent at the epoch is charged to a window that begins then.
 	d := l.Algorithm.Step(make([]int64, l.Cells), l, weir.Ask{Cost: 1})
 	if length := p.lender.SpendBy(l, weir.Micros(d.ResetAfter)); length == math.MaxInt64 {
@@ -144,6 +155,24 @@ func (p *plan) lend() error {
 	}
 	p.trickle = p.central.Burst
 	return p.central.Compile()
+}
+
+// lendSlots fills the plan of a leased concurrency limit. On the shared store units
+// are held for a quarter longer than by whoever gets them: those that are handed out
+// until then are still held there when his time ends.
+func (p *plan) lendSlots(ttl time.Duration) error {
+	l := p.limit
+	spare := (l.Period / 4).Truncate(time.Microsecond)
+	if ttl < minTTL || l.Period+spare > weir.MaxPeriod {
+		p.mode = weir.ConsistencyStrict
+		return nil
+	}
+	p.ttl, p.period, p.spare, p.source = weir.Micros(ttl), weir.Micros(l.Period), weir.Micros(spare), weir.FromLease
+	if p.share4 = l.Consistency.Share; p.share4 == 0 {
+		p.share4 = 4
+	}
+	p.slots = &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period + spare, Params: l.Params}
+	return p.slots.Compile()
 }
 
 // lendable is the most that the shared store can have to lend.

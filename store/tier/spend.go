@@ -7,14 +7,20 @@ import (
 )
 
 // takeLease decides one op by the lease of its key: a spend, a look, or units
-// given back.
-func (s *Store) takeLease(ctx context.Context, o *weir.Op) error {
-	switch o.Verb {
-	case weir.Refund:
-		return s.refundLease(ctx, o)
-	case weir.Peek:
-		return s.peekLease(ctx, o)
+// given back. Of a concurrency limit it reports whether a place was renewed.
+func (s *Store) takeLease(ctx context.Context, o *weir.Op) (renewed bool, err error) {
+	switch {
+	case o.Limit.Traits()&weir.Leases != 0:
+		return s.takeSlot(ctx, o)
+	case o.Verb == weir.Refund:
+		return false, s.refundLease(ctx, o)
+	case o.Verb == weir.Peek:
+		return false, s.peekLease(ctx, o)
 	}
+	return false, s.spendLease(ctx, o)
+}
+
+func (s *Store) spendLease(ctx context.Context, o *weir.Op) error {
 	p, err := s.plans.of(o.Limit)
 	if err != nil {
 		return err
@@ -54,6 +60,9 @@ func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, 
 
 // isWarm reports whether the node holds units for o.
 func (s *Store) isWarm(tag uint64, o *weir.Op) bool {
+	if o.Limit.Traits()&weir.Leases != 0 {
+		return s.slots.has(tag, o, s.link.now())
+	}
 	g := s.leases.shard(tag)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -38,10 +38,11 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	k := s.link
 	keys, units := s.leases.held()
+	slotKeys, slotUnits := s.slots.count()
 	return Stats{
 		Nodes: s.nodes.count(), Away: k.breaker.open.Load(),
 		Calls: k.calls.Load(), Failed: k.failures.Load(), Late: k.late.Load(), Busy: k.busy.Load(),
-		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys, LeaseUnits: units,
+		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys + slotKeys, LeaseUnits: units + slotUnits,
 		Returned: s.leases.returns.given.Load(), Stranded: s.leases.returns.stranded.Load(),
 		Overshot: s.overshot.Load(),
 		Combined: s.combiner.combined.Load(), Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),

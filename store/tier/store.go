@@ -105,6 +105,7 @@ type Store struct {
 	combiner *combiner
 	answers  *answers
 	leases   *leases
+	slots    *slots
 	debts    *debts
 	nodes    *nodes
 	plans    *plans
@@ -150,6 +151,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n},
 		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
 		leases:  newLeases(opt.MaxBytes / 2),
+		slots:   newSlots(opt.MaxBytes / 8),
 		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 8},
 		seed:    maphash.MakeSeed(), log: opt.Logger, stop: make(chan struct{}),
 		probing: opt.ProbeEvery, nodeTTL: opt.NodeTTL,
@@ -183,6 +185,8 @@ func (s *Store) Close() error {
 		s.tellAll(math.MaxInt64)
 		s.link.running.Wait()
 	}
+	s.giveBackAll()
+	s.slots.clear(&s.leases.returns)
 	s.giveBackAll()
 	for i := range s.leases.shards {
 		s.leases.clear(i)
@@ -312,7 +316,8 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	}
 	switch {
 	case at[onLease] > 0 && len(ops) == 1:
-		return s.takeLease(ctx, &ops[0])
+		_, err := s.takeLease(ctx, &ops[0])
+		return err
 	case at[onLease] > 0:
 		return s.takeMixed(ctx, ops)
 	case at[onShared] == 0:
