@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (c *compiler) file(f *fileSpec) {
 	}
 	c.pools(f)
 	c.lists(f)
-	c.level(&d.root, f.Descriptors, "")
+	c.level(&d.root, f.Descriptors, &Rule{})
 	if !c.merge {
 		// Else other files of the domain may use what this one has.
 		c.lint.finish(d, f)
@@ -140,8 +141,8 @@ func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
 	return l
 }
 
-// level compiles the descriptors of one list into lv.
-func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
+// level compiles the descriptors of one list, beneath parent, into lv.
+func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 	path := c.path
 	defer func() { c.path = path }()
 	for _, spec := range specs {
@@ -162,7 +163,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent string) {
 			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, args...)
 			continue
 		}
-		c.level(&rule.kids, spec.Descriptors, rule.Path)
+		c.level(&rule.kids, spec.Descriptors, rule)
 	}
 	c.lint.level(lv, path)
 }
@@ -193,7 +194,7 @@ func composite(r *Rule) string {
 }
 
 // rule compiles a descriptor without what is beneath it.
-func (c *compiler) rule(spec *descriptorSpec, path, parent string) *Rule {
+func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 	step := pathStep(spec.Key, spec.Value)
 	c.path = join(path, step)
 	if spec.Key == "" {
@@ -202,7 +203,8 @@ func (c *compiler) rule(spec *descriptorSpec, path, parent string) *Rule {
 		return nil
 	}
 	rule := &Rule{
-		Domain: c.domain.name, Path: join(parent, step), Key: spec.Key, Value: spec.Value,
+		Domain: c.domain.name, Path: join(parent.Path, step), Key: spec.Key, Value: spec.Value,
+		Keys: append(slices.Clip(parent.Keys), spec.Key),
 		File: spec.Node.file, Line: spec.Node.line, Column: spec.Node.col,
 		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,

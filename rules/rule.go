@@ -16,6 +16,9 @@ type Rule struct {
 	Path string
 	// Key and Value are what the rule matches; Value may be empty or hold *.
 	Key, Value string
+	// Keys are those of the descriptors that the rule matches, outermost first;
+	// Key is the last. It must not be changed.
+	Keys []string
 	// File, Line and Column say where the rule is written.
 	File         string
 	Line, Column int

@@ -140,3 +140,21 @@ func TestCapsOfAllFiles(t *testing.T) {
 		t.Errorf("two files: %v", err)
 	}
 }
+
+func TestRuleTellsItsKeys(t *testing.T) {
+	set := parse(t, `domain: d
+descriptors:
+  - key: a
+    descriptors:
+      - {key: b, value: x, limit: 1/s}
+      - key: b
+        descriptors: [{key: c, limit: 1/s}, {key: d, limit: 1/s}]
+  - {key: e, limit: 1/s}`)
+	var got []string
+	for _, r := range set.Rules() {
+		got = append(got, strings.Join(r.Keys, "/"))
+	}
+	if want := "a a/b a/b a/b/c a/b/d e"; strings.Join(got, " ") != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
