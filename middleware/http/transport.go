@@ -1,13 +1,11 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -81,10 +79,10 @@ type TransportOptions struct {
 // field of its header or trailer. A request without an answer is settled as
 // weir.NoAnswer, but for one that was canceled: its charge stands.
 type Transport struct {
-	opt     TransportOptions
-	faults  *faults.Log
-	pauses  pauses.Set
-	waiting atomic.Int64
+	opt    TransportOptions
+	faults *faults.Log
+	pauses pauses.Set
+	room   pauses.Room
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -186,16 +184,14 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // admit returns when the request may be sent, or why it may not.
 func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
 	t.fill(c, r, key)
-	w := waiter{t: t, ctx: r.Context(), end: time.Now().Add(max(t.opt.MaxWait, 0))}
-	if end, ok := w.ctx.Deadline(); ok && end.Before(w.end) {
-		w.end = end
-	}
-	defer w.done()
+	ctx := r.Context()
+	w := waiter{t.room.Waiter(ctx, time.Now().Add(max(t.opt.MaxWait, 0)), t.opt.MaxWaiting), t}
+	defer w.Done()
 	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
 		if err := w.pass(key); err != nil {
 			return err
 		}
-		d, err := t.opt.Limiter.Decide(w.ctx, &c.Req)
+		d, err := t.opt.Limiter.Decide(ctx, &c.Req)
 		switch {
 		case err != nil && t.opt.OnError != nil && !errors.Is(err, weir.ErrCost):
 			c.Req.Reset() // what the ops say is neither decided nor charged
@@ -203,9 +199,9 @@ func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
 		case err != nil:
 			return fmt.Errorf("httplimit: no decision: %w", err)
 		case d.Allowed():
-			c.Hold(w.ctx)
+			c.Hold(ctx)
 			if err = w.proceed(key, &c.Req); err != nil {
-				c.Cancel(w.ctx)
+				c.Cancel(ctx)
 			}
 			return err
 		}
@@ -218,7 +214,7 @@ func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
 			// they lose them if they died.
 			wait = min(wait, poll)
 		}
-		if err := w.sleep(wait, limited); err != nil {
+		if err := w.Sleep(wait, limited); err != nil {
 			return err
 		}
 	}
@@ -257,16 +253,8 @@ func (t *Transport) heed(key string, res *http.Response) {
 
 // waiter is a request that waits until it may be sent.
 type waiter struct {
-	t       *Transport
-	ctx     context.Context
-	end     time.Time // it waits no longer
-	counted bool
-}
-
-func (w *waiter) done() {
-	if w.counted {
-		w.t.waiting.Add(-1)
-	}
+	*pauses.Waiter
+	t *Transport
 }
 
 // pass waits until key is no longer to be left alone.
@@ -276,7 +264,7 @@ func (w *waiter) pass(key string) error {
 		if left == 0 {
 			return nil
 		}
-		if err := w.sleep(left, &Limited{Key: key, RetryAfter: left}); err != nil {
+		if err := w.Sleep(left, &Limited{Key: key, RetryAfter: left}); err != nil {
 			return err
 		}
 	}
@@ -292,31 +280,9 @@ func (w *waiter) proceed(key string, req *weir.Request) error {
 				limited.Limit = o.Limit.Name
 			}
 		}
-		if err := w.sleep(delay, limited); err != nil {
+		if err := w.Sleep(delay, limited); err != nil {
 			return err
 		}
 	}
 	return w.pass(key)
-}
-
-// sleep waits for d. Where that is too long it returns limited at once, and
-// else the context's error if that ends first.
-func (w *waiter) sleep(d time.Duration, limited *Limited) error {
-	if d > time.Until(w.end) {
-		return limited
-	}
-	if !w.counted {
-		w.counted = true
-		if w.t.waiting.Add(1) > int64(w.t.opt.MaxWaiting) {
-			return limited
-		}
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-w.ctx.Done():
-		return w.ctx.Err()
-	}
 }
