@@ -67,6 +67,14 @@ func translated(a netip.Addr, translators []netip.Prefix) netip.Addr {
 	return a
 }
 
+// AppendClient appends the text that stands for the client of an address where
+// nothing else is configured: the address itself, 2001:db8::/64 for one of IPv6,
+// and the IPv4 address that one of 64:ff9b::/96 embeds.
+func AppendClient(dst []byte, a netip.Addr) []byte {
+	a = translated(a.Unmap().WithZone(""), []netip.Prefix{nat64})
+	return width{ipv4Prefix, ipv6Prefix}.appendTo(dst, a)
+}
+
 // appendTo appends the client that a is one of: 203.0.113.7, 203.0.113.0/24,
 // 2001:db8::/64. All addresses of a client give the same text.
 func (w width) appendTo(b []byte, a netip.Addr) []byte {

@@ -55,6 +55,40 @@ func (s *Set) Domains() []string {
 // Has reports whether there are rules for the domain of that name.
 func (s *Set) Has(name string) bool { return s.domains[name] != nil }
 
+// Placed is a limit and its place in the rules.
+type Placed struct {
+	// Domain and Rule are the words of the files; Rule is Rule.Path. The limits of
+	// deny lists and pools belong to no rule: their Domain is empty, and Rule is
+	// their scope, which names their place.
+	Domain, Rule string
+	Limit        *weir.Limit
+}
+
+// Placed returns every limit that can decide something with its place, each once.
+func (s *Set) Placed() []Placed {
+	var out []Placed
+	seen := make(map[*weir.Limit]bool)
+	for _, r := range s.rules {
+		r.all(func(l *Limit) {
+			if l.Limit == nil {
+				return
+			}
+			for _, p := range [...]*weir.Limit{l.Limit, l.Ban} {
+				if p != nil && !seen[p] {
+					seen[p] = true
+					out = append(out, Placed{r.Domain, r.Path, p})
+				}
+			}
+		})
+	}
+	for _, l := range s.Limits() {
+		if !seen[l] {
+			out = append(out, Placed{Rule: l.Scope, Limit: l})
+		}
+	}
+	return out
+}
+
 // Limits returns every limit that can decide something, also those of denials
 // and pools, each once: what metrics are labelled by.
 func (s *Set) Limits() []*weir.Limit {

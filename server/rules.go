@@ -131,37 +131,8 @@ func (r *ruleSet) series() []metrics.Series {
 	if r.live == nil {
 		return out
 	}
-	set := r.live.Set()
-	seen := make(map[*weir.Limit]bool)
-	add := func(rule *rules.Rule, l *weir.Limit) {
-		if l != nil && !seen[l] {
-			seen[l] = true
-			out = append(out, metrics.Series{Domain: rule.Domain, Rule: rule.Path, Limit: l})
-		}
-	}
-	for _, rule := range set.Rules() {
-		each := func(ls []*rules.Limit) {
-			for _, l := range ls {
-				if l.Limit != nil {
-					add(rule, l.Limit)
-					add(rule, l.Ban)
-				}
-			}
-		}
-		each(rule.Limits)
-		for _, c := range rule.Tiers {
-			each(c.Limits)
-		}
-		for _, c := range rule.Overrides {
-			each(c.Limits)
-		}
-	}
-	// The limits of deny lists and pools belong to no rule; their scopes name
-	// their place in the file.
-	for _, l := range set.Limits() {
-		if !seen[l] {
-			out = append(out, metrics.Series{Rule: l.Scope, Limit: l})
-		}
+	for _, p := range r.live.Set().Placed() {
+		out = append(out, metrics.Series{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
 	}
 	return out
 }
