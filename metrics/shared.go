@@ -6,6 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type Shared struct {
 	// Nodes is how many share it, as far as this one knows.
 	Nodes int64
+	// Reached: the store was opened and checked, at the start or since.
+	Reached bool
 	// Away: the store does not answer, and nobody waits for it.
 	Away bool
 	// Calls were made; Failed of them failed, Late of those for want of an answer
@@ -34,6 +36,7 @@ type Shared struct {
 
 var (
 	sharedNodes    = desc("weir_shared_store_nodes", "Nodes that share the store, as far as this one knows.")
+	sharedReached  = desc("weir_shared_store_reached", "1 once the shared store was reached and checked; 0 on a node that started without it and still waits for it.")
 	sharedAway     = desc("weir_shared_store_away", "1 while the shared store does not answer and nobody waits for it.")
 	sharedCalls    = desc("weir_shared_store_calls_total", "Calls of the shared store, by what came of them.", "result")
 	sharedSaved    = desc("weir_shared_store_calls_saved_total", "Decisions that needed no call of their own: from units fetched before (lease), by a remembered refusal (refusal), or in the call of another (combined).", "by")
@@ -48,11 +51,12 @@ var (
 	sharedSettled  = desc("weir_shared_store_debt_units_total", "Units spent while the shared store was away, by whether it was told of them since.", "result")
 )
 
-var sharedDescs = []*prometheus.Desc{sharedNodes, sharedAway, sharedCalls, sharedSaved, sharedFetched, sharedBusy,
+var sharedDescs = []*prometheus.Desc{sharedNodes, sharedReached, sharedAway, sharedCalls, sharedSaved, sharedFetched, sharedBusy,
 	sharedLeases, sharedUnits, sharedUnspent, sharedOvershot, sharedDegraded, sharedDebts, sharedSettled}
 
 func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(sharedNodes, float64(s.Nodes))
+	gauge(sharedReached, oneIf(s.Reached))
 	gauge(sharedAway, oneIf(s.Away))
 	// Counted one after the other, a failure can be seen before its call.
 	counter(sharedCalls, s.Calls-min(s.Failed, s.Calls), "ok")

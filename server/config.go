@@ -26,6 +26,7 @@ type Config struct {
 	Trust      []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
 	Store      string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
 	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" default:"1" placeholder:"N" help:"How many nodes share the store at least. They find each other in Redis; with Memcached this is their number. What a node decides alone while the store is away is its share of a limit."`
+	StoreStart string   `yaml:"store_start" name:"store-start" default:"fail" enum:"fail,serve" help:"What to do when the store cannot be reached at the start: ${enum}. fail ends with an error; serve starts, decides by each limit's on_store_error, and goes on trying. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
 
 	Overlay string `yaml:"overlay" name:"overlay" placeholder:"FILE" help:"File that keeps bans and overrides of single keys across restarts, where nodes share no Redis: there they are kept in Redis. Empty means that they end with the process."`
 

@@ -80,11 +80,15 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 
 // openRedis opens Redis or Valkey, in any topology.
 func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
-	shared, err := redis.Open(context.Background(), conf.Store, redis.Options{Logger: log})
-	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+	open := func(ctx context.Context) (*redis.Store, error) {
+		return redis.Open(ctx, conf.Store, redis.Options{Logger: log})
 	}
-	return openShared(shared, shared, redis.Check, true, conf, log)
+	late, err := openLate(withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
+	if err != nil {
+		return openedStore{}, err
+	}
+	shared := lateRedis{late}
+	return openShared(shared, shared, late.reached, redis.Check, true, conf, log)
 }
 
 // openMemcached opens Memcached.
@@ -93,26 +97,34 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("--store: %w", err)
 	}
-	shared, err := memcached.New(opt)
+	open := func(ctx context.Context) (*memcached.Store, error) {
+		shared, err := memcached.New(opt)
+		if err != nil {
+			return nil, err
+		}
+		warnings, err := shared.Probe(ctx)
+		if err != nil {
+			return nil, errors.Join(err, shared.Close())
+		}
+		for _, w := range warnings {
+			log.Warn(w)
+		}
+		return shared, nil
+	}
+	late, err := openLate(withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+		return openedStore{}, err
 	}
-	warnings, err := shared.Probe(context.Background())
-	if err != nil {
-		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close())
-	}
-	for _, w := range warnings {
-		log.Warn(w)
-	}
-	opened, err := openShared(shared, nil, memcached.Check, false, conf, log)
+	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
 	opened.plain = true
 	return opened, err
 }
 
 // openShared puts what a node does on its own before a store that nodes share:
 // leases, failure policies, and the limits that each node counts alone. prompt: the
-// store ends each call within its timeout by itself.
-func openShared(shared weir.Store, keys httpapi.Keyring, check func(*weir.Limit) error, prompt bool, conf *Config, log *slog.Logger) (openedStore, error) {
+// store ends each call within its timeout by itself. reached reports whether it was
+// ever there.
+func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, prompt bool, conf *Config, log *slog.Logger) (openedStore, error) {
 	local := memory.New(memory.Options{Logger: log})
 	t, err := tier.New(shared, tier.Options{Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), Logger: log})
 	if err != nil {
@@ -122,7 +134,7 @@ func openShared(shared weir.Store, keys httpapi.Keyring, check func(*weir.Limit)
 		Store:  &stack{t, shared, local},
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
-		shared: func() metrics.Shared { return sharedMetrics(t.Stats()) },
+		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached()) },
 		check: func(l *weir.Limit) error {
 			switch {
 			case alone(l):
@@ -238,9 +250,9 @@ func storeMetrics(s memory.Stats) metrics.Store {
 }
 
 // sharedMetrics translates what a tier says of itself.
-func sharedMetrics(s tier.Stats) metrics.Shared {
+func sharedMetrics(s tier.Stats, reached bool) metrics.Shared {
 	return metrics.Shared{
-		Nodes: s.Nodes, Away: s.Away,
+		Nodes: s.Nodes, Reached: reached, Away: s.Away,
 		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
 		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
 		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,

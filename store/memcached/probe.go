@@ -82,6 +82,21 @@ func probe(ctx context.Context, addr string) (probed, error) {
 	return said, nil
 }
 
+// Unreachable reports whether an error of Probe says that servers do not answer, and
+// not that one that does cannot be used.
+func Unreachable(err error) bool {
+	var away net.Error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			if !Unreachable(err) {
+				return false
+			}
+		}
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.As(err, &away)
+}
+
 func readLine(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	return strings.TrimRight(line, "\r\n"), err

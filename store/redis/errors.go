@@ -2,8 +2,10 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -42,6 +44,26 @@ func explainOpen(err error) error {
 		return fmt.Errorf("store redis: no answer: is it up, and does it speak TLS there or not, as the URL says? (%w)", err)
 	}
 	return explain(err)
+}
+
+// Unreachable reports whether an error of Open says that servers do not answer, or
+// not yet, and not that one that does cannot be used.
+func Unreachable(err error) bool {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		for _, sign := range []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"} {
+			if strings.HasPrefix(e.Error(), sign) {
+				return true
+			}
+		}
+		return e.IsNil() // a Sentinel that knows no primary
+	}
+	var away net.Error
+	if errors.As(err, &away) {
+		// That of an alert by TLS is one too: there, somebody answered.
+		var alert tls.AlertError
+		return !errors.As(err, &alert)
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
 // explain says what a human can do about an error of a server.

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/redis"
+)
+
+// startServe is the value of --store-start with which a node starts without its
+// store.
+const startServe = "serve"
+
+// openEvery is how long a node waits before it tries again to open its store.
+const openEvery = time.Second
+
+// A lateStore is a shared store that may not be there when the node starts. Until it
+// was opened every call fails at once, so that limits are decided by their failure
+// policies. Safe for concurrent use.
+type lateStore[S weir.Store] struct {
+	// open opens the store and checks it.
+	open func(context.Context) (S, error)
+	name string
+	log  *slog.Logger
+
+	store  atomic.Pointer[S]
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// openLate opens the store that name names. If it cannot be reached and late says
+// so, the store that is returned goes on trying; what a store that was reached says
+// is wrong is an error all the same.
+func openLate[S weir.Store](name string, late bool, log *slog.Logger, open func(context.Context) (S, error), unreachable func(error) bool) (*lateStore[S], error) {
+	s := &lateStore[S]{open: open, name: name, log: log, cancel: func() {}}
+	opened, err := open(context.Background())
+	switch {
+	case err == nil:
+		s.store.Store(&opened)
+		return s, nil
+	case !unreachable(err):
+		return nil, fmt.Errorf("--store: %w", err)
+	case !late:
+		return nil, fmt.Errorf("--store: %w; to start without it and decide by on_store_error until it is there give --store-start serve", err)
+	}
+	log.Warn("started without the store: limits are decided by their on_store_error until it is reached", "store", name, "err", err)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.done.Go(func() { s.keepTrying(ctx, err) })
+	return s, nil
+}
+
+// keepTrying opens the store until it is open or ctx ends. What is wrong is logged
+// whenever it changes; last was.
+func (s *lateStore[S]) keepTrying(ctx context.Context, last error) {
+	began := time.Now()
+	tick := time.NewTicker(openEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		opened, err := s.open(ctx)
+		if err == nil {
+			s.store.Store(&opened)
+			s.log.Info("the store is reached", "store", s.name, "after", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if ctx.Err() == nil && err.Error() != last.Error() {
+			s.log.Warn("the store cannot be used yet", "store", s.name, "err", err)
+			last = err
+		}
+	}
+}
+
+// reached reports whether the store was opened.
+func (s *lateStore[S]) reached() bool { return s.store.Load() != nil }
+
+// errNotReached is what calls fail by until then.
+var errNotReached = errors.New("the store was not reached since this node started")
+
+// get returns the store, once it was opened.
+func (s *lateStore[S]) get() (S, error) {
+	if found := s.store.Load(); found != nil {
+		return *found, nil
+	}
+	var none S
+	return none, errNotReached
+}
+
+// Take implements weir.Store.
+func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
+	store, err := s.get()
+	if err != nil {
+		return err
+	}
+	return store.Take(ctx, ops)
+}
+
+// TakeOne implements weir.Store.
+func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	store, err := s.get()
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return store.TakeOne(ctx, key, l, cost)
+}
+
+// Close implements weir.Store.
+func (s *lateStore[S]) Close() error {
+	s.cancel()
+	s.done.Wait()
+	if store, err := s.get(); err == nil {
+		return store.Close()
+	}
+	return nil
+}
+
+// lateRedis also keeps documents and looks at keys.
+type lateRedis struct{ *lateStore[*redis.Store] }
+
+var (
+	_ weir.Board      = lateRedis{}
+	_ httpapi.Keyring = lateRedis{}
+	_ weir.Store      = (*lateStore[*memcached.Store])(nil)
+)
+
+// ReadDocument implements weir.Board.
+func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
+	store, err := s.get()
+	if err != nil {
+		return weir.Document{}, err
+	}
+	return store.ReadDocument(ctx, name, known)
+}
+
+// SwapDocument implements weir.Board.
+func (s lateRedis) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+	store, err := s.get()
+	if err != nil {
+		return weir.Document{}, err
+	}
+	return store.SwapDocument(ctx, name, was, d)
+}
+
+// Inspect implements httpapi.Keyring.
+func (s lateRedis) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
+	store, err := s.get()
+	if err != nil {
+		return nil, false, err
+	}
+	return store.Inspect(ctx, key, l)
+}
+
+// Forget implements httpapi.Keyring.
+func (s lateRedis) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
+	store, err := s.get()
+	if err != nil {
+		return false, err
+	}
+	return store.Forget(ctx, key, l)
+}
