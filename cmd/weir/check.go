@@ -15,6 +15,9 @@ type checkCmd struct {
 	Paths  []string `arg:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them."`
 	JSON   bool     `name:"json" help:"Print the findings as JSON."`
 	Strict bool     `name:"strict" help:"Let warnings fail too."`
+
+	Envoy        bool `name:"envoy" help:"Check a directory for weir ratelimit, in the words of Envoy's service."`
+	MergeDomains bool `name:"merge-domain-configs" help:"With --envoy: files may share a domain, as with MERGE_DOMAIN_CONFIG=true."`
 }
 
 // Help is the long text of `weir check --help`.
@@ -23,10 +26,13 @@ func (*checkCmd) Help() string {
 
   weir check rules.yaml
   weir check --strict --json rules/
+  weir check --envoy --merge-domain-configs config/
 
 Prints every finding as FILE:LINE:COLUMN: what is wrong (how to fix it). Exit
 status: 0 the rules load, 1 they do not (or there are warnings and --strict is
-given), 2 there is no such file.`
+given), 2 there is no such file. With --envoy what is printed, and the status, are
+those of its config_check_cmd: 1 a rule or the directory is at fault, 2 a file is
+not YAML or has a key that means nothing.`
 }
 
 // checkReport is the answer of --json.
@@ -40,6 +46,14 @@ type checkReport struct {
 
 // Run checks the files.
 func (c *checkCmd) Run(s streams) error {
+	switch {
+	case c.Envoy && (len(c.Paths) != 1 || c.JSON || c.Strict):
+		return errors.New("check: --envoy takes one directory, and neither --json nor --strict")
+	case c.Envoy:
+		return checkEnvoy(s, c.Paths[0], c.MergeDomains)
+	case c.MergeDomains:
+		return errors.New("check: --merge-domain-configs needs --envoy")
+	}
 	for _, path := range c.Paths {
 		if _, err := os.Stat(path); err != nil {
 			if pe, ok := errors.AsType[*fs.PathError](err); ok {

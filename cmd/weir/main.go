@@ -31,6 +31,7 @@ type streams struct {
 
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
+	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
@@ -49,7 +50,7 @@ Start with a limit in front of a server:
 Exit status: 0 yes, 1 no (refused, not valid), 2 error.`
 
 func main() {
-	os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+	os.Exit(run(asRatelimit(os.Args), streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
 // newParser returns the parser of all subcommands into c.

@@ -41,6 +41,9 @@ func (sc *Scope) Scope(name string) *Scope {
 	return &Scope{store: sc.store, name: sc.name + "." + name, tags: sc.tags}
 }
 
+// Generate has f called before every flush, as Store.Generate.
+func (sc *Scope) Generate(f func()) { sc.store.Generate(f) }
+
 // Counter returns the counter of that name, the same one every time.
 func (sc *Scope) Counter(name string) *Counter { return sc.store.counter(sc.full(name, nil)) }
 

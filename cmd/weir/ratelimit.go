@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weirlimit/weir/frontend/envoy/settings"
+	"github.com/weirlimit/weir/server"
+	"github.com/weirlimit/weir/server/ratelimit"
+)
+
+type ratelimitCmd struct{}
+
+// Help is the long text of `weir ratelimit --help`.
+func (*ratelimitCmd) Help() string {
+	return `Runs in the place of Envoy's rate limit service (envoyproxy/ratelimit), configured
+by environment variables alone. The same program under the name ratelimit does the
+same. docs/envoy.md says more.
+` + settings.Help()
+}
+
+// asRatelimit returns the command line that a program of that name means:
+// Envoy's service reads no arguments.
+func asRatelimit(argv []string) []string {
+	name := strings.TrimSuffix(filepath.Base(argv[0]), ".exe")
+	if name != "ratelimit" {
+		return argv[1:]
+	}
+	if slices.ContainsFunc(argv[1:], func(a string) bool { return a == "-h" || a == "--help" || a == "-help" }) {
+		return []string{"ratelimit", "--help"}
+	}
+	return []string{"ratelimit"}
+}
+
+// Run serves until a signal ends it.
+func (*ratelimitCmd) Run(s streams) error {
+	conf, err := settings.Parse(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	server.KeepHeap()
+	log := ratelimit.NewLogger(s.err, conf)
+	node, err := ratelimit.New(ratelimit.Options{Settings: conf, Lookup: os.LookupEnv, Log: log, StatsTo: s.err})
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	ctx, drain := context.WithCancel(context.Background())
+	defer drain()
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	var began time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case sig := <-signals:
+			switch {
+			case ctx.Err() == nil:
+				began = time.Now()
+				log.Info(fmt.Sprintf("Received signal %v, initiating shutdown", sig))
+				drain()
+			case time.Since(began) > sameSignal:
+				return errSecondSignal
+			}
+		}
+	}
+}

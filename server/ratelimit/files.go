@@ -1,0 +1,133 @@
+package ratelimit
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/weirlimit/weir/frontend/envoy"
+	"github.com/weirlimit/weir/frontend/envoy/settings"
+	"github.com/weirlimit/weir/frontend/envoy/stats"
+)
+
+// maxFiles bounds the files of one set of rules.
+const maxFiles = 10_000
+
+// tree reads the files below a directory, each named by its path with dots for
+// slashes.
+type tree struct {
+	root string
+	// prefix is what names begin with that count. Empty means all.
+	prefix     string
+	ignoreDots bool
+	log        *slog.Logger
+	attempts   *stats.Counter
+	failures   *stats.Counter
+	values     *stats.Gauge
+}
+
+func newTree(s *settings.Settings, scope *stats.Scope, log *slog.Logger) *tree {
+	t := &tree{ignoreDots: s.RuntimeIgnoreDotFiles, log: log,
+		attempts: scope.Counter("load_attempts"), failures: scope.Counter("load_failures"), values: scope.Gauge("num_values")}
+	t.root = filepath.Join(s.RuntimeRoot, s.RuntimeSubdirectory)
+	if s.RuntimeWatchRoot {
+		t.prefix = s.RuntimeAppDirectory + "."
+	} else {
+		t.root = filepath.Join(t.root, s.RuntimeAppDirectory)
+	}
+	return t
+}
+
+// read returns the rules files in the order of their names. What cannot be read
+// is logged and left out; whole says that there was no such thing.
+func (t *tree) read() (files []envoy.File, whole bool) {
+	r := reading{tree: t, whole: true}
+	// Through a link, if the directory is one.
+	root, err := filepath.EvalSymlinks(t.root)
+	if err != nil {
+		r.failed(t.root, err)
+	} else {
+		r.directory(root, "")
+	}
+	t.attempts.Inc()
+	t.values.Set(uint64(r.seen))
+	sort.Slice(r.files, func(i, j int) bool { return r.files[i].Name < r.files[j].Name })
+	return r.files, r.whole
+}
+
+type reading struct {
+	*tree
+	files []envoy.File
+	seen  int // files of any kind
+	whole bool
+}
+
+func (r *reading) failed(path string, err error) {
+	r.whole = false
+	r.failures.Inc()
+	r.log.Warn("runtime: error processing "+path, "err", err)
+}
+
+func (r *reading) directory(path, name string) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		r.failed(path, err)
+		return
+	}
+	for _, e := range entries {
+		base := e.Name()
+		// Kubernetes keeps what it mounts in directories that begin so, and
+		// links to it.
+		if strings.HasPrefix(base, "..") || r.ignoreDots && strings.HasPrefix(base, ".") {
+			continue
+		}
+		full, named := filepath.Join(path, base), name+strings.ReplaceAll(base, "/", ".")
+		switch {
+		case e.IsDir():
+			r.directory(full, named+".")
+		case r.seen >= maxFiles:
+			r.failed(full, fmt.Errorf("more than %d files", maxFiles))
+			return
+		default:
+			r.seen++
+			if !strings.HasPrefix(named, r.prefix) || !isRules(base) {
+				continue
+			}
+			data, err := readRules(full)
+			if err != nil {
+				r.seen--
+				r.failed(full, err)
+				continue
+			}
+			r.files = append(r.files, envoy.File{Name: named, Content: data})
+		}
+	}
+}
+
+// isRules reports whether a file of that name holds rules.
+func isRules(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// readRules reads a file, or what a link points to. One that is too large comes
+// back a byte too large, for the service to refuse by name.
+func readRules(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("not a file")}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, envoy.MaxFileBytes+1))
+}

@@ -1,0 +1,67 @@
+package ratelimit
+
+import (
+	"net/http"
+	"sync"
+)
+
+// The components that health is made of.
+const (
+	storeHealth  = "redis"
+	configHealth = "config"
+	endHealth    = "sigterm"
+)
+
+// serviceName is what the gRPC health service calls the service.
+const serviceName = "ratelimit"
+
+// health is good when every component is.
+type health struct {
+	mu    sync.Mutex
+	parts map[string]bool
+	// tell is told of every change, under mu.
+	tell func(serving bool)
+	ok   bool
+}
+
+// newHealth returns health with the store not reached yet and, if rules count,
+// none loaded.
+func newHealth(needRules bool, tell func(serving bool)) *health {
+	h := &health{parts: map[string]bool{storeHealth: false, endHealth: true}, tell: tell}
+	if needRules {
+		h.parts[configHealth] = false
+	}
+	tell(false)
+	return h
+}
+
+// set says how a component is. One that does not count is passed over.
+func (h *health) set(part string, good bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, counts := h.parts[part]; !counts {
+		return
+	}
+	h.parts[part] = good
+	all := true
+	for _, good := range h.parts {
+		all = all && good
+	}
+	if all != h.ok {
+		h.ok = all
+		h.tell(all)
+	}
+}
+
+// ServeHTTP answers /healthcheck.
+func (h *health) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h.mu.Lock()
+	ok := h.ok
+	h.mu.Unlock()
+	if !ok {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	// Whoever hangs up does not want to know.
+	_, _ = w.Write([]byte("OK"))
+}

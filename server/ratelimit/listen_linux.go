@@ -1,0 +1,18 @@
+package ratelimit
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// shared lets several processes listen on one address.
+func shared(_, _ string, c syscall.RawConn) error {
+	var err error
+	if ctl := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	}); ctl != nil {
+		return ctl
+	}
+	return err
+}

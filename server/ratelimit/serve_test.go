@@ -1,0 +1,272 @@
+package ratelimit_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// inPlace is the environment of rules that are watched file by file.
+func inPlace(root string) []string {
+	return []string{"RUNTIME_ROOT=" + root, "RUNTIME_WATCH_ROOT=false"}
+}
+
+func TestAllDoors(t *testing.T) {
+	n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
+	conn := n.dial()
+	for i, want := range []rlsv3.RateLimitResponse_Code{rlsv3.RateLimitResponse_OK, rlsv3.RateLimitResponse_OK} {
+		res, err := ask(t, conn, "shop", "user=ann")
+		if err != nil || res.OverallCode != want || res.Statuses[0].LimitRemaining != uint32(2-i) {
+			t.Fatalf("call %d: %v, %v; want %v", i, res, err, want)
+		}
+	}
+	const body = `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`
+	if code, text := n.post(body); code != 200 || !strings.Contains(text, `"OK"`) {
+		t.Errorf("third: %d %s, want 200", code, text)
+	}
+	if code, text := n.post(body); code != 429 || !strings.Contains(text, "OVER_LIMIT") {
+		t.Errorf("fourth: %d %s, want 429", code, text)
+	}
+	if code, text := get(t, n.http, "/healthcheck"); code != 200 || text != "OK" {
+		t.Errorf("/healthcheck: %d %q", code, text)
+	}
+	if code, _ := get(t, n.http, "/nothing"); code != 404 {
+		t.Errorf("/nothing: %d", code)
+	}
+	wantList := `/debug/pprof/: root of various pprof endpoints. hit for help.
+/debug/pprof/profile: CPU profiling endpoint
+/debug/pprof/trace: trace endpoint
+/rlconfig: print out the currently loaded configuration for debugging
+/stats: print out stats
+`
+	if _, text := get(t, n.debug, "/"); text != wantList {
+		t.Errorf("debug / is %q", text)
+	}
+	if _, text := get(t, n.debug, "/rlconfig"); text != "shop.user: unit=HOUR requests_per_unit=3, shadow_mode: false, quota_mode: false\n" {
+		t.Errorf("/rlconfig is %q", text)
+	}
+	if _, text := get(t, n.debug, "/stats"); !strings.HasPrefix(text, "cmdline: ") || !strings.Contains(text, "\nmemstats: {") {
+		t.Errorf("/stats is %.100q", text)
+	}
+	if code, _ := get(t, n.debug, "/debug/pprof/heap"); code != 200 {
+		t.Errorf("/debug/pprof/heap: %d", code)
+	}
+	n.series(`ratelimit_service_rate_limit_total_hits{domain="shop",key1="user"}`, 4)
+	n.series(`ratelimit_service_rate_limit_over_limit{domain="shop",key1="user"}`, 1)
+	n.series(`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}`, 2)
+	n.series(`ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}`, 2)
+	n.series("ratelimit_service_config_load_success", 1)
+	n.series("runtime_load_attempts", 1)
+	n.series("runtime_num_values", 1)
+	if _, ok := n.value("ratelimit_go_numGoroutine"); !ok {
+		t.Error("no statistics of the Go runtime")
+	}
+	if code, _ := get(t, n.prom, "/other"); code != 404 {
+		t.Errorf("/other on the metrics port: %d", code)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, service := range []string{"", "ratelimit"} {
+		res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
+		if err != nil || res.Status != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("health of %q: %v, %v", service, res, err)
+		}
+	}
+	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := stream.Recv(); err != nil || !strings.Contains(res.String(), "envoy.service.ratelimit.v3.RateLimitService") {
+		t.Errorf("reflection: %v, %v", res, err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
+	path := filepath.Join(t.TempDir(), "s")
+	// One that a dead process has left.
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.SetUnlinkOnClose(false)
+	ln.Close()
+	start(t, program, append(inPlace(root), "GRPC_UDS="+path)...)
+	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if res, err := ask(t, conn, "shop", "user=ann"); err != nil || res.OverallCode != rlsv3.RateLimitResponse_OK {
+		t.Errorf("got %v, %v", res, err)
+	}
+}
+
+func TestEndsOnSignal(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
+		conn := n.dial()
+		if _, err := ask(t, conn, "shop", "user=ann"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{Service: "ratelimit"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := watch.Recv(); err != nil || res.Status != healthpb.HealthCheckResponse_SERVING {
+			t.Fatalf("health is %v, %v", res, err)
+		}
+		if err := n.proc.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := watch.Recv(); err != nil || res.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("%v: health turns %v, %v; want NOT_SERVING", sig, res, err)
+		}
+		if code, err := n.proc.Wait(ctx); err != nil || code != 0 {
+			t.Errorf("%v: exit status %d, %v\n%s", sig, code, err, n.proc.Output())
+		}
+	}
+}
+
+func TestSecondProcessMayListenToo(t *testing.T) {
+	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
+	first := start(t, program, append(inPlace(root), "USE_PROMETHEUS=false", "DISABLE_STATS=true")...)
+	_, port, _ := net.SplitHostPort(first.http)
+	_, grpcPort, _ := net.SplitHostPort(first.grpc)
+	second := launch(t, program, append(inPlace(root), "DISABLE_STATS=true", "PORT="+port, "GRPC_PORT="+grpcPort)...)
+	servertest.Await(t, "the second to listen", func() bool { return strings.Contains(second.proc.Output(), "Listening for HTTP") })
+	if err := first.proc.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if code, err := first.proc.Wait(ctx); err != nil || code != 0 {
+		t.Fatalf("the first ended with %d, %v", code, err)
+	}
+	if code, text := get(t, first.http, "/healthcheck"); code != 200 || text != "OK" {
+		t.Errorf("the second answers %d %q", code, text)
+	}
+}
+
+// What the reference refuses, or dies of, ends the process at once with a
+// sentence that names the variable.
+func TestRefusals(t *testing.T) {
+	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
+	for _, tt := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"PORT=eighty"}, "PORT="},
+		{[]string{"USE_STATSD=true"}, "more than one stats sink"},
+		{[]string{"LOG_LEVEL=loud"}, "LOG_LEVEL"},
+		{[]string{"BACKEND_TYPE=etcd"}, "BACKEND_TYPE"},
+		{[]string{"CONFIG_TYPE=NONE"}, "CONFIG_TYPE"},
+		{[]string{"RUNTIME_ROOT=" + root + "/missing/current"}, "RUNTIME_ROOT"},
+		{[]string{"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=/none/c", "GRPC_SERVER_TLS_KEY=/none/k"}, "/none/c"},
+		{[]string{"REDIS_URL=127.0.0.1:1", "REDIS_TLS=true", "REDIS_TLS_CACERT=/none/ca"}, "/none/ca"},
+		{[]string{"REDIS_URL=127.0.0.1:1", "REDIS_SOCKET_TYPE=tcp", "REDIS_STARTUP_INITIAL_INTERVAL=1ms", "REDIS_STARTUP_MAX_ELAPSED_TIME=20ms"}, "timed out waiting for Redis connection"},
+		{[]string{"USE_PROMETHEUS=false", "USE_DOG_STATSD=true", "USE_DOG_STATSD_MOGRIFIERS=A"}, "DOG_STATSD_MOGRIFIER_A_PATTERN"},
+		{[]string{"PROMETHEUS_ADDR=256.0.0.1:1"}, "PROMETHEUS_ADDR"},
+	} {
+		n := launch(t, program, append(inPlace(root), tt.env...)...)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		code, err := n.proc.Wait(ctx)
+		cancel()
+		if err != nil || code != 2 || !strings.Contains(n.proc.Output(), tt.want) || strings.Contains(n.proc.Output(), "goroutine") {
+			t.Errorf("%q: exit status %d, %v, says %q; want 2 and %q", tt.env, code, err, n.proc.Output(), tt.want)
+		}
+	}
+}
+
+func TestArgumentsAreForAnotherName(t *testing.T) {
+	cmd, n := command(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
+	cmd.Args = append(cmd.Args, "serve", "-foo")
+	n.proc = servertest.Start(t, cmd)
+	servertest.Await(t, "it to listen", func() bool { return strings.Contains(n.proc.Output(), "Listening for HTTP") })
+	cmd, n = command(t, program)
+	cmd.Args = append(cmd.Args, "--help")
+	n.proc = servertest.Start(t, cmd)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if code, err := n.proc.Wait(ctx); err != nil || code != 0 || !strings.Contains(n.proc.Output(), "REDIS_PERSECOND_TIMEOUT=10s") {
+		t.Errorf("--help: %d, %v: %.200s", code, err, n.proc.Output())
+	}
+}
+
+func TestLogs(t *testing.T) {
+	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
+	n := start(t, program, append(inPlace(root), "LOG_FORMAT=json", "LOG_LEVEL=debug", "REDIS_PIPELINE_LIMIT=3")...)
+	out := n.proc.Output()
+	for _, want := range []string{`"@timestamp":"`, `"@message":"Listening for HTTP on '`, `"level":"warning"`, "REDIS_PIPELINE_LIMIT is set and has no effect", "Successfully loaded new configuration"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("log lacks %s:\n%s", want, out)
+		}
+	}
+	n = start(t, program, inPlace(root)...) // LOG_LEVEL=WARN
+	if out := n.proc.Output(); strings.Contains(out, "level=info") || !strings.Contains(out, "level=warning msg=") {
+		t.Errorf("log is %s", out)
+	}
+}
+
+func TestStatisticsOverStatsd(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
+	n := start(t, program, append(inPlace(root), "USE_PROMETHEUS=false", "USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PORT="+port,
+		"STATS_FLUSH_INTERVAL=1h", "EXTRA_TAGS=env:prod,az:a")...)
+	if _, err := ask(t, n.dial(), "shop", "user=ann"); err != nil {
+		t.Fatal(err)
+	}
+	// The last flush is at the end, however long the interval.
+	if err := n.proc.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	var got strings.Builder
+	buf := make([]byte, 1<<16)
+	for {
+		k, err := conn.Read(buf)
+		got.Write(buf[:k])
+		if err != nil {
+			break
+		}
+	}
+	for _, want := range []string{
+		"ratelimit.service.rate_limit.shop.user.total_hits.__az=a.__env=prod:1|c\n",
+		"ratelimit_server.ShouldRateLimit.total_requests.__az=a.__env=prod:1|c\n",
+		"ratelimit_server.ShouldRateLimit.response_time.__az=a.__env=prod:",
+		"runtime.load_attempts.__az=a.__env=prod:1|c\n", "reserved_tag:4|c\n", "ratelimit.go.alloc.__az=a.__env=prod:",
+	} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("no %q in\n%s", want, got.String())
+		}
+	}
+}

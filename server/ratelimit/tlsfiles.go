@@ -1,0 +1,81 @@
+package ratelimit
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"os"
+)
+
+// clientTLS names the files by which this node speaks TLS to a store.
+type clientTLS struct {
+	cert, key, ca string
+	anyName       bool // accept a certificate for another host
+}
+
+// maxPEM bounds each file, in bytes.
+const maxPEM = 1 << 20
+
+// config reads the files.
+func (f clientTLS) config() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.cert != "" && f.key != "" {
+		cert, err := readPEM(f.cert)
+		if err != nil {
+			return nil, err
+		}
+		key, err := readPEM(f.key)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("tls certificate %s with key %s: %w", f.cert, f.key, err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	if f.ca != "" {
+		pem, err := readPEM(f.ca)
+		if err != nil {
+			return nil, err
+		}
+		// Where the system has no authorities of its own, those of the file
+		// are all there are.
+		if conf.RootCAs, err = x509.SystemCertPool(); err != nil {
+			conf.RootCAs = x509.NewCertPool()
+		}
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls authorities: %s holds no certificate in PEM", f.ca)
+		}
+	}
+	if f.anyName {
+		conf.InsecureSkipVerify = true // of the name; the rest is verified here
+		roots := conf.RootCAs
+		conf.VerifyConnection = func(s tls.ConnectionState) error {
+			opt := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+			for _, c := range s.PeerCertificates[1:] {
+				opt.Intermediates.AddCert(c)
+			}
+			_, err := s.PeerCertificates[0].Verify(opt)
+			return err
+		}
+	}
+	return conf, nil
+}
+
+func readPEM(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	if len(data) > maxPEM {
+		return nil, fmt.Errorf("tls: %s is larger than %d bytes", path, maxPEM)
+	}
+	return data, nil
+}
