@@ -8,7 +8,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fuzz soak mutants bench docs rename servers
+.PHONY: help run build test race lint fuzz soak mutants bench proto docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ mutants: ## break the code in every known way and see a test fail
 
 bench: ## compare with other limiters, in one run
 	cd bench && $(GO) run ./cmd/compare
+
+proto: ## make the Go code of proto/ anew (needs protoc: apt-get install protobuf-compiler)
+	scripts/proto.sh
 
 docs: ## make the generated documents anew
 	$(GO) generate ./...

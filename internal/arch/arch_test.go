@@ -21,6 +21,7 @@ var floors = []struct {
 }{
 	{"algorithm", 1},
 	{"sketch", 1},
+	{"proto/weir/v1", 1},
 	{"store/memory", 2},
 	{"store/redis", 2},
 	{"store/memcached", 2},
