@@ -51,6 +51,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range shedDescs {
 		ch <- d
 	}
+	for _, d := range respDescs {
+		ch <- d
+	}
 	for _, d := range sharedDescs {
 		ch <- d
 	}
@@ -74,6 +77,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		// Copied: the list of the rules is not ours.
 		series = append(series[:len(series):len(series)], s.Limits...)
 		s.collect(counter, gauge)
+	}
+	if c.opt.RESP != nil {
+		r := c.opt.RESP()
+		series = append(series[:len(series):len(series)], r.Limits...)
+		r.collect(counter, gauge)
 	}
 	if len(series) > 0 {
 		sums := c.sum(series)

@@ -30,7 +30,7 @@ beside those of the Go runtime (` + "`go_*`" + `) and of the process (` + "`proc
 
 Label values come from the rules and the configuration, never from clients: the
 number of series does not grow with traffic. Above 10,000 limits the rest is
-summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s.
+summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a decision has one of the first six, and the last two are counted beside it.
 
 | metric | type | labels | what it says |
 |---|---|---|---|
@@ -58,8 +58,10 @@ func TestDocs(t *testing.T) {
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}
 		},
+		RESP: func() metrics.RESP { return metrics.RESP{} },
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
+	m.RESPBatch()
 	text := scrape(t, m)
 
 	var outcomes []string

@@ -39,6 +39,9 @@ type Options struct {
 	Reloads func() Reloads
 	// Shed returns how load shedding stands. Zero means no metrics of it.
 	Shed func() Shed
+	// RESP returns how the front end for Redis clients is doing. Zero means no
+	// metrics of it.
+	RESP func() RESP
 	// Build says which binary this is. Zero means unknown.
 	Build Build
 }

@@ -41,6 +41,7 @@ type Config struct {
 	Answer Answer  `yaml:"answer" embed:""`
 	// Shed is nil while nothing is shed and nothing can be switched on.
 	Shed  *shed.Options `yaml:"shed,omitempty" kong:"-"`
+	RESP  RESP          `yaml:"resp" embed:""`
 	Admin Admin         `yaml:"admin" embed:""`
 	Drain Drain         `yaml:"drain" embed:""`
 	Log   Log           `yaml:"log" embed:""`
@@ -123,7 +124,7 @@ func (c *Config) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil {
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
 		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\")")
 	}
 	if c.HTTP.Listen == "" {
@@ -148,7 +149,7 @@ func (c *Config) check() error {
 	for _, t := range []struct {
 		name string
 		TLS
-	}{{"tls", c.HTTP.TLS}, {"admin-tls", c.Admin.TLS}} {
+	}{{"tls", c.HTTP.TLS}, {"admin-tls", c.Admin.TLS}, {"resp-tls", c.RESP.TLS}} {
 		if (t.Cert == "") != (t.Key == "") {
 			bad("--%s-cert and --%s-key go together: one of them is missing", t.name, t.name)
 		}
@@ -184,7 +185,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.checkShed(), c.Answer.check(), c.Log.check())
+	errs = append(errs, c.checkShed(), c.RESP.check(), c.Answer.check(), c.Log.check())
 	return errors.Join(errs...)
 }
 

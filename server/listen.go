@@ -48,15 +48,19 @@ func removeDead(path string) error {
 	return nil
 }
 
-// urlOf returns where to reach what listens on addr: a URL, or unix: and a path.
-func urlOf(addr net.Addr, tls bool) string {
-	switch {
-	case addr.Network() == "unix":
+// urlOf returns where to reach what listens on addr: a URL of the scheme, empty
+// for http, with an s for TLS; or unix: and a path.
+func urlOf(addr net.Addr, scheme string, tls bool) string {
+	if addr.Network() == "unix" {
 		return unixPrefix + addr.String()
-	case tls:
-		return "https://" + reachable(addr.String())
 	}
-	return "http://" + reachable(addr.String())
+	if scheme == "" {
+		scheme = "http"
+	}
+	if tls {
+		scheme += "s"
+	}
+	return scheme + "://" + reachable(addr.String())
 }
 
 // curlTo returns the words of a curl command that ask for a path at a URL of
@@ -66,4 +70,12 @@ func curlTo(url, path string) string {
 		return "--unix-socket " + socket + " http://localhost" + path
 	}
 	return url + path
+}
+
+// redisTo returns the arguments by which redis-cli goes to a URL of urlOf.
+func redisTo(url string) string {
+	if socket, unix := strings.CutPrefix(url, unixPrefix); unix {
+		return "-s " + socket
+	}
+	return "-u " + url
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/frontend/resp"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/listen"
@@ -44,6 +45,7 @@ type Server struct {
 	keys     *identity.KeyFile // nil without one
 	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
+	resp     *resp.Server // nil without Redis clients
 	doors    []frontend
 	certs    []*certfile.Certificate
 	token    string
@@ -78,6 +80,8 @@ type frontend struct {
 	tls     TLS
 	// proxies are the peers that must send a PROXY protocol header.
 	proxies []netip.Prefix
+	// scheme begins its URL, with an s for TLS. Zero means http.
+	scheme string
 	// maxConns bounds its connections, zero for no bound.
 	maxConns int64
 	// last: it is drained after the others, so that operators can watch.
@@ -134,6 +138,9 @@ func (s *Server) open() (err error) {
 	if s.shed != nil {
 		told.Shed = s.shedMetrics
 	}
+	if s.conf.RESP.Listen != "" {
+		told.RESP = s.respMetrics
+	}
 	s.metrics = metrics.New(told)
 	if err = s.openOverlay(); err != nil {
 		return err
@@ -182,7 +189,7 @@ func (s *Server) Reload() {
 
 // Ready tells where a server listens.
 type Ready struct {
-	// URLs are by section: "http", "admin". That of a Unix socket is unix: and its
+	// URLs are by section: "http", "admin", "resp". That of a Unix socket is unix: and its
 	// path.
 	URLs map[string]string
 	// Upstream is where the gateway forwards to in words, empty without one.
@@ -203,6 +210,9 @@ func (r Ready) String() string {
 	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s\n", curlTo(base, "/shouldAllowRequest"))
 	if r.ForwardAuth != "" {
 		fmt.Fprintf(&b, "proxies  %s  (forward-auth)\n", curlTo(base, r.ForwardAuth))
+	}
+	if redis, ok := r.URLs["resp"]; ok {
+		fmt.Fprintf(&b, "redis    redis-cli %s CL.THROTTLE user123 15 30 60\n", redisTo(redis))
 	}
 	if admin, ok := r.URLs["admin"]; ok {
 		fmt.Fprintf(&b, "admin    %s/  (metrics, health, rules)\n", admin)
@@ -319,7 +329,7 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	r := Ready{URLs: make(map[string]string), ForwardAuth: s.conf.ForwardAuth.Prefix}
 	for i, f := range s.doors {
 		addr := listeners[i].Addr().String()
-		r.URLs[f.section] = urlOf(listeners[i].Addr(), f.tls.Cert != "")
+		r.URLs[f.section] = urlOf(listeners[i].Addr(), f.scheme, f.tls.Cert != "")
 		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")
 	}
 	if u, err := s.conf.upstream(); err == nil && u != nil {

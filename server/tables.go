@@ -36,6 +36,7 @@ type openFrontend func(s *Server) (frontend, error)
 var frontends = map[string]openFrontend{
 	"http":  openHTTP,
 	"admin": openAdmin,
+	"resp":  openRESP,
 }
 
 // sections are the keys of frontends, in the order in which they are opened.

@@ -1,0 +1,465 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestPipeline: replies come in the order of the commands, whatever they are and
+// however they are cut.
+func TestPipeline(t *testing.T) {
+	for _, parallel := range []int{0, 8} {
+		b := newBench(t, Options{Parallel: parallel})
+		c := connect(t, b.listen(t))
+		var all []byte
+		var want []string
+		for i := range 1000 {
+			key := fmt.Sprint(i % 7)
+			switch i % 5 {
+			case 0:
+				all, want = append(all, wire("ECHO", key)...), append(want, "$1|"+key)
+			case 1:
+				all, want = append(all, wire("CL.THROTTLE", "n"+fmt.Sprint(i), "15", "30", "60")...), append(want, "*5|:0|:16|:15|:-1|:2")
+			case 2:
+				all, want = append(all, "CL.THROTTLE same 999 1000 1000\r\n"...), append(want, fmt.Sprintf("*5|:0|:1000|:%d|:-1|:%d", 999-i/5, 1+i/5))
+			case 3:
+				all, want = append(all, wire("nosuch")...), append(want, "-ERR unknown command 'nosuch', with args beginning with: ")
+			case 4:
+				all, want = append(all, wire("WEIR.PEEK", "nosuch", "k", key)...), append(want, "*16|$7|allowed|:1|$5|limit|$-1|$9|remaining|$-1|$14|retry_after_ms|:0|$14|reset_after_ms|:0|$8|delay_ms|:0|$5|exact|:1|$8|degraded|:0")
+			}
+		}
+		var sent sync.WaitGroup
+		sent.Go(func() {
+			for piece := range bytes.SplitSeq(all, []byte("7")) {
+				// What was cut off goes with the next.
+				if _, err := c.nc.Write(piece); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.nc.Write([]byte("7")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for i := range want {
+			if got := c.reply(); got != want[i] {
+				t.Fatalf("reply %d: %s, want %s", i, got, want[i])
+			}
+		}
+		sent.Wait()
+	}
+}
+
+// TestLargeReplies: replies larger than any buffer come whole and in order.
+func TestLargeReplies(t *testing.T) {
+	b := newBench(t, Options{})
+	c := connect(t, b.listen(t))
+	big := strings.Repeat("x", maxBulk)
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for range 20 {
+			c.send(append(append(wire("ECHO", big), wire("COMMAND")...), wire("CL.THROTTLE", "k", "0", "1", "1", "0")...))
+		}
+	})
+	for range 20 {
+		if got := c.reply(); got != "$65536|"+big {
+			t.Fatalf("%d bytes", len(got))
+		}
+		if got := c.reply(); !strings.HasPrefix(got, fmt.Sprintf("*%d|", len(b.Commands()))) {
+			t.Fatalf("%.40s", got)
+		}
+		if got := c.reply(); got != "*5|:0|:1|:1|:-1|:0" {
+			t.Fatal(got)
+		}
+	}
+	sent.Wait()
+}
+
+func TestEncrypted(t *testing.T) {
+	cert, _, pair := servertest.Certificate(t, t.TempDir(), "localhost")
+	_ = cert
+	b := newBench(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Timeout: 300 * time.Millisecond})
+	addr := b.listen(t)
+	pool := x509.NewCertPool()
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AddCert(leaf)
+	nc, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	c := newClient(t, nc)
+	if got := c.do("CL.THROTTLE", "k", "15", "30", "60"); got != "*5|:0|:16|:15|:-1|:2" {
+		t.Error(got)
+	}
+	// Whoever does not shake hands is not waited for.
+	plain := connect(t, addr)
+	plain.ended()
+	plain = connect(t, addr)
+	plain.send(wire("PING"))
+	plain.ended()
+}
+
+func TestMaxClients(t *testing.T) {
+	b := newBench(t, Options{MaxClients: 3})
+	addr := b.listen(t)
+	var in []*client
+	for range 3 {
+		c := connect(t, addr)
+		c.do("PING")
+		in = append(in, c)
+	}
+	if got := connect(t, addr).ended(); got != "-ERR max number of clients reached" {
+		t.Error(got)
+	}
+	if s := b.Stats(); s.Clients != 3 || s.Accepted != 3 || s.Refused != 1 {
+		t.Errorf("%+v", s)
+	}
+	in[0].do("QUIT")
+	in[0].ended()
+	servertest.Await(t, "room", func() bool { return b.Stats().Clients == 2 })
+	if got := connect(t, addr).do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+}
+
+// TestSlowClients: whoever does not authenticate, does not finish what he has
+// begun, or takes nothing of his replies, is not waited for; whoever only says
+// nothing is, unless the server is told otherwise.
+func TestSlowClients(t *testing.T) {
+	const timeout = 150 * time.Millisecond
+	b := newBench(t, Options{Timeout: timeout})
+	addr := b.listen(t)
+	silent := connect(t, addr)
+	unfinished := connect(t, addr)
+	unfinished.send([]byte("*5\r\n$11\r\nCL.THR"))
+	drip := connect(t, addr)
+	var dripped sync.WaitGroup
+	dripped.Go(func() {
+		for {
+			// A byte now and then does not buy more time.
+			if _, err := drip.nc.Write([]byte("*")); err != nil {
+				return
+			}
+			if _, err := drip.nc.Write([]byte("1")); err != nil {
+				return
+			}
+			<-time.After(timeout / 5)
+		}
+	})
+	deaf := connect(t, addr)
+	var told sync.WaitGroup
+	told.Go(func() {
+		many := bytes.Repeat(wire("COMMAND"), 100)
+		for {
+			if _, err := deaf.nc.Write(many); err != nil {
+				return
+			}
+		}
+	})
+	unfinished.ended()
+	told.Wait()
+	if got := silent.do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	drip.nc.Close()
+	dripped.Wait()
+	servertest.Await(t, "the slow to be gone", func() bool { return b.Stats().Clients == 1 })
+	if s := b.Stats(); s.Slow < 2 {
+		t.Errorf("%+v", s)
+	}
+
+	idle := newBench(t, Options{Timeout: timeout, IdleTimeout: timeout})
+	c := connect(t, idle.listen(t))
+	for range 5 {
+		c.do("PING")
+		<-time.After(timeout / 3)
+	}
+	if got := c.ended(); got != "" {
+		t.Error(got)
+	}
+
+	guarded := newBench(t, Options{Timeout: timeout, Password: "secret"})
+	addr = guarded.listen(t)
+	stranger, friend := connect(t, addr), connect(t, addr)
+	friend.do("AUTH", "secret")
+	began := time.Now()
+	for time.Since(began) < 10*timeout {
+		if _, err := stranger.nc.Write(wire("PING")); err != nil {
+			break
+		}
+		<-time.After(timeout / 10)
+	}
+	if time.Since(began) >= 10*timeout {
+		t.Error("a stranger is let stay as long as he speaks")
+	}
+	if got := friend.do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+}
+
+// TestWrongPasswords: whoever tries too many is cut off.
+func TestWrongPasswords(t *testing.T) {
+	b := newBench(t, Options{Password: "secret", User: "app"})
+	c := connect(t, b.listen(t))
+	for range maxWrongPasswords {
+		if got := c.do("AUTH", "app", "wrong"); got != "-"+wrongPass {
+			t.Fatal(got)
+		}
+	}
+	if got := c.ended(); got != "" || b.Stats().WrongPasswords != maxWrongPasswords {
+		t.Errorf("%q, %+v", got, b.Stats())
+	}
+	c = connect(t, b.listen(t))
+	if got := c.do("AUTH", "secret"); got != "-"+wrongPass {
+		t.Error("the password is another user's:", got)
+	}
+	if got := c.do("AUTH", "app", "secret"); got != "+OK" {
+		t.Error(got)
+	}
+	if got := c.do("ACL", "WHOAMI"); got != "$3|app" {
+		t.Error(got)
+	}
+}
+
+// TestBrowser: a request that a web page makes a browser send here is not taken
+// for commands.
+func TestBrowser(t *testing.T) {
+	b := newBench(t, Options{})
+	addr := b.listen(t)
+	for _, text := range []string{
+		"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nCL.THROTTLE k 0 1 1\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nCL.THROTTLE k 0 1 1\r\n",
+	} {
+		c := connect(t, addr)
+		c.send([]byte(text))
+		if got := c.ended(); strings.Contains(got, "*5") {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := connect(t, addr).do("TTL", "k"); got != ":-2" {
+		t.Error(got)
+	}
+}
+
+// TestMalformed: whoever breaks the protocol is told how, after the answers to
+// what came before, and cut off.
+func TestMalformed(t *testing.T) {
+	b := newBench(t, Options{})
+	addr := b.listen(t)
+	for _, test := range []struct{ text, want string }{
+		{"PING\r\n*1\r\n$2147483648\r\n", "+PONG|-ERR Protocol error: invalid bulk length"},
+		{"CL.THROTTLE k 15 30 60\r\n*1000000\r\nPING\r\n", "*5|:0|:16|:15|:-1|:2|-ERR Protocol error: invalid multibulk length"},
+		{"*1\r\nPING\r\n", "-ERR Protocol error: expected '$', got 'P'"},
+		{strings.Repeat("x", maxBulk), "-ERR Protocol error: too big inline request"},
+	} {
+		c := connect(t, addr)
+		c.send([]byte(test.text))
+		if got := c.ended(); got != test.want {
+			t.Errorf("%.40q: %s", test.text, got)
+		}
+	}
+	if n := b.Stats().Malformed; n != 4 {
+		t.Errorf("%d malformed", n)
+	}
+}
+
+// TestMemoryIsShared: all that is kept of commands larger than usual has one
+// bound, whatever the number of clients.
+func TestMemoryIsShared(t *testing.T) {
+	b := newBench(t, Options{MaxClients: 2000})
+	addr := b.listen(t)
+	b.large.Store(maxLarge - 3*usualBuffer) // as if others had the rest
+	half := append(appendHead(appendBulk(appendArray(nil, 2), "ECHO"), '$', maxBulk), strings.Repeat("x", maxBulk/2+1)...)
+	var refused, kept int
+	for range 4 {
+		c := connect(t, addr)
+		c.send(half)
+		if err := c.nc.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		switch rest, err := io.ReadAll(c.r); {
+		case strings.Contains(string(rest), "too many large requests"):
+			refused++
+		case isTimeout(err):
+			kept++
+		default:
+			t.Errorf("%q, %v", rest, err)
+		}
+	}
+	if refused == 0 || kept == 0 {
+		t.Errorf("%d refused, %d kept", refused, kept)
+	}
+	if got := connect(t, addr).do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	b.each(func(c *conn) { c.nc.Close() })
+	servertest.Await(t, "the memory to be given back", func() bool { return b.large.Load() == maxLarge-3*usualBuffer })
+}
+
+// TestIdleMemory: a client that says nothing costs little.
+func TestIdleMemory(t *testing.T) {
+	b := newBench(t, Options{})
+	c := b.admit(&quiet{})
+	c.in = make([]byte, smallBuffer)
+	raw := bytes.Repeat(wire("CL.THROTTLE", "k", "15", "30", "60"), 50)
+	c.out = []byte{}
+	c.batch(raw)
+	if cap(c.parser.args) > 64 || len(c.in) > smallBuffer {
+		t.Errorf("%d arguments, %d bytes", cap(c.parser.args), len(c.in))
+	}
+	var args []string
+	for range maxArgs {
+		args = append(args, "DEL")
+	}
+	c.in = make([]byte, maxCommand)
+	c.batch(wire(args...))
+	if cap(c.parser.args) > 64 {
+		t.Errorf("%d arguments are kept", cap(c.parser.args))
+	}
+	if c.makeRoom(); len(c.in) > usualBuffer {
+		t.Errorf("%d bytes are kept", len(c.in))
+	}
+}
+
+// TestDrain: what has arrived is answered, a client that is in the middle of
+// something may finish, and Serve returns nil.
+func TestDrain(t *testing.T) {
+	b := newBench(t, Options{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ctx, ln) }()
+	c, busy := connect(t, ln.Addr().String()), connect(t, ln.Addr().String())
+	c.do("PING")
+	busy.do("PING")
+	stop()
+	servertest.Await(t, "the listener to close", func() bool {
+		nc, err := net.Dial("tcp", ln.Addr().String())
+		if err == nil {
+			nc.Close()
+		}
+		return err != nil
+	})
+	if got := busy.do("CL.THROTTLE", "k", "15", "30", "60"); got != "*5|:0|:16|:15|:-1|:2" {
+		t.Error(got)
+	}
+	c.ended()
+	busy.ended()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDrainIsBounded: who takes nothing is cut.
+func TestDrainIsBounded(t *testing.T) {
+	b := newBench(t, Options{DrainTimeout: 100 * time.Millisecond})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ctx, ln) }()
+	deaf := connect(t, ln.Addr().String())
+	var told sync.WaitGroup
+	told.Go(func() {
+		for {
+			if _, err := deaf.nc.Write(bytes.Repeat(wire("COMMAND"), 100)); err != nil {
+				return
+			}
+		}
+	})
+	servertest.Await(t, "commands", func() bool { return b.outstanding() })
+	stop()
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "drain: 1 connections cut") {
+		t.Error(err)
+	}
+	told.Wait()
+}
+
+// outstanding reports whether somebody has sent what was not yet answered: what
+// was accepted is being written.
+func (b *bench) outstanding() bool {
+	buf := make([]byte, 1<<16)
+	return strings.Contains(string(buf[:runtime.Stack(buf, true)]), "writeDirect")
+}
+
+// TestListenerFails: an error of the listener ends Serve.
+func TestListenerFails(t *testing.T) {
+	b := newBench(t, Options{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	if err := b.Serve(context.Background(), ln); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestManyClients: clients do not get each other's answers.
+func TestManyClients(t *testing.T) {
+	b := newBench(t, Options{})
+	addr := b.listen(t)
+	var all sync.WaitGroup
+	for i := range 16 {
+		c := connect(t, addr)
+		all.Go(func() {
+			key := fmt.Sprint("client ", i)
+			for j := range 200 {
+				b := append(wire("CL.THROTTLE", key, "999", "1", "1"), wire("ECHO", key)...)
+				if _, err := c.nc.Write(b); err != nil {
+					t.Error(err)
+					return
+				}
+				raw, err := readReply(c.r)
+				if want := fmt.Sprintf("*5|:0|:1000|:%d|:-1|:%d", 999-j, j+1); err != nil || bars(raw) != want {
+					t.Errorf("%s, %v, want %s", bars(raw), err, want)
+					return
+				}
+				if raw, err := readReply(c.r); err != nil || bars(raw) != fmt.Sprintf("$%d|%s", len(key), key) {
+					t.Errorf("%s, %v", bars(raw), err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestOptions(t *testing.T) {
+	b := newBench(t, Options{})
+	for _, opt := range []Options{
+		{}, {Limiter: b.limiter, Parallel: -1}, {Limiter: b.limiter, Parallel: MaxParallel + 1}, {Limiter: b.limiter, MaxClients: -1},
+		{Limiter: b.limiter, Timeout: -1}, {Limiter: b.limiter, User: "u"}, {Limiter: b.limiter, Password: strings.Repeat("x", maxEarlyBulk+1)},
+	} {
+		if _, err := New(opt); err == nil {
+			t.Errorf("%+v is taken", opt)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// RESP is what the front end for Redis clients says of itself.
+type RESP struct {
+	// Limits are those whose counters count CL.THROTTLE.
+	Limits []Series
+	// Clients is how many are connected, Most how many may be.
+	Clients, Most int64
+	// The rest counts since start: connections let in and turned away, commands,
+	// failed authentications, connections that broke the protocol, and those that
+	// took too long.
+	Accepted, Refused, Commands, WrongPasswords, Malformed, Slow uint64
+}
+
+var (
+	respClients  = desc("weir_resp_clients", "Redis clients that are connected.")
+	respMost     = desc("weir_resp_max_clients", "Redis clients that may be connected.")
+	respAccepted = desc("weir_resp_connections_total", "Connections of Redis clients, by whether they were let in.", "result")
+	respCommands = desc("weir_resp_commands_total", "Commands of Redis clients.")
+	respWrong    = desc("weir_resp_auth_failures_total", "Wrong passwords of Redis clients.")
+	respClosed   = desc("weir_resp_closed_total", "Connections of Redis clients that were ended because they broke the protocol or its bounds, or took too long.", "reason")
+)
+
+var respDescs = []*prometheus.Desc{respClients, respMost, respAccepted, respCommands, respWrong, respClosed}
+
+func (r *RESP) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	gauge(respClients, float64(r.Clients))
+	gauge(respMost, float64(r.Most))
+	counter(respAccepted, r.Accepted, "accepted")
+	counter(respAccepted, r.Refused, "refused")
+	counter(respCommands, r.Commands)
+	counter(respWrong, r.WrongPasswords)
+	counter(respClosed, r.Malformed, "malformed")
+	counter(respClosed, r.Slow, "slow")
+}
+
+// RESPBatch returns what is to be told of every batch of commands that came with
+// one read, and how long its replies took.
+func (m *Metrics) RESPBatch() func(commands int, took time.Duration) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "weir_resp_batch_duration_seconds",
+		Help: "Time from reading the commands of a Redis client that came together to writing the last of their replies.",
+		// From ten microseconds, what one decision takes with its system calls.
+		Buckets: []float64{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1},
+	})
+	m.registry.MustRegister(h)
+	return func(_ int, took time.Duration) { h.Observe(took.Seconds()) }
+}
