@@ -18,7 +18,12 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/klauspost/compress v1.20.3 // indirect
+require (
+	github.com/axiomhq/hyperloglog v0.3.0 // indirect
+	github.com/dgryski/go-metro v0.0.0-20250106013310-edb8663e5e33 // indirect
+	github.com/kamstrup/intmap v0.5.2 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

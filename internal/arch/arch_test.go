@@ -47,6 +47,7 @@ var floors = []struct {
 	{"frontend/gateway", 4},
 	{"frontend/forwardauth", 4},
 	{"frontend/resp", 4},
+	{"replay", 4},
 	{"server", 6},
 	{"server/ratelimit", 6},
 	{"cmd/weir", 7},
