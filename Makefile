@@ -62,4 +62,5 @@ rename: ## rename the module: make rename MODULE=example.org/weir
 
 servers:
 	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
-		node:nodejs wrk:wrk faketime:faketime gcc:gcc,libc6-dev
+		node:nodejs wrk:wrk faketime:faketime gcc:gcc,libc6-dev haproxy:haproxy
+	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy

@@ -35,7 +35,7 @@ func (c *Config) checkAsked() error {
 // authorize returns what decides for proxies that ask.
 func (s *Server) authorize() (authorize.Options, error) {
 	opt := authorize.Options{
-		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity, Answer: s.answer, Shed: s.shed,
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity, Answer: s.answer, Shed: s.shed, Has: s.rules.has,
 		MaxWaiting: int(min(max(s.conf.Gateway.MaxWaiting, 0), 1<<30)), Log: s.log,
 	}
 	var err error
@@ -80,7 +80,7 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("--forward-auth: %w", err)
 	}
 	fa, err := forwardauth.New(forwardauth.Options{
-		Authorize: opt, Prefix: s.conf.ForwardAuth.Prefix, ClientHeader: s.conf.Identity.clientHeader(), Has: s.rules.has,
+		Authorize: opt, Prefix: s.conf.ForwardAuth.Prefix, ClientHeader: s.conf.Identity.clientHeader(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--forward-auth: %w", err)

@@ -52,6 +52,9 @@ type Options struct {
 	// MaxWaiting is how many answers may be held back at a time for limits that
 	// delay; requests above it are refused. Zero means 1024.
 	MaxWaiting int
+	// Has reports whether the rules have a domain: a question that names another
+	// cannot be answered, as no limit would apply. Nil means that any is taken.
+	Has func(domain string) bool
 	// Log is told of errors of the store and of questions that cannot be
 	// answered, at most one a second. Nil means nobody.
 	Log *slog.Logger

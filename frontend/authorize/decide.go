@@ -16,21 +16,10 @@ import (
 type Question struct {
 	// Facts is the request, as whoever carries it got it.
 	identity.Facts
-	// Domain is the domain to ask. Zero means Options.Domain.
-	Domain string
-	// Cost in units, 0 to weir.MaxCost. Zero means that of the route, or 1.
-	Cost int64
-	// Peek looks at the limits without spending.
-	Peek bool
-	// Status is the status of refusals, 400 to 599. Zero means 429, or 503 when
-	// it is for the service's sake.
-	Status int
-	// FailOpen lets the request pass when the store gives no decision. It says
-	// nothing of limits whose own failure policy decides.
-	FailOpen bool
-	// MaxDelay is how long whoever asks waits for the answer to a request under
-	// a limit that delays. Zero means not at all: it is refused.
-	MaxDelay time.Duration
+	Parameters
+	// Connection: it is a connection of which nothing is known but the peer.
+	// Routes are not looked at.
+	Connection bool
 }
 
 // Outcome is what becomes of a request.
@@ -78,7 +67,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 
 	v := Verdict{}
 	plan, cost := a.opt.Plan, int64(0)
-	if a.routes != nil {
+	if a.routes != nil && !q.Connection {
 		if err := c.Err(); err != nil {
 			return a.unreadable(w, v, err)
 		}

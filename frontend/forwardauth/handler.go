@@ -23,9 +23,6 @@ type Options struct {
 	// one of identity.ProxyOptions: a question without it is answered 400, as
 	// everybody would be one client. Zero means that there is none to miss.
 	ClientHeader string
-	// Has reports whether the rules have a domain: a question that names another
-	// is answered 400, as no limit would apply. Nil means that any is taken.
-	Has func(domain string) bool
 }
 
 // Handler answers proxies, an http.Handler. Safe for concurrent use.
@@ -33,6 +30,7 @@ type Handler struct {
 	opt          Options
 	auth         *authorize.Authorizer
 	clientHeader string // canonical
+	names        []string
 }
 
 // New returns a handler. It returns an error when a required option is missing
@@ -51,7 +49,7 @@ func New(opt Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwardauth: %w", err)
 	}
-	return &Handler{opt: opt, auth: a, clientHeader: textproto.CanonicalMIMEHeaderKey(opt.ClientHeader)}, nil
+	return &Handler{opt: opt, auth: a, clientHeader: textproto.CanonicalMIMEHeaderKey(opt.ClientHeader), names: Parameters()}, nil
 }
 
 // checkPrefix reports a prefix that no request has as it stands.
@@ -122,11 +120,9 @@ func (h *Handler) question(r *http.Request, rest string) (*authorize.Question, e
 		return nil, fmt.Errorf("%s is not a trusted proxy: list it in identity.proxies.trusted (--trusted-proxies)", who(r))
 	}
 	text, target := split(rest)
-	p, err := parse(text)
+	p, err := h.parse(text)
 	switch {
 	case err != nil:
-	case p.domain != "" && h.opt.Has != nil && !h.opt.Has(p.domain):
-		err = fmt.Errorf("parameter domain: no rule has the domain %q", p.domain)
 	case target == "" || target[0] == '?':
 		if q.Facts, err = factsOfFields(r, p.from); err == nil && len(target) > 1 && target[1:] != q.Query {
 			err = fmt.Errorf("a query means nothing here: parameters stand behind a colon, %s:deny=403&fail=open", h.opt.Prefix)
@@ -142,7 +138,7 @@ func (h *Handler) question(r *http.Request, rest string) (*authorize.Question, e
 	if h.clientHeader != "" && len(r.Header[h.clientHeader]) == 0 {
 		return nil, fmt.Errorf("the proxy does not name the client: it must send %s", h.clientHeader)
 	}
-	q.Domain, q.Cost, q.Peek, q.Status, q.FailOpen, q.MaxDelay = p.domain, p.cost, p.peek, p.deny, p.failOpen, p.maxDelay
+	q.Parameters = p.Parameters
 	return q, nil
 }
 

@@ -165,7 +165,7 @@ func TestFormsOfProxies(t *testing.T) {
 
 // A question that is not clear is not answered by a guess, and charges nothing.
 func TestUnclearQuestions(t *testing.T) {
-	d := open(t, ten(), func(o *forwardauth.Options) { o.Has = func(domain string) bool { return domain == "api" } })
+	d := open(t, ten(), func(o *forwardauth.Options) { o.Authorize.Has = func(domain string) bool { return domain == "api" } })
 	f := func(want, target string, fields ...string) {
 		t.Helper()
 		rec := d.ask("10.1.2.3", "GET", target, fields...)

@@ -49,10 +49,29 @@ func answers(url string) bool {
 	return res.StatusCode == http.StatusNoContent
 }
 
-// nginxConf returns a configuration in the foreground, as this user, with every
-// path in dir.
+// nginxConf returns a configuration with one server.
 func nginxConf(dir, addr, probe, server string) string {
+	return nginxHTTP(dir, fmt.Sprintf(`
+	server {
+		listen %s;
+		location = %s {
+			access_log off;
+			return 204;
+		}
+		%s
+	}
+`, addr, probe, server))
+}
+
+// nginxHTTP returns a configuration in the foreground, as this user, with every
+// path in dir.
+func nginxHTTP(dir, servers string) string {
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root;" // nobody, who is its default, may not write to dir
+	}
 	return fmt.Sprintf(`
+%[3]s
 daemon off;
 worker_processes 1;
 error_log stderr warn;
@@ -66,14 +85,7 @@ http {
 	uwsgi_temp_path %[1]s/uwsgi;
 	scgi_temp_path %[1]s/scgi;
 	keepalive_requests 1000000;
-	server {
-		listen %[2]s;
-		location = %[3]s {
-			access_log off;
-			return 204;
-		}
-		%[4]s
-	}
+	%[2]s
 }
-`, dir, addr, probe, server)
+`, dir, servers, user)
 }
