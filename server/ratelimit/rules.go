@@ -19,7 +19,7 @@ type Source interface {
 }
 
 // Rules takes sets of rules for a service, all of a set or nothing, and says so
-// in the log and in the health.
+// in the log and in the health. It is for one Source, one call at a time.
 type Rules struct {
 	service *envoy.Service
 	merge   bool
@@ -27,6 +27,9 @@ type Rules struct {
 	log     *slog.Logger
 	once    sync.Once
 	first   chan struct{}
+	// refused is why the last resources were. A management server may send them
+	// again and again.
+	refused string
 }
 
 func newRules(service *envoy.Service, s *settings.Settings, h *health, log *slog.Logger) *Rules {
@@ -44,7 +47,15 @@ func (r *Rules) Files(files []envoy.File) error {
 // Resources takes the rules of xDS resources. An error means that the rules
 // before stay.
 func (r *Rules) Resources(resources []*rlsconfv3.RateLimitConfig) error {
-	return r.told(r.service.LoadXDS(resources, r.merge))
+	err := r.service.LoadXDS(resources, r.merge)
+	if err != nil && err.Error() == r.refused {
+		return err
+	}
+	r.refused = ""
+	if err != nil {
+		r.refused = err.Error()
+	}
+	return r.told(err)
 }
 
 func (r *Rules) told(err error) error {
