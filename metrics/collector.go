@@ -57,6 +57,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range sharedDescs {
 		ch <- d
 	}
+	for _, d := range redisDescs {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -123,6 +126,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Shared != nil {
 		s := c.opt.Shared()
 		s.collect(counter, gauge)
+	}
+	if c.opt.Redis != nil {
+		s := c.opt.Redis()
+		s.collect(counter, gauge)
+	}
+	if c.opt.Overlay != nil {
+		s := c.opt.Overlay()
+		s.collect(gauge)
 	}
 	if c.opt.Reloads != nil {
 		r := c.opt.Reloads()

@@ -54,6 +54,9 @@ func TestDocs(t *testing.T) {
 		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
 		Store:   func() metrics.Store { return metrics.Store{} },
 		Shared:  func() metrics.Shared { return metrics.Shared{} },
+		Calls:   metrics.NewCalls(),
+		Redis:   func() metrics.Redis { return metrics.Redis{} },
+		Overlay: func() metrics.Overlay { return metrics.Overlay{} },
 		Reloads: func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}

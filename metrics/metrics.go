@@ -31,6 +31,13 @@ type Options struct {
 	// Shared returns how the store that nodes share is doing. Zero means that
 	// none is shared.
 	Shared func() Shared
+	// Calls measures the calls of that store. Nil means no metrics of them.
+	Calls *Calls
+	// Redis returns how a store on Redis is doing. Zero means that there is none.
+	Redis func() Redis
+	// Overlay counts bans and overrides of single keys. Zero means no metrics of
+	// them.
+	Overlay func() Overlay
 	// Sketch returns how exact the sketch of an approximate limit is, and false
 	// if there is none yet. Zero means no sketch metrics.
 	Sketch func(*weir.Limit) (sketch.Stats, bool)
@@ -114,6 +121,9 @@ func New(opt Options) *Metrics {
 		m.duration, m.errors,
 		&collector{opt: opt},
 	)
+	if opt.Calls != nil {
+		m.registry.MustRegister(opt.Calls.duration, opt.Calls.errors)
+	}
 	return m
 }
 

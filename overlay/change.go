@@ -242,6 +242,25 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Count returns how many bans and overrides are in force.
+func (o *Overlay) Count() (bans, overrides int) {
+	s := o.set.Load()
+	if s == nil {
+		return 0, 0
+	}
+	now := o.now()
+	for i := range s.entries {
+		switch e := &s.entries[i]; {
+		case e.over(now):
+		case e.Kind == Ban:
+			bans++
+		default:
+			overrides++
+		}
+	}
+	return bans, overrides
+}
+
 // Entries returns what is in force, the oldest first.
 func (o *Overlay) Entries() []Entry {
 	s := o.set.Load()

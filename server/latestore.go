@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/redis"
 )
@@ -30,6 +33,9 @@ type lateStore[S weir.Store] struct {
 	open func(context.Context) (S, error)
 	name string
 	log  *slog.Logger
+	// calls measures, failure says why a call failed.
+	calls   *metrics.Calls
+	failure func(error) metrics.Failure
 
 	store  atomic.Pointer[S]
 	cancel context.CancelFunc
@@ -40,7 +46,7 @@ type lateStore[S weir.Store] struct {
 // so, the store that is returned goes on trying; what a store that was reached says
 // is wrong is an error all the same.
 func openLate[S weir.Store](name string, late bool, log *slog.Logger, open func(context.Context) (S, error), unreachable func(error) bool) (*lateStore[S], error) {
-	s := &lateStore[S]{open: open, name: name, log: log, cancel: func() {}}
+	s := &lateStore[S]{open: open, name: name, log: log, calls: metrics.NewCalls(), failure: netFailure, cancel: func() {}}
 	opened, err := open(context.Background())
 	switch {
 	case err == nil:
@@ -98,13 +104,60 @@ func (s *lateStore[S]) get() (S, error) {
 	return none, errNotReached
 }
 
+// note measures a call that has ended.
+func (s *lateStore[S]) note(began time.Time, err error) {
+	took, why := time.Since(began), metrics.NoFailure
+	if err != nil {
+		why = s.failure(err)
+	}
+	s.calls.Observe(took, why)
+}
+
+// netFailure tells failures of the network.
+func netFailure(err error) metrics.Failure {
+	var away net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return metrics.FailedCanceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &away) && away.Timeout():
+		return metrics.FailedTimeout
+	case errors.As(err, &away), errors.Is(err, io.EOF):
+		return metrics.FailedUnreachable
+	}
+	return metrics.FailedOther
+}
+
+// memcachedFailure tells why a call of Memcached failed.
+func memcachedFailure(err error) metrics.Failure {
+	if memcached.Busy(err) {
+		return metrics.FailedBusy
+	}
+	return netFailure(err)
+}
+
+// redisFailure tells why a call of Redis failed.
+func redisFailure(err error) metrics.Failure {
+	switch {
+	case errors.Is(err, redis.ErrBusy):
+		return metrics.FailedBusy
+	case redis.Refused(err):
+		return metrics.FailedRefused
+	case redis.Lost(err):
+		return metrics.FailedUnreachable
+	}
+	return netFailure(err)
+}
+
 // Take implements weir.Store.
 func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
 	store, err := s.get()
 	if err != nil {
 		return err
 	}
-	return store.Take(ctx, ops)
+	began := time.Now()
+	err = store.Take(ctx, ops)
+	s.note(began, err)
+	return err
 }
 
 // TakeOne implements weir.Store.
@@ -113,7 +166,10 @@ func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, c
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	return store.TakeOne(ctx, key, l, cost)
+	began := time.Now()
+	d, err := store.TakeOne(ctx, key, l, cost)
+	s.note(began, err)
+	return d, err
 }
 
 // Close implements weir.Store.
@@ -134,6 +190,19 @@ var (
 	_ httpapi.Keyring = lateRedis{}
 	_ weir.Store      = (*lateStore[*memcached.Store])(nil)
 )
+
+// stats is what the store says of itself, nothing before it was reached.
+func (s lateRedis) stats() metrics.Redis {
+	store, err := s.get()
+	if err != nil {
+		return metrics.Redis{}
+	}
+	st := store.Stats()
+	return metrics.Redis{
+		Requests: st.Calls, Scripts: st.Scripts, Reloads: st.Reloads, Waiting: st.InFlight,
+		GivenBack: st.GivenBack, Kept: st.Lost, Moved: st.Moved, Servers: st.Servers, Lost: st.LostServers,
+	}
+}
 
 // ReadDocument implements weir.Board.
 func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {

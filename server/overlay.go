@@ -6,8 +6,15 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/overlay"
 )
+
+// overlayMetrics counts bans and overrides.
+func (s *Server) overlayMetrics() metrics.Overlay {
+	bans, overrides := s.overlay.Count()
+	return metrics.Overlay{Bans: bans, Overrides: overrides}
+}
 
 // openOverlay lays bans and overrides over what the node decides by. They are kept
 // where all nodes see them if there is such a place, else in a file if there is one.

@@ -37,6 +37,10 @@ type openedStore struct {
 	fleet bool
 	// shared is what is said of a store that nodes share. Nil if none is.
 	shared func() metrics.Shared
+	// calls measures the calls of that store, redis is what a store on Redis says of
+	// itself. Nil if there is none.
+	calls *metrics.Calls
+	redis func() metrics.Redis
 	// check says why a limit cannot be served.
 	check func(*weir.Limit) error
 	// plain: it keeps windows aligned to the epoch only.
@@ -87,8 +91,11 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, err
 	}
+	late.failure = redisFailure
 	shared := lateRedis{late}
-	return openShared(shared, shared, late.reached, redis.Check, true, conf, log)
+	opened, err := openShared(shared, shared, late.reached, redis.Check, true, conf, log)
+	opened.calls, opened.redis = late.calls, shared.stats
+	return opened, err
 }
 
 // openMemcached opens Memcached.
@@ -115,7 +122,9 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, err
 	}
+	late.failure = memcachedFailure
 	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
+	opened.calls = late.calls
 	opened.plain = true
 	return opened, err
 }

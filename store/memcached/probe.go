@@ -82,6 +82,9 @@ func probe(ctx context.Context, addr string) (probed, error) {
 	return said, nil
 }
 
+// Busy reports whether a call was not made, as too many waited for a connection.
+func Busy(err error) bool { return errors.Is(err, errBusy) }
+
 // Unreachable reports whether an error of Probe says that servers do not answer, and
 // not that one that does cannot be used.
 func Unreachable(err error) bool {

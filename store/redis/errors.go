@@ -66,6 +66,17 @@ func Unreachable(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
+// Refused reports whether an error is what a server said, which was asked and did not
+// decide, as with a full memory.
+func Refused(err error) bool {
+	_, answered := rueidis.IsRedisErr(err)
+	var row rowError
+	return answered || errors.As(err, &row)
+}
+
+// Lost reports whether a server of a ring was not asked, as it is lost.
+func Lost(err error) bool { return errors.Is(err, errLost) }
+
 // explain says what a human can do about an error of a server.
 func explain(err error) error {
 	var late *TimeoutError

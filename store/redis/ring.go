@@ -135,10 +135,7 @@ func (s *server) note(err error) {
 // isLoss reports whether an error says that the server is away, not that it
 // refuses.
 func isLoss(err error) bool {
-	_, answered := rueidis.IsRedisErr(err)
-	var row rowError
-	answered = answered || errors.As(err, &row)
-	return !answered && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
+	return !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
 }
 
 // probe tries the lost servers until the ring is closed.
