@@ -15,7 +15,7 @@ func faults(files []File, merge bool) map[string]bool {
 	for _, f := range files {
 		var tree map[any]any
 		if err := yaml.Unmarshal(f.Content, &tree); err != nil {
-			all[f.Name+": error loading config file: "+err.Error()] = true
+			all[f.Name+": error loading config file: "+typeNames.Replace(err.Error())] = true
 			continue
 		}
 		eachFault(tree, func(err error) { all[f.Name+": "+err.Error()] = true })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 
 	"gopkg.in/yaml.v2"
 )
@@ -73,8 +74,16 @@ func parse(f File) (*domainSpec, error) {
 			return spec, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: error loading config file: %w", f.Name, err)
+	return nil, fmt.Errorf("%s: error loading config file: %s", f.Name, typeNames.Replace(err.Error()))
 }
+
+// typeNames are those of envoyproxy/ratelimit, as errors of YAML tell them.
+var typeNames = strings.NewReplacer(
+	"into envoy.domainSpec", "into config.YamlRoot",
+	"into envoy.descriptorSpec", "into config.YamlDescriptor", "into []envoy.descriptorSpec", "into []config.YamlDescriptor",
+	"into envoy.limitSpec", "into config.YamlRateLimit",
+	"into envoy.replaceSpec", "into config.yamlReplaces", "into []envoy.replaceSpec", "into []config.yamlReplaces",
+)
 
 // checkKeys looks for keys that mean nothing, and for values that cannot be.
 func checkKeys(block map[any]any) error {

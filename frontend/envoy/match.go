@@ -139,7 +139,7 @@ func (f *matcher) override(m *match, d *commonv3.RateLimitDescriptor) error {
 	period := periodOf(unit)
 	switch {
 	case period == 0:
-		return status.Errorf(codes.InvalidArgument, "limit override: unit %s is none: set SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR",
+		return status.Errorf(codes.InvalidArgument, "limit override: unknown unit %s: set SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR",
 			rlsv3.RateLimitResponse_RateLimit_Unit(unit))
 	case times == 0:
 		return status.Error(codes.InvalidArgument, "limit override: unit_multiplier is 0: set 1 or more, or leave it out")

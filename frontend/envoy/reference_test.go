@@ -45,7 +45,8 @@ func startReference(t testing.TB, redis string, env ...string) *reference {
 		t.Skip("WEIR_REFERENCE names no binary of envoyproxy/ratelimit to compare with")
 	}
 	r := &reference{runtime: t.TempDir(), stats: startStatsd(t)}
-	r.folder(t, nil)
+	// Of these it takes none: as long as no others come, there are no rules.
+	r.folder(t, []File{{Name: "config.broken.yaml", Content: []byte("domain: [")}})
 	port := func() string { return strconv.Itoa(servertest.FreePort(t)) }
 	http, grpcPort, debug := port(), port(), port()
 	logs := filepath.Join(t.TempDir(), "log")
