@@ -33,6 +33,7 @@ var floors = []struct {
 	{"metrics", 2},
 	{"shed", 2},
 	{"overlay", 2},
+	{"client", 2},
 	{"event", 2},
 	{"middleware/http", 3},
 	{"replay/accesslog", 3},

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// When the breaker opens: after so many failures in a row, or so many of the
+// last calls.
+const (
+	breakAfterRow = 5
+	breakAfter    = 10
+	breakOfLast   = 20
+)
+
+// breaker is open while the service is taken to be away. Once it has been open
+// for a time one call probes; a failure opens it for longer, a success closes
+// it. Safe for concurrent use.
+type breaker struct {
+	least, most time.Duration
+
+	mu      sync.Mutex
+	isOpen  bool
+	probing bool
+	until   time.Time     // when the next probe may go
+	wait    time.Duration // how long it is open this time
+	row     int           // failures since the last success
+	last    uint32        // the last calls, 1 for a failure, newest lowest
+	seen    int
+}
+
+// pass reports whether a call may go, which must tell how it went, and whether
+// it is a probe; else how long until one may.
+func (b *breaker) pass(now time.Time) (ok, probe bool, left time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isOpen {
+		return true, false, 0
+	}
+	if left = b.until.Sub(now); left > 0 {
+		return false, false, left
+	}
+	if b.probing {
+		return false, false, time.Millisecond // its outcome is about to be known
+	}
+	b.probing = true
+	return true, true, 0
+}
+
+// succeeded and failed tell how a call went; they report whether the breaker
+// closed or opened for it.
+func (b *breaker) succeeded(probe bool) (closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isOpen && !probe {
+		return false // sent before it opened
+	}
+	closed = b.isOpen
+	b.isOpen, b.probing, b.wait, b.row = false, false, 0, 0
+	if closed {
+		b.last, b.seen = 0, 0
+	}
+	b.note(0)
+	return closed
+}
+
+func (b *breaker) failed(now time.Time, probe bool) (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isOpen {
+		if probe {
+			b.probing = false
+			b.open(now, 0)
+		}
+		return false
+	}
+	b.row++
+	b.note(1)
+	if b.row < breakAfterRow && (b.seen < breakOfLast || bits.OnesCount32(b.last) < breakAfter) {
+		return false
+	}
+	b.open(now, 0)
+	return true
+}
+
+func (b *breaker) note(failed uint32) {
+	b.last = (b.last<<1 | failed) & (1<<breakOfLast - 1)
+	b.seen = min(b.seen+1, breakOfLast)
+}
+
+// busy opens the breaker for at least d, as the service asked, within the
+// longest wait.
+func (b *breaker) busy(now time.Time, d time.Duration, probe bool) (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	opened = !b.isOpen
+	if probe {
+		b.probing = false
+	}
+	if opened || probe {
+		b.open(now, min(d, b.most))
+	}
+	return opened
+}
+
+// canceled is a probe of which nothing can be said.
+func (b *breaker) canceled() {
+	b.mu.Lock()
+	b.probing = false
+	b.mu.Unlock()
+}
+
+// open opens the breaker for twice as long as last time, up to the most, and at
+// least d; and for up to half of that longer, so that clients do not all
+// return at one instant. Requires: mu.
+func (b *breaker) open(now time.Time, d time.Duration) {
+	b.isOpen = true
+	b.wait = max(min(max(2*b.wait, b.least), b.most), d)
+	b.until = now.Add(b.wait + rand.N(b.wait/2+1))
+}
+
+// state reports whether the breaker is open, and for how long.
+func (b *breaker) state(now time.Time) (open bool, left time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.isOpen, max(b.until.Sub(now), 0)
+}

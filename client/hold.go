@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+)
+
+// Reservation is an estimate that was spent and is to be settled.
+type Reservation struct {
+	Decision Decision
+	// Handle names it to Commit and Cancel, on any node. Empty if it was refused,
+	// or decided without the service: then there is nothing to settle.
+	Handle string
+	// Expires is when it can no longer be settled and stays spent in full.
+	Expires time.Time
+}
+
+// Settlement is what a reservation came to.
+type Settlement struct{ Reserved, Actual int64 }
+
+// Reserve spends an estimate, for a request whose cost is known only afterwards.
+// Its error is that of Check.
+func (c *Client) Reserve(ctx context.Context, k Check) (Reservation, error) {
+	var res Reservation
+	err := c.hold(ctx, &k, &res.Decision, nil, func(ctx context.Context, k Check) (d Decision, err error) {
+		d, res.Handle, res.Expires, err = c.opt.Wire.Reserve(ctx, k)
+		return d, err
+	})
+	if err != nil {
+		return Reservation{}, err
+	}
+	return res, nil
+}
+
+// Commit settles a reservation by what was used. A service that does not answer
+// is an error here, after which it may be called again: an *[Error] of status
+// 409 then says that the first call was heard.
+func (c *Client) Commit(ctx context.Context, r Reservation, actual int64) (Settlement, error) {
+	if actual < 0 {
+		return Settlement{}, &Error{Status: 400, Detail: "what was used must not be negative"}
+	}
+	return c.settle(ctx, r, actual)
+}
+
+// Cancel settles a reservation by giving all of it back.
+func (c *Client) Cancel(ctx context.Context, r Reservation) (Settlement, error) {
+	return c.settle(ctx, r, -1)
+}
+
+func (c *Client) settle(ctx context.Context, r Reservation, actual int64) (s Settlement, err error) {
+	if r.Handle == "" {
+		return Settlement{Actual: max(actual, 0)}, nil
+	}
+	err = c.call(ctx, func(ctx context.Context) (err error) {
+		s, err = c.opt.Wire.Settle(ctx, r.Handle, actual)
+		return err
+	})
+	if err == nil && s.Actual < s.Reserved {
+		c.memory.forget()
+	}
+	return s, err
+}
+
+// Lease is a place under a concurrency limit.
+type Lease struct {
+	// Check is what it was acquired by; Check.Lease names it.
+	Check Check
+	// remote and local: who may hold it.
+	remote, local bool
+}
+
+// Acquire takes a place under the concurrency limits that a check meets. It is
+// held until Release, or until the limit's period is over without Renew. The
+// lease is empty if the decision refuses. Its error is that of Check.
+func (c *Client) Acquire(ctx context.Context, k Check) (Lease, Decision, error) {
+	if k.Lease == "" {
+		// Named here and not by the service: a lease whose answer is lost can be
+		// released.
+		k.Lease = rand.Text()
+	}
+	l := Lease{remote: true}
+	var d Decision
+	err := c.hold(ctx, &k, &d, &l, c.opt.Wire.Acquire)
+	if err != nil || !d.Allowed {
+		if err == nil && d.Degraded && l.remote {
+			// It may have been granted, and the answer lost: it ends by itself.
+			c.counts.lost.Add(1)
+		}
+		return Lease{}, d, err
+	}
+	l.Check = k
+	return l, d, nil
+}
+
+// Renew holds a lease for another period, and charges other limits that the
+// check meets again. A decision that refuses says that it was lost.
+func (c *Client) Renew(ctx context.Context, l Lease) (Lease, Decision, error) {
+	next, d, err := c.Acquire(ctx, l.Check)
+	if next.Check.Lease != "" {
+		next.remote, next.local = next.remote || l.remote, next.local || l.local
+	}
+	return next, d, err
+}
+
+// Release ends a lease, wherever it is held; one that is not held is no error.
+// A service that does not answer is, and then the lease ends by itself.
+func (c *Client) Release(ctx context.Context, l Lease) error {
+	if l.Check.Lease == "" {
+		return nil
+	}
+	var local, remote error
+	if l.local && c.opt.Local != nil {
+		r := c.opt.Local.Acquire()
+		l.Check.fill(r)
+		local = c.opt.Local.Release(ctx, r)
+		c.opt.Local.Recycle(r)
+	}
+	if l.remote {
+		remote = c.call(ctx, func(ctx context.Context) error { return c.opt.Wire.Release(ctx, l.Check) })
+	}
+	return errors.Join(local, remote)
+}
+
+// hold asks for what must be given back, and decides without the service where
+// that does not answer. l, unless nil, is told who may hold it.
+func (c *Client) hold(ctx context.Context, k *Check, d *Decision, l *Lease, ask func(context.Context, Check) (Decision, error)) error {
+	ks := []Check{*k}
+	if err := c.complete(&ks); err != nil {
+		return err
+	}
+	*k = ks[0]
+	err := c.call(ctx, func(ctx context.Context) (err error) {
+		*d, err = ask(ctx, *k)
+		return err
+	})
+	var away *unanswered
+	if !errors.As(err, &away) {
+		return err
+	}
+	if l != nil {
+		l.remote, l.local = away.sent, c.opt.Away == DecideLocally
+	}
+	ds, err := c.without(ctx, ks, false, away)
+	if err == nil {
+		*d = ds[0]
+	}
+	return err
+}

@@ -1,0 +1,377 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/pauses"
+)
+
+// HTTPOptions configures [NewHTTP].
+type HTTPOptions struct {
+	// URL of the service, http://HOST:PORT or https://, with the path it is served
+	// under if there is one. Zero means "http://localhost:8080".
+	URL string
+	// Header is sent with each request, for a proxy before the service. Zero means
+	// none.
+	Header http.Header
+	// Transport sends the requests. Nil means one of its own, which keeps 64
+	// connections open.
+	Transport http.RoundTripper
+}
+
+// NewHTTP returns the way over the HTTP API. It returns an error when the URL
+// cannot be used.
+func NewHTTP(opt HTTPOptions) (Wire, error) {
+	if opt.URL == "" {
+		opt.URL = "http://localhost:8080"
+	}
+	base, err := url.Parse(opt.URL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("client: %w", err)
+	case base.Scheme != "http" && base.Scheme != "https", base.Host == "", base.RawQuery != "", base.Fragment != "":
+		return nil, fmt.Errorf("client: URL %q: write it as http://HOST:PORT", opt.URL)
+	}
+	w := &httpWire{base: strings.TrimRight(base.String(), "/"), header: opt.Header, transport: opt.Transport}
+	if w.transport == nil {
+		w.transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+			DisableCompression: true,
+		}
+	}
+	return w, nil
+}
+
+type httpWire struct {
+	base      string
+	header    http.Header
+	transport http.RoundTripper
+}
+
+// Sizes of answers, in bytes. One decision that met 64 descriptors' limits has
+// some 20 KiB.
+const (
+	maxAnswer      = 1 << 20
+	maxBatchAnswer = 32 << 20
+	maxProblem     = 64 << 10
+)
+
+func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decision, error) {
+	path := "/v1/check"
+	if peek {
+		path = "/v1/peek"
+	}
+	if len(list) == 1 {
+		var d decision
+		if err := w.ask(ctx, path, appendCheck(nil, &list[0]), maxAnswer, &d); err != nil {
+			return nil, err
+		}
+		one, err := d.told()
+		return []Decision{one}, err
+	}
+	body := []byte(`{"checks":[`)
+	for i := range list {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = appendCheck(body, &list[i])
+	}
+	var batch struct {
+		Results []decision `json:"results"`
+	}
+	if err := w.ask(ctx, path, append(body, "]}"...), maxBatchAnswer, &batch); err != nil {
+		return nil, err
+	}
+	if len(batch.Results) != len(list) {
+		return nil, fmt.Errorf("weir: %d answers to %d checks", len(batch.Results), len(list))
+	}
+	out := make([]Decision, len(list))
+	for i := range out {
+		var err error
+		if out[i], err = batch.Results[i].told(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time.Time, error) {
+	var res struct {
+		decision
+		Handle  string    `json:"handle"`
+		Expires time.Time `json:"expires"`
+	}
+	if err := w.ask(ctx, "/v1/reserve", appendCheck(nil, &c), maxAnswer, &res); err != nil {
+		return Decision{}, "", time.Time{}, err
+	}
+	d, err := res.told()
+	if err == nil && d.Allowed && res.Handle == "" {
+		err = errors.New("weir: a reservation without a handle")
+	}
+	return d, res.Handle, res.Expires, err
+}
+
+func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Settlement, error) {
+	path, body := "/v1/cancel", appendText([]byte(`{"handle":`), handle)
+	if actual >= 0 {
+		path = "/v1/commit"
+		body = strconv.AppendInt(append(body, `,"actual":`...), actual, 10)
+	}
+	var s struct {
+		Reserved int64 `json:"reserved"`
+		Actual   int64 `json:"actual"`
+	}
+	err := w.ask(ctx, path, append(body, '}'), maxAnswer, &s)
+	return Settlement(s), err
+}
+
+func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
+	var d decision
+	if err := w.ask(ctx, "/v1/acquire", appendCheck(nil, &c), maxAnswer, &d); err != nil {
+		return Decision{}, err
+	}
+	return d.told()
+}
+
+func (w *httpWire) Release(ctx context.Context, c Check) error {
+	return w.ask(ctx, "/v1/release", appendCheck(nil, &c), maxAnswer, new(struct{}))
+}
+
+func (w *httpWire) Close() error {
+	if t, ok := w.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
+// ask sends body and reads the answer into v.
+func (w *httpWire) ask(ctx context.Context, path string, body []byte, most int64, v any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("weir: %w", err)
+	}
+	maps.Copy(req.Header, w.header)
+	req.Header.Set("Content-Type", "application/json")
+	// No http.Client: it would follow redirects, which repeat what must be asked
+	// once.
+	res, err := w.transport.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("weir: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return problemOf(res)
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("weir: answer of %s: %w", path, err)
+	case int64(len(data)) > most:
+		return fmt.Errorf("weir: answer of %s has more than %d bytes", path, most)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("weir: answer of %s is not Weir's: %w", path, err)
+	}
+	return nil
+}
+
+// problemOf returns what an answer that is no decision means.
+func problemOf(res *http.Response) error {
+	var p struct {
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+	}
+	// What does not read is told by the status alone.
+	data, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem))
+	_ = json.Unmarshal(data, &p)
+	detail := p.Detail
+	if detail == "" {
+		detail = p.Title
+	}
+	if detail == "" {
+		detail = "the service answered " + res.Status
+	}
+	switch s := res.StatusCode; {
+	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
+		if wait, ok := pauses.Told(res, time.Now()); ok {
+			return &Busy{RetryAfter: wait, Detail: detail}
+		}
+	case !strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json"):
+		// Somebody before the service, who does not know whether it would answer.
+	case s == http.StatusBadRequest, s == http.StatusConflict, s == http.StatusGone, s == http.StatusRequestEntityTooLarge,
+		s == http.StatusUnprocessableEntity, s == http.StatusNotImplemented:
+		return &Error{Status: s, Detail: detail}
+	}
+	return fmt.Errorf("weir: %s (status %d)", detail, res.StatusCode)
+}
+
+// appendCheck appends a check as the API reads it.
+func appendCheck(b []byte, c *Check) []byte {
+	b = append(b, '{')
+	if c.Domain != "" {
+		b = append(appendText(append(b, `"domain":`...), c.Domain), ',')
+	}
+	b = append(b, `"descriptors":[`...)
+	for i := range c.Descriptors {
+		d := &c.Descriptors[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"entries":[`...)
+		for j, e := range d.Entries {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = appendText(append(b, `{"key":`...), e.Key)
+			b = append(appendText(append(b, `,"value":`...), e.Value), '}')
+		}
+		b = append(b, ']')
+		if d.Cost != 0 {
+			b = strconv.AppendInt(append(b, `,"cost":`...), d.Cost, 10)
+		}
+		if d.Peek {
+			b = append(b, `,"peek":true`...)
+		}
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	if c.Cost != 0 {
+		b = strconv.AppendInt(append(b, `,"cost":`...), c.Cost, 10)
+	}
+	if c.Priority != 0 {
+		b = strconv.AppendInt(append(b, `,"priority":`...), int64(c.Priority), 10)
+	}
+	if c.Lease != "" {
+		b = appendText(append(b, `,"lease":`...), c.Lease)
+	}
+	return append(b, '}')
+}
+
+// appendText appends s, which is UTF-8, as a JSON string.
+func appendText(b []byte, s string) []byte {
+	text, _ := json.Marshal(s) // a string can be written
+	return append(b, text...)
+}
+
+// decision is a decision as the API writes it.
+type decision struct {
+	Allowed    *bool      `json:"allowed"`
+	Soft       bool       `json:"soft"`
+	Borrowed   bool       `json:"borrowed"`
+	Delay      seconds    `json:"delay"`
+	Limit      *limit     `json:"limit"`
+	Remaining  *int64     `json:"remaining"`
+	RetryAfter *seconds   `json:"retry_after"`
+	ResetAfter *seconds   `json:"reset_after"`
+	Limits     []outcome  `json:"limits"`
+	Guarantee  *guarantee `json:"guarantee"`
+}
+
+type guarantee struct {
+	Degraded bool `json:"degraded"`
+}
+
+type limit struct {
+	Name      string  `json:"name"`
+	Count     int64   `json:"count"`
+	Burst     int64   `json:"burst"`
+	Period    seconds `json:"period"`
+	Algorithm string  `json:"algorithm"`
+}
+
+type outcome struct {
+	Limit      *limit   `json:"limit"`
+	Role       string   `json:"role"`
+	Cost       int64    `json:"cost"`
+	Allowed    bool     `json:"allowed"`
+	Charged    bool     `json:"charged"`
+	Remaining  int64    `json:"remaining"`
+	RetryAfter *seconds `json:"retry_after"`
+	ResetAfter *seconds `json:"reset_after"`
+}
+
+// told returns the decision, or an error if it is none: {} must not refuse.
+func (d *decision) told() (Decision, error) {
+	if d.Allowed == nil {
+		return Decision{}, errors.New("weir: an answer that does not say whether it allows")
+	}
+	out := Decision{
+		Allowed: *d.Allowed, Delay: time.Duration(d.Delay), RetryAfter: d.RetryAfter.orNever(),
+		Limit: d.Limit.told(), Remaining: -1, ResetAfter: d.ResetAfter.orNever(),
+		Soft: d.Soft, Borrowed: d.Borrowed, Degraded: d.Guarantee != nil && d.Guarantee.Degraded,
+	}
+	if d.Remaining != nil {
+		out.Remaining = *d.Remaining
+	}
+	if len(d.Limits) > 0 {
+		out.Limits = make([]Outcome, len(d.Limits))
+	}
+	for i, o := range d.Limits {
+		out.Limits[i] = Outcome{
+			Limit: o.Limit.told(), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
+			Remaining: o.Remaining, RetryAfter: o.RetryAfter.orNever(), ResetAfter: o.ResetAfter.orNever(),
+		}
+	}
+	return out, nil
+}
+
+func (l *limit) told() *Limit {
+	if l == nil {
+		return nil
+	}
+	return &Limit{Name: l.Name, Count: l.Count, Burst: l.Burst, Period: time.Duration(l.Period), Algorithm: l.Algorithm}
+}
+
+// seconds reads a JSON number of seconds exactly, to the nanosecond.
+type seconds time.Duration
+
+func (s *seconds) UnmarshalJSON(b []byte) error {
+	whole, frac, _ := strings.Cut(string(b), ".")
+	n, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil {
+		return fmt.Errorf("%q is no number of seconds", b)
+	}
+	if n > math.MaxInt64/uint64(time.Second)-1 {
+		*s = math.MaxInt64
+		return nil
+	}
+	d := time.Duration(n) * time.Second
+	for i, unit := 0, time.Second/10; i < len(frac); i, unit = i+1, unit/10 {
+		if frac[i] < '0' || frac[i] > '9' {
+			return fmt.Errorf("%q is no number of seconds", b)
+		}
+		d += time.Duration(frac[i]-'0') * unit
+	}
+	*s = seconds(d)
+	return nil
+}
+
+// orNever returns what is told, and weir.Never for null.
+func (s *seconds) orNever() time.Duration {
+	if s == nil {
+		return weir.Never
+	}
+	return time.Duration(*s)
+}
+
+// maxChecks is how many checks can be asked at once.
+const maxChecks = checks.MaxRequests
