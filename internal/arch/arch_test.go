@@ -47,6 +47,7 @@ var floors = []struct {
 	{"frontend/authorize", 3},
 	{"frontend/gateway", 4},
 	{"frontend/forwardauth", 4},
+	{"frontend/extauthz", 4},
 	{"frontend/resp", 4},
 	{"replay", 4},
 	{"server", 6},
