@@ -7,12 +7,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // The metrics of a node tell how long its store took, why calls of it failed, and how
-// many bans and overrides there are; a refusal that is remembered costs no call.
+// many bans and overrides there are.
 func TestMetricsTellOfTheStore(t *testing.T) {
 	processes(t)
 	redis := servertest.Redis(t)
@@ -85,6 +86,60 @@ func TestMetricsTellOfTheStore(t *testing.T) {
 	if got := took("error"); got == 0 {
 		t.Error("no failed call was timed")
 	}
+}
+
+// A key that is refused, however hot, costs no call of the store: the server's own
+// count of its commands says so. Once a second it is asked anew.
+func TestRefusedHotKeyCostsNoCall(t *testing.T) {
+	processes(t)
+	redis := servertest.Redis(t)
+	var descriptors []string
+	algorithms := []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log"}
+	for _, a := range algorithms {
+		descriptors = append(descriptors, cell{algorithm: a, mode: "strict"}.descriptor(10, "year"))
+	}
+	n := serve(t, "redis://"+redis.Addr+patient, rules(t, descriptors...))
+	for _, a := range algorithms {
+		key := "strict-" + a
+		if got := offer(t, []*node{n}, key, 50, 10).allowed.Load(); got != 10 {
+			t.Fatalf("%s: %d passed of a limit of 10", a, got)
+		}
+		const asks = 5000
+		began, before := time.Now(), decisions(t, redis)
+		hot := offer(t, []*node{n}, key, asks, 50)
+		calls, took := decisions(t, redis)-before, time.Since(began)
+		if hot.refused.Load() != asks {
+			t.Errorf("%s: %d of %d were refused", a, hot.refused.Load(), asks)
+		}
+		t.Logf("%s: %d refusals in %s, %d scripts and their commands", a, asks, took.Round(time.Millisecond), calls)
+		// Once a second the key, the register of nodes, and the bans: each is a script of
+		// a few commands.
+		if most := 40 * (1 + int64(took/time.Second)); calls > most {
+			t.Errorf("%s: %d refusals took %d commands of the server, want at most %d", a, asks, calls, most)
+		}
+	}
+}
+
+// decisions returns how many commands of scripts, and scripts, a server has carried
+// out.
+func decisions(t *testing.T, r *servertest.RedisServer) (sum int64) {
+	t.Helper()
+	found := false
+	for line := range strings.Lines(fmt.Sprint(r.Do(t, "INFO", "commandstats"))) {
+		name, rest, _ := strings.Cut(line, ":calls=")
+		switch strings.TrimPrefix(name, "cmdstat_") {
+		case "evalsha", "eval", "get", "set", "lindex", "llen", "rpush", "pexpireat", "time":
+			var n int64
+			if _, err := fmt.Sscan(strings.ReplaceAll(rest, ",", " "), &n); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			sum, found = sum+n, true
+		}
+	}
+	if !found {
+		t.Fatal("the server tells of no scripts")
+	}
+	return sum
 }
 
 // post asks the admin API of a node for a change.
