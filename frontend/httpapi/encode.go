@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // appendDecision appends the members that tell d and what r met, without the
@@ -58,7 +59,7 @@ func appendOps(b []byte, ops []weir.Op, keys bool) []byte {
 		b = append(b, `{"limit":`...)
 		b = appendLimit(b, o.Limit)
 		b = append(b, `,"role":"`...)
-		b = append(b, roles[o.Role]...)
+		b = append(b, checks.Role(o.Role)...)
 		b = append(b, '"')
 		if keys {
 			b = append(b, `,"key":`...)
@@ -79,12 +80,6 @@ func appendOps(b []byte, ops []weir.Op, keys bool) []byte {
 		b = append(b, '}')
 	}
 	return b
-}
-
-// roles are the words for what a limit's answer means for the request.
-var roles = [...]string{
-	weir.Enforce: "enforce", weir.Soft: "soft", weir.Shadow: "shadow", weir.Own: "own",
-	weir.Pool: "pool", weir.Always: "always", weir.Ban: "ban", weir.Deny: "deny",
 }
 
 func appendLimit(b []byte, l *weir.Limit) []byte {

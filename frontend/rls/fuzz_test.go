@@ -8,7 +8,6 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -106,20 +105,6 @@ func FuzzShouldRateLimit(f *testing.F) {
 			}
 		}
 	})
-}
-
-// Messages in messages get their length right however long they are.
-func TestLengths(t *testing.T) {
-	for _, n := range []int{0, 1, 127, 128, 129, 16383, 16384, 2097151, 2097152} {
-		b, at := begin([]byte("before"), 9)
-		b = append(b, make([]byte, n)...)
-		b = end(b, at)
-		num, kind, tag := protowire.ConsumeTag(b[6:])
-		in, size := protowire.ConsumeBytes(b[6+tag:])
-		if num != 9 || kind != protowire.BytesType || len(in) != n || size != len(b)-6-tag {
-			t.Errorf("%d bytes: field %d of %d bytes, %d in all", n, num, len(in), size)
-		}
-	}
 }
 
 // A decision allocates nothing once there is memory for it; what a call

@@ -44,6 +44,7 @@ var floors = []struct {
 	{"frontend/envoy", 4},
 	{"frontend/httpapi", 4},
 	{"frontend/rls", 4},
+	{"frontend/grpcapi", 4},
 	{"frontend/authorize", 3},
 	{"frontend/gateway", 4},
 	{"frontend/forwardauth", 4},

@@ -23,6 +23,15 @@ const (
 	MaxRequests    = 1000 // at once
 )
 
+// roles are the words for what a limit's answer means for the request.
+var roles = [...]string{
+	weir.Enforce: "enforce", weir.Soft: "soft", weir.Shadow: "shadow", weir.Own: "own",
+	weir.Pool: "pool", weir.Always: "always", weir.Ban: "ban", weir.Deny: "deny",
+}
+
+// Role returns the word for what a limit's answer means for the request.
+func Role(r weir.Role) string { return roles[r] }
+
 // Fault returns why a request that meets ops cannot be decided, weir.ErrCost or
 // weir.ErrNoLease; nil if it can.
 func Fault(ops []weir.Op) error {

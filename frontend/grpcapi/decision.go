@@ -1,0 +1,64 @@
+package grpcapi
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
+	weirpb "github.com/weirlimit/weir/proto/weir/v1"
+)
+
+// decision tells d and what r met.
+func decision(r *weir.Request, d weir.Decision) *weirpb.Decision { return decisionOf(r, r.Ops(), d) }
+
+// decisionOf is decision for ops that are not r's own.
+func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decision {
+	out := &weirpb.Decision{
+		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: d.Remaining,
+		RetryAfterUs: micros(d.RetryAfter), ResetAfterUs: micros(d.ResetAfter), Guarantee: guarantee(r.Guarantee()),
+	}
+	if d.Allowed() {
+		out.Soft, out.Borrowed, out.DelayUs = r.Soft(), r.Borrowed(), micros(r.Delay())
+	}
+	for i := range ops {
+		o := &ops[i]
+		if o.Decision.Limit == nil { // not asked, because a deny list spoke first
+			continue
+		}
+		out.Limits = append(out.Limits, &weirpb.LimitDecision{
+			Limit: limit(o.Limit), Role: checks.Role(o.Role), Cost: o.Cost, Allowed: o.Decision.Allowed(),
+			Charged: o.Charged && o.Verb != weir.Refund, Remaining: o.Decision.Remaining,
+			RetryAfterUs: micros(o.Decision.RetryAfter), ResetAfterUs: micros(o.Decision.ResetAfter),
+		})
+	}
+	return out
+}
+
+// micros returns d in microseconds, rounded up; Never is -1.
+func micros(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return weir.Micros(d)
+}
+
+func limit(l *weir.Limit) *weirpb.Limit {
+	if l == nil {
+		return nil
+	}
+	return &weirpb.Limit{Name: text(l.Name), Count: l.Count, Burst: l.Burst, PeriodUs: weir.Micros(l.Period), Algorithm: l.Algorithm.Name()}
+}
+
+// text returns s as a string field can hold it.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func guarantee(g weir.Guarantee) *weirpb.Guarantee {
+	return &weirpb.Guarantee{Exact: g.Exact, OverAdmit: g.OverAdmit, Envelope: g.Envelope, Source: g.Source.String(), Degraded: g.Degraded}
+}

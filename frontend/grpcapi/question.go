@@ -1,0 +1,175 @@
+package grpcapi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/grpcstatus"
+	weirpb "github.com/weirlimit/weir/proto/weir/v1"
+)
+
+// question is what the messages have in common that ask something.
+type question struct {
+	domain      string
+	descriptors []*weirpb.Descriptor
+	cost        *int64
+	priority    *uint32
+	peek        bool
+	lease       string
+	// spends: looking makes no sense. holds: there must be a lease.
+	spends, holds bool
+}
+
+// asked is a question as the limiter gets it.
+type asked struct {
+	limiter *weir.Limiter
+	req     *weir.Request
+}
+
+func (a *asked) free() { a.limiter.Recycle(a.req) }
+
+// ask makes the request of q. Who gets it must free it.
+func (s *Service) ask(q *question) (*asked, error) {
+	req := s.limiter.Acquire()
+	if err := s.fill(req, q); err != nil {
+		s.limiter.Recycle(req)
+		return nil, err
+	}
+	return &asked{s.limiter, req}, nil
+}
+
+func (s *Service) fill(req *weir.Request, q *question) error {
+	priority := s.opt.Priority
+	if q.priority != nil {
+		priority = int(min(*q.priority, checks.MaxPriority+1))
+	}
+	if f := s.head(req, q.domain, q.cost, priority, q.peek, q.lease); f != nil {
+		return f.status("")
+	}
+	switch {
+	case q.spends && req.Verb == weir.Peek:
+		return bad("cost", "must be at least 1: looking holds nothing")
+	case q.holds && q.lease == "":
+		return bad("lease", "is missing")
+	case len(q.descriptors) == 0 || len(q.descriptors) > checks.MaxDescriptors:
+		return bad("descriptors", fmt.Sprintf("must be from 1 to %d", checks.MaxDescriptors))
+	}
+	for i, d := range q.descriptors {
+		out := weir.Descriptor{Peek: d.GetPeek(), Entries: make([]weir.Entry, 0, len(d.GetEntries()))}
+		for _, e := range d.GetEntries() {
+			out.Entries = append(out.Entries, weir.Entry{Key: e.GetKey(), Value: e.GetValue()})
+		}
+		if f := setCost(&out, d != nil && d.Cost != nil, d.GetCost()); f != nil {
+			return f.status(fmt.Sprintf("descriptors[%d].", i))
+		}
+		if f := checkEntries(out.Entries); f != nil {
+			return f.status(fmt.Sprintf("descriptors[%d].", i))
+		}
+		req.Descriptors = append(req.Descriptors, out)
+	}
+	return nil
+}
+
+// head fills in what a question has beside its descriptors.
+func (s *Service) head(req *weir.Request, domain string, cost *int64, priority int, peek bool, lease string) *fault {
+	req.Domain, req.Priority, req.Lease = domain, priority, lease
+	if domain == "" {
+		req.Domain = s.opt.Domain
+	}
+	if peek {
+		req.Verb = weir.Peek
+	}
+	if cost != nil {
+		if req.Cost = *cost; req.Cost == 0 {
+			req.Verb = weir.Peek
+		}
+	}
+	switch {
+	case len(domain) > checks.MaxDomain:
+		return &fault{"domain", fmt.Sprintf("must have at most %d bytes", checks.MaxDomain)}
+	case req.Cost < 0 || req.Cost > weir.MaxCost:
+		return &costFault
+	case priority > checks.MaxPriority:
+		return &fault{"priority", fmt.Sprintf("must be from 0 to %d", checks.MaxPriority)}
+	case len(lease) > checks.MaxLease:
+		return &fault{"lease", fmt.Sprintf("must have at most %d bytes", checks.MaxLease)}
+	}
+	return nil
+}
+
+var costFault = fault{"cost", "must be from 0 to 2^53"}
+
+// setCost gives a descriptor its own cost, if it has one.
+func setCost(d *weir.Descriptor, has bool, cost int64) *fault {
+	if !has {
+		return nil
+	}
+	if cost < 0 || cost > weir.MaxCost {
+		return &costFault
+	}
+	d.Cost, d.Peek = cost, d.Peek || cost == 0
+	return nil
+}
+
+func checkEntries(entries []weir.Entry) *fault {
+	if len(entries) == 0 || len(entries) > checks.MaxEntries {
+		return &fault{"entries", fmt.Sprintf("must be from 1 to %d", checks.MaxEntries)}
+	}
+	for i := range entries {
+		if f := checkEntry(&entries[i]); f != nil {
+			f.field = fmt.Sprintf("entries[%d].%s", i, f.field)
+			return f
+		}
+	}
+	return nil
+}
+
+func checkEntry(e *weir.Entry) *fault {
+	switch {
+	case e.Key == "" || len(e.Key) > checks.MaxKey:
+		return &fault{"key", fmt.Sprintf("must have from 1 to %d bytes", checks.MaxKey)}
+	case len(e.Value) > checks.MaxValue:
+		return &fault{"value", fmt.Sprintf("must have at most %d bytes", checks.MaxValue)}
+	}
+	return nil
+}
+
+// fault is what is wrong with a field of a message.
+type fault struct{ field, detail string }
+
+// status returns f as the status of a call; at is where the message stands that
+// has the field.
+func (f *fault) status(at string) error { return bad(at+f.field, f.detail) }
+
+// bad returns the status of a call with a field that is wrong.
+func bad(field, detail string) error {
+	st := status.New(codes.InvalidArgument, field+": "+detail)
+	violation := &errdetails.BadRequest_FieldViolation{Field: field, Description: strings.ToUpper(detail[:1]) + detail[1:] + "."}
+	full, err := st.WithDetails(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}})
+	if err != nil { // never of a status that is no OK
+		return st.Err()
+	}
+	return full.Err()
+}
+
+// undecided returns the status of a call that got err instead of a decision.
+func (s *Service) undecided(err error) error {
+	switch {
+	case errors.Is(err, weir.ErrCost):
+		return bad("cost", "must, with what is kept for higher priorities, be from 0 to 2^53")
+	case errors.Is(err, weir.ErrNoLease):
+		return bad("lease", "is missing: a concurrency limit applies; name the unit of work, or use Acquire")
+	}
+	st, store := grpcstatus.Undecided(err)
+	if store {
+		s.faults.Report("no decision", err)
+	}
+	return st
+}

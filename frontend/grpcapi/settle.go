@@ -1,0 +1,108 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	weirpb "github.com/weirlimit/weir/proto/weir/v1"
+	"github.com/weirlimit/weir/reserve"
+)
+
+var errNoReserver = status.Error(codes.Unimplemented, "this service runs without reservations")
+
+// Reserve implements weirpb.LimitServiceServer.
+func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weirpb.ReserveResponse, error) {
+	if s.opt.Reserver == nil {
+		return nil, errNoReserver
+	}
+	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true})
+	if err != nil {
+		return nil, err
+	}
+	defer q.free()
+	res, err := s.opt.Reserver.Reserve(ctx, q.req)
+	if err != nil {
+		return nil, s.unsettled(err)
+	}
+	out := &weirpb.ReserveResponse{Decision: decision(q.req, res.Decision), Handle: res.Handle}
+	if res.Handle != "" {
+		out.ExpiresUs = res.Expires.UnixMicro()
+	}
+	return out, nil
+}
+
+// Commit implements weirpb.LimitServiceServer.
+func (s *Service) Commit(ctx context.Context, in *weirpb.CommitRequest) (*weirpb.CommitResponse, error) {
+	if in.Actual < 0 || in.Actual > weir.MaxCost {
+		return nil, bad("actual", "must be from 0 to 2^53")
+	}
+	res, err := s.settle(in.Handle, func(r Reserver) (reserve.Settlement, error) { return r.Commit(ctx, in.Handle, in.Actual) })
+	if err != nil {
+		return nil, err
+	}
+	return &weirpb.CommitResponse{Reserved: res.Reserved, Actual: res.Actual}, nil
+}
+
+// Cancel implements weirpb.LimitServiceServer.
+func (s *Service) Cancel(ctx context.Context, in *weirpb.CancelRequest) (*weirpb.CancelResponse, error) {
+	res, err := s.settle(in.Handle, func(r Reserver) (reserve.Settlement, error) { return r.Cancel(ctx, in.Handle) })
+	if err != nil {
+		return nil, err
+	}
+	return &weirpb.CancelResponse{Reserved: res.Reserved}, nil
+}
+
+func (s *Service) settle(handle string, by func(Reserver) (reserve.Settlement, error)) (reserve.Settlement, error) {
+	switch {
+	case s.opt.Reserver == nil:
+		return reserve.Settlement{}, errNoReserver
+	case handle == "":
+		return reserve.Settlement{}, bad("handle", "is missing")
+	case len(handle) > reserve.MaxHandle:
+		return reserve.Settlement{}, bad("handle", "is not a handle of this service")
+	}
+	res, err := by(s.opt.Reserver)
+	if err != nil {
+		return res, s.unsettled(err)
+	}
+	return res, nil
+}
+
+// Reasons why a reservation is not made or settled, in google.rpc.ErrorInfo of
+// domain "weir".
+const (
+	ReasonSettled     = "SETTLED"
+	ReasonExpired     = "EXPIRED"
+	ReasonUnsupported = "UNSUPPORTED"
+	ReasonTooLarge    = "TOO_LARGE"
+)
+
+// unsettled returns the status of a call that err kept from making or settling a
+// reservation.
+func (s *Service) unsettled(err error) error {
+	reason := ""
+	switch {
+	case errors.Is(err, reserve.ErrHandle):
+		return bad("handle", "is not a handle of this service")
+	case errors.Is(err, reserve.ErrSettled):
+		reason = ReasonSettled
+	case errors.Is(err, reserve.ErrExpired):
+		reason = ReasonExpired
+	case errors.Is(err, reserve.ErrUnsupported), errors.Is(err, weir.ErrRefund):
+		reason = ReasonUnsupported
+	case errors.Is(err, reserve.ErrTooLarge):
+		reason = ReasonTooLarge
+	default:
+		return s.undecided(err)
+	}
+	st := status.New(codes.FailedPrecondition, err.Error())
+	if full, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "weir"}); err == nil { // never of a status that is no OK
+		st = full
+	}
+	return st.Err()
+}
