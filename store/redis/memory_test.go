@@ -30,8 +30,10 @@ func TestMemoryPerKey(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
 	s := open(t, "redis://"+r.Addr, Options{Timeout: long})
+	weighed := map[string]bool{}
 	f := func(what string, l *weir.Limit, times int, most int64) {
 		t.Helper()
+		weighed[l.Algorithm.Name()] = true
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +58,8 @@ func TestMemoryPerKey(t *testing.T) {
 	}
 	f("a bucket without fraction", bucket(100, time.Minute), 3, 48)
 	f("a bucket with fraction", bucket(7919, time.Minute), 3, 80)
+	f("a leaky bucket", &weir.Limit{Algorithm: algorithm.LeakyBucket, Count: 100, Period: time.Minute}, 3, 48)
+	f("a leaky bucket with fraction", &weir.Limit{Algorithm: algorithm.LeakyBucket, Count: 7919, Period: time.Minute}, 3, 80)
 	f("a queue", &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 100, Period: time.Minute}, 3, 48)
 	f("a fixed window", weir.PerHour(1_000_000, algorithm.FixedWindow), 3, 48)
 	f("a window from the first request", &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Period: time.Hour,
@@ -66,6 +70,11 @@ func TestMemoryPerKey(t *testing.T) {
 	f("a log of 1000", weir.PerHour(1000, algorithm.SlidingLog), 1000, 10_450)
 	f("1000 leases", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 1000, Period: time.Hour}, 1000, 118*1000)
 	f("100 leases", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, 100, 118*100)
+	for _, a := range algorithm.All {
+		if _, ok := a.(algorithm.Scripted); ok && !weighed[a.Name()] {
+			t.Errorf("%s was not weighed: state in docs/redis.md what it takes", a.Name())
+		}
+	}
 }
 
 // Sub-windows take most when all of them have units.
