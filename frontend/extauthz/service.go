@@ -169,26 +169,23 @@ func peer(p *authv3.AttributeContext_Peer) (netip.Addr, error) {
 }
 
 // header returns the header fields of a request, in either form that Envoy sends
-// them in; pseudo fields, such as :path, are told beside them.
+// them in. Its pseudo fields, such as :path, are among them, where no source of
+// identity can name them.
 func header(h *authv3.AttributeContext_HttpRequest) http.Header {
 	if raw := h.GetHeaderMap().GetHeaders(); len(raw) > 0 { // encode_raw_headers
 		out := make(http.Header, len(raw))
 		for _, f := range raw {
-			if name := f.GetKey(); name != "" && name[0] != ':' {
-				value := f.GetValue()
-				if b := f.GetRawValue(); len(b) > 0 {
-					value = string(b)
-				}
-				out.Add(name, value)
+			value := f.GetValue()
+			if b := f.GetRawValue(); len(b) > 0 {
+				value = string(b)
 			}
+			out.Add(f.GetKey(), value)
 		}
 		return out
 	}
 	out := make(http.Header, len(h.GetHeaders()))
 	for name, value := range h.GetHeaders() {
-		if name != "" && name[0] != ':' {
-			out.Add(name, value)
-		}
+		out.Add(name, value)
 	}
 	return out
 }

@@ -277,8 +277,11 @@ func TestAnswers(t *testing.T) {
 		h.Get("X-Ratelimit-Remaining") != "1" || h.Get("Content-Length") != "0" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "" || h.Get("Location") != "" {
 		t.Errorf("allowed: %d %v %s", rec.Code, h, rec.Body)
 	}
-	d.ask("10.1.2.3", "GET", "/auth:cost=0", fwd...) // looks
-	d.ask("10.1.2.3", "GET", "/auth", fwd...)
+	for _, target := range []string{"/auth:cost=0", "/auth"} { // a look spends nothing
+		if rec := d.ask("10.1.2.3", "GET", target, fwd...); rec.Code != 200 {
+			t.Errorf("%s: %d", target, rec.Code)
+		}
+	}
 	for target, want := range map[string]int{"/auth": 429, "/auth:deny=403": 403, "/auth:deny=503": 503, "/auth:cost=0": 429} {
 		rec := d.ask("10.1.2.3", "GET", target, fwd...)
 		h := rec.Header()
@@ -353,6 +356,12 @@ func TestLimitsThatNeedTheEnd(t *testing.T) {
 			rec := d.ask("10.1.2.3", "GET", "/auth:fail=open", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")
 			if got := detail(t, rec); rec.Code != 500 || !strings.Contains(got, want) || !strings.Contains(got, "the gateway or the middleware") {
 				t.Errorf("%d %s", rec.Code, got)
+			}
+		}
+		if l == settled {
+			left, err := d.store.TakeOne(t.Context(), d.rules.asked[0], l, 0)
+			if err != nil || left.Remaining != 10 {
+				t.Errorf("%d of 10 are left, %v", left.Remaining, err)
 			}
 		}
 	}
