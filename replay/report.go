@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/replay/accesslog"
+	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/sketch"
 )
 
@@ -63,11 +64,14 @@ type Outcome struct {
 
 // Limit is what came of one limit.
 type Limit struct {
-	Rule      string `json:"rule"`
-	Limit     string `json:"limit"`
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+	// Allows is the limit in words: "100/minute token_bucket".
+	Allows    string `json:"allows"`
 	Algorithm string `json:"algorithm"`
-	// Met is how many requests met it. Counts are they by outcome; Decisive is how
-	// many of the refusals were the request's answer.
+	// Met is how many requests met it. Counts are those that it counted, by outcome:
+	// one that another limit refused is not counted. Decisive is how many of the
+	// refusals were the request's answer.
 	Met      int64            `json:"met"`
 	Counts   map[string]int64 `json:"counts,omitempty"`
 	Decisive int64            `json:"decisive"`
@@ -94,6 +98,14 @@ type Difference struct {
 	Requests int64    `json:"requests"`
 	Clients  Number   `json:"clients"`
 	Most     []Client `json:"most,omitempty"`
+}
+
+// title names a limit for people: its rule, and its name if it has one of its own.
+func (l *Limit) title() string {
+	if l.Limit == l.Rule {
+		return l.Rule
+	}
+	return l.Rule + " " + l.Limit
 }
 
 // Series is what happened in equal spans of time.
@@ -140,7 +152,7 @@ func (t *trial) report() Outcome {
 		out.Untried = append(out.Untried, strings.Join(keys, "/"))
 	}
 	for _, one := range t.order {
-		if one.Domain == t.domain || one.Domain == "" && one.met() > 0 {
+		if one.Domain == t.domain || one.Domain == "" && one.met > 0 {
 			out.Limits = append(out.Limits, one.report())
 		}
 	}
@@ -149,8 +161,8 @@ func (t *trial) report() Outcome {
 
 func (t *tally) report() Limit {
 	out := Limit{
-		Rule: t.Rule, Limit: t.Limit.Name, Algorithm: t.Limit.Algorithm.Name(),
-		Met: t.met(), Decisive: t.decisive, Clients: number(&t.clients), Refused: number(&t.refused),
+		Rule: t.Rule, Limit: t.Limit.Name, Allows: rules.Summary(t.Limit), Algorithm: t.Limit.Algorithm.Name(),
+		Met: t.met, Decisive: t.decisive, Clients: number(&t.clients), Refused: number(&t.refused),
 		Most: most(t.heavy), Series: t.series.report(),
 	}
 	for _, o := range weir.Outcomes() {

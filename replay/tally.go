@@ -15,6 +15,7 @@ const followed = 256
 // tally is what came of one limit.
 type tally struct {
 	rules.Placed
+	met    int64    // requests
 	counts [8]int64 // by weir.Outcome
 	// decisive counts the refusals that were the request's answer.
 	decisive         int64
@@ -50,11 +51,4 @@ func (t *tally) add(op *weir.Op, now int64, outcome weir.Outcome, decisive bool)
 		t.first = now
 	}
 	t.last = now
-}
-
-func (t *tally) met() (n int64) {
-	for _, c := range t.counts {
-		n += c
-	}
-	return n
 }

@@ -29,9 +29,9 @@ type trial struct {
 
 	refused, soft, delayed, unlimited int64
 	// unended counts the requests that met a limit on concurrency.
-	unended int64
-	clients, refusedClients                   distinct
-	series                                    series
+	unended                 int64
+	clients, refusedClients distinct
+	series                  series
 }
 
 func newTrial(set *rules.Set, opt *Options) (*trial, error) {
@@ -124,20 +124,7 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	if len(ops) == 0 {
 		t.unlimited++
 	}
-	for i := range ops {
-		outcome, counted := weir.Counted(ops, i)
-		if !counted {
-			continue
-		}
-		op := &ops[i]
-		limit := op.Limit
-		if limit == nil {
-			limit = op.Decision.Limit
-		}
-		if one := t.tallies[limit.Counters()]; one != nil {
-			one.add(op, t.now, outcome, op.Decision.Limit == d.Limit)
-		}
-	}
+	t.tally(ops, d)
 	p := t.series.at(t.now)
 	if !d.Allowed() {
 		p.refused++
@@ -153,6 +140,29 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 		t.delayed++
 	}
 	return false, nil
+}
+
+// tally takes in what each limit said.
+func (t *trial) tally(ops []weir.Op, d weir.Decision) {
+	var last *tally
+	for i := range ops {
+		op := &ops[i]
+		limit := op.Limit
+		if limit == nil { // of a deny list
+			limit = op.Decision.Limit
+		}
+		one := t.tallies[limit.Counters()]
+		if one == nil {
+			continue
+		}
+		if one != last { // the parts of a limit stand side by side
+			one.met++
+			last = one
+		}
+		if outcome, counted := weir.Counted(ops, i); counted {
+			one.add(op, t.now, outcome, op.Decision.Limit == d.Limit)
+		}
+	}
 }
 
 func (t *trial) close() error { return t.store.Close() }

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/weirlimit/weir/replay/accesslog"
 )
 
 // Exit statuses.
@@ -34,6 +37,7 @@ type cli struct {
 	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
+	Replay     replayCmd     `cmd:"" help:"Try rules on access logs: who would have been refused."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
 	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
@@ -62,6 +66,7 @@ func newParser(c *cli, s streams) (*kong.Kong, error) {
 		kong.DefaultEnvars("WEIR"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(withDefault),
+		kong.Vars{"log_formats": strings.Join(accesslog.Names(), ", ")},
 		kong.Bind(s),
 	)
 }

@@ -37,8 +37,8 @@ func (e *Envoy) Parse(b []byte, l *Line) error {
 	}
 	s.word() // bytes received
 	l.Bytes = count(s.word())
-	s.word() // duration
-	s.word() // the upstream's time
+	s.word()             // duration
+	s.word()             // the upstream's time
 	var quoted [5][]byte // forwarded for, user agent, request id, authority, upstream
 	for i := range quoted {
 		if quoted[i], err = s.quoted(); err != nil {
