@@ -1,0 +1,149 @@
+package client_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir/client"
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// command builds the weir command once, when the first test asks for it.
+var command = sync.OnceValues(func() (string, error) {
+	path, clean, err := servertest.Command()
+	if err == nil {
+		cleanCommand = clean
+	}
+	return path, err
+})
+
+// cleanCommand is set by command, and called by TestMain.
+var cleanCommand = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	cleanCommand()
+	os.Exit(code)
+}
+
+const rules = `domain: shop
+descriptors:
+  - key: user
+    limit: 3/minute
+    algorithm: fixed_window
+  - key: tokens
+    limit: 100/hour
+    algorithm: token_bucket
+  - key: slots
+    limit: 1
+    algorithm: concurrency
+    ttl: 1m
+  - key: queue
+    limit: 10/second
+    algorithm: leaky_queue
+    max_delay: 5s
+  - key: quick
+    limit: 1/second
+    algorithm: token_bucket
+  - key: free
+    limit: 1000000/second
+    algorithm: token_bucket
+`
+
+// server is a running service.
+type server struct {
+	*servertest.Process
+	addr string
+}
+
+// serve starts the service on addr, a free port if that is empty.
+func serve(t *testing.T, addr string, args ...string) *server {
+	t.Helper()
+	path, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if addr == "" {
+		addr = "127.0.0.1:0"
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"serve", "--rules", file, "--http", addr, "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
+	s := &server{Process: servertest.Start(t, exec.Command(path, args...))}
+	servertest.Await(t, "weir to listen", func() bool {
+		s.addr = s.listening("http")
+		if s.addr == "" && strings.Contains(s.Output(), "weir: ") {
+			t.Fatalf("weir did not start:\n%s", s.Output())
+		}
+		return s.addr != ""
+	})
+	return s
+}
+
+func (s *server) listening(section string) string {
+	for line := range strings.Lines(s.Output()) {
+		var l struct{ Msg, Section, Addr string }
+		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
+			return l.Addr
+		}
+	}
+	return ""
+}
+
+// to returns a client of the service at addr.
+func to(t *testing.T, addr string, opt client.Options) *client.Client {
+	t.Helper()
+	var err error
+	if opt.Wire, err = client.NewHTTP(client.HTTPOptions{URL: "http://" + addr}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// silent listens, accepts, and says what it is told to.
+func silent(t *testing.T, says string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	done := make(chan struct{})
+	conns.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				fmt.Fprint(conn, says) // to a client that may have gone
+				<-done
+				conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		close(done)
+		conns.Wait()
+	})
+	return ln.Addr().String()
+}
