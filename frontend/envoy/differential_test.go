@@ -39,6 +39,8 @@ type pair struct {
 	stats  *stats.Store
 	sums   *statsd
 	merge  bool
+	// memcached is ours, if that is compared.
+	memcached *counter.Memcached
 	// lost counts metadata that the reference loses, crossed the requests that a
 	// new second came between.
 	lost, crossed, asked int
@@ -46,10 +48,12 @@ type pair struct {
 
 // way is how both are set up.
 type way struct {
-	name                  string
-	env                   []string
-	opt                   Options
-	merge, shared, memory bool
+	name  string
+	env   []string
+	opt   Options
+	merge bool
+	// memory: ours keeps counters itself. memcached: both keep them there.
+	memory, memcached bool
 }
 
 var ways = []way{
@@ -63,6 +67,8 @@ var ways = []way{
 	{name: "stop", env: []string{"STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true"}, opt: Options{StopIncrementWhenOver: true, Modes: Modes{Headers: Headers{Enabled: true}}}},
 	{name: "cache", env: []string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000"}, opt: Options{LocalCacheBytes: 1000000}},
 	{name: "cacheandstop", env: []string{"LOCAL_CACHE_SIZE_IN_BYTES=1000000", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"}, opt: Options{LocalCacheBytes: 1000000, StopIncrementWhenOver: true}},
+	{name: "memcached", memcached: true, env: []string{"BACKEND_TYPE=memcache", "EXPIRATION_JITTER_MAX_SECONDS=0", "LOCAL_CACHE_SIZE_IN_BYTES=1000000", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"},
+		opt: Options{LocalCacheBytes: 1000000, StopIncrementWhenOver: true}},
 }
 
 // TestDifferential asks envoyproxy/ratelimit and this service the same, and wants
@@ -101,11 +107,22 @@ func setting(t *testing.T, name string, zero int) int {
 func newPair(t *testing.T, w way, redis *servertest.RedisServer) *pair {
 	p := &pair{t: t, merge: w.merge, sums: &statsd{sums: map[string]uint64{}}}
 	redis.Do(t, "FLUSHALL")
-	p.ref = startReference(t, redis.Addr, w.env...)
-	opt := w.opt
+	opt, env := w.opt, w.env
+	if w.memcached {
+		addr, _ := servertest.Memcached(t, "")
+		env = append(slices.Clone(env), "MEMCACHE_HOST_PORT="+addr)
+		addr, _ = servertest.Memcached(t, "")
+		store, err := counter.OpenMemcached(t.Context(), counter.MemcachedOptions{Servers: []string{addr}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		opt.Counters, p.memcached = store, store
+	}
+	p.ref = startReference(t, redis.Addr, env...)
 	p.stats = stats.New(stats.Options{Sink: p.sums, MaxKeys: 1 << 20})
 	opt.Stats = p.stats
-	if !w.memory {
+	if !w.memory && !w.memcached {
 		store, err := counter.OpenRedis(t.Context(), counter.RedisOptions{Server: counter.RedisServer{URL: "redis://" + redis.Addr + "/1"}, JitterSeconds: 300})
 		if err != nil {
 			t.Fatal(err)
@@ -142,6 +159,9 @@ func (p *pair) compare(seed uint64, redis *servertest.RedisServer, w way) {
 	if seed%3 == 0 {
 		g.flaws = 15
 	}
+	// The reference keeps nothing there for longer than 30 days, and some things for
+	// less than a second.
+	g.between = w.memcached
 	for range 2 {
 		files := g.files(fmt.Sprint(seed))
 		theirs := p.ref.load(t, files)
@@ -163,7 +183,7 @@ func (p *pair) compare(seed uint64, redis *servertest.RedisServer, w way) {
 				return
 			}
 		}
-		if !w.memory {
+		if !w.memory && !w.memcached {
 			p.compareCounters(redis, seed, files)
 		}
 		// Once more, with counters that are left from before.
@@ -224,6 +244,11 @@ func (p *pair) ask(what string, g *generator, files []File) {
 		}
 		a := theirs(p.ref.client, p.ref.http+"/json", req)
 		b := mine(p.client, p.http, req)
+		if p.memcached != nil {
+			// What was told is counted after it.
+			p.memcached.Flush()
+			<-time.After(3 * time.Millisecond)
+		}
 		if time.Now().Unix() != before {
 			// Neither counters of seconds nor resets can be compared now.
 			p.crossed++

@@ -22,6 +22,8 @@ type generator struct {
 	names   int
 	// tame: no wildcards.
 	tame bool
+	// between: no limits per second or year.
+	between bool
 }
 
 type pairs struct{ key, value string }
@@ -156,6 +158,9 @@ func (g *generator) limit(b *strings.Builder, depth int) {
 		}
 	} else {
 		unit := pick(g, "second", "minute", "hour", "day", "week", "month", "year", "HOUR", "Day", "hour", "hour")
+		if g.between && (unit == "year" || unit == "second") {
+			unit = "month"
+		}
 		if g.flaw() {
 			unit = pick(g, "unknown", "fortnight", "''", "hours", "~")
 		}
@@ -244,6 +249,9 @@ func (g *generator) ask() *commonv3.RateLimitDescriptor {
 	}
 	if g.chance(8) {
 		d.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: pick[uint32](g, 0, 1, 3, 5, 100, 4294967295), Unit: typev3.RateLimitUnit(1 + g.IntN(7))}
+		if u := d.Limit.Unit; g.between && (u == typev3.RateLimitUnit_YEAR || u == typev3.RateLimitUnit_SECOND) {
+			d.Limit.Unit = typev3.RateLimitUnit_MONTH
+		}
 	}
 	if g.chance(15) {
 		d.HitsAddend = wrapperspb.UInt64(pick[uint64](g, 0, 0, 0, 1, 2, 5, 100, 1<<32, 1<<62, 1<<63-1))

@@ -155,7 +155,8 @@ func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
 			// A count that got shorter has spaces behind it.
 			n, err := strconv.ParseUint(string(bytes.TrimRight(item.Value, " ")), 10, 31)
 			if err != nil {
-				m.complain("a count in memcached is no number", keys[i], err)
+				m.complain("a count in memcached is no number below 2^31 and is taken for 0", keys[i], err)
+				n = 0
 			}
 			h.Count = n
 		}
@@ -242,7 +243,8 @@ func (m *Memcached) increment(key string, h *Hit) (err error) {
 const maxRelative = 30 * 86400
 
 func (m *Memcached) expiry(now int64, h *Hit) int32 {
-	seconds := h.Period
+	// Its clock ticks once a second: what is to live for one may be gone at once.
+	seconds := h.Period + 1
 	if m.opt.JitterSeconds > 0 {
 		seconds += rand.Int64N(m.opt.JitterSeconds)
 	}

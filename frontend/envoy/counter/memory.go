@@ -5,7 +5,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
-	"strconv"
 	"sync"
 
 	"github.com/weirlimit/weir/sketch"
@@ -149,7 +148,7 @@ func (s *shard) add(key hash, now int64, h *Hit) error {
 		e.count -= min(e.count, h.Hits)
 	case h.Hits > math.MaxInt64-e.count:
 		// As Redis does.
-		return replyError([]string{"INCRBY", string(h.Key), strconv.FormatUint(h.Hits, 10)}, "increment or decrement would overflow")
+		return replyError(h.command("INCRBY"), "increment or decrement would overflow")
 	default:
 		e.count += h.Hits
 	}

@@ -8,9 +8,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/redis/rueidis"
 )
 
 // RedisOptions configures a Redis.
@@ -41,7 +38,7 @@ func OpenRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 	}
 	if o.PerSecond != nil {
 		if r.perSecond, err = openRedis(ctx, *o.PerSecond); err != nil {
-			r.main.client.Close()
+			r.main.close()
 			return nil, err
 		}
 	}
@@ -61,7 +58,7 @@ return redis.call('DECRBY', KEYS[1], ARGV[1])`
 // Add implements Store.
 func (r *Redis) Add(ctx context.Context, _ int64, hits []Hit) error {
 	return r.each(hits, func(c *redisClient, perSecond bool) error {
-		cmds, of := make(rueidis.Commands, 0, 2*len(hits)), make([]use, 0, 2*len(hits))
+		j := c.job()
 		for i := range hits {
 			h := &hits[i]
 			if h.PerSecond != perSecond {
@@ -69,27 +66,26 @@ func (r *Redis) Add(ctx context.Context, _ int64, hits []Hit) error {
 			}
 			key, b := string(h.Key), c.client.B()
 			if h.Back {
-				cmds = append(cmds, b.Eval().Script(giveBack).Numkeys(1).Key(key).Arg(strconv.FormatUint(h.Hits, 10)).Build())
-				of = append(of, use{h, "EVAL"})
+				j.add(b.Eval().Script(giveBack).Numkeys(1).Key(key).Arg(strconv.FormatUint(h.Hits, 10)).Build(), use{i, "EVAL"})
 				continue
 			}
-			cmds = append(cmds, b.Incrby().Key(key).Increment(int64(h.Hits)).Build(), b.Expire().Key(key).Seconds(r.expiry(h)).Build())
-			of = append(of, use{h, "INCRBY"}, use{h, "EXPIRE"})
+			j.add(b.Incrby().Key(key).Increment(int64(h.Hits)).Build(), use{i, "INCRBY"})
+			j.add(b.Expire().Key(key).Seconds(r.expiry(h)).Build(), use{i, "EXPIRE"})
 		}
-		return c.do(ctx, cmds, of)
+		return c.do(ctx, j, hits)
 	})
 }
 
 // Look implements Looker.
 func (r *Redis) Look(ctx context.Context, _ int64, hits []Hit) error {
 	return r.each(hits, func(c *redisClient, perSecond bool) error {
-		cmds, of := make(rueidis.Commands, 0, len(hits)), make([]use, 0, len(hits))
+		j := c.job()
 		for i := range hits {
 			if h := &hits[i]; h.PerSecond == perSecond {
-				cmds, of = append(cmds, c.client.B().Get().Key(string(h.Key)).Build()), append(of, use{h, "GET"})
+				j.add(c.client.B().Get().Key(string(h.Key)).Build(), use{i, "GET"})
 			}
 		}
-		return c.do(ctx, cmds, of)
+		return c.do(ctx, j, hits)
 	})
 }
 
@@ -132,11 +128,11 @@ func (r *Redis) expiry(h *Hit) int64 {
 	return seconds
 }
 
-// Close implements Store.
+// Close implements Store. Calls under way fail.
 func (r *Redis) Close() error {
-	r.main.client.Close()
+	r.main.close()
 	if r.perSecond != nil {
-		r.perSecond.client.Close()
+		r.perSecond.close()
 	}
 	return nil
 }
@@ -154,65 +150,8 @@ func (r *Redis) Stats() (main, perSecond RedisStats) {
 	return main, perSecond
 }
 
-// inFlight bounds the calls that wait for one server. It is less than what the
-// queue of a connection holds: the client library blocks when that is full,
-// however little time there is.
-const inFlight = 1000
-
-// redisClient is a server.
-type redisClient struct {
-	client  rueidis.Client
-	conns   *connections
-	timeout time.Duration
-	room    chan struct{}
-}
-
 // ErrTimeout is the answer when a server took too long.
-var ErrTimeout = errors.New("redis: no answer in time")
-
-// use is what a command does for a hit.
-type use struct {
-	hit  *Hit
-	verb string
-}
-
-// command returns the command, about: the client library has taken it apart.
-func (u use) command() []string {
-	c := []string{u.verb, string(u.hit.Key)}
-	if u.verb == "INCRBY" {
-		c = append(c, strconv.FormatUint(u.hit.Hits, 10))
-	}
-	return c
-}
-
-// do sends commands and puts the numbers of the replies into their hits.
-func (c *redisClient) do(ctx context.Context, cmds rueidis.Commands, of []use) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("%w: REDIS_TIMEOUT is %s", ErrTimeout, c.timeout))
-	defer cancel()
-	select {
-	case c.room <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	replies := c.client.DoMulti(ctx, cmds...)
-	<-c.room
-	for i := range replies {
-		n, err := replies[i].AsInt64()
-		switch {
-		case err == nil && of[i].verb != "EXPIRE":
-			of[i].hit.Count = uint64(max(n, 0))
-		case err != nil && !rueidis.IsRedisNil(err):
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if said, ok := rueidis.IsRedisErr(err); ok {
-				return replyError(of[i].command(), said.Error())
-			}
-			return err
-		}
-	}
-	return nil
-}
+var ErrTimeout = errors.New("redis did not answer in time")
 
 // replyError is what the client library of envoyproxy/ratelimit says of an error
 // that Redis replied to a command of a pipeline.
@@ -224,26 +163,11 @@ func replyError(command []string, reply string) error {
 	return fmt.Errorf("command %+q in pipeline returned error: %s", command, reply)
 }
 
-// openRedis connects to a server.
-func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
-	o, conns, err := s.option()
-	if err != nil {
-		return nil, err
+// command returns what a hit was counted by, about.
+func (h *Hit) command(verb string) []string {
+	c := []string{verb, string(h.Key)}
+	if verb == "INCRBY" {
+		c = append(c, strconv.FormatUint(h.Hits, 10))
 	}
-	client, err := rueidis.NewClient(o)
-	if err != nil {
-		return nil, fmt.Errorf("redis %s: %w", s.masked(), err)
-	}
-	c := &redisClient{client: client, conns: conns, timeout: s.timeout(), room: make(chan struct{}, inFlight)}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	said, err := client.Do(ctx, client.B().Ping().Build()).ToString()
-	if err == nil && said != "PONG" {
-		err = fmt.Errorf("unexpected PING response: %q", said)
-	}
-	if err != nil {
-		client.Close()
-		return nil, fmt.Errorf("redis %s: %w", s.masked(), err)
-	}
-	return c, nil
+	return c
 }
