@@ -102,15 +102,21 @@ func command(t *testing.T, bin string, env ...string) (*exec.Cmd, *node) {
 func start(t *testing.T, bin string, env ...string) *node {
 	t.Helper()
 	n := launch(t, bin, env...)
+	doors := []string{n.http, n.grpc, n.debug}
+	if strings.Contains(strings.Join(env, " "), "GRPC_UDS=") {
+		doors = []string{n.http, n.debug}
+	}
 	servertest.Await(t, "the service to listen", func() bool {
-		conn, err := net.Dial("tcp", n.http)
-		if err != nil {
-			if _, err := n.proc.Wait(ended); err == nil {
-				t.Fatalf("it has ended:\n%s", n.proc.Output())
+		for _, addr := range doors {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				if _, err := n.proc.Wait(ended); err == nil {
+					t.Fatalf("it has ended:\n%s", n.proc.Output())
+				}
+				return false
 			}
-			return false
+			conn.Close()
 		}
-		conn.Close()
 		return true
 	})
 	return n

@@ -69,6 +69,9 @@ func New(o Options) (*Node, error) {
 	if err := n.s.Check(); err != nil {
 		return nil, err
 	}
+	if err := checkTLS(n.s); err != nil {
+		return nil, err
+	}
 	for _, note := range settings.Notes(o.Lookup) {
 		n.log.Warn(note)
 	}
@@ -115,10 +118,15 @@ func (n *Node) buildGRPC(calls *methods) error {
 	opt.Unary = append(opt.Unary, calls.unary)
 	if n.s.GRPCServerUseTLS {
 		n.stats.TopScope("certs") // for the reserved tags that are counted there
-		var err error
-		n.cert, err = certfile.Open(certfile.Files{
+		files := certfile.Files{
 			Cert: n.s.GRPCServerTLSCert, Key: n.s.GRPCServerTLSKey, ClientCA: n.s.GRPCClientTLSCACert, ClientSAN: n.s.GRPCClientTLSSAN,
-		}, n.log)
+		}
+		if files.ClientCA == "" && files.ClientSAN != "" {
+			n.log.Warn("GRPC_CLIENT_TLS_SAN has no effect: without GRPC_CLIENT_TLS_CACERT clients are not asked for certificates")
+			files.ClientSAN = ""
+		}
+		var err error
+		n.cert, err = certfile.Open(files, n.log)
 		if err != nil {
 			return err
 		}

@@ -36,11 +36,10 @@ func storeOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 }
 
 func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.Logger) (opener, error) {
-	files := clientTLS{s.RedisTLSClientCert, s.RedisTLSClientKey, s.RedisTLSCACert, s.RedisTLSSkipHostname}
 	var conf *tls.Config
 	if s.RedisTLS || s.PerSecond && s.PerSecondTLS {
 		var err error
-		if conf, err = files.config(); err != nil {
+		if conf, err = redisTLS(s).config(); err != nil {
 			return nil, err
 		}
 	}
@@ -148,8 +147,7 @@ func memcachedOpener(s *settings.Settings, h *health, scope *stats.Scope, log *s
 	}
 	if s.MemcacheTLS {
 		var err error
-		files := clientTLS{s.MemcacheTLSClientCert, s.MemcacheTLSClientKey, s.MemcacheTLSCACert, s.MemcacheTLSSkipHostname}
-		if opt.TLS, err = files.config(); err != nil {
+		if opt.TLS, err = memcacheTLS(s).config(); err != nil {
 			return nil, err
 		}
 	}

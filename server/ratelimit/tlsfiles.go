@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/weirlimit/weir/frontend/envoy/settings"
 )
 
 // clientTLS names the files by which this node speaks TLS to a store.
@@ -16,6 +18,35 @@ type clientTLS struct {
 
 // maxPEM bounds each file, in bytes.
 const maxPEM = 1 << 20
+
+// The files by which this node speaks TLS to others.
+func redisTLS(s *settings.Settings) clientTLS {
+	return clientTLS{s.RedisTLSClientCert, s.RedisTLSClientKey, s.RedisTLSCACert, s.RedisTLSSkipHostname}
+}
+
+func memcacheTLS(s *settings.Settings) clientTLS {
+	return clientTLS{s.MemcacheTLSClientCert, s.MemcacheTLSClientKey, s.MemcacheTLSCACert, s.MemcacheTLSSkipHostname}
+}
+
+// checkTLS reads the files that the settings switch on, of stores and servers
+// that are not used too.
+func checkTLS(s *settings.Settings) error {
+	for _, of := range []struct {
+		on    bool
+		files clientTLS
+	}{
+		{s.RedisTLS || s.PerSecondTLS, redisTLS(s)},
+		{s.MemcacheTLS, memcacheTLS(s)},
+		{s.XDSServerUseTLS, clientTLS{s.XDSClientTLSCert, s.XDSClientTLSKey, s.XDSServerTLSCACert, false}},
+	} {
+		if of.on {
+			if _, err := of.files.config(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // config reads the files.
 func (f clientTLS) config() (*tls.Config, error) {

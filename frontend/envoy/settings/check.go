@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -65,6 +66,14 @@ func (s *Settings) Check() error {
 	case "tcp", "tcp4", "tcp6", "udp", "udp4", "udp6":
 	default:
 		refuse("STATSD_PROTOCOL=%q is neither tcp nor udp", s.StatsdProtocol)
+	}
+	if s.UseStatsd && !s.DisableStats {
+		if _, err := strconv.Atoi(s.GostatsFlushSeconds); s.GostatsFlushSeconds != "" && err != nil {
+			refuse("GOSTATS_FLUSH_INTERVAL_SECONDS=%q: not a whole number", s.GostatsFlushSeconds)
+		}
+		if _, err := strconv.ParseBool(s.GostatsNoLines); s.GostatsNoLines != "" && err != nil {
+			refuse("GOSTATS_LOGGING_SINK_DISABLED=%q: neither true nor false", s.GostatsNoLines)
+		}
 	}
 	if _, err := Level(s.LogLevel); err != nil {
 		refuse("LOG_LEVEL=%q: %w", s.LogLevel, err)

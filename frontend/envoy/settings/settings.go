@@ -66,6 +66,8 @@ type Settings struct {
 	PrometheusPath         string            `env:"PROMETHEUS_PATH" default:"/metrics" doc:"path to serve them on"`
 	PrometheusMapperYAML   string            `env:"PROMETHEUS_MAPPER_YAML" doc:"file that maps statistics to series, as statsd_exporter reads it, in place of the mapping built in"`
 	PrometheusMilliseconds bool              `env:"PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS" default:"false" doc:"response times in milliseconds, though the series' name says seconds"`
+	GostatsFlushSeconds    string            `env:"GOSTATS_FLUSH_INTERVAL_SECONDS" emptyunset:"true" doc:"no effect, but must be a whole number if USE_STATSD"`
+	GostatsNoLines         string            `env:"GOSTATS_LOGGING_SINK_DISABLED" emptyunset:"true" doc:"no effect, but must be a boolean if USE_STATSD"`
 	StatsMaxKeys           int               `env:"WEIR_STATS_MAX_KEYS" default:"10000" doc:"how many metric keys that requests bring are counted by their own name; further ones share DOMAIN.overflow" differs:"not there; its statistics are unbounded"`
 
 	ExpirationJitterMaxSeconds int64   `env:"EXPIRATION_JITTER_MAX_SECONDS" default:"300" group:"Decisions" doc:"up to so many seconds are added at random to how long the store keeps a counter"`
