@@ -1,4 +1,4 @@
-package httplimit
+package pauses
 
 import (
 	"encoding/base64"
@@ -14,14 +14,16 @@ const (
 	maxMembers = 64
 )
 
-// told returns how long an answer asks to stay away, and false if it does not.
+// Told returns how long an answer asks to stay away, and false if it does not.
 // now is the time of this node.
 //
 // It is Retry-After on a 429 or 503, and else the longest t of a limit in
-// RateLimit that has nothing left, on any answer that is not from a cache.
+// RateLimit that has nothing left, on any answer that is not from a cache; or
+// RateLimit-Reset where RateLimit-Remaining is 0, which earlier drafts had in its
+// place.
 //
-// Source: RFC 9110 §10.2.3, draft-ietf-httpapi-ratelimit-headers-11.
-func told(res *http.Response, now time.Time) (time.Duration, bool) {
+// Source: RFC 9110 §10.2.3, draft-ietf-httpapi-ratelimit-headers-11 and -06.
+func Told(res *http.Response, now time.Time) (time.Duration, bool) {
 	h := res.Header
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
 		if wait, ok := retryAfter(h.Get("Retry-After"), h.Get("Date"), now); ok {
@@ -31,7 +33,15 @@ func told(res *http.Response, now time.Time) (time.Duration, bool) {
 	if age := h.Get("Age"); age != "" && strings.Trim(age, "0") != "" {
 		return 0, false
 	}
-	return exhausted(h["Ratelimit"])
+	if wait, ok := exhausted(h["Ratelimit"]); ok {
+		return wait, true
+	}
+	left, known := digits(h.Get("RateLimit-Remaining"))
+	reset, timed := digits(h.Get("RateLimit-Reset"))
+	if !known || !timed || left > 0 || reset == 0 {
+		return 0, false
+	}
+	return seconds(reset), true
 }
 
 // retryAfter reads a Retry-After. A date counts from date, the answer's own,

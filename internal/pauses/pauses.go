@@ -1,4 +1,6 @@
-package httplimit
+// Package pauses reads from another's answers how long to leave it alone, and
+// remembers whom to leave alone until when.
+package pauses
 
 import (
 	"sync"
@@ -8,15 +10,15 @@ import (
 // maxPaused is how many keys can be paused at a time.
 const maxPaused = 4096
 
-// pauses are the keys that are to be left alone for a while. Safe for
-// concurrent use.
-type pauses struct {
+// Set is the keys that are to be left alone for a while. The zero value is empty.
+// Safe for concurrent use.
+type Set struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-// left returns how long key is to be left alone yet.
-func (p *pauses) left(key string, now time.Time) time.Duration {
+// Left returns how long key is to be left alone yet.
+func (p *Set) Left(key string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until, ok := p.until[key]
@@ -31,9 +33,9 @@ func (p *pauses) left(key string, now time.Time) time.Duration {
 	return left
 }
 
-// add leaves key alone for wait at least. When too many keys are, the one that
+// Add leaves key alone for wait at least. When too many keys are, the one that
 // would be free first is.
-func (p *pauses) add(key string, now time.Time, wait time.Duration) {
+func (p *Set) Add(key string, now time.Time, wait time.Duration) {
 	until := now.Add(wait)
 	p.mu.Lock()
 	defer p.mu.Unlock()
