@@ -37,6 +37,7 @@ type cli struct {
 	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
+	Test       testCmd       `cmd:"" help:"Test rules by cases, on a clock of their own."`
 	Replay     replayCmd     `cmd:"" help:"Try rules on access logs: who would have been refused."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
