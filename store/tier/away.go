@@ -104,13 +104,15 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 		a.add(denied, i)
 		return nil
 	}
-	nodes := s.nodes.count()
-	if policy == weir.OnErrorLastKnown {
-		nodes = 1
-	}
 	p, err := s.plans.of(l)
 	if err != nil {
 		return err
+	}
+	nodes := s.nodes.count()
+	if policy == weir.OnErrorLastKnown {
+		nodes = 1
+	} else if p.regional != nil {
+		nodes *= int64(s.regions.count())
 	}
 	share, err := p.shareOf(nodes)
 	if err != nil {

@@ -132,7 +132,13 @@ func (s *Store) payDebts() error {
 		for i := range ops {
 			units += uint64(ops[i].Cost)
 		}
-		_, err := s.link.take(context.Background(), ops)
+		companions, err := s.companions(ops)
+		if err == nil {
+			all := append(ops, companions...)
+			if _, err = s.link.take(context.Background(), all); err == nil {
+				s.accompanied(all[:len(ops)], all[len(ops):])
+			}
+		}
 		switch {
 		case err == nil:
 			s.debts.paid.Add(units)

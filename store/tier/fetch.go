@@ -169,8 +169,11 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 	g.mu.Lock()
 	want := max(e.want(nodes, s.link.now()), need)
 	p, key := e.plan, e.key
+	if p.regional != nil {
+		want = max(min(want, s.roomOf(p, e.tag)/(2*nodes)), need)
+	}
 	g.mu.Unlock()
-	o, sent, err := s.ask(p, key, want)
+	o, sent, err := s.ask(p, e.tag, key, want)
 	if err == nil && !o.Charged && want > need && e.second(o.Decision, need) {
 		// What is there is divided as well; if it is less than needed, the store
 		// says until when.
@@ -179,7 +182,7 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 		} else {
 			want = need
 		}
-		o, sent, err = s.ask(p, key, want)
+		o, sent, err = s.ask(p, e.tag, key, want)
 	}
 	if err == nil {
 		s.answers.heard(e.tag, p.limit, 0, sent, o.Decision, false)
@@ -195,7 +198,13 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 	e.heardOf(o.Decision, sent, s.link.now())
 	if o.Charged {
 		s.fetched.Add(1)
-		e.lent(o, sent)
+		e.lent(o.Op, o.c, sent)
+		return
+	}
+	if o.capped {
+		// The others are told at once: it is worth asking again soon.
+		e.refused, e.retry, e.ask = need, sent+p.regional.interval, sent+p.regional.interval/4
+		f.refused = need
 		return
 	}
 	e.scarce = p.trickle > 0
@@ -233,13 +242,17 @@ func (e *lease) want(nodes, now int64) int64 {
 }
 
 // lent takes over the units of a fetch. Requires: mu.
-func (e *lease) lent(o weir.Op, sent int64) {
+func (e *lease) lent(o weir.Op, c *epochCounters, sent int64) {
 	p, units := e.plan, o.Cost
+	var own *weir.Limit
+	if c != nil {
+		own = c.own
+	}
 	expiry := sent + p.ttl
 	if by := p.lender.SpendBy(p.limit, o.Receipt()); by != math.MaxInt64 {
 		expiry = sent + by - o.Now
 	}
-	e.take(lot{units: units, fetched: units, expiry: expiry, receipt: o.Receipt()})
+	e.take(lot{units: units, fetched: units, expiry: expiry, receipt: o.Receipt(), own: own})
 	e.refused, e.ask = 0, 0
 	e.pace = min(4*max(units, e.pace), weir.MaxCost)
 	if o.Decision.Remaining >= units {
@@ -249,14 +262,33 @@ func (e *lease) lent(o weir.Op, sent int64) {
 
 // ask spends units of key on the shared store, in a slot that is held. It returns
 // the node's time at which it was asked.
-func (s *Store) ask(p *plan, key string, units int64) (weir.Op, int64, error) {
-	c := &call{ops: []weir.Op{{Key: key, Limit: p.by(units), Cost: units}}}
-	c.sent, c.from = s.link.now(), s.link.elapsed()
-	err := s.link.run(c)
-	if err == nil {
-		s.heard(c.ops[0].Now, c.sent)
+func (s *Store) ask(p *plan, tag uint64, key string, units int64) (asked, int64, error) {
+	take := func(ops []weir.Op) (int64, error) {
+		c := &call{ops: ops}
+		c.sent, c.from = s.link.now(), s.link.elapsed()
+		return c.sent, s.link.run(c)
 	}
-	return c.ops[0], c.sent, err
+	if p.regional != nil {
+		a, err := s.askRegion(p, tag, key, units, take)
+		return a, a.sent, err
+	}
+	ops := []weir.Op{{Key: key, Limit: p.by(units), Cost: units}}
+	sent, err := take(ops)
+	if err == nil {
+		s.heard(ops[0].Now, sent)
+	}
+	return asked{Op: ops[0]}, sent, err
+}
+
+// roomOf returns how many units of a key the region may admit before the others are
+// told, as far as the node knows.
+func (s *Store) roomOf(p *plan, tag uint64) int64 {
+	c, err := p.regional.epoch(s.wall())
+	if err != nil {
+		return 0
+	}
+	own, told := s.regions.known(c, tag)
+	return p.regional.cap - max(own-told, 0)
 }
 
 // returnsAtOnce is how many keys are given back in one call.
@@ -284,7 +316,9 @@ func (s *Store) giveBackAll() {
 			if b.rest > 0 {
 				o.Cost, o.Verb = b.rest, weir.Spend
 			}
-			ops = append(ops, o)
+			if ops = append(ops, o); b.own != nil {
+				ops = append(ops, weir.Op{Key: b.key, Limit: b.own, Cost: b.units, Role: weir.Always, Verb: weir.Refund})
+			}
 		}
 		if len(ops) == 0 {
 			continue

@@ -48,15 +48,23 @@ const sweepEvery = 25 * time.Millisecond
 func (s *Store) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	var urgent chan struct{}
+	if s.regions != nil {
+		urgent = s.regions.wake
+	}
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-s.leases.returns.wake:
+		case <-urgent:
+			s.publish(false)
+			continue
 		case <-tick.C:
 			s.leases.sweep(s.link.now())
 			s.sweepSlots()
 			s.tellAll(s.link.now())
+			s.publish(false)
 		}
 		s.giveBackAll()
 	}

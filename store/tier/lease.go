@@ -13,6 +13,8 @@ type lot struct {
 	fetched int64
 	expiry  int64 // the node's time, microseconds
 	receipt int64 // names the fetch to the shared store
+	// own is the region's counter that counts them too; nil if there is none.
+	own *weir.Limit
 }
 
 // A lease is what the node knows of a key and holds of its limit. Times are the
@@ -67,7 +69,7 @@ func (e *lease) expire(now int64, back *[]giveBack) {
 // instant too: at their receipt as many have flowed in, and a bucket that has been
 // full since would have them twice.
 func (e *lease) giveUp(t *lot, back *[]giveBack) {
-	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, bound: true})
+	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, bound: true, own: t.own})
 	t.units = 0
 }
 
@@ -164,5 +166,8 @@ func (e *lease) take(t lot) {
 		e.lots[1].fetched += t.fetched
 		e.lots[1].expiry = min(e.lots[1].expiry, t.expiry)
 		e.lots[1].receipt = min(e.lots[1].receipt, t.receipt)
+		if e.lots[1].own != t.own {
+			e.lots[1].own = nil // of two counters: neither gets them back
+		}
 	}
 }

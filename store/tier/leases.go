@@ -215,6 +215,8 @@ type giveBack struct {
 	// rest: units of a concurrency limit, of the lot that receipt names, of which so
 	// many are kept.
 	rest int64
+	// own is the region's counter that the units were counted in too; nil if in none.
+	own *weir.Limit
 }
 
 // Returns is what is to be given back to the shared store.

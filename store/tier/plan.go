@@ -39,6 +39,8 @@ type plan struct {
 	slots         *weir.Limit
 	// counting is what an eventual limit adds.
 	counting *counting
+	// regional is what a limit adds that regions count together.
+	regional *regional
 	// share is the node's part of the limit while the store is away.
 	share atomic.Pointer[share]
 	// used is when the plan was last looked up, in the node's seconds.
@@ -54,7 +56,7 @@ type share struct {
 // minTTL is the shortest lease: a fetch should be well over when it ends.
 const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool) (*plan, error) {
+func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool, rs *regions) (*plan, error) {
 	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
 	if p.policy == weir.OnErrorDefault {
 		p.policy = weir.OnErrorLocal
@@ -67,6 +69,10 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain b
 	case weir.DenyCacheAuto:
 		// The place of whoever leaves a queue is free at once.
 		p.recall = p.recall && t&weir.Shapes == 0
+	}
+	if c := l.Consistency.Mode; rs != nil && p.mode != weir.ConsistencyLocal && !plain &&
+		(c == weir.ConsistencyDefault || c == weir.ConsistencyEventual) && CheckRegions(l, rs.count()) == nil {
+		return p, p.span(rs)
 	}
 	switch p.mode {
 	case weir.ConsistencyLeased:
@@ -110,6 +116,22 @@ func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
 // own cost, so that units that were fetched are all that it takes.
 func alone(m *weir.Mode) bool {
 	return m.Excess == 0 && m.Pool == nil && !m.Penalize && m.Ban == nil && m.Reserve == nil
+}
+
+// span fills the plan of a limit that regions count together. Within a region its
+// units are leased.
+func (p *plan) span(rs *regions) (err error) {
+	if p.regional, err = newRegional(p.limit, rs.name, rs.count()); err != nil {
+		return err
+	}
+	if p.mode == weir.ConsistencyEventual {
+		p.mode = weir.ConsistencyLeased
+	}
+	if p.mode == weir.ConsistencyLeased {
+		err = p.lend()
+	}
+	p.source = weir.FromCounts
+	return err
 }
 
 // lend fills the plan of a leased limit, or makes it strict if its leases would
@@ -254,6 +276,7 @@ type plans struct {
 	link      *link
 	otherwise weir.ConsistencyMode
 	nodes     *nodes
+	regions   *regions
 	// second is the node's time in seconds, as of the last look in the background:
 	// a decision need not read the clock to tell that a plan is in use.
 	second atomic.Int64
@@ -268,7 +291,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		}
 		return p, nil
 	}
-	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load())
+	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load(), ps.regions)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,11 @@
 package tier
 
+import (
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
 // Stats tells how a store is doing.
 type Stats struct {
 	// Nodes is how many nodes share the store, as far as this one knows.
@@ -32,6 +38,24 @@ type Stats struct {
 	// that it perhaps never will.
 	Debts              int
 	DebtPaid, DebtLost uint64
+	// Regions are the other regions, in the order of Options.Peers.
+	Regions []RegionStats
+	// Lag is for how long some other region has not been told of something that this
+	// node knows of, at worst. Capped is how many units were asked for in vain, as the
+	// others had to be told first.
+	Lag    time.Duration
+	Capped uint64
+}
+
+// RegionStats tells how another region is doing, as this node sees it.
+type RegionStats struct {
+	Name string
+	// Away: it does not answer, and nobody waits for it.
+	Away bool
+	// Told is how many units it was told of, Unanswered how many calls it did not
+	// answer, and Silent for how long it has not answered any.
+	Told, Unanswered uint64
+	Silent           time.Duration
 }
 
 // Stats returns how the store is doing.
@@ -39,7 +63,7 @@ func (s *Store) Stats() Stats {
 	k := s.link
 	keys, units := s.leases.held()
 	slotKeys, slotUnits := s.slots.count()
-	return Stats{
+	st := Stats{
 		Nodes: s.nodes.count(), Away: k.breaker.open.Load(),
 		Calls: k.calls.Load(), Failed: k.failures.Load(), Late: k.late.Load(), Busy: k.busy.Load(),
 		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys + slotKeys, LeaseUnits: units + slotUnits,
@@ -48,4 +72,15 @@ func (s *Store) Stats() Stats {
 		Combined: s.combiner.combined.Load(), Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
 		Debts: s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}
+	if rs := s.regions; rs != nil {
+		now := k.now()
+		st.Lag, st.Capped = weir.FromMicros(rs.lag(now)), rs.capped.Load()
+		for _, p := range rs.peers {
+			st.Regions = append(st.Regions, RegionStats{
+				Name: p.name, Away: p.link.breaker.open.Load(), Told: p.units.Load(), Unanswered: p.unanswered.Load(),
+				Silent: weir.FromMicros(max(now-p.heard.Load(), 0)),
+			})
+		}
+	}
+	return st
 }

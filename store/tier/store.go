@@ -49,6 +49,16 @@ type Options struct {
 	// NodeTTL is how long a node that has gone without a word is counted, at
 	// least a second. Zero means ten seconds.
 	NodeTTL time.Duration
+	// Region is the name of this node's region where there are several, each with a
+	// shared store of its own, and Peers are the others. Limits of eventual
+	// consistency, and those that do not say, are then counted by all regions
+	// together, see [CheckRegions]; strict and leased ones by each region alone. Zero
+	// means that there are no regions.
+	Region string
+	Peers  []Peer
+	// PeerTimeout is how long another region is waited for, when it is told what
+	// this one has admitted: no decision waits for it. Zero means a second.
+	PeerTimeout time.Duration
 	// Now tells the node's monotonic time in microseconds, for tests and replays.
 	// Zero means the process's own.
 	Now func() int64
@@ -73,6 +83,7 @@ func (o *Options) fill() error {
 	set(&o.RefusalLife, time.Second)
 	set(&o.ProbeEvery, 250*time.Millisecond)
 	set(&o.NodeTTL, 10*time.Second)
+	set(&o.PeerTimeout, time.Second)
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 512
 	}
@@ -83,7 +94,7 @@ func (o *Options) fill() error {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	switch {
-	case o.Timeout < 0 || o.ProbeEvery < 0 || o.MaxInFlight < 0 || o.Nodes < 0:
+	case o.Timeout < 0 || o.PeerTimeout < 0 || o.ProbeEvery < 0 || o.MaxInFlight < 0 || o.Nodes < 0:
 		return fmt.Errorf("tier: timeout %s, probe interval %s, calls in flight %d and nodes %d must not be negative",
 			o.Timeout, o.ProbeEvery, o.MaxInFlight, o.Nodes)
 	case o.Mode > weir.ConsistencyLocal:
@@ -109,6 +120,7 @@ type Store struct {
 	debts    *debts
 	nodes    *nodes
 	plans    *plans
+	regions  *regions // nil without others
 	seed     maphash.Seed
 	log      *slog.Logger
 	closed   atomic.Bool
@@ -147,8 +159,12 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tier: %w", err)
 	}
+	rs, err := newRegions(&opt, k.now)
+	if err != nil {
+		return nil, err
+	}
 	s := &Store{
-		local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n},
+		regions: rs, local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n, regions: rs},
 		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
 		leases:  newLeases(opt.MaxBytes / 2),
 		slots:   newSlots(opt.MaxBytes / 8),
@@ -161,12 +177,22 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	s.mixes.New = func() any { return new(mix) }
 	s.timers.New = func() any { return stopped() }
 	k.opened = s.wentAway
+	if rs != nil {
+		for _, p := range rs.peers {
+			p.link.opened = func(err error) {
+				s.log.Warn("tier: another region does not answer: little is admitted that it does not know of", "region", p.name, "err", err)
+			}
+		}
+	}
 	if err := s.renew(); err != nil {
 		k.breaker.trip()
 		s.wentAway(err)
 	}
 	s.done.Go(s.keep)
 	s.done.Go(s.sweep)
+	if rs != nil {
+		s.done.Go(s.keepPeers)
+	}
 	return s, nil
 }
 
@@ -193,9 +219,13 @@ func (s *Store) Close() error {
 		s.giveBackAll()
 	}
 	if !s.link.breaker.open.Load() {
-		errs = append(errs, s.payDebts(), s.nodes.leave(s.link))
+		errs = append(errs, s.payDebts())
+		s.publish(true)
+		s.link.running.Wait()
+		errs = append(errs, s.nodes.leave(s.link))
 	}
 	s.link.close()
+	s.closePeers()
 	for i, err := range errs {
 		// That the store went away is no fault of closing.
 		if err != nil && !wrong(err) {

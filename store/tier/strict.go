@@ -18,6 +18,9 @@ func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag ui
 			return d, now + s.clock.Load(), nil
 		}
 	}
+	if p.regional != nil {
+		return s.spendRegion(ctx, p, tag, key, cost)
+	}
 	d, now, sent, err := s.combiner.take(ctx, tag, key, by, cost)
 	if err != nil {
 		return weir.Decision{}, 0, err
@@ -55,7 +58,7 @@ func (s *Store) call(ctx context.Context, ops []weir.Op) error {
 			if err != nil {
 				return err
 			}
-			lent = lent || p.central != nil
+			lent = lent || p.central != nil || p.regional != nil
 		}
 	}
 	if lent {
@@ -70,7 +73,8 @@ func (s *Store) call(ctx context.Context, ops []weir.Op) error {
 }
 
 // callLent is call for ops of which some are of leased buckets: the shared store
-// is asked by the burst that it has to lend.
+// is asked by the burst that it has to lend; or of limits that regions count
+// together: they are counted for the others too.
 func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 	asked := slices.Clone(ops)
 	plans := make([]*plan, len(ops))
@@ -86,6 +90,11 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 			}
 		}
 	}
+	companions, err := s.companions(ops)
+	if err != nil {
+		return err
+	}
+	asked = append(asked, companions...)
 	sent, err := s.link.take(ctx, asked)
 	if err != nil {
 		return s.decideAway(ctx, ops, err)
@@ -96,8 +105,12 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 		if plans[i] != nil && a.Limit == plans[i].central {
 			o.Decision = plans[i].told(a.Decision)
 		}
+		if plans[i] != nil && plans[i].regional != nil && o.Decision.Limit != nil {
+			o.Decision.Limit = plans[i].limit.From(weir.FromCounts)
+		}
 	}
 	s.learn(ops, sent)
+	s.accompanied(ops, asked[len(ops):])
 	return nil
 }
 

@@ -134,15 +134,7 @@ func (p *plan) count(node string) error {
 		}
 		errs = append(errs, c.marks[i].Compile())
 	}
-	most := &weir.Limit{
-		Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst + l.Overshoot(), Params: l.Params,
-	}
-	if l.Algorithm != algorithm.TokenBucket && l.Algorithm != algorithm.LeakyBucket {
-		most.Count, most.Burst = l.Count+l.Overshoot(), 0
-	}
-	if err := most.Compile(); err == nil && most.ID() == l.ID() {
-		c.most = most
-	}
+	c.most = more(l)
 	p.ttl = max(c.interval, (time.Second).Microseconds())
 	p.source, p.counting = weir.FromCounts, c
 	return errors.Join(errs...)

@@ -1,0 +1,323 @@
+package tier
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// An asked is what the region's store said.
+type asked struct {
+	weir.Op       // of the limit
+	sent    int64 // the node's time at which it was asked
+	c       *epochCounters
+	// capped: it was refused, as the others need to be told first.
+	capped bool
+}
+
+// askRegion spends units of key on the region's store by take, if its counter allows
+// it without a word to the others.
+func (s *Store) askRegion(p *plan, tag uint64, key string, units int64, take func([]weir.Op) (int64, error)) (asked, error) {
+	r := p.regional
+	for range 4 {
+		c, err := r.epoch(s.wall())
+		if err != nil {
+			return asked{}, err
+		}
+		_, told := s.regions.known(c, tag)
+		ops := r.spend(c, p.by(units), key, units, told)
+		sent, err := take(ops)
+		if err != nil {
+			return asked{}, err
+		}
+		var o weir.Op
+		o = ops[0]
+		s.heard(o.Now, sent)
+		own, now := regionCount-ops[1].Decision.Remaining, regionCount-ops[2].Decision.Remaining
+		s.regions.heard(p, c, tag, key, own, now, s.link.now())
+		switch {
+		case o.Charged && c.window && o.Receipt() != c.end:
+			// The window has turned meanwhile: it was counted in the wrong one.
+			s.leases.returns.add([]giveBack{{key: key, limit: p.by(units), units: units, receipt: o.Receipt(), bound: true, own: c.own}})
+			continue
+		case o.Charged || !o.Decision.Allowed():
+			return asked{Op: o, sent: sent, c: c}, nil
+		case now > told:
+			continue // more is known to the others than was thought
+		}
+		s.regions.capped.Add(1)
+		o.Decision = weir.Decision{
+			Limit: o.Decision.Limit, Remaining: max(min(o.Decision.Remaining, r.cap-(own-now)), 0),
+			RetryAfter: weir.FromMicros(r.interval), ResetAfter: o.Decision.ResetAfter,
+		}
+		return asked{Op: o, sent: sent, c: c, capped: true}, nil
+	}
+	return asked{}, errLate
+}
+
+// spendRegion is spendStrict for a limit that regions count together.
+func (s *Store) spendRegion(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
+	a, err := s.askRegion(p, tag, key, cost, func(ops []weir.Op) (int64, error) { return s.link.take(ctx, ops) })
+	if err != nil {
+		return weir.Decision{}, 0, err
+	}
+	d := a.Decision
+	d.Limit = p.limit.From(weir.FromCounts)
+	s.answers.heard(tag, p.limit, cost, a.sent, d, p.recall && !a.capped)
+	return d, a.Now, nil
+}
+
+// companions returns the ops that count ops for other regions.
+//
+// What is given back of a limit without windows of its own may be of an epoch that
+// is over: the region's counter keeps it.
+func (s *Store) companions(ops []weir.Op) (out []weir.Op, err error) {
+	if s.regions == nil {
+		return nil, nil
+	}
+	for i := range ops {
+		o := &ops[i]
+		r := s.regionalOf(o)
+		if r == nil {
+			continue
+		}
+		c, err := r.epoch(s.wall())
+		if err == nil && o.Verb == weir.Refund && o.ID != 0 && o.ID != c.end {
+			c, err = r.ending(o.ID, s.wall())
+		}
+		if err != nil {
+			return nil, err
+		}
+		own := weir.Op{Key: o.Key, Limit: c.own, Cost: o.Cost, Role: o.Role, Verb: o.Verb}
+		if o.Verb == weir.Spend {
+			_, told := s.regions.known(c, s.tag(o.Key, o.Limit))
+			own.Reserve = max(regionCount-told-r.cap, 0)
+		}
+		out = append(out, own)
+	}
+	return out, nil
+}
+
+// regionalOf returns how the limit of an op that has a companion is counted, or nil.
+func (s *Store) regionalOf(o *weir.Op) *regional {
+	if o.Role == weir.Deny || o.Verb == weir.Peek || o.Cost == 0 {
+		return nil
+	}
+	p, err := s.plans.of(o.Limit)
+	if err != nil || p.regional == nil || o.Verb == weir.Refund && p.regional.length > 0 {
+		return nil
+	}
+	return p.regional
+}
+
+// accompanied takes over what companions said: units that the region may not admit
+// without a word to the others are refused, and what was counted is told.
+func (s *Store) accompanied(ops, companions []weir.Op) {
+	if len(companions) == 0 {
+		return
+	}
+	for i := range ops {
+		o := &ops[i]
+		r := s.regionalOf(o)
+		if r == nil {
+			continue
+		}
+		own := &companions[0]
+		companions = companions[1:]
+		if o.Decision.Allowed() && !own.Decision.Allowed() {
+			s.regions.capped.Add(1)
+			o.Decision.RetryAfter = weir.FromMicros(r.interval)
+		}
+		p, err := s.plans.of(o.Limit)
+		if c := r.now.Load(); err == nil && c != nil && c.own == own.Limit {
+			s.regions.heard(p, c, s.tag(o.Key, o.Limit), o.Key, regionCount-own.Decision.Remaining, 0, s.link.now())
+		}
+	}
+}
+
+// publish tells other regions what is due.
+func (s *Store) publish(all bool) {
+	if s.regions == nil {
+		return
+	}
+	for _, b := range s.regions.take(s.link.now(), all) {
+		select {
+		case s.regions.pushes <- struct{}{}:
+		default:
+			s.regions.done(b, false, s.link.now())
+			continue
+		}
+		if !s.link.start(func() {
+			s.push(b, all)
+			<-s.regions.pushes
+		}) {
+			<-s.regions.pushes
+			s.regions.done(b, false, s.link.now())
+		}
+	}
+}
+
+// push tells every other region how far the region's own counter of a key has come.
+func (s *Store) push(b *outbound, now bool) {
+	rs := s.regions
+	rs.mu.Lock()
+	p, c, urgent, told := b.plan, b.c, b.urgent || now, b.told
+	rs.mu.Unlock()
+	complete := false // or it is others' to do
+	defer func() { rs.done(b, complete, s.link.now()) }()
+	r := p.regional
+	ops := []weir.Op{
+		{Key: b.key, Limit: c.own, Cost: 1, Role: weir.Always, Verb: weir.Peek},
+		{Key: b.key, Limit: c.told, Cost: 1, Role: weir.Always, Verb: weir.Peek},
+	}
+	if r.most != nil {
+		ops = append(ops, weir.Op{Key: b.key, Limit: r.most, Cost: 1, Role: weir.Always, Verb: weir.Peek})
+	}
+	if !urgent {
+		ops = append(ops, weir.Op{Key: b.key, Limit: r.turn, Cost: 1})
+	}
+	if _, err := s.link.take(context.Background(), ops); err != nil {
+		return
+	}
+	own := regionCount - ops[0].Decision.Remaining
+	told = max(told, regionCount-ops[1].Decision.Remaining)
+	if r.most != nil {
+		s.sawOvershot(r.limit.Overshoot() - ops[2].Decision.Remaining)
+	}
+	mine := urgent || ops[len(ops)-1].Decision.Allowed()
+	if mine && own > told && s.tellPeers(b.key, c, r.limit, own, told) {
+		told = own
+		raise := []weir.Op{{Key: b.key, Limit: c.told, Cost: own - (regionCount - ops[1].Decision.Remaining), Reserve: regionCount - own}}
+		if raise[0].Cost > 0 {
+			// If it cannot be said, the others of the region tell once more.
+			_, _ = s.link.take(context.Background(), raise)
+		}
+	}
+	rs.mu.Lock()
+	b.own, b.told = own, max(b.told, told)
+	rs.mu.Unlock()
+	complete = !mine || told >= own
+}
+
+// sawOvershot notes by how much a limit was seen to be overshot.
+func (s *Store) sawOvershot(over int64) {
+	for {
+		old := s.overshot.Load()
+		if over <= old || s.overshot.CompareAndSwap(old, over) {
+			return
+		}
+	}
+}
+
+// tellPeers tells all other regions at once, and reports whether all have heard.
+func (s *Store) tellPeers(key string, c *epochCounters, l *weir.Limit, own, told int64) bool {
+	heard := make([]bool, len(s.regions.peers))
+	var wg sync.WaitGroup
+	for i, p := range s.regions.peers {
+		if p.link.breaker.open.Load() {
+			continue
+		}
+		wg.Go(func() { heard[i] = s.tellPeer(p, key, c, l, own, told) })
+	}
+	wg.Wait()
+	for _, ok := range heard {
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// tellPeer raises a peer's copy of the counter to own, and charges what it did not
+// know of. Told twice, late or out of order it charges nothing twice: a raise passes
+// only from where it was thought to be, or below.
+func (s *Store) tellPeer(p *peer, key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
+	for range 5 {
+		if c.window && p.known.Load() {
+			now := s.link.now() + p.clock.Load()
+			switch {
+			case now >= c.end:
+				return true // it does not count there any more
+			case now < c.since:
+				return false // it does not count there yet
+			}
+		}
+		ops := []weir.Op{
+			{Key: key, Limit: c.copy, Cost: own - was, Reserve: regionCount - own},
+			{Key: key, Limit: l, Cost: own - was, Role: weir.Always, Verb: weir.Force},
+		}
+		if c.window && !p.known.Load() {
+			// Its clock is not known yet.
+			ops = ops[:1]
+			ops[0].Verb = weir.Peek
+		}
+		_, err := p.link.take(context.Background(), ops)
+		if err != nil {
+			p.unanswered.Add(1)
+			return false
+		}
+		got := s.link.now()
+		p.clock.Store(ops[0].Now - got)
+		p.known.Store(true)
+		p.heard.Store(got)
+		has := regionCount - ops[0].Decision.Remaining
+		switch {
+		case ops[0].Charged:
+			p.units.Add(uint64(own - was))
+		}
+		if has >= own {
+			return true
+		}
+		was = has
+	}
+	return false
+}
+
+// keepPeers tries regions that are away, until the store is closed.
+func (s *Store) keepPeers() {
+	tick := time.NewTicker(s.probing)
+	defer tick.Stop()
+	look := weir.Op{Key: "regions", Limit: s.nodes.counter, Cost: 1, Verb: weir.Peek}
+	var trying sync.WaitGroup
+	defer trying.Wait()
+	busy := make([]chan struct{}, len(s.regions.peers))
+	for i := range busy {
+		busy[i] = make(chan struct{}, 1)
+	}
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		for i, p := range s.regions.peers {
+			if !p.link.breaker.open.Load() {
+				continue
+			}
+			select {
+			case busy[i] <- struct{}{}:
+			default:
+				continue
+			}
+			trying.Go(func() {
+				defer func() { <-busy[i] }()
+				if _, err := p.link.probe([]weir.Op{look}); err == nil && p.link.breaker.reset() {
+					s.log.Warn("tier: another region answers again", "region", p.name)
+				}
+			})
+		}
+		s.regions.sweep(s.link.now(), s.wall())
+	}
+}
+
+// closePeers waits for the calls of other regions.
+func (s *Store) closePeers() {
+	if s.regions == nil {
+		return
+	}
+	for _, p := range s.regions.peers {
+		p.link.close()
+	}
+}
