@@ -88,6 +88,11 @@ func (h *Handler) behind(target string) (string, bool) {
 
 // ServeHTTP implements http.Handler. The body of a question is not read.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// Else net/http waits for the body before it sends the answer, and one that
+		// a proxy announces, handing on its client's Content-Length, may never come.
+		w.Header().Set("Connection", "close")
+	}
 	rest, ok := h.behind(r.RequestURI)
 	if !ok {
 		answer.Problem{Status: http.StatusNotFound, Detail: "proxies ask at " + h.opt.Prefix}.Write(w)
