@@ -143,8 +143,8 @@ type Outcome struct {
 // do meanwhile they can only make it longer. That a place under a concurrency
 // limit becomes free cannot be foreseen, nor that a pool fills.
 func (d *Decision) steady() bool {
-	if d.Allowed || d.Degraded || d.RetryAfter == 0 {
-		return false
+	if d.Allowed || d.Degraded || d.RetryAfter == 0 || len(d.Limits) == 0 {
+		return false // without the limits it cannot be known
 	}
 	for i := range d.Limits {
 		o := &d.Limits[i]
@@ -155,5 +155,5 @@ func (d *Decision) steady() bool {
 			return false
 		}
 	}
-	return d.Limit == nil || d.Limit.Algorithm != "concurrency"
+	return true
 }

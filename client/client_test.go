@@ -36,8 +36,7 @@ var ann = Of("shop", weir.Entry{Key: "user", Value: "ann"})
 
 func TestRefusalIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refusal := Decision{RetryAfter: 10 * time.Second, ResetAfter: 30 * time.Second, Limit: perMinute,
-			Limits: []Outcome{{Limit: perMinute, Role: "enforce"}}}
+		refusal := Decision{RetryAfter: 10 * time.Second, ResetAfter: 30 * time.Second, Limit: perMinute, Limits: refusedBy(perMinute)}
 		w := &wire{decide: func(ctx context.Context, ks []Check, _ bool) ([]Decision, error) {
 			time.Sleep(20 * time.Millisecond) // on the way
 			return says(refusal)(ctx, ks, false)
@@ -102,14 +101,16 @@ func TestWhatIsNotRemembered(t *testing.T) {
 		}
 		s := 10 * time.Second
 		slots := &Limit{Name: "slots", Algorithm: "concurrency"}
-		f(Decision{RetryAfter: s, Limit: perMinute}, 0, 1)
-		f(Decision{RetryAfter: weir.Never, Limit: perMinute}, 0, 1)
-		f(Decision{RetryAfter: s, Limit: perMinute}, 2*time.Second, 2)
-		f(Decision{RetryAfter: weir.Never, Limit: perMinute}, time.Second, 3)
-		f(Decision{RetryAfter: s, Limit: perMinute}, -1, 3)
-		f(Decision{RetryAfter: s, Limit: perMinute, Degraded: true}, 0, 3)
-		f(Decision{Allowed: true, Limit: perMinute}, 0, 3)
-		f(Decision{RetryAfter: s, Limit: slots}, 0, 3)
+		by := refusedBy(perMinute)
+		f(Decision{RetryAfter: s, Limits: by}, 0, 1)
+		f(Decision{RetryAfter: weir.Never, Limits: by}, 0, 1)
+		f(Decision{RetryAfter: s, Limits: by}, 2*time.Second, 2)
+		f(Decision{RetryAfter: weir.Never, Limits: by}, time.Second, 3)
+		f(Decision{RetryAfter: s, Limits: by}, -1, 3)
+		f(Decision{RetryAfter: s, Limits: by, Degraded: true}, 0, 3)
+		f(Decision{Allowed: true, Limits: by}, 0, 3)
+		f(Decision{RetryAfter: s, Limit: perMinute}, 0, 3) // the limits are not known
+		f(Decision{RetryAfter: s, Limits: refusedBy(slots)}, 0, 3)
 		f(Decision{RetryAfter: s, Limit: perMinute, Limits: []Outcome{{Limit: slots, Role: "enforce"}}}, 0, 3)
 		f(Decision{RetryAfter: s, Limit: perMinute, Limits: []Outcome{{Limit: slots, Role: "enforce", Allowed: true}, {Limit: perMinute, Role: "enforce"}}}, 0, 1)
 		f(Decision{RetryAfter: s, Limit: perMinute, Limits: []Outcome{{Limit: perMinute, Role: "own"}}}, 0, 3)
@@ -136,7 +137,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestGivingBackForgetsRefusals(t *testing.T) {
-	w := &wire{decide: says(Decision{RetryAfter: time.Hour, Limit: perMinute})}
+	w := &wire{decide: says(Decision{RetryAfter: time.Hour, Limits: refusedBy(perMinute)})}
 	c := newClient(t, Options{Wire: w})
 	check(t, c, ann)
 	w.settle = func(string, int64) (Settlement, error) { return Settlement{5, 5}, nil }
@@ -163,7 +164,7 @@ func TestBatchAsksForTheRestOnly(t *testing.T) {
 		for i, k := range ks {
 			ds[i] = Decision{Allowed: true, Remaining: k.Cost}
 			if k.Cost == 2 {
-				ds[i] = Decision{RetryAfter: time.Hour, Limit: perMinute}
+				ds[i] = Decision{RetryAfter: time.Hour, Limits: refusedBy(perMinute)}
 			}
 		}
 		return ds, nil

@@ -33,6 +33,8 @@ func (w *wire) Close() error                                         { return ni
 
 var perMinute = &Limit{Name: "100/minute", Count: 100, Burst: 100, Period: time.Minute, Algorithm: "sliding_window"}
 
+func refusedBy(l *Limit) []Outcome { return []Outcome{{Limit: l, Role: "enforce"}} }
+
 // says answers every check the same.
 func says(d Decision) func(context.Context, []Check, bool) ([]Decision, error) {
 	return func(_ context.Context, ks []Check, _ bool) ([]Decision, error) {

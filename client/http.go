@@ -56,6 +56,8 @@ func NewHTTP(opt HTTPOptions) (Wire, error) {
 			MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
 			DisableCompression: true,
+			// A connection whose other end is gone would else be tried for minutes.
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
 		}
 	}
 	return w, nil

@@ -36,6 +36,7 @@ var floors = []struct {
 	{"client", 2},
 	{"event", 2},
 	{"middleware/http", 3},
+	{"client/grpc", 3},
 	{"replay/accesslog", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},

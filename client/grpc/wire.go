@@ -1,0 +1,334 @@
+// Package grpcclient is the way of a client.Client to a Weir service over gRPC,
+// API weir.v1. It is apart from package client so that who asks over HTTP does
+// not link gRPC.
+package grpcclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/client"
+	weirpb "github.com/weirlimit/weir/proto/weir/v1"
+)
+
+// Options configures [New].
+type Options struct {
+	// Target is the service, HOST:PORT or another target of gRPC. Zero means
+	// "localhost:8081".
+	Target string
+	// Credentials secure the connection. Nil means that it is not.
+	Credentials credentials.TransportCredentials
+	// Dial are further options of the connection: interceptors, credentials per
+	// call. Zero means none.
+	Dial []grpc.DialOption
+}
+
+// New returns the way over gRPC, for client.Options.Wire. It connects when it is
+// first used, and again when the connection is lost, within a second of asking.
+// It returns an error when an option cannot be used.
+func New(opt Options) (client.Wire, error) {
+	if opt.Target == "" {
+		opt.Target = "localhost:8081"
+	}
+	if opt.Credentials == nil {
+		opt.Credentials = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(opt.Target, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(opt.Credentials),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		// The client's breaker decides when to try again, and is not to find that
+		// gRPC has not.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		// Servers that do not say otherwise take a ping every five minutes; what the
+		// Timeout does beside is to end a connection on which nothing sent has arrived
+		// for so long.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 310 * time.Second, Timeout: 10 * time.Second}),
+	}, opt.Dial...)...)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	return &wire{conn: conn, service: weirpb.NewLimitServiceClient(conn)}, nil
+}
+
+// maxAnswer is the longest answer taken, in bytes.
+const maxAnswer = 32 << 20
+
+type wire struct {
+	conn    *grpc.ClientConn
+	service weirpb.LimitServiceClient
+}
+
+func (w *wire) Close() error { return w.conn.Close() }
+
+func (w *wire) Decide(ctx context.Context, ks []client.Check, peek bool) ([]client.Decision, error) {
+	if len(ks) == 1 {
+		k := &ks[0]
+		res, err := w.service.Check(ctx, &weirpb.CheckRequest{
+			Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease,
+		})
+		if err != nil {
+			return nil, problem(err)
+		}
+		d, err := told(res.GetDecision())
+		return []client.Decision{d}, err
+	}
+	res, err := w.service.CheckBatch(ctx, batch(ks, peek))
+	if err != nil {
+		return nil, problem(err)
+	}
+	return columns(res, len(ks))
+}
+
+func (w *wire) Reserve(ctx context.Context, k client.Check) (client.Decision, string, time.Time, error) {
+	res, err := w.service.Reserve(ctx, &weirpb.ReserveRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Priority: priority(&k)})
+	if err != nil {
+		return client.Decision{}, "", time.Time{}, problem(err)
+	}
+	d, err := told(res.GetDecision())
+	if err == nil && d.Allowed && res.GetHandle() == "" {
+		err = errors.New("weir: a reservation without a handle")
+	}
+	return d, res.GetHandle(), time.UnixMicro(res.GetExpiresUs()), err
+}
+
+func (w *wire) Settle(ctx context.Context, handle string, actual int64) (client.Settlement, error) {
+	if actual < 0 {
+		res, err := w.service.Cancel(ctx, &weirpb.CancelRequest{Handle: handle})
+		return client.Settlement{Reserved: res.GetReserved()}, problem(err)
+	}
+	res, err := w.service.Commit(ctx, &weirpb.CommitRequest{Handle: handle, Actual: actual})
+	return client.Settlement{Reserved: res.GetReserved(), Actual: res.GetActual()}, problem(err)
+}
+
+func (w *wire) Acquire(ctx context.Context, k client.Check) (client.Decision, error) {
+	res, err := w.service.Acquire(ctx, &weirpb.AcquireRequest{
+		Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Priority: priority(&k), Lease: k.Lease,
+	})
+	if err != nil {
+		return client.Decision{}, problem(err)
+	}
+	return told(res.GetDecision())
+}
+
+func (w *wire) Release(ctx context.Context, k client.Check) error {
+	_, err := w.service.Release(ctx, &weirpb.ReleaseRequest{Domain: k.Domain, Descriptors: descriptors(&k), Cost: cost(&k), Lease: k.Lease})
+	return problem(err)
+}
+
+func descriptors(k *client.Check) []*weirpb.Descriptor {
+	ds := make([]*weirpb.Descriptor, len(k.Descriptors))
+	for i := range k.Descriptors {
+		d := &k.Descriptors[i]
+		out := &weirpb.Descriptor{Entries: make([]*weirpb.Entry, len(d.Entries)), Peek: d.Peek}
+		for j, e := range d.Entries {
+			out.Entries[j] = &weirpb.Entry{Key: e.Key, Value: e.Value}
+		}
+		if d.Cost != 0 {
+			out.Cost = &d.Cost
+		}
+		ds[i] = out
+	}
+	return ds
+}
+
+func cost(k *client.Check) *int64 {
+	if k.Cost == 0 {
+		return nil
+	}
+	return &k.Cost
+}
+
+func priority(k *client.Check) *uint32 {
+	if k.Priority == 0 {
+		return nil
+	}
+	p := uint32(max(k.Priority, 0))
+	if k.Priority < 0 {
+		p = 1 << 31 // out of range there too
+	}
+	return &p
+}
+
+// batch returns the checks as a table if they differ in values and costs alone,
+// which is a tenth of the bytes.
+func batch(ks []client.Check, peek bool) *weirpb.CheckBatchRequest {
+	if t := table(ks, peek); t != nil {
+		return &weirpb.CheckBatchRequest{Table: t}
+	}
+	in := &weirpb.CheckBatchRequest{Checks: make([]*weirpb.CheckRequest, len(ks))}
+	for i := range ks {
+		k := &ks[i]
+		in.Checks[i] = &weirpb.CheckRequest{
+			Domain: k.Domain, Descriptors: descriptors(k), Cost: cost(k), Priority: priority(k), Peek: peek, Lease: k.Lease,
+		}
+	}
+	return in
+}
+
+func table(ks []client.Check, peek bool) *weirpb.CheckTable {
+	first := &ks[0]
+	if len(first.Descriptors) != 1 || len(first.Descriptors[0].Entries) == 0 {
+		return nil
+	}
+	keys := first.Descriptors[0].Entries
+	t := &weirpb.CheckTable{Domain: first.Domain, Priority: priority(first), Peek: peek}
+	for _, e := range keys {
+		t.Keys = append(t.Keys, e.Key)
+	}
+	t.Values, t.Costs = make([]string, 0, len(ks)*len(keys)), make([]int64, 0, len(ks))
+	for i := range ks {
+		k := &ks[i]
+		if k.Domain != first.Domain || k.Priority != first.Priority || k.Lease != "" || len(k.Descriptors) != 1 {
+			return nil
+		}
+		d := &k.Descriptors[0]
+		if d.Cost != 0 || d.Peek || len(d.Entries) != len(keys) {
+			return nil
+		}
+		for j, e := range d.Entries {
+			if e.Key != keys[j].Key {
+				return nil
+			}
+			t.Values = append(t.Values, e.Value)
+		}
+		t.Costs = append(t.Costs, max(k.Cost, 1))
+	}
+	if !slices.ContainsFunc(t.Costs, func(c int64) bool { return c != 1 }) {
+		t.Costs = nil
+	}
+	return t
+}
+
+func micros(us int64) time.Duration {
+	switch {
+	case us < 0:
+		return weir.Never
+	case us > int64(1<<63-1)/1000:
+		return 1<<63 - 1
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// told returns a decision, or an error if there is none: nothing must not
+// refuse.
+func told(d *weirpb.Decision) (client.Decision, error) {
+	if d == nil {
+		return client.Decision{}, errors.New("weir: an answer without a decision")
+	}
+	out := client.Decision{
+		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Delay: max(micros(d.DelayUs), 0),
+		RetryAfter: micros(d.RetryAfterUs), Limit: limit(d.Limit), Remaining: -1, ResetAfter: micros(d.ResetAfterUs),
+		Degraded: d.GetGuarantee().GetDegraded(),
+	}
+	if d.Limit != nil {
+		out.Remaining = d.Remaining
+	}
+	for _, o := range d.Limits {
+		out.Limits = append(out.Limits, client.Outcome{
+			Limit: limit(o.Limit), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
+			Remaining: o.Remaining, RetryAfter: micros(o.RetryAfterUs), ResetAfter: micros(o.ResetAfterUs),
+		})
+	}
+	return out, nil
+}
+
+func limit(l *weirpb.Limit) *client.Limit {
+	if l == nil {
+		return nil
+	}
+	return &client.Limit{Name: l.Name, Count: l.Count, Burst: l.Burst, Period: micros(l.PeriodUs), Algorithm: l.Algorithm}
+}
+
+// columns returns the decisions of a batch of n checks.
+func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
+	at := func(column []int64, i int) int64 {
+		if len(column) == 0 {
+			return 0
+		}
+		return column[i]
+	}
+	on := func(column []bool, i int) bool { return len(column) > 0 && column[i] }
+	for name, length := range map[string]int{
+		"allowed": len(res.Allowed), "remaining": len(res.Remaining), "retry_after_us": len(res.RetryAfterUs),
+		"reset_after_us": len(res.ResetAfterUs), "limit": len(res.Limit), "delay_us": len(res.DelayUs),
+		"soft": len(res.Soft), "borrowed": len(res.Borrowed),
+	} {
+		if length != n && (length != 0 || name == "allowed") {
+			return nil, fmt.Errorf("weir: %d answers under %s to %d checks", length, name, n)
+		}
+	}
+	limits := make([]*client.Limit, len(res.Limits)+1)
+	for i, l := range res.Limits {
+		limits[i+1] = limit(l.GetLimit())
+	}
+	out := make([]client.Decision, n)
+	for i := range out {
+		d := client.Decision{
+			Allowed: res.Allowed[i], Soft: on(res.Soft, i), Borrowed: on(res.Borrowed, i), Delay: max(micros(at(res.DelayUs, i)), 0),
+			RetryAfter: micros(at(res.RetryAfterUs, i)), Remaining: -1, ResetAfter: micros(at(res.ResetAfterUs, i)),
+		}
+		if len(res.Limit) > 0 && res.Limit[i] > 0 {
+			spoke := int(res.Limit[i])
+			if spoke >= len(limits) {
+				return nil, fmt.Errorf("weir: answer %d names limit %d of %d", i, spoke, len(res.Limits))
+			}
+			d.Limit, d.Remaining = limits[spoke], at(res.Remaining, i)
+			d.Degraded = res.Limits[spoke-1].GetGuarantee().GetDegraded()
+		}
+		out[i] = d
+	}
+	return out, nil
+}
+
+// Why a reservation is not made or settled, and the status of HTTP that says so.
+var reasons = map[string]int{"SETTLED": 409, "EXPIRED": 410, "UNSUPPORTED": 422, "TOO_LARGE": 422}
+
+// problem returns what a call that failed means to a client.Client; nil for nil.
+func problem(err error) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err)
+	switch st.Code() {
+	case codes.InvalidArgument:
+		return &client.Error{Status: 400, Detail: st.Message()}
+	case codes.FailedPrecondition:
+		for _, d := range st.Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == "weir" && reasons[info.GetReason()] != 0 {
+				return &client.Error{Status: reasons[info.GetReason()], Detail: st.Message()}
+			}
+		}
+		return &client.Error{Status: 400, Detail: st.Message()}
+	case codes.Unimplemented:
+		// What knows the service but not what it lacks.
+		if !strings.HasPrefix(st.Message(), "unknown service") && !strings.HasPrefix(st.Message(), "unknown method") {
+			return &client.Error{Status: 501, Detail: st.Message()}
+		}
+	case codes.ResourceExhausted, codes.Unavailable:
+		for _, d := range st.Details() {
+			if info, ok := d.(*errdetails.RetryInfo); ok && info.GetRetryDelay().AsDuration() > 0 {
+				return &client.Busy{RetryAfter: info.GetRetryDelay().AsDuration(), Detail: st.Message()}
+			}
+		}
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("weir: %w: %s", context.DeadlineExceeded, st.Message())
+	}
+	return fmt.Errorf("weir: %w", err)
+}
