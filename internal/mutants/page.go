@@ -21,8 +21,6 @@ var absent = []struct {
 	mistake, bit string
 	why          string
 }{
-	{10, "the counter is incremented by one command and given its expiry by another", "alisaifee/limits #14, Tabcorp #1: a crash between them leaves a key for ever",
-		"the embedded store keeps count and expiry in one row, written under one lock; belongs to the shared store"},
 	{12, "the time comes from whoever asks", "sorted sets scored by gateways; Traefik trusts the clocks of its gateways",
 		"no front end or store takes a time from a client; belongs to the shared store and its script"},
 	{23, "the server evicts keys by its own policy", "Redis with maxmemory and allkeys-lru",

@@ -3,7 +3,6 @@ package redis
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +49,7 @@ func TestRowsDecideAsIfAlone(t *testing.T) {
 			cells[i] = append(cells[i], make([]int64, l.Cells))
 		}
 	}
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	random := newRandom(t)
 	var refused, passed int
 	for range 150 {
 		ops := make([][]weir.Op, clients)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -95,6 +96,24 @@ func TestHugeLeases(t *testing.T) {
 	}
 }
 
+// newRandom returns chance that WEIR_SEED repeats.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("WEIR_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("WEIR_SEED: %v", err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("WEIR_SEED=%d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
 // A trace asks about one algorithm.
 type trace struct {
 	*rand.Rand
@@ -109,13 +128,7 @@ type trace struct {
 }
 
 func newTrace(t *testing.T, url string, a weir.Algorithm) *trace {
-	seed := uint64(time.Now().UnixNano())
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	})
-	tr := &trace{Rand: rand.New(rand.NewPCG(seed, 0)), now: 1_773_500_966_535_897, rows: map[string][]int64{}}
+	tr := &trace{Rand: newRandom(t), now: 1_773_500_966_535_897, rows: map[string][]int64{}}
 	tr.store = openTold(t, url, func() int64 { return tr.now })
 	for i, group := range variants(a) {
 		for _, l := range group {
@@ -202,6 +215,9 @@ func (tr *trace) ask(t *testing.T) {
 		if together {
 			ops[i].Role, ops[i].Verb = weir.Enforce, weir.Spend
 		}
+		if tr.IntN(8) == 0 {
+			ops[i].Cost = min(tr.remaining(ops[i])+int64(tr.IntN(2)), weir.MaxCost)
+		}
 	}
 	asked := fmt.Sprintf("%+v", ops)
 	if err := tr.store.Take(t.Context(), ops); err != nil {
@@ -241,6 +257,14 @@ func (tr *trace) allow(ops []weir.Op) bool {
 		all = all && d.Allowed()
 	}
 	return all
+}
+
+// remaining returns how many units of an op's key are left: so many are allowed, and
+// one more is not.
+func (tr *trace) remaining(o weir.Op) int64 {
+	row := make([]int64, o.Limit.Cells)
+	copy(row, tr.rows[fmt.Sprint(o.Key, o.Limit.ID())])
+	return o.Limit.Algorithm.Step(row, o.Limit, weir.Ask{Now: tr.now, Cost: 1, ID: o.ID, Verb: weir.Peek}).Remaining
 }
 
 // step asks the algorithm, and returns the row as it was.
