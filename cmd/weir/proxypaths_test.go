@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ import (
 type heard struct {
 	mu         sync.Mutex
 	asked, got []string
+	// conns counts the connections to the limiter.
+	conns atomic.Int64
 }
 
 func (h *heard) Match(dst []weir.Op, r *weir.Request) []weir.Op {
@@ -92,7 +95,13 @@ func (h *heard) listen(t *testing.T) (limiter, app string) {
 		defer h.mu.Unlock()
 		h.got = append(h.got, text)
 	})
-	one, two := httptest.NewServer(fa), httptest.NewServer(application)
+	one, two := httptest.NewUnstartedServer(fa), httptest.NewServer(application)
+	one.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			h.conns.Add(1)
+		}
+	}
+	one.Start()
 	t.Cleanup(one.Close)
 	t.Cleanup(two.Close)
 	return strings.TrimPrefix(one.URL, "http://"), strings.TrimPrefix(two.URL, "http://")

@@ -1,0 +1,90 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// Other ways to ask than the files of deploy/ have: those of the comments there,
+// and of configurations that people have already.
+func TestOtherWaysToAsk(t *testing.T) {
+	ways := map[string]func(t *testing.T, weir, app string) string{
+		"caddy in short": func(t *testing.T, weir, app string) string {
+			return servertest.Caddy(t, func(addr string) string {
+				return ":" + port(addr) + " {\n forward_auth " + weir + " {\n uri /auth:from=forwarded?\n }\n reverse_proxy " + app + "\n}\n"
+			})
+		},
+		// Keeps the client's query, which must not be taken for parameters.
+		"caddy without a question mark": func(t *testing.T, weir, app string) string {
+			return servertest.Caddy(t, func(addr string) string {
+				return ":" + port(addr) + " {\n forward_auth " + weir + " {\n uri /auth\n }\n reverse_proxy " + app + "\n}\n"
+			})
+		},
+		// As for other answerers, with the fields of many tutorials.
+		"nginx with X-Original-URI": func(t *testing.T, weir, app string) string {
+			return servertest.NginxServers(t, func(addr string) string {
+				return `server { listen ` + addr + `;
+	location / {
+		auth_request /auth;
+		auth_request_set $ra $upstream_http_retry_after;
+		error_page 403 = @limited;
+		proxy_pass http://` + app + `;
+	}
+	location @limited { add_header Retry-After $ra always; return 429 "{}"; }
+	location = /auth {
+		internal;
+		proxy_pass http://` + weir + `/auth:deny=403;
+		proxy_pass_request_body off;
+		proxy_set_header X-Original-URI $request_uri;
+		proxy_set_header X-Original-Method $request_method;
+		proxy_set_header X-Forwarded-For $remote_addr;
+	}
+}`
+			})
+		},
+	}
+	for name, start := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app, requests := behind(t)
+			_, weir := asked(t, "--limit", "2/hour by ip using fixed_window")
+			url := "http://" + start(t, weir, app)
+			for i, want := range []int{200, 200, 429} {
+				// nginx hands Content-Length on here, and not the body.
+				res, body := through(t, "POST", url+"/a?fail=open&cost=0&domain=other", "some")
+				if res.StatusCode != want || (want == 429) != (res.Header.Get("Retry-After") != "") {
+					t.Errorf("request %d: %d %v %s", i, res.StatusCode, res.Header, body)
+				}
+			}
+			if n := requests.Load(); n != 2 {
+				t.Errorf("the application had %d requests, want 2", n)
+			}
+		})
+	}
+}
+
+// The files of deploy/ keep their connections to Weir: a question costs no
+// handshake.
+func TestProxiesKeepTheirConnections(t *testing.T) {
+	for _, f := range proxyFiles() {
+		t.Run(strings.NewReplacer("/", "_", " ", "_").Replace(f.name), func(t *testing.T) {
+			t.Parallel()
+			h := &heard{}
+			weir, app := h.listen(t)
+			url := "http://" + f.start(t, weir, app)
+			for range 30 {
+				if res, body := through(t, "GET", url+"/", ""); res.StatusCode != 200 {
+					t.Fatalf("%d %s", res.StatusCode, body)
+				}
+			}
+			if asked, _ := h.take(); len(asked) != 30 {
+				t.Errorf("asked %d times", len(asked))
+			}
+			if n := h.conns.Load(); n < 1 || n > 5 {
+				t.Errorf("%d connections for 30 questions", n)
+			}
+		})
+	}
+}
