@@ -242,7 +242,7 @@ func escaped(line []byte, i int) (byte, int) {
 		return '\a', i
 	case 'x':
 		if i+2 < len(line) {
-			if hi, lo := hex(line[i+1]), hex(line[i+2]); hi < 16 && lo < 16 {
+			if hi, lo := hexDigit(line[i+1]), hexDigit(line[i+2]); hi < 16 && lo < 16 {
 				return hi<<4 | lo, i + 2
 			}
 		}
@@ -252,7 +252,7 @@ func escaped(line []byte, i int) (byte, int) {
 	}
 }
 
-func hex(c byte) byte {
+func hexDigit(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':
 		return c - '0'
