@@ -70,6 +70,7 @@ var parts = []part{
 	{"gateway", compareGateway},
 	{"middleware", compareMiddleware},
 	{"redis", compareRedis},
+	{"resp", compareRESP},
 	{"shrink", compareShrink},
 	// Last, as it can be cut short where the time ends.
 	{"memory", compareMemory},
