@@ -318,3 +318,21 @@ func FuzzRoutes(f *testing.F) {
 		}
 	})
 }
+
+// HTTP/1.0 knows no Host: whoever leaves it out is limited all the same.
+func TestRequestsWithoutHost(t *testing.T) {
+	r, err := identity.New(identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: "host"}, {From: "remote_address"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Acquire()
+	defer c.Release()
+	c.SetHTTP(read(t, "192.0.2.1:1", "GET /login HTTP/1.0"))
+	if got := fill(t, p, c); !strings.Contains(got, "unknown") || !strings.Contains(got, "192.0.2.1") || p.Evadable() {
+		t.Errorf("asked %q", got)
+	}
+}

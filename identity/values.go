@@ -19,7 +19,11 @@ func (c *Caller) value(s *source) (string, error) {
 		p, err := c.Path()
 		return c.fit(p), err
 	case fromHost:
-		return c.fit(c.Host()), c.hostErr
+		if h := c.Host(); h != "" || c.hostErr != nil {
+			return c.fit(h), c.hostErr
+		}
+		// HTTP/1.0 does without: nobody gets out of a limit on it that way.
+		return "unknown", nil
 	case fromHeader:
 		return c.fit(c.header(s.name)), nil
 	case fromCookie:
