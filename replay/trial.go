@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/replay/accesslog"
+	"github.com/weirlimit/weir/replay/facts"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -17,7 +18,7 @@ import (
 type trial struct {
 	set    *rules.Set
 	domain string
-	facts  *facts
+	plan   *plan
 	untold [][]string
 	// now is the log's clock, in microseconds. It never goes back.
 	now     int64
@@ -40,12 +41,12 @@ func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 	if t.domain, err = domainOf(set, opt.Domain); err != nil {
 		return nil, err
 	}
-	if t.facts, t.untold, err = newFacts(set, t.domain, opt.Fields); err != nil {
+	if t.plan, t.untold, err = newPlan(set, t.domain, opt.Fields); err != nil {
 		return nil, err
 	}
-	if len(t.facts.plans) == 0 {
+	if len(t.plan.descriptors) == 0 {
 		return nil, fmt.Errorf("no rule of domain %s can be tried: lines tell %s, and the rules ask for %s: name the field of a JSON log that has it, as in tenant=request.headers.X-Tenant",
-			t.domain, strings.Join(Facts(), ", "), wanted(t.untold))
+			t.domain, strings.Join(facts.Known(), ", "), wanted(t.untold))
 	}
 	for _, p := range set.Placed() {
 		one, err := newTally(p)
@@ -82,7 +83,7 @@ func wanted(lists [][]string) string {
 	var keys []string
 	for _, list := range lists {
 		for _, key := range list {
-			if !slices.Contains(keys, key) && !slices.ContainsFunc(known, func(f fact) bool { return f.key == key }) {
+			if !slices.Contains(keys, key) && !slices.Contains(facts.Known(), key) {
 				keys = append(keys, key)
 			}
 		}
@@ -113,8 +114,7 @@ func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	r := t.request
 	r.Reset()
 	r.Domain = t.domain
-	t.facts.read(l)
-	t.facts.fill(r)
+	t.plan.fill(r, l)
 	d, err := t.limiter.Decide(context.Background(), r)
 	if err != nil {
 		return false, err

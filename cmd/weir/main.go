@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir/replay/accesslog"
+	"github.com/weirlimit/weir/replay/facts"
 )
 
 // Exit statuses.
@@ -39,6 +40,7 @@ type cli struct {
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`
 	Test       testCmd       `cmd:"" help:"Test rules by cases, on a clock of their own."`
 	Replay     replayCmd     `cmd:"" help:"Try rules on access logs: who would have been refused."`
+	Suggest    suggestCmd    `cmd:"" help:"Find limits in access logs, and who each would catch."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
 	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
@@ -67,7 +69,7 @@ func newParser(c *cli, s streams) (*kong.Kong, error) {
 		kong.DefaultEnvars("WEIR"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(withDefault),
-		kong.Vars{"log_formats": strings.Join(accesslog.Names(), ", ")},
+		kong.Vars{"log_formats": strings.Join(accesslog.Names(), ", "), "log_facts": strings.Join(facts.Known(), ", ")},
 		kong.Bind(s),
 	)
 }
