@@ -51,6 +51,7 @@ type Node struct {
 	source Source
 	cert   *certfile.Certificate
 	grpc   *grpcserver.Server
+	trace  *tracing // nil: none
 }
 
 // New reads what files the settings name and refuses what Run could not do. It
@@ -80,9 +81,18 @@ func New(o Options) (*Node, error) {
 		return nil, err
 	}
 	if err := n.build(); err != nil {
-		return nil, errors.Join(err, n.sinks.end())
+		return nil, errors.Join(err, n.end())
 	}
 	return n, nil
+}
+
+// end sends the statistics and spans that wait.
+func (n *Node) end() error {
+	err := n.sinks.end()
+	if n.trace != nil {
+		n.trace.end()
+	}
+	return err
 }
 
 func (n *Node) build() error {
@@ -90,6 +100,14 @@ func (n *Node) build() error {
 	calls := newMethods(n.stats.TopScope("ratelimit_server"))
 	n.scope = n.stats.TopScope("ratelimit")
 	stats.Runtime(n.scope.Scope("go"))
+	if n.s.TracingEnabled {
+		var err error
+		if n.trace, err = newTracing(n.s, n.log); err != nil {
+			return err
+		}
+	} else {
+		n.log.Info("Tracing disabled")
+	}
 	if err := n.buildGRPC(calls); err != nil {
 		return err
 	}
@@ -116,6 +134,9 @@ func (n *Node) buildGRPC(calls *methods) error {
 		Drain:       drainFor, Log: n.log,
 	}
 	opt.Unary = append(opt.Unary, calls.unary)
+	if n.trace != nil {
+		opt.Unary = append(opt.Unary, n.trace.unary)
+	}
 	if n.s.GRPCServerUseTLS {
 		n.stats.TopScope("certs") // for the reserved tags that are counted there
 		files := certfile.Files{
@@ -147,7 +168,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() {
 		end()
 		group.Wait()
-		err = errors.Join(err, n.sinks.end())
+		err = errors.Join(err, n.end())
 	}()
 	group.Go(func() { n.stats.Run(back, n.s.StatsFlushInterval) })
 	failed := make(chan error, 8)
@@ -171,7 +192,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	service := envoy.New(n.serviceOptions(store))
+	counters := store
+	if n.trace != nil {
+		counters = n.trace.store(store)
+	}
+	service := envoy.New(n.serviceOptions(counters))
 	if _, ok := service.LocalCacheStats(); ok {
 		localCacheStats(n.scope.Scope("localcache"), service)
 	}
@@ -211,7 +236,11 @@ func (n *Node) serviceOptions(store counter.Store) envoy.Options {
 func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan error) error {
 	rlsv3.RegisterRateLimitServiceServer(n.grpc, service)
 	mux := http.NewServeMux()
-	mux.Handle("/json", service.JSON())
+	json := service.JSON()
+	if n.trace != nil {
+		json = n.trace.web(json)
+	}
+	mux.Handle("/json", json)
 	mux.Handle("/healthcheck", n.health)
 
 	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)

@@ -38,6 +38,7 @@ func (n *node) rules() string {
 }
 
 func TestReloadInPlace(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{
 		"config/a.yaml": domain("a", 1), "config/README.txt": "{ not rules", "config/.b.yml": domain("b", 1), "config/deep/c.yaml": domain("c", 1),
 	})
@@ -68,6 +69,7 @@ func TestReloadInPlace(t *testing.T) {
 }
 
 func TestReloadIgnoringDotFiles(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/a.yaml": domain("a", 1), "config/.b.yaml": domain("b", 1), "config/.c/c.yaml": domain("c", 1)})
 	n := start(t, program, append(inPlace(root), "RUNTIME_IGNOREDOTFILES=true")...)
 	if got := n.rules(); got != line("a", 1) {
@@ -78,6 +80,7 @@ func TestReloadIgnoringDotFiles(t *testing.T) {
 // A ConfigMap as kubelet mounts it: files are links through ..data, which is
 // swapped.
 func TestReloadOfConfigMap(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	dir := filepath.Join(root, "config")
 	write(t, dir, map[string]string{"..2026_1/a.yaml": domain("a", 1), "..2026_1/b.yaml": domain("b", 1)})
@@ -98,6 +101,7 @@ func TestReloadOfConfigMap(t *testing.T) {
 }
 
 func TestReloadBySwap(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	write(t, root, map[string]string{
 		"v1/rl/config/a.yaml": domain("a", 1), "v1/rl/config/sub/b.yaml": domain("b", 1), "v1/rl/other/c.yaml": domain("c", 1), "v1/rl/config.d.yaml": domain("d", 1),
@@ -127,6 +131,7 @@ func TestReloadBySwap(t *testing.T) {
 }
 
 func TestNoRulesAtAll(t *testing.T) {
+	t.Parallel()
 	// Nothing is named: there are no rules, and that is a success.
 	n := start(t, program, "RUNTIME_ROOT="+t.TempDir(), "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=true")
 	n.series("ratelimit_service_config_load_success", 1)
@@ -139,6 +144,7 @@ func TestNoRulesAtAll(t *testing.T) {
 }
 
 func TestHealthFollowsRules(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/a.yaml": "domain: ''"})
 	n := start(t, program, append(inPlace(root), "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=true")...)
 	healthy := func(want bool) {

@@ -25,6 +25,7 @@ func inPlace(root string) []string {
 }
 
 func TestAllDoors(t *testing.T) {
+	t.Parallel()
 	n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
 	conn := n.dial()
 	for i, want := range []rlsv3.RateLimitResponse_Code{rlsv3.RateLimitResponse_OK, rlsv3.RateLimitResponse_OK} {
@@ -99,6 +100,7 @@ func TestAllDoors(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	path := filepath.Join(t.TempDir(), "s")
 	// One that a dead process has left.
@@ -120,6 +122,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestEndsOnSignal(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
 		conn := n.dial()
@@ -148,6 +151,7 @@ func TestEndsOnSignal(t *testing.T) {
 }
 
 func TestSecondProcessMayListenToo(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	first := start(t, program, append(inPlace(root), "USE_PROMETHEUS=false", "DISABLE_STATS=true")...)
 	_, port, _ := net.SplitHostPort(first.http)
@@ -170,6 +174,7 @@ func TestSecondProcessMayListenToo(t *testing.T) {
 // What the reference refuses, or dies of, ends the process at once with a
 // sentence that names the variable.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	for _, tt := range []struct {
 		env  []string
@@ -198,6 +203,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestArgumentsAreForAnotherName(t *testing.T) {
+	t.Parallel()
 	cmd, n := command(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
 	cmd.Args = append(cmd.Args, "serve", "-foo")
 	n.proc = servertest.Start(t, cmd)
@@ -213,6 +219,7 @@ func TestArgumentsAreForAnotherName(t *testing.T) {
 }
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	n := start(t, program, append(inPlace(root), "LOG_FORMAT=json", "LOG_LEVEL=debug", "REDIS_PIPELINE_LIMIT=3")...)
 	out := n.proc.Output()
@@ -228,6 +235,7 @@ func TestLogs(t *testing.T) {
 }
 
 func TestStatisticsOverStatsd(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	redis, second := servertest.Redis(t), servertest.Redis(t)
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop + `
   - key: fast
@@ -59,6 +60,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestHealthFollowsRedis(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	n := start(t, program, append(inPlace(root), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis.Addr, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true")...)
@@ -83,6 +85,7 @@ func TestHealthFollowsRedis(t *testing.T) {
 }
 
 func TestWaitsForRedis(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	redis.Kill(t)
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
@@ -107,6 +110,7 @@ func TestWaitsForRedis(t *testing.T) {
 }
 
 func TestEndsWhileItWaits(t *testing.T) {
+	t.Parallel()
 	n := launch(t, program, "RUNTIME_ROOT="+t.TempDir(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=127.0.0.1:1")
 	servertest.Await(t, "an attempt", func() bool { return strings.Contains(n.proc.Output(), "trying again") })
 	if err := n.proc.Signal(syscall.SIGTERM); err != nil {
@@ -120,6 +124,7 @@ func TestEndsWhileItWaits(t *testing.T) {
 }
 
 func TestRedisOverTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key, pair := servertest.Certificate(t, dir, "redis")
 	redis := servertest.RedisTLS(t, cert, key, pair)
@@ -146,6 +151,7 @@ func TestRedisOverTLS(t *testing.T) {
 }
 
 func TestMemcached(t *testing.T) {
+	t.Parallel()
 	addr := fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
 	servertest.Memcached(t, addr)
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})

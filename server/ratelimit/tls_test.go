@@ -14,6 +14,7 @@ import (
 )
 
 func TestMutualTLS(t *testing.T) {
+	t.Parallel()
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	server, good, stranger := t.TempDir(), t.TempDir(), t.TempDir()
 	cert, key, pair := servertest.Certificate(t, server, "ratelimit")

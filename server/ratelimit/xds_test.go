@@ -19,6 +19,7 @@ import (
 
 // As Envoy Gateway runs it: rules from a management server, no file anywhere.
 func TestRulesOverXDS(t *testing.T) {
+	t.Parallel()
 	snapshots := cache.NewSnapshotCache(true, cache.IDHash{}, nil)
 	set := func(version string, limit uint32) {
 		t.Helper()
