@@ -212,6 +212,7 @@ func TestBothWays(t *testing.T) {
 				if r.IntN(2) == 0 { // rows of a table
 					ks[i] = client.Of("api", weir.Entry{Key: "client_id", Value: string(rune('a' + r.IntN(3)))})
 					ks[i].Cost = int64(r.IntN(3))
+					ks[i].Descriptors[0].Peek = r.IntN(6) == 0
 				}
 			}
 			var ds [2][]client.Decision

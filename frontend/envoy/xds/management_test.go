@@ -28,6 +28,7 @@ type management struct {
 
 	t     *testing.T
 	cache cache.SnapshotCache
+	node  string // whose rules Set sets
 
 	mu       sync.Mutex
 	requests []*discoveryv3.DiscoveryRequest
@@ -38,7 +39,7 @@ type management struct {
 // startManagement listens on addr, a free port if that is empty.
 func startManagement(t *testing.T, addr string, conf *tls.Config) *management {
 	t.Helper()
-	m := &management{Addr: addr, t: t, cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil)}
+	m := &management{Addr: addr, t: t, node: "default", cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil)}
 	if addr == "" {
 		m.Addr = "127.0.0.1:0"
 	}
@@ -96,7 +97,7 @@ func (m *management) Stop() {
 	stop()
 }
 
-// Set gives node "default" a set of rules.
+// Set gives the node a set of rules.
 func (m *management) Set(version string, domains ...string) {
 	m.t.Helper()
 	var rs []types.Resource
@@ -107,7 +108,7 @@ func (m *management) Set(version string, domains ...string) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if err := m.cache.SetSnapshot(context.Background(), "default", snapshot); err != nil {
+	if err := m.cache.SetSnapshot(context.Background(), m.node, snapshot); err != nil {
 		m.t.Fatal(err)
 	}
 }
