@@ -12,3 +12,17 @@ type Queue interface {
 	// Close ends the queue. What Publish has not returned for may be lost.
 	Close() error
 }
+
+// Source hands out what a queue carries. Several sources of one queue, in as many
+// processes, share its events: each goes to one of them.
+type Source interface {
+	// Receive calls take with one batch after the other until ctx ends, and then
+	// returns nil. A batch is done with when take returns nil. After an error its
+	// events come again, perhaps to another source, perhaps in other batches, and so
+	// they do when the process ends before take has returned: an event comes once or
+	// more often, and Event.ID tells which. It returns an error when no more can
+	// come.
+	Receive(ctx context.Context, take func(ctx context.Context, batch []Event) error) error
+	// Close ends the source.
+	Close() error
+}
