@@ -185,7 +185,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	if n.cert != nil {
 		group.Go(func() { fail(n.cert.Watch(back)) })
 	}
-	store, err := n.open(ctx)
+	store, follow, err := n.open(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // told to end before it began
@@ -206,6 +206,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		group.Wait()
 		err = errors.Join(err, store.Close())
 	}()
+	if follow != nil {
+		group.Go(func() { follow(back) })
+	}
 	rules := newRules(service, n.s, n.health, n.log)
 	group.Go(func() { fail(n.source.Run(back, rules)) })
 	if !n.s.ForceStart {
@@ -240,7 +243,7 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	if n.trace != nil {
 		json = n.trace.web(json)
 	}
-	mux.Handle("/json", json)
+	mux.Handle("/json", largeBodies(json))
 	mux.Handle("/healthcheck", n.health)
 
 	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)

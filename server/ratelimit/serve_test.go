@@ -278,3 +278,26 @@ func TestStatisticsOverStatsd(t *testing.T) {
 		}
 	}
 }
+
+// Whoever announces large bodies and sends nothing waits with his like; others
+// are served.
+func TestSlowLargeBodies(t *testing.T) {
+	t.Parallel()
+	n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
+	for range 64 {
+		conn, err := net.Dial("tcp", n.http)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _ := n.post(`{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`); code != 200 {
+		t.Errorf("/json: %d", code)
+	}
+	if code, _ := get(t, n.http, "/healthcheck"); code != 200 {
+		t.Errorf("/healthcheck: %d", code)
+	}
+}

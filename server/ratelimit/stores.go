@@ -17,8 +17,9 @@ import (
 )
 
 // opener opens the store of the counters. The settings are good, and files of
-// TLS are read already: what can fail is the network.
-type opener func(ctx context.Context) (counter.Store, error)
+// TLS are read already: what can fail is the network. follow, if not nil, is to
+// run until the store is closed.
+type opener func(ctx context.Context) (store counter.Store, follow func(context.Context), err error)
 
 // storeOpener returns how to open the store that the settings ask for.
 func storeOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.Logger) (opener, error) {
@@ -28,10 +29,10 @@ func storeOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	case settings.StoreRedis:
 		return redisOpener(s, h, scope, log)
 	}
-	return func(context.Context) (counter.Store, error) {
+	return func(context.Context) (counter.Store, func(context.Context), error) {
 		log.Warn("counters are kept in this process: REDIS_URL is not set")
 		h.set(storeHealth, true)
-		return counter.NewMemory(counter.MemoryOptions{}), nil
+		return counter.NewMemory(counter.MemoryOptions{}), nil, nil
 	}, nil
 }
 
@@ -63,19 +64,49 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 			opt.PerSecond = &server
 		}
 	}
-	return func(ctx context.Context) (counter.Store, error) {
+	return func(ctx context.Context) (counter.Store, func(context.Context), error) {
 		var store *counter.Redis
 		err := retry(ctx, s, log, func() (err error) {
 			store, err = counter.OpenRedis(ctx, opt)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		h.set(storeHealth, true)
 		poolStats(scope, s.PerSecond, store)
-		return store, nil
+		if !s.RedisHealthCheck {
+			return store, nil, nil
+		}
+		return store, func(ctx context.Context) { reconnect(ctx, store, s.PerSecond) }, nil
 	}, nil
+}
+
+// reconnectEvery is how soon a connection that is lost is made again.
+const reconnectEvery = time.Second
+
+// reconnect asks a Redis to which there is no connection until there is one. Calls
+// do so too, but nobody sends them to a node that is not healthy.
+func reconnect(ctx context.Context, store *counter.Redis, perSecond bool) {
+	tick := time.NewTicker(reconnectEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		main, second := store.Stats()
+		var look []counter.Hit
+		for _, of := range []struct{ gone, perSecond bool }{{main.Active == 0, false}, {perSecond && second.Active == 0, true}} {
+			if of.gone {
+				look = append(look, counter.Hit{Key: []byte("weir_is_there"), PerSecond: of.perSecond})
+			}
+		}
+		if look != nil {
+			_ = store.Look(ctx, 0, look) // that it fails is what health says already
+		}
+	}
 }
 
 // poolStats has the numbers of connections set at each flush.
@@ -158,14 +189,14 @@ func memcachedOpener(s *settings.Settings, h *health, scope *stats.Scope, log *s
 		}
 		opt.Lookup = func(ctx context.Context) ([]string, error) { return lookupSRV(ctx, service, proto, name) }
 	}
-	return func(ctx context.Context) (counter.Store, error) {
+	return func(ctx context.Context) (counter.Store, func(context.Context), error) {
 		store, err := counter.OpenMemcached(ctx, opt)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		h.set(storeHealth, true)
 		memcachedStats(scope.Scope("memcache"), store)
-		return store, nil
+		return store, nil, nil
 	}, nil
 }
 

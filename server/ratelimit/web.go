@@ -19,8 +19,31 @@ type webServer struct {
 	ln  net.Listener
 }
 
-// maxWebConnections bounds the connections of one listener.
-const maxWebConnections = 16_384
+const (
+	// maxWebConnections bounds the connections of one listener.
+	maxWebConnections = 4096
+	// smallBody is what every connection may send at once, in bytes.
+	smallBody = 64 << 10
+	// maxLarge is how many may send more at once: 64 MiB in all.
+	maxLarge = 16
+)
+
+// largeBodies lets few requests at a time send more than a little, or an unknown
+// amount; others wait for their turn.
+func largeBodies(next http.Handler) http.Handler {
+	turns := make(chan struct{}, maxLarge)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength < 0 || r.ContentLength > smallBody {
+			select {
+			case turns <- struct{}{}:
+				defer func() { <-turns }()
+			case <-r.Context().Done():
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 func newWebServer(h http.Handler, ln net.Listener, log *slog.Logger) *webServer {
 	return &webServer{ln: listen.Stall(listen.Limit(ln, maxWebConnections), time.Minute), srv: &http.Server{

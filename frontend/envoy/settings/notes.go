@@ -24,6 +24,8 @@ func Level(name string) (slog.Level, error) {
 // idle lists variables that are read, checked, and have no effect here, with
 // the reason.
 var idle = []struct{ name, why string }{
+	{"REDIS_POOL_SIZE", "calls share one connection to a server, in pipelines"},
+	{"REDIS_PERSECOND_POOL_SIZE", "calls share one connection to a server, in pipelines"},
 	{"REDIS_PIPELINE_WINDOW", "commands that wait for a connection are written together anyway"},
 	{"REDIS_PERSECOND_PIPELINE_WINDOW", "commands that wait for a connection are written together anyway"},
 	{"REDIS_PIPELINE_LIMIT", "it has no effect in Envoy's service either"},

@@ -88,7 +88,7 @@ type Settings struct {
 	RedisSocketType      string        `env:"REDIS_SOCKET_TYPE" default:"unix" group:"Redis" doc:"unix or tcp"`
 	RedisType            string        `env:"REDIS_TYPE" default:"SINGLE" doc:"SINGLE, SENTINEL or CLUSTER; case does not matter"`
 	RedisURL             string        `env:"REDIS_URL" default:"/var/run/nutcracker/ratelimit.sock" doc:"socket or host:port; SENTINEL: master name,host:port,...; CLUSTER: host:port,..." differs:"unset: decides in this process, without Redis, unless the default socket exists"`
-	RedisPoolSize        int           `env:"REDIS_POOL_SIZE" default:"10" doc:"connections" differs:"calls share a few connections in pipelines; this bounds blocking ones"`
+	RedisPoolSize        int           `env:"REDIS_POOL_SIZE" default:"10" doc:"connections" differs:"no effect: calls share one connection to a server, in pipelines"`
 	RedisAuth            string        `env:"REDIS_AUTH" doc:"password, or user:password"`
 	RedisSentinelAuth    string        `env:"REDIS_SENTINEL_AUTH" doc:"the same for the sentinels"`
 	RedisTLS             bool          `env:"REDIS_TLS" default:"false" doc:"TLS to Redis"`
