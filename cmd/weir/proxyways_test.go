@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/servertest"
@@ -85,6 +87,76 @@ func TestProxiesKeepTheirConnections(t *testing.T) {
 			if n := h.conns.Load(); n < 1 || n > 5 {
 				t.Errorf("%d connections for 30 questions", n)
 			}
+		})
+	}
+}
+
+// However many requests come at once, exactly the limit reaches the application.
+func TestProxiesAdmitExactly(t *testing.T) {
+	for _, f := range proxyFiles() {
+		if f.open {
+			continue // a slow machine would be let through
+		}
+		t.Run(strings.NewReplacer("/", "_", " ", "_").Replace(f.name), func(t *testing.T) {
+			t.Parallel()
+			app, requests := behind(t)
+			_, weir := asked(t, "--limit", "10/hour by ip")
+			url := "http://" + f.start(t, weir, app)
+			var codes statuses
+			var wg sync.WaitGroup
+			for range 40 {
+				wg.Go(func() {
+					res, err := client.Get(url + "/")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer res.Body.Close()
+					codes.add(res.StatusCode)
+				})
+			}
+			wg.Wait()
+			if codes.n[200] != 10 || codes.n[429] != 30 || requests.Load() != 10 {
+				t.Errorf("answered %v, and the application had %d requests; want 10 of 200 and 30 of 429", codes.n, requests.Load())
+			}
+		})
+	}
+}
+
+// A limiter that comes back is asked again.
+func TestProxiesFindTheLimiterAgain(t *testing.T) {
+	for _, f := range proxyFiles() {
+		if !f.open {
+			continue
+		}
+		t.Run(strings.NewReplacer("/", "_", " ", "_").Replace(f.name), func(t *testing.T) {
+			t.Parallel()
+			app, _ := behind(t)
+			n, weir := asked(t, "--limit", "1000/hour by ip")
+			url := "http://" + f.start(t, weir, app)
+			told := func() bool {
+				res, body := through(t, "GET", url+"/", "")
+				if res.StatusCode != 200 {
+					t.Fatalf("%d %s", res.StatusCode, body)
+				}
+				return res.Header.Get("RateLimit") != ""
+			}
+			if !told() {
+				t.Error("not asked at first")
+			}
+			if err := n.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if code := ended(t, n); code != 0 {
+				t.Errorf("weir ended with %d", code)
+			}
+			for range 3 {
+				if told() {
+					t.Error("nobody is there to be asked")
+				}
+			}
+			asked(t, "--limit", "1000/hour by ip", "--http", weir)
+			servertest.Await(t, "the proxy to ask again", told)
 		})
 	}
 }
