@@ -35,12 +35,14 @@ func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 func (g *generator) flaw() bool { return g.IntN(1000) < g.flaws }
 
 func (g *generator) key() string {
-	return pick(g, "a", "a", "a", "b", "b", "c", "a_b", "ip", "k*", "*", "a_", "é", "x.y", "_", "a:b")
+	return pick(g, "a", "a", "a", "b", "b", "c", "a_b", "ip", "k*", "*", "a_", "é", "x.y", "_", "a:b",
+		"sp ace", "%s", "A", "k*k", "**", "10.1.2.3")
 }
 
 func (g *generator) value() string {
 	return pick(g, "", "", "", "x", "x", "y", "b_c", "c", "x_y", "*", "*", "x*", "*y", "x*y", "**", "a*b*c", "10.0.0.1", "z:z|z", "X",
-		"a.b", "日本", "_", "192.168.1.1.5", "10", "true", "*_x")
+		"a.b", "日本", "_", "192.168.1.1.5", "10", "true", "*_x",
+		" ", "a b", "%d", "\"q\"", "back\\slash", "null", "~", "*.*.*.*", "_*", "*_", "x*x*x", strings.Repeat("long", 100))
 }
 
 // files returns one to three files of rules. Domains have tag in their names.
@@ -51,7 +53,7 @@ func (g *generator) files(tag string) []File {
 		var b strings.Builder
 		// The reference reads files in no order, which wildcards depend on.
 		g.tame = i > 0
-		domain := fmt.Sprintf("d%s%s", tag, pick(g, "", "", ".e", "_f", fmt.Sprint("n", i)))
+		domain := fmt.Sprintf("d%s%s", tag, pick(g, "", "", ".e", "_f", ".10.0.0.1", ":p|q", " r", fmt.Sprint("n", i)))
 		if g.flaw() {
 			domain = pick(g, `""`, "~", "[1]", "{a: 1}", "1.5")
 		}
@@ -114,7 +116,7 @@ func (g *generator) descriptor(b *strings.Builder, depth int, path []pairs) {
 	b.WriteString(strings.Repeat("  ", depth-1) + "- key: " + key + "\n")
 	if p.value != "" {
 		v := fmt.Sprintf("%q", p.value)
-		if p.value == "10" || p.value == "true" {
+		if p.value == "10" || p.value == "true" || p.value == "null" && g.chance(30) {
 			v = p.value
 		}
 		g.line(b, depth, "value: "+v)
@@ -166,7 +168,7 @@ func (g *generator) limit(b *strings.Builder, depth int) {
 		}
 		g.line(b, depth+1, "unit: "+unit)
 		if !g.chance(3) {
-			g.line(b, depth+1, "requests_per_unit: "+pick(g, "0", "1", "2", "3", "5", "7", "10", "20", "100", "4294967295", "16777217"))
+			g.line(b, depth+1, "requests_per_unit: "+pick(g, "0", "0x10", "1_0", "0b11", "+4", "1", "2", "3", "5", "7", "10", "20", "100", "4294967295", "16777217"))
 		}
 	}
 	name := ""
@@ -205,7 +207,7 @@ func (g *generator) request() *rlsv3.RateLimitRequest {
 	if g.chance(20) {
 		req.HitsAddend = pick[uint32](g, 1, 2, 3, 5, 10, 1000, 4294967295)
 	}
-	n := pick(g, 1, 1, 1, 2, 2, 3, 4, 6)
+	n := pick(g, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 6, 40)
 	if g.chance(1) {
 		n = 0
 	}
@@ -245,7 +247,11 @@ func (g *generator) ask() *commonv3.RateLimitDescriptor {
 	case g.chance(3) && len(d.Entries) > 0:
 		d.Entries = d.Entries[:len(d.Entries)-1]
 	case g.chance(3):
-		d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: g.key(), Value: g.value()})
+		for range pick(g, 1, 1, 1, 12) {
+			d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: g.key(), Value: g.value()})
+		}
+	case g.chance(2) && len(d.Entries) > 0:
+		d.Entries[0].Key = ""
 	}
 	if g.chance(8) {
 		d.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: pick[uint32](g, 0, 1, 3, 5, 100, 4294967295), Unit: typev3.RateLimitUnit(1 + g.IntN(7))}

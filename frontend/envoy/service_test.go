@@ -198,6 +198,9 @@ func TestFileSize(t *testing.T) {
 // One piece of memory for the answer to a request of one descriptor, and one for
 // the limit of an override.
 func TestAllocations(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
 	s := service(t, envoy.Options{})
 	over := ask("user", "a")
 	over.Descriptors[0].Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: 3}

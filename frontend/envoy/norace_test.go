@@ -1,0 +1,6 @@
+//go:build !race
+
+package envoy_test
+
+// raced: the race detector allocates, and empties pools.
+const raced = false
