@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -57,7 +58,11 @@ Start with a limit in front of a server:
 Exit status: 0 yes, 1 no (refused, not valid), 2 error.`
 
 func main() {
-	os.Exit(run(asRatelimit(os.Args), streams{os.Stdin, os.Stdout, os.Stderr}))
+	s := streams{os.Stdin, os.Stdout, os.Stderr}
+	if code, ok := companion(filepath.Base(os.Args[0]), os.Args[1:], s); ok {
+		os.Exit(code)
+	}
+	os.Exit(run(asRatelimit(os.Args), s))
 }
 
 // newParser returns the parser of all subcommands into c.

@@ -19,6 +19,13 @@ type clientTLS struct {
 // maxPEM bounds each file, in bytes.
 const maxPEM = 1 << 20
 
+// ClientTLS returns how to speak TLS to a server: with a certificate if cert and
+// key name one, and with the authorities of the file ca beside the system's. It
+// returns an error when a file cannot be used.
+func ClientTLS(cert, key, ca string) (*tls.Config, error) {
+	return clientTLS{cert, key, ca, false}.config()
+}
+
 // The files by which this node speaks TLS to others.
 func redisTLS(s *settings.Settings) clientTLS {
 	return clientTLS{s.RedisTLSClientCert, s.RedisTLSClientKey, s.RedisTLSCACert, s.RedisTLSSkipHostname}
