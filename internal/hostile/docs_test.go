@@ -84,10 +84,10 @@ func TestSecurityTable(t *testing.T) {
 	}
 }
 
-// TestTokensAreComparedInConstantTime: the two places that compare a token an
-// operator shows do so by crypto/subtle, on hashes of one length.
+// TestTokensAreComparedInConstantTime: the places that compare a token an
+// operator shows, or the password of a Redis client, do so by crypto/subtle, on hashes of one length.
 func TestTokensAreComparedInConstantTime(t *testing.T) {
-	for path, name := range map[string]string{"../../server/admin.go": "guard", "../../frontend/httpapi/operator.go": ""} {
+	for path, name := range map[string]string{"../../server/admin.go": "guard", "../../frontend/httpapi/operator.go": "", "../../frontend/resp/conn.go": "authenticate"} {
 		src, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
