@@ -41,6 +41,7 @@ type Config struct {
 	Answer Answer  `yaml:"answer" embed:""`
 	// Shed is nil while nothing is shed and nothing can be switched on.
 	Shed  *shed.Options `yaml:"shed,omitempty" kong:"-"`
+	GRPC  GRPC          `yaml:"grpc" embed:""`
 	RESP  RESP          `yaml:"resp" embed:""`
 	Admin Admin         `yaml:"admin" embed:""`
 	Drain Drain         `yaml:"drain" embed:""`
@@ -149,7 +150,7 @@ func (c *Config) check() error {
 	for _, t := range []struct {
 		name string
 		TLS
-	}{{"tls", c.HTTP.TLS}, {"admin-tls", c.Admin.TLS}, {"resp-tls", c.RESP.TLS}} {
+	}{{"tls", c.HTTP.TLS}, {"admin-tls", c.Admin.TLS}, {"grpc-tls", c.GRPC.TLS}, {"resp-tls", c.RESP.TLS}} {
 		if (t.Cert == "") != (t.Key == "") {
 			bad("--%s-cert and --%s-key go together: one of them is missing", t.name, t.name)
 		}
@@ -185,7 +186,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.checkShed(), c.RESP.check(), c.Answer.check(), c.Log.check())
+	errs = append(errs, c.checkShed(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check())
 	return errors.Join(errs...)
 }
 

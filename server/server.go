@@ -25,6 +25,7 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -38,8 +39,10 @@ type Server struct {
 	// overlay is the limiter's rules: bans and overrides, and the rules beneath.
 	overlay *overlay.Overlay
 	limiter *weir.Limiter
-	api     *httpapi.API
-	answer  *answer.Writer
+	// reserver is nil where the store cannot keep reservations.
+	reserver *reserve.Reserver
+	api      *httpapi.API
+	answer   *answer.Writer
 	// identity says who sent a request.
 	identity *identity.Resolver
 	keys     *identity.KeyFile // nil without one
@@ -152,6 +155,9 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
+	if err = s.openReserver(); err != nil {
+		return err
+	}
 	if s.api, err = s.openAPI(); err != nil {
 		return err
 	}
@@ -192,7 +198,7 @@ func (s *Server) Reload() {
 
 // Ready tells where a server listens.
 type Ready struct {
-	// URLs are by section: "http", "admin", "resp". That of a Unix socket is unix: and its
+	// URLs are by section: "http", "admin", "grpc", "resp". That of a Unix socket is unix: and its
 	// path.
 	URLs map[string]string
 	// Upstream is where the gateway forwards to in words, empty without one.
@@ -213,6 +219,9 @@ func (r Ready) String() string {
 	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s\n", curlTo(base, "/shouldAllowRequest"))
 	if r.ForwardAuth != "" {
 		fmt.Fprintf(&b, "proxies  %s  (forward-auth)\n", curlTo(base, r.ForwardAuth))
+	}
+	if grpc, ok := r.URLs["grpc"]; ok {
+		fmt.Fprintf(&b, "gRPC     %s  (weir.v1, Envoy)\n", grpc)
 	}
 	if redis, ok := r.URLs["resp"]; ok {
 		fmt.Fprintf(&b, "redis    redis-cli %s CL.THROTTLE user123 15 30 60\n", redisTo(redis))

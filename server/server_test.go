@@ -35,7 +35,7 @@ func get(t *testing.T, url string) (int, string) {
 // local returns a configuration on free loopback ports.
 func local(limits ...string) *server.Config {
 	c := server.Defaults()
-	c.Limits, c.HTTP.Listen, c.Admin.Listen = limits, "127.0.0.1:0", "127.0.0.1:0"
+	c.Limits, c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = limits, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	return c
 }
 

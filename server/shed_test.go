@@ -103,7 +103,7 @@ func TestShedAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.HTTP.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestShedFileErrors(t *testing.T) {
 		c, err := load(t, "limits: [10/second by ip]\n"+content)
 		if err == nil {
 			var s *server.Server
-			c.HTTP.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+			c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 			if s, err = server.New(c, server.Build{}, slog.New(slog.DiscardHandler)); err == nil {
 				s.Close()
 				t.Errorf("accepted:\n%s", content)

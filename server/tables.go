@@ -36,7 +36,14 @@ type openFrontend func(s *Server) (frontend, error)
 var frontends = map[string]openFrontend{
 	"http":  openHTTP,
 	"admin": openAdmin,
+	"grpc":  openGRPC,
 	"resp":  openRESP,
+}
+
+// grpcServices are what is served on the gRPC listener.
+var grpcServices = map[string]openGRPCService{
+	"rls":  openRLS,
+	"weir": openLimitService,
 }
 
 // sections are the keys of frontends, in the order in which they are opened.
@@ -56,23 +63,33 @@ func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
 	return open(conf, log)
 }
 
-// openAPI builds the API, part of which is on the admin listener too.
-func (s *Server) openAPI() (*httpapi.API, error) {
+// openReserver builds what reservations are made by, unless the store cannot
+// keep them.
+func (s *Server) openReserver() error {
 	opt := reserve.Options{TTL: s.conf.API.ReserveTTL}
 	if f := s.conf.API.ReserveKeyFile; f != "" {
 		var err error
 		if opt.Secret, err = readBounded(f, 4096); err != nil {
-			return nil, fmt.Errorf("--reserve-key-file: %w", err)
+			return fmt.Errorf("--reserve-key-file: %w", err)
 		}
 	}
-	var reserver httpapi.Reserver
-	switch r, err := reserve.New(s.limiter, opt); {
-	case err != nil:
-		return nil, fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
-	case s.store.plain:
+	r, err := reserve.New(s.limiter, opt)
+	if err != nil {
+		return fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
+	}
+	if s.store.plain {
 		s.log.Info("reservations are off: this store cannot remember which were settled")
-	default:
-		reserver = r
+		return nil
+	}
+	s.reserver = r
+	return nil
+}
+
+// openAPI builds the API, part of which is on the admin listener too.
+func (s *Server) openAPI() (*httpapi.API, error) {
+	var reserver httpapi.Reserver
+	if s.reserver != nil {
+		reserver = s.reserver
 	}
 	return httpapi.New(httpapi.Options{
 		Limiter:     s.limiter,
@@ -171,10 +188,16 @@ func openAdmin(s *Server) (frontend, error) {
 
 // certificate opens the certificate of a listener, nil for one without.
 func (s *Server) certificate(files TLS) (*certfile.Certificate, error) {
+	return s.namedCertificate(files, "")
+}
+
+// namedCertificate is certificate with the name that the certificates of clients
+// must be for, empty for any.
+func (s *Server) namedCertificate(files TLS, client string) (*certfile.Certificate, error) {
 	if files.Cert == "" {
 		return nil, nil
 	}
-	c, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA}, s.log)
+	c, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA, ClientSAN: client}, s.log)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,12 @@ import (
 )
 
 // Command builds the weir command, with further flags of go build, in a folder of
-// its own. clean removes the folder.
+// its own. clean removes the folder. Servers that the test starts without saying
+// where they speak gRPC do so at a port of their own, so that there can be many.
 func Command(flags ...string) (path string, clean func(), err error) {
+	if err := os.Setenv("WEIR_GRPC", "127.0.0.1:0"); err != nil {
+		return "", nil, err
+	}
 	dir, err := os.MkdirTemp("", "weir")
 	if err != nil {
 		return "", nil, err
