@@ -196,7 +196,9 @@ func (c *collector) sum(series []Series) map[label]*sum {
 		for i, o := range outcomes {
 			at.counts[i] += counters.Load(o)
 		}
-		if s.Limit.Consistency.Mode == weir.ConsistencyEventual && c.opt.Shared != nil {
+		eventual := s.Limit.Consistency.Mode == weir.ConsistencyEventual ||
+			c.opt.Regions && s.Limit.Consistency.Mode == weir.ConsistencyDefault && s.Limit.Traits()&weir.Lends != 0
+		if eventual && c.opt.Shared != nil {
 			at.overshoot = max(at.overshoot, s.Limit.Overshoot())
 		}
 		if at.sketched == nil && k.rule != other && s.Limit.Traits()&weir.Sketches != 0 {

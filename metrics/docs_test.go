@@ -53,7 +53,7 @@ func TestDocs(t *testing.T) {
 		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}, {Limit: eventual}} },
 		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
 		Store:   func() metrics.Store { return metrics.Store{} },
-		Shared:  func() metrics.Shared { return metrics.Shared{} },
+		Shared:  func() metrics.Shared { return metrics.Shared{Regions: []metrics.Region{{Name: "eu"}}} },
 		Calls:   metrics.NewCalls(),
 		Redis:   func() metrics.Redis { return metrics.Redis{} },
 		Overlay: func() metrics.Overlay { return metrics.Overlay{} },

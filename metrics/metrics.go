@@ -31,6 +31,9 @@ type Options struct {
 	// Shared returns how the store that nodes share is doing. Zero means that
 	// none is shared.
 	Shared func() Shared
+	// Regions says that there are several, which count limits together that do not
+	// say how they are counted. Zero means that each says.
+	Regions bool
 	// Calls measures the calls of that store. Nil means no metrics of them.
 	Calls *Calls
 	// Redis returns how a store on Redis is doing. Zero means that there is none.

@@ -32,6 +32,22 @@ type Shared struct {
 	// and DebtLost the units it was told of since, and never will be.
 	Debts              int64
 	DebtPaid, DebtLost uint64
+	// Regions are the others, where there are several. Lag is for how many seconds one
+	// of them has not been told of something at worst, and Capped counts how often
+	// units were not admitted as one had to be told first.
+	Regions []Region
+	Lag     float64
+	Capped  uint64
+}
+
+// Region is what a node says of another region.
+type Region struct {
+	Name string
+	// Away: it does not answer. Silent is for how many seconds it has not.
+	Away   bool
+	Silent float64
+	// Told counts the units it was told of, Unanswered the calls it did not answer.
+	Told, Unanswered uint64
 }
 
 var (
@@ -48,11 +64,18 @@ var (
 	sharedOvershot = desc("weir_shared_store_overshoot_max_units", "Most units above its limit that an eventual limit was seen to have admitted; weir_limit_max_overshoot_units is what each promises.")
 	sharedDegraded = desc("weir_degraded_decisions_total", "Requests decided by on_store_error because the shared store did not answer.")
 	sharedDebts    = desc("weir_shared_store_debt_keys", "Keys with spent units that the shared store has not been told of.")
+	regionLag      = desc("weir_region_lag_seconds", "For how long some other region has not been told of something that this node knows was admitted in its own.")
+	regionCapped   = desc("weir_region_capped_total", "Spends and fetches that were refused, as another region had to be told first: max_overshoot is used up by what it does not know.")
+	regionAway     = desc("weir_region_away", "1 while the store of another region does not answer.", "region")
+	regionSilent   = desc("weir_region_silent_seconds", "Since when the store of another region has answered nothing.", "region")
+	regionTold     = desc("weir_region_told_units_total", "Units that another region was told of by this node.", "region")
+	regionFailed   = desc("weir_region_unanswered_total", "Calls that another region did not answer.", "region")
 	sharedSettled  = desc("weir_shared_store_debt_units_total", "Units spent while the shared store was away, by whether it was told of them since.", "result")
 )
 
 var sharedDescs = []*prometheus.Desc{sharedNodes, sharedReached, sharedAway, sharedCalls, sharedSaved, sharedFetched, sharedBusy,
-	sharedLeases, sharedUnits, sharedUnspent, sharedOvershot, sharedDegraded, sharedDebts, sharedSettled}
+	sharedLeases, sharedUnits, sharedUnspent, sharedOvershot, sharedDegraded, sharedDebts, sharedSettled,
+	regionLag, regionCapped, regionAway, regionSilent, regionTold, regionFailed}
 
 func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(sharedNodes, float64(s.Nodes))
@@ -76,4 +99,15 @@ func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gaug
 	gauge(sharedDebts, float64(s.Debts))
 	counter(sharedSettled, s.DebtPaid, "paid")
 	counter(sharedSettled, s.DebtLost, "lost")
+	if len(s.Regions) == 0 {
+		return
+	}
+	gauge(regionLag, s.Lag)
+	counter(regionCapped, s.Capped)
+	for _, r := range s.Regions {
+		gauge(regionAway, oneIf(r.Away), r.Name)
+		gauge(regionSilent, r.Silent, r.Name)
+		counter(regionTold, r.Told, r.Name)
+		counter(regionFailed, r.Unanswered, r.Name)
+	}
 }

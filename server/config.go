@@ -26,6 +26,8 @@ type Config struct {
 	Trust      []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
 	Store      string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
 	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" default:"1" placeholder:"N" help:"How many nodes share the store at least. They find each other in Redis; with Memcached this is their number. What a node decides alone while the store is away is its share of a limit."`
+	Region     string   `yaml:"region" name:"region" placeholder:"NAME" help:"The region this node is in, where there are several with a store each. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/regions.md."`
+	Regions    []string `yaml:"regions" name:"regions" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379; can be given several times. The same list on all nodes; that of --region stands for --store. A decision waits for none but its own; timeout in the URL of another (without one a second) is how long that is waited for when it is told what was admitted."`
 	StoreStart string   `yaml:"store_start" name:"store-start" default:"fail" enum:"fail,serve" help:"What to do when the store cannot be reached at the start: ${enum}. fail ends with an error; serve starts, decides by each limit's on_store_error, and goes on trying. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
 
 	Overlay string `yaml:"overlay" name:"overlay" placeholder:"FILE" help:"File that keeps bans and overrides of single keys across restarts, where nodes share no Redis: there they are kept in Redis. Empty means that they end with the process."`
@@ -133,6 +135,9 @@ func (c *Config) check() error {
 	}
 	if c.StoreNodes < 1 || c.StoreNodes > 10_000 {
 		bad("--store-nodes is %d: it must be between 1 and 10000", c.StoreNodes)
+	}
+	if err := c.checkRegions(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.API.Domain == "" {
 		bad("--api-domain (api.domain) is empty: name the domain that /shouldAllowRequest asks")

@@ -250,6 +250,14 @@ func (c *Config) public() *Config {
 	p := *c
 	p.Routes = slices.Clone(c.Routes)
 	p.Store = withoutPasswords(p.Store)
+	p.Regions = slices.Clone(c.Regions)
+	for i, line := range p.Regions {
+		if name, url, ok := strings.Cut(line, "="); ok {
+			p.Regions[i] = name + "=" + withoutPasswords(url)
+		} else {
+			p.Regions[i] = redacted
+		}
+	}
 	urls := []*string{&p.Upstream, &p.Identity.JWT.URL}
 	for i := range p.Routes {
 		urls = append(urls, &p.Routes[i].Upstream)

@@ -42,10 +42,10 @@ type lateStore[S weir.Store] struct {
 	done   sync.WaitGroup
 }
 
-// openLate opens the store that name names. If it cannot be reached and late says
+// openLate opens the store that name names, as setting has it. If it cannot be reached and late says
 // so, the store that is returned goes on trying; what a store that was reached says
 // is wrong is an error all the same.
-func openLate[S weir.Store](name string, late bool, log *slog.Logger, open func(context.Context) (S, error), unreachable func(error) bool) (*lateStore[S], error) {
+func openLate[S weir.Store](setting, name string, late bool, log *slog.Logger, open func(context.Context) (S, error), unreachable func(error) bool) (*lateStore[S], error) {
 	s := &lateStore[S]{open: open, name: name, log: log, calls: metrics.NewCalls(), failure: netFailure, cancel: func() {}}
 	opened, err := open(context.Background())
 	switch {
@@ -53,9 +53,9 @@ func openLate[S weir.Store](name string, late bool, log *slog.Logger, open func(
 		s.store.Store(&opened)
 		return s, nil
 	case !unreachable(err):
-		return nil, fmt.Errorf("--store: %w", err)
+		return nil, fmt.Errorf("%s: %w", setting, err)
 	case !late:
-		return nil, fmt.Errorf("--store: %w; to start without it and decide by on_store_error until it is there give --store-start serve", err)
+		return nil, fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", setting, err)
 	}
 	log.Warn("started without the store: limits are decided by their on_store_error until it is reached", "store", name, "err", err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -124,7 +124,7 @@ func (s *Server) open() (err error) {
 	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
 		return err
 	}
-	if s.rules, err = openRules(s.conf, s.store.check, s.log); err != nil {
+	if s.rules, err = openRules(s.conf, s.store.rules(), s.log); err != nil {
 		return err
 	}
 	if err = s.openShed(); err != nil {
@@ -134,6 +134,7 @@ func (s *Server) open() (err error) {
 		Limits:  s.rules.series,
 		Store:   s.store.stats,
 		Shared:  s.store.shared,
+		Regions: s.conf.Region != "",
 		Calls:   s.store.calls,
 		Redis:   s.store.redis,
 		Overlay: s.overlayMetrics,

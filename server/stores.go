@@ -43,8 +43,19 @@ type openedStore struct {
 	redis func() metrics.Redis
 	// check says why a limit cannot be served.
 	check func(*weir.Limit) error
+	// rule is check for a limit of the rules, which regions may have to count
+	// together. Nil means check.
+	rule func(*weir.Limit) error
 	// plain: it keeps windows aligned to the epoch only.
 	plain bool
+}
+
+// rules returns the check of the limits that rules have.
+func (s *openedStore) rules() func(*weir.Limit) error {
+	if s.rule != nil {
+		return s.rule
+	}
+	return s.check
 }
 
 // openMemory opens the embedded store.
@@ -87,7 +98,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	open := func(ctx context.Context) (*redis.Store, error) {
 		return redis.Open(ctx, conf.Store, redis.Options{Logger: log})
 	}
-	late, err := openLate(withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
+	late, err := openLate("--store", withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
 	if err != nil {
 		return openedStore{}, err
 	}
@@ -118,7 +129,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 		}
 		return shared, nil
 	}
-	late, err := openLate(withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
+	late, err := openLate("--store", withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
 	if err != nil {
 		return openedStore{}, err
 	}
@@ -134,13 +145,20 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 // store ends each call within its timeout by itself. reached reports whether it was
 // ever there.
 func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, prompt bool, conf *Config, log *slog.Logger) (openedStore, error) {
-	local := memory.New(memory.Options{Logger: log})
-	t, err := tier.New(shared, tier.Options{Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), Logger: log})
+	peers, patience, err := openPeers(conf, log)
 	if err != nil {
-		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close(), local.Close())
+		return openedStore{}, errors.Join(err, shared.Close())
+	}
+	local := memory.New(memory.Options{Logger: log})
+	t, err := tier.New(shared, tier.Options{
+		Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), Logger: log,
+		Region: conf.Region, Peers: peers, PeerTimeout: patience,
+	})
+	if err != nil {
+		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close(), local.Close(), closePeers(peers))
 	}
 	opened := openedStore{
-		Store:  &stack{t, shared, local},
+		Store:  &stack{t, shared, local, peers},
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
 		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached()) },
@@ -153,6 +171,10 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 			}
 			return check(l)
 		},
+	}
+	opened.rule = opened.check
+	if len(peers) > 0 {
+		opened.rule = acrossRegions(opened.check, len(peers)+1)
 	}
 	opened.board = local
 	if keys != nil {
@@ -219,11 +241,12 @@ func withoutPasswords(text string) string {
 type stack struct {
 	*tier.Store
 	shared, local weir.Store
+	peers         []tier.Peer
 }
 
 // Close implements weir.Store.
 func (s *stack) Close() error {
-	return errors.Join(s.Store.Close(), s.shared.Close(), s.local.Close())
+	return errors.Join(s.Store.Close(), s.shared.Close(), s.local.Close(), closePeers(s.peers))
 }
 
 // tieredKeys looks at keys where they are counted, and forgets them there and on
@@ -260,11 +283,16 @@ func storeMetrics(s memory.Stats) metrics.Store {
 
 // sharedMetrics translates what a tier says of itself.
 func sharedMetrics(s tier.Stats, reached bool) metrics.Shared {
-	return metrics.Shared{
+	out := metrics.Shared{
 		Nodes: s.Nodes, Reached: reached, Away: s.Away,
 		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
 		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
 		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
 		Overshot: s.Overshot, Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
+		Lag: s.Lag.Seconds(), Capped: s.Capped,
 	}
+	for _, r := range s.Regions {
+		out.Regions = append(out.Regions, metrics.Region{Name: r.Name, Away: r.Away, Silent: r.Silent.Seconds(), Told: r.Told, Unanswered: r.Unanswered})
+	}
+	return out
 }

@@ -51,6 +51,10 @@ var sections = slices.Sorted(maps.Keys(frontends))
 
 // openStoreOf opens the store that conf names.
 func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
+	if own := conf.storeOfRegion(); own != conf.Store {
+		in := *conf
+		in.Store, conf = own, &in
+	}
 	scheme, _, ok := strings.Cut(conf.Store, ":")
 	if !ok {
 		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as memory: or redis://127.0.0.1:6379")

@@ -93,7 +93,10 @@ type node struct {
 func serve(t *testing.T, store, rules string, more ...string) *node {
 	t.Helper()
 	args := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--store", store, "--rules", rules}, more...)
-	n := &node{Process: servertest.Start(t, exec.Command(command, args...))}
+	cmd := exec.Command(command, args...)
+	// A port of its own, whatever else is served by default.
+	cmd.Env = append(os.Environ(), "WEIR_GRPC=127.0.0.1:0")
+	n := &node{Process: servertest.Start(t, cmd)}
 	servertest.Await(t, "weir to listen", func() bool {
 		for line := range strings.Lines(n.Output()) {
 			var l struct{ Msg, Section, Addr string }
