@@ -23,7 +23,7 @@ type Settings struct {
 	GRPCServerUseTLS      bool          `env:"GRPC_SERVER_USE_TLS" default:"false" doc:"TLS on the gRPC listener"`
 	GRPCServerTLSCert     string        `env:"GRPC_SERVER_TLS_CERT" doc:"certificate chain, PEM; read again when it changes. It and its key lie in one directory"`
 	GRPCServerTLSKey      string        `env:"GRPC_SERVER_TLS_KEY" doc:"private key, PEM; read again when it changes"`
-	GRPCClientTLSCACert   string        `env:"GRPC_CLIENT_TLS_CACERT" doc:"CA of client certificates, PEM; if set, clients must have one (beside it the system's CAs count)"`
+	GRPCClientTLSCACert   string        `env:"GRPC_CLIENT_TLS_CACERT" doc:"CA of client certificates, PEM; if set, clients must have one" differs:"the system's CAs do not count beside it"`
 	GRPCClientTLSSAN      string        `env:"GRPC_CLIENT_TLS_SAN" doc:"name that a client's certificate must carry"`
 	LogLevel              string        `env:"LOG_LEVEL" default:"WARN" group:"Log" doc:"panic, fatal, error, warn, info, debug or trace; case does not matter" differs:"panic and fatal log what error logs, trace what debug logs"`
 	LogFormat             string        `env:"LOG_FORMAT" default:"text" doc:"json writes @timestamp and @message; anything else is text"`
