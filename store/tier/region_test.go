@@ -24,7 +24,14 @@ type world struct {
 	paths [][]*faulty
 }
 
+// newWorld returns regions of so many nodes each.
 func newWorld(t *testing.T, regions, nodes int, opt tier.Options) *world {
+	t.Helper()
+	return worldOf(t, regions, regions*nodes, opt)
+}
+
+// worldOf returns so many nodes in so many regions.
+func worldOf(t *testing.T, regions, all int, opt tier.Options) *world {
 	t.Helper()
 	w := &world{fleet: &fleet{T: t}}
 	for range regions {
@@ -33,7 +40,7 @@ func newWorld(t *testing.T, regions, nodes int, opt tier.Options) *world {
 	w.shared = w.stores[0]
 	for i := range regions {
 		var paths []*faulty
-		opt := opt
+		opt, nodes := opt, (all+regions-1-i)/regions
 		opt.Region, opt.Nodes, opt.Peers = fmt.Sprint("r", i), nodes, nil
 		for j, to := range w.stores {
 			p := &faulty{Store: to, mended: make(chan struct{})}
