@@ -116,6 +116,7 @@ func TestListTakesLessThanSortedSet(t *testing.T) {
 	r := servertest.Redis(t)
 	now := int64(1_773_500_966_535_897)
 	s := openTold(t, "redis://"+r.Addr, func() int64 { return now })
+	client := s.nodes.place("").client
 	for _, count := range []int64{100, 1000} {
 		l := &weir.Limit{Algorithm: algorithm.SlidingLog, Count: count, Period: time.Hour}
 		if err := l.Compile(); err != nil {
@@ -127,8 +128,12 @@ func TestListTakesLessThanSortedSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := r.Do(t, "EVAL", sortedSetLog, "1", set, fmt.Sprint(now), fmt.Sprint(l.Period.Microseconds()), fmt.Sprint(count), fmt.Sprint(i))
-			if (got == int64(1)) != d.Allowed() {
+			got, err := client.Do(t.Context(), client.B().Eval().Script(sortedSetLog).Numkeys(1).Key(set).
+				Arg(fmt.Sprint(now), fmt.Sprint(l.Period.Microseconds()), fmt.Sprint(count), fmt.Sprint(i)).Build()).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (got == 1) != d.Allowed() {
 				t.Fatalf("request %d: the sorted set says %v, the list %v", i, got, d.Allowed())
 			}
 			now += l.Period.Microseconds() / (2 * count)

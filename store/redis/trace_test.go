@@ -26,7 +26,7 @@ func TestTraces(t *testing.T) {
 		t.Run(a.Name(), func(t *testing.T) {
 			t.Parallel()
 			tr := newTrace(t, "redis://"+r.Addr, a)
-			decisions := 20_000
+			decisions := 12_000
 			switch {
 			case os.Getenv("WEIR_SOAK") == "1":
 				decisions = 1_000_000
