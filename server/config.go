@@ -38,6 +38,7 @@ type Config struct {
 	Gateway  Gateway  `yaml:"gateway" embed:""`
 
 	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:""`
+	ExtAuthz    ExtAuthz    `yaml:"ext_authz" embed:""`
 
 	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
 	Answer Answer  `yaml:"answer" embed:""`

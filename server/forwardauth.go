@@ -18,11 +18,14 @@ type ForwardAuth struct {
 
 // asked reports whether proxies ask here about requests that they forward
 // themselves.
-func (c *Config) asked() bool { return c.ForwardAuth.Prefix != "" }
+func (c *Config) asked() bool { return c.ForwardAuth.Prefix != "" || c.ExtAuthz.Enabled }
 
 // checkAsked reports what is wrong with how proxies ask, that can be seen
 // without opening anything.
 func (c *Config) checkAsked() error {
+	if c.ExtAuthz.Enabled && c.GRPC.Listen == "" {
+		return errors.New("--ext-authz (ext_authz.enabled) needs the gRPC port: give --grpc HOST:PORT")
+	}
 	if c.ForwardAuth.Prefix == "" {
 		return nil
 	}
@@ -52,19 +55,18 @@ func (s *Server) authorize() (authorize.Options, error) {
 	if len(s.conf.Routes) == 0 && s.conf.Rules == "" && s.conf.Shed == nil && !s.rules.words.limitAddresses() {
 		return opt, errors.New("no limit applies to what proxies ask about, as they know no client_id: count by ip or by all")
 	}
-	if !s.conf.forwards() {
-		s.warnOfUncounted()
-	}
-	s.warnOfUnanswerable()
 	return opt, nil
 }
 
-// warnOfUnanswerable tells of limits that proxies cannot be answered by: where
-// a request meets one, it is refused.
-func (s *Server) warnOfUnanswerable() {
+// warnOfAsked tells of limits that do not count where proxies ask, and of those
+// by which they cannot be answered: a request that meets one is not let through.
+func (s *Server) warnOfAsked() {
+	if !s.conf.forwards() {
+		s.warnOfUncounted()
+	}
 	for _, l := range s.rules.series() {
 		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Settlement != nil) {
-			s.log.Warn("requests of proxies that meet a limit are answered 500, as nobody tells there how they end: keep it to routes of the gateway",
+			s.log.Warn("requests that proxies ask about are not let through where they meet a limit, as nobody tells there how they end: keep it to routes of the gateway",
 				"limit", l.Limit.Name, "rule", l.Rule)
 		}
 	}
@@ -85,6 +87,7 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--forward-auth: %w", err)
 	}
+	s.warnOfAsked()
 	timed := s.metrics.Instrument("forwardauth", fa)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fa.Serves(r.RequestURI) {

@@ -38,6 +38,13 @@ func TestForwardAuthSettings(t *testing.T) {
 	f("without a slash at its end", func(c *Config) { c.ForwardAuth.Prefix = "/auth/" })
 	f("does not begin with a slash", func(c *Config) { c.ForwardAuth.Prefix = "auth" })
 	f("count by ip or by all", func(c *Config) { c.Limits = []string{"5/minute by client_id"} })
+	f("needs the gRPC port", func(c *Config) { c.ExtAuthz.Enabled, c.GRPC.Listen = true, "" })
+	f("--ext-authz: no limit applies", func(c *Config) {
+		c.ExtAuthz.Enabled, c.Limits, c.ForwardAuth.Prefix = true, []string{"5/minute by client_id"}, ""
+	})
+	f("", func(c *Config) {
+		c.ExtAuthz.Enabled, c.Routes, c.ForwardAuth.Prefix = true, []Route{{Path: "/login"}}, ""
+	})
 	// Routes without an upstream are for proxies, or for nobody.
 	f("", func(c *Config) { c.Routes = []Route{{Path: "/login"}} })
 	f("routes[0] has no upstream", func(c *Config) {
@@ -120,7 +127,7 @@ descriptors:
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := strings.Count(log.String(), "answered 500"); got != 2 {
+	if got := strings.Count(log.String(), "nobody tells there how they end"); got != 2 {
 		t.Errorf("%d warnings, want 2:\n%s", got, log.String())
 	}
 }

@@ -42,8 +42,9 @@ var frontends = map[string]openFrontend{
 
 // grpcServices are what is served on the gRPC listener.
 var grpcServices = map[string]openGRPCService{
-	"rls":  openRLS,
-	"weir": openLimitService,
+	"ext_authz": openExtAuthz,
+	"rls":       openRLS,
+	"weir":      openLimitService,
 }
 
 // sections are the keys of frontends, in the order in which they are opened.
