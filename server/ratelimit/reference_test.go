@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"sort"
 	"strings"
@@ -409,12 +410,17 @@ func collect(t *testing.T, network string) (port string, told func() []string) {
 }
 
 func TestReferenceStatistics(t *testing.T) {
+	memcached := fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
+	if os.Getenv("WEIR_REFERENCE") != "" {
+		servertest.Memcached(t, memcached)
+	}
 	for name, tt := range map[string]struct {
 		network string
 		env     []string
 	}{
-		"statsd": {"tcp", []string{"USE_STATSD=true", "EXTRA_TAGS=env:prod,region:a.b,empty:"}},
-		"udp":    {"udp", []string{"USE_STATSD=true", "STATSD_PROTOCOL=udp"}},
+		"statsd":   {"tcp", []string{"USE_STATSD=true", "EXTRA_TAGS=env:prod,region:a.b,empty:"}},
+		"memcache": {"tcp", []string{"USE_STATSD=true", "BACKEND_TYPE=memcache", "MEMCACHE_HOST_PORT=" + memcached}},
+		"udp":      {"udp", []string{"USE_STATSD=true", "STATSD_PROTOCOL=udp"}},
 		"dogstatsd": {"udp", []string{"USE_DOG_STATSD=true", "EXTRA_TAGS=env:prod", "USE_DOG_STATSD_MOGRIFIERS=DOMAIN,CALL",
 			`DOG_STATSD_MOGRIFIER_DOMAIN_PATTERN=^ratelimit\.service\.rate_limit\.([^.]*)\.(.*)\.([^.]*)$`,
 			"DOG_STATSD_MOGRIFIER_DOMAIN_NAME=rate_limit.$3", "DOG_STATSD_MOGRIFIER_DOMAIN_TAGS=key:$2",
@@ -423,11 +429,12 @@ func TestReferenceStatistics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			here, there := both(t, tt.env, func(t *testing.T, bin, root string, env []string) []string {
 				port, told := collect(t, tt.network)
-				env = append(env, "USE_PROMETHEUS=false", "STATSD_HOST=127.0.0.1", "STATSD_PORT="+port)
+				env = append(env, "USE_PROMETHEUS=false", "STATSD_HOST=127.0.0.1", "STATSD_PORT="+port, "CACHE_KEY_PREFIX="+filepath.Base(bin))
 				n := start(t, bin, env...)
 				r := &transcript{t: t, n: n, conn: n.dial()}
 				for range 5 {
 					r.ask("", request("shop", "user=ann", "user=vip", "ip=10.0.0.1", "path=/a/b,method=GET", "shadow=x"))
+					time.Sleep(50 * time.Millisecond) // what is counted after the answer
 				}
 				r.ask("", request("else.where:a|b", "user=ann"))
 				r.ask("", request("", "user=ann"))
