@@ -194,6 +194,15 @@ func (c *conn) expect(now time.Time) {
 func (c *conn) work() int {
 	n := 0
 	for !c.ends && !c.lost && c.from < c.to {
+		if c.authed && c.tx == nil && c.parser.fresh() {
+			if key, length, ok := c.memo.again(c.in[c.from:c.to]); ok {
+				c.ask(ask{key: text(key), by: c.memo.limit, cost: 1})
+				c.from += length
+				c.partialBy = time.Time{}
+				n++
+				continue
+			}
+		}
 		most := lateBounds
 		if !c.authed {
 			most = earlyBounds
