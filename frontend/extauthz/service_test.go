@@ -177,7 +177,7 @@ func TestRecordedRequests(t *testing.T) {
 	f("raw_headers", "api: 203.0.113.7 GET /a/b/c; api: shop.example; api: "+hashed(d))
 	f("behind_balancer", "api: 203.0.113.7 GET /x; api: shop.example")
 	f("unix", "api: unknown GET /x; api: h")
-	f("network", "api: 203.0.113.7 GET /")
+	f("network", "api: 203.0.113.7 GET /; api: unknown")
 	f("http1", "shop: 203.0.113.7 POST /login; shop: shop.example", "domain", "shop")
 }
 
@@ -365,7 +365,7 @@ func TestRoutes(t *testing.T) {
 	f("http2", "api: shop.example/login", false)
 	f("http1", "api: shop.example/login", true)
 	f("http3_ipv6", "api: [2001:db8::1]", false)
-	f("network", "api: 203.0.113.7 GET /", false)
+	f("network", "api: 203.0.113.7 GET /; api: unknown", false)
 }
 
 // A limit that delays holds the answer back while Envoy waits for it, and no
