@@ -36,6 +36,7 @@ var floors = []struct {
 	{"client", 2},
 	{"event", 2},
 	{"middleware/http", 3},
+	{"middleware/grpc", 3},
 	{"client/grpc", 3},
 	{"replay/accesslog", 2},
 	{"replay/facts", 3},

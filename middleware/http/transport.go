@@ -185,46 +185,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
 	t.fill(c, r, key)
 	ctx := r.Context()
-	w := waiter{t.room.Waiter(ctx, time.Now().Add(max(t.opt.MaxWait, 0)), t.opt.MaxWaiting), t}
+	w := t.room.Waiter(ctx, time.Now().Add(max(t.opt.MaxWait, 0)), t.opt.MaxWaiting)
 	defer w.Done()
-	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
-		if err := w.pass(key); err != nil {
-			return err
-		}
-		d, err := t.opt.Limiter.Decide(ctx, &c.Req)
-		switch {
-		case err != nil && t.opt.OnError != nil && !errors.Is(err, weir.ErrCost):
+	err := c.Admit(ctx, w, &t.pauses, key, func(limit string, wait time.Duration) error {
+		return &Limited{Key: key, Limit: limit, RetryAfter: wait}
+	})
+	if none, ok := errors.AsType[*charge.Undecided](err); ok {
+		if t.opt.OnError != nil && !errors.Is(none, weir.ErrCost) {
 			c.Req.Reset() // what the ops say is neither decided nor charged
-			return t.opt.OnError(r, err)
-		case err != nil:
-			return fmt.Errorf("httplimit: no decision: %w", err)
-		case d.Allowed():
-			c.Hold(ctx)
-			if err = w.proceed(key, &c.Req); err != nil {
-				c.Cancel(ctx)
-			}
-			return err
+			return t.opt.OnError(r, none.Err)
 		}
-		limited, wait := &Limited{Key: key, Limit: d.Limit.Name, RetryAfter: d.RetryAfter}, d.RetryAfter
-		if wait == weir.Never {
-			return limited
-		}
-		if d.Limit.Traits()&weir.Leases != 0 {
-			// How long others hold their places is not known: RetryAfter is when
-			// they lose them if they died.
-			wait = min(wait, poll)
-		}
-		if err := w.Sleep(wait, limited); err != nil {
-			return err
-		}
+		return fmt.Errorf("httplimit: no decision: %w", none.Err)
 	}
+	return err
 }
-
-// How often a request asks whether a place has become free.
-const (
-	leastPoll = 10 * time.Millisecond
-	mostPoll  = time.Second
-)
 
 // fill makes the weir request of r.
 func (t *Transport) fill(c *charge.Charge, r *http.Request, key string) {
@@ -249,40 +223,4 @@ func (t *Transport) heed(key string, res *http.Response) {
 	if wait, ok := pauses.Told(res, now); ok {
 		t.pauses.Add(key, now, min(wait, t.opt.MaxPause))
 	}
-}
-
-// waiter is a request that waits until it may be sent.
-type waiter struct {
-	*pauses.Waiter
-	t *Transport
-}
-
-// pass waits until key is no longer to be left alone.
-func (w *waiter) pass(key string) error {
-	for {
-		left := w.t.pauses.Left(key, time.Now())
-		if left == 0 {
-			return nil
-		}
-		if err := w.Sleep(left, &Limited{Key: key, RetryAfter: left}); err != nil {
-			return err
-		}
-	}
-}
-
-// proceed waits as long as the limits that delay say, and longer if an answer
-// has asked for it meanwhile.
-func (w *waiter) proceed(key string, req *weir.Request) error {
-	if delay := req.Delay(); delay > 0 {
-		limited := &Limited{Key: key, RetryAfter: delay}
-		for _, o := range req.Ops() {
-			if o.Role == weir.Enforce && o.Decision.Delay(o.Cost) == delay {
-				limited.Limit = o.Limit.Name
-			}
-		}
-		if err := w.Sleep(delay, limited); err != nil {
-			return err
-		}
-	}
-	return w.pass(key)
 }

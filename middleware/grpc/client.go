@@ -1,0 +1,284 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/pauses"
+)
+
+// ClientOptions configures a [Client].
+type ClientOptions struct {
+	// Limiter decides. Required.
+	Limiter *weir.Limiter
+	// Domain is the domain that is asked. Zero means "outgoing".
+	Domain string
+	// Key names whose quota a call spends: the value of the entry host, and what is
+	// left alone when they ask for it. Nil means the target of the connection.
+	Key func(cc *grpc.ClientConn, method string) string
+	// Descriptors appends to w.Descriptors what a call is limited by, and may set
+	// w.Priority. What it puts there must stay as it is until the call is over. Nil
+	// means one descriptor of one entry: host, and the key.
+	Descriptors func(ctx context.Context, method string, w *weir.Request)
+	// Cost returns how many units a call costs, 0 to weir.MaxCost; 0 looks without
+	// spending. req is nil for a stream. Nil means 1.
+	Cost func(ctx context.Context, method string, req any) int64
+	// MaxWait is the longest that a call waits until it may be sent; it never waits
+	// beyond its deadline either. One that would have to is refused at once.
+	// Negative means that none waits. Zero means ten seconds.
+	MaxWait time.Duration
+	// MaxWaiting is how many calls may wait at a time; those above it are refused.
+	// Zero means 1024.
+	MaxWaiting int
+	// MaxPause is the longest that a key is left alone for what an answer asked.
+	// Negative means that no answer is heeded. Zero means an hour.
+	MaxPause time.Duration
+	// OnError is asked when the store gave no decision: nil sends the call
+	// uncounted, an error is what the caller gets. Nil means UNAVAILABLE.
+	OnError func(ctx context.Context, method string, err error) error
+	// Log is told of errors of the store, at most one a second. Nil means nobody.
+	Log *slog.Logger
+}
+
+// Client keeps outgoing calls within limits: a fleet's, on a shared store, within
+// what a third party allows. Safe for concurrent use.
+//
+// A call that would exceed a limit waits, or is refused with a *[Limited], whose
+// status is RESOURCE_EXHAUSTED. An answer of RESOURCE_EXHAUSTED or UNAVAILABLE
+// with google.rpc.RetryInfo leaves its key alone until then.
+//
+// A place under a concurrency limit is held until the call is over: a stream is
+// when its end has been received, sending or receiving fails, or its context ends.
+type Client struct {
+	opt    ClientOptions
+	faults *faults.Log
+	pauses pauses.Set
+	room   pauses.Room
+}
+
+// NewClient returns a client. It returns an error when the limiter is missing or
+// an option is out of range.
+func NewClient(opt ClientOptions) (*Client, error) {
+	switch {
+	case opt.Limiter == nil:
+		return nil, errors.New("grpclimit: no limiter: set ClientOptions.Limiter")
+	case opt.MaxWaiting < 0:
+		return nil, errors.New("grpclimit: max waiting must not be negative: set MaxWait to -1 to let nobody wait")
+	}
+	if opt.Domain == "" {
+		opt.Domain = "outgoing"
+	}
+	if opt.Key == nil {
+		opt.Key = func(cc *grpc.ClientConn, _ string) string { return cc.Target() }
+	}
+	if opt.MaxWait == 0 {
+		opt.MaxWait = 10 * time.Second
+	}
+	if opt.MaxWaiting == 0 {
+		opt.MaxWaiting = 1024
+	}
+	if opt.MaxPause == 0 {
+		opt.MaxPause = time.Hour
+	}
+	return &Client{opt: opt, faults: faults.New(opt.Log)}, nil
+}
+
+// Limited is the error of a call that was not sent, for a limit's sake.
+type Limited struct {
+	// Key is whose quota it would have spent, see ClientOptions.Key.
+	Key string
+	// Limit names the limit that refused. Empty when Key asked to be left alone.
+	Limit string
+	// RetryAfter is the least wait after which the same call may be sent, or
+	// weir.Never.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *Limited) Error() string {
+	what := fmt.Sprintf("grpclimit: %s asked to be left alone", e.Key)
+	if e.Limit != "" {
+		what = fmt.Sprintf("grpclimit: limit %q of calls to %s is exhausted", e.Limit, e.Key)
+	}
+	if e.RetryAfter == weir.Never {
+		return what + ": the call can never be sent"
+	}
+	return fmt.Sprintf("%s: retry after %s", what, e.RetryAfter)
+}
+
+// GRPCStatus serves status.FromError.
+func (e *Limited) GRPCStatus() *status.Status {
+	return status.New(codes.ResourceExhausted, e.Error())
+}
+
+// Unary is a grpc.UnaryClientInterceptor.
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	key := c.opt.Key(cc, method)
+	held, err := c.admit(ctx, key, method, req)
+	if err != nil {
+		return err
+	}
+	code := weir.NoAnswer
+	defer func() { held.Finish(ctx, weir.Result{Code: code}) }()
+	err = invoke(ctx, method, req, reply, cc, opts...)
+	code = answered(ctx, err)
+	c.heed(key, err)
+	return err
+}
+
+// Stream is a grpc.StreamClientInterceptor.
+func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	key := c.opt.Key(cc, method)
+	held, err := c.admit(ctx, key, method, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &limitedStream{c: c, key: key, held: held, ctx: ctx, single: !desc.ServerStreams}
+	if s.ClientStream, err = open(ctx, desc, cc, method, opts...); err != nil {
+		s.finish(err)
+		return nil, err
+	}
+	// A caller may let go of a stream by its context alone.
+	s.stop = context.AfterFunc(ctx, func() { s.finish(ctx.Err()) })
+	return s, nil
+}
+
+// admit returns when the call may be sent, with what is to be finished when it is
+// over, or why it may not.
+func (c *Client) admit(ctx context.Context, key, method string, req any) (*charge.Charge, error) {
+	held := new(charge.Charge)
+	held.Begin(c.opt.Limiter, c.faults, c.opt.Domain)
+	r := &held.Req
+	if c.opt.Descriptors != nil {
+		c.opt.Descriptors(ctx, method, r)
+	} else {
+		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
+	}
+	if c.opt.Cost != nil {
+		if r.Cost = c.opt.Cost(ctx, method, req); r.Cost == 0 {
+			r.Verb = weir.Peek
+		}
+	}
+	w := c.room.Waiter(ctx, time.Now().Add(max(c.opt.MaxWait, 0)), c.opt.MaxWaiting)
+	defer w.Done()
+	err := held.Admit(ctx, w, &c.pauses, key, func(limit string, wait time.Duration) error {
+		return &Limited{Key: key, Limit: limit, RetryAfter: wait}
+	})
+	if none, ok := errors.AsType[*charge.Undecided](err); ok {
+		if err = c.undecided(ctx, method, none.Err); err == nil {
+			r.Reset() // what the ops say is neither decided nor charged
+		}
+	}
+	switch {
+	case err == nil:
+		return held, nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		err = status.FromContextError(err).Err()
+	}
+	held.End()
+	return nil, err
+}
+
+// undecided returns what a caller gets when the store gave no decision, nil if
+// the call is sent all the same.
+func (c *Client) undecided(ctx context.Context, method string, err error) error {
+	if errors.Is(err, weir.ErrCost) {
+		return status.Error(codes.InvalidArgument, "grpclimit: "+err.Error())
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	c.faults.Report("no decision", err)
+	if c.opt.OnError != nil {
+		return c.opt.OnError(ctx, method, err)
+	}
+	return status.Error(codes.Unavailable, "grpclimit: no decision: "+err.Error())
+}
+
+// answered returns the status that a call is settled by: what a server that could
+// not be reached would have answered is no answer.
+func answered(ctx context.Context, err error) int {
+	if err == nil {
+		return statusOf(codes.OK)
+	}
+	if code := status.Code(err); code != codes.Unavailable && ctx.Err() == nil {
+		return statusOf(code)
+	}
+	return weir.NoAnswer
+}
+
+// heed leaves key alone if err asks for it.
+func (c *Client) heed(key string, err error) {
+	st, ok := status.FromError(err)
+	if err == nil || !ok || c.opt.MaxPause < 0 || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
+		return
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok && info.GetRetryDelay().AsDuration() > 0 {
+			c.pauses.Add(key, time.Now(), min(info.RetryDelay.AsDuration(), c.opt.MaxPause))
+		}
+	}
+}
+
+// limitedStream is a stream that holds what it was granted until it is over.
+type limitedStream struct {
+	grpc.ClientStream
+	c      *Client
+	key    string
+	ctx    context.Context
+	single bool // one message is the whole answer
+	once   sync.Once
+	held   *charge.Charge
+	stop   func() bool
+}
+
+// finish ends the charge. err is nil or io.EOF where the stream ended well.
+func (s *limitedStream) finish(err error) {
+	s.once.Do(func() {
+		if err == io.EOF {
+			err = nil
+		}
+		s.held.Finish(context.WithoutCancel(s.ctx), weir.Result{Code: answered(s.ctx, err)})
+		s.c.heed(s.key, err)
+	})
+}
+
+// over is finish for who is not called by the context's end.
+func (s *limitedStream) over(err error) {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.finish(err)
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *limitedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil || s.single {
+		s.over(err)
+	}
+	return err
+}
+
+// Header implements grpc.ClientStream.
+func (s *limitedStream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	if err != nil {
+		s.over(err)
+	}
+	return md, err
+}

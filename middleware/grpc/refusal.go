@@ -1,0 +1,124 @@
+package grpclimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weirlimit/weir"
+)
+
+// Reason is the google.rpc.ErrorInfo.reason of a refusal, and ErrorDomain its
+// domain.
+const (
+	Reason      = "RATE_LIMITED"
+	ErrorDomain = "weir"
+)
+
+// maxViolations bounds how many limits a refusal names: details travel in a
+// header field.
+const maxViolations = 4
+
+// refuse returns the status of a call that the limits do not let through.
+func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
+	_, fields := v.m.answer.Fields(nil, nil, r.Ops(), d, decidedAt(r.Ops()))
+	md := make(metadata.MD, len(fields)+1)
+	for _, f := range fields {
+		md[strings.ToLower(f.Name)] = []string{string(f.Value)}
+	}
+	// Source: gRFC A6. Negative: do not retry.
+	pushback := int64(-1)
+	text := "the call costs more than its limit can ever hold, or is denied: waiting does not help"
+	if d.RetryAfter != weir.Never {
+		pushback = int64((d.RetryAfter + time.Millisecond - 1) / time.Millisecond)
+		text = "the limit is exhausted; try again in " + d.RetryAfter.String()
+	}
+	md["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(pushback, 10)}
+	v.send(md)
+	st := status.New(codes.ResourceExhausted, text)
+	if full, err := st.WithDetails(details(r, d)...); err == nil { // never of a status that is no OK
+		st = full
+	}
+	return st.Err()
+}
+
+// details tell which limits refuse, and for how long.
+func details(r *weir.Request, d weir.Decision) []protoadapt.MessageV1 {
+	var ds []protoadapt.MessageV1
+	if d.RetryAfter != weir.Never {
+		ds = append(ds, &errdetails.RetryInfo{RetryDelay: durationpb.New(d.RetryAfter)})
+	}
+	quota := &errdetails.QuotaFailure{}
+	for _, o := range r.Ops() {
+		l := o.Decision.Limit
+		if l == nil || o.Decision.Allowed() || len(quota.Violations) == maxViolations {
+			continue
+		}
+		switch o.Role {
+		case weir.Enforce, weir.Own, weir.Ban, weir.Deny:
+			quota.Violations = append(quota.Violations, violation(r.Domain, l))
+		}
+	}
+	if len(quota.Violations) == 0 && d.Limit != nil { // it would have had to wait too long
+		quota.Violations = append(quota.Violations, violation(r.Domain, d.Limit))
+	}
+	info := &errdetails.ErrorInfo{Reason: Reason, Domain: ErrorDomain, Metadata: map[string]string{"domain": strings.ToValidUTF8(r.Domain, "_")}}
+	if d.Limit != nil {
+		info.Metadata["limit"] = strings.ToValidUTF8(d.Limit.Name, "_")
+	}
+	return append(ds, quota, info)
+}
+
+// violation names a limit, and nobody whom it limits.
+func violation(domain string, l *weir.Limit) *errdetails.QuotaFailure_Violation {
+	metric := "requests"
+	if l.Traits()&weir.Leases != 0 {
+		metric = "concurrent-requests"
+	}
+	domain, name := strings.ToValidUTF8(domain, "_"), strings.ToValidUTF8(l.Name, "_")
+	return &errdetails.QuotaFailure_Violation{
+		Subject: domain + "/" + name, Description: "limit " + strconv.Quote(name) + " is exhausted", ApiService: domain,
+		QuotaMetric: metric, QuotaId: name, QuotaValue: l.Count,
+		QuotaDimensions: map[string]string{"algorithm": l.Algorithm.Name(), "period": l.Period.String()},
+	}
+}
+
+// statusOf returns the HTTP status that stands for a code, for count_on and
+// refund_on.
+//
+// Source: google/rpc/code.proto.
+func statusOf(c codes.Code) int {
+	switch c {
+	case codes.OK:
+		return http.StatusOK
+	case codes.Canceled:
+		return 499
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		return http.StatusBadRequest
+	case codes.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.AlreadyExists, codes.Aborted:
+		return http.StatusConflict
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
