@@ -463,7 +463,7 @@ func (p *pair) compareStats() {
 		}
 		return maps.Equal(theirs, mine)
 	}
-	end := time.Now().Add(2 * time.Second)
+	end := time.Now().Add(20 * time.Second)
 	for !same() && time.Now().Before(end) {
 		<-time.After(50 * time.Millisecond)
 	}

@@ -67,7 +67,7 @@ func (f *matcher) find(m *match, d *commonv3.RateLimitDescriptor) error {
 		if bare {
 			n = l.nodes[e.Key]
 		}
-		if n == nil || i == last && n.rule == nil || i < last && len(n.kids.nodes) == 0 {
+		if n == nil || i == last && n.rule == nil {
 			m.rule = nil
 			return nil
 		}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,6 +52,24 @@ func TestMemcachedCounts(t *testing.T) {
 	}
 	want(t, "a count of 2^31", counts(t, m, hit("big", 1)), "1")
 	m.Flush()
+}
+
+func TestMemcachedAtTheSameTime(t *testing.T) {
+	addr, _ := servertest.Memcached(t, "")
+	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}, MaxIdleConns: 64})
+	for i := range 20 {
+		key := fmt.Sprint("k", i)
+		var wg sync.WaitGroup
+		for range 40 {
+			wg.Go(func() { counts(t, m, hit(key, 1)) })
+		}
+		wg.Wait()
+		m.Flush()
+		want(t, "of 40 at once, counted", counts(t, m, hit(key, 0)), "40")
+	}
+	if m.Stats().AddNotStored == 0 {
+		t.Log("no two made a counter at the same time")
+	}
 }
 
 // Memcached takes more than 30 days for a time: the counters of longer windows

@@ -251,6 +251,10 @@ func TestRedisStalls(t *testing.T) {
 	}
 	proxy.Stall(servertest.Replies, false)
 	servertest.Await(t, "the server", func() bool { return s.Add(t.Context(), now, []counter.Hit{hit("b", 1)}) == nil })
+	// What nobody waited for any more when its turn came was not sent.
+	if n := counts(t, s, hit("a", 0)); len(n) > 3 {
+		t.Errorf("%s hits were counted of calls that had failed", n)
+	}
 }
 
 func TestRedisRefusals(t *testing.T) {
