@@ -25,6 +25,9 @@ import (
 // drainFor is how long calls under way may take after the end of Run's context.
 const drainFor = 20 * time.Second
 
+// maxGRPCConnections bounds the connections over gRPC: proxies have a few each.
+const maxGRPCConnections = 16_384
+
 // Options says what New builds.
 type Options struct {
 	// Settings is what to build. It is required.
@@ -127,7 +130,7 @@ func (n *Node) build() error {
 func (n *Node) buildGRPC(calls *methods) error {
 	opt := grpcserver.Options{
 		Health: []string{serviceName}, Reflection: true,
-		MaxMessage: envoy.MaxBodyBytes, MaxStreams: 1 << 16,
+		MaxMessage: envoy.MaxBodyBytes, MaxStreams: 1 << 16, MaxConnections: maxGRPCConnections,
 		MaxAge: max(n.s.GRPCMaxConnectionAge, 0), MaxAgeGrace: max(n.s.GRPCMaxAgeGrace, 0),
 		// A call ends by the store's bound, which is to be heard of.
 		CallTimeout: max(n.s.RedisTimeout, n.s.PerSecondTimeout, 0) + time.Second,

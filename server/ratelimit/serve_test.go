@@ -279,9 +279,9 @@ func TestStatisticsOverStatsd(t *testing.T) {
 	}
 }
 
-// Whoever announces large bodies and sends nothing waits with his like; others
-// are served.
-func TestSlowLargeBodies(t *testing.T) {
+// Whoever connects and is silent, or announces large bodies and sends nothing,
+// waits with his like; others are served.
+func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
 	for range 64 {
@@ -293,6 +293,21 @@ func TestSlowLargeBodies(t *testing.T) {
 		if _, err := conn.Write([]byte("POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n{")); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for i := range 300 {
+		conn, err := net.Dial("tcp", n.grpc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%2 == 0 {
+			if _, err := conn.Write([]byte("PRI * HTTP/2.0\r\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := ask(t, n.dial(), "shop", "user=bob"); err != nil {
+		t.Error(err)
 	}
 	if code, _ := n.post(`{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`); code != 200 {
 		t.Errorf("/json: %d", code)
