@@ -96,7 +96,7 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 // openRedis opens Redis or Valkey, in any topology.
 func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	open := func(ctx context.Context) (*redis.Store, error) {
-		return redis.Open(ctx, conf.Store, redis.Options{Logger: log})
+		return redis.Open(ctx, conf.Store, redis.Options{Logger: log, Late: conf.StoreStart == startServe})
 	}
 	late, err := openLate("--store", withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
 	if err != nil {

@@ -80,7 +80,12 @@ func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, 
 	key := s.opt.Prefix + ":{" + t + "}"
 	ctx, cancel := context.WithTimeout(ctx, s.opt.patience())
 	defer cancel()
-	values, err := script.Exec(ctx, s.nodes.place(t).client, []string{key}, args).ToArray()
+	p := s.nodes.place(t)
+	client, err := p.reach()
+	if err != nil {
+		return documentReply{}, err
+	}
+	values, err := script.Exec(ctx, client, []string{key}, args).ToArray()
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "WRONGTYPE") {
 		return documentReply{}, fmt.Errorf("store redis: %w: %s holds something else", weir.ErrDocument, key)
 	}

@@ -14,7 +14,10 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	if err != nil {
 		return nil, false, err
 	}
-	client := p.client
+	client, err := p.reach()
+	if err != nil {
+		return nil, false, err
+	}
 	asked, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	there, err := client.Do(asked, client.B().Exists().Key(name).Build()).AsInt64()
@@ -47,7 +50,11 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	n, err := p.client.Do(ctx, p.client.B().Del().Key(name).Build()).AsInt64()
+	client, err := p.reach()
+	if err != nil {
+		return false, err
+	}
+	n, err := client.Do(ctx, client.B().Del().Key(name).Build()).AsInt64()
 	return n > 0, s.explain(err)
 }
 

@@ -27,6 +27,9 @@ type Options struct {
 	// OnLoss is what becomes of the keys of a lost server of a ring. Zero means
 	// OnLossMove.
 	OnLoss OnLoss
+	// Late opens a ring of which some servers cannot be reached, but not all: they
+	// count as lost until they are. Zero means that each must be reached.
+	Late bool
 }
 
 // OnLoss is what becomes of the keys of a lost server of a ring.

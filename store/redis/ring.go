@@ -25,18 +25,21 @@ type ring struct {
 	seed    [sha256.Size]byte
 	wait    bool
 	logger  *slog.Logger
-	stop    chan struct{}
+	connect func(ctx context.Context, host string) (rueidis.Client, error)
+	stop    context.CancelFunc
 	stopped sync.WaitGroup
 }
 
 // A server of a ring.
 type server struct {
-	host     string
-	salt     uint64
+	host string
+	salt uint64
+	// lane has no client until the server was reached, for which lost stands.
 	lane     *lane
 	failures atomic.Int64 // running
 	lost     atomic.Bool
 	logger   *slog.Logger
+	wrong    string // why it could not be used when it was last tried; the probe's
 }
 
 const (
@@ -46,29 +49,52 @@ const (
 )
 
 func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, error) {
-	r := &ring{wait: a.OnLoss == OnLossWait, logger: a.Logger, stop: make(chan struct{})}
+	background, stop := context.WithCancel(context.Background())
+	r := &ring{wait: a.OnLoss == OnLossWait, logger: a.Logger, connect: a.connectServer, stop: stop}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
+	var missing []error
 	for _, host := range a.hosts {
-		client, err := rueidis.NewClient(a.option([]string{host}))
+		client, err := a.connectServer(ctx, host)
+		s := &server{host: host, salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
+		r.servers = append(r.servers, s)
 		if err == nil {
-			if err = a.examine(ctx, client); err == nil {
-				err = a.compareClocks(ctx, client)
-			}
-			if err != nil {
-				client.Close()
-			}
+			continue
 		}
-		if err != nil {
+		err = fmt.Errorf("%s: %w", host, err)
+		if !a.Late || !Unreachable(err) {
 			r.close()
-			return nil, fmt.Errorf("%s: %w", host, err)
+			return nil, err
 		}
-		r.servers = append(r.servers, &server{host: host, salt: saltOf(host), logger: a.Logger,
-			lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)})
+		s.lost.Store(true)
+		missing = append(missing, err)
 	}
-	r.stopped.Go(r.probe)
+	if len(missing) == len(a.hosts) {
+		r.close()
+		return nil, missing[0]
+	}
+	for _, err := range missing {
+		a.Logger.Warn("a server of the ring was not reached and counts as lost", "store", a.text, "error", err)
+	}
+	r.stopped.Go(func() { r.probe(background) })
 	return r, nil
+}
+
+// connectServer connects to a server of a ring and checks it.
+func (a *address) connectServer(ctx context.Context, host string) (rueidis.Client, error) {
+	client, err := rueidis.NewClient(a.option([]string{host}))
+	if err != nil {
+		return nil, err
+	}
+	if err = a.examine(ctx, client); err == nil {
+		err = a.compareClocks(ctx, client)
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
 }
 
 func saltOf(host string) uint64 {
@@ -138,18 +164,18 @@ func isLoss(err error) bool {
 	return !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
 }
 
-// probe tries the lost servers until the ring is closed.
-func (r *ring) probe() {
+// probe tries the lost servers until ctx ends.
+func (r *ring) probe(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-r.stop:
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		for _, s := range r.servers {
-			if s.lost.Load() && s.answers() {
+			if s.lost.Load() && s.answers(ctx, r.connect) {
 				s.failures.Store(0)
 				s.lost.Store(false)
 				r.logger.Info("a server of the ring is back", "server", s.host)
@@ -158,17 +184,36 @@ func (r *ring) probe() {
 	}
 }
 
-func (s *server) answers() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), probeEvery)
+// answers reports whether a lost server answers. One that was never reached is
+// connected to.
+func (s *server) answers(ctx context.Context, connect func(context.Context, string) (rueidis.Client, error)) bool {
+	if s.lane.client != nil {
+		ctx, cancel := context.WithTimeout(ctx, probeEvery)
+		defer cancel()
+		return s.lane.client.Do(ctx, s.lane.client.B().Ping().Build()).Error() == nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return s.lane.client.Do(ctx, s.lane.client.B().Ping().Build()).Error() == nil
+	client, err := connect(ctx, s.host)
+	if err != nil {
+		if !Unreachable(err) && err.Error() != s.wrong {
+			s.wrong = err.Error()
+			s.logger.Warn("a server of the ring cannot be used", "server", s.host, "error", explain(err))
+		}
+		return false
+	}
+	// Who sees that it is not lost sees the client too.
+	s.lane.client = client
+	return true
 }
 
 func (r *ring) close() {
-	close(r.stop)
+	r.stop()
 	r.stopped.Wait()
 	for _, s := range r.servers {
-		s.lane.client.Close()
+		if s.lane.client != nil {
+			s.lane.client.Close()
+		}
 		s.lane.close()
 	}
 }

@@ -151,3 +151,67 @@ func TestRingWaits(t *testing.T) {
 		return err == nil
 	})
 }
+
+// A ring of which a server is away is opened if it may be, without that server; one of
+// which all are, or one that cannot be used, is not.
+func TestRingOpensWithoutAServer(t *testing.T) {
+	t.Parallel()
+	servers := newRing(t, 3)
+	servers[1].Kill(t)
+	url := urlOf("redis+ring", servers)
+	if _, err := Open(t.Context(), url, Options{Timeout: long}); !contains(err, servers[1].Addr) || !contains(err, "nobody listens") {
+		t.Errorf("a ring without a server: %v", err)
+	}
+	for _, wait := range []bool{false, true} {
+		policy := map[bool]string{true: "?ring_on_loss=policy"}[wait]
+		s := open(t, url+policy, Options{Timeout: long, Late: true})
+		if st := s.Stats(); st.Servers != 3 || st.LostServers != 1 {
+			t.Fatalf("%+v", st)
+		}
+		l := perHour(t, 1, algorithm.TokenBucket)
+		missing := 0
+		for i := range 60 {
+			key := fmt.Sprint("user:", wait, i)
+			own, _ := s.nodes.(*ring).owners(s.nodes.(*ring).hash(tag(key)))
+			its := own.host == servers[1].Addr
+			d, err := s.TakeOne(t.Context(), key, l, 1)
+			_, _, inspected := s.Inspect(t.Context(), key, l)
+			switch {
+			case its && wait:
+				missing++
+				if !contains(err, "ring_on_loss") || !contains(inspected, "ring_on_loss") {
+					t.Errorf("%s: %v, %v", key, err, inspected)
+				}
+			case err != nil || inspected != nil || !d.Allowed() || d.Guarantee().Degraded != its:
+				t.Errorf("%s, of the lost server %v: %+v, %v, %v", key, its, d, err, inspected)
+			case its:
+				missing++
+			}
+		}
+		if missing < 6 {
+			t.Errorf("only %d keys are the lost server's", missing)
+		}
+		servers[1].Restart(t)
+		servertest.Await(t, "the server to be found", func() bool { return s.Stats().LostServers == 0 })
+		each(64, func(i int) {
+			d, err := s.TakeOne(t.Context(), fmt.Sprint("again:", wait, i), l, 1)
+			if err != nil || !d.Allowed() || d.Limit != l {
+				t.Errorf("with all servers: %+v, %v", d, err)
+			}
+		})
+		if n := servers[1].Do(t, "DBSIZE"); n == int64(0) {
+			t.Error("the server that is back keeps nothing")
+		}
+		servers[1].Kill(t)
+	}
+	servers[0].Kill(t)
+	servers[2].Kill(t)
+	if _, err := Open(t.Context(), url, Options{Timeout: long, Late: true}); !Unreachable(err) {
+		t.Errorf("a ring without servers: %v", err)
+	}
+	secret := servertest.RedisPassword(t, "secret")
+	servers[0].Restart(t)
+	if _, err := Open(t.Context(), "redis+ring://"+servers[0].Addr+","+secret.Addr, Options{Timeout: long, Late: true}); !contains(err, "password") || Unreachable(err) {
+		t.Errorf("a ring with a server that wants a password: %v", err)
+	}
+}

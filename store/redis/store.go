@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/weirlimit/weir"
 )
 
@@ -43,6 +45,15 @@ type place struct {
 
 // sameAs reports whether keys here and there are decided in one script.
 func (p *place) sameAs(q *place) bool { return p.lane == q.lane && p.slot == q.slot }
+
+// reach returns the client of the place, unless its server is lost: then there may
+// be none.
+func (p *place) reach() (rueidis.Client, error) {
+	if p.server != nil && p.server.lost.Load() {
+		return nil, errLost
+	}
+	return p.client, nil
+}
 
 // one is a single server, or a primary that Sentinels watch over.
 type one struct{ lane *lane }
