@@ -88,6 +88,9 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("--forward-auth: %w", err)
 	}
 	s.warnOfAsked()
+	for _, name := range s.conf.Identity.proxyHeaders() {
+		s.log.Warn("proxies hand on what their clients send: see that they set this header in their question, or drop it", "header", name)
+	}
 	timed := s.metrics.Instrument("forwardauth", fa)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fa.Serves(r.RequestURI) {

@@ -105,6 +105,22 @@ func (s *Server) door(section string) http.Handler {
 	return nil
 }
 
+// A header that names the user is believed from proxies, which hand on what
+// clients send unless they are told otherwise.
+func TestWarnOfHandedOnHeaders(t *testing.T) {
+	c := asking("5/minute by ip")
+	c.Identity.User, c.Identity.Tier = []string{"header:X-User"}, []string{"header:X-Tier"}
+	var log strings.Builder
+	s, err := New(c, Build{}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := log.String(); !strings.Contains(got, "header=X-User") || !strings.Contains(got, "header=X-Tier") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
 // Limits that proxies cannot be answered by are told at the start.
 func TestLimitsThatProxiesCannotAsk(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
