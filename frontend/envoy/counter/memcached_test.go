@@ -30,6 +30,7 @@ func openMemcached(t *testing.T, o counter.MemcachedOptions) *counter.Memcached 
 }
 
 func TestMemcachedCounts(t *testing.T) {
+	t.Parallel()
 	addr, _ := servertest.Memcached(t, "")
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}})
 	// Hits of one request do not see each other.
@@ -55,6 +56,7 @@ func TestMemcachedCounts(t *testing.T) {
 }
 
 func TestMemcachedAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	addr, _ := servertest.Memcached(t, "")
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}, MaxIdleConns: 64})
 	for i := range 20 {
@@ -75,6 +77,7 @@ func TestMemcachedAtTheSameTime(t *testing.T) {
 // Memcached takes more than 30 days for a time: the counters of longer windows
 // would be gone at once.
 func TestMemcachedKeepsLongWindows(t *testing.T) {
+	t.Parallel()
 	addr, _ := servertest.Memcached(t, "")
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}, JitterSeconds: 300})
 	for i, days := range []int64{1, 30, 365, 40_000} {
@@ -98,6 +101,7 @@ func TestMemcachedKeepsLongWindows(t *testing.T) {
 
 // Without memcached requests pass, and somebody is told.
 func TestMemcachedFailsOpen(t *testing.T) {
+	t.Parallel()
 	addr, process := servertest.Memcached(t, "")
 	var said bytes.Buffer
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
@@ -123,6 +127,7 @@ func TestMemcachedFailsOpen(t *testing.T) {
 }
 
 func TestMemcachedLooksServersUp(t *testing.T) {
+	t.Parallel()
 	one, _ := servertest.Memcached(t, "")
 	two, _ := servertest.Memcached(t, "")
 	var use atomic.Pointer[string]

@@ -65,6 +65,7 @@ func back(key string, hits uint64) counter.Hit {
 
 // stores are played the same history.
 func TestStoresCountAlike(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	for name, s := range map[string]counter.Store{
 		"memory": counter.NewMemory(counter.MemoryOptions{}),
@@ -91,6 +92,7 @@ func TestStoresCountAlike(t *testing.T) {
 }
 
 func TestRedisExpires(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: redis.Addr}, JitterSeconds: 50})
 	some := map[int64]bool{}
@@ -118,6 +120,7 @@ func TestRedisExpires(t *testing.T) {
 }
 
 func TestRedisPerSecond(t *testing.T) {
+	t.Parallel()
 	main, second := servertest.Redis(t), servertest.RedisPassword(t, "secret")
 	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: "redis://" + main.Addr + "/3"},
 		PerSecond: &counter.RedisServer{URL: second.Addr, Auth: "secret"}})
@@ -144,6 +147,7 @@ func TestRedisPerSecond(t *testing.T) {
 }
 
 func TestRedisCluster(t *testing.T) {
+	t.Parallel()
 	nodes := servertest.RedisCluster(t, 3)
 	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: nodes[0].Addr + "," + nodes[1].Addr, Type: "CLUSTER"}})
 	var all []counter.Hit
@@ -161,6 +165,7 @@ func TestRedisCluster(t *testing.T) {
 }
 
 func TestRedisSentinel(t *testing.T) {
+	t.Parallel()
 	primary, _, sentinels := servertest.RedisSentinels(t)
 	url := "primary"
 	for _, s := range sentinels {
@@ -174,6 +179,7 @@ func TestRedisSentinel(t *testing.T) {
 }
 
 func TestRedisTLS(t *testing.T) {
+	t.Parallel()
 	cert, key, pair := servertest.Certificate(t, t.TempDir(), "redis")
 	redis := servertest.RedisTLS(t, cert, key, pair)
 	pool := x509.NewCertPool()
@@ -191,6 +197,7 @@ func TestRedisTLS(t *testing.T) {
 }
 
 func TestRedisSocketAndConnections(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	var active atomic.Uint64
 	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: redis.Socket, Network: "unix", OnConnections: active.Store}})
@@ -206,6 +213,7 @@ func TestRedisSocketAndConnections(t *testing.T) {
 }
 
 func TestRedisIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: redis.Addr}})
 	want(t, "counted", counts(t, s, hit("a", 2)), "2")
@@ -219,6 +227,7 @@ func TestRedisIsFoundAgain(t *testing.T) {
 
 // A server that stalls costs each call its time and no more, however many wait.
 func TestRedisStalls(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	proxy := servertest.NewProxy(t, redis.Addr)
 	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: proxy.Addr, Timeout: 100 * time.Millisecond}})
@@ -258,6 +267,7 @@ func TestRedisStalls(t *testing.T) {
 }
 
 func TestRedisRefusals(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	for name, c := range map[string]struct {
 		server counter.RedisServer

@@ -13,14 +13,14 @@ import (
 const (
 	// workers send to one server. While one waits for replies, calls gather for
 	// the next.
-	workers = 4
+	workers = 2
 	// queued is how many calls may wait for a worker; more wait for room, within
 	// their time. What workers have sent is far less than a connection of the
 	// client library holds: that one blocks when it is full, however little time
 	// there is.
 	queued = 1024
 	// together is how many calls a worker sends at once.
-	together = 64
+	together = 256
 )
 
 // redisClient is a server.
