@@ -15,7 +15,8 @@ import (
 // Guarantee: any interval of length d admits at most Burst + floor(d*Count/Period)
 // units, hence Burst + Count in any period. A request is refused exactly when
 // the real-valued bucket holds less than its cost. Units given back count as
-// never spent: spends less refunds keep to the same bound.
+// never spent: spends less refunds keep to the same bound. A refund that names its
+// spend and comes when that has flowed back does nothing.
 //
 // State: 8 bytes when Count/Period in lowest terms (microseconds) has a
 // numerator of at most 2048, 16 bytes otherwise. There is no drift at any rate:
@@ -226,6 +227,10 @@ func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 		allowed = true
 	case a.Verb == weir.Refund:
 		allowed = true
+		if a.ID != 0 && a.Now >= a.ID {
+			// What was spent has flowed back: given back it would be there twice.
+			break
+		}
 		base = base.sub(l, q, r)
 		if base.us < a.Now {
 			base = tat{us: a.Now}

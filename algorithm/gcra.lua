@@ -29,6 +29,9 @@ local function gcra(key, row, now, verb, id, A, l, a)
     if id + 0 ~= tail then q, r = 0, 0 end
   end
 
+  -- What was spent has flowed back: given back it would be there twice.
+  local late = verb == '3' and id ~= '0' and now >= id + 0
+
   local nextTat, nextPart = tat + q, part
   if part >= parts - r then
     nextTat, nextPart = nextTat + 1, part - (parts - r)
@@ -42,10 +45,13 @@ local function gcra(key, row, now, verb, id, A, l, a)
   if q == 0 and r == 0 then -- a cost of zero
     allowed = 1
   elseif verb == '3' then
-    allowed, write = 1, true
-    tat, part = tat - q, part - r
-    if part < 0 then tat, part = tat - 1, part + parts end
-    if tat < now then tat, part = now, 0 end
+    allowed = 1
+    if not late then
+      write = true
+      tat, part = tat - q, part - r
+      if part < 0 then tat, part = tat - 1, part + parts end
+      if tat < now then tat, part = now, 0 end
+    end
   elseif verb == '2' then
     tat, part, write = nextTat, nextPart, true
     if tat >= now + most then tat, part = now + most, 0 end

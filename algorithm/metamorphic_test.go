@@ -204,6 +204,46 @@ func TestRefundUndoesSpend(t *testing.T) {
 	})
 }
 
+// TestLateRefundGivesNothing gives back, by its receipt, what stopped to count
+// before: a key that has spent its limit anew meanwhile answers as if nobody had.
+func TestLateRefundGivesNothing(t *testing.T) {
+	eachLife(t, 100, func(t *testing.T, c oracleCase, l *weir.Limit, r *rand.Rand) {
+		p := newPlayer(c, l, r)
+		for range 10 {
+			p.forward()
+			left := p.answer(weir.Ask{Now: p.now, Verb: weir.Peek}).Remaining
+			a := weir.Ask{Now: p.now, Cost: 1 + r.Int64N(max(left, 1)), ID: 99}
+			if _, leases := l.Algorithm.(weir.Leaser); !leases {
+				a.ID = 0
+			}
+			d := p.answer(a)
+			if !d.Allowed() {
+				continue
+			}
+			receipt := a.Now + weir.Micros(d.ResetAfter)
+			back := weir.Ask{Cost: a.Cost, Verb: weir.Refund, ID: receipt}
+			if a.ID != 0 {
+				back.ID = a.ID
+			}
+			// As if never seen, and all of it spent again.
+			p.now = receipt + r.Int64N(3)
+			all := weir.Ask{Now: p.now, Cost: 1, ID: a.ID}
+			if all.ID != 0 {
+				all.ID = 100
+			}
+			all.Cost = max(p.answer(weir.Ask{Now: p.now, Verb: weir.Peek}).Remaining, 1)
+			p.answer(all)
+			want := p.probe()
+			back.Now = p.now
+			p.answer(back)
+			if got := p.probe(); !slices.Equal(got, want) {
+				t.Errorf("given back %d that was spent until %d: %v, want %v", back.Cost, receipt, got, want)
+				return
+			}
+		}
+	})
+}
+
 // TestClockBackNeverGives spends, sets the clock back and asks for more than
 // was left: none of it passes while the clock has not caught up.
 func TestClockBackNeverGives(t *testing.T) {

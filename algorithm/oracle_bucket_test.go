@@ -100,6 +100,9 @@ func (o *bucketOracle) charge(now, cost int64) {
 }
 
 func (o *bucketOracle) giveBack(now, cost, receipt int64) {
+	if receipt != 0 && now >= receipt {
+		return // it has flowed back
+	}
 	at := o.at(now)
 	if !o.meter && receipt != 0 {
 		// Only the last in line may leave.

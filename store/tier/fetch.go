@@ -203,7 +203,7 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 	}
 	if o.capped {
 		// The others are told at once: it is worth asking again soon.
-		e.refused, e.retry, e.ask = need, sent+p.regional.interval, sent+p.regional.interval/4
+		e.refused, e.retry, e.ask = need, sent+p.regional.interval, sent+p.regional.interval/16
 		f.refused = need
 		return
 	}

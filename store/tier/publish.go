@@ -146,59 +146,80 @@ func (s *Store) publish(all bool) {
 		select {
 		case s.regions.pushes <- struct{}{}:
 		default:
-			s.regions.done(b, false, s.link.now())
+			s.regions.done(b.outbound, false, s.link.now())
 			continue
 		}
 		if !s.link.start(func() {
-			s.push(b, all)
+			s.regions.done(b.outbound, s.push(b), s.link.now())
 			<-s.regions.pushes
 		}) {
 			<-s.regions.pushes
-			s.regions.done(b, false, s.link.now())
+			s.regions.done(b.outbound, false, s.link.now())
 		}
 	}
 }
 
-// push tells every other region how far the region's own counter of a key has come.
-func (s *Store) push(b *outbound, now bool) {
+// push tells every other region how far the region's own counter of a key has come,
+// if it is this node's turn. It reports whether all have heard, or need not by it.
+func (s *Store) push(b push) bool {
 	rs := s.regions
 	rs.mu.Lock()
-	p, c, urgent, told := b.plan, b.c, b.urgent || now, b.told
+	r, c, key := b.plan.regional, b.c, b.key
 	rs.mu.Unlock()
-	complete := false // or it is others' to do
-	defer func() { rs.done(b, complete, s.link.now()) }()
-	r := p.regional
 	ops := []weir.Op{
-		{Key: b.key, Limit: c.own, Cost: 1, Role: weir.Always, Verb: weir.Peek},
-		{Key: b.key, Limit: c.told, Cost: 1, Role: weir.Always, Verb: weir.Peek},
+		{Key: key, Limit: c.own, Cost: 1, Role: weir.Always, Verb: weir.Peek},
+		{Key: key, Limit: c.told, Cost: 1, Role: weir.Always, Verb: weir.Peek},
+		{Key: key, Limit: c.sent, Cost: 1, Role: weir.Always, Verb: weir.Peek},
 	}
 	if r.most != nil {
-		ops = append(ops, weir.Op{Key: b.key, Limit: r.most, Cost: 1, Role: weir.Always, Verb: weir.Peek})
+		ops = append(ops, weir.Op{Key: key, Limit: r.most, Cost: 1, Role: weir.Always, Verb: weir.Peek})
 	}
-	if !urgent {
-		ops = append(ops, weir.Op{Key: b.key, Limit: r.turn, Cost: 1})
+	switch {
+	case b.last:
+	case b.urgent:
+		ops = append(ops, weir.Op{Key: key, Limit: r.soon, Cost: 1})
+	default:
+		ops = append(ops, weir.Op{Key: key, Limit: r.turn, Cost: 1})
 	}
 	if _, err := s.link.take(context.Background(), ops); err != nil {
-		return
+		return false
 	}
-	own := regionCount - ops[0].Decision.Remaining
-	told = max(told, regionCount-ops[1].Decision.Remaining)
+	at := func(i int) int64 { return regionCount - ops[i].Decision.Remaining }
+	own, told, was := at(0), at(1), at(2)
 	if r.most != nil {
-		s.sawOvershot(r.limit.Overshoot() - ops[2].Decision.Remaining)
+		s.sawOvershot(r.limit.Overshoot() - ops[3].Decision.Remaining)
 	}
-	mine := urgent || ops[len(ops)-1].Decision.Allowed()
-	if mine && own > told && s.tellPeers(b.key, c, r.limit, own, told) {
-		told = own
-		raise := []weir.Op{{Key: b.key, Limit: c.told, Cost: own - (regionCount - ops[1].Decision.Remaining), Reserve: regionCount - own}}
-		if raise[0].Cost > 0 {
-			// If it cannot be said, the others of the region tell once more.
-			_, _ = s.link.take(context.Background(), raise)
-		}
+	mine := b.last || ops[len(ops)-1].Decision.Allowed()
+	if !b.urgent || was < told {
+		// Whatever was on its way before has had its time.
+		was = told
 	}
 	rs.mu.Lock()
-	b.own, b.told = own, max(b.told, told)
+	b.own, b.told, b.sent = own, max(b.told, told), max(b.sent, at(2))
+	if mine {
+		b.sent = max(b.sent, own)
+	}
 	rs.mu.Unlock()
-	complete = !mine || told >= own
+	if !mine || own <= was {
+		return true
+	}
+	s.raise(key, c.sent, own, at(2))
+	if !s.tellPeers(key, c, r.limit, own, was) {
+		return false
+	}
+	s.raise(key, c.told, own, told)
+	rs.mu.Lock()
+	b.told = max(b.told, own)
+	rs.mu.Unlock()
+	return true
+}
+
+// raise raises a counter of the region to n, if it is no further than was. If it
+// cannot be, others tell once more what was told.
+func (s *Store) raise(key string, l *weir.Limit, n, was int64) {
+	if n > was {
+		_, _ = s.link.take(context.Background(), []weir.Op{{Key: key, Limit: l, Cost: n - was, Reserve: regionCount - n}})
+	}
 }
 
 // sawOvershot notes by how much a limit was seen to be overshot.

@@ -89,8 +89,9 @@ type regional struct {
 	// the limit.
 	length   int64
 	interval int64 // between two pushes, microseconds
-	// turn is had by one node of the region at a time.
-	turn *weir.Limit
+	// turn is had by one node of the region at a time; soon is a shorter one, for
+	// when others must hear at once.
+	turn, soon *weir.Limit
 	// most is the limit with all that it may be overshot by, on the same counters;
 	// nil if such a limit would have counters of its own.
 	most *weir.Limit
@@ -106,8 +107,9 @@ type epochCounters struct {
 	// store's clock.
 	since, end int64
 	// own is what the region has admitted, on its own store; told what every other
-	// region has heard of it; copy what one has heard, on that one's store.
-	own, told, copy *weir.Limit
+	// region has heard of it, and sent what they may hear; copy what one has heard, on
+	// that one's store.
+	own, told, sent, copy *weir.Limit
 	// window: the units count in this window of the limit and in no other.
 	window bool
 }
@@ -130,12 +132,15 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 			r.length = max(r.length, int64(min(q, uint64(weir.Micros(weir.MaxPeriod/2)))))
 		}
 	}
-	r.turn = &weir.Limit{
-		Name: l.Name + " turn", Scope: l.Scope + "\x1fturn", Algorithm: algorithm.FixedWindow, Count: 1,
-		Period: weir.FromMicros(r.interval), Params: weir.Params{Anchor: weir.AnchorFirst},
+	turn := func(every int64) *weir.Limit {
+		return &weir.Limit{
+			Name: l.Name + " turn", Scope: fmt.Sprintf("%s\x1fturn %d", l.Scope, every), Algorithm: algorithm.FixedWindow, Count: 1,
+			Period: weir.FromMicros(every), Params: weir.Params{Anchor: weir.AnchorFirst},
+		}
 	}
+	r.turn, r.soon = turn(r.interval), turn(max(r.interval/8, 1000))
 	r.most = more(l)
-	return r, r.turn.Compile()
+	return r, errors.Join(r.turn.Compile(), r.soon.Compile())
 }
 
 // more returns l with all that it may be overshot by, on the same counters, or nil.
@@ -187,8 +192,8 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 			Count: regionCount, Period: weir.FromMicros(life), Params: weir.Params{Anchor: weir.AnchorFirst},
 		}
 	}
-	c := &epochCounters{since: now, end: end, window: r.length == 0, own: counter("own"), told: counter("told"), copy: counter("of " + r.region)}
-	if err := errors.Join(c.own.Compile(), c.told.Compile(), c.copy.Compile()); err != nil {
+	c := &epochCounters{since: now, end: end, window: r.length == 0, own: counter("own"), told: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}
+	if err := errors.Join(c.own.Compile(), c.told.Compile(), c.sent.Compile(), c.copy.Compile()); err != nil {
 		return nil, err
 	}
 	for old := range r.epochs {
@@ -219,14 +224,21 @@ type outbound struct {
 	plan      *plan
 	c         *epochCounters
 	own, told int64
+	// sent is how much is on its way, or was.
+	sent int64
 	// since is when there was first something to tell, in the node's time.
 	since int64
 	used  int64
 	// at is when it is told next; due: it is in the queue.
-	at           int64
-	due, pushing bool
-	urgent       bool
+	at          int64
+	due, urgent bool
+	pushing     int
+	// calm is until when it is not told at once: it could not be.
+	calm int64
 }
+
+// maxPushes is how many pushes of a key are on their way at a time.
+const maxPushes = 4
 
 // untold returns the units that some other region may not know of.
 func (b *outbound) untold() int64 { return max(b.own-b.told, 0) }
@@ -336,7 +348,7 @@ func (rs *regions) known(c *epochCounters, tag uint64) (own, told int64) {
 }
 
 // heard takes over what the region's store said of a key, and sees to it that the
-// others are told: at once when half of what they need not know is used. Of a key
+// others are told: at once when a quarter of what they need not know is not on its way. Of a key
 // without room nobody is told until there is some; the region's store counts it, and
 // admits no more than they need not know.
 func (rs *regions) heard(p *plan, c *epochCounters, tag uint64, key string, own, told, now int64) {
@@ -347,7 +359,7 @@ func (rs *regions) heard(p *plan, c *epochCounters, tag uint64, key string, own,
 		return
 	}
 	b.own, b.told = own, max(b.told, told)
-	rs.tell(b, b.untold()*2 >= p.regional.cap, now+p.regional.interval)
+	rs.tell(b, (own-max(b.told, b.sent))*4 >= p.regional.cap && now >= b.calm, now+p.regional.interval)
 }
 
 // tell puts a key on the list of those that others are told of at the given time, or
@@ -366,14 +378,21 @@ func (rs *regions) tell(b *outbound, urgent bool, at int64) {
 		default:
 		}
 	}
-	if !b.due && !b.pushing {
+	if !b.due && (b.pushing == 0 || b.urgent && b.pushing < maxPushes) {
 		b.due, b.at = true, at
 		rs.queue = append(rs.queue, b)
 	}
 }
 
+// A push tells others of a key: urgent when they must hear at once, last when there
+// will be no other.
+type push struct {
+	*outbound
+	urgent, last bool
+}
+
 // take takes out what is to be told by now.
-func (rs *regions) take(now int64, all bool) (out []*outbound) {
+func (rs *regions) take(now int64, all bool) (out []push) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rest := rs.queue[:0]
@@ -382,8 +401,9 @@ func (rs *regions) take(now int64, all bool) (out []*outbound) {
 			rest = append(rest, b)
 			continue
 		}
-		b.due, b.pushing = false, true
-		out = append(out, b)
+		out = append(out, push{b, b.urgent && !all, all})
+		b.due, b.urgent = false, false
+		b.pushing++
 	}
 	clear(rs.queue[len(rest):])
 	rs.queue = rest
@@ -395,9 +415,9 @@ func (rs *regions) take(now int64, all bool) (out []*outbound) {
 func (rs *regions) done(b *outbound, ok bool, now int64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	b.pushing = false
+	b.pushing--
 	if !ok {
-		b.urgent = false
+		b.sent, b.urgent, b.calm = b.told, false, now+b.plan.regional.interval
 	}
 	if b.untold() == 0 {
 		b.since, b.urgent = 0, false
@@ -424,7 +444,7 @@ func (rs *regions) sweep(now, wall int64) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for k, b := range rs.all {
-		if b.due || b.pushing {
+		if b.due || b.pushing > 0 {
 			continue
 		}
 		if b.untold() == 0 && now-b.used > 10_000_000 || wall > k.end+max(b.plan.regional.length, 1_000_000) {

@@ -1,6 +1,7 @@
 package tier_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -45,4 +46,64 @@ func TestLateReturnsStaySpent(t *testing.T) {
 			t.Errorf("what came too late was given back: %+v", st)
 		}
 	})
+}
+
+// Units that are given back after they stopped to count are not there again, however
+// they were spent: of a bucket that has been full since, of a window that is over.
+func TestLateRefundsGiveNothing(t *testing.T) {
+	for _, a := range lending {
+		for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+			bubble(t, a.Name()+" "+m.String(), func(t *testing.T) {
+				f := newFleet(t, 1, tier.Options{})
+				l := compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 40 * time.Second}, func(l *weir.Limit) {
+					l.Consistency.Mode, l.Consistency.MaxOvershoot = m, 20
+				})
+				aligned(40 * time.Second)
+				s := f.nodes[0]
+				take := func() weir.Op {
+					ops := []weir.Op{{Key: "k", Limit: l, Cost: 1}}
+					if err := s.Take(context.Background(), ops); err != nil {
+						t.Fatal(err)
+					}
+					return ops[0]
+				}
+				var spent []weir.Op
+				for range 100 {
+					if o := take(); o.Charged {
+						spent = append(spent, o)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				// All of it has stopped to count, whatever the algorithm.
+				time.Sleep(2 * time.Minute)
+				w := newLoad(f, l)
+				if m == weir.ConsistencyEventual {
+					w.allow(20)
+				}
+				exhaust := func() {
+					for range 1000 {
+						w.ask(s)
+					}
+				}
+				// Half of them while the node holds some, half when all is spent.
+				for i := range spent {
+					if i < len(spent)/2 {
+						w.ask(s)
+					}
+					if i == len(spent)/2 {
+						exhaust()
+					}
+					if err := s.Take(context.Background(), []weir.Op{spent[i].Undo(1)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				exhaust()
+				time.Sleep(time.Second)
+				exhaust()
+				if w.over.Load() != 0 || len(spent) < 90 {
+					t.Errorf("%d too many after %d late refunds: %s", w.over.Load(), len(spent), w)
+				}
+			})
+		}
+	}
 }

@@ -105,6 +105,10 @@ func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
 // refundLease gives units back to the lot that they were spent from, or, if the
 // node no longer holds it, to the shared store.
 func (s *Store) refundLease(ctx context.Context, o *weir.Op) error {
+	if o.ID != 0 && s.wall() >= o.ID {
+		// It no longer counts: what the node holds now was fetched after.
+		return s.takeSharedOne(ctx, o)
+	}
 	tag, now := s.tag(o.Key, o.Limit), s.link.now()
 	g := s.leases.shard(tag)
 	g.mu.Lock()
