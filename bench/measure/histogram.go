@@ -24,6 +24,15 @@ func (h *Histogram) Add(d time.Duration) {
 	h.Longest = max(h.Longest, d)
 }
 
+// Merge counts what other has counted too.
+func (h *Histogram) Merge(other *Histogram) {
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+	h.total += other.total
+	h.Longest = max(h.Longest, other.Longest)
+}
+
 // Quantile returns the upper end of the bucket in which the q-th part of all
 // durations ends, q from 0 to 1.
 func (h *Histogram) Quantile(q float64) time.Duration {

@@ -71,6 +71,7 @@ var parts = []part{
 	{"middleware", compareMiddleware},
 	{"redis", compareRedis},
 	{"resp", compareRESP},
+	{"grpc", compareGRPC},
 	{"shrink", compareShrink},
 	// Last, as it can be cut short where the time ends.
 	{"memory", compareMemory},

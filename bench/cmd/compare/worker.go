@@ -42,6 +42,8 @@ func runWorker(name string, args []string) error {
 		return serveRedis(args[0], args[1], args[2], number)
 	case name == "resp" && len(args) == 1:
 		return serveRESP(number)
+	case name == "grpc" && len(args) == 1:
+		return serveRPC(number)
 	case name == "hold" && len(args) == 2:
 		return serveHold(args[0], number)
 	case name == "shrink" && len(args) == 0:
