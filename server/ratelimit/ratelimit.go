@@ -1,11 +1,13 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -229,7 +231,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 
 func (n *Node) serviceOptions(store counter.Store) envoy.Options {
 	return envoy.Options{
-		Counters: store, Stats: n.stats, NearLimitRatio: n.s.NearLimitRatio, LocalCacheBytes: int64(n.s.LocalCacheBytes),
+		Counters: store, Stats: n.stats, NearLimitRatio: cmp.Or(n.s.NearLimitRatio, math.SmallestNonzeroFloat32), LocalCacheBytes: int64(n.s.LocalCacheBytes),
 		StopIncrementWhenOver: n.s.StopIncrementWhenOver, KeyPrefix: n.s.CacheKeyPrefix, Logger: n.log,
 		Modes: envoy.Modes{
 			Shadow: n.s.ShadowMode, Quota: n.s.QuotaMode, DynamicMetadata: n.s.ResponseDynamicMetadata,

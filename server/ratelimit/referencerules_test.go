@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -132,5 +133,37 @@ mappings:
 			return n.samples()
 		})
 		unexplained(t, here, there, map[string]string{`ratelimit_go_(numGC|pauseTotalNs)`: "this program collects garbage less often"})
+	}
+}
+
+// A fleet that is changed node by node counts as one, and nothing starts anew.
+func TestReferenceSharesStores(t *testing.T) {
+	other := reference(t)
+	redis := servertest.Redis(t)
+	memcached := fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
+	servertest.Memcached(t, memcached)
+	for _, env := range [][]string{
+		{"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.Addr, "CACHE_KEY_PREFIX=fleet:"},
+		{"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.Addr, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true"},
+		{"BACKEND_TYPE=memcache", "MEMCACHE_HOST_PORT=" + memcached},
+	} {
+		root := rulesIn(t, map[string]string{"config/shop.yaml": strings.Replace(shop, "hour", "week", 1)})
+		here, there := start(t, program, append(inPlace(root), env...)...), start(t, other, append(inPlace(root), env...)...)
+		for i, n := range []*node{here, there, here, there, here} {
+			res, err := ask(t, n.dial(), "shop", "user=ann")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf("code:OK remaining:%d", 2-i)
+			if i > 2 {
+				want = "code:OVER_LIMIT remaining:0"
+			}
+			if got := fmt.Sprintf("code:%v remaining:%d", res.Statuses[0].Code, res.Statuses[0].LimitRemaining); got != want {
+				t.Errorf("%q, call %d: %s, want %s", env, i, got, want)
+			}
+			if strings.Contains(env[0], "memcache") {
+				time.Sleep(50 * time.Millisecond) // it counts after it has answered
+			}
+		}
 	}
 }

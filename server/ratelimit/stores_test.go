@@ -163,3 +163,42 @@ func TestMemcached(t *testing.T) {
 		return ok && v >= 4
 	})
 }
+
+// A call under way when the end is asked for is answered, and meanwhile the node
+// says that it is not for new ones.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	proxy := servertest.NewProxy(t, redis.Addr)
+	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
+	n := start(t, program, append(inPlace(root), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+proxy.Addr)...)
+	conn := n.dial()
+	if _, err := ask(t, conn, "shop", "user=ann"); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Stall(servertest.Replies, true)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := ask(t, conn, "shop", "user=ann")
+		answered <- err
+	}()
+	servertest.Await(t, "the call to reach Redis", func() bool {
+		return fmt.Sprint(redis.Do(t, "GET", fmt.Sprint("shop_user_ann_", time.Now().Unix()/3600*3600))) == "2"
+	})
+	if err := n.proc.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Await(t, "/healthcheck to turn bad", func() bool {
+		code, _ := get(t, n.http, "/healthcheck")
+		return code == 500
+	})
+	proxy.Stall(servertest.Replies, false)
+	if err := <-answered; err != nil {
+		t.Errorf("the call under way: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if code, err := n.proc.Wait(ctx); err != nil || code != 0 {
+		t.Errorf("ended with %d, %v", code, err)
+	}
+}

@@ -102,7 +102,9 @@ func (f *fileSource) Run(ctx context.Context, r *Rules) error {
 			}
 			quiet.Reset(min(settle, max(settleMost-time.Since(since), 0)))
 		case err := <-f.watcher.Errors:
+			// Such as too many events at once: some were not told.
 			f.log.Warn("runtime watch error", "err", err)
+			seen = f.again(r, seen)
 		case <-quiet.C:
 			since = time.Time{}
 			seen = f.load(r)
@@ -111,9 +113,7 @@ func (f *fileSource) Run(ctx context.Context, r *Rules) error {
 			if err := f.watcher.Add(f.watched); err != nil {
 				f.log.Warn("runtime watch error", "err", err)
 			}
-			if now, ok := f.state(); ok && now != seen {
-				seen = f.load(r)
-			}
+			seen = f.again(r, seen)
 		}
 	}
 }
@@ -131,6 +131,14 @@ func (f *fileSource) load(r *Rules) (state string) {
 	files, _ := f.tree.read()
 	_ = r.Files(files)
 	return f.stateOf(files)
+}
+
+// again loads if the rules are not as they were seen, and returns how they are.
+func (f *fileSource) again(r *Rules, seen string) string {
+	if now, ok := f.state(); ok && now != seen {
+		return f.load(r)
+	}
+	return seen
 }
 
 // state tells two states of the rules apart, as far as the mode watches them.
