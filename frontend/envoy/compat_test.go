@@ -2,10 +2,12 @@ package envoy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -411,7 +413,7 @@ func newHere(t *testing.T, s *script) *here {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.NearLimitRatio = float32(f)
+			o.NearLimitRatio = cmp.Or(float32(f), math.SmallestNonzeroFloat32)
 		case "LOCAL_CACHE_SIZE_IN_BYTES":
 			o.LocalCacheBytes = int64(number(t, v))
 		case "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT":

@@ -19,7 +19,7 @@ type Options struct {
 	// Modes is what a reload of the rules may change too.
 	Modes Modes
 	// NearLimitRatio is the share of a limit from which hits are near it
-	// (NEAR_LIMIT_RATIO). Zero means 0.8.
+	// (NEAR_LIMIT_RATIO); for 0, math.SmallestNonzeroFloat32 does. Zero means 0.8.
 	NearLimitRatio float32
 	// LocalCacheBytes is the size of the cache of keys that are over their limit
 	// (LOCAL_CACHE_SIZE_IN_BYTES). Zero means none.

@@ -43,7 +43,7 @@ func New(o Options) *Service {
 	if o.StopIncrementWhenOver {
 		s.looker, _ = o.Counters.(counter.Looker)
 	}
-	if o.LocalCacheBytes > 0 {
+	if o.LocalCacheBytes != 0 {
 		s.local = newLocalCache(o.LocalCacheBytes)
 	}
 	s.pool.New = func() any { return new(scratch) }
