@@ -144,6 +144,16 @@ func keepsRate(t *testing.T, n, limit int, period time.Duration) {
 		}
 	}
 	nodes := serveMany(t, n, "redis://"+redis.Addr+patient, rules(t, descriptors...))
+	inTime(t, func() bool {
+		// Buckets are full again.
+		waitUntil(time.Now().Add(period))
+		return keepsRateOnce(t, nodes, all, limit, period)
+	})
+}
+
+// keepsRateOnce offers six times the limits over two windows. It reports false when
+// the machine was too slow to offer as much, or to end in time.
+func keepsRateOnce(t *testing.T, nodes []*node, all []cell, limit int, period time.Duration) bool {
 	// Just after a window has begun, and to just before the next but one.
 	edge := period / 20
 	waitUntil(time.Now().Truncate(period).Add(period + edge))
@@ -156,19 +166,34 @@ func keepsRate(t *testing.T, n, limit int, period time.Duration) {
 	}
 	offering.Wait()
 	took := time.Since(begin)
+	for _, a := range results {
+		if took > 2*period-edge || a.all() < 6*int64(limit) {
+			return false
+		}
+	}
 	for i, c := range all {
-		a, could, windows := results[i], 2*float64(limit), 2.0
-		least := c.least
+		could, windows, least := 2*float64(limit), 2.0, c.least
 		if c.algorithm == "token_bucket" {
 			could, windows = float64(limit)*(1+took.Seconds()/period.Seconds()), 1
 			// What flows in after the last requests nobody asks for.
 			least = min(least, 0.95)
 		}
-		if took > 2*period-edge || a.all() < 6*int64(limit) {
-			t.Skipf("the machine is too slow: asked %d in %s", a.all(), took)
-		}
-		c.judge(t, a, could, least*could, could+windows*c.over*float64(limit))
+		c.judge(t, results[i], could, least*could, could+windows*c.over*float64(limit))
 	}
+	return true
+}
+
+// inTime tries what must be over before a window ends until it was, and fails when
+// this machine never was fast enough.
+func inTime(t *testing.T, try func() bool) {
+	t.Helper()
+	const tries = 6
+	for range tries {
+		if try() || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("in %d tries this machine was never done before another window began", tries)
 }
 
 // offerFor makes rate checks of a key per period until an instant.
