@@ -25,6 +25,7 @@ test: servers ## install the servers that tests start, then run every test
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -short -timeout 10m $(PACKAGES)
 	cd bench && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
+	cd client/browser/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test ./...
 
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -shuffle=on -timeout 30m $(PACKAGES)
@@ -37,6 +38,7 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd examples/middleware && $(GO) mod tidy -diff
+	cd client/browser/chromium && $(GO) mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
@@ -62,6 +64,6 @@ rename: ## rename the module: make rename MODULE=example.org/weir
 
 servers:
 	scripts/servers.sh nginx:nginx redis-server:redis-server memcached:memcached curl:curl h2load:nghttp2-client \
-		node:nodejs wrk:wrk faketime:faketime gcc:gcc,libc6-dev haproxy:haproxy \
+		node:nodejs chromium:chromium wrk:wrk faketime:faketime gcc:gcc,libc6-dev haproxy:haproxy \
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
