@@ -4,44 +4,42 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // Large bodies and those of unknown length take turns; small ones do not wait.
 func TestLargeBodies(t *testing.T) {
-	var inside, most atomic.Int64
-	gate := make(chan struct{})
-	h := largeBodies(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.ContentLength >= 0 && r.ContentLength <= smallBody {
-			return
-		}
-		n := inside.Add(1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		<-gate
-		inside.Add(-1)
-	}))
-	ask := func(length int64) {
-		r := httptest.NewRequest("POST", "/json", strings.NewReader(""))
-		r.ContentLength = length
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	var all sync.WaitGroup
-	for i := range 4 * maxLarge {
-		length := int64(smallBody + 1)
-		if i%2 == 0 {
-			length = -1
-		}
-		all.Go(func() { ask(length) })
-	}
-	ask(smallBody) // comes back though the others are there
-	for range 4 * maxLarge {
-		gate <- struct{}{}
-	}
-	all.Wait()
-	if m := most.Load(); m < 1 || m > maxLarge {
-		t.Errorf("%d at a time, want %d at most", m, maxLarge)
+	for _, length := range []int64{-1, smallBody + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			var inside, done atomic.Int64
+			gate := make(chan struct{})
+			h := largeBodies(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.ContentLength != smallBody {
+					inside.Add(1)
+					<-gate
+				}
+				done.Add(1)
+			}))
+			ask := func(length int64) {
+				r := httptest.NewRequest("POST", "/json", strings.NewReader(""))
+				r.ContentLength = length
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+			for range 3 * maxLarge {
+				go ask(length)
+			}
+			synctest.Wait()
+			if n := inside.Load(); n != maxLarge {
+				t.Errorf("%d of length %d at a time, want %d", n, length, maxLarge)
+			}
+			ask(smallBody)
+			close(gate)
+			synctest.Wait()
+			if n := done.Load(); n != 3*maxLarge+1 {
+				t.Errorf("%d are answered", n)
+			}
+		})
 	}
 }
