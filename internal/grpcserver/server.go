@@ -62,10 +62,12 @@ type Options struct {
 	// HandshakeTimeout bounds the time in which a connection begins to speak TLS
 	// and HTTP/2. Zero means five seconds.
 	HandshakeTimeout time.Duration
-	// PingAfter is the time without a sign of life after which a client is
-	// pinged; one that does not answer within 20 seconds is cut off. Zero means
-	// a minute.
+	// PingAfter is the time without a sign of life after which a client is pinged,
+	// at least a second. Zero means a minute.
 	PingAfter time.Duration
+	// PingTimeout is how long a client may take to answer a ping before it is cut
+	// off. Zero means twenty seconds.
+	PingTimeout time.Duration
 	// MinPing is the least time between the pings of a client; who sends more is
 	// cut off. Zero means ten seconds.
 	MinPing time.Duration
@@ -119,7 +121,7 @@ func New(opt Options) (*Server, error) {
 		zero  time.Duration
 	}{
 		{"call timeout", &opt.CallTimeout, 10 * time.Second}, {"stall timeout", &opt.StallTimeout, time.Minute},
-		{"handshake timeout", &opt.HandshakeTimeout, 5 * time.Second}, {"ping interval", &opt.PingAfter, time.Minute},
+		{"handshake timeout", &opt.HandshakeTimeout, 5 * time.Second}, {"ping interval", &opt.PingAfter, time.Minute}, {"ping timeout", &opt.PingTimeout, 20 * time.Second},
 		{"least ping interval", &opt.MinPing, 10 * time.Second}, {"greatest idle time", &opt.MaxIdle, 0},
 		{"greatest age", &opt.MaxAge, 0}, {"grace beyond the greatest age", &opt.MaxAgeGrace, 0},
 		{"drain delay", &opt.Delay, 0}, {"drain timeout", &opt.Drain, 20 * time.Second},
@@ -173,7 +175,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.ConnectionTimeout(opt.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: opt.MaxIdle, MaxConnectionAge: opt.MaxAge, MaxConnectionAgeGrace: opt.MaxAgeGrace,
-			Time: opt.PingAfter, Timeout: 20 * time.Second,
+			Time: opt.PingAfter, Timeout: opt.PingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opt.MinPing, PermitWithoutStream: true}),
 		// The window of a stream does not grow by what a client claims to need:
