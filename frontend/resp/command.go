@@ -163,7 +163,7 @@ func (c *conn) do(cmd *command) {
 	}
 	o := c.s.commands.find(name)
 	switch {
-	case o != nil && (o.group != inLimits || c.tx != nil || !c.authed):
+	case o != nil && o.group != inLimits:
 		c.decide() // what was asked before is answered before
 	case o == nil:
 		c.unknown(cmd)

@@ -165,29 +165,36 @@ func (c *conn) makeRoom() bool {
 
 // expect sets the deadline of the next read.
 func (c *conn) expect(now time.Time) {
-	by := time.Time{}
+	if by := c.deadline(now); !by.Equal(c.readBy) {
+		c.readBy = by
+		_ = c.nc.SetReadDeadline(by) // it fails on a closed connection, and then so does the read
+	}
+	// Looked at last: whoever begins to drain says so first, and then sets the
+	// deadline himself.
+	if drain := c.s.drainBy.Load(); drain != 0 {
+		_ = c.nc.SetReadDeadline(time.Unix(0, drain))
+	}
+}
+
+// deadline returns when the next read must have brought something, zero for
+// whenever.
+func (c *conn) deadline(now time.Time) time.Time {
 	switch idle := c.s.opt.IdleTimeout; {
 	case !c.authed:
-		by = c.authBy
+		return c.authBy
 	case c.from < c.to:
 		if c.partialBy.IsZero() {
 			c.partialBy = now.Add(c.s.opt.Timeout)
 		}
-		by = c.partialBy
+		return c.partialBy
 	case idle > 0:
-		by = now.Add(idle)
+		by := now.Add(idle)
 		if late := by.Sub(c.readBy); late >= 0 && late < idle/8 {
-			return // setting a deadline takes longer than most commands
+			return c.readBy // setting a deadline takes longer than most commands
 		}
+		return by
 	}
-	if by.Equal(c.readBy) {
-		return
-	}
-	c.readBy = by
-	_ = c.nc.SetReadDeadline(by) // it fails on a closed connection, and then so does the read
-	if drain := c.s.drainBy.Load(); drain != 0 {
-		_ = c.nc.SetReadDeadline(time.Unix(0, drain))
-	}
+	return time.Time{}
 }
 
 // work carries out all commands that are there, and returns how many.

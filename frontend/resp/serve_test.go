@@ -155,16 +155,15 @@ func TestSlowClients(t *testing.T) {
 	drip := connect(t, addr)
 	var dripped sync.WaitGroup
 	dripped.Go(func() {
-		for {
-			// A byte now and then does not buy more time.
-			if _, err := drip.nc.Write([]byte("*")); err != nil {
-				return
-			}
-			if _, err := drip.nc.Write([]byte("1")); err != nil {
+		// A byte now and then does not buy more time.
+		began := time.Now()
+		for _, b := range []byte("*2\r\n$4\r\nECHO\r\n$4000\r\n" + strings.Repeat("x", 80)) {
+			if _, err := drip.nc.Write([]byte{b}); err != nil {
 				return
 			}
 			<-time.After(timeout / 5)
 		}
+		t.Errorf("a client that drips is still there after %s", time.Since(began))
 	})
 	deaf := connect(t, addr)
 	var told sync.WaitGroup
@@ -181,7 +180,6 @@ func TestSlowClients(t *testing.T) {
 	if got := silent.do("PING"); got != "+PONG" {
 		t.Error(got)
 	}
-	drip.nc.Close()
 	dripped.Wait()
 	servertest.Await(t, "the slow to be gone", func() bool { return b.Stats().Clients == 1 })
 	if s := b.Stats(); s.Slow < 2 {
@@ -372,6 +370,49 @@ func TestDrain(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDrainEndsTheBusy: clients that go on and on, in halves of commands too, are
+// no reason to stay; and the time before is theirs.
+func TestDrainEndsTheBusy(t *testing.T) {
+	const delay = 200 * time.Millisecond
+	b := newBench(t, Options{DrainDelay: delay, DrainTimeout: 5 * time.Second})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ctx, ln) }()
+	c := connect(t, ln.Addr().String())
+	c.do("PING")
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			for _, half := range []string{"*1\r\n$4\r\nPI", "NG\r\n"} {
+				if _, err := c.nc.Write([]byte(half)); err != nil {
+					return
+				}
+				<-time.After(time.Millisecond)
+			}
+			if _, err := readReply(c.r); err != nil {
+				return
+			}
+		}
+	})
+	began := time.Now()
+	stop()
+	if got := connect(t, ln.Addr().String()).do("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took < delay+linger/2 || took > 4*time.Second {
+		t.Errorf("drained in %s", took)
+	}
+	done.Wait()
 }
 
 // TestDrainIsBounded: who takes nothing is cut.
