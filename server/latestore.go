@@ -22,6 +22,9 @@ import (
 // store.
 const startServe = "serve"
 
+// theStore is the setting of the store that this node shares with others.
+const theStore = "--store"
+
 // openEvery is how long a node waits before it tries again to open its store.
 const openEvery = time.Second
 
@@ -57,7 +60,11 @@ func openLate[S weir.Store](setting, name string, late bool, log *slog.Logger, o
 	case !late:
 		return nil, fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", setting, err)
 	}
-	log.Warn("started without the store: limits are decided by their on_store_error until it is reached", "store", name, "err", err)
+	if setting == theStore {
+		log.Warn("started without the store: limits are decided by their on_store_error until it is reached", "store", name, "err", err)
+	} else {
+		log.Warn("started without another region: little is admitted that it does not know of", "setting", setting, "store", name, "err", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.done.Go(func() { s.keepTrying(ctx, err) })

@@ -98,7 +98,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	open := func(ctx context.Context) (*redis.Store, error) {
 		return redis.Open(ctx, conf.Store, redis.Options{Logger: log, Late: conf.StoreStart == startServe})
 	}
-	late, err := openLate("--store", withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
+	late, err := openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
 	if err != nil {
 		return openedStore{}, err
 	}
@@ -129,7 +129,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 		}
 		return shared, nil
 	}
-	late, err := openLate("--store", withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
+	late, err := openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
 	if err != nil {
 		return openedStore{}, err
 	}
