@@ -42,7 +42,7 @@ func (g *generator) key() string {
 func (g *generator) value() string {
 	return pick(g, "", "", "", "x", "x", "y", "b_c", "c", "x_y", "*", "*", "x*", "*y", "x*y", "**", "a*b*c", "10.0.0.1", "z:z|z", "X",
 		"a.b", "日本", "_", "192.168.1.1.5", "10", "true", "*_x",
-		" ", "a b", "%d", "\"q\"", "back\\slash", "null", "~", "*.*.*.*", "_*", "*_", "x*x*x", strings.Repeat("long", 100))
+		" ", "a b", "%d", "\"q\"", "back\\slash", "null", "~", "*.*.*.*", "_*", "*_", "x*x*x", strings.Repeat("long", 100), strings.Repeat("longer", 160))
 }
 
 // files returns one to three files of rules. Domains have tag in their names.

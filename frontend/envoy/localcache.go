@@ -9,8 +9,11 @@ import (
 // about them. It is told nothing of what the limit is or was: whoever counts
 // under the key is refused until the entry is over. A nil one remembers nothing.
 type localCache struct {
-	seeds  [2]maphash.Seed
-	shards [cacheShards]cacheShard
+	seeds [2]maphash.Seed
+	// longest is the longest key that is remembered, as in the cache of
+	// envoyproxy/ratelimit.
+	longest int
+	shards  [cacheShards]cacheShard
 }
 
 const (
@@ -45,7 +48,9 @@ type LocalCacheStats struct {
 
 func newLocalCache(bytes int64) *localCache {
 	l := &localCache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
-	room := max(bytes, minCacheBytes) / bytesPerKey / cacheShards
+	bytes = max(bytes, minCacheBytes)
+	l.longest = int(min(bytes/1024-24, 65535))
+	room := bytes / bytesPerKey / cacheShards
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.until, s.ring = map[[2]uint64]int64{}, make([][2]uint64, room)
@@ -84,7 +89,7 @@ func (l *localCache) has(key []byte, now int64) bool {
 
 // remember remembers key for some seconds.
 func (l *localCache) remember(key []byte, now, seconds int64) {
-	if l == nil {
+	if l == nil || len(key) > l.longest {
 		return
 	}
 	h, s := l.shard(key)
