@@ -129,7 +129,7 @@ func (c *Config) check() error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
-		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\")")
+		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call")
 	}
 	if c.HTTP.Listen == "" {
 		bad("--http (http.listen) is empty: give HOST:PORT")

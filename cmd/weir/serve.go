@@ -32,6 +32,9 @@ func (*serveCmd) Help() string {
   weir serve --limit "10/second by client_id burst 20 using token_bucket" --limit "1000/hour by client_id"
       answer POST /shouldAllowRequest; both limits must allow
 
+  weir serve --resp 6380
+      answer Redis clients: CL.THROTTLE, whose limits come with each call
+
   weir serve --rules rules.yaml --admin 0.0.0.0:6070 --admin-token-file token
       decide by a rules file, with metrics for other machines
 
