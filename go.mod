@@ -18,6 +18,8 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require github.com/jhump/protoreflect/v2 v2.0.0-beta.2 // indirect
+
 require (
 	github.com/axiomhq/hyperloglog v0.3.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
