@@ -206,7 +206,7 @@ shed:
 // under way each counts alone.
 func TestFleetOfTwo(t *testing.T) {
 	g := newGate(t)
-	store := "redis://" + servertest.Redis(t).Addr
+	store := "redis://" + servertest.Redis(t).Addr + "?timeout=5s"
 	var nodes [2]*node
 	for i := range nodes {
 		nodes[i] = serve(t, "--store", store, "--upstream", g.URL, "--trusted-proxies", "127.0.0.1", "--config", routesOf(t, `

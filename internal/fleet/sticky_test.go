@@ -25,6 +25,8 @@ const stickyLimit = 7
 // that each count alone.
 type sticky struct {
 	nodes []*node
+	// start starts a node with further arguments.
+	start func(i int, more ...string) *node
 	addr  string
 	// clients have an address of their own each.
 	clients []*http.Client
@@ -38,12 +40,15 @@ func newSticky(t *testing.T, nodes, clients int) *sticky {
 		t.Fatal(err)
 	}
 	s := &sticky{}
-	var named [3]string
-	for i := range nodes {
+	s.start = func(i int, more ...string) *node {
 		// Behind each node is an application that tells which one it was.
 		app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i) }))
 		t.Cleanup(app.Close)
-		n := serve(t, "memory:", file, "--upstream", app.URL, "--trusted-proxies", "127.0.0.1")
+		return serve(t, "memory:", file, append([]string{"--upstream", app.URL, "--trusted-proxies", "127.0.0.1"}, more...)...)
+	}
+	var named [3]string
+	for i := range nodes {
+		n := s.start(i)
 		s.nodes = append(s.nodes, n)
 		named[i] = strings.TrimPrefix(n.http, "http://")
 	}
@@ -156,5 +161,18 @@ func TestStickyNodeDies(t *testing.T) {
 	// That was once: they have the same node from now on.
 	if last, _ := s.ask(t, 2); fmt.Sprint(last) != fmt.Sprint(make([]int, clients)) {
 		t.Errorf("later, these still passed: %v", last)
+	}
+	if !soak {
+		return
+	}
+	// A node that is back has forgotten its clients: they get the limit once more, when
+	// nginx tries it again.
+	s.start(dead, "--http", strings.TrimPrefix(s.nodes[dead].http, "http://"))
+	waitUntil(time.Now().Add(11 * time.Second))
+	back, last := s.ask(t, 2*stickyLimit)
+	for i := range clients {
+		if node[i] != dead && back[i] != 0 || node[i] == dead && (back[i] != stickyLimit || last[i] != dead) {
+			t.Errorf("client %d of node %d got %d on node %d when node %d was back", i, node[i], back[i], last[i], dead)
+		}
 	}
 }
