@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -319,6 +320,8 @@ func TestRegionLosesItsStore(t *testing.T) {
 		empty := memory.New(memory.Options{MaxBytes: 16 << 20})
 		t.Cleanup(func() { empty.Close() })
 		w := newWorld(t, 3, 1, tier.Options{})
+		store := &replaced{Store: w.stores[1].Store, by: empty}
+		w.stores[1].Store = store
 		l := compiled(t, weir.PerHour(3000, algorithm.FixedWindow), eventual(over))
 		load := newLoad(w.fleet, l)
 		own := int64(0)
@@ -331,7 +334,7 @@ func TestRegionLosesItsStore(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		time.Sleep(2 * time.Second)
-		w.stores[1].Store = empty
+		store.lost.Store(true)
 		for range 4000 {
 			for _, s := range w.nodes {
 				load.ask(s)
@@ -344,6 +347,20 @@ func TestRegionLosesItsStore(t *testing.T) {
 			t.Errorf("%d admitted of 3000 and %d, %d by the region before its store was lost", n, over, own)
 		}
 	})
+}
+
+// replaced is a store that another takes the place of.
+type replaced struct {
+	weir.Store
+	by   weir.Store
+	lost atomic.Bool
+}
+
+func (r *replaced) Take(ctx context.Context, ops []weir.Op) error {
+	if r.lost.Load() {
+		return r.by.Take(ctx, ops)
+	}
+	return r.Store.Take(ctx, ops)
 }
 
 // Regions whose clocks differ count by windows of their own, each within the bound.

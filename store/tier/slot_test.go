@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +209,8 @@ func TestCrashedNodeLosesItsPlaces(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		const ttl = 8 * time.Second
 		p := atOnce(t, 2, 80, ttl, tier.Options{})
+		store := &without{Store: p.shared.Store, scope: p.limit.Scope}
+		p.shared.Store = store
 		for range 50 {
 			p.acquire(p.nodes[0], p.name(), 1)
 		}
@@ -216,7 +219,7 @@ func TestCrashedNodeLosesItsPlaces(t *testing.T) {
 			t.Fatalf("%d are held, 50 are taken: nothing is tested", held)
 		}
 		// It renews nothing and gives nothing back.
-		p.shared.Store = &without{p.shared.Store, p.limit.Scope, held}
+		store.held.Store(held)
 		crashed := time.Now()
 		for time.Since(crashed) < ttl*5/4 {
 			for id := p.name(); p.acquire(p.nodes[1], id, 1); id = p.name() {
@@ -247,16 +250,16 @@ func TestCrashedNodeLosesItsPlaces(t *testing.T) {
 	})
 }
 
-// without is a store that has nothing given back to it, as if whoever holds it had
-// crashed.
+// without is a store that has nothing given back to it once something is held, as if
+// whoever holds it had crashed.
 type without struct {
 	weir.Store
 	scope string
-	held  int64
+	held  atomic.Int64
 }
 
 func (w *without) Take(ctx context.Context, ops []weir.Op) error {
-	if ops[0].Limit.Scope == w.scope && ops[0].Role == weir.Always && (ops[0].Verb == weir.Refund || ops[0].Cost < w.held) && len(ops) == 1 {
+	if w.held.Load() > 0 && ops[0].Limit.Scope == w.scope && ops[0].Role == weir.Always && (ops[0].Verb == weir.Refund || ops[0].Cost < w.held.Load()) && len(ops) == 1 {
 		return nil
 	}
 	return w.Store.Take(ctx, ops)
