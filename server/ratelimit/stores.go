@@ -9,6 +9,7 @@ import (
 	"net"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/frontend/envoy/counter"
@@ -46,6 +47,7 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	}
 	opt := counter.RedisOptions{JitterSeconds: s.ExpirationJitterMaxSeconds}
 	for i, r := range s.Redises() {
+		log.Warn("connecting to redis on "+masked(r.URL), "type", r.Type, "tls", r.TLS)
 		server := counter.RedisServer{
 			URL: r.URL, Type: r.Type, Network: r.SocketType, Auth: r.Auth, SentinelAuth: r.SentinelAuth, Timeout: s.RedisTimeout,
 		}
@@ -107,6 +109,18 @@ func reconnect(ctx context.Context, store *counter.Redis, perSecond bool) {
 			_ = store.Look(ctx, 0, look) // that it fails is what health says already
 		}
 	}
+}
+
+// masked returns a list of URLs without the passwords in them.
+func masked(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, u := range list {
+		if at := strings.LastIndexByte(u, '@'); at >= 0 {
+			scheme, _, _ := strings.Cut(u, "://")
+			list[i] = scheme + "://*****" + u[at:]
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // poolStats has the numbers of connections set at each flush.
