@@ -96,9 +96,23 @@ func TestBrowserModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(node, "--test", "test/")
+	cmd := exec.Command(node, "--test", "test/fields.test.js", "test/fetch.test.js", "test/weir.test.js")
 	cmd.Dir = "browser"
 	cmd.Env = append(os.Environ(), "WEIR="+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestBrowserTypes has TypeScript check a program that uses the module.
+func TestBrowserTypes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs no Go of this module")
+	}
+	t.Parallel()
+	cmd := exec.Command(servertest.Binary(t, "tsc"), "--noEmit", "--strict", "--target", "es2022",
+		"--module", "nodenext", "--moduleResolution", "nodenext", "--lib", "es2022,dom", "test/types.ts")
+	cmd.Dir = "browser"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -524,7 +524,11 @@ func TestWaitOfADelayedRequest(t *testing.T) {
 			t.Errorf("what can never pass: %v", err)
 		}
 		w.decide = says(Decision{RetryAfter: time.Hour, Limit: &Limit{Name: "slots", Algorithm: "concurrency"}})
-		time.AfterFunc(2*time.Second, func() { w.decide = says(Decision{Allowed: true}) })
+		time.AfterFunc(2*time.Second, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.decide = says(Decision{Allowed: true})
+		})
 		start = time.Now()
 		bob := Of("shop", weir.Entry{Key: "user", Value: "bob"})
 		if d, err := c.Wait(t.Context(), bob); err != nil || !d.Allowed || time.Since(start) > 4*time.Second {

@@ -2,11 +2,13 @@ package client
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
 // wire is a service in this process: what it is asked is answered by functions.
 type wire struct {
+	mu      sync.Mutex // held while decide and asked are used by calls
 	decide  func(ctx context.Context, ks []Check, peek bool) ([]Decision, error)
 	asked   int // calls of decide
 	reserve func(Check) (Decision, string, time.Time, error)
@@ -16,8 +18,11 @@ type wire struct {
 }
 
 func (w *wire) Decide(ctx context.Context, ks []Check, peek bool) ([]Decision, error) {
+	w.mu.Lock()
 	w.asked++
-	return w.decide(ctx, ks, peek)
+	decide := w.decide
+	w.mu.Unlock()
+	return decide(ctx, ks, peek)
 }
 
 func (w *wire) Reserve(_ context.Context, k Check) (Decision, string, time.Time, error) {

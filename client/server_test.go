@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/weirlimit/weir/client"
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -30,6 +32,10 @@ var cleanCommand = func() {}
 func TestMain(m *testing.M) {
 	code := m.Run()
 	cleanCommand()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	os.Exit(code)
 }
 
@@ -118,7 +124,7 @@ func to(t *testing.T, addr string, opt client.Options) *client.Client {
 	return c
 }
 
-// silent listens, accepts, and says what it is told to.
+// silent listens, and answers whoever speaks with what it is told to.
 func silent(t *testing.T, says string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,14 +133,21 @@ func silent(t *testing.T, says string) string {
 	}
 	var conns sync.WaitGroup
 	done := make(chan struct{})
+	var mu sync.Mutex
+	var open []net.Conn
 	conns.Go(func() {
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
 			conns.Go(func() {
-				fmt.Fprint(conn, says) // to a client that may have gone
+				if _, err := conn.Read(make([]byte, 1)); err == nil {
+					fmt.Fprint(conn, says) // to a client that may have gone
+				}
 				<-done
 				conn.Close()
 			})
@@ -143,6 +156,11 @@ func silent(t *testing.T, says string) string {
 	t.Cleanup(func() {
 		ln.Close()
 		close(done)
+		mu.Lock()
+		for _, conn := range open {
+			conn.Close()
+		}
+		mu.Unlock()
 		conns.Wait()
 	})
 	return ln.Addr().String()

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -297,16 +298,20 @@ func TestClientOverGRPC(t *testing.T) {
 // scripted is a service whose answers a test sets.
 type scripted struct {
 	weirpb.UnimplementedLimitServiceServer
-	check func(context.Context) (*weirpb.CheckResponse, error)
-	batch func() *weirpb.CheckBatchResponse
+	check atomic.Pointer[func(context.Context) (*weirpb.CheckResponse, error)]
+	batch atomic.Pointer[weirpb.CheckBatchResponse]
+}
+
+func (s *scripted) says(check func(context.Context) (*weirpb.CheckResponse, error)) {
+	s.check.Store(&check)
 }
 
 func (s *scripted) Check(ctx context.Context, _ *weirpb.CheckRequest) (*weirpb.CheckResponse, error) {
-	return s.check(ctx)
+	return (*s.check.Load())(ctx)
 }
 
 func (s *scripted) CheckBatch(context.Context, *weirpb.CheckBatchRequest) (*weirpb.CheckBatchResponse, error) {
-	return s.batch(), nil
+	return s.batch.Load(), nil
 }
 
 // plain serves s on addr by a server of grpc-go as it is.
@@ -343,7 +348,7 @@ func TestFaultsOverGRPC(t *testing.T) {
 		return err
 	}
 	fails := func(st *status.Status) {
-		s.check = func(context.Context) (*weirpb.CheckResponse, error) { return nil, st.Err() }
+		s.says(func(context.Context) (*weirpb.CheckResponse, error) { return nil, st.Err() })
 	}
 	var wrong *client.Error
 	var busy *client.Busy
@@ -369,7 +374,7 @@ func TestFaultsOverGRPC(t *testing.T) {
 			t.Errorf("%v: %v, want 7 s", code, err)
 		}
 	}
-	s.check = func(context.Context) (*weirpb.CheckResponse, error) { return &weirpb.CheckResponse{}, nil }
+	s.says(func(context.Context) (*weirpb.CheckResponse, error) { return &weirpb.CheckResponse{}, nil })
 	if err := ask(); err == nil || !strings.Contains(err.Error(), "without a decision") {
 		t.Errorf("an empty answer: %v", err)
 	}
@@ -378,7 +383,7 @@ func TestFaultsOverGRPC(t *testing.T) {
 		{}, {Allowed: []bool{true}}, {Allowed: []bool{true, true}, Limit: []uint32{1, 0}},
 		{Allowed: []bool{true, true}, DelayUs: []int64{1}}, {Allowed: []bool{true, true, true}},
 	} {
-		s.batch = func() *weirpb.CheckBatchResponse { return res }
+		s.batch.Store(res)
 		if ds, err := w.Decide(t.Context(), two, false); err == nil {
 			t.Errorf("%v is taken for %+v", res, ds)
 		}
@@ -396,16 +401,16 @@ func TestFaultsOverGRPC(t *testing.T) {
 		}
 		return d
 	}
-	s.check = func(ctx context.Context) (*weirpb.CheckResponse, error) {
+	s.says(func(ctx context.Context) (*weirpb.CheckResponse, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}
+	})
 	if d := check(); !d.Degraded || c.Counters().Timeouts != 1 {
 		t.Errorf("a service that hangs: %+v %+v", d, c.Counters())
 	}
-	s.check = func(context.Context) (*weirpb.CheckResponse, error) {
+	s.says(func(context.Context) (*weirpb.CheckResponse, error) {
 		return &weirpb.CheckResponse{Decision: &weirpb.Decision{Allowed: true}}, nil
-	}
+	})
 	if d := check(); d.Degraded {
 		t.Errorf("a service that answers: %+v", d)
 	}

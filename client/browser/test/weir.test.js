@@ -67,11 +67,11 @@ for (const headers of ["ietf-08", "ietf-06", "x-ratelimit-reset", "none"]) {
     const url = await serve("--limit", "1/second by ip using token_bucket", "--answer-headers", headers);
     served = 0;
     const refusals = [];
-    const send = throttledFetch({ retries: 2, onLimited: (l) => refusals.push(l.retryAfter) });
+    const send = throttledFetch({ maxWait: 20_000, retries: 3, onLimited: (l) => refusals.push(l.retryAfter) });
     const start = performance.now();
     for (let i = 0; i < 3; i++) assert.equal((await send(url)).status, 200);
     const took = performance.now() - start;
-    assert.ok(took >= 1900 && took < 6000, `three of one a second took ${took} ms`);
+    assert.ok(took >= 1900 && took < 15_000, `three of one a second took ${took} ms`);
     assert.equal(served, 3);
     assert.ok(refusals.length > 0);
   });
