@@ -42,13 +42,19 @@ type keys struct {
 	mu      sync.RWMutex
 	byName  map[string]*RateLimit // by sanitized key
 	byKey   map[string]*RateLimit // by the key as it came, those of Dynamic
+	over    map[string]*RateLimit // by the domain whose keys found no room
 	domains map[string]*Counter   // by the domain as it came
 }
+
+// full reports whether there is no room for one more of the names in m. A name
+// of n bytes may be too long by itself.
+func full[T any](k *keys, m map[string]*T, n int) bool { return len(m) >= k.max || n > maxKeyBytes }
 
 func (k *keys) init(scope *Scope, max int) {
 	k.scope, k.suffix, k.max = scope, scope.suffix(nil), max
 	k.byName = map[string]*RateLimit{}
 	k.byKey = map[string]*RateLimit{}
+	k.over = map[string]*RateLimit{}
 	k.domains = map[string]*Counter{}
 }
 
@@ -69,6 +75,9 @@ func (s *Store) Dynamic(domain string, key []byte) *RateLimit {
 	k := &s.keys
 	k.mu.RLock()
 	r := k.byKey[string(key)]
+	if r == nil && full(k, k.byKey, len(key)) {
+		r = k.over[domain] // whoever floods this with keys waits for nobody
+	}
 	k.mu.RUnlock()
 	if r != nil {
 		return r
@@ -78,9 +87,11 @@ func (s *Store) Dynamic(domain string, key []byte) *RateLimit {
 	if r := k.byKey[string(key)]; r != nil {
 		return r
 	}
-	if len(k.byKey) >= k.max || len(key) > maxKeyBytes {
+	if full(k, k.byKey, len(key)) {
 		// The domain is one that rules name, so this adds one key a domain.
-		return k.named(Sanitize(domain + "." + OverflowKey))
+		r = k.named(Sanitize(domain + "." + OverflowKey))
+		k.over[domain] = r
+		return r
 	}
 	r = k.named(Sanitize(string(key)))
 	k.byKey[string(key)] = r
@@ -103,6 +114,9 @@ func (s *Store) UnknownDomain(domain string) *Counter {
 	k := &s.keys
 	k.mu.RLock()
 	c := k.domains[domain]
+	if c == nil && full(k, k.domains, len(domain)) {
+		c = k.domains[OverflowKey]
+	}
 	k.mu.RUnlock()
 	if c != nil {
 		return c
@@ -112,7 +126,7 @@ func (s *Store) UnknownDomain(domain string) *Counter {
 	if c := k.domains[domain]; c != nil {
 		return c
 	}
-	if len(k.domains) >= k.max || len(domain) > maxKeyBytes {
+	if full(k, k.domains, len(domain)) {
 		domain = OverflowKey // one more than max, and no further
 	}
 	c = s.counter(k.scope.full(Sanitize(domain)+".domain_not_found", nil))

@@ -133,6 +133,21 @@ func TestKnownKeysCostNoAllocation(t *testing.T) {
 	}
 }
 
+func TestFloodsOfKeysCostNoAllocation(t *testing.T) {
+	s := stats.New(stats.Options{MaxKeys: 1})
+	s.Dynamic("d", []byte("d.first"))
+	s.Dynamic("d", []byte("d.second"))
+	s.UnknownDomain("first")
+	s.UnknownDomain("second")
+	key := []byte("d.third")
+	if n := testing.AllocsPerRun(100, func() {
+		s.Dynamic("d", key).TotalHits.Inc()
+		s.UnknownDomain("third").Inc()
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestCountWhileFlushing(t *testing.T) {
 	b := &book{}
 	s := stats.New(stats.Options{Sink: b})
