@@ -274,8 +274,8 @@ func TestRedisRefusals(t *testing.T) {
 		text   string
 	}{
 		"nobody there": {counter.RedisServer{URL: "127.0.0.1:1"}, "127.0.0.1:1"},
-		"type":         {counter.RedisServer{URL: redis.Addr, Type: "ring"}, "Unrecognized redis type ring"},
-		"sentinel":     {counter.RedisServer{URL: "primary", Type: "sentinel"}, "Expected master name and a list of urls"},
+		"type":         {counter.RedisServer{URL: redis.Addr, Type: "ring"}, "unrecognized redis type ring"},
+		"sentinel":     {counter.RedisServer{URL: "primary", Type: "sentinel"}, "expected master name and a list of urls"},
 		"URL":          {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/x"}, "redis://*****@"},
 		"password":     {counter.RedisServer{URL: redis.Addr, Auth: "user:geheim"}, "WRONGPASS"},
 	} {

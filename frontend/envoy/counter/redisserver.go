@@ -81,7 +81,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 		}
 	case "sentinel":
 		if len(o.InitAddress) < 2 {
-			return o, nil, errors.New("Expected master name and a list of urls for the sentinels, in the format: <redis master name>,<sentinel1>,...,<sentineln>")
+			return o, nil, errors.New("expected master name and a list of urls for the sentinels, in the format: <redis master name>,<sentinel1>,...,<sentineln>")
 		}
 		o.Sentinel = rueidis.SentinelOption{MasterSet: o.InitAddress[0], Dialer: dialer, TLSConfig: s.TLS,
 			// In case that the message of a failover is missed.
@@ -91,7 +91,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 	case "cluster":
 		o.ClusterOption = rueidis.ClusterOption{ShardsRefreshInterval: 5 * time.Second, MaxMovedRedirections: 5}
 	default:
-		return o, nil, fmt.Errorf("Unrecognized redis type %s", s.Type)
+		return o, nil, fmt.Errorf("unrecognized redis type %s: write single, sentinel or cluster", s.Type)
 	}
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		// What a Sentinel or a cluster tells are hosts.
