@@ -65,6 +65,7 @@ func TestDocs(t *testing.T) {
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
 	m.RESPBatch()
+	m.GRPC()("/package.Service/Method", "OK", 0)
 	text := scrape(t, m)
 
 	var outcomes []string

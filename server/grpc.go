@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/frontend/grpcapi"
 	"github.com/weirlimit/weir/frontend/rls"
@@ -129,6 +131,7 @@ func openGRPC(s *Server) (frontend, error) {
 		Delay:            s.conf.Drain.Delay,
 		Drain:            max(s.conf.Drain.Timeout, time.Nanosecond),
 		Workers:          uint32(c.Workers),
+		Unary:            []grpc.UnaryServerInterceptor{timedCalls(s.metrics.GRPC())},
 		Log:              s.log,
 	})
 	if err != nil {
@@ -138,6 +141,16 @@ func openGRPC(s *Server) (frontend, error) {
 		svc.register(srv)
 	}
 	return frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}, nil
+}
+
+// timedCalls tells how long calls took.
+func timedCalls(tell func(method, code string, took time.Duration)) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		began := time.Now()
+		res, err := next(ctx, req)
+		tell(info.FullMethod, status.Code(err).String(), time.Since(began))
+		return res, err
+	}
 }
 
 // openRLS builds Envoy's rate limit service over the rules.

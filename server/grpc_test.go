@@ -69,6 +69,9 @@ func TestGRPC(t *testing.T) {
 	if err != nil || envoy.OverallCode != rlspb.RateLimitResponse_OK || envoy.Statuses[0].LimitRemaining != 1 {
 		t.Errorf("Envoy: %s, %v", envoy, err)
 	}
+	if _, body := get(t, r.URLs["admin"]+"/metrics"); !strings.Contains(body, `weir_grpc_call_duration_seconds_count{code="OK",method="/weir.v1.LimitService/Check"} 1`) {
+		t.Error("the call is not among the metrics")
+	}
 	if _, err := healthpb.NewHealthClient(dial()).Check(ctx, &healthpb.HealthCheckRequest{}); err == nil {
 		t.Error("a client without a certificate was let in")
 	}
