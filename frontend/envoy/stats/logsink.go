@@ -47,4 +47,4 @@ func (l Lines) Timer(name string, ms int64, n uint64) {
 }
 
 // Flush implements Sink.
-func (l Lines) Flush() {}
+func (l Lines) Flush() { l.line("", "all stats", "0.000000") }

@@ -197,9 +197,13 @@ func TestLines(t *testing.T) {
 		TS   float64
 		JSON map[string]string
 	}
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil || line.TS == 0 || line.Msg != "flushing counter" ||
+	text := out.String()
+	if err := json.NewDecoder(&out).Decode(&line); err != nil || line.TS == 0 || line.Msg != "flushing counter" ||
 		line.JSON["name"] != "ratelimit.service.config_load_error" || line.JSON["value"] != "2.000000" || line.JSON["type"] != "counter" {
-		t.Errorf("wrote %s (%v)", out.String(), err)
+		t.Errorf("wrote %s (%v)", text, err)
+	}
+	if !strings.HasSuffix(text, `"msg":"flushing all stats","json":{"type":"all stats","value":"0.000000"}}`+"\n") {
+		t.Errorf("wrote %s, which does not end with the flush", text)
 	}
 }
 
