@@ -146,10 +146,33 @@ func TestRedisPerSecond(t *testing.T) {
 	want(t, "looked at", told(look), "3 6")
 }
 
+// Credentials stand in the URL, or beside it, which goes first.
+func TestRedisCredentials(t *testing.T) {
+	t.Parallel()
+	redis := servertest.RedisPassword(t, "secret")
+	redis.Password = "secret"
+	redis.Do(t, "ACL", "SETUSER", "ann", "on", ">hers", "~*", "+@all")
+	for url, auth := range map[string]string{
+		"redis://:secret@" + redis.Addr + "/2":                               "",
+		"redis://ann:hers@" + redis.Addr + "?db=2":                           "",
+		"redis://" + redis.Addr + "/2?username=ann&password=hers":            "",
+		"redis://nobody:wrong@" + redis.Addr + "/2":                          "ann:hers",
+		"redis://ann@" + redis.Addr + "/2":                                   "hers",
+		"redis://ann:hers@" + redis.Addr + "/2?username=nobody&password=bad": "",
+	} {
+		s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: url, Auth: auth}})
+		counts(t, s, hit("a", 1))
+	}
+	redis.Do(t, "SELECT", "0")
+	if n := redis.Do(t, "EVAL", "redis.call('SELECT', 2) return redis.call('GET', 'a')", "0"); n != "6" {
+		t.Errorf("of 6 hits %v were counted in database 2", n)
+	}
+}
+
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t, 3)
-	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: nodes[0].Addr + "," + nodes[1].Addr, Type: "CLUSTER"}})
+	s := openRedis(t, counter.RedisOptions{Server: counter.RedisServer{URL: nodes[0].Addr + ",redis://" + nodes[1].Addr, Type: "CLUSTER"}})
 	var all []counter.Hit
 	for i := range 50 {
 		all = append(all, hit(fmt.Sprint("key", i), uint64(i)))
@@ -176,6 +199,8 @@ func TestRedisSentinel(t *testing.T) {
 	if got := primary.Do(t, "GET", "a"); got != "2" {
 		t.Errorf("the primary has %v", got)
 	}
+	primary.Kill(t)
+	servertest.Await(t, "another primary", func() bool { return s.Add(t.Context(), now, []counter.Hit{hit("a", 1)}) == nil })
 }
 
 func TestRedisTLS(t *testing.T) {
@@ -277,6 +302,7 @@ func TestRedisRefusals(t *testing.T) {
 		"type":         {counter.RedisServer{URL: redis.Addr, Type: "ring"}, "unrecognized redis type ring"},
 		"sentinel":     {counter.RedisServer{URL: "primary", Type: "sentinel"}, "expected master name and a list of urls"},
 		"URL":          {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/x"}, "redis://*****@"},
+		"no URL":       {counter.RedisServer{URL: "redis://u:geheim@" + redis.Addr + "/%zz"}, "redis://*****@"},
 		"password":     {counter.RedisServer{URL: redis.Addr, Auth: "user:geheim"}, "WRONGPASS"},
 	} {
 		_, err := counter.OpenRedis(t.Context(), counter.RedisOptions{Server: c.server})

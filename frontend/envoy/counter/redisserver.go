@@ -1,12 +1,14 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,8 +21,8 @@ import (
 // variable of envoyproxy/ratelimit for the same.
 type RedisServer struct {
 	// URL is HOST:PORT, the path of a socket, or redis://user:password@HOST:PORT/DB;
-	// for a cluster several HOST:PORT with commas between them, for Sentinels the
-	// name of the primary before them (REDIS_URL).
+	// for a cluster several of these with commas between them, for Sentinels the
+	// name of the primary before them (REDIS_URL). Auth goes before what a URL says.
 	URL string
 	// Type is single, sentinel or cluster, in any case (REDIS_TYPE). Zero means
 	// single.
@@ -68,6 +70,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 		// One connection: commands that wait go out together.
 		PipelineMultiplex: -1,
 	}
+	var err error
 	o.Username, o.Password = credentials(s.Auth)
 	network := s.Network
 	if network == "" {
@@ -76,9 +79,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 	switch strings.ToLower(s.Type) {
 	case "", "single":
 		o.InitAddress, o.ForceSingleClient = []string{s.URL}, true
-		if err := readURL(&o, s.URL); err != nil {
-			return o, nil, err
-		}
+		o.SelectDB, err = readURLs(o.InitAddress, &o.Username, &o.Password)
 	case "sentinel":
 		if len(o.InitAddress) < 2 {
 			return o, nil, errors.New("expected master name and a list of urls for the sentinels, in the format: <redis master name>,<sentinel1>,...,<sentineln>")
@@ -88,10 +89,15 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 			TopologyRefreshInterval: time.Second}
 		o.Sentinel.Username, o.Sentinel.Password = credentials(s.SentinelAuth)
 		o.InitAddress = o.InitAddress[1:]
+		_, err = readURLs(o.InitAddress, &o.Sentinel.Username, &o.Sentinel.Password)
 	case "cluster":
+		_, err = readURLs(o.InitAddress, &o.Username, &o.Password)
 		o.ClusterOption = rueidis.ClusterOption{ShardsRefreshInterval: 5 * time.Second, MaxMovedRedirections: 5}
 	default:
 		return o, nil, fmt.Errorf("unrecognized redis type %s: write single, sentinel or cluster", s.Type)
+	}
+	if err != nil {
+		return o, nil, err
 	}
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		// What a Sentinel or a cluster tells are hosts.
@@ -111,21 +117,33 @@ func credentials(auth string) (user, password string) {
 	return "", auth
 }
 
-// readURL takes host, credentials and database from a redis:// URL.
-func readURL(o *rueidis.ClientOption, text string) error {
-	if !strings.HasPrefix(text, "redis://") {
-		return nil
+// readURLs takes the hosts of those addresses that are redis:// URLs, and the
+// credentials of the first that has some, for what is not set otherwise. It
+// returns the number of the database that is named, 0 if none is.
+func readURLs(addrs []string, user, password *string) (db int, err error) {
+	for i, text := range addrs {
+		if !strings.HasPrefix(text, "redis://") {
+			continue
+		}
+		u, err := url.Parse(text)
+		if err != nil {
+			// What url says holds the password.
+			return 0, fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", mask(text))
+		}
+		q := u.Query()
+		secret, _ := u.User.Password()
+		*user = cmp.Or(*user, u.User.Username(), q.Get("username"))
+		*password = cmp.Or(*password, secret, q.Get("password"))
+		if name := cmp.Or(strings.TrimPrefix(u.Path, "/"), q.Get("db")); name != "" {
+			if db, err = strconv.Atoi(name); err != nil || db < 0 {
+				return 0, fmt.Errorf("redis %s: the database %q is no number", mask(text), name)
+			}
+		}
+		if addrs[i] = u.Host; u.Port() == "" {
+			addrs[i] = net.JoinHostPort(u.Hostname(), "6379")
+		}
 	}
-	parsed, err := rueidis.ParseURL(text)
-	if err != nil {
-		// The text holds a password.
-		return fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", mask(text))
-	}
-	o.InitAddress, o.SelectDB = parsed.InitAddress, parsed.SelectDB
-	if u, _ := url.Parse(text); u != nil && u.User != nil {
-		o.Username, o.Password = parsed.Username, parsed.Password
-	}
-	return nil
+	return db, nil
 }
 
 // masked returns the URL without passwords.
