@@ -35,6 +35,7 @@ type GRPC struct {
 	MaxIdle          time.Duration `yaml:"max_idle" name:"grpc-max-idle" default:"0s" placeholder:"DURATION" help:"How long a gRPC connection is kept without a call. 0 means for ever."`
 	MaxAge           time.Duration `yaml:"max_age" name:"grpc-max-age" default:"1h" placeholder:"DURATION" help:"How long a gRPC connection is kept, give or take a tenth, so that clients spread anew over the nodes. 0 means for ever."`
 	MaxAgeGrace      time.Duration `yaml:"max_age_grace" name:"grpc-max-age-grace" default:"1m" placeholder:"DURATION" help:"How long calls may go on beyond --grpc-max-age before they are cut. 0 means for ever."`
+	Metadata         bool          `yaml:"metadata" name:"grpc-metadata" default:"false" help:"Add dynamic metadata to the answers that Envoy gets: the limit that spoke and what the decision promises."`
 	Workers          int64         `yaml:"workers" name:"grpc-workers" default:"0" placeholder:"N" help:"Goroutines that answer gRPC calls in turns. 0 means that each call has one of its own."`
 }
 
@@ -155,7 +156,7 @@ func timedCalls(tell func(method, code string, took time.Duration)) grpc.UnarySe
 
 // openRLS builds Envoy's rate limit service over the rules.
 func openRLS(s *Server) (grpcService, error) {
-	svc, err := rls.New(rls.Options{Limiter: s.limiter, Answer: s.answer, Priority: s.conf.priority(), Log: s.log})
+	svc, err := rls.New(rls.Options{Limiter: s.limiter, Answer: s.answer, Metadata: s.conf.GRPC.Metadata, Priority: s.conf.priority(), Log: s.log})
 	if err != nil {
 		return grpcService{}, err
 	}

@@ -29,7 +29,7 @@ type status struct {
 }
 
 // encode writes the RateLimitResponse into c.out.
-func (c *call) encode(d weir.Decision, fields []answer.Field, body []byte) {
+func (c *call) encode(d weir.Decision, g weir.Guarantee, fields []answer.Field, body []byte) {
 	b := wire.AppendVarint(c.out[:0], 1, code(!d.Allowed()))
 	for i := range c.statuses {
 		b = c.statuses[i].append(b)
@@ -43,6 +43,9 @@ func (c *call) encode(d weir.Decision, fields []answer.Field, body []byte) {
 	}
 	if len(body) > 0 {
 		b = wire.AppendText(b, 5, body)
+	}
+	if c.service.opt.Metadata {
+		b = appendMetadata(b, d, g)
 	}
 	c.out = b
 }
@@ -92,11 +95,7 @@ func appendLimit(b []byte, l *weir.Limit, banned bool) []byte {
 	}
 	unit, times := unitOf(l)
 	b = wire.AppendVarint(b, 2, uint64(unit))
-	name := l.Name
-	if !utf8.ValidString(name) {
-		name = strings.ToValidUTF8(name, "_")
-	}
-	b = wire.AppendText(b, 3, name)
+	b = wire.AppendText(b, 3, text(l.Name))
 	if times > 1 {
 		var at int
 		b, at = wire.Begin(b, 4)
@@ -104,4 +103,12 @@ func appendLimit(b []byte, l *weir.Limit, banned bool) []byte {
 		b = wire.End(b, at)
 	}
 	return b
+}
+
+// text returns s as a string field can hold it.
+func text(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "_")
 }

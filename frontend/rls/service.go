@@ -58,6 +58,10 @@ type Options struct {
 	// Answer writes the header fields and problem documents that Envoy hands on.
 	// Nil means answer.New with its defaults.
 	Answer *answer.Writer
+	// Metadata adds dynamic metadata to the answers, for access logs and filters
+	// behind: allowed, limit, algorithm, and guarantee with exact, degraded,
+	// over_admit and source. Zero means none.
+	Metadata bool
 	// Priority is that of all calls, 0 the highest. Zero means the highest.
 	Priority int
 	// MaxDelay is the longest that a call is held back for a limit that delays; it
@@ -330,7 +334,7 @@ func (c *call) answer(ctx context.Context) error {
 	} else {
 		c.values, c.fields, body, _ = c.service.answer.Refusal(c.values, c.fields, answer.OverLimit, ops, d, decidedAt(ops))
 	}
-	c.encode(d, c.fields, body)
+	c.encode(d, speaker.req.Guarantee(), c.fields, body)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -480,6 +481,24 @@ func TestOptionsOutOfRange(t *testing.T) {
 		if _, err := rls.New(opt); err == nil {
 			t.Errorf("%+v was accepted", opt)
 		}
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 1/minute, name: one}]}\n", func(o *rls.Options) { o.Metadata = true })
+	for _, allowed := range []bool{true, false} {
+		got := d.ask("a=1").DynamicMetadata.AsMap()
+		want := map[string]any{"allowed": allowed, "limit": "one", "algorithm": "sliding_window",
+			"guarantee": map[string]any{"exact": true, "degraded": false, "over_admit": 0.0, "source": "store"}}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("metadata %v, want %v", got, want)
+		}
+	}
+	if got := d.ask("x=1").DynamicMetadata.AsMap(); got["allowed"] != true || got["limit"] != nil {
+		t.Errorf("without a limit: %v", got)
+	}
+	if got := newDesk(t, "descriptors: []\n").ask("a=1").DynamicMetadata; got != nil {
+		t.Errorf("though it is off: %v", got)
 	}
 }
 
