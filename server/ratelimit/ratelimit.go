@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -143,7 +144,6 @@ func (n *Node) buildGRPC(calls *methods) error {
 		opt.Unary = append(opt.Unary, n.trace.unary)
 	}
 	if n.s.GRPCServerUseTLS {
-		n.stats.TopScope("certs") // for the reserved tags that are counted there
 		files := certfile.Files{
 			Cert: n.s.GRPCServerTLSCert, Key: n.s.GRPCServerTLSKey, ClientCA: n.s.GRPCClientTLSCACert, ClientSAN: n.s.GRPCClientTLSSAN,
 		}
@@ -157,6 +157,7 @@ func (n *Node) buildGRPC(calls *methods) error {
 			return err
 		}
 		opt.Certificate = n.cert
+		certStats(n.stats.TopScope("certs"), n.cert, filepath.Dir(files.Cert))
 	}
 	var err error
 	n.grpc, err = grpcserver.New(opt)

@@ -167,3 +167,18 @@ func TestReferenceSharesStores(t *testing.T) {
 		}
 	}
 }
+
+func TestReferenceTLSStatistics(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, _ := servertest.Certificate(t, dir, "x")
+	write(t, dir, map[string]string{".hidden": "", "more/ca.pem": ""})
+	env := []string{"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + cert, "GRPC_SERVER_TLS_KEY=" + key, "EXTRA_TAGS=az:a,ok:b"}
+	here, there := both(t, env, func(t *testing.T, bin, _ string, env []string) []string {
+		n := start(t, bin, env...)
+		n.series("certs_load_attempts___az_a___ok_b", 1)
+		v, _ := n.value("certs_num_values___az_a___ok_b")
+		reserved, _ := n.value("reserved_tag")
+		return append(n.samples(), fmt.Sprint("files ", v), fmt.Sprint("reserved ", reserved))
+	})
+	unexplained(t, here, there, map[string]string{`ratelimit_go_(numGC|pauseTotalNs)`: "this program collects garbage less often"})
+}

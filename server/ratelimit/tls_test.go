@@ -52,6 +52,8 @@ func TestMutualTLS(t *testing.T) {
 	// A new certificate, in place of the old one.
 	_, _, renewed := servertest.Certificate(t, server, "renewed")
 	servertest.Await(t, "the new certificate", func() bool { return asks(n, renewed, client) == nil })
+	n.series("certs_load_attempts", 2)
+	n.series("certs_num_values", 3)
 
 	n = start(t, program, append(env, "GRPC_CLIENT_TLS_SAN=envoy.example.com")...)
 	if err := asks(n, renewed, client); err == nil {
