@@ -54,8 +54,10 @@ type shard struct {
 	entries map[hash]entry
 	room    int
 	width   int
-	// swept is when the shard was last searched for windows that are over.
+	// swept is when the shard was last searched for windows that are over, due the
+	// number of entries at which it is to be again.
 	swept    int64
+	due      int
 	overflow []overflow
 	// shared counts hits on the sketches.
 	shared uint64
@@ -86,7 +88,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	room := max(o.MaxBytes/4*3/bytesPerKey/shards, 8)
 	width := max(o.MaxBytes/4/shards/maxOverflows/depth/4, 16)
 	for i := range m.shards {
-		m.shards[i] = shard{entries: map[hash]entry{}, room: int(room), width: int(width)}
+		m.shards[i] = shard{entries: map[hash]entry{}, room: int(room), due: min(fewest, int(room)), width: int(width)}
 	}
 	return m
 }
@@ -154,7 +156,10 @@ func (s *shard) add(key hash, now int64, h *Hit) error {
 	}
 	h.Count = e.count
 	if !ok {
-		if estimate := s.count(key, now, h); estimate > 0 || len(s.entries) >= s.room && !s.sweep(now) {
+		if len(s.entries) >= s.due {
+			s.sweep(now)
+		}
+		if s.count(key, now, h) > 0 || len(s.entries) >= s.room {
 			s.share(key, now, h)
 			return nil
 		}
@@ -169,11 +174,15 @@ func (s *shard) add(key hash, now int64, h *Hit) error {
 	return nil
 }
 
-// sweep drops what is over and reports whether there is room. It looks once a
-// second at most.
-func (s *shard) sweep(now int64) bool {
+// fewest is how many entries a shard has before it is swept.
+const fewest = 256
+
+// sweep drops what is over, once a second at most. It is due again when there is
+// twice as much, or no room: so half of what is kept is needed, and sweeping costs
+// an insertion little.
+func (s *shard) sweep(now int64) {
 	if now == s.swept {
-		return false
+		return
 	}
 	s.swept = now
 	for k, e := range s.entries {
@@ -181,7 +190,7 @@ func (s *shard) sweep(now int64) bool {
 			delete(s.entries, k)
 		}
 	}
-	return len(s.entries) < s.room
+	s.due = min(max(2*len(s.entries), fewest), s.room)
 }
 
 // share counts a key that finds no room. Nothing can be given back here: other

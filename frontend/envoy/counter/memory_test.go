@@ -93,6 +93,25 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// Keys that come and go leave nothing behind, long before memory is full.
+func TestMemoryForgetsWhatIsOver(t *testing.T) {
+	m := counter.NewMemory(counter.MemoryOptions{})
+	hits := make([]counter.Hit, 1)
+	most := 0
+	for second := range int64(60) {
+		for i := range 5000 {
+			hits[0] = counter.Hit{Key: fmt.Appendf(nil, "k%d_%d", i, second), Hits: 1, Period: 1, End: now + second + 1}
+			if err := m.Add(t.Context(), now+second, hits); err != nil || hits[0].Count != 1 {
+				t.Fatal(hits[0].Count, err)
+			}
+		}
+		most = max(most, m.Stats().Keys)
+	}
+	if most > 40_000 {
+		t.Errorf("of 5000 keys a second %d are kept", most)
+	}
+}
+
 func TestMemoryAtTheSameTime(t *testing.T) {
 	m := counter.NewMemory(counter.MemoryOptions{})
 	var wg sync.WaitGroup
