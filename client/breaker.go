@@ -90,19 +90,26 @@ func (b *breaker) note(failed uint32) {
 	b.seen = min(b.seen+1, breakOfLast)
 }
 
-// busy opens the breaker for at least d, as the service asked, within the
-// longest wait.
+// busy opens the breaker for at least d, within the longest wait, if the service
+// has asked for it twice without an answer between: once may be the trouble of
+// one question, as when one of its stores is away.
 func (b *breaker) busy(now time.Time, d time.Duration, probe bool) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	opened = !b.isOpen
-	if probe {
-		b.probing = false
+	if b.isOpen {
+		if probe {
+			b.probing = false
+			b.open(now, min(d, b.most))
+		}
+		return false
 	}
-	if opened || probe {
-		b.open(now, min(d, b.most))
+	b.row++
+	b.note(1)
+	if b.row < 2 {
+		return false
 	}
-	return opened
+	b.open(now, min(d, b.most))
+	return true
 }
 
 // canceled is a probe of which nothing can be said.

@@ -419,13 +419,24 @@ func TestBusyServiceIsLeftAlone(t *testing.T) {
 			check(t, c, ann)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if w.asked != 1 || c.Counters().Busy != 1 {
-			t.Errorf("%d calls in 2.9 s of a service that asked for 3", w.asked)
+		if w.asked != 2 || c.Counters().Busy != 2 {
+			t.Errorf("%d calls in 2.9 s of a service that asked for 3, want two", w.asked)
 		}
 		w.decide = says(Decision{Allowed: true})
 		time.Sleep(1700 * time.Millisecond)
 		if d := check(t, c, ann); d.Source != Service {
 			t.Errorf("after 4.6 s: %+v", d)
+		}
+		// One question that cannot be answered does not keep the others away.
+		for range 10 {
+			w.decide = fails(&Busy{RetryAfter: time.Second})
+			check(t, c, ann)
+			w.decide = says(Decision{Allowed: true})
+			for range 2 {
+				if d := check(t, c, ann); d.Source != Service {
+					t.Fatalf("after one question that was not answered: %+v", d)
+				}
+			}
 		}
 	})
 }

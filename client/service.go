@@ -11,7 +11,7 @@ import (
 //
 // A method returns an *[Error] where the caller is to blame, a *[Busy] where the
 // service asks to be left alone for a time, and any other error where the
-// service is to blame or cannot be reached. It does not retry. Safe for
+// service is to blame or cannot be reached. It does not ask twice. Safe for
 // concurrent use.
 type Wire interface {
 	// Decide answers checks in order, or looks without spending. Each is all or
