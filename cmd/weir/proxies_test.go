@@ -18,15 +18,20 @@ import (
 
 // proxyFile is one of the files of deploy/, and how to run it.
 type proxyFile struct {
-	name  string
+	name string
+	// start runs it as it is, but for addresses.
 	start func(t *testing.T, weir, app string) (addr string)
 	// open: it lets requests through when Weir does not answer.
 	open bool
 }
 
+// patient makes a proxy wait for longer than its file says: where Weir is there,
+// a machine that is busy with other tests is not to be taken for its absence.
+type patient bool
+
 // deployed returns a file of deploy/ with each text replaced, which must be there
 // as often as it is said.
-func deployed(t *testing.T, name string, replace ...any) string {
+func deployed(t *testing.T, name string, wait patient, replace ...any) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", name))
 	if err != nil {
@@ -40,18 +45,25 @@ func deployed(t *testing.T, name string, replace ...any) string {
 		}
 		out = strings.ReplaceAll(out, from, to)
 	}
+	if wait {
+		longer := strings.NewReplacer("200ms", "20s", "500ms", "20s").Replace(out)
+		if longer == out {
+			t.Fatalf("deploy/%s bounds no wait", name)
+		}
+		out = longer
+	}
 	return out
 }
 
-func nginxFile(name string, open bool) proxyFile {
+func nginxFile(name string, open bool, wait patient) proxyFile {
 	return proxyFile{"nginx/" + name, func(t *testing.T, weir, app string) string {
 		return servertest.NginxServers(t, func(addr string) string {
-			return deployed(t, "nginx/"+name, "server 127.0.0.1:8080;", "server "+weir+";", 1, "server 127.0.0.1:3000;", "server "+app+";", 1, "listen 80;", "listen "+addr+";", 1)
+			return deployed(t, "nginx/"+name, wait, "server 127.0.0.1:8080;", "server "+weir+";", 1, "server 127.0.0.1:3000;", "server "+app+";", 1, "listen 80;", "listen "+addr+";", 1)
 		})
 	}, open}
 }
 
-func caddyFile(name string, open bool) proxyFile {
+func caddyFile(name string, open bool, wait patient) proxyFile {
 	return proxyFile{"caddy/" + name, func(t *testing.T, weir, app string) string {
 		return servertest.Caddy(t, func(addr string) string {
 			replace := []any{"reverse_proxy 127.0.0.1:8080", "reverse_proxy " + weir, 1, "reverse_proxy 127.0.0.1:3000", "reverse_proxy " + app, 1,
@@ -59,12 +71,12 @@ func caddyFile(name string, open bool) proxyFile {
 			if open {
 				replace = append(replace, "127.0.0.1:8079", fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t)), 2)
 			}
-			return deployed(t, "caddy/"+name, replace...)
+			return deployed(t, "caddy/"+name, wait, replace...)
 		})
 	}, open}
 }
 
-func haproxyFile(open bool) proxyFile {
+func haproxyFile(open bool, wait patient) proxyFile {
 	word := map[bool]string{true: "open", false: "closed"}[open]
 	return proxyFile{"haproxy/haproxy.cfg " + word, func(t *testing.T, weir, app string) string {
 		lua, err := filepath.Abs("../../deploy/haproxy/weir.lua")
@@ -72,7 +84,7 @@ func haproxyFile(open bool) proxyFile {
 			t.Fatal(err)
 		}
 		return servertest.HAProxy(t, func(addr string) string {
-			return deployed(t, "haproxy/haproxy.cfg", "/etc/haproxy/weir.lua", lua, 1, "server weir 127.0.0.1:8080", "server weir "+weir, 1,
+			return deployed(t, "haproxy/haproxy.cfg", wait, "/etc/haproxy/weir.lua", lua, 1, "server weir 127.0.0.1:8080", "server weir "+weir, 1,
 				"abns@weir", "abns@weir"+port(addr), 2, "WEIR_FAIL   closed", "WEIR_FAIL "+word, 1, "server app 127.0.0.1:3000", "server app "+app, 1, "bind :80", "bind "+addr, 1)
 		})
 	}, open}
@@ -80,11 +92,11 @@ func haproxyFile(open bool) proxyFile {
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-func proxyFiles() []proxyFile {
+func proxyFiles(wait patient) []proxyFile {
 	return []proxyFile{
-		nginxFile("weir-fail-closed.conf", false), nginxFile("weir-fail-open.conf", true),
-		caddyFile("Caddyfile", false), caddyFile("Caddyfile.fail-open", true),
-		haproxyFile(false), haproxyFile(true),
+		nginxFile("weir-fail-closed.conf", false, wait), nginxFile("weir-fail-open.conf", true, wait),
+		caddyFile("Caddyfile", false, wait), caddyFile("Caddyfile.fail-open", true, wait),
+		haproxyFile(false, wait), haproxyFile(true, wait),
 	}
 }
 
@@ -140,7 +152,7 @@ func asked(t *testing.T, args ...string) (*node, string) {
 // The files of deploy/, in the proxies themselves: what is allowed reaches the
 // application whole, the rest is 429 with all that tells when to come back.
 func TestProxyFiles(t *testing.T) {
-	for _, f := range proxyFiles() {
+	for _, f := range proxyFiles(true) {
 		t.Run(strings.NewReplacer("/", "_", " ", "_").Replace(f.name), func(t *testing.T) {
 			t.Parallel()
 			app, requests := behind(t)
@@ -205,8 +217,9 @@ func TestProxyFilesWithoutLimiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	for _, f := range proxyFiles() {
-		for what, weir := range map[string]string{"down": fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t)), "slow": silent.Addr().String()} {
+	for _, f := range proxyFiles(false) {
+		// Nobody takes port 1 meanwhile, as another test may take a free one.
+		for what, weir := range map[string]string{"down": "127.0.0.1:1", "slow": silent.Addr().String()} {
 			t.Run(strings.NewReplacer("/", "_", " ", "_").Replace(f.name)+"_"+what, func(t *testing.T) {
 				t.Parallel()
 				app, requests := behind(t)

@@ -133,7 +133,7 @@ func raw(t *testing.T, addr, request string) int {
 // as what it is: in no spelling is a path another one to the rules, and nothing
 // that a client adds is taken for the proxy's words.
 func TestProxiesAskAboutWhatTheyForward(t *testing.T) {
-	for _, f := range []proxyFile{nginxFile("weir-fail-closed.conf", false), caddyFile("Caddyfile", false), haproxyFile(false)} {
+	for _, f := range []proxyFile{nginxFile("weir-fail-closed.conf", false, true), caddyFile("Caddyfile", false, true), haproxyFile(false, true)} {
 		t.Run(strings.NewReplacer("/", "_", " ", "_").Replace(f.name), func(t *testing.T) {
 			t.Parallel()
 			h := &heard{}

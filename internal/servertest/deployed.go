@@ -3,6 +3,7 @@ package servertest
 import (
 	"crypto/rand"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,13 +79,24 @@ func deployed(t testing.TB, name string, conf func(addr string) string, command 
 		addr, probe := loopback(t), loopback(t)
 		path := "/" + rand.Text()
 		p := Start(t, command(t.TempDir(), probe, path, conf(addr)))
-		if p.await(t, name+" on "+addr, func() bool { return answers("http://" + probe + path) }) {
+		if p.await(t, name+" on "+addr, func() bool { return answers("http://"+probe+path) && listens(addr) }) {
 			return addr
 		}
 		t.Logf("%s did not start on %s:\n%s", name, addr, p.Output())
 	}
 	t.Fatalf("%s did not start in %d attempts", name, attempts)
 	return ""
+}
+
+// listens reports whether somebody listens at addr: a proxy may open its
+// listeners one after the other.
+func listens(addr string) bool {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // loopback returns a loopback address, HOST:PORT, that nobody listens on.
