@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/rls"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/grpcserver"
@@ -511,5 +512,41 @@ func TestFieldsHaveAnOrder(t *testing.T) {
 	}
 	if want := []string{"Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Limit", "X-Ratelimit-Remaining"}; !slices.Equal(names, want) {
 		t.Errorf("fields %q", names)
+	}
+}
+
+// hanging is a store that answers nothing until the call is over.
+type hanging struct {
+	*clocked.Store
+	left chan time.Time
+}
+
+// Take implements weir.Store.
+func (s *hanging) Take(ctx context.Context, _ []weir.Op) error {
+	<-ctx.Done()
+	s.left <- time.Now()
+	return ctx.Err()
+}
+
+// Nothing is asked of the store beyond the deadline that Envoy sends.
+func TestDeadline(t *testing.T) {
+	store := &hanging{clocked.New(t), make(chan time.Time, 1)}
+	l, err := weir.New(store, weir.Limits{weir.PerMinute(10, algorithm.FixedWindow), weir.PerDay(10, algorithm.FixedWindow)}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rls.New(rls.Options{Limiter: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := rlspb.NewRateLimitServiceClient(serve(t, s))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := client.ShouldRateLimit(ctx, question(t, "a=1")); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("got %v", err)
+	}
+	if took := (<-store.left).Sub(began); took > 5*time.Second {
+		t.Errorf("the store was let go after %s", took)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -323,4 +326,46 @@ func (b *buffer) String() string {
 // withHeader adds a large field of metadata.
 func withHeader(ctx context.Context, value string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "x-large", value)
+}
+
+// A server that ends while it is busy drops no call: clients that know another
+// one notice nothing.
+func TestDrainDropsNothing(t *testing.T) {
+	ends, stays := serve(t, Options{Delay: 20 * time.Millisecond}, nil), serve(t, Options{}, nil)
+	addrs := manual.NewBuilderWithScheme("two")
+	addrs.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: ends.addr}, {Addr: stays.addr}}})
+	c, err := grpc.NewClient("two:///", grpc.WithResolvers(addrs), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var calls atomic.Int64
+	var clients sync.WaitGroup
+	over := make(chan struct{})
+	for range 8 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, err := ask(c, "x"); err != nil {
+					t.Errorf("after %d calls: %v", calls.Load(), err)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	servertest.Await(t, "the load", func() bool { return calls.Load() > 200 })
+	ends.end()
+	if err := <-ends.ended; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	n := calls.Load()
+	servertest.Await(t, "the other server's answers", func() bool { return calls.Load() > n+200 })
+	close(over)
+	clients.Wait()
 }
