@@ -99,12 +99,18 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 	if err != nil {
 		return o, nil, err
 	}
+	single := o.ForceSingleClient
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		// What a Sentinel or a cluster tells are hosts.
+		dial := d.DialContext
 		if config != nil {
-			return conns.add((&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, network, addr))
+			dial = (&tls.Dialer{NetDialer: d, Config: config}).DialContext
 		}
-		return conns.add(d.DialContext(ctx, network, addr))
+		conn, err := conns.add(dial(ctx, network, addr))
+		if err == nil && single {
+			conn = leaveHelloOut(conn)
+		}
+		return conn, err
 	}
 	return o, conns, nil
 }
