@@ -202,7 +202,7 @@ func TestSlowClients(t *testing.T) {
 	friend.do("AUTH", "secret")
 	began := time.Now()
 	for time.Since(began) < 10*timeout {
-		if _, err := stranger.nc.Write(wire("PING")); err != nil {
+		if _, err := stranger.nc.Write(append(wire("PING"), wire("RESET")...)); err != nil {
 			break
 		}
 		<-time.After(timeout / 10)

@@ -127,8 +127,10 @@ func (c *conn) quit(*command) {
 // resetConn takes RESET.
 func (c *conn) resetConn(*command) {
 	c.tx, c.proto = nil, 2
-	c.authed = c.s.opt.Password == ""
-	c.authBy = time.Now().Add(c.s.opt.Timeout)
+	if c.authed && c.s.opt.Password != "" {
+		// A stranger's time does not begin anew.
+		c.authed, c.authBy = false, time.Now().Add(c.s.opt.Timeout)
+	}
 	c.useDB(0)
 	c.setName(nil)
 	c.out = appendSimple(c.out, "RESET")
