@@ -1,10 +1,8 @@
 package cases
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -87,12 +85,14 @@ func Parse(name string, src []byte) (*File, error) {
 		return nil, fmt.Errorf("%s: %d bytes are more than the %d that a file of cases can have", name, len(src), MaxFile)
 	}
 	f := &File{name: name}
-	dec := yaml.NewDecoder(bytes.NewReader(src))
-	dec.KnownFields(true)
-	if err := dec.Decode(f); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the file is empty: write rules and cases")
-		}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(src, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, fmt.Errorf("%s: the file is empty: write rules and cases", name)
+	}
+	if err := decode(doc.Content[0], f); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := f.check(); err != nil {
