@@ -46,7 +46,7 @@ var calls = sync.Pool{New: func() any {
 
 func newCall(s *script) *call {
 	c := calls.Get().(*call)
-	c.script, c.keys, c.args, c.reply, c.err = s, c.keys[:0], c.args[:0], c.reply[:0], nil
+	c.script, c.keys, c.args, c.reply, c.bits, c.err = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil
 	c.state.Store(waiting)
 	return c
 }
@@ -281,24 +281,32 @@ func (n *lane) command(group []*call, whole bool) rueidis.Completed {
 	for _, c := range group {
 		keys += len(c.keys)
 	}
+	script, before := first.script, []string(nil)
+	if len(group) == 1 {
+		script, before = script.for1()
+	}
 	if whole {
-		b := n.client.B().Eval().Script(first.script.text).Numkeys(int64(keys)).Key(first.keys...)
+		b := n.client.B().Eval().Script(script.text).Numkeys(int64(keys)).Key(first.keys...)
 		for _, c := range group[1:] {
 			b = b.Key(c.keys...)
 		}
-		return b.Arg(first.args...).Build()
+		return b.Arg(before...).Arg(first.args...).Build()
 	}
-	b := n.client.B().Evalsha().Sha1(first.script.sha).Numkeys(int64(keys)).Key(first.keys...)
+	b := n.client.B().Evalsha().Sha1(script.sha).Numkeys(int64(keys)).Key(first.keys...)
 	for _, c := range group[1:] {
 		b = b.Key(c.keys...)
 	}
-	return b.Arg(first.args...).Build()
+	return b.Arg(before...).Arg(first.args...).Build()
 }
 
 // read gives each call of a group its part of the reply.
 func read(r rueidis.RedisResult, group []*call, then func(*call, error)) {
 	values, err := r.ToArray()
-	words := group[0].script.words
+	script := group[0].script
+	if len(group) == 1 {
+		script, _ = script.for1()
+	}
+	words := script.words
 	if err == nil && words > 0 && len(values) != 1+len(group)*words {
 		err = errReply
 	}

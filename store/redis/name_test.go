@@ -118,18 +118,22 @@ func TestKeysExpire(t *testing.T) {
 		if s.Check(l) != nil {
 			continue
 		}
-		ops := []weir.Op{{Key: "k", Limit: l, Cost: 2, ID: 1}}
-		if err := s.Take(t.Context(), ops); err != nil || !ops[0].Charged {
-			t.Fatalf("%s: %+v, %v", a.Name(), ops, err)
-		}
-		name, err := s.Name("k", l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// In milliseconds since the epoch: when it is gone, and when it stops to matter.
-		gone, stops := r.Do(t, "PEXPIRETIME", name).(int64), ops[0].Now+ops[0].Decision.ResetAfter.Microseconds()
-		if gone*1000 < stops || gone*1000 > stops+2000 {
-			t.Errorf("%s: expires at %d ms, matters until %d µs", a.Name(), gone, stops)
+		// Alone, and with another: each is written by a script of its own.
+		for _, ops := range [][]weir.Op{{{Key: "k", Limit: l, Cost: 2, ID: 1}}, {{Key: "one", Limit: l, Cost: 2, ID: 1}, {Key: "two", Limit: l, Cost: 2, ID: 1}}} {
+			if err := s.Take(t.Context(), ops); err != nil || !ops[0].Charged {
+				t.Fatalf("%s: %+v, %v", a.Name(), ops, err)
+			}
+			for _, o := range ops {
+				name, err := s.Name(o.Key, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// In milliseconds since the epoch: when it is gone, and when it stops to matter.
+				gone, stops := r.Do(t, "PEXPIRETIME", name).(int64), o.Now+o.Decision.ResetAfter.Microseconds()
+				if gone*1000 < stops || gone*1000 > stops+2000 {
+					t.Errorf("%s, %q of %d: expires at %d ms, matters until %d µs", a.Name(), o.Key, len(ops), gone, stops)
+				}
+			}
 		}
 	}
 

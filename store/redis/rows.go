@@ -54,6 +54,9 @@ func (s *scripts) ofRow(row uint32, ops []*asked) *script {
 	text.WriteString(fill.Replace(withoutComments(rowsLua)))
 	fresh := newScript(text.String())
 	fresh.words = words
+	if len(ops) == 1 {
+		fresh.alone = ops[0].plan.single
+	}
 	made, _ := s.rows.LoadOrStore(row, fresh)
 	return made.(*script)
 }

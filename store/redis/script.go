@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 )
 
@@ -19,7 +20,21 @@ type script struct {
 	// words is how many a row is answered by, if the script decides rows: see
 	// rows.lua. Zero if it decides one request.
 	words int
+	// alone is the script that decides a row of one op which nothing goes with, for
+	// less: it is told the verb and the ID before what the row is told.
+	alone *script
 }
+
+// for1 returns the script for one call, and what it is told before the arguments.
+func (s *script) for1() (*script, []string) {
+	if s.alone != nil {
+		return s.alone, plainSpend
+	}
+	return s, nil
+}
+
+// plainSpend is the verb and the ID of a plain spend.
+var plainSpend = []string{verbs[weir.Spend], idText(0)}
 
 func newScript(text string) *script {
 	// Redis names scripts by SHA-1; nothing depends on its strength.
