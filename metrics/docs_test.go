@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,5 +97,28 @@ func TestDocs(t *testing.T) {
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
 		t.Errorf("%s is stale (%v): go test ./metrics -run TestDocs -update", path, err)
+	}
+}
+
+// Every metric that other pages name exists.
+func TestPagesNameMetrics(t *testing.T) {
+	known, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bweir_[a-z_]*(?:shared_store|redis|overlay|degraded)_[a-z_]+`).FindAllString(string(text), -1) {
+			if name = strings.TrimSuffix(name, "_bucket"); !strings.Contains(string(known), "`"+name+"`") {
+				t.Errorf("%s names %s, which there is not", page, name)
+			}
+		}
 	}
 }
