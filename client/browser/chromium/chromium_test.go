@@ -60,7 +60,7 @@ func browse(t *testing.T) context.Context {
 	)
 	alloc, cancelAlloc := chromedp.NewExecAllocator(t.Context(), opts...)
 	tab, cancelTab := chromedp.NewContext(alloc, chromedp.WithErrorf(t.Logf))
-	ctx, cancel := context.WithTimeout(tab, 60*time.Second)
+	ctx, cancel := context.WithTimeout(tab, 2*time.Minute)
 	t.Cleanup(func() {
 		cancel()
 		if err := chromedp.Cancel(tab); err != nil {

@@ -77,19 +77,22 @@ test("waits do not all end at one instant, and none before its time", async () =
 
 test("sends again what may be", async () => {
   const refused = [429, { "Retry-After": "1" }];
-  for (const [method, first, want, times] of [
+  const cases = [
     ["POST", [429, { "Retry-After": "1" }], 200, 2],
     ["POST", [503, { "Retry-After": "1" }], 503, 1],
     ["PUT", [503, { "Retry-After": "1" }], 200, 2],
     ["POST", [500, { "Retry-After": "1" }], 500, 1],
     ["POST", [429, { "Retry-After": "60" }], 429, 1],
-  ]) {
-    const s = service(first);
-    const fetch = throttledFetch({ fetch: s.fetch, retries: 1, jitter: 0 });
-    assert.equal((await fetch(url, { method, body: "order" })).status, want, `${method} ${first}`);
-    assert.equal(s.sent.length, times);
-    assert.ok(s.sent.every((x) => x.body === "order" && x.method === method));
-  }
+  ];
+  await Promise.all(
+    cases.map(async ([method, first, want, times]) => {
+      const s = service(first);
+      const fetch = throttledFetch({ fetch: s.fetch, retries: 1, jitter: 0 });
+      assert.equal((await fetch(url, { method, body: "order" })).status, want, `${method} ${first}`);
+      assert.equal(s.sent.length, times);
+      assert.ok(s.sent.every((x) => x.body === "order" && x.method === method));
+    }),
+  );
   const s = service(refused, refused, refused);
   assert.equal((await throttledFetch({ fetch: s.fetch, retries: 1, jitter: 0 })(url)).status, 429);
   assert.equal(s.sent.length, 2);

@@ -30,7 +30,7 @@ func TestBackoff(t *testing.T) {
 	f(Backoff{Initial: 10 * s, Max: 60 * s, Factor: 2, NoJitter: true}, 2, 40*s, 40*s)
 	f(Backoff{Initial: 10 * s, Max: 60 * s, Factor: 2, NoJitter: true}, 3, 60*s, 60*s)
 	f(Backoff{Initial: 10 * s, Max: 60 * s, Factor: 2}, 2, 10*s, 40*s)
-	f(Backoff{Initial: 10 * s, Max: 60 * s, Factor: 2}, 1<<40, 10*s, 60*s)
+	f(Backoff{Initial: 10 * s, Max: 60 * s, Factor: 2}, 1<<30, 10*s, 60*s)
 	f(Backoff{Initial: 90 * s, Max: 60 * s, Factor: 2}, 0, 60*s, 60*s)
 }
 
