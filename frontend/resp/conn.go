@@ -21,6 +21,7 @@ type conn struct {
 	in       []byte // read so far and not yet taken: in[from:to]
 	from, to int
 	filled   bool   // the last read filled the buffer
+	large    int64  // what of the buffer counts as large
 	out      []byte // replies not yet written
 	parser   parser
 	cmd      command // the one that is carried out; here, as what it is given to lets it escape
@@ -102,12 +103,25 @@ func (c *conn) run() {
 func (c *conn) close() {
 	// What is left to say was said, or could not be.
 	_ = c.nc.Close()
-	c.s.large.Add(-large(len(c.in)))
+	c.s.grow(&c.large, 0)
+	c.endTransaction()
 	c.s.leave(c)
 }
 
 // large returns how much of a buffer of n bytes counts as large.
 func large(n int) int64 { return int64(max(n-usualBuffer, 0)) }
+
+// grow makes what counts as large to bytes, and reports false if all connections
+// together have no room for it.
+func (s *Server) grow(counted *int64, to int64) bool {
+	more := to - *counted
+	if s.large.Add(more) > maxLarge && more > 0 {
+		s.large.Add(-more)
+		return false
+	}
+	*counted = to
+	return true
+}
 
 // fill reads what there is, and returns false when there will be no more.
 func (c *conn) fill(now time.Time) bool {
@@ -150,9 +164,7 @@ func (c *conn) makeRoom() bool {
 	if size == len(c.in) {
 		return true
 	}
-	more := large(size) - large(len(c.in))
-	if c.s.large.Add(more) > maxLarge && more > 0 {
-		c.s.large.Add(-more)
+	if !c.s.grow(&c.large, large(size)) {
 		c.out = appendError(nil, "ERR too many large requests at once, try again")
 		c.flush()
 		return false

@@ -307,6 +307,17 @@ func TestMemoryIsShared(t *testing.T) {
 	if refused == 0 || kept == 0 {
 		t.Errorf("%d refused, %d kept", refused, kept)
 	}
+	b.each(func(c *conn) { c.nc.Close() })
+	gatherer, told := connect(t, addr), 0
+	gatherer.do("MULTI")
+	for range 8 {
+		if got := gatherer.do("ECHO", strings.Repeat("x", 8<<10)); got == "-ERR transaction is too large" {
+			told++
+		}
+	}
+	if got := gatherer.do("EXEC"); told != 1 || !strings.HasPrefix(got, "-EXECABORT") {
+		t.Errorf("a transaction has no part in the bound: told %d times, %s", told, got)
+	}
 	if got := connect(t, addr).do("PING"); got != "+PONG" {
 		t.Error(got)
 	}

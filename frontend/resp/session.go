@@ -126,7 +126,8 @@ func (c *conn) quit(*command) {
 
 // resetConn takes RESET.
 func (c *conn) resetConn(*command) {
-	c.tx, c.proto = nil, 2
+	c.endTransaction()
+	c.proto = 2
 	if c.authed && c.s.opt.Password != "" {
 		// A stranger's time does not begin anew.
 		c.authed, c.authBy = false, time.Now().Add(c.s.opt.Timeout)

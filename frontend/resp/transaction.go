@@ -5,6 +5,7 @@ package resp
 type transaction struct {
 	raw      []byte
 	commands int
+	large    int64 // what of raw counts as large
 	// spoiled: a command could not be gathered, and none is carried out.
 	spoiled bool
 }
@@ -21,12 +22,18 @@ func (c *conn) multi(*command) {
 // gather adds a command to the transaction.
 func (c *conn) gather(cmd *command) {
 	t := c.tx
+	if t.spoiled {
+		// Of a transaction that fails nothing need be kept.
+		c.out = appendSimple(c.out, "QUEUED")
+		return
+	}
 	size := len(t.raw)
 	for i := range cmd.args {
 		size += len(cmd.at(i)) + maxHeader
 	}
-	if size > maxCommand || t.commands == maxArgs {
-		t.spoiled = true
+	if size > maxCommand || t.commands == maxArgs || !c.s.grow(&t.large, large(2*size)) {
+		t.spoiled, t.raw = true, nil
+		c.s.grow(&t.large, 0)
 		c.complain("ERR transaction is too large")
 		return
 	}
@@ -45,9 +52,20 @@ func (c *conn) spoil() {
 	}
 }
 
+// endTransaction forgets what was gathered.
+func (c *conn) endTransaction() {
+	if c.tx != nil {
+		c.s.grow(&c.tx.large, 0)
+		c.tx = nil
+	}
+}
+
 func (c *conn) exec(*command) {
 	t := c.tx
 	c.tx = nil
+	if t != nil {
+		defer c.s.grow(&t.large, 0)
+	}
 	switch {
 	case t == nil:
 		c.complain("ERR EXEC without MULTI")
@@ -75,6 +93,6 @@ func (c *conn) discard(*command) {
 		c.complain("ERR DISCARD without MULTI")
 		return
 	}
-	c.tx = nil
+	c.endTransaction()
 	c.ok()
 }
