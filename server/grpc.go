@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -15,11 +17,12 @@ import (
 	"github.com/weirlimit/weir/frontend/grpcapi"
 	"github.com/weirlimit/weir/frontend/rls"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // GRPC configures the listener that speaks gRPC.
 type GRPC struct {
-	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"HOST:PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1, see docs/grpc.md. Port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"HOST:PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1, see docs/grpc.md. With --upstream only loopback and --trust may connect, unless --grpc-tls-client-ca says who. Port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
 	ClientSAN        string        `yaml:"client_san" name:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" name:"grpc-reflection" default:"true" help:"Tell clients such as grpcurl what services there are."`
@@ -141,7 +144,31 @@ func openGRPC(s *Server) (frontend, error) {
 	for _, svc := range services {
 		svc.register(srv)
 	}
-	return frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}, nil
+	f := frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}
+	if s.conf.forwards() && c.TLS.ClientCA == "" {
+		trust, err := s.conf.trusted()
+		if err != nil {
+			return frontend{}, err
+		}
+		f.serve = trustingServer{srv, trust}
+	}
+	return f, nil
+}
+
+// trustingServer serves loopback and trusted peers: where strangers reach the
+// node, as in front of an upstream, a stranger must not spend another's quota.
+type trustingServer struct {
+	serve
+	trust []netip.Prefix
+}
+
+// Serve implements serve.
+func (t trustingServer) Serve(ctx context.Context, ln net.Listener) error {
+	return t.serve.Serve(ctx, listen.Only(ln, t.trusts))
+}
+
+func (t trustingServer) trusts(a netip.Addr) bool {
+	return a.IsLoopback() || slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // timedCalls tells how long calls took.
