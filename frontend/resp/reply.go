@@ -86,12 +86,14 @@ func appendBool(b []byte, proto int, v bool) []byte {
 
 // appendVerbatim appends text for people.
 func appendVerbatim(b []byte, proto int, text string) []byte {
+	b = append(appendVerbatimHead(b, proto, len(text)), text...)
+	return append(b, '\r', '\n')
+}
+
+// appendVerbatimHead appends what stands before n bytes of text for people.
+func appendVerbatimHead(b []byte, proto, n int) []byte {
 	if proto == 3 {
-		b = append(b, '=')
-		b = strconv.AppendInt(b, int64(len(text))+4, 10)
-		b = append(b, "\r\ntxt:"...)
-		b = append(b, text...)
-		return append(b, '\r', '\n')
+		return append(appendHead(b, '=', n+4), "txt:"...)
 	}
-	return appendBulk(b, text)
+	return appendHead(b, '$', n)
 }

@@ -308,6 +308,19 @@ func TestMemoryIsShared(t *testing.T) {
 		t.Errorf("%d refused, %d kept", refused, kept)
 	}
 	b.each(func(c *conn) { c.nc.Close() })
+	servertest.Await(t, "the large to be gone", func() bool { return b.Stats().Clients == 0 })
+	lister := connect(t, addr)
+	if got := lister.do("CLIENT", "LIST"); !strings.HasPrefix(got, "$") {
+		t.Error(got)
+	}
+	crowd := make([]*client, 100)
+	for i := range crowd {
+		crowd[i] = connect(t, addr)
+		crowd[i].do("PING")
+	}
+	if got := lister.do("CLIENT", "LIST"); got != "-ERR too many large replies at once, try again" {
+		t.Error(got)
+	}
 	gatherer, told := connect(t, addr), 0
 	gatherer.do("MULTI")
 	for range 8 {

@@ -240,13 +240,24 @@ func (c *conn) setInfo(cmd *command) {
 	}
 }
 
-// list takes CLIENT LIST.
+// maxLine is the longest line of CLIENT LIST, but for the user's name.
+const maxLine = 1024
+
+// list takes CLIENT LIST. With many clients its reply is large, and whoever asks
+// may not take it.
 func (c *conn) list() {
+	var counted int64
+	if !c.s.grow(&counted, large(int(c.s.Stats().Clients)*(maxLine+len(c.s.opt.User)))) {
+		c.complain("ERR too many large replies at once, try again")
+		return
+	}
+	defer c.s.grow(&counted, 0)
 	now := time.Now()
 	var lines []byte
 	c.s.each(func(o *conn) { lines = append(o.appendLine(lines, now), '\n') })
-	c.out = appendVerbatim(c.out, c.proto, string(lines))
-	c.flush()
+	c.out = appendVerbatimHead(c.out, c.proto, len(lines))
+	c.writeDirect(lines)
+	c.out = append(c.out, '\r', '\n')
 }
 
 // appendLine appends what CLIENT LIST says of a connection, by whomever it is
