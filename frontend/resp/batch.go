@@ -37,13 +37,7 @@ func (c *conn) decide() {
 	if len(asks) == 0 {
 		return
 	}
-	if c.s.opt.Parallel > 1 && len(asks) > 1 {
-		c.s.decideTogether(asks)
-	} else {
-		for i := range asks {
-			c.s.decideOne(&asks[i])
-		}
-	}
+	c.s.decideAll(asks)
 	for i := range asks {
 		c.answer(&asks[i])
 	}
@@ -80,10 +74,24 @@ func (s *Server) decideOne(a *ask) {
 	}
 }
 
+// decideAll decides questions, at the same time if the store is better asked so
+// and not too much is under way.
+func (s *Server) decideAll(asks []ask) {
+	if lanes := min(s.opt.Parallel, len(asks)); lanes > 1 {
+		defer s.lanes.Add(-int64(lanes))
+		if s.lanes.Add(int64(lanes)) <= maxLanes {
+			s.decideTogether(asks, lanes)
+			return
+		}
+	}
+	for i := range asks {
+		s.decideOne(&asks[i])
+	}
+}
+
 // decideTogether decides questions at the same time, but for those on one key,
 // which keep their order.
-func (s *Server) decideTogether(asks []ask) {
-	lanes := min(s.opt.Parallel, len(asks))
+func (s *Server) decideTogether(asks []ask, lanes int) {
 	var firsts [MaxParallel]int32 // one more than the first question of each lane
 	var lasts [MaxParallel]int32
 	var nexts [maxPending]int32

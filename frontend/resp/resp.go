@@ -109,6 +109,8 @@ const (
 	flushAt = 16 << 10
 	// Decisions that are asked for together.
 	maxPending = 256
+	// Decisions of all connections that are asked of the store beside each other.
+	maxLanes = 2048
 	// Wrong passwords on one connection.
 	maxWrongPasswords = 10
 )
@@ -136,7 +138,7 @@ type Server struct {
 	drainBy atomic.Int64
 
 	ids, accepted, refused, handled, wrong, broken, slow atomic.Uint64
-	large, lastLog                                       atomic.Int64
+	large, lanes, lastLog                                atomic.Int64
 	seed                                                 maphash.Seed
 }
 

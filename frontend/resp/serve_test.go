@@ -66,6 +66,33 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// TestLanes: however many pipelines are under way, no more than so many decisions
+// are asked of the store beside each other, and those left over are decided too.
+func TestLanes(t *testing.T) {
+	b := newBench(t, Options{Parallel: MaxParallel})
+	b.lanes.Store(maxLanes - MaxParallel)
+	asks := make([]ask, maxPending)
+	by, err := b.limits.of(numbers{burst: maxPending, count: 1, period: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, taken := range []int64{0, 1} {
+		b.lanes.Add(taken)
+		for i := range asks {
+			asks[i] = ask{key: fmt.Sprint(taken, i), by: by, cost: 1}
+		}
+		b.decideAll(asks)
+		for i := range asks {
+			if a := &asks[i]; a.err != nil || a.decision.Limit == nil || a.decision.Remaining != maxPending {
+				t.Fatalf("%+v", a)
+			}
+		}
+	}
+	if n := b.lanes.Load(); n != maxLanes-MaxParallel+1 {
+		t.Errorf("%d lanes are left", n)
+	}
+}
+
 // TestLargeReplies: replies larger than any buffer come whole and in order.
 func TestLargeReplies(t *testing.T) {
 	b := newBench(t, Options{})
