@@ -215,13 +215,35 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return &call{body: make([]byte, 0, 1024)} }}
 
-// release gives c back unless it has grown large.
-func (c *call) release() {
-	if cap(c.body)+cap(c.reader.unescaped)+cap(c.out) > 2*maxSmallBody || cap(c.entries) > maxChecks {
-		return
+// batchCalls are those that have grown large: batches are answered in several
+// times the bytes in which they ask, and to grow into them each time cost as much
+// as the decisions.
+var batchCalls = sync.Pool{New: func() any { return new(call) }}
+
+// Bounds on what is kept, in bytes.
+const (
+	keepSmall = 2 * maxSmallBody
+	keepBatch = 4 * maxBatchBody
+)
+
+// batchCall returns a call for r, which may be a batch.
+func batchCall(r *http.Request) *call {
+	if r.ContentLength > maxSmallBody/4 {
+		return batchCalls.Get().(*call)
 	}
+	return calls.Get().(*call)
+}
+
+// release gives c back unless it has grown too large.
+func (c *call) release() {
+	const entry = 32 // bytes
 	clear(c.entries)
-	calls.Put(c)
+	switch size := cap(c.body) + cap(c.reader.unescaped) + cap(c.out) + entry*cap(c.entries); {
+	case size <= keepSmall:
+		calls.Put(c)
+	case size <= keepBatch:
+		batchCalls.Put(c)
+	}
 }
 
 // read reads the body into c and makes c.reader ready for it. It answers the

@@ -11,7 +11,7 @@ import (
 // check answers /v1/check, and with peek /v1/peek.
 func (a *API) check(peek bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := calls.Get().(*call)
+		c := batchCall(r)
 		defer c.release()
 		if !c.read(a, w, r, maxBatchBody) {
 			return
