@@ -446,6 +446,26 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// What a client does while it is counted on the spot and then no longer is told to
+// the last decision too.
+func TestFloodEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(1, nil))
+		asked := int64(0)
+		for _, n := range []int{1000, 1000, 100, 1, 1000, 3} {
+			for range n {
+				b.ask(t, "k", 2)
+			}
+			asked += int64(n)
+			time.Sleep(time.Second + 10*time.Millisecond)
+			synctest.Wait()
+			if told := b.queue.tally(t).records["rule0 k refused"]; told != asked {
+				t.Fatalf("%d told, %d asked", told, asked)
+			}
+		}
+	})
+}
+
 // The heaviest are known on the node.
 func TestTop(t *testing.T) {
 	b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(1, nil))

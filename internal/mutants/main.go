@@ -21,7 +21,7 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the mutants and exit")
 	flag.StringVar(&o.run, "run", "", "only mutants whose name matches the regular expression")
 	flag.IntVar(&o.jobs, "jobs", min(runtime.NumCPU(), 4), "mutants at a time")
-	flag.BoolVar(&o.write, "write", false, "renew the tables of "+page)
+	flag.BoolVar(&o.write, "write", false, "renew the tables of "+page+", or with -run the rows of those that are tried")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -42,9 +42,6 @@ func command(ctx context.Context, o options) error {
 	if o.jobs < 1 || flag.NArg() > 0 {
 		return errors.New("usage: go run ./internal/mutants [-list] [-run regexp] [-jobs n] [-write]")
 	}
-	if o.write && o.run != "" {
-		return errors.New("-write tells what killed every mutant: it does not go with -run")
-	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -57,22 +54,22 @@ func command(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	all = slices.DeleteFunc(all, func(m mutant) bool { return !chosen.MatchString(m.name) })
-	if len(all) == 0 {
+	tried := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !chosen.MatchString(m.name) })
+	if len(tried) == 0 {
 		return fmt.Errorf("no mutant matches %q: see -list", o.run)
 	}
 	if o.list {
-		for _, m := range all {
+		for _, m := range tried {
 			fmt.Printf("%-36s %s\n", m.name, m.mistake)
 		}
 		return nil
 	}
-	results, err := runAll(ctx, root, all, o.jobs)
+	results, err := runAll(ctx, root, tried, o.jobs)
 	if err != nil {
 		return err
 	}
 	if o.write {
-		return writePage(root, results)
+		return writePage(root, all, results)
 	}
 	return nil
 }

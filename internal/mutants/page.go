@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,7 +30,8 @@ var absent = []struct {
 }
 
 // tables returns the document's tables of the classic and of the own mistakes.
-func tables(results []result) (classic, own string) {
+// Mutants that were not tried keep the rows that they had.
+func tables(all []mutant, results []result, had map[string]string) (classic, own string, err error) {
 	var rows [2]strings.Builder
 	for i, third := range []string{"Where it bit others", "What it breaks"} {
 		fmt.Fprintf(&rows[i], "| No. | Mistake | %s | Patch | Killed by |\n|---|---|---|---|---|\n", third)
@@ -40,26 +43,57 @@ func tables(results []result) (classic, own string) {
 			row(&rows[0], a.number, a.mistake, a.bit, "none", a.why)
 		}
 	}
-	for _, r := range results {
-		m := r.mutant
-		patch := fmt.Sprintf("[%s](../%s/%s.patch)", m.name[3:], patches, m.name)
-		var by []string
-		for i, k := range m.kills {
-			pkg := strings.TrimPrefix(k.pkg, "./")
-			if pkg == "." {
-				pkg = "weir"
-			}
-			by = append(by, fmt.Sprintf("`%s` in `%s`", r.by[i], pkg))
-		}
+	for _, m := range all {
+		table := &rows[1]
 		if m.number() <= classics {
 			missing(m.number())
-			row(&rows[0], m.number(), m.mistake, m.bit, patch, strings.Join(by, ", "))
-		} else {
-			row(&rows[1], m.number(), m.mistake, m.breaks, patch, strings.Join(by, ", "))
+			table = &rows[0]
+		}
+		i := slices.IndexFunc(results, func(r result) bool { return r.mutant.name == m.name })
+		switch line, ok := had[m.name]; {
+		case i >= 0:
+			results[i].row(table)
+		case ok:
+			table.WriteString(line)
+		default:
+			return "", "", fmt.Errorf("%s has no row yet and was not tried: let -run match it too", m.name)
 		}
 	}
 	missing(classics)
-	return rows[0].String(), rows[1].String()
+	return rows[0].String(), rows[1].String(), nil
+}
+
+// row writes the row of a mutant that was killed.
+func (r result) row(b *strings.Builder) {
+	m := r.mutant
+	_, short, _ := strings.Cut(m.name, "-")
+	third := m.breaks
+	if m.number() <= classics {
+		third = m.bit
+	}
+	var by []string
+	for i, k := range m.kills {
+		pkg := strings.TrimPrefix(k.pkg, "./")
+		if pkg == "." {
+			pkg = "weir"
+		}
+		by = append(by, fmt.Sprintf("`%s` in `%s`", r.by[i], pkg))
+	}
+	row(b, m.number(), m.mistake, third, fmt.Sprintf("[%s](../%s/%s.patch)", short, patches, m.name), strings.Join(by, ", "))
+}
+
+// patchLink finds the name of the patch in a row.
+var patchLink = regexp.MustCompile(`/([^/]+)\.patch\)`)
+
+// rowsOf returns the rows of the document by the names of their patches.
+func rowsOf(text string) map[string]string {
+	rows := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if m := patchLink.FindStringSubmatch(line); m != nil && strings.HasPrefix(line, "| ") {
+			rows[m[1]] = line
+		}
+	}
+	return rows
 }
 
 func row(b *strings.Builder, number int, cells ...string) {
@@ -71,14 +105,17 @@ func row(b *strings.Builder, number int, cells ...string) {
 }
 
 // writePage puts the tables between their markers.
-func writePage(root string, results []result) error {
+func writePage(root string, all []mutant, results []result) error {
 	file := filepath.Join(root, page)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	classic, own := tables(results)
 	out := string(text)
+	classic, own, err := tables(all, results, rowsOf(out))
+	if err != nil {
+		return err
+	}
 	for _, t := range []struct{ name, table string }{{"classic", classic}, {"own", own}} {
 		begin, end := "<!-- begin "+t.name+" -->\n", "<!-- end "+t.name+" -->\n"
 		before, rest, ok := strings.Cut(out, begin)
