@@ -54,6 +54,7 @@ func TestStoreStart(t *testing.T) {
 		}
 		f("redis+sentinel://"+dead+"/primary", "serve", "")
 		f("redis+unix:///nowhere/s", "serve", "")
+		f("redis://"+greeter(t, "-LOADING Redis is loading the dataset in memory\r\n"), "serve", "")
 		f("redis://:secret@"+redis.Addr, "serve", "")
 		f("redis://:wrong@"+redis.Addr, "serve", "password")
 		f("redis+cluster://:secret@"+redis.Addr, "serve", "not part of a cluster")

@@ -49,7 +49,7 @@ func explainOpen(err error) error {
 // Unreachable reports whether an error of Open says that servers do not answer, or
 // not yet, and not that one that does cannot be used.
 func Unreachable(err error) bool {
-	if e, ok := rueidis.IsRedisErr(err); ok {
+	if e, ok := said(err); ok {
 		for _, sign := range []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"} {
 			if strings.HasPrefix(e.Error(), sign) {
 				return true
@@ -66,10 +66,16 @@ func Unreachable(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
+// said returns what a server said, however it was wrapped since.
+func said(err error) (e *rueidis.RedisError, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
 // Refused reports whether an error is what a server said, which was asked and did not
 // decide, as with a full memory.
 func Refused(err error) bool {
-	_, answered := rueidis.IsRedisErr(err)
+	_, answered := said(err)
 	var row rowError
 	return answered || errors.As(err, &row)
 }
