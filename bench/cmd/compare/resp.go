@@ -55,24 +55,21 @@ func compareRESP(ctx context.Context, s settings) (string, error) {
 	for p, pipeline := range pipelines {
 		progress("resp: %d subjects, pipeline of %d, %d rounds of %s", len(workers), pipeline, s.rounds, s.http)
 		rounds[p] = make([][]throttleRound, len(workers))
-		// As many commands for all: what the slowest does in a round.
-		commands := 0
+		commands := make([]int, len(workers))
 		for i := range workers {
-			r, err := throttleOnce(ctx, workers[i], 2000*pipeline, pipeline)
+			n, err := throttleCalibrate(ctx, workers[i], pipeline, s.http)
 			if errors.Is(err, throttle.ErrNoClient) {
 				return "Not measured: redis-benchmark is not installed (Debian: `apt-get install redis-tools`).\n", nil
 			}
 			if err != nil {
 				return "", err
 			}
-			if n := max(int(r.Rate*s.http.Seconds()), 1000); commands == 0 || n < commands {
-				commands = n
-			}
+			commands[i] = n
 		}
 		for round := range s.rounds {
 			for turn := range workers {
 				i := (turn + round) % len(workers)
-				r, err := throttleOnce(ctx, workers[i], commands, pipeline)
+				r, err := throttleOnce(ctx, workers[i], commands[i], pipeline)
 				if err != nil {
 					return "", fmt.Errorf("%s: %w", throttle.Subjects[i].Name, err)
 				}
@@ -82,6 +79,20 @@ func compareRESP(ctx context.Context, s settings) (string, error) {
 	}
 	return fmt.Sprintf("`%s` from redis-benchmark on the same machine over %d connections, 100,000 keys, every call allowed; the stub answers the same bytes. The client uses one processor of its own: with two, it and the server share what there is. Median (smallest–largest) of %d rounds of about %s.\n\n%s",
 		strings.Join(throttle.Words, " "), throttle.Clients, s.rounds, s.http, throttleTable(rounds)), nil
+}
+
+// throttleCalibrate returns how many commands fill a round. redis-benchmark looks
+// at its clock four times a second: what ends sooner is not measured.
+func throttleCalibrate(ctx context.Context, w *worker.Worker, pipeline int, round time.Duration) (int, error) {
+	for n := 2000 * pipeline; ; n *= 4 {
+		r, err := throttleOnce(ctx, w, n, pipeline)
+		if err != nil {
+			return 0, err
+		}
+		if float64(n)/r.Rate >= round.Seconds()/2 {
+			return max(int(r.Rate*round.Seconds()), 1), nil
+		}
+	}
 }
 
 // throttleOnce measures one round.
