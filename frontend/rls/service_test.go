@@ -257,6 +257,36 @@ func TestChargesAfterTheResponse(t *testing.T) {
 	left("tokens=2 hits:0", "OVER_LIMIT")
 }
 
+// Where the descriptor cannot say so, the rule can: what is refused is charged,
+// and looking charges nothing.
+func TestChargesByPenalty(t *testing.T) {
+	d := newDesk(t, "descriptors:\n- {key: tokens, limits: [{limit: 10/minute, algorithm: fixed_window, penalize: true}]}\n")
+	for _, step := range []struct{ words, want string }{
+		{"tokens=1 hits:0", "OK"}, {"tokens=1 hits:8", "OK"}, {"tokens=1 hits:0", "OK"},
+		{"tokens=1 hits:5", "OVER_LIMIT"}, {"tokens=1 hits:0", "OVER_LIMIT"}, {"tokens=2 hits:0", "OK"},
+	} {
+		if got := d.ask(step.words).OverallCode.String(); got != step.want {
+			t.Errorf("%s: %s, want %s", step.words, got, step.want)
+		}
+	}
+}
+
+// What is given back beside a request that is refused is not.
+func TestRefundBesideARefusal(t *testing.T) {
+	d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 3/minute, algorithm: fixed_window}]}\n")
+	d.ask("a=1 hits:3")
+	d.ask("a=2 hits:3")
+	if got := d.ask("a=1 / a=2 hits:2 negative"); got.OverallCode != rlspb.RateLimitResponse_OVER_LIMIT {
+		t.Fatal(got)
+	}
+	if got := d.ask("a=2"); got.OverallCode != rlspb.RateLimitResponse_OVER_LIMIT {
+		t.Errorf("given back all the same: %s", got)
+	}
+	if got := d.ask("a=3 / a=2 hits:2 negative"); got.OverallCode != rlspb.RateLimitResponse_OK || got.Statuses[1].LimitRemaining != 2 || got.Statuses[0].LimitRemaining != 2 {
+		t.Errorf("beside a request that passes: %s", got)
+	}
+}
+
 func TestConcurrencyByLease(t *testing.T) {
 	d := newDesk(t, `descriptors:
 - {key: pool, limits: [{limit: 2, name: two, algorithm: concurrency, ttl: 1m}]}
