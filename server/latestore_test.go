@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -78,7 +79,7 @@ func TestStoreStart(t *testing.T) {
 	})
 }
 
-// greeter listens and says the same to everybody.
+// greeter listens and says the same to everybody, whatever is asked.
 func greeter(t *testing.T, text string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,9 +94,16 @@ func greeter(t *testing.T, text string) string {
 			if err != nil {
 				return
 			}
-			// Whoever asks reads it or hangs up.
-			_, _ = io.WriteString(conn, text)
-			conn.Close()
+			go func() {
+				defer conn.Close()
+				// A command of Redis begins with a line of its own, one of Memcached is one.
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if strings.HasPrefix(lines.Text(), "*") || lines.Text() == "version" {
+						// Whoever asks reads it or hangs up.
+						_, _ = io.WriteString(conn, text)
+					}
+				}
+			}()
 		}
 	}()
 	t.Cleanup(func() {
