@@ -52,7 +52,6 @@ var (
 	errTime    = errors.New("the time cannot be read")
 	errStatus  = errors.New("the status is not a number")
 	errQuote   = errors.New("a quoted text does not end")
-	errRequest = errors.New("the request line cannot be read")
 )
 
 // text returns b as a string that shares its bytes, empty for a lone hyphen.

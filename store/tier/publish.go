@@ -32,8 +32,7 @@ func (s *Store) askRegion(p *plan, tag uint64, key string, units int64, take fun
 		if err != nil {
 			return asked{}, err
 		}
-		var o weir.Op
-		o = ops[0]
+		o := ops[0]
 		s.heard(o.Now, sent)
 		own, now := regionCount-ops[1].Decision.Remaining, regionCount-ops[2].Decision.Remaining
 		s.regions.heard(p, c, tag, key, own, now, s.link.now())
