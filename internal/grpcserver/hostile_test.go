@@ -138,6 +138,7 @@ func TestRapidReset(t *testing.T) {
 // Calls whose message does not come hold a place until their time is over; those
 // beyond the bound are refused, and others are served again when they are gone.
 func TestCallsWithoutMessages(t *testing.T) {
+	t.Parallel()
 	const most = 50
 	r := serve(t, Options{MaxCalls: most, MaxStreams: most + 10, CallTimeout: 2 * time.Second}, nil)
 	c := r.raw(t)
@@ -212,6 +213,7 @@ func TestMessagesAreBounded(t *testing.T) {
 
 // Connections that say nothing, or something else, are closed in time.
 func TestHandshakesAreBounded(t *testing.T) {
+	t.Parallel()
 	r := serve(t, Options{HandshakeTimeout: 100 * time.Millisecond}, nil)
 	for _, says := range []string{"", preface[:5], preface, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"} {
 		c, err := net.Dial("tcp", r.addr)
@@ -228,6 +230,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 
 // A client whose machine has gone does not answer pings, and is cut off.
 func TestHalfOpen(t *testing.T) {
+	t.Parallel()
 	r := serve(t, Options{PingAfter: time.Second, PingTimeout: 100 * time.Millisecond}, nil)
 	answers := r.dial(t, nil)
 	if _, err := ask(answers, "x"); err != nil {
@@ -242,6 +245,7 @@ func TestHalfOpen(t *testing.T) {
 
 // Who pings without end is told to calm down, and is cut off.
 func TestPingFlood(t *testing.T) {
+	t.Parallel()
 	r := serve(t, Options{}, nil)
 	c := r.raw(t)
 	pings := strings.Repeat(frame(framePing, 0, 0, "12345678"), 10)
@@ -275,6 +279,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // Who takes nothing of what it is sent is cut off in time.
 func TestStalledClient(t *testing.T) {
+	t.Parallel()
 	large := strings.Repeat("x", 900<<10)
 	r := serve(t, Options{StallTimeout: 200 * time.Millisecond, MaxMessage: 4 << 20},
 		func(context.Context, *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
@@ -306,6 +311,7 @@ func TestStalledClient(t *testing.T) {
 
 // A connection ends when it is old, and the client does not notice.
 func TestMaxAge(t *testing.T) {
+	t.Parallel()
 	r := serve(t, Options{MaxAge: 150 * time.Millisecond, MaxAgeGrace: time.Second}, nil)
 	c := r.dial(t, nil)
 	began := time.Now()
