@@ -37,6 +37,7 @@ func (w *Writer) Refusal(b []byte, fs []Field, why Reason, ops []weir.Op, d weir
 	f := facts{policies: policies(few[:0], ops, true), now: now, style: w.style}
 	w.delay(&f, d)
 	b, fs = w.fieldsOf(b, fs, &f)
+	fs = append(fs, w.originFields...)
 	fs = append(fs, Field{"Content-Type", problemBytes}, Field{"Cache-Control", noStoreBytes}, Field{"X-Content-Type-Options", noSniffBytes})
 	if status = w.status; why == Overload {
 		status = http.StatusServiceUnavailable

@@ -31,6 +31,11 @@ type Options struct {
 	// Expose lists the fields in Access-Control-Expose-Headers, without which
 	// no script in a browser can read them across origins. Zero means not.
 	Expose bool `yaml:"expose"`
+	// AllowOrigin is the Access-Control-Allow-Origin of refusals, "*" or an origin
+	// such as "https://app.example.org": no upstream answers them, and without it a
+	// script of another origin sees a network error and not the refusal. Zero means
+	// none.
+	AllowOrigin string `yaml:"allow_origin"`
 	// Status is the HTTP status of a request over its limit, 400 to 599. Zero
 	// means 429.
 	Status int `yaml:"status"`
@@ -86,6 +91,9 @@ func New(opt Options) (*Writer, error) {
 	w.rename(opt.Names, bad)
 	if opt.Expose {
 		w.expose()
+	}
+	if err := w.allow(opt.AllowOrigin); err != nil {
+		bad("%w", err)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)

@@ -120,6 +120,7 @@ func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []
 	f := facts{policies: policies(few[:0], ops, true), now: now, style: w.style}
 	w.delay(&f, d)
 	w.header(rw.Header(), &f)
+	w.allowed(rw.Header())
 	switch {
 	case status != 0:
 	case why == Overload:

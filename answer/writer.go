@@ -19,6 +19,8 @@ type Writer struct {
 	// list of them as a header field's values.
 	names    []string
 	allNames []string
+	// originFields let scripts of an origin read refusals, none if there is none.
+	originFields []Field
 }
 
 // facts is what the fields are made of.

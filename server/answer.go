@@ -14,13 +14,14 @@ type Answer struct {
 	Reset            string   `yaml:"reset" name:"answer-reset" default:"delta" enum:"delta,epoch,epoch_ms,http_date,iso8601" help:"Form of X-RateLimit-Reset and RateLimit-Reset: ${enum}. delta is seconds from now, epoch seconds and epoch_ms milliseconds since 1970."`
 	Jitter           int64    `yaml:"jitter" name:"answer-jitter" default:"0" placeholder:"PERCENT" help:"Refused clients are told to wait longer by a random part of the wait, at most this many percent, 0 to 100, rounded up to a second, so that they do not all come back at once."`
 	Expose           bool     `yaml:"expose" name:"answer-expose" default:"false" help:"List the fields in Access-Control-Expose-Headers, so that scripts in browsers can read them across origins."`
+	AllowOrigin      string   `yaml:"allow_origin" name:"answer-allow-origin" placeholder:"ORIGIN" help:"Access-Control-Allow-Origin of refusals: * or an origin such as https://app.example.org, whose scripts then see a refusal and not a network error. Empty means none."`
 	Status           int64    `yaml:"status" name:"answer-status" default:"429" placeholder:"CODE" help:"HTTP status of refusals, 400 to 599."`
 	PartitionKeyFile string   `yaml:"partition_key_file" name:"answer-partition-key-file" placeholder:"FILE" help:"File whose content signs the keys of counters, at least 16 bytes: RateLimit then carries 12 bytes of HMAC as pk, by which clients can tell counters apart. Empty means no pk."`
 }
 
 // options returns what a writer is made with, but for the partition key.
 func (a *Answer) options() (answer.Options, error) {
-	opt := answer.Options{Headers: a.Headers, Reset: a.Reset, Expose: a.Expose, Names: make(map[string]string)}
+	opt := answer.Options{Headers: a.Headers, Reset: a.Reset, Expose: a.Expose, AllowOrigin: a.AllowOrigin, Names: make(map[string]string)}
 	// Out of every range of answer.New what does not fit an int.
 	opt.Jitter = int(min(max(a.Jitter, -1), 1000))
 	opt.Status = int(min(max(a.Status, 1), 1000))
