@@ -40,6 +40,7 @@ var floors = []struct {
 	{"client/grpc", 3},
 	{"replay/accesslog", 2},
 	{"replay/facts", 3},
+	{"queue/kafka", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},
 	{"frontend/envoy/xds", 3},

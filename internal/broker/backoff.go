@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weirlimit/weir/event"
+)
+
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 10 * time.Second
+)
+
+// Backoff is how long to wait before trying again: 100 ms, then twice as long
+// each time, at most ten seconds, and up to a quarter less, so that many do not
+// come at once. The zero value is ready.
+type Backoff struct{ tries int }
+
+// After returns the wait before the given try, from one on.
+func After(try int) time.Duration {
+	d := maxBackoff
+	if try < 8 {
+		d = min(minBackoff<<max(try-1, 0), maxBackoff)
+	}
+	return d - rand.N(d/4)
+}
+
+// Tries returns how often Sleep was called since the last Reset.
+func (b *Backoff) Tries() int { return b.tries }
+
+// Reset makes the next wait short again.
+func (b *Backoff) Reset() { b.tries = 0 }
+
+// Sleep waits. It returns false when ctx ends before.
+func (b *Backoff) Sleep(ctx context.Context) bool {
+	b.tries++
+	t := time.NewTimer(After(b.tries))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Take calls take with a batch until it takes it. It returns false when ctx ends
+// before.
+func Take(ctx context.Context, log *slog.Logger, batch []event.Event, take func(context.Context, []event.Event) error) bool {
+	if len(batch) == 0 {
+		return true
+	}
+	var wait Backoff
+	for {
+		err := take(ctx, batch)
+		if err == nil {
+			if wait.Tries() > 0 {
+				log.Info("events are taken again", "tries", wait.Tries())
+			}
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if wait.Tries() == 0 {
+			log.Warn("events are not taken; they are offered again", "err", err, "events", len(batch))
+		}
+		if !wait.Sleep(ctx) {
+			return false
+		}
+	}
+}

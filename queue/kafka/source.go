@@ -1,0 +1,155 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/broker"
+)
+
+const (
+	// maxBatch is the most events that are handed over at once.
+	maxBatch = 1000
+	// heartbeat is how often a source says that it lives; session is how long the
+	// group waits for one that does not.
+	heartbeat, session = time.Second, 20 * time.Second
+	// maxCommit bounds the attempt to say that events were taken, maxLeave that to
+	// tell the group of the end, maxAside that to put a message aside.
+	maxCommit, maxLeave, maxAside = 10 * time.Second, time.Second, 10 * time.Second
+	// asideEnding ends the topic of messages that are no events.
+	asideEnding = ".aside"
+	// errorHeader says why a message was put aside.
+	errorHeader = "weir-error"
+)
+
+// Source is a member of a consumer group. Safe for concurrent use; each call of
+// Receive is a member of its own. Make it with Consume.
+type Source struct {
+	place       *place
+	life        broker.Life
+	aside, lost atomic.Uint64
+}
+
+var _ event.Source = (*Source)(nil)
+
+// Consume returns a source of the queue at a URL.
+func Consume(url string, opt Options) (*Source, error) {
+	p, err := parse(url, opt)
+	if err != nil {
+		return nil, err
+	}
+	p.options = append(p.options,
+		kgo.ConsumerGroup(p.group), kgo.ConsumeTopics(p.topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.HeartbeatInterval(heartbeat), kgo.SessionTimeout(session))
+	return &Source{place: p}, nil
+}
+
+// Aside returns how many messages were no events. They are in the topic with the
+// ending .aside, but for those that Lost counts.
+func (s *Source) Aside() uint64 { return s.aside.Load() }
+
+// Lost returns how many of the messages that were no events the topic for them
+// did not take either.
+func (s *Source) Lost() uint64 { return s.lost.Load() }
+
+// Receive implements event.Source. Brokers that are away are waited for.
+func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
+	ctx, leave, err := s.life.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	client, err := kgo.NewClient(s.place.options...)
+	if err != nil {
+		return fmt.Errorf("queue kafka: %w", err)
+	}
+	defer func() {
+		// ctx has ended. A group that is not told notices after a while.
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
+		defer cancel()
+		if err := client.LeaveGroupContext(last); err != nil {
+			s.place.log.Debug("the consumer group was not told of the end", "err", err)
+		}
+		client.Close()
+	}()
+	var wait broker.Backoff
+	for s.next(ctx, client, &wait, take) {
+	}
+	if s.life.Closed() {
+		return event.ErrClosed
+	}
+	return nil
+}
+
+// next hands over what is there. It returns false when ctx has ended.
+func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Backoff, take func(context.Context, []event.Event) error) bool {
+	fetched := client.PollRecords(ctx, maxBatch)
+	if ctx.Err() != nil {
+		return false
+	}
+	records := fetched.Records()
+	if len(records) == 0 {
+		for _, e := range fetched.Errors() {
+			if wait.Tries() == 0 {
+				s.place.log.Warn("no events can be fetched; tried again", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
+			}
+		}
+		return fetched.Err() == nil || wait.Sleep(ctx)
+	}
+	wait.Reset()
+	batch := make([]event.Event, 0, len(records))
+	for _, r := range records {
+		e, err := event.Decode(r.Value)
+		if err != nil {
+			s.putAside(ctx, client, r, err)
+			continue
+		}
+		batch = append(batch, e)
+	}
+	// Invariant: an offset is committed after everything before it was taken.
+	if ctx.Err() != nil || !broker.Take(ctx, s.place.log, batch, take) {
+		return false
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCommit)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(maxLeave, cancel) })
+	defer stop()
+	if err := client.CommitRecords(last, records...); err != nil {
+		s.place.log.Warn("events were taken, but the brokers do not know: they may come again", "err", err, "events", len(batch))
+	}
+	return ctx.Err() == nil
+}
+
+// putAside moves a message to where it holds up nobody.
+func (s *Source) putAside(ctx context.Context, client *kgo.Client, r *kgo.Record, why error) {
+	bounded, cancel := context.WithTimeout(ctx, maxAside)
+	defer cancel()
+	err := produce(bounded, client, &kgo.Record{
+		Topic: s.place.topic + asideEnding, Key: r.Key, Value: r.Value,
+		Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(why.Error())}),
+	})
+	if ctx.Err() != nil {
+		return // it is not committed, and comes again
+	}
+	s.aside.Add(1)
+	if err != nil {
+		s.lost.Add(1)
+		s.place.log.Error("a message that is no event is left out, and could not be put aside",
+			"partition", r.Partition, "offset", r.Offset, "why", why, "err", err)
+		return
+	}
+	s.place.log.Warn("a message that is no event was put aside", "partition", r.Partition, "offset", r.Offset, "why", why)
+}
+
+// Close implements event.Source. It ends Receive, which then returns
+// event.ErrClosed.
+func (s *Source) Close() error {
+	s.life.Close()
+	return nil
+}
