@@ -41,6 +41,7 @@ var floors = []struct {
 	{"replay/accesslog", 2},
 	{"replay/facts", 3},
 	{"queue/kafka", 3},
+	{"queue/nats", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},
 	{"frontend/envoy/xds", 3},

@@ -3,12 +3,9 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,17 +16,12 @@ import (
 
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/queuetest"
-	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // TestMain is the broker when a test starts this program as one, so that it can
 // be killed and stopped like any other.
 func TestMain(m *testing.M) {
-	if port := os.Getenv("WEIR_TEST_KFAKE_PORT"); port != "" {
-		if err := serve(port, os.Getenv("WEIR_TEST_KFAKE_DIR")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if queuetest.Serve(serve) {
 		return
 	}
 	os.Exit(m.Run())
@@ -49,68 +41,16 @@ func serve(port, dir string) error {
 	select {}
 }
 
-// fake is kfake in a process of its own.
-type fake struct {
-	dir     string
-	port    int
-	process *servertest.Process
-}
-
-func (f *fake) start(t testing.TB) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("WEIR_TEST_KFAKE_PORT=%d", f.port), "WEIR_TEST_KFAKE_DIR="+f.dir)
-	f.process = servertest.Start(t, cmd)
-	servertest.Await(t, "the broker", func() bool {
-		c, err := net.Dial("tcp", f.addr())
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
-	})
-}
-
-func (f *fake) addr() string { return fmt.Sprintf("127.0.0.1:%d", f.port) }
-
-func (f *fake) signal(t testing.TB, s os.Signal) {
-	t.Helper()
-	if err := f.process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (f *fake) kill(t testing.TB) {
-	t.Helper()
-	f.signal(t, os.Kill)
-	if _, err := f.process.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (f *fake) stall(t testing.TB, stalled bool) {
-	t.Helper()
-	if stalled {
-		f.signal(t, syscall.SIGSTOP)
-		return
-	}
-	f.signal(t, syscall.SIGCONT)
-}
-
 func TestQueue(t *testing.T) {
-	f := &fake{dir: t.TempDir(), port: servertest.FreePort(t)}
-	f.start(t)
+	p := queuetest.Self(t)
 	n := 0
 	queuetest.Run(t, func(sub testing.TB) *queuetest.Broker {
 		n++
 		topic := fmt.Sprintf("weir-%d", n)
 		// kfake forgets topics that made themselves when it is killed.
-		create(sub, f.addr(), topic, topic+asideEnding)
-		b := on(f.addr(), topic)
-		b.Kill, b.Stall = f.kill, f.stall
-		b.Restart = func(testing.TB) { f.start(t) } // it outlives the test that killed it
+		create(sub, p.Addr, topic, topic+asideEnding)
+		b := on(p.Addr, topic)
+		b.Kill, b.Restart, b.Stall = p.Kill, p.Restart, p.Stall
 		return b
 	})
 }

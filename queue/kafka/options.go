@@ -45,6 +45,7 @@ var form = broker.Form{
 type place struct {
 	topic, group string
 	log          *slog.Logger
+	tls          *tls.Config // nil: none
 	options      []kgo.Opt
 }
 
@@ -65,9 +66,7 @@ func parse(url string, opt Options) (*place, error) {
 		// Sooner than usual, since a topic or a broker may just be coming.
 		kgo.MetadataMinAge(time.Second), kgo.RetryBackoffFn(broker.After),
 	}
-	if a.TLS != nil {
-		p.options = append(p.options, kgo.DialTLSConfig(a.TLS))
-	}
+	p.tls = a.TLS
 	login, err := sasl(a)
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: %w", a.Text, err)

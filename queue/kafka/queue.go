@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +20,7 @@ const contentType = event.ContentType + "; charset=UTF-8"
 type Queue struct {
 	place  *place
 	client *kgo.Client
+	lines  *lines
 	life   broker.Life
 }
 
@@ -31,11 +33,11 @@ func Open(url string, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(p.options...)
+	client, lines, err := newClient(p)
 	if err != nil {
 		return nil, fmt.Errorf("queue kafka: %w", err)
 	}
-	return &Queue{place: p, client: client}, nil
+	return &Queue{place: p, client: client, lines: lines}, nil
 }
 
 // Publish implements event.Queue. With a nil error all in-sync replicas have
@@ -121,6 +123,7 @@ func produce(ctx context.Context, client *kgo.Client, records ...*kgo.Record) er
 // Close implements event.Queue.
 func (q *Queue) Close() error {
 	if q.life.Close() {
+		defer time.AfterFunc(maxLeave, q.lines.cutAll).Stop()
 		q.client.Close()
 	}
 	return nil

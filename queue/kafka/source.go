@@ -65,11 +65,12 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer leave()
-	client, err := kgo.NewClient(s.place.options...)
+	client, lines, err := newClient(s.place)
 	if err != nil {
 		return fmt.Errorf("queue kafka: %w", err)
 	}
 	defer func() {
+		defer time.AfterFunc(maxLeave, lines.cutAll).Stop()
 		// ctx has ended. A group that is not told notices after a while.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
 		defer cancel()
@@ -118,8 +119,8 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCommit)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(maxLeave, cancel) })
-	defer stop()
+	// No longer than maxLeave after the end.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(maxLeave, cancel) })()
 	if err := client.CommitRecords(last, records...); err != nil {
 		s.place.log.Warn("events were taken, but the brokers do not know: they may come again", "err", err, "events", len(batch))
 	}
