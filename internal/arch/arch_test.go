@@ -42,6 +42,7 @@ var floors = []struct {
 	{"replay/facts", 3},
 	{"queue/kafka", 3},
 	{"queue/nats", 3},
+	{"queue/rabbitmq", 3},
 	{"frontend/envoy/stats", 3},
 	{"frontend/envoy/settings", 3},
 	{"frontend/envoy/xds", 3},

@@ -63,7 +63,10 @@ func Serve(serve func(port, dir string) error) bool {
 // Restart starts the broker. It outlives the test that asks for it.
 func (p *Process) Restart(testing.TB) {
 	p.t.Helper()
-	p.process = servertest.Start(p.t, p.command())
+	process := servertest.Start(p.t, p.command())
+	// Its farewell would take seconds. One that has ended needs no signal.
+	p.t.Cleanup(func() { _ = process.Signal(os.Kill) })
+	p.process = process
 	servertest.Await(p.t, "the broker", func() bool {
 		c, err := net.Dial("tcp", p.Addr)
 		if err != nil {
