@@ -80,6 +80,9 @@ func (s *Server) stop() error {
 	return nil
 }
 
+// Pid returns the server's process.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
 // Close ends the server.
 func (s *Server) Close() error { return errors.Join(s.stop(), os.RemoveAll(s.dir)) }
 

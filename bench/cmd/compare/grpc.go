@@ -203,7 +203,9 @@ func serveRPC(index int) error {
 
 // rpcLoad is a client of one of rpcServers.
 type rpcLoad struct {
-	w     *worker.Worker
+	w *worker.Worker
+	// cpu returns the processor time of the server so far.
+	cpu   func() (time.Duration, error)
 	conns []*grpc.ClientConn
 	url   string
 	next  atomic.Int64
@@ -215,6 +217,11 @@ func openLoad(ctx context.Context, index int) (*rpcLoad, error) {
 		return nil, err
 	}
 	l := &rpcLoad{w: w}
+	l.cpu = func() (time.Duration, error) {
+		var at serving
+		err := w.Ask(struct{}{}, &at)
+		return time.Duration(at.CPU), err
+	}
 	var at serving
 	if err := w.Ask(struct{}{}, &at); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -248,8 +255,8 @@ type rpcRound struct {
 // run has clients decide for a while: each decides some and returns how many. n
 // tells a client apart from others.
 func (l *rpcLoad) run(ctx context.Context, clients int, round time.Duration, decide func(n int) func(context.Context) (int, error)) (r rpcRound, err error) {
-	var before, after serving
-	if err := l.w.Ask(struct{}{}, &before); err != nil {
+	before, err := l.cpu()
+	if err != nil {
 		return r, err
 	}
 	var all measure.Histogram
@@ -286,11 +293,12 @@ func (l *rpcLoad) run(ctx context.Context, clients int, round time.Duration, dec
 	if err != nil {
 		return r, err
 	}
-	if err := l.w.Ask(struct{}{}, &after); err != nil {
+	after, err := l.cpu()
+	if err != nil {
 		return r, err
 	}
 	n := float64(done.Load())
-	return rpcRound{rate: n / took.Seconds(), cost: float64(after.CPU-before.CPU) / 1e3 / n, p50: all.Quantile(0.5), p99: all.Quantile(0.99)}, nil
+	return rpcRound{rate: n / took.Seconds(), cost: float64((after - before).Nanoseconds()) / 1e3 / n, p50: all.Quantile(0.5), p99: all.Quantile(0.99)}, nil
 }
 
 // shouldRateLimit asks about two descriptors, one of 100,000 keys.
@@ -421,7 +429,11 @@ func compareGRPC(ctx context.Context, s settings) (string, error) {
 			}
 		}
 	}
-	return grpcTables(s, busy, alone), nil
+	fleet, err := compareFleet(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	return grpcTables(s, busy, alone) + "\n" + fleet, nil
 }
 
 // spread returns the spread of what of reads of each round.

@@ -55,19 +55,28 @@ func workerProxy(index int) func(context.Context, string, string) (*proxy, error
 	}
 }
 
-// weirProxy builds weir and starts it.
-func weirProxy(ctx context.Context, dir, upstream string) (*proxy, error) {
+// buildWeir builds weir into a folder and returns its name.
+func buildWeir(ctx context.Context, dir string) (string, error) {
 	source, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/weirlimit/weir").Output()
 	if err != nil {
-		return nil, fmt.Errorf("find the source of weir: %w", err)
+		return "", fmt.Errorf("find the source of weir: %w", err)
 	}
 	program := filepath.Join(dir, "weir")
 	build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(source)), "-o", program, "./cmd/weir")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build weir: %w: %s", err, out)
+		return "", fmt.Errorf("build weir: %w: %s", err, out)
+	}
+	return program, nil
+}
+
+// weirProxy builds weir and starts it.
+func weirProxy(ctx context.Context, dir, upstream string) (*proxy, error) {
+	program, err := buildWeir(ctx, dir)
+	if err != nil {
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, "serve", "--limit", gatewayLimit, "--upstream", "http://"+upstream,
-		"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json")
+		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json")
 	cmd.Dir = dir
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
