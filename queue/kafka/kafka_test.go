@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"os"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/queuetest"
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // TestMain is the broker when a test starts this program as one, so that it can
@@ -241,6 +243,35 @@ func TestMessage(t *testing.T) {
 	defer cancel()
 	if err := wrong.Publish(ctx, []event.Event{e}); err == nil {
 		t.Error("a wrong password was taken")
+	}
+}
+
+// With TLS the brokers' certificate is checked.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, _, pair := servertest.Certificate(t, dir, "broker")
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "weir"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	for url, want := range map[string]bool{
+		"kafkas://" + cluster.ListenAddrs()[0] + "/weir?tls_ca=" + cert: true,
+		"kafkas://" + cluster.ListenAddrs()[0] + "/weir":                false,
+	} {
+		q, err := Open(url, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err = q.Publish(ctx, []event.Event{{Source: "n", Sequence: 1, Loss: &event.Loss{}}})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", url, err)
+		}
+		cancel()
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

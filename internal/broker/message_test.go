@@ -1,0 +1,133 @@
+package broker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/event"
+)
+
+func losses(n int) []event.Event {
+	out := make([]event.Event, n)
+	for i := range out {
+		out[i] = event.Event{Source: "n/1", Sequence: uint64(i + 1), Time: time.Unix(1_700_000_000, 0).UTC(), Loss: &event.Loss{Dropped: uint64(i)}}
+	}
+	return out
+}
+
+func TestPackUnpack(t *testing.T) {
+	for _, compress := range []bool{false, true} {
+		for _, n := range []int{0, 1, 5000} {
+			want := losses(n)
+			messages, err := Pack(want, compress)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []event.Event
+			ids := map[string]bool{}
+			for _, m := range messages {
+				if len(m.Body) > packed+event.MaxEncoded {
+					t.Errorf("a message of %d bytes", len(m.Body))
+				}
+				events, unread := Unpack(event.ContentTypeBatch, m.Encoding, m.Body)
+				if len(unread) > 0 {
+					t.Fatal(unread[0].Err)
+				}
+				got, ids[m.ID] = append(got, events...), true
+			}
+			if len(got) != n || n > 0 && !reflect.DeepEqual(got, want) || len(ids) != len(messages) || n == 5000 && len(messages) < 2 {
+				t.Errorf("%d events of %d in %d messages of %d names", len(got), n, len(messages), len(ids))
+			}
+			again, err := Pack(want, compress)
+			if err != nil || !slices.EqualFunc(again, messages, func(a, b Message) bool { return a.ID == b.ID }) {
+				t.Error("the same events have other names", err)
+			}
+		}
+	}
+}
+
+func TestPackRefusesWhatNobodyReads(t *testing.T) {
+	e := event.Event{Source: "n/1", Sequence: 1, Record: &event.Record{Key: strings.Repeat("k", event.MaxEncoded)}}
+	if _, err := Pack([]event.Event{e}, true); err == nil || !strings.Contains(err.Error(), "n/1/1 has") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnpackRefuses(t *testing.T) {
+	one, err := Encode(&losses(1)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	if _, err := z.Write(make([]byte, maxMessage+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		contentType, encoding string
+		body                  []byte
+		events, unread        int
+	}{
+		{event.ContentType + "; charset=UTF-8", "", one, 1, 0},
+		{event.ContentTypeBatch, "identity", []byte("[" + string(one) + `,{"specversion":"2.0"},` + string(one) + "]"), 2, 1},
+		{event.ContentTypeBatch, "", one, 0, 1},
+		{event.ContentTypeBatch, "gzip", one, 0, 1},
+		{event.ContentTypeBatch, "br", one, 0, 1},
+		{"", "", one, 0, 1},
+		{"text/plain", "", one, 0, 1},
+		{event.ContentType, "gzip", bomb.Bytes(), 0, 1},
+	} {
+		events, unread := Unpack(c.contentType, c.encoding, c.body)
+		if len(events) != c.events || len(unread) != c.unread {
+			t.Errorf("%s %s %.40q: %d events, %d unread", c.contentType, c.encoding, c.body, len(events), len(unread))
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	for _, compress := range []bool{false, true} {
+		messages, err := Pack(losses(2), compress)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(event.ContentTypeBatch, messages[0].Encoding, messages[0].Body)
+	}
+	f.Fuzz(func(t *testing.T, contentType, encoding string, body []byte) {
+		events, unread := Unpack(contentType, encoding, body)
+		for _, u := range unread {
+			if u.Err == nil {
+				t.Error("unread for no reason")
+			}
+		}
+		if _, err := Pack(events, false); err != nil && !strings.Contains(err.Error(), "year") && !strings.Contains(err.Error(), "has") {
+			t.Error(err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	form := Form{Scheme: "q", Port: "1", TLSPort: "2", Parameters: []string{"group"}, Example: "q://h/t"}
+	for _, s := range []string{"q://h/t", "qs://u:p%40@h:5,[::1],i:6/a/b?group=x&tls_server_name=y", "q://h#f", "q://u:SECRET@h:99999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := form.Parse(text, nil)
+		if err != nil {
+			if strings.Contains(text, ":SECRET@h") && strings.Count(text, "SECRET") == 1 && strings.Contains(err.Error(), "SECRET") {
+				t.Errorf("the password is shown: %v", err)
+			}
+			return
+		}
+		if len(a.Hosts) == 0 || strings.HasPrefix(text, "qs:") != (a.TLS != nil) || (a.User == "") != (a.Password == "") {
+			t.Errorf("%q: %+v", text, a)
+		}
+	})
+}
