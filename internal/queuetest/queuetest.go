@@ -60,6 +60,9 @@ func Run(t *testing.T, fresh func(t testing.TB) *Broker) {
 			if c.harms && b.Kill == nil {
 				t.Skip("this broker cannot be harmed")
 			}
+			if c.harms && testing.Short() {
+				t.Skip("starting brokers again takes seconds")
+			}
 			leaks := goleak.IgnoreCurrent()
 			c.test(t, b)
 			if !t.Failed() {
