@@ -24,7 +24,9 @@ func TestFieldsAreThoseOfHTTP(t *testing.T) {
 	passed := weir.Decision{Limit: l, Remaining: 9, ResetAfter: time.Minute}
 	refused := weir.Decision{Limit: tight, RetryAfter: 1234 * time.Millisecond, ResetAfter: time.Hour}
 	never := weir.Decision{Limit: tight, RetryAfter: weir.Never}
-	op := func(d weir.Decision) weir.Op { return weir.Op{Key: "k", Limit: d.Limit, Cost: 1, Decision: d, Now: now} }
+	op := func(d weir.Decision) weir.Op {
+		return weir.Op{Key: "k", Limit: d.Limit, Cost: 1, Decision: d, Now: now}
+	}
 	for name, opt := range map[string]answer.Options{
 		"default": {}, "all": {Headers: []string{answer.IETF08, answer.IETF06, answer.XRateLimitReset}, Names: map[string]string{"X-RateLimit-Reset": "X-Reset"}},
 		"none": {Headers: []string{answer.None}}, "exposed": {Expose: true, Reset: answer.HTTPDate}, "status": {Status: 503},

@@ -47,11 +47,11 @@ func (l *Line) Path() string {
 
 // errors of lines. They say what is wrong; the reader says where.
 var (
-	errLong    = errors.New("the line is longer than 64 KiB")
-	errShort   = errors.New("the line ends too early")
-	errTime    = errors.New("the time cannot be read")
-	errStatus  = errors.New("the status is not a number")
-	errQuote   = errors.New("a quoted text does not end")
+	errLong   = errors.New("the line is longer than 64 KiB")
+	errShort  = errors.New("the line ends too early")
+	errTime   = errors.New("the time cannot be read")
+	errStatus = errors.New("the status is not a number")
+	errQuote  = errors.New("a quoted text does not end")
 )
 
 // text returns b as a string that shares its bytes, empty for a lone hyphen.
