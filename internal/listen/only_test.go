@@ -5,12 +5,13 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func TestOnly(t *testing.T) {
-	welcome := false
+	var welcome atomic.Bool
 	serve := func(network, addr string) net.Listener {
 		ln, err := net.Listen(network, addr)
 		if err != nil {
@@ -20,7 +21,7 @@ func TestOnly(t *testing.T) {
 			if a != netip.MustParseAddr("127.0.0.1") {
 				t.Errorf("asked about %s", a)
 			}
-			return welcome
+			return welcome.Load()
 		})
 		t.Cleanup(func() { ln.Close() })
 		return ln
@@ -52,7 +53,7 @@ func TestOnly(t *testing.T) {
 	if greeted(tcp) {
 		t.Error("a stranger was let in")
 	}
-	welcome = true
+	welcome.Store(true)
 	if !greeted(tcp) {
 		t.Error("a friend was not let in")
 	}
