@@ -144,20 +144,24 @@ func (s *Store) refill(g *leaseShard, e *lease) {
 
 // startFetch begins a fetch of at least need units. Requires: g.mu.
 func (s *Store) startFetch(g *leaseShard, e *lease, need int64) (*fetch, error) {
-	if s.link.breaker.open.Load() {
-		return nil, errAway
+	f, err := s.launch(func(f *fetch) { s.runFetch(g, e, f, need) })
+	if err == nil {
+		e.fetch = f
 	}
-	select {
-	case s.link.slots <- struct{}{}:
-	default:
-		return nil, errBusy
+	return f, err
+}
+
+// launch has run make a call of the shared store, if one is free. It holds a slot of
+// the link.
+func (s *Store) launch(run func(f *fetch)) (*fetch, error) {
+	if err := s.link.reserve(); err != nil {
+		return nil, err
 	}
 	f := &fetch{done: make(chan struct{})}
-	if !s.link.start(func() { s.runFetch(g, e, f, need) }) {
+	if !s.link.start(func() { run(f) }) {
 		<-s.link.slots
 		return nil, weir.ErrClosed
 	}
-	e.fetch = f
 	return f, nil
 }
 

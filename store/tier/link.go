@@ -58,6 +58,20 @@ func stopped() *time.Timer {
 	return t
 }
 
+// reserve takes a slot for a call, if one is free: it does not wait. Whoever makes
+// the call gives it back.
+func (k *link) reserve() error {
+	if k.breaker.open.Load() {
+		return errAway
+	}
+	select {
+	case k.slots <- struct{}{}:
+		return nil
+	default:
+		return errBusy
+	}
+}
+
 // start runs f, which makes calls, unless the link is closing.
 func (k *link) start(f func()) bool {
 	k.life.Lock()

@@ -226,21 +226,11 @@ func (s *Store) holdsSlot(o *weir.Op) bool {
 // startSlots begins a call that renews what the node holds of a key, and fetches
 // need units more, or as many as are worth it if there are few. Requires: g.mu.
 func (s *Store) startSlots(g *slotShard, e *places, need int64) (*fetch, error) {
-	if s.link.breaker.open.Load() {
-		return nil, errAway
+	f, err := s.launch(func(f *fetch) { s.runSlots(g, e, f, need) })
+	if err == nil {
+		e.fetch = f
 	}
-	select {
-	case s.link.slots <- struct{}{}:
-	default:
-		return nil, errBusy
-	}
-	f := &fetch{done: make(chan struct{})}
-	if !s.link.start(func() { s.runSlots(g, e, f, need) }) {
-		<-s.link.slots
-		return nil, weir.ErrClosed
-	}
-	e.fetch = f
-	return f, nil
+	return f, err
 }
 
 // runSlots makes the calls. Each is of one op: a store takes what several ask of one

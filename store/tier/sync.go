@@ -85,13 +85,8 @@ func (s *Store) tellAll(by int64) {
 // startSync begins to tell the shared store what it does not know of a key, and
 // to ask what is left. Requires: g.mu.
 func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
-	if s.link.breaker.open.Load() {
-		return nil, errAway
-	}
-	select {
-	case s.link.slots <- struct{}{}:
-	default:
-		return nil, errBusy
+	if err := s.link.reserve(); err != nil {
+		return nil, err
 	}
 	f := &fetch{done: make(chan struct{})}
 	t, c, now := e.tally, e.plan.counting, s.link.now()
