@@ -38,7 +38,7 @@ type trial struct {
 func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 	t := &trial{set: set, tallies: make(map[*weir.Counters]*tally), request: new(weir.Request)}
 	var err error
-	if t.domain, err = domainOf(set, opt.Domain); err != nil {
+	if t.domain, err = set.Domain(opt.Domain); err != nil {
 		return nil, err
 	}
 	if t.plan, t.untold, err = newPlan(set, t.domain, opt.Fields); err != nil {
@@ -61,21 +61,6 @@ func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 		return nil, errors.Join(err, t.store.Close())
 	}
 	return t, nil
-}
-
-// domainOf returns the domain that is tried: the one that is named, or the only
-// one.
-func domainOf(set *rules.Set, name string) (string, error) {
-	domains := set.Domains()
-	switch {
-	case name == "" && len(domains) == 1:
-		return domains[0], nil
-	case name == "":
-		return "", fmt.Errorf("the rules have %d domains: name one of %s", len(domains), strings.Join(domains, ", "))
-	case !set.Has(name):
-		return "", fmt.Errorf("the rules have no domain %q: there are %s", name, strings.Join(domains, ", "))
-	}
-	return name, nil
 }
 
 // wanted lists the keys that lines do not tell.

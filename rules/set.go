@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -50,6 +52,21 @@ func (s *Set) Domains() []string {
 	}
 	sort.Strings(names)
 	return names
+}
+
+// Domain returns the name of a domain of the set: the one that is asked for, or the
+// only one where name is empty.
+func (s *Set) Domain(name string) (string, error) {
+	domains := s.Domains()
+	switch {
+	case name == "" && len(domains) == 1:
+		return domains[0], nil
+	case name == "":
+		return "", fmt.Errorf("the rules have %d domains: name one of %s", len(domains), strings.Join(domains, ", "))
+	case !s.Has(name):
+		return "", fmt.Errorf("the rules have no domain %q: there are %s", name, strings.Join(domains, ", "))
+	}
+	return name, nil
 }
 
 // Has reports whether there are rules for the domain of that name.

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (f *File) Play(set *rules.Set) ([]Result, error) {
 	for i := range f.Cases {
 		c := &f.Cases[i]
 		r := Result{Name: c.Name, File: f.name, Line: c.line}
-		domain, err := f.domain(c, set)
+		domain, err := set.Domain(cmp.Or(c.Domain, f.Domain))
 		if err == nil {
 			r.Failures, err = c.play(set, domain, f.At)
 		}
@@ -68,23 +69,6 @@ func (f *File) Play(set *rules.Set) ([]Result, error) {
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-func (f *File) domain(c *Case, set *rules.Set) (string, error) {
-	name := c.Domain
-	if name == "" {
-		name = f.Domain
-	}
-	domains := set.Domains()
-	switch {
-	case name == "" && len(domains) == 1:
-		return domains[0], nil
-	case name == "":
-		return "", fmt.Errorf("the rules have %d domains: say which with domain", len(domains))
-	case !set.Has(name):
-		return "", fmt.Errorf("the rules have no domain %q", name)
-	}
-	return name, nil
 }
 
 // smallest is the memory of a case, which has few keys.
