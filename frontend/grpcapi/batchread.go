@@ -64,7 +64,9 @@ func (b *batch) readDescriptor(p []byte) (err error) {
 		}
 		switch {
 		case f.Is(1, protowire.BytesType):
-			err = b.readEntry(f.Bytes)
+			var e weir.Entry
+			e, err = f.Entry()
+			b.entries = append(b.entries, e)
 		case f.Is(2, protowire.VarintType):
 			d.cost, d.hasCost = int64(f.N), true
 		case f.Is(3, protowire.VarintType):
@@ -73,24 +75,6 @@ func (b *batch) readDescriptor(p []byte) (err error) {
 	}
 	d.to = len(b.entries)
 	b.descs = append(b.descs, d)
-	return err
-}
-
-func (b *batch) readEntry(p []byte) (err error) {
-	var e weir.Entry
-	var f wire.Field
-	for len(p) > 0 && err == nil {
-		if p, err = f.Next(p); err != nil {
-			return err
-		}
-		switch {
-		case f.Is(1, protowire.BytesType):
-			e.Key, err = f.Text()
-		case f.Is(2, protowire.BytesType):
-			e.Value, err = f.Text()
-		}
-	}
-	b.entries = append(b.entries, e)
 	return err
 }
 

@@ -62,7 +62,9 @@ func (c *call) readDescriptor(b []byte) (err error) {
 		}
 		switch {
 		case f.Is(1, protowire.BytesType):
-			err = c.readEntry(f.Bytes)
+			var e weir.Entry
+			e, err = f.Entry()
+			c.entries = append(c.entries, e)
 		case f.Is(2, protowire.BytesType):
 			d.limited = true
 			err = d.override.read(f.Bytes)
@@ -78,27 +80,6 @@ func (c *call) readDescriptor(b []byte) (err error) {
 	}
 	d.to = len(c.entries)
 	c.descriptors = append(c.descriptors, d)
-	return nil
-}
-
-func (c *call) readEntry(b []byte) (err error) {
-	var e weir.Entry
-	var f wire.Field
-	for len(b) > 0 {
-		if b, err = f.Next(b); err != nil {
-			return err
-		}
-		switch {
-		case f.Is(1, protowire.BytesType):
-			e.Key, err = f.Text()
-		case f.Is(2, protowire.BytesType):
-			e.Value, err = f.Text()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	c.entries = append(c.entries, e)
 	return nil
 }
 

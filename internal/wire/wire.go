@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/weirlimit/weir"
 )
 
 // Can be returned by the functions of this package.
@@ -61,6 +63,24 @@ func (f *Field) Text() (string, error) {
 		return "", nil
 	}
 	return unsafe.String(&f.Bytes[0], len(f.Bytes)), nil
+}
+
+// Entry reads the field as a message of a key and a value, the fields 1 and 2, as
+// descriptors of requests have them. Its strings share the field's bytes.
+func (f *Field) Entry() (e weir.Entry, err error) {
+	var part Field
+	for b := f.Bytes; len(b) > 0 && err == nil; {
+		if b, err = part.Next(b); err != nil {
+			break
+		}
+		switch {
+		case part.Is(1, protowire.BytesType):
+			e.Key, err = part.Text()
+		case part.Is(2, protowire.BytesType):
+			e.Value, err = part.Text()
+		}
+	}
+	return e, err
 }
 
 // AppendVarint appends an integer field, nothing if it is zero.
