@@ -139,5 +139,10 @@ func decode(b []byte) (e Event, err error) {
 	if err = json.Unmarshal(in.Data, data); err != nil {
 		return e, fmt.Errorf("data of %s: %w", in.Type, err)
 	}
+	if e.Record != nil {
+		if err = e.Record.check(); err != nil {
+			return e, fmt.Errorf("data of %s: %w", in.Type, err)
+		}
+	}
 	return e, nil
 }

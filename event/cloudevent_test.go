@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,11 @@ func examples() []Event {
 	place := Place{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
 	return []Event{
 		{Source: "a/01", Sequence: 1, Time: at, Record: &Record{First: at, Last: at, Place: place, Key: "k\x1f\"", Outcome: "refused",
-			Count: 3, Decisive: 2, Cost: 4, Early: 1, Least: -1, RetryMS: never, Source: "store", Every: 1}},
+			Count: 3, Decisive: 2, Cost: 4, Early: 1, Least: -1, RetryMS: never, Source: "store", Every: 1,
+			About: &About{Address: "203.0.113.7", Network: "203.0.113.0/24", Method: "GET", Host: "api.example", Path: "/login", User: "ann",
+				Tier: "gold", Agent: "curl", Users: 1, Agents: 2, Paths: 3, Addresses: 16},
+			Answers:  &Answers{Count: 15, OK: 1, Redirect: 2, Denied: 3, ClientError: 4, ServerError: 5, TotalMS: 90, LongestMS: 40},
+			Arrivals: []Arrival{{0, 1}, {1_500, 3}, {1_500, 0}}, ArrivalsCut: true}},
 		{Source: "a/01", Sequence: 2, Time: at, Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1 << 60}}},
 		{Source: "a/01", Sequence: 3, Time: at, Loss: &Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: 4}},
 	}
@@ -74,6 +79,19 @@ func TestDecodeRefuses(t *testing.T) {
 		{`"count":3`, `"count":"3"`, "data of"},
 		{string(good), `{"specversion":"1.0","id":"1","source":"/weir/n","type":"` + TypeLoss + `","time":"2026-01-02T03:04:05Z"}`, "without data"},
 		{string(good), strings.Repeat(" ", MaxEncoded+1), "more than"},
+		{`"/login"`, `"/` + strings.Repeat("p", MaxPath) + `"`, "path of 129 bytes"},
+		{`"ann"`, `"` + strings.Repeat("u", MaxUser+1) + `"`, "user of 65 bytes"},
+		{`"agent":"curl"`, `"agent":"Curl"`, "no class"},
+		{`"users":1`, `"users":-1`, "different"},
+		{`"addresses":16`, `"addresses":17`, "different"},
+		{`"redirect":2`, `"redirect":1`, "add up"},
+		{`"server_error":5`, `"server_error":9223372036854775807`, "add up"},
+		{`"client_error":4`, `"client_error":-4`, "add up"},
+		{`"total_ms":90`, `"total_ms":39`, "longest"},
+		{`[1500,3]`, `[1500,3,1]`, "has two"},
+		{`[1500,3]`, `[1501,3]`, "in order"},
+		{`[1500,3]`, `[1500,-3]`, "in order"},
+		{`[0,1]`, `[0,1]` + strings.Repeat(`,[0,1]`, MaxArrivals), "259 arrivals"},
 	} {
 		if _, err := Decode([]byte(strings.Replace(string(good), c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s -> %.60s: got %v, want an error with %q", c.old, c.new, err, c.want)
@@ -109,5 +127,12 @@ func FuzzDecode(f *testing.F) {
 		if !back.Time.Equal(e.Time) || back.ID() != e.ID() || back.Type() != e.Type() || back.PartitionKey() != e.PartitionKey() {
 			t.Errorf("%s -> %+v", b, back)
 		}
+		if e.Record != nil {
+			if was, is := e.Record, back.Record; !same(was.About, is.About) || !same(was.Answers, is.Answers) || !slices.Equal(was.Arrivals, is.Arrivals) {
+				t.Errorf("%s -> %s", b, again)
+			}
+		}
 	})
 }
+
+func same[T any](a, b *T) bool { return reflect.DeepEqual(a, b) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -259,12 +260,12 @@ func TestRecord(t *testing.T) {
 		Place: event.Place{Domain: "d", Rule: "rule0", Limit: "2/minute", Algorithm: "fixed_window", Allowance: 2, PeriodMS: 60_000, Burst: 2},
 		Key:   key, Outcome: "refused", Count: 3, Decisive: 3, Cost: 3, Early: 2, RetryMS: 58_000, Source: "store", Every: 1,
 	}
-	if *r != want {
+	if !reflect.DeepEqual(*r, want) {
 		t.Errorf("got  %+v\nwant %+v", *r, want)
 	}
 	want.First, want.Last = time.UnixMicro(noon+60e6).UTC(), time.UnixMicro(noon+61e6).UTC()
 	want.Outcome, want.Count, want.Decisive, want.Cost, want.Early, want.RetryMS, want.Watched = "allowed", 2, 2, 2, 0, 0, true
-	if *told[1] != want {
+	if !reflect.DeepEqual(*told[1], want) {
 		t.Errorf("got  %+v\nwant %+v", *told[1], want)
 	}
 }

@@ -24,7 +24,9 @@ type Record struct {
 	// Outcome is the word of the weir.Outcome.
 	Outcome string `json:"outcome"`
 	// Count is how many decisions, Decisive in how many of them the limit's
-	// answer was the request's, Cost the units that they asked for together.
+	// answer was the request's, Cost the units that they asked for together. A
+	// Count of zero is of a record that tells Answers alone: the decisions stood
+	// in an earlier one.
 	Count    int64 `json:"count"`
 	Decisive int64 `json:"decisive"`
 	Cost     int64 `json:"cost"`
@@ -46,6 +48,16 @@ type Record struct {
 	// Watched says that an Allowed record is told because its client was limited
 	// lately, not because it belongs to the sample.
 	Watched bool `json:"watched,omitempty"`
+	// About says who asked for what. Nil where front ends knew nothing.
+	About *About `json:"about,omitempty"`
+	// Answers says how requests that passed were answered, of the keys that are
+	// sampled or watched. Nil where nothing is known of it.
+	Answers *Answers `json:"answers,omitempty"`
+	// Arrivals are the single decisions in order of time, of keys of the sample
+	// only, at most MaxArrivals.
+	Arrivals []Arrival `json:"arrivals,omitempty"`
+	// ArrivalsCut says that some are missing from Arrivals.
+	ArrivalsCut bool `json:"arrivals_cut,omitempty"`
 }
 
 // Rollup tells how often a limit was met between two instants, on one node.

@@ -90,7 +90,10 @@ func events(first, n int) []event.Event {
 			e.Loss = &event.Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: uint64(seq)}
 		default:
 			e.Record = &event.Record{First: at, Last: at, Place: place, Key: fmt.Sprintf("k\x1f\"%d", seq), Outcome: "refused",
-				Count: int64(seq), Decisive: 2, Cost: 4, Least: -1, RetryMS: -1, Source: "store", Every: 1}
+				Count: int64(seq), Decisive: 2, Cost: 4, Least: -1, RetryMS: -1, Source: "store", Every: 1,
+				About:    &event.About{Address: "203.0.113.7", Method: "GET", Path: "/é", Agent: "curl", Users: 16},
+				Answers:  &event.Answers{Count: 2, OK: 1, ServerError: 1, TotalMS: 7, LongestMS: 6},
+				Arrivals: []event.Arrival{{AtUS: 0, Cost: 1}, {AtUS: int64(seq), Cost: 3}}, ArrivalsCut: true}
 		}
 		out[i] = e
 	}

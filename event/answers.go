@@ -1,0 +1,103 @@
+package event
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Answers says how requests that passed were answered.
+type Answers struct {
+	// Count is how many answers are known. Those of a request that is still under
+	// way are told in a later record of the same client and outcome.
+	Count int64 `json:"count"`
+	// OK had a status of 2xx or 101, Redirect another one below 400, Denied 401,
+	// 403 or 404, ClientError another 4xx, ServerError 5xx or none: the upstream
+	// could not be reached, broke off or took too long. Together they are Count.
+	OK          int64 `json:"ok,omitempty"`
+	Redirect    int64 `json:"redirect,omitempty"`
+	Denied      int64 `json:"denied,omitempty"`
+	ClientError int64 `json:"client_error,omitempty"`
+	ServerError int64 `json:"server_error,omitempty"`
+	// TotalMS is how long the requests took together, from the decision to the end
+	// of the answer, LongestMS the longest of them. Rounded up.
+	TotalMS   int64 `json:"total_ms,omitempty"`
+	LongestMS int64 `json:"longest_ms,omitempty"`
+}
+
+func (a *Answers) check() error {
+	left := a.Count
+	for _, n := range []int64{a.OK, a.Redirect, a.Denied, a.ClientError, a.ServerError} {
+		if n < 0 || n > left {
+			return fmt.Errorf("answers: the classes do not add up to the count of %d", a.Count)
+		}
+		left -= n
+	}
+	switch {
+	case left != 0:
+		return fmt.Errorf("answers: the classes do not add up to the count of %d", a.Count)
+	case a.LongestMS < 0 || a.TotalMS < a.LongestMS:
+		return errors.New("answers: the longest took more than all together")
+	}
+	return nil
+}
+
+// MaxArrivals is the most arrivals in a record.
+const MaxArrivals = 256
+
+// Arrival is one decision: when it was made, in microseconds after the record's
+// First, and its cost in units. In JSON it is an array of the two.
+type Arrival struct {
+	AtUS int64
+	Cost int64
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a Arrival) MarshalJSON() ([]byte, error) { return json.Marshal([2]int64{a.AtUS, a.Cost}) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *Arrival) UnmarshalJSON(b []byte) error {
+	var v []int64
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	if len(v) != 2 {
+		return fmt.Errorf("event: an arrival of %d numbers: it has two", len(v))
+	}
+	a.AtUS, a.Cost = v[0], v[1]
+	return nil
+}
+
+// maxArrivalUS is how far an arrival can be from the first: a record is of a
+// minute at most, but clocks are set.
+const maxArrivalUS = math.MaxInt64 / 2
+
+func checkArrivals(arrivals []Arrival) error {
+	if len(arrivals) > MaxArrivals {
+		return fmt.Errorf("%d arrivals: a record has at most %d", len(arrivals), MaxArrivals)
+	}
+	last := int64(0)
+	for _, a := range arrivals {
+		if a.AtUS < last || a.AtUS > maxArrivalUS || a.Cost < 0 {
+			return fmt.Errorf("arrival [%d,%d]: they are in order of time from 0 on, with a cost from 0 on", a.AtUS, a.Cost)
+		}
+		last = a.AtUS
+	}
+	return nil
+}
+
+// check checks what a record tells beyond its counts.
+func (r *Record) check() error {
+	if r.About != nil {
+		if err := r.About.check(); err != nil {
+			return err
+		}
+	}
+	if r.Answers != nil {
+		if err := r.Answers.check(); err != nil {
+			return err
+		}
+	}
+	return checkArrivals(r.Arrivals)
+}
