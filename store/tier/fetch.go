@@ -238,11 +238,18 @@ func (e *lease) want(nodes, now int64) int64 {
 	if e.scarce {
 		return max(p.trickle/parts, 1)
 	}
+	pace := e.pace
+	switch lasted := now - e.asked; {
+	case lasted < p.ttl/8:
+		pace *= 4
+	case lasted < p.ttl/2:
+		pace *= 2
+	}
 	left := p.lendable()
 	if e.asked > 0 && now < e.reset && (!p.bucket || now-e.asked < p.ttl) {
 		left = min(e.remaining, left)
 	}
-	return max(min(left/parts, e.pace), 1)
+	return max(min(left/parts, pace), 1)
 }
 
 // lent takes over the units of a fetch. Requires: mu.
@@ -258,7 +265,7 @@ func (e *lease) lent(o weir.Op, c *epochCounters, sent int64) {
 	}
 	e.take(lot{units: units, fetched: units, expiry: expiry, receipt: o.Receipt(), own: own})
 	e.refused, e.ask = 0, 0
-	e.pace = min(4*max(units, e.pace), weir.MaxCost)
+	e.pace = min(max(units, e.pace), weir.MaxCost/4)
 	if o.Decision.Remaining >= units {
 		e.scarce = false
 	}

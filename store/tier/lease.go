@@ -30,8 +30,9 @@ type lease struct {
 	plan       *plan
 	// lots[0] is spent first.
 	lots [2]lot
-	// pace is how much is fetched at a time, within the node's share: it grows
-	// while lots are used up, and falls to what was used when one expires.
+	// pace is how much is fetched at a time, within the node's share: more after a lot
+	// that lasted less than half of its time, since so much more would be used up as
+	// well. It falls to what was used when a lot expires.
 	pace int64
 	// remaining is what the shared store had left when it was last asked; it
 	// answered at heard.
