@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 )
@@ -40,6 +41,8 @@ type call struct {
 	context.Context
 	shard      *shard
 	prev, next *call // nil once it has ended; Requires: shard.mu
+	// header is what came with the call.
+	header metadata.MD
 	// cancel ends a call that is refused. Others end with the context that grpc
 	// made, which they need until their answer is sent. Nil means nothing.
 	cancel context.CancelFunc
@@ -54,6 +57,17 @@ func (c *call) Value(key any) any {
 		return c
 	}
 	return c.Context.Value(key)
+}
+
+// Header returns the values of a field that came with the call that ctx belongs to,
+// by its name in lower case. They are not to be changed. Unlike package metadata it
+// copies nothing, and so costs a call that has none, or whose value is of no
+// interest, no allocation.
+func Header(ctx context.Context, name string) []string {
+	if k, ok := ctx.Value(callKey{}).(*call); ok {
+		return k.header[name]
+	}
+	return nil
 }
 
 func newCalls(most int) *calls {
@@ -150,7 +164,7 @@ func (c *calls) sweep(now time.Time) {
 // open is grpc's tap: it sees each call when its header is read, on the
 // goroutine that reads the connection.
 func (s *Server) open(ctx context.Context, info *tap.Info) (context.Context, error) {
-	k := &call{Context: ctx}
+	k := &call{Context: ctx, header: info.Header}
 	end, ends := ctx.Deadline()
 	late := ends && time.Until(end) > s.opt.CallTimeout
 	if (late || !ends) && !s.streams[info.FullMethodName] {
