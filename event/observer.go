@@ -21,6 +21,9 @@ import (
 type Options struct {
 	// Queue takes the events. Required. The caller closes it, after Run.
 	Queue Queue
+	// Live hears all events as they are made, also while Queue takes none. Zero
+	// means nobody.
+	Live *Broadcast
 	// Limits returns the limits in use with their words; it is called at each
 	// roll-up and when a limit is met that was not known. It must be safe for
 	// concurrent use. Required.

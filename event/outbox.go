@@ -29,9 +29,15 @@ type outbox struct {
 
 	mu sync.Mutex
 	// events in the order in which they came; those of a batch that is being
-	// handed over are not among them.
-	events []Event
-	lost   Loss
+	// handed over, which sending counts, are not among them.
+	events  []Event
+	sending int
+	lost    Loss
+	// published counts events, failures attempts; away says that the last failed,
+	// began when the one under way did.
+	published, failures uint64
+	away                bool
+	began               time.Time
 }
 
 func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
@@ -43,7 +49,8 @@ func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
 func (b *outbox) put(events []Event) {
 	b.mu.Lock()
 	b.events = append(b.events, events...)
-	if over := len(b.events) - b.max; over > 0 {
+	// Invariant: sending is at most max, since what is sent was in events.
+	if over := len(b.events) + b.sending - b.max; over > 0 {
 		b.discard(over)
 	}
 	b.mu.Unlock()
@@ -89,7 +96,7 @@ func (b *outbox) batch() []Event {
 	}
 	out := make([]Event, n)
 	copy(out, b.events)
-	b.events = b.events[n:]
+	b.events, b.sending, b.began = b.events[n:], n, time.Now()
 	return out
 }
 
@@ -139,19 +146,25 @@ func (b *outbox) send(ctx context.Context, batch []Event) bool {
 }
 
 func (b *outbox) publish(ctx context.Context, batch []Event) error {
-	ctx, cancel := context.WithTimeout(ctx, maxPublish)
+	bounded, cancel := context.WithTimeout(ctx, maxPublish)
 	defer cancel()
-	return b.queue.Publish(ctx, batch)
+	err := b.queue.Publish(bounded, batch)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err == nil:
+		b.published, b.sending, b.away = b.published+uint64(len(batch)), 0, false
+	case ctx.Err() == nil:
+		b.failures, b.away = b.failures+1, true
+	}
+	return err
 }
 
 // giveBack puts a batch that was not sent to where it was.
 func (b *outbox) giveBack(batch []Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.events = append(batch, b.events...)
-	if over := len(b.events) - b.max; over > 0 {
-		b.discard(over)
-	}
+	b.events, b.sending = append(batch, b.events...), 0
 }
 
 // flush hands over what is left, once, and counts what the queue does not take.
@@ -165,6 +178,7 @@ func (b *outbox) flush(ctx context.Context) error {
 			continue
 		}
 		b.mu.Lock()
+		b.sending = 0
 		for i := range batch {
 			switch e := &batch[i]; {
 			case e.Record != nil:

@@ -130,6 +130,9 @@ func (o *Observer) due(d due) {
 		o.sequence++
 		events[i].Source, events[i].Sequence, events[i].Time = o.source, o.sequence, now
 	}
+	if o.opt.Live != nil {
+		o.opt.Live.tell(events)
+	}
 	o.outbox.put(events)
 }
 

@@ -1,0 +1,37 @@
+package event
+
+import "time"
+
+// patience is how long a queue may take over a batch until it counts as away.
+const patience = 5 * time.Second
+
+// Stats is how an observer and its queue are doing.
+type Stats struct {
+	// Loss is what the records leave out so far.
+	Loss Loss
+	// Published is how many events the queue has taken since the start, Failures
+	// how many attempts to hand it some have failed.
+	Published, Failures uint64
+	// Backlog is how many events wait for the queue, with those that are being
+	// handed over; it is at most MaxBacklog.
+	Backlog, MaxBacklog int
+	// Away reports whether the last attempt failed, or has lasted for five seconds.
+	Away bool
+}
+
+// Stats returns how the observer and its queue are doing.
+func (o *Observer) Stats() Stats {
+	s := o.outbox.stats()
+	s.Loss = o.Loss()
+	return s
+}
+
+func (b *outbox) stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Stats{
+		Published: b.published, Failures: b.failures,
+		Away:    b.away || b.sending > 0 && time.Since(b.began) > patience,
+		Backlog: len(b.events) + b.sending, MaxBacklog: b.max,
+	}
+}
