@@ -7,18 +7,13 @@ import (
 	"time"
 )
 
-// Observer is told of every decision. Observe must not block, and must not
-// keep r or what it points to. Safe for concurrent use.
-type Observer interface {
-	// Observe gets the request with its ops answered, the decision as the
-	// caller gets it, and the store's error if no decision was made.
-	Observe(r *Request, d Decision, err error)
-}
-
 // Options configures a [Limiter].
 type Options struct {
-	// Observers are told of every decision, in order. Zero means none.
+	// Observers are told of every decision, in order; those that are a
+	// [ResultObserver] also how requests ended. Zero means none.
 	Observers []Observer
+	// Tracer follows decisions. Nil means none.
+	Tracer Tracer
 }
 
 // Limiter decides requests by rules on a store. Safe for concurrent use.
@@ -26,6 +21,8 @@ type Limiter struct {
 	store     Store
 	rules     Rules
 	observers []Observer
+	results   []ResultObserver // those of observers that are
+	tracer    Tracer           // nil for none
 	requests  sync.Pool
 	// only is the one plain limit of all requests, if that is what the rules
 	// are: Take then needs no ops.
@@ -34,15 +31,20 @@ type Limiter struct {
 
 // New returns a limiter. If rules are Limits they are compiled.
 func New(s Store, rules Rules, opt Options) (*Limiter, error) {
-	l := &Limiter{store: s, rules: rules, observers: opt.Observers}
+	l := &Limiter{store: s, rules: rules, observers: opt.Observers, tracer: opt.Tracer}
 	l.requests.New = func() any { return new(Request) }
+	for _, o := range opt.Observers {
+		if ro, ok := o.(ResultObserver); ok {
+			l.results = append(l.results, ro)
+		}
+	}
 	if ls, ok := rules.(Limits); ok {
 		for i, limit := range ls {
 			if err := limit.Compile(); err != nil {
 				return nil, fmt.Errorf("weir: limit %d of %d: %w", i+1, len(ls), err)
 			}
 		}
-		if len(ls) == 1 && len(opt.Observers) == 0 && ls[0].plain() {
+		if len(ls) == 1 && len(opt.Observers) == 0 && opt.Tracer == nil && ls[0].plain() {
 			l.only = ls[0]
 		}
 	}
@@ -69,6 +71,41 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 		l.only.countOne(d)
 	}
 	return d, err
+}
+
+// TakeLimit spends cost units of key under limit, which must be compiled,
+// without asking the rules: for limits that come with a call. A cost of zero
+// looks, spends nothing and is not counted. Observers are told as of any request,
+// but that Op.Now is zero, since the store does not tell its time. It does not
+// allocate.
+func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost int64) (Decision, error) {
+	if cost < 0 || cost > MaxCost {
+		return Decision{}, ErrCost
+	}
+	d, err := l.store.TakeOne(ctx, key, limit, cost)
+	if err == nil && cost > 0 {
+		limit.countOne(d)
+	}
+	if len(l.observers) > 0 {
+		l.tell(key, limit, cost, d, err)
+	}
+	return d, err
+}
+
+// tell tells observers of a decision that was made without ops.
+func (l *Limiter) tell(key string, limit *Limit, cost int64, d Decision, err error) {
+	r := l.Acquire()
+	o := Op{Key: key, Limit: limit, Cost: cost, Decision: d, Charged: d.Allowed() && cost > 0}
+	if cost == 0 {
+		o.Verb = Peek
+	}
+	r.Cost, r.Verb = cost, o.Verb
+	r.ops = append(r.ops, o)
+	for _, obs := range l.observers {
+		obs.Observe(r, d, err)
+	}
+	r.ops[0].Key = "" // the caller's, which may be a buffer that is used again
+	l.Recycle(r)
 }
 
 func (l *Limiter) takeRequest(ctx context.Context, key string, cost int64) (Decision, error) {
@@ -132,7 +169,14 @@ func (l *Limiter) Match(r *Request) []Op {
 // With an error no decision was made, and the Decision returned with it is
 // empty: look at the error first, an empty Decision allows.
 func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
+	var told func(Decision, error)
+	if l.tracer != nil {
+		ctx, told = l.tracer.Begin(ctx, r)
+	}
 	d, err := l.decide(ctx, r)
+	if told != nil {
+		told(d, err)
+	}
 	for _, o := range l.observers {
 		o.Observe(r, d, err)
 	}

@@ -42,6 +42,10 @@ type Request struct {
 	// Lease names the unit of work for concurrency limits. Deciding again with
 	// the same Lease renews it; see Limiter.Release.
 	Lease string
+	// Facts is what is known about the client, for observers; nothing is decided
+	// by it. It must hold until the request is used again. Nil means nothing is
+	// known.
+	Facts Facts
 
 	ops     []Op
 	buf     []byte
@@ -54,7 +58,7 @@ type Request struct {
 // What the buffers hold is left to be overwritten: clearing them took a tenth
 // of a decision (BenchmarkDecide in bench/).
 func (r *Request) Reset() {
-	r.Domain, r.Lease = "", ""
+	r.Domain, r.Lease, r.Facts = "", "", nil
 	r.Descriptors = r.Descriptors[:0]
 	r.Cost, r.Verb, r.Priority = 0, Spend, 0
 	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0

@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Measure is what a limit counts of a request.
@@ -85,6 +86,9 @@ func (s *Settlement) check(l *Limit) error {
 type Result struct {
 	// Code is the answer's status, or NoAnswer.
 	Code int
+	// Duration is from the decision to the end of the answer. Zero means that it
+	// was not measured.
+	Duration time.Duration
 	// Bytes is the length of the answer's body.
 	Bytes int64
 	// Number returns the number in a header field of the answer, false when

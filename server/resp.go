@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/resp"
 	"github.com/weirlimit/weir/metrics"
 )
@@ -107,7 +106,6 @@ func openRESP(s *Server) (frontend, error) {
 		DrainDelay:   s.conf.Drain.Delay,
 		DrainTimeout: s.conf.Drain.Timeout,
 		Version:      s.build.Version,
-		Failed:       func(err error) { s.metrics.Observe(nil, weir.Decision{}, err) },
 		Batch:        s.metrics.RESPBatch(),
 		Log:          s.log,
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 // TestDecisionsDoNotAllocate: neither CL.THROTTLE nor the commands of named rules
@@ -24,6 +26,11 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	} {
 		for _, pipeline := range []int{1, 64} {
 			b := newBench(t, Options{Batch: func(int, time.Duration) {}})
+			observed, err := weir.New(b.store, byDomain{"api": b.limiterLimits()}, weir.Options{Observers: []weir.Observer{new(failures)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = newBench(t, Options{Limiter: observed, Batch: func(int, time.Duration) {}})
 			c := b.admit(&quiet{})
 			c.in = make([]byte, usualBuffer)
 			var raw []byte

@@ -51,27 +51,7 @@ func (s *Server) decideOne(a *ask) {
 		a.decision, a.err = s.limiter.Decide(s.ctx, a.req)
 		return
 	}
-	a.decision, a.err = s.store.TakeOne(s.ctx, a.key, a.by.limit, a.cost)
-	switch {
-	case a.err != nil:
-		if s.opt.Failed != nil {
-			s.opt.Failed(a.err)
-		}
-	case a.cost > 0:
-		o := weir.Allowed
-		if !a.decision.Allowed() {
-			o = weir.Refused
-		}
-		a.by.limit.Counters().Add(o)
-		if l := a.decision.Limit; l != a.by.limit {
-			switch g := l.Guarantee(); {
-			case g.Source == weir.FromSketch:
-				l.Counters().Add(weir.Estimated)
-			case g.Degraded:
-				l.Counters().Add(weir.Degraded)
-			}
-		}
-	}
+	a.decision, a.err = s.limiter.TakeLimit(s.ctx, a.key, a.by.limit, a.cost)
 }
 
 // decideAll decides questions, at the same time if the store is better asked so

@@ -75,10 +75,6 @@ type Options struct {
 	DrainDelay, DrainTimeout time.Duration
 	// Version is the binary's, for INFO. Zero means unknown.
 	Version string
-	// Failed is told of every error by which the store could not decide a limit
-	// of CL.THROTTLE; of others the Limiter's observers are told. Nil means
-	// nobody.
-	Failed func(error)
 	// Batch is told how many commands one read held, and how long their replies
 	// took. Nil means nobody.
 	Batch func(commands int, took time.Duration)
@@ -118,7 +114,6 @@ const (
 // Server serves the protocol. Safe for concurrent use.
 type Server struct {
 	opt      Options
-	store    weir.Store
 	limiter  *weir.Limiter
 	user     [sha256.Size]byte
 	password [sha256.Size]byte
@@ -177,7 +172,7 @@ func New(opt Options) (*Server, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		opt: opt, limiter: opt.Limiter, store: opt.Limiter.Store(), began: time.Now(),
+		opt: opt, limiter: opt.Limiter, began: time.Now(),
 		user: sha256.Sum256([]byte(opt.User)), password: sha256.Sum256([]byte(opt.Password)),
 		conns: map[*conn]struct{}{}, seed: maphash.MakeSeed(),
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,11 +230,19 @@ func (c *conn) batch(raw []byte) {
 	c.flush()
 }
 
-// BenchmarkPipeline is a pipeline of 64 decisions without the network.
+// BenchmarkPipeline is a pipeline of 64 decisions without the network, with
+// nobody who observes them and with one.
 func BenchmarkPipeline(b *testing.B) {
+	b.Run("alone", func(b *testing.B) { benchmarkPipeline(b, weir.Options{}) })
+	b.Run("observed", func(b *testing.B) {
+		benchmarkPipeline(b, weir.Options{Observers: []weir.Observer{new(failures)}})
+	})
+}
+
+func benchmarkPipeline(b *testing.B, opt weir.Options) {
 	store := memory.New(memory.Options{MaxBytes: 64 << 20})
 	defer store.Close()
-	limiter, err := weir.New(store, weir.Limits{}, weir.Options{})
+	limiter, err := weir.New(store, weir.Limits{}, opt)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -269,15 +278,15 @@ func (failing) TakeOne(context.Context, string, *weir.Limit, int64) (weir.Decisi
 
 func (failing) Take(context.Context, []weir.Op) error { return fmt.Errorf("the store is away") }
 
-// TestStoreAway: an error is told as one, and to whoever counts them.
+// TestStoreAway: an error is told as one, and to observers.
 func TestStoreAway(t *testing.T) {
 	b := newBench(t, Options{})
-	l, err := weir.New(failing{b.store}, byDomain{"api": b.limiterLimits()}, weir.Options{})
+	var told failures
+	l, err := weir.New(failing{b.store}, byDomain{"api": b.limiterLimits()}, weir.Options{Observers: []weir.Observer{&told}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := 0
-	away := newBench(t, Options{Limiter: l, Failed: func(error) { told++ }})
+	away := newBench(t, Options{Limiter: l})
 	c := away.dial(t)
 	const want = "-ERR the store did not answer; nothing was decided"
 	for _, words := range [][]string{{"CL.THROTTLE", "k", "15", "30", "60"}, {"WEIR.CHECK", "api", "k", "v"}, {"TTL", "k"}} {
@@ -290,8 +299,17 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("%s: %s", words, got)
 		}
 	}
-	if told != 1 {
-		t.Errorf("told of %d errors", told)
+	if n := told.Load(); n != 2 {
+		t.Errorf("told of %d errors", n)
+	}
+}
+
+// failures counts what the store could not decide.
+type failures struct{ atomic.Int64 }
+
+func (f *failures) Observe(_ *weir.Request, _ weir.Decision, err error) {
+	if err != nil {
+		f.Add(1)
 	}
 }
 
