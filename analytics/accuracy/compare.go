@@ -1,0 +1,146 @@
+package accuracy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// Alternative is what an algorithm would have made of some arrivals.
+type Alternative struct {
+	Algorithm string `json:"algorithm"`
+	// InUse says that the limit has it.
+	InUse bool `json:"in_use,omitempty"`
+	// Unfit says why it cannot keep this limit. Then nothing else is told.
+	Unfit string `json:"unfit,omitempty"`
+	// Report is as of decisions that were made.
+	Report
+	// Refused and Delayed are decisions; LongestDelay is the longest wait.
+	Refused      int64         `json:"refused"`
+	Delayed      int64         `json:"delayed,omitempty"`
+	LongestDelay time.Duration `json:"-"`
+	// Bytes is the state of the fullest key: what its row had at most.
+	Bytes int64 `json:"bytes"`
+	// Operations is how often a decision read or wrote its row, in the mean. Each
+	// reads once; a refusal writes nothing.
+	Operations float64 `json:"operations"`
+}
+
+// Compare plays the arrivals of some keys, each in order of time, under every
+// algorithm that keeps a limit on a rate by state of the key's own. What was
+// decided then does not matter, so clients are taken to come whatever they are
+// told. It steps each arrival once under each algorithm.
+//
+// All get the limit's allowance and period. Buckets and queues get its Burst if it
+// is one, and else the allowance, as a rules file does that says nothing of it.
+func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	var out []Alternative
+	for _, a := range algorithm.All {
+		limit := &weir.Limit{Algorithm: a, Count: l.Allowance, Period: l.Period}
+		if bursts(l.Algorithm) {
+			limit.Burst = l.Burst
+		}
+		alt := Alternative{Algorithm: a.Name(), InUse: a.Name() == l.Algorithm}
+		if err := limit.Compile(); err != nil {
+			if ofRates(a, weir.Traits(0)) {
+				alt.Unfit = err.Error()
+				out = append(out, alt)
+			}
+			continue
+		}
+		if !ofRates(a, limit.Traits()) {
+			continue
+		}
+		if err := alt.play(l, limit, keys); err != nil {
+			return nil, err
+		}
+		out = append(out, alt)
+	}
+	return out, nil
+}
+
+// bursts reports whether an algorithm's limits have a burst.
+func bursts(name string) bool {
+	return slices.Contains([]string{algorithm.TokenBucket.Name(), algorithm.LeakyBucket.Name(), algorithm.LeakyQueue.Name()}, name)
+}
+
+// ofRates reports whether an algorithm limits a rate by a key's own state: leases
+// end when their holders say so, lockouts count failures, and a sketch is shared.
+func ofRates(a weir.Algorithm, traits weir.Traits) bool {
+	return traits&(weir.Leases|weir.Sketches) == 0 && !slices.Contains(
+		[]weir.Algorithm{algorithm.Concurrency, algorithm.Approximate, algorithm.Lockout}, a)
+}
+
+// play decides the arrivals of all keys.
+func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error {
+	l.Algorithm = limit.Algorithm.Name()
+	m, err := New(l)
+	if err != nil {
+		return err
+	}
+	var decided []Arrival
+	var writes int64
+	for _, arrivals := range keys {
+		row := row{limit: limit}
+		decided = decided[:0]
+		for _, a := range arrivals {
+			d := row.take(a.At, a.Cost)
+			wait := d.Delay(a.Cost)
+			decided = append(decided, Arrival{At: a.At, Cost: a.Cost, Admitted: d.Allowed(), Delay: wait.Microseconds()})
+			switch {
+			case !d.Allowed():
+				alt.Refused++
+				continue
+			case wait > 0:
+				alt.Delayed++
+				alt.LongestDelay = max(alt.LongestDelay, wait)
+			}
+			if a.Cost > 0 {
+				writes++
+			}
+		}
+		m.Key(decided)
+		alt.Bytes = max(alt.Bytes, row.most*8)
+	}
+	alt.Report = m.Report()
+	alt.Operations = 1 + share(writes, alt.Decisions)
+	return nil
+}
+
+// row is one key's state.
+type row struct {
+	limit *weir.Limit
+	cells []int64
+	most  int64 // cells that it had at most
+}
+
+// take decides one arrival.
+func (r *row) take(now, cost int64) weir.Decision {
+	ask := weir.Ask{Now: now, Cost: cost}
+	need := r.limit.Cells
+	if g, ok := r.limit.Algorithm.(weir.Grower); ok {
+		if r.cells == nil {
+			r.cells = make([]int64, 1)
+		}
+		need = g.Room(r.cells, r.limit, ask)
+	}
+	for len(r.cells) < need {
+		r.cells = append(r.cells, 0)
+	}
+	r.most = max(r.most, int64(need))
+	return r.limit.Algorithm.Step(r.cells, r.limit, ask)
+}
+
+// String tells an alternative in a line.
+func (alt Alternative) String() string {
+	if alt.Unfit != "" {
+		return fmt.Sprintf("%s: unfit: %s", alt.Algorithm, alt.Unfit)
+	}
+	return fmt.Sprintf("%s: %d of %d pass, at most %.2f times the allowance in a period", alt.Algorithm, alt.Admitted, alt.Decisions, alt.Overshoot)
+}

@@ -1,0 +1,169 @@
+package analytics
+
+import "time"
+
+// Coverage says what an answer is of.
+type Coverage struct {
+	// From and To are the range that is covered, To not included: the range that
+	// was asked for, widened to whole steps of the grain.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Grain is that of the rows behind the answer: minute, hour or day. StepS is how
+	// many seconds a point of a series is of.
+	Grain string `json:"grain"`
+	StepS int64  `json:"step_s"`
+	// Basis is what the counts by outcome are made of: rollups, which are exact, or
+	// records, which have all that was limited and a sample of what was allowed.
+	Basis string `json:"basis"`
+	// Every is how many keys there are for each one whose allowed decisions are
+	// told: 1 means all, 0 that no allowed decision was told in the range.
+	Every int64 `json:"every"`
+	// Loss is what the records of the range leave out.
+	Loss Loss `json:"loss"`
+	// Missing says in words what else is not in the answer: rows that were merged,
+	// lists that were cut, a range that is older than what is kept.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Loss is what was not told of a range. Roll-ups have what records leave out.
+type Loss struct {
+	// Dropped and Discarded count decisions that records leave out: dropped before
+	// they became events, discarded since the queue took no more.
+	Dropped   int64 `json:"dropped"`
+	Discarded int64 `json:"discarded"`
+	// Rollups counts roll-ups that the queue did not take: what they told is
+	// missing from every count.
+	Rollups int64 `json:"rollups"`
+	// Failed counts requests that the store could not decide.
+	Failed int64 `json:"failed"`
+	// Late counts events that came after what they belong to was forgotten.
+	Late int64 `json:"late"`
+}
+
+// Limit names a limit and says what it allows.
+type Limit struct {
+	Domain    string `json:"domain"`
+	Rule      string `json:"rule"`
+	Limit     string `json:"limit"`
+	Algorithm string `json:"algorithm"`
+	// Allowance is how many units a period of PeriodMS has, Burst the most that
+	// passes at once.
+	Allowance int64 `json:"allowance"`
+	PeriodMS  int64 `json:"period_ms"`
+	Burst     int64 `json:"burst"`
+}
+
+// Totals are decisions under limits, by outcome. A request meets as many decisions
+// as limits.
+type Totals struct {
+	// Decisions is how many there were: all outcomes but estimated and degraded,
+	// which are counted beside the others.
+	Decisions int64 `json:"decisions"`
+	// Counts has the number of each outcome that there was, by its word.
+	Counts map[string]int64 `json:"counts"`
+	// RefusedShare, DelayedShare and ShadowShare are shares of Decisions, 0 to 1.
+	RefusedShare float64 `json:"refused_share"`
+	DelayedShare float64 `json:"delayed_share"`
+	ShadowShare  float64 `json:"shadow_share"`
+}
+
+// Overview answers GET /v1/analytics/overview.
+type Overview struct {
+	Coverage Coverage `json:"coverage"`
+	Totals   Totals   `json:"totals"`
+	// KeysLimited is how many different keys were refused, delayed or would have
+	// been; KeysSeen how many there were at all, estimated from the sample. Both are
+	// counted by a sketch with a standard error of 2.3 %, exactly below some hundred.
+	KeysLimited int64 `json:"keys_limited"`
+	KeysSeen    int64 `json:"keys_seen"`
+	// DegradedS is how many seconds had decisions without the usual guarantee, in
+	// whole steps of the grain, so never too few.
+	DegradedS int64 `json:"degraded_s"`
+	// TopRules are those that refused most, TopKeys the clients, TopPaths what they
+	// asked for.
+	TopRules  []TopRule  `json:"top_rules"`
+	TopKeys   []TopKey   `json:"top_keys"`
+	TopPaths  []TopWord  `json:"top_paths"`
+	Incidents []Incident `json:"incidents"`
+}
+
+// TopRule is a limit among those that refused most.
+type TopRule struct {
+	Limit
+	Totals
+}
+
+// TopKey is a client among those that were refused most.
+type TopKey struct {
+	Domain  string `json:"domain"`
+	Rule    string `json:"rule"`
+	Limit   string `json:"limit"`
+	Key     string `json:"key"`
+	Plain   bool   `json:"plain"`
+	Refused int64  `json:"refused"`
+	Shadow  int64  `json:"shadow_refused"`
+	Delayed int64  `json:"delayed"`
+}
+
+// TopWord is a path, a tier or another word of requests with what became of them.
+// A record of several paths counts for the last of them.
+type TopWord struct {
+	Word    string `json:"word"`
+	Refused int64  `json:"refused"`
+	Shadow  int64  `json:"shadow_refused"`
+	Delayed int64  `json:"delayed"`
+	// Allowed is of the clients that are sampled or watched.
+	Allowed int64 `json:"allowed"`
+}
+
+// Top answers GET /v1/analytics/top.
+type Top struct {
+	Coverage Coverage  `json:"coverage"`
+	By       string    `json:"by"`
+	Words    []TopWord `json:"words"`
+}
+
+// Incident is a time in which a limit refused without a pause of more than two
+// steps of the grain.
+type Incident struct {
+	Limit
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Open says that it may go on: it reaches the end of the range.
+	Open bool `json:"open"`
+	// Refused, Shadow and Delayed are exact.
+	Refused int64 `json:"refused"`
+	Shadow  int64 `json:"shadow_refused"`
+	Delayed int64 `json:"delayed"`
+	// Keys is how many different keys were limited, by a sketch as KeysLimited.
+	Keys int64 `json:"keys"`
+	// Overshoot is the most that one client asked for in a minute, as a share of what
+	// the limit lets through in one. Zero where no record tells of it.
+	Overshoot float64 `json:"overshoot"`
+}
+
+// Series answers GET /v1/analytics/series.
+type Series struct {
+	Coverage Coverage `json:"coverage"`
+	// By is what the lines are by: outcome, rule, limit, node or domain.
+	By string `json:"by"`
+	// At are the beginnings of the steps, one for each point of a line, without
+	// gaps.
+	At []time.Time `json:"at"`
+	// Lines are in order of their totals, the largest first. Beyond the number asked
+	// for they are put together as one with the name "" and Rest.
+	Lines []Line `json:"lines"`
+	// DegradedAt says of each step whether decisions were degraded in it.
+	DegradedAt []bool `json:"degraded_at"`
+}
+
+// Line is one line of a series.
+type Line struct {
+	Name string `json:"name"`
+	Rest bool   `json:"rest,omitempty"`
+	// Total is the sum of Points. Of a line by outcome a point is how often there
+	// was the outcome; of another how often there was the outcome that was asked
+	// for, all decisions if none was.
+	Total  int64   `json:"total"`
+	Points []int64 `json:"points"`
+}

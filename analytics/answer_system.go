@@ -1,0 +1,148 @@
+package analytics
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/event"
+)
+
+// AccuracyList answers GET /v1/analytics/accuracy.
+type AccuracyList struct {
+	Coverage Coverage   `json:"coverage"`
+	Rules    []Accuracy `json:"rules"`
+}
+
+// Accuracy compares what a limit decided for the keys of the sample with what an
+// exact reference decides on the same arrivals.
+type Accuracy struct {
+	Limit
+	// Keys and Decisions are how many were compared, of at most the newest arrivals
+	// that are kept; Cut says that arrivals are missing between them, so that the
+	// figures are of what is there.
+	Keys      int64 `json:"keys"`
+	Decisions int64 `json:"decisions"`
+	Cut       bool  `json:"cut"`
+	// Reference is what the limit was compared with, in words.
+	Reference string `json:"reference"`
+	// FalseAllow is the share of decisions that passed and that the reference
+	// refuses, FalseDeny that of those that were refused and that it allows, 0 to 1.
+	// The counts are FalseAllowed and FalseDenied.
+	FalseAllow   float64 `json:"false_allow"`
+	FalseDeny    float64 `json:"false_deny"`
+	FalseAllowed int64   `json:"false_allowed"`
+	FalseDenied  int64   `json:"false_denied"`
+	// Overshoot is the most units that one key was admitted in a span of the limit's
+	// period, wherever it begins, as a share of the allowance: BoundaryBurst units.
+	Overshoot     float64 `json:"overshoot"`
+	BoundaryBurst int64   `json:"boundary_burst"`
+	// PeakToMean is what was asked for in the busiest second over the mean of busy
+	// seconds; PeakToMeanAdmitted the same of what was admitted.
+	PeakToMean         float64 `json:"peak_to_mean"`
+	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
+	// Compare is what other algorithms with the same numbers decide on the same
+	// arrivals.
+	Compare []Compared `json:"compare"`
+}
+
+// Compared is another algorithm on the same arrivals.
+type Compared struct {
+	Algorithm string `json:"algorithm"`
+	Admitted  int64  `json:"admitted"`
+	Refused   int64  `json:"refused"`
+	// FalseAllow, FalseDeny and Overshoot are as in Accuracy.
+	FalseAllow float64 `json:"false_allow"`
+	FalseDeny  float64 `json:"false_deny"`
+	Overshoot  float64 `json:"overshoot"`
+	// Burst is the most units admitted in a second.
+	Burst int64 `json:"burst"`
+	// BytesPerKey is the state that one key has.
+	BytesPerKey int64 `json:"bytes_per_key"`
+}
+
+// Upstream answers GET /v1/analytics/upstream.
+type Upstream struct {
+	Coverage Coverage    `json:"coverage"`
+	At       []time.Time `json:"at"`
+	// Admitted and Refused are decisions a step, exact: of the limit that decided
+	// most in the range if no rule was asked for, since a request meets several.
+	Admitted []int64 `json:"admitted"`
+	Refused  []int64 `json:"refused"`
+	Of       Limit   `json:"of"`
+	// Answers are those of the keys that are sampled or watched, for each step.
+	Answers []event.Answers `json:"answers"`
+	// MeanMS is the mean time of an answer in each step, -1 where none is known.
+	MeanMS []int64 `json:"mean_ms"`
+	// Total has all of them.
+	Total event.Answers `json:"total"`
+}
+
+// System answers GET /v1/analytics/system.
+type System struct {
+	At       time.Time    `json:"at"`
+	Database string       `json:"database"` // the kind: memory, sqlite or postgres
+	Bytes    int64        `json:"bytes"`    // what it takes
+	Schema   int          `json:"schema"`   // the number of its last migration
+	Sources  []SourceInfo `json:"sources"`
+	Tables   []TableInfo  `json:"tables"`
+	Service  ServiceInfo  `json:"service"`
+}
+
+// SourceInfo is a node, as it told events since it started.
+type SourceInfo struct {
+	Node   string    `json:"node"`
+	Source string    `json:"source"`
+	First  time.Time `json:"first"` // when the first and the last event was told
+	Last   time.Time `json:"last"`
+	Events int64     `json:"events"` // how many were counted
+	// Unheard is how many of its events did not come so far: numbers below the
+	// highest that are missing.
+	Unheard int64      `json:"unheard"`
+	Loss    event.Loss `json:"loss"` // since it started
+}
+
+// TableInfo is what is kept of one kind.
+type TableInfo struct {
+	Name  string `json:"name"`
+	Grain string `json:"grain,omitempty"`
+	Rows  int64  `json:"rows"`
+	// KeptS is for how many seconds rows are kept, Oldest the beginning of the oldest
+	// one.
+	KeptS  int64      `json:"kept_s"`
+	Oldest *time.Time `json:"oldest,omitempty"`
+}
+
+// ServiceInfo is what the process that answers did since it started.
+type ServiceInfo struct {
+	Started time.Time `json:"started"`
+	// Batches came from the queue and were counted in Transactions; Events is how many
+	// events were counted, Duplicates how many had been before, Late how many were of
+	// a time that is forgotten.
+	Batches      int64 `json:"batches"`
+	Transactions int64 `json:"transactions"`
+	Events       int64 `json:"events"`
+	Duplicates   int64 `json:"duplicates"`
+	Late         int64 `json:"late"`
+	// Retries counts transactions that failed and were made again. Failing is why the
+	// last one failed, empty if it did not.
+	Retries int64  `json:"retries"`
+	Failing string `json:"failing,omitempty"`
+	// Waiting is how many events were taken from the queue and are not counted yet.
+	Waiting int64 `json:"waiting"`
+	// LagMS is how old the newest event of the last transaction was when it was
+	// counted, LongestLagMS the longest such time in the last hour.
+	LagMS        int64 `json:"lag_ms"`
+	LongestLagMS int64 `json:"longest_lag_ms"`
+}
+
+// Words answers GET /v1/analytics/words: what there is to filter by in the range.
+type Words struct {
+	Coverage   Coverage `json:"coverage"`
+	Limits     []Limit  `json:"limits"`
+	Domains    []string `json:"domains"`
+	Rules      []string `json:"rules"`
+	Algorithms []string `json:"algorithms"`
+	Outcomes   []string `json:"outcomes"`
+	Nodes      []string `json:"nodes"`
+	Tiers      []string `json:"tiers"`
+	Paths      []string `json:"paths"`
+}

@@ -1,0 +1,127 @@
+package verdict
+
+import "time"
+
+// Kind says what the keys of a rule name.
+type Kind string
+
+// Kinds of keys.
+const (
+	// Address: the key is, or contains, the address that requests come from, and
+	// nothing that names a user.
+	Address Kind = "address"
+	// Account: the key names a user, a tenant, an API key.
+	Account Kind = "account"
+	// Unknown: neither is known to be so.
+	Unknown Kind = ""
+)
+
+// Evidence is what is known of one client under one limit in a range of time. All
+// of it can be had from the records of package event; [Gatherer] does so.
+//
+// Records tell what passed of a client from its first refusal on, of sampled keys
+// always. So counts of what passed may miss the time before.
+type Evidence struct {
+	Kind Kind `json:"kind"`
+	// From and To are the range.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Allowance units are allowed in a Period.
+	Allowance int64         `json:"allowance"`
+	Period    time.Duration `json:"-"`
+
+	// Demand is how many decisions there were, Allowed of which passed and Refused
+	// of which were refused, or would have been but for shadow mode.
+	Demand  int64 `json:"demand"`
+	Allowed int64 `json:"allowed"`
+	Refused int64 `json:"refused"`
+	// Decisive is in how many of the refusals the limit's answer was the request's.
+	Decisive int64 `json:"decisive"`
+	// Early is how many decisions came before the Retry-After of an earlier
+	// refusal was over.
+	Early int64 `json:"early"`
+
+	// Peak is the most units asked for in one Period.
+	Peak int64 `json:"peak"`
+	// Windows is how many spans of one Period had any demand, Over how many of them
+	// more than Allowance.
+	Windows int64 `json:"windows"`
+	Over    int64 `json:"over"`
+	// Spans is how many equal spans lie between the first demand and the last, both
+	// included; Spread is the coefficient of variation of the demand between them.
+	// They are minutes, or whatever was kept.
+	Spans  int64   `json:"spans"`
+	Spread float64 `json:"spread"`
+	// Active is how many of the spans had any demand.
+	Active int64 `json:"active"`
+
+	// Answers is how what passed was answered. Nil where nobody told.
+	Answers *Answers `json:"answers,omitempty"`
+
+	// Identified says that front ends told who asked. Then Users of 0 means that
+	// nobody was verified; else it means nothing.
+	Identified bool `json:"identified"`
+	// Users, Agents, Paths and Addresses are how many different ones there were at
+	// least. Zero where none is known.
+	Users     int64 `json:"users,omitempty"`
+	Agents    int64 `json:"agents,omitempty"`
+	Paths     int64 `json:"paths,omitempty"`
+	Addresses int64 `json:"addresses,omitempty"`
+	// Tier is the client's, empty where it has none or none is known.
+	Tier string `json:"tier,omitempty"`
+
+	// FirstSeen is when the client was first told of, up to seven days before From.
+	FirstSeen time.Time `json:"first_seen"`
+	// History is how many of the spans in the seven days before From had any demand.
+	// Usual is the demand that 95 in 100 of those did not exceed, in units per
+	// Period. Before says how far back things are known at all; less than a day
+	// means that nothing can be said of what is new.
+	History int64         `json:"history"`
+	Usual   float64       `json:"usual"`
+	Before  time.Duration `json:"-"`
+}
+
+// Overshoot is the peak as a multiple of what is allowed.
+func (e *Evidence) Overshoot() float64 {
+	if e.Allowance <= 0 {
+		return 0
+	}
+	return float64(e.Peak) / float64(e.Allowance)
+}
+
+// EarlyShare is how many came too early for each that was refused, at most 1.
+// Clients that obey Retry-After are near 0.
+func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Refused), 1) }
+
+// RefusedShare is the share of the demand that was refused.
+func (e *Evidence) RefusedShare() float64 { return ratio(e.Refused, e.Demand) }
+
+// OverShare is the share of windows with demand that were above the limit.
+func (e *Evidence) OverShare() float64 { return ratio(e.Over, e.Windows) }
+
+// Answers is how requests that passed were answered.
+type Answers struct {
+	Count    int64 `json:"count"`
+	OK       int64 `json:"ok"`
+	Redirect int64 `json:"redirect"`
+	// Denied is 401, 403 and 404; ClientError the other 4xx.
+	Denied      int64 `json:"denied"`
+	ClientError int64 `json:"client_error"`
+	ServerError int64 `json:"server_error"`
+}
+
+func (a *Answers) add(b *Answers) {
+	a.Count += b.Count
+	a.OK += b.OK
+	a.Redirect += b.Redirect
+	a.Denied += b.Denied
+	a.ClientError += b.ClientError
+	a.ServerError += b.ServerError
+}
+
+func ratio(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}

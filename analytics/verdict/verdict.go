@@ -1,0 +1,50 @@
+package verdict
+
+// Class is what a client is taken for.
+type Class string
+
+// Classes.
+const (
+	// Legitimate: the client does what clients are for, and the limit got into its
+	// way.
+	Legitimate Class = "likely_legitimate"
+	// Shared: many people behind one address.
+	Shared Class = "shared_address"
+	// Runaway: a program that does not hear refusals: a loop, a retry without
+	// back-off. Nobody means harm.
+	Runaway Class = "runaway_client"
+	// Abusive: the client looks for what it has no right to, or floods.
+	Abusive Class = "abusive"
+	// Undecided: the evidence does not bear a verdict.
+	Undecided Class = "undecided"
+)
+
+// Classes lists every class.
+func Classes() []Class { return []Class{Legitimate, Shared, Runaway, Abusive, Undecided} }
+
+// String returns the class for people.
+func (c Class) String() string {
+	switch c {
+	case Legitimate:
+		return "likely legitimate"
+	case Shared:
+		return "shared address"
+	case Runaway:
+		return "runaway client"
+	}
+	return string(c)
+}
+
+// Verdict is what the evidence says of a client.
+type Verdict struct {
+	Class Class `json:"verdict"`
+	// Confidence is the share of clients, among those of the tuning traffic with a
+	// verdict for reasons as good, for whom it was right: 0 to 1, 0 for Undecided.
+	Confidence float64 `json:"confidence"`
+	// Reasons say in plain words, with the figures, what the verdict rests on, the
+	// weightiest first; Against what speaks against it; Missing what is not known
+	// and would have helped.
+	Reasons []string `json:"reasons"`
+	Against []string `json:"against,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+}
