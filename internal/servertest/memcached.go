@@ -47,12 +47,12 @@ func Memcached(t testing.TB, addr string, args ...string) (string, *Process) {
 // isMemcached reports whether it is p that answers on addr, or something that
 // asks for a password and so cannot be asked who it is.
 func (p *Process) isMemcached(addr string) bool {
-	nc, err := net.DialTimeout("tcp", addr, time.Second)
+	nc, err := net.DialTimeout("tcp", addr, 10*time.Second)
 	if err != nil {
 		return false
 	}
 	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return false
 	}
 	if _, err := fmt.Fprint(nc, "stats\r\n"); err != nil {

@@ -127,7 +127,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Lock()
 	target := p.target
 	p.mu.Unlock()
-	conn, err := net.DialTimeout("tcp", target, time.Second)
+	conn, err := net.DialTimeout("tcp", target, 30*time.Second)
 	if err != nil {
 		reset(client)
 		return

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ import (
 
 // startWithin is how long a server may take to listen: long, because test
 // machines are slow, and it only costs when something is wrong.
-const startWithin = 20 * time.Second
+const startWithin = 2 * time.Minute
 
 // Binary returns the path of a program that a test needs. Where it is missing
 // the test is skipped, or fails if servers are required.
@@ -47,16 +48,23 @@ func Binary(t testing.TB, name string) string {
 	return ""
 }
 
-// FreePort returns a loopback port that nobody listens on. Another process may
-// take it before the caller does: servers that can pick their own port should.
+// FreePort returns a loopback port that nobody listens on: from 10000 to 19999,
+// below those that systems give to outgoing connections, as one of those is
+// taken by whichever connection comes next. Another process may take it before
+// the caller does: servers that can pick their own port should.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 1000 {
+		port := 10_000 + rand.IntN(10_000)
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			ln.Close()
+			return port
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	t.Fatal(err)
+	return 0
 }
 
 // Process is a server that a test started. Safe for concurrent use.
@@ -109,14 +117,14 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 	return 0, p.err
 }
 
-// stop asks the process to end, and after five seconds makes it.
+// stop asks the process to end, and after half a minute makes it.
 func (p *Process) stop() {
 	// A process that is gone already cannot be signalled; done tells.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
 		return
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
