@@ -41,6 +41,8 @@ type Evidence struct {
 	// refusal was over.
 	Early int64 `json:"early"`
 
+	// Units is what all decisions asked for together.
+	Units int64 `json:"units"`
 	// Peak is the most units asked for in one Period.
 	Peak int64 `json:"peak"`
 	// Windows is how many spans of one Period had any demand, Over how many of them
@@ -87,6 +89,14 @@ func (e *Evidence) Overshoot() float64 {
 		return 0
 	}
 	return float64(e.Peak) / float64(e.Allowance)
+}
+
+// Mean is the units asked for in a Period, in the mean over the whole range.
+func (e *Evidence) Mean() float64 {
+	if !e.To.After(e.From) {
+		return 0
+	}
+	return float64(e.Units) * e.Period.Seconds() / e.To.Sub(e.From).Seconds()
 }
 
 // EarlyShare is how many came too early for each that was refused, at most 1.

@@ -81,6 +81,7 @@ func (g *Gatherer) Add(r *Row) {
 	}
 	g.span = r.Span
 	g.now[at] += r.Cost
+	e.Units += r.Cost
 	e.Allowed += r.Allowed
 	e.Refused += r.Refused
 	e.Decisive += r.Decisive
