@@ -35,6 +35,13 @@ func (w words) place(l *weir.Limit) Place {
 	if !ok {
 		s.Rule = l.Scope // of a rule that is gone, or of none
 	}
+	s.Limit = l
+	return PlaceOf(s)
+}
+
+// PlaceOf returns the place of a limit.
+func PlaceOf(s Series) Place {
+	l := s.Limit
 	return Place{
 		Domain: s.Domain, Rule: s.Rule, Limit: l.Name, Algorithm: l.Algorithm.Name(),
 		Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst,
