@@ -65,7 +65,8 @@ func (c *call) recycle() {
 // not answer keeps what it was given until the connection is lost, and would gather
 // callers.
 type lane struct {
-	client   rueidis.Client
+	// reached is the client, nil as long as the server never was.
+	reached  atomic.Pointer[rueidis.Client]
 	queue    chan *call
 	stop     chan struct{}
 	stopped  sync.WaitGroup
@@ -87,11 +88,31 @@ const maxRows = 32
 const patience = time.Second
 
 func newLane(client rueidis.Client, workers, room int, slots bool, o Options, stats *counters) *lane {
-	n := &lane{client: client, queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats, slots: slots}
+	n := &lane{queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats, slots: slots}
+	if client != nil {
+		n.reached.Store(&client)
+	}
 	for range workers {
 		n.stopped.Go(n.work)
 	}
 	return n
+}
+
+// client returns the client, nil if there is none.
+func (n *lane) client() rueidis.Client {
+	if c := n.reached.Load(); c != nil {
+		return *c
+	}
+	return nil
+}
+
+// renew gives calls from now on another client, and returns the one before, nil
+// if there was none.
+func (n *lane) renew(client rueidis.Client) rueidis.Client {
+	if old := n.reached.Swap(&client); old != nil {
+		return *old
+	}
+	return nil
 }
 
 // close waits for the workers to end.
@@ -238,20 +259,21 @@ const maxPause = 16 * time.Millisecond
 // run sends calls, with the text of their scripts if whole, and tells each one's
 // error after its reply was read. It changes their order.
 func (n *lane) run(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
+	client := n.client()
 	commands := make(rueidis.Commands, 0, len(live))
 	ends := make([]int, 0, len(live))
 	for at := 0; at < len(live); at = ends[len(ends)-1] {
 		end := at + n.together(live[at:])
-		commands = append(commands, n.command(live[at:end], whole))
+		commands = append(commands, n.command(client.B(), live[at:end], whole))
 		ends = append(ends, end)
 	}
 	n.stats.scripts.Add(uint64(len(commands)))
 	if len(commands) == 1 {
-		read(n.client.Do(ctx, commands[0]), live, then)
+		read(client.Do(ctx, commands[0]), live, then)
 		return
 	}
 	at := 0
-	for i, r := range n.client.DoMulti(ctx, commands...) {
+	for i, r := range client.DoMulti(ctx, commands...) {
 		read(r, live[at:ends[i]], then)
 		at = ends[i]
 	}
@@ -276,7 +298,7 @@ func (n *lane) together(live []*call) int {
 
 // command returns the command that decides calls of one script and the same
 // arguments.
-func (n *lane) command(group []*call, whole bool) rueidis.Completed {
+func (n *lane) command(to rueidis.Builder, group []*call, whole bool) rueidis.Completed {
 	first, keys := group[0], 0
 	for _, c := range group {
 		keys += len(c.keys)
@@ -286,13 +308,13 @@ func (n *lane) command(group []*call, whole bool) rueidis.Completed {
 		script, before = script.for1()
 	}
 	if whole {
-		b := n.client.B().Eval().Script(script.text).Numkeys(int64(keys)).Key(first.keys...)
+		b := to.Eval().Script(script.text).Numkeys(int64(keys)).Key(first.keys...)
 		for _, c := range group[1:] {
 			b = b.Key(c.keys...)
 		}
 		return b.Arg(before...).Arg(first.args...).Build()
 	}
-	b := n.client.B().Evalsha().Sha1(script.sha).Numkeys(int64(keys)).Key(first.keys...)
+	b := to.Evalsha().Sha1(script.sha).Numkeys(int64(keys)).Key(first.keys...)
 	for _, c := range group[1:] {
 		b = b.Key(c.keys...)
 	}

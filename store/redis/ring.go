@@ -175,7 +175,7 @@ func (r *ring) probe(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, s := range r.servers {
-			if s.lost.Load() && s.answers(ctx, r.connect) {
+			if s.lost.Load() && s.answers(ctx, r) {
 				s.failures.Store(0)
 				s.lost.Store(false)
 				r.logger.Info("a server of the ring is back", "server", s.host)
@@ -184,17 +184,13 @@ func (r *ring) probe(ctx context.Context) {
 	}
 }
 
-// answers reports whether a lost server answers. One that was never reached is
-// connected to.
-func (s *server) answers(ctx context.Context, connect func(context.Context, string) (rueidis.Client, error)) bool {
-	if s.lane.client != nil {
-		ctx, cancel := context.WithTimeout(ctx, probeEvery)
-		defer cancel()
-		return s.lane.client.Do(ctx, s.lane.client.B().Ping().Build()).Error() == nil
-	}
+// answers reports whether a lost server answers. Its client is made anew: each of
+// the old one's connections that has ended, and that nobody waits on, would fail
+// one more call before it is replaced.
+func (s *server) answers(ctx context.Context, r *ring) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := connect(ctx, s.host)
+	client, err := r.connect(ctx, s.host)
 	if err != nil {
 		if !Unreachable(err) && err.Error() != s.wrong {
 			s.wrong = err.Error()
@@ -203,7 +199,9 @@ func (s *server) answers(ctx context.Context, connect func(context.Context, stri
 		return false
 	}
 	// Who sees that it is not lost sees the client too.
-	s.lane.client = client
+	if old := s.lane.renew(client); old != nil {
+		r.stopped.Go(old.Close) // which waits for what it has sent
+	}
 	return true
 }
 
@@ -211,8 +209,8 @@ func (r *ring) close() {
 	r.stop()
 	r.stopped.Wait()
 	for _, s := range r.servers {
-		if s.lane.client != nil {
-			s.lane.client.Close()
+		if client := s.lane.client(); client != nil {
+			client.Close()
 		}
 		s.lane.close()
 	}

@@ -52,7 +52,7 @@ func (p *place) reach() (rueidis.Client, error) {
 	if p.server != nil && p.server.lost.Load() {
 		return nil, errLost
 	}
-	return p.client, nil
+	return p.client(), nil
 }
 
 // one is a single server, or a primary that Sentinels watch over.
@@ -61,7 +61,7 @@ type one struct{ lane *lane }
 func (o one) place(string) place { return place{lane: o.lane} }
 
 func (o one) close() {
-	o.lane.client.Close()
+	o.lane.client().Close()
 	o.lane.close()
 }
 
@@ -75,7 +75,7 @@ func (c *cluster) place(tag string) place {
 }
 
 func (c *cluster) close() {
-	c.lanes[0].client.Close()
+	c.lanes[0].client().Close()
 	for _, n := range c.lanes {
 		n.close()
 	}
