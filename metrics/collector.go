@@ -60,6 +60,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range redisDescs {
 		ch <- d
 	}
+	for _, d := range eventsDescs {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -134,6 +137,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Overlay != nil {
 		s := c.opt.Overlay()
 		s.collect(gauge)
+	}
+	if c.opt.Events != nil {
+		e := c.opt.Events()
+		e.collect(counter, gauge)
 	}
 	if c.opt.Reloads != nil {
 		r := c.opt.Reloads()

@@ -62,7 +62,8 @@ func TestDocs(t *testing.T) {
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}
 		},
-		RESP: func() metrics.RESP { return metrics.RESP{} },
+		RESP:   func() metrics.RESP { return metrics.RESP{} },
+		Events: func() metrics.Events { return metrics.Events{} },
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
 	m.RESPBatch()

@@ -52,6 +52,9 @@ type Options struct {
 	// RESP returns how the front end for Redis clients is doing. Zero means no
 	// metrics of it.
 	RESP func() RESP
+	// Events returns how telling of decisions is doing. Zero means that nobody is
+	// told.
+	Events func() Events
 	// Build says which binary this is. Zero means unknown.
 	Build Build
 }
