@@ -36,6 +36,7 @@ func (s *Server) adminHandler(token string) http.Handler {
 	mux.Handle("/", guard(token, inner))
 	// The operators' part of the API guards itself in the same way.
 	mux.Handle("/v1/", s.api.Admin())
+	mux.Handle("GET /v1/live", guard(token, s.live()))
 	return mux
 }
 
@@ -81,6 +82,7 @@ func adminIndex(w http.ResponseWriter, _ *http.Request) {
 /v1/explain     POST a request: which rules it meets, and why
 /v1/admin/...   POST to inspect, reset, grant, ban or override one key
 /v1/admin/shed  how load shedding stands; PATCH to change it
+/v1/live        what is decided, as it is decided: server-sent events
 /config         the configuration in use, secrets left out
 /version        which binary runs
 /debug/pprof/   profiles

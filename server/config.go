@@ -43,12 +43,13 @@ type Config struct {
 	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
 	Answer Answer  `yaml:"answer" embed:""`
 	// Shed is nil while nothing is shed and nothing can be switched on.
-	Shed  *shed.Options `yaml:"shed,omitempty" kong:"-"`
-	GRPC  GRPC          `yaml:"grpc" embed:""`
-	RESP  RESP          `yaml:"resp" embed:""`
-	Admin Admin         `yaml:"admin" embed:""`
-	Drain Drain         `yaml:"drain" embed:""`
-	Log   Log           `yaml:"log" embed:""`
+	Shed   *shed.Options `yaml:"shed,omitempty" kong:"-"`
+	GRPC   GRPC          `yaml:"grpc" embed:""`
+	RESP   RESP          `yaml:"resp" embed:""`
+	Admin  Admin         `yaml:"admin" embed:""`
+	Events Events        `yaml:"events" embed:""`
+	Drain  Drain         `yaml:"drain" embed:""`
+	Log    Log           `yaml:"log" embed:""`
 }
 
 // API configures what the HTTP API's questions mean.
@@ -192,7 +193,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.checkShed(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check())
+	errs = append(errs, c.checkShed(), c.Events.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check())
 	return errors.Join(errs...)
 }
 

@@ -138,6 +138,7 @@ func TestPrint(t *testing.T) {
 	c.Admin.Token = "0123456789abcdef"
 	c.Upstream = "http://user:sesame@host:1"
 	c.Identity.JWT.URL = "https://user:sesame@host/jwks.json"
+	c.Events.URL = "amqp://user:sesame@host:5672,other/vhost?queue=weir"
 	c.Routes = []server.Route{{
 		Path: "/login", Methods: []string{"POST"}, Cost: 2, Timeout: time.Minute, MaxBody: 64 << 10, Upstream: "h2c://h:1",
 		Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "user", From: "header:X-Login"}, {From: "remote_address"}}, Unless: "user"}},
@@ -231,6 +232,15 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Admin.Token = "short" }, "shorter than 16")
 	f(func(c *server.Config) { c.Admin.Token, c.Admin.TokenFile = "0123456789abcdef", "f" }, "keep one")
 	f(func(c *server.Config) { c.Admin.TokenFile = "gone" }, "admin token", "gone")
+	f(func(c *server.Config) { c.Events.URL = "kafak://h/t" }, "--events", `did you mean "kafka"?`)
+	f(func(c *server.Config) { c.Events.URL = "on" }, "--events", "not a URL")
+	f(func(c *server.Config) { c.Events.URL = "local:x" }, "--events", "takes nothing")
+	f(func(c *server.Config) { c.Events.URL = "amqp://u:sesame@h?quee=a" }, "--events", "did you mean queue")
+	f(func(c *server.Config) { c.Events.Sample = -1 }, "--events-sample")
+	f(func(c *server.Config) { c.Events.Backlog = 1 }, "--events-backlog")
+	f(func(c *server.Config) { c.Events.Node = "a b" }, "--events-node")
+	f(func(c *server.Config) { c.Events.SecretFile = "gone" }, "--events-secret-file", "gone")
+	f(func(c *server.Config) { c.Events.SecretFile = write(t, "secret", "short") }, "--events-secret-file", "at least 16")
 }
 
 // The admin listener refuses to leave loopback without a token.

@@ -49,6 +49,7 @@ type Server struct {
 	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
 	resp     *resp.Server // nil without Redis clients
+	events   *telling     // nil when nobody is told
 	doors    []frontend
 	certs    []*certfile.Certificate
 	token    string
@@ -148,11 +149,21 @@ func (s *Server) open() (err error) {
 	if s.conf.RESP.Listen != "" {
 		told.RESP = s.respMetrics
 	}
+	if err = s.openEvents(); err != nil {
+		return err
+	}
+	if s.events != nil {
+		told.Events = s.events.metrics
+	}
 	s.metrics = metrics.New(told)
 	if err = s.openOverlay(); err != nil {
 		return err
 	}
-	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: []weir.Observer{s.metrics}})
+	observers := []weir.Observer{s.metrics}
+	if s.events != nil {
+		observers = append(observers, s.events.observer)
+	}
+	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers})
 	if err != nil {
 		return err
 	}
@@ -180,6 +191,9 @@ func (s *Server) Close() error {
 	var errs []error
 	if s.identity != nil {
 		errs = append(errs, s.identity.Close())
+	}
+	if s.events != nil {
+		errs = append(errs, s.events.close())
 	}
 	if s.store.Store != nil {
 		errs = append(errs, s.store.Close())
@@ -272,6 +286,10 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	watchers.Go(func() { s.watchKeys(background) })
 	watchers.Go(func() { s.overlay.Watch(background) })
 
+	if s.events != nil {
+		s.events.run()
+	}
+
 	var firstDone, lastDone sync.WaitGroup
 	// Buffered so that no front end waits for another's error to be read.
 	errs := make(chan error, len(s.doors))
@@ -297,6 +315,9 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	s.state.Store(draining)
 	endFirst()
 	firstDone.Wait()
+	if s.events != nil {
+		s.events.end() // after the last request
+	}
 	endLast()
 	lastDone.Wait()
 	stopBackground()

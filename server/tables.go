@@ -29,6 +29,17 @@ var stores = map[string]openStore{
 	"rediss+ring":     openRedis,
 }
 
+// queues are the queues that events can go to, by the scheme of their URL, beside
+// local: and off.
+var queues = map[string]queueKind{
+	"kafka":  {openKafka, consumeKafka},
+	"kafkas": {openKafka, consumeKafka},
+	"nats":   {openNATS, consumeNATS},
+	"natss":  {openNATS, consumeNATS},
+	"amqp":   {openRabbitMQ, consumeRabbitMQ},
+	"amqps":  {openRabbitMQ, consumeRabbitMQ},
+}
+
 // openFrontend builds a way in. One without an address is not opened.
 type openFrontend func(s *Server) (frontend, error)
 
