@@ -1,11 +1,10 @@
 package server
 
 import (
-	"errors"
 	"net"
-	"os"
 	"strings"
-	"syscall"
+
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // unixPrefix begins the address of a Unix socket, unix:/run/weir.sock.
@@ -13,39 +12,10 @@ const unixPrefix = "unix:"
 
 // listenOn listens on HOST:PORT or on a Unix socket.
 func listenOn(addr string) (net.Listener, error) {
-	network := "tcp"
 	if path, unix := strings.CutPrefix(addr, unixPrefix); unix {
-		if err := removeDead(path); err != nil {
-			return nil, err
-		}
-		network, addr = "unix", path
+		return listen.Open("unix", path, nil)
 	}
-	ln, err := net.Listen(network, addr)
-	if err != nil {
-		return nil, err
-	}
-	socket, err := ln.(syscall.Conn).SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, ln.Close())
-	}
-	return &queueListener{Listener: ln, socket: socket}, nil
-}
-
-// removeDead removes a socket that nobody listens on, such as a process leaves
-// that was killed. About everything else that is in the way net.Listen complains.
-func removeDead(path string) error {
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode().Type() != os.ModeSocket {
-		return nil
-	}
-	c, err := net.Dial("unix", path)
-	if err == nil {
-		return c.Close()
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return os.Remove(path)
-	}
-	return nil
+	return listen.Open("tcp", addr, nil)
 }
 
 // urlOf returns where to reach what listens on addr: a URL of the scheme, empty

@@ -23,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/frontend/envoy/stats"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // drainFor is how long calls under way may take after the end of Run's context.
@@ -314,7 +315,7 @@ func (n *Node) says(what, host string, port int) {
 
 func (n *Node) listenGRPC() (net.Listener, error) {
 	if n.s.GRPCUDS != "" {
-		return listenUnix(n.s.GRPCUDS)
+		return listen.Open("unix", n.s.GRPCUDS, nil)
 	}
 	return listenTCP(n.s.GRPCHost, n.s.GRPCPort)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/listen"
@@ -17,6 +18,10 @@ import (
 type webServer struct {
 	srv *http.Server
 	ln  net.Listener
+	// ending: the listener was closed on purpose. served is closed when nobody is
+	// accepted any more.
+	ending atomic.Bool
+	served chan struct{}
 }
 
 const (
@@ -46,7 +51,7 @@ func largeBodies(next http.Handler) http.Handler {
 }
 
 func newWebServer(h http.Handler, ln net.Listener, log *slog.Logger) *webServer {
-	return &webServer{ln: listen.Stall(listen.Limit(ln, maxWebConnections), time.Minute), srv: &http.Server{
+	return &webServer{ln: listen.Stall(listen.Limit(ln, maxWebConnections), time.Minute), served: make(chan struct{}), srv: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -59,18 +64,28 @@ func newWebServer(h http.Handler, ln net.Listener, log *slog.Logger) *webServer 
 
 // serve answers until end; that the listener failed is told to failed.
 func (w *webServer) serve(failed chan<- error) {
-	if err := w.srv.Serve(w.ln); !errors.Is(err, http.ErrServerClosed) {
+	defer close(w.served)
+	if err := w.srv.Serve(w.ln); !w.ending.Load() {
 		failed <- fmt.Errorf("listener %s: %w", w.ln.Addr(), err)
 	}
 }
 
-// end answers what is under way, for a while, and closes everything.
+// end answers what is under way, for a while, and closes everything. serve must
+// have been called.
 func (w *webServer) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
+	w.ending.Store(true)
+	// First, and alone: Shutdown would hold a lock that whoever is let in at the
+	// last moment waits for.
+	lnErr := w.ln.Close()
+	<-w.served
+	if errors.Is(lnErr, net.ErrClosed) {
+		lnErr = nil // it had failed
+	}
 	err := w.srv.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("listener %s: requests cut after %s", w.ln.Addr(), drainFor), w.srv.Close())
 	}
-	return err
+	return errors.Join(err, lnErr)
 }

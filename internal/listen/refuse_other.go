@@ -1,0 +1,12 @@
+//go:build !linux
+
+package listen
+
+import (
+	"errors"
+	"syscall"
+)
+
+// refuse would make a TCP socket that listens deaf to those who begin to connect,
+// which this system has no means for.
+func refuse(syscall.RawConn) error { return errors.ErrUnsupported }
