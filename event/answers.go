@@ -1,10 +1,14 @@
 package event
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/weirlimit/weir"
 )
 
 // Answers says how requests that passed were answered.
@@ -41,6 +45,42 @@ func (a *Answers) check() error {
 		return errors.New("answers: the longest took more than all together")
 	}
 	return nil
+}
+
+// answers is an Answers with microseconds.
+type answers struct {
+	Answers
+	total, longest int64
+}
+
+// answer counts how a request ended.
+func (r *record) answer(s *sighting) {
+	r.last = max(r.last, s.now)
+	if r.answers == nil {
+		r.answers = new(answers)
+	}
+	a := r.answers
+	a.Count++
+	switch code := s.status; {
+	case code == weir.NoAnswer || code >= 500:
+		a.ServerError++
+	case code >= 200 && code < 300 || code == 101:
+		a.OK++
+	case code < 400:
+		a.Redirect++
+	case code == 401 || code == 403 || code == 404:
+		a.Denied++
+	default:
+		a.ClientError++
+	}
+	a.total += s.delay
+	a.longest = max(a.longest, s.delay)
+}
+
+func (a *answers) tell() *Answers {
+	out := a.Answers
+	out.TotalMS, out.LongestMS = ceilMS(a.total), ceilMS(a.longest)
+	return &out
 }
 
 // MaxArrivals is the most arrivals in a record.
@@ -85,6 +125,39 @@ func checkArrivals(arrivals []Arrival) error {
 		last = a.AtUS
 	}
 	return nil
+}
+
+// maxArrivals is the most arrivals of all records together.
+const maxArrivals = 1 << 18
+
+// arrival is a decision of a key of the sample.
+type arrival struct{ at, cost int64 }
+
+// arrive notes a single decision, if its key belongs to the sample.
+func (m *merger) arrive(r *record, s *sighting) {
+	if !r.sampled || r.merged || r.arrivalsCut {
+		return
+	}
+	if len(r.arrivals) == MaxArrivals || m.arrivals == 0 {
+		r.arrivalsCut = true
+		return
+	}
+	m.arrivals--
+	r.arrivals = append(r.arrivals, arrival{s.now, s.cost})
+}
+
+// tellArrivals returns arrivals in order of time. Decisions of several goroutines
+// reach the ring nearly so.
+func tellArrivals(arrivals []arrival, first int64) []Arrival {
+	if len(arrivals) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	out := make([]Arrival, len(arrivals))
+	for i, a := range arrivals {
+		out[i] = Arrival{AtUS: min(a.at-first, maxArrivalUS), Cost: a.cost}
+	}
+	return out
 }
 
 // check checks what a record tells beyond its counts.

@@ -10,9 +10,10 @@ import (
 // limit, one outcome, one cost. They take no place in the ring, and another
 // processor need not read them one by one.
 //
-// An entry is a tag in its upper half and a count in its lower. Only the reader of
-// the ring changes tags, and takes the count in the same step, so that no decision
-// is counted under another's tag or lost.
+// An entry is a tag in its upper half, and in its lower a count and hotTold: the
+// first decision after a flush goes through the ring, with all that is known of it.
+// Only the reader of the ring changes tags, and takes the count in the same step,
+// so that no decision is counted under another's tag or lost.
 type hot struct {
 	entries [hotSize]atomic.Uint64
 	cells   [hotSize]*hotCell // the reader's
@@ -22,6 +23,8 @@ const (
 	hotSize = 256
 	// hotFrom is how many decisions there must be between two flushes.
 	hotFrom = 256
+	// hotTold says that a decision went through the ring since the last flush.
+	hotTold = 1 << 31
 )
 
 // hotCell is what the decisions have in common that an entry counts.
@@ -40,13 +43,20 @@ func tagOf(hash uint64, l *weir.Limit, outcome weir.Outcome, cost int64, decided
 	return int(h % hotSize), uint32(h>>32) | 1
 }
 
-// count counts a decision, and returns false if its entry is not hot.
+// count counts a decision, and returns false if its entry is not hot, or it is to
+// go through the ring nevertheless.
 func (h *hot) count(place int, tag uint32) bool {
 	e := &h.entries[place]
 	for {
 		v := e.Load()
 		if uint32(v>>32) != tag || uint32(v) == 1<<32-1 {
 			return false
+		}
+		if v&hotTold == 0 {
+			if e.CompareAndSwap(v, v|hotTold) {
+				return false
+			}
+			continue
 		}
 		if e.CompareAndSwap(v, v+1) {
 			return true
@@ -66,7 +76,7 @@ func (h *hot) install(r *record, hash uint64) {
 		return
 	}
 	c := &hotCell{record: *r, tag: tag}
-	c.cost = cost
+	c.cost, c.about, c.answers, c.arrivals = cost, nil, nil, nil
 	h.cells[place] = c
 	h.entries[place].Store(uint64(tag) << 32)
 }
@@ -78,9 +88,9 @@ func (h *hot) take(each func(*hotCell, int64)) {
 		if c == nil {
 			continue
 		}
-		n := int64(uint32(h.entries[i].Swap(uint64(c.tag) << 32)))
+		n := counted(h.entries[i].Swap(uint64(c.tag) << 32))
 		if n < hotFrom {
-			n += int64(uint32(h.entries[i].Swap(0)))
+			n += counted(h.entries[i].Swap(0))
 			h.cells[i] = nil
 		}
 		if n > 0 {
@@ -88,3 +98,5 @@ func (h *hot) take(each func(*hotCell, int64)) {
 		}
 	}
 }
+
+func counted(entry uint64) int64 { return int64(entry & (hotTold - 1)) }

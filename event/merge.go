@@ -11,6 +11,8 @@ import (
 type merger struct {
 	max     int
 	records map[cell]*record
+	// arrivals is how many more the records may have together.
+	arrivals int
 	// patience is until when a client was told to wait, by the store's clock, in
 	// two generations: what has not been seen since the turn before last is
 	// forgotten.
@@ -48,6 +50,12 @@ type record struct {
 	sampled bool
 	// cut: the key is told as a hash, whatever else is.
 	cut bool
+	// about, answers and arrivals are there if something is known.
+	about    *about
+	answers  *answers
+	arrivals []arrival
+	// arrivalsCut: some are missing, or would be if the key were of the sample.
+	arrivalsCut bool
 }
 
 func newMerger(max int) *merger {
@@ -61,26 +69,25 @@ func newMerger(max int) *merger {
 // add puts a sighting into its record, and returns it. name tells the key of a new
 // one, sampled whether its key belongs to the sample.
 func (m *merger) add(s *sighting, name func(*sighting) string, sampled bool) *record {
-	c := client{s.limit.Counters(), s.hash}
-	at := cell{client: c, outcome: s.outcome}
-	r := m.records[at]
-	if r == nil {
-		key := ""
-		if len(m.records) >= m.max {
-			at.merged, at.hash = true, 0
-			r = m.records[at]
-		} else {
-			key = name(s)
-		}
-		if r == nil {
-			r = &record{cell: at, limit: s.limit, key: key, first: s.now, least: s.remaining, sampled: sampled, cut: s.cut}
-			m.records[at] = r
-		}
+	r := m.of(s, name, sampled)
+	if s.answered {
+		r.answer(s)
+		return r
+	}
+	if r.count == 0 {
+		r.first, r.last, r.least = s.now, s.now, s.remaining
 	}
 	r.first, r.last = min(r.first, s.now), max(r.last, s.now)
 	r.count++
 	r.cost += s.cost
 	r.least = min(r.least, s.remaining)
+	m.arrive(r, s)
+	if s.facts.known {
+		if r.about == nil {
+			r.about = new(about)
+		}
+		r.about.add(&s.facts)
+	}
 	if s.decided {
 		r.decisive++
 	}
@@ -93,8 +100,29 @@ func (m *merger) add(s *sighting, name func(*sighting) string, sampled bool) *re
 	r.delay = max(r.delay, s.delay)
 	r.source = s.source
 	r.degraded = r.degraded || s.source != nil && s.source.Guarantee().Degraded
-	if m.early(c, s) {
+	if m.early(client{s.limit.Counters(), s.hash}, s) {
 		r.early++
+	}
+	return r
+}
+
+// of returns the record of a sighting, a new one if there is none.
+func (m *merger) of(s *sighting, name func(*sighting) string, sampled bool) *record {
+	at := cell{client: client{s.limit.Counters(), s.hash}, outcome: s.outcome}
+	r := m.records[at]
+	if r != nil {
+		return r
+	}
+	key := ""
+	if len(m.records) >= m.max {
+		at.merged, at.hash = true, 0
+		r = m.records[at]
+	} else {
+		key = name(s)
+	}
+	if r == nil {
+		r = &record{cell: at, limit: s.limit, key: key, first: s.now, last: s.now, sampled: sampled, cut: s.cut}
+		m.records[at] = r
 	}
 	return r
 }
@@ -110,6 +138,7 @@ func (m *merger) addHot(c *hotCell, n, now int64) {
 		m.records[c.cell] = r
 	}
 	r.last = max(r.last, now)
+	r.arrivalsCut = true
 	r.count += n
 	r.cost += n * c.cost
 	if c.decisive > 0 {
@@ -151,7 +180,7 @@ func (m *merger) turn() {
 // take returns the records and begins anew.
 func (m *merger) take() map[cell]*record {
 	records := m.records
-	m.records = make(map[cell]*record)
+	m.records, m.arrivals = make(map[cell]*record), maxArrivals
 	return records
 }
 
@@ -159,11 +188,12 @@ func (m *merger) take() map[cell]*record {
 const never = -1
 
 // tell returns the record in words.
-func (r *record) tell(w words, plain bool, sample int64) *Record {
+func (r *record) tell(w words, n *namer, sample int64) *Record {
+	plain := n.plain && !r.cut && !r.merged
 	out := &Record{
 		First: time.UnixMicro(r.first).UTC(), Last: time.UnixMicro(r.last).UTC(),
 		Place: w.place(r.limit),
-		Key:   r.key, Plain: plain && !r.merged, Merged: r.merged,
+		Key:   r.key, Plain: plain, Merged: r.merged,
 		Outcome: r.outcome.String(), Count: r.count, Decisive: r.decisive, Cost: r.cost, Early: r.early,
 		Least: r.least, RetryMS: r.retry, DelayMS: ceilMS(r.delay),
 		Source: weir.FromStore.String(), Degraded: r.degraded, Every: 1,
@@ -178,6 +208,15 @@ func (r *record) tell(w words, plain bool, sample int64) *Record {
 		if out.Watched = !r.sampled; r.sampled {
 			out.Every = sample
 		}
+	}
+	if r.about != nil {
+		out.About = r.about.tell(n, plain)
+	}
+	if r.answers != nil {
+		out.Answers = r.answers.tell()
+	}
+	if r.sampled && !r.merged {
+		out.Arrivals, out.ArrivalsCut = tellArrivals(r.arrivals, r.first), r.arrivalsCut
 	}
 	return out
 }

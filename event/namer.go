@@ -5,24 +5,49 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 )
 
-// namer turns keys into what is told of them.
+// namer turns keys and identities into what is told of them. Not safe for
+// concurrent use.
 type namer struct {
-	secret []byte
-	plain  bool
+	mac   hash.Hash
+	plain bool
+	sum   [sha256.Size]byte
+}
+
+func newNamer(secret []byte, plain bool) *namer {
+	return &namer{mac: hmac.New(sha256.New, secret), plain: plain}
 }
 
 // name returns the key of a sighting as records tell it.
-func (n namer) name(s *sighting) string {
+func (n *namer) name(s *sighting) string {
 	if n.plain && !s.cut {
 		return string(s.key())
 	}
-	m := hmac.New(sha256.New, n.secret)
-	m.Write(s.key())
 	if s.cut {
-		// The rest of a long key is told by its keyed hash.
-		m.Write(binary.LittleEndian.AppendUint64([]byte{0}, s.hash))
+		return n.hash(s.key(), s.hash)
 	}
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	return n.hash(s.key(), 0)
+}
+
+// identity returns who is named in place of the name. It is what a key of the same
+// text is told as, so that limits by address, by user and by key can be put
+// together.
+func (n *namer) identity(name string, cut uint64) string {
+	if name == "" {
+		return ""
+	}
+	return n.hash([]byte(name), cut)
+}
+
+// hash returns the keyed hash of a text. If it was cut, the rest is told by the
+// hash cut.
+func (n *namer) hash(text []byte, cut uint64) string {
+	n.mac.Reset()
+	n.mac.Write(text)
+	if cut != 0 {
+		n.mac.Write(binary.LittleEndian.AppendUint64([]byte{0}, cut))
+	}
+	return hex.EncodeToString(n.mac.Sum(n.sum[:0])[:16])
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"math"
@@ -47,7 +48,7 @@ type Options struct {
 	// multiple of Every. Zero means a minute.
 	RollupEvery time.Duration
 	// Ring is how many decisions can wait to be looked at, 64 to 1 Mi, rounded up
-	// to a power of two. One takes 192 bytes. Zero means 8192.
+	// to a power of two. One takes 576 bytes. Zero means 8192.
 	Ring int
 	// MaxRecords is the most records in Every; further clients are merged into one
 	// record for each limit and outcome. Zero means 20,000.
@@ -70,6 +71,7 @@ type Observer struct {
 	ring    *ring
 	watched watch
 	hot     hot
+	taker   taker
 	dropped atomic.Uint64
 	failed  atomic.Uint64
 
@@ -78,7 +80,9 @@ type Observer struct {
 	rollups *roller
 	outbox  *outbox
 	top     top
-	names   namer
+	names   *namer
+	// droppedBefore is what dropped was when records were told last.
+	droppedBefore uint64
 	// sequence numbers events.
 	sequence uint64
 }
@@ -100,7 +104,8 @@ func New(opt Options) (*Observer, error) {
 		source: fmt.Sprintf("%s/%x", opt.Node, start),
 		hash:   hasher{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])},
 		ring:   newRing(1 << bits.Len(uint(opt.Ring-1))),
-		names:  namer{secret: opt.Secret, plain: opt.Plain},
+		taker:  taker{seed: maphash.MakeSeed()},
+		names:  newNamer(opt.Secret, opt.Plain),
 	}
 	switch {
 	case opt.Sample == 1:
@@ -181,7 +186,7 @@ func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
 		} else if hash >= o.sample && !o.watched.has(hash) && !degraded(op) {
 			continue
 		}
-		o.see(op, outcome, hash, op.Decision.Limit == d.Limit)
+		o.see(r, op, outcome, hash, op.Decision.Limit == d.Limit)
 	}
 }
 
@@ -192,7 +197,7 @@ func degraded(op *weir.Op) bool {
 }
 
 // see counts a decision that is hot, and puts another into the ring.
-func (o *Observer) see(op *weir.Op, outcome weir.Outcome, hash uint64, decided bool) {
+func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash uint64, decided bool) {
 	limit := op.Limit
 	if limit == nil { // an op of role Deny
 		limit = op.Decision.Limit
@@ -206,7 +211,11 @@ func (o *Observer) see(op *weir.Op, outcome weir.Outcome, hash uint64, decided b
 		return
 	}
 	s.limit, s.source = limit, op.Decision.Limit
-	s.now, s.cost, s.remaining = op.Now, op.Cost, op.Decision.Remaining
+	if s.now = op.Now; s.now == 0 {
+		s.now = time.Now().UnixMicro() // the store was not asked, or does not tell
+	}
+	s.answered = false
+	s.cost, s.remaining = op.Cost, op.Decision.Remaining
 	s.retry = -1
 	if op.Decision.RetryAfter != weir.Never {
 		s.retry = weir.Micros(op.Decision.RetryAfter)
@@ -217,7 +226,40 @@ func (o *Observer) see(op *weir.Op, outcome weir.Outcome, hash uint64, decided b
 	}
 	s.hash, s.outcome, s.decided = hash, outcome, decided
 	s.setKey(op.Key)
+	if s.facts.known = r.Facts != nil; s.facts.known {
+		o.taker.take(&s.facts, r.Facts, &o.hash)
+	}
 	s.commit(at)
+}
+
+// ObserveResult implements [weir.ResultObserver]. Of keys that are neither sampled
+// nor watched nothing is told. Decisions come first: an answer that finds less than
+// half of the ring free is left out, which shows in Answers.Count.
+func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
+	ops := r.Ops()
+	for i := range ops {
+		outcome, counted := weir.Counted(ops, i)
+		if !counted || ops[i].Limit == nil {
+			continue
+		}
+		hash := o.hash.sum(ops[i].Key)
+		if hash >= o.sample && !o.watched.has(hash) || !o.ring.roomy() {
+			continue
+		}
+		s, at := o.ring.claim()
+		if s == nil {
+			continue
+		}
+		s.answered = true
+		s.limit, s.source = ops[i].Limit, nil
+		s.now = time.Now().UnixMicro()
+		s.hash, s.outcome, s.decided = hash, outcome, false
+		s.cost, s.remaining, s.retry = 0, 0, 0
+		s.status, s.delay = int16(min(max(res.Code, weir.NoAnswer), weir.MaxCode)), weir.Micros(max(res.Duration, 0))
+		s.setKey(ops[i].Key)
+		s.facts.known = false
+		s.commit(at)
+	}
 }
 
 // Loss returns what the records leave out so far.
@@ -231,4 +273,7 @@ func (o *Observer) Loss() Loss {
 // of at most 1000 that are followed.
 func (o *Observer) Top(n int) []Heavy { return o.top.list(n) }
 
-var _ weir.Observer = (*Observer)(nil)
+var (
+	_ weir.Observer       = (*Observer)(nil)
+	_ weir.ResultObserver = (*Observer)(nil)
+)

@@ -102,21 +102,29 @@ func observe(t *testing.T, now func() int64, opt event.Options, limits ...*weir.
 		}
 		return out
 	}
-	s := memory.New(memory.Options{Now: now})
-	t.Cleanup(func() { s.Close() })
 	var err error
 	if b.Observer, err = event.New(opt); err != nil {
 		t.Fatal(err)
 	}
-	if b.Limiter, err = weir.New(s, weir.Limits(limits), weir.Options{Observers: []weir.Observer{b.Observer}}); err != nil {
-		t.Fatal(err)
-	}
+	b.Limiter = limiterOf(t, b.Observer, now, limits...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
 	b.stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() { _ = b.stop() })
 	return b
+}
+
+// limiterOf returns a limiter that o observes.
+func limiterOf(t *testing.T, o weir.Observer, now func() int64, limits ...*weir.Limit) *weir.Limiter {
+	t.Helper()
+	s := memory.New(memory.Options{Now: now})
+	t.Cleanup(func() { s.Close() })
+	l, err := weir.New(s, weir.Limits(limits), weir.Options{Observers: []weir.Observer{o}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 func (b *testbed) ask(t *testing.T, key string, cost int64) weir.Decision {

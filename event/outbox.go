@@ -80,6 +80,14 @@ func (b *outbox) discard(n int) {
 	b.events = kept[max(n, 0):]
 }
 
+// behind reports whether so many events wait that arrivals, which can make one of
+// ten times the size, are left out.
+func (b *outbox) behind() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.events) > b.max/16
+}
+
 func (b *outbox) loss() Loss {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,10 +7,11 @@ import (
 )
 
 // maxKey is how many bytes of a key are kept: with them a slot is three cache
-// lines. A longer key is told apart from others by its hash.
-const maxKey = 116
+// lines, and those of facts. A longer key is told apart from others by its hash.
+const maxKey = 112
 
-// sighting is one decision under one limit, as the ring keeps it.
+// sighting is one decision under one limit, or how a request that passed under
+// it ended, as the ring keeps it.
 type sighting struct {
 	now       int64 // µs since the Unix epoch, by the store's clock
 	limit     *weir.Limit
@@ -18,13 +19,18 @@ type sighting struct {
 	cost      int64
 	remaining int64
 	retry     int64 // µs, -1 for never
-	delay     int64 // µs
+	delay     int64 // µs; of an answer how long it took
 	hash      uint64
+	status    int16 // of an answer
+	answered  bool  // it is an answer: only now, limit, hash, outcome, key, status and delay are there
 	outcome   weir.Outcome
 	decided   bool // the limit's answer was the request's
 	cut       bool // the key is longer than what is kept of it
 	keyLen    uint8
 	keyBytes  [maxKey]byte
+	// facts are set where known is; of what was there before, the rest remains.
+	// With them a slot is nine cache lines.
+	facts facts
 }
 
 func (s *sighting) key() []byte { return s.keyBytes[:s.keyLen] }
@@ -80,6 +86,12 @@ func (r *ring) claim() (*slot, uint64) {
 			at = r.tail.Load()
 		}
 	}
+}
+
+// roomy reports whether at least half of the ring is free.
+func (r *ring) roomy() bool {
+	at := r.tail.Load() + uint64(len(r.slots))/2
+	return r.slots[at&r.mask].seq.Load() >= at
 }
 
 // commit hands the slot that was claimed at a place to the reader.

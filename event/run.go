@@ -87,17 +87,13 @@ func step(at *time.Time, every time.Duration, now time.Time) bool {
 
 // drain takes in what waits in the ring.
 func (o *Observer) drain() {
-	now := time.Now().UnixMicro()
 	// A bound, so that a flood does not put off what is due.
 	for range o.ring.mask + 1 {
 		s := o.ring.next()
 		if s == nil {
 			return
 		}
-		if s.now == 0 {
-			s.now = now // the store was not asked
-		}
-		if r := o.merge.add(s, o.names.name, s.hash < o.sample); r.count == hotFrom && !r.merged {
+		if r := o.merge.add(s, o.names.name, s.hash < o.sample); r.count == hotFrom && !r.merged && !s.answered {
 			o.hot.install(r, s.hash)
 		}
 		o.ring.done()
@@ -150,9 +146,17 @@ func (o *Observer) tellRecords() []Event {
 			break
 		}
 	}
+	// A decision that found no room is missing from nobody knows whose arrivals.
+	dropped := o.dropped.Load()
+	cut, behind := dropped != o.droppedBefore, o.outbox.behind()
+	o.droppedBefore = dropped
 	events := make([]Event, 0, len(records))
 	for _, r := range records {
-		told := r.tell(o.rollups.words, o.opt.Plain && !r.cut, o.opt.Sample)
+		r.arrivalsCut = r.arrivalsCut || cut
+		if behind {
+			r.arrivals, r.arrivalsCut = nil, true
+		}
+		told := r.tell(o.rollups.words, o.names, o.opt.Sample)
 		o.top.add(told)
 		events = append(events, Event{Record: told})
 	}

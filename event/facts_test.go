@@ -1,0 +1,158 @@
+package event
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"strings"
+	"testing"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// The documentation says how much memory the ring takes.
+func TestSlotIsNineLines(t *testing.T) {
+	if n := unsafe.Sizeof(slot{}); n != 576 {
+		t.Errorf("a slot takes %d bytes: correct Options.Ring", n)
+	}
+}
+
+func TestAgentOf(t *testing.T) {
+	var seen agents
+	h := hasher{1, 2}
+	f := func(name, want string) {
+		t.Helper()
+		if got := agentWords[agentOf(name)]; got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+		if name == "" {
+			return
+		}
+		for range 2 { // found out, and remembered
+			if got := agentWords[seen.of(name, h.of(name))]; got != want {
+				t.Errorf("%q is remembered as %s, want %s", name, got, want)
+			}
+		}
+	}
+	f("", "none")
+	f("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0", "browser")
+	f("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36 Edg/131.0.0.0", "browser")
+	f("Mozilla/5.0 (Linux; Android 9; CUBOT X19) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/90.0 Mobile Safari/537.36", "browser")
+	f("Opera/9.80 (X11; Linux) Presto/2.12", "browser")
+	f("curl/8.5.0", "curl")
+	f("Wget/1.21.4", "curl")
+	f("Go-http-client/1.1", "go")
+	f("grpc-go/1.74.2", "go")
+	f("python-requests/2.32.3", "python")
+	f("Python/3.12 aiohttp/3.9.1", "python")
+	f("Python-urllib/3.11", "python")
+	f("Java/17.0.9", "java")
+	f("okhttp/4.12.0", "java")
+	f("Apache-HttpClient/5.3 (Java/21)", "java")
+	f("node", "node")
+	f("axios/1.7.2", "node")
+	f("node-fetch/1.0 (+https://github.com/bitinn/node-fetch)", "bot") // as it says of itself: it names a page
+	f("undici", "node")
+	f("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", "bot")
+	f("Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm) Chrome/116.0 Safari/537.36", "bot")
+	f("Mozilla/5.0 (compatible; Baiduspider/2.0)", "bot")
+	f("Scrapy/2.11.1 (+https://scrapy.org)", "bot")
+	f("MyApp/3.1 (iPhone)", "other")
+	f("nodeum", "other")
+	f(strings.Repeat("x", maxAgent)+" curl/8", "other")
+}
+
+func TestFactsAreCut(t *testing.T) {
+	var f facts
+	h := hasher{3, 5}
+	at := taker{seed: maphash.MakeSeed()}
+	long := strings.Repeat("ü", 200) // two bytes each
+	first, second := known{user: long + "a", path: "/" + long + "a", host: long, method: long, tier: long}, known{user: long + "b", path: "/" + long + "b"}
+	at.take(&f, first, &h)
+	for i, c := range []struct{ text, max int }{{textMethod, MaxMethod}, {textHost, MaxHost}, {textPath, MaxPath}, {textUser, MaxUser}, {textTier, MaxTier}} {
+		s := f.get(c.text)
+		if len(s) > c.max || len(s) < c.max-1 || !utf8.ValidString(s) {
+			t.Errorf("%d: kept %q, want %d bytes", i, s, c.max)
+		}
+	}
+	if f.userRest == 0 {
+		t.Error("a user who was cut is taken for whole")
+	}
+	var a about
+	a.add(&f)
+	n := newNamer([]byte("0123456789abcdef"), false)
+	was := a.tell(n, false).User
+	at.take(&f, second, &h)
+	a.add(&f)
+	out := a.tell(n, false)
+	if out.User == was || out.Users != 2 || out.Paths != 2 {
+		t.Errorf("what differs behind the cut is taken for the same: %+v", out)
+	}
+	at.take(&f, known{user: "\xff\xfe", path: "/\xff"}, &h)
+	if f.userRest != 0 || f.get(textHost) != "" {
+		t.Error("facts remain of whom the room was before")
+	}
+	a.add(&f)
+	if out = a.tell(n, true); out.User != "?" || out.Path != "/?" || out.Users != 3 {
+		t.Errorf("what is not UTF-8: %+v", out)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	var f facts
+	h := hasher{3, 5}
+	at := taker{seed: maphash.MakeSeed()}
+	n := newNamer([]byte("0123456789abcdef"), true)
+	for _, c := range [][3]string{
+		{"203.0.113.77", "203.0.113.77", "203.0.113.0/24"},
+		{"2001:db8:1:2::3", "2001:db8:1:2::3", "2001:db8:1::/48"},
+		{"", "", ""},
+	} {
+		var addr netip.Addr
+		if c[0] != "" {
+			addr = netip.MustParseAddr(c[0])
+		}
+		at.take(&f, known{address: addr}, &h)
+		var a about
+		a.add(&f)
+		out := a.tell(n, true)
+		want := int64(1)
+		if c[0] == "" {
+			want = 0
+		}
+		if out.Address != c[1] || out.Network != c[2] || out.Addresses != want {
+			t.Errorf("%q: %+v", c[0], out)
+		}
+		if hashed := a.tell(n, false); c[0] != "" && (len(hashed.Address) != 32 || len(hashed.Network) != 32 || hashed.Address == hashed.Network || hashed.Address != n.hash([]byte(c[0]), 0)) {
+			t.Errorf("%q: hashed %+v", c[0], hashed)
+		}
+	}
+}
+
+func TestFewCountsToSixteen(t *testing.T) {
+	var f few
+	f.add(0)
+	if f.count() != 0 {
+		t.Error("nothing was counted")
+	}
+	for i := range uint64(40) {
+		f.add(i/2 + 1)
+		f.add(1)
+		if got, want := f.count(), min(int64(i/2+1), MaxDifferent); got != want {
+			t.Errorf("%d different ones: counted %d, want %d", i/2+1, got, want)
+		}
+	}
+}
+
+// known is facts as a front end knows them.
+type known struct {
+	address                               netip.Addr
+	method, host, path, user, tier, agent string
+}
+
+func (k known) Address() netip.Addr { return k.address }
+func (k known) Method() string      { return k.method }
+func (k known) Host() string        { return k.host }
+func (k known) Path() string        { return k.path }
+func (k known) User() string        { return k.user }
+func (k known) Tier() string        { return k.tier }
+func (k known) Agent() string       { return k.agent }
