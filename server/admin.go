@@ -10,6 +10,8 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strings"
+
+	"github.com/weirlimit/weir/dashboard"
 )
 
 // adminHandler serves what operators ask for.
@@ -32,12 +34,24 @@ func (s *Server) adminHandler(token string) http.Handler {
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	inner.HandleFunc("GET /{$}", adminIndex)
 	mux.Handle("/", guard(token, inner))
 	// The operators' part of the API guards itself in the same way.
 	mux.Handle("/v1/", s.api.Admin())
+	if token != "" {
+		mux.Handle("/ui/", s.dashboard) // which has a login
+	} else {
+		mux.Handle("/ui/", guard("", s.dashboard))
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if dashboard.WantsPage(r) {
+			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+			return
+		}
+		guard(token, http.HandlerFunc(adminIndex)).ServeHTTP(w, r)
+	})
 	mux.Handle("GET /v1/live", guard(token, s.live()))
-	return mux
+	return s.dashboard.Accept(mux)
 }
 
 // health adds the probes. They need no token: they tell nothing but whether
@@ -73,6 +87,7 @@ func (s *Server) withHealth(next http.Handler) http.Handler {
 
 func adminIndex(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, `weir admin
+/ui/            the dashboard, for browsers
 /metrics        Prometheus metrics
 /healthz/live   the process runs
 /healthz/ready  the node takes requests; 503 while it starts and while it drains

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/frontend/resp"
 	"github.com/weirlimit/weir/identity"
@@ -49,10 +50,12 @@ type Server struct {
 	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
 	resp     *resp.Server // nil without Redis clients
-	events   *telling     // nil when nobody is told
-	doors    []frontend
-	certs    []*certfile.Certificate
-	token    string
+	// dashboard is nil without an admin listener.
+	dashboard *dashboard.Dashboard
+	events    *telling // nil when nobody is told
+	doors     []frontend
+	certs     []*certfile.Certificate
+	token     string
 
 	// state is what readiness says.
 	state atomic.Int32
@@ -192,6 +195,9 @@ func (s *Server) Close() error {
 	if s.identity != nil {
 		errs = append(errs, s.identity.Close())
 	}
+	if s.dashboard != nil {
+		errs = append(errs, s.dashboard.Close())
+	}
 	if s.events != nil {
 		errs = append(errs, s.events.close())
 	}
@@ -242,7 +248,7 @@ func (r Ready) String() string {
 		fmt.Fprintf(&b, "redis    redis-cli %s CL.THROTTLE user123 15 30 60\n", redisTo(redis))
 	}
 	if admin, ok := r.URLs["admin"]; ok {
-		fmt.Fprintf(&b, "admin    %s/  (metrics, health, rules)\n", admin)
+		fmt.Fprintf(&b, "admin    %s/  (dashboard, metrics, health, rules)\n", admin)
 	}
 	return b.String()
 }

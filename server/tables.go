@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/reserve"
@@ -184,6 +185,9 @@ func openAdmin(s *Server) (frontend, error) {
 	}
 	if s.token != "" && cert == nil && !loopbackListen(c.Listen) {
 		s.log.Warn("the admin token crosses the network in clear: give --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
+	}
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+		return frontend{}, err
 	}
 	// Profiles take as long as they are asked to.
 	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,

@@ -60,6 +60,7 @@ var floors = []struct {
 	{"analytics/verdict", 2},
 	{"analytics/accuracy", 3},
 	{"analytics/advice", 3},
+	{"dashboard", 5},
 	{"server", 6},
 	{"server/ratelimit", 6},
 	{"cmd/weir", 7},

@@ -1,0 +1,134 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Options configures a [Dashboard].
+type Options struct {
+	// Token is what operators show to log in, at least 16 bytes. Zero means that
+	// there is no login: the caller lets only loopback in.
+	Token string
+	// Session is how long a login lasts, a minute to 30 days. Zero means twelve
+	// hours.
+	Session time.Duration
+	// Attempts is how many logins one address may try in a minute, Total how many
+	// all addresses together. Zero means 10, and 600.
+	Attempts, Total int64
+	// Now tells the time. Zero means time.Now.
+	Now func() time.Time
+	// Log is told of logins, refused ones too. Zero means nobody is told.
+	Log *slog.Logger
+}
+
+// Dashboard serves the page under /ui/. Safe for concurrent use.
+type Dashboard struct {
+	opt      Options
+	sessions *sessions
+	logins   *logins
+	cross    *http.CrossOriginProtection
+	mux      *http.ServeMux
+}
+
+const minToken = 16
+
+// New returns the dashboard, which the caller closes. It returns an error when an
+// option is out of range.
+func New(opt Options) (*Dashboard, error) {
+	if opt.Session == 0 {
+		opt.Session = 12 * time.Hour
+	}
+	if opt.Attempts == 0 {
+		opt.Attempts = 10
+	}
+	if opt.Total == 0 {
+		opt.Total = 600
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case opt.Token != "" && len(opt.Token) < minToken:
+		return nil, fmt.Errorf("dashboard: token has %d bytes, at least %d are needed", len(opt.Token), minToken)
+	case opt.Session < time.Minute || opt.Session > 30*24*time.Hour:
+		return nil, fmt.Errorf("dashboard: session of %s must last from a minute to 30 days", opt.Session)
+	case opt.Attempts < 0 || opt.Total < 0:
+		return nil, errors.New("dashboard: attempts must not be negative")
+	}
+	d := &Dashboard{opt: opt, cross: http.NewCrossOriginProtection(), mux: http.NewServeMux()}
+	if opt.Token != "" {
+		var err error
+		if d.logins, err = newLogins(opt.Attempts, opt.Total); err != nil {
+			return nil, fmt.Errorf("dashboard: %w", err)
+		}
+		d.sessions = newSessions(opt.Token, opt.Session, opt.Now)
+	}
+	d.routes()
+	return d, nil
+}
+
+// Close ends what limits logins.
+func (d *Dashboard) Close() error {
+	if d.logins == nil {
+		return nil
+	}
+	return d.logins.Close()
+}
+
+func (d *Dashboard) routes() {
+	d.mux.HandleFunc("GET /ui/assets/", serveAsset)
+	d.mux.HandleFunc("GET /ui/session", d.session)
+	d.mux.HandleFunc("GET /ui/login", d.loginPage)
+	d.mux.HandleFunc("POST /ui/login", d.login)
+	d.mux.HandleFunc("POST /ui/logout", d.logout)
+	d.mux.HandleFunc("GET /ui/", d.page)
+}
+
+// policy lets a page load what its own origin serves, and nothing else: no
+// script or style within the page, no frame around it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements http.Handler.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	d.mux.ServeHTTP(w, r)
+}
+
+// page answers every address of the page with the page, which finds its way by
+// the path itself, and sends who is not logged in to the login.
+func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
+	if d.sessions != nil && d.sessionOf(r) == nil {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, loginPath(r.URL.RequestURI()), http.StatusSeeOther)
+		return
+	}
+	serveIndex(w, r)
+}
+
+// WantsPage reports whether a request is a browser's that asks for a page, rather
+// than a command's.
+func WantsPage(r *http.Request) bool {
+	for _, accept := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(accept, ",") {
+			if media, _, _ := strings.Cut(part, ";"); strings.EqualFold(strings.TrimSpace(media), "text/html") {
+				return true
+			}
+		}
+	}
+	return false
+}

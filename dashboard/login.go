@@ -1,0 +1,219 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"html/template"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+// logins limits attempts to log in, with the limiter that this project is.
+type logins struct {
+	store *memory.Store
+	// one limits an address, all of them together.
+	one, all *weir.Limiter
+}
+
+func newLogins(attempts, total int64) (*logins, error) {
+	l := &logins{store: memory.New(memory.Options{MaxBytes: memory.MinBytes})}
+	limit := func(scope string, count int64) (*weir.Limiter, error) {
+		rule := weir.PerMinute(count, algorithm.TokenBucket)
+		rule.Scope = scope
+		return weir.New(l.store, weir.Limits{rule}, weir.Options{})
+	}
+	var err error
+	if l.one, err = limit("login of an address", attempts); err == nil {
+		l.all, err = limit("login", total)
+	}
+	if err != nil {
+		l.store.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *logins) Close() error { return l.store.Close() }
+
+// take returns the decision on one more attempt of a client. What an address is
+// refused does not count for all.
+func (l *logins) take(ctx context.Context, client string) (weir.Decision, error) {
+	d, err := l.one.Take(ctx, client, 1)
+	if err != nil || !d.Allowed() {
+		return d, err
+	}
+	return l.all.Take(ctx, "", 1)
+}
+
+// client names who tries: the address, of IPv6 the /64 that one machine can have
+// to itself.
+func client(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "a local socket"
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	p, err := addr.Prefix(64)
+	if err != nil {
+		return host
+	}
+	return p.String()
+}
+
+// loginPath is where to log in, to go on at next afterwards.
+func loginPath(next string) string {
+	if next = local(next); next == home {
+		return "/ui/login"
+	}
+	return "/ui/login?" + url.Values{"next": {next}}.Encode()
+}
+
+const home = "/ui/"
+
+// local returns next if it is an address of the page, else the page's first. Any
+// other would lead from the login to whatever a link says.
+func local(next string) string {
+	const most = 4096 // bytes
+	u, err := url.Parse(next)
+	if err != nil || len(next) > most || !strings.HasPrefix(next, home) || u.Host != "" || u.Scheme != "" ||
+		strings.ContainsAny(next, "\\\r\n") || strings.Contains(u.Path, "..") || strings.HasPrefix(u.Path, "/ui/log") {
+		return home
+	}
+	return next
+}
+
+var loginTemplate = template.Must(template.New("login").Parse(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Log in - Weir</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/ui/assets/login.css">
+</head>
+<body>
+<main>
+<h1>Weir</h1>
+<form method="post" action="/ui/login">
+<input type="hidden" name="next" value="{{.Next}}">
+<label for="token">Admin token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus{{if .Fault}} aria-invalid="true" aria-describedby="fault"{{end}}>
+{{if .Fault}}<p id="fault" role="alert">{{.Fault}}</p>
+{{end}}<button>Log in</button>
+</form>
+<p class="note">The token is what <code>--admin-token-file</code> names.</p>
+</main>
+</body>
+</html>
+`))
+
+func (d *Dashboard) showLogin(w http.ResponseWriter, status int, next, fault string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if err := loginTemplate.Execute(w, struct{ Next, Fault string }{next, fault}); err != nil {
+		d.opt.Log.Debug("login page not written", "err", err)
+	}
+}
+
+// loginPage answers GET /ui/login.
+func (d *Dashboard) loginPage(w http.ResponseWriter, r *http.Request) {
+	next := local(r.URL.Query().Get("next"))
+	if d.sessions == nil || d.sessionOf(r) != nil {
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
+	d.showLogin(w, http.StatusOK, next, "")
+}
+
+// login answers POST /ui/login.
+func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
+	if d.sessions == nil {
+		http.Redirect(w, r, home, http.StatusSeeOther)
+		return
+	}
+	if err := d.cross.Check(r); err != nil {
+		answer.Problem{Status: http.StatusForbidden, Detail: "log in from the dashboard's own page"}.Write(w)
+		return
+	}
+	const maxForm = 16 << 10
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		d.showLogin(w, http.StatusBadRequest, home, "The form did not arrive as it should.")
+		return
+	}
+	next, from := local(r.PostForm.Get("next")), client(r)
+	switch limited, err := d.logins.take(r.Context(), from); {
+	case err != nil:
+		d.opt.Log.Error("attempts to log in cannot be limited, so none is let in", "err", err)
+		d.showLogin(w, http.StatusServiceUnavailable, next, "Logins cannot be limited now, so none is let in. Try again.")
+		return
+	case !limited.Allowed():
+		seconds := int64(math.Ceil(limited.RetryAfter.Seconds()))
+		d.opt.Log.Warn("login refused: too many attempts", "from", from)
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+		d.showLogin(w, http.StatusTooManyRequests, next, fmt.Sprintf("Too many attempts. Try again in %d s.", seconds))
+		return
+	}
+	// Hashes are of equal length, so comparing them tells nothing of the token's.
+	got, want := sha256.Sum256([]byte(r.PostForm.Get("token"))), sha256.Sum256([]byte(d.opt.Token))
+	if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		d.opt.Log.Warn("login refused: wrong token", "from", from)
+		d.showLogin(w, http.StatusUnauthorized, next, "This is not the admin token.")
+		return
+	}
+	value, v := d.sessions.open()
+	d.opt.Log.Info("logged in to the dashboard", "from", from, "until", v.expires.UTC())
+	http.SetCookie(w, d.cookie(r, value, int(d.opt.Session.Seconds())))
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// cookie returns the session's cookie; an age below zero takes it away.
+func (d *Dashboard) cookie(r *http.Request, value string, age int) *http.Cookie {
+	c := &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	if overTLS(r) {
+		c.Name, c.Secure = secureCookieName, true
+	}
+	return c
+}
+
+// logout answers POST /ui/logout.
+func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
+	if d.sessions == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	v := d.sessionOf(r)
+	if v != nil && !d.mayChange(r, v) {
+		answer.Problem{Status: http.StatusForbidden, Detail: "a logout needs the header " + CSRFHeader}.Write(w)
+		return
+	}
+	if v != nil {
+		d.sessions.end(v)
+		d.opt.Log.Info("logged out of the dashboard", "from", client(r))
+	}
+	http.SetCookie(w, d.cookie(r, "", -1))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,448 @@
+// The answers that the page reads, as docs/analytics.md and docs/http-api.md say.
+// Times are RFC 3339.
+
+export interface Loss {
+  dropped: number;
+  discarded: number;
+  rollups: number;
+  failed: number;
+  late: number;
+}
+
+export interface Coverage {
+  from: string;
+  to: string;
+  grain: string;
+  step_s: number;
+  basis: string;
+  /** How many keys there are for each one whose allowed decisions are told; 0: none. */
+  every: number;
+  loss: Loss;
+  missing?: string[];
+}
+
+export interface Limit {
+  domain: string;
+  rule: string;
+  limit: string;
+  algorithm: string;
+  allowance: number;
+  period_ms: number;
+  burst: number;
+}
+
+export interface Totals {
+  decisions: number;
+  counts: Record<string, number> | null;
+  refused_share: number;
+  delayed_share: number;
+  shadow_share: number;
+}
+
+export interface TopKey {
+  domain: string;
+  rule: string;
+  limit: string;
+  key: string;
+  plain: boolean;
+  refused: number;
+  shadow_refused: number;
+  delayed: number;
+}
+
+export interface TopWord {
+  word: string;
+  refused: number;
+  shadow_refused: number;
+  delayed: number;
+  allowed: number;
+}
+
+export interface Incident extends Limit {
+  from: string;
+  to: string;
+  open: boolean;
+  refused: number;
+  shadow_refused: number;
+  delayed: number;
+  keys: number;
+  overshoot: number;
+}
+
+export interface Overview {
+  coverage: Coverage;
+  totals: Totals;
+  keys_limited: number;
+  keys_seen: number;
+  degraded_s: number;
+  top_rules: (Limit & Totals)[] | null;
+  top_keys: TopKey[] | null;
+  top_paths: TopWord[] | null;
+  incidents: Incident[] | null;
+}
+
+export interface Line {
+  name: string;
+  rest?: boolean;
+  total: number;
+  points: number[] | null;
+}
+
+export interface Series {
+  coverage: Coverage;
+  by: string;
+  at: string[] | null;
+  lines: Line[] | null;
+  degraded_at: boolean[] | null;
+}
+
+export interface Top {
+  coverage: Coverage;
+  by: string;
+  words: TopWord[] | null;
+}
+
+export interface Usage {
+  keys: number;
+  p50: number;
+  p95: number;
+  p99: number;
+  max: number;
+}
+
+export interface Advice {
+  word: string;
+  text: string;
+}
+
+export interface RuleFigures extends Limit, Totals {
+  versions: number;
+  decisive: number;
+  keys_limited: number;
+  keys_seen: number;
+  usage?: Usage;
+  first_hit?: string;
+  last_hit?: string;
+  last_refused?: string;
+  precision?: { legitimate: number; abusive: number; share: number };
+  judged?: { clients: number; verdicts: Record<string, number> | null; refused_shares: Record<string, number> | null };
+  badges?: string[];
+  advice?: Advice[];
+}
+
+export interface RuleList {
+  coverage: Coverage;
+  rules: RuleFigures[] | null;
+}
+
+export interface Version extends Limit, Totals {
+  from: string;
+  to: string;
+  keys_limited: number;
+  usage?: Usage;
+}
+
+export interface RuleLimits extends RuleFigures {
+  at: string[] | null;
+  lines: Line[] | null;
+  busiest_second: number[] | null;
+  busiest_minute: number[] | null;
+  per_minute: number;
+  histogram: number[] | null;
+  history: Version[] | null;
+}
+
+export interface RuleDetail {
+  coverage: Coverage;
+  limits: RuleLimits[] | null;
+}
+
+export interface RateClient {
+  key: string;
+  plain: boolean;
+  weight: number;
+  peak: number;
+  mean: number;
+  windows: number;
+  units: number;
+  requests: number;
+  refused: number;
+  user: boolean;
+  tier?: string;
+  verdict?: string;
+}
+
+export interface RateBucket {
+  rate: number;
+  windows: number;
+  units: number;
+}
+
+export interface PeakBucket {
+  peak: number;
+  clients: number;
+  users: number;
+}
+
+export interface Rung {
+  limit: number;
+  clients: number;
+  users: number;
+  units: number;
+  share: number;
+}
+
+export interface Rates {
+  coverage: Coverage;
+  limit: Limit;
+  window_ms: number;
+  estimated: boolean;
+  clients: number;
+  units: number;
+  told: number;
+  top: RateClient[] | null;
+  percentiles: { p: number; peak: number }[] | null;
+  buckets: RateBucket[] | null;
+  peaks: PeakBucket[] | null;
+  ladder: Rung[] | null;
+}
+
+export interface About {
+  address?: string;
+  network?: string;
+  method?: string;
+  host?: string;
+  path?: string;
+  user?: string;
+  tier?: string;
+  agent?: string;
+  users?: number;
+  agents?: number;
+  paths?: number;
+  addresses?: number;
+}
+
+export interface Answers {
+  count?: number;
+  ok?: number;
+  redirect?: number;
+  denied?: number;
+  client_error?: number;
+  server_error?: number;
+  total_ms?: number;
+  longest_ms?: number;
+}
+
+export interface Label {
+  id: number;
+  domain: string;
+  rule: string;
+  limit: string;
+  key: string;
+  label: string;
+  reason: string;
+  by: string;
+  at: string;
+  expires: string;
+  in_force: boolean;
+}
+
+export interface Verdict {
+  word: string;
+  confidence: number;
+  reasons: string[] | null;
+}
+
+export interface Client extends Limit, Totals {
+  key: string;
+  plain: boolean;
+  allowed_known: boolean;
+  sampled: boolean;
+  decisive: number;
+  units: number;
+  first: string;
+  last: string;
+  first_seen: string;
+  peak_second: number;
+  peak_minute: number;
+  overshoot: number;
+  windows: number;
+  windows_over: number;
+  early: number;
+  obeyed: number;
+  retry_ms: number;
+  delay_ms: number;
+  least: number;
+  degraded: boolean;
+  source: string;
+  about?: About;
+  answers?: Answers;
+  usual: number;
+  usual_hours: number;
+  now: number;
+  verdict?: Verdict;
+  label?: Label;
+}
+
+export interface ClientList {
+  coverage: Coverage;
+  total: number;
+  clients: Client[] | null;
+  rest?: { rows: number } & Totals;
+}
+
+export interface ClientDetail {
+  coverage: Coverage;
+  key: string;
+  limits: (Client & { at: string[] | null; lines: Line[] | null; units_at: number[] | null; busiest: number[] | null })[] | null;
+  labels: Label[] | null;
+}
+
+export interface Compared {
+  algorithm: string;
+  admitted: number;
+  refused: number;
+  false_allow: number;
+  false_deny: number;
+  overshoot: number;
+  burst: number;
+  bytes_per_key: number;
+}
+
+export interface Accuracy extends Limit {
+  keys: number;
+  decisions: number;
+  cut: boolean;
+  reference: string;
+  false_allow: number;
+  false_deny: number;
+  false_allowed: number;
+  false_denied: number;
+  overshoot: number;
+  boundary_burst: number;
+  peak_to_mean: number;
+  peak_to_mean_admitted: number;
+  compare: Compared[] | null;
+}
+
+export interface AccuracyList {
+  coverage: Coverage;
+  rules: Accuracy[] | null;
+}
+
+export interface Upstream {
+  coverage: Coverage;
+  at: string[] | null;
+  admitted: number[] | null;
+  refused: number[] | null;
+  of: Limit;
+  answers: Answers[] | null;
+  mean_ms: number[] | null;
+  total: Answers;
+}
+
+export interface System {
+  at: string;
+  database: string;
+  bytes: number;
+  schema: number;
+  sources:
+    | {
+        node: string;
+        source: string;
+        first: string;
+        last: string;
+        events: number;
+        unheard: number;
+        loss: { dropped: number; discarded: number; rollups: number; failed: number };
+      }[]
+    | null;
+  tables: { name: string; grain?: string; rows: number; kept_s: number; oldest?: string }[] | null;
+  service: {
+    started: string;
+    batches: number;
+    transactions: number;
+    events: number;
+    duplicates: number;
+    late: number;
+    retries: number;
+    failing?: string;
+    waiting: number;
+    lag_ms: number;
+    longest_lag_ms: number;
+  };
+}
+
+export interface Words {
+  coverage: Coverage;
+  limits: Limit[] | null;
+  domains: string[] | null;
+  rules: string[] | null;
+  algorithms: string[] | null;
+  outcomes: string[] | null;
+  nodes: string[] | null;
+  tiers: string[] | null;
+  paths: string[] | null;
+}
+
+/** /rules: which rules are in use. */
+export interface RulesStatus {
+  generation: number;
+  loaded_at: string;
+  hash: string;
+  files: string[] | null;
+  rules: number;
+  successes: number;
+  failures?: number;
+  last_error?: string;
+  [more: string]: unknown;
+}
+
+export interface Entry {
+  key: string;
+  value: string;
+}
+
+/** A ban, an override or a mode in force. */
+export interface OverlayView {
+  kind: string;
+  domain: string;
+  entries?: Entry[] | null;
+  rule?: string;
+  limit: string;
+  key?: string;
+  rate?: string;
+  burst?: number;
+  mode?: string;
+  percent?: number;
+  until: string | null;
+  made: string;
+  by: string;
+  reason?: string;
+  yaml: string;
+}
+
+export interface DescribedRule {
+  domain: string;
+  rule: string;
+  file: string;
+  line: number;
+  limits: string[] | null;
+  tier_by?: string;
+  tiers?: { value: string; limits: string[] }[];
+  overrides?: { value: string; limits: string[] }[];
+}
+
+/** /v1/rules: every compiled rule. */
+export interface Rulebook {
+  limits: string[] | null;
+  rules: DescribedRule[] | null;
+  overlay: OverlayView[] | null;
+}
+
+export interface Build {
+  version: string;
+  revision?: string;
+  go: string;
+  platform: string;
+}
