@@ -233,8 +233,8 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash 
 }
 
 // ObserveResult implements [weir.ResultObserver]. Of keys that are neither sampled
-// nor watched nothing is told. Decisions come first: an answer that finds less than
-// half of the ring free is left out, which shows in Answers.Count.
+// nor watched nothing is told. Decisions come first: an answer that finds half of
+// the ring taken is left out, which shows in Answers.Count.
 func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 	ops := r.Ops()
 	for i := range ops {

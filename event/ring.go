@@ -88,7 +88,7 @@ func (r *ring) claim() (*slot, uint64) {
 	}
 }
 
-// roomy reports whether at least half of the ring is free.
+// roomy reports whether less than half of the ring is taken.
 func (r *ring) roomy() bool {
 	at := r.tail.Load() + uint64(len(r.slots))/2
 	return r.slots[at&r.mask].seq.Load() >= at
