@@ -197,7 +197,7 @@ func (c *combiner) drain(q *queue) {
 		if len(batch) > 1 {
 			c.combined.Add(uint64(len(batch) - 1))
 		}
-		err := c.link.run(k)
+		err := c.link.run(context.Background(), k)
 		g.mu.Lock()
 		for i, w := range batch {
 			if w.gone {

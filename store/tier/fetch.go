@@ -55,7 +55,7 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 		f := e.fetch
 		if f == nil {
 			var err error
-			if f, err = s.startFetch(g, e, cost); err != nil {
+			if f, err = s.startFetch(ctx, g, e, cost); err != nil {
 				g.mu.Unlock()
 				if !errors.Is(err, errBusy) {
 					return weir.Decision{}, 0, err
@@ -137,14 +137,15 @@ func (s *Store) expire(e *lease, now int64) {
 // refill fetches more before the last unit is spent, if a call is free. Nobody
 // waits for it. Requires: g.mu.
 func (s *Store) refill(g *leaseShard, e *lease) {
-	if _, err := s.startFetch(g, e, 1); err != nil {
+	if _, err := s.startFetch(context.Background(), g, e, 1); err != nil {
 		return // whoever finds nothing left will ask, and hear why
 	}
 }
 
-// startFetch begins a fetch of at least need units. Requires: g.mu.
-func (s *Store) startFetch(g *leaseShard, e *lease, need int64) (*fetch, error) {
-	f, err := s.launch(func(f *fetch) { s.runFetch(g, e, f, need) })
+// startFetch begins a fetch of at least need units, for whoever ctx is of; it goes on
+// when that ends. Requires: g.mu.
+func (s *Store) startFetch(ctx context.Context, g *leaseShard, e *lease, need int64) (*fetch, error) {
+	f, err := s.launch(func(f *fetch) { s.runFetch(ctx, g, e, f, need) })
 	if err == nil {
 		e.fetch = f
 	}
@@ -167,7 +168,7 @@ func (s *Store) launch(run func(f *fetch)) (*fetch, error) {
 
 // runFetch asks the shared store for units. Where it has fewer than were asked
 // for it is asked once more. It holds a slot.
-func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
+func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch, need int64) {
 	defer func() { <-s.link.slots }()
 	nodes := s.nodes.count()
 	g.mu.Lock()
@@ -177,7 +178,7 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 		want = max(min(want, s.roomOf(p, e.tag)/(2*nodes)), need)
 	}
 	g.mu.Unlock()
-	o, sent, err := s.ask(p, e.tag, key, want)
+	o, sent, err := s.ask(ctx, p, e.tag, key, want)
 	if err == nil && !o.Charged && want > need && e.second(o.Decision, need) {
 		// What is there is divided as well; if it is less than needed, the store
 		// says until when.
@@ -186,7 +187,7 @@ func (s *Store) runFetch(g *leaseShard, e *lease, f *fetch, need int64) {
 		} else {
 			want = need
 		}
-		o, sent, err = s.ask(p, e.tag, key, want)
+		o, sent, err = s.ask(ctx, p, e.tag, key, want)
 	}
 	if err == nil {
 		s.answers.heard(e.tag, p.limit, 0, sent, o.Decision, false)
@@ -273,11 +274,11 @@ func (e *lease) lent(o weir.Op, c *epochCounters, sent int64) {
 
 // ask spends units of key on the shared store, in a slot that is held. It returns
 // the node's time at which it was asked.
-func (s *Store) ask(p *plan, tag uint64, key string, units int64) (asked, int64, error) {
+func (s *Store) ask(ctx context.Context, p *plan, tag uint64, key string, units int64) (asked, int64, error) {
 	take := func(ops []weir.Op) (int64, error) {
 		c := &call{ops: ops}
 		c.sent, c.from = s.link.now(), s.link.elapsed()
-		return c.sent, s.link.run(c)
+		return c.sent, s.link.run(ctx, c)
 	}
 	if p.regional != nil {
 		a, err := s.askRegion(p, tag, key, units, take)

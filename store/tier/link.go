@@ -240,7 +240,7 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Dur
 	c.fill(ops)
 	c.begin(k)
 	if !k.start(func() {
-		c.err = k.run(c)
+		c.err = k.run(ctx, c)
 		c.done <- struct{}{}
 		<-k.slots
 	}) {
@@ -266,9 +266,10 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Dur
 	}
 }
 
-// run makes a call on a goroutine of its own.
-func (k *link) run(c *call) error {
-	ctx, cancel := context.WithTimeout(context.Background(), k.budget)
+// run makes a call on a goroutine of its own. It has all its time even if ctx, which
+// says whom it is for, ends.
+func (k *link) run(ctx context.Context, c *call) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.budget)
 	defer cancel()
 	err := k.store.Take(ctx, c.ops)
 	if err != nil && ctx.Err() != nil {

@@ -317,7 +317,7 @@ func (s *Store) renewSlots(g *slotShard, e *places) error {
 func (s *Store) callSlot(o *weir.Op) (int64, error) {
 	k := &call{ops: []weir.Op{*o}}
 	k.sent, k.from = s.link.now(), s.link.elapsed()
-	err := s.link.run(k)
+	err := s.link.run(context.Background(), k)
 	if err == nil {
 		s.heard(k.ops[0].Now, k.sent)
 	}

@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -115,7 +116,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 	k := &call{ops: p.counting.ops(e, now, s.shareOf(p))}
 	g.mu.Unlock()
 	k.sent, k.from = s.link.now(), s.link.elapsed()
-	err := s.link.run(k)
+	err := s.link.run(context.Background(), k)
 	if err == nil {
 		s.heard(k.ops[0].Now, k.sent)
 		s.answers.heard(e.tag, p.limit, 0, k.sent, k.ops[len(k.ops)-1].Decision, false)
