@@ -60,6 +60,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range redisDescs {
 		ch <- d
 	}
+	for _, d := range telemetryDescs {
+		ch <- d
+	}
 	for _, d := range eventsDescs {
 		ch <- d
 	}
@@ -141,6 +144,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Events != nil {
 		e := c.opt.Events()
 		e.collect(counter, gauge)
+	}
+	if c.opt.Telemetry != nil {
+		s := c.opt.Telemetry()
+		s.collect(counter)
 	}
 	if c.opt.Reloads != nil {
 		r := c.opt.Reloads()

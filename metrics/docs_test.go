@@ -62,8 +62,9 @@ func TestDocs(t *testing.T) {
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}
 		},
-		RESP:   func() metrics.RESP { return metrics.RESP{} },
-		Events: func() metrics.Events { return metrics.Events{} },
+		RESP:      func() metrics.RESP { return metrics.RESP{} },
+		Telemetry: func() metrics.Telemetry { return metrics.Telemetry{} },
+		Events:    func() metrics.Events { return metrics.Events{} },
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
 	m.RESPBatch()

@@ -52,6 +52,12 @@ type Options struct {
 	// RESP returns how the front end for Redis clients is doing. Zero means no
 	// metrics of it.
 	RESP func() RESP
+	// Telemetry returns how sending to a collector went. Zero means that nothing is
+	// sent.
+	Telemetry func() Telemetry
+	// Semantic says that [Metrics.Gatherer] has metrics under OpenTelemetry's own
+	// names as well, which cost a request some 60 ns. Zero means that it has not.
+	Semantic bool
 	// Events returns how telling of decisions is doing. Zero means that nobody is
 	// told.
 	Events func() Events
@@ -100,6 +106,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	duration *prometheus.HistogramVec
 	errors   prometheus.Counter
+	semantic *semantic // nil without
 }
 
 // New returns the metrics of one server.
@@ -130,7 +137,18 @@ func New(opt Options) *Metrics {
 	if opt.Calls != nil {
 		m.registry.MustRegister(opt.Calls.duration, opt.Calls.errors)
 	}
+	if opt.Semantic {
+		m.semantic = newSemantic()
+	}
 	return m
+}
+
+// Gatherer returns the metrics for those that send them elsewhere.
+func (m *Metrics) Gatherer() prometheus.Gatherer {
+	if m.semantic == nil {
+		return m.registry
+	}
+	return prometheus.Gatherers{m.registry, m.semantic.registry}
 }
 
 // Handler serves the metrics in the Prometheus and OpenMetrics text formats.
@@ -169,7 +187,11 @@ func (m *Metrics) Instrument(frontend string, next http.Handler) http.Handler {
 			if !finished {
 				rec.status = http.StatusInternalServerError
 			}
-			classes[min(max(rec.status/100, 1), 5)].Observe(time.Since(began).Seconds())
+			took := time.Since(began).Seconds()
+			classes[min(max(rec.status/100, 1), 5)].Observe(took)
+			if m.semantic != nil {
+				m.semantic.observe(frontend, r, rec.status, took)
+			}
 		}()
 		next.ServeHTTP(&rec, r)
 		finished = true

@@ -31,6 +31,7 @@ var floors = []struct {
 	{"identity", 2},
 	{"reserve", 2},
 	{"metrics", 2},
+	{"telemetry", 2},
 	{"shed", 2},
 	{"overlay", 2},
 	{"client", 2},

@@ -1,0 +1,33 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Telemetry is what was sent to a collector since start.
+type Telemetry struct {
+	// SpansSent were taken, SpansLost were not, SpansDropped found too many waiting.
+	SpansSent, SpansLost, SpansDropped uint64
+	// Skipped counts requests that were not followed as there were too many.
+	Skipped uint64
+	// TracesSent and MetricsSent count what was taken at once, TracesFailed and
+	// MetricsFailed what was not.
+	TracesSent, TracesFailed, MetricsSent, MetricsFailed uint64
+}
+
+var (
+	otelExports = desc("weir_otel_exports_total", "Exports to the OpenTelemetry collector, by whether it took them.", "signal", "result")
+	otelSpans   = desc("weir_otel_spans_total", "Spans of requests that were followed: taken by the collector (sent), not taken by it (lost), or not kept for it, as too many waited (dropped).", "result")
+	otelSkipped = desc("weir_otel_skipped_requests_total", "Requests with a sampled trace that were not followed, as there were too many in their second.")
+)
+
+var telemetryDescs = []*prometheus.Desc{otelExports, otelSpans, otelSkipped}
+
+func (s *Telemetry) collect(counter func(*prometheus.Desc, uint64, ...string)) {
+	counter(otelExports, s.TracesSent, "traces", "success")
+	counter(otelExports, s.TracesFailed, "traces", "failure")
+	counter(otelExports, s.MetricsSent, "metrics", "success")
+	counter(otelExports, s.MetricsFailed, "metrics", "failure")
+	counter(otelSpans, s.SpansSent, "sent")
+	counter(otelSpans, s.SpansLost, "lost")
+	counter(otelSpans, s.SpansDropped, "dropped")
+	counter(otelSkipped, s.Skipped)
+}

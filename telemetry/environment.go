@@ -1,0 +1,98 @@
+package telemetry
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// plan is how one signal is sent.
+type plan struct {
+	on       bool
+	protocol string
+	// url is where to. Empty means that the exporter asks the environment.
+	url string
+}
+
+// plan says what is sent, and how, by the options and the environment.
+func (opt *Options) plan() (traces, metrics plan) {
+	if strings.EqualFold(strings.TrimSpace(opt.Getenv("OTEL_SDK_DISABLED")), "true") {
+		return plan{}, plan{}
+	}
+	traces = opt.signal("TRACES", "/v1/traces", opt.NoTraces)
+	metrics = opt.signal("METRICS", "/v1/metrics", opt.NoMetrics)
+	if sampler := opt.Getenv("OTEL_TRACES_SAMPLER"); traces.on && sampler != "" && sampler != "parentbased_always_off" {
+		opt.Log.Warn("OTEL_TRACES_SAMPLER does not count: requests are followed whose trace is sampled by whoever sends them, and no others", "value", sampler)
+	}
+	return traces, metrics
+}
+
+// signal is plan for one of the two.
+func (opt *Options) signal(name, path string, no bool) plan {
+	switch exporter := strings.TrimSpace(opt.Getenv("OTEL_" + name + "_EXPORTER")); exporter {
+	case "", "otlp":
+	case "none":
+		return plan{}
+	default:
+		if !no && opt.anywhere(name) {
+			opt.Log.Warn("OTEL_"+name+"_EXPORTER names what is not known here, so nothing is sent: there are otlp and none", "value", exporter)
+		}
+		return plan{}
+	}
+	if no || !opt.anywhere(name) {
+		return plan{}
+	}
+	p := plan{on: true, protocol: opt.Protocol}
+	for _, env := range []string{"OTEL_EXPORTER_OTLP_" + name + "_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if v := strings.TrimSpace(opt.Getenv(env)); p.protocol == "" && v != "" {
+			p.protocol = v
+			if v != ProtocolGRPC && v != ProtocolHTTP {
+				opt.Log.Warn(env+" names a protocol that is not known here: "+ProtocolHTTP+" is used", "value", v)
+				p.protocol = ProtocolHTTP
+			}
+		}
+	}
+	if p.protocol == "" {
+		p.protocol = ProtocolHTTP
+	}
+	if p.url = opt.Endpoint; p.url != "" && p.protocol == ProtocolHTTP {
+		p.url = strings.TrimSuffix(p.url, "/") + path
+	}
+	return p
+}
+
+// anywhere reports whether somebody has said where a signal goes.
+func (opt *Options) anywhere(name string) bool {
+	return opt.Endpoint != "" || opt.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
+		opt.Getenv("OTEL_EXPORTER_OTLP_"+name+"_ENDPOINT") != ""
+}
+
+// CheckEndpoint reports what is wrong with the URL of a collector.
+func CheckEndpoint(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the endpoint is not a URL: give one such as http://127.0.0.1:4318")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("endpoint %q must begin with http:// or https://, also for gRPC", u.Redacted())
+	case u.Host == "":
+		return fmt.Errorf("endpoint %q names no host", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("endpoint %q must not have a query, a fragment or a user: credentials go into OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+	}
+	return nil
+}
+
+// maxSpans returns how many spans may wait to be sent.
+func (opt *Options) maxSpans() int {
+	const usual, most = 2048, 65536
+	n, err := strconv.Atoi(strings.TrimSpace(opt.Getenv("OTEL_BSP_MAX_QUEUE_SIZE")))
+	if err != nil || n < 1 {
+		return usual
+	}
+	return min(n, most)
+}

@@ -1,0 +1,180 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// openTraces makes the spans and what sends them.
+func (t *Telemetry) openTraces(p plan, about *resource.Resource) error {
+	ctx := context.Background()
+	var client otlptrace.Client
+	switch p.protocol {
+	case ProtocolGRPC:
+		var to []otlptracegrpc.Option
+		if p.url != "" {
+			to = append(to, otlptracegrpc.WithEndpointURL(p.url))
+		}
+		client = otlptracegrpc.NewClient(to...)
+	default:
+		var to []otlptracehttp.Option
+		if p.url != "" {
+			to = append(to, otlptracehttp.WithEndpointURL(p.url))
+		}
+		client = otlptracehttp.NewClient(to...)
+	}
+	exporter, err := otlptrace.New(ctx, client)
+	if err != nil {
+		return err
+	}
+	most := t.opt.maxSpans()
+	t.spans = &spanQueue{most: int64(most)}
+	sender := spanSender{exporter, t.spans, &t.traces}
+	t.spans.SpanProcessor = sdktrace.NewBatchSpanProcessor(sender, sdktrace.WithMaxQueueSize(most))
+	t.tracers = sdktrace.NewTracerProvider(
+		// Nobody's trace begins here: a limiter is asked by those who have one.
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())),
+		sdktrace.WithSpanProcessor(t.spans),
+		sdktrace.WithResource(about),
+	)
+	t.tracer = t.tracers.Tracer(scope, trace.WithInstrumentationVersion(t.opt.Version))
+	return nil
+}
+
+// openMetrics sends what is gathered, now and then.
+func (t *Telemetry) openMetrics(p plan, about *resource.Resource) error {
+	ctx := context.Background()
+	var exporter sdkmetric.Exporter
+	var err error
+	switch p.protocol {
+	case ProtocolGRPC:
+		var to []otlpmetricgrpc.Option
+		if p.url != "" {
+			to = append(to, otlpmetricgrpc.WithEndpointURL(p.url))
+		}
+		exporter, err = otlpmetricgrpc.New(ctx, to...)
+	default:
+		var to []otlpmetrichttp.Option
+		if p.url != "" {
+			to = append(to, otlpmetrichttp.WithEndpointURL(p.url))
+		}
+		exporter, err = otlpmetrichttp.New(ctx, to...)
+	}
+	if err != nil {
+		return err
+	}
+	opts := []sdkmetric.PeriodicReaderOption{sdkmetric.WithProducer(producer{t.opt.Gather})}
+	if t.opt.Every > 0 {
+		opts = append(opts, sdkmetric.WithInterval(t.opt.Every))
+	}
+	reader := sdkmetric.NewPeriodicReader(metricExporter{exporter, &t.metrics}, opts...)
+	t.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
+	return nil
+}
+
+// spanQueue bounds how many ended spans wait for a batch processor to send them.
+type spanQueue struct {
+	sdktrace.SpanProcessor
+	most int64
+
+	// waiting counts spans that have ended and are not sent.
+	//
+	// Invariant: at most most, so that the processor, which does not tell of what it
+	// drops, drops nothing.
+	waiting             atomic.Int64
+	sent, lost, dropped atomic.Uint64
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (q *spanQueue) OnEnd(s sdktrace.ReadOnlySpan) {
+	if q.waiting.Add(1) > q.most {
+		q.waiting.Add(-1)
+		q.dropped.Add(1)
+		return
+	}
+	q.SpanProcessor.OnEnd(s)
+}
+
+// spanSender sends what has waited, and tells our log what fails: the library has a
+// global one alone.
+type spanSender struct {
+	sdktrace.SpanExporter
+	queue   *spanQueue
+	exports *exports
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (s spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := s.SpanExporter.ExportSpans(ctx, spans)
+	n := len(spans)
+	s.queue.waiting.Add(int64(-n))
+	if err != nil {
+		s.queue.lost.Add(uint64(n))
+	} else {
+		s.queue.sent.Add(uint64(n))
+	}
+	s.exports.note(err)
+	return nil
+}
+
+// metricExporter tells our log what fails.
+type metricExporter struct {
+	sdkmetric.Exporter
+	exports *exports
+}
+
+// Export implements sdkmetric.Exporter.
+func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	e.exports.note(e.Exporter.Export(ctx, m))
+	return nil
+}
+
+// logEvery is how often a collector that does not answer is told of.
+const logEvery = time.Minute
+
+// exports counts exports of one signal and logs those that fail.
+type exports struct {
+	signal       string
+	log          *slog.Logger
+	sent, failed atomic.Uint64
+
+	mu     sync.Mutex
+	told   bool // of a failure, and of no success since
+	logged time.Time
+	silent int // failures since then
+}
+
+// note is told of every export.
+func (e *exports) note(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil {
+		e.sent.Add(1)
+		if e.told {
+			e.log.Info("the collector takes what it is sent again", "signal", e.signal)
+			e.told = false
+		}
+		return
+	}
+	e.failed.Add(1)
+	if now := time.Now(); now.Sub(e.logged) >= logEvery {
+		e.log.Warn("the collector did not take what it was sent; decisions are made as ever", "signal", e.signal, "err", err, "unlogged", e.silent)
+		e.told, e.logged, e.silent = true, now, 0
+		return
+	}
+	e.silent++
+}

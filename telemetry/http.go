@@ -1,0 +1,165 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// traceparent is the field of W3C Trace Context, as net/http has it in a map.
+const traceparent = "Traceparent"
+
+// sampled reports whether the trace that a traceparent names was sampled by whoever
+// sends it. It reads two digits; what else is wrong with it is found when it is read
+// as a whole.
+//
+// Source: W3C Trace Context, §3.2.2: version-traceid-parentid-flags.
+func sampled(parent string) bool {
+	const low = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0")
+	if len(parent) <= low {
+		return false
+	}
+	switch c := parent[low]; {
+	case c >= '0' && c <= '9':
+		return (c-'0')&1 == 1
+	case c >= 'a' && c <= 'f':
+		return (c-'a'+10)&1 == 1
+	}
+	return false
+}
+
+// HTTPOptions says what a handler is.
+type HTTPOptions struct {
+	// Frontend names it: httpapi, gateway, forwardauth.
+	Frontend string
+	// Route returns the path that a request is served under, if it is one of a
+	// few. Nil means that there is none.
+	Route func(*http.Request) string
+	// Pass makes what next gets a child of the span: for one that forwards requests
+	// with their header.
+	Pass bool
+}
+
+// HTTP returns next with a span around each request whose trace is sampled. Others
+// go straight to it.
+func (t *Telemetry) HTTP(opt HTTPOptions, next http.Handler) http.Handler {
+	if !t.Tracing() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A request with two parents has none.
+		if p := r.Header[traceparent]; len(p) == 1 && sampled(p[0]) {
+			t.serve(w, r, &opt, next)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (t *Telemetry) serve(w http.ResponseWriter, r *http.Request, opt *HTTPOptions, next http.Handler) {
+	header := propagation.HeaderCarrier(r.Header)
+	ctx := t.carry.Extract(r.Context(), header)
+	if !trace.SpanContextFromContext(ctx).IsSampled() || !t.budget.take() {
+		next.ServeHTTP(w, r)
+		return
+	}
+	name, scheme := method(r.Method), "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	attrs := []attribute.KeyValue{
+		attribute.String("http.request.method", name), attribute.String("url.scheme", scheme),
+		attribute.String("ratelimit.frontend", opt.Frontend),
+	}
+	if opt.Route != nil {
+		if route := opt.Route(r); route != "" {
+			name += " " + route
+			attrs = append(attrs, attribute.String("http.route", route))
+		}
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...))
+	if opt.Pass {
+		t.carry.Inject(ctx, header)
+	}
+	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	finished := false
+	defer func() {
+		switch {
+		case !finished: // a proxy that loses its upstream panics
+			span.SetAttributes(attribute.String("error.type", "aborted"))
+			span.SetStatus(codes.Error, "")
+		default:
+			span.SetAttributes(attribute.Int("http.response.status_code", rec.status))
+			if rec.status >= 500 {
+				span.SetAttributes(attribute.String("error.type", strconv.Itoa(rec.status)))
+				span.SetStatus(codes.Error, "")
+			}
+		}
+		span.End()
+	}()
+	next.ServeHTTP(rec, r.WithContext(ctx))
+	finished = true
+}
+
+// method returns a method that is known, as anybody can make up others.
+func method(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions, http.MethodConnect, http.MethodTrace, "QUERY":
+		return m
+	}
+	return "_OTHER"
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	wrote  bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	// 1xx answers come before the real one, but for 101, which is the last.
+	if !r.wrote && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		r.status, r.wrote = status, true
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap serves http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// budget bounds how many requests are followed in a second: whoever asks says that a
+// trace is sampled, and may be anybody. Safe for concurrent use.
+type budget struct {
+	most    int64
+	second  atomic.Int64 // since the Unix epoch
+	taken   atomic.Int64 // in that second, give or take a few where it begins
+	skipped atomic.Uint64
+}
+
+func (b *budget) take() bool {
+	now := time.Now().Unix()
+	if was := b.second.Load(); was != now && b.second.CompareAndSwap(was, now) {
+		b.taken.Store(0)
+	}
+	if b.taken.Add(1) > b.most {
+		b.skipped.Add(1)
+		return false
+	}
+	return true
+}
+
+// follows returns the span that ctx is in, and false if that is not recorded.
+func follows(ctx context.Context) (trace.Span, bool) {
+	s := trace.SpanFromContext(ctx)
+	return s, s.IsRecording()
+}
