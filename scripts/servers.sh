@@ -2,11 +2,13 @@
 # Installs what the tests start, where it is missing: scripts/servers.sh COMMAND:PACKAGE,PACKAGE...
 set -euo pipefail
 
+# Debian keeps the programs of PostgreSQL by version.
+path=$PATH:/usr/sbin:/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)
 missing=()
 for pair in "$@"; do
   command=${pair%%:*}
   IFS=, read -ra packages <<<"${pair##*:}"
-  PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null || missing+=("${packages[@]}")
+  PATH=$path command -v "$command" >/dev/null || missing+=("${packages[@]}")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -6,3 +6,6 @@ import "os/exec"
 
 // dieWithParent does nothing where the kernel has no such wish.
 func dieWithParent(*exec.Cmd) {}
+
+// runAs does nothing: other systems' PostgreSQL is started by its own user.
+func runAs(*exec.Cmd, int, int) {}

@@ -1,0 +1,80 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+)
+
+// Database keeps rows. Safe for concurrent use.
+//
+// Statements are of the SQL that SQLite and PostgreSQL have in common, with
+// parameters $1, $2 and so on, which first appear in this order. Values are int64,
+// string and []byte. Text is UTF-8 without zero bytes.
+type Database interface {
+	// Update runs f in a transaction: all that it does is done, or nothing, also if
+	// the process ends before Update has returned. What another Update changes in
+	// the meantime it sees either not at all or entirely, and a row that it has
+	// changed is not changed by others until it ends. With an error for which
+	// Again is true it may be run again, which calls f anew.
+	Update(ctx context.Context, f func(Tx) error) error
+	// View runs f on one state of the rows, which f does not change.
+	View(ctx context.Context, f func(Tx) error) error
+	// Dialect says what is special about its SQL.
+	Dialect() Dialect
+	// Used returns how many bytes the rows take.
+	Used(ctx context.Context) (int64, error)
+	// Close ends it. Transactions under way must have ended.
+	Close() error
+}
+
+// Dialect is what the databases do not have in common.
+type Dialect struct {
+	// Kind names the database: memory, sqlite or postgres.
+	Kind string
+	// Serial is the type of a column that numbers rows, Bytes that of bytes, Rows what
+	// follows a table whose rows are to lie in the order of its primary key.
+	Serial, Bytes, Rows string
+	// Lock is a statement that makes other migrations wait until the transaction ends.
+	// Empty where transactions do so anyway.
+	Lock string
+	// Defaults are the service's where its options are zero.
+	Defaults Options
+}
+
+// Tx is a transaction. It is valid until the function returns that was given it.
+type Tx interface {
+	// Each runs a statement once with each list of arguments, in their order, and
+	// calls row, if there is one, with each row that the i-th has for an answer.
+	Each(query string, args [][]any, row func(i int, r Row) error) error
+}
+
+// Row is a row of an answer. It is valid until the function returns that was given
+// it; what it returns stays valid. A NULL is zero, "" or nil.
+type Row interface {
+	Int(column int) int64
+	Text(column int) string
+	Bytes(column int) []byte
+}
+
+// ErrNewer is returned for a database that a newer version has changed.
+var ErrNewer = errors.New("the database was changed by a newer version")
+
+// again is an error of a database that says whether a transaction may be run again.
+type again interface{ Again() bool }
+
+// Again reports whether an error of a Database is one that may be gone when the
+// transaction is run again at once: another one was in its way.
+func Again(err error) bool {
+	var a again
+	return errors.As(err, &a) && a.Again()
+}
+
+// exec runs a statement once.
+func exec(tx Tx, query string, args ...any) error {
+	return tx.Each(query, [][]any{args}, nil)
+}
+
+// query runs a statement once and calls row with each row of its answer.
+func query(tx Tx, row func(Row) error, statement string, args ...any) error {
+	return tx.Each(statement, [][]any{args}, func(_ int, r Row) error { return row(r) })
+}

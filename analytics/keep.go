@@ -1,0 +1,253 @@
+package analytics
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// tidyEvery is how often rows are looked through that may have to go.
+	tidyEvery = 5 * time.Second
+	// forgetEvery is how often rows that are too old are deleted.
+	forgetEvery = time.Minute
+	// step is how many rows go in one transaction, so that others do not wait long.
+	step = 2000
+)
+
+// tidy keeps the rows within their bounds until ctx ends.
+func (s *Service) tidy(ctx context.Context) {
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	var forgotten time.Time
+	for {
+		err := s.Tidy(ctx, time.Since(forgotten) >= forgetEvery)
+		if err == nil && time.Since(forgotten) >= forgetEvery {
+			forgotten = time.Now()
+		}
+		if err != nil && ctx.Err() == nil {
+			s.opt.Log.Warn("rows that should go are still there; tried again", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Tidy merges the clients of whom a limit has too many and, with forget, deletes
+// what is too old or takes too much room. Run does so every now and then.
+func (s *Service) Tidy(ctx context.Context, forget bool) error {
+	if err := s.bound(ctx); err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	if forget {
+		if err := s.forget(ctx); err != nil {
+			return fmt.Errorf("analytics: %w", err)
+		}
+	}
+	if err := s.trim(ctx); err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	return nil
+}
+
+// bound merges clients beyond those that a limit keeps in a minute or an hour.
+func (s *Service) bound(ctx context.Context) error {
+	s.mu.Lock()
+	changed := s.changed
+	s.changed = map[group]bool{}
+	s.mu.Unlock()
+	for g := range changed {
+		if err := s.boundGroup(ctx, g); err != nil {
+			s.mu.Lock()
+			for g := range changed {
+				s.changed[g] = true
+			}
+			s.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) boundGroup(ctx context.Context, g group) error {
+	over := map[int64]int64{}
+	err := s.db.View(ctx, func(tx Tx) error {
+		return query(tx, func(r Row) error { over[r.Int(0)] = r.Int(1) - int64(s.opt.MaxClients); return nil },
+			`SELECT limit_id, COUNT(*) FROM clients WHERE grain = $1 AND at = $2 AND client <> '' GROUP BY limit_id HAVING COUNT(*) > $3`,
+			int64(g.grain), g.at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
+	})
+	if err != nil {
+		return err
+	}
+	for limit, n := range over {
+		for ; n > 0; n -= step {
+			err := retry(ctx, func() error {
+				return s.db.Update(ctx, func(tx Tx) error { return mergeClients(tx, g, limit, min(n, step)) })
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mergeClients puts the n clients of a limit that were limited least into one row.
+func mergeClients(tx Tx, g group, limit, n int64) error {
+	rest, some := none(), false
+	err := query(tx, func(r Row) error {
+		var c cells
+		c.scan(r, 0)
+		rest.add(c.merged())
+		some = true
+		return nil
+	}, `DELETE FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client IN (
+			SELECT client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
+			ORDER BY refused + delayed + shadow, units, client DESC LIMIT $4) RETURNING `+columnList,
+		int64(g.grain), g.at, limit, n)
+	if err != nil || !some {
+		return err
+	}
+	return exec(tx, upsertClient, rest.args([]any{int64(g.grain), g.at, limit, ""})...)
+}
+
+// old are rows that are older than what is kept. The statements delete at most as
+// many as their last argument.
+type old struct {
+	statement string
+	args      []any
+}
+
+// forget deletes what is too old.
+func (s *Service) forget(ctx context.Context) error {
+	k := s.opt.kept(s.opt.Now())
+	var all []old
+	for _, g := range grains {
+		all = append(all,
+			old{`DELETE FROM rollups WHERE (grain, at, limit_id, node, outcome) IN (SELECT grain, at, limit_id, node, outcome FROM rollups WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
+			old{`DELETE FROM sketches WHERE (grain, at, limit_id, kind) IN (SELECT grain, at, limit_id, kind FROM sketches WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}})
+	}
+	for _, g := range grains[:2] {
+		all = append(all, old{deleteClients, []any{int64(g), k.clients[g]}})
+	}
+	all = append(all,
+		old{deleteWords, []any{k.clients[Hour]}},
+		old{deleteArrivals, []any{k.arrivals * 1e6}},
+		// The last row of a source is what later ones are compared with.
+		old{`DELETE FROM losses WHERE (source_id, at) IN (SELECT o.source_id, o.at FROM losses o WHERE o.at < $1
+			AND EXISTS (SELECT 1 FROM losses n WHERE n.source_id = o.source_id AND n.at > o.at AND n.at < $1) LIMIT $2)`, []any{k.counts[Hour]}},
+		old{`DELETE FROM late WHERE at IN (SELECT at FROM late WHERE at < $1 LIMIT $2)`, []any{k.counts[Hour]}},
+		old{`DELETE FROM seen WHERE (source_id, block) IN (SELECT source_id, block FROM seen WHERE last < $1 LIMIT $2)`, []any{k.seen}},
+		old{`DELETE FROM labels WHERE id IN (SELECT id FROM labels WHERE expires < $1 LIMIT $2)`, []any{s.opt.Now().AddDate(-1, 0, 0).Unix()}},
+		old{`DELETE FROM sources WHERE id IN (SELECT id FROM sources WHERE last < $1
+			AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.source_id = sources.id) LIMIT $2)`, []any{k.counts[Hour]}},
+		old{`DELETE FROM losses WHERE (source_id, at) IN (SELECT source_id, at FROM losses
+			WHERE NOT EXISTS (SELECT 1 FROM sources WHERE sources.id = losses.source_id) LIMIT $1)`, nil},
+		old{`DELETE FROM limits WHERE id IN (SELECT id FROM limits WHERE last < $1
+			AND NOT EXISTS (SELECT 1 FROM rollups WHERE rollups.grain = 3 AND rollups.limit_id = limits.id) LIMIT $2)`, []any{k.counts[Day]}},
+	)
+	for _, o := range all {
+		if err := s.deleteAll(ctx, o); err != nil {
+			return err
+		}
+	}
+	return s.boundArrivals(ctx)
+}
+
+const (
+	deleteClients = `DELETE FROM clients WHERE (grain, at, limit_id, client) IN (
+		SELECT grain, at, limit_id, client FROM clients WHERE grain = $1 AND at < $2 LIMIT $3) RETURNING 1`
+	deleteWords = `DELETE FROM words WHERE (at, limit_id, kind, word) IN (
+		SELECT at, limit_id, kind, word FROM words WHERE at < $1 LIMIT $2) RETURNING 1`
+	deleteArrivals = `DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE at < $1 LIMIT $2) RETURNING 1`
+)
+
+// deleteAll deletes rows step by step.
+func (s *Service) deleteAll(ctx context.Context, o old) error {
+	statement := o.statement
+	if o.statement != deleteClients && o.statement != deleteWords && o.statement != deleteArrivals {
+		statement += " RETURNING 1"
+	}
+	for {
+		gone := int64(0)
+		err := retry(ctx, func() error {
+			gone = 0
+			return s.db.Update(ctx, func(tx Tx) error {
+				return query(tx, func(Row) error { gone++; return nil }, statement, append(append([]any{}, o.args...), int64(step))...)
+			})
+		})
+		if err != nil {
+			return err
+		}
+		s.state.forgotten.Add(gone)
+		if gone < step {
+			return nil
+		}
+	}
+}
+
+// boundArrivals deletes the oldest arrivals beyond the bound.
+func (s *Service) boundArrivals(ctx context.Context) error {
+	var from int64
+	err := s.db.View(ctx, func(tx Tx) error {
+		n := int64(0)
+		return query(tx, func(r Row) error {
+			if n += r.Int(1); n > s.opt.MaxArrivals && from == 0 {
+				from = r.Int(0) + 60_000_000
+			}
+			return nil
+		}, `SELECT at / 60000000 * 60000000, CAST(SUM(n) AS BIGINT) FROM arrivals GROUP BY 1 ORDER BY 1 DESC`)
+	})
+	if err != nil || from == 0 {
+		return err
+	}
+	return s.deleteAll(ctx, old{deleteArrivals, []any{from}})
+}
+
+// trim forgets the oldest clients, arrivals and words while the rows take too much.
+func (s *Service) trim(ctx context.Context) error {
+	if s.opt.MaxBytes < 0 {
+		return nil
+	}
+	for {
+		used, err := s.db.Used(ctx)
+		if err != nil || used <= s.opt.MaxBytes {
+			return err
+		}
+		gone := int64(0)
+		for _, t := range [...]struct {
+			oldest, statement string
+			args              []any
+			width             int64
+		}{
+			{`SELECT MIN(at) FROM clients WHERE grain = 1`, deleteClients, []any{int64(Minute)}, 60},
+			{`SELECT MIN(at) FROM arrivals`, deleteArrivals, nil, 60_000_000},
+			{`SELECT MIN(at) FROM words`, deleteWords, nil, 3600},
+			{`SELECT MIN(at) FROM clients WHERE grain = 2`, deleteClients, []any{int64(Hour)}, 3600},
+		} {
+			var oldest int64
+			if err := s.db.View(ctx, func(tx Tx) error {
+				return query(tx, func(r Row) error { oldest = r.Int(0); return nil }, t.oldest)
+			}); err != nil {
+				return err
+			}
+			if oldest == 0 {
+				continue
+			}
+			before := s.state.forgotten.Load()
+			if err := s.deleteAll(ctx, old{t.statement, append(append([]any{}, t.args...), oldest+t.width)}); err != nil {
+				return err
+			}
+			gone = s.state.forgotten.Load() - before
+			break
+		}
+		s.state.trimmed.Add(gone)
+		if gone == 0 {
+			s.opt.Log.Warn("the rows take more than they may, and none of them can go", "bytes", used, "bound", s.opt.MaxBytes)
+			return nil
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/event"
+)
+
+// Service takes in events and answers questions. Safe for concurrent use. Make it
+// with New.
+type Service struct {
+	db    Database
+	opt   Options
+	state state
+
+	// orders holds batches that wait for a transaction, places a token for each
+	// event that may still wait.
+	mu      sync.Mutex
+	orders  []*order
+	waiting int
+	// free is closed, and made anew, when events have left.
+	free chan struct{}
+	// busy: a transaction is under way, and its end begins the next.
+	busy bool
+	// changed are the times of clients of which there may be too many rows.
+	changed map[group]bool
+}
+
+// order is a batch that waits to be counted.
+type order struct {
+	batch []event.Event
+	done  chan error
+}
+
+// group is the clients of a limit in a minute or an hour; of all limits, as the
+// database numbers them.
+type group struct {
+	grain Grain
+	at    int64
+}
+
+// New returns a service on a database, which the caller closes after Run has
+// returned.
+func New(db Database, opt Options) (*Service, error) {
+	if db == nil {
+		return nil, errors.New("analytics: the database is missing")
+	}
+	if err := opt.complete(db.Dialect().Defaults); err != nil {
+		return nil, fmt.Errorf("analytics: %w", err)
+	}
+	s := &Service{db: db, opt: opt, free: make(chan struct{}), changed: map[group]bool{}}
+	s.state.started = opt.Now()
+	return s, nil
+}
+
+// Run takes in what a source hands out until ctx ends or no more can come. It may
+// be called for several sources at a time: what they hand out is counted together
+// while the database is behind. Events whose transaction has not ended stay with
+// the queue.
+func (s *Service) Run(ctx context.Context, src event.Source) error {
+	tidying, stop := context.WithCancel(ctx)
+	var tidy sync.WaitGroup
+	tidy.Go(func() { s.tidy(tidying) })
+	err := src.Receive(ctx, s.take)
+	stop()
+	tidy.Wait()
+	if err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	return nil
+}
+
+// take counts a batch. It returns nil when that is safe.
+func (s *Service) take(ctx context.Context, batch []event.Event) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := s.room(ctx, len(batch)); err != nil {
+		return err
+	}
+	o := &order{batch: batch, done: make(chan error, 1)}
+	s.mu.Lock()
+	s.orders = append(s.orders, o)
+	lead := !s.busy
+	s.busy = true
+	s.mu.Unlock()
+	s.state.batches.Add(1)
+	if lead {
+		// The first of those who wait does the work of all that have come when it
+		// begins, and passes it on.
+		go s.work(ctx)
+	}
+	return <-o.done
+}
+
+// room waits until there is room for n events.
+func (s *Service) room(ctx context.Context, n int) error {
+	for {
+		s.mu.Lock()
+		if s.waiting == 0 || s.waiting+n <= s.opt.MaxWaiting {
+			s.waiting += n
+			s.state.waiting.Store(int64(s.waiting))
+			s.mu.Unlock()
+			return nil
+		}
+		free := s.free
+		s.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// work counts what waits, one transaction after the other, until nothing does.
+func (s *Service) work(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		orders := s.orders
+		s.orders = nil
+		s.busy = len(orders) > 0
+		s.mu.Unlock()
+		if len(orders) == 0 {
+			return
+		}
+		var batch []event.Event
+		for _, o := range orders {
+			batch = append(batch, o.batch...)
+		}
+		err := s.count(ctx, batch)
+		s.mu.Lock()
+		s.waiting -= len(batch)
+		s.state.waiting.Store(int64(s.waiting))
+		close(s.free)
+		s.free = make(chan struct{})
+		s.mu.Unlock()
+		for _, o := range orders {
+			o.done <- err
+		}
+	}
+}
+
+// count counts events in one transaction, however often that has to be tried,
+// until ctx ends.
+func (s *Service) count(ctx context.Context, batch []event.Event) error {
+	wait := minBackoff
+	for tries := 1; ; tries++ {
+		t, err := s.transact(ctx, batch)
+		if err == nil {
+			s.counted(batch, t)
+			if tries > 1 {
+				s.opt.Log.Info("the database takes events again", "tries", tries)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.state.failed(err)
+		pause := wait
+		if Again(err) {
+			pause = minBackoff / 10
+		} else if wait == minBackoff {
+			s.opt.Log.Warn("the database takes no events; they stay with the queue", "err", err, "events", len(batch))
+		}
+		if !sleep(ctx, min(pause*time.Duration(tries), wait)) {
+			return ctx.Err()
+		}
+		if !Again(err) {
+			wait = min(2*wait, maxBackoff)
+		}
+	}
+}
+
+// maxTransaction bounds one attempt.
+const maxTransaction = time.Minute
+
+func (s *Service) transact(ctx context.Context, batch []event.Event) (t tally, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTransaction)
+	defer cancel()
+	k := s.opt.kept(s.opt.Now())
+	err = s.db.Update(ctx, func(tx Tx) (err error) {
+		t, err = count(tx, batch, k, 4*s.opt.MaxClients)
+		return err
+	})
+	return t, err
+}
+
+// counted notes what a transaction did.
+func (s *Service) counted(batch []event.Event, t tally) {
+	now := s.opt.Now()
+	var newest time.Time
+	s.mu.Lock()
+	for i := range batch {
+		e := &batch[i]
+		if e.Time.After(newest) {
+			newest = e.Time
+		}
+		if r := e.Record; r != nil {
+			s.changed[group{Minute, Minute.of(r.First)}] = true
+			s.changed[group{Hour, Hour.of(r.First)}] = true
+		}
+	}
+	s.mu.Unlock()
+	s.state.done(now, max(now.Sub(newest), 0), t)
+}

@@ -1,0 +1,74 @@
+package analytics
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/axiomhq/hyperloglog"
+)
+
+// Kinds of sketches.
+const (
+	sketchLimited = "limited" // keys that were limited
+	sketchSampled = "sampled" // keys of the sample
+)
+
+// sketchPrecision is 2^11 registers: a standard error of 1.04/sqrt(2048) = 2.3 %.
+const sketchPrecision = 11
+
+// sketch counts different keys.
+type sketch struct {
+	hll *hyperloglog.Sketch
+	// every is how many keys there are for each one that can be in it.
+	every int64
+}
+
+func newSketch() *sketch {
+	hll, err := hyperloglog.NewSketch(sketchPrecision, true)
+	if err != nil {
+		panic("analytics: the precision of sketches is not one")
+	}
+	return &sketch{hll: hll}
+}
+
+// add notes a key.
+func (s *sketch) add(key string) { s.hll.InsertHash(stableHash(key)) }
+
+// merge takes in what another sketch has noted, in the form of pack.
+func (s *sketch) merge(packed []byte) error {
+	if len(packed) == 0 {
+		return nil
+	}
+	if len(packed) < 8 {
+		return fmt.Errorf("a sketch of %d bytes", len(packed))
+	}
+	other := newSketch()
+	if err := other.hll.UnmarshalBinary(packed[8:]); err != nil {
+		return fmt.Errorf("a sketch cannot be read: %w", err)
+	}
+	s.every = max(s.every, int64(binary.LittleEndian.Uint64(packed)))
+	return s.hll.Merge(other.hll)
+}
+
+// pack returns the sketch as bytes.
+func (s *sketch) pack() ([]byte, error) {
+	return s.hll.AppendBinary(binary.LittleEndian.AppendUint64(nil, uint64(s.every)))
+}
+
+// count returns how many different keys were noted, about.
+func (s *sketch) count() int64 { return int64(s.hll.Estimate()) }
+
+// stableHash is a hash that is the same in every process: FNV-1a, whose bits are
+// mixed, since sketches look at the first ones.
+//
+// Source: Fowler, Noll and Vo; the finalizer of SplitMix64, Steele, Lea and
+// Flood, 2014.
+func stableHash(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}

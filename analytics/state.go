@@ -1,0 +1,65 @@
+package analytics
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// state is what a service did since it started.
+type state struct {
+	started                                    time.Time
+	batches, transactions, events, duplicates  atomic.Int64
+	late, retries, waiting, forgotten, trimmed atomic.Int64
+
+	mu      sync.Mutex
+	failing string
+	lag     time.Duration
+	// longest is the longest lag in each of the last minutes.
+	longest [60]struct {
+		minute int64
+		lag    time.Duration
+	}
+}
+
+// failed notes that a transaction failed.
+func (s *state) failed(err error) {
+	s.retries.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = err.Error()
+}
+
+// done notes that a transaction succeeded.
+func (s *state) done(now time.Time, lag time.Duration, t tally) {
+	s.transactions.Add(1)
+	s.events.Add(t.events)
+	s.duplicates.Add(t.duplicates)
+	s.late.Add(t.late)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing, s.lag = "", lag
+	minute := now.Unix() / 60
+	at := &s.longest[minute%60]
+	if at.minute != minute {
+		at.minute, at.lag = minute, 0
+	}
+	at.lag = max(at.lag, lag)
+}
+
+// info returns all of it.
+func (s *state) info(now time.Time) ServiceInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := ServiceInfo{
+		Started: s.started.UTC(), Batches: s.batches.Load(), Transactions: s.transactions.Load(), Events: s.events.Load(),
+		Duplicates: s.duplicates.Load(), Late: s.late.Load(), Retries: s.retries.Load(), Failing: s.failing,
+		Waiting: s.waiting.Load(), LagMS: s.lag.Milliseconds(),
+	}
+	for _, l := range s.longest {
+		if l.minute > now.Unix()/60-60 {
+			info.LongestLagMS = max(info.LongestLagMS, l.lag.Milliseconds())
+		}
+	}
+	return info
+}
