@@ -15,6 +15,30 @@ import (
 //
 // The limit must be compiled; the variant is.
 func (l *Limit) Variant(count int64, period time.Duration, burst int64) (*Limit, error) {
+	return l.variant(count, period, burst, l.Mode)
+}
+
+// Enforced returns the limit enforced for percent of its keys, as Mode.Rollout
+// does, and a shadow for the others; for none of them with percent 0. Everything
+// else is as it is, with the same counters and state, so that nobody's count
+// starts afresh.
+//
+// The limit must be compiled; what is returned is.
+func (l *Limit) Enforced(percent int64) (*Limit, error) {
+	if percent < 0 || percent > 100 {
+		return nil, fmt.Errorf("limit %q: %d%% must be between 0 and 100", l.Name, percent)
+	}
+	was := l
+	if l.soft != nil {
+		was = l.soft // the numbers below the excess
+	}
+	m := l.Mode
+	m.Shadow, m.Rollout = percent == 0, percent
+	return l.variant(was.Count, was.Period, was.Burst, m)
+}
+
+// variant returns the limit with other numbers and another mode.
+func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mode) (*Limit, error) {
 	if count < 1 || count > MaxCost {
 		return nil, fmt.Errorf("limit %q: count %d must be between 1 and 2^53", l.Name, count)
 	}
@@ -23,7 +47,7 @@ func (l *Limit) Variant(count int64, period time.Duration, burst int64) (*Limit,
 		was = l.soft // the numbers below the excess
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: count, Period: period, Burst: burst,
-		Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Consistency: l.Consistency, counters: l.counters}
+		Params: l.Params, Mode: mode, Settlement: l.Settlement, Consistency: l.Consistency, counters: l.counters}
 	if period > 0 && v.Phase > 0 {
 		v.Phase %= period
 	}
@@ -81,4 +105,22 @@ func Replace(ops []Op, at int, with *Limit) {
 		ops[at+1].Limit = with.soft
 	}
 	o.Limit = with
+}
+
+// Beside returns where the ops begin and end that stand for one limit, that of
+// ops[at], as [Limit.Append] made them: its ban, its ceiling, itself, its lower
+// threshold or its pool.
+func Beside(ops []Op, at int) (from, to int) {
+	l := ops[at].Limit
+	from, to = at, at+1
+	if from > 0 && l.ceiling != nil && ops[from-1].Limit == l.ceiling {
+		from--
+	}
+	if from > 0 && l.Ban != nil && ops[from-1].Limit == l.Ban {
+		from--
+	}
+	if to < len(ops) && (l.soft != nil && ops[to].Limit == l.soft || ops[at].Role == Own && ops[to].Role == Pool) {
+		to++
+	}
+	return from, to
 }

@@ -60,6 +60,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range redisDescs {
 		ch <- d
 	}
+	for _, d := range overlayDescs {
+		ch <- d
+	}
 	for _, d := range telemetryDescs {
 		ch <- d
 	}
@@ -141,13 +144,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		s := c.opt.Overlay()
 		s.collect(gauge)
 	}
-	if c.opt.Events != nil {
-		e := c.opt.Events()
-		e.collect(counter, gauge)
-	}
 	if c.opt.Telemetry != nil {
 		s := c.opt.Telemetry()
 		s.collect(counter)
+	}
+	if c.opt.Events != nil {
+		e := c.opt.Events()
+		e.collect(counter, gauge)
 	}
 	if c.opt.Reloads != nil {
 		r := c.opt.Reloads()

@@ -51,13 +51,15 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := metrics.New(metrics.Options{
-		Limits:  func() []metrics.Series { return []metrics.Series{{Limit: l}, {Limit: eventual}} },
-		Sketch:  func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
-		Store:   func() metrics.Store { return metrics.Store{} },
-		Shared:  func() metrics.Shared { return metrics.Shared{Regions: []metrics.Region{{Name: "eu"}}} },
-		Calls:   metrics.NewCalls(),
-		Redis:   func() metrics.Redis { return metrics.Redis{} },
-		Overlay: func() metrics.Overlay { return metrics.Overlay{} },
+		Limits: func() []metrics.Series { return []metrics.Series{{Limit: l}, {Limit: eventual}} },
+		Sketch: func(*weir.Limit) (sketch.Stats, bool) { return sketch.Stats{}, true },
+		Store:  func() metrics.Store { return metrics.Store{} },
+		Shared: func() metrics.Shared { return metrics.Shared{Regions: []metrics.Region{{Name: "eu"}}} },
+		Calls:  metrics.NewCalls(),
+		Redis:  func() metrics.Redis { return metrics.Redis{} },
+		Overlay: func() metrics.Overlay {
+			return metrics.Overlay{Modes: []metrics.Mode{{Until: loaded}}}
+		},
 		Reloads: func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}

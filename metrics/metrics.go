@@ -38,8 +38,8 @@ type Options struct {
 	Calls *Calls
 	// Redis returns how a store on Redis is doing. Zero means that there is none.
 	Redis func() Redis
-	// Overlay counts bans and overrides of single keys. Zero means no metrics of
-	// them.
+	// Overlay tells what operators laid over the rules. Zero means no metrics of
+	// it.
 	Overlay func() Overlay
 	// Sketch returns how exact the sketch of an approximate limit is, and false
 	// if there is none yet. Zero means no sketch metrics.

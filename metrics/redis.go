@@ -27,11 +27,9 @@ var (
 	redisBack     = desc("weir_redis_given_back_total", "Limits charged on one server of several and given back because another refused, by whether that could be done.", "result")
 	redisMoved    = desc("weir_redis_moved_decisions_total", "Decisions on keys of a server of the ring that is lost, made by another one.")
 	redisServers  = desc("weir_redis_ring_servers", "Servers of the ring, by whether they answer; none without a ring.", "state")
-
-	overlayEntries = desc("weir_overlay_entries", "Bans and overrides of single keys that are in force.", "kind")
 )
 
-var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisWaiting, redisBack, redisMoved, redisServers, overlayEntries}
+var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisWaiting, redisBack, redisMoved, redisServers}
 
 func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	counter(redisRequests, s.Requests)
@@ -43,12 +41,4 @@ func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge
 	counter(redisMoved, s.Moved)
 	gauge(redisServers, float64(s.Servers-s.Lost), "up")
 	gauge(redisServers, float64(s.Lost), "lost")
-}
-
-// Overlay counts the bans and overrides of single keys.
-type Overlay struct{ Bans, Overrides int }
-
-func (s *Overlay) collect(gauge func(*prometheus.Desc, float64, ...string)) {
-	gauge(overlayEntries, float64(s.Bans), "ban")
-	gauge(overlayEntries, float64(s.Overrides), "override")
 }

@@ -1,10 +1,10 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -68,14 +68,23 @@ func (t *Target) entry(kind Kind, now int64, by string) Entry {
 	return e
 }
 
-// Ban refuses the key of t for d, from now on, whatever was before. By says who
-// wants it.
-func (o *Overlay) Ban(ctx context.Context, t Target, d time.Duration, by string) error {
+// Ban refuses the key of t for d, from now on, whatever was before.
+func (o *Overlay) Ban(ctx context.Context, t Target, d time.Duration, who Author) error {
+	return o.forTime(ctx, Ban, t, d, who)
+}
+
+// Allow lets the key of t pass for d, from now on, whatever it has spent: its
+// limit counts what it would refuse. A ban refuses it all the same.
+func (o *Overlay) Allow(ctx context.Context, t Target, d time.Duration, who Author) error {
+	return o.forTime(ctx, Allow, t, d, who)
+}
+
+func (o *Overlay) forTime(ctx context.Context, kind Kind, t Target, d time.Duration, who Author) error {
 	if d <= 0 || d > weir.MaxPeriod {
-		return fmt.Errorf("overlay: a ban of %s must be longer than nothing and at most ten years", d)
+		return fmt.Errorf("overlay: kind %s for %s must be for longer than nothing and at most ten years", kind, d)
 	}
-	return o.put(ctx, t, by, "key banned", func(now int64) Entry {
-		e := t.entry(Ban, now, by)
+	return o.put(ctx, t, who, func(now int64) Entry {
+		e := t.entry(kind, now, who.By)
 		e.Until = now + weir.Micros(d)
 		return e
 	})
@@ -83,7 +92,7 @@ func (o *Overlay) Ban(ctx context.Context, t Target, d time.Duration, by string)
 
 // Override gives the key of t other numbers for d, or until they are taken back
 // if d is zero.
-func (o *Overlay) Override(ctx context.Context, t Target, n Numbers, d time.Duration, by string) error {
+func (o *Overlay) Override(ctx context.Context, t Target, n Numbers, d time.Duration, who Author) error {
 	if d < 0 || d > weir.MaxPeriod {
 		return fmt.Errorf("overlay: an override for %s must be for at most ten years", d)
 	}
@@ -97,7 +106,7 @@ func (o *Overlay) Override(ctx context.Context, t Target, n Numbers, d time.Dura
 		return &NumbersError{fmt.Errorf("limit %q counts in windows of the calendar: leave the period as it is, %s", t.Limit.Name, period.Format(t.Limit.Period))}
 	}
 	of := func(now int64) Entry {
-		e := t.entry(Override, now, by)
+		e := t.entry(Override, now, who.By)
 		e.Count, e.Period, e.Burst = n.Count, n.Period.Microseconds(), n.Burst
 		if d > 0 {
 			e.Until = now + weir.Micros(d)
@@ -108,58 +117,119 @@ func (o *Overlay) Override(ctx context.Context, t Target, n Numbers, d time.Dura
 	if _, err := o.variant(t.Limit, &probe); err != nil {
 		return &NumbersError{err}
 	}
-	return o.put(ctx, t, by, "limit of a key overridden", of)
+	return o.put(ctx, t, who, of)
 }
 
 // put puts an entry in the place of the one of its kind.
-func (o *Overlay) put(ctx context.Context, t Target, by, what string, of func(now int64) Entry) error {
+func (o *Overlay) put(ctx context.Context, t Target, who Author, of func(now int64) Entry) error {
 	var e Entry
-	err := o.change(ctx, func(all []Entry, now int64) ([]Entry, bool) {
-		e = of(now)
-		return append(without(all, e.Kind, e.counter()), e), true
+	var was *Entry
+	err := o.changeKey(ctx, of(0).Kind, t, func(now int64, old *Entry) *Entry {
+		e, was = of(now), old
+		return &e
 	})
 	if err == nil {
-		o.audit(what, &e, by)
+		o.noteKey(ctx, &t, &e, was, who)
 	}
 	return err
 }
 
-// Lift takes back the ban or the override of the key of t, and reports whether
-// there was one.
-func (o *Overlay) Lift(ctx context.Context, t Target, kind Kind, by string) (bool, error) {
+// Lift takes back what there is of a kind for the key of t, and reports whether
+// there was anything.
+func (o *Overlay) Lift(ctx context.Context, t Target, kind Kind, who Author) (bool, error) {
 	var was *Entry
-	err := o.change(ctx, func(all []Entry, _ int64) ([]Entry, bool) {
-		was = nil
-		at := counter{t.Limit.Scope, t.Key}
-		for i := range all {
-			if all[i].Kind == kind && all[i].counter() == at {
-				was = &all[i]
-			}
-		}
-		return without(all, kind, at), was != nil
+	err := o.changeKey(ctx, kind, t, func(_ int64, old *Entry) *Entry {
+		was = old
+		return nil
 	})
 	if err == nil && was != nil {
-		o.audit(map[Kind]string{Ban: "ban lifted", Override: "override taken back"}[kind], was, by)
+		o.noteKey(ctx, &t, nil, was, who)
 	}
 	return was != nil, err
 }
 
-// audit logs a change that was made.
-func (o *Overlay) audit(what string, e *Entry, by string) {
-	args := []any{"domain", e.Domain, "entries", e.words(), "limit", e.Limit, "by", by, "yaml", e.YAML()}
-	if e.Until > 0 {
-		args = append(args, "until", time.UnixMicro(e.Until).UTC().Format(time.RFC3339))
+// changeKey puts what f makes of the entry of a kind for the key of t in its
+// place; nil means none.
+func (o *Overlay) changeKey(ctx context.Context, kind Kind, t Target, f func(now int64, old *Entry) *Entry) error {
+	at := counter{t.Limit.Scope, t.Key}
+	if kind == Allow {
+		return change(ctx, o, &o.more, func(all []item, now int64) ([]item, bool) {
+			var old *Entry
+			rest := slices.DeleteFunc(slices.Clone(all), func(it item) bool {
+				if it.allow == nil || it.allow.counter() != at {
+					return false
+				}
+				old = it.allow
+				return true
+			})
+			next := f(now, old)
+			if next != nil {
+				rest = append(rest, item{allow: next})
+			}
+			return rest, next != nil || old != nil
+		})
 	}
-	o.opt.Logger.Info(what, args...)
+	return change(ctx, o, &o.keys, func(all []Entry, now int64) ([]Entry, bool) {
+		var old *Entry
+		for i := range all {
+			if all[i].Kind == kind && all[i].counter() == at {
+				e := all[i]
+				old = &e
+			}
+		}
+		next := f(now, old)
+		rest := without(all, kind, at)
+		if next != nil {
+			rest = append(rest, *next)
+		}
+		return rest, next != nil || old != nil
+	})
+}
+
+// doings are what is done to a key, and undone: for the history and for the log.
+var doings = map[Kind]struct{ do, undo, done, undone string }{
+	Ban:      {"ban", "unban", "key banned", "ban lifted"},
+	Allow:    {"allow", "disallow", "key always let through", "key limited again"},
+	Override: {"override", "override", "limit of a key overridden", "override taken back"},
+}
+
+// noteKey notes that e is in the place of was; nil means none.
+func (o *Overlay) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author) {
+	own := map[Kind]string{Ban: "not banned", Allow: "limited", Override: t.rate()}
+	some := was
+	if e != nil {
+		some = e
+	}
+	d := doings[some.Kind]
+	c := Change{By: who.By, Reason: who.Reason, Action: d.do, Domain: some.Domain, Entries: some.Entries, Limit: some.Limit,
+		Before: own[some.Kind], After: own[some.Kind], YAML: some.YAML()}
+	what := d.done
+	if was != nil {
+		c.Before = was.says()
+	}
+	if e != nil {
+		c.After, c.At = e.says(), e.Made
+	} else {
+		c.Action, what = d.undo, d.undone
+	}
+	o.Note(ctx, what, c)
+}
+
+// rate returns the numbers of the limit of t, which a rules file gave it.
+func (t *Target) rate() string {
+	e := Entry{Algorithm: t.Limit.Algorithm.Name(), Count: t.Limit.Count, Period: t.Limit.Period.Microseconds()}
+	return e.Rate()
 }
 
 // words are the entry's facts as a command line writes them.
-func (e *Entry) words() string {
-	words := make([]string, len(e.Entries))
-	for i, p := range e.Entries {
-		words[i] = p.Key + "=" + p.Value
+func (e *Entry) words() string { return words(e.Entries) }
+
+func words(entries []weir.Entry) string {
+	all := make([]string, len(entries))
+	for i, p := range entries {
+		all[i] = p.Key + "=" + p.Value
 	}
-	return strings.Join(words, " ")
+	return strings.Join(all, " ")
 }
 
 // without returns a copy of all without the entry of kind at a counter.
@@ -167,108 +237,46 @@ func without(all []Entry, kind Kind, at counter) []Entry {
 	return slices.DeleteFunc(slices.Clone(all), func(e Entry) bool { return e.Kind == kind && e.counter() == at })
 }
 
-const (
-	// tries is how often a change is made anew when another node was faster, and
-	// longestPause the most that it waits before.
-	tries        = 64
-	longestPause = 40 * time.Millisecond
-)
+// Counts is how much of each kind is in force.
+type Counts struct{ Bans, Overrides, Allowed, Modes int }
 
-// change makes a change by compare and set: of the entries that are on the board
-// and not over, f makes those that shall be, and says whether there is a change.
-func (o *Overlay) change(ctx context.Context, f func(all []Entry, now int64) ([]Entry, bool)) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for range tries {
-		d, entries, err := o.current(ctx)
-		if err != nil {
-			return err
-		}
-		now := o.now()
-		next, changed := f(slices.DeleteFunc(entries, func(e Entry) bool { return e.over(now) }), now)
-		if !changed {
-			return nil
-		}
-		data, err := encode(next)
-		if err != nil {
-			return err
-		}
-		put, err := o.opt.Board.SwapDocument(ctx, o.opt.Name, d.Version, weir.Document{Version: o.version, Data: data})
-		switch {
-		case err == nil:
-			o.install(put.Version, data, next)
-			return nil
-		case !errors.Is(err, weir.ErrChanged):
-			return &StoreError{err}
-		}
-		if err := pause(ctx, rand.N(longestPause)); err != nil {
-			return &StoreError{err}
-		}
-	}
-	return ErrContended
-}
-
-// current returns the document on the board and its entries; the node's own if
-// the board has an older one or none. Requires: mu.
-func (o *Overlay) current(ctx context.Context) (weir.Document, []Entry, error) {
-	d, err := o.read(ctx, 0)
-	switch {
-	case errors.Is(err, weir.ErrDocument):
-		return d, nil, fmt.Errorf("%w (%w)", ErrUnread, err)
-	case err != nil:
-		return d, nil, &StoreError{err}
-	case d.Version < o.version:
-		entries, err := Decode(o.data)
-		return d, entries, err
-	case d.Version == 0:
-		return d, nil, nil
-	}
-	entries, err := Decode(d.Data)
-	if err != nil {
-		return d, nil, fmt.Errorf("%w (%w)", ErrUnread, err)
-	}
-	return d, entries, nil
-}
-
-// pause waits for d, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Count returns how many bans and overrides are in force.
-func (o *Overlay) Count() (bans, overrides int) {
+// Count returns how much is in force.
+func (o *Overlay) Count() Counts {
+	var c Counts
 	s := o.set.Load()
 	if s == nil {
-		return 0, 0
+		return c
 	}
 	now := o.now()
 	for i := range s.entries {
 		switch e := &s.entries[i]; {
 		case e.over(now):
 		case e.Kind == Ban:
-			bans++
+			c.Bans++
+		case e.Kind == Allow:
+			c.Allowed++
 		default:
-			overrides++
+			c.Overrides++
 		}
 	}
-	return bans, overrides
+	for _, m := range s.switches {
+		if !m.over(now) {
+			c.Modes++
+		}
+	}
+	return c
 }
 
-// Entries returns what is in force, the oldest first.
+// Entries returns what is in force for single keys, the oldest first.
 func (o *Overlay) Entries() []Entry {
 	s := o.set.Load()
 	if s == nil {
 		return nil
 	}
 	now := o.now()
-	return slices.DeleteFunc(slices.Clone(s.entries), func(e Entry) bool { return e.over(now) })
+	all := slices.DeleteFunc(slices.Clone(s.entries), func(e Entry) bool { return e.over(now) })
+	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Compare(a.Made, b.Made) })
+	return all
 }
 
 // Of returns what is in force for a key of a limit.
@@ -283,7 +291,7 @@ func (o *Overlay) Of(l *weir.Limit, key string) []Entry {
 	}
 	now := o.now()
 	var out []Entry
-	for _, e := range []*Entry{m.ban, m.override} {
+	for _, e := range []*Entry{m.ban, m.override, m.allow} {
 		if e != nil && !e.over(now) {
 			out = append(out, *e)
 		}

@@ -73,6 +73,9 @@ func Decode(data []byte) ([]Entry, error) {
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("overlay: entry %d: %w", i, err)
 		}
+		if e.Kind == Allow {
+			return nil, fmt.Errorf("overlay: entry %d: kind %s stands in the other document", i, e.Kind)
+		}
 		at := id{e.Kind, e.counter()}
 		if seen[at] {
 			return nil, fmt.Errorf("overlay: entry %d: a second %s of one key", i, e.Kind)

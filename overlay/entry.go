@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
@@ -20,9 +19,11 @@ const (
 	Ban Kind = "ban"
 	// Override gives the key other numbers.
 	Override Kind = "override"
+	// Allow lets the key pass whatever it has spent, and counts it.
+	Allow Kind = "allow"
 )
 
-// Entry is a ban or an override of one key of one limit. Times are the store's, in
+// Entry is a ban, an override or a free pass of one key of one limit. Times are the store's, in
 // microseconds since the Unix epoch.
 type Entry struct {
 	Kind Kind `json:"kind"`
@@ -64,15 +65,6 @@ func (e *Entry) over(now int64) bool { return e.Until > 0 && now >= e.Until }
 
 // check reports what is wrong with an entry, wherever it comes from.
 func (e *Entry) check() error {
-	text := func(name, s string, least, most int) error {
-		switch {
-		case len(s) < least || len(s) > most:
-			return fmt.Errorf("%s has %d bytes: it must have from %d to %d", name, len(s), least, most)
-		case !utf8.ValidString(s):
-			return fmt.Errorf("%s is not UTF-8", name)
-		}
-		return nil
-	}
 	errs := []error{
 		text("domain", e.Domain, 0, maxText), text("limit", e.Limit, 1, maxText), text("scope", e.Scope, 1, maxScope),
 		text("key", e.Key, 0, maxKey), text("algorithm", e.Algorithm, 1, maxText), text("by", e.By, 0, maxText),
@@ -87,12 +79,12 @@ func (e *Entry) check() error {
 		errs = append(errs, errors.New("a time before 1970"))
 	}
 	switch e.Kind {
-	case Ban:
+	case Ban, Allow:
 		if e.Until == 0 {
-			errs = append(errs, errors.New("a ban without an end"))
+			errs = append(errs, fmt.Errorf("kind %s without an end", e.Kind))
 		}
 		if e.Count != 0 || e.Period != 0 || e.Burst != 0 {
-			errs = append(errs, errors.New("a ban with numbers of an override"))
+			errs = append(errs, fmt.Errorf("kind %s with numbers of an override", e.Kind))
 		}
 	case Override:
 		if e.Count < 1 || e.Count > weir.MaxCost || e.Burst < 0 || e.Burst > weir.MaxCost {
@@ -102,7 +94,7 @@ func (e *Entry) check() error {
 			errs = append(errs, fmt.Errorf("period of %d microseconds must be between 1 and ten years", e.Period))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("kind %q is neither %s nor %s", e.Kind, Ban, Override))
+		errs = append(errs, fmt.Errorf("kind %q is none of %s, %s and %s", e.Kind, Ban, Override, Allow))
 	}
 	return errors.Join(errs...)
 }
@@ -124,8 +116,11 @@ func (e *Entry) YAML() string {
 	if n := len(e.Entries); n > 0 {
 		value = quote(e.Entries[n-1].Value)
 	}
-	if e.Kind == Ban {
+	switch e.Kind {
+	case Ban:
 		return "deny: [" + value + "]"
+	case Allow:
+		return "allow: [" + value + "]"
 	}
 	limit := "name: " + quote(e.Limit) + ", limit: " + e.Rate()
 	if e.Algorithm == "concurrency" {
@@ -135,6 +130,21 @@ func (e *Entry) YAML() string {
 		limit += fmt.Sprintf(", burst: %d", e.Burst)
 	}
 	return "overrides: {" + value + ": {" + limit + ", algorithm: " + e.Algorithm + "}}"
+}
+
+// says returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z".
+func (e *Entry) says() string {
+	switch e.Kind {
+	case Ban:
+		return "banned" + until(e.Until)
+	case Allow:
+		return "always let through" + until(e.Until)
+	}
+	burst := ""
+	if e.Burst > 0 {
+		burst = fmt.Sprintf(" burst %d", e.Burst)
+	}
+	return e.Rate() + burst + until(e.Until)
 }
 
 // quote writes s as JSON does, which YAML reads.

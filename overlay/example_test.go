@@ -34,8 +34,8 @@ func Example() {
 	key := func(name string) overlay.Target {
 		return overlay.Target{Entries: []weir.Entry{{Key: "key", Value: name}}, Limit: limit, Key: name}
 	}
-	fmt.Println(over.Override(ctx, key("acme"), overlay.Numbers{Count: 5000, Period: time.Minute}, 0, "ann"))
-	fmt.Println(over.Ban(ctx, key("mallory"), time.Hour, "ann"))
+	fmt.Println(over.Override(ctx, key("acme"), overlay.Numbers{Count: 5000, Period: time.Minute}, 0, overlay.Author{By: "ann"}))
+	fmt.Println(over.Ban(ctx, key("mallory"), time.Hour, overlay.Author{By: "ann"}))
 	for _, name := range []string{"acme", "mallory", "bob"} {
 		d, err := lim.Take(ctx, name, 1)
 		fmt.Println(name, d.Allowed(), d.Remaining, err)

@@ -8,83 +8,122 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
 )
 
-// File is a board of one process and one document, in a file, so that a restart
-// keeps it. The file is replaced as a whole, and read only when it is opened.
+// File is a board of one process in files, so that a restart keeps it: the
+// document "overlay" in the file of the path itself, "overlay.modes" in path.modes,
+// and so on. A file is replaced as a whole, and read only when the board is opened.
 // Safe for concurrent use.
 type File struct {
 	path string
 
-	mu      sync.Mutex
-	version int64
-	data    []byte
+	mu  sync.Mutex
+	all map[string]weir.Document // by what is behind the path
 }
 
 var _ weir.Board = (*File)(nil)
 
-// OpenFile returns the board in the file at path, which need not be there yet;
-// its folder must be.
+// parts are what is kept in files, by what is behind the path, and what reads it.
+var parts = map[string]func([]byte) error{
+	"":       func(data []byte) error { _, err := Decode(data); return err },
+	".modes": func(data []byte) error { _, err := decodeMore(data); return err },
+	".audit": func(data []byte) error { _, err := decodeChanges(data); return err },
+}
+
+// OpenFile returns the board in the file at path and those beside it, which need
+// not be there yet; their folder must be.
 func OpenFile(path string) (*File, error) {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, err
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a folder", filepath.Dir(path))
 	}
-	b := &File{path: path}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b, nil
+	b := &File{path: path, all: map[string]weir.Document{}}
+	for part, check := range parts {
+		data, err := read(path + part)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := check(data); err != nil {
+			return nil, fmt.Errorf("%s: %w: repair the file or remove it", path+part, err)
+		}
+		b.all[part] = weir.Document{Version: 1, Data: data}
 	}
+	return b, nil
+}
+
+// read reads a file, one byte more than a document may have.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if b.data, err = io.ReadAll(io.LimitReader(f, weir.MaxDocument+1)); err != nil {
-		return nil, err
+	return io.ReadAll(io.LimitReader(f, weir.MaxDocument+1))
+}
+
+// part returns what is behind the path of the document of a name.
+func part(name string) (string, error) {
+	at := strings.IndexByte(name, '.')
+	if at < 0 {
+		at = len(name)
 	}
-	if _, err := Decode(b.data); err != nil {
-		return nil, fmt.Errorf("%s: %w: repair the file or remove it", path, err)
+	if parts[name[at:]] == nil {
+		return "", fmt.Errorf("overlay: no file for a document %q", name)
 	}
-	b.version = 1
-	return b, nil
+	return name[at:], nil
 }
 
 // ReadDocument implements weir.Board.
-func (b *File) ReadDocument(_ context.Context, _ string, known int64) (weir.Document, error) {
+func (b *File) ReadDocument(_ context.Context, name string, known int64) (weir.Document, error) {
+	p, err := part(name)
+	if err != nil {
+		return weir.Document{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d := weir.Document{Version: b.version, Now: time.Now().UnixMicro()}
-	if known != b.version {
-		d.Data = b.data
+	d := b.all[p]
+	d.Now = time.Now().UnixMicro()
+	if known == d.Version {
+		d.Data = nil
 	}
 	return d, nil
 }
 
 // SwapDocument implements weir.Board.
-func (b *File) SwapDocument(_ context.Context, _ string, was int64, d weir.Document) (weir.Document, error) {
+func (b *File) SwapDocument(_ context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
 	if len(d.Data) > weir.MaxDocument {
 		return weir.Document{}, fmt.Errorf("%w: %d bytes, more than %d", weir.ErrDocument, len(d.Data), weir.MaxDocument)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if was != b.version {
-		return weir.Document{}, weir.ErrChanged
-	}
-	if err := b.write(d.Data); err != nil {
+	p, err := part(name)
+	if err != nil {
 		return weir.Document{}, err
 	}
-	b.version, b.data = max(was, d.Version)+1, d.Data
-	return weir.Document{Version: b.version, Now: time.Now().UnixMicro(), Data: d.Data}, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if was != b.all[p].Version {
+		return weir.Document{}, weir.ErrChanged
+	}
+	if err := write(b.path+p, d.Data); err != nil {
+		return weir.Document{}, err
+	}
+	d = weir.Document{Version: max(was, d.Version) + 1, Data: d.Data}
+	b.all[p] = d
+	d.Now = time.Now().UnixMicro()
+	return d, nil
 }
 
 // write replaces the file, so that a crash leaves the old one or the new one.
-func (b *File) write(data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(b.path), filepath.Base(b.path)+".*")
+func write(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
@@ -99,5 +138,5 @@ func (b *File) write(data []byte) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), b.path)
+	return os.Rename(f.Name(), path)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +18,15 @@ type Options struct {
 	Rules weir.Rules
 	// Board keeps the document. Required.
 	Board weir.Board
-	// Name of the document on the board. Zero means "overlay".
+	// Name of the document of bans and overrides on the board; those of modes and
+	// of changes have .modes and .audit behind it. Zero means "overlay".
 	Name string
+	// Places returns the limits of Rules whose mode operators may change, in the
+	// order of the rules. It is asked when something is changed or told, and must
+	// be safe for concurrent use. Nil means none.
+	Places func() []Place
+	// Node names this node in the history of changes. Zero means no name.
+	Node string
 	// Every is how often the board is asked for a new version. Zero means a
 	// second.
 	Every time.Duration
@@ -33,7 +41,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Overlay is rules with bans and overrides over them. Give it to weir.New in the
+// Overlay is rules with operators' bans, overrides and modes over them. Give it to weir.New in the
 // place of the rules. Safe for concurrent use.
 type Overlay struct {
 	opt   Options
@@ -42,11 +50,14 @@ type Overlay struct {
 	set atomic.Pointer[set]
 
 	mu sync.Mutex // held while the board is asked, and to replace set
-	// version and data are of the document in use, 0 before there was one; seen is
-	// that of the last one that was read, good or bad. Requires: mu.
-	version, seen int64
-	data          []byte
-	failing       bool // as last logged
+	// keys is the document of bans and overrides, more that of all else; the
+	// entries in use of both make the set. Requires: mu.
+	keys    page[Entry]
+	more    page[item]
+	inKeys  []Entry
+	inMore  []item
+	failing bool // as last logged
+	history history
 }
 
 var _ weir.Rules = (*Overlay)(nil)
@@ -68,6 +79,15 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	o := &Overlay{opt: opt}
+	o.keys = page[Entry]{name: opt.Name, decode: Decode, encode: encode, over: (*Entry).over, install: func(es []Entry) {
+		o.inKeys = es
+		o.set.Store(newSet(o.inKeys, o.inMore, o.set.Load()))
+	}}
+	o.more = page[item]{name: opt.Name + ".modes", decode: decodeMore, encode: encodeMore, over: (*item).over, install: func(more []item) {
+		o.inMore = more
+		o.set.Store(newSet(o.inKeys, o.inMore, o.set.Load()))
+	}}
+	o.history.name = opt.Name + ".audit"
 	o.clock.start(time.Now())
 	o.note(o.Refresh(ctx))
 	return o, nil
@@ -89,8 +109,15 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	if s == nil {
 		return dst
 	}
+	n := len(dst)
+	if len(s.switches) > 0 {
+		dst, n = o.shift(s, dst, from, n, r)
+	}
+	if len(s.marks) == 0 {
+		return dst
+	}
 	var now int64
-	for i, n := from, len(dst); i < n; i++ {
+	for i := from; i < n; i++ {
 		op := &dst[i]
 		if op.Limit == nil || op.Role == weir.Deny || op.Role == weir.Ban || op.Role == weir.Pool {
 			continue
@@ -103,14 +130,38 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 			now = o.now()
 		}
 		v := m.of(o, op.Limit)
-		if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
-			wait := weir.FromMicros(e.Until - now)
-			dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor,
-				Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
-		}
 		if e := m.override; e != nil && v.with != nil && !e.over(now) {
-			weir.Replace(dst, i, v.with)
+			weir.Replace(dst[:n], i, v.with)
 		}
+		if e := m.allow; e != nil && !e.over(now) && op.Role != weir.Shadow {
+			begin, end := weir.Beside(dst[:n], i)
+			shadow := *op
+			shadow.Role, shadow.Penalize = weir.Shadow, false
+			dst[begin] = shadow
+			dst = slices.Delete(dst, begin+1, end)
+			n -= end - begin - 1
+			i = begin
+		}
+		dst = m.refuse(v, dst, i, now, r)
+	}
+	return dst
+}
+
+// refuse appends the refusal of dst[at] if its key is banned.
+func (o *Overlay) refuse(s *set, dst []weir.Op, at int, now int64, r *weir.Request) []weir.Op {
+	m := s.marks[counter{dst[at].Limit.Scope, dst[at].Key}]
+	if m == nil || m.ban == nil {
+		return dst
+	}
+	return m.refuse(m.of(o, dst[at].Limit), dst, at, now, r)
+}
+
+func (m *mark) refuse(v *made, dst []weir.Op, at int, now int64, r *weir.Request) []weir.Op {
+	if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
+		op := &dst[at]
+		wait := weir.FromMicros(e.Until - now)
+		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor,
+			Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
 	}
 	return dst
 }

@@ -79,7 +79,7 @@ func TestBan(t *testing.T) {
 	store := clocked.New(t)
 	a, b := newNode(t, store, store, store.Now.Load), newNode(t, store, store, store.Now.Load)
 	ctx := t.Context()
-	if err := a.Ban(ctx, a.of("ann"), 30*time.Second, "test"); err != nil {
+	if err := a.Ban(ctx, a.of("ann"), 30*time.Second, overlay.Author{By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if d := b.take(t, "ann", 1); !d.Allowed() {
@@ -123,7 +123,7 @@ func TestBan(t *testing.T) {
 	}
 	// A new one takes the place of the old one; it is lifted on another node.
 	for _, d := range []time.Duration{time.Hour, 10 * time.Second} {
-		if err := a.Ban(ctx, a.of("ann"), d, "test"); err != nil {
+		if err := a.Ban(ctx, a.of("ann"), d, overlay.Author{By: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestBan(t *testing.T) {
 		t.Errorf("got %+v, want 10 s", d)
 	}
 	for _, want := range []bool{true, false} {
-		if was, err := b.Lift(ctx, b.of("ann"), overlay.Ban, "test"); err != nil || was != want {
+		if was, err := b.Lift(ctx, b.of("ann"), overlay.Ban, overlay.Author{By: "test"}); err != nil || was != want {
 			t.Errorf("lifted %t, %v, want %t", was, err, want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestOverride(t *testing.T) {
 	a, b := newNode(t, store, store, store.Now.Load), newNode(t, store, store, store.Now.Load)
 	ctx := t.Context()
 	a.take(t, "acme", 40)
-	if err := a.Override(ctx, a.of("acme"), overlay.Numbers{Count: 5000, Period: time.Minute, Burst: 6000}, time.Hour, "token from 10.0.0.1"); err != nil {
+	if err := a.Override(ctx, a.of("acme"), overlay.Numbers{Count: 5000, Period: time.Minute, Burst: 6000}, time.Hour, overlay.Author{By: "token from 10.0.0.1"}); err != nil {
 		t.Fatal(err)
 	}
 	b.refresh(t)
@@ -172,14 +172,14 @@ func TestOverride(t *testing.T) {
 		t.Errorf("the override holds after its end: %+v", d)
 	}
 	// One without an end, taken back.
-	if err := b.Override(ctx, b.of("acme"), overlay.Numbers{Count: 200}, 0, "test"); err != nil {
+	if err := b.Override(ctx, b.of("acme"), overlay.Numbers{Count: 200}, 0, overlay.Author{By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	store.Advance(1000 * time.Hour)
 	if d := b.take(t, "acme", 150); !d.Allowed() {
 		t.Errorf("got %+v", d)
 	}
-	if was, err := b.Lift(ctx, b.of("acme"), overlay.Override, "test"); err != nil || !was {
+	if was, err := b.Lift(ctx, b.of("acme"), overlay.Override, overlay.Author{By: "test"}); err != nil || !was {
 		t.Errorf("lifted %t, %v", was, err)
 	}
 	store.Advance(time.Hour)
@@ -193,19 +193,19 @@ func TestNumbersThatCannotBe(t *testing.T) {
 	store := clocked.New(t)
 	n := newNode(t, store, store, nil)
 	for _, x := range []overlay.Numbers{{Count: 0}, {Count: -1}, {Count: weir.MaxCost + 1}, {Count: 1, Period: weir.MaxPeriod + 1}, {Count: 1, Burst: -1}} {
-		if err := n.Override(t.Context(), n.of("a"), x, 0, ""); err == nil {
+		if err := n.Override(t.Context(), n.of("a"), x, 0, overlay.Author{}); err == nil {
 			t.Errorf("%+v was taken", x)
 		}
 	}
-	if err := n.Override(t.Context(), n.of("a"), overlay.Numbers{Count: 1}, -1, ""); err == nil {
+	if err := n.Override(t.Context(), n.of("a"), overlay.Numbers{Count: 1}, -1, overlay.Author{}); err == nil {
 		t.Error("an override for less than nothing was taken")
 	}
 	for _, d := range []time.Duration{0, -1, weir.MaxPeriod + 1} {
-		if err := n.Ban(t.Context(), n.of("a"), d, ""); err == nil {
+		if err := n.Ban(t.Context(), n.of("a"), d, overlay.Author{}); err == nil {
 			t.Errorf("a ban of %s was taken", d)
 		}
 	}
-	if err := n.Ban(t.Context(), n.of(strings.Repeat("k", 50<<10)), time.Hour, ""); err == nil {
+	if err := n.Ban(t.Context(), n.of(strings.Repeat("k", 50<<10)), time.Hour, overlay.Author{}); err == nil {
 		t.Error("a key of 50 KiB was taken")
 	}
 	if d, err := store.ReadDocument(t.Context(), "overlay", 0); err != nil || d.Version != 0 {
@@ -224,7 +224,7 @@ func TestConcurrentChanges(t *testing.T) {
 		all.Go(func() {
 			for j := range 10 {
 				key := fmt.Sprint(i, "-", j)
-				if err := n.Ban(context.Background(), n.of(key), time.Hour, "test"); err != nil {
+				if err := n.Ban(context.Background(), n.of(key), time.Hour, overlay.Author{By: "test"}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -250,7 +250,7 @@ func TestRulesReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := overlay.Target{Entries: []weir.Entry{{Key: "user", Value: "ann"}}, Limit: (*rules.limits.Load())[0], Key: "ann"}
-	if err := o.Override(t.Context(), target, overlay.Numbers{Count: 500}, 0, ""); err != nil {
+	if err := o.Override(t.Context(), target, overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: target.Entries}}}
@@ -291,11 +291,11 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		}
 	}
 	f("nothing", 1)
-	if err := n.Override(t.Context(), n.of("ann"), overlay.Numbers{Count: 500}, 0, ""); err != nil {
+	if err := n.Override(t.Context(), n.of("ann"), overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	f("an override", 1)
-	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, ""); err != nil {
+	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	f("both", 2)
@@ -311,10 +311,10 @@ func TestBoardGoesAway(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		var done sync.WaitGroup
 		done.Go(func() { n.Watch(ctx) })
-		if err := n.Ban(ctx, n.of("ann"), time.Minute, ""); err != nil {
+		if err := n.Ban(ctx, n.of("ann"), time.Minute, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Override(ctx, n.of("acme"), overlay.Numbers{Count: 500}, 0, ""); err != nil {
+		if err := n.Override(ctx, n.of("acme"), overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
 		asked := board.calls.Load()
@@ -331,7 +331,7 @@ func TestBoardGoesAway(t *testing.T) {
 		if n.take(t, "ann", 1).Allowed() || !n.take(t, "acme", 200).Allowed() {
 			t.Error("what was known does not hold while the board is away")
 		}
-		if err := n.Ban(ctx, n.of("bob"), time.Minute, ""); !errors.As(err, new(*overlay.StoreError)) {
+		if err := n.Ban(ctx, n.of("bob"), time.Minute, overlay.Author{}); !errors.As(err, new(*overlay.StoreError)) {
 			t.Errorf("a change while the board is away: %v", err)
 		}
 		wait(10 * time.Second)
@@ -364,7 +364,7 @@ func TestStoresClock(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		var done sync.WaitGroup
 		done.Go(func() { n.Watch(ctx) })
-		if err := n.Ban(ctx, n.of("ann"), time.Minute, ""); err != nil {
+		if err := n.Ban(ctx, n.of("ann"), time.Minute, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
 		if e := n.Entries(); len(e) != 1 || time.Until(time.UnixMicro(e[0].Until)).Round(time.Second) != time.Minute-100*time.Hour {
@@ -379,7 +379,7 @@ func TestStoresClock(t *testing.T) {
 			t.Error("the ban ended late")
 		}
 		// The store's clock is set: the next look shows.
-		if err := n.Ban(ctx, n.of("ann"), time.Hour, ""); err != nil {
+		if err := n.Ban(ctx, n.of("ann"), time.Hour, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
 		board.set(-98 * time.Hour)
@@ -417,7 +417,7 @@ func wait(d time.Duration) { <-time.After(d) }
 func TestHostileDocuments(t *testing.T) {
 	store := clocked.New(t)
 	n := newNode(t, store, store, store.Now.Load)
-	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, ""); err != nil {
+	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(text string) {
@@ -440,7 +440,7 @@ func TestHostileDocuments(t *testing.T) {
 		if n.take(t, "ann", 1).Allowed() || !n.take(t, "bob", 1).Allowed() {
 			t.Fatalf("%.60q took effect", text)
 		}
-		if err := n.Ban(t.Context(), n.of("bob"), time.Hour, ""); !errors.Is(err, overlay.ErrUnread) {
+		if err := n.Ban(t.Context(), n.of("bob"), time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrUnread) {
 			t.Errorf("%.60q was replaced: %v", text, err)
 		}
 		// A node that starts now goes by its rules.
@@ -489,10 +489,10 @@ func TestFull(t *testing.T) {
 	if n.take(t, "u9999", 1).Allowed() || len(n.Entries()) != overlay.MaxEntries {
 		t.Errorf("%d entries are in force", len(n.Entries()))
 	}
-	if err := n.Ban(t.Context(), n.of("one more"), time.Hour, ""); !errors.Is(err, overlay.ErrFull) {
+	if err := n.Ban(t.Context(), n.of("one more"), time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrFull) {
 		t.Errorf("one too many: %v", err)
 	}
-	if err := n.Ban(t.Context(), n.of("u5"), time.Hour, ""); err != nil {
+	if err := n.Ban(t.Context(), n.of("u5"), time.Hour, overlay.Author{}); err != nil {
 		t.Errorf("one in the place of another: %v", err)
 	}
 }
@@ -508,7 +508,7 @@ func TestFile(t *testing.T) {
 	})
 	store := clocked.New(t)
 	n := newNode(t, store, b, nil)
-	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, ""); err != nil {
+	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := overlay.OpenFile(path)
@@ -518,7 +518,7 @@ func TestFile(t *testing.T) {
 	if n = newNode(t, store, again, nil); n.take(t, "ann", 1).Allowed() {
 		t.Error("the ban is lost with the process")
 	}
-	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) != 1 || left[0] != path+".audit" {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	for _, text := range hostile() {

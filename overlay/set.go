@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -9,29 +10,43 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// A set is a document in use. It is immutable, but for what marks remember.
+// A set is what is in use of both documents. It is immutable, but for what marks
+// and switches remember.
 type set struct {
-	entries []Entry
-	marks   map[counter]*mark
+	// entries are those of single keys, switches those of limits.
+	entries  []Entry
+	marks    map[counter]*mark
+	switches map[place]*switched
 }
 
-// newSet returns entries as a set, nil for none. What old has made of entries that
-// are still there is kept, so that their limits stay the same.
-func newSet(entries []Entry, old *set) *set {
-	if len(entries) == 0 {
+// newSet returns entries and modes as a set, nil for none. What old has made of
+// those that are still there is kept, so that their limits stay the same.
+func newSet(keys []Entry, more []item, old *set) *set {
+	if len(keys) == 0 && len(more) == 0 {
 		return nil
 	}
-	s := &set{entries: entries, marks: make(map[counter]*mark, len(entries))}
-	for i := range entries {
-		e := &entries[i]
+	s := &set{entries: slices.Clone(keys), marks: make(map[counter]*mark, len(keys)), switches: map[place]*switched{}}
+	for i := range more {
+		switch m := &more[i]; {
+		case m.mode != nil:
+			s.switches[m.mode.place()] = &switched{Switch: m.mode}
+		case m.allow != nil:
+			s.entries = append(s.entries, *m.allow)
+		}
+	}
+	for i := range s.entries {
+		e := &s.entries[i]
 		m := s.marks[e.counter()]
 		if m == nil {
 			m = &mark{}
 			s.marks[e.counter()] = m
 		}
-		if e.Kind == Ban {
+		switch e.Kind {
+		case Ban:
 			m.ban = e
-		} else {
+		case Allow:
+			m.allow = e
+		default:
 			m.override = e
 		}
 	}
@@ -40,7 +55,12 @@ func newSet(entries []Entry, old *set) *set {
 	}
 	for at, m := range s.marks {
 		if was := old.marks[at]; was != nil && m.same(was) {
-			m.made.Store(was.made.Load())
+			m.made.list.Store(was.made.list.Load())
+		}
+	}
+	for at, m := range s.switches {
+		if was := old.switches[at]; was != nil && m.Setting() == was.Setting() {
+			m.made.list.Store(was.made.list.Load())
 		}
 	}
 	return s
@@ -48,10 +68,8 @@ func newSet(entries []Entry, old *set) *set {
 
 // A mark is what there is about one key of one limit.
 type mark struct {
-	ban, override *Entry
-	// made are the limits by which the key is decided: rules are reloaded, and a
-	// tier may choose among several limits of one place.
-	made atomic.Pointer[[]made]
+	ban, override, allow *Entry
+	made                 remembered
 }
 
 // same reports whether the limits that m makes are those of was.
@@ -63,7 +81,7 @@ func (m *mark) same(was *mark) bool {
 	return a == nil || a.Count == b.Count && a.Period == b.Period && a.Burst == b.Burst
 }
 
-// made is what a mark makes of one limit of the rules.
+// made is what a mark or a switch makes of one limit of the rules.
 type made struct {
 	limit *weir.Limit
 	// banned is what decisions of a banned key name as their limit, with the
@@ -72,20 +90,47 @@ type made struct {
 	// with is limit with the numbers of the override. Nil without one, and if
 	// limit cannot have such numbers.
 	with *weir.Limit
+	// to is the limit in its mode. Nil without one, for Off, and if limit cannot
+	// have it; priority is then the best of its requests.
+	to       *weir.Limit
+	priority int
 }
 
-// mostMade bounds what a mark remembers; the oldest is made again.
+// remembered are the limits that were made: rules are reloaded, and a tier may
+// choose among several limits of one place.
+type remembered struct{ list atomic.Pointer[[]made] }
+
+// mostMade bounds what is remembered; the oldest is made again.
 const mostMade = 4
+
+// find returns what was made of l, nil if nothing is remembered.
+func (r *remembered) find(l *weir.Limit) *made {
+	list := r.list.Load()
+	if list == nil {
+		return nil
+	}
+	for i := range *list {
+		if v := &(*list)[i]; v.limit == l {
+			return v
+		}
+	}
+	return nil
+}
+
+// add remembers v before all others.
+func (r *remembered) add(v made) *made {
+	next := []made{v}
+	if list := r.list.Load(); list != nil {
+		next = append(next, (*list)[:min(len(*list), mostMade-1)]...)
+	}
+	r.list.Store(&next)
+	return &next[0]
+}
 
 // of returns what m makes of l. It allocates the first time.
 func (m *mark) of(o *Overlay, l *weir.Limit) *made {
-	list := m.made.Load()
-	if list != nil {
-		for i := range *list {
-			if v := &(*list)[i]; v.limit == l {
-				return v
-			}
-		}
+	if v := m.made.find(l); v != nil {
+		return v
 	}
 	v := made{limit: l}
 	if m.ban != nil {
@@ -99,12 +144,7 @@ func (m *mark) of(o *Overlay, l *weir.Limit) *made {
 		}
 		v.with = with
 	}
-	next := []made{v}
-	if list != nil {
-		next = append(next, (*list)[:min(len(*list), mostMade-1)]...)
-	}
-	m.made.Store(&next)
-	return &next[0]
+	return m.made.add(v)
 }
 
 const banMark = "\x1fbanned"

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -44,4 +45,88 @@ func Views(entries []Entry) []View {
 		out[i] = entries[i].View()
 	}
 	return out
+}
+
+// SwitchView is a mode as operators are told of it, for encoding/json.
+type SwitchView struct {
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	Mode   Mode   `json:"mode"`
+	// Percent of the keys that are refused, of enforce; nil of other modes.
+	Percent *int64 `json:"percent"`
+	// Rules is the mode by the rules, "shadow", "enforce" or "10%"; nil while the
+	// rules have no such limit: then the mode waits for it.
+	Rules *string `json:"rules"`
+	// Until is when it ends, nil for never, by the store's clock.
+	Until  *time.Time `json:"until"`
+	Made   time.Time  `json:"made"`
+	By     string     `json:"by"`
+	Reason string     `json:"reason"`
+	// YAML is what it amounts to in a rules file, empty while the rules have no
+	// such limit.
+	YAML string `json:"yaml"`
+}
+
+// String says the mode in a line: "enforced for 10% of keys by an operator until
+// 2026-01-02T15:04:05Z; shadow by the rules".
+func (v *SwitchView) String() string {
+	text := ""
+	switch {
+	case v.Mode == Enforced && *v.Percent < 100:
+		text = Setting{v.Mode, *v.Percent}.String() + " of keys"
+	case v.Mode == Enforced:
+		text = "all keys"
+	default:
+		text = string(v.Mode)
+	}
+	if v.Mode == Enforced {
+		text = "enforced for " + text
+	}
+	text += " by an operator"
+	if v.Until != nil {
+		text += " until " + v.Until.Format(time.RFC3339)
+	}
+	if v.Rules != nil {
+		text += "; " + *v.Rules + " by the rules"
+	}
+	return text
+}
+
+// SwitchViews returns the views of the modes that are in force, one for all limits
+// that go by the same words.
+func (o *Overlay) SwitchViews() []SwitchView {
+	all := slices.CompactFunc(o.Switches(), func(a, b Switch) bool {
+		return a.Domain == b.Domain && a.Rule == b.Rule && a.Limit == b.Limit
+	})
+	out := make([]SwitchView, len(all))
+	byPlace := make(map[place]Place)
+	if len(all) > 0 {
+		for _, p := range o.Places() {
+			byPlace[place{p.Limit.Scope, p.Limit.Name}] = p
+		}
+	}
+	for i := range all {
+		out[i] = all[i].view(byPlace[all[i].place()])
+	}
+	return out
+}
+
+// view returns s as operators are told of it; p has no limit where the rules have
+// none.
+func (s *Switch) view(p Place) SwitchView {
+	v := SwitchView{Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Mode: s.Mode, Made: time.UnixMicro(s.Made).UTC(), By: s.By, Reason: s.Reason}
+	if s.Mode == Enforced {
+		percent := s.Percent
+		v.Percent = &percent
+	}
+	if p.Limit != nil {
+		rules := SettingOf(p.Limit).String()
+		v.Rules, v.YAML = &rules, p.yaml(s.Setting())
+	}
+	if s.Until > 0 {
+		until := time.UnixMicro(s.Until).UTC()
+		v.Until = &until
+	}
+	return v
 }

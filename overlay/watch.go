@@ -49,69 +49,43 @@ func (o *Overlay) note(err error) {
 	}
 }
 
-// Refresh looks for a new version now.
+// Refresh looks for new versions now, and writes down changes that could not be
+// when they were made.
 func (o *Overlay) Refresh(ctx context.Context) error {
+	err := o.refresh(ctx)
+	o.history.again(ctx, o)
+	return err
+}
+
+func (o *Overlay) refresh(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d, err := o.read(ctx, o.seen)
-	switch {
-	case errors.Is(err, weir.ErrDocument):
-		return errors.Join(ErrUnread, err)
-	case err != nil:
-		return err
-	case d.Version < o.version:
-		return o.putBack(ctx, d.Version)
-	case d.Version == 0:
-		o.seen = 0
-		return nil
-	case d.Version == o.seen && d.Version != o.version:
-		return ErrUnread // and it was said why
-	case d.Version == o.seen:
-		return nil
-	}
-	o.seen = d.Version
-	entries, err := Decode(d.Data)
-	if err != nil {
-		return errors.Join(ErrUnread, err)
-	}
-	o.install(d.Version, d.Data, entries)
-	bans := 0
-	for i := range entries {
-		if entries[i].Kind == Ban {
-			bans++
+	entries, err := o.keys.look(ctx, o)
+	if entries != nil {
+		bans := 0
+		for i := range entries {
+			if entries[i].Kind == Ban {
+				bans++
+			}
 		}
+		o.opt.Logger.Info("bans and overrides loaded", "version", o.keys.version, "bans", bans, "overrides", len(entries)-bans)
 	}
-	o.opt.Logger.Info("bans and overrides loaded", "version", d.Version, "bans", bans, "overrides", len(entries)-bans)
-	return nil
-}
-
-// putBack puts the node's document in the place of an older one or of none: the
-// board has lost it. Requires: mu.
-func (o *Overlay) putBack(ctx context.Context, was int64) error {
-	d, err := o.opt.Board.SwapDocument(ctx, o.opt.Name, was, weir.Document{Version: o.version, Data: o.data})
-	if err != nil {
-		if errors.Is(err, weir.ErrChanged) {
-			return nil // another node was faster: the next look shows
-		}
+	if err != nil && !errors.Is(err, ErrUnread) {
 		return err
 	}
-	o.opt.Logger.Warn("the store had lost the bans and overrides: put back", "version", d.Version)
-	o.version, o.seen = d.Version, d.Version
-	return nil
+	more, err2 := o.more.look(ctx, o)
+	if more != nil {
+		o.opt.Logger.Info("modes loaded", "version", o.more.version, "entries", len(more))
+	}
+	return errors.Join(err, err2)
 }
 
-// read reads the document unless its version is known. Requires: mu.
-func (o *Overlay) read(ctx context.Context, known int64) (weir.Document, error) {
+// read reads a document unless its version is known. Requires: mu.
+func (o *Overlay) read(ctx context.Context, name string, known int64) (weir.Document, error) {
 	sent := o.clock.elapsed()
-	d, err := o.opt.Board.ReadDocument(ctx, o.opt.Name, known)
+	d, err := o.opt.Board.ReadDocument(ctx, name, known)
 	if err == nil {
 		o.clock.heard(d.Now, sent, o.clock.elapsed())
 	}
 	return d, err
-}
-
-// install puts a document in use. Requires: mu.
-func (o *Overlay) install(version int64, data []byte, entries []Entry) {
-	o.version, o.seen, o.data = version, version, data
-	o.set.Store(newSet(entries, o.set.Load()))
 }

@@ -344,7 +344,9 @@ func (l *Limit) ops(dst []weir.Op, key string, cost int64, r *weir.Request) []we
 		// Two units never fit a limit of one: what is refused is counted.
 		return append(dst, weir.Op{Key: key, Limit: l.Limit, Cost: 2, Role: weir.Shadow, Verb: r.Verb})
 	case l.Denies:
-		return append(dst, deny(l.Limit, r, 0))
+		o := deny(l.Limit, r, 0)
+		o.Key = key // who is refused, should the limit get another mode
+		return append(dst, o)
 	}
 	if l.Cost > 0 {
 		cost = l.Cost

@@ -52,7 +52,7 @@ func (b *builder) breach(w *weir.Limit) {
 	switch {
 	case s.Penalize != nil:
 		w.Penalize = *s.Penalize
-	case s.Algorithm == nil && mode == "hard":
+	case s.Algorithm == nil && (mode == "hard" || mode == "shadow"): // a shadow does not, until it is one no more
 		w.Penalize = b.dialect.penalize
 	}
 	b.ban(w)

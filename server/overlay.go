@@ -4,19 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/rules"
 )
 
-// overlayMetrics counts bans and overrides.
+// overlayMetrics counts what operators changed.
 func (s *Server) overlayMetrics() metrics.Overlay {
-	bans, overrides := s.overlay.Count()
-	return metrics.Overlay{Bans: bans, Overrides: overrides}
+	n := s.overlay.Count()
+	out := metrics.Overlay{Bans: n.Bans, Overrides: n.Overrides, Allowed: n.Allowed}
+	for _, v := range s.overlay.SwitchViews() {
+		m := metrics.Mode{Domain: v.Domain, Rule: v.Rule, Limit: v.Limit, Mode: string(v.Mode)}
+		if v.Percent != nil {
+			m.Percent = *v.Percent
+		}
+		if v.Until != nil {
+			m.Until = *v.Until
+		}
+		out.Modes = append(out.Modes, m)
+	}
+	return out
 }
 
-// openOverlay lays bans and overrides over what the node decides by. They are kept
+// openOverlay lays bans, overrides and modes over what the node decides by. They are kept
 // where all nodes see them if there is such a place, else in a file if there is one.
 func (s *Server) openOverlay() error {
 	var board weir.Board
@@ -37,8 +50,57 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.decidedBy(), Board: board, Check: s.store.check, Logger: s.log,
+		Rules: s.decidedBy(), Board: board, Check: s.store.check, Places: s.rules.places, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
+}
+
+// nodeName is the name of this node in the history of changes.
+func nodeName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// places are the limits whose mode operators may change, with the words that name
+// them: those in words go by their text.
+func (r *ruleSet) places() []overlay.Place {
+	var out []overlay.Place
+	for i := range r.words.limits {
+		w := &r.words.limits[i]
+		var keys []string
+		if w.address != nil {
+			keys = append(keys, entryAddress)
+		}
+		if w.clientID != nil {
+			keys = append(keys, entryClientID)
+		}
+		add := func(l *weir.Limit) {
+			out = append(out, overlay.Place{Domain: r.words.domain, Rule: w.text, Limit: l, YAML: func(m overlay.Mode, percent int64) string {
+				return rules.WordsInFile(r.words.domain, keys, l, w.all, string(m), percent)
+			}})
+		}
+		if w.address != nil {
+			add(w.address)
+		}
+		if w.clientID != nil && w.clientID != w.address {
+			add(w.clientID)
+		}
+	}
+	if r.live == nil {
+		return out
+	}
+	for _, rule := range r.live.Set().Rules() {
+		for _, l := range rule.All() {
+			if l.Limit == nil {
+				continue
+			}
+			out = append(out, overlay.Place{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Priority: l.Priority,
+				YAML: func(m overlay.Mode, percent int64) string { return l.ModeLines(string(m), percent) }})
+		}
+	}
+	return out
 }

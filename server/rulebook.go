@@ -17,6 +17,8 @@ type rulebook struct {
 	Rules []describedRule `json:"rules"`
 	// Overlay is the bans and overrides of single keys that are in force.
 	Overlay []overlay.View `json:"overlay"`
+	// Modes are those of limits that operators changed.
+	Modes []overlay.SwitchView `json:"modes"`
 }
 
 // describedRule is one rule, its limits in words.
@@ -29,6 +31,9 @@ type describedRule struct {
 	TierBy    string            `json:"tier_by,omitempty"`
 	Tiers     []describedChoice `json:"tiers,omitempty"`
 	Overrides []describedChoice `json:"overrides,omitempty"`
+	// Changed says of each of its limits whose mode an operator changed to what,
+	// and until when.
+	Changed map[string]string `json:"changed,omitempty"`
 }
 
 // describedChoice is what takes the place of a rule's limits for some values.
@@ -39,7 +44,18 @@ type describedChoice struct {
 
 // Describe implements httpapi.Rulebook.
 func (r *ruleSet) Describe() any {
-	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: overlay.Views(r.overlay.Entries())}
+	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: overlay.Views(r.overlay.Entries()),
+		Modes: r.overlay.SwitchViews()}
+	type place struct{ domain, rule string }
+	changed := map[place]map[string]string{}
+	for i := range book.Modes {
+		v := &book.Modes[i]
+		at := place{v.Domain, v.Rule}
+		if changed[at] == nil {
+			changed[at] = map[string]string{}
+		}
+		changed[at][v.Limit] = v.String()
+	}
 	for _, l := range r.words.limits {
 		book.Limits = append(book.Limits, l.text)
 	}
@@ -50,7 +66,7 @@ func (r *ruleSet) Describe() any {
 		book.Rules = append(book.Rules, describedRule{
 			Domain: rule.Domain, Rule: rule.Path, File: rule.File, Line: rule.Line,
 			Limits: inWords(rule.Limits), TierBy: rule.TierBy,
-			Tiers: describeChoices(rule.Tiers), Overrides: describeChoices(rule.Overrides),
+			Tiers: describeChoices(rule.Tiers), Overrides: describeChoices(rule.Overrides), Changed: changed[place{rule.Domain, rule.Path}],
 		})
 	}
 	return book

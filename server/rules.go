@@ -91,6 +91,8 @@ func (r *ruleSet) reloads() metrics.Reloads {
 type ruleStatus struct {
 	// Limits are those in words.
 	Limits []string `json:"limits,omitempty"`
+	// Modes are those of limits that operators changed, a line each.
+	Modes []string `json:"modes,omitempty"`
 	// Generation counts the sets that were put in use; the rest describes the
 	// one in use and the last attempt to replace it.
 	Generation uint64     `json:"generation,omitempty"`
@@ -109,6 +111,9 @@ func (r *ruleSet) status() ruleStatus {
 	var out ruleStatus
 	for _, l := range r.words.limits {
 		out.Limits = append(out.Limits, l.text)
+	}
+	for _, v := range r.overlay.SwitchViews() {
+		out.Modes = append(out.Modes, fmt.Sprintf("%s/%s, limit %q: %s", v.Domain, v.Rule, v.Limit, v.String()))
 	}
 	if r.live == nil {
 		return out

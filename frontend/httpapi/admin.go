@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -66,9 +67,12 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 			a.undecided(w, err)
 			return
 		}
-		if c.out, err = a.appendKeys(r.Context(), append(c.out[:0], `{"allowed":`...), req.Ops(), d); err != nil {
+		if c.out, err = a.appendKeys(r.Context(), append(c.out[:0], `{"allowed":`...), req, d); err != nil {
 			a.undecided(w, err)
 			return
+		}
+		if do != nil {
+			c.out = append(appendText(append(c.out[:len(c.out)-1], `,"yaml":`...), q.yaml), '}')
 		}
 		sendJSON(w, c.out)
 	})
@@ -102,7 +106,7 @@ func oneKey(q *query, s shape) *inputError {
 	case s&mayUnits != 0 && q.units == 0:
 		return &inputError{"is missing", "#/units"}
 	case s&maySeconds != 0 && q.seen&seenSeconds == 0:
-		return &inputError{"is missing; 0 lifts a ban", "#/seconds"}
+		return &inputError{"is missing; 0 takes back what there is", "#/seconds"}
 	case s&mayRate != 0 && q.rate == "":
 		return &inputError{"is missing: such as 5000/minute, or none to take an override back", "#/rate"}
 	}
@@ -165,6 +169,7 @@ func (a *API) reset(r *http.Request, q *query) error {
 	if fault != nil {
 		return fault
 	}
+	before := a.left(r.Context(), ops)
 	var errs []error
 	for i := range ops {
 		_, err := a.opt.Keyring.Forget(r.Context(), ops[i].Key, ops[i].Limit)
@@ -176,8 +181,33 @@ func (a *API) reset(r *http.Request, q *query) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	a.opt.Log.Info("key reset", "domain", q.reqs[0].Domain, "entries", words(q.reqs[0]), "limit", ops[0].Limit.Name, "by", a.who(r))
+	q.yaml = "" // of the ban that was lifted
+	a.note(r, q, "key reset", overlay.Change{Action: "reset", Limit: ops[0].Limit.Name, Before: before, After: "untouched"})
 	return nil
+}
+
+// left says how many units ops have left, without spending.
+func (a *API) left(ctx context.Context, ops []weir.Op) string {
+	var peek []weir.Op
+	for _, o := range ops {
+		if o.Role != weir.Ban {
+			peek = append(peek, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always, Verb: weir.Peek})
+		}
+	}
+	if _, err := a.limiter.Apply(ctx, peek); err != nil || len(peek) == 0 {
+		return "" // the change itself meets the error, if it lasts
+	}
+	return strconv.FormatInt(peek[0].Decision.Remaining, 10) + " left"
+}
+
+// note logs what an operator did to a key, and writes it down where that is kept.
+func (a *API) note(r *http.Request, q *query, what string, c overlay.Change) {
+	c.Domain, c.Entries, c.By, c.Reason = q.reqs[0].Domain, q.reqs[0].Descriptors[0].Entries, a.who(r), q.reason
+	if a.opt.Overlay != nil {
+		a.opt.Overlay.Note(r.Context(), what, c)
+		return
+	}
+	a.opt.Log.Info(what, "domain", c.Domain, "entries", words(q.reqs[0]), "limit", c.Limit, "before", c.Before, "after", c.After, "by", c.By, "reason", c.Reason)
 }
 
 // words are the entries of a request about one key, as a command line writes them.
@@ -208,11 +238,12 @@ func (a *API) grant(r *http.Request, q *query) error {
 		}
 		give = append(give, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
 	}
+	before := a.left(r.Context(), ops)
 	if _, err := a.limiter.Apply(r.Context(), give); err != nil {
 		return err
 	}
-	a.opt.Log.Info("units granted", "domain", q.reqs[0].Domain, "entries", words(q.reqs[0]), "limit", ops[0].Limit.Name,
-		"units", q.units, "by", a.who(r))
+	a.note(r, q, "units granted", overlay.Change{Action: "grant", Limit: ops[0].Limit.Name, Before: before,
+		After: fmt.Sprintf("%s, after %d were given back", a.left(r.Context(), ops), q.units)})
 	return nil
 }
 
@@ -239,20 +270,40 @@ func (a *API) lift(r *http.Request, q *query, kind overlay.Kind) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.opt.Overlay.Lift(r.Context(), t, kind, a.who(r))
+	_, err = a.opt.Overlay.Lift(r.Context(), t, kind, a.author(r, q))
 	return err
 }
 
 // ban refuses the key for a time; for none, its ban is lifted.
-func (a *API) ban(r *http.Request, q *query) error {
+func (a *API) ban(r *http.Request, q *query) error { return a.forTime(r, q, overlay.Ban) }
+
+// allow lets the key pass for a time; for none, it is limited again.
+func (a *API) allow(r *http.Request, q *query) error { return a.forTime(r, q, overlay.Allow) }
+
+func (a *API) forTime(r *http.Request, q *query, kind overlay.Kind) error {
 	if q.seconds == 0 {
-		return a.lift(r, q, overlay.Ban)
+		return a.lift(r, q, kind)
 	}
 	t, err := a.target(q)
 	if err != nil {
 		return err
 	}
-	return a.opt.Overlay.Ban(r.Context(), t, time.Duration(q.seconds)*time.Second, a.who(r))
+	do := a.opt.Overlay.Ban
+	if kind == overlay.Allow {
+		do = a.opt.Overlay.Allow
+	}
+	err = do(r.Context(), t, time.Duration(q.seconds)*time.Second, a.author(r, q))
+	a.tell(q, t, kind)
+	return err
+}
+
+// tell notes in q what there is of a kind for a key.
+func (a *API) tell(q *query, t overlay.Target, kind overlay.Kind) {
+	for _, e := range a.opt.Overlay.Of(t.Limit, t.Key) {
+		if e.Kind == kind {
+			q.yaml = e.YAML()
+		}
+	}
 }
 
 // noRate takes an override back.
@@ -286,7 +337,14 @@ func (a *API) override(r *http.Request, q *query) error {
 		return &inputError{"is for " + strings.Join(takers, ", ") + ", not for " + t.Limit.Algorithm.Name(), "#/burst"}
 	}
 	n := overlay.Numbers{Count: rate.Count, Period: rate.Period, Burst: q.burst}
-	return a.opt.Overlay.Override(r.Context(), t, n, time.Duration(q.seconds)*time.Second, a.who(r))
+	err = a.opt.Overlay.Override(r.Context(), t, n, time.Duration(q.seconds)*time.Second, a.author(r, q))
+	a.tell(q, t, overlay.Override)
+	return err
+}
+
+// author is who asks for a change, and why.
+func (a *API) author(r *http.Request, q *query) overlay.Author {
+	return overlay.Author{By: a.who(r), Reason: strings.Clone(q.reason)}
 }
 
 // who says who an operator is, for the log and for those who look after.
@@ -303,7 +361,7 @@ func (a *API) who(r *http.Request) string {
 
 var (
 	errNoKeyring = errors.New("the store of this service cannot forget single keys")
-	errNoOverlay = errors.New("this service runs without bans and overrides")
+	errNoOverlay = errors.New("this service runs without bans, overrides and modes")
 )
 
 // failed answers when an operator's wish could not be fulfilled.
@@ -312,6 +370,7 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	var (
 		fault   *inputError
 		numbers *overlay.NumbersError
+		mode    *overlay.ModeError
 		store   *overlay.StoreError
 	)
 	switch {
@@ -320,6 +379,9 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 		return
 	case errors.As(err, &numbers):
 		badInput(w, &inputError{err.Error(), "#/rate"})
+		return
+	case errors.As(err, &mode):
+		badInput(w, &inputError{err.Error(), "#/mode"})
 		return
 	case errors.As(err, &store):
 		a.logStore(err)
@@ -336,8 +398,9 @@ func (a *API) failed(w http.ResponseWriter, err error) {
 	answer.Problem{Status: status, Detail: err.Error()}.Write(w)
 }
 
-// appendKeys appends how the keys of ops stand, after {"allowed":.
-func (a *API) appendKeys(ctx context.Context, b []byte, ops []weir.Op, d weir.Decision) ([]byte, error) {
+// appendKeys appends how the keys that req met stand, after {"allowed":.
+func (a *API) appendKeys(ctx context.Context, b []byte, req *weir.Request, d weir.Decision) ([]byte, error) {
+	ops := req.Ops()
 	b = strconv.AppendBool(b, d.Allowed())
 	b = append(b, `,"retry_after":`...)
 	b = appendSeconds(b, d.RetryAfter)
@@ -368,24 +431,47 @@ func (a *API) appendKeys(ctx context.Context, b []byte, ops []weir.Op, d weir.De
 		}
 		b = append(b, "]}"...)
 	}
-	b, err := a.appendOverlay(append(b, ']'), ops)
+	b, err := a.appendOverlay(append(b, ']'), req)
 	return append(b, '}'), err
 }
 
-// appendOverlay appends the member that tells the bans and overrides of the keys
-// of ops.
-func (a *API) appendOverlay(b []byte, ops []weir.Op) ([]byte, error) {
-	if a.opt.Overlay == nil {
+// appendOverlay appends the members that tell what operators laid over the keys of
+// req and over their limits. Rules is asked again, for a limit that is off is not
+// among those that were met.
+func (a *API) appendOverlay(b []byte, req *weir.Request) ([]byte, error) {
+	o := a.opt.Overlay
+	if o == nil {
 		return b, nil
 	}
-	list := []overlay.View{}
-	for i := range ops {
-		if o := &ops[i]; o.Limit != nil {
-			list = append(list, overlay.Views(a.opt.Overlay.Of(o.Limit, o.Key))...)
+	keys, modes := []overlay.View{}, []overlay.SwitchView{}
+	var all []overlay.SwitchView
+	seen := map[*weir.Limit]bool{}
+	for _, op := range o.Beneath().Match(nil, req) {
+		if op.Limit == nil {
+			continue
+		}
+		keys = append(keys, overlay.Views(o.Of(op.Limit, op.Key))...)
+		sw := o.SwitchOf(op.Limit)
+		if sw == nil || seen[op.Limit] {
+			continue
+		}
+		seen[op.Limit] = true
+		if all == nil {
+			all = o.SwitchViews()
+		}
+		for _, v := range all {
+			if v.Domain == sw.Domain && v.Rule == sw.Rule && v.Limit == sw.Limit {
+				modes = append(modes, v)
+			}
 		}
 	}
-	data, err := json.Marshal(list)
-	return append(append(b, `,"overlay":`...), data...), err
+	data, err := json.Marshal(keys)
+	b = append(append(b, `,"overlay":`...), data...)
+	if err == nil {
+		data, err = json.Marshal(modes)
+		b = append(append(b, `,"modes":`...), data...)
+	}
+	return b, err
 }
 
 // maxCells is how many words of a key's state are shown.

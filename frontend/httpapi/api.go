@@ -3,7 +3,8 @@
 // POST /shouldAllowRequest asks about one client and answers
 // {"allowed":true} or {"allowed":false}. The paths under /v1 say more, about
 // any descriptors: check, peek, reserve, commit, cancel, acquire, release, and
-// for operators inspect, reset, grant, ban, override, shed, rules and explain.
+// for operators inspect, reset, grant, ban, allow, override, mode, modes, audit,
+// shed, rules and explain.
 // /openapi.json describes all of them.
 //
 // A decision is not an error: whether a request was allowed or refused, the
@@ -55,8 +56,8 @@ type Options struct {
 	// Keyring serves /v1/admin/reset and adds to /v1/admin/inspect. Nil means
 	// that reset answers 501.
 	Keyring Keyring
-	// Overlay serves /v1/admin/ban and /v1/admin/override: the Limiter's own
-	// rules, which must be it. Nil means that they answer 501.
+	// Overlay serves /v1/admin/ban, allow, override, mode, modes and audit: the
+	// Limiter's own rules, which must be it. Nil means that they answer 501.
 	Overlay *overlay.Overlay
 	// Shed serves /v1/admin/shed. Nil means that it answers 501.
 	Shed *shed.Shedder
@@ -139,12 +140,19 @@ func (a *API) routes() {
 	shedding := func(h http.HandlerFunc) http.HandlerFunc {
 		return a.operator(needs(a.opt.Shed != nil, "load shedding: give its configuration a section shed", h))
 	}
+	laid := func(h http.HandlerFunc) http.HandlerFunc {
+		return a.operator(needs(a.opt.Overlay != nil, "bans, overrides and modes", h))
+	}
 	for path, ms := range map[string]methods{
 		"/v1/admin/inspect":  {"POST": a.keyed(0, nil)},
-		"/v1/admin/reset":    {"POST": a.keyed(0, a.reset)},
-		"/v1/admin/grant":    {"POST": a.keyed(mayUnits, a.grant)},
-		"/v1/admin/ban":      {"POST": a.keyed(maySeconds, a.ban)},
-		"/v1/admin/override": {"POST": a.keyed(mayRate, a.override)},
+		"/v1/admin/reset":    {"POST": a.keyed(mayReason, a.reset)},
+		"/v1/admin/grant":    {"POST": a.keyed(mayReason|mayUnits, a.grant)},
+		"/v1/admin/ban":      {"POST": a.keyed(mayReason|maySeconds, a.ban)},
+		"/v1/admin/allow":    {"POST": a.keyed(mayReason|maySeconds, a.allow)},
+		"/v1/admin/override": {"POST": a.keyed(mayReason|mayRate, a.override)},
+		"/v1/admin/mode":     {"POST": laid(a.setMode)},
+		"/v1/admin/modes":    {"GET": laid(a.modes)},
+		"/v1/admin/audit":    {"GET": laid(a.audit)},
 		"/v1/admin/shed":     {"GET": shedding(a.shedState), "PATCH": shedding(a.setShed)},
 		"/v1/rules":          {"GET": a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
 		"/v1/explain":        {"POST": a.operator(a.explain)},

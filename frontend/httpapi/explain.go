@@ -44,7 +44,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	out := appendDecision(append(c.out[:0], `{"decision":{`...), req, d)
 	out = append(out, `},"counters":[`...)
 	out = append(appendOps(out, req.Ops(), true), ']')
-	if out, err = a.appendOverlay(out, req.Ops()); err != nil {
+	if out, err = a.appendOverlay(out, req); err != nil {
 		a.unsendable(w, err)
 		return
 	}

@@ -16,10 +16,11 @@ const (
 	maxPriority    = checks.MaxPriority
 	maxLease       = checks.MaxLease
 	maxRate        = 64
+	maxReason      = 1024
 )
 
 // shape is which members a check may have in a place, and which it must.
-type shape uint8
+type shape uint16
 
 const (
 	mayPeek shape = 1 << iota
@@ -29,7 +30,8 @@ const (
 	mayName  // "limit": one of the limits that the descriptors meet
 	mayUnits // "units", to give back
 	maySeconds
-	mayRate // "rate", "burst" and "seconds" of an override
+	mayRate   // "rate", "burst" and "seconds" of an override
+	mayReason // "reason" of what an operator changes
 )
 
 // member is a name in a check object.
@@ -43,7 +45,7 @@ type member struct {
 var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
 	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
-	{"rate", mayRate}, {"burst", mayRate},
+	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason},
 }
 
 const (
@@ -59,6 +61,7 @@ const (
 	seenSeconds
 	seenRate
 	seenBurst
+	seenReason
 )
 
 // known lists the members of the given shape, for whoever misspelt one.
@@ -84,7 +87,10 @@ type query struct {
 	seconds int64
 	rate    string
 	burst   int64
-	seen    uint32
+	reason  string
+	// yaml is what the action amounts to in a rules file.
+	yaml string
+	seen uint32
 }
 
 // mustSpend states an error if the one check in q only looks.
@@ -132,7 +138,7 @@ func lowest(bits uint32) int {
 func (a *API) readCheck(c *call, s shape) {
 	q, r := &c.query, &c.reader
 	req := a.limiter.Acquire()
-	req.Priority = a.opt.Priority
+	req.Priority, req.Facts = a.opt.Priority, checks.Facts(req)
 	q.reqs = append(q.reqs, req)
 	var seen uint32
 	r.object(func(name []byte) {
@@ -222,6 +228,8 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32) {
 		q.rate = r.str(1, maxRate)
 	case seenBurst:
 		q.burst = r.integer(1, weir.MaxCost)
+	case seenReason:
+		q.reason = r.str(0, maxReason)
 	}
 }
 

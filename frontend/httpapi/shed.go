@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -30,12 +33,27 @@ func (a *API) setShed(w http.ResponseWriter, r *http.Request) {
 		badInput(w, c.reader.err)
 		return
 	}
+	before := a.opt.Shed.State().Settings
 	if err := a.opt.Shed.Set(settings); err != nil {
 		answer.Problem{Status: http.StatusBadRequest, Detail: strings.TrimPrefix(err.Error(), "shed: ")}.Write(w)
 		return
 	}
-	a.opt.Log.Warn("load shedding was changed", "settings", settings)
+	a.noteShed(r, before, settings)
 	a.sendValue(w, a.opt.Shed.State())
+}
+
+// noteShed logs that settings were changed, and writes it down where that is kept.
+func (a *API) noteShed(r *http.Request, before, settings map[string]string) {
+	const what = "load shedding was changed"
+	if a.opt.Overlay == nil {
+		a.opt.Log.Warn(what, "settings", settings, "by", a.who(r))
+		return
+	}
+	var was, is []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		was, is = append(was, name+"="+before[name]), append(is, name+"="+settings[name])
+	}
+	a.opt.Overlay.Note(r.Context(), what, overlay.Change{Action: "shed", By: a.who(r), Before: strings.Join(was, " "), After: strings.Join(is, " ")})
 }
 
 // readSettings reads an object of settings by name: text, true or false, or

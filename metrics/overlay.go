@@ -1,0 +1,47 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Overlay counts what operators changed: bans, overrides and free passes of single
+// keys, and modes of limits.
+type Overlay struct {
+	Bans, Overrides, Allowed int
+	Modes                    []Mode
+}
+
+// Mode is a mode that an operator gave a limit.
+type Mode struct {
+	Domain, Rule, Limit string
+	// Mode is enforce, shadow or off.
+	Mode string
+	// Percent of the keys that are refused.
+	Percent int64
+	// Until is when it ends. Zero means never.
+	Until time.Time
+}
+
+var (
+	overlayEntries = desc("weir_overlay_entries", "What operators laid over the rules that is in force: bans, overrides and free passes of single keys, modes of limits.", "kind")
+	overlayMode    = desc("weir_overlay_mode_percent", "Limits whose mode an operator changed: the percent of their keys that are refused.", "domain", "rule", "limit", "mode")
+	overlayUntil   = desc("weir_overlay_mode_until_timestamp_seconds", "When the mode that an operator gave a limit ends, of those that end.", "domain", "rule", "limit")
+)
+
+var overlayDescs = []*prometheus.Desc{overlayEntries, overlayMode, overlayUntil}
+
+func (s *Overlay) collect(gauge func(*prometheus.Desc, float64, ...string)) {
+	gauge(overlayEntries, float64(s.Bans), "ban")
+	gauge(overlayEntries, float64(s.Overrides), "override")
+	gauge(overlayEntries, float64(s.Allowed), "allow")
+	gauge(overlayEntries, float64(len(s.Modes)), "mode")
+	for i := range s.Modes {
+		m := &s.Modes[i]
+		gauge(overlayMode, float64(m.Percent), m.Domain, m.Rule, m.Limit, m.Mode)
+		if !m.Until.IsZero() {
+			gauge(overlayUntil, float64(m.Until.UnixMicro())/1e6, m.Domain, m.Rule, m.Limit)
+		}
+	}
+}

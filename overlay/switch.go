@@ -1,0 +1,280 @@
+package overlay
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir"
+)
+
+// Mode is what an operator makes of a limit of the rules.
+type Mode string
+
+// Modes of a limit.
+const (
+	// Enforced: it refuses, for all of its keys or for some percent of them, the
+	// same ones always; for the others it is a shadow.
+	Enforced Mode = "enforce"
+	// Shadow: it counts what it would refuse.
+	Shadow Mode = "shadow"
+	// Off: it is not asked, and nothing is charged to it. What was charged before
+	// can be given back.
+	Off Mode = "off"
+)
+
+// Place is one limit of the rules, and the words that name it.
+type Place struct {
+	// Domain and Rule are the words of the rules.
+	Domain, Rule string
+	// Limit that decides there. It must be compiled.
+	Limit *weir.Limit
+	// Priority is the best that requests have under the limit, 0 the highest.
+	Priority int
+	// YAML returns what a mode of the limit amounts to in a rules file. Nil means
+	// that nothing is said of it.
+	YAML func(m Mode, percent int64) string
+}
+
+// Setting is a mode and its share.
+type Setting struct {
+	Mode Mode
+	// Percent of the keys that are refused, 1 to 100, with Enforced. Zero
+	// otherwise.
+	Percent int64
+}
+
+// check reports what is wrong with a setting.
+func (s Setting) check() error {
+	switch s.Mode {
+	case Enforced:
+		if s.Percent < 1 || s.Percent > 100 {
+			return fmt.Errorf("%d percent must be between 1 and 100: to refuse nobody, use shadow", s.Percent)
+		}
+	case Shadow, Off:
+		if s.Percent != 0 {
+			return fmt.Errorf("percent is for %s, not for %s", Enforced, s.Mode)
+		}
+	default:
+		return fmt.Errorf("mode %q is none of %s, %s and %s", s.Mode, Enforced, Shadow, Off)
+	}
+	return nil
+}
+
+// String returns the setting in a word: "shadow", "off", "enforce", "10%".
+func (s Setting) String() string {
+	if s.Mode == Enforced && s.Percent < 100 {
+		return strconv.FormatInt(s.Percent, 10) + "%"
+	}
+	return string(s.Mode)
+}
+
+// SettingOf returns the setting that a limit has by the rules.
+func SettingOf(l *weir.Limit) Setting {
+	switch {
+	case l.Shadow:
+		return Setting{Mode: Shadow}
+	case l.Rollout > 0:
+		return Setting{Enforced, l.Rollout}
+	}
+	return Setting{Enforced, 100}
+}
+
+// Switch is a mode that an operator gave one limit. Times are the store's, in
+// microseconds since the Unix epoch. It holds while the rules have a limit of its
+// Scope and Name.
+type Switch struct {
+	Kind Kind `json:"kind"` // KindMode
+	// Domain, Rule and Limit are the words of the rules; Limit is the name.
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	// Scope of the limit, the same on every node.
+	Scope string `json:"scope"`
+	Mode  Mode   `json:"mode"`
+	// Percent of the keys, of Enforced.
+	Percent int64 `json:"percent,omitempty"`
+	// Until is when it ends; zero for one that stays.
+	Until int64 `json:"until_us,omitempty"`
+	// Made is when it was made, By who made it, Reason why.
+	Made   int64  `json:"made_us"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+// Setting returns the mode and its share.
+func (s *Switch) Setting() Setting { return Setting{s.Mode, s.Percent} }
+
+// place names one limit of the rules, the same on every node. The limits of a
+// rule's tiers share their scope, and not their names.
+type place struct{ scope, name string }
+
+func (s *Switch) place() place { return place{s.Scope, s.Limit} }
+
+// over reports whether the switch has ended by now.
+func (s *Switch) over(now int64) bool { return s.Until > 0 && now >= s.Until }
+
+// check reports what is wrong with a switch, wherever it comes from.
+func (s *Switch) check() error {
+	errs := []error{
+		text("domain", s.Domain, 0, maxText), text("rule", s.Rule, 1, maxScope), text("limit", s.Limit, 1, maxText),
+		text("scope", s.Scope, 1, maxScope), text("by", s.By, 0, maxText), text("reason", s.Reason, 0, maxText),
+		s.Setting().check(),
+	}
+	if s.Kind != KindMode {
+		errs = append(errs, fmt.Errorf("kind %q is not %s", s.Kind, KindMode))
+	}
+	if s.Until < 0 || s.Made < 0 {
+		errs = append(errs, errors.New("a time before 1970"))
+	}
+	return errors.Join(errs...)
+}
+
+// text reports what is wrong with a text of from least to most bytes.
+func text(name, s string, least, most int) error {
+	switch {
+	case len(s) < least || len(s) > most:
+		return fmt.Errorf("%s has %d bytes: it must have from %d to %d", name, len(s), least, most)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%s is not UTF-8", name)
+	}
+	return nil
+}
+
+// until says the end of something that a text has said.
+func until(at int64) string {
+	if at == 0 {
+		return ""
+	}
+	return " until " + time.UnixMicro(at).UTC().Format(time.RFC3339)
+}
+
+// says returns the switch in words: "10% until 2026-01-02T15:04:05Z".
+func (s *Switch) says() string { return s.Setting().String() + until(s.Until) }
+
+// switched is a switch in use, and the limits that it makes.
+type switched struct {
+	*Switch
+	made remembered
+}
+
+// as returns what the switch makes of l. It allocates the first time.
+func (s *switched) as(o *Overlay, l *weir.Limit) *made {
+	if m := s.made.find(l); m != nil {
+		return m
+	}
+	m := made{limit: l}
+	for _, p := range o.Places() {
+		if p.Limit == l {
+			m.priority = p.Priority
+		}
+	}
+	if s.Mode != Off {
+		to, err := in(l, s.Setting())
+		if err == nil && o.opt.Check != nil {
+			err = o.opt.Check(to)
+		}
+		if err != nil {
+			o.opt.Logger.Error("a mode does not fit its limit any more and has no effect", "domain", s.Domain, "rule", s.Rule, "limit", l.Name,
+				"mode", s.Setting().String(), "err", err)
+		} else {
+			m.to = to
+		}
+	}
+	return s.made.add(m)
+}
+
+// in returns l in another mode, with the same counters and state.
+func in(l *weir.Limit, s Setting) (*weir.Limit, error) {
+	if l.Count > 0 {
+		return l.Enforced(s.Percent)
+	}
+	// A limit of 0 is counted by the store as one that its requests never fit, as
+	// rules do for their shadows.
+	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: 1, Period: l.Period,
+		Mode: weir.Mode{Shadow: s.Mode == Shadow, Rollout: s.Percent}}
+	if err := v.Compile(); err != nil {
+		return nil, err
+	}
+	v.Inherit(l)
+	return v, nil
+}
+
+// toNothing is what a request costs that never fits a limit of 1.
+const toNothing = 2
+
+// shift lays the modes over ops[from:n], which the rules matched: what follows
+// them stays behind them. It returns the ops and the new end of those of the
+// rules.
+func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]weir.Op, int) {
+	var now int64
+	for i := from; i < n; i++ {
+		op := &dst[i]
+		if op.Limit == nil || op.Role == weir.Ban || op.Role == weir.Pool {
+			continue
+		}
+		sw := s.switches[place{op.Limit.Scope, op.Limit.Name}]
+		if sw == nil {
+			continue
+		}
+		if now == 0 {
+			now = o.now()
+		}
+		if sw.over(now) || r.Verb == weir.Refund {
+			continue
+		}
+		begin, end := weir.Beside(dst[:n], i)
+		begin = max(begin, from)
+		var few [4]weir.Op // a ban, a ceiling, the limit, its pool or lower threshold
+		instead := few[:0]
+		if sw.Mode == Off {
+			dst = o.refuse(s, dst, i, now, r)
+		} else {
+			m := sw.as(o, op.Limit)
+			if m.to == nil {
+				continue
+			}
+			if instead = m.append(instead, op, r); instead == nil {
+				continue
+			}
+		}
+		dst = replace(dst, begin, end, instead)
+		n += len(instead) - (end - begin)
+		i = begin + len(instead) - 1
+	}
+	return dst, n
+}
+
+// append appends the ops by which the request of op meets the limit in its mode;
+// nil means that op stays as it is.
+func (m *made) append(dst []weir.Op, op *weir.Op, r *weir.Request) []weir.Op {
+	was, cost := r.Priority, op.Cost
+	r.Priority = max(was, m.priority)
+	if op.Role == weir.Deny {
+		cost = toNothing
+	}
+	dst = m.to.Append(dst, op.Key, cost, r)
+	r.Priority = was
+	if op.Role == weir.Deny && dst[0].Role != weir.Shadow {
+		return nil // refused without asking the store
+	}
+	for i := range dst {
+		dst[i].Verb, dst[i].Descriptor = op.Verb, op.Descriptor
+	}
+	return dst
+}
+
+// replace puts instead in the place of s[begin:end], within the capacity of
+// s if that is enough.
+func replace(s []weir.Op, begin, end int, instead []weir.Op) []weir.Op {
+	by := len(instead) - (end - begin)
+	for range by {
+		s = append(s, weir.Op{})
+	}
+	old := len(s) - max(by, 0)
+	copy(s[end+by:], s[end:old])
+	copy(s[begin:], instead)
+	return s[:old+by]
+}

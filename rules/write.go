@@ -1,0 +1,129 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+// All returns all limits of the rule: its own, and those of its tiers and
+// overrides.
+func (r *Rule) All() []*Limit {
+	var all []*Limit
+	r.all(func(l *Limit) { all = append(all, l) })
+	return all
+}
+
+// ModeLines returns the lines that give the limit another mode in its file, after
+// a comment that says where they belong: into the block of the limit, in the place
+// of those of the same keys. Mode is "shadow", "enforce" with the percent of the
+// keys that are refused, or "off". What a file cannot say, the comment says.
+func (l *Limit) ModeLines(mode string, percent int64) string {
+	if l.Limit == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("# ")
+	if l.at != nil {
+		fmt.Fprintf(&b, "%s:%d, ", l.at.file, l.at.line)
+	}
+	fmt.Fprintf(&b, "limit %s", quote(l.Name))
+	switch {
+	case mode == "off":
+		b.WriteString(", in the place of its numbers and all else but its name")
+	case l.Denies && mode == "enforce" && percent < 100:
+		b.WriteString(": a limit of 0 has no rollout in a file, it refuses all keys or none")
+	case l.Rule != nil && l.Rule.Shadow && mode == "enforce":
+		b.WriteString(", with shadow_mode: false beside key:")
+	}
+	b.WriteByte('\n')
+	for _, line := range modeLines(l.Limit, l.Denies, mode, percent) {
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+// modeLines returns the lines that give w another mode.
+func modeLines(w *weir.Limit, denies bool, mode string, of int64) []string {
+	if mode == "off" {
+		return []string{"unlimited: true"}
+	}
+	var s settings
+	word, share := "hard", percent(of)
+	switch {
+	case w.Excess > 0 || w.Pool != nil:
+		// They stay soft or elastic: a rollout of nothing is a shadow.
+		s.Rollout = &share
+	case mode == "shadow":
+		word = "shadow"
+		s.Mode = &word
+	case denies:
+		s.Mode = &word
+	default:
+		s.Mode, s.Rollout = &word, &share
+	}
+	return s.lines()
+}
+
+// lines writes the settings that are set, as a file has them.
+func (s *settings) lines() []string {
+	var out []string
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); !f.IsNil() {
+			key := v.Type().Field(i).Tag.Get("yaml")
+			switch x := f.Interface().(type) {
+			case *string:
+				out = append(out, key+": "+*x)
+			case *percent:
+				out = append(out, fmt.Sprintf("%s: %d%%", key, *x))
+			case *int64:
+				out = append(out, fmt.Sprintf("%s: %d", key, *x))
+			default:
+				panic("rules: no way to write " + key)
+			}
+		}
+	}
+	return out
+}
+
+// WordsInFile returns a rules file that has a limit which was given in words, in
+// another mode, for each of the entries of the given keys. Shared: all values of
+// an entry count together.
+func WordsInFile(domain string, keys []string, w *weir.Limit, shared bool, mode string, percent int64) string {
+	name := w.Algorithm.Name()
+	s := settings{Algorithm: &name}
+	if w.Burst != w.Count {
+		s.Burst = &w.Burst
+	}
+	lines := append([]string{"limit: " + Rate{w.Count, w.Period}.String()}, s.lines()...)
+	lines = append(lines, modeLines(w, false, mode, percent)...)
+	if mode == "off" {
+		lines = modeLines(w, false, mode, percent)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# in the place of --limit %s\ndomain: %s\ndescriptors:\n", quote(w.Name), quote(domain))
+	for _, key := range keys {
+		fmt.Fprintf(&b, "  - key: %s\n", key)
+		if shared {
+			b.WriteString("    value: \"*\"\n    share_threshold: true\n")
+		}
+		b.WriteString("    limit:\n")
+		for _, line := range lines {
+			b.WriteString("      " + line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// quote writes s as JSON does, which YAML reads; it has no line break.
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string can always be written
+	}
+	return string(b)
+}
