@@ -22,6 +22,10 @@ const (
 // upstream could not be reached, broke off, or took too long.
 const NoAnswer = 0
 
+// ClientGone is the code that observers are told of a request whose client hung up
+// before it was answered: nginx has it in its logs.
+const ClientGone = 499
+
 // MaxCode is the largest code of a [Result].
 const MaxCode = 639
 
@@ -86,8 +90,8 @@ func (s *Settlement) check(l *Limit) error {
 type Result struct {
 	// Code is the answer's status, or NoAnswer.
 	Code int
-	// Duration is from the decision to the end of the answer. Zero means that it
-	// was not measured.
+	// Duration is from when the request was let through to the end of its answer.
+	// Zero means that it was not measured.
 	Duration time.Duration
 	// Bytes is the length of the answer's body.
 	Bytes int64

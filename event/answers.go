@@ -17,15 +17,16 @@ type Answers struct {
 	// way are told in a later record of the same client and outcome.
 	Count int64 `json:"count"`
 	// OK had a status of 2xx or 101, Redirect another one below 400, Denied 401,
-	// 403 or 404, ClientError another 4xx, ServerError 5xx or none: the upstream
-	// could not be reached, broke off or took too long. Together they are Count.
+	// 403 or 404, ClientError another 4xx, among them weir.ClientGone, ServerError
+	// 5xx or none: the upstream could not be reached, broke off or took too long.
+	// Together they are Count.
 	OK          int64 `json:"ok,omitempty"`
 	Redirect    int64 `json:"redirect,omitempty"`
 	Denied      int64 `json:"denied,omitempty"`
 	ClientError int64 `json:"client_error,omitempty"`
 	ServerError int64 `json:"server_error,omitempty"`
-	// TotalMS is how long the requests took together, from the decision to the end
-	// of the answer, LongestMS the longest of them. Rounded up.
+	// TotalMS is how long the requests took together, from when they were let
+	// through to the end of the answer, LongestMS the longest of them. Rounded up.
 	TotalMS   int64 `json:"total_ms,omitempty"`
 	LongestMS int64 `json:"longest_ms,omitempty"`
 }
@@ -55,7 +56,9 @@ type answers struct {
 
 // answer counts how a request ended.
 func (r *record) answer(s *sighting) {
-	r.last = max(r.last, s.now)
+	if r.count == 0 {
+		r.last = max(r.last, s.now)
+	}
 	if r.answers == nil {
 		r.answers = new(answers)
 	}

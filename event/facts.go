@@ -78,10 +78,9 @@ type taker struct {
 	agents agents
 }
 
-// take copies what is known. h hashes what every node is to hash alike.
+// take copies what is known; known says whether it is anything. h hashes what every node is to hash alike.
 func (t *taker) take(f *facts, from weir.Facts, h *hasher) {
 	path, user, name := from.Path(), from.User(), from.Agent()
-	f.known = true
 	f.put(textMethod, from.Method(), MaxMethod)
 	f.put(textHost, from.Host(), MaxHost)
 	f.put(textPath, path, MaxPath)
@@ -96,6 +95,7 @@ func (t *taker) take(f *facts, from weir.Facts, h *hasher) {
 		f.agent = t.agents.of(name, f.agentHash)
 	}
 	f.takeAddress(from.Address(), h)
+	f.known = f.ends[numTexts-1] > 0 || f.addressHash|f.agentHash != 0
 }
 
 func (f *facts) takeAddress(a netip.Addr, h *hasher) {
@@ -190,6 +190,9 @@ func (a *about) tell(n *namer, plain bool) *About {
 		Method: valid(a.last.get(textMethod)), Host: valid(a.last.get(textHost)), Path: valid(a.last.get(textPath)),
 		User: valid(a.last.get(textUser)), Tier: valid(a.last.get(textTier)), Agent: agentWords[a.last.agent],
 		Users: a.users.count(), Agents: a.agents.count(), Paths: a.paths.count(), Addresses: a.addresses.count(),
+	}
+	if out.Method == "" && a.last.agentHash == 0 {
+		out.Agent = "" // who knows no method does not know that no name was sent
 	}
 	if addr := a.last.address.Addr(); addr.IsValid() {
 		bits := 48

@@ -97,6 +97,32 @@ func TestFactsAreCut(t *testing.T) {
 	}
 }
 
+// Whoever knows nothing of a client does not know that it sent no name.
+func TestNothingIsKnown(t *testing.T) {
+	var f facts
+	h := hasher{3, 5}
+	at := taker{seed: maphash.MakeSeed()}
+	n := newNamer([]byte("0123456789abcdef"), true)
+	for i, c := range []struct {
+		facts known
+		known bool
+		agent string
+	}{
+		{known{}, false, ""},
+		{known{agent: "curl/8"}, true, "curl"},
+		{known{method: "GET"}, true, "none"},
+		{known{tier: "gold"}, true, ""},
+		{known{address: netip.MustParseAddr("::1")}, true, ""},
+	} {
+		at.take(&f, c.facts, &h)
+		var a about
+		a.add(&f)
+		if got := a.tell(n, true).Agent; f.known != c.known || got != c.agent {
+			t.Errorf("%d: known %v, agent %q", i, f.known, got)
+		}
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	var f facts
 	h := hasher{3, 5}

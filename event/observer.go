@@ -226,7 +226,7 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash 
 	}
 	s.hash, s.outcome, s.decided = hash, outcome, decided
 	s.setKey(op.Key)
-	if s.facts.known = r.Facts != nil; s.facts.known {
+	if s.facts.known = false; r.Facts != nil {
 		o.taker.take(&s.facts, r.Facts, &o.hash)
 	}
 	s.commit(at)

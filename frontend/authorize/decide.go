@@ -64,6 +64,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	c.Set(q.Facts)
 	req := a.opt.Limiter.Acquire()
 	defer a.opt.Limiter.Recycle(req)
+	req.Facts = c.Told()
 
 	v := Verdict{}
 	plan, cost := a.opt.Plan, int64(0)

@@ -45,8 +45,10 @@ func (c *Charge) Admit(ctx context.Context, w *pauses.Waiter, paused *pauses.Set
 			c.Hold(ctx)
 			if err = c.proceed(w, paused, key, refuse); err != nil {
 				c.Cancel(ctx)
+				return err
 			}
-			return err
+			c.Pass()
+			return nil
 		}
 		refused, wait := refuse(d.Limit.Name, d.RetryAfter), d.RetryAfter
 		if wait == weir.Never {

@@ -32,6 +32,7 @@ type Charge struct {
 	name    [16]byte  // of the lease, in hex
 	held    []weir.Op // the leases, each as what renews it
 	renewal *renewal  // nil when nothing is held
+	passed  time.Time // when it went on; zero where nobody wants to know
 }
 
 // Begin takes a request to fill.
@@ -45,6 +46,26 @@ func (c *Charge) Begin(l *weir.Limiter, f *faults.Log, domain string) {
 	// (BenchmarkMiddleware in bench/). Nobody keeps it: the request is emptied
 	// before the next Begin.
 	c.Req.Lease = unsafe.String(&c.name[0], len(c.name))
+}
+
+// Pass notes that the request goes on now, for those who are told how it ends.
+func (c *Charge) Pass() {
+	if c.limiter.WantsResults() {
+		c.passed = time.Now()
+	}
+}
+
+// tell tells observers how the request ended.
+func (c *Charge) tell(ctx context.Context, res weir.Result) {
+	if c.passed.IsZero() {
+		return
+	}
+	res.Duration = time.Since(c.passed)
+	c.passed = time.Time{}
+	if res.Code == weir.NoAnswer && errors.Is(ctx.Err(), context.Canceled) {
+		res.Code = weir.ClientGone
+	}
+	c.limiter.End(&c.Req, res)
 }
 
 // Hold keeps the leases that the last decision granted alive until Drop.
@@ -83,9 +104,11 @@ func (c *Charge) Cancel(ctx context.Context) {
 }
 
 // Settle carries out what is to become of the charge, now that it is known how
-// the request ended. When there is no answer because whoever sent it has gone,
-// the charge stands: else who hangs up in time would never be counted.
+// the request ended, and tells observers. When there is no answer because whoever
+// sent it has gone, the charge stands: else who hangs up in time would never be
+// counted.
 func (c *Charge) Settle(ctx context.Context, res weir.Result) {
+	c.tell(ctx, res)
 	if !c.Req.Unsettled() || res.Code == weir.NoAnswer && errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
@@ -117,7 +140,7 @@ func (c *Charge) Release(ctx context.Context) {
 // End empties the charge for its next use.
 func (c *Charge) End() {
 	c.Req.Reset()
-	c.limiter, c.faults = nil, nil
+	c.limiter, c.faults, c.passed = nil, nil, time.Time{}
 }
 
 // Finish ends the charge of a request that was answered, or was not: it settles,
@@ -129,7 +152,11 @@ func (c *Charge) Finish(ctx context.Context, res weir.Result) {
 }
 
 // Holds reports whether there is something to do when the request is over.
-func (c *Charge) Holds() bool { return len(c.held) > 0 || c.Req.Unsettled() }
+func (c *Charge) Holds() bool { return len(c.held) > 0 || c.Unsettled() }
+
+// Unsettled reports whether it must be known how the request ended: its charge is
+// settled by it, or observers are told.
+func (c *Charge) Unsettled() bool { return !c.passed.IsZero() || c.Req.Unsettled() }
 
 // renewal spends leases again every so often, which renews them. No goroutine
 // waits for it: most requests are over before the first renewal.

@@ -69,6 +69,7 @@ func (v *visit) fill(req any) error {
 	r := &v.charge.Req
 	v.caller = m.opt.Identity.Acquire()
 	v.caller.Set(v.facts())
+	r.Facts = v.caller.Told()
 	if m.plan != nil {
 		if err := m.plan.Fill(r, v.caller); err != nil {
 			if bad, ok := errors.AsType[*identity.Error](err); ok {
@@ -135,6 +136,7 @@ func (v *visit) decide() error {
 		}
 	}
 	v.tell(&v.charge.Req, d)
+	v.charge.Pass()
 	return nil
 }
 
@@ -208,6 +210,7 @@ func (v *visit) receive() error {
 	r := &v.message
 	r.Reset()
 	r.Domain, r.Priority, r.Lease = v.charge.Req.Domain, v.charge.Req.Priority, v.charge.Req.Lease
+	r.Facts = v.charge.Req.Facts
 	r.Descriptors = append(r.Descriptors, v.charge.Req.Descriptors...)
 	d, err := v.m.opt.Limiter.Decide(v.ctx, r)
 	if err != nil {
@@ -319,7 +322,8 @@ func (v *visit) sent(m any) {
 // ended notes that the handler has returned.
 func (v *visit) ended(err error) { v.code = statusOf(status.Code(err)) }
 
-// leave settles the charge by how the call ended, and gives leases back.
+// leave tells observers how the call ended, settles the charge by it, and gives
+// leases back.
 func (v *visit) leave() {
 	v.charge.Settle(v.ctx, weir.Result{Code: v.code, Bytes: v.bytes, Number: func(field string) (int64, bool) {
 		values := v.told.Get(field)

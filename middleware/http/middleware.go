@@ -126,10 +126,13 @@ func New(opt Options) (*Middleware, error) {
 // around a single route. Every answer of next carries the header fields that
 // tell the limits.
 //
-// Where a limit is settled by the answer, next gets a ResponseWriter that
-// notes status and length; it has Unwrap, and is a Flusher, Hijacker, Pusher
-// and ReaderFrom where the one it stands for is. A handler that hijacks is
-// taken to have answered 101. One that panics has given no answer.
+// Where a limit is settled by the answer, or an observer of the limiter is told how
+// requests end ([weir.ResultObserver]), next gets a ResponseWriter that notes
+// status and length; it has Unwrap, and is a Flusher, Hijacker, Pusher and
+// ReaderFrom where the one it stands for is. A handler that hijacks is taken to
+// have answered 101, and to have ended when it returns. One that panics has given
+// no answer; where nothing was answered because the client hung up, observers are
+// told weir.ClientGone.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.opt.Skip != nil && m.opt.Skip(r) {

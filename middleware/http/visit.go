@@ -57,6 +57,7 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		v.caller = c
 		c.SetHTTP(r)
 	}
+	v.charge.Req.Facts = c.Told()
 	if p == nil {
 		p = m.plan
 	}
@@ -110,8 +111,11 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	v.charge.Hold(r.Context())
-	delay := v.charge.Req.Delay()
-	return delay == 0 || v.wait(w, r, delay)
+	if delay := v.charge.Req.Delay(); delay > 0 && !v.wait(w, r, delay) {
+		return false
+	}
+	v.charge.Pass()
+	return true
 }
 
 // begun reports whether there is room on this node for the request.
@@ -174,9 +178,10 @@ func (v *Visit) wait(w http.ResponseWriter, r *http.Request, delay time.Duration
 // Decision returns what the limits said.
 func (v *Visit) Decision() weir.Decision { return v.decision }
 
-// Unsettled reports whether the request was charged by a limit that is settled
-// by the answer: [Visit.Leave] then needs to know it.
-func (v *Visit) Unsettled() bool { return v.charge.Req.Unsettled() }
+// Unsettled reports whether [Visit.Leave] needs to know the answer: the request was
+// charged by a limit that is settled by it, or observers are told how requests
+// end.
+func (v *Visit) Unsettled() bool { return v.charge.Unsettled() }
 
 // Header adds to h, the header of the answer, what the limits said. What an
 // upstream has said in it is not loosened.
@@ -186,8 +191,8 @@ func (v *Visit) Header(h http.Header) {
 	}
 }
 
-// Leave ends the visit: it settles the charge by the answer, and gives back
-// leases. It is not to be used afterwards.
+// Leave ends the visit: it tells observers of the answer, settles the charge by it,
+// and gives back leases. It is not to be used afterwards.
 //
 // status is the answer's, weir.NoAnswer if there is none or not all of it; h is
 // its header, where trailers stand under their names or with
@@ -197,7 +202,7 @@ func (v *Visit) Header(h http.Header) {
 // When there is no answer because the client hung up, the charge stands as it
 // is: else whoever hangs up in time would never be counted.
 func (v *Visit) Leave(status int, h http.Header, sent int64) {
-	if v.charge.Req.Unsettled() {
+	if v.charge.Unsettled() {
 		v.charge.Settle(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
 	}
 	v.charge.Release(v.ctx)
