@@ -37,6 +37,7 @@ type conn struct {
 	// be written any more.
 	ends, lost bool
 	wrong      int // passwords
+	early      int // bytes of commands before authentication
 
 	born      time.Time
 	authBy    time.Time // when the client must have authenticated
@@ -244,8 +245,16 @@ func (c *conn) work() int {
 			c.do(&c.cmd)
 		}
 		c.from += int(p.pos)
+		if !c.authed {
+			c.early += int(p.pos)
+		}
 		p.reset()
 		c.partialBy = time.Time{}
+		if c.early > maxEarly {
+			c.s.broken.Add(1)
+			c.out = appendError(c.out, "ERR Protocol error: too much before authentication")
+			c.ends = true
+		}
 	}
 	c.decide()
 	return n

@@ -46,6 +46,7 @@ func TestDocsNameEveryCommand(t *testing.T) {
 		fmt.Sprintf("| an argument | %d KiB | %d KiB |", maxEarlyBulk>>10, maxBulk>>10),
 		fmt.Sprintf("| arguments of a command | %d | 1,%03d |", maxEarlyArgs, maxArgs-1000),
 		fmt.Sprintf("| a command | %d KiB | %d KiB |", maxEarlyCommand>>10, maxCommand>>10),
+		fmt.Sprintf("| all of them | %d MiB | |", maxEarly>>20),
 		fmt.Sprintf("at most %d MiB", maxLarge>>20), fmt.Sprintf("up to %d of them", MaxParallel), "one of " + fmt.Sprint(databases) + " databases",
 	} {
 		if !strings.Contains(string(page), bound) {

@@ -96,6 +96,8 @@ const (
 	maxEarlyArgs    = 16
 	maxEarlyBulk    = 4 << 10
 	maxEarlyCommand = 8 << 10
+	// All commands before the client has authenticated.
+	maxEarly = 1 << 20
 	// A connection reads into smallBuffer, under load into usualBuffer. All that
 	// have more share maxLarge.
 	smallBuffer = 4 << 10

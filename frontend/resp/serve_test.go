@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -173,72 +174,110 @@ func TestMaxClients(t *testing.T) {
 // begun, or takes nothing of his replies, is not waited for; whoever only says
 // nothing is, unless the server is told otherwise.
 func TestSlowClients(t *testing.T) {
-	const timeout = 150 * time.Millisecond
-	b := newBench(t, Options{Timeout: timeout})
-	addr := b.listen(t)
-	silent := connect(t, addr)
-	unfinished := connect(t, addr)
-	unfinished.send([]byte("*5\r\n$11\r\nCL.THR"))
-	drip := connect(t, addr)
-	var dripped sync.WaitGroup
-	dripped.Go(func() {
-		// A byte now and then does not buy more time.
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		b := newBench(t, Options{Timeout: timeout})
+		silent := b.dial(t)
 		began := time.Now()
+		unfinished := b.dial(t)
+		unfinished.send([]byte("*5\r\n$11\r\nCL.THR"))
+		unfinished.ended()
+		if took := time.Since(began); took != timeout {
+			t.Errorf("the rest of a command was waited for %s", took)
+		}
+		// A byte now and then does not buy more time.
+		drip := b.dial(t)
+		began = time.Now()
 		for _, b := range []byte("*2\r\n$4\r\nECHO\r\n$4000\r\n" + strings.Repeat("x", 80)) {
 			if _, err := drip.nc.Write([]byte{b}); err != nil {
-				return
+				break
 			}
-			<-time.After(timeout / 5)
+			time.Sleep(timeout / 5)
 		}
-		t.Errorf("a client that drips is still there after %s", time.Since(began))
-	})
-	deaf := connect(t, addr)
-	var told sync.WaitGroup
-	told.Go(func() {
-		many := bytes.Repeat(wire("COMMAND"), 100)
-		for {
+		if took := time.Since(began); took > 2*timeout {
+			t.Errorf("a client that drips was there for %s", took)
+		}
+		deaf := b.dial(t)
+		began = time.Now()
+		for many := bytes.Repeat(wire("COMMAND"), 100); ; {
 			if _, err := deaf.nc.Write(many); err != nil {
-				return
+				break
 			}
 		}
+		if took := time.Since(began); took < timeout || took > 2*timeout {
+			t.Errorf("a client that reads nothing was there for %s", took)
+		}
+		if got := silent.do("PING"); got != "+PONG" {
+			t.Error(got)
+		}
+		synctest.Wait()
+		if s := b.Stats(); s.Clients != 1 || s.Slow != 3 {
+			t.Errorf("%+v", s)
+		}
+
+		idle := newBench(t, Options{Timeout: timeout, IdleTimeout: timeout})
+		c := idle.dial(t)
+		for range 5 {
+			c.do("PING")
+			time.Sleep(timeout / 3)
+		}
+		if got := c.ended(); got != "" {
+			t.Error(got)
+		}
+
+		guarded := newBench(t, Options{Timeout: timeout, Password: "secret"})
+		stranger, friend := guarded.dial(t), guarded.dial(t)
+		friend.do("AUTH", "secret")
+		go func() { _, _ = io.Copy(io.Discard, stranger.r) }()
+		began = time.Now()
+		for time.Since(began) < 10*timeout {
+			if _, err := stranger.nc.Write(append(wire("PING"), wire("RESET")...)); err != nil {
+				break
+			}
+			time.Sleep(timeout / 10)
+		}
+		if took := time.Since(began); took > 2*timeout {
+			t.Errorf("a stranger may stay for %s if he speaks", took)
+		}
+		if got := friend.do("PING"); got != "+PONG" {
+			t.Error(got)
+		}
 	})
-	unfinished.ended()
-	told.Wait()
-	if got := silent.do("PING"); got != "+PONG" {
-		t.Error(got)
-	}
-	dripped.Wait()
-	servertest.Await(t, "the slow to be gone", func() bool { return b.Stats().Clients == 1 })
-	if s := b.Stats(); s.Slow < 2 {
-		t.Errorf("%+v", s)
-	}
+}
 
-	idle := newBench(t, Options{Timeout: timeout, IdleTimeout: timeout})
-	c := connect(t, idle.listen(t))
-	for range 5 {
-		c.do("PING")
-		<-time.After(timeout / 3)
-	}
-	if got := c.ended(); got != "" {
-		t.Error(got)
-	}
-
-	guarded := newBench(t, Options{Timeout: timeout, Password: "secret"})
-	addr = guarded.listen(t)
-	stranger, friend := connect(t, addr), connect(t, addr)
-	friend.do("AUTH", "secret")
-	began := time.Now()
-	for time.Since(began) < 10*timeout {
-		if _, err := stranger.nc.Write(append(wire("PING"), wire("RESET")...)); err != nil {
+// TestStrangersAreBounded: whoever does not authenticate may send so much and no
+// more, even if he resets the connection, and whatever came before is answered.
+func TestStrangersAreBounded(t *testing.T) {
+	b := newBench(t, Options{Password: "secret"})
+	for _, first := range [][]string{nil, {"AUTH", "secret"}} {
+		c := b.dial(t)
+		if first != nil {
+			c.do(first...)
+			for range 2 * maxEarly / (64 << 10) {
+				c.do("ECHO", strings.Repeat("x", 64<<10-100))
+			}
+			c.do("RESET")
+		}
+		echo := wire("ECHO", strings.Repeat("x", 4000))
+		n := 0
+		for {
+			c.send(echo)
+			n += len(echo)
+			got := c.reply()
+			if got == "-NOAUTH Authentication required." && n <= maxEarly {
+				continue
+			}
+			if n <= maxEarly || n > maxEarly+len(echo) {
+				t.Errorf("after %d bytes: %s", n, got)
+			}
 			break
 		}
-		<-time.After(timeout / 10)
+		if got := c.ended(); got != "-ERR Protocol error: too much before authentication" {
+			t.Error(got)
+		}
 	}
-	if time.Since(began) >= 10*timeout {
-		t.Error("a stranger is let stay as long as he speaks")
-	}
-	if got := friend.do("PING"); got != "+PONG" {
-		t.Error(got)
+	if s := b.Stats(); s.Malformed != 2 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -136,6 +136,7 @@ func TestServerStartsLateAndAgain(t *testing.T) {
 	if r := m.Requests()[before]; r.GetVersionInfo() != "1" || r.GetErrorDetail() != nil {
 		t.Errorf("a new stream starts with %v", r)
 	}
+	servertest.Await(t, "1 again", func() bool { return n.Applied() == 2 })
 	m.Set("2", "blog")
 	n.AwaitDomains("blog")
 	if got := n.Applied(); got != 3 {
@@ -169,7 +170,7 @@ func TestStreamIsCut(t *testing.T) {
 	n := startNode(t, xds.Options{Server: proxy.Addr})
 	m.AwaitAck("1")
 	proxy.Reset()
-	servertest.Await(t, "a second stream", func() bool { return n.Status().Streams == 2 })
+	servertest.Await(t, "1 again on a second stream", func() bool { return n.Applied() == 2 })
 	m.Set("2", "blog")
 	n.AwaitDomains("blog")
 	// A set that is cut in the middle is none.
