@@ -19,10 +19,11 @@ run: ## serve examples/rules.yaml on the embedded store
 build: ## build bin/weir
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir ./cmd/weir
 
-# The race detector needs a C compiler.
+# One package after the other: they start servers and load every core themselves,
+# and would take each other's time. The race detector needs a C compiler.
 test: servers ## install the servers that tests start, then run every test
-	WEIR_REQUIRE_SERVERS=1 $(GO) test -shuffle=on -timeout 10m $(PACKAGES)
-	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -short -timeout 10m $(PACKAGES)
+	WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -shuffle=on -timeout 10m $(PACKAGES)
+	WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -race -short -timeout 10m $(PACKAGES)
 	cd bench && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 	cd client/browser/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test ./...
