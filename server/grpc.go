@@ -30,6 +30,7 @@ type GRPC struct {
 	MaxStreams       int64         `yaml:"max_streams" name:"grpc-max-streams" default:"1000" placeholder:"N" help:"Most calls at once on one gRPC connection."`
 	MaxCalls         int64         `yaml:"max_calls" name:"grpc-max-calls" default:"16384" placeholder:"N" help:"Most calls at once on all gRPC connections; those above it are answered UNAVAILABLE."`
 	MaxMessage       Bytes         `yaml:"max_message" name:"grpc-max-message" default:"1MiB" placeholder:"BYTES" help:"Most bytes of a gRPC message that is received."`
+	MaxUnsent        Bytes         `yaml:"max_unsent" name:"grpc-max-unsent" default:"256MiB" placeholder:"BYTES" help:"Most bytes of answers that gRPC clients have not taken; beyond it the connection with the most of them is closed."`
 	CallTimeout      time.Duration `yaml:"call_timeout" name:"grpc-call-timeout" default:"10s" placeholder:"DURATION" help:"Longest time for a gRPC call, where the client's own deadline is not nearer."`
 	StallTimeout     time.Duration `yaml:"stall_timeout" name:"grpc-stall-timeout" default:"1m" placeholder:"DURATION" help:"How long a gRPC client may take nothing of what it is sent."`
 	HandshakeTimeout time.Duration `yaml:"handshake_timeout" name:"grpc-handshake-timeout" default:"5s" placeholder:"DURATION" help:"Longest time until a new gRPC connection speaks TLS and HTTP/2."`
@@ -67,7 +68,7 @@ func (g *GRPC) check() error {
 		value, least, top int64
 	}{
 		{"max-connections", g.MaxConnections, 0, math.MaxInt32}, {"max-streams", g.MaxStreams, 1, 1 << 16},
-		{"max-calls", g.MaxCalls, 1, 1 << 24}, {"max-message", int64(g.MaxMessage), 1024, 64 << 20}, {"workers", g.Workers, 0, 1 << 16},
+		{"max-calls", g.MaxCalls, 1, 1 << 24}, {"max-message", int64(g.MaxMessage), 1024, 64 << 20}, {"max-unsent", int64(g.MaxUnsent), 1 << 20, math.MaxInt64}, {"workers", g.Workers, 0, 1 << 16},
 	} {
 		if n.value < n.least || n.value > n.top {
 			bad("--grpc-%s is %d: it must be between %d and %d", n.name, n.value, n.least, n.top)
@@ -123,6 +124,7 @@ func openGRPC(s *Server) (frontend, error) {
 		MaxStreams:       uint32(c.MaxStreams),
 		MaxCalls:         int(c.MaxCalls),
 		MaxMessage:       int(c.MaxMessage),
+		MaxUnsent:        int64(c.MaxUnsent),
 		MaxHeader:        uint32(s.conf.HTTP.MaxHeaderBytes),
 		CallTimeout:      c.CallTimeout,
 		StallTimeout:     c.StallTimeout,

@@ -85,6 +85,7 @@ func TestGRPCSettings(t *testing.T) {
 		"--grpc-client-san":        func(g *server.GRPC) { g.ClientSAN = "x" },
 		"--grpc-max-streams":       func(g *server.GRPC) { g.MaxStreams = 0 },
 		"--grpc-max-calls":         func(g *server.GRPC) { g.MaxCalls = -1 },
+		"--grpc-max-unsent":        func(g *server.GRPC) { g.MaxUnsent = 1 },
 		"--grpc-max-message":       func(g *server.GRPC) { g.MaxMessage = 1 },
 		"--grpc-max-connections":   func(g *server.GRPC) { g.MaxConnections = -1 },
 		"--grpc-workers":           func(g *server.GRPC) { g.Workers = 1 << 20 },

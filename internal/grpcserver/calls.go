@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 )
@@ -41,8 +42,9 @@ type call struct {
 	context.Context
 	shard      *shard
 	prev, next *call // nil once it has ended; Requires: shard.mu
-	// header is what came with the call.
+	// header is what came with the call, conn where the answer goes.
 	header metadata.MD
+	conn   *conn
 	// cancel ends a call that is refused. Others end with the context that grpc
 	// made, which they need until their answer is sent. Nil means nothing.
 	cancel context.CancelFunc
@@ -66,6 +68,14 @@ func (c *call) Value(key any) any {
 func Header(ctx context.Context, name string) []string {
 	if k, ok := ctx.Value(callKey{}).(*call); ok {
 		return k.header[name]
+	}
+	return nil
+}
+
+// connOf returns the connection of the call that ctx belongs to.
+func connOf(ctx context.Context) *conn {
+	if k, ok := ctx.Value(callKey{}).(*call); ok {
+		return k.conn
 	}
 	return nil
 }
@@ -165,6 +175,11 @@ func (c *calls) sweep(now time.Time) {
 // goroutine that reads the connection.
 func (s *Server) open(ctx context.Context, info *tap.Info) (context.Context, error) {
 	k := &call{Context: ctx, header: info.Header}
+	if p, ok := peer.FromContext(ctx); ok {
+		if a, ok := p.Addr.(connAddr); ok {
+			k.conn = a.conn
+		}
+	}
 	end, ends := ctx.Deadline()
 	late := ends && time.Until(end) > s.opt.CallTimeout
 	if (late || !ends) && !s.streams[info.FullMethodName] {

@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"errors"
+	"sync"
 
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec of ordinary messages
@@ -22,26 +23,65 @@ type Message interface {
 	Sent()
 }
 
-// codec is grpc's own, with a way for a Message.
-type codec struct{ encoding.CodecV2 }
+// answer is a message on its way to a client.
+type answer struct {
+	message any
+	to      *conn
+}
+
+// codec is grpc's own, with a way for a Message, and answers in buffers of their
+// connections.
+type codec struct {
+	encoding.CodecV2
+	answers *sync.Pool
+}
 
 func newCodec() (codec, error) {
 	c := encoding.GetCodecV2("proto")
 	if c == nil {
 		return codec{}, errors.New("grpcserver: grpc has no codec of protobuf messages")
 	}
-	return codec{c}, nil
+	return codec{c, &sync.Pool{New: func() any { return new(answer) }}}, nil
+}
+
+// answer says where a message goes. It is to be marshaled once.
+func (c codec) answer(message any, to *conn) any {
+	if to == nil || message == nil {
+		return message
+	}
+	a := c.answers.Get().(*answer)
+	a.message, a.to = message, to
+	return a
 }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	m, ok := v.(Message)
-	if !ok {
-		return c.CodecV2.Marshal(v)
+	var pool mem.BufferPool = mem.DefaultBufferPool()
+	if a, ok := v.(*answer); ok {
+		v, pool = a.message, a.to
+		*a = answer{}
+		c.answers.Put(a)
 	}
-	b := mem.Copy(m.Encoded(), mem.DefaultBufferPool())
-	m.Sent()
-	return mem.BufferSlice{b}, nil
+	if m, ok := v.(Message); ok {
+		b := mem.BufferSlice{copied(m.Encoded(), pool)}
+		m.Sent()
+		return b, nil
+	}
+	out, err := c.CodecV2.Marshal(v)
+	if err != nil || pool == mem.DefaultBufferPool() {
+		return out, err
+	}
+	b := pool.Get(out.Len())
+	out.CopyTo(*b)
+	out.Free()
+	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
+}
+
+// copied is mem.Copy, but for short messages, which it does not take from the pool.
+func copied(data []byte, pool mem.BufferPool) mem.Buffer {
+	b := pool.Get(len(data))
+	copy(*b, data)
+	return mem.NewBuffer(b, pool)
 }
 
 // Unmarshal implements encoding.CodecV2.

@@ -13,6 +13,7 @@ import (
 	"math"
 	"net"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,12 +53,16 @@ type Options struct {
 	MaxMessage int
 	// MaxHeader bounds the metadata of a call, in bytes. Zero means 32 KiB.
 	MaxHeader uint32
+	// MaxUnsent bounds the answers that clients have not taken, of all connections
+	// together, in bytes, with some for each call. Beyond it the connection with the
+	// most is closed. Zero means 256 MiB.
+	MaxUnsent int64
 	// CallTimeout bounds a call that is not a stream, from its first byte to its
 	// last, where the client's own deadline is not nearer; streams of the
 	// reflection service too. Zero means ten seconds.
 	CallTimeout time.Duration
-	// StallTimeout is how long a client may take nothing of what it is sent.
-	// Zero means a minute.
+	// StallTimeout is how long a client may take nothing of what it is sent, or of
+	// the answers that wait until it gives them room. Zero means a minute.
 	StallTimeout time.Duration
 	// HandshakeTimeout bounds the time in which a connection begins to speak TLS
 	// and HTTP/2. Zero means five seconds.
@@ -96,6 +101,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// maxReflecting is how many may ask the reflection service at once: it serves people
+// who look around.
+const maxReflecting = 8
+
+// reflects reports whether a method is of the reflection service.
+func reflects(method string) bool { return strings.HasPrefix(method, "/grpc.reflection.") }
+
 // Server answers gRPC on one listener. Services are registered before Serve;
 // after that it is safe for concurrent use.
 type Server struct {
@@ -103,6 +115,10 @@ type Server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	calls  *calls
+	codec  codec
+	unsent *unsent
+	// reflecting holds the calls of the reflection service, whose answers are large.
+	reflecting chan struct{}
 	// streams are the methods that are streams and may last, set by Serve.
 	streams map[string]bool
 	// drains ends the streams that would go on for ever.
@@ -133,24 +149,27 @@ func New(opt Options) (*Server, error) {
 			*d.value = d.zero
 		}
 	}
-	if opt.MaxCalls < 0 || opt.MaxConnections < 0 || opt.MaxMessage < 0 || opt.MaxMessage > math.MaxInt32 {
-		return nil, errors.New("grpcserver: the bounds on calls, connections and messages must not be negative, nor messages above 2 GiB")
+	if opt.MaxCalls < 0 || opt.MaxConnections < 0 || opt.MaxUnsent < 0 || opt.MaxMessage < 0 || opt.MaxMessage > math.MaxInt32 {
+		return nil, errors.New("grpcserver: the bounds on calls, connections, answers and messages must not be negative, nor messages above 2 GiB")
 	}
 	opt.MaxStreams = or(opt.MaxStreams, 1000)
 	opt.MaxCalls = or(opt.MaxCalls, 16384)
 	opt.MaxMessage = or(opt.MaxMessage, 1<<20)
 	opt.MaxHeader = or(opt.MaxHeader, 32<<10)
+	opt.MaxUnsent = or(opt.MaxUnsent, 256<<20)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{opt: opt, health: health.NewServer()}
 	s.calls = newCalls(opt.MaxCalls)
 	s.drains, s.endStreams = context.WithCancel(context.Background())
-	c, err := newCodec()
-	if err != nil {
+	s.unsent = newUnsent(opt.MaxUnsent)
+	s.reflecting = make(chan struct{}, maxReflecting)
+	var err error
+	if s.codec, err = newCodec(); err != nil {
 		return nil, err
 	}
-	s.grpc = grpc.NewServer(append(s.options(), grpc.ForceServerCodecV2(c))...)
+	s.grpc = grpc.NewServer(append(s.options(), grpc.ForceServerCodecV2(s.codec))...)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	for _, name := range opt.Health {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
@@ -217,10 +236,20 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			err = s.broken(info.FullMethod, p)
 		}
 	}()
-	return next(ctx, req)
+	res, err = next(ctx, req)
+	return s.codec.answer(res, connOf(ctx)), err
 }
 
 func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	if reflects(info.FullMethod) {
+		select {
+		case s.reflecting <- struct{}{}:
+			defer func() { <-s.reflecting }()
+		default:
+			s.calls.end(stream.Context())
+			return status.Error(codes.ResourceExhausted, "too many ask the reflection service at once")
+		}
+	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	stop := context.AfterFunc(s.drains, cancel)
 	defer func() {
@@ -231,14 +260,19 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 			err = s.broken(info.FullMethod, p)
 		}
 	}()
-	return next(srv, endingStream{stream, ctx})
+	return next(srv, endingStream{stream, ctx, s.codec, connOf(ctx)})
 }
 
 // endingStream is a stream whose context ends when the server drains.
 type endingStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx   context.Context
+	codec codec
+	conn  *conn
 }
+
+// SendMsg implements grpc.ServerStream.
+func (s endingStream) SendMsg(m any) error { return s.ServerStream.SendMsg(s.codec.answer(m, s.conn)) }
 
 // Context implements grpc.ServerStream.
 func (s endingStream) Context() context.Context { return s.ctx }
@@ -259,7 +293,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		reflection.Register(s.grpc)
 	}
 	s.streams = lasting(s.grpc.GetServiceInfo())
-	ln = listen.Stall(listen.Limit(ln, s.opt.MaxConnections), s.opt.StallTimeout)
+	ln = s.unsent.listener(listen.Stall(listen.Limit(ln, s.opt.MaxConnections), s.opt.StallTimeout))
+	done := make(chan struct{})
+	defer close(done)
+	go s.unsent.watch(s.opt.StallTimeout, done)
 	addr := ln.Addr()
 	served := make(chan error, 1)
 	go func() { served <- s.grpc.Serve(ln) }()
@@ -306,7 +343,7 @@ func (s *Server) drain() error {
 func lasting(services map[string]grpc.ServiceInfo) map[string]bool {
 	streams := make(map[string]bool)
 	for service, info := range services {
-		if service == "grpc.reflection.v1.ServerReflection" || service == "grpc.reflection.v1alpha.ServerReflection" {
+		if reflects("/" + service) {
 			continue
 		}
 		for _, m := range info.Methods {
