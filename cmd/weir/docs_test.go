@@ -28,6 +28,8 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 		"help of explain":    (&explainCmd{}).Help(),
 		"help of take":       (&takeCmd{}).Help(),
 		"help of shed":       (&shedCmd{}).Help(),
+		"help of top":        (&topCmd{}).Help(),
+		"help of tail":       (&tailCmd{}).Help(),
 		"help of key":        (&keyCmd{}).Help(),
 		"help of test":       (&testCmd{}).Help(),
 		"help of replay":     (&replayCmd{}).Help(),

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -123,7 +122,7 @@ func (c *keyCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	token, err := c.token()
+	token, err := tokenOf(c.Token, c.TokenFile)
 	if err != nil {
 		return err
 	}
@@ -238,30 +237,6 @@ func wholeSeconds(s string) (*int64, error) {
 	}
 	n := int64((d + time.Second - 1) / time.Second)
 	return &n, nil
-}
-
-// token returns the token that is given, or that the file holds.
-func (c *keyCmd) token() (string, error) {
-	switch {
-	case c.TokenFile == "":
-		return c.Token, nil
-	case c.Token != "":
-		return "", errors.New("--token and --token-file are both given: keep one")
-	}
-	f, err := os.Open(c.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", fmt.Errorf("--token-file: %s is empty", c.TokenFile)
-	}
-	return token, nil
 }
 
 // typed writes entries as they are typed.

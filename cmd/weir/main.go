@@ -45,6 +45,8 @@ type cli struct {
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
 	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
+	Top        topCmd        `cmd:"" help:"Watch limits and clients of a running server, on a terminal."`
+	Tail       tailCmd       `cmd:"" help:"Print what a running server decides, as it decides it."`
 	Version    versionCmd    `cmd:"" help:"Say which binary this is."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 }

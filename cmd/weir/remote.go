@@ -58,13 +58,31 @@ func (s *remote) ask(path string, q question) ([]byte, error) {
 	return s.call(http.MethodPost, path, q)
 }
 
-// call sends a request whose body is q in JSON, nothing if q is nil, and returns
-// the answer.
-func (s *remote) call(method, path string, q any) ([]byte, error) {
+// at returns the URL of a path of the server.
+func (s *remote) at(path string) string {
 	url := strings.TrimSuffix(s.url, "/") + path
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
+	return url
+}
+
+// send sends a request with the token.
+func (s *remote) send(req *http.Request) (*http.Response, error) {
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, s.unreachable(err))
+	}
+	return res, nil
+}
+
+// call sends a request whose body is q in JSON, nothing if q is nil, and returns
+// the answer.
+func (s *remote) call(method, path string, q any) ([]byte, error) {
+	url := s.at(path)
 	var data []byte
 	if q != nil {
 		var err error
@@ -79,12 +97,9 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", s.by(), err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if s.token != "" {
-		req.Header.Set("Authorization", "Bearer "+s.token)
-	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.send(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, s.unreachable(err))
+		return nil, err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))

@@ -425,3 +425,14 @@ func TestSlowReader(t *testing.T) {
 		t.Errorf("%d were missed, told of %d", s.broadcast.Missed()-was, missed.Events)
 	}
 }
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "acme": "acme", "süß 世界": "süß 世界", "a b": "a b",
+		"a\x1b[2Jb\n": `a\x1b[2Jb\x0a`, "\xff\x9b": `\xff\x9b`, "\u202eabc\u200b": `\u{202e}abc\u{200b}`, "\u0085": `\u{85}`, "\ufffd": `\u{fffd}`,
+	} {
+		if got := live.Printable(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

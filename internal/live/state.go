@@ -29,7 +29,7 @@ type State struct {
 	Counts map[string]uint64 `json:"counts"`
 	Totals map[string]uint64 `json:"totals"`
 	// Limits are those that refused most in the span, then those that were met
-	// most, at most 200; LeftOut is how many there are beside them.
+	// most, at most MaxLimits; LeftOut is how many there are beside them.
 	Limits  []Limit `json:"limits"`
 	LeftOut int     `json:"left_out,omitempty"`
 	// Top are the clients that were refused most since the start.
@@ -52,9 +52,10 @@ type Limit struct {
 	Totals map[string]uint64 `json:"totals"`
 }
 
+// MaxLimits and MaxTop are the most limits and clients that one state tells of.
+const MaxLimits, MaxTop = 200, 20
+
 const (
-	// maxLimits and maxTop bound what one state tells.
-	maxLimits, maxTop = 200, 20
 	// fresh is how old a state may be to be told again; a span is at most maxSpan.
 	fresh, maxSpan = 900 * time.Millisecond, 5 * time.Second
 )
@@ -112,7 +113,7 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	stats := m.from.Observer.Stats()
 	s := State{
 		Node: m.from.Node, Time: now.UTC(), UptimeMS: now.Sub(m.from.Started).Milliseconds(), SpanMS: span.Milliseconds(),
-		Top: m.from.Observer.Top(maxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueAway: stats.Away,
+		Top: m.from.Observer.Top(MaxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueAway: stats.Away,
 	}
 	if m.from.StoreAway != nil {
 		s.StoreAway = m.from.StoreAway()
@@ -130,7 +131,7 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 		s.RefusalsPerSecond = float64(sum[weir.Refused]) / span.Seconds()
 	}
 	slices.SortFunc(all, (*measured).compare)
-	s.LeftOut = max(len(all)-maxLimits, 0)
+	s.LeftOut = max(len(all)-MaxLimits, 0)
 	s.Limits = make([]Limit, 0, len(all)-s.LeftOut)
 	for _, l := range all[:len(all)-s.LeftOut] {
 		s.Limits = append(s.Limits, Limit{l.place, l.counts.words(), l.totals.words()})

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/live"
+)
+
+// watched are the flags of subcommands that watch a running server.
+type watched struct {
+	Server    string        `name:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to watch: its admin address from the same machine, or any with a token."`
+	Token     string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
+	TokenFile string        `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
+	Timeout   time.Duration `name:"timeout" env:"-" default:"10s" placeholder:"DURATION" help:"Longest time to wait for the server to answer."`
+}
+
+// maxSilence is how long a stream may be silent: three times as long as a server is.
+const maxSilence = 45 * time.Second
+
+// liveStream is the live stream of a server.
+type liveStream struct {
+	*live.Reader
+	body io.Closer
+	end  context.CancelFunc
+}
+
+// Close ends the stream.
+func (s *liveStream) Close() error {
+	s.end()
+	return s.body.Close()
+}
+
+// open opens the live stream of what the filter lets through. It ends with ctx.
+func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, error) {
+	if err := filter.Check(); err != nil {
+		return nil, err
+	}
+	token, err := tokenOf(w.Token, w.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	srv := remote{url: w.Server, token: token}
+	path := "/v1/live?" + filter.Query().Encode()
+	ctx, end := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(w.Timeout, func() { end(fmt.Errorf("%s has not answered for %s", srv.at(path), w.Timeout)) })
+	res, err := w.ask(ctx, &srv, path)
+	if err != nil {
+		silence.Stop()
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		end(nil)
+		return nil, err
+	}
+	silence.Reset(maxSilence)
+	heard := &heard{res.Body, silence, func() error { return context.Cause(ctx) }}
+	return &liveStream{live.NewReader(heard), res.Body, func() { silence.Stop(); end(nil) }}, nil
+}
+
+func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.at(path), nil)
+	if err != nil {
+		return nil, fmt.Errorf("--server: %w", err)
+	}
+	res, err := srv.send(req)
+	if err != nil {
+		return nil, err
+	}
+	kind := res.Header.Get("Content-Type")
+	if res.StatusCode == http.StatusOK && strings.HasPrefix(kind, "text/event-stream") {
+		return res, nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", srv.at(path), err)
+	case res.StatusCode == http.StatusOK:
+		return nil, fmt.Errorf("%s answered other than a live stream: name the admin address of a server with --server", srv.at(""))
+	}
+	why := detail(body)
+	if line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n"); why == "" && line != "" && strings.HasPrefix(kind, "text/plain") {
+		why = ": " + live.Printable(line[:min(len(line), 200)])
+	}
+	if res.StatusCode == http.StatusNotFound && !strings.HasPrefix(kind, "text/plain") {
+		why += "; name the admin address of a server with --server"
+	}
+	return nil, fmt.Errorf("%s answered %s%s", srv.at(path), res.Status, why)
+}
+
+// heard is a stream that ends when it is silent for too long.
+type heard struct {
+	io.Reader
+	silence *time.Timer
+	cause   func() error
+}
+
+// Read implements io.Reader.
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	switch {
+	case n > 0:
+		h.silence.Reset(maxSilence)
+	case errors.Is(err, context.Canceled) && h.cause() != nil:
+		err = h.cause()
+	}
+	return n, err
+}
+
+// tokenOf returns the token that is given, or that a file holds.
+func tokenOf(token, file string) (string, error) {
+	switch {
+	case file == "":
+		return token, nil
+	case token != "":
+		return "", errors.New("--token and --token-file are both given: keep one")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	if token = strings.TrimSpace(string(data)); token == "" {
+		return "", fmt.Errorf("--token-file: %s is empty", file)
+	}
+	return token, nil
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/live"
+)
+
+type tailCmd struct {
+	watched
+	Domain  []string `name:"domain" env:"-" sep:"none" placeholder:"NAME" help:"Only of this domain; each of these can be given several times."`
+	Rule    []string `name:"rule" env:"-" sep:"none" placeholder:"RULE" help:"Only of this rule."`
+	Limit   []string `name:"limit" env:"-" sep:"none" placeholder:"NAME" help:"Only of the limit of this name."`
+	Key     []string `name:"key" env:"-" sep:"none" placeholder:"KEY" help:"Only of this key, as records tell it."`
+	Outcome []string `name:"outcome" env:"-" sep:"none" placeholder:"WORD" help:"Only with this outcome, such as refused."`
+	Count   int64    `name:"count" short:"n" env:"-" placeholder:"N" help:"End after so many records."`
+	JSON    bool     `name:"json" env:"-" help:"Print records as JSON, one a line."`
+}
+
+// Help is the long text of `weir tail --help`.
+func (*tailCmd) Help() string {
+	return `Examples:
+
+  weir tail
+  weir tail --outcome refused --rule login
+  weir tail --json -n 100 --outcome refused | jq -r .key | sort | uniq -c
+  weir tail --server https://weir.internal:6070 --token-file token
+
+Prints what a running server decides, one line for each client, limit and outcome
+of a second: all that were refused, delayed or marked, and a sample of those that
+were allowed (--events-sample of the server). Keys are hashed unless the server
+was started with --events-plain. Who reads too slowly is told what it missed.
+Exit status: 0 after -n records or an interrupt, 2 when the server ends the stream.`
+}
+
+// errStreamEnded is when a server drains.
+var errStreamEnded = errors.New("the server has ended the stream")
+
+// Run prints until it is interrupted.
+func (c *tailCmd) Run(s streams) error {
+	if c.Count < 0 {
+		return fmt.Errorf("-n %d cannot be negative", c.Count)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	filter := &live.Filter{
+		Kinds:   []string{live.KindRecord, live.KindLoss},
+		Domains: c.Domain, Rules: c.Rule, Limits: c.Limit, Keys: c.Key, Outcomes: c.Outcome,
+	}
+	stream, err := c.open(ctx, filter)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	p := &tailPrinter{out: s.out, aside: s.err, json: c.JSON, colour: !c.JSON && isTerminal(s.out) && os.Getenv("NO_COLOR") == ""}
+	for c.Count == 0 || p.records < c.Count {
+		m, err := stream.Next()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return errStreamEnded
+		case err != nil:
+			return err
+		}
+		if err := p.print(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tailPrinter prints messages.
+type tailPrinter struct {
+	out, aside   io.Writer
+	json, colour bool
+	records      int64
+	// widest is the width of the column of keys, loss what was told last.
+	widest int
+	loss   event.Loss
+}
+
+func (p *tailPrinter) print(m live.Message) error {
+	switch m.Kind {
+	case live.KindRecord:
+		p.records++
+		if p.json {
+			_, err := fmt.Fprintf(p.out, "%s\n", m.Data)
+			return err
+		}
+		var r event.Record
+		if err := json.Unmarshal(m.Data, &r); err != nil {
+			return fmt.Errorf("the server tells other than records: %w", err)
+		}
+		_, err := io.WriteString(p.out, p.line(&r)+"\n")
+		return err
+	case live.KindLoss:
+		var l event.Loss
+		if err := json.Unmarshal(m.Data, &l); err != nil {
+			return fmt.Errorf("the server tells other than its loss: %w", err)
+		}
+		if n := l.Dropped + l.Discarded; n > p.loss.Dropped+p.loss.Discarded {
+			fmt.Fprintf(p.aside, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
+		}
+		p.loss = l
+	case live.KindMissed:
+		var missed live.Missed
+		if err := json.Unmarshal(m.Data, &missed); err != nil {
+			return fmt.Errorf("the server tells other than what was missed: %w", err)
+		}
+		fmt.Fprintf(p.aside, "-- missed %s: they came faster than they were read\n", count(int64(missed.Events), "record"))
+	}
+	return nil
+}
+
+const (
+	leastKey, mostKey = 16, 40
+	outcomeWidth      = len("shadow_refused")
+)
+
+// outcomeColours are SGR parameters.
+var outcomeColours = map[string]string{"refused": "31", "allowed": "32", "delayed": "33", "soft": "33", "borrowed": "33", "shadow_refused": "35"}
+
+// line writes a record for a person.
+func (p *tailPrinter) line(r *event.Record) string {
+	key := live.Printable(r.Key)
+	if r.Merged {
+		key = "(many)"
+	}
+	if n := len([]rune(key)); n > p.widest {
+		p.widest = min(max(n, leastKey), mostKey)
+	}
+	outcome := fmt.Sprintf("%-*s", outcomeWidth, live.Printable(r.Outcome))
+	if sgr := outcomeColours[r.Outcome]; p.colour && sgr != "" {
+		outcome = "\x1b[" + sgr + "m" + outcome + "\x1b[m"
+	}
+	place := live.Printable(strings.TrimPrefix(r.Domain+"/"+r.Rule, "/")) + "  " + live.Printable(r.Limit)
+	return fmt.Sprintf("%s  %s %6d  %-*s  %s%s", r.Last.Local().Format("15:04:05"), outcome, r.Count, p.widest, key, place, details(r))
+}
+
+// details says what else there is to know of a record.
+func details(r *event.Record) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
+	ms := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
+	if r.Cost != r.Count {
+		say("cost %d", r.Cost)
+	}
+	switch {
+	case r.Outcome == "allowed":
+		say("left %d", r.Least)
+	case r.RetryMS < 0:
+		say("wait for ever")
+	case r.RetryMS > 0:
+		say("wait %s", ms(r.RetryMS))
+	}
+	if r.DelayMS > 0 {
+		say("delay %s", ms(r.DelayMS))
+	}
+	if r.Early > 0 {
+		say("early %d", r.Early)
+	}
+	if r.Every > 1 {
+		say("one key of %d", r.Every)
+	}
+	if r.Degraded {
+		say("degraded, by %s", live.Printable(r.Source))
+	}
+	if a := r.About; a != nil {
+		if a.Method != "" || a.Path != "" {
+			say("%s", live.Printable(strings.TrimSpace(a.Method+" "+a.Host+a.Path)))
+		}
+		if a.Address != "" {
+			say("from %s", live.Printable(a.Address))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/top"
+)
+
+type topCmd struct {
+	watched
+	Once bool `name:"once" env:"-" help:"Print one frame as plain text and end; so it does without a terminal."`
+}
+
+// Help is the long text of `weir top --help`.
+func (*topCmd) Help() string {
+	return `Examples:
+
+  weir top
+  weir top --server https://weir.internal:6070 --token-file token
+  weir top --once
+
+Shows what a running server decides, every second: its limits by what they refuse,
+the keys that are refused most, and whether anything is degraded or lost. Keys are
+hashed unless the server was started with --events-plain; of more than 200 limits
+those that refuse most are shown.
+
+  q quit   p pause   s sort   / filter   up, down scroll   ? help`
+}
+
+// Run shows until somebody quits.
+func (c *topCmd) Run(s streams) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	stream, err := c.states(ctx)
+	if err != nil {
+		return err
+	}
+	in, isFile := s.in.(*os.File)
+	if c.Once || !isFile || !isTerminal(in) || !isTerminal(s.out) {
+		return c.once(stream, s.out)
+	}
+	// The program reads keys itself, ctrl+c among them.
+	program := tea.NewProgram(top.New(c.Server), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(s.out), tea.WithoutSignalHandler())
+	feeding, end := context.WithCancel(ctx)
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		c.feed(feeding, stream, program.Send)
+	}()
+	_, err = program.Run()
+	end()
+	<-fed
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (c *topCmd) states(ctx context.Context) (*liveStream, error) {
+	return c.open(ctx, &live.Filter{Kinds: []string{live.KindState}})
+}
+
+// nextState returns the next state of a stream.
+func nextState(stream *liveStream) (st live.State, err error) {
+	for {
+		m, err := stream.Next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return st, errStreamEnded
+		case err != nil:
+			return st, err
+		}
+		if m.Kind != live.KindState {
+			continue
+		}
+		if err := json.Unmarshal(m.Data, &st); err != nil {
+			return st, fmt.Errorf("the server tells other than how it stands: %w", err)
+		}
+		return st, nil
+	}
+}
+
+// onceWidth is the width of a frame for scripts, in which nothing is cut off.
+const onceWidth = 100
+
+// once prints the first frame that has rates.
+func (c *topCmd) once(stream *liveStream, out io.Writer) error {
+	defer stream.Close()
+	m := top.New(c.Server)
+	for {
+		st, err := nextState(stream)
+		if err != nil {
+			return err
+		}
+		m.Update(top.StateMsg(st))
+		if st.SpanMS > 0 {
+			_, err := io.WriteString(out, m.Plain(onceWidth))
+			return err
+		}
+	}
+}
+
+// feed sends what a stream tells until ctx ends. A stream that has ended is opened
+// anew.
+func (c *topCmd) feed(ctx context.Context, stream *liveStream, send func(tea.Msg)) {
+	const again = time.Second
+	for ctx.Err() == nil {
+		var err error
+		if stream == nil {
+			stream, err = c.states(ctx)
+		}
+		for err == nil {
+			var st live.State
+			if st, err = nextState(stream); err == nil {
+				send(top.StateMsg(st))
+			}
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+		}
+		if stream != nil {
+			_ = stream.Close() // it has ended already
+			stream = nil
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		send(top.DownMsg{Err: err})
+		t := time.NewTimer(again)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
