@@ -30,9 +30,9 @@ func serve(t *testing.T, store weir.Store, limits weir.Limits, upstream http.Han
 	return start(t, newGateway(t, store, limits, opt), false)
 }
 
-func newGateway(t *testing.T, store weir.Store, limits weir.Limits, opt gateway.Options) *gateway.Gateway {
+func newGateway(t *testing.T, store weir.Store, limits weir.Limits, opt gateway.Options, observers ...weir.Observer) *gateway.Gateway {
 	t.Helper()
-	lim, err := weir.New(store, limits, weir.Options{})
+	lim, err := weir.New(store, limits, weir.Options{Observers: observers})
 	if err != nil {
 		t.Fatal(err)
 	}
