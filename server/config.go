@@ -50,6 +50,7 @@ type Config struct {
 	Events Events        `yaml:"events" embed:""`
 	Drain  Drain         `yaml:"drain" embed:""`
 	Log    Log           `yaml:"log" embed:""`
+	OTel   OTel          `yaml:"otel" embed:""`
 }
 
 // API configures what the HTTP API's questions mean.
@@ -193,7 +194,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.checkShed(), c.Events.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check())
+	errs = append(errs, c.checkShed(), c.Events.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/frontend/authorize"
 	"github.com/weirlimit/weir/frontend/forwardauth"
+	"github.com/weirlimit/weir/telemetry"
 )
 
 // ForwardAuth configures what proxies ask before they forward a request.
@@ -91,7 +92,8 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 	for _, name := range s.conf.Identity.proxyHeaders() {
 		s.log.Warn("proxies hand on what their clients send: see that they set this header in their question, or drop it", "header", name)
 	}
-	timed := s.metrics.Instrument("forwardauth", fa)
+	path := s.conf.ForwardAuth.Prefix
+	timed := s.measure(telemetry.HTTPOptions{Frontend: "forwardauth", Route: func(*http.Request) string { return path }}, fa)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fa.Serves(r.RequestURI) {
 			timed.ServeHTTP(w, r)

@@ -137,7 +137,7 @@ func openGRPC(s *Server) (frontend, error) {
 		Delay:            s.conf.Drain.Delay,
 		Drain:            max(s.conf.Drain.Timeout, time.Nanosecond),
 		Workers:          uint32(c.Workers),
-		Unary:            []grpc.UnaryServerInterceptor{timedCalls(s.metrics.GRPC())},
+		Unary:            s.aroundCalls(),
 		Log:              s.log,
 	})
 	if err != nil {
@@ -171,6 +171,15 @@ func (t trustingServer) Serve(ctx context.Context, ln net.Listener) error {
 
 func (t trustingServer) trusts(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// aroundCalls is what every call passes through, outermost first.
+func (s *Server) aroundCalls() []grpc.UnaryServerInterceptor {
+	timed := timedCalls(s.metrics.GRPC())
+	if spans := s.telemetry.GRPC(grpcserver.Header); spans != nil {
+		return []grpc.UnaryServerInterceptor{spans, timed}
+	}
+	return []grpc.UnaryServerInterceptor{timed}
 }
 
 // timedCalls tells how long calls took.

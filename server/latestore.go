@@ -39,6 +39,8 @@ type lateStore[S weir.Store] struct {
 	// calls measures, failure says why a call failed.
 	calls   *metrics.Calls
 	failure func(error) metrics.Failure
+	// follow is nil while nobody is followed.
+	follow atomic.Pointer[followCall]
 
 	store  atomic.Pointer[S]
 	cancel context.CancelFunc
@@ -111,13 +113,38 @@ func (s *lateStore[S]) get() (S, error) {
 	return none, errNotReached
 }
 
-// note measures a call that has ended.
-func (s *lateStore[S]) note(began time.Time, err error) {
+// followCall is told of a call that decides so many limits. It returns the context to
+// make it in, and what is told the kind of its failure, empty for none, when it ends;
+// nil for a call of nobody who is followed.
+type followCall func(ctx context.Context, limits int) (context.Context, func(failure string))
+
+// followBy has calls followed from now on.
+func (s *lateStore[S]) followBy(f followCall) { s.follow.Store(&f) }
+
+// begin is called before a call of so many limits.
+func (s *lateStore[S]) begin(ctx context.Context, limits int) (context.Context, func(failure string)) {
+	f := s.follow.Load()
+	if f == nil {
+		return ctx, nil
+	}
+	return (*f)(ctx, limits)
+}
+
+// note measures a call that has ended. told is what begin returned.
+func (s *lateStore[S]) note(began time.Time, err error, told func(failure string)) {
 	took, why := time.Since(began), metrics.NoFailure
 	if err != nil {
 		why = s.failure(err)
 	}
 	s.calls.Observe(took, why)
+	if told == nil {
+		return
+	}
+	if why == metrics.NoFailure {
+		told("")
+		return
+	}
+	told(why.String())
 }
 
 // netFailure tells failures of the network.
@@ -161,9 +188,10 @@ func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
 	if err != nil {
 		return err
 	}
+	ctx, told := s.begin(ctx, len(ops))
 	began := time.Now()
 	err = store.Take(ctx, ops)
-	s.note(began, err)
+	s.note(began, err, told)
 	return err
 }
 
@@ -173,9 +201,10 @@ func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, c
 	if err != nil {
 		return weir.Decision{}, err
 	}
+	ctx, told := s.begin(ctx, 1)
 	began := time.Now()
 	d, err := store.TakeOne(ctx, key, l, cost)
-	s.note(began, err)
+	s.note(began, err, told)
 	return d, err
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/shed"
+	"github.com/weirlimit/weir/telemetry"
 )
 
 // Server is one node. Safe for concurrent use.
@@ -50,6 +51,10 @@ type Server struct {
 	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
 	resp     *resp.Server // nil without Redis clients
+	// telemetry is nil while nothing is sent to a collector. opened is set when all
+	// is there that it reads.
+	telemetry *telemetry.Telemetry
+	opened    atomic.Bool
 	// dashboard is nil without an admin listener.
 	dashboard *dashboard.Dashboard
 	events    *telling // nil when nobody is told
@@ -152,6 +157,9 @@ func (s *Server) open() (err error) {
 	if s.conf.RESP.Listen != "" {
 		told.RESP = s.respMetrics
 	}
+	if s.conf.OTel.on() {
+		told.Telemetry, told.Semantic = s.telemetryMetrics, true
+	}
 	if err = s.openEvents(); err != nil {
 		return err
 	}
@@ -159,6 +167,9 @@ func (s *Server) open() (err error) {
 		told.Events = s.events.metrics
 	}
 	s.metrics = metrics.New(told)
+	if err = s.openTelemetry(); err != nil {
+		return err
+	}
 	if err = s.openOverlay(); err != nil {
 		return err
 	}
@@ -166,7 +177,7 @@ func (s *Server) open() (err error) {
 	if s.events != nil {
 		observers = append(observers, s.events.observer)
 	}
-	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers})
+	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers, Tracer: s.tracer()})
 	if err != nil {
 		return err
 	}
@@ -186,12 +197,14 @@ func (s *Server) open() (err error) {
 			s.doors = append(s.doors, f)
 		}
 	}
+	s.opened.Store(true)
 	return nil
 }
 
 // Close frees what New opened. A server that ran has closed itself.
 func (s *Server) Close() error {
 	var errs []error
+	s.closeTelemetry()
 	if s.identity != nil {
 		errs = append(errs, s.identity.Close())
 	}

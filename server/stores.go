@@ -48,6 +48,8 @@ type openedStore struct {
 	rule func(*weir.Limit) error
 	// plain: it keeps windows aligned to the epoch only.
 	plain bool
+	// follow has the calls of a store that nodes share followed. Nil if none is.
+	follow func(followCall)
 }
 
 // rules returns the check of the limits that rules have.
@@ -106,6 +108,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	shared := lateRedis{late}
 	opened, err := openShared(shared, shared, late.reached, redis.Check, true, conf, log)
 	opened.calls, opened.redis = late.calls, shared.stats
+	opened.follow = late.followBy
 	return opened, err
 }
 
@@ -135,7 +138,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	}
 	late.failure = memcachedFailure
 	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
-	opened.calls = late.calls
+	opened.calls, opened.follow = late.calls, late.followBy
 	opened.plain = true
 	return opened, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/reserve"
+	"github.com/weirlimit/weir/telemetry"
 )
 
 // stores are the stores there are, by the scheme of their URL.
@@ -135,7 +136,7 @@ func bodyTimeout(whole time.Duration) time.Duration {
 
 // openHTTP builds the API and, where there is an upstream, the gateway.
 func openHTTP(s *Server) (frontend, error) {
-	var h http.Handler = s.metrics.Instrument("httpapi", s.api)
+	h := s.measure(telemetry.HTTPOptions{Frontend: "httpapi", Route: s.apiRoute}, s.api)
 	if !s.conf.forwards() {
 		h = s.withHealth(h)
 	} else {
@@ -147,7 +148,7 @@ func openHTTP(s *Server) (frontend, error) {
 		if err != nil {
 			return frontend{}, err
 		}
-		h = httpapi.Guard(trust, s.clientOf, timedAPI{h, s.api}, s.metrics.Instrument("gateway", g))
+		h = httpapi.Guard(trust, s.clientOf, timedAPI{h, s.api}, s.measure(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, g))
 	}
 	h, err := s.withForwardAuth(h)
 	if err != nil {

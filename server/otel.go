@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/telemetry"
+)
+
+// OTel configures what an OpenTelemetry collector is sent.
+type OTel struct {
+	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" placeholder:"URL" help:"Send traces and metrics over OTLP to the OpenTelemetry collector at this URL, such as http://127.0.0.1:4318. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/telemetry.md."`
+	Protocol  string        `yaml:"protocol" name:"otel-protocol" placeholder:"PROTOCOL" help:"How OTLP is sent: http/protobuf or grpc. Empty means what OTEL_EXPORTER_OTLP_PROTOCOL says, or http/protobuf."`
+	Traces    bool          `yaml:"traces" name:"otel-traces" default:"true" help:"Send spans of requests whose trace is sampled by whoever sends them."`
+	Metrics   bool          `yaml:"metrics" name:"otel-metrics" default:"true" help:"Send the metrics that /metrics shows."`
+	Interval  time.Duration `yaml:"interval" name:"otel-interval" default:"0s" placeholder:"DURATION" help:"How often metrics are sent, at least 100ms. 0 means what OTEL_METRIC_EXPORT_INTERVAL says, or a minute."`
+	MaxTraces int64         `yaml:"max_traces" name:"otel-max-traces" default:"1000" placeholder:"N" help:"Most requests a second that are followed by spans, as a client can ask for them; further ones are answered without."`
+}
+
+// options returns c for package telemetry.
+func (c *OTel) options() telemetry.Options {
+	return telemetry.Options{
+		Endpoint: c.Endpoint, Protocol: c.Protocol, NoTraces: !c.Traces, NoMetrics: !c.Metrics,
+		Every: c.Interval, MaxTraces: c.MaxTraces,
+	}
+}
+
+// on reports whether anything is sent.
+func (c *OTel) on() bool { return c.options().Enabled() }
+
+// check reports what is wrong with c that can be seen without opening anything.
+func (c *OTel) check() error {
+	var errs []error
+	if err := telemetry.CheckEndpoint(c.Endpoint); err != nil {
+		errs = append(errs, fmt.Errorf("--otel-endpoint: %w", err))
+	}
+	if p := c.Protocol; p != "" && p != telemetry.ProtocolGRPC && p != telemetry.ProtocolHTTP {
+		errs = append(errs, fmt.Errorf("--otel-protocol %q must be %s or %s", p, telemetry.ProtocolHTTP, telemetry.ProtocolGRPC))
+	}
+	if c.Interval != 0 && c.Interval < 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("--otel-interval is %s: give at least 100ms, or 0", c.Interval))
+	}
+	if c.MaxTraces < 1 {
+		errs = append(errs, fmt.Errorf("--otel-max-traces is %d: it must be positive; --otel-traces=false sends none", c.MaxTraces))
+	}
+	return errors.Join(errs...)
+}
+
+// openTelemetry begins to send, where somebody has said where to.
+func (s *Server) openTelemetry() error {
+	opt := s.conf.OTel.options()
+	opt.Version, opt.Log = s.build.Version, s.log
+	opt.Gather = func() prometheus.Gatherer {
+		if !s.opened.Load() {
+			return nil // what is read is still being made
+		}
+		return s.metrics.Gatherer()
+	}
+	opt.Store = storeName(s.conf.storeOfRegion())
+	opt.Series = func() []telemetry.Series {
+		list := s.rules.series()
+		if s.shed != nil {
+			list = append(list[:len(list):len(list)], s.shedMetrics().Limits...)
+		}
+		out := make([]telemetry.Series, len(list))
+		for i, l := range list {
+			out[i] = telemetry.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit}
+		}
+		return out
+	}
+	var err error
+	if s.telemetry, err = telemetry.New(opt); err != nil {
+		return err
+	}
+	if s.telemetry.Tracing() && s.store.follow != nil {
+		s.store.follow(s.telemetry.StoreCall)
+	}
+	return nil
+}
+
+// storeName returns what a store is called in spans: memory, redis, memcached.
+func storeName(url string) string {
+	scheme, _, _ := strings.Cut(url, ":")
+	kind, _, _ := strings.Cut(scheme, "+")
+	if kind == "rediss" {
+		return "redis"
+	}
+	return kind
+}
+
+// tracer returns what follows decisions, nil where nothing does.
+func (s *Server) tracer() weir.Tracer {
+	if !s.telemetry.Tracing() {
+		return nil
+	}
+	return s.telemetry
+}
+
+// measure times the requests that next answers, and follows those with a trace.
+func (s *Server) measure(opt telemetry.HTTPOptions, next http.Handler) http.Handler {
+	return s.telemetry.HTTP(opt, s.metrics.Instrument(opt.Frontend, next))
+}
+
+// apiRoute returns the path of a request to the API, which has no variable parts.
+func (s *Server) apiRoute(r *http.Request) string {
+	if s.api.Serves(r.URL.Path) {
+		return r.URL.Path
+	}
+	return ""
+}
+
+// telemetryMetrics is what sending says of itself.
+func (s *Server) telemetryMetrics() metrics.Telemetry { return metrics.Telemetry(s.telemetry.Stats()) }
+
+// closeTelemetry sends what waits. A node that has decided all that it was asked has
+// ended well, whatever becomes of its spans.
+func (s *Server) closeTelemetry() {
+	const most = 5 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	if err := s.telemetry.Close(ctx); err != nil {
+		s.log.Warn("the collector was not sent everything", "err", err)
+	}
+}
