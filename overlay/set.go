@@ -94,6 +94,8 @@ type made struct {
 	// have it; priority is then the best of its requests.
 	to       *weir.Limit
 	priority int
+	// denial is the limit of 0 that limit is, nil for any other.
+	denial *weir.Limit
 }
 
 // remembered are the limits that were made: rules are reloaded, and a tier may

@@ -31,6 +31,8 @@ type Place struct {
 	Domain, Rule string
 	// Limit that decides there. It must be compiled.
 	Limit *weir.Limit
+	// Denies: the limit is one of 0, which refuses everything.
+	Denies bool
 	// Priority is the best that requests have under the limit, 0 the highest.
 	Priority int
 	// YAML returns what a mode of the limit amounts to in a rules file. Nil means
@@ -166,9 +168,10 @@ func (s *switched) as(o *Overlay, l *weir.Limit) *made {
 		return m
 	}
 	m := made{limit: l}
+	denies := l.Count == 0
 	for _, p := range o.Places() {
 		if p.Limit == l {
-			m.priority = p.Priority
+			m.priority, denies = p.Priority, p.Denies
 		}
 	}
 	if s.Mode != Off {
@@ -179,8 +182,8 @@ func (s *switched) as(o *Overlay, l *weir.Limit) *made {
 		if err != nil {
 			o.opt.Logger.Error("a mode does not fit its limit any more and has no effect", "domain", s.Domain, "rule", s.Rule, "limit", l.Name,
 				"mode", s.Setting().String(), "err", err)
-		} else {
-			m.to = to
+		} else if m.to = to; denies {
+			m.denial = denialOf(l)
 		}
 	}
 	return s.made.add(m)
@@ -200,6 +203,20 @@ func in(l *weir.Limit, s Setting) (*weir.Limit, error) {
 	}
 	v.Inherit(l)
 	return v, nil
+}
+
+// denialOf returns the limit of 0 that l is when it is no shadow.
+func denialOf(l *weir.Limit) *weir.Limit {
+	if l.Count == 0 {
+		return l
+	}
+	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: 1, Period: l.Period}
+	if err := v.Compile(); err != nil {
+		panic(err) // it was compiled with these numbers
+	}
+	v.Count, v.Burst = 0, 0 // Compile knows no limit of 0; nobody has seen this one yet
+	v.Inherit(l)
+	return v
 }
 
 // toNothing is what a request costs that never fits a limit of 1.
@@ -236,9 +253,7 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 			if m.to == nil {
 				continue
 			}
-			if instead = m.append(instead, op, r); instead == nil {
-				continue
-			}
+			instead = m.append(instead, op, r)
 		}
 		dst = replace(dst, begin, end, instead)
 		n += len(instead) - (end - begin)
@@ -247,18 +262,18 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 	return dst, n
 }
 
-// append appends the ops by which the request of op meets the limit in its mode;
-// nil means that op stays as it is.
+// append appends the ops by which the request of op meets the limit in its mode.
 func (m *made) append(dst []weir.Op, op *weir.Op, r *weir.Request) []weir.Op {
 	was, cost := r.Priority, op.Cost
 	r.Priority = max(was, m.priority)
-	if op.Role == weir.Deny {
+	if m.denial != nil {
 		cost = toNothing
 	}
 	dst = m.to.Append(dst, op.Key, cost, r)
 	r.Priority = was
-	if op.Role == weir.Deny && dst[0].Role != weir.Shadow {
-		return nil // refused without asking the store
+	if m.denial != nil && dst[0].Role != weir.Shadow {
+		// Refused without asking the store.
+		dst[0] = weir.Op{Key: op.Key, Limit: m.denial, Role: weir.Deny, Decision: weir.Decision{Limit: m.denial, RetryAfter: weir.Never}}
 	}
 	for i := range dst {
 		dst[i].Verb, dst[i].Descriptor = op.Verb, op.Descriptor

@@ -38,6 +38,9 @@ func (l *Limit) ModeLines(mode string, percent int64) string {
 		b.WriteString(": a limit of 0 has no rollout in a file, it refuses all keys or none")
 	case l.Rule != nil && l.Rule.Shadow && mode == "enforce":
 		b.WriteString(", with shadow_mode: false beside key:")
+		if len(l.Rule.All()) > 1 {
+			b.WriteString(" and mode: shadow in the other limits there")
+		}
 	}
 	b.WriteByte('\n')
 	for _, line := range modeLines(l.Limit, l.Denies, mode, percent) {

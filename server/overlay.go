@@ -98,7 +98,7 @@ func (r *ruleSet) places() []overlay.Place {
 			if l.Limit == nil {
 				continue
 			}
-			out = append(out, overlay.Place{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Priority: l.Priority,
+			out = append(out, overlay.Place{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority,
 				YAML: func(m overlay.Mode, percent int64) string { return l.ModeLines(string(m), percent) }})
 		}
 	}

@@ -81,7 +81,8 @@ type liveAnswer struct {
 		Limits []string `json:"limits"`
 		*rules.Explanation
 	} `json:"rules"`
-	Overlay []overlay.View `json:"overlay"`
+	Overlay []overlay.View       `json:"overlay"`
+	Modes   []overlay.SwitchView `json:"modes"`
 }
 
 // live explains the request by a running server.
@@ -130,6 +131,9 @@ func (a *liveAnswer) String() string {
 	for i := range a.Overlay {
 		v := &a.Overlay[i]
 		fmt.Fprintf(&b, "over the rules: limit %s of key %q\n  %s  in a rules file: %s\n", v.Limit, v.Key, overlayLine(v), v.YAML)
+	}
+	for i := range a.Modes {
+		b.WriteString("over the rules: " + modeLine(&a.Modes[i]))
 	}
 	return b.String()
 }

@@ -19,19 +19,17 @@ import (
 )
 
 type keyCmd struct {
-	Action string   `arg:"" enum:"inspect,reset,grant,ban,unban,override" help:"What to do: ${enum}."`
-	Words  []string `arg:"" name:"key=value" help:"Entries that name the key, in order; then UNITS of grant, DURATION of ban, LIMIT of override."`
+	Action string   `arg:"" enum:"inspect,reset,grant,ban,unban,allow,disallow,override" help:"What to do: ${enum}."`
+	Words  []string `arg:"" name:"key=value" help:"Entries that name the key, in order; then UNITS of grant, DURATION of ban and allow, LIMIT of override."`
 
-	Limit     string        `name:"limit" env:"-" placeholder:"NAME" help:"Which of the limits that the entries meet; may be left out if there is one."`
-	Burst     int64         `name:"burst" env:"-" placeholder:"N" help:"Burst of an override; as many as the limit counts when left out."`
-	For       string        `name:"for" env:"-" placeholder:"DURATION" help:"How long an override holds, such as 30d; until it is taken back when left out."`
-	Remove    bool          `name:"remove" env:"-" help:"Take an override back."`
-	Domain    string        `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the key; the server's own when left out."`
-	Admin     string        `name:"admin" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to ask: its admin address from the same machine, or any with a token."`
-	Token     string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
-	TokenFile string        `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
-	Timeout   time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for the answer."`
-	JSON      bool          `name:"json" env:"-" help:"Print the server's answer as it is."`
+	Limit  string `name:"limit" env:"-" placeholder:"NAME" help:"Which of the limits that the entries meet; may be left out if there is one."`
+	Burst  int64  `name:"burst" env:"-" placeholder:"N" help:"Burst of an override; as many as the limit counts when left out."`
+	For    string `name:"for" env:"-" placeholder:"DURATION" help:"How long a ban, a free pass or an override holds, such as 30d; an override until it is taken back when left out."`
+	Remove bool   `name:"remove" env:"-" help:"Take an override back."`
+	Reason string `name:"reason" env:"-" placeholder:"TEXT" help:"Why, for whoever looks after this later: weir audit tells."`
+	Domain string `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the key; the server's own when left out."`
+
+	operatorFlags
 }
 
 // Help is the long text of `weir key --help`.
@@ -44,9 +42,12 @@ func (*keyCmd) Help() string {
       forget what the key has spent, and lift its ban
   weir key grant client_id=acme --limit per_minute 100
       give 100 units back, at most up to untouched
-  weir key ban client_id=acme --limit per_minute 2h
+  weir key ban client_id=acme --limit per_minute --for 2h --reason "scrapes us"
   weir key unban client_id=acme --limit per_minute
       refuse the key for two hours; think better of it
+  weir key allow client_id=acme --limit per_minute --for 1h --reason "moves their data"
+  weir key disallow client_id=acme --limit per_minute
+      let the key pass for an hour, and count what it would be refused; think better of it
   weir key override client_id=acme --limit per_minute 5000/minute --burst 6000 --for 30d
   weir key override client_id=acme --limit per_minute --remove
       another limit for one key; as it was
@@ -97,6 +98,7 @@ type keyQuestion struct {
 	Seconds *int64 `json:"seconds,omitempty"`
 	Rate    string `json:"rate,omitempty"`
 	Burst   int64  `json:"burst,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // keyState is their answer.
@@ -109,7 +111,9 @@ type keyState struct {
 		ResetAfter *float64 `json:"reset_after"`
 		Cells      []int64  `json:"cells"`
 	} `json:"limits"`
-	Overlay []overlay.View `json:"overlay"`
+	Overlay []overlay.View       `json:"overlay"`
+	Modes   []overlay.SwitchView `json:"modes"`
+	YAML    string               `json:"yaml"`
 }
 
 // Run does what is asked and prints how the key stands.
@@ -122,12 +126,7 @@ func (c *keyCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	token, err := tokenOf(c.Token, c.TokenFile)
-	if err != nil {
-		return err
-	}
-	srv := remote{url: c.Admin, token: token, timeout: c.Timeout, flag: "--admin"}
-	data, err := srv.call(http.MethodPost, "/v1/admin/"+path, q)
+	data, err := c.call(http.MethodPost, "/v1/admin/"+path, q)
 	if err != nil {
 		return err
 	}
@@ -170,11 +169,22 @@ func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
 
 // ask returns what to ask at which path, and what is to be said when it is done.
 func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
-	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit}
-	if c.Action != "override" && (c.Burst != 0 || c.For != "" || c.Remove) {
-		return q, "", "", fmt.Errorf("--burst, --for and --remove belong to override, not to %s", c.Action)
+	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason}
+	forTime := c.Action == "ban" || c.Action == "allow"
+	switch {
+	case c.Action != "override" && (c.Burst != 0 || c.Remove):
+		return q, "", "", fmt.Errorf("--burst and --remove belong to override, not to %s", c.Action)
+	case c.For != "" && c.Action != "override" && !forTime:
+		return q, "", "", fmt.Errorf("--for belongs to ban, allow and override, not to %s", c.Action)
+	case c.Reason != "" && c.Action == "inspect":
+		return q, "", "", errors.New("--reason belongs to what changes something: inspect looks")
+	case forTime && c.For != "" && value != "":
+		return q, "", "", fmt.Errorf("for how long is said twice, by %s and --for %s: keep one", value, c.For)
+	case forTime && c.For != "":
+		value = c.For
 	}
-	needs := map[string]string{"grant": "how many units, such as 100", "ban": "for how long, such as 2h", "override": "the limit, such as 5000/minute, or --remove"}[c.Action]
+	const howLong = "for how long, such as 2h"
+	needs := map[string]string{"grant": "how many units, such as 100", "ban": howLong, "allow": howLong, "override": "the limit, such as 5000/minute, or --remove"}[c.Action]
 	switch {
 	case needs == "" && value != "":
 		return q, "", "", fmt.Errorf("%s takes nothing after the entries: leave %q out", c.Action, value)
@@ -199,6 +209,14 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 	case "unban":
 		path, q.Seconds = "ban", new(int64)
 		did = name + " is not banned any more\n"
+	case "allow":
+		if q.Seconds, err = wholeSeconds(value); err != nil {
+			return q, "", "", err
+		}
+		did = name + " is let through\n"
+	case "disallow":
+		path, q.Seconds = "allow", new(int64)
+		did = name + " is limited again\n"
 	case "override":
 		did, err = c.override(&q, name, value)
 	}
@@ -252,7 +270,7 @@ func typed(entries []weir.Entry) string {
 func (st *keyState) String() string {
 	var b strings.Builder
 	switch {
-	case len(st.Limits) == 0:
+	case len(st.Limits) == 0 && len(st.Modes) == 0:
 		return "no limit applies\n"
 	case st.Allowed:
 		b.WriteString("now: allowed\n")
@@ -279,6 +297,12 @@ func (st *keyState) String() string {
 			}
 		}
 	}
+	for i := range st.Modes {
+		b.WriteString(modeLine(&st.Modes[i]))
+	}
+	if st.YAML != "" {
+		fmt.Fprintf(&b, "in a rules file: %s\n", st.YAML)
+	}
 	return b.String()
 }
 
@@ -291,10 +315,22 @@ func (st *keyState) banned(key string) bool {
 	return false
 }
 
-// overlayLine writes a ban or an override for a person.
+// modeLine writes a mode that an operator gave a limit for a person.
+func modeLine(v *overlay.SwitchView) string {
+	text := fmt.Sprintf("limit %s of %s/%s: %s, says %s", v.Limit, v.Domain, v.Rule, v, v.By)
+	if v.Reason != "" {
+		text += ": " + v.Reason
+	}
+	return text + "\n"
+}
+
+// overlayLine writes what operators laid over a key for a person.
 func overlayLine(v *overlay.View) string {
 	text := "banned      "
-	if v.Kind == overlay.Override {
+	switch v.Kind {
+	case overlay.Allow:
+		text = "let through "
+	case overlay.Override:
 		text = "overridden   by " + v.Rate
 		if v.Burst > 0 {
 			text += fmt.Sprintf(" burst %d", v.Burst)

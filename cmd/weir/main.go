@@ -44,6 +44,8 @@ type cli struct {
 	Suggest    suggestCmd    `cmd:"" help:"Find limits in access logs, and who each would catch."`
 	Take       takeCmd       `cmd:"" help:"Ask a running server for one decision."`
 	Key        keyCmd        `cmd:"" help:"Inspect, reset, ban or override one key on a running server."`
+	Promote    promoteCmd    `cmd:"" help:"Give a rule another mode on running servers: shadow, a share of its keys, all."`
+	Audit      auditCmd      `cmd:"" help:"Show what operators changed on running servers."`
 	Shed       shedCmd       `cmd:"" help:"Show load shedding of running servers, or change it."`
 	Top        topCmd        `cmd:"" help:"Watch limits and clients of a running server, on a terminal."`
 	Tail       tailCmd       `cmd:"" help:"Print what a running server decides, as it decides it."`

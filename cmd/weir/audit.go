@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/overlay"
+)
+
+type auditCmd struct {
+	Limit  int64 `name:"limit" env:"-" default:"20" placeholder:"N" help:"How many changes, 1 to 1000."`
+	Before int64 `name:"before" env:"-" placeholder:"NUMBER" help:"Only changes with a lower number."`
+
+	operatorFlags
+}
+
+// Help is the long text of `weir audit --help`.
+func (*auditCmd) Help() string {
+	return `Examples:
+
+  weir audit
+      the last 20 changes: when, by whom, what, to whom, before and after, and why
+  weir audit --limit 1000 --json
+      all that are kept, for a program
+
+Servers that share Redis keep the last 1000 changes there together; else each
+has its own. Exit status: 0 told, 2 not told.`
+}
+
+// audit is the answer of GET /v1/admin/audit.
+type audit struct {
+	Changes []overlay.ChangeView `json:"changes"`
+	Before  *int64               `json:"before"`
+}
+
+// Run prints the changes, the latest first.
+func (c *auditCmd) Run(s streams) error {
+	q := url.Values{"limit": {strconv.FormatInt(c.Limit, 10)}}
+	if c.Before != 0 {
+		q.Set("before", strconv.FormatInt(c.Before, 10))
+	}
+	data, err := c.call(http.MethodGet, "/v1/admin/audit?"+q.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	var a audit
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fmt.Errorf("%s answered other than changes: %w", c.Admin, err)
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
+		return err
+	}
+	_, err = io.WriteString(s.out, a.String())
+	return err
+}
+
+// String writes the changes for a person.
+func (a *audit) String() string {
+	if len(a.Changes) == 0 {
+		return "nothing was changed\n"
+	}
+	var b strings.Builder
+	for i := range a.Changes {
+		c := &a.Changes[i]
+		number := "-"
+		if c.Number != nil {
+			number = strconv.FormatInt(*c.Number, 10)
+		}
+		what := typed(c.Entries)
+		if what == "" {
+			what = c.Rule
+		}
+		if c.Domain != "" {
+			what = c.Domain + "/" + what
+		}
+		if c.Limit != "" {
+			what += ", limit " + c.Limit
+		}
+		fmt.Fprintf(&b, "%s  %s  %s  %s\n", number, c.At.Format(time.RFC3339), c.Action, what)
+		fmt.Fprintf(&b, "    from   %s\n    to     %s\n    by     %s on %s\n", c.Before, c.After, c.By, c.Node)
+		if c.Reason != "" {
+			fmt.Fprintf(&b, "    reason %s\n", c.Reason)
+		}
+	}
+	if a.Before != nil {
+		fmt.Fprintf(&b, "more with --before %d\n", *a.Before)
+	}
+	return b.String()
+}

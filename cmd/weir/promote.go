@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/rules"
+)
+
+type promoteCmd struct {
+	Rule string `arg:"" name:"domain/rule" help:"Domain and words of the rule, such as api/client_id, or the name of a limit: api/per_minute."`
+
+	To     string        `name:"to" env:"-" required:"" placeholder:"MODE" help:"shadow, a percentage of keys such as 10%, off, or none: as the rules file says."`
+	Limit  string        `name:"limit" env:"-" placeholder:"NAME" help:"Which of the rule's limits; all of them when left out."`
+	For    string        `name:"for" env:"-" placeholder:"DURATION" help:"How long the mode holds, such as 1h; until it is taken back when left out."`
+	Reason string        `name:"reason" env:"-" required:"" placeholder:"TEXT" help:"Why, for whoever looks after this later."`
+	Guard  string        `name:"guard" env:"-" placeholder:"N%" help:"Go back to the earlier mode when more than this share of the decisions is refused."`
+	Watch  time.Duration `name:"watch" env:"-" default:"5m" placeholder:"DURATION" help:"How long --guard watches."`
+	Least  uint64        `name:"least" env:"-" default:"100" placeholder:"N" help:"Decisions that --guard needs to judge by."`
+	Domain string        `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the rule, if its name has a slash; what is given is then the rule alone."`
+
+	operatorFlags
+}
+
+// Help is the long text of `weir promote --help`.
+func (*promoteCmd) Help() string {
+	return `Examples:
+
+  weir promote api/client_id --to shadow --reason "refuses the wrong ones" --for 1h
+      count what the rule would refuse, and refuse nothing, for an hour
+  weir promote api/client_id --to 10% --reason "new limit" --guard 2% --watch 10m
+      refuse a tenth of the keys, the same ones always; should more than 2% of the
+      decisions under it be refused within ten minutes, go back
+  weir promote api/client_id --to 100% --reason "10% went well"
+  weir promote api/client_id --to none --reason "it is in the file now"
+
+Every node that shares the store follows within about a second, and reloads and
+restarts keep it; what keys have spent stays spent. Write it into the rules file
+as well: what it amounts to there is printed.
+
+The guard counts the decisions of the one server that it asks, and works while
+this command does: end it, and the mode stays as it is. A server that cannot be
+asked is not taken for one that is well.
+
+Exit status: 0 done, 1 gone back, 2 not done, or not watched to the end.`
+}
+
+// modeQuestion is the body of POST /v1/admin/mode.
+type modeQuestion struct {
+	Domain  string `json:"domain"`
+	Rule    string `json:"rule"`
+	Limit   string `json:"limit,omitempty"`
+	Mode    string `json:"mode"`
+	Percent int64  `json:"percent,omitempty"`
+	Seconds int64  `json:"seconds,omitempty"`
+	Reason  string `json:"reason"`
+}
+
+// modesState is its answer, and that of GET /v1/admin/modes.
+type modesState struct {
+	Limits []limitMode `json:"limits"`
+	YAML   string      `json:"yaml"`
+}
+
+// limitMode is how one limit stands.
+type limitMode struct {
+	Domain  string              `json:"domain"`
+	Rule    string              `json:"rule"`
+	Limit   string              `json:"limit"`
+	Mode    overlay.Mode        `json:"mode"`
+	Percent int64               `json:"percent"`
+	Rules   string              `json:"rules"`
+	Changed *overlay.SwitchView `json:"changed"`
+	Counts  map[string]uint64   `json:"counts"`
+}
+
+// says returns the mode in a word.
+func (m *limitMode) says() string {
+	s := overlay.Setting{Mode: m.Mode}
+	if m.Mode == overlay.Enforced {
+		s.Percent = m.Percent
+	}
+	if m.Changed == nil {
+		return s.String() + ", by the rules"
+	}
+	return s.String()
+}
+
+// Run changes the mode, and watches what comes of it.
+func (c *promoteCmd) Run(s streams) error {
+	q, err := c.question()
+	if err != nil {
+		return err
+	}
+	guard, err := c.guard()
+	if err != nil {
+		return err
+	}
+	before, err := c.stand(q)
+	if err != nil && q.Mode != "none" { // of a rule that the file does not have any more
+		return err
+	}
+	data, err := c.call(http.MethodPost, "/v1/admin/mode", q)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var after modesState
+	if err := json.Unmarshal(data, &after); err != nil {
+		return fmt.Errorf("%s answered other than modes: %w", c.Admin, err)
+	}
+	if c.JSON {
+		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
+	} else {
+		_, err = io.WriteString(s.out, promoted(before, &after))
+	}
+	if err != nil || guard < 0 {
+		return err
+	}
+	w := watch{promoteCmd: c, out: s.out, before: before, after: &after, guard: guard, began: began}
+	return w.run()
+}
+
+// question is what to ask for.
+func (c *promoteCmd) question() (modeQuestion, error) {
+	q := modeQuestion{Domain: c.Domain, Rule: c.Rule, Limit: c.Limit, Reason: c.Reason}
+	if c.Domain == "" {
+		var ok bool
+		if q.Domain, q.Rule, ok = strings.Cut(c.Rule, "/"); !ok || q.Domain == "" || q.Rule == "" {
+			return q, fmt.Errorf("%q does not name a rule: write DOMAIN/RULE, such as api/client_id", c.Rule)
+		}
+	}
+	switch c.To {
+	case "shadow", "off", "none":
+		q.Mode = c.To
+	case "enforce":
+		q.Mode, q.Percent = c.To, 100
+	default:
+		n, err := percentage(c.To)
+		if err != nil || n != float64(int64(n)) || n < 1 {
+			return q, fmt.Errorf("--to %q is none of shadow, off, none and a whole percentage from 1%% to 100%%", c.To)
+		}
+		q.Mode, q.Percent = "enforce", int64(n)
+	}
+	if c.For != "" {
+		n, err := wholeSeconds(c.For)
+		if err != nil {
+			return q, fmt.Errorf("--for: %w", err)
+		}
+		q.Seconds = *n
+	}
+	if strings.TrimSpace(c.Reason) == "" {
+		return q, errors.New("--reason is empty: say why")
+	}
+	return q, nil
+}
+
+// guard returns the share that is guarded, negative for none.
+func (c *promoteCmd) guard() (float64, error) {
+	if c.Guard == "" {
+		return -1, nil
+	}
+	n, err := percentage(c.Guard)
+	if err != nil || c.Watch <= 0 {
+		return 0, fmt.Errorf("--guard %q --watch %s: write a percentage such as 2%% and a time such as 5m", c.Guard, c.Watch)
+	}
+	return n, nil
+}
+
+// percentage reads 10% or 0.5%.
+func percentage(s string) (float64, error) {
+	text, ok := strings.CutSuffix(s, "%")
+	n, err := strconv.ParseFloat(text, 64)
+	if !ok || err != nil || !(n >= 0 && n <= 100) {
+		return 0, fmt.Errorf("%q is not a percentage", s)
+	}
+	return n, nil
+}
+
+// stand asks how the limits stand.
+func (c *promoteCmd) stand(q modeQuestion) (*modesState, error) {
+	in := url.Values{"domain": {q.Domain}, "rule": {q.Rule}}
+	if q.Limit != "" {
+		in.Set("limit", q.Limit)
+	}
+	data, err := c.call(http.MethodGet, "/v1/admin/modes?"+in.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	var st modesState
+	if err := json.Unmarshal(data, &st); err != nil {
+		return nil, fmt.Errorf("%s answered other than modes: %w", c.Admin, err)
+	}
+	return &st, nil
+}
+
+// promoted writes the change for a person.
+func promoted(before, after *modesState) string {
+	if len(after.Limits) == 0 {
+		return "taken back; the rules have no such limit\n"
+	}
+	var b strings.Builder
+	for i := range after.Limits {
+		l := &after.Limits[i]
+		was := "unknown"
+		if before != nil {
+			if m := before.find(l); m != nil {
+				was = m.says()
+			}
+		}
+		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.says())
+		if l.Changed != nil && l.Changed.Until != nil {
+			fmt.Fprintf(&b, " until %s", l.Changed.Until.Format(time.RFC3339))
+		}
+		b.WriteByte('\n')
+	}
+	if after.YAML != "" {
+		b.WriteString("in a rules file:\n")
+		for line := range strings.Lines(after.YAML) {
+			b.WriteString("  " + line)
+		}
+	}
+	return b.String()
+}
+
+// find returns how the limit of m's words stands.
+func (st *modesState) find(m *limitMode) *limitMode {
+	if st == nil {
+		return nil
+	}
+	for i := range st.Limits {
+		if l := &st.Limits[i]; l.Domain == m.Domain && l.Rule == m.Rule && l.Limit == m.Limit {
+			return l
+		}
+	}
+	return nil
+}
+
+// watch looks after limits that were promoted.
+type watch struct {
+	*promoteCmd
+	out           io.Writer
+	before, after *modesState
+	guard         float64
+	began         time.Time
+}
+
+// decided sums the decisions of a count: each is one of these.
+func decided(counts map[string]uint64) (all uint64) {
+	for _, o := range []string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused"} {
+		all += counts[o]
+	}
+	return all
+}
+
+// run watches until the time is over or a limit refuses too much.
+func (w *watch) run() error {
+	fmt.Fprintf(w.out, "watching for %s: more than %s refused goes back; end this command, and the mode stays\n",
+		rules.FormatPeriod(w.Watch), w.Guard)
+	every := min(max(w.Watch/100, 100*time.Millisecond), 2*time.Second)
+	var failed error
+	said := ""
+	for over := false; !over; {
+		left := w.Watch - time.Since(w.began)
+		over = left <= every
+		time.Sleep(max(0, min(left, every)))
+		said, failed = "", nil
+		for i := range w.after.Limits {
+			at := &w.after.Limits[i]
+			now, err := w.look(at)
+			if err != nil {
+				if errors.Is(err, errMeanwhile) {
+					return err
+				}
+				failed = err
+				continue
+			}
+			refused, all := now.Counts["refused"]-at.Counts["refused"], decided(now.Counts)-decided(at.Counts)
+			share := 100 * float64(refused) / float64(max(all, 1))
+			text := fmt.Sprintf("limit %s: %.3g%% of %d decisions were refused in %s", at.Limit, share, all, time.Since(w.began).Round(time.Second))
+			if all >= w.Least && share > w.guard {
+				return w.back(text + ", more than " + w.Guard)
+			}
+			if all < w.Least {
+				text += fmt.Sprintf("; fewer than %d, which is too few to judge by", w.Least)
+			}
+			said += text + "\n"
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("the mode stays, and was not watched to the end: %w", failed)
+	}
+	_, err := io.WriteString(w.out, said+"the mode stays\n")
+	return err
+}
+
+// errMeanwhile: somebody else changed the mode.
+var errMeanwhile = errors.New("changed meanwhile")
+
+// look returns how the limit stands now. Counts begin anew with a server that
+// begins anew.
+func (w *watch) look(at *limitMode) (*limitMode, error) {
+	st, err := w.stand(modeQuestion{Domain: at.Domain, Rule: at.Rule, Limit: at.Limit})
+	if err != nil {
+		return nil, err
+	}
+	now := st.find(at)
+	switch {
+	case now == nil:
+		return nil, fmt.Errorf("%w: the rules have no limit %s any more", errMeanwhile, at.Limit)
+	case (now.Changed == nil) != (at.Changed == nil) || now.Changed != nil && !now.Changed.Made.Equal(at.Changed.Made):
+		return nil, fmt.Errorf("the mode of limit %s was %w, it is %s: it is left as it is", at.Limit, errMeanwhile, now.says())
+	}
+	if decided(now.Counts) < decided(at.Counts) || now.Counts["refused"] < at.Counts["refused"] {
+		clear(at.Counts)
+	}
+	return now, nil
+}
+
+// back goes back to what was before, and says why.
+func (w *watch) back(why string) error {
+	var errs []error
+	for i := range w.after.Limits {
+		at := &w.after.Limits[i]
+		q := modeQuestion{Domain: at.Domain, Rule: at.Rule, Limit: at.Limit, Mode: "none", Reason: "guard of weir promote: " + why}
+		was := w.before.find(at)
+		if was != nil && was.Changed != nil {
+			if left, ok := w.left(was.Changed, at.Changed); ok {
+				q.Mode, q.Seconds = string(was.Mode), left
+				if was.Mode == overlay.Enforced {
+					q.Percent = was.Percent
+				}
+			}
+		}
+		if _, err := w.call(http.MethodPost, "/v1/admin/mode", q); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s; and going back failed: %w", why, err)
+	}
+	if _, err := fmt.Fprintf(w.out, "%s: gone back\n%s", why, promoted(w.after, w.before)); err != nil {
+		return err
+	}
+	return errNo
+}
+
+// left returns for how many seconds an earlier mode still holds, 0 for one without
+// an end; false when it would have ended by now.
+func (w *watch) left(was, made *overlay.SwitchView) (int64, bool) {
+	if was.Until == nil {
+		return 0, true
+	}
+	if made == nil {
+		return 0, false
+	}
+	left := was.Until.Sub(made.Made) - time.Since(w.began)
+	return int64((left + time.Second - 1) / time.Second), left > 0
+}
