@@ -66,6 +66,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range telemetryDescs {
 		ch <- d
 	}
+	ch <- certificateExpires
 	for _, d := range eventsDescs {
 		ch <- d
 	}
@@ -143,6 +144,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Overlay != nil {
 		s := c.opt.Overlay()
 		s.collect(gauge)
+	}
+	if c.opt.Certificates != nil {
+		collectCertificates(c.opt.Certificates(), gauge)
 	}
 	if c.opt.Telemetry != nil {
 		s := c.opt.Telemetry()

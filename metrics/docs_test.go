@@ -66,7 +66,10 @@ func TestDocs(t *testing.T) {
 		},
 		RESP:      func() metrics.RESP { return metrics.RESP{} },
 		Telemetry: func() metrics.Telemetry { return metrics.Telemetry{} },
-		Events:    func() metrics.Events { return metrics.Events{} },
+		Certificates: func() []metrics.Certificate {
+			return []metrics.Certificate{{File: "a", Expires: loaded}}
+		},
+		Events: func() metrics.Events { return metrics.Events{} },
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
 	m.RESPBatch()

@@ -52,6 +52,8 @@ type Options struct {
 	// RESP returns how the front end for Redis clients is doing. Zero means no
 	// metrics of it.
 	RESP func() RESP
+	// Certificates returns those of the listeners. Zero means none.
+	Certificates func() []Certificate
 	// Telemetry returns how sending to a collector went. Zero means that nothing is
 	// sent.
 	Telemetry func() Telemetry

@@ -157,6 +157,7 @@ func (s *Server) open() (err error) {
 	if s.conf.RESP.Listen != "" {
 		told.RESP = s.respMetrics
 	}
+	told.Certificates = s.certificateMetrics
 	if s.conf.OTel.on() {
 		told.Telemetry, told.Semantic = s.telemetryMetrics, true
 	}

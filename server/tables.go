@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/telemetry"
 )
@@ -224,6 +225,15 @@ func (s *Server) namedCertificate(files TLS, client string) (*certfile.Certifica
 	}
 	s.certs = append(s.certs, c)
 	return c, nil
+}
+
+// certificateMetrics says when the certificates of the listeners end.
+func (s *Server) certificateMetrics() []metrics.Certificate {
+	out := make([]metrics.Certificate, len(s.certs))
+	for i, c := range s.certs {
+		out[i] = metrics.Certificate{File: c.File(), Expires: c.Expires()}
+	}
+	return out
 }
 
 // timedAPI is the API behind a timer.

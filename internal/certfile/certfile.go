@@ -149,6 +149,12 @@ func (c *Certificate) Config() *tls.Config {
 	}
 }
 
+// File returns the path of the certificate.
+func (c *Certificate) File() string { return c.files.Cert }
+
+// Expires returns when the certificate in use ends.
+func (c *Certificate) Expires() time.Time { return c.held.Load().Certificates[0].Leaf.NotAfter }
+
 // Reload reads the files of a running server: what is broken is logged, and the
 // last good certificate stays.
 func (c *Certificate) Reload() { c.again(true) }

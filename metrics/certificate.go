@@ -1,0 +1,31 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Certificate is that of a listener.
+type Certificate struct {
+	// File is where it lies.
+	File string
+	// Expires is when the one in use ends.
+	Expires time.Time
+}
+
+var certificateExpires = desc("weir_certificate_expires_timestamp_seconds", "When the certificate of a listener that is in use ends.", "file")
+
+// collectCertificates tells of each file once, of the certificate in use that ends
+// first: listeners may share a file, and have read it at different times.
+func collectCertificates(all []Certificate, gauge func(*prometheus.Desc, float64, ...string)) {
+	first := make(map[string]time.Time, len(all))
+	for _, c := range all {
+		if at, ok := first[c.File]; !ok || c.Expires.Before(at) {
+			first[c.File] = c.Expires
+		}
+	}
+	for file, at := range first {
+		gauge(certificateExpires, float64(at.Unix()), valid(file))
+	}
+}
