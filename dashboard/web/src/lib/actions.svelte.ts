@@ -38,10 +38,35 @@ class Actions {
 
 export const actions = new Actions();
 
-/** The last key of the words of a rule: what its clients are named by. */
+/** The words of a rule: a key, or a key with its value, from the outermost to the innermost. */
+export function segments(rule: string): { key: string; value?: string }[] {
+  const out: { key: string; value?: string }[] = [];
+  for (const m of rule.matchAll(/([^"/=]+)(?:=("(?:[^"\\]|\\.)*"|[^"/]*))?/g)) {
+    const text = m[2];
+    out.push({ key: m[1]!, value: text === undefined ? undefined : text.startsWith('"') ? unquote(text) : text });
+  }
+  return out;
+}
+
+function unquote(text: string): string {
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return text.slice(1, -1);
+  }
+}
+
+/** What the clients of a rule are named by: the last of its keys without a value. */
 export function entryKey(rule: string): string {
-  const last = rule.split("/").at(-1) ?? rule;
-  return last.split("=")[0] ?? last;
+  const all = segments(rule);
+  return (all.findLast((s) => s.value === undefined) ?? all.at(-1))?.key ?? "";
+}
+
+/** The entries of a client, as far as the rule and its key tell them. */
+export function entriesOf(rule: string, key?: string): Entry[] {
+  const all = segments(rule);
+  const open = all.filter((s) => s.value === undefined).length;
+  return all.map((s) => ({ key: s.key, value: s.value ?? (open === 1 ? (key ?? "") : "") }));
 }
 
 /** Entries as a command line writes them: key=value, one a line. */
@@ -55,7 +80,9 @@ export function readEntries(text: string): Entry[] | undefined {
     if (!line.trim()) continue;
     const at = line.indexOf("=");
     if (at < 1) return undefined;
-    out.push({ key: line.slice(0, at).trim(), value: line.slice(at + 1) });
+    const entry = { key: line.slice(0, at).trim(), value: line.slice(at + 1) };
+    if (!entry.value) return undefined;
+    out.push(entry);
   }
   return out.length ? out : undefined;
 }

@@ -94,3 +94,11 @@ function problem(res: Response, text: string): string {
   }
   return text.trim().slice(0, 500) || `${res.status} ${res.statusText}`;
 }
+
+/** Asks a path for text. Throws an ApiError. */
+export async function getText(path: string, signal?: AbortSignal): Promise<string> {
+  const res = await ask(path, { signal });
+  const text = await res.text();
+  if (!res.ok) throw new ApiError(res.status, problem(res, text));
+  return text;
+}

@@ -19,7 +19,7 @@ export function percent(share: number | undefined): string {
   const p = share * 100;
   if (p === 0) return "0 %";
   if (p < 0.01) return "<0.01 %";
-  return (p < 1 ? p.toFixed(2) : p < 10 ? p.toFixed(1) : p < 1000 ? p.toFixed(p === Math.round(p) ? 0 : 1) : whole.format(p)) + " %";
+  return (p < 1000 ? String(Number(p.toPrecision(p < 1 ? 2 : 3))) : whole.format(p)) + " %";
 }
 
 /** A multiple, as of an overshoot. */
@@ -30,6 +30,7 @@ export function times(n: number | undefined): string {
 /** A length of time in milliseconds. */
 export function duration(ms: number | undefined): string {
   if (ms === undefined || Number.isNaN(ms)) return "–";
+  if (ms === 0) return "0 s";
   if (ms < 1000) return `${some.format(ms)} ms`;
   const s = ms / 1000;
   if (s < 120) return `${some.format(s)} s`;

@@ -2,16 +2,29 @@ import type { Limit } from "./types.ts";
 
 /** What a node tells of itself every second: `event: state` of /v1/live. */
 export interface LiveState {
-  at?: string;
-  node?: string;
-  uptime_s?: number;
-  decisions_per_s?: number;
-  limits?: ({ counts: Record<string, number> | null } & Limit)[] | null;
-  top?: (Limit & { key: string; refused: number; error?: number })[] | null;
-  loss?: { dropped: number; discarded: number; rollups: number; failed: number };
-  degraded?: boolean;
-  store_away?: boolean;
-  [more: string]: unknown;
+  node: string;
+  time: string;
+  uptime_ms: number;
+  /** The time that all counts are of. */
+  span_ms: number;
+  decisions_per_second: number;
+  refusals_per_second: number;
+  counts: Record<string, number> | null;
+  totals: Record<string, number> | null;
+  limits: LiveLimit[] | null;
+  left_out?: number;
+  top: (Limit & { key: string; refused: number; error?: number })[] | null;
+  loss: { dropped: number; discarded: number; rollups: number; failed: number };
+  backlog: number;
+  queue_away: boolean;
+  degraded: boolean;
+  store_away: boolean;
+}
+
+/** A limit on the node: in the span, and since the node started. */
+export interface LiveLimit extends Limit {
+  counts: Record<string, number> | null;
+  totals: Record<string, number> | null;
 }
 
 /** A record of the stream: see docs/events.md. */
@@ -26,6 +39,9 @@ export interface LiveRecord extends Limit {
   about?: { path?: string; method?: string; address?: string };
 }
 
+/** What is heard: the state, and records of what was limited. */
+const stream = "/v1/live?kind=state&kind=record&outcome=refused&outcome=shadow_refused&outcome=delayed&outcome=soft";
+
 /** How many seconds are shown. */
 const seconds = 120;
 const records = 30;
@@ -34,7 +50,7 @@ const records = 30;
 class Live {
   status = $state<"off" | "opening" | "on" | "away">("off");
   state = $state.raw<LiveState | undefined>();
-  history = $state.raw<{ at: number; counts: Record<string, number>; total: number }[]>([]);
+  history = $state.raw<{ at: number; decisions: number; refused: number; shadow: number }[]>([]);
   records = $state.raw<LiveRecord[]>([]);
   missed = $state(0);
   private source?: EventSource;
@@ -46,7 +62,7 @@ class Live {
       return () => {};
     }
     this.status = "opening";
-    const source = new EventSource("/v1/live");
+    const source = new EventSource(stream);
     this.source = source;
     source.onopen = () => {
       if (this.source === source) this.status = "on";
@@ -57,7 +73,7 @@ class Live {
     };
     source.addEventListener("state", (e) => this.hear(JSON.parse(e.data) as LiveState));
     source.addEventListener("record", (e) => this.record(JSON.parse(e.data) as LiveRecord));
-    source.addEventListener("missed", (e) => (this.missed += missedOf(e.data)));
+    source.addEventListener("missed", (e) => (this.missed += (JSON.parse(e.data) as { events: number }).events));
     return () => {
       source.close();
       if (this.source === source) this.source = undefined;
@@ -67,29 +83,16 @@ class Live {
   private hear(state: LiveState): void {
     this.state = state;
     this.status = "on";
-    const counts: Record<string, number> = {};
-    for (const l of state.limits ?? []) {
-      for (const [word, n] of Object.entries(l.counts ?? {})) counts[word] = (counts[word] ?? 0) + n;
-    }
-    let total = 0;
-    for (const [word, n] of Object.entries(counts)) if (word !== "estimated" && word !== "degraded") total += n;
-    this.history = [...this.history, { at: Date.now(), counts, total }].slice(-seconds);
+    if (!state.span_ms) return;
+    const at = Date.parse(state.time);
+    if (this.history.at(-1)?.at === at) return;
+    const refused = (state.counts?.shadow_refused ?? 0) * (1000 / state.span_ms);
+    this.history = [...this.history, { at, decisions: state.decisions_per_second, refused: state.refusals_per_second, shadow: refused }].slice(-seconds);
   }
 
   private record(r: LiveRecord): void {
     if (r.outcome === "allowed" || r.count === 0) return;
     this.records = [r, ...this.records].slice(0, records);
-  }
-}
-
-function missedOf(data: string): number {
-  try {
-    const v: unknown = JSON.parse(data);
-    if (typeof v === "number") return v;
-    const n = (v as { missed?: unknown }).missed;
-    return typeof n === "number" ? n : 0;
-  } catch {
-    return 0;
   }
 }
 

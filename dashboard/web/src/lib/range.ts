@@ -1,12 +1,12 @@
 /** The range of time that the page is about. */
 
 export const presets = [
-  ["-15m", "15 min"],
-  ["-1h", "1 hour"],
-  ["-6h", "6 hours"],
-  ["-24h", "24 hours"],
-  ["-7d", "7 days"],
-  ["-30d", "30 days"],
+  ["-15m", "15m", "the last 15 minutes"],
+  ["-1h", "1h", "the last hour"],
+  ["-6h", "6h", "the last 6 hours"],
+  ["-24h", "24h", "the last 24 hours"],
+  ["-7d", "7d", "the last 7 days"],
+  ["-30d", "30d", "the last 30 days"],
 ] as const;
 
 export const usual = "-1h";

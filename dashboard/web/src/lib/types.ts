@@ -247,6 +247,10 @@ export interface Label {
   in_force: boolean;
 }
 
+export interface LabelList {
+  labels: Label[] | null;
+}
+
 export interface Verdict {
   word: string;
   confidence: number;
@@ -403,23 +407,74 @@ export interface Entry {
   value: string;
 }
 
-/** A ban, an override or a mode in force. */
+/** What an operator decided about one key: a ban, an override, or that it always passes. */
 export interface OverlayView {
   kind: string;
   domain: string;
-  entries?: Entry[] | null;
-  rule?: string;
+  entries: Entry[] | null;
   limit: string;
-  key?: string;
+  key: string;
   rate?: string;
   burst?: number;
-  mode?: string;
-  percent?: number;
   until: string | null;
   made: string;
   by: string;
   reason?: string;
   yaml: string;
+}
+
+/** A mode that an operator gave a limit. */
+export interface SwitchView {
+  domain: string;
+  rule: string;
+  limit: string;
+  mode: string;
+  percent: number | null;
+  /** The mode by the rules; null while they have no such limit. */
+  rules: string | null;
+  until: string | null;
+  made: string;
+  by: string;
+  reason: string;
+  yaml: string;
+}
+
+/** /v1/admin/modes: how limits stand. */
+export interface Modes {
+  limits: {
+    domain: string;
+    rule: string;
+    limit: string;
+    mode: string;
+    percent: number;
+    rules: string;
+    changed: SwitchView | null;
+    counts: Record<string, number>;
+  }[];
+  waiting: SwitchView[];
+}
+
+/** /v1/admin/audit: what operators changed. */
+export interface Change {
+  number: number | null;
+  id: string;
+  at: string;
+  node: string;
+  by: string;
+  reason: string;
+  action: string;
+  domain?: string;
+  rule?: string;
+  entries?: Entry[];
+  limit?: string;
+  before: string;
+  after: string;
+  yaml: string;
+}
+
+export interface Audit {
+  changes: Change[];
+  before: number | null;
 }
 
 export interface DescribedRule {
@@ -438,6 +493,55 @@ export interface Rulebook {
   limits: string[] | null;
   rules: DescribedRule[] | null;
   overlay: OverlayView[] | null;
+  modes?: SwitchView[] | null;
+}
+
+/** What a limit of a decision says over HTTP: seconds, null for never. */
+export interface ToldLimit {
+  limit: { name: string; count: number; burst: number; period: number; algorithm: string };
+  role: string;
+  key?: string;
+  cost: number;
+  allowed: boolean;
+  charged: boolean;
+  remaining: number;
+  retry_after: number | null;
+  reset_after: number | null;
+}
+
+/** /v1/explain: what a check would answer, and why. */
+export interface Explanation {
+  decision: {
+    allowed: boolean;
+    soft: boolean;
+    borrowed: boolean;
+    delay: number;
+    limit?: { name: string; algorithm: string };
+    remaining: number;
+    retry_after: number | null;
+    reset_after: number | null;
+    guarantee?: { exact: boolean; over_admit: number; envelope: number; source: string; degraded: boolean };
+  };
+  counters: ToldLimit[] | null;
+  overlay?: OverlayView[] | null;
+  modes?: SwitchView[] | null;
+  rules?: {
+    limits?: string[];
+    domain?: string;
+    known?: boolean;
+    listed?: { entry: Entry; list: string };
+    descriptors?: {
+      entries: Entry[] | null;
+      levels: { entry: Entry; how: string; rule?: string; why: string }[] | null;
+      outcome: string;
+      why: string;
+      rule?: string;
+      file?: string;
+      line?: number;
+      limits?: { name: string; limit: string; scope: string; key: string; cost: number; role: string }[];
+      replaced?: string[];
+    }[];
+  };
 }
 
 export interface Build {
