@@ -19,8 +19,8 @@ const (
 // Evidence is what is known of one client under one limit in a range of time. All
 // of it can be had from the records of package event; [Gatherer] does so.
 //
-// Records tell what passed of a client from its first refusal on, of sampled keys
-// always. So counts of what passed may miss the time before.
+// Records tell what passed of a client for ten minutes after a refusal, and of
+// sampled keys always. So counts of what passed can miss the time before.
 type Evidence struct {
 	Kind Kind `json:"kind"`
 	// From and To are the range.
@@ -43,19 +43,25 @@ type Evidence struct {
 
 	// Units is what all decisions asked for together.
 	Units int64 `json:"units"`
-	// Peak is the most units asked for in one Period.
+	// Unseen is how many units must have passed that nobody told of: a limit by the
+	// hour that refuses is used up, by what came while the client was not watched.
+	Unseen int64 `json:"unseen,omitempty"`
+	// Peak is the most units asked for in one Period, Unseen included.
 	Peak int64 `json:"peak"`
-	// Windows is how many spans of one Period had any demand, Over how many of them
-	// more than Allowance.
-	Windows int64 `json:"windows"`
-	Over    int64 `json:"over"`
 	// Spans is how many equal spans lie between the first demand and the last, both
-	// included; Spread is the coefficient of variation of the demand between them.
-	// They are minutes, or whatever was kept.
-	Spans  int64   `json:"spans"`
-	Spread float64 `json:"spread"`
-	// Active is how many of the spans had any demand.
-	Active int64 `json:"active"`
+	// included: minutes, or whatever was kept. Active is how many of them had any
+	// demand, Limited in how many of them something was refused, and Spread the
+	// coefficient of variation of the demand between all of them.
+	Spans   int64   `json:"spans"`
+	Active  int64   `json:"active"`
+	Limited int64   `json:"limited"`
+	Spread  float64 `json:"spread"`
+	// Busiest is the most units asked for in one second, of the busiest span, and
+	// SpanPeak the most in one span. Busiest is zero where seconds were not kept.
+	Busiest  int64 `json:"busiest,omitempty"`
+	SpanPeak int64 `json:"span_peak"`
+	// Span is how long one is.
+	Span time.Duration `json:"-"`
 
 	// Answers is how what passed was answered. Nil where nobody told.
 	Answers *Answers `json:"answers,omitempty"`
@@ -69,15 +75,21 @@ type Evidence struct {
 	Agents    int64 `json:"agents,omitempty"`
 	Paths     int64 `json:"paths,omitempty"`
 	Addresses int64 `json:"addresses,omitempty"`
+	// Path is the one that was asked for, where there was only one.
+	Path string `json:"path,omitempty"`
+	// Agent is the class of the client's software, see event.About: of most rows.
+	Agent string `json:"agent,omitempty"`
 	// Tier is the client's, empty where it has none or none is known.
 	Tier string `json:"tier,omitempty"`
 
 	// FirstSeen is when the client was first told of, up to seven days before From.
 	FirstSeen time.Time `json:"first_seen"`
-	// History is how many of the spans in the seven days before From had any demand.
-	// Usual is the demand that 95 in 100 of those did not exceed, in units per
-	// Period. Before says how far back things are known at all; less than a day
-	// means that nothing can be said of what is new.
+	// Sampled says that the client's key belongs to the sample, so that everything
+	// it does is told. Of other clients nothing is told while they are not limited.
+	Sampled bool `json:"sampled"`
+	// History is how many spans in the seven days before From had any demand that was
+	// told. Usual is the demand that 95 in 100 of those did not exceed, in units per
+	// Period. Before says how far back records go at all.
 	History int64         `json:"history"`
 	Usual   float64       `json:"usual"`
 	Before  time.Duration `json:"-"`
@@ -99,6 +111,32 @@ func (e *Evidence) Mean() float64 {
 	return float64(e.Units) * e.Period.Seconds() / e.To.Sub(e.From).Seconds()
 }
 
+// Pressure is what the client asked for in the spans in which it came, together at
+// least a Period long, as a multiple of what is allowed in that time. A client that
+// only comes in bursts is below 1.
+func (e *Evidence) Pressure() float64 {
+	length := max(time.Duration(e.Active)*e.Span, e.Period)
+	if length <= 0 || e.Allowance <= 0 {
+		return 0
+	}
+	return float64(e.Units+e.Unseen) / float64(e.Allowance) * e.Period.Seconds() / length.Seconds()
+}
+
+// Pace is what the client asked for in the spans in which it came, as a multiple of
+// the limit's mean rate. With periods longer than it stayed it is above Pressure.
+func (e *Evidence) Pace() float64 {
+	length := time.Duration(e.Active) * e.Span
+	if length <= 0 || e.Allowance <= 0 {
+		return 0
+	}
+	return float64(e.Units) / float64(e.Allowance) * e.Period.Seconds() / length.Seconds()
+}
+
+// Rush is how many times as much the client asked for in its busiest second as in
+// the mean of its busiest span. A program that sends at one pace is near 1. Zero
+// where seconds were not kept.
+func (e *Evidence) Rush() float64 { return ratio(e.Busiest*int64(e.Span/time.Second), e.SpanPeak) }
+
 // EarlyShare is how many came too early for each that was refused, at most 1.
 // Clients that obey Retry-After are near 0.
 func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Refused), 1) }
@@ -106,8 +144,9 @@ func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Refused), 
 // RefusedShare is the share of the demand that was refused.
 func (e *Evidence) RefusedShare() float64 { return ratio(e.Refused, e.Demand) }
 
-// OverShare is the share of windows with demand that were above the limit.
-func (e *Evidence) OverShare() float64 { return ratio(e.Over, e.Windows) }
+// LimitedShare is the share of the spans with demand in which something was
+// refused.
+func (e *Evidence) LimitedShare() float64 { return ratio(e.Limited, e.Active) }
 
 // Answers is how requests that passed were answered.
 type Answers struct {

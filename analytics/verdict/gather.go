@@ -19,14 +19,19 @@ type Row struct {
 	// Cost is the units that all of them asked for.
 	Cost            int64
 	Decisive, Early int64
+	// Busiest is the most units asked for in one second. Zero means not known.
+	Busiest int64
+	// Sampled says that the key belongs to the sample.
+	Sampled bool
 	// Identified says that a record of the span has an event.About.
 	Identified bool
 	// Users, Agents, Paths and Addresses are the most different ones that a single
 	// record of the span tells of. Zero means not known.
 	Users, Agents, Paths, Addresses int64
-	// User, Agent, Path and Address are those of any request of the span; different
-	// ones of different rows are counted. Tier is the last. Empty means not known.
-	User, Agent, Path, Address, Tier string
+	// User, Path and Address are those of any request of the span; different ones of
+	// different rows are counted. Agent is the class of the client's software, Tier
+	// its tier. Empty means not known.
+	User, Path, Address, Agent, Tier string
 	// Answers is how what passed was answered; a Count of zero means not known.
 	Answers Answers
 }
@@ -47,6 +52,11 @@ type Gatherer struct {
 	// units of its length.
 	now, before    map[int64]int64
 	span, spanThen time.Duration
+	// limited has the spans in which something was refused.
+	limited map[int64]struct{}
+	classes map[string]int
+	// burst is the most that a row says was asked for in less than its span.
+	burst int64
 	// distinct values of rows, and the most within one.
 	users, agents, paths, addresses different
 	answers                         Answers
@@ -58,7 +68,7 @@ type Gatherer struct {
 func NewGatherer(kind Kind, allowance int64, period time.Duration, from, to, told time.Time) *Gatherer {
 	return &Gatherer{
 		e:    Evidence{Kind: kind, Allowance: allowance, Period: period, From: from, To: to},
-		told: told, now: make(map[int64]int64), before: make(map[int64]int64),
+		told: told, now: make(map[int64]int64), before: make(map[int64]int64), limited: make(map[int64]struct{}), classes: make(map[string]int),
 	}
 }
 
@@ -81,6 +91,15 @@ func (g *Gatherer) Add(r *Row) {
 	}
 	g.span = r.Span
 	g.now[at] += r.Cost
+	if r.Refused > 0 {
+		g.limited[at] = struct{}{}
+	}
+	if r.Busiest > 0 && r.Span > e.Period {
+		// A period holds as many busy seconds as fit, and no more than the span had.
+		g.burst = max(g.burst, min(r.Busiest*max(int64(e.Period/time.Second), 1), r.Cost))
+	}
+	e.Sampled = e.Sampled || r.Sampled
+	e.Busiest = max(e.Busiest, r.Busiest)
 	e.Units += r.Cost
 	e.Allowed += r.Allowed
 	e.Refused += r.Refused
@@ -88,8 +107,11 @@ func (g *Gatherer) Add(r *Row) {
 	e.Early += r.Early
 	e.Identified = e.Identified || r.Identified
 	g.answers.add(&r.Answers)
+	if r.Agent != "" {
+		g.classes[r.Agent]++
+	}
 	g.users.add(r.User, r.Users)
-	g.agents.add(r.Agent, r.Agents)
+	g.agents.add("", r.Agents)
 	g.paths.add(r.Path, r.Paths)
 	g.addresses.add(r.Address, r.Addresses)
 	if r.Tier != "" {
@@ -102,6 +124,14 @@ func (g *Gatherer) Evidence() *Evidence {
 	e := g.e
 	e.Demand = e.Allowed + e.Refused
 	e.Users, e.Agents, e.Paths, e.Addresses = g.users.count(), g.agents.count(), g.paths.count(), g.addresses.count()
+	if e.Paths == 1 {
+		e.Path = g.paths.one()
+	}
+	for class, rows := range g.classes {
+		if n := g.classes[e.Agent]; rows > n || rows == n && class < e.Agent {
+			e.Agent = class
+		}
+	}
 	if g.answers.Count > 0 {
 		a := g.answers
 		e.Answers = &a
@@ -110,7 +140,11 @@ func (g *Gatherer) Evidence() *Evidence {
 		e.Before = min(e.From.Sub(g.told), Week)
 	}
 	if len(g.now) > 0 {
-		g.windows(&e)
+		e.Peak = g.peak()
+		if !e.Sampled && e.Refused > 0 && e.Period > g.span {
+			e.Unseen = max(e.Allowance-e.Allowed, 0)
+			e.Peak += e.Unseen
+		}
 		g.spread(&e)
 	}
 	e.History = int64(len(g.before))
@@ -130,23 +164,20 @@ func perPeriod(period, span time.Duration) float64 {
 	return period.Seconds() / span.Seconds()
 }
 
-// windows counts the demand of periods. Spans are put together to periods that
-// slide by one span for the peak, and stand side by side for counting. A span
-// longer than the period tells its mean alone.
-func (g *Gatherer) windows(e *Evidence) {
+// peak returns the most units of one period: of as many spans as it has, wherever
+// they begin. Of spans longer than the period it is their mean, or what is known
+// of their busiest second.
+func (g *Gatherer) peak() (most int64) {
 	starts := sorted(g.now)
-	if g.span > e.Period {
-		share := perPeriod(e.Period, g.span)
-		for _, at := range starts {
-			units := int64(math.Ceil(float64(g.now[at]) * share))
-			e.count(units)
-			e.Peak = max(e.Peak, units)
+	if g.span > g.e.Period {
+		share := perPeriod(g.e.Period, g.span)
+		for _, units := range g.now {
+			most = max(most, int64(math.Ceil(float64(units)*share)))
 		}
-		return
+		return max(most, g.burst)
 	}
-	width := int64(e.Period / g.span)
-	var sum, open int64
-	window := int64(math.MinInt64)
+	width := int64(g.e.Period / g.span)
+	var sum int64
 	first := 0
 	for _, at := range starts {
 		sum += g.now[at]
@@ -154,25 +185,9 @@ func (g *Gatherer) windows(e *Evidence) {
 			sum -= g.now[starts[first]]
 			first++
 		}
-		e.Peak = max(e.Peak, sum)
-		if w := at / width; w != window {
-			if open > 0 {
-				e.count(open)
-			}
-			window, open = w, 0
-		}
-		open += g.now[at]
+		most = max(most, sum)
 	}
-	if open > 0 {
-		e.count(open)
-	}
-}
-
-func (e *Evidence) count(units int64) {
-	e.Windows++
-	if units > e.Allowance {
-		e.Over++
-	}
+	return most
 }
 
 // spread computes how even the demand is between the first span and the last. The
@@ -180,13 +195,14 @@ func (e *Evidence) count(units int64) {
 func (g *Gatherer) spread(e *Evidence) {
 	starts := sorted(g.now)
 	first, last := starts[0], starts[len(starts)-1]
-	e.Spans, e.Active = last-first+1, int64(len(starts))
+	e.Spans, e.Active, e.Limited, e.Span = last-first+1, int64(len(starts)), int64(len(g.limited)), g.span
 	if e.Spans >= 4 {
 		first, last = first+1, last-1
 	}
 	n := float64(last - first + 1)
 	var sum, squares float64
 	for at, units := range g.now {
+		e.SpanPeak = max(e.SpanPeak, units)
 		if at >= first && at <= last {
 			sum += float64(units)
 			squares += float64(units) * float64(units)
@@ -235,3 +251,11 @@ func (d *different) add(value string, within int64) {
 }
 
 func (d *different) count() int64 { return max(d.within, int64(len(d.values))) }
+
+// one returns a value.
+func (d *different) one() string {
+	for v := range d.values {
+		return v
+	}
+	return ""
+}

@@ -3,13 +3,19 @@ package verdict
 // Judge says what the evidence bears.
 //
 // The questions are asked in an order: what a client was looking for weighs more
-// than who it is, and that more than how it behaves when it is refused.
+// than who it is, that more than how much it asks for, and that more than what it
+// does when it is refused.
 func Judge(e *Evidence) Verdict {
-	j := judgement{signs: read(e)}
-	j.Class = j.decide()
+	j := judge(e)
 	j.Missing = missing(e)
-	j.Confidence = confidence(j.Class, j.grade, len(j.Missing))
+	j.Confidence = confidence(j.Class, knowledge(e), j.grade)
 	return j.Verdict
+}
+
+func judge(e *Evidence) *judgement {
+	j := &judgement{signs: read(e)}
+	j.Class = j.decide()
+	return j
 }
 
 // judgement is a verdict that is being made.
@@ -20,13 +26,18 @@ type judgement struct {
 	grade grade
 }
 
-// because notes reasons, those that hold.
-func (j *judgement) because(signs ...sign) {
-	for _, s := range signs {
+// is makes a verdict. Those of the reasons that hold are told; the more of them
+// hold, the better the verdict.
+func (j *judgement) is(c Class, reasons ...sign) Class {
+	j.grade = -1
+	for _, s := range reasons {
 		if s.holds {
 			j.Reasons = append(j.Reasons, s.text)
+			j.grade++
 		}
 	}
+	j.grade = min(max(j.grade, 0), grades-1)
+	return c
 }
 
 // although notes what speaks against the verdict, of what holds.
@@ -41,41 +52,58 @@ func (j *judgement) although(signs ...sign) {
 func (j *judgement) decide() Class {
 	s := &j.signs
 	switch {
-	case s.idle.holds && !s.denied.holds:
-		j.because(s.idle, s.known, s.good)
-		j.grade = of(s.good, s.known)
-		return Legitimate
 	case s.denied.holds && !(s.many.holds && s.mostlyGood.holds):
-		j.because(s.denied, s.searching, s.ignores, s.fresh)
 		j.although(s.many, s.user, s.waits)
-		j.grade = of(s.searching, s.ignores, s.fresh)
-		return Abusive
+		return j.is(Abusive, s.denied, s.searching, s.oneRoute, s.ignores, s.fresh)
+	case s.idle.holds:
+		j.although(s.fresh)
+		return j.is(Legitimate, s.idle, s.known, s.good, s.user)
+	case s.door.holds && s.stranger.holds && !s.mostlyGood.holds && (s.presses.holds || s.ignores.holds):
+		j.although(s.manyAgents)
+		return j.is(Abusive, s.door, s.presses, s.stranger, s.ignores, s.even, s.fresh)
+	case s.presses.holds && s.machine.holds && s.searching.holds && s.stranger.holds && !s.waits.holds:
+		j.although(s.good, s.manyAgents)
+		return j.is(Abusive, s.searching, s.presses, s.stranger, s.ignores, s.machine, s.fresh)
 	case s.many.holds:
-		j.because(s.many, s.good, s.uneven)
-		j.although(s.denied, s.floods)
-		j.grade = of(s.good, s.users)
-		return Shared
-	case s.floods.holds && s.ignores.holds:
-		j.because(s.floods, s.ignores, s.fresh)
-		j.although(s.known, s.good)
-		j.grade = of(s.fresh, s.persists)
-		return Abusive
-	case s.ignores.holds && s.persists.holds && s.searching.holds:
-		j.because(s.searching, s.ignores, s.persists, s.fresh)
-		j.although(s.user, s.good)
-		j.grade = of(s.fresh, s.stranger)
-		return Abusive
-	case s.ignores.holds && s.persists.holds:
-		j.because(s.ignores, s.persists, s.even, s.oneRoute)
-		j.although(s.uneven)
-		j.grade = of(s.even, s.oneRoute)
-		return Runaway
-	case s.waits.holds || s.brief.holds || s.near.holds:
-		j.because(s.waits, s.brief, s.near, s.known, s.user, s.good)
-		j.although(s.fresh, s.ignores)
-		j.grade = of(s.waits, s.brief, s.near, s.good)
-		return Legitimate
+		j.although(s.denied, s.floods, s.steady)
+		return j.is(Shared, s.many, s.manyAgents, s.good, s.person)
+	case s.floods.holds && !s.waits.holds && !s.user.holds:
+		j.although(s.known)
+		return j.is(Abusive, s.floods, s.ignores, s.even, s.fresh, s.stranger)
+	case s.runaway():
+		j.although(s.brief, s.person)
+		return j.is(Runaway, s.ignores, s.hasty, s.even, s.oneRoute, s.presses, s.program)
+	case s.legitimate():
+		if s.uneven.holds {
+			s.yields = sign{}
+		}
+		j.although(s.ignores, s.hasty, s.fresh)
+		return j.is(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
 	}
-	j.because(s.open)
+	j.is(Undecided, s.open)
 	return Undecided
+}
+
+// runaway reports whether it goes on as a program does that does not hear what it
+// is told. That takes two things: that it does not wait, and that its demand stays
+// the same all the same.
+func (s *signs) runaway() bool {
+	switch {
+	case s.waits.holds || s.person.holds || s.crawls.holds || s.uneven.holds:
+		return false
+	case s.pressesHard.holds:
+		return true
+	case !s.even.holds:
+		return false
+	case s.steady.holds:
+		return s.presses.holds || s.ignores.holds && s.oneRoute.holds
+	}
+	return s.oneRoute.holds && !s.rushes.holds && (s.presses.holds || s.ignores.holds)
+}
+
+// legitimate reports whether nothing is wrong with the client but that the limit
+// is not made for how it comes.
+func (s *signs) legitimate() bool {
+	return s.waits.holds || s.bursts.holds || s.crawls.holds || s.near.holds || s.brief.holds || s.few.holds ||
+		s.good.holds && (s.uneven.holds || s.user.holds && !s.oneRoute.holds || s.yields.holds)
 }

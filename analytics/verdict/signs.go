@@ -2,33 +2,81 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
-// Thresholds. docs/verdicts.md says why each is where it is.
+// Thresholds. docs/verdicts.md says the same.
 const (
-	// Shares of fewer answers or refusals than these are noise.
+	// A limit exceeded by less than a half is one that fits nearly.
+	nearTimes = 1.5
+
+	// Shares of fewer answers or refusals than these say nothing: of ten, one more or
+	// less moves a share by a tenth.
 	someAnswers  = 10
 	someRefusals = 10
 
+	// People mistype, links break: well below one answer in ten is 401, 403 or 404.
+	// Whoever guesses is wrong nearly always. Half lies far from both.
 	deniedShare = 0.5
 	goodShare   = 0.8
-	earlyShare  = 0.5
-	waitShare   = 0.2
+
+	// Who waits as told is never early, but for requests that were under way when
+	// the refusal came. Who does not is early most of the time, unless Retry-After is
+	// shorter than its own pace: then early says nothing, and it is not called hasty.
+	waitShare  = 0.05
+	hastyShare = 0.1
+	earlyShare = 0.5
+
+	// What a program does when it goes wrong is a small multiple of what it does
+	// when it goes right. Twenty times, and fifteen in the mean of all minutes in which
+	// it came, is not an accident's size. Limits by the hour or the day are not
+	// exceeded as often: there it is the pace, and five requests a second, which
+	// nobody sends who looks at answers.
 	floodTimes  = 20.0
-	nearTimes   = 1.5
-	manyUsers   = 3
-	manyAgents  = 4
-	manyPaths   = 12
-	fewPaths    = 2
-	overShare   = 0.5
-	overWindows = 3
-	briefShare  = 0.2
-	evenSpread  = 0.35
-	evenSpans   = 5
-	unevenFrom  = 0.7
-	usualShare  = 1.0
-	knownSpans  = 3
+	floodPace   = 15.0
+	floodOver   = 1.5
+	floodSecond = 5.0
+	// Who backs off waits twice as long each time, and so asks a handful of times for
+	// each time it is let pass. At five times the limit, nobody backs off.
+	hardPressing = 5.0
+	// Whoever asks for less than half of the limit's rate is no runaway, however
+	// often it is refused.
+	runaway = 0.5
+	// Asking for a fifth more than is allowed, in the mean, is asking for too much
+	// and not coming in bursts. Below 1 a limit that lets bursts pass would refuse
+	// nothing.
+	pressing = 1.2
+	bursting = 1.0
+
+	// Three verified users are no family's phone. Agents are told apart by name, and
+	// one person has two or three devices and updates one.
+	manyUsers  = 3
+	manyAgents = 3
+
+	// A person or an application asks for some twenty different paths, an API for a
+	// few; who takes everything asks for a new one each time.
+	manyPaths = 30
+	fewPaths  = 2
+
+	// Independent requests at 60 in a minute vary by 13 %, people's by more than
+	// half, since they come and go. A program in a loop varies by a few percent.
+	steadySpread = 0.1
+	evenSpread   = 0.35
+	// People behind one address even each other out: a few dozen vary by a third.
+	crowdSpread  = 0.2
+	unevenSpread = 0.7
+	// Who sends as fast as it can while it is let, and then waits, has seconds that
+	// are several times as busy as the mean of a busy minute.
+	rushTimes = 3.0
+	// Spread of fewer spans than these is chance.
+	evenSpans = 5
+
+	// Gone within five minutes: a sale, a reload, an impatient click.
+	briefSpans = 5
+	// The usual is told of after an hour's worth of it.
+	knownSpans = 60
 )
 
 // sign is something that the evidence shows or does not.
@@ -46,32 +94,29 @@ func when(holds bool, format string, args ...any) sign {
 
 // signs is what can be read from evidence.
 type signs struct {
-	// what it asked for
-	denied, good, mostlyGood, searching, oneRoute sign
-	// who it is
-	many, users, user, stranger, fresh, known sign
-	// how much
-	idle, floods, near, persists, brief, even, uneven sign
-	// what it does when refused
-	ignores, waits sign
-	open           sign
+	// What it asked for, and how it was answered.
+	denied, good, mostlyGood, searching, oneRoute, door sign
+	// Who it is.
+	many, manyAgents, user, stranger, fresh, known, person, program sign
+	// How much, and how evenly.
+	idle, few, floods, crawls, near, presses, pressesHard, bursts, brief, steady, even, machine, uneven, rushes, yields sign
+	// What it does when it is refused.
+	ignores, hasty, waits sign
+	open                  sign
 }
 
 func read(e *Evidence) (s signs) {
 	s.answered(e)
-	s.asked(e)
 	s.who(e)
 	s.amount(e)
-	enough := e.Refused >= someRefusals
-	s.ignores = when(enough && e.EarlyShare() >= earlyShare,
-		"%d of its requests came before the Retry-After of a refusal was over, against %d refusals", e.Early, e.Refused)
-	s.waits = when(e.Refused > 0 && e.EarlyShare() <= waitShare,
-		"it waits when it is told to: %d of its requests came too early, against %d refusals", e.Early, e.Refused)
-	s.open = when(true, "it was refused %d of %d times, and neither what it asked for nor how it came is plain", e.Refused, e.Demand)
+	s.refused(e)
 	return s
 }
 
 func (s *signs) answered(e *Evidence) {
+	s.searching = when(e.Paths >= manyPaths, "it asked for at least %d different paths", e.Paths)
+	s.oneRoute = when(e.Paths > 0 && e.Paths <= fewPaths, "it asks for %s only", count(e.Paths, "path"))
+	s.door = when(door(e.Path), "it asks for %s only", e.Path)
 	a := e.Answers
 	if a == nil || a.Count < someAnswers {
 		return
@@ -79,37 +124,69 @@ func (s *signs) answered(e *Evidence) {
 	good := ratio(a.OK+a.Redirect, a.Count)
 	s.denied = when(ratio(a.Denied, a.Count) >= deniedShare, "%d of %d answers were 401, 403 or 404", a.Denied, a.Count)
 	s.good = when(good >= goodShare, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
-	s.mostlyGood = when(good >= 0.5, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
-}
-
-func (s *signs) asked(e *Evidence) {
-	s.searching = when(e.Paths >= manyPaths, "it asked for at least %d different paths", e.Paths)
-	s.oneRoute = when(e.Paths > 0 && e.Paths <= fewPaths, "it asks for %s only", count(e.Paths, "path"))
+	s.mostlyGood = when(good >= 1-deniedShare, "%d of %d answers were good", a.OK+a.Redirect, a.Count)
 }
 
 func (s *signs) who(e *Evidence) {
 	if e.Kind != Account {
-		s.users = when(e.Users >= manyUsers, "there are at least %d users behind it", e.Users)
-		s.many = s.users
+		s.many = when(e.Users >= manyUsers, "there are at least %d users behind it", e.Users)
+		s.manyAgents = when(e.Agents >= manyAgents, "there are at least %d different agents behind it", e.Agents)
 		if !s.many.holds {
-			s.many = when(e.Agents >= manyAgents, "there are at least %d different agents behind it", e.Agents)
+			s.many, s.manyAgents = s.manyAgents, sign{}
 		}
 	}
 	s.user = when(e.Kind == Account || e.Users > 0, "it is signed in")
 	s.stranger = when(e.Kind != Account && e.Identified && e.Users == 0, "nobody behind it is signed in")
-	s.fresh = when(e.Before >= 24*time.Hour && e.History == 0, "it was not seen in the %s before", lasting(e.Before))
-	s.known = when(e.History >= knownSpans && e.Usual <= usualShare*float64(e.Allowance),
-		"it is known, and usually stays below the limit: 95 in 100 of its busy times were at most %.0f of %d", e.Usual, e.Allowance)
+	s.person = when(e.Agent == "browser", "it says that it is a browser")
+	s.program = when(e.Agent != "" && e.Agent != "browser", "it says that it is no browser but %s", e.Agent)
+	s.fresh = when(e.Sampled && e.Before >= 24*time.Hour && e.History == 0, "it was not seen in the %s before", lasting(e.Before))
+	s.known = when(e.History >= knownSpans && e.Usual <= float64(e.Allowance),
+		"it is known and usually stays below the limit: 95 in 100 of its periods had at most %.0f of %d", e.Usual, e.Allowance)
 }
 
 func (s *signs) amount(e *Evidence) {
+	in := spans(e)
 	s.idle = when(e.Refused == 0, "it was never refused")
-	s.floods = when(e.Overshoot() >= floodTimes, "at its peak it asked for %d, %.0f times the limit", e.Peak, e.Overshoot())
-	s.near = when(e.Refused > 0 && e.Overshoot() < nearTimes, "at its peak it asked for %d, %.1f times the limit", e.Peak, e.Overshoot())
-	s.persists = when(e.Over >= overWindows && e.OverShare() >= overShare, "it was above the limit in %d of %d periods", e.Over, e.Windows)
-	s.brief = when(e.Refused > 0 && (e.Over < overWindows || e.OverShare() <= briefShare), "it was above the limit in %d of %d periods only", e.Over, e.Windows)
-	s.even = when(e.Spans >= evenSpans && e.Spread <= evenSpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
-	s.uneven = when(e.Spans >= evenSpans && e.Spread >= unevenFrom, "its demand comes and goes: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.few = when(e.Refused > 0 && e.Refused < someRefusals, "it was refused only %s", times(e.Refused))
+	s.floods = when(e.Pace() >= floodPace && (e.Overshoot() >= floodTimes || e.Period > e.Span && e.Overshoot() >= floodOver && ratio(e.Units, e.Active) >= floodSecond*e.Span.Seconds()),
+		"in the %d %s in which it came it asked for %.0f times the limit's rate, and for %d, %.0f times the limit, at its peak", e.Active, in, e.Pace(), e.Peak, e.Overshoot())
+	s.crawls = when(e.Pace() < runaway, "it asks for %.0f %% of the limit's rate", 100*e.Pace())
+	s.presses = when(e.Pressure() >= pressing, "in the %d %s in which it came it asked for %.1f times what is allowed", e.Active, in, e.Pressure())
+	s.pressesHard = when(e.Pressure() >= hardPressing, "%s", s.presses.text)
+	s.near = when(e.Refused > 0 && e.Overshoot() < nearTimes, "at its peak it asked for %.1f times the limit", e.Overshoot())
+	s.bursts = when(e.Refused > 0 && e.Pressure() < bursting,
+		"it comes in bursts: at its peak it asked for %d, but in the %d %s in which it came for no more than %.0f %% of what is allowed",
+		e.Peak, e.Active, in, 100*e.Pressure())
+	s.brief = when(e.Refused > 0 && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", counted(e.Spans, in))
+	enough := e.Spans >= evenSpans
+	s.steady = when(enough && e.Spread <= steadySpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.even = when(enough && e.Spread <= evenSpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.yields = when(enough && e.Spread > evenSpread, "its demand gives way: it varies by %.0f %% around the mean", 100*e.Spread)
+	s.rushes = when(e.Refused > 0 && e.Rush() >= rushTimes, "it sends in rushes: %d in its busiest second, and %d in its busiest %s", e.Busiest, e.SpanPeak, in[:len(in)-1])
+	s.machine = s.even
+	if e.Agents >= manyAgents && e.Spread > crowdSpread {
+		s.machine = sign{}
+	}
+	s.uneven = when(enough && e.Spread >= unevenSpread, "its demand comes and goes: it varies by %.0f %% around the mean", 100*e.Spread)
+}
+
+func (s *signs) refused(e *Evidence) {
+	enough := e.Refused >= someRefusals
+	s.ignores = when(enough && e.EarlyShare() >= earlyShare,
+		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Refused, "refusal"))
+	s.hasty = when(enough && !s.ignores.holds && e.EarlyShare() >= hastyShare,
+		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Refused, "refusal"))
+	s.waits = when(e.Refused > 0 && e.EarlyShare() <= waitShare,
+		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Refused, "refusal"))
+	s.open = when(true, "it was refused %d of %d times, and neither what it asked for nor how it came is plain", e.Refused, e.Demand)
+}
+
+// doors are words in paths by which people sign in.
+var doors = []string{"login", "signin", "sign-in", "sign_in", "logon", "password", "passwd", "otp"}
+
+func door(path string) bool {
+	path = strings.ToLower(path)
+	return slices.ContainsFunc(doors, func(w string) bool { return strings.Contains(path, w) })
 }
 
 // missing lists what is not known and would have helped.
@@ -120,7 +197,7 @@ func missing(e *Evidence) (out []string) {
 	if !e.Identified {
 		out = append(out, "who is behind it and what it asked for")
 	}
-	if e.Before < 24*time.Hour {
+	if e.History == 0 && (e.Before < 24*time.Hour || !e.Sampled) {
 		out = append(out, "what it did before")
 	}
 	return out
@@ -133,10 +210,38 @@ func count(n int64, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
+// counted is a number of things that are named in the plural.
+func counted(n int64, many string) string {
+	if n == 1 {
+		return "1 " + many[:len(many)-1]
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
 // lasting is a duration in days, or hours below two of them.
 func lasting(d time.Duration) string {
 	if d >= 48*time.Hour {
 		return count(int64(d/(24*time.Hour)), "day")
 	}
 	return count(int64(d/time.Hour), "hour")
+}
+
+// spans names the spans of the evidence.
+func spans(e *Evidence) string {
+	switch e.Span {
+	case time.Minute:
+		return "minutes"
+	case time.Hour:
+		return "hours"
+	case time.Second:
+		return "seconds"
+	}
+	return "spans"
 }
