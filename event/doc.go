@@ -7,6 +7,10 @@
 // that allowed. A [Rollup] tells of one limit in one minute, and its counts are
 // exact whatever happens to the records.
 //
+// Beside the decision a record tells, where the front end knows it, who asked for
+// what ([About]) and how what passed was answered ([Answers]), and of the sample
+// when each single request came ([Arrival]).
+//
 // Hearing a decision never blocks, locks or allocates. Records wait in a ring of
 // fixed size; one that finds it full is dropped, and counted. What leaves the
 // ring is merged: a client that is refused a thousand times a second is one
@@ -14,6 +18,6 @@
 // gone: what it has not taken is kept up to a bound, the rest is dropped, and
 // counted, roll-ups last.
 //
-// Keys are told as keyed hashes (HMAC-SHA-256, cut to 128 bits) unless
-// [Options.Plain] asks for them as they are.
+// Keys, addresses and users are told as keyed hashes (HMAC-SHA-256, cut to 128 bits)
+// unless [Options.Plain] asks for them as they are.
 package event

@@ -31,11 +31,11 @@ type Options struct {
 	Limits func() []Series
 	// Node names this node. Zero means "node".
 	Node string
-	// Secret keys the hashes of keys; the same on every node, or their clients
-	// cannot be put together. At least 16 bytes. Zero means a random one, which a
+	// Secret keys the hashes of keys and identities; the same on every node, or
+	// their clients cannot be put together. At least 16 bytes. Zero means a random one, which a
 	// restart changes.
 	Secret []byte
-	// Plain tells keys as they are.
+	// Plain tells keys, addresses and users as they are.
 	Plain bool
 	// Sample is how many keys there are for each one whose allowed decisions are
 	// told. It is keys that are sampled, not decisions, so that what is told of a

@@ -38,4 +38,23 @@ func TestAllowedAllocatesTwice(t *testing.T) {
 	if without, with := allocs(bare), allocs(h); with-without > 2 {
 		t.Errorf("%v allocations more than the %v of the handler, want 2", with-without, without)
 	}
+	// An observer of results sees them through a ResponseWriter of its own.
+	lim, err := weir.New(s.store, weir.Limits{weir.PerMinute(1<<40, algorithm.TokenBucket)}, weir.Options{Observers: []weir.Observer{deaf{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Options{Limiter: lim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without, with := allocs(bare), allocs(m.Handler(bare)); with-without > 4 {
+		t.Errorf("observed, %v allocations more than the %v of the handler, want 4", with-without, without)
+	}
 }
+
+// deaf is told of everything and keeps nothing.
+type deaf struct{}
+
+func (deaf) Observe(*weir.Request, weir.Decision, error) {}
+
+func (deaf) ObserveResult(*weir.Request, weir.Result) {}
