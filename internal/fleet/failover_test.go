@@ -30,7 +30,7 @@ func newPair(t *testing.T, ahead time.Duration, descriptors []string) *pair {
 	for range 2 {
 		proxy := servertest.NewProxy(t, primary.Addr)
 		p.proxies = append(p.proxies, proxy)
-		p.nodes = append(p.nodes, serve(t, fmt.Sprintf("redis://%s?timeout=%s", proxy.Addr, time.Second), p.file, "--store-nodes", "2"))
+		p.nodes = append(p.nodes, serve(t, fmt.Sprintf("redis://%s?timeout=%s", proxy.Addr, 5*time.Second), p.file, "--store-nodes", "2"))
 	}
 	return p
 }
@@ -57,7 +57,6 @@ func (p *pair) failOver() {
 func TestFailoverLosesWrites(t *testing.T) {
 	processes(t)
 	p := newPair(t, 0, stageRules(count))
-	p.slack = 2 * time.Second
 	p.load(p.nodes, 120, 5)
 	p.detach()
 	var holds [3]float64
@@ -114,7 +113,7 @@ func TestFailoverToAnotherClock(t *testing.T) {
 			p.failOver()
 			failed := time.Now()
 			back := make([]time.Duration, len(all))
-			for waiting := true; waiting && time.Since(failed) < period+off+5*time.Second; {
+			for waiting := true; waiting && time.Since(failed) < period+off+time.Minute; {
 				waiting = false
 				for i, c := range all {
 					if back[i] != 0 {
@@ -147,7 +146,7 @@ func TestFailoverToAnotherClock(t *testing.T) {
 					t.Errorf("%s: %.0f passed, want at most %.0f", c.key(), n, most)
 				}
 				// A busy machine takes seconds to connect anew and to ask.
-				if back[i] == 0 || back[i] > out+5*time.Second {
+				if back[i] == 0 || back[i] > out+30*time.Second {
 					t.Errorf("%s: locked out %s after the failover, want at most %s", c.key(), max(back[i], time.Since(failed)), out)
 				}
 			}

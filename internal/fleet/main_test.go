@@ -154,7 +154,7 @@ func (n *node) metric(t *testing.T, name string) float64 {
 }
 
 // client asks nodes. It gives up after a time that no decision takes.
-var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+var client = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // asked is what came of requests. Safe for concurrent use.
 type asked struct {

@@ -18,7 +18,7 @@ func TestMetricsTellOfTheStore(t *testing.T) {
 	processes(t)
 	redis := servertest.Redis(t)
 	d := cell{algorithm: "fixed_window", mode: "strict"}.descriptor(count, "year")
-	n := serve(t, "redis://"+redis.Addr+"?timeout=100ms", rules(t, d))
+	n := serve(t, "redis://"+redis.Addr+"?timeout=3s", rules(t, d))
 	const key = "strict-fixed_window"
 	took := func(result string) float64 {
 		return n.metric(t, fmt.Sprintf("weir_shared_store_call_duration_seconds_count{result=%q}", result))

@@ -25,7 +25,7 @@ func regions(t *testing.T, n int, rules string) (servers []*servertest.RedisServ
 			if j != i {
 				p := servertest.NewProxy(t, s.Addr)
 				between = append(between, p)
-				addr = p.Addr + "?timeout=250ms"
+				addr = p.Addr + "?timeout=2s"
 			}
 			list = append(list, fmt.Sprintf("r%d=redis://%s", j, addr))
 		}
