@@ -43,8 +43,9 @@ type Client struct {
 	First     time.Time `json:"first"`
 	Last      time.Time `json:"last"`
 	FirstSeen time.Time `json:"first_seen"`
-	// PeakSecond and PeakMinute are the most units asked for in a second on one
-	// node, and in a minute. Overshoot is the peak in a minute (of the
+	// PeakSecond is the most units asked for in a second on one node, as far as the
+	// records of the second came in one batch, as queues bring them. PeakMinute is the
+	// most in a minute. Overshoot is the peak in a minute (of the
 	// limit's period, if that is longer) as a share of what the limit lets through.
 	PeakSecond int64   `json:"peak_second"`
 	PeakMinute int64   `json:"peak_minute"`
@@ -92,6 +93,10 @@ type Verdict struct {
 	Confidence float64 `json:"confidence"`
 	// Reasons are sentences with figures, the weightiest first.
 	Reasons []string `json:"reasons"`
+	// Against says what speaks against it, Missing what is not known and would have
+	// helped.
+	Against []string `json:"against,omitempty"`
+	Missing []string `json:"missing,omitempty"`
 }
 
 // ClientDetail answers GET /v1/analytics/clients/{key}: what is known of a key

@@ -36,6 +36,8 @@ type RuleFigures struct {
 	// Badges are words for what stands out, Advice what could be done about it.
 	Badges []string `json:"badges,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
+	// Silent says why there is no advice, where there is none.
+	Silent string `json:"silent,omitempty"`
 }
 
 // Usage tells how near keys come to their limit: for each sampled key the peak of
@@ -73,6 +75,9 @@ type Advice struct {
 	Word string `json:"word"`
 	// Text says it in a sentence with its figures.
 	Text string `json:"text"`
+	// Allowance and Burst are what is proposed, zero where nothing is.
+	Allowance int64 `json:"allowance,omitempty"`
+	Burst     int64 `json:"burst,omitempty"`
 }
 
 // RuleDetail answers GET /v1/analytics/rules/{domain}/{rule}.

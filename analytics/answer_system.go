@@ -31,32 +31,43 @@ type Accuracy struct {
 	FalseDeny    float64 `json:"false_deny"`
 	FalseAllowed int64   `json:"false_allowed"`
 	FalseDenied  int64   `json:"false_denied"`
-	// Overshoot is the most units that one key was admitted in a span of the limit's
-	// period, wherever it begins, as a share of the allowance: BoundaryBurst units.
-	Overshoot     float64 `json:"overshoot"`
-	BoundaryBurst int64   `json:"boundary_burst"`
-	// PeakToMean is what was asked for in the busiest second over the mean of busy
-	// seconds; PeakToMeanAdmitted the same of what was admitted.
+	// Overshoot is the most units that one key was admitted in any period, wherever it
+	// begins, as a share of the allowance: Worst units. Boundary is the most in any
+	// tenth of a period across an edge of the clock's periods, as a share likewise.
+	Overshoot float64 `json:"overshoot"`
+	Worst     int64   `json:"worst"`
+	Boundary  float64 `json:"boundary"`
+	// PeakToMean is what was asked for in the busiest second, or sixtieth of the period
+	// if that is longer, over the mean; PeakToMeanAdmitted the same of what passed.
 	PeakToMean         float64 `json:"peak_to_mean"`
 	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
-	// Compare is what other algorithms with the same numbers decide on the same
-	// arrivals.
+	// Compare is what all algorithms with the same numbers, the limit's own too, decide
+	// on the same arrivals.
 	Compare []Compared `json:"compare"`
 }
 
-// Compared is another algorithm on the same arrivals.
+// Compared is an algorithm on the same arrivals.
 type Compared struct {
 	Algorithm string `json:"algorithm"`
-	Admitted  int64  `json:"admitted"`
-	Refused   int64  `json:"refused"`
-	// FalseAllow, FalseDeny and Overshoot are as in Accuracy.
-	FalseAllow float64 `json:"false_allow"`
-	FalseDeny  float64 `json:"false_deny"`
-	Overshoot  float64 `json:"overshoot"`
-	// Burst is the most units admitted in a second.
-	Burst int64 `json:"burst"`
-	// BytesPerKey is the state that one key has.
-	BytesPerKey int64 `json:"bytes_per_key"`
+	// InUse says that the limit has it. Unfit says why it cannot keep the limit: then
+	// the rest is zero.
+	InUse    bool   `json:"in_use"`
+	Unfit    string `json:"unfit,omitempty"`
+	Admitted int64  `json:"admitted"`
+	Refused  int64  `json:"refused"`
+	Delayed  int64  `json:"delayed"`
+	// LongestDelayMS is the longest wait that it tells somebody.
+	LongestDelayMS int64 `json:"longest_delay_ms"`
+	// The shares are as in Accuracy.
+	FalseAllow         float64 `json:"false_allow"`
+	FalseDeny          float64 `json:"false_deny"`
+	Overshoot          float64 `json:"overshoot"`
+	Boundary           float64 `json:"boundary"`
+	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
+	// BytesPerKey is the state of the fullest key, Operations how often a decision
+	// reads or writes it, in the mean.
+	BytesPerKey int64   `json:"bytes_per_key"`
+	Operations  float64 `json:"operations"`
 }
 
 // Upstream answers GET /v1/analytics/upstream.

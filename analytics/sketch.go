@@ -72,3 +72,11 @@ func stableHash(s string) uint64 {
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
 }
+
+// everyOf returns how many keys there are for each one in a packed sketch.
+func everyOf(packed []byte) int64 {
+	if len(packed) < 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(packed))
+}

@@ -3,6 +3,7 @@
 package analyticstest
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,38 +11,89 @@ import (
 	"github.com/weirlimit/weir/event"
 )
 
-// Run runs the suite. make prepares an empty database and returns a function that
+// Run runs the suite. prepare makes an empty database and returns a function that
 // opens it, as often as it is called: each a process of its own as far as
 // the database can tell, or all the same one if it cannot be shared.
 func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Database)) {
-	t.Run("counts each event once", func(t *testing.T) {
-		db := prepare(t)()
-		s, err := analytics.New(db, analytics.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		local := event.NewLocal(10)
-		now := time.Now().UTC()
-		batch := []event.Event{
-			{Source: "n/1", Sequence: 1, Time: now, Rollup: &event.Rollup{From: now.Add(-time.Minute), To: now, Place: place(), Counts: map[string]uint64{"allowed": 10, "refused": 3}}},
-			{Source: "n/1", Sequence: 2, Time: now, Record: &event.Record{First: now, Last: now, Place: place(), Key: "k", Outcome: "refused", Count: 3, Cost: 3, Decisive: 3, Every: 1, Source: "store"}},
-			{Source: "n/1", Sequence: 3, Time: now, Loss: &event.Loss{Dropped: 4}},
-		}
-		for range 2 {
-			if err := local.Publish(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
-		}
-		local.Close()
-		if err := s.Run(t.Context(), local); err != nil {
-			t.Fatal(err)
-		}
+	tr := Make(t, 1)
+	t.Run("truth", func(t *testing.T) {
+		s := serve(t, prepare(t)(), tr)
+		// Each event twice, in any order.
+		consume(t, s, mixed(tr.Events, 2))
 		if err := s.Tidy(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
+		Truth(t, s.Handler(), tr)
+		counted(t, s, tr, len(tr.Events))
 	})
 }
 
-func place() event.Place {
-	return event.Place{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 10, PeriodMS: 60000, Burst: 10}
+// serve returns a service whose time is the end of the traffic.
+func serve(t *testing.T, db analytics.Database, tr *Traffic) *analytics.Service {
+	t.Helper()
+	s, err := analytics.New(db, analytics.Options{Now: func() time.Time { return tr.To.Add(3 * time.Minute) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// consume hands batches to a service.
+func consume(t *testing.T, s *analytics.Service, batches [][]event.Event) {
+	t.Helper()
+	local := event.NewLocal(len(batches))
+	for _, b := range batches {
+		if err := local.Publish(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := local.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), local); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mixed returns events so many times each, in batches in a random order. What a
+// node told at one instant stays together, as queues keep it.
+func mixed(events []event.Event, times int) [][]event.Event {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var told [][]event.Event
+	for i := range events {
+		e := &events[i]
+		if i > 0 && e.Source == events[i-1].Source && e.Time.Equal(events[i-1].Time) {
+			told[len(told)-1] = append(told[len(told)-1], *e)
+			continue
+		}
+		told = append(told, []event.Event{*e})
+	}
+	var all, out [][]event.Event
+	for range times {
+		all = append(all, told...)
+	}
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for len(all) > 0 {
+		var batch []event.Event
+		for range min(1+rng.IntN(30), len(all)) {
+			batch = append(batch, all[0]...)
+			all = all[1:]
+		}
+		out = append(out, batch)
+	}
+	return out
+}
+
+// counted checks what the service says that it did.
+func counted(t *testing.T, s *analytics.Service, tr *Traffic, duplicates int) {
+	t.Helper()
+	var sys analytics.System
+	(&asked{t, s.Handler(), tr}).get("system", &sys)
+	equal(t, "events, duplicates, late", [3]int64{sys.Service.Events, sys.Service.Duplicates, sys.Service.Late}, [3]int64{int64(len(tr.Events)), int64(duplicates), 0})
+	events := int64(0)
+	for _, source := range sys.Sources {
+		events += source.Events
+		equal(t, "unheard of "+source.Source, source.Unheard, 0)
+	}
+	equal(t, "events of all sources", events, int64(len(tr.Events)))
 }

@@ -1,0 +1,312 @@
+package analytics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/analytics/verdict"
+	"github.com/weirlimit/weir/event"
+)
+
+// client is a key under a limit with its rows.
+type client struct {
+	name  name
+	limit Limit // the numbers of the newest row
+	key   string
+	// rows are those of the range in order of time; total is all of them.
+	rows  []clientStep
+	total cells
+	// hours are the units of the hours of the week before the range, now of those in
+	// it.
+	hours, now []clientHour
+	firstSeen  int64 // µs since the Unix epoch
+}
+
+type clientStep struct {
+	at int64
+	cells
+}
+
+type clientHour struct{ at, units int64 }
+
+// clientGrain is the grain of the rows of clients.
+func (r *reader) clientGrain() Grain { return min(r.grain, Hour) }
+
+// which are orders of clients.
+var clientOrders = map[string]string{
+	"refused":   "SUM(refused + delayed + shadow)",
+	"overshoot": "SUM(refused + delayed + shadow)", // ordered again when it is known
+	"decisions": "SUM(allowed + refused + soft + borrowed + delayed + shadow)",
+	"early":     "SUM(early)",
+	"last":      "MAX(last_us)",
+	"units":     "SUM(units)",
+}
+
+// clientsBy returns the clients that were limited, in an order, and how many there
+// are. A limit whose numbers changed has its clients once.
+func (r *reader) clientsBy(order string, most int, limitedOnly bool) (out []client, total int64, err error) {
+	w := &where{}
+	r.clientsOf(w, r.clientGrain(), r.from, r.to)
+	w.and("client <> ''")
+	having := ""
+	if limitedOnly {
+		having = " HAVING SUM(refused + delayed + shadow) > 0"
+	}
+	found := map[name]map[string]bool{}
+	err = query(r.tx, func(row Row) error {
+		n, key := nameOf(r.limits[row.Int(0)]), row.Text(1)
+		if found[n] == nil {
+			found[n] = map[string]bool{}
+		}
+		if !found[n][key] {
+			found[n][key] = true
+			out = append(out, client{name: n, key: key})
+		}
+		return nil
+	}, `SELECT limit_id, client FROM clients`+w.text+` GROUP BY limit_id, client`+having+
+		` ORDER BY `+clientOrders[order]+` DESC, SUM(units) DESC, limit_id, client LIMIT `+strconv.Itoa(most), w.args...)
+	if err != nil || len(out) < most {
+		return out, int64(len(out)), err
+	}
+	err = query(r.tx, func(row Row) error { total = row.Int(0); return nil },
+		`SELECT COUNT(*) FROM (SELECT limit_id, client FROM clients`+w.text+` GROUP BY limit_id, client`+having+`) AS c`, w.args...)
+	return out, total, err
+}
+
+// load reads the rows of clients.
+func (r *reader) load(clients []client) error {
+	g := r.clientGrain()
+	var rows, hours, first [][]any
+	var owner, ownerFirst []int
+	for i := range clients {
+		c := &clients[i]
+		c.total, c.firstSeen = *none(), math.MaxInt64
+		for _, id := range r.versions(c.name) {
+			rows = append(rows, []any{int64(g), c.key, id, r.from, r.to})
+			hours = append(hours, []any{int64(Hour), c.key, id, floor(r.from, 3600) - int64(verdict.Week.Seconds()), r.to})
+			first = append(first, []any{int64(Hour), c.key, id})
+			owner = append(owner, i)
+			ownerFirst = append(ownerFirst, i)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	err := r.tx.Each(`SELECT limit_id, at, `+columnList+` FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
+		rows, func(i int, row Row) error {
+			c := &clients[owner[i]]
+			var s clientStep
+			s.at = row.Int(1)
+			s.scan(row, 2)
+			if s.n[cLast] >= c.total.n[cLast] {
+				c.limit = r.limits[row.Int(0)]
+			}
+			c.total.add(&s.cells)
+			c.rows = append(c.rows, s)
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	err = r.tx.Each(`SELECT at, units FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
+		hours, func(i int, row Row) error {
+			c, h := &clients[owner[i]], clientHour{row.Int(0), row.Int(1)}
+			if h.at < floor(r.from, 3600) {
+				c.hours = append(c.hours, h)
+			} else {
+				c.now = append(c.now, h)
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	err = r.tx.Each(`SELECT MIN(first_us) FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3`, first, func(i int, row Row) error {
+		if at := row.Int(0); at > 0 {
+			clients[ownerFirst[i]].firstSeen = min(clients[ownerFirst[i]].firstSeen, at)
+		}
+		return nil
+	})
+	for i := range clients {
+		c := &clients[i]
+		slices.SortStableFunc(c.rows, func(a, b clientStep) int { return cmp.Compare(a.at, b.at) })
+		c.firstSeen = min(c.firstSeen, c.total.n[cFirst])
+	}
+	return err
+}
+
+// told returns the client as it is answered.
+func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
+	t := &c.total
+	out := Client{
+		Limit: c.limit, Key: c.key, Plain: t.n[cPlain] != 0, Totals: t.totals(),
+		AllowedKnown: t.n[cEvery] > 0 || t.n[cWatched] != 0, Sampled: t.n[cEvery] > 0,
+		Decisive: t.n[cDecisive], Units: t.n[cUnits], First: micros(t.n[cFirst]), Last: micros(t.n[cLast]), FirstSeen: micros(c.firstSeen),
+		PeakSecond: t.n[cPeak], Early: t.n[cEarly], RetryMS: t.n[cRetry], DelayMS: t.n[cDelay], Least: t.n[cLeast],
+		Degraded: t.n[cWithout] > 0, Source: t.w[wSource], Windows: int64(len(c.rows)),
+	}
+	if out.RetryMS == retryNever {
+		out.RetryMS = -1
+	}
+	if out.Least == noLeast {
+		out.Least = 0
+	}
+	for i := range c.rows {
+		row := &c.rows[i]
+		if row.limited() > 0 {
+			out.WindowsOver++
+		}
+		minute := row.n[cUnits]
+		if r.clientGrain() == Hour {
+			minute = row.n[cPeakMinute]
+		}
+		out.PeakMinute = max(out.PeakMinute, minute)
+	}
+	out.Overshoot = c.overshoot(out.PeakMinute, r.clientGrain())
+	out.Obeyed = obeyed(t)
+	out.About, out.Answers = t.aboutOf(), t.answersOf()
+	out.UsualHours = int64(len(c.hours))
+	out.Usual = percentile95(c.hours)
+	for _, h := range c.now {
+		out.Now = max(out.Now, h.units)
+	}
+	if c.total.limited() > 0 {
+		v := verdict.Judge(r.evidence(c, kept))
+		out.Verdict = &Verdict{Word: string(v.Class), Confidence: v.Confidence, Reasons: v.Reasons, Against: v.Against, Missing: v.Missing}
+	}
+	out.Label = labels.of(c.name, c.key)
+	return out
+}
+
+// obeyed returns how many of those who could come too early did not.
+func obeyed(c *cells) float64 {
+	// Everything that came after a first refusal could.
+	could := c.n[cRefused] + c.n[cAllowed] + c.n[cSoft] + c.n[cBorrowed] - 1
+	if c.n[cRefused] == 0 || could <= 0 {
+		return 1
+	}
+	return round(max(1-float64(c.n[cEarly])/float64(could), 0))
+}
+
+// overshoot returns the peak of a client as a share of its limit.
+func (c *client) overshoot(minute int64, g Grain) float64 {
+	most := overshoot(c.limit, minute, 60, c.total.n[cPeak])
+	if c.limit.PeriodMS <= 60_000 {
+		return most
+	}
+	period := ceil(c.limit.PeriodMS, g.Seconds()*1000) / 1000
+	windows := map[int64]int64{}
+	for i := range c.rows {
+		windows[floor(c.rows[i].at, period)] += c.rows[i].n[cUnits]
+	}
+	for _, units := range windows {
+		most = max(most, usage(c.limit, units, period*1000))
+	}
+	return most
+}
+
+// evidence returns what a verdict is made of.
+func (r *reader) evidence(c *client, kept time.Time) *verdict.Evidence {
+	g := verdict.NewGatherer(kindOf(c.name.rule), c.limit.Allowance, time.Duration(c.limit.PeriodMS)*time.Millisecond,
+		time.Unix(r.from, 0).UTC(), time.Unix(r.to, 0).UTC(), kept)
+	for _, h := range c.hours {
+		g.Add(&verdict.Row{At: time.Unix(h.at, 0).UTC(), Span: time.Hour, Cost: h.units})
+	}
+	span := time.Duration(r.clientGrain().Seconds()) * time.Second
+	for i := range c.rows {
+		g.Add(c.rows[i].row(span))
+	}
+	return g.Evidence()
+}
+
+// row returns a step as verdicts read it.
+func (s *clientStep) row(span time.Duration) *verdict.Row {
+	n, w := &s.n, &s.w
+	return &verdict.Row{
+		At: time.Unix(s.at, 0).UTC(), Span: span,
+		Allowed: n[cAllowed] + n[cSoft] + n[cBorrowed] + n[cDelayed], Refused: n[cRefused] + n[cShadow],
+		Cost: n[cUnits], Decisive: n[cDecisive], Early: n[cEarly], Busiest: n[cPeak], Sampled: n[cEvery] > 0,
+		Identified: w[wAgent] != "" || w[wPath] != "" || w[wAddress] != "" || w[wUser] != "" || n[cAgents] > 0,
+		Users:      n[cUsers], Agents: n[cAgents], Paths: n[cPaths], Addresses: n[cAddresses],
+		User: w[wUser], Path: w[wPath], Address: w[wAddress], Agent: w[wAgent], Tier: w[wTier],
+		Answers: verdict.Answers{Count: n[cAnswers], OK: n[cOK], Redirect: n[cRedirect], Denied: n[cDenied], ClientError: n[cClientError], ServerError: n[cServerError]},
+	}
+}
+
+// kindOf tells from the words of a rule what its keys name.
+func kindOf(rule string) verdict.Kind {
+	address := false
+	for _, word := range strings.FieldsFunc(strings.ToLower(rule), func(c rune) bool {
+		return (c < 'a' || c > 'z') && c != '_' && c != '-'
+	}) {
+		switch strings.Trim(strings.ReplaceAll(word, "-", "_"), "_") {
+		case "user", "user_id", "username", "userid", "account", "account_id", "tenant", "tenant_id", "client_id", "api_key", "apikey", "key", "token", "sub", "jwt", "customer", "consumer":
+			return verdict.Account
+		case "remote_address", "ip", "client_ip", "address", "masked_remote_address", "network", "source_address":
+			address = true
+		}
+	}
+	if address {
+		return verdict.Address
+	}
+	return verdict.Unknown
+}
+
+// aboutOf returns what the last request told, nil if nothing.
+func (c *cells) aboutOf() *event.About {
+	different := func(most, bits int64) int64 { return max(most, estimate(bits)) }
+	a := event.About{
+		Address: c.w[wAddress], Network: c.w[wNetwork], Method: c.w[wMethod], Host: c.w[wHost], Path: c.w[wPath],
+		User: c.w[wUser], Tier: c.w[wTier], Agent: c.w[wAgent],
+		Users: different(c.n[cUsers], c.n[cUserBits]), Agents: different(c.n[cAgents], c.n[cAgentBits]),
+		Paths: different(c.n[cPaths], c.n[cPathBits]), Addresses: different(c.n[cAddresses], c.n[cAddressBits]),
+	}
+	if a == (event.About{}) {
+		return nil
+	}
+	return &a
+}
+
+// answersOf returns how requests were answered, nil if that is not known.
+func (c *cells) answersOf() *event.Answers {
+	if c.n[cAnswers] == 0 {
+		return nil
+	}
+	return &event.Answers{Count: c.n[cAnswers], OK: c.n[cOK], Redirect: c.n[cRedirect], Denied: c.n[cDenied],
+		ClientError: c.n[cClientError], ServerError: c.n[cServerError], TotalMS: c.n[cTotalMS], LongestMS: c.n[cLongestMS]}
+}
+
+// percentile95 returns what 95 in 100 hours do not exceed.
+func percentile95(hours []clientHour) int64 {
+	if len(hours) == 0 {
+		return 0
+	}
+	units := make([]int64, len(hours))
+	for i, h := range hours {
+		units[i] = h.units
+	}
+	slices.Sort(units)
+	return units[(len(units)*95+99)/100-1]
+}
+
+func micros(us int64) time.Time {
+	if us == math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// since returns since when clients are kept, the zero time if none are.
+func (r *reader) since() (since time.Time, err error) {
+	err = query(r.tx, func(row Row) error {
+		if at := row.Int(0); at > 0 {
+			since = time.Unix(at, 0).UTC()
+		}
+		return nil
+	}, `SELECT MIN(at) FROM clients WHERE grain = 2`)
+	return since, err
+}

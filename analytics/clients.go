@@ -1,0 +1,133 @@
+package analytics
+
+import (
+	"cmp"
+	"slices"
+)
+
+func (r *reader) clientList() (*ClientList, error) {
+	out := &ClientList{Clients: []Client{}}
+	most := r.top
+	again := r.sort == "overshoot" || r.verdicts != nil || r.labels != nil
+	if again {
+		most = maxTop
+	}
+	found, total, err := r.clientsBy(r.sort, most, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.load(found); err != nil {
+		return nil, err
+	}
+	since, err := r.since()
+	if err != nil {
+		return nil, err
+	}
+	labels, err := r.labelBook()
+	if err != nil {
+		return nil, err
+	}
+	out.Total = total
+	for i := range found {
+		told := r.told(&found[i], since, labels)
+		if r.keeps(&told) {
+			out.Clients = append(out.Clients, told)
+		}
+	}
+	if again {
+		if total > maxTop {
+			r.missing = append(r.missing, "looked at are the 1000 clients that were limited most")
+		}
+		if r.verdicts != nil || r.labels != nil {
+			out.Total = int64(len(out.Clients))
+		}
+		if r.sort == "overshoot" {
+			slices.SortStableFunc(out.Clients, func(a, b Client) int { return cmp.Compare(b.Overshoot, a.Overshoot) })
+		}
+		out.Clients = out.Clients[:min(len(out.Clients), r.top)]
+	}
+	if out.Rest, err = r.rest(); err != nil {
+		return nil, err
+	}
+	out.Coverage, err = r.coverage()
+	out.Coverage.Basis = "records"
+	return out, err
+}
+
+// keeps reports whether a client has the verdict and the label that are asked for.
+func (r *reader) keeps(c *Client) bool {
+	if r.verdicts != nil && (c.Verdict == nil || !slices.Contains(r.verdicts, c.Verdict.Word)) {
+		return false
+	}
+	word := "none"
+	if c.Label != nil {
+		word = c.Label.Label
+	}
+	return oneOf(r.ask.labels, word)
+}
+
+// rest returns what the clients did that are merged, nil if none are.
+func (r *reader) rest() (*Rest, error) {
+	w := &where{}
+	w.and("grain = ? AND client = '' AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
+	r.limitsOf(w, "limit_id")
+	all := none()
+	err := query(r.tx, func(row Row) error {
+		var c cells
+		c.scan(row, 0)
+		all.add(&c)
+		return nil
+	}, `SELECT `+columnList+` FROM clients`+w.text, w.args...)
+	if err != nil || all.n[cMerged] == 0 {
+		return nil, err
+	}
+	return &Rest{Rows: all.n[cMerged], Totals: all.totals()}, nil
+}
+
+// clientDetail is what is known of one key.
+func (r *reader) clientDetail(key string) (*ClientDetail, error) {
+	r.keys = []string{key}
+	c, err := r.coverage()
+	if err != nil {
+		return nil, err
+	}
+	out := &ClientDetail{Coverage: c, Key: key, Limits: []ClientSeries{}}
+	found, _, err := r.clientsBy("refused", maxTop, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.load(found); err != nil {
+		return nil, err
+	}
+	since, err := r.since()
+	if err != nil {
+		return nil, err
+	}
+	labels, err := r.labelBook()
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		out.Limits = append(out.Limits, r.clientSeries(&found[i], r.told(&found[i], since, labels)))
+	}
+	out.Labels = labels.all(key)
+	return out, nil
+}
+
+func (r *reader) clientSeries(c *client, told Client) ClientSeries {
+	s := ClientSeries{Client: told, At: r.at(), UnitsAt: make([]int64, r.points()), Busiest: make([]int64, r.points())}
+	l := r.lines(numCells)
+	for i := range c.rows {
+		row := &c.rows[i]
+		for outcome, cell := range outcomeCells {
+			if row.n[cell] != 0 {
+				l.add(outcome, row.at, row.n[cell])
+			}
+		}
+		p := r.point(row.at)
+		s.UnitsAt[p] += row.n[cUnits]
+		s.Busiest[p] = max(s.Busiest[p], row.n[cPeak])
+	}
+	s.Lines = l.list()
+	return s
+}

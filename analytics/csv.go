@@ -1,0 +1,132 @@
+package analytics
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// writeCSV writes a list of structs as a table: a column for each field by its word
+// in JSON, those of structs within joined by a point, and of maps likewise.
+func writeCSV(w io.Writer, list any) error {
+	rows := reflect.ValueOf(list)
+	var header []string
+	known := map[string]bool{}
+	table := make([]map[string]string, rows.Len())
+	for i := range table {
+		table[i] = map[string]string{}
+		flatten(rows.Index(i), "", func(name, value string) {
+			if !known[name] {
+				known[name] = true
+				header = append(header, name)
+			}
+			table[i][name] = value
+		})
+	}
+	out := csv.NewWriter(w)
+	if len(header) == 0 { // an empty table has its columns still
+		flatten(reflect.New(rows.Type().Elem()).Elem(), "", func(name, _ string) { header = append(header, name) })
+	}
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for _, row := range table {
+		line := make([]string, len(header))
+		for i, name := range header {
+			line[i] = row[name]
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+var timeType = reflect.TypeFor[time.Time]()
+
+// flatten calls each with the names and values of a value.
+func flatten(v reflect.Value, name string, each func(name, value string)) {
+	switch {
+	case v.Type() == timeType:
+		at, _ := v.Interface().(time.Time)
+		each(name, at.Format(time.RFC3339Nano))
+		return
+	case v.Kind() == reflect.Pointer:
+		if !v.IsNil() {
+			flatten(v.Elem(), name, each)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			word, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case f.Anonymous:
+				flatten(v.Field(i), name, each)
+			case name != "":
+				flatten(v.Field(i), name+"."+word, each)
+			default:
+				flatten(v.Field(i), word, each)
+			}
+		}
+	case reflect.Map:
+		keys := slices.SortedFunc(maps.Keys(mapOf(v)), strings.Compare)
+		for _, k := range keys {
+			flatten(mapOf(v)[k], name+"."+k, each)
+		}
+	case reflect.Slice:
+		each(name, joined(v))
+	case reflect.String:
+		each(name, tame(v.String()))
+	case reflect.Bool:
+		each(name, strconv.FormatBool(v.Bool()))
+	case reflect.Int, reflect.Int64:
+		each(name, strconv.FormatInt(v.Int(), 10))
+	case reflect.Uint64:
+		each(name, strconv.FormatUint(v.Uint(), 10))
+	case reflect.Float64:
+		each(name, strconv.FormatFloat(v.Float(), 'f', -1, 64))
+	}
+}
+
+func mapOf(v reflect.Value) map[string]reflect.Value {
+	out := map[string]reflect.Value{}
+	for _, k := range v.MapKeys() {
+		out[k.String()] = v.MapIndex(k)
+	}
+	return out
+}
+
+// joined returns a list in one cell.
+func joined(v reflect.Value) string {
+	parts := make([]string, v.Len())
+	for i := range parts {
+		e := v.Index(i)
+		if e.Kind() == reflect.Struct {
+			var fields []string
+			flatten(e, "", func(name, value string) { fields = append(fields, name+"="+value) })
+			parts[i] = strings.Join(fields, " ")
+			continue
+		}
+		parts[i] = fmt.Sprint(e.Interface())
+	}
+	return tame(strings.Join(parts, "; "))
+}
+
+// tame keeps spreadsheets from running what a client has sent: a text that begins
+// as a formula does gets a quote in front.
+func tame(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

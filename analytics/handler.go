@@ -1,0 +1,289 @@
+package analytics
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// maxBody bounds a label, in bytes.
+	maxBody = 4 << 10
+	// maxAnswerTime bounds how long an answer is worked on.
+	maxAnswerTime = 30 * time.Second
+	prefix        = "/v1/analytics/"
+)
+
+// Handler answers GET /v1/analytics/... and POST /v1/analytics/labels. Who may ask
+// is the caller's concern. Safe for concurrent use.
+func (s *Service) Handler() http.Handler {
+	m := http.NewServeMux()
+	ranged := func(path string, t takes, answer func(*reader) (any, error), list func(any) any) {
+		t.ranged = true
+		m.Handle("GET "+prefix+path, s.question(t, answer, list))
+	}
+	ranged("overview", takes{filters: allFilters, top: 5}, func(r *reader) (any, error) { return r.overview() },
+		func(a any) any { return []Totals{a.(*Overview).Totals} })
+	ranged("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node"}, step: true, top: 10},
+		func(r *reader) (any, error) { return r.series() }, func(a any) any { s := a.(*Series); return table(s.At, s.Lines) })
+	ranged("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true},
+		func(r *reader) (any, error) { return r.topOf() }, func(a any) any { return a.(*Top).Words })
+	ranged("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500},
+		func(r *reader) (any, error) { return r.ruleList() }, func(a any) any { return a.(*RuleList).Rules })
+	rule := func(r *reader) (any, error) { return r.ruleDetail() }
+	history := func(a any) any {
+		out := []Version{}
+		for _, l := range a.(*RuleDetail).Limits {
+			out = append(out, l.History...)
+		}
+		return out
+	}
+	ruleTakes := takes{filters: []string{"domain", "rule", "limit", "algorithm"}, step: true, ranged: true}
+	m.Handle("GET "+prefix+"rule", s.question(ruleTakes, rule, history))
+	m.Handle("GET "+prefix+"rules/{domain}/{rule}", s.question(ruleTakes, rule, history))
+	ranged("rates", takes{filters: clientFilters, top: 200, of: []string{"clients", "buckets", "peaks", "ladder"}, clients: true},
+		func(r *reader) (any, error) { return r.ratesAs() }, ratesList)
+	ranged("clients", takes{filters: append([]string{"verdict", "label"}, clientFilters...), clients: true, top: 50,
+		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}},
+		func(r *reader) (any, error) { return r.clientList() }, func(a any) any { return a.(*ClientList).Clients })
+	detail := takes{filters: append([]string{"key"}, limitFilters...), step: true, clients: true, ranged: true}
+	client := func(r *reader) (any, error) {
+		if len(r.keys) != 1 {
+			return nil, &paramError{"key", "is missing: one key is meant"}
+		}
+		return r.clientDetail(r.keys[0])
+	}
+	limits := func(a any) any {
+		out := []Client{}
+		for _, l := range a.(*ClientDetail).Limits {
+			out = append(out, l.Client)
+		}
+		return out
+	}
+	m.Handle("GET "+prefix+"client", s.question(detail, client, limits))
+	m.Handle("GET "+prefix+"clients/{key}", s.question(detail, client, limits))
+	ranged("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true}, func(r *reader) (any, error) { return r.accuracy() },
+		func(a any) any { return a.(*AccuracyList).Rules })
+	ranged("upstream", takes{filters: append([]string{"node"}, limitFilters...), step: true}, func(r *reader) (any, error) { return r.upstream() },
+		func(a any) any { return upstreamTable(a.(*Upstream)) })
+	ranged("words", takes{filters: limitFilters, top: 200}, func(r *reader) (any, error) { return r.filterWords() },
+		func(a any) any { return a.(*Words).Limits })
+	m.Handle("GET "+prefix+"labels", s.question(takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop},
+		func(r *reader) (any, error) { return r.labelList() }, func(a any) any { return a.(*LabelList).Labels }))
+	m.HandleFunc("POST "+prefix+"labels", s.postLabel)
+	m.HandleFunc("GET "+prefix+"system", s.getSystem)
+	return s.guarded(m)
+}
+
+// guarded answers what the paths do not know as they answer.
+func (s *Service) guarded(m *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := m.Handler(r); pattern == "" {
+			// Which of the two it is the mux knows.
+			probe := &statusOnly{header: http.Header{}}
+			m.ServeHTTP(probe, r)
+			if allow := probe.header.Get("Allow"); allow != "" {
+				w.Header().Set("Allow", allow)
+			}
+			problem(w, max(probe.status, http.StatusNotFound), http.StatusText(max(probe.status, http.StatusNotFound)), "")
+			return
+		}
+		m.ServeHTTP(w, r)
+	})
+}
+
+// statusOnly keeps the status of an answer.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
+func (s *statusOnly) WriteHeader(status int)      { s.status = status }
+
+// question answers a path. list returns the part of the answer that is a table.
+func (s *Service) question(t takes, answer func(*reader) (any, error), list func(any) any) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := parse(r.URL.RawQuery, t, s.opt.Now(), &s.opt)
+		if err == nil {
+			err = a.takePath(r)
+		}
+		if err != nil {
+			s.failed(w, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
+		defer cancel()
+		var out any
+		err = s.db.View(ctx, s.read(&reader{ask: a}, func(r *reader) (err error) {
+			out, err = answer(r)
+			return err
+		}))
+		if err != nil {
+			s.failed(w, err)
+			return
+		}
+		if a.format == "csv" {
+			sendCSV(w, list(out))
+			return
+		}
+		sendJSON(w, http.StatusOK, out)
+	})
+}
+
+func (s *Service) getSystem(w http.ResponseWriter, r *http.Request) {
+	a, err := parse(r.URL.RawQuery, takes{}, s.opt.Now(), &s.opt)
+	if err != nil {
+		s.failed(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
+	defer cancel()
+	out, err := s.system(ctx)
+	switch {
+	case err != nil:
+		s.failed(w, err)
+	case a.format == "csv":
+		sendCSV(w, out.Sources)
+	default:
+		sendJSON(w, http.StatusOK, out)
+	}
+}
+
+func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			problem(w, http.StatusRequestEntityTooLarge, "a label has at most "+strconv.Itoa(maxBody)+" bytes", "")
+			return
+		}
+		problem(w, http.StatusBadRequest, "the body did not arrive: "+err.Error(), "")
+		return
+	}
+	q, err := readLabel(body)
+	if err == nil {
+		err = q.check()
+	}
+	if err != nil {
+		s.failed(w, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
+	defer cancel()
+	var l *Label
+	err = retry(ctx, func() error {
+		return s.db.Update(ctx, func(tx Tx) (err error) {
+			l, err = q.write(tx, s.opt.Who(r), s.opt.Now())
+			return err
+		})
+	})
+	if err != nil {
+		s.failed(w, err)
+		return
+	}
+	s.opt.Log.Info("client labelled", "domain", l.Domain, "rule", l.Rule, "limit", l.Limit, "key", l.Key, "label", l.Label, "reason", l.Reason, "by", l.By)
+	sendJSON(w, http.StatusOK, l)
+}
+
+// readLabel reads the body of a label, strictly.
+func readLabel(body []byte) (*LabelRequest, error) {
+	var q LabelRequest
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return nil, &paramError{"body", "is not a label: " + err.Error()}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, &paramError{"body", "has more than one label"}
+	}
+	return &q, nil
+}
+
+// failed answers an error: what was asked is wrong, or the database is.
+func (s *Service) failed(w http.ResponseWriter, err error) {
+	var p *paramError
+	if errors.As(err, &p) {
+		problem(w, http.StatusBadRequest, p.what, p.name)
+		return
+	}
+	if !errors.Is(err, context.Canceled) {
+		s.opt.Log.Warn("a question was not answered", "err", err)
+	}
+	w.Header().Set("Retry-After", "1")
+	problem(w, http.StatusServiceUnavailable, "the database does not answer; see the log", "")
+}
+
+// problem answers with a problem document.
+//
+// Source: RFC 9457.
+func problem(w http.ResponseWriter, status int, detail, parameter string) {
+	type wrong struct {
+		Detail    string `json:"detail"`
+		Parameter string `json:"parameter"`
+	}
+	doc := struct {
+		Type   string  `json:"type"`
+		Title  string  `json:"title"`
+		Status int     `json:"status"`
+		Detail string  `json:"detail"`
+		Errors []wrong `json:"errors,omitempty"`
+	}{"about:blank", http.StatusText(status), status, detail, nil}
+	if parameter != "" {
+		doc.Detail = parameter + ": " + detail
+		doc.Errors = []wrong{{detail, parameter}}
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	send(w, status, &doc)
+}
+
+func sendJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	send(w, status, v)
+}
+
+func send(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic("analytics: an answer cannot be written: " + err.Error())
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(status)
+	// Whoever asked and has left gets nothing.
+	_, _ = w.Write(append(body, '\n'))
+}
+
+func sendCSV(w http.ResponseWriter, list any) {
+	h := w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	h.Set("Content-Disposition", `attachment; filename="weir.csv"`)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_ = writeCSV(w, list) // likewise
+}
+
+// takePath reads the words of the path.
+func (a *ask) takePath(r *http.Request) error {
+	for name, list := range map[string]*[]string{"domain": &a.domains, "rule": &a.rules, "key": &a.keys} {
+		v := r.PathValue(name)
+		switch {
+		case v == "":
+			continue
+		case *list != nil:
+			return &paramError{name, "is in the path already"}
+		case len(v) > maxValue:
+			return &paramError{name, "has " + strconv.Itoa(len(v)) + " bytes: at most " + strconv.Itoa(maxValue) + " are read"}
+		}
+		*list = []string{text(v)}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package analytics
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+func (r *reader) overview() (*Overview, error) {
+	o := &Overview{TopRules: []TopRule{}, Totals: Totals{Counts: map[string]int64{}}}
+	rules := map[name]*TopRule{}
+	trips := map[name]*tripping{}
+	degraded := map[int64]bool{}
+	grain := r.grain.Seconds()
+	err := r.counts(grain, false, func(row countRow) {
+		n := nameOf(r.limits[row.limit])
+		o.Totals.add(row.outcome, row.n)
+		rule := rules[n]
+		if rule == nil {
+			rule = &TopRule{Limit: r.newest(n)}
+			rules[n] = rule
+			trips[n] = &tripping{limit: rule.Limit}
+		}
+		rule.add(row.outcome, row.n)
+		if row.outcome == "degraded" {
+			degraded[row.at] = true
+		}
+		trips[n].add(row, grain)
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.DegradedS = int64(len(degraded)) * grain
+	_, all, err := r.keysByLimit(r.from, r.to)
+	if err != nil {
+		return nil, err
+	}
+	o.KeysLimited, o.KeysSeen = all.count()
+	for _, rule := range slices.SortedFunc(maps.Values(rules), func(a, b *TopRule) int {
+		return cmp.Or(cmp.Compare(b.limited(), a.limited()), cmp.Compare(b.Decisions, a.Decisions), compareLimits(a.Limit, b.Limit))
+	}) {
+		if len(o.TopRules) < r.top {
+			o.TopRules = append(o.TopRules, *rule)
+		}
+	}
+	if o.TopKeys, err = r.topKeys(); err != nil {
+		return nil, err
+	}
+	if o.TopPaths, err = r.topWords("path"); err != nil {
+		return nil, err
+	}
+	if o.Incidents, err = r.incidents(slices.Collect(maps.Values(trips))); err != nil {
+		return nil, err
+	}
+	o.Coverage, err = r.coverage()
+	return o, err
+}
+
+// topKeys returns the clients that were limited most.
+func (r *reader) topKeys() ([]TopKey, error) {
+	w := &where{}
+	r.clientsOf(w, min(r.grain, Hour), r.from, r.to)
+	w.and("client <> ''")
+	out := []TopKey{}
+	err := query(r.tx, func(row Row) error {
+		l := r.limits[row.Int(0)]
+		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: row.Text(1), Plain: row.Int(2) != 0,
+			Refused: row.Int(3), Shadow: row.Int(4), Delayed: row.Int(5)})
+		return nil
+	}, `SELECT limit_id, client, MAX(plain), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
+		FROM clients`+w.text+` GROUP BY limit_id, client HAVING SUM(refused + shadow + delayed) > 0
+		ORDER BY SUM(refused + shadow + delayed) DESC, limit_id, client LIMIT `+strconv.Itoa(r.top), w.args...)
+	return out, err
+}
+
+// topWords returns the words of a kind with the most limited requests. Words are
+// kept by the hour: the range is widened to whole hours.
+func (r *reader) topWords(kind string) ([]TopWord, error) {
+	w := &where{}
+	w.and("at >= ? AND at < ?", floor(r.from, 3600), ceil(r.to, 3600))
+	r.limitsOf(w, "limit_id")
+	w.and("kind = ?", kind)
+	out := []TopWord{}
+	err := query(r.tx, func(row Row) error {
+		out = append(out, TopWord{Word: row.Text(0), Allowed: row.Int(1), Refused: row.Int(2), Shadow: row.Int(3), Delayed: row.Int(4)})
+		return nil
+	}, `SELECT word, CAST(SUM(allowed) AS BIGINT), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
+		FROM words`+w.text+` GROUP BY word ORDER BY SUM(refused + shadow + delayed) DESC, SUM(allowed) DESC, word LIMIT `+strconv.Itoa(r.top), w.args...)
+	return out, err
+}
+
+func (r *reader) topOf() (*Top, error) {
+	r.from, r.to, r.grain, r.step = floor(r.from, 3600), ceil(r.to, 3600), max(r.grain, Hour), max(r.step, 3600)
+	c, err := r.coverage()
+	if err != nil {
+		return nil, err
+	}
+	c.Basis = "records"
+	words, err := r.topWords(r.by)
+	return &Top{Coverage: c, By: r.by, Words: words}, err
+}
+
+// maxPause is after how many steps of the grain without a refusal an incident is
+// over.
+const maxPause = 2
+
+// tripping finds the incidents of a limit, from counts in order of time.
+type tripping struct {
+	limit Limit
+	found []Incident
+	last  int64
+	// met and tripped count steps, trips how often one with refusals came after one
+	// without.
+	steps, tripped, trips int64
+	was                   int64 // the step that is counted
+	hit, hitBefore        bool
+}
+
+func (t *tripping) add(row countRow, grain int64) {
+	if row.at != t.was || t.steps == 0 {
+		t.turn()
+		t.was, t.steps = row.at, t.steps+1
+	}
+	switch row.outcome {
+	case "refused", "shadow_refused", "delayed":
+	default:
+		return
+	}
+	if row.n == 0 {
+		return
+	}
+	t.hit = true
+	if len(t.found) == 0 || row.at-t.last > maxPause*grain {
+		t.found = append(t.found, Incident{Limit: t.limit, From: time.Unix(row.at, 0).UTC()})
+	}
+	i := &t.found[len(t.found)-1]
+	t.last, i.To = row.at, time.Unix(row.at+grain, 0).UTC()
+	switch row.outcome {
+	case "refused":
+		i.Refused += row.n
+	case "shadow_refused":
+		i.Shadow += row.n
+	case "delayed":
+		i.Delayed += row.n
+	}
+}
+
+// turn ends a step.
+func (t *tripping) turn() {
+	if t.hit {
+		t.tripped++
+		if !t.hitBefore {
+			t.trips++
+		}
+	}
+	t.hit, t.hitBefore = false, t.hit
+}
+
+// maxIncidents is how many incidents an answer has.
+const maxIncidents = 100
+
+// incidents returns the newest incidents with what records tell of them.
+func (r *reader) incidents(all []*tripping) ([]Incident, error) {
+	out := []Incident{}
+	for _, t := range all {
+		out = append(out, t.found...)
+	}
+	slices.SortFunc(out, func(a, b Incident) int {
+		return cmp.Or(b.To.Compare(a.To), b.From.Compare(a.From), compareLimits(a.Limit, b.Limit))
+	})
+	if len(out) > maxIncidents {
+		out = out[:maxIncidents]
+		r.missing = append(r.missing, "older incidents are left out: "+strconv.Itoa(maxIncidents)+" are told")
+	}
+	for i := range out {
+		in := &out[i]
+		in.Open = in.To.Unix() > r.to-maxPause*r.grain.Seconds() || in.To.Unix() >= floor(r.now.Unix(), r.grain.Seconds())
+		if err := r.incident(in); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// incident adds what records tell.
+func (r *reader) incident(in *Incident) error {
+	one := *r
+	one.chosen, one.all = r.versions(nameOf(in.Limit)), false
+	k := newKeys()
+	err := one.sketchRows(in.From.Unix(), in.To.Unix(), []string{sketchLimited}, func(_, _ int64, kind string, packed []byte) error {
+		return k.merge(kind, packed)
+	})
+	if err != nil {
+		return err
+	}
+	in.Keys, _ = k.count()
+	g := min(r.grain, Hour)
+	w := &where{}
+	w.and("grain = ? AND at >= ? AND at < ?", int64(g), in.From.Unix(), in.To.Unix())
+	one.limitsOf(w, "limit_id")
+	w.and("client <> ''")
+	return query(r.tx, func(row Row) error {
+		minute := row.Int(1)
+		if g == Hour {
+			minute = row.Int(2)
+		}
+		in.Overshoot = max(in.Overshoot, overshoot(r.limits[row.Int(0)], minute, 60, row.Int(3)))
+		return nil
+	}, `SELECT limit_id, MAX(units), MAX(peak_minute), MAX(peak) FROM clients`+w.text+` GROUP BY limit_id`, w.args...)
+}
+
+// overshoot returns what was asked for at most, in a window and in a second, as a
+// share of what the limit lets through in that time.
+func overshoot(l Limit, units, windowS, second int64) float64 {
+	return max(usage(l, units, windowS*1000), usage(l, second, 1000))
+}
+
+// usage returns units asked for in a window as a share of what a limit lets
+// through in it: its rate, at least what passes at once.
+func usage(l Limit, units, windowMS int64) float64 {
+	if l.PeriodMS <= 0 || l.Allowance <= 0 {
+		return 0
+	}
+	through := max(float64(l.Allowance)*float64(windowMS)/float64(l.PeriodMS), float64(max(l.Burst, l.Allowance)))
+	return round(float64(units) / through)
+}
+
+func round(f float64) float64 {
+	return float64(int64(f*1e6+0.5)) / 1e6
+}

@@ -1,0 +1,361 @@
+package analytics
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds on what is asked.
+const (
+	maxQuery  = 8 << 10
+	maxValue  = 512
+	maxWords  = 50
+	maxPoints = 1500
+	maxTop    = 1000
+	// usualPoints is how many points a series has where no step is asked for.
+	usualPoints = 120
+)
+
+// ask is a question.
+type ask struct {
+	now time.Time
+	// from and to are the range in seconds since the Unix epoch, of whole steps.
+	from, to int64
+	grain    Grain
+	step     int64
+	// told is what the answer says beside: see Coverage.Missing.
+	missing []string
+
+	domains, rules, limits, algorithms []string
+	nodes, outcomes                    []string
+	keys, tiers, paths, agents         []string
+	verdicts, labels                   []string
+	mode, by, sort, of, format         string
+	top                                int
+	inForce                            bool
+}
+
+// paramError says what is wrong with a parameter.
+type paramError struct{ name, what string }
+
+func (e *paramError) Error() string { return e.name + ": " + e.what }
+
+// takes says what a path knows of the parameters, and what they are if they are
+// left out.
+type takes struct {
+	// filters are the lists that it knows, by, sort and of the words that these have,
+	// the first for what is left out.
+	filters      []string
+	by, sort, of []string
+	top          int // zero: it has none
+	step, ranged bool
+	// clients: it is made of rows of clients, which are not kept by day.
+	clients bool
+}
+
+var (
+	limitFilters  = []string{"domain", "rule", "limit", "algorithm", "mode"}
+	countFilters  = append(slices.Clone(limitFilters), "node", "outcome")
+	clientFilters = append(slices.Clone(limitFilters), "key", "tier", "path", "agent")
+	allFilters    = append(slices.Clone(countFilters), "key", "tier", "path", "agent")
+)
+
+// parse reads the parameters of a question.
+func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
+	if len(raw) > maxQuery {
+		return nil, &paramError{"query", fmt.Sprintf("of %d bytes: at most %d are read", len(raw), maxQuery)}
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &paramError{"query", "cannot be read: " + err.Error()}
+	}
+	a := &ask{now: now, top: t.top, format: "json"}
+	p := &params{values: values, known: map[string]bool{}}
+	a.format = p.word("format", []string{"json", "csv"})
+	lists := map[string]*[]string{
+		"domain": &a.domains, "rule": &a.rules, "limit": &a.limits, "algorithm": &a.algorithms, "node": &a.nodes, "outcome": &a.outcomes,
+		"key": &a.keys, "tier": &a.tiers, "path": &a.paths, "agent": &a.agents, "verdict": &a.verdicts, "label": &a.labels,
+	}
+	for _, name := range t.filters {
+		switch list := lists[name]; {
+		case list != nil:
+			*list = p.list(name)
+		case name == "mode":
+			a.mode = p.word(name, []string{"", "shadow", "enforced"})
+		case name == "in_force":
+			a.inForce = p.word(name, []string{"", "0", "1"}) == "1"
+		}
+	}
+	for _, w := range []struct {
+		name  string
+		words []string
+		to    *string
+	}{{"by", t.by, &a.by}, {"sort", t.sort, &a.sort}, {"of", t.of, &a.of}} {
+		if w.words != nil {
+			*w.to = p.word(w.name, w.words)
+		}
+	}
+	if t.top > 0 {
+		a.top = p.number("top", t.top, 1, maxTop)
+	}
+	if t.ranged {
+		a.span(p, t, opt)
+	}
+	if p.err == nil {
+		p.unknown()
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return a, nil
+}
+
+// params reads values, up to the first that is wrong.
+type params struct {
+	values url.Values
+	known  map[string]bool
+	err    error
+}
+
+func (p *params) fail(name, format string, args ...any) {
+	if p.err == nil {
+		p.err = &paramError{name, fmt.Sprintf(format, args...)}
+	}
+}
+
+// one returns the only value of a parameter, empty if there is none.
+func (p *params) one(name string) string {
+	p.known[name] = true
+	switch v := p.values[name]; len(v) {
+	case 0:
+		return ""
+	case 1:
+		if len(v[0]) > maxValue {
+			p.fail(name, "has %d bytes: at most %d are read", len(v[0]), maxValue)
+		}
+		return v[0]
+	}
+	p.fail(name, "is given more than once")
+	return ""
+}
+
+// word returns a value that is one of some words, the first if there is none.
+func (p *params) word(name string, words []string) string {
+	v := p.one(name)
+	if v == "" {
+		return words[0]
+	}
+	if !slices.Contains(words, v) {
+		p.fail(name, "%.40q is not known: give %s", v, strings.Join(slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" }), ", "))
+	}
+	return v
+}
+
+func (p *params) number(name string, zero, least, most int) int {
+	v := p.one(name)
+	if v == "" {
+		return zero
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		p.fail(name, "%.40q is not a number from %d to %d", v, least, most)
+	}
+	return n
+}
+
+// list returns the words of a parameter. A word of an empty value is the empty
+// word: a rule without a domain.
+func (p *params) list(name string) (out []string) {
+	p.known[name] = true
+	for _, v := range p.values[name] {
+		if len(v) > maxValue {
+			p.fail(name, "has %d bytes: at most %d are read", len(v), maxValue)
+		}
+		if name == "key" || name == "path" { // which may have commas
+			out = append(out, text(v))
+			continue
+		}
+		for _, w := range strings.Split(v, ",") {
+			out = append(out, text(w))
+		}
+	}
+	if len(out) > maxWords {
+		p.fail(name, "has %d words: at most %d are read", len(out), maxWords)
+	}
+	return out
+}
+
+// unknown fails for a parameter that the path does not know.
+func (p *params) unknown() {
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range p.values {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		if !p.known[name] {
+			p.fail(text(name[:min(len(name), 40)]), "is no parameter of this path")
+		}
+	}
+}
+
+// instant reads from or to.
+func (p *params) instant(name string, now, zero time.Time) time.Time {
+	v := p.one(name)
+	switch {
+	case v == "" || v == "now" && p.err == nil:
+		if v == "now" {
+			return now
+		}
+		return zero
+	case v[0] == '-':
+		d, ok := duration(v[1:])
+		if !ok {
+			p.fail(name, "%.40q is not a time: give -90s, -15m, -1h or -7d", v)
+		}
+		return now.Add(-d)
+	}
+	if sec, err := strconv.ParseInt(v, 10, 64); err == nil && sec >= 0 && sec < 1<<34 {
+		return time.Unix(sec, 0)
+	}
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil || t.Unix() < 0 {
+		p.fail(name, "%.40q is not a time: give RFC 3339, such as 2026-03-01T12:00:00Z, seconds since 1970, or -1h", v)
+	}
+	return t
+}
+
+// duration reads a number and its unit.
+func duration(v string) (time.Duration, bool) {
+	unit, ok := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[last(v)]
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v[:len(v)-1], 10, 32)
+	if err != nil || n <= 0 || n > 1<<31/int64(unit/time.Second) {
+		return 0, false
+	}
+	return time.Duration(n) * unit, true
+}
+
+func last(s string) byte {
+	if s == "" {
+		return 0
+	}
+	return s[len(s)-1]
+}
+
+// span reads the range and the step, and chooses the grain.
+func (a *ask) span(p *params, t takes, opt *Options) {
+	to := p.instant("to", a.now, a.now)
+	from := p.instant("from", a.now, to.Add(-time.Hour))
+	if p.err != nil {
+		return
+	}
+	if !from.Before(to) {
+		p.fail("from", "%s is not before to, %s", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339))
+		return
+	}
+	if to.After(a.now.Add(maxAhead)) {
+		to = a.now.Add(maxAhead)
+		from = minTime(from, to.Add(-time.Minute))
+	}
+	step := int64(0)
+	if t.step {
+		if v := p.one("step"); v != "" {
+			d, ok := duration(v)
+			if step = int64(d.Seconds()); !ok {
+				p.fail("step", "%.40q is not a step: give 1m, 5m, 1h or 1d", v)
+				return
+			}
+			if step < 60 || step%60 != 0 {
+				p.fail("step", "%.40q is not a number of whole minutes, which are the finest that are kept", v)
+				return
+			}
+		}
+	}
+	if a.nodes != nil && a.ofClients() {
+		p.fail("node", "does not go with key, tier, path or agent: clients are not kept by node")
+		return
+	}
+	a.choose(from.Unix(), ceil(to.UnixMicro(), 1e6)/1e6, step, t.clients || a.ofClients(), opt)
+	if points := (a.to - a.from) / a.step; points > maxPoints {
+		p.fail("step", "makes %d points of the range: at most %d are answered", points, maxPoints)
+	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// steps are what a series may have that no step was asked for.
+var steps = [...]int64{60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 30 * 86400, 90 * 86400, 365 * 86400}
+
+// choose chooses grain and step for a range: the finest grain that is kept of all
+// of it, hours beyond a day, days beyond 60.
+func (a *ask) choose(from, to, step int64, clients bool, opt *Options) {
+	kept := opt.kept(a.now)
+	keeps := kept.counts
+	coarsest := Day
+	if clients {
+		keeps, coarsest = kept.clients, Hour
+	}
+	g := Minute
+	switch length := to - from; {
+	case length > 60*86400:
+		g = coarsest
+	case length > 86400:
+		g = min(Hour, coarsest)
+	}
+	for step > 0 && g > Minute && step%g.Seconds() != 0 {
+		g-- // what was asked for is finer
+	}
+	for g < coarsest && from < keeps[g] {
+		g++
+	}
+	if from < keeps[g] {
+		a.missing = append(a.missing, fmt.Sprintf("what is older than %s is not kept", time.Unix(keeps[g], 0).UTC().Format(time.RFC3339)))
+	}
+	if step%g.Seconds() != 0 {
+		step = ceil(step, g.Seconds())
+		a.missing = append(a.missing, fmt.Sprintf("steps are of %d seconds: finer ones are not kept of the range", step))
+	}
+	if step == 0 {
+		for _, s := range steps {
+			if step = s; s%g.Seconds() == 0 && (to-from)/s <= usualPoints {
+				break
+			}
+		}
+	}
+	a.grain, a.step = g, step
+	a.from, a.to = floor(from, step), ceil(to, step)
+}
+
+// points returns how many steps the range has.
+func (a *ask) points() int { return int((a.to - a.from) / a.step) }
+
+// at returns the beginnings of the steps.
+func (a *ask) at() []time.Time {
+	out := make([]time.Time, a.points())
+	for i := range out {
+		out[i] = time.Unix(a.from+int64(i)*a.step, 0).UTC()
+	}
+	return out
+}
+
+// point returns the step that a row belongs to.
+func (a *ask) point(at int64) int { return int((at - a.from) / a.step) }
+
+// ofClients reports whether the question is about some clients only, so that it is
+// answered by records.
+func (a *ask) ofClients() bool {
+	return a.keys != nil || a.tiers != nil || a.paths != nil || a.agents != nil
+}

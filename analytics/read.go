@@ -1,0 +1,383 @@
+package analytics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reader answers one question from one state of the rows.
+type reader struct {
+	*ask
+	tx     Tx
+	opt    *Options
+	limits map[int64]Limit
+	// seen are from when to when the limits were met.
+	seen map[int64]span
+	// chosen are the limits that are meant; all if all of them are.
+	chosen []int64
+	all    bool
+}
+
+// view calls f with a reader.
+func (s *Service) read(r *reader, f func(*reader) error) func(Tx) error {
+	return func(tx Tx) error {
+		r.tx, r.opt = tx, &s.opt
+		if err := r.loadLimits(); err != nil {
+			return err
+		}
+		return f(r)
+	}
+}
+
+func (r *reader) loadLimits() error {
+	r.limits, r.seen = map[int64]Limit{}, map[int64]span{}
+	err := query(r.tx, func(row Row) error {
+		id := row.Int(0)
+		r.limits[id] = Limit{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Algorithm: row.Text(4),
+			Allowance: row.Int(5), PeriodMS: row.Int(6), Burst: row.Int(7)}
+		r.seen[id] = span{row.Int(8), row.Int(9)}
+		return nil
+	}, `SELECT id, domain, rule, name, algorithm, allowance, period_ms, burst, first, last FROM limits ORDER BY id`)
+	if err != nil {
+		return err
+	}
+	r.choose()
+	if r.mode == "" {
+		return nil
+	}
+	return r.chooseMode()
+}
+
+// choose finds the limits that the filters mean.
+func (r *reader) choose() {
+	r.all = r.domains == nil && r.rules == nil && r.ask.limits == nil && r.algorithms == nil
+	r.chosen = nil
+	for id, l := range r.limits {
+		if oneOf(r.domains, l.Domain) && oneOf(r.rules, l.Rule) && oneOf(r.ask.limits, l.Limit) && oneOf(r.algorithms, l.Algorithm) {
+			r.chosen = append(r.chosen, id)
+		}
+	}
+	slices.Sort(r.chosen)
+}
+
+// chooseMode leaves the limits that were in shadow mode in the range, or the
+// others.
+func (r *reader) chooseMode() error {
+	shadow := map[int64]bool{}
+	err := query(r.tx, func(row Row) error { shadow[row.Int(0)] = true; return nil },
+		`SELECT DISTINCT limit_id FROM rollups WHERE grain = $1 AND at >= $2 AND at < $3 AND outcome = 'shadow_refused'`,
+		int64(r.grain), r.from, r.to)
+	if err != nil {
+		return err
+	}
+	r.all = false
+	r.chosen = slices.DeleteFunc(r.chosen, func(id int64) bool { return shadow[id] != (r.mode == "shadow") })
+	return nil
+}
+
+// oneOf reports whether a word is one of those that are asked for.
+func oneOf[T comparable](list []T, word T) bool { return list == nil || slices.Contains(list, word) }
+
+// where is the end of a statement with its arguments.
+type where struct {
+	text string
+	args []any
+}
+
+// and adds a condition, in which ? stands for an argument.
+func (w *where) and(condition string, args ...any) {
+	for _, a := range args {
+		w.args = append(w.args, a)
+		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1)
+	}
+	if w.text == "" {
+		w.text = " WHERE " + condition
+		return
+	}
+	w.text += " AND " + condition
+}
+
+// in adds that a column has one of some words. A word that ends in * is a prefix
+// where that is said.
+func (w *where) in(column string, words []string, prefixes bool) {
+	if words == nil {
+		return
+	}
+	var either []string
+	var args []any
+	for _, word := range words {
+		if head, ok := strings.CutSuffix(word, "*"); ok && prefixes {
+			// Between the prefix and the first word that does not have it.
+			either = append(either, "substr("+column+", 1, "+strconv.Itoa(len([]rune(head)))+") = ?")
+			args = append(args, head)
+			continue
+		}
+		either = append(either, column+" = ?")
+		args = append(args, word)
+	}
+	w.and("("+strings.Join(either, " OR ")+")", args...)
+}
+
+// limitsOf adds that a row is of a limit that is meant.
+func (r *reader) limitsOf(w *where, column string) {
+	if r.all {
+		return
+	}
+	w.and(column + " IN (" + ids(r.chosen) + ")")
+}
+
+func ids(list []int64) string {
+	if len(list) == 0 {
+		return "-1"
+	}
+	out := make([]string, len(list))
+	for i, id := range list {
+		out[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(out, ", ")
+}
+
+// clientsOf adds that a row of a client is one that is meant.
+func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
+	w.and("grain = ? AND at >= ? AND at < ?", int64(g), from, to)
+	r.limitsOf(w, "limit_id")
+	w.in("client", r.keys, false)
+	w.in("tier", r.tiers, false)
+	w.in("path", r.paths, true)
+	w.in("agent", r.agents, false)
+}
+
+// countRow is how often a limit was met in a time.
+type countRow struct {
+	at, limit     int64
+	node, outcome string
+	n             int64
+}
+
+// counts calls each with the counts of the range, in steps of so many seconds,
+// by node if that is asked for. Basis says what they are made of.
+func (r *reader) counts(step int64, nodes bool, each func(countRow)) error {
+	if r.ofClients() {
+		return r.clientCounts(step, each)
+	}
+	w := &where{}
+	w.and("grain = ? AND at >= ? AND at < ?", int64(r.grain), r.from, r.to)
+	r.limitsOf(w, "limit_id")
+	w.in("node", r.nodes, false)
+	w.in("outcome", r.outcomes, false)
+	node, group := "''", ""
+	if nodes {
+		node, group = "node", ", node"
+	}
+	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
+	return query(r.tx, func(row Row) error {
+		each(countRow{row.Int(0), row.Int(1), row.Text(2), row.Text(3), row.Int(4)})
+		return nil
+	}, `SELECT `+t+` AS t, limit_id, `+node+`, outcome, CAST(SUM(n) AS BIGINT) FROM rollups`+w.text+
+		` GROUP BY `+t+`, limit_id, outcome`+group+` ORDER BY t, limit_id, outcome`+group, w.args...)
+}
+
+// clientCounts is counts of some clients.
+func (r *reader) clientCounts(step int64, each func(countRow)) error {
+	w := &where{}
+	r.clientsOf(w, r.grain, r.from, r.to)
+	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
+	var sums []string
+	for _, c := range cellColumns[:cOther] {
+		sums = append(sums, "CAST(SUM("+c.name+") AS BIGINT)")
+	}
+	return query(r.tx, func(row Row) error {
+		for outcome, cell := range outcomeCells {
+			if n := row.Int(2 + cell); n != 0 && oneOf(r.outcomes, outcome) {
+				each(countRow{at: row.Int(0), limit: row.Int(1), outcome: outcome, n: n})
+			}
+		}
+		return nil
+	}, `SELECT `+t+` AS t, limit_id, `+strings.Join(sums, ", ")+` FROM clients`+w.text+` GROUP BY `+t+`, limit_id ORDER BY t, limit_id`, w.args...)
+}
+
+// beside are outcomes that are counted beside another of the same decision.
+func beside(outcome string) bool { return outcome == "estimated" || outcome == "degraded" }
+
+// add counts decisions.
+func (t *Totals) add(outcome string, n int64) {
+	if t.Counts == nil {
+		t.Counts = map[string]int64{}
+	}
+	t.Counts[outcome] += n
+	if !beside(outcome) {
+		t.Decisions += n
+	}
+	t.RefusedShare = ratio(t.Counts["refused"], t.Decisions)
+	t.DelayedShare = ratio(t.Counts["delayed"], t.Decisions)
+	t.ShadowShare = ratio(t.Counts["shadow_refused"], t.Decisions)
+}
+
+// limited is how many decisions limited somebody, or would have.
+func (t *Totals) limited() int64 {
+	return t.Counts["refused"] + t.Counts["delayed"] + t.Counts["shadow_refused"]
+}
+
+// totals returns the decisions of a client.
+func (c *cells) totals() Totals {
+	t := Totals{Counts: map[string]int64{}}
+	for outcome, cell := range outcomeCells {
+		if c.n[cell] != 0 {
+			t.add(outcome, c.n[cell])
+		}
+	}
+	return t
+}
+
+func ratio(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return math.Round(float64(a)/float64(b)*1e6) / 1e6
+}
+
+// part is a part of a range by one grain.
+type part struct {
+	grain    Grain
+	from, to int64
+}
+
+// parts divides the range into as few rows as there are: days where whole ones are
+// in it, hours beside, minutes at the edges, none finer than the grain of the
+// question.
+func (r *reader) parts(coarsest Grain) []part {
+	return divide(r.from, r.to, r.grain, coarsest)
+}
+
+func divide(from, to int64, finest, coarsest Grain) []part {
+	if from >= to {
+		return nil
+	}
+	if coarsest <= finest {
+		return []part{{finest, from, to}}
+	}
+	sec := coarsest.Seconds()
+	first, end := ceil(from, sec), floor(to, sec)
+	if first >= end {
+		return divide(from, to, finest, coarsest-1)
+	}
+	out := divide(from, first, finest, coarsest-1)
+	out = append(out, part{coarsest, first, end})
+	return append(out, divide(end, to, finest, coarsest-1)...)
+}
+
+// sketchRows calls each with the sketches of the range, packed, with the limit.
+func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit int64, kind string, packed []byte) error) error {
+	for _, p := range divide(from, to, r.grain, Day) {
+		w := &where{}
+		w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), p.from, p.to)
+		r.limitsOf(w, "limit_id")
+		w.in("kind", kinds, false)
+		err := query(r.tx, func(row Row) error { return each(row.Int(0), row.Int(1), row.Text(2), row.Bytes(3)) },
+			`SELECT at, limit_id, kind, bits FROM sketches`+w.text, w.args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys are sketches of how many keys there were.
+type keys struct{ limited, sampled *sketch }
+
+func newKeys() *keys { return &keys{newSketch(), newSketch()} }
+
+func (k *keys) merge(kind string, packed []byte) error {
+	if kind == sketchSampled {
+		return k.sampled.merge(packed)
+	}
+	return k.limited.merge(packed)
+}
+
+// count returns how many keys were limited and how many there were: the sampled
+// ones times how many each stands for, at least those that were limited.
+func (k *keys) count() (limited, seen int64) {
+	limited = k.limited.count()
+	return limited, max(limited, k.sampled.count()*max(k.sampled.every, 1))
+}
+
+// keysByLimit returns the keys of each limit in a range, and those of all of them.
+// A key under two limits is one in the latter.
+func (r *reader) keysByLimit(from, to int64) (map[int64]*keys, *keys, error) {
+	by, all := map[int64]*keys{}, newKeys()
+	err := r.sketchRows(from, to, nil, func(_, limit int64, kind string, packed []byte) error {
+		if by[limit] == nil {
+			by[limit] = newKeys()
+		}
+		if err := by[limit].merge(kind, packed); err != nil {
+			return err
+		}
+		return all.merge(kind, packed)
+	})
+	return by, all, err
+}
+
+// coverage returns what the answer is of.
+func (r *reader) coverage() (Coverage, error) {
+	c := Coverage{
+		From: time.Unix(r.from, 0).UTC(), To: time.Unix(r.to, 0).UTC(), Grain: r.grain.String(), StepS: r.step,
+		Basis: "rollups", Missing: r.missing,
+	}
+	if r.ofClients() {
+		c.Basis = "records"
+	}
+	err := r.sketchRows(r.from, r.to, []string{sketchSampled}, func(_, _ int64, _ string, packed []byte) error {
+		c.Every = max(c.Every, everyOf(packed))
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	if c.Loss, err = r.loss(); err != nil {
+		return c, err
+	}
+	return c, r.merged(&c)
+}
+
+// loss returns what was lost in the range.
+func (r *reader) loss() (l Loss, err error) {
+	// Sources tell what they have lost since they started.
+	for _, edge := range []struct {
+		until, sign int64
+	}{{r.to, 1}, {r.from, -1}} {
+		err := query(r.tx, func(row Row) error {
+			l.Dropped += edge.sign * row.Int(0)
+			l.Discarded += edge.sign * row.Int(1)
+			l.Rollups += edge.sign * row.Int(2)
+			l.Failed += edge.sign * row.Int(3)
+			return nil
+		}, `SELECT MAX(dropped), MAX(discarded), MAX(rollups), MAX(failed) FROM losses WHERE at < $1 GROUP BY source_id`, edge.until)
+		if err != nil {
+			return l, err
+		}
+	}
+	err = query(r.tx, func(row Row) error { l.Late = row.Int(0); return nil },
+		`SELECT CAST(SUM(n) AS BIGINT) FROM late WHERE at >= $1 AND at < $2`, r.from, r.to)
+	return l, err
+}
+
+// merged notes how many rows of clients were merged.
+func (r *reader) merged(c *Coverage) error {
+	w := &where{}
+	w.and("grain = ? AND client = '' AND at >= ? AND at < ?", int64(min(r.grain, Hour)), r.from, r.to)
+	r.limitsOf(w, "limit_id")
+	return query(r.tx, func(row Row) error {
+		l := r.limits[row.Int(0)]
+		if n := row.Int(1); n > 0 && len(c.Missing) < maxMissing {
+			c.Missing = append(c.Missing, fmt.Sprintf("rule %s/%s, limit %s: %d rows of clients are merged into one", l.Domain, l.Rule, l.Limit, n))
+		}
+		return nil
+	}, `SELECT limit_id, CAST(SUM(merged) AS BIGINT) FROM clients`+w.text+` GROUP BY limit_id ORDER BY limit_id`, w.args...)
+}
+
+// maxMissing is how many sentences there are at most of what is missing.
+const maxMissing = 20

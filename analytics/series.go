@@ -1,0 +1,79 @@
+package analytics
+
+import (
+	"cmp"
+	"slices"
+)
+
+// lines gathers points by name.
+type lines struct {
+	r    *reader
+	by   map[string]*Line
+	most int
+}
+
+func (r *reader) lines(most int) *lines { return &lines{r: r, by: map[string]*Line{}, most: most} }
+
+func (l *lines) add(name string, at, n int64) {
+	line := l.by[name]
+	if line == nil {
+		line = &Line{Name: name, Points: make([]int64, l.r.points())}
+		l.by[name] = line
+	}
+	line.Points[l.r.point(at)] += n
+	line.Total += n
+}
+
+// list returns the lines, the largest first; beyond the most that there are to be,
+// as one.
+func (l *lines) list() []Line {
+	out := make([]Line, 0, len(l.by))
+	for _, line := range l.by {
+		out = append(out, *line)
+	}
+	slices.SortFunc(out, func(a, b Line) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
+	if len(out) <= l.most {
+		return out
+	}
+	rest := Line{Rest: true, Points: make([]int64, l.r.points())}
+	for _, line := range out[l.most:] {
+		rest.Total += line.Total
+		for i, n := range line.Points {
+			rest.Points[i] += n
+		}
+	}
+	return append(out[:l.most], rest)
+}
+
+func (r *reader) series() (*Series, error) {
+	c, err := r.coverage()
+	if err != nil {
+		return nil, err
+	}
+	s := &Series{Coverage: c, By: r.by, At: r.at(), DegradedAt: make([]bool, r.points())}
+	l := r.lines(r.top)
+	err = r.counts(r.step, r.by == "node", func(row countRow) {
+		if row.outcome == "degraded" && row.n > 0 {
+			s.DegradedAt[r.point(row.at)] = true
+		}
+		of := r.limits[row.limit]
+		name := row.outcome
+		switch r.by {
+		case "rule":
+			name = of.Domain + "/" + of.Rule
+		case "limit":
+			name = nameOf(of).String()
+		case "domain":
+			name = of.Domain
+		case "node":
+			name = row.node
+		}
+		// All decisions are all outcomes but those that are counted beside.
+		if r.by != "outcome" && r.outcomes == nil && beside(row.outcome) {
+			return
+		}
+		l.add(name, row.at, row.n)
+	})
+	s.Lines = l.list()
+	return s, err
+}

@@ -1,0 +1,76 @@
+package analytics
+
+import (
+	"time"
+)
+
+// Tables that answers are in CSV, where they are not a list of what JSON has.
+
+// pointRow is a point of a line.
+type pointRow struct {
+	At   time.Time `json:"at"`
+	Name string    `json:"name"`
+	N    int64     `json:"n"`
+}
+
+func table(at []time.Time, lines []Line) []pointRow {
+	out := []pointRow{}
+	for i := range at {
+		for _, l := range lines {
+			name := l.Name
+			if l.Rest {
+				name = "(rest)"
+			}
+			out = append(out, pointRow{at[i], name, l.Points[i]})
+		}
+	}
+	return out
+}
+
+// upstreamRow is a step of an answer about the upstream.
+type upstreamRow struct {
+	At          time.Time `json:"at"`
+	Admitted    int64     `json:"admitted"`
+	Refused     int64     `json:"refused"`
+	Answers     int64     `json:"answers"`
+	OK          int64     `json:"ok"`
+	Redirect    int64     `json:"redirect"`
+	Denied      int64     `json:"denied"`
+	ClientError int64     `json:"client_error"`
+	ServerError int64     `json:"server_error"`
+	MeanMS      int64     `json:"mean_ms"`
+	LongestMS   int64     `json:"longest_ms"`
+}
+
+func upstreamTable(u *Upstream) []upstreamRow {
+	out := []upstreamRow{}
+	for i, at := range u.At {
+		a := u.Answers[i]
+		out = append(out, upstreamRow{at, u.Admitted[i], u.Refused[i], a.Count, a.OK, a.Redirect, a.Denied, a.ClientError, a.ServerError, u.MeanMS[i], a.LongestMS})
+	}
+	return out
+}
+
+// ratesOf is an answer about rates and the part of it that CSV has.
+type ratesOf struct {
+	*Rates
+	of string
+}
+
+func (r *reader) ratesAs() (any, error) {
+	rates, err := r.rates()
+	return &ratesOf{rates, r.of}, err
+}
+
+func ratesList(a any) any {
+	r := a.(*ratesOf)
+	switch r.of {
+	case "buckets":
+		return r.Buckets
+	case "peaks":
+		return r.Peaks
+	case "ladder":
+		return r.Ladder
+	}
+	return r.Top
+}
