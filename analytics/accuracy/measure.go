@@ -122,7 +122,9 @@ func (m *Measure) Key(arrivals []Arrival) {
 		if !fits && at == a.At {
 			r.FalseAllowed++
 		}
-		m.leaving = append(m.leaving, unit{at, a.Cost})
+		if a.Cost > 0 {
+			m.leaving = append(m.leaving, unit{at, a.Cost})
+		}
 		ours.sum += a.Cost
 		m.passed.add(at, a.Cost)
 	}
