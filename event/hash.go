@@ -14,21 +14,32 @@ const fold = 0x9e3779b97f4a7c15
 
 func (h hasher) sum(s string) uint64 {
 	acc := h.a ^ uint64(len(s))*fold
-	for len(s) >= 8 {
-		acc = mix(word(s)^h.b, acc^fold)
-		s = s[8:]
+	for len(s) > 16 {
+		acc = mix(word(s)^h.b, word(s[8:])^acc)
+		s = s[16:]
 	}
-	var tail uint64
-	for i := range len(s) {
-		tail |= uint64(s[i]) << (8 * i)
+	// The ends of what is left overlap where it is not twice as long.
+	var x, y uint64
+	switch n := len(s); {
+	case n >= 8:
+		x, y = word(s), word(s[n-8:])
+	case n >= 4:
+		x, y = half(s), half(s[n-4:])
+	case n > 0:
+		x = uint64(s[0])<<16 | uint64(s[n/2])<<8 | uint64(s[n-1])
 	}
-	return mix(mix(tail^h.b, acc^fold), h.a|1)
+	return mix(mix(x^h.b, y^acc), h.a|1)
 }
 
 func word(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+func half(s string) uint64 {
+	_ = s[3]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
 }
 
 func mix(x, y uint64) uint64 {
