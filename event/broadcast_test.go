@@ -139,3 +139,47 @@ func TestLiveWithoutQueue(t *testing.T) {
 		}
 	})
 }
+
+// slow is a queue that takes two seconds for a batch, and notes how often it was not
+// given them.
+type slow struct {
+	kept
+	aborted int
+}
+
+func (s *slow) Publish(ctx context.Context, batch []event.Event) error {
+	select {
+	case <-time.After(2 * time.Second):
+		return s.kept.Publish(ctx, batch)
+	case <-ctx.Done():
+		s.aborted++
+		return ctx.Err()
+	}
+}
+
+// The end waits for a batch that is under way, and does not send it twice.
+func TestEndWaitsForWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &slow{}
+		b := observe(t, nil, event.Options{Queue: q}, weir.PerMinute(1, algorithm.FixedWindow))
+		for range 2 {
+			if _, err := b.Take(t.Context(), "a", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(1500 * time.Millisecond) // it is under way
+		if _, err := b.Take(t.Context(), "b", 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Take(t.Context(), "b", 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.stop(); err != nil || q.aborted != 0 {
+			t.Errorf("%v, %d attempts were cut short", err, q.aborted)
+		}
+		told := q.tally(t)
+		if told.rollups["rule0 refused"] != 2 || len(told.records) != 2 {
+			t.Errorf("%+v", told)
+		}
+	})
+}

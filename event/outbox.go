@@ -24,8 +24,9 @@ type outbox struct {
 	queue Queue
 	max   int
 	log   *slog.Logger
-	// wake holds a token when there is something to send.
-	wake chan struct{}
+	// wake holds a token when there is something to send; ending is closed when no
+	// more is to be begun.
+	wake, ending chan struct{}
 
 	mu sync.Mutex
 	// events in the order in which they came; those of a batch that is being
@@ -41,7 +42,7 @@ type outbox struct {
 }
 
 func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
-	return &outbox{queue: q, max: max, log: log, wake: make(chan struct{}, 1)}
+	return &outbox{queue: q, max: max, log: log, wake: make(chan struct{}, 1), ending: make(chan struct{})}
 }
 
 // put adds events. Where there is no room the oldest records make way, then the
@@ -108,11 +109,12 @@ func (b *outbox) batch() []Event {
 	return out
 }
 
-// run hands events to the queue until ctx ends. What is left then is flush's.
+// run hands events to the queue until it is to end; what is under way then has until
+// ctx ends. What is left is flush's.
 func (b *outbox) run(ctx context.Context) {
 	for {
 		select {
-		case <-ctx.Done():
+		case <-b.ending:
 			return
 		case <-b.wake:
 		}
@@ -121,11 +123,24 @@ func (b *outbox) run(ctx context.Context) {
 				b.giveBack(batch)
 				return
 			}
+			if b.ends() {
+				return
+			}
 		}
 	}
 }
 
-// send hands over a batch, however often that takes, until ctx ends.
+// ends reports whether no more is to be begun.
+func (b *outbox) ends() bool {
+	select {
+	case <-b.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// send hands over a batch, however often that takes, until that is to end.
 func (b *outbox) send(ctx context.Context, batch []Event) bool {
 	wait := minBackoff
 	for tries := 1; ; tries++ {
@@ -136,7 +151,7 @@ func (b *outbox) send(ctx context.Context, batch []Event) bool {
 			}
 			return true
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || b.ends() {
 			return false
 		}
 		if tries == 1 {
@@ -145,7 +160,7 @@ func (b *outbox) send(ctx context.Context, batch []Event) bool {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
-		case <-ctx.Done():
+		case <-b.ending:
 			t.Stop()
 			return false
 		}

@@ -41,10 +41,12 @@ func (o *Observer) Run(ctx context.Context) error {
 	}
 	o.drain()
 	o.due(due{records: true, rollups: true})
-	stop()
-	sender.Wait()
+	close(o.outbox.ending)
 	last, cancel := context.WithTimeout(context.Background(), maxFlush)
 	defer cancel()
+	// A batch that is under way is not to be begun anew.
+	defer context.AfterFunc(last, stop)()
+	sender.Wait()
 	if err := o.outbox.flush(last); err != nil {
 		return fmt.Errorf("event: the queue did not take the last events: %w", err)
 	}
