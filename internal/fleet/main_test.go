@@ -21,13 +21,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/queuetest"
+	"github.com/weirlimit/weir/internal/queuetest/brokers"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // command is the path of the built command. Set once by TestMain.
 var command string
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
+// TestMain is a broker when a test starts this program as one.
+func TestMain(m *testing.M) {
+	if queuetest.Serve(brokers.NATS) {
+		return
+	}
+	os.Exit(build(m))
+}
 
 func build(m *testing.M) int {
 	flag.Parse()

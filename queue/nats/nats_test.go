@@ -6,41 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/queuetest"
+	"github.com/weirlimit/weir/internal/queuetest/brokers"
 )
 
 // TestMain is the broker when a test starts this program as one, so that it can
 // be killed and stopped like any other.
 func TestMain(m *testing.M) {
-	if queuetest.Serve(serve) {
+	if queuetest.Serve(brokers.NATS) {
 		return
 	}
 	os.Exit(m.Run())
-}
-
-func serve(port, dir string) error {
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return err
-	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: n, JetStream: true, StoreDir: dir})
-	if err != nil {
-		return err
-	}
-	s.ConfigureLogger()
-	s.Start()
-	s.WaitForShutdown()
-	return nil
 }
 
 func TestQueue(t *testing.T) {
