@@ -27,7 +27,7 @@ func TestNothingIsReadBehindABrokenBody(t *testing.T) {
 			for _, body := range []string{"Content-Length: 60\r\n\r\nxx", "Transfer-Encoding: chunked\r\n\r\n5\r\nxx", "Transfer-Encoding: chunked\r\n\r\nzz\r\n"} {
 				c := s.dialFrom(t, "127.0.0.1") // who may ask the API
 				io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: h\r\n"+body)
-				c.SetReadDeadline(time.Now().Add(10 * time.Second))
+				c.SetReadDeadline(time.Now().Add(time.Minute))
 				r := bufio.NewReader(c)
 				res, err := http.ReadResponse(r, nil)
 				if err != nil {
@@ -70,7 +70,7 @@ descriptors:
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(c, preface+frame(frameSettings, 0, 0, ""))
 	for i := range 3 {
 		stream := uint32(2*i + 1)
@@ -104,7 +104,7 @@ descriptors:
 func TestPausesAreNotStalls(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-stall-timeout", "300ms", "--http-read-timeout", "500ms")
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-stall-timeout", "1s", "--http-read-timeout", "1300ms")
 	for _, version := range []int{1, 2} {
 		for _, body := range []string{"", "a body"} {
 			t.Run(fmt.Sprintf("HTTP/%d %q", version, body), func(t *testing.T) {
@@ -113,13 +113,13 @@ func TestPausesAreNotStalls(t *testing.T) {
 				defer tr.CloseIdleConnections()
 				tr.Protocols.SetHTTP1(version == 1)
 				tr.Protocols.SetUnencryptedHTTP2(version == 2)
-				client := &http.Client{Transport: tr, Timeout: 20 * time.Second}
+				client := &http.Client{Transport: tr, Timeout: 2 * time.Minute}
 				for range 2 {
 					res, err := client.Post("http://"+s.addr+"/quiet", "text/plain", strings.NewReader(body))
 					if err != nil {
 						t.Fatal(err)
 					}
-					if code, _, got := read(t, res); code != 200 || res.ProtoMajor != version || got != strings.Repeat("still here\n", 3)+"up\n" {
+					if code, _, got := read(t, res); code != 200 || res.ProtoMajor != version || got != strings.Repeat("still here\n", 2)+"up\n" {
 						t.Errorf("%d %q", code, got)
 					}
 				}

@@ -23,7 +23,7 @@ func (s *node) raw(t *testing.T, from, text string) int {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	io.WriteString(c, text)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {

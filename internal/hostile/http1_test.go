@@ -18,8 +18,8 @@ import (
 
 const mib = 1 << 20
 
-// TestIdleConnections: ten thousand connections that ask once, or never, and
-// then keep still, cost little memory and nobody else's service; and the idle
+// TestIdleConnections: thousands of connections that ask once, or never, and then
+// keep still, cost little memory and nobody else's service; and the idle
 // timeout ends them.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
@@ -27,11 +27,11 @@ func TestIdleConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
 		t.Fatal(err)
 	}
-	many := min(10_000, int(lim.Cur)-3000)
+	many := min(n(5000, 10_000), int(lim.Cur)-3000)
 	if many < 4000 {
 		t.Skipf("%d files may be open, 7,000 are needed: ulimit -n", lim.Cur)
 	}
-	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "2s", "--http-idle-timeout", "2s")
+	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "5s", "--http-idle-timeout", "3s")
 	s.attack(t, int64(many)*32<<10, func() {
 		conns := make([]net.Conn, many)
 		each(16, func(w int) {
@@ -86,7 +86,7 @@ func TestSlowloris(t *testing.T) {
 				if _, err := io.WriteString(c, "x"); err != nil {
 					return // cut off: there is room for a byte at any time
 				}
-				if took := time.Since(began); took > 30*time.Second {
+				if took := time.Since(began); took > 2*time.Minute {
 					t.Errorf("still open after %s", took)
 					return
 				}
@@ -218,7 +218,7 @@ func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
 	many := n(100, 1000)
-	s := serve(t, "--rules", rules(t, fmt.Sprintf("domain: api\ndescriptors:\n- {key: remote_address, limit: %d, algorithm: concurrency, ttl: 1m}\n", many)), "--upstream", u.URL, "--http-stall-timeout", "1s")
+	s := serve(t, "--rules", rules(t, fmt.Sprintf("domain: api\ndescriptors:\n- {key: remote_address, limit: %d, algorithm: concurrency, ttl: 1m}\n", many)), "--upstream", u.URL, "--http-stall-timeout", "3s")
 	steady := s.dial(t)
 	steady.(*net.TCPConn).SetReadBuffer(4096)
 	s.attack(t, int64(n(128, 384))*mib, func() {
@@ -237,7 +237,7 @@ func TestSlowReaders(t *testing.T) {
 		b := make([]byte, 16<<10)
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
-		for began := time.Now(); time.Since(began) < 3*time.Second; {
+		for began := time.Now(); time.Since(began) < 5*time.Second; {
 			<-tick.C
 			if _, err := steady.Read(b); err != nil {
 				t.Fatalf("a slow reader was cut off: %v", err)
@@ -260,8 +260,8 @@ func TestSlowReaders(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-read-timeout", "0", "--http-stall-timeout", "1s")
-	const head = "POST /read HTTP/1.1\r\nHost: h\r\nContent-Length: 60\r\n\r\n"
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-read-timeout", "0", "--http-stall-timeout", "3s")
+	const head = "POST /read HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
 	s.attack(t, int64(n(64, 384))*mib, func() {
 		var cut atomic.Int64
 		many := n(200, 2000)
@@ -282,7 +282,7 @@ func TestSlowBodies(t *testing.T) {
 			}
 			tick := time.NewTicker(50 * time.Millisecond)
 			defer tick.Stop()
-			for range 60 { // three seconds
+			for range 100 { // five seconds
 				<-tick.C
 				io.WriteString(c, "x")
 			}

@@ -183,7 +183,7 @@ func (s *node) metric(t *testing.T, name string) float64 {
 }
 
 // neighbour keeps no connection; it comes from 127.0.0.1.
-var neighbour = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+var neighbour = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Minute}
 
 // get returns what a GET by the neighbour is answered.
 func get(t *testing.T, url string) (int, http.Header, string) {
@@ -230,7 +230,7 @@ func (s *node) attack(t *testing.T, most int64, f func()) {
 // attackBeside is attack with another neighbour, who asks once.
 func (s *node) attackBeside(t *testing.T, most int64, ask func() error, f func()) {
 	t.Helper()
-	const slowest = 10 * time.Second
+	const slowest = time.Minute
 	if err := ask(); err != nil {
 		t.Fatalf("before the attack: %v", err)
 	}
@@ -275,7 +275,7 @@ func (s *node) attackBeside(t *testing.T, most int64, ask func() error, f func()
 }
 
 // patience is how long an attacker stays when he is not sent away.
-var patience = time.Duration(n(1, 10)) * time.Minute
+var patience = time.Duration(n(4, 10)) * time.Minute
 
 // dial opens a connection from 127.0.0.2.
 func (s *node) dial(t *testing.T) net.Conn { return s.dialFrom(t, "127.0.0.2") }
@@ -294,7 +294,7 @@ func (s *node) dialFrom(t *testing.T, from string) net.Conn {
 func (s *node) try() (net.Conn, error) { return s.tryFrom("127.0.0.2") }
 
 func (s *node) tryFrom(from string) (net.Conn, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 2 * time.Minute}
 	c, err := d.Dial("tcp", s.addr)
 	if err != nil {
 		return nil, err
@@ -358,10 +358,10 @@ func startUpstream(t *testing.T) *upstream {
 			_, _ = w.Write(big)
 		case "/quiet":
 			_, _ = io.Copy(io.Discard, r.Body)
-			for range 3 {
+			for range 2 {
 				fmt.Fprint(w, "still here\n")
 				_ = http.NewResponseController(w).Flush()
-				<-time.After(700 * time.Millisecond)
+				<-time.After(1500 * time.Millisecond)
 			}
 			fmt.Fprint(w, "up\n")
 		case "/hold":

@@ -67,7 +67,7 @@ descriptors:
 // said and the most memory that it used, in bytes.
 func refused(t *testing.T, path string, args ...string) (said string, most int64) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, command, append([]string{"serve", "--http", "127.0.0.1:0", "--admin", ""}, args...)...)
 	out, err := cmd.CombinedOutput()
