@@ -79,7 +79,7 @@ func (s *Service) fill(req *weir.Request, q *question) error {
 
 // head fills in what a question has beside its descriptors.
 func (s *Service) head(req *weir.Request, domain string, cost *int64, priority int, peek bool, lease string) *fault {
-	req.Domain, req.Priority, req.Lease = domain, priority, lease
+	req.Domain, req.Priority, req.Lease, req.Facts = domain, priority, lease, checks.Facts(req)
 	if domain == "" {
 		req.Domain = s.opt.Domain
 	}

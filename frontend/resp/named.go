@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // Bounds on a request of WEIR.CHECK and its kin.
@@ -52,7 +53,7 @@ func (c *conn) read(r *weir.Request, cmd *command, may options) string {
 	if len(cmd.at(1)) > maxDomain {
 		return fmt.Sprintf("the domain may have at most %d bytes", maxDomain)
 	}
-	r.Domain, r.Priority = text(cmd.at(1)), c.s.opt.Priority
+	r.Domain, r.Priority, r.Facts = text(cmd.at(1)), c.s.opt.Priority, checks.Facts(r)
 	i, n, from := 2, len(cmd.args), len(c.entries)
 	for ; i < n; i += 2 {
 		key := cmd.at(i)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
 )
 
 // decide asks the limiter, and fills in the statuses. The part whose limits
@@ -21,12 +22,14 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 		speaker = charge
 	}
 	if len(charge.places) > 0 {
+		charge.req.Facts = checks.Facts(&charge.req)
 		if d, err = l.Decide(ctx, &charge.req); err != nil {
 			return d, nil, err
 		}
 		c.tell(charge, d)
 	}
 	if len(spend.places) > 0 {
+		spend.req.Facts = checks.Facts(&spend.req)
 		if d, err = l.Decide(ctx, &spend.req); err != nil {
 			return d, nil, err
 		}
