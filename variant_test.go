@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,6 +52,69 @@ func TestVariant(t *testing.T) {
 		}
 		if tt.name == "reserve" && got[0].Reserve != 100 {
 			t.Errorf("%d are kept for priority 0, want a fifth of 500", got[0].Reserve)
+		}
+	}
+}
+
+// A limit that is enforced for a share of its keys has its counters and numbers, and
+// is otherwise what it would be with that rollout.
+func TestEnforced(t *testing.T) {
+	pool := &weir.Limit{Name: "pool", Algorithm: algorithm.FixedWindow, Count: 1000, Period: time.Minute}
+	for _, m := range []weir.Mode{{}, {Shadow: true}, {Rollout: 20}, {Excess: 33}, {Pool: pool, PoolKey: "p", Ceiling: 201}, {Reserve: []int64{0, 7, 99}},
+		{Penalize: true, Ban: &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}}} {
+		make := func(m weir.Mode) *weir.Limit {
+			l := &weir.Limit{Name: "l", Scope: "api/x", Algorithm: algorithm.TokenBucket, Count: 101, Burst: 157, Period: time.Minute, Mode: m}
+			if err := l.Compile(); err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		l := make(m)
+		for _, percent := range []int64{0, 1, 50, 100} {
+			v, err := l.Enforced(percent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.ID() != l.ID() || v.Counters() != l.Counters() || v.Count != l.Count || v.Burst != l.Burst || v.Ceiling != l.Ceiling || v.Excess != l.Excess {
+				t.Errorf("%+v at %d%%: counts elsewhere, or other numbers: %+v", m, percent, v)
+			}
+			like := m
+			like.Shadow, like.Rollout = percent == 0, percent
+			if like.Ban != nil {
+				like.Ban = &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}
+			}
+			want := make(like)
+			for i := range 50 {
+				key, r := fmt.Sprint("k", i), &weir.Request{Priority: i % 3}
+				a, b := v.Append(nil, key, 1, r), want.Append(nil, key, 1, r)
+				if len(a) != len(b) {
+					t.Fatalf("%+v at %d%%: %d ops, want %d", m, percent, len(a), len(b))
+				}
+				at := -1
+				for i := range a {
+					if a[i].Role != b[i].Role || a[i].Reserve != b[i].Reserve || a[i].Penalize != b[i].Penalize || a[i].Limit.Count != b[i].Limit.Count || a[i].Limit.Scope != b[i].Limit.Scope {
+						t.Errorf("%+v at %d%%: op %d is %+v, want %+v", m, percent, i, a[i], b[i])
+					}
+					if a[i].Limit == v {
+						at = i
+					}
+				}
+				// All that stands for the limit, and nothing else.
+				other := weir.Op{Limit: pool, Role: weir.Pool}
+				around := append(append([]weir.Op{other}, a...), other)
+				to := len(a) + 1
+				if a[at].Role == weir.Own {
+					around = around[:to]
+				}
+				if from, end := weir.Beside(around, at+1); from != 1 || end != to {
+					t.Errorf("%+v at %d%%: from %d to %d, want 1 to %d", m, percent, from, end, to)
+				}
+			}
+		}
+		for _, percent := range []int64{-1, 101} {
+			if _, err := l.Enforced(percent); err == nil {
+				t.Errorf("%d%% was taken", percent)
+			}
 		}
 	}
 }

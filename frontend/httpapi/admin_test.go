@@ -32,6 +32,8 @@ type keyState struct {
 		Cells     []int64
 	}
 	Overlay []struct{ Kind, Limit, Rate, Until, By, YAML string }
+	Modes   []struct{ Limit string }
+	YAML    *string
 }
 
 func administer(t *testing.T, srv *server, path, body string) keyState {
@@ -285,7 +287,7 @@ func TestOverlayThatCannotChange(t *testing.T) {
 func TestOperatorsOnly(t *testing.T) {
 	const body = `{"descriptors":[{"entries":{"user":"ann"}}]}`
 	limits := weir.Limits{named("permin", weir.PerMinute(3, algorithm.FixedWindow))}
-	paths := []string{"/v1/admin/inspect", "/v1/admin/reset", "/v1/admin/grant", "/v1/admin/ban", "/v1/admin/override", "/v1/explain"}
+	paths := []string{"/v1/admin/inspect", "/v1/admin/reset", "/v1/admin/grant", "/v1/admin/ban", "/v1/admin/allow", "/v1/admin/override", "/v1/admin/mode", "/v1/explain"}
 	status := func(url, path string, h http.Header) int {
 		t.Helper()
 		res, _ := exchange(t, "POST", url, path, body, h)
@@ -303,8 +305,13 @@ func TestOperatorsOnly(t *testing.T) {
 			t.Errorf("%s without a token configured: got %d, want 403", p, got)
 		}
 	}
-	if res, _ := exchange(t, "GET", guarded.URL, "/v1/rules", "", nil); res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") == "" {
-		t.Errorf("rules: got %d %v", res.StatusCode, res.Header)
+	for _, p := range []string{"/v1/rules", "/v1/admin/modes", "/v1/admin/audit"} {
+		if res, _ := exchange(t, "GET", guarded.URL, p, "", nil); res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: got %d %v", p, res.StatusCode, res.Header)
+		}
+		if res, _ := exchange(t, "GET", open.URL, p, "", bearer); res.StatusCode != 403 {
+			t.Errorf("%s without a token configured: got %d, want 403", p, res.StatusCode)
+		}
 	}
 
 	// On a port of its own and without a token: loopback, asked for as such.
@@ -409,14 +416,17 @@ func TestWithoutParts(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/reserve": `{` + ann + `}`, "/v1/commit": `{"handle":"x","actual":1}`, "/v1/cancel": `{"handle":"x"}`,
 		"/v1/admin/reset": `{` + ann + `}`, "/v1/admin/ban": `{` + ann + `,"seconds":1}`,
-		"/v1/admin/override": `{` + ann + `,"rate":"5/minute"}`,
+		"/v1/admin/override": `{` + ann + `,"rate":"5/minute"}`, "/v1/admin/allow": `{` + ann + `,"seconds":1}`,
+		"/v1/admin/mode": `{"rule":"x","mode":"off","reason":"x"}`,
 	} {
 		if res, got := exchange(t, "POST", srv.URL, path, body, bearer); res.StatusCode != 501 {
 			t.Errorf("%s: got %d %s, want 501", path, res.StatusCode, got)
 		}
 	}
-	if res, got := exchange(t, "GET", srv.URL, "/v1/rules", "", bearer); res.StatusCode != 501 {
-		t.Errorf("/v1/rules: got %d %s, want 501", res.StatusCode, got)
+	for _, path := range []string{"/v1/rules", "/v1/admin/modes", "/v1/admin/audit"} {
+		if res, got := exchange(t, "GET", srv.URL, path, "", bearer); res.StatusCode != 501 {
+			t.Errorf("%s: got %d %s, want 501", path, res.StatusCode, got)
+		}
 	}
 }
 

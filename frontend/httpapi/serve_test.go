@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"testing"
 
@@ -36,7 +37,10 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	if !ok {
 		board = clocked.New(t)
 	}
-	laid := overlay.Options{Rules: rules, Board: board}
+	laid := overlay.Options{Rules: rules, Board: board, Node: "n1"}
+	if limits, ok := rules.(weir.Limits); ok {
+		laid.Places = func() []overlay.Place { return places(limits) }
+	}
 	if c, ok := store.(*clocked.Store); ok {
 		laid.Now = c.Now.Load
 	}
@@ -61,4 +65,15 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	srv := httptest.NewServer(api)
 	t.Cleanup(srv.Close)
 	return &server{srv, api, lim}
+}
+
+// places are limits as those of rules whose words are their algorithms.
+func places(limits weir.Limits) []overlay.Place {
+	var out []overlay.Place
+	for _, l := range limits {
+		out = append(out, overlay.Place{Domain: "api", Rule: l.Algorithm.Name(), Limit: l, YAML: func(m overlay.Mode, percent int64) string {
+			return fmt.Sprintf("# %s\n%s: %d\n", l.Name, m, percent)
+		}})
+	}
+	return out
 }
