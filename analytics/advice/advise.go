@@ -170,24 +170,23 @@ func (a *Answer) legitimate(f *Figures, by map[verdict.Class]part, all part) {
 // loose judges whether the limit lets pass what it is there to stop.
 func (a *Answer) loose(f *Figures, by map[verdict.Class]part) {
 	s := f.Sample
-	if s.Clients < tightenClients || float64(s.P99) >= tightenShare*float64(f.Allowance) || by[verdict.Legitimate].clients > 0 {
+	if s.Clients < tightenClients || float64(s.P95) >= tightenShare*float64(f.Allowance) || by[verdict.Legitimate].clients > 0 {
 		return
 	}
-	var bad, passed, refused int64
+	var bad, passed int64
 	for _, c := range f.Clients {
 		if e := c.Evidence; e != nil && (c.Verdict.Class == verdict.Runaway || c.Verdict.Class == verdict.Abusive) {
 			bad++
 			passed += e.Allowed
-			refused += e.Refused
 		}
 	}
-	if bad == 0 || passed <= refused {
+	if share(passed, f.Allowed) < loosePassed {
 		return
 	}
 	a.badge(TooLoose)
-	to := round(2 * s.P99)
-	a.say(Tighten, to, 0, "%s that look runaway or abusive had %s let pass and %d refused, while 99 in 100 of %d sampled clients use at most %s of %s. Tighten it: %d is still twice what those use.",
-		count(bad, "client"), count(passed, "request"), refused, s.Clients, percent(share(s.P99, f.Allowance)), f.allows(), to)
+	to := round(2 * s.P95)
+	a.say(Tighten, to, 0, "%s of what it lets pass is of %s that look runaway or abusive, while 95 in 100 of %d sampled clients use at most %s of %s. Tighten it: %d is still twice what those use.",
+		percent(share(passed, f.Allowed)), count(bad, "client"), s.Clients, percent(share(s.P95, f.Allowance)), f.allows(), to)
 }
 
 // shadow judges whether a limit that is tried may be enforced.

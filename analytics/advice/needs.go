@@ -34,11 +34,12 @@ const (
 	// Shared addresses are the matter when they have a fifth of the refusals.
 	sharedRefusals = 0.2
 
-	// A limit may be tightened when 99 in 100 of at least tightenClients sampled
-	// clients stay below a quarter of it, and those who deserve refusal were let
-	// pass more than was refused to them.
+	// A limit may be tightened when 95 in 100 of at least tightenClients sampled
+	// clients stay below a quarter of it, nobody that looks legitimate was refused, and
+	// a fifth of what passes is of clients who deserve refusal.
 	tightenClients = 100
 	tightenShare   = 0.25
+	loosePassed    = 0.2
 
 	// A shadow is ready after a day with at least someRefusals, of which at most one
 	// in a hundred would have hit clients that do not deserve it, and one in twenty

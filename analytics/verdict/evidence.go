@@ -35,6 +35,9 @@ type Evidence struct {
 	Demand  int64 `json:"demand"`
 	Allowed int64 `json:"allowed"`
 	Refused int64 `json:"refused"`
+	// Shadowed is how many of the refusals were in shadow mode: the client was not
+	// told of them, and what it does when it is refused is not known by them.
+	Shadowed int64 `json:"shadowed,omitempty"`
 	// Decisive is in how many of the refusals the limit's answer was the request's.
 	Decisive int64 `json:"decisive"`
 	// Early is how many decisions came before the Retry-After of an earlier
@@ -87,12 +90,14 @@ type Evidence struct {
 	// Sampled says that the client's key belongs to the sample, so that everything
 	// it does is told. Of other clients nothing is told while they are not limited.
 	Sampled bool `json:"sampled"`
-	// History is how many spans in the seven days before From had any demand that was
-	// told. Usual is the demand that 95 in 100 of those did not exceed, in units per
+	// History is how many spans, of HistorySpan each, in the seven days before From had
+	// any demand that was told. Usual is the demand that 95 in 100 of those did not exceed, in units per
 	// Period. Before says how far back records go at all.
 	History int64         `json:"history"`
 	Usual   float64       `json:"usual"`
 	Before  time.Duration `json:"-"`
+	// HistorySpan is often longer than Span.
+	HistorySpan time.Duration `json:"-"`
 }
 
 // Overshoot is the peak as a multiple of what is allowed.
@@ -137,9 +142,12 @@ func (e *Evidence) Pace() float64 {
 // where seconds were not kept.
 func (e *Evidence) Rush() float64 { return ratio(e.Busiest*int64(e.Span/time.Second), e.SpanPeak) }
 
-// EarlyShare is how many came too early for each that was refused, at most 1.
-// Clients that obey Retry-After are near 0.
-func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Refused), 1) }
+// Told is how many refusals the client was told of.
+func (e *Evidence) Told() int64 { return e.Refused - e.Shadowed }
+
+// EarlyShare is how many came too early for each refusal that the client was told
+// of, at most 1. Clients that obey Retry-After are near 0.
+func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Told()), 1) }
 
 // RefusedShare is the share of the demand that was refused.
 func (e *Evidence) RefusedShare() float64 { return ratio(e.Refused, e.Demand) }

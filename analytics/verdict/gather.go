@@ -16,6 +16,8 @@ type Row struct {
 	// borrowed ones included; Refused how many refused it or would have in shadow
 	// mode.
 	Allowed, Refused int64
+	// Shadowed is how many of Refused were in shadow mode: the client was not told.
+	Shadowed int64
 	// Cost is the units that all of them asked for.
 	Cost            int64
 	Decisive, Early int64
@@ -103,6 +105,7 @@ func (g *Gatherer) Add(r *Row) {
 	e.Units += r.Cost
 	e.Allowed += r.Allowed
 	e.Refused += r.Refused
+	e.Shadowed += r.Shadowed
 	e.Decisive += r.Decisive
 	e.Early += r.Early
 	e.Identified = e.Identified || r.Identified
@@ -147,7 +150,7 @@ func (g *Gatherer) Evidence() *Evidence {
 		}
 		g.spread(&e)
 	}
-	e.History = int64(len(g.before))
+	e.History, e.HistorySpan = int64(len(g.before)), g.spanThen
 	if len(g.before) > 0 {
 		e.Usual = percentile(g.before, 0.95) * perPeriod(e.Period, g.spanThen)
 	}

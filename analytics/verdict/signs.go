@@ -75,8 +75,9 @@ const (
 
 	// Gone within five minutes: a sale, a reload, an impatient click.
 	briefSpans = 5
-	// The usual is told of after an hour's worth of it.
-	knownSpans = 60
+	// What is usual is told of after three spans of time and an hour in all.
+	knownSpans = 3
+	knownFor   = time.Hour
 )
 
 // sign is something that the evidence shows or does not.
@@ -140,7 +141,7 @@ func (s *signs) who(e *Evidence) {
 	s.person = when(e.Agent == "browser", "it says that it is a browser")
 	s.program = when(e.Agent != "" && e.Agent != "browser", "it says that it is no browser but %s", e.Agent)
 	s.fresh = when(e.Sampled && e.Before >= 24*time.Hour && e.History == 0, "it was not seen in the %s before", lasting(e.Before))
-	s.known = when(e.History >= knownSpans && e.Usual <= float64(e.Allowance),
+	s.known = when(e.History >= knownSpans && time.Duration(e.History)*e.HistorySpan >= knownFor && e.Usual <= float64(e.Allowance),
 		"it is known and usually stays below the limit: 95 in 100 of its periods had at most %.0f of %d", e.Usual, e.Allowance)
 }
 
@@ -171,13 +172,13 @@ func (s *signs) amount(e *Evidence) {
 }
 
 func (s *signs) refused(e *Evidence) {
-	enough := e.Refused >= someRefusals
+	enough := e.Told() >= someRefusals
 	s.ignores = when(enough && e.EarlyShare() >= earlyShare,
-		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Refused, "refusal"))
+		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
 	s.hasty = when(enough && !s.ignores.holds && e.EarlyShare() >= hastyShare,
-		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Refused, "refusal"))
-	s.waits = when(e.Refused > 0 && e.EarlyShare() <= waitShare,
-		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Refused, "refusal"))
+		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
+	s.waits = when(e.Told() > 0 && e.EarlyShare() <= waitShare,
+		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
 	s.open = when(true, "it was refused %d of %d times, and neither what it asked for nor how it came is plain", e.Refused, e.Demand)
 }
 
@@ -196,6 +197,9 @@ func missing(e *Evidence) (out []string) {
 	}
 	if !e.Identified {
 		out = append(out, "who is behind it and what it asked for")
+	}
+	if e.Refused > 0 && e.Told() == 0 {
+		out = append(out, "what it does when it is refused: the limit is in shadow mode")
 	}
 	if e.History == 0 && (e.Before < 24*time.Hour || !e.Sampled) {
 		out = append(out, "what it did before")

@@ -74,9 +74,13 @@ func (t *Table) Add(r *event.Record) {
 		row = &tableRow{Row: verdict.Row{At: at, Span: time.Minute}, seconds: map[int64]int64{}}
 		t.rows[k] = row
 	}
-	if r.Outcome == weir.Refused.String() || r.Outcome == weir.ShadowRefused.String() {
+	switch r.Outcome {
+	case weir.Refused.String():
 		row.Refused += r.Count
-	} else {
+	case weir.ShadowRefused.String():
+		row.Refused += r.Count
+		row.Shadowed += r.Count
+	default:
 		row.Allowed += r.Count
 	}
 	row.Sampled = row.Sampled || len(r.Arrivals) > 0
