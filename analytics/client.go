@@ -231,7 +231,8 @@ func (s *clientStep) row(span time.Duration) *verdict.Row {
 		Allowed: n[cAllowed] + n[cSoft] + n[cBorrowed] + n[cDelayed], Refused: n[cRefused] + n[cShadow],
 		Cost: n[cUnits], Decisive: n[cDecisive], Early: n[cEarly], Busiest: n[cPeak], Sampled: n[cEvery] > 0,
 		Identified: w[wAgent] != "" || w[wPath] != "" || w[wAddress] != "" || w[wUser] != "" || n[cAgents] > 0,
-		Users:      n[cUsers], Agents: n[cAgents], Paths: n[cPaths], Addresses: n[cAddresses],
+		Users:      different(n[cUsers], n[cUserBits]), Agents: different(n[cAgents], n[cAgentBits]),
+		Paths: different(n[cPaths], n[cPathBits]), Addresses: different(n[cAddresses], n[cAddressBits]),
 		User: w[wUser], Path: w[wPath], Address: w[wAddress], Agent: w[wAgent], Tier: w[wTier],
 		Answers: verdict.Answers{Count: n[cAnswers], OK: n[cOK], Redirect: n[cRedirect], Denied: n[cDenied], ClientError: n[cClientError], ServerError: n[cServerError]},
 	}
@@ -256,9 +257,12 @@ func kindOf(rule string) verdict.Kind {
 	return verdict.Unknown
 }
 
+// different returns how many different words there were: the most in one record,
+// or what their sketch says.
+func different(most, bits int64) int64 { return max(most, estimate(bits)) }
+
 // aboutOf returns what the last request told, nil if nothing.
 func (c *cells) aboutOf() *event.About {
-	different := func(most, bits int64) int64 { return max(most, estimate(bits)) }
 	a := event.About{
 		Address: c.w[wAddress], Network: c.w[wNetwork], Method: c.w[wMethod], Host: c.w[wHost], Path: c.w[wPath],
 		User: c.w[wUser], Tier: c.w[wTier], Agent: c.w[wAgent],

@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"slices"
 	"strconv"
 	"time"
 )
@@ -52,13 +51,13 @@ func (b labelBook) of(n name, key string) *Label {
 
 // all returns the labels of a key.
 func (b labelBook) all(key string) []Label {
-	return slices.Collect(func(yield func(Label) bool) {
-		for _, l := range b {
-			if l.Key == key && !yield(l) {
-				return
-			}
+	out := []Label{}
+	for _, l := range b {
+		if l.Key == key {
+			out = append(out, l)
 		}
-	})
+	}
+	return out
 }
 
 // precision returns how the clients of a limit are labelled, nil if none is.

@@ -318,7 +318,8 @@ func (a *ask) choose(from, to, step int64, clients bool, opt *Options) {
 	for step > 0 && g > Minute && step%g.Seconds() != 0 {
 		g-- // what was asked for is finer
 	}
-	for g < coarsest && from < keeps[g] {
+	// A coarser one only helps if it is kept longer.
+	for g < coarsest && from < keeps[g] && keeps[g+1] <= keeps[g]-(g+1).Seconds() {
 		g++
 	}
 	if from < keeps[g] {

@@ -26,6 +26,16 @@ func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Databas
 		Truth(t, s.Handler(), tr)
 		counted(t, s, tr, len(tr.Events))
 	})
+	for _, f := range []struct {
+		name string
+		f    func(t *testing.T, open func() analytics.Database, tr *Traffic)
+	}{
+		{"all or nothing", allOrNothing}, {"two services", twoServices}, {"bounds", bounds}, {"forgets", forgets}, {"back-fill", backFill},
+		{"loss", loss}, {"labels", labels}, {"versions", versions}, {"odd words", oddWords}, {"migrates at once", migratesAtOnce},
+		{"refuses what is newer", refusesNewer}, {"ends", ends}, {"questions", questions}, {"a sample", sample},
+	} {
+		t.Run(f.name, func(t *testing.T) { f.f(t, prepare(t), tr) })
+	}
 }
 
 // serve returns a service whose time is the end of the traffic.
