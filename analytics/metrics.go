@@ -32,7 +32,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	info := c.s.state.info(c.s.opt.Now())
+	info := c.s.Info()
 	count := func(d *prometheus.Desc, n int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}

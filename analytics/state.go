@@ -47,6 +47,10 @@ func (s *state) done(now time.Time, lag time.Duration, t tally) {
 	at.lag = max(at.lag, lag)
 }
 
+// Info returns what the service did since it was made. It asks the database
+// nothing.
+func (s *Service) Info() ServiceInfo { return s.state.info(s.opt.Now()) }
+
 // info returns all of it.
 func (s *state) info(now time.Time) ServiceInfo {
 	s.mu.Lock()

@@ -1,17 +1,26 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weirlimit/weir/analytics"
 	"github.com/weirlimit/weir/analytics/postgres"
+	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/analyticstest"
 	"github.com/weirlimit/weir/internal/servertest"
 )
+
+func TestMain(m *testing.M) {
+	analyticstest.Main(m, func(ctx context.Context, url string) (analytics.Database, error) {
+		return postgres.Open(ctx, url, postgres.Options{})
+	})
+}
 
 func TestPostgres(t *testing.T) {
 	server := servertest.Postgres(t)
@@ -21,6 +30,71 @@ func TestPostgres(t *testing.T) {
 		url := inSchema(t, server.URL, fmt.Sprintf("s%d", schemas))
 		return func() analytics.Database { return open(t, url) }
 	})
+	t.Run("killed", func(t *testing.T) {
+		url := inSchema(t, server.URL, "killed")
+		analyticstest.Kill(t, url, func() analytics.Database { return open(t, url) })
+	})
+	// Last: it stops the server.
+	t.Run("stopped", func(t *testing.T) { stopped(t, server) })
+}
+
+// stopped: while the server is away events stay with the queue, and when it is
+// back they are counted; also what it had before.
+func stopped(t *testing.T, server *servertest.PostgresServer) {
+	db := open(t, inSchema(t, server.URL, "stopped"))
+	s, err := analytics.New(db, analytics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := event.NewLocal(10)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, local) }()
+	publish := func(sequence uint64) {
+		t.Helper()
+		e := analyticstest.Event(time.Now())
+		e.Sequence = sequence
+		if err := local.Publish(t.Context(), []event.Event{e, e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counted := func(n int64) {
+		t.Helper()
+		servertest.Await(t, fmt.Sprint(n, " events"), func() bool { return s.Info().Events == n })
+	}
+	publish(1)
+	counted(1)
+	for i, kill := range []bool{false, true} {
+		server.Stop(kill)
+		publish(uint64(i + 2))
+		servertest.Await(t, "a transaction that had to be tried again", func() bool { return s.Info().Failing != "" })
+		server.Restart()
+		counted(int64(i + 2))
+		if s.Info().Failing != "" {
+			t.Error("it is still failing")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	sys := analyticstest.System(t, s)
+	if len(sys.Sources) != 1 || sys.Sources[0].Events != 3 || sys.Service.Duplicates != 3 {
+		t.Errorf("sources %+v, %d duplicates", sys.Sources, sys.Service.Duplicates)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	for _, url := range []string{"", "postgres://127.0.0.1:1/x?sslmode=disable", "mysql://x", "postgres://a:b@[/x", "postgres://127.0.0.1/x?connect_timeout=never"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		if db, err := postgres.Open(ctx, url, postgres.Options{ConnectTimeout: 2 * time.Second}); err == nil {
+			db.Close()
+			t.Errorf("%q opened", url)
+		} else if !strings.HasPrefix(err.Error(), "postgres: ") {
+			t.Errorf("%q: %v", url, err)
+		}
+		cancel()
+	}
 }
 
 // inSchema makes a schema and returns a URL that has it first.

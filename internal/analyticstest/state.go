@@ -1,0 +1,22 @@
+package analyticstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/analytics"
+	"github.com/weirlimit/weir/event"
+)
+
+// Event is an event of an instant.
+func Event(at time.Time) event.Event {
+	return event.Event{Source: "n/1", Sequence: 1, Time: at, Rollup: &event.Rollup{From: at, To: at, Place: place(), Counts: map[string]uint64{"allowed": 1}}}
+}
+
+// System asks a service how it is.
+func System(t *testing.T, s *analytics.Service) analytics.System {
+	t.Helper()
+	var sys analytics.System
+	(&asked{t, s.Handler(), nil}).get("system", &sys)
+	return sys
+}
