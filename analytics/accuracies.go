@@ -111,4 +111,4 @@ func (r *reader) compare(p *played) (*Accuracy, error) {
 	return out, nil
 }
 
-func compareBools(a, b bool) int { return cmp.Compare(flag(a), flag(b)) }
+func compareBools(a, b bool) int { return cmp.Compare(bitOf(a), bitOf(b)) }

@@ -190,7 +190,7 @@ func (c *change) addRecord(e *event.Event) bool {
 	}
 	if len(r.Arrivals) > 0 && r.First.Unix() >= c.kept.arrivals {
 		c.arrivals = append(c.arrivals, arrivalRow{
-			at: r.First.UnixMicro(), n: int64(len(r.Arrivals)), every: max(figureOf(r.Every), 1), cut: flag(r.ArrivalsCut),
+			at: r.First.UnixMicro(), n: int64(len(r.Arrivals)), every: max(figureOf(r.Every), 1), cut: bitOf(r.ArrivalsCut),
 			limit: l, client: key, outcome: text(r.Outcome), data: packArrivals(r.Arrivals),
 		})
 	}
@@ -231,14 +231,14 @@ func cellsOf(r *event.Record) *cells {
 		c.n[cRetry] = retryNever
 	}
 	c.n[cDelay] = figureOf(r.DelayMS)
-	c.n[cPlain] = flag(r.Plain)
+	c.n[cPlain] = bitOf(r.Plain)
 	if r.Degraded {
 		c.n[cWithout] = 1
 	}
 	if r.Merged {
 		c.n[cMerged] = 1
 	} else if r.Outcome == "allowed" {
-		if c.n[cWatched] = flag(r.Watched); !r.Watched {
+		if c.n[cWatched] = bitOf(r.Watched); !r.Watched {
 			c.n[cEvery] = max(figureOf(r.Every), 1)
 		}
 	}
@@ -439,7 +439,7 @@ func figure(n uint64) int64 { return int64(min(n, maxFigure)) }
 
 func figureOf(n int64) int64 { return min(max(n, 0), maxFigure) }
 
-func flag(b bool) int64 {
+func bitOf(b bool) int64 {
 	if b {
 		return 1
 	}

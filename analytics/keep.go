@@ -73,45 +73,74 @@ func (s *Service) bound(ctx context.Context) error {
 }
 
 func (s *Service) boundGroup(ctx context.Context, g group) error {
-	over := map[int64]int64{}
+	over := map[int64]bool{}
 	err := s.db.View(ctx, func(tx Tx) error {
-		return query(tx, func(r Row) error { over[r.Int(0)] = r.Int(1) - int64(s.opt.MaxClients); return nil },
-			`SELECT limit_id, COUNT(*) FROM clients WHERE grain = $1 AND at = $2 AND client <> '' GROUP BY limit_id HAVING COUNT(*) > $3`,
+		return query(tx, func(r Row) error { over[r.Int(0)] = true; return nil },
+			`SELECT limit_id FROM clients WHERE grain = $1 AND at = $2 AND client <> '' GROUP BY limit_id HAVING COUNT(*) > $3`,
 			int64(g.grain), g.at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
 	})
 	if err != nil {
 		return err
 	}
-	for limit, n := range over {
-		for ; n > 0; n -= step {
-			err := retry(ctx, func() error {
-				return s.db.Update(ctx, func(tx Tx) error { return mergeClients(tx, g, limit, min(n, step)) })
-			})
-			if err != nil {
-				return err
-			}
+	for limit := range over {
+		if err := s.boundLimit(ctx, g, limit); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// mergeClients puts the n clients of a limit that were limited least into one row.
-func mergeClients(tx Tx, g group, limit, n int64) error {
-	rest, some := none(), false
-	err := query(tx, func(r Row) error {
+// clientRank is where a client stands among those of a limit and a time.
+type clientRank struct {
+	limited, units int64
+	client         string
+}
+
+// boundLimit merges the clients of a limit behind the last that is kept.
+func (s *Service) boundLimit(ctx context.Context, g group, limit int64) error {
+	var last *clientRank
+	err := s.db.View(ctx, func(tx Tx) error {
+		return query(tx, func(r Row) error { last = &clientRank{r.Int(0), r.Int(1), r.Text(2)}; return nil },
+			`SELECT refused + delayed + shadow, units, client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
+				ORDER BY refused + delayed + shadow DESC, units DESC, client LIMIT 1 OFFSET $4`,
+			int64(g.grain), g.at, limit, int64(s.opt.MaxClients-1))
+	})
+	if err != nil || last == nil {
+		return err
+	}
+	for {
+		gone := 0
+		err := retry(ctx, func() error {
+			return s.db.Update(ctx, func(tx Tx) (err error) {
+				gone, err = mergeClients(tx, g, limit, last)
+				return err
+			})
+		})
+		if err != nil || gone < step {
+			return err
+		}
+	}
+}
+
+// mergeClients puts clients of a limit that stand behind another into one row, as
+// many as a step has, and returns how many those were.
+func mergeClients(tx Tx, g group, limit int64, last *clientRank) (gone int, err error) {
+	rest := none()
+	err = query(tx, func(r Row) error {
 		var c cells
 		c.scan(r, 0)
 		rest.add(c.merged())
-		some = true
+		gone++
 		return nil
 	}, `DELETE FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client IN (
 			SELECT client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
-			ORDER BY refused + delayed + shadow, units, client DESC LIMIT $4) RETURNING `+columnList,
-		int64(g.grain), g.at, limit, n)
-	if err != nil || !some {
-		return err
+			AND (refused + delayed + shadow < $4 OR refused + delayed + shadow = $4 AND (units < $5 OR units = $5 AND client > $6))
+			LIMIT $7) RETURNING `+columnList,
+		int64(g.grain), g.at, limit, last.limited, last.units, last.client, int64(step))
+	if err != nil || gone == 0 {
+		return 0, err
 	}
-	return exec(tx, upsertClient, rest.args([]any{int64(g.grain), g.at, limit, ""})...)
+	return gone, exec(tx, upsertClient, rest.args([]any{int64(g.grain), g.at, limit, ""})...)
 }
 
 // old are rows that are older than what is kept. The statements delete at most as

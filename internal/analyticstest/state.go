@@ -20,3 +20,9 @@ func System(t *testing.T, s *analytics.Service) analytics.System {
 	(&asked{t, s.Handler(), nil}).get("system", &sys)
 	return sys
 }
+
+// Get asks a service over HTTP.
+func Get(t *testing.T, s *analytics.Service, path string, into any) {
+	t.Helper()
+	(&asked{t, s.Handler(), nil}).get(path, into)
+}
