@@ -45,23 +45,12 @@ func encode(entries []Entry) ([]byte, error) {
 // Decode reads a document as it is kept on a board. What it returns is checked:
 // no text of another hand makes a node do more than ban and override.
 func Decode(data []byte) ([]Entry, error) {
-	if len(data) > weir.MaxDocument {
-		return nil, fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), weir.MaxDocument)
-	}
 	var d document
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return nil, fmt.Errorf("overlay: not a document of bans and overrides: %w", err)
+	if err := read(data, "bans and overrides", true, &d); err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("overlay: something follows the document")
-	}
-	switch {
-	case d.Format != format:
-		return nil, fmt.Errorf("overlay: document of format %d, this version reads %d", d.Format, format)
-	case len(d.Entries) > MaxEntries:
-		return nil, fmt.Errorf("overlay: document of %d entries, more than %d", len(d.Entries), MaxEntries)
+	if err := fits("bans and overrides", d.Format, format, len(d.Entries), MaxEntries); err != nil {
+		return nil, err
 	}
 	type id struct {
 		kind Kind
@@ -83,4 +72,35 @@ func Decode(data []byte) ([]Entry, error) {
 		seen[at] = true
 	}
 	return d.Entries, nil
+}
+
+// read reads the JSON of a document of what. Strict: a member that into does not
+// have is an error.
+func read(data []byte, what string, strict bool, into any) error {
+	if len(data) > weir.MaxDocument {
+		return fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), weir.MaxDocument)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("overlay: not a document of %s: %w", what, err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errors.New("overlay: something follows the document")
+	}
+	return nil
+}
+
+// fits reports whether a document of what is of the format that this version reads,
+// and has at most so many entries.
+func fits(what string, format, reads, entries, most int) error {
+	switch {
+	case format != reads:
+		return fmt.Errorf("overlay: document of %s of format %d, this version reads %d", what, format, reads)
+	case entries > most:
+		return fmt.Errorf("overlay: document of %s with %d entries, more than %d", what, entries, most)
+	}
+	return nil
 }

@@ -45,7 +45,7 @@ func OpenFile(path string) (*File, error) {
 	}
 	b := &File{path: path, all: map[string]weir.Document{}}
 	for part, check := range parts {
-		data, err := read(path + part)
+		data, err := readFile(path + part)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -60,8 +60,8 @@ func OpenFile(path string) (*File, error) {
 	return b, nil
 }
 
-// read reads a file, one byte more than a document may have.
-func read(path string) ([]byte, error) {
+// readFile reads a file, one byte more than a document may have.
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

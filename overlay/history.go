@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	mathrand "math/rand/v2"
 	"slices"
 	"sync"
@@ -253,22 +252,12 @@ func encodeChanges(changes []Change) ([]byte, []Change, error) {
 // decodeChanges reads a document of changes. Members that a later version has
 // added are left out.
 func decodeChanges(data []byte) ([]Change, error) {
-	if len(data) > weir.MaxDocument {
-		return nil, fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), weir.MaxDocument)
-	}
 	var d chronicle
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&d); err != nil {
-		return nil, fmt.Errorf("overlay: not a document of changes: %w", err)
+	if err := read(data, "changes", false, &d); err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("overlay: something follows the document")
-	}
-	switch {
-	case d.Format != chronicleFormat:
-		return nil, fmt.Errorf("overlay: document of changes of format %d, this version reads %d", d.Format, chronicleFormat)
-	case len(d.Changes) > MaxChanges:
-		return nil, fmt.Errorf("overlay: document of %d changes, more than %d", len(d.Changes), MaxChanges)
+	if err := fits("changes", d.Format, chronicleFormat, len(d.Changes), MaxChanges); err != nil {
+		return nil, err
 	}
 	all := make([]Change, len(d.Changes))
 	last := int64(0)

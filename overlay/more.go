@@ -1,11 +1,9 @@
 package overlay
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/weirlimit/weir"
 )
@@ -74,22 +72,12 @@ func encodeMore(items []item) ([]byte, error) {
 
 // decodeMore reads the second document. What it returns is checked.
 func decodeMore(data []byte) ([]item, error) {
-	if len(data) > weir.MaxDocument {
-		return nil, fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), weir.MaxDocument)
-	}
 	var d later
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&d); err != nil {
-		return nil, fmt.Errorf("overlay: not a document of modes: %w", err)
+	if err := read(data, "modes", false, &d); err != nil {
+		return nil, err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("overlay: something follows the document")
-	}
-	switch {
-	case d.Format != laterFormat:
-		return nil, fmt.Errorf("overlay: document of modes of format %d, this version reads %d", d.Format, laterFormat)
-	case len(d.Entries) > MaxEntries:
-		return nil, fmt.Errorf("overlay: document of %d modes, more than %d", len(d.Entries), MaxEntries)
+	if err := fits("modes", d.Format, laterFormat, len(d.Entries), MaxEntries); err != nil {
+		return nil, err
 	}
 	items := make([]item, len(d.Entries))
 	modes, allowed := map[place]bool{}, map[counter]bool{}
