@@ -8,7 +8,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fuzz soak mutants bench proto docs rename servers
+.PHONY: help run build test race lint fuzz soak mutants bench proto dashboard docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,7 @@ test: servers ## install the servers that tests start, then run every test
 	cd bench && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 	cd client/browser/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test ./...
+	cd dashboard/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -timeout 20m ./...
 
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -race -shuffle=on -timeout 30m $(PACKAGES)
@@ -40,6 +41,7 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	cd bench && $(GO) mod tidy -diff
 	cd examples/middleware && $(GO) mod tidy -diff
 	cd client/browser/chromium && $(GO) mod tidy -diff
+	cd dashboard/chromium && $(GO) mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
@@ -57,6 +59,13 @@ bench: ## compare with other limiters, in one run
 proto: ## make the Go code of proto/ anew (needs protoc: apt-get install protobuf-compiler)
 	scripts/proto.sh
 
+dashboard: dashboard/web/node_modules/.package-lock.json ## build the dashboard's files in dashboard/dist anew (needs npm)
+	npm --prefix dashboard/web run check
+	npm --prefix dashboard/web run build
+
+dashboard/web/node_modules/.package-lock.json: dashboard/web/package-lock.json
+	npm --prefix dashboard/web ci --no-audit --no-fund
+
 docs: ## make the generated documents anew
 	$(GO) generate ./...
 
@@ -68,3 +77,4 @@ servers:
 		node:nodejs tsc:node-typescript chromium:chromium wrk:wrk faketime:faketime gcc:gcc,libc6-dev protoc:protobuf-compiler haproxy:haproxy \
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server postgres:postgresql
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
+	$(MAKE) dashboard/web/node_modules/.package-lock.json

@@ -113,6 +113,8 @@ export interface Usage {
 export interface Advice {
   word: string;
   text: string;
+  allowance?: number;
+  burst?: number;
 }
 
 export interface RuleFigures extends Limit, Totals {
@@ -128,6 +130,8 @@ export interface RuleFigures extends Limit, Totals {
   judged?: { clients: number; verdicts: Record<string, number> | null; refused_shares: Record<string, number> | null };
   badges?: string[];
   advice?: Advice[];
+  /** Why there is no advice. */
+  silent?: string;
 }
 
 export interface RuleList {
@@ -255,6 +259,8 @@ export interface Verdict {
   word: string;
   confidence: number;
   reasons: string[] | null;
+  against?: string[];
+  missing?: string[];
 }
 
 export interface Client extends Limit, Totals {
@@ -304,13 +310,20 @@ export interface ClientDetail {
 
 export interface Compared {
   algorithm: string;
+  in_use: boolean;
+  /** Why it cannot keep the limit; then the rest is zero. */
+  unfit?: string;
   admitted: number;
   refused: number;
+  delayed: number;
+  longest_delay_ms: number;
   false_allow: number;
   false_deny: number;
   overshoot: number;
-  burst: number;
+  boundary: number;
+  peak_to_mean_admitted: number;
   bytes_per_key: number;
+  operations: number;
 }
 
 export interface Accuracy extends Limit {
@@ -323,7 +336,8 @@ export interface Accuracy extends Limit {
   false_allowed: number;
   false_denied: number;
   overshoot: number;
-  boundary_burst: number;
+  worst: number;
+  boundary: number;
   peak_to_mean: number;
   peak_to_mean_admitted: number;
   compare: Compared[] | null;
