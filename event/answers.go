@@ -163,8 +163,13 @@ func tellArrivals(arrivals []arrival, first int64) []Arrival {
 	return out
 }
 
-// check checks what a record tells beyond its counts.
+// check checks what a record tells.
 func (r *Record) check() error {
+	for _, n := range []int64{r.Count, r.Decisive, r.Cost, r.Early, r.DelayMS, r.RetryMS + 1, r.Every} {
+		if n < 0 {
+			return errors.New("a record with a negative count")
+		}
+	}
 	if r.About != nil {
 		if err := r.About.check(); err != nil {
 			return err

@@ -12,6 +12,10 @@ import (
 // MaxEncoded is the most bytes of an event that Decode takes.
 const MaxEncoded = 64 << 10
 
+// maxOutcomes is the most outcomes of a roll-up that Decode takes: more than there
+// are.
+const maxOutcomes = 32
+
 // ContentType is that of an event as Encode writes it, ContentTypeBatch that of a
 // JSON array of them.
 const (
@@ -139,10 +143,14 @@ func decode(b []byte) (e Event, err error) {
 	if err = json.Unmarshal(in.Data, data); err != nil {
 		return e, fmt.Errorf("data of %s: %w", in.Type, err)
 	}
-	if e.Record != nil {
-		if err = e.Record.check(); err != nil {
-			return e, fmt.Errorf("data of %s: %w", in.Type, err)
-		}
+	switch {
+	case e.Record != nil:
+		err = e.Record.check()
+	case e.Rollup != nil && len(e.Rollup.Counts) > maxOutcomes:
+		err = fmt.Errorf("counts of %d outcomes: at most %d are known", len(e.Rollup.Counts), maxOutcomes)
+	}
+	if err != nil {
+		return e, fmt.Errorf("data of %s: %w", in.Type, err)
 	}
 	return e, nil
 }

@@ -69,6 +69,15 @@ func TestDecodeRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	outcomes := map[string]uint64{}
+	for i := range maxOutcomes + 1 {
+		outcomes[strings.Repeat("o", i+1)] = 1
+	}
+	b, err := (&Event{Source: "n", Sequence: 1, Rollup: &Rollup{Counts: outcomes}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := string(b)
 	for _, c := range []struct{ old, new, want string }{
 		{string(good), "", "not a CloudEvent"},
 		{`"1.0"`, `"0.3"`, "version"},
@@ -89,6 +98,10 @@ func TestDecodeRefuses(t *testing.T) {
 		{`"client_error":4`, `"client_error":-4`, "add up"},
 		{`"total_ms":90`, `"total_ms":39`, "longest"},
 		{`[1500,3]`, `[1500,3,1]`, "has two"},
+		{`"count":3`, `"count":-3`, "negative"},
+		{`"cost":4`, `"cost":-4`, "negative"},
+		{`"retry_ms":-1`, `"retry_ms":-2`, "negative"},
+		{string(good), many, "counts of 33"},
 		{`[1500,3]`, `[1501,3]`, "in order"},
 		{`[1500,3]`, `[1500,-3]`, "in order"},
 		{`[0,1]`, `[0,1]` + strings.Repeat(`,[0,1]`, MaxArrivals), "259 arrivals"},

@@ -38,8 +38,9 @@ type Options struct {
 	// Plain tells keys, addresses and users as they are.
 	Plain bool
 	// Sample is how many keys there are for each one whose allowed decisions are
-	// told. It is keys that are sampled, not decisions, so that what is told of a
-	// key is complete. 1 tells all, negative none. Zero means 1000.
+	// told, and of whose requests the arrivals. It is keys that are sampled, not
+	// decisions, so that what is told of a key is complete. 1 tells all, negative
+	// none. Zero means 1000.
 	Sample int64
 	// Every is how often records are put together and sent, 10 ms to a minute.
 	// Zero means a second.
