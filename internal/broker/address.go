@@ -2,16 +2,15 @@ package broker
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/spell"
 )
 
@@ -120,7 +119,10 @@ func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool, conf *tls
 		}
 		return nil
 	}
-	return a.secure(conf)
+	get := a.query.Get
+	files := certfile.Client{CA: get("tls_ca"), Cert: get("tls_cert"), Key: get("tls_key"), ServerName: get("tls_server_name")}
+	a.TLS, err = files.Config(conf)
+	return err
 }
 
 // Parameter returns the value of a parameter, or what it is without one.
@@ -152,38 +154,4 @@ func readHosts(text, port string) ([]string, error) {
 		}
 	}
 	return hosts, nil
-}
-
-// secure reads the files that TLS needs.
-func (a *Address) secure(conf *tls.Config) error {
-	if conf = conf.Clone(); conf == nil {
-		conf = &tls.Config{}
-	}
-	conf.MinVersion = max(conf.MinVersion, tls.VersionTLS12)
-	a.TLS = conf
-	if name := a.query.Get("tls_server_name"); name != "" {
-		conf.ServerName = name
-	}
-	if ca := a.query.Get("tls_ca"); ca != "" {
-		text, err := os.ReadFile(ca)
-		if err != nil {
-			return fmt.Errorf("tls_ca: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("tls_ca: %s holds no PEM certificate", ca)
-		}
-	}
-	cert, key := a.query.Get("tls_cert"), a.query.Get("tls_key")
-	if (cert == "") != (key == "") {
-		return errors.New("tls_cert and tls_key belong together: name both")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return fmt.Errorf("tls_cert, tls_key: %w", err)
-		}
-		conf.Certificates = []tls.Certificate{pair}
-	}
-	return nil
 }

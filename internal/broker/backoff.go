@@ -73,3 +73,20 @@ func Take(ctx context.Context, log *slog.Logger, batch []event.Event, take func(
 		}
 	}
 }
+
+// Again calls consume until ctx ends, after a wait that grows from one failure to
+// the next: consume resets it when something went well. Of failures in a row failed
+// is told the first.
+func Again(ctx context.Context, consume func(*Backoff) error, failed func(error)) {
+	var wait Backoff
+	for ctx.Err() == nil {
+		err := consume(&wait)
+		if ctx.Err() != nil {
+			return
+		}
+		if wait.Tries() == 0 {
+			failed(err)
+		}
+		wait.Sleep(ctx)
+	}
+}

@@ -66,17 +66,9 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer nc.Close()
-	var wait broker.Backoff
-	for ctx.Err() == nil {
-		err := s.consume(ctx, js, take, &wait)
-		if ctx.Err() != nil {
-			break
-		}
-		if wait.Tries() == 0 {
-			s.place.Log.Warn("no events can be fetched; tried again", "stream", s.place.stream, "err", err)
-		}
-		wait.Sleep(ctx)
-	}
+	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
+		s.place.Log.Warn("no events can be fetched; tried again", "stream", s.place.stream, "err", err)
+	})
 	// What was given back last is still to be written.
 	if err := nc.FlushTimeout(maxLeave); err != nil {
 		s.place.Log.Debug("what was not taken is given back when the servers notice", "err", err)
@@ -143,12 +135,11 @@ func fetch(ctx context.Context, c jetstream.Consumer) ([]jetstream.Msg, error) {
 		return nil, err
 	}
 	messages := []jetstream.Msg{first}
-	more, err := c.Fetch(maxMessages-1, jetstream.FetchMaxWait(gather))
-	if err != nil {
-		return messages, nil //nolint:nilerr // the next call meets the error, when this message is done with
-	}
-	for m := range more.Messages() {
-		messages = append(messages, m)
+	// An error here is met by the next call, when this message is done with.
+	if more, err := c.Fetch(maxMessages-1, jetstream.FetchMaxWait(gather)); err == nil {
+		for m := range more.Messages() {
+			messages = append(messages, m)
+		}
 	}
 	return messages, nil
 }

@@ -52,17 +52,9 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer leave()
-	var wait broker.Backoff
-	for ctx.Err() == nil {
-		err := s.consume(ctx, take, &wait)
-		if ctx.Err() != nil {
-			break
-		}
-		if wait.Tries() == 0 {
-			s.place.Log.Warn("no events can be fetched; tried again", "queue", s.place.queue, "err", err)
-		}
-		wait.Sleep(ctx)
-	}
+	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
+		s.place.Log.Warn("no events can be fetched; tried again", "queue", s.place.queue, "err", err)
+	})
 	if s.life.Closed() {
 		return event.ErrClosed
 	}

@@ -1,18 +1,16 @@
 package redis
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/spell"
 )
 
@@ -180,7 +178,7 @@ func (a *address) readQuery(text string, secure bool) error {
 	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
-	var ca, cert, key, name string
+	var files certfile.Client
 	for k, values := range q {
 		v, err := values[len(values)-1], error(nil)
 		switch k {
@@ -214,13 +212,13 @@ func (a *address) readQuery(text string, secure bool) error {
 		case "sentinel_password":
 			a.sentinelPassword = v
 		case "tls_ca":
-			ca = v
+			files.CA = v
 		case "tls_cert":
-			cert = v
+			files.Cert = v
 		case "tls_key":
-			key = v
+			files.Key = v
 		case "tls_server_name":
-			name = v
+			files.ServerName = v
 		default:
 			return unknown(k)
 		}
@@ -229,7 +227,7 @@ func (a *address) readQuery(text string, secure bool) error {
 		}
 	}
 	if !secure {
-		if ca+cert+key+name != "" {
+		if files != (certfile.Client{}) {
 			return errors.New("tls_ca, tls_cert, tls_key and tls_server_name want rediss:// for redis://")
 		}
 		return nil
@@ -237,41 +235,8 @@ func (a *address) readQuery(text string, secure bool) error {
 	if a.socket {
 		return errors.New("a Unix socket speaks no TLS: write redis+unix://")
 	}
-	return a.secure(ca, cert, key, name)
-}
-
-// secure reads the files that TLS needs.
-func (a *address) secure(ca, cert, key, name string) error {
-	conf := a.TLS.Clone()
-	if conf == nil {
-		conf = &tls.Config{}
-	}
-	conf.MinVersion = max(conf.MinVersion, tls.VersionTLS12)
-	a.TLS = conf
-	if name != "" {
-		conf.ServerName = name
-	}
-	if ca != "" {
-		text, err := os.ReadFile(ca)
-		if err != nil {
-			return fmt.Errorf("tls_ca: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("tls_ca: %s holds no PEM certificate", ca)
-		}
-	}
-	if (cert == "") != (key == "") {
-		return errors.New("tls_cert and tls_key belong together: name both")
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return fmt.Errorf("tls_cert, tls_key: %w", err)
-		}
-		conf.Certificates = []tls.Certificate{pair}
-	}
-	return nil
+	a.TLS, err = files.Config(a.TLS)
+	return err
 }
 
 func unknown(parameter string) error {

@@ -1,0 +1,54 @@
+package certfile
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Client is by what a client knows a server, and shows who it is: files in PEM, as
+// the parameters tls_ca, tls_cert, tls_key and tls_server_name of a URL name them.
+type Client struct {
+	// CA holds the authorities of servers. Zero means those of the system.
+	CA string
+	// Cert and Key are what the client shows. Zero means nothing.
+	Cert, Key string
+	// ServerName is the name that a server's certificate must be for. Zero means
+	// the host.
+	ServerName string
+}
+
+// Config returns from, which may be nil, with what c says; TLS 1.2 is the least.
+func (c Client) Config(from *tls.Config) (*tls.Config, error) {
+	conf := from.Clone()
+	if conf == nil {
+		conf = &tls.Config{}
+	}
+	conf.MinVersion = max(conf.MinVersion, tls.VersionTLS12)
+	if c.ServerName != "" {
+		conf.ServerName = c.ServerName
+	}
+	if c.CA != "" {
+		text, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("tls_ca: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("tls_ca: %s holds no PEM certificate", c.CA)
+		}
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("tls_cert and tls_key belong together: name both")
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("tls_cert, tls_key: %w", err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
