@@ -228,7 +228,7 @@ func (s *clientStep) row(span time.Duration) *verdict.Row {
 	n, w := &s.n, &s.w
 	return &verdict.Row{
 		At: time.Unix(s.at, 0).UTC(), Span: span,
-		Allowed: n[cAllowed] + n[cSoft] + n[cBorrowed] + n[cDelayed], Refused: n[cRefused] + n[cShadow],
+		Allowed: n[cAllowed] + n[cSoft] + n[cBorrowed] + n[cDelayed], Refused: n[cRefused] + n[cShadow], Shadowed: n[cShadow],
 		Cost: n[cUnits], Decisive: n[cDecisive], Early: n[cEarly], Busiest: n[cPeak], Sampled: n[cEvery] > 0,
 		Identified: w[wAgent] != "" || w[wPath] != "" || w[wAddress] != "" || w[wUser] != "" || n[cAgents] > 0,
 		Users:      different(n[cUsers], n[cUserBits]), Agents: different(n[cAgents], n[cAgentBits]),

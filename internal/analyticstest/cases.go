@@ -17,6 +17,32 @@ import (
 	"github.com/weirlimit/weir/event"
 )
 
+// manyOfOne: the events of a source are counted once however many there are and in
+// whatever order they come; also in pieces that overlap.
+func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	const many = 9000
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	var events []event.Event
+	for i := range many {
+		events = append(events, tell.rollup(start.Add(time.Duration(i%50)*time.Second), place(), map[string]uint64{"allowed": uint64(i)}))
+	}
+	var batches [][]event.Event
+	for from := 0; from < many; from += 1500 {
+		batches = append(batches, events[from:min(from+2500, many)])
+	}
+	slices.Reverse(batches)
+	consume(t, s, append(batches, events[:5000], events[5000:]))
+	now.Store(60)
+	var series analytics.Series
+	a.get("series", &series)
+	equal(t, "all decisions", series.Lines[0].Total, many*(many-1)/2)
+	var sys analytics.System
+	a.get("system", &sys)
+	equal(t, "events and unheard", [2]int64{sys.Service.Events, sys.Sources[0].Unheard}, [2]int64{many, 0})
+}
+
 // broken is a database that fails now and then, when all has been written.
 type broken struct {
 	analytics.Database
