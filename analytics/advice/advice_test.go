@@ -166,8 +166,11 @@ func TestAdviceOnKnownTraffic(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			seeds := uint64(2)
-			if c.cast.Length > 0 || c.cast.Units > 0 || testing.Short() {
-				seeds = 1 // it is large
+			switch large := c.cast.Length > 0 || c.cast.Units > 0; {
+			case large && testing.Short():
+				t.Skip("-short: it takes long under the race detector")
+			case large || testing.Short():
+				seeds = 1
 			}
 			for seed := range seeds {
 				cast := c.cast

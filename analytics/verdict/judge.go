@@ -78,7 +78,7 @@ func (j *judgement) decide() Class {
 			s.yields = sign{}
 		}
 		j.although(s.ignores, s.hasty, s.fresh)
-		return j.is(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
+		return j.is(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.few, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
 	}
 	j.is(Undecided, s.open)
 	return Undecided

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/analytics/verdict"
 	"github.com/weirlimit/weir/internal/traffic"
@@ -104,6 +105,27 @@ var (
 	heldResults   = sync.OnceValue(func() func(*testing.T) [][]judged { return once(traffic.Held, heldFrom, heldFiles) })
 )
 
+// whole skips a test that needs all files where there is time for few, as under
+// the race detector.
+func whole(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: TestShort plays a part of two files")
+	}
+}
+
+// Ten minutes of two files, for the race detector.
+func TestShort(t *testing.T) {
+	build := func(seed uint64) *traffic.Scenario {
+		s := traffic.Held(seed)
+		s.End = s.Start + (10 * time.Minute).Microseconds()
+		return s
+	}
+	if right, of := matrixOf(play(t, build, heldFrom+3, 2)[0]).all(); of < 5 || 4*right < 3*of {
+		t.Errorf("%d of %d verdicts are right", right, of)
+	}
+}
+
 func once(build func(uint64) *traffic.Scenario, from, files uint64) func(*testing.T) [][]judged {
 	var result [][]judged
 	return func(t *testing.T) [][]judged {
@@ -116,6 +138,7 @@ func once(build func(uint64) *traffic.Scenario, from, files uint64) func(*testin
 
 // calibration.go is what became of verdicts in the tuning traffic.
 func TestCalibration(t *testing.T) {
+	whole(t)
 	var table = map[verdict.Class][][][2]int{}
 	for _, c := range verdict.Classes() {
 		table[c] = make([][][2]int, verdict.Knowns)
@@ -255,7 +278,10 @@ func (m matrix) String() string {
 
 // At least nineteen in twenty verdicts on traffic that nothing was tuned on are
 // right, and of no sort of client fewer than three in four.
-func TestHeldOut(t *testing.T) { checkMatrix(t, matrixOf(heldResults()(t)[0]), 300) }
+func TestHeldOut(t *testing.T) {
+	whole(t)
+	checkMatrix(t, matrixOf(heldResults()(t)[0]), 300)
+}
 
 // The same of many more files, of other seeds.
 func TestHeldOutSoak(t *testing.T) {

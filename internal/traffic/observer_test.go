@@ -161,7 +161,7 @@ func TestScenariosRepeat(t *testing.T) {
 	for _, build := range []func(uint64) *Scenario{Tuning, Held} {
 		var first []Request
 		for round := range 2 {
-			s := build(9)
+			s := build(8)
 			s.End = s.From + (5 * time.Minute).Microseconds()
 			trial, err := NewTrial(s, nil)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -17,7 +18,7 @@ type Trial struct {
 	store    *memory.Store
 	limiter  *weir.Limiter
 	request  *weir.Request
-	now      int64
+	now      atomic.Int64 // the store's own goroutine reads it
 	told     *Request
 }
 
@@ -26,7 +27,7 @@ type Trial struct {
 func NewTrial(s *Scenario, now func() int64, observers ...weir.Observer) (*Trial, error) {
 	t := &Trial{scenario: s, request: new(weir.Request)}
 	if now == nil {
-		now = func() int64 { return t.now }
+		now = t.now.Load
 	}
 	for _, r := range s.Rules {
 		if err := r.Limit.Compile(); err != nil {
@@ -54,7 +55,8 @@ func (t *Trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 
 // Decide decides a request. If it passes, observers are told how it ends at once.
 func (t *Trial) Decide(q *Request) (Answer, error) {
-	t.now, t.told = q.At, q
+	t.now.Store(q.At)
+	t.told = q
 	r := t.request
 	r.Reset()
 	r.Facts = facts{q}

@@ -1,0 +1,137 @@
+package verdict_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/analytics/verdict"
+	"github.com/weirlimit/weir/internal/traffic"
+)
+
+const page = "../../docs/verdicts.md"
+
+// What docs/verdicts.md says of how often verdicts are right is what comes of the
+// files that were held out:
+//
+//	go generate ./analytics/verdict
+func TestDocs(t *testing.T) {
+	whole(t)
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), "<!-- generated: go generate ./analytics/verdict -->\n")
+	_, after, end := strings.Cut(rest, "<!-- end -->\n")
+	if !ok || !end {
+		t.Fatalf("%s has no place for what is generated", page)
+	}
+	want := before + "<!-- generated: go generate ./analytics/verdict -->\n" + told(heldResults()(t)) + "<!-- end -->\n" + after
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != string(data) {
+		t.Errorf("%s is not what the files say: run go generate ./analytics/verdict", page)
+	}
+}
+
+// told tells what became of the files that were held out.
+func told(levels [][]judged) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d files that were held out, with all that a gateway knows:\n\n%s\n", heldFiles, matrixOf(levels[0]))
+	b.WriteString("The same with less known:\n\n| known | legitimate | shared | runaway | abusive | all |\n|---|---|---|---|---|---|\n")
+	for i, words := range []string{"who asks for what, and the answers", "who asks for what", "counts alone"} {
+		m := matrixOf(levels[i])
+		fmt.Fprintf(&b, "| %s |", words)
+		for _, l := range labels {
+			right, of := m.right(l)
+			fmt.Fprintf(&b, " %s |", percentOf(right, of))
+		}
+		right, of := m.all()
+		fmt.Fprintf(&b, " %s |\n", percentOf(right, of))
+	}
+	b.WriteString("\nWhat confidence was worth, all three together:\n\n| confidence | verdicts | right |\n|---|---|---|\n")
+	for _, band := range [][2]float64{{0.95, 1}, {0.9, 0.95}, {0.8, 0.9}, {0.6, 0.8}, {0.01, 0.6}} {
+		right, of := 0, 0
+		for _, level := range levels {
+			for _, j := range level {
+				if j.Confidence >= band[0] && j.Confidence < band[1] {
+					of++
+					if j.right() {
+						right++
+					}
+				}
+			}
+		}
+		words := fmt.Sprintf("%.2f to %.2f", band[0], band[1])
+		if band[0] < 0.1 {
+			words = fmt.Sprintf("below %.2f", band[1])
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", words, of, percentOf(right, of))
+	}
+	b.WriteString("\nBy what the clients were, with everything known:\n\n| actor | is | clients | right |\n|---|---|---|---|\n")
+	type actor struct {
+		name  string
+		label traffic.Label
+	}
+	counts := map[actor][2]int{}
+	for _, j := range levels[0] {
+		a := actor{j.Who.Actor, j.Who.Label}
+		n := counts[a]
+		n[1]++
+		if j.Class == want(j.Who.Label) {
+			n[0]++
+		}
+		counts[a] = n
+	}
+	actors := slices.SortedFunc(maps.Keys(counts), func(a, b actor) int {
+		if a.label != b.label {
+			return slices.Index(labels, a.label) - slices.Index(labels, b.label)
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	for _, a := range actors {
+		n := counts[a]
+		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", strings.ReplaceAll(a.name, "_", " "), a.label, n[1], percentOf(n[0], n[1]))
+	}
+	return b.String()
+}
+
+func percentOf(right, of int) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(right)/float64(of))
+}
+
+// Confidence is worth what it says: of verdicts with 0.9 or more at least nine in
+// ten are right on files that were held out, and of those below fewer are.
+func TestConfidence(t *testing.T) {
+	whole(t)
+	var right, of [2]int
+	for _, level := range heldResults()(t) {
+		for _, j := range level {
+			if j.Class == verdict.Undecided {
+				continue
+			}
+			i := 0
+			if j.Confidence >= 0.9 {
+				i = 1
+			}
+			of[i]++
+			if j.right() {
+				right[i]++
+			}
+		}
+	}
+	high, low := float64(right[1])/float64(of[1]), float64(right[0])/float64(of[0])
+	if of[1] < 300 || of[0] < 50 || high < 0.9 || low >= high-0.05 {
+		t.Errorf("of %d sure verdicts %.3f are right, of %d others %.3f", of[1], high, of[0], low)
+	}
+}
