@@ -34,7 +34,7 @@ func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	slices.Reverse(batches)
 	consume(t, s, append(batches, events[:5000], events[5000:]))
-	now.Store(60)
+	now.Store(300)
 	var series analytics.Series
 	a.get("series", &series)
 	equal(t, "all decisions", series.Lines[0].Total, many*(many-1)/2)
