@@ -84,15 +84,7 @@ func NewTransport(opt TransportOptions) (*Transport, error) {
 	if opt.Key == nil {
 		opt.Key = func(r *http.Request) string { return strings.ToLower(r.URL.Host) }
 	}
-	if opt.MaxWait == 0 {
-		opt.MaxWait = 10 * time.Second
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
-	}
-	if opt.MaxPause == 0 {
-		opt.MaxPause = time.Hour
-	}
+	pauses.Fill(&opt.MaxWait, &opt.MaxWaiting, &opt.MaxPause)
 	return &Transport{opt: opt, throttles: map[string]*Throttle{}}, nil
 }
 

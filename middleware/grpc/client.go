@@ -85,15 +85,7 @@ func NewClient(opt ClientOptions) (*Client, error) {
 	if opt.Key == nil {
 		opt.Key = func(cc *grpc.ClientConn, _ string) string { return cc.Target() }
 	}
-	if opt.MaxWait == 0 {
-		opt.MaxWait = 10 * time.Second
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
-	}
-	if opt.MaxPause == 0 {
-		opt.MaxPause = time.Hour
-	}
+	pauses.Fill(&opt.MaxWait, &opt.MaxWaiting, &opt.MaxPause)
 	return &Client{opt: opt, faults: faults.New(opt.Log)}, nil
 }
 

@@ -105,15 +105,7 @@ func NewTransport(opt TransportOptions) (*Transport, error) {
 	if opt.Key == nil {
 		opt.Key = hostOf
 	}
-	if opt.MaxWait == 0 {
-		opt.MaxWait = 10 * time.Second
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
-	}
-	if opt.MaxPause == 0 {
-		opt.MaxPause = time.Hour
-	}
+	pauses.Fill(&opt.MaxWait, &opt.MaxWaiting, &opt.MaxPause)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
