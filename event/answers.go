@@ -27,6 +27,7 @@ type Answers struct {
 	ServerError int64 `json:"server_error,omitempty"`
 	// TotalMS is how long the requests took together, from when they were let
 	// through to the end of the answer, LongestMS the longest of them. Rounded up.
+	// Connections that were upgraded take no time here.
 	TotalMS   int64 `json:"total_ms,omitempty"`
 	LongestMS int64 `json:"longest_ms,omitempty"`
 }
@@ -76,8 +77,10 @@ func (r *record) answer(s *sighting) {
 	default:
 		a.ClientError++
 	}
-	a.total += s.delay
-	a.longest = max(a.longest, s.delay)
+	if s.status != 101 { // a connection that was upgraded lasts as long as it likes
+		a.total += s.delay
+		a.longest = max(a.longest, s.delay)
+	}
 }
 
 func (a *answers) tell() *Answers {
