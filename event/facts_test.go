@@ -182,3 +182,35 @@ func (k known) Path() string        { return k.path }
 func (k known) User() string        { return k.user }
 func (k known) Tier() string        { return k.tier }
 func (k known) Agent() string       { return k.agent }
+
+// Whatever a front end knows, what is told of it can be encoded and is decoded as
+// the same.
+func FuzzFacts(f *testing.F) {
+	f.Add("GET", "api.example", "/a", "ann", "gold", "curl/8", []byte{203, 0, 113, 7})
+	f.Add("\xff", "\xe2\x82", strings.Repeat("\xf0\x9f\x98\x80", 40), strings.Repeat("ü", 33), "\x00", "BOT", make([]byte, 16))
+	h := hasher{3, 5}
+	at := taker{seed: maphash.MakeSeed()}
+	f.Fuzz(func(t *testing.T, method, host, path, user, tier, agent string, address []byte) {
+		k := known{method: method, host: host, path: path, user: user, tier: tier, agent: agent}
+		k.address, _ = netip.AddrFromSlice(address)
+		var one facts
+		at.take(&one, k, &h)
+		var a about
+		a.add(&one)
+		for _, plain := range []bool{true, false} {
+			r := &Record{Count: 1, Every: 1, About: a.tell(newNamer([]byte("0123456789abcdef"), plain), plain)}
+			e := Event{Source: "n", Sequence: 1, Record: r}
+			text, err := e.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := Decode(text)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if *back.Record.About != *r.About {
+				t.Errorf("told %+v, decoded %+v", r.About, back.Record.About)
+			}
+		}
+	})
+}
