@@ -54,7 +54,7 @@ func TestRulesOfThumb(t *testing.T) {
 		{"a flood", flood, nil, verdict.Abusive, "15 times the limit's rate, and for 2000, 20 times the limit, at its peak"},
 		{"nearly a flood", flood, func(e *verdict.Evidence) { e.Peak = 1999 }, verdict.Runaway, ""},
 		{"a flood of somebody who is known", flood, func(e *verdict.Evidence) { e.Users = 1 }, verdict.Runaway, ""},
-		{"takes everything", scrape, nil, verdict.Abusive, "at least 30 different paths"},
+		{"takes everything", scrape, nil, verdict.Abusive, "some 30 different paths"},
 		{"takes nearly everything", scrape, func(e *verdict.Evidence) { e.Paths = 29 }, verdict.Undecided, ""},
 		{"takes everything, signed in", scrape, func(e *verdict.Evidence) { e.Users = 1 }, verdict.Legitimate, ""},
 		{"takes everything by many names", scrape, func(e *verdict.Evidence) { e.Agents = 5 }, verdict.Shared, ""},

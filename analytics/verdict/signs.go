@@ -115,7 +115,7 @@ func read(e *Evidence) (s signs) {
 }
 
 func (s *signs) answered(e *Evidence) {
-	s.searching = when(e.Paths >= manyPaths, "it asked for at least %d different paths", e.Paths)
+	s.searching = when(e.Paths >= manyPaths, "it asked for some %d different paths", e.Paths)
 	s.oneRoute = when(e.Paths > 0 && e.Paths <= fewPaths, "it asks for %s only", count(e.Paths, "path"))
 	s.door = when(door(e.Path), "it asks for %s only", e.Path)
 	a := e.Answers
