@@ -44,7 +44,7 @@ var somePaths = regexp.MustCompile(`some \d+ different paths`)
 // with the same figures.
 func TestServiceJudgesAlike(t *testing.T) {
 	for i := range uint64(5) {
-		s := Held(5000 + 3*i)
+		s := Held(5000 + 2*i)
 		s.End = s.Start + (30 * time.Minute).Microseconds()
 		var table Table
 		var events slice
