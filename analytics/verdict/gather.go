@@ -74,12 +74,13 @@ func NewGatherer(kind Kind, allowance int64, period time.Duration, from, to, tol
 	}
 }
 
-// Add takes in a row: of the range, or of the week before it. Others are left out.
+// Add takes in a row: of the range, or of the week before it. Others are left out,
+// and those with a span below a millisecond.
 // The rows of the range have spans of one length, those of the week before too;
 // spans longer than the period lower what is known of peaks.
 func (g *Gatherer) Add(r *Row) {
 	e := &g.e
-	if r.Span <= 0 || !r.At.Before(e.To) || r.At.Before(e.From.Add(-Week)) {
+	if r.Span < time.Millisecond || !r.At.Before(e.To) || r.At.Before(e.From.Add(-Week)) {
 		return
 	}
 	if e.FirstSeen.IsZero() || r.At.Before(e.FirstSeen) {

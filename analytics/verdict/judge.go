@@ -52,6 +52,8 @@ func (j *judgement) although(signs ...sign) {
 func (j *judgement) decide() Class {
 	s := &j.signs
 	switch {
+	case s.everybody.holds:
+		return j.is(Undecided, s.everybody)
 	case s.denied.holds && !(s.many.holds && s.mostlyGood.holds):
 		j.although(s.many, s.user, s.waits)
 		return j.is(Abusive, s.denied, s.searching, s.oneRoute, s.ignores, s.fresh)

@@ -2,6 +2,7 @@ package verdict_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,9 @@ func TestRulesOfThumb(t *testing.T) {
 		{"two users", nil, func(e *verdict.Evidence) { e.Users = 2 }, verdict.Legitimate, ""},
 		{"three agents", nil, func(e *verdict.Evidence) { e.Agents = 3 }, verdict.Shared, "at least 3 different agents"},
 		{"three agents of an account", nil, func(e *verdict.Evidence) { e.Agents, e.Kind = 3, verdict.Account }, verdict.Legitimate, "it is signed in"},
+		{"a key of everybody", nil, func(e *verdict.Evidence) { e.Kind, e.Users, e.Addresses = verdict.Unknown, 40, 3 }, verdict.Undecided, "the key is no client's: at least 3 addresses"},
+		{"a key of somebody", nil, func(e *verdict.Evidence) { e.Kind, e.Users, e.Addresses = verdict.Unknown, 40, 2 }, verdict.Shared, ""},
+		{"an account at many addresses", nil, func(e *verdict.Evidence) { e.Kind, e.Users, e.Addresses = verdict.Account, 1, 16 }, verdict.Legitimate, ""},
 		{"a flood", flood, nil, verdict.Abusive, "15 times the limit's rate, and for 2000, 20 times the limit, at its peak"},
 		{"nearly a flood", flood, func(e *verdict.Evidence) { e.Peak = 1999 }, verdict.Runaway, ""},
 		{"a flood of somebody who is known", flood, func(e *verdict.Evidence) { e.Users = 1 }, verdict.Runaway, ""},
@@ -195,5 +199,35 @@ func TestGathererOfThin(t *testing.T) {
 	}
 	if e := verdict.NewGatherer(verdict.Account, 10, time.Second, noon, noon, time.Time{}).Evidence(); e.Demand != 0 || verdict.Judge(e).Class != verdict.Legitimate {
 		t.Errorf("nothing: %+v", e)
+	}
+}
+
+// Whatever the figures are, there is a verdict with a reason.
+func TestJudgeOfAnything(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	any := func() int64 {
+		switch rng.IntN(5) {
+		case 0:
+			return 0
+		case 1:
+			return -rng.Int64N(100)
+		case 2:
+			return rng.Int64()
+		}
+		return rng.Int64N(50)
+	}
+	for range 20_000 {
+		e := &verdict.Evidence{Kind: []verdict.Kind{verdict.Address, verdict.Account, verdict.Unknown}[rng.IntN(3)], From: noon, To: noon.Add(time.Duration(any())),
+			Allowance: any(), Period: time.Duration(any()), Demand: any(), Allowed: any(), Refused: any(), Shadowed: any(), Decisive: any(), Early: any(),
+			Units: any(), Unseen: any(), Peak: any(), Spans: any(), Active: any(), Limited: any(), Spread: float64(any()), Busiest: any(), SpanPeak: any(),
+			Span: time.Duration(any()), Identified: rng.IntN(2) == 0, Users: any(), Agents: any(), Paths: any(), Addresses: any(),
+			Sampled: rng.IntN(2) == 0, History: any(), HistorySpan: time.Duration(any()), Usual: float64(any()), Before: time.Duration(any())}
+		if rng.IntN(2) == 0 {
+			e.Answers = &verdict.Answers{Count: any(), OK: any(), Redirect: any(), Denied: any(), ClientError: any(), ServerError: any()}
+		}
+		v := verdict.Judge(e)
+		if !slices.Contains(verdict.Classes(), v.Class) || len(v.Reasons) == 0 || v.Confidence < 0 || v.Confidence > 0.97 {
+			t.Fatalf("%+v of %+v", v, e)
+		}
 	}
 }

@@ -55,6 +55,9 @@ const (
 	manyUsers  = 3
 	manyAgents = 3
 
+	// A key that three addresses send is no client, unless it names an account.
+	manyAddresses = 3
+
 	// A person or an application asks for some twenty different paths, an API for a
 	// few; who takes everything asks for a new one each time.
 	manyPaths = 30
@@ -98,7 +101,7 @@ type signs struct {
 	// What it asked for, and how it was answered.
 	denied, good, mostlyGood, searching, oneRoute, door sign
 	// Who it is.
-	many, manyAgents, user, stranger, fresh, known, person, program sign
+	everybody, many, manyAgents, user, stranger, fresh, known, person, program sign
 	// How much, and how evenly.
 	idle, few, floods, crawls, near, presses, pressesHard, bursts, brief, steady, even, machine, uneven, rushes, yields sign
 	// What it does when it is refused.
@@ -129,6 +132,7 @@ func (s *signs) answered(e *Evidence) {
 }
 
 func (s *signs) who(e *Evidence) {
+	s.everybody = when(e.Kind == Unknown && e.Addresses >= manyAddresses, "the key is no client's: at least %d addresses send it", e.Addresses)
 	if e.Kind != Account {
 		s.many = when(e.Users >= manyUsers, "there are at least %d users behind it", e.Users)
 		s.manyAgents = when(e.Agents >= manyAgents, "there are at least %d different agents behind it", e.Agents)
