@@ -155,3 +155,28 @@ func TestLossCutsArrivals(t *testing.T) {
 		t.Errorf("with a queue that lags behind %d arrivals, cut %v", len(r.Arrivals), r.ArrivalsCut)
 	}
 }
+
+// While records are put into words the ring is emptied too, into the next ones.
+func TestTellingLooksAfterTheRing(t *testing.T) {
+	l := compiled(t)
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return nil }, Ring: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(2 * drainAfter) {
+		o.merge.add(&sighting{limit: l, hash: i}, named, false)
+	}
+	s, at := o.ring.claim()
+	s.limit, s.now, s.hash = l, 1, 7
+	s.commit(at)
+	events := o.tellRecords()
+	if len(events) != 2*drainAfter {
+		t.Errorf("%d records", len(events))
+	}
+	if o.ring.next() != nil {
+		t.Error("the ring was left alone")
+	}
+	if next := o.merge.take(); len(next) != 1 {
+		t.Errorf("%d records next, want the one that came meanwhile", len(next))
+	}
+}

@@ -97,3 +97,36 @@ func BenchmarkDrain(b *testing.B) {
 		o.drain()
 	}
 }
+
+// How long records of as many clients as there can be are put into words, while
+// the ring fills.
+func BenchmarkTell(b *testing.B) {
+	l := weir.PerDay(1, algorithm.TokenBucket)
+	if err := l.Compile(); err != nil {
+		b.Fatal(err)
+	}
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: l}} }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := known{address: netip.MustParseAddr("203.0.113.77"), method: "GET", host: "api.example.com", path: "/v1/orders/17/items", user: "user-8f3a9c", agent: "curl/8"}
+	const clients = 20_000
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += clients {
+		b.StopTimer()
+		for i := range clients {
+			s, at := o.ring.claim()
+			s.limit, s.now, s.hash, s.outcome = l, 1, uint64(i), weir.Refused
+			s.setKey("203.0.113.77")
+			o.taker.take(&s.facts, all, &o.hash)
+			s.commit(at)
+			if i%4096 == 4095 || i == clients-1 {
+				o.drain()
+			}
+		}
+		b.StartTimer()
+		if got := len(o.tellRecords()); got != clients {
+			b.Fatalf("%d records", got)
+		}
+	}
+}
