@@ -37,7 +37,7 @@ func (s *node) raw(t *testing.T, from, text string) int {
 func TestNobodyNamesAnotherAddress(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", "1/hour by ip using fixed_window", "--upstream", u.URL)
+	s := serve(t, "--limit", "1/year by ip using fixed_window", "--upstream", u.URL)
 	if code := s.raw(t, "127.0.0.2", "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); code != 200 {
 		t.Fatal(code)
 	}
@@ -67,7 +67,7 @@ func TestNobodyNamesAnotherAddress(t *testing.T) {
 func TestTrustedProxyNamesTheClient(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", "1/hour by ip using fixed_window", "--upstream", u.URL, "--trusted-proxies", "127.0.0.2")
+	s := serve(t, "--limit", "1/year by ip using fixed_window", "--upstream", u.URL, "--trusted-proxies", "127.0.0.2")
 	f := func(want int, from, headers string) {
 		t.Helper()
 		if code := s.raw(t, from, "GET / HTTP/1.1\r\nHost: h\r\n"+headers+"\r\n"); code != want {
@@ -83,7 +83,7 @@ func TestTrustedProxyNamesTheClient(t *testing.T) {
 	f(200, "127.0.0.3", "X-Forwarded-For: 203.0.113.9\r\n") // a stranger
 	f(429, "127.0.0.3", "X-Forwarded-For: 203.0.113.10\r\n")
 
-	p := serve(t, "--limit", "1/hour by ip using fixed_window", "--upstream", u.URL, "--proxy-protocol", "127.0.0.2")
+	p := serve(t, "--limit", "1/year by ip using fixed_window", "--upstream", u.URL, "--proxy-protocol", "127.0.0.2")
 	g := func(want int, from, first string) {
 		t.Helper()
 		if code := p.raw(t, from, first+"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 198.51.100.1\r\n\r\n"); code != want {
@@ -109,7 +109,7 @@ descriptors:
   descriptors:
   - key: host
     descriptors:
-    - {key: path, limit: 1/hour, algorithm: fixed_window}
+    - {key: path, limit: 1/year, algorithm: fixed_window}
 `), "--config", rules(t, "routes: [{descriptors: [{entries: [method, host, path]}]}]\n"))
 	f := func(want int, method, target, host, more string) {
 		t.Helper()

@@ -46,7 +46,7 @@ func (s *node) grpcNeighbour(t *testing.T) func() error {
 		Entries: []*common.RateLimitDescriptor_Entry{{Key: "remote_address", Value: "192.0.2.1"}},
 	}}}
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		res, err := rls.NewRateLimitServiceClient(c).ShouldRateLimit(ctx, q, grpc.WaitForReady(true))
 		if err == nil && res.OverallCode != rls.RateLimitResponse_OK {
@@ -194,7 +194,7 @@ func (s *node) callUnread(t *testing.T) {
 	ask := grpcMessage("\x22" + string(rune(len(symbol))) + symbol) // file_containing_symbol
 	calls := preface + frame(frameSettings, 0, 0, "\x00\x04\x3f\xff\xff\xff") + frame(frameWindowUpdate, 0, 0, "\x3f\xff\x00\x00")
 	for stream := uint32(1); stream < 20_000; stream += 2 {
-		if err := c.SetWriteDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := c.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Error(err)
 		}
 		calls += frame(frameHeaders, endHeaders, stream, head) + frame(frameData, endStream, stream, strings.Repeat(ask, 20))

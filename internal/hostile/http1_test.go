@@ -69,7 +69,7 @@ func TestIdleConnections(t *testing.T) {
 // for headers, however steadily they come.
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "1s")
+	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "3s")
 	s.attack(t, int64(n(64, 384))*mib, func() {
 		each(n(300, 5000), func(int) {
 			c, err := s.try()

@@ -97,7 +97,7 @@ func TestRapidReset(t *testing.T) {
 	u := startUpstream(t)
 	const limit = 5000
 	s := serve(t, "--limit", fmt.Sprintf("%d/hour by ip", limit), "--upstream", u.URL)
-	s.attack(t, 96*mib, func() {
+	s.attack(t, 256*mib, func() {
 		fields := request("GET", "h", "/hold")
 		var ended atomic.Int64
 		each(8, func(int) {

@@ -15,7 +15,7 @@ import (
 func TestKeyFlood(t *testing.T) {
 	t.Parallel()
 	many := n(20_000, 1_000_000)
-	s := serve(t, "--limit", "3/hour by client_id using fixed_window", "--limit", "3/hour by ip using fixed_window", "--store", "memory:?max_bytes=1MiB",
+	s := serve(t, "--limit", "3/year by client_id using fixed_window", "--limit", "3/year by ip using fixed_window", "--store", "memory:?max_bytes=1MiB",
 		"--upstream", startUpstream(t).URL, "--trusted-proxies", "127.0.0.2")
 	victim := func() int {
 		return s.raw(t, "127.0.0.2", "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
@@ -83,7 +83,7 @@ func (s *node) ask(t *testing.T, from, to int) {
 // which are as long as they may be.
 func TestFloodThroughTheAPI(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--limit", "1/hour by client_id using fixed_window", "--store", "memory:?max_bytes=1MiB")
+	s := serve(t, "--limit", "1/year by client_id using fixed_window", "--store", "memory:?max_bytes=1MiB")
 	ask := func(body string) (int, string) {
 		res, err := neighbour.Post("http://"+s.addr+"/v1/check", "application/json", strings.NewReader(body))
 		if err != nil {

@@ -24,7 +24,7 @@ func TestRefusalsTellNothing(t *testing.T) {
 	s := serve(t, "--upstream", u.URL, "--rules", rules(t, `
 domain: api
 descriptors:
-- {key: account, limit: 1/hour, algorithm: fixed_window}
+- {key: account, limit: 1/year, algorithm: fixed_window}
 `), "--config", rules(t, "routes: [{path: /login, descriptors: [{entries: [{key: account, from: 'query:account'}]}]}]\n"))
 	refusal := func(account string) string {
 		t.Helper()
@@ -58,7 +58,7 @@ func TestOthersAreNotReadable(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
 	const token = "0123456789abcdef-token"
-	s := serve(t, "--limit", "10/hour by ip using fixed_window", "--upstream", u.URL, "--admin-token", token,
+	s := serve(t, "--limit", "10/year by ip using fixed_window", "--upstream", u.URL, "--admin-token", token,
 		"--trusted-proxies", "10.0.0.0/8", "--user-from", "header:X-User")
 	ask := func(from, headers string) string {
 		c := s.dialFrom(t, from)

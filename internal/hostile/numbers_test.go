@@ -148,7 +148,7 @@ func TestHostileFiles(t *testing.T) {
 // are those that there are without it.
 func TestRulesDoNotReachHeaders(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--upstream", startUpstream(t).URL, "--rules", rules(t, "domain: api\ndescriptors:\n- {key: remote_address, limit: 1/hour, algorithm: fixed_window, name: 'a\"\\;b, c=\u00e9 %0d%0aSet-Cookie: x'}\n"))
+	s := serve(t, "--upstream", startUpstream(t).URL, "--rules", rules(t, "domain: api\ndescriptors:\n- {key: remote_address, limit: 1/year, algorithm: fixed_window, name: 'a\"\\;b, c=\u00e9 %0d%0aSet-Cookie: x'}\n"))
 	for range 2 {
 		res, err := neighbour.Get("http://" + s.addr + "/")
 		if err != nil {

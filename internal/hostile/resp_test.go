@@ -67,9 +67,9 @@ func (s *node) redisNeighbour(t *testing.T) func() error {
 func (s *node) authenticated(t *testing.T) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	for {
+		began := time.Now()
 		c := s.dial(t)
 		r := bufio.NewReader(c)
-		began := time.Now()
 		_, err := io.WriteString(c, bulk("AUTH", respPassword))
 		var line string
 		if err == nil {
