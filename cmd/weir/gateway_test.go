@@ -72,7 +72,7 @@ func TestGatewayAdmitsExactly(t *testing.T) {
 // The bytes of the header fields, on an answer and on a refusal.
 func TestGatewayHeaderBytes(t *testing.T) {
 	upstream, _ := nginx(t)
-	n := serve(t, "--limit", "2/hour by ip using fixed_window", "--upstream", upstream)
+	n := serve(t, "--limit", "2/year by ip using fixed_window", "--upstream", upstream)
 	ask := func() (status string, fields map[string]string, body string) {
 		t.Helper()
 		c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
@@ -103,13 +103,13 @@ func TestGatewayHeaderBytes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	const policy = `"2/hour by ip using fixed_window"`
+	const policy = `"2/year by ip using fixed_window"`
 	status, fields, body := ask()
 	if status != "HTTP/1.1 200 OK" || body != "up\n" {
 		t.Errorf("%s, %q", status, body)
 	}
 	is(fields, "X-Upstream", "nginx")
-	is(fields, "Ratelimit-Policy", policy+";q=2;w=3600")
+	is(fields, "Ratelimit-Policy", policy+";q=2;w=31536000")
 	is(fields, "X-Ratelimit-Limit", "2")
 	is(fields, "X-Ratelimit-Remaining", "1")
 	is(fields, "Retry-After", "")
@@ -124,12 +124,12 @@ func TestGatewayHeaderBytes(t *testing.T) {
 	is(fields, "X-Upstream", "")
 	is(fields, "Content-Type", "application/problem+json")
 	is(fields, "Cache-Control", "no-store")
-	is(fields, "Ratelimit-Policy", policy+";q=2;w=3600")
+	is(fields, "Ratelimit-Policy", policy+";q=2;w=31536000")
 	is(fields, "X-Ratelimit-Limit", "2")
 	is(fields, "X-Ratelimit-Remaining", "0")
 	is(fields, "Ratelimit", policy+";r=0;t="+fields["Retry-After"])
 	is(fields, "X-Ratelimit-Retry-After", fields["Retry-After"])
-	if len(fields["Retry-After"]) == 0 || len(fields["Retry-After"]) > 4 || fields["Retry-After"] == "0" {
+	if len(fields["Retry-After"]) == 0 || len(fields["Retry-After"]) > 8 || fields["Retry-After"] == "0" {
 		t.Errorf("Retry-After: %q", fields["Retry-After"])
 	}
 	if !strings.Contains(body, `"title":"Too many requests"`) || !strings.Contains(body, `"status":429`) {
@@ -267,7 +267,7 @@ func TestSlowHeadersAreCut(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: ")
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(c).ReadByte(); err != io.EOF {
@@ -285,7 +285,7 @@ func TestSlowBodiesAreCut(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "POST /shouldAllowRequest HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
-	if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)

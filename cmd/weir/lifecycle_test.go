@@ -111,7 +111,7 @@ func (l *load) end() {
 // ended waits for the node to end and returns its exit status.
 func ended(t *testing.T, n *node) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	code, err := n.Wait(ctx)
 	if err != nil {

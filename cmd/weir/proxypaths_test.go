@@ -115,7 +115,7 @@ func raw(t *testing.T, addr, request string) int {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write([]byte(request)); err != nil {

@@ -51,7 +51,7 @@ func TestOtherWaysToAsk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app, requests := behind(t)
-			_, weir := asked(t, "--limit", "2/hour by ip using fixed_window")
+			_, weir := asked(t, "--limit", "2/year by ip using fixed_window")
 			url := "http://" + start(t, weir, app)
 			for i, want := range []int{200, 200, 429} {
 				// nginx hands Content-Length on here, and not the body.

@@ -21,8 +21,8 @@ const sharedRules = `
 domain: api
 descriptors:
   - {key: strict, limit: 40/hour, algorithm: sliding_log, consistency: strict}
-  - {key: leased, limit: 400/hour, algorithm: fixed_window}
-  - {key: eventual, limit: 400/hour, algorithm: fixed_window, consistency: {mode: eventual, max_overshoot: 5%}}
+  - {key: leased, limit: 400/year, algorithm: fixed_window}
+  - {key: eventual, limit: 400/year, algorithm: fixed_window, consistency: {mode: eventual, max_overshoot: 5%}}
   - {key: local, limit: 20/hour, consistency: local}
   - {key: places, limit: 10, ttl: 1m, algorithm: concurrency}
 `
@@ -139,7 +139,7 @@ descriptors:
 			t.Errorf("%s: %d of 12 passed while the store stood still, want %d", key, got, want)
 		}
 		// Sixteen clients, one call of 50 ms each until the breaker is open.
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > time.Minute {
 			t.Errorf("%s: twelve decisions took %s", key, took)
 		}
 	}
@@ -160,7 +160,7 @@ descriptors:
 
 func TestNodesShareMemcached(t *testing.T) {
 	addr, _ := servertest.Memcached(t, "")
-	file := rulesFile(t, "domain: api\ndescriptors:\n  - {key: strict, limit: 40/hour, algorithm: fixed_window, consistency: strict}\n")
+	file := rulesFile(t, "domain: api\ndescriptors:\n  - {key: strict, limit: 40/year, algorithm: fixed_window, consistency: strict}\n")
 	nodes := []*node{serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s"), serve(t, "--rules", file, "--store", "memcached://"+addr+"?timeout=5s")}
 	if got := ask(t, nodes, 120, "strict"); got != 40 {
 		t.Errorf("%d passed, want 40", got)
@@ -196,7 +196,7 @@ func TestStoreIsRefused(t *testing.T) {
 		{"memcached://" + memcached, rules("{key: a, limit: 5/minute, algorithm: sliding_log}"), []string{"fixed_window"}},
 		{"memcached://" + memcached, any, []string{"fixed_window"}},
 	} {
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		out, err := exec.CommandContext(ctx, binary, append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "", "--store", tt.store}, tt.args...)...).CombinedOutput()
 		if err == nil || ctx.Err() != nil {
 			t.Errorf("%s %v: started", tt.store, tt.args)
