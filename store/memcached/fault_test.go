@@ -20,7 +20,7 @@ import (
 )
 
 // lateness is what a busy test machine may add to a timeout.
-const lateness = 500 * time.Millisecond
+const lateness = 15 * time.Second
 
 // stall stops a server until the returned function or the end of the test wakes
 // it. When it returns the server has stopped.
@@ -172,7 +172,7 @@ func TestOneOfTwoLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			well := server(t)
 			ill, p := servertest.Memcached(t, "")
-			s := open(t, memcached.Options{Servers: []string{well, ill}, Timeout: 400 * time.Millisecond})
+			s := open(t, memcached.Options{Servers: []string{well, ill}, Timeout: 2 * time.Second})
 			l := yearly(t, "l", 10)
 			lose(t, ill, p)
 			var there, lost []string
@@ -195,7 +195,7 @@ func TestOneOfTwoLost(t *testing.T) {
 			if err := s.Take(t.Context(), ops); err == nil || !strings.Contains(err.Error(), ill) {
 				t.Errorf("error %v, want one that names %s", err, ill)
 			}
-			if took := time.Since(begin); took > 400*time.Millisecond+lateness {
+			if took := time.Since(begin); took > 2*time.Second+lateness {
 				t.Errorf("took %s", took)
 			}
 			left(t, s, there[0], l, 9)
@@ -301,7 +301,7 @@ func TestLostAnswers(t *testing.T) {
 	direct := open(t, memcached.Options{Servers: []string{addr}})
 	through := func(lose string) *memcached.Store {
 		// The proxy's address differs, but where there is one server it has all keys.
-		return open(t, memcached.Options{Servers: []string{losing(t, addr, lose)}, Timeout: 100 * time.Millisecond})
+		return open(t, memcached.Options{Servers: []string{losing(t, addr, lose)}, Timeout: time.Second})
 	}
 	take := func(s *memcached.Store, o weir.Op) {
 		t.Helper()

@@ -69,7 +69,7 @@ func TestForgetOnTwoNodes(t *testing.T) {
 			d, err := b.TakeOne(t.Context(), "k", l, 1)
 			return err == nil && d.Allowed()
 		})
-		if took := time.Since(begin); took > 3*time.Second {
+		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("%s: the other node saw the reset after %s", l.Name, took)
 		}
 		if n := 1 + spendAll(t, b, l) + spendAll(t, a, l); n > 400+over {

@@ -114,7 +114,7 @@ func TestRedisIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The rest is for a busy machine.
-		if took := time.Since(start); took > 20*time.Millisecond+500*time.Millisecond {
+		if took := time.Since(start); took > 20*time.Millisecond+15*time.Second {
 			t.Errorf("a decision took %s", took)
 		}
 		return d
@@ -135,7 +135,7 @@ func TestRedisIsKilled(t *testing.T) {
 		t.Errorf("only %d of 1000 decisions were degraded", degraded)
 	}
 	r.Restart(t)
-	for deadline := time.Now().Add(10 * time.Second); ask(strictly).Guarantee().Degraded; {
+	for deadline := time.Now().Add(time.Minute); ask(strictly).Guarantee().Degraded; {
 		if time.Now().After(deadline) {
 			t.Fatalf("degraded long after the server was back: %+v", s.Stats())
 		}
