@@ -26,7 +26,7 @@ func TestReflectionClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	ready, ended := make(chan server.Ready, 1), make(chan error, 1)
 	go func() { ended <- s.Run(ctx, func(r server.Ready) { ready <- r }) }()
 	defer func() {

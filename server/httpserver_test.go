@@ -51,7 +51,7 @@ func TestDrainAnswersWhatWasBegun(t *testing.T) {
 		close(entered)
 		<-leave
 		fmt.Fprint(w, "done")
-	}), quick, Drain{Timeout: 10 * time.Second}, nil)
+	}), patient, Drain{Timeout: time.Minute}, nil)
 	got := make(chan string, 1)
 	go func() {
 		res, err := http.Get("http://" + addr)
@@ -98,11 +98,11 @@ func TestDrainUpgraded(t *testing.T) {
 				fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 				_, _ = io.Copy(conn, conn) // echoes until somebody closes
 			})
-			drain := Drain{Timeout: 300 * time.Millisecond}
+			drain := Drain{Timeout: 3 * time.Second}
 			if leaves {
 				drain.Timeout = time.Minute
 			}
-			addr, end, ended := start(t, h, quick, drain, nil)
+			addr, end, ended := start(t, h, patient, drain, nil)
 			conn, err := net.Dial("tcp", addr)
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestDrainEndsInTime(t *testing.T) {
 	addr, end, ended := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		close(entered)
 		<-leave
-	}), quick, Drain{Timeout: 50 * time.Millisecond}, nil)
+	}), patient, Drain{Timeout: 50 * time.Millisecond}, nil)
 	go func() {
 		if res, err := http.Get("http://" + addr); err == nil {
 			res.Body.Close()
@@ -166,7 +166,7 @@ func TestDrainUnderLoadDropsNothing(t *testing.T) {
 	addr, end, ended := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		fmt.Fprint(w, "ok")
-	}), patient, Drain{Timeout: 10 * time.Second}, nil)
+	}), patient, Drain{Timeout: time.Minute}, nil)
 	const clients = 32
 	var wg sync.WaitGroup
 	var sent, answered atomic.Int64
@@ -223,7 +223,7 @@ func TestDrainUnderHTTP2LoadDropsNothing(t *testing.T) {
 		}
 		served.Add(1)
 		fmt.Fprint(w, r.Proto)
-	}), patient, Drain{Timeout: 10 * time.Second}, nil)
+	}), patient, Drain{Timeout: time.Minute}, nil)
 	var wg sync.WaitGroup
 	for range 4 {
 		tr := &http.Transport{Protocols: new(http.Protocols)}
@@ -263,7 +263,7 @@ func TestDrainUnderHTTP2LoadDropsNothing(t *testing.T) {
 
 // A drain does not wait for connections that say nothing.
 func TestDrainCutsIdleConnections(t *testing.T) {
-	addr, end, ended := start(t, http.NotFoundHandler(), quick, Drain{Timeout: 100 * time.Millisecond}, nil)
+	addr, end, ended := start(t, http.NotFoundHandler(), patient, Drain{Timeout: 10 * time.Second}, nil)
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -283,8 +283,9 @@ func TestDrainCutsIdleConnections(t *testing.T) {
 
 // Who sends a request letter by letter, or one of endless headers, is cut off.
 func TestSlowAndLargeRequestsAreCut(t *testing.T) {
-	addr, _, _ := start(t, http.NotFoundHandler(), quick, Drain{}, nil)
-	f := func(request, want string) {
+	fast, _, _ := start(t, http.NotFoundHandler(), quick, Drain{}, nil)
+	slow, _, _ := start(t, http.NotFoundHandler(), patient, Drain{}, nil)
+	f := func(addr, request, want string) {
 		t.Helper()
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -293,28 +294,28 @@ func TestSlowAndLargeRequestsAreCut(t *testing.T) {
 		defer c.Close()
 		// The server may have answered and closed before all is sent.
 		_, _ = io.WriteString(c, request)
-		if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := io.ReadAll(c)
 		if ne, ok := err.(net.Error); ok && ne.Timeout() {
-			t.Errorf("still open after five seconds")
+			t.Errorf("still open after a minute")
 		}
 		if !strings.HasPrefix(string(answer), want) {
 			t.Errorf("answered %.60q, want %q", answer, want)
 		}
 	}
-	f("GET / HTTP/1.1\r\nHost: h\r\nX-Slow: ", "")
-	f("", "")
-	f("GET / HTTP/1.1\r\nHost: h\r\nX-Large: "+strings.Repeat("x", 16<<10)+"\r\n\r\n", "HTTP/1.1 431")
-	f("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404")
+	f(fast, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: ", "")
+	f(fast, "", "")
+	f(slow, "GET / HTTP/1.1\r\nHost: h\r\nX-Large: "+strings.Repeat("x", 16<<10)+"\r\n\r\n", "HTTP/1.1 431")
+	f(slow, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404")
 }
 
 // HTTP/2 is spoken without encryption too.
 func TestCleartextHTTP2(t *testing.T) {
 	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Proto)
-	}), quick, Drain{}, nil)
+	}), patient, Drain{}, nil)
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
@@ -330,14 +331,14 @@ func TestCleartextHTTP2(t *testing.T) {
 
 // Connections above the bound wait until one before them ends.
 func TestConnectionsAreBounded(t *testing.T) {
-	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}), quick, Drain{},
+	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}), patient, Drain{},
 		func(ln net.Listener) net.Listener { return listen.Limit(ln, 2) })
 	var held []net.Conn
 	ask := func(c net.Conn) error {
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 			return err
 		}
-		if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			return err
 		}
 		_, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -64,7 +64,7 @@ func TestStoreStart(t *testing.T) {
 	t.Run("memcached", func(t *testing.T) {
 		dead := fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
 		stranger := greeter(t, "HTTP/1.1 400 Bad Request\r\n")
-		const fixed = "3/hour by client_id using fixed_window"
+		const fixed = "3/year by client_id using fixed_window"
 		if err := newOn(t, "memcached://"+dead, "fail", fixed); err == nil || !strings.Contains(err.Error(), "--store-start serve") {
 			t.Error(err)
 		}
@@ -117,7 +117,7 @@ func greeter(t *testing.T, text string) string {
 func TestMemcachedStartsLater(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	addr := fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
-	conf := local("3/hour by client_id using fixed_window")
+	conf := local("3/year by client_id using fixed_window")
 	conf.Store, conf.StoreStart = "memcached://"+addr, "serve"
 	s, err := server.New(conf, server.Build{}, slog.New(slog.DiscardHandler))
 	if err != nil {

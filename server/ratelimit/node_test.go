@@ -183,7 +183,7 @@ func (n *node) dial(opts ...grpc.DialOption) *grpc.ClientConn {
 // ask sends one descriptor to the shop: k=v pairs.
 func ask(t *testing.T, conn *grpc.ClientConn, domain string, pairs ...string) (*rlsv3.RateLimitResponse, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d := &commonv3.RateLimitDescriptor{}
 	for _, p := range pairs {

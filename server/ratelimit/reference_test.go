@@ -68,7 +68,7 @@ func plain(text string) string {
 
 // ask sends a request over gRPC.
 func (r *transcript) ask(what string, req *rlsv3.RateLimitRequest) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	res, err := rlsv3.NewRateLimitServiceClient(r.conn).ShouldRateLimit(ctx, req)
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *transcript) get(name, addr, path string) {
 }
 
 func (r *transcript) health(service string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	res, err := healthpb.NewHealthClient(r.conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
 	r.say("health of %q: %v %v", service, res.GetStatus(), err)

@@ -79,7 +79,7 @@ func TestAllDoors(t *testing.T) {
 		t.Errorf("/other on the metrics port: %d", code)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, service := range []string{"", "ratelimit"} {
 		res, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: service})
@@ -129,7 +129,7 @@ func TestEndsOnSignal(t *testing.T) {
 		if _, err := ask(t, conn, "shop", "user=ann"); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{Service: "ratelimit"})
 		if err != nil {
@@ -161,7 +161,7 @@ func TestSecondProcessMayListenToo(t *testing.T) {
 	if err := first.proc.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if code, err := first.proc.Wait(ctx); err != nil || code != 0 {
 		t.Fatalf("the first ended with %d, %v", code, err)
@@ -193,7 +193,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"PROMETHEUS_ADDR=256.0.0.1:1"}, "PROMETHEUS_ADDR"},
 	} {
 		n := launch(t, program, append(inPlace(root), tt.env...)...)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		code, err := n.proc.Wait(ctx)
 		cancel()
 		if err != nil || code != 2 || !strings.Contains(n.proc.Output(), tt.want) || strings.Contains(n.proc.Output(), "goroutine") {
@@ -211,7 +211,7 @@ func TestArgumentsAreForAnotherName(t *testing.T) {
 	cmd, n = command(t, program)
 	cmd.Args = append(cmd.Args, "--help")
 	n.proc = servertest.Start(t, cmd)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if code, err := n.proc.Wait(ctx); err != nil || code != 0 || !strings.Contains(n.proc.Output(), "REDIS_PERSECOND_TIMEOUT=10s") {
 		t.Errorf("--help: %d, %v: %.200s", code, err, n.proc.Output())
@@ -257,7 +257,7 @@ func TestStatisticsOverStatsd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	var got strings.Builder
 	buf := make([]byte, 1<<16)
 	for {

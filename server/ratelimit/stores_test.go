@@ -110,7 +110,7 @@ func TestEndsWhileItWaits(t *testing.T) {
 	if err := n.proc.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if code, err := n.proc.Wait(ctx); err != nil || code != 0 {
 		t.Errorf("ended with %d, %v", code, err)
@@ -196,7 +196,7 @@ func TestDrain(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Errorf("the call under way: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if code, err := n.proc.Wait(ctx); err != nil || code != 0 {
 		t.Errorf("ended with %d, %v", code, err)
