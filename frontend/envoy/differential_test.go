@@ -309,7 +309,7 @@ type said struct {
 }
 
 func (p *pair) overGRPC(c rlsv3.RateLimitServiceClient, _ string, req *rlsv3.RateLimitRequest) said {
-	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
 	return answered(c.ShouldRateLimit(ctx, req))
 }

@@ -74,7 +74,7 @@ func startReference(t testing.TB, redis string, env ...string) *reference {
 	t.Cleanup(func() { conn.Close() })
 	r.client = rlsv3.NewRateLimitServiceClient(conn)
 	servertest.Await(t, "the reference", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := r.client.ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{})
 		return err != nil && strings.Contains(err.Error(), "domain must not be empty")

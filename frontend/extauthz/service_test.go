@@ -152,7 +152,7 @@ func (d *door) ask(name string, extensions ...string) (*authv3.CheckResponse, er
 	for i := 0; i < len(extensions); i += 2 {
 		in.Attributes.ContextExtensions[extensions[i]] = extensions[i+1]
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	return d.Check(ctx, in)
 }
@@ -371,7 +371,7 @@ func TestRoutes(t *testing.T) {
 // A limit that delays holds the answer back while Envoy waits for it, and no
 // longer.
 func TestDelay(t *testing.T) {
-	d := open(t, &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 20, Period: time.Second, Burst: 100})
+	d := open(t, &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 2, Period: time.Second, Burst: 100})
 	ask := func(timeout time.Duration, extensions ...string) (*authv3.CheckResponse, error) {
 		in := recorded(t, "network")
 		in.Attributes.ContextExtensions = map[string]string{}
@@ -390,11 +390,11 @@ func TestDelay(t *testing.T) {
 			t.Errorf("%v %v after %s", res, err, took)
 		}
 	}
-	f(true, 0, 10*time.Second)
-	f(false, 0, 10*time.Second) // 50 ms, and nobody waits
-	f(true, 50*time.Millisecond, 10*time.Second, "max_delay", "1s")
-	f(true, 100*time.Millisecond, 10*time.Second, "max_delay", "1s") // the clock of the store stands
-	f(false, 0, 150*time.Millisecond, "max_delay", "1s")             // 150 ms, of which the answer needs some
+	f(true, 0, time.Minute)
+	f(false, 0, time.Minute) // 500 ms, and nobody waits
+	f(true, 500*time.Millisecond, time.Minute, "max_delay", "10s")
+	f(true, time.Second, time.Minute, "max_delay", "10s")  // the clock of the store stands
+	f(false, 0, 1500*time.Millisecond, "max_delay", "10s") // 1500 ms, of which the answer needs some
 }
 
 // FuzzCheck: whatever is sent, the answer is one that Envoy takes.

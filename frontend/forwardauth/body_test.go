@@ -27,7 +27,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
+			if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := c.Write([]byte("POST " + target + " HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.7\r\n" + length + "\r\n\r\n")); err != nil {

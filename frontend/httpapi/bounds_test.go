@@ -28,7 +28,7 @@ func TestSlowBody(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /shouldAllowRequest HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"cli")
-	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	b, err := io.ReadAll(conn) // until the server closes
@@ -40,7 +40,7 @@ func TestSlowBody(t *testing.T) {
 // TestKeepAliveSurvivesTheBodyTimeout: the bound is on a body, not on the
 // pause between requests.
 func TestKeepAliveSurvivesTheBodyTimeout(t *testing.T) {
-	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{BodyTimeout: 30 * time.Millisecond})
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{BodyTimeout: 500 * time.Millisecond})
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -56,13 +56,13 @@ func TestKeepAliveSurvivesTheBodyTimeout(t *testing.T) {
 		}
 		// Idle for longer than the bound: an idle read that times out is proof
 		// that the server has not closed.
-		if err := conn.SetReadDeadline(time.Now().Add(60 * time.Millisecond)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(700 * time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Read(b); err == nil || !err.(net.Error).Timeout() {
 			t.Fatalf("the connection ended: %v", err)
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,7 +36,7 @@ func run(t *testing.T, stdin string, cmd *exec.Cmd) string {
 
 // within returns a context that ends with the time that a client may take.
 func within(t *testing.T) context.Context {
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(stop)
 	return ctx
 }

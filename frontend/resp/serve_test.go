@@ -122,7 +122,7 @@ func TestLargeReplies(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	cert, _, pair := servertest.Certificate(t, t.TempDir(), "localhost")
 	_ = cert
-	b := newBench(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Timeout: 300 * time.Millisecond})
+	b := newBench(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Timeout: 2 * time.Second})
 	addr := b.listen(t)
 	pool := x509.NewCertPool()
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
@@ -358,7 +358,7 @@ func TestMemoryIsShared(t *testing.T) {
 	for range 4 {
 		c := connect(t, addr)
 		c.send(half)
-		if err := c.nc.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		if err := c.nc.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		switch rest, err := io.ReadAll(c.r); {
@@ -465,8 +465,8 @@ func TestDrain(t *testing.T) {
 // TestDrainEndsTheBusy: clients that go on and on, in halves of commands too, are
 // no reason to stay; and the time before is theirs.
 func TestDrainEndsTheBusy(t *testing.T) {
-	const delay = 200 * time.Millisecond
-	b := newBench(t, Options{DrainDelay: delay, DrainTimeout: 5 * time.Second})
+	const delay = 2 * time.Second
+	b := newBench(t, Options{DrainDelay: delay, DrainTimeout: time.Minute})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -499,7 +499,7 @@ func TestDrainEndsTheBusy(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took < delay+linger/2 || took > 4*time.Second {
+	if took := time.Since(began); took < delay+linger/2 || took > 30*time.Second {
 		t.Errorf("drained in %s", took)
 	}
 	done.Wait()

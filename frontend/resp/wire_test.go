@@ -105,7 +105,7 @@ type client struct {
 
 func newClient(t testing.TB, nc net.Conn) *client {
 	t.Helper()
-	if err := nc.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return &client{t, nc, bufio.NewReader(nc)}

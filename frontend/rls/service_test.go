@@ -123,7 +123,7 @@ func question(t testing.TB, words string) *rlspb.RateLimitRequest {
 }
 
 func (d *desk) send(q *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return d.client.ShouldRateLimit(ctx, q)
 }
@@ -421,17 +421,17 @@ func TestAlgorithms(t *testing.T) {
 
 // A limit that delays holds the call back, no longer than its deadline allows.
 func TestDelay(t *testing.T) {
-	d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 20/second, algorithm: leaky_queue}]}\n- {key: b, limit: 100/minute}\n")
+	d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 4/second, algorithm: leaky_queue}]}\n- {key: b, limit: 100/minute}\n")
 	began := time.Now()
-	for range 3 { // at 0, 50 and 100 ms
+	for range 3 { // at 0, 250 and 500 ms
 		if res := d.ask("a=1"); res.OverallCode != rlspb.RateLimitResponse_OK {
 			t.Fatal(res)
 		}
 	}
-	if took := time.Since(began); took < 100*time.Millisecond {
+	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("held back for %s", took)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	res, err := d.client.ShouldRateLimit(ctx, question(t, "b=1 / a=1"))
 	if err != nil || res.OverallCode != rlspb.RateLimitResponse_OVER_LIMIT || fields(res)["Retry-After"] != "1" {
@@ -576,7 +576,7 @@ func TestDeadline(t *testing.T) {
 	if _, err := client.ShouldRateLimit(ctx, question(t, "a=1")); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
-	if took := (<-store.left).Sub(began); took > 5*time.Second {
+	if took := (<-store.left).Sub(began); took > time.Minute {
 		t.Errorf("the store was let go after %s", took)
 	}
 }

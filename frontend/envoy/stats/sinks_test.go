@@ -34,7 +34,7 @@ func lines(t *testing.T, ln net.Listener, n int) []string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	var got []string
 	for in := bufio.NewScanner(conn); len(got) < n && in.Scan(); {
 		got = append(got, in.Text())
@@ -119,7 +119,7 @@ func TestStatsdPacketsEndAtLines(t *testing.T) {
 	got := 0
 	buf := make([]byte, 1<<16)
 	for got < n {
-		pc.SetReadDeadline(time.Now().Add(5 * time.Second))
+		pc.SetReadDeadline(time.Now().Add(time.Minute))
 		size, _, err := pc.ReadFrom(buf)
 		if err != nil {
 			t.Fatalf("after %d lines: %v", got, err)
@@ -173,7 +173,7 @@ func TestDogStatsd(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 1<<16)
-	pc.SetReadDeadline(time.Now().Add(5 * time.Second))
+	pc.SetReadDeadline(time.Now().Add(time.Minute))
 	n, _, err := pc.ReadFrom(buf)
 	if err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func (s *script) said(t *testing.T) (lines []string) {
 	for _, stream := range s.streams {
 		n += len(stream) + 1
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for len(lines) < n {
 		select {
