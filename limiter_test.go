@@ -277,7 +277,7 @@ func TestWaitGivesUpAtOnceWhenTheDeadlineIsNearer(t *testing.T) {
 	if _, err := b.Wait(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("waited %s for nothing", took)
 	}
 	// The place was given back: the next in line waits one hour, not two.

@@ -156,15 +156,21 @@ func TestManyElements(t *testing.T) {
 		r := newResolver(t, identity.Options{Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: h.name}})
 		lines := []string{strings.Repeat(h.element+",", 10_000) + h.element}
 		c := r.Acquire()
-		start := time.Now()
-		for range 1000 {
-			c.Set(identity.Facts{Peer: netip.MustParseAddr("10.0.0.1"), Header: map[string][]string{canonical(h.name): lines}})
-			if a := c.Address(); !a.IsValid() {
-				t.Fatal("no address")
+		shortest := time.Hour
+		for range 5 {
+			start := time.Now()
+			for range 1000 {
+				c.Set(identity.Facts{Peer: netip.MustParseAddr("10.0.0.1"), Header: map[string][]string{canonical(h.name): lines}})
+				if a := c.Address(); !a.IsValid() {
+					t.Fatal("no address")
+				}
+			}
+			if shortest = min(shortest, time.Since(start)); shortest < time.Second {
+				break // on a machine that is busy with others it may take as long
 			}
 		}
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("%s of 10,000 %q: %s a thousand", h.name, h.element, took)
+		if shortest > time.Second {
+			t.Errorf("%s of 10,000 %q: %s a thousand", h.name, h.element, shortest)
 		}
 		c.Release()
 	}

@@ -64,7 +64,7 @@ func ask(t *testing.T, addr, header string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(c, header+"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestProxyProtocolFromStrangers(t *testing.T) {
 // TestSlowProxies: those who keep their header to themselves hold up nobody,
 // and not for long.
 func TestSlowProxies(t *testing.T) {
-	const timeout = 300 * time.Millisecond
+	const timeout = 3 * time.Second
 	told := make(closings, 20)
 	addr, ln := echoPeer(t, identity.ProxyListenerOptions{From: prefixes("127.0.0.0/8"), Timeout: timeout, MaxPending: 20, Log: slog.New(told)})
 	var slow []net.Conn
@@ -176,12 +176,12 @@ func TestSlowProxies(t *testing.T) {
 		t.Errorf("held up for %s", took)
 	}
 	for _, c := range slow {
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		c.SetReadDeadline(time.Now().Add(time.Minute))
 		if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("closed after %s", took)
 	}
 	if n := ln.Refused(); n != 20 {

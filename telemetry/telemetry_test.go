@@ -58,7 +58,7 @@ func open(t testing.TB, opt telemetry.Options) *telemetry.Telemetry {
 
 func end(t testing.TB, tel *telemetry.Telemetry) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := tel.Close(ctx); err != nil {
 		t.Log(err) // a collector that is away is not sent what waits
@@ -332,7 +332,7 @@ func TestGRPC(t *testing.T) {
 	}
 	defer conn.Close()
 	call := func(service string, kv ...string) {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		// The interceptor of a generated handler is told the name that it was
 		// generated for.

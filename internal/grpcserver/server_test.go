@@ -100,7 +100,7 @@ func (r *running) dial(t *testing.T, conf *tls.Config, opts ...grpc.DialOption) 
 
 // ask calls Do with text, for ten seconds at most.
 func ask(c *grpc.ClientConn, text string, opts ...grpc.CallOption) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	out := new(wrapperspb.BytesValue)
 	err := c.Invoke(ctx, method, wrapperspb.Bytes([]byte(text)), out, opts...)
@@ -131,7 +131,7 @@ func TestHealthAndReflection(t *testing.T) {
 	f("ratelimit", "NOT_SERVING")
 	f("", "SERVING")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := reflectpb.NewServerReflectionClient(c).ServerReflectionInfo(ctx)
 	if err != nil {

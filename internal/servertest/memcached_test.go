@@ -12,7 +12,7 @@ func TestMemcached(t *testing.T) {
 	addr := ""
 	t.Run("serves", func(t *testing.T) {
 		addr, _ = servertest.Memcached(t, "")
-		nc, err := net.DialTimeout("tcp", addr, time.Second)
+		nc, err := net.DialTimeout("tcp", addr, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestMemcached(t *testing.T) {
 	if addr == "" {
 		t.SkipNow() // The subtest said why.
 	}
-	if nc, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+	if nc, err := net.DialTimeout("tcp", addr, time.Minute); err == nil {
 		nc.Close()
 		t.Error("memcached still answers after its test ended")
 	}

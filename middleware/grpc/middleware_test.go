@@ -161,7 +161,7 @@ func serve(t *testing.T, e *echo, opts []grpc.ServerOption, dial ...grpc.DialOpt
 // call calls Do, for ten seconds at most, and returns the trailer.
 func call(t *testing.T, conn *grpc.ClientConn, in string, pairs ...string) (metadata.MD, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), pairs...), 10*time.Second)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), pairs...), time.Minute)
 	defer cancel()
 	var trailer metadata.MD
 	err := conn.Invoke(ctx, "/test.Echo/Do", wrapperspb.String(in), new(wrapperspb.StringValue), grpc.Trailer(&trailer))
@@ -296,7 +296,7 @@ func TestIdentity(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	open := func(d *desk, messages int) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		s, err := d.conn.NewStream(ctx, &flow, "/test.Echo/Flow")
 		if err != nil {

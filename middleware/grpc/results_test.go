@@ -67,7 +67,7 @@ func TestResults(t *testing.T) {
 		check(c.in+" sent", sent.Wait(2), "allowed: unknown", "ended: "+c.sent+": unknown")
 	}
 	// A stream: its messages are decided too, and have no end of their own.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s, err := d.conn.NewStream(ctx, &flow, "/test.Echo/Flow")
 	if err != nil {

@@ -57,7 +57,7 @@ func TestSettledByStatus(t *testing.T) {
 			res.Body.Close()
 		}
 		var n int64
-		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); <-time.After(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(time.Millisecond) {
 			if n = s.left(); n == left {
 				return
 			}

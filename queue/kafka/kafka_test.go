@@ -159,7 +159,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	}
 	defer q.Close()
 	for i := range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		e := event.Event{Source: "n", Sequence: uint64(i + 1), Loss: &event.Loss{}}
 		if err := q.Publish(ctx, []event.Event{e}); err != nil {
 			t.Fatalf("topic %d: %v", i, err)
@@ -187,7 +187,7 @@ func read(t testing.TB, addr, topic string, n int) (out []*kgo.Record) {
 	t.Helper()
 	c := client(t, addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for len(out) < n {
 		fetched := c.PollFetches(ctx)

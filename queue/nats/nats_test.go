@@ -141,7 +141,7 @@ func TestFull(t *testing.T) {
 	}
 	q := open(t, "nats://"+addr+"/weir", Options{})
 	defer q.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i := range 2 {
 		err := q.Publish(ctx, []event.Event{{Source: "n/1", Sequence: uint64(i + 1), Loss: &event.Loss{}}})
