@@ -270,3 +270,29 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+// The store looks at the clock by itself, while lines are read: the race detector
+// watches.
+func TestClockIsShared(t *testing.T) {
+	set := parse(t, "domain: d\ndescriptors: [{key: remote_address, limit: 1/s}]")
+	r, err := replay.New(replay.Options{Rules: set, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	log := text(traffic(1, 200))
+	for begin := time.Now(); time.Since(begin) < 1500*time.Millisecond; {
+		in, err := accesslog.NewReader(strings.NewReader(log), "log", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Read(in); err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+	}
+}

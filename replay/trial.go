@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/replay/accesslog"
@@ -21,7 +22,9 @@ type trial struct {
 	plan   *plan
 	untold [][]string
 	// now is the log's clock, in microseconds. It never goes back.
-	now     int64
+	now int64
+	// clock is the same for the store, which looks at it by itself too.
+	clock   atomic.Int64
 	store   *memory.Store
 	limiter *weir.Limiter
 	request *weir.Request
@@ -56,7 +59,7 @@ func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 		t.tallies[p.Limit.Counters()] = one
 		t.order = append(t.order, one)
 	}
-	t.store = memory.New(memory.Options{MaxBytes: opt.MaxBytes, Now: func() int64 { return t.now }})
+	t.store = memory.New(memory.Options{MaxBytes: opt.MaxBytes, Now: t.clock.Load})
 	if t.limiter, err = weir.New(t.store, t, weir.Options{}); err != nil {
 		return nil, errors.Join(err, t.store.Close())
 	}
@@ -96,6 +99,7 @@ func (t *trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 // decide decides the request of a line, and reports whether it was refused.
 func (t *trial) decide(l *accesslog.Line, client uint64) (bool, error) {
 	t.now = max(t.now, l.Time)
+	t.clock.Store(t.now)
 	r := t.request
 	r.Reset()
 	r.Domain = t.domain

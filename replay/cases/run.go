@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -75,8 +76,9 @@ func (f *File) Play(set *rules.Set) ([]Result, error) {
 const smallest = memory.MinBytes
 
 func (c *Case) play(set *rules.Set, domain string, at time.Time) (failures []Failure, err error) {
-	now := at.UnixMicro()
-	store := memory.New(memory.Options{MaxBytes: smallest, Now: func() int64 { return now }})
+	var now atomic.Int64 // the store looks at it by itself too
+	now.Store(at.UnixMicro())
+	store := memory.New(memory.Options{MaxBytes: smallest, Now: now.Load})
 	defer func() { err = errors.Join(err, store.Close()) }()
 	limiter, err := weir.New(store, set, weir.Options{})
 	if err != nil {
@@ -85,11 +87,11 @@ func (c *Case) play(set *rules.Set, domain string, at time.Time) (failures []Fai
 	r := new(weir.Request)
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		now += weir.Micros(time.Duration(s.After))
+		now.Add(weir.Micros(time.Duration(s.After)))
 		var got outcome
 		for n := range s.Times {
 			if n > 0 {
-				now += weir.Micros(time.Duration(s.Every))
+				now.Add(weir.Micros(time.Duration(s.Every)))
 			}
 			s.fill(r, domain)
 			d, err := limiter.Decide(context.Background(), r)
