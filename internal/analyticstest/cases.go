@@ -43,24 +43,48 @@ func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	equal(t, "events and unheard", [2]int64{sys.Service.Events, sys.Sources[0].Unheard}, [2]int64{many, 0})
 }
 
-// broken is a database that fails now and then, when all has been written.
+// broken is a database whose connection breaks now and then: before one of the
+// statements of a transaction, or when all has been written.
 type broken struct {
 	analytics.Database
 	calls atomic.Int64
 }
 
-var errBroken = errors.New("the connection broke")
+// broke is an error after which the transaction may be run again at once.
+type broke struct{ error }
+
+func (broke) Again() bool { return true }
+
+var errBroken = broke{errors.New("the connection broke")}
+
+// statements is how many a transaction that counts events has, about.
+const statements = 16
 
 func (b *broken) Update(ctx context.Context, f func(analytics.Tx) error) error {
+	n := b.calls.Add(1)
+	left := n / 2 % statements
 	return b.Database.Update(ctx, func(tx analytics.Tx) error {
-		if err := f(tx); err != nil {
+		if n%2 == 0 {
+			return f(tx)
+		}
+		if err := f(&breaking{tx, left}); err != nil {
 			return err
 		}
-		if b.calls.Add(1)%3 != 0 {
-			return errBroken
-		}
-		return nil
+		return errBroken
 	})
+}
+
+// breaking is a transaction that breaks after so many statements.
+type breaking struct {
+	analytics.Tx
+	left int64
+}
+
+func (b *breaking) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
+	if b.left--; b.left < 0 {
+		return errBroken
+	}
+	return b.Tx.Each(query, args, row)
 }
 
 // allOrNothing: of a transaction that fails nothing stays.
@@ -69,7 +93,7 @@ func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
 	s := serve(t, b, tr)
 	batches := mixed(tr.Events, 1)
 	var few [][]event.Event
-	for chunk := range slices.Chunk(batches, len(batches)/4+1) { // fewer, as each waits when it fails
+	for chunk := range slices.Chunk(batches, len(batches)/statements+1) { // fewer, as each waits when it fails
 		few = append(few, slices.Concat(chunk...))
 	}
 	consume(t, s, few)
@@ -77,7 +101,8 @@ func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
 	clients(&asked{t, s.Handler(), tr})
 	var sys analytics.System
 	(&asked{t, s.Handler(), tr}).get("system", &sys)
-	if sys.Service.Retries == 0 || sys.Service.Failing != "" {
+	equal(t, "events and duplicates", [2]int64{sys.Service.Events, sys.Service.Duplicates}, [2]int64{int64(len(tr.Events)), 0})
+	if sys.Service.Retries < 4 || sys.Service.Failing != "" {
 		t.Errorf("%d retries, failing %q: want some, and no failure at last", sys.Service.Retries, sys.Service.Failing)
 	}
 }
@@ -402,6 +427,28 @@ func versions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	a.get("clients", &list)
 	equal(t, "one client", len(list.Clients), 1)
 	equal(t, "refused", list.Clients[0].Counts["refused"], 130)
+}
+
+// incidents: a pause of two steps is within one, a longer one between two.
+func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	var batch []event.Event
+	for _, minute := range []int{0, 2, 4, 7, 30, 58} {
+		at := start.Add(time.Duration(minute) * time.Minute)
+		batch = append(batch, tell.rollup(at, place(), map[string]uint64{"refused": 10, "allowed": 5}), tell.record(at, place(), fmt.Sprint("k", minute), "refused", 10))
+	}
+	batch = append(batch, tell.rollup(start.Add(6*time.Minute), place(), map[string]uint64{"allowed": 5}))
+	consume(t, s, [][]event.Event{batch})
+	now.Store(3600)
+	var o analytics.Overview
+	a.get("overview?from=-1h", &o)
+	var got []string
+	for _, in := range o.Incidents {
+		got = append(got, fmt.Sprint(int(in.From.Sub(start).Minutes()), " to ", int(in.To.Sub(start).Minutes()), ": ", in.Refused, " of ", in.Keys, ", ", in.Open))
+	}
+	equal(t, "incidents", got, []string{"58 to 59: 10 of 1, true", "30 to 31: 10 of 1, false", "7 to 8: 10 of 1, false", "0 to 5: 30 of 3, false"})
 }
 
 // oddWords: what clients and rules are called does not matter.

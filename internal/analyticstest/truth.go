@@ -127,7 +127,7 @@ func Truth(t *testing.T, handler http.Handler, tr *Traffic) {
 		f    func(*asked)
 	}{
 		{"overview", overview}, {"series", series}, {"top", top}, {"rules", rules}, {"rule", rule}, {"clients", clients},
-		{"client", oneClient}, {"rates", rates}, {"accuracy", accuracies}, {"upstream", upstream}, {"words", words}, {"csv", csvs},
+		{"client", oneClient}, {"rates", rates}, {"accuracy", accuracies}, {"upstream", upstream}, {"by hours", byHours}, {"words", words}, {"csv", csvs},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.f(&asked{t, a.handler, a.tr}) })
 	}
@@ -624,6 +624,32 @@ func upstream(a *asked) {
 	var busiest analytics.Upstream
 	a.get("upstream?"+a.span(), &busiest)
 	equal(a.t, "the limit that decided most", busiest.Of.Rule, "remote_address")
+}
+
+// byHours asks for more than a day, which hours answer.
+func byHours(a *asked) {
+	long := fmt.Sprintf("from=%d&to=%d", a.tr.To.Add(-36*time.Hour).Unix(), a.tr.To.Unix())
+	var o analytics.Overview
+	a.get("overview?"+long, &o)
+	ds := a.tr.of(all)
+	equal(a.t, "grain", o.Coverage.Grain, "hour")
+	equal(a.t, "counts", o.Totals.Counts, tally(ds, outcome))
+	equal(a.t, "keys", [2]int64{o.KeysLimited, o.KeysSeen}, [2]int64{distinct(ds, (*Decision).limits), distinct(ds, all)})
+	var by, minutes analytics.ClientList
+	a.get("clients?top=1000&"+long, &by)
+	a.get("clients?top=1000&"+a.span(), &minutes)
+	equal(a.t, "clients", len(by.Clients), len(minutes.Clients))
+	for i, c := range by.Clients {
+		m := minutes.Clients[i]
+		equal(a.t, "client by hours "+c.Key, []any{c.Key, c.Counts, c.Units, c.PeakSecond, c.PeakMinute, c.Overshoot, c.Early, c.First, c.Last, c.Answers},
+			[]any{m.Key, m.Counts, m.Units, m.PeakSecond, m.PeakMinute, m.Overshoot, m.Early, m.First, m.Last, m.Answers})
+		equal(a.t, "windows", [2]int64{c.Windows, c.WindowsOver}, [2]int64{1, 1})
+	}
+	for i, in := range o.Incidents {
+		if in.Refused+in.Shadow == 0 || in.Keys == 0 || in.Overshoot == 0 {
+			a.t.Errorf("incident %d by hours: %+v", i, in)
+		}
+	}
 }
 
 func words(a *asked) {
