@@ -34,9 +34,9 @@ type Numbers struct {
 // Errors of a change.
 var (
 	// ErrContended: other nodes changed the document again and again.
-	ErrContended = errors.New("overlay: other nodes were changing bans and overrides all the while: try again")
+	ErrContended = errors.New("overlay: other nodes were changing the same document all the while: try again")
 	// ErrUnread: what is on the board cannot be read, so it is not changed.
-	ErrUnread = errors.New("overlay: the document of bans and overrides in the store cannot be read, and is left as it is: " +
+	ErrUnread = errors.New("overlay: a document of what operators changed cannot be read in the store, and is left as it is: " +
 		"a newer version wrote it, or it is damaged; delete it, and the nodes put back the last one that they could read")
 )
 

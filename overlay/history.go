@@ -198,7 +198,7 @@ func (h *history) read(ctx context.Context, o *Overlay) (int64, error) {
 	d, err := o.opt.Board.ReadDocument(ctx, h.name, h.version)
 	switch {
 	case errors.Is(err, weir.ErrDocument):
-		return 0, fmt.Errorf("%w (%w)", ErrUnread, err)
+		return 0, fmt.Errorf("%w (document %s: %w)", ErrUnread, h.name, err)
 	case err != nil:
 		return 0, &StoreError{err}
 	case d.Version <= h.version:
@@ -206,7 +206,7 @@ func (h *history) read(ctx context.Context, o *Overlay) (int64, error) {
 	}
 	changes, err := decodeChanges(d.Data)
 	if err != nil {
-		return 0, fmt.Errorf("%w (%w)", ErrUnread, err)
+		return 0, fmt.Errorf("%w (document %s: %w)", ErrUnread, h.name, err)
 	}
 	h.version, h.changes = d.Version, changes
 	return d.Version, nil

@@ -32,7 +32,7 @@ func (p *page[E]) look(ctx context.Context, o *Overlay) ([]E, error) {
 	d, err := o.read(ctx, p.name, p.seen)
 	switch {
 	case errors.Is(err, weir.ErrDocument):
-		return nil, errors.Join(ErrUnread, err)
+		return nil, p.unread(err)
 	case err != nil:
 		return nil, err
 	case d.Version < p.version:
@@ -48,7 +48,7 @@ func (p *page[E]) look(ctx context.Context, o *Overlay) ([]E, error) {
 	p.seen = d.Version
 	entries, err := p.decode(d.Data)
 	if err != nil {
-		return nil, errors.Join(ErrUnread, err)
+		return nil, p.unread(err)
 	}
 	p.put(d.Version, d.Data, entries)
 	return entries, nil
@@ -122,7 +122,7 @@ func (p *page[E]) current(ctx context.Context, o *Overlay) (weir.Document, []E, 
 	d, err := o.read(ctx, p.name, 0)
 	switch {
 	case errors.Is(err, weir.ErrDocument):
-		return d, nil, fmt.Errorf("%w (%w)", ErrUnread, err)
+		return d, nil, p.unread(err)
 	case err != nil:
 		return d, nil, &StoreError{err}
 	case d.Version < p.version:
@@ -133,9 +133,14 @@ func (p *page[E]) current(ctx context.Context, o *Overlay) (weir.Document, []E, 
 	}
 	entries, err := p.decode(d.Data)
 	if err != nil {
-		return d, nil, fmt.Errorf("%w (%w)", ErrUnread, err)
+		return d, nil, p.unread(err)
 	}
 	return d, entries, nil
+}
+
+// unread says which document cannot be read, and why.
+func (p *page[E]) unread(err error) error {
+	return fmt.Errorf("%w (document %s: %w)", ErrUnread, p.name, err)
 }
 
 // pause waits for d, unless ctx ends before.

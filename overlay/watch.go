@@ -43,9 +43,9 @@ func (o *Overlay) note(err error) {
 	o.mu.Unlock()
 	switch {
 	case err != nil && !was:
-		o.opt.Logger.Error("bans and overrides cannot be read: those that are known stay", "err", err)
+		o.opt.Logger.Error("what operators laid over the rules cannot be read: what is known stays", "err", err)
 	case err == nil && was:
-		o.opt.Logger.Info("bans and overrides can be read again")
+		o.opt.Logger.Info("what operators laid over the rules can be read again")
 	}
 }
 

@@ -30,7 +30,7 @@ type Config struct {
 	Regions    []string `yaml:"regions" name:"regions" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379; can be given several times. The same list on all nodes; that of --region stands for --store. A decision waits for none but its own; timeout in the URL of another (without one a second) is how long that is waited for when it is told what was admitted."`
 	StoreStart string   `yaml:"store_start" name:"store-start" default:"fail" enum:"fail,serve" help:"What to do when the store cannot be reached at the start: ${enum}. fail ends with an error; serve starts, decides by each limit's on_store_error, and goes on trying. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
 
-	Overlay string `yaml:"overlay" name:"overlay" placeholder:"FILE" help:"File that keeps bans and overrides of single keys across restarts, where nodes share no Redis: there they are kept in Redis. Empty means that they end with the process."`
+	Overlay string `yaml:"overlay" name:"overlay" placeholder:"FILE" help:"File that keeps what operators lay over the rules across restarts, bans, overrides and modes, with FILE.modes and FILE.audit beside it, where nodes share no Redis: there they are kept in Redis. Empty means that they end with the process."`
 
 	API      API      `yaml:"api" embed:""`
 	HTTP     HTTP     `yaml:"http" embed:""`

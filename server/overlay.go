@@ -35,7 +35,7 @@ func (s *Server) openOverlay() error {
 	var board weir.Board
 	switch {
 	case s.store.fleet && s.conf.Overlay != "":
-		return errors.New("--overlay: this store keeps bans and overrides for all nodes: leave the file out")
+		return errors.New("--overlay: this store keeps bans, overrides and modes for all nodes: leave the file out")
 	case s.conf.Overlay != "":
 		file, err := overlay.OpenFile(s.conf.Overlay)
 		if err != nil {
@@ -46,7 +46,7 @@ func (s *Server) openOverlay() error {
 		board = s.store.board
 	}
 	if !s.store.fleet && s.store.shared != nil {
-		s.log.Info("bans and overrides are this node's own: this store keeps none")
+		s.log.Info("bans, overrides and modes are this node's own: this store keeps none")
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
