@@ -66,7 +66,7 @@ func TestWorkerSaysWhyItFailed(t *testing.T) {
 }
 
 func TestWorkerEndsWithItsTime(t *testing.T) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("time is over"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errors.New("time is over"))
 	defer cancel()
 	w := start(t, ctx)
 	var got int

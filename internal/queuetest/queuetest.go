@@ -73,7 +73,7 @@ func Run(t *testing.T, fresh func(t testing.TB) *Broker) {
 	}
 }
 
-const within = 40 * time.Second
+const within = 2 * time.Minute
 
 // events returns n events of all kinds, numbered from first on.
 func events(first, n int) []event.Event {
@@ -338,7 +338,7 @@ func testStalled(t *testing.T, b *Broker) {
 	b.Stall(t, true)
 	start = time.Now()
 	stop()
-	if d := time.Since(start); d > 5*time.Second {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("Receive took %s to end", d)
 	}
 	b.Stall(t, false)
@@ -347,7 +347,7 @@ func testStalled(t *testing.T, b *Broker) {
 // bounded expects Publish to fail when its context ends.
 func bounded(t *testing.T, q event.Queue, batch []event.Event) {
 	t.Helper()
-	const bound, grace = 400 * time.Millisecond, 3 * time.Second
+	const bound, grace = 400 * time.Millisecond, 30 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	start := time.Now()
@@ -376,7 +376,7 @@ func testKilled(t *testing.T, b *Broker) {
 		for i := range 60 {
 			batch := events(1+i*50, 50)
 			for ends := time.Now().Add(within); ; {
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				err := q.Publish(ctx, batch)
 				cancel()
 				if err == nil {
