@@ -33,6 +33,9 @@ Label values come from the rules and the configuration, never from clients: the
 number of series does not grow with traffic. Above 10,000 limits the rest is
 summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a decision has one of the first six, and the last two are counted beside it.
 
+An OpenTelemetry collector is sent the same, under the same names: [telemetry](telemetry.md).
+The [alerts](operations.md#alerts) and the [dashboard](../deploy/grafana/) go by them.
+
 | metric | type | labels | what it says |
 |---|---|---|---|
 `
