@@ -140,12 +140,13 @@ func (a *Answer) legitimate(f *Figures, by map[verdict.Class]part, all part) {
 		return
 	}
 	a.badge(TooTight)
-	var peaks []int64
+	var peaks, bursts []int64
 	var bursty int64
 	for _, c := range f.Clients {
 		if e := c.Evidence; e != nil && c.Verdict.Class == verdict.Legitimate {
 			peaks = append(peaks, e.Peak)
 			if e.Mean() < burstMean*float64(f.Allowance) {
+				bursts = append(bursts, e.Burst)
 				bursty++
 			}
 		}
@@ -158,13 +159,14 @@ func (a *Answer) legitimate(f *Figures, by map[verdict.Class]part, all part) {
 		a.say(Relax, to, 0, "%s. Relax it: %d instead of %s would have let 95 in 100 of them pass.", of, to, f.allows())
 		return
 	}
-	burst := round(max(peak, f.Burst+1))
-	mean := fmt.Sprintf("%d of these ask for less than half of %s in the mean and come in bursts of up to %d", bursty, f.allows(), peak)
+	ahead := quantile(bursts, 0.95)
+	burst := round(max(burstTimes*ahead, f.Burst+1))
+	mean := fmt.Sprintf("%d of these ask for less than half of %s in the mean and come in bursts: 95 in 100 of them were ahead of that rate by at most %d, refused as they were", bursty, f.allows(), ahead)
 	if f.Algorithm == algorithm.TokenBucket.Name() || f.Algorithm == algorithm.LeakyBucket.Name() {
 		a.say(RaiseBurst, 0, burst, "%s. %s: keep the rate and raise the burst from %d to %d.", of, mean, f.Burst, burst)
 		return
 	}
-	a.say(TokenBucket, 0, burst, "%s. %s: use a token bucket with a burst of %d, which keeps the rate and lets bursts pass.", of, mean, burst)
+	a.say(TokenBucket, 0, burst, "%s. %s: use a token bucket with a burst of %d, which keeps the rate and lets them pass.", of, mean, burst)
 }
 
 // loose judges whether the limit lets pass what it is there to stop.

@@ -30,6 +30,9 @@ const (
 	// refused ask for less than half of the allowance in the mean.
 	burstClients = 0.5
 	burstMean    = 0.5
+	// Whoever is refused asks for less than he would: a burst is proposed that is
+	// twice what was seen.
+	burstTimes = 2
 
 	// Shared addresses are the matter when they have a fifth of the refusals.
 	sharedRefusals = 0.2

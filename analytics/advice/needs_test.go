@@ -14,7 +14,7 @@ import (
 // client is a limited client of which only what advice reads is told.
 func client(c verdict.Class, refused, allowed, peak int64, users int64) advice.Client {
 	e := &verdict.Evidence{Kind: verdict.Address, From: start, To: start.Add(time.Hour), Allowance: 100, Period: time.Minute,
-		Demand: refused + allowed, Refused: refused, Allowed: allowed, Units: refused + allowed, Peak: peak, Users: users}
+		Demand: refused + allowed, Refused: refused, Allowed: allowed, Units: refused + allowed, Peak: peak, Burst: peak, Users: users}
 	return advice.Client{Evidence: e, Verdict: verdict.Verdict{Class: c}}
 }
 
@@ -94,7 +94,7 @@ func TestNeeds(t *testing.T) {
 		{"bursts of too few", legit(4, 60), nil, nil, "nothing in the figures"},
 		{"bursts that are a small part", legit(5, 39), nil, nil, "nothing in the figures"},
 		{"a bucket that is too small", with(legit(5, 40), func(f *advice.Figures) { f.Algorithm = algorithm.LeakyBucket.Name() }),
-			[]advice.Badge{advice.TooTight}, []advice.Kind{advice.RaiseBurst}, "raise the burst from 100 to 130"},
+			[]advice.Badge{advice.TooTight}, []advice.Kind{advice.RaiseBurst}, "raise the burst from 100 to 300"},
 		{"sustained", sustained(), []advice.Badge{advice.TooTight}, []advice.Kind{advice.Relax}, "Relax it: 160 instead of 100 per minute"},
 		{"near", with(abusers, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight}, nil, "nothing in the figures"},
 		{"not near", with(abusers, func(f *advice.Figures) { f.Sample = near; f.Sample.P95 = 80 }), nil, nil, "nothing in the figures"},

@@ -51,6 +51,10 @@ type Evidence struct {
 	Unseen int64 `json:"unseen,omitempty"`
 	// Peak is the most units asked for in one Period, Unseen included.
 	Peak int64 `json:"peak"`
+	// Burst is that with which a token bucket of the limit's rate would have refused
+	// nothing: the most that the demand was ever ahead of the rate. It is high by up to
+	// the demand of one span.
+	Burst int64 `json:"burst"`
 	// Spans is how many equal spans lie between the first demand and the last, both
 	// included: minutes, or whatever was kept. Active is how many of them had any
 	// demand, Limited in how many of them something was refused, and Spread the

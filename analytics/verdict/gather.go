@@ -144,7 +144,7 @@ func (g *Gatherer) Evidence() *Evidence {
 		e.Before = min(e.From.Sub(g.told), Week)
 	}
 	if len(g.now) > 0 {
-		e.Peak = g.peak()
+		e.Peak, e.Burst = g.peak(), g.ahead()
 		if !e.Sampled && e.Refused > 0 && e.Period > g.span {
 			e.Unseen = max(e.Allowance-e.Allowed, 0)
 			e.Peak += e.Unseen
@@ -192,6 +192,22 @@ func (g *Gatherer) peak() (most int64) {
 		most = max(most, sum)
 	}
 	return most
+}
+
+// ahead returns the most that the demand was ahead of the limit's rate, if all of a
+// span came at once.
+func (g *Gatherer) ahead() int64 {
+	rate := float64(g.e.Allowance) * g.span.Seconds() / g.e.Period.Seconds() // of a span
+	var most, level float64
+	var last int64
+	for i, at := range sorted(g.now) {
+		if i > 0 {
+			level = max(level-float64(at-last)*rate, 0)
+		}
+		level += float64(g.now[at])
+		most, last = max(most, level), at
+	}
+	return int64(math.Ceil(most))
 }
 
 // spread computes how even the demand is between the first span and the last. The

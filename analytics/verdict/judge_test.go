@@ -163,7 +163,7 @@ func TestGatherer(t *testing.T) {
 	g.Add(&verdict.Row{At: noon, Cost: 5})
 	e := g.Evidence()
 	want := verdict.Evidence{Kind: verdict.Address, From: noon, To: noon.Add(time.Hour), Allowance: 100, Period: 2 * time.Minute,
-		Demand: 210, Allowed: 204, Refused: 6, Decisive: 1, Early: 2, Units: 210, Peak: 150, Spans: 6, Active: 5, Limited: 3, SpanPeak: 90,
+		Demand: 210, Allowed: 204, Refused: 6, Decisive: 1, Early: 2, Units: 210, Peak: 150, Burst: 100, Spans: 6, Active: 5, Limited: 3, SpanPeak: 90,
 		Span: time.Minute, Identified: true, Users: 5, Agents: 5, Paths: 1, Path: "/a", Agent: "browser",
 		FirstSeen: noon.Add(-20 * time.Hour), History: 20, HistorySpan: time.Hour, Usual: 19, Before: 30 * time.Hour}
 	answers := verdict.Answers{Count: 10, OK: 5, Denied: 5}
