@@ -378,19 +378,28 @@ func (c *cells) merged() *cells {
 	return &m
 }
 
-// cutWords forgets the words of an hour beyond so many, those with the fewest.
+// cutWords forgets the words of a kind, a limit and an hour beyond so many, those
+// with the fewest.
 func (c *change) cutWords(most int) {
 	if len(c.words) <= most {
 		return
 	}
-	rows := make([]wordRow, 0, len(c.words))
+	groups := map[wordRow][]wordRow{}
 	for row := range c.words {
-		rows = append(rows, row)
+		at := wordRow{at: row.at, limit: row.limit, kind: row.kind}
+		groups[at] = append(groups[at], row)
 	}
-	total := func(row wordRow) int64 { n := c.words[row]; return 1000*(n[1]+n[2]+n[3]) + n[0] }
-	slices.SortFunc(rows, func(a, b wordRow) int { return cmp.Compare(total(b), total(a)) })
-	for _, row := range rows[most:] {
-		delete(c.words, row)
+	for _, rows := range groups {
+		if len(rows) <= most {
+			continue
+		}
+		slices.SortFunc(rows, func(a, b wordRow) int {
+			x, y := c.words[a], c.words[b]
+			return cmp.Or(cmp.Compare(y[1]+y[2]+y[3], x[1]+x[2]+x[3]), cmp.Compare(y[0], x[0]), strings.Compare(a.word, b.word))
+		})
+		for _, row := range rows[most:] {
+			delete(c.words, row)
+		}
 	}
 }
 

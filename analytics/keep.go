@@ -87,6 +87,46 @@ func (s *Service) boundGroup(ctx context.Context, g group) error {
 			return err
 		}
 	}
+	if g.grain == Hour {
+		return s.boundWords(ctx, g.at)
+	}
+	return nil
+}
+
+// boundWords deletes the words of an hour beyond as many of a kind as there are
+// clients of a limit, those with the fewest limited requests.
+func (s *Service) boundWords(ctx context.Context, at int64) error {
+	type wordKind struct {
+		limit            int64
+		kind, word       string
+		limited, allowed int64
+	}
+	var all []wordKind
+	err := s.db.View(ctx, func(tx Tx) error {
+		err := query(tx, func(r Row) error { all = append(all, wordKind{limit: r.Int(0), kind: r.Text(1)}); return nil },
+			`SELECT limit_id, kind FROM words WHERE at = $1 GROUP BY limit_id, kind HAVING COUNT(*) > $2`, at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
+		for i := range all {
+			w := &all[i]
+			if err == nil {
+				err = query(tx, func(r Row) error { w.limited, w.allowed, w.word = r.Int(0), r.Int(1), r.Text(2); return nil },
+					`SELECT refused + shadow + delayed, allowed, word FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3
+						ORDER BY refused + shadow + delayed DESC, allowed DESC, word LIMIT 1 OFFSET $4`, at, w.limit, w.kind, int64(s.opt.MaxClients-1))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		err := s.deleteAll(ctx, old{`DELETE FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3 AND word IN (
+			SELECT word FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3 AND (refused + shadow + delayed < $4
+				OR refused + shadow + delayed = $4 AND (allowed < $5 OR allowed = $5 AND word > $6)) LIMIT $7)`,
+			[]any{at, w.limit, w.kind, w.limited, w.allowed, w.word}})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -209,7 +209,9 @@ func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var events []event.Event
 	want := int64(0)
 	for i := range clients {
-		events = append(events, tell.record(start, place(), fmt.Sprintf("key%03d", i), "refused", int64(i+1)))
+		e := tell.record(start, place(), fmt.Sprintf("key%03d", i), "refused", int64(i+1))
+		e.Record.About = &event.About{Path: "/" + e.Record.Key}
+		events = append(events, e)
 		want += int64(i + 1)
 	}
 	for batch := range slices.Chunk(events, 100) {
@@ -231,6 +233,10 @@ func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	if list.Rest.Rows < clients-10-50 || len(list.Coverage.Missing) == 0 {
 		t.Errorf("%d rows are merged, said is %q", list.Rest.Rows, list.Coverage.Missing)
 	}
+	var top analytics.Top
+	a.get("top?by=path&top=1000", &top)
+	equal(t, "words", len(top.Words), 10)
+	equal(t, "word with the most", top.Words[0].Word, fmt.Sprintf("/key%03d", clients-1))
 	// The sketches have seen all.
 	var o analytics.Overview
 	a.get("overview", &o)
@@ -554,16 +560,22 @@ func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 }
 
-// never is a database that takes nothing.
+// never is a database that takes nothing, and after the first time says so only
+// when nobody waits any more.
 type never struct {
 	analytics.Database
+	calls atomic.Int64
 	tried chan struct{}
 }
 
-func (n *never) Update(context.Context, func(analytics.Tx) error) error {
+func (n *never) Update(ctx context.Context, _ func(analytics.Tx) error) error {
+	first := n.calls.Add(1) == 1
 	select {
 	case n.tried <- struct{}{}:
 	default:
+	}
+	if !first {
+		<-ctx.Done()
 	}
 	return errBroken
 }
