@@ -39,7 +39,7 @@ func newRedisWorld(t *testing.T, regions int) *redisWorld {
 		return s
 	}
 	for i, server := range w.servers {
-		opt := tier.Options{Region: fmt.Sprint("r", i), Timeout: 5 * time.Second, PeerTimeout: 300 * time.Millisecond, MaxBytes: 4 << 20, Prompt: true}
+		opt := tier.Options{Region: fmt.Sprint("r", i), Timeout: 30 * time.Second, PeerTimeout: 3 * time.Second, MaxBytes: 4 << 20, Prompt: true}
 		opt.Local = memory.New(memory.Options{MaxBytes: 1 << 20})
 		after := []weir.Store{opt.Local}
 		for j, other := range w.servers {
@@ -49,11 +49,11 @@ func newRedisWorld(t *testing.T, regions int) *redisWorld {
 			p := servertest.NewProxy(t, other.Addr)
 			p.Delay(servertest.Replies, 5*time.Millisecond)
 			w.proxies = append(w.proxies, p)
-			s := open(p.Addr, 300*time.Millisecond)
+			s := open(p.Addr, 3*time.Second)
 			after = append(after, s)
 			opt.Peers = append(opt.Peers, tier.Peer{Name: fmt.Sprint("r", j), Store: s})
 		}
-		shared := open(server.Addr, 5*time.Second)
+		shared := open(server.Addr, 30*time.Second)
 		s, err := tier.New(shared, opt)
 		if err != nil {
 			t.Fatal(err)
