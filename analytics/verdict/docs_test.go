@@ -3,6 +3,7 @@ package verdict_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -110,28 +111,36 @@ func percentOf(right, of int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(right)/float64(of))
 }
 
-// Confidence is worth what it says: of verdicts with 0.9 or more at least nine in
-// ten are right on files that were held out, and of those below fewer are.
+// Confidence is worth what it says on files that were held out: in each tenth, the
+// share that was right lies near the mean confidence.
 func TestConfidence(t *testing.T) {
 	whole(t)
-	var right, of [2]int
+	var sum [10]float64
+	var right, of [10]int
 	for _, level := range heldResults()(t) {
 		for _, j := range level {
 			if j.Class == verdict.Undecided {
 				continue
 			}
-			i := 0
-			if j.Confidence >= 0.9 {
-				i = 1
-			}
+			i := int(j.Confidence * 10)
+			sum[i] += j.Confidence
 			of[i]++
 			if j.right() {
 				right[i]++
 			}
 		}
 	}
-	high, low := float64(right[1])/float64(of[1]), float64(right[0])/float64(of[0])
-	if of[1] < 300 || of[0] < 50 || high < 0.9 || low >= high-0.05 {
-		t.Errorf("of %d sure verdicts %.3f are right, of %d others %.3f", of[1], high, of[0], low)
+	told := 0
+	for i := range of {
+		if of[i] < 30 { // chance
+			continue
+		}
+		told++
+		if mean, share := sum[i]/float64(of[i]), float64(right[i])/float64(of[i]); math.Abs(mean-share) > 0.15 {
+			t.Errorf("of %d verdicts with a confidence of %.2f in the mean %.2f are right", of[i], mean, share)
+		}
+	}
+	if told < 3 || of[9] < 300 {
+		t.Errorf("verdicts by tenths of confidence: %v", of)
 	}
 }
