@@ -52,3 +52,43 @@ func Example() {
 	// overrides: {"acme": {name: "100/minute", limit: 5000/minute, algorithm: token_bucket}}
 	// deny: ["mallory"]
 }
+
+// An operator promotes a limit that only counted so far, for an hour: what was
+// spent before is spent.
+func ExampleOverlay_SetMode() {
+	ctx := context.Background()
+	store := memory.New(memory.Options{MaxBytes: 1 << 20})
+	defer store.Close()
+	limit := weir.PerHour(5, algorithm.TokenBucket)
+	limit.Shadow = true
+	if err := limit.Compile(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	places := []overlay.Place{{Rule: "key", Limit: limit}}
+	over, err := overlay.New(ctx, overlay.Options{Rules: weir.Limits{limit}, Board: store, Places: func() []overlay.Place { return places }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lim, err := weir.New(store, over, weir.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 6 {
+		if _, err := lim.Take(ctx, "acme", 1); err != nil {
+			fmt.Println(err)
+		}
+	}
+	all := overlay.Setting{Mode: overlay.Enforced, Percent: 100}
+	fmt.Println(over.SetMode(ctx, places, all, time.Hour, overlay.Author{By: "ann", Reason: "a week without surprises"}))
+	d, err := lim.Take(ctx, "acme", 1)
+	fmt.Println(d.Allowed(), err)
+	changes, err := over.Changes(ctx, 10, 0)
+	fmt.Println(changes[0].Before, changes[0].Reason, err)
+	// Output:
+	// <nil>
+	// false <nil>
+	// shadow by the rules a week without surprises <nil>
+}

@@ -19,7 +19,7 @@ const modeRules = `
 domain: api
 descriptors:
   - key: client_id
-    limit: {name: per_hour, limit: 5/hour, algorithm: fixed_window, mode: shadow}
+    limit: {name: per_year, limit: 5/year, algorithm: fixed_window, anchor: first_request, mode: shadow}
   - key: path
     limits:
       - {name: slow, limit: 1/hour}
@@ -81,7 +81,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 	if got := a.passed(t, "ann", 6) + b.passed(t, "ann", 6); got != 12 {
 		t.Fatalf("%d of 12 pass a shadow", got)
 	}
-	if out := a.promote(t, "api/client_id", "100%", "--for", "1h"); !strings.Contains(out, "api/client_id, limit per_hour: shadow, by the rules -> enforce until ") ||
+	if out := a.promote(t, "api/client_id", "100%", "--for", "1h"); !strings.Contains(out, "api/client_id, limit per_year: shadow, by the rules -> enforce until ") ||
 		!strings.Contains(out, "  mode: hard\n  rollout: 100%\n") {
 		t.Errorf("promote says %s", out)
 	}
@@ -102,7 +102,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 	}
 	var last []string
 	for _, to := range []string{"10%", "50%"} {
-		b.promote(t, "api/per_hour", to)
+		b.promote(t, "api/per_year", to)
 		want := enforced(b)
 		servertest.Await(t, "the other node to refuse the same keys", func() bool { return slices.Equal(enforced(a), want) })
 		for _, key := range last {
@@ -117,7 +117,7 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 	}
 
 	// A reload of other rules keeps it, also while the rule is gone.
-	for _, text := range []string{strings.Replace(modeRules, "client_id", "other", 1), strings.Replace(modeRules, "5/hour", "4/hour", 1)} {
+	for _, text := range []string{strings.Replace(modeRules, "client_id", "other", 1), strings.Replace(modeRules, "5/year", "4/year", 1)} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -140,16 +140,16 @@ func TestPromoteOnTwoNodes(t *testing.T) {
 			t.Errorf("after a restart %v are refused, before %v", got, last)
 		}
 		for path, want := range map[string]string{
-			"/v1/rules": `"changed":{"per_hour":"enforced for 50% of keys by an operator; shadow by the rules"}`,
+			"/v1/rules": `"changed":{"per_year":"enforced for 50% of keys by an operator; shadow by the rules"}`,
 			"/rules":    "enforced for 50% of keys by an operator; shadow by the rules",
-			"/metrics":  `weir_overlay_mode_percent{domain="api",limit="per_hour",mode="enforce",rule="client_id"} 50`,
+			"/metrics":  `weir_overlay_mode_percent{domain="api",limit="per_year",mode="enforce",rule="client_id"} 50`,
 		} {
 			if _, text := get(t, n.admin+path); !strings.Contains(text, want) {
 				t.Errorf("%s does not say %s:\n%s", path, want, text)
 			}
 		}
 		if out, err := exec.Command(binary, "explain", "--server", n.admin, "client_id=k1").CombinedOutput(); err != nil ||
-			!strings.Contains(string(out), "over the rules: limit per_hour of api/client_id: enforced for 50% of keys by an operator") {
+			!strings.Contains(string(out), "over the rules: limit per_year of api/client_id: enforced for 50% of keys by an operator") {
 			t.Errorf("explain: %v\n%s", err, out)
 		}
 		out, code := n.operate(t, "audit")
@@ -239,11 +239,11 @@ func TestPromoteGuard(t *testing.T) {
 	servertest.Await(t, "the promotion", is(100))
 	n.passed(t, "greedy", 60)
 	servertest.Await(t, "the guard to go back", is(1))
-	if out := <-done; !strings.HasPrefix(out, "exit status 1\n") || !strings.Contains(out, "limit per_hour: 91.7% of 60 decisions were refused") && !strings.Contains(out, "were refused in") ||
+	if out := <-done; !strings.HasPrefix(out, "exit status 1\n") || !strings.Contains(out, "decisions were refused in ") ||
 		!strings.Contains(out, "more than 20%: gone back") {
 		t.Errorf("the guard says %s", out)
 	}
-	if out := first(n.operate(t, "audit", "--limit", "1")); !strings.Contains(out, "to     1% until ") || !strings.Contains(out, "reason guard of weir promote: limit per_hour: ") {
+	if out := first(n.operate(t, "audit", "--limit", "1")); !strings.Contains(out, "to     1% until ") || !strings.Contains(out, "reason guard of weir promote: limit per_year: ") {
 		t.Errorf("the history says %s", out)
 	}
 
@@ -269,7 +269,7 @@ func TestPromoteGuard(t *testing.T) {
 	}
 
 	// The server ends.
-	guarded("4s")
+	guarded("10s")
 	servertest.Await(t, "the promotion", is(100))
 	n.end(t)
 	if out := <-done; !strings.HasPrefix(out, "exit status 2\n") || !strings.Contains(out, "the mode stays, and was not watched to the end") {
