@@ -3,6 +3,7 @@ package chromium
 import (
 	"encoding/json"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -27,4 +28,18 @@ func quote(text string) string {
 		panic(err) // text can always be written
 	}
 	return string(b)
+}
+
+// drag presses the mouse at one place, moves it in steps to another, and lets go.
+func (b *tab) drag(x, y, toX, toY float64) {
+	b.t.Helper()
+	steps := []chromedp.Action[chromedp.Void]{
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, x, y, chromedp.ButtonLeft, chromedp.ClickCount(1)),
+	}
+	for i := range 4 {
+		part := float64(i+1) / 4
+		steps = append(steps, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x+(toX-x)*part, y+(toY-y)*part, chromedp.ButtonLeft))
+	}
+	b.run(append(steps, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, toX, toY, chromedp.ButtonLeft, chromedp.ClickCount(1)))...)
 }

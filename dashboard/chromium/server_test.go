@@ -68,6 +68,11 @@ type node struct {
 // further flags.
 func serve(t *testing.T, args ...string) *node {
 	t.Helper()
+	return serveRules(t, ruleFile, args...)
+}
+
+func serveRules(t *testing.T, rules string, args ...string) *node {
+	t.Helper()
 	dir := t.TempDir()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/missing") {
@@ -77,14 +82,12 @@ func serve(t *testing.T, args ...string) *node {
 		fmt.Fprintln(w, "served")
 	}))
 	t.Cleanup(upstream.Close)
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	for name, text := range map[string]string{"weir.yaml": configFile, "rules.yaml": rules} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return path
 	}
-	cmd := exec.Command(command, append([]string{"serve", "--config", write("weir.yaml", configFile), "--rules", write("rules.yaml", ruleFile),
+	cmd := exec.Command(command, append([]string{"serve", "--config", "weir.yaml", "--rules", "rules.yaml",
 		"--upstream", upstream.URL, "--events-node", "edge-1"}, args...)...)
 	cmd.Dir = dir
 	n := &node{t: t, proc: servertest.Start(t, cmd)}

@@ -5,7 +5,7 @@ import { clock } from "./clock.svelte.ts";
 export class Query<T> {
   data = $state.raw<T | undefined>();
   error = $state.raw<ApiError | undefined>();
-  loading = $state(false);
+  loading = $state(true);
   private under?: AbortController;
 
   /**
@@ -22,6 +22,7 @@ export class Query<T> {
       if (!answer) {
         this.data = undefined;
         this.error = undefined;
+        this.loading = false;
         return;
       }
       this.loading = true;
