@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirlimit/weir/client"
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -32,7 +30,7 @@ var cleanCommand = func() {}
 func TestMain(m *testing.M) {
 	code := m.Run()
 	cleanCommand()
-	if err := goleak.Find(); err != nil && code == 0 {
+	if err := servertest.Leaks(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
-	"go.uber.org/goleak"
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 const sigV2 = "\r\n\r\n\x00\r\nQUIT\n"
@@ -280,7 +280,7 @@ func (p pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0
 
 // TestProxyListenerIsBounded: more than MaxPending connections do not wait.
 func TestProxyListenerIsBounded(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer servertest.NoLeaks(t)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

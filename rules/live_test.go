@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/rules"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 func ruleFile(count int) string {
 	return fmt.Sprintf("domain: d\ndescriptors:\n  - key: k\n    limit: %d/minute\n", count)

@@ -88,7 +88,7 @@ func (r *running) ask(t *testing.T, id string) {
 // What was decided until the last request reaches who listens, before the drain ends
 // the stream: records and roll-ups of limits in words and of load shedding.
 func TestEventsToTheLast(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	const token = "0123456789abcdef"
 	c := local("3/hour by client_id")
 	c.Events.Sample, c.Events.Plain, c.Events.Node, c.Admin.Token = 1, true, "here", token

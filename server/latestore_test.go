@@ -31,7 +31,7 @@ func newOn(t *testing.T, store, start string, limits ...string) error {
 // A store that cannot be reached ends the start unless it is said to serve; one that
 // was reached and cannot be used does in any case.
 func TestStoreStart(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	t.Run("redis", func(t *testing.T) {
 		redis := servertest.RedisPassword(t, "secret")
 		dead := fmt.Sprint("127.0.0.1:", servertest.FreePort(t))

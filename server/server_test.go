@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/server"
 )
 
@@ -44,7 +45,7 @@ func local(limits ...string) *server.Config {
 func TestRunLeavesNothing(t *testing.T) {
 	// What tests before this one left is still ending: net/http waits half a
 	// second before it closes a connection that it refused.
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	const nodes = 2
@@ -87,7 +88,7 @@ func TestRunLeavesNothing(t *testing.T) {
 func TestRunNeedsEveryAddress(t *testing.T) {
 	// What tests before this one left is still ending: net/http waits half a
 	// second before it closes a connection that it refused.
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

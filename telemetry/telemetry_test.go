@@ -116,7 +116,7 @@ func ask(h http.Handler, parents ...string) *httptest.ResponseRecorder {
 // A request with a sampled trace has a span, and each decision one beneath it, over
 // either protocol; nothing of who asks is in them.
 func TestSpans(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	for _, protocol := range []string{telemetry.ProtocolHTTP, telemetry.ProtocolGRPC} {
 		t.Run(protocol, func(t *testing.T) {
 			fast(t)

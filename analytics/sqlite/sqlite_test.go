@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	zombie "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
@@ -120,7 +119,7 @@ func TestLocked(t *testing.T) {
 
 // A question ends with whoever asked, and a database with those that are under way.
 func TestInterrupted(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer servertest.NoLeaks(t)
 	db := opened(t, sqlite.Memory)
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})

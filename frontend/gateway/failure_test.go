@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/servertest"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
@@ -114,7 +115,7 @@ func TestUpstreamFails(t *testing.T) {
 
 func testUpstreamFails(t *testing.T, name, text string, hang bool, want int, refunded bool) {
 	store := clocked.New(t)
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	up := newBroken(t, text, hang)
 	upstream := &url.URL{Scheme: "http", Host: up.Addr().String()}
 	if name == "down" {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,12 +26,13 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 const everything = `domain: api
 descriptors:

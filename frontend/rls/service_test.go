@@ -13,7 +13,6 @@ import (
 	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,10 +25,11 @@ import (
 	"github.com/weirlimit/weir/frontend/rls"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/rules"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // desk is a service with native rules on a store whose time is the test's, and a
 // generated client of it.

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/event"
@@ -22,7 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 func series(t testing.TB, rules ...string) (out []event.Series) {
 	t.Helper()

@@ -15,11 +15,11 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/servertest"
 	httplimit "github.com/weirlimit/weir/middleware/http"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // site is a handler behind limits, on a server.
 type site struct {

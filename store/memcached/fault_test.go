@@ -291,7 +291,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			}
 		}
 	})
-	goleak.VerifyNone(t, before)
+	servertest.NoLeaks(t, before)
 }
 
 // TestLostAnswers: a command whose answer is lost has been done once, and is

@@ -197,5 +197,5 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	goleak.VerifyNone(t, before)
+	servertest.NoLeaks(t, before)
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/store/tier"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // 64 goroutines on four nodes, on limits of every mode at once: none is overdrawn,
 // and when all is given back the store has counted what passed.

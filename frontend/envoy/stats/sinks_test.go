@@ -17,12 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/weirlimit/weir/frontend/envoy/stats"
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 var quiet = slog.New(slog.DiscardHandler)
 

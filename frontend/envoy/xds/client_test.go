@@ -8,13 +8,12 @@ import (
 	"time"
 
 	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
-	"go.uber.org/goleak"
 
 	"github.com/weirlimit/weir/frontend/envoy/xds"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 func TestRulesArriveAndChange(t *testing.T) {
 	m := startManagement(t, "", nil)
