@@ -549,6 +549,7 @@ func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	h := &hold{taken: make(chan error, 1)}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, h) }()
+	// One of those who try wants to count, the other to forget.
 	<-away.tried
 	<-away.tried
 	cancel()
@@ -560,23 +561,15 @@ func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 }
 
-// never is a database that takes nothing, and after the first time says so only
-// when nobody waits any more.
+// never is a database that takes nothing, and says so when nobody waits any more.
 type never struct {
 	analytics.Database
-	calls atomic.Int64
 	tried chan struct{}
 }
 
 func (n *never) Update(ctx context.Context, _ func(analytics.Tx) error) error {
-	first := n.calls.Add(1) == 1
-	select {
-	case n.tried <- struct{}{}:
-	default:
-	}
-	if !first {
-		<-ctx.Done()
-	}
+	n.tried <- struct{}{}
+	<-ctx.Done()
 	return errBroken
 }
 
