@@ -67,7 +67,7 @@ func mallocs(t *testing.T, register func(grpc.ServiceRegistrar), q *rlspb.RateLi
 	}()
 	// The answer is not decoded, so that what a client makes of it does not count.
 	one := func() {
-		call, stop := context.WithTimeout(ctx, 5*time.Second) // as Envoy sends
+		call, stop := context.WithTimeout(ctx, time.Minute) // as Envoy sends one
 		defer stop()
 		if err := conn.Invoke(call, rlspb.RateLimitService_ShouldRateLimit_FullMethodName, q, &nothing{}, grpc.ForceCodecV2(blind{})); err != nil {
 			t.Fatal(err)

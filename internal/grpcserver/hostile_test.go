@@ -60,7 +60,7 @@ func (r *running) raw(t *testing.T) net.Conn {
 	return c
 }
 
-// closed reads until the server closes the connection, for ten seconds at most.
+// closed reads until the server closes the connection, for a minute at most.
 func closed(t *testing.T, c net.Conn) []byte {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {

@@ -185,6 +185,7 @@ func TestStallIsBounded(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		synctest.Wait() // those that are done have ended
 		if n := runtime.NumGoroutine() - before; n > 8+1 {
 			t.Errorf("%d goroutines are left", n)
 		}
