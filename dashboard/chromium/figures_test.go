@@ -240,3 +240,25 @@ func zooms(b *tab) {
 	b.until(`/from=\d{4}-/.test(location.search) && /to=\d{4}-/.test(location.search) && document.querySelector(".bar .anchor button[aria-pressed=true]")`)
 	b.until(settled)
 }
+
+// TestLimitsInWords looks at limits that stand on the command line: their words are
+// their names.
+func TestLimitsInWords(t *testing.T) {
+	n := serve(t, "--limit", "7/day by ip using token_bucket", "--events-sample", "1")
+	n.visit("192.0.2.7", "/items", "curl/8", 12)
+	b := browse(t, n.admin)
+	b.width(wide)
+	b.open("/rules?live=0")
+	b.until(`[...document.querySelectorAll("[data-test=rules] tbody tr")].some((r) => r.textContent.includes("7/day by ip") && r.textContent.includes("enforced"))`)
+	n.awaitAnalytics("the refusals", func() bool {
+		type overview struct{ Totals totals }
+		return admins[overview](n, "/v1/analytics/overview", url.Values{"from": {"-1h"}, "limit": {"7/day by ip using token_bucket"}}).Totals.Counts["refused"] == 5
+	})
+	b.open("/rule?live=0&domain=api&rule=remote_address&limit=" + url.QueryEscape("7/day by ip using token_bucket"))
+	if got := b.figure("refused"); got != 5 {
+		t.Errorf("%d refused, want 5", got)
+	}
+	b.press("[aria-label='Change the mode']", "Shadow")
+	b.act("Make it a shadow", "trying words")
+	b.until(`document.querySelector("[data-test=mode]")?.textContent === "shadow"`)
+}

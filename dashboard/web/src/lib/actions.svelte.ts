@@ -1,3 +1,4 @@
+import { about } from "./route.svelte.ts";
 import type { Entry } from "./types.ts";
 
 /** What an operator is about to do. */
@@ -67,6 +68,13 @@ export function entriesOf(rule: string, key?: string): Entry[] {
   const all = segments(rule);
   const open = all.filter((s) => s.value === undefined).length;
   return all.map((s) => ({ key: s.key, value: s.value ?? (open === 1 ? (key ?? "") : "") }));
+}
+
+/** The address of the page that explains a client, "" where its entries are not known. */
+export function explained(domain: string, rule: string, key: string, plain: boolean): string {
+  const entries = plain && key ? entriesOf(rule, key) : [];
+  if (!entries.length || entries.some((e) => !e.value)) return "";
+  return about("/explain", { domain, ask: writeEntries(entries) });
 }
 
 /** Entries as a command line writes them: key=value, one a line. */

@@ -4,7 +4,8 @@ import type { Modes, Rulebook } from "./types.ts";
 /** How all limits of the rules stand: asked for by domain, and those in words by their names. */
 export async function modesOf(book: Rulebook, signal?: AbortSignal): Promise<Modes["limits"]> {
   const domains = [...new Set((book.rules ?? []).map((r) => r.domain))].filter(Boolean);
-  const names = book.limits?.length ? [...new Set(book.limits.map(nameOf))] : [];
+  // A limit in words is called by its words.
+  const names = [...new Set(book.limits ?? [])];
   const asked = [
     ...domains.map((domain) => get<Modes>("/v1/admin/modes", { domain }, signal)),
     ...names.map((limit) => get<Modes>("/v1/admin/modes", { limit }, signal)),
@@ -21,7 +22,13 @@ export async function modesOf(book: Rulebook, signal?: AbortSignal): Promise<Mod
   return out;
 }
 
-/** The name of a limit in words is the words themselves. */
-function nameOf(words: string): string {
-  return words;
+interface Named {
+  domain: string;
+  rule: string;
+  limit: string;
+}
+
+/** Whether a mode is that of a limit as events call it: a limit in words has its words for a rule where modes are told. */
+export function isOf(mode: Named, limit: Named): boolean {
+  return mode.domain === limit.domain && mode.limit === limit.limit && (mode.rule === limit.rule || mode.rule === mode.limit);
 }
