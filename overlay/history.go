@@ -66,6 +66,8 @@ type Change struct {
 	After  string `json:"after,omitempty"`
 	// YAML is what it amounts to in a rules file, empty where nothing there does.
 	YAML string `json:"yaml,omitempty"`
+
+	last string // the limit that was named last
 }
 
 // history is the document of changes, and those that the board has not taken.
@@ -91,24 +93,30 @@ const chronicleFormat = 1
 // Note logs a change that was made, and writes it down. Where the board does not
 // take it now, [Overlay.Refresh] tries again; until then this node alone knows of
 // it, and a restart forgets it.
-func (o *Overlay) Note(ctx context.Context, what string, c Change) {
-	var id [8]byte
-	rand.Read(id[:])
-	c.ID, c.Node = hex.EncodeToString(id[:]), o.opt.Node
-	if c.At == 0 {
-		c.At = o.now()
+func (o *Overlay) Note(ctx context.Context, what string, c Change) { o.noteAll(ctx, what, []Change{c}) }
+
+// noteAll is Note of several changes, written down together.
+func (o *Overlay) noteAll(ctx context.Context, what string, list []Change) {
+	for i := range list {
+		c := &list[i]
+		var id [8]byte
+		rand.Read(id[:])
+		c.ID, c.Node = hex.EncodeToString(id[:]), o.opt.Node
+		if c.At == 0 {
+			c.At = o.now()
+		}
+		c.trim()
+		o.opt.Logger.Info(what, c.args()...)
 	}
-	c.trim()
-	o.opt.Logger.Info(what, c.args()...)
 	h := &o.history
 	h.mu.Lock()
-	h.pending = append(h.pending, c)
+	h.pending = append(h.pending, list...)
 	if n := len(h.pending) - maxPending; n > 0 {
 		h.pending = slices.Delete(h.pending, 0, n)
 	}
 	h.mu.Unlock()
 	if err := h.flush(ctx, o); err != nil {
-		o.opt.Logger.Error("a change is not written down yet", "id", c.ID, "err", err)
+		o.opt.Logger.Error("a change is not written down yet", "changes", len(list), "err", err)
 	}
 }
 

@@ -27,6 +27,23 @@ func (o *Overlay) Places() []Place {
 	return o.opt.Places()
 }
 
+// placeOf returns the place of a limit. Rules that were reloaded have other limits:
+// then all places are read again, once.
+func (o *Overlay) placeOf(l *weir.Limit) (Place, bool) {
+	if all := o.index.Load(); all != nil {
+		if p, ok := (*all)[l]; ok {
+			return p, true
+		}
+	}
+	all := make(map[*weir.Limit]Place)
+	for _, p := range o.Places() {
+		all[p.Limit] = p
+	}
+	o.index.Store(&all)
+	p, ok := all[l]
+	return p, ok
+}
+
 func (p *Place) yaml(s Setting) string {
 	if p.YAML == nil {
 		return ""
@@ -55,40 +72,72 @@ func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time
 			return &ModeError{err}
 		}
 	}
-	var was []*Switch
-	var made []Switch
+	var was map[place]*Switch
+	var made int64
 	err := change(ctx, o, &o.more, func(all []item, now int64) ([]item, bool) {
-		was, made = nil, nil
-		all = slices.Clone(all)
+		was, made = make(map[place]*Switch, len(places)), now
 		for _, p := range places {
-			sw := Switch{Kind: KindMode, Domain: strings.Clone(p.Domain), Rule: strings.Clone(p.Rule), Limit: p.Limit.Name, Scope: p.Limit.Scope,
+			was[p.place()] = nil
+		}
+		all = slices.DeleteFunc(slices.Clone(all), func(it item) bool {
+			if it.mode == nil {
+				return false
+			}
+			_, ok := was[it.mode.place()]
+			if ok {
+				was[it.mode.place()] = it.mode
+			}
+			return ok
+		})
+		done := make(map[place]bool, len(places))
+		for _, p := range places {
+			if done[p.place()] {
+				continue // tiers can have limits of one name
+			}
+			done[p.place()] = true
+			sw := &Switch{Kind: KindMode, Domain: strings.Clone(p.Domain), Rule: strings.Clone(p.Rule), Limit: p.Limit.Name, Scope: p.Limit.Scope,
 				Mode: s.Mode, Percent: s.Percent, Made: now, By: who.By, Reason: strings.Clone(who.Reason)}
 			if d > 0 {
 				sw.Until = now + weir.Micros(d)
 			}
-			var old *Switch
-			all = slices.DeleteFunc(all, func(it item) bool {
-				if it.mode == nil || it.mode.place() != sw.place() {
-					return false
-				}
-				old = it.mode
-				return true
-			})
-			all, was, made = append(all, item{mode: &sw}), append(was, old), append(made, sw)
+			all = append(all, item{mode: sw})
 		}
-		return all, len(made) > 0
+		return all, len(places) > 0
 	})
 	if err != nil {
 		return err
 	}
-	for i, p := range places {
-		if i > 0 && p.Domain == places[i-1].Domain && p.Rule == places[i-1].Rule && p.Limit.Name == places[i-1].Limit.Name {
-			continue // written as one limit
-		}
-		o.Note(ctx, "mode of a limit changed", Change{At: made[i].Made, By: who.By, Reason: who.Reason, Action: "mode", Domain: p.Domain, Rule: p.Rule,
-			Limit: p.Limit.Name, Before: stood(was[i], &p), After: made[i].says(), YAML: p.yaml(s)})
+	after := Switch{Mode: s.Mode, Percent: s.Percent}
+	if d > 0 {
+		after.Until = made + weir.Micros(d)
 	}
+	var list []Change
+	for i := range places {
+		p := &places[i]
+		list = together(list, Change{At: made, By: who.By, Reason: who.Reason, Action: "mode", Domain: p.Domain, Rule: p.Rule,
+			Limit: p.Limit.Name, Before: stood(was[p.place()], p), After: after.says(), YAML: p.yaml(s)})
+	}
+	o.noteAll(ctx, "mode of a limit changed", list)
 	return nil
+}
+
+func (p *Place) place() place { return place{p.Limit.Scope, p.Limit.Name} }
+
+// together appends a change of a mode to list, or adds its limit to the last one
+// that is the same otherwise.
+func together(list []Change, c Change) []Change {
+	if n := len(list); n > 0 {
+		l := &list[n-1]
+		if l.Domain == c.Domain && l.Rule == c.Rule && l.Before == c.Before && l.After == c.After {
+			if l.last != c.Limit { // else written as one limit
+				l.Limit, l.YAML = l.Limit+", "+c.Limit, l.YAML+c.YAML
+			}
+			l.last = c.Limit
+			return list
+		}
+	}
+	c.last = c.Limit
+	return append(list, c)
 }
 
 // stood says in words how a limit stood under a switch, nil for none.
@@ -118,18 +167,19 @@ func (o *Overlay) ClearMode(ctx context.Context, of func(*Switch) bool, who Auth
 		return 0, err
 	}
 	places := o.Places()
-	for i, s := range was {
-		if i > 0 && s.Domain == was[i-1].Domain && s.Rule == was[i-1].Rule && s.Limit == was[i-1].Limit {
-			continue // written as one limit
-		}
-		c := Change{By: who.By, Reason: who.Reason, Action: "mode", Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.says(), After: "no such limit in the rules"}
-		for _, p := range places {
-			if s.place() == (place{p.Limit.Scope, p.Limit.Name}) {
-				c.After, c.YAML = stood(nil, &p), p.yaml(SettingOf(p.Limit))
-			}
-		}
-		o.Note(ctx, "mode of a limit taken back", c)
+	byPlace := make(map[place]*Place, len(places))
+	for i := range places {
+		byPlace[places[i].place()] = &places[i]
 	}
+	var list []Change
+	for _, s := range was {
+		c := Change{By: who.By, Reason: who.Reason, Action: "mode", Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.says(), After: "no such limit in the rules"}
+		if p := byPlace[s.place()]; p != nil {
+			c.After, c.YAML = stood(nil, p), p.yaml(SettingOf(p.Limit))
+		}
+		list = together(list, c)
+	}
+	o.noteAll(ctx, "mode of a limit taken back", list)
 	return len(was), nil
 }
 

@@ -112,6 +112,9 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 				r, like := ask(fmt.Sprint("u", i)), ask(fmt.Sprint("u", i))
 				r.Cost, like.Cost, like.Priority = 3, 3, 2
 				r.Descriptors[0].Peek, like.Descriptors[0].Peek = i%2 == 0, i%2 == 0
+				if i%5 == 0 && s.Mode != overlay.Off { // what was charged in the mode is given back in it
+					r.Verb, like.Verb = weir.Refund, weir.Refund
+				}
 				got := n.Match(nil, r)
 				model := weir.Limits{other, want, other}
 				if s.Mode == overlay.Off {
@@ -504,6 +507,45 @@ func TestHistory(t *testing.T) {
 	if page, err := n.Changes(ctx, 2, changes[1].Number); err != nil || len(page) != 2 || page[0].Number != changes[2].Number {
 		t.Errorf("%+v, %v", page, err)
 	}
+}
+
+// Limits of one rule that are changed alike are one change, and each is changed.
+func TestModeOfSeveralLimits(t *testing.T) {
+	store := clocked.New(t)
+	var limits weir.Limits
+	var places []overlay.Place
+	for _, name := range []string{"a", "b", "b", "c"} {
+		l := &weir.Limit{Name: name, Scope: "api/user#" + name, Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute}
+		l.Shadow = name == "c"
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		limits = append(limits, l)
+		places = append(places, overlay.Place{Domain: "api", Rule: "user", Limit: l})
+	}
+	n := newLaid(t, store, store, store.Now.Load, limits, places...)
+	is := func(want ...string) {
+		t.Helper()
+		changes, err := n.Changes(t.Context(), 100, 0)
+		var got []string
+		for _, c := range changes {
+			got = append(got, c.Limit+": "+c.Before+" to "+c.After)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("the history is %q, %v, want %q", got, err, want)
+		}
+	}
+	if err := n.SetMode(t.Context(), places, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+		t.Fatal(err)
+	}
+	if ops := n.Match(nil, ask("u")); len(ops) != 0 || len(n.Switches()) != 3 {
+		t.Errorf("%d limits are asked, %d have a mode", len(ops), len(n.Switches()))
+	}
+	is("c: shadow by the rules to off", "a, b: enforce by the rules to off")
+	if took, err := n.ClearMode(t.Context(), func(*overlay.Switch) bool { return true }, operator); err != nil || took != 3 {
+		t.Errorf("%d taken back, %v", took, err)
+	}
+	is("c: off to shadow by the rules", "a, b: off to enforce by the rules", "c: shadow by the rules to off", "a, b: enforce by the rules to off")
 }
 
 // The history is bounded in changes and bytes, by the oldest, and goes back on a

@@ -48,6 +48,9 @@ type Overlay struct {
 	clock clock
 	// set is replaced, never changed. Nil means that there are no entries.
 	set atomic.Pointer[set]
+	// index is the places of the rules as they were when one was last looked for in
+	// vain. Nil before.
+	index atomic.Pointer[map[*weir.Limit]Place]
 
 	mu sync.Mutex // held while the board is asked, and to replace set
 	// keys is the document of bans and overrides, more that of all else; the

@@ -169,10 +169,8 @@ func (s *switched) as(o *Overlay, l *weir.Limit) *made {
 	}
 	m := made{limit: l}
 	denies := l.Count == 0
-	for _, p := range o.Places() {
-		if p.Limit == l {
-			m.priority, denies = p.Priority, p.Denies
-		}
+	if p, ok := o.placeOf(l); ok {
+		m.priority, denies = p.Priority, p.Denies
 	}
 	if s.Mode != Off {
 		to, err := in(l, s.Setting())
@@ -239,7 +237,7 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 		if now == 0 {
 			now = o.now()
 		}
-		if sw.over(now) || r.Verb == weir.Refund {
+		if sw.over(now) || sw.Mode == Off && r.Verb == weir.Refund {
 			continue
 		}
 		begin, end := weir.Beside(dst[:n], i)
