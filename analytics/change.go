@@ -320,7 +320,7 @@ func (c *change) sketch(row sketchRow) *sketch {
 }
 
 // finish puts the busiest seconds into the rows and bounds how many there are.
-func (c *change) finish(maxRows int) {
+func (c *change) finish(maxClients, maxWords int) {
 	for s, units := range c.seconds {
 		for _, g := range [...]Grain{Minute, Hour} {
 			if row := c.clients[clientRow{g, floor(s.at, g.Seconds()), s.limit, s.client}]; row != nil {
@@ -328,8 +328,8 @@ func (c *change) finish(maxRows int) {
 			}
 		}
 	}
-	c.cut(maxRows)
-	c.cutWords(maxRows)
+	c.cut(maxClients)
+	c.cutWords(maxWords)
 }
 
 // cut merges the clients of a limit and a time beyond so many into one row.

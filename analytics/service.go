@@ -185,7 +185,7 @@ func (s *Service) transact(ctx context.Context, batch []event.Event) (t tally, e
 	defer cancel()
 	k := s.opt.kept(s.opt.Now())
 	err = s.db.Update(ctx, func(tx Tx) (err error) {
-		t, err = count(tx, batch, k, 4*s.opt.MaxClients)
+		t, err = count(tx, batch, k, s.opt.MaxClients)
 		return err
 	})
 	return t, err

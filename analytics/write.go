@@ -24,7 +24,7 @@ type sums struct {
 type tally struct{ events, duplicates, late int64 }
 
 // count counts the events that were not counted before.
-func count(tx Tx, batch []event.Event, k kept, maxRows int) (t tally, err error) {
+func count(tx Tx, batch []event.Event, k kept, maxClients int) (t tally, err error) {
 	now := k.until - int64(maxAhead.Seconds())
 	bySource := map[string]*sums{}
 	for i := range batch {
@@ -57,7 +57,7 @@ func count(tx Tx, batch []event.Event, k kept, maxRows int) (t tally, err error)
 		}
 	}
 	t.late = c.late
-	c.finish(maxRows)
+	c.finish(2*maxClients, maxClients)
 	if err := c.write(tx, sources); err != nil {
 		return t, err
 	}
