@@ -153,6 +153,9 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 	return prometheus.Gatherers{m.registry, m.semantic.registry}
 }
 
+// Register adds the metrics of something that comes later.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
 // Handler serves the metrics in the Prometheus and OpenMetrics text formats.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{

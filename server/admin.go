@@ -51,6 +51,7 @@ func (s *Server) adminHandler(token string) http.Handler {
 		guard(token, http.HandlerFunc(adminIndex)).ServeHTTP(w, r)
 	})
 	mux.Handle("GET /v1/live", guard(token, s.live()))
+	mux.Handle(analyticsPath, guard(token, s.analytics()))
 	return s.dashboard.Accept(mux)
 }
 
@@ -97,6 +98,7 @@ func adminIndex(w http.ResponseWriter, _ *http.Request) {
 /v1/explain     POST a request: which rules it meets, and why
 /v1/admin/...   POST to inspect, reset, grant, ban or override one key
 /v1/admin/shed  how load shedding stands; PATCH to change it
+/v1/analytics/  what was decided, kept and asked about
 /v1/live        what is decided, as it is decided: server-sent events
 /config         the configuration in use, secrets left out
 /version        which binary runs

@@ -43,14 +43,15 @@ type Config struct {
 	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
 	Answer Answer  `yaml:"answer" embed:""`
 	// Shed is nil while nothing is shed and nothing can be switched on.
-	Shed   *shed.Options `yaml:"shed,omitempty" kong:"-"`
-	GRPC   GRPC          `yaml:"grpc" embed:""`
-	RESP   RESP          `yaml:"resp" embed:""`
-	Admin  Admin         `yaml:"admin" embed:""`
-	Events Events        `yaml:"events" embed:""`
-	Drain  Drain         `yaml:"drain" embed:""`
-	Log    Log           `yaml:"log" embed:""`
-	OTel   OTel          `yaml:"otel" embed:""`
+	Shed      *shed.Options `yaml:"shed,omitempty" kong:"-"`
+	GRPC      GRPC          `yaml:"grpc" embed:""`
+	RESP      RESP          `yaml:"resp" embed:""`
+	Admin     Admin         `yaml:"admin" embed:""`
+	Events    Events        `yaml:"events" embed:""`
+	Analytics Analytics     `yaml:"analytics" embed:""`
+	Drain     Drain         `yaml:"drain" embed:""`
+	Log       Log           `yaml:"log" embed:""`
+	OTel      OTel          `yaml:"otel" embed:""`
 }
 
 // API configures what the HTTP API's questions mean.
@@ -194,7 +195,7 @@ func (c *Config) check() error {
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")
 	}
-	errs = append(errs, c.checkShed(), c.Events.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
+	errs = append(errs, c.checkShed(), c.Events.check(), c.checkAnalytics(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
 	return errors.Join(errs...)
 }
 

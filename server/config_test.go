@@ -139,6 +139,7 @@ func TestPrint(t *testing.T) {
 	c.Upstream = "http://user:sesame@host:1"
 	c.Identity.JWT.URL = "https://user:sesame@host/jwks.json"
 	c.Events.URL = "amqp://user:sesame@host:5672,other/vhost?queue=weir"
+	c.Analytics.URL = "postgres://user:sesame@host/weir"
 	c.Routes = []server.Route{{
 		Path: "/login", Methods: []string{"POST"}, Cost: 2, Timeout: time.Minute, MaxBody: 64 << 10, Upstream: "h2c://h:1",
 		Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "user", From: "header:X-Login"}, {From: "remote_address"}}, Unless: "user"}},
@@ -236,6 +237,14 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Events.URL = "on" }, "--events", "not a URL")
 	f(func(c *server.Config) { c.Events.URL = "local:x" }, "--events", "takes nothing")
 	f(func(c *server.Config) { c.Events.URL = "amqp://u:sesame@h?quee=a" }, "--events", "did you mean queue")
+	f(func(c *server.Config) { c.Analytics.URL = "sqlit:x" }, "--analytics", `did you mean "sqlite"?`)
+	f(func(c *server.Config) { c.Analytics.URL = "on" }, "--analytics", "not a URL")
+	f(func(c *server.Config) { c.Analytics.URL = "memory:x" }, "--analytics", "takes nothing")
+	f(func(c *server.Config) { c.Analytics.URL = "sqlite:/no/such/folder/weir.db" }, "--analytics", "/no/such/folder")
+	f(func(c *server.Config) { c.Analytics.URL = "postgres://u:sesame@h:1:2/x" }, "--analytics")
+	f(func(c *server.Config) { c.Analytics.URL, c.Events.URL = "sqlite:x", "off" }, "nothing to keep")
+	f(func(c *server.Config) { c.Analytics.KeepHours = time.Minute }, "--analytics-keep-hours")
+	f(func(c *server.Config) { c.Analytics.MaxClients = 5 }, "--analytics-max-clients")
 	f(func(c *server.Config) { c.Events.Sample = -1 }, "--events-sample")
 	f(func(c *server.Config) { c.Events.Backlog = 1 }, "--events-backlog")
 	f(func(c *server.Config) { c.Events.Node = "a b" }, "--events-node")

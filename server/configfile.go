@@ -251,6 +251,7 @@ func (c *Config) public() *Config {
 	p.Routes = slices.Clone(c.Routes)
 	p.Store = withoutPasswords(p.Store)
 	p.Events.URL = withoutPasswords(p.Events.URL)
+	p.Analytics.URL = withoutPasswords(p.Analytics.URL)
 	p.Regions = slices.Clone(c.Regions)
 	for i, line := range p.Regions {
 		if name, url, ok := strings.Cut(line, "="); ok {

@@ -36,6 +36,9 @@ const (
 	eventsLocal = "local"
 	// maxNode bounds the name of a node, in bytes.
 	maxNode = 200
+	// localBatches is how many batches, of 1000 events at most, wait to be kept by this
+	// process; further ones wait in the backlog.
+	localBatches = 16
 	// maxLiveReaders bounds who watches at once; they share the connections of the
 	// admin listener with others.
 	maxLiveReaders = 16
@@ -124,7 +127,9 @@ type telling struct {
 	observer *event.Observer
 	// queue is where events go, which is broadcast when nobody but readers of the live
 	// stream hears of them.
-	queue     event.Queue
+	queue event.Queue
+	// local is the queue where events are kept by this process, nil else.
+	local     *event.Local
 	broadcast *event.Broadcast
 	meter     *live.Meter
 	log       *slog.Logger
@@ -137,7 +142,8 @@ type telling struct {
 // openEvents makes what tells of decisions, unless nobody would hear of them.
 func (s *Server) openEvents() error {
 	c := &s.conf.Events
-	if c.URL == eventsOff || c.here() && s.conf.Admin.Listen == "" {
+	keeps := s.conf.keeps()
+	if c.URL == eventsOff || c.here() && s.conf.Admin.Listen == "" && !keeps {
 		return nil
 	}
 	secret, err := c.secret()
@@ -152,7 +158,12 @@ func (s *Server) openEvents() error {
 	if c.Sample == 0 {
 		opt.Sample = -1
 	}
-	if !c.here() {
+	switch {
+	case c.here() && keeps:
+		t.local = event.NewLocal(localBatches)
+		t.queue = t.local
+		opt.Queue, opt.Live = t.queue, t.broadcast
+	case !c.here():
 		kind, err := queueOf("--events", c.URL)
 		if err != nil {
 			return err
@@ -168,6 +179,7 @@ func (s *Server) openEvents() error {
 	if t.observer, err = event.New(opt); err != nil {
 		return errors.Join(err, t.close())
 	}
+	s.events = t
 	source := live.Source{Node: opt.Node, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
 	if s.store.shared != nil {
 		source.StoreAway = func() bool {
@@ -176,7 +188,6 @@ func (s *Server) openEvents() error {
 		}
 	}
 	t.meter = live.NewMeter(source)
-	s.events = t
 	return nil
 }
 

@@ -39,7 +39,16 @@ func run(t *testing.T, conf *server.Config) *running {
 	ready, ended := make(chan server.Ready, 1), make(chan error, 1)
 	go func() { ended <- s.Run(ctx, func(r server.Ready) { ready <- r }) }()
 	over := false
-	r := &running{drain: func() error { over = true; cancel(); return <-ended }}
+	r := &running{drain: func() error {
+		over = true
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(2 * time.Minute):
+			return errors.New("the server does not end")
+		}
+	}}
 	t.Cleanup(func() {
 		if !over {
 			_ = r.drain() // the test says what it thinks of its end
@@ -111,6 +120,9 @@ func TestEventsToTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.Close()
+	if err := late.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	const body = `{"clientId":"late"}`
 	fmt.Fprintf(late, "POST /shouldAllowRequest HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:5])
 	drained := make(chan error, 1)
@@ -181,6 +193,7 @@ func TestEventsOff(t *testing.T) {
 // A queue that is away holds up neither the start nor a decision nor, for long, the
 // end, and metrics tell.
 func TestEventsWithoutTheirQueue(t *testing.T) {
+	t.Parallel() // they wait for what does not come
 	for _, scheme := range []string{"amqp", "nats", "kafka"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()

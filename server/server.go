@@ -58,6 +58,7 @@ type Server struct {
 	// dashboard is nil without an admin listener.
 	dashboard *dashboard.Dashboard
 	events    *telling // nil when nobody is told
+	analyst   *analyst // nil when nothing is kept
 	doors     []frontend
 	certs     []*certfile.Certificate
 	token     string
@@ -168,6 +169,9 @@ func (s *Server) open() (err error) {
 		told.Events = s.events.metrics
 	}
 	s.metrics = metrics.New(told)
+	if err = s.openAnalytics(); err != nil {
+		return err
+	}
 	if err = s.openTelemetry(); err != nil {
 		return err
 	}
@@ -214,6 +218,9 @@ func (s *Server) Close() error {
 	}
 	if s.events != nil {
 		errs = append(errs, s.events.close())
+	}
+	if s.analyst != nil {
+		errs = append(errs, s.analyst.close())
 	}
 	if s.store.Store != nil {
 		errs = append(errs, s.store.Close())
@@ -309,6 +316,9 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	if s.events != nil {
 		s.events.run()
 	}
+	if s.analyst != nil {
+		s.analyst.run()
+	}
 
 	var firstDone, lastDone sync.WaitGroup
 	// Buffered so that no front end waits for another's error to be read.
@@ -337,6 +347,9 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	firstDone.Wait()
 	if s.events != nil {
 		s.events.end() // after the last request
+	}
+	if s.analyst != nil {
+		s.endAnalytics()
 	}
 	endLast()
 	lastDone.Wait()

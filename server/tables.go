@@ -43,6 +43,14 @@ var queues = map[string]queueKind{
 	"amqps":  {openRabbitMQ, consumeRabbitMQ},
 }
 
+// databases keep what events tell, by the scheme of their URL.
+var databases = map[string]databaseKind{
+	"memory":     {open: openMemoryAnalytics},
+	"sqlite":     {open: openSQLite},
+	"postgres":   {openPostgres, postgresLate},
+	"postgresql": {openPostgres, postgresLate},
+}
+
 // openFrontend builds a way in. One without an address is not opened.
 type openFrontend func(s *Server) (frontend, error)
 

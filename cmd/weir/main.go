@@ -36,6 +36,7 @@ type streams struct {
 
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the rate limiter."`
+	Analytics  analyticsCmd  `cmd:"" help:"Keep what servers tell through a queue, and answer questions about it."`
 	Ratelimit  ratelimitCmd  `cmd:"" help:"Run in the place of Envoy's rate limit service, by its environment variables."`
 	Check      checkCmd      `cmd:"" help:"Check rules files and report every mistake at once."`
 	Explain    explainCmd    `cmd:"" help:"Show which rules a request meets, and why."`

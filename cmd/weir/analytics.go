@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/weirlimit/weir/server"
+)
+
+type analyticsCmd struct {
+	server.AnalyticsConfig `embed:""`
+}
+
+// Help is the long text of `weir analytics --help`.
+func (*analyticsCmd) Help() string {
+	return `Examples:
+
+  weir analytics --events amqp://user:password@rabbitmq:5672/weir --analytics sqlite:/var/lib/weir/weir.db
+  weir analytics --events kafka://kafka:9092/weir --analytics postgres://weir:password@db/weir --listen :6071 --admin-token-file token
+
+Takes events out of the queue that servers put them into (weir serve --events),
+counts each once, and answers questions about them under /v1/analytics/. With
+PostgreSQL there can be as many of these as you like on one queue. Flags can be
+given in the environment: --events is WEIR_EVENTS.
+
+Signals: SIGTERM and SIGINT end it; what is not counted by then stays with the
+queue.`
+}
+
+// Run counts until a signal ends it.
+func (c *analyticsCmd) Run(s streams) error {
+	log := server.NewLogger(s.err, c.Log)
+	srv, err := server.NewAnalytics(&c.AnalyticsConfig, server.ReadBuild(version), log)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, drain := context.WithCancel(context.Background())
+	defer drain()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- srv.Run(ctx, func(url string) { fmt.Fprintf(s.out, "analytics  %s/v1/analytics/overview\n", url) })
+	}()
+	var began time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-signals:
+			switch {
+			case ctx.Err() == nil:
+				began = time.Now()
+				log.Info("draining; a second signal exits at once")
+				drain()
+			case time.Since(began) > sameSignal:
+				return errSecondSignal
+			}
+		}
+	}
+}
