@@ -458,6 +458,41 @@ func TestConcurrentModes(t *testing.T) {
 	}
 }
 
+// racing is a board on which something happens just before a document is swapped.
+type racing struct {
+	weir.Board
+	before func(name string)
+}
+
+func (r *racing) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+	if f := r.before; f != nil {
+		r.before = nil
+		f(name)
+	}
+	return r.Board.SwapDocument(ctx, name, was, d)
+}
+
+// Of two changes that are written down at the same time none is lost.
+func TestHistoryOfTwoNodesAtOnce(t *testing.T) {
+	store := clocked.New(t)
+	limits, p := in(t, weir.Mode{})
+	board := &racing{Board: store}
+	a, b := newLaid(t, store, board, store.Now.Load, limits, p), newLaid(t, store, store, store.Now.Load, limits, p)
+	board.before = func(name string) {
+		if name != "overlay.audit" {
+			t.Errorf("%s is swapped", name)
+		}
+		b.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "b"})
+	}
+	a.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "a"})
+	for _, n := range []*laid{a, b} {
+		changes, err := n.Changes(t.Context(), 10, 0)
+		if err != nil || len(changes) != 2 || changes[0].By != "a" || changes[0].Number != 2 || changes[1].By != "b" || changes[1].Number != 1 {
+			t.Errorf("%+v, %v", changes, err)
+		}
+	}
+}
+
 // What stands in the history: who, when, what, before, after, and why.
 func TestHistory(t *testing.T) {
 	store := clocked.New(t)
