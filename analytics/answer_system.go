@@ -111,7 +111,7 @@ type SourceInfo struct {
 	Loss    event.Loss `json:"loss"` // since it started
 }
 
-// TableInfo is what is kept of one kind.
+// TableInfo is what is kept of one kind, counted at most 30 seconds ago.
 type TableInfo struct {
 	Name  string `json:"name"`
 	Grain string `json:"grain,omitempty"`

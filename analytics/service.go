@@ -16,6 +16,8 @@ type Service struct {
 	db    Database
 	opt   Options
 	state state
+	// tables is how many rows there are.
+	tables tableCounts
 
 	// orders holds batches that wait for a transaction, places a token for each
 	// event that may still wait.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/event"
@@ -19,12 +20,47 @@ func (s *Service) system(ctx context.Context) (*System, error) {
 	if out.Bytes, err = s.db.Used(ctx); err != nil {
 		return nil, err
 	}
-	return out, s.db.View(ctx, func(tx Tx) error {
-		if err := out.sources(tx); err != nil {
+	counted := s.tables.recent(now)
+	err = s.db.View(ctx, func(tx Tx) error {
+		if err := out.sources(tx); err != nil || counted != nil {
 			return err
 		}
 		return out.tables(tx, &s.opt)
 	})
+	if counted != nil {
+		out.Tables = counted
+	} else if err == nil {
+		s.tables.note(now, out.Tables)
+	}
+	return out, err
+}
+
+// countEvery is how often rows are counted at most: that takes long where there
+// are many.
+const countEvery = 30 * time.Second
+
+// tableCounts are the rows of all tables, as they were counted last. Safe for
+// concurrent use.
+type tableCounts struct {
+	mu     sync.Mutex
+	at     time.Time
+	tables []TableInfo
+}
+
+// recent returns the last counts, nil if they are old.
+func (c *tableCounts) recent(now time.Time) []TableInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if age := now.Sub(c.at); age < 0 || age >= countEvery {
+		return nil
+	}
+	return c.tables
+}
+
+func (c *tableCounts) note(now time.Time, tables []TableInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.tables = now, tables
 }
 
 func (out *System) sources(tx Tx) error {

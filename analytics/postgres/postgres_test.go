@@ -34,6 +34,7 @@ func TestPostgres(t *testing.T) {
 		url := inSchema(t, server.URL, "killed")
 		analyticstest.Kill(t, url, func() analytics.Database { return open(t, url) })
 	})
+	t.Run("a queue", func(t *testing.T) { sharedQueue(t, server) })
 	// Last: it stops the server.
 	t.Run("stopped", func(t *testing.T) { stopped(t, server) })
 }

@@ -17,9 +17,9 @@ import (
 func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Database)) {
 	tr := Make(t, 1)
 	t.Run("truth", func(t *testing.T) {
-		s := serve(t, prepare(t)(), tr)
+		s := Serve(t, prepare(t)(), tr)
 		// Each event twice, in any order.
-		consume(t, s, mixed(tr.Events, 2))
+		consume(t, s, Mixed(tr.Events, 2))
 		if err := s.Tidy(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
@@ -38,8 +38,8 @@ func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Databas
 	}
 }
 
-// serve returns a service whose time is the end of the traffic.
-func serve(t *testing.T, db analytics.Database, tr *Traffic) *analytics.Service {
+// Serve returns a service whose time is the end of the traffic.
+func Serve(t *testing.T, db analytics.Database, tr *Traffic) *analytics.Service {
 	t.Helper()
 	s, err := analytics.New(db, analytics.Options{Now: func() time.Time { return tr.To.Add(3 * time.Minute) }})
 	if err != nil {
@@ -65,9 +65,9 @@ func consume(t *testing.T, s *analytics.Service, batches [][]event.Event) {
 	}
 }
 
-// mixed returns events so many times each, in batches in a random order. What a
+// Mixed returns events so many times each, in batches in a random order. What a
 // node told at one instant stays together, as queues keep it.
-func mixed(events []event.Event, times int) [][]event.Event {
+func Mixed(events []event.Event, times int) [][]event.Event {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var told [][]event.Event
 	for i := range events {

@@ -90,8 +90,8 @@ func (b *breaking) Each(query string, args [][]any, row func(int, analytics.Row)
 // allOrNothing: of a transaction that fails nothing stays.
 func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
 	b := &broken{Database: open()}
-	s := serve(t, b, tr)
-	batches := mixed(tr.Events, 1)
+	s := Serve(t, b, tr)
+	batches := Mixed(tr.Events, 1)
 	var few [][]event.Event
 	for chunk := range slices.Chunk(batches, len(batches)/statements+1) { // fewer, as each waits when it fails
 		few = append(few, slices.Concat(chunk...))
@@ -132,8 +132,8 @@ func (q *shared) Close() error { return nil }
 
 // twoServices: events that two services get at the same time are counted once.
 func twoServices(t *testing.T, open func() analytics.Database, tr *Traffic) {
-	q := &shared{batches: mixed(tr.Events, 1), times: 3}
-	services := []*analytics.Service{serve(t, open(), tr), serve(t, open(), tr)}
+	q := &shared{batches: Mixed(tr.Events, 1), times: 3}
+	services := []*analytics.Service{Serve(t, open(), tr), Serve(t, open(), tr)}
 	var life sync.WaitGroup
 	for _, s := range services {
 		for range 2 {
@@ -621,8 +621,8 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 // four.
 func sample(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	tr := Make(t, 4)
-	s := serve(t, open(), tr)
-	consume(t, s, mixed(tr.Events, 1))
+	s := Serve(t, open(), tr)
+	consume(t, s, Mixed(tr.Events, 1))
 	a := &asked{t, s.Handler(), tr}
 	var o analytics.Overview
 	a.get("overview?"+a.span(), &o)

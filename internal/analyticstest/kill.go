@@ -83,7 +83,7 @@ func (q *endless) Close() error { return nil }
 func Kill(t *testing.T, target string, open func() analytics.Database) {
 	tr := Make(t, 1)
 	dir := t.TempDir()
-	batches := mixed(tr.Events, 1)
+	batches := Mixed(tr.Events, 1)
 	write := func(name string, v any) {
 		t.Helper()
 		b, err := json.Marshal(v)
@@ -99,7 +99,7 @@ func Kill(t *testing.T, target string, open func() analytics.Database) {
 	for round := range 4 {
 		kill(t, dir, 1+round*len(batches)/8)
 	}
-	s := serve(t, open(), tr)
+	s := Serve(t, open(), tr)
 	consume(t, s, batches)
 	Truth(t, s.Handler(), tr)
 	var sys analytics.System
