@@ -67,8 +67,8 @@ func TestTelemetry(t *testing.T) {
 		calls                        []string // of the store, beneath the first decision
 	}{
 		{"memory", telemetry.ProtocolHTTP, "memory:", "100/hour", nil},
-		{"redis strict", telemetry.ProtocolGRPC, "redis://" + redis.Addr + "?prefix=a", "5/hour", []string{"ratelimit.store redis"}},
-		{"redis leased", telemetry.ProtocolHTTP, "redis://" + redis.Addr + "?prefix=b", "100000/hour", []string{"ratelimit.store redis"}},
+		{"redis strict", telemetry.ProtocolGRPC, "redis://" + redis.Addr + "?timeout=10s&prefix=a", "5/hour", []string{"ratelimit.store redis"}},
+		{"redis leased", telemetry.ProtocolHTTP, "redis://" + redis.Addr + "?timeout=10s&prefix=b", "100000/hour", []string{"ratelimit.store redis"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			col := otlptest.New()
