@@ -23,7 +23,7 @@ const examine = `(() => {
   if (document.querySelectorAll("main").length !== 1 || document.querySelectorAll("h1").length !== 1) out.push("not one main and one h1");
   for (const landmark of ["nav[aria-label]", "header", "main#main", "a.skip[href='#main']"]) if (!document.querySelector(landmark)) out.push("no " + landmark);
   const name = (e) => (e.ariaLabel ?? "") || [...(e.labels ?? [])].map((l) => l.textContent).join("") || (e.getAttribute("aria-labelledby") ?? "").split(" ").map((i) => document.getElementById(i)?.textContent ?? "").join("") || (e.matches("input, select, textarea") ? "" : e.textContent) || [...e.querySelectorAll("img")].map((i) => i.alt).join("");
-  for (const e of document.querySelectorAll("button, a[href], input, select, textarea, [role=slider], [role=img]")) if (!name(e).trim()) say("has no name", e);
+  for (const e of document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea, [role=slider], [role=img]")) if (!name(e).trim()) say("has no name", e);
   for (const e of document.querySelectorAll("img")) if (e.getAttribute("alt") === null) say("has no alt", e);
   for (const e of document.querySelectorAll("th")) if (!["col", "row"].includes(e.scope)) say("has no scope", e);
   for (const e of document.querySelectorAll("table")) if (!e.querySelector("thead th")) say("has no heads", e);
