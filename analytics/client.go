@@ -81,7 +81,7 @@ func (r *reader) clientsBy(order string, most int, limitedOnly bool) (out []clie
 func (r *reader) load(clients []client) error {
 	g := r.clientGrain()
 	var rows, hours, first [][]any
-	var owner, ownerFirst []int
+	var owner []int // of each of them
 	for i := range clients {
 		c := &clients[i]
 		c.total, c.firstSeen = *none(), math.MaxInt64
@@ -90,7 +90,6 @@ func (r *reader) load(clients []client) error {
 			hours = append(hours, []any{int64(Hour), c.key, id, floor(r.from, 3600) - int64(verdict.Week.Seconds()), r.to})
 			first = append(first, []any{int64(Hour), c.key, id})
 			owner = append(owner, i)
-			ownerFirst = append(ownerFirst, i)
 		}
 	}
 	if len(rows) == 0 {
@@ -127,7 +126,7 @@ func (r *reader) load(clients []client) error {
 	}
 	err = r.tx.Each(`SELECT MIN(first_us) FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3`, first, func(i int, row Row) error {
 		if at := row.Int(0); at > 0 {
-			clients[ownerFirst[i]].firstSeen = min(clients[ownerFirst[i]].firstSeen, at)
+			clients[owner[i]].firstSeen = min(clients[owner[i]].firstSeen, at)
 		}
 		return nil
 	})

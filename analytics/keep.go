@@ -3,6 +3,7 @@ package analytics
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -15,17 +16,19 @@ const (
 	step = 2000
 )
 
+// tidying is when rows were looked through last. One at a time does so, of however
+// many sources run.
+type tidying struct {
+	mu                sync.Mutex
+	tidied, forgotten time.Time
+}
+
 // tidy keeps the rows within their bounds until ctx ends.
 func (s *Service) tidy(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
-	var forgotten time.Time
 	for {
-		err := s.Tidy(ctx, time.Since(forgotten) >= forgetEvery)
-		if err == nil && time.Since(forgotten) >= forgetEvery {
-			forgotten = time.Now()
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := s.tidyOnce(ctx); err != nil && ctx.Err() == nil {
 			s.opt.Log.Warn("rows that should go are still there; tried again", "err", err)
 		}
 		select {
@@ -34,6 +37,26 @@ func (s *Service) tidy(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// tidyOnce does what is due, unless another does.
+func (s *Service) tidyOnce(ctx context.Context) error {
+	if !s.tidying.mu.TryLock() {
+		return nil
+	}
+	defer s.tidying.mu.Unlock()
+	if time.Since(s.tidying.tidied) < tidyEvery/2 {
+		return nil
+	}
+	forget := time.Since(s.tidying.forgotten) >= forgetEvery
+	if err := s.Tidy(ctx, forget); err != nil {
+		return err
+	}
+	s.tidying.tidied = time.Now()
+	if forget {
+		s.tidying.forgotten = time.Now()
+	}
+	return nil
 }
 
 // Tidy merges the clients of whom a limit has too many and, with forget, deletes

@@ -246,13 +246,8 @@ type part struct {
 	from, to int64
 }
 
-// parts divides the range into as few rows as there are: days where whole ones are
-// in it, hours beside, minutes at the edges, none finer than the grain of the
-// question.
-func (r *reader) parts(coarsest Grain) []part {
-	return divide(r.from, r.to, r.grain, coarsest)
-}
-
+// divide divides a range into as few rows as there are: days where whole ones are
+// in it, hours beside, minutes at the edges, none finer than the finest.
 func divide(from, to int64, finest, coarsest Grain) []part {
 	if from >= to {
 		return nil

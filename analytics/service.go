@@ -17,7 +17,8 @@ type Service struct {
 	opt   Options
 	state state
 	// tables is how many rows there are.
-	tables tableCounts
+	tables  tableCounts
+	tidying tidying
 
 	// orders holds batches that wait for a transaction, places a token for each
 	// event that may still wait.
@@ -56,6 +57,11 @@ func New(db Database, opt Options) (*Service, error) {
 	}
 	s := &Service{db: db, opt: opt, free: make(chan struct{}), changed: map[group]bool{}}
 	s.state.started = opt.Now()
+	// A process before this one may have left too many rows.
+	for _, g := range [...]Grain{Minute, Hour} {
+		at := g.of(s.state.started)
+		s.changed[group{g, at}], s.changed[group{g, at - g.Seconds()}] = true, true
+	}
 	return s, nil
 }
 

@@ -66,7 +66,7 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 	}
 	switch {
 	case path == "":
-		return nil, errors.New("sqlite: the path is missing: give that of a file, or :memory:")
+		return nil, errors.New("sqlite: the path is missing: give :memory: or that of a file")
 	case opt.Readers < 1 || opt.Readers > 64:
 		return nil, fmt.Errorf("sqlite: %d readers: give 1 to 64", opt.Readers)
 	case opt.BusyTimeout < 0:
