@@ -37,10 +37,19 @@ func (s *Server) adminHandler(token string) http.Handler {
 	mux.Handle("/", guard(token, inner))
 	// The operators' part of the API guards itself in the same way.
 	mux.Handle("/v1/", s.api.Admin())
+	mountDashboard(mux, s.dashboard, token, adminIndex)
+	mux.Handle("GET /v1/live", guard(token, s.live()))
+	mux.Handle(analyticsPath, guard(token, s.analytics()))
+	return s.dashboard.Accept(mux)
+}
+
+// mountDashboard adds the page at /ui/, to which a browser is sent that asks for /;
+// everybody else gets the index there.
+func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, index http.HandlerFunc) {
 	if token != "" {
-		mux.Handle("/ui/", s.dashboard) // which has a login
+		mux.Handle("/ui/", d) // which has a login
 	} else {
-		mux.Handle("/ui/", guard("", s.dashboard))
+		mux.Handle("/ui/", guard("", d))
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -48,11 +57,8 @@ func (s *Server) adminHandler(token string) http.Handler {
 			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 			return
 		}
-		guard(token, http.HandlerFunc(adminIndex)).ServeHTTP(w, r)
+		guard(token, index).ServeHTTP(w, r)
 	})
-	mux.Handle("GET /v1/live", guard(token, s.live()))
-	mux.Handle(analyticsPath, guard(token, s.analytics()))
-	return s.dashboard.Accept(mux)
 }
 
 // health adds the probes. They need no token: they tell nothing but whether

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/listen"
@@ -60,7 +61,9 @@ type AnalyticsServer struct {
 	cert     *certfile.Certificate // nil without one
 	registry *prometheus.Registry
 	analyst  *analyst
-	draining atomic.Bool
+	// dashboard shows what is kept: rules, the live stream and actions are the nodes'.
+	dashboard *dashboard.Dashboard
+	draining  atomic.Bool
 }
 
 // NewAnalytics makes a process of analytics; it takes nothing out of the queue until
@@ -92,6 +95,9 @@ func (s *AnalyticsServer) open() (err error) {
 	} else if s.token != "" && !loopbackListen(s.conf.Listen) {
 		s.log.Warn("the token crosses the network in clear: give --tls-cert and --tls-key", "addr", s.conf.Listen)
 	}
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+		return err
+	}
 	kind, err := queueOf("--events", s.conf.Events)
 	if err != nil {
 		return err
@@ -109,10 +115,14 @@ func (s *AnalyticsServer) open() (err error) {
 
 // Close frees what NewAnalytics opened. A process that ran has closed itself.
 func (s *AnalyticsServer) Close() error {
-	if s.analyst == nil {
-		return nil
+	var errs []error
+	if s.dashboard != nil {
+		errs = append(errs, s.dashboard.Close())
 	}
-	return s.analyst.close()
+	if s.analyst != nil {
+		errs = append(errs, s.analyst.close())
+	}
+	return errors.Join(errs...)
 }
 
 // handler serves questions, metrics and health.
@@ -138,8 +148,9 @@ func (s *AnalyticsServer) handler() http.Handler {
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
 	inner.Handle(analyticsPath, http.NewCrossOriginProtection().Handler(s.analyst))
-	inner.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	mountDashboard(mux, s.dashboard, s.token, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `weir analytics
+/ui/            the dashboard, for browsers
 /v1/analytics/  what was decided, kept and asked about
 /metrics        Prometheus metrics
 /healthz/live   the process runs
@@ -148,7 +159,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 `)
 	})
 	mux.Handle("/", guard(s.token, inner))
-	return mux
+	return s.dashboard.Accept(mux)
 }
 
 // Run listens and counts until ctx ends: what is not counted by then stays with the

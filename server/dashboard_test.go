@@ -123,3 +123,74 @@ func TestDashboardIsMounted(t *testing.T) {
 		})
 	})
 }
+
+// TestDashboardOfAnalytics asks the process of analytics, whose queue is away.
+func TestDashboardOfAnalytics(t *testing.T) {
+	const token = "an admin token of some length"
+	ask := func(url string, headers ...string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequest("GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		res, err := client.Transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res
+	}
+	conf := &server.AnalyticsConfig{Events: "nats://127.0.0.1:1/weir", Listen: "127.0.0.1:0", Token: token}
+	conf.URL, conf.Log = "memory:", server.Defaults().Log
+	s, err := server.NewAnalytics(conf, server.Build{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- s.Run(ctx, func(url string) { ready <- url }) }()
+	base := <-ready
+	if res := ask(base+"/", "Accept", "text/html"); res.StatusCode != 303 || res.Header.Get("Location") != "/ui/" {
+		t.Errorf("a browser at /: %s", res.Status)
+	}
+	for _, path := range []string{"/", "/version", "/v1/analytics/words"} {
+		if res := ask(base + path); res.StatusCode != 401 {
+			t.Errorf("%s without a token: %s", path, res.Status)
+		}
+	}
+	if res := ask(base + "/ui/"); res.StatusCode != 303 || res.Header.Get("Location") != "/ui/login" {
+		t.Errorf("the page without a login: %s", res.Status)
+	}
+	res, err := client.Transport.RoundTrip(postForm(t, base+"/ui/login", url.Values{"token": {token}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 303 || len(res.Cookies()) != 1 {
+		t.Fatalf("login: %s", res.Status)
+	}
+	cookie := res.Cookies()[0].Name + "=" + res.Cookies()[0].Value
+	for _, path := range []string{"/ui/", "/version", "/v1/analytics/words"} {
+		if res := ask(base+path, "Cookie", cookie); res.StatusCode != 200 {
+			t.Errorf("%s with a session: %s", path, res.Status)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func postForm(t *testing.T, to string, form url.Values) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest("POST", to, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}

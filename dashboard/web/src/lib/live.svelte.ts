@@ -42,6 +42,9 @@ export interface LiveRecord extends Limit {
 /** What is heard: the state, and records of what was limited. */
 const stream = "/v1/live?kind=state&kind=record&outcome=refused&outcome=shadow_refused&outcome=delayed&outcome=soft";
 
+/** When a stream that is refused is asked for again, in milliseconds. */
+const retry = 10_000;
+
 /** How many seconds are shown. */
 const seconds = 120;
 const records = 30;
@@ -62,21 +65,30 @@ class Live {
       return () => {};
     }
     this.status = "opening";
-    const source = new EventSource(stream);
-    this.source = source;
-    source.onopen = () => {
-      if (this.source === source) this.status = "on";
+    let over = false;
+    let again: ReturnType<typeof setTimeout> | undefined;
+    const open = () => {
+      const source = new EventSource(stream);
+      this.source = source;
+      source.onopen = () => {
+        if (this.source === source) this.status = "on";
+      };
+      source.onerror = () => {
+        if (this.source !== source) return;
+        this.status = "away";
+        // A stream that broke off is opened again by the browser, one that was answered by an error is not.
+        if (source.readyState === EventSource.CLOSED && !over) again = setTimeout(open, retry);
+      };
+      source.addEventListener("state", (e) => this.hear(JSON.parse(e.data) as LiveState));
+      source.addEventListener("record", (e) => this.record(JSON.parse(e.data) as LiveRecord));
+      source.addEventListener("missed", (e) => (this.missed += (JSON.parse(e.data) as { events: number }).events));
     };
-    source.onerror = () => {
-      // The browser tries again by itself, unless the answer was an error.
-      if (this.source === source) this.status = "away";
-    };
-    source.addEventListener("state", (e) => this.hear(JSON.parse(e.data) as LiveState));
-    source.addEventListener("record", (e) => this.record(JSON.parse(e.data) as LiveRecord));
-    source.addEventListener("missed", (e) => (this.missed += (JSON.parse(e.data) as { events: number }).events));
+    open();
     return () => {
-      source.close();
-      if (this.source === source) this.source = undefined;
+      over = true;
+      clearTimeout(again);
+      this.source?.close();
+      this.source = undefined;
     };
   }
 
