@@ -18,7 +18,7 @@ import (
 // question asks the analytics of a server.
 func (r *running) question(t *testing.T, path, token string, answer any) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URLs["admin"]+"/v1/analytics/"+path, nil)
 	if err != nil {

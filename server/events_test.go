@@ -45,7 +45,7 @@ func run(t *testing.T, conf *server.Config) *running {
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(2 * time.Minute):
+		case <-time.After(5 * time.Minute):
 			return errors.New("the server does not end")
 		}
 	}}
@@ -65,7 +65,7 @@ func run(t *testing.T, conf *server.Config) *running {
 // watch opens the live stream of a server.
 func (r *running) watch(t *testing.T, query, token string) *live.Reader {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URLs["admin"]+"/v1/live?"+query, nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestEventsToTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.Close()
-	if err := late.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := late.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	const body = `{"clientId":"late"}`

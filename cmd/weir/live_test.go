@@ -56,7 +56,7 @@ type started struct {
 
 func start(t *testing.T, args ...string) *started {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &started{Cmd: exec.CommandContext(ctx, binary, args...)}
 	s.Stdout, s.Stderr = &s.out, &s.err
@@ -231,7 +231,7 @@ func TestTopOnATerminal(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("q does not quit")
 	}
 	tty.Close()

@@ -192,7 +192,7 @@ func outage(t *testing.T, b *broker, queue string, begin, end func()) {
 	if err := n.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if code, err := n.Wait(ctx); err != nil || code != 0 {
 		t.Fatalf("ended with %d, %v", code, err)
