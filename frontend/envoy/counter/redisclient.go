@@ -2,7 +2,9 @@ package counter
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,6 +146,9 @@ func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
 		case err != nil:
 			if said, ok := rueidis.IsRedisErr(err); ok {
 				return replyError(h.command(u.verb), said.Error())
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+				return c.late() // the connection's time was up first
 			}
 			return err
 		}
