@@ -160,12 +160,23 @@ func receive(t *testing.T, s event.Source, take func(context.Context, []event.Ev
 	}
 }
 
+// publish publishes a batch. A broker that has just been started, or is busy, may
+// refuse one that it takes a moment later.
 func publish(t *testing.T, q event.Queue, batch []event.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	if err := q.Publish(ctx, batch); err != nil {
-		t.Fatalf("Publish: %v", err)
+	const tries = 5
+	for try := 1; ; try++ {
+		err := q.Publish(ctx, batch)
+		if err == nil {
+			return
+		}
+		if try == tries || ctx.Err() != nil {
+			t.Fatalf("Publish, %d times: %v", try, err)
+		}
+		t.Logf("Publish: %v", err)
+		<-time.After(200 * time.Millisecond)
 	}
 }
 
