@@ -224,7 +224,7 @@ func TestKillAndRestart(t *testing.T) {
 func TestCallersContext(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	s := open(t, "redis://"+r.Addr, Options{Timeout: 10 * time.Second})
+	s := open(t, "redis://"+r.Addr, Options{Timeout: time.Minute})
 	l := perHour(t, 10, algorithm.TokenBucket)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -235,7 +235,7 @@ func TestCallersContext(t *testing.T) {
 	if err := r.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	soon, cancel := context.WithTimeout(t.Context(), 2*time.Second) // so that it is sent
 	defer cancel()
 	_, err := s.TakeOne(soon, "k", l, 1)
 	if !errors.As(err, &timeout) || !timeout.Sent || !errors.Is(err, context.DeadlineExceeded) {
