@@ -63,10 +63,7 @@ func TestScreenshots(t *testing.T) {
 		{"/rule?utc=1&live=0&domain=api&rule=client_id&limit=client_id&line=140", "light", "dashboard-rule.png", wide, true},
 		{"/clients?utc=1&live=0", "light", "dashboard-clients.png", wide, true},
 		{"/accuracy?utc=1&live=0", "dark", "dashboard-accuracy.png", wide, false},
-		{"/upstream?utc=1&live=0&rule=remote_address", "light", "dashboard-upstream.png", wide, false},
-		{"/system?utc=1", "dark", "dashboard-system.png", wide, false},
 		{"/?utc=1&live=0", "dark", "dashboard-phone.png", narrow, false},
-		{"/explain?utc=1&live=0&domain=api&ask=client_id%3Dnightly-sync", "light", "dashboard-explain.png", wide, false},
 	} {
 		b.media(map[string]string{"prefers-color-scheme": s.colours})
 		b.width(s.width)
