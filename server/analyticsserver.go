@@ -38,7 +38,7 @@ func (c *AnalyticsConfig) check() error {
 		errs = append(errs, fmt.Errorf("%w; events that stay in a server are kept by weir serve", err))
 	}
 	if c.URL == eventsOff {
-		errs = append(errs, errors.New("--analytics off keeps nothing: give sqlite:PATH or postgres://..."))
+		errs = append(errs, errors.New("--analytics off keeps nothing: give sqlite:PATH or postgres://HOST/DATABASE"))
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together: one of them is missing"))
