@@ -389,7 +389,7 @@ func TestFaultsOverGRPC(t *testing.T) {
 	}
 
 	// A client with a breaker: nobody answers, and then somebody does.
-	c, err := client.New(client.Options{Wire: w, Budget: 200 * time.Millisecond, Probe: 20 * time.Millisecond, MaxProbe: 50 * time.Millisecond})
+	c, err := client.New(client.Options{Wire: w, Budget: 2 * time.Second, Probe: 20 * time.Millisecond, MaxProbe: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func TestReflectionIsOffUnlessAskedFor(t *testing.T) {
 // over before, and who watches health is not waited for.
 func TestDrain(t *testing.T) {
 	began, let := make(chan struct{}), make(chan struct{})
-	r := serve(t, Options{Health: []string{"ratelimit"}, Delay: 50 * time.Millisecond},
+	r := serve(t, Options{Health: []string{"ratelimit"}, Delay: time.Second},
 		func(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
 			close(began)
 			<-let

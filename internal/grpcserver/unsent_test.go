@@ -69,7 +69,7 @@ func TestTakenAnswersAreNotCounted(t *testing.T) {
 // the stall timeout, however alive its connection is.
 func TestAnswersWithoutRoom(t *testing.T) {
 	t.Parallel()
-	r := serve(t, Options{StallTimeout: 300 * time.Millisecond}, answers(10_000))
+	r := serve(t, Options{StallTimeout: 3 * time.Second}, answers(10_000))
 	r.callWithoutRoom(t, 50)
 	servertest.Await(t, "the answers to wait", func() bool { _, total := r.unsent.held(); return total > 50*10_000 })
 	servertest.Await(t, "the connection to be cut off", func() bool {
