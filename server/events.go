@@ -36,6 +36,9 @@ const (
 	eventsLocal = "local"
 	// maxNode bounds the name of a node, in bytes.
 	maxNode = 200
+	// rollupHere is how often counts are told within the process, where no network
+	// carries them: who has just started sees at once what happens.
+	rollupHere = 10 * time.Second
 	// localBatches is how many batches, of 1000 events at most, wait to be kept by this
 	// process; further ones wait in the backlog.
 	localBatches = 16
@@ -163,6 +166,7 @@ func (s *Server) openEvents() error {
 		t.local = event.NewLocal(localBatches)
 		t.queue = t.local
 		opt.Queue, opt.Live = t.queue, t.broadcast
+		opt.RollupEvery = rollupHere
 	case !c.here():
 		kind, err := queueOf("--events", c.URL)
 		if err != nil {
