@@ -28,9 +28,13 @@ func Advise(f *Figures) Answer {
 	default:
 		a.busy(f)
 	}
-	if len(a.Advice) > 0 {
+	switch {
+	case len(a.Advice) > 0:
 		a.Silent = ""
-	} else if a.Silent == "" {
+	case a.Silent != "":
+	case slices.Contains(a.Badges, TooTight):
+		a.Silent = fmt.Sprintf("one sampled client in twenty uses more than %s of it, and those that it refused give no reason to change it", percent(tightPeak))
+	default:
 		a.Silent = "nothing in the figures calls for a change"
 	}
 	return a

@@ -79,7 +79,7 @@ func TestNeeds(t *testing.T) {
 			[]advice.Badge{advice.NeverHit}, []advice.Kind{advice.Remove}, "It refused nothing"},
 		{"somebody near", with(idle, func(f *advice.Figures) { f.Sample = advice.Quantiles{Clients: 20, Max: 10} }),
 			[]advice.Badge{advice.NeverHit}, []advice.Kind{advice.Remove}, "It refused nothing"},
-		{"about to be hit", with(idle, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight, advice.NeverHit}, nil, "nothing in the figures"},
+		{"about to be hit", with(idle, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight, advice.NeverHit}, nil, "one sampled client in twenty"},
 
 		{"never decisive", twice, []advice.Badge{advice.NeverDecisive}, []advice.Kind{advice.Remove}, "other limits are always stricter"},
 		{"never decisive, by one limit", with(twice, func(f *advice.Figures) { f.Stricter = &advice.Stricter{Rule: "s", Limit: "t", Decisions: 501} }),
@@ -96,7 +96,7 @@ func TestNeeds(t *testing.T) {
 		{"a bucket that is too small", with(legit(5, 40), func(f *advice.Figures) { f.Algorithm = algorithm.LeakyBucket.Name() }),
 			[]advice.Badge{advice.TooTight}, []advice.Kind{advice.RaiseBurst}, "raise the burst from 100 to 300"},
 		{"sustained", sustained(), []advice.Badge{advice.TooTight}, []advice.Kind{advice.Relax}, "Relax it: 160 instead of 100 per minute"},
-		{"near", with(abusers, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight}, nil, "nothing in the figures"},
+		{"near", with(abusers, func(f *advice.Figures) { f.Sample = near }), []advice.Badge{advice.TooTight}, nil, "one sampled client in twenty"},
 		{"not near", with(abusers, func(f *advice.Figures) { f.Sample = near; f.Sample.P95 = 80 }), nil, nil, "nothing in the figures"},
 
 		{"shared", addresses(200, 12), []advice.Badge{advice.SharedAddress}, []advice.Kind{advice.KeyByUser}, "1 address that many share had 20 % of the refusals; behind one of them are at least 12 users"},
