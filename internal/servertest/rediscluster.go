@@ -18,7 +18,7 @@ func RedisCluster(t testing.TB, primaries int) []*RedisServer {
 	t.Helper()
 	nodes := make([]*RedisServer, 2*primaries)
 	for i := range nodes {
-		nodes[i] = Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0")
+		nodes[i] = Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0")
 		// Before they meet, or they would have to agree on it first.
 		nodes[i].Do(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
 	}
