@@ -35,7 +35,7 @@ summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a 
 
 An OpenTelemetry collector is sent the same, under the same names: [telemetry](telemetry.md).
 The [alerts](operations.md#alerts) and the [dashboard](../deploy/grafana/) go by them.
-Those of analytics, `+"`weir_analytics_*`"+`, stand in [its page](analytics.md#metrics).
+Those of analytics, ` + "`weir_analytics_*`" + `, stand in [its page](analytics.md#metrics).
 
 | metric | type | labels | what it says |
 |---|---|---|---|
