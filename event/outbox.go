@@ -50,7 +50,7 @@ func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
 func (b *outbox) put(events []Event) {
 	b.mu.Lock()
 	b.events = append(b.events, events...)
-	// Invariant: sending is at most max, since what is sent was in events.
+	// Invariant: sending is at most half of max, or one.
 	if over := len(b.events) + b.sending - b.max; over > 0 {
 		b.discard(over)
 	}
@@ -99,7 +99,8 @@ func (b *outbox) loss() Loss {
 func (b *outbox) batch() []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := min(len(b.events), maxBatch)
+	// Half of the bound at most, so that roll-ups find room whatever is under way.
+	n := min(len(b.events), maxBatch, max(b.max/2, 1))
 	if n == 0 {
 		return nil
 	}
