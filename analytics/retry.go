@@ -3,6 +3,8 @@ package analytics
 import (
 	"context"
 	"time"
+
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 const (
@@ -20,21 +22,9 @@ func retry(ctx context.Context, f func() error) error {
 	wait := minBackoff / 10
 	for tries := 1; ; tries++ {
 		err := f()
-		if err == nil || !Again(err) || tries == maxTries || !sleep(ctx, wait) {
+		if err == nil || !Again(err) || tries == maxTries || !pauses.Sleep(ctx, wait) {
 			return err
 		}
 		wait = min(2*wait, maxBackoff/10)
-	}
-}
-
-// sleep waits, and returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // Service takes in events and answers questions. Safe for concurrent use. Make it
@@ -176,7 +177,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		} else if wait == minBackoff {
 			s.opt.Log.Warn("the database takes no events; they stay with the queue", "err", err, "events", len(batch))
 		}
-		if !sleep(ctx, min(pause*time.Duration(tries), wait)) {
+		if !pauses.Sleep(ctx, min(pause*time.Duration(tries), wait)) {
 			return ctx.Err()
 		}
 		if !Again(err) {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // Bounds of the history.
@@ -183,8 +184,8 @@ func (h *history) flush(ctx context.Context, o *Overlay) error {
 		case !errors.Is(err, weir.ErrChanged):
 			return &StoreError{err}
 		}
-		if err := pause(ctx, mathrand.N(longestPause)); err != nil {
-			return &StoreError{err}
+		if !pauses.Sleep(ctx, mathrand.N(longestPause)) {
+			return &StoreError{ctx.Err()}
 		}
 	}
 	return ErrContended

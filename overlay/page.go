@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // A page is one document on the board, and what the node has of it. Requires:
@@ -109,8 +110,8 @@ func change[E any](ctx context.Context, o *Overlay, p *page[E], f func(all []E, 
 		case !errors.Is(err, weir.ErrChanged):
 			return &StoreError{err}
 		}
-		if err := pause(ctx, rand.N(longestPause)); err != nil {
-			return &StoreError{err}
+		if !pauses.Sleep(ctx, rand.N(longestPause)) {
+			return &StoreError{ctx.Err()}
 		}
 	}
 	return ErrContended
@@ -141,16 +142,4 @@ func (p *page[E]) current(ctx context.Context, o *Overlay) (weir.Document, []E, 
 // unread says which document cannot be read, and why.
 func (p *page[E]) unread(err error) error {
 	return fmt.Errorf("%w (document %s: %w)", ErrUnread, p.name, err)
-}
-
-// pause waits for d, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

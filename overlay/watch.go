@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // not answer.
 func (o *Overlay) Watch(ctx context.Context) {
 	wait := o.opt.Every
-	for pause(ctx, wait) == nil {
+	for pauses.Sleep(ctx, wait) {
 		asked, cancel := context.WithTimeout(ctx, patience)
 		err := o.Refresh(asked)
 		cancel()

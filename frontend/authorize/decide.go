@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // Question asks whether a request is to be let through.
@@ -204,14 +205,7 @@ func (a *Authorizer) wait(ctx context.Context, q *Question, delay time.Duration)
 	if a.waiting.Add(1) > int64(a.opt.MaxWaiting) || delay > q.MaxDelay {
 		return false
 	}
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pauses.Sleep(ctx, delay)
 }
 
 // cancel gives back what req was charged.

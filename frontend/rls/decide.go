@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // decide asks the limiter, and fills in the statuses. The part whose limits
@@ -65,14 +66,10 @@ func (s *Service) wait(ctx context.Context, r *weir.Request, d weir.Decision, de
 		d.RetryAfter = delay
 		return d, nil
 	}
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return d, nil
-	case <-ctx.Done():
+	if !pauses.Sleep(ctx, delay) {
 		return d, errors.Join(ctx.Err(), s.cancel(ctx, r))
 	}
+	return d, nil
 }
 
 // cancelTimeout bounds a call to the store that puts a failure right.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 const (
@@ -37,14 +38,7 @@ func (b *Backoff) Reset() { b.tries = 0 }
 // Sleep waits. It returns false when ctx ends before.
 func (b *Backoff) Sleep(ctx context.Context) bool {
 	b.tries++
-	t := time.NewTimer(After(b.tries))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pauses.Sleep(ctx, After(b.tries))
 }
 
 // Take calls take with a batch until it takes it. It returns false when ctx ends

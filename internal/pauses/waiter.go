@@ -51,12 +51,8 @@ func (w *Waiter) Sleep(d time.Duration, refusal error) error {
 			return refusal
 		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-w.ctx.Done():
+	if !Sleep(w.ctx, d) {
 		return w.ctx.Err()
 	}
+	return nil
 }

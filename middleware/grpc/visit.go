@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/charge"
 	"github.com/weirlimit/weir/internal/grpcstatus"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // visit is one call that is decided or was let through. Not safe for concurrent
@@ -169,14 +170,10 @@ func (v *visit) wait(r *weir.Request, delay time.Duration, d weir.Decision) erro
 		d.RetryAfter = delay
 		return v.refuse(r, d)
 	}
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-v.ctx.Done():
+	if !pauses.Sleep(v.ctx, delay) {
 		return status.FromContextError(v.ctx.Err()).Err()
 	}
+	return nil
 }
 
 // tell says in the trailer what the limits said.

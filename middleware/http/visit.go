@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/charge"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/pauses"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -159,11 +160,7 @@ func (v *Visit) wait(w http.ResponseWriter, r *http.Request, delay time.Duration
 		return false
 	}
 	v.place.Leave()
-	t := time.NewTimer(delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-r.Context().Done():
+	if !pauses.Sleep(r.Context(), delay) {
 		v.charge.Cancel(r.Context())
 		return false
 	}
