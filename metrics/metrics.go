@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/recorder"
 	"github.com/weirlimit/weir/sketch"
 )
 
@@ -184,39 +185,21 @@ func (m *Metrics) Instrument(frontend string, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		rec := recorder{ResponseWriter: w, status: http.StatusOK}
+		rec := recorder.New(w)
 		// Deferred, because a proxy that loses its upstream in the middle of
 		// an answer panics with http.ErrAbortHandler.
 		finished := false
 		defer func() {
 			if !finished {
-				rec.status = http.StatusInternalServerError
+				rec.Status = http.StatusInternalServerError
 			}
 			took := time.Since(began).Seconds()
-			classes[min(max(rec.status/100, 1), 5)].Observe(took)
+			classes[min(max(rec.Status/100, 1), 5)].Observe(took)
 			if m.semantic != nil {
-				m.semantic.observe(frontend, r, rec.status, took)
+				m.semantic.observe(frontend, r, rec.Status, took)
 			}
 		}()
 		next.ServeHTTP(&rec, r)
 		finished = true
 	})
 }
-
-// recorder remembers the status of an answer.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	wrote  bool
-}
-
-func (r *recorder) WriteHeader(status int) {
-	// 1xx answers come before the real one, but for 101, which is the last.
-	if !r.wrote && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		r.status, r.wrote = status, true
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController flush, hijack and set deadlines.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir/internal/recorder"
 )
 
 // semantic measures requests under the name that OpenTelemetry's conventions have for
@@ -46,7 +48,7 @@ func newSemantic() *semantic {
 // observe tells of a request that was answered in so many seconds.
 func (s *semantic) observe(frontend string, r *http.Request, status int, took float64) {
 	// An upstream can send any three digits.
-	k := request{frontend, knownMethod(r.Method), min(max(status, 100), 600), r.TLS != nil}
+	k := request{frontend, recorder.Method(r.Method), min(max(status, 100), 600), r.TLS != nil}
 	s.mu.RLock()
 	o := s.known[k]
 	s.mu.RUnlock()
@@ -69,14 +71,4 @@ func (s *semantic) add(k request) prometheus.Observer {
 	s.known[k] = o
 	s.mu.Unlock()
 	return o
-}
-
-// knownMethod returns a method that is known, as anybody can make up others.
-func knownMethod(m string) string {
-	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodOptions, http.MethodConnect, http.MethodTrace, "QUERY":
-		return m
-	}
-	return "_OTHER"
 }

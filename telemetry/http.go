@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weirlimit/weir/internal/recorder"
 )
 
 // traceparent is the field of W3C Trace Context, as net/http has it in a map.
@@ -70,7 +72,7 @@ func (t *Telemetry) serve(w http.ResponseWriter, r *http.Request, opt *HTTPOptio
 		next.ServeHTTP(w, r)
 		return
 	}
-	name, scheme := method(r.Method), "http"
+	name, scheme := recorder.Method(r.Method), "http"
 	if r.TLS != nil {
 		scheme = "https"
 	}
@@ -88,7 +90,7 @@ func (t *Telemetry) serve(w http.ResponseWriter, r *http.Request, opt *HTTPOptio
 	if opt.Pass {
 		t.carry.Inject(ctx, header)
 	}
-	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+	rec := recorder.New(w)
 	finished := false
 	defer func() {
 		switch {
@@ -96,46 +98,17 @@ func (t *Telemetry) serve(w http.ResponseWriter, r *http.Request, opt *HTTPOptio
 			span.SetAttributes(attribute.String("error.type", "aborted"))
 			span.SetStatus(codes.Error, "")
 		default:
-			span.SetAttributes(attribute.Int("http.response.status_code", rec.status))
-			if rec.status >= 500 {
-				span.SetAttributes(attribute.String("error.type", strconv.Itoa(rec.status)))
+			span.SetAttributes(attribute.Int("http.response.status_code", rec.Status))
+			if rec.Status >= 500 {
+				span.SetAttributes(attribute.String("error.type", strconv.Itoa(rec.Status)))
 				span.SetStatus(codes.Error, "")
 			}
 		}
 		span.End()
 	}()
-	next.ServeHTTP(rec, r.WithContext(ctx))
+	next.ServeHTTP(&rec, r.WithContext(ctx))
 	finished = true
 }
-
-// method returns a method that is known, as anybody can make up others.
-func method(m string) string {
-	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodOptions, http.MethodConnect, http.MethodTrace, "QUERY":
-		return m
-	}
-	return "_OTHER"
-}
-
-// recorder remembers the status of an answer.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	wrote  bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(status int) {
-	// 1xx answers come before the real one, but for 101, which is the last.
-	if !r.wrote && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		r.status, r.wrote = status, true
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap serves http.ResponseController.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // budget bounds how many requests are followed in a second: whoever asks says that a
 // trace is sampled, and may be anybody. Safe for concurrent use.
