@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Command builds the weir command, with further flags of go build, in a folder of
@@ -20,10 +21,26 @@ func Command(flags ...string) (path string, clean func(), err error) {
 	}
 	clean = func() { os.RemoveAll(dir) }
 	path = filepath.Join(dir, "weir")
-	args := append([]string{"build", "-buildvcs=false", "-o", path}, flags...)
-	if out, err := exec.Command("go", append(args, "github.com/weirlimit/weir/cmd/weir")...).CombinedOutput(); err != nil {
+	build := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", path}, flags...), module+"/cmd/weir")...)
+	if build.Dir, err = folder(); err != nil {
+		clean()
+		return "", nil, err
+	}
+	if out, err := build.CombinedOutput(); err != nil {
 		clean()
 		return "", nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, clean, nil
+}
+
+const module = "github.com/weirlimit/weir"
+
+// folder returns where the module of the command is: tests with a go.mod of their
+// own do not name all that the command needs.
+func folder() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -48,15 +49,19 @@ func Binary(t testing.TB, name string) string {
 	return ""
 }
 
-// FreePort returns a loopback port that nobody listens on: from 10000 to 19999,
-// below those that systems give to outgoing connections, as one of those is
-// taken by whichever connection comes next. Another process may take it before
-// the caller does: servers that can pick their own port should.
+// lastPort counts the ports that FreePort has tried in this process.
+var lastPort = func() (n atomic.Uint32) { n.Store(rand.Uint32N(10_000)); return }()
+
+// FreePort returns a loopback port that nobody listens on and that no other call in
+// this process has returned, unless it was asked ten thousand times: from 10000 to
+// 19999, below those that systems give to outgoing connections, as one of those is
+// taken by whichever connection comes next. Another process may take it before the
+// caller does: servers that can pick their own port should.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	var err error
 	for range 1000 {
-		port := 10_000 + rand.IntN(10_000)
+		port := 10_000 + int(lastPort.Add(1)%10_000)
 		var ln net.Listener
 		if ln, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			ln.Close()

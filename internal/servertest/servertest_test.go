@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/servertest"
@@ -84,5 +85,28 @@ func (f *fakeTB) Fatalf(format string, _ ...any) { f.end("fatal", format) }
 func (f *fakeTB) end(how, said string) {
 	if f.how == "" {
 		f.how, f.said = how, said
+	}
+}
+
+// Tests that run side by side must not be given one port twice.
+func TestFreePortIsGivenOnce(t *testing.T) {
+	const each = 100
+	ports := make(chan int, 8*each)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range each {
+				ports <- servertest.FreePort(t)
+			}
+		})
+	}
+	wg.Wait()
+	close(ports)
+	seen := map[int]bool{}
+	for p := range ports {
+		if seen[p] {
+			t.Errorf("port %d twice", p)
+		}
+		seen[p] = true
 	}
 }

@@ -32,19 +32,13 @@ var command string
 func TestMain(m *testing.M) { os.Exit(build(m)) }
 
 func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "weir")
+	path, clean, err := servertest.Command()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
-	command = filepath.Join(dir, "weir")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", command, "./cmd/weir")
-	cmd.Dir = filepath.Join("..", "..", "..") // the module of the command
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
-	}
+	defer clean()
+	command = path
 	return m.Run()
 }
 
