@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -21,8 +22,9 @@ type Limiter struct {
 	store     Store
 	rules     Rules
 	observers []Observer
-	results   []ResultObserver // those of observers that are
-	tracer    Tracer           // nil for none
+	results   []ResultObserver  // those of observers that are
+	latencies []LatencyObserver // likewise
+	tracer    Tracer            // nil for none
 	requests  sync.Pool
 	// only is the one plain limit of all requests, if that is what the rules
 	// are: Take then needs no ops.
@@ -32,10 +34,15 @@ type Limiter struct {
 // New returns a limiter. If rules are Limits they are compiled.
 func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 	l := &Limiter{store: s, rules: rules, observers: opt.Observers, tracer: opt.Tracer}
-	l.requests.New = func() any { return new(Request) }
+	// Where a request begins to count is drawn, so that those that are used seldom are
+	// timed as often as others.
+	l.requests.New = func() any { return &Request{turn: rand.Uint32()} }
 	for _, o := range opt.Observers {
 		if ro, ok := o.(ResultObserver); ok {
 			l.results = append(l.results, ro)
+		}
+		if lo, ok := o.(LatencyObserver); ok {
+			l.latencies = append(l.latencies, lo)
 		}
 	}
 	if ls, ok := rules.(Limits); ok {
@@ -173,12 +180,36 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	if l.tracer != nil {
 		ctx, told = l.tracer.Begin(ctx, r)
 	}
+	if l.latencies != nil {
+		if r.turn++; r.turn%LatencyEvery == 0 {
+			return l.decideTimed(ctx, r, told)
+		}
+	}
 	d, err := l.decide(ctx, r)
+	l.hear(r, d, err, told)
+	return d, err
+}
+
+// hear tells the tracer and the observers of a decision.
+func (l *Limiter) hear(r *Request, d Decision, err error, told func(Decision, error)) {
 	if told != nil {
 		told(d, err)
 	}
 	for _, o := range l.observers {
 		o.Observe(r, d, err)
+	}
+}
+
+// decideTimed is Decide with a look at the clock before and after.
+func (l *Limiter) decideTimed(ctx context.Context, r *Request, told func(Decision, error)) (Decision, error) {
+	began := time.Now()
+	d, err := l.decide(ctx, r)
+	took := time.Since(began)
+	l.hear(r, d, err, told)
+	if err == nil {
+		for _, o := range l.latencies {
+			o.ObserveLatency(r, took)
+		}
 	}
 	return d, err
 }

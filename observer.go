@@ -1,6 +1,9 @@
 package weir
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Observer is told of every decision. Observe must not block, and must not
 // keep r or what it points to. Safe for concurrent use.
@@ -19,6 +22,20 @@ type ResultObserver interface {
 	// for one that was refused, perhaps by another goroutine than Observe, and
 	// after the answer was sent. The same holds for it as for Observe.
 	ObserveResult(r *Request, res Result)
+}
+
+// LatencyEvery is how many decisions there are for each one whose time is taken:
+// to look at the clock twice costs as much as to decide.
+const LatencyEvery = 256
+
+// LatencyObserver is an [Observer] that is also told how long decisions take, of one
+// in [LatencyEvery]. Which observers are is looked at once, by New; where none is, no
+// time is taken.
+type LatencyObserver interface {
+	// ObserveLatency gets the request as Observe got it, after Observe, and how long
+	// it took to match the rules and to ask the store. It is called for decisions of
+	// Decide that were made, and the same holds for it as for Observe.
+	ObserveLatency(r *Request, took time.Duration)
 }
 
 // Facts is what a front end knows about the client of a request. What it does

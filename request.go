@@ -51,6 +51,8 @@ type Request struct {
 	buf     []byte
 	entries []Entry
 	lease   int64 // the ID of Lease, 0 until it is asked for
+	// turn counts decisions, across Reset: the time of one in LatencyEvery is taken.
+	turn uint32
 }
 
 // Reset empties the request and keeps its buffers.

@@ -12,6 +12,9 @@ import (
 // MaxEncoded is the most bytes of an event that Decode takes.
 const MaxEncoded = 64 << 10
 
+// MaxRegion is the most bytes of a region.
+const MaxRegion = 63
+
 // maxOutcomes is the most outcomes of a roll-up that Decode takes: more than there
 // are.
 const maxOutcomes = 32
@@ -46,6 +49,7 @@ type cloudEvent struct {
 	Subject         string          `json:"subject,omitempty"`
 	DataContentType string          `json:"datacontenttype"`
 	PartitionKey    string          `json:"partitionkey"`
+	Region          string          `json:"region,omitempty"`
 	Data            json.RawMessage `json:"data"`
 }
 
@@ -78,7 +82,7 @@ func (p *Place) subject() string { return p.Domain + "/" + p.Rule }
 func (e *Event) Encode() ([]byte, error) {
 	out := cloudEvent{
 		SpecVersion: "1.0", ID: strconv.FormatUint(e.Sequence, 10), Source: sourcePrefix + e.Source, Type: e.Type(),
-		Time: e.Time, DataContentType: "application/json", PartitionKey: e.PartitionKey(),
+		Time: e.Time, DataContentType: "application/json", PartitionKey: e.PartitionKey(), Region: e.Region,
 	}
 	var data any = e.Loss
 	switch {
@@ -122,7 +126,10 @@ func decode(b []byte) (e Event, err error) {
 	if e.Sequence, err = strconv.ParseUint(in.ID, 10, 64); err != nil || e.Sequence == 0 {
 		return e, fmt.Errorf("id %q is not a number from one on", in.ID)
 	}
-	e.Time = in.Time
+	if len(in.Region) > MaxRegion {
+		return e, fmt.Errorf("region of %d bytes: at most %d are known", len(in.Region), MaxRegion)
+	}
+	e.Time, e.Region = in.Time, in.Region
 	var data any
 	switch in.Type {
 	case TypeRecord:
@@ -148,6 +155,8 @@ func decode(b []byte) (e Event, err error) {
 		err = e.Record.check()
 	case e.Rollup != nil && len(e.Rollup.Counts) > maxOutcomes:
 		err = fmt.Errorf("counts of %d outcomes: at most %d are known", len(e.Rollup.Counts), maxOutcomes)
+	case e.Rollup != nil && e.Rollup.Latency != nil:
+		err = e.Rollup.Latency.check()
 	}
 	if err != nil {
 		return e, fmt.Errorf("data of %s: %w", in.Type, err)

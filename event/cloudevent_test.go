@@ -20,6 +20,8 @@ func examples() []Event {
 			Answers:  &Answers{Count: 15, OK: 1, Redirect: 2, Denied: 3, ClientError: 4, ServerError: 5, TotalMS: 90, LongestMS: 40},
 			Arrivals: []Arrival{{0, 1}, {1_500, 3}, {1_500, 0}}, ArrivalsCut: true}},
 		{Source: "a/01", Sequence: 2, Time: at, Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1 << 60}}},
+		{Source: "a/01", Sequence: 2, Time: at, Region: "eu-west.1", Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 7},
+			Latency: &Latency{Every: 256, Counts: []LatencyCount{{0, 1}, {9, 1 << 40}, {LatencyBuckets - 1, 3}}}}},
 		{Source: "a/01", Sequence: 3, Time: at, Loss: &Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: 4}},
 	}
 }
@@ -107,6 +109,29 @@ func TestDecodeRefuses(t *testing.T) {
 		{`[0,1]`, `[0,1]` + strings.Repeat(`,[0,1]`, MaxArrivals), "259 arrivals"},
 	} {
 		if _, err := Decode([]byte(strings.Replace(string(good), c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s -> %.60s: got %v, want an error with %q", c.old, c.new, err, c.want)
+		}
+	}
+}
+
+func TestDecodeRefusesLatencies(t *testing.T) {
+	good, err := examples()[2].Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{`[9,`, `[0,`, "not behind"},
+		{`[0,1]`, `[0,1,2]`, "a bucket from 0"},
+		{`[239,3]`, `[240,3]`, "a bucket from 0"},
+		{`[0,1]`, `[-1,1]`, "data of"},
+		{`"every":256`, `"every":0`, "one in one"},
+		{`"eu-west.1"`, `"` + strings.Repeat("e", MaxRegion+1) + `"`, "region of 64 bytes"},
+	} {
+		text := strings.Replace(string(good), c.old, c.new, 1)
+		if text == string(good) {
+			t.Fatalf("%s is not in %s", c.old, good)
+		}
+		if _, err := Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s -> %.60s: got %v, want an error with %q", c.old, c.new, err, c.want)
 		}
 	}

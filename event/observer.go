@@ -31,6 +31,9 @@ type Options struct {
 	Limits func() []Series
 	// Node names this node. Zero means "node".
 	Node string
+	// Region is where this node is, told with each event; at most MaxRegion bytes.
+	// Zero means that it is not told.
+	Region string
 	// Secret keys the hashes of keys and identities; the same on every node, or
 	// their clients cannot be put together. At least 16 bytes. Zero means a random one, which a
 	// restart changes.
@@ -126,6 +129,9 @@ func (opt *Options) complete() error {
 	}
 	if opt.Node == "" {
 		opt.Node = "node"
+	}
+	if len(opt.Region) > MaxRegion {
+		return fmt.Errorf("a region of %d bytes: give at most %d", len(opt.Region), MaxRegion)
 	}
 	if n := len(opt.Secret); n > 0 && n < 16 {
 		return fmt.Errorf("the secret has %d bytes: give at least 16", n)
@@ -275,6 +281,7 @@ func (o *Observer) Loss() Loss {
 func (o *Observer) Top(n int) []Heavy { return o.top.list(n) }
 
 var (
-	_ weir.Observer       = (*Observer)(nil)
-	_ weir.ResultObserver = (*Observer)(nil)
+	_ weir.Observer        = (*Observer)(nil)
+	_ weir.ResultObserver  = (*Observer)(nil)
+	_ weir.LatencyObserver = (*Observer)(nil)
 )

@@ -67,6 +67,9 @@ type Rollup struct {
 	Place
 	// Counts is how many decisions had each outcome, by its word. It is exact.
 	Counts map[string]uint64 `json:"counts"`
+	// Latency tells how long the decisions took that met the limit, of a sample. Nil
+	// where no time was taken.
+	Latency *Latency `json:"latency,omitempty"`
 }
 
 // Loss tells how many decisions the records of a node leave out since it
@@ -96,6 +99,8 @@ type Event struct {
 	Source   string
 	Sequence uint64
 	Time     time.Time
+	// Region is the node's, empty where it has none.
+	Region string
 
 	Record *Record
 	Rollup *Rollup

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -14,6 +15,8 @@ type roller struct {
 	// gone is read once more, and then forgotten.
 	told map[*weir.Counters]*account
 	from time.Time
+	// timed has the *latencies of limits, by their counters. Decisions read it.
+	timed sync.Map
 }
 
 // account is a limit and what it has told.
@@ -21,6 +24,7 @@ type account struct {
 	limit  *weir.Limit
 	counts [8]uint64 // by weir.Outcome
 	alive  bool
+	took   *latencies // nil until it is timed
 }
 
 func newRoller(limits func() []Series) *roller {
@@ -39,6 +43,10 @@ func (r *roller) learn() {
 			r.told[c] = a
 		}
 		a.limit, a.alive = s.Limit, true
+		if a.took == nil && (len(r.told) <= maxIdleTimed || a.counts != [8]uint64{}) {
+			a.took = new(latencies)
+			r.timed.Store(c, a.took)
+		}
 	}
 }
 
@@ -63,12 +71,21 @@ func (r *roller) roll(now time.Time) []*Rollup {
 			counts[o.String()] = n - a.counts[o]
 			a.counts[o] = n
 		}
-		if counts != nil {
-			out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts})
+		var took *Latency
+		if a.took != nil {
+			took = a.took.take()
 		}
-		if !a.alive && counts == nil {
+		idle := counts == nil && took == nil
+		if !idle {
+			if counts == nil { // it was timed after it had been counted
+				counts = map[string]uint64{}
+			}
+			out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts, Latency: took})
+		}
+		if !a.alive && idle {
 			delete(r.told, counters)
 			delete(r.words, counters)
+			r.timed.Delete(counters)
 		}
 	}
 	r.from = now

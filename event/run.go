@@ -129,7 +129,7 @@ func (o *Observer) due(d due) {
 	now := time.Now().UTC()
 	for i := range events {
 		o.sequence++
-		events[i].Source, events[i].Sequence, events[i].Time = o.source, o.sequence, now
+		events[i].Source, events[i].Sequence, events[i].Time, events[i].Region = o.source, o.sequence, now, o.opt.Region
 	}
 	if o.opt.Live != nil {
 		o.opt.Live.tell(events)

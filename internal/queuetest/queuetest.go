@@ -82,10 +82,11 @@ func events(first, n int) []event.Event {
 	for i := range out {
 		seq := first + i
 		place := event.Place{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
-		e := event.Event{Source: "node/01", Sequence: uint64(seq), Time: at.Add(time.Duration(seq) * time.Microsecond)}
+		e := event.Event{Source: "node/01", Region: "eu-1", Sequence: uint64(seq), Time: at.Add(time.Duration(seq) * time.Microsecond)}
 		switch seq % 10 {
 		case 1:
-			e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1<<60 + uint64(seq)}}
+			e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1<<60 + uint64(seq)},
+				Latency: &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 9, Count: uint64(seq)}}}}
 		case 2:
 			e.Loss = &event.Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: uint64(seq)}
 		default:
