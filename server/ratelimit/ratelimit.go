@@ -77,7 +77,7 @@ func New(o Options) (*Node, error) {
 	if err := n.s.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkTLS(n.s); err != nil {
+	if err := errors.Join(checkListeners(n.s), checkTLS(n.s)); err != nil {
 		return nil, err
 	}
 	for _, note := range settings.Notes(o.Lookup) {
@@ -329,12 +329,12 @@ func closeAll(lns ...net.Listener) (err error) {
 	return err
 }
 
+// prometheusAddr returns the address of the Prometheus listener.
+func prometheusAddr(s *settings.Settings) string { return cmp.Or(s.PrometheusAddr, ":9090") }
+
 // servePrometheus serves the series until ctx ends.
 func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail func(error)) error {
-	addr := n.s.PrometheusAddr
-	if addr == "" {
-		addr = ":9090"
-	}
+	addr := prometheusAddr(n.s)
 	path := n.s.PrometheusPath
 	if path == "" {
 		path = "/metrics"

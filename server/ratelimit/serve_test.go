@@ -191,6 +191,7 @@ func TestRefusals(t *testing.T) {
 		{[]string{"REDIS_URL=127.0.0.1:1", "REDIS_SOCKET_TYPE=tcp", "REDIS_STARTUP_INITIAL_INTERVAL=1ms", "REDIS_STARTUP_MAX_ELAPSED_TIME=20ms"}, "timed out waiting for Redis connection"},
 		{[]string{"USE_PROMETHEUS=false", "USE_DOG_STATSD=true", "USE_DOG_STATSD_MOGRIFIERS=A"}, "DOG_STATSD_MOGRIFIER_A_PATTERN"},
 		{[]string{"PROMETHEUS_ADDR=256.0.0.1:1"}, "PROMETHEUS_ADDR"},
+		{[]string{"PORT=18", "GRPC_PORT=18"}, "HOST:PORT and GRPC_HOST:GRPC_PORT are both 127.0.0.1:18"},
 	} {
 		n := launch(t, program, append(inPlace(root), tt.env...)...)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
