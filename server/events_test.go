@@ -200,7 +200,7 @@ func TestEventsWithoutTheirQueue(t *testing.T) {
 			c := local("1/hour by client_id")
 			c.Events.URL = fmt.Sprintf("%s://127.0.0.1:%d/weir", scheme, servertest.FreePort(t))
 			r := run(t, c)
-			stream := r.watch(t, "kind=record", "")
+			stream := r.watch(t, "kind=record&outcome=refused", "")
 			for range 3 {
 				r.ask(t, "a")
 			}
