@@ -79,6 +79,9 @@ type Overview struct {
 	// DegradedS is how many seconds had decisions without the usual guarantee, in
 	// whole steps of the grain, so never too few.
 	DegradedS int64 `json:"degraded_s"`
+	// Latency is nil where no decision was timed, and where it is asked for some
+	// clients or outcomes: those are not told apart.
+	Latency *Latency `json:"latency,omitempty"`
 	// TopRules are those that refused most, TopKeys the clients, TopPaths what they
 	// asked for.
 	TopRules  []TopRule  `json:"top_rules"`
@@ -145,7 +148,7 @@ type Incident struct {
 // Series answers GET /v1/analytics/series.
 type Series struct {
 	Coverage Coverage `json:"coverage"`
-	// By is what the lines are by: outcome, rule, limit, node or domain.
+	// By is what the lines are by: outcome, rule, limit, domain, node or region.
 	By string `json:"by"`
 	// At are the beginnings of the steps, one for each point of a line, without
 	// gaps.

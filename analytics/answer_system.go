@@ -101,6 +101,7 @@ type System struct {
 // SourceInfo is a node, as it told events since it started.
 type SourceInfo struct {
 	Node   string    `json:"node"`
+	Region string    `json:"region,omitempty"` // empty where it was given none
 	Source string    `json:"source"`
 	First  time.Time `json:"first"` // when the first and the last event was told
 	Last   time.Time `json:"last"`
@@ -154,6 +155,7 @@ type Words struct {
 	Algorithms []string `json:"algorithms"`
 	Outcomes   []string `json:"outcomes"`
 	Nodes      []string `json:"nodes"`
+	Regions    []string `json:"regions"`
 	Tiers      []string `json:"tiers"`
 	Paths      []string `json:"paths"`
 }

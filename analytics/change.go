@@ -22,27 +22,38 @@ const (
 
 // change is what events do to the rows, put together so that a row is written once.
 type change struct {
-	rollups  map[rollupRow]int64
-	clients  map[clientRow]*cells
-	seconds  map[secondRow]int64
-	sketches map[sketchRow]*sketch
-	words    map[wordRow]*[4]int64
-	arrivals []arrivalRow
-	losses   map[lossRow]event.Loss
-	limits   map[Limit]span
-	kept     kept
-	late     int64
+	rollups   map[rollupRow]int64
+	latencies map[latencyRow]*timing
+	clients   map[clientRow]*cells
+	seconds   map[secondRow]int64
+	sketches  map[sketchRow]*sketch
+	words     map[wordRow]*[4]int64
+	arrivals  []arrivalRow
+	losses    map[lossRow]event.Loss
+	limits    map[Limit]span
+	kept      kept
+	late      int64
 }
 
 // span is from when to when a limit was met, in seconds since the Unix epoch.
 type span struct{ first, last int64 }
 
+// place is a node and the region that it is in.
+type place struct{ node, region string }
+
 type (
 	rollupRow struct {
-		grain         Grain
-		at            int64
-		limit         Limit
-		node, outcome string
+		grain   Grain
+		at      int64
+		limit   Limit
+		where   place
+		outcome string
+	}
+	latencyRow struct {
+		grain Grain
+		at    int64
+		limit Limit
+		where place
 	}
 	clientRow struct {
 		grain  Grain
@@ -91,7 +102,7 @@ type kept struct {
 
 func newChange(k kept) *change {
 	return &change{
-		rollups: map[rollupRow]int64{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
+		rollups: map[rollupRow]int64{}, latencies: map[latencyRow]*timing{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
 		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]event.Loss{},
 		limits: map[Limit]span{}, kept: k,
 	}
@@ -121,7 +132,7 @@ func (c *change) add(e *event.Event) bool {
 func (c *change) addRollup(e *event.Event) bool {
 	r := e.Rollup
 	middle := r.From.Add(r.To.Sub(r.From) / 2)
-	l, node, told := limitOf(&r.Place), nodeOf(e.Source), false
+	l, where, told := limitOf(&r.Place), place{nodeOf(e.Source), text(e.Region)}, false
 	for _, g := range grains {
 		at := g.of(middle)
 		if at < c.kept.counts[g] || at > c.kept.until {
@@ -129,7 +140,14 @@ func (c *change) addRollup(e *event.Event) bool {
 		}
 		told = true
 		for outcome, n := range r.Counts {
-			c.rollups[rollupRow{g, at, l, node, text(outcome)}] += figure(n)
+			c.rollups[rollupRow{g, at, l, where, text(outcome)}] += figure(n)
+		}
+		if r.Latency != nil {
+			row := latencyRow{g, at, l, where}
+			if c.latencies[row] == nil {
+				c.latencies[row] = &timing{}
+			}
+			c.latencies[row].add(r.Latency)
 		}
 	}
 	if told {

@@ -29,7 +29,7 @@ func (s *Service) Handler() http.Handler {
 	}
 	ranged("overview", takes{filters: allFilters, top: 5}, func(r *reader) (any, error) { return r.overview() },
 		func(a any) any { return []Totals{a.(*Overview).Totals} })
-	ranged("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node"}, step: true, top: 10},
+	ranged("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region"}, step: true, top: 10},
 		func(r *reader) (any, error) { return r.series() }, func(a any) any { s := a.(*Series); return table(s.At, s.Lines) })
 	ranged("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true},
 		func(r *reader) (any, error) { return r.topOf() }, func(a any) any { return a.(*Top).Words })
@@ -69,8 +69,10 @@ func (s *Service) Handler() http.Handler {
 	m.Handle("GET "+prefix+"clients/{key}", s.question(detail, client, limits))
 	ranged("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true}, func(r *reader) (any, error) { return r.accuracy() },
 		func(a any) any { return a.(*AccuracyList).Rules })
-	ranged("upstream", takes{filters: append([]string{"node"}, limitFilters...), step: true}, func(r *reader) (any, error) { return r.upstream() },
+	ranged("upstream", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.upstream() },
 		func(a any) any { return upstreamTable(a.(*Upstream)) })
+	ranged("latency", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.latency() },
+		func(a any) any { return latencyTable(a.(*LatencySeries)) })
 	ranged("words", takes{filters: limitFilters, top: 200}, func(r *reader) (any, error) { return r.filterWords() },
 		func(a any) any { return a.(*Words).Limits })
 	m.Handle("GET "+prefix+"labels", s.question(takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop},

@@ -201,6 +201,26 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// What is packed is unpacked as the same, and bytes of others are an error or counts.
+func FuzzTiming(f *testing.F) {
+	f.Add((&timing{every: 256}).pack())
+	all := &timing{every: 1}
+	for i := range all.n {
+		all.n[i] = int64(i)
+	}
+	f.Add(all.pack())
+	f.Add([]byte{1, 241, 1, 1})
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		var a, b timing
+		if a.merge(packed) != nil {
+			return
+		}
+		if err := b.merge(a.pack()); err != nil || a != b {
+			t.Errorf("%x: %+v, %v", packed, b, err)
+		}
+	})
+}
+
 // A body is a label or an error.
 func FuzzReadLabel(f *testing.F) {
 	f.Add([]byte(`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive","reason":"x","seconds":60}`))

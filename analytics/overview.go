@@ -14,7 +14,7 @@ func (r *reader) overview() (*Overview, error) {
 	trips := map[name]*tripping{}
 	degraded := map[int64]bool{}
 	grain := r.grain.Seconds()
-	err := r.counts(grain, false, func(row countRow) {
+	err := r.counts(grain, "", func(row countRow) {
 		n := nameOf(r.limits[row.limit])
 		o.Totals.add(row.outcome, row.n)
 		rule := rules[n]
@@ -38,6 +38,16 @@ func (r *reader) overview() (*Overview, error) {
 		return nil, err
 	}
 	o.KeysLimited, o.KeysSeen = all.count()
+	if !r.ofClients() && r.outcomes == nil {
+		took, err := r.timing()
+		if err != nil {
+			return nil, err
+		}
+		o.Latency = took.latency()
+	}
+	if r.nodes != nil || r.regions != nil {
+		r.missing = append(r.missing, "clients, paths and what incidents tell of clients are of all nodes: they are not kept by node")
+	}
 	for _, rule := range slices.SortedFunc(maps.Values(rules), func(a, b *TopRule) int {
 		return cmp.Or(cmp.Compare(b.limited(), a.limited()), cmp.Compare(b.Decisions, a.Decisions), compareLimits(a.Limit, b.Limit))
 	}) {

@@ -31,7 +31,7 @@ type ask struct {
 	missing []string
 
 	domains, rules, limits, algorithms []string
-	nodes, outcomes                    []string
+	nodes, regions, outcomes           []string
 	keys, tiers, paths, agents         []string
 	verdicts, labels                   []string
 	mode, by, sort, of, format         string
@@ -59,7 +59,8 @@ type takes struct {
 
 var (
 	limitFilters  = []string{"domain", "rule", "limit", "algorithm", "mode"}
-	countFilters  = append(slices.Clone(limitFilters), "node", "outcome")
+	placeFilters  = append(slices.Clone(limitFilters), "node", "region")
+	countFilters  = append(slices.Clone(placeFilters), "outcome")
 	clientFilters = append(slices.Clone(limitFilters), "key", "tier", "path", "agent")
 	allFilters    = append(slices.Clone(countFilters), "key", "tier", "path", "agent")
 )
@@ -77,7 +78,7 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 	p := &params{values: values, known: map[string]bool{}}
 	a.format = p.word("format", []string{"json", "csv"})
 	lists := map[string]*[]string{
-		"domain": &a.domains, "rule": &a.rules, "limit": &a.limits, "algorithm": &a.algorithms, "node": &a.nodes, "outcome": &a.outcomes,
+		"domain": &a.domains, "rule": &a.rules, "limit": &a.limits, "algorithm": &a.algorithms, "node": &a.nodes, "region": &a.regions, "outcome": &a.outcomes,
 		"key": &a.keys, "tier": &a.tiers, "path": &a.paths, "agent": &a.agents, "verdict": &a.verdicts, "label": &a.labels,
 	}
 	for _, name := range t.filters {
@@ -279,9 +280,14 @@ func (a *ask) span(p *params, t takes, opt *Options) {
 			}
 		}
 	}
-	if a.nodes != nil && a.ofClients() {
-		p.fail("node", "does not go with key, tier, path or agent: clients are not kept by node")
-		return
+	for _, f := range [...]struct {
+		name string
+		list []string
+	}{{"node", a.nodes}, {"region", a.regions}} {
+		if f.list != nil && a.ofClients() {
+			p.fail(f.name, "does not go with key, tier, path or agent: clients are not kept by %s", f.name)
+			return
+		}
 	}
 	a.choose(from.Unix(), ceil(to.UnixMicro(), 1e6)/1e6, step, t.clients || a.ofClients(), opt)
 	if points := (a.to - a.from) / a.step; points > maxPoints {

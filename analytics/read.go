@@ -153,14 +153,15 @@ func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
 
 // countRow is how often a limit was met in a time.
 type countRow struct {
-	at, limit     int64
-	node, outcome string
-	n             int64
+	at, limit int64
+	// where is the node or the region, if it is asked for by one of them.
+	where, outcome string
+	n              int64
 }
 
 // counts calls each with the counts of the range, in steps of so many seconds,
-// by node if that is asked for. Basis says what they are made of.
-func (r *reader) counts(step int64, nodes bool, each func(countRow)) error {
+// by a column of what is counted, node or region, unless that is empty. Basis says what they are made of.
+func (r *reader) counts(step int64, by string, each func(countRow)) error {
 	if r.ofClients() {
 		return r.clientCounts(step, each)
 	}
@@ -168,16 +169,17 @@ func (r *reader) counts(step int64, nodes bool, each func(countRow)) error {
 	w.and("grain = ? AND at >= ? AND at < ?", int64(r.grain), r.from, r.to)
 	r.limitsOf(w, "limit_id")
 	w.in("node", r.nodes, false)
+	w.in("region", r.regions, false)
 	w.in("outcome", r.outcomes, false)
-	node, group := "''", ""
-	if nodes {
-		node, group = "node", ", node"
+	where, group := "''", ""
+	if by != "" {
+		where, group = by, ", "+by
 	}
 	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
 	return query(r.tx, func(row Row) error {
 		each(countRow{row.Int(0), row.Int(1), row.Text(2), row.Text(3), row.Int(4)})
 		return nil
-	}, `SELECT `+t+` AS t, limit_id, `+node+`, outcome, CAST(SUM(n) AS BIGINT) FROM rollups`+w.text+
+	}, `SELECT `+t+` AS t, limit_id, `+where+`, outcome, CAST(SUM(n) AS BIGINT) FROM rollups`+w.text+
 		` GROUP BY `+t+`, limit_id, outcome`+group+` ORDER BY t, limit_id, outcome`+group, w.args...)
 }
 

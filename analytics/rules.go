@@ -57,7 +57,7 @@ func (b *ruleBook) count() error {
 	grain := b.r.grain.Seconds()
 	met := map[int64]bool{}
 	at := func(sec int64) *time.Time { t := time.Unix(sec, 0).UTC(); return &t }
-	err := b.r.counts(grain, false, func(row countRow) {
+	err := b.r.counts(grain, "", func(row countRow) {
 		e := b.by[nameOf(b.r.limits[row.limit])]
 		if e == nil || row.n == 0 {
 			return
@@ -392,7 +392,7 @@ func (r *reader) ruleDetail() (*RuleDetail, error) {
 // overTime adds what a limit did step by step.
 func (r *reader) overTime(l *RuleLimits) error {
 	lines := r.lines(numCells)
-	if err := r.counts(r.step, false, func(row countRow) { lines.add(row.outcome, row.at, row.n) }); err != nil {
+	if err := r.counts(r.step, "", func(row countRow) { lines.add(row.outcome, row.at, row.n) }); err != nil {
 		return err
 	}
 	l.Lines = lines.list()
@@ -415,7 +415,7 @@ func (r *reader) overTime(l *RuleLimits) error {
 func (r *reader) version(l *RuleLimits, id int64) error {
 	v := Version{Limit: r.limits[id], Totals: Totals{Counts: map[string]int64{}}}
 	var first, last int64
-	err := r.counts(r.grain.Seconds(), false, func(row countRow) {
+	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
 		if v.Decisions == 0 {
 			first = row.at
 		}

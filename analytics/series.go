@@ -52,7 +52,11 @@ func (r *reader) series() (*Series, error) {
 	}
 	s := &Series{Coverage: c, By: r.by, At: r.at(), DegradedAt: make([]bool, r.points())}
 	l := r.lines(r.top)
-	err = r.counts(r.step, r.by == "node", func(row countRow) {
+	column := ""
+	if r.by == "node" || r.by == "region" {
+		column = r.by
+	}
+	err = r.counts(r.step, column, func(row countRow) {
 		if row.outcome == "degraded" && row.n > 0 {
 			s.DegradedAt[r.point(row.at)] = true
 		}
@@ -65,8 +69,8 @@ func (r *reader) series() (*Series, error) {
 			name = nameOf(of).String()
 		case "domain":
 			name = of.Domain
-		case "node":
-			name = row.node
+		case "node", "region":
+			name = row.where
 		}
 		// All decisions are all outcomes but those that are counted beside.
 		if r.by != "outcome" && r.outcomes == nil && beside(row.outcome) {

@@ -70,10 +70,10 @@ func (out *System) sources(tx Tx) error {
 		at[r.Int(0)] = len(out.Sources)
 		out.Sources = append(out.Sources, SourceInfo{
 			Node: nodeOf(source), Source: source, First: time.Unix(r.Int(2), 0).UTC(), Last: time.Unix(r.Int(3), 0).UTC(),
-			Events: r.Int(4), Unheard: max(r.Int(5)-r.Int(4)-r.Int(6), 0),
+			Events: r.Int(4), Unheard: max(r.Int(5)-r.Int(4)-r.Int(6), 0), Region: r.Text(7),
 		})
 		return nil
-	}, `SELECT id, source, first, last, events, highest, late FROM sources ORDER BY last DESC, id LIMIT `+strconv.Itoa(maxSources))
+	}, `SELECT id, source, first, last, events, highest, late, region FROM sources ORDER BY last DESC, id LIMIT `+strconv.Itoa(maxSources))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (out *System) tables(tx Tx, opt *Options) error {
 	for _, t := range []struct {
 		name string
 		kept []int64
-	}{{"rollups", counts}, {"sketches", counts}, {"clients", clients}} {
+	}{{"rollups", counts}, {"latencies", counts}, {"sketches", counts}, {"clients", clients}} {
 		for g := Minute; int(g) < len(t.kept); g++ {
 			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: t.kept[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
 				return err
@@ -133,14 +133,21 @@ func (r *reader) filterWords() (*Words, error) {
 		return nil, err
 	}
 	out := &Words{Coverage: c, Limits: []Limit{}, Domains: []string{}, Rules: []string{}, Algorithms: []string{}, Outcomes: []string{},
-		Nodes: []string{}, Tiers: []string{}, Paths: []string{}}
+		Nodes: []string{}, Regions: []string{}, Tiers: []string{}, Paths: []string{}}
 	met := map[int64]bool{}
-	if err := r.counts(r.to-r.from, true, func(row countRow) {
-		met[row.limit] = true
-		once(&out.Outcomes, row.outcome)
-		once(&out.Nodes, row.node)
-	}); err != nil {
-		return nil, err
+	for _, by := range []struct {
+		column string
+		to     *[]string
+	}{{"node", &out.Nodes}, {"region", &out.Regions}} {
+		if err := r.counts(r.to-r.from, by.column, func(row countRow) {
+			met[row.limit] = true
+			once(&out.Outcomes, row.outcome)
+			if row.where != "" {
+				once(by.to, row.where)
+			}
+		}); err != nil {
+			return nil, err
+		}
 	}
 	for _, n := range r.names() {
 		for _, id := range r.versions(n) {
@@ -166,6 +173,7 @@ func (r *reader) filterWords() (*Words, error) {
 	}
 	slices.Sort(out.Outcomes)
 	slices.Sort(out.Nodes)
+	slices.Sort(out.Regions)
 	slices.Sort(out.Domains)
 	slices.Sort(out.Rules)
 	slices.Sort(out.Algorithms)

@@ -14,7 +14,7 @@ func (r *reader) upstream() (*Upstream, error) {
 	if names := r.names(); len(names) > 1 {
 		busiest, most := names[0], int64(-1)
 		total := map[name]int64{}
-		if err := r.counts(r.to-r.from, false, func(row countRow) {
+		if err := r.counts(r.to-r.from, "", func(row countRow) {
 			if !beside(row.outcome) {
 				total[nameOf(r.limits[row.limit])] += row.n
 			}
@@ -33,7 +33,7 @@ func (r *reader) upstream() (*Upstream, error) {
 	if names := r.names(); len(names) == 1 {
 		out.Of = r.newest(names[0])
 	}
-	err := r.counts(r.step, false, func(row countRow) {
+	err := r.counts(r.step, "", func(row countRow) {
 		switch {
 		case passes(row.outcome):
 			out.Admitted[r.point(row.at)] += row.n

@@ -11,12 +11,13 @@ import (
 
 // Rows are written in one order everywhere, so that transactions that write the
 // same ones wait for each other and do not lock each other up: sources, what was
-// seen, limits, counts, sketches, clients, words, arrivals, losses; each by its
+// seen, limits, counts, latencies, sketches, clients, words, arrivals, losses; each by its
 // primary key.
 
 // sums are what became of the events of one source.
 type sums struct {
 	first, last, highest int64 // seconds since the Unix epoch; number of an event
+	region               string
 	events, late         int64
 }
 
@@ -31,7 +32,7 @@ func count(tx Tx, batch []event.Event, k kept, maxClients int) (t tally, err err
 		e := &batch[i]
 		s := bySource[e.Source]
 		if s == nil {
-			s = &sums{first: e.Time.Unix()}
+			s = &sums{first: e.Time.Unix(), region: text(e.Region)}
 			bySource[e.Source] = s
 		}
 		s.first, s.last = min(s.first, e.Time.Unix()), max(s.last, e.Time.Unix())
@@ -81,14 +82,15 @@ func writeSources(tx Tx, names []string, all map[string]*sums) (map[string]int64
 	args := make([][]any, len(names))
 	for i, name := range names {
 		s := all[name]
-		args[i] = []any{keyText(name), s.first, s.last, s.highest}
+		args[i] = []any{keyText(name), s.first, s.last, s.highest, s.region}
 	}
 	ids := make(map[string]int64, len(names))
-	err := tx.Each(`INSERT INTO sources (source, first, last, highest, events, late) VALUES ($1, $2, $3, $4, 0, 0)
+	err := tx.Each(`INSERT INTO sources (source, first, last, highest, region, events, late) VALUES ($1, $2, $3, $4, $5, 0, 0)
 		ON CONFLICT (source) DO UPDATE SET
 			first = CASE WHEN excluded.first < sources.first THEN excluded.first ELSE sources.first END,
 			last = CASE WHEN excluded.last > sources.last THEN excluded.last ELSE sources.last END,
-			highest = CASE WHEN excluded.highest > sources.highest THEN excluded.highest ELSE sources.highest END
+			highest = CASE WHEN excluded.highest > sources.highest THEN excluded.highest ELSE sources.highest END,
+			region = CASE WHEN excluded.region <> '' THEN excluded.region ELSE sources.region END
 		RETURNING id`, args, func(i int, r Row) error {
 		ids[names[i]] = r.Int(0)
 		return nil
@@ -110,6 +112,7 @@ func (c *change) write(tx Tx, sources map[string]int64) error {
 		write func() error
 	}{
 		{"counts", func() error { return c.writeRollups(tx, ids) }},
+		{"latencies", func() error { return c.writeLatencies(tx, ids) }},
 		{"sketches", func() error { return c.writeSketches(tx, ids) }},
 		{"clients", func() error { return c.writeClients(tx, ids) }},
 		{"words", func() error { return c.writeWords(tx, ids) }},
@@ -154,14 +157,14 @@ func compareLimits(a, b Limit) int {
 func (c *change) writeRollups(tx Tx, ids limitIDs) error {
 	rows := slices.SortedFunc(maps.Keys(c.rollups), func(a, b rollupRow) int {
 		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(ids[a.limit], ids[b.limit]),
-			cmp.Compare(a.node, b.node), cmp.Compare(a.outcome, b.outcome))
+			cmp.Compare(a.where.node, b.where.node), cmp.Compare(a.where.region, b.where.region), cmp.Compare(a.outcome, b.outcome))
 	})
 	args := make([][]any, len(rows))
 	for i, r := range rows {
-		args[i] = []any{int64(r.grain), r.at, ids[r.limit], r.node, r.outcome, c.rollups[r]}
+		args[i] = []any{int64(r.grain), r.at, ids[r.limit], r.where.node, r.where.region, r.outcome, c.rollups[r]}
 	}
-	return tx.Each(`INSERT INTO rollups (grain, at, limit_id, node, outcome, n) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (grain, at, limit_id, node, outcome) DO UPDATE SET n = rollups.n + excluded.n`, args, nil)
+	return tx.Each(`INSERT INTO rollups (grain, at, limit_id, node, region, outcome, n) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (grain, at, limit_id, node, region, outcome) DO UPDATE SET n = rollups.n + excluded.n`, args, nil)
 }
 
 func (c *change) writeSketches(tx Tx, ids limitIDs) error {

@@ -248,6 +248,7 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Events.Sample = -1 }, "--events-sample")
 	f(func(c *server.Config) { c.Events.Backlog = 1 }, "--events-backlog")
 	f(func(c *server.Config) { c.Events.Node = "a b" }, "--events-node")
+	f(func(c *server.Config) { c.Events.Region = "eu/1" }, "--events-region")
 	f(func(c *server.Config) { c.Events.SecretFile = "gone" }, "--events-secret-file", "gone")
 	f(func(c *server.Config) { c.Events.SecretFile = write(t, "secret", "short") }, "--events-secret-file", "at least 16")
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type Events struct {
 	Plain      bool   `yaml:"plain" name:"events-plain" default:"false" help:"Tell keys and addresses as they are. Without it they are told as keyed hashes."`
 	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys, at least 16 bytes; the same on all nodes, so that what they tell of a client can be put together. Empty means a secret of this process, which a restart changes."`
 	Node       string `yaml:"node" name:"events-node" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
+	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events, by which analytics and the dashboard tell nodes apart; nothing is decided by it. Empty means that of --region, or none."`
 	Backlog    int64  `yaml:"backlog" name:"events-backlog" default:"200000" placeholder:"N" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
 }
 
@@ -89,8 +91,14 @@ func (e *Events) check() error {
 	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
 		errs = append(errs, fmt.Errorf("--events-node (events.node) %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))
 	}
+	if e.Region != "" && !regionName.MatchString(e.Region) {
+		errs = append(errs, fmt.Errorf("--events-region (events.region) %q is not a name of letters, digits, dots and dashes", e.Region))
+	}
 	return errors.Join(errs...)
 }
+
+// eventRegion returns the region of this node in events.
+func (c *Config) eventRegion() string { return cmp.Or(c.Events.Region, c.Region) }
 
 // node returns the name of this node.
 func (e *Events) node() string {
@@ -155,7 +163,7 @@ func (s *Server) openEvents() error {
 	}
 	t := &telling{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
 	opt := event.Options{
-		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Secret: secret, Plain: c.Plain,
+		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Plain: c.Plain,
 		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
 	}
 	if c.Sample == 0 {
@@ -184,7 +192,7 @@ func (s *Server) openEvents() error {
 		return errors.Join(err, t.close())
 	}
 	s.events = t
-	source := live.Source{Node: opt.Node, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
+	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
 	if s.store.shared != nil {
 		source.StoreAway = func() bool {
 			shared := s.store.shared()

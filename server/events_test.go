@@ -100,14 +100,14 @@ func TestEventsToTheLast(t *testing.T) {
 	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	const token = "0123456789abcdef"
 	c := local("3/hour by client_id")
-	c.Events.Sample, c.Events.Plain, c.Events.Node, c.Admin.Token = 1, true, "here", token
+	c.Events.Sample, c.Events.Plain, c.Events.Node, c.Events.Region, c.Admin.Token = 1, true, "here", "eu-1", token
 	c.Shed = new(shed.Options)
 	r := run(t, c)
 	if code, _ := get(t, r.URLs["admin"]+"/v1/live"); code != 401 {
 		t.Errorf("without the token: %d", code)
 	}
 	stream := r.watch(t, "", token)
-	if m, err := stream.Next(); err != nil || m.Kind != live.KindState || !strings.Contains(string(m.Data), `"node":"here"`) {
+	if m, err := stream.Next(); err != nil || m.Kind != live.KindState || !strings.Contains(string(m.Data), `"node":"here","region":"eu-1"`) {
 		t.Fatalf("%s %s, %v", m.Kind, m.Data, err)
 	}
 	const clients, each = 5, 7

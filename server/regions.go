@@ -79,7 +79,7 @@ func (c *Config) checkRegions() error {
 	}
 	switch own := c.storeOfRegion(); {
 	case others == 0:
-		return fmt.Errorf("--region %s without other regions: name their stores, such as --regions \"us=redis://redis.us:6379\"", c.Region)
+		return fmt.Errorf("--region %s without other regions: name their stores, such as --regions \"us=redis://redis.us:6379\"; to tell of it in events alone give --events-region", c.Region)
 	case own == defaultStore:
 		return fmt.Errorf("--region %s has no store: add %[1]s=URL to --regions, or give --store", c.Region)
 	case !strings.HasPrefix(own, "redis"):

@@ -14,3 +14,10 @@ CREATE TABLE losses ( source_id BIGINT NOT NULL, at BIGINT NOT NULL, dropped BIG
 CREATE TABLE late (at BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL);
 CREATE TABLE labels ( id {serial}, domain TEXT NOT NULL, rule TEXT NOT NULL, name TEXT NOT NULL, client TEXT NOT NULL, label TEXT NOT NULL, reason TEXT NOT NULL, who TEXT NOT NULL, at BIGINT NOT NULL, expires BIGINT NOT NULL);
 CREATE INDEX labels_client ON labels (client);
+-- migration 2
+CREATE TABLE rollups_2 ( grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, outcome TEXT NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (grain, at, limit_id, node, region, outcome)) {rows};
+INSERT INTO rollups_2 (grain, at, limit_id, node, region, outcome, n) SELECT grain, at, limit_id, node, '', outcome, n FROM rollups;
+DROP TABLE rollups;
+ALTER TABLE rollups_2 RENAME TO rollups;
+ALTER TABLE sources ADD COLUMN region TEXT NOT NULL DEFAULT '';
+CREATE TABLE latencies ( grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, bits {bytes} NOT NULL, PRIMARY KEY (grain, at, limit_id, node, region)) {rows};

@@ -247,7 +247,9 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	r.Record.About = &event.About{Path: "/x"}
 	l := tell.event(start)
 	l.Loss = &event.Loss{Dropped: 1}
-	consume(t, s, [][]event.Event{{r, tell.rollup(start, place(), map[string]uint64{"refused": 7}), l}})
+	u := tell.rollup(start, place(), map[string]uint64{"refused": 7})
+	u.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 30, Count: 1}}}
+	consume(t, s, [][]event.Event{{r, u, l}})
 	rows := func() map[string]int64 {
 		if err := s.Tidy(t.Context(), true); err != nil {
 			t.Fatal(err)
@@ -274,15 +276,15 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	gone(time.Minute)
 	gone(90*time.Minute, "clients minute", "arrivals")
-	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "sketches minute")
-	most := []string{"clients minute", "arrivals", "rollups minute", "sketches minute", "clients hour", "words", "seen"}
+	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "latencies minute", "sketches minute")
+	most := []string{"clients minute", "arrivals", "rollups minute", "latencies minute", "sketches minute", "clients hour", "words", "seen"}
 	gone(30*time.Hour, most...)
 	var series analytics.Series
 	a.get("series?from=-31h", &series)
 	equal(t, "by hours that are still there", series.Lines[0].Total, 7)
-	most = append(most, "rollups hour", "sketches hour", "sources")
+	most = append(most, "rollups hour", "latencies hour", "sketches hour", "sources")
 	gone(5*24*time.Hour, most...)
-	gone(40*24*time.Hour, append(most, "rollups day", "sketches day", "limits")...)
+	gone(40*24*time.Hour, append(most, "rollups day", "latencies day", "sketches day", "limits")...)
 }
 
 // backFill: late events go to their own time, and what is too late is counted as
@@ -575,7 +577,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		"overview?from=yesterday": "from", "overview?from=-0h": "from", "overview?from=-1x": "from", "overview?to=-2h&from=-1h": "from",
 		"overview?from=2026-03-01T12:00:00": "from", "series?step=10s": "step", "series?step=1": "step", "series?step=1m&from=-48h": "step",
 		"series?by=colour": "by", "overview?colour=red": "colour", "overview?top=0": "top", "overview?top=5000": "top", "overview?top=5&top=6": "top",
-		"clients?sort=name": "sort", "clients?node=a": "node", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
+		"clients?sort=name": "sort", "clients?node=a": "node", "latency?outcome=refused": "outcome", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
 		"overview?domain=" + strings.Repeat("x", 600): "domain", "overview?domain=" + strings.Repeat("x,", 60): "domain", "overview?mode=on": "mode",
 		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "labels?from=-1h": "from",
 	} {
@@ -584,7 +586,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			t.Errorf("GET %.60s: %d %s", path, rec.Code, rec.Body)
 		}
 	}
-	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
+	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
 		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "system", "words", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
 		"series?from=2026-03-01T11:00:00%2B02:00&to=now&step=1h", "series?from=-400d&step=30d"} {
 		if rec := a.raw(path); rec.Code != 200 || strings.Contains(rec.Body.String(), "null") {

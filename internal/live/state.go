@@ -12,9 +12,10 @@ import (
 
 // State is how a server stands.
 type State struct {
-	// Node is the server's name, Time when the state was taken.
-	Node string    `json:"node"`
-	Time time.Time `json:"time"`
+	// Node is the server's name, Region where it is, Time when the state was taken.
+	Node   string    `json:"node"`
+	Region string    `json:"region,omitempty"`
+	Time   time.Time `json:"time"`
 	// UptimeMS is how long the server has run.
 	UptimeMS int64 `json:"uptime_ms"`
 	// SpanMS is the time that all Counts are of, about a second. It is zero, and
@@ -62,8 +63,9 @@ const (
 
 // Source is what a meter looks at. All functions must be safe for concurrent use.
 type Source struct {
-	// Node is the server's name, Started when it was started.
+	// Node is the server's name, Region where it is, Started when it was started.
 	Node    string
+	Region  string
 	Started time.Time
 	// Limits returns the limits in use. Required.
 	Limits func() []event.Series
@@ -112,7 +114,7 @@ func (m *Meter) State(now time.Time) State {
 func (m *Meter) take(now time.Time, span time.Duration) State {
 	stats := m.from.Observer.Stats()
 	s := State{
-		Node: m.from.Node, Time: now.UTC(), UptimeMS: now.Sub(m.from.Started).Milliseconds(), SpanMS: span.Milliseconds(),
+		Node: m.from.Node, Region: m.from.Region, Time: now.UTC(), UptimeMS: now.Sub(m.from.Started).Milliseconds(), SpanMS: span.Milliseconds(),
 		Top: m.from.Observer.Top(MaxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueAway: stats.Away,
 	}
 	if m.from.StoreAway != nil {
