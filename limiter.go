@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -31,13 +32,26 @@ type Limiter struct {
 	only *Limit
 }
 
-// New returns a limiter. If rules are Limits they are compiled.
+// New returns a limiter. If rules are Limits they are compiled; no two of them may
+// have the same Scope and algorithm, since they would spend each other's counters.
+// Limiters on one store share the counters of limits that have the same Scope,
+// which is a limit's rate in words where it has no name: name limits that are to
+// count apart. It is an error to leave out the store, the rules, or one of a list.
 func New(s Store, rules Rules, opt Options) (*Limiter, error) {
+	switch {
+	case s == nil:
+		return nil, errors.New("weir: no store: give one, such as that of package store/memory")
+	case rules == nil:
+		return nil, errors.New("weir: no rules: give Limits, or a set of package rules")
+	}
 	l := &Limiter{store: s, rules: rules, observers: opt.Observers, tracer: opt.Tracer}
 	// Where a request begins to count is drawn, so that those that are used seldom are
 	// timed as often as others.
 	l.requests.New = func() any { return &Request{turn: rand.Uint32()} }
-	for _, o := range opt.Observers {
+	for i, o := range opt.Observers {
+		if o == nil {
+			return nil, fmt.Errorf("weir: observer %d of %d is nil: leave it out", i+1, len(opt.Observers))
+		}
 		if ro, ok := o.(ResultObserver); ok {
 			l.results = append(l.results, ro)
 		}
@@ -46,10 +60,8 @@ func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 		}
 	}
 	if ls, ok := rules.(Limits); ok {
-		for i, limit := range ls {
-			if err := limit.Compile(); err != nil {
-				return nil, fmt.Errorf("weir: limit %d of %d: %w", i+1, len(ls), err)
-			}
+		if err := ls.compile(); err != nil {
+			return nil, err
 		}
 		if len(ls) == 1 && len(opt.Observers) == 0 && opt.Tracer == nil && ls[0].plain() {
 			l.only = ls[0]

@@ -347,3 +347,33 @@ func TestObserversAreToldOfEveryDecision(t *testing.T) {
 		t.Errorf("observed %q, want %q", o.seen, want)
 	}
 }
+
+func TestNewRefusesWhatCannotDecide(t *testing.T) {
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() { store.Close() })
+	limit := func(name string, count int64, period time.Duration, a weir.Algorithm) *weir.Limit {
+		return &weir.Limit{Name: name, Algorithm: a, Count: count, Period: period}
+	}
+	minute := limit("", 10, time.Minute, algorithm.TokenBucket)
+	for name, c := range map[string]struct {
+		store weir.Store
+		rules weir.Rules
+		opt   weir.Options
+		want  string
+	}{
+		"no store":    {nil, weir.Limits{minute}, weir.Options{}, "weir: no store: give one, such as that of package store/memory"},
+		"no rules":    {store, nil, weir.Options{}, "weir: no rules: give Limits, or a set of package rules"},
+		"no limit":    {store, weir.Limits{minute, nil}, weir.Options{}, "weir: limit 2 of 2 is nil: leave it out"},
+		"no observer": {store, weir.Limits{minute}, weir.Options{Observers: []weir.Observer{nil}}, "weir: observer 1 of 1 is nil: leave it out"},
+		"one twice": {store, weir.Limits{minute, minute}, weir.Options{},
+			`weir: limits 1 and 2 of 2 would share counters, as both have the scope "10/minute": give each a Name of its own`},
+		"one name": {store, weir.Limits{limit("api", 10, time.Minute, algorithm.TokenBucket), minute, limit("api", 30, time.Hour, algorithm.TokenBucket)}, weir.Options{},
+			`weir: limits 1 and 3 of 3 would share counters, as both have the scope "api": give each a Name of its own`},
+		"one name, two algorithms": {store, weir.Limits{limit("api", 10, time.Minute, algorithm.TokenBucket), limit("api", 30, time.Hour, algorithm.FixedWindow)}, weir.Options{}, ""},
+	} {
+		_, err := weir.New(c.store, c.rules, c.opt)
+		if got := fmt.Sprint(err); err == nil && c.want != "" || err != nil && got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package weir
 
+import "fmt"
+
 // Rules say which limits a request meets. Implementations are safe for
 // concurrent use.
 type Rules interface {
@@ -29,6 +31,25 @@ func (ls Limits) Match(dst []Op, r *Request) []Op {
 		}
 	}
 	return dst
+}
+
+// compile prepares the limits for use, and refuses what would count in each
+// other's counters: all of them meet the same keys.
+func (ls Limits) compile() error {
+	first := make(map[uint64]int, len(ls))
+	for i, l := range ls {
+		if l == nil {
+			return fmt.Errorf("weir: limit %d of %d is nil: leave it out", i+1, len(ls))
+		}
+		if err := l.Compile(); err != nil {
+			return fmt.Errorf("weir: limit %d of %d: %w", i+1, len(ls), err)
+		}
+		if j, ok := first[l.id]; ok {
+			return fmt.Errorf("weir: limits %d and %d of %d would share counters, as both have the scope %q: give each a Name of its own", j+1, i+1, len(ls), l.Scope)
+		}
+		first[l.id] = i
+	}
+	return nil
 }
 
 func (r *Request) descriptorKey(d *Descriptor) string {

@@ -21,7 +21,7 @@ func TestOnlyPlainLimitsTakeTheShortWay(t *testing.T) {
 		t.Helper()
 		limit := PerSecond(10, counterOnly{})
 		change(limit)
-		l, err := New(nil, Limits{limit}, Options{})
+		l, err := New(struct{ Store }{}, Limits{limit}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

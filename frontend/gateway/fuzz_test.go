@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/identity"
 	httplimit "github.com/weirlimit/weir/middleware/http"
+	"github.com/weirlimit/weir/store/memory"
 )
 
 // noted notes which client is asked about, and limits nothing.
@@ -41,7 +42,9 @@ func FuzzForwarded(f *testing.F) {
 	f.Add("Upgrade", "x", "Connection", "upgrade, x-forwarded-host")
 	var rules noted
 	var up wire
-	lim, err := weir.New(nil, &rules, weir.Options{})
+	store := memory.New(memory.Options{})
+	f.Cleanup(func() { store.Close() })
+	lim, err := weir.New(store, &rules, weir.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -92,7 +95,9 @@ func FuzzPath(f *testing.F) {
 		f.Add(s)
 	}
 	var up lineOf
-	lim, err := weir.New(nil, &noted{}, weir.Options{})
+	store := memory.New(memory.Options{})
+	f.Cleanup(func() { store.Close() })
+	lim, err := weir.New(store, &noted{}, weir.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}

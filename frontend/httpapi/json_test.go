@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
 )
 
 // lone finds what may be half a surrogate pair.
@@ -111,7 +112,9 @@ func FuzzCheck(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	l := weir.PerMinute(1, algorithm.TokenBucket)
-	lim, err := weir.New(nil, weir.Limits{l}, weir.Options{})
+	store := memory.New(memory.Options{})
+	f.Cleanup(func() { store.Close() })
+	lim, err := weir.New(store, weir.Limits{l}, weir.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}

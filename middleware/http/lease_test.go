@@ -289,7 +289,7 @@ func manyEndings(t *testing.T, http2 bool) {
 // nothing any more, and nor does the next one for its sake.
 func TestNothingIsLeftOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &recording{Store: bubbled(t, nil).Store()}
+		store := &recording{Store: bubbled(t, weir.Limits{}).Store()}
 		lim, err := weir.New(store, append(concurrency(5), queue(10)...), weir.Options{})
 		if err != nil {
 			t.Fatal(err)

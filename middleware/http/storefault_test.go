@@ -38,7 +38,7 @@ func TestStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := append(concurrency(1), settled(5, weir.Settlement{RefundOn: codes(200)})...)
 		limits[0].Period = 9 * time.Second
-		store := &hung{Store: bubbled(t, nil).Store()}
+		store := &hung{Store: bubbled(t, weir.Limits{}).Store()}
 		lim, err := weir.New(store, limits, weir.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestRenewalOutlivesAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := concurrency(1)
 		limits[0].Period = 9 * time.Second
-		store := &failing{Store: bubbled(t, nil).Store()}
+		store := &failing{Store: bubbled(t, weir.Limits{}).Store()}
 		lim, err := weir.New(store, limits, weir.Options{})
 		if err != nil {
 			t.Fatal(err)
