@@ -95,12 +95,34 @@ func TestAnalyticsKilled(t *testing.T) {
 	last := keep(t, b.url("weir"), database)
 	close(stop)
 	load.Wait()
+	n.end(t)
+	countedOnce(t, last, sent[:], &all, limit)
+	t.Logf("%d decisions, %g events came twice", all.all(), last.events(t, "duplicate"))
+}
+
+// end ends a node, which tells what it has not told yet.
+func (n *node) end(t *testing.T) {
+	t.Helper()
 	if err := n.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if code, err := n.Wait(t.Context()); err != nil || code != 0 {
 		t.Fatalf("ended with %d, %v", code, err)
 	}
+}
+
+// events returns how many events analytics have met that were counted, or were
+// duplicates.
+func (n *node) events(t *testing.T, result string) float64 {
+	t.Helper()
+	return n.metric(t, fmt.Sprintf("weir_analytics_events_total{result=%q}", result))
+}
+
+// countedOnce waits until analytics have counted every decision, and fails if any is
+// counted twice: all is what came of them, sent how many there were of each client,
+// each of which may pass limit times.
+func countedOnce(t *testing.T, n *node, sent []atomic.Int64, all *asked, limit int64) {
+	t.Helper()
 	from := "from=" + fmt.Sprint(time.Now().Add(-time.Hour).Unix())
 	var overview struct {
 		Totals struct {
@@ -117,24 +139,23 @@ func TestAnalyticsKilled(t *testing.T) {
 	// What a process that was killed had taken comes again after a while, behind what
 	// came since.
 	servertest.Await(t, "all to be counted", func() bool {
-		last.answer(t, "overview?"+from, &overview)
-		last.answer(t, fmt.Sprintf("clients?top=1000&%s", from), &list)
+		n.answer(t, "overview?"+from, &overview)
+		n.answer(t, fmt.Sprintf("clients?top=1000&%s", from), &list)
 		refused := int64(0)
 		for _, c := range list.Clients {
 			refused += c.Counts["refused"]
 		}
 		return overview.Totals.Decisions >= all.all() && refused >= all.refused.Load()
 	})
-	t.Logf("%d decisions, %g events came twice", all.all(), last.metric(t, `weir_analytics_events_total{result="duplicate"}`))
 	if got := overview.Totals; got.Decisions != all.all() || got.Counts["refused"] != all.refused.Load() || got.Counts["allowed"] != all.allowed.Load() {
 		t.Errorf("counted %+v, want %d decisions, %d refused, %d allowed", got, all.all(), all.refused.Load(), all.allowed.Load())
 	}
-	if len(list.Clients) != clients {
-		t.Errorf("%d clients, want %d", len(list.Clients), clients)
+	if len(list.Clients) != len(sent) {
+		t.Errorf("%d clients, want %d", len(list.Clients), len(sent))
 	}
 	for _, c := range list.Clients {
 		i := 0
-		if _, err := fmt.Sscan(c.Key[strings.LastIndexFunc(c.Key, func(r rune) bool { return r < '0' || r > '9' })+1:], &i); err != nil || i >= clients {
+		if _, err := fmt.Sscan(c.Key[strings.LastIndexFunc(c.Key, func(r rune) bool { return r < '0' || r > '9' })+1:], &i); err != nil || i >= len(sent) {
 			t.Fatalf("key %q: %v", c.Key, err)
 		}
 		if got, want := c.Counts["refused"], sent[i].Load()-limit; got != want {

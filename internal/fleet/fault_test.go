@@ -77,11 +77,11 @@ func (s *stage) load(nodes []*node, n, checks int) [3]*asked {
 }
 
 func longest(results [3]*asked) time.Duration {
-	var d int64
+	var d time.Duration
 	for _, a := range results {
-		d = max(d, a.longest.Load())
+		d = max(d, a.longest())
 	}
-	return time.Duration(d)
+	return d
 }
 
 func (s *stage) goroutines() float64 {

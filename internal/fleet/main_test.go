@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -167,15 +168,31 @@ var client = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{M
 // asked is what came of requests. Safe for concurrent use.
 type asked struct {
 	allowed, refused, degraded atomic.Int64
-	// longest is the longest that a request took, in nanoseconds.
-	longest atomic.Int64
+	// waits is how long each request took.
+	mu    sync.Mutex
+	waits []time.Duration
 }
 
-func (a *asked) took(d time.Duration) {
-	for old := a.longest.Load(); int64(d) > old && !a.longest.CompareAndSwap(old, int64(d)); {
-		old = a.longest.Load()
-	}
+// took notes how long requests took.
+func (a *asked) took(d ...time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waits = append(a.waits, d...)
 }
+
+// quantile returns how long the part q of the requests took at most.
+func (a *asked) quantile(q float64) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waits) == 0 {
+		return 0
+	}
+	slices.Sort(a.waits)
+	return a.waits[int(q*float64(len(a.waits)-1))]
+}
+
+// longest returns how long the slowest request took.
+func (a *asked) longest() time.Duration { return a.quantile(1) }
 
 func (a *asked) all() int64 { return a.allowed.Load() + a.refused.Load() }
 
@@ -184,7 +201,10 @@ func (a *asked) add(b *asked) *asked {
 	a.allowed.Add(b.allowed.Load())
 	a.refused.Add(b.refused.Load())
 	a.degraded.Add(b.degraded.Load())
-	a.took(time.Duration(b.longest.Load()))
+	b.mu.Lock()
+	waits := slices.Clone(b.waits)
+	b.mu.Unlock()
+	a.took(waits...)
 	return a
 }
 
