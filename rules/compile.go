@@ -42,24 +42,17 @@ func newCompiler(r *report, opt Options) *compiler {
 
 // file compiles one file into the set.
 func (c *compiler) file(f *fileSpec) {
-	if f.Domain == "" {
-		c.fault(f.Node, "", "begin the file with domain: and a name", emptyDomain)
+	c.path = ""
+	if f.Domain != "" {
+		c.path = plainWord(f.Domain)
+	}
+	d, ok := c.domainOf(f)
+	if !ok && c.dialect.flat {
 		return
 	}
-	c.path = plainWord(f.Domain)
-	d := c.set.domains[f.Domain]
-	switch {
-	case d == nil:
-		d = &domain{name: f.Domain, file: c.report.file, pools: map[string]*Limit{}}
-		c.set.domains[f.Domain] = d
-		if c.set.first == nil {
-			c.set.first = d
-		}
-	case !c.merge:
-		// The Envoy wording has no place for the other file.
-		args := []any{f.Domain, d.file}[:strings.Count(c.dialect.texts[duplicateDomain], "%")]
-		c.fault(f.Node.where("domain"), "", "put both in one file, or let domains be merged (Options.Merge)", duplicateDomain, args...)
-		return
+	if !ok {
+		// In none of the set, so that all else that is wrong is told at once.
+		d = newDomain(f.Domain, c.report.file)
 	}
 	c.domain, c.defaults = d, f.Defaults
 	if c.lint != nil {
@@ -75,6 +68,34 @@ func (c *compiler) file(f *fileSpec) {
 		// Else other files of the domain may use what this one has.
 		c.lint.finish(d, f)
 	}
+}
+
+func newDomain(name, file string) *domain {
+	return &domain{name: name, file: file, pools: map[string]*Limit{}}
+}
+
+// domainOf returns the domain of the set that f adds to, and reports a fault if
+// there is none.
+func (c *compiler) domainOf(f *fileSpec) (d *domain, ok bool) {
+	if f.Domain == "" {
+		c.fault(f.Node, "", "begin the file with domain: and a name", emptyDomain)
+		return nil, false
+	}
+	d = c.set.domains[f.Domain]
+	switch {
+	case d == nil:
+		d = newDomain(f.Domain, c.report.file)
+		c.set.domains[f.Domain] = d
+		if c.set.first == nil {
+			c.set.first = d
+		}
+	case !c.merge:
+		// The Envoy wording has no place for the other file.
+		args := []any{f.Domain, d.file}[:strings.Count(c.dialect.texts[duplicateDomain], "%")]
+		c.fault(f.Node.where("domain"), "", "put both in one file, or give each a name of its own", duplicateDomain, args...)
+		return nil, false
+	}
+	return d, true
 }
 
 // pools compiles the pools of the domain, which its elastic limits share.

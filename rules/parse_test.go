@@ -64,3 +64,31 @@ func TestSecondDocument(t *testing.T) {
 		t.Errorf("the domains in the dialect of Envoy are %v, want a alone", got)
 	}
 }
+
+// A file whose domain is missing, or taken, is read on: whoever mends that should
+// not find the next mistake only then.
+func TestFaultsBesideTheDomain(t *testing.T) {
+	dir := t.TempDir()
+	first, second, third := filepath.Join(dir, "1.yaml"), filepath.Join(dir, "2.yaml"), filepath.Join(dir, "3.yaml")
+	const rest = "\ndescriptors:\n  - {key: k, limit: 1/second, algorithm: tokenbucket}\n"
+	write(t, first, "domain: a")
+	write(t, second, "domain: a"+rest)
+	write(t, third, "domian: b"+rest)
+	set, errs := rules.Check([]string{first, second, third}, rules.Options{})
+	var got []string
+	for _, e := range errs {
+		e.File = filepath.Base(e.File)
+		got = append(got, strings.ReplaceAll(e.Error(), dir+string(filepath.Separator), ""))
+	}
+	want := []string{
+		`2.yaml:1:9: domain "a" is already in 1.yaml (put both in one file, or give each a name of its own)`,
+		`2.yaml:3:42: a/k: unknown algorithm "tokenbucket" (did you mean "token_bucket"?)`,
+		`3.yaml:1:1: no domain (begin the file with domain: and a name)`,
+		`3.yaml:1:1: unknown key "domian" (did you mean "domain"?)`,
+		`3.yaml:3:42: k: unknown algorithm "tokenbucket" (did you mean "token_bucket"?)`,
+	}
+	slices.Sort(got)
+	if set != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
