@@ -158,7 +158,7 @@ func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
 		c.bad(at, c.path, "", "%s", err)
 	}
 	// Compile knows no limit of 0; nobody has seen this one yet.
-	l.Count, l.Burst = 0, 0
+	l.Count, l.Burst, l.Envelope = 0, 0, 0
 	return l
 }
 

@@ -309,3 +309,21 @@ descriptors:
 	f("1 1 2", "c=1", "b=1", "e=1")
 	f("1", "a=1", "ip=10.0.0.1", "c=1")
 }
+
+// What refuses everything promises that nothing passes, not a few units a second.
+func TestGuaranteeOfARefusalOfEverything(t *testing.T) {
+	d := newDesk(t, parse(t, `
+domain: d
+deny: {ip: [10.0.0.1]}
+descriptors:
+  - {key: none, limit: 0}
+  - {key: user, limit: 5/minute, deny: [bob]}
+`))
+	for _, entry := range []weir.Entry{{Key: "ip", Value: "10.0.0.1"}, {Key: "none", Value: "x"}, {Key: "user", Value: "bob"}} {
+		r := &weir.Request{Domain: "d", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{entry}}}}
+		got := d.decide(r)
+		if want := (weir.Guarantee{Exact: true}); got.Allowed() || got.Guarantee() != want || r.Guarantee() != want {
+			t.Errorf("%v: allowed %v with %+v, want a refusal with %+v", entry, got.Allowed(), got.Guarantee(), want)
+		}
+	}
+}
