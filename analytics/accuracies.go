@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/weirlimit/weir/analytics/accuracy"
 )
@@ -67,7 +66,7 @@ func (r *reader) accuracy() (*AccuracyList, error) {
 // compare compares what was decided with what should have been.
 func (r *reader) compare(p *played) (*Accuracy, error) {
 	l := r.limits[p.limit]
-	of := accuracy.Limit{Algorithm: l.Algorithm, Allowance: l.Allowance, Period: time.Duration(l.PeriodMS) * time.Millisecond, Burst: l.Burst}
+	of := accuracyOf(l)
 	m, err := accuracy.New(of)
 	if err != nil {
 		r.missing = append(r.missing, "limit "+nameOf(l).String()+" is not compared: "+err.Error())
@@ -82,9 +81,7 @@ func (r *reader) compare(p *played) (*Accuracy, error) {
 			break
 		}
 		n += len(arrivals)
-		slices.SortStableFunc(arrivals, func(a, b accuracy.Arrival) int {
-			return cmp.Or(cmp.Compare(a.At, b.At), -compareBools(a.Admitted, b.Admitted))
-		})
+		inOrder(arrivals)
 		keys = append(keys, arrivals)
 		m.Key(arrivals)
 	}

@@ -69,6 +69,8 @@ func (s *Service) Handler() http.Handler {
 	m.Handle("GET "+prefix+"clients/{key}", s.question(detail, client, limits))
 	ranged("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true}, func(r *reader) (any, error) { return r.accuracy() },
 		func(a any) any { return a.(*AccuracyList).Rules })
+	ranged("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20},
+		func(r *reader) (any, error) { return r.replay() }, func(a any) any { return a.(*Replay).Clients })
 	ranged("upstream", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.upstream() },
 		func(a any) any { return upstreamTable(a.(*Upstream)) })
 	ranged("latency", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.latency() },

@@ -37,6 +37,7 @@ type ask struct {
 	mode, by, sort, of, format         string
 	top                                int
 	inForce                            bool
+	edit                               edit
 }
 
 // paramError says what is wrong with a parameter.
@@ -53,6 +54,8 @@ type takes struct {
 	by, sort, of []string
 	top          int // zero: it has none
 	step, ranged bool
+	// edits: the numbers of a limit can be others.
+	edits bool
 	// clients: it is made of rows of clients, which are not kept by day.
 	clients bool
 }
@@ -102,6 +105,9 @@ func parse(raw string, t takes, now time.Time, opt *Options) (*ask, error) {
 	}
 	if t.top > 0 {
 		a.top = p.number("top", t.top, 1, maxTop)
+	}
+	if t.edits {
+		a.edits(p)
 	}
 	if t.ranged {
 		a.span(p, t, opt)

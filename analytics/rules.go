@@ -35,6 +35,9 @@ type ruleEntry struct {
 	demands []int64   // of sampled clients, in their busiest period
 	judged  []advice.Client
 	shadow  bool
+	// stricter is the limit that decides what this one refuses, nil if that is this
+	// one, or is not known.
+	stricter *advice.Stricter
 }
 
 func (r *reader) ruleBook() (*ruleBook, error) {
@@ -44,7 +47,7 @@ func (r *reader) ruleBook() (*ruleBook, error) {
 		b.by[n] = e
 		b.list = append(b.list, e)
 	}
-	for _, step := range []func() error{b.count, b.keys, b.decisive, b.sampled, b.judge} {
+	for _, step := range []func() error{b.count, b.keys, b.decisive, b.stricter, b.sampled, b.judge} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -302,7 +305,7 @@ func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 		Rule: f.Rule, Limit: f.Limit.Limit, Algorithm: f.Algorithm, Allowance: f.Allowance, Period: time.Duration(f.PeriodMS) * time.Millisecond,
 		Burst: f.Burst, Kind: kindOf(f.Rule), Shadow: e.shadow, From: from, To: minTime(time.Unix(r.to, 0), r.now).UTC(),
 		Allowed: f.Counts["allowed"] + f.Counts["soft"] + f.Counts["borrowed"] + f.Counts["delayed"], Refused: f.Counts["refused"],
-		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive,
+		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive, Stricter: e.stricter,
 		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P50: quantile(50), P95: quantile(95), P99: quantile(99), Max: quantile(100)},
 		Clients: e.judged, Limited: f.KeysLimited, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
 	})

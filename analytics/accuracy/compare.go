@@ -88,27 +88,17 @@ func (alt *Alternative) play(l Limit, limit *weir.Limit, keys [][]Arrival) error
 	var writes int64
 	for _, arrivals := range keys {
 		row := row{limit: limit}
-		decided = decided[:0]
-		for _, a := range arrivals {
-			d := row.take(a.At, a.Cost)
-			wait := d.Delay(a.Cost)
-			decided = append(decided, Arrival{At: a.At, Cost: a.Cost, Admitted: d.Allowed(), Delay: wait.Microseconds()})
-			switch {
-			case !d.Allowed():
-				alt.Refused++
-				continue
-			case wait > 0:
-				alt.Delayed++
-				alt.LongestDelay = max(alt.LongestDelay, wait)
-			}
-			if a.Cost > 0 {
-				writes++
-			}
-		}
+		var wrote int64
+		decided, wrote = decide(decided[:0], &row, arrivals)
+		writes += wrote
+		delayed, longest := waits(decided)
+		alt.Delayed += delayed
+		alt.LongestDelay = max(alt.LongestDelay, longest)
 		m.Key(decided)
 		alt.Bytes = max(alt.Bytes, row.most*8)
 	}
 	alt.Report = m.Report()
+	alt.Refused = alt.Decisions - alt.Admitted
 	alt.Operations = 1 + share(writes, alt.Decisions)
 	return nil
 }

@@ -62,7 +62,8 @@ type Client struct {
 // Stricter is another limit that refuses before this one does.
 type Stricter struct {
 	Rule, Limit string
-	// Decisions is in how many of this limit's refusals it was the request's answer.
+	// Decisions is in how many of this limit's refusals it was the request's answer, at
+	// least.
 	Decisions int64
 }
 

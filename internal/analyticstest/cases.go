@@ -577,7 +577,8 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		"overview?from=yesterday": "from", "overview?from=-0h": "from", "overview?from=-1x": "from", "overview?to=-2h&from=-1h": "from",
 		"overview?from=2026-03-01T12:00:00": "from", "series?step=10s": "step", "series?step=1": "step", "series?step=1m&from=-48h": "step",
 		"series?by=colour": "by", "overview?colour=red": "colour", "overview?top=0": "top", "overview?top=5000": "top", "overview?top=5&top=6": "top",
-		"clients?sort=name": "sort", "clients?node=a": "node", "latency?outcome=refused": "outcome", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
+		"clients?sort=name": "sort", "clients?node=a": "node", "latency?outcome=refused": "outcome", "replay?new_allowance=0": "new_allowance", "replay?new_algorithm=magic": "new_algorithm",
+		"replay?new_algorithm=concurrency": "new_algorithm", "replay?new_burst=-1": "new_burst", "replay?new_period_ms=1h": "new_period_ms", "overview?new_allowance=1": "new_allowance", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
 		"overview?domain=" + strings.Repeat("x", 600): "domain", "overview?domain=" + strings.Repeat("x,", 60): "domain", "overview?mode=on": "mode",
 		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "labels?from=-1h": "from",
 	} {
@@ -586,7 +587,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			t.Errorf("GET %.60s: %d %s", path, rec.Code, rec.Body)
 		}
 	}
-	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
+	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "replay", "replay?rule=no&new_allowance=5", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
 		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "system", "words", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
 		"series?from=2026-03-01T11:00:00%2B02:00&to=now&step=1h", "series?from=-400d&step=30d"} {
 		if rec := a.raw(path); rec.Code != 200 || strings.Contains(rec.Body.String(), "null") {

@@ -191,3 +191,59 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	equal(t, "by region", got, map[string]int64{"": 42, "eu": 3})
 }
+
+// neverDecisive: of a limit that refuses and is never the answer it is said which one
+// is, whether they count by the same key or know each other by the address.
+func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	lenient, strict, byUser := place(), place(), place()
+	lenient.Limit, strict.Limit, byUser.Rule, byUser.Limit = "lenient", "strict", "user", "user"
+	other := place()
+	other.Domain, other.Limit = "elsewhere", "other"
+	var batch []event.Event
+	refused := func(p event.Place, at time.Time, key, address string, n, decisive int64) {
+		e := tell.record(at, p, key, "refused", n)
+		e.Record.Decisive = decisive
+		e.Record.About = &event.About{Address: address}
+		batch = append(batch, e)
+	}
+	for minute := range 5 {
+		at := start.Add(time.Duration(minute) * time.Minute)
+		for key := range 10 {
+			k, address := fmt.Sprint("k", key), fmt.Sprint("192.0.2.", key)
+			refused(lenient, at, k, address, 12, 0)
+			switch {
+			case key < 7: // the same key, in all of them
+				refused(strict, at, k, address, 20, 12)
+			case key < 9: // another key of the same address
+				refused(byUser, at, "user"+k, address, 12, 12)
+			default: // both: at least two are of the strict one
+				refused(strict, at, k, address, 12, 8)
+				refused(byUser, at, "user"+k, address, 12, 10)
+			}
+			refused(other, at, k, address, 50, 50) // of other requests
+		}
+	}
+	at := start.Add(time.Minute)
+	batch = append(batch, tell.rollup(start, lenient, map[string]uint64{"refused": 600, "allowed": 1000}), tell.rollup(at, strict, map[string]uint64{"refused": 760}),
+		tell.rollup(at, byUser, map[string]uint64{"refused": 180}), tell.rollup(at, other, map[string]uint64{"refused": 2500}))
+	consume(t, s, [][]event.Event{batch})
+	now.Store(600)
+	var list analytics.RuleList
+	a.get("rules", &list)
+	said := map[string]string{}
+	for _, r := range list.Rules {
+		for _, x := range r.Advice {
+			if strings.Contains(x.Text, "never the answer") {
+				said[r.Limit.Limit] = x.Text
+			}
+		}
+	}
+	// 7 keys in 5 minutes with 12 each, and 12-10 in 5 minutes of the last.
+	want := fmt.Sprint(7*5*12 + 5*2)
+	if len(said) != 1 || !strings.Contains(said["lenient"], "strict") || !strings.Contains(said["lenient"], "in "+want+" of them") {
+		t.Errorf("said is %q, want %s decided by the strict one", said, want)
+	}
+}

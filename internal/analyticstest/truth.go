@@ -127,7 +127,7 @@ func Truth(t *testing.T, handler http.Handler, tr *Traffic) {
 		f    func(*asked)
 	}{
 		{"overview", overview}, {"series", series}, {"top", top}, {"rules", rules}, {"rule", rule}, {"clients", clients},
-		{"client", oneClient}, {"rates", rates}, {"accuracy", accuracies}, {"upstream", upstream}, {"by hours", byHours}, {"words", words}, {"csv", csvs},
+		{"client", oneClient}, {"rates", rates}, {"accuracy", accuracies}, {"replay", replays}, {"upstream", upstream}, {"by hours", byHours}, {"words", words}, {"csv", csvs},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.f(&asked{t, a.handler, a.tr}) })
 	}
@@ -590,6 +590,58 @@ func accuracies(a *asked) {
 			a.t.Errorf("%s: compared with %+v", r.Rule, r.Compare)
 		}
 	}
+}
+
+// replays: a fixed window is counted here by itself.
+func replays(a *asked) {
+	ds := a.ds("remote_address")
+	type window struct {
+		key    string
+		minute int64
+	}
+	refuses := func(limit int64) (by map[*Decision]bool, keys map[string]bool) {
+		by, keys, spent := map[*Decision]bool{}, map[string]bool{}, map[window]int64{}
+		for _, d := range ds {
+			w := window{d.Key, d.minute()}
+			if spent[w]+d.Cost > limit {
+				by[d], keys[d.Key] = true, true
+				continue
+			}
+			spent[w] += d.Cost
+		}
+		return by, keys
+	}
+	own, ownKeys := refuses(60)
+	with, withKeys := refuses(25)
+	var r analytics.Replay
+	a.get("replay?rule=remote_address&new_allowance=25&step=1m&top=1000&"+a.span(), &r)
+	equal(a.t, "numbers", [4]int64{r.Limit.Allowance, r.Limit.Burst, r.Edited.Allowance, r.Edited.Burst}, [4]int64{60, 60, 25, 25})
+	equal(a.t, "replayed", [2]int64{r.Keys, r.Decisions}, [2]int64{distinct(ds, all), int64(len(ds))})
+	told := int64(len(a.tr.of(func(d *Decision) bool { return a.tr.Rules[d.Rule].Rule == "remote_address" && d.limits() })))
+	equal(a.t, "refused as told, by its own and by the edited limit", [3]int64{r.Told.Refused, r.Own.Refused, r.With.Refused}, [3]int64{told, int64(len(own)), int64(len(with))})
+	equal(a.t, "admitted", [2]int64{r.Own.Admitted, r.With.Admitted}, [2]int64{int64(len(ds) - len(own)), int64(len(ds) - len(with))})
+	equal(a.t, "keys", [2]int64{r.Own.Keys, r.With.Keys}, [2]int64{int64(len(ownKeys)), int64(len(withKeys))})
+	newly, newlyKeys, steps := int64(0), map[string]int64{}, make([]int64, minutes)
+	for d := range with {
+		steps[(d.At-a.tr.From.UnixMicro())/60e6]++
+		newlyKeys[d.Key]++
+		if !own[d] {
+			newly++
+		}
+	}
+	equal(a.t, "newly refused, newly admitted", [2]int64{r.Refused.Decisions, r.Admitted.Decisions}, [2]int64{newly, 0})
+	equal(a.t, "over time", r.WithRefused, steps)
+	for _, c := range r.Clients {
+		equal(a.t, "client "+c.Key, c.WithRefused, newlyKeys[c.Key])
+	}
+	if len(own) == 0 || newly == 0 || len(r.Clients) == 0 || r.Cut || r.Unfit != "" {
+		a.t.Errorf("%d refused, %d newly, %d clients, cut %t, unfit %q: that shows nothing", len(own), newly, len(r.Clients), r.Cut, r.Unfit)
+	}
+	// A wider limit of another algorithm admits what this one refused.
+	var wide analytics.Replay
+	a.get("replay?rule=remote_address&new_allowance=100000&new_period_ms=60000&new_burst=100000&new_algorithm=token_bucket&"+a.span(), &wide)
+	equal(a.t, "newly admitted", [4]int64{wide.With.Refused, wide.Admitted.Decisions, wide.Admitted.Keys, wide.Refused.Decisions}, [4]int64{0, int64(len(own)), int64(len(ownKeys)), 0})
+	equal(a.t, "rows of CSV", len(a.table("replay?rule=remote_address&new_allowance=25&top=1000&format=csv&"+a.span())), len(r.Clients))
 }
 
 func upstream(a *asked) {

@@ -1,0 +1,71 @@
+package accuracy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// Replay decides arrivals under one limit, with the code that a node decides with.
+// Not safe for concurrent use.
+type Replay struct{ limit *weir.Limit }
+
+// NewReplay returns a replay under a limit. The error says why the limit cannot be
+// one, or why it cannot be replayed: leases end when their holders say so, lockouts
+// count failures, and a sketch is shared, none of which arrivals tell.
+func NewReplay(l Limit) (*Replay, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	for _, a := range algorithm.All {
+		if a.Name() != l.Algorithm {
+			continue
+		}
+		limit := &weir.Limit{Algorithm: a, Count: l.Allowance, Period: l.Period}
+		if bursts(l.Algorithm) {
+			limit.Burst = l.Burst
+		}
+		if err := limit.Compile(); err != nil {
+			return nil, fmt.Errorf("accuracy: %w", err)
+		}
+		if !ofRates(a, limit.Traits()) {
+			return nil, fmt.Errorf("accuracy: %s does not limit a rate by what arrives alone", l.Algorithm)
+		}
+		return &Replay{limit}, nil
+	}
+	return nil, fmt.Errorf("accuracy: there is no algorithm %.40q", l.Algorithm)
+}
+
+// Key appends to dst what the limit decides on the arrivals of one key that nobody
+// has seen before, in order of time. What was decided then does not matter.
+func (r *Replay) Key(dst, arrivals []Arrival) []Arrival {
+	decided, _ := decide(dst, &row{limit: r.limit}, arrivals)
+	return decided
+}
+
+// decide appends to dst what the limit of a row decides on the arrivals of its key,
+// and returns how often it wrote to the row.
+func decide(dst []Arrival, row *row, arrivals []Arrival) (decided []Arrival, writes int64) {
+	for _, a := range arrivals {
+		d := row.take(a.At, a.Cost)
+		one := Arrival{At: a.At, Cost: a.Cost, Admitted: d.Allowed(), Delay: d.Delay(a.Cost).Microseconds()}
+		dst = append(dst, one)
+		if one.Admitted && a.Cost > 0 {
+			writes++
+		}
+	}
+	return dst, writes
+}
+
+// waits returns how many of the decisions that passed wait, and the longest wait.
+func waits(decided []Arrival) (n int64, longest time.Duration) {
+	for _, a := range decided {
+		if a.Admitted && a.Delay > 0 {
+			n++
+			longest = max(longest, time.Duration(a.Delay)*time.Microsecond)
+		}
+	}
+	return n, longest
+}
