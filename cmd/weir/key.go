@@ -67,7 +67,9 @@ func flagsFirst(k *kong.Kong, args []string) []string {
 	for _, n := range k.Model.Children {
 		for _, f := range n.Flags {
 			if n.Name == "key" {
-				takesValue["--"+f.Name] = !f.IsBool()
+				for _, name := range append(f.Aliases, f.Name) {
+					takesValue["--"+name] = !f.IsBool()
+				}
 			}
 		}
 	}

@@ -104,9 +104,12 @@ func run(args []string, s streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	// Many try this first.
-	if len(args) == 1 && args[0] == "--version" {
+	// Many try these first.
+	switch {
+	case len(args) == 1 && args[0] == "--version":
 		args = []string{"version"}
+	case args[0] == "help":
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	ctx, err := parser.Parse(flagsFirst(parser, args))
 	if err != nil {

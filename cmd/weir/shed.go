@@ -14,11 +14,12 @@ import (
 )
 
 type shedCmd struct {
-	Settings []string      `arg:"" optional:"" name:"setting" help:"off and on throw the kill switch; NAME=VALUE changes one setting. Nothing changes nothing."`
-	Server   []string      `name:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Servers to ask, separated by commas or given several times: admin addresses from the same machine, or any with --token."`
-	Token    string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the servers."`
-	Timeout  time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for each answer."`
-	JSON     bool          `name:"json" help:"Print the answers as they are."`
+	Settings  []string      `arg:"" optional:"" name:"setting" help:"off and on throw the kill switch; NAME=VALUE changes one setting. Nothing changes nothing."`
+	Server    []string      `name:"server" aliases:"admin" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Servers to ask, separated by commas or given several times: admin addresses from the same machine, or any with a token. --admin is the same."`
+	Token     string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the servers."`
+	TokenFile string        `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
+	Timeout   time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for each answer."`
+	JSON      bool          `name:"json" help:"Print the answers as they are."`
 }
 
 // Help is the long text of `weir shed --help`.
@@ -55,9 +56,13 @@ func (c *shedCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
+	token, err := tokenOf(c.Token, c.TokenFile)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	for i, url := range c.Server {
-		if err := c.ask(s.out, url, settings, i > 0); err != nil {
+		if err := c.ask(s.out, remote{url: url, token: token, timeout: c.Timeout}, settings, i > 0); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -65,8 +70,7 @@ func (c *shedCmd) Run(s streams) error {
 }
 
 // ask asks one server and prints its answer.
-func (c *shedCmd) ask(out io.Writer, url string, settings map[string]string, further bool) error {
-	srv := remote{url: url, token: c.Token, timeout: c.Timeout}
+func (c *shedCmd) ask(out io.Writer, srv remote, settings map[string]string, further bool) error {
 	method, body := http.MethodGet, any(nil)
 	if len(settings) > 0 {
 		method, body = http.MethodPatch, settings
@@ -77,7 +81,7 @@ func (c *shedCmd) ask(out io.Writer, url string, settings map[string]string, fur
 	}
 	var st shed.State
 	if err := json.Unmarshal(data, &st); err != nil {
-		return fmt.Errorf("%s answered other than the state of load shedding: %w", url, err)
+		return fmt.Errorf("%s answered other than the state of load shedding: %w", srv.url, err)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(out, "%s\n", bytes.TrimSpace(data))
@@ -85,7 +89,7 @@ func (c *shedCmd) ask(out io.Writer, url string, settings map[string]string, fur
 	}
 	text := shedState(&st)
 	if len(c.Server) > 1 {
-		text = url + "\n" + text
+		text = srv.url + "\n" + text
 		if further {
 			text = "\n" + text
 		}
