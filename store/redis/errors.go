@@ -109,6 +109,8 @@ func explain(err error) error {
 		{"DB index is out of range", "there is no such database: see the server's databases setting"},
 		{"invalid DB index", "there is no such database: see the server's databases setting"},
 		{"SELECT is not allowed in cluster mode", "a cluster has database 0 alone: leave the number out of the URL"},
+		{"unknown command 'SENTINEL'", "the server is no Sentinel: name the Sentinels, whose port is 26379 by default, or write redis:// for redis+sentinel://"},
+		{"No such master with that name", "the Sentinels watch over no primary of that name: SENTINEL MASTERS tells the names"},
 		{"LOADING", "the server is reading its data from disk"},
 		{"first record does not look like a TLS handshake", "the server does not speak TLS on this port: write redis:// for rediss://"},
 		{"certificate signed by unknown authority", "name the authority of the server's certificate by tls_ca"},

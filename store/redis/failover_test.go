@@ -20,6 +20,8 @@ import (
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	primary, replica, sentinels := servertest.RedisSentinels(t)
+	refusesToOpen(t, "redis://"+sentinels[0].Addr, Options{}, "is a Sentinel", "write redis+sentinel://")
+	refusesToOpen(t, urlOf("redis+sentinel", sentinels)+"/other", Options{}, "no primary of that name", "SENTINEL MASTERS")
 	s := open(t, urlOf("redis+sentinel", sentinels)+"/primary", Options{Timeout: long})
 	l := perHour(t, 10, algorithm.FixedWindow)
 	for range 4 {

@@ -111,6 +111,9 @@ func (a *address) examine(ctx context.Context, client rueidis.Client) error {
 	if facts["valkey_version"] == "" && older(version, 6, 2) {
 		return fmt.Errorf("the server is Redis %s: Redis 6.2 or later, or Valkey, is needed", version)
 	}
+	if facts["redis_mode"] == "sentinel" {
+		return fmt.Errorf("the server is a Sentinel: write redis+sentinel://host/NAME, with the name of the primary that it watches, for %s", schemeOf(a.text))
+	}
 	if on := facts["cluster_enabled"] == "1"; on != (a.kind == clustered) {
 		if on {
 			return fmt.Errorf("the server is part of a cluster: write redis+cluster:// for %s", schemeOf(a.text))

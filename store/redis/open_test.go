@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
@@ -125,6 +126,7 @@ func TestWrongServers(t *testing.T) {
 	f("redis://"+open.Addr+"/99", "no such database")
 	f("redis://"+clustered.Addr, "redis+cluster://")
 	f("redis+cluster://"+open.Addr, "is not part of a cluster", "redis://")
+	f("redis+sentinel://"+open.Addr+"/primary", "is no Sentinel", "redis://")
 	f("redis+ring://"+open.Addr+",127.0.0.1:1", "127.0.0.1:1", "nobody listens there")
 	f("rediss://"+open.Addr, "does it speak TLS there")
 	f("redis://"+replica.Addr, "a replica of "+open.Addr)
@@ -167,20 +169,24 @@ func TestLeastPrivilege(t *testing.T) {
 // Settings that can be lived with are logged when the store is opened.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	f := func(want string, args ...string) {
+	opened := func(r *servertest.RedisServer, want string) {
 		t.Helper()
-		r := servertest.Redis(t, args...)
 		var log bytes.Buffer
 		open(t, "redis://"+r.Addr, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if got := log.String(); (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("%v: logged %q, want %q", args, got, want)
+			t.Errorf("logged %q, want %q", got, want)
 		}
+	}
+	f := func(want string, args ...string) {
+		t.Helper()
+		opened(servertest.Redis(t, args...), want)
 	}
 	f("level=WARN msg=\"the server forgets keys", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	f("level=INFO", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru")
 	f("", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl")
 	f("", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	f("", "--maxmemory-policy", "allkeys-lru")
+	opened(servertest.RedisClock(t, -time.Minute), "level=WARN msg=\"the clocks of the server and of this machine differ: let NTP set both\"")
 }
 
 func TestVersions(t *testing.T) {
