@@ -206,7 +206,46 @@ func TestConcurrency(t *testing.T) {
 	c.now++
 	c.says(1, policy, `Ratelimit: "conc";r=0`)
 	c.now++
-	c.says(1, policy, `Ratelimit: "conc";r=0`, `Retry-After: 60`)
+	c.says(1, policy, `Ratelimit: "conc";r=0`, `Retry-After: 1`)
+}
+
+// TestWaitForAPlace: nobody knows when the others are done, and their leases, of a
+// minute, say only when they are if they died. What a rate says is known, and counts.
+func TestWaitForAPlace(t *testing.T) {
+	slots := named("slots", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})
+	rate := named("rate", weir.PerMinute(2, algorithm.FixedWindow))
+	for _, c := range []struct {
+		rules weir.Limits
+		want  time.Duration
+		body  string
+	}{
+		{weir.Limits{slots}, time.Second, "too many requests are under way; try again in 1 second"},
+		{weir.Limits{slots, rate}, 40 * time.Second, "too many requests are under way; try again in 40 seconds"},
+		{weir.Limits{rate}, 40 * time.Second, "the limit is exhausted; try again in 40 seconds"},
+	} {
+		cl := newClient(t, c.rules)
+		for range 2 {
+			cl.decide(1)
+			cl.now++ // each its own lease
+		}
+		r, d := cl.decide(1)
+		rec := httptest.NewRecorder()
+		cl.w.Refuse(rec, answer.OverLimit, r.Ops(), d, cl.now)
+		var body struct {
+			Detail     string
+			RetryAfter int64 `json:"retry_after"`
+		}
+		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
+			t.Fatal(err)
+		}
+		seconds := int64(c.want / time.Second)
+		if body.Detail != c.body || body.RetryAfter != seconds || rec.Header().Get("Retry-After") != fmt.Sprint(seconds) {
+			t.Errorf("%d limits: got %+v, Retry-After %s, want %s", len(c.rules), body, rec.Header().Get("Retry-After"), c.want)
+		}
+		if got := answer.Wait(r.Ops(), d).Round(time.Second); got != c.want {
+			t.Errorf("%d limits: Wait says %s, want %s", len(c.rules), got, c.want)
+		}
+	}
 }
 
 // TestSoft: the number told is the one enforced.

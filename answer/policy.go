@@ -233,6 +233,29 @@ func tighter(p, q *policy) bool {
 	return phi < qhi || phi == qhi && plo < qlo
 }
 
+// Wait returns how long a client whose request was refused with d, made of ops, is
+// told to stay away: d.RetryAfter, but for limits on what is under way at once.
+// When one of those who hold a place will be done is not known, and RetryAfter is
+// when they lose it if they died: such a limit by itself says one second.
+func Wait(ops []weir.Op, d weir.Decision) time.Duration {
+	if !underWay(d) {
+		return d.RetryAfter
+	}
+	var few [4]policy
+	wait := time.Second
+	for _, p := range policies(few[:0], ops, true) {
+		if p.refused && p.until > 0 {
+			wait = max(wait, weir.FromMicros(p.until))
+		}
+	}
+	return wait
+}
+
+// underWay reports whether d refuses because of what is under way at once.
+func underWay(d weir.Decision) bool {
+	return d.RetryAfter > 0 && d.Limit != nil && d.Limit.Traits()&weir.Leases != 0
+}
+
 // Seconds returns a wait as delay-seconds: rounded up, at least 1.
 func Seconds(wait time.Duration) int64 { return max(ceilSeconds(wait), 1) }
 

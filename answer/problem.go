@@ -143,7 +143,11 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 	b = append(b, `,"detail":"`...)
 	switch {
 	case d.RetryAfter != weir.Never:
-		b = append(b, r.exhausted...)
+		if why == OverLimit && underWay(d) {
+			b = append(b, "too many requests are under way"...)
+		} else {
+			b = append(b, r.exhausted...)
+		}
 		b = append(b, "; try again in "...)
 		b = strconv.AppendInt(b, f.retry, 10)
 		if b = append(b, " second"...); f.retry != 1 {

@@ -189,13 +189,16 @@ func (w *Writer) header(h http.Header, f *facts) {
 	}
 }
 
-// retrySeconds returns the Retry-After of the refusal d: no earlier than any
-// limit says, and 0 if waiting does not help.
+// retrySeconds returns the Retry-After of the refusal d, see Wait: no earlier than
+// any limit says, and 0 if waiting does not help.
 func retrySeconds(ps []policy, d weir.Decision) int64 {
 	if d.RetryAfter == weir.Never {
 		return 0
 	}
-	s := Seconds(d.RetryAfter)
+	s := int64(1)
+	if !underWay(d) {
+		s = Seconds(d.RetryAfter)
+	}
 	for i := range ps {
 		if ps[i].refused {
 			s = max(s, ceil(max(ps[i].until, 0), 1_000_000))

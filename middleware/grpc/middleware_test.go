@@ -356,8 +356,10 @@ func TestLeases(t *testing.T) {
 	done := make(chan error)
 	go func() { _, err := d.call("hold"); done <- err }()
 	<-began
-	if _, err := d.call("x"); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("beside a call under way: %v", err)
+	// Not as long as a lease lives: how long the call will take is not known.
+	trailer, err := d.call("x")
+	if status.Code(err) != codes.ResourceExhausted || trailer.Get("retry-after")[0] != "1" || trailer.Get("grpc-retry-pushback-ms")[0] != "1000" {
+		t.Errorf("beside a call under way: %v, %v", err, trailer)
 	}
 	if err := func() error {
 		s, err := d.conn.NewStream(t.Context(), &flow, "/test.Echo/Flow")

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
 )
 
 // Reason is the google.rpc.ErrorInfo.reason of a refusal, and ErrorDomain its
@@ -29,6 +30,7 @@ const maxViolations = 4
 
 // refuse returns the status of a call that the limits do not let through.
 func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
+	d.RetryAfter = answer.Wait(r.Ops(), d)
 	_, fields := v.m.answer.Fields(nil, nil, r.Ops(), d, decidedAt(r.Ops()))
 	md := make(metadata.MD, len(fields)+1)
 	for _, f := range fields {

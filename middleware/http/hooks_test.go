@@ -145,6 +145,24 @@ X-Ratelimit-Retry-After: 40`
 	}
 }
 
+// TestOwnRefusalForWantOfAPlace: the wait is not as long as a lease lives, since
+// nobody knows when the request that holds the place is done.
+func TestOwnRefusalForWantOfAPlace(t *testing.T) {
+	var why httplimit.Refusal
+	var s *site
+	s = newSite(t, concurrency(1), httplimit.Options{Refuse: func(w http.ResponseWriter, _ *http.Request, r *httplimit.Refusal) {
+		why = *r
+		w.WriteHeader(r.Status)
+	}}, func(w http.ResponseWriter, r *http.Request) {
+		if res, _ := s.get("/"); res.StatusCode != 429 || res.Header.Get("Retry-After") != "1" {
+			t.Errorf("beside a request under way: %d, Retry-After %q", res.StatusCode, res.Header.Get("Retry-After"))
+		}
+	})
+	if res, _ := s.get("/"); res.StatusCode != 200 || why.RetryAfter != time.Second {
+		t.Errorf("%d, then told to wait %s, want one second", res.StatusCode, why.RetryAfter)
+	}
+}
+
 func TestStoreDown(t *testing.T) {
 	served := 0
 	handler := func(http.ResponseWriter, *http.Request) { served++ }

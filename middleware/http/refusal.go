@@ -17,14 +17,14 @@ type Refusal struct {
 	// is for what is under way on this node there are no Ops.
 	Decision weir.Decision
 	Ops      []weir.Op
-	// RetryAfter is the least wait after which the same request can pass, or
-	// weir.Never.
+	// RetryAfter is the least wait after which the same request can pass, one
+	// second where nobody knows (answer.Wait), or weir.Never.
 	RetryAfter time.Duration
 }
 
 // refuse answers a request that the limits do not let through.
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal) {
-	why.Status, why.RetryAfter = http.StatusTooManyRequests, why.Decision.RetryAfter
+	why.Status, why.RetryAfter = http.StatusTooManyRequests, answer.Wait(why.Ops, why.Decision)
 	reason := answer.OverLimit
 	if m.opt.Shed != nil {
 		if s, ok := m.opt.Shed.Refused(why.Ops, why.Decision); ok {
