@@ -267,18 +267,24 @@ func (l *Limiter) deny(ops []Op) Decision {
 
 // Wait is Decide for callers who would rather be late than refused: it sleeps
 // until the request may proceed, for a shaping limit as long as it says, and
-// else as long as RetryAfter says, again and again. It returns the last
-// decision, refused only if the request can never pass, and ctx.Err() when ctx
-// ends first. If ctx would end before the wait is over it does not wait.
+// else as long as RetryAfter says, again and again. Under a concurrency limit it
+// asks again up to once a second, since nobody knows when the others are done. It
+// returns the last decision, refused only if the request can never pass, and
+// ctx.Err() when ctx ends first. If ctx would end before the wait is over it does
+// not wait.
 func (l *Limiter) Wait(ctx context.Context, r *Request) (Decision, error) {
-	for {
+	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
 		d, err := l.Decide(ctx, r)
 		if err != nil || d.RetryAfter == Never {
 			return d, err
 		}
 		wait := d.RetryAfter
-		if d.Allowed() {
+		switch {
+		case d.Allowed():
 			wait = r.Delay()
+		case d.Limit.traits&Leases != 0:
+			// RetryAfter is when those who hold a place lose it if they died.
+			wait = min(wait, poll)
 		}
 		if wait == 0 {
 			return d, nil
@@ -294,6 +300,12 @@ func (l *Limiter) Wait(ctx context.Context, r *Request) (Decision, error) {
 		}
 	}
 }
+
+// How often Wait asks again for a place under a concurrency limit.
+const (
+	leastPoll = 10 * time.Millisecond
+	mostPoll  = time.Second
+)
 
 func joinCancel(err, cancel error) error {
 	if cancel != nil {

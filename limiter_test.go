@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -376,4 +377,38 @@ func TestNewRefusesWhatCannotDecide(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// Wait waits until the others are done, not until their leases end, nor gives up
+// because those end after its deadline.
+func TestWaitForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{MaxBytes: 16 << 20, Now: func() int64 { return time.Now().UnixMicro() }})
+		defer store.Close()
+		l, err := weir.New(store, weir.Limits{{Algorithm: algorithm.Concurrency, Count: 1, Period: time.Minute}}, weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(lease string) *weir.Request {
+			return &weir.Request{Lease: lease, Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "key", Value: "k"}}}}}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if d, err := l.Wait(ctx, ask("first")); err != nil || !d.Allowed() {
+			t.Fatalf("the first: %+v, %v", d, err)
+		}
+		time.AfterFunc(5*time.Second, func() {
+			if err := l.Release(context.Background(), ask("first")); err != nil {
+				t.Error(err)
+			}
+		})
+		from := time.Now()
+		d, err := l.Wait(ctx, ask("second"))
+		if took := time.Since(from); err != nil || !d.Allowed() || took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("%+v, %v after %s, want the place that is free after 5s", d, err, took)
+		}
+		if d, err := l.Wait(ctx, ask("third")); !errors.Is(err, context.DeadlineExceeded) || d.Allowed() {
+			t.Errorf("%+v, %v, want the deadline", d, err)
+		}
+	})
 }
