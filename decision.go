@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -37,6 +38,25 @@ type Decision struct {
 
 // Allowed reports whether the request may pass.
 func (d Decision) Allowed() bool { return d.RetryAfter == 0 }
+
+// String says in one line what was decided, for logs and tests: "refused by
+// 100/minute, 0 remain, retry after 12.5s".
+func (d Decision) String() string {
+	if d.Limit == nil && d.Allowed() {
+		return "allowed: no limit applies"
+	}
+	name := "no limit"
+	if d.Limit != nil {
+		name = d.Limit.Name
+	}
+	switch {
+	case d.Allowed():
+		return fmt.Sprintf("allowed by %s, %d remain", name, d.Remaining)
+	case d.RetryAfter == Never:
+		return fmt.Sprintf("refused by %s, %d remain, waiting does not help", name, d.Remaining)
+	}
+	return fmt.Sprintf("refused by %s, %d remain, retry after %s", name, d.Remaining, d.RetryAfter)
+}
 
 // Delay returns how long an allowed request of the given cost must wait before
 // it proceeds. It is zero unless the limit's algorithm shapes traffic

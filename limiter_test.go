@@ -412,3 +412,21 @@ func TestWaitForAPlace(t *testing.T) {
 		}
 	})
 }
+
+func TestDecisionInWords(t *testing.T) {
+	b := newTestbed(t, weir.PerMinute(3, algorithm.FixedWindow))
+	f := func(cost int64, want string) {
+		t.Helper()
+		_, d := b.ask("k", func(r *weir.Request) { r.Cost = cost })
+		if got := fmt.Sprint(d); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	f(2, "allowed by 3/minute, 1 remain")
+	b.now.Add(1500 * time.Millisecond)
+	f(2, "refused by 3/minute, 1 remain, retry after 58.5s")
+	f(4, "refused by 3/minute, 1 remain, waiting does not help")
+	if got, want := fmt.Sprint(weir.Decision{}), "allowed: no limit applies"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
