@@ -75,7 +75,8 @@ type Upstream struct {
 	Coverage Coverage    `json:"coverage"`
 	At       []time.Time `json:"at"`
 	// Admitted and Refused are decisions a step, exact: of the limit that decided
-	// most in the range if no rule was asked for, since a request meets several.
+	// most in the range if no rule was asked for, since a request meets several, and
+	// among those whose answers are known if any are.
 	Admitted []int64 `json:"admitted"`
 	Refused  []int64 `json:"refused"`
 	Of       Limit   `json:"of"`

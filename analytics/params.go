@@ -38,6 +38,8 @@ type ask struct {
 	top                                int
 	inForce                            bool
 	edit                               edit
+	// stepAsked: the step is not one that was chosen.
+	stepAsked bool
 }
 
 // paramError says what is wrong with a parameter.
@@ -295,6 +297,7 @@ func (a *ask) span(p *params, t takes, opt *Options) {
 			return
 		}
 	}
+	a.stepAsked = step > 0
 	a.choose(from.Unix(), ceil(to.UnixMicro(), 1e6)/1e6, step, t.clients || a.ofClients(), opt)
 	if points := (a.to - a.from) / a.step; points > maxPoints {
 		p.fail("step", "makes %d points of the range: at most %d are answered", points, maxPoints)

@@ -165,6 +165,7 @@ func (r *reader) replayLimit(out *Replay, n name) error {
 	if err != nil {
 		return err
 	}
+	r.narrow(out, keys)
 	var a, b []accuracy.Arrival
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		arrivals := keys[key]
@@ -189,6 +190,26 @@ func (r *reader) replayLimit(out *Replay, n name) error {
 		out.Clients = out.Clients[:r.top]
 	}
 	return nil
+}
+
+// narrow makes the range of an answer that of the arrivals, since none are kept
+// before the first: of less than a day the steps are finer then.
+func (r *reader) narrow(out *Replay, keys map[string][]accuracy.Arrival) {
+	var first, last int64
+	for _, arrivals := range keys {
+		for _, a := range arrivals {
+			if first == 0 {
+				first, last = a.At, a.At
+			}
+			first, last = min(first, a.At), max(last, a.At)
+		}
+	}
+	if first == 0 || r.stepAsked {
+		return
+	}
+	r.ask.choose(first/1e6, last/1e6+1, 0, false, r.opt)
+	n := r.points()
+	out.At, out.Came, out.OwnRefused, out.WithRefused = r.at(), make([]int64, n), make([]int64, n), make([]int64, n)
 }
 
 // replayKey adds one key, with what was decided, what the limit decides, and what

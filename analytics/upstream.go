@@ -9,8 +9,21 @@ import (
 // passes reports whether a request of an outcome went on, as far as the limit goes.
 func passes(outcome string) bool { return outcome != "refused" && !beside(outcome) }
 
+// answered are the limits that met requests of which it is known how they were
+// answered.
+func (r *reader) answered() (map[name]bool, error) {
+	w := &where{}
+	r.clientsOf(w, r.clientGrain(), r.from, r.to)
+	w.and("answers > 0")
+	out := map[name]bool{}
+	err := query(r.tx, func(row Row) error { out[nameOf(r.limits[row.Int(0)])] = true; return nil },
+		`SELECT DISTINCT limit_id FROM clients`+w.text, w.args...)
+	return out, err
+}
+
 func (r *reader) upstream() (*Upstream, error) {
-	// A request meets several limits: only those of one are added up.
+	// A request meets several limits: only those of one are added up. Of limits whose
+	// requests go to no upstream nothing is to be seen here.
 	if names := r.names(); len(names) > 1 {
 		busiest, most := names[0], int64(-1)
 		total := map[name]int64{}
@@ -21,8 +34,12 @@ func (r *reader) upstream() (*Upstream, error) {
 		}); err != nil {
 			return nil, err
 		}
+		answered, err := r.answered()
+		if err != nil {
+			return nil, err
+		}
 		for _, n := range names {
-			if total[n] > most {
+			if total[n] > most && (len(answered) == 0 || answered[n]) {
 				busiest, most = n, total[n]
 			}
 		}

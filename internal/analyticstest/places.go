@@ -247,3 +247,23 @@ func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		t.Errorf("said is %q, want %s decided by the strict one", said, want)
 	}
 }
+
+// answeredFirst: of two limits the one is told whose requests were answered, though
+// the other decided more.
+func answeredFirst(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	now.Store(300)
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	checked, forwarded := place(), place()
+	checked.Limit, forwarded.Limit = "checked", "forwarded"
+	r := tell.record(start, forwarded, "k", "allowed", 3)
+	r.Record.Answers = &event.Answers{Count: 3, OK: 3, TotalMS: 9, LongestMS: 4}
+	consume(t, s, [][]event.Event{{r, tell.record(start, checked, "k", "allowed", 500),
+		tell.rollup(start, checked, map[string]uint64{"allowed": 500}), tell.rollup(start, forwarded, map[string]uint64{"allowed": 3})}})
+	var u analytics.Upstream
+	a.get("upstream?from=-10m", &u)
+	equal(t, "limit and answers", fmt.Sprint(u.Of.Limit, u.Total.Count), "forwarded3")
+	a.get("upstream?from=-10m&limit=checked", &u)
+	equal(t, "limit", u.Of.Limit, "checked")
+}
