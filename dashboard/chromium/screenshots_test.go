@@ -37,7 +37,7 @@ func TestScreenshots(t *testing.T) {
 	if !*update {
 		t.Skip("takes minutes, and changes docs/: only with -update")
 	}
-	n := serveRules(t, shownRules, "--events-sample", "1")
+	n := serveRules(t, shownRules, "--events-sample", "1", "--events-region", "eu-west")
 	begin := time.Now()
 	var coming sync.WaitGroup
 	coming.Go(func() { crowd(n, 11*time.Minute) })
@@ -60,7 +60,7 @@ func TestScreenshots(t *testing.T) {
 		whole               bool
 	}{
 		{"/rules?utc=1&live=0", "dark", "dashboard-rules.png", wide, true},
-		{"/rule?utc=1&live=0&domain=api&rule=client_id&limit=client_id&line=140", "light", "dashboard-rule.png", wide, true},
+		{"/rule?utc=1&live=0&domain=api&rule=client_id&limit=client_id&line=140&replay=1", "light", "dashboard-rule.png", wide, true},
 		{"/clients?utc=1&live=0", "light", "dashboard-clients.png", wide, true},
 		{"/accuracy?utc=1&live=0", "dark", "dashboard-accuracy.png", wide, false},
 		{"/?utc=1&live=0", "dark", "dashboard-phone.png", narrow, false},

@@ -39,6 +39,13 @@ export function duration(ms: number | undefined): string {
   return `${some.format(s / 86400)} d`;
 }
 
+/** A length of time in microseconds. */
+export function micros(us: number | undefined): string {
+  if (us === undefined || Number.isNaN(us)) return "–";
+  if (us < 1) return `${some.format(us * 1000)} ns`;
+  return us < 1000 ? `${some.format(us)} µs` : duration(us / 1000);
+}
+
 const periods: [number, string][] = [
   [1000, "second"],
   [60_000, "minute"],

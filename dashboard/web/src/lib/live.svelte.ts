@@ -3,6 +3,7 @@ import type { Limit } from "./types.ts";
 /** What a node tells of itself every second: `event: state` of /v1/live. */
 export interface LiveState {
   node: string;
+  region?: string;
   time: string;
   uptime_ms: number;
   /** The time that all counts are of. */

@@ -3,7 +3,7 @@
 const base = "/ui";
 
 /** What is the same on all pages and goes along from one to the next. */
-const shared = ["from", "to", "domain", "rule", "limit", "tier", "path", "agent", "key", "node", "outcome", "mode", "utc", "live"];
+const shared = ["from", "to", "domain", "rule", "limit", "tier", "path", "agent", "key", "node", "region", "outcome", "mode", "utc", "live"];
 
 /** What belongs to the page that a link leads to, not to the one it leaves. */
 const own = ["rule", "limit", "key", "domain"];

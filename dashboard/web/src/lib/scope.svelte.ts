@@ -3,14 +3,33 @@ import { route } from "./route.svelte.ts";
 import { range, usual } from "./range.ts";
 import { clock } from "./clock.svelte.ts";
 
-/** Filters that every question about figures takes. */
-export const filters = ["domain", "rule", "limit", "tier", "path", "agent", "key", "node", "outcome", "mode"] as const;
+/** Filters that go along from page to page. */
+export const filters = ["domain", "rule", "limit", "tier", "path", "agent", "key", "node", "region", "outcome", "mode"] as const;
+
+const ofLimits = ["domain", "rule", "limit", "mode"];
+const ofClients = [...ofLimits, "key", "tier", "path", "agent"];
+
+/** What the figures of a page can be filtered by: see the parameters in docs/analytics.md. */
+const takes: Record<string, readonly string[]> = {
+  "/": filters,
+  "/rules": ofLimits,
+  "/rule": ["domain", "rule", "limit", "key", "tier", "path", "agent"],
+  "/clients": ofClients,
+  "/client": ["key"],
+  "/accuracy": [...ofLimits, "key"],
+  "/upstream": [...ofLimits, "node", "region"],
+};
+
+/** Whether a filter holds on this page. */
+export function holds(name: string): boolean {
+  return (takes[route.path] ?? []).includes(name);
+}
 
 /** The range and the filters of the page as parameters of a question. */
-export function scope(more: Params = {}, without: readonly string[] = []): Params {
+export function scope(more: Params = {}): Params {
   const out: Params = { from: route.get("from") || usual, to: route.get("to") || undefined };
   for (const name of filters) {
-    if (!without.includes(name)) out[name] = route.get(name) || undefined;
+    if (holds(name)) out[name] = route.get(name) || undefined;
   }
   return { ...out, ...more };
 }

@@ -75,10 +75,61 @@ export interface Overview {
   keys_limited: number;
   keys_seen: number;
   degraded_s: number;
+  latency?: Latency;
   top_rules: (Limit & Totals)[] | null;
   top_keys: TopKey[] | null;
   top_paths: TopWord[] | null;
   incidents: Incident[] | null;
+}
+
+/** How long decisions took, of one in every. Times in microseconds. */
+export interface Latency {
+  measured: number;
+  every: number;
+  p50_us: number;
+  p95_us: number;
+  p99_us: number;
+  max_us: number;
+}
+
+export interface LatencySeries {
+  coverage: Coverage;
+  latency?: Latency;
+  at: string[] | null;
+  measured: number[] | null;
+  /** -1 where none was measured. */
+  p50_us: number[] | null;
+  p99_us: number[] | null;
+}
+
+export interface Replayed {
+  admitted: number;
+  refused: number;
+  delayed: number;
+  longest_delay_ms: number;
+  keys_refused: number;
+}
+
+export interface Replay {
+  coverage: Coverage;
+  limit: Limit;
+  edited: Limit;
+  unfit?: string;
+  first?: string;
+  last?: string;
+  keys: number;
+  decisions: number;
+  cut: boolean;
+  told: Replayed;
+  own: Replayed;
+  with: Replayed;
+  newly_refused: { decisions: number; keys: number };
+  newly_admitted: { decisions: number; keys: number };
+  at: string[] | null;
+  came: number[] | null;
+  own_refused: number[] | null;
+  with_refused: number[] | null;
+  clients: { key: string; decisions: number; told_refused: number; own_refused: number; with_refused: number; label?: string }[] | null;
 }
 
 export interface Line {
@@ -367,6 +418,7 @@ export interface System {
   sources:
     | {
         node: string;
+        region?: string;
         source: string;
         first: string;
         last: string;
@@ -399,6 +451,7 @@ export interface Words {
   algorithms: string[] | null;
   outcomes: string[] | null;
   nodes: string[] | null;
+  regions: string[] | null;
   tiers: string[] | null;
   paths: string[] | null;
 }
