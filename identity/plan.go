@@ -36,6 +36,17 @@ type Descriptor struct {
 	Cost int64 `yaml:"cost"`
 }
 
+// Keys returns the keys of the entries, in order.
+func (d *Descriptor) Keys() []string {
+	keys := make([]string, len(d.Entries))
+	for i, e := range d.Entries {
+		if keys[i] = e.Key; e.Key == "" {
+			keys[i] = keyOf(e.From)
+		}
+	}
+	return keys
+}
+
 // Caps on a plan.
 const (
 	maxDescriptors = 32
@@ -155,16 +166,13 @@ func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
 	case d.Cost < 0 || d.Cost > weir.MaxCost:
 		return out, fmt.Errorf("cost must be between 0 and %d, not %d", int64(weir.MaxCost), d.Cost)
 	}
+	keys := d.Keys()
 	for i, e := range d.Entries {
 		s, err := r.parseSource(e.From, route)
 		if err != nil {
 			return out, fmt.Errorf("entry %d: %w", i+1, err)
 		}
-		key := e.Key
-		if key == "" {
-			key = keyOf(e.From)
-		}
-		out.entries = append(out.entries, plannedEntry{key, s})
+		out.entries = append(out.entries, plannedEntry{keys[i], s})
 	}
 	if d.Unless != "" {
 		s, err := r.parseSource(d.Unless, route)

@@ -341,3 +341,40 @@ func TestMatchIsFlat(t *testing.T) {
 		}
 	}
 }
+
+// Meets says what can be limited, whatever the values are.
+func TestMeets(t *testing.T) {
+	set := parse(t, `
+domain: d
+deny: {asn: ["64496"]}
+descriptors:
+  - {key: user, tiers: {by: plan, limits: {pro: 5/second}}}
+  - key: path
+    value: /login*
+    descriptors:
+      - {key: ip, limit: 1/second}
+  - {key: none}
+  - {key: shut, deny: [bob]}
+  - {key: vip, overrides: {acme: 1/second}}
+`)
+	f := func(want bool, domain string, keys ...string) {
+		t.Helper()
+		if got := set.Meets(domain, keys); got != want {
+			t.Errorf("%s %q: got %t", domain, keys, got)
+		}
+	}
+	f(true, "d", "user")
+	f(true, "d", "user", "plan")
+	f(false, "d", "user", "tier")
+	f(false, "d", "user", "plan", "ip")
+	f(true, "d", "path", "ip")
+	f(false, "d", "path")
+	f(false, "d", "ip")
+	f(false, "d", "none")
+	f(true, "d", "shut")
+	f(true, "d", "shut", "more")
+	f(true, "d", "vip")
+	f(true, "d", "what", "asn")
+	f(false, "d")
+	f(false, "other", "user")
+}

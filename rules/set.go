@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -71,6 +72,33 @@ func (s *Set) Domain(name string) (string, error) {
 
 // Has reports whether there are rules for the domain of that name.
 func (s *Set) Has(name string) bool { return s.domains[name] != nil }
+
+// Meets reports whether a descriptor of these keys, with some values, can meet a
+// limit or a deny list of the domain. If not, nothing limits who is asked about by
+// it alone.
+func (s *Set) Meets(domain string, keys []string) bool {
+	d := s.domains[domain]
+	if d == nil {
+		return false
+	}
+	for _, key := range keys {
+		if d.deny[key] != nil {
+			return true
+		}
+	}
+	for _, r := range s.rules {
+		if r.Domain != domain || len(r.Keys) > len(keys) || !slices.Equal(r.Keys, keys[:len(r.Keys)]) {
+			continue
+		}
+		rest := keys[len(r.Keys):]
+		limits := len(r.Limits) > 0 || len(r.Overrides) > 0 || len(r.Tiers) > 0
+		last := len(rest) == 0 || len(rest) == 1 && r.TierBy != "" && rest[0] == r.TierBy
+		if limits && last || r.deny != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // Placed is a limit and its place in the rules.
 type Placed struct {

@@ -64,6 +64,7 @@ func (s *Server) authorize() (authorize.Options, error) {
 func (s *Server) warnOfAsked() {
 	if !s.conf.forwards() {
 		s.warnOfUncounted()
+		s.warnOfUnlimited()
 	}
 	for _, l := range s.rules.series() {
 		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Settlement != nil) {

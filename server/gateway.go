@@ -145,6 +145,7 @@ func (s *Server) gateway() (http.Handler, error) {
 	opt.Limits.Shed = s.shed
 	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity, s.answer, s.log
 	s.warnOfUncounted()
+	s.warnOfUnlimited()
 	g, err := gateway.New(opt)
 	if err != nil {
 		return nil, err

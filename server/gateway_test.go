@@ -2,7 +2,10 @@ package server
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,4 +105,53 @@ func TestLimitInWordsOnRoutes(t *testing.T) {
 	if strings.Count(got, "limits in words") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
 		t.Errorf("got %s, want warnings of /client and /pair", got)
 	}
+}
+
+// What no rule applies to would be forwarded without a limit, and nobody would
+// notice: it is told at the start.
+func TestWarnOfUnlimited(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	const rules = "domain: api\ndescriptors:\n  - {key: client_id, limit: 5/minute}\n  - {key: user, limit: 5/minute}\n"
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from := func(path string, sources ...string) Route {
+		r := Route{Path: path, Upstream: "http://127.0.0.1:1"}
+		for _, s := range sources {
+			r.Descriptors = append(r.Descriptors, identity.Descriptor{Entries: []identity.EntryFrom{{Key: s, From: "remote_address"}}})
+		}
+		return r
+	}
+	free := from("/free")
+	free.Unlimited = true
+	f := func(change func(*Config), want ...string) {
+		t.Helper()
+		c := Defaults()
+		c.Rules = file
+		change(c)
+		var log strings.Builder
+		s, err := New(c, Build{}, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var got []string
+		for line := range strings.Lines(log.String()) {
+			if _, rest, ok := strings.Cut(line, "no rule applies to "); ok {
+				got = append(got, strings.TrimSpace(rest))
+			}
+		}
+		if !slices.EqualFunc(got, want, strings.HasSuffix) {
+			t.Errorf("got %q, want lines that end in %q", got, want)
+		}
+	}
+	const upstream = "http://127.0.0.1:1"
+	f(func(c *Config) {})
+	f(func(c *Config) { c.Upstream = upstream }, `domain=api key=remote_address rules="client_id, user"`)
+	f(func(c *Config) { c.Upstream, c.API.Domain = upstream, "other" }, "domain=other key=remote_address rules=none")
+	f(func(c *Config) { c.Upstream, c.Limits = upstream, []string{"5/minute by all"} })
+	f(func(c *Config) { c.Routes = []Route{from("/user", "other", "user"), free} })
+	f(func(c *Config) { c.Routes = []Route{from("/a", "user"), from("/b"), from("/c", "client", "ip")} },
+		`route=2 host="" path=/b domain=api keys=remote_address rules="client_id, user"`,
+		`route=3 host="" path=/c domain=api keys="client, ip" rules="client_id, user"`)
 }

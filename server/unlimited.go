@@ -1,0 +1,67 @@
+package server
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/identity"
+)
+
+// warnOfUnlimited tells of what no limit applies to, since the rules have none for
+// what it is asked by: nobody would notice until it is too late. Rules that are
+// loaded later can change that, so it is no error.
+func (s *Server) warnOfUnlimited() {
+	if s.rules.live == nil || s.conf.Shed != nil {
+		return
+	}
+	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
+	if s.conf.Upstream != "" && !s.meets(address) {
+		s.log.Warn("no rule applies to requests without a route, they are not limited: give the domain a rule of this key, or them a route with descriptors",
+			"domain", s.conf.API.Domain, "key", entryAddress, "rules", s.rulesThere())
+	}
+	for i := range s.conf.Routes {
+		r := &s.conf.Routes[i]
+		ds := r.Descriptors
+		if len(ds) == 0 {
+			ds = address
+		}
+		if !r.Unlimited && !s.meets(ds) {
+			s.log.Warn("no rule applies to a route, it is not limited: give the domain a rule of these keys, or write unlimited: true",
+				"route", i+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", keysOf(ds), "rules", s.rulesThere())
+		}
+	}
+}
+
+// meets reports whether requests that are asked about by ds can meet a limit.
+func (s *Server) meets(ds []identity.Descriptor) bool {
+	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
+		return s.rules.words.limitAddresses() && byAddress(d) || s.rules.live.Set().Meets(s.conf.API.Domain, d.Keys())
+	})
+}
+
+// keysOf writes the keys of descriptors for the log.
+func keysOf(ds []identity.Descriptor) string {
+	var all []string
+	for i := range ds {
+		all = append(all, strings.Join(ds[i].Keys(), "/"))
+	}
+	return strings.Join(all, ", ")
+}
+
+// rulesThere writes the keys of the domain's first rules for the log.
+func (s *Server) rulesThere() string {
+	const most = 8
+	var all []string
+	for _, r := range s.rules.live.Set().Rules() {
+		if keys := strings.Join(r.Keys, "/"); r.Domain == s.conf.API.Domain && !slices.Contains(all, keys) {
+			if len(all) == most {
+				return strings.Join(all, ", ") + ", ..."
+			}
+			all = append(all, keys)
+		}
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
