@@ -46,7 +46,7 @@ func newTree(s *settings.Settings, scope *stats.Scope, log *slog.Logger) *tree {
 // read returns the rules files in the order of their names. What cannot be read
 // is logged and left out; whole says that there was no such thing.
 func (t *tree) read() (files []envoy.File, whole bool) {
-	r := reading{tree: t, whole: true}
+	r := reading{tree: t, whole: true, named: map[string]int{}}
 	// Through a link, if the directory is one.
 	root, err := filepath.EvalSymlinks(t.root)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *tree) read() (files []envoy.File, whole bool) {
 		r.directory(root, "")
 	}
 	t.attempts.Inc()
-	t.values.Set(uint64(r.seen))
+	t.values.Set(uint64(len(r.named)))
 	sort.Slice(r.files, func(i, j int) bool { return r.files[i].Name < r.files[j].Name })
 	return r.files, r.whole
 }
@@ -63,7 +63,9 @@ func (t *tree) read() (files []envoy.File, whole bool) {
 type reading struct {
 	*tree
 	files []envoy.File
-	seen  int // files of any kind
+	// named are the files of any kind, and where in files those are that count:
+	// elsewhere it is -1.
+	named map[string]int
 	whole bool
 }
 
@@ -90,23 +92,39 @@ func (r *reading) directory(path, name string) {
 		switch {
 		case e.IsDir():
 			r.directory(full, named+".")
-		case r.seen >= maxFiles:
+		case len(r.named) >= maxFiles:
 			r.failed(full, fmt.Errorf("more than %d files", maxFiles))
 			return
 		default:
-			r.seen++
-			if !strings.HasPrefix(named, r.prefix) || !isRules(base) {
-				continue
-			}
-			data, err := readRules(full)
-			if err != nil {
-				r.seen--
+			if err := r.file(full, base, named); err != nil {
 				r.failed(full, err)
-				continue
 			}
-			r.files = append(r.files, envoy.File{Name: named, Content: data})
 		}
 	}
+}
+
+// file takes a file. Of two that have one name, a/b.yaml and a.b.yaml, the later
+// counts.
+func (r *reading) file(path, base, name string) error {
+	at, known := r.named[name]
+	if !known {
+		at = -1
+	}
+	if strings.HasPrefix(name, r.prefix) && isRules(base) {
+		data, err := readRules(path)
+		if err != nil {
+			return err
+		}
+		f := envoy.File{Name: name, Content: data}
+		if at >= 0 {
+			r.files[at] = f
+		} else {
+			at = len(r.files)
+			r.files = append(r.files, f)
+		}
+	}
+	r.named[name] = at
+	return nil
 }
 
 // isRules reports whether a file of that name holds rules.

@@ -245,13 +245,11 @@ func (n *Node) serviceOptions(store counter.Store) envoy.Options {
 // serve listens and answers until ctx ends or a listener fails.
 func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan error) error {
 	rlsv3.RegisterRateLimitServiceServer(n.grpc, service)
-	mux := http.NewServeMux()
 	json := service.JSON()
 	if n.trace != nil {
 		json = n.trace.web(json)
 	}
-	mux.Handle("/json", largeBodies(json))
-	mux.Handle("/healthcheck", n.health)
+	doors := paths{"/json": largeBodies(json), "/healthcheck": n.health}
 
 	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)
 	if err != nil {
@@ -272,7 +270,7 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	n.says("gRPC", n.s.GRPCHost, n.s.GRPCPort)
 	go func() { grpcDone <- n.grpc.Serve(ctx, grpcLn) }()
 	n.says("HTTP", n.s.Host, n.s.Port)
-	web := newWebServer(mux, httpLn, n.log)
+	web := newWebServer(doors, httpLn, n.log)
 	var debug *webServer
 	if debugLn != nil {
 		n.says("debug", n.s.DebugHost, n.s.DebugPort)

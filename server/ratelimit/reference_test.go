@@ -108,6 +108,16 @@ func (r *transcript) get(name, addr, path string) {
 	r.say("%s %s: %d %q %q", name, path, res.StatusCode, res.Header.Get("Content-Type"), body)
 }
 
+// moved asks for a path that may be another's.
+func (r *transcript) moved(path string) {
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Get("http://" + r.n.http + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.say("%s: %d %q %q", path, res.StatusCode, res.Header.Get("Location"), readAll(r.t, res))
+}
+
 func (r *transcript) health(service string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -167,6 +177,9 @@ func (r *transcript) drive(root string) {
 	r.get("http", n.http, "/healthcheck")
 	r.get("http", n.http, "/")
 	r.get("http", n.http, "/json/")
+	for _, path := range []string{"//json?a=b", "/a/../healthcheck", "/json//", "/%2e/json", "/js%6fn", "/json;a"} {
+		r.moved(path)
+	}
 	r.health("")
 	r.health("ratelimit")
 	r.health("other")

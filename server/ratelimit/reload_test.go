@@ -55,6 +55,15 @@ func TestReloadInPlace(t *testing.T) {
 	}
 	servertest.Await(t, "the removed file's rules to go", func() bool { return !strings.Contains(n.rules(), "new.user") })
 
+	// Two files can have one name.
+	write(t, root, map[string]string{"config/deep.c.yaml": domain("c", 5)})
+	n.config(line("c", 5))
+	n.series("runtime_num_values", 4)
+	if err := os.Remove(filepath.Join(root, "config/deep.c.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	n.config(line("c", 1))
+
 	// One bad file refuses the whole set.
 	write(t, root, map[string]string{"config/d.yaml": "domain: d\ncolour: blue\n"})
 	n.series("ratelimit_service_config_load_error", 1)

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -107,7 +108,10 @@ func TestTooManyFiles(t *testing.T) {
 	}
 	f, _ := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
 	defer f.watcher.Close()
-	r := reading{tree: f.tree, whole: true, seen: maxFiles - 2}
+	r := reading{tree: f.tree, whole: true, named: map[string]int{}}
+	for i := range maxFiles - 2 {
+		r.named[fmt.Sprint(i)] = -1
+	}
 	r.directory(f.tree.root, "")
 	if len(r.files) != 2 || r.whole {
 		t.Errorf("%d files, whole: %v; want two, and that there are more", len(r.files), r.whole)

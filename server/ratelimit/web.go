@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +50,35 @@ func largeBodies(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// paths serves by whole paths. One that is not in its shortest form is sent there
+// with 301 and nothing else, as by the router of the original.
+type paths map[string]http.Handler
+
+// ServeHTTP implements http.Handler.
+func (p paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if short := shortest(r.URL.Path); short != r.URL.Path {
+		to := *r.URL
+		to.Path = short
+		w.Header().Set("Location", to.String())
+		w.WriteHeader(http.StatusMovedPermanently)
+		return
+	}
+	if h := p[r.URL.Path]; h != nil {
+		h.ServeHTTP(w, r)
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// shortest returns a path without empty and dot elements; a slash at its end stays.
+func shortest(p string) string {
+	short := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && short != "/" {
+		short += "/"
+	}
+	return short
 }
 
 func newWebServer(h http.Handler, ln net.Listener, log *slog.Logger) *webServer {

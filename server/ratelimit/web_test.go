@@ -43,3 +43,35 @@ func TestLargeBodies(t *testing.T) {
 		})
 	}
 }
+
+// The paths, and where the reference sends who asks for them.
+func TestPaths(t *testing.T) {
+	handler := paths{"/json": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	for _, tt := range []struct {
+		path string
+		code int
+		to   string
+	}{
+		{"/json", 200, ""},
+		{"/json?x=1", 200, ""},
+		{"/js%6fn", 200, ""},
+		{"/json/", 404, ""},
+		{"/JSON", 404, ""},
+		{"/json;a", 404, ""},
+		{"/", 404, ""},
+		{"//json", 301, "/json"},
+		{"//json?x=1", 301, "/json?x=1"},
+		{"/a/../json", 301, "/json"},
+		{"/%2e/json", 301, "/json"},
+		{"/json//", 301, "/json/"},
+		{"/a/..", 301, "/"},
+		{"//", 301, "/"},
+		{"*", 301, "/%2A"},
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("POST", tt.path, nil))
+		if w.Code != tt.code || w.Header().Get("Location") != tt.to || tt.code == 301 && w.Body.Len() > 0 {
+			t.Errorf("%s: %d %q %q, want %d %q", tt.path, w.Code, w.Header().Get("Location"), w.Body, tt.code, tt.to)
+		}
+	}
+}
