@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -307,4 +310,80 @@ func TestEarlyAnswerOverHTTP2(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// An upstream whose certificate nobody trusts, or that does not speak TLS, has not
+// broken off: whoever reads the answer should look for the right thing.
+func TestUpstreamsThatAreNotSecure(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	for _, to := range []string{secure.URL, "https" + strings.TrimPrefix(plain.URL, "http")} {
+		u, err := url.Parse(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := httptest.NewRecorder()
+		toEach(t, nil, gateway.Forward{Upstream: u}).ServeHTTP(rec, httptest.NewRequest("GET", "/", nil))
+		if rec.Code != 502 || !strings.Contains(rec.Body.String(), "no secure connection to the upstream can be made") {
+			t.Errorf("%s: %d %s", to, rec.Code, rec.Body)
+		}
+	}
+}
+
+// TestEachUpstreamIsLogged: one that fails all the time does not hide another.
+func TestEachUpstreamIsLogged(t *testing.T) {
+	var said strings.Builder
+	g := toEach(t, slog.New(slog.NewTextHandler(&said, nil)), dead, dead)
+	for _, path := range []string{"/0", "/0", "/0", "/1", "/0"} {
+		rec := httptest.NewRecorder()
+		if g.ServeHTTP(rec, httptest.NewRequest("GET", path, nil)); rec.Code != 502 {
+			t.Errorf("%s: %d", path, rec.Code)
+		}
+	}
+	// A second can have passed meanwhile.
+	if n := strings.Count(said.String(), "upstream=http://upstream1.example"); n != 1 {
+		t.Errorf("the second upstream failed once and was logged %d times:\n%s", n, said.String())
+	}
+	if n := strings.Count(said.String(), "upstream=http://upstream0.example"); n < 1 || n > 4 {
+		t.Errorf("the first upstream was logged %d times:\n%s", n, said.String())
+	}
+}
+
+// deadTransport is an upstream that cannot be reached.
+type deadTransport struct{}
+
+func (deadTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+}
+
+var dead = gateway.Forward{Transport: deadTransport{}}
+
+// toEach returns a gateway without limits whose i-th upstream has the path /i, all
+// paths if it is the only one.
+func toEach(t *testing.T, logger *slog.Logger, forward ...gateway.Forward) *gateway.Gateway {
+	t.Helper()
+	lim, err := weir.New(clocked.New(t), weir.Limits{}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := gateway.Options{Limits: httplimit.Options{Limiter: lim}, Log: logger}
+	for i, f := range forward {
+		if f.Upstream == nil {
+			f.Upstream = &url.URL{Scheme: "http", Host: fmt.Sprintf("upstream%d.example", i)}
+		}
+		r := gateway.Route{Forward: f}
+		if len(forward) > 1 {
+			r.Path = fmt.Sprintf("/%d", i)
+		}
+		opt.Routes = append(opt.Routes, r)
+	}
+	g, err := gateway.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

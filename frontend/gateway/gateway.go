@@ -47,7 +47,8 @@ type Options struct {
 	// HalfClosed is how long one direction of an upgraded connection, such as a
 	// WebSocket, may outlive the other. Zero means ten seconds.
 	HalfClosed time.Duration
-	// Log is told of upstream and store errors, at most one a second of each.
+	// Log is told of upstream and store errors, at most one a second of each
+	// upstream, and of the store.
 	// Nil means nobody.
 	Log *slog.Logger
 }
@@ -73,7 +74,9 @@ type Gateway struct {
 	believed   []string // canonical names of headers that proxies may send
 	header     string   // ClientHeader, canonical
 	buffers    buffers
-	lastLog    atomic.Int64 // when, in seconds since the Unix epoch
+	// logged says when an upstream was last complained of, by its name, in
+	// seconds since the Unix epoch.
+	logged map[string]*atomic.Int64
 }
 
 // New returns a gateway. It returns an error when a required option is missing
@@ -118,6 +121,7 @@ func New(opt Options) (*Gateway, error) {
 // compile makes the routes and what they forward to.
 func (g *Gateway) compile() (err error) {
 	ts := transports{}
+	g.logged = map[string]*atomic.Int64{}
 	if g.opt.Default.Upstream != nil {
 		if g.fallback, err = g.newTarget(&Route{Forward: g.opt.Default}, ts); err != nil {
 			return err
@@ -282,10 +286,10 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	whole = true
 }
 
-// log logs err unless something was logged this second.
+// log logs err unless something was logged of the upstream this second.
 func (g *Gateway) log(msg string, err error, t *target) {
 	now := time.Now().Unix()
-	if last := g.lastLog.Load(); last != now && g.lastLog.CompareAndSwap(last, now) {
+	if last := t.logged.Load(); last != now && t.logged.CompareAndSwap(last, now) {
 		g.opt.Log.Error(msg, "err", err, "upstream", t.name)
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/answer"
@@ -114,6 +116,7 @@ type target struct {
 	cost      int64
 	unlimited bool
 	proxy     *httputil.ReverseProxy
+	logged    *atomic.Int64 // shared by all that go to the same upstream
 }
 
 func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
@@ -125,6 +128,10 @@ func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 		Forward: f, name: f.Upstream.Redacted(), scheme: f.Upstream.Scheme,
 		base: strings.TrimSuffix(f.Upstream.EscapedPath(), "/"),
 		cost: rt.Cost, unlimited: rt.Unlimited,
+	}
+	if t.logged = g.logged[t.name]; t.logged == nil {
+		t.logged = new(atomic.Int64)
+		g.logged[t.name] = t.logged
 	}
 	if t.scheme == "h2c" {
 		t.scheme = "http"
@@ -263,6 +270,15 @@ func modify(res *http.Response) error {
 	return nil
 }
 
+// insecure reports whether the upstream has no certificate that is trusted, or does
+// not speak TLS as it should.
+func insecure(err error) bool {
+	_, cert := errors.AsType[*tls.CertificateVerificationError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	return cert || alert || header || errors.Is(err, http.ErrSchemeMismatch)
+}
+
 // failed answers for an upstream that did not.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	tr := tripOf(r)
@@ -287,7 +303,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		tr.g.log("upstream timed out", err, tr.t)
 	case r.Context().Err() != nil: // the client has gone, nobody is to blame
 	default:
-		if isOp && op.Op == "dial" {
+		switch {
+		case insecure(err):
+			p.Detail = "no secure connection to the upstream can be made"
+		case isOp && op.Op == "dial":
 			p.Detail = "the upstream cannot be reached"
 		}
 		tr.g.log("upstream failed", err, tr.t)
