@@ -99,7 +99,7 @@ func adminIndex(w http.ResponseWriter, _ *http.Request) {
 /healthz/live   the process runs
 /healthz/ready  the node takes requests; 503 while it starts and while it drains
 /healthcheck    the same, at the path of envoyproxy/ratelimit
-/rules          which rules are in use, since when, and what the last reload said
+/rules          which rules are in use, since when, and how the last reloads went
 /v1/rules       every compiled rule
 /v1/explain     POST a request: which rules it meets, and why
 /v1/admin/...   POST to inspect, reset, grant, ban or override one key

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -23,6 +24,8 @@ type ruleSet struct {
 	log  *slog.Logger
 	// overlay is what operators have laid over the rules.
 	overlay *overlay.Overlay
+	// history is how reading the files went.
+	history reloads
 }
 
 // openRules loads what conf names. check says whether the store can serve a
@@ -63,6 +66,9 @@ func (r *ruleSet) watch(ctx context.Context) {
 	if r.live == nil {
 		return
 	}
+	var following sync.WaitGroup
+	following.Go(func() { r.history.follow(ctx, r.live) })
+	defer following.Wait()
 	if err := r.live.Watch(ctx); err != nil {
 		r.log.Error("rules changes are not seen; SIGHUP reloads", "err", err)
 	}
@@ -74,8 +80,11 @@ func (r *ruleSet) reload() {
 		r.log.Info("no rules file to read again; limits in words change with a restart")
 		return
 	}
+	r.history.ask(true)
+	defer r.history.ask(false)
 	// Live logs the outcome and keeps it for status.
 	_ = r.live.Reload()
+	r.history.note(r.live)
 }
 
 // reloads says how reading the files went, for metrics.
@@ -105,6 +114,8 @@ type ruleStatus struct {
 	FailedAt   *time.Time `json:"failed_at,omitempty"`
 	Successes  uint64     `json:"successes,omitempty"`
 	Failures   uint64     `json:"failures,omitempty"`
+	// Reloads are the last attempts, the newest first.
+	Reloads []attempt `json:"reloads,omitempty"`
 }
 
 func (r *ruleSet) status() ruleStatus {
@@ -120,7 +131,7 @@ func (r *ruleSet) status() ruleStatus {
 	}
 	s := r.live.Status()
 	out.Generation, out.LoadedAt, out.Hash, out.Files, out.Rules = s.Generation, &s.LoadedAt, s.Hash, s.Files, s.Rules
-	out.Successes, out.Failures = s.Successes, s.Failures
+	out.Successes, out.Failures, out.Reloads = s.Successes, s.Failures, r.history.list()
 	for _, w := range s.Warnings {
 		out.Warnings = append(out.Warnings, w.Error())
 	}

@@ -219,4 +219,5 @@ func TestLive(t *testing.T) {
 	if rules := js[string](b, `document.querySelector("[data-test=rules-status]").innerText`); !strings.Contains(rules, "rules.yaml") {
 		t.Errorf("rules in use: %s", rules)
 	}
+	b.until(`document.querySelector("[data-test=reloads] tbody").innerText.includes("generation 1, 5 rules")`)
 }

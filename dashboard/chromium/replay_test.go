@@ -118,3 +118,16 @@ func TestPlaces(t *testing.T) {
 	b.open("/system")
 	b.until(`document.querySelector("[data-test=sources]")?.innerText.includes("eu-west") && document.querySelector("[data-test=latency-coverage]")?.innerText.includes("one in 256")`)
 }
+
+// TestPromises shows by how much an approximate limit may be wrong, and was.
+func TestPromises(t *testing.T) {
+	n := serveRules(t, "domain: api\ndescriptors:\n  - {key: client_id, limit: 50/day, algorithm: approximate, expect: 1000}\n")
+	n.spend("one", 60)
+	b := browse(t, n.admin)
+	b.width(narrow)
+	b.open("/accuracy?live=0")
+	b.until(`document.querySelector("[data-test=sketches] tbody")?.innerText.includes("client_id") && Number(document.querySelector("[data-test=sketches] tbody td").textContent) >= 0`)
+	for _, fault := range js[[]string](b, examine) {
+		t.Error(fault)
+	}
+}

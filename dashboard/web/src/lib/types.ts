@@ -457,6 +457,19 @@ export interface Words {
 }
 
 /** /rules: which rules are in use. */
+/** An attempt to read the rules files. */
+export interface Reload {
+  at: string;
+  by: "start" | "signal" | "files";
+  number: number;
+  generation: number;
+  rules: number;
+  error?: string;
+  removed?: string[];
+  added?: string[];
+  left_out?: number;
+}
+
 export interface RulesStatus {
   generation: number;
   loaded_at: string;
@@ -466,6 +479,7 @@ export interface RulesStatus {
   successes: number;
   failures?: number;
   last_error?: string;
+  reloads?: Reload[];
   [more: string]: unknown;
 }
 
