@@ -88,7 +88,7 @@ func readAll(paths []string, opt Options) ([]source, error) {
 func expand(path string, max int) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("rules: %w", err)
+		return nil, fmt.Errorf("rules: %w%s", err, seenFrom(path))
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
@@ -119,6 +119,16 @@ func expand(path string, max int) ([]string, error) {
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// seenFrom says what a relative path is relative to: not to the file that may
+// name it.
+func seenFrom(path string) string {
+	dir, err := os.Getwd()
+	if err != nil || filepath.IsAbs(path) {
+		return ""
+	}
+	return ", seen from the working directory " + dir
 }
 
 // isRules reports whether a directory's file of that name is a rules file.

@@ -17,6 +17,7 @@ environment variable limits are separated by ` + "`;`" + `, prefixes by ` + "`,`
 
 ` + "`weir serve --print-config`" + ` prints the result as a file, secrets left out. The
 file is strict: an unknown or repeated key is an error that names its line.
+Relative paths, in the file too, are seen from the working directory.
 
 Durations are written ` + "`500ms`, `10s`, `5m`" + `; sizes ` + "`64KiB`, `512MiB`" + `; addresses
 ` + "`HOST:PORT`" + `, where an empty host is every address of the machine and port 0
