@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -101,6 +102,19 @@ func clusterStall(t *testing.T, nodes []*servertest.RedisServer) {
 			failed[node(n)].Add(1)
 		}
 	})
+	lost := 0
+	for n := range 100 {
+		var part *PartError
+		switch err := take(n); {
+		case Lost(err) && errors.As(err, &part) && part.Partial():
+			lost++
+		case err != nil && node(n) > 0:
+			t.Logf("on server %d: %v", node(n), err)
+		}
+	}
+	if st := s.Stats(); lost < 20 || lost > 45 || st.LostSlots < slots/5 || st.LostSlots > slots*2/5 {
+		t.Errorf("of 100 keys %d are on ranges that are lost, of %d slots %d: want a third", lost, slots, st.LostSlots)
+	}
 	if err := nodes[0].Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +124,7 @@ func clusterStall(t *testing.T, nodes []*servertest.RedisServer) {
 		t.Errorf("failed on the stopped server: %d, on the others: %d and %d", failed[0].Load(), failed[1].Load(), failed[2].Load())
 	}
 	servertest.Await(t, "decisions after the stall", func() bool { return take(0) == nil && take(1) == nil && take(2) == nil && take(3) == nil })
+	servertest.Await(t, "all ranges to be found", func() bool { return s.Stats().LostSlots == 0 })
 }
 
 // A slot moves from one server to another and back while its key is spent from:

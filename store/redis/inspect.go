@@ -97,6 +97,9 @@ type Stats struct {
 	// Servers is how many servers of a ring there are, LostServers how many of
 	// them are lost. Zero if it is no ring.
 	Servers, LostServers int
+	// LostSlots is about how many slots of a cluster are on servers that do not
+	// answer.
+	LostSlots int
 	// InFlight is how many calls wait to be sent.
 	InFlight int
 }
@@ -117,14 +120,15 @@ func (s *Store) Stats() Stats {
 	case one:
 		st.InFlight = len(n.lane.queue)
 	case *cluster:
-		for _, lane := range n.lanes {
-			st.InFlight += len(lane.queue)
+		for i := range n.ranges {
+			st.InFlight += len(n.ranges[i].lane.queue)
 		}
+		st.LostSlots = int(n.parts.away.Load()) * slots / len(n.ranges)
 	case *ring:
 		for _, v := range n.servers {
 			st.Servers++
 			st.InFlight += len(v.lane.queue)
-			if v.lost.Load() {
+			if v.isLost() {
 				st.LostServers++
 			}
 		}

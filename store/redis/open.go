@@ -74,11 +74,7 @@ func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
 	if a.kind != clustered {
 		return one{newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}, nil
 	}
-	c := &cluster{}
-	for i := range c.lanes {
-		c.lanes[i] = newLane(client, rangeWorkers, max(a.InFlight/len(c.lanes), 64), true, a.Options, stats)
-	}
-	return c, nil
+	return a.newCluster(client, stats), nil
 }
 
 // examineFirst looks at the first server of a cluster that answers by itself: a

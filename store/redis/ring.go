@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,6 +20,7 @@ import (
 // A server that fails failuresInRow calls running is lost, until a probe finds it.
 type ring struct {
 	servers []*server
+	parts   parts
 	seed    [sha256.Size]byte
 	wait    bool
 	logger  *slog.Logger
@@ -34,19 +33,15 @@ type ring struct {
 type server struct {
 	host string
 	salt uint64
-	// lane has no client until the server was reached, for which lost stands.
-	lane     *lane
-	failures atomic.Int64 // running
-	lost     atomic.Bool
-	logger   *slog.Logger
-	wrong    string // why it could not be used when it was last tried; the probe's
+	// lane has no client until the server was reached, while it is lost.
+	lane *lane
+	part
+	logger *slog.Logger
+	wrong  string // why it could not be used when it was last tried; the probe's
 }
 
-const (
-	failuresInRow = 5
-	// probeEvery is how often a lost server is tried.
-	probeEvery = 250 * time.Millisecond
-)
+// probeEvery is how often a lost part is tried.
+const probeEvery = 250 * time.Millisecond
 
 func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, error) {
 	background, stop := context.WithCancel(context.Background())
@@ -58,6 +53,10 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 	for _, host := range a.hosts {
 		client, err := a.connectServer(ctx, host)
 		s := &server{host: host, salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
+		s.part.of, s.part.lost = &r.parts, func(err error) {
+			s.logger.Warn("a server of the ring is lost", "server", s.host, "error", err)
+		}
+		r.parts.count++
 		r.servers = append(r.servers, s)
 		if err == nil {
 			continue
@@ -67,7 +66,7 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 			r.close()
 			return nil, err
 		}
-		s.lost.Store(true)
+		s.lose()
 		missing = append(missing, err)
 	}
 	if len(missing) == len(a.hosts) {
@@ -126,7 +125,7 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 		if own == nil || n > best {
 			own, best = s, n
 		}
-		if !s.lost.Load() && (present == nil || n > bestPresent) {
+		if !s.isLost() && (present == nil || n > bestPresent) {
 			present, bestPresent = s, n
 		}
 	}
@@ -136,32 +135,9 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 func (r *ring) place(tag string) place {
 	own, present := r.owners(r.hash(tag))
 	if own == present || r.wait || present == nil {
-		return place{lane: own.lane, server: own}
+		return place{lane: own.lane, part: &own.part, server: own}
 	}
-	return place{lane: present.lane, server: present, moved: true}
-}
-
-// errLost: the keys of a lost server wait for it, or all servers are lost.
-var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are, or ring_on_loss is policy")
-
-// note tells a server whether a call to it failed.
-func (s *server) note(err error) {
-	if err == nil {
-		if s.failures.Load() != 0 {
-			s.failures.Store(0)
-		}
-		return
-	}
-	if !isLoss(err) || s.failures.Add(1) < failuresInRow || s.lost.Swap(true) {
-		return
-	}
-	s.logger.Warn("a server of the ring is lost", "server", s.host, "error", err)
-}
-
-// isLoss reports whether an error says that the server is away, not that it
-// refuses.
-func isLoss(err error) bool {
-	return !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
+	return place{lane: present.lane, part: &present.part, server: present, moved: true}
 }
 
 // probe tries the lost servers until ctx ends.
@@ -175,9 +151,8 @@ func (r *ring) probe(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, s := range r.servers {
-			if s.lost.Load() && s.answers(ctx, r) {
-				s.failures.Store(0)
-				s.lost.Store(false)
+			if s.isLost() && s.answers(ctx, r) {
+				s.found()
 				r.logger.Info("a server of the ring is back", "server", s.host)
 			}
 		}

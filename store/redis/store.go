@@ -37,7 +37,9 @@ type nodes interface {
 type place struct {
 	*lane
 	slot int
-	// server of a ring; nil elsewhere.
+	// part may be lost while others are not; nil where there are no others. server is
+	// that of a ring.
+	part   *part
 	server *server
 	// moved: another server keeps the tag's state, which is lost or out of reach.
 	moved bool
@@ -46,11 +48,11 @@ type place struct {
 // sameAs reports whether keys here and there are decided in one script.
 func (p *place) sameAs(q *place) bool { return p.lane == q.lane && p.slot == q.slot }
 
-// reach returns the client of the place, unless its server is lost: then there may
-// be none.
+// reach returns the client of the place, unless its part is lost: then there may be
+// none.
 func (p *place) reach() (rueidis.Client, error) {
-	if p.server != nil && p.server.lost.Load() {
-		return nil, errLost
+	if p.part != nil && p.part.isLost() {
+		return nil, p.part.about(errLost)
 	}
 	return p.client(), nil
 }
@@ -63,22 +65,6 @@ func (o one) place(string) place { return place{lane: o.lane} }
 func (o one) close() {
 	o.lane.client().Close()
 	o.lane.close()
-}
-
-// cluster is a Redis Cluster. Each lane has a range of slots: as the servers of a
-// cluster have ranges too, one that does not answer holds up few lanes of others.
-type cluster struct{ lanes [32]*lane }
-
-func (c *cluster) place(tag string) place {
-	slot := slotOf(tag)
-	return place{lane: c.lanes[slot*len(c.lanes)/slots], slot: slot}
-}
-
-func (c *cluster) close() {
-	c.lanes[0].client().Close()
-	for _, n := range c.lanes {
-		n.close()
-	}
 }
 
 // Close implements weir.Store. Calls that are under way fail.
@@ -107,18 +93,18 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 		c.recycle()
 		return 0, false, &TimeoutError{Err: err}
 	}
-	if p.server != nil && p.server.lost.Load() {
+	if p.part != nil && p.part.isLost() {
 		c.recycle()
 		s.stats.errors.Add(1)
-		return 0, false, errLost
+		return 0, false, p.part.about(errLost)
 	}
 	err = p.do(ctx, c, s.opt.Timeout)
-	if p.server != nil {
-		p.server.note(err)
+	if p.part != nil {
+		p.part.note(err)
 	}
 	if err != nil {
 		s.stats.errors.Add(1)
-		return 0, false, s.explain(err)
+		return 0, false, p.part.about(s.explain(err))
 	}
 	if len(c.reply) == 0 {
 		c.recycle()

@@ -170,6 +170,35 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// What is kept on a part of the store that is away is decided by policy, and written
+// back when it is there again; the rest is decided as ever.
+func TestPartOfTheStoreIsAway(t *testing.T) {
+	bubble(t, "partly", func(t *testing.T) {
+		f := newFleet(t, 2, tier.Options{Nodes: 2})
+		s := f.nodes[0]
+		l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), onError(weir.OnErrorLocal))
+		f.take(s, "gone", l, 10)
+		f.shared.set(partly)
+		for range 60 {
+			if g := f.take(s, "gone", l, 1).Guarantee(); !g.Degraded || g.Source != weir.FromShare {
+				t.Fatalf("a key that is away: %s", g)
+			}
+			if g := f.take(s, "here", l, 1).Guarantee(); g.Degraded || g.Source != weir.FromStore {
+				t.Fatalf("a key that is not: %s", g)
+			}
+		}
+		if st := s.Stats(); st.Away || st.Degraded != 60 {
+			t.Errorf("%d decisions were degraded, away %v", st.Degraded, st.Away)
+		}
+		f.shared.set(none)
+		time.Sleep(time.Second)
+		// What the share admitted is counted: half of what was last known to remain.
+		if d := f.take(f.nodes[1], "gone", l, 0); d.Remaining != 90-45 {
+			t.Errorf("%d remain after the debts were paid, want 45", d.Remaining)
+		}
+	})
+}
+
 // A store that stalls costs no more goroutines than calls may be under way, and
 // no decision more than its budget.
 func TestStallIsBounded(t *testing.T) {

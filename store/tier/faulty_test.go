@@ -3,6 +3,8 @@ package tier_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,7 +25,15 @@ const (
 	lost         // carries the call out, and its answer is lost
 	tenth        // refuses one call in ten
 	wedged       // answers nothing, and does not look at the context, until mended
+	partly       // refuses calls for keys that begin with "gone"
 )
+
+// partError is what a store says of which a part is away.
+type partError struct{}
+
+func (partError) Error() string { return "a part is away" }
+
+func (partError) Partial() bool { return true }
 
 // faulty is a real store with a fault that can be changed.
 type faulty struct {
@@ -78,6 +88,10 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 		return ctx.Err()
 	case wedged:
 		<-f.mended
+	case partly:
+		if strings.HasPrefix(ops[0].Key, "gone") {
+			return fmt.Errorf("store: %w", partError{})
+		}
 	}
 	return f.Store.Take(ctx, ops)
 }

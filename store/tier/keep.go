@@ -21,16 +21,20 @@ func (s *Store) keep() {
 		s.plans.second.Store(now / 1e6)
 		away := s.link.breaker.open.Load()
 		if away || now-renewed >= renewEvery(s.nodeTTL).Microseconds() {
-			if err := s.renew(); err != nil {
+			err := s.renew()
+			if err != nil && !partial(err) {
 				continue
 			}
-			renewed = now
+			if err == nil {
+				renewed = now
+			}
 			if s.link.breaker.reset() {
 				s.isBack()
 			}
 		}
 		if s.debts.len() > 0 && !s.link.breaker.open.Load() {
-			if err := s.payDebts(); err != nil {
+			// Those of a part that is away wait for it.
+			if err := s.payDebts(); err != nil && !partial(err) {
 				s.log.Warn("tier: debts could not be written back yet", "err", err)
 			}
 		}

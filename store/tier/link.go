@@ -282,6 +282,10 @@ func (k *link) run(ctx context.Context, c *call) error {
 func (k *link) judge(c *call, err error) error {
 	k.calls.Add(1)
 	late := k.elapsed()-c.from > k.budget.Microseconds()
+	if partial(err) && !c.noted.Swap(true) {
+		// The breaker is for all of the store.
+		k.failures.Add(1)
+	}
 	switch {
 	case err != nil && wrong(err):
 		k.note(c, nil)
@@ -321,6 +325,12 @@ func (k *link) note(c *call, err error) {
 	if k.breaker.note(err != nil) && k.opened != nil {
 		k.opened(err)
 	}
+}
+
+// partial reports whether err is about a part of the store, of which it has others.
+func partial(err error) bool {
+	var p interface{ Partial() bool }
+	return errors.As(err, &p) && p.Partial()
 }
 
 // wrong reports whether err is about what was asked, and not about the store.

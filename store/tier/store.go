@@ -147,6 +147,10 @@ var _ weir.Store = (*Store)(nil)
 // New returns a store over shared, which must end a call when its context ends.
 // Close it before shared. That shared does not answer is no error: limits are
 // decided by their policies until it does.
+//
+// An error of shared that has a method Partial() bool which returns true is about a
+// part of it, such as a server of several: what is kept there is decided by policy,
+// and the rest is not taken to be away.
 func New(shared weir.Store, opt Options) (*Store, error) {
 	if shared == nil {
 		return nil, errors.New("tier: no shared store")
@@ -184,7 +188,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 			}
 		}
 	}
-	if err := s.renew(); err != nil {
+	if err := s.renew(); err != nil && !partial(err) {
 		k.breaker.trip()
 		s.wentAway(err)
 	}

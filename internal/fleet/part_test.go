@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
+)
+
+// Of a store with several servers of which one stands still, the limits of its keys
+// are decided by their policy, and those of all others go on as ever.
+func TestPartOfTheStoreStalls(t *testing.T) {
+	processes(t)
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		servers := servertest.RedisCluster(t, 3)[:3]
+		for _, s := range servers {
+			// No replica takes over.
+			s.Do(t, "CONFIG", "SET", "cluster-node-timeout", "600000")
+		}
+		partStalls(t, "redis+cluster", servers)
+	})
+	t.Run("ring", func(t *testing.T) {
+		t.Parallel()
+		partStalls(t, "redis+ring", []*servertest.RedisServer{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)})
+	})
+}
+
+func partStalls(t *testing.T, scheme string, servers []*servertest.RedisServer) {
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, s.Addr)
+	}
+	url := fmt.Sprintf("%s://%s?timeout=%s", scheme, strings.Join(hosts, ","), budget)
+	if scheme == "redis+ring" {
+		url += "&ring_on_loss=policy"
+	}
+	strict := cell{algorithm: "sliding_window", mode: "strict"}
+	nodes := serveMany(t, 2, url, rules(t, strict.descriptor(1_000_000, "year")))
+	const clients = 120
+	// all asks for each client once on each node, and returns how often each was
+	// decided by policy.
+	all := func() (degraded [clients]int64) {
+		var next atomic.Int64
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() {
+				for i := next.Add(1) - 1; i < clients; i = next.Add(1) - 1 {
+					var a asked
+					for _, n := range nodes {
+						a.askFor(t, n, strict.key(), fmt.Sprint("client", i), 1)
+					}
+					degraded[i] = a.degraded.Load()
+				}
+			})
+		}
+		asking.Wait()
+		return degraded
+	}
+	for i, n := range all() {
+		if n != 0 {
+			t.Errorf("client %d was decided by policy before anything went wrong", i)
+		}
+	}
+	signal := func(sig syscall.Signal) {
+		t.Helper()
+		if err := servers[1].Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	for range 6 {
+		all() // each part is asked often enough to be found away
+	}
+	var byPolicy, never int
+	for _, n := range sum(all(), all(), all()) {
+		switch n {
+		case 0:
+			never++
+		case 3 * int64(len(nodes)):
+			byPolicy++
+		}
+	}
+	signal(syscall.SIGCONT)
+	t.Logf("%d of %d clients were decided by policy, %d never", byPolicy, clients, never)
+	// A third each, but for the slots that a range has of two servers.
+	if byPolicy < clients/6 || byPolicy > clients/2 || never < clients*4/10 {
+		t.Errorf("%d of %d clients were decided by policy and %d never, while one server of three stood still", byPolicy, clients, never)
+	}
+	back := time.Now()
+	servertest.Await(t, "all servers to be found", func() bool { return all() == [clients]int64{} })
+	t.Logf("all were decided by the store %s after it went on", time.Since(back).Round(time.Millisecond))
+}
+
+// sum adds what came of several rounds.
+func sum[A ~[120]int64](rounds ...A) (all A) {
+	for _, r := range rounds {
+		for i, n := range r {
+			all[i] += n
+		}
+	}
+	return all
+}
