@@ -38,54 +38,31 @@ type refusedRow struct {
 	client string
 }
 
+// besides is what other limits decided for such a client at that time.
+type besides struct {
+	refused int64          // by the limit itself
+	decided map[name]int64 // by the others
+}
+
 // stricterThan looks at what other limits decided for the same clients at the same
 // time: who is the same key, the same address or the same user. A request that a
 // limit refused without deciding it was decided by one of those.
 func (b *ruleBook) stricterThan(e *ruleEntry) error {
-	r := b.r
-	refused := map[refusedRow]int64{}
-	beside := map[refusedRow]map[name]int64{} // in how many decisions the other limit decided
-	for _, same := range [...]string{"b.client = a.client", "a.address <> '' AND b.address = a.address", "a.username <> '' AND b.username = a.username"} {
-		w := &where{}
-		w.and("a.grain = ? AND a.at >= ? AND a.at < ?", int64(r.clientGrain()), r.from, r.to)
-		w.and("a.limit_id IN (" + ids(r.versions(e.name)) + ") AND a.client <> '' AND a.refused > 0")
-		found := map[refusedRow]map[name]int64{}
-		err := query(r.tx, func(row Row) error {
-			other := nameOf(r.limits[row.Int(3)])
-			if other == e.name || other.domain != e.name.domain {
-				return nil
-			}
-			at := refusedRow{row.Int(0), row.Text(1)}
-			refused[at] = max(refused[at], row.Int(2))
-			if found[at] == nil {
-				found[at] = map[name]int64{}
-			}
-			found[at][other] += row.Int(4)
-			return nil
-		}, `SELECT a.at, a.client, MAX(a.refused), b.limit_id, CAST(SUM(b.decisive) AS BIGINT) FROM clients a
-			JOIN clients b ON b.grain = a.grain AND b.at = a.at AND b.limit_id <> a.limit_id AND b.decisive > 0 AND b.client <> '' AND `+same+w.text+`
-			GROUP BY a.at, a.client, b.limit_id ORDER BY a.at, a.client, b.limit_id LIMIT `+strconv.Itoa(maxBeside), w.args...)
-		if err != nil {
+	rows := map[refusedRow]*besides{}
+	for _, who := range [...]string{"client", "address", "username"} {
+		if err := b.r.decidedBeside(e.name, who, rows); err != nil {
 			return err
-		}
-		for at, others := range found {
-			if beside[at] == nil {
-				beside[at] = map[name]int64{}
-			}
-			for other, n := range others {
-				beside[at][other] = max(beside[at][other], n)
-			}
 		}
 	}
 	sums := map[name]int64{}
-	for at, others := range beside {
+	for _, row := range rows {
 		all := int64(0)
-		for _, n := range others {
+		for _, n := range row.decided {
 			all += n
 		}
-		for other, n := range others {
+		for other, n := range row.decided {
 			// At least so many: the rest may have been decided by the others.
-			sums[other] += max(min(n, refused[at]-(all-n)), 0)
+			sums[other] += max(min(n, row.refused-(all-n)), 0)
 		}
 	}
 	for other, n := range sums {
@@ -94,4 +71,39 @@ func (b *ruleBook) stricterThan(e *ruleEntry) error {
 		}
 	}
 	return nil
+}
+
+// decidedBeside adds what limits of the same domain decided for the clients that a
+// limit refused, by who they are: a column of clients. Of several ways in which a
+// client is the same the one with the most decisions counts.
+func (r *reader) decidedBeside(of name, who string, rows map[refusedRow]*besides) error {
+	found := map[refusedRow]map[name]int64{}
+	own := ids(r.versions(of))
+	err := query(r.tx, func(row Row) error {
+		other := nameOf(r.limits[row.Int(3)])
+		if other == of || other.domain != of.domain {
+			return nil
+		}
+		at := refusedRow{row.Int(0), row.Text(1)}
+		if rows[at] == nil {
+			rows[at] = &besides{decided: map[name]int64{}}
+		}
+		if found[at] == nil {
+			found[at] = map[name]int64{}
+		}
+		rows[at].refused = max(rows[at].refused, row.Int(2))
+		found[at][other] += row.Int(4)
+		return nil
+	}, `SELECT a.at, a.client, a.refused, b.limit_id, b.n FROM clients a JOIN (
+			SELECT at, `+who+` AS who, limit_id, CAST(SUM(decisive) AS BIGINT) AS n FROM clients
+			WHERE grain = $1 AND at >= $2 AND at < $3 AND decisive > 0 AND client <> '' AND `+who+` <> '' AND limit_id NOT IN (`+own+`)
+			GROUP BY at, `+who+`, limit_id) AS b ON b.at = a.at AND b.who = a.`+who+`
+		WHERE a.grain = $1 AND a.at >= $2 AND a.at < $3 AND a.limit_id IN (`+own+`) AND a.client <> '' AND a.refused > 0
+		ORDER BY a.at, a.client, b.limit_id LIMIT `+strconv.Itoa(maxBeside), int64(r.clientGrain()), r.from, r.to)
+	for at, others := range found {
+		for other, n := range others {
+			rows[at].decided[other] = max(rows[at].decided[other], n)
+		}
+	}
+	return err
 }
