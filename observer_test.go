@@ -165,3 +165,67 @@ func TestTakeLimit(t *testing.T) {
 		}
 	}
 }
+
+// timekeeper hears how long decisions take.
+type timekeeper struct {
+	listener
+	took []time.Duration
+}
+
+func (k *timekeeper) ObserveLatency(r *weir.Request, took time.Duration) {
+	if len(r.Ops()) != 1 || len(k.heard) == 0 || k.heard[len(k.heard)-1].key != r.Ops()[0].Key {
+		panic("the decision was not heard before")
+	}
+	k.took = append(k.took, took)
+}
+
+// away is a store that decides nothing while it is away.
+type away struct {
+	weir.Store
+	err error
+}
+
+func (a *away) Take(ctx context.Context, ops []weir.Op) error {
+	if a.err != nil {
+		return a.err
+	}
+	return a.Store.Take(ctx, ops)
+}
+
+// Of one decision in LatencyEvery the time is taken, and of none that was not made.
+func TestLatencyObserver(t *testing.T) {
+	store := &away{Store: memory.New(memory.Options{})}
+	defer store.Close()
+	k := &timekeeper{}
+	l, err := weir.New(store, weir.Limits{weir.PerDay(10, algorithm.FixedWindow)}, weir.Options{Observers: []weir.Observer{k, &listener{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &weir.Request{}
+	decide := func(n int) {
+		for range n {
+			r.Reset()
+			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "key", Value: "k"}}})
+			if _, err := l.Decide(t.Context(), r); !errors.Is(err, store.err) {
+				t.Fatal(err)
+			}
+		}
+	}
+	decide(3 * weir.LatencyEvery)
+	if len(k.took) != 3 {
+		t.Errorf("%d of %d decisions were timed", len(k.took), 3*weir.LatencyEvery)
+	}
+	for _, took := range k.took {
+		if took < 0 {
+			t.Errorf("a decision took %s", took)
+		}
+	}
+	store.err = errors.New("away")
+	decide(2 * weir.LatencyEvery)
+	if len(k.took) != 3 {
+		t.Error("what was not decided was timed")
+	}
+	if len(k.heard) != 5*weir.LatencyEvery {
+		t.Errorf("%d decisions were heard", len(k.heard))
+	}
+}
