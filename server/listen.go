@@ -1,7 +1,9 @@
 package server
 
 import (
+	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/listen"
@@ -14,6 +16,9 @@ const unixPrefix = "unix:"
 func listenOn(addr string) (net.Listener, error) {
 	if path, unix := strings.CutPrefix(addr, unixPrefix); unix {
 		return listen.Open("unix", path, nil)
+	}
+	if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
+		return nil, fmt.Errorf("%s is a port alone: write :%s, or 127.0.0.1:%s for this machine only", addr, addr, addr)
 	}
 	return listen.Open("tcp", addr, nil)
 }

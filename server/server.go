@@ -378,7 +378,11 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 	for _, f := range s.doors {
 		ln, err := listenOn(f.listen)
 		if err != nil {
-			return listeners, fmt.Errorf("%s: %w: give another address with --%s", f.section, err, f.section)
+			none := ""
+			if f.section == "grpc" { // most who meet this have not asked for it
+				none = `, or --grpc "" for none`
+			}
+			return listeners, fmt.Errorf("%s: %w: give another address with --%s%s", f.section, err, f.section, none)
 		}
 		if len(f.proxies) > 0 {
 			if ln, err = identity.ListenProxy(ln, identity.ProxyListenerOptions{From: f.proxies, Log: s.log}); err != nil {
