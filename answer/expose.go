@@ -5,10 +5,13 @@ import (
 	"strings"
 )
 
-// expose makes w list its fields in Access-Control-Expose-Headers.
+// expose makes w list its fields in Access-Control-Expose-Headers, but for what is
+// told to operators and not to pages.
 func (w *Writer) expose() {
 	for _, f := range w.fields {
-		w.names = append(w.names, f.key)
+		if f.value != degraded {
+			w.names = append(w.names, f.key)
+		}
 	}
 	w.allNames = []string{strings.Join(w.names, ", ")}
 	w.fields = append(w.fields, field{exposeKey, exposed, apart})

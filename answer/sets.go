@@ -46,6 +46,7 @@ const (
 	remaining
 	reset      // in the writer's style
 	retryAfter // seconds, of the refusal
+	degraded   // that the decision was made without its usual guarantee
 	exposed    // the names of the other fields
 )
 
@@ -74,15 +75,18 @@ type field struct {
 	voice voice
 }
 
+// degradedField is of all sets but None.
+var degradedField = field{"X-Ratelimit-Degraded", degraded, apart}
+
 var sets = []struct {
 	name   string
 	fields []field
 }{
-	{IETF08, []field{{"Ratelimit-Policy", policyList, ietfList}, {"Ratelimit", stateList, ietfList}}},
-	{IETF07, []field{{"Ratelimit-Policy", windowList, ietfDictionary}, {"Ratelimit", dictionary, ietfDictionary}}},
-	{IETF06, []field{{"Ratelimit-Limit", quota, ietfFields}, {"Ratelimit-Remaining", remaining, ietfFields}, {"Ratelimit-Reset", reset, ietfFields}}},
-	{XRateLimit, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Retry-After", retryAfter, apart}}},
-	{XRateLimitReset, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Reset", reset, xFields}, {"X-Ratelimit-Retry-After", retryAfter, apart}}},
+	{IETF08, []field{{"Ratelimit-Policy", policyList, ietfList}, {"Ratelimit", stateList, ietfList}, degradedField}},
+	{IETF07, []field{{"Ratelimit-Policy", windowList, ietfDictionary}, {"Ratelimit", dictionary, ietfDictionary}, degradedField}},
+	{IETF06, []field{{"Ratelimit-Limit", quota, ietfFields}, {"Ratelimit-Remaining", remaining, ietfFields}, {"Ratelimit-Reset", reset, ietfFields}, degradedField}},
+	{XRateLimit, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Retry-After", retryAfter, apart}, degradedField}},
+	{XRateLimitReset, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Reset", reset, xFields}, {"X-Ratelimit-Retry-After", retryAfter, apart}, degradedField}},
 	{None, nil},
 }
 
@@ -93,7 +97,7 @@ const exposeKey = "Access-Control-Expose-Headers"
 
 // maxFields is how many fields all sets that can be combined make, with those
 // that are not of a set.
-const maxFields = 11
+const maxFields = 12
 
 // index returns the place of the set of the given name, -1 for none.
 func index(name string) int {

@@ -31,6 +31,8 @@ type facts struct {
 	style style
 	// retry is the seconds of Retry-After, or 0 if there is none.
 	retry int64
+	// degraded: the decision was made without the guarantee that it usually has.
+	degraded bool
 }
 
 // until returns the microseconds until more becomes available of the most
@@ -49,6 +51,9 @@ func (f *facts) until() int64 {
 func (f *facts) append(b []byte, v value) []byte {
 	if v == retryAfter && f.retry > 0 {
 		return strconv.AppendInt(b, f.retry, 10)
+	}
+	if v == degraded && f.degraded {
+		return append(b, "true"...)
 	}
 	if len(f.policies) == 0 {
 		return b
@@ -108,7 +113,7 @@ func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return
 	}
-	f.now, f.style = now, w.style
+	f.now, f.style, f.degraded = now, w.style, d.Guarantee().Degraded
 	if !d.Allowed() {
 		w.delay(&f, d)
 	}
