@@ -103,7 +103,11 @@ func (d *decoder) list(n *node, v reflect.Value, name string) {
 		d.empty(n, name)
 		return
 	default:
-		d.mismatch(n, name, "a list")
+		hint := ""
+		if name == "limits" {
+			hint = "write limit for a single one"
+		}
+		d.bad(n, d.path, hint, "%s must be a list, not %s", name, n.kind)
 		return
 	}
 	for _, item := range n.items {

@@ -92,3 +92,16 @@ func TestFaultsBesideTheDomain(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// One limit and several have keys that are easily mixed up.
+func TestLimitAndLimits(t *testing.T) {
+	for text, want := range map[string]string{
+		"limit: [5/minute, 10/hour]": "r.yaml:3:21: d/k: limit must be one limit, not a list (write limits for several)",
+		"limits: 5/minute":           "r.yaml:3:22: d/k: limits must be a list, not a value (write limit for a single one)",
+	} {
+		_, err := rules.Parse("r.yaml", []byte("domain: d\ndescriptors:\n  - {key: k, "+text+"}\n"), rules.Options{})
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}

@@ -103,7 +103,12 @@ func (w *words) read(d *decoder, n *node, name string) {
 }
 
 func (l *limitSpec) read(d *decoder, n *node, name string) {
-	if n.kind != scalar {
+	switch n.kind {
+	case scalar:
+	case list:
+		d.bad(n, d.path, "write limits for several", "%s must be one limit, not a list", name)
+		return
+	default:
 		d.block(n, reflect.ValueOf(l).Elem(), name)
 		return
 	}
