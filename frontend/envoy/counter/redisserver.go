@@ -99,7 +99,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 	if err != nil {
 		return o, nil, err
 	}
-	single := o.ForceSingleClient
+	single, sentinel := o.ForceSingleClient, o.Sentinel.MasterSet != ""
 	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		// What a Sentinel or a cluster tells are hosts.
 		dial := d.DialContext
@@ -107,10 +107,16 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 			dial = (&tls.Dialer{NetDialer: d, Config: config}).DialContext
 		}
 		conn, err := conns.add(dial(ctx, network, addr))
-		if err == nil && single {
+		if err != nil {
+			return nil, err
+		}
+		if !sentinel { // who tells of failovers without being asked
+			conn = &guard{Conn: conn}
+		}
+		if single {
 			conn = leaveHelloOut(conn)
 		}
-		return conn, err
+		return conn, nil
 	}
 	return o, conns, nil
 }
