@@ -28,6 +28,7 @@ import (
 // reference is an envoyproxy/ratelimit that a test started.
 type reference struct {
 	client rlsv3.RateLimitServiceClient
+	conn   *grpc.ClientConn
 	// http and debug are the addresses of those listeners.
 	http, debug string
 	// runtime holds current, a link to the folder of rules in use.
@@ -44,7 +45,19 @@ func startReference(t testing.TB, redis string, env ...string) *reference {
 	if binary == "" {
 		t.Skip("WEIR_REFERENCE names no binary of envoyproxy/ratelimit to compare with")
 	}
-	r := &reference{runtime: t.TempDir(), stats: startStatsd(t)}
+	stats := startStatsd(t)
+	r := startNode(t, binary, append([]string{
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "BACKEND_TYPE=redis",
+		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PORT=" + stats.port,
+	}, env...)...)
+	r.stats = stats
+	return r
+}
+
+// startNode starts a program that is envoyproxy/ratelimit, or says so.
+func startNode(t testing.TB, binary string, env ...string) *reference {
+	t.Helper()
+	r := &reference{runtime: t.TempDir()}
 	// Of these it takes none: as long as no others come, there are no rules.
 	r.folder(t, []File{{Name: "config.broken.yaml", Content: []byte("domain: [")}})
 	port := func() string { return strconv.Itoa(servertest.FreePort(t)) }
@@ -53,11 +66,14 @@ func startReference(t testing.TB, redis string, env ...string) *reference {
 	cmd := exec.Command("/bin/sh", "-c", `exec "$0" >"$1" 2>&1`, binary, logs)
 	cmd.Env = append([]string{
 		"HOST=127.0.0.1", "PORT=" + http, "GRPC_HOST=127.0.0.1", "GRPC_PORT=" + grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=" + debug,
-		"LOG_LEVEL=info", "LOG_FORMAT=json", "RUNTIME_ROOT=" + filepath.Join(r.runtime, "current"), "RUNTIME_SUBDIRECTORY=rl",
-		"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis, "BACKEND_TYPE=redis",
-		"USE_STATSD=true", "STATSD_HOST=127.0.0.1", "STATSD_PORT=" + r.stats.port, "STATS_FLUSH_INTERVAL=100ms",
+		"LOG_LEVEL=info", "LOG_FORMAT=json", "RUNTIME_ROOT=" + filepath.Join(r.runtime, "current"), "RUNTIME_SUBDIRECTORY=rl", "STATS_FLUSH_INTERVAL=100ms",
 	}, env...)
 	servertest.Start(t, cmd)
+	t.Cleanup(func() {
+		if said, err := os.ReadFile(logs); t.Failed() && err == nil {
+			t.Logf("%s said last:\n%s", binary, said[max(0, len(said)-2000):])
+		}
+	})
 	servertest.Await(t, "the log", func() (ok bool) {
 		f, err := os.Open(logs)
 		if err == nil {
@@ -72,7 +88,7 @@ func startReference(t testing.TB, redis string, env ...string) *reference {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	r.client = rlsv3.NewRateLimitServiceClient(conn)
+	r.conn, r.client = conn, rlsv3.NewRateLimitServiceClient(conn)
 	servertest.Await(t, "the reference", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

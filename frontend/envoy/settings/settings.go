@@ -80,9 +80,9 @@ type Settings struct {
 	QuotaMode                  bool    `env:"QUOTA_MODE" default:"false" doc:"treat every descriptor as if it had quota_mode"`
 	ResponseDynamicMetadata    bool    `env:"RESPONSE_DYNAMIC_METADATA" default:"false" doc:"answer with dynamic metadata: the request, and what the rules say of descriptors that passed"`
 	ResponseHeaders            bool    `env:"LIMIT_RESPONSE_HEADERS_ENABLED" default:"false" doc:"answer with the three headers"`
-	LimitHeader                string  `env:"LIMIT_LIMIT_HEADER" default:"RateLimit-Limit" doc:"name of the header with the limit"`
-	RemainingHeader            string  `env:"LIMIT_REMAINING_HEADER" default:"RateLimit-Remaining" doc:"name of the header with what remains"`
-	ResetHeader                string  `env:"LIMIT_RESET_HEADER" default:"RateLimit-Reset" doc:"name of the header with the seconds until the window ends"`
+	LimitHeader                string  `env:"LIMIT_LIMIT_HEADER" default:"RateLimit-Limit" doc:"name of the header with the limit" differs:"an empty name is the default one"`
+	RemainingHeader            string  `env:"LIMIT_REMAINING_HEADER" default:"RateLimit-Remaining" doc:"name of the header with what remains" differs:"an empty name is the default one"`
+	ResetHeader                string  `env:"LIMIT_RESET_HEADER" default:"RateLimit-Reset" doc:"name of the header with the seconds until the window ends" differs:"an empty name is the default one"`
 	HealthyWithConfig          bool    `env:"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED" default:"false" doc:"unhealthy until rules with at least one domain are loaded"`
 
 	RedisSocketType      string        `env:"REDIS_SOCKET_TYPE" default:"unix" group:"Redis" doc:"unix or tcp"`
