@@ -39,10 +39,20 @@ var TokenBucket weir.Algorithm = tokenBucket
 // request is poured in if there is room for its cost, or refused. It is the
 // token bucket seen from the other side and makes the same decisions.
 //
-// Guarantee, state, clock steps and source: as [TokenBucket].
+// Guarantee: any interval of length d admits at most Burst +
+// floor(d*Count/Period) units, hence Burst + Count in any period. A request is
+// refused exactly when the real-valued bucket has less room than its cost. Units
+// given back, clock steps and rule changes: as [TokenBucket].
+//
+// State: 8 bytes when Count/Period in lowest terms (microseconds) has a numerator
+// of at most 2048, 16 bytes otherwise, without drift.
 //
 // Choose it where the limit is thought of as what may pile up before a server,
 // and how fast the server works it off.
+//
+// Source: J. Turner, "New directions in communications (or which way to the
+// information age?)", IEEE Communications Magazine 24(10), 1986; ITU-T I.371,
+// continuous-state leaky bucket form of the GCRA.
 var LeakyBucket weir.Algorithm = leakyBucket
 
 // gcra is both buckets. It is one word: a receiver of more would push the

@@ -20,8 +20,9 @@ import (
 // the receipt of its decision) only while nobody has queued behind it: nobody is
 // ever moved. Delays are told to the microsecond.
 //
-// State, clock steps and rule changes: as [TokenBucket]. RetryAfter is when
-// there will be a place for the request.
+// State: 8 bytes when Count/Period in lowest terms (microseconds) has a numerator
+// of at most 2048, 16 bytes otherwise. Clock steps and rule changes: as
+// [TokenBucket]. RetryAfter is when there will be a place for the request.
 //
 // Choose it where callers should wait rather than fail, such as calls to
 // somebody who limits them.

@@ -17,6 +17,8 @@ import (
 //
 // State: 16 bytes at every rate. Clock steps: if the clock goes back by J, a key
 // is locked out no longer than J and what Burst takes to refill.
+//
+// Source: the command CL.THROTTLE of redis-cell; ITU-T I.371, as [TokenBucket].
 var Throttle weir.Algorithm = throttle{}
 
 type throttle struct{ gcra }
