@@ -12,8 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
-// Of a store with several servers of which one stands still, the limits of its keys
-// are decided by their policy, and those of all others go on as ever.
+// Of a store with several servers of which one stands still, or is killed and started
+// again, the limits of its keys are decided by their policy, and those of all others
+// go on as ever.
 func TestPartOfTheStoreStalls(t *testing.T) {
 	processes(t)
 	t.Run("cluster", func(t *testing.T) {
@@ -78,10 +79,12 @@ func partStalls(t *testing.T, scheme string, servers []*servertest.RedisServer) 
 		all() // each part is asked often enough to be found away
 	}
 	var byPolicy, never int
-	for _, n := range sum(all(), all(), all()) {
+	var others [clients]bool // whose clients are on servers that go on
+	for i, n := range sum(all(), all(), all()) {
 		switch n {
 		case 0:
 			never++
+			others[i] = true
 		case 3 * int64(len(nodes)):
 			byPolicy++
 		}
@@ -95,6 +98,29 @@ func partStalls(t *testing.T, scheme string, servers []*servertest.RedisServer) 
 	back := time.Now()
 	servertest.Await(t, "all servers to be found", func() bool { return all() == [clients]int64{} })
 	t.Logf("all were decided by the store %s after it went on", time.Since(back).Round(time.Millisecond))
+
+	// One that has just been started says for a while that it does not serve yet.
+	servers[1].Kill(t)
+	for range 6 {
+		all()
+	}
+	servers[1].Restart(t)
+	var rounds, missed int64
+	back = time.Now()
+	servertest.Await(t, "all servers to be found", func() bool {
+		now := all()
+		rounds++
+		for i, n := range now {
+			if others[i] {
+				missed += n
+			}
+		}
+		return now == [clients]int64{}
+	})
+	t.Logf("all were decided by the store %s after the server was started", time.Since(back).Round(time.Millisecond))
+	if share := float64(missed) / float64(rounds*int64(never*len(nodes))); share > 0.1 {
+		t.Errorf("%.2f of the decisions on the other servers' keys were made by policy", share)
+	}
 }
 
 // sum adds what came of several rounds.

@@ -50,12 +50,7 @@ func explainOpen(err error) error {
 // not yet, and not that one that does cannot be used.
 func Unreachable(err error) bool {
 	if e, ok := said(err); ok {
-		for _, sign := range []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"} {
-			if strings.HasPrefix(e.Error(), sign) {
-				return true
-			}
-		}
-		return e.IsNil() // a Sentinel that knows no primary
+		return notYet(e) || e.IsNil() // a Sentinel that knows no primary
 	}
 	var away net.Error
 	if errors.As(err, &away) {
@@ -64,6 +59,16 @@ func Unreachable(err error) bool {
 		return !errors.As(err, &alert)
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rueidis.ErrNoSlot)
+}
+
+// notYet reports whether a server says that it is there and does not serve yet.
+func notYet(e *rueidis.RedisError) bool {
+	for _, sign := range []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN"} {
+		if strings.HasPrefix(e.Error(), sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // said returns what a server said, however it was wrapped since.

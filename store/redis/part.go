@@ -76,9 +76,12 @@ func (p *part) note(err error) {
 	}
 }
 
-// isLoss reports whether an error says that the server is away, not that it
-// refuses.
+// isLoss reports whether an error says that the server is away or does not serve yet,
+// not that it refuses.
 func isLoss(err error) bool {
+	if e, ok := said(err); ok && notYet(e) {
+		return true
+	}
 	return err != nil && !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
 }
 

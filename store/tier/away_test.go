@@ -190,6 +190,19 @@ func TestPartOfTheStoreIsAway(t *testing.T) {
 		if st := s.Stats(); st.Away || st.Degraded != 60 {
 			t.Errorf("%d decisions were degraded, away %v", st.Degraded, st.Away)
 		}
+		// One request on both: what it was charged of the key that is there is told.
+		ops := []weir.Op{{Key: "gone", Limit: l, Cost: 1}, {Key: "both", Limit: l, Cost: 7}}
+		if err := s.Take(context.Background(), ops); err != nil || ops[1].Charged {
+			t.Fatalf("the share of one is used up: %+v, %v", ops, err)
+		}
+		ops[0].Key = "gone too"
+		if err := s.Take(context.Background(), ops); err != nil || !ops[0].Charged || !ops[1].Charged {
+			t.Fatalf("%+v, %v", ops, err)
+		}
+		time.Sleep(time.Second)
+		if d := f.take(f.nodes[1], "both", l, 0); d.Remaining != 93 {
+			t.Errorf("%d remain of the key that is there, want 93", d.Remaining)
+		}
 		f.shared.set(none)
 		time.Sleep(time.Second)
 		// What the share admitted is counted: half of what was last known to remain.

@@ -3,6 +3,7 @@ package tier
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,33 +129,60 @@ func (s *Store) payDebts() error {
 		if len(ops) == 0 {
 			continue
 		}
-		var units uint64
-		for i := range ops {
-			units += uint64(ops[i].Cost)
+		keep := func(i int) {
+			d := some[tags[i]]
+			// The share was given back: it is charged again.
+			s.chargeShare(d, ops[i].Cost)
+			s.debts.putBack(tags[i], d)
 		}
-		companions, err := s.companions(ops)
-		if err == nil {
-			all := append(ops, companions...)
-			if _, err = s.link.take(context.Background(), all); err == nil {
-				s.accompanied(all[:len(ops)], all[len(ops):])
-			}
-		}
-		switch {
-		case err == nil:
-			s.debts.paid.Add(units)
-		case errors.Is(err, errLate):
-			s.debts.lost.Add(units)
-			return err
-		default:
-			for i, tag := range tags {
-				d := some[tag]
-				// The share was given back: it is charged again.
-				s.chargeShare(d, ops[i].Cost)
-				s.debts.putBack(tag, d)
-			}
+		if err := s.pay(ops, keep); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// pay pays with one call, or where a part of the store is away with one for each,
+// so that debts there do not hold up others. keep is told which are still owed.
+func (s *Store) pay(ops []weir.Op, keep func(i int)) error {
+	err := s.force(ops)
+	switch {
+	case err == nil:
+		s.debts.paid.Add(units(ops))
+	case errors.Is(err, errLate):
+		s.debts.lost.Add(units(ops))
+	case partial(err) && len(ops) > 1:
+		for i := range ops {
+			if one := s.pay(ops[i:i+1], func(int) { keep(i) }); one != nil {
+				err = one
+			}
+		}
+	default:
+		for i := range ops {
+			keep(i)
+		}
+	}
+	return err
+}
+
+func units(ops []weir.Op) (n uint64) {
+	for i := range ops {
+		n += uint64(ops[i].Cost)
+	}
+	return n
+}
+
+// force charges what ops say, for the other regions too.
+func (s *Store) force(ops []weir.Op) error {
+	companions, err := s.companions(ops)
+	if err != nil {
+		return err
+	}
+	all := append(slices.Clip(ops), companions...)
+	if _, err := s.link.take(context.Background(), all); err != nil {
+		return err
+	}
+	s.accompanied(all[:len(ops)], all[len(ops):])
 	return nil
 }
 

@@ -89,8 +89,10 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 	case wedged:
 		<-f.mended
 	case partly:
-		if strings.HasPrefix(ops[0].Key, "gone") {
-			return fmt.Errorf("store: %w", partError{})
+		for i := range ops {
+			if strings.HasPrefix(ops[i].Key, "gone") {
+				return fmt.Errorf("store: %w", partError{})
+			}
 		}
 	}
 	return f.Store.Take(ctx, ops)
