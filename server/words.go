@@ -65,6 +65,10 @@ func ParseWords(text string) (*Words, error) {
 	if len(fields) == 0 {
 		return fail(errors.New("it is empty"))
 	}
+	// Rules files take these too.
+	if len(fields) > 2 && (fields[1] == "per" || fields[1] == "/") {
+		fields = append([]string{fields[0] + "/" + fields[2]}, fields[3:]...)
+	}
 	if err := w.rate(fields[0]); err != nil {
 		return fail(err)
 	}
@@ -109,7 +113,7 @@ func (w *Words) rate(s string) error {
 func (w *Words) clause(clause, value string) (err error) {
 	switch clause {
 	case "by":
-		w.By = By(value)
+		w.By = By(strings.ToLower(value))
 		if w.By != ByIP && w.By != ByClientID && w.By != ByAll {
 			return fmt.Errorf("cannot count by %q%s", value, meant(value, []string{string(ByIP), string(ByClientID), string(ByAll)}))
 		}

@@ -29,6 +29,8 @@ func TestWords(t *testing.T) {
 	f("1/Days", 1, 24*time.Hour, server.ByIP, 0, "sliding_window")
 	f("1/mins", 1, time.Minute, server.ByIP, 0, "sliding_window")
 	f("1/month", 1, 30*24*time.Hour, server.ByIP, 0, "sliding_window")
+	f("100 per minute by IP", 100, time.Minute, server.ByIP, 0, "sliding_window")
+	f("2 / 10s by all", 2, 10*time.Second, server.ByAll, 0, "sliding_window")
 	f("1/7d", 1, 7*24*time.Hour, server.ByIP, 0, "sliding_window")
 	f("9007199254740992/1h30m", 1<<53, 90*time.Minute, server.ByIP, 0, "sliding_window")
 }
