@@ -121,7 +121,7 @@ func TestPlaces(t *testing.T) {
 
 // TestPromises shows by how much an approximate limit may be wrong, and was.
 func TestPromises(t *testing.T) {
-	n := serveRules(t, "domain: api\ndescriptors:\n  - {key: client_id, limit: 50/day, algorithm: approximate, expect: 1000}\n")
+	n := serveRules(t, "domain: api\ndescriptors:\n  - {key: client_id, limit: 50/day, algorithm: approximate}\n")
 	n.spend("one", 60)
 	b := browse(t, n.admin)
 	b.width(narrow)
