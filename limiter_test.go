@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -382,7 +382,7 @@ func TestNewRefusesWhatCannotDecide(t *testing.T) {
 // Wait waits until the others are done, not until their leases end, nor gives up
 // because those end after its deadline.
 func TestWaitForAPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{MaxBytes: 16 << 20, Now: func() int64 { return time.Now().UnixMicro() }})
 		defer store.Close()
 		l, err := weir.New(store, weir.Limits{{Algorithm: algorithm.Concurrency, Count: 1, Period: time.Minute}}, weir.Options{})

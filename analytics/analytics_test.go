@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/analytics/sqlite"
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/analyticstest"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 func service(t *testing.T, opt analytics.Options) *analytics.Service {
@@ -99,7 +99,7 @@ func TestOptions(t *testing.T) {
 
 // Run forgets what is too old by itself.
 func TestRunForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -35,7 +35,7 @@ func check(t *testing.T, c *Client, k Check) Decision {
 var ann = Of("shop", weir.Entry{Key: "user", Value: "ann"})
 
 func TestRefusalIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		refusal := Decision{RetryAfter: 10 * time.Second, ResetAfter: 30 * time.Second, Limit: perMinute, Limits: refusedBy(perMinute)}
 		w := &wire{decide: func(ctx context.Context, ks []Check, _ bool) ([]Decision, error) {
 			time.Sleep(20 * time.Millisecond) // on the way
@@ -86,7 +86,7 @@ func TestRefusalIsRemembered(t *testing.T) {
 }
 
 func TestWhatIsNotRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := func(d Decision, most time.Duration, want int) {
 			t.Helper()
 			w := &wire{decide: says(d)}
@@ -198,7 +198,7 @@ func TestBatchAsksForTheRestOnly(t *testing.T) {
 }
 
 func TestServiceAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: hangs}
 		c := newClient(t, Options{Wire: w})
 		start := time.Now()
@@ -251,7 +251,7 @@ func TestServiceAway(t *testing.T) {
 }
 
 func TestOneProbeAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: fails(errors.New("refused"))}
 		c := newClient(t, Options{Wire: w})
 		for range 5 {
@@ -287,7 +287,7 @@ func TestOneProbeAtATime(t *testing.T) {
 }
 
 func TestAwayPolicies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: fails(errors.New("connection refused"))}
 		c := newClient(t, Options{Wire: w, Away: Deny})
 		for range 5 {
@@ -358,7 +358,7 @@ func TestCallerAtFault(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newClient(t, Options{Wire: &wire{decide: hangs}, Budget: 80 * time.Millisecond})
 		f := func(deadline, want time.Duration) {
 			t.Helper()
@@ -389,7 +389,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newClient(t, Options{Wire: &wire{decide: hangs}, MaxInFlight: 3})
 		done := make(chan Decision)
 		for range 10 {
@@ -411,7 +411,7 @@ func TestInFlight(t *testing.T) {
 }
 
 func TestBusyServiceIsLeftAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: fails(&Busy{RetryAfter: 3 * time.Second, Detail: "too many requests"})}
 		c := newClient(t, Options{Wire: w})
 		start := time.Now()
@@ -445,7 +445,7 @@ func TestBusyServiceIsLeftAlone(t *testing.T) {
 // With the breaker satisfied, the throttle refuses what is more than twice the
 // successes.
 func TestServiceThatFailsSome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := 0
 		w := &wire{}
 		w.decide = func(ctx context.Context, ks []Check, peek bool) ([]Decision, error) {
@@ -470,7 +470,7 @@ func TestServiceThatFailsSome(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		// A window of which one request in ten seconds passes.
 		var free time.Time
 		w := &wire{decide: func(ctx context.Context, ks []Check, _ bool) ([]Decision, error) {
@@ -526,7 +526,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestWaitOfADelayedRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: says(Decision{Allowed: true, Delay: 3 * time.Second})}
 		c := newClient(t, Options{Wire: w})
 		start := time.Now()
@@ -553,7 +553,7 @@ func TestWaitOfADelayedRequest(t *testing.T) {
 }
 
 func TestTooManyWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: says(Decision{RetryAfter: 5 * time.Second, Limit: &Limit{Algorithm: "concurrency"}})}
 		c := newClient(t, Options{Wire: w, MaxWaiting: 2, MaxWait: time.Second})
 		done := make(chan time.Duration)
@@ -577,7 +577,7 @@ func TestTooManyWait(t *testing.T) {
 }
 
 func TestLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		held := map[string]int{}
 		w := &wire{
 			acquire: func(k Check) (Decision, error) {

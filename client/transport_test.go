@@ -10,8 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // answers is an API in this process.
@@ -46,7 +47,7 @@ func send(t *testing.T, tr *Transport, method, url, body string) (*http.Response
 }
 
 func TestTransportLeavesAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		sent := 0
 		next := answer(200)
 		tr := newTransport(t, TransportOptions{Base: answers(func(*http.Request) (*http.Response, error) {
@@ -94,7 +95,7 @@ func TestTransportLeavesAlone(t *testing.T) {
 }
 
 func TestTransportWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
 		tr := newTransport(t, TransportOptions{Base: answers(func(*http.Request) (*http.Response, error) {
 			at = append(at, time.Now())
@@ -143,7 +144,7 @@ func TestTransportWaits(t *testing.T) {
 }
 
 func TestTransportRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var bodies []string
 		refusals, status := 2, 429
 		tr := newTransport(t, TransportOptions{Retries: 2, Base: answers(func(r *http.Request) (*http.Response, error) {
@@ -191,7 +192,7 @@ func TestTransportRetries(t *testing.T) {
 
 // TestTransportThrottles: an API that refuses without saying for how long.
 func TestTransportThrottles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		sent := map[string]int{}
 		var fail error
 		status := 429

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // send decides a request of a key with facts and returns it, not yet recycled.
@@ -51,7 +52,7 @@ func (b *testbed) records(t *testing.T) map[string]*event.Record {
 // answered, and when each came.
 func TestRecordTellsOfClients(t *testing.T) {
 	const noon = int64(20_454*86400+12*3600) * 1e6
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var now atomic.Int64
 		now.Store(noon)
 		b := observe(t, now.Load, event.Options{Sample: 1, Plain: true}, perMinute(100, nil))
@@ -99,7 +100,7 @@ func TestRecordTellsOfClients(t *testing.T) {
 // An answer that comes after its record is told in one of its own, of those who
 // are sampled or watched.
 func TestAnswersThatComeLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(2, nil))
 		var good, bad *weir.Request
 		good = b.send(t, "good", 1, nil)
@@ -134,7 +135,7 @@ func TestAnswersThatComeLate(t *testing.T) {
 // Who comes a thousand times a second is told of once in each record, and what is
 // missing of the single decisions is said to be.
 func TestHotClientsAreToldOfOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := observe(t, nil, event.Options{Sample: 1, Plain: true}, perMinute(1, nil))
 		var facts calls
 		second := func() { // a thousand decisions, the ring is emptied now and then

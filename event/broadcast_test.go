@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 func numbered(from, to uint64) (out []event.Event) {
@@ -106,7 +107,7 @@ func (never) Close() error                                       { return nil }
 // While the queue takes nothing, who watches hears everything, the backlog stays
 // within its bound, and the rest is counted.
 func TestLiveWithoutQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		live := event.NewBroadcast(1)
 		watching, err := live.Subscribe(1000, nil)
 		if err != nil {
@@ -159,7 +160,7 @@ func (s *slow) Publish(ctx context.Context, batch []event.Event) error {
 
 // The end waits for a batch that is under way, and does not send it twice.
 func TestEndWaitsForWhatIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := &slow{}
 		b := observe(t, nil, event.Options{Queue: q}, weir.PerMinute(1, algorithm.FixedWindow))
 		for range 2 {

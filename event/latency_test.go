@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -51,7 +52,7 @@ func (s slow) Take(ctx context.Context, ops []weir.Op) error {
 // Of one decision in 256 the time is told, by each limit that the request met, and
 // with the region in each event.
 func TestLatencyIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		defer store.Close()
 		limits := weir.Limits{weir.PerDay(1000, algorithm.TokenBucket), weir.PerMinute(1000, algorithm.FixedWindow)}

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // What a taker fails to take comes again, in order, and what is left when the queue
 // is closed is handed out.
 func TestLocal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := event.NewLocal(4)
 		ctx := t.Context()
 		var got []uint64
@@ -55,7 +55,7 @@ func TestLocal(t *testing.T) {
 
 // A full queue makes its publisher wait, until the publisher has waited enough.
 func TestLocalIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := event.NewLocal(1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -334,7 +335,7 @@ func TestManyClientsAreMerged(t *testing.T) {
 // A queue that fails for a while loses nothing and gets everything in order; one
 // that does not come back loses what there is no room for, and that is counted.
 func TestBrokenQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := observe(t, nil, event.Options{Sample: -1, MaxBacklog: 50}, perMinute(1, nil))
 		b.queue.refuse.Store(3)
 		for i := range 20 {
@@ -393,7 +394,7 @@ func TestStopWithoutAQueue(t *testing.T) {
 
 // A ring that is full drops, and counts what it drops.
 func TestFullRing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := observe(t, nil, event.Options{Sample: -1, Ring: 64, Plain: true}, perMinute(1, nil))
 		synctest.Wait() // Run sleeps, and time stands still
 		for range 1000 {
@@ -458,7 +459,7 @@ func TestFlood(t *testing.T) {
 // What a client does while it is counted on the spot and then no longer is told to
 // the last decision too.
 func TestFloodEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(1, nil))
 		asked := int64(0)
 		for _, n := range []int{100, 1, 1000, 3} {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // Keys are made once: RSA takes a while.
@@ -314,7 +315,7 @@ func TestKeysFromURL(t *testing.T) {
 func TestKeysAreRefreshed(t *testing.T) {
 	rsaKey()
 	otherKey()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var iss issuer
 		one := jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "a"}
 		two := jose.JSONWebKey{Key: otherKey().Public(), KeyID: "b", Algorithm: "RS256"}
@@ -369,7 +370,7 @@ func TestKeysAreRefreshed(t *testing.T) {
 func TestKeysWithoutIDs(t *testing.T) {
 	rsaKey()
 	otherKey()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var iss issuer
 		iss.serve(jwks(jose.JSONWebKey{Key: rsaKey().Public()}))
 		r := newResolver(t, identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bubble"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -142,7 +143,7 @@ func TestKeyFileReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var told []error

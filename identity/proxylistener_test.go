@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -203,7 +204,7 @@ func (c closings) Handle(_ context.Context, r slog.Record) error {
 // TestSlowAccept: connections whose header is there wait to be accepted, and
 // none is lost for want of room.
 func TestSlowAccept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		inner := make(pipes)
 		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), MaxPending: 4})
 		if err != nil {
@@ -236,7 +237,7 @@ func TestSlowAccept(t *testing.T) {
 // TestDeadlineIsOfTheHeader: a connection may be idle for as long as the server
 // lets it, once its header is there.
 func TestDeadlineIsOfTheHeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		inner := make(pipes)
 		ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), Timeout: time.Second})
 		if err != nil {

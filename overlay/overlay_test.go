@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/storetest"
 	"github.com/weirlimit/weir/overlay"
@@ -304,7 +304,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 // What a node has loaded holds while the board is away, ends by the clock, and is
 // put back when the board has lost it.
 func TestBoardGoesAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		board := &shaky{}
 		board.Board = newMemory()
 		n := newNode(t, newMemory(), board, nil)
@@ -357,7 +357,7 @@ func TestBoardGoesAway(t *testing.T) {
 // A ban ends by the store's clock, however the node's own is set, and goes on by
 // the monotonic one while the store says nothing.
 func TestStoresClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		board := newMemory()
 		board.ahead = -100 * time.Hour
 		n := newNode(t, newMemory(), board, nil)

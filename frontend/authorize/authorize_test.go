@@ -7,13 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/authorize"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/shed"
 	"github.com/weirlimit/weir/store/memory"
@@ -99,7 +99,7 @@ func TestShed(t *testing.T) {
 // So many answers are held back at a time and no more; who goes leaves his place
 // to others.
 func TestWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := &weir.Limit{Name: "queue", Algorithm: algorithm.LeakyQueue, Count: 1, Period: time.Second, Burst: 100}
 		store := memory.New(memory.Options{Now: func() int64 { return time.Now().UnixMicro() }})
 		defer store.Close()

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -18,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/frontend/authorize"
 	"github.com/weirlimit/weir/frontend/forwardauth"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -370,7 +370,7 @@ func TestLimitsThatNeedTheEnd(t *testing.T) {
 // A limit that delays holds the answer back for as long as the proxy says that
 // it waits. Who would wait longer is refused and leaves the queue.
 func TestDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		who, err := identity.New(identity.Options{Proxies: identity.ProxyOptions{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
 		if err != nil {
 			t.Fatal(err)

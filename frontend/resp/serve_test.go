@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -172,7 +173,7 @@ func TestMaxClients(t *testing.T) {
 // begun, or takes nothing of his replies, is not waited for; whoever only says
 // nothing is, unless the server is told otherwise.
 func TestSlowClients(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const timeout = time.Second
 		b := newBench(t, Options{Timeout: timeout})
 		silent := b.dial(t)

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/analytics/verdict"
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // kept is a queue that keeps records.
@@ -91,7 +91,7 @@ func TestRecorderTellsWhatObserversDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	queue, s := &kept{}, cast()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		observer, err := event.New(event.Options{Queue: queue, Plain: true, Sample: 1, Secret: make([]byte, 16), Limits: func() (out []event.Series) {
 			for _, r := range s.Rules {
 				out = append(out, event.Series{Domain: "traffic", Rule: r.Name, Limit: r.Limit})

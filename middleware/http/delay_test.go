@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/shed"
@@ -23,7 +24,7 @@ func queue(burst int64) weir.Limits {
 
 // TestDelay: who may pass later does, and at the right time.
 func TestDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m, err := httplimit.New(httplimit.Options{Limiter: bubbled(t, queue(10)), MaxWaiting: 3, MaxDelay: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +86,7 @@ func TestDelayTooLong(t *testing.T) {
 
 // TestHangUpWhileWaiting: who leaves the queue gives the place back.
 func TestHangUpWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := &weir.Limit{Name: "queue", Algorithm: algorithm.LeakyQueue, Count: 1, Period: time.Hour, Burst: 1}
 		m, err := httplimit.New(httplimit.Options{Limiter: bubbled(t, weir.Limits{l}), MaxDelay: 2 * time.Hour})
 		if err != nil {
@@ -108,7 +109,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 // TestWaitingIsNotUnderWay: who is held back takes no room on the node, and
 // needs it afterwards.
 func TestWaitingIsNotUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		sh, err := shed.New(shed.Options{InFlight: shed.InFlightOptions{Limit: 1}})
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
@@ -288,7 +289,7 @@ func manyEndings(t *testing.T, http2 bool) {
 // TestNothingIsLeftOver: a visit that ended, by whatever way, asks the store for
 // nothing any more, and nor does the next one for its sake.
 func TestNothingIsLeftOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := &recording{Store: bubbled(t, weir.Limits{}).Store()}
 		lim, err := weir.New(store, append(concurrency(5), queue(10)...), weir.Options{})
 		if err != nil {
@@ -334,7 +335,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 
 // TestShadowLease: a place that was not taken is not held.
 func TestShadowLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		limits := concurrency(1)
 		limits[0].Mode.Shadow = true
 		lim := bubbled(t, limits)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
@@ -18,7 +19,7 @@ import (
 func TestPause(t *testing.T) {
 	f := func(name string, status int, want time.Duration, fields ...string) {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				first := true
 				lim := bubbled(t, weir.Limits{weir.PerDay(100, algorithm.TokenBucket)})
 				tr := transport(t, lim, func(r *http.Request) (*http.Response, error) {
@@ -78,7 +79,7 @@ func TestPause(t *testing.T) {
 
 // TestPauseIsNotShortened, and who waits for it is sent when it is over.
 func TestPauseIsNotShortened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		retry := "20"
 		tr := transport(t, bubbled(t, permin(100)), func(r *http.Request) (*http.Response, error) {
 			return answers(r, 429, "", "Retry-After", retry)
@@ -124,7 +125,7 @@ func TestPauseAsksNobody(t *testing.T) {
 // TestPauseWhileQueued: who waits for its turn when a pause begins waits for
 // that too.
 func TestPauseWhileQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		retry := "3"
 		tr := transport(t, bubbled(t, queue(5)), func(r *http.Request) (*http.Response, error) {
 			if retry == "" {

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/store/memory"
@@ -35,7 +35,7 @@ func (s *hung) Take(ctx context.Context, ops []weir.Op) error {
 // TestStoreHangs: a store that hangs holds up the end of a request for a bounded
 // time, and its renewals pile up nowhere.
 func TestStoreHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		limits := append(concurrency(1), settled(5, weir.Settlement{RefundOn: codes(200)})...)
 		limits[0].Period = 9 * time.Second
 		store := &hung{Store: bubbled(t, weir.Limits{}).Store()}
@@ -80,7 +80,7 @@ func bubbled(t *testing.T, rules weir.Rules) *weir.Limiter {
 // TestLeaseIsRenewed: a request that outlasts its lease still counts, and
 // leaves nothing behind.
 func TestLeaseIsRenewed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		limits := concurrency(1)
 		limits[0].Period = 9 * time.Second
 		lim := bubbled(t, limits)
@@ -159,7 +159,7 @@ func TestStoreAnswersTooLate(t *testing.T) {
 // TestRenewalOutlivesAStoreThatFails: a lease whose renewal failed once is
 // renewed the next time.
 func TestRenewalOutlivesAStoreThatFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		limits := concurrency(1)
 		limits[0].Period = 9 * time.Second
 		store := &failing{Store: bubbled(t, weir.Limits{}).Store()}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
@@ -80,7 +81,7 @@ const api = "https://api.example/v1"
 
 // TestTransportWaits: what is too much now is sent as soon as it may be.
 func TestTransportWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lim := bubbled(t, weir.Limits{weir.PerMinute(6, algorithm.TokenBucket)}) // one in 10 s
 		tr := transport(t, lim, ok, httplimit.TransportOptions{MaxWait: 25 * time.Second})
 		from := time.Now()
@@ -102,7 +103,7 @@ func TestTransportWaits(t *testing.T) {
 
 // TestTransportRefuses: at once, whatever it is that makes the wait too long.
 func TestTransportRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lim := bubbled(t, permin(1))
 		from := time.Now()
 		f := func(maxWait time.Duration, ctx context.Context, url string, cost int64, limit string, retry time.Duration) {
@@ -150,7 +151,7 @@ func (c *closing) Close() error { c.closed++; return nil }
 // TestTransportWaitEndsWithItsContext: the context's error, and nothing stays
 // charged.
 func TestTransportWaitEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lim := bubbled(t, queue(10))
 		tr := transport(t, lim, ok, httplimit.TransportOptions{MaxWaiting: 1})
 		if _, err := send(t, tr, api); err != nil {
@@ -277,7 +278,7 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 // TestTransportWaitsForAPlace: not as long as a lease lives, but until one is
 // given back.
 func TestTransportWaitsForAPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tr := transport(t, bubbled(t, concurrency(1)), ok, httplimit.TransportOptions{})
 		r, err := http.NewRequestWithContext(t.Context(), "GET", api, nil)
 		if err != nil {

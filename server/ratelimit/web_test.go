@@ -7,12 +7,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // Large bodies and those of unknown length take turns; small ones do not wait.
 func TestLargeBodies(t *testing.T) {
 	for _, length := range []int64{-1, smallBody + 1} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var inside, done atomic.Int64
 			gate := make(chan struct{})
 			h := largeBodies(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -4,8 +4,9 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 func TestClockFollowsWallTimeAndNeverGoesBack(t *testing.T) {
@@ -150,7 +151,7 @@ func TestCounterIsChecked(t *testing.T) {
 
 // In a bubble of testing/synctest the clock tells the time of the bubble.
 func TestClockInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newClock()
 		for range 100 {
 			time.Sleep(37 * time.Millisecond)

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // start is some instant in 2026.
@@ -251,7 +251,7 @@ func TestMergesBackToOneSegment(t *testing.T) {
 // TestShrinksWithinMinutes: the background work does without being told, and
 // ends with the store.
 func TestShrinksWithinMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := New(Options{})
 		empty := s.Stats().Bytes
 		for _, l := range tallies(t) {

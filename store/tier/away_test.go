@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/tier"
 )
 
@@ -22,17 +23,17 @@ func onError(p weir.StoreErrorPolicy) func(*weir.Limit) {
 	}
 }
 
-// bubble runs f in virtual time.
-func bubble(t *testing.T, name string, f func(*testing.T)) {
+// virtual runs f in virtual time.
+func virtual(t *testing.T, name string, f func(*testing.T)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+	t.Run(name, func(t *testing.T) { bubble.Test(t, f) })
 }
 
 // With a store that is away, each limit is decided as it says, and says so.
 func TestPolicies(t *testing.T) {
 	f := func(p weir.StoreErrorPolicy, want int, source weir.Source, over int64) {
 		t.Helper()
-		bubble(t, p.String(), func(t *testing.T) {
+		virtual(t, p.String(), func(t *testing.T) {
 			f := newFleet(t, 4, tier.Options{})
 			l := compiled(t, weir.PerMinute(100, algorithm.FixedWindow), onError(p))
 			f.take(f.nodes[0], "k", l, 60)
@@ -70,7 +71,7 @@ func TestSharesAddUpAndAreWrittenBack(t *testing.T) {
 		if a == algorithm.Lockout {
 			continue
 		}
-		bubble(t, a.Name(), func(t *testing.T) {
+		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 4, tier.Options{})
 			l := compiled(t, weir.PerHour(1000, a), strict)
 			for _, s := range f.nodes {
@@ -114,7 +115,7 @@ func TestSharesAddUpAndAreWrittenBack(t *testing.T) {
 // exact again within a second after the store is.
 func TestBreaker(t *testing.T) {
 	for name, x := range map[string]fault{"down": down, "stall": stall, "lost": lost, "wedged": wedged} {
-		bubble(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			f := newFleet(t, 1, tier.Options{})
 			defer f.shared.mend()
 			s := f.nodes[0]
@@ -173,7 +174,7 @@ func TestBreaker(t *testing.T) {
 // What is kept on a part of the store that is away is decided by policy, and written
 // back when it is there again; the rest is decided as ever.
 func TestPartOfTheStoreIsAway(t *testing.T) {
-	bubble(t, "partly", func(t *testing.T) {
+	virtual(t, "partly", func(t *testing.T) {
 		f := newFleet(t, 2, tier.Options{Nodes: 2})
 		s := f.nodes[0]
 		l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), onError(weir.OnErrorLocal))
@@ -215,7 +216,7 @@ func TestPartOfTheStoreIsAway(t *testing.T) {
 // A store that stalls costs no more goroutines than calls may be under way, and
 // no decision more than its budget.
 func TestStallIsBounded(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{MaxInFlight: 8})
 		l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict)
 		f.shared.set(wedged)
@@ -237,7 +238,7 @@ func TestStallIsBounded(t *testing.T) {
 
 // Half of a caller's deadline is left to the caller.
 func TestCallersDeadline(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{})
 		l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict)
 		f.shared.set(stall)
@@ -264,7 +265,7 @@ func TestCallersDeadline(t *testing.T) {
 // those calls were decided by.
 func TestOneCallInTenFails(t *testing.T) {
 	for name, x := range map[string]fault{"refuses": tenth} {
-		bubble(t, name, func(t *testing.T) {
+		virtual(t, name, func(t *testing.T) {
 			f := newFleet(t, 4, tier.Options{})
 			l := compiled(t, weir.PerHour(1000, algorithm.SlidingWindow), strict)
 			f.shared.set(x)
@@ -288,7 +289,7 @@ func TestOneCallInTenFails(t *testing.T) {
 // Answers that are lost after the call was carried out cost units, and admit none
 // too many.
 func TestLostAnswersAdmitNoneTooMany(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{})
 		l := compiled(t, weir.PerHour(10, algorithm.SlidingWindow), onError(weir.OnErrorDeny))
 		passed := 0
@@ -306,7 +307,7 @@ func TestLostAnswersAdmitNoneTooMany(t *testing.T) {
 
 // A store that is dead at the start is no error.
 func TestDeadAtTheStart(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 0, tier.Options{})
 		f.shared.set(down)
 		s := f.node(tier.Options{Nodes: 2})
@@ -327,7 +328,7 @@ func TestDeadAtTheStart(t *testing.T) {
 // A request that is decided in several places, call after call, has one budget.
 func TestSeveralCallsHaveOneBudget(t *testing.T) {
 	for _, prompt := range []bool{false, true} {
-		bubble(t, fmt.Sprint("prompt ", prompt), func(t *testing.T) {
+		virtual(t, fmt.Sprint("prompt ", prompt), func(t *testing.T) {
 			f := newFleet(t, 1, tier.Options{Prompt: prompt})
 			f.shared.delay.Store(int64(15 * time.Millisecond))
 			if prompt {

@@ -30,7 +30,7 @@ func aligned(d time.Duration) {
 func TestEventualKeepsItsBound(t *testing.T) {
 	for _, a := range lending {
 		for _, nodes := range fleets() {
-			bubble(t, fmt.Sprintf("%s, %d nodes", a.Name(), nodes), func(t *testing.T) {
+			virtual(t, fmt.Sprintf("%s, %d nodes", a.Name(), nodes), func(t *testing.T) {
 				f := newFleet(t, nodes, tier.Options{})
 				f.shared.delay.Store(int64(time.Millisecond))
 				l := compiled(t, &weir.Limit{Algorithm: a, Count: 2000, Period: 10 * time.Second}, eventual(100))
@@ -63,7 +63,7 @@ func TestEventualKeepsItsBound(t *testing.T) {
 func TestTheoremEventualBoundUnderFaults(t *testing.T) {
 	for name, x := range map[string]fault{"slow": none, "tenth": tenth, "lost": lost, "down": down, "stall": stall} {
 		for seed := range seeds(1, 20) {
-			bubble(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {
+			virtual(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				f := newFleet(t, 8, tier.Options{NodeTTL: time.Minute})
 				if name == "slow" {
 					f.shared.delay.Store(int64(15 * time.Millisecond))
@@ -99,7 +99,7 @@ func TestTheoremEventualBoundUnderFaults(t *testing.T) {
 // share and no more.
 func TestEventualCapIsTight(t *testing.T) {
 	for _, a := range lending {
-		bubble(t, a.Name(), func(t *testing.T) {
+		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 8, tier.Options{})
 			l := compiled(t, weir.PerHour(2000, a), func(l *weir.Limit) {
 				eventual(160)(l)
@@ -145,7 +145,7 @@ func TestEventualCapIsTight(t *testing.T) {
 // A node that takes itself to be the only one gets the whole overshoot, and then
 // the others get none: they decide strictly.
 func TestSharesOfTheOvershootNeverAddUpToMore(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 0, tier.Options{})
 		l := compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), func(l *weir.Limit) {
 			eventual(80)(l)
@@ -183,7 +183,7 @@ func TestSharesOfTheOvershootNeverAddUpToMore(t *testing.T) {
 // The bound holds for as long as a fleet is offered more than the limit.
 func TestEventualKeepsItsBoundForLong(t *testing.T) {
 	for _, a := range lending {
-		bubble(t, a.Name(), func(t *testing.T) {
+		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 4, tier.Options{})
 			f.shared.delay.Store(int64(3 * time.Millisecond))
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 4 * time.Second}, eventual(40)))
@@ -201,7 +201,7 @@ func TestEventualKeepsItsBoundForLong(t *testing.T) {
 
 // A push that is made twice, or after a later one, is counted once.
 func TestPushesAreSafeToRepeat(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{})
 		l := compiled(t, weir.PerHour(10_000, algorithm.SlidingWindow), eventual(1000))
 		repeat := &repeating{Store: f.shared.Store}
@@ -260,7 +260,7 @@ func (r *repeating) Take(ctx context.Context, ops []weir.Op) error {
 // A node that has gone takes its share of the overshoot with it until the next
 // window; the others go on.
 func TestLostNodeKeepsItsShare(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 4, tier.Options{})
 		l := compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), eventual(80))
 		w := newLoad(f, l)
@@ -291,7 +291,7 @@ func TestLostNodeKeepsItsShare(t *testing.T) {
 // limit trusts them.
 func TestColdKeys(t *testing.T) {
 	for _, optimistic := range []bool{false, true} {
-		bubble(t, fmt.Sprint("optimistic ", optimistic), func(t *testing.T) {
+		virtual(t, fmt.Sprint("optimistic ", optimistic), func(t *testing.T) {
 			f := newFleet(t, 1, tier.Options{})
 			l := compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), func(l *weir.Limit) {
 				eventual(50)(l)
@@ -314,7 +314,7 @@ func TestColdKeys(t *testing.T) {
 // Units that were given back in one window are not spent in the next without
 // being counted there.
 func TestCreditEndsWithItsWindow(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{})
 		l := compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), eventual(100))
 		s := f.nodes[0]
@@ -344,7 +344,7 @@ func TestCreditEndsWithItsWindow(t *testing.T) {
 func TestReloadsAtEveryStep(t *testing.T) {
 	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingSubwindows} {
 		for seed := range seeds(3, 200) {
-			bubble(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
+			virtual(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
 				f := newFleet(t, 3, tier.Options{})
 				f.shared.delay.Store(int64(time.Millisecond))
 				r := rand.New(rand.NewPCG(seed, 9))

@@ -28,7 +28,7 @@ func TestLeasedAdmitsTheLimit(t *testing.T) {
 				if skewed && nodes != 4 {
 					continue
 				}
-				bubble(t, fmt.Sprintf("%s, %d nodes, skewed %v", a.Name(), nodes, skewed), func(t *testing.T) {
+				virtual(t, fmt.Sprintf("%s, %d nodes, skewed %v", a.Name(), nodes, skewed), func(t *testing.T) {
 					f := newFleet(t, nodes, tier.Options{})
 					f.shared.delay.Store(int64(time.Millisecond))
 					w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 1000, Period: 10 * time.Second}, leased))
@@ -60,7 +60,7 @@ func TestLeasedAdmitsTheLimit(t *testing.T) {
 
 // A node that has crashed with leases costs what it held, and admits nothing.
 func TestCrashedNodeAdmitsNothing(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 2, tier.Options{})
 		w := newLoad(f, compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), leased))
 		for range 100 {
@@ -86,7 +86,7 @@ func TestCrashedNodeAdmitsNothing(t *testing.T) {
 // A node that was paused across the end of its leases spends nothing of them.
 func TestPausedNodeSpendsNothingLate(t *testing.T) {
 	for _, a := range lending {
-		bubble(t, a.Name(), func(t *testing.T) {
+		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 2, tier.Options{})
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 4 * time.Second}, leased))
 			for range 60 {
@@ -113,7 +113,7 @@ func TestPausedNodeSpendsNothingLate(t *testing.T) {
 // What lies idle is given back, and so is everything on Close.
 func TestLeasesAreReturned(t *testing.T) {
 	for _, a := range lending {
-		bubble(t, a.Name(), func(t *testing.T) {
+		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 2, tier.Options{})
 			w := newLoad(f, compiled(t, weir.PerHour(1000, a), leased))
 			for range 100 {
@@ -147,7 +147,7 @@ func TestLeasesAreReturned(t *testing.T) {
 // While the store is away a node spends what it holds, which is exact, and then
 // its share.
 func TestLeasesAreSpentWhileTheStoreIsAway(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 2, tier.Options{})
 		w := newLoad(f, compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), leased))
 		for range 100 {
@@ -168,7 +168,7 @@ func TestLeasesAreSpentWhileTheStoreIsAway(t *testing.T) {
 
 // Requests larger than a lease, looks, forced costs and units given back.
 func TestLeasedVerbs(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 2, tier.Options{})
 		l := compiled(t, weir.PerMinute(1000, algorithm.SlidingWindow), leased)
 		s := f.nodes[0]
@@ -218,7 +218,7 @@ func TestLeasedVerbs(t *testing.T) {
 // The table is bounded: of a million keys few are held, none loses units
 // silently, and the limit of each holds.
 func TestLeaseTableIsBounded(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{MaxBytes: 1 << 20})
 		s := f.nodes[0]
 		l := compiled(t, weir.PerHour(1000, algorithm.FixedWindow), leased)
@@ -250,7 +250,7 @@ func TestLeaseTableIsBounded(t *testing.T) {
 // A limit that is changed goes on with what it holds, and a new count holds at
 // once for what is fetched.
 func TestReloadKeepsLeases(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 1, tier.Options{})
 		named := func(n int64) *weir.Limit {
 			return compiled(t, weir.PerMinute(n, algorithm.FixedWindow), func(l *weir.Limit) { l.Name = "reloaded"; leased(l) })
@@ -276,7 +276,7 @@ func TestReloadKeepsLeases(t *testing.T) {
 // A request that meets limits of every mode passes all of them or is charged to
 // none: after everything was given back, each has spent what passed.
 func TestMixedModesSpendTogether(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 2, tier.Options{})
 		limit := func(n int64, m weir.ConsistencyMode) *weir.Limit {
 			l := &weir.Limit{Name: m.String(), Algorithm: algorithm.FixedWindow, Count: n, Period: time.Hour}
@@ -374,7 +374,7 @@ func BenchmarkWarmLease(b *testing.B) {
 // all at once, get no more than the burst.
 func TestLeasedBucketKeepsItsBurst(t *testing.T) {
 	for _, loose := range []bool{false, true} {
-		bubble(t, fmt.Sprint("loose ", loose), func(t *testing.T) {
+		virtual(t, fmt.Sprint("loose ", loose), func(t *testing.T) {
 			f := newFleet(t, 8, tier.Options{})
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 1000, Period: 10 * time.Second}, func(l *weir.Limit) {
 				leased(l)
@@ -416,7 +416,7 @@ func TestTheoremLeasedUnderFaults(t *testing.T) {
 	for name, x := range map[string]fault{"tenth": tenth, "lost": lost, "down": down, "stall": stall} {
 		for _, a := range lending {
 			for seed := range seeds(1, 20) {
-				bubble(t, fmt.Sprint(name, " ", a.Name(), " ", seed), func(t *testing.T) {
+				virtual(t, fmt.Sprint(name, " ", a.Name(), " ", seed), func(t *testing.T) {
 					f := newFleet(t, 4, tier.Options{NodeTTL: time.Minute})
 					f.shared.delay.Store(int64(2 * time.Millisecond))
 					w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 800, Period: 8 * time.Second}, func(l *weir.Limit) {

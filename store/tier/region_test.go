@@ -99,7 +99,7 @@ func (w *world) calls() (own, between int64) {
 func TestRegionsKeepTheirBound(t *testing.T) {
 	for _, a := range lending {
 		for _, regions := range []int{2, 5} {
-			bubble(t, fmt.Sprintf("%s, %d regions", a.Name(), regions), func(t *testing.T) {
+			virtual(t, fmt.Sprintf("%s, %d regions", a.Name(), regions), func(t *testing.T) {
 				w := newWorld(t, regions, 2, tier.Options{})
 				w.far(30 * time.Millisecond)
 				l := compiled(t, &weir.Limit{Algorithm: a, Count: 2000, Period: 10 * time.Second}, eventual(200))
@@ -128,7 +128,7 @@ func TestRegionsKeepTheirBound(t *testing.T) {
 // more than the bound, to the unit, and nothing is lost when they are together again.
 func TestRegionsApart(t *testing.T) {
 	for _, x := range []fault{down, stall, lost} {
-		bubble(t, fmt.Sprint("fault ", x), func(t *testing.T) {
+		virtual(t, fmt.Sprint("fault ", x), func(t *testing.T) {
 			const regions, over = 4, 90
 			w := newWorld(t, regions, 1, tier.Options{})
 			l := compiled(t, weir.PerHour(2000, algorithm.FixedWindow), func(l *weir.Limit) {
@@ -186,7 +186,7 @@ func TestRegionsApart(t *testing.T) {
 // more, however long: of every algorithm, all regions together exactly the bound.
 func TestRegionsApartFromTheStart(t *testing.T) {
 	for _, a := range lending {
-		bubble(t, a.Name(), func(t *testing.T) {
+		virtual(t, a.Name(), func(t *testing.T) {
 			const regions, over = 4, 90
 			aligned(time.Hour)
 			w := newWorld(t, regions, 1, tier.Options{})
@@ -218,7 +218,7 @@ func TestRegionsApartFromTheStart(t *testing.T) {
 func TestTheoremRegionsUnderFaults(t *testing.T) {
 	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
 		for seed := range seeds(2, 30) {
-			bubble(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
+			virtual(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
 				aligned(time.Minute)
 				w := newWorld(t, 3, 2, tier.Options{NodeTTL: time.Minute})
 				w.far(20 * time.Millisecond)
@@ -254,7 +254,7 @@ func TestTheoremRegionsUnderFaults(t *testing.T) {
 
 // Pushes that come twice, and again after later ones, are counted once.
 func TestRegionsAreToldOnce(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		w := newWorld(t, 2, 1, tier.Options{})
 		again := repeated(w.paths[0][1])
 		l := compiled(t, weir.PerHour(10_000, algorithm.SlidingWindow), eventual(60))
@@ -315,7 +315,7 @@ func (r *again) Take(ctx context.Context, ops []weir.Op) error {
 // A region whose store is lost and comes back empty admits at most what the store
 // lost once more; what others had told it they tell it again.
 func TestRegionLosesItsStore(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		const over = 60
 		empty := memory.New(memory.Options{MaxBytes: 16 << 20})
 		t.Cleanup(func() { empty.Close() })
@@ -366,7 +366,7 @@ func (r *replaced) Take(ctx context.Context, ops []weir.Op) error {
 // Regions whose clocks differ count by windows of their own, each within the bound.
 func TestRegionsWithOtherClocks(t *testing.T) {
 	for _, ahead := range []time.Duration{5 * time.Second, -5 * time.Second} {
-		bubble(t, ahead.String(), func(t *testing.T) {
+		virtual(t, ahead.String(), func(t *testing.T) {
 			aligned(time.Minute)
 			skewed := memory.New(memory.Options{MaxBytes: 16 << 20, Now: func() int64 { return time.Now().Add(ahead).UnixMicro() }})
 			t.Cleanup(func() { skewed.Close() })
@@ -450,7 +450,7 @@ func TestRegionOptions(t *testing.T) {
 
 // Many nodes of a region that tell of one key at once do so by turns.
 func TestRegionsTellByTurns(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		w := newWorld(t, 2, 6, tier.Options{})
 		l := compiled(t, weir.PerHour(100_000, algorithm.FixedWindow), eventual(240))
 		var wg sync.WaitGroup
@@ -472,7 +472,7 @@ func TestRegionsTellByTurns(t *testing.T) {
 // What is not leased counts for other regions too: what is kept for priorities, costs
 // that were incurred, units that are given back.
 func TestRegionsCountEveryVerb(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		w := newWorld(t, 2, 1, tier.Options{})
 		l := compiled(t, weir.PerHour(1000, algorithm.FixedWindow), eventual(50))
 		few := compiled(t, weir.PerHour(10, algorithm.FixedWindow), strict)
@@ -526,7 +526,7 @@ func TestRegionsCountEveryVerb(t *testing.T) {
 
 // A reset reaches every region.
 func TestRegionsForget(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		a, b := memory.New(memory.Options{MaxBytes: 1 << 20}), memory.New(memory.Options{MaxBytes: 1 << 20})
 		local := memory.New(memory.Options{MaxBytes: 1 << 20})
 		s, err := tier.New(a, tier.Options{Local: local, Region: "a", Peers: []tier.Peer{{Name: "b", Store: b}}})

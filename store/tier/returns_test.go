@@ -13,7 +13,7 @@ import (
 // What could not be given back before it would have flowed back anyway stays spent:
 // given back to a bucket that has been full since, it would be there twice.
 func TestLateReturnsStaySpent(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		f := newFleet(t, 2, tier.Options{})
 		l := compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 400, Period: 40 * time.Second}, leased)
 		w := newLoad(f, l)
@@ -53,7 +53,7 @@ func TestLateReturnsStaySpent(t *testing.T) {
 func TestLateRefundsGiveNothing(t *testing.T) {
 	for _, a := range lending {
 		for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
-			bubble(t, a.Name()+" "+m.String(), func(t *testing.T) {
+			virtual(t, a.Name()+" "+m.String(), func(t *testing.T) {
 				f := newFleet(t, 1, tier.Options{})
 				l := compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 40 * time.Second}, func(l *weir.Limit) {
 					l.Consistency.Mode, l.Consistency.MaxOvershoot = m, 20

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
@@ -205,7 +205,7 @@ func TestSoakSimulation(t *testing.T) {
 	}
 	for _, sc := range scenarios(size) {
 		var r result
-		synctest.Test(t, func(t *testing.T) { r = sc.simulate(t) })
+		bubble.Test(t, func(t *testing.T) { r = sc.simulate(t) })
 		if r.over > r.promised {
 			t.Errorf("%s: %d units too many, promised %d", sc, r.over, r.promised)
 		}

@@ -124,7 +124,7 @@ func (p *places) load(perNode int, d, hold time.Duration, lost int) {
 // takes nearly all of them, and asks the store far less than once a request.
 func TestLeasedPlaces(t *testing.T) {
 	for _, nodes := range fleets() {
-		bubble(t, fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
+		virtual(t, fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			p := atOnce(t, nodes, 100, time.Second, tier.Options{})
 			p.load(128/nodes, 2*time.Second, 20*time.Millisecond, 0)
 			// Decided strictly each question and each return is a call.
@@ -147,7 +147,7 @@ func TestTheoremPlacesUnderFaults(t *testing.T) {
 	}
 	for name, x := range map[string]fault{"none": none, "tenth": tenth, "lost": lost, "down": down, "stall": stall} {
 		for seed := range seeds(1, 20) {
-			bubble(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {
+			virtual(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				p := atOnce(t, 4, 40, 800*time.Millisecond, tier.Options{NodeTTL: time.Minute})
 				r := rand.New(rand.NewPCG(seed, 3))
 				stop := time.Now().Add(long * 6 / 10)
@@ -173,7 +173,7 @@ func TestTheoremPlacesUnderFaults(t *testing.T) {
 // Places that nobody takes are given back, on the way and on Close, and none while
 // they are taken.
 func TestPlacesAreReturned(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 2, 100, 10*time.Second, tier.Options{})
 		s := p.nodes[0]
 		for id := range int64(40) {
@@ -212,7 +212,7 @@ func TestPlacesAreReturned(t *testing.T) {
 // The places of a node that has crashed come back when its leases end, and not before
 // the time of those who have them is over.
 func TestCrashedNodeLosesItsPlaces(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		const ttl = 8 * time.Second
 		p := atOnce(t, 2, 80, ttl, tier.Options{})
 		store := &without{Store: p.shared.Store, scope: p.limit.Scope}
@@ -273,7 +273,7 @@ func (w *without) Take(ctx context.Context, ops []weir.Op) error {
 
 // A lot whose answer was lost is given back as soon as the store answers again.
 func TestUnansweredPlacesAreGivenBack(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 1, 100, 10*time.Minute, tier.Options{})
 		p.shared.set(lost)
 		if p.acquire(p.nodes[0], 1, 1) || p.failed != 1 {
@@ -289,7 +289,7 @@ func TestUnansweredPlacesAreGivenBack(t *testing.T) {
 
 // A node that was paused hands out nothing of what has ended meanwhile.
 func TestPausedNodeHandsOutNothingLate(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 2, 64, 2*time.Second, tier.Options{})
 		for range 20 {
 			p.acquire(p.nodes[0], p.name(), 1)
@@ -313,7 +313,7 @@ func TestPausedNodeHandsOutNothingLate(t *testing.T) {
 // A place that is renewed stays, a name that asks twice has one place, and what is
 // given back twice is given back once.
 func TestPlacesByName(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 1, 32, time.Second, tier.Options{})
 		s := p.nodes[0]
 		for range 20 {
@@ -342,7 +342,7 @@ func TestPlacesByName(t *testing.T) {
 
 // A request that another limit refuses has no place, unless it had one before.
 func TestPlacesGoWithTheirRequest(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 1, 40, 10*time.Second, tier.Options{})
 		s := p.nodes[0]
 		few := compiled(t, weir.PerMinute(3, algorithm.FixedWindow), strict)
@@ -373,7 +373,7 @@ func TestPlacesGoWithTheirRequest(t *testing.T) {
 // A limit that does not say leased is decided by the store, so that a place can be
 // given back to any node.
 func TestPlacesAreStrictUnlessTold(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 2, 40, 10*time.Second, tier.Options{})
 		p.limit = compiled(t, &weir.Limit{Algorithm: algorithm.Concurrency, Count: 40, Period: 10 * time.Second}, nil)
 		for id := range int64(40) {
@@ -394,7 +394,7 @@ func TestPlacesAreStrictUnlessTold(t *testing.T) {
 
 // Limits that are reloaded, strict by turns, lose no place.
 func TestPlacesStayAcrossReloads(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
 		p := atOnce(t, 2, 40, 10*time.Second, tier.Options{})
 		s := p.nodes[0]
 		version := func(m weir.ConsistencyMode) *weir.Limit {

@@ -153,7 +153,7 @@ func TestReloadEndsARememberedRefusal(t *testing.T) {
 func TestCombinedSpendsAreDecidedOneByOne(t *testing.T) {
 	for _, a := range append(lasting, algorithm.LeakyQueue) {
 		for _, prompt := range []bool{false, true} {
-			bubble(t, fmt.Sprintf("%s, prompt %v", a.Name(), prompt), func(t *testing.T) { combined(t, a, prompt) })
+			virtual(t, fmt.Sprintf("%s, prompt %v", a.Name(), prompt), func(t *testing.T) { combined(t, a, prompt) })
 		}
 	}
 }
