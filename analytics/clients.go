@@ -3,7 +3,31 @@ package analytics
 import (
 	"cmp"
 	"slices"
+	"time"
 )
+
+// findings are clients, and what it takes to tell of them.
+type findings struct {
+	clients []client
+	total   int64 // how many there are, of which clients are some
+	since   time.Time
+	labels  labelBook
+}
+
+// find returns clients with all that is known of them, see clientsBy.
+func (r *reader) find(order string, most int, limitedOnly bool) (f findings, err error) {
+	if f.clients, f.total, err = r.clientsBy(order, most, limitedOnly); err != nil {
+		return f, err
+	}
+	if err := r.load(f.clients); err != nil {
+		return f, err
+	}
+	if f.since, err = r.since(); err != nil {
+		return f, err
+	}
+	f.labels, err = r.labelBook()
+	return f, err
+}
 
 func (r *reader) clientList() (*ClientList, error) {
 	out := &ClientList{Clients: []Client{}}
@@ -12,30 +36,19 @@ func (r *reader) clientList() (*ClientList, error) {
 	if again {
 		most = maxTop
 	}
-	found, total, err := r.clientsBy(r.sort, most, true)
+	found, err := r.find(r.sort, most, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.load(found); err != nil {
-		return nil, err
-	}
-	since, err := r.since()
-	if err != nil {
-		return nil, err
-	}
-	labels, err := r.labelBook()
-	if err != nil {
-		return nil, err
-	}
-	out.Total = total
-	for i := range found {
-		told := r.told(&found[i], since, labels)
+	out.Total = found.total
+	for i := range found.clients {
+		told := r.told(&found.clients[i], found.since, found.labels)
 		if r.keeps(&told) {
 			out.Clients = append(out.Clients, told)
 		}
 	}
 	if again {
-		if total > maxTop {
+		if found.total > maxTop {
 			r.missing = append(r.missing, "looked at are the 1000 clients that were limited most")
 		}
 		if r.verdicts != nil || r.labels != nil {
@@ -92,25 +105,15 @@ func (r *reader) clientDetail(key string) (*ClientDetail, error) {
 		return nil, err
 	}
 	out := &ClientDetail{Coverage: c, Key: key, Limits: []ClientSeries{}}
-	found, _, err := r.clientsBy("refused", maxTop, false)
+	found, err := r.find("refused", maxTop, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.load(found); err != nil {
-		return nil, err
+	for i := range found.clients {
+		c := &found.clients[i]
+		out.Limits = append(out.Limits, r.clientSeries(c, r.told(c, found.since, found.labels)))
 	}
-	since, err := r.since()
-	if err != nil {
-		return nil, err
-	}
-	labels, err := r.labelBook()
-	if err != nil {
-		return nil, err
-	}
-	for i := range found {
-		out.Limits = append(out.Limits, r.clientSeries(&found[i], r.told(&found[i], since, labels)))
-	}
-	out.Labels = labels.all(key)
+	out.Labels = found.labels.all(key)
 	return out, nil
 }
 
