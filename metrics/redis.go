@@ -17,6 +17,8 @@ type Redis struct {
 	Moved uint64
 	// Servers is how many servers a ring has, Lost how many of them are lost.
 	Servers, Lost int
+	// LostSlots is about how many slots of a cluster are on servers that do not answer.
+	LostSlots int
 }
 
 var (
@@ -26,10 +28,11 @@ var (
 	redisWaiting  = desc("weir_redis_waiting_requests", "Requests that wait to be sent to Redis.")
 	redisBack     = desc("weir_redis_given_back_total", "Limits charged on one server of several and given back because another refused, by whether that could be done.", "result")
 	redisMoved    = desc("weir_redis_moved_decisions_total", "Decisions on keys of a server of the ring that is lost, made by another one.")
+	redisSlots    = desc("weir_redis_lost_slots", "About how many slots of the cluster are on servers that do not answer; none without a cluster.")
 	redisServers  = desc("weir_redis_ring_servers", "Servers of the ring, by whether they answer; none without a ring.", "state")
 )
 
-var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisWaiting, redisBack, redisMoved, redisServers}
+var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisWaiting, redisBack, redisMoved, redisSlots, redisServers}
 
 func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	counter(redisRequests, s.Requests)
@@ -39,6 +42,7 @@ func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge
 	counter(redisBack, s.GivenBack-min(s.Kept, s.GivenBack), "given_back")
 	counter(redisBack, s.Kept, "lost")
 	counter(redisMoved, s.Moved)
+	gauge(redisSlots, float64(s.LostSlots))
 	gauge(redisServers, float64(s.Servers-s.Lost), "up")
 	gauge(redisServers, float64(s.Lost), "lost")
 }

@@ -89,6 +89,15 @@ func partStalls(t *testing.T, scheme string, servers []*servertest.RedisServer) 
 			byPolicy++
 		}
 	}
+	lost, least, most := `weir_redis_ring_servers{state="lost"}`, 1.0, 1.0
+	if scheme == "redis+cluster" {
+		lost, least, most = "weir_redis_lost_slots", 16384/4, 16384/2
+	}
+	for i, n := range nodes {
+		if v := n.metric(t, lost); v < least || v > most {
+			t.Errorf("node %d: %s is %v, want %v to %v", i, lost, v, least, most)
+		}
+	}
 	signal(syscall.SIGCONT)
 	t.Logf("%d of %d clients were decided by policy, %d never", byPolicy, clients, never)
 	// A third each, but for the slots that a range has of two servers.
@@ -97,6 +106,9 @@ func partStalls(t *testing.T, scheme string, servers []*servertest.RedisServer) 
 	}
 	back := time.Now()
 	servertest.Await(t, "all servers to be found", func() bool { return all() == [clients]int64{} })
+	for i, n := range nodes {
+		servertest.Await(t, fmt.Sprintf("node %d to say that nothing is lost", i), func() bool { return n.metric(t, lost) == 0 })
+	}
 	t.Logf("all were decided by the store %s after it went on", time.Since(back).Round(time.Millisecond))
 
 	// One that has just been started says for a while that it does not serve yet.
