@@ -192,38 +192,34 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	if l.tracer != nil {
 		ctx, told = l.tracer.Begin(ctx, r)
 	}
-	if l.latencies != nil {
-		if r.turn++; r.turn%LatencyEvery == 0 {
-			return l.decideTimed(ctx, r, told)
-		}
+	var took time.Duration
+	var d Decision
+	var err error
+	if l.latencies != nil && r.timed() {
+		began := time.Now()
+		d, err = l.decide(ctx, r)
+		took = max(time.Since(began), 1)
+	} else {
+		d, err = l.decide(ctx, r)
 	}
-	d, err := l.decide(ctx, r)
-	l.hear(r, d, err, told)
-	return d, err
-}
-
-// hear tells the tracer and the observers of a decision.
-func (l *Limiter) hear(r *Request, d Decision, err error, told func(Decision, error)) {
 	if told != nil {
 		told(d, err)
 	}
 	for _, o := range l.observers {
 		o.Observe(r, d, err)
 	}
-}
-
-// decideTimed is Decide with a look at the clock before and after.
-func (l *Limiter) decideTimed(ctx context.Context, r *Request, told func(Decision, error)) (Decision, error) {
-	began := time.Now()
-	d, err := l.decide(ctx, r)
-	took := time.Since(began)
-	l.hear(r, d, err, told)
-	if err == nil {
+	if took > 0 && err == nil {
 		for _, o := range l.latencies {
 			o.ObserveLatency(r, took)
 		}
 	}
 	return d, err
+}
+
+// timed reports whether it is r's turn to be timed: one in LatencyEvery.
+func (r *Request) timed() bool {
+	r.turn++
+	return r.turn%LatencyEvery == 0
 }
 
 func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {

@@ -98,6 +98,44 @@ func TestSettle(t *testing.T) {
 	f("pass - - -(borrowed)", with(op(weir.Enforce, yes), peek), with(op(weir.Own, no), peek), with(op(weir.Pool, yes), peek))
 }
 
+// What is told of the ops that plainly pass is what Counted says of them.
+func TestPlainlyAllowed(t *testing.T) {
+	queue := &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 1, Period: time.Second, Burst: 5}
+	if err := queue.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	decisions := []weir.Decision{yes, no, {Limit: queue, Remaining: 5}, {Limit: queue, RetryAfter: time.Second}}
+	var all []weir.Op
+	for _, d := range decisions {
+		for role := weir.Enforce; role <= weir.Deny; role++ {
+			for verb := weir.Spend; verb <= weir.Refund; verb++ {
+				for _, is := range []bool{true, false} {
+					all = append(all, weir.Op{Role: role, Verb: verb, Charged: is, Decision: d, Limit: d.Limit, Cost: 1})
+				}
+			}
+		}
+	}
+	plain := 0
+	try := func(ops ...weir.Op) {
+		outcome, counted := weir.Counted(ops, 0)
+		if !weir.PlainlyAllowed(ops, 0) {
+			return
+		}
+		if plain++; outcome != weir.Allowed || !counted {
+			t.Errorf("%+v: %s, %t", ops, outcome, counted)
+		}
+	}
+	for _, o := range all {
+		try(o)
+		for _, next := range all {
+			try(o, next)
+		}
+	}
+	if !weir.PlainlyAllowed([]weir.Op{all[0]}, 0) || plain < 30 {
+		t.Errorf("%d of %d are plain", plain, len(all))
+	}
+}
+
 func TestFold(t *testing.T) {
 	f := func(want string, ops ...weir.Op) {
 		t.Helper()

@@ -182,9 +182,11 @@ func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
 	}
 	ops := r.Ops()
 	for i := range ops {
-		outcome, counted := weir.Counted(ops, i)
+		outcome, counted := weir.Allowed, weir.PlainlyAllowed(ops, i)
 		if !counted {
-			continue
+			if outcome, counted = weir.Counted(ops, i); !counted {
+				continue
+			}
 		}
 		op := &ops[i]
 		hash := o.hash.sum(op.Key)
