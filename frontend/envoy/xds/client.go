@@ -18,6 +18,8 @@ import (
 	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 var errEnded = errors.New("the server ended the stream")
@@ -137,8 +139,8 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 			failed++
 			c.failed(ctx, "lost xDS management server, the rules stay", err, wait)
 		}
-		if sleep(ctx, wait) != nil {
-			break // ctx has ended
+		if !pauses.Sleep(ctx, wait) {
+			break
 		}
 	}
 	return nil
@@ -227,19 +229,10 @@ func (c *Client) pace(ctx context.Context) error {
 	if c.refused < 2 {
 		return nil
 	}
-	return sleep(ctx, min(10*time.Millisecond<<min(c.refused-2, 10), maxPace))
-}
-
-// sleep waits for d, or returns the context's error if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !pauses.Sleep(ctx, min(10*time.Millisecond<<min(c.refused-2, 10), maxPace)) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // send asks for the resources, and so accepts the last response, or refuses it
