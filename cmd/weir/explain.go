@@ -14,15 +14,14 @@ import (
 )
 
 type explainCmd struct {
-	Entries   []string `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
-	Rules     []string `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to explain; can be given several times."`
-	Domain    string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
-	Cost      int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
-	Lease     string   `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
-	Server    string   `name:"server" aliases:"admin" env:"-" placeholder:"URL" help:"Explain by the rules that a running server uses, and how its counters stand: its admin address from the same machine, or any with a token. --admin is the same."`
-	Token     string   `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
-	TokenFile string   `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
-	JSON      bool     `name:"json" help:"Print as JSON."`
+	Entries []string `arg:"" name:"key=value" help:"Entries of the descriptor, in order; + begins another descriptor."`
+	Rules   []string `name:"rules" env:"-" sep:"none" placeholder:"FILE|DIR" help:"Rules to explain; can be given several times."`
+	Domain  string   `name:"domain" default:"api" placeholder:"NAME" help:"Domain of the request."`
+	Cost    int64    `name:"cost" default:"1" placeholder:"N" help:"Units that the request costs."`
+	Lease   string   `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
+	Server  string   `name:"server" aliases:"admin" env:"-" placeholder:"URL" help:"Explain by the rules that a running server uses, and how its counters stand: its admin address from the same machine, or any with a token. --admin is the same."`
+	tokenFlags
+	JSON bool `name:"json" help:"Print as JSON."`
 }
 
 // Help is the long text of `weir explain --help`.
@@ -88,7 +87,7 @@ type liveAnswer struct {
 
 // live explains the request by a running server.
 func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
-	token, err := tokenOf(c.Token, c.TokenFile)
+	token, err := c.token()
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -15,10 +14,9 @@ import (
 
 // watched are the flags of subcommands that watch a running server.
 type watched struct {
-	Server    string        `name:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to watch: its admin address from the same machine, or any with a token."`
-	Token     string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the server."`
-	TokenFile string        `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
-	Timeout   time.Duration `name:"timeout" env:"-" default:"10s" placeholder:"DURATION" help:"Longest time to wait for the server to answer."`
+	Server string `name:"server" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Server to watch: its admin address from the same machine, or any with a token."`
+	tokenFlags
+	Timeout time.Duration `name:"timeout" env:"-" default:"10s" placeholder:"DURATION" help:"Longest time to wait for the server to answer."`
 }
 
 // maxSilence is how long a stream may be silent: three times as long as a server is.
@@ -42,7 +40,7 @@ func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, e
 	if err := filter.Check(); err != nil {
 		return nil, err
 	}
-	token, err := tokenOf(w.Token, w.TokenFile)
+	token, err := w.token()
 	if err != nil {
 		return nil, err
 	}
@@ -112,27 +110,4 @@ func (h *heard) Read(p []byte) (int, error) {
 		err = h.cause()
 	}
 	return n, err
-}
-
-// tokenOf returns the token that is given, or that a file holds.
-func tokenOf(token, file string) (string, error) {
-	switch {
-	case file == "":
-		return token, nil
-	case token != "":
-		return "", errors.New("--token and --token-file are both given: keep one")
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	if token = strings.TrimSpace(string(data)); token == "" {
-		return "", fmt.Errorf("--token-file: %s is empty", file)
-	}
-	return token, nil
 }

@@ -14,12 +14,11 @@ import (
 )
 
 type shedCmd struct {
-	Settings  []string      `arg:"" optional:"" name:"setting" help:"off and on throw the kill switch; NAME=VALUE changes one setting. Nothing changes nothing."`
-	Server    []string      `name:"server" aliases:"admin" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Servers to ask, separated by commas or given several times: admin addresses from the same machine, or any with a token. --admin is the same."`
-	Token     string        `name:"token" env:"WEIR_ADMIN_TOKEN" placeholder:"TOKEN" help:"Admin token of the servers."`
-	TokenFile string        `name:"token-file" env:"WEIR_ADMIN_TOKEN_FILE" placeholder:"FILE" help:"File that holds the admin token."`
-	Timeout   time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for each answer."`
-	JSON      bool          `name:"json" help:"Print the answers as they are."`
+	Settings []string `arg:"" optional:"" name:"setting" help:"off and on throw the kill switch; NAME=VALUE changes one setting. Nothing changes nothing."`
+	Server   []string `name:"server" aliases:"admin" env:"-" default:"http://127.0.0.1:6070" placeholder:"URL" help:"Servers to ask, separated by commas or given several times: admin addresses from the same machine, or any with a token. --admin is the same."`
+	tokenFlags
+	Timeout time.Duration `name:"timeout" env:"-" default:"5s" placeholder:"DURATION" help:"Longest time to wait for each answer."`
+	JSON    bool          `name:"json" help:"Print the answers as they are."`
 }
 
 // Help is the long text of `weir shed --help`.
@@ -56,7 +55,7 @@ func (c *shedCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	token, err := tokenOf(c.Token, c.TokenFile)
+	token, err := c.token()
 	if err != nil {
 		return err
 	}
