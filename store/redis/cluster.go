@@ -16,8 +16,10 @@ import (
 // The ranges of a server that does not answer are lost, and those of others are
 // not.
 type cluster struct {
-	ranges  [32]slotRange
-	parts   parts
+	ranges [32]slotRange
+	parts  parts
+	// told: it was logged that a range is lost.
+	told    atomic.Bool
 	client  rueidis.Client
 	logger  *slog.Logger
 	timeout time.Duration
@@ -66,7 +68,7 @@ func (c *cluster) place(tag string) place {
 
 // miss notes that a range is lost: others may be too, of which nobody asks.
 func (c *cluster) miss(err error) {
-	if c.parts.away.Load() == 1 {
+	if !c.told.Swap(true) {
 		c.logger.Warn("a part of the cluster does not answer: limits of its keys are decided without it", "error", err)
 	}
 	select {
@@ -108,7 +110,7 @@ func (c *cluster) try(ctx context.Context, r *slotRange) {
 	case ctx.Err() != nil:
 	case isLoss(err):
 		r.lose()
-	case r.found() && c.parts.away.Load() == 0:
+	case r.found() && c.parts.away.Load() == 0 && c.told.Swap(false):
 		c.logger.Info("all of the cluster answers again")
 	}
 }
