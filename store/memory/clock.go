@@ -85,25 +85,23 @@ func (c *clock) renew(a *anchor) int64 {
 	return c.now()
 }
 
-// look reads every clock.
+// look reads every clock, the counter if it counts.
 func (c *clock) look(counts bool) instant {
-	const tries, close = 8, 1 << 12 // ticks: a microsecond or two
-	for range tries {
-		before := uint64(0)
-		if counts {
-			before = readCounter()
-		}
-		now := time.Now()
-		i := instant{mono: int64(now.Sub(c.base)), wall: now.UnixMicro()}
-		if !counts {
-			return i
-		}
-		// Whoever lost the processor in between does not know when it read what.
-		if apart := readCounter() - before; apart < close {
+	// Whoever lost the processor in between does not know when it read what.
+	const tries, closely = 8, 1 << 12 // ticks: a microsecond or two
+	for try := 0; counts && try < tries; try++ {
+		before := readCounter()
+		i := c.instant()
+		if apart := readCounter() - before; apart < closely {
 			i.ticks = before + apart/2
 			return i
 		}
 	}
+	return c.instant()
+}
+
+// instant reads what a time.Time has.
+func (c *clock) instant() instant {
 	now := time.Now()
 	return instant{mono: int64(now.Sub(c.base)), wall: now.UnixMicro()}
 }
