@@ -85,21 +85,13 @@ func TestDifferentialNodes(t *testing.T) {
 			if useMemcached {
 				n.servers = servers
 			}
-			for i, binary := range []string{os.Getenv("WEIR_REFERENCE"), program} {
+			n.start(t, program, func(i int) []string {
 				n.prom[i] = fmt.Sprint("127.0.0.1:", servertest.FreePort(t))
-				started := startNode(t, binary, append([]string{
+				return append([]string{
 					"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis[i][0].Addr, "REDIS_PERSECOND_SOCKET_TYPE=tcp", "REDIS_PERSECOND_URL=" + redis[i][1].Addr,
 					"MEMCACHE_HOST_PORT=" + memcached[i], "USE_STATSD=false", "USE_PROMETHEUS=true", "PROMETHEUS_ADDR=" + n.prom[i], "WEIR_STATS_MAX_KEYS=1000000",
-				}, env...)...)
-				if i == 0 {
-					n.ref = started
-				} else {
-					n.node = started
-				}
-			}
-			n.client, n.http = n.node.client, n.node.http+"/json"
-			n.stats = stats.New(stats.Options{MaxKeys: 1 << 20})
-			n.ours = New(Options{Stats: n.stats})
+				}, env...)
+			})
 			n.play(g, uint64(seed+i), useMemcached)
 			n.compareSeries()
 			asked, crossed, lost = asked+n.asked, crossed+len(n.crossed), lost+n.lost
@@ -114,6 +106,15 @@ func TestDifferentialNodes(t *testing.T) {
 	if crossed > cases*sets/4+1 {
 		t.Error("too many were")
 	}
+}
+
+// start starts the reference, the program, and a service to know by how they stand.
+func (n *nodes) start(t *testing.T, program string, env func(i int) []string) {
+	n.ref = startNode(t, os.Getenv("WEIR_REFERENCE"), env(0)...)
+	n.node = startNode(t, program, env(1)...)
+	n.client, n.http = n.node.client, n.node.http+"/json"
+	n.stats = stats.New(stats.Options{MaxKeys: 1 << 20})
+	n.ours = New(Options{Stats: n.stats})
 }
 
 // compared builds the program that is compared with the reference.

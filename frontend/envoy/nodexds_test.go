@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/weirlimit/weir/frontend/envoy/stats"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -26,20 +24,12 @@ func TestDifferentialXDS(t *testing.T) {
 	n := &nodes{}
 	n.t = t
 	var servers [2]*manager
-	for i, binary := range []string{os.Getenv("WEIR_REFERENCE"), program} {
+	n.start(t, program, func(i int) []string {
 		n.redis[i] = []*servertest.RedisServer{servertest.Redis(t)}
 		servers[i] = manage(t)
-		started := startNode(t, binary, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+servers[i].addr, "FORCE_START_WITHOUT_INITIAL_CONFIG=true",
-			"REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+n.redis[i][0].Addr, "USE_STATSD=false", "DISABLE_STATS=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true")
-		if i == 0 {
-			n.ref = started
-		} else {
-			n.node = started
-		}
-	}
-	n.client, n.http = n.node.client, n.node.http+"/json"
-	n.stats = stats.New(stats.Options{MaxKeys: 1 << 20})
-	n.ours = New(Options{Stats: n.stats})
+		return []string{"CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL=" + servers[i].addr, "FORCE_START_WITHOUT_INITIAL_CONFIG=true",
+			"REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + n.redis[i][0].Addr, "USE_STATSD=false", "DISABLE_STATS=true", "LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true"}
+	})
 	cases, seed := setting(t, "WEIR_CASES", 20), setting(t, "WEIR_SEED", 1)
 	for i := range cases {
 		g := &generator{Rand: rand.New(rand.NewPCG(uint64(seed+i), 17)), wide: true, brief: true, atMost: 6}
