@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/weirlimit/weir/analytics"
+	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // Memory is the path of a database in the memory of the process.
@@ -91,7 +92,7 @@ func (db *DB) open(ctx context.Context) error {
 		}
 		db.path = path
 	}
-	c, err := db.connect()
+	c, err := db.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (db *DB) open(ctx context.Context) error {
 		return nil
 	}
 	for range db.opt.Readers {
-		c, err := db.connect()
+		c, err := db.connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (db *DB) open(ctx context.Context) error {
 // pageSize is SQLite's, in bytes.
 const pageSize = 4096
 
-func (db *DB) connect() (*sqlite.Conn, error) {
+func (db *DB) connect(ctx context.Context) (*sqlite.Conn, error) {
 	c, err := sqlite.OpenConn(db.path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
 		return nil, err
@@ -128,11 +129,29 @@ func (db *DB) connect() (*sqlite.Conn, error) {
 		pragmas = []string{fmt.Sprintf("max_page_count = %d", db.opt.MaxMemory/pageSize), "temp_store = MEMORY"}
 	}
 	for _, p := range pragmas {
-		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+p, nil); err != nil {
+		if err := db.patient(ctx, func() error { return sqlitex.ExecuteTransient(c, "PRAGMA "+p, nil) }); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", p, err), c.Close())
 		}
 	}
 	return c, nil
+}
+
+// opening is how long a connection that is made waits for others that change the
+// file, which they do once.
+const opening = 10 * time.Second
+
+// patient runs f until no other connection is in its way. SQLite itself waits only
+// for its first lock: a file's journal is changed with a second one, and while
+// another does the same it fails at once, whatever the busy timeout.
+func (db *DB) patient(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, opening)
+	defer cancel()
+	for {
+		err := told(f())
+		if err == nil || !analytics.Again(err) || !pauses.Sleep(ctx, time.Millisecond) {
+			return err
+		}
+	}
 }
 
 // Dialect implements analytics.Database.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,28 @@ func TestFile(t *testing.T) {
 			return db
 		}
 	})
+}
+
+// Services that open one new file at the same time all get it: changing the journal
+// of a file is where SQLite itself does not wait for others.
+func TestOpenAtOnce(t *testing.T) {
+	for range 25 {
+		path := filepath.Join(t.TempDir(), "new.db")
+		var life sync.WaitGroup
+		for range 8 {
+			life.Go(func() {
+				db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		life.Wait()
+	}
 }
 
 func TestKilled(t *testing.T) {
