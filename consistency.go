@@ -14,9 +14,11 @@ type Consistency struct {
 	// Mode is how nodes count together. Zero means the store's default: leased
 	// where the algorithm allows it, else strict.
 	Mode ConsistencyMode
-	// LeaseTTL is how long fetched units may be spent (leased). Zero means the
-	// least of a second, a twentieth of the period, and a tenth of the time that
-	// Burst takes to flow back. It is never more than half of that time.
+	// LeaseTTL is how long fetched units may be spent (leased). Zero means a
+	// twentieth of the period or a tenth of the time that Burst takes to flow back,
+	// whichever is less, up to a second; where that is less than a hundredth of both,
+	// a hundredth, up to a minute, of which only a few units make full use. It is
+	// never more than half of the time that Burst takes.
 	LeaseTTL time.Duration
 	// Loose lends the whole burst of a bucket (leased): the units that flow in
 	// during LeaseTTL may then be admitted beyond it. Zero means that as much is
@@ -151,7 +153,12 @@ func (l *Limit) LeaseTTL() time.Duration {
 	refill := l.refill()
 	ttl := l.Consistency.LeaseTTL
 	if ttl == 0 {
-		ttl = min(time.Second, l.Period/20, refill/10)
+		most := time.Second
+		if l.Traits()&Leases == 0 {
+			// Of keys that come seldom units should be there when they come again.
+			most = max(most, min(l.Period, refill)/100)
+		}
+		ttl = min(most, l.Period/20, refill/10, time.Minute)
 	}
 	return min(ttl, refill/2).Truncate(time.Microsecond)
 }

@@ -136,7 +136,13 @@ func TestLeaseTTL(t *testing.T) {
 	// Not so long that the burst that is left would be nothing.
 	f(500*time.Millisecond, 5, func(l *weir.Limit) { l.Burst, l.Consistency.LeaseTTL = 10, time.Minute })
 	f(1234567*time.Microsecond, 13, func(l *weir.Limit) { l.Consistency.LeaseTTL = 1234567 * time.Microsecond })
-	f(time.Second, 28_483_605, func(l *weir.Limit) { l.Count, l.Period = weir.MaxCost, weir.MaxPeriod })
+	// A hundredth of an hour is more than a second, and a minute is the most. Places
+	// are another matter.
+	f(36*time.Second, 6, func(l *weir.Limit) { l.Period = time.Hour })
+	f(time.Second, 1, func(l *weir.Limit) { l.Period, l.Burst = time.Hour, 10 })
+	f(time.Minute, 1, func(l *weir.Limit) { l.Period = 24 * time.Hour })
+	f(time.Second, 1, func(l *weir.Limit) { l.Period, l.Algorithm = time.Hour, algorithm.Concurrency })
+	f(time.Minute, 1_709_016_253, func(l *weir.Limit) { l.Count, l.Period = weir.MaxCost, weir.MaxPeriod })
 }
 
 // Every way to decide says what it promises.

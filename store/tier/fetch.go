@@ -204,6 +204,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	if o.Charged {
 		s.fetched.Add(1)
 		e.lent(o.Op, o.c, sent)
+		g.move(e)
 		return
 	}
 	if o.capped {
@@ -214,7 +215,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	}
 	e.scarce = p.trickle > 0
 	e.refused, e.retry = need, math.MaxInt64
-	e.ask = sent + p.ttl
+	e.ask = sent + p.brief
 	if o.Decision.RetryAfter != weir.Never {
 		e.retry = later(sent, weir.Micros(o.Decision.RetryAfter))
 		e.ask = min(e.ask, e.retry)
@@ -241,10 +242,14 @@ func (e *lease) want(nodes, now int64) int64 {
 	}
 	pace := e.pace
 	switch lasted := now - e.asked; {
-	case lasted < p.ttl/8:
+	case lasted < p.brief/8:
 		pace *= 4
-	case lasted < p.ttl/2:
+	case lasted < p.brief/2:
 		pace *= 2
+	case lasted < p.ttl/8:
+		pace = max(pace, min(4*pace, few))
+	case lasted < p.ttl/2:
+		pace = max(pace, min(2*pace, few))
 	}
 	left := p.lendable()
 	if e.asked > 0 && now < e.reset && (!p.bucket || now-e.asked < p.ttl) {
@@ -260,7 +265,7 @@ func (e *lease) lent(o weir.Op, c *epochCounters, sent int64) {
 	if c != nil {
 		own = c.own
 	}
-	expiry := sent + p.ttl
+	expiry := sent + p.life(units)
 	if by := p.lender.SpendBy(p.limit, o.Receipt()); by != math.MaxInt64 {
 		expiry = sent + by - o.Now
 	}

@@ -24,7 +24,7 @@ type lot struct {
 // at the instant of the spend: a node that was paused spends nothing that others
 // may have by then.
 type lease struct {
-	prev, next *lease // in the order of use, in the shard
+	prev, next *lease // in the order of use, among those of a like life
 	tag        uint64
 	key        string
 	plan       *plan
@@ -39,6 +39,7 @@ type lease struct {
 	remaining, asked, heard int64
 	reset                   int64
 	used                    int64 // last, to the nearest few milliseconds
+	life                    int64 // how long it may lie idle
 	fetch                   *fetch
 	// A cost of refused or more is refused until the store is asked again, at
 	// ask. It could pass at retry; math.MaxInt64: never.

@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"math/bits"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,9 @@ const (
 	leaseBytes = int64(unsafe.Sizeof(lease{})) + 64
 	// touchEvery is how exactly the order of use is kept, in microseconds.
 	touchEvery = 4000
+	// lives is how many orders of use there are in a shard: of leases that live for
+	// less than a second, less than two, less than four, and so on.
+	lives = 8
 )
 
 // leases is the table of what the node holds. It is bounded in bytes: for a new
@@ -30,9 +34,11 @@ type leases struct {
 }
 
 type leaseShard struct {
-	mu    sync.Mutex
-	all   map[uint64]*lease
-	root  lease // of the ring in the order of use: root.next was used last
+	mu  sync.Mutex
+	all map[uint64]*lease
+	// roots are those of the rings in the order of use: next was used last. Leases
+	// that live for long must not hide idle ones that do not.
+	roots [lives]lease
 	bytes int64
 	_     [64]byte // a shard to a cache line
 }
@@ -44,7 +50,10 @@ func newLeases(bytes int64) *leases {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.all = map[uint64]*lease{}
-		g.root.prev, g.root.next = &g.root, &g.root
+		for i := range g.roots {
+			root := &g.roots[i]
+			root.prev, root.next = root, root
+		}
 	}
 	return t
 }
@@ -67,18 +76,24 @@ func (g *leaseShard) touch(e *lease, now int64) {
 		return
 	}
 	e.used = now
-	if g.root.next != e {
-		e.unlink()
-		g.push(e)
-	}
+	g.move(e)
+}
+
+// move makes e the one that was used last, among those that may lie idle for as
+// long. Requires: mu.
+func (g *leaseShard) move(e *lease) {
+	e.unlink()
+	g.push(e)
 }
 
 func (e *lease) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
 func (g *leaseShard) push(e *lease) {
-	e.prev, e.next = &g.root, g.root.next
+	e.life = e.plan.life(e.balance())
+	root := &g.roots[min(bits.Len64(uint64(e.life/1e6)), lives-1)]
+	e.prev, e.next = root, root.next
 	e.next.prev = e
-	g.root.next = e
+	root.next = e
 }
 
 // add returns the lease of a key, made if need be. It is nil if there is no room.
@@ -128,8 +143,13 @@ func leaseSize(key string, p *plan) int64 {
 // evict gives back what the lease that was used longest ago holds, and forgets
 // it. Requires: mu.
 func (t *leases) evict(g *leaseShard) bool {
-	e := g.root.prev
-	if e == &g.root || e.busy() || !t.returns.room(4) {
+	var e *lease
+	for i := range g.roots {
+		if last := g.roots[i].prev; last != &g.roots[i] && (e == nil || last.used < e.used) {
+			e = last
+		}
+	}
+	if e == nil || e.busy() || !t.returns.room(4) {
 		return false
 	}
 	t.drop(g, e)
@@ -169,11 +189,14 @@ func (t *leases) sweep(now int64) {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.mu.Lock()
-		for e := g.root.prev; e != &g.root && now-e.used >= e.plan.ttl; e = g.root.prev {
-			if e.busy() || !t.returns.room(4) {
-				break
+		for i := range g.roots {
+			root := &g.roots[i]
+			for e := root.prev; e != root && now-e.used >= e.life; e = root.prev {
+				if e.busy() || !t.returns.room(4) {
+					break
+				}
+				t.drop(g, e)
 			}
-			t.drop(g, e)
 		}
 		g.mu.Unlock()
 	}
@@ -184,8 +207,11 @@ func (t *leases) clear(i int) {
 	g := &t.shards[i]
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for e := g.root.prev; e != &g.root; e = g.root.prev {
-		t.drop(g, e)
+	for i := range g.roots {
+		root := &g.roots[i]
+		for e := root.prev; e != root; e = root.prev {
+			t.drop(g, e)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type plan struct {
 	recall bool
 	policy weir.StoreErrorPolicy // never the default
 	ttl    int64                 // of a lease or the longest it lies idle, microseconds
+	brief  int64                 // ttl of more than few units
 	// Of a leased limit: its algorithm, whether its units are bound to no window,
 	// and into how many fetches a node divides its share.
 	lender weir.Lender
@@ -51,6 +52,18 @@ type plan struct {
 type share struct {
 	nodes int64
 	limit *weir.Limit
+}
+
+// few is how many units are lent for longer than it takes to use up more of them, so
+// that a key which comes seldom does not ask the shared store each time.
+const few = 16
+
+// life returns for how long so many units are lent.
+func (p *plan) life(units int64) int64 {
+	if units > few {
+		return p.brief
+	}
+	return p.ttl
 }
 
 // minTTL is the shortest lease: a fetch should be well over when it ends.
@@ -155,6 +168,10 @@ func (p *plan) lend() error {
 		return nil
 	}
 	p.ttl, p.share4, p.source = weir.Micros(ttl), l.Consistency.Share, weir.FromLease
+	p.brief = p.ttl
+	if l.Consistency.LeaseTTL == 0 {
+		p.brief = min(p.ttl, time.Second.Microseconds())
+	}
 	if p.share4 == 0 {
 		p.share4 = 4
 	}

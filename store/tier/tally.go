@@ -136,6 +136,7 @@ func (p *plan) count(node string) error {
 	}
 	c.most = more(l)
 	p.ttl = max(c.interval, (time.Second).Microseconds())
+	p.brief = p.ttl
 	p.source, p.counting = weir.FromCounts, c
 	return errors.Join(errs...)
 }

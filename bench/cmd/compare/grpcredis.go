@@ -32,8 +32,9 @@ const (
 	referenceCost = 50
 	// referenceVariable names its binary.
 	referenceVariable = "WEIR_REFERENCE"
-	// fleetWarm is how many rounds are not counted.
-	fleetWarm = 2
+	// fleetWarm is how many rounds are not counted: until keys have come often
+	// enough that a node knows how often they do.
+	fleetWarm = 8
 )
 
 // fleetKeys are the numbers of keys that services are asked about. Of many each
@@ -155,7 +156,7 @@ func openFleet(ctx context.Context, n *fleetNode, dir, program string) (l *fleet
 func (l *fleetLoad) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	one := l.clientID(1)(0)
+	one := l.clientID(load.Uniform(1))(0)
 	for {
 		_, err := one(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -180,19 +181,19 @@ func (l *fleetLoad) close() error {
 	return errors.Join(errs...)
 }
 
-// clientID asks about one descriptor, of so many keys.
-func (l *fleetLoad) clientID(keys int) func(n int) func(context.Context) (int, error) {
-	return func(n int) func(context.Context) (int, error) { return l.client(n, int64(keys)) }
+// clientID asks about one descriptor, of one key after the other.
+func (l *fleetLoad) clientID(keys *load.Keys) func(n int) func(context.Context) (int, error) {
+	return func(n int) func(context.Context) (int, error) { return l.client(n, keys) }
 }
 
-func (l *fleetLoad) client(n int, keys int64) func(context.Context) (int, error) {
+func (l *fleetLoad) client(n int, keys *load.Keys) func(context.Context) (int, error) {
 	client := rlspb.NewRateLimitServiceClient(l.conns[n%len(l.conns)])
 	who := &ratelimitpb.RateLimitDescriptor_Entry{Key: "client_id"}
 	q := &rlspb.RateLimitRequest{Domain: "api", Descriptors: []*ratelimitpb.RateLimitDescriptor{
 		{Entries: []*ratelimitpb.RateLimitDescriptor_Entry{who}},
 	}}
 	return func(ctx context.Context) (int, error) {
-		who.Value = load.Key(int(l.next.Add(1) * 61_803 % keys))
+		who.Value = keys.At(int(l.next.Add(1)))
 		res, err := client.ShouldRateLimit(ctx, q)
 		if err == nil && (res.OverallCode != rlspb.RateLimitResponse_OK || len(res.Statuses) != 1 || res.Statuses[0].CurrentLimit == nil) {
 			err = fmt.Errorf("answered %s", res)
@@ -243,10 +244,11 @@ func compareFleet(ctx context.Context, s settings) (text string, err error) {
 // fleetRounds drives every service in turn.
 func fleetRounds(ctx context.Context, s settings, nodes []fleetNode, loads []*fleetLoad, keys int) ([][]rpcRound, error) {
 	rounds := make([][]rpcRound, len(loads))
+	uniform := load.Uniform(keys)
 	for round := -fleetWarm; round < s.rounds; round++ {
 		for turn := range loads {
 			i := (turn + max(round, 0)) % len(loads)
-			r, err := loads[i].run(ctx, rpcFlight, s.http, loads[i].clientID(keys))
+			r, err := loads[i].run(ctx, rpcFlight, s.http, loads[i].clientID(uniform))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", nodes[i].name, err)
 			}
@@ -259,7 +261,7 @@ func fleetRounds(ctx context.Context, s settings, nodes []fleetNode, loads []*fl
 }
 
 func fleetText(s settings, nodes []fleetNode) string {
-	text := fmt.Sprintf("With Redis: one descriptor, %d calls in flight; each service is a process with a redis-server of its own, on the same machine as the client. Median (smallest–largest) of %d rounds of %s, after %d that are not counted.", rpcFlight, s.rounds, s.http, fleetWarm)
+	text := fmt.Sprintf("With Redis: one descriptor, keys at random, %d calls in flight; each service is a process with a redis-server of its own, on the same machine as the client. Median (smallest–largest) of %d rounds of %s, after %d that are not counted.", rpcFlight, s.rounds, s.http, fleetWarm)
 	if len(nodes) < len(fleetNodes) {
 		text += fmt.Sprintf(" envoyproxy/ratelimit was not at hand (`%s` names its binary); where it was measured before it took 50 to 57 µs.", referenceVariable)
 	}
