@@ -32,9 +32,9 @@ const (
 	referenceCost = 50
 	// referenceVariable names its binary.
 	referenceVariable = "WEIR_REFERENCE"
-	// fleetWarm is how many rounds are not counted: until keys have come often
-	// enough that a node knows how often they do.
-	fleetWarm = 8
+	// fleetWarm is how many rounds are not counted each time that a service is
+	// driven: keys must have come a few times before a node knows how often they do.
+	fleetWarm = 6
 )
 
 // fleetKeys are the numbers of keys that services are asked about. Of many each
@@ -241,13 +241,14 @@ func compareFleet(ctx context.Context, s settings) (text string, err error) {
 	return fleetText(s, nodes) + text, nil
 }
 
-// fleetRounds drives every service in turn.
+// fleetRounds drives every service twice, in turn and back, without a break between
+// its rounds: in one, keys would come as seldom as there are services more.
 func fleetRounds(ctx context.Context, s settings, nodes []fleetNode, loads []*fleetLoad, keys int) ([][]rpcRound, error) {
 	rounds := make([][]rpcRound, len(loads))
 	uniform := load.Uniform(keys)
-	for round := -fleetWarm; round < s.rounds; round++ {
-		for turn := range loads {
-			i := (turn + max(round, 0)) % len(loads)
+	for turn := range 2 * len(loads) {
+		i := min(turn, 2*len(loads)-1-turn)
+		for round := -fleetWarm; round < (s.rounds+1)/2; round++ {
 			r, err := loads[i].run(ctx, rpcFlight, s.http, loads[i].clientID(uniform))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", nodes[i].name, err)
@@ -261,7 +262,7 @@ func fleetRounds(ctx context.Context, s settings, nodes []fleetNode, loads []*fl
 }
 
 func fleetText(s settings, nodes []fleetNode) string {
-	text := fmt.Sprintf("With Redis: one descriptor, keys at random, %d calls in flight; each service is a process with a redis-server of its own, on the same machine as the client. Median (smallest–largest) of %d rounds of %s, after %d that are not counted.", rpcFlight, s.rounds, s.http, fleetWarm)
+	text := fmt.Sprintf("With Redis: one descriptor, keys at random, %d calls in flight; each service is a process with a redis-server of its own, on the same machine as the client. Each is driven twice, for %d rounds of %s of which the first %d are not counted. Median (smallest–largest) of the others.", rpcFlight, fleetWarm+(s.rounds+1)/2, s.http, fleetWarm)
 	if len(nodes) < len(fleetNodes) {
 		text += fmt.Sprintf(" envoyproxy/ratelimit was not at hand (`%s` names its binary); where it was measured before it took 50 to 57 µs.", referenceVariable)
 	}
