@@ -1,12 +1,14 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +107,62 @@ func TestLimitInWordsOnRoutes(t *testing.T) {
 	if strings.Count(got, "limits in words") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
 		t.Errorf("got %s, want warnings of /client and /pair", got)
 	}
+}
+
+// Rules that are loaded later are looked at as well, each set once.
+func TestWarnOfUnlimitedLater(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(key string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("domain: api\ndescriptors:\n  - {key: "+key+", limit: 5/minute}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("remote_address")
+	c := Defaults()
+	c.Rules, c.Upstream = file, "http://127.0.0.1:1"
+	lines := make(chan string, 100)
+	s, err := New(c, Build{}, slog.New(slog.NewTextHandler(lineWriter(lines), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watchUnlimited(ctx) })
+	defer watching.Wait()
+	defer cancel()
+	for _, key := range []string{"user", "client_id"} {
+		write(key)
+		s.rules.reload()
+		s.rules.reload() // unchanged
+		for line := range lines {
+			if strings.Contains(line, "no rule applies to") {
+				if !strings.Contains(line, "rules="+key) {
+					t.Fatalf("got %s, want that there is only a rule for %s", line, key)
+				}
+				break
+			}
+		}
+	}
+	write("remote_address")
+	s.rules.reload()
+	cancel()
+	watching.Wait()
+	close(lines)
+	for line := range lines {
+		if strings.Contains(line, "no rule applies to") {
+			t.Errorf("got %s, though there is a rule", line)
+		}
+	}
+}
+
+// lineWriter sends what is written, a line at a time.
+type lineWriter chan<- string
+
+func (w lineWriter) Write(b []byte) (int, error) {
+	w <- string(b)
+	return len(b), nil
 }
 
 // What no rule applies to would be forwarded without a limit, and nobody would

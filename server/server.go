@@ -51,6 +51,9 @@ type Server struct {
 	shed     *shed.Shedder     // nil without one
 	metrics  *metrics.Metrics
 	resp     *resp.Server // nil without Redis clients
+	// looked is the generation of the rules in which warnOfUnlimited looked, zero for
+	// none.
+	looked uint64
 	// telemetry is nil while nothing is sent to a collector. opened is set when all
 	// is there that it reads.
 	telemetry *telemetry.Telemetry
@@ -310,6 +313,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 		})
 	}
 	watchers.Go(func() { s.rules.watch(background) })
+	watchers.Go(func() { s.watchUnlimited(background) })
 	watchers.Go(func() { s.watchKeys(background) })
 	watchers.Go(func() { s.overlay.Watch(background) })
 

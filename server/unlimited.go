@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -9,11 +10,12 @@ import (
 
 // warnOfUnlimited tells of what no limit applies to, since the rules have none for
 // what it is asked by: nobody would notice until it is too late. Rules that are
-// loaded later can change that, so it is no error.
+// loaded later can change that, so it is no error, and they are looked at too.
 func (s *Server) warnOfUnlimited() {
 	if s.rules.live == nil || s.conf.Shed != nil {
 		return
 	}
+	s.looked = s.rules.live.Status().Generation
 	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
 	if s.conf.Upstream != "" && !s.meets(address) {
 		s.log.Warn("no rule applies to requests without a route, they are not limited: give the domain a rule of this key, or them a route with descriptors",
@@ -28,6 +30,26 @@ func (s *Server) warnOfUnlimited() {
 		if !r.Unlimited && !s.meets(ds) {
 			s.log.Warn("no rule applies to a route, it is not limited: give the domain a rule of these keys, or write unlimited: true",
 				"route", i+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", keysOf(ds), "rules", s.rulesThere())
+		}
+	}
+}
+
+// watchUnlimited warns of rules that are loaded as of those at the start, until ctx
+// ends.
+func (s *Server) watchUnlimited(ctx context.Context) {
+	if s.looked == 0 {
+		return
+	}
+	live := s.rules.live
+	for {
+		changed := live.Changed()
+		if live.Status().Generation != s.looked {
+			s.warnOfUnlimited()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
