@@ -4,6 +4,7 @@
 package period
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -158,6 +159,9 @@ func ParseRate(s string) (count int64, period time.Duration, err error) {
 		before, after, ok = strings.Cut(s, " per ")
 	}
 	count, err = Count(strings.TrimSpace(before))
+	if errors.Is(err, errLarge) {
+		return 0, 0, err
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("%q is not a limit: write it like 100/minute or 100/10m", clip(s))
 	}
@@ -175,12 +179,17 @@ func FormatRate(count int64, period time.Duration) string {
 	return fmt.Sprintf("%d/%s", count, Format(period))
 }
 
+var errLarge = fmt.Errorf("is more than can be counted: give at most %d", int64(weir.MaxCost))
+
 // Count reads a number of units in decimal, with underscores if need be.
 func Count(s string) (int64, error) {
 	if len(s) > 1 && s[0] == '0' {
 		return 0, fmt.Errorf("%q begins with 0, which YAML 1.1 reads as octal: leave the 0 out", clip(s))
 	}
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%q %w", clip(s), errLarge)
+	}
 	if err != nil || strings.HasPrefix(s, "_") || strings.HasPrefix(s, "+") {
 		return 0, fmt.Errorf("%q is not a whole number", clip(s))
 	}
