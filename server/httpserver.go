@@ -52,7 +52,7 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain 
 		Handler:           s.closing(h),
 		ReadHeaderTimeout: conf.ReadHeaderTimeout,
 		ReadTimeout:       conf.ReadTimeout,
-		WriteTimeout:      conf.WriteTimeout,
+		WriteTimeout:      writeTimeout(conf),
 		IdleTimeout:       conf.IdleTimeout,
 		MaxHeaderBytes:    int(conf.MaxHeaderBytes),
 		ConnState:         s.track,
@@ -72,6 +72,21 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain 
 	s.srv.Protocols.SetHTTP2(true)
 	s.srv.Protocols.SetUnencryptedHTTP2(true)
 	return s
+}
+
+// noTimeout is a timeout that nobody lives to see.
+const noTimeout = 10 * 365 * 24 * time.Hour
+
+// writeTimeout returns that of the http.Server, which is never without one where a
+// watch sets deadlines: net/http (Go 1.26) ends the timer of a stream with the
+// stream, but where there was none it makes one even for a stream that has ended
+// meanwhile, and keeps both until the deadline. Who resets stream after stream would
+// pile them up.
+func writeTimeout(conf HTTP) time.Duration {
+	if conf.WriteTimeout == 0 && conf.StallTimeout > 0 {
+		return noTimeout
+	}
+	return conf.WriteTimeout
 }
 
 // closing tells clients of a draining server, with their answer, that the

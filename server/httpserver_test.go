@@ -329,6 +329,49 @@ func TestCleartextHTTP2(t *testing.T) {
 	}
 }
 
+// Streams whose clients reset them before they are answered leave nothing behind.
+func TestResetStreamsAreForgotten(t *testing.T) {
+	conf := patient
+	conf.StallTimeout = time.Hour
+	entered := make(chan context.CancelFunc, 1)
+	left := make(chan struct{})
+	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { left <- struct{}{} }()
+		(<-entered)()
+		<-r.Context().Done()
+		_, _ = io.WriteString(w, "too late") // nobody listens
+	}), conf, Drain{}, nil)
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapObjects
+	}
+	const streams = 2000
+	var before uint64
+	for i := range 2 * streams {
+		if i == streams {
+			before = held()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		entered <- cancel
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := tr.RoundTrip(r); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, %v", res, err)
+		}
+		<-left
+	}
+	if now := held(); now > before+streams {
+		t.Errorf("%d objects more for %d streams", now-before, streams)
+	}
+}
+
 // Connections above the bound wait until one before them ends.
 func TestConnectionsAreBounded(t *testing.T) {
 	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}), patient, Drain{},
