@@ -101,7 +101,7 @@ func TestRapidReset(t *testing.T) {
 		fields := request("GET", "h", "/hold")
 		var ended atomic.Int64
 		each(8, func(int) {
-			_, code, err := s.flood(64*mib, func(i int) string {
+			_, code, err := s.flood(n(16, 64)*mib, func(i int) string {
 				var b strings.Builder
 				for k := range 50 {
 					stream := uint32(2*(50*i+k) + 1)
