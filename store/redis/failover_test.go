@@ -170,24 +170,80 @@ func slotMigration(t *testing.T, nodes []*servertest.RedisServer) {
 	t.Logf("%d migrations", migrations.Load())
 }
 
+// While some keys of a slot have moved and others not, a call that needs both waits as
+// long as its caller does; others do not wait with it.
+func halfMoved(t *testing.T, nodes []*servertest.RedisServer) {
+	s := open(t, urlOf("redis+cluster", nodes), Options{Timeout: time.Minute})
+	one, wide := perHour(t, 10, algorithm.FixedWindow), perHour(t, 10, algorithm.SlidingWindow)
+	const key = "halved"
+	take := func() error {
+		return s.Take(t.Context(), []weir.Op{{Key: key, Limit: one, Cost: 1}, {Key: key, Limit: wide, Cost: 1}})
+	}
+	if err := take(); err != nil {
+		t.Fatal(err)
+	}
+	slot := slotOf(tag(key))
+	from := slot * 3 / slots
+	to := (from + 1) % 3
+	move := beginMove(t, nodes, slot, from, to)
+	move()
+	// More than all workers could wait for.
+	var failed atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := take(); err != nil {
+				t.Error(err)
+				failed.Add(1)
+			}
+		})
+	}
+	asked := s.stats.scripts.Load()
+	servertest.Await(t, "calls to be sent again and again", func() bool { return s.stats.scripts.Load() > asked+100 || failed.Load() > 0 })
+	if _, err := s.TakeOne(t.Context(), key, one, 0); err != nil {
+		t.Errorf("a call that needs one of the keys: %v", err)
+	}
+	for move() {
+	}
+	endMove(t, nodes, slot, from, to)
+	all.Wait()
+	if d, err := s.TakeOne(t.Context(), key, one, 0); err != nil || d.Remaining != 1 {
+		t.Errorf("%d of 10 remain after 9 calls, %v", d.Remaining, err)
+	}
+}
+
 // migrate moves a slot and its keys, as redis-cli --cluster reshard does, and waits
 // until all servers have heard of it: what is said of a slot meanwhile would be older
 // than the next migration.
 func migrate(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) {
+	for move := beginMove(t, nodes, slot, from, to); move(); {
+	}
+	endMove(t, nodes, slot, from, to)
+}
+
+// beginMove begins to move a slot, and returns what moves one key and reports whether
+// there was one.
+func beginMove(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) func() bool {
 	number := fmt.Sprint(slot)
 	id := func(i int) string { return fmt.Sprint(nodes[i].Do(t, "CLUSTER", "MYID")) }
 	nodes[to].Do(t, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
 	nodes[from].Do(t, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
 	host, port, _ := strings.Cut(nodes[to].Addr, ":")
-	for {
+	return func() bool {
 		keys, ok := nodes[from].Do(t, "CLUSTER", "GETKEYSINSLOT", number, "1").([]any)
 		if !ok || len(keys) == 0 {
-			break
+			return false
 		}
 		nodes[from].Do(t, "MIGRATE", host, port, fmt.Sprint(keys[0]), "0", "5000")
+		return true
 	}
+}
+
+// endMove gives a slot to the server that has its keys.
+func endMove(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) {
+	id := func(i int) string { return fmt.Sprint(nodes[i].Do(t, "CLUSTER", "MYID")) }
 	for _, i := range []int{to, from, 3 - to - from} {
-		nodes[i].Do(t, "CLUSTER", "SETSLOT", number, "NODE", id(to))
+		nodes[i].Do(t, "CLUSTER", "SETSLOT", fmt.Sprint(slot), "NODE", id(to))
 	}
 	// A line is: id, address, flags, primary, ping, pong, epoch, ...
 	epoch := func(i int) string {

@@ -32,6 +32,8 @@ type call struct {
 	// bits of a row's answer, see rows.lua.
 	bits int64
 	err  error
+	// pause is how long it waited before it was sent again, zero if it never was.
+	pause time.Duration
 
 	state atomic.Uint32
 	done  chan struct{}
@@ -46,7 +48,7 @@ var calls = sync.Pool{New: func() any {
 
 func newCall(s *script) *call {
 	c := calls.Get().(*call)
-	c.script, c.keys, c.args, c.reply, c.bits, c.err = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil
+	c.script, c.keys, c.args, c.reply, c.bits, c.err, c.pause = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil, 0
 	c.state.Store(waiting)
 	return c
 }
@@ -192,14 +194,19 @@ func (n *lane) refuse() {
 	for {
 		select {
 		case c := <-n.queue:
-			if c.state.CompareAndSwap(waiting, sent) {
-				c.settle(weir.ErrClosed)
-			} else {
-				c.recycle()
-			}
+			c.refuse(weir.ErrClosed)
 		default:
 			return
 		}
+	}
+}
+
+// refuse answers a call that waits.
+func (c *call) refuse(err error) {
+	if c.state.CompareAndSwap(waiting, sent) {
+		c.settle(err)
+	} else {
+		c.recycle()
 	}
 }
 
@@ -219,7 +226,7 @@ func (n *lane) send(batch []*call) {
 	n.stats.calls.Add(uint64(len(live)))
 	ctx, cancel := context.WithTimeout(context.Background(), n.patience)
 	defer cancel()
-	var unknown, moving []*call
+	var unknown []*call
 	sort := func(c *call, err error) {
 		// Neither was applied. No other call is sent again.
 		switch e, ok := rueidis.IsRedisErr(err); {
@@ -228,33 +235,47 @@ func (n *lane) send(batch []*call) {
 			unknown = append(unknown, c)
 		case ok && e.IsTryAgain():
 			// Some of its keys have moved to another server, and some not yet.
-			moving = append(moving, c)
+			n.again(c)
 		default:
 			c.settle(err)
 		}
 	}
 	n.run(ctx, live, false, sort)
-	for pause := time.Millisecond; len(unknown)+len(moving) > 0; pause *= 2 {
-		first, later := unknown, moving
-		unknown, moving = nil, nil
-		if len(first) > 0 {
-			n.stats.reloads.Add(uint64(len(first)))
-			n.run(ctx, first, true, sort)
-		}
-		if len(later) > 0 {
-			if pause > maxPause {
-				n.run(ctx, later, true, (*call).settle)
-				continue
-			}
-			time.Sleep(pause)
-			n.run(ctx, later, true, sort)
-		}
+	for len(unknown) > 0 {
+		first := unknown
+		unknown = nil
+		n.stats.reloads.Add(uint64(len(first)))
+		n.run(ctx, first, true, sort)
 	}
 }
 
-// maxPause is the longest pause before calls are sent again whose keys are moving
+// maxPause is the longest pause before a call is sent again whose keys are moving
 // between the servers of a cluster.
 const maxPause = 16 * time.Millisecond
+
+// again puts a call that was not applied back into the queue after a pause, as long as
+// its caller waits. No worker waits with it.
+func (n *lane) again(c *call) {
+	if !c.state.CompareAndSwap(sent, waiting) {
+		c.recycle()
+		return
+	}
+	c.pause = min(max(2*c.pause, time.Millisecond), maxPause)
+	time.AfterFunc(c.pause, func() {
+		select {
+		case n.queue <- c:
+		default:
+			n.stats.busy.Add(1)
+			c.refuse(ErrBusy)
+			return
+		}
+		select {
+		case <-n.stop:
+			n.refuse() // the workers may have ended before
+		default:
+		}
+	})
+}
 
 // run sends calls, with the text of their scripts if whole, and tells each one's
 // error after its reply was read. It changes their order.

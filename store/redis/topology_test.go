@@ -37,6 +37,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("one stalled", func(t *testing.T) { clusterStall(t, nodes[:3]) })
+	t.Run("half a slot", func(t *testing.T) { halfMoved(t, nodes[:3]) })
 	t.Run("slot migration", func(t *testing.T) { slotMigration(t, nodes[:3]) })
 	t.Run("failover", func(t *testing.T) { clusterFailover(t, nodes) })
 }
