@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // askFrom sends a proxy's question from a loopback address of its own, or to a
@@ -67,9 +69,7 @@ func TestWhoMayAsk(t *testing.T) {
 		ask("127.0.0.2", "/auth", 200, "")
 		ask("127.0.0.2", "/auth/any//path?x", 200, "")
 		ask("127.0.0.2", "/auth", 429, "quota-exceeded")
-		if !strings.Contains(n.Output(), "is not a trusted proxy") {
-			t.Error("the log does not tell")
-		}
+		servertest.Await(t, "the log to tell", func() bool { return strings.Contains(n.Output(), "is not a trusted proxy") })
 	}
 	if n := requests(); n != 0 {
 		t.Errorf("the upstream had %d requests", n)

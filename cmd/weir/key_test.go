@@ -83,9 +83,10 @@ func TestKeysOnTwoNodes(t *testing.T) {
 		!strings.Contains(string(out), `overrides: {"acme": {name: "per_minute", limit: 500/minute, burst: 600, algorithm: token_bucket}}`) {
 		t.Errorf("explain: %v\n%s", err, out)
 	}
-	if out := b.Output(); !strings.Contains(out, `"msg":"limit of a key overridden"`) || !strings.Contains(out, `"by":"127.0.0.1"`) {
-		t.Errorf("the change is not in the log: %s", out)
-	}
+	servertest.Await(t, "the change to be in the log", func() bool {
+		out := b.Output()
+		return strings.Contains(out, `"msg":"limit of a key overridden"`) && strings.Contains(out, `"by":"127.0.0.1"`)
+	})
 
 	// What both nodes refuse, and remember that they do, is forgotten on one.
 	take := func(n *node, want int) {

@@ -28,9 +28,7 @@ func TestStoreStartsLater(t *testing.T) {
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("a node without a store took %s to start", took)
 	}
-	if !strings.Contains(n.Output(), "started without the store") {
-		t.Errorf("the node does not say that it has no store:\n%s", n.Output())
-	}
+	servertest.Await(t, "the node to say that it has no store", func() bool { return strings.Contains(n.Output(), "started without the store") })
 	ready(t, n)
 	for key, want := range map[string]int64{"deny": 0, "local": count / 4, "allow": 2 * count, "last_known": count} {
 		a := offer(t, []*node{n}, key, 2*count, 10)
@@ -51,9 +49,7 @@ func TestStoreStartsLater(t *testing.T) {
 	})
 	t.Logf("the store was found %s after it started", time.Since(back).Round(time.Millisecond))
 	for _, want := range []string{"the store is reached", "the server forgets keys when its memory is full"} {
-		if !strings.Contains(n.Output(), want) {
-			t.Errorf("the log does not say %q:\n%s", want, n.Output())
-		}
+		servertest.Await(t, "the log to say "+want, func() bool { return strings.Contains(n.Output(), want) })
 	}
 	for _, key := range []string{"deny", "local", "allow", "last_known"} {
 		var a asked

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/servertest"
@@ -195,6 +196,13 @@ func TestLogsCannotBeForged(t *testing.T) {
 				io.WriteString(c, text+"\r\nConnection: close\r\n\r\n")
 				closed(c)
 			}
+		}
+		// Its output is whole when it has ended.
+		if err := s.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if code, err := s.Wait(t.Context()); err != nil || code != 0 {
+			t.Fatalf("ended with %d, %v", code, err)
 		}
 		lines := slices.Collect(strings.Lines(s.Output()))
 		logged := 0

@@ -70,9 +70,7 @@ func TestReloadInPlace(t *testing.T) {
 	if got := n.rules(); got != line("b", 1)+line("a", 2)+line("c", 1) {
 		t.Errorf("after a bad file the rules are %q", got)
 	}
-	if !strings.Contains(n.proc.Output(), "Error loading new configuration: d.yaml: config error, unknown key 'colour'") {
-		t.Errorf("log is %s", n.proc.Output())
-	}
+	n.saw("Error loading new configuration: d.yaml: config error, unknown key 'colour'")
 	write(t, root, map[string]string{"config/d.yaml": domain("d", 4)})
 	n.config(line("d", 4))
 }
@@ -131,9 +129,7 @@ func TestReloadBySwap(t *testing.T) {
 	// Errors name the file with its directory.
 	write(t, root, map[string]string{"v3/rl/config/a.yaml": "domain: ''"})
 	link(t, "v3", current)
-	servertest.Await(t, "the error", func() bool {
-		return strings.Contains(n.proc.Output(), "Error loading new configuration: config.a.yaml: config file cannot have empty domain")
-	})
+	n.saw("Error loading new configuration: config.a.yaml: config file cannot have empty domain")
 	if got := n.rules(); got != line("a", 2) {
 		t.Errorf("rules are %q", got)
 	}

@@ -78,7 +78,9 @@ func TestRulesOverXDS(t *testing.T) {
 	}
 	set("3", 9)
 	early.config(line("shop", 9))
-	if n := strings.Count(early.proc.Output(), "Error loading new configuration: shop: descriptor has empty key"); n != 1 {
+	const why = "Error loading new configuration: shop: descriptor has empty key"
+	early.saw(why)
+	if n := strings.Count(early.proc.Output(), why); n != 1 {
 		t.Errorf("the log says %d times why, want once", n)
 	}
 }
