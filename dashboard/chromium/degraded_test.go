@@ -28,7 +28,8 @@ func TestDegraded(t *testing.T) {
 	b.until(`document.querySelector("[data-test=degraded]")`)
 	// What needs the store says that it cannot, and the page goes on.
 	b.expect("status of 503")
-	b.open("/explain?domain=api&ask=client_id%3Done")
+	// Of a client of whom the node holds nothing.
+	b.open("/explain?domain=api&ask=client_id%3Dtwo")
 	b.until(`document.querySelector("[data-test=decision], [role=alert]")`)
 	if text := js[string](b, `document.querySelector("[data-test=decision], [role=alert]").textContent`); !strings.Contains(text, "Degraded") && !strings.Contains(text, "did not answer") {
 		t.Errorf("explain without a store says %q", text)
