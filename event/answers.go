@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/weirlimit/weir"
 )
 
 // Answers says how requests that passed were answered.
@@ -65,19 +63,19 @@ func (r *record) answer(s *sighting) {
 	}
 	a := r.answers
 	a.Count++
-	switch code := s.status; {
-	case code == weir.NoAnswer || code >= 500:
+	switch classOf(int(s.status)) {
+	case classServerError:
 		a.ServerError++
-	case code >= 200 && code < 300 || code == 101:
+	case classOK:
 		a.OK++
-	case code < 400:
+	case classRedirect:
 		a.Redirect++
-	case code == 401 || code == 403 || code == 404:
+	case classDenied:
 		a.Denied++
 	default:
 		a.ClientError++
 	}
-	if s.status != 101 { // a connection that was upgraded lasts as long as it likes
+	if s.status != upgraded {
 		a.total += s.delay
 		a.longest = max(a.longest, s.delay)
 	}

@@ -153,13 +153,27 @@ func decode(b []byte) (e Event, err error) {
 	switch {
 	case e.Record != nil:
 		err = e.Record.check()
-	case e.Rollup != nil && len(e.Rollup.Counts) > maxOutcomes:
-		err = fmt.Errorf("counts of %d outcomes: at most %d are known", len(e.Rollup.Counts), maxOutcomes)
-	case e.Rollup != nil && e.Rollup.Latency != nil:
-		err = e.Rollup.Latency.check()
+	case e.Rollup != nil:
+		err = e.Rollup.check()
 	}
 	if err != nil {
 		return e, fmt.Errorf("data of %s: %w", in.Type, err)
 	}
 	return e, nil
+}
+
+// check checks what a roll-up tells.
+func (r *Rollup) check() error {
+	if len(r.Counts) > maxOutcomes {
+		return fmt.Errorf("counts of %d outcomes: at most %d are known", len(r.Counts), maxOutcomes)
+	}
+	if r.Latency != nil {
+		if err := r.Latency.check(); err != nil {
+			return err
+		}
+	}
+	if r.Answered != nil {
+		return r.Answered.check()
+	}
+	return nil
 }

@@ -21,7 +21,8 @@ func examples() []Event {
 			Arrivals: []Arrival{{0, 1}, {1_500, 3}, {1_500, 0}}, ArrivalsCut: true}},
 		{Source: "a/01", Sequence: 2, Time: at, Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1 << 60}}},
 		{Source: "a/01", Sequence: 2, Time: at, Region: "eu-west.1", Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 7},
-			Latency: &Latency{Every: 256, Counts: []LatencyCount{{0, 1}, {9, 1 << 40}, {LatencyBuckets - 1, 3}}}}},
+			Latency:  &Latency{Every: 256, Counts: []LatencyCount{{0, 1}, {9, 1 << 40}, {LatencyBuckets - 1, 3}}},
+			Answered: &Answered{OK: 1, Redirect: 2, Denied: 3, ClientError: 4, ServerError: 5, TotalUS: 9000, LongestUS: 800, Times: []LatencyCount{{100, 6}, {110, 9}}}}},
 		{Source: "a/01", Sequence: 3, Time: at, Loss: &Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: 4}},
 	}
 }
@@ -125,6 +126,9 @@ func TestDecodeRefusesLatencies(t *testing.T) {
 		{`[239,3]`, `[240,3]`, "a bucket from 0"},
 		{`[0,1]`, `[-1,1]`, "data of"},
 		{`"every":256`, `"every":0`, "one in one"},
+		{`[110,9]`, `[100,9]`, "answered: bucket 100 is not behind"},
+		{`[110,9]`, `[240,9]`, "a bucket from 0"},
+		{`"server_error":5`, `"server_error":-5`, "data of"},
 		{`"eu-west.1"`, `"` + strings.Repeat("e", MaxRegion+1) + `"`, "region of 64 bytes"},
 	} {
 		text := strings.Replace(string(good), c.old, c.new, 1)
@@ -164,6 +168,14 @@ func FuzzDecode(f *testing.F) {
 		}
 		if !back.Time.Equal(e.Time) || back.ID() != e.ID() || back.Type() != e.Type() || back.PartitionKey() != e.PartitionKey() {
 			t.Errorf("%s -> %+v", b, back)
+		}
+		if e.Rollup != nil {
+			if a := e.Rollup.Answered; a != nil && len(a.Times) == 0 {
+				a.Times = nil // which is left out
+			}
+			if was, is := e.Rollup, back.Rollup; !same(was.Latency, is.Latency) || !same(was.Answered, is.Answered) {
+				t.Errorf("%s -> %s", b, again)
+			}
 		}
 		if e.Record != nil {
 			if was, is := e.Record, back.Record; !same(was.About, is.About) || !same(was.Answers, is.Answers) || !slices.Equal(was.Arrivals, is.Arrivals) {

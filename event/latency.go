@@ -81,38 +81,56 @@ func (l *Latency) check() error {
 	if l.Every < 1 {
 		return fmt.Errorf("latency: of one decision in %d: it is one in one at least", l.Every)
 	}
+	if err := checkCounts(l.Counts); err != nil {
+		return fmt.Errorf("latency: %w", err)
+	}
+	return nil
+}
+
+// checkCounts checks the order of buckets.
+func checkCounts(counts []LatencyCount) error {
 	last := -1
-	for _, c := range l.Counts {
+	for _, c := range counts {
 		if c.Bucket <= last {
-			return fmt.Errorf("latency: bucket %d is not behind bucket %d", c.Bucket, last)
+			return fmt.Errorf("bucket %d is not behind bucket %d", c.Bucket, last)
 		}
 		last = c.Bucket
 	}
 	return nil
 }
 
-// latencies counts how long decisions under a limit took. Safe for concurrent use.
+// latencies counts durations. Safe for concurrent use.
 type latencies [LatencyBuckets]atomic.Uint32
 
 // take returns what was counted since the last call, nil if nothing was.
-func (l *latencies) take() *Latency {
-	var out *Latency
+func (l *latencies) take() (out []LatencyCount) {
 	for i := range l {
-		if l[i].Load() == 0 {
-			continue
+		if l[i].Load() > 0 {
+			out = append(out, LatencyCount{i, uint64(l[i].Swap(0))})
 		}
-		if out == nil {
-			out = &Latency{Every: weir.LatencyEvery}
-		}
-		out.Counts = append(out.Counts, LatencyCount{i, uint64(l[i].Swap(0))})
 	}
 	return out
 }
 
-// maxIdleTimed is how many limits are timed before they are met: what a decision is
-// counted in is not made while it is made. Of more limits the first roll-up has no
-// times.
-const maxIdleTimed = 1000
+// meter has what is measured of a limit beside its counts: how long decisions took,
+// of a sample, and how all requests that passed were answered. It takes 2 KiB.
+type meter struct {
+	took     latencies
+	answered answering
+}
+
+// latency returns how long decisions took since the last call, nil if none was timed.
+func (m *meter) latency() *Latency {
+	if counts := m.took.take(); counts != nil {
+		return &Latency{Every: weir.LatencyEvery, Counts: counts}
+	}
+	return nil
+}
+
+// maxIdleMetered is how many limits are metered before they are met: what a decision
+// or an answer is counted in is not made while it is counted. Of more limits the first
+// roll-up has no times and no answers.
+const maxIdleMetered = 1000
 
 // ObserveLatency implements [weir.LatencyObserver].
 func (o *Observer) ObserveLatency(r *weir.Request, took time.Duration) {
@@ -122,8 +140,8 @@ func (o *Observer) ObserveLatency(r *weir.Request, took time.Duration) {
 		if _, counted := weir.Counted(ops, i); !counted || ops[i].Limit == nil {
 			continue
 		}
-		if l, ok := o.rollups.timed.Load(ops[i].Limit.Counters()); ok {
-			l.(*latencies)[bucket].Add(1)
+		if m := o.rollups.meter(ops[i].Limit); m != nil {
+			m.took[bucket].Add(1)
 		}
 	}
 }

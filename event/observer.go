@@ -241,15 +241,19 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash 
 	s.commit(at)
 }
 
-// ObserveResult implements [weir.ResultObserver]. Of keys that are neither sampled
-// nor watched nothing is told. Decisions come first: an answer that finds half of
-// the ring taken is left out, which shows in Answers.Count.
+// ObserveResult implements [weir.ResultObserver]. Roll-ups count every answer. Records
+// tell nothing of keys that are neither sampled nor watched, and decisions come first
+// there: an answer that finds half of the ring taken is left out, which shows in
+// Answers.Count.
 func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 	ops := r.Ops()
 	for i := range ops {
 		outcome, counted := weir.Counted(ops, i)
 		if !counted || ops[i].Limit == nil {
 			continue
+		}
+		if m := o.rollups.meter(ops[i].Limit); m != nil {
+			m.answered.add(&res)
 		}
 		hash := o.hash.sum(ops[i].Key)
 		if hash >= o.sample && !o.watched.has(hash) || !o.ring.roomy() {

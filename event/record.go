@@ -70,6 +70,9 @@ type Rollup struct {
 	// Latency tells how long the decisions took that met the limit, of a sample. Nil
 	// where no time was taken.
 	Latency *Latency `json:"latency,omitempty"`
+	// Answered tells how the requests that passed were answered in this time. Nil where
+	// no answer was seen.
+	Answered *Answered `json:"answered,omitempty"`
 }
 
 // Loss tells how many decisions the records of a node leave out since it

@@ -15,8 +15,8 @@ type roller struct {
 	// gone is read once more, and then forgotten.
 	told map[*weir.Counters]*account
 	from time.Time
-	// timed has the *latencies of limits, by their counters. Decisions read it.
-	timed sync.Map
+	// meters has the *meter of limits, by their counters. Decisions and answers read it.
+	meters sync.Map
 }
 
 // account is a limit and what it has told.
@@ -24,7 +24,7 @@ type account struct {
 	limit  *weir.Limit
 	counts [8]uint64 // by weir.Outcome
 	alive  bool
-	took   *latencies // nil until it is timed
+	meter  *meter // nil until it is metered
 }
 
 func newRoller(limits func() []Series) *roller {
@@ -43,11 +43,19 @@ func (r *roller) learn() {
 			r.told[c] = a
 		}
 		a.limit, a.alive = s.Limit, true
-		if a.took == nil && (len(r.told) <= maxIdleTimed || a.counts != [8]uint64{}) {
-			a.took = new(latencies)
-			r.timed.Store(c, a.took)
+		if a.meter == nil && (len(r.told) <= maxIdleMetered || a.counts != [8]uint64{}) {
+			a.meter = new(meter)
+			r.meters.Store(c, a.meter)
 		}
 	}
+}
+
+// meter returns the meter of a limit, nil if it has none. Safe for concurrent use.
+func (r *roller) meter(l *weir.Limit) *meter {
+	if m, ok := r.meters.Load(l.Counters()); ok {
+		return m.(*meter)
+	}
+	return nil
 }
 
 // roll returns what was counted since the last call, one for each limit that
@@ -72,20 +80,21 @@ func (r *roller) roll(now time.Time) []*Rollup {
 			a.counts[o] = n
 		}
 		var took *Latency
-		if a.took != nil {
-			took = a.took.take()
+		var answered *Answered
+		if a.meter != nil {
+			took, answered = a.meter.latency(), a.meter.answered.take()
 		}
-		idle := counts == nil && took == nil
+		idle := counts == nil && took == nil && answered == nil
 		if !idle {
-			if counts == nil { // it was timed after it had been counted
+			if counts == nil { // it was timed or answered after it had been counted
 				counts = map[string]uint64{}
 			}
-			out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts, Latency: took})
+			out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts, Latency: took, Answered: answered})
 		}
 		if !a.alive && idle {
 			delete(r.told, counters)
 			delete(r.words, counters)
-			r.timed.Delete(counters)
+			r.meters.Delete(counters)
 		}
 	}
 	r.from = now

@@ -45,7 +45,7 @@ func TestDocumentsNameFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	schemas := asyncAPI(t)["components"].(map[string]any)["schemas"].(map[string]any)
-	for name, v := range map[string]any{"record": event.Record{}, "rollup": event.Rollup{}, "loss": event.Loss{}, "about": event.About{}, "answers": event.Answers{}, "latency": event.Latency{}} {
+	for name, v := range map[string]any{"record": event.Record{}, "rollup": event.Rollup{}, "loss": event.Loss{}, "about": event.About{}, "answers": event.Answers{}, "latency": event.Latency{}, "answered": event.Answered{}} {
 		want := fields(reflect.TypeOf(v))
 		var got []string
 		for field := range schemas[name].(map[string]any)["properties"].(map[string]any) {

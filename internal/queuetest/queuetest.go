@@ -86,7 +86,8 @@ func events(first, n int) []event.Event {
 		switch seq % 10 {
 		case 1:
 			e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1<<60 + uint64(seq)},
-				Latency: &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 9, Count: uint64(seq)}}}}
+				Latency:  &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 9, Count: uint64(seq)}}},
+				Answered: &event.Answered{OK: uint64(seq), Redirect: 1, Denied: 2, ClientError: 3, ServerError: 4, TotalUS: 900, LongestUS: 70, Times: []event.LatencyCount{{Bucket: 110, Count: uint64(seq)}}}}
 		case 2:
 			e.Loss = &event.Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: uint64(seq)}
 		default:
