@@ -74,18 +74,87 @@ type Compared struct {
 type Upstream struct {
 	Coverage Coverage    `json:"coverage"`
 	At       []time.Time `json:"at"`
-	// Admitted and Refused are decisions a step, exact: of the limit that decided
+	// Admitted and Refused are decisions in each step, exact: of the limit that decided
 	// most in the range if no rule was asked for, since a request meets several, and
 	// among those whose answers are known if any are.
 	Admitted []int64 `json:"admitted"`
 	Refused  []int64 `json:"refused"`
 	Of       Limit   `json:"of"`
-	// Answers are those of the keys that are sampled or watched, for each step.
+	// Answers are those of each step, of all requests whose answers front ends saw. An
+	// answer counts in the minute in which it ended. Where no node of the range told
+	// that, they are those of the keys that are sampled or watched, and Coverage.Missing
+	// says so.
 	Answers []event.Answers `json:"answers"`
-	// MeanMS is the mean time of an answer in each step, -1 where none is known.
-	MeanMS []int64 `json:"mean_ms"`
-	// Total has all of them.
+	// MeanMS is the mean time of an answer in each step, -1 where none is known. P50MS
+	// and P99MS are percentiles of all answers in it, at most an eighth too high, never
+	// too low, and -1 where none was timed.
+	MeanMS []int64   `json:"mean_ms"`
+	P50MS  []float64 `json:"p50_ms"`
+	P99MS  []float64 `json:"p99_ms"`
+	// AboveS is how many seconds of each step were above the safe rate.
+	AboveS []int64 `json:"above_s"`
+	// Total has all answers, Times how long they took.
 	Total event.Answers `json:"total"`
+	Times AnswerTimes   `json:"times"`
+	Safe  SafeRate      `json:"safe"`
+}
+
+// AnswerTimes says how long answers took.
+type AnswerTimes struct {
+	// Measured is how many were timed: all but connections that were upgraded, and
+	// those of which records alone tell.
+	Measured int64 `json:"measured"`
+	// Percentiles as in Upstream, -1 where none was timed.
+	P50MS float64 `json:"p50_ms"`
+	P95MS float64 `json:"p95_ms"`
+	P99MS float64 `json:"p99_ms"`
+}
+
+// SafeRate says how the upstream fared when it was sent more than a rate, and when it
+// was not. It is told of moments: rows of the answer's grain, minutes of a range up to
+// a day.
+type SafeRate struct {
+	// PerSecond is the rate, in requests a second that were admitted under Upstream.Of,
+	// as the mean of a moment. Zero where it is not known.
+	PerSecond float64 `json:"per_second"`
+	// Basis is given, where the question says the rate; inferred, from the moments of
+	// the range; at_least, where none of them was strained: the highest rate of them;
+	// or unknown, and then Reason says why.
+	Basis  string `json:"basis"`
+	Reason string `json:"reason,omitempty"`
+	// StepS is how many seconds a moment has. Judged is how many were judged, those with
+	// at least SafeAnswers answers that were timed, Strained how many of them were
+	// strained: of whose answers at least SafeErrors were server errors, or whose 99th
+	// percentile was at least SafeSlower times UsualP99MS, the median of those of all
+	// that were judged.
+	StepS      int64   `json:"step_s"`
+	Judged     int64   `json:"judged"`
+	Strained   int64   `json:"strained"`
+	UsualP99MS float64 `json:"usual_p99_ms"`
+	// Separation says how well the inferred rate tells strained moments from others:
+	// the share of the strained ones above it, plus the share of the others not above
+	// it, less one. 1 is without a fault, 0 no better than chance.
+	Separation float64 `json:"separation"`
+	// Above is of the moments above the rate, Within of the others. Both are empty
+	// where no rate is known.
+	Above  SafePart `json:"above"`
+	Within SafePart `json:"within"`
+}
+
+// SafePart is a part of the moments in which something was admitted.
+type SafePart struct {
+	// Moments is how many they are, Share which share of all of them, 0 to 1, and
+	// Strained how many of those that were judged were strained.
+	Moments  int64   `json:"moments"`
+	Share    float64 `json:"share"`
+	Strained int64   `json:"strained"`
+	// Answers, ServerErrors and the percentiles, -1 where none was timed, are of the
+	// answers in them.
+	Answers          int64   `json:"answers"`
+	ServerErrors     int64   `json:"server_errors"`
+	ServerErrorShare float64 `json:"server_error_share"`
+	P50MS            float64 `json:"p50_ms"`
+	P99MS            float64 `json:"p99_ms"`
 }
 
 // System answers GET /v1/analytics/system.

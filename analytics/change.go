@@ -23,7 +23,8 @@ const (
 // change is what events do to the rows, put together so that a row is written once.
 type change struct {
 	rollups   map[rollupRow]int64
-	latencies map[latencyRow]*timing
+	latencies map[placedRow]*timing
+	answered  map[placedRow]*answering
 	clients   map[clientRow]*cells
 	seconds   map[secondRow]int64
 	sketches  map[sketchRow]*sketch
@@ -48,12 +49,6 @@ type (
 		limit   Limit
 		where   place
 		outcome string
-	}
-	latencyRow struct {
-		grain Grain
-		at    int64
-		limit Limit
-		where place
 	}
 	clientRow struct {
 		grain  Grain
@@ -102,7 +97,7 @@ type kept struct {
 
 func newChange(k kept) *change {
 	return &change{
-		rollups: map[rollupRow]int64{}, latencies: map[latencyRow]*timing{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
+		rollups: map[rollupRow]int64{}, latencies: map[placedRow]*timing{}, answered: map[placedRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
 		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]event.Loss{},
 		limits: map[Limit]span{}, kept: k,
 	}
@@ -142,18 +137,28 @@ func (c *change) addRollup(e *event.Event) bool {
 		for outcome, n := range r.Counts {
 			c.rollups[rollupRow{g, at, l, where, text(outcome)}] += figure(n)
 		}
+		row := placedRow{g, at, l, where}
 		if r.Latency != nil {
-			row := latencyRow{g, at, l, where}
-			if c.latencies[row] == nil {
-				c.latencies[row] = &timing{}
-			}
-			c.latencies[row].add(r.Latency)
+			of(c.latencies, row).add(r.Latency)
+		}
+		if r.Answered != nil {
+			of(c.answered, row).add(r.Answered)
 		}
 	}
 	if told {
 		c.met(l, middle)
 	}
 	return told
+}
+
+// of returns the figures of a row, empty ones if there are none.
+func of[T any](figures map[placedRow]*T, row placedRow) *T {
+	f := figures[row]
+	if f == nil {
+		f = new(T)
+		figures[row] = f
+	}
+	return f
 }
 
 // met notes that a limit was met at an instant.

@@ -71,7 +71,7 @@ func (s *Service) Handler() http.Handler {
 		func(a any) any { return a.(*AccuracyList).Rules })
 	ranged("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20},
 		func(r *reader) (any, error) { return r.replay() }, func(a any) any { return a.(*Replay).Clients })
-	ranged("upstream", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.upstream() },
+	ranged("upstream", takes{filters: placeFilters, step: true, safe: true}, func(r *reader) (any, error) { return r.upstream() },
 		func(a any) any { return upstreamTable(a.(*Upstream)) })
 	ranged("latency", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.latency() },
 		func(a any) any { return latencyTable(a.(*LatencySeries)) })

@@ -180,7 +180,7 @@ func TestSchema(t *testing.T) {
 
 // No query makes the parser fail in another way than by an error.
 func FuzzParse(f *testing.F) {
-	for _, q := range []string{"", "from=-1h&to=now&step=5m", "domain=a,b&domain=&key=x&path=/a*", "from=2026-03-01T00:00:00Z&step=1d", "top=3&by=node&sort=units&of=ladder"} {
+	for _, q := range []string{"", "from=-1h&to=now&step=5m", "domain=a,b&domain=&key=x&path=/a*", "from=2026-03-01T00:00:00Z&step=1d", "top=3&by=node&sort=units&of=ladder", "safe_rate=12.5"} {
 		f.Add(q)
 	}
 	opt := Options{}
@@ -190,11 +190,11 @@ func FuzzParse(f *testing.F) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, q string) {
 		for _, clients := range []bool{false, true} {
-			a, err := parse(q, takes{filters: allFilters, by: []string{"outcome", "node"}, sort: []string{"units"}, of: []string{"ladder"}, top: 5, step: true, ranged: true, clients: clients}, now, &opt)
+			a, err := parse(q, takes{filters: allFilters, by: []string{"outcome", "node"}, sort: []string{"units"}, of: []string{"ladder"}, top: 5, step: true, ranged: true, safe: true, clients: clients}, now, &opt)
 			if err != nil {
 				continue
 			}
-			if a.from >= a.to || a.from%a.step != 0 || (a.to-a.from)%a.step != 0 || a.step%a.grain.Seconds() != 0 || a.points() > maxPoints || a.points() < 1 {
+			if a.from >= a.to || a.from%a.step != 0 || (a.to-a.from)%a.step != 0 || a.step%a.grain.Seconds() != 0 || a.points() > maxPoints || a.points() < 1 || a.safeRate < 0 || a.safeRate > maxRate {
 				t.Errorf("%q: %d to %d by %d, %s", q, a.from, a.to, a.step, a.grain)
 			}
 		}
@@ -213,6 +213,28 @@ func FuzzTiming(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		var a, b timing
 		if a.merge(packed) != nil {
+			return
+		}
+		if err := b.merge(a.pack()); err != nil || a != b {
+			t.Errorf("%x: %+v, %v", packed, b, err)
+		}
+	})
+}
+
+func FuzzAnswering(f *testing.F) {
+	all := &answering{ok: 1, redirect: 2, denied: 3, clientError: 4, serverError: 5, totalUS: 6, longestUS: 7}
+	f.Add(all.pack())
+	for i := range all.times {
+		all.times[i] = int64(i)
+	}
+	f.Add(all.pack())
+	f.Add([]byte{1, 2, 3})
+	f.Fuzz(func(t *testing.T, packed []byte) {
+		var a, b answering
+		if a.merge(packed) != nil {
+			if a != (answering{}) {
+				t.Errorf("%x: half of it is merged: %+v", packed, a)
+			}
 			return
 		}
 		if err := b.merge(a.pack()); err != nil || a != b {

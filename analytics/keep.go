@@ -221,6 +221,7 @@ func (s *Service) forget(ctx context.Context) error {
 		all = append(all,
 			old{`DELETE FROM rollups WHERE (grain, at, limit_id, node, region, outcome) IN (SELECT grain, at, limit_id, node, region, outcome FROM rollups WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
 			old{`DELETE FROM latencies WHERE (grain, at, limit_id, node, region) IN (SELECT grain, at, limit_id, node, region FROM latencies WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
+			old{`DELETE FROM answered WHERE (grain, at, limit_id, node, region) IN (SELECT grain, at, limit_id, node, region FROM answered WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
 			old{`DELETE FROM sketches WHERE (grain, at, limit_id, kind) IN (SELECT grain, at, limit_id, kind FROM sketches WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}})
 	}
 	for _, g := range grains[:2] {

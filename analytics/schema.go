@@ -60,6 +60,11 @@ var migrations = [][]string{
 			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, bits {bytes} NOT NULL,
 			PRIMARY KEY (grain, at, limit_id, node, region)) {rows}`,
 	},
+	{
+		`CREATE TABLE answered (
+			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, bits {bytes} NOT NULL,
+			PRIMARY KEY (grain, at, limit_id, node, region)) {rows}`,
+	},
 }
 
 func clientsTable() string {

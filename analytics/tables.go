@@ -40,13 +40,18 @@ type upstreamRow struct {
 	ServerError int64     `json:"server_error"`
 	MeanMS      int64     `json:"mean_ms"`
 	LongestMS   int64     `json:"longest_ms"`
+	P50MS       float64   `json:"p50_ms"`
+	P99MS       float64   `json:"p99_ms"`
+	AboveS      int64     `json:"above_s"`
+	SafeRate    float64   `json:"safe_rate"`
 }
 
 func upstreamTable(u *Upstream) []upstreamRow {
 	out := []upstreamRow{}
 	for i, at := range u.At {
 		a := u.Answers[i]
-		out = append(out, upstreamRow{at, u.Admitted[i], u.Refused[i], a.Count, a.OK, a.Redirect, a.Denied, a.ClientError, a.ServerError, u.MeanMS[i], a.LongestMS})
+		out = append(out, upstreamRow{at, u.Admitted[i], u.Refused[i], a.Count, a.OK, a.Redirect, a.Denied, a.ClientError, a.ServerError, u.MeanMS[i], a.LongestMS,
+			u.P50MS[i], u.P99MS[i], u.AboveS[i], u.Safe.PerSecond})
 	}
 	return out
 }

@@ -21,3 +21,5 @@ DROP TABLE rollups;
 ALTER TABLE rollups_2 RENAME TO rollups;
 ALTER TABLE sources ADD COLUMN region TEXT NOT NULL DEFAULT '';
 CREATE TABLE latencies ( grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, bits {bytes} NOT NULL, PRIMARY KEY (grain, at, limit_id, node, region)) {rows};
+-- migration 3
+CREATE TABLE answered ( grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, bits {bytes} NOT NULL, PRIMARY KEY (grain, at, limit_id, node, region)) {rows};

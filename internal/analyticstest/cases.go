@@ -58,7 +58,7 @@ func (broke) Again() bool { return true }
 var errBroken = broke{errors.New("the connection broke")}
 
 // statements is how many a transaction that counts events has, about.
-const statements = 16
+const statements = 18
 
 func (b *broken) Update(ctx context.Context, f func(analytics.Tx) error) error {
 	n := b.calls.Add(1)
@@ -249,6 +249,7 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	l.Loss = &event.Loss{Dropped: 1}
 	u := tell.rollup(start, place(), map[string]uint64{"refused": 7})
 	u.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 30, Count: 1}}}
+	u.Rollup.Answered = &event.Answered{OK: 1}
 	consume(t, s, [][]event.Event{{r, u, l}})
 	rows := func() map[string]int64 {
 		if err := s.Tidy(t.Context(), true); err != nil {
@@ -276,15 +277,15 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	gone(time.Minute)
 	gone(90*time.Minute, "clients minute", "arrivals")
-	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "latencies minute", "sketches minute")
-	most := []string{"clients minute", "arrivals", "rollups minute", "latencies minute", "sketches minute", "clients hour", "words", "seen"}
+	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "latencies minute", "answered minute", "sketches minute")
+	most := []string{"clients minute", "arrivals", "rollups minute", "latencies minute", "answered minute", "sketches minute", "clients hour", "words", "seen"}
 	gone(30*time.Hour, most...)
 	var series analytics.Series
 	a.get("series?from=-31h", &series)
 	equal(t, "by hours that are still there", series.Lines[0].Total, 7)
-	most = append(most, "rollups hour", "latencies hour", "sketches hour", "sources")
+	most = append(most, "rollups hour", "latencies hour", "answered hour", "sketches hour", "sources")
 	gone(5*24*time.Hour, most...)
-	gone(40*24*time.Hour, append(most, "rollups day", "latencies day", "sketches day", "limits")...)
+	gone(40*24*time.Hour, append(most, "rollups day", "latencies day", "answered day", "sketches day", "limits")...)
 }
 
 // backFill: late events go to their own time, and what is too late is counted as
@@ -580,7 +581,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		"clients?sort=name": "sort", "clients?node=a": "node", "latency?outcome=refused": "outcome", "replay?new_allowance=0": "new_allowance", "replay?new_algorithm=magic": "new_algorithm",
 		"replay?new_algorithm=concurrency": "new_algorithm", "replay?new_burst=-1": "new_burst", "replay?new_period_ms=1h": "new_period_ms", "overview?new_allowance=1": "new_allowance", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
 		"overview?domain=" + strings.Repeat("x", 600): "domain", "overview?domain=" + strings.Repeat("x,", 60): "domain", "overview?mode=on": "mode",
-		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "labels?from=-1h": "from",
+		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "upstream?safe_rate=0": "safe_rate", "upstream?safe_rate=NaN": "safe_rate", "upstream?safe_rate=-1": "safe_rate", "upstream?safe_rate=1e10": "safe_rate", "upstream?safe_rate=5&safe_rate=6": "safe_rate", "latency?safe_rate=5": "safe_rate", "labels?from=-1h": "from",
 	} {
 		rec := a.raw(path)
 		if rec.Code != 400 || !strings.Contains(rec.Body.String(), `"parameter":"`+want+`"`) || rec.Header().Get("Content-Type") != "application/problem+json" {
@@ -588,7 +589,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "replay", "replay?rule=no&new_allowance=5", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
-		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "system", "words", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
+		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "upstream?safe_rate=2.5&region=a&node=b", "system", "words", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
 		"series?from=2026-03-01T11:00:00%2B02:00&to=now&step=1h", "series?from=-400d&step=30d"} {
 		if rec := a.raw(path); rec.Code != 200 || strings.Contains(rec.Body.String(), "null") {
 			t.Errorf("GET %s of an empty database: %d %s", path, rec.Code, rec.Body)

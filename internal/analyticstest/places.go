@@ -157,7 +157,7 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			`CREATE TABLE rollups_1 (grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL, n BIGINT NOT NULL,
 				PRIMARY KEY (grain, at, limit_id, node, outcome)) ` + db.Dialect().Rows,
 			`INSERT INTO rollups_1 (grain, at, limit_id, node, outcome, n) SELECT grain, at, limit_id, node, outcome, n FROM rollups`,
-			`DROP TABLE rollups`, `ALTER TABLE rollups_1 RENAME TO rollups`, `DROP TABLE latencies`, `ALTER TABLE sources DROP COLUMN region`,
+			`DROP TABLE rollups`, `ALTER TABLE rollups_1 RENAME TO rollups`, `DROP TABLE latencies`, `DROP TABLE answered`, `ALTER TABLE sources DROP COLUMN region`,
 			`DELETE FROM weir_schema WHERE version > 1`,
 		} {
 			if err := tx.Each(statement, [][]any{nil}, nil); err != nil {
@@ -178,11 +178,15 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	fresh := tell.rollup(start, place(), map[string]uint64{"allowed": 3})
 	fresh.Region = "eu"
 	fresh.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 20, Count: 1}}}
+	fresh.Rollup.Answered = &event.Answered{OK: 2, ServerError: 1}
 	consume(t, s, [][]event.Event{{old, fresh}})
 	var o analytics.Overview
 	a.get("overview?from=-20m", &o)
 	equal(t, "counts", o.Totals.Counts, map[string]int64{"allowed": 43, "refused": 2})
 	equal(t, "timed", o.Latency.Measured, 1)
+	var u analytics.Upstream
+	a.get("upstream?from=-20m", &u)
+	equal(t, "answered", u.Total, event.Answers{Count: 3, OK: 2, ServerError: 1})
 	var by analytics.Series
 	a.get("series?by=region&from=-20m", &by)
 	got := map[string]int64{}

@@ -222,6 +222,9 @@ func play(tr *Traffic, nodes []*node) {
 			if q.status == 0 {
 				q.status, q.tookMS = 200, 3+rng.Int64N(40)
 			}
+			if second/60 == 3 && len(now)%7 == 3 { // a minute in which the upstream is in trouble
+				q.status, q.tookMS = 500, 1500+rng.Int64N(3000)
+			}
 			now = append(now, &q)
 		}
 		if rng.IntN(2) == 0 { // the office: twelve users

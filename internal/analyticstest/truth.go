@@ -434,9 +434,12 @@ func (a *asked) client(c analytics.Client) {
 			answers.Count++
 			answers.TotalMS += d.TookMS
 			answers.LongestMS = max(answers.LongestMS, d.TookMS)
-			if d.Status == 200 {
+			switch d.Status {
+			case 200:
 				answers.OK++
-			} else {
+			case 500:
+				answers.ServerError++
+			default:
 				answers.Denied++
 			}
 		}
@@ -650,6 +653,7 @@ func upstream(a *asked) {
 	ds := a.ds("remote_address")
 	admitted, refused := make([]int64, minutes), make([]int64, minutes)
 	answers := make([]event.Answers, minutes)
+	took := make([][]int64, minutes)
 	for _, d := range ds {
 		at := d.minute() - a.tr.From.Unix()/60
 		if d.Outcome == "refused" {
@@ -664,18 +668,86 @@ func upstream(a *asked) {
 		x.Count++
 		x.TotalMS += d.TookMS
 		x.LongestMS = max(x.LongestMS, d.TookMS)
-		if d.Status == 200 {
+		took[at] = append(took[at], d.TookMS)
+		switch d.Status {
+		case 200:
 			x.OK++
-		} else {
+		case 500:
+			x.ServerError++
+		default:
 			x.Denied++
 		}
 	}
 	equal(a.t, "admitted", u.Admitted, admitted)
 	equal(a.t, "refused", u.Refused, refused)
 	equal(a.t, "answers", u.Answers, answers)
+	for i, ms := range took {
+		percentiles(a.t, fmt.Sprint("minute ", i), ms, map[int]float64{50: u.P50MS[i], 99: u.P99MS[i]})
+	}
+	percentiles(a.t, "all", slices.Concat(took...), map[int]float64{50: u.Times.P50MS, 95: u.Times.P95MS, 99: u.Times.P99MS})
+	equal(a.t, "timed", u.Times.Measured, int64(len(slices.Concat(took...))))
+	equal(a.t, "nothing is missing", u.Coverage.Missing, nil)
+	a.safeRates(admitted, answers, took)
 	var busiest analytics.Upstream
 	a.get("upstream?"+a.span(), &busiest)
 	equal(a.t, "the limit that decided most", busiest.Of.Rule, "remote_address")
+}
+
+// percentiles checks percentiles of durations in milliseconds: never too low, and at
+// most an eighth too high.
+func percentiles(t *testing.T, what string, ms []int64, got map[int]float64) {
+	t.Helper()
+	ms = slices.Sorted(slices.Values(ms))
+	for percent, p := range got {
+		if len(ms) == 0 {
+			equal(t, what, p, -1)
+			continue
+		}
+		exact := float64(ms[(len(ms)*percent+99)/100-1])
+		if p < exact || p > exact*1.125+1e-6 {
+			t.Errorf("%s: %d in 100 answers took at most %v ms, told is %v", what, percent, exact, p)
+		}
+	}
+}
+
+// safeRates gives a rate that some minutes were above.
+func (a *asked) safeRates(admitted []int64, answers []event.Answers, took [][]int64) {
+	sorted := slices.Sorted(slices.Values(admitted))
+	rate := (float64(sorted[2]) + 0.5) / 60
+	var u analytics.Upstream
+	a.get(fmt.Sprintf("upstream?step=2m&rule=remote_address&safe_rate=%v&%s", rate, a.span()), &u)
+	var want [2]analytics.SafePart
+	var ms [2][]int64
+	aboveS := make([]int64, minutes/2)
+	for i, n := range admitted {
+		part := 0
+		if float64(n) > rate*60 {
+			part = 1
+			aboveS[i/2] += 60
+		}
+		p := &want[part]
+		p.Moments++
+		p.Answers += answers[i].Count
+		p.ServerErrors += answers[i].ServerError
+		ms[part] = append(ms[part], took[i]...)
+	}
+	for part, got := range []analytics.SafePart{u.Safe.Within, u.Safe.Above} {
+		what := []string{"within the safe rate", "above the safe rate"}[part]
+		w := want[part]
+		equal(a.t, what, [3]int64{got.Moments, got.Answers, got.ServerErrors}, [3]int64{w.Moments, w.Answers, w.ServerErrors})
+		near(a.t, what+", share", got.Share, float64(w.Moments)/minutes, 1e-5)
+		near(a.t, what+", errors", got.ServerErrorShare, float64(w.ServerErrors)/float64(w.Answers), 1e-3)
+		percentiles(a.t, what, ms[part], map[int]float64{50: got.P50MS, 99: got.P99MS})
+	}
+	if want[0].Moments == 0 || want[1].Moments == 0 || u.Safe.Basis != "given" || u.Safe.PerSecond != rate {
+		a.t.Errorf("%d minutes are above, %d are not: %+v", want[1].Moments, want[0].Moments, u.Safe)
+	}
+	equal(a.t, "seconds above", u.AboveS, aboveS)
+	var few analytics.Upstream
+	a.get("upstream?rule=remote_address&"+a.span(), &few)
+	if s := few.Safe; s.Basis != "unknown" || !strings.Contains(s.Reason, "not enough data: 6 moments") || s.PerSecond != 0 || s.Above != s.Within || slices.Max(few.AboveS) > 0 {
+		a.t.Errorf("of six minutes: %+v", s)
+	}
 }
 
 // byHours asks for more than a day, which hours answer.
