@@ -26,9 +26,9 @@ func TestDegraded(t *testing.T) {
 	b.press(".banner", "System")
 	b.open("/rules")
 	b.until(`document.querySelector("[data-test=degraded]")`)
-	// What needs the store says that it cannot, and the page goes on.
+	// What needs the store, as a client without a lease does, says that it cannot, and the
+	// page goes on.
 	b.expect("status of 503")
-	// Of a client of whom the node holds nothing.
 	b.open("/explain?domain=api&ask=client_id%3Dtwo")
 	b.until(`document.querySelector("[data-test=decision], [role=alert]")`)
 	if text := js[string](b, `document.querySelector("[data-test=decision], [role=alert]").textContent`); !strings.Contains(text, "Degraded") && !strings.Contains(text, "did not answer") {

@@ -67,6 +67,18 @@ func TestFigures(t *testing.T) {
 		t.Fatalf("the service says %v, sent were %d allowed and %d refused", told.Totals.Counts, allowed, refused)
 	}
 
+	// What the gateway passed on, of both addresses, and how it was answered.
+	type answered struct {
+		Total struct{ Count, OK int64 }
+		Times struct{ Measured int64 }
+	}
+	n.awaitAnalytics("the answers of the upstream", func() bool {
+		return admins[answered](n, "/v1/analytics/upstream", hour).Total.Count == 30
+	})
+	if u := admins[answered](n, "/v1/analytics/upstream", hour); u.Total.OK != 30 || u.Times.Measured != 30 {
+		t.Errorf("30 requests were served, the service says %+v", u)
+	}
+
 	b := browse(t, n.admin)
 	for _, width := range []int64{wide, narrow} {
 		b.width(width)
@@ -150,7 +162,9 @@ func TestFigures(t *testing.T) {
 		b.open("/accuracy?live=0")
 		b.until(`document.querySelector("[data-test=accuracy] table")`)
 		b.open("/upstream?live=0")
-		b.until(`document.querySelector("[data-figure=answers]")`)
+		if a, d := b.figure("answers"), b.figure("admitted"); a != 30 || d != 30 {
+			t.Errorf("upstream: %d answers, %d admitted, 30 were sent", a, d)
+		}
 		b.open("/system?live=0")
 		b.until(`document.querySelector("[data-test=sources]")?.textContent.includes("edge-1")`)
 	}

@@ -121,3 +121,8 @@ export function outcome(word: string): string {
 export function spaced(word: string): string {
   return word.replaceAll("_", " ");
 }
+
+/** A rate in requests a second. */
+export function perSecond(n: number): string {
+  return n < 1000 ? some.format(n) : short(n);
+}

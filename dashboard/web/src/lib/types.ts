@@ -407,7 +407,36 @@ export interface Upstream {
   of: Limit;
   answers: Answers[] | null;
   mean_ms: number[] | null;
+  p50_ms: number[] | null;
+  p99_ms: number[] | null;
+  above_s: number[] | null;
   total: Answers;
+  times: { measured: number; p50_ms: number; p95_ms: number; p99_ms: number };
+  safe: SafeRate;
+}
+
+export interface SafeRate {
+  per_second: number;
+  basis: "given" | "inferred" | "at_least" | "unknown";
+  reason?: string;
+  step_s: number;
+  judged: number;
+  strained: number;
+  usual_p99_ms: number;
+  separation: number;
+  above: SafePart;
+  within: SafePart;
+}
+
+export interface SafePart {
+  moments: number;
+  share: number;
+  strained: number;
+  answers: number;
+  server_errors: number;
+  server_error_share: number;
+  p50_ms: number;
+  p99_ms: number;
 }
 
 export interface System {
