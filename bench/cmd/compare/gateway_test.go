@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 }
 
 // short is as little as there is to measure.
-var short = settings{rounds: 1, http: 40 * time.Millisecond, open: 200 * time.Millisecond}
+var short = settings{rounds: 1, http: 40 * time.Millisecond, open: 20 * time.Millisecond, paired: 1}
 
 // lines returns the first cells of the rows of all tables in text.
 func lines(text string) (first []string) {
@@ -41,8 +41,13 @@ func TestGatewayIsMeasured(t *testing.T) {
 	}
 	got := strings.Join(lines(text), "\n")
 	for _, p := range proxies {
-		if strings.Count(got, p.name) != 2 {
-			t.Errorf("%q is not in both tables:\n%s", p.name, text)
+		if strings.Count(got, p.name) != 1 {
+			t.Errorf("%q is not in the table:\n%s", p.name, text)
+		}
+	}
+	for _, row := range []string{"in turns, due", "in turns, sent", "to both at once, due", "to both at once, sent"} {
+		if strings.Count(got, row) != 1 {
+			t.Errorf("%q is not in the table:\n%s", row, text)
 		}
 	}
 	if !strings.Contains(text, "≤ 1.15, ") || !strings.Contains(text, "≤ 60, ") {
@@ -85,19 +90,4 @@ func TestProxiesMustForwardAndLimit(t *testing.T) {
 	f("", good, false)
 	f("limited should be true", good, true)
 	f("answers 429", refusing, true)
-}
-
-// Latency is not judged where requests left late.
-func TestLateRequestsDecideNothing(t *testing.T) {
-	three := [][]float64{{1}, {1}, {1}}
-	f := func(want string, late, p99 time.Duration) {
-		t.Helper()
-		seen := [][]opened{{{P99: time.Millisecond, Late99: late}}, {{Late99: late}}, {{P99: p99, Late99: late}}}
-		if text := gatewayTables(settings{rounds: 1}, three, three, 1, seen); !strings.Contains(text, want) {
-			t.Errorf("no %q:\n%s", want, text)
-		}
-	}
-	f("≤ 60, met", 10*time.Microsecond, 1050*time.Microsecond)
-	f("≤ 60, missed", 10*time.Microsecond, 1070*time.Microsecond)
-	f("≤ 60, not decided", time.Millisecond, 1070*time.Microsecond)
 }

@@ -33,7 +33,8 @@ type settings struct {
 	sizes   []int         // keys held in the memory part
 	each    time.Duration // the longest that one limiter may fill its keys
 	http    time.Duration // how long wrk runs in a round
-	open    time.Duration // how long an open loop runs in a round
+	open    time.Duration // how long a turn of the open loop takes
+	paired  int           // rounds of such turns at most
 	shrink  time.Duration // the longest to wait for a table to shrink
 	crowd   int           // keys of the peak before it shrinks
 	remote  int           // keys in Redis
@@ -43,14 +44,14 @@ type settings struct {
 var full = settings{
 	rounds: 7, round: 250 * time.Millisecond, keys: 1_000_000,
 	sizes: []int{1_000_000, 10_000_000}, each: 80 * time.Second,
-	http: 2 * time.Second, open: 4 * time.Second, shrink: 120 * time.Second, crowd: 10_000_000, remote: 100_000,
+	http: 2 * time.Second, open: 500 * time.Millisecond, paired: 6, shrink: 120 * time.Second, crowd: 10_000_000, remote: 100_000,
 	command: "cd bench && go run ./cmd/compare -write",
 }
 
 var quick = settings{
 	rounds: 3, round: 30 * time.Millisecond, keys: 100_000,
 	sizes: []int{100_000}, each: 20 * time.Second,
-	http: time.Second, open: time.Second, shrink: 20 * time.Second, crowd: 200_000, remote: 10_000,
+	http: time.Second, open: 100 * time.Millisecond, paired: 3, shrink: 20 * time.Second, crowd: 200_000, remote: 10_000,
 	command: "cd bench && go run ./cmd/compare -quick",
 }
 
