@@ -18,8 +18,9 @@ type Open struct {
 	Servers []Server
 	// Rate is requests a second, to all servers together.
 	Rate float64
-	// Connections that are kept open to each server. Where all are in use,
-	// requests wait for one, which counts.
+	// Connections that are kept open to each server, each of which carries one
+	// request before the first that counts. Where all are in use, requests wait
+	// for one, which counts.
 	Connections int
 }
 

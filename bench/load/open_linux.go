@@ -57,6 +57,9 @@ func (o Open) Run(ctx context.Context, order []uint8) ([]Trip, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer sharpen()()
+	if err := r.prime(ctx); err != nil {
+		return nil, err
+	}
 	return r.trips, r.run(ctx)
 }
 
@@ -81,11 +84,16 @@ type opening struct {
 // openConn is one connection of an open loop.
 type openConn struct {
 	fd, to int
-	trip   int // the request that is on it, -1 for none
+	trip   int // the request that is on it, or one of those below
 	in     []byte
 	filled int
 	size   int // of the answer, 0 until its header is there
 }
+
+const (
+	noTrip  = -1
+	priming = -2 // the first request, which is not counted
+)
 
 // connect opens a connection that the runtime's poller knows nothing of: two
 // would wake for each answer.
@@ -99,7 +107,7 @@ func (r *opening) connect(ctx context.Context, to int, address string) error {
 	if err != nil {
 		return err
 	}
-	c := &openConn{to: to, trip: -1, in: make([]byte, answerBuffer)}
+	c := &openConn{to: to, trip: noTrip, in: make([]byte, answerBuffer)}
 	var failed error
 	err = raw.Control(func(fd uintptr) { c.fd, failed = syscall.Dup(int(fd)) })
 	if err = errors.Join(err, failed); err != nil {
@@ -107,8 +115,42 @@ func (r *opening) connect(ctx context.Context, to int, address string) error {
 	}
 	event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(len(r.conns))}
 	r.conns = append(r.conns, c)
-	r.free[to] = append(r.free[to], c)
 	return os.NewSyscallError("epoll_ctl", syscall.EpollCtl(r.epoll, syscall.EPOLL_CTL_ADD, c.fd, &event))
+}
+
+// prime sends a request on every connection, all at once, and waits for the
+// answers. A server closes a connection on which no first request comes for
+// some seconds, and as the one used last is used first, many might wait longer.
+func (r *opening) prime(ctx context.Context) error {
+	r.start = time.Now()
+	for _, c := range r.conns {
+		c.trip = priming
+		if err := r.write(c); err != nil {
+			return err
+		}
+	}
+	for primed := 0; primed < len(r.conns); {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := r.wait(r.now() + int64(glance))
+		if err != nil {
+			return err
+		}
+		if n == 0 && r.now() >= int64(answerTime) {
+			return fmt.Errorf("%d of %d first requests are not answered after %s", len(r.conns)-primed, len(r.conns), answerTime)
+		}
+		for _, e := range r.events[:n] {
+			c := r.conns[e.Fd]
+			if err := r.read(c); err != nil {
+				return err
+			}
+			if c.trip == noTrip {
+				primed++
+			}
+		}
+	}
+	return nil
 }
 
 // run sends what is due, reads what has come, and sleeps until there is either.
@@ -173,6 +215,11 @@ func (r *opening) take(to int) *openConn {
 // sendOn sends request i on a connection that none is on.
 func (r *opening) sendOn(c *openConn, i int) error {
 	c.trip, r.trips[i].Sent = i, r.now()
+	return r.write(c)
+}
+
+// write writes a request.
+func (r *opening) write(c *openConn) error {
 	request := r.Servers[c.to].Request
 	n, err := transfer(syscall.SYS_WRITE, c.fd, request)
 	if err == nil && n < len(request) {
@@ -211,7 +258,7 @@ func (r *opening) read(c *openConn) error {
 		return fmt.Errorf("read an answer: %w", err)
 	case n == 0:
 		return errors.New("read an answer: unexpected EOF")
-	case c.trip < 0:
+	case c.trip == noTrip:
 		return errors.New("read an answer that nobody asked for")
 	}
 	c.filled += n
@@ -228,9 +275,11 @@ func (r *opening) read(c *openConn) error {
 	case c.filled > c.size:
 		return fmt.Errorf("%d bytes follow an answer", c.filled-c.size)
 	}
-	r.trips[c.trip].Done = r.now()
-	r.done++
-	c.trip, c.filled, c.size = -1, 0, 0
+	if c.trip != priming {
+		r.trips[c.trip].Done = r.now()
+		r.done++
+	}
+	c.trip, c.filled, c.size = noTrip, 0, 0
 	if held := r.held[c.to]; len(held) > 0 {
 		r.held[c.to] = held[1:]
 		return r.sendOn(c, held[0])
