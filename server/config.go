@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/shed"
+	"github.com/weirlimit/weir/store/tier"
 )
 
 // Config is everything that a server is told. Each field can be given in the
@@ -26,6 +27,7 @@ type Config struct {
 	Trust      []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths beside loopback when --upstream is given: addresses or prefixes."`
 	Store      string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
 	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" default:"1" placeholder:"N" help:"How many nodes share the store at least. They find each other in Redis; with Memcached this is their number. What a node decides alone while the store is away is its share of a limit."`
+	StoreHeld  Bytes    `yaml:"store_held" name:"store-held" default:"64MiB" placeholder:"BYTES" help:"Most memory for what this node holds of a store that nodes share: units fetched ahead, remembered refusals, debts. Half of it is for the keys with units, some 100 thousand of them in 64MiB; what has not been used for longest leaves first."`
 	Region     string   `yaml:"region" name:"region" placeholder:"NAME" help:"The region this node is in, where there are several with a store each. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/regions.md."`
 	Regions    []string `yaml:"regions" name:"regions" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379; can be given several times. The same list on all nodes; that of --region stands for --store. A decision waits for none but its own; timeout in the URL of another (without one a second) is how long that is waited for when it is told what was admitted."`
 	StoreStart string   `yaml:"store_start" name:"store-start" default:"fail" enum:"fail,serve" help:"What to do when the store cannot be reached at the start: ${enum}. fail ends with an error; serve starts, decides by each limit's on_store_error, and goes on trying. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
@@ -139,6 +141,9 @@ func (c *Config) check() error {
 	}
 	if c.StoreNodes < 1 || c.StoreNodes > 10_000 {
 		bad("--store-nodes is %d: it must be between 1 and 10000", c.StoreNodes)
+	}
+	if c.StoreHeld < tier.MinBytes {
+		bad("--store-held is %s: it must be at least %s", c.StoreHeld, Bytes(tier.MinBytes))
 	}
 	if err := c.checkRegions(); err != nil {
 		errs = append(errs, err)

@@ -154,7 +154,7 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 	}
 	local := memory.New(memory.Options{Logger: log})
 	t, err := tier.New(shared, tier.Options{
-		Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), Logger: log,
+		Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), MaxBytes: int64(conf.StoreHeld), Logger: log,
 		Region: conf.Region, Peers: peers, PeerTimeout: patience,
 	})
 	if err != nil {
