@@ -187,11 +187,15 @@ func (w *waits) add(o opened) {
 
 // verdict says whether the aim is met: the intervals from when requests were
 // due and from when they were sent must both say so, as the first may hide
-// behind requests that left late what the second may leave out.
+// behind requests that left late what the second may leave out. Nothing is
+// decided where requests left so late that the p99 is the generator's.
 func (w *waits) verdict() string {
 	due, sent := w.apart.due.Added(0.99, draws, 1).AtMost(aimGatewayP99), w.apart.sent.Added(0.99, draws, 1).AtMost(aimGatewayP99)
-	if due == "met" && sent != "met" {
-		due = "not decided"
+	switch {
+	case w.late.Quantile(0, 0.99) > w.apart.sent.Quantile(0, 0.99)/2:
+		return "not decided: the requests left too late"
+	case due == "met" && sent != "met":
+		return "not decided"
 	}
 	return due
 }
@@ -220,6 +224,6 @@ func (w *waits) table(s settings, rate float64) string {
 		}
 		table.Row(cells...)
 	}
-	return fmt.Sprintf("Latency at %.0f requests a second, half of what the bare proxy reaches above, in an open loop, both proxies up all the time: %d pairs of turns of %s, in each of which one proxy and then the other, in an order drawn by lot, has all requests; and %d turns in which each request goes to one of the two by lot, so that each has half of them. In turns each proxy is at half of its saturation, so the aim is about that; at once both meet the same instants, and each is at a quarter. Latency is to the end of the answer, from when the request was due and from when it was sent: the generator sent half of the requests within %s µs of when they were due, and 99 %% within %s. What is added is the difference of the quantiles of all requests, with the 95 %% interval of a bootstrap over pairs of turns, or turns. The aim is met where the interval lies below it, from due and from sent, and missed where it lies above.\n\n%s",
+	return fmt.Sprintf("Latency at %.0f requests a second, half of what the bare proxy reaches above, in an open loop, both proxies up all the time: %d pairs of turns of %s, in each of which one proxy and then the other, in an order drawn by lot, has all requests; and %d turns in which each request goes to one of the two by lot, so that each has half of them. In turns each proxy is at half of its saturation, so the aim is about that; at once both meet the same instants, and each is at a quarter. Latency is to the end of the answer, from when the request was due and from when it was sent: the generator sent half of the requests within %s µs of when they were due, and 99 %% within %s. What is added is the difference of the quantiles of all requests, with the 95 %% interval of a bootstrap over pairs of turns, or turns. The aim is met where the interval lies below it, from due and from sent, and missed where it lies above; nothing is decided where 1 %% of the requests left later than half of the bare proxy's p99.\n\n%s",
 		rate, w.apart.due.Blocks(), s.open, w.shared.due.Blocks(), measure.Number(w.late.Quantile(0, 0.5)), measure.Number(w.late.Quantile(0, 0.99)), table)
 }

@@ -87,24 +87,27 @@ func TestBlocksAreOfTheirProxy(t *testing.T) {
 	}
 }
 
-// The verdict is of both intervals.
+// The verdict is of both intervals, and there is none where requests left late.
 func TestWaitsAreJudgedFromDueAndFromSent(t *testing.T) {
-	f := func(want string, due, sent []int32) {
+	f := func(want string, late int32, due, sent []int32) {
 		t.Helper()
 		w := new(waits)
-		none := make([]int32, 2)
+		bare := []int32{1000, 1000}
 		for block := range due {
 			w.add(opened{Apart: []openBlock{{
-				FromDue:  [2][]int32{none, {due[block], due[block]}},
-				FromSent: [2][]int32{none, {sent[block], sent[block]}},
+				FromDue:  [2][]int32{bare, {1000 + due[block]}},
+				FromSent: [2][]int32{bare, {1000 + sent[block]}},
+				Late:     []int32{0, late},
 			}}})
 		}
 		if text := w.table(short, 1000); !strings.Contains(text, "≤ 60, "+want+" |") {
-			t.Errorf("due %d, sent %d: want %s\n%s", due, sent, want, text)
+			t.Errorf("late %d, due %d, sent %d: want %s\n%s", late, due, sent, want, text)
 		}
 	}
-	f("met", []int32{10, 20, 30}, []int32{10, 20, 30})
-	f("missed", []int32{70, 80, 90}, []int32{10, 20, 30})
-	f("not decided", []int32{10, 80, 30}, []int32{10, 20, 30})
-	f("not decided", []int32{10, 20, 30}, []int32{70, 80, 90})
+	f("met", 500, []int32{10, 20, 30}, []int32{10, 20, 30})
+	f("missed", 500, []int32{70, 80, 90}, []int32{10, 20, 30})
+	f("not decided", 500, []int32{10, 80, 30}, []int32{10, 20, 30})
+	f("not decided", 500, []int32{10, 20, 30}, []int32{70, 80, 90})
+	f("not decided: the requests left too late", 501, []int32{10, 20, 30}, []int32{10, 20, 30})
+	f("not decided: the requests left too late", 501, []int32{70, 80, 90}, []int32{70, 80, 90})
 }
