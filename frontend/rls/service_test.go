@@ -421,7 +421,8 @@ func TestAlgorithms(t *testing.T) {
 
 // A limit that delays holds the call back, no longer than its deadline allows.
 func TestDelay(t *testing.T) {
-	d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 4/second, algorithm: leaky_queue}]}\n- {key: b, limit: 100/minute}\n")
+	d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 4/second, algorithm: leaky_queue}]}\n"+
+		"- {key: c, limits: [{limit: 2/hour, algorithm: leaky_queue}]}\n- {key: b, limit: 100/minute}\n")
 	began := time.Now()
 	for range 3 { // at 0, 250 and 500 ms
 		if res := d.ask("a=1"); res.OverallCode != rlspb.RateLimitResponse_OK {
@@ -431,10 +432,13 @@ func TestDelay(t *testing.T) {
 	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("held back for %s", took)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	if res := d.ask("c=1"); res.OverallCode != rlspb.RateLimitResponse_OK {
+		t.Fatal(res)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	res, err := d.client.ShouldRateLimit(ctx, question(t, "b=1 / a=1"))
-	if err != nil || res.OverallCode != rlspb.RateLimitResponse_OVER_LIMIT || fields(res)["Retry-After"] != "1" {
+	res, err := d.client.ShouldRateLimit(ctx, question(t, "b=1 / c=1"))
+	if err != nil || res.OverallCode != rlspb.RateLimitResponse_OVER_LIMIT || fields(res)["Retry-After"] != "1800" {
 		t.Fatalf("with no time to wait: %s, %v", res, err)
 	}
 	if res.Statuses[0].Code != rlspb.RateLimitResponse_OK || res.Statuses[1].Code != rlspb.RateLimitResponse_OVER_LIMIT {
