@@ -125,22 +125,8 @@ func TestClassesOfAnswers(t *testing.T) {
 
 // To count an answer costs no allocation.
 func TestAnswersDoNotAllocate(t *testing.T) {
-	store := memory.New(memory.Options{})
-	defer store.Close()
 	l := weir.PerDay(1000, algorithm.TokenBucket)
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: l}} }, Sample: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lim, err := weir.New(store, weir.Limits{l}, weir.Options{Observers: []weir.Observer{o}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.rollups.learn()
-	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "key", Value: "k"}}}}}
-	if _, err := lim.Decide(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	o, lim, r := decided(t, l, 1)
 	if n := testing.AllocsPerRun(100, func() { lim.End(r, weir.Result{Code: 200, Duration: time.Millisecond}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

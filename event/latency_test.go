@@ -125,10 +125,26 @@ func TestRegionIsBounded(t *testing.T) {
 
 // To note a time costs no allocation.
 func TestLatencyDoesNotAllocate(t *testing.T) {
-	store := memory.New(memory.Options{})
-	defer store.Close()
 	l := weir.PerDay(1, algorithm.TokenBucket)
-	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: l}} }})
+	o, _, r := decided(t, l, 0)
+	if n := testing.AllocsPerRun(100, func() { o.ObserveLatency(r, time.Millisecond) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := o.rollups.told[l.Counters()].meter.latency(); got == nil || got.Counts[0].Count != 101 {
+		t.Errorf("noted %+v", got)
+	}
+}
+
+// decided returns an observer that knows l, and a request that was decided by it.
+func decided(t *testing.T, l *weir.Limit, sample int64) (*Observer, *weir.Limiter, *weir.Request) {
+	t.Helper()
+	store := memory.New(memory.Options{})
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	o, err := New(Options{Queue: NewLocal(1), Limits: func() []Series { return []Series{{Limit: l}} }, Sample: sample})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,10 +157,5 @@ func TestLatencyDoesNotAllocate(t *testing.T) {
 	if _, err := lim.Decide(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { o.ObserveLatency(r, time.Millisecond) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	if got := o.rollups.told[l.Counters()].meter.latency(); got == nil || got.Counts[0].Count != 101 {
-		t.Errorf("noted %+v", got)
-	}
+	return o, lim, r
 }
