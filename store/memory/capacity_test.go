@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -63,6 +64,33 @@ func TestMemoryPerKeySoak(t *testing.T) {
 			t.Errorf("%s: %d keys are kept, want %d", l.Name, st.Keys, done)
 		}
 		runtime.KeepAlive(waits)
+	}
+}
+
+// TestFullLogsSoak measures what logs cost that have filled side by side.
+func TestFullLogsSoak(t *testing.T) {
+	if os.Getenv("WEIR_SOAK") == "" {
+		t.Skip("takes a minute: set WEIR_SOAK=1")
+	}
+	for _, count := range []int64{100, 500, 777, 1000} {
+		l := compile(t, &weir.Limit{Algorithm: algorithm.SlidingLog, Count: count, Period: time.Hour})
+		keys, cost := 400_000_000/8/count, count/25
+		before := heap()
+		s, _ := newStore(t, Options{MaxBytes: 16 << 30})
+		for left := count; left > 0; left -= cost {
+			for k := range keys {
+				d, err := s.TakeOne(t.Context(), strconv.FormatInt(k, 10), l, min(cost, left))
+				if err != nil || !d.Allowed() {
+					t.Fatal(d, err)
+				}
+			}
+		}
+		each, most := float64(heap()-before)/float64(keys), float64(8*count+24+24)
+		t.Logf("%d full logs of %d: %.1f bytes each", keys, count, each)
+		if each > most {
+			t.Errorf("full logs of %d: %.1f bytes each, want at most %.0f", count, each, most)
+		}
+		runtime.KeepAlive(s)
 	}
 }
 

@@ -47,12 +47,11 @@ func (r ref) slab() int  { return int(r>>(refChunkBits+refRowBits)) - 1 }
 func (r ref) chunk() int { return int(r >> refRowBits & (1<<refChunkBits - 1)) }
 func (r ref) row() int   { return int(r & (1<<refRowBits - 1)) }
 
-// A slab keeps rows of one length in chunks of chunkBytes to four times that.
+// A slab keeps rows of one length in chunks, the later ones larger.
 type slab struct {
-	words    int
-	perChunk int
-	mu       sync.Mutex // guards all below, and what the chunks say of free rows
-	chunks   atomic.Pointer[[]*chunk]
+	words  int
+	mu     sync.Mutex // guards all below, and what the chunks say of free rows
+	chunks atomic.Pointer[[]*chunk]
 	// open: no chunk before it has a free row.
 	open int
 	// used is how many rows are in use, kept how many there is memory for.
@@ -64,36 +63,50 @@ type slab struct {
 	idle  bool
 }
 
-const chunkBytes = 64 << 10
+// chunkBytes is about the size of a slab's first chunk, a quarter of the most that
+// it may have. Chunks that come later have at most an eighth of what those before
+// them have, and maxChunkBytes: making one keeps a decision waiting.
+const (
+	chunkBytes    = 64 << 10
+	maxChunkBytes = 1 << 20
+)
 
 // maxSpareWords is the longest row for whose sake a chunk is kept: a longer one
 // has grown, and rows that grow leave chunks of many lengths behind.
 const maxSpareWords = 16
 
-// pageBytes is what the runtime rounds large allocations up to.
-const pageBytes = 8 << 10
+// pageBytes is what the runtime rounds large allocations up to, and pageLoss how
+// much of that, in bytes, a row may cost.
+const (
+	pageBytes = 8 << 10
+	pageLoss  = 4
+)
 
-// rowsPerChunk returns how many rows of the given length make a chunk: the least
-// number that fills its pages but for a word a row, or the one that comes
-// nearest to that.
-func rowsPerChunk(words int) int {
+// rowsPerChunk returns how many rows of the given length make a chunk when so
+// many stand in the chunks before it: the least number that fills its pages but
+// for pageLoss a row, or the one that comes nearest to that. Rows a few bytes
+// longer than whole pages come no nearer than a hundredth of their size.
+func rowsPerChunk(words, before int) int {
 	least := min(max(chunkBytes/8/words, 1), 1<<refRowBits)
-	best, bestWaste := least, float64(pageBytes)
-	for n := least; n <= min(4*least, 1<<refRowBits); n++ {
+	most := max(4*least, min(before/8, maxChunkBytes/8/words))
+	best, bestLoss := least, float64(pageBytes)
+	for n := least; n <= min(most, 1<<refRowBits); n++ {
 		rest := -8 * n * words & (pageBytes - 1)
-		waste := float64(rest) / float64(n)
-		if waste < bestWaste {
-			best, bestWaste = n, waste
+		if loss := float64(rest) / float64(n); loss < bestLoss {
+			best, bestLoss = n, loss
 		}
-		if bestWaste <= 8 {
+		if bestLoss <= pageLoss {
 			break
 		}
 	}
 	return best
 }
 
+// A chunk keeps its size and its place when it gives its memory back.
 type chunk struct {
 	cells []int64 // nil while no row is in use
+	// rows is how many it has, before how many all chunks before it have.
+	rows, before int
 	// free is the first of the rows given back, plus one; each holds the next in
 	// its first cell. Rows from fresh on were never used.
 	free, fresh int
@@ -126,22 +139,19 @@ func (sl *slabs) alloc(words int, must bool) (ref, bool) {
 	s := sl.index.Load().all[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chunks := *s.chunks.Load()
-	for s.open < len(chunks) && chunks[s.open].used == s.perChunk {
-		s.open++
-	}
+	rows, chunks := s.seek(), *s.chunks.Load()
 	if s.open == len(chunks) || chunks[s.open].cells == nil {
-		bytes := int64(8 * s.perChunk * s.words)
+		bytes := int64(8 * rows * s.words)
 		if !must && !sl.store.fits(bytes) {
 			return 0, false
 		}
 		sl.store.account(bytes)
 		if s.open == len(chunks) {
-			chunks = append(chunks, &chunk{})
+			chunks = append(chunks, &chunk{rows: rows, before: s.room()})
 			s.chunks.Store(&chunks)
 		}
-		chunks[s.open].cells = make([]int64, s.perChunk*s.words)
-		s.kept += s.perChunk
+		chunks[s.open].cells = make([]int64, rows*s.words)
+		s.kept += rows
 	}
 	c := chunks[s.open]
 	if s.spare == s.open+1 {
@@ -161,6 +171,31 @@ func (sl *slabs) alloc(words int, must bool) (ref, bool) {
 	return makeRef(i, s.open, at), true
 }
 
+// seek moves open to the first chunk that is not full, or behind the last, and
+// returns how many rows the chunk there has, or is to have. Requires: s is
+// locked.
+func (s *slab) seek() int {
+	chunks := *s.chunks.Load()
+	for s.open < len(chunks) && chunks[s.open].used == chunks[s.open].rows {
+		s.open++
+	}
+	if s.open < len(chunks) {
+		return chunks[s.open].rows
+	}
+	return rowsPerChunk(s.words, s.room())
+}
+
+// room returns how many rows all chunks have, those without memory included.
+// Requires: s is locked.
+func (s *slab) room() int {
+	chunks := *s.chunks.Load()
+	if len(chunks) == 0 {
+		return 0
+	}
+	last := chunks[len(chunks)-1]
+	return last.before + last.rows
+}
+
 // holds reports whether there is memory for the cells of a new key of l.
 func (t *table) holds(l *weir.Limit) bool {
 	if t.slabs == nil {
@@ -170,18 +205,21 @@ func (t *table) holds(l *weir.Limit) bool {
 	if l.Traits()&weir.Grows != 0 {
 		words = roundWords(min(len(t.slabs.zero), l.Cells), l)
 	}
+	rows := rowsPerChunk(words, 0)
 	index := t.slabs.index.Load()
-	perChunk := rowsPerChunk(words)
 	if i, ok := index.byWords[words]; ok {
 		s := index.all[i]
 		s.mu.Lock()
 		free := s.kept - s.used
+		if free == 0 {
+			rows = s.seek()
+		}
 		s.mu.Unlock()
 		if free > 0 {
 			return true
 		}
 	}
-	return t.store.fits(int64(8 * perChunk * words))
+	return t.store.fits(int64(8 * rows * words))
 }
 
 // add makes the slab for rows of the given length.
@@ -196,7 +234,7 @@ func (sl *slabs) add(words int) (int, bool) {
 	if i == maxSlabs {
 		return 0, false
 	}
-	s := &slab{words: words, perChunk: rowsPerChunk(words)}
+	s := &slab{words: words}
 	s.chunks.Store(&[]*chunk{})
 	n := &slabIndex{all: append(old.all[:i:i], s), byWords: maps.Clone(old.byWords)}
 	n.byWords[words] = i
@@ -215,7 +253,7 @@ func (sl *slabs) free(r ref) {
 	c.used--
 	s.open = min(s.open, r.chunk())
 	if c.used == 0 {
-		if s.words > maxSpareWords || s.spare > 0 || s.kept-s.perChunk > s.used || int64(8*s.perChunk*s.words) > sl.store.maxBytes/1024 {
+		if s.words > maxSpareWords || s.spare > 0 || s.kept-c.rows > s.used || int64(8*len(c.cells)) > sl.store.maxBytes/1024 {
 			sl.drop(s, c)
 			return
 		}
@@ -227,9 +265,9 @@ func (sl *slabs) free(r ref) {
 
 // drop gives back the memory of a chunk without rows. Requires: s is locked.
 func (sl *slabs) drop(s *slab, c *chunk) {
-	*c = chunk{}
-	s.kept -= s.perChunk
-	sl.store.account(-int64(8 * s.perChunk * s.words))
+	sl.store.account(-int64(8 * len(c.cells)))
+	s.kept -= c.rows
+	*c = chunk{rows: c.rows, before: c.before}
 	s.trim()
 }
 
@@ -275,9 +313,9 @@ func (sl *slabs) dropSpare() {
 func (sl *slabs) compact(r ref) ref {
 	s := sl.index.Load().all[r.slab()]
 	s.mu.Lock()
-	enough := (s.used + s.perChunk - 1) / s.perChunk
+	stays := (*s.chunks.Load())[r.chunk()].before < s.used
 	s.mu.Unlock()
-	if r.chunk() < enough {
+	if stays {
 		return r
 	}
 	n, ok := sl.alloc(s.words, true)

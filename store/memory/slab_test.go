@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -8,21 +9,36 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// Chunks lose at most a hundredth of their memory to the rounding of the
-// runtime, unless a row is as long as pages are.
+// Chunks lose few bytes a row to the rounding of the runtime, a hundredth where
+// rows are a few bytes longer than whole pages. Those before the first ones may
+// lose more.
 func TestChunksFillTheirPages(t *testing.T) {
 	for words := 1; words <= 20_000; words++ {
-		n := rowsPerChunk(words)
-		bytes := 8 * n * words
-		if n < 1 || n > 1<<refRowBits || bytes > 4*max(chunkBytes, 8*words) {
-			t.Fatalf("%d rows of %d words a chunk", n, words)
+		for _, before := range []int{0, 100, 1 << 20} {
+			n := rowsPerChunk(words, before)
+			bytes := 8 * n * words
+			most := 4 * max(chunkBytes, 8*words)
+			most = max(most, min(maxChunkBytes, before*words))
+			if n < 1 || n > 1<<refRowBits || bytes > most {
+				t.Fatalf("%d rows of %d words a chunk after %d", n, words, before)
+			}
+			loss := -bytes & (pageBytes - 1) / n
+			share := 20 // a twentieth
+			if before > 1000 {
+				share = 100
+			} else if 8*words > pageBytes {
+				continue
+			}
+			if loss > pageLoss && share*loss > 8*words {
+				t.Errorf("rows of %d words: of a chunk of %d after %d each loses %d bytes", words, n, before, loss)
+			}
 		}
-		if 8*words >= pageBytes {
-			continue
-		}
-		lost := (bytes+pageBytes-1)/pageBytes*pageBytes - bytes
-		if lost*20 > bytes {
-			t.Errorf("rows of %d words: a chunk of %d loses %d bytes of %d", words, n, lost, bytes)
+	}
+	// Full logs of common limits.
+	for _, words := range []int{12, 52, 102, 502, 1002, 2002} {
+		n := rowsPerChunk(words, 1<<20)
+		if loss := -8 * n * words & (pageBytes - 1) / n; loss > pageLoss {
+			t.Errorf("rows of %d words: of a chunk of %d each loses %d bytes", words, n, loss)
 		}
 	}
 }
@@ -50,6 +66,54 @@ func TestRoundWords(t *testing.T) {
 	}
 	if words := roundWords(queue.Cells, queue); words != queue.Cells {
 		t.Errorf("%d cells needed: %d words", queue.Cells, words)
+	}
+}
+
+// Long rows stand in chunks that are larger the more of them there are, and those
+// that stay after a peak gather in the first.
+func TestLongRowsGather(t *testing.T) {
+	s, clock := newStore(t, Options{MaxBytes: 1 << 30})
+	l := compile(t, &weir.Limit{Algorithm: algorithm.SlidingLog, Count: 1000, Period: time.Hour})
+	spend := func(k int, cost, left int64) {
+		d, err := s.TakeOne(t.Context(), strconv.Itoa(k), l, cost)
+		if err != nil || !d.Allowed() || d.Remaining != left {
+			t.Fatalf("key %d: %+v, want %d left (%v)", k, d, left, err)
+		}
+	}
+	const keys, stay = 2000, 40
+	for k := range keys {
+		spend(k, 1000, 0)
+	}
+	clock.Add(weir.Micros(l.Period) / 2)
+	for k := 0; k < keys; k += keys / stay {
+		// All but one unit of these count for another half of the period.
+		ops := []weir.Op{{Key: strconv.Itoa(k), Limit: l, Cost: 999, Verb: weir.Refund, Role: weir.Always}}
+		if err := s.Take(t.Context(), ops); err != nil {
+			t.Fatal(err)
+		}
+		spend(k, 999, 0)
+	}
+	index := s.table(l).slabs.index.Load()
+	chunks := *index.all[index.byWords[1002]].chunks.Load()
+	first, last := chunks[0], chunks[len(chunks)-1]
+	if first.rows >= last.rows || last.before != keys-last.used {
+		t.Errorf("%d rows in the first chunk, %d in the last, %d before it", first.rows, last.rows, last.before)
+	}
+	peak := s.Stats().Bytes
+	clock.Add(weir.Micros(l.Period)/2 + 1)
+	for range 2 {
+		for part := range sweepRounds {
+			s.sweep(clock.Load(), part)
+		}
+	}
+	if st := s.Stats(); st.Keys != stay || st.Bytes > peak/20 {
+		t.Errorf("%d keys in %d bytes after a peak of %d", st.Keys, st.Bytes, peak)
+	}
+	if got := walk(t, s); got != s.Stats().Bytes {
+		t.Errorf("%d bytes are accounted for, %d are there", s.Stats().Bytes, got)
+	}
+	for k := 0; k < keys; k += keys / stay {
+		spend(k, 1, 0)
 	}
 }
 

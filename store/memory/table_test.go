@@ -130,8 +130,18 @@ func walk(t *testing.T, s *Store) (bytes int64) {
 		})
 		if tab.slabs != nil {
 			for _, sl := range tab.slabs.index.Load().all {
+				kept, used, before := 0, 0, 0
 				for _, c := range *sl.chunks.Load() {
 					bytes += int64(8 * len(c.cells))
+					if c.before != before || c.cells != nil && len(c.cells) != c.rows*sl.words {
+						t.Fatalf("a chunk after %d rows: %d before it, %d in %d cells", before, c.before, c.rows, len(c.cells))
+					}
+					kept += len(c.cells) / sl.words
+					used += c.used
+					before += c.rows
+				}
+				if kept != sl.kept || used != sl.used {
+					t.Fatalf("%d rows of %d in use, counted %d of %d", used, kept, sl.used, sl.kept)
 				}
 			}
 		}
