@@ -116,6 +116,24 @@ func TestFrame(t *testing.T) {
 	has(t, f, "       500        5,500  client1")
 }
 
+// The region is told where the server has one, and nothing in it reaches the terminal
+// that is no text.
+func TestRegion(t *testing.T) {
+	m := top.New("http://h")
+	m.Update(top.StateMsg(state(10, 1)))
+	has(t, frame(t, m, 80, 24), "node n1  up 10s")
+	s := state(11, 1)
+	s.Region = "eu-\x1b[31mwest"
+	m.Update(top.StateMsg(s))
+	f := frame(t, m, 100, 24)
+	has(t, f, "node n1 in eu-", "west  up 11s")
+	if strings.Contains(m.Frame(), "\x1b[31mwest") {
+		t.Error("the region's own colour reaches the terminal")
+	}
+	has(t, m.Plain(100), "node n1 in eu-")
+	frame(t, m, 40, 24) // fits
+}
+
 // A long list leaves room for the keys, and can be scrolled; small terminals show
 // what fits.
 func TestManyLimits(t *testing.T) {

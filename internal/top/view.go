@@ -83,7 +83,11 @@ func (m *Model) head() []string {
 		return []string{title}
 	}
 	s := m.state
-	left := fmt.Sprintf("%s  node %s  up %s", title, live.Printable(s.Node), uptime(time.Duration(s.UptimeMS)*time.Millisecond))
+	left := title + "  node " + live.Printable(s.Node)
+	if s.Region != "" {
+		left += " in " + live.Printable(s.Region)
+	}
+	left += "  up " + uptime(time.Duration(s.UptimeMS)*time.Millisecond)
 	right := s.Time.Local().Format("15:04:05")
 	lines := []string{m.spread(left, right)}
 
