@@ -48,6 +48,16 @@ func TestSafeRate(t *testing.T) {
 		{"an error in a hundred is too many", append(rising(12, 1e6), minuteOf(1000, 20, 9)), 0, "at_least 16.666666666666668 13 0 0/0 13/0", ""},
 		{"one bad minute at night", append(rising(20, 900), minuteOf(40, 900, 0)), 0, "inferred 15 21 6 5/5 16/1", ""},
 		{"only the one at night", append(rising(20, 1e6), minuteOf(40, 900, 0)), 0, "unknown 0 21 1 0/0 0/0", "in 1 of 21 moments, at rates at which"},
+		{"of two that tell as well the lower", func() (out []*moment) {
+			for i := range int64(12) {
+				errors := uint64(0)
+				if i == 5 || i > 6 {
+					errors = 60
+				}
+				out = append(out, minuteOf((i+1)*60, 20, errors))
+			}
+			return out
+		}(), 0, "inferred 5 12 6 7/6 5/0", ""},
 		{"never strained", rising(10, 1e6), 0, "at_least 10 10 0 0/0 10/0", ""},
 		{"too few", rising(9, 1e6), 0, "unknown 0 9 0 0/0 0/0", "not enough data: 9 moments of 60 s"},
 		{"nothing", nil, 0, "unknown 0 0 0 0/0 0/0", "not enough data: 0 moments"},
