@@ -109,12 +109,21 @@ func TestPlaces(t *testing.T) {
 		}
 		b.open(page + join + "region=eu-west&node=edge-1&outcome=refused&live=0")
 		b.until(`[...document.querySelectorAll(".chip.idle")].some((c) => c.textContent.includes("region: eu-west (not here)")) && !document.querySelector("[aria-busy]")`)
+		if says := js[string](b, `document.querySelector("[data-test=not-here]")?.innerText ?? ""`); !strings.Contains(says, "Not filtered by node, region, outcome") || !strings.Contains(says, "in whatever region") {
+			t.Errorf("%s says of the filters: %q", page, says)
+		}
+		for _, width := range []int64{narrow, wide} {
+			b.width(width)
+			for _, fault := range js[[]string](b, examine) {
+				t.Errorf("%s at %d: %s", page, width, fault)
+			}
+		}
 		if says := js[string](b, `[...document.querySelectorAll("[data-test=unanswered]")].map((e) => e.innerText).join(" ")`); says != "" {
 			t.Errorf("%s says %s", page, says)
 		}
 	}
 	b.open("/upstream?region=eu-west&live=0")
-	b.until(fmt.Sprintf(`document.querySelector("[data-figure=admitted]") && %d === [...document.querySelectorAll("[data-figure=admitted], [data-figure=refused]")].reduce((n, e) => n + Number(e.textContent.replaceAll(",", "")), 0) && !document.querySelector(".chip.idle")`, sent))
+	b.until(fmt.Sprintf(`document.querySelector("[data-figure=admitted]") && %d === [...document.querySelectorAll("[data-figure=admitted], [data-figure=refused]")].reduce((n, e) => n + Number(e.textContent.replaceAll(",", "")), 0) && !document.querySelector(".chip.idle, [data-test=not-here]")`, sent))
 	b.open("/system")
 	b.until(`document.querySelector("[data-test=sources]")?.innerText.includes("eu-west") && document.querySelector("[data-test=latency-coverage]")?.innerText.includes("one in 256")`)
 }

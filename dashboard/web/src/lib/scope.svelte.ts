@@ -25,6 +25,19 @@ export function holds(name: string): boolean {
   return (takes[route.path] ?? []).includes(name);
 }
 
+// What a page about one rule or one client is about is no filter there.
+const about: Record<string, readonly string[]> = { "/rule": ["domain", "rule", "limit"], "/client": ["key"] };
+
+/** The filters that are set. */
+export function chosen(): string[] {
+  return filters.filter((name) => route.get(name) && !about[route.path]?.includes(name));
+}
+
+/** The filters that are set and do not hold on this page. */
+export function idle(): string[] {
+  return chosen().filter((name) => !holds(name));
+}
+
 /** The range and the filters of the page as parameters of a question. */
 export function scope(more: Params = {}): Params {
   const out: Params = { from: route.get("from") || usual, to: route.get("to") || undefined };
