@@ -115,6 +115,10 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 				return t.add(g, tag, key, p, now)
 			}
 			e.plan, e.refused, e.ask, e.scarce = p, 0, 0, false
+			for i := range e.lots {
+				// Soon the new limit holds for all that is spent.
+				e.lots[i].expiry = min(e.lots[i].expiry, now+p.brief)
+			}
 		}
 		return e
 	}

@@ -33,6 +33,9 @@ func TestLateReturnsStaySpent(t *testing.T) {
 		}
 		time.Sleep(100 * time.Second)
 		f.shared.set(none)
+		for f.nodes[1].Stats().Away {
+			time.Sleep(time.Millisecond) // what it admits alone is not in question
+		}
 		for range 30 {
 			for range 500 {
 				w.ask(f.nodes[1])

@@ -81,6 +81,36 @@ func TestManyUnitsAreReturnedSoon(t *testing.T) {
 	})
 }
 
+// What is held under a limit that was changed is not spent for as long as it was lent:
+// soon the new limit holds for all.
+func TestReloadEndsLongLeases(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		s := f.nodes[0]
+		hourly := func(count int64) *weir.Limit {
+			return compiled(t, &weir.Limit{Name: "hourly", Algorithm: algorithm.FixedWindow, Count: count, Period: time.Hour}, leased)
+		}
+		was, is := hourly(1000), hourly(100)
+		for range 5 {
+			f.take(s, "k", was, 1)
+			time.Sleep(3 * time.Second)
+		}
+		fetched := s.Stats().Fetched
+		if n := s.Stats().LeaseUnits; n < 2 {
+			t.Fatalf("%d units are held", n)
+		}
+		f.take(s, "k", is, 1)
+		if n := s.Stats().Fetched; n != fetched {
+			t.Errorf("%d fetches more at once", n-fetched)
+		}
+		time.Sleep(1200 * time.Millisecond)
+		f.take(s, "k", is, 1)
+		if n := s.Stats().Fetched; n != fetched+1 {
+			t.Errorf("%d fetches more after a second", n-fetched)
+		}
+	})
+}
+
 // Leases that the rules give a time live for all of it, whatever they hold.
 func TestLeaseTTLThatIsSetHolds(t *testing.T) {
 	virtual(t, "", func(t *testing.T) {
