@@ -116,15 +116,17 @@ func TestDrainUpgraded(t *testing.T) {
 				}
 			}
 			end()
-			// It goes on while the server drains.
-			select {
-			case err := <-ended:
-				t.Fatalf("it was not waited for: %v", err)
-			case <-time.After(50 * time.Millisecond):
-			}
-			fmt.Fprint(conn, "still here\n")
-			if line, err := r.ReadString('\n'); line != "still here\n" {
-				t.Fatalf("got %q, %v", line, err)
+			// It goes on while the server drains, for longer than idle connections do.
+			for range 30 {
+				select {
+				case err := <-ended:
+					t.Fatalf("it was not waited for: %v", err)
+				case <-time.After(50 * time.Millisecond):
+				}
+				fmt.Fprint(conn, "still here\n")
+				if line, err := r.ReadString('\n'); line != "still here\n" {
+					t.Fatalf("got %q, %v", line, err)
+				}
 			}
 			if leaves {
 				conn.Close()
