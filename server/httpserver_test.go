@@ -98,9 +98,9 @@ func TestDrainUpgraded(t *testing.T) {
 				fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 				_, _ = io.Copy(conn, conn) // echoes until somebody closes
 			})
-			drain := Drain{Timeout: 3 * time.Second}
+			drain, words := Drain{Timeout: 3 * time.Second}, 1
 			if leaves {
-				drain.Timeout = time.Minute
+				drain.Timeout, words = time.Minute, 30 // for longer than idle connections are left
 			}
 			addr, end, ended := start(t, h, patient, drain, nil)
 			conn, err := net.Dial("tcp", addr)
@@ -116,8 +116,8 @@ func TestDrainUpgraded(t *testing.T) {
 				}
 			}
 			end()
-			// It goes on while the server drains, for longer than idle connections do.
-			for range 30 {
+			// It goes on while the server drains.
+			for range words {
 				select {
 				case err := <-ended:
 					t.Fatalf("it was not waited for: %v", err)
