@@ -7,6 +7,11 @@ export function count(n: number | undefined): string {
   return n === undefined || Number.isNaN(n) ? "–" : whole.format(n);
 }
 
+/** So many of a thing: "1 client", "1,200 clients". */
+export function plural(n: number, one: string): string {
+  return `${count(n)} ${one}${n === 1 ? "" : "s"}`;
+}
+
 /** A number in few characters, for axes and tight places. */
 export function short(n: number | undefined): string {
   if (n === undefined || Number.isNaN(n)) return "–";
