@@ -48,7 +48,10 @@ func TestSoakFloodOfKeys(t *testing.T) {
 		s, shared := redisNode(t, r, tier.Options{Nodes: 2, Timeout: 10 * time.Second, MaxInFlight: 64})
 		nodes, server = append(nodes, s), shared
 	}
-	l := compiled(t, &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 400, Period: 365 * 24 * time.Hour}, leased)
+	l := compiled(t, &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 400, Period: 365 * 24 * time.Hour}, func(l *weir.Limit) {
+		leased(l)
+		l.Consistency.LeaseTTL = time.Second
+	})
 	before := heap()
 	var most int
 	var told uint64 // stranded so far
