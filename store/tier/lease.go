@@ -51,6 +51,17 @@ type lease struct {
 	tally *tally
 }
 
+// largest returns how many units the larger of the lots was fetched with, of those
+// that have some left.
+func (e *lease) largest() (n int64) {
+	for i := range e.lots {
+		if e.lots[i].units > 0 {
+			n = max(n, e.lots[i].fetched)
+		}
+	}
+	return n
+}
+
 // balance returns the units that can be spent.
 func (e *lease) balance() int64 { return e.lots[0].units + e.lots[1].units }
 

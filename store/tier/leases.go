@@ -89,7 +89,7 @@ func (g *leaseShard) move(e *lease) {
 func (e *lease) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
 func (g *leaseShard) push(e *lease) {
-	e.life = e.plan.life(e.balance())
+	e.life = e.plan.life(e.largest())
 	root := &g.roots[min(bits.Len64(uint64(e.life/1e6)), lives-1)]
 	e.prev, e.next = root, root.next
 	e.next.prev = e

@@ -35,6 +35,21 @@ func TestSeldomKeysAreLentAFew(t *testing.T) {
 	}
 }
 
+// A lot that is fetched while the one before has units left does not make them many.
+func TestSeldomKeysKeepTwoLots(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		w := newLoad(f, compiled(t, weir.PerDay(1_000_000, algorithm.TokenBucket), leased))
+		for range 200 {
+			w.ask(f.nodes[0])
+			time.Sleep(2 * time.Second)
+		}
+		if st := f.nodes[0].Stats(); w.admitted.Load() != 200 || st.Fetched > 200/8 || st.Returned != 0 {
+			t.Errorf("%s", w)
+		}
+	})
+}
+
 // What is lent to nodes that a key comes to seldom is not missing where the limit is
 // reached: it is little, and less as less remains.
 func TestSeldomKeysUseTheirLimit(t *testing.T) {
