@@ -33,8 +33,9 @@ const (
 	// referenceVariable names its binary.
 	referenceVariable = "WEIR_REFERENCE"
 	// fleetWarm is how many rounds are not counted each time that a service is
-	// driven: keys must have come a few times before a node knows how often they do.
-	fleetWarm = 6
+	// driven, and seldomWarm that of one that must have met keys which come seldom some
+	// ten times before it knows how often they do.
+	fleetWarm, seldomWarm = 2, 20
 )
 
 // fleetKeys are the numbers of keys that services are asked about. Of many each
@@ -46,16 +47,18 @@ type fleetNode struct {
 	name string
 	// aim is the most processor time, of the reference's; zero for no aim.
 	aim float64
+	// warm is how many rounds are not counted where keys come seldom.
+	warm int
 	// command returns the service's command line and environment.
 	command func(dir, program, redis string, port int) (*exec.Cmd, error)
 }
 
 // fleetNodes are the services, the reference last.
 var fleetNodes = []fleetNode{
-	{"weir, native rules, leased", aimLeasedCost, serveOn("")},
-	{"weir, native rules, strict", aimStrictCost, serveOn(", consistency: strict")},
-	{"weir ratelimit, compatible mode", 0, ratelimitOn("")},
-	{"envoyproxy/ratelimit", 0, ratelimitOn(os.Getenv(referenceVariable))},
+	{"weir, native rules, leased", aimLeasedCost, seldomWarm, serveOn("")},
+	{"weir, native rules, strict", aimStrictCost, fleetWarm, serveOn(", consistency: strict")},
+	{"weir ratelimit, compatible mode", 0, fleetWarm, ratelimitOn("")},
+	{"envoyproxy/ratelimit", 0, fleetWarm, ratelimitOn(os.Getenv(referenceVariable))},
 }
 
 // serveOn runs weir serve with native rules.
@@ -247,8 +250,11 @@ func fleetRounds(ctx context.Context, s settings, nodes []fleetNode, loads []*fl
 	rounds := make([][]rpcRound, len(loads))
 	uniform := load.Uniform(keys)
 	for turn := range 2 * len(loads) {
-		i := min(turn, 2*len(loads)-1-turn)
-		for round := -fleetWarm; round < (s.rounds+1)/2; round++ {
+		i, warm := min(turn, 2*len(loads)-1-turn), fleetWarm
+		if keys == rpcKeys {
+			warm = nodes[i].warm
+		}
+		for round := -warm; round < (s.rounds+1)/2; round++ {
 			r, err := loads[i].run(ctx, rpcFlight, s.http, loads[i].clientID(uniform))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", nodes[i].name, err)
@@ -262,7 +268,7 @@ func fleetRounds(ctx context.Context, s settings, nodes []fleetNode, loads []*fl
 }
 
 func fleetText(s settings, nodes []fleetNode) string {
-	text := fmt.Sprintf("With Redis: one descriptor, keys at random, %d calls in flight; each service is a process with a redis-server of its own, on the same machine as the client. Each is driven twice, for %d rounds of %s of which the first %d are not counted. Median (smallest–largest) of the others.", rpcFlight, fleetWarm+(s.rounds+1)/2, s.http, fleetWarm)
+	text := fmt.Sprintf("With Redis: one descriptor, keys at random, %d calls in flight; each service is a process with a redis-server of its own, on the same machine as the client. Each is driven twice, for %d rounds of %s after %d that are not counted, with leases and many keys after %d. Median (smallest–largest).", rpcFlight, (s.rounds+1)/2, s.http, fleetWarm, seldomWarm)
 	if len(nodes) < len(fleetNodes) {
 		text += fmt.Sprintf(" envoyproxy/ratelimit was not at hand (`%s` names its binary); where it was measured before it took 50 to 57 µs.", referenceVariable)
 	}
