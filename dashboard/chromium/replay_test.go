@@ -114,6 +114,8 @@ func TestPlaces(t *testing.T) {
 		}
 		for _, width := range []int64{narrow, wide} {
 			b.width(width)
+			// Charts follow the width when they hear of it.
+			b.until(`document.documentElement.scrollWidth <= innerWidth`)
 			for _, fault := range js[[]string](b, examine) {
 				t.Errorf("%s at %d: %s", page, width, fault)
 			}
