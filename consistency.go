@@ -16,9 +16,9 @@ type Consistency struct {
 	Mode ConsistencyMode
 	// LeaseTTL is how long fetched units may be spent (leased). Zero means a
 	// twentieth of the period or a tenth of the time that Burst takes to flow back,
-	// whichever is less, up to a second; where that is less than a hundredth of both,
-	// a hundredth, up to a minute, of which only a few units make full use. It is
-	// never more than half of the time that Burst takes.
+	// whichever is less, up to a second or, for a few units at a time, up to a
+	// hundredth of the shorter of the two and a minute, if that is longer. It is never
+	// more than half of the time that Burst takes.
 	LeaseTTL time.Duration
 	// Loose lends the whole burst of a bucket (leased): the units that flow in
 	// during LeaseTTL may then be admitted beyond it. Zero means that as much is
