@@ -75,16 +75,22 @@ func TestOpenReadsAnswersOfAnyLength(t *testing.T) {
 	}
 }
 
-// What waits behind a slow answer is slow as well: the one connection is held
-// for 50 ms, in which fifty more requests fall due.
-func TestOpenCountsWhatASlowAnswerHoldsUp(t *testing.T) {
+// stalling returns a server that holds up one request, the nth.
+func stalling(t *testing.T, nth int64, d time.Duration) Server {
+	t.Helper()
 	var asked atomic.Int64
-	s := server(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 21 {
-			<-time.After(50 * time.Millisecond)
+	return server(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == nth {
+			<-time.After(d)
 		}
 		w.Write([]byte("up\n"))
 	})
+}
+
+// What waits behind a slow answer is slow as well: the one connection is held
+// for 50 ms, in which fifty more requests fall due.
+func TestOpenCountsWhatASlowAnswerHoldsUp(t *testing.T) {
+	s := stalling(t, 21, 50*time.Millisecond)
 	trips, err := Open{Servers: []Server{s}, Rate: 1000, Connections: 1}.Run(t.Context(), make([]uint8, 200))
 	if err != nil {
 		t.Fatal(err)
@@ -100,13 +106,7 @@ func TestOpenCountsWhatASlowAnswerHoldsUp(t *testing.T) {
 
 // A server that stalls does not hold up what goes to another.
 func TestOpenKeepsServersApart(t *testing.T) {
-	var asked atomic.Int64
-	slow := server(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 2 {
-			<-time.After(200 * time.Millisecond)
-		}
-		w.Write([]byte("up\n"))
-	})
+	slow := stalling(t, 2, 200*time.Millisecond)
 	fast := server(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("up\n")) })
 	order := make([]uint8, 100)
 	for i := range order {
