@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -191,8 +192,10 @@ func (b *outbox) giveBack(batch []Event) {
 	b.events, b.sending = append(batch, b.events...), 0
 }
 
-// flush hands over what is left, once, and counts what the queue does not take.
+// flush hands over what is left, once, and counts what the queue does not take: of
+// more than a batch, records last.
 func (b *outbox) flush(ctx context.Context) error {
+	b.hurry()
 	var failed error
 	for batch := b.batch(); batch != nil; batch = b.batch() {
 		if failed == nil {
@@ -214,4 +217,23 @@ func (b *outbox) flush(ctx context.Context) error {
 		b.mu.Unlock()
 	}
 	return failed
+}
+
+// hurry moves records behind all else where there is more than one batch: a slow queue
+// need not take the last in time.
+func (b *outbox) hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.events) <= maxBatch {
+		return
+	}
+	slices.SortStableFunc(b.events, func(x, y Event) int {
+		switch {
+		case x.Record == nil && y.Record != nil:
+			return -1
+		case x.Record != nil && y.Record == nil:
+			return 1
+		}
+		return 0
+	})
 }
