@@ -7,14 +7,15 @@ import (
 	"runtime/metrics"
 )
 
-// heapFloor is the size below which the heap is left to grow.
-const heapFloor = 64 << 20
+// leastGrowth is by how much the heap is left to grow between collections.
+const leastGrowth = 64 << 20
 
-// KeepHeap lets the garbage collector rest until the heap has some 64 MiB, as
-// long as less than that is alive. A node with few keys keeps a mebibyte or two,
-// and would collect after every few hundred requests; one with many is collected
-// when its heap has doubled, as ever. It is for the process as a whole, and does
-// nothing where GOGC is set in the environment. GOMEMLIMIT holds all the same.
+// KeepHeap lets the garbage collector rest until the heap has grown by some
+// 64 MiB, as long as less than that is alive. A node with few keys keeps a mebibyte
+// or two, and would collect after every few hundred requests; one with many is
+// collected when its heap has doubled, as ever. It is for the process as a whole,
+// and does nothing where GOGC is set in the environment. GOMEMLIMIT holds all the
+// same.
 func KeepHeap() {
 	if os.Getenv("GOGC") == "" {
 		followHeap(0)
@@ -38,7 +39,7 @@ func heapPercent(alive uint64) int {
 	// The runtime takes less for as much as this.
 	alive = max(alive, 4<<20)
 	p := 100
-	for alive*uint64(100+p) < 100*heapFloor {
+	for alive*uint64(p) < 100*leastGrowth {
 		p += p / 8
 	}
 	return p
@@ -49,7 +50,7 @@ func aliveHeap() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	if s[0].Value.Kind() != metrics.KindUint64 {
-		return heapFloor
+		return leastGrowth
 	}
 	return s[0].Value.Uint64()
 }

@@ -10,12 +10,13 @@ func TestHeapPercent(t *testing.T) {
 		alive       uint64
 		least, most uint64 // the heap at which the collector begins
 	}{
-		{1 << 20, 60 << 20, 80 << 20},
-		{10 << 20, 60 << 20, 80 << 20},
-		{30 << 20, 60 << 20, 80 << 20},
-		{40 << 20, 80 << 20, 80 << 20},
+		{0, 68 << 20, 77 << 20},
+		{1 << 20, 68 << 20, 77 << 20},
+		{10 << 20, 74 << 20, 83 << 20},
+		{30 << 20, 94 << 20, 103 << 20},
+		{63 << 20, 127 << 20, 136 << 20},
+		{64 << 20, 128 << 20, 128 << 20},
 		{10 << 30, 20 << 30, 20 << 30},
-		{0, 60 << 20, 80 << 20},
 	} {
 		if begin := max(tt.alive, 4<<20) * uint64(100+heapPercent(tt.alive)) / 100; begin < tt.least || begin > tt.most {
 			t.Errorf("%d alive: collected at %d, want %d to %d", tt.alive, begin, tt.least, tt.most)

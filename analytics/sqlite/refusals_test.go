@@ -315,8 +315,8 @@ func TestRefusals(t *testing.T) {
 	for name, clients := range map[string]int{"known clients": 2000, "fresh clients": 0} {
 		t.Run(name, func(t *testing.T) {
 			f := refusals{requests: 1_000_000, perSecond: 1_000_000, clients: clients, rollupEvery: time.Second, memory: 256 << 20}
-			if raceEnabled { // it decides a tenth as many, in several times the memory
-				f.requests, f.memory = f.requests/10, maxFlooded
+			if raceEnabled { // which makes SQLite slow, and takes several times the memory
+				f.requests, f.memory = f.requests/200, maxFlooded
 			}
 			f.bounded(t, sqlite.Memory)
 		})

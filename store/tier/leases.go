@@ -15,8 +15,9 @@ const (
 	// leaseBytes is what a lease takes beside its key, its place in the map
 	// included.
 	leaseBytes = int64(unsafe.Sizeof(lease{})) + 64
-	// touchEvery is how exactly the order of use is kept, in microseconds.
-	touchEvery = 4000
+	// touchEvery is how exactly the order of use is kept, in microseconds; where
+	// leases live for long, in parts of their lives.
+	touchEvery, touchesALife = 4000, 32
 	// lives is how many orders of use there are in a shard: of leases that live for
 	// less than a second, less than two, less than four, and so on.
 	lives = 8
@@ -72,7 +73,7 @@ func (g *leaseShard) get(tag uint64, key string, l *weir.Limit) *lease {
 
 // touch notes that e is used. Requires: mu.
 func (g *leaseShard) touch(e *lease, now int64) {
-	if now-e.used < touchEvery {
+	if now-e.used < max(touchEvery, e.life/touchesALife) {
 		return
 	}
 	e.used = now
