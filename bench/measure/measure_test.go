@@ -91,3 +91,28 @@ func TestProcessCPUIsThatOfTheProcess(t *testing.T) {
 		t.Errorf("used %s, %v; want about 100ms", used, err)
 	}
 }
+
+func TestMachineIsBusy(t *testing.T) {
+	read := func(text string) Machine {
+		t.Helper()
+		m, err := parseMachine(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	began := read("cpu  1000 10 100 5000 50 0 40 5 7 0\ncpu0 1 2 3\n")
+	ended := read("cpu  1100 20 150 5150 100 10 50 25 9 0\ncpu0 1 2 3\n")
+	// 100+10+50+10+10+20 of 200 and 150+50.
+	if got := ended.Busy(began); got != 0.5 {
+		t.Errorf("busy by %v, want 0.5", got)
+	}
+	if got := began.Busy(began); got != 0 {
+		t.Errorf("busy by %v in no time, want 0", got)
+	}
+	for _, text := range []string{"", "intr 1", "cpu  1 2 3 4", "cpu  a b c d e f g h"} {
+		if m, err := parseMachine(text); err == nil {
+			t.Errorf("%q was read as %+v", text, m)
+		}
+	}
+}

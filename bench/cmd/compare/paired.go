@@ -136,6 +136,10 @@ func serveOpen() error {
 // waits are the latencies of the bare proxy and of Weir, from when requests
 // were due and from when they were sent.
 type waits struct {
+	// tried requests a second kept the machine busy by a part of 1, and so rate ones
+	// by half.
+	tried, busy, rate float64
+
 	rounds int
 	apart  fromBoth
 	shared fromBoth
@@ -154,16 +158,39 @@ func (f *fromBoth) add(blocks []openBlock) {
 // waitPaired measures both proxies at a rate, in rounds, until the interval of
 // what is added to p99 is narrower than the aim. It looks at how narrow the
 // interval is and not at where: else it would stop when chance is kind.
-func waitPaired(ctx context.Context, s settings, rate float64, bare, weir string) (*waits, error) {
+//
+// The rate is that at which the machine is half busy, so half of what proxies,
+// upstream and generator reach together. closed is what the bare proxy reaches in
+// a closed loop, whose generator takes answers in heaps when it comes late: half of
+// that would keep this machine busy by nine tenths (on two processors).
+func waitPaired(ctx context.Context, s settings, closed float64, bare, weir string) (*waits, error) {
 	w, err := worker.Start(ctx, "worker", "open")
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	seen := new(waits)
+	proxies := [2]string{bare, weir}
+	began, err := measure.ReadMachine()
+	if err != nil {
+		return nil, err
+	}
+	rate := closed / 4
+	if err := w.Ask(opening{proxies, rate, s.open, 0}, new(opened)); err != nil {
+		return nil, err
+	}
+	ended, err := measure.ReadMachine()
+	if err != nil {
+		return nil, err
+	}
+	busy := ended.Busy(began)
+	if !(busy > 0) {
+		return nil, fmt.Errorf("the processors were not busy at %.0f requests a second", rate)
+	}
+	seen := &waits{tried: rate, busy: busy, rate: rate / busy / 2}
+	progress("gateway: open loop, %.0f requests a second keep the machine busy by %.0f %%: measured at %.0f", rate, 100*busy, seen.rate)
 	for seen.rounds < s.paired {
 		var o opened
-		if err := w.Ask(opening{[2]string{bare, weir}, rate, s.open, uint64(seen.rounds)}, &o); err != nil {
+		if err := w.Ask(opening{proxies, seen.rate, s.open, uint64(seen.rounds)}, &o); err != nil {
 			return nil, err
 		}
 		seen.add(o)
@@ -201,7 +228,7 @@ func (w *waits) verdict() string {
 }
 
 // table writes them.
-func (w *waits) table(s settings, rate float64) string {
+func (w *waits) table(s settings) string {
 	table := report.NewTable("requests go, latency from", "bare p50, µs", "bare p99, µs", "weir p50, µs", "weir p99, µs", "added to p50, µs", "added to p99, µs", "aim")
 	for _, row := range []struct {
 		name string
@@ -224,6 +251,6 @@ func (w *waits) table(s settings, rate float64) string {
 		}
 		table.Row(cells...)
 	}
-	return fmt.Sprintf("Latency at %.0f requests a second, half of what the bare proxy reaches above, in an open loop, both proxies up all the time: %d pairs of turns of %s, in each of which one proxy and then the other, in an order drawn by lot, has all requests; and %d turns in which each request goes to one of the two by lot, so that each has half of them. In turns each proxy is at half of its saturation, so the aim is about that; at once both meet the same instants, and each is at a quarter. Latency is to the end of the answer, from when the request was due and from when it was sent: the generator sent half of the requests within %s µs of when they were due, and 99 %% within %s. What is added is the difference of the quantiles of all requests, with the 95 %% interval of a bootstrap over pairs of turns, or turns. The aim is met where the interval lies below it, from due and from sent, and missed where it lies above; nothing is decided where 1 %% of the requests left later than half of the bare proxy's p99.\n\n%s",
-		rate, w.apart.due.Blocks(), s.open, w.shared.due.Blocks(), measure.Number(w.late.Quantile(0, 0.5)), measure.Number(w.late.Quantile(0, 0.99)), table)
+	return fmt.Sprintf("Latency at %.0f requests a second in an open loop, half of what the machine could bear of it: %.0f, a quarter of what the bare proxy reaches above, kept the processors busy by %.0f %%, those of generator and upstream included. (The closed loop reaches more: its generator takes answers in heaps when it comes late.) Both proxies are up all the time: %d pairs of turns of %s, in each of which one proxy and then the other, in an order drawn by lot, has all requests; and %d turns in which each request goes to one of the two by lot, so that each has half of them. In turns each proxy is at half of its saturation, so the aim is about that; at once both meet the same instants, and each is at a quarter. Latency is to the end of the answer, from when the request was due and from when it was sent: the generator sent half of the requests within %s µs of when they were due, and 99 %% within %s. What is added is the difference of the quantiles of all requests, with the 95 %% interval of a bootstrap over pairs of turns, or turns. The aim is met where the interval lies below it, from due and from sent, and missed where it lies above; nothing is decided where 1 %% of the requests left later than half of the bare proxy's p99.\n\n%s",
+		w.rate, w.tried, 100*w.busy, w.apart.due.Blocks(), s.open, w.shared.due.Blocks(), measure.Number(w.late.Quantile(0, 0.5)), measure.Number(w.late.Quantile(0, 0.99)), table)
 }

@@ -100,7 +100,7 @@ func TestWaitsAreJudgedFromDueAndFromSent(t *testing.T) {
 				Late:     []int32{0, late},
 			}}})
 		}
-		if text := w.table(short, 1000); !strings.Contains(text, "≤ 60, "+want+" |") {
+		if text := w.table(short); !strings.Contains(text, "≤ 60, "+want+" |") {
 			t.Errorf("late %d, due %d, sent %d: want %s\n%s", late, due, sent, want, text)
 		}
 	}
