@@ -3,6 +3,7 @@ package weir
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"unsafe"
 )
 
@@ -74,8 +75,11 @@ func (r *Request) Ops() []Op { return r.ops }
 // no two lists of parts give the same key; a single part is its own key. The
 // result lives as long as the request is not used again.
 func (r *Request) Key(parts ...string) string {
-	if len(parts) == 1 {
+	switch {
+	case len(parts) == 1:
 		return parts[0]
+	case len(parts) == 2 && len(parts[0]) < 10:
+		return r.join(parts[0], parts[1])
 	}
 	from := len(r.buf)
 	buf := r.buf
@@ -99,6 +103,19 @@ func (r *Request) Key(parts ...string) string {
 		return ""
 	}
 	return unsafe.String(&buf[from], len(buf)-from)
+}
+
+// join is Key of two parts, the first shorter than ten bytes, as most keys of several
+// are.
+func (r *Request) join(a, b string) string {
+	from, size := len(r.buf), len(a)+len(b)+3
+	r.buf = slices.Grow(r.buf, size)[:from+size]
+	key := r.buf[from:]
+	n := copy(key, a)
+	key[n] = 0x1f
+	n += 1 + copy(key[n+1:], b)
+	key[n], key[n+1] = 0x1f, byte('0'+len(a))
+	return unsafe.String(unsafe.SliceData(key), len(key))
 }
 
 func appendUint(b []byte, n uint64) []byte {

@@ -118,7 +118,12 @@ func (s *Store) now() int64 {
 // tag returns what stands for key under l. It is never zero. For one limit, two
 // keys share a tag only if their hashes are equal.
 func (s *Store) tag(key string, l *weir.Limit) uint64 {
-	tag := maphash.String(s.seed, key) ^ l.ID()
+	return tagOf(maphash.String(s.seed, key), l)
+}
+
+// tagOf is tag of a key with the hash.
+func tagOf(hash uint64, l *weir.Limit) uint64 {
+	tag := hash ^ l.ID()
 	if tag == 0 {
 		return 1
 	}

@@ -28,6 +28,8 @@ func (s *Store) Take(_ context.Context, ops []weir.Op) error {
 	switch n := len(ops); {
 	case n == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize:
 		return s.takeSingle(&ops[0])
+	case n == 2 && s.takePair((*[2]weir.Op)(ops)):
+		return nil
 	case n <= plainOps:
 		// Most requests: clearing room for more would take longer than deciding.
 		var all [plainOps]taken
