@@ -16,6 +16,24 @@ func TestRunSharesTheOperations(t *testing.T) {
 	}
 }
 
+func TestRunBesideLeavesAProcessor(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	askers := 0
+	r := RunBeside(1000, func(p int, n int64) int64 {
+		askers++
+		if got := runtime.GOMAXPROCS(0); got != 2 {
+			t.Errorf("%d processors, want 2", got)
+		}
+		return n / 10
+	})
+	if askers != 1 || r.Ops != 1000 || r.Refused != 100 {
+		t.Errorf("%d askers ran %d operations, reports %d refused; want 1, 1000, 100", askers, r.Ops, r.Refused)
+	}
+	if after := runtime.GOMAXPROCS(0); after != before {
+		t.Errorf("%d processors afterwards, want %d", after, before)
+	}
+}
+
 // sink keeps the allocation of TestRunCountsAllocations from being removed.
 var sink *[64]byte
 

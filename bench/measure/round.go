@@ -28,6 +28,17 @@ type Work func(p int, n int64) (refused int64)
 // Run runs about n operations on procs processors, which share them evenly.
 func Run(procs int, n int64, work Work) Round {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	return run(procs, n, work)
+}
+
+// RunBeside runs n operations on one goroutine, beside what goes on in the
+// background, for which there is another processor.
+func RunBeside(n int64, work Work) Round {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	return run(1, n, work)
+}
+
+func run(procs int, n int64, work Work) Round {
 	runtime.GC()
 	each := max(n/int64(procs), 1)
 	refused := make([]int64, procs*8) // a cache line apart

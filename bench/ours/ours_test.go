@@ -101,3 +101,22 @@ func TestCasesMeetTheirRules(t *testing.T) {
 		}
 	}
 }
+
+func TestObservedCasesAnswer(t *testing.T) {
+	for _, c := range ObservedCases {
+		for _, observed := range []bool{false, true} {
+			ask, done, err := c.Open(observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 * c.keys {
+				if !ask() {
+					t.Fatalf("%s, observed %v: answer %d is not as expected", c.Name, observed, i+1)
+				}
+			}
+			if err := done(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

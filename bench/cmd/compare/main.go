@@ -67,6 +67,7 @@ type part struct {
 var parts = []part{
 	{"decisions", compareDecisions},
 	{"rules", compareRules},
+	{"observer", compareObserver},
 	{"http", compareHTTP},
 	{"gateway", compareGateway},
 	{"middleware", compareMiddleware},

@@ -28,6 +28,11 @@ func runWorker(name string, args []string) error {
 			return fmt.Errorf("worker rules: no case %q", args[0])
 		}
 		return serveRules(ours.Cases[i], args[1], number)
+	case name == "observer" && len(args) == 2:
+		if number < 0 || number >= len(ours.ObservedCases) {
+			return fmt.Errorf("worker observer: no case %d", number)
+		}
+		return serveObserver(args[0], ours.ObservedCases[number])
 	case name == "http" && len(args) == 1:
 		return serveHTTP(number)
 	case name == "upstream" && len(args) == 0:
