@@ -4,13 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // A queue that takes a single batch at the end takes the roll-ups, which came last.
 func TestRollupsFirstAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		local := NewLocal(1)
 		b := newOutbox(local, 10*maxBatch, slog.New(slog.DiscardHandler))
 		events := make([]Event, 0, 3*maxBatch)
