@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 	if got, err := choose(""); err != nil || len(got) != len(parts) {
 		t.Errorf("%d parts, %v", len(got), err)
 	}
-	if _, err := choose("htpp"); err == nil || !strings.Contains(err.Error(), "decisions, rules, http") {
+	if _, err := choose("htpp"); err == nil || !strings.Contains(err.Error(), "decisions, rules, observer, http") {
 		t.Errorf("error %v, want the names that there are", err)
 	}
 }
