@@ -25,6 +25,9 @@ func compareObserver(ctx context.Context, s settings) (string, error) {
 			args = append(args, []string{"observer", how, strconv.Itoa(i)})
 		}
 	}
+	// More and shorter turns: what is added is less than what neighbours of the
+	// machine take.
+	s.rounds, s.round = 9*s.rounds, s.round/5
 	progress("observer: %d cases, %d rounds of %s", len(ours.ObservedCases), s.rounds, s.round)
 	results, err := alternate(ctx, s, 1, args)
 	if err != nil {
