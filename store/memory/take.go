@@ -104,7 +104,7 @@ func plain(ops []weir.Op, all []taken) bool {
 
 // spendAll does what look, Settle and charge do to plain ops, with half the
 // steps where all allow: it spends one by one, and when one refuses puts back
-// the cells of those before it (BenchmarkDecideTwoRules).
+// the cells of those before it. Two that are alone are takePair's.
 func spendAll(ops []weir.Op, all []taken, now int64) {
 	var before [plainOps][maxDirect]int64
 	for i := range ops {
