@@ -155,14 +155,10 @@ func (f *fromBoth) add(blocks []openBlock) {
 	}
 }
 
-// waitPaired measures both proxies at a rate, in rounds, until the interval of
-// what is added to p99 is narrower than the aim. It looks at how narrow the
-// interval is and not at where: else it would stop when chance is kind.
-//
-// The rate is that at which the machine is half busy, so half of what proxies,
-// upstream and generator reach together. closed is what the bare proxy reaches in
-// a closed loop, whose generator takes answers in heaps when it comes late: half of
-// that would keep this machine busy by nine tenths (on two processors).
+// waitPaired measures both proxies while the machine is half busy, in rounds, until
+// the interval of what is added to p99 is narrower than the aim. It looks at how
+// narrow the interval is and not at where: else it would stop when chance is kind.
+// closed is how many requests a second the bare proxy reaches in a closed loop.
 func waitPaired(ctx context.Context, s settings, closed float64, bare, weir string) (*waits, error) {
 	w, err := worker.Start(ctx, "worker", "open")
 	if err != nil {
@@ -170,24 +166,11 @@ func waitPaired(ctx context.Context, s settings, closed float64, bare, weir stri
 	}
 	defer w.Close()
 	proxies := [2]string{bare, weir}
-	began, err := measure.ReadMachine()
+	seen, err := halfBusy(w, s, closed/4, proxies)
 	if err != nil {
 		return nil, err
 	}
-	rate := closed / 4
-	if err := w.Ask(opening{proxies, rate, s.open, 0}, new(opened)); err != nil {
-		return nil, err
-	}
-	ended, err := measure.ReadMachine()
-	if err != nil {
-		return nil, err
-	}
-	busy := ended.Busy(began)
-	if !(busy > 0) {
-		return nil, fmt.Errorf("the processors were not busy at %.0f requests a second", rate)
-	}
-	seen := &waits{tried: rate, busy: busy, rate: rate / busy / 2}
-	progress("gateway: open loop, %.0f requests a second keep the machine busy by %.0f %%: measured at %.0f", rate, 100*busy, seen.rate)
+	progress("gateway: open loop, %.0f requests a second keep the machine busy by %.0f %%: measured at %.0f", seen.tried, 100*seen.busy, seen.rate)
 	for seen.rounds < s.paired {
 		var o opened
 		if err := w.Ask(opening{proxies, seen.rate, s.open, uint64(seen.rounds)}, &o); err != nil {
@@ -201,6 +184,29 @@ func waitPaired(ctx context.Context, s settings, closed float64, bare, weir stri
 		}
 	}
 	return seen, w.Close()
+}
+
+// halfBusy finds the rate at which the machine is half busy, by a round at another:
+// half of what proxies, upstream and generator reach together. In a closed loop they
+// reach more, since its generator takes answers in heaps when it comes late: half of
+// that kept two processors busy by nine tenths.
+func halfBusy(w *worker.Worker, s settings, tried float64, proxies [2]string) (*waits, error) {
+	began, err := measure.ReadMachine()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Ask(opening{proxies, tried, s.open, 0}, new(opened)); err != nil {
+		return nil, err
+	}
+	ended, err := measure.ReadMachine()
+	if err != nil {
+		return nil, err
+	}
+	busy := ended.Busy(began)
+	if !(busy > 0) {
+		return nil, fmt.Errorf("the processors were not busy at %.0f requests a second", tried)
+	}
+	return &waits{tried: tried, busy: busy, rate: tried / busy / 2}, nil
 }
 
 func (w *waits) add(o opened) {
