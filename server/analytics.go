@@ -127,7 +127,7 @@ const (
 	// is made again.
 	openWithin, openAgain = 10 * time.Second, 2 * time.Second
 	// countWithin is how long what is left may take to be counted at the end.
-	countWithin = 10 * time.Second
+	countWithin = 5 * time.Second
 )
 
 // newAnalyst opens the database. One in memory is opened when it runs, and one that
