@@ -214,6 +214,10 @@ func TestKeysThroughTrouble(t *testing.T) {
 		got, err := redis.Try("GETRANGE", "weir:{overlay}", "0", "-1")
 		return err == nil && strings.Count(fmt.Sprintf("%s", got), `"kind":"ban"`) == 12
 	})
+	// The other node's connections may still be those to the Redis that was killed.
+	servertest.Await(t, "a node to reach Redis", func() bool {
+		return exec.Command(binary, "key", "ban", "client_id=c11", "--limit", "per_day", "1h", "--admin", nodes[1].admin, "--timeout", "20s").Run() == nil
+	})
 
 	for _, hostile := range [][]string{
 		{"SET", "weir:{overlay}", "garbage"},
