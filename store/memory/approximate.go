@@ -99,7 +99,7 @@ func (s *Store) oneSketched(key string, l *weir.Limit, a weir.Ask) (weir.Decisio
 	// The segment that would hold the key is locked for its sake: between the
 	// look and the charge of a decision over several limits nobody may spend.
 	g := s.tables[1].lock(tag)
-	a.Now = s.now()
+	a.Now = s.nowIn(g)
 	d := stepWindow(w, tag, l, a)
 	g.mu.Unlock()
 	return d, a.Now, nil

@@ -24,6 +24,8 @@ const (
 //
 // Safe for concurrent use.
 type clock struct {
+	// told tells the time instead, if it is not nil.
+	told   func() int64
 	base   time.Time
 	anchor atomic.Pointer[anchor]
 }
@@ -46,43 +48,54 @@ type anchor struct {
 	rate
 }
 
-func newClock() *clock {
-	c := &clock{base: time.Now()}
+// newClock returns a clock on which told tells the time, its own means if told is nil.
+func newClock(told func() int64) *clock {
+	c := &clock{told: told, base: time.Now()}
 	// Where the time is made up, as in a bubble of testing/synctest, which begins
 	// in the year 2000, no counter tells it.
-	a := &anchor{counts: c.base.Year() >= 2020 && counterKeepsTime()}
+	a := &anchor{counts: told == nil && c.base.Year() >= 2020 && counterKeepsTime()}
 	a.instant = c.look(a.counts)
 	a.told = a.wall
 	c.anchor.Store(a)
 	return c
 }
 
-func (c *clock) now() int64 {
+// now returns the time, and not before last, which it has told before. What tells
+// the time instead of the clock may go back, as in a replay.
+//
+// Nothing keeps the processor from reading its counter early, while it still waits
+// for a lock that precedes the call: under a lock, last is what was told under it
+// before, or the time can go back there by as much as the processor reads ahead.
+func (c *clock) now(last int64) int64 {
 	a := c.anchor.Load()
-	var since int64
-	if a.scale != 0 {
-		n := readCounter() - a.ticks
-		if n >= a.every {
-			return c.renew(a)
-		}
-		since = a.micros(n)
-	} else {
-		n := int64(time.Since(c.base)) - a.mono
-		if n >= anchorEvery || n >= anchorSoon && a.counts {
-			return c.renew(a)
-		}
-		since = n / 1000
+	if a.scale == 0 {
+		return c.withoutCounter(a, last)
 	}
-	return a.after(since)
+	n := readCounter() - a.ticks
+	if n >= a.every {
+		return c.renew(a, last)
+	}
+	return max(a.after(a.micros(n)), last)
+}
+
+func (c *clock) withoutCounter(a *anchor, last int64) int64 {
+	if c.told != nil {
+		return c.told()
+	}
+	n := int64(time.Since(c.base)) - a.mono
+	if n >= anchorEvery || n >= anchorSoon && a.counts {
+		return c.renew(a, last)
+	}
+	return max(a.after(n/1000), last)
 }
 
 // renew ties the clock to the present instant.
-func (c *clock) renew(a *anchor) int64 {
+func (c *clock) renew(a *anchor, last int64) int64 {
 	n := a.next(c.look(a.counts))
 	if c.anchor.CompareAndSwap(a, &n) {
-		return n.told
+		return max(n.told, last)
 	}
-	return c.now()
+	return c.now(last)
 }
 
 // look reads every clock, the counter if it counts.
@@ -128,7 +141,13 @@ func (a *anchor) next(i instant) anchor {
 	if told := a.at(i); i.wall < told {
 		n.told, n.ahead = told, told-i.wall
 	}
-	if a.ticks != 0 && i.ticks != 0 && n.counts {
+	switch {
+	case a.ticks == 0 || i.ticks == 0 || !n.counts:
+	case i.mono-a.mono < anchorSoon:
+		// Too short to measure: somebody read the counter before a was tied, and it
+		// after that.
+		n.rate = a.rate
+	default:
 		n.rate, n.counts = a.measure(a.instant, i)
 	}
 	return n

@@ -74,16 +74,16 @@ func follow(t *testing.T, perMicro uint64) {
 }
 
 func TestClockTellsTheTime(t *testing.T) {
-	c := newClock()
+	c := newClock(nil)
 	last := int64(0)
 	for range 1000 {
-		now := c.now()
+		now := c.now(0)
 		if now < last {
 			t.Fatalf("went back from %d to %d", last, now)
 		}
 		last = now
 	}
-	if off := time.Now().UnixMicro() - c.now(); off > 1e6 || off < -1e6 {
+	if off := time.Now().UnixMicro() - c.now(0); off > 1e6 || off < -1e6 {
 		t.Errorf("the clock is %d µs off", off)
 	}
 }
@@ -132,6 +132,11 @@ func TestCounterIsChecked(t *testing.T) {
 		}
 	}
 	b := a.next(at(1, 3000))
+	soon := at(1, 3000)
+	soon.mono, soon.ticks = soon.mono+100, soon.ticks+1
+	if g := b.next(soon); !g.counts || g.rate != b.rate {
+		t.Errorf("after 100 ns, of which nothing can be told: %+v", g)
+	}
 	vague := at(2, 3000)
 	vague.ticks = 0
 	c := b.next(vague)
@@ -152,10 +157,10 @@ func TestCounterIsChecked(t *testing.T) {
 // In a bubble of testing/synctest the clock tells the time of the bubble.
 func TestClockInABubble(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newClock()
+		c := newClock(nil)
 		for range 100 {
 			time.Sleep(37 * time.Millisecond)
-			if now, want := c.now(), time.Now().UnixMicro(); now != want {
+			if now, want := c.now(0), time.Now().UnixMicro(); now != want {
 				t.Fatalf("%d, want %d", now, want)
 			}
 		}
@@ -168,7 +173,7 @@ func TestClocksAgree(t *testing.T) {
 	if !counterKeepsTime() {
 		t.Skip("the kernel does not keep time by the processor's counter")
 	}
-	c := newClock()
+	c := newClock(nil)
 	a := *c.anchor.Load()
 	for a.scale == 0 && a.counts {
 		i := c.look(true)

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// readCounter returns the ticks of the processor's time-stamp counter, read after
-// everything before it in the program.
+// readCounter returns the ticks of the processor's time-stamp counter. It may be read
+// before what precedes the call in the program.
 //
 //go:noescape
 func readCounter() uint64

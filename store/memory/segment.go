@@ -19,14 +19,16 @@ type segment struct {
 	cells []int64
 	// num orders segments: whoever locks several locks the smaller num first.
 	num uint64
-	// sweepAt is the time, in microseconds, before which looking for expired
-	// rows is not worth while.
-	sweepAt int64
-	rows    uint32
-	used    uint32
+	// told is the latest time at which something was decided here.
+	told int64
+	// sweepAt is the time, in milliseconds and without what exceeds 32 bits, before
+	// which looking for expired rows is not worth while.
+	sweepAt uint32
 	// prefix is the upper bits of the tags that are kept here. A segment that
 	// was merged into another has the prefix gone.
 	prefix uint32
+	rows   uint16
+	used   uint16
 	bits   uint8
 	words  uint8
 }
@@ -36,6 +38,23 @@ const gone = ^uint32(0)
 // covers reports whether tag belongs to g.
 func (g *segment) covers(tag uint64) bool {
 	return uint32(tag>>32)>>(32-g.bits) == g.prefix
+}
+
+// idle reports whether looking for expired rows is not worth while at now.
+func (g *segment) idle(now int64) bool {
+	wait := int32(g.sweepAt - millis(now))
+	// A clock that went back far must not put the search off for as long.
+	return 0 < wait && wait <= sweepRest/1000
+}
+
+// millis returns milliseconds of microseconds, without what exceeds 32 bits.
+func millis(micros int64) uint32 { return uint32(micros / 1000) }
+
+// equip gives g empty cells.
+func (g *segment) equip(cells []int64) {
+	rows := len(cells) / int(g.words)
+	g.rows, g.used = uint16(rows), 0
+	g.cells = cells[:rows*int(g.words)]
 }
 
 // limit is how many rows may be in use: six in seven, and never all.

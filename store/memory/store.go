@@ -40,7 +40,6 @@ const maxDirect = 4
 type Store struct {
 	seed  maphash.Seed
 	clock *clock
-	told  func() int64
 	// tables[n] is for rows of n cells, the last for longer ones.
 	tables [maxDirect + 2]*table
 	closed atomic.Bool
@@ -80,8 +79,7 @@ func newIdle(o Options) *Store {
 	o.MaxBytes = max(o.MaxBytes, MinBytes)
 	s := &Store{
 		seed:   maphash.MakeSeed(),
-		told:   o.Now,
-		clock:  newClock(),
+		clock:  newClock(o.Now),
 		logger: o.Logger,
 		stop:   make(chan struct{}),
 	}
@@ -108,11 +106,28 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) now() int64 {
-	if s.told != nil {
-		return s.told()
+func (s *Store) now() int64 { return s.clock.now(0) }
+
+// nowIn returns the time for a decision in g, which is locked.
+//
+// It is told under the lock: else a spend that was told it earlier could come later,
+// find a key that is full only until now, and refuse a unit too many.
+func (s *Store) nowIn(g *segment) int64 {
+	g.told = s.clock.now(g.told)
+	return g.told
+}
+
+// nowAmong returns the time for a decision in all of locks, which are locked.
+func (s *Store) nowAmong(locks lockSet) int64 {
+	last := int64(0)
+	for _, g := range locks {
+		last = max(last, g.told)
 	}
-	return s.clock.now()
+	now := s.clock.now(last)
+	for _, g := range locks {
+		g.told = now
+	}
+	return now
 }
 
 // tag returns what stands for key under l. It is never zero. For one limit, two
@@ -149,7 +164,7 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 		tag := s.tag(key, l)
 		t := s.tables[l.Cells]
 		g := t.lock(tag)
-		a := weir.Ask{Cost: cost, Now: s.now()}
+		a := weir.Ask{Cost: cost, Now: s.nowIn(g)}
 		if at, found := g.find(tag); found {
 			d := l.Algorithm.Step(g.row(at), l, a)
 			g.mu.Unlock()
@@ -163,9 +178,6 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 }
 
 // one steps one key and returns the time of the decision, which it fills in.
-//
-// The clock is read under the lock: else a spend that read it earlier could come
-// later, find a key that is full only until now, and refuse a unit too many.
 func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
 	t := s.table(l)
 	if t == nil || s.closed.Load() || l.Traits()&(weir.Sketches|weir.Leases) != 0 {
@@ -178,7 +190,7 @@ func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64
 	}
 	tag := s.tag(key, l)
 	g := t.lock(tag)
-	a.Now = s.now()
+	a.Now = s.nowIn(g)
 	if at, found := g.find(tag); found && t.slabs == nil {
 		d := l.Algorithm.Step(g.row(at), l, a)
 		g.mu.Unlock()
@@ -235,7 +247,7 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a wei
 			s.sketches.open(l, a.Now)
 		}
 		g = t.lock(tag)
-		a.Now = s.now()
+		a.Now = s.nowIn(g)
 	}
 }
 

@@ -57,6 +57,7 @@ func (t *table) sweepTop(p *top, now int64) {
 // sweepSegment drops the expired rows of g and gives back what it does not need.
 // Requires: g is locked.
 func (t *table) sweepSegment(g *segment, now int64) {
+	g.told = max(g.told, now)
 	t.dropExpired(g, edge(now))
 	if t.slabs != nil {
 		for at := 0; at < len(g.cells); at += t.words {
@@ -113,12 +114,12 @@ func (t *table) merge(g, h *segment) bool {
 		return false
 	}
 	ladder := t.ladder()
-	used := int(g.used + h.used)
+	used := int(g.used) + int(h.used)
 	if used > capacity(ladder[len(ladder)-1]/8/t.words)/2 {
 		return false
 	}
 	old := g.cells
-	t.equip(g, t.sizeFor(used+used/3))
+	g.equip(t.store.cells(t.sizeFor(used + used/3)))
 	for _, cells := range [2][]int64{old, h.cells} {
 		for at := 0; at < len(cells); at += t.words {
 			if cells[at] != 0 {
@@ -129,6 +130,7 @@ func (t *table) merge(g, h *segment) bool {
 	}
 	g.prefix >>= 1
 	g.bits--
+	g.told = max(g.told, h.told)
 	h.prefix, h.bits = gone, topBits
 	h.cells, h.rows, h.used = nil, 0, 0
 	t.publish(g)

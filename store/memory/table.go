@@ -53,9 +53,7 @@ func newTable(s *Store, words int, sl *slabs) *table {
 	t := &table{store: s, words: words, slabs: sl}
 	for i := range t.tops {
 		g := &segment{num: s.nextNum(), prefix: uint32(i), bits: topBits, words: uint8(words)}
-		g.cells = s.cells(t.ladder()[0])
-		g.rows = uint32(len(g.cells) / words)
-		g.cells = g.cells[:int(g.rows)*words]
+		g.equip(s.cells(t.ladder()[0]))
 		d := &directory{segments: make([]atomic.Pointer[segment], 1)}
 		d.segments[0].Store(g)
 		t.tops[i].directory.Store(d)
@@ -140,10 +138,9 @@ func (t *table) drop(g *segment, at int) {
 //
 // Requires: g is locked.
 func (t *table) makeRoom(g *segment, need int, now int64) bool {
-	// A clock that went back far must not put the search off for as long.
-	if now >= g.sweepAt || now+sweepRest < g.sweepAt {
+	if !g.idle(now) {
 		earliest := t.dropExpired(g, edge(now))
-		g.sweepAt = min(max(earliest>>weir.FractionBits, now+sweepPause), now+sweepRest)
+		g.sweepAt = millis(min(max(earliest>>weir.FractionBits, now+sweepPause), now+sweepRest))
 		if int(g.used)+need <= g.limit() {
 			return true
 		}
@@ -214,9 +211,7 @@ func (t *table) resize(g *segment, bytes int) bool {
 // rehash moves the rows of g into cells, which are zero.
 func (t *table) rehash(g *segment, cells []int64) {
 	old := g.cells
-	g.rows = uint32(len(cells) / t.words)
-	g.cells = cells[:int(g.rows)*t.words]
-	g.used = 0
+	g.equip(cells)
 	for at := 0; at < len(old); at += t.words {
 		if old[at] != 0 {
 			g.put(old[at : at+t.words])
@@ -242,9 +237,9 @@ func (t *table) split(g *segment) bool {
 		return false
 	}
 	old := g.cells
-	h := &segment{num: t.store.nextNum(), prefix: g.prefix<<1 | 1, bits: g.bits + 1, words: g.words}
-	t.equip(g, low)
-	t.equip(h, high)
+	h := &segment{num: t.store.nextNum(), told: g.told, prefix: g.prefix<<1 | 1, bits: g.bits + 1, words: g.words}
+	g.equip(t.store.cells(low))
+	h.equip(t.store.cells(high))
 	for at := 0; at < len(old); at += t.words {
 		switch row := old[at : at+t.words]; {
 		case row[0] == 0:
@@ -261,14 +256,6 @@ func (t *table) split(g *segment) bool {
 	t.publish(h)
 	t.store.splits.Add(1)
 	return true
-}
-
-// equip gives g empty cells.
-func (t *table) equip(g *segment, bytes int) {
-	cells := t.store.cells(bytes)
-	g.rows = uint32(len(cells) / t.words)
-	g.cells = cells[:int(g.rows)*t.words]
-	g.used = 0
 }
 
 // sizeFor returns the least size, in bytes, that holds used rows and a few

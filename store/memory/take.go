@@ -54,7 +54,7 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 		return err
 	}
 	locks = s.hold(ops, all, locks)
-	now := s.now()
+	now := s.nowAmong(locks)
 	if plain(ops, all) {
 		spendAll(ops, all, now)
 		locks.unlock()
@@ -237,7 +237,7 @@ func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
 		}
 		// With nothing else locked: growing takes its time.
 		g := p.table.lock(p.tag)
-		now := s.now()
+		now := s.nowIn(g)
 		if int(g.used)+need > g.limit() {
 			p.full = !p.table.makeRoom(g, need, now)
 		} else {
