@@ -105,6 +105,23 @@ func (r *Request) Key(parts ...string) string {
 	return unsafe.String(&buf[from], len(buf)-from)
 }
 
+// KeyOf returns the key that the values of d make. It lives as long as that of Key.
+func (r *Request) KeyOf(d *Descriptor) string {
+	switch es := d.Entries; len(es) {
+	case 1:
+		return es[0].Value
+	case 2:
+		return r.Key(es[0].Value, es[1].Value)
+	default:
+		var few [8]string
+		parts := few[:0]
+		for i := range es {
+			parts = append(parts, es[i].Value)
+		}
+		return r.Key(parts...)
+	}
+}
+
 // join is Key of two parts, the first shorter than ten bytes, as most keys of several
 // are.
 func (r *Request) join(a, b string) string {

@@ -19,7 +19,7 @@ type Limits []*Limit
 func (ls Limits) Match(dst []Op, r *Request) []Op {
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
-		key, from := r.descriptorKey(d), len(dst)
+		key, from := r.KeyOf(d), len(dst)
 		for _, l := range ls {
 			dst = l.Append(dst, key, r.costOf(d), r)
 		}
@@ -50,18 +50,6 @@ func (ls Limits) compile() error {
 		first[l.id] = i
 	}
 	return nil
-}
-
-func (r *Request) descriptorKey(d *Descriptor) string {
-	if len(d.Entries) == 1 {
-		return d.Entries[0].Value
-	}
-	var few [8]string
-	parts := few[:0]
-	for _, e := range d.Entries {
-		parts = append(parts, e.Value)
-	}
-	return r.Key(parts...)
 }
 
 // costOf returns the cost of descriptor d.

@@ -201,5 +201,8 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 		}
 	}
 	c.set.hash = hash(sources)
+	for _, d := range c.set.domains {
+		d.root.straighten()
+	}
 	return c.set, r.done()
 }

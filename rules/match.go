@@ -22,6 +22,8 @@ type branch struct {
 	exact map[string]*Rule
 	wild  *wildcards[*Rule]
 	bare  *Rule
+	// only is bare where it is all that straight needs to know.
+	only *Rule
 }
 
 // how a rule was found for an entry.
@@ -40,11 +42,9 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 	if lv.words != nil {
 		return lv.findWord(e)
 	}
-	b := lv.firstBranch
-	if b == nil || e.Key != lv.first {
-		if b = lv.keys[e.Key]; b == nil {
-			return nil, unmatched
-		}
+	b := lv.branch(e.Key)
+	if b == nil {
+		return nil, unmatched
 	}
 	if b.exact != nil {
 		if r := b.exact[e.Value]; r != nil {
@@ -60,6 +60,14 @@ func (lv *level) find(e *weir.Entry) (*Rule, how) {
 		return b.bare, byKey
 	}
 	return nil, unmatched
+}
+
+// branch returns the rules for a key, nil for none.
+func (lv *level) branch(key string) *branch {
+	if key == lv.first && lv.firstBranch != nil {
+		return lv.firstBranch
+	}
+	return lv.keys[key]
 }
 
 // findWord is find in the Envoy dialect.
@@ -129,6 +137,12 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	}
 	if !d.replaces {
 		for i := range r.Descriptors {
+			if t == nil {
+				var ok bool
+				if dst, ok = d.straight(dst, r, i); ok {
+					continue
+				}
+			}
 			var f found
 			if d.walk(&f, r, i, t); f.verdict != noRule {
 				dst = d.ops(dst, nil, &f, r, t)
@@ -321,18 +335,23 @@ func (d *domain) ops(dst []weir.Op, all []found, f *found, r *weir.Request, t *t
 			dst = l.ops(dst, f.key, costOf(r, desc), r)
 		}
 	}
-	if desc.Peek || r.Verb == weir.Peek {
-		for i := from; i < len(dst); i++ {
-			dst[i].Verb = weir.Peek
-		}
-	}
-	if f.at > 0 {
-		for i := from; i < len(dst); i++ {
-			dst[i].Descriptor = uint16(f.at)
-		}
-	}
+	mark(dst[from:], desc, f.at, r)
 	t.matched(f, dst[from:])
 	return dst
+}
+
+// mark makes ops those of descriptor at of the request.
+func mark(ops []weir.Op, desc *weir.Descriptor, at int, r *weir.Request) {
+	if at == 0 && !desc.Peek && r.Verb != weir.Peek {
+		return
+	}
+	for i := range ops {
+		o := &ops[i]
+		o.Descriptor = uint16(at)
+		if desc.Peek || r.Verb == weir.Peek {
+			o.Verb = weir.Peek
+		}
+	}
 }
 
 // ops appends the ops by which a request meets the limit.
