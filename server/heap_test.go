@@ -5,7 +5,18 @@ import (
 	"testing"
 )
 
+func TestHeapGrowth(t *testing.T) {
+	for memory, want := range map[int64]uint64{
+		1 << 28: 64 << 20, 4 << 30: 64 << 20, 8 << 30: 128 << 20, 32 << 30: 512 << 20, 1 << 50: 512 << 20,
+	} {
+		if got := heapGrowth(memory); got != want {
+			t.Errorf("with %d bytes: %d, want %d", memory, got, want)
+		}
+	}
+}
+
 func TestHeapPercent(t *testing.T) {
+	k := keeper{growth: 64 << 20}
 	for _, tt := range []struct {
 		alive       uint64
 		least, most uint64 // the heap at which the collector begins
@@ -18,7 +29,7 @@ func TestHeapPercent(t *testing.T) {
 		{64 << 20, 128 << 20, 128 << 20},
 		{10 << 30, 20 << 30, 20 << 30},
 	} {
-		if begin := max(tt.alive, 4<<20) * uint64(100+heapPercent(tt.alive)) / 100; begin < tt.least || begin > tt.most {
+		if begin := max(tt.alive, 4<<20) * uint64(100+k.percent(tt.alive)) / 100; begin < tt.least || begin > tt.most {
 			t.Errorf("%d alive: collected at %d, want %d to %d", tt.alive, begin, tt.least, tt.most)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/memlimit"
 )
 
 // Options configures a [Store].
@@ -74,7 +75,7 @@ func New(o Options) *Store {
 // newIdle returns a store without background work.
 func newIdle(o Options) *Store {
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultMaxBytes()
+		o.MaxBytes = memlimit.Bytes() / 4
 	}
 	o.MaxBytes = max(o.MaxBytes, MinBytes)
 	s := &Store{

@@ -1,4 +1,4 @@
-package memory
+package memlimit
 
 import (
 	"io/fs"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMemoryLimitIsTheLeastThatHolds(t *testing.T) {
+func TestLeastThatHolds(t *testing.T) {
 	const mib = 1 << 20
 	machine := "MemTotal:       8192 kB\nMemFree: 1 kB\n"
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestMemoryLimitIsTheLeastThatHolds(t *testing.T) {
 			}
 			return []byte(text), nil
 		}
-		if got := memoryLimit(read, c.soft); got != c.want {
+		if got := least(read, c.soft); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
 		}
 	}

@@ -1,4 +1,5 @@
-package memory
+// Package memlimit finds out how much memory the process may use.
+package memlimit
 
 import (
 	"math"
@@ -9,25 +10,23 @@ import (
 	"strings"
 )
 
-// defaultMaxBytes is a quarter of the memory that this process may use.
-func defaultMaxBytes() int64 {
-	return memoryLimit(os.ReadFile, debug.SetMemoryLimit(-1)) / 4
-}
+// Bytes returns the memory that this process may use: the least of the limits of its
+// control groups, of GOMEMLIMIT, and of the memory of the machine. Where nothing is
+// known, it is 1 GiB.
+func Bytes() int64 { return least(os.ReadFile, debug.SetMemoryLimit(-1)) }
 
-// memoryLimit returns the least of the limits that hold for this process: its
-// control groups, the Go runtime's soft limit (math.MaxInt64: none), and the
-// memory of the machine. Where nothing is known, it is 1 GiB.
-func memoryLimit(read func(string) ([]byte, error), soft int64) int64 {
-	least := soft
+// least is Bytes under a soft limit of the Go runtime; math.MaxInt64 is none.
+func least(read func(string) ([]byte, error), soft int64) int64 {
+	bytes := soft
 	for _, limit := range append(groupLimits(read), machineMemory(read)) {
 		if limit > 0 {
-			least = min(least, limit)
+			bytes = min(bytes, limit)
 		}
 	}
-	if least == math.MaxInt64 {
+	if bytes == math.MaxInt64 {
 		return 1 << 30
 	}
-	return least
+	return bytes
 }
 
 // groupLimits returns the memory limits of the control groups, versions 1 and 2,
