@@ -40,7 +40,7 @@ type GRPC struct {
 	MaxAge           time.Duration `yaml:"max_age" name:"grpc-max-age" default:"1h" placeholder:"DURATION" help:"How long a gRPC connection is kept, give or take a tenth, so that clients spread anew over the nodes. 0 means for ever."`
 	MaxAgeGrace      time.Duration `yaml:"max_age_grace" name:"grpc-max-age-grace" default:"1m" placeholder:"DURATION" help:"How long calls may go on beyond --grpc-max-age before they are cut. 0 means for ever."`
 	Metadata         bool          `yaml:"metadata" name:"grpc-metadata" default:"false" help:"Add dynamic metadata to the answers that Envoy gets: the limit that spoke and what the decision promises."`
-	Workers          int64         `yaml:"workers" name:"grpc-workers" default:"0" placeholder:"N" help:"Goroutines that answer gRPC calls in turns. 0 means that each call has one of its own."`
+	Workers          int64         `yaml:"workers" name:"grpc-workers" default:"64" placeholder:"N" help:"Goroutines that answer gRPC calls in turns; calls beyond them have one of their own. 0 means that each call has one of its own."`
 }
 
 // grpcService is what is served on the gRPC listener.

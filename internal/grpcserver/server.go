@@ -92,7 +92,8 @@ type Options struct {
 	// Zero means twenty seconds.
 	Drain time.Duration
 	// Workers is how many goroutines answer calls in turns; calls beyond them
-	// get one of their own. Zero means that each call does.
+	// get one of their own, which has to grow its stack first. Zero means that each
+	// call does.
 	Workers uint32
 	// Unary is called around every call that is not a stream, in order. Zero
 	// means nothing.
@@ -100,6 +101,9 @@ type Options struct {
 	// Log is told of handlers that panicked. Nil means nobody.
 	Log *slog.Logger
 }
+
+// DefaultWorkers are enough for the calls that a few processors can be busy with.
+const DefaultWorkers = 64
 
 // maxReflecting is how many may ask the reflection service at once: it serves people
 // who look around.
@@ -111,7 +115,9 @@ func reflects(method string) bool { return strings.HasPrefix(method, "/grpc.refl
 // Server answers gRPC on one listener. Services are registered before Serve;
 // after that it is safe for concurrent use.
 type Server struct {
-	opt    Options
+	opt      Options
+	services []service
+	// grpc is made by Serve: its workers run from the beginning.
 	grpc   *grpc.Server
 	health *health.Server
 	calls  *calls
@@ -169,8 +175,7 @@ func New(opt Options) (*Server, error) {
 	if s.codec, err = newCodec(); err != nil {
 		return nil, err
 	}
-	s.grpc = grpc.NewServer(append(s.options(), grpc.ForceServerCodecV2(s.codec))...)
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	healthpb.RegisterHealthServer(s, s.health)
 	for _, name := range opt.Health {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
@@ -213,9 +218,15 @@ func (s *Server) options() []grpc.ServerOption {
 	return options
 }
 
+// A service is one that is registered.
+type service struct {
+	desc *grpc.ServiceDesc
+	impl any
+}
+
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	s.grpc.RegisterService(desc, impl)
+	s.services = append(s.services, service{desc, impl})
 }
 
 // SetServing says what the health service answers about a service; "" is the
@@ -288,6 +299,10 @@ func (s *Server) broken(method string, p any) error {
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.stopped.Swap(true) {
 		return errors.Join(errors.New("grpcserver: a server serves once"), ln.Close())
+	}
+	s.grpc = grpc.NewServer(append(s.options(), grpc.ForceServerCodecV2(s.codec))...)
+	for _, v := range s.services {
+		s.grpc.RegisterService(v.desc, v.impl)
 	}
 	if s.opt.Reflection {
 		reflection.Register(s.grpc)

@@ -138,7 +138,7 @@ func (n *Node) buildGRPC(calls *methods) error {
 		MaxAge: max(n.s.GRPCMaxConnectionAge, 0), MaxAgeGrace: max(n.s.GRPCMaxAgeGrace, 0),
 		// A call ends by the store's bound, which is to be heard of.
 		CallTimeout: max(n.s.RedisTimeout, n.s.PerSecondTimeout, 0) + time.Second,
-		Drain:       drainFor, Log: n.log,
+		Drain:       drainFor, Workers: grpcserver.DefaultWorkers, Log: n.log,
 	}
 	opt.Unary = append(opt.Unary, calls.unary)
 	if n.trace != nil {
