@@ -9,32 +9,36 @@ import (
 	"github.com/weirlimit/weir/internal/memlimit"
 )
 
-// The heap is left to grow between collections by a part of the memory that the
-// process may use, within bounds.
 const (
-	growthPart              = 64
-	leastGrowth, mostGrowth = 64 << 20, 512 << 20
+	// leastGrowth is by how much the heap is left to grow between collections.
+	leastGrowth = 64 << 20
+	// A heap of pointers, such as leases, takes long to mark, and is left to grow by
+	// growthFactor times what is alive: up to a part of the memory that the process
+	// may use, and mostGrowth.
+	growthFactor, growthPart, mostGrowth = 4, 64, 512 << 20
 )
 
-// KeepHeap lets the garbage collector rest until the heap has grown by a 64th of the
-// memory that the process may use, at least 64 MiB and at most 512, as long as less
-// than that is alive. A node with few keys keeps a mebibyte or two, and would collect
-// after every few hundred requests; one with many is collected when its heap has
-// doubled, as ever. It is for the process as a whole, and does nothing where GOGC is
-// set in the environment. GOMEMLIMIT holds all the same.
+// KeepHeap lets the garbage collector rest until the heap has grown by 64 MiB, or by
+// four times what is alive up to a 64th of the memory that the process may use, which
+// is 512 MiB at most. A node with few keys keeps a mebibyte or two, and would collect
+// after every few hundred requests; one with more alive than all that is collected
+// when its heap has doubled, as ever. It is for the process as a whole, and does
+// nothing where GOGC is set in the environment. GOMEMLIMIT holds all the same.
 func KeepHeap() {
 	if os.Getenv("GOGC") == "" {
-		k := keeper{growth: heapGrowth(memlimit.Bytes())}
-		k.follow(0)
+		newKeeper(memlimit.Bytes()).follow(0)
 	}
 }
 
-func heapGrowth(memory int64) uint64 {
-	return uint64(min(max(memory/growthPart, leastGrowth), mostGrowth))
+// A keeper sets by how much the heap may grow.
+type keeper struct {
+	// most is what growthFactor times what is alive is bounded by.
+	most uint64
 }
 
-// A keeper sets by how much the heap may grow.
-type keeper struct{ growth uint64 }
+func newKeeper(memory int64) keeper {
+	return keeper{most: uint64(min(memory/growthPart, mostGrowth))}
+}
 
 // follow sets the percentage for what is alive, and again after the next
 // collection. last is the one that is set, 0 for the runtime's own.
@@ -53,7 +57,8 @@ func (k keeper) percent(alive uint64) int {
 	// The runtime takes less for as much as this.
 	alive = max(alive, 4<<20)
 	p := 100
-	for alive*uint64(p) < 100*k.growth {
+	growth := max(leastGrowth, min(growthFactor*alive, k.most))
+	for alive*uint64(p) < 100*growth {
 		p += p / 8
 	}
 	return p

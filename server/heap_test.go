@@ -5,32 +5,33 @@ import (
 	"testing"
 )
 
-func TestHeapGrowth(t *testing.T) {
-	for memory, want := range map[int64]uint64{
-		1 << 28: 64 << 20, 4 << 30: 64 << 20, 8 << 30: 128 << 20, 32 << 30: 512 << 20, 1 << 50: 512 << 20,
-	} {
-		if got := heapGrowth(memory); got != want {
-			t.Errorf("with %d bytes: %d, want %d", memory, got, want)
-		}
-	}
-}
-
 func TestHeapPercent(t *testing.T) {
-	k := keeper{growth: 64 << 20}
+	const mib = 1 << 20
 	for _, tt := range []struct {
+		memory      int64
 		alive       uint64
 		least, most uint64 // the heap at which the collector begins
 	}{
-		{0, 68 << 20, 77 << 20},
-		{1 << 20, 68 << 20, 77 << 20},
-		{10 << 20, 74 << 20, 83 << 20},
-		{30 << 20, 94 << 20, 103 << 20},
-		{63 << 20, 127 << 20, 136 << 20},
-		{64 << 20, 128 << 20, 128 << 20},
-		{10 << 30, 20 << 30, 20 << 30},
+		// Little memory.
+		{1 << 30, 0, 68 * mib, 77 * mib},
+		{1 << 30, 1 * mib, 68 * mib, 77 * mib},
+		{1 << 30, 10 * mib, 74 * mib, 83 * mib},
+		{1 << 30, 30 * mib, 94 * mib, 103 * mib},
+		{1 << 30, 63 * mib, 127 * mib, 136 * mib},
+		{1 << 30, 64 * mib, 128 * mib, 128 * mib},
+		{1 << 30, 10 << 30, 20 << 30, 20 << 30},
+		// Enough for 256 MiB, and for more than there may be.
+		{16 << 30, 10 * mib, 74 * mib, 83 * mib},
+		{16 << 30, 20 * mib, 100 * mib, 110 * mib},
+		{16 << 30, 60 * mib, 300 * mib, 330 * mib},
+		{16 << 30, 100 * mib, 356 * mib, 390 * mib},
+		{16 << 30, 400 * mib, 800 * mib, 800 * mib},
+		{1 << 40, 200 * mib, 712 * mib, 780 * mib},
+		{1 << 40, 600 * mib, 1200 * mib, 1200 * mib},
 	} {
-		if begin := max(tt.alive, 4<<20) * uint64(100+k.percent(tt.alive)) / 100; begin < tt.least || begin > tt.most {
-			t.Errorf("%d alive: collected at %d, want %d to %d", tt.alive, begin, tt.least, tt.most)
+		p := newKeeper(tt.memory).percent(tt.alive)
+		if begin := max(tt.alive, 4*mib) * uint64(100+p) / 100; begin < tt.least || begin > tt.most {
+			t.Errorf("%d alive of %d: collected at %d, want %d to %d", tt.alive, tt.memory, begin, tt.least, tt.most)
 		}
 	}
 }
