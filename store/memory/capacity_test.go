@@ -72,9 +72,12 @@ func TestFullLogsSoak(t *testing.T) {
 	if os.Getenv("WEIR_SOAK") == "" {
 		t.Skip("takes a minute: set WEIR_SOAK=1")
 	}
-	for _, count := range []int64{100, 500, 777, 1000} {
+	for _, c := range []struct{ count, keys int64 }{
+		{100, 500_000}, {500, 100_000}, {777, 64_000}, {1000, 50_000}, {1024, 1_000_000},
+	} {
+		count, keys := c.count, c.keys
 		l := compile(t, &weir.Limit{Algorithm: algorithm.SlidingLog, Count: count, Period: time.Hour})
-		keys, cost := 400_000_000/8/count, count/25
+		cost := count / 25
 		before := heap()
 		s, _ := newStore(t, Options{MaxBytes: 16 << 30})
 		for left := count; left > 0; left -= cost {

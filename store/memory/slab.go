@@ -65,10 +65,14 @@ type slab struct {
 
 // chunkBytes is about the size of a slab's first chunk, a quarter of the most that
 // it may have. Chunks that come later have at most an eighth of what those before
-// them have, and maxChunkBytes: making one keeps a decision waiting.
+// them have, and maxChunkBytes: making one keeps a decision waiting. Rows a few bytes
+// longer than whole pages need more of them in a chunk to fill it: up to manyRows and
+// largeChunkBytes, where so many are a 256th of what there is.
 const (
-	chunkBytes    = 64 << 10
-	maxChunkBytes = 1 << 20
+	chunkBytes      = 64 << 10
+	maxChunkBytes   = 1 << 20
+	largeChunkBytes = 16 << 20
+	manyRows        = 512
 )
 
 // maxSpareWords is the longest row for whose sake a chunk is kept: a longer one
@@ -84,11 +88,12 @@ const (
 
 // rowsPerChunk returns how many rows of the given length make a chunk when so
 // many stand in the chunks before it: the least number that fills its pages but
-// for pageLoss a row, or the one that comes nearest to that. Rows a few bytes
-// longer than whole pages come no nearer than a hundredth of their size.
+// for pageLoss a row, or the one that comes nearest to that. While there
+// are few, rows a few bytes longer than whole pages come no nearer than a hundredth of
+// their size.
 func rowsPerChunk(words, before int) int {
 	least := min(max(chunkBytes/8/words, 1), 1<<refRowBits)
-	most := max(4*least, min(before/8, maxChunkBytes/8/words))
+	most := max(4*least, min(before/8, maxChunkBytes/8/words), min(before/256, manyRows, largeChunkBytes/8/words))
 	best, bestLoss := least, float64(pageBytes)
 	for n := least; n <= min(most, 1<<refRowBits); n++ {
 		rest := -8 * n * words & (pageBytes - 1)

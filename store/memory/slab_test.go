@@ -9,33 +9,35 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// Chunks lose few bytes a row to the rounding of the runtime, a hundredth where
-// rows are a few bytes longer than whole pages. Those before the first ones may
-// lose more.
+// Chunks lose few bytes a row to the rounding of the runtime, while there are few
+// rows a hundredth where these are a few bytes longer than whole pages. The first ones
+// may lose more.
 func TestChunksFillTheirPages(t *testing.T) {
 	for words := 1; words <= 20_000; words++ {
 		for _, before := range []int{0, 100, 1 << 20} {
 			n := rowsPerChunk(words, before)
 			bytes := 8 * n * words
 			most := 4 * max(chunkBytes, 8*words)
-			most = max(most, min(maxChunkBytes, before*words))
+			most = max(most, min(maxChunkBytes, before*words), min(largeChunkBytes, before*words/32))
 			if n < 1 || n > 1<<refRowBits || bytes > most {
 				t.Fatalf("%d rows of %d words a chunk after %d", n, words, before)
 			}
 			loss := -bytes & (pageBytes - 1) / n
-			share := 20 // a twentieth
-			if before > 1000 {
-				share = 100
-			} else if 8*words > pageBytes {
+			switch most = 8 * words / 20; {
+			case before > 1000 && words < 5000:
+				most = 2 * pageLoss
+			case before > 1000:
+				most = 8 * words / 400
+			case 8*words > pageBytes:
 				continue
 			}
-			if loss > pageLoss && share*loss > 8*words {
+			if loss > max(most, pageLoss) {
 				t.Errorf("rows of %d words: of a chunk of %d after %d each loses %d bytes", words, n, before, loss)
 			}
 		}
 	}
 	// Full logs of common limits.
-	for _, words := range []int{12, 52, 102, 502, 1002, 2002} {
+	for _, words := range []int{12, 52, 102, 502, 1002, 1026, 2002, 2050, 4098} {
 		n := rowsPerChunk(words, 1<<20)
 		if loss := -8 * n * words & (pageBytes - 1) / n; loss > pageLoss {
 			t.Errorf("rows of %d words: of a chunk of %d each loses %d bytes", words, n, loss)
