@@ -20,25 +20,28 @@ func (r *Rule) plain() bool {
 }
 
 // straight does what walk and ops do for descriptor at, in half of the time, where
-// every entry meets a branch with one rule and nothing to choose. It reports false,
-// and has appended nothing, where one does not.
+// every entry meets a branch with one rule and nothing to choose, or none. It reports
+// false, and has appended nothing, where one has something to choose.
 func (d *domain) straight(dst []weir.Op, r *weir.Request, at int) ([]weir.Op, bool) {
 	desc := &r.Descriptors[at]
-	if desc.Override != nil {
+	if desc.Override != nil || d.root.words != nil {
 		return dst, false
 	}
 	var rule *Rule
 	lv := &d.root
 	for i := range desc.Entries {
 		b := lv.branch(desc.Entries[i].Key)
-		if b == nil || b.only == nil {
+		switch {
+		case b == nil:
+			return dst, true // no rule
+		case b.only == nil:
 			return dst, false
 		}
 		rule = b.only
 		lv = &rule.kids
 	}
 	if rule == nil {
-		return dst, false
+		return dst, true // no entries
 	}
 	from, key, cost := len(dst), r.KeyOf(desc), costOf(r, desc)
 	for _, l := range rule.Limits {
