@@ -88,9 +88,9 @@ const (
 
 // rowsPerChunk returns how many rows of the given length make a chunk when so
 // many stand in the chunks before it: the least number that fills its pages but
-// for pageLoss a row, or the one that comes nearest to that. While there
-// are few, rows a few bytes longer than whole pages come no nearer than a hundredth of
-// their size.
+// for pageLoss a row, or the one that comes nearest to that. While there are few,
+// rows a few bytes longer than whole pages come no nearer than a hundredth of their
+// size.
 func rowsPerChunk(words, before int) int {
 	least := min(max(chunkBytes/8/words, 1), 1<<refRowBits)
 	most := max(4*least, min(before/8, maxChunkBytes/8/words), min(before/256, manyRows, largeChunkBytes/8/words))
