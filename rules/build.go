@@ -245,6 +245,10 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 		if b.s.TTL != nil {
 			r.Period = time.Duration(*b.s.TTL)
 		}
+		if b.s.TTL == nil && s.Limit != nil && s.Limit.Period > 0 {
+			b.warn(s.Node, b.path, fmt.Sprintf("write limit: %d, ttl: %s", r.Count, ttlOf(r.Period)),
+				"a concurrency limit has no rate: %s means %d at once, each held for %s at most", s.Limit, r.Count, ttlOf(r.Period))
+		}
 		if r.Period == 0 {
 			b.wrong("ttl", "write ttl: 30s", "a concurrency limit needs ttl: how long a place is held unless it is renewed")
 		}
@@ -252,6 +256,15 @@ func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 		b.wrong("limit", fmt.Sprintf("write %d/minute", r.Count), "the limit does not say per what")
 	}
 	return r, b.faults == before
+}
+
+// ttlOf writes a period as a ttl: 1m, where a rate would say minute.
+func ttlOf(d time.Duration) string {
+	text := period.Format(d)
+	if _, named := period.Length(text); named {
+		text = strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	}
+	return text
 }
 
 // unit checks that the period is given once, in a way that exists.

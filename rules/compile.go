@@ -56,7 +56,7 @@ func (c *compiler) file(f *fileSpec) {
 	}
 	c.domain, c.defaults = d, f.Defaults
 	if c.lint != nil {
-		c.lint = newLinter(c.report)
+		c.lint = newLinter(c.report, c.lint.form)
 	}
 	if f.Defaults != nil {
 		c.checkDefaults(f.Defaults)
@@ -130,7 +130,8 @@ func (c *compiler) lists(f *fileSpec) {
 		if d.deny[l.name] == nil {
 			d.deny[l.name] = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+plainWord(l.name), l.node)}
 		}
-		c.values(&d.deny[l.name].values, l.value)
+		c.lint.key(l.name, l.node, c.path)
+		c.values(&d.deny[l.name].values, l.name, l.value)
 	}
 	for _, l := range f.Allow {
 		if d.allow == nil {
@@ -139,14 +140,19 @@ func (c *compiler) lists(f *fileSpec) {
 		if d.allow[l.name] == nil {
 			d.allow[l.name] = &valueSet{}
 		}
-		c.values(d.allow[l.name], l.value)
+		c.lint.key(l.name, l.node, c.path)
+		c.values(d.allow[l.name], l.name, l.value)
 	}
 }
 
-func (c *compiler) values(v *valueSet, ws words) {
+// values adds the values of a list, of entries with the given key, to v.
+func (c *compiler) values(v *valueSet, key string, ws words) {
 	for _, w := range ws {
-		if text, usable := v.add(w.text); text != "" {
+		text, usable := v.add(w.text)
+		if text != "" {
 			c.at(w.node, c.path, "", usable, "%s", text)
+		} else {
+			c.lint.listed(key, w.text, w.node, c.path)
 		}
 	}
 }
@@ -231,7 +237,7 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
 	}
 	c.checkRule(spec, rule)
-	c.lint.value(spec, c.path)
+	c.lint.descriptor(spec, c.path)
 	c.lint.idle(spec, c.path)
 	if spec.Metadata != nil {
 		rule.Metadata = spec.Metadata.tree
@@ -240,11 +246,11 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 	c.limits(spec, rule)
 	if spec.Allow != nil {
 		rule.allow = &valueSet{}
-		c.values(rule.allow, spec.Allow)
+		c.values(rule.allow, spec.Key, spec.Allow)
 	}
 	if spec.Deny != nil {
 		rule.deny = &valueSet{}
-		c.values(rule.deny, spec.Deny)
+		c.values(rule.deny, spec.Key, spec.Deny)
 		rule.denial = c.denial("deny "+rule.Path, c.path+"#deny", spec.Node)
 	}
 	return rule
@@ -285,6 +291,7 @@ func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
 			rule.overrides = &choices{}
 		}
 		c.lint.choice(rule.overrides, o.name, o.node, c.path)
+		c.lint.value(spec.Key, o.name, o.node, c.path)
 		rule.overrides.add(o.name, ls)
 	}
 }
@@ -295,11 +302,13 @@ func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
 		return
 	}
 	rule.TierBy = t.By
+	c.lint.key(t.By, t.Node.where("by"), c.path)
 	rule.tiers = &choices{}
 	for _, tier := range t.Limits {
 		ls := c.limitList(spec, tier.value, rule, "", plainWord(t.By)+"="+plainWord(tier.name))
 		rule.Tiers = append(rule.Tiers, Choice{Value: tier.name, Limits: ls})
 		c.lint.choice(rule.tiers, tier.name, tier.node, c.path)
+		c.lint.value(t.By, tier.name, tier.node, c.path)
 		rule.tiers.add(tier.name, ls)
 	}
 	if len(t.Limits) == 0 {

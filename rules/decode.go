@@ -211,7 +211,29 @@ func (d *decoder) unknown(p *pair, set *fieldSet) {
 			hint = "it belongs in the block of a limit"
 		}
 	}
+	if mode := modeHint(p); mode != "" && set.byName["mode"].Name != "" {
+		hint = mode
+	}
 	d.fault(p.key, d.path, hint, unknownKey, p.name)
+}
+
+// modeHint says how a mode is written that stands as a key of its own, such as
+// "soft: 10%".
+func modeHint(p *pair) string {
+	switch name := strings.ToLower(p.name); {
+	case name == "soft":
+		if p.value.kind == scalar && strings.HasSuffix(p.value.text, "%") {
+			return "write mode: soft, exceed: " + p.value.text
+		}
+		return "write mode: soft, exceed: 10%"
+	case name == "hard" || name == "shadow":
+		return "write mode: " + name
+	case name == "elastic":
+		return "write mode: elastic, with pool: and the name of a pool"
+	case synonyms[name] == "shadow" && name != "test":
+		return "write mode: shadow to count and refuse nothing"
+	}
+	return ""
 }
 
 // oneOf checks the word of an enumeration.

@@ -118,6 +118,9 @@ func (t *trace) tried(at int, e *weir.Entry, lv *level, r *Rule, h how) {
 		tried.How, tried.Why = "value", "the rule is for this very value"
 	case byWildcard:
 		tried.How, tried.Why = "wildcard", fmt.Sprintf("no rule for this very value; the first wildcard that fits is %q", r.Value)
+		if !r.ShareThreshold {
+			tried.Why += "; each " + e.Key + " that matches it has its own counter"
+		}
 	case byKey:
 		tried.How, tried.Why = "key", "no rule for this value; the rule for the key takes every value"
 	default:

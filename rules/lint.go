@@ -2,9 +2,7 @@ package rules
 
 import (
 	"maps"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -29,6 +27,8 @@ type linter struct {
 	names map[string]*Limit
 	wants []want
 	pools map[string]bool
+	// form is Options.EntryForm, or nil.
+	form func(key, value string) (string, error)
 }
 
 type want struct {
@@ -37,8 +37,8 @@ type want struct {
 	path string
 }
 
-func newLinter(r *report) *linter {
-	return &linter{report: r, names: map[string]*Limit{}, pools: map[string]bool{}}
+func newLinter(r *report, form func(key, value string) (string, error)) *linter {
+	return &linter{report: r, names: map[string]*Limit{}, pools: map[string]bool{}, form: form}
 }
 
 // wildcard warns if a pattern that is about to be added to w can never be
@@ -91,17 +91,6 @@ func (l *linter) level(lv *level, path string) {
 				Msg:  "never reached: the value \"" + first.Value + "\" takes everything",
 				Hint: "leave one of them out"})
 		}
-	}
-}
-
-// value warns of values that look as if more were meant than the very text.
-func (l *linter) value(spec *descriptorSpec, path string) {
-	if l == nil || !strings.Contains(spec.Value, "/") {
-		return
-	}
-	if _, err := netip.ParsePrefix(spec.Value); err == nil {
-		l.warn(spec.Node.where("value"), path, "put it into allow: or deny:, which know CIDR",
-			"the value %q matches this very text, not the addresses in it", spec.Value)
 	}
 }
 

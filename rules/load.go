@@ -161,7 +161,8 @@ func readFile(path string, max int) ([]byte, error) {
 
 // compile makes a set of sources.
 func compile(sources []source, opt Options) (*Set, error) {
-	set, errs := build(sources, opt, false)
+	// The Envoy dialect warns of nothing that envoyproxy/ratelimit does not.
+	set, errs := build(sources, opt, opt.Dialect == Native)
 	faults, warnings := errs.Split()
 	if len(faults) > 0 {
 		return nil, errs
@@ -176,7 +177,7 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	r := &report{dialect: &dialects[opt.Dialect]}
 	c := newCompiler(r, opt)
 	if lint {
-		c.lint = newLinter(r)
+		c.lint = newLinter(r, opt.EntryForm)
 	}
 	d := &decoder{report: r, fields: map[reflect.Type]*fieldSet{}, room: opt.MaxDescriptors}
 	for _, s := range sources {

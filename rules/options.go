@@ -19,6 +19,11 @@ type Options struct {
 	// Check is asked of every limit: a store's word on whether it can serve it.
 	// An error is a fault at the limit's place. Zero means that all are well.
 	Check func(*weir.Limit) error
+	// EntryForm returns the form in which front ends write a value of the entry
+	// with the given key; an error says why no request has such a value. A rule
+	// for another form matches nothing and is warned of. Zero means that only
+	// what looks wrong in itself is. See identity.Resolver.EntryForm.
+	EntryForm func(key, value string) (string, error)
 	// MaxBytes is the most that one file can hold. Zero means 32 MiB.
 	MaxBytes int
 	// MaxFiles is the most files that a directory can have. Zero means 10,000.

@@ -3,9 +3,11 @@ package rules
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
 )
 
@@ -53,6 +55,7 @@ func (p *percent) read(d *decoder, n *node, name string) {
 	v, err := parsePercent(text)
 	if err != nil {
 		d.because(n, name, err)
+		v = 1 // so that one fault is not told as two
 	}
 	*p = percent(v)
 }
@@ -83,10 +86,76 @@ func (r *Rate) read(d *decoder, n *node, name string) {
 	}
 	v, err := ParseRate(text)
 	if err != nil {
-		d.because(n, name, err)
+		d.rate(n, name, text, err)
 		v = Rate{Count: 1, Period: time.Second}
 	}
 	*r = v
+}
+
+// rate reports text that is no rate, with what was meant.
+func (d *decoder) rate(n *node, name, text string, err error) {
+	if rate, by, ok := strings.Cut(text, " by "); ok {
+		if _, err := ParseRate(rate); err == nil {
+			d.bad(n, d.path, fmt.Sprintf("write %s; what is counted is the key of the descriptor", rate),
+				"%s: \"by %s\" does not belong here", name, by)
+			return
+		}
+	}
+	if whole := wholeRate(text); whole != "" {
+		d.bad(n, d.path, "write "+whole, "%s: %q is not a limit of whole units", name, text)
+		return
+	}
+	d.because(n, name, err)
+}
+
+// wholeRate writes a rate with a fraction or a suffix in whole units: 3/2s for
+// 1.5/second, 1_000/second for 1k/s; "" for any other text.
+func wholeRate(text string) string {
+	count, per, ok := strings.Cut(text, "/")
+	if !ok {
+		return ""
+	}
+	count = strings.TrimSpace(count)
+	each, err := period.Parse(per)
+	if err != nil {
+		return ""
+	}
+	factor := int64(1)
+	switch {
+	case strings.HasSuffix(count, "k"), strings.HasSuffix(count, "K"):
+		factor, count = 1000, count[:len(count)-1]
+	case strings.HasSuffix(count, "M"):
+		factor, count = 1_000_000, count[:len(count)-1]
+	}
+	whole, fraction, _ := strings.Cut(count, ".")
+	if len(fraction) > 6 || strings.Trim(whole+fraction, "0123456789") != "" || whole+fraction == "" || len(whole) > 9 {
+		return ""
+	}
+	scale := int64(1)
+	for range fraction {
+		scale *= 10
+	}
+	units, err := strconv.ParseInt(whole+fraction, 10, 64)
+	if err != nil {
+		return ""
+	}
+	units *= factor
+	common := gcd(units, scale)
+	if common == 0 || units == 0 {
+		return ""
+	}
+	units, scale = units/common, scale/common
+	if each > weir.MaxPeriod/time.Duration(scale) {
+		return ""
+	}
+	return period.FormatRate(units, each*time.Duration(scale))
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 func (w *words) read(d *decoder, n *node, name string) {
@@ -198,7 +267,8 @@ func (o *ordered[T]) read(d *decoder, n *node, name string) {
 			d.empty(n, name)
 			return
 		}
-		d.mismatch(n, name, "a block of keys")
+		d.bad(n, d.path, "write each value beneath the key of its entry, such as remote_address: [10.0.0.0/8]",
+			"%s must be a block of keys, not %s", name, n.kind)
 		return
 	}
 	seen := make(map[string]int, len(n.pairs))

@@ -29,8 +29,8 @@ type ruleSet struct {
 }
 
 // openRules loads what conf names. check says whether the store can serve a
-// limit.
-func openRules(conf *Config, check func(*weir.Limit) error, log *slog.Logger) (*ruleSet, error) {
+// limit, form how front ends write the value of an entry.
+func openRules(conf *Config, check func(*weir.Limit) error, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
 	words, err := newWordRules(conf.Limits, conf.API.Domain)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func openRules(conf *Config, check func(*weir.Limit) error, log *slog.Logger) (*
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, Logger: log})
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, EntryForm: form, Logger: log})
 	}
 	return r, err
 }

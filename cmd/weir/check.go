@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -62,7 +63,11 @@ func (c *checkCmd) Run(s streams) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	set, errs := rules.Check(c.Paths, rules.Options{Check: memory.Check})
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		return err
+	}
+	set, errs := rules.Check(c.Paths, rules.Options{Check: memory.Check, EntryForm: who.EntryForm})
 	faults, warnings := errs.Split()
 	report := checkReport{Valid: set != nil && len(faults) == 0, Faults: orNone(faults), Warnings: orNone(warnings)}
 	if set != nil {

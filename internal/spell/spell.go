@@ -2,22 +2,22 @@
 package spell
 
 // Nearest returns the word of known that is nearest to word, or "" when none is
-// near: a letter in four may be wrong, and one more. Of words that are equally
-// near it is the first.
+// near: one letter may be wrong, and one more for each five of the word. Of words
+// that are equally near it is the first.
 func Nearest(word string, known []string) string {
-	best, at := 2+len(word)/4, ""
+	best, at := 2+len(word)/5, ""
 	for _, k := range known {
-		if d := distance(word, k); d < best && d < len(k) && d > 0 {
+		if d := Distance(word, k); d < best && d < len(k) && d > 0 {
 			best, at = d, k
 		}
 	}
 	return at
 }
 
-// distance is the number of letters to insert, delete, change or swap to make b
+// Distance is the number of letters to insert, delete, change or swap to make b
 // of a (Damerau-Levenshtein, optimal string alignment). Only the first 64 bytes
 // of a word count.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
 	var before, last, row [65]int
 	for j := range len(b) + 1 {

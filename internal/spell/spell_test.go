@@ -28,7 +28,7 @@ func TestNearest(t *testing.T) {
 func TestDistance(t *testing.T) {
 	for pair, want := range map[string]int{"minuet minute": 1, "kye key": 1, "a b": 1, "same same": 0, " abc": 3} {
 		a, b, _ := strings.Cut(pair, " ")
-		if got := distance(a, b); got != want {
+		if got := Distance(a, b); got != want {
 			t.Errorf("%s: %d, want %d", pair, got, want)
 		}
 	}
