@@ -46,7 +46,9 @@ type Ask struct {
 	// ID says which spend is meant. For a concurrency limit it names the lease:
 	// spending again with the same ID renews it, refunding releases it. For
 	// any other Refund it is the spend's receipt, see [Op.Receipt]: units of a
-	// window that is over are not given back. Zero means no particular spend.
+	// window that is over are not given back, nor more of a bucket than may be
+	// missing. Below zero it is the instant of the charge, negated, see [Refiller].
+	// Zero means no particular spend: all is given back.
 	ID   int64
 	Verb Verb
 }
@@ -124,6 +126,15 @@ type Lender interface {
 	// that no time is bound to them: an interval of length d sees what one of
 	// d + Limit.LeaseTTL was charged.
 	SpendBy(l *Limit, receipt int64) int64
+}
+
+// Refiller is an Algorithm without windows, whose units flow back from the instant
+// of their charge on. It takes back what has not flowed in since.
+type Refiller interface {
+	// FlowsFrom returns the instant from which units flow back that were charged at
+	// charged, after the first kept of the same charge; at reset the key was to be
+	// as never seen. All are in microseconds since the Unix epoch.
+	FlowsFrom(l *Limit, charged, reset, kept int64) int64
 }
 
 // Traits are the optional interfaces that an algorithm has, as bits: a store

@@ -56,16 +56,32 @@ type Op struct {
 	// Now is the store's time of the decision, in microseconds since the Unix
 	// epoch.
 	Now int64
+	// ChargedAt is when the units were charged, if that was before Now: a node
+	// spends units that it has fetched ahead. Zero means Now. For a Refund it is not
+	// an answer but part of the question: from when the units have flowed back, if
+	// they do, see [Refiller]; zero means that this is not known.
+	ChargedAt int64
 	// Charged: the cost was taken (for a Refund: given back).
 	Charged bool
 	// Borrowed: the cost was taken from the pool, not from the own share.
 	Borrowed bool
 }
 
-// Receipt identifies a charged op to a later Refund: pass it as Ask.ID. It is
-// the instant at which the spend stops to matter.
+// Receipt identifies a charged op to a later Refund: pass it as Op.ID, and when it
+// was charged as Op.ChargedAt, as [Op.Undo] does. It is the instant at which the
+// spend stops to matter.
 func (o *Op) Receipt() int64 {
 	return o.Now + Micros(o.Decision.ResetAfter)
+}
+
+// AskID returns the ID by which a store asks an Algorithm about o.
+func (o *Op) AskID() int64 {
+	if o.Verb == Refund && o.ChargedAt != 0 {
+		if _, ok := o.Limit.Algorithm.(Refiller); ok {
+			return -max(o.ChargedAt, 1)
+		}
+	}
+	return o.ID
 }
 
 // Settle decides a request from what its ops would each say, and chooses what

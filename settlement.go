@@ -163,7 +163,7 @@ func (l *Limiter) Settle(ctx context.Context, r *Request, res Result) error {
 		}
 		switch cost := s.cost(&res, o.Cost); {
 		case cost < o.Cost:
-			ops = append(ops, o.Undo(o.Cost-cost))
+			ops = append(ops, o.UndoRest(o.Cost-cost))
 		case cost > o.Cost:
 			ops = append(ops, Op{Key: o.Key, Limit: o.Limit, Cost: cost - o.Cost, Role: Always, Verb: Force})
 		}

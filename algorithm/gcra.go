@@ -14,9 +14,17 @@ import (
 //
 // Guarantee: any interval of length d admits at most Burst + floor(d*Count/Period)
 // units, hence Burst + Count in any period. A request is refused exactly when
-// the real-valued bucket holds less than its cost. Units given back count as
-// never spent: spends less refunds keep to the same bound. A refund that names its
-// spend and comes when that has flowed back does nothing.
+// the real-valued bucket holds less than its cost.
+//
+// Units given back: a refund that says when its units were charged ([weir.Op.Undo]
+// does) gives back so many units less those that have flowed in since. They count
+// as never spent: what was spent and not given back keeps to the bound in any
+// interval. A refund that only names its spend gives back no more than was missing
+// after that spend and has not flowed in since, and one that names none gives back
+// all: then spends less refunds, each counted when it is made, keep to the bound. No
+// refund raises a bucket above Burst. A bucket that was never full since a charge
+// gets back less than it might, as it does not keep whether it was: where what
+// counts is known late, at a high rate, choose a window.
 //
 // State: 8 bytes when Count/Period in lowest terms (microseconds) has a
 // numerator of at most 2048, 16 bytes otherwise. There is no drift at any rate:
@@ -237,8 +245,7 @@ func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 		allowed = true
 	case a.Verb == weir.Refund:
 		allowed = true
-		if a.ID != 0 && a.Now >= a.ID {
-			// What was spent has flowed back: given back it would be there twice.
+		if q, r = outstanding(a, q, r); q == 0 && r == 0 {
 			break
 		}
 		base = base.sub(l, q, r)
@@ -265,6 +272,39 @@ func (gcra) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 		}
 	}
 	return d
+}
+
+// outstanding returns how much of the span of a refund is given back: what has
+// flowed in since the charge would be there twice. Where it is not known when that
+// was, no more is given back than was missing after the spend that the ID names.
+func outstanding(a weir.Ask, q, r int64) (int64, int64) {
+	switch {
+	case a.ID < 0:
+		age := a.Now + a.ID
+		switch {
+		case age > q:
+			return 0, 0
+		case age > 0: // else the clock went back, or kept units flow in first
+			return q - age, r
+		}
+	case a.ID > 0:
+		if left := max(a.ID-a.Now, 0); left <= q {
+			return left, 0
+		}
+	}
+	return q, r
+}
+
+// FlowsFrom implements weir.Refiller: a charge flows back on its own account, unit
+// by unit, whatever else the bucket owes.
+func (gcra) FlowsFrom(l *weir.Limit, charged, reset, kept int64) int64 {
+	if reset-charged >= l.Const[gcraMost] {
+		// It met the bound on what a key may owe. How much of it was charged is not
+		// known: as if all had flowed back long ago.
+		return 0
+	}
+	q, _, _ := span(l, kept)
+	return charged + q
 }
 
 // retryAfter returns the time from now until a request that leads to next

@@ -29,8 +29,22 @@ local function gcra(key, row, now, verb, id, A, l, a)
     if id + 0 ~= tail then q, r = 0, 0 end
   end
 
-  -- What was spent has flowed back: given back it would be there twice.
-  local late = verb == '3' and id ~= '0' and now >= id + 0
+  if verb == '3' and id ~= '0' then
+    -- What has flowed in since the charge would be there twice. A receipt is when
+    -- it began to, negated; else it is when the bucket was to be whole.
+    local age = id + 0
+    if age < 0 then
+      age = now + age
+      if age > q then
+        q, r = 0, 0
+      elseif age > 0 then
+        q = q - age
+      end
+    else
+      local left = math.max(age - now, 0)
+      if left <= q then q, r = left, 0 end
+    end
+  end
 
   local nextTat, nextPart = tat + q, part
   if part >= parts - r then
@@ -45,13 +59,10 @@ local function gcra(key, row, now, verb, id, A, l, a)
   if q == 0 and r == 0 then -- a cost of zero
     allowed = 1
   elseif verb == '3' then
-    allowed = 1
-    if not late then
-      write = true
-      tat, part = tat - q, part - r
-      if part < 0 then tat, part = tat - 1, part + parts end
-      if tat < now then tat, part = now, 0 end
-    end
+    allowed, write = 1, true
+    tat, part = tat - q, part - r
+    if part < 0 then tat, part = tat - 1, part + parts end
+    if tat < now then tat, part = now, 0 end
   elseif verb == '2' then
     tat, part, write = nextTat, nextPart, true
     if tat >= now + most then tat, part = now + most, 0 end

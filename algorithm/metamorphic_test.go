@@ -151,7 +151,11 @@ func TestTimeShift(t *testing.T) {
 			b := a
 			b.Now += shift
 			if _, leases := l.Algorithm.(weir.Leaser); a.ID != 0 && !leases {
-				b.ID += shift
+				if b.ID > 0 {
+					b.ID += shift
+				} else {
+					b.ID -= shift
+				}
 			}
 			if b.Now >= 1<<51 {
 				return
@@ -162,7 +166,7 @@ func TestTimeShift(t *testing.T) {
 				return
 			}
 			if x.Allowed() && a.Verb == weir.Spend && a.Cost > 0 {
-				p.receipts = append(p.receipts, a.Now+weir.Micros(x.ResetAfter))
+				p.remember(a, x)
 			}
 		}
 	})
@@ -191,9 +195,11 @@ func TestRefundUndoesSpend(t *testing.T) {
 			if !d.Allowed() || a.Cost == 0 {
 				continue
 			}
-			back := weir.Ask{Now: a.Now, Cost: a.Cost, Verb: weir.Refund, ID: a.Now + weir.Micros(d.ResetAfter)}
-			if leases {
-				back.ID = a.ID
+			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Now: a.Now, Decision: d}
+			undo := o.Undo(a.Cost)
+			back := weir.Ask{Now: a.Now, Cost: a.Cost, Verb: weir.Refund, ID: undo.AskID()}
+			if r.IntN(2) == 0 && !leases {
+				back.ID = a.Now + weir.Micros(d.ResetAfter)
 			}
 			p.answer(back)
 			if got := p.probe(); !slices.Equal(got, want) {
@@ -220,10 +226,11 @@ func TestLateRefundGivesNothing(t *testing.T) {
 			if !d.Allowed() {
 				continue
 			}
-			receipt := a.Now + weir.Micros(d.ResetAfter)
-			back := weir.Ask{Cost: a.Cost, Verb: weir.Refund, ID: receipt}
-			if a.ID != 0 {
-				back.ID = a.ID
+			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Now: a.Now, Decision: d}
+			undo, receipt := o.Undo(a.Cost), a.Now+weir.Micros(d.ResetAfter)
+			back := weir.Ask{Cost: a.Cost, Verb: weir.Refund, ID: undo.AskID()}
+			if r.IntN(2) == 0 && a.ID == 0 {
+				back.ID = receipt
 			}
 			// As if never seen, and all of it spent again.
 			p.now = receipt + r.Int64N(3)

@@ -100,8 +100,21 @@ func (o *bucketOracle) charge(now, cost int64) {
 }
 
 func (o *bucketOracle) giveBack(now, cost, receipt int64) {
-	if receipt != 0 && now >= receipt {
-		return // it has flowed back
+	back := spanOf(o.l, cost)
+	switch {
+	case receipt < 0:
+		// Less what has flowed in since the charge.
+		if age := ratOf(now + receipt); age.Sign() > 0 {
+			back.Sub(back, age)
+		}
+	case receipt > 0:
+		// No more than was missing at most.
+		if left := ratOf(receipt - now); left.Cmp(back) < 0 {
+			back = left
+		}
+	}
+	if back.Sign() <= 0 {
+		return
 	}
 	at := o.at(now)
 	if !o.meter && receipt != 0 {
@@ -110,7 +123,7 @@ func (o *bucketOracle) giveBack(now, cost, receipt int64) {
 			return
 		}
 	}
-	o.whole = o.within(at.Sub(at, spanOf(o.l, cost)), now)
+	o.whole = o.within(at.Sub(at, back), now)
 }
 
 func (o *bucketOracle) untouched(now int64) bool { return o.whole.Cmp(ratOf(now)) <= 0 }

@@ -219,6 +219,17 @@ func (p *player) ask() weir.Ask {
 	return a
 }
 
+// remember keeps the receipt of what was charged, or when that was.
+func (p *player) remember(a weir.Ask, d weir.Decision) {
+	o := weir.Op{Limit: p.l, Cost: a.Cost, Now: a.Now, Decision: d}
+	receipt := o.Receipt()
+	if p.r.IntN(2) == 0 {
+		undo := o.UndoRest(1 + p.r.Int64N(a.Cost))
+		receipt = undo.AskID()
+	}
+	p.receipts = append(p.receipts, receipt)
+}
+
 // step asks algorithm and oracle, and compares.
 func (p *player) step(a weir.Ask) (weir.Decision, error) {
 	if a.Now<<weir.FractionBits >= p.cells[0] && p.r.IntN(4) == 0 {
@@ -254,7 +265,7 @@ func (p *player) step(a weir.Ask) (weir.Decision, error) {
 		p.asOracle(a).giveBack(a.Now, a.Cost, a.ID)
 	case a.Verb == weir.Force, allowed && a.Verb == weir.Spend:
 		p.asOracle(a).charge(a.Now, a.Cost)
-		p.receipts = append(p.receipts, a.Now+weir.Micros(d.ResetAfter))
+		p.remember(a, d)
 	default:
 		if !slices.Equal(before, p.cells) && !p.mended(before[0], a.Now) {
 			return d, fmt.Errorf("%s changed the cells from %v to %v", a.Verb, before, p.cells)

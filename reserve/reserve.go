@@ -230,7 +230,8 @@ type Settlement struct {
 
 // Commit settles a reservation with its actual cost, 0 to weir.MaxCost: what
 // was not used is given back, and what was used above the estimate is spent
-// whether it is there or not. Units whose window is over are not given back.
+// whether it is there or not. Units whose window is over are not given back, nor
+// those of a bucket that have flowed in since: after the kept ones.
 //
 // It returns ErrHandle, ErrExpired or ErrSettled. After any other error the
 // reservation is not settled, as far as the store can tell, and Commit may be

@@ -98,7 +98,7 @@ func moduleRoot(t *testing.T) string {
 // in order.
 func (h *History) Replay(decide Decide) ([]string, error) {
 	var answers []string
-	receipts := map[string]int64{}
+	spends := map[string]weir.Op{}
 	for i, ln := range h.lines {
 		s := ln.step
 		if s == nil {
@@ -107,8 +107,9 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 		op := weir.Op{Key: s.key, Limit: s.limit, Cost: s.cost, Role: weir.Enforce, Verb: s.verb}
 		if _, ok := s.limit.Algorithm.(weir.Leaser); ok {
 			op.ID = weir.LeaseID(s.as)
-		} else {
-			op.ID = receipts[s.of]
+		} else if spend, ok := spends[s.of]; ok {
+			undo := spend.UndoRest(s.cost)
+			op.ID, op.ChargedAt = undo.ID, undo.ChargedAt
 		}
 		switch err := decide(s.at, &op); {
 		case errors.Is(err, weir.ErrRefund):
@@ -118,7 +119,7 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 			return nil, fmt.Errorf("%s:%d: %w", h.Name, i+1, err)
 		}
 		if s.as != "" {
-			receipts[s.as] = op.Receipt()
+			spends[s.as] = op
 		}
 		answers = append(answers, s.answer(op.Decision))
 	}
@@ -209,7 +210,7 @@ func Cells() Decide {
 		if len(cells) == 0 {
 			cells = make([]int64, 1)
 		}
-		ask := weir.Ask{Now: now, Cost: op.Cost, ID: op.ID, Verb: op.Verb}
+		ask := weir.Ask{Now: now, Cost: op.Cost, ID: op.AskID(), Verb: op.Verb}
 		need := l.Cells
 		if g, ok := l.Algorithm.(weir.Grower); ok {
 			need = g.Room(cells, l, ask)

@@ -51,7 +51,7 @@ func tell(ops []weir.Op) string {
 	var out string
 	for i := range ops {
 		o := &ops[i]
-		out += fmt.Sprintf("%s %q of %s cost %d reserve %d id %d role %d penalize %v\n", o.Verb, o.Key, o.Limit.Name, o.Cost, o.Reserve, o.ID, o.Role, o.Penalize)
+		out += fmt.Sprintf("%s %q of %s cost %d reserve %d id %d charged at %d role %d penalize %v\n", o.Verb, o.Key, o.Limit.Name, o.Cost, o.Reserve, o.ID, o.ChargedAt, o.Role, o.Penalize)
 	}
 	return out
 }
@@ -65,9 +65,12 @@ func answer(o *weir.Op) string {
 type historian struct {
 	*rand.Rand
 	limits   []*weir.Limit
-	receipts [64]int64
+	receipts [64]receipt
 	told     int
 }
+
+// A receipt names a charge.
+type receipt struct{ id, charged int64 }
 
 func (h *historian) pick() *weir.Limit { return h.limits[h.IntN(len(h.limits))] }
 
@@ -129,7 +132,10 @@ func (h *historian) op(l *weir.Limit, role weir.Role, cost int64) weir.Op {
 	case l.Traits()&weir.Leases != 0:
 		o.ID = 1 + h.Int64N(6)
 	case h.IntN(2) == 0:
-		o.ID = h.receipts[h.IntN(len(h.receipts))]
+		r := h.receipts[h.IntN(len(h.receipts))]
+		if o.ID = r.id; h.IntN(2) == 0 {
+			o.ChargedAt = r.charged
+		}
 	}
 	return o
 }
@@ -154,7 +160,8 @@ func (h *historian) verb() weir.Verb {
 func (h *historian) remember(ops []weir.Op) {
 	for i := range ops {
 		if ops[i].Charged && ops[i].Decision.Limit != nil {
-			h.receipts[h.told%len(h.receipts)] = ops[i].Receipt()
+			undo := ops[i].Undo(ops[i].Cost)
+			h.receipts[h.told%len(h.receipts)] = receipt{ops[i].Receipt(), undo.ChargedAt}
 			h.told++
 		}
 	}

@@ -32,7 +32,7 @@ func (m *model) take(ops []weir.Op, now int64) {
 		if o.Role == weir.Deny {
 			continue
 		}
-		ask := weir.Ask{Now: now, ID: o.ID, Verb: weir.Peek}
+		ask := weir.Ask{Now: now, ID: o.AskID(), Verb: weir.Peek}
 		if o.Cost > 0 || o.Reserve > 0 {
 			ask.Cost = o.Cost + o.Reserve + m.earlier(ops[:i], o)
 		}
@@ -45,7 +45,7 @@ func (m *model) take(ops []weir.Op, now int64) {
 			continue
 		}
 		looked := o.Decision
-		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()})
+		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()})
 		if !looked.Allowed() && o.Decision.Allowed() && o.Verb != weir.Refund {
 			o.Decision.RetryAfter = looked.RetryAfter
 		}

@@ -135,7 +135,7 @@ func (s *Store) takeSingle(o *weir.Op) error {
 	if err := checkCost(o); err != nil {
 		return err
 	}
-	d, now, err := s.one(o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.ID, Verb: o.Verb})
+	d, now, err := s.one(o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
 	if err != nil {
 		return err
 	}
@@ -346,7 +346,7 @@ func (p *taken) ready(o *weir.Op, a weir.Ask) bool {
 // chargeInPlace does what Settle decided to a row that look has found.
 func (p *taken) chargeInPlace(o *weir.Op, now int64) {
 	looked := o.Decision.RetryAfter
-	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()}
+	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()}
 	o.Decision = o.Limit.Algorithm.Step(p.segment.row(p.at), o.Limit, a)
 	keepRefusal(o, looked)
 }
@@ -357,7 +357,7 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 		return
 	}
 	looked := o.Decision.RetryAfter
-	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: o.Commit()}
+	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()}
 	switch {
 	case p.window != nil:
 		// Others may have raised the estimate since the look; the key itself has

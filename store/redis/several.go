@@ -220,7 +220,7 @@ func (s *Store) encode(c *call, g []*asked, pass bool) {
 			c.args = a.plan.appendSpan(c.args, a.Limit, a.Cost)
 		}
 		copy(c.args[wordsBefore+wordsOfOp*i:], []string{
-			strconv.Itoa(a.plan.twin.number), a.need(), a.charge(), verbs[a.Commit()], idText(a.ID), consts, look, cost, a.mode(),
+			strconv.Itoa(a.plan.twin.number), a.need(), a.charge(), verbs[a.Commit()], idText(a.AskID()), consts, look, cost, a.mode(),
 		})
 	}
 }

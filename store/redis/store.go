@@ -201,7 +201,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 
 // takeSingle takes an op that stands alone: its answer is the request's.
 func (s *Store) takeSingle(ctx context.Context, o *weir.Op) error {
-	d, now, _, err := s.one(ctx, o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.ID, Verb: o.Verb})
+	d, now, _, err := s.one(ctx, o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
 	if err != nil {
 		return err
 	}

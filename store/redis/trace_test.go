@@ -234,8 +234,8 @@ func (tr *trace) ask(t *testing.T) {
 		tr.decided++
 		want, cells := tr.step(o)
 		if o.Decision != want || o.Now != tr.now {
-			t.Fatalf("decision %d at %d: %s %q of %d %q, id %d, params %+v\nanswered %+v at %d\n    want %+v\nrow %v", tr.decided, tr.now, o.Verb, o.Key,
-				o.Cost, o.Limit.Name, o.ID, o.Limit.Params, o.Decision, o.Now, want, cells[:min(len(cells), 12)])
+			t.Fatalf("decision %d at %d: %s %q of %d %q, id %d charged at %d, params %+v\nanswered %+v at %d\n    want %+v\nrow %v", tr.decided, tr.now, o.Verb, o.Key,
+				o.Cost, o.Limit.Name, o.ID, o.ChargedAt, o.Limit.Params, o.Decision, o.Now, want, cells[:min(len(cells), 12)])
 		}
 		if together && o.Charged != (o.Verb == weir.Spend) {
 			t.Fatalf("decision %d of %s: charged %v", tr.decided, asked, o.Charged)
@@ -276,7 +276,7 @@ func (tr *trace) step(o *weir.Op) (weir.Decision, []int64) {
 		tr.rows[name] = row
 	}
 	before := append([]int64(nil), row[:min(len(row), 12)]...)
-	return o.Limit.Algorithm.Step(row, o.Limit, weir.Ask{Now: tr.now, Cost: o.Cost, ID: o.ID, Verb: o.Verb}), before
+	return o.Limit.Algorithm.Step(row, o.Limit, weir.Ask{Now: tr.now, Cost: o.Cost, ID: o.AskID(), Verb: o.Verb}), before
 }
 
 func (tr *trace) op() weir.Op {
@@ -290,6 +290,9 @@ func (tr *trace) op() weir.Op {
 		}
 	} else if tr.IntN(2) == 0 {
 		o.ID = tr.receipts[tr.IntN(len(tr.receipts))]
+		if tr.IntN(2) == 0 {
+			o.ChargedAt = tr.now - tr.Int64N(int64(1)<<tr.IntN(40))
+		}
 	}
 	return o
 }
