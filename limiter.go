@@ -76,6 +76,9 @@ func (l *Limit) plain() bool { return l.simple && l.Reserve == nil && l.traits&L
 // Store returns the store that the limiter decides on.
 func (l *Limiter) Store() Store { return l.store }
 
+// Rules returns the rules that the limiter decides by.
+func (l *Limiter) Rules() Rules { return l.rules }
+
 // Take spends cost units of key: a request with the single entry ("key", key).
 // A cost of zero looks and spends nothing. It does not allocate.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {

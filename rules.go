@@ -11,6 +11,24 @@ type Rules interface {
 	Match(dst []Op, r *Request) []Op
 }
 
+// KeyList is what a descriptor needs to meet some rule: the keys of its entries,
+// outermost first.
+type KeyList struct {
+	Keys []string
+	// Repeats reports whether a descriptor with these keys and the values of entries
+	// meets the rule that one without its last entry meets as well: that entry only
+	// names a tier. Who sends both would be charged twice. Nil means that none does.
+	Repeats func(entries []Entry) bool
+}
+
+// KeyLister is implemented by Rules that know what requests are to be asked about.
+type KeyLister interface {
+	// KeyLists returns the keys of the descriptors that the rules of a domain, or
+	// what they choose by, are matched by. It returns the same slice until the rules
+	// change; nobody may change it.
+	KeyLists(domain string) []KeyList
+}
+
 // Limits are rules without a choice: every descriptor meets each limit, under
 // the key that its values make.
 type Limits []*Limit

@@ -110,3 +110,9 @@ func noAllocations(t *testing.T, r *identity.Resolver, p *identity.Plan, f ident
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestRulePlanDoesNotAllocate(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	p := r.RulePlan(lists{"": keyLists("path,remote_address", "method", "header:X-Api-Key", "remote_address")}, 0)
+	noAllocations(t, r, p, withKey("k"))
+}

@@ -53,17 +53,20 @@ const (
 	maxEntries     = 16
 )
 
-// Plan makes the descriptors of requests. Immutable and safe for concurrent
-// use.
+// Plan makes the descriptors of requests. Safe for concurrent use.
 type Plan struct {
 	descriptors []planned
 	priority    int // of its route
+	// follows makes the plans that this one stands for; nil for a plan of its own.
+	follows *follower
 }
 
 type planned struct {
 	entries []plannedEntry
 	unless  *source
 	cost    int64
+	// repeats: see weir.KeyList.
+	repeats func([]weir.Entry) bool
 }
 
 type plannedEntry struct {
@@ -133,8 +136,12 @@ func (p *Plan) checkHearsay() error {
 
 // Evadable reports whether a stranger, whom no verified source knows, gets round
 // every descriptor: each has an entry that he can leave out, or make up anew for
-// every request, such as a cookie. Then nobody limits him.
+// every request, such as a cookie. Then nobody limits him. A plan of
+// [Resolver.RulePlan] is not: it has the client's address.
 func (p *Plan) Evadable() bool {
+	if p.follows != nil {
+		return false
+	}
 	for i := range p.descriptors {
 		if p.descriptors[i].binds() {
 			return false
@@ -149,6 +156,18 @@ func (d *planned) binds() bool {
 	for i := range d.entries {
 		switch d.entries[i].source.kind {
 		case fromAddress, fromClient, fromMethod, fromPath, fromHost, fromValue, fromParam:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// isOfPeer reports whether the client's address suffices to make the descriptor.
+func (d *planned) isOfPeer() bool {
+	for i := range d.entries {
+		switch d.entries[i].source.kind {
+		case fromAddress, fromClient, fromValue:
 		default:
 			return false
 		}
@@ -199,11 +218,25 @@ func keyOf(from string) string {
 // the plan is that of a route with one. Their values are valid until c is
 // released. It returns an *Error, and appends nothing, if the plan
 // needs the method, the host or the path and that cannot be read. It does not
-// allocate once c has the memory.
-func (p *Plan) Fill(req *weir.Request, c *Caller) error {
+// allocate once c has the memory. A plan of [Resolver.RulePlan] looks at req.Domain.
+func (p *Plan) Fill(req *weir.Request, c *Caller) error { return p.fill(req, c, false) }
+
+// FillConnection is Fill for a connection of which nothing is known but the peer: of
+// the descriptors of a plan of [Resolver.RulePlan] it appends those that need no more.
+func (p *Plan) FillConnection(req *weir.Request, c *Caller) error { return p.fill(req, c, true) }
+
+func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
+	if p.follows == nil {
+		connection = false // its descriptors are as they were asked for
+	} else {
+		p = p.follows.planFor(req.Domain)
+	}
 	was := len(req.Descriptors)
 	for i := range p.descriptors {
 		d := &p.descriptors[i]
+		if connection && !d.isOfPeer() {
+			continue
+		}
 		if d.unless != nil {
 			v, err := c.value(d.unless)
 			if err != nil {
@@ -229,6 +262,10 @@ func (p *Plan) Fill(req *weir.Request, c *Caller) error {
 			c.entries = append(c.entries, weir.Entry{Key: e.key, Value: v})
 		}
 		if n := len(c.entries); n > from {
+			if d.repeats != nil && d.repeats(c.entries[from:n]) {
+				c.entries = c.entries[:from]
+				continue
+			}
 			req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries[from:n:n], Cost: d.cost})
 		}
 	}

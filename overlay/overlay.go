@@ -63,7 +63,10 @@ type Overlay struct {
 	history history
 }
 
-var _ weir.Rules = (*Overlay)(nil)
+var (
+	_ weir.Rules     = (*Overlay)(nil)
+	_ weir.KeyLister = (*Overlay)(nil)
+)
 
 // New returns the overlay with what is on the board now. That the board does not
 // answer, or keeps what cannot be read, is logged and no error: the rules hold as
@@ -167,6 +170,15 @@ func (m *mark) refuse(v *made, dst []weir.Op, at int, now int64, r *weir.Request
 			Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
 	}
 	return dst
+}
+
+// KeyLists implements [weir.KeyLister] by the rules that lie beneath; nil if they
+// cannot say.
+func (o *Overlay) KeyLists(domain string) []weir.KeyList {
+	if l, ok := o.opt.Rules.(weir.KeyLister); ok {
+		return l.KeyLists(domain)
+	}
+	return nil
 }
 
 // Beneath returns the rules that lie beneath.

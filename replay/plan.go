@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"slices"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/replay/accesslog"
 	"github.com/weirlimit/weir/replay/facts"
@@ -11,45 +9,45 @@ import (
 
 // plan turns lines into the descriptors that rules can match.
 type plan struct {
-	facts *facts.Reader
-	// descriptors are the entries of each.
-	descriptors [][]planned
+	facts       *facts.Reader
+	descriptors []planned
 	// entries backs the descriptors of the request under way.
 	entries []weir.Entry
 }
 
-// planned is an entry: its key, and where its value is told.
+// planned is a descriptor; repeats: see weir.KeyList.
 type planned struct {
+	entries []plannedEntry
+	repeats func([]weir.Entry) bool
+}
+
+// plannedEntry is an entry: its key, and where its value is told.
+type plannedEntry struct {
 	key   string
 	place int
 }
 
 // newPlan plans descriptors for all rules of a domain: one for each list of keys
-// that rules match. It returns the lists with a key that lines do not tell.
+// that rules are matched by. It returns the lists with a key that lines do not tell.
 func newPlan(set *rules.Set, domain string, fields map[string]string) (p *plan, untold [][]string, err error) {
 	p = &plan{}
 	if p.facts, err = facts.New(fields); err != nil {
 		return nil, nil, err
 	}
-	var seen [][]string
 	n := 0
 next:
-	for _, r := range set.Rules() {
-		if r.Domain != domain || slices.ContainsFunc(seen, func(k []string) bool { return slices.Equal(k, r.Keys) }) {
-			continue
-		}
-		seen = append(seen, r.Keys)
-		var d []planned
-		for _, key := range r.Keys {
+	for _, l := range set.KeyLists(domain) {
+		d := planned{repeats: l.Repeats}
+		for _, key := range l.Keys {
 			place, ok := p.facts.Place(key)
 			if !ok {
-				untold = append(untold, r.Keys)
+				untold = append(untold, l.Keys)
 				continue next
 			}
-			d = append(d, planned{key, place})
+			d.entries = append(d.entries, plannedEntry{key, place})
 		}
 		p.descriptors = append(p.descriptors, d)
-		n += len(d)
+		n += len(d.entries)
 	}
 	p.entries = make([]weir.Entry, 0, n)
 	return p, untold, nil
@@ -63,13 +61,17 @@ func (p *plan) fill(r *weir.Request, l *accesslog.Line) {
 next:
 	for _, d := range p.descriptors {
 		from := len(p.entries)
-		for _, e := range d {
+		for _, e := range d.entries {
 			v := p.facts.Value(e.place)
 			if v == "" {
 				p.entries = p.entries[:from]
 				continue next
 			}
 			p.entries = append(p.entries, weir.Entry{Key: e.key, Value: v})
+		}
+		if d.repeats != nil && d.repeats(p.entries[from:]) {
+			p.entries = p.entries[:from]
+			continue
 		}
 		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: p.entries[from:len(p.entries):len(p.entries)]})
 	}

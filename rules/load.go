@@ -205,5 +205,6 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	for _, d := range c.set.domains {
 		d.root.straighten()
 	}
+	c.set.listKeys()
 	return c.set, r.done()
 }

@@ -34,6 +34,8 @@ type domain struct {
 	// replaces: some limit replaces others.
 	replaces bool
 	pools    map[string]*Limit
+	// keyLists are what requests of the domain are to be asked about.
+	keyLists []weir.KeyList
 }
 
 // denyList refuses values.

@@ -61,6 +61,15 @@ func (r *ruleSet) Match(dst []weir.Op, req *weir.Request) []weir.Op {
 	return dst
 }
 
+// KeyLists implements [weir.KeyLister]: the lists of the files. What the limits in
+// words are about, every request has.
+func (r *ruleSet) KeyLists(domain string) []weir.KeyList {
+	if r.live == nil {
+		return nil
+	}
+	return r.live.KeyLists(domain)
+}
+
 // watch follows the files until ctx ends.
 func (r *ruleSet) watch(ctx context.Context) {
 	if r.live == nil {

@@ -128,11 +128,12 @@ func (s *Server) shedMetrics() metrics.Shed {
 	return m
 }
 
-// defaultPlan returns the plan of requests that no route matches, nil for the usual
-// one: the client's address, and the priority of what nobody has thought about.
+// defaultPlan returns the plan of requests that no route matches, with the priority
+// of what nobody has thought about: without routes, what the rules are matched by,
+// else the client's address.
 func (s *Server) defaultPlan() (*identity.Plan, error) {
-	if s.conf.priority() == 0 {
-		return nil, nil
+	if len(s.conf.Routes) == 0 {
+		return s.identity.RulePlan(s.overlay, s.conf.priority()), nil
 	}
 	rs, err := s.identity.Routes([]identity.Route{{Priority: s.conf.priority()}})
 	if err != nil {

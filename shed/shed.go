@@ -249,3 +249,11 @@ type joined struct {
 func (j joined) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	return j.s.Match(j.others.Match(dst, r), r)
 }
+
+// KeyLists implements [weir.KeyLister] by the others; nil if they cannot say.
+func (j joined) KeyLists(domain string) []weir.KeyList {
+	if l, ok := j.others.(weir.KeyLister); ok {
+		return l.KeyLists(domain)
+	}
+	return nil
+}

@@ -38,7 +38,8 @@ type Options struct {
 	// defaults: no header is believed.
 	Identity *identity.Resolver
 	// Plan makes the descriptors of requests that no route matches. Nil means
-	// the client's address, as remote_address.
+	// the client's address, as remote_address; and without Routes what the
+	// Limiter's rules are matched by as well, see identity.Resolver.RulePlan.
 	Plan *identity.Plan
 	// Routes are looked at in this order, the first that matches is taken. Zero
 	// means none.
@@ -106,7 +107,11 @@ func New(opt Options) (*Authorizer, error) {
 			return nil, err
 		}
 	}
-	if opt.Plan == nil {
+	switch {
+	case opt.Plan != nil:
+	case len(opt.Routes) == 0:
+		opt.Plan = opt.Identity.RulePlan(opt.Limiter.Rules(), 0)
+	default:
 		if opt.Plan, err = opt.Identity.Plan(nil); err != nil {
 			return nil, err
 		}

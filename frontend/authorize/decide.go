@@ -81,11 +81,17 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 			plan, cost = a.routes.Plan(i), r.Cost
 		}
 	}
-	if err := plan.Fill(req, c); err != nil {
-		return a.unreadable(w, v, err)
-	}
 	if req.Domain, req.Cost = a.opt.Domain, cost; q.Domain != "" {
 		req.Domain = q.Domain
+	}
+	var err error
+	if q.Connection {
+		err = plan.FillConnection(req, c)
+	} else {
+		err = plan.Fill(req, c)
+	}
+	if err != nil {
+		return a.unreadable(w, v, err)
 	}
 	if q.Cost != 0 {
 		req.Cost = q.Cost

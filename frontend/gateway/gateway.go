@@ -28,8 +28,9 @@ import (
 // Options configures a [Gateway].
 type Options struct {
 	// Limits says who is limited and how: see [httplimit.Options]. Its Plan is
-	// that of requests which no route matches; its Skip is not asked. Limiter is
-	// required.
+	// that of requests which no route matches; nil means with Routes, unless there
+	// are Descriptors, the client's address alone. Its Skip is not asked. Limiter
+	// is required.
 	Limits httplimit.Options
 	// Default is where requests go that no route matches. Without an upstream
 	// they are answered 404. Required unless there are routes.
@@ -109,10 +110,15 @@ func New(opt Options) (*Gateway, error) {
 		}
 	}
 	g := &Gateway{opt: opt, identity: opt.Limits.Identity, header: textproto.CanonicalMIMEHeaderKey(opt.ClientHeader)}
+	if len(opt.Routes) > 0 && opt.Limits.Plan == nil && opt.Limits.Descriptors == nil {
+		if g.opt.Limits.Plan, err = g.identity.Plan(nil); err != nil {
+			return nil, err
+		}
+	}
 	for _, h := range opt.ProxyHeaders {
 		g.believed = append(g.believed, textproto.CanonicalMIMEHeaderKey(h))
 	}
-	if g.middleware, err = httplimit.New(opt.Limits); err != nil {
+	if g.middleware, err = httplimit.New(g.opt.Limits); err != nil {
 		return nil, err
 	}
 	return g, g.compile()

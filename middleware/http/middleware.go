@@ -24,8 +24,10 @@ type Options struct {
 	// Identity tells who sent a request. Nil means identity.New with its
 	// defaults: no header is believed.
 	Identity *identity.Resolver
-	// Plan makes the descriptors that a request is limited by. Nil means the
-	// client's address, as remote_address; with Descriptors, nothing.
+	// Plan makes the descriptors that a request is limited by. Nil means what the
+	// Limiter's rules are matched by and Identity can know, see
+	// identity.Resolver.RulePlan, and in any case the client's address, as
+	// remote_address; with Descriptors, nothing.
 	Plan *identity.Plan
 	// Descriptors appends descriptors of your own to w.Descriptors, after those
 	// of Plan; it may set w.Priority too. What it puts there must stay as it is
@@ -113,9 +115,7 @@ func New(opt Options) (*Middleware, error) {
 		}
 	}
 	if opt.Plan == nil && opt.Descriptors == nil {
-		if opt.Plan, err = opt.Identity.Plan(nil); err != nil {
-			return nil, err
-		}
+		opt.Plan = opt.Identity.RulePlan(opt.Limiter.Rules(), 0)
 	}
 	m := &Middleware{opt: opt, limiter: opt.Limiter, answer: opt.Answer, plan: opt.Plan, faults: faults.New(opt.Log)}
 	m.visits.New = func() any { return new(Visit) }
