@@ -183,7 +183,7 @@ func (a *Authorizer) undecided(ctx context.Context, w http.ResponseWriter, q *Qu
 		// Not the store's fault: were it let through, whoever finds such a cost
 		// would pass.
 		answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}.Write(w)
-	case q.FailOpen:
+	case q.FailOpen && ctx.Err() == nil:
 		v.Outcome, v.Degraded = Allowed, true
 	default:
 		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}.Write(w)

@@ -94,8 +94,8 @@ func write(t *testing.T, path string, descriptors ...string) {
 // node is a running `weir serve`.
 type node struct {
 	*servertest.Process
-	// http and admin are base URLs.
-	http, admin string
+	// http and admin are base URLs, grpc is an address.
+	http, admin, grpc string
 }
 
 // serve starts a node on free ports.
@@ -112,16 +112,19 @@ func serve(t *testing.T, store, rules string, more ...string) *node {
 			if json.Unmarshal([]byte(line), &l) != nil || l.Msg != "listening" {
 				continue
 			}
-			if l.Section == "http" {
+			switch l.Section {
+			case "http":
 				n.http = "http://" + l.Addr
-			} else if l.Section == "admin" {
+			case "admin":
 				n.admin = "http://" + l.Addr
+			case "grpc":
+				n.grpc = l.Addr
 			}
 		}
 		if n.http == "" && strings.Contains(n.Output(), "weir: ") {
 			t.Fatalf("weir did not start:\n%s", n.Output())
 		}
-		return n.http != "" && n.admin != ""
+		return n.http != "" && n.admin != "" && n.grpc != ""
 	})
 	// Nothing is asked of it any more: it need not wait for its connections. One
 	// that has ended already cannot be killed.

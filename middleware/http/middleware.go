@@ -48,9 +48,10 @@ type Options struct {
 	// fields that tell the limits, Retry-After and Cache-Control are set. Nil
 	// means a problem document.
 	Refuse func(http.ResponseWriter, *http.Request, *Refusal)
-	// OnError is asked when the store gave no decision. True lets the request
-	// pass uncounted; before it returns false it must have answered. err is not
-	// meant for clients. Nil means a problem document of status 503.
+	// OnError is asked when the store gave no decision, unless the client has gone
+	// meanwhile. True lets the request pass uncounted; before it returns false it
+	// must have answered. err is not meant for clients. Nil means a problem document
+	// of status 503.
 	OnError func(w http.ResponseWriter, r *http.Request, err error) (pass bool)
 	// MaxDelay is the longest that a request is held back for a limit that
 	// delays; one that would have to wait longer is refused. Zero means ten

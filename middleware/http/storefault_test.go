@@ -156,6 +156,28 @@ func TestStoreAnswersTooLate(t *testing.T) {
 	}
 }
 
+// TestNobodyPassesByLeaving: a client that has gone before the store answered is not
+// served, whatever OnError says of a store that fails.
+func TestNobodyPassesByLeaving(t *testing.T) {
+	store := &failing{Store: clocked.New(t)}
+	store.late.Store(true)
+	lim, err := weir.New(store, concurrency(1), weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := httplimit.New(httplimit.Options{Limiter: lim, OnError: func(http.ResponseWriter, *http.Request, error) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	m.Handler(http.HandlerFunc(hello)).ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+	if w.Code != http.StatusServiceUnavailable || w.Body.String() == "hello" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
 // TestRenewalOutlivesAStoreThatFails: a lease whose renewal failed once is
 // renewed the next time.
 func TestRenewalOutlivesAStoreThatFails(t *testing.T) {

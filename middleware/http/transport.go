@@ -183,7 +183,7 @@ func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
 		return &Limited{Key: key, Limit: limit, RetryAfter: wait}
 	})
 	if none, ok := errors.AsType[*charge.Undecided](err); ok {
-		if t.opt.OnError != nil && !errors.Is(none, weir.ErrCost) {
+		if t.opt.OnError != nil && !errors.Is(none, weir.ErrCost) && ctx.Err() == nil {
 			c.Req.Reset() // what the ops say is neither decided nor charged
 			return t.opt.OnError(r, none.Err)
 		}

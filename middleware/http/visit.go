@@ -139,6 +139,8 @@ func (v *Visit) undecided(w http.ResponseWriter, r *http.Request, err error) boo
 		// Not the store's fault: were it for the hook, whoever made us compute
 		// such a cost would pass.
 		p = answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}
+	case r.Context().Err() != nil:
+		// Nor is this: by going early a client would have its request served.
 	case v.m.opt.OnError != nil:
 		return v.m.opt.OnError(w, r, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/background"
 )
 
 // Store keeps counts in Memcached. Safe for concurrent use.
@@ -135,6 +136,9 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	}
 	begin := time.Now()
 	c.end = begin.Add(s.timeout)
+	if b := background.Of(ctx); b != nil {
+		c.end = begin.Add(max(s.timeout, b.Patience))
+	}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.end) {
 		c.end = d
 	}

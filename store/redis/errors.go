@@ -25,6 +25,9 @@ type TimeoutError struct {
 	Sent bool
 	// Err is context.DeadlineExceeded, or why the caller's context ended.
 	Err error
+	// caller: the caller's context ended before the server's time was over, which
+	// says nothing about the server.
+	caller bool
 }
 
 func (e *TimeoutError) Error() string {

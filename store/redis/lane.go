@@ -18,7 +18,8 @@ const (
 	waiting uint32 = iota // in the queue: nobody knows of it
 	sent                  // it may be applied at any time
 	settled               // its answer is there
-	left                  // its caller waits no longer
+	left                  // its caller waits no longer: its time is over
+	gone                  // its caller has gone before: the server is still judged by it
 )
 
 // A call is one script to run. Its caller and the worker that runs it hand it to
@@ -35,6 +36,9 @@ type call struct {
 	// pause is how long it waited before it was sent again, zero if it never was.
 	pause time.Duration
 
+	// part is what is judged by how the call goes, nil for none.
+	part *part
+
 	state atomic.Uint32
 	done  chan struct{}
 	timer *time.Timer
@@ -48,7 +52,7 @@ var calls = sync.Pool{New: func() any {
 
 func newCall(s *script) *call {
 	c := calls.Get().(*call)
-	c.script, c.keys, c.args, c.reply, c.bits, c.err, c.pause = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil, 0
+	c.script, c.keys, c.args, c.reply, c.bits, c.err, c.pause, c.part = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil, 0, nil
 	c.state.Store(waiting)
 	return c
 }
@@ -123,10 +127,11 @@ func (n *lane) close() {
 	n.stopped.Wait()
 }
 
-// do runs c, and waits for its answer no longer than budget. When it returns
-// without an error the answer is in c.reply, and the caller recycles c; after an
-// error it must not touch c.
-func (n *lane) do(ctx context.Context, c *call, budget time.Duration) error {
+// do runs c, and waits for its answer no longer than patience; each time that a budget
+// of it has passed, late is told, if it is not nil. When do returns without an error
+// the answer is in c.reply, and the caller recycles c; after an error it must not touch
+// c.
+func (n *lane) do(ctx context.Context, c *call, budget, patience time.Duration, late func()) error {
 	select {
 	case n.queue <- c:
 	default:
@@ -134,25 +139,36 @@ func (n *lane) do(ctx context.Context, c *call, budget time.Duration) error {
 		n.stats.busy.Add(1)
 		return ErrBusy
 	}
-	c.timer.Reset(budget)
-	var err error
-	select {
-	case <-c.done:
-		c.timer.Stop()
-		return c.finish()
-	case <-c.timer.C:
-		err = context.DeadlineExceeded
-	case <-ctx.Done():
-		err = ctx.Err()
-		c.timer.Stop()
+	if late == nil {
+		budget = patience
+	}
+	err, then := &TimeoutError{Err: context.DeadlineExceeded}, left
+wait:
+	for {
+		c.timer.Reset(min(budget, patience))
+		select {
+		case <-c.done:
+			c.timer.Stop()
+			return c.finish()
+		case <-c.timer.C:
+			if patience -= budget; patience <= 0 {
+				break wait
+			}
+			late()
+		case <-ctx.Done():
+			err.Err, err.caller, then = ctx.Err(), true, gone
+			c.timer.Stop()
+			break wait
+		}
 	}
 	switch {
 	case c.state.CompareAndSwap(waiting, left):
 		n.stats.timeouts.Add(1)
-		return &TimeoutError{Err: err}
-	case c.state.CompareAndSwap(sent, left):
+		return err
+	case c.state.CompareAndSwap(sent, then):
 		n.stats.timeouts.Add(1)
-		return &TimeoutError{Sent: true, Err: err}
+		err.Sent = true
+		return err
 	}
 	<-c.done
 	return c.finish()
@@ -411,6 +427,9 @@ func (c *call) settle(err error) {
 	if c.state.CompareAndSwap(sent, settled) {
 		c.done <- struct{}{}
 		return
+	}
+	if c.part != nil && c.state.Load() == gone {
+		c.part.note(err)
 	}
 	c.recycle()
 }

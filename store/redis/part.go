@@ -82,6 +82,10 @@ func isLoss(err error) bool {
 	if e, ok := said(err); ok && notYet(e) {
 		return true
 	}
+	var late *TimeoutError
+	if errors.As(err, &late) && late.caller {
+		return false
+	}
 	return err != nil && !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
 }
 

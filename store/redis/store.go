@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/background"
 )
 
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
@@ -91,14 +92,15 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 	}
 	if err := ctx.Err(); err != nil {
 		c.recycle()
-		return 0, false, &TimeoutError{Err: err}
+		return 0, false, &TimeoutError{Err: err, caller: true}
 	}
 	if p.part != nil && p.part.isLost() {
 		c.recycle()
 		s.stats.errors.Add(1)
 		return 0, false, p.part.about(errLost)
 	}
-	err = p.do(ctx, c, s.opt.Timeout)
+	c.part = p.part
+	err = s.await(ctx, p, c)
 	if p.part != nil {
 		p.part.note(err)
 	}
@@ -111,6 +113,27 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 		return 0, false, explain(errReply)
 	}
 	return c.reply[0] >> 1, c.reply[0]&1 == 1, nil
+}
+
+// await runs c on the server of p, for as long as the store's timeout or as long as
+// ctx says that the call is of use.
+func (s *Store) await(ctx context.Context, p place, c *call) error {
+	b := background.Of(ctx)
+	if b == nil {
+		return p.do(ctx, c, s.opt.Timeout, s.opt.Timeout, nil)
+	}
+	late := func() {
+		err := error(&TimeoutError{Err: context.DeadlineExceeded})
+		if p.part != nil {
+			p.part.note(err)
+			err = p.part.about(err)
+		}
+		b.Late(err)
+	}
+	if b.Late == nil {
+		late = nil
+	}
+	return p.do(ctx, c, s.opt.Timeout, max(b.Patience, s.opt.Timeout), late)
 }
 
 func (s *Store) explain(err error) error {

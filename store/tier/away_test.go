@@ -236,29 +236,37 @@ func TestStallIsBounded(t *testing.T) {
 	})
 }
 
-// Half of a caller's deadline is left to the caller.
+// A caller whose deadline ends before the store's time is over gets its own error, and
+// no decision: it does not choose the policy of a limit.
 func TestCallersDeadline(t *testing.T) {
-	virtual(t, "", func(t *testing.T) {
-		f := newFleet(t, 1, tier.Options{})
-		l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict)
-		f.shared.set(stall)
-		for _, several := range []bool{false, true} {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1}}
-			if several {
-				ops = append(ops, weir.Op{Key: "j", Limit: l, Cost: 1})
-			}
-			f.within(5*time.Millisecond, func() {
-				if err := f.nodes[0].Take(ctx, ops); err != nil || !ops[0].Decision.Guarantee().Degraded {
-					t.Errorf("%+v, %v", ops[0].Decision, err)
+	for _, prompt := range []bool{false, true} {
+		virtual(t, fmt.Sprint("prompt ", prompt), func(t *testing.T) {
+			f := newFleet(t, 1, tier.Options{Prompt: prompt})
+			l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), onError(weir.OnErrorAllow))
+			f.shared.set(stall)
+			for _, several := range []bool{false, true} {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+				ops := []weir.Op{{Key: "k", Limit: l, Cost: 1}}
+				if several {
+					ops = append(ops, weir.Op{Key: "j", Limit: l, Cost: 1})
 				}
-			})
-			cancel()
-			if err := f.nodes[0].Take(ctx, ops); !errors.Is(err, context.Canceled) {
-				t.Errorf("canceled: %v", err)
+				f.within(10*time.Millisecond, func() {
+					if err := f.nodes[0].Take(ctx, ops); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%+v, %v", ops[0].Decision, err)
+					}
+				})
+				cancel()
+				ctx, cancel = context.WithCancel(context.Background())
+				cancel()
+				if err := f.nodes[0].Take(ctx, ops); !errors.Is(err, context.Canceled) {
+					t.Errorf("canceled: %v", err)
+				}
 			}
-		}
-	})
+			if st := f.nodes[0].Stats(); st.Degraded != 0 {
+				t.Errorf("%d decisions by policy", st.Degraded)
+			}
+		})
+	}
 }
 
 // Of a store that fails one call in ten, the limit holds but for the shares that

@@ -62,6 +62,7 @@ type spend struct {
 	sent     int64
 	err      error
 	gone     bool   // nobody waits any more; guarded by the shard
+	watched  bool   // the call under way when it left is looked at again
 	queue    *queue // where it waits or was sent from
 	done     chan struct{}
 	timer    *time.Timer
@@ -130,9 +131,10 @@ func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.
 		return nil, nil
 	}
 	first := &queue{tag: tag, key: strings.Clone(key), limit: l}
-	if c.link.prompt {
+	here := c.link.prompt && !c.link.mayLeave(ctx)
+	if here {
 		first.call = c.link.spare.Get().(*call)
-		first.call.begin(c.link)
+		first.call.begin(c.link, c.link.budget)
 	} else {
 		first.waiting, w.queue = []*spend{w}, first
 	}
@@ -141,7 +143,7 @@ func (c *combiner) enqueue(ctx context.Context, tag uint64, key string, l *weir.
 		g.queues[tag] = first
 	}
 	g.mu.Unlock()
-	if c.link.prompt {
+	if here {
 		return first, nil
 	}
 	if !c.link.start(func() { c.drain(first) }) {
@@ -192,7 +194,7 @@ func (c *combiner) drain(q *queue) {
 			return
 		}
 		k := q.load(batch)
-		k.sent, k.from = c.link.now(), c.link.elapsed()
+		k.begin(c.link, c.link.budget)
 		g.mu.Unlock()
 		if len(batch) > 1 {
 			c.combined.Add(uint64(len(batch) - 1))
@@ -250,14 +252,22 @@ func (q *queue) load(batch []*spend) *call {
 
 // leave takes out a spend whose caller has gone. If the call under way has had
 // its time, its queue is left: the next spend makes a call of its own, and all
-// who wait behind it are told.
+// who wait behind it are told. If it has not, it is looked at again when it has: a
+// store that stands still is found though all callers leave early.
 func (c *combiner) leave(tag uint64, w *spend) {
 	g := &c.shards[tag%combineShards]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w.gone = true
 	q := w.queue
-	if q.left || q.call == nil || c.link.elapsed()-q.call.from < c.link.budget.Microseconds() {
+	if q.left || q.call == nil {
+		return
+	}
+	if rest := c.link.budget - c.link.since(q.call); rest > 0 {
+		if !w.watched {
+			w.watched = true
+			time.AfterFunc(rest, func() { c.leave(tag, w) })
+		}
 		return
 	}
 	if g.queues[tag] == q {

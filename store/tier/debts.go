@@ -179,7 +179,7 @@ func (s *Store) force(ops []weir.Op) error {
 		return err
 	}
 	all := append(slices.Clip(ops), companions...)
-	if _, err := s.link.take(context.Background(), all); err != nil {
+	if _, err := s.link.takeLater(all); err != nil {
 		return err
 	}
 	s.accompanied(all[:len(ops)], all[len(ops):])

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/background"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -40,6 +41,7 @@ type faulty struct {
 	weir.Store
 	fault  atomic.Int32
 	delay  atomic.Int64 // before each answer, nanoseconds
+	limit  atomic.Int64 // its own timeout, if it is prompt, nanoseconds
 	calls  atomic.Int64
 	mended chan struct{}
 	// gate, if not nil, is read from before each call.
@@ -60,6 +62,14 @@ func (f *faulty) set(x fault) { f.fault.Store(int32(x)) }
 
 func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 	n := f.calls.Add(1)
+	if d := f.limit.Load(); d > 0 {
+		if b := background.Of(ctx); b != nil {
+			d = int64(b.Patience)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(d))
+		defer cancel()
+	}
 	if gate := f.gate.Load(); gate != nil {
 		select {
 		case <-*gate:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -17,6 +19,9 @@ const leastShare = 8
 type fetch struct {
 	done chan struct{}
 	err  error
+	// waited: a decision waits for it, or has. overdue: the call that it makes has
+	// had the store's budget; nobody waits for it any more, and it goes on.
+	waited, overdue atomic.Bool
 	// refused: costs of so many units or more were refused. Zero means none.
 	refused int64
 }
@@ -65,19 +70,33 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 			}
 		}
 		g.mu.Unlock()
+		if err := f.wait(ctx, timer); err != nil {
+			return weir.Decision{}, 0, err
+		}
+		if d, ok := s.refusedBy(g, tag, key, p, f, cost); ok {
+			return d, s.wall(), nil
+		}
+	}
+}
+
+// wait waits for a fetch until the timer fires or ctx ends, and returns why what is
+// needed has not come. It does not wait for one that is overdue.
+func (f *fetch) wait(ctx context.Context, timer *time.Timer) error {
+	f.waited.Store(true)
+	if !f.overdue.Load() {
 		select {
 		case <-f.done:
-			if f.err != nil {
-				return weir.Decision{}, 0, f.err
-			}
-			if d, ok := s.refusedBy(g, tag, key, p, f, cost); ok {
-				return d, s.wall(), nil
-			}
-		case <-timer.C:
-			return weir.Decision{}, 0, errLate
+			return f.err
 		case <-ctx.Done():
-			return weir.Decision{}, 0, ctx.Err()
+			return ctx.Err()
+		case <-timer.C:
 		}
+	}
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return errLate
 	}
 }
 
@@ -152,6 +171,53 @@ func (s *Store) startFetch(ctx context.Context, g *leaseShard, e *lease, need in
 	return f, err
 }
 
+// runCall makes a call of a fetch, which has all the store's patience: what it brings
+// is of use however late it comes. The store is late once its budget is over, and once
+// more for each further one, if decisions have waited for the fetch.
+func (k *link) runCall(ctx context.Context, f *fetch, c *call) error {
+	c.begin(k, k.patience)
+	c.late = func(err error) {
+		f.overdue.Store(true)
+		if !f.waited.Load() {
+			return
+		}
+		if !c.noted.Swap(true) {
+			k.count(errLate)
+		}
+		if !partial(err) {
+			k.tell(errLate)
+		}
+	}
+	defer f.overdue.Store(false)
+	if !k.prompt {
+		defer k.watch(c)()
+	}
+	return k.run(ctx, c)
+}
+
+// watch tells c.late that the budget is over, again and again until stop is called.
+func (k *link) watch(c *call) (stop func()) {
+	var mu sync.Mutex
+	mu.Lock()
+	defer mu.Unlock()
+	over := false
+	var t *time.Timer
+	t = time.AfterFunc(k.budget, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			c.late(errLate)
+			t.Reset(k.budget)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		t.Stop()
+	}
+}
+
 // launch has run make a call of the shared store, if one is free. It holds a slot of
 // the link.
 func (s *Store) launch(run func(f *fetch)) (*fetch, error) {
@@ -178,7 +244,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 		want = max(min(want, s.roomOf(p, e.tag)/(2*nodes)), need)
 	}
 	g.mu.Unlock()
-	o, sent, err := s.ask(ctx, p, e.tag, key, want)
+	o, sent, err := s.ask(ctx, f, p, e.tag, key, want)
 	if err == nil && !o.Charged && want > need && e.second(o.Decision, need) {
 		// What is there is divided as well; if it is less than needed, the store
 		// says until when.
@@ -187,7 +253,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 		} else {
 			want = need
 		}
-		o, sent, err = s.ask(ctx, p, e.tag, key, want)
+		o, sent, err = s.ask(ctx, f, p, e.tag, key, want)
 	}
 	if err == nil {
 		s.answers.heard(e.tag, p.limit, 0, sent, o.Decision, false)
@@ -277,13 +343,13 @@ func (e *lease) lent(o weir.Op, c *epochCounters, sent int64) {
 	}
 }
 
-// ask spends units of key on the shared store, in a slot that is held. It returns
-// the node's time at which it was asked.
-func (s *Store) ask(ctx context.Context, p *plan, tag uint64, key string, units int64) (asked, int64, error) {
+// ask spends units of key on the shared store for a fetch, in a slot that is held. It
+// returns the node's time at which it was asked.
+func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key string, units int64) (asked, int64, error) {
 	take := func(ops []weir.Op) (int64, error) {
 		c := &call{ops: ops}
-		c.sent, c.from = s.link.now(), s.link.elapsed()
-		return c.sent, s.link.run(ctx, c)
+		err := s.link.runCall(ctx, f, c)
+		return c.sent, err
 	}
 	if p.regional != nil {
 		a, err := s.askRegion(p, tag, key, units, take)
@@ -340,7 +406,7 @@ func (s *Store) giveBackAll() {
 		if len(ops) == 0 {
 			continue
 		}
-		if _, err := s.link.take(context.Background(), ops); err != nil {
+		if _, err := s.link.takeLater(ops); err != nil {
 			r.stranded.Add(units)
 			continue
 		}

@@ -1,6 +1,7 @@
 package tier_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"testing"
@@ -23,6 +24,9 @@ func newFleet(t *testing.T, n int, opt tier.Options) *fleet {
 	t.Helper()
 	f := &fleet{T: t, shared: newFaulty(t, opt.Now)}
 	opt.Nodes = max(opt.Nodes, n)
+	if opt.Prompt {
+		f.shared.limit.Store(int64(cmp.Or(opt.Timeout, 20*time.Millisecond)))
+	}
 	for range n {
 		f.nodes = append(f.nodes, f.node(opt))
 	}

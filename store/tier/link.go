@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/background"
 )
 
 // Reasons why the shared store did not decide.
@@ -26,9 +27,11 @@ var (
 //
 // Safe for concurrent use.
 type link struct {
-	store  weir.Store
-	budget time.Duration
-	slots  chan struct{}
+	store weir.Store
+	// budget is the longest that a decision waits, patience the longest that a call
+	// takes which no decision waits for: returns, debts, pushes, and fetches.
+	budget, patience time.Duration
+	slots            chan struct{}
 	// prompt: the store ends each call in time by itself.
 	prompt  bool
 	breaker breaker
@@ -47,10 +50,14 @@ type link struct {
 }
 
 func newLink(store weir.Store, opt *Options) *link {
-	k := &link{store: store, budget: opt.Timeout, prompt: opt.Prompt, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now}
+	k := &link{store: store, budget: opt.Timeout, patience: max(opt.Timeout, leastPatience), prompt: opt.Prompt, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now}
 	k.spare.New = func() any { return &call{done: make(chan struct{}, 1), timer: stopped()} }
 	return k
 }
+
+// leastPatience is the least patience: longer than a store stands still that is well,
+// and short enough that what was not answered is given back within a second.
+const leastPatience = 750 * time.Millisecond
 
 func stopped() *time.Timer {
 	t := time.NewTimer(time.Hour)
@@ -109,6 +116,10 @@ type call struct {
 	keys []byte
 	sent int64 // the node's time
 	from int64 // elapsed
+	// within is how long the call may take.
+	within time.Duration
+	// late is told each time that the store's budget has passed, nil if nobody is.
+	late func(error)
 	err  error
 	done chan struct{}
 	// timer is that of the caller who waits.
@@ -162,19 +173,30 @@ func (k *link) begin(ctx context.Context) context.Context {
 	if _, ok := ctx.(*span); ok {
 		return ctx
 	}
-	return &span{ctx, time.Now().Add(k.wait(ctx))}
+	return &span{ctx, time.Now().Add(k.budget)}
 }
 
-// wait returns how long a caller may wait.
+// wait returns how long a decision may still wait for the store. The caller's own
+// deadline does not shorten it: a caller that leaves earlier gets its context's error
+// and no decision, so that nobody chooses the policy of a limit by a short deadline.
 func (k *link) wait(ctx context.Context) time.Duration {
-	budget := k.budget
 	if s, ok := ctx.(*span); ok {
-		return min(budget, time.Until(s.end))
+		return min(k.budget, time.Until(s.end))
 	}
-	if end, ok := ctx.Deadline(); ok {
-		budget = min(budget, time.Until(end)/2)
+	return k.budget
+}
+
+// mayLeave reports whether a caller may stop to wait before the store has had its
+// budget. Its call is made on another goroutine, which waits and judges the store.
+func (k *link) mayLeave(ctx context.Context) bool {
+	if s, ok := ctx.(*span); ok {
+		if time.Until(s.end) < k.budget {
+			return true
+		}
+		ctx = s.Context
 	}
-	return budget
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) < k.budget
 }
 
 // slot takes a place among the calls under way, and reports why there is none.
@@ -182,12 +204,19 @@ func (k *link) slot(ctx context.Context, t *time.Timer) error {
 	if k.breaker.open.Load() {
 		return errAway
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	wait := k.wait(ctx)
+	if wait <= 0 {
+		return errLate // the calls before this one have used up the budget
+	}
 	select {
 	case k.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	t.Reset(k.wait(ctx))
+	t.Reset(wait)
 	defer t.Stop()
 	select {
 	case k.slots <- struct{}{}:
@@ -208,37 +237,47 @@ func (k *link) take(ctx context.Context, ops []weir.Op) (int64, error) {
 		k.spare.Put(c)
 		return 0, err
 	}
-	if k.prompt {
+	if k.prompt && !k.mayLeave(ctx) {
 		defer func() {
 			<-k.slots
 			k.spare.Put(c)
 		}()
-		c.begin(k)
+		c.begin(k, k.budget)
 		return c.sent, k.runHere(ctx, c, ops)
 	}
-	return k.takeIn(ctx, c, ops, k.wait(ctx))
+	return k.takeIn(ctx, c, ops, k.budget, k.wait(ctx))
 }
 
-// begin notes when the call is made.
-func (c *call) begin(k *link) {
+// takeLater is take for a call that no decision waits for.
+func (k *link) takeLater(ops []weir.Op) (int64, error) {
+	c := k.spare.Get().(*call)
+	if err := k.slot(context.Background(), c.timer); err != nil {
+		k.spare.Put(c)
+		return 0, err
+	}
+	return k.takeIn(context.Background(), c, ops, k.patience, k.patience)
+}
+
+// begin notes when the call is made, and how long it may take.
+func (c *call) begin(k *link, within time.Duration) {
 	c.noted.Store(false)
-	c.sent, c.from = k.now(), k.elapsed()
+	c.sent, c.from, c.within = k.now(), k.elapsed(), within
 }
 
-// runHere makes a call on the goroutine that asks.
+// runHere makes a call on the goroutine that asks. The store ends it in time; that
+// the caller goes does not.
 func (k *link) runHere(ctx context.Context, c *call, ops []weir.Op) error {
-	if _, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, k.wait(ctx))
-		defer cancel()
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
 	}
 	return k.judge(c, k.store.Take(ctx, ops))
 }
 
-// takeIn is take in a slot that is held already. It gives the slot back.
-func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Duration) (int64, error) {
+// takeIn is take in a slot that is held already, of a call that may take as long as
+// within and is waited for as long as wait. It gives the slot back.
+func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, within, wait time.Duration) (int64, error) {
 	c.fill(ops)
-	c.begin(k)
+	c.begin(k, within)
 	if !k.start(func() {
 		c.err = k.run(ctx, c)
 		c.done <- struct{}{}
@@ -259,6 +298,8 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Dur
 		return sent, err
 	case <-ctx.Done():
 		c.timer.Stop()
+		// Nobody waits for the call any more, and yet it tells how the store is.
+		time.AfterFunc(within-k.since(c), func() { k.abandon(c) })
 		return 0, ctx.Err()
 	case <-c.timer.C:
 		k.abandon(c)
@@ -266,10 +307,22 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, wait time.Dur
 	}
 }
 
+// since returns how long ago a call was made.
+func (k *link) since(c *call) time.Duration {
+	return time.Duration(k.elapsed()-c.from) * time.Microsecond
+}
+
 // run makes a call on a goroutine of its own. It has all its time even if ctx, which
 // says whom it is for, ends.
 func (k *link) run(ctx context.Context, c *call) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.budget)
+	ctx, end := context.WithoutCancel(ctx), c.within
+	if end > k.budget {
+		ctx = background.With(ctx, &background.Call{Patience: end, Late: c.late})
+	}
+	if k.prompt {
+		end += k.patience // the store ends it before
+	}
+	ctx, cancel := context.WithTimeout(ctx, end)
 	defer cancel()
 	err := k.store.Take(ctx, c.ops)
 	if err != nil && ctx.Err() != nil {
@@ -278,38 +331,32 @@ func (k *link) run(ctx context.Context, c *call) error {
 	return k.judge(c, err)
 }
 
-// judge tells the breaker how a call went, and returns what is to be told of it.
+// judge tells the breaker how a call went, and returns what is to be told of it. An
+// answer is one, however late it is: whoever has waited for too long has noted that.
 func (k *link) judge(c *call, err error) error {
 	k.calls.Add(1)
-	late := k.elapsed()-c.from > k.budget.Microseconds()
-	if partial(err) && !c.noted.Swap(true) {
-		// The breaker is for all of the store.
-		k.failures.Add(1)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", errLate, err)
 	}
 	switch {
-	case err != nil && wrong(err):
+	case err == nil, wrong(err):
 		k.note(c, nil)
+	case partial(err), unjudged(err):
+		// The breaker is for all of the store.
+		if !c.noted.Swap(true) {
+			k.count(err)
+		}
 	case errors.Is(err, context.Canceled):
-		// The caller has gone: that says nothing about the store.
-		c.noted.Store(true)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		k.late.Add(1)
-		err = fmt.Errorf("%w: %w", errLate, err)
-		k.note(c, err)
-	case err != nil:
-		k.note(c, err)
-	case late:
-		k.note(c, errLate)
+		c.noted.Store(true) // by the store's end
 	default:
-		k.note(c, nil)
+		k.note(c, err)
 	}
 	return err
 }
 
 // abandon leaves a call to itself. If it has had its time it has failed.
 func (k *link) abandon(c *call) {
-	if k.elapsed()-c.from >= k.budget.Microseconds() {
-		k.late.Add(1)
+	if k.since(c) >= c.within {
 		k.note(c, errLate)
 	}
 }
@@ -320,10 +367,23 @@ func (k *link) note(c *call, err error) {
 		return
 	}
 	if err != nil {
-		k.failures.Add(1)
+		k.count(err)
 	}
+	k.tell(err)
+}
+
+// tell tells the breaker how a call went.
+func (k *link) tell(err error) {
 	if k.breaker.note(err != nil) && k.opened != nil {
 		k.opened(err)
+	}
+}
+
+// count counts a call that has failed.
+func (k *link) count(err error) {
+	k.failures.Add(1)
+	if errors.Is(err, errLate) {
+		k.late.Add(1)
 	}
 }
 
@@ -331,6 +391,15 @@ func (k *link) note(c *call, err error) {
 func partial(err error) bool {
 	var p interface{ Partial() bool }
 	return errors.As(err, &p) && p.Partial()
+}
+
+// unjudged reports whether err says nothing of whether the store answers others: it
+// answered, with an error about the keys or limits of this one call, or there was no
+// room for the call.
+func unjudged(err error) bool {
+	var rejected interface{ Rejected() bool }
+	var busy interface{ Busy() bool }
+	return errors.As(err, &rejected) && rejected.Rejected() || errors.As(err, &busy) && busy.Busy()
 }
 
 // wrong reports whether err is about what was asked, and not about the store.
@@ -349,6 +418,6 @@ func (k *link) probe(ops []weir.Op) (int64, error) {
 		k.spare.Put(c)
 		return 0, errBusy
 	}
-	sent, err := k.takeIn(context.Background(), c, ops, k.budget)
+	sent, err := k.takeIn(context.Background(), c, ops, k.budget, k.budget)
 	return sent, err
 }

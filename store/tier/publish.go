@@ -180,7 +180,7 @@ func (s *Store) push(b push) bool {
 	default:
 		ops = append(ops, weir.Op{Key: key, Limit: r.turn, Cost: 1})
 	}
-	if _, err := s.link.take(context.Background(), ops); err != nil {
+	if _, err := s.link.takeLater(ops); err != nil {
 		return false
 	}
 	at := func(i int) int64 { return regionCount - ops[i].Decision.Remaining }
@@ -217,7 +217,7 @@ func (s *Store) push(b push) bool {
 // cannot be, others tell once more what was told.
 func (s *Store) raise(key string, l *weir.Limit, n, was int64) {
 	if n > was {
-		_, _ = s.link.take(context.Background(), []weir.Op{{Key: key, Limit: l, Cost: n - was, Reserve: regionCount - n}})
+		_, _ = s.link.takeLater([]weir.Op{{Key: key, Limit: l, Cost: n - was, Reserve: regionCount - n}})
 	}
 }
 
@@ -273,7 +273,7 @@ func (s *Store) tellPeer(p *peer, key string, c *epochCounters, l *weir.Limit, o
 			ops = ops[:1]
 			ops[0].Verb = weir.Peek
 		}
-		_, err := p.link.take(context.Background(), ops)
+		_, err := p.link.takeLater(ops)
 		if err != nil {
 			p.unanswered.Add(1)
 			return false

@@ -90,14 +90,7 @@ func (s *Store) slotOfNode(ctx context.Context, p *plan, tag uint64, o *weir.Op)
 		}
 		e.waiting += o.Cost
 		g.mu.Unlock()
-		select {
-		case <-f.done:
-			err = f.err
-		case <-timer.C:
-			err = errLate
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+		err = f.wait(ctx, timer)
 		g.mu.Lock()
 		e.waiting -= o.Cost
 		g.mu.Unlock()
@@ -237,9 +230,9 @@ func (s *Store) startSlots(g *slotShard, e *places, need int64) (*fetch, error) 
 // key for a sum. It holds a slot of the link.
 func (s *Store) runSlots(g *slotShard, e *places, f *fetch, need int64) {
 	defer func() { <-s.link.slots }()
-	err := s.bringSlots(g, e, need)
+	err := s.bringSlots(g, e, f, need)
 	if err == nil {
-		err = s.renewSlots(g, e)
+		err = s.renewSlots(g, e, f)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -250,7 +243,7 @@ func (s *Store) runSlots(g *slotShard, e *places, f *fetch, need int64) {
 // bringSlots fetches a lot of at least need units, or, if none are needed, one that
 // is worth it if few are left. Where the shared store has fewer than were asked for
 // it is asked once more.
-func (s *Store) bringSlots(g *slotShard, e *places, need int64) error {
+func (s *Store) bringSlots(g *slotShard, e *places, f *fetch, need int64) error {
 	g.mu.Lock()
 	p, nodes, want := e.plan, s.nodes.count(), int64(0)
 	if need > 0 || e.short(s.link.now()) {
@@ -262,11 +255,11 @@ func (s *Store) bringSlots(g *slotShard, e *places, need int64) error {
 		return nil
 	}
 	o := weir.Op{Key: e.key, Limit: p.slots, Cost: want, ID: newLot()}
-	sent, err := s.callSlot(&o)
+	sent, err := s.callSlot(f, &o)
 	if left := o.Decision.Remaining; err == nil && !o.Decision.Allowed() && want > need && left >= need {
 		// What is there is divided as well.
 		o.Cost = max(min(left/(p.share4*nodes), want-1), need)
-		sent, err = s.callSlot(&o)
+		sent, err = s.callSlot(f, &o)
 	}
 	if err != nil {
 		// It may have been granted all the same.
@@ -281,7 +274,7 @@ func (s *Store) bringSlots(g *slotShard, e *places, need int64) error {
 }
 
 // renewSlots renews the lots that will soon be too old to be handed out.
-func (s *Store) renewSlots(g *slotShard, e *places) error {
+func (s *Store) renewSlots(g *slotShard, e *places, f *fetch) error {
 	g.mu.Lock()
 	p := e.plan
 	lots := append([]*slotLot(nil), e.lots...)
@@ -296,7 +289,7 @@ func (s *Store) renewSlots(g *slotShard, e *places) error {
 		if ops[i].ID == 0 {
 			continue
 		}
-		sent, err := s.callSlot(&ops[i])
+		sent, err := s.callSlot(f, &ops[i])
 		if err != nil {
 			return err
 		}
@@ -314,10 +307,9 @@ func (s *Store) renewSlots(g *slotShard, e *places) error {
 
 // callSlot makes a call on the goroutine that it has been given. It returns the
 // node's time at which it was made.
-func (s *Store) callSlot(o *weir.Op) (int64, error) {
+func (s *Store) callSlot(f *fetch, o *weir.Op) (int64, error) {
 	k := &call{ops: []weir.Op{*o}}
-	k.sent, k.from = s.link.now(), s.link.elapsed()
-	err := s.link.run(context.Background(), k)
+	err := s.link.runCall(context.Background(), f, k)
 	if err == nil {
 		s.heard(k.ops[0].Now, k.sent)
 	}

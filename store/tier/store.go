@@ -23,12 +23,14 @@ type Options struct {
 	// Mode is how limits are counted that do not say. Zero means leased where the
 	// algorithm allows it, else strict.
 	Mode weir.ConsistencyMode
-	// Timeout is the longest that a decision waits for the shared store; of a
-	// caller's deadline it waits half. Zero means 20 milliseconds.
+	// Timeout is the longest that a decision waits for the shared store. A caller
+	// whose context ends before gets the context's error, and no decision. Zero means
+	// 20 milliseconds.
 	Timeout time.Duration
-	// Prompt says that the shared store ends each call within Timeout by itself.
-	// A call is then made by whoever needs it, without a goroutine and timers of
-	// its own. Zero means that this is not relied on.
+	// Prompt says that the shared store ends each call by itself, within Timeout for
+	// each of the servers that it asks one after the other. A call is then made by
+	// whoever needs it, without a goroutine and timers of its own, unless its caller
+	// may leave before. Zero means that this is not relied on.
 	Prompt bool
 	// MaxInFlight is the most calls of the shared store at a time. Zero means
 	// 512.

@@ -115,8 +115,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 	p, t, now := e.plan, e.tally, s.link.now()
 	k := &call{ops: p.counting.ops(e, now, s.shareOf(p))}
 	g.mu.Unlock()
-	k.sent, k.from = s.link.now(), s.link.elapsed()
-	err := s.link.run(context.Background(), k)
+	err := s.link.runCall(context.Background(), f, k)
 	if err == nil {
 		s.heard(k.ops[0].Now, k.sent)
 		s.answers.heard(e.tag, p.limit, 0, k.sent, k.ops[len(k.ops)-1].Decision, false)

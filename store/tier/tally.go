@@ -183,15 +183,8 @@ func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key strin
 			}
 		}
 		g.mu.Unlock()
-		select {
-		case <-f.done:
-			if f.err != nil {
-				return weir.Decision{}, 0, f.err
-			}
-		case <-timer.C:
-			return weir.Decision{}, 0, errLate
-		case <-ctx.Done():
-			return weir.Decision{}, 0, ctx.Err()
+		if err := f.wait(ctx, timer); err != nil {
+			return weir.Decision{}, 0, err
 		}
 	}
 	sent := s.link.now()

@@ -1,0 +1,199 @@
+package tier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// impatient returns a context as a caller may choose it: with a deadline from a
+// microsecond to the budget, one that has passed, one of twice the round trip, or one
+// that is canceled after such a time.
+func impatient(rnd *rand.Rand, budget, trip time.Duration) (context.Context, context.CancelFunc) {
+	wait := time.Duration(rnd.Int64N(int64(budget)))
+	switch rnd.IntN(6) {
+	case 0:
+		wait = time.Microsecond
+	case 1:
+		wait = -time.Millisecond
+	case 2:
+		wait = 2 * trip
+	case 3:
+		wait = time.Duration(rnd.Int64N(int64(2 * trip)))
+	case 4:
+		ctx, cancel := context.WithCancel(context.Background())
+		stop := time.AfterFunc(wait, cancel)
+		return ctx, func() { stop.Stop(); cancel() }
+	}
+	return context.WithTimeout(context.Background(), wait)
+}
+
+// deadlineLimits are limits of every mode that decide by on_store_error: allow, and
+// what each may admit above its count.
+func deadlineLimits(t testing.TB) (limits []*weir.Limit, over []int64) {
+	add := func(l *weir.Limit, m weir.ConsistencyMode, most int64) {
+		l.Name = fmt.Sprint(m, " ", l.Algorithm.Name(), " ", len(limits))
+		l.Consistency.Mode, l.Consistency.OnStoreError = m, weir.OnErrorAllow
+		limits, over = append(limits, compiled(t, l, nil)), append(over, most)
+	}
+	add(weir.PerDay(100, algorithm.FixedWindow), weir.ConsistencyStrict, 0)
+	add(weir.PerDay(100, algorithm.SlidingLog), weir.ConsistencyStrict, 0)
+	add(weir.PerDay(100, algorithm.FixedWindow), weir.ConsistencyLeased, 0)
+	add(weir.PerDay(100, algorithm.SlidingWindow), weir.ConsistencyLeased, 0)
+	eventual := weir.PerDay(100, algorithm.FixedWindow)
+	add(eventual, weir.ConsistencyEventual, eventual.Overshoot())
+	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, weir.ConsistencyStrict, 0)
+	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, weir.ConsistencyLeased, 0)
+	return limits, over
+}
+
+// callersDeadlines offers used-up limits to nodes by callers with deadlines of every
+// kind, alone and together, and expects that nothing more is admitted, that no
+// decision is made by policy and that no call counts as failed.
+func callersDeadlines(t *testing.T, nodes []*tier.Store, seed uint64, callers, asks int, budget, trip time.Duration) {
+	t.Helper()
+	limits, over := deadlineLimits(t)
+	admitted := make([]atomic.Int64, len(limits))
+	var ids atomic.Int64
+	op := func(i int) weir.Op {
+		o := weir.Op{Key: "k", Limit: limits[i], Cost: 1}
+		if limits[i].Traits()&weir.Leases != 0 {
+			o.ID = ids.Add(1)
+		}
+		return o
+	}
+	for i := range limits {
+		for n := range 400 {
+			ops := []weir.Op{op(i)}
+			if err := nodes[n%2].Take(context.Background(), ops); err != nil {
+				t.Fatal(err)
+			}
+			if ops[0].Decision.Allowed() {
+				admitted[i].Add(1)
+			}
+		}
+	}
+	// Refusals are remembered for a second: after it the store is asked again.
+	for range 3 {
+		time.Sleep(1100 * time.Millisecond)
+		var wg sync.WaitGroup
+		for c := range callers {
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(seed, uint64(c)))
+				for range asks {
+					ctx, cancel := impatient(rnd, budget, trip)
+					s, i := nodes[rnd.IntN(len(nodes))], rnd.IntN(len(limits))
+					ops := []weir.Op{op(i)}
+					if j := rnd.IntN(len(limits)); j != i && rnd.IntN(2) == 0 {
+						ops = append(ops, op(j))
+					}
+					err := s.Take(ctx, ops)
+					if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+						t.Errorf("%v", err)
+					}
+					passed := err == nil && weir.Fold(ops).Allowed()
+					for k := range ops {
+						if o := &ops[k]; passed {
+							admitted[indexOf(limits, o.Limit)].Add(1)
+						}
+						if g := ops[k].Decision.Guarantee(); err == nil && g.Degraded {
+							t.Errorf("%s: decided by policy: %s", ops[k].Limit.Name, g)
+						}
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for i, l := range limits {
+		if n := admitted[i].Load(); n > l.Count+over[i] {
+			t.Errorf("%s: %d admitted of %d", l.Name, n, l.Count+over[i])
+		}
+	}
+	for i, s := range nodes {
+		if st := s.Stats(); st.Away || st.Failed != 0 || st.Degraded != 0 {
+			t.Errorf("node %d: away %v, %d of %d calls failed, %d decisions by policy", i, st.Away, st.Failed, st.Calls, st.Degraded)
+		}
+	}
+}
+
+func indexOf(limits []*weir.Limit, l *weir.Limit) int {
+	for i := range limits {
+		if limits[i] == l {
+			return i
+		}
+	}
+	return -1
+}
+
+// Whatever deadlines callers choose: the store answers, so it decides.
+func TestFamilyCallersDeadlines(t *testing.T) {
+	for seed := range seeds(3, 300) {
+		for _, prompt := range []bool{false, true} {
+			virtual(t, fmt.Sprintf("seed %d, prompt %v", seed, prompt), func(t *testing.T) {
+				f := newFleet(t, 2, tier.Options{Prompt: prompt})
+				trip := time.Millisecond
+				f.shared.delay.Store(int64(trip))
+				callersDeadlines(t, f.nodes, seed, 8, 100, 20*time.Millisecond, trip)
+			})
+		}
+	}
+}
+
+// The same with a real server. Its budget is one that a busy machine keeps to.
+func TestFamilyCallersDeadlinesOnRedis(t *testing.T) {
+	r := servertest.Redis(t)
+	const budget = 10 * time.Second
+	a, _ := redisNode(t, r, tier.Options{Nodes: 2, Timeout: budget})
+	b, _ := redisNode(t, r, tier.Options{Nodes: 2, Timeout: budget})
+	callersDeadlines(t, []*tier.Store{a, b}, 1, 8, int(seeds(200, 5000)), 2*time.Millisecond, 200*time.Microsecond)
+}
+
+// A store that stands still is found to be away by the calls that callers have left:
+// each is judged by the store's own budget.
+func TestImpatientCallersFindAStoreThatStandsStill(t *testing.T) {
+	for _, x := range []fault{stall, wedged} {
+		for _, prompt := range []bool{false, true} {
+			virtual(t, fmt.Sprintf("fault %d, prompt %v", x, prompt), func(t *testing.T) {
+				if x == wedged && prompt {
+					t.Skip("a store that is prompt is not wedged")
+				}
+				f := newFleet(t, 1, tier.Options{Prompt: prompt})
+				defer f.shared.mend()
+				l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), strict)
+				f.shared.set(x)
+				for n := range 5 {
+					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+					f.within(5*time.Millisecond, func() {
+						if _, err := f.nodes[0].TakeOne(ctx, fmt.Sprint(n), l, 1); !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("%v", err)
+						}
+					})
+					cancel()
+				}
+				time.Sleep(20 * time.Millisecond)
+				synctest.Wait()
+				if st := f.nodes[0].Stats(); !st.Away || st.Late != 5 {
+					t.Errorf("away %v, %d calls were late", st.Away, st.Late)
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				if d, err := f.nodes[0].TakeOne(ctx, "k", l, 1); err != nil || !d.Guarantee().Degraded {
+					t.Errorf("while the store is away: %+v, %v", d, err)
+				}
+			})
+		}
+	}
+}
