@@ -3,16 +3,14 @@ package identity
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"net/http"
-	"strings"
 )
 
 // APIKeyOptions says where an API key is sent.
 type APIKeyOptions struct {
-	// From lists where a request has it, the first that has one wins:
-	// "header:NAME", "bearer" (Authorization: Bearer), "cookie:NAME",
-	// "query:NAME". Zero means that requests have no key.
+	// From lists where a request may have it: "header:NAME", "bearer"
+	// (Authorization: Bearer), "cookie:NAME", "query:NAME". A request with two
+	// different ones is refused, see [Caller.Check]. Zero means that requests have
+	// no key.
 	From []string `yaml:"from"`
 	// Secret makes of a key what stands for it in counters, logs and events: 128
 	// bits of its HMAC-SHA-256. At least 16 bytes. Zero means random bytes of this
@@ -50,67 +48,6 @@ func newAPIKeys(o APIKeyOptions, file *KeyFile) (*apiKeys, error) {
 	return k, err
 }
 
-// credentials compiles where a credential is sent.
-func credentials(what string, from []string) ([]claimant, error) {
-	var all []claimant
-	for _, text := range from {
-		word, arg, _ := strings.Cut(text, ":")
-		switch {
-		case text == "bearer":
-			all = append(all, claimant{fromBearer, ""})
-		case word == "header" && isToken(arg):
-			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
-		case word == "cookie" && isToken(arg):
-			all = append(all, claimant{fromCookie, arg})
-		case word == "query" && arg != "":
-			all = append(all, claimant{fromQuery, arg})
-		default:
-			return nil, fmt.Errorf("%s: %q is not where a credential is sent, choose bearer, header:NAME, cookie:NAME or query:NAME", what, text)
-		}
-	}
-	return all, nil
-}
-
-// credential returns the first credential that the request has, "" if there is
-// none or it is longer than most.
-func (c *Caller) credential(from []claimant, most int) string {
-	for _, f := range from {
-		v := ""
-		switch f.kind {
-		case fromBearer:
-			v = c.bearer()
-		case fromHeader:
-			v = c.header(f.name)
-		case fromCookie:
-			v = c.cookie(f.name)
-		case fromQuery:
-			v = c.query(f.name)
-		}
-		if v != "" {
-			if len(v) > most {
-				return ""
-			}
-			return v
-		}
-	}
-	return ""
-}
-
-// bearer returns the token of the Authorization header.
-//
-// Source: RFC 6750 §2.1; the scheme's case is free, RFC 9110 §11.1.
-func (c *Caller) bearer() string {
-	lines := c.f.Header["Authorization"]
-	if len(lines) != 1 {
-		return ""
-	}
-	scheme, token, ok := strings.Cut(trimSpace(lines[0]), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return trimSpace(token)
-}
-
 // findKey finds out the request's API key.
 func (c *Caller) findKey() {
 	k := c.r.keys
@@ -118,10 +55,10 @@ func (c *Caller) findKey() {
 		return
 	}
 	c.known |= knownKey
-	key := c.credential(k.from, maxKey)
-	if key == "" {
+	if c.Check() != nil || c.key == "" || len(c.key) > maxKey {
 		return
 	}
+	key := c.key
 	if k.file != nil {
 		// The digest's place in a map tells nothing of the key, whose digest alone
 		// an attacker cannot choose; no part of a key is compared.

@@ -35,6 +35,7 @@ const (
 	knownTier
 	knownKey
 	knownToken
+	knownForm
 )
 
 // Caller is who sent one request, and the working memory to find out. Facts
@@ -56,14 +57,16 @@ type found struct {
 	f     Facts
 	known known
 
-	believed           bool // the peer is
+	believed           bool   // the peer is
+	target             string // as it was sent over HTTP, "" if that is not known
+	key, token         string // as they were sent
 	address            netip.Addr
 	method, host, path string
 	user, tier, apiKey string
 	keyRow             *keyRow
 	claims             *claims
 	// Faults of the request, nil if there are none.
-	methodErr, hostErr, pathErr error
+	methodErr, hostErr, pathErr, formErr error
 }
 
 // Caps on what a released caller keeps, so that one large request does not
@@ -92,7 +95,8 @@ func (c *Caller) Release() {
 func (c *Caller) Set(f Facts) {
 	c.f, c.known = f, 0
 	c.f.Peer = plain(f.Peer)
-	c.methodErr, c.hostErr, c.pathErr = nil, nil, nil
+	c.methodErr, c.hostErr, c.pathErr, c.formErr = nil, nil, nil, nil
+	c.target, c.key, c.token = "", "", ""
 	c.apiKey, c.keyRow, c.claims = "", nil, nil
 	c.believed = c.r.proxies.believes(c.f.Peer)
 	path, host := cutTarget(f.Path)
@@ -128,6 +132,7 @@ func (c *Caller) SetHTTP(r *http.Request) {
 		}
 	}
 	c.Set(f)
+	c.target = r.RequestURI // net/url escapes what should have been
 	if ready {
 		c.path, c.known = f.Path, knownPath
 	}
@@ -155,7 +160,7 @@ func (c *Caller) Peer() netip.Addr { return c.f.Peer }
 func (c *Caller) Trusted() bool { return c.believed }
 
 // Err returns an *Error if the method, the host or the path has no canonical
-// form, else nil.
+// form, or for what Check finds, else nil.
 func (c *Caller) Err() error {
 	c.Method()
 	c.Host()
@@ -165,8 +170,10 @@ func (c *Caller) Err() error {
 		return c.methodErr
 	case c.hostErr != nil:
 		return c.hostErr
+	case c.pathErr != nil:
+		return c.pathErr
 	}
-	return c.pathErr
+	return c.Check()
 }
 
 // Method returns the canonical method: in upper case, and GET for HEAD, which
@@ -267,8 +274,12 @@ func (c *Caller) ofKey(what known) string {
 	return ""
 }
 
-// claimed returns the value of the first claimant that has one.
+// claimed returns the value of the first claimant that has one, "" where it is
+// not clear who the request is from.
 func (c *Caller) claimed(from []claimant, what known) string {
+	if len(from) == 0 || c.Check() != nil {
+		return ""
+	}
 	for _, f := range from {
 		v := ""
 		switch f.kind {

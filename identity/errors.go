@@ -1,7 +1,7 @@
 package identity
 
 // Error says that a request cannot be read: its method, host or path has no
-// canonical form. A front end answers it with Status and Detail.
+// canonical form, or two readers may take it for two requests. A front end answers it with Status and Detail.
 type Error struct {
 	// Status is the HTTP status to answer with, 400.
 	Status int
@@ -22,5 +22,8 @@ var (
 	errPathEscape   = bad("the path holds a percent sign without two hexadecimal digits")
 	errPathControl  = bad("the path holds a control character")
 	errPathLoose    = bad("the path holds an escaped slash and a character that must be escaped and is not")
+	errTarget       = bad("the request's target holds a character that must be escaped")
+	errCredential   = bad("a credential is there more than once, or not in the form that it has")
+	errProxyField   = bad("a header field that the proxy sets is there more than once")
 	errPathEncoding = bad("the path is not UTF-8")
 )

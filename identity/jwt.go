@@ -18,9 +18,9 @@ import (
 // JWTOptions says which JSON Web Tokens are believed. One of KeyFile, URL and
 // Secret says by which keys.
 type JWTOptions struct {
-	// From lists where a request has its token, the first that has one wins:
-	// "bearer" (Authorization: Bearer), "header:NAME", "cookie:NAME",
-	// "query:NAME". Zero means bearer.
+	// From lists where a request may have its token: "bearer" (Authorization:
+	// Bearer), "header:NAME", "cookie:NAME", "query:NAME". A request with two
+	// different ones is refused, see [Caller.Check]. Zero means bearer.
 	From []string `yaml:"from"`
 	// KeyFile names a file with the public keys, read once: PEM (public keys and
 	// certificates), a JWK or a JWK set. Zero means none.
@@ -285,8 +285,8 @@ func (c *Caller) claim(name string) string {
 	}
 	if c.known&knownToken == 0 {
 		c.known |= knownToken
-		if token := c.credential(t.from, maxToken); token != "" {
-			c.claims = t.verify(token, &c.tokenSealer)
+		if c.Check() == nil && c.token != "" && len(c.token) <= maxToken {
+			c.claims = t.verify(c.token, &c.tokenSealer)
 		}
 	}
 	if c.claims == nil {
@@ -297,14 +297,17 @@ func (c *Caller) claim(name string) string {
 
 // hearsay returns a claim of the request's token, which nobody has verified.
 func (c *Caller) hearsay(name string) string {
-	from := bearerOnly
-	if t := c.r.tokens; t != nil {
-		from = t.from
+	token := ""
+	if c.r.tokens == nil {
+		token, _ = c.bearer()
+	} else if c.Check() == nil {
+		token = c.token
 	}
-	return unverifiedClaim(c.credential(from, maxToken), name)
+	if len(token) > maxToken {
+		return ""
+	}
+	return unverifiedClaim(token, name)
 }
-
-var bearerOnly = []claimant{{fromBearer, ""}}
 
 // unverifiedClaim reads a claim of a token.
 func unverifiedClaim(token, name string) string {

@@ -217,14 +217,14 @@ func TestAPIKey(t *testing.T) {
 	}
 	for _, f := range []identity.Facts{
 		{Header: http.Header{"Authorization": {"bearer k"}}}, {Header: http.Header{"Cookie": {"a=b; key=k"}}}, {Query: "key=%6b"},
-		{Header: http.Header{"X-Api-Key": {" k "}, "Authorization": {"Bearer other"}}},
+		{Header: http.Header{"X-Api-Key": {" k "}, "Authorization": {"Basic other"}}}, {Header: http.Header{"X-Api-Key": {"k"}}, Query: "key=k"},
 	} {
 		if got := valueOf(t, r, "api_key", f); got != want {
 			t.Errorf("%+v: %s", f, got)
 		}
 	}
 	for _, f := range []identity.Facts{
-		{}, {Header: http.Header{"Authorization": {"Basic k"}}}, {Header: http.Header{"Authorization": {"Bearer"}}}, {Header: http.Header{"Authorization": {"Bearer k", "Bearer k"}}},
+		{}, {Header: http.Header{"Authorization": {"Basic k"}}}, {Header: http.Header{"Authorization": {"Bearer"}}},
 		withKey(strings.Repeat("k", 513)),
 	} {
 		if got := valueOf(t, r, "api_key", f); got != "" {

@@ -217,8 +217,8 @@ func keyOf(from string) string {
 // Fill appends the descriptors for c's request to req, and sets its priority if
 // the plan is that of a route with one. Their values are valid until c is
 // released. It returns an *Error, and appends nothing, if the plan
-// needs the method, the host or the path and that cannot be read. It does not
-// allocate once c has the memory. A plan of [Resolver.RulePlan] looks at req.Domain.
+// needs the method, the host or the path and that cannot be read, and for what
+// Caller.Check finds. It does not allocate once c has the memory. A plan of [Resolver.RulePlan] looks at req.Domain.
 func (p *Plan) Fill(req *weir.Request, c *Caller) error { return p.fill(req, c, false) }
 
 // FillConnection is Fill for a connection of which nothing is known but the peer: of
@@ -226,6 +226,9 @@ func (p *Plan) Fill(req *weir.Request, c *Caller) error { return p.fill(req, c, 
 func (p *Plan) FillConnection(req *weir.Request, c *Caller) error { return p.fill(req, c, true) }
 
 func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
 	if p.follows == nil {
 		connection = false // its descriptors are as they were asked for
 	} else {

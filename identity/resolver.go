@@ -20,6 +20,7 @@ type Resolver struct {
 	tokens   *tokens  // nil: no token is believed
 	user     []claimant
 	tier     []claimant
+	fields   []singleField
 	callers  sync.Pool
 }
 
@@ -62,6 +63,7 @@ func New(opt Options) (*Resolver, error) {
 		r.Close()
 		return nil, err
 	}
+	r.fields = r.singleFields()
 	return r, nil
 }
 

@@ -59,6 +59,8 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain 
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),
+		// Else net/http answers OPTIONS * itself, whatever the handler says.
+		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: int(conf.MaxStreams),
 			MaxReadFrameSize:     1 << 16,

@@ -96,6 +96,36 @@ func climbs(path string) bool {
 	return strings.Contains(path, "..") || strings.Contains(path, "%2e") || strings.Contains(path, "%2E")
 }
 
+// isClear reports whether r asks for a path, of one host, with one length. Over
+// HTTP/1 its target may have a scheme and a host before the path (RFC 9112
+// §3.2.2), over HTTP/2 it may not; there a Host field beside :authority must be the
+// same (RFC 9113 §8.3.1), and nobody has read the length yet.
+func isClear(r *http.Request) bool {
+	if rawPath(r)[0] != '/' {
+		return false
+	}
+	if r.ProtoMajor > 1 {
+		for _, host := range r.Header["Host"] {
+			if host != r.Host {
+				return false
+			}
+		}
+		if length := r.Header["Content-Length"]; len(length) > 1 || len(length) == 1 && strings.Trim(length[0], "0123456789") != "" {
+			return false
+		}
+	}
+	if r.RequestURI == "" || r.RequestURI[0] == '/' {
+		return true
+	}
+	scheme, rest, _ := strings.Cut(r.RequestURI, "://")
+	host := rest
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		host = rest[:end]
+	}
+	return r.ProtoMajor == 1 && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) &&
+		host != "" && !strings.Contains(host, "@")
+}
+
 // rawPath returns the path of r as the client wrote it, beginning with a slash
 // unless it is none.
 func rawPath(r *http.Request) string {
@@ -124,10 +154,9 @@ func setPath(u *url.URL, raw string) {
 	}
 	u.Path, u.RawPath, u.Opaque = path, raw, ""
 	// net/url escapes what should have been escaped. That changes what a
-	// signature was made of, so it is prevented; but for what servers would
-	// take for the end of the path, and where an opaque URL cannot tell a path
-	// from a host.
-	if u.EscapedPath() != raw && !strings.HasPrefix(raw, "//") && !strings.Contains(raw, "#") {
+	// signature was made of, so it is prevented; but where an opaque URL cannot
+	// tell a path from a host.
+	if u.EscapedPath() != raw && !strings.HasPrefix(raw, "//") {
 		u.Opaque = raw
 	}
 }

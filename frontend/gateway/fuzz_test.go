@@ -122,7 +122,10 @@ func FuzzPath(f *testing.F) {
 		if up.uri != "" && up.uri[0] != '/' {
 			t.Errorf("%q went on as %q", target, up.uri)
 		}
-		if target != "" && target[0] == '/' && !strings.HasPrefix(target, "//") && !strings.Contains(target, "#") && up.uri != target {
+		if up.uri != "" && strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"#<>", r) }) {
+			t.Errorf("%q went on as %q", target, up.uri)
+		}
+		if up.uri != "" && target[0] == '/' && !strings.HasPrefix(target, "//") && up.uri != target {
 			t.Errorf("%q went on as %q", target, up.uri)
 		}
 		up.uri = ""

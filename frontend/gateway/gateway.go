@@ -194,8 +194,8 @@ func tripOf(r *http.Request) *trip { return r.Context().Value(tripKey{}).(*trip)
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if path := rawPath(r); r.Method == http.MethodConnect || path[0] != '/' {
-		answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards paths: neither tunnels nor *"}.Write(w)
+	if r.Method == http.MethodConnect || !isClear(r) {
+		answer.Problem{Status: http.StatusBadRequest, Detail: "the gateway forwards requests for one path of one host: neither tunnels nor *"}.Write(w)
 		return
 	}
 	c := g.identity.Acquire()
@@ -230,14 +230,16 @@ func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Pro
 		}
 	}
 	// Without routes, and where the path is not changed, it need not be read.
+	check := c.Check
 	if g.routes != nil || g.fallback.rewrites() {
-		if err := c.Err(); err != nil {
-			p := &answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
-			if bad, ok := errors.AsType[*identity.Error](err); ok {
-				p.Status, p.Detail = bad.Status, bad.Detail
-			}
-			return nil, nil, p
+		check = c.Err
+	}
+	if err := check(); err != nil {
+		p := &answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
+		if bad, ok := errors.AsType[*identity.Error](err); ok {
+			p.Status, p.Detail = bad.Status, bad.Detail
 		}
+		return nil, nil, p
 	}
 	if g.fallback == nil {
 		return nil, nil, &answer.Problem{Status: http.StatusNotFound, Detail: "nothing is served at this host and path"}

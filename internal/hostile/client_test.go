@@ -156,7 +156,84 @@ descriptors:
 	}
 }
 
-// status2 returns the status of one request over HTTP/2.
+// TestTargetsOfTwoReadings: what one upstream reads as another target than the
+// next one does is 400 and charged to nobody, over HTTP/1.1 and HTTP/2, with
+// routes and without, in the path and in the query.
+func TestTargetsOfTwoReadings(t *testing.T) {
+	t.Parallel()
+	u := startUpstream(t)
+	with := serve(t, "--upstream", u.URL, "--rules", rules(t, `
+domain: api
+descriptors:
+- {key: path, limit: 1/year, algorithm: fixed_window}
+- {key: remote_address, limit: 1/year, algorithm: fixed_window}
+`), "--config", rules(t, `
+routes:
+  - {path: /health/*, unlimited: true}
+  - {descriptors: [{entries: [path]}, {entries: [remote_address]}]}
+`))
+	without := serve(t, "--upstream", u.URL, "--limit", "1/year by ip using fixed_window")
+	for _, s := range []*node{with, without} {
+		for _, path := range []string{
+			"/login HTTP/1.1", "/login x HTTP/1.1", "/login HTTP/1.1/../../../health", "/login ", " /login", "/login\t", "/login?a b", "/login?a=b HTTP/1.1", "/health/ x", "/health/?a ",
+			"/login\x0b", "/login\x0c", "/login\u00a0", "/login?\xff", "/login#", "/login#/health", "/login?a#b", "/login\"", "/login?<>", "http://h/login", "//h/login ", "*", "login", "?x",
+		} {
+			if code := s.status2(t, request("GET", "h", path)); code != 400 && code != 0 {
+				t.Errorf("over HTTP/2, %q: %d", path, code)
+			}
+		}
+		fields := func(pairs ...string) (all string) {
+			for i := 0; i < len(pairs); i += 2 {
+				all += field(pairs[i], pairs[i+1])
+			}
+			return all
+		}
+		get := []string{":method", "GET", ":scheme", "http", ":authority", "h", ":path", "/login"}
+		for name, text := range map[string]string{
+			"no method": fields(get[2:]...), "no scheme": fields(append(get[:2:2], get[4:]...)...), "no path": fields(get[:6]...),
+			"two paths": fields(append(get, ":path", "/health/")...), "two authorities": fields(append(get, ":authority", "i")...), "two methods": fields(append(get, ":method", "PUT")...),
+			"method": fields(append([]string{":method", "GET /health/"}, get[2:]...)...), "method with a line": fields(append([]string{":method", "GET\r\nX"}, get[2:]...)...),
+			"scheme": fields(append(append(get[:2:2], ":scheme", "file"), get[4:]...)...), "another host": fields(append(get, "host", "i")...), "two hosts": fields(append(get, "host", "h", "host", "i")...),
+			"userinfo": fields(append(append(get[:4:4], ":authority", "u@h"), get[6:]...)...), "authority with a path": fields(append(append(get[:4:4], ":authority", "h/health/"), get[6:]...)...),
+			"late path": fields("x", "y") + fields(get...), "list": fields(append(append(get[:4:4], ":authority", "h, i"), get[6:]...)...), "protocol": fields(append(get, ":protocol", "websocket")...),
+			"connect": fields(":method", "CONNECT", ":authority", "h:80"), "length": fields(append(get, "content-length", "1, 2")...), "coding": fields(append(get, "transfer-encoding", "chunked")...),
+			"value with a line": fields(append(get, "x", "a\r\ny: b")...), "value with NUL": fields(append(get, "x", "a\x00b")...), "name with a space": fields(append(get, "x y", "a")...), "name in upper case": fields(append(get, "X", "a")...),
+		} {
+			if code := s.status2(t, text); code != 400 && code != 0 && code != 501 {
+				t.Errorf("over HTTP/2, %s: %d", name, code)
+			}
+		}
+		for _, line := range []string{"OPTIONS *", "GET *", "GET /login#x", "GET /login?x#", "GET /caf\xc3\xa9", "GET ftp://h/login", "GET http://u@h/login", "GET http:///login", "GET http:/login", "GET http:login",
+			"CONNECT h:80", "CONNECT /login", "GET /\x7f", "GET /a?\x80", "GET \x00/", "G@T /login"} {
+			if code := s.raw(t, "127.0.0.2", line+" HTTP/1.1\r\nHost: h\r\n\r\n"); code != 400 {
+				t.Errorf("%q: %d", line, code)
+			}
+		}
+		for _, host := range []string{"a, b", "h\r\nHost: i", "u@h", "h:80:80", "h/x", "h x"} {
+			if code := s.raw(t, "127.0.0.2", "GET /login HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); code != 400 {
+				t.Errorf("Host %q: %d", host, code)
+			}
+		}
+		if got := u.requests.Load(); got != 0 {
+			t.Errorf("%d of them reached the upstream", got)
+		}
+		// Nothing was charged.
+		if code := s.raw(t, "127.0.0.2", "GET /login HTTP/1.1\r\nHost: h\r\n\r\n"); code != 200 {
+			t.Errorf("the first: %d", code)
+		}
+		if code := s.status2(t, request("GET", "h", "/login?a[]={b|c}")); code != 429 {
+			t.Errorf("the second: %d", code)
+		}
+		u.requests.Store(0)
+	}
+	// Where there is no gateway, the same.
+	api := serve(t, "--limit", "1/year by ip")
+	if code := api.raw(t, "127.0.0.1", "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"); code < 400 {
+		t.Errorf("OPTIONS *: %d", code)
+	}
+}
+
+// status2 returns the status of one request over HTTP/2, 0 if it is reset.
 func (s *node) status2(t *testing.T, fields string) int {
 	t.Helper()
 	c, err := s.h2()
@@ -169,6 +246,9 @@ func (s *node) status2(t *testing.T, fields string) int {
 		var head [9]byte
 		if _, err := io.ReadFull(c, head[:]); err != nil {
 			t.Fatal(err)
+		}
+		if head[3] == frameReset || head[3] == frameGoAway {
+			return 0
 		}
 		payload := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
 		if _, err := io.ReadFull(c, payload); err != nil {

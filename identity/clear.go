@@ -1,0 +1,174 @@
+package identity
+
+import "strings"
+
+// targetBytes has the bytes that the target of a request may hold. RFC 3986 has
+// no place for white space, control characters, quotes, angle brackets, a number
+// sign and what is not ASCII; an HTTP/1.1 server may take a space for the end of
+// the target (RFC 9112 §3), others a number sign. [ ] { } | \ ^ ` have no place
+// either, but browsers send them as they are (WHATWG URL, "percent-encode sets"),
+// and no server takes one for an end.
+var targetBytes = func() (t [256]bool) {
+	for c := '!'; c <= '~'; c++ {
+		t[c] = strings.IndexByte("\"#<>", byte(c)) < 0
+	}
+	return t
+}()
+
+// isTarget reports whether s can be a part of a request's target.
+func isTarget(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !targetBytes[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+// Check returns an *Error if two readers of the request may take it for two: its
+// target holds what must be escaped, a credential is there more than once, in a
+// form that is not its own, or under a name that some servers take for its own,
+// or a field of a trusted proxy is there on two lines; and, of a request that
+// SetHTTP was given, if its method or host has no canonical form. Whether its path
+// has one says Err.
+func (c *Caller) Check() error {
+	if c.known&knownForm == 0 {
+		c.known |= knownForm
+		c.formErr = c.checkForm()
+	}
+	return c.formErr
+}
+
+func (c *Caller) checkForm() error {
+	if !isTarget(c.target) || !isTarget(c.f.Path) || !isTarget(c.f.Query) {
+		return errTarget
+	}
+	if c.target != "" {
+		c.Method()
+		c.Host()
+		switch {
+		case c.methodErr != nil:
+			return c.methodErr
+		case c.hostErr != nil:
+			return c.hostErr
+		}
+	}
+	if len(c.r.fields) > 0 {
+		if err := c.checkFields(); err != nil {
+			return err
+		}
+	}
+	return c.findCredentials()
+}
+
+// singleField is the name of a header field that must be there at most once.
+type singleField struct {
+	name string // canonical
+	// proxies: trusted peers say it, and what others say means nothing.
+	proxies bool
+	fault   *Error
+}
+
+// singleFields returns the fields by which callers are known.
+func (r *Resolver) singleFields() (all []singleField) {
+	add := func(name string, proxies bool, fault *Error) {
+		for i := range all {
+			if all[i].name == name {
+				all[i].proxies = all[i].proxies && proxies
+				return
+			}
+		}
+		all = append(all, singleField{name, proxies, fault})
+	}
+	var from []claimant
+	if r.keys != nil {
+		from = append(from, r.keys.from...)
+	}
+	if r.tokens != nil {
+		from = append(from, r.tokens.from...)
+	}
+	for _, f := range from {
+		switch f.kind {
+		case fromBearer:
+			add("Authorization", false, errCredential)
+		case fromHeader:
+			add(f.name, false, errCredential)
+		case fromCookie:
+			add("Cookie", false, errCredential)
+		}
+	}
+	if r.override != "" {
+		add(r.override, false, errMethod)
+	}
+	for _, f := range append(r.user[:len(r.user):len(r.user)], r.tier...) {
+		if f.kind == fromHeader {
+			add(f.name, true, errProxyField)
+		}
+	}
+	return all
+}
+
+// checkFields reports a field that is there twice, or under another name that
+// servers may take for its own, or that the client wants removed on the way
+// (RFC 9110 §7.6.1).
+func (c *Caller) checkFields() error {
+	for key, lines := range c.f.Header {
+		for i := range c.r.fields {
+			f := &c.r.fields[i]
+			switch {
+			case f.proxies && !c.believed:
+			case key == f.name:
+				if len(lines) > 1 {
+					return f.fault
+				}
+			case !f.proxies && SameField(key, f.name): // of a proxy's fields look-alikes are nobody's
+				return f.fault
+			case key == "Connection":
+				for _, line := range lines {
+					if names(line, f.name) {
+						return f.fault
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// names reports whether a list of names of fields has one that is name.
+func names(list, name string) bool {
+	for list != "" {
+		var one string
+		one, list, _ = strings.Cut(list, ",")
+		if SameField(trimSpace(one), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// SameField reports whether two names of header fields are one name to some
+// servers: those that hand fields on as variables (CGI, WSGI, PHP) ignore case,
+// and read whatever is neither a letter nor a digit as an underscore.
+func SameField(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := 0; i < len(a); i++ {
+		if foldName(a[i]) != foldName(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// foldName returns c as in the name of a variable, in lower case.
+func foldName(c byte) byte {
+	switch {
+	case !isAlnum(c):
+		return '_'
+	case c >= 'A' && c <= 'Z':
+		return c | 0x20
+	}
+	return c
+}

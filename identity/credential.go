@@ -1,0 +1,368 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// credentials compiles where a credential is sent.
+func credentials(what string, from []string) ([]claimant, error) {
+	var all []claimant
+	for _, text := range from {
+		word, arg, _ := strings.Cut(text, ":")
+		switch {
+		case text == "bearer":
+			all = append(all, claimant{fromBearer, ""})
+		case word == "header" && isToken(arg):
+			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
+		case word == "cookie" && isToken(arg):
+			all = append(all, claimant{fromCookie, arg})
+		case word == "query" && arg != "":
+			all = append(all, claimant{fromQuery, arg})
+		default:
+			return nil, fmt.Errorf("%s: %q is not where a credential is sent, choose bearer, header:NAME, cookie:NAME or query:NAME", what, text)
+		}
+	}
+	return all, nil
+}
+
+// findCredentials finds the request's API key and token. It returns an error if
+// the request has one that another reader may not find, or may find another in
+// its place.
+func (c *Caller) findCredentials() error {
+	key, token := "", ""
+	if k := c.r.keys; k != nil {
+		spare := "" // a token, if it is a key only where there is no other
+		for _, f := range k.from {
+			v, err := c.credential(f)
+			switch {
+			case err != nil:
+				return err
+			case v == "" || v == key:
+			case c.r.tokens != nil && isJWS(v) && c.r.tokens.reads(f):
+				spare = v
+			case key != "":
+				return errCredential
+			default:
+				key = v
+			}
+		}
+		if key == "" {
+			key = spare
+		}
+	}
+	if t := c.r.tokens; t != nil {
+		for _, f := range t.from {
+			v, err := c.credential(f)
+			switch {
+			case err != nil:
+				return err
+			case v == "" || v == token:
+			case !isJWS(v):
+				// A reader that is less exact could find a token in it.
+				if strings.Count(v, ".") > 1 {
+					return errCredential
+				}
+				if token == "" {
+					token = v
+				}
+			case isJWS(token):
+				return errCredential
+			default:
+				token = v
+			}
+		}
+	}
+	c.key, c.token = key, token
+	return nil
+}
+
+// reads reports whether tokens are read from f.
+func (t *tokens) reads(f claimant) bool {
+	for _, own := range t.from {
+		if own == f {
+			return true
+		}
+	}
+	return false
+}
+
+// isJWS reports whether v has the form of a signed token: three parts of
+// base64url without padding, of which the last may be empty.
+//
+// Source: RFC 7515 §3.1.
+func isJWS(v string) bool {
+	dots, part := 0, 0
+	for i := 0; i < len(v); i++ {
+		switch ch := v[i]; {
+		case ch == '.':
+			if part == 0 || part%4 == 1 {
+				return false
+			}
+			dots++
+			part = 0
+		case isAlnum(ch) || ch == '-' || ch == '_':
+			part++
+		default:
+			return false
+		}
+	}
+	return dots == 2 && part%4 != 1
+}
+
+// credential returns what the request has at one place where a credential is
+// sent, "" if it has nothing there.
+func (c *Caller) credential(f claimant) (string, error) {
+	v, ok := "", true
+	switch f.kind {
+	case fromBearer:
+		v, ok = c.bearer()
+	case fromHeader:
+		v = c.header(f.name)
+		word, rest := "", v
+		if f.name == "Authorization" { // a scheme may precede
+			if scheme, token, found := strings.Cut(v, " "); found && isToken(scheme) {
+				word, rest = scheme, token
+			}
+		}
+		ok = isCredential(rest) && (word == "" || rest != "")
+	case fromCookie:
+		v, ok = c.oneCookie(f.name)
+	case fromQuery:
+		v, ok = c.oneParameter(f.name)
+	}
+	if !ok {
+		return "", errCredential
+	}
+	return v, nil
+}
+
+// isCredential reports whether every reader takes v for one credential: visible
+// ASCII without what separates, quotes or escapes. It may be empty.
+func isCredential(v string) bool {
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c <= ' ' || c > '~', c == '"', c == ',', c == ';', c == '\\':
+			return false
+		}
+	}
+	return true
+}
+
+// bearer returns the token of the Authorization field, and whether every reader
+// finds the same there. A field of another scheme has none, unless it holds one
+// that a careless reader finds.
+//
+// Source: RFC 6750 §2.1; the scheme's case is free, RFC 9110 §11.1.
+func (c *Caller) bearer() (token string, ok bool) {
+	lines := c.f.Header["Authorization"]
+	if len(lines) != 1 {
+		return "", len(lines) == 0
+	}
+	line := trimSpace(lines[0])
+	const scheme = "bearer"
+	if len(line) >= len(scheme) && strings.EqualFold(line[:len(scheme)], scheme) {
+		rest := line[len(scheme):]
+		if rest == "" {
+			return "", true
+		}
+		if rest[0] == ' ' && len(rest) > 1 && isCredential(rest[1:]) {
+			return rest[1:], true
+		}
+		// Else it is another scheme, such as BearerX, or none.
+		if !isAlnum(rest[0]) && rest[0] != '-' {
+			return "", false
+		}
+	}
+	return "", !c.hidesToken(line)
+}
+
+// hidesToken reports whether a line that is not Bearer's holds a token
+// nevertheless: behind that word, or as a word of its own that is known.
+func (c *Caller) hidesToken(line string) bool {
+	const scheme = "bearer"
+	for i := 0; i+len(scheme) < len(line); i++ {
+		if strings.EqualFold(line[i:i+len(scheme)], scheme) {
+			if c := line[i+len(scheme)]; c <= ' ' || c == ':' || c >= 0x7f {
+				return true
+			}
+		}
+	}
+	for rest := line; rest != ""; {
+		end := 0
+		for end < len(rest) && !isSeparator(rest[end]) {
+			end++
+		}
+		if word := rest[:end]; word != "" && c.isToken(word) {
+			return true
+		}
+		if end == len(rest) {
+			break
+		}
+		rest = rest[end+1:]
+	}
+	return false
+}
+
+// isToken reports whether word is what the Bearer scheme is to carry: a key that
+// the file has, or a signed token.
+func (c *Caller) isToken(word string) bool {
+	bearer := claimant{fromBearer, ""}
+	if t := c.r.tokens; t != nil && t.reads(bearer) && strings.Count(word, ".") > 1 && isJWS(word) {
+		return true
+	}
+	if k := c.r.keys; k != nil && k.file != nil && len(word) <= maxKey {
+		for _, f := range k.from {
+			if f == bearer && k.file.key(sha256.Sum256([]byte(word))) != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isSeparator reports whether some reader ends a word at c.
+func isSeparator(c byte) bool {
+	return c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';' || c == '='
+}
+
+// oneCookie returns the value of the cookie of a name, and whether every reader
+// finds it, and no other: once, not in quotes, with one way to decode it.
+//
+// Source: RFC 6265 §4.2.1; older readers split at commas (RFC 2965) and white
+// space too.
+func (c *Caller) oneCookie(name string) (value string, ok bool) {
+	lines := c.f.Header["Cookie"]
+	if len(lines) == 0 {
+		return "", true
+	}
+	exact, alike, quotes := 0, 0, 0
+	for rest := lines[0]; rest != ""; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, ";")
+		if n, v, found := strings.Cut(trimSpace(pair), "="); found && n == name {
+			if quotes%2 != 0 || !isCredential(v) {
+				return "", false
+			}
+			exact++
+			value = v
+		} else if found && sameName(n, name) {
+			return "", false
+		}
+		quotes += strings.Count(pair, `"`)
+		for more := pair; more != ""; {
+			var part string
+			if i := strings.IndexAny(more, ", \t\""); i >= 0 {
+				part, more = more[:i], more[i+1:]
+			} else {
+				part, more = more, ""
+			}
+			part, _, _ = strings.Cut(strings.TrimLeft(part, "="), "=")
+			if sameName(part, name) {
+				alike++
+			}
+		}
+	}
+	if alike != exact || exact > 1 {
+		return "", false
+	}
+	// Some readers decode a cookie. What they write themselves escapes nothing that
+	// need not be.
+	for i := 0; i < len(value); i++ {
+		if ch, n := unescapeAt(value[i:]); n > 1 && (isAlnum(ch) || strings.IndexByte("-_.!~*'()", ch) >= 0) {
+			return "", false
+		}
+	}
+	return c.decodeOnce(value, false)
+}
+
+// oneParameter returns the value of the query's parameter of a name, decoded, and
+// whether every reader finds it, and no other.
+//
+// Source: WHATWG URL, "application/x-www-form-urlencoded"; older readers split at
+// semicolons too (HTML 4.01 §B.2.2).
+func (c *Caller) oneParameter(name string) (value string, ok bool) {
+	exact, alike := 0, 0
+	for rest := c.f.Query; rest != ""; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		if n, v, _ := strings.Cut(pair, "="); n == name || len(n) > len(name) && strings.EqualFold(n, url.QueryEscape(name)) {
+			exact++
+			value = v
+		}
+		for more := pair; more != ""; {
+			var part string
+			part, more, _ = strings.Cut(more, ";")
+			part, _, _ = strings.Cut(part, "=")
+			if sameName(part, name) {
+				alike++
+			}
+		}
+	}
+	if alike != exact || exact > 1 {
+		return "", false
+	}
+	return c.decodeOnce(value, true)
+}
+
+// decodeOnce decodes a value, and reports whether it is a credential, as it is
+// written and as it is decoded, that a second decoding would not change.
+func (c *Caller) decodeOnce(v string, form bool) (string, bool) {
+	if !isCredential(v) {
+		return "", false
+	}
+	if strings.IndexByte(v, '%') < 0 {
+		return v, !form || strings.IndexByte(v, '+') < 0
+	}
+	decoded := c.unescape(v)
+	return decoded, isCredential(decoded) && strings.IndexByte(decoded, '%') < 0
+}
+
+// sameName reports whether some reader takes s, the name of a cookie or of a
+// parameter as it is written, for name: decoded, twice at most, in any case, up
+// to a bracket or a NUL, with whatever is no letter or digit for an underscore,
+// as PHP and others read it.
+func sameName(s, name string) bool {
+	if len(s) < len(name) {
+		return false
+	}
+	i := 0
+	next := func() (ch byte, more bool) {
+		if i >= len(s) {
+			return 0, false
+		}
+		ch, n := unescapeAt(s[i:])
+		i += n
+		return ch, true
+	}
+	ch, more := next()
+	for more && (ch <= ' ' || ch == '?' || ch == '+') {
+		ch, more = next()
+	}
+	for at := 0; at < len(name); at++ {
+		if !more || foldName(ch) != foldName(name[at]) {
+			return false
+		}
+		ch, more = next()
+	}
+	for more && (ch == ' ' || ch == '\t' || ch == '+') {
+		ch, more = next()
+	}
+	return !more || ch == '[' || ch == 0
+}
+
+// unescapeAt returns the byte that s begins with, decoded twice at most, and how
+// many bytes it takes.
+func unescapeAt(s string) (ch byte, size int) {
+	if len(s) < 3 || s[0] != '%' || !isHex(s[1]) || !isHex(s[2]) {
+		return s[0], 1
+	}
+	ch, size = unhex(s[1])<<4|unhex(s[2]), 3
+	if ch == '%' && len(s) >= 5 && isHex(s[3]) && isHex(s[4]) {
+		ch, size = unhex(s[3])<<4|unhex(s[4]), 5
+	}
+	return ch, size
+}
