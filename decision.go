@@ -14,36 +14,47 @@ const Never time.Duration = -1
 // to it.
 const Forever time.Duration = math.MaxInt64
 
-// Decision is the answer to one request. The zero Decision allows: no limit
-// applied.
+// Decision is the answer to one request. The zero Decision refuses: nothing was
+// decided. Whoever ignores an error refuses, too, since it comes with the zero
+// Decision. A request that meets no limit gets the decision of [AllowUnlimited].
 //
 // Invariant: four words. A larger struct does not travel in registers, which
 // doubles the cost of a decision (BenchmarkTake in bench/).
 type Decision struct {
 	// Limit is the limit that decided: the one that refused, or the one
-	// nearest to refusing. Nil when no limit applied.
+	// nearest to refusing. Nil when no limit applied, and in the zero Decision.
 	Limit *Limit
 	// Remaining is the largest cost that would be allowed right now, after
 	// this decision. It can be positive on a refusal, when less was left than
-	// was asked for.
+	// was asked for. It is MaxCost when no limit applied.
 	Remaining int64
-	// RetryAfter is zero when the request is allowed. On a refusal it is the
-	// least wait after which the same cost passes if nobody else spends, or
-	// Never. Resolution: one microsecond, rounded up.
+	// RetryAfter is zero when the request is allowed, and in the zero Decision.
+	// On a refusal it is the least wait after which the same cost passes if nobody
+	// else spends, or Never. Resolution: one microsecond, rounded up.
 	RetryAfter time.Duration
 	// ResetAfter is the least wait after which the key is as if it had never
 	// been seen. Resolution: one microsecond, rounded up.
 	ResetAfter time.Duration
 }
 
-// Allowed reports whether the request may pass.
-func (d Decision) Allowed() bool { return d.RetryAfter == 0 }
+// AllowUnlimited returns the decision on a request that no limit applies to. It
+// allows, and the largest cost passes: Remaining is MaxCost. [Rules] and stores
+// that let a request pass without a limit answer with it.
+func AllowUnlimited() Decision { return Decision{Remaining: MaxCost} }
+
+// Allowed reports whether the request may pass. It is false for the zero Decision.
+func (d Decision) Allowed() bool {
+	return d.RetryAfter == 0 && (d.Limit != nil || d.Remaining != 0)
+}
 
 // String says in one line what was decided, for logs and tests: "refused by
 // 100/minute, 0 remain, retry after 12.5s".
 func (d Decision) String() string {
-	if d.Limit == nil && d.Allowed() {
+	switch {
+	case d.Limit == nil && d.Allowed():
 		return "allowed: no limit applies"
+	case d == Decision{}:
+		return "refused: nothing was decided"
 	}
 	name := "no limit"
 	if d.Limit != nil {

@@ -11,10 +11,23 @@ var (
 	// ErrNoLease: a concurrency limit was to be spent from without a lease ID.
 	// Set Request.Lease.
 	ErrNoLease = errors.New("weir: a concurrency limit needs a lease: set Request.Lease to a value of your own for this unit of work")
+	// ErrNoKey: [Limiter.Take] was used with rules that have no limit for its one
+	// entry, such as those of a rules file.
+	ErrNoKey = errors.New("weir: the rules have no limit for the entry \"key\": use Decide with the descriptors of the rules, or make the limiter with weir.Limits")
+	// ErrNoRequest: the request is nil, or there is nothing in it to decide.
+	ErrNoRequest = errors.New("weir: there is no request to decide: take one of Limiter.Acquire and append descriptors to it")
+	// ErrVerb: a request's Verb is not Spend, Peek or Force.
+	ErrVerb = errors.New("weir: a request spends, peeks or forces: set Request.Verb to Spend, Peek or Force, and use Cancel or Release to give units back")
+	// ErrNotCompiled: a limit is nil, or was not compiled.
+	ErrNotCompiled = errors.New("weir: a limit is nil or not compiled: call Limit.Compile before its first use")
 	// ErrRefund: units were to be given back to a limit that cannot take them
 	// back, such as an approximate one.
 	ErrRefund = errors.New("weir: this limit cannot give back units")
 )
+
+// errUnanswered is returned for a store that reports no error and leaves an op
+// without an answer.
+var errUnanswered = errors.New("weir: the store left a limit without an answer: its Take must fill in the Decision of every op")
 
 // MaxCost is the largest cost of a request and the largest count of a limit:
 // 2^53, the largest integer that every store's script computes exactly.

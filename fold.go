@@ -4,7 +4,9 @@ import "math/bits"
 
 // Fold makes one decision of the answers of several ops. Refused: the limit
 // with the longest wait speaks, Never before all. Allowed: the limit with the
-// smallest share left speaks. Shadows and soft thresholds are not heard.
+// smallest share left speaks. Shadows and soft thresholds are not heard. It is the
+// decision of [AllowUnlimited] where no op is heard, and the zero Decision, which
+// refuses, where an op that is heard has no answer.
 func Fold(ops []Op) Decision {
 	var refused, tightest *Op
 	for i := range ops {
@@ -16,8 +18,16 @@ func Fold(ops []Op) Decision {
 		default:
 			continue
 		}
-		if o.Verb == Refund || o.Decision.Limit == nil {
+		if o.Verb == Refund {
 			continue
+		}
+		if o.Decision.Limit == nil {
+			if o.Decision == (Decision{}) {
+				return Decision{}
+			}
+			if o.Decision.Allowed() {
+				continue
+			}
 		}
 		if !o.Decision.Allowed() && o.Verb != Force {
 			if refused == nil || longer(o.Decision, refused.Decision) {
@@ -39,7 +49,7 @@ func Fold(ops []Op) Decision {
 		d.RetryAfter = 0
 		return d
 	}
-	return Decision{}
+	return AllowUnlimited()
 }
 
 // spoken is the op's decision as its request hears it: units kept for others
@@ -132,7 +142,7 @@ func Counted(ops []Op, i int) (Outcome, bool) {
 // most do: in less time than Counted, which tells of those for which it is false.
 func PlainlyAllowed(ops []Op, i int) bool {
 	o := &ops[i]
-	return o.Role == Enforce && o.Verb == Spend && o.Charged && o.Decision.RetryAfter == 0 &&
+	return o.Role == Enforce && o.Verb == Spend && o.Charged && o.Decision.Allowed() &&
 		o.Limit.traits&Shapes == 0 && (i+1 == len(ops) || ops[i+1].Role == Enforce)
 }
 

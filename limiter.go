@@ -81,6 +81,10 @@ func (l *Limiter) Rules() Rules { return l.rules }
 
 // Take spends cost units of key: a request with the single entry ("key", key).
 // A cost of zero looks and spends nothing. It does not allocate.
+//
+// Take is for [Limits]. Where the rules have no limit for that entry, and do not
+// exempt it (see [Exempter]), it returns ErrNoKey. With any error the Decision is
+// the zero Decision, which refuses.
 func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, error) {
 	if cost < 0 || cost > MaxCost {
 		return Decision{}, ErrCost
@@ -89,23 +93,36 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 		return l.takeRequest(ctx, key, cost)
 	}
 	d, err := l.store.TakeOne(ctx, key, l.only, cost)
-	if err == nil {
-		l.only.countOne(d)
+	if err == nil && d.Limit == nil {
+		err = errUnanswered
 	}
-	return d, err
+	if err != nil {
+		return Decision{}, err
+	}
+	l.only.countOne(d)
+	return d, nil
 }
 
 // TakeLimit spends cost units of key under limit, which must be compiled,
 // without asking the rules: for limits that come with a call. A cost of zero
 // looks, spends nothing and is not counted. Observers are told as of any request,
 // but that Op.Now is zero, since the store does not tell its time. It does not
-// allocate.
+// allocate. It returns ErrNotCompiled for a limit that is nil or not compiled;
+// with any error the Decision is the zero Decision, which refuses.
 func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost int64) (Decision, error) {
 	if cost < 0 || cost > MaxCost {
 		return Decision{}, ErrCost
 	}
+	if limit == nil || !limit.compiled {
+		return Decision{}, ErrNotCompiled
+	}
 	d, err := l.store.TakeOne(ctx, key, limit, cost)
-	if err == nil && cost > 0 {
+	if err == nil && d.Limit == nil {
+		err = errUnanswered
+	}
+	if err != nil {
+		d = Decision{}
+	} else if cost > 0 {
 		limit.countOne(d)
 	}
 	if len(l.observers) > 0 {
@@ -139,7 +156,17 @@ func (l *Limiter) takeRequest(ctx context.Context, key string, cost int64) (Deci
 	if cost == 0 {
 		r.Verb = Peek
 	}
-	return l.Decide(ctx, r)
+	d, err := l.Decide(ctx, r)
+	if err == nil && len(r.ops) == 0 && !l.exempts(r) {
+		return Decision{}, ErrNoKey
+	}
+	return d, err
+}
+
+// exempts reports whether the rules leave r without a limit on purpose.
+func (l *Limiter) exempts(r *Request) bool {
+	e, ok := l.rules.(Exempter)
+	return ok && e.Exempts(r)
 }
 
 // countOne counts a decision under l, its only limit.
@@ -188,9 +215,15 @@ func (l *Limiter) Match(r *Request) []Op {
 // Decide answers r. All limits that it meets must allow it, else none is
 // charged. On return r tells in detail what each limit said.
 //
-// With an error no decision was made, and the Decision returned with it is
-// empty: look at the error first, an empty Decision allows.
+// With an error no decision was made: the Decision returned with it, and those of
+// r's ops, are zero Decisions, which refuse. It returns ErrNoRequest for a nil r
+// and, under [Limits], for one without descriptors, ErrVerb for a Verb that is not Spend, Peek or Force, ErrCost for a cost out of
+// range, ErrNotCompiled for a limit of the rules that is nil or not compiled,
+// ErrNoLease for a concurrency limit without a Lease, and the store's error.
 func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
+	if r == nil {
+		return Decision{}, ErrNoRequest
+	}
 	var told func(Decision, error)
 	if l.tracer != nil {
 		ctx, told = l.tracer.Begin(ctx, r)
@@ -226,14 +259,21 @@ func (r *Request) timed() bool {
 }
 
 func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
+	if r.Verb > Force {
+		r.ops = r.ops[:0]
+		return Decision{}, ErrVerb
+	}
 	if len(l.Match(r)) == 0 {
-		return Decision{}, nil
+		return l.unlimited(r)
 	}
 	denied := false
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.Cost < 0 || o.Cost > MaxCost || o.Cost+o.Reserve > MaxCost {
-			return Decision{}, ErrCost
+		switch {
+		case o.Limit == nil || !o.Limit.compiled:
+			return r.undecided(ErrNotCompiled)
+		case o.Cost < 0 || o.Cost > MaxCost || o.Cost+o.Reserve > MaxCost:
+			return r.undecided(ErrCost)
 		}
 		denied = denied || o.Role == Deny
 	}
@@ -241,10 +281,46 @@ func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
 		return l.deny(r.ops), nil
 	}
 	if err := l.store.Take(ctx, r.ops); err != nil {
-		return Decision{}, err
+		return r.undecided(err)
+	}
+	d := Fold(r.ops)
+	if d == (Decision{}) {
+		return r.undecided(errUnanswered)
 	}
 	count(r.ops)
-	return Fold(r.ops), nil
+	return d, nil
+}
+
+// unlimited decides a request that meets no limit. What is an error under a limit
+// is one here too, and so is a request without descriptors under Limits, which
+// every descriptor meets.
+func (l *Limiter) unlimited(r *Request) (Decision, error) {
+	if r.Cost < 0 || r.Cost > MaxCost {
+		return Decision{}, ErrCost
+	}
+	for i := range r.Descriptors {
+		if c := r.Descriptors[i].Cost; c < 0 || c > MaxCost {
+			return Decision{}, ErrCost
+		}
+	}
+	if ls, ok := l.rules.(Limits); ok && len(ls) > 0 && len(r.Descriptors) == 0 {
+		return Decision{}, ErrNoRequest
+	}
+	return AllowUnlimited(), nil
+}
+
+// undecided returns err with the zero Decision, and takes back what the ops say.
+func (r *Request) undecided(err error) (Decision, error) {
+	clearAnswers(r.ops)
+	return Decision{}, err
+}
+
+// clearAnswers empties the answers of ops that no decision was made by.
+func clearAnswers(ops []Op) {
+	for i := range ops {
+		o := &ops[i]
+		o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
+	}
 }
 
 // deny answers ops of which some refuse without being asked: the one that refuses
@@ -269,8 +345,8 @@ func (l *Limiter) deny(ops []Op) Decision {
 // else as long as RetryAfter says, again and again. Under a concurrency limit it
 // asks again up to once a second, since nobody knows when the others are done. It
 // returns the last decision, refused only if the request can never pass, and
-// ctx.Err() when ctx ends first. If ctx would end before the wait is over it does
-// not wait.
+// ctx.Err() when ctx ends first: then the decision refuses, and what was charged
+// is given back. If ctx would end before the wait is over it does not wait.
 func (l *Limiter) Wait(ctx context.Context, r *Request) (Decision, error) {
 	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
 		d, err := l.Decide(ctx, r)
@@ -281,7 +357,7 @@ func (l *Limiter) Wait(ctx context.Context, r *Request) (Decision, error) {
 		switch {
 		case d.Allowed():
 			wait = r.Delay()
-		case d.Limit.traits&Leases != 0:
+		case d.Limit != nil && d.Limit.traits&Leases != 0:
 			// RetryAfter is when those who hold a place lose it if they died.
 			wait = min(wait, poll)
 		}
@@ -291,6 +367,7 @@ func (l *Limiter) Wait(ctx context.Context, r *Request) (Decision, error) {
 		if err := sleep(ctx, wait); err != nil {
 			if d.Allowed() {
 				err = joinCancel(err, l.Cancel(context.WithoutCancel(ctx), r))
+				d = Decision{}
 			}
 			return d, err
 		}
@@ -421,12 +498,28 @@ func (l *Limiter) Release(ctx context.Context, r *Request) error {
 	return l.store.Take(ctx, kept)
 }
 
-// Apply charges ops as they are, without rules, and answers like Decide.
+// Apply charges ops as they are, without rules, and answers like Decide. No ops
+// are an error, since nothing is asked.
 func (l *Limiter) Apply(ctx context.Context, ops []Op) (Decision, error) {
+	if len(ops) == 0 {
+		return Decision{}, ErrNoRequest
+	}
+	for i := range ops {
+		if o := &ops[i]; o.Limit == nil || !o.Limit.compiled {
+			clearAnswers(ops)
+			return Decision{}, ErrNotCompiled
+		}
+	}
 	if err := l.store.Take(ctx, ops); err != nil {
+		clearAnswers(ops)
 		return Decision{}, err
 	}
-	return Fold(ops), nil
+	d := Fold(ops)
+	if d == (Decision{}) {
+		clearAnswers(ops)
+		return d, errUnanswered
+	}
+	return d, nil
 }
 
 // Undo returns the op that gives back cost units of what o charged.

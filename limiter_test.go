@@ -342,8 +342,8 @@ func TestObserversAreToldOfEveryDecision(t *testing.T) {
 	if _, err := l.Take(context.Background(), "k", 1); !errors.Is(err, weir.ErrClosed) {
 		t.Fatal(err)
 	}
-	// With an error comes the zero decision, which says nothing.
-	want := []string{"k true <nil>", "k false <nil>", "k true " + weir.ErrClosed.Error()}
+	// With an error comes the zero decision, which refuses.
+	want := []string{"k true <nil>", "k false <nil>", "k false " + weir.ErrClosed.Error()}
 	if fmt.Sprint(o.seen) != fmt.Sprint(want) {
 		t.Errorf("observed %q, want %q", o.seen, want)
 	}
@@ -426,7 +426,7 @@ func TestDecisionInWords(t *testing.T) {
 	b.now.Add(1500 * time.Millisecond)
 	f(2, "refused by 3/minute, 1 remain, retry after 58.5s")
 	f(4, "refused by 3/minute, 1 remain, waiting does not help")
-	if got, want := fmt.Sprint(weir.Decision{}), "allowed: no limit applies"; got != want {
+	if got, want := fmt.Sprint(weir.AllowUnlimited()), "allowed: no limit applies"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -29,6 +29,15 @@ type KeyLister interface {
 	KeyLists(domain string) []KeyList
 }
 
+// Exempter is an optional interface of [Rules] that leave requests without a limit
+// on purpose. Where rules are none, [Limiter.Take] takes a request that meets no
+// limit for a mistake.
+type Exempter interface {
+	// Exempts reports whether r, for which Match appends nothing, is exempt: its
+	// limit was switched off, or a list lets it pass. It may use r as Match does.
+	Exempts(r *Request) bool
+}
+
 // Limits are rules without a choice: every descriptor meets each limit, under
 // the key that its values make.
 type Limits []*Limit

@@ -149,7 +149,8 @@ func TestFold(t *testing.T) {
 	}
 	big := weir.Op{Decision: weir.Decision{Limit: mustLimit(1000), Remaining: 40}}
 
-	f("0 0s")
+	f("9007199254740992 0s") // no limit: the largest cost passes
+	f("0 0s", op(weir.Enforce, 7, 0), weir.Op{})
 	f("3 0s", op(weir.Enforce, 7, 0), op(weir.Enforce, 3, 0))
 	f("40 0s", op(weir.Enforce, 7, 0), big) // 4 % of 1000 is tighter than 70 % of 10
 	f("2 3s", op(weir.Enforce, 0, time.Second), op(weir.Enforce, 2, 3*time.Second))

@@ -283,10 +283,15 @@ func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
 			return Decision{}, err
 		}
 		if d.Allowed {
-			if d.Delay > 0 {
-				err = w.Sleep(d.Delay, &Refused{d})
+			if d.Delay == 0 {
+				return d, nil
 			}
-			return d, err
+			late := d
+			late.Allowed, late.RetryAfter = false, d.Delay
+			if err = w.Sleep(d.Delay, &Refused{late}); err != nil {
+				return late, err
+			}
+			return d, nil
 		}
 		wait := d.RetryAfter
 		if wait == weir.Never {

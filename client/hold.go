@@ -83,12 +83,15 @@ func (c *Client) Acquire(ctx context.Context, k Check) (Lease, Decision, error) 
 	l := Lease{remote: true}
 	var d Decision
 	err := c.hold(ctx, &k, &d, &l, c.opt.Wire.Acquire)
-	if err != nil || !d.Allowed {
-		if err == nil && d.Degraded && l.remote {
+	if err != nil {
+		return Lease{}, Decision{}, err
+	}
+	if !d.Allowed {
+		if d.Degraded && l.remote {
 			// It may have been granted, and the answer lost: it ends by itself.
 			c.counts.lost.Add(1)
 		}
-		return Lease{}, d, err
+		return Lease{}, d, nil
 	}
 	l.Check = k
 	return l, d, nil

@@ -129,7 +129,10 @@ func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time
 	if err == nil && d.Allowed && res.Handle == "" {
 		err = errors.New("weir: a reservation without a handle")
 	}
-	return d, res.Handle, res.Expires, err
+	if err != nil {
+		return Decision{}, "", time.Time{}, err
+	}
+	return d, res.Handle, res.Expires, nil
 }
 
 func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Settlement, error) {

@@ -153,6 +153,15 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	return dst
 }
 
+// Exempts implements weir.Exempter: r is exempt if the rules beneath limit it, and
+// the mode of their limits is [Off].
+func (o *Overlay) Exempts(r *weir.Request) bool {
+	if e, ok := o.opt.Rules.(weir.Exempter); ok && e.Exempts(r) {
+		return true
+	}
+	return len(o.opt.Rules.Match(nil, r)) > 0
+}
+
 // refuse appends the refusal of dst[at] if its key is banned.
 func (o *Overlay) refuse(s *set, dst []weir.Op, at int, now int64, r *weir.Request) []weir.Op {
 	m := s.marks[counter{dst[at].Limit.Scope, dst[at].Key}]

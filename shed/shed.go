@@ -257,3 +257,9 @@ func (j joined) KeyLists(domain string) []weir.KeyList {
 	}
 	return nil
 }
+
+// Exempts implements weir.Exempter: what the others exempt is exempt.
+func (j joined) Exempts(r *weir.Request) bool {
+	e, ok := j.others.(weir.Exempter)
+	return ok && e.Exempts(r)
+}

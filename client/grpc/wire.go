@@ -105,7 +105,10 @@ func (w *wire) Reserve(ctx context.Context, k client.Check) (client.Decision, st
 	if err == nil && d.Allowed && res.GetHandle() == "" {
 		err = errors.New("weir: a reservation without a handle")
 	}
-	return d, res.GetHandle(), time.UnixMicro(res.GetExpiresUs()), err
+	if err != nil {
+		return client.Decision{}, "", time.Time{}, err
+	}
+	return d, res.GetHandle(), time.UnixMicro(res.GetExpiresUs()), nil
 }
 
 func (w *wire) Settle(ctx context.Context, handle string, actual int64) (client.Settlement, error) {

@@ -27,19 +27,20 @@ type Question struct {
 type Outcome uint8
 
 const (
+	// Undecided: the store gave no decision, or a rule met it that cannot be
+	// asked here; nobody's fault who sent it. It is not let through.
+	Undecided Outcome = iota
 	// Allowed: it is let through.
-	Allowed Outcome = iota
+	Allowed
 	// Refused: a limit refuses it.
 	Refused
 	// Unreadable: its method, host or path has no canonical form; its sender's
 	// fault.
 	Unreadable
-	// Undecided: the store gave no decision, or a rule met it that cannot be
-	// asked here; nobody's fault who sent it.
-	Undecided
 )
 
-// Verdict is the answer to a [Question], beside what was written.
+// Verdict is the answer to a [Question], beside what was written. The zero Verdict
+// lets nothing through.
 type Verdict struct {
 	Outcome Outcome
 	// Degraded: it was let through though the store gave no decision.
@@ -48,7 +49,9 @@ type Verdict struct {
 	Soft bool
 	// Route is the name of its route, empty without one.
 	Route string
-	// Decision is what the limits said. Its Limit is nil when none applied.
+	// Decision is what the limits said. Its Limit is nil when none applied. It is
+	// the zero Decision, which refuses, when there is none, also for a request that
+	// is let through all the same.
 	Decision weir.Decision
 }
 
@@ -76,6 +79,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 		if i := a.routes.Find(c); i >= 0 {
 			r := &a.opt.Routes[i]
 			if v.Route = routeName(r); r.Unlimited {
+				v.Outcome, v.Decision = Allowed, weir.AllowUnlimited()
 				return v
 			}
 			plan, cost = a.routes.Plan(i), r.Cost
@@ -144,6 +148,7 @@ func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	if d.Limit != nil {
 		a.opt.Answer.Header(w.Header(), req.Ops(), d, decidedAt(req.Ops()))
 	}
+	v.Outcome = Allowed
 	return v
 }
 

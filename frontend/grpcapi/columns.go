@@ -43,7 +43,7 @@ func (c *columns) reset() {
 
 func (c *columns) add(r *weir.Request, d weir.Decision) {
 	c.flag(colAllowed, d.Allowed())
-	c.number(colRemaining, d.Remaining)
+	c.number(colRemaining, remaining(d))
 	c.number(colRetryAfter, micros(d.RetryAfter))
 	c.number(colResetAfter, micros(d.ResetAfter))
 	c.number(colLimit, int64(c.place(d.Limit)))

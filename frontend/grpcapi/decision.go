@@ -16,7 +16,7 @@ func decision(r *weir.Request, d weir.Decision) *weirpb.Decision { return decisi
 // decisionOf is decision for ops that are not r's own.
 func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decision {
 	out := &weirpb.Decision{
-		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: d.Remaining,
+		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: remaining(d),
 		RetryAfterUs: micros(d.RetryAfter), ResetAfterUs: micros(d.ResetAfter), Guarantee: guarantee(r.Guarantee()),
 	}
 	if d.Allowed() {
@@ -34,6 +34,15 @@ func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decisio
 		})
 	}
 	return out
+}
+
+// remaining returns the units that remain under the limit that spoke, 0 where none
+// applies.
+func remaining(d weir.Decision) int64 {
+	if d.Limit == nil {
+		return 0
+	}
+	return d.Remaining
 }
 
 // micros returns d in microseconds, rounded up; Never is -1.

@@ -145,7 +145,7 @@ func (s *Service) Renew(ctx context.Context, in *weirpb.RenewRequest) (*weirpb.R
 			ops = append(ops, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: o.Role})
 		}
 	}
-	var d weir.Decision
+	d := weir.AllowUnlimited()
 	if len(ops) > 0 {
 		if d, err = s.limiter.Apply(ctx, ops); err != nil {
 			return nil, s.undecided(err)

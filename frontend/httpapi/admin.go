@@ -194,7 +194,10 @@ func (a *API) left(ctx context.Context, ops []weir.Op) string {
 			peek = append(peek, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always, Verb: weir.Peek})
 		}
 	}
-	if _, err := a.limiter.Apply(ctx, peek); err != nil || len(peek) == 0 {
+	if len(peek) == 0 {
+		return ""
+	}
+	if _, err := a.limiter.Apply(ctx, peek); err != nil {
 		return "" // the change itself meets the error, if it lasts
 	}
 	return strconv.FormatInt(peek[0].Decision.Remaining, 10) + " left"

@@ -18,7 +18,7 @@ import (
 func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err error) {
 	l := c.service.limiter
 	spend, charge, refund := &c.parts[spending], &c.parts[charging], &c.parts[refunding]
-	speaker = spend
+	d, speaker = weir.AllowUnlimited(), spend
 	if len(spend.places) == 0 {
 		speaker = charge
 	}
@@ -36,14 +36,14 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 		}
 		if delay := spend.req.Delay(); delay > 0 && d.Allowed() {
 			if d, err = c.service.wait(ctx, &spend.req, d, delay); err != nil {
-				return d, nil, err
+				return weir.Decision{}, nil, err
 			}
 		}
 		c.tell(spend, d)
 	}
 	if len(refund.places) > 0 && d.Allowed() {
 		if err := c.giveBack(ctx, refund); err != nil {
-			return d, nil, c.undo(ctx, err)
+			return weir.Decision{}, nil, c.undo(ctx, err)
 		}
 	}
 	return d, speaker, nil
@@ -58,7 +58,7 @@ func (s *Service) wait(ctx context.Context, r *weir.Request, d weir.Decision, de
 	const travel = 2 * time.Millisecond
 	if s.waiting.Add(1) > int64(s.opt.MaxWaiting) || delay > s.opt.MaxDelay || ends && time.Until(end) < delay+travel {
 		if err := s.cancel(ctx, r); err != nil {
-			return d, err
+			return weir.Decision{}, err
 		}
 		for ops, i := r.Ops(), 0; i < len(ops); i++ {
 			ops[i].Decision.RetryAfter = ops[i].Decision.Delay(ops[i].Cost)
@@ -67,7 +67,7 @@ func (s *Service) wait(ctx context.Context, r *weir.Request, d weir.Decision, de
 		return d, nil
 	}
 	if !pauses.Sleep(ctx, delay) {
-		return d, errors.Join(ctx.Err(), s.cancel(ctx, r))
+		return weir.Decision{}, errors.Join(ctx.Err(), s.cancel(ctx, r))
 	}
 	return d, nil
 }

@@ -50,11 +50,15 @@ func (c *Charge) Admit(ctx context.Context, w *pauses.Waiter, paused *pauses.Set
 			c.Pass()
 			return nil
 		}
-		refused, wait := refuse(d.Limit.Name, d.RetryAfter), d.RetryAfter
+		limit, wait := "", d.RetryAfter
+		if d.Limit != nil {
+			limit = d.Limit.Name
+		}
+		refused := refuse(limit, wait)
 		if wait == weir.Never {
 			return refused
 		}
-		if d.Limit.Traits()&weir.Leases != 0 {
+		if d.Limit != nil && d.Limit.Traits()&weir.Leases != 0 {
 			// How long others hold their places is not known: RetryAfter is when
 			// they lose them if they died.
 			wait = min(wait, poll)

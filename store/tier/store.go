@@ -276,8 +276,10 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	}
 	if cost == 0 {
 		o := weir.Op{Key: key, Limit: l}
-		err := s.takeSharedOne(ctx, &o)
-		return o.Decision, err
+		if err := s.takeSharedOne(ctx, &o); err != nil {
+			return weir.Decision{}, err
+		}
+		return o.Decision, nil
 	}
 	tag := s.tag(key, l)
 	var d weir.Decision
@@ -300,8 +302,10 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 		return d, nil
 	}
 	o := weir.Op{Key: key, Limit: l, Cost: cost}
-	err = s.oneAway(ctx, &o, err)
-	return o.Decision, err
+	if err = s.oneAway(ctx, &o, err); err != nil {
+		return weir.Decision{}, err
+	}
+	return o.Decision, nil
 }
 
 // warm decides a spend by what the node holds, if it can be. It does not
