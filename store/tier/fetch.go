@@ -269,7 +269,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	e.heardOf(o.Decision, sent, s.link.now())
 	if o.Charged {
 		s.fetched.Add(1)
-		e.lent(o.Op, o.c, sent)
+		s.lent(e, p, &o, sent)
 		g.move(e)
 		return
 	}
@@ -324,18 +324,25 @@ func (e *lease) want(nodes, now int64) int64 {
 	return max(min(left/parts, pace), 1)
 }
 
-// lent takes over the units of a fetch. Requires: mu.
-func (e *lease) lent(o weir.Op, c *epochCounters, sent int64) {
-	p, units := e.plan, o.Cost
-	var own *weir.Limit
-	if c != nil {
-		own = c.own
+// lent takes over the units of a fetch that asked by the plan p. Requires: mu.
+func (s *Store) lent(e *lease, p *plan, o *asked, sent int64) {
+	units := o.Cost
+	t := lot{units: units, fetched: units, expiry: sent + p.life(units), receipt: o.Receipt(), charged: o.Now}
+	if o.c != nil {
+		t.own = o.c.own
 	}
-	expiry := sent + p.life(units)
-	if by := p.lender.SpendBy(p.limit, o.Receipt()); by != math.MaxInt64 {
-		expiry = sent + by - o.Now
+	if by := p.lender.SpendBy(p.limit, t.receipt); by != math.MaxInt64 {
+		t.expiry = sent + by - o.Now
 	}
-	e.take(lot{units: units, fetched: units, expiry: expiry, receipt: o.Receipt(), own: own})
+	if e.plan != p {
+		// The limit was changed meanwhile.
+		if !p.costsAs(e.plan) {
+			s.leases.returns.add([]giveBack{{key: e.key, limit: p.by(units), units: units, receipt: t.receipt, charged: t.charged, bound: true, own: t.own}})
+			return
+		}
+		t.expiry = min(t.expiry, s.link.now()+e.plan.brief)
+	}
+	e.take(t)
 	e.refused, e.ask = 0, 0
 	e.pace = min(max(units, e.pace), weir.MaxCost/4)
 	if o.Decision.Remaining >= units {

@@ -13,12 +13,16 @@ type lot struct {
 	fetched int64
 	expiry  int64 // the node's time, microseconds
 	receipt int64 // names the fetch to the shared store
+	charged int64 // when, by the store's clock
 	// own is the region's counter that counts them too; nil if there is none.
 	own *weir.Limit
 }
 
 // A lease is what the node knows of a key and holds of its limit. Times are the
 // node's, in microseconds.
+//
+// Invariant: the units of its lots were fetched at the price that they have under its
+// plan. A bucket charges time, and more of it for each unit where the rate is lower.
 //
 // Invariant: a lot is spent from only before its expiry, by the monotonic clock
 // at the instant of the spend: a node that was paused spends nothing that others
@@ -82,7 +86,7 @@ func (e *lease) expire(now int64, back *[]giveBack) {
 // instant too: at their receipt as many have flowed in, and a bucket that has been
 // full since would have them twice.
 func (e *lease) giveUp(t *lot, back *[]giveBack) {
-	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, bound: true, own: t.own})
+	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, charged: t.charged, bound: true, own: t.own})
 	t.units = 0
 }
 
@@ -104,17 +108,21 @@ func (e *lease) spend(cost int64) bool {
 	return true
 }
 
-// putBack takes back cost units that were spent from a lot that the node still
-// holds.
-func (e *lease) putBack(cost, receipt, now int64) bool {
+// lotOf returns the lot that cost units may have been spent from, if the node still
+// holds it; nil if not.
+func (e *lease) lotOf(cost, receipt, now int64) *lot {
 	for i := range e.lots {
 		t := &e.lots[i]
-		if now < t.expiry && cost <= t.fetched-t.units && (e.plan.bucket || t.receipt == receipt) {
-			t.units += cost
-			return true
+		if now >= t.expiry || cost > t.fetched-t.units {
+			continue
+		}
+		// The receipts of a bucket's lots grow: those that are no later were there when
+		// the units were spent.
+		if t.receipt == receipt || e.plan.bucket && (receipt == 0 || t.receipt < receipt) {
+			return t
 		}
 	}
-	return false
+	return nil
 }
 
 // low reports whether it is time to fetch more, before the last unit is spent.
@@ -168,19 +176,35 @@ func (e *lease) heardOf(d weir.Decision, sent, now int64) {
 
 // take adds a lot.
 func (e *lease) take(t lot) {
+	b := &e.lots[1]
 	switch {
 	case e.lots[0].units == 0:
 		e.lots[0] = t
-	case e.lots[1].units == 0:
-		e.lots[1] = t
+	case b.units == 0:
+		*b = t
 	default:
-		// Neither may outlive the other's units.
-		e.lots[1].units += t.units
-		e.lots[1].fetched += t.fetched
-		e.lots[1].expiry = min(e.lots[1].expiry, t.expiry)
-		e.lots[1].receipt = min(e.lots[1].receipt, t.receipt)
-		if e.lots[1].own != t.own {
-			e.lots[1].own = nil // of two counters: neither gets them back
+		// Neither may outlive the other's units, nor seem to have been charged later.
+		b.units += t.units
+		b.fetched += t.fetched
+		b.expiry = min(b.expiry, t.expiry)
+		b.receipt = min(b.receipt, t.receipt)
+		b.charged = min(b.charged, t.charged)
+		if b.own != t.own {
+			b.own = nil // of two counters: neither gets them back
 		}
 	}
+}
+
+// change puts a lease under another plan of the same counters. What was fetched at
+// another price is given to back, at the price that was paid for it.
+func (e *lease) change(p *plan, now int64, back *[]giveBack) {
+	for i := range e.lots {
+		t := &e.lots[i]
+		if t.units > 0 && !e.plan.costsAs(p) {
+			e.giveUp(t, back)
+		}
+		// Soon the new limit holds for all that is spent.
+		t.expiry = min(t.expiry, now+p.brief)
+	}
+	e.plan, e.refused, e.ask, e.scarce = p, 0, 0, false
 }

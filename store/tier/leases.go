@@ -115,11 +115,10 @@ func (t *leases) add(g *leaseShard, tag uint64, key string, p *plan, now int64) 
 				t.drop(g, e)
 				return t.add(g, tag, key, p, now)
 			}
-			e.plan, e.refused, e.ask, e.scarce = p, 0, 0, false
-			for i := range e.lots {
-				// Soon the new limit holds for all that is spent.
-				e.lots[i].expiry = min(e.lots[i].expiry, now+p.brief)
-			}
+			var back [2]giveBack
+			list := back[:0]
+			e.change(p, now, &list)
+			t.returns.add(list)
 		}
 		return e
 	}
@@ -180,7 +179,7 @@ func (t *leases) drop(g *leaseShard, e *lease) {
 		list = append(list, giveBack{key: e.key, limit: e.plan.counting.slack, units: y.share, receipt: y.shareBy, bound: true})
 	}
 	if y := e.tally; y != nil && y.untold < 0 {
-		list = append(list, giveBack{key: e.key, limit: e.plan.limit, units: -y.untold, receipt: y.receipt, bound: !e.plan.flows()})
+		list = append(list, giveBack{key: e.key, limit: e.plan.limit, units: -y.untold, receipt: y.receipt, bound: true})
 	}
 	t.returns.add(list)
 	e.unlink()
@@ -240,6 +239,8 @@ type giveBack struct {
 	limit   *weir.Limit
 	units   int64
 	receipt int64
+	// charged is when the shared store charged the units, by its clock; 0: not known.
+	charged int64
 	// bound: the units are given back before the receipt or not at all. Those of a
 	// window are of no use after it, those of a bucket have flowed in again.
 	bound bool
@@ -284,10 +285,15 @@ func (r *returns) add(list []giveBack) {
 		r.all = append(r.all, b)
 	}
 	if len(r.all) >= returnsAtOnce {
-		select {
-		case r.wake <- struct{}{}:
-		default:
-		}
+		r.hurry()
+	}
+}
+
+// hurry has what is kept given back at once.
+func (r *returns) hurry() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -176,6 +176,12 @@ func (k *link) begin(ctx context.Context) context.Context {
 	return &span{ctx, time.Now().Add(k.budget)}
 }
 
+// detach returns a context with a budget of its own: what is done goes on when the
+// caller goes.
+func (k *link) detach(ctx context.Context) context.Context {
+	return &span{context.WithoutCancel(ctx), time.Now().Add(k.budget)}
+}
+
 // wait returns how long a decision may still wait for the store. The caller's own
 // deadline does not shorten it: a caller that leaves earlier gets its context's error
 // and no decision, so that nobody chooses the policy of a limit by a short deadline.

@@ -54,8 +54,14 @@ func (w *load) ask(s *tier.Store) bool {
 	if !d.Allowed() {
 		return false
 	}
-	w.admitted.Add(1)
-	ops := []weir.Op{{Key: "k", Limit: w.bound, Cost: 1}}
+	w.admit(1)
+	return true
+}
+
+// admit has the model decide what was admitted.
+func (w *load) admit(cost int64) {
+	w.admitted.Add(cost)
+	ops := []weir.Op{{Key: "k", Limit: w.bound, Cost: cost}}
 	if err := w.model.Take(context.Background(), ops); err != nil {
 		w.Errorf("%v", err)
 	}
@@ -67,7 +73,14 @@ func (w *load) ask(s *tier.Store) bool {
 		}
 		w.owes()
 	}
-	return true
+}
+
+// back gives the model back what was given back to the fleet.
+func (w *load) back(o *weir.Op) {
+	ops := []weir.Op{{Key: "k", Limit: w.bound, Cost: o.Cost, Role: weir.Always, Verb: weir.Refund}}
+	if err := w.model.Take(context.Background(), ops); err != nil {
+		w.Errorf("%v", err)
+	}
 }
 
 // allow lets so many units more be admitted: a larger burst of a bucket, a larger

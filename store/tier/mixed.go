@@ -46,7 +46,13 @@ func (s *Store) place(o *weir.Op) place {
 type mix struct {
 	local, shared     []weir.Op
 	localOf, sharedOf []int // which op of the request each stands for
-	undo              []weir.Op
+	// back are the refunds of limits that are counted on the node, in the order of the
+	// request, as backOf are.
+	back   []weir.Op
+	backOf []int
+	// refunds: the node carries out some, of leases or its own.
+	refunds bool
+	undo    []weir.Op
 	// renewed are the ops whose holders had their place before: it stays theirs.
 	renewed []int
 }
@@ -57,42 +63,81 @@ type mix struct {
 // may be refused for their sake meanwhile, none is admitted too many. (What is
 // given back to a lockout does not shorten its run, and a sketch takes nothing
 // back.)
+//
+// Refunds on the node are carried out when all that must allow has allowed: nobody
+// could take them back. Refunds of units that the node does not hold go along in
+// the call of the shared store, which charges all or none.
 func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 	m := s.mixes.Get().(*mix)
 	defer s.mixes.Put(m)
 	m.renewed = m.renewed[:0]
 	m.split(s, ops)
-	if len(m.shared) > 0 || !s.warmAll(ops) {
+	switch {
+	case m.refunds:
+		// A caller that goes must not leave them behind: they are of no use to anybody
+		// once the shared store has counted that they were carried out.
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ctx = s.link.detach(ctx)
+	case len(m.shared) > 0 || !s.warmAll(ops):
 		ctx = s.link.begin(ctx)
 	}
-	if refused, err := s.takeLeases(ctx, m, ops, weir.Enforce); err != nil || refused != nil {
+	if refused, err := s.takeLeases(ctx, m, ops, onlyEnforced); err != nil || refused != nil {
 		if err == nil {
 			err = s.refuseMixed(ctx, m, ops, true, true, *refused)
 		}
-		return joinUndo(err, s.giveBackLeases(ctx, m, ops))
+		return joinUndo(err, s.giveBackLeases(m, ops))
 	}
 	if len(m.local) > 0 {
 		if err := s.takeLocal(ctx, m.local); err != nil {
-			return joinUndo(err, s.giveBackLeases(ctx, m, ops))
+			return joinUndo(err, s.giveBackLeases(m, ops))
 		}
 		if d := weir.Fold(m.local); !d.Allowed() {
-			err := s.giveBackLeases(ctx, m, ops)
+			err := s.giveBackLeases(m, ops)
 			return joinUndo(s.refuseMixed(ctx, m, ops, false, true, d), err)
 		}
 	}
 	if len(m.shared) > 0 {
 		if err := s.takeShared(ctx, m.shared); err != nil {
-			return joinUndo(err, s.giveBack(ctx, m, ops))
+			return joinUndo(err, s.giveBack(m, ops))
 		}
 		if d := weir.Fold(m.shared); !d.Allowed() {
-			err := s.giveBack(ctx, m, ops)
+			err := s.giveBack(m, ops)
 			return joinUndo(s.refuseMixed(ctx, m, ops, true, false, d), err)
 		}
 	}
 	m.answer(ops)
 	// Nobody hears a shadow: it is tried when all is said.
-	_, err := s.takeLeases(ctx, m, ops, weir.Shadow)
-	return err
+	if _, err := s.takeLeases(ctx, m, ops, onlyShadows); err != nil {
+		return joinUndo(err, s.giveBackAllOf(m, ops))
+	}
+	return s.refundHeld(m, ops)
+}
+
+// refundHeld carries out the refunds that the node decides. It calls no other store
+// and does not fail but by an error of the node's own store.
+func (s *Store) refundHeld(m *mix, ops []weir.Op) error {
+	for i := range ops {
+		if o := &ops[i]; o.Verb == weir.Refund && s.place(o) == onLease && !m.inShared(i) {
+			s.refundOnNode(o)
+		}
+	}
+	if len(m.back) == 0 {
+		return nil
+	}
+	// What was admitted stands, whatever becomes of the caller.
+	if err := s.takeLocal(context.Background(), m.back); err != nil {
+		return err
+	}
+	copyAnswers(ops, m.back, m.backOf)
+	return nil
+}
+
+// inShared reports whether the i-th op of the request goes to the shared store.
+func (m *mix) inShared(i int) bool {
+	_, found := slices.BinarySearch(m.sharedOf, i)
+	return found
 }
 
 // warmAll reports whether the node holds units for all that is spent from leases:
@@ -120,6 +165,7 @@ func joinUndo(err, undo error) error {
 // both stores.
 func (m *mix) split(s *Store, ops []weir.Op) {
 	m.local, m.shared, m.localOf, m.sharedOf = m.local[:0], m.shared[:0], m.localOf[:0], m.sharedOf[:0]
+	m.back, m.backOf, m.refunds = m.back[:0], m.backOf[:0], false
 	for i := range ops {
 		o := &ops[i]
 		where := s.place(o)
@@ -127,8 +173,15 @@ func (m *mix) split(s *Store, ops []weir.Op) {
 		if o.Role == weir.Pool && i > 0 {
 			where = s.place(&ops[i-1])
 		}
-		if where == onLease {
+		if where == onLease && o.Verb == weir.Refund && !s.holdsCharge(o) {
+			where = onShared
+		}
+		if where == onLease || where == onNode && o.Verb == weir.Refund {
 			o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{}, s.wall(), false, false
+			m.refunds = m.refunds || o.Verb == weir.Refund
+			if where == onNode {
+				m.back, m.backOf = append(m.back, *o), append(m.backOf, i)
+			}
 			continue
 		}
 		if where != onShared {
@@ -140,12 +193,15 @@ func (m *mix) split(s *Store, ops []weir.Op) {
 	}
 }
 
-// takeLeases decides those ops of the given role that are spent from leases, and
-// stops at the first refusal, which it returns.
-func (s *Store) takeLeases(ctx context.Context, m *mix, ops []weir.Op, role weir.Role) (*weir.Decision, error) {
+// Which of the ops of leases are decided.
+const onlyEnforced, onlyShadows = false, true
+
+// takeLeases decides those spends and looks that are decided by leases, those of
+// shadows or the others, and stops at the first refusal, which it returns.
+func (s *Store) takeLeases(ctx context.Context, m *mix, ops []weir.Op, shadows bool) (*weir.Decision, error) {
 	for i := range ops {
 		o := &ops[i]
-		if (o.Role == weir.Shadow) != (role == weir.Shadow) || s.place(o) != onLease {
+		if (o.Role == weir.Shadow) != shadows || o.Verb == weir.Refund || s.place(o) != onLease {
 			continue
 		}
 		renewed, err := s.takeLease(ctx, o)
@@ -164,46 +220,74 @@ func (s *Store) takeLeases(ctx context.Context, m *mix, ops []weir.Op, role weir
 
 // answer copies the answers of both stores to ops.
 func (m *mix) answer(ops []weir.Op) {
-	for _, part := range []struct {
-		ops []weir.Op
-		of  []int
-	}{{m.local, m.localOf}, {m.shared, m.sharedOf}} {
-		for j, i := range part.of {
-			a, o := &part.ops[j], &ops[i]
-			o.Decision, o.Now, o.Charged, o.Borrowed = a.Decision, a.Now, a.Charged, a.Borrowed
-		}
+	copyAnswers(ops, m.local, m.localOf)
+	copyAnswers(ops, m.shared, m.sharedOf)
+}
+
+// copyAnswers copies the answers of a part of a request, of which the j-th op is the
+// of[j]-th of the request.
+func copyAnswers(ops, part []weir.Op, of []int) {
+	for j, i := range of {
+		a, o := &part[j], &ops[i]
+		o.Decision, o.Now, o.Charged, o.Borrowed = a.Decision, a.Now, a.Charged, a.Borrowed
 	}
 }
 
-// giveBack undoes what was spent from leases and charged on the node. What a lease
-// said stands as what it would have said.
-func (s *Store) giveBack(ctx context.Context, m *mix, ops []weir.Op) error {
-	failed := s.giveBackLeases(ctx, m, ops)
-	m.undo = m.undo[:0]
-	for i := range m.local {
-		if o := &m.local[i]; o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
-			m.undo = append(m.undo, o.Undo(o.Cost))
-		}
-		m.local[i].Charged, m.local[i].Borrowed = false, false
-	}
-	if len(m.undo) > 0 {
-		failed = joinUndo(failed, s.local.Take(ctx, m.undo))
+// giveBack undoes what was spent from leases and charged on the node, also for a
+// caller that has gone. What a lease said stands as what it would have said.
+func (s *Store) giveBack(m *mix, ops []weir.Op) error {
+	failed := s.giveBackLeases(m, ops)
+	if m.undone(m.local); len(m.undo) > 0 {
+		failed = joinUndo(failed, s.local.Take(context.Background(), m.undo))
 	}
 	return failed
 }
 
-func (s *Store) giveBackLeases(ctx context.Context, m *mix, ops []weir.Op) error {
+// undone fills undo with what gives back the charges of part, which is taken as not
+// charged from then on.
+func (m *mix) undone(part []weir.Op) {
+	m.undo = m.undo[:0]
+	for i := range part {
+		if o := &part[i]; o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
+			m.undo = append(m.undo, o.Undo(o.Cost))
+		}
+		part[i].Charged, part[i].Borrowed = false, false
+	}
+}
+
+// giveBackAllOf is giveBack for a request that the shared store has charged already.
+// The store is told in the background.
+func (s *Store) giveBackAllOf(m *mix, ops []weir.Op) error {
+	err := s.giveBack(m, ops)
+	m.undone(m.shared)
+	for i := range m.undo {
+		// A permit may have been the holder's before: it ends by itself.
+		if o := &m.undo[i]; o.Limit.Traits()&weir.Leases == 0 {
+			s.returnLater(o)
+		}
+	}
+	m.answer(ops)
+	return err
+}
+
+// giveBackLeases undoes what was spent from leases. It does not call the shared
+// store: what the node holds no longer is given back in the background.
+func (s *Store) giveBackLeases(m *mix, ops []weir.Op) error {
 	var failed error
 	for i := range ops {
-		if o := &ops[i]; o.Charged && o.Verb == weir.Spend && s.place(o) == onLease {
-			o.Charged = false
-			if slices.Contains(m.renewed, i) {
-				continue
-			}
-			undo := o.Undo(o.Cost)
-			if _, err := s.takeLease(ctx, &undo); err != nil {
-				failed = err
-			}
+		o := &ops[i]
+		if !o.Charged || o.Verb != weir.Spend || s.place(o) != onLease {
+			continue
+		}
+		o.Charged = false
+		if slices.Contains(m.renewed, i) {
+			continue
+		}
+		undo := o.Undo(o.Cost)
+		if !o.Decision.Guarantee().Degraded {
+			s.refundOnNode(&undo)
+		} else if err := s.oneAway(context.Background(), &undo, errAway); err != nil {
+			failed = err
 		}
 	}
 	return failed

@@ -2,6 +2,7 @@ package tier
 
 import (
 	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,6 +225,23 @@ func (p *plan) lendable() int64 {
 
 // flows reports whether units are bound to no window.
 func (p *plan) flows() bool { return p.lender.SpendBy(p.limit, 0) == math.MaxInt64 }
+
+// costsAs reports whether a unit costs as much under p as under o.
+func (p *plan) costsAs(o *plan) bool {
+	return !p.bucket && !o.bucket || p.limit.Count == o.limit.Count && p.limit.Period == o.limit.Period
+}
+
+// inflowTime returns how long so many units take to flow back into a bucket, in
+// microseconds, rounded up.
+func (p *plan) inflowTime(units int64) int64 {
+	hi, lo := bits.Mul64(uint64(units), uint64(weir.Micros(p.limit.Period)))
+	lo, carry := bits.Add64(lo, uint64(p.limit.Count)-1, 0)
+	if hi += carry; hi >= uint64(p.limit.Count) {
+		return weir.Micros(weir.MaxPeriod)
+	}
+	q, _ := bits.Div64(hi, lo, uint64(p.limit.Count))
+	return int64(min(q, uint64(weir.Micros(weir.MaxPeriod))))
+}
 
 // by returns the limit by which cost units are spent on the shared store. More
 // than the burst that is left there pass by the whole burst: such a request must

@@ -99,6 +99,20 @@ func (s *Store) companions(ops []weir.Op) (out []weir.Op, err error) {
 	return out, nil
 }
 
+// ownOf returns the region's counter that the units of a refund were counted in, or
+// nil.
+func (s *Store) ownOf(o *weir.Op) *weir.Limit {
+	r := s.regionalOf(o)
+	if r == nil || o.ID == 0 {
+		return nil
+	}
+	c, err := r.ending(o.ID, s.wall())
+	if err != nil {
+		return nil
+	}
+	return c.own
+}
+
 // regionalOf returns how the limit of an op that has a companion is counted, or nil.
 func (s *Store) regionalOf(o *weir.Op) *regional {
 	if o.Role == weir.Deny || o.Verb == weir.Peek || o.Cost == 0 {

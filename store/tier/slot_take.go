@@ -147,26 +147,36 @@ func (s *Store) slotOfStore(ctx context.Context, p *plan, tag uint64, o *weir.Op
 }
 
 // releaseSlot ends a holder's time. One that has no place of this node's is told to
-// the shared store, which may have granted it one.
+// the shared store, which may have granted it one, even if the caller goes.
 func (s *Store) releaseSlot(ctx context.Context, o *weir.Op) error {
+	if s.releaseHeld(o) {
+		return nil
+	}
+	return s.takeSharedOne(s.link.detach(ctx), o)
+}
+
+// releaseHeld ends a holder's time, and reports whether its place was this node's.
+func (s *Store) releaseHeld(o *weir.Op) bool {
 	tag := s.tag(o.Key, o.Limit)
 	g := s.slots.shard(tag)
 	g.mu.Lock()
-	if e := g.get(tag, o.Key); e != nil {
-		now := s.link.now()
-		e.expire(g, now)
-		if h := e.holders[o.ID]; h != nil {
-			own := h.lot != nil
-			e.release(g, h)
-			if own && e.plan.limit == o.Limit {
-				s.answerSlot(o, e.describe(now))
-				g.mu.Unlock()
-				return nil
-			}
-		}
+	defer g.mu.Unlock()
+	e := g.get(tag, o.Key)
+	if e == nil {
+		return false
 	}
-	g.mu.Unlock()
-	return s.takeSharedOne(ctx, o)
+	now := s.link.now()
+	e.expire(g, now)
+	h := e.holders[o.ID]
+	if h == nil {
+		return false
+	}
+	own := h.lot != nil && e.plan.limit == o.Limit
+	e.release(g, h)
+	if own {
+		s.answerSlot(o, e.describe(now))
+	}
+	return own
 }
 
 // peekSlot looks at what the shared store has left and adds what the node holds.

@@ -2,6 +2,7 @@ package tier
 
 import (
 	"context"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -55,7 +56,8 @@ func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, 
 		return weir.Decision{}, 0, 0, false
 	}
 	d, ok := s.spendHeld(g, e, o.Cost, s.link.now())
-	return d, e.receipt(s.wall()), s.wall(), ok
+	wall := s.wall()
+	return d, e.receipt(s.link.now(), wall), wall, ok
 }
 
 // isWarm reports whether the node holds units for o.
@@ -79,10 +81,14 @@ func (s *Store) isWarm(tag uint64, o *weir.Op) bool {
 // receipt returns the receipt of the units that were spent last. Lots that are
 // spent from together are of one window. What is counted on the node is charged to
 // the window of its time, wall.
-func (e *lease) receipt(wall int64) int64 {
+func (e *lease) receipt(now, wall int64) int64 {
 	t, p := e.tally, e.plan
-	if t == nil {
+	switch {
+	case t == nil:
 		return max(e.lots[0].receipt, e.lots[1].receipt)
+	case p.flows():
+		// When all that the store knows of and all that it does not has flowed back.
+		return wall + max(e.reset-now, 0) + p.inflowTime(max(t.untold, 0)+t.telling)
 	}
 	if wall >= p.lender.SpendBy(p.limit, t.receipt) {
 		// What a first spend would get.
@@ -97,31 +103,95 @@ func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
-		return e.receipt(s.wall())
+		return e.receipt(s.link.now(), s.wall())
 	}
 	return 0
 }
 
 // refundLease gives units back to the lot that they were spent from, or, if the
-// node no longer holds it, to the shared store.
+// node no longer holds it, to the shared store. It is carried out even if the caller
+// goes.
 func (s *Store) refundLease(ctx context.Context, o *weir.Op) error {
-	if o.ID != 0 && s.wall() >= o.ID {
-		// It no longer counts: what the node holds now was fetched after.
-		return s.takeSharedOne(ctx, o)
+	if s.putBack(o) {
+		return nil
 	}
-	tag, now := s.tag(o.Key, o.Limit), s.link.now()
+	return s.takeSharedOne(s.link.detach(ctx), o)
+}
+
+// refundOnNode gives units back to the lot that they were spent from, or, if the node
+// no longer holds it, to the shared store in the background.
+func (s *Store) refundOnNode(o *weir.Op) {
+	if o.Limit.Traits()&weir.Leases != 0 && s.releaseHeld(o) || s.putBack(o) {
+		return
+	}
+	s.returnLater(o)
+}
+
+// holdsCharge reports whether the node holds what the units of a refund were spent
+// from.
+func (s *Store) holdsCharge(o *weir.Op) bool {
+	if o.Limit.Traits()&weir.Leases != 0 {
+		return s.holdsSlot(o)
+	}
+	g, e := s.ofCharge(o)
+	if g == nil {
+		return false
+	}
+	defer g.mu.Unlock()
+	return e.lotOf(o.Cost, o.ID, s.link.now()) != nil || e.tally != nil && e.tally.takesBack(e.plan, o.Cost, o.ID)
+}
+
+// putBack gives units back to what they were spent from, and reports whether the node
+// holds that.
+func (s *Store) putBack(o *weir.Op) bool {
+	g, e := s.ofCharge(o)
+	if g == nil {
+		return false
+	}
+	defer g.mu.Unlock()
+	now := s.link.now()
+	e.refused, e.ask = 0, 0
+	t := e.lotOf(o.Cost, o.ID, now)
+	switch {
+	case t != nil:
+		t.units += o.Cost
+	case e.tally == nil || !e.tally.takesBack(e.plan, o.Cost, o.ID):
+		return false
+	default:
+		e.tally.untell(e.plan, o.Cost, o.ID)
+	}
+	o.Decision, o.Now, o.Charged, o.Borrowed = e.describe(now), s.wall(), true, false
+	return true
+}
+
+// ofCharge returns the lease of the key of a refund, and its shard, which is locked.
+// They are nil if the node has none, or if the charge no longer counts: what the node
+// holds now was fetched after.
+func (s *Store) ofCharge(o *weir.Op) (*leaseShard, *lease) {
+	if o.Limit.Traits()&weir.Leases != 0 || o.ID != 0 && s.wall() >= o.ID {
+		return nil, nil
+	}
+	tag := s.tag(o.Key, o.Limit)
 	g := s.leases.shard(tag)
 	g.mu.Lock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
-		e.refused, e.ask = 0, 0
-		if e.putBack(o.Cost, o.ID, now) || e.tally != nil && e.tally.untell(o.Cost, o.ID) {
-			o.Decision, o.Now, o.Charged, o.Borrowed = e.describe(now), s.wall(), true, false
-			g.mu.Unlock()
-			return nil
-		}
+		return g, e
 	}
 	g.mu.Unlock()
-	return s.takeSharedOne(ctx, o)
+	return nil, nil
+}
+
+// returnLater answers a refund and sees to it that the shared store gets the units
+// back in the background.
+func (s *Store) returnLater(o *weir.Op) {
+	b := giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID}
+	if o.Limit.Traits()&weir.Leases == 0 {
+		b.bound = o.ID != 0
+		b.own = s.ownOf(o)
+	}
+	s.leases.returns.add([]giveBack{b})
+	s.leases.returns.hurry()
+	o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{Limit: o.Limit}, s.wall(), true, false
 }
 
 // peekLease looks at what the shared store has left and adds what the node holds.

@@ -46,15 +46,28 @@ func (t *tally) open(now int64) int64 {
 	return min(t.share-own, t.remaining-own)
 }
 
-// untell takes back cost units of the present window. What the store was told of
-// already is a credit, for as much as the share: the next units that are spent are
-// not told.
-func (t *tally) untell(cost, receipt int64) bool {
-	if receipt != t.receipt || t.untold-cost < -t.share {
-		return false
+// takesBack reports whether cost units of the present window can be taken back here.
+// What the store was told of already is a credit, for as much as the share.
+func (t *tally) takesBack(p *plan, cost, receipt int64) bool {
+	return (p.flows() && receipt != 0 || receipt == t.receipt) && t.untold-cost >= -t.share
+}
+
+// untell takes back cost units. Beyond what the store was not told of they are a
+// credit: the next units that are spent are not told. That of a bucket ends when the
+// units have flowed back on the store. Requires: takesBack.
+func (t *tally) untell(p *plan, cost, receipt int64) {
+	if p.flows() && (t.untold >= 0 || receipt < t.receipt) {
+		t.receipt = receipt
 	}
 	t.untold -= cost
-	return true
+}
+
+// endCredit forgets a credit whose window is over, or whose units have flowed back,
+// by the store's time wall.
+func (t *tally) endCredit(p *plan, wall int64) {
+	if t.untold < 0 && wall >= min(t.receipt, p.lender.SpendBy(p.limit, t.receipt)) {
+		t.untold = 0
+	}
 }
 
 // told reports whether the store knows of all that was admitted.
@@ -217,8 +230,8 @@ func (s *Store) spendTally(g *leaseShard, e *lease, cost, now int64) (weir.Decis
 		return weir.Decision{}, false
 	}
 	g.touch(e, now)
-	if t.untold < 0 && s.wall() >= e.plan.lender.SpendBy(e.plan.limit, t.receipt) {
-		t.untold = 0 // a credit is of its window
+	if t.untold < 0 {
+		t.endCredit(e.plan, s.wall())
 	}
 	if t.open(now) < cost {
 		if e.refuses(cost, now) {

@@ -1,0 +1,150 @@
+package tier_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// A node that holds units when the rate is halved gives them back at the price that it
+// paid for them: what is left is no more than what was left, less what passed.
+func TestReloadKeepsThePrice(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket} {
+		virtual(t, a.Name(), func(t *testing.T) {
+			f := newFleet(t, 2, tier.Options{})
+			fast := reloaded(t, 10_000, time.Hour, 0, a, weir.ConsistencyLeased)
+			slow := reloaded(t, 5_000, time.Hour, 0, a, weir.ConsistencyLeased)
+			for range 7000 {
+				f.take(f.nodes[0], "k", fast, 1)
+			}
+			held := f.nodes[0].Stats().LeaseUnits
+			// 3000 of 10,000 remain: of an hour, three tenths.
+			for _, s := range f.nodes {
+				f.take(s, "k", slow, 1)
+			}
+			time.Sleep(3 * time.Second)
+			if left := f.left("k", slow); left > 1500+5 || left < 1450 {
+				t.Errorf("%d are left of 5000, of 3000 of 10,000; %d were held", left, held)
+			}
+		})
+	}
+}
+
+func reloaded(t testing.TB, n int64, period time.Duration, burst int64, a weir.Algorithm, m weir.ConsistencyMode) *weir.Limit {
+	return compiled(t, &weir.Limit{Name: "reloaded", Algorithm: a, Count: n, Period: period, Burst: burst}, func(l *weir.Limit) {
+		l.Consistency.Mode, l.Consistency.MaxOvershoot = m, max(l.Count/20, 4)
+	})
+}
+
+// A limit whose numbers go up and down again and again, with what is spent, given back
+// and left idle meanwhile, admits no more than its largest version would.
+func TestFamilyReload(t *testing.T) {
+	for seed := range seeds(5, 200) {
+		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 17))
+			f := newFleet(t, 1+r.IntN(3), tier.Options{})
+			f.shared.delay.Store(int64(time.Millisecond) * r.Int64N(3))
+			a := []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingSubwindows}[r.IntN(4)]
+			bucket := a == algorithm.TokenBucket || a == algorithm.LeakyBucket
+			// The largest version: its rate and its burst are at least those of all. Full is
+			// each again after about as long: of what is owed for longer, a bucket forgives
+			// what is more than twice that.
+			const most = 4000
+			largest := reloaded(t, most, time.Hour, 0, a, weir.ConsistencyStrict)
+			version := func() *weir.Limit {
+				n, period, burst := int64(most)>>r.IntN(6), time.Hour, int64(0)
+				if bucket {
+					period = time.Hour << r.IntN(3)
+					burst = n * int64(time.Hour) / int64(period) * (2 + r.Int64N(2)) / 3
+				}
+				m := []weir.ConsistencyMode{weir.ConsistencyLeased, weir.ConsistencyLeased, weir.ConsistencyStrict, weir.ConsistencyEventual}[r.IntN(4)]
+				return reloaded(t, n, period, burst, a, m)
+			}
+			aligned(time.Hour)
+			w := newLoad(f, largest)
+			w.allow(most / 20)
+			// exact is charged each unit at the price at which it was admitted. Nothing has
+			// flowed back before the end: the bucket is never full.
+			exact := memory.New(memory.Options{MaxBytes: 1 << 20})
+			defer exact.Close()
+			charge := func(s weir.Store, o weir.Op, v weir.Verb) {
+				ops := []weir.Op{{Key: "k", Limit: o.Limit, Cost: o.Cost, Role: weir.Always, Verb: v}}
+				if err := s.Take(context.Background(), ops); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if bucket {
+				half := weir.Op{Limit: largest, Cost: most / 2}
+				charge(exact, half, weir.Force)
+				charge(f.shared.Store, half, weir.Force)
+			}
+			l := version()
+			var spent []weir.Op
+			passed, back := int64(0), int64(0)
+			for range 400 {
+				s := f.nodes[r.IntN(len(f.nodes))]
+				switch x := r.IntN(20); {
+				case x < 3:
+					l = version()
+				case x < 5:
+					time.Sleep(time.Duration(r.Int64N(int64(1500 * time.Millisecond))))
+				case x < 8 && len(spent) > 0:
+					i := r.IntN(len(spent))
+					undo := spent[i].Undo(spent[i].Cost)
+					if err := s.Take(context.Background(), []weir.Op{undo}); err != nil {
+						t.Fatal(err)
+					}
+					w.back(&spent[i])
+					charge(exact, spent[i], weir.Refund)
+					back += spent[i].Cost
+					spent = append(spent[:i], spent[i+1:]...)
+				default:
+					for range 1 + r.IntN(60) {
+						ops := []weir.Op{{Key: "k", Limit: l, Cost: 1 + r.Int64N(3)}}
+						if err := s.Take(context.Background(), ops); err != nil {
+							t.Fatal(err)
+						}
+						if o := ops[0]; o.Charged {
+							w.admit(o.Cost)
+							charge(exact, o, weir.Force)
+							passed += o.Cost
+							o.Key = "k"
+							spent = append(spent, o)
+						}
+					}
+				}
+			}
+			for _, s := range f.nodes {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// As of a bucket so deep that it is never used up: what is owed.
+			deep := largest
+			if bucket {
+				deep = reloaded(t, most, time.Hour, 4*most, a, weir.ConsistencyStrict)
+			}
+			left := []weir.Op{{Key: "k", Limit: deep, Cost: 1, Verb: weir.Peek}}
+			if err := exact.Take(context.Background(), left); err != nil {
+				t.Fatal(err)
+			}
+			// (Each price rounds up by a part of a unit of its own.)
+			if n, exact := f.left("k", deep), left[0].Decision.Remaining; n > exact+2 || n < exact-most/8 {
+				t.Errorf("%s: %d are left, of which %d were not paid for", a.Name(), n, n-exact)
+			}
+			if w.over.Load() != 0 {
+				t.Errorf("%s: %d units too many of %d that passed, %d given back", a.Name(), w.worst(), passed, back)
+			}
+			if passed < most/40 {
+				t.Errorf("%s: only %d passed", a.Name(), passed)
+			}
+		})
+	}
+}
