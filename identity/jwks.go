@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // Bounds of a set of keys and of fetching one.
@@ -152,7 +154,7 @@ type keySource struct {
 
 // load reads the keys of a file.
 func (s *keySource) load(path string) error {
-	text, err := readCapped(path, maxKeySet)
+	text, err := regular.Read(path, maxKeySet)
 	if err != nil {
 		return fmt.Errorf("key_file: %w", err)
 	}

@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/internal/spell"
 	"go.yaml.in/yaml/v3"
 )
@@ -63,7 +63,7 @@ func LoadKeys(path string) (*KeyFile, error) {
 // Reload reads the file again. If it cannot be read, or holds a mistake, the
 // last good content stays.
 func (f *KeyFile) Reload() error {
-	text, err := readCapped(f.path, maxKeyFile)
+	text, err := regular.Read(f.path, maxKeyFile)
 	if err != nil {
 		return fmt.Errorf("identity: keys: %w", err)
 	}
@@ -114,27 +114,6 @@ func (f *KeyFile) key(sum [sha256.Size]byte) *keyRow { return f.rows.Load().keys
 
 // tierOf returns the tier of a user, "" if the file has none.
 func (f *KeyFile) tierOf(user string) string { return f.rows.Load().users[user] }
-
-// readCapped reads a file of at most so many bytes.
-func readCapped(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
-	}
-	// A pipe, or a file that grows, has no size beforehand.
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(text)) > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
-	}
-	return text, nil
-}
 
 // keyColumns are the keys and columns of the file.
 var keyColumns = []string{"sha256", "user", "tier"}

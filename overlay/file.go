@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // File is a board of one process in files, so that a restart keeps it: the
@@ -45,7 +45,7 @@ func OpenFile(path string) (*File, error) {
 	}
 	b := &File{path: path, all: map[string]weir.Document{}}
 	for part, check := range parts {
-		data, err := readFile(path + part)
+		data, err := regular.ReadPrefix(path+part, weir.MaxDocument+1)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -58,16 +58,6 @@ func OpenFile(path string) (*File, error) {
 		b.all[part] = weir.Document{Version: 1, Data: data}
 	}
 	return b, nil
-}
-
-// readFile reads a file, one byte more than a document may have.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, weir.MaxDocument+1))
 }
 
 // part returns what is behind the path of the document of a name.

@@ -214,7 +214,21 @@ func (d *decoder) unknown(p *pair, set *fieldSet) {
 	if mode := modeHint(p); mode != "" && set.byName["mode"].Name != "" {
 		hint = mode
 	}
-	d.fault(p.key, d.path, hint, unknownKey, p.name)
+	name := p.name
+	if !d.dialect.flat {
+		name = clipped(name)
+	}
+	d.fault(p.key, d.path, hint, unknownKey, name)
+}
+
+// clipped bounds what a message repeats of a file that may be no rules file at
+// all: the first line of another file is nobody's business.
+func clipped(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
 // modeHint says how a mode is written that stands as a key of its own, such as

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -288,4 +289,47 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts(t, live, 1)
+}
+
+// TestReloadAfterAPipe: a pipe in the place of a rules file is refused and does
+// not end reloading.
+func TestReloadAfterAPipe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.yaml")
+	const good = "domain: d\ndescriptors: [{key: k, limit: %d/s}]\n"
+	write(t, file, fmt.Sprintf(good, 1))
+	live, err := rules.Open([]string{file}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Reload(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a pipe: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, fmt.Sprintf(good, 2))
+	if err := live.Reload(); err != nil {
+		t.Errorf("the good file is back: %v", err)
+	}
+	if got := live.Status().Generation; got != 2 {
+		t.Errorf("generation %d, want 2", got)
+	}
+}
+
+// TestFaultsQuoteLittle: what is no rules file is not repeated in logs.
+func TestFaultsQuoteLittle(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.yaml")
+	secret := strings.Repeat("x", 100)
+	for _, text := range []string{"root:$6$salt$" + secret + ":19000:0:::\n", secret + "\n", secret + ": 1\n", "domain: [" + secret + "]\n"} {
+		write(t, file, text)
+		if _, err := rules.Load([]string{file}, rules.Options{}); err == nil || strings.Contains(err.Error(), strings.Repeat("x", 50)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }

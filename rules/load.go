@@ -1,17 +1,17 @@
 package rules
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // Load reads rules files and compiles them. A path is a file, or a directory,
@@ -74,7 +74,7 @@ func readAll(paths []string, opt Options) ([]source, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			text, err := readFile(file, opt.MaxBytes)
+			text, err := regular.ReadPrefix(file, int64(opt.MaxBytes)+1)
 			if err != nil {
 				return nil, err
 			}
@@ -137,26 +137,6 @@ func seenFrom(path string) string {
 func isRules(name string) bool {
 	ext := filepath.Ext(name)
 	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
-}
-
-// readFile reads at most one byte more than max, which is enough to know that
-// there is too much.
-func readFile(path string, max int) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("rules: %w", err)
-	}
-	defer f.Close()
-	// Room for all of it at once: growing would take three times as much.
-	room := int64(bytes.MinRead)
-	if info, err := f.Stat(); err == nil {
-		room += min(info.Size(), int64(max)+1)
-	}
-	text := bytes.NewBuffer(make([]byte, 0, room))
-	if _, err := text.ReadFrom(io.LimitReader(f, int64(max)+1)); err != nil {
-		return nil, fmt.Errorf("rules: %w", err)
-	}
-	return text.Bytes(), nil
 }
 
 // compile makes a set of sources.

@@ -61,12 +61,9 @@ func (c *Config) answer() (*answer.Writer, error) {
 	if c.Answer.PartitionKeyFile == "" {
 		return c.Answer.writer(nil)
 	}
-	key, err := readBounded(c.Answer.PartitionKeyFile, 4096)
+	key, err := readSecret(c.Answer.PartitionKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--answer-partition-key-file: %w", err)
-	}
-	if len(key) == 0 {
-		return nil, fmt.Errorf("--answer-partition-key-file: %s is empty", c.Answer.PartitionKeyFile)
 	}
 	return c.Answer.writer(key)
 }

@@ -231,7 +231,7 @@ func (c *Config) upstream() (*url.URL, error) {
 func (c *Config) adminToken() (string, error) {
 	token := string(c.Admin.Token)
 	if c.Admin.TokenFile != "" {
-		data, err := readBounded(c.Admin.TokenFile, 4096)
+		data, err := readSecret(c.Admin.TokenFile)
 		if err != nil {
 			return "", fmt.Errorf("admin token: %w", err)
 		}

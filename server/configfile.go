@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // maxConfig bounds a configuration file, in bytes.
@@ -23,7 +24,7 @@ const maxConfig = 1 << 20
 // name stays as it is. Every unknown or repeated key and every value of the
 // wrong form is an error that names its line; all are reported.
 func (c *Config) Load(path string) error {
-	data, err := readBounded(path, maxConfig)
+	data, err := regular.Read(path, maxConfig)
 	if err != nil {
 		return fmt.Errorf("configuration file: %w", err)
 	}
@@ -217,23 +218,6 @@ func target(n *yaml.Node) *yaml.Node {
 
 // absent reports whether n is nothing: the key stands there without a value.
 func absent(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
-	}
-	return data, nil
-}
 
 // Print writes c as a configuration file, secrets redacted.
 func (c *Config) Print(w io.Writer) error {

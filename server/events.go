@@ -123,7 +123,7 @@ func (e *Events) secret() ([]byte, error) {
 	if e.SecretFile == "" {
 		return nil, nil
 	}
-	secret, err := readBounded(e.SecretFile, 4096)
+	secret, err := readSecret(e.SecretFile)
 	if err == nil && len(secret) < 16 {
 		err = fmt.Errorf("%s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
 	}

@@ -125,12 +125,9 @@ func (c *Identity) open(opt *identity.Options) error {
 		if f.path == "" {
 			continue
 		}
-		data, err := readBounded(f.path, 4096)
+		data, err := readSecret(f.path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.flag, err)
-		}
-		if len(data) == 0 {
-			return fmt.Errorf("%s: %s is empty", f.flag, f.path)
 		}
 		*f.into = identity.Secret(data)
 	}

@@ -69,7 +69,7 @@ func (r *RESP) password() (string, error) {
 	if r.PasswordFile == "" {
 		return string(r.Password), nil
 	}
-	data, err := readBounded(r.PasswordFile, maxRESPPassword)
+	data, err := readSecret(r.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("--resp-password-file: %w", err)
 	}

@@ -96,7 +96,7 @@ func (s *Server) openReserver() error {
 	opt := reserve.Options{TTL: s.conf.API.ReserveTTL}
 	if f := s.conf.API.ReserveKeyFile; f != "" {
 		var err error
-		if opt.Secret, err = readBounded(f, 4096); err != nil {
+		if opt.Secret, err = readSecret(f); err != nil {
 			return fmt.Errorf("--reserve-key-file: %w", err)
 		}
 	}

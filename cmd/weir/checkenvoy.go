@@ -1,14 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/weirlimit/weir/frontend/envoy"
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // checkEnvoy says whether Envoy's rate limit service would load the files of a
@@ -28,7 +27,7 @@ func checkEnvoy(s streams, dir string, merge bool) error {
 		}
 		path := filepath.Join(dir, e.Name())
 		fmt.Fprintf(s.out, "opening config file: %s\n", path)
-		data, err := readAtMost(path, envoy.MaxFileBytes+1)
+		data, err := regular.ReadPrefix(path, envoy.MaxFileBytes+1)
 		if err != nil {
 			fmt.Fprintf(s.out, "error reading file %s: %s\n", path, err)
 			return errNo
@@ -58,14 +57,4 @@ func unreadable(files []envoy.File, err error) bool {
 		}
 	}
 	return false
-}
-
-// readAtMost reads no more than n bytes of a file.
-func readAtMost(path string, n int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, n))
-	return data, errors.Join(err, f.Close())
 }

@@ -8,15 +8,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // Files are where the certificate of a listener lies, in PEM.
@@ -104,7 +104,7 @@ func (c *Certificate) read() (cert, key, ca []byte, err error) {
 		if f.path == "" {
 			continue
 		}
-		data, err := read(f.path)
+		data, err := regular.Read(f.path, maxFile)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("tls: %w", err)
 		}
@@ -117,22 +117,6 @@ func (c *Certificate) read() (cert, key, ca []byte, err error) {
 
 // maxFile bounds each file, in bytes.
 const maxFile = 1 << 20
-
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return data, nil
-}
 
 // Config returns the configuration of a listener, which asks c anew at every
 // handshake.

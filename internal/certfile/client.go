@@ -5,7 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // Client is by what a client knows a server, and shows who it is: files in PEM, as
@@ -31,7 +32,7 @@ func (c Client) Config(from *tls.Config) (*tls.Config, error) {
 		conf.ServerName = c.ServerName
 	}
 	if c.CA != "" {
-		text, err := os.ReadFile(c.CA)
+		text, err := regular.Read(c.CA, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("tls_ca: %w", err)
 		}
@@ -44,7 +45,15 @@ func (c Client) Config(from *tls.Config) (*tls.Config, error) {
 		return nil, errors.New("tls_cert and tls_key belong together: name both")
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		cert, err := regular.Read(c.Cert, maxFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls_cert: %w", err)
+		}
+		key, err := regular.Read(c.Key, maxFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls_key: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("tls_cert, tls_key: %w", err)
 		}

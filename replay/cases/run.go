@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -32,14 +31,7 @@ type Failure struct {
 
 // Run plays the cases of the file of that name.
 func Run(name string) ([]Result, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > MaxFile {
-		return nil, fmt.Errorf("%s: %d bytes are more than the %d that a file of cases can have", name, info.Size(), MaxFile)
-	}
-	src, err := os.ReadFile(filepath.Clean(name))
+	src, err := regular.Read(name, MaxFile)
 	if err != nil {
 		return nil, err
 	}

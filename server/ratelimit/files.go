@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/frontend/envoy"
 	"github.com/weirlimit/weir/frontend/envoy/settings"
 	"github.com/weirlimit/weir/frontend/envoy/stats"
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // maxFiles bounds the files of one set of rules.
@@ -111,7 +110,8 @@ func (r *reading) file(path, base, name string) error {
 		at = -1
 	}
 	if strings.HasPrefix(name, r.prefix) && isRules(base) {
-		data, err := readRules(path)
+		// One that is too large comes a byte too large, for the service to refuse by name.
+		data, err := regular.ReadPrefix(path, envoy.MaxFileBytes+1)
 		if err != nil {
 			return err
 		}
@@ -130,22 +130,4 @@ func (r *reading) file(path, base, name string) error {
 // isRules reports whether a file of that name holds rules.
 func isRules(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
-}
-
-// readRules reads a file, or what a link points to. One that is too large comes
-// back a byte too large, for the service to refuse by name.
-func readRules(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("not a file")}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, envoy.MaxFileBytes+1))
 }

@@ -4,10 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/weirlimit/weir/frontend/envoy/settings"
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // clientTLS names the files by which this node speaks TLS to a store.
@@ -103,17 +102,9 @@ func (f clientTLS) config() (*tls.Config, error) {
 }
 
 func readPEM(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	data, err := regular.Read(path, maxPEM)
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
-	if len(data) > maxPEM {
-		return nil, fmt.Errorf("tls: %s is larger than %d bytes", path, maxPEM)
 	}
 	return data, nil
 }

@@ -2,10 +2,8 @@ package stats
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/statsd_exporter/pkg/mapper"
 	"github.com/prometheus/statsd_exporter/pkg/registry"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 // maxMappingBytes bounds a mapping file.
@@ -106,17 +106,9 @@ func vec(reg *prometheus.Registry, name, help, label string) *prometheus.Counter
 }
 
 func mappingFile(path string, log *slog.Logger) (string, error) {
-	f, err := os.Open(path)
+	data, err := regular.Read(path, maxMappingBytes)
 	if err != nil {
 		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxMappingBytes+1))
-	if err != nil {
-		return "", err
-	}
-	if len(data) > maxMappingBytes {
-		return "", fmt.Errorf("larger than %d bytes", maxMappingBytes)
 	}
 	data, err = modern(data, log)
 	return string(data), err

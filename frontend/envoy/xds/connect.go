@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -17,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/weirlimit/weir/internal/regular"
 )
 
 const (
@@ -76,11 +76,11 @@ func (c *Client) credentials() (credentials.TransportCredentials, error) {
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: files.ServerName}
 	if files.Cert != "" && files.Key != "" {
-		cert, err := readFile(files.Cert)
+		cert, err := regular.Read(files.Cert, maxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("client certificate: %w", err)
 		}
-		key, err := readFile(files.Key)
+		key, err := regular.Read(files.Key, maxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("client key: %w", err)
 		}
@@ -91,7 +91,7 @@ func (c *Client) credentials() (credentials.TransportCredentials, error) {
 		conf.Certificates = []tls.Certificate{pair}
 	}
 	if files.CA != "" {
-		ca, err := readFile(files.CA)
+		ca, err := regular.Read(files.CA, maxPEM)
 		if err != nil {
 			return nil, fmt.Errorf("server authorities: %w", err)
 		}
@@ -105,19 +105,6 @@ func (c *Client) credentials() (credentials.TransportCredentials, error) {
 		conf.RootCAs = pool
 	}
 	return credentials.NewTLS(conf), nil
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
-	if err == nil && len(data) > maxPEM {
-		err = fmt.Errorf("%s is longer than %d bytes", path, maxPEM)
-	}
-	return data, err
 }
 
 // watched has the kernel ask a silent peer whether it is there: a stream of

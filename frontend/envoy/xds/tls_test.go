@@ -115,5 +115,5 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	f(xds.TLS{Cert: cert, Key: empty}, "client certificate "+cert+" with key "+empty)
 	f(xds.TLS{CA: dir + "/none"}, "server authorities: open")
 	f(xds.TLS{CA: empty}, "holds no certificate in PEM")
-	f(xds.TLS{CA: large}, "is longer than 4194304 bytes")
+	f(xds.TLS{CA: large}, "is larger than 4194304 bytes")
 }
