@@ -298,6 +298,12 @@ func (e *lease) second(d weir.Decision, need int64) bool {
 	return e.plan.trickle == 0 || !e.scarce && d.Remaining >= need
 }
 
+// atRisk is how much of its use a node holds at most, in microseconds, beside a few
+// units: so much is lost when the node is killed. A lot is asked for when three
+// quarters of the one before are used, so that it lasts for a third to two thirds of
+// that time.
+const atRisk = 250_000
+
 // want is how many units to fetch: within the node's share of what remains, as
 // many as it uses. Requires: mu.
 func (e *lease) want(nodes, now int64) int64 {
@@ -306,12 +312,16 @@ func (e *lease) want(nodes, now int64) int64 {
 	if e.scarce {
 		return max(p.trickle/parts, 1)
 	}
-	pace := e.pace
+	pace, quick := e.pace, min(p.brief, atRisk)
 	switch lasted := now - e.asked; {
-	case lasted < p.brief/8:
+	case lasted < quick/16:
 		pace *= 4
-	case lasted < p.brief/2:
+	case lasted < quick/4:
 		pace *= 2
+	case pace > few && lasted > quick/2:
+		// It is used more slowly than it was.
+		pace = max(int64(float64(pace)*float64(quick/2)/float64(lasted)), few)
+		e.pace = pace
 	case lasted < p.ttl/8:
 		pace = max(pace, min(4*pace, few))
 	case lasted < p.ttl/2:
