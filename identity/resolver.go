@@ -119,6 +119,21 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 // front end take what a header says of the original request.
 func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(plain(peer)) }
 
+// MethodOverride returns the canonical name of the header by which a POST is another
+// method, "" if there is none.
+func (r *Resolver) MethodOverride() string { return r.override }
+
+// Reads reports whether a header field of this name, or of one that servers may
+// take for it, says who a request is from or what its method is.
+func (r *Resolver) Reads(field string) bool {
+	for i := range r.fields {
+		if SameField(field, r.fields[i].name) {
+			return true
+		}
+	}
+	return false
+}
+
 // Acquire returns the working memory for one request. Give it back with
 // Caller.Release.
 func (r *Resolver) Acquire() *Caller { return r.callers.Get().(*Caller) }

@@ -5,7 +5,6 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/identity"
@@ -28,7 +27,15 @@ func (g *Gateway) rewrite(p *httputil.ProxyRequest) {
 		}
 	}
 	g.dropClaims(p.Out.Header, tr.caller.Trusted())
+	if override := g.identity.MethodOverride(); override != "" && p.In.Method != http.MethodPost {
+		delete(p.Out.Header, override) // it means nothing there, see identity.Options
+	}
 	g.dropClaims(p.Out.Trailer, false)
+	for key := range p.Out.Trailer {
+		if g.identity.Reads(key) {
+			delete(p.Out.Trailer, key) // a server that merges trailers would find another caller
+		}
+	}
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
 		p.Out.Body = &trailed{ReadCloser: p.Out.Body, from: p.In.Trailer, to: p.Out.Trailer}
 	}
@@ -161,25 +168,6 @@ func setPath(u *url.URL, raw string) {
 	}
 }
 
-// Headers by which proxies say whom they forward for, beside Forwarded and
-// X-Forwarded-*, in lower case.
-var claims = []string{"x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"}
-
-// dropClaims removes what says who forwarded a request for whom, in whatever
-// spelling; from trusted proxies it leaves what is theirs, spelt as it should
-// be.
-func (g *Gateway) dropClaims(h http.Header, trusted bool) {
-	for key := range h {
-		if trusted && (key == g.header || slices.Contains(g.believed, key)) {
-			continue
-		}
-		if begins(key, "x-forwarded-") || is(key, "forwarded") || isAny(key, claims) ||
-			g.header != "" && isLike(key, g.header) || slices.ContainsFunc(g.believed, func(b string) bool { return isLike(key, b) }) {
-			delete(h, key)
-		}
-	}
-}
-
 // setForwarded says for whom the request is forwarded: what trusted proxies
 // said, and the peer.
 func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
@@ -271,47 +259,4 @@ func quoteNode(a netip.Addr) string {
 // quoted writes a quoted string of RFC 9110 §5.6.4.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
-
-// isAny reports whether a header's key is one of names, see begins.
-func isAny(key string, names []string) bool {
-	for _, name := range names {
-		if is(key, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// isLike reports whether two keys are one to servers that read underscores as
-// dashes.
-func isLike(key, name string) bool { return is(key, strings.ToLower(name)) }
-
-// is reports whether a header's key is name, see begins.
-func is(key, name string) bool { return len(key) == len(name) && begins(key, name) }
-
-// begins reports whether a header's key begins with name, which is in lower
-// case; in whatever case, and with underscores for dashes, which many servers
-// read alike.
-func begins(key, name string) bool {
-	if len(key) < len(name) {
-		return false
-	}
-	for i := range len(name) {
-		c := key[i]
-		switch {
-		case c == '_':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		want := name[i]
-		if want == '_' {
-			want = '-'
-		}
-		if c != want {
-			return false
-		}
-	}
-	return true
 }
