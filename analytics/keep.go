@@ -266,21 +266,26 @@ func (s *Service) deleteAll(ctx context.Context, o old) error {
 		statement += " RETURNING 1"
 	}
 	for {
-		gone := int64(0)
-		err := retry(ctx, func() error {
-			gone = 0
-			return s.db.Update(ctx, func(tx Tx) error {
-				return query(tx, func(Row) error { gone++; return nil }, statement, append(append([]any{}, o.args...), int64(step))...)
-			})
-		})
-		if err != nil {
+		gone, err := s.deleteSome(ctx, statement, append(append([]any{}, o.args...), int64(step)))
+		if err != nil || gone < step {
 			return err
 		}
-		s.state.forgotten.Add(gone)
-		if gone < step {
-			return nil
-		}
 	}
+}
+
+// deleteSome runs a statement that deletes rows in a transaction of its own, and returns
+// how many those were.
+func (s *Service) deleteSome(ctx context.Context, statement string, args []any) (gone int64, err error) {
+	err = retry(ctx, func() error {
+		gone = 0
+		return s.db.Update(ctx, func(tx Tx) error {
+			return query(tx, func(Row) error { gone++; return nil }, statement, args...)
+		})
+	})
+	if err == nil {
+		s.state.forgotten.Add(gone)
+	}
+	return gone, err
 }
 
 // boundArrivals deletes the oldest arrivals beyond the bound.
@@ -301,47 +306,112 @@ func (s *Service) boundArrivals(ctx context.Context) error {
 	return s.deleteAll(ctx, old{deleteArrivals, []any{from}})
 }
 
-// trim forgets the oldest clients, arrivals and words while the rows take too much.
+const (
+	// trimRow is how many bytes a row is taken for until it is measured: more than most
+	// have, so that too few are deleted first, and not too many.
+	trimRow = 2 << 10
+	// minMeasured is how many rows must have gone for what they freed to be the measure.
+	minMeasured = 64
+	// maxTrims bounds the rounds of one call: what is over the bound then is the next's.
+	maxTrims = 1000
+)
+
+// trims are the kinds of rows that are deleted where all rows take too much, in this
+// order. The oldest go first, and of one time those of the least interest.
+var trims = [...]struct {
+	name, oldest, statement string
+	args                    []any
+}{
+	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}},
+	{"arrivals", `SELECT MIN(at) FROM arrivals`, `DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE at = $1 ORDER BY id LIMIT $2) RETURNING 1`, nil},
+	{"words", `SELECT MIN(at) FROM words`, `DELETE FROM words WHERE (at, limit_id, kind, word) IN (
+		SELECT at, limit_id, kind, word FROM words WHERE at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2) RETURNING 1`, nil},
+	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}},
+}
+
+const trimClients = `DELETE FROM clients WHERE (grain, at, limit_id, client) IN (
+	SELECT grain, at, limit_id, client FROM clients WHERE grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3) RETURNING 1`
+
+// trim deletes rows while they take more than MaxBytes, and as few as that takes: it
+// measures again and again, and deletes no more rows at a time than are over the bound by
+// what the last ones freed.
 func (s *Service) trim(ctx context.Context) error {
 	if s.opt.MaxBytes < 0 {
 		return nil
 	}
-	for {
-		used, err := s.db.Used(ctx)
+	row, least := int64(trimRow), int64(1) // bytes that a row frees, and the least rows at a time
+	used, err := s.db.Used(ctx)
+	for range maxTrims {
 		if err != nil || used <= s.opt.MaxBytes {
 			return err
 		}
-		gone := int64(0)
-		for _, t := range [...]struct {
-			oldest, statement string
-			args              []any
-			width             int64
-		}{
-			{`SELECT MIN(at) FROM clients WHERE grain = 1`, deleteClients, []any{int64(Minute)}, 60},
-			{`SELECT MIN(at) FROM arrivals`, deleteArrivals, nil, 60_000_000},
-			{`SELECT MIN(at) FROM words`, deleteWords, nil, 3600},
-			{`SELECT MIN(at) FROM clients WHERE grain = 2`, deleteClients, []any{int64(Hour)}, 3600},
-		} {
-			var oldest int64
-			if err := s.db.View(ctx, func(tx Tx) error {
-				return query(tx, func(r Row) error { oldest = r.Int(0); return nil }, t.oldest)
-			}); err != nil {
-				return err
-			}
-			if oldest == 0 {
-				continue
-			}
-			before := s.state.forgotten.Load()
-			if err := s.deleteAll(ctx, old{t.statement, append(append([]any{}, t.args...), oldest+t.width)}); err != nil {
-				return err
-			}
-			gone = s.state.forgotten.Load() - before
-			break
+		// Half of what is over, since what is measured of some is not what others free.
+		gone, whole, err := s.trimRows(ctx, max((used-s.opt.MaxBytes)/row/2, least))
+		if err != nil {
+			return err
 		}
 		s.state.trimmed.Add(gone)
 		if gone == 0 {
 			s.opt.Log.Warn("the rows take more than they may, and none of them can go", "bytes", used, "bound", s.opt.MaxBytes)
 			return nil
 		}
+		before := used
+		if used, err = s.db.Used(ctx); err != nil {
+			return err
+		}
+		// A few rows, or the last ones of a kind, say nothing of others: pages become empty
+		// one at a time.
+		if before <= used {
+			least = min(2*least, minMeasured)
+		} else {
+			least = 1
+		}
+		if row = trimRow; whole && gone >= minMeasured && before > used {
+			row = max((before-used)/gone, 1)
+		}
 	}
+	return nil
+}
+
+// trimRows deletes n rows, of the first kind that has any, and returns how many those
+// were, and whether there were as many.
+func (s *Service) trimRows(ctx context.Context, n int64) (gone int64, whole bool, err error) {
+	kind := -1
+	for gone < n {
+		of, oldest, err := s.oldestTrimmed(ctx)
+		if err != nil {
+			return gone, false, err
+		}
+		if kind < 0 {
+			kind = of
+		}
+		if of < 0 || of != kind {
+			return gone, false, nil // its rows may be of another size
+		}
+		some, err := s.deleteSome(ctx, trims[kind].statement, append(append([]any{}, trims[kind].args...), oldest, min(n-gone, step)))
+		if err != nil {
+			return gone, false, err
+		}
+		gone += some
+	}
+	return gone, true, nil
+}
+
+// oldestTrimmed returns the first kind that has rows, and their oldest time; -1 if none
+// has any.
+func (s *Service) oldestTrimmed(ctx context.Context) (kind int, oldest int64, err error) {
+	kind = -1
+	err = s.db.View(ctx, func(tx Tx) error {
+		for i, t := range trims {
+			if err := query(tx, func(r Row) error { oldest = r.Int(0); return nil }, t.oldest); err != nil {
+				return err
+			}
+			if oldest > 0 {
+				kind = i
+				return nil
+			}
+		}
+		return nil
+	})
+	return kind, oldest, err
 }

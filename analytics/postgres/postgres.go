@@ -98,17 +98,6 @@ func (db *DB) transaction(ctx context.Context, opt pgx.TxOptions, f func(analyti
 	return told(pgx.BeginTxFunc(ctx, db.pool, opt, func(t pgx.Tx) error { return f(&tx{ctx, t}) }))
 }
 
-// Used implements analytics.Database.
-func (db *DB) Used(ctx context.Context) (n int64, err error) {
-	err = db.View(ctx, func(t analytics.Tx) error {
-		const sizes = `SELECT CAST(COALESCE(SUM(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
-			WHERE s.nspname = current_schema() AND c.relkind = 'r'
-			AND c.relname IN ('limits', 'sources', 'seen', 'rollups', 'clients', 'sketches', 'words', 'arrivals', 'losses', 'late', 'labels')`
-		return t.Each(sizes, [][]any{nil}, func(_ int, r analytics.Row) error { n = r.Int(0); return nil })
-	})
-	return n, err
-}
-
 // Close implements analytics.Database. It waits for transactions that are under
 // way.
 func (db *DB) Close() error {
@@ -157,7 +146,7 @@ func (t *tx) pipeline(query string, args [][]any, from int, row func(int, analyt
 			}
 			values, err := rows.Values()
 			if err == nil {
-				err = row(from+i, line(values))
+				err = read(row, from+i, values)
 			}
 			if err != nil {
 				rows.Close()
@@ -181,18 +170,57 @@ func (l line) Int(column int) int64 {
 		return v
 	case int32:
 		return int64(v)
+	case int16:
+		return int64(v)
+	case nil:
+		return 0
 	}
-	return 0
+	panic(wrongType{column, l[column]})
 }
 
 func (l line) Text(column int) string {
-	s, _ := l[column].(string)
-	return s
+	switch v := l[column].(type) {
+	case string:
+		return v
+	case nil:
+		return ""
+	}
+	panic(wrongType{column, l[column]})
 }
 
 func (l line) Bytes(column int) []byte {
-	b, _ := l[column].([]byte)
-	return b
+	switch v := l[column].(type) {
+	case []byte:
+		return v
+	case nil:
+		return nil
+	}
+	panic(wrongType{column, l[column]})
+}
+
+// wrongType is a value that a statement returns as another type than it is read as: a
+// CAST is missing from it.
+type wrongType struct {
+	column int
+	value  any
+}
+
+func (w wrongType) Error() string {
+	return fmt.Sprintf("postgres: column %d is of type %T: CAST it in the statement to BIGINT, TEXT or BYTEA", w.column, w.value)
+}
+
+// read calls row with a line, and returns what was wrong with the types that it read.
+func read(row func(int, analytics.Row) error, i int, l line) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case wrongType:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return row(i, l)
 }
 
 // failure is an error of PostgreSQL.
