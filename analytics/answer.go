@@ -61,7 +61,9 @@ type Totals struct {
 	Decisions int64 `json:"decisions"`
 	// Counts has the number of each outcome that there was, by its word.
 	Counts map[string]int64 `json:"counts"`
-	// RefusedShare, DelayedShare and ShadowShare are shares of Decisions, 0 to 1.
+	// RefusedShare, DelayedShare and ShadowShare are shares of Decisions, 0 to 1. In
+	// Overview RefusedShare is the share of requests where those are known. A request meets
+	// one limit once, so of one limit the two are the same.
 	RefusedShare float64 `json:"refused_share"`
 	DelayedShare float64 `json:"delayed_share"`
 	ShadowShare  float64 `json:"shadow_share"`
@@ -71,6 +73,10 @@ type Totals struct {
 type Overview struct {
 	Coverage Coverage `json:"coverage"`
 	Totals   Totals   `json:"totals"`
+	// Requests counts each request once. Nil where requests are not known: where the
+	// question is of several rules or limits, of some clients, algorithms, outcomes or a
+	// mode, and where the nodes are of a version that does not count them.
+	Requests *Requests `json:"requests,omitempty"`
 	// KeysLimited is how many different keys were refused, delayed or would have
 	// been; KeysSeen how many there were at all, estimated from the sample. Both are
 	// counted by a sketch with a standard error of 2.3 %, exactly below some hundred.
@@ -148,7 +154,8 @@ type Incident struct {
 // Series answers GET /v1/analytics/series.
 type Series struct {
 	Coverage Coverage `json:"coverage"`
-	// By is what the lines are by: outcome, rule, limit, domain, node or region.
+	// By is what the lines are by: outcome, rule, limit, domain, node or region, of decisions;
+	// or request: of requests, each counted once, by what became of them.
 	By string `json:"by"`
 	// At are the beginnings of the steps, one for each point of a line, without
 	// gaps.

@@ -23,6 +23,7 @@ const (
 // change is what events do to the rows, put together so that a row is written once.
 type change struct {
 	rollups   map[rollupRow]int64
+	requests  map[requestRow]int64
 	latencies map[placedRow]*timing
 	answered  map[placedRow]*answering
 	clients   map[clientRow]*cells
@@ -97,7 +98,7 @@ type kept struct {
 
 func newChange(k kept) *change {
 	return &change{
-		rollups: map[rollupRow]int64{}, latencies: map[placedRow]*timing{}, answered: map[placedRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
+		rollups: map[rollupRow]int64{}, requests: map[requestRow]int64{}, latencies: map[placedRow]*timing{}, answered: map[placedRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
 		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]event.Loss{},
 		limits: map[Limit]span{}, kept: k,
 	}
@@ -134,6 +135,7 @@ func (c *change) addRollup(e *event.Event) bool {
 			continue
 		}
 		told = true
+		c.addRequests(g, at, where, r)
 		for outcome, n := range r.Counts {
 			c.rollups[rollupRow{g, at, l, where, text(outcome)}] += figure(n)
 		}
@@ -145,7 +147,7 @@ func (c *change) addRollup(e *event.Event) bool {
 			of(c.answered, row).add(r.Answered)
 		}
 	}
-	if told {
+	if told && (r.Rule != "" || r.Limit != "" || len(r.Counts) > 0) { // not of a domain alone
 		c.met(l, middle)
 	}
 	return told

@@ -175,7 +175,7 @@ func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
 	}
 	if c.total.limited() > 0 {
 		v := verdict.Judge(r.evidence(c, kept))
-		out.Verdict = &Verdict{Word: string(v.Class), Confidence: v.Confidence, Reasons: v.Reasons, Against: v.Against, Missing: v.Missing}
+		out.Verdict = &Verdict{Word: string(v.Class), ConfidenceWord: string(v.Certainty), Confidence: v.Confidence, Reasons: v.Reasons, Against: v.Against, Missing: v.Missing}
 	}
 	out.Label = labels.of(c.name, c.key)
 	return out
@@ -212,6 +212,7 @@ func (c *client) overshoot(minute int64, g Grain) float64 {
 func (r *reader) evidence(c *client, kept time.Time) *verdict.Evidence {
 	g := verdict.NewGatherer(kindOf(c.name.rule), c.limit.Allowance, time.Duration(c.limit.PeriodMS)*time.Millisecond,
 		time.Unix(r.from, 0).UTC(), time.Unix(r.to, 0).UTC(), kept)
+	g.InProgress(r.now)
 	for _, h := range c.hours {
 		g.Add(&verdict.Row{At: time.Unix(h.at, 0).UTC(), Span: time.Hour, Cost: h.units})
 	}

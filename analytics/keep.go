@@ -220,6 +220,7 @@ func (s *Service) forget(ctx context.Context) error {
 	for _, g := range grains {
 		all = append(all,
 			old{`DELETE FROM rollups WHERE (grain, at, limit_id, node, region, outcome) IN (SELECT grain, at, limit_id, node, region, outcome FROM rollups WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
+			old{`DELETE FROM requests WHERE (grain, at, domain, node, region, outcome) IN (SELECT grain, at, domain, node, region, outcome FROM requests WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
 			old{`DELETE FROM latencies WHERE (grain, at, limit_id, node, region) IN (SELECT grain, at, limit_id, node, region FROM latencies WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
 			old{`DELETE FROM answered WHERE (grain, at, limit_id, node, region) IN (SELECT grain, at, limit_id, node, region FROM answered WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
 			old{`DELETE FROM sketches WHERE (grain, at, limit_id, kind) IN (SELECT grain, at, limit_id, kind FROM sketches WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}})
@@ -235,7 +236,10 @@ func (s *Service) forget(ctx context.Context) error {
 			AND EXISTS (SELECT 1 FROM losses n WHERE n.source_id = o.source_id AND n.at > o.at AND n.at < $1) LIMIT $2)`, []any{k.counts[Hour]}},
 		old{`DELETE FROM late WHERE at IN (SELECT at FROM late WHERE at < $1 LIMIT $2)`, []any{k.counts[Hour]}},
 		old{`DELETE FROM seen WHERE (source_id, block) IN (SELECT source_id, block FROM seen WHERE last < $1 LIMIT $2)`, []any{k.seen}},
-		old{`DELETE FROM labels WHERE id IN (SELECT id FROM labels WHERE expires < $1 LIMIT $2)`, []any{s.opt.Now().AddDate(-1, 0, 0).Unix()}},
+		// A label that was replaced or taken back would count again without the one that did.
+		old{`DELETE FROM labels WHERE id IN (SELECT n.id FROM labels n WHERE n.expires < $1
+			AND NOT EXISTS (SELECT 1 FROM labels o WHERE o.client = n.client AND o.domain = n.domain AND o.rule = n.rule AND o.name = n.name
+				AND o.id < n.id AND o.expires >= $1) LIMIT $2)`, []any{s.opt.Now().AddDate(-1, 0, 0).Unix()}},
 		old{`DELETE FROM sources WHERE id IN (SELECT id FROM sources WHERE last < $1
 			AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.source_id = sources.id) LIMIT $2)`, []any{k.counts[Hour]}},
 		old{`DELETE FROM losses WHERE (source_id, at) IN (SELECT source_id, at FROM losses

@@ -13,8 +13,11 @@ func (r *reader) overview() (*Overview, error) {
 	rules := map[name]*TopRule{}
 	trips := map[name]*tripping{}
 	degraded := map[int64]bool{}
-	grain := r.grain.Seconds()
+	grain, first := r.grain.Seconds(), int64(0)
 	err := r.counts(grain, "", func(row countRow) {
+		if first == 0 {
+			first = row.at
+		}
 		n := nameOf(r.limits[row.limit])
 		o.Totals.add(row.outcome, row.n)
 		rule := rules[n]
@@ -33,6 +36,12 @@ func (r *reader) overview() (*Overview, error) {
 		return nil, err
 	}
 	o.DegradedS = int64(len(degraded)) * grain
+	if o.Requests, err = r.requestsOf(&o.Totals, first); err != nil {
+		return nil, err
+	}
+	if o.Requests != nil {
+		o.Totals.RefusedShare = o.Requests.RefusedShare
+	}
 	_, all, err := r.keysByLimit(r.from, r.to)
 	if err != nil {
 		return nil, err

@@ -65,6 +65,17 @@ var migrations = [][]string{
 			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, bits {bytes} NOT NULL,
 			PRIMARY KEY (grain, at, limit_id, node, region)) {rows}`,
 	},
+	{
+		`CREATE TABLE IF NOT EXISTS requests (
+			grain BIGINT NOT NULL, at BIGINT NOT NULL, domain TEXT NOT NULL, node TEXT NOT NULL, region TEXT NOT NULL, outcome TEXT NOT NULL, n BIGINT NOT NULL,
+			PRIMARY KEY (grain, at, domain, node, region, outcome)) {rows}`,
+		// For what is deleted by its age.
+		`CREATE INDEX IF NOT EXISTS seen_last ON seen (last)`,
+		`CREATE INDEX IF NOT EXISTS losses_at ON losses (at)`,
+		`CREATE INDEX IF NOT EXISTS labels_expires ON labels (expires)`,
+		`CREATE INDEX IF NOT EXISTS sources_last ON sources (last)`,
+		`CREATE INDEX IF NOT EXISTS limits_last ON limits (last)`,
+	},
 }
 
 func clientsTable() string {

@@ -52,6 +52,14 @@ func (r *reader) series() (*Series, error) {
 	}
 	s := &Series{Coverage: c, By: r.by, At: r.at(), DegradedAt: make([]bool, r.points())}
 	l := r.lines(r.top)
+	if r.by == "request" {
+		if !r.wholeRequests() {
+			return nil, &paramError{"by", "request goes with domain, node and region alone: requests are not kept by the rest"}
+		}
+		err := r.eachRequests(r.step, func(at int64, outcome string, n int64) { l.add(outcome, at, n) })
+		s.Lines = l.list()
+		return s, err
+	}
 	column := ""
 	if r.by == "node" || r.by == "region" {
 		column = r.by

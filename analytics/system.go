@@ -92,7 +92,7 @@ func (out *System) tables(tx Tx, opt *Options) error {
 	for _, t := range []struct {
 		name string
 		kept []int64
-	}{{"rollups", counts}, {"latencies", counts}, {"answered", counts}, {"sketches", counts}, {"clients", clients}} {
+	}{{"rollups", counts}, {"requests", counts}, {"latencies", counts}, {"answered", counts}, {"sketches", counts}, {"clients", clients}} {
 		for g := Minute; int(g) < len(t.kept); g++ {
 			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: t.kept[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
 				return err

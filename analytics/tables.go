@@ -27,6 +27,12 @@ func table(at []time.Time, lines []Line) []pointRow {
 	return out
 }
 
+// overviewRow is an overview.
+type overviewRow struct {
+	Totals
+	Requests *Requests `json:"requests"`
+}
+
 // upstreamRow is a step of an answer about the upstream.
 type upstreamRow struct {
 	At          time.Time `json:"at"`

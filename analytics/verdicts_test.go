@@ -28,7 +28,7 @@ func TestSoakVerdicts(t *testing.T) {
 	for seed := range files {
 		s := traffic.Held(7000 + seed)
 		from, to := s.Range()
-		svc := service(t, analytics.Options{MaxClients: 2000, Now: func() time.Time { return to }})
+		svc := service(t, analytics.Options{MaxClients: 2000, Now: func() time.Time { return to.Add(10 * time.Minute) }})
 		feed(t, svc, s)
 		var list analytics.ClientList
 		analyticstest.Get(t, svc, fmt.Sprintf("clients?top=1000&from=%d&to=%d", from.Unix(), to.Unix()), &list)

@@ -11,7 +11,7 @@ import (
 
 // Rows are written in one order everywhere, so that transactions that write the
 // same ones wait for each other and do not lock each other up: sources, what was
-// seen, limits, counts, latencies, answers, sketches, clients, words, arrivals, losses; each by its
+// seen, limits, counts, requests, latencies, answers, sketches, clients, words, arrivals, losses; each by its
 // primary key.
 
 // sums are what became of the events of one source.
@@ -112,6 +112,7 @@ func (c *change) write(tx Tx, sources map[string]int64) error {
 		write func() error
 	}{
 		{"counts", func() error { return c.writeRollups(tx, ids) }},
+		{"requests", func() error { return c.writeRequests(tx) }},
 		{"latencies", func() error { return writePlaced(tx, "latencies", c.latencies, ids) }},
 		{"answers", func() error { return writePlaced(tx, "answered", c.answered, ids) }},
 		{"sketches", func() error { return c.writeSketches(tx, ids) }},

@@ -167,6 +167,9 @@ func (r *Rollup) check() error {
 	if len(r.Counts) > maxOutcomes {
 		return fmt.Errorf("counts of %d outcomes: at most %d are known", len(r.Counts), maxOutcomes)
 	}
+	if len(r.Requests) > maxOutcomes {
+		return fmt.Errorf("requests of %d outcomes: at most %d are known", len(r.Requests), maxOutcomes)
+	}
 	if r.Latency != nil {
 		if err := r.Latency.check(); err != nil {
 			return err

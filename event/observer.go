@@ -79,7 +79,8 @@ type Observer struct {
 	dropped atomic.Uint64
 	failed  atomic.Uint64
 
-	// The rest is Run's, but for top and outbox, which lock.
+	// The rest is Run's, but for top and outbox, which lock, and what decisions and
+	// answers count in rollups.
 	merge   *merger
 	rollups *roller
 	outbox  *outbox
@@ -176,6 +177,7 @@ func orElse[T comparable](v *T, zero T) {
 
 // Observe implements [weir.Observer].
 func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
+	o.rollups.requests.count(r.Domain, r.Verb, d, err)
 	if err != nil {
 		o.failed.Add(1)
 		return

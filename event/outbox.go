@@ -75,11 +75,19 @@ func (b *outbox) discard(n int) {
 	}
 	clear(b.events[len(kept):])
 	for i := range n { // none but roll-ups and losses are left
-		if kept[i].Rollup != nil {
-			b.lost.Rollups++
-		}
+		b.lose(&kept[i])
 	}
 	b.events = kept[max(n, 0):]
+}
+
+// lose counts an event that the queue does not get. Requires: mu is held.
+func (b *outbox) lose(e *Event) {
+	switch {
+	case e.Record != nil:
+		b.lost.Discarded += uint64(e.Record.Count)
+	case e.Rollup != nil && e.Rollup.Limit != "": // not of a domain alone
+		b.lost.Rollups++
+	}
 }
 
 // behind reports whether so many events wait that arrivals, which can make one of
@@ -207,12 +215,7 @@ func (b *outbox) flush(ctx context.Context) error {
 		b.mu.Lock()
 		b.sending = 0
 		for i := range batch {
-			switch e := &batch[i]; {
-			case e.Record != nil:
-				b.lost.Discarded += uint64(e.Record.Count)
-			case e.Rollup != nil:
-				b.lost.Rollups++
-			}
+			b.lose(&batch[i])
 		}
 		b.mu.Unlock()
 	}

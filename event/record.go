@@ -67,6 +67,12 @@ type Rollup struct {
 	Place
 	// Counts is how many decisions had each outcome, by its word. It is exact.
 	Counts map[string]uint64 `json:"counts"`
+	// Requests is how many requests of the whole domain there were on the node in this
+	// time, by what became of them: RequestAllowed, RequestRefused and RequestFailed.
+	// Each is counted once, however many limits it met, and also if it met none. One
+	// roll-up of a domain has it, the others nil; where no limit of the domain was met, it
+	// is one without a rule and a limit.
+	Requests map[string]uint64 `json:"requests,omitempty"`
 	// Latency tells how long the decisions took that met the limit, of a sample. Nil
 	// where no time was taken.
 	Latency *Latency `json:"latency,omitempty"`

@@ -17,6 +17,8 @@ type roller struct {
 	from time.Time
 	// meters has the *meter of limits, by their counters. Decisions and answers read it.
 	meters sync.Map
+	// requests are counted by domain.
+	requests requestTally
 }
 
 // account is a limit and what it has told.
@@ -59,8 +61,9 @@ func (r *roller) meter(l *weir.Limit) *meter {
 }
 
 // roll returns what was counted since the last call, one for each limit that
-// counted anything.
+// counted anything, with the requests of the domains since then.
 func (r *roller) roll(now time.Time) []*Rollup {
+	requests := r.requests.roll()
 	for _, a := range r.told {
 		a.alive = false
 	}
@@ -89,13 +92,19 @@ func (r *roller) roll(now time.Time) []*Rollup {
 			if counts == nil { // it was timed or answered after it had been counted
 				counts = map[string]uint64{}
 			}
-			out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts, Latency: took, Answered: answered})
+			rollup := &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts, Latency: took, Answered: answered}
+			rollup.Requests = requests[rollup.Domain]
+			delete(requests, rollup.Domain)
+			out = append(out, rollup)
 		}
 		if !a.alive && idle {
 			delete(r.told, counters)
 			delete(r.words, counters)
 			r.meters.Delete(counters)
 		}
+	}
+	for domain, n := range requests {
+		out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: Place{Domain: domain}, Counts: map[string]uint64{}, Requests: n})
 	}
 	r.from = now
 	return out

@@ -58,11 +58,11 @@ func told(levels [][]judged) string {
 		fmt.Fprintf(&b, " %s |\n", percentOf(right, of))
 	}
 	b.WriteString("\nWhat confidence was worth, all three together:\n\n| confidence | verdicts | right |\n|---|---|---|\n")
-	for _, band := range [][2]float64{{0.95, 1}, {0.9, 0.95}, {0.8, 0.9}, {0.6, 0.8}, {0.01, 0.6}} {
+	for _, word := range []verdict.Certainty{verdict.High, verdict.Medium, verdict.Low} {
 		right, of := 0, 0
 		for _, level := range levels {
 			for _, j := range level {
-				if j.Confidence >= band[0] && j.Confidence < band[1] {
+				if j.Certainty == word {
 					of++
 					if j.right() {
 						right++
@@ -70,11 +70,7 @@ func told(levels [][]judged) string {
 				}
 			}
 		}
-		words := fmt.Sprintf("%.2f to %.2f", band[0], band[1])
-		if band[0] < 0.1 {
-			words = fmt.Sprintf("below %.2f", band[1])
-		}
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", words, of, percentOf(right, of))
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", word, of, percentOf(right, of))
 	}
 	b.WriteString("\nBy what the clients were, with everything known:\n\n| actor | is | clients | right |\n|---|---|---|---|\n")
 	type actor struct {

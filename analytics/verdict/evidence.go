@@ -63,6 +63,13 @@ type Evidence struct {
 	Active  int64   `json:"active"`
 	Limited int64   `json:"limited"`
 	Spread  float64 `json:"spread"`
+	// Run is how many spans there are from the first refusal after a pause until the last
+	// demand. Ongoing says that the client is still there when it is judged, Cut that the
+	// refusals begin at From, so that more may have come before. They are zero and false
+	// unless it is judged in progress: see Gatherer.InProgress.
+	Run     int64 `json:"run,omitempty"`
+	Ongoing bool  `json:"ongoing,omitempty"`
+	Cut     bool  `json:"cut,omitempty"`
 	// Busiest is the most units asked for in one second, of the busiest span, and
 	// SpanPeak the most in one span. Busiest is zero where seconds were not kept.
 	Busiest  int64 `json:"busiest,omitempty"`

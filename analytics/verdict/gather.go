@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -62,6 +63,8 @@ type Gatherer struct {
 	// distinct values of rows, and the most within one.
 	users, agents, paths, addresses different
 	answers                         Answers
+	// until is when it is judged, the zero time if that is no matter.
+	until time.Time
 }
 
 // NewGatherer begins to gather of a client under a limit of so many units in a
@@ -73,6 +76,11 @@ func NewGatherer(kind Kind, allowance int64, period time.Duration, from, to, tol
 		told: told, now: make(map[int64]int64), before: make(map[int64]int64), limited: make(map[int64]struct{}), classes: make(map[string]int),
 	}
 }
+
+// InProgress says that it is judged at an instant: who is still there then, or was refused
+// when the range began, is not judged as if that were all. Of a range that ended well
+// before nothing changes.
+func (g *Gatherer) InProgress(now time.Time) { g.until = now }
 
 // Add takes in a row: of the range, or of the week before it. Others are left out,
 // and those with a span below a millisecond.
@@ -150,6 +158,7 @@ func (g *Gatherer) Evidence() *Evidence {
 			e.Peak += e.Unseen
 		}
 		g.spread(&e)
+		g.run(&e)
 	}
 	e.History, e.HistorySpan = int64(len(g.before)), g.spanThen
 	if len(g.before) > 0 {
@@ -231,6 +240,37 @@ func (g *Gatherer) spread(e *Evidence) {
 	if mean := sum / n; mean > 0 {
 		e.Spread = math.Sqrt(max(squares/n-mean*mean, 0)) / mean
 	}
+}
+
+// pause returns how many spans without a refusal end an incident.
+func pause(span time.Duration) int64 {
+	if span <= time.Minute {
+		return briefSpans
+	}
+	return 1
+}
+
+// run finds out whether a client that was refused is still there, and since when it was
+// refused.
+func (g *Gatherer) run(e *Evidence) {
+	limited := slices.Sorted(maps.Keys(g.limited))
+	if len(limited) == 0 || g.until.IsZero() {
+		return
+	}
+	end := len(limited) - 1
+	first := end
+	for first > 0 && limited[first]-limited[first-1] <= pause(g.span) {
+		first--
+	}
+	last := slices.Max(slices.Collect(maps.Keys(g.now)))
+	e.Run = last - limited[first] + 1
+	over := time.UnixMicro((last + 1) * g.span.Microseconds())
+	near := time.Duration(pause(g.span)) * g.span
+	if g.until.Sub(e.To) >= near {
+		return
+	}
+	e.Ongoing = g.until.Sub(over) < near
+	e.Cut = !e.Ongoing && time.UnixMicro(limited[first]*g.span.Microseconds()).Sub(e.From) < near
 }
 
 // percentile returns the least value that a share q of all do not exceed.

@@ -1,5 +1,7 @@
 package verdict
 
+import "time"
+
 // Judge says what the evidence bears.
 //
 // The questions are asked in an order: what a client was looking for weighs more
@@ -9,13 +11,41 @@ func Judge(e *Evidence) Verdict {
 	j := judge(e)
 	j.Missing = missing(e)
 	j.Confidence = confidence(j.Class, knowledge(e), j.grade)
+	j.Certainty = certaintyOf(j.Confidence)
 	return j.Verdict
 }
 
 func judge(e *Evidence) *judgement {
 	j := &judgement{signs: read(e)}
 	j.Class = j.decide()
+	if part := partial(e, j.Class); part.holds {
+		j.Verdict = Verdict{}
+		j.Class = j.is(Undecided, part)
+	}
 	return j
+}
+
+// partial says why a class is not told yet, if it is not: the range has but a part of
+// what the client does.
+func partial(e *Evidence, c Class) sign {
+	in, need := spans(e), settledSpans
+	switch {
+	case c == Abusive:
+		need = settledAbusive
+	case e.Span > time.Minute:
+		need = settledHours
+	case c == Legitimate:
+		need = settledLegitimate
+	}
+	switch {
+	case c == Undecided || e.Refused == 0 || e.Run >= int64(need):
+		return sign{}
+	case e.Ongoing:
+		return when(true, "it goes on, %s after it was refused first: what it is shows when it has been quiet for a while, or gone on for %d %s", counted(e.Run, in), need, in)
+	case e.Cut:
+		return when(true, "it was refused when the range began, and for %s: what it is shows in a range that has all of it", counted(e.Run, in))
+	}
+	return sign{}
 }
 
 // judgement is a verdict that is being made.

@@ -78,6 +78,12 @@ const (
 
 	// Gone within five minutes: a sale, a reload, an impatient click.
 	briefSpans = 5
+	// What has been going on for a while stays what it looks like. Before, who retries looks
+	// like who runs away, and whoever begins looks like who comes once: that nothing is wrong
+	// takes longer to see.
+	settledSpans, settledLegitimate, settledHours = 20, 40, 3
+	// What speaks for abuse does so early, but not before several people behind an address can be seen.
+	settledAbusive = 6
 	// What is usual is told of after three spans of time and an hour in all.
 	knownSpans = 3
 	knownFor   = time.Hour
@@ -162,7 +168,7 @@ func (s *signs) amount(e *Evidence) {
 	s.bursts = when(e.Refused > 0 && e.Pressure() < bursting,
 		"it comes in bursts: at its peak it asked for %d, but in the %d %s in which it came for no more than %.0f %% of what is allowed",
 		e.Peak, e.Active, in, 100*e.Pressure())
-	s.brief = when(e.Refused > 0 && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", counted(e.Spans, in))
+	s.brief = when(e.Refused > 0 && !e.Ongoing && e.Spans <= briefSpans && e.Span <= time.Minute, "it was gone after %s", counted(e.Spans, in))
 	enough := e.Spans >= evenSpans
 	s.steady = when(enough && e.Spread <= steadySpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)
 	s.even = when(enough && e.Spread <= evenSpread, "its demand is even: it varies by %.0f %% around the mean", 100*e.Spread)

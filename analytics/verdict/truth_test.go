@@ -78,7 +78,8 @@ func play(t *testing.T, build func(uint64) *traffic.Scenario, from, files uint64
 					for l, level := range levels {
 						e := level.Of(c.Evidence)
 						v, known, grade := verdict.Graded(e)
-						v.Confidence = verdict.Judge(e).Confidence
+						j := verdict.Judge(e)
+						v.Confidence, v.Certainty = j.Confidence, j.Certainty
 						out[i][l] = append(out[i][l], judged{c, v, known, grade})
 					}
 				}

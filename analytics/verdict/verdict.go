@@ -35,9 +35,39 @@ func (c Class) String() string {
 	return string(c)
 }
 
+// Certainty says how far a verdict can be relied on. It is a word, since the traffic by
+// which it is measured is made up, and a figure would claim more than that bears.
+type Certainty string
+
+// Certainties, from the least.
+const (
+	None   Certainty = "none"   // of Undecided
+	Low    Certainty = "low"    // a Confidence below MediumFrom
+	Medium Certainty = "medium" // below HighFrom
+	High   Certainty = "high"
+)
+
+// MediumFrom and HighFrom are the least Confidence of Medium and of High.
+const MediumFrom, HighFrom = 0.7, 0.9
+
+// certaintyOf returns the word for a confidence.
+func certaintyOf(confidence float64) Certainty {
+	switch {
+	case confidence <= 0:
+		return None
+	case confidence < MediumFrom:
+		return Low
+	case confidence < HighFrom:
+		return Medium
+	}
+	return High
+}
+
 // Verdict is what the evidence says of a client.
 type Verdict struct {
 	Class Class `json:"verdict"`
+	// Certainty is Confidence as a word.
+	Certainty Certainty `json:"confidence_word"`
 	// Confidence is the share of clients, among those of the tuning traffic with a
 	// verdict for reasons as good, for whom it was right: 0 to 1, 0 for Undecided.
 	Confidence float64 `json:"confidence"`

@@ -264,6 +264,7 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	u := tell.rollup(start, place(), map[string]uint64{"refused": 7})
 	u.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 30, Count: 1}}}
 	u.Rollup.Answered = &event.Answered{OK: 1}
+	u.Rollup.Requests = map[string]uint64{"refused": 7}
 	consume(t, s, [][]event.Event{{r, u, l}})
 	rows := func() map[string]int64 {
 		if err := s.Tidy(t.Context(), true); err != nil {
@@ -291,15 +292,15 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	gone(time.Minute)
 	gone(90*time.Minute, "clients minute", "arrivals")
-	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "latencies minute", "answered minute", "sketches minute")
-	most := []string{"clients minute", "arrivals", "rollups minute", "latencies minute", "answered minute", "sketches minute", "clients hour", "words", "seen"}
+	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "requests minute", "latencies minute", "answered minute", "sketches minute")
+	most := []string{"clients minute", "arrivals", "rollups minute", "requests minute", "latencies minute", "answered minute", "sketches minute", "clients hour", "words", "seen"}
 	gone(30*time.Hour, most...)
 	var series analytics.Series
 	a.get("series?from=-31h", &series)
 	equal(t, "by hours that are still there", series.Lines[0].Total, 7)
-	most = append(most, "rollups hour", "latencies hour", "answered hour", "sketches hour", "sources")
+	most = append(most, "rollups hour", "requests hour", "latencies hour", "answered hour", "sketches hour", "sources")
 	gone(5*24*time.Hour, most...)
-	gone(40*24*time.Hour, append(most, "rollups day", "latencies day", "answered day", "sketches day", "limits")...)
+	gone(40*24*time.Hour, append(most, "rollups day", "requests day", "latencies day", "answered day", "sketches day", "limits")...)
 }
 
 // backFill: late events go to their own time, and what is too late is counted as
@@ -416,6 +417,74 @@ func labels(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		if rec := a.post(body); rec.Code != status {
 			t.Errorf("POST %.80s: %d, want %d", body, rec.Code, status)
 		}
+	}
+}
+
+// labelsStay: what counts of a label is the same before rows are deleted and after it,
+// whatever was replaced or taken back when, and for how long it was to count.
+func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	consume(t, s, [][]event.Event{{tell.record(start, place(), "k", "refused", 1)}})
+	type label struct {
+		word    string
+		expires int64
+	}
+	newest := map[string]label{}
+	rng := rand.New(rand.NewPCG(8, 8))
+	const day = 86400
+	put := func(key, word string, days int64) {
+		t.Helper()
+		body := fmt.Sprintf(`{"domain":"d","rule":"r","limit":"l","key":%q,"label":%q,"reason":"x","seconds":%d}`, key, word, days*day)
+		if rec := a.post(body); rec.Code != 200 {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		newest[key] = label{word, now.Load() + days*day}
+	}
+	check := func(when string) {
+		t.Helper()
+		var list analytics.LabelList
+		a.get("labels?in_force=1", &list)
+		got, want := map[string]string{}, map[string]string{}
+		for _, l := range list.Labels {
+			got[l.Key] = l.Label
+		}
+		for key, l := range newest {
+			if l.word != "" && l.expires > now.Load() {
+				want[key] = l.word
+			}
+		}
+		equal(t, fmt.Sprintf("labels that count on day %d %s", now.Load()/day, when), got, want)
+	}
+	// Taken back when it has years to go.
+	put("taken back", "abusive", 5*365)
+	now.Add(2 * day)
+	put("taken back", "", 90)
+	steps := 40
+	if Long() {
+		steps = 400
+	}
+	words := []string{"", "", "abusive", "legitimate"}
+	for range steps {
+		now.Add(rng.Int64N(90*day) + 1)
+		for range 1 + rng.IntN(3) {
+			put(fmt.Sprint("k", rng.IntN(6)), words[rng.IntN(len(words))], 1+rng.Int64N([]int64{2, 90, 5 * 365}[rng.IntN(3)]))
+		}
+		check("before")
+		if err := s.Tidy(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		check("after rows were deleted")
+	}
+	// In the end all of them go.
+	now.Add(20 * 365 * day)
+	if err := s.Tidy(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	var list analytics.LabelList
+	if a.get("labels", &list); len(list.Labels) != 0 {
+		t.Errorf("%d labels are kept for ever", len(list.Labels))
 	}
 }
 

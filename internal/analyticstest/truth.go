@@ -142,7 +142,23 @@ func overview(a *asked) {
 	equal(a.t, "loss", o.Coverage.Loss, analytics.Loss{})
 	equal(a.t, "counts", o.Totals.Counts, tally(ds, outcome))
 	equal(a.t, "decisions", o.Totals.Decisions, int64(len(ds)))
-	near(a.t, "refused share", o.Totals.RefusedShare, float64(len(a.tr.of(func(d *Decision) bool { return d.Outcome == "refused" })))/float64(len(ds)), 1e-5)
+	requests, refused := map[*request]bool{}, int64(0)
+	for _, d := range ds {
+		requests[d.Request] = requests[d.Request] || d.Outcome == "refused"
+	}
+	for _, was := range requests {
+		if was {
+			refused++
+		}
+	}
+	share := float64(refused) / float64(len(requests))
+	near(a.t, "refused share", o.Totals.RefusedShare, share, 1e-5)
+	if q := o.Requests; q == nil || q.Requests != int64(len(requests)) || q.Refused != refused || q.Failed != 0 {
+		a.t.Errorf("requests: got %+v, want %d of %d refused", q, refused, len(requests))
+	}
+	var lines analytics.Series
+	a.get("series?by=request&"+a.span(), &lines)
+	equal(a.t, "requests over time", tallyLines(lines), map[string]int64{"allowed": int64(len(requests)) - refused, "refused": refused})
 	equal(a.t, "keys limited", o.KeysLimited, distinct(ds, (*Decision).limits))
 	equal(a.t, "keys seen", o.KeysSeen, distinct(ds, all))
 	var rulesMost, keysMost []string
@@ -166,6 +182,15 @@ func overview(a *asked) {
 	if len(o.Incidents) == 0 {
 		a.t.Error("no incidents")
 	}
+}
+
+// tallyLines are the totals of lines by name.
+func tallyLines(s analytics.Series) map[string]int64 {
+	out := map[string]int64{}
+	for _, l := range s.Lines {
+		out[l.Name] = l.Total
+	}
+	return out
 }
 
 // incident checks one incident: it holds everything that was limited in its time,

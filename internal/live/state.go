@@ -25,6 +25,13 @@ type State struct {
 	// request that meets three limits is three of them.
 	DecisionsPerSecond float64 `json:"decisions_per_second"`
 	RefusalsPerSecond  float64 `json:"refusals_per_second"`
+	// RequestsPerSecond and RefusedRequestsPerSecond are requests, each counted once
+	// however many limits it met. Requests and RequestTotals are those by what became of
+	// them, allowed, refused or failed: in the span, and since the start.
+	RequestsPerSecond        float64           `json:"requests_per_second"`
+	RefusedRequestsPerSecond float64           `json:"refused_requests_per_second"`
+	Requests                 map[string]uint64 `json:"requests,omitempty"`
+	RequestTotals            map[string]uint64 `json:"request_totals,omitempty"`
 	// Counts and Totals are decisions under all limits by the word of their
 	// outcome: in the span, and since the start.
 	Counts map[string]uint64 `json:"counts"`
@@ -85,6 +92,8 @@ type Meter struct {
 	last  State
 	began time.Time // when last was taken, zero before the first
 	seen  map[*weir.Counters]counts
+	// requests are those since the start when last was taken.
+	requests map[string]uint64
 }
 
 // counts is by weir.Outcome.
@@ -132,6 +141,7 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 		s.DecisionsPerSecond = float64(sum.all()) / span.Seconds()
 		s.RefusalsPerSecond = float64(sum[weir.Refused]) / span.Seconds()
 	}
+	m.takeRequests(&s, span)
 	slices.SortFunc(all, (*measured).compare)
 	s.LeftOut = max(len(all)-MaxLimits, 0)
 	s.Limits = make([]Limit, 0, len(all)-s.LeftOut)
@@ -139,6 +149,25 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 		s.Limits = append(s.Limits, Limit{l.place, l.counts.words(), l.totals.words()})
 	}
 	return s
+}
+
+// takeRequests adds how many requests there were.
+func (m *Meter) takeRequests(s *State, span time.Duration) {
+	s.RequestTotals = m.from.Observer.Requests()
+	before := m.requests
+	if m.requests = s.RequestTotals; span <= 0 {
+		return
+	}
+	s.Requests = map[string]uint64{}
+	sum := uint64(0)
+	for word, n := range s.RequestTotals {
+		if n > before[word] {
+			s.Requests[word] = n - before[word]
+			sum += n - before[word]
+		}
+	}
+	s.RequestsPerSecond = float64(sum) / span.Seconds()
+	s.RefusedRequestsPerSecond = float64(s.Requests[event.RequestRefused]) / span.Seconds()
 }
 
 // measured is what the limits of one name have counted.

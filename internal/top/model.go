@@ -115,7 +115,11 @@ func (m *Model) take(s live.State) {
 		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(b.Refused, a.Refused))
 	})
 	if s.SpanMS > 0 {
-		m.refusals = append(m.refusals, s.RefusalsPerSecond)
+		refused := s.RefusedRequestsPerSecond
+		if len(s.RequestTotals) == 0 { // it does not count requests, or there were none
+			refused = s.RefusalsPerSecond
+		}
+		m.refusals = append(m.refusals, refused)
 		m.refusals = m.refusals[max(len(m.refusals)-maxHistory, 0):]
 	}
 	m.state = &s

@@ -92,13 +92,25 @@ func (m *Model) head() []string {
 	lines := []string{m.spread(left, right)}
 
 	rates := "rates follow in a second"
-	if s.SpanMS > 0 {
-		rates = fmt.Sprintf("%s decisions/s  %s refused/s", rate(s.DecisionsPerSecond), m.style(bold, rate(s.RefusalsPerSecond)))
-		if s.DecisionsPerSecond > 0 {
-			rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusalsPerSecond/s.DecisionsPerSecond)
+	all := s.RequestTotals
+	since := fmt.Sprintf("since the start %s, %s refused", number(all[event.RequestAllowed]+all[event.RequestRefused]+all[event.RequestFailed]), number(all[event.RequestRefused]))
+	switch {
+	case len(all) == 0: // a server of a version that does not count requests, or there were none
+		since = fmt.Sprintf("since the start %s, %s refused", number(decisions(s.Totals)), number(s.Totals["refused"]))
+		if s.SpanMS > 0 {
+			rates = fmt.Sprintf("%s decisions/s  %s refused/s", rate(s.DecisionsPerSecond), m.style(bold, rate(s.RefusalsPerSecond)))
+			if s.DecisionsPerSecond > 0 {
+				rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusalsPerSecond/s.DecisionsPerSecond)
+			}
 		}
+	case s.SpanMS > 0:
+		rates = fmt.Sprintf("%s requests/s  %s refused/s", rate(s.RequestsPerSecond), m.style(bold, rate(s.RefusedRequestsPerSecond)))
+		if s.RequestsPerSecond > 0 {
+			rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusedRequestsPerSecond/s.RequestsPerSecond)
+		}
+		rates += fmt.Sprintf("  %s decisions/s", rate(s.DecisionsPerSecond))
 	}
-	lines = append(lines, m.spread(rates, fmt.Sprintf("since the start %s, %s refused", number(decisions(s.Totals)), number(s.Totals["refused"]))))
+	lines = append(lines, m.spread(rates, since))
 	if len(m.refusals) > 1 && (m.height == 0 || m.height >= 16) {
 		lines = append(lines, m.plot())
 	}
@@ -246,7 +258,8 @@ func (m *Model) keysInWords() []string {
 		"up, down    scroll the limits",
 		"?           this, and back",
 		"",
-		"Decisions are counted under each limit: a request that meets three is three.",
+		"The line at the top counts each request once. Decisions are counted under each",
+		"limit: a request that meets three limits is three decisions.",
 		"OTHER are delayed, soft, borrowed and shadow-refused ones. Keys are hashed",
 		"unless the server was started with --events-plain.",
 	}

@@ -119,9 +119,17 @@ func distinct(seen *[]string, value string) int64 {
 // Cases returns the clients under the rules of a scenario that something is known
 // of, in the order of their keys.
 func (t *Table) Cases(s *Scenario) []Case {
+	from, to := s.Range()
+	return t.within(s, from, to, time.Time{})
+}
+
+// During returns the clients as Cases does, as somebody finds them who asks at to about
+// the time since from, and does not know what comes after.
+func (t *Table) During(s *Scenario, from, to time.Time) []Case { return t.within(s, from, to, to) }
+
+func (t *Table) within(s *Scenario, from, to, now time.Time) []Case {
 	type client struct{ rule, key string }
 	gathered := map[client]*verdict.Gatherer{}
-	from, to := s.Range()
 	began := time.UnixMicro(s.Start).UTC()
 	for k, row := range t.rows {
 		c := client{k.rule, k.key}
@@ -129,6 +137,7 @@ func (t *Table) Cases(s *Scenario) []Case {
 		if g == nil {
 			r := s.ruleOf(k.rule)
 			g = verdict.NewGatherer(verdict.Kind(r.Kind), r.Limit.Count, r.Limit.Period, from, to, began)
+			g.InProgress(now)
 			gathered[c] = g
 		}
 		g.Add(&row.Row)
