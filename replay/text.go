@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/guptarohit/asciigraph"
+
+	"github.com/weirlimit/weir/internal/live"
 )
 
 // plot is how large a plot on a terminal is, in characters.
@@ -37,7 +39,7 @@ func (r *Report) head(b *strings.Builder) {
 	if r.Bad > 0 {
 		fmt.Fprintf(b, "%s of %s lines could not be read and are left out:\n", thousands(r.Bad), thousands(r.Lines))
 		for _, f := range r.Faults {
-			fmt.Fprintf(b, "  line %d: %s\n", f.Line, f.Err)
+			fmt.Fprintf(b, "  line %d: %s\n", f.Line, live.Printable(f.Err))
 		}
 	}
 	if r.Backwards > 0 {
@@ -122,7 +124,7 @@ func (o *Outcome) most(b *strings.Builder) {
 func clients(b *strings.Builder, most []Client) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, c := range most {
-		fmt.Fprintf(t, "    %s\t%s\n", c.Key, c.Times())
+		fmt.Fprintf(t, "    %s\t%s\n", live.Printable(c.Key), c.Times())
 	}
 	_ = t.Flush() // into memory
 }

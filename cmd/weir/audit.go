@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/overlay"
 )
 
@@ -85,9 +86,9 @@ func (a *audit) String() string {
 			what += ", limit " + c.Limit
 		}
 		fmt.Fprintf(&b, "%s  %s  %s  %s\n", number, c.At.Format(time.RFC3339), c.Action, what)
-		fmt.Fprintf(&b, "    from   %s\n    to     %s\n    by     %s on %s\n", c.Before, c.After, c.By, c.Node)
+		fmt.Fprintf(&b, "    from   %s\n    to     %s\n    by     %s on %s\n", live.Printable(c.Before), live.Printable(c.After), live.Printable(c.By), live.Printable(c.Node))
 		if c.Reason != "" {
-			fmt.Fprintf(&b, "    reason %s\n", c.Reason)
+			fmt.Fprintf(&b, "    reason %s\n", live.Printable(c.Reason))
 		}
 	}
 	if a.Before != nil {

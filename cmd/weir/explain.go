@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
 )
@@ -165,12 +166,12 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 	}
 	var b strings.Builder
 	if !x.Known {
-		fmt.Fprintf(&b, "domain %s: there are no rules for it\n", x.Domain)
+		fmt.Fprintf(&b, "domain %s: there are no rules for it\n", live.Printable(x.Domain))
 		return b.String()
 	}
 	fmt.Fprintf(&b, "domain %s\n", x.Domain)
 	if x.Listed != nil {
-		fmt.Fprintf(&b, "  %s=%s is on the %s list of the domain\n", x.Listed.Entry.Key, x.Listed.Entry.Value, x.Listed.List)
+		fmt.Fprintf(&b, "  %s=%s is on the %s list of the domain\n", x.Listed.Entry.Key, live.Printable(x.Listed.Entry.Value), x.Listed.List)
 	}
 	for i := range x.Descriptors {
 		d := &x.Descriptors[i]
@@ -180,7 +181,7 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			if l.Rule != "" {
 				rule = l.Rule
 			}
-			fmt.Fprintf(&b, "  %s=%s  ->  %s\n    %s\n", l.Entry.Key, l.Entry.Value, rule, l.Why)
+			fmt.Fprintf(&b, "  %s=%s  ->  %s\n    %s\n", live.Printable(l.Entry.Key), live.Printable(l.Entry.Value), rule, l.Why)
 		}
 		fmt.Fprintf(&b, "  %s", d.Why)
 		if d.File != "" {

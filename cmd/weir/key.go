@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
 )
@@ -259,11 +260,11 @@ func wholeSeconds(s string) (*int64, error) {
 	return &n, nil
 }
 
-// typed writes entries as they are typed.
+// typed writes entries as they are typed, for a terminal.
 func typed(entries []weir.Entry) string {
 	all := make([]string, len(entries))
 	for i, e := range entries {
-		all[i] = e.Key + "=" + e.Value
+		all[i] = live.Printable(e.Key + "=" + e.Value)
 	}
 	return strings.Join(all, " ")
 }
@@ -319,9 +320,9 @@ func (st *keyState) banned(key string) bool {
 
 // modeLine writes a mode that an operator gave a limit for a person.
 func modeLine(v *overlay.SwitchView) string {
-	text := fmt.Sprintf("limit %s of %s/%s: %s, says %s", v.Limit, v.Domain, v.Rule, v, v.By)
+	text := fmt.Sprintf("limit %s of %s/%s: %s, says %s", v.Limit, v.Domain, v.Rule, v, live.Printable(v.By))
 	if v.Reason != "" {
-		text += ": " + v.Reason
+		text += ": " + live.Printable(v.Reason)
 	}
 	return text + "\n"
 }
@@ -342,7 +343,7 @@ func overlayLine(v *overlay.View) string {
 		text += " until " + v.Until.Format(time.RFC3339)
 	}
 	if v.By != "" {
-		text += ", says " + v.By
+		text += ", says " + live.Printable(v.By)
 	}
 	return text + "\n"
 }

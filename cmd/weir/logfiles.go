@@ -47,7 +47,7 @@ func (c *logFiles) one(name string, s streams, read func(*accesslog.Reader) erro
 		in = f
 	}
 	if isTerminal(s.err) {
-		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(s.err), progressbar.OptionSetDescription(name),
+		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(raw(s.err)), progressbar.OptionSetDescription(name),
 			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
 		defer bar.Close()
 		in = io.TeeReader(in, bar)
@@ -69,7 +69,7 @@ func (c *logFiles) one(name string, s streams, read func(*accesslog.Reader) erro
 
 // isTerminal reports whether somebody watches what is written to w.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := raw(w).(*os.File)
 	if !ok {
 		return false
 	}

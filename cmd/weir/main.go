@@ -95,6 +95,7 @@ func withDefault(v *kong.Value) string {
 
 // run runs one command line and returns its exit status.
 func run(args []string, s streams) int {
+	s.out, s.err = &cleaner{w: s.out}, &cleaner{w: s.err}
 	var c cli
 	parser, err := newParser(&c, s)
 	if err != nil {

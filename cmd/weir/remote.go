@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/live"
 )
 
 // question is the body of POST /v1/check.
@@ -131,5 +132,5 @@ func detail(body []byte) string {
 	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
 		return ""
 	}
-	return ": " + problem.Detail
+	return ": " + live.Printable(problem.Detail)
 }

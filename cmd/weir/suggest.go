@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/weirlimit/weir/internal/live"
 	"github.com/weirlimit/weir/replay/accesslog"
 	"github.com/weirlimit/weir/replay/facts"
 	"github.com/weirlimit/weir/replay/suggest"
@@ -138,7 +139,7 @@ func (c *suggestCmd) tell(w io.Writer, ladders []*suggest.Ladder) error {
 		if i == 0 {
 			fmt.Fprintf(&b, "%d requests of %d clients, by %s\n", l.Requests, l.Clients, c.By)
 			for _, m := range l.Busiest {
-				fmt.Fprintf(&b, "  %s  %d\n", m.Key, m.Requests)
+				fmt.Fprintf(&b, "  %s  %d\n", live.Printable(m.Key), m.Requests)
 			}
 		}
 		period := rules.FormatPeriod(l.Period)

@@ -51,7 +51,7 @@ func (c *topCmd) Run(s streams) error {
 		return c.once(stream, s.out)
 	}
 	// The program reads keys itself, ctrl+c among them.
-	program := tea.NewProgram(top.New(c.Server), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(s.out), tea.WithoutSignalHandler())
+	program := tea.NewProgram(top.New(c.Server), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(raw(s.out)), tea.WithoutSignalHandler())
 	feeding, end := context.WithCancel(ctx)
 	fed := make(chan struct{})
 	go func() {

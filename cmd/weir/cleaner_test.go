@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hostileText holds what a terminal obeys: it writes the clipboard, sets the title,
+// clears the screen, goes back in the line, turns the direction of text, and begins
+// a line that looks like one of the program's.
+const hostileText = "a\x1b]52;c;ZXZpbA==\x07b\x1b]0;title\x1b\\c\x1b[2Jd\re\x9bf\u009bg\u202eh\u2066i\x7fj\nFORGED line"
+
+// obeyed returns the first character of text that a terminal would obey.
+func obeyed(text string) (rune, bool) {
+	for _, r := range text {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return r, true
+		}
+	}
+	return utf8.RuneError, !utf8.ValidString(text)
+}
+
+func checkClean(t *testing.T, what, text string) {
+	t.Helper()
+	if r, bad := obeyed(text); bad {
+		t.Errorf("%s: %U reaches the terminal: %q", what, r, text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "FORGED") {
+			t.Errorf("%s: a name begins a line of its own: %q", what, text)
+		}
+	}
+}
+
+// TestFamilyTerminal: nothing that clients, logs, servers or operators wrote
+// reaches the terminal as a command, whichever subcommand prints it.
+func TestFamilyTerminal(t *testing.T) {
+	dir := t.TempDir()
+	rulesFile := filepath.Join(dir, "rules.yaml")
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file("rules.yaml", "domain: api\ndescriptors:\n  - {key: user, limit: 1/hour}\n  - {key: user_agent, limit: 1/hour}\n")
+	quoted, err := json.Marshal(hostileText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var caddy, combined strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&caddy, `{"level":"info","ts":%d.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","client_ip":"10.0.0.1","proto":"HTTP/1.1","method":"GET","host":"h","uri":"/a","headers":{"User-Agent":[%s]}},"user_id":%s,"duration":0.1,"size":1,"status":200}`+"\n", 1700000000+i, quoted, quoted)
+		fmt.Fprintf(&combined, "10.0.0.1 - %s [10/Oct/2023:13:55:%02d +0000] \"GET /a HTTP/1.1\" 200 1 \"-\" \"%s\"\n", "a\x1b[2J", i, "ua\x1b]0;x\x07")
+	}
+	logs := []string{file("caddy.log", caddy.String()), file("combined.log", combined.String()), file("bad.log", hostileText+"\n")}
+
+	answers := map[string]string{
+		"/v1/admin/audit": `{"changes":[{"number":1,"at":"2026-01-01T00:00:00Z","action":"ban","domain":"api","entries":[{"key":"user","value":TEXT}],"rule":"r","limit":"l","before":TEXT,"after":TEXT,"by":TEXT,"node":TEXT,"reason":TEXT}]}`,
+		"/v1/admin/":      `{"allowed":true,"limits":[{"limit":{"name":"l","count":1,"period":1,"algorithm":"x"},"role":"enforce","allowed":true,"key":TEXT}],"overlay":[{"limit":"l","key":TEXT,"kind":"ban","by":TEXT,"reason":TEXT}],"modes":[{"domain":"d","rule":"r","limit":"l","by":TEXT,"reason":TEXT}]}`,
+		"/v1/explain":     `{"decision":{"allowed":true},"counters":[{"limit":{"name":"l"},"key":TEXT}],"rules":{"domain":"api","known":true,"listed":{"entry":{"key":"user","value":TEXT},"list":"deny"},"descriptors":[{"entries":[],"outcome":"limited","why":"w","levels":[{"entry":{"key":TEXT,"value":TEXT},"how":"key","why":"w"}]}]}}`,
+		"/v1/check":       `{"allowed":false,"limit":{"name":"l","count":1,"period":1,"algorithm":"x"},"retry_after":1}`,
+	}
+	fail := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if fail {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"title":"t","detail":%s,"errors":[{"pointer":"#/a","detail":%s}]}`, quoted, quoted)
+			return
+		}
+		best := ""
+		for path := range answers {
+			if strings.HasPrefix(r.URL.Path, path) && len(path) > len(best) {
+				best = path
+			}
+		}
+		fmt.Fprint(w, strings.ReplaceAll(answers[best], "TEXT", string(quoted)))
+	}))
+	defer server.Close()
+
+	var commands [][]string
+	for _, log := range logs {
+		commands = append(commands,
+			[]string{"replay", "--rules", rulesFile, log},
+			[]string{"replay", "--json", "--rules", rulesFile, log},
+			[]string{"replay", "--rules", rulesFile, "--against", rulesFile, log},
+			[]string{"suggest", "--by", "user", log},
+			[]string{"suggest", "--json", "--by", "user_agent", log})
+	}
+	commands = append(commands,
+		[]string{"explain", "--rules", rulesFile, "--domain", "api", "user=" + hostileText},
+		[]string{"explain", "--json", "--rules", rulesFile, "--domain", "api", "user=" + hostileText},
+		[]string{"explain", "--rules", rulesFile, "--domain", hostileText, "user=x"},
+		[]string{"explain", "--rules", filepath.Join(dir, hostileText), "user=x"},
+		[]string{"check", filepath.Join(dir, hostileText)},
+		[]string{"check", file("hostile.yaml", "domain: \""+"a\\e]0;x\\a"+"\"\n"+hostileText+": 1\n")},
+		[]string{hostileText}, []string{"serve", "--" + hostileText}, []string{"serve", "--limit", hostileText},
+	)
+	for range 2 {
+		commands = append(commands,
+			[]string{"audit", "--admin", server.URL},
+			[]string{"audit", "--json", "--admin", server.URL},
+			[]string{"key", "inspect", "--admin", server.URL, "user=" + hostileText},
+			[]string{"key", "reset", "--admin", server.URL, "user=" + hostileText},
+			[]string{"key", "ban", "--admin", server.URL, "user=" + hostileText, "1h"},
+			[]string{"explain", "--server", server.URL, "user=" + hostileText},
+			[]string{"take", "--server", server.URL, "user=" + hostileText},
+			[]string{"promote", "--admin", server.URL, "api/r", "--mode", "shadow"},
+			[]string{"shed", "--server", server.URL},
+		)
+	}
+	for i, args := range commands {
+		fail = i >= len(commands)-9
+		var out, errs bytes.Buffer
+		run(args, streams{in: strings.NewReader(""), out: &out, err: &errs})
+		if out.Len()+errs.Len() == 0 {
+			t.Errorf("%q printed nothing", args)
+		}
+		what := strings.Join(args[:min(len(args), 2)], " ")
+		checkClean(t, fmt.Sprintf("%q, output", what), out.String())
+		text := errs.String()
+		if i < len(commands)-18 {
+			text = strings.ReplaceAll(text, "\nFORGED", "") // of the caller's own arguments
+		}
+		checkClean(t, fmt.Sprintf("%q, errors", what), text)
+	}
+}
+
+// FuzzCleaner: what is written in parts is what is written at once, nothing of it
+// is obeyed, and JSON stays the same JSON.
+func FuzzCleaner(f *testing.F) {
+	f.Add([]byte(hostileText), 3)
+	f.Add([]byte("é漢\U0001F600\u200d\xff\xf0\x9f"), 1)
+	f.Fuzz(func(t *testing.T, text []byte, step int) {
+		var whole, parts bytes.Buffer
+		if _, err := (&cleaner{w: &whole}).Write(append(text, ' ')); err != nil {
+			t.Fatal(err)
+		}
+		c := &cleaner{w: &parts}
+		for rest := append(text, ' '); len(rest) > 0; {
+			n := min(max(step%7, 1), len(rest))
+			if m, err := c.Write(rest[:n]); m != n || err != nil {
+				t.Fatalf("wrote %d of %d, %v", m, n, err)
+			}
+			rest = rest[n:]
+		}
+		if whole.String() != parts.String() {
+			t.Fatalf("%q at once, %q in parts", whole.String(), parts.String())
+		}
+		if r, bad := obeyed(whole.String()); bad {
+			t.Fatalf("%q: %U is obeyed", whole.String(), r)
+		}
+		doc, err := json.Marshal(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var clean bytes.Buffer
+		if _, err := (&cleaner{w: &clean}).Write(doc); err != nil {
+			t.Fatal(err)
+		}
+		var was, is string
+		if err := json.Unmarshal(doc, &was); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(clean.Bytes(), &is); err != nil || was != is {
+			t.Fatalf("%s became %s: %v", doc, clean.Bytes(), err)
+		}
+	})
+}
