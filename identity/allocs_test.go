@@ -116,3 +116,23 @@ func TestRulePlanDoesNotAllocate(t *testing.T) {
 	p := r.RulePlan(lists{"": keyLists("path,remote_address", "method", "header:X-Api-Key", "remote_address")}, 0)
 	noAllocations(t, r, p, withKey("k"))
 }
+
+// TestFoldDoesNotAllocate: names in ASCII are folded in memory that is used again.
+func TestFoldDoesNotAllocate(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	rs := accountPlan(t, r, true)
+	for _, path := range []string{"/login/victim", "/login/VicTim%20"} {
+		var req weir.Request
+		if n := testing.AllocsPerRun(200, func() {
+			c := r.Acquire()
+			c.Set(identity.Facts{Method: "POST", Path: path})
+			req.Reset()
+			if err := rs.Plan(rs.Find(c)).Fill(&req, c); err != nil {
+				t.Fatal(err)
+			}
+			c.Release()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
+	}
+}

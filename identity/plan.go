@@ -16,6 +16,12 @@ type EntryFrom struct {
 	Key string `yaml:"key"`
 	// From is the source of the value, see [Sources].
 	From string `yaml:"from"`
+	// Fold counts spellings of a name as one: case, compatibility characters such
+	// as full-width letters, characters that cannot be seen, and white space at the
+	// ends do not tell values apart (NFKC_Casefold, trimmed; a param is decoded
+	// before). It is for names that the upstream compares so, and for param, header,
+	// cookie and query alone. Zero means that a value is counted as it is spelt.
+	Fold bool `yaml:"fold"`
 }
 
 // UnmarshalText reads an entry that is its source alone.
@@ -190,6 +196,9 @@ func (r *Resolver) planned(d *Descriptor, route *Route) (planned, error) {
 		s, err := r.parseSource(e.From, route)
 		if err != nil {
 			return out, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		if s.fold = e.Fold; s.fold && s.kind != fromParam && s.kind != fromHeader && s.kind != fromCookie && s.kind != fromQuery {
+			return out, fmt.Errorf("entry %d: fold is for names that clients write, in param, header, cookie or query: %q is none", i+1, e.From)
 		}
 		out.entries = append(out.entries, plannedEntry{keys[i], s})
 	}

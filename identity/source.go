@@ -40,6 +40,8 @@ type source struct {
 	width width
 	// segment of the path, from 0, of a param.
 	segment int
+	// fold: see EntryFrom.
+	fold bool
 }
 
 // words are the sources without an argument, prefixes those with one.

@@ -25,11 +25,11 @@ func (c *Caller) value(s *source) (string, error) {
 		// HTTP/1.0 does without: nobody gets out of a limit on it that way.
 		return "unknown", nil
 	case fromHeader:
-		return c.fit(c.header(s.name)), nil
+		return c.spelt(c.header(s.name), s.fold), nil
 	case fromCookie:
-		return c.fit(c.cookie(s.name)), nil
+		return c.spelt(c.cookie(s.name), s.fold), nil
 	case fromQuery:
-		return c.fit(c.query(s.name)), nil
+		return c.spelt(c.query(s.name), s.fold), nil
 	case fromValue:
 		return s.name, nil
 	case fromAPIKey:
@@ -40,9 +40,21 @@ func (c *Caller) value(s *source) (string, error) {
 		return c.fit(c.hearsay(s.name)), nil
 	case fromParam:
 		p, err := c.Path()
-		return c.fit(segmentOf(p, s.segment)), err
+		v := segmentOf(p, s.segment)
+		if s.fold {
+			v = c.unescapeSegment(v)
+		}
+		return c.spelt(v, s.fold), err
 	}
 	panic("identity: no value of this kind")
+}
+
+// spelt returns v as a key, folded if that is asked for.
+func (c *Caller) spelt(v string, fold bool) string {
+	if fold && v != "" {
+		v = c.foldText(v)
+	}
+	return c.fit(v)
 }
 
 // addressText returns the client's address as a key.

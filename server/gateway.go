@@ -33,7 +33,7 @@ type Route struct {
 	Host           string                `yaml:"host" help:"Host of the requests: example.com, or *.example.com for all names below it. Empty means any."`
 	Path           string                `yaml:"path" help:"Path of the requests, compared in canonical form: /login; {id} stands for any one segment, /* at the end for the path and all below it. Empty means any."`
 	Methods        []string              `yaml:"methods" help:"Methods of the requests; GET is HEAD too. Empty means any."`
-	Descriptors    []identity.Descriptor `yaml:"descriptors" help:"What the limits are asked by: each has entries, a list of sources or of {key, from}; unless, a verified source that rids a request of it; and cost. Empty means the client's address alone."`
+	Descriptors    []identity.Descriptor `yaml:"descriptors" help:"What the limits are asked by: each has entries, a list of sources or of {key, from, fold}, where fold counts spellings of a name as one; unless, a verified source that rids a request of it; and cost. Empty means the client's address alone."`
 	Cost           int64                 `yaml:"cost" help:"What a request costs, in units. 0 means 1."`
 	Priority       Priority              `yaml:"priority" help:"Priority of the requests: critical, default, sheddable, background, or a number, 0 the highest. Empty means default where there is a section shed, else 0."`
 	Unlimited      bool                  `yaml:"unlimited" help:"Forward the requests without asking any limit."`

@@ -167,3 +167,27 @@ func TestLoginClaims(t *testing.T) {
 		t.Errorf("answered %v, want 10 of 401", got.n)
 	}
 }
+
+// One account has five failures an hour, from however many addresses and in
+// however many spellings of its name.
+func TestLoginSpellings(t *testing.T) {
+	upstream := newApp(t)
+	n := serve(t, "--config", "../../examples/gateway/login.yaml", "--rules", "../../examples/login.yaml", "--upstream", upstream.URL)
+	for i, account := range []string{
+		"victim", "VICTIM", "Victim%20", "vic%E2%80%8Btim", "victim%C2%A0", "%EF%BD%96ictim", "vic%C2%ADtim", "%20victim", "VIC%E2%80%8DTIM", "%76ictim", "victim%EF%B8%8F", "victim%e3%80%80",
+	} {
+		req, err := http.NewRequest("POST", n.http+"/login/"+account, strings.NewReader("wrong"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i+1))
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _ := read(t, res)
+		if want := map[bool]int{true: 401, false: 429}[i < 5]; code != want {
+			t.Errorf("%s, attempt %d: %d, want %d", account, i+1, code, want)
+		}
+	}
+}

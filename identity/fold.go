@@ -1,0 +1,103 @@
+package identity
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// foldText returns the name that a value is to those who do not tell spellings of a name
+// apart: compatibility characters, case, what cannot be seen, and white space at
+// its ends do not count. A value that is nothing else stays as it is.
+//
+// Source: the Unicode Standard §3.13, D146 (NFKC_Casefold).
+func (c *Caller) foldText(v string) string {
+	if isPrintable(v) {
+		trimmed := strings.Trim(v, " ")
+		if trimmed == "" || !hasUpper(trimmed) {
+			if trimmed != "" {
+				v = trimmed
+			}
+			return v
+		}
+		b := c.buf
+		for i := 0; i < len(trimmed); i++ {
+			ch := trimmed[i]
+			if ch >= 'A' && ch <= 'Z' {
+				ch |= 0x20
+			}
+			b = append(b, ch)
+		}
+		folded, _ := c.made(b, nil)
+		return folded
+	}
+	if !utf8.ValidString(v) {
+		return v
+	}
+	folded := v
+	for range maxFolds {
+		before := folded
+		folded = cases.Fold().String(norm.NFKC.String(strings.Map(visible, folded)))
+		folded = strings.TrimFunc(norm.NFKC.String(strings.Map(visible, folded)), unicode.IsSpace)
+		if folded == before {
+			break
+		}
+	}
+	if folded == "" {
+		return v
+	}
+	return folded
+}
+
+// maxFolds bounds how often a value is folded: what normalisation makes of a folded
+// value can be folded again. No character is known that takes more than twice.
+const maxFolds = 4
+
+// visible returns r, -1 for one that is ignored where names are compared: format
+// characters, such as joiners and soft hyphens, variation selectors and fillers.
+func visible(r rune) rune {
+	if r >= 0x80 && unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) {
+		return -1
+	}
+	return r
+}
+
+// isPrintable reports whether v is printable ASCII.
+func isPrintable(v string) bool {
+	for i := 0; i < len(v); i++ {
+		if v[i] < ' ' || v[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func hasUpper(v string) bool {
+	for i := 0; i < len(v); i++ {
+		if v[i] >= 'A' && v[i] <= 'Z' {
+			return true
+		}
+	}
+	return false
+}
+
+// unescapeSegment decodes a segment of a canonical path, once.
+func (c *Caller) unescapeSegment(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := c.buf
+	for i := 0; i < len(s); i++ {
+		ch := s[i]
+		if ch == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]) {
+			ch = unhex(s[i+1])<<4 | unhex(s[i+2])
+			i += 2
+		}
+		b = append(b, ch)
+	}
+	v, _ := c.made(b, nil)
+	return v
+}
