@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // Open connects to the servers that a URL names, and checks that they can keep
@@ -34,7 +36,7 @@ func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 
 // open connects. head is how scripts tell the time.
 func (a *address) open(ctx context.Context, head string) (*Store, error) {
-	s := &Store{opt: a.Options}
+	s := &Store{opt: a.Options, faults: faults.New(a.Logger)}
 	s.plans.scripts.time = head
 	var err error
 	if s.nodes, err = a.connect(ctx, &s.stats); err != nil {

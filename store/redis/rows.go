@@ -114,6 +114,9 @@ func decodeRow(c *call, g []*asked) error {
 		if len(rest) < n {
 			return errReply
 		}
+		if isInsane(rest[:n]) {
+			return errSpoilt
+		}
 		a.now, a.charged = now, pass
 		a.fits = pass || c.bits>>(i+1)&1 == 1
 		ask := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID, Verb: weir.Peek}

@@ -70,6 +70,7 @@ type scripts struct {
 	time    string
 	several sync.Map // uint64, bit i for the twin of number i -> *script
 	rows    sync.Map // uint32, see rowOf -> *script
+	repairs sync.Map // number of a twin -> *script
 }
 
 // A twin is the script of an algorithm. Several algorithms may share it.
@@ -79,13 +80,25 @@ type twin struct {
 }
 
 // single returns the script that decides an op that stands alone.
-func (s *scripts) single(t *twin) *script {
+func (s *scripts) single(t *twin) *script { return s.alone(t, singleLua) }
+
+// repairOf returns the script that deletes a key which t cannot have written.
+func (s *scripts) repairOf(t *twin) *script {
+	if found, ok := s.repairs.Load(t.number); ok {
+		return found.(*script)
+	}
+	made, _ := s.repairs.LoadOrStore(t.number, s.alone(t, repairLua))
+	return made.(*script)
+}
+
+// alone fills in the text of a script about one key of t.
+func (s *scripts) alone(t *twin, text string) *script {
 	row := "redis.call('GET', KEYS[1])"
 	if t.Collection {
 		row = "nil"
 	}
 	fill := strings.NewReplacer("STEP", t.Name, "ROW", row, "LIMIT", strconv.Itoa(2+t.Spans))
-	return newScript(s.time + withoutComments(t.Text) + fill.Replace(withoutComments(singleLua)))
+	return newScript(s.time + withoutComments(t.Text) + fill.Replace(withoutComments(text)))
 }
 
 // together returns the script that decides ops of the twins in set.

@@ -155,6 +155,20 @@ func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
 	if len(g) == 0 {
 		return nil
 	}
+	err := s.askGroup(ctx, g, pass)
+	if err != nil && isSpoilt(err) {
+		ops := make([]weir.Op, len(g))
+		for i, a := range g {
+			ops[i] = *a.Op
+		}
+		if s.repair(ctx, ops) {
+			return s.askGroup(ctx, g, pass)
+		}
+	}
+	return err
+}
+
+func (s *Store) askGroup(ctx context.Context, g []*asked, pass bool) error {
 	c, read := s.callFor(g, pass)
 	if _, _, err := s.do(ctx, g[0].at, c); err != nil {
 		return err
@@ -294,6 +308,9 @@ func decode(c *call, g []*asked) error {
 		flags, n := rest[0], rest[1]
 		state := rest[2 : 2+n]
 		rest = rest[2+n:]
+		if isInsane(state) {
+			return errSpoilt
+		}
 		a.now, a.fits, a.charged = now, flags&flagFits != 0, flags&flagCharged != 0
 		look := weir.Ask{Now: now, Cost: a.look, ID: a.ID, Verb: weir.Peek}
 		if !a.charged {
@@ -329,7 +346,7 @@ func (s *Store) finish(ops []weir.Op, all []asked) error {
 	for i := range all {
 		a := &all[i]
 		now = a.now
-		a.Decision.RetryAfter = 0
+		a.Decision = weir.Decision{Limit: a.Limit}
 		if !a.fits {
 			a.Decision.RetryAfter = weir.Never
 		}

@@ -50,32 +50,64 @@ for i = 1, n do
   end
 end
 
+-- What is written is written when all is decided: an op that fails leaves none of the
+-- others charged. Collections are written by their twins, and so come last.
+local writes, latest = {}, {}
+local function keep(o)
+  local write = o.said[1]
+  if not write then return end
+  if collection[o.twin] then
+    save(o.key, write, o.said[2])
+    return
+  end
+  writes[#writes + 1] = {o.key, write, o.said[2]}
+  if write ~= true then latest[o.key] = write end
+end
+
+local function readAgain(o)
+  local row = latest[o.key]
+  if row == '' then return false end
+  return row or read(o)
+end
+
+local function charge(o)
+  local c = o.charge
+  o.flags = 0
+  if o.allowed then o.flags = 1 end
+  if c == 'a' or (c == 'p' and pass) or (c == 's' and pass and o.allowed) or (c == 'b' and not pass and o.allowed) then
+    o.flags = o.flags + 2
+    if o.mode ~= 'q' then
+      if o.mode == 'r' then o.row = readAgain(o) end
+      o.before = o.said
+      o.said = {twins[o.twin](o.key, o.row, now, o.verb, o.id, A, o.consts, o.cost)}
+      if o.said[3] == 1 then o.flags = o.flags + 4 end
+      if o.allowed or o.said[3] ~= 1 then o.before = nil else o.flags = o.flags + 8 end
+    else
+      o.flags = o.flags + 4
+    end
+    keep(o)
+  elseif o.mode == 'q' and o.allowed then
+    o.said = {twins[o.twin](o.key, o.row, now, peek, o.id, A, o.consts, o.look)}
+    keep(o)
+  end
+end
+
+for i = 1, n do
+  if not collection[ops[i].twin] then charge(ops[i]) end
+end
+for i = 1, #writes do save(writes[i][1], writes[i][2], writes[i][3]) end
+for i = 1, n do
+  if collection[ops[i].twin] then charge(ops[i]) end
+end
+
 local out = {now + now}
 if pass then out[1] = out[1] + 1 end
 for i = 1, n do
   local o = ops[i]
-  local c, flags, before = o.charge, 0, nil
-  if o.allowed then flags = 1 end
-  if c == 'a' or (c == 'p' and pass) or (c == 's' and pass and o.allowed) or (c == 'b' and not pass and o.allowed) then
-    flags = flags + 2
-    if o.mode ~= 'q' then
-      if o.mode == 'r' then o.row = read(o) end
-      before = o.said
-      o.said = {twins[o.twin](o.key, o.row, now, o.verb, o.id, A, o.consts, o.cost)}
-      if o.said[3] == 1 then flags = flags + 4 end
-      if o.allowed or o.said[3] ~= 1 then before = nil else flags = flags + 8 end
-    else
-      flags = flags + 4
-    end
-    if o.said[1] then save(o.key, o.said[1], o.said[2]) end
-  elseif o.mode == 'q' and o.allowed then
-    o.said = {twins[o.twin](o.key, o.row, now, peek, o.id, A, o.consts, o.look)}
-    if o.said[1] then save(o.key, o.said[1], o.said[2]) end
-  end
-  out[#out + 1], out[#out + 2] = flags, #o.said - 3
+  out[#out + 1], out[#out + 2] = o.flags, #o.said - 3
   for j = 4, #o.said do out[#out + 1] = o.said[j] end
-  if before then
-    for j = 4, #before do out[#out + 1] = before[j] end
+  if o.before then
+    for j = 4, #o.before do out[#out + 1] = o.before[j] end
   end
 end
 return out

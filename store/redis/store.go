@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/background"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
@@ -18,6 +19,7 @@ type Store struct {
 	nodes  nodes
 	plans  plans
 	stats  counters
+	faults *faults.Log
 	closed atomic.Bool
 
 	// told tells the time in tests. Nil means that the server does.
@@ -106,6 +108,9 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 	}
 	if err != nil {
 		s.stats.errors.Add(1)
+		if isRejection(err) {
+			return 0, false, &RejectedError{s.explain(err)}
+		}
 		return 0, false, p.part.about(s.explain(err))
 	}
 	if len(c.reply) == 0 {
@@ -164,8 +169,16 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 }
 
 // one decides an op that stands alone, and returns the time and whether it was
-// allowed.
+// allowed. A key that no script of ours wrote is overwritten.
 func (s *Store) one(ctx context.Context, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, bool, error) {
+	d, now, allowed, err := s.oneOf(ctx, key, l, a)
+	if err != nil && isSpoilt(err) && s.repair(ctx, []weir.Op{{Key: key, Limit: l, Cost: a.Cost, ID: a.ID}}) {
+		return s.oneOf(ctx, key, l, a)
+	}
+	return d, now, allowed, err
+}
+
+func (s *Store) oneOf(ctx context.Context, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, bool, error) {
 	if uint64(a.Cost) > weir.MaxCost {
 		return weir.Decision{}, 0, false, weir.ErrCost
 	}
@@ -195,6 +208,10 @@ func (s *Store) one(ctx context.Context, key string, l *weir.Limit, a weir.Ask) 
 	if len(c.reply) != 1+pl.twin.States {
 		c.recycle()
 		return weir.Decision{}, 0, false, explain(errReply)
+	}
+	if isInsane(c.reply[1:]) {
+		c.recycle()
+		return weir.Decision{}, 0, false, errSpoilt
 	}
 	a.Now = now
 	d := pl.algorithm.Describe(l, a, allowed, c.reply[1:])

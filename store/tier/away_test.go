@@ -213,6 +213,35 @@ func TestPartOfTheStoreIsAway(t *testing.T) {
 	})
 }
 
+// A key that the store cannot decide is decided by policy, and opens no breaker for
+// others: in every mode, alone and with others.
+func TestFamilyOneBadKeyIsNoOutage(t *testing.T) {
+	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+		virtual(t, m.String(), func(t *testing.T) {
+			f := newFleet(t, 1, tier.Options{})
+			s := f.nodes[0]
+			l := compiled(t, weir.PerHour(1000, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = m })
+			f.shared.set(rejects)
+			for n := range 100 {
+				if g := f.take(s, fmt.Sprint("bad", n%3), l, 1).Guarantee(); !g.Degraded {
+					t.Fatalf("a key that the store cannot decide: %s", g)
+				}
+				if g := f.take(s, fmt.Sprint("good", n), l, 1).Guarantee(); n%10 == 0 && g.Degraded {
+					t.Fatalf("another key: %s", g)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			for range 20 {
+				f.take(s, "bad", l, 1)
+			}
+			if s.Stats().Away {
+				t.Error("the breaker opened for one key")
+			}
+			f.shared.set(none)
+		})
+	}
+}
+
 // A store that stalls costs no more goroutines than calls may be under way, and
 // no decision more than its budget.
 func TestStallIsBounded(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 	tenth        // refuses one call in ten
 	wedged       // answers nothing, and does not look at the context, until mended
 	partly       // refuses calls for keys that begin with "gone"
+	rejects      // answers for keys that begin with "bad" that it cannot decide them
 )
 
 // partError is what a store says of which a part is away.
@@ -35,6 +36,13 @@ type partError struct{}
 func (partError) Error() string { return "a part is away" }
 
 func (partError) Partial() bool { return true }
+
+// rejection is what a store says that answers, and cannot decide one call.
+type rejection struct{}
+
+func (rejection) Error() string { return "this key holds something else" }
+
+func (rejection) Rejected() bool { return true }
 
 // faulty is a real store with a fault that can be changed.
 type faulty struct {
@@ -98,6 +106,12 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 		return ctx.Err()
 	case wedged:
 		<-f.mended
+	case rejects:
+		for i := range ops {
+			if strings.HasPrefix(ops[i].Key, "bad") {
+				return fmt.Errorf("store: %w", rejection{})
+			}
+		}
 	case partly:
 		for i := range ops {
 			if strings.HasPrefix(ops[i].Key, "gone") {

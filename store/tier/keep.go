@@ -35,7 +35,9 @@ func (s *Store) keep() {
 		if s.debts.len() > 0 && !s.link.breaker.open.Load() {
 			// Those of a part that is away wait for it.
 			if err := s.payDebts(); err != nil && !partial(err) {
-				s.log.Warn("tier: debts could not be written back yet", "err", err)
+				if more, ok := s.quietDebts.may(now); ok {
+					s.log.Warn("tier: debts could not be written back yet", "err", err, "unreported", more)
+				}
 			}
 		}
 		if now-swept > planLife*1e6/2 {

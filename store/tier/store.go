@@ -141,7 +141,7 @@ type Store struct {
 	overshot atomic.Int64
 
 	degraded, spentHeld, fetched atomic.Uint64
-	quiet                        quiet
+	quiet, quietDebts            quiet
 }
 
 var _ weir.Store = (*Store)(nil)
