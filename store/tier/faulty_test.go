@@ -20,14 +20,14 @@ var errDown = errors.New("connection refused")
 type fault int32
 
 const (
-	none   fault = iota
-	down         // refuses every call at once
-	stall        // answers nothing until the call's context ends
-	lost         // carries the call out, and its answer is lost
-	tenth        // refuses one call in ten
-	wedged       // answers nothing, and does not look at the context, until mended
-	partly       // refuses calls for keys that begin with "gone"
-	rejects      // answers for keys that begin with "bad" that it cannot decide them
+	none    fault = iota
+	down          // refuses every call at once
+	stall         // answers nothing until the call's context ends
+	lost          // carries the call out, and its answer is lost
+	tenth         // refuses one call in ten
+	wedged        // answers nothing, and does not look at the context, until mended
+	partly        // refuses calls for keys that begin with "gone"
+	rejects       // answers for keys that begin with "bad" that it cannot decide them
 )
 
 // partError is what a store says of which a part is away.
