@@ -64,7 +64,8 @@ func TestDocs(t *testing.T) {
 		Overlay: func() metrics.Overlay {
 			return metrics.Overlay{Modes: []metrics.Mode{{Until: loaded}}}
 		},
-		Reloads: func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
+		Unmatched: func() []metrics.Unmatched { return []metrics.Unmatched{{}} },
+		Reloads:   func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
 		Shed: func() metrics.Shed {
 			return metrics.Shed{Limiters: []metrics.Limiter{{}}, Thresholds: []metrics.Threshold{{}}}
 		},

@@ -64,8 +64,21 @@ type Options struct {
 	// Events returns how telling of decisions is doing. Zero means that nobody is
 	// told.
 	Events func() Events
+	// Unlimited is called with every request that was decided and met no limit, nor
+	// any but those that Extra reports. Nil means that nobody wants to know.
+	Unlimited func(*weir.Request)
+	// Extra reports whether a limit is not of the rules. Nil means that none is.
+	Extra func(*weir.Limit) bool
+	// Unmatched returns the requests that met no rule. Zero means no metrics of them.
+	Unmatched func() []Unmatched
 	// Build says which binary this is. Zero means unknown.
 	Build Build
+}
+
+// Unmatched is how many requests to a domain met no rule.
+type Unmatched struct {
+	Domain   string
+	Requests uint64
 }
 
 // Series is one limit and the words of the rules file for it.
@@ -110,6 +123,9 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	errors   prometheus.Counter
 	semantic *semantic // nil without
+	// unlimited and extra are those of Options.
+	unlimited func(*weir.Request)
+	extra     func(*weir.Limit) bool
 }
 
 // New returns the metrics of one server.
@@ -118,6 +134,7 @@ func New(opt Options) *Metrics {
 		opt.MaxSeries = 10_000
 	}
 	m := &Metrics{
+		unlimited: opt.Unlimited, extra: opt.Extra,
 		registry: prometheus.NewRegistry(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_http_request_duration_seconds",
@@ -166,10 +183,17 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Observe implements [weir.Observer]: it counts what the store could not
-// answer.
-func (m *Metrics) Observe(_ *weir.Request, _ weir.Decision, err error) {
+// answer, and passes on what met no limit.
+func (m *Metrics) Observe(r *weir.Request, _ weir.Decision, err error) {
 	if err != nil {
 		m.errors.Inc()
+		return
+	}
+	if m.unlimited == nil {
+		return
+	}
+	if ops := r.Ops(); len(ops) == 0 || m.extra != nil && m.extra(ops[0].Limit) {
+		m.unlimited(r)
 	}
 }
 

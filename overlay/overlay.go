@@ -190,6 +190,15 @@ func (o *Overlay) KeyLists(domain string) []weir.KeyList {
 	return nil
 }
 
+// Unmatched says by the rules that lie beneath why r is likely not what was meant;
+// empty where it is, or they cannot say.
+func (o *Overlay) Unmatched(r *weir.Request) string {
+	if u, ok := o.opt.Rules.(interface{ Unmatched(*weir.Request) string }); ok {
+		return u.Unmatched(r)
+	}
+	return ""
+}
+
 // Beneath returns the rules that lie beneath.
 func (o *Overlay) Beneath() weir.Rules { return o.opt.Rules }
 

@@ -155,8 +155,10 @@ func (s *Server) open() (err error) {
 		Reloads: s.rules.reloads,
 		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
+	u := newUnmatched(s.rules, s.log)
+	told.Unlimited, told.Unmatched = u.observe, u.metrics
 	if s.shed != nil {
-		told.Shed = s.shedMetrics
+		told.Shed, told.Extra = s.shedMetrics, s.isShedLimit()
 	}
 	if s.conf.RESP.Listen != "" {
 		told.RESP = s.respMetrics

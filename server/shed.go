@@ -108,6 +108,16 @@ func (s *Server) decidedBy() weir.Rules {
 	return s.shed.With(s.rules)
 }
 
+// isShedLimit returns a function that reports whether a limit is one of the load
+// shedder's.
+func (s *Server) isShedLimit() func(*weir.Limit) bool {
+	all := map[*weir.Limit]bool{}
+	for _, l := range s.shed.Series() {
+		all[l.Limit] = true
+	}
+	return func(l *weir.Limit) bool { return all[l] }
+}
+
 // shedMetrics is what the load shedder says of itself.
 func (s *Server) shedMetrics() metrics.Shed {
 	st := s.shed.State()

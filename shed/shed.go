@@ -263,3 +263,12 @@ func (j joined) Exempts(r *weir.Request) bool {
 	e, ok := j.others.(weir.Exempter)
 	return ok && e.Exempts(r)
 }
+
+// Unmatched says by the others why r is likely not what was meant; empty where it is,
+// or they cannot say.
+func (j joined) Unmatched(r *weir.Request) string {
+	if u, ok := j.others.(interface{ Unmatched(*weir.Request) string }); ok {
+		return u.Unmatched(r)
+	}
+	return ""
+}

@@ -25,6 +25,7 @@ type question struct {
 	Cost        int64                `json:"cost,omitempty"`
 	Peek        bool                 `json:"peek,omitempty"`
 	Lease       string               `json:"lease,omitempty"`
+	Strict      bool                 `json:"strict,omitempty"`
 }
 
 type questionDescriptor struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -20,6 +21,8 @@ type takeCmd struct {
 	Cost    int64         `name:"cost" default:"1" placeholder:"N" help:"Units to spend."`
 	Peek    bool          `name:"peek" help:"Look only, spend nothing."`
 	Lease   string        `name:"lease" placeholder:"NAME" help:"Unit of work, for concurrency limits."`
+	Strict  bool          `name:"strict" help:"Fail also where one of several descriptors is one that no rule is matched by."`
+	Allow   bool          `name:"allow-unmatched" help:"Take a request that meets no rule for allowed."`
 	Timeout time.Duration `name:"timeout" default:"5s" placeholder:"DURATION" help:"Longest time to wait for the answer."`
 	JSON    bool          `name:"json" help:"Print the server's answer as it is."`
 }
@@ -33,7 +36,10 @@ func (*takeCmd) Help() string {
   weir take --peek client_id=123 + remote_address=203.0.113.7
   weir take client_id=backup && run-backup
 
-Exit status: 0 allowed, 1 refused, 2 no answer.`
+A request that meets no rule is limited by nothing, as one with a misspelt key or
+domain: that is an error, which says what is near, unless --allow-unmatched is given.
+
+Exit status: 0 allowed, 1 refused, 2 no answer, or no rule that the request meets.`
 }
 
 // verdict is the answer of POST /v1/check. Times are in seconds, null for
@@ -81,11 +87,14 @@ func (c *takeCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Strict && c.Allow {
+		return errors.New("--strict and --allow-unmatched cannot both be: leave one out")
+	}
 	if c.Cost < 1 || c.Cost > weir.MaxCost {
 		return fmt.Errorf("--cost %d must be between 1 and 2^53; --peek looks without spending", c.Cost)
 	}
 	q := newQuestion(c.Domain, ds)
-	q.Cost, q.Peek, q.Lease = c.Cost, c.Peek, c.Lease
+	q.Cost, q.Peek, q.Lease, q.Strict = c.Cost, c.Peek, c.Lease, c.Strict
 	srv := remote{url: c.Server, timeout: c.Timeout}
 	body, err := srv.ask("/v1/check", q)
 	if err != nil {
@@ -100,10 +109,23 @@ func (c *takeCmd) Run(s streams) error {
 	} else {
 		_, err = io.WriteString(s.out, v.String())
 	}
-	if err == nil && !v.Allowed {
+	switch {
+	case err != nil:
+	case !v.Allowed:
 		err = errNo
+	case v.Limit == nil && !c.Allow:
+		err = mustMatch(srv, q)
 	}
 	return err
+}
+
+// mustMatch returns an error if q, which no limit applied to, meets no rule either.
+func mustMatch(srv remote, q question) error {
+	q.Strict, q.Peek = true, true
+	if _, err := srv.ask("/v1/check", q); err != nil {
+		return fmt.Errorf("no limit applies: %w; give --allow-unmatched if it is meant", err)
+	}
+	return nil
 }
 
 // String writes the answer for a person.

@@ -68,6 +68,7 @@ type head struct {
 	priority    uint32
 	hasPriority bool
 	peek        bool
+	strict      bool
 }
 
 // descriptor is a Descriptor as it came.
@@ -204,7 +205,7 @@ func (b *batch) askCheck(c *check) *fault {
 		}
 		r.Descriptors = append(r.Descriptors, out)
 	}
-	return nil
+	return b.service.strictly(r, c.strict)
 }
 
 func (b *batch) askTable() error {
@@ -242,6 +243,9 @@ func (b *batch) askTable() error {
 		}
 		to := len(b.entries)
 		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: b.entries[from:to:to]})
+		if f := b.service.strictly(r, t.strict); f != nil {
+			return f.status(b.at(row))
+		}
 	}
 	return nil
 }

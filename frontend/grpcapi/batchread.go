@@ -48,6 +48,8 @@ func (b *batch) readCheck(p []byte) (err error) {
 			c.peek = f.N != 0
 		case f.Is(6, protowire.BytesType):
 			c.lease, err = f.Text()
+		case f.Is(7, protowire.VarintType):
+			c.strict = f.N != 0
 		}
 	}
 	c.to = len(b.descs)
@@ -104,6 +106,8 @@ func (t *table) read(p []byte) (err error) {
 			t.priority, t.hasPriority = uint32(f.N), true
 		case f.Is(6, protowire.VarintType):
 			t.peek = f.N != 0
+		case f.Is(7, protowire.VarintType):
+			t.strict = f.N != 0
 		}
 	}
 	return err

@@ -23,8 +23,9 @@ type question struct {
 	priority    *uint32
 	peek        bool
 	lease       string
-	// spends: looking makes no sense. holds: there must be a lease.
-	spends, holds bool
+	// spends: looking makes no sense. holds: there must be a lease. strict: it must
+	// be as the rules have it.
+	spends, holds, strict bool
 }
 
 // asked is a question as the limiter gets it.
@@ -73,6 +74,20 @@ func (s *Service) fill(req *weir.Request, q *question) error {
 			return f.status(fmt.Sprintf("descriptors[%d].", i))
 		}
 		req.Descriptors = append(req.Descriptors, out)
+	}
+	if f := s.strictly(req, q.strict); f != nil {
+		return f.status("")
+	}
+	return nil
+}
+
+// strictly says what is wrong with a strict request that the rules do not have.
+func (s *Service) strictly(req *weir.Request, strict bool) *fault {
+	if !strict {
+		return nil
+	}
+	if why := checks.Unmatched(s.limiter, req); why != "" {
+		return &fault{"descriptors", why}
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Check implements weirpb.LimitServiceServer.
 func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.CheckResponse, error) {
 	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
-		peek: in.Peek, lease: in.Lease})
+		peek: in.Peek, lease: in.Lease, strict: in.Strict})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.C
 // Acquire implements weirpb.LimitServiceServer.
 func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weirpb.AcquireResponse, error) {
 	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
-		lease: in.Lease, spends: true})
+		lease: in.Lease, spends: true, strict: in.Strict})
 	if err != nil {
 		return nil, err
 	}

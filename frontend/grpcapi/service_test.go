@@ -526,6 +526,19 @@ func TestBadInput(t *testing.T) {
 	check("descriptors", &weirpb.CheckRequest{})
 	check("descriptors", &weirpb.CheckRequest{Descriptors: many})
 	check("domain", &weirpb.CheckRequest{Domain: long, Descriptors: one})
+	typo := []*weirpb.Descriptor{entry("clientid", "1")}
+	check("descriptors", &weirpb.CheckRequest{Domain: "apii", Descriptors: one, Strict: true})
+	check("descriptors", &weirpb.CheckRequest{Descriptors: typo, Strict: true})
+	check("descriptors", &weirpb.CheckRequest{Descriptors: append(typo, one...), Strict: true})
+	_, err := d.client.Acquire(ctx, &weirpb.AcquireRequest{Descriptors: typo, Strict: true})
+	f(err, "descriptors")
+	_, err = d.client.Reserve(ctx, &weirpb.ReserveRequest{Descriptors: typo, Strict: true})
+	f(err, "descriptors")
+	_, err = d.client.CheckBatch(ctx, &weirpb.CheckBatchRequest{Table: &weirpb.CheckTable{Keys: []string{"clientid"}, Values: []string{"1", "2"}, Strict: true}})
+	f(err, "table: row 0: descriptors")
+	if _, err := d.client.Check(ctx, &weirpb.CheckRequest{Descriptors: one, Strict: true, Peek: true}); err != nil {
+		t.Errorf("a strict check that the rules have: %v", err)
+	}
 	check("cost", &weirpb.CheckRequest{Cost: proto.Int64(-1), Descriptors: one})
 	check("cost", &weirpb.CheckRequest{Cost: proto.Int64(1<<53 + 1), Descriptors: one})
 	check("priority", &weirpb.CheckRequest{Priority: proto.Uint32(1 << 31), Descriptors: one})
@@ -553,7 +566,7 @@ func TestBadInput(t *testing.T) {
 	batch("table.costs", &weirpb.CheckBatchRequest{Table: &weirpb.CheckTable{Keys: []string{"a"}, Values: []string{"a"}, Costs: []int64{1, 2}}})
 	batch("table: row 1: cost", &weirpb.CheckBatchRequest{Table: &weirpb.CheckTable{Keys: []string{"a"}, Values: []string{"a", "b"}, Costs: []int64{1, -2}}})
 
-	_, err := d.client.Acquire(ctx, &weirpb.AcquireRequest{Descriptors: one, Cost: proto.Int64(0)})
+	_, err = d.client.Acquire(ctx, &weirpb.AcquireRequest{Descriptors: one, Cost: proto.Int64(0)})
 	f(err, "cost")
 	_, err = d.client.Reserve(ctx, &weirpb.ReserveRequest{Descriptors: one, Cost: proto.Int64(0)})
 	f(err, "cost")

@@ -20,7 +20,7 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 	if s.opt.Reserver == nil {
 		return nil, errNoReserver
 	}
-	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true})
+	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,8 @@ func (a *API) check(peek bool) http.HandlerFunc {
 			return
 		}
 		defer c.query.release(a)
-		if a.readQuery(c, mayPeek|mayLease|mayHaveChecks); c.reader.err != nil {
+		a.readQuery(c, mayPeek|mayLease|mayHaveChecks|mayStrict)
+		if a.checkStrict(c); c.reader.err != nil {
 			badInput(w, c.reader.err)
 			return
 		}

@@ -31,7 +31,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.query.release(a)
-	if a.readQuery(c, mayPeek|mayLease); c.reader.err != nil {
+	if a.readQuery(c, mayPeek|mayLease|mayStrict); c.reader.err != nil {
 		badInput(w, c.reader.err)
 		return
 	}

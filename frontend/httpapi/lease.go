@@ -14,8 +14,9 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.query.release(a)
-	a.readQuery(c, mayLease)
+	a.readQuery(c, mayLease|mayStrict)
 	c.query.mustSpend(&c.reader)
+	a.checkStrict(c)
 	if c.reader.err != nil {
 		badInput(w, c.reader.err)
 		return

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 	maySeconds
 	mayRate   // "rate", "burst" and "seconds" of an override
 	mayReason // "reason" of what an operator changes
+	mayStrict // "strict": an error where the rules do not have what is asked
 )
 
 // member is a name in a check object.
@@ -45,7 +47,7 @@ type member struct {
 var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
 	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
-	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason},
+	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason}, {"strict", mayStrict},
 }
 
 const (
@@ -62,6 +64,7 @@ const (
 	seenRate
 	seenBurst
 	seenReason
+	seenStrict
 )
 
 // known lists the members of the given shape, for whoever misspelt one.
@@ -90,7 +93,32 @@ type query struct {
 	reason  string
 	// yaml is what the action amounts to in a rules file.
 	yaml string
-	seen uint32
+	// strict are the checks that are; allStrict says that all are.
+	strict    []*weir.Request
+	allStrict bool
+	seen      uint32
+}
+
+// checkStrict states an error if a strict check asks what the rules do not have.
+func (a *API) checkStrict(c *call) {
+	q, r := &c.query, &c.reader
+	if r.err != nil {
+		return
+	}
+	for i, req := range q.reqs {
+		if !q.allStrict && !slices.Contains(q.strict, req) {
+			continue
+		}
+		why := checks.Unmatched(a.limiter, req)
+		if why == "" {
+			continue
+		}
+		r.err = &inputError{why, "#/descriptors"}
+		if q.batch {
+			r.err.pointer = "#/checks/" + strconv.Itoa(i) + "/descriptors"
+		}
+		return
+	}
 }
 
 // mustSpend states an error if the one check in q only looks.
@@ -106,22 +134,20 @@ func (q *query) release(a *API) {
 		a.limiter.Recycle(r)
 	}
 	clear(q.reqs)
-	q.reqs = q.reqs[:0]
+	clear(q.strict)
+	q.reqs, q.strict = q.reqs[:0], q.strict[:0]
 }
 
 // readQuery reads a body of the given shape: a check, or with mayHaveChecks
 // several. The requests share the body's bytes.
 func (a *API) readQuery(c *call, s shape) {
 	q, r := &c.query, &c.reader
-	*q = query{reqs: q.reqs[:0]}
+	*q = query{reqs: q.reqs[:0], strict: q.strict[:0]}
 	c.entries = c.entries[:0]
 	a.readCheck(c, s)
 	r.end()
-	if r.err != nil || !q.batch {
-		return
-	}
-	if q.seen&^seenChecks != 0 {
-		r.err = &inputError{"stands either alone or in checks, not beside it", "#/" + members[lowest(q.seen&^seenChecks)].name}
+	if beside := q.seen &^ (seenChecks | seenStrict); r.err == nil && q.batch && beside != 0 {
+		r.err = &inputError{"stands either alone or in checks, not beside it", "#/" + members[lowest(beside)].name}
 	}
 }
 
@@ -155,7 +181,7 @@ func (a *API) readCheck(c *call, s shape) {
 			seen &^= 1 << i // as if it were not there
 			return
 		}
-		a.readMember(c, req, 1<<i)
+		a.readMember(c, req, 1<<i, s)
 	})
 	switch {
 	case r.err != nil:
@@ -187,7 +213,7 @@ func (r *reader) failMissing(name string) {
 }
 
 // readMember reads the value of one member of a check.
-func (a *API) readMember(c *call, req *weir.Request, member uint32) {
+func (a *API) readMember(c *call, req *weir.Request, member uint32, s shape) {
 	q, r := &c.query, &c.reader
 	switch member {
 	case seenDomain:
@@ -213,7 +239,7 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32) {
 				r.fail("at most " + strconv.Itoa(maxChecks) + " checks at once")
 				return
 			}
-			a.readCheck(c, mayPeek|mayLease)
+			a.readCheck(c, mayPeek|mayLease|s&mayStrict)
 		})
 		if r.err == nil && len(q.reqs) == 1 {
 			r.fail("must not be empty")
@@ -230,6 +256,13 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32) {
 		q.burst = r.integer(1, weir.MaxCost)
 	case seenReason:
 		q.reason = r.str(0, maxReason)
+	case seenStrict:
+		strict := r.boolean()
+		if s&mayHaveChecks != 0 {
+			q.allStrict = strict
+		} else if strict {
+			q.strict = append(q.strict, req)
+		}
 	}
 }
 

@@ -29,8 +29,9 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.query.release(a)
-	a.readQuery(c, 0)
+	a.readQuery(c, mayStrict)
 	c.query.mustSpend(&c.reader)
+	a.checkStrict(c)
 	if c.reader.err != nil {
 		badInput(w, c.reader.err)
 		return

@@ -156,7 +156,10 @@ type CheckRequest struct {
 	Peek     bool    `protobuf:"varint,5,opt,name=peek,proto3" json:"peek,omitempty"` // looks without spending
 	// Names the unit of work for concurrency limits, up to 256 bytes; checking
 	// again under the same lease renews it.
-	Lease         string `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease string `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
+	// INVALID_ARGUMENT instead of an answer where no rule is matched by the
+	// descriptors, or by one of them whatever its values. Nothing is charged then.
+	Strict        bool `protobuf:"varint,7,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,6 +234,13 @@ func (x *CheckRequest) GetLease() string {
 		return x.Lease
 	}
 	return ""
+}
+
+func (x *CheckRequest) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
 }
 
 type CheckResponse struct {
@@ -345,6 +355,7 @@ type CheckTable struct {
 	Costs         []int64 `protobuf:"varint,4,rep,packed,name=costs,proto3" json:"costs,omitempty"`
 	Priority      *uint32 `protobuf:"varint,5,opt,name=priority,proto3,oneof" json:"priority,omitempty"` // as in CheckRequest
 	Peek          bool    `protobuf:"varint,6,opt,name=peek,proto3" json:"peek,omitempty"`               // looks without spending
+	Strict        bool    `protobuf:"varint,7,opt,name=strict,proto3" json:"strict,omitempty"`           // as in CheckRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +428,13 @@ func (x *CheckTable) GetPriority() uint32 {
 func (x *CheckTable) GetPeek() bool {
 	if x != nil {
 		return x.Peek
+	}
+	return false
+}
+
+func (x *CheckTable) GetStrict() bool {
+	if x != nil {
+		return x.Strict
 	}
 	return false
 }
@@ -976,6 +994,7 @@ type ReserveRequest struct {
 	Descriptors   []*Descriptor          `protobuf:"bytes,2,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // the estimate, at least 1
 	Priority      *uint32                `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	Strict        bool                   `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1036,6 +1055,13 @@ func (x *ReserveRequest) GetPriority() uint32 {
 		return *x.Priority
 	}
 	return 0
+}
+
+func (x *ReserveRequest) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
 }
 
 type ReserveResponse struct {
@@ -1301,6 +1327,7 @@ type AcquireRequest struct {
 	Priority    *uint32                `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// Made up if it is empty. Acquiring again under the same lease renews it.
 	Lease         string `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
+	Strict        bool   `protobuf:"varint,6,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1368,6 +1395,13 @@ func (x *AcquireRequest) GetLease() string {
 		return x.Lease
 	}
 	return ""
+}
+
+func (x *AcquireRequest) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
 }
 
 type AcquireResponse struct {
@@ -1651,21 +1685,22 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\aentries\x18\x01 \x03(\v2\x0e.weir.v1.EntryR\aentries\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x12\n" +
 	"\x04peek\x18\x03 \x01(\bR\x04peekB\a\n" +
-	"\x05_cost\"\xd7\x01\n" +
+	"\x05_cost\"\xef\x01\n" +
 	"\fCheckRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
 	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x12\n" +
 	"\x04peek\x18\x05 \x01(\bR\x04peek\x12\x14\n" +
-	"\x05lease\x18\x06 \x01(\tR\x05leaseB\a\n" +
+	"\x05lease\x18\x06 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06strict\x18\a \x01(\bR\x06strictB\a\n" +
 	"\x05_costB\v\n" +
 	"\t_priority\">\n" +
 	"\rCheckResponse\x12-\n" +
 	"\bdecision\x18\x01 \x01(\v2\x11.weir.v1.DecisionR\bdecision\"m\n" +
 	"\x11CheckBatchRequest\x12-\n" +
 	"\x06checks\x18\x01 \x03(\v2\x15.weir.v1.CheckRequestR\x06checks\x12)\n" +
-	"\x05table\x18\x02 \x01(\v2\x13.weir.v1.CheckTableR\x05table\"\xa8\x01\n" +
+	"\x05table\x18\x02 \x01(\v2\x13.weir.v1.CheckTableR\x05table\"\xc0\x01\n" +
 	"\n" +
 	"CheckTable\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x12\n" +
@@ -1673,7 +1708,8 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\x12\x14\n" +
 	"\x05costs\x18\x04 \x03(\x03R\x05costs\x12\x1f\n" +
 	"\bpriority\x18\x05 \x01(\rH\x00R\bpriority\x88\x01\x01\x12\x12\n" +
-	"\x04peek\x18\x06 \x01(\bR\x04peekB\v\n" +
+	"\x04peek\x18\x06 \x01(\bR\x04peek\x12\x16\n" +
+	"\x06strict\x18\a \x01(\bR\x06strictB\v\n" +
 	"\t_priority\"\xa8\x02\n" +
 	"\x12CheckBatchResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x03(\bR\aallowed\x12\x1c\n" +
@@ -1721,12 +1757,13 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\acharged\x18\x05 \x01(\bR\acharged\x12\x1c\n" +
 	"\tremaining\x18\x06 \x01(\x03R\tremaining\x12$\n" +
 	"\x0eretry_after_us\x18\a \x01(\x03R\fretryAfterUs\x12$\n" +
-	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\"\xaf\x01\n" +
+	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\"\xc7\x01\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
-	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01B\a\n" +
+	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x16\n" +
+	"\x06strict\x18\x05 \x01(\bR\x06strictB\a\n" +
 	"\x05_costB\v\n" +
 	"\t_priority\"w\n" +
 	"\x0fReserveResponse\x12-\n" +
@@ -1743,13 +1780,14 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\tR\x06handle\",\n" +
 	"\x0eCancelResponse\x12\x1a\n" +
-	"\breserved\x18\x01 \x01(\x03R\breserved\"\xc5\x01\n" +
+	"\breserved\x18\x01 \x01(\x03R\breserved\"\xdd\x01\n" +
 	"\x0eAcquireRequest\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x125\n" +
 	"\vdescriptors\x18\x02 \x03(\v2\x13.weir.v1.DescriptorR\vdescriptors\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
 	"\bpriority\x18\x04 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x14\n" +
-	"\x05lease\x18\x05 \x01(\tR\x05leaseB\a\n" +
+	"\x05lease\x18\x05 \x01(\tR\x05lease\x12\x16\n" +
+	"\x06strict\x18\x06 \x01(\bR\x06strictB\a\n" +
 	"\x05_costB\v\n" +
 	"\t_priority\"V\n" +
 	"\x0fAcquireResponse\x12-\n" +

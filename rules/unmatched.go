@@ -1,0 +1,214 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+var (
+	_ weir.Exempter = (*Set)(nil)
+	_ weir.Exempter = (*Live)(nil)
+)
+
+// Exempts implements [weir.Exempter]: it reports whether r meets a rule of its domain,
+// though it may be one without a limit, or is on a list of the domain. If not, no rule
+// says anything of r.
+func (s *Set) Exempts(r *weir.Request) bool {
+	d := s.domains[r.Domain]
+	if d == nil {
+		return false
+	}
+	if v, _, _ := d.judge(r, nil); v != noRule {
+		return true
+	}
+	for i := range r.Descriptors {
+		if d.matches(&r.Descriptors[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether a descriptor ends at a rule, or meets one whose list decides.
+// A rule that only leads to others is none.
+func (d *domain) matches(desc *weir.Descriptor) bool {
+	if desc.Override != nil {
+		return true
+	}
+	lv := &d.root
+	for i := range desc.Entries {
+		e := &desc.Entries[i]
+		rule, _ := lv.find(e)
+		switch {
+		case rule == nil:
+			return false
+		case rule.deny.has(e.Value) || rule.allow.has(e.Value):
+			return true
+		}
+		if rest := desc.Entries[i+1:]; len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy {
+			return rule.says()
+		}
+		lv = &rule.kids
+	}
+	return false
+}
+
+// says reports whether who ends at the rule is limited, or let pass by it. A rule
+// without a limit that has others beneath only leads there.
+func (r *Rule) says() bool { return r.decides() || len(r.kids.keys) == 0 && len(r.kids.words) == 0 }
+
+// Unmatched says why r, or one of its descriptors, is likely not what was meant: there
+// is no such domain, no rule is matched by these keys, or r meets no rule at all. It
+// names what is near. Empty means that r is as the rules have it.
+func (s *Set) Unmatched(r *weir.Request) string { return s.UnmatchedBeside(r, "", nil) }
+
+// UnmatchedBeside is Unmatched where there are limits beside the set: those of one
+// domain, which are matched by lists of keys.
+func (s *Set) UnmatchedBeside(r *weir.Request, domain string, lists [][]string) string {
+	if why := s.MisspeltBeside(r, domain, lists); why != "" {
+		return why
+	}
+	if s.Exempts(r) || r.Domain == domain && slices.ContainsFunc(r.Descriptors, func(d weir.Descriptor) bool { return isListed(lists, &d) }) {
+		return ""
+	}
+	if len(r.Descriptors) == 0 {
+		return "the request has no descriptors"
+	}
+	return fmt.Sprintf("no rule of domain %q is for these values of %s", r.Domain, keysOf(&r.Descriptors[0]))
+}
+
+// MisspeltBeside is UnmatchedBeside without the last: it looks at no values, but for
+// the domain.
+func (s *Set) MisspeltBeside(r *weir.Request, domain string, lists [][]string) string {
+	if s.domains[r.Domain] == nil && (domain == "" || r.Domain != domain) {
+		names := s.Domains()
+		if domain != "" && !slices.Contains(names, domain) {
+			names = append(names, domain)
+		}
+		return fmt.Sprintf("the rules have no domain %q%s", r.Domain, orThereAre(spell.Nearest(r.Domain, names), names))
+	}
+	if r.Domain != domain {
+		lists = nil
+	}
+	for i := range r.Descriptors {
+		desc := &r.Descriptors[i]
+		if desc.Override == nil && !isListed(lists, desc) && !s.looksAt(r.Domain, desc) {
+			return fmt.Sprintf("no rule of domain %q is matched by %s%s", r.Domain, keysOf(desc), s.meant(r.Domain, desc, lists))
+		}
+	}
+	return ""
+}
+
+// looksAt reports whether rules of the domain look at a descriptor of these keys,
+// whatever its values.
+func (s *Set) looksAt(domain string, desc *weir.Descriptor) bool {
+	d, keys := s.domains[domain], keysIn(desc)
+	return d != nil && (slices.ContainsFunc(d.keyLists, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) ||
+		slices.ContainsFunc(keys, func(key string) bool { return d.allow[key] != nil }) || s.Meets(domain, keys) ||
+		slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Domain == domain && r.says() && slices.Equal(r.Keys, keys) }))
+}
+
+func isListed(lists [][]string, desc *weir.Descriptor) bool {
+	return slices.ContainsFunc(lists, func(l []string) bool { return slices.Equal(l, keysIn(desc)) })
+}
+
+// keysIn returns the keys of a descriptor. In the Envoy dialect an entry can meet a rule
+// by its value too; such rules are not told apart here.
+func keysIn(desc *weir.Descriptor) []string {
+	keys := make([]string, len(desc.Entries))
+	for i := range desc.Entries {
+		keys[i] = desc.Entries[i].Key
+	}
+	return keys
+}
+
+// keysOf writes the keys of a descriptor, as much as fits a line.
+func keysOf(desc *weir.Descriptor) string {
+	const most = 200
+	text := strings.Join(keysIn(desc), "/")
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// meant says what a descriptor that no rule is matched by was meant to be: a list whose
+// keys are near, the same in another order, or a longer one that begins so.
+func (s *Set) meant(domain string, desc *weir.Descriptor, lists [][]string) string {
+	var known [][]string
+	var words []string
+	add := func(keys []string) {
+		known = append(known, keys)
+		for _, key := range keys {
+			if !slices.Contains(words, key) {
+				words = append(words, key)
+			}
+		}
+	}
+	for _, keys := range lists {
+		add(keys)
+	}
+	if d := s.domains[domain]; d != nil {
+		for _, l := range d.keyLists {
+			add(l.Keys)
+		}
+		for _, r := range s.rules {
+			if r.Domain == domain && r.TierBy != "" {
+				add(append(slices.Clip(r.Keys), r.TierBy))
+			}
+		}
+	}
+	want := keysIn(desc)
+	for i, key := range want {
+		if near := spell.Nearest(key, words); near != "" && !slices.Contains(words, key) {
+			want[i] = near
+		}
+	}
+	sorted := slices.Sorted(slices.Values(want))
+	best, rank := "", 0
+	for _, keys := range known {
+		at := 0
+		switch {
+		case slices.Equal(keys, want):
+			at = 3
+		case slices.Equal(slices.Sorted(slices.Values(keys)), sorted):
+			at = 2
+		case len(keys) > len(want) && slices.Equal(keys[:len(want)], want):
+			at = 1
+		}
+		if at > rank {
+			best, rank = strings.Join(keys, "/"), at
+		}
+	}
+	var there []string
+	for _, keys := range known {
+		if text := strings.Join(keys, "/"); !slices.Contains(there, text) {
+			there = append(there, text)
+		}
+	}
+	return orThereAre(best, there)
+}
+
+// orThereAre says what was meant, or else what there is.
+func orThereAre(meant string, there []string) string {
+	const most = 8
+	switch {
+	case meant != "":
+		return fmt.Sprintf(" (did you mean %q?)", meant)
+	case len(there) == 0:
+		return " (there are none)"
+	case len(there) > most:
+		return fmt.Sprintf(" (there are %s and %d more)", strings.Join(there[:most], ", "), len(there)-most)
+	}
+	return fmt.Sprintf(" (there are %s)", strings.Join(there, ", "))
+}
+
+// Exempts implements [weir.Exempter] by the set in use.
+func (l *Live) Exempts(r *weir.Request) bool { return l.set.Load().Exempts(r) }
+
+// Unmatched says of the set in use what [Set.Unmatched] does.
+func (l *Live) Unmatched(r *weir.Request) string { return l.set.Load().Unmatched(r) }
