@@ -22,6 +22,9 @@ func (e *PartError) Unwrap() error { return e.Err }
 // package tier asks.
 func (e *PartError) Partial() bool { return true }
 
+// Unsent reports whether no server has got the call.
+func (e *PartError) Unsent() bool { return errors.Is(e.Err, errLost) }
+
 // errLost: the keys of a lost part wait for it, or all parts are lost.
 var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy")
 

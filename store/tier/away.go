@@ -20,8 +20,8 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 	}
 	a := s.aways.Get().(*away)
 	defer s.aways.Put(a)
-	a.ops, a.of = a.ops[:0], a.of[:0]
-	policy := weir.OnErrorLocal
+	a.ops, a.of, a.backs = a.ops[:0], a.of[:0], a.backs[:0]
+	policy, sent := weir.OnErrorLocal, !unsent(err, len(ops))
 	for i := range ops {
 		o := &ops[i]
 		o.Decision, o.Now, o.Charged, o.Borrowed = clearAnswer(o), s.wall(), false, false
@@ -37,22 +37,49 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 			}
 			policy = p.policy
 		}
-		if err := s.decideOneAway(a, o, i, policy); err != nil {
+		if err := s.decideOneAway(a, o, i, policy, sent); err != nil {
 			return err
 		}
 	}
-	if len(a.ops) == 0 {
-		s.degraded.Add(1)
-		return nil
-	}
-	if err := s.local.Take(ctx, a.ops); err != nil {
-		return err
+	if len(a.ops) > 0 {
+		if err := s.local.Take(ctx, a.ops); err != nil {
+			return err
+		}
 	}
 	s.degraded.Add(1)
 	for j := range a.ops {
 		s.answerAway(&a.ops[j], &ops[a.of[j]])
 	}
+	if len(a.backs) > 0 && weir.Fold(ops).Allowed() {
+		for _, b := range a.backs {
+			s.refundAway(&ops[b.of], b.units, sent)
+		}
+	}
 	return nil
+}
+
+// refundAway sees to it that the shared store gets so many units of a refund back when
+// it answers again. If the call may have been sent it may have got them already: then
+// nobody spends them.
+func (s *Store) refundAway(o *weir.Op, units int64, sent bool) {
+	if sent {
+		s.leases.returns.stranded.Add(uint64(units))
+		return
+	}
+	back := *o
+	back.Cost = units
+	s.returnLater(&back)
+	o.Charged = true
+}
+
+// unsent reports whether err says that the shared store cannot have carried out any
+// part of a call of so many ops.
+func unsent(err error, ops int) bool {
+	if errors.Is(err, errAway) || errors.Is(err, errBusy) {
+		return true
+	}
+	var u interface{ Unsent() bool }
+	return ops == 1 && (unjudged(err) || errors.As(err, &u) && u.Unsent())
 }
 
 // clearAnswer returns the decision with which an op goes to a store: none but
@@ -68,6 +95,16 @@ func clearAnswer(o *weir.Op) weir.Decision {
 type away struct {
 	ops []weir.Op
 	of  []int // which op of the request each stands for
+	// backs are the refunds that are not, or not all, of what the node has admitted
+	// alone, if the request passes.
+	backs []awayBack
+}
+
+// An awayBack is so many units that an op of the request gives back to the shared
+// store.
+type awayBack struct {
+	of    int
+	units int64
 }
 
 func (a *away) add(o weir.Op, i int) {
@@ -76,9 +113,14 @@ func (a *away) add(o weir.Op, i int) {
 }
 
 // decideOneAway decides the i-th op by its policy, or adds what the node's store
-// is asked instead.
-func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreErrorPolicy) error {
+// is asked instead. sent: the shared store may have carried it out.
+func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreErrorPolicy, sent bool) error {
 	l := o.Limit
+	// Of permits the node's share keeps a count of its own.
+	refund := o.Verb == weir.Refund && l.Traits()&weir.Leases == 0
+	if refund && (policy == weir.OnErrorAllow || policy == weir.OnErrorDeny) {
+		a.backs = append(a.backs, awayBack{i, o.Cost})
+	}
 	switch policy {
 	case weir.OnErrorAllow:
 		o.Decision = weir.Decision{Limit: l.From(weir.FailedOpen), Remaining: l.Burst}
@@ -118,13 +160,22 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 	if err != nil {
 		return err
 	}
-	if l.Traits()&weir.Leases == 0 && o.Verb != weir.Peek {
+	if l.Traits()&weir.Leases == 0 && o.Verb != weir.Peek && !refund {
 		if err := s.begin(o, share, nodes); err != nil {
 			return err
 		}
 	}
 	local := *o
 	local.Limit = share
+	if refund {
+		// The share gets back what was spent of it, the shared store the rest.
+		if local.Cost = 0; !sent {
+			local.Cost = min(o.Cost, s.debts.owed(s.tag(o.Key, l)))
+		}
+		if rest := o.Cost - local.Cost; rest > 0 {
+			a.backs = append(a.backs, awayBack{i, rest})
+		}
+	}
 	a.add(local, i)
 	return nil
 }
@@ -169,9 +220,13 @@ func (s *Store) answerAway(local, o *weir.Op) {
 	if !local.Charged || o.Limit.Traits()&weir.Leases != 0 {
 		return
 	}
-	cost := local.Cost
-	if local.Verb == weir.Refund {
-		cost = -cost
+	tag := s.tag(o.Key, o.Limit)
+	if local.Verb != weir.Refund {
+		s.debts.add(tag, local.Cost)
+		return
 	}
-	s.debts.add(s.tag(o.Key, o.Limit), cost)
+	if rest, _ := s.debts.pay(tag, local.Cost); rest > 0 {
+		// It was paid meanwhile.
+		s.refundAway(o, rest, false)
+	}
 }

@@ -18,6 +18,8 @@ type debt struct {
 	// share is what it was admitted by, on the node's own store.
 	share *weir.Limit
 	spent int64
+	// due is when it is tried again, in the node's time.
+	due int64
 }
 
 // debtBytes is what a debt takes beside its key.
@@ -55,45 +57,78 @@ func (ds *debts) open(tag uint64, key string, l, share *weir.Limit) (fresh, ok b
 	return true, true
 }
 
-// add adds cost units, less than none for units given back.
+// add adds cost units.
 func (ds *debts) add(tag uint64, cost int64) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	d := ds.all[tag]
 	if d == nil {
-		ds.lost.Add(uint64(max(cost, 0)))
+		ds.lost.Add(uint64(cost))
 		return
 	}
-	d.spent = min(max(d.spent+cost, 0), weir.MaxCost)
+	d.spent = min(d.spent+cost, weir.MaxCost)
 }
 
-// take takes out up to n debts.
-func (ds *debts) take(n int) map[uint64]*debt {
+// owed returns what a key owes.
+func (ds *debts) owed(tag uint64) int64 {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	some := make(map[uint64]*debt, n)
+	if d := ds.all[tag]; d != nil {
+		return d.spent
+	}
+	return 0
+}
+
+// payable returns up to n debts that are due by now, as they are.
+func (ds *debts) payable(n int, now int64) map[uint64]debt {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	some := make(map[uint64]debt, n)
 	for tag, d := range ds.all {
 		if len(some) == n {
 			break
 		}
-		some[tag] = d
-		delete(ds.all, tag)
-		ds.bytes -= int64(len(d.key)) + debtBytes
+		if d.due <= now {
+			some[tag] = *d
+		}
 	}
 	return some
 }
 
-// putBack keeps a debt that could not be paid. What was admitted meanwhile is
-// added.
-func (ds *debts) putBack(tag uint64, d *debt) {
+// pay notes that so many units of a debt are not owed any more, and returns how many
+// of them were not owed. It reports whether nothing is from now on.
+func (ds *debts) pay(tag uint64, units int64) (rest int64, clear bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if now := ds.all[tag]; now != nil {
-		now.spent = min(now.spent+d.spent, weir.MaxCost)
-		return
+	d := ds.all[tag]
+	if d == nil {
+		return units, false
 	}
-	ds.all[tag] = d
-	ds.bytes += int64(len(d.key)) + debtBytes
+	rest = max(units-d.spent, 0)
+	d.spent -= units - rest
+	return rest, d.spent == 0
+}
+
+// postpone keeps a debt from being tried until then.
+func (ds *debts) postpone(tag uint64, until int64) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if d := ds.all[tag]; d != nil {
+		d.due = until
+	}
+}
+
+// forget takes out a debt of which nothing is owed, and reports whether it did.
+func (ds *debts) forget(tag uint64) bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	d := ds.all[tag]
+	if d == nil || d.spent > 0 {
+		return false
+	}
+	delete(ds.all, tag)
+	ds.bytes -= int64(len(d.key)) + debtBytes
+	return true
 }
 
 func (ds *debts) len() int {
@@ -110,57 +145,82 @@ const debtsAtOnce = 16
 // answered in time is not made again: it may have been carried out, and nobody
 // shall pay twice. One that failed at once is: should it have been carried out
 // all the same, too little is admitted for a while, and never too much.
+//
+// The share by which it was admitted is given back when the shared store has counted
+// it, and not before: while a part of the store is away, the share is handed out once.
 func (s *Store) payDebts() error {
-	for s.debts.len() > 0 {
-		some := s.debts.take(debtsAtOnce)
+	for {
+		some := s.debts.payable(debtsAtOnce, s.link.now())
+		if len(some) == 0 {
+			return nil
+		}
 		ops := make([]weir.Op, 0, len(some))
 		tags := make([]uint64, 0, len(some))
 		for tag, d := range some {
-			used, err := s.settleShare(d)
+			used, err := s.shareUsed(&d)
 			if err != nil {
-				s.debts.putBack(tag, d)
 				return err
 			}
-			if owed := min(d.spent, used); owed > 0 {
-				ops = append(ops, weir.Op{Key: d.key, Limit: d.limit, Cost: owed, Role: weir.Always, Verb: weir.Force})
-				tags = append(tags, tag)
+			// What has come back into the share since is not owed.
+			owed := min(d.spent, used)
+			if _, clear := s.debts.pay(tag, d.spent-owed); clear {
+				if err := s.returnShare(tag, &d); err != nil {
+					return err
+				}
+				continue
 			}
+			ops = append(ops, weir.Op{Key: d.key, Limit: d.limit, Cost: owed, Role: weir.Always, Verb: weir.Force})
+			tags = append(tags, tag)
 		}
 		if len(ops) == 0 {
 			continue
 		}
-		keep := func(i int) {
-			d := some[tags[i]]
-			// The share was given back: it is charged again.
-			s.chargeShare(d, ops[i].Cost)
-			s.debts.putBack(tags[i], d)
+		paid := func(i int) error {
+			o := &ops[i]
+			rest, clear := s.debts.pay(tags[i], o.Cost)
+			if rest > 0 {
+				// Units were given back while it was paid.
+				back := o.Undo(rest)
+				s.returnLater(&back)
+			}
+			if d := some[tags[i]]; clear {
+				return s.returnShare(tags[i], &d)
+			}
+			return nil
 		}
-		if err := s.pay(ops, keep); err != nil {
+		if err := s.pay(ops, tags, paid); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // pay pays with one call, or where a part of the store is away with one for each,
-// so that debts there do not hold up others. keep is told which are still owed.
-func (s *Store) pay(ops []weir.Op, keep func(i int)) error {
+// so that debts there do not hold up others: they are tried again later. paid is told
+// which are not owed any more.
+func (s *Store) pay(ops []weir.Op, tags []uint64, paid func(i int) error) error {
 	err := s.force(ops)
 	switch {
 	case err == nil:
 		s.debts.paid.Add(units(ops))
+		for i := range ops {
+			err = errors.Join(err, paid(i))
+		}
 	case errors.Is(err, errLate):
+		// The share stays used: nobody knows whether the store counts the units.
 		s.debts.lost.Add(units(ops))
+		for i := range ops {
+			if _, clear := s.debts.pay(tags[i], ops[i].Cost); clear {
+				s.debts.forget(tags[i])
+			}
+		}
 	case partial(err) && len(ops) > 1:
 		for i := range ops {
-			if one := s.pay(ops[i:i+1], func(int) { keep(i) }); one != nil {
+			if one := s.pay(ops[i:i+1], tags[i:i+1], func(int) error { return paid(i) }); one != nil {
 				err = one
 			}
 		}
-	default:
-		for i := range ops {
-			keep(i)
-		}
+	case partial(err):
+		s.debts.postpone(tags[0], s.link.now()+2*s.probing.Microseconds())
 	}
 	return err
 }
@@ -179,32 +239,40 @@ func (s *Store) force(ops []weir.Op) error {
 		return err
 	}
 	all := append(slices.Clip(ops), companions...)
-	if _, err := s.link.takeLater(all); err != nil {
+	sent, err := s.link.takeLater(all)
+	if err != nil {
 		return err
 	}
+	// A share that is handed out next begins with what is left now.
+	s.learn(all[:len(ops)], sent)
 	s.accompanied(all[:len(ops)], all[len(ops):])
 	return nil
 }
 
-// settleShare returns how much of a share is in use, and gives it back: the
-// shared store counts it from now on.
-func (s *Store) settleShare(d *debt) (int64, error) {
+// shareUsed returns how much of a share is in use.
+func (s *Store) shareUsed(d *debt) (int64, error) {
 	look := []weir.Op{{Key: d.key, Limit: d.share, Cost: 1, Verb: weir.Peek}}
 	if err := s.local.Take(context.Background(), look); err != nil {
 		return 0, err
 	}
-	used := d.share.Burst - look[0].Decision.Remaining
-	if used <= 0 {
-		return 0, nil
-	}
-	back := []weir.Op{{Key: d.key, Limit: d.share, Cost: used, Role: weir.Always, Verb: weir.Refund}}
-	return used, s.local.Take(context.Background(), back)
+	return max(d.share.Burst-look[0].Decision.Remaining, 0), nil
 }
 
-// chargeShare counts cost units of a share as used.
-func (s *Store) chargeShare(d *debt, cost int64) {
-	ops := []weir.Op{{Key: d.key, Limit: d.share, Cost: cost, Role: weir.Always, Verb: weir.Force}}
-	if err := s.local.Take(context.Background(), ops); err != nil {
-		s.log.Error("tier: a share could not be charged", "err", err)
+// returnShare makes a share as if never used, and forgets its debt, of which nothing
+// is owed: the shared store counts it from now on.
+func (s *Store) returnShare(tag uint64, d *debt) error {
+	used, err := s.shareUsed(d)
+	if err != nil {
+		return err
 	}
+	ops := []weir.Op{{Key: d.key, Limit: d.share, Cost: used, Role: weir.Always, Verb: weir.Refund}}
+	if err := s.local.Take(context.Background(), ops); err != nil {
+		return err
+	}
+	if !s.debts.forget(tag) {
+		// Somebody was admitted by it meanwhile: it is as it was.
+		ops[0].Verb = weir.Force
+		return s.local.Take(context.Background(), ops)
+	}
+	return nil
 }
