@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/frontend/resp"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/metrics"
@@ -44,7 +45,9 @@ type Server struct {
 	// reserver is nil where the store cannot keep reservations.
 	reserver *reserve.Reserver
 	api      *httpapi.API
-	answer   *answer.Writer
+	// bodies bounds what unfinished requests of all front ends hold together.
+	bodies *bodies.Budget
+	answer *answer.Writer
 	// identity says who sent a request.
 	identity *identity.Resolver
 	keys     *identity.KeyFile // nil without one
@@ -117,7 +120,7 @@ func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
 	if err := conf.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{conf: conf, log: log, build: build}
+	s := &Server{conf: conf, log: log, build: build, bodies: bodies.New(0)}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

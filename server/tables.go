@@ -128,6 +128,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		Overlay:     s.overlay,
 		Shed:        s.shed,
 		Priority:    s.conf.priority(),
+		Bodies:      s.bodies,
 		AdminToken:  s.token,
 		Log:         s.log,
 	})

@@ -30,6 +30,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
@@ -64,6 +65,9 @@ type Options struct {
 	// Priority is that of checks that name none, 0 the highest. Zero means the
 	// highest.
 	Priority int
+	// Bodies bounds what unfinished bodies may hold together, with those of other
+	// front ends. Nil means 64 MiB for this API alone.
+	Bodies *bodies.Budget
 	// AdminToken is what operators show as Authorization: Bearer TOKEN, at
 	// least 16 bytes. Zero means that operators' paths are served to loopback
 	// alone, and only by the handler of Admin.
@@ -117,6 +121,9 @@ func New(opt Options) (*API, error) {
 	}
 	if opt.BodyTimeout == 0 {
 		opt.BodyTimeout = 10 * time.Second
+	}
+	if opt.Bodies == nil {
+		opt.Bodies = bodies.New(0)
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -219,13 +226,15 @@ type call struct {
 	out     []byte
 	entries []weir.Entry
 	query   query
+	share   bodies.Share
 }
 
 var calls = sync.Pool{New: func() any { return &call{body: make([]byte, 0, 1024)} }}
 
 // batchCalls are those that have grown large: batches are answered in several
 // times the bytes in which they ask, and to grow into them each time cost as much
-// as the decisions.
+// as the decisions. Who takes one takes its size from the budget of bodies, so that
+// a flood of batches leaves no more behind than the budget has.
 var batchCalls = sync.Pool{New: func() any { return new(call) }}
 
 // Bounds on what is kept, in bytes.
@@ -242,11 +251,17 @@ func batchCall(r *http.Request) *call {
 	return calls.Get().(*call)
 }
 
+// size returns how many bytes the buffers of c take.
+func (c *call) size() int {
+	const entry = 32 // bytes
+	return cap(c.body) + cap(c.reader.unescaped) + cap(c.out) + entry*cap(c.entries)
+}
+
 // release gives c back unless it has grown too large.
 func (c *call) release() {
-	const entry = 32 // bytes
+	c.share.End()
 	clear(c.entries)
-	switch size := cap(c.body) + cap(c.reader.unescaped) + cap(c.out) + entry*cap(c.entries); {
+	switch size := c.size(); {
 	case size <= keepSmall:
 		calls.Put(c)
 	case size <= keepBatch:
@@ -264,9 +279,19 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 	// Not every server has deadlines to set; those that do not bound the time
 	// a body takes by other means.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.opt.BodyTimeout))
+	c.share = a.opt.Bodies.Share()
+	if !c.share.Grow(c.size()) {
+		*c = call{body: make([]byte, 0, 1024), share: c.share}
+	}
 	b := c.body[:0]
 	for {
 		if len(b) == cap(b) {
+			// Growing keeps the old buffer until it is copied. What is read is
+			// answered in about as many bytes.
+			if !c.share.Grow(max(c.size(), 3*cap(b))) {
+				a.crowded(w)
+				return false
+			}
 			b = append(b, 0)[:len(b)]
 		}
 		n, err := r.Body.Read(b[len(b):min(cap(b), most+1)])
@@ -287,6 +312,14 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 			return false
 		}
 	}
+}
+
+// crowded answers that large bodies hold all that they may together.
+func (a *API) crowded(w http.ResponseWriter) {
+	answer.Problem{
+		Type: answer.ReducedCapacity, Title: "Too many large requests at once", Status: http.StatusServiceUnavailable,
+		Detail: "the bodies under way hold all the memory that they may; smaller requests are answered", RetryAfter: 1,
+	}.Write(w)
 }
 
 func tooLarge(w http.ResponseWriter, most int) {
