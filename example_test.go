@@ -99,5 +99,5 @@ func ExampleDecision_Guarantee() {
 		panic(err)
 	}
 	fmt.Println(d.Guarantee())
-	// Output: exact, at most 200 in any period
+	// Output: exact, at most 100 in any period
 }

@@ -126,6 +126,10 @@ type Params struct {
 	Location *time.Location
 	// Precision is the number of sub-windows (sliding_subwindows). Zero means 60.
 	Precision int
+	// Grain is for how many sub-windows, the current one included, the units of a
+	// spend may be used later (sliding_window): they count from the end of the
+	// last of them. Zero means that they are used at once, 4 is the most.
+	Grain int
 	// Form weighs the oldest sub-window (sliding_subwindows). Zero means Strict.
 	Form Form
 	// MaxDelay is the longest wait (leaky_queue). Zero means the time that

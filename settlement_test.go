@@ -35,7 +35,7 @@ func (b *testbed) left(key string) int64 {
 
 // settling are the algorithms whose charges can be settled.
 var settling = []weir.Algorithm{
-	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow,
+	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter,
 	algorithm.SlidingSubwindows, algorithm.SlidingLog,
 }
 

@@ -7,9 +7,11 @@
 //   - [LeakyBucket]: the same decisions, told as a bucket that leaks.
 //   - [LeakyQueue]: delays instead of refusing; an even outflow.
 //   - [FixedWindow]: so many in each window, by the clock or the calendar.
-//   - [SlidingWindow]: so many in a period, without a surge at its edge. The
-//     one to choose when in doubt.
-//   - [SlidingSubwindows]: never more in any period, in fixed memory.
+//   - [SlidingWindow]: never more than so many in any period, in little memory.
+//     The one to choose when in doubt.
+//   - [SlidingCounter]: about so many in a period, in one word.
+//   - [SlidingSubwindows]: as SlidingWindow, in more memory, with a precision of
+//     one's own.
 //   - [SlidingLog]: the same, exact to the microsecond, for small counts.
 //   - [Concurrency]: so many at once.
 //   - [Lockout]: so many failures, then nothing for a period.
@@ -33,6 +35,7 @@ var All = []weir.Algorithm{
 	LeakyQueue,
 	FixedWindow,
 	SlidingWindow,
+	SlidingCounter,
 	SlidingSubwindows,
 	SlidingLog,
 	Concurrency,

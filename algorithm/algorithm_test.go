@@ -39,6 +39,8 @@ func TestPrepareRefusesWhatCannotWork(t *testing.T) {
 	f(algorithm.FixedWindow, "phase 1ns", func(l *weir.Limit) { l.Phase = 1 })
 	f(algorithm.FixedWindow, "anchor 9", func(l *weir.Limit) { l.Anchor = 9 })
 	f(algorithm.FixedWindow, "calendar unit 9", func(l *weir.Limit) { l.Anchor, l.Calendar = weir.AnchorCalendar, 9 })
+	f(algorithm.SlidingWindow, "grain -1", func(l *weir.Limit) { l.Grain = -1 })
+	f(algorithm.SlidingWindow, "grain 5", func(l *weir.Limit) { l.Grain = 5 })
 	f(algorithm.SlidingSubwindows, "precision 1 ", func(l *weir.Limit) { l.Precision = 1 })
 	f(algorithm.SlidingSubwindows, "precision 241", func(l *weir.Limit) { l.Precision = 241 })
 	f(algorithm.SlidingSubwindows, "form 9", func(l *weir.Limit) { l.Form = 9 })
@@ -65,12 +67,19 @@ func TestStateIsAsDocumented(t *testing.T) {
 		}
 	}
 	f(weir.PerMinute(100, algorithm.FixedWindow), 16)
-	f(weir.PerSecond(32_767, algorithm.SlidingWindow), 8)
-	f(weir.PerSecond(32_768, algorithm.SlidingWindow), 24)
-	f(weir.PerMinute(262_143, algorithm.SlidingWindow), 8)
-	f(weir.PerMinute(262_144, algorithm.SlidingWindow), 24)
-	f(weir.PerHour(2_097_151, algorithm.SlidingWindow), 8)
-	f(weir.PerHour(2_097_152, algorithm.SlidingWindow), 24)
+	f(weir.PerMinute(1, algorithm.SlidingWindow), 8)
+	f(weir.PerMinute(2, algorithm.SlidingWindow), 16)
+	f(weir.PerMinute(20, algorithm.SlidingWindow), 16)
+	f(weir.PerMinute(21, algorithm.SlidingWindow), 24)
+	f(weir.PerDay(16_384, algorithm.SlidingWindow), 24)
+	f(weir.PerDay(16_385, algorithm.SlidingWindow), 32)
+	f(weir.PerSecond(weir.MaxCost, algorithm.SlidingWindow), 32)
+	f(weir.PerSecond(32_767, algorithm.SlidingCounter), 8)
+	f(weir.PerSecond(32_768, algorithm.SlidingCounter), 24)
+	f(weir.PerMinute(262_143, algorithm.SlidingCounter), 8)
+	f(weir.PerMinute(262_144, algorithm.SlidingCounter), 24)
+	f(weir.PerHour(2_097_151, algorithm.SlidingCounter), 8)
+	f(weir.PerHour(2_097_152, algorithm.SlidingCounter), 24)
 	f(weir.PerMinute(65_535, algorithm.SlidingSubwindows), 136)
 	f(weir.PerMinute(65_536, algorithm.SlidingSubwindows), 256)
 	f(weir.PerMinute(1<<32, algorithm.SlidingSubwindows), 496)
@@ -134,7 +143,7 @@ func TestForcedLeasesAreNeverLost(t *testing.T) {
 // TestWeightOfDebtDoesNotWrap forces a count whose weight is 2^64 exactly.
 func TestWeightOfDebtDoesNotWrap(t *testing.T) {
 	const period = 1 << 44
-	l := &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 10, Period: period * time.Microsecond}
+	l := &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: 10, Period: period * time.Microsecond}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func Example() {
 	fmt.Println(l.Guarantee())
 	// Output:
 	// 0s true 40 0s
-	// 30s false 40 50s
-	// 1m15s false 55 5s
-	// exact, at most 200 in any period
+	// 30s false 40 30s
+	// 1m15s true 40 0s
+	// exact, at most 100 in any period
 }

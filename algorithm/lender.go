@@ -12,6 +12,7 @@ var (
 	_ weir.Lender = gcra(0)
 	_ weir.Lender = fixedWindow{}
 	_ weir.Lender = slidingWindow{}
+	_ weir.Lender = slidingCounter{}
 	_ weir.Lender = slidingSubwindows{}
 )
 
@@ -23,6 +24,12 @@ func (fixedWindow) SpendBy(_ *weir.Limit, receipt int64) int64 { return receipt 
 
 // SpendBy implements weir.Lender: units die with the window that they were
 // charged to, one period before it stops to count.
+func (slidingCounter) SpendBy(l *weir.Limit, receipt int64) int64 {
+	return receipt - l.Const[windowPeriod]
+}
+
+// SpendBy implements weir.Lender: units die when they count as spent, at the end of
+// the limit's grain; without one that is when they were charged.
 func (slidingWindow) SpendBy(l *weir.Limit, receipt int64) int64 {
 	return receipt - l.Const[windowPeriod]
 }

@@ -30,8 +30,8 @@ func TestSpendByEndsWithTheWindow(t *testing.T) {
 		}
 	}
 	f(weir.PerMinute(100, algorithm.FixedWindow), time.Minute)
-	f(weir.PerMinute(100, algorithm.SlidingWindow), time.Minute)
-	f(weir.PerMinute(1<<40, algorithm.SlidingWindow), time.Minute)
+	f(weir.PerMinute(100, algorithm.SlidingCounter), time.Minute)
+	f(weir.PerMinute(1<<40, algorithm.SlidingCounter), time.Minute)
 	f(weir.PerMinute(100, algorithm.SlidingSubwindows), time.Second)
 	lenient := weir.PerMinute(100, algorithm.SlidingSubwindows)
 	lenient.Form, lenient.Precision = weir.Lenient, 12

@@ -310,10 +310,10 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 	if stamp := (p.cells[0] + 1<<weir.FractionBits - 1) >> weir.FractionBits; !m.untouched(max(stamp, a.Now)) {
 		return fmt.Errorf("at its expiry stamp %d the key is still remembered", stamp)
 	}
-	// Nor may a row outlive its key, but for the single word of a sliding window,
+	// Nor may a row outlive its key, but for the single word of a sliding counter,
 	// in which the counts lie above the stamp.
 	late := int64(1)
-	if p.l.Algorithm == algorithm.SlidingWindow {
+	if p.l.Algorithm == algorithm.SlidingCounter {
 		late = weir.Micros(p.l.Period)
 	}
 	if stamp := p.cells[0] >> weir.FractionBits; stamp > a.Now+reset+late {

@@ -11,9 +11,9 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// slidingOracle: a list of spends, each with the start of its window, weighed
+// counterOracle: a list of spends, each with the start of its window, weighed
 // in big integers.
-type slidingOracle struct {
+type counterOracle struct {
 	l      *weir.Limit
 	period int64
 	spends []spent // until is the start of the window that the units count in
@@ -21,8 +21,8 @@ type slidingOracle struct {
 	shift  uint    // weights are in ticks of 2^shift microseconds
 }
 
-func newSlidingOracle(l *weir.Limit) oracle {
-	o := &slidingOracle{l: l, period: weir.Micros(l.Period), most: weir.MaxCost}
+func newCounterOracle(l *weir.Limit) oracle {
+	o := &counterOracle{l: l, period: weir.Micros(l.Period), most: weir.MaxCost}
 	// One word holds two counts of b bits where 2^2b <= period<<11.
 	b := 0
 	for new(big.Int).Lsh(big.NewInt(1), uint(2*b+2)).Cmp(new(big.Int).Lsh(big.NewInt(o.period), 11)) <= 0 {
@@ -42,7 +42,7 @@ func mul(a, b int64) *big.Int { return new(big.Int).Mul(big.NewInt(a), big.NewIn
 
 // at returns the start of the window that now counts as: never before the
 // latest that holds units.
-func (o *slidingOracle) at(now int64) int64 {
+func (o *counterOracle) at(now int64) int64 {
 	start := floorTo(now, o.period)
 	for _, s := range o.spends {
 		if s.units > 0 {
@@ -52,11 +52,11 @@ func (o *slidingOracle) at(now int64) int64 {
 	return start
 }
 
-func (o *slidingOracle) in(start int64) int64 {
+func (o *counterOracle) in(start int64) int64 {
 	return unitsOf(o.spends, func(s spent) bool { return s.until == start })
 }
 
-func (o *slidingOracle) passes(now, cost int64) bool {
+func (o *counterOracle) passes(now, cost int64) bool {
 	start := o.at(now)
 	left := o.period - max(now-start, 0)
 	whole := o.period >> o.shift
@@ -66,13 +66,13 @@ func (o *slidingOracle) passes(now, cost int64) bool {
 	return used.Cmp(mul(o.l.Count, whole)) <= 0
 }
 
-func (o *slidingOracle) charge(now, cost int64) {
+func (o *counterOracle) charge(now, cost int64) {
 	start := o.at(now)
 	o.spends = slices.DeleteFunc(o.spends, func(s spent) bool { return s.until < start-o.period })
 	o.spends = append(o.spends, spent{now, start, min(cost, o.most-o.in(start))})
 }
 
-func (o *slidingOracle) giveBack(now, cost, receipt int64) {
+func (o *counterOracle) giveBack(now, cost, receipt int64) {
 	start := o.at(now)
 	refundOf(o.spends, cost, func(s spent) bool {
 		return s.until >= start-o.period && (receipt == 0 || s.until+2*o.period == receipt)
@@ -81,13 +81,13 @@ func (o *slidingOracle) giveBack(now, cost, receipt int64) {
 	o.spends = slices.DeleteFunc(o.spends, func(s spent) bool { return s.until < start-o.period || s.units == 0 })
 }
 
-func (o *slidingOracle) untouched(now int64) bool {
+func (o *counterOracle) untouched(now int64) bool {
 	start := o.at(now)
 	return o.in(start) == 0 && o.in(start-o.period) == 0
 }
 
-func someSliding(r *rand.Rand) *weir.Limit {
-	return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: someCount(r, weir.MaxCost), Period: somePeriod(r)}
+func someCounter(r *rand.Rand) *weir.Limit {
+	return &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: someCount(r, weir.MaxCost), Period: somePeriod(r)}
 }
 
 // subwindowsOracle: a list of spends, each with the start of its sub-window.

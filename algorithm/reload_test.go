@@ -52,9 +52,14 @@ func TestReloadKeepsWhatWasSpent(t *testing.T) {
 		f(name, weir.PerMinute(10, a), 7, map[bool]int64{true: 2, false: 1}[name == "token_bucket" || name == "leaky_bucket"])
 		f(name, weir.PerMinute(10, a), 3, map[bool]int64{true: 1, false: 0}[name == "token_bucket" || name == "leaky_bucket"])
 	}
-	// The word of a sliding window is read by its period alone.
-	f("sliding_window", weir.PerMinute(10, algorithm.SlidingWindow), 200_000, 199_994)
-	f("sliding_window", weir.PerMinute(300_000, algorithm.SlidingWindow), 1<<50, 1<<50-6)
+	f("sliding_window", weir.PerMinute(2, algorithm.SlidingWindow), 20, 18)
+	f("sliding_window", weir.PerMinute(16_384, algorithm.SlidingWindow), 21, 15)
+	f("sliding_window", weir.PerMinute(21, algorithm.SlidingWindow), 16_384, 16_378)
+	f("sliding_window", weir.PerMinute(weir.MaxCost, algorithm.SlidingWindow), 16_385, 16_379)
+	f("sliding_window", weir.PerMinute(16_385, algorithm.SlidingWindow), weir.MaxCost, weir.MaxCost-6)
+	// The word of a sliding counter is read by its period alone.
+	f("sliding_counter", weir.PerMinute(10, algorithm.SlidingCounter), 200_000, 199_994)
+	f("sliding_counter", weir.PerMinute(300_000, algorithm.SlidingCounter), 1<<50, 1<<50-6)
 	f("sliding_subwindows", weir.PerMinute(10, algorithm.SlidingSubwindows), 65_535, 65_529)
 }
 
@@ -72,7 +77,14 @@ func TestReloadStartsAfreshOnlyAsStated(t *testing.T) {
 	}
 	f(weir.PerMinute(10, algorithm.FixedWindow), 1<<50, time.Hour, true)
 	f(weir.PerMinute(10, algorithm.SlidingWindow), 10, time.Hour, false)
-	f(weir.PerMinute(10, algorithm.SlidingWindow), 300_000, time.Minute, false)
+	f(weir.PerMinute(2, algorithm.SlidingWindow), 1, time.Minute, false)
+	f(weir.PerMinute(2, algorithm.SlidingWindow), 20, time.Minute, true)
+	f(weir.PerMinute(20, algorithm.SlidingWindow), 21, time.Minute, false)
+	f(weir.PerMinute(21, algorithm.SlidingWindow), 16_384, time.Minute, true)
+	f(weir.PerMinute(16_384, algorithm.SlidingWindow), 16_385, time.Minute, false)
+	f(weir.PerMinute(16_385, algorithm.SlidingWindow), weir.MaxCost, time.Minute, true)
+	f(weir.PerMinute(10, algorithm.SlidingCounter), 10, time.Hour, false)
+	f(weir.PerMinute(10, algorithm.SlidingCounter), 300_000, time.Minute, false)
 	f(weir.PerMinute(10, algorithm.SlidingSubwindows), 10, time.Hour, false)
 	f(weir.PerMinute(10, algorithm.SlidingSubwindows), 65_536, time.Minute, false)
 	f(weir.PerMinute(10, algorithm.SlidingLog), 9_999, time.Hour, true)
@@ -84,7 +96,7 @@ func TestReloadStartsAfreshOnlyAsStated(t *testing.T) {
 // wider cells than its count, and must then not find the narrow ones.
 func TestReloadToSoftKnowsItsLayout(t *testing.T) {
 	limit := func(excess int64) *weir.Limit {
-		l := weir.PerMinute(200_000, algorithm.SlidingWindow)
+		l := weir.PerMinute(200_000, algorithm.SlidingCounter)
 		l.Scope, l.Excess = "api", excess
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)

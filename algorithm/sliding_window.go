@@ -4,51 +4,77 @@ import (
 	_ "embed"
 	"fmt"
 	"math/bits"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
 
-// SlidingWindow counts in windows of one Period, aligned to the epoch, and
-// weighs the window before the current one by the share of it that the last
-// Period still covers. It spreads requests far better than [FixedWindow] at
-// the price of one word.
+// SlidingWindow admits never more than Count units in any interval of one
+// Period, in two to four words for a key.
 //
-// Guarantee: any interval of length d admits at most Count*(1 + d/Period)
-// units, the envelope of a token bucket: never more than Count at once, and
-// less than 2*Count in any period. Proof: let an interval reach s into a
-// window, and let the window before have admitted p. The last unit admitted in
-// the s left cur <= Count - p*(Period-s)/Period, so both together hold at most
-// Count + p*s/Period; every full window more adds at most Count. It may refuse
-// what a log would let pass, as units count on for up to two periods.
+// It cuts the period into sub-windows, 60 of them (40 for a Count up to 20), and
+// the units into batches, so that at most 64 batches make Count. Whole batches
+// are placed in the sub-window that they were spent in and leave together with
+// it; the units of an open batch, fewer than a batch has, leave one period after
+// the last spend. A batch has one unit for a Count up to 64, then the next of
+// 2..8, 10, 12, 14, 16, 20, 24, 28, 32, 40 and so on that makes at most 64
+// batches of Count.
 //
-// The test is exact in integers, prev*(Period-e) + (cur+cost)*Period <=
-// Count*Period; nothing is floored. Where Count*Period exceeds 2^53, weights
-// are whole ticks of a power of two microseconds, rounded up: never more is
-// admitted.
+// Guarantee: at most Count units in any half-open interval (t-Period, t]. Proof:
+// a unit counts as one of a batch in its own sub-window or a later one, or of
+// the open batch, as if spent with the last unit. A sub-window leaves when a
+// whole period has passed since its end. So every unit of the last period counts
+// when a spend is decided, and the last spend of an interval saw all others of it.
 //
-// State: 8 bytes while Count is below 2^b, b being half the bits of Period in
-// 2048ths of a microsecond (32,767 a second, 262,143 a minute, 2 million an
-// hour), else 24 bytes. In 8 bytes forced costs above 2^b-1 units in a window
-// are not told apart.
+// Nor is it late: what is refused would also be refused by a log of Count units,
+// less one batch and plus one, over 61/60 of the period (41/40 for a Count up to
+// 20). A saturating client gets 97 to 98.4 % of Count, one that spends all of it
+// at once gets all of it back after exactly one period.
 //
-// Clock steps: a clock that goes back stays in the window it was in. Rule
-// changes: a new count holds at once; a new period starts afresh.
+// State: 8 bytes for a Count of 1, 16 up to 20, 24 up to 16,384, else 32. Of
+// forced costs the newest 64 batches are remembered, at least Count units; a
+// refund of more gives back less.
+//
+// Clock steps: after the clock went back, units are spent with the last unit.
+// Rule changes: a new count holds at once and keeps what was spent; a new period,
+// or a count on the other side of 1, 20 or 16,384, starts afresh.
+//
+// A refund takes the oldest units off that count as spent with the receipt's or
+// later. What is left of a batch that is opened for it counts as spent with the
+// last unit: later, never earlier. Without a receipt the newest units are taken
+// off first.
+//
+// With Params.Grain a spend counts from the end of a later sub-window, so that
+// units can be fetched ahead and used until then: see [weir.Lender].
 //
 // Choose it when in doubt.
 //
-// Source: Cloudflare, "How we built rate limiting capable of scaling to
-// millions of domains", 2017.
+// Source: the sub-windows of Figma's "An alternative approach to rate limiting",
+// 2017, counted strictly; a bit for each batch instead of a number for each
+// sub-window, after the unary codes of Elias and Fano, 1974.
 var SlidingWindow weir.Algorithm = slidingWindow{}
 
 type slidingWindow struct{}
 
-// What Prepare leaves in Limit.Const, after windowPeriod.
+// What Prepare leaves in Limit.Const for sliding_window, after windowPeriod.
 const (
-	slidingTick  = iota + windowPeriod + 1 // weights are in ticks of 2^slidingTick microseconds
-	slidingTicks                           // the weight of a whole window
-	slidingBits                            // width of a count in the single word; 0: three words
-	slidingMost                            // the largest count that can be kept
+	batchLength  = iota + windowPeriod + 1 // of a sub-window, microseconds
+	batchKept                              // sub-windows that count
+	batchInverse                           // and batchShift: see inverseOf
+	batchShift
+	batchSize  // units of a batch
+	batchCode  // 3 cells: of an open batch without units; 4 cells: the number of the size
+	batchMost  // batches that are remembered
+	batchGrain // Params.Grain
+)
+
+// Bounds of the layouts.
+const (
+	fewUnits   = 20     // the largest count of 2 cells
+	mostUnits  = 16_384 // the largest count of 3 cells
+	mapBits    = 64     // of each of the two maps
+	maxGrain   = 4
+	openBits   = 8 // 4 cells: bits of the number of the size, below the open units
+	batchSizes = 28
 )
 
 // Name implements weir.Algorithm.
@@ -56,196 +82,372 @@ func (slidingWindow) Name() string { return "sliding_window" }
 
 // Prepare implements weir.Algorithm.
 func (slidingWindow) Prepare(l *weir.Limit) error {
+	if l.Grain < 0 || l.Grain > maxGrain {
+		return fmt.Errorf("grain %d must be between 0 and %d sub-windows", l.Grain, maxGrain)
+	}
 	period := weir.Micros(l.Period)
 	c := &l.Const
-	c[windowPeriod] = period
-	c[slidingTick], c[slidingTicks] = ticks(l.Count, period)
-	// The two counts share what a stamp leaves below a period: the width must
-	// depend on the period alone, or a changed count would misread them.
-	width := int64(bits.Len64(uint64(period)<<weir.FractionBits)-1) / 2
-	if most := int64(1)<<width - 1; l.Count <= most {
-		c[slidingBits], c[slidingMost] = width, most
-		l.Cells, l.Layout = 1, fmt.Sprintf("window %d, %d bits", period, width)
-	} else {
-		c[slidingBits], c[slidingMost] = 0, weir.MaxCost
-		l.Cells, l.Layout = 3, fmt.Sprintf("window %d", period)
+	parts := int64(60)
+	number := int64(0)
+	for mapBits*sizeOf(number) < l.Count {
+		number++
 	}
-	l.Envelope = 2 * l.Count
+	c[batchSize], c[batchCode], c[batchMost] = sizeOf(number), 0, mapBits
+	switch {
+	case l.Count == 1:
+		parts, l.Cells, c[batchMost] = 40, 1, 1
+	case l.Count <= fewUnits:
+		parts, l.Cells, c[batchMost] = 40, 2, fewUnits
+	case l.Count <= mostUnits:
+		l.Cells = 3
+		for n := range number {
+			c[batchCode] += sizeOf(n)
+		}
+	default:
+		l.Cells, c[batchCode] = 4, number
+	}
+	length := (period + parts - 1) / parts
+	c[windowPeriod], c[batchLength], c[batchKept] = period, length, (period+length-1)/length+1
+	c[batchInverse], c[batchShift] = inverseOf(length)
+	c[batchGrain] = int64(l.Grain)
+	l.Layout = fmt.Sprintf("batches %d, %d cells", period, l.Cells)
+	l.Envelope = l.Count
 	return nil
 }
 
-// ticks returns the finest unit in which count windows of the given length are
-// at most 2^53: its shift, and how many of it make a window, rounded down.
-func ticks(count, period int64) (shift, whole int64) {
-	for period>>shift > 1 {
-		if hi, lo := bits.Mul64(uint64(count), uint64(period>>shift)); hi == 0 && lo <= weir.MaxCost {
-			break
-		}
-		shift++
+// inverseOf returns 2^(63+shift) / length, rounded up, for the shift that makes it
+// use all 64 bits. The product with twice a time below 2^62, shifted right by 64
+// and shift, is then the time divided by length exactly.
+func inverseOf(length int64) (inverse, shift int64) {
+	if length == 1 {
+		return -1 << 63, 0 // 2^63
 	}
-	return shift, period >> shift
-}
-
-// weight returns the weight, in ticks, of a window of which left microseconds
-// are still covered. Rounded up against a whole that is rounded down, it never
-// weighs less than the exact share; and never more than the whole, though more
-// than the window may be left once the clock has gone back.
-func weight(left, shift, whole int64) int64 {
-	return min((left+1<<shift-1)>>shift, whole)
-}
-
-// fits reports whether n units of the given weight are at most room units of
-// the whole weight. room*whole must be below 2^53: a script's doubles then decide
-// alike, as a product that they round is above that in any case.
-func fits(n, weight, room, whole int64) bool {
-	hi, lo := bits.Mul64(uint64(n), uint64(weight))
-	return hi == 0 && lo <= uint64(room*whole)
-}
-
-// weighted returns n*weight/whole, rounded up, for a weight of at most whole.
-func weighted(n, weight, whole int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(weight))
-	lo, carry := bits.Add64(lo, uint64(whole)-1, 0)
-	if hi += carry; hi == 0 {
-		return int64(lo / uint64(whole))
+	shift = int64(bits.Len64(uint64(length - 1)))
+	q, rest := bits.Div64(1<<(shift-1), 0, uint64(length))
+	if rest > 0 {
+		q++
 	}
-	q, _ := bits.Div64(hi, lo, uint64(whole))
-	return int64(q)
+	return int64(q), shift
 }
 
-// windows is the state of one key: the current window and the one before.
-type windows struct{ start, cur, prev int64 }
+// sizeOf returns the n-th size of a batch: 1 to 8, then four to an octave.
+func sizeOf(n int64) int64 {
+	if n < 8 {
+		return n + 1
+	}
+	return (5 + n&3) << (n>>2 - 1)
+}
+
+// batches is the state of one key as of some instant.
+//
+// Invariant: runs has a bit for each batch, newest lowest, set where the batch is
+// the oldest of its sub-window; ages has bit a-1 set where the sub-window that is
+// a before the newest holds batches. So runs has as many bits set as ages, or one
+// more if the newest sub-window holds batches too. Unless it does, open is above
+// 0, or there is nothing.
+type batches struct {
+	last       int64 // when the last unit counts as spent
+	newest     int64 // the number of its sub-window
+	ages, runs uint64
+	open       int64 // units of the open batch
+}
+
+// indexOf returns the number of the sub-window that holds an instant.
+func indexOf(c *[10]int64, at int64) int64 {
+	hi, _ := bits.Mul64(uint64(at)<<1, uint64(c[batchInverse]))
+	return int64(hi >> uint64(c[batchShift]))
+}
 
 // Step implements weir.Algorithm.
 func (slidingWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
-	w, allowed := admitSliding(cells, l, a)
-	return w.describe(l, a, allowed)
-}
-
-// admitSliding decides and charges, and returns the state afterwards.
-func admitSliding(cells []int64, l *weir.Limit, a weir.Ask) (w windows, allowed bool) {
+	w := loadBatches(cells, l, a.Now)
 	c := &l.Const
-	w = loadWindows(cells, l, a.Now)
-	room := l.Count - w.cur - a.Cost
-	allowed = a.Cost == 0 || a.Verb == weir.Refund ||
-		room >= 0 && fits(w.prev, w.weight(l, a.Now), room, c[slidingTicks])
+	used := w.units(c)
+	allowed := a.Cost <= l.Count-used || a.Cost == 0 || a.Verb == weir.Refund
 	switch {
-	case a.Cost == 0:
+	case a.Cost == 0 || a.Verb == weir.Peek:
 	case a.Verb == weir.Refund:
-		w.refund(l, a)
+		if used > 0 {
+			w.refund(c, a)
+			w.save(cells, l)
+			used = w.units(c)
+		}
+	case allowed || a.Verb == weir.Force:
+		w.spend(c, a)
 		w.save(cells, l)
-	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
-		w.cur = addUnits(w.cur, a.Cost, c[slidingMost])
-		w.save(cells, l)
+		used = w.units(c)
 	}
-	return w, allowed
+	var opens int64
+	if !allowed && a.Cost <= l.Count {
+		opens = w.opens(c, l.Count-a.Cost)
+	}
+	return describeBatches(l, a, allowed, used, w.last, opens)
 }
 
-// loadWindows reads a row as of now.
-//
-// In the single word, cur and prev lie below the expiry stamp of their window
-// and are together less than one period, so that the word also tells the
-// window: word = (start+2*period)<<FractionBits + cur<<width + prev.
-func loadWindows(cells []int64, l *weir.Limit, now int64) windows {
-	period, width := l.Const[windowPeriod], l.Const[slidingBits]
-	span := period << weir.FractionBits
-	w := windows{start: windowStart(now, period)}
-	// How far the row's stamp lies after the current window's start.
-	ahead := cells[0] - w.start<<weir.FractionBits
-	if ahead < span {
-		return w // never seen, or two windows ago
+// describeBatches tells what is left where used units count, the last of them
+// spent at last, and a refused cost must wait until opens.
+func describeBatches(l *weir.Limit, a weir.Ask, allowed bool, used, last, opens int64) weir.Decision {
+	d := weir.Decision{Limit: l, Remaining: max(l.Count-used, 0)}
+	if used > 0 {
+		d.ResetAfter = weir.FromMicros(last + l.Const[windowPeriod] - a.Now)
 	}
-	if ahead >= 3*span {
-		// The clock went back: stay in the window it was in.
-		n := ahead/span - 2
-		w.start += n * period
-		ahead -= n * span
-	}
-	ahead -= span
-	last := ahead < span // written in the window before
-	if !last {
-		ahead -= span
-	}
-	if width == 0 {
-		w.cur, w.prev = cells[1], cells[2]
-	} else {
-		w.cur, w.prev = ahead>>width, ahead&(1<<width-1)
-	}
-	if last {
-		w.cur, w.prev = 0, w.cur
-	}
-	return w
-}
-
-// save writes w to a row: one that holds nothing as never seen, one whose units
-// are all of the window before as it was then.
-func (w windows) save(cells []int64, l *weir.Limit) {
-	if w.cur == 0 {
-		w = windows{start: w.start - l.Const[windowPeriod], cur: w.prev}
-	}
-	stamp := (w.start + 2*l.Const[windowPeriod]) << weir.FractionBits
-	if w.cur == 0 {
-		stamp = 0
-	}
-	if width := l.Const[slidingBits]; width != 0 {
-		cells[0] = stamp + w.cur<<width + w.prev
-		return
-	}
-	cells[0], cells[1], cells[2] = stamp, w.cur, w.prev
-}
-
-// refund gives units back to the window that they were spent in, if it still
-// counts; without a receipt to the current one first.
-func (w *windows) refund(l *weir.Limit, a weir.Ask) {
-	period := l.Const[windowPeriod]
-	left := a.Cost
-	if a.ID == 0 || a.ID == w.start+2*period {
-		given := min(left, w.cur)
-		w.cur -= given
-		left -= given
-	}
-	if a.ID == 0 || a.ID == w.start+period {
-		w.prev -= min(left, w.prev)
-	}
-}
-
-// weight returns the weight of the window before at now, in ticks.
-func (w windows) weight(l *weir.Limit, now int64) int64 {
-	return weight(w.start+l.Const[windowPeriod]-now, l.Const[slidingTick], l.Const[slidingTicks])
-}
-
-func (w windows) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision {
-	period := l.Const[windowPeriod]
-	d := weir.Decision{Limit: l, Remaining: l.Count - w.cur}
-	if w.prev > 0 && d.Remaining > 0 {
-		d.Remaining -= weighted(w.prev, w.weight(l, a.Now), l.Const[slidingTicks])
-	}
-	d.Remaining = max(d.Remaining, 0)
 	switch {
-	case w.cur > 0:
-		d.ResetAfter = weir.FromMicros(w.start + 2*period - a.Now)
-	case w.prev > 0:
-		d.ResetAfter = weir.FromMicros(w.start + period - a.Now)
-	}
-	if !allowed {
-		d.RetryAfter = w.retryAfter(l, a)
+	case allowed:
+	case a.Cost > l.Count:
+		d.RetryAfter = weir.Never
+	default:
+		d.RetryAfter = weir.FromMicros(opens - a.Now)
 	}
 	return d
 }
 
-// retryAfter returns when a refused cost can pass.
-func (w windows) retryAfter(l *weir.Limit, a weir.Ask) time.Duration {
-	if a.Cost > l.Count {
-		return weir.Never
+// loadBatches reads a row as of now.
+func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
+	c := &l.Const
+	stamp := cells[0] >> weir.FractionBits
+	if now >= stamp {
+		return w
 	}
-	// Either the window before must come to weigh less, or, where the current
-	// one alone is too full, that one must, in the window after.
-	edge, blocker, room := w.start, w.prev, l.Count-a.Cost-w.cur
-	if room < 0 {
-		edge, blocker, room = edge+l.Const[windowPeriod], w.cur, l.Count-a.Cost
+	w.last = stamp - c[windowPeriod]
+	w.newest = indexOf(c, w.last)
+	size := c[batchSize]
+	switch l.Cells {
+	case 1:
+		w.runs = 1
+		return w
+	case 2:
+		w.ages, w.runs = uint64(cells[1])>>fewUnits, uint64(cells[1])&(1<<fewUnits-1)
+	case 3:
+		w.ages, w.runs = uint64(cells[1]), uint64(cells[2])
+		code := cells[0] & (1<<weir.FractionBits - 1)
+		if w.open = code - c[batchCode]; uint64(w.open) >= uint64(size) {
+			size, w.open = 1, code
+			for n := int64(0); w.open >= size && n < batchSizes; {
+				w.open -= size
+				n++
+				size = sizeOf(n)
+			}
+		}
+	default:
+		w.ages, w.runs = uint64(cells[1]), uint64(cells[2])
+		w.open = cells[3] >> openBits
+		if n := cells[3] & (1<<openBits - 1); n != c[batchCode] {
+			size = sizeOf(n)
+		}
 	}
-	most := room * l.Const[slidingTicks] / blocker
-	return weir.FromMicros(edge + l.Const[windowPeriod] - most<<l.Const[slidingTick] - a.Now)
+	if size != c[batchSize] {
+		w.resize(c, size)
+	}
+	// Should the clock have gone back, nothing leaves.
+	if kept := uint64(c[batchKept] - 1 - (indexOf(c, now) - w.newest)); w.ages>>kept != 0 {
+		for range bits.OnesCount64(w.ages >> kept) {
+			w.runs &^= 1 << (bits.Len64(w.runs) - 1)
+		}
+		w.ages &= 1<<kept - 1
+	}
+	return w
+}
+
+// save writes w to a row: one that holds nothing as never seen.
+func (w *batches) save(cells []int64, l *weir.Limit) {
+	c := &l.Const
+	if w.runs == 0 && w.open == 0 {
+		clear(cells[:l.Cells])
+		return
+	}
+	cells[0] = (w.last + c[windowPeriod]) << weir.FractionBits
+	switch l.Cells {
+	case 1:
+	case 2:
+		cells[1] = int64(w.ages<<fewUnits | w.runs)
+	case 3:
+		cells[0] |= c[batchCode] + w.open
+		cells[1], cells[2] = int64(w.ages), int64(w.runs)
+	default:
+		cells[1], cells[2], cells[3] = int64(w.ages), int64(w.runs), w.open<<openBits|c[batchCode]
+	}
+}
+
+// units returns how many units count.
+func (w *batches) units(c *[10]int64) int64 {
+	return int64(bits.Len64(w.runs))*c[batchSize] + w.open
+}
+
+// own is 1 if the newest sub-window holds batches, else 0.
+func (w *batches) own() int { return bits.OnesCount64(w.runs) - bits.OnesCount64(w.ages) }
+
+// advance makes the sub-window that is by after the newest the newest.
+func (w *batches) advance(by int64) {
+	own := uint64(w.own())
+	w.newest += by
+	w.ages = w.ages<<uint64(by) | own<<uint64(by-1)
+}
+
+// spend counts cost units as spent at now or, in grains, at the end of the last
+// sub-window of the grain that begins at now.
+func (w *batches) spend(c *[10]int64, a weir.Ask) {
+	at := a.Now
+	if g := c[batchGrain]; g > 0 {
+		at = (indexOf(c, at)+g)*c[batchLength] - 1
+	}
+	if at > w.last {
+		w.last = at
+		if by := indexOf(c, at) - w.newest; by > 0 {
+			w.advance(by)
+		}
+	}
+	w.open += a.Cost
+	w.close(c)
+}
+
+// close places what is in the open batch above its size.
+func (w *batches) close(c *[10]int64) {
+	n := int64(1)
+	switch size := c[batchSize]; {
+	case w.open < size:
+		return
+	case w.open < 2*size:
+		w.open -= size
+	default:
+		n = w.open / size
+		w.open -= n * size
+	}
+	w.add(min(n, c[batchMost]), c[batchMost])
+}
+
+// add places n batches in the newest sub-window. Of more than most the oldest are
+// forgotten.
+func (w *batches) add(n, most int64) {
+	if over := int64(bits.Len64(w.runs)) + n - most; over > 0 {
+		w.forget(int(over))
+	}
+	own := w.own()
+	w.runs <<= uint64(n)
+	if own == 0 {
+		w.runs |= 1 << uint64(n-1)
+	}
+}
+
+// forget drops the n oldest batches.
+func (w *batches) forget(n int) {
+	own := w.own()
+	left := bits.Len64(w.runs) - n
+	w.runs &= 1<<left - 1
+	if left > 0 {
+		w.runs |= 1 << (left - 1)
+	}
+	for bits.OnesCount64(w.ages)+own > bits.OnesCount64(w.runs) && w.ages != 0 {
+		w.ages &^= 1 << (bits.Len64(w.ages) - 1)
+	}
+}
+
+// resize reads w, whose batches have another size, in batches of the limit's: what
+// a sub-window has above whole ones goes on to the next newer one.
+func (w *batches) resize(c *[10]int64, size int64) {
+	old := *w
+	*w = batches{last: old.last}
+	for old.ages != 0 {
+		top, age := bits.Len64(old.runs), bits.Len64(old.ages)
+		old.runs &^= 1 << (top - 1)
+		old.ages &^= 1 << (age - 1)
+		w.open += int64(top-bits.Len64(old.runs)) * size
+		w.close(c)
+		w.advance(int64(age - bits.Len64(old.ages)))
+	}
+	w.newest = old.newest
+	w.open += int64(bits.Len64(old.runs))*size + old.open
+	w.close(c)
+}
+
+// opens returns when at most room units count, of more that do now.
+func (w *batches) opens(c *[10]int64, room int64) int64 {
+	stamp := w.last + c[windowPeriod]
+	if w.open > room {
+		return stamp
+	}
+	// The batches that may stay; all older ones must leave, and with them the
+	// sub-window of the youngest of those.
+	stay := (room - w.open) / c[batchSize]
+	sub := w.newest
+	ages := w.ages
+	if drop := bits.OnesCount64(w.runs >> uint64(stay)); drop <= bits.OnesCount64(ages) {
+		for ; drop > 1; drop-- {
+			ages &^= 1 << (bits.Len64(ages) - 1)
+		}
+		sub -= int64(bits.Len64(ages))
+	}
+	return min((sub+c[batchKept])*c[batchLength], stamp)
+}
+
+// refund takes cost units off.
+func (w *batches) refund(c *[10]int64, a weir.Ask) {
+	switch {
+	case a.ID == 0:
+		given := min(a.Cost, w.open)
+		w.open -= given
+		w.takeNewest(c, a.Cost-given)
+	case a.ID > a.Now && a.ID <= w.last+c[windowPeriod]:
+		w.takeOldest(c, a.Cost, indexOf(c, max(a.ID-c[windowPeriod], 0)))
+	}
+	w.rewind(c, a.Now)
+}
+
+// takeOldest takes units off the batches in the sub-windows from first on, oldest
+// first, then off the open batch. What is left of a batch goes to the open one.
+func (w *batches) takeOldest(c *[10]int64, units, first int64) {
+	give := w.ages & (1<<uint64(w.newest-first) - 1) // the ages of those sub-windows
+	subs := w.own() + bits.OnesCount64(give)
+	there := 0 // their batches, the lowest bits of runs
+	if subs > 0 {
+		rest := w.runs
+		for range subs - 1 {
+			rest &= rest - 1
+		}
+		there = bits.TrailingZeros64(rest) + 1
+	}
+	size := c[batchSize]
+	n := min(int64(there), (units+size-1)/size)
+	stay := there - int(n)
+	low := w.runs & (1<<stay - 1)
+	if stay > 0 {
+		low |= 1 << (stay - 1)
+	}
+	w.ages &^= give
+	for emptied := subs - bits.OnesCount64(low); emptied > 0 && give != 0; emptied-- {
+		give &^= 1 << (bits.Len64(give) - 1)
+	}
+	w.ages |= give
+	w.runs = w.runs>>there<<stay | low
+	w.open = max(w.open+n*size-units, 0)
+	w.close(c)
+}
+
+// takeNewest takes units off the newest batches, while none is open.
+func (w *batches) takeNewest(c *[10]int64, units int64) {
+	size := c[batchSize]
+	units = min(units, int64(bits.Len64(w.runs))*size)
+	n := (units + size - 1) / size
+	emptied := bits.OnesCount64(w.runs&(1<<n-1)) - w.own()
+	w.runs >>= n
+	for ; emptied > 0; emptied-- {
+		w.ages &= w.ages - 1
+	}
+	w.open += n*size - units
+}
+
+// rewind restores the invariant after a refund: the newest sub-window that holds
+// batches is the newest, and the last unit was spent in it.
+func (w *batches) rewind(c *[10]int64, now int64) {
+	if w.open > 0 || w.runs == 0 || w.own() > 0 {
+		return
+	}
+	by := bits.TrailingZeros64(w.ages) + 1
+	w.ages >>= by
+	w.newest -= int64(by)
+	w.last = min(w.last, (w.newest+1)*c[batchLength]-1)
+	if w.last+c[windowPeriod] <= now {
+		*w = batches{}
+	}
 }
 
 //go:embed sliding_window.lua
@@ -259,7 +461,7 @@ func (slidingWindow) Script() Script {
 // Consts implements Scripted.
 func (slidingWindow) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
 	c := &l.Const
-	return append(dst, l.Count, c[windowPeriod], 1<<c[slidingTick], c[slidingTicks], c[slidingMost]), forever
+	return append(dst, l.Count, c[windowPeriod], c[batchLength], c[batchKept], c[batchSize], c[batchMost], c[batchGrain]), forever
 }
 
 // Span implements Scripted.
@@ -267,6 +469,5 @@ func (slidingWindow) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { retu
 
 // Describe implements Scripted.
 func (slidingWindow) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
-	w := windows{start: state[0], cur: state[1], prev: state[2]}
-	return w.describe(l, a, allowed)
+	return describeBatches(l, a, allowed, state[0], state[1], state[2])
 }

@@ -1,60 +1,173 @@
 -- The twin of sliding_window.go.
 --
--- The row is the start of a window, its count, and that of the window before:
--- a double and two integers of 32 bits, or three doubles where they do not fit.
+-- The row is when the last unit counts as spent, the size of a batch and the units of
+-- the open one, as doubles; then a byte for each sub-window, the number of its
+-- batches, from the newest to the oldest that holds any.
 --
--- State told: the three of them as of now.
+-- State told: the units that count, when the last of them counts as spent, and, when
+-- refused, the instant at which there is room.
 local function sliding_window(key, row, now, verb, id, A, l, a)
-  local count, period, tick, ticks = A[l + 1] + 0, A[l + 2] + 0, A[l + 3] + 0, A[l + 4] + 0
-  local cost = A[a + 1] + 0
-  local start, cur, prev = now - now % period, 0, 0
-  if row then
-    local s, c, p
-    if #row == 16 then
-      s, c, p = struct.unpack('>dI4I4', row)
-    else
-      s, c, p = struct.unpack('>ddd', row)
+  local count, period, length, kept = A[l + 1] + 0, A[l + 2] + 0, A[l + 3] + 0, A[l + 4] + 0
+  local size, most, grain, cost = A[l + 5] + 0, A[l + 6] + 0, A[l + 7] + 0, A[a + 1] + 0
+  -- b[1] is the newest of n sub-windows, sum what all of them hold.
+  local last, newest, open, b, n, sum = 0, 0, 0, {}, 0, 0
+
+  local function index(at) return (at - at % length) / length end
+  -- Drops the oldest batches above so many.
+  local function forget(above)
+    while sum > above do
+      local over = sum - above
+      if b[n] > over then
+        b[n], sum = b[n] - over, above
+      else
+        sum, n = sum - b[n], n - 1
+      end
     end
-    if s >= start then -- or the clock went back: stay in the window it was in
-      start, cur, prev = s, c, p
-    elseif s == start - period then
-      prev = c
+    while n > 0 and b[n] == 0 do n = n - 1 end
+  end
+  -- Places whole batches of units and of the open one in the newest sub-window.
+  local function add(units)
+    local rest = units % size
+    local more = (units - rest) / size
+    open = open + rest
+    if open >= size then open, more = open - size, more + 1 end
+    if more > 0 then
+      more = math.min(more, most)
+      forget(most - more)
+      if n == 0 then b[1], n = 0, 1 end
+      b[1], sum = b[1] + more, sum + more
+    end
+  end
+  local function advance(by)
+    if n > 0 then
+      for i = n, 1, -1 do b[i + by] = b[i] end
+      for i = 1, by do b[i] = 0 end
+      n = n + by
     end
   end
 
-  local allowed = 0
-  if cost == 0 or verb == '3' then
-    allowed = 1
-  else
-    local room = count - cur - cost
-    if room >= 0 then
-      -- In ticks, a power of two microseconds, rounded up.
-      local left = start + period - now + tick - 1
-      local weight = math.min((left - left % tick) / tick, ticks)
-      if prev * weight <= room * ticks then allowed = 1 end
+  if row then
+    local other
+    last, other, open = struct.unpack('>ddd', row)
+    if now >= last + period then
+      last, open = 0, 0
+    else
+      newest = index(last)
+      b = {string.byte(row, 25, #row)}
+      n = #b
+      if other == size then
+        for i = 1, n do sum = sum + b[i] end
+      else
+        -- In batches of another size: what a sub-window has above whole ones goes on
+        -- to the next newer one.
+        local old, unit = b, open
+        local from = n
+        b, n, open = {}, 0, 0
+        for i = from, 1, -1 do
+          advance(1)
+          if i == 1 then
+            add(unit)
+          end
+          add(old[i] * other)
+        end
+        if from == 0 then add(unit) end
+      end
+      -- Should the clock have gone back, nothing leaves.
+      local stay = math.max(kept - (index(now) - newest), 1)
+      for i = stay + 1, n do sum = sum - b[i] end
+      n = math.min(n, stay)
+      while n > 0 and b[n] == 0 do n = n - 1 end
     end
   end
+
+  local used = sum * size + open
+  local allowed = 0
+  if cost == 0 or verb == '3' or cost <= count - used then allowed = 1 end
 
   local write = false
   if cost == 0 then
     -- nothing to charge
   elseif verb == '3' then
-    write = true
+    write = used > 0
     local back = cost
-    if id == '0' or id + 0 == start + 2 * period then
-      local given = math.min(back, cur)
-      cur, back = cur - given, back - given
+    if not write then
+      -- nothing to give back
+    elseif id == '0' then
+      local given = math.min(back, open)
+      open, back = open - given, back - given
+      local i = 1
+      while back > 0 and i <= n do
+        local units = math.min(back, b[i] * size)
+        local whole = (units - units % size) / size
+        b[i], sum, back = b[i] - whole, sum - whole, back - units
+        if units % size > 0 then
+          b[i], sum, open = b[i] - 1, sum - 1, size - units % size
+        end
+        i = i + 1
+      end
+    elseif id + 0 > now and id + 0 <= last + period then
+      local first = newest - index(math.max(id - period, 0)) + 1
+      for i = math.min(first, n), 1, -1 do
+        local units = math.min(back, b[i] * size)
+        local rest = units % size
+        local whole = (units - rest) / size
+        b[i], sum, back = b[i] - whole, sum - whole, back - units
+        if rest > 0 then
+          b[i], sum, back = b[i] - 1, sum - 1, 0
+          add(size - rest)
+        end
+      end
+      open = math.max(open - back, 0)
     end
-    if id == '0' or id + 0 == start + period then prev = prev - math.min(back, prev) end
+    if write then
+      while n > 0 and b[n] == 0 do n = n - 1 end
+      if open == 0 and n > 0 and b[1] == 0 then
+        -- The newest sub-window that holds batches is the newest.
+        local i = 1
+        while b[i] == 0 do i = i + 1 end
+        for j = i, n do b[j - i + 1] = b[j] end
+        n, newest = n - i + 1, newest - i + 1
+        last = math.min(last, (newest + 1) * length - 1)
+      end
+      if open == 0 and n == 0 or last + period <= now then last, open, n, sum = 0, 0, 0, 0 end
+      used = sum * size + open
+    end
   elseif verb == '2' or (verb == '0' and allowed == 1) then
-    cur, write = math.min(cur + cost, A[l + 5] + 0), true
+    write = true
+    local at = now
+    if grain > 0 then at = (index(now) + grain) * length - 1 end
+    if at > last then
+      local by = index(at) - newest
+      if by > 0 then
+        newest = newest + by
+        advance(by)
+      end
+      last = at
+    end
+    add(cost)
+    used = sum * size + open
   end
 
-  if not write then return false, 0, allowed, start, cur, prev end
-  local s, c, p = start, cur, prev
-  if c == 0 then s, c, p = start - period, prev, 0 end
-  if c == 0 then return '', 0, allowed, start, 0, 0 end
-  local format = '>dI4I4'
-  if c >= 4294967296 or p >= 4294967296 then format = '>ddd' end
-  return struct.pack(format, s, c, p), s + 2 * period, allowed, start, cur, prev
+  local opens = 0
+  if allowed == 0 and cost <= count then
+    opens = last + period
+    local room = count - cost - open
+    if room >= 0 then
+      -- The sub-window of the youngest batch that must leave.
+      local stay, i = (room - room % size) / size, 0
+      repeat
+        i = i + 1
+        stay = stay - b[i]
+      until stay < 0
+      opens = math.min(opens, (newest - i + 1 + kept) * length)
+    end
+  end
+  local out = false
+  if write then
+    out = ''
+    if used > 0 then
+      out = struct.pack('>ddd', last, size, open) .. string.char(unpack(b, 1, n))
+    end
+  end
+  return out, last + period, allowed, used, last, opens
 end

@@ -46,6 +46,9 @@ func envelopes() []envelope {
 	subwindows := func(form weir.Form, precision int) *weir.Limit {
 		return limit(algorithm.SlidingSubwindows, weir.Params{Form: form, Precision: precision})
 	}
+	few := func(n int64) *weir.Limit {
+		return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: n, Period: period}
+	}
 	return []envelope{
 		{"token_bucket", bursty, even, 990},
 		{"leaky_bucket", limit(algorithm.LeakyBucket, weir.Params{}), even, 990},
@@ -54,7 +57,10 @@ func envelopes() []envelope {
 		{"fixed_window", limit(algorithm.FixedWindow, weir.Params{}), twice, 1000},
 		{"fixed_window phase", limit(algorithm.FixedWindow, weir.Params{Phase: 7 * time.Microsecond}), twice, 1000},
 		{"fixed_window first_request", limit(algorithm.FixedWindow, weir.Params{Anchor: weir.AnchorFirst}), twice, 995},
-		{"sliding_window", limit(algorithm.SlidingWindow, weir.Params{}), even, 980},
+		{"sliding_window", limit(algorithm.SlidingWindow, weir.Params{}), once, 1000},
+		{"sliding_window few", few(20), once, 1000},
+		{"sliding_window one", few(1), once, 1000},
+		{"sliding_counter", limit(algorithm.SlidingCounter, weir.Params{}), even, 980},
 		{"sliding_subwindows", subwindows(weir.Strict, 60), once, 1000},
 		{"sliding_subwindows 7", subwindows(weir.Strict, 7), once, 1000},
 		{"sliding_subwindows weighted", subwindows(weir.Weighted, 10), twice, 950},

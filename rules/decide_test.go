@@ -90,7 +90,7 @@ func (d *desk) left(descriptor string) string {
 }
 
 func TestFilePriorities(t *testing.T) {
-	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_subwindows", "sliding_log", "approximate"} {
+	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_counter", "sliding_subwindows", "sliding_log", "approximate"} {
 		d := fileDesk(t, "  - {key: k, limit: 10/minute, algorithm: "+algorithm+", reserve: [0, 2, 50%]}\n"+
 			"  - {key: batch, limit: 10/minute, algorithm: "+algorithm+", reserve: [0, 2, 50%], priority: 2}\n")
 		// Half is kept from priority 2, two units from priority 1.

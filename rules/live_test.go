@@ -238,7 +238,7 @@ func TestLiveKeepsLastGoodSet(t *testing.T) {
 
 func TestReloadKeepsCounters(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.yaml")
-	write(t, file, ruleFile(1))
+	write(t, file, ruleFile(3))
 	live, err := rules.Open([]string{file}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)

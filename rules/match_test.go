@@ -176,14 +176,14 @@ func TestWhatKeepsCounters(t *testing.T) {
 	}
 	tier := ", tiers: {by: plan, limits: {pro: %s}}"
 	const bucket = ", algorithm: token_bucket"
-	f(true, "limit: 1/s", "limit: 2/s"+strings.ReplaceAll(tier, "%s", "3/s"))
+	f(true, "limit: 4/s", "limit: 2/s"+strings.ReplaceAll(tier, "%s", "3/s"))
 	f(true, "limit: 1/s"+bucket, "limit: 2/m"+bucket+strings.ReplaceAll(tier, "%s", "3/h"))
-	f(true, "limit: 1/s", "name: x, limit: 1/s"+strings.ReplaceAll(tier, "%s", "{limit: 3/s, name: y}"))
+	f(true, "limit: 2/s", "name: x, limit: 2/s"+strings.ReplaceAll(tier, "%s", "{limit: 3/s, name: y}"))
 	f(true, "limit: 1/s, overrides: {'1': 7/m}", "rate_limit: {unit: day, requests_per_unit: 1}"+strings.ReplaceAll(tier, "%s", "3/m"))
 	f(false, "limit: 1/s", "limit: 1/s"+strings.ReplaceAll(tier, "%s", "{limit: 3/h, algorithm: token_bucket}"))
 	f(false, "limit: 1/s, on_change: reset", "limit: 1/s, on_change: reset"+strings.ReplaceAll(tier, "%s", "2/s"))
 	f(true, "limit: 1/s, on_change: reset", "limit: 1/s, on_change: reset"+strings.ReplaceAll(tier, "%s", "1/s"))
-	f(true, "limits: [{limit: 1/s, name: a}, 1/m]", "limits: [{limit: 5/s, name: a}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 2/s, name: a}, 1/m]"))
+	f(true, "limits: [{limit: 7/s, name: a}, 1/m]", "limits: [{limit: 5/s, name: a}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 2/s, name: a}, 1/m]"))
 	f(false, "limits: [{limit: 1/s, name: a}, 1/m]", "limits: [{limit: 1/s, name: b}, 1/m]"+strings.ReplaceAll(tier, "%s", "[{limit: 1/s, name: b}, 1/m]"))
 }
 

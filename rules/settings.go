@@ -74,7 +74,7 @@ var takes = map[string][]string{
 // known are the algorithms that takes and consistencies speak of.
 var known = map[string]bool{
 	"token_bucket": true, "leaky_bucket": true, "leaky_queue": true, "fixed_window": true, "sliding_log": true,
-	"sliding_window": true, "sliding_subwindows": true, "concurrency": true, "approximate": true, "lockout": true,
+	"sliding_window": true, "sliding_counter": true, "sliding_subwindows": true, "concurrency": true, "approximate": true, "lockout": true,
 }
 
 // needsCount lists the settings that have nothing to do where nothing is
@@ -90,12 +90,12 @@ var needsMode = map[string]string{"exceed": "soft", "pool": "elastic", "ceiling"
 var consistencies = map[string]map[string]string{
 	"leased": {
 		"leaky_queue": "places in a queue cannot be fetched ahead: use consistency: strict, or algorithm: token_bucket",
-		"sliding_log": "a log cannot be fetched ahead: use algorithm: sliding_subwindows, which is as strict",
+		"sliding_log": "a log cannot be fetched ahead: use algorithm: sliding_window, which is as strict",
 		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
 	},
 	"eventual": {
 		"leaky_queue": "a queue has one order: use consistency: strict, or algorithm: token_bucket",
-		"sliding_log": "a log cannot be told later: use algorithm: sliding_subwindows",
+		"sliding_log": "a log cannot be told later: use algorithm: sliding_window",
 		"concurrency": "leases cannot be told later: use consistency: leased",
 		"approximate": "a sketch stays on its node: use consistency: local, or algorithm: sliding_window",
 	},

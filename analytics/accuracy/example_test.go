@@ -26,7 +26,8 @@ func ExampleCompare() {
 	// leaky_bucket       10 pass, at most 1.0 times the allowance in a second, 8 bytes
 	// leaky_queue        11 pass, at most 1.0 times the allowance in a second, 8 bytes
 	// fixed_window       20 pass, at most 2.0 times the allowance in a second, 16 bytes
-	// sliding_window     10 pass, at most 1.0 times the allowance in a second, 8 bytes
+	// sliding_window     10 pass, at most 1.0 times the allowance in a second, 16 bytes
+	// sliding_counter    10 pass, at most 1.0 times the allowance in a second, 8 bytes
 	// sliding_subwindows 10 pass, at most 1.0 times the allowance in a second, 136 bytes
 	// sliding_log        10 pass, at most 1.0 times the allowance in a second, 96 bytes
 }

@@ -24,7 +24,7 @@ func TestAdviceHelps(t *testing.T) {
 	}{
 		{"a flash sale", traffic.Account,
 			func() *weir.Limit {
-				return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 60, Period: time.Minute}
+				return &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: 60, Period: time.Minute}
 			},
 			map[string]int{"shopper": 50}, advice.TokenBucket,
 			func(a advice.Advice) (traffic.Kind, *weir.Limit) {
@@ -32,19 +32,19 @@ func TestAdviceHelps(t *testing.T) {
 			}},
 		{"customers who need more", traffic.Account,
 			func() *weir.Limit {
-				return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 60, Period: time.Minute}
+				return &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: 60, Period: time.Minute}
 			},
 			map[string]int{"customer": 10}, advice.Relax,
 			func(a advice.Advice) (traffic.Kind, *weir.Limit) {
-				return traffic.Account, &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: a.Allowance, Period: time.Minute}
+				return traffic.Account, &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: a.Allowance, Period: time.Minute}
 			}},
 		{"offices", traffic.Address,
 			func() *weir.Limit {
-				return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 100, Period: time.Minute}
+				return &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: 100, Period: time.Minute}
 			},
 			map[string]int{"office": 4}, advice.KeyByUser,
 			func(advice.Advice) (traffic.Kind, *weir.Limit) {
-				return traffic.Account, &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 100, Period: time.Minute}
+				return traffic.Account, &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: 100, Period: time.Minute}
 			}},
 	} {
 		// The actors' rates are those under the first limit, whatever the second is.

@@ -192,7 +192,7 @@ func TestStoreIsRefused(t *testing.T) {
 		{"redis:/127.0.0.1", any, []string{"--store"}},
 		{"radis://127.0.0.1", any, []string{`"radis"`, `did you mean "redis"`}},
 		{"redis://:secret@" + redis.Addr, rules("{key: a, limit: 5/minute, algorithm: approximate}"), []string{"approximate", "local"}},
-		{"redis://:secret@" + redis.Addr, rules("{key: a, limit: 5/minute, algorithm: sliding_log, consistency: leased}"), []string{"sliding_subwindows"}},
+		{"redis://:secret@" + redis.Addr, rules("{key: a, limit: 5/minute, algorithm: sliding_log, consistency: leased}"), []string{"sliding_window"}},
 		{"memcached://" + memcached, rules("{key: a, limit: 5/minute, algorithm: sliding_log}"), []string{"fixed_window"}},
 		{"memcached://" + memcached, any, []string{"fixed_window"}},
 	} {

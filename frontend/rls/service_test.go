@@ -397,7 +397,7 @@ func TestUnits(t *testing.T) {
 
 // Every algorithm answers, and refuses with a wait that is enough.
 func TestAlgorithms(t *testing.T) {
-	for _, name := range []string{"sliding_window", "token_bucket", "leaky_bucket", "fixed_window", "sliding_log", "sliding_subwindows", "approximate"} {
+	for _, name := range []string{"sliding_window", "token_bucket", "leaky_bucket", "fixed_window", "sliding_counter", "sliding_log", "sliding_subwindows", "approximate"} {
 		d := newDesk(t, "descriptors:\n- {key: a, limits: [{limit: 3/minute, algorithm: "+name+"}]}\n")
 		for range 3 {
 			if res := d.ask("a=1"); res.OverallCode != rlspb.RateLimitResponse_OK {

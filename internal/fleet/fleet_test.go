@@ -29,7 +29,7 @@ const overshoot = 0.1
 // cells returns every algorithm in every mode that it can be counted in together.
 func cells() []cell {
 	var out []cell
-	for _, a := range []string{"fixed_window", "sliding_window", "sliding_subwindows", "token_bucket", "leaky_bucket"} {
+	for _, a := range []string{"fixed_window", "sliding_window", "sliding_counter", "sliding_subwindows", "token_bucket", "leaky_bucket"} {
 		leased := 0.98
 		if a == "token_bucket" || a == "leaky_bucket" {
 			leased = 0.9

@@ -16,17 +16,17 @@ func TestImpossibleModesAreRefused(t *testing.T) {
 	}
 	instead := map[string]string{
 		"leased-leaky_queue":   "algorithm: token_bucket",
-		"leased-sliding_log":   "algorithm: sliding_subwindows",
+		"leased-sliding_log":   "algorithm: sliding_window",
 		"leased-lockout":       "use strict or local consistency",
 		"leased-approximate":   "consistency: local",
 		"eventual-leaky_queue": "algorithm: token_bucket",
-		"eventual-sliding_log": "algorithm: sliding_subwindows",
+		"eventual-sliding_log": "algorithm: sliding_window",
 		"eventual-lockout":     "use strict or local consistency",
 		"eventual-concurrency": "consistency: leased",
 		"eventual-approximate": "consistency: local",
 		"strict-approximate":   "consistency: local",
 	}
-	for _, a := range []string{"fixed_window", "sliding_window", "sliding_subwindows", "token_bucket", "leaky_bucket",
+	for _, a := range []string{"fixed_window", "sliding_window", "sliding_counter", "sliding_subwindows", "token_bucket", "leaky_bucket",
 		"leaky_queue", "sliding_log", "lockout", "concurrency", "approximate"} {
 		for _, mode := range []string{"strict", "leased", "eventual"} {
 			c := cell{algorithm: a, mode: mode}

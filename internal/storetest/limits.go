@@ -43,7 +43,9 @@ func limits(t testing.TB) []*weir.Limit {
 	}
 	all = append(all,
 		named(t, algorithm.TokenBucket, "two words", &weir.Limit{Count: 1_000_003, Period: time.Second, Burst: 50}),
-		named(t, algorithm.SlidingWindow, "three words", &weir.Limit{Count: 1 << 40, Period: time.Second}),
+		named(t, algorithm.SlidingWindow, "two words", &weir.Limit{Count: 20, Period: time.Second}),
+		named(t, algorithm.SlidingWindow, "four words", &weir.Limit{Count: 1 << 40, Period: time.Second}),
+		named(t, algorithm.SlidingCounter, "three words", &weir.Limit{Count: 1 << 40, Period: time.Second}),
 		named(t, algorithm.LeakyQueue, "free", &weir.Limit{Count: 10, Period: time.Second,
 			Params: weir.Params{Free: 3, MaxDelay: 250 * time.Millisecond}}))
 	return all

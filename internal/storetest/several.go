@@ -44,7 +44,7 @@ func (s *suite) allOrNothing() {
 }
 
 func (s *suite) sameKeyTwice() {
-	for _, name := range []string{bucketName, "fixed_window", "sliding_window", "sliding_log", "sliding_subwindows"} {
+	for _, name := range []string{bucketName, "fixed_window", "sliding_window", "sliding_counter", "sliding_log", "sliding_subwindows"} {
 		l := compiled(s, perHour("twice "+name, name, 5))
 		twice := func(a, b int64) []weir.Op {
 			return s.take(weir.Op{Key: "k", Limit: l, Cost: a}, weir.Op{Key: "k", Limit: l, Cost: b})

@@ -132,7 +132,7 @@ func build(families []family, m *mix, seed, stream uint64) *Scenario {
 func (s *Scenario) rules() {
 	pick := func(of ...rate) rate { return of[s.rng.IntN(len(of))] }
 	algo := func() weir.Algorithm {
-		return []weir.Algorithm{algorithm.SlidingWindow, algorithm.FixedWindow, algorithm.TokenBucket, algorithm.SlidingSubwindows}[s.rng.IntN(4)]
+		return []weir.Algorithm{algorithm.SlidingCounter, algorithm.FixedWindow, algorithm.TokenBucket, algorithm.SlidingSubwindows}[s.rng.IntN(4)]
 	}
 	add := func(name string, kind Kind, path string, r rate) {
 		s.Rules = append(s.Rules, &Rule{name, kind, path,

@@ -27,7 +27,9 @@ func TestMemoryPerKeySoak(t *testing.T) {
 	}{
 		{&weir.Limit{Name: "1 word", Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Hour}, 24},
 		{&weir.Limit{Name: "2 words", Algorithm: algorithm.FixedWindow, Count: 100, Period: time.Hour}, 36},
-		{&weir.Limit{Name: "3 words", Algorithm: algorithm.SlidingWindow, Count: 1 << 40, Period: time.Hour}, 44},
+		{&weir.Limit{Name: "2 words of a sliding window", Algorithm: algorithm.SlidingWindow, Count: 10, Period: time.Hour}, 36},
+		{&weir.Limit{Name: "3 words", Algorithm: algorithm.SlidingWindow, Count: 100, Period: time.Hour}, 44},
+		{&weir.Limit{Name: "4 words", Algorithm: algorithm.SlidingWindow, Count: 1 << 40, Period: time.Hour}, 56},
 		{&weir.Limit{Name: "sub-windows", Algorithm: algorithm.SlidingSubwindows, Count: 100_000, Period: time.Hour}, 260 + 24},
 	} {
 		l := compile(t, c.limit)

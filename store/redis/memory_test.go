@@ -65,7 +65,9 @@ func TestMemoryPerKey(t *testing.T) {
 	f("a window from the first request", &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Period: time.Hour,
 		Params: weir.Params{Anchor: weir.AnchorFirst}}, 3, 80)
 	f("a lockout", weir.PerHour(5, algorithm.Lockout), 3, 80)
-	f("a sliding window", weir.PerHour(1_000_000, algorithm.SlidingWindow), 3, 80)
+	f("a sliding window of one", weir.PerHour(1, algorithm.SlidingWindow), 1, 80)
+	f("a sliding window", weir.PerHour(100, algorithm.SlidingWindow), 100, 80)
+	f("a sliding counter", weir.PerHour(1_000_000, algorithm.SlidingCounter), 3, 80)
 	f("sub-windows", weir.PerHour(1000, algorithm.SlidingSubwindows), 3, 80)
 	f("a log of 1000", weir.PerHour(1000, algorithm.SlidingLog), 1000, 10_450)
 	f("1000 leases", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 1000, Period: time.Hour}, 1000, 118*1000)
@@ -74,6 +76,28 @@ func TestMemoryPerKey(t *testing.T) {
 		if _, ok := a.(algorithm.Scripted); ok && !weighed[a.Name()] {
 			t.Errorf("%s was not weighed: state in docs/redis.md what it takes", a.Name())
 		}
+	}
+}
+
+// A sliding window takes most when all of its sub-windows have units.
+func TestMemoryOfFullSlidingWindow(t *testing.T) {
+	t.Parallel()
+	r := servertest.Redis(t)
+	now := int64(1_773_500_966_535_897)
+	s := openTold(t, "redis://"+r.Addr, func() int64 { return now })
+	l := perHour(t, 100, algorithm.SlidingWindow)
+	for range 200 {
+		if _, err := s.TakeOne(t.Context(), "k", l, 1); err != nil {
+			t.Fatal(err)
+		}
+		now += l.Period.Microseconds() / 120
+	}
+	name, err := s.Name("k", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := r.Do(t, "MEMORY", "USAGE", name); used.(int64) > 168 {
+		t.Errorf("%v bytes, docs/redis.md says at most 168", used)
 	}
 }
 

@@ -20,6 +20,8 @@ func rowLimits(t *testing.T) []*weir.Limit {
 		{Algorithm: algorithm.FixedWindow, Count: 8, Period: time.Second},
 		{Algorithm: algorithm.FixedWindow, Count: 9, Period: time.Second, Params: weir.Params{Anchor: weir.AnchorFirst}},
 		{Algorithm: algorithm.SlidingWindow, Count: 10, Period: time.Second},
+		{Algorithm: algorithm.SlidingWindow, Count: 100, Period: time.Second},
+		{Algorithm: algorithm.SlidingCounter, Count: 10, Period: time.Second},
 		{Algorithm: algorithm.SlidingSubwindows, Count: 10, Period: time.Second, Params: weir.Params{Precision: 12}},
 		{Algorithm: algorithm.Lockout, Count: 7, Period: time.Second},
 	}

@@ -172,6 +172,17 @@ func variants(a weir.Algorithm) [][]*weir.Limit {
 			with(weir.Params{Anchor: weir.AnchorCalendar, Calendar: c}, 8, 9)
 		}
 	case algorithm.SlidingWindow:
+		with(weir.Params{}, 21, 100, 64, 65, 1000, 16_384, 700)
+		with(weir.Params{}, 2, 20, 7)
+		with(weir.Params{}, 1<<40, 16_385, 1<<53, 1<<53-1, 70_000, 7*1<<50)
+		with(weir.Params{Grain: 1}, 100, 30)
+		with(weir.Params{Grain: 4}, 1)
+		with(weir.Params{Grain: 3}, 20, 8)
+		with(weir.Params{Grain: 4}, 1000, 5000)
+		all = append(all, []*weir.Limit{{Count: 9, Period: 3 * time.Microsecond}, {Count: 5, Period: 3 * time.Microsecond}},
+			[]*weir.Limit{{Count: 900, Period: 7919 * time.Microsecond}, {Count: 5000, Period: 7919 * time.Microsecond, Params: weir.Params{Grain: 2}}},
+			[]*weir.Limit{{Count: 1 << 33, Period: 365 * 24 * time.Hour}, {Count: 1 << 35, Period: 365 * 24 * time.Hour}})
+	case algorithm.SlidingCounter:
 		with(weir.Params{}, 1<<40)
 		all = append(all, []*weir.Limit{{Count: 1 << 33, Period: 365 * 24 * time.Hour}, {Count: 1 << 35, Period: 365 * 24 * time.Hour}})
 	case algorithm.SlidingSubwindows:
@@ -304,7 +315,7 @@ func (tr *trace) cost(l *weir.Limit) int64 {
 	case 1:
 		return tr.Int64N(weir.MaxCost + 1)
 	case 2, 3:
-		return tr.Int64N(l.Count + l.Count/4 + 2)
+		return min(tr.Int64N(l.Count+l.Count/4+2), weir.MaxCost)
 	case 4, 5, 6, 7:
 		return 1 + tr.Int64N(max(l.Count/4, 1))
 	}
