@@ -372,7 +372,7 @@ func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key stri
 		a, err := s.askRegion(p, tag, key, units, take)
 		return a, a.sent, err
 	}
-	ops := []weir.Op{{Key: key, Limit: p.by(units), Cost: units}}
+	ops := []weir.Op{{Key: key, Limit: p.fetchBy(units), Cost: units}}
 	sent, err := take(ops)
 	if err == nil {
 		s.heard(ops[0].Now, sent)

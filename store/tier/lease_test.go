@@ -14,7 +14,8 @@ import (
 )
 
 var lending = []weir.Algorithm{
-	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingSubwindows,
+	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter,
+	algorithm.SlidingSubwindows,
 }
 
 func leased(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased }
@@ -41,11 +42,11 @@ func TestLeasedAdmitsTheLimit(t *testing.T) {
 					if a == algorithm.TokenBucket || a == algorithm.LeakyBucket {
 						least = 0.90
 					}
-					if a == algorithm.SlidingSubwindows {
+					if a == algorithm.SlidingSubwindows || a == algorithm.SlidingWindow {
 						least *= 60. / 61 // what the algorithm itself admits
 					}
 					share := float64(w.admitted.Load()) / could(w.limit, d)
-					if a == algorithm.SlidingWindow {
+					if a == algorithm.SlidingCounter {
 						share = float64(w.admitted.Load()) / 2000
 					}
 					t.Logf("%.3f: %s", share, w)

@@ -34,7 +34,9 @@ type load struct {
 func newLoad(f *fleet, l *weir.Limit) *load {
 	m := memory.New(memory.Options{MaxBytes: 1 << 20})
 	f.Cleanup(func() { m.Close() })
-	return &load{fleet: f, limit: l, model: m, bound: l}
+	w := &load{fleet: f, limit: l, model: m}
+	w.allow(0)
+	return w
 }
 
 // ask spends one unit on a node.
@@ -91,6 +93,11 @@ func (w *load) allow(over int64) { w.bound = w.larger(over) }
 func (w *load) larger(over int64) *weir.Limit {
 	l := weir.Limit{Name: w.limit.Name, Algorithm: w.limit.Algorithm, Count: w.limit.Count, Period: w.limit.Period,
 		Burst: w.limit.Burst, Params: w.limit.Params}
+	if l.Algorithm == algorithm.SlidingWindow {
+		// Never more than the count in any period, whatever it is counted in batches
+		// of: no more than a log would admit.
+		l.Algorithm, l.MaxLog = algorithm.SlidingLog, 1<<20-1
+	}
 	if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket {
 		l.Burst += over
 	} else {

@@ -34,6 +34,9 @@ type plan struct {
 	// what flows in while units are out is kept back from its burst. Nil means
 	// the limit itself.
 	central *weir.Limit
+	// grained is the limit by which units of a sliding window are fetched: they count
+	// from when the last of them may be spent. Nil means central, or the limit itself.
+	grained *weir.Limit
 	// Of a leased concurrency limit: for how long a place is held, for how much
 	// longer units are fetched so that they can be handed out meanwhile, and the
 	// limit by which they are.
@@ -157,9 +160,11 @@ func (p *plan) lend() error {
 		return p.lendSlots(ttl)
 	}
 	p.lender = l.Algorithm.(weir.Lender)
+	if err := p.setGrain(ttl); err != nil {
+		return err
+	}
 	// A unit that is spent at the epoch is charged to a window that begins then.
-	d := l.Algorithm.Step(make([]int64, l.Cells), l, weir.Ask{Cost: 1})
-	if length := p.lender.SpendBy(l, weir.Micros(d.ResetAfter)); length == math.MaxInt64 {
+	if length := p.spendBy(0); length == math.MaxInt64 {
 		p.bucket = true
 	} else {
 		ttl = min(ttl, time.Duration(length)*time.Microsecond)
@@ -179,7 +184,7 @@ func (p *plan) lend() error {
 	switch {
 	case p.bucket:
 		p.trickle = p.limit.Burst
-	case l.Algorithm == algorithm.SlidingWindow:
+	case l.Algorithm == algorithm.SlidingCounter:
 		p.trickle = l.Inflow()
 	}
 	switch {
@@ -196,6 +201,51 @@ func (p *plan) lend() error {
 	p.trickle = p.central.Burst
 	return p.central.Compile()
 }
+
+// setGrain chooses for how many sub-windows units of a sliding window are fetched:
+// for about ttl. Each but the first has them leave a sub-window later.
+func (p *plan) setGrain(ttl time.Duration) error {
+	l := p.limit
+	if l.Algorithm != algorithm.SlidingWindow {
+		return nil
+	}
+	const most = 4
+	for g := 1; g <= most; g++ {
+		grained := &weir.Limit{
+			Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Params: l.Params,
+		}
+		grained.Grain = g
+		if err := grained.Compile(); err != nil {
+			return err
+		}
+		p.grained = grained
+		if by := p.spendBy(0); by+by/int64(2*g) >= weir.Micros(ttl) {
+			break
+		}
+	}
+	return nil
+}
+
+// fetchBy returns the limit by which units are fetched from the shared store.
+func (p *plan) fetchBy(units int64) *weir.Limit {
+	if p.grained != nil {
+		return p.grained
+	}
+	return p.by(units)
+}
+
+// receiptAt returns the receipt of units that are fetched at now for a key never
+// seen, and spendBy until when they may be spent.
+func (p *plan) receiptAt(now int64) int64 {
+	l := p.limit
+	if p.grained != nil {
+		l = p.grained
+	}
+	d := l.Algorithm.Step(make([]int64, l.Cells), l, weir.Ask{Now: now, Cost: 1})
+	return now + weir.Micros(d.ResetAfter)
+}
+
+func (p *plan) spendBy(now int64) int64 { return p.lender.SpendBy(p.limit, p.receiptAt(now)) }
 
 // lendSlots fills the plan of a leased concurrency limit. On the shared store units
 // are held for a quarter longer than by whoever gets them: those that are handed out

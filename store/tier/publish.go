@@ -27,7 +27,7 @@ func (s *Store) askRegion(p *plan, tag uint64, key string, units int64, take fun
 			return asked{}, err
 		}
 		_, told := s.regions.known(c, tag)
-		ops := r.spend(c, p.by(units), key, units, told)
+		ops := r.spend(c, p.fetchBy(units), key, units, told)
 		sent, err := take(ops)
 		if err != nil {
 			return asked{}, err

@@ -122,7 +122,7 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 	}
 	switch l.Algorithm {
 	case algorithm.FixedWindow:
-	case algorithm.SlidingWindow, algorithm.SlidingSubwindows:
+	case algorithm.SlidingWindow, algorithm.SlidingCounter, algorithm.SlidingSubwindows:
 		r.length = weir.Micros(l.Period)
 	default:
 		// What a bucket has admitted counts until it has flowed back.

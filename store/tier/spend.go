@@ -78,22 +78,25 @@ func (s *Store) isWarm(tag uint64, o *weir.Op) bool {
 	return e.balance() >= o.Cost
 }
 
-// receipt returns the receipt of the units that were spent last. Lots that are
-// spent from together are of one window. What is counted on the node is charged to
-// the window of its time, wall.
+// receipt returns the receipt of the units that were spent last. Of two lots of a
+// sliding window it is the earlier one: given back to the later, units would count
+// for too short a time. Those of other windows are of one window. What is counted on
+// the node is charged to the window of its time, wall.
 func (e *lease) receipt(now, wall int64) int64 {
 	t, p := e.tally, e.plan
 	switch {
 	case t == nil:
-		return max(e.lots[0].receipt, e.lots[1].receipt)
+		a, b := e.lots[0].receipt, e.lots[1].receipt
+		if p.grained != nil && min(a, b) > wall {
+			return min(a, b)
+		}
+		return max(a, b)
 	case p.flows():
 		// When all that the store knows of and all that it does not has flowed back.
 		return wall + max(e.reset-now, 0) + p.inflowTime(max(t.untold, 0)+t.telling)
 	}
 	if wall >= p.lender.SpendBy(p.limit, t.receipt) {
-		// What a first spend would get.
-		d := p.limit.Algorithm.Step(make([]int64, p.limit.Cells), p.limit, weir.Ask{Now: wall, Cost: 1})
-		t.receipt = wall + weir.Micros(d.ResetAfter)
+		t.receipt = p.receiptAt(wall)
 	}
 	return t.receipt
 }

@@ -18,7 +18,7 @@ import (
 
 // lasting are the algorithms whose refusals can be remembered.
 var lasting = []weir.Algorithm{
-	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow,
+	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter,
 	algorithm.SlidingSubwindows, algorithm.SlidingLog, algorithm.Lockout,
 }
 

@@ -123,10 +123,14 @@ func (p *plan) count(node string) error {
 		p.mode = weir.ConsistencyStrict
 		return nil
 	}
-	if l.Algorithm != algorithm.FixedWindow && l.Algorithm != algorithm.SlidingSubwindows {
+	if l.Algorithm != algorithm.FixedWindow && l.Algorithm != algorithm.SlidingSubwindows && l.Algorithm != algorithm.SlidingWindow {
 		p.trickle = l.Burst
 	}
 	p.lender = l.Algorithm.(weir.Lender)
+	// What is spent within a sub-window has one receipt.
+	if err := p.setGrain(0); err != nil {
+		return err
+	}
 	c := &counting{interval: weir.Micros(l.Consistency.SyncInterval)}
 	if c.interval == 0 {
 		c.interval = 100_000
