@@ -223,6 +223,7 @@ func problemOf(res *http.Response) error {
 	case !strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json"):
 		// Somebody before the service, who does not know whether it would answer.
 	case s == http.StatusBadRequest, s == http.StatusConflict, s == http.StatusGone, s == http.StatusRequestEntityTooLarge,
+		s == http.StatusMisdirectedRequest,
 		s == http.StatusUnprocessableEntity, s == http.StatusNotImplemented:
 		return &Error{Status: s, Detail: detail}
 	}

@@ -34,7 +34,8 @@ type Wire interface {
 // was counted.
 type Error struct {
 	// Status is that of HTTP: 400 for a check that is malformed, 409 and 410 for a
-	// reservation that is settled or has expired, 422 for what the limits do not
+	// reservation that is settled or has expired, 421 for one that was made in another
+	// region, 422 for what the limits do not
 	// allow to be done.
 	Status int
 	// Detail says what is wrong and where, in the service's words.

@@ -6,8 +6,9 @@
 // A reservation spends its estimate at once, so nothing is promised twice. Its
 // handle is a signed token that tells everything needed to settle it: no node
 // keeps a list, and any node with the same secret, rules and store can settle
-// what another reserved, once. A reservation that nobody settles stays spent in
-// full.
+// what another reserved, once, whatever is retried. A reservation that nobody
+// settles stays spent in full. Where several regions have a store each, a
+// reservation is settled in the region in which it was made.
 package reserve
 
 import (
@@ -15,6 +16,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"time"
 
@@ -30,6 +32,11 @@ var (
 	ErrExpired = errors.New("reserve: the reservation has expired and stays spent in full")
 	// ErrSettled: the reservation was committed or canceled before.
 	ErrSettled = errors.New("reserve: the reservation was settled before")
+	// ErrRegion: the reservation was made in another region, or says none.
+	ErrRegion = errors.New("reserve: the reservation was made in another region: settle it there")
+	// ErrUnavailable: the store did not answer, so that it is not known whether the
+	// reservation is settled. Try again: ErrSettled then says that it was.
+	ErrUnavailable = errors.New("reserve: the store did not answer: try again")
 	// ErrUnsupported: the request meets a limit that cannot take back part of
 	// what it gave, or cannot be found again from a handle.
 	ErrUnsupported = errors.New("reserve: cannot be reserved")
@@ -52,13 +59,21 @@ type Options struct {
 	// TTL is how long a reservation may wait to be settled, at most MaxTTL.
 	// Zero means ten minutes.
 	TTL time.Duration
+	// Region is the name of the region that the store counts for, where there are
+	// several. Each would settle a reservation once: one that was made in another, or
+	// that says none, is refused with ErrRegion. Zero means that there is one region.
+	Region string
 }
+
+// maxRegion is the longest name of a region, in bytes.
+const maxRegion = 255
 
 // Reserver reserves and settles. Safe for concurrent use.
 type Reserver struct {
 	limiter *weir.Limiter
 	signer  signer
 	ttl     time.Duration
+	region  string
 	// marks admit each reservation's id once. They differ in nothing but how
 	// long they remember it, each twice as long as the one before: all share
 	// the counter of an id.
@@ -107,6 +122,8 @@ func New(lim *weir.Limiter, opt Options) (*Reserver, error) {
 		return nil, errors.New("reserve: no limiter")
 	case opt.TTL < time.Second || opt.TTL > MaxTTL:
 		return nil, fmt.Errorf("reserve: ttl %s must be from 1s to %s", opt.TTL, MaxTTL)
+	case len(opt.Region) > maxRegion:
+		return nil, fmt.Errorf("reserve: the name of the region has %d bytes, at most %d are allowed", len(opt.Region), maxRegion)
 	case opt.Secret != nil && len(opt.Secret) < minSecret:
 		return nil, fmt.Errorf("reserve: secret has %d bytes, at least %d are needed", len(opt.Secret), minSecret)
 	}
@@ -121,7 +138,7 @@ func New(lim *weir.Limiter, opt Options) (*Reserver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reserver{limiter: lim, signer: newSigner(secret), ttl: opt.TTL, marks: marks}, nil
+	return &Reserver{limiter: lim, signer: newSigner(secret), ttl: opt.TTL, region: opt.Region, marks: marks}, nil
 }
 
 // Reservation is the answer to a request to reserve.
@@ -144,7 +161,7 @@ type Reservation struct {
 // It returns ErrUnsupported, and spends nothing, if r meets an approximate, a
 // concurrency or a delaying limit, replaces a rule's limit, or does not spend.
 func (s *Reserver) Reserve(ctx context.Context, r *weir.Request) (Reservation, error) {
-	t := ticket{request: r}
+	t := ticket{request: r, region: s.region}
 	if err := s.check(r); err != nil {
 		return Reservation{}, err
 	}
@@ -233,9 +250,9 @@ type Settlement struct {
 // whether it is there or not. Units whose window is over are not given back, nor
 // those of a bucket that have flowed in since: after the kept ones.
 //
-// It returns ErrHandle, ErrExpired or ErrSettled. After any other error the
-// reservation is not settled, as far as the store can tell, and Commit may be
-// called again.
+// It returns ErrHandle, ErrRegion, ErrExpired or ErrSettled. After any other error,
+// such as ErrUnavailable, it may be called again: the reservation is settled once,
+// and ErrSettled then says that an earlier call was heard.
 func (s *Reserver) Commit(ctx context.Context, handle string, actual int64) (Settlement, error) {
 	if actual < 0 || actual > weir.MaxCost {
 		return Settlement{}, weir.ErrCost
@@ -254,6 +271,9 @@ func (s *Reserver) settle(ctx context.Context, handle string, actual int64, canc
 	if err != nil {
 		return Settlement{}, err
 	}
+	if t.region != s.region {
+		return Settlement{}, ErrRegion
+	}
 	now, err := s.look(ctx, t.id)
 	if err != nil {
 		return Settlement{}, err
@@ -269,7 +289,7 @@ func (s *Reserver) settle(ctx context.Context, handle string, actual int64, canc
 	case err != nil:
 		return Settlement{}, err
 	case !d.Allowed():
-		return Settlement{}, ErrSettled
+		return Settlement{}, refusal(d)
 	}
 	return Settlement{Reserved: t.cost(), Actual: actual}, nil
 }
@@ -282,9 +302,17 @@ func (s *Reserver) look(ctx context.Context, id [16]byte) (now int64, err error)
 	case err != nil:
 		return 0, err
 	case !d.Allowed():
-		return 0, ErrSettled
+		return 0, refusal(d)
 	}
 	return ops[0].Now, nil
+}
+
+// refusal says why a mark refused: only the store knows that it is there.
+func refusal(d weir.Decision) error {
+	if d.Guarantee().Degraded {
+		return ErrUnavailable
+	}
+	return ErrSettled
 }
 
 // corrections appends the ops that make what t charged into what actual would
@@ -316,16 +344,45 @@ func (s *Reserver) corrections(ops []weir.Op, t *ticket, actual int64, cancel bo
 			diff = -c.cost
 		}
 		// The key may lie in r's buffer, which is about to be given back.
-		fix := weir.Op{Key: strings.Clone(o.Key), Limit: o.Limit, Role: weir.Always}
+		key := strings.Clone(o.Key)
 		switch {
 		case diff < 0:
-			fix.Cost, fix.Verb, fix.ID = -diff, weir.Refund, c.receipt
+			ops = append(ops, c.refund(key, o.Limit, -diff))
 		case diff > 0:
-			fix.Cost, fix.Verb = diff, weir.Force
-		default:
-			continue
+			ops = append(ops, weir.Op{Key: key, Limit: o.Limit, Cost: diff, Role: weir.Always, Verb: weir.Force})
 		}
-		ops = append(ops, fix)
 	}
 	return ops
+}
+
+// refund returns the op that gives back units of the charge to the counter of l,
+// at the rate by which it was charged: l may have another by now.
+func (c *charge) refund(key string, l *weir.Limit, units int64) weir.Op {
+	if c.charged == 0 {
+		return weir.Op{Key: key, Limit: l, Cost: units, ID: c.receipt, Role: weir.Always, Verb: weir.Refund}
+	}
+	charged := weir.Op{Key: key, Limit: l, Cost: c.cost, Now: c.charged, Decision: weir.Decision{ResetAfter: weir.FromMicros(c.receipt - c.charged)}}
+	if c.count != l.Count || c.period != weir.Micros(l.Period) {
+		// Of the old limit, if it still is one, so that the kept units flow in at its
+		// rate. The time that the others took is given back in units of today's.
+		if old, err := l.Variant(c.count, weir.FromMicros(c.period), l.Burst); err == nil {
+			charged.Limit = old
+		}
+		fix := charged.UndoRest(units)
+		fix.Limit, fix.Cost = l, c.atRateOf(l, units)
+		return fix
+	}
+	return charged.UndoRest(units)
+}
+
+// atRateOf returns how many units flow back at the rate of l in the time that
+// units took at the rate by which they were charged, rounded down.
+func (c *charge) atRateOf(l *weir.Limit, units int64) int64 {
+	n := new(big.Int).Mul(big.NewInt(units), big.NewInt(c.period))
+	n.Mul(n, big.NewInt(l.Count))
+	n.Quo(n, new(big.Int).Mul(big.NewInt(c.count), big.NewInt(weir.Micros(l.Period))))
+	if !n.IsInt64() {
+		return weir.MaxCost
+	}
+	return min(n.Int64(), weir.MaxCost)
 }

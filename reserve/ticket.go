@@ -19,13 +19,16 @@ const (
 	maxEntries     = 64
 )
 
-// version is the first byte of every ticket. Another layout gets another.
-const version = 1
+// version is the first byte of every ticket. Another layout gets another. Tickets
+// of version 1 say neither their region nor when and at which rate they were charged.
+const version = 2
 
 // ticket is what a handle says.
 type ticket struct {
 	id      [16]byte
 	expires int64 // microseconds since the Unix epoch, by the store's clock
+	// region is where the reservation was made; empty where regions have no names.
+	region string
 	// request holds what the rules match: domain, descriptors, cost, priority.
 	request *weir.Request
 	charges []charge
@@ -36,7 +39,10 @@ type charge struct {
 	identity uint64
 	receipt  int64
 	cost     int64
-	settled  bool // not in the handle: found again
+	// charged is when, and count and period the rate by which, a bucket was charged:
+	// it charges time. Zero for others, and in tickets of version 1.
+	charged, count, period int64
+	settled                bool // not in the handle: found again
 }
 
 // cost returns the cost that was reserved.
@@ -57,7 +63,14 @@ func (t *ticket) fill(r *weir.Request) {
 func appendCharges(dst []charge, ops []weir.Op) []charge {
 	for i := range ops {
 		if o := &ops[i]; o.Charged && o.Cost > 0 {
-			dst = append(dst, charge{identity: identity(o), receipt: o.Receipt(), cost: o.Cost})
+			c := charge{identity: identity(o), receipt: o.Receipt(), cost: o.Cost}
+			if _, ok := o.Limit.Algorithm.(weir.Refiller); ok {
+				c.charged, c.count, c.period = o.Now, o.Limit.Count, weir.Micros(o.Limit.Period)
+				if o.ChargedAt != 0 {
+					c.charged = o.ChargedAt
+				}
+			}
+			dst = append(dst, c)
 		}
 	}
 	return dst
@@ -91,14 +104,14 @@ func pick(cs []charge, identity uint64) (charge, bool) {
 // size returns the length of t's handle, or a bound on it.
 func (t *ticket) size() int {
 	r := t.request
-	n := 1 + 16 + 8 + 4*binary.MaxVarintLen64 + len(r.Domain)
+	n := 1 + 16 + 8 + 5*binary.MaxVarintLen64 + len(t.region) + len(r.Domain)
 	for _, d := range r.Descriptors {
 		n += 2*binary.MaxVarintLen64 + 1
 		for _, e := range d.Entries {
 			n += 2*binary.MaxVarintLen64 + len(e.Key) + len(e.Value)
 		}
 	}
-	n += len(t.charges) * (8 + 2*binary.MaxVarintLen64)
+	n += len(t.charges) * (8 + 5*binary.MaxVarintLen64)
 	return base64.RawURLEncoding.EncodedLen(n + sha256.Size)
 }
 
@@ -108,6 +121,7 @@ func (t *ticket) append(b []byte) []byte {
 	b = append(b, version)
 	b = append(b, t.id[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.expires))
+	b = appendString(b, t.region)
 	b = appendString(b, r.Domain)
 	b = binary.AppendVarint(b, r.Cost)
 	b = binary.AppendVarint(b, int64(r.Priority))
@@ -130,6 +144,9 @@ func (t *ticket) append(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint64(b, c.identity)
 		b = binary.AppendVarint(b, c.receipt)
 		b = binary.AppendVarint(b, c.cost)
+		b = binary.AppendVarint(b, c.charged)
+		b = binary.AppendVarint(b, c.count)
+		b = binary.AppendVarint(b, c.period)
 	}
 	return b
 }
@@ -147,11 +164,15 @@ type scanner struct {
 // parse reads a ticket; ok is false unless b is exactly one.
 func parse(b []byte) (t ticket, ok bool) {
 	s := scanner{b: b}
-	if s.byte() != version {
+	v := s.byte()
+	if v < 1 || v > version {
 		return ticket{}, false
 	}
 	copy(t.id[:], s.bytes(len(t.id)))
 	t.expires = s.word()
+	if v > 1 {
+		t.region = s.string()
+	}
 	r := &weir.Request{Domain: s.string()}
 	r.Cost = s.varint()
 	r.Priority = int(s.varint())
@@ -163,7 +184,11 @@ func parse(b []byte) (t ticket, ok bool) {
 		r.Descriptors = append(r.Descriptors, d)
 	}
 	for range s.count(maxCharges) {
-		t.charges = append(t.charges, charge{identity: uint64(s.word()), receipt: s.varint(), cost: s.varint()})
+		c := charge{identity: uint64(s.word()), receipt: s.varint(), cost: s.varint()}
+		if v > 1 {
+			c.charged, c.count, c.period = s.varint(), s.varint(), s.varint()
+		}
+		t.charges = append(t.charges, c)
 	}
 	t.request = r
 	return t, !s.bad && len(s.b) == 0

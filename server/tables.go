@@ -93,7 +93,7 @@ func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
 // openReserver builds what reservations are made by, unless the store cannot
 // keep them.
 func (s *Server) openReserver() error {
-	opt := reserve.Options{TTL: s.conf.API.ReserveTTL}
+	opt := reserve.Options{TTL: s.conf.API.ReserveTTL, Region: s.conf.Region}
 	if f := s.conf.API.ReserveKeyFile; f != "" {
 		var err error
 		if opt.Secret, err = readSecret(f); err != nil {

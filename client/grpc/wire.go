@@ -301,7 +301,7 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 }
 
 // Why a reservation is not made or settled, and the status of HTTP that says so.
-var reasons = map[string]int{"SETTLED": 409, "EXPIRED": 410, "UNSUPPORTED": 422, "TOO_LARGE": 422}
+var reasons = map[string]int{"SETTLED": 409, "EXPIRED": 410, "REGION": 421, "UNSUPPORTED": 422, "TOO_LARGE": 422}
 
 // problem returns what a call that failed means to a client.Client; nil for nil.
 func problem(err error) error {

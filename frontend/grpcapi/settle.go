@@ -3,10 +3,12 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -78,9 +80,19 @@ func (s *Service) settle(handle string, by func(Reserver) (reserve.Settlement, e
 const (
 	ReasonSettled     = "SETTLED"
 	ReasonExpired     = "EXPIRED"
+	ReasonRegion      = "REGION"
 	ReasonUnsupported = "UNSUPPORTED"
 	ReasonTooLarge    = "TOO_LARGE"
 )
+
+// unavailable returns the status of a call that may be made again in a second.
+func unavailable(err error) error {
+	st := status.New(codes.Unavailable, err.Error())
+	if full, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}); err == nil { // never of a status that is no OK
+		st = full
+	}
+	return st.Err()
+}
 
 // unsettled returns the status of a call that err kept from making or settling a
 // reservation.
@@ -93,6 +105,11 @@ func (s *Service) unsettled(err error) error {
 		reason = ReasonSettled
 	case errors.Is(err, reserve.ErrExpired):
 		reason = ReasonExpired
+	case errors.Is(err, reserve.ErrRegion):
+		reason = ReasonRegion
+	case errors.Is(err, reserve.ErrUnavailable):
+		s.faults.Report("no decision", err)
+		return unavailable(err)
 	case errors.Is(err, reserve.ErrUnsupported), errors.Is(err, weir.ErrRefund):
 		reason = ReasonUnsupported
 	case errors.Is(err, reserve.ErrTooLarge):

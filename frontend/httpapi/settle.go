@@ -123,6 +123,12 @@ func (a *API) unsettled(w http.ResponseWriter, err error) {
 		status = http.StatusConflict
 	case errors.Is(err, reserve.ErrExpired):
 		status = http.StatusGone
+	case errors.Is(err, reserve.ErrRegion):
+		status = http.StatusMisdirectedRequest
+	case errors.Is(err, reserve.ErrUnavailable):
+		a.logStore(err)
+		answer.Problem{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 1}.Write(w)
+		return
 	case errors.Is(err, reserve.ErrUnsupported), errors.Is(err, reserve.ErrTooLarge), errors.Is(err, weir.ErrRefund):
 		status = http.StatusUnprocessableEntity
 	default:

@@ -1,0 +1,174 @@
+package reserve_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/reserve"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// downable is a store that can be made to fail while it is used.
+type downable struct {
+	*clocked.Store
+	down atomic.Bool
+}
+
+func newDownable(t *testing.T) *downable {
+	s := &downable{Store: clocked.New(t)}
+	s.Now.Store(time.Now().UnixMicro())
+	return s
+}
+
+// Take implements weir.Store.
+func (s *downable) Take(ctx context.Context, ops []weir.Op) error {
+	if s.down.Load() {
+		return errors.New("connection refused")
+	}
+	return s.Store.Take(ctx, ops)
+}
+
+// TakeOne implements weir.Store.
+func (s *downable) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	if s.down.Load() {
+		return weir.Decision{}, errors.New("connection refused")
+	}
+	return s.Store.TakeOne(ctx, key, l, cost)
+}
+
+// While the store that nodes share does not answer, nobody knows whether a
+// reservation was settled, and nobody is told that it was.
+func TestSettleWhileTheStoreIsAway(t *testing.T) {
+	for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+		for _, policy := range []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorAllow, weir.OnErrorDeny} {
+			shared := newDownable(t)
+			local := memory.New(memory.Options{})
+			node, err := tier.New(shared, tier.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := weir.PerHour(1000, algorithm.FixedWindow)
+			l.Consistency = weir.Consistency{Mode: mode, OnStoreError: policy}
+			lim, err := weir.New(node, weir.Limits{l}, weir.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := reserve.New(lim, reserve.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func(values ...string) string {
+				t.Helper()
+				r := request(100)
+				for _, v := range values {
+					r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "key", Value: v}}})
+				}
+				res, err := s.Reserve(context.Background(), r)
+				if err != nil || res.Handle == "" {
+					t.Fatalf("%s, %s: %+v, %v", mode, policy, res, err)
+				}
+				return res.Handle
+			}
+			handles := []string{ask("ann"), ask("bob"), ask()}
+			shared.down.Store(true)
+			for range 2 {
+				for _, h := range handles {
+					if _, err := s.Cancel(context.Background(), h); !errors.Is(err, reserve.ErrUnavailable) {
+						t.Errorf("%s, %s: cancel while the store is away: %v", mode, policy, err)
+					}
+					if _, err := s.Commit(context.Background(), h, 10); !errors.Is(err, reserve.ErrUnavailable) {
+						t.Errorf("%s, %s: commit while the store is away: %v", mode, policy, err)
+					}
+				}
+			}
+			if _, err := s.Reserve(context.Background(), request(100)); !errors.Is(err, reserve.ErrUnavailable) {
+				t.Errorf("%s, %s: a reservation that meets no limit: %v", mode, policy, err)
+			}
+			shared.down.Store(false)
+			for _, h := range handles {
+				deadline := time.Now().Add(time.Minute)
+				_, err := s.Commit(context.Background(), h, 10)
+				for errors.Is(err, reserve.ErrUnavailable) && time.Now().Before(deadline) {
+					time.Sleep(time.Millisecond) // until the node has found the store again
+					_, err = s.Commit(context.Background(), h, 10)
+				}
+				if err != nil {
+					t.Errorf("%s, %s: commit when the store is back: %v", mode, policy, err)
+				}
+				if _, err := s.Cancel(context.Background(), h); !errors.Is(err, reserve.ErrSettled) {
+					t.Errorf("%s, %s: settled before: %v", mode, policy, err)
+				}
+			}
+			if err := errors.Join(node.Close(), local.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Regions have a store each, and share the secret: a reservation is settled where it
+// was made, whatever a client tries.
+func TestReservationsOfRegions(t *testing.T) {
+	desks := map[string]*desk{}
+	for _, name := range []string{"eu", "us"} {
+		desks[name] = newDesk(t, clocked.New(t), weir.Limits{weir.PerHour(1000, algorithm.FixedWindow)}, reserve.Options{Secret: secret, Region: name})
+	}
+	unnamed := newDesk(t, clocked.New(t), weir.Limits{weir.PerHour(1000, algorithm.FixedWindow)}, reserve.Options{Secret: secret})
+	for home, away := range map[string]string{"eu": "us", "us": "eu"} {
+		desks[away].reserve(500, "ann")
+		h := desks[home].reserve(300, "ann")
+		for range 2 {
+			desks[away].settled(h, reserve.ErrRegion)
+			unnamed.settled(h, reserve.ErrRegion)
+		}
+		if _, err := desks[home].Cancel(context.Background(), h); err != nil {
+			t.Errorf("where it was made: %v", err)
+		}
+		desks[away].settled(h, reserve.ErrRegion)
+		desks[home].settled(h, reserve.ErrSettled)
+	}
+	desks["eu"].left(500, "ann")
+	desks["us"].left(500, "ann")
+	desks["us"].settled(unnamed.reserve(10, "ann"), reserve.ErrRegion)
+	unnamed.settled("x"+unnamed.reserve(10, "ann"), reserve.ErrHandle)
+}
+
+// A bucket charges time: units that were charged at another rate are given back for
+// the time that they took.
+func TestSettleAtTheRateOfTheCharge(t *testing.T) {
+	for _, c := range []struct {
+		before, after, back int64 // of 1000 units
+	}{{10_000, 5000, 500}, {10_000, 100, 10}, {100, 10_000, 100_000}, {7, 7, 1000}, {3, 7, 2333}} {
+		store := clocked.New(t)
+		limit := func(n int64) *weir.Limit {
+			l := &weir.Limit{Name: "tokens", Algorithm: algorithm.TokenBucket, Count: n, Period: time.Hour, Burst: 200_000}
+			return l
+		}
+		before := newDesk(t, store, weir.Limits{limit(c.before)}, reserve.Options{Secret: secret})
+		after := newDesk(t, store, weir.Limits{limit(c.after)}, reserve.Options{Secret: secret})
+		h := before.reserve(1000, "ann")
+		left := func() int64 {
+			r := request(1, "ann")
+			r.Verb = weir.Peek
+			d, err := after.lim.Decide(context.Background(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Remaining
+		}
+		was := left()
+		if _, err := after.Cancel(context.Background(), h); err != nil {
+			t.Fatal(err)
+		}
+		if got := left() - was; got < c.back-1 || got > c.back {
+			t.Errorf("1000 units charged at %d an hour gave back %d at %d an hour, want %d", c.before, got, c.after, c.back)
+		}
+	}
+}
