@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/weirlimit/weir"
@@ -118,11 +119,14 @@ func (t *apart) giveBack(groups [][]*asked) {
 }
 
 // takeLooked looks at all ops, settles them, and charges what is to be charged.
-// If another request came between, it begins anew.
+// If another request came between, it begins anew. After maxRounds it is refused as
+// it was overtaken last, and charged what a refusal charges, which nobody overtakes.
 func (t *apart) takeLooked() error {
-	for range maxRounds {
-		if err := t.look(-1); err != nil {
-			return err
+	for round := 0; ; round++ {
+		if round < maxRounds {
+			if err := t.look(-1); err != nil {
+				return err
+			}
 		}
 		for i := range t.all {
 			a := &t.all[i]
@@ -134,60 +138,109 @@ func (t *apart) takeLooked() error {
 			return err
 		}
 	}
-	return nil
 }
 
 // charge charges the settled ops, and reports whether one refuses now that was
 // ready to allow. Then nothing is charged and the op is refused.
+//
+// What is given back comes last, when all that must allow has: it cannot be undone.
+// If it fails and may have been done, the rest stays charged, so that whoever asks
+// again, as the holder of a reservation does, does not get it twice.
 func (t *apart) charge(pass bool) (overtaken bool, err error) {
+	last := -1 // the place that is asked last of those where something is taken
 	for i, g := range t.groups {
-		var ops []weir.Op
-		var from []*asked
-		for _, a := range g {
-			if !a.Charged {
-				continue
-			}
-			o := *a.Op
-			o.Penalize = false
-			switch {
-			case pass && a.carries():
-				o.Role = weir.Enforce
-			case a.Role != weir.Shadow:
-				o.Role, o.Verb, o.Reserve = weir.Always, a.Commit(), 0
-			}
-			ops, from = append(ops, o), append(from, a)
+		if slices.ContainsFunc(g, func(a *asked) bool { return a.Charged && a.Verb != weir.Refund }) {
+			last = i
 		}
-		if len(ops) == 0 {
+	}
+	for i := range t.groups[:last+1] {
+		// There all is decided in one script.
+		refunds := i == last
+		overtaken, err := t.chargeGroup(i, pass, func(a *asked) bool { return a.Verb != weir.Refund || refunds })
+		if overtaken || err != nil {
+			t.giveBack(t.groups[:i])
+			return overtaken, err
+		}
+	}
+	done := last >= 0 && slices.ContainsFunc(t.groups[last], refunds)
+	for i := range t.groups {
+		if i == last || !slices.ContainsFunc(t.groups[i], refunds) {
 			continue
 		}
-		charged := make([]asked, 0, len(ops))
-		for j := range ops {
-			a, err := t.store.ask(&ops[j], charged)
-			if err != nil {
-				return false, err
-			}
-			charged = append(charged, a)
-		}
-		group := make([]*asked, len(charged))
-		for j := range charged {
-			group[j] = &charged[j]
-		}
-		if err := t.store.takeGroup(t.ctx, group, true); err != nil {
-			t.giveBack(t.groups[:i])
+		_, err := t.chargeGroup(i, pass, refunds)
+		switch {
+		case err == nil:
+			done = true
+		case !done && !mayRun(err):
+			t.giveBack(t.groups)
+			return false, err
+		default:
+			t.store.stats.lost.Add(1)
 			return false, err
 		}
-		if pass && refuses(group) {
-			t.giveBack(t.groups[:i])
-			for j, c := range charged {
-				if from[j].charged = false; c.need() != "-" && !c.fits {
-					t.overtake(from[j], c.decision)
-				}
-			}
-			return true, nil
+	}
+	return false, nil
+}
+
+func refunds(a *asked) bool { return a.Charged && a.Verb == weir.Refund }
+
+// mayRun reports whether what got err may have been carried out.
+func mayRun(err error) bool {
+	var late *TimeoutError
+	if errors.As(err, &late) {
+		return late.Sent
+	}
+	return !errors.Is(err, ErrBusy) && !Lost(err)
+}
+
+// chargeGroup charges those of the settled ops of a place for which which is true,
+// and reports whether one refuses now that was ready to allow: then none of them is
+// charged and the op is refused.
+func (t *apart) chargeGroup(i int, pass bool, which func(*asked) bool) (overtaken bool, err error) {
+	var ops []weir.Op
+	var from []*asked
+	for _, a := range t.groups[i] {
+		if !a.Charged || !which(a) {
+			continue
 		}
+		o := *a.Op
+		o.Penalize = false
+		switch {
+		case pass && a.carries():
+			o.Role = weir.Enforce
+		case a.Role != weir.Shadow:
+			o.Role, o.Verb, o.Reserve = weir.Always, a.Commit(), 0
+		}
+		ops, from = append(ops, o), append(from, a)
+	}
+	if len(ops) == 0 {
+		return false, nil
+	}
+	charged := make([]asked, 0, len(ops))
+	for j := range ops {
+		a, err := t.store.ask(&ops[j], charged)
+		if err != nil {
+			return false, err
+		}
+		charged = append(charged, a)
+	}
+	group := make([]*asked, len(charged))
+	for j := range charged {
+		group[j] = &charged[j]
+	}
+	if err := t.store.takeGroup(t.ctx, group, true); err != nil {
+		return false, err
+	}
+	if pass && refuses(group) {
 		for j, c := range charged {
-			from[j].took(&c)
+			if from[j].charged = false; c.need() != "-" && !c.fits {
+				t.overtake(from[j], c.decision)
+			}
 		}
+		return true, nil
+	}
+	for j, c := range charged {
+		from[j].took(&c)
 	}
 	return false, nil
 }

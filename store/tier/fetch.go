@@ -412,7 +412,7 @@ func (s *Store) giveBackAll() {
 				continue // its time is over
 			}
 			units += uint64(b.units)
-			o := weir.Op{Key: b.key, Limit: b.limit, Cost: b.units, ID: b.receipt, Role: weir.Always, Verb: weir.Refund}
+			o := weir.Op{Key: b.key, Limit: b.limit, Cost: b.units, ID: b.receipt, ChargedAt: b.charged, Role: weir.Always, Verb: weir.Refund}
 			if b.rest > 0 {
 				o.Cost, o.Verb = b.rest, weir.Spend
 			}

@@ -83,8 +83,9 @@ func (e *lease) expire(now int64, back *[]giveBack) {
 }
 
 // giveUp moves what is left of a lot to back. Units of a bucket are bound to an
-// instant too: at their receipt as many have flowed in, and a bucket that has been
-// full since would have them twice.
+// instant too: at their receipt at the latest as many have flowed in, and a bucket
+// that has been full since would have them twice. The store takes them back less
+// those that have flowed in since they were charged.
 func (e *lease) giveUp(t *lot, back *[]giveBack) {
 	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, charged: t.charged, bound: true, own: t.own})
 	t.units = 0

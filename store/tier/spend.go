@@ -27,7 +27,7 @@ func (s *Store) spendLease(ctx context.Context, o *weir.Op) error {
 		return err
 	}
 	tag := s.tag(o.Key, o.Limit)
-	d, receipt, now, ok := s.spendWarm(tag, o)
+	d, receipt, charged, now, ok := s.spendWarm(tag, o)
 	if !ok {
 		spend := s.spendLeased
 		if p.mode == weir.ConsistencyEventual {
@@ -36,28 +36,28 @@ func (s *Store) spendLease(ctx context.Context, o *weir.Op) error {
 		if d, now, err = spend(ctx, p, tag, o.Key, o.Cost); err != nil {
 			return s.oneAway(ctx, o, err)
 		}
-		receipt = s.receipt(tag, o)
+		receipt, charged = s.receipt(tag, o)
 	}
-	o.Decision, o.Now, o.Charged, o.Borrowed = p.counted(d), now, d.Allowed(), false
+	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = p.counted(d), now, 0, d.Allowed(), false
 	if receipt > now && d.Guarantee().Source == p.source {
 		// What is given back is named by the fetch that it came from.
-		o.Decision.ResetAfter = weir.FromMicros(receipt - now)
+		o.Decision.ResetAfter, o.ChargedAt = weir.FromMicros(receipt-now), charged
 	}
 	return nil
 }
 
 // spendWarm is warm for an op that can be undone.
-func (s *Store) spendWarm(tag uint64, o *weir.Op) (weir.Decision, int64, int64, bool) {
+func (s *Store) spendWarm(tag uint64, o *weir.Op) (d weir.Decision, receipt, charged, wall int64, ok bool) {
 	g := s.leases.shard(tag)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.get(tag, o.Key, o.Limit)
 	if e == nil {
-		return weir.Decision{}, 0, 0, false
+		return weir.Decision{}, 0, 0, 0, false
 	}
-	d, ok := s.spendHeld(g, e, o.Cost, s.link.now())
-	wall := s.wall()
-	return d, e.receipt(s.link.now(), wall), wall, ok
+	d, ok = s.spendHeld(g, e, o.Cost, s.link.now())
+	now, wall := s.link.now(), s.wall()
+	return d, e.receipt(now, wall), e.charged(now), wall, ok
 }
 
 // isWarm reports whether the node holds units for o.
@@ -101,14 +101,28 @@ func (e *lease) receipt(now, wall int64) int64 {
 	return t.receipt
 }
 
-func (s *Store) receipt(tag uint64, o *weir.Op) int64 {
+// charged returns when the shared store charged the units that were spent last, or
+// earlier; 0 if it has not.
+func (e *lease) charged(now int64) (at int64) {
+	for i := range e.lots {
+		if t := &e.lots[i]; t.fetched > 0 && now < t.expiry && (at == 0 || t.charged < at) {
+			at = t.charged
+		}
+	}
+	return at
+}
+
+// receipt returns the receipt of the units of a key that were spent last, and when
+// they were charged.
+func (s *Store) receipt(tag uint64, o *weir.Op) (receipt, charged int64) {
 	g := s.leases.shard(tag)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.get(tag, o.Key, o.Limit); e != nil {
-		return e.receipt(s.link.now(), s.wall())
+		now := s.link.now()
+		return e.receipt(now, s.wall()), e.charged(now)
 	}
-	return 0
+	return 0, 0
 }
 
 // refundLease gives units back to the lot that they were spent from, or, if the
@@ -187,7 +201,7 @@ func (s *Store) ofCharge(o *weir.Op) (*leaseShard, *lease) {
 // returnLater answers a refund and sees to it that the shared store gets the units
 // back in the background.
 func (s *Store) returnLater(o *weir.Op) {
-	b := giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID}
+	b := giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID, charged: o.ChargedAt}
 	if o.Limit.Traits()&weir.Leases == 0 {
 		b.bound = o.ID != 0
 		b.own = s.ownOf(o)
