@@ -64,19 +64,20 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ask := func(values ...string) string {
-				t.Helper()
+			of := func(key string) *weir.Request {
 				r := request(100)
-				for _, v := range values {
-					r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "key", Value: v}}})
-				}
-				res, err := s.Reserve(context.Background(), r)
+				r.Descriptors = []weir.Descriptor{{Entries: []weir.Entry{{Key: key, Value: "ann"}}}}
+				return r
+			}
+			ask := func(key string) string {
+				t.Helper()
+				res, err := s.Reserve(context.Background(), of(key))
 				if err != nil || res.Handle == "" {
 					t.Fatalf("%s, %s: %+v, %v", mode, policy, res, err)
 				}
 				return res.Handle
 			}
-			handles := []string{ask("ann"), ask("bob"), ask()}
+			handles := []string{ask("key"), ask("key"), ask("nobody limits")}
 			shared.down.Store(true)
 			for range 2 {
 				for _, h := range handles {
@@ -88,7 +89,7 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 					}
 				}
 			}
-			if _, err := s.Reserve(context.Background(), request(100)); !errors.Is(err, reserve.ErrUnavailable) {
+			if _, err := s.Reserve(context.Background(), of("nobody limits")); !errors.Is(err, reserve.ErrUnavailable) {
 				t.Errorf("%s, %s: a reservation that meets no limit: %v", mode, policy, err)
 			}
 			shared.down.Store(false)

@@ -104,7 +104,11 @@ func (t *apart) giveBack(groups [][]*asked) {
 			if a.charged && !a.renewed && a.Verb != weir.Refund {
 				done := *a.Op
 				done.Now, done.Decision = a.now, a.decision
-				ops = append(ops, done.Undo(a.Cost))
+				undo := done.Undo(a.Cost)
+				// Milliseconds ago: what has flowed in since is left out of account, or a
+				// request that is refused would use up a fast bucket.
+				undo.ChargedAt = 0
+				ops = append(ops, undo)
 			}
 			a.charged = false
 		}

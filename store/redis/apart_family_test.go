@@ -112,7 +112,7 @@ func TestFamilyApartIsDecided(t *testing.T) {
 		return func(t *testing.T) {
 			t.Parallel()
 			s := open(t, url, Options{Timeout: long})
-			a := newApartLimits(t, keysOf(s), algorithm.FixedWindow, algorithm.TokenBucket, algorithm.SlidingLog)
+			a := newApartLimits(t, keysOf(s), algorithm.FixedWindow, algorithm.SlidingSubwindows, algorithm.SlidingLog)
 			var passed, refused, held atomic.Int64
 			each(callers, func(caller int) {
 				r := rand.New(rand.NewPCG(uint64(caller), 4))

@@ -249,7 +249,7 @@ func (m *mix) undone(part []weir.Op) {
 	m.undo = m.undo[:0]
 	for i := range part {
 		if o := &part[i]; o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
-			m.undo = append(m.undo, o.Undo(o.Cost))
+			m.undo = append(m.undo, rollback(o))
 		}
 		part[i].Charged, part[i].Borrowed = false, false
 	}
@@ -283,7 +283,7 @@ func (s *Store) giveBackLeases(m *mix, ops []weir.Op) error {
 		if slices.Contains(m.renewed, i) {
 			continue
 		}
-		undo := o.Undo(o.Cost)
+		undo := rollback(o)
 		if !o.Decision.Guarantee().Degraded {
 			s.refundOnNode(&undo)
 		} else if err := s.oneAway(context.Background(), &undo, errAway); err != nil {
@@ -326,4 +326,13 @@ func refusePart(ctx context.Context, part []weir.Op, d weir.Decision, take func(
 	}
 	copy(part, told)
 	return nil
+}
+
+// rollback returns the op that gives back what o has charged a moment ago. What has
+// flowed into a bucket since is left out of account, or requests that are refused
+// would use up a fast one.
+func rollback(o *weir.Op) weir.Op {
+	undo := o.Undo(o.Cost)
+	undo.ChargedAt = 0
+	return undo
 }
