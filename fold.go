@@ -6,9 +6,11 @@ import "math/bits"
 // with the longest wait speaks, Never before all. Allowed: the limit with the
 // smallest share left speaks. Shadows and soft thresholds are not heard. It is the
 // decision of [AllowUnlimited] where no op is heard, and the zero Decision, which
-// refuses, where an op that is heard has no answer.
+// refuses, where an op that is heard has no answer and no other refuses: a store need
+// not ask about the rest of a request that is refused.
 func Fold(ops []Op) Decision {
 	var refused, tightest *Op
+	unanswered := false
 	for i := range ops {
 		o := &ops[i]
 		switch o.Role {
@@ -23,7 +25,8 @@ func Fold(ops []Op) Decision {
 		}
 		if o.Decision.Limit == nil {
 			if o.Decision == (Decision{}) {
-				return Decision{}
+				unanswered = true
+				continue
 			}
 			if o.Decision.Allowed() {
 				continue
@@ -43,6 +46,8 @@ func Fold(ops []Op) Decision {
 	switch {
 	case refused != nil:
 		return refused.spoken()
+	case unanswered:
+		return Decision{}
 	case tightest != nil:
 		d := tightest.spoken()
 		// A forced cost has passed whatever the limit thought of it.

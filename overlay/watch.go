@@ -44,7 +44,7 @@ func (o *Overlay) note(err error) {
 	o.mu.Unlock()
 	switch {
 	case err != nil && !was:
-		o.opt.Logger.Error("what operators laid over the rules cannot be read: what is known stays", "err", err)
+		o.opt.Logger.Warn("what operators laid over the rules cannot be read: what is known stays", "err", err)
 	case err == nil && was:
 		o.opt.Logger.Info("what operators laid over the rules can be read again")
 	}

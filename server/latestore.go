@@ -98,6 +98,19 @@ func (s *lateStore[S]) keepTrying(ctx context.Context, last error) {
 	}
 }
 
+// tellReached logs at the start what was reached, if it was.
+func (s *lateStore[S]) tellReached(opened openedStore, log *slog.Logger) {
+	store, err := s.get()
+	if err != nil || opened.shared == nil {
+		return
+	}
+	version := ""
+	if v, ok := any(store).(interface{ Version() string }); ok {
+		version = v.Version()
+	}
+	log.Info("store reached", "store", s.name, "version", version, "nodes", opened.shared().Nodes)
+}
+
 // reached reports whether the store was opened.
 func (s *lateStore[S]) reached() bool { return s.store.Load() != nil }
 

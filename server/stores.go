@@ -107,6 +107,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	late.failure = redisFailure
 	shared := lateRedis{late}
 	opened, err := openShared(shared, shared, late.reached, redis.Check, true, conf, log)
+	late.tellReached(opened, log)
 	opened.calls, opened.redis = late.calls, shared.stats
 	opened.follow = late.followBy
 	return opened, err
@@ -138,6 +139,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	}
 	late.failure = memcachedFailure
 	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
+	late.tellReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy
 	opened.plain = true
 	return opened, err

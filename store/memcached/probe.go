@@ -32,9 +32,22 @@ func (s *Store) Probe(ctx context.Context) (warnings []string, err error) {
 			errs = append(errs, fmt.Errorf("store memcached %s: %w", v.addr, err))
 			continue
 		}
+		if version := said["version"]; version != "" {
+			version = "Memcached " + version
+			s.version.Store(&version)
+		}
 		warnings = append(warnings, said.warnings(v.addr, time.Now().Unix())...)
 	}
 	return warnings, errors.Join(errs...)
+}
+
+// Version returns the name and version of the server that was probed last, such as
+// "Memcached 1.6.18".
+func (s *Store) Version() string {
+	if v := s.version.Load(); v != nil {
+		return *v
+	}
+	return ""
 }
 
 // probed is what a server says of itself.
@@ -67,7 +80,7 @@ func probe(ctx context.Context, addr string) (probed, error) {
 	case !strings.HasPrefix(line, "VERSION "):
 		return nil, fmt.Errorf("it answers %.60q to version: this is not Memcached, correct the server's address", line)
 	}
-	said := probed{}
+	said := probed{"version": strings.TrimPrefix(line, "VERSION ")}
 	for _, command := range []string{"stats", "stats settings"} {
 		line, err := ask(command)
 		for ; err == nil && strings.HasPrefix(line, "STAT "); line, err = readLine(r) {

@@ -26,6 +26,8 @@ type Store struct {
 	refused [1024]atomic.Uint64
 
 	undone, kept atomic.Uint64
+	// version is what the server that was probed last calls itself.
+	version atomic.Pointer[string]
 
 	closed chan struct{}
 	once   sync.Once

@@ -103,7 +103,7 @@ func (c *call) run() error {
 	if tried {
 		c.pass = true
 		for i := range c.ops {
-			c.ops[i].Charged, c.ops[i].Decision = true, weir.Decision{}
+			c.ops[i].Charged, c.ops[i].Decision = true, weir.Decision{Limit: c.ops[i].Limit}
 		}
 		if done, err := c.charge(); done || err != nil {
 			return err

@@ -36,7 +36,7 @@ func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 
 // open connects. head is how scripts tell the time.
 func (a *address) open(ctx context.Context, head string) (*Store, error) {
-	s := &Store{opt: a.Options, faults: faults.New(a.Logger)}
+	s := &Store{opt: a.Options, faults: faults.New(a.Logger), version: a.version}
 	s.plans.scripts.time = head
 	var err error
 	if s.nodes, err = a.connect(ctx, &s.stats); err != nil {
@@ -106,6 +106,11 @@ func (a *address) examine(ctx context.Context, client rueidis.Client) error {
 	}
 	facts := readInfo(info)
 	version := facts["redis_version"]
+	name := "Redis " + version
+	if v := facts["valkey_version"]; v != "" {
+		name = "Valkey " + v
+	}
+	a.version.Store(&name)
 	if facts["valkey_version"] == "" && older(version, 6, 2) {
 		return fmt.Errorf("the server is Redis %s: Redis 6.2 or later, or Valkey, is needed", version)
 	}

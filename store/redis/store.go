@@ -21,6 +21,8 @@ type Store struct {
 	stats  counters
 	faults *faults.Log
 	closed atomic.Bool
+	// version is what the server that was examined last calls itself.
+	version *atomic.Pointer[string]
 
 	// told tells the time in tests. Nil means that the server does.
 	told func() int64
@@ -68,6 +70,15 @@ func (o one) place(string) place { return place{lane: o.lane} }
 func (o one) close() {
 	o.lane.client().Close()
 	o.lane.close()
+}
+
+// Version returns the name and version of the server, of several that which was reached
+// last, such as "Redis 7.0.15".
+func (s *Store) Version() string {
+	if v := s.version.Load(); v != nil {
+		return *v
+	}
+	return ""
 }
 
 // Close implements weir.Store. Calls that are under way fail.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/internal/certfile"
@@ -39,6 +40,8 @@ type address struct {
 	// Of the Sentinels, if they ask for a password of their own.
 	sentinelUser, sentinelPassword string
 	database                       int
+	// version is what the server that was examined last calls itself.
+	version *atomic.Pointer[string]
 }
 
 // maxURL is the longest URL, in bytes, and maxHosts the most servers in one.
@@ -53,7 +56,7 @@ var parameters = []string{"db", "in_flight", "prefix", "ring_on_loss", "sentinel
 
 // parse reads a URL. net/url does not know several hosts in one.
 func parse(text string, opt Options) (*address, error) {
-	a := &address{Options: opt}
+	a := &address{Options: opt, version: new(atomic.Pointer[string])}
 	scheme, rest, ok := strings.Cut(text, "://")
 	secure := strings.HasPrefix(scheme, "rediss")
 	k, known := kinds[strings.Replace(scheme, "rediss", "redis", 1)]

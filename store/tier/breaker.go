@@ -50,11 +50,11 @@ func (b *breaker) note(failed bool) bool {
 	return true
 }
 
-// trip opens the breaker at once.
-func (b *breaker) trip() {
+// trip opens the breaker at once and reports whether it was closed.
+func (b *breaker) trip() bool {
 	b.mu.Lock()
-	b.open.Store(true)
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	return !b.open.Swap(true)
 }
 
 // reset closes the breaker and reports whether it was open.

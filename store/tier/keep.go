@@ -1,8 +1,11 @@
 package tier
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 // keep is the background work: it renews the node's registration, tries a shared
@@ -96,15 +99,44 @@ func (q *quiet) may(now int64) (int64, bool) {
 	return q.unsaid.Swap(0), true
 }
 
-// wentAway tells that decisions are made on the node from now on.
+// wentAway tells that decisions are made on the node from now on, once in an outage
+// and not for each of a store that comes and goes.
 func (s *Store) wentAway(err error) {
+	s.outage.since.Store(max(s.link.now(), 1))
+	s.outage.degraded.Store(s.degraded.Load())
 	if more, ok := s.quiet.may(s.link.now()); ok {
-		s.log.Warn("tier: the shared store does not answer: limits are decided on this node by their on_store_error",
+		s.outage.told.Store(true)
+		s.log.Error("tier: the shared store does not answer: limits are decided on this node by their on_store_error",
 			"err", err, "unreported", more)
 	}
 }
 
-// isBack tells that the shared store decides again.
+// isBack tells that the shared store decides again, if it was told that it did not.
 func (s *Store) isBack() {
-	s.log.Warn("tier: the shared store answers again", "degraded_decisions", s.degraded.Load())
+	if !s.outage.told.Swap(false) {
+		return
+	}
+	lasted := time.Duration(s.link.now()-s.outage.since.Load()) * time.Microsecond
+	s.log.Info("tier: the shared store answers again",
+		"after", lasted.Round(time.Millisecond).String(), "degraded_decisions", s.degraded.Load()-s.outage.degraded.Load())
+}
+
+// An outage is what is told of the time in which the shared store does not answer:
+// since when, and how many decisions had been made without it before.
+type outage struct {
+	since    atomic.Int64
+	degraded atomic.Uint64
+	told     atomic.Bool
+}
+
+// confirm asks the shared store whether it answers, after a call that decides nothing
+// has failed by err, and opens the breaker if it does not: nobody need wait for it to
+// find out, and what is down is told before what follows from it.
+func (s *Store) confirm(err error) {
+	if s.link.breaker.open.Load() || partial(err) || wrong(err) || errors.Is(err, weir.ErrDocument) || errors.Is(err, weir.ErrChanged) {
+		return
+	}
+	if err := s.renew(); err != nil && !partial(err) && !unjudged(err) && !errors.Is(err, errBusy) && s.link.breaker.trip() {
+		s.wentAway(err)
+	}
 }

@@ -175,3 +175,44 @@ func TestPoliciesTogether(t *testing.T) {
 		t.Errorf("%d passed and %d did not: the test tests little", passed, refused)
 	}
 }
+
+// A request that is refused by one of its limits is decided, whatever is not known of
+// the others: by a remembered refusal, on the node, from a lease, by the store.
+func TestFamilyRefusedRequestsAreDecided(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		modes := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyLocal}
+		for _, first := range modes {
+			for _, second := range modes {
+				for _, full := range []int{0, 1} {
+					var limits weir.Limits
+					for i, m := range []weir.ConsistencyMode{first, second} {
+						l := weir.PerDay(100, algorithm.FixedWindow)
+						if l.Name = fmt.Sprint(first, second, full, i); i == full {
+							l.Count = 8
+						}
+						l.Consistency.Mode = m
+						limits = append(limits, l)
+					}
+					lim, err := weir.New(f.nodes[0], limits, weir.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					passed := 0
+					for range 40 {
+						d, err := lim.Take(context.Background(), fmt.Sprint("k", first, second, full), 1)
+						if err != nil || d.Limit == nil {
+							t.Fatalf("%s and %s, number %d is used up: %+v, %v", first, second, full, d, err)
+						}
+						if d.Allowed() {
+							passed++
+						}
+					}
+					if passed > 16 {
+						t.Errorf("%s and %s: %d passed of 8", first, second, passed)
+					}
+				}
+			}
+		}
+	})
+}

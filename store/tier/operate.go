@@ -133,7 +133,11 @@ func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (wei
 	if err != nil {
 		return weir.Document{}, err
 	}
-	return b.ReadDocument(ctx, name, known)
+	d, err := b.ReadDocument(ctx, name, known)
+	if err != nil && ctx.Err() == nil {
+		s.confirm(err)
+	}
+	return d, err
 }
 
 // SwapDocument implements weir.Board by the shared store, which need not be one.

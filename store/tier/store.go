@@ -142,6 +142,7 @@ type Store struct {
 
 	degraded, spentHeld, fetched atomic.Uint64
 	quiet, quietDebts            quiet
+	outage                       outage
 }
 
 var _ weir.Store = (*Store)(nil)
