@@ -240,11 +240,13 @@ func (c *Caller) oneCookie(name string) (value string, ok bool) {
 		return "", true
 	}
 	exact, alike, quotes := 0, 0, 0
+	empty := false
 	for rest := lines[0]; rest != ""; {
 		var pair string
 		pair, rest, _ = strings.Cut(rest, ";")
+		empty = empty || trimSpace(pair) == "" // where some readers give up
 		if n, v, found := strings.Cut(trimSpace(pair), "="); found && n == name {
-			if quotes%2 != 0 || !isCredential(v) {
+			if quotes%2 != 0 || empty || !isCredential(v) {
 				return "", false
 			}
 			exact++

@@ -147,7 +147,7 @@ func TestCredentialsThatAreUnclear(t *testing.T) {
 	for _, line := range []string{
 		"api_key=junk; " + c, c + "; api_key=junk", c + "; " + c, "api_key=junk;" + c, "a=b, " + c, "a=b," + c, "a=b " + c, "a=b\t" + c, "api_key=\"" + knownKey + "\"", "a=\"; " + c + "; b=\"",
 		"api_key =" + knownKey, "api_key= " + knownKey, "api_key=%52EALkey0123456789", "api_key=%2552EALkey0123456789", "%61pi_key=" + knownKey, "API_KEY=" + knownKey, "api.key=" + knownKey, "api key=" + knownKey,
-		"api_key[]=" + knownKey, "api_key[0]=" + knownKey, "=" + c, "api_key; " + c, c + " x", c + ",x", "a=\"" + c + "\"", "api_key=; " + c, "$Version=1, " + c,
+		"api_key[]=" + knownKey, "api_key[0]=" + knownKey, "=" + c, "api_key; " + c, c + " x", c + ",x", "a=\"" + c + "\"", "api_key=; " + c, "$Version=1, " + c, "; " + c, "a=b;; " + c,
 	} {
 		f(fields("Cookie", line))
 	}
