@@ -13,7 +13,7 @@ import (
 func (s *Store) keep() {
 	tick := time.NewTicker(s.probing)
 	defer tick.Stop()
-	renewed, swept := s.link.now(), s.link.now()
+	renewed, swept, told := s.link.now(), s.link.now(), int64(0)
 	for {
 		select {
 		case <-s.stop:
@@ -32,8 +32,14 @@ func (s *Store) keep() {
 				renewed = now
 			}
 			if s.link.breaker.reset() {
+				s.nodes.missed()
 				s.isBack()
 			}
+		}
+		if slept := s.link.slept.Load(); slept > told {
+			s.log.Warn("tier: the machine stood still, or its clock was set forward: what was held meanwhile counts as older by that",
+				"for", time.Duration(slept-told)*time.Microsecond)
+			told = slept
 		}
 		if s.debts.len() > 0 && !s.link.breaker.open.Load() {
 			// Those of a part that is away wait for it.
@@ -70,6 +76,7 @@ func (s *Store) sweep() {
 			s.publish(false)
 			continue
 		case <-tick.C:
+			s.link.watchTime()
 			s.leases.sweep(s.link.now())
 			s.sweepSlots()
 			s.tellAll(s.link.now())

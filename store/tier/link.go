@@ -38,6 +38,13 @@ type link struct {
 	base    time.Time
 	told    func() int64
 	spare   sync.Pool // of *call
+	// slept is for how long the monotonic clock stood still, ahead how far the wall
+	// clock was ahead of it when they were compared, at watched. resumed is told when
+	// slept grows; it must not wait.
+	slept, watched atomic.Int64
+	watching       sync.Mutex
+	ahead          int64
+	resumed        func()
 	// opened is told when the breaker opens.
 	opened func(error)
 	// running are the calls under way, also those that nobody waits for. No more
@@ -52,6 +59,7 @@ type link struct {
 func newLink(store weir.Store, opt *Options) *link {
 	k := &link{store: store, budget: opt.Timeout, patience: max(opt.Timeout, leastPatience), prompt: opt.Prompt, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now}
 	k.spare.New = func() any { return &call{done: make(chan struct{}, 1), timer: stopped()} }
+	k.ahead = k.base.UnixMicro() - k.ticked()
 	return k
 }
 
@@ -98,12 +106,59 @@ func (k *link) close() {
 	k.running.Wait()
 }
 
-// now returns the node's monotonic time in microseconds.
+// now returns the node's time in microseconds: a monotonic clock's, and what that
+// stood still for while the machine was suspended.
 func (k *link) now() int64 {
+	t := k.ticked()
+	if t-k.watched.Load() >= watchEvery {
+		k.watchTime()
+	}
+	return t + k.slept.Load()
+}
+
+// ticked is the node's monotonic time.
+func (k *link) ticked() int64 {
 	if k.told != nil {
 		return k.told()
 	}
 	return k.elapsed()
+}
+
+const (
+	// watchEvery is how often the wall clock is looked at, in microseconds of the
+	// monotonic one: so much is decided late at most after a machine was suspended.
+	watchEvery = 100
+	// leastSleep is by how much more the wall clock must have moved than the monotonic
+	// one, which stands still while a machine is suspended. A clock that a test sets
+	// stands still while the test works.
+	leastSleep, leastSleepTold = 100_000, 1_000_000
+)
+
+// watchTime looks whether the monotonic clock stood still while time passed. If so the
+// node's time goes on by that: what it holds ends when it would have ended. A wall
+// clock that was set forward ends it too early, which costs units and admits none.
+func (k *link) watchTime() {
+	if !k.watching.TryLock() {
+		return // another looks
+	}
+	defer k.watching.Unlock()
+	wall := time.Now()
+	t, least := int64(wall.Sub(k.base)/time.Microsecond), int64(leastSleep)
+	if k.told != nil {
+		t, least = k.told(), leastSleepTold
+	}
+	ahead := wall.UnixMicro() - t
+	switch over := ahead - k.ahead; {
+	case over >= least:
+		k.ahead = ahead
+		k.slept.Add(over)
+		if k.resumed != nil {
+			k.resumed()
+		}
+	case over < 0 && k.told == nil:
+		k.ahead = ahead // the wall clock was set back
+	}
+	k.watched.Store(t)
 }
 
 // elapsed is now by the clock that timers go by.

@@ -28,11 +28,13 @@ type nodes struct {
 	// plain is that it does.
 	counter *weir.Limit
 	plain   atomic.Bool
-	// changed is when their number last did, in the node's time, 0 before the store
-	// was ever asked, and settled how long after all nodes know.
-	changed atomic.Int64
-	settled int64
-	link    *link
+	// changed is when their number last did, or may have while this node could not
+	// hear of it, in the node's time, 0 before the store was ever asked, and settled
+	// how long after all nodes know. renewed is when the node's own lease was renewed,
+	// which lasts for ttl.
+	changed, renewed atomic.Int64
+	settled, ttl     int64
+	link             *link
 }
 
 func newNodes(opt *Options, k *link) (*nodes, error) {
@@ -45,6 +47,7 @@ func newNodes(opt *Options, k *link) (*nodes, error) {
 		least: int64(max(opt.Nodes, 1)),
 		// A node renews within the ttl or is gone; then its leases run out.
 		settled: (opt.NodeTTL + time.Second).Microseconds(),
+		ttl:     opt.NodeTTL.Microseconds(),
 		link:    k,
 		limit: &weir.Limit{
 			Name: "nodes", Scope: "\x1fnodes", Algorithm: algorithm.Concurrency, Count: maxNodes, Period: opt.NodeTTL,
@@ -83,6 +86,7 @@ func (s *Store) renew() error {
 	ops := n.op(weir.Spend)
 	sent, err := s.link.probe(ops)
 	if err != nil {
+		n.missed()
 		if errors.Is(err, errLate) || n.changed.Load() != 0 || s.lookAt(n.counter) != nil {
 			return err
 		}
@@ -92,6 +96,7 @@ func (s *Store) renew() error {
 		return nil
 	}
 	s.heard(ops[0].Now, sent)
+	n.renewed.Store(sent)
 	count := max(maxNodes-ops[0].Decision.Remaining, n.least)
 	if n.known.Swap(count) != count || n.changed.Load() == 0 {
 		n.changed.Store(max(s.link.now(), 1))
@@ -105,11 +110,19 @@ func (s *Store) lookAt(l *weir.Limit) error {
 	return err
 }
 
+// missed notes that the number of nodes may have changed unheard: others may have
+// counted without this one, and hold more than they would have.
+func (n *nodes) missed() {
+	if n.changed.Load() != 0 {
+		n.changed.Store(max(n.link.ticked()+n.link.slept.Load(), 1))
+	}
+}
+
 // steady reports whether all nodes have known for a while how many they are, so
 // that no lease of ttl microseconds is left from when they were fewer.
 func (n *nodes) steady(ttl int64) bool {
-	changed := n.changed.Load()
-	return changed > 0 && n.link.now()-changed > n.settled+ttl
+	changed, now := n.changed.Load(), n.link.now()
+	return changed > 0 && now-changed > n.settled+ttl && (now-n.renewed.Load() < n.ttl || n.plain.Load())
 }
 
 // leave tells the store that the node is no longer there.

@@ -183,7 +183,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	s.aways.New = func() any { return new(away) }
 	s.mixes.New = func() any { return new(mix) }
 	s.timers.New = func() any { return stopped() }
-	k.opened = s.wentAway
+	k.opened, k.resumed = s.wentAway, n.missed
 	if rs != nil {
 		for _, p := range rs.peers {
 			p.link.opened = func(err error) {
