@@ -83,6 +83,8 @@ func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
 	var err error
 	if w.gather() {
 		err = s.takeGroup(ctx, w.group, pass)
+	} else if isFree(ops, all) {
+		err = s.takeEach(ctx, ops, all, group(all))
 	} else {
 		t := apart{store: s, ctx: ctx, ops: ops, all: all, groups: group(all)}
 		err = t.take(pass)

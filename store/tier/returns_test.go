@@ -2,6 +2,7 @@ package tier_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -108,5 +109,40 @@ func TestLateRefundsGiveNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// slowReturns is a store that takes long for what is given back, and answers.
+type slowReturns struct{ weir.Store }
+
+func (s slowReturns) Take(ctx context.Context, ops []weir.Op) error {
+	if ops[0].Verb == weir.Refund || ops[0].Verb == weir.Force {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return s.Store.Take(ctx, ops)
+}
+
+// What no decision waits for may take longer than the budget: the store is not late by
+// it, and nothing is lost.
+func TestFamilyReturnsAreNotLate(t *testing.T) {
+	for _, prompt := range []bool{false, true} {
+		virtual(t, fmt.Sprint("prompt ", prompt), func(t *testing.T) {
+			f := newFleet(t, 1, tier.Options{Prompt: prompt})
+			f.shared.Store = slowReturns{f.shared.Store}
+			l := compiled(t, weir.PerDay(1000, algorithm.FixedWindow), leased)
+			l.Consistency.LeaseTTL = 50 * time.Millisecond
+			for range 20 {
+				for n := range 200 {
+					f.take(f.nodes[0], fmt.Sprint("k", n%40), l, 1)
+				}
+				time.Sleep(time.Second)
+				if st := f.nodes[0].Stats(); st.Away || st.Failed != 0 || st.Stranded != 0 || st.Degraded != 0 {
+					t.Fatalf("%+v", st)
+				}
+			}
+			if st := f.nodes[0].Stats(); st.Returned == 0 {
+				t.Errorf("nothing was given back: %+v", st)
+			}
+		})
 	}
 }
