@@ -79,11 +79,11 @@ func (d Decision) Delay(cost int64) time.Duration {
 	return d.Limit.Algorithm.(Shaper).Delay(d, cost)
 }
 
-// Guarantee returns what this decision promises. A decision under no limit is
-// exact.
+// Guarantee returns what this decision promises. That of a request under no limit
+// is exact, and has no number.
 func (d Decision) Guarantee() Guarantee {
 	if d.Limit == nil {
-		return Guarantee{Exact: true}
+		return Guarantee{Exact: d.Allowed(), AtMost: Unbounded}
 	}
 	return d.Limit.Guarantee()
 }

@@ -3,6 +3,8 @@ package weir
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // Source names what a decision was made from.
@@ -49,7 +51,7 @@ const (
 var sourceWords = [numSources]string{"store", "sketch", "cache", "lease", "loose_lease", "counts", "local", "share",
 	"last_known", "failed_open", "failed_closed", "successor"}
 
-// Unbounded is the OverAdmit of a decision that promises nothing.
+// Unbounded is the OverAdmit and AtMost of a decision that promises no number.
 const Unbounded = math.MaxInt64
 
 // String returns the word used in answers and metrics.
@@ -60,17 +62,45 @@ func (s Source) String() string {
 	return fmt.Sprintf("source(%d)", uint8(s))
 }
 
-// Guarantee is what a decision promises against the limit's own theorem, which
-// the doc comment of each algorithm states.
+// ParseSource returns the source of a word, as String has it. It returns false for a
+// word that no source has.
+func ParseSource(word string) (Source, bool) {
+	i := slices.Index(sourceWords[:], word)
+	return Source(max(i, 0)), i >= 0
+}
+
+// early reports whether decisions from s can refuse what the algorithm's definition
+// would allow.
+func (s Source) early() bool {
+	switch s {
+	case FromStore, FromCache, FromLocal, FromLastKnown, FailedOpen, FromSuccessor:
+		return false
+	}
+	return true
+}
+
+// Guarantee is what a decision promises: how many units can be admitted in any
+// interval as long as the limit's period. A cost that is forced is counted and not
+// bounded.
 type Guarantee struct {
-	// Exact: the decision is the one that the algorithm's definition gives.
+	// Exact: no such interval ever sees more than the written count, AtMost is no
+	// larger than it, and the decision is the one that the algorithm's definition
+	// gives. A bucket is not exact: its burst comes on top of its count. The count of
+	// a soft limit is the one below its excess.
 	Exact bool `json:"exact"`
-	// OverAdmit is the most units that may be admitted above the theorem, or
-	// Unbounded.
+	// AtMost is the most units that any such interval can see admitted, all that is
+	// said here included; for a concurrency limit, the most that are held at once.
+	// Of a limit FromLocal or FromSketch it is the number of one node. Unbounded where no number
+	// holds: a shadow refuses nothing, a pool also bears what limits assure, and a ban
+	// counts refusals.
+	AtMost int64 `json:"at_most"`
+	// OverAdmit is the most units that may be admitted above the limit's own theorem,
+	// which the doc comment of each algorithm states, or Unbounded. It is a part of
+	// AtMost, once for each window that such an interval touches.
 	OverAdmit int64 `json:"over_admit"`
-	// Envelope is the most units that any interval as long as the limit's
-	// period can see admitted when the decision is exact. Zero where the
-	// algorithm bounds something else (concurrency).
+	// Envelope is AtMost where each decision is the one that the algorithm's
+	// definition gives, and nothing is borrowed. Zero where the algorithm bounds
+	// something else (concurrency).
 	Envelope int64 `json:"envelope"`
 	// Source is what the decision was made from.
 	Source Source `json:"-"`
@@ -79,23 +109,139 @@ type Guarantee struct {
 	Degraded bool `json:"degraded"`
 }
 
-// String states the guarantee in one line: "exact, at most 200 in any period".
+// String states the guarantee in one line: "exact, at most 100 in any period".
 func (g Guarantee) String() string {
-	s := "exact"
-	if !g.Exact {
-		s = "may refuse early"
-		switch {
-		case g.OverAdmit == Unbounded:
-			s = "may admit any number too many"
-		case g.OverAdmit > 0:
-			s = fmt.Sprintf("may admit %d too many", g.OverAdmit)
-		}
+	var parts []string
+	switch {
+	case g.Exact:
+		parts = append(parts, "exact")
+	case g.OverAdmit == Unbounded:
+		parts = append(parts, "may admit any number too many")
+	case g.OverAdmit > 0:
+		parts = append(parts, fmt.Sprintf("may admit %d too many", g.OverAdmit))
+	case g.Source.early():
+		parts = append(parts, "may refuse early")
 	}
-	if g.Envelope > 0 {
-		s += fmt.Sprintf(", at most %d in any period", g.Envelope)
+	switch {
+	case g.AtMost == Unbounded && g.OverAdmit != Unbounded && !g.Exact: // a pool, a shadow
+		parts = append(parts, "bounded by no number of its own")
+	case g.AtMost == Unbounded || g.AtMost == 0:
+	case g.Envelope == 0:
+		parts = append(parts, fmt.Sprintf("at most %d at once", g.AtMost))
+	default:
+		parts = append(parts, fmt.Sprintf("at most %d in any period", g.AtMost))
+	}
+	if g.Source == FromLocal {
+		parts = append(parts, "on each node")
 	}
 	if g.Degraded {
-		s += ", degraded"
+		parts = append(parts, "degraded")
 	}
-	return s
+	return strings.Join(parts, ", ")
+}
+
+// Guarantee returns what decisions under l promise.
+func (l *Limit) Guarantee() Guarantee {
+	if _, ok := l.Algorithm.(Approximate); ok {
+		return Guarantee{AtMost: l.most(false), Envelope: l.Envelope, Source: FromSketch}
+	}
+	g := Guarantee{AtMost: l.most(l.source == FromCounts), Envelope: l.Envelope, Source: l.source}
+	g.Exact = g.AtMost <= l.written()
+	switch {
+	case l.Consistency.Mode == ConsistencyEventual:
+		g.Exact, g.OverAdmit = false, l.Overshoot()
+	case l.lendsAll():
+		g.OverAdmit = l.Inflow()
+	}
+	switch l.source {
+	case FromSketch, FailedClosed:
+		g.Exact, g.Degraded = false, true
+	case FromLease, FromLocal:
+		g.Exact = false
+	case FromLooseLease:
+		g.Exact, g.OverAdmit = false, l.Inflow()
+		if !l.lendsAll() {
+			g.AtMost = addUnits(g.AtMost, g.OverAdmit)
+		}
+	case FromCounts:
+		g.Exact, g.OverAdmit = false, l.Overshoot()
+	case FromShare, FromSuccessor:
+		// What the store has admitted before is not known, and may be all of it.
+		g.Exact, g.OverAdmit, g.Degraded = false, l.Burst, true
+		g.AtMost = addUnits(g.AtMost, g.AtMost)
+	case FromLastKnown, FailedOpen:
+		g.Exact, g.OverAdmit, g.AtMost, g.Degraded = false, Unbounded, Unbounded, true
+	}
+	return g
+}
+
+// written is the count that the limit was given, below the excess of a soft limit.
+func (l *Limit) written() int64 {
+	if l.soft != nil {
+		return l.soft.Count
+	}
+	return l.Count
+}
+
+// most returns the most units that any interval of one period can see admitted to a
+// key, as long as the store answers; counts: where nodes count on their own.
+func (l *Limit) most(counts bool) int64 {
+	switch {
+	case l.Shadow || l.part:
+		return Unbounded
+	case l.Pool == nil || l.Pool.Algorithm == nil:
+		return l.envelope(counts)
+	}
+	n := addUnits(l.envelope(counts), l.Pool.envelope(counts))
+	if l.ceiling != nil {
+		n = min(n, l.ceiling.envelope(counts))
+	}
+	return n
+}
+
+// envelope is most for the limit's own units.
+func (l *Limit) envelope(counts bool) int64 {
+	n := l.Envelope
+	switch {
+	case l.Count == 0: // denies
+		return 0
+	case l.traits&Leases != 0:
+		return l.Count
+	case n == 0:
+		return Unbounded
+	case !counts && l.lendsAll():
+		return addUnits(n, l.Inflow())
+	case !counts && l.Consistency.Mode != ConsistencyEventual:
+		return n
+	}
+	// Each window can be overshot, a bucket once.
+	times := max(n/l.Count, 1)
+	if l.flows() {
+		times = 1
+	}
+	if over := l.Overshoot(); over <= (Unbounded-n)/times {
+		return n + times*over
+	}
+	return Unbounded
+}
+
+// flows reports whether units of l are bound to no window and flow back, as those of
+// a bucket.
+func (l *Limit) flows() bool {
+	by, ok := l.Algorithm.(Lender)
+	return ok && by.SpendBy(l, 0) == math.MaxInt64
+}
+
+// lendsAll reports whether nodes may fetch the whole burst of l ahead.
+func (l *Limit) lendsAll() bool {
+	m := l.Consistency.Mode
+	return l.Consistency.Loose && (m == ConsistencyDefault || m == ConsistencyLeased) && l.flows()
+}
+
+// addUnits returns a + b, at most Unbounded. Neither is negative.
+func addUnits(a, b int64) int64 {
+	if a > Unbounded-b {
+		return Unbounded
+	}
+	return a + b
 }

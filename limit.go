@@ -71,6 +71,7 @@ type Limit struct {
 	counters *Counters
 	sources  [numSources]atomic.Pointer[Limit]
 	source   Source
+	part     bool // it is the pool or the ban of limits: it counts other than what passes
 }
 
 // Anchor is where the windows of a fixed_window limit begin.
@@ -305,34 +306,9 @@ func (l *Limit) From(s Source) *Limit {
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
 		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
 		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
-		counters: l.counters, source: s}
+		counters: l.counters, source: s, part: l.part}
 	if !l.sources[s].CompareAndSwap(nil, v) {
 		return l.sources[s].Load()
 	}
 	return v
-}
-
-// Guarantee returns what decisions under l promise.
-func (l *Limit) Guarantee() Guarantee {
-	if _, ok := l.Algorithm.(Approximate); ok {
-		return Guarantee{Envelope: l.Envelope, Source: FromSketch}
-	}
-	g := Guarantee{Exact: true, Envelope: l.Envelope, Source: l.source}
-	switch l.source {
-	case FromSketch:
-		g.Exact, g.Degraded = false, true
-	case FromLease:
-		g.Exact = false
-	case FromLooseLease:
-		g.Exact, g.OverAdmit = false, l.Inflow()
-	case FromCounts:
-		g.Exact, g.OverAdmit = false, l.Overshoot()
-	case FromShare, FromSuccessor:
-		g.Exact, g.OverAdmit, g.Degraded = false, l.Burst, true
-	case FromLastKnown, FailedOpen:
-		g.Exact, g.OverAdmit, g.Degraded = false, Unbounded, true
-	case FailedClosed:
-		g.Exact, g.Degraded = false, true
-	}
-	return g
 }

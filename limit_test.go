@@ -83,10 +83,10 @@ func TestGuaranteeNamesItsSource(t *testing.T) {
 			t.Errorf("%s from %s: got %+v, want %+v", l.Name, s, got, want)
 		}
 	}
-	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromStore, weir.Guarantee{Exact: true, Envelope: 5})
-	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromSketch, weir.Guarantee{Envelope: 5, Source: weir.FromSketch, Degraded: true})
+	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromStore, weir.Guarantee{Exact: true, AtMost: 5, Envelope: 5})
+	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromSketch, weir.Guarantee{AtMost: 5, Envelope: 5, Source: weir.FromSketch, Degraded: true})
 	// A sketch is where an approximate limit always counts: not a degraded store.
-	f(weir.PerMinute(5, algorithm.Approximate), weir.FromStore, weir.Guarantee{Envelope: 5, Source: weir.FromSketch})
+	f(weir.PerMinute(5, algorithm.Approximate), weir.FromStore, weir.Guarantee{AtMost: 5, Envelope: 5, Source: weir.FromSketch})
 }
 
 func TestKeysOfSeveralPartsAreUnambiguous(t *testing.T) {
@@ -159,19 +159,18 @@ func TestGuaranteeOfEachSource(t *testing.T) {
 			t.Errorf("%s: %q, want %s: %q", g.Source, g, word, want)
 		}
 	}
-	const bound = ", at most 1500 in any period"
-	f(weir.FromStore, "store", "exact"+bound)
-	f(weir.FromCache, "cache", "exact"+bound)
-	f(weir.FromLease, "lease", "may refuse early"+bound)
-	f(weir.FromLooseLease, "loose_lease", "may admit 10 too many"+bound)
-	f(weir.FromCounts, "counts", "may admit 30 too many"+bound)
-	f(weir.FromLocal, "local", "exact"+bound)
-	f(weir.FromSketch, "sketch", "may refuse early"+bound+", degraded")
-	f(weir.FromShare, "share", "may admit 900 too many"+bound+", degraded")
-	f(weir.FromLastKnown, "last_known", "may admit any number too many"+bound+", degraded")
-	f(weir.FailedOpen, "failed_open", "may admit any number too many"+bound+", degraded")
-	f(weir.FromSuccessor, "successor", "may admit 900 too many"+bound+", degraded")
-	f(weir.FailedClosed, "failed_closed", "may refuse early"+bound+", degraded")
+	f(weir.FromStore, "store", "at most 1500 in any period")
+	f(weir.FromCache, "cache", "at most 1500 in any period")
+	f(weir.FromLease, "lease", "may refuse early, at most 1500 in any period")
+	f(weir.FromLooseLease, "loose_lease", "may admit 10 too many, at most 1510 in any period")
+	f(weir.FromCounts, "counts", "may admit 30 too many, at most 1530 in any period")
+	f(weir.FromLocal, "local", "at most 1500 in any period, on each node")
+	f(weir.FromSketch, "sketch", "may refuse early, at most 1500 in any period, degraded")
+	f(weir.FromShare, "share", "may admit 900 too many, at most 3000 in any period, degraded")
+	f(weir.FromLastKnown, "last_known", "may admit any number too many, degraded")
+	f(weir.FailedOpen, "failed_open", "may admit any number too many, degraded")
+	f(weir.FromSuccessor, "successor", "may admit 900 too many, at most 3000 in any period, degraded")
+	f(weir.FailedClosed, "failed_closed", "may refuse early, at most 1500 in any period, degraded")
 }
 
 func TestLimitInWords(t *testing.T) {

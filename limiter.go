@@ -437,23 +437,38 @@ func (r *Request) Borrowed() bool {
 	return false
 }
 
-// Guarantee returns what the last decision promises: the weakest promise of
-// the enforced limits that it met.
+// Guarantee returns what the last decision promises: AtMost and Envelope are those
+// of the limit that spoke, the Limit of the decision, and the rest is the weakest
+// promise of the enforced limits that it met.
 func (r *Request) Guarantee() Guarantee {
-	g := Guarantee{Exact: true}
+	g := Decision{Limit: speaking(r.ops), Remaining: MaxCost}.Guarantee()
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.Role == Shadow || o.Role == Soft || o.Decision.Limit == nil {
 			continue
 		}
 		og := o.Decision.Guarantee()
-		if g.Envelope == 0 || !og.Exact || og.Degraded {
-			og.Exact, og.Degraded = og.Exact && g.Exact, og.Degraded || g.Degraded
-			og.OverAdmit = max(og.OverAdmit, g.OverAdmit)
-			g = og
+		if og.Degraded && !g.Degraded || g.Exact && !og.Exact {
+			g.Source = og.Source
 		}
+		g.Exact, g.Degraded = g.Exact && og.Exact, g.Degraded || og.Degraded
+		g.OverAdmit = max(g.OverAdmit, og.OverAdmit)
 	}
 	return g
+}
+
+// speaking returns the limit that a decision by ops names, nil for none.
+func speaking(ops []Op) *Limit {
+	var d Decision
+	for i := range ops {
+		if o := &ops[i]; o.Role == Deny && (d.Limit == nil || longer(o.Decision, d)) {
+			d = o.Decision
+		}
+	}
+	if d.Limit == nil {
+		d = Fold(ops)
+	}
+	return d.Limit
 }
 
 // Cancel gives back what the last decision on r charged: a place in a queue if

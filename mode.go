@@ -109,6 +109,9 @@ func (l *Limit) compileMode() error {
 			errs = append(errs, fmt.Errorf("limit %q: of the modes a pool can have a reserve only", l.Name))
 		}
 		errs = append(errs, l.Pool.Compile())
+		if !l.Pool.part { // it may be in use already, as the pool of another limit
+			l.Pool.part = true
+		}
 	}
 	if l.Ceiling > 0 {
 		l.ceiling = derive("\x1fceiling", l.Ceiling, 0)
@@ -118,6 +121,7 @@ func (l *Limit) compileMode() error {
 		l.Ban.Scope = l.Scope + "\x1fban"
 		l.Ban.Consistency = together
 		errs = append(errs, l.Ban.Compile())
+		l.Ban.part = true
 	}
 	return errors.Join(errs...)
 }

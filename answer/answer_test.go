@@ -221,7 +221,7 @@ func TestWaitForAPlace(t *testing.T) {
 	}{
 		{weir.Limits{slots}, time.Second, "too many requests are under way; try again in 1 second"},
 		{weir.Limits{slots, rate}, 40 * time.Second, "too many requests are under way; try again in 40 seconds"},
-		{weir.Limits{rate}, 40 * time.Second, "the limit is exhausted; try again in 40 seconds"},
+		{weir.Limits{rate}, 40 * time.Second, "the limit rate is exhausted; try again in 40 seconds"},
 	} {
 		cl := newClient(t, c.rules)
 		for range 2 {
@@ -396,7 +396,7 @@ func TestRefuse(t *testing.T) {
 			t.Fatalf("%v: %s", err, rec.Body)
 		}
 		want := map[string]any{"type": answer.QuotaExceeded, "title": "Too many requests", "status": 429.0, "detail": detail,
-			"violated-policies": []any{`a "quoted" one`}, "guarantee": map[string]any{"exact": true, "degraded": false}}
+			"violated-policies": []any{`a "quoted" one`}, "guarantee": map[string]any{"exact": false, "at_most": 2.0, "degraded": false}}
 		if retry > 0 {
 			want["retry_after"] = retry
 		}
@@ -415,9 +415,9 @@ func TestRefuse(t *testing.T) {
 	}
 	f(2, "the request costs more than its limit can ever hold", 0)
 	c.decide(1)
-	f(1, "the limit is exhausted; try again in 40 seconds", 40)
+	f(1, `the limit a "quoted" one is exhausted; try again in 40 seconds`, 40)
 	c.now += 39_000_000
-	f(1, "the limit is exhausted; try again in 1 second", 1)
+	f(1, `the limit a "quoted" one is exhausted; try again in 1 second`, 1)
 }
 
 // Whoever hands an answer on may know some statuses only.

@@ -326,14 +326,18 @@ const maxName = 128
 // with an underscore for whatever is not printable ASCII, so that no name can
 // end the field. The result is a JSON string too.
 func appendString(b []byte, name string) []byte {
-	b = append(b, '"')
+	return append(appendText(append(b, '"'), name), '"')
+}
+
+// appendText is appendString without the quotes.
+func appendText(b []byte, name string) []byte {
 	if isPlain(name) {
-		return append(append(b, name...), '"')
+		return append(b, name...)
 	}
 	for i, c := range name {
 		switch {
 		case i >= maxName:
-			return append(b, '"')
+			return b
 		case c == '"' || c == '\\':
 			b = append(b, '\\', byte(c))
 		case c < ' ' || c > '~':
@@ -342,7 +346,7 @@ func appendString(b []byte, name string) []byte {
 			b = append(b, byte(c))
 		}
 	}
-	return append(b, '"')
+	return b
 }
 
 // isPlain reports whether all of name is told as it is, as of most.

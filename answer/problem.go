@@ -143,9 +143,14 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 	b = append(b, `,"detail":"`...)
 	switch {
 	case d.RetryAfter != weir.Never:
-		if why == OverLimit && underWay(d) {
+		switch {
+		case why == OverLimit && underWay(d):
 			b = append(b, "too many requests are under way"...)
-		} else {
+		case why == OverLimit && d.Limit != nil:
+			b = append(b, "the limit "...)
+			b = appendText(b, d.Limit.Name)
+			b = append(b, " is exhausted"...)
+		default:
 			b = append(b, r.exhausted...)
 		}
 		b = append(b, "; try again in "...)
@@ -183,6 +188,12 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 	g := d.Guarantee()
 	b = append(b, `,"guarantee":{"exact":`...)
 	b = strconv.AppendBool(b, g.Exact)
+	b = append(b, `,"at_most":`...)
+	if g.AtMost == weir.Unbounded {
+		b = append(b, "null"...)
+	} else {
+		b = strconv.AppendInt(b, g.AtMost, 10)
+	}
 	b = append(b, `,"degraded":`...)
 	b = strconv.AppendBool(b, g.Degraded)
 	return append(b, "}}"...)

@@ -200,7 +200,7 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			}
 			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
 			if l := byID[id{m.Scope, m.Name}]; l != nil {
-				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l))
+				fmt.Fprintf(&b, "    guarantee  %s\n", promise(l, m.Role))
 				if theorem, ok := theorems[l.Algorithm.Name()]; ok {
 					fmt.Fprintf(&b, "    theorem    %s\n", theorem)
 				}
@@ -212,8 +212,17 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 
 func units(n int64) string { return count(n, "unit") }
 
-// promise says what the limit's algorithm guarantees, with its own numbers.
-func promise(l *weir.Limit) string {
+// promise says what the limit guarantees in a role, with its own numbers.
+func promise(l *weir.Limit, role string) string {
+	switch role {
+	case "shadow":
+		return "none: it refuses nothing"
+	case "pool":
+		return fmt.Sprintf("lends at most %d in any %s; what limits assure is charged to it on top", l.Envelope, rules.FormatPeriod(l.Period))
+	}
+	if l.Consistency.Mode == weir.ConsistencyLocal {
+		l = l.From(weir.FromLocal)
+	}
 	s := l.Guarantee().String()
 	return strings.Replace(s, "in any period", "in any "+rules.FormatPeriod(l.Period), 1)
 }

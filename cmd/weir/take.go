@@ -66,10 +66,12 @@ type toldLimit struct {
 }
 
 type guarantee struct {
-	Exact     bool  `json:"exact"`
-	OverAdmit int64 `json:"over_admit"`
-	Envelope  int64 `json:"envelope"`
-	Degraded  bool  `json:"degraded"`
+	Exact     bool   `json:"exact"`
+	AtMost    *int64 `json:"at_most"`
+	OverAdmit int64  `json:"over_admit"`
+	Envelope  int64  `json:"envelope"`
+	Source    string `json:"source"`
+	Degraded  bool   `json:"degraded"`
 }
 
 // toldAnswer is what one limit said.
@@ -157,8 +159,7 @@ func (v *verdict) String() string {
 		fmt.Fprintf(&b, "  delay        %s\n", seconds(v.Delay))
 	}
 	fmt.Fprintf(&b, "  reset after  %s\n", seconds(v.ResetAfter))
-	g := weir.Guarantee{Exact: v.Guarantee.Exact, OverAdmit: v.Guarantee.OverAdmit, Envelope: v.Guarantee.Envelope, Degraded: v.Guarantee.Degraded}
-	fmt.Fprintf(&b, "  guarantee    %s\n", g)
+	fmt.Fprintf(&b, "  guarantee    %s\n", &v.Guarantee)
 	if len(v.Limits) > 1 {
 		b.WriteString("  limits\n")
 		for _, l := range v.Limits {
@@ -182,6 +183,18 @@ func (l *toldLimit) String() string {
 		s += fmt.Sprintf(", burst %d", l.Burst)
 	}
 	return s + ", " + l.Algorithm + ")"
+}
+
+// String says what the decision promises, in the words of weir.Guarantee.
+func (g *guarantee) String() string {
+	out := weir.Guarantee{Exact: g.Exact, AtMost: weir.Unbounded, OverAdmit: g.OverAdmit, Envelope: g.Envelope, Degraded: g.Degraded}
+	if g.AtMost != nil {
+		out.AtMost = *g.AtMost
+	}
+	if s, ok := weir.ParseSource(g.Source); ok {
+		out.Source = s
+	}
+	return out.String()
 }
 
 // seconds writes a number of seconds: "12.5s", nil "never".

@@ -108,6 +108,7 @@ func (c *columns) append(b []byte) []byte {
 		b = wire.AppendVarint(b, 3, uint64(g.Envelope))
 		b = wire.AppendText(b, 4, g.Source.String())
 		b = wire.AppendBool(b, 5, g.Degraded)
+		b = wire.AppendVarint(b, 6, uint64(g.AtMost))
 		b = wire.End(b, in)
 		b = wire.End(b, at)
 	}

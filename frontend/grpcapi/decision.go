@@ -69,5 +69,5 @@ func text(s string) string {
 }
 
 func guarantee(g weir.Guarantee) *weirpb.Guarantee {
-	return &weirpb.Guarantee{Exact: g.Exact, OverAdmit: g.OverAdmit, Envelope: g.Envelope, Source: g.Source.String(), Degraded: g.Degraded}
+	return &weirpb.Guarantee{Exact: g.Exact, AtMost: g.AtMost, OverAdmit: g.OverAdmit, Envelope: g.Envelope, Source: g.Source.String(), Degraded: g.Degraded}
 }

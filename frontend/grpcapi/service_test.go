@@ -198,7 +198,11 @@ func limitJSON(l *weirpb.Limit) any {
 }
 
 func guaranteeJSON(g *weirpb.Guarantee) any {
-	return map[string]any{"exact": g.Exact, "over_admit": float64(g.OverAdmit), "envelope": float64(g.Envelope), "source": g.Source, "degraded": g.Degraded}
+	var most any
+	if g.AtMost != weir.Unbounded {
+		most = float64(g.AtMost)
+	}
+	return map[string]any{"exact": g.Exact, "at_most": most, "over_admit": float64(g.OverAdmit), "envelope": float64(g.Envelope), "source": g.Source, "degraded": g.Degraded}
 }
 
 // decisionJSON returns d as the JSON API has it.

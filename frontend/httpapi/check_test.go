@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 	const permin = `{"name":"permin","count":3,"burst":3,"period":60,"algorithm":"fixed_window"}`
 	const bucket = `{"name":"bucket","count":4,"burst":4,"period":1,"algorithm":"token_bucket"}`
-	const guarantee = `"guarantee":{"exact":true,"over_admit":0,"envelope":6,"source":"store","degraded":false}`
+	const guarantee = `"guarantee":{"exact":false,"at_most":6,"over_admit":0,"envelope":6,"source":"store","degraded":false}`
 	f(`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"ann"}]}],"cost":2}`,
 		`{"allowed":true,"soft":false,"borrowed":false,"delay":0,"limit":`+permin+`,"remaining":1,"retry_after":0,"reset_after":40,`+guarantee+
 			`,"limits":[{"limit":`+permin+`,"role":"enforce","cost":2,"allowed":true,"charged":true,"remaining":1,"retry_after":0,"reset_after":40},`+

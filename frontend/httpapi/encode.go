@@ -102,6 +102,12 @@ func appendLimit(b []byte, l *weir.Limit) []byte {
 func appendGuarantee(b []byte, g weir.Guarantee) []byte {
 	b = append(b, `{"exact":`...)
 	b = strconv.AppendBool(b, g.Exact)
+	b = append(b, `,"at_most":`...)
+	if g.AtMost == weir.Unbounded {
+		b = append(b, "null"...)
+	} else {
+		b = strconv.AppendInt(b, g.AtMost, 10)
+	}
 	b = append(b, `,"over_admit":`...)
 	b = strconv.AppendInt(b, g.OverAdmit, 10)
 	b = append(b, `,"envelope":`...)

@@ -63,7 +63,7 @@ func TestRedisCLI(t *testing.T) {
 	f(cli("", append(quiet, "--no-raw", "-3", "CL.THROTTLE", "three", "15", "30", "60")...), "1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n5) (integer) 2\n")
 	f(cli("", append(quiet, "--no-raw", "-3", "WEIR.CHECK", "api", "client_id", "cli")...),
 		"1# \"allowed\" => (true)\n2# \"limit\" => \"per client\"\n3# \"remaining\" => (integer) 4\n4# \"retry_after_ms\" => (integer) 0\n"+
-			"5# \"reset_after_ms\" => (integer) 20000\n6# \"delay_ms\" => (integer) 0\n7# \"exact\" => (true)\n8# \"degraded\" => (false)\n")
+			"5# \"reset_after_ms\" => (integer) 20000\n6# \"delay_ms\" => (integer) 0\n7# \"exact\" => (false)\n8# \"degraded\" => (false)\n9# \"at_most\" => (integer) 10\n")
 	f(cli("", "-u", fmt.Sprintf("redis://default:%s@127.0.0.1:%s/3", clientPassword, port), "CL.THROTTLE", "user123", "15", "30", "60"),
 		"Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe.\n"+first)
 	// Interactive: it asks for COMMAND DOCS, and helps with what it got.

@@ -269,7 +269,7 @@ func (s *Server) undecided(err error) string {
 // appendDecision appends what WEIR.CHECK says: a map.
 func appendDecision(b []byte, proto int, a *ask) []byte {
 	d, r := a.decision, a.req
-	pairs := 8
+	pairs := 9
 	if named := a.lease && d.Allowed(); named {
 		pairs++
 	}
@@ -289,7 +289,13 @@ func appendDecision(b []byte, proto int, a *ask) []byte {
 	g := r.Guarantee()
 	b = appendBool(append(b, "$5\r\nexact\r\n"...), proto, g.Exact)
 	b = appendBool(append(b, "$8\r\ndegraded\r\n"...), proto, g.Degraded)
-	if pairs == 9 {
+	b = append(b, "$7\r\nat_most\r\n"...)
+	if g.AtMost == weir.Unbounded {
+		b = appendNull(b, proto)
+	} else {
+		b = appendInt(b, g.AtMost)
+	}
+	if pairs == 10 {
 		b = appendBulk(append(b, "$5\r\nlease\r\n"...), r.Lease)
 	}
 	return b

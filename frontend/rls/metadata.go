@@ -32,6 +32,9 @@ func appendMetadata(b []byte, d weir.Decision, g weir.Guarantee) []byte {
 	b = appendBool(b, "exact", g.Exact)
 	b = appendBool(b, "degraded", g.Degraded)
 	b = appendNumber(b, "over_admit", g.OverAdmit)
+	if g.AtMost != weir.Unbounded {
+		b = appendNumber(b, "at_most", g.AtMost)
+	}
 	b = appendString(b, "source", g.Source.String())
 	b = wire.End(wire.End(wire.End(b, in), value), at)
 	return wire.End(b, all)

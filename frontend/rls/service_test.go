@@ -326,7 +326,7 @@ func TestFields(t *testing.T) {
 		t.Errorf("refused: %v", got)
 	}
 	const body = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
-		`"detail":"the limit is exhausted; try again in 40 seconds","violated-policies":["one"],"retry_after":40,"guarantee":{"exact":true,"degraded":false}}`
+		`"detail":"the limit one is exhausted; try again in 40 seconds","violated-policies":["one"],"retry_after":40,"guarantee":{"exact":false,"at_most":2,"degraded":false}}`
 	if string(res.RawBody) != body {
 		t.Errorf("body %s", res.RawBody)
 	}
@@ -524,7 +524,7 @@ func TestMetadata(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		got := d.ask("a=1").DynamicMetadata.AsMap()
 		want := map[string]any{"allowed": allowed, "limit": "one", "algorithm": "sliding_window",
-			"guarantee": map[string]any{"exact": true, "degraded": false, "over_admit": 0.0, "source": "store"}}
+			"guarantee": map[string]any{"exact": true, "at_most": 1.0, "degraded": false, "over_admit": 0.0, "source": "store"}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("metadata %v, want %v", got, want)
 		}

@@ -809,14 +809,22 @@ func (x *Limit) GetAlgorithm() string {
 // Guarantee is what a decision promises.
 type Guarantee struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Exact bool                   `protobuf:"varint,1,opt,name=exact,proto3" json:"exact,omitempty"`
-	// The most units that may be admitted above what the algorithm promises.
+	// No period ever sees more admitted than the written count, and the decision is
+	// the one that the algorithm defines. False for a bucket, whose burst comes on
+	// top of its count.
+	Exact bool `protobuf:"varint,1,opt,name=exact,proto3" json:"exact,omitempty"`
+	// The most units that may be admitted above what the algorithm promises, 2^63-1
+	// where nothing is promised.
 	OverAdmit int64 `protobuf:"varint,2,opt,name=over_admit,json=overAdmit,proto3" json:"over_admit,omitempty"`
-	// The most units that any period can see admitted when the decision is exact; 0
-	// where the algorithm bounds something else.
-	Envelope      int64  `protobuf:"varint,3,opt,name=envelope,proto3" json:"envelope,omitempty"`
-	Source        string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`      // what the decision was made from: store, sketch, lease, share, ...
-	Degraded      bool   `protobuf:"varint,5,opt,name=degraded,proto3" json:"degraded,omitempty"` // the store could not give its usual guarantee
+	// at_most where every decision is the one that the algorithm defines; 0 where the
+	// algorithm bounds something else.
+	Envelope int64  `protobuf:"varint,3,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	Source   string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`      // what the decision was made from: store, sketch, lease, share, ...
+	Degraded bool   `protobuf:"varint,5,opt,name=degraded,proto3" json:"degraded,omitempty"` // the store could not give its usual guarantee
+	// The most units that any interval as long as the limit's period can see admitted,
+	// over_admit included; for a concurrency limit, the most that are held at once;
+	// with the source local or sketch, on this node. 2^63-1 where no number holds.
+	AtMost        int64 `protobuf:"varint,6,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -884,6 +892,13 @@ func (x *Guarantee) GetDegraded() bool {
 		return x.Degraded
 	}
 	return false
+}
+
+func (x *Guarantee) GetAtMost() int64 {
+	if x != nil {
+		return x.AtMost
+	}
+	return 0
 }
 
 // LimitDecision is what one limit said.
@@ -1741,14 +1756,15 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
 	"\x05burst\x18\x03 \x01(\x03R\x05burst\x12\x1b\n" +
 	"\tperiod_us\x18\x04 \x01(\x03R\bperiodUs\x12\x1c\n" +
-	"\talgorithm\x18\x05 \x01(\tR\talgorithm\"\x90\x01\n" +
+	"\talgorithm\x18\x05 \x01(\tR\talgorithm\"\xa9\x01\n" +
 	"\tGuarantee\x12\x14\n" +
 	"\x05exact\x18\x01 \x01(\bR\x05exact\x12\x1d\n" +
 	"\n" +
 	"over_admit\x18\x02 \x01(\x03R\toverAdmit\x12\x1a\n" +
 	"\benvelope\x18\x03 \x01(\x03R\benvelope\x12\x16\n" +
 	"\x06source\x18\x04 \x01(\tR\x06source\x12\x1a\n" +
-	"\bdegraded\x18\x05 \x01(\bR\bdegraded\"\xfb\x01\n" +
+	"\bdegraded\x18\x05 \x01(\bR\bdegraded\x12\x17\n" +
+	"\aat_most\x18\x06 \x01(\x03R\x06atMost\"\xfb\x01\n" +
 	"\rLimitDecision\x12$\n" +
 	"\x05limit\x18\x01 \x01(\v2\x0e.weir.v1.LimitR\x05limit\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
