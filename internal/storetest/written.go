@@ -146,6 +146,14 @@ func (b *burglar) edges() {
 		}
 		b.now += period - 1
 		b.all()
+		// Half at the end of a sub-window, and whatever is free before it is a period old.
+		b.now += 4*period - b.now%period - 1
+		for units := b.l.Count / 2; units > 0 && !b.take(units); units /= 2 {
+		}
+		b.now += period / 2
+		b.take(1)
+		b.now += period - period/2 - 1
+		b.all()
 		// A window that begins with one unit, and ends when all are taken.
 		b.now += 3 * period
 		b.take(1)
