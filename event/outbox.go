@@ -2,10 +2,15 @@ package event
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 const (
@@ -40,10 +45,18 @@ type outbox struct {
 	published, failures uint64
 	away                bool
 	began               time.Time
+	// setAside counts events that the queue refuses while it takes others.
+	setAside uint64
+	faults   *faults.Log
+
+	// suspect is the number of the event that was refused alone last, proofs how often
+	// since then another was taken. Only the goroutine that publishes looks at them.
+	suspect uint64
+	proofs  int
 }
 
 func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
-	return &outbox{queue: q, max: max, log: log, wake: make(chan struct{}, 1), ending: make(chan struct{})}
+	return &outbox{queue: q, max: max, log: log, faults: faults.New(log), wake: make(chan struct{}, 1), ending: make(chan struct{})}
 }
 
 // put adds events. Where there is no room the oldest records make way, then the
@@ -129,8 +142,8 @@ func (b *outbox) run(ctx context.Context) {
 		case <-b.wake:
 		}
 		for batch := b.batch(); batch != nil; batch = b.batch() {
-			if !b.send(ctx, batch) {
-				b.giveBack(batch)
+			if left := b.send(ctx, batch); len(left) > 0 {
+				b.giveBack(left)
 				return
 			}
 			if b.ends() {
@@ -150,8 +163,9 @@ func (b *outbox) ends() bool {
 	}
 }
 
-// send hands over a batch, however often that takes, until that is to end.
-func (b *outbox) send(ctx context.Context, batch []Event) bool {
+// send hands over a batch, however often that takes, until that is to end. It returns
+// what the queue has not taken then.
+func (b *outbox) send(ctx context.Context, batch []Event) []Event {
 	wait := minBackoff
 	for tries := 1; ; tries++ {
 		err := b.publish(ctx, batch)
@@ -159,10 +173,21 @@ func (b *outbox) send(ctx context.Context, batch []Event) bool {
 			if tries > 1 {
 				b.log.Info("the queue takes events again", "tries", tries)
 			}
-			return true
+			return nil
 		}
 		if ctx.Err() != nil || b.ends() {
-			return false
+			return batch
+		}
+		if tries > 1 {
+			// It may be away, or refuse one of the events.
+			on := false
+			if batch, on = b.sift(ctx, batch, b.ends); len(batch) == 0 {
+				return nil
+			}
+			if on {
+				tries, wait = 1, minBackoff
+				continue
+			}
 		}
 		if tries == 1 {
 			b.log.Warn("the queue takes no events; they are kept up to a bound", "err", err, "bound", b.max)
@@ -172,25 +197,121 @@ func (b *outbox) send(ctx context.Context, batch []Event) bool {
 		case <-t.C:
 		case <-b.ending:
 			t.Stop()
-			return false
+			return batch
 		}
 		wait = min(2*wait, maxBackoff)
 	}
 }
 
+// publish hands over events once. Those that the queue can never take are counted as set
+// aside.
 func (b *outbox) publish(ctx context.Context, batch []Event) error {
 	bounded, cancel := context.WithTimeout(ctx, maxPublish)
 	defer cancel()
 	err := b.queue.Publish(bounded, batch)
+	var unfit *Unfit
+	if !errors.As(err, &unfit) {
+		unfit = nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case err == nil:
-		b.published, b.sending, b.away = b.published+uint64(len(batch)), 0, false
+	case err == nil || unfit != nil:
+		taken := len(batch)
+		if unfit != nil {
+			for _, i := range unfit.Events {
+				b.refuse(&batch[i], unfit.Err)
+				taken--
+			}
+		}
+		b.published, b.sending, b.away = b.published+uint64(taken), b.sending-len(batch), false
+		return nil
 	case ctx.Err() == nil:
 		b.failures, b.away = b.failures+1, true
 	}
 	return err
+}
+
+// refuse counts an event that the queue refuses. Requires: mu is held.
+func (b *outbox) refuse(e *Event, err error) {
+	b.lose(e)
+	b.setAside++
+	b.away = false
+	b.faults.Report("the queue refuses an event; it is set aside, and the others go on", fmt.Errorf("%s: %w", e.ID(), err))
+}
+
+const (
+	// probes is how many other events are tried to find out whether a queue takes any.
+	probes = 4
+	// proofs is how often a queue must take another event and refuse the same one after
+	// it, until that is set aside.
+	proofs = 2
+)
+
+// sift finds out whether a queue that refused a batch refuses one of its events or all:
+// it hands over ever shorter beginnings of the batch, and where the first event alone is
+// refused, others in its stead. It returns what is left of the batch, and whether
+// anything was taken or set aside; if nothing was, the queue is away.
+func (b *outbox) sift(ctx context.Context, batch []Event, ends func() bool) (left []Event, on bool) {
+	for n := len(batch) / 2; n >= 1; n /= 2 {
+		if b.publish(ctx, batch[:n]) == nil {
+			return batch[n:], true
+		}
+		if ctx.Err() != nil || ends() {
+			return batch, false
+		}
+	}
+	first, rest := batch[:1], batch[1:]
+	var why error
+	if b.suspect != first[0].Sequence {
+		b.suspect, b.proofs = first[0].Sequence, 0
+	}
+	for ; b.proofs < proofs; b.proofs++ {
+		var taken bool
+		if rest, taken = b.probe(ctx, rest); !taken || ctx.Err() != nil {
+			return slices.Concat(first, rest), on
+		}
+		on = true
+		if why = b.publish(ctx, first); why == nil {
+			return rest, true
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending--
+	b.refuse(&first[0], why)
+	return rest, true
+}
+
+// probe hands over a single event: of those given the next one, or else some by lot, or
+// else the newest of those that wait. It returns the others of those given, and whether
+// one was taken.
+func (b *outbox) probe(ctx context.Context, from []Event) (left []Event, taken bool) {
+	for i := range min(len(from), probes) {
+		at := 0
+		if i > 0 {
+			at = rand.IntN(len(from))
+		}
+		if b.publish(ctx, from[at:at+1]) == nil {
+			return slices.Delete(from, at, at+1), true
+		}
+	}
+	b.mu.Lock()
+	last := len(b.events) - 1
+	if last < 0 {
+		b.mu.Unlock()
+		return from, false
+	}
+	newest := b.events[last]
+	b.events, b.sending = b.events[:last], b.sending+1
+	b.mu.Unlock()
+	if b.publish(ctx, []Event{newest}) == nil {
+		return from, true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events, b.sending = append(b.events, newest), b.sending-1
+	return from, false
 }
 
 // giveBack puts a batch that was not sent to where it was.
@@ -207,7 +328,7 @@ func (b *outbox) flush(ctx context.Context) error {
 	var failed error
 	for batch := b.batch(); batch != nil; batch = b.batch() {
 		if failed == nil {
-			failed = b.publish(ctx, batch)
+			batch, failed = b.last(ctx, batch)
 		}
 		if failed == nil {
 			continue
@@ -220,6 +341,24 @@ func (b *outbox) flush(ctx context.Context) error {
 		b.mu.Unlock()
 	}
 	return failed
+}
+
+// last hands over a batch without waiting for a queue that is away. It returns what it has
+// not taken, and why.
+func (b *outbox) last(ctx context.Context, batch []Event) (left []Event, err error) {
+	for on := true; on && len(batch) > 0; {
+		if err = b.publish(ctx, batch); err == nil {
+			return nil, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		batch, on = b.sift(ctx, batch, func() bool { return ctx.Err() != nil })
+	}
+	if len(batch) == 0 {
+		err = nil
+	}
+	return batch, err
 }
 
 // hurry moves records behind all else where there is more than one batch: a slow queue

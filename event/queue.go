@@ -1,11 +1,34 @@
 package event
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
+
+// Unfit is the error of a Publish that took a batch without some events, which it can
+// never take.
+type Unfit struct {
+	// Events are the places of those in the batch, Err says what is wrong with the first.
+	Events []int
+	Err    error
+}
+
+// Error implements error.
+func (u *Unfit) Error() string {
+	if len(u.Events) == 1 {
+		return u.Err.Error()
+	}
+	return fmt.Sprintf("%d events cannot be published, the first since %v", len(u.Events), u.Err)
+}
+
+// Unwrap returns Err.
+func (u *Unfit) Unwrap() error { return u.Err }
 
 // Queue carries events to whoever keeps them. Safe for concurrent use.
 type Queue interface {
 	// Publish hands over a batch. With a nil error all of it is safe; with an
-	// error some of it may be, and all of it is handed over again. It returns
+	// *Unfit all but the events that it names, which the queue can never take; with
+	// another error some of it may be, and all of it is handed over again. It returns
 	// when ctx ends. The queue must not keep the slice; what the events point to
 	// does not change any more.
 	Publish(ctx context.Context, batch []Event) error

@@ -12,6 +12,9 @@ type Stats struct {
 	// Published is how many events the queue has taken since the start, Failures
 	// how many attempts to hand it some have failed.
 	Published, Failures uint64
+	// SetAside is how many events the queue refused while it took others. They are in
+	// Loss too.
+	SetAside uint64
 	// Backlog is how many events wait for the queue, with those that are being
 	// handed over; it is at most MaxBacklog.
 	Backlog, MaxBacklog int
@@ -30,7 +33,7 @@ func (b *outbox) stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return Stats{
-		Published: b.published, Failures: b.failures,
+		Published: b.published, Failures: b.failures, SetAside: b.setAside,
 		Away:    b.away || b.sending > 0 && time.Since(b.began) > patience,
 		Backlog: len(b.events) + b.sending, MaxBacklog: b.max,
 	}

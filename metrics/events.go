@@ -11,6 +11,8 @@ type Events struct {
 	Rollups uint64
 	// Published counts events that the queue took, Failures attempts that failed.
 	Published, Failures uint64
+	// SetAside counts events that the queue refused while it took others.
+	SetAside uint64
 	// Backlog is how many events wait, at most MaxBacklog.
 	Backlog, MaxBacklog int
 	// Away reports whether the queue takes nothing.
@@ -26,6 +28,7 @@ var (
 	eventsRollups    = desc("weir_events_rollups_dropped_total", "Roll-ups of limits that the queue did not take in time.")
 	eventsPublished  = desc("weir_events_published_total", "Events that the queue has taken.")
 	eventsFailures   = desc("weir_events_publish_failures_total", "Attempts to hand events to the queue that failed; they are made again.")
+	eventsSetAside   = desc("weir_events_set_aside_total", "Events that the queue refused while it took others, such as one that is too large; they are lost.")
 	eventsBacklog    = desc("weir_events_backlog", "Events that wait for the queue.")
 	eventsMaxBacklog = desc("weir_events_max_backlog", "Most events that may wait for the queue.")
 	eventsAway       = desc("weir_events_queue_away", "1 while the queue takes no events.")
@@ -33,7 +36,7 @@ var (
 	eventsMissed     = desc("weir_live_missed_total", "Events that readers of the live stream were too slow for.")
 )
 
-var eventsDescs = []*prometheus.Desc{eventsDropped, eventsRollups, eventsPublished, eventsFailures, eventsBacklog, eventsMaxBacklog,
+var eventsDescs = []*prometheus.Desc{eventsDropped, eventsRollups, eventsPublished, eventsFailures, eventsSetAside, eventsBacklog, eventsMaxBacklog,
 	eventsAway, eventsReaders, eventsMissed}
 
 func (e *Events) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
@@ -42,6 +45,7 @@ func (e *Events) collect(counter func(*prometheus.Desc, uint64, ...string), gaug
 	counter(eventsRollups, e.Rollups)
 	counter(eventsPublished, e.Published)
 	counter(eventsFailures, e.Failures)
+	counter(eventsSetAside, e.SetAside)
 	gauge(eventsBacklog, float64(e.Backlog))
 	gauge(eventsMaxBacklog, float64(e.MaxBacklog))
 	gauge(eventsAway, oneIf(e.Away))

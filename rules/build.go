@@ -79,6 +79,9 @@ func (b *builder) build(name, scope string) *Limit {
 	if !b.dialect.flat {
 		l.alias = name
 	}
+	if !b.named(b.spec.Node, b.path, name, scope) {
+		return nil
+	}
 	if l.alias != "" && slices.Contains(b.spec.Replaces, l.alias) {
 		b.fault(b.spec.Node.where("replaces"), b.path, "", replacesItself,
 			[]any{name}[:strings.Count(b.dialect.texts[replacesItself], "%")]...)

@@ -5,6 +5,24 @@ import (
 	"strings"
 )
 
+// MaxNames is the most bytes that the domain, the path and the name of a limit have
+// together: events and metrics carry all three, and an event has a bound.
+const MaxNames = 1536
+
+// named reports whether the names of a limit are within MaxNames, and reports a fault if
+// they are not.
+func (c *compiler) named(at *node, path, name, scope string) bool {
+	size := len(c.domain.name) + len(scope) + len(name)
+	if c.dialect.flat || size <= MaxNames {
+		return true
+	}
+	c.bad(at, path[:min(len(path), maxShown)], "give shorter keys and values, and the limit a name", "the names of the limit (its domain, path and own) have %d bytes together: at most %d fit into its events and metrics", size, MaxNames)
+	return false
+}
+
+// maxShown is how many bytes of a path that is too long are shown.
+const maxShown = 80
+
 // join puts a step behind a path.
 func join(path, step string) string {
 	if path == "" || step == "" {

@@ -228,7 +228,7 @@ func (t *telling) metrics() metrics.Events {
 	s := t.observer.Stats()
 	return metrics.Events{
 		Dropped: s.Loss.Dropped, Discarded: s.Loss.Discarded, Rollups: s.Loss.Rollups,
-		Published: s.Published, Failures: s.Failures,
+		Published: s.Published, Failures: s.Failures, SetAside: s.SetAside,
 		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Away: s.Away,
 		Readers: t.broadcast.Subscribers(), Missed: t.broadcast.Missed(),
 	}

@@ -43,14 +43,17 @@ func Encode(e *event.Event) ([]byte, error) {
 	return b, nil
 }
 
-// Pack returns events as messages.
+// Pack returns events as messages. With an *event.Unfit they are without the events that
+// it names; with another error there are none.
 func Pack(events []event.Event, compress bool) ([]Message, error) {
 	var out []Message
 	var body []byte
+	var unfit *event.Unfit
 	for i := range events {
 		b, err := Encode(&events[i])
 		if err != nil {
-			return nil, err
+			unfit = SetAside(unfit, i, err)
+			continue
 		}
 		if len(body) > 0 && len(body)+len(b) > packed {
 			m, err := seal(body, compress)
@@ -61,11 +64,42 @@ func Pack(events []event.Event, compress bool) ([]Message, error) {
 		}
 		body = append(append(body, ','), b...)
 	}
-	if len(body) == 0 {
-		return out, nil
+	if len(body) > 0 {
+		m, err := seal(body, compress)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
 	}
-	m, err := seal(body, compress)
-	return append(out, m), err
+	if unfit != nil {
+		return out, unfit
+	}
+	return out, nil
+}
+
+// SetAside adds an event to those that cannot be published, of which there may be none
+// yet.
+func SetAside(unfit *event.Unfit, at int, why error) *event.Unfit {
+	if unfit == nil {
+		unfit = &event.Unfit{Err: why}
+	}
+	unfit.Events = append(unfit.Events, at)
+	return unfit
+}
+
+// Packed is what Publish does with what Pack returned: it sends the messages, if there
+// are any, and then names the events that are not in them.
+func Packed(messages []Message, err error, send func([]Message) error) error {
+	var unfit *event.Unfit
+	if err != nil && !errors.As(err, &unfit) {
+		return err
+	}
+	if len(messages) > 0 {
+		if err := send(messages); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // seal makes a message of a list that begins with a comma.

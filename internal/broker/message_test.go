@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/rules"
 )
 
 func losses(n int) []event.Event {
@@ -130,4 +132,72 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: %+v", text, a)
 		}
 	})
+}
+
+// The largest event that rules can make fits: names as long as they may be, of letters
+// that take the most room, all that a record or a roll-up tells, and every bucket.
+func TestFamilyLargestEventFits(t *testing.T) {
+	const names = rules.MaxNames
+	for _, letter := range []string{"n", "<", "\x01", "é", "\xff"} {
+		long := func(n int) string { return strings.Repeat(letter, n/len(letter)) }
+		for _, split := range [][3]int{{names, 0, 0}, {0, names, 0}, {0, 0, names}, {names / 3, names / 3, names / 3}, {1, names / 2, names / 2}} {
+			place := event.Place{Domain: long(split[0]), Rule: long(split[1]), Limit: long(split[2]), Algorithm: "sliding_window_counter", Allowance: 1 << 52, PeriodMS: 1 << 52, Burst: 1 << 52}
+			head := event.Event{Source: strings.Repeat("n", 200) + "/0123456789abcdef", Sequence: 1 << 63, Time: time.Now(), Region: strings.Repeat("r", event.MaxRegion)}
+			record := head
+			record.Record = &event.Record{Place: place, Key: long(116), Outcome: "shadow_refused", Count: 1 << 62, Cost: 1 << 62, Decisive: 1 << 62, Early: 1 << 62, Least: 1 << 62, Source: "region",
+				About: &event.About{Address: long(64), Network: long(64), Method: long(event.MaxMethod), Host: long(event.MaxHost), Path: long(event.MaxPath), User: long(event.MaxUser), Tier: long(event.MaxTier), Agent: "browser"}}
+			for i := range event.MaxArrivals {
+				record.Record.Arrivals = append(record.Record.Arrivals, event.Arrival{AtUS: 1_000_000 + int64(i), Cost: 1 << 52})
+			}
+			rollup := head
+			all := make([]event.LatencyCount, 300)
+			for i := range all {
+				all[i] = event.LatencyCount{Bucket: i, Count: 1 << 40}
+			}
+			rollup.Rollup = &event.Rollup{From: time.Now(), To: time.Now(), Place: place, Counts: map[string]uint64{}, Requests: map[string]uint64{"allowed": 1 << 62, "refused": 1 << 62, "failed": 1 << 62},
+				Latency: &event.Latency{Every: 256, Counts: all}, Answered: &event.Answered{OK: 1 << 62, Times: all}}
+			for _, o := range []string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated", "degraded"} {
+				rollup.Rollup.Counts[o] = 1 << 62
+			}
+			for _, e := range []event.Event{record, rollup} {
+				b, err := e.Encode()
+				if err != nil || len(b) > event.MaxEncoded {
+					t.Errorf("%q, %v: %s of %d bytes: %v", letter, split, e.Type(), len(b), err)
+				}
+			}
+		}
+	}
+}
+
+// One event that does not fit is named, and all others are packed, wherever it stands and
+// however many there are.
+func TestFamilyPackSetsAside(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 1000, 5000} {
+		for _, bad := range [][]int{{0}, {n / 2}, {n - 1}, {0, n - 1}, {0, 1, 2}} {
+			events := losses(n)
+			var want []int
+			for _, i := range bad {
+				if i < n && !slices.Contains(want, i) {
+					events[i].Loss = nil
+					events[i].Record = &event.Record{Place: event.Place{Rule: strings.Repeat("r", 22_000)}}
+					want = append(want, i)
+				}
+			}
+			messages, err := Pack(events, true)
+			var unfit *event.Unfit
+			if !errors.As(err, &unfit) || !slices.Equal(unfit.Events, want) {
+				t.Fatalf("%d of %d: %v", bad, n, err)
+			}
+			got := 0
+			for _, m := range messages {
+				all, unread := Unpack(event.ContentTypeBatch, m.Encoding, m.Body)
+				if got += len(all); len(unread) > 0 {
+					t.Error(unread[0].Err)
+				}
+			}
+			if got != n-len(want) {
+				t.Errorf("%d of %d: %d events are packed", bad, n, got)
+			}
+		}
+	}
 }

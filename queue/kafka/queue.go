@@ -48,24 +48,29 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 		return err
 	}
 	defer leave()
-	records := make([]*kgo.Record, len(batch))
+	records := make([]*kgo.Record, 0, len(batch))
+	var unfit *event.Unfit
 	// Without the events' own times: the client gives up by a record's timestamp,
 	// and an event that has waited for the brokers would be too old at once.
 	for i := range batch {
 		b, err := broker.Encode(&batch[i])
 		if err != nil {
-			return fmt.Errorf("queue kafka: %w", err)
+			unfit = broker.SetAside(unfit, i, err)
+			continue
 		}
-		records[i] = &kgo.Record{
+		records = append(records, &kgo.Record{
 			Topic: q.place.topic, Key: []byte(batch[i].PartitionKey()), Value: b,
 			Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte(contentType)}},
-		}
+		})
 	}
 	if err := q.send(ctx, records); err != nil {
 		if q.life.Closed() {
 			return event.ErrClosed
 		}
 		return fmt.Errorf("queue kafka: topic %s: %w", q.place.topic, err)
+	}
+	if unfit != nil {
+		return unfit
 	}
 	return nil
 }

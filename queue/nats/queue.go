@@ -47,9 +47,10 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 	}
 	defer leave()
 	messages, err := broker.Pack(batch, !q.place.Uncompressed)
-	if err != nil {
-		return fmt.Errorf("queue nats: %w", err)
-	}
+	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
+}
+
+func (q *Queue) publish(ctx context.Context, messages []broker.Message) (err error) {
 	done := make(chan error, 1)
 	select {
 	case q.turn <- struct{}{}:

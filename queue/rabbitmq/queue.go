@@ -41,10 +41,11 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 		return err
 	}
 	defer leave()
-	packed, err := broker.Pack(batch, !q.place.Uncompressed)
-	if err != nil {
-		return fmt.Errorf("queue rabbitmq: %w", err)
-	}
+	messages, err := broker.Pack(batch, !q.place.Uncompressed)
+	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
+}
+
+func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error) {
 	messages := make([]amqp.Publishing, len(packed))
 	for i, m := range packed {
 		messages[i] = publishing(m, event.ContentTypeBatch)
