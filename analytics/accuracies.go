@@ -24,7 +24,9 @@ type played struct {
 	cut   bool
 }
 
-func (r *reader) accuracy() (*AccuracyList, error) {
+// accuracy reads the arrivals of the range, and returns what makes an AccuracyList of
+// them.
+func (r *reader) accuracy() (func() (any, error), error) {
 	by := map[int64]*played{}
 	of := func(limit int64) *played {
 		if by[limit] == nil {
@@ -51,16 +53,22 @@ func (r *reader) accuracy() (*AccuracyList, error) {
 		r.missing = append(r.missing, "compared are the "+strconv.Itoa(maxComparedRules)+" limits with the most arrivals of sampled keys")
 	}
 	out := &AccuracyList{Rules: []Accuracy{}}
-	for _, p := range all {
-		a, err := r.compare(p)
-		if err != nil {
-			return nil, err
-		}
-		out.Rules = append(out.Rules, *a)
+	if out.Coverage, err = r.coverage(); err != nil {
+		return nil, err
 	}
-	out.Coverage, err = r.coverage()
 	out.Coverage.Basis = "records"
-	return out, err
+	return func() (any, error) {
+		r.missing = nil
+		for _, p := range all {
+			a, err := r.compare(p)
+			if err != nil {
+				return nil, err
+			}
+			out.Rules = append(out.Rules, *a)
+		}
+		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
+		return out, nil
+	}, nil
 }
 
 // compare compares what was decided with what should have been.

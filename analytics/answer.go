@@ -78,10 +78,13 @@ type Overview struct {
 	// mode, and where the nodes are of a version that does not count them.
 	Requests *Requests `json:"requests,omitempty"`
 	// KeysLimited is how many different keys were refused, delayed or would have
-	// been; KeysSeen how many there were at all, estimated from the sample. Both are
-	// counted by a sketch with a standard error of 2.3 %, exactly below some hundred.
-	KeysLimited int64 `json:"keys_limited"`
-	KeysSeen    int64 `json:"keys_seen"`
+	// been; KeysSeen how many there were at all, estimated from the sample, if
+	// KeysSeenKnown: where no key of the range belongs to the sample that is not known,
+	// and zero. Both are counted by a sketch with a standard error of 2.3 %, exactly below
+	// some hundred.
+	KeysLimited   int64 `json:"keys_limited"`
+	KeysSeen      int64 `json:"keys_seen"`
+	KeysSeenKnown bool  `json:"keys_seen_known"`
 	// DegradedS is how many seconds had decisions without the usual guarantee, in
 	// whole steps of the grain, so never too few.
 	DegradedS int64 `json:"degraded_s"`

@@ -18,9 +18,10 @@ type RuleFigures struct {
 	// Decisive is in how many decisions that limited somebody this limit's answer
 	// was the request's.
 	Decisive int64 `json:"decisive"`
-	// KeysLimited and KeysSeen are as in Overview.
-	KeysLimited int64 `json:"keys_limited"`
-	KeysSeen    int64 `json:"keys_seen"`
+	// KeysLimited, KeysSeen and KeysSeenKnown are as in Overview.
+	KeysLimited   int64 `json:"keys_limited"`
+	KeysSeen      int64 `json:"keys_seen"`
+	KeysSeenKnown bool  `json:"keys_seen_known"`
 	// Usage tells of the peak usage of the sampled keys. Nil without a sample.
 	Usage *Usage `json:"usage,omitempty"`
 	// FirstHit and LastHit are the first and the last step in which the limit was

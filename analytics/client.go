@@ -36,10 +36,11 @@ type clientHour struct{ at, units int64 }
 // clientGrain is the grain of the rows of clients.
 func (r *reader) clientGrain() Grain { return min(r.grain, Hour) }
 
-// which are orders of clients.
+// which are orders of clients. Of those that are alike the ones come first that were
+// delayed, or would have been refused.
 var clientOrders = map[string]string{
-	"refused":   "SUM(refused + delayed + shadow)",
-	"overshoot": "SUM(refused + delayed + shadow)", // ordered again when it is known
+	"refused":   "SUM(refused)",
+	"overshoot": "SUM(refused)", // ordered again when it is known
 	"decisions": "SUM(allowed + refused + soft + borrowed + delayed + shadow)",
 	"early":     "SUM(early)",
 	"last":      "MAX(last_us)",
@@ -67,14 +68,22 @@ func (r *reader) clientsBy(order string, most int, limitedOnly bool) (out []clie
 			out = append(out, client{name: n, key: key})
 		}
 		return nil
-	}, `SELECT limit_id, client FROM clients`+w.text+` GROUP BY limit_id, client`+having+
-		` ORDER BY `+clientOrders[order]+` DESC, SUM(units) DESC, limit_id, client LIMIT `+strconv.Itoa(most), w.args...)
+	}, `SELECT limit_id, client FROM clients`+r.byClient()+w.text+` GROUP BY limit_id, client`+having+
+		` ORDER BY `+clientOrders[order]+` DESC, SUM(delayed) DESC, SUM(shadow) DESC, SUM(units) DESC, limit_id, client LIMIT `+strconv.Itoa(most), w.args...)
 	if err != nil || len(out) < most {
 		return out, int64(len(out)), err
 	}
 	err = query(r.tx, func(row Row) error { total = row.Int(0); return nil },
-		`SELECT COUNT(*) FROM (SELECT limit_id, client FROM clients`+w.text+` GROUP BY limit_id, client`+having+`) AS c`, w.args...)
+		`SELECT COUNT(*) FROM (SELECT limit_id, client FROM clients`+r.byClient()+w.text+` GROUP BY limit_id, client`+having+`) AS c`, w.args...)
 	return out, total, err
+}
+
+// byClient is the hint for statements about a few clients.
+func (r *reader) byClient() string {
+	if r.keys == nil {
+		return ""
+	}
+	return " " + r.hint
 }
 
 // load reads the rows of clients.
@@ -95,7 +104,7 @@ func (r *reader) load(clients []client) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	err := r.tx.Each(`SELECT limit_id, at, `+columnList+` FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
+	err := r.tx.Each(`SELECT limit_id, at, `+columnList+` FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
 		rows, func(i int, row Row) error {
 			c := &clients[owner[i]]
 			var s clientStep
@@ -111,7 +120,7 @@ func (r *reader) load(clients []client) error {
 	if err != nil {
 		return err
 	}
-	err = r.tx.Each(`SELECT at, units FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
+	err = r.tx.Each(`SELECT at, units FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
 		hours, func(i int, row Row) error {
 			c, h := &clients[owner[i]], clientHour{row.Int(0), row.Int(1)}
 			if h.at < floor(r.from, 3600) {
@@ -124,7 +133,7 @@ func (r *reader) load(clients []client) error {
 	if err != nil {
 		return err
 	}
-	err = r.tx.Each(`SELECT MIN(first_us) FROM clients WHERE grain = $1 AND client = $2 AND limit_id = $3`, first, func(i int, row Row) error {
+	err = r.tx.Each(`SELECT first_us FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 ORDER BY at LIMIT 1`, first, func(i int, row Row) error {
 		if at := row.Int(0); at > 0 {
 			clients[owner[i]].firstSeen = min(clients[owner[i]].firstSeen, at)
 		}

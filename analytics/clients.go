@@ -90,7 +90,7 @@ func (r *reader) rest() (*Rest, error) {
 		c.scan(row, 0)
 		all.add(&c)
 		return nil
-	}, `SELECT `+columnList+` FROM clients`+w.text, w.args...)
+	}, `SELECT `+columnList+` FROM clients `+r.hint+w.text, w.args...)
 	if err != nil || all.n[cMerged] == 0 {
 		return nil, err
 	}

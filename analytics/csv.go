@@ -1,7 +1,7 @@
 package analytics
 
 import (
-	"encoding/csv"
+	"bufio"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // writeCSV writes a list of structs as a table: a column for each field by its word
@@ -29,24 +30,19 @@ func writeCSV(w io.Writer, list any) error {
 			table[i][name] = value
 		})
 	}
-	out := csv.NewWriter(w)
+	out := tableWriter{bufio.NewWriter(w)}
 	if len(header) == 0 { // an empty table has its columns still
 		flatten(reflect.New(rows.Type().Elem()).Elem(), "", func(name, _ string) { header = append(header, name) })
 	}
-	if err := out.Write(header); err != nil {
-		return err
-	}
+	out.line(header)
 	for _, row := range table {
 		line := make([]string, len(header))
 		for i, name := range header {
 			line[i] = row[name]
 		}
-		if err := out.Write(line); err != nil {
-			return err
-		}
+		out.line(line)
 	}
-	out.Flush()
-	return out.Error()
+	return out.Flush()
 }
 
 var timeType = reflect.TypeFor[time.Time]()
@@ -122,11 +118,33 @@ func joined(v reflect.Value) string {
 	return tame(strings.Join(parts, "; "))
 }
 
+// formulas are what a text begins with that a spreadsheet takes for a formula, or passes
+// over before one: the signs, their fullwidth forms, breaks and a byte order mark.
+const formulas = "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n\ufeff"
+
 // tame keeps spreadsheets from running what a client has sent: a text that begins
 // as a formula does gets a quote in front.
 func tame(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune(formulas, first) {
 		return "'" + s
 	}
 	return s
+}
+
+// tableWriter writes lines of cells as RFC 4180 has them. A cell with a semicolon is quoted
+// too: some spreadsheets split at those.
+type tableWriter struct{ *bufio.Writer }
+
+func (w tableWriter) line(cells []string) {
+	for i, cell := range cells {
+		if i > 0 {
+			_ = w.WriteByte(',') // an error stays until Flush
+		}
+		if cell == "" || !strings.ContainsAny(cell, ",;\"\r\n\t") && cell[0] != ' ' {
+			_, _ = w.WriteString(cell)
+			continue
+		}
+		_, _ = w.WriteString(`"` + strings.ReplaceAll(cell, `"`, `""`) + `"`)
+	}
+	_ = w.WriteByte('\n')
 }

@@ -37,6 +37,9 @@ type Dialect struct {
 	// Lock is a statement that makes other migrations wait until the transaction ends.
 	// Empty where transactions do so anyway.
 	Lock string
+	// ByClient follows the table clients in a statement that looks for one client: it
+	// says by which index, where the planner would read all of an hour instead.
+	ByClient string
 	// Defaults are the service's where its options are zero.
 	Defaults Options
 }

@@ -46,7 +46,7 @@ func (r *reader) overview() (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.KeysLimited, o.KeysSeen = all.count()
+	o.KeysLimited, o.KeysSeen, o.KeysSeenKnown = all.count()
 	if !r.ofClients() && r.outcomes == nil {
 		took, err := r.timing()
 		if err != nil {
@@ -58,7 +58,7 @@ func (r *reader) overview() (*Overview, error) {
 		r.missing = append(r.missing, "clients, paths and what incidents tell of clients are of all nodes: they are not kept by node")
 	}
 	for _, rule := range slices.SortedFunc(maps.Values(rules), func(a, b *TopRule) int {
-		return cmp.Or(cmp.Compare(b.limited(), a.limited()), cmp.Compare(b.Decisions, a.Decisions), compareLimits(a.Limit, b.Limit))
+		return cmp.Or(compareRefused(&a.Totals, &b.Totals), compareLimits(a.Limit, b.Limit))
 	}) {
 		if len(o.TopRules) < r.top {
 			o.TopRules = append(o.TopRules, *rule)
@@ -89,8 +89,8 @@ func (r *reader) topKeys() ([]TopKey, error) {
 			Refused: row.Int(3), Shadow: row.Int(4), Delayed: row.Int(5)})
 		return nil
 	}, `SELECT limit_id, client, MAX(plain), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
-		FROM clients`+w.text+` GROUP BY limit_id, client HAVING SUM(refused + shadow + delayed) > 0
-		ORDER BY SUM(refused + shadow + delayed) DESC, limit_id, client LIMIT `+strconv.Itoa(r.top), w.args...)
+		FROM clients`+r.byClient()+w.text+` GROUP BY limit_id, client HAVING SUM(refused + shadow + delayed) > 0
+		ORDER BY SUM(refused) DESC, SUM(delayed) DESC, SUM(shadow) DESC, limit_id, client LIMIT `+strconv.Itoa(r.top), w.args...)
 	return out, err
 }
 
@@ -106,7 +106,7 @@ func (r *reader) topWords(kind string) ([]TopWord, error) {
 		out = append(out, TopWord{Word: row.Text(0), Allowed: row.Int(1), Refused: row.Int(2), Shadow: row.Int(3), Delayed: row.Int(4)})
 		return nil
 	}, `SELECT word, CAST(SUM(allowed) AS BIGINT), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
-		FROM words`+w.text+` GROUP BY word ORDER BY SUM(refused + shadow + delayed) DESC, SUM(allowed) DESC, word LIMIT `+strconv.Itoa(r.top), w.args...)
+		FROM words`+w.text+` GROUP BY word ORDER BY SUM(refused) DESC, SUM(delayed) DESC, SUM(shadow) DESC, SUM(allowed) DESC, word LIMIT `+strconv.Itoa(r.top), w.args...)
 	return out, err
 }
 
@@ -214,7 +214,7 @@ func (r *reader) incident(in *Incident) error {
 	if err != nil {
 		return err
 	}
-	in.Keys, _ = k.count()
+	in.Keys, _, _ = k.count()
 	g := min(r.grain, Hour)
 	w := &where{}
 	w.and("grain = ? AND at >= ? AND at < ?", int64(g), in.From.Unix(), in.To.Unix())

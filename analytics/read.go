@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ type reader struct {
 	*ask
 	tx     Tx
 	opt    *Options
+	hint   string // Dialect.ByClient
 	limits map[int64]Limit
 	// seen are from when to when the limits were met.
 	seen map[int64]span
@@ -25,7 +27,7 @@ type reader struct {
 // view calls f with a reader.
 func (s *Service) read(r *reader, f func(*reader) error) func(Tx) error {
 	return func(tx Tx) error {
-		r.tx, r.opt = tx, &s.opt
+		r.tx, r.opt, r.hint = tx, &s.opt, s.db.Dialect().ByClient
 		if err := r.loadLimits(); err != nil {
 			return err
 		}
@@ -199,7 +201,7 @@ func (r *reader) clientCounts(step int64, each func(countRow)) error {
 			}
 		}
 		return nil
-	}, `SELECT `+t+` AS t, limit_id, `+strings.Join(sums, ", ")+` FROM clients`+w.text+` GROUP BY `+t+`, limit_id ORDER BY t, limit_id`, w.args...)
+	}, `SELECT `+t+` AS t, limit_id, `+strings.Join(sums, ", ")+` FROM clients`+r.byClient()+w.text+` GROUP BY `+t+`, limit_id ORDER BY t, limit_id`, w.args...)
 }
 
 // beside are outcomes that are counted beside another of the same decision.
@@ -222,6 +224,13 @@ func (t *Totals) add(outcome string, n int64) {
 // limited is how many decisions limited somebody, or would have.
 func (t *Totals) limited() int64 {
 	return t.Counts["refused"] + t.Counts["delayed"] + t.Counts["shadow_refused"]
+}
+
+// compareRefused orders by what was refused, then what was delayed, then what would have
+// been refused, then by all; the most first.
+func compareRefused(a, b *Totals) int {
+	return cmp.Or(cmp.Compare(b.Counts["refused"], a.Counts["refused"]), cmp.Compare(b.Counts["delayed"], a.Counts["delayed"]),
+		cmp.Compare(b.Counts["shadow_refused"], a.Counts["shadow_refused"]), cmp.Compare(b.Decisions, a.Decisions))
 }
 
 // totals returns the decisions of a client.
@@ -296,10 +305,14 @@ func (k *keys) merge(kind string, packed []byte) error {
 }
 
 // count returns how many keys were limited and how many there were: the sampled
-// ones times how many each stands for, at least those that were limited.
-func (k *keys) count() (limited, seen int64) {
+// ones times how many each stands for, at least those that were limited. Where none was
+// sampled, how many there were is not known, and seen is zero.
+func (k *keys) count() (limited, seen int64, known bool) {
 	limited = k.limited.count()
-	return limited, max(limited, k.sampled.count()*max(k.sampled.every, 1))
+	if k.sampled.every == 0 {
+		return limited, 0, false
+	}
+	return limited, max(limited, k.sampled.count()*k.sampled.every), true
 }
 
 // keysByLimit returns the keys of each limit in a range, and those of all of them.
@@ -373,7 +386,7 @@ func (r *reader) merged(c *Coverage) error {
 			c.Missing = append(c.Missing, fmt.Sprintf("rule %s/%s, limit %s: %d rows of clients are merged into one", l.Domain, l.Rule, l.Limit, n))
 		}
 		return nil
-	}, `SELECT limit_id, CAST(SUM(merged) AS BIGINT) FROM clients`+w.text+` GROUP BY limit_id ORDER BY limit_id`, w.args...)
+	}, `SELECT limit_id, CAST(SUM(merged) AS BIGINT) FROM clients `+r.hint+w.text+` GROUP BY limit_id ORDER BY limit_id`, w.args...)
 }
 
 // maxMissing is how many sentences there are at most of what is missing.

@@ -122,50 +122,63 @@ func accuracyOf(l Limit) accuracy.Limit {
 }
 
 // replay decides what came under one limit again.
-func (r *reader) replay() (*Replay, error) {
+// It reads the arrivals, and returns what replays them.
+func (r *reader) replay() (func() (any, error), error) {
 	names := r.names()
 	if len(names) > 1 {
 		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()}
 	}
 	n := r.points()
 	out := &Replay{At: r.at(), Came: make([]int64, n), OwnRefused: make([]int64, n), WithRefused: make([]int64, n), Clients: []ReplayedClient{}}
-	var err error
+	play, err := func() {}, error(nil)
 	if len(names) == 1 {
-		err = r.replayLimit(out, names[0])
+		play, err = r.replayLimit(out, names[0])
 	}
 	if err != nil {
 		return nil, err
 	}
 	out.Coverage, err = r.coverage()
 	out.Coverage.Basis = "records"
-	return out, err
+	return func() (any, error) {
+		r.missing = nil
+		play()
+		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
+		return out, nil
+	}, err
 }
 
-func (r *reader) replayLimit(out *Replay, n name) error {
+// replayLimit reads the arrivals of a limit, and returns what replays them into out.
+func (r *reader) replayLimit(out *Replay, n name) (play func(), err error) {
+	play = func() {}
 	out.Limit = r.newest(n)
 	out.Edited = r.edit.of(out.Limit)
 	own, err := accuracy.NewReplay(accuracyOf(out.Limit))
 	if err != nil {
 		out.Unfit = fmt.Sprintf("what %s decides is not a matter of arrivals alone", out.Limit.Algorithm)
-		return nil
+		return play, nil
 	}
 	with, err := accuracy.NewReplay(accuracyOf(out.Edited))
 	if err != nil {
 		out.Unfit = err.Error()
-		return nil
+		return play, nil
 	}
 	keys := map[string][]accuracy.Arrival{}
 	err = r.arrivals(func(_ int64, client, outcome string, at, cost int64) {
 		keys[client] = append(keys[client], accuracy.Arrival{At: at, Cost: cost, Admitted: outcome != "refused" && outcome != "shadow_refused"})
 	}, func(_ int64, _ string, cut bool) { out.Cut = out.Cut || cut })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	labels, err := r.labelBook()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.narrow(out, keys)
+	return func() { r.replayKeys(out, n, own, with, keys, labels) }, nil
+}
+
+// replayKeys decides arrivals again.
+func (r *reader) replayKeys(out *Replay, n name, own, with *accuracy.Replay, keys map[string][]accuracy.Arrival, labels labelBook) {
 	var a, b []accuracy.Arrival
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		arrivals := keys[key]
@@ -189,7 +202,6 @@ func (r *reader) replayLimit(out *Replay, n name) error {
 	if len(out.Clients) > r.top {
 		out.Clients = out.Clients[:r.top]
 	}
-	return nil
 }
 
 // narrow makes the range of an answer that of the arrivals, since none are kept

@@ -99,7 +99,7 @@ func (b *ruleBook) keys() error {
 	})
 	for n, k := range by {
 		if e := b.by[n]; e != nil {
-			e.figures.KeysLimited, e.figures.KeysSeen = k.count()
+			e.figures.KeysLimited, e.figures.KeysSeen, e.figures.KeysSeenKnown = k.count()
 		}
 	}
 	return err
@@ -347,7 +347,7 @@ func (r *reader) ruleList() (*RuleList, error) {
 		case "keys":
 			return cmp.Compare(y.KeysLimited, x.KeysLimited)
 		}
-		return cmp.Or(cmp.Compare(y.limited(), x.limited()), cmp.Compare(y.Decisions, x.Decisions))
+		return compareRefused(&x.Totals, &y.Totals)
 	})
 	if len(out.Rules) > r.top {
 		r.missing = append(r.missing, strconv.Itoa(len(out.Rules)-r.top)+" further limits are left out")
@@ -434,7 +434,7 @@ func (r *reader) version(l *RuleLimits, id int64) error {
 		return err
 	}
 	if k := by[id]; k != nil {
-		v.KeysLimited, _ = k.count()
+		v.KeysLimited, _, _ = k.count()
 	}
 	var usages []float64
 	if err := r.sampledPeaks(func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) }); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/event"
@@ -36,6 +37,7 @@ type Service struct {
 
 // order is a batch that waits to be counted.
 type order struct {
+	ctx   context.Context
 	batch []event.Event
 	done  chan error
 }
@@ -91,7 +93,7 @@ func (s *Service) take(ctx context.Context, batch []event.Event) error {
 	if err := s.room(ctx, len(batch)); err != nil {
 		return err
 	}
-	o := &order{batch: batch, done: make(chan error, 1)}
+	o := &order{ctx: ctx, batch: batch, done: make(chan error, 1)}
 	s.mu.Lock()
 	s.orders = append(s.orders, o)
 	lead := !s.busy
@@ -101,7 +103,7 @@ func (s *Service) take(ctx context.Context, batch []event.Event) error {
 	if lead {
 		// The first of those who wait does the work of all that have come when it
 		// begins, and passes it on.
-		go s.work(ctx)
+		go s.work()
 	}
 	return <-o.done
 }
@@ -127,7 +129,7 @@ func (s *Service) room(ctx context.Context, n int) error {
 }
 
 // work counts what waits, one transaction after the other, until nothing does.
-func (s *Service) work(ctx context.Context) {
+func (s *Service) work() {
 	for {
 		s.mu.Lock()
 		orders := s.orders
@@ -141,7 +143,9 @@ func (s *Service) work(ctx context.Context) {
 		for _, o := range orders {
 			batch = append(batch, o.batch...)
 		}
+		ctx, cancel := untilAll(orders)
 		err := s.count(ctx, batch)
+		cancel()
 		s.mu.Lock()
 		s.waiting -= len(batch)
 		s.state.waiting.Store(int64(s.waiting))
@@ -154,11 +158,34 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
+// untilAll returns a context that ends with the last of those of some orders: one source
+// that ends takes no events of others along.
+func untilAll(orders []*order) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(orders[0].ctx))
+	var left atomic.Int64
+	left.Store(int64(len(orders)))
+	stops := make([]func() bool, len(orders))
+	for i, o := range orders {
+		stops[i] = context.AfterFunc(o.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
 // count counts events in one transaction, however often that has to be tried,
-// until ctx ends.
+// until ctx ends. A transaction that takes too long is tried again by halves.
 func (s *Service) count(ctx context.Context, batch []event.Event) error {
 	wait := minBackoff
 	for tries := 1; ; tries++ {
+		began := time.Now()
 		t, err := s.transact(ctx, batch)
 		if err == nil {
 			s.counted(batch, t)
@@ -171,6 +198,13 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 			return ctx.Err()
 		}
 		s.state.failed(err)
+		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
+			s.opt.Log.Warn("the database is slow; events are counted by halves", "err", err, "events", len(batch))
+			if err := s.count(ctx, batch[:half]); err != nil {
+				return err
+			}
+			return s.count(ctx, batch[half:])
+		}
 		pause := wait
 		if Again(err) {
 			pause = minBackoff / 10
@@ -188,6 +222,10 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 
 // maxTransaction bounds one attempt.
 const maxTransaction = time.Minute
+
+// slowTransaction is how long a transaction that failed must have taken for its size to
+// be the reason: below the time that PostgreSQL gives a statement, which is half a minute.
+const slowTransaction = 20 * time.Second
 
 func (s *Service) transact(ctx context.Context, batch []event.Event) (t tally, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTransaction)

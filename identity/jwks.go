@@ -29,8 +29,13 @@ const (
 	maxKeys      = 100
 	minRSA       = 2048 // bits
 	fetchTimeout = 5 * time.Second
-	// retryAfter is the least time between two fetches.
+	// retryAfter is the least time between two fetches, once there is a set; before, they
+	// are tried after firstRetry, then after twice as long each time, at most retryAfter.
 	retryAfter = time.Minute
+	firstRetry = time.Second
+	// maxStale is for how long a set is believed that cannot be fetched again, or four
+	// times Refresh if that is longer: keys that were withdrawn are in it still.
+	maxStale = 24 * time.Hour
 )
 
 // keySet is the public keys at one time. Immutable.
@@ -196,14 +201,20 @@ func isLoopback(host string) bool {
 }
 
 // run fetches until ctx ends: every Refresh, a minute after a failure, and when
-// a key is wanted, but never twice in a minute.
+// a key is wanted, but never twice in a minute unless there is no set yet.
 func (s *keySource) run(ctx context.Context, ok bool) {
 	defer close(s.done)
-	last := time.Now()
+	last, good := time.Now(), time.Now()
+	pause := firstRetry
 	for {
+		least := retryAfter
+		if s.set.Load() == nil {
+			least = pause
+			pause = min(2*pause, retryAfter)
+		}
 		wait := s.opt.Refresh
 		if !ok {
-			wait = retryAfter
+			wait = least
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -212,7 +223,7 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 			return
 		case <-t.C:
 		case <-s.wish:
-			t.Reset(max(retryAfter-time.Since(last), 0))
+			t.Reset(max(least-time.Since(last), 0))
 			select {
 			case <-ctx.Done():
 				t.Stop()
@@ -222,6 +233,13 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 		}
 		ok = s.refresh(ctx)
 		last = time.Now()
+		switch {
+		case ok:
+			good, pause = last, firstRetry
+		case s.set.Load() != nil && last.Sub(good) > max(maxStale, 4*s.opt.Refresh):
+			s.set.Store(nil)
+			s.opt.Log.Error("the keys of tokens are too old and are not believed any more; no token is until they can be fetched", "url", s.opt.URL, "age", last.Sub(good).Round(time.Second))
+		}
 	}
 }
 

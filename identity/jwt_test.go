@@ -334,7 +334,7 @@ func TestKeysAreRefreshed(t *testing.T) {
 		}
 		f(a, "", 1)
 		iss.serve(jwks(one))
-		time.Sleep(61 * time.Second)
+		time.Sleep(2 * time.Second) // tried again sooner while there is no set
 		f(a, "alice", 2)
 		f(b, "", 2)
 		iss.serve(jwks(one, two))
@@ -362,6 +362,44 @@ func TestKeysAreRefreshed(t *testing.T) {
 		synctest.Wait()
 		if userOf(r, a) != "" || userOf(r, b) != "alice" {
 			t.Error("a key that was withdrawn is believed")
+		}
+		iss.serve("")
+		time.Sleep(23 * time.Hour)
+		if userOf(r, b) != "alice" {
+			t.Error("keys are not believed for a day while they cannot be fetched")
+		}
+		time.Sleep(3 * time.Hour)
+		if userOf(r, b) != "" {
+			t.Error("keys that cannot be fetched are believed without end")
+		}
+		iss.serve(jwks(two))
+		time.Sleep(2 * time.Minute)
+		if userOf(r, b) != "alice" {
+			t.Error("keys that can be fetched again are not believed")
+		}
+	})
+}
+
+// While there is no set it is asked for more and more seldom, and not in a loop.
+func TestFirstKeysAreRetried(t *testing.T) {
+	rsaKey()
+	bubble.Test(t, func(t *testing.T) {
+		var iss issuer
+		iss.serve("")
+		r := newResolver(t, identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{URL: "https://issuer.example/", Client: &http.Client{Transport: &iss}}})
+		defer r.Close()
+		for _, f := range []struct {
+			after       time.Duration
+			least, most int32
+		}{{1500 * time.Millisecond, 2, 2}, {time.Minute, 5, 8}, {time.Hour, 50, 75}} {
+			for range 100 {
+				userOf(r, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImEifQ.e30.AA")
+			}
+			time.Sleep(f.after)
+			synctest.Wait()
+			if n := iss.fetches.Load(); n < f.least || n > f.most {
+				t.Errorf("%d fetches after another %s, want %d to %d", n, f.after, f.least, f.most)
+			}
 		}
 	})
 }

@@ -119,7 +119,9 @@ func write(path string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
+			if e := os.Remove(f.Name()); !errors.Is(e, fs.ErrNotExist) { // it has its name
+				err = errors.Join(err, e)
+			}
 		}
 	}()
 	if _, err = f.Write(data); err == nil {
@@ -128,5 +130,17 @@ func write(path string, data []byte) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes a new name in a folder outlast a power cut.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -177,13 +178,15 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	srv := newHTTPServer(s.handler(), limits, s.cert, Drain{Timeout: 5 * time.Second}, s.log)
 	srv.linger = 0
 	watching, stopWatching := context.WithCancel(context.Background())
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
 	defer stopWatching()
 	if s.cert != nil {
-		go func() {
+		watchers.Go(func() {
 			if err := s.cert.Watch(watching); err != nil {
 				s.log.Error("certificate changes are not seen", "err", err)
 			}
-		}()
+		})
 	}
 	s.analyst.run()
 	serving, endServing := context.WithCancel(context.Background())

@@ -175,6 +175,9 @@ func (s *Server) openEvents() error {
 		t.queue = t.local
 		opt.Queue, opt.Live = t.queue, t.broadcast
 		opt.RollupEvery = rollupHere
+		if len(secret) == 0 && !c.Plain && s.conf.Analytics.URL != analyticsMemory {
+			s.log.Warn("keys are hashed with a secret of this process, and what is told of them is kept when it ends: after a restart every client has another name, without its history, labels and bans by hash; give --events-secret-file")
+		}
 	case !c.here():
 		kind, err := queueOf("--events", c.URL)
 		if err != nil {

@@ -1,6 +1,7 @@
 package analyticstest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -25,4 +26,11 @@ func System(t *testing.T, s *analytics.Service) analytics.System {
 func Get(t *testing.T, s *analytics.Service, path string, into any) {
 	t.Helper()
 	(&asked{t, s.Handler(), nil}).get(path, into)
+}
+
+// Count has a service count events.
+func Count(t *testing.T, s *analytics.Service, events ...event.Event) error {
+	t.Helper()
+	local := event.NewLocal(1)
+	return errors.Join(local.Publish(t.Context(), events), local.Close(), s.Run(t.Context(), local))
 }

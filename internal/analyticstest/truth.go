@@ -163,17 +163,17 @@ func overview(a *asked) {
 	equal(a.t, "keys seen", o.KeysSeen, distinct(ds, all))
 	var rulesMost, keysMost []string
 	for _, r := range o.TopRules {
-		rulesMost = append(rulesMost, fmt.Sprint(r.Rule, " ", r.Counts["refused"]+r.Counts["shadow_refused"]))
+		rulesMost = append(rulesMost, fmt.Sprint(r.Rule, " ", r.Counts["refused"]*real+r.Counts["shadow_refused"]))
 	}
 	for _, k := range o.TopKeys {
-		keysMost = append(keysMost, fmt.Sprint(k.Rule, " ", k.Key, " ", k.Refused+k.Shadow))
+		keysMost = append(keysMost, fmt.Sprint(k.Rule, " ", k.Key, " ", k.Refused*real+k.Shadow))
 	}
 	limited := a.tr.of((*Decision).limits)
-	equal(a.t, "top rules", rulesMost, most(3, tally(limited, func(d *Decision) (string, int64) { return a.tr.Rules[d.Rule].Rule, 1 })))
-	equal(a.t, "top keys", keysMost, most(3, tally(limited, func(d *Decision) (string, int64) { return a.tr.Rules[d.Rule].Rule + " " + d.Key, 1 })))
+	equal(a.t, "top rules", rulesMost, most(3, tally(limited, func(d *Decision) (string, int64) { return a.tr.Rules[d.Rule].Rule, d.weight() })))
+	equal(a.t, "top keys", keysMost, most(3, tally(limited, func(d *Decision) (string, int64) { return a.tr.Rules[d.Rule].Rule + " " + d.Key, d.weight() })))
 	var paths []string
 	for _, w := range o.TopPaths {
-		paths = append(paths, fmt.Sprint(w.Word, " ", w.Refused+w.Shadow))
+		paths = append(paths, fmt.Sprint(w.Word, " ", w.Refused*real+w.Shadow))
 	}
 	equal(a.t, "top paths", paths, most(3, tally(limited, a.lastPath())))
 	for _, in := range o.Incidents {
@@ -216,7 +216,18 @@ func (a *asked) lastPath() func(*Decision) (string, int64) {
 	for _, d := range a.tr.of(all) {
 		path[d.record()] = d.Request.path
 	}
-	return func(d *Decision) (string, int64) { return path[d.record()], 1 }
+	return func(d *Decision) (string, int64) { return path[d.record()], d.weight() }
+}
+
+// real is what a refusal weighs more than one in shadow mode: lists are in order of what
+// was refused.
+const real = 1_000_000
+
+func (d *Decision) weight() int64 {
+	if d.Outcome == "refused" {
+		return real
+	}
+	return 1
 }
 
 // most returns the words with the most, the largest first.
