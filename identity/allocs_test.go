@@ -136,3 +136,15 @@ func TestFoldDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestOneReadingDoesNotAllocate: what is there once costs no more than before.
+func TestOneReadingDoesNotAllocate(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: "query:user_id"}, {From: "cookie:user_id"}, {From: "header:X-User-Id"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fields("Cookie", "a=b; user_id=1", "X-User-Id", "2", "Accept", "x", "User-Agent", "y")
+	f.Query = "a=b&user_id=3"
+	noAllocations(t, r, p, f)
+}

@@ -48,6 +48,7 @@ type Caller struct {
 	// what was returned stays valid until Release.
 	buf     []byte
 	entries []weir.Entry
+	others  []string // of the entries of a descriptor, see appendReadings
 	// Each has a secret of its own.
 	keySealer, tokenSealer sealer
 }
@@ -80,12 +81,16 @@ const (
 // from it, must not be used again.
 func (c *Caller) Release() {
 	clear(c.entries) // they point into the request
-	c.buf, c.entries = c.buf[:0], c.entries[:0]
+	clear(c.others[:cap(c.others)])
+	c.buf, c.entries, c.others = c.buf[:0], c.entries[:0], c.others[:0]
 	if cap(c.buf) > keepBytes {
 		c.buf = nil
 	}
 	if cap(c.entries) > keepEntries {
 		c.entries = nil
+	}
+	if cap(c.others) > keepEntries {
+		c.others = nil
 	}
 	c.found = found{}
 	c.r.callers.Put(c)

@@ -251,7 +251,7 @@ func (c *Caller) oneCookie(name string) (value string, ok bool) {
 			}
 			exact++
 			value = v
-		} else if found && sameName(n, name) {
+		} else if found && sameName(n, name, true) {
 			return "", false
 		}
 		quotes += strings.Count(pair, `"`)
@@ -263,7 +263,7 @@ func (c *Caller) oneCookie(name string) (value string, ok bool) {
 				part, more = more, ""
 			}
 			part, _, _ = strings.Cut(strings.TrimLeft(part, "="), "=")
-			if sameName(part, name) {
+			if sameName(part, name, true) {
 				alike++
 			}
 		}
@@ -273,12 +273,21 @@ func (c *Caller) oneCookie(name string) (value string, ok bool) {
 	}
 	// Some readers decode a cookie. What they write themselves escapes nothing that
 	// need not be.
-	for i := 0; i < len(value); i++ {
-		if ch, n := unescapeAt(value[i:]); n > 1 && (isAlnum(ch) || strings.IndexByte("-_.!~*'()", ch) >= 0) {
-			return "", false
-		}
+	if escapesNeedlessly(value) {
+		return "", false
 	}
 	return c.decodeOnce(value, false)
+}
+
+// escapesNeedlessly reports whether v has an escape of a character that no encoder
+// escapes.
+func escapesNeedlessly(v string) bool {
+	for i := 0; i < len(v); i++ {
+		if ch, n := unescapeAt(v[i:]); n > 1 && (isAlnum(ch) || strings.IndexByte("-_.!~*'()", ch) >= 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // oneParameter returns the value of the query's parameter of a name, decoded, and
@@ -299,7 +308,7 @@ func (c *Caller) oneParameter(name string) (value string, ok bool) {
 			var part string
 			part, more, _ = strings.Cut(more, ";")
 			part, _, _ = strings.Cut(part, "=")
-			if sameName(part, name) {
+			if sameName(part, name, true) {
 				alike++
 			}
 		}
@@ -324,10 +333,10 @@ func (c *Caller) decodeOnce(v string, form bool) (string, bool) {
 }
 
 // sameName reports whether some reader takes s, the name of a cookie or of a
-// parameter as it is written, for name: decoded, twice at most, in any case, up
-// to a bracket or a NUL, with whatever is no letter or digit for an underscore,
-// as PHP and others read it.
-func sameName(s, name string) bool {
+// parameter as it is written, for name: decoded, twice at most, up to a bracket or
+// a NUL, with whatever is no letter or digit for an underscore, as PHP and others
+// read it, and in any case if that is asked for.
+func sameName(s, name string, anyCase bool) bool {
 	if len(s) < len(name) {
 		return false
 	}
@@ -345,7 +354,7 @@ func sameName(s, name string) bool {
 		ch, more = next()
 	}
 	for at := 0; at < len(name); at++ {
-		if !more || foldName(ch) != foldName(name[at]) {
+		if !more || foldName(ch) != foldName(name[at]) || !anyCase && isAlnum(ch) && ch != name[at] {
 			return false
 		}
 		ch, more = next()

@@ -24,6 +24,7 @@ var (
 	errPathLoose    = bad("the path holds an escaped slash and a character that must be escaped and is not")
 	errTarget       = bad("the request's target holds a character that must be escaped")
 	errCredential   = bad("a credential is there more than once, or not in the form that it has")
+	errReadings     = bad("a header field, cookie or parameter that is limited is there too often")
 	errProxyField   = bad("a header field that the proxy sets is there more than once")
 	errPathEncoding = bad("the path is not UTF-8")
 )

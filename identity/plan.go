@@ -3,6 +3,7 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -260,6 +261,8 @@ func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
 			}
 		}
 		from := len(c.entries)
+		c.others = c.others[:0]
+		var ends [maxEntries]int
 		for j := range d.entries {
 			e := &d.entries[j]
 			v, err := c.value(&e.source)
@@ -267,18 +270,25 @@ func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
 				req.Descriptors = req.Descriptors[:was]
 				return err
 			}
+			if k := e.source.kind; k == fromHeader || k == fromCookie || k == fromQuery {
+				at := len(c.others)
+				if c.others = c.appendReadings(c.others, &e.source, v); v == "" && len(c.others) > at {
+					v = c.others[at]
+					c.others = slices.Delete(c.others, at, at+1)
+				}
+			}
+			ends[j] = len(c.others)
 			if v == "" {
 				c.entries = c.entries[:from]
 				break
 			}
 			c.entries = append(c.entries, weir.Entry{Key: e.key, Value: v})
 		}
-		if n := len(c.entries); n > from {
-			if d.repeats != nil && d.repeats(c.entries[from:n]) {
-				c.entries = c.entries[:from]
-				continue
+		if len(c.entries) > from {
+			if err := d.appendDescriptors(req, c, from, ends[:]); err != nil {
+				req.Descriptors = req.Descriptors[:was]
+				return err
 			}
-			req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries[from:n:n], Cost: d.cost})
 		}
 	}
 	if p.priority != 0 {

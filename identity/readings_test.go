@@ -1,0 +1,174 @@
+package identity_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
+)
+
+// valuesOf returns the values of one source that a request is counted by, nil if it
+// is refused.
+func valuesOf(t testing.TB, p *identity.Plan, r *identity.Resolver, f identity.Facts) []string {
+	t.Helper()
+	c := r.Acquire()
+	defer c.Release()
+	c.Set(f)
+	var req weir.Request
+	if err := p.Fill(&req, c); err != nil {
+		if _, ok := errors.AsType[*identity.Error](err); !ok || len(req.Descriptors) != 0 {
+			t.Fatal(err)
+		}
+		return nil
+	}
+	all := []string{}
+	for _, d := range req.Descriptors {
+		var vs []string
+		for _, e := range d.Entries {
+			vs = append(vs, e.Value)
+		}
+		all = append(all, strings.Clone(strings.Join(vs, "+")))
+	}
+	return all
+}
+
+// TestReadings: a value that is there several times counts for each.
+func TestReadings(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	plan := func(from ...string) *identity.Plan {
+		var d identity.Descriptor
+		for _, f := range from {
+			d.Entries = append(d.Entries, identity.EntryFrom{From: f})
+		}
+		p, err := r.Plan([]identity.Descriptor{d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	f := func(p *identity.Plan, facts identity.Facts, want ...string) {
+		t.Helper()
+		if got := valuesOf(t, p, r, facts); !slices.Equal(got, want) {
+			t.Errorf("%+v: %q, want %q", facts, got, want)
+		}
+	}
+	query, cookie, header := plan("query:user_id"), plan("cookie:user_id"), plan("header:X-User-Id")
+	for q, want := range map[string][]string{
+		"user_id=a": {"a"}, "user_id=a&user_id=a": {"a"}, "user_id=a&user_id=b": {"a", "b"}, "user_id=a&user_id[]=b&user.id=c&%75ser_id=d": {"a", "b", "c", "d"},
+		"x=1;user_id=b": {"b"}, "user_id=a;x=1": {"a;x=1", "a"}, "user_id=&user_id=b": {"b"}, "user_id[]=b": {"b"}, "userid=b&USER_ID=c": {}, "": {},
+	} {
+		f(query, withQuery(q), want...)
+	}
+	for line, want := range map[string][]string{
+		"user_id=a; b=c": {"a"}, "user_id=a; user_id=b": {"a", "b"}, "x=1, user_id=b": {"b"}, "user_id=a, user_id=b": {"a, user_id=b", "a", "b"}, "user.id=b": {"b"}, "user_id=%61": {"%61", "a"}, "user_id=s%3Aa": {"s%3Aa"},
+	} {
+		f(cookie, fields("Cookie", line), want...)
+	}
+	f(cookie, fields("Cookie", "user_id=a", "Cookie", "user_id=b"), "a", "b")
+	f(header, fields("X-User-Id", "a"), "a")
+	f(header, fields("X-User-Id", "a", "X-User-Id", "b"), "a, b", "a", "b")
+	f(header, fields("X_User_Id", "b"), "b")
+	two := fields("X-User-Id", "a", "X_User_Id", "b")
+	two.Query = "user_id=c&user_id=d"
+	f(plan("header:X-User-Id", "query:user_id", "method"), two, "a+c+GET", "b+c+GET", "a+d+GET", "b+d+GET")
+	f(query, withQuery("user_id=0"+strings.Repeat("&user_id=1", 1000)), "0", "1")
+	many := ""
+	for i := range 17 {
+		many += "&user_id=" + string(rune('a'+i))
+	}
+	if got := valuesOf(t, query, r, withQuery(many)); got != nil {
+		t.Errorf("counted for %q", got)
+	}
+}
+
+// TestFamilyReadings: whichever of several values a server takes, it has counted.
+func TestFamilyReadings(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 4))
+	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
+	r := newResolver(t, identity.Options{})
+	plans := map[string]*identity.Plan{}
+	for _, from := range []string{"query:user_id", "cookie:user_id", "header:X-User-Id"} {
+		p, err := r.Plan([]identity.Descriptor{{Entries: []identity.EntryFrom{{From: from}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans[from] = p
+	}
+	many := 10_000
+	if os.Getenv("WEIR_SOAK") == "1" {
+		many = 2_000_000
+	}
+	read, several := 0, 0
+	for range many {
+		f := fields()
+		var query, cookie []string
+		for range 1 + rnd.IntN(3) {
+			v := pick("victim", "x", "y", "%76ictim", "")
+			switch rnd.IntN(3) {
+			case 0:
+				query = append(query, pick("user_id", "user_id", "user.id", "user_id[]", "user_id[0]", "%75ser_id", "user+id", "a")+"="+v)
+			case 1:
+				cookie = append(cookie, pick("user_id", "user_id", "user.id", "a")+"="+v)
+			default:
+				name := pick("X-User-Id", "X_user_id", "X.user-Id")
+				f.Header[name] = append(f.Header[name], v)
+			}
+		}
+		f.Query = strings.Join(query, pick("&", "&", ";", "&&"))
+		if len(cookie) > 0 {
+			f.Header["Cookie"] = []string{strings.Join(cookie, pick("; ", ";", ", "))}
+		}
+		found := map[string][]string{}
+		for _, sep := range []string{"&", "&;"} {
+			for _, pair := range strings.FieldsFunc(f.Query, func(r rune) bool { return strings.ContainsRune(sep, r) }) {
+				if n, v, _ := strings.Cut(pair, "="); folded(n) == "user_id" {
+					found["query:user_id"] = append(found["query:user_id"], unescape(v))
+				}
+			}
+		}
+		for _, sep := range []string{";", ";,"} {
+			for _, pair := range strings.FieldsFunc(strings.Join(f.Header["Cookie"], ";"), func(r rune) bool { return strings.ContainsRune(sep, r) }) {
+				if n, v, _ := strings.Cut(pair, "="); folded(n) == "user_id" {
+					u, err := url.PathUnescape(v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					found["cookie:user_id"] = append(found["cookie:user_id"], v, u)
+				}
+			}
+		}
+		for key, lines := range f.Header {
+			if identity.SameField(key, "X-User-Id") {
+				found["header:X-User-Id"] = append(found["header:X-User-Id"], lines...)
+			}
+		}
+		for from, p := range plans {
+			counted := valuesOf(t, p, r, f)
+			for _, v := range found[from] {
+				if read++; v != "" && counted != nil && !slices.Contains(counted, v) {
+					// A value with a separator in it is one to the reader who does not split
+					// there, and none to the one who does.
+					if strings.ContainsAny(v, ";,") {
+						continue
+					}
+					t.Fatalf("%s: a server reads %q, counted are %q: %q", from, v, counted, f)
+				}
+			}
+			if len(counted) > 1 {
+				several++
+			}
+		}
+	}
+	if several < many/20 || read < many {
+		t.Errorf("%d values were read, several %d times, of %d: that tries little", read, several, many)
+	}
+}
