@@ -104,8 +104,8 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 }
 
 // TakeLimit spends cost units of key under limit, which must be compiled,
-// without asking the rules: for limits that come with a call. A cost of zero
-// looks, spends nothing and is not counted. Observers are told as of any request,
+// without asking the rules: for limits that come with a call. What their Mode says
+// holds as under rules. A cost of zero looks, spends nothing and is not counted. Observers are told as of any request,
 // but that Op.Now is zero, since the store does not tell its time. It does not
 // allocate. It returns ErrNotCompiled for a limit that is nil or not compiled;
 // with any error the Decision is the zero Decision, which refuses.
@@ -115,6 +115,9 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 	}
 	if limit == nil || !limit.compiled {
 		return Decision{}, ErrNotCompiled
+	}
+	if !limit.simple || limit.Reserve != nil {
+		return l.takeMode(ctx, key, limit, cost)
 	}
 	d, err := l.store.TakeOne(ctx, key, limit, cost)
 	if err == nil && d.Limit == nil {
@@ -127,6 +130,25 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 	}
 	if len(l.observers) > 0 {
 		l.tell(key, limit, cost, d, err)
+	}
+	return d, err
+}
+
+// takeMode is TakeLimit for a limit that is met as several ops, or not as one that
+// must allow.
+func (l *Limiter) takeMode(ctx context.Context, key string, limit *Limit, cost int64) (Decision, error) {
+	r := l.Acquire()
+	defer l.Recycle(r)
+	r.entries = append(r.entries[:0], Entry{"key", key})
+	r.Descriptors = append(r.Descriptors, Descriptor{Entries: r.entries})
+	r.Cost = cost
+	if cost == 0 {
+		r.Verb = Peek
+	}
+	r.ops = limit.Append(r.ops, key, cost, r)
+	d, err := l.take(ctx, r)
+	for _, o := range l.observers {
+		o.Observe(r, d, err)
 	}
 	return d, err
 }
@@ -266,6 +288,11 @@ func (l *Limiter) decide(ctx context.Context, r *Request) (Decision, error) {
 	if len(l.Match(r)) == 0 {
 		return l.unlimited(r)
 	}
+	return l.take(ctx, r)
+}
+
+// take decides r by its ops.
+func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	denied := false
 	for i := range r.ops {
 		o := &r.ops[i]

@@ -336,3 +336,44 @@ func (m matches) Match(dst []weir.Op, _ *weir.Request) []weir.Op { return append
 type exempt struct{ matches }
 
 func (exempt) Exempts(*weir.Request) bool { return true }
+
+// A limit that comes with a call is enforced as it is written, its mode too.
+func TestTakeLimitKeepsTheMode(t *testing.T) {
+	for name, change := range map[string]func(*weir.Limit){
+		"hard":     func(*weir.Limit) {},
+		"soft":     func(l *weir.Limit) { l.Excess = 50 },
+		"shadow":   func(l *weir.Limit) { l.Shadow = true },
+		"penalize": func(l *weir.Limit) { l.Penalize = true },
+		"reserve":  func(l *weir.Limit) { l.Reserve = []int64{2} },
+		"ban":      func(l *weir.Limit) { l.Ban = &weir.Limit{Algorithm: algorithm.Lockout, Count: 2, Period: time.Hour} },
+		"elastic": func(l *weir.Limit) {
+			l.Pool, l.PoolKey = weir.PerMinute(6, algorithm.FixedWindow), "pool"
+			l.Pool.Name = "pool"
+		},
+	} {
+		// The same requests, by rules and by TakeLimit, are decided alike.
+		var said [2]string
+		for way := range said {
+			l := weir.PerMinute(4, algorithm.FixedWindow)
+			change(l)
+			b := newTestbed(t, l)
+			for i := range 30 {
+				var d weir.Decision
+				var err error
+				if way == 0 {
+					d, err = b.Take(t.Context(), "k", 1)
+				} else {
+					d, err = b.TakeLimit(t.Context(), "k", l, 1)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				said[way] += fmt.Sprintln(d)
+				b.now.Add(time.Duration(i) * time.Second)
+			}
+		}
+		if said[0] != said[1] {
+			t.Errorf("%s: by rules\n%sby TakeLimit\n%s", name, said[0], said[1])
+		}
+	}
+}
