@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // What becomes of a call.
@@ -80,6 +81,7 @@ type lane struct {
 	stats    *counters
 	// slots: the servers have a slot for each key, and a script takes keys of one.
 	slots bool
+	meter *lateness.Meter
 }
 
 // maxBatch is the most calls that a worker sends at once.
@@ -94,7 +96,7 @@ const maxRows = 32
 const patience = time.Second
 
 func newLane(client rueidis.Client, workers, room int, slots bool, o Options, stats *counters) *lane {
-	n := &lane{queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats, slots: slots}
+	n := &lane{queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats, slots: slots, meter: o.meter}
 	if client != nil {
 		n.reached.Store(&client)
 	}
@@ -142,15 +144,21 @@ func (n *lane) do(ctx context.Context, c *call, budget, patience time.Duration, 
 	if late == nil {
 		budget = patience
 	}
+	own := n.meter.Allow()
 	err, then := &TimeoutError{Err: context.DeadlineExceeded}, left
 wait:
 	for {
 		c.timer.Reset(min(budget, patience))
+	again:
 		select {
 		case <-c.done:
 			c.timer.Stop()
 			return c.finish()
 		case <-c.timer.C:
+			if more := own.More(); more > 0 {
+				c.timer.Reset(more)
+				goto again
+			}
 			if patience -= budget; patience <= 0 {
 				break wait
 			}

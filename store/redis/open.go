@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // Open connects to the servers that a URL names, and checks that they can keep
@@ -38,8 +39,11 @@ func Open(ctx context.Context, text string, opt Options) (*Store, error) {
 func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	s := &Store{opt: a.Options, faults: faults.New(a.Logger), version: a.version}
 	s.plans.scripts.time = head
+	a.meter = lateness.New()
+	s.opt.meter = a.meter
 	var err error
 	if s.nodes, err = a.connect(ctx, &s.stats); err != nil {
+		a.meter.Close()
 		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
 	}
 	return s, nil

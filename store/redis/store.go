@@ -85,6 +85,7 @@ func (s *Store) Version() string {
 func (s *Store) Close() error {
 	if !s.closed.Swap(true) {
 		s.nodes.close()
+		s.opt.meter.Close()
 	}
 	return nil
 }

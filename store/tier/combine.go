@@ -84,6 +84,8 @@ func (c *combiner) take(ctx context.Context, tag uint64, key string, l *weir.Lim
 		return d, now, sent, err
 	}
 	w.timer.Reset(c.link.wait(ctx))
+	own := c.link.meter.Allow()
+again:
 	select {
 	case <-w.done:
 		w.timer.Stop()
@@ -94,6 +96,10 @@ func (c *combiner) take(ctx context.Context, tag uint64, key string, l *weir.Lim
 		w.timer.Stop()
 		err = ctx.Err()
 	case <-w.timer.C:
+		if more := own.More(); more > 0 {
+			w.timer.Reset(more)
+			goto again
+		}
 		err = errLate
 	}
 	c.leave(tag, w)
@@ -263,7 +269,8 @@ func (c *combiner) leave(tag uint64, w *spend) {
 	if q.left || q.call == nil {
 		return
 	}
-	if rest := c.link.budget - c.link.since(q.call); rest > 0 {
+	own := q.call.own
+	if rest := c.link.budget + own.More() - c.link.since(q.call); rest > 0 {
 		if !w.watched {
 			w.watched = true
 			time.AfterFunc(rest, func() { c.leave(tag, w) })

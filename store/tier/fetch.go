@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // leastShare is the smallest part of a limit that is worth fetching: a node's
@@ -22,6 +23,7 @@ type fetch struct {
 	// waited: a decision waits for it, or has. overdue: the call that it makes has
 	// had the store's budget; nobody waits for it any more, and it goes on.
 	waited, overdue atomic.Bool
+	meter           *lateness.Meter
 	// refused: costs of so many units or more were refused. Zero means none.
 	refused int64
 }
@@ -83,6 +85,8 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 // needed has not come. It does not wait for one that is overdue.
 func (f *fetch) wait(ctx context.Context, timer *time.Timer) error {
 	f.waited.Store(true)
+	own := f.meter.Allow()
+again:
 	if !f.overdue.Load() {
 		select {
 		case <-f.done:
@@ -90,6 +94,10 @@ func (f *fetch) wait(ctx context.Context, timer *time.Timer) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
+			if more := own.More(); more > 0 {
+				timer.Reset(more)
+				goto again
+			}
 		}
 	}
 	select {
@@ -205,7 +213,9 @@ func (k *link) watch(c *call) (stop func()) {
 	t = time.AfterFunc(k.budget, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if !over {
+		if more := c.own.More(); !over && more > 0 {
+			t.Reset(more)
+		} else if !over {
 			c.late(errLate)
 			t.Reset(k.budget)
 		}
@@ -224,7 +234,7 @@ func (s *Store) launch(run func(f *fetch)) (*fetch, error) {
 	if err := s.link.reserve(); err != nil {
 		return nil, err
 	}
-	f := &fetch{done: make(chan struct{})}
+	f := &fetch{done: make(chan struct{}), meter: s.link.meter}
 	if !s.link.start(func() { run(f) }) {
 		<-s.link.slots
 		return nil, weir.ErrClosed

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/background"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // Reasons why the shared store did not decide.
@@ -35,6 +36,7 @@ type link struct {
 	// prompt: the store ends each call in time by itself.
 	prompt  bool
 	breaker breaker
+	meter   *lateness.Meter // nil of other regions
 	base    time.Time
 	told    func() int64
 	spare   sync.Pool // of *call
@@ -57,7 +59,7 @@ type link struct {
 }
 
 func newLink(store weir.Store, opt *Options) *link {
-	k := &link{store: store, budget: opt.Timeout, patience: max(opt.Timeout, leastPatience), prompt: opt.Prompt, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now}
+	k := &link{store: store, budget: opt.Timeout, patience: max(opt.Timeout, leastPatience), prompt: opt.Prompt, slots: make(chan struct{}, opt.MaxInFlight), base: time.Now(), told: opt.Now, meter: opt.meter}
 	k.spare.New = func() any { return &call{done: make(chan struct{}, 1), timer: stopped()} }
 	k.ahead = k.base.UnixMicro() - k.ticked()
 	return k
@@ -171,6 +173,8 @@ type call struct {
 	keys []byte
 	sent int64 // the node's time
 	from int64 // elapsed
+	// own is how late this node was by itself, which the store is not to blame for.
+	own lateness.Allowance
 	// within is how long the call may take.
 	within time.Duration
 	// late is told each time that the store's budget has passed, nil if nobody is.
@@ -322,7 +326,7 @@ func (k *link) takeLater(ops []weir.Op) (int64, error) {
 // begin notes when the call is made, and how long it may take.
 func (c *call) begin(k *link, within time.Duration) {
 	c.noted.Store(false)
-	c.sent, c.from, c.within = k.now(), k.elapsed(), within
+	c.sent, c.from, c.within, c.own = k.now(), k.elapsed(), within, k.meter.Allow()
 }
 
 // runHere makes a call on the goroutine that asks. The store ends it in time; that
@@ -348,6 +352,8 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, within, wait 
 		return 0, weir.ErrClosed
 	}
 	c.timer.Reset(wait)
+	own := c.own
+again:
 	select {
 	case <-c.done:
 		c.timer.Stop()
@@ -363,6 +369,10 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, within, wait 
 		time.AfterFunc(within-k.since(c), func() { k.abandon(c) })
 		return 0, ctx.Err()
 	case <-c.timer.C:
+		if more := own.More(); more > 0 {
+			c.timer.Reset(more)
+			goto again
+		}
 		k.abandon(c)
 		return 0, errLate
 	}
@@ -415,9 +425,10 @@ func (k *link) judge(c *call, err error) error {
 	return err
 }
 
-// abandon leaves a call to itself. If it has had its time it has failed.
+// abandon leaves a call to itself. If it has had its time, beside that in which the
+// node itself was late, it has failed.
 func (k *link) abandon(c *call) {
-	if k.since(c) >= c.within {
+	if own := c.own; k.since(c) >= c.within+own.More() {
 		k.note(c, errLate)
 	}
 }

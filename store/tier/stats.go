@@ -40,6 +40,9 @@ type Stats struct {
 	DebtPaid, DebtLost uint64
 	// Regions are the other regions, in the order of Options.Peers.
 	Regions []RegionStats
+	// NodeLate is how late this node's own timers were in all: so much longer calls
+	// of the store were waited for.
+	NodeLate time.Duration
 	// Lag is for how long some other region has not been told of something that this
 	// node knows of, at worst. Capped is how many units were asked for in vain, as the
 	// others had to be told first.
@@ -70,7 +73,8 @@ func (s *Store) Stats() Stats {
 		Returned: s.leases.returns.given.Load(), Stranded: s.leases.returns.stranded.Load(),
 		Overshot: s.overshot.Load(),
 		Combined: s.combiner.combined.Load(), Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
-		Debts: s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
+		NodeLate: k.meter.Total(),
+		Debts:    s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}
 	if rs := s.regions; rs != nil {
 		now := k.now()

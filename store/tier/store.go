@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // Options configures a [Store].
@@ -67,6 +68,9 @@ type Options struct {
 	// Logger is told when the shared store goes away and when it is back. Zero
 	// means nobody is told.
 	Logger *slog.Logger
+
+	// meter tells how late this process is by itself.
+	meter *lateness.Meter
 }
 
 // MinBytes is the least memory that a store works with.
@@ -161,13 +165,16 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	if err := opt.fill(); err != nil {
 		return nil, err
 	}
+	opt.meter = lateness.New()
 	k := newLink(shared, &opt)
 	n, err := newNodes(&opt, k)
 	if err != nil {
+		opt.meter.Close()
 		return nil, fmt.Errorf("tier: %w", err)
 	}
 	rs, err := newRegions(&opt, k.now)
 	if err != nil {
+		opt.meter.Close()
 		return nil, err
 	}
 	s := &Store{
@@ -232,6 +239,7 @@ func (s *Store) Close() error {
 		errs = append(errs, s.nodes.leave(s.link))
 	}
 	s.link.close()
+	s.link.meter.Close()
 	s.closePeers()
 	for i, err := range errs {
 		// That the store went away is no fault of closing.

@@ -89,7 +89,7 @@ func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
 	if err := s.link.reserve(); err != nil {
 		return nil, err
 	}
-	f := &fetch{done: make(chan struct{})}
+	f := &fetch{done: make(chan struct{}), meter: s.link.meter}
 	t, c, now := e.tally, e.plan.counting, s.link.now()
 	if t.telling == 0 {
 		if mark := c.marks[now/epoch%2]; mark != t.mark {

@@ -1,0 +1,110 @@
+// Package lateness measures how late this process is on its own account: how long after
+// their time its timers and goroutines run, where it is short of processor time or was
+// stopped. What another has had no answer for so long is not the other's fault.
+package lateness
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// every is how often the process is looked at.
+	every = 10 * time.Millisecond
+	// usual is how late a timer is that is well.
+	usual = 2 * time.Millisecond
+)
+
+// Meter adds up how late the process was. Safe for concurrent use.
+type Meter struct {
+	base time.Time
+	// beat is when the process was looked at last, total how late it was until then,
+	// both in nanoseconds.
+	beat, total atomic.Int64
+	stop, done  chan struct{}
+}
+
+// New returns a meter, which runs until it is closed.
+func New() *Meter {
+	m := &Meter{base: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+	go m.run()
+	return m
+}
+
+// Close ends the meter.
+func (m *Meter) Close() {
+	close(m.stop)
+	<-m.done
+}
+
+func (m *Meter) run() {
+	defer close(m.done)
+	t := time.NewTimer(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-m.stop:
+			return
+		case <-t.C:
+		}
+		now := int64(time.Since(m.base))
+		m.total.Add(over(now - m.beat.Load()))
+		m.beat.Store(now)
+		t.Reset(every)
+	}
+}
+
+// over returns by how much a look came too late, after the given time.
+func over(passed int64) int64 {
+	if late := passed - int64(every); late > int64(usual) {
+		return late
+	}
+	return 0
+}
+
+// Total returns how late the process was in all, at the last look.
+func (m *Meter) Total() time.Duration { return time.Duration(m.total.Load()) }
+
+// Since returns how late the process has been since Total was before, up to now.
+func (m *Meter) Since(before time.Duration) time.Duration {
+	beat := m.beat.Load()
+	return m.Total() - before + time.Duration(over(int64(time.Since(m.base))-beat))
+}
+
+// most is how much longer than its budget a call is waited for at most, as the process
+// is late itself.
+const most = time.Second
+
+// An Allowance is how much longer another may take to answer, as this process was late
+// meanwhile.
+type Allowance struct {
+	meter  *Meter
+	before time.Duration
+	given  time.Duration
+}
+
+// Allow begins an allowance. That of a nil meter is nothing.
+func (m *Meter) Allow() Allowance {
+	if m == nil {
+		return Allowance{}
+	}
+	return Allowance{meter: m, before: m.Total()}
+}
+
+// More returns how much longer is to be waited, when the time that was given is over:
+// as long as the process was late in it. It is zero if it was not, or if it was for so
+// long that nobody can wait for it.
+func (a *Allowance) More() time.Duration {
+	if a.meter == nil {
+		return 0
+	}
+	more := min(a.meter.Since(a.before), most) - a.given
+	if more <= 0 {
+		return 0
+	}
+	a.given += more
+	return more
+}
+
+// Given returns how much longer was waited.
+func (a *Allowance) Given() time.Duration { return a.given }

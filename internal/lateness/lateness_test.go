@@ -1,0 +1,44 @@
+package lateness
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/bubble"
+)
+
+// A process that is on time is not late, and one whose look comes late is late by that,
+// before it has looked and after.
+func TestMeter(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := New()
+		defer m.Close()
+		own := m.Allow()
+		time.Sleep(time.Minute)
+		if n := m.Total(); n != 0 || own.More() != 0 {
+			t.Errorf("on time, and late by %s", n)
+		}
+		// The look before this instant was a while ago.
+		m.beat.Add(-int64(300 * time.Millisecond))
+		if n := m.Since(0); n < 290*time.Millisecond || n > 300*time.Millisecond {
+			t.Errorf("not looked at for 300 ms, and late by %s", n)
+		}
+		if n := own.More(); n < 290*time.Millisecond || own.More() != 0 || own.Given() != n {
+			t.Errorf("%s more, and then %s", n, own.Given())
+		}
+		time.Sleep(every)
+		synctest.Wait()
+		if n := m.Total(); n < 290*time.Millisecond || n > 310*time.Millisecond {
+			t.Errorf("late by %s", n)
+		}
+		m.beat.Add(-int64(time.Hour))
+		if n := own.More(); n > most || own.Given() != most || own.More() != 0 {
+			t.Errorf("%s is waited for", own.Given())
+		}
+		var none *Meter
+		if own := none.Allow(); own.More() != 0 {
+			t.Error("nobody measures, and somebody is late")
+		}
+	})
+}
