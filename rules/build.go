@@ -123,6 +123,9 @@ func (b *builder) build(name, scope string) *Limit {
 	if err == nil && b.check != nil {
 		err = b.check(w)
 	}
+	if err == nil && b.checkCost != nil && l.Cost > 0 {
+		err = b.checkCost(w, l.Cost)
+	}
 	if err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
 			b.bad(b.spec.Node, b.path, "", "%s", strings.TrimPrefix(line, fmt.Sprintf("limit %q: ", w.Name)))

@@ -16,6 +16,7 @@ type compiler struct {
 	set        *Set
 	merge      bool
 	check      func(*weir.Limit) error
+	checkCost  func(*weir.Limit, int64) error
 	algorithms map[string]weir.Algorithm
 	names      []string
 	// domain, defaults and path are those being compiled.
@@ -27,7 +28,7 @@ type compiler struct {
 }
 
 func newCompiler(r *report, opt Options) *compiler {
-	c := &compiler{report: r, merge: opt.Merge, check: opt.Check, algorithms: map[string]weir.Algorithm{},
+	c := &compiler{report: r, merge: opt.Merge, check: opt.Check, checkCost: opt.CheckCost, algorithms: map[string]weir.Algorithm{},
 		set: &Set{domains: map[string]*domain{}, dialect: r.dialect}}
 	all := opt.Algorithms
 	if all == nil {

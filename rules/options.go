@@ -19,6 +19,10 @@ type Options struct {
 	// Check is asked of every limit: a store's word on whether it can serve it.
 	// An error is a fault at the limit's place. Zero means that all are well.
 	Check func(*weir.Limit) error
+	// CheckCost is asked of every limit for which its rule fixes the cost of a
+	// request, as Check is: whether such a request can ever pass. Zero means that all
+	// can.
+	CheckCost func(l *weir.Limit, cost int64) error
 	// EntryForm returns the form in which front ends write a value of the entry
 	// with the given key; an error says why no request has such a value. A rule
 	// for another form matches nothing and is warned of. Zero means that only

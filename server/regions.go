@@ -144,3 +144,12 @@ func acrossRegions(check func(*weir.Limit) error, regions int) func(*weir.Limit)
 		return tier.CheckRegions(l, regions)
 	}
 }
+
+// checkCost returns the check of costs that rules fix, nil where there are no regions.
+func (c *Config) checkCost() func(*weir.Limit, int64) error {
+	regions := len(c.Regions)
+	if regions < 2 {
+		return nil
+	}
+	return func(l *weir.Limit, cost int64) error { return tier.CheckRegionsCost(l, regions, cost) }
+}

@@ -45,7 +45,7 @@ func openRules(conf *Config, check func(*weir.Limit) error, form func(key, value
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, EntryForm: form, Logger: log})
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), EntryForm: form, Logger: log})
 	}
 	return r, err
 }

@@ -286,6 +286,9 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	if o.capped {
 		// The others are told at once: it is worth asking again soon.
 		e.refused, e.retry, e.ask = need, sent+p.regional.interval, sent+p.regional.interval/16
+		if o.Decision.RetryAfter == weir.Never {
+			e.retry = math.MaxInt64
+		}
 		f.refused = need
 		return
 	}

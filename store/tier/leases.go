@@ -47,7 +47,7 @@ type leaseShard struct {
 func newLeases(bytes int64) *leases {
 	t := &leases{maxBytes: bytes / leaseShards}
 	t.returns.wake = make(chan struct{}, 1)
-	t.returns.max = int(bytes / 2 / int64(unsafe.Sizeof(giveBack{})))
+	t.returns.max = bytes / 2
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.all = map[uint64]*lease{}
@@ -153,7 +153,7 @@ func (t *leases) evict(g *leaseShard) bool {
 			e = last
 		}
 	}
-	if e == nil || e.busy() || !t.returns.room(4) {
+	if e == nil || e.busy() || !t.returns.room(4, e.key) {
 		return false
 	}
 	t.drop(g, e)
@@ -196,7 +196,7 @@ func (t *leases) sweep(now int64) {
 		for i := range g.roots {
 			root := &g.roots[i]
 			for e := root.prev; e != root && now-e.used >= e.life; e = root.prev {
-				if e.busy() || !t.returns.room(4) {
+				if e.busy() || !t.returns.room(4, e.key) {
 					break
 				}
 				t.drop(g, e)
@@ -255,19 +255,24 @@ type giveBack struct {
 //
 // Safe for concurrent use.
 type returns struct {
-	mu   sync.Mutex
-	all  []giveBack
-	max  int
-	wake chan struct{} // when there is enough for a call
+	mu  sync.Mutex
+	all []giveBack
+	// bytes is what they take with their keys, at most max.
+	bytes, max int64
+	wake       chan struct{} // when there is enough for a call
 
 	given, stranded atomic.Uint64 // units
 }
 
-// room reports whether n more can be kept.
-func (r *returns) room(n int) bool {
+// size is what an entry takes.
+func (b *giveBack) size() int64 { return int64(unsafe.Sizeof(*b)) + int64(len(b.key)) }
+
+// room reports whether n more of a key can be kept.
+func (r *returns) room(n int, key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.all)+n <= r.max
+	b := giveBack{key: key}
+	return r.bytes+int64(n)*b.size() <= r.max
 }
 
 // add keeps list until it is given back. Beyond the bound units stay spent.
@@ -278,10 +283,11 @@ func (r *returns) add(list []giveBack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range list {
-		if len(r.all) >= r.max {
+		if r.bytes+b.size() > r.max {
 			r.stranded.Add(uint64(b.units))
 			continue
 		}
+		r.bytes += b.size()
 		r.all = append(r.all, b)
 	}
 	if len(r.all) >= returnsAtOnce {
@@ -308,5 +314,8 @@ func (r *returns) take(n int) []giveBack {
 	}
 	some := r.all[:n:n]
 	r.all = r.all[n:]
+	for i := range some {
+		r.bytes -= some[i].size()
+	}
 	return some
 }

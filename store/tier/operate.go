@@ -105,7 +105,13 @@ func (r *returns) discard(key string, l *weir.Limit) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.all)
-	r.all = slices.DeleteFunc(r.all, func(b giveBack) bool { return b.key == key && b.limit.ID() == l.ID() })
+	r.all = slices.DeleteFunc(r.all, func(b giveBack) bool {
+		gone := b.key == key && b.limit.ID() == l.ID()
+		if gone {
+			r.bytes -= b.size()
+		}
+		return gone
+	})
 	return len(r.all) < n
 }
 

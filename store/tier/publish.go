@@ -42,6 +42,9 @@ func (s *Store) askRegion(p *plan, tag uint64, key string, units int64, take fun
 			s.leases.returns.add([]giveBack{{key: key, limit: p.by(units), units: units, receipt: o.Receipt(), bound: true, own: c.own}})
 			continue
 		case o.Charged || !o.Decision.Allowed():
+			if units > r.cap {
+				o.Decision.RetryAfter = weir.Never
+			}
 			return asked{Op: o, sent: sent, c: c}, nil
 		case now > told:
 			continue // more is known to the others than was thought
@@ -49,7 +52,7 @@ func (s *Store) askRegion(p *plan, tag uint64, key string, units int64, take fun
 		s.regions.capped.Add(1)
 		o.Decision = weir.Decision{
 			Limit: o.Decision.Limit, Remaining: max(min(o.Decision.Remaining, r.cap-(own-now)), 0),
-			RetryAfter: weir.FromMicros(r.interval), ResetAfter: o.Decision.ResetAfter,
+			RetryAfter: r.retry(units), ResetAfter: o.Decision.ResetAfter,
 		}
 		return asked{Op: o, sent: sent, c: c, capped: true}, nil
 	}
@@ -141,7 +144,7 @@ func (s *Store) accompanied(ops, companions []weir.Op) {
 		companions = companions[1:]
 		if o.Decision.Allowed() && !own.Decision.Allowed() {
 			s.regions.capped.Add(1)
-			o.Decision.RetryAfter = weir.FromMicros(r.interval)
+			o.Decision.RetryAfter = r.retry(o.Cost)
 		}
 		p, err := s.plans.of(o.Limit)
 		if c := r.now.Load(); err == nil && c != nil && c.own == own.Limit {

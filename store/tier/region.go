@@ -59,6 +59,25 @@ func CheckRegions(l *weir.Limit, regions int) error {
 	return nil
 }
 
+// CheckRegionsCost reports why requests of a cost can never pass l where it is counted
+// in so many regions together. Nil means that they can. It says nothing of a limit that
+// cannot be counted so, see [CheckRegions].
+func CheckRegionsCost(l *weir.Limit, regions int, cost int64) error {
+	most := regionCap(l, regions)
+	if l.Consistency.Mode == weir.ConsistencyLocal || CheckRegions(l, regions) != nil || l.Traits()&weir.Sketches != 0 || cost <= most {
+		return nil
+	}
+	least := cost * int64(max(regions-1, 1))
+	if l.Algorithm != algorithm.FixedWindow {
+		least *= 2
+	}
+	cure := fmt.Sprintf("raise max_overshoot to %d, or lower the cost", least)
+	if least > l.Burst {
+		cure = "lower the cost, or use consistency: local"
+	}
+	return fmt.Errorf("a cost of %d never passes in %d regions: each admits at most %d units before the others know of it: %s", cost, regions, most, cure)
+}
+
 // regionCap returns how many units of l a region may have admitted that another
 // does not know of. Where one epoch meets the next both may be in use, unless the
 // limit's own windows are the epochs.
@@ -155,6 +174,15 @@ func more(l *weir.Limit) *weir.Limit {
 		return nil
 	}
 	return most
+}
+
+// retry returns when a cost can pass that was refused since other regions had to be
+// told of others first: one above what they need not know never does.
+func (r *regional) retry(cost int64) time.Duration {
+	if cost > r.cap {
+		return weir.Never
+	}
+	return weir.FromMicros(r.interval)
 }
 
 // epoch returns the counters of the epoch at now, by the store's clock.

@@ -557,3 +557,42 @@ func TestRegionsForget(t *testing.T) {
 		}
 	})
 }
+
+// A cost above what a region may admit untold never passes, and says so.
+func TestRegionsRefuseLargeCosts(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
+		virtual(t, a.Name(), func(t *testing.T) {
+			w := newWorld(t, 3, 1, tier.Options{})
+			l := compiled(t, weir.PerHour(1000, a), eventual(100))
+			most := int64(50)
+			if a != algorithm.FixedWindow {
+				most = 25
+			}
+			for _, several := range []bool{false, true} {
+				for cost := most - 1; cost <= most+2; cost++ {
+					ops := []weir.Op{{Key: fmt.Sprint("k", several, cost), Limit: l, Cost: cost}}
+					if several {
+						ops = append(ops, weir.Op{Key: fmt.Sprint("j", cost), Limit: l, Cost: cost})
+					}
+					if err := w.nodes[0].Take(context.Background(), ops); err != nil {
+						t.Fatal(err)
+					}
+					if d := ops[0].Decision; d.Allowed() != (cost <= most) || !d.Allowed() && d.RetryAfter != weir.Never {
+						t.Errorf("a cost of %d of %d, several %v: %s", cost, most, several, d)
+					}
+					if err := tier.CheckRegionsCost(l, 3, cost); (err == nil) != (cost <= most) {
+						t.Errorf("a cost of %d of %d: %v", cost, most, err)
+					}
+				}
+			}
+			// One that is refused since others were not told of others passes later.
+			w.apart(down)
+			for range 2 {
+				w.take(w.nodes[0], "l", l, most/2+1)
+			}
+			if d := w.take(w.nodes[0], "l", l, most/2+1); d.Allowed() || d.RetryAfter == weir.Never {
+				t.Errorf("others do not know yet: %s", d)
+			}
+		})
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,4 +240,103 @@ func TestFamilySettlement(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request whose caller goes while a shadow is asked is charged nothing, wherever its
+// other limits were charged.
+func TestShadowsErrorGivesBack(t *testing.T) {
+	for _, m := range countedAs {
+		virtual(t, m.String(), func(t *testing.T) {
+			f := newFleet(t, 1, tier.Options{})
+			l := rare(t, 1000, algorithm.FixedWindow, m)
+			shadow := compiled(t, weir.PerHour(1000, algorithm.SlidingSubwindows), leased)
+			strictly := rare(t, 1000, algorithm.SlidingSubwindows, weir.ConsistencyStrict)
+			// Warm, so that the shadow alone is waited for.
+			f.take(f.nodes[0], "k", l, 1)
+			time.Sleep(time.Second / 4)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			f.shared.delay.Store(int64(2 * time.Millisecond))
+			time.AfterFunc(5*time.Millisecond, cancel)
+			ops := []weir.Op{
+				{Key: "k", Limit: l, Cost: 7}, {Key: "k", Limit: strictly, Cost: 7},
+				{Key: "a", Limit: shadow, Cost: 1, Role: weir.Shadow}, {Key: "b", Limit: shadow, Cost: 1, Role: weir.Shadow},
+				{Key: "c", Limit: shadow, Cost: 1, Role: weir.Shadow},
+			}
+			err := f.nodes[0].Take(ctx, ops)
+			if err == nil {
+				t.Fatal("the caller has not gone: the test tests nothing")
+			}
+			time.Sleep(3 * time.Second)
+			for _, l := range []*weir.Limit{l, strictly} {
+				spent := int64(0)
+				if l.Consistency.Mode != weir.ConsistencyStrict || m == weir.ConsistencyStrict && l.Algorithm == algorithm.FixedWindow {
+					spent = 1
+				}
+				if n := f.drain("k", l); n < 1000-spent || n > 1000+l.Consistency.MaxOvershoot-spent {
+					t.Errorf("%s: %d of 1000 could be spent after %v", l.Name, n, err)
+				}
+			}
+		})
+	}
+}
+
+// What is undone is undone though the caller has gone, and though the lot that it was
+// spent from has.
+func TestUndoneThoughTheCallerHasGone(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{})
+		l := rare(t, 1000, algorithm.FixedWindow, weir.ConsistencyLeased)
+		other := rare(t, 1000, algorithm.SlidingSubwindows, weir.ConsistencyStrict)
+		for range 50 {
+			ctx, cancel := context.WithCancel(context.Background())
+			f.shared.delay.Store(int64(3 * time.Millisecond))
+			time.AfterFunc(4*time.Millisecond, cancel)
+			// The lease is asked first, and then the shared store.
+			ops := []weir.Op{{Key: "k", Limit: l, Cost: 5}, {Key: "k", Limit: other, Cost: 1}}
+			if err := f.nodes[0].Take(ctx, ops); err == nil && ops[0].Charged {
+				undo := ops[0].Undo(5)
+				time.Sleep(2 * time.Second)
+				if err := f.nodes[0].Take(ctx, []weir.Op{undo}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cancel()
+			time.Sleep(2 * time.Second)
+		}
+		f.shared.delay.Store(0)
+		time.Sleep(3 * time.Second)
+		if n := f.drain("k", l); n != 1000 {
+			t.Errorf("%d of 1000 could be spent after all was undone", n)
+		}
+	})
+}
+
+// What waits to be given back is bounded with its keys.
+func TestReturnsAreBounded(t *testing.T) {
+	virtual(t, "", func(t *testing.T) {
+		f := newFleet(t, 1, tier.Options{MaxBytes: tier.MinBytes})
+		s, l := f.nodes[0], rare(t, 1000, algorithm.FixedWindow, weir.ConsistencyStrict)
+		f.shared.set(down)
+		for n := 0; !s.Stats().Away; n++ {
+			f.take(s, fmt.Sprint(n), l, 1)
+		}
+		bytes := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before, long := bytes(), strings.Repeat("k", 8<<10)
+		for n := range 3000 {
+			o := weir.Op{Key: fmt.Sprint(n, long), Limit: l, Cost: 1, ID: time.Now().Add(time.Hour).UnixMicro(), Role: weir.Always, Verb: weir.Refund}
+			if err := s.Take(context.Background(), []weir.Op{o}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// (The node's own store has the keys of its shares as numbers.)
+		if n, st := bytes()-before, s.Stats(); n > 2*tier.MinBytes || st.Stranded == 0 {
+			t.Errorf("%d bytes wait to be given back, of %d; %d units were stranded", n, tier.MinBytes, st.Stranded)
+		}
+	})
 }

@@ -388,7 +388,7 @@ func (s *Store) sweepSlots() {
 			if e.least = min(e.least, free); now-e.since < e.plan.ttl {
 				continue
 			}
-			if e.least > 0 && s.leases.returns.room(maxLots) {
+			if e.least > 0 && s.leases.returns.room(maxLots, e.key) {
 				s.leases.returns.add(e.idle(g, e.least))
 				e.pace = max(e.held()/4, 1)
 			}

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+)
+
+// A cost that a rule fixes and that never passes where regions count together is an
+// error when the rules load.
+func TestCostsAcrossRegionsAreChecked(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	f := func(cost, want string) {
+		t.Helper()
+		text := "domain: d\ndescriptors:\n  - key: user\n    limit: 1000/hour\n    algorithm: fixed_window\n    consistency: {mode: eventual, max_overshoot: 50}\n    cost: " + cost + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		conf := &Config{Rules: file, API: API{Domain: "api"}, Regions: []string{"a=redis://a", "b=redis://b", "c=redis://c"}}
+		_, err := openRules(conf, func(*weir.Limit) error { return nil }, nil, slog.New(slog.DiscardHandler))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("cost %s: %v, want %q", cost, err, want)
+		}
+	}
+	f("25", "")
+	f("26", "a cost of 26 never passes in 3 regions: each admits at most 25 units before the others know of it: raise max_overshoot to 52")
+	f("501", "lower the cost, or use consistency: local")
+}
