@@ -18,6 +18,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	decisions = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
 	limits    = desc("weir_limits", "Limits in the rules in use.")
+	unasked   = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
 	unmatched = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
 
 	overshoot = desc("weir_limit_max_overshoot_units", "Units above its limit that a limit with eventual consistency promises never to exceed.", "domain", "rule", "limit")
@@ -45,7 +46,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{decisions, limits, unmatched, overshoot, storeKeys, storeBytes, storeBound, storeSketches,
+	for _, d := range []*prometheus.Desc{decisions, limits, unasked, unmatched, overshoot, storeKeys, storeBytes, storeBound, storeSketches,
 		storeOverflow, storeFull, sketchBytes, sketchBound, sketchMean, sketchMax, sketchFalse, sketchFalseSaid, reloads, reloadOK, reloadedLast, buildInfo} {
 		ch <- d
 	}
@@ -85,6 +86,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Limits != nil {
 		series = c.opt.Limits()
 		gauge(limits, float64(len(series)))
+	}
+	if c.opt.Unasked != nil {
+		gauge(unasked, float64(c.opt.Unasked()))
 	}
 	if c.opt.Unmatched != nil {
 		for _, u := range c.opt.Unmatched() {

@@ -64,6 +64,7 @@ func TestDocs(t *testing.T) {
 		Overlay: func() metrics.Overlay {
 			return metrics.Overlay{Modes: []metrics.Mode{{Until: loaded}}}
 		},
+		Unasked:   func() int { return 0 },
 		Unmatched: func() []metrics.Unmatched { return []metrics.Unmatched{{}} },
 		Reloads:   func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
 		Shed: func() metrics.Shed {

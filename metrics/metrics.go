@@ -71,6 +71,8 @@ type Options struct {
 	Extra func(*weir.Limit) bool
 	// Unmatched returns the requests that met no rule. Zero means no metrics of them.
 	Unmatched func() []Unmatched
+	// Unasked returns how many rules no request can meet. Zero means no metric of them.
+	Unasked func() int
 	// Build says which binary this is. Zero means unknown.
 	Build Build
 }

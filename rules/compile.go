@@ -238,6 +238,9 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
 	}
+	if parent.Key != "" {
+		rule.Parent = parent
+	}
 	c.checkRule(spec, rule)
 	c.lint.descriptor(spec, c.path)
 	c.lint.idle(spec, c.path)

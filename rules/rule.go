@@ -19,6 +19,8 @@ type Rule struct {
 	// Keys are those of the descriptors that the rule matches, outermost first;
 	// Key is the last. It must not be changed.
 	Keys []string
+	// Parent is the rule that leads to this one, nil at the top of the domain.
+	Parent *Rule
 	// File, Line and Column say where the rule is written.
 	File         string
 	Line, Column int

@@ -23,11 +23,14 @@ type rulebook struct {
 
 // describedRule is one rule, its limits in words.
 type describedRule struct {
-	Domain    string            `json:"domain"`
-	Rule      string            `json:"rule"`
-	File      string            `json:"file"`
-	Line      int               `json:"line"`
-	Limits    []string          `json:"limits"`
+	Domain string   `json:"domain"`
+	Rule   string   `json:"rule"`
+	File   string   `json:"file"`
+	Line   int      `json:"line"`
+	Limits []string `json:"limits"`
+	// Asked is false where the node has a gateway, or proxies ask it, and nothing that
+	// they are asked about can meet the rule.
+	Asked     bool              `json:"asked"`
 	TierBy    string            `json:"tier_by,omitempty"`
 	Tiers     []describedChoice `json:"tiers,omitempty"`
 	Overrides []describedChoice `json:"overrides,omitempty"`
@@ -62,10 +65,12 @@ func (r *ruleSet) Describe() any {
 	if r.live == nil {
 		return book
 	}
-	for _, rule := range r.live.Set().Rules() {
+	set := r.live.Set()
+	asked := r.asked(set)
+	for _, rule := range set.Rules() {
 		book.Rules = append(book.Rules, describedRule{
 			Domain: rule.Domain, Rule: rule.Path, File: rule.File, Line: rule.Line,
-			Limits: inWords(rule.Limits), TierBy: rule.TierBy,
+			Limits: inWords(rule.Limits), Asked: asked(rule), TierBy: rule.TierBy,
 			Tiers: describeChoices(rule.Tiers), Overrides: describeChoices(rule.Overrides), Changed: changed[place{rule.Domain, rule.Path}],
 		})
 	}

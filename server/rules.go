@@ -26,6 +26,8 @@ type ruleSet struct {
 	overlay *overlay.Overlay
 	// history is how reading the files went.
 	history reloads
+	// asked returns which rules of a set are asked.
+	asked func(*rules.Set) func(*rules.Rule) bool
 }
 
 // openRules loads what conf names. check says whether the store can serve a
@@ -105,6 +107,9 @@ func (r *ruleSet) reloads() metrics.Reloads {
 	return metrics.Reloads{Succeeded: s.Successes, Failed: s.Failures, OK: s.Err == nil, Last: s.LoadedAt}
 }
 
+// maxUnaskedShown is how many rules that are not asked are shown.
+const maxUnaskedShown = 100
+
 // ruleStatus is what the admin listener says about the rules.
 type ruleStatus struct {
 	// Limits are those in words.
@@ -123,6 +128,8 @@ type ruleStatus struct {
 	FailedAt   *time.Time `json:"failed_at,omitempty"`
 	Successes  uint64     `json:"successes,omitempty"`
 	Failures   uint64     `json:"failures,omitempty"`
+	// Unasked are the rules that nobody can meet, as domain/rule, the first of them.
+	Unasked []string `json:"unasked,omitempty"`
 	// Reloads are the last attempts, the newest first.
 	Reloads []attempt `json:"reloads,omitempty"`
 }
@@ -141,6 +148,13 @@ func (r *ruleSet) status() ruleStatus {
 	s := r.live.Status()
 	out.Generation, out.LoadedAt, out.Hash, out.Files, out.Rules = s.Generation, &s.LoadedAt, s.Hash, s.Files, s.Rules
 	out.Successes, out.Failures, out.Reloads = s.Successes, s.Failures, r.history.list()
+	set := r.live.Set()
+	asked := r.asked(set)
+	for _, rule := range set.Rules() {
+		if rule.Decides() && !asked(rule) && len(out.Unasked) < maxUnaskedShown {
+			out.Unasked = append(out.Unasked, rule.Domain+"/"+rule.Path)
+		}
+	}
 	for _, w := range s.Warnings {
 		out.Warnings = append(out.Warnings, w.Error())
 	}

@@ -57,6 +57,8 @@ type Server struct {
 	// looked is the generation of the rules in which warnOfUnlimited looked, zero for
 	// none.
 	looked uint64
+	// asksNow says which rules of the last set that was looked at are asked.
+	asksNow atomic.Pointer[asks]
 	// telemetry is nil while nothing is sent to a collector. opened is set when all
 	// is there that it reads.
 	telemetry *telemetry.Telemetry
@@ -160,6 +162,10 @@ func (s *Server) open() (err error) {
 	}
 	u := newUnmatched(s.rules, s.log)
 	told.Unlimited, told.Unmatched = u.observe, u.metrics
+	s.rules.asked = s.isAsked
+	if s.rules.live != nil {
+		told.Unasked = s.unaskedRules
+	}
 	if s.shed != nil {
 		told.Shed, told.Extra = s.shedMetrics, s.isShedLimit()
 	}

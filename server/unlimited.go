@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
 )
 
@@ -12,12 +13,16 @@ import (
 // what it is asked by: nobody would notice until it is too late. Rules that are
 // loaded later can change that, so it is no error, and they are looked at too.
 func (s *Server) warnOfUnlimited() {
-	if s.rules.live == nil || s.conf.Shed != nil {
+	if s.rules.live == nil {
 		return
 	}
 	s.looked = s.rules.live.Status().Generation
+	s.warnOfUnasked()
+	if s.conf.Shed != nil {
+		return
+	}
 	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
-	if s.conf.Upstream != "" && !s.meets(address) {
+	if s.conf.Upstream != "" && !s.meets(address) && (len(s.conf.Routes) > 0 || !s.ruleLists()) {
 		s.log.Warn("no rule applies to requests without a route, they are not limited: give the domain a rule of this key, or them a route with descriptors",
 			"domain", s.conf.API.Domain, "key", entryAddress, "rules", s.rulesThere())
 	}
@@ -52,6 +57,14 @@ func (s *Server) watchUnlimited(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// ruleLists reports whether requests can have what some rule is matched by.
+func (s *Server) ruleLists() bool {
+	return slices.ContainsFunc(s.rules.KeyLists(s.conf.API.Domain), func(l weir.KeyList) bool {
+		return s.rules.live.Set().Meets(s.conf.API.Domain, l.Keys) &&
+			!slices.ContainsFunc(l.Keys, func(key string) bool { return s.identity.Unknown(key) != nil })
+	})
 }
 
 // meets reports whether requests that are asked about by ds can meet a limit.

@@ -9,11 +9,13 @@ import (
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/server"
 	"github.com/weirlimit/weir/store/memory"
 )
 
 type checkCmd struct {
-	Paths  []string `arg:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them."`
+	Paths  []string `arg:"" optional:"" name:"path" placeholder:"FILE|DIR" help:"Rules files, or directories of them."`
+	Config string   `name:"config" placeholder:"FILE" help:"Check a configuration of weir serve with its rules, keys and routes: a rule that nothing asks is a fault."`
 	JSON   bool     `name:"json" help:"Print the findings as JSON."`
 	Strict bool     `name:"strict" help:"Let warnings fail too."`
 
@@ -27,7 +29,12 @@ func (*checkCmd) Help() string {
 
   weir check rules.yaml
   weir check --strict --json rules/
+  weir check --config weir.yaml
   weir check --envoy --merge-domain-configs config/
+
+With --config the rules are those that the configuration names, and what is wrong
+with it, and a rule that no route asks, are findings too. Flags and environment
+variables are not looked at.
 
 Prints every finding as FILE:LINE:COLUMN: what is wrong (how to fix it). Exit
 status: 0 the rules load, 1 they do not (or there are warnings and --strict is
@@ -48,14 +55,22 @@ type checkReport struct {
 // Run checks the files.
 func (c *checkCmd) Run(s streams) error {
 	switch {
-	case c.Envoy && (len(c.Paths) != 1 || c.JSON || c.Strict):
+	case c.Envoy && (len(c.Paths) != 1 || c.JSON || c.Strict || c.Config != ""):
 		return errors.New("check: --envoy takes one directory, and neither --json nor --strict")
 	case c.Envoy:
 		return checkEnvoy(s, c.Paths[0], c.MergeDomains)
 	case c.MergeDomains:
 		return errors.New("check: --merge-domain-configs needs --envoy")
+	case c.Config != "" && len(c.Paths) > 0:
+		return errors.New("check: --config names the rules itself: leave the other files out")
+	case c.Config == "" && len(c.Paths) == 0:
+		return errors.New("check: give rules files, or a configuration with --config; see weir check --help")
 	}
-	for _, path := range c.Paths {
+	paths := c.Paths
+	if c.Config != "" {
+		paths = []string{c.Config}
+	}
+	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
 			if pe, ok := errors.AsType[*fs.PathError](err); ok {
 				err = pe.Err // the call that failed says nothing to a reader
@@ -63,13 +78,12 @@ func (c *checkCmd) Run(s streams) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	who, err := identity.New(identity.Options{})
+	set, errs, err := c.check()
 	if err != nil {
 		return err
 	}
-	set, errs := rules.Check(c.Paths, rules.Options{Check: memory.Check, EntryForm: who.EntryForm})
 	faults, warnings := errs.Split()
-	report := checkReport{Valid: set != nil && len(faults) == 0, Faults: orNone(faults), Warnings: orNone(warnings)}
+	report := checkReport{Valid: (set != nil || c.Config != "") && len(faults) == 0, Faults: orNone(faults), Warnings: orNone(warnings)}
 	if set != nil {
 		report.Rules, report.Files = len(set.Rules()), set.Files()
 	}
@@ -81,6 +95,20 @@ func (c *checkCmd) Run(s streams) error {
 		return errNo
 	}
 	return nil
+}
+
+// check returns the rules, and what is wrong with them.
+func (c *checkCmd) check() (*rules.Set, rules.Errors, error) {
+	if c.Config != "" {
+		set, errs := server.CheckConfig(c.Config)
+		return set, errs, nil
+	}
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	set, errs := rules.Check(c.Paths, rules.Options{Check: memory.Check, EntryForm: who.EntryForm})
+	return set, errs, nil
 }
 
 // orNone makes "[]" of no findings in JSON, not "null".

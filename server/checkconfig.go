@@ -1,0 +1,114 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+// CheckConfig reads a configuration file and what it names: rules, keys and routes. It
+// returns the rules, nil if there are none or they do not load, and what is wrong, as
+// faults of the file; a warning is no fault. Nothing is opened that a node would serve
+// by, and no other machine is asked.
+func CheckConfig(path string) (*rules.Set, rules.Errors) {
+	var out rules.Errors
+	fault := func(err error) {
+		for _, e := range split(err) {
+			out = append(out, &rules.Error{File: path, Msg: e.Error()})
+		}
+	}
+	conf := Defaults()
+	if err := conf.Load(path); err != nil {
+		fault(err)
+		return nil, out
+	}
+	if err := conf.check(); err != nil {
+		fault(err)
+	}
+	who, err := conf.checkIdentity()
+	if err != nil {
+		fault(err)
+		return nil, out
+	}
+	defer who.Close() // fetches nothing
+	if conf.Rules == "" {
+		return nil, out
+	}
+	set, found := rules.Check([]string{conf.Rules}, rules.Options{Check: memory.Check, EntryForm: who.EntryForm})
+	out = append(out, found...)
+	if faults, _ := out.Split(); len(faults) > 0 || set == nil {
+		return set, out
+	}
+	a, err := findAsked(conf, who, set)
+	if err != nil {
+		fault(err)
+		return set, out
+	}
+	for _, u := range a.found {
+		out = append(out, u.finding(a, path))
+	}
+	slices.SortStableFunc(out, func(a, b *rules.Error) int { return boolOrder(a.Warning, b.Warning) })
+	return set, out
+}
+
+// boolOrder puts faults before warnings.
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// split returns the errors that were joined to err.
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, split(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// checkIdentity returns a resolver as a node would have it, which fetches no keys of
+// tokens.
+func (c *Config) checkIdentity() (*identity.Resolver, error) {
+	opt, err := c.Identity.options()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Identity.open(&opt); err != nil {
+		return nil, err
+	}
+	if opt.JWT.URL != "" {
+		// Which claims there are is known without the keys.
+		opt.JWT.URL, opt.JWT.Algorithms, opt.JWT.Secret = "", nil, make(identity.Secret, 32)
+	}
+	who, err := identity.New(opt)
+	if err != nil {
+		return nil, fmt.Errorf("the settings of %w", err)
+	}
+	return who, nil
+}
+
+// finding returns u as a fault of the rules, or of the configuration at path.
+func (u *unasked) finding(a *asks, path string) *rules.Error {
+	e := &rules.Error{File: path, Path: u.What, Msg: "never asked, nobody is limited by it: " + u.Why, Warning: u.Minor}
+	if file := a.set.File(u.Domain); file != "" {
+		e.File = file
+	}
+	if u.Rule != nil {
+		e.File, e.Line, e.Column = u.Rule.File, u.Rule.Line, u.Rule.Column
+	}
+	if u.Add != "" {
+		e.Hint = fmt.Sprintf("add to %s of %s: %s", u.To, path, u.Add)
+	}
+	return e
+}

@@ -1,0 +1,486 @@
+package server
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/rules"
+)
+
+// unasked is a rule, or a part of it, that no request of the doors which make
+// descriptors can meet.
+type unasked struct {
+	// Rule is nil for a list of a domain, and for a whole domain.
+	Rule   *rules.Rule
+	Domain string
+	// What is not asked, and Why.
+	What, Why string
+	// To is where Add, YAML, is to be put so that it is. Empty where nothing helps.
+	To, Add string
+	// Minor: it is likely meant so, such as rules for the API in a domain of their own.
+	Minor bool
+}
+
+// asks says which rules the gateway, and proxies that ask, can meet.
+type asks struct {
+	conf   *Config
+	who    *identity.Resolver
+	set    *rules.Set
+	domain string
+	// doors are the routes and, the last, what no route matches; plans and routes are
+	// in the same order.
+	routes *identity.Routes // nil without
+	plain  *identity.Plan   // of requests that no route matches; nil: there are none
+	// asked are the rules that can be met, and those that lead to them.
+	asked map[*rules.Rule]bool
+	found []unasked
+}
+
+// maxRouteTries is how many routes are tried to find one that asks a rule. A rule for
+// which more come in question is taken to be asked.
+const maxRouteTries = 2000
+
+// makesDescriptors reports whether some door of the node makes descriptors itself. The
+// others can be asked anything.
+func (c *Config) makesDescriptors() bool { return c.forwards() || c.asked() }
+
+// findAsked finds out which rules of a set the doors of a configuration ask.
+func findAsked(conf *Config, who *identity.Resolver, set *rules.Set) (*asks, error) {
+	a := &asks{conf: conf, who: who, set: set, domain: conf.API.Domain, asked: map[*rules.Rule]bool{}}
+	if !conf.makesDescriptors() {
+		for _, r := range set.Rules() {
+			a.asked[r] = true
+		}
+		return a, nil
+	}
+	if err := a.plans(); err != nil {
+		return nil, err
+	}
+	for _, r := range set.Rules() {
+		if r.Domain != a.domain && !conf.asked() {
+			continue
+		}
+		if a.reaches(r) {
+			for _, step := range r.Chain() {
+				a.asked[step] = true
+			}
+		}
+	}
+	a.report()
+	return a, nil
+}
+
+// plans makes the plans of the doors.
+func (a *asks) plans() (err error) {
+	if len(a.conf.Routes) == 0 {
+		a.plain = a.who.RulePlan(a.set, 0)
+		return nil
+	}
+	all := make([]identity.Route, len(a.conf.Routes))
+	for i := range a.conf.Routes {
+		r, err := a.conf.route(i)
+		if err != nil {
+			return err
+		}
+		all[i] = r.Route
+	}
+	if a.routes, err = a.who.Routes(all); err != nil {
+		return err
+	}
+	if a.conf.Upstream != "" || a.conf.asked() {
+		a.plain, err = a.who.Plan(nil)
+	}
+	return err
+}
+
+// sampleRequest is one that a rule may be met by.
+type sampleRequest struct{ method, host, path string }
+
+// reaches reports whether some request meets r.
+func (a *asks) reaches(r *rules.Rule) bool {
+	if a.routes == nil {
+		return a.planReaches(r, a.plain, sampleRequest{"GET", "weir.invalid", "/"})
+	}
+	tries := 0
+	for i := range a.conf.Routes {
+		if a.conf.Routes[i].Unlimited || !a.mayReach(r, a.conf.Routes[i].Descriptors) {
+			continue
+		}
+		if tries++; tries > maxRouteTries {
+			return true
+		}
+		for _, q := range a.requests(r, i) {
+			if a.routeOf(q) == i && a.planReaches(r, a.routes.Plan(i), q) {
+				return true
+			}
+		}
+	}
+	return a.plain != nil && slices.ContainsFunc(a.requests(r, -1), func(q sampleRequest) bool {
+		return a.routeOf(q) < 0 && a.planReaches(r, a.plain, q)
+	})
+}
+
+// mayReach reports whether some descriptor begins with the keys of r.
+func (a *asks) mayReach(r *rules.Rule, ds []identity.Descriptor) bool {
+	if len(ds) == 0 {
+		return r.Keys[0] == entryAddress
+	}
+	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
+		keys := d.Keys()
+		return len(keys) >= len(r.Keys) && slices.Equal(keys[:len(r.Keys)], r.Keys)
+	})
+}
+
+// caller returns a caller who sends q.
+func (a *asks) caller(q sampleRequest) *identity.Caller {
+	c := a.who.Acquire()
+	c.Set(identity.Facts{Peer: netip.IPv6Loopback(), Method: q.method, Host: q.host, Path: q.path})
+	return c
+}
+
+// routeOf returns the number of the route of q, -1 for none.
+func (a *asks) routeOf(q sampleRequest) int {
+	c := a.caller(q)
+	defer c.Release()
+	return a.routes.Find(c)
+}
+
+// planReaches reports whether a descriptor that p makes of q meets r.
+func (a *asks) planReaches(r *rules.Rule, p *identity.Plan, q sampleRequest) bool {
+	c := a.caller(q)
+	defer c.Release()
+	for _, shapes := range p.Shapes(c, r.Domain) {
+		if a.routes == nil { // any request will do
+			for i := range shapes {
+				shapes[i].Fixed = false
+			}
+		}
+		if a.descriptorReaches(r, shapes) {
+			return true
+		}
+	}
+	return false
+}
+
+// descriptorReaches reports whether a descriptor meets r with some values of what is
+// not fixed. Entries of one source have one value.
+func (a *asks) descriptorReaches(r *rules.Rule, shapes []identity.Shape) bool {
+	for i, step := range r.Chain() {
+		if i >= len(shapes) || step.Value == "" || strings.Contains(step.Value, "*") {
+			continue
+		}
+		for j := range shapes {
+			s := &shapes[j]
+			if s.Like != shapes[i].Like {
+				continue
+			}
+			if s.Fixed && s.Value != step.Value {
+				return false
+			}
+			s.Fixed, s.Value = true, step.Value
+		}
+	}
+	entries := make([]weir.Entry, len(shapes))
+	for i, s := range shapes {
+		entries[i] = weir.Entry{Key: s.Key, Value: s.Value}
+	}
+	return a.set.Reaches(r, entries, func(i int) bool { return shapes[i].Fixed })
+}
+
+// varying finds what is not fixed in the path of a route.
+var varying = regexp.MustCompile(`\{[^/]*\}|\*$`)
+
+// requests returns requests that fit a rule, and, of those that fit it equally, route
+// i; -1 stands for no route.
+func (a *asks) requests(r *rules.Rule, i int) []sampleRequest {
+	// Routes before it may take some methods.
+	methods := []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "WEIR"}
+	hosts, paths := []string{"weir.invalid"}, []string{"/weir-no-route/x"}
+	if i >= 0 {
+		rt := &a.conf.Routes[i]
+		if len(rt.Methods) > 0 {
+			methods = rt.Methods
+		}
+		if rt.Host != "" {
+			hosts = []string{strings.Replace(rt.Host, "*", "x", 1)}
+		}
+		if rt.Path != "" {
+			paths = []string{varying.ReplaceAllString(rt.Path, "x"), strings.TrimSuffix(rt.Path, "/*")}
+		}
+	}
+	for _, step := range r.Chain() {
+		if step.Value == "" {
+			continue
+		}
+		fits := []string{step.Example(), strings.ReplaceAll(step.Value, "*", "")}
+		switch step.Key {
+		case "method":
+			methods = fits
+		case "host":
+			hosts = fits
+		case "path":
+			paths = append(fits, paths...)
+		default:
+			// A segment of the path.
+			if i < 0 {
+				continue
+			}
+			for _, d := range a.conf.Routes[i].Descriptors {
+				for j, key := range d.Keys() {
+					if name, ok := strings.CutPrefix(d.Entries[j].From, "param:"); ok && key == step.Key {
+						paths = append(paths, varying.ReplaceAllString(strings.ReplaceAll(a.conf.Routes[i].Path, "{"+name+"}", step.Example()), "x"))
+					}
+				}
+			}
+		}
+	}
+	var out []sampleRequest
+	for _, m := range methods {
+		for _, h := range hosts {
+			for _, p := range paths {
+				out = append(out, sampleRequest{m, h, p})
+			}
+		}
+	}
+	return out
+}
+
+// report notes what is not asked.
+func (a *asks) report() {
+	others := map[string]bool{}
+	for _, r := range a.set.Rules() {
+		switch {
+		case !r.Decides():
+		case a.asked[r]:
+			a.reportTiers(r)
+		case r.Domain != a.domain && !a.conf.asked():
+			if !others[r.Domain] {
+				others[r.Domain] = true
+				a.found = append(a.found, unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
+					Why: fmt.Sprintf("the gateway asks the domain %q, so only callers of the API can ask this one", a.domain)})
+			}
+		default:
+			a.found = append(a.found, a.why(r))
+		}
+	}
+	a.reportLists()
+}
+
+// why says why r is not asked, and what to do.
+func (a *asks) why(r *rules.Rule) unasked {
+	u := unasked{Rule: r, Domain: r.Domain, What: r.Path}
+	for _, key := range r.Keys {
+		if err := a.who.Unknown(key); err != nil && a.routes == nil {
+			u.Why = fmt.Sprintf("requests have no %s, which only callers of the API can send: %v", key, err)
+			return u
+		}
+	}
+	if a.routes == nil {
+		u.Why = "no descriptor leads to it"
+		return u
+	}
+	u.Why = "no route that its requests take sends " + strings.Join(r.Keys, ", ")
+	u.To, u.Add = a.addTo(r)
+	return u
+}
+
+// entriesFor writes the entries by which r is asked, empty if some have no source.
+func (a *asks) entriesFor(r *rules.Rule) string {
+	var all []string
+	seen := map[string]bool{}
+	for _, step := range r.Chain() {
+		if seen[step.Key] {
+			return "" // which of the values is meant from where, nobody can tell
+		}
+		seen[step.Key] = true
+		_, isText := strings.CutPrefix(step.Key, "value:")
+		switch {
+		case a.who.Unknown(step.Key) == nil:
+			all = append(all, quoteYAML(step.Key))
+		case step.Value != "" && !strings.Contains(step.Value, "*") && !isText && !slices.Contains(identity.Sources(), step.Key):
+			all = append(all, fmt.Sprintf("{key: %s, from: %s}", quoteYAML(step.Key), quoteYAML("value:"+step.Value)))
+		default:
+			return ""
+		}
+	}
+	return "{entries: [" + strings.Join(all, ", ") + "]}"
+}
+
+// addTo returns where to add which descriptor, so that r is asked: to the first route
+// that has a request which r is for, or a route of its own.
+func (a *asks) addTo(r *rules.Rule) (to, add string) {
+	entries := a.entriesFor(r)
+	if entries == "" {
+		return "", ""
+	}
+	for i := range a.conf.Routes {
+		rt := &a.conf.Routes[i]
+		if rt.Unlimited || i > maxRouteTries {
+			continue
+		}
+		if !slices.ContainsFunc(a.requests(r, i), func(q sampleRequest) bool { return a.routeOf(q) == i && a.fitsPath(r, q) }) {
+			continue
+		}
+		if len(rt.Descriptors) == 0 { // it is asked by the address, and goes on to be
+			return fmt.Sprintf("routes[%d]", i), "descriptors: [" + withAddress(r, entries) + "]"
+		}
+		return fmt.Sprintf("routes[%d].descriptors", i), "- " + entries
+	}
+	fits := func(q sampleRequest) bool { return a.routeOf(q) < 0 && a.fitsPath(r, q) }
+	if a.plain == nil || !slices.ContainsFunc(a.requests(r, -1), fits) {
+		return "", ""
+	}
+	return "the end of routes", "- {descriptors: [" + withAddress(r, entries) + "]}"
+}
+
+// fitsPath reports whether r is for the method, host and path of q, as far as it says.
+func (a *asks) fitsPath(r *rules.Rule, q sampleRequest) bool {
+	c := a.caller(q)
+	defer c.Release()
+	path, err := c.Path()
+	if err != nil {
+		return false
+	}
+	is := map[string]string{"method": c.Method(), "host": c.Host(), "path": path}
+	chain := r.Chain()
+	entries := make([]weir.Entry, len(chain))
+	for i, step := range chain {
+		entries[i] = weir.Entry{Key: step.Key, Value: is[step.Key]}
+	}
+	return a.set.Reaches(r, entries, func(i int) bool { return is[entries[i].Key] != "" })
+}
+
+// withAddress returns the descriptors of a route that had none.
+func withAddress(r *rules.Rule, entries string) string {
+	if len(r.Keys) == 1 && r.Keys[0] == entryAddress {
+		return entries
+	}
+	return "{entries: [" + entryAddress + "]}, " + entries
+}
+
+// simple is text that YAML takes for itself in a flow.
+var simple = regexp.MustCompile(`^[a-z][a-z_]*$`)
+
+func quoteYAML(s string) string {
+	if simple.MatchString(s) {
+		return s
+	}
+	return "\"" + strings.NewReplacer("\\", "\\\\", "\"", "\\\"").Replace(s) + "\""
+}
+
+// reportTiers notes tiers that are never chosen, as nothing that asks the rule names
+// one.
+func (a *asks) reportTiers(r *rules.Rule) {
+	if r.TierBy == "" || a.sends(r.TierBy) {
+		return
+	}
+	u := unasked{Rule: r, Domain: r.Domain, What: "tiers of " + r.Path, Why: "no route sends " + r.TierBy}
+	if err := a.who.Unknown(r.TierBy); err != nil {
+		u.Why = fmt.Sprintf("requests have no %s: %v", r.TierBy, err)
+	}
+	a.found = append(a.found, u)
+}
+
+// reportLists notes lists of the gateway's domain that nothing is looked up in.
+func (a *asks) reportLists() {
+	deny, allow := a.set.Listed(a.domain)
+	for i, keys := range [][]string{deny, allow} {
+		for _, key := range keys {
+			if a.sends(key) {
+				continue
+			}
+			u := unasked{Domain: a.domain, What: []string{"deny", "allow"}[i] + " list of " + key, Why: "no route sends " + key}
+			if err := a.who.Unknown(key); err != nil {
+				u.Why = fmt.Sprintf("requests have no %s: %v", key, err)
+			}
+			a.found = append(a.found, u)
+		}
+	}
+}
+
+// sends reports whether some descriptor has an entry of the key.
+func (a *asks) sends(key string) bool {
+	if a.routes == nil {
+		return a.who.Unknown(key) == nil
+	}
+	if key == entryAddress && a.plain != nil {
+		return true
+	}
+	return slices.ContainsFunc(a.conf.Routes, func(rt Route) bool {
+		if len(rt.Descriptors) == 0 {
+			return key == entryAddress && !rt.Unlimited
+		}
+		return slices.ContainsFunc(rt.Descriptors, func(d identity.Descriptor) bool { return slices.Contains(d.Keys(), key) })
+	})
+}
+
+// rulesUnasked is how many rules are not asked.
+func (a *asks) rulesUnasked() int {
+	n := 0
+	for _, r := range a.set.Rules() {
+		if r.Decides() && !a.asked[r] {
+			n++
+		}
+	}
+	return n
+}
+
+// asksOf returns which rules of a set are asked, found out once for the set in use.
+func (s *Server) asksOf(set *rules.Set) (*asks, error) {
+	if a := s.asksNow.Load(); a != nil && a.set == set {
+		return a, nil
+	}
+	a, err := findAsked(s.conf, s.identity, set)
+	if err == nil {
+		s.asksNow.Store(a)
+	}
+	return a, err
+}
+
+// isAsked returns which rules of a set are asked.
+func (s *Server) isAsked(set *rules.Set) func(*rules.Rule) bool {
+	a, err := s.asksOf(set)
+	if err != nil { // of routes, without which the node does not start
+		return func(*rules.Rule) bool { return false }
+	}
+	return func(r *rules.Rule) bool { return a.asked[r] }
+}
+
+// unaskedRules is how many rules in use are not asked.
+func (s *Server) unaskedRules() int {
+	a, err := s.asksOf(s.rules.set())
+	if err != nil {
+		return 0
+	}
+	return a.rulesUnasked()
+}
+
+// maxUnaskedWarnings is how many rules that are not asked are logged one by one.
+const maxUnaskedWarnings = 20
+
+// warnOfUnasked warns of rules that are written and limit nobody.
+func (s *Server) warnOfUnasked() {
+	a, err := s.asksOf(s.rules.set())
+	if err != nil {
+		return // the doors report it
+	}
+	for i, u := range a.found {
+		if i == maxUnaskedWarnings {
+			s.log.Warn("more rules are not asked: see \"asked\": false in /v1/rules", "rules", len(a.found)-i)
+			return
+		}
+		args := []any{"domain", u.Domain, "rule", u.What, "why", u.Why}
+		if u.Rule != nil {
+			args = append(args, "at", fmt.Sprintf("%s:%d", u.Rule.File, u.Rule.Line))
+		}
+		if u.Add != "" {
+			args = append(args, "to", u.To, "add", u.Add)
+		}
+		s.log.Warn("a rule is never asked, nobody is limited by it", args...)
+	}
+}
