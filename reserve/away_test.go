@@ -43,6 +43,19 @@ func (s *downable) TakeOne(ctx context.Context, key string, l *weir.Limit, cost 
 	return s.Store.TakeOne(ctx, key, l, cost)
 }
 
+// onlyKeys are rules that limit descriptors of "key" alone.
+type onlyKeys struct{ limit *weir.Limit }
+
+// Match implements weir.Rules.
+func (k onlyKeys) Match(dst []weir.Op, r *weir.Request) []weir.Op {
+	for _, d := range r.Descriptors {
+		if e := d.Entries[0]; e.Key == "key" {
+			dst = k.limit.Append(dst, e.Value, max(r.Cost, 1), r)
+		}
+	}
+	return dst
+}
+
 // While the store that nodes share does not answer, nobody knows whether a
 // reservation was settled, and nobody is told that it was.
 func TestSettleWhileTheStoreIsAway(t *testing.T) {
@@ -56,7 +69,10 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 			}
 			l := weir.PerHour(1000, algorithm.FixedWindow)
 			l.Consistency = weir.Consistency{Mode: mode, OnStoreError: policy}
-			lim, err := weir.New(node, weir.Limits{l}, weir.Options{})
+			if err := l.Compile(); err != nil {
+				t.Fatal(err)
+			}
+			lim, err := weir.New(node, onlyKeys{l}, weir.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
