@@ -98,13 +98,12 @@ local function sliding_subwindows(key, row, now, verb, id, A, l, a)
 
   local stop, spare, blocker = 0, 0, 0
   if allowed == 0 and cost <= count then
-    local over = rest + oldest - (count - cost)
-    for i = kept - 1 - age, 0, -1 do
-      over = over - units(i)
-      if over <= 0 then
-        stop, spare, blocker = newest + (kept - i) * length, -over, units(i)
-        break
-      end
+    -- From the newest on, as the sum of all can be above what a double holds.
+    spare = count - cost
+    for i = 0, kept - 1 - age do
+      stop, blocker = newest + (kept - i) * length, units(i)
+      if blocker > spare then break end
+      spare = spare - blocker
     end
   end
   local out = false
@@ -116,5 +115,6 @@ local function sliding_subwindows(key, row, now, verb, id, A, l, a)
       out = struct.pack('>d' .. string.rep(format, n), unpack(u, 1, n + 1))
     end
   end
-  return out, newest + kept * length, allowed, rest, oldest, newest, age, stop, spare, blocker
+  -- More than a counter holds leaves as little as that.
+  return out, newest + kept * length, allowed, math.min(rest, most), oldest, newest, age, stop, spare, blocker
 end

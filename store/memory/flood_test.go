@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -250,6 +251,43 @@ func TestOverflowReachesAsFarAsTheLimit(t *testing.T) {
 	deep := compile(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute, Burst: 100_000})
 	if keyOf(minute) == keyOf(deep) {
 		t.Error("a bucket that takes a thousand minutes to fill shares stamps with one that takes one")
+	}
+}
+
+// TestFamilyReachOfSketches compares how far the state of a limit reaches, by which
+// limits share a sketch, with what the algorithm itself says when all is spent.
+func TestFamilyReachOfSketches(t *testing.T) {
+	numbers := []int64{1, 2, 3, 7, 59, 60, 1000, 7919, 1 << 20, 2_000_000, 1<<31 - 1, 1 << 40, 2_000_000_000_000, weir.MaxCost - 1, weir.MaxCost}
+	periods := []time.Duration{1, 2, 7, 1000, 1e6, 6e7, 36e8, 864e8, 31_536e9, weir.MaxPeriod / time.Microsecond}
+	tried := 0
+	for _, a := range algorithm.All {
+		for _, count := range numbers {
+			for _, burst := range numbers {
+				for _, period := range periods {
+					l := &weir.Limit{Algorithm: a, Count: count, Period: period * time.Microsecond, Burst: burst}
+					if l.Compile() != nil || !summable(l) || l.Cells == 0 {
+						continue
+					}
+					tried++
+					want := weir.Micros(l.Period)
+					if l.Traits()&weir.Stamps != 0 {
+						cells := make([]int64, l.Cells)
+						d := l.Algorithm.Step(cells, l, weir.Ask{Now: start, Cost: l.Burst})
+						want = max(want, weir.Micros(d.ResetAfter))
+						if got := keyOf(l).reach; got != int64(bits.Len64(uint64(want))) {
+							t.Errorf("%s, %d per %v, burst %d: reaches 2^%d µs, and is whole after %v", a.Name(), count, l.Period, l.Burst, got, d.ResetAfter)
+						}
+						continue
+					}
+					if got := keyOf(l).reach; got != want {
+						t.Errorf("%s, %d per %v: reaches %d µs", a.Name(), count, l.Period, got)
+					}
+				}
+			}
+		}
+	}
+	if tried < 1000 {
+		t.Errorf("only %d limits were tried", tried)
 	}
 }
 

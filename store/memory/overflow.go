@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -69,16 +70,26 @@ func keyOf(l *weir.Limit) overflowKey {
 	period := weir.Micros(l.Period)
 	if l.Traits()&weir.Stamps != 0 {
 		// How far ahead of now a stamp may be, to within a factor of two.
-		reach := period
-		if l.Burst > l.Count {
-			reach = period/l.Count*l.Burst + 1
-		}
-		return overflowKey{stamps: true, reach: int64(bits.Len64(uint64(max(reach, period))))}
+		return overflowKey{stamps: true, reach: int64(bits.Len64(max(reach(l.Burst, period, l.Count), uint64(period))))}
 	}
 	if l.Anchor == weir.AnchorCalendar {
 		period = max(period, longestWindow(l.Calendar))
 	}
 	return overflowKey{reach: period}
+}
+
+// reach returns how long burst units take to flow back at count per period, in
+// microseconds, rounded up.
+func reach(burst, period, count int64) uint64 {
+	hi, lo := bits.Mul64(uint64(burst), uint64(period))
+	if hi >= uint64(count) {
+		return math.MaxUint64
+	}
+	q, r := bits.Div64(hi, lo, uint64(count))
+	if r > 0 {
+		q++
+	}
+	return q
 }
 
 // longestWindow returns how long a calendar window can be, in microseconds.
