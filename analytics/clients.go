@@ -3,6 +3,7 @@ package analytics
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -34,7 +35,7 @@ func (r *reader) clientList() (*ClientList, error) {
 	most := r.top
 	again := r.sort == "overshoot" || r.verdicts != nil || r.labels != nil
 	if again {
-		most = maxTop
+		most = r.lookedAt()
 	}
 	found, err := r.find(r.sort, most, true)
 	if err != nil {
@@ -48,8 +49,8 @@ func (r *reader) clientList() (*ClientList, error) {
 		}
 	}
 	if again {
-		if found.total > maxTop {
-			r.missing = append(r.missing, "looked at are the 1000 clients that were limited most")
+		if found.total > int64(most) {
+			r.missing = append(r.missing, "looked at are the "+strconv.Itoa(most)+" clients that were refused most: a shorter range has more")
 		}
 		if r.verdicts != nil || r.labels != nil {
 			out.Total = int64(len(out.Clients))
@@ -65,6 +66,17 @@ func (r *reader) clientList() (*ClientList, error) {
 	out.Coverage, err = r.coverage()
 	out.Coverage.Basis = "records"
 	return out, err
+}
+
+// maxLookedAt is how many rows are read, at most, of clients that are judged before some of
+// them are chosen.
+const maxLookedAt = 50_000
+
+// lookedAt returns how many clients are judged before some of them are chosen: as many as
+// may have so many rows in the range, at least those that are asked for.
+func (r *reader) lookedAt() int {
+	steps := max((min(r.to, r.now.Unix())-r.from)/r.clientGrain().Seconds(), 1)
+	return min(max(int(maxLookedAt/steps), r.top), maxTop)
 }
 
 // keeps reports whether a client has the verdict and the label that are asked for.

@@ -19,7 +19,7 @@ const (
 	// group waits for one that does not.
 	heartbeat, session = time.Second, 20 * time.Second
 	// maxCommit bounds the attempt to say that events were taken, maxLeave that to
-	// tell the group of the end, maxAside that to put a message aside.
+	// tell the group of the end, maxAside that to put the messages of a batch aside.
 	maxCommit, maxLeave, maxAside = 10 * time.Second, time.Second, 10 * time.Second
 	// asideEnding ends the topic of messages that are no events.
 	asideEnding = ".aside"
@@ -105,10 +105,13 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 	}
 	wait.Reset()
 	batch := make([]event.Event, 0, len(records))
+	// One bound for all of them: events wait behind what is put aside.
+	aside, cancelAside := context.WithTimeout(ctx, maxAside)
+	defer cancelAside()
 	for _, r := range records {
 		e, err := event.Decode(r.Value)
 		if err != nil {
-			s.putAside(ctx, client, r, err)
+			s.putAside(ctx, aside, client, r, err)
 			continue
 		}
 		batch = append(batch, e)
@@ -127,10 +130,8 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 	return ctx.Err() == nil
 }
 
-// putAside moves a message to where it holds up nobody.
-func (s *Source) putAside(ctx context.Context, client *kgo.Client, r *kgo.Record, why error) {
-	bounded, cancel := context.WithTimeout(ctx, maxAside)
-	defer cancel()
+// putAside moves a message to where it holds up nobody, before bounded ends.
+func (s *Source) putAside(ctx, bounded context.Context, client *kgo.Client, r *kgo.Record, why error) {
 	err := produce(bounded, client, &kgo.Record{
 		Topic: s.place.topic + asideEnding, Key: r.Key, Value: r.Value,
 		Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(why.Error())}),
