@@ -752,7 +752,7 @@ func TestFamilyOneRequestOneMeaning(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	requests := known()
-	for range n(60, 20_000) {
+	for range n(60, 3_000) {
 		requests = append(requests, anyOf(rnd))
 	}
 	var doors []door
