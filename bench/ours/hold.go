@@ -26,15 +26,15 @@ var Kinds = []Kept{
 	{"weir, 1 word", func() *weir.Limit {
 		return &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 96, Period: 24 * time.Hour}
 	}, 24},
-	{"weir, 1 word (sliding window)", func() *weir.Limit {
-		return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 500, Period: time.Hour}
+	{"weir, 1 word (sliding counter)", func() *weir.Limit {
+		return &weir.Limit{Algorithm: algorithm.SlidingCounter, Count: 500, Period: time.Hour}
 	}, 24},
 	{"weir, 2 words", func() *weir.Limit {
 		// 4,999 in lowest terms is more than fits below the microsecond.
 		return &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 4999, Period: 365 * 24 * time.Hour}
 	}, 36},
-	{"weir, 3 words", func() *weir.Limit {
-		return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 10_000_000, Period: time.Hour}
+	{"weir, 3 words (sliding window)", func() *weir.Limit {
+		return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 500, Period: time.Hour}
 	}, 44},
 	{"weir, 60 sub-windows", func() *weir.Limit {
 		return &weir.Limit{Algorithm: algorithm.SlidingSubwindows, Count: 500, Period: time.Hour}

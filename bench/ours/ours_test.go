@@ -39,7 +39,7 @@ func TestTakeCountsAndDoesNotAllocate(t *testing.T) {
 
 func TestKindsAreWhatTheySay(t *testing.T) {
 	cells := map[string]int{
-		"weir, 1 word": 1, "weir, 1 word (sliding window)": 1, "weir, 2 words": 2, "weir, 3 words": 3,
+		"weir, 1 word": 1, "weir, 1 word (sliding counter)": 1, "weir, 2 words": 2, "weir, 3 words (sliding window)": 3,
 		// 61 counters of two bytes, and the stamp.
 		"weir, 60 sub-windows": 17,
 	}

@@ -261,6 +261,7 @@ var Kept = []struct {
 	{"token bucket, fraction", func() *weir.Limit { return weir.PerMinute(7919, algorithm.TokenBucket) }, 3, 80},
 	{"fixed window", func() *weir.Limit { return weir.PerHour(100, algorithm.FixedWindow) }, 3, 48},
 	{"sliding window", func() *weir.Limit { return weir.PerHour(100, algorithm.SlidingWindow) }, 3, 80},
+	{"sliding counter", func() *weir.Limit { return weir.PerHour(100, algorithm.SlidingCounter) }, 3, 80},
 	{"60 sub-windows", func() *weir.Limit { return weir.PerHour(100, algorithm.SlidingSubwindows) }, 3, 208},
 	{"log of 1000", func() *weir.Limit { return weir.PerHour(1000, algorithm.SlidingLog) }, 1000, 10_450},
 }
