@@ -27,7 +27,7 @@ import (
 //
 // Nor is it late: what is refused would also be refused by a log of Count units,
 // less one batch and plus one, over 61/60 of the period (41/40 for a Count up to
-// 20). A saturating client gets 97 to 98.4 % of Count, one that spends all of it
+// 20; both up to 60 microseconds more, as sub-windows are whole ones). A saturating client gets 97 to 98.4 % of Count, one that spends all of it
 // at once gets all of it back after exactly one period.
 //
 // State: 8 bytes for a Count of 1, 16 up to 20, 24 up to 16,384, else 32. Of
