@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/guesses"
 )
 
 // Options configures a [Dashboard].
@@ -30,7 +32,7 @@ type Options struct {
 type Dashboard struct {
 	opt      Options
 	sessions *sessions
-	logins   *logins
+	logins   *guesses.Bound
 	cross    *http.CrossOriginProtection
 	mux      *http.ServeMux
 }
@@ -42,12 +44,6 @@ const minToken = 16
 func New(opt Options) (*Dashboard, error) {
 	if opt.Session == 0 {
 		opt.Session = 12 * time.Hour
-	}
-	if opt.Attempts == 0 {
-		opt.Attempts = 10
-	}
-	if opt.Total == 0 {
-		opt.Total = 600
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -66,7 +62,7 @@ func New(opt Options) (*Dashboard, error) {
 	d := &Dashboard{opt: opt, cross: http.NewCrossOriginProtection(), mux: http.NewServeMux()}
 	if opt.Token != "" {
 		var err error
-		if d.logins, err = newLogins(opt.Attempts, opt.Total); err != nil {
+		if d.logins, err = guesses.New(opt.Attempts, opt.Total, nil); err != nil {
 			return nil, fmt.Errorf("dashboard: %w", err)
 		}
 		d.sessions = newSessions(opt.Token, opt.Session, opt.Now)

@@ -1,83 +1,19 @@
 package dashboard
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"html/template"
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/answer"
-	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/internal/guesses"
 )
-
-// logins limits attempts to log in, with the limiter that this project is.
-type logins struct {
-	store *memory.Store
-	// one limits an address, all of them together.
-	one, all *weir.Limiter
-}
-
-func newLogins(attempts, total int64) (*logins, error) {
-	l := &logins{store: memory.New(memory.Options{MaxBytes: memory.MinBytes})}
-	limit := func(scope string, count int64) (*weir.Limiter, error) {
-		rule := weir.PerMinute(count, algorithm.TokenBucket)
-		rule.Scope = scope
-		return weir.New(l.store, weir.Limits{rule}, weir.Options{})
-	}
-	var err error
-	if l.one, err = limit("login of an address", attempts); err == nil {
-		l.all, err = limit("login", total)
-	}
-	if err != nil {
-		l.store.Close()
-		return nil, err
-	}
-	return l, nil
-}
-
-func (l *logins) Close() error { return l.store.Close() }
-
-// take returns the decision on one more attempt of a client. What an address is
-// refused does not count for all.
-func (l *logins) take(ctx context.Context, client string) (weir.Decision, error) {
-	d, err := l.one.Take(ctx, client, 1)
-	if err != nil || !d.Allowed() {
-		return d, err
-	}
-	return l.all.Take(ctx, "", 1)
-}
-
-// client names who tries: the address, of IPv6 the /64 that one machine can have
-// to itself.
-func client(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return "a local socket"
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	p, err := addr.Prefix(64)
-	if err != nil {
-		return host
-	}
-	return p.String()
-}
 
 // loginPath is where to log in, to go on at next afterwards.
 func loginPath(next string) string {
@@ -162,8 +98,8 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 		d.showLogin(w, http.StatusBadRequest, home, "The form did not arrive as it should.")
 		return
 	}
-	next, from := local(r.PostForm.Get("next")), client(r)
-	switch limited, err := d.logins.take(r.Context(), from); {
+	next, from := local(r.PostForm.Get("next")), guesses.Client(r.RemoteAddr)
+	switch limited, err := d.logins.Try(r.Context(), from); {
 	case err != nil:
 		d.opt.Log.Error("attempts to log in cannot be limited, so none is let in", "err", err)
 		d.showLogin(w, http.StatusServiceUnavailable, next, "Logins cannot be limited now, so none is let in. Try again.")
@@ -211,7 +147,7 @@ func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	if v != nil {
 		d.sessions.end(v)
-		d.opt.Log.Info("logged out of the dashboard", "from", client(r))
+		d.opt.Log.Info("logged out of the dashboard", "from", guesses.Client(r.RemoteAddr))
 	}
 	http.SetCookie(w, d.cookie(r, "", -1))
 	w.Header().Set("Cache-Control", "no-store")

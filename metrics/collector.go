@@ -16,10 +16,11 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	decisions = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
-	limits    = desc("weir_limits", "Limits in the rules in use.")
-	unasked   = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
-	unmatched = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
+	decisions    = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
+	limits       = desc("weir_limits", "Limits in the rules in use.")
+	unasked      = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
+	unmatched    = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
+	authFailures = desc("weir_auth_failures_total", "Wrong admin tokens and passwords of Redis clients.")
 
 	overshoot = desc("weir_limit_max_overshoot_units", "Units above its limit that a limit with eventual consistency promises never to exceed.", "domain", "rule", "limit")
 
@@ -69,6 +70,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- d
 	}
 	ch <- certificateExpires
+	ch <- authFailures
 	for _, d := range eventsDescs {
 		ch <- d
 	}
@@ -94,6 +96,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		for _, u := range c.opt.Unmatched() {
 			counter(unmatched, u.Requests, u.Domain)
 		}
+	}
+	if c.opt.Guesses != nil {
+		counter(authFailures, c.opt.Guesses())
 	}
 	if c.opt.Shed != nil {
 		s := c.opt.Shed()

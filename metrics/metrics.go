@@ -73,6 +73,9 @@ type Options struct {
 	Unmatched func() []Unmatched
 	// Unasked returns how many rules no request can meet. Zero means no metric of them.
 	Unasked func() int
+	// Guesses returns how many admin tokens and passwords were wrong. Zero means no
+	// metric of them.
+	Guesses func() uint64
 	// Build says which binary this is. Zero means unknown.
 	Build Build
 }

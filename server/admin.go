@@ -5,18 +5,22 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/dashboard"
+	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/guesses"
 )
 
 // adminHandler serves what operators ask for.
 func (s *Server) adminHandler(token string) http.Handler {
-	mux := http.NewServeMux()
+	mux, wrong := http.NewServeMux(), s.guesses
 	s.health(mux)
 
 	inner := http.NewServeMux()
@@ -34,22 +38,22 @@ func (s *Server) adminHandler(token string) http.Handler {
 	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.Handle("/", guard(token, inner))
+	mux.Handle("/", guard(token, wrong, inner))
 	// The operators' part of the API guards itself in the same way.
 	mux.Handle("/v1/", s.api.Admin())
-	mountDashboard(mux, s.dashboard, token, adminIndex)
-	mux.Handle("GET /v1/live", guard(token, s.live()))
-	mux.Handle(analyticsPath, guard(token, s.analytics()))
+	mountDashboard(mux, s.dashboard, token, wrong, adminIndex)
+	mux.Handle("GET /v1/live", guard(token, wrong, s.live()))
+	mux.Handle(analyticsPath, guard(token, wrong, s.analytics()))
 	return s.dashboard.Accept(mux)
 }
 
 // mountDashboard adds the page at /ui/, to which a browser is sent that asks for /;
 // everybody else gets the index there.
-func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, index http.HandlerFunc) {
+func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, wrong *guesses.Bound, index http.HandlerFunc) {
 	if token != "" {
 		mux.Handle("/ui/", d) // which has a login
 	} else {
-		mux.Handle("/ui/", guard("", d))
+		mux.Handle("/ui/", guard("", nil, d))
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -57,7 +61,7 @@ func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, in
 			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
 			return
 		}
-		guard(token, index).ServeHTTP(w, r)
+		guard(token, wrong, index).ServeHTTP(w, r)
 	})
 }
 
@@ -122,13 +126,15 @@ func writeJSON(w http.ResponseWriter, v any) {
 
 // guard lets through who carries the token. Without a token the listener is on
 // loopback, and requests must be meant for it: a page in a local browser whose
-// name was rebound to 127.0.0.1 says its own name in Host.
-func guard(token string, next http.Handler) http.Handler {
+// name was rebound to 127.0.0.1 says its own name in Host, another page that its
+// request crosses sites, and a proxy on this machine speaks for somebody else.
+// Wrong tokens are bounded; a right one is always let through.
+func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {
-			if !loopbackHost(r.Host) {
-				http.Error(w, "this address answers to localhost only: ask for it by that name, or start with --admin-token", http.StatusForbidden)
+			if why := notLocal(r); why != "" {
+				http.Error(w, why, http.StatusForbidden)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -138,13 +144,34 @@ func guard(token string, next http.Handler) http.Handler {
 		// token's.
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		got := sha256.Sum256([]byte(given))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
-			http.Error(w, "admin token missing or wrong: send Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		if given != "" {
+			if wait := wrong.Wrong(r.Context(), "admin token", guesses.Client(r.RemoteAddr)); wait > 0 {
+				w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
+				http.Error(w, "too many wrong admin tokens: try again later", http.StatusTooManyRequests)
+				return
+			}
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
+		http.Error(w, "admin token missing or wrong: send Authorization: Bearer TOKEN", http.StatusUnauthorized)
 	})
+}
+
+// notLocal says why a request to a listener without a token does not come from a
+// program of this machine, "" if it does.
+func notLocal(r *http.Request) string {
+	switch {
+	case !loopbackHost(r.Host):
+		return "this address answers to localhost only: ask for it by that name, or start with --admin-token"
+	case httpapi.Forwarded(r):
+		return "this address answers no proxy, which speaks for others: start with --admin-token"
+	case r.Header.Get("Sec-Fetch-Site") == "cross-site" && !strings.HasPrefix(r.URL.Path, "/ui/"):
+		return "this address answers no page of another site"
+	}
+	return ""
 }
 
 // loopbackHost reports whether a Host header names this machine's loopback.

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/dashboard"
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -64,6 +65,7 @@ type AnalyticsServer struct {
 	analyst  *analyst
 	// dashboard shows what is kept: rules, the live stream and actions are the nodes'.
 	dashboard *dashboard.Dashboard
+	guesses   *guesses.Bound
 	draining  atomic.Bool
 }
 
@@ -96,6 +98,9 @@ func (s *AnalyticsServer) open() (err error) {
 	} else if s.token != "" && !loopbackListen(s.conf.Listen) {
 		s.log.Warn("the token crosses the network in clear: give --tls-cert and --tls-key", "addr", s.conf.Listen)
 	}
+	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
+		return err
+	}
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
 		return err
 	}
@@ -119,6 +124,9 @@ func (s *AnalyticsServer) Close() error {
 	var errs []error
 	if s.dashboard != nil {
 		errs = append(errs, s.dashboard.Close())
+	}
+	if s.guesses != nil {
+		errs = append(errs, s.guesses.Close())
 	}
 	if s.analyst != nil {
 		errs = append(errs, s.analyst.close())
@@ -149,7 +157,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
 	inner.Handle(analyticsPath, http.NewCrossOriginProtection().Handler(s.analyst))
-	mountDashboard(mux, s.dashboard, s.token, func(w http.ResponseWriter, _ *http.Request) {
+	mountDashboard(mux, s.dashboard, s.token, s.guesses, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `weir analytics
 /ui/            the dashboard, for browsers
 /v1/analytics/  what was decided, kept and asked about
@@ -159,7 +167,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 /version        which binary runs
 `)
 	})
-	mux.Handle("/", guard(s.token, inner))
+	mux.Handle("/", guard(s.token, s.guesses, inner))
 	return s.dashboard.Accept(mux)
 }
 

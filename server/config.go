@@ -240,7 +240,7 @@ func (c *Config) adminToken() (string, error) {
 			return "", fmt.Errorf("admin token: %s is empty", c.Admin.TokenFile)
 		}
 	}
-	if token != "" && len(token) < 16 {
+	if token != "" && len(token) < minSecret {
 		return "", errors.New("admin token is shorter than 16 bytes: `openssl rand -hex 16` makes a good one")
 	}
 	return token, nil

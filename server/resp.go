@@ -100,6 +100,7 @@ func openRESP(s *Server) (frontend, error) {
 		Priority:     s.conf.priority(),
 		User:         c.User,
 		Password:     password,
+		Guesses:      s.guesses,
 		MaxClients:   int(c.MaxClients),
 		IdleTimeout:  c.IdleTimeout,
 		Timeout:      c.Timeout,
@@ -114,6 +115,9 @@ func openRESP(s *Server) (frontend, error) {
 	}
 	if s.store.shared != nil {
 		opt.Parallel = resp.MaxParallel
+	}
+	if addr := c.address(); password != "" && len(password) < minSecret && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
+		s.log.Warn("the password of Redis clients is shorter than 16 bytes and can be reached from other machines: `openssl rand -hex 16` makes a good one", "addr", c.Listen)
 	}
 	if cert != nil {
 		opt.TLS = cert.Config()

@@ -24,6 +24,7 @@ import (
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/overlay"
@@ -45,6 +46,8 @@ type Server struct {
 	// reserver is nil where the store cannot keep reservations.
 	reserver *reserve.Reserver
 	api      *httpapi.API
+	// guesses bounds wrong tokens and passwords at all doors.
+	guesses *guesses.Bound
 	// bodies bounds what unfinished requests of all front ends hold together.
 	bodies *bodies.Budget
 	answer *answer.Writer
@@ -133,6 +136,9 @@ func (s *Server) open() (err error) {
 	if s.token, err = s.conf.adminToken(); err != nil {
 		return err
 	}
+	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
+		return err
+	}
 	if s.answer, err = s.conf.answer(); err != nil {
 		return err
 	}
@@ -158,6 +164,7 @@ func (s *Server) open() (err error) {
 		Overlay: s.overlayMetrics,
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
+		Guesses: s.guesses.Count,
 		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)
@@ -229,6 +236,9 @@ func (s *Server) Close() error {
 	}
 	if s.dashboard != nil {
 		errs = append(errs, s.dashboard.Close())
+	}
+	if s.guesses != nil {
+		errs = append(errs, s.guesses.Close())
 	}
 	if s.events != nil {
 		errs = append(errs, s.events.close())

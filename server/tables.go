@@ -130,6 +130,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		Priority:    s.conf.priority(),
 		Bodies:      s.bodies,
 		AdminToken:  s.token,
+		Guesses:     s.guesses,
 		Log:         s.log,
 	})
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/shed"
 )
@@ -72,6 +73,8 @@ type Options struct {
 	// least 16 bytes. Zero means that operators' paths are served to loopback
 	// alone, and only by the handler of Admin.
 	AdminToken string
+	// Guesses bounds wrong admin tokens. Nil means that they are not bounded.
+	Guesses *guesses.Bound
 	// Log is told of what operators change, and of store errors, at most one a
 	// second. Nil means nobody.
 	Log *slog.Logger

@@ -42,7 +42,7 @@ func trusts(trusted []netip.Prefix, addr netip.Addr, r *http.Request) bool {
 			return true
 		}
 	}
-	return addr.IsLoopback() && addr == peer(r) && !forwarded(r)
+	return addr.IsLoopback() && addr == peer(r) && !Forwarded(r)
 }
 
 // peer returns the address of the TCP peer, v4-mapped ones as IPv4 and without
@@ -55,9 +55,14 @@ func peer(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// forwarded reports whether r went through a proxy that says so.
-func forwarded(r *http.Request) bool {
-	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+// Forwarded reports whether r went through a proxy: one that says so, or one that
+// speaks HTTP/1.0, as nginx does unless it is told otherwise and no client of today
+// does.
+func Forwarded(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	for _, key := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
 		if _, ok := r.Header[key]; ok {
 			return true
 		}

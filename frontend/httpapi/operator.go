@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"math"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/guesses"
 )
 
 // operator wraps h for operators only. With a token, whoever carries it is
@@ -19,7 +22,7 @@ func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if a.opt.AdminToken == "" {
 			local, _ := r.Context().Value(localKey{}).(bool)
-			if !local || !peer(r).IsLoopback() || forwarded(r) || !loopbackHost(r.Host) || cross.Check(r) != nil {
+			if !local || !peer(r).IsLoopback() || Forwarded(r) || !loopbackHost(r.Host) || cross.Check(r) != nil {
 				answer.Problem{Status: http.StatusForbidden,
 					Detail: "for operators only: configure an admin token, or ask the admin port from this machine"}.Write(w)
 				return
@@ -32,12 +35,26 @@ func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.opt.AdminToken))
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			if wait := a.wrong(r, given); wait > 0 {
+				answer.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong admin tokens",
+					RetryAfter: int64(math.Ceil(wait.Seconds()))}.Write(w)
+				return
+			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
 			answer.Problem{Status: http.StatusUnauthorized, Detail: "send the admin token as Authorization: Bearer TOKEN"}.Write(w)
 			return
 		}
 		h(w, r)
 	}
+}
+
+// wrong counts a wrong token and returns how long its client has to wait. Having
+// none is no guess.
+func (a *API) wrong(r *http.Request, given string) time.Duration {
+	if given == "" || a.opt.Guesses == nil {
+		return 0
+	}
+	return a.opt.Guesses.Wrong(r.Context(), "admin token", guesses.Client(r.RemoteAddr))
 }
 
 // localKey marks requests that came through Admin.

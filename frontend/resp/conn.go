@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/guesses"
 )
 
 // A conn is one client. Its own goroutine runs it; others use what mu guards and
@@ -310,7 +311,10 @@ func (c *conn) authenticate(user, password []byte) bool {
 		return true
 	}
 	c.s.wrong.Add(1)
-	if c.wrong++; c.wrong == maxWrongPasswords {
+	c.wrong++
+	// Another connection is no new start: what an address may guess is bounded too.
+	if c.wrong == maxWrongPasswords ||
+		c.s.opt.Guesses != nil && c.s.opt.Guesses.Wrong(c.s.ctx, "password of the Redis protocol", guesses.Client(c.nc.RemoteAddr().String())) > 0 {
 		c.ends = true
 	}
 	return false

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/guesses"
 )
 
 // Keyring is a store whose keys can be forgotten one by one.
@@ -57,6 +58,9 @@ type Options struct {
 	// Password is what AUTH must give. Zero means that nobody has to
 	// authenticate.
 	Password string
+	// Guesses bounds wrong passwords of one address, on however many connections.
+	// Nil means ten on each connection.
+	Guesses *guesses.Bound
 	// TLS encrypts. Nil means plain text.
 	TLS *tls.Config
 	// MaxClients is the most connections at once; further ones are told so and
