@@ -15,7 +15,7 @@ import (
 //
 // Only what algorithms lend can be given back without a trace, see [weir.Lender]:
 // of others at most the place that comes last is taken from at once. Else all are
-// looked at first.
+// looked at first. What a request gives back, a refund, comes after all of that.
 type apart struct {
 	store  *Store
 	ctx    context.Context
