@@ -32,9 +32,7 @@ type asks struct {
 	who    *identity.Resolver
 	set    *rules.Set
 	domain string
-	// doors are the routes and, the last, what no route matches; plans and routes are
-	// in the same order.
-	routes *identity.Routes // nil without
+	routes *identity.Routes // nil without routes
 	plain  *identity.Plan   // of requests that no route matches; nil: there are none
 	// asked are the rules that can be met, and those that lead to them.
 	asked map[*rules.Rule]bool
