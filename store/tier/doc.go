@@ -24,6 +24,9 @@
 // store does. While the store does not answer, each limit is decided as its
 // [weir.StoreErrorPolicy] says, and the decision says so.
 //
+// The node's time is a monotonic clock's, and goes on by what the wall clock moved
+// further while the machine was suspended.
+//
 // Nothing but plain spends, refunds and looks is asked of the shared store: it need
 // not know that it is shared. Nodes find each other by leases in it.
 //
