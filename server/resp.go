@@ -24,9 +24,6 @@ type RESP struct {
 	Timeout      time.Duration `yaml:"timeout" name:"resp-timeout" default:"10s" placeholder:"DURATION" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to take in its replies."`
 }
 
-// maxRESPPassword bounds the file of the password.
-const maxRESPPassword = 4096
-
 // check reports what is wrong with r that can be seen without opening anything.
 func (r *RESP) check() error {
 	if r.Listen == "" {

@@ -19,7 +19,6 @@ import (
 
 // stalls are what a store does while it is asked.
 type stalls struct {
-	limit int64
 	// rate is how many units a second are asked of each node, for as long as lasts.
 	rate  int
 	lasts time.Duration
