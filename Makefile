@@ -8,7 +8,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fuzz soak mutants bench proto dashboard docs rename servers
+.PHONY: help run build test race lint fuzz families soak mutants bench proto dashboard docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
+
+families: servers ## the long forms of the nets under each family of promises
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 3h -run 'TestFamily' $(PACKAGES)
 
 soak: servers ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
