@@ -314,8 +314,21 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	if d == (Decision{}) {
 		return r.undecided(errUnanswered)
 	}
+	if !d.Allowed() {
+		passUnasked(r.ops)
+	}
 	count(r.ops)
 	return d, nil
+}
+
+// passUnasked says of ops of a refused request that were not asked, since another
+// refused before, that they do not refuse: the zero Decision would.
+func passUnasked(ops []Op) {
+	for i := range ops {
+		if o := &ops[i]; o.Decision == (Decision{}) {
+			o.Decision = AllowUnlimited()
+		}
+	}
 }
 
 // unlimited decides a request that meets no limit. What is an error under a limit
@@ -364,6 +377,7 @@ func (l *Limiter) deny(ops []Op) Decision {
 			}
 		}
 	}
+	passUnasked(ops)
 	return d
 }
 

@@ -430,3 +430,39 @@ func TestDecisionInWords(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// refusesFirst refuses the first op of a request and asks about no other, as a
+// store that nodes share may.
+type refusesFirst struct{ weir.Store }
+
+func (refusesFirst) Take(_ context.Context, ops []weir.Op) error {
+	ops[0].Decision = weir.Decision{Limit: ops[0].Limit, RetryAfter: time.Second}
+	return nil
+}
+
+// TestUnaskedLimitsDoNotRefuse: a limit that was not asked, since another refused
+// before, neither refuses nor counts a refusal.
+func TestUnaskedLimitsDoNotRefuse(t *testing.T) {
+	store := memory.New(memory.Options{})
+	defer store.Close()
+	a, b := weir.PerMinute(1, algorithm.SlidingWindow), weir.PerMinute(2, algorithm.SlidingWindow)
+	a.Scope, b.Scope = "a", "b"
+	l, err := weir.New(refusesFirst{store}, weir.Limits{a, b}, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := l.Acquire()
+	defer l.Recycle(r)
+	r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "key", Value: "k"}}})
+	r.Cost = 1
+	d, err := l.Decide(t.Context(), r)
+	if err != nil || d.Allowed() || d.Limit != a {
+		t.Fatalf("%s, %v", d, err)
+	}
+	if !r.Ops()[1].Decision.Allowed() || r.Ops()[1].Charged {
+		t.Errorf("the limit that was not asked: %+v", r.Ops()[1].Decision)
+	}
+	if n := b.Counters().Load(weir.Refused); n != 0 {
+		t.Errorf("%d refusals counted under a limit that was not asked", n)
+	}
+}
