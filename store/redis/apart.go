@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 )
 
 // apart decides ops whose keys are in several places, which no script sees
@@ -13,8 +14,9 @@ import (
 // one refuses: so it may refuse too much for an instant, and never admits too
 // much.
 //
-// Only what algorithms lend can be given back without a trace, see [weir.Lender]:
-// of others at most the place that comes last is taken from at once. Else all are
+// Only what algorithms lend can be given back without a trace, see [weir.Lender],
+// and of those not what a sliding window was charged: when its last unit came is
+// not kept twice. Of others at most the place that comes last is taken from at once. Else all are
 // looked at first. What a request gives back, a refund, comes after all of that.
 type apart struct {
 	store  *Store
@@ -43,7 +45,7 @@ func (t *apart) take(pass bool) error {
 // traces returns 1 if what g takes cannot be given back without a trace, else 0.
 func traces(g []*asked) int {
 	for _, a := range g {
-		if a.Limit.Traits()&weir.Lends == 0 {
+		if a.Limit.Traits()&weir.Lends == 0 || a.Limit.Algorithm == algorithm.SlidingWindow {
 			return 1
 		}
 	}

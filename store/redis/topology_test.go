@@ -24,7 +24,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t, 3)
 	url := urlOf("redis+cluster", nodes[:2])
-	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
+	storetest.RunApart(t, func(t *testing.T, now func() int64) weir.Store {
 		return openTold(t, url, now)
 	})
 	t.Run("least privilege", func(t *testing.T) {
@@ -54,7 +54,7 @@ func newRing(t *testing.T, n int) []*servertest.RedisServer {
 func TestRing(t *testing.T) {
 	t.Parallel()
 	url := urlOf("redis+ring", newRing(t, 3))
-	storetest.RunBriefly(t, func(t *testing.T, now func() int64) weir.Store {
+	storetest.RunApart(t, func(t *testing.T, now func() int64) weir.Store {
 		return openTold(t, url, now)
 	})
 }
