@@ -60,11 +60,19 @@ func (b *tab) figure(name string) int64 {
 // number, and counts what each limit would have caught itself.
 func TestLine(t *testing.T) {
 	n := serve(t, "--events-sample", "1")
+	all := int64(0)
 	for i := range 8 {
 		n.spend(fmt.Sprintf("client-%d", i), 3+i*17)
+		all += int64(3 + i*17)
 	}
 	q := url.Values{"domain": {"api"}, "rule": {"client_id"}, "limit": {"client_id"}, "from": {"-1h"}, "top": {"200"}}
-	n.awaitAnalytics("the rates of eight clients", func() bool { return admins[rates](n, "/v1/analytics/rates", q).Clients == 8 })
+	n.awaitAnalytics("all units of eight clients", func() bool {
+		r, units := admins[rates](n, "/v1/analytics/rates", q), int64(0)
+		for _, b := range r.Buckets {
+			units += b.Units
+		}
+		return r.Clients == 8 && units == all
+	})
 
 	b := browse(t, n.admin)
 	for _, width := range []int64{wide, narrow} {
