@@ -3,7 +3,6 @@ package reserve_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,34 +13,6 @@ import (
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
-
-// downable is a store that can be made to fail while it is used.
-type downable struct {
-	*clocked.Store
-	down atomic.Bool
-}
-
-func newDownable(t *testing.T) *downable {
-	s := &downable{Store: clocked.New(t)}
-	s.Now.Store(time.Now().UnixMicro())
-	return s
-}
-
-// Take implements weir.Store.
-func (s *downable) Take(ctx context.Context, ops []weir.Op) error {
-	if s.down.Load() {
-		return errors.New("connection refused")
-	}
-	return s.Store.Take(ctx, ops)
-}
-
-// TakeOne implements weir.Store.
-func (s *downable) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	if s.down.Load() {
-		return weir.Decision{}, errors.New("connection refused")
-	}
-	return s.Store.TakeOne(ctx, key, l, cost)
-}
 
 // onlyKeys are rules that limit descriptors of "key" alone.
 type onlyKeys struct{ limit *weir.Limit }
@@ -61,7 +32,7 @@ func (k onlyKeys) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 func TestSettleWhileTheStoreIsAway(t *testing.T) {
 	for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
 		for _, policy := range []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorAllow, weir.OnErrorDeny} {
-			shared := newDownable(t)
+			shared := clocked.NewFailing(t)
 			local := memory.New(memory.Options{})
 			node, err := tier.New(shared, tier.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
 			if err != nil {
@@ -94,7 +65,7 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 				return res.Handle
 			}
 			handles := []string{ask("key"), ask("key"), ask("nobody limits")}
-			shared.down.Store(true)
+			shared.Down.Store(true)
 			for range 2 {
 				for _, h := range handles {
 					if _, err := s.Cancel(context.Background(), h); !errors.Is(err, reserve.ErrUnavailable) {
@@ -108,7 +79,7 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 			if _, err := s.Reserve(context.Background(), of("nobody limits")); !errors.Is(err, reserve.ErrUnavailable) {
 				t.Errorf("%s, %s: a reservation that meets no limit: %v", mode, policy, err)
 			}
-			shared.down.Store(false)
+			shared.Down.Store(false)
 			for _, h := range handles {
 				deadline := time.Now().Add(time.Minute)
 				_, err := s.Commit(context.Background(), h, 10)

@@ -1,10 +1,8 @@
 package grpcclient_test
 
 import (
-	"context"
 	"errors"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,43 +18,15 @@ import (
 	"github.com/weirlimit/weir/store/tier"
 )
 
-// downable is a store that can be made to fail while it is used.
-type downable struct {
-	*clocked.Store
-	down atomic.Bool
-}
-
-func newDownable(t *testing.T) *downable {
-	s := &downable{Store: clocked.New(t)}
-	s.Now.Store(time.Now().UnixMicro())
-	return s
-}
-
-// Take implements weir.Store.
-func (s *downable) Take(ctx context.Context, ops []weir.Op) error {
-	if s.down.Load() {
-		return errors.New("connection refused")
-	}
-	return s.Store.Take(ctx, ops)
-}
-
-// TakeOne implements weir.Store.
-func (s *downable) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	if s.down.Load() {
-		return weir.Decision{}, errors.New("connection refused")
-	}
-	return s.Store.TakeOne(ctx, key, l, cost)
-}
-
 // doors returns the ways over gRPC and over HTTP to a node of a region, on a store
 // that nodes share.
-func doors(t *testing.T, region string) (both [2]client.Wire, shared *downable) {
+func doors(t *testing.T, region string) (both [2]client.Wire, shared *clocked.Failing) {
 	t.Helper()
 	set, err := rules.Parse("test.yaml", []byte(everything), rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared = newDownable(t)
+	shared = clocked.NewFailing(t)
 	local := memory.New(memory.Options{})
 	node, err := tier.New(shared, tier.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
 	if err != nil {
@@ -138,9 +108,9 @@ func TestFamilySettlementsAreToldApart(t *testing.T) {
 		for _, actual := range []int64{-1, 0, 1, 5} {
 			h := reserved()
 			expect(there[i], h, 421, "in another region")
-			shared.down.Store(true)
+			shared.Down.Store(true)
 			expect(w, h, 503, "while the store is away")
-			shared.down.Store(false)
+			shared.Down.Store(false)
 			deadline := time.Now().Add(time.Minute)
 			_, err := w.Settle(t.Context(), h, actual)
 			for status(err) == 503 && time.Now().Before(deadline) {
@@ -152,12 +122,12 @@ func TestFamilySettlementsAreToldApart(t *testing.T) {
 			expect(w, h, 409, "once settled")
 			expect(w, h+"x", 400, "forged")
 		}
-		shared.down.Store(true)
+		shared.Down.Store(true)
 		_, _, _, err := w.Reserve(t.Context(), client.Of("api", weir.Entry{Key: "nobody", Value: "limits"}))
 		if status(err) != 503 {
 			t.Errorf("%s: a reservation that meets no limit while the store is away: %v", name, err)
 		}
-		shared.down.Store(false)
+		shared.Down.Store(false)
 		for {
 			if _, _, _, err := w.Reserve(t.Context(), client.Of("api", weir.Entry{Key: "nobody", Value: "limits"})); err == nil {
 				break
