@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // An oracle is an algorithm written from its definition: slow, obvious, without
@@ -46,14 +46,7 @@ func countOf(l *weir.Limit) int64 { return l.Count }
 // requests, refunds and clocks. WEIR_SEED repeats a run, WEIR_SOAK=1 makes it
 // a long one.
 func TestOracle(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("WEIR_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
+	seed := seeds.Of(t)
 	decisions := 50_000 // of each algorithm
 	if os.Getenv("WEIR_SOAK") != "" {
 		decisions = 2_000_000
@@ -70,7 +63,7 @@ func TestOracle(t *testing.T) {
 				for n := 0; n < decisions; {
 					done, no, err := c.life(r)
 					if err != nil {
-						t.Fatalf("WEIR_SEED=%d: %v", seed, err)
+						t.Fatal(err)
 					}
 					n += done
 					refused += no
@@ -83,7 +76,7 @@ func TestOracle(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d decisions, seed %d", total.Load(), seed)
+	t.Logf("%d decisions", total.Load())
 	if want := int64(500_000); total.Load() < want && !testing.Short() && !t.Failed() {
 		t.Errorf("%d decisions compared, want at least %d", total.Load(), want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 func throttleLimit(t *testing.T, burst, count int64, period time.Duration) *weir.Limit {
@@ -45,8 +46,7 @@ func TestThrottleKeepsTheInstant(t *testing.T) {
 // TestThrottleIsExact: at any rate, the bucket admits what one of rational
 // numbers does. A limit of whole nanoseconds, or one of floating point, does not.
 func TestThrottleIsExact(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range 200 {
 		count, burst := r.Int64N(1<<r.IntN(40))+1, r.Int64N(1<<r.IntN(20))+1

@@ -169,7 +169,7 @@ func (c *Caller) bearer() (token string, ok bool) {
 		if rest == "" {
 			return "", true
 		}
-		if rest[0] == ' ' && len(rest) > 1 && isCredential(rest[1:]) {
+		if rest[0] == ' ' && isBearerToken(rest[1:]) {
 			return rest[1:], true
 		}
 		// Else it is another scheme, such as BearerX, or none.
@@ -178,6 +178,16 @@ func (c *Caller) bearer() (token string, ok bool) {
 		}
 	}
 	return "", !c.hidesToken(line)
+}
+
+// isBearerToken reports whether every reader takes v for the token itself. Some skip
+// colons before it, some read a parameter's value in "token=x", so an equals sign
+// may only pad its end.
+//
+// Source: RFC 6750 §2.1, b64token; other visible characters are keys in use.
+func isBearerToken(v string) bool {
+	bare := strings.TrimRight(v, "=")
+	return bare != "" && bare[0] != ':' && strings.IndexByte(bare, '=') < 0 && isCredential(v)
 }
 
 // hidesToken reports whether a line that is not Bearer's holds a token

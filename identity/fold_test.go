@@ -7,11 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // accountPlan returns the plan of a route with an account in its path, counted as
@@ -90,9 +90,7 @@ func TestFold(t *testing.T) {
 // TestFamilyFold: folding twice is folding once, and neither what cannot be seen,
 // nor case, nor white space around a name makes another one of it.
 func TestFamilyFold(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 2))
+	rnd := rand.New(rand.NewPCG(seeds.Of(t), 2))
 	r := newResolver(t, identity.Options{})
 	rs := accountPlan(t, r, true)
 	count := func(name string) string {

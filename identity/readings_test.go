@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // valuesOf returns the values of one source that a request is counted by, nil if it
@@ -90,9 +90,7 @@ func TestReadings(t *testing.T) {
 
 // TestFamilyReadings: whichever of several values a server takes, it has counted.
 func TestFamilyReadings(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 4))
+	rnd := rand.New(rand.NewPCG(seeds.Of(t), 4))
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	r := newResolver(t, identity.Options{})
 	plans := map[string]*identity.Plan{}

@@ -5,12 +5,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // TestWildcards compares the index with trying every pattern in order, by
 // regular expressions.
 func TestWildcards(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seeds.Of(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	word := func(letters string, max int) string {
 		b := make([]byte, rnd.IntN(max+1))

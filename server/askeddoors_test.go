@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/frontend/extauthz"
+	"github.com/weirlimit/weir/internal/seeds"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
@@ -423,13 +423,7 @@ func doorsOf(t *testing.T, s *Server) map[string]door {
 // Every door decides as a walk over the rules does: no rule that a request fits is
 // skipped, and none is counted twice. WEIR_SEED repeats a run.
 func TestFamilyDoorsAskWhatRulesAsk(t *testing.T) {
-	seed, files := rand.Uint64(), 60
-	if text := os.Getenv("WEIR_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed, files := seeds.Of(t), 60
 	if os.Getenv("WEIR_SOAK") == "1" {
 		files = 5000
 	}

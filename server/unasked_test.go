@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -294,13 +294,7 @@ func metBy(t *testing.T, conf *Config, who *identity.Resolver, set *rules.Set) m
 // none does is reported, and no other. With the lines that a warning says to add, it
 // is met.
 func TestFamilyRulesAreAskedOrReported(t *testing.T) {
-	seed, cases := rand.Uint64(), 40
-	if text := os.Getenv("WEIR_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed, cases := seeds.Of(t), 40
 	if os.Getenv("WEIR_SOAK") == "1" {
 		cases = 3000
 	}

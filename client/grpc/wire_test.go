@@ -27,6 +27,7 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 	"github.com/weirlimit/weir/reserve"
@@ -183,9 +184,8 @@ func same(t *testing.T, what string, errs [2]error, got, want any) {
 // TestBothWays asks the same over both ways, and is told the same.
 func TestBothWays(t *testing.T) {
 	both, stores := wires(t)
-	seed := rand.Uint64()
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
 	ctx := t.Context()
 	var handles [2][]string
 	for range 1500 {

@@ -26,6 +26,7 @@ import (
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 	"github.com/weirlimit/weir/reserve"
@@ -273,7 +274,7 @@ func random(r *rand.Rand) *weirpb.CheckRequest {
 // batches.
 func TestSameAsJSON(t *testing.T) {
 	d := newDesk(t, everything)
-	seed := uint64(time.Now().UnixNano())
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	refused, failed := 0, 0
 	for i := range 2000 {

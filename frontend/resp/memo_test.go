@@ -5,13 +5,14 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // TestMemo: what a connection remembers of its last command changes no reply,
 // however commands resemble each other and wherever they are cut.
 func TestMemo(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 3))
 	one, many := newBench(t, Options{}), newBench(t, Options{})
 	var commands [][]byte

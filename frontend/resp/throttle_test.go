@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -103,8 +104,7 @@ func TestHighRates(t *testing.T) {
 // TestAgainstRationals: random calls with random numbers on one key, against
 // redis-cell's formulas in rational numbers.
 func TestAgainstRationals(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seeds.Of(t)
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range 30 {
 		b := newBench(t, Options{})

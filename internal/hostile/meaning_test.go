@@ -34,6 +34,7 @@ import (
 	"github.com/weirlimit/weir/frontend/forwardauth"
 	"github.com/weirlimit/weir/frontend/gateway"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/store/memory"
@@ -748,9 +749,7 @@ func anyOf(rnd *rand.Rand) spelt {
 // that were counted, or does not get it.
 func TestFamilyOneRequestOneMeaning(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 3))
+	rnd := rand.New(rand.NewPCG(seeds.Of(t), 3))
 	requests := known()
 	for range n(60, 3_000) {
 		requests = append(requests, anyOf(rnd))

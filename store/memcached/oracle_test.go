@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/store/memcached"
 )
 
@@ -74,13 +75,7 @@ func TestOracle(t *testing.T) {
 }
 
 func oracle(t *testing.T, s weir.Store, clock *atomic.Int64) {
-	seed := uint64(time.Now().UnixNano())
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
-	}()
-	h := historian{Rand: rand.New(rand.NewPCG(seed, 0)), limits: []*weir.Limit{
+	h := historian{Rand: rand.New(rand.NewPCG(seeds.Of(t), 0)), limits: []*weir.Limit{
 		fixed(t, "a", 5, 100*time.Millisecond, weir.Params{}),
 		fixed(t, "b", 20, time.Minute, weir.Params{}),
 		fixed(t, "c", 8, time.Second, weir.Params{Phase: 300 * time.Millisecond}),

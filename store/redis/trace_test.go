@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -99,19 +99,7 @@ func TestHugeLeases(t *testing.T) {
 // newRandom returns chance that WEIR_SEED repeats.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("WEIR_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("WEIR_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("WEIR_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seeds.Of(t), 0))
 }
 
 // A trace asks about one algorithm.
