@@ -65,6 +65,7 @@ func TestForwardAuthDoor(t *testing.T) {
 		c := asking("2/hour by ip")
 		c.Upstream, c.Rules = upstream, rules
 		var log strings.Builder
+		c.Trust = []string{"127.0.0.1"}
 		s, err := New(c, Build{}, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)

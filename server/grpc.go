@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,13 +18,14 @@ import (
 
 	"github.com/weirlimit/weir/frontend/grpcapi"
 	"github.com/weirlimit/weir/frontend/rls"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
 // GRPC configures the listener that speaks gRPC.
 type GRPC struct {
-	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"HOST:PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1, see docs/grpc.md. With --upstream only loopback and --trust may connect, unless --grpc-tls-client-ca says who. Port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"HOST:PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1, see docs/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca says who. Port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
 	ClientSAN        string        `yaml:"client_san" name:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" name:"grpc-reflection" default:"true" help:"Tell clients such as grpcurl what services there are."`
@@ -147,21 +150,33 @@ func openGRPC(s *Server) (frontend, error) {
 		svc.register(srv)
 	}
 	f := frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}
-	if s.conf.forwards() && c.TLS.ClientCA == "" {
+	if s.guardsGRPC() {
 		trust, err := s.conf.trusted()
 		if err != nil {
 			return frontend{}, err
 		}
-		f.serve = trustingServer{srv, trust}
+		if len(trust) == 0 && s.conf.ExtAuthz.Enabled {
+			s.log.Warn("ext_authz answers nobody: beside an upstream gRPC is for --trust alone, or for certificates of --grpc-tls-client-ca", "flag", "--trust ADDRESS-OF-ENVOY")
+		}
+		f.serve = trustingServer{srv, trust, faults.NewNetworks(), s.log}
 	}
 	return f, nil
 }
 
-// trustingServer serves loopback and trusted peers: where strangers reach the
-// node, as in front of an upstream, a stranger must not spend another's quota.
+// guardsGRPC reports whether gRPC is for trusted peers alone: strangers reach the
+// node, and no certificate says who they are.
+func (s *Server) guardsGRPC() bool {
+	return s.conf.forwards() && s.conf.GRPC.TLS.ClientCA == "" && !strings.HasPrefix(s.conf.GRPC.Listen, unixPrefix)
+}
+
+// trustingServer serves trusted peers alone: where strangers reach the node, as in
+// front of an upstream, a stranger must not spend another's quota. A loopback
+// address proves nothing: a proxy on this machine has it.
 type trustingServer struct {
 	serve
-	trust []netip.Prefix
+	trust   []netip.Prefix
+	refused *faults.Networks // those that were warned of
+	log     *slog.Logger
 }
 
 // Serve implements serve.
@@ -170,7 +185,11 @@ func (t trustingServer) Serve(ctx context.Context, ln net.Listener) error {
 }
 
 func (t trustingServer) trusts(a netip.Addr) bool {
-	return a.IsLoopback() || slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) })
+	if slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return true
+	}
+	t.refused.Warn(t.log, a, "a gRPC client is refused, as its address is not trusted; if it is yours, start with the flag", "flag", "--trust "+a.String())
+	return false
 }
 
 // aroundCalls is what every call passes through, outermost first.

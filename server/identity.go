@@ -198,6 +198,9 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s %q is neither an address nor a prefix such as 10.0.0.0/8", flag, s)
 		}
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 { // addresses are compared unmapped
+			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+		}
 		out = append(out, p.Masked())
 	}
 	return out, nil

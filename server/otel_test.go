@@ -76,7 +76,7 @@ func TestTelemetry(t *testing.T) {
 			upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r.Header }))
 			defer upstream.Close()
 			conf := local(c.limit+" by ip", c.limit+" by client_id")
-			conf.Store, conf.Upstream, conf.Trust = c.store, upstream.URL, []string{"203.0.113.77"}
+			conf.Store, conf.Upstream, conf.Trust = c.store, upstream.URL, []string{"127.0.0.1", "203.0.113.77"}
 			conf.ForwardAuth.Prefix, conf.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"}
 			conf.OTel.Protocol, conf.OTel.Interval = c.protocol, 100*time.Millisecond
 			if conf.OTel.Endpoint = col.HTTP(t); c.protocol == telemetry.ProtocolGRPC {

@@ -271,6 +271,11 @@ type Ready struct {
 	Upstream string
 	// ForwardAuth is the path that proxies ask at, empty without one.
 	ForwardAuth string
+	// Forward and Ask are commands that send the gateway a request and ask the API.
+	// They meet the first limit in force. Ask says in parentheses why there is none.
+	Forward, Ask string
+	// GRPCFor says who may use gRPC, empty for whoever reaches it.
+	GRPCFor string
 }
 
 // String says where to go, for a person who has just started a server.
@@ -279,15 +284,14 @@ func (r Ready) String() string {
 	base := r.URLs["http"]
 	if r.Upstream != "" {
 		fmt.Fprintf(&b, "gateway  %s  ->  %s\n", base, r.Upstream)
-		fmt.Fprintf(&b, "         curl -i %s\n", curlTo(base, "/"))
+		fmt.Fprintf(&b, "         %s\n", r.Forward)
 	}
-	fmt.Fprintf(&b, "API      %s/shouldAllowRequest\n", base)
-	fmt.Fprintf(&b, "         curl -d '{\"clientId\":\"123\"}' %s\n", curlTo(base, "/shouldAllowRequest"))
+	fmt.Fprintf(&b, "API      %s\n         %s\n", base, r.Ask)
 	if r.ForwardAuth != "" {
 		fmt.Fprintf(&b, "proxies  %s  (forward-auth)\n", curlTo(base, r.ForwardAuth))
 	}
 	if grpc, ok := r.URLs["grpc"]; ok {
-		fmt.Fprintf(&b, "gRPC     %s  (weir.v1, Envoy)\n", grpc)
+		fmt.Fprintf(&b, "gRPC     %s  (weir.v1, Envoy%s)\n", grpc, r.GRPCFor)
 	}
 	if redis, ok := r.URLs["resp"]; ok {
 		fmt.Fprintf(&b, "redis    redis-cli %s CL.THROTTLE user123 15 30 60\n", redisTo(redis))
@@ -434,6 +438,13 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 		r.Upstream = fmt.Sprintf("%d routes", n)
 		if n == 1 {
 			r.Upstream = "1 route"
+		}
+	}
+	r.Forward, r.Ask = s.howToForward(r.URLs["http"]), s.howToAsk(r.URLs["http"])
+	if s.guardsGRPC() && !s.trustsLoopback() {
+		r.GRPCFor = "; for --trust alone, which names nobody"
+		if len(s.conf.Trust) > 0 {
+			r.GRPCFor = "; for --trust " + strings.Join(s.conf.Trust, ",")
 		}
 	}
 	if ready != nil {

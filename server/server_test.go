@@ -108,10 +108,11 @@ func TestRunNeedsEveryAddress(t *testing.T) {
 
 // What a person is told to type is where the node listens.
 func TestReadyText(t *testing.T) {
-	r := server.Ready{URLs: map[string]string{"http": "https://localhost:1", "admin": "http://localhost:2"}, Upstream: "http://up:3"}
+	r := server.Ready{URLs: map[string]string{"http": "https://localhost:1", "admin": "http://localhost:2", "grpc": "grpc://localhost:4"}, Upstream: "http://up:3",
+		Forward: "curl -i https://localhost:1/", Ask: "(answers nobody)", GRPCFor: "; for --trust alone"}
 	for _, want := range []string{
 		"gateway  https://localhost:1  ->  http://up:3\n", "curl -i https://localhost:1/\n",
-		"curl -d '{\"clientId\":\"123\"}' https://localhost:1/shouldAllowRequest\n", "admin    http://localhost:2/",
+		"API      https://localhost:1\n         (answers nobody)\n", "gRPC     grpc://localhost:4  (weir.v1, Envoy; for --trust alone)\n", "admin    http://localhost:2/",
 	} {
 		if !strings.Contains(r.String(), want) {
 			t.Errorf("no %q in:\n%s", want, r)

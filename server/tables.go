@@ -254,3 +254,6 @@ type timedAPI struct {
 
 // Serves implements httpapi.Paths.
 func (t timedAPI) Serves(path string) bool { return t.api.Serves(path) }
+
+// Authorized implements httpapi.Paths.
+func (t timedAPI) Authorized(r *http.Request) bool { return t.api.Authorized(r) }

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -190,27 +191,87 @@ func TestGatewayWithCurl(t *testing.T) {
 	}
 }
 
-// With an upstream the API's paths are the upstream's for everybody who does
-// not come from loopback itself.
+// With an upstream the API's paths are the upstream's for everybody who is not
+// trusted and has no token, this machine too.
 func TestStrangersDoNotReachTheAPI(t *testing.T) {
+	const token = "0123456789abcdef"
 	upstream, _ := nginx(t)
-	n := serve(t, "--limit", "100/hour by ip", "--upstream", upstream)
-	if code, body := post(t, n.http+"/shouldAllowRequest", `{"clientId":"1"}`); code != 200 || body != `{"allowed":true}` {
-		t.Errorf("from loopback: %d %s", code, body)
-	}
-	for _, field := range []string{"X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"} {
+	ask := func(n *node, api bool, fields ...string) {
+		t.Helper()
 		req, err := http.NewRequest("POST", n.http+"/shouldAllowRequest", strings.NewReader(`{"clientId":"1"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set(field, "203.0.113.7")
+		for i := 0; i < len(fields); i += 2 {
+			req.Header.Set(fields[i], fields[i+1])
+		}
 		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, body := read(t, res); body != "up\n" {
-			t.Errorf("through a proxy that says %s: %q, want the upstream's answer", field, body)
+		want := "up\n"
+		if api {
+			want = `{"allowed":true}`
 		}
+		if _, body := read(t, res); body != want {
+			t.Errorf("with %q: %q, want %q", fields, body, want)
+		}
+	}
+	n := serve(t, "--limit", "100/hour by ip", "--upstream", upstream, "--admin-token", token)
+	ask(n, false)
+	ask(n, false, "Authorization", "Bearer 0123456789abcdeF")
+	ask(n, true, "Authorization", "Bearer "+token)
+	for _, field := range []string{"X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"} {
+		ask(n, false, field, "203.0.113.7")
+		ask(n, true, field, "203.0.113.7", "Authorization", "Bearer "+token)
+	}
+	n = serve(t, "--limit", "100/hour by ip", "--upstream", upstream, "--trust", "127.0.0.1")
+	ask(n, true)
+}
+
+// TestTakeBesideAnUpstream: whoever is not trusted there gets the upstream's answer,
+// whatever it is, and weir take says what to do about it.
+func TestTakeBesideAnUpstream(t *testing.T) {
+	const token = "0123456789abcdef"
+	answers := map[string]http.HandlerFunc{
+		"200 text": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "<html>") },
+		"200 JSON": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "{}") },
+		"404":      http.NotFound,
+		"401":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusSeeOther) },
+	}
+	take := func(n *node, args ...string) (code int, out string) {
+		t.Helper()
+		cmd := exec.Command(binary, append([]string{"take", "--server", n.http, "client_id=1"}, args...)...)
+		text, err := cmd.CombinedOutput()
+		if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(text)
+	}
+	for name, answer := range answers {
+		up := httptest.NewServer(answer)
+		defer up.Close()
+		n := serve(t, "--limit", "100/hour", "--upstream", up.URL, "--admin-token", token)
+		if code, out := take(n); code != 2 || !strings.Contains(out, "--trust 127.0.0.1") || !strings.Contains(out, "--token") {
+			t.Errorf("%s: exit status %d\n%s", name, code, out)
+		}
+		if code, out := take(n, "--token", token); code != 0 || !strings.HasPrefix(out, "allowed by 100/hour") {
+			t.Errorf("%s with the token: exit status %d\n%s", name, code, out)
+		}
+	}
+	n := serve(t, "--limit", "1/year using fixed_window", "--upstream", "http://127.0.0.1:1")
+	for range 2 { // 502 by the gateway, then 429
+		if code, out := take(n); code != 2 || !strings.Contains(out, "--trust 127.0.0.1") {
+			t.Errorf("by the gateway: exit status %d\n%s", code, out)
+		}
+	}
+	n = serve(t, "--limit", "100/hour", "--upstream", "http://127.0.0.1:1", "--trust", "127.0.0.1")
+	if code, out := take(n); code != 0 {
+		t.Errorf("trusted: exit status %d\n%s", code, out)
+	}
+	if code, out := take(n, "--cost", "101"); code != 1 || strings.Contains(out, "--trust") {
+		t.Errorf("refused: exit status %d\n%s", code, out)
 	}
 }
 

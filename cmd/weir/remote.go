@@ -50,7 +50,13 @@ type remote struct {
 	timeout time.Duration
 	// flag names the server on the command line. Empty means --server.
 	flag string
+	// behindUpstream: the server may be a gateway, whose upstream answers whoever is
+	// not trusted.
+	behindUpstream bool
 }
+
+// notTrusted ends errors about answers that are likely an upstream's.
+const notTrusted = ": if it forwards (--upstream), its API answers to the addresses that it is started with (--trust 127.0.0.1 for this machine) and to its admin token (--token here)"
 
 // by returns the flag that names the server.
 func (s *remote) by() string { return cmp.Or(s.flag, "--server") }
@@ -74,7 +80,11 @@ func (s *remote) send(req *http.Request) (*http.Response, error) {
 	if s.token != "" {
 		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	client := *http.DefaultClient
+	if s.behindUpstream { // a redirect is the upstream's
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, s.unreachable(err))
 	}
@@ -109,9 +119,23 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
+		err := fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
+		if s.behindUpstream && !fromAPI(res) {
+			err = fmt.Errorf("%w%s", err, notTrusted)
+		}
+		return nil, err
 	}
 	return body, nil
+}
+
+// fromAPI reports whether an answer that is no decision is of the API, and not of a
+// gateway or its upstream.
+func fromAPI(res *http.Response) bool {
+	switch res.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return false
+	}
+	return strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json")
 }
 
 // unreachable says what to do about a server that could not be asked.

@@ -25,6 +25,8 @@ type takeCmd struct {
 	Allow   bool          `name:"allow-unmatched" help:"Take a request that meets no rule for allowed."`
 	Timeout time.Duration `name:"timeout" default:"5s" placeholder:"DURATION" help:"Longest time to wait for the answer."`
 	JSON    bool          `name:"json" help:"Print the server's answer as it is."`
+
+	tokenFlags
 }
 
 // Help is the long text of `weir take --help`.
@@ -38,6 +40,9 @@ func (*takeCmd) Help() string {
 
 A request that meets no rule is limited by nothing, as one with a misspelt key or
 domain: that is an error, which says what is near, unless --allow-unmatched is given.
+
+A server that forwards (--upstream) answers to the addresses of its --trust, and to
+its admin token.
 
 Exit status: 0 allowed, 1 refused, 2 no answer, or no rule that the request meets.`
 }
@@ -97,14 +102,21 @@ func (c *takeCmd) Run(s streams) error {
 	}
 	q := newQuestion(c.Domain, ds)
 	q.Cost, q.Peek, q.Lease, q.Strict = c.Cost, c.Peek, c.Lease, c.Strict
-	srv := remote{url: c.Server, timeout: c.Timeout}
+	token, err := c.token()
+	if err != nil {
+		return err
+	}
+	srv := remote{url: c.Server, token: token, timeout: c.Timeout, behindUpstream: true}
 	body, err := srv.ask("/v1/check", q)
 	if err != nil {
 		return err
 	}
 	var v verdict
 	if err := json.Unmarshal(body, &v); err != nil {
-		return fmt.Errorf("%s answered other than a decision: %w", c.Server, err)
+		return fmt.Errorf("%s answered other than a decision: %w%s", c.Server, err, notTrusted)
+	}
+	if !v.Allowed && v.Limit == nil { // whatever refuses is named
+		return fmt.Errorf("%s answered other than a decision%s", c.Server, notTrusted)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(body))

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/guesses"
 )
 
 // TestSlowBody: a client that does not send its body is let go.
@@ -179,23 +180,70 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	const path = "/shouldAllowRequest"
-	f("", "127.0.0.1:1", path, nil, true)
-	f("", "[::1]:1", path, nil, true)
-	f("", "[::ffff:127.0.0.1]:1", path, nil, true)
-	f("", "127.0.0.1:1", "/openapi.json", nil, true)
-	f("", "127.0.0.1:1", "/v1/users", nil, false) // the upstream's own
-	f("", "127.0.0.1:1", "/", nil, false)
-	f("", "192.0.2.1:1", path, nil, false)
-	f("", "@", path, nil, false)
+	// A loopback address proves nothing.
+	for _, remote := range []string{"127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "192.0.2.1:1", "@", ""} {
+		f("", remote, path, nil, false)
+		f("", remote, "/openapi.json", nil, false)
+	}
+	f("127.0.0.1/32", "127.0.0.1:1", path, nil, true)
+	f("127.0.0.1/32", "[::ffff:127.0.0.1]:1", path, nil, true)
+	f("127.0.0.1/32", "127.0.0.1:1", "/openapi.json", nil, true)
+	f("127.0.0.1/32", "127.0.0.1:1", "/v1/users", nil, false) // the upstream's own
+	f("127.0.0.1/32", "127.0.0.1:1", "/", nil, false)
+	f("127.0.0.1/32", "[::1]:1", path, nil, false)
 	f("192.0.2.0/24", "192.0.2.1:1", path, nil, true)
 	f("192.0.2.0/24", "[::ffff:192.0.2.1]:1", path, nil, true)
 	f("192.0.2.0/24", "198.51.100.1:1", path, nil, false)
 	f("fe80::/10", "[fe80::1%eth0]:1", path, nil, true)
-	// A proxy on this machine speaks for somebody else.
+	// A proxy on this machine speaks for somebody else, unless it is trusted.
 	for _, k := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Via"} {
 		f("", "127.0.0.1:1", path, http.Header{k: {"x"}}, false)
 		f("127.0.0.1/32", "127.0.0.1:1", path, http.Header{k: {"x"}}, true)
 	}
+	// Without a token none is the right one.
+	for _, authorization := range []string{"Bearer ", "Bearer", "Bearer x"} {
+		f("", "127.0.0.1:1", path, http.Header{"Authorization": {authorization}}, false)
+	}
+}
+
+// Whoever has the admin token is trusted, wherever the request comes from. A wrong
+// token is counted as a guess and goes to the upstream.
+func TestGuardTakesTheToken(t *testing.T) {
+	const token = "0123456789abcdef"
+	bound, err := guesses.New(0, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bound.Close()
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{AdminToken: token, Guesses: bound})
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "next") })
+	f := func(api bool, wrong uint64, authorization ...string) {
+		t.Helper()
+		before := bound.Count()
+		rec := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/shouldAllowRequest", strings.NewReader(`{"clientId":"a"}`))
+		r.Header["Authorization"] = authorization
+		httpapi.Guard(nil, nil, srv.api, next).ServeHTTP(rec, r)
+		if got := rec.Body.String() != "next"; got != api {
+			t.Errorf("%q: served by the API: %t, want %t", authorization, got, api)
+		}
+		if got := bound.Count() - before; got != wrong {
+			t.Errorf("%q: %d guesses counted, want %d", authorization, got, wrong)
+		}
+	}
+	f(true, 0, "Bearer "+token)
+	f(true, 0, "bearer "+token)
+	f(false, 0)
+	f(false, 0, "")
+	f(false, 0, "Bearer ")
+	f(false, 1, "Bearer "+token+"0")
+	f(false, 1, "Bearer "+token[1:])
+	f(false, 1, "Basic "+token)
+	f(false, 1, "Bearer x", "Bearer "+token)
+	for range 100 {
+		f(false, 1, "Bearer x")
+	}
+	f(true, 0, "Bearer "+token)
 }
 
 // Behind a proxy the client counts, not the proxy.
@@ -219,5 +267,5 @@ func TestGuardThroughProxies(t *testing.T) {
 	f("10.0.0.1:1", "127.0.0.1", false)
 	f("127.0.0.1:1", "203.0.113.9", false)
 	f("127.0.0.1:1", "127.0.0.2", false)
-	f("127.0.0.1:1", "127.0.0.1", true)
+	f("127.0.0.1:1", "127.0.0.1", false)
 }

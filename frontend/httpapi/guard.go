@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 )
 
 // Paths is a handler that knows which paths are its own: an [API], or one that
@@ -11,15 +12,17 @@ type Paths interface {
 	http.Handler
 	// Serves reports whether path is one of the handler's.
 	Serves(path string) bool
+	// Authorized reports whether a request carries the admin token.
+	Authorized(r *http.Request) bool
 }
 
-// Guard serves the API's paths to trusted peers and gives every other request
+// Guard serves the API's paths to trusted clients and gives every other request
 // to next: on a port that strangers reach, a stranger must not spend another's
 // quota.
 //
-// Trusted are clients in the given prefixes, and loopback peers unless the
-// request says that it was forwarded: then a proxy on this machine speaks for
-// somebody else. To trust that proxy all the same, list its address.
+// Trusted are clients in the given prefixes and requests with the admin token,
+// nobody else. A loopback address proves nothing: a proxy on this machine has it,
+// and so has a web page in a browser on this machine.
 //
 // client says who the client is where trusted proxies stand between: one who
 // comes through a proxy that is listed is not the proxy. Nil means the peer.
@@ -28,7 +31,7 @@ func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api Pa
 		client = peer
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if api.Serves(r.URL.Path) && trusts(trusted, client(r), r) {
+		if api.Serves(r.URL.Path) && (trusts(trusted, client(r)) || api.Authorized(r)) {
 			api.ServeHTTP(w, r)
 			return
 		}
@@ -36,13 +39,8 @@ func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api Pa
 	})
 }
 
-func trusts(trusted []netip.Prefix, addr netip.Addr, r *http.Request) bool {
-	for _, p := range trusted {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return addr.IsLoopback() && addr == peer(r) && !Forwarded(r)
+func trusts(trusted []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // peer returns the address of the TCP peer, v4-mapped ones as IPv4 and without

@@ -30,11 +30,7 @@ func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
 			h(w, r)
 			return
 		}
-		// Hashes are of equal length, so comparing them tells nothing of the
-		// token's.
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.opt.AdminToken))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if given, ok := a.hasToken(r); !ok {
 			if wait := a.wrong(r, given); wait > 0 {
 				answer.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong admin tokens",
 					RetryAfter: int64(math.Ceil(wait.Seconds()))}.Write(w)
@@ -46,6 +42,28 @@ func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
 		}
 		h(w, r)
 	}
+}
+
+// hasToken reports whether r carries the admin token, and returns what it carries
+// in its place.
+func (a *API) hasToken(r *http.Request) (given string, ok bool) {
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Hashes are of equal length, so comparing them tells nothing of the token's.
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.opt.AdminToken))
+	return given, a.opt.AdminToken != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// Authorized implements [Paths]. A wrong token is counted as a guess. It is not
+// answered as one, as the request may be meant for another server.
+func (a *API) Authorized(r *http.Request) bool {
+	if a.opt.AdminToken == "" || len(r.Header["Authorization"]) == 0 {
+		return false
+	}
+	given, ok := a.hasToken(r)
+	if !ok {
+		a.wrong(r, given)
+	}
+	return ok
 }
 
 // wrong counts a wrong token and returns how long its client has to wait. Having

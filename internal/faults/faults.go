@@ -24,8 +24,21 @@ func New(l *slog.Logger) *Log {
 
 // Report logs err, unless something was logged this second.
 func (f *Log) Report(msg string, err error) {
-	now := time.Now().Unix()
-	if last := f.last.Load(); last != now && f.last.CompareAndSwap(last, now) {
+	if f.isDue() {
 		f.log.Error(msg, "err", err)
 	}
+}
+
+// Warn logs a warning with attributes, unless something was logged this second.
+func (f *Log) Warn(msg string, args ...any) {
+	if f.isDue() {
+		f.log.Warn(msg, args...)
+	}
+}
+
+// isDue reports whether nothing was logged this second, and claims it.
+func (f *Log) isDue() bool {
+	now := time.Now().Unix()
+	last := f.last.Load()
+	return last != now && f.last.CompareAndSwap(last, now)
 }

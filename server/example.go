@@ -1,0 +1,162 @@
+package server
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/rules"
+)
+
+// exampleQuestion is the body of a question to the API that meets a limit.
+type exampleQuestion struct {
+	Domain      string              `json:"domain"`
+	Descriptors []exampleDescriptor `json:"descriptors"`
+	Lease       string              `json:"lease,omitempty"`
+}
+
+type exampleDescriptor struct {
+	Entries []weir.Entry `json:"entries"`
+}
+
+// howToAsk returns a command that asks the API at a URL of urlOf and meets the first
+// limit in force; or why there is none, in parentheses.
+func (s *Server) howToAsk(url string) string {
+	auth := ""
+	if s.conf.forwards() && !s.trustsLoopback() {
+		switch {
+		case s.token != "":
+			auth = `-H "Authorization: Bearer $WEIR_ADMIN_TOKEN" `
+		case len(s.conf.Trust) > 0:
+			return "(answers --trust " + strings.Join(s.conf.Trust, ",") + ")"
+		default:
+			return "(answers nobody: start with --trust 127.0.0.1 to ask from this machine)"
+		}
+	}
+	q := s.exampleQuestion()
+	if q == nil {
+		return "(no limit is in force)"
+	}
+	path, question := "/v1/check", any(q)
+	if e := q.Descriptors[0].Entries; q.Domain == s.conf.API.Domain && q.Lease == "" && len(e) == 1 && e[0].Key == entryClientID {
+		path, question = "/shouldAllowRequest", map[string]string{"clientId": e[0].Value}
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	if s.conf.forwards() && !s.trusts(netip.IPv6Loopback()) { // localhost may be either
+		url = strings.Replace(url, "://localhost:", "://127.0.0.1:", 1)
+	}
+	return "curl " + auth + "-d " + quoteShell(string(body)) + " " + curlTo(url, path)
+}
+
+// howToForward returns a command that sends the gateway at a URL of urlOf a request
+// which the first rule is for, as far as a path, a method and a host say it.
+func (s *Server) howToForward(url string) string {
+	path, flags := "/", ""
+	q := s.exampleQuestion()
+	if q == nil || len(s.rules.words.limits) > 0 {
+		return "curl -i " + curlTo(url, path)
+	}
+	for _, e := range q.Descriptors[0].Entries {
+		switch {
+		case e.Key == "path" && strings.HasPrefix(e.Value, "/") && q.Domain == s.conf.API.Domain:
+			path = e.Value
+		case e.Key == "method" && e.Value != "GET":
+			flags += "-X " + quoteWord(e.Value) + " "
+		case e.Key == "host":
+			flags += "-H " + quoteShell("Host: "+e.Value) + " "
+		}
+	}
+	return "curl -i " + flags + curlTo(url, quoteWord(path))
+}
+
+// trustsLoopback reports whether --trust has an address of this machine.
+func (s *Server) trustsLoopback() bool {
+	return s.trusts(netip.IPv6Loopback()) || s.trusts(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+}
+
+// trusts reports whether --trust has a.
+func (s *Server) trusts(a netip.Addr) bool {
+	trusted, err := s.conf.trusted()
+	return err == nil && slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// exampleQuestion returns a question that meets the first limit that can refuse it,
+// nil if there is none.
+func (s *Server) exampleQuestion() *exampleQuestion {
+	if len(s.rules.words.limits) > 0 {
+		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{[]weir.Entry{{Key: entryClientID, Value: "123"}}}}}
+	}
+	// The domain that is asked where none is named comes first.
+	for _, own := range []bool{true, false} {
+		for _, r := range s.rules.set().Rules() {
+			if (r.Domain == s.conf.API.Domain) != own {
+				continue
+			}
+			for _, entries := range exampleEntries(r) {
+				if q := s.questionFor(r, entries); q != nil {
+					return q
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// exampleEntries returns descriptors that may meet the limits of r.
+func exampleEntries(r *rules.Rule) [][]weir.Entry {
+	var entries []weir.Entry
+	for _, step := range r.Chain() {
+		value := step.Example()
+		if step.Value == "" && step.Key == entryClientID {
+			value = "123"
+		}
+		entries = append(entries, weir.Entry{Key: step.Key, Value: value})
+	}
+	all := [][]weir.Entry{entries}
+	last := len(entries) - 1
+	for _, tier := range r.Tiers {
+		all = append(all, append(slices.Clone(entries), weir.Entry{Key: r.TierBy, Value: strings.ReplaceAll(tier.Value, "*", "x")}))
+	}
+	for _, o := range r.Overrides {
+		with := slices.Clone(entries)
+		with[last].Value = strings.ReplaceAll(o.Value, "*", "x")
+		all = append(all, with)
+	}
+	return all
+}
+
+// questionFor returns a question with these entries if it meets a limit that can refuse it.
+func (s *Server) questionFor(r *rules.Rule, entries []weir.Entry) *exampleQuestion {
+	for _, e := range entries {
+		if strings.ContainsFunc(e.Key+e.Value, unicode.IsControl) {
+			return nil
+		}
+	}
+	req := weir.Request{Domain: r.Domain, Descriptors: []weir.Descriptor{{Entries: entries}}, Lease: "example"}
+	ops := s.rules.Match(nil, &req)
+	if !slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce || o.Role == weir.Own }) {
+		return nil
+	}
+	q := &exampleQuestion{Domain: r.Domain, Descriptors: []exampleDescriptor{{entries}}}
+	if slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Limit.Traits()&weir.Leases != 0 }) {
+		q.Lease = "example"
+	}
+	return q
+}
+
+// quoteWord is quoteShell for what a shell would not take as one word.
+func quoteWord(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.,:=@%+") == "" {
+		return s
+	}
+	return quoteShell(s)
+}
+
+// quoteShell writes s as one word of a shell.
+func quoteShell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
