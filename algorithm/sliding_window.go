@@ -41,7 +41,8 @@ import (
 // A refund takes the oldest units off that count as spent with the receipt's or
 // later. What is left of a batch that is opened for it counts as spent with the
 // last unit: later, never earlier. Without a receipt the newest units are taken
-// off first.
+// off first. Many refunds of less than a batch keep units counting for longer than
+// a period: a bucket takes them back to the unit.
 //
 // With Params.Grain a spend counts from the end of a later sub-window, so that
 // units can be fetched ahead and used until then: see [weir.Lender].

@@ -18,7 +18,7 @@ const domain = "bench"
 type Case struct {
 	Name string
 	// limits are the rates that every request meets, as in a rules file;
-	// {wide} is one that no measurement exhausts.
+	// wide is a bucket that no measurement exhausts, strict a strict window as wide.
 	limits []string
 	// Refuses: a key's second request and all that follow are refused by one
 	// limit, and charged to none.
@@ -31,18 +31,22 @@ type Case struct {
 // Cases lists what Decide is measured under.
 var Cases = []Case{
 	{Name: "one rule", limits: []string{"wide"}, Aim: 100},
+	{Name: "one rule, sliding_window", limits: []string{"strict"}},
 	{Name: "two rules, all or nothing", limits: []string{"wide", "wide"}, Aim: 150},
 	{Name: "two rules, refused by one", limits: []string{"wide", "once"}, Refuses: true},
 }
 
-// Limits returns the rules of c without a choice. every and burst are of the
-// wide limit.
+// Limits returns the rules of c without a choice. every and burst are of
+// the wide limit.
 func (c Case) Limits(every time.Duration, burst int64) weir.Limits {
 	var all weir.Limits
 	for i, name := range c.limits {
 		l := &weir.Limit{Scope: fmt.Sprint(name, i), Algorithm: algorithm.TokenBucket, Count: 1, Period: every, Burst: burst}
-		if name == "once" {
+		switch name {
+		case "once":
 			l.Period, l.Burst = 24*time.Hour, 1
+		case "strict":
+			*l = weir.Limit{Scope: l.Scope, Algorithm: algorithm.SlidingWindow, Count: burst, Period: time.Hour}
 		}
 		all = append(all, l)
 	}
@@ -54,11 +58,14 @@ func (c Case) Limits(every time.Duration, burst int64) weir.Limits {
 func (c Case) Set(every time.Duration, burst int64) (*rules.Set, error) {
 	text := "domain: " + domain + "\ndescriptors:\n  - key: tenant\n    descriptors:\n      - key: user\n        limits:\n"
 	for i, name := range c.limits {
-		rate, most := "1/"+rules.FormatPeriod(every), burst
-		if name == "once" {
-			rate, most = "1/day", 1
+		how := fmt.Sprintf("limit: 1/%s, burst: %d, algorithm: token_bucket", rules.FormatPeriod(every), burst)
+		switch name {
+		case "once":
+			how = "limit: 1/day, burst: 1, algorithm: token_bucket"
+		case "strict":
+			how = fmt.Sprintf("limit: %d/hour, algorithm: sliding_window", burst)
 		}
-		text += fmt.Sprintf("          - {name: %s%d, limit: %s, burst: %d, algorithm: token_bucket}\n", name, i, rate, most)
+		text += fmt.Sprintf("          - {name: %s%d, %s}\n", name, i, how)
 	}
 	return rules.Parse(c.Name, []byte(text), rules.Options{})
 }

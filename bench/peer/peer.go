@@ -2,7 +2,10 @@
 // its users would write it.
 package peer
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Limit is what every limiter here can express: Burst units at once, and one
 // more every Every. Limiters that count in windows get Burst per Burst*Every.
@@ -26,8 +29,15 @@ type Subject struct {
 	Open func(limit Limit) (Allow, func(), error)
 }
 
-// Ours is the name of this project's limiter.
-const Ours = "weir"
+// Names of this project's limiter: the bucket, which is what most of the others
+// are, and the strict window, which Weir takes where no algorithm is named.
+const (
+	Ours       = "weir"
+	OursWindow = "weir, sliding_window"
+)
+
+// Own are this project's.
+var Own = []Subject{{Ours, openBucket}, {OursWindow, openWindow}}
 
 // Others are the limiters that Weir is compared with.
 var Others = []Subject{
@@ -38,10 +48,8 @@ var Others = []Subject{
 	{"ulule/limiter memory", openUlule},
 }
 
-// All returns Weir and the others.
-func All() []Subject {
-	return append([]Subject{{Ours, openWeir}}, Others...)
-}
+// All returns Weir's and the others.
+func All() []Subject { return slices.Concat(Own, Others) }
 
 // ByName returns the subject of the given name.
 func ByName(name string) (Subject, bool) {

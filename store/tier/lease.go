@@ -86,7 +86,16 @@ func (e *lease) expire(now int64, back *[]giveBack) {
 // instant too: at their receipt at the latest as many have flowed in, and a bucket
 // that has been full since would have them twice. The store takes them back less
 // those that have flowed in since they were charged.
+//
+// Of a sliding window a few units are let go: their return opens a batch of the
+// store's, a 64th of the limit, and puts off what is left of it by about as long as
+// the lot has lived, a fifteenth of the period at most. From a tenth of a batch on it
+// gives more than that.
 func (e *lease) giveUp(t *lot, back *[]giveBack) {
+	if e.plan.grained != nil && t.units < e.plan.limit.Count/640 {
+		t.units = 0
+		return
+	}
 	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, charged: t.charged, bound: true, own: t.own})
 	t.units = 0
 }

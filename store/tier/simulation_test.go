@@ -2,6 +2,7 @@ package tier_test
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -30,6 +31,7 @@ type scenario struct {
 	load      float64 // times the limit
 	zipf      bool    // the i-th node gets 1/i of what the first gets
 	surge     bool    // fifteenfold for a second
+	length    time.Duration
 }
 
 // A result is what came of a scenario.
@@ -39,7 +41,7 @@ type result struct {
 	over, promised int64
 }
 
-const simulated = 20 * time.Second // two windows
+const simulated = 20 * time.Second // two windows, of scenarios that say nothing else
 
 func (sc scenario) String() string {
 	how := "even"
@@ -74,6 +76,7 @@ func (sc scenario) build(t *testing.T) (*fleet, func() int64) {
 // simulate runs a scenario in virtual time.
 func (sc scenario) simulate(t *testing.T) result {
 	f, calls := sc.build(t)
+	length := cmp.Or(sc.length, simulated)
 	l := &weir.Limit{Algorithm: sc.algorithm, Count: sc.count, Period: 10 * time.Second}
 	l.Consistency.Mode = sc.mode
 	w := newLoad(f, compiled(t, l, nil))
@@ -100,7 +103,7 @@ func (sc scenario) simulate(t *testing.T) result {
 		wg.Go(func() {
 			for {
 				at := time.Since(start)
-				if at >= simulated-5*time.Millisecond {
+				if at >= length-5*time.Millisecond {
 					return
 				}
 				w.ask(s)
@@ -191,6 +194,26 @@ func acrossRegions(size int) (out []scenario) {
 		}
 	}
 	return out
+}
+
+// TestFamilyLeasedWindowIsUsed: however many nodes a strict window is leased to, and
+// however little each of them uses, they get nearly all of it, period after period.
+func TestFamilyLeasedWindowIsUsed(t *testing.T) {
+	nodes, length := []int{64}, 40*time.Second
+	if os.Getenv("WEIR_SOAK") == "1" {
+		nodes, length = []int{2, 16, 64, 200}, 2*time.Minute
+	}
+	for _, n := range nodes {
+		for _, count := range []int64{100, 1_000, 10_000} {
+			sc := scenario{mode: weir.ConsistencyLeased, algorithm: algorithm.SlidingWindow, nodes: n, count: count, load: 1.2, zipf: true, length: length}
+			var r result
+			bubble.Test(t, func(t *testing.T) { r = sc.simulate(t) })
+			t.Logf("%s: %.3f of what could pass, %.1f requests to a call", sc, r.share, r.perCall)
+			if r.over > 0 || r.share < 0.93 {
+				t.Errorf("%s: %.3f of what could pass, %d units too many", sc, r.share, r.over)
+			}
+		}
+	}
 }
 
 // In every simulation the promise holds, and what the limit allows is used.

@@ -86,23 +86,27 @@ func fixed(subjects []peer.Subject, cpu []float64) [][]samples {
 
 func TestRatioIsToTheBestOther(t *testing.T) {
 	subjects := peer.All()
-	results := fixed(subjects, []float64{45, 200, 90, 300, 400, 500})
-	if r := ratioToBest(subjects, results, 0); r != (measure.Spread{Median: 0.5, Min: 0.5, Max: 0.5}) {
-		t.Errorf("ratio %v, want 0.5 throughout", r)
+	results := fixed(subjects, []float64{45, 30, 200, 90, 300, 400, 500})
+	for i, want := range []float64{45. / 90, 30. / 90} {
+		if r := ratioToBest(subjects, results, i, 0); r != (measure.Spread{Median: want, Min: want, Max: want}) {
+			t.Errorf("ratio %v, want %v throughout", r, want)
+		}
 	}
 }
 
 func TestRefusalsAreNotMeasured(t *testing.T) {
 	subjects := peer.All()
-	results := fixed(subjects, []float64{1, 1, 1, 1, 1, 1})
+	results := fixed(subjects, []float64{1, 1, 1, 1, 1, 1, 1})
 	if err := checkRefusals(subjects, results); err != nil {
 		t.Error(err)
 	}
-	results[0][2][1].Refused = 1
-	if err := checkRefusals(subjects, results); err == nil || !strings.Contains(err.Error(), "weir, Zipf") {
-		t.Errorf("one refusal of Weir: %v", err)
+	for i, p := range peer.Own {
+		results[i][2][1].Refused = 1
+		if err := checkRefusals(subjects, results); err == nil || !strings.Contains(err.Error(), p.Name+", Zipf") {
+			t.Errorf("one refusal of %s: %v", p.Name, err)
+		}
+		results[i][2][1].Refused = 0
 	}
-	results[0][2][1].Refused = 0
 	results[3][0][0].Refused = 500
 	if err := checkRefusals(subjects, results); err == nil || !strings.Contains(err.Error(), subjects[3].Name) {
 		t.Errorf("a quarter refused by another: %v", err)

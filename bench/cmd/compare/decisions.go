@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +51,7 @@ func checkRefusals(subjects []peer.Subject, results [][]samples) error {
 	for i, p := range subjects {
 		for j, sh := range shape.All {
 			refused, ops := results[i][j].refused()
-			if p.Name == peer.Ours && refused > 0 || refused > ops/5 {
+			if i < len(peer.Own) && refused > 0 || refused > ops/5 {
 				return fmt.Errorf("%s, %s: %d of %d decisions were refused, and none should be", p.Name, sh.Name, refused, ops)
 			}
 		}
@@ -76,34 +75,35 @@ func decisionTable(subjects []peer.Subject, results [][]samples, figure func(sam
 	if !ratios {
 		return table
 	}
-	ratio, aim := []string{"**weir / best other**"}, []string{"aim"}
-	for j := range shape.All {
-		r := ratioToBest(subjects, results, j)
-		verdict := "missed"
-		if r.Median <= aims[j] {
-			verdict = "met"
+	for i, p := range peer.Own {
+		ratio, aim := []string{"**" + p.Name + " / best other**"}, []string{"aim"}
+		for j := range shape.All {
+			r := ratioToBest(subjects, results, i, j)
+			verdict := "missed"
+			if r.Median <= aims[j] {
+				verdict = "met"
+			}
+			ratio = append(ratio, "**"+r.String()+"**")
+			aim = append(aim, fmt.Sprintf("≤ %.2f, %s", aims[j], verdict))
 		}
-		ratio = append(ratio, "**"+r.String()+"**")
-		aim = append(aim, fmt.Sprintf("≤ %.2f, %s", aims[j], verdict))
+		table.Row(ratio...)
+		table.Row(aim...)
 	}
-	table.Row(ratio...)
-	table.Row(aim...)
 	return table
 }
 
-// ratioToBest returns Weir's processor time in a shape as a part of that of the
-// other limiter with the best median, round by round.
-func ratioToBest(subjects []peer.Subject, results [][]samples, j int) measure.Spread {
-	ours := slices.IndexFunc(subjects, func(p peer.Subject) bool { return p.Name == peer.Ours })
-	best := -1
-	for i := range subjects {
-		if i != ours && (best < 0 || results[i][j].cpu().Median < results[best][j].cpu().Median) {
+// ratioToBest returns the processor time of ours, one of peer.Own, in a shape as a
+// part of that of the other limiter with the best median, round by round.
+func ratioToBest(subjects []peer.Subject, results [][]samples, ours, shape int) measure.Spread {
+	best := len(peer.Own)
+	for i := best; i < len(subjects); i++ {
+		if results[i][shape].cpu().Median < results[best][shape].cpu().Median {
 			best = i
 		}
 	}
-	ratios := make([]float64, len(results[ours][j]))
-	for round, r := range results[ours][j] {
-		ratios[round] = r.CPU / results[best][j][round].CPU
+	ratios := make([]float64, len(results[ours][shape]))
+	for round, r := range results[ours][shape] {
+		ratios[round] = r.CPU / results[best][shape][round].CPU
 	}
 	return measure.SpreadOf(ratios)
 }
