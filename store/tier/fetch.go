@@ -253,8 +253,17 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	if p.regional != nil {
 		want = max(min(want, s.roomOf(p, e.tag)/(2*nodes)), need)
 	}
+	want = max(want, e.number.lost)
+	// What brings no more than a decision needs is worth no number.
+	numbered := p.marks != nil && (want > need || e.number.lost > 0)
 	g.mu.Unlock()
-	o, sent, err := s.ask(ctx, f, p, e.tag, key, want)
+	ask := func(units int64) (asked, int64, error) {
+		if numbered {
+			return s.askNumbered(e, p, units, func(ops []weir.Op) (int64, error) { return s.fetchCall(ctx, f, ops) })
+		}
+		return s.ask(ctx, f, p, e.tag, key, units)
+	}
+	o, sent, err := ask(want)
 	if err == nil && !o.Charged && want > need && e.second(o.Decision, need) {
 		// What is there is divided as well; if it is less than needed, the store
 		// says until when.
@@ -263,7 +272,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 		} else {
 			want = need
 		}
-		o, sent, err = s.ask(ctx, f, p, e.tag, key, want)
+		o, sent, err = ask(want)
 	}
 	if err == nil {
 		s.answers.heard(e.tag, p.limit, 0, sent, o.Decision, false)
@@ -279,7 +288,11 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	e.heardOf(o.Decision, sent, s.link.now())
 	if o.Charged {
 		s.fetched.Add(1)
-		s.lent(e, p, &o, sent)
+		t := o.found
+		if t.units == 0 {
+			t = p.brought(&o, sent)
+		}
+		s.lent(e, p, t, o.Decision.Remaining)
 		g.move(e)
 		return
 	}
@@ -347,8 +360,8 @@ func (e *lease) want(nodes, now int64) int64 {
 	return max(min(left/parts, pace), 1)
 }
 
-// lent takes over the units of a fetch that asked by the plan p. Requires: mu.
-func (s *Store) lent(e *lease, p *plan, o *asked, sent int64) {
+// brought returns the units of a fetch by p that was sent at sent and answered.
+func (p *plan) brought(o *asked, sent int64) lot {
 	units := o.Cost
 	t := lot{units: units, fetched: units, expiry: sent + p.life(units), receipt: o.Receipt(), charged: o.Now}
 	if o.c != nil {
@@ -357,6 +370,13 @@ func (s *Store) lent(e *lease, p *plan, o *asked, sent int64) {
 	if by := p.lender.SpendBy(p.limit, t.receipt); by != math.MaxInt64 {
 		t.expiry = sent + by - o.Now
 	}
+	return t
+}
+
+// lent takes over the units of a fetch that asked by the plan p, of which the store has
+// so many left. Requires: mu.
+func (s *Store) lent(e *lease, p *plan, t lot, left int64) {
+	units := t.units
 	if e.plan != p {
 		// The limit was changed meanwhile.
 		if !p.costsAs(e.plan) {
@@ -368,7 +388,7 @@ func (s *Store) lent(e *lease, p *plan, o *asked, sent int64) {
 	e.take(t)
 	e.refused, e.ask = 0, 0
 	e.pace = min(max(units, e.pace), weir.MaxCost/4)
-	if o.Decision.Remaining >= units {
+	if left >= units {
 		e.scarce = false
 	}
 }
@@ -376,11 +396,7 @@ func (s *Store) lent(e *lease, p *plan, o *asked, sent int64) {
 // ask spends units of key on the shared store for a fetch, in a slot that is held. It
 // returns the node's time at which it was asked.
 func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key string, units int64) (asked, int64, error) {
-	take := func(ops []weir.Op) (int64, error) {
-		c := &call{ops: ops}
-		err := s.link.runCall(ctx, f, c)
-		return c.sent, err
-	}
+	take := func(ops []weir.Op) (int64, error) { return s.fetchCall(ctx, f, ops) }
 	if p.regional != nil {
 		a, err := s.askRegion(p, tag, key, units, take)
 		return a, a.sent, err
@@ -391,6 +407,13 @@ func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key stri
 		s.heard(ops[0].Now, sent)
 	}
 	return asked{Op: ops[0]}, sent, err
+}
+
+// fetchCall makes a call of a fetch, and returns the node's time at which it was sent.
+func (s *Store) fetchCall(ctx context.Context, f *fetch, ops []weir.Op) (int64, error) {
+	c := &call{ops: ops}
+	err := s.link.runCall(ctx, f, c)
+	return c.sent, err
 }
 
 // roomOf returns how many units of a key the region may admit before the others are

@@ -51,6 +51,7 @@ type lease struct {
 	// scarce: units are used up as fast as they flow back. A lot is then fetched
 	// whole or not at all, so that one call brings many units.
 	scarce bool
+	number number
 	// tally is what an eventual limit adds; nil for others.
 	tally *tally
 }

@@ -24,7 +24,8 @@ var (
 
 // A link makes the calls of the shared store: so many at once, each within its
 // budget, none while the breaker is open. A call is made once: whether one that
-// did not answer was carried out cannot be told, so it is never repeated.
+// did not answer was carried out cannot be told, so only what carries a number is
+// repeated.
 //
 // Safe for concurrent use.
 type link struct {

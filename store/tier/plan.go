@@ -37,6 +37,8 @@ type plan struct {
 	// grained is the limit by which units of a sliding window are fetched: they count
 	// from when the last of them may be spent. Nil means central, or the limit itself.
 	grained *weir.Limit
+	// marks count the fetches of each key; nil: fetches are not numbered.
+	marks *[numbers]*weir.Limit
 	// Of a leased concurrency limit: for how long a place is held, for how much
 	// longer units are fetched so that they can be handed out meanwhile, and the
 	// limit by which they are.
@@ -93,7 +95,10 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain b
 	}
 	switch p.mode {
 	case weir.ConsistencyLeased:
-		return p, p.lend()
+		if err := p.lend(); err != nil || plain || p.mode != weir.ConsistencyLeased || p.slots != nil {
+			return p, err
+		}
+		return p, p.newMarks(node)
 	case weir.ConsistencyEventual:
 		if plain {
 			// It cannot count what was told only once.

@@ -15,6 +15,8 @@ type asked struct {
 	c       *epochCounters
 	// capped: it was refused, as the others need to be told first.
 	capped bool
+	// found is what an earlier fetch had brought whose answer was lost.
+	found lot
 }
 
 // askRegion spends units of key on the region's store by take, if its counter allows

@@ -140,6 +140,9 @@ type Store struct {
 
 	// clock is how far the shared store's time is ahead of the node's.
 	clock atomic.Int64
+	// behind is the same at least: a call is answered after it was carried out.
+	// math.MinInt64: nothing was answered.
+	behind atomic.Int64
 
 	unsaid   unsaid
 	overshot atomic.Int64
@@ -187,6 +190,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		probing: opt.ProbeEvery, nodeTTL: opt.NodeTTL,
 	}
 	s.clock.Store(time.Now().UnixMicro() - k.now())
+	s.behind.Store(math.MinInt64)
 	s.aways.New = func() any { return new(away) }
 	s.mixes.New = func() any { return new(mix) }
 	s.timers.New = func() any { return stopped() }
@@ -261,6 +265,7 @@ func (s *Store) tag(key string, l *weir.Limit) uint64 {
 func (s *Store) heard(now, sent int64) {
 	if now > 0 {
 		s.clock.Store(now - sent)
+		s.behind.Store(now - s.link.now())
 	}
 }
 
