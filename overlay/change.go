@@ -202,7 +202,7 @@ func (o *Overlay) noteKey(ctx context.Context, t *Target, e, was *Entry, who Aut
 	}
 	d := doings[some.Kind]
 	c := Change{By: who.By, Reason: who.Reason, Action: d.do, Domain: some.Domain, Entries: some.Entries, Limit: some.Limit,
-		Before: own[some.Kind], After: own[some.Kind], YAML: some.YAML()}
+		Before: own[some.Kind], After: own[some.Kind], YAML: o.YAML(some)}
 	what := d.done
 	if was != nil {
 		c.Before = was.says()

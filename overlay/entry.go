@@ -108,10 +108,15 @@ func (e *Entry) Rate() string {
 	return fmt.Sprintf("%d/%s", e.Count, period.Format(time.Duration(e.Period)*time.Microsecond))
 }
 
-// YAML returns what the entry amounts to in a rules file: a line under the rule
-// that the last of Entries is matched by. There it takes the place of all limits
-// of the rule, and a * in the value makes it a pattern.
+// YAML returns what the entry amounts to in a rules file for whom knows no rules: a
+// line under the rule that the one of Entries is matched by. There it takes the place
+// of all limits of the rule, and a * in the value makes it a pattern. Of several
+// entries it cannot say which of them are a rule's, and is a comment that says so.
+// See [Overlay.YAML].
 func (e *Entry) YAML() string {
+	if len(e.Entries) > 1 {
+		return "# no line in a rules file does this by itself: which of the entries are a rule's is not known here"
+	}
 	value := ""
 	if n := len(e.Entries); n > 0 {
 		value = quote(e.Entries[n-1].Value)

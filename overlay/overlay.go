@@ -25,6 +25,11 @@ type Options struct {
 	// order of the rules. It is asked when something is changed or told, and must
 	// be safe for concurrent use. Nil means none.
 	Places func() []Place
+	// YAML returns the lines of the rules files that an entry amounts to, after a
+	// comment that says where they belong, or a comment that says why there are none. It
+	// is asked when an entry is made or told of, and must be safe for concurrent use.
+	// Nil means [Entry.YAML].
+	YAML func(*Entry) string
 	// Node names this node in the history of changes. Zero means no name.
 	Node string
 	// Every is how often the board is asked for a new version. Zero means a

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -21,7 +22,8 @@ type View struct {
 	Until *time.Time `json:"until"`
 	Made  time.Time  `json:"made"`
 	By    string     `json:"by"`
-	// YAML is the line of a rules file that it amounts to.
+	// YAML is the lines of a rules file that it amounts to, with a comment that says
+	// where they belong, or why there are none.
 	YAML string `json:"yaml"`
 }
 
@@ -39,12 +41,27 @@ func (e *Entry) View() View {
 }
 
 // Views returns the views of entries, never nil.
-func Views(entries []Entry) []View {
+func (o *Overlay) Views(entries []Entry) []View {
 	out := make([]View, len(entries))
 	for i := range entries {
 		out[i] = entries[i].View()
+		out[i].YAML = o.YAML(&entries[i])
 	}
 	return out
+}
+
+// YAML returns the lines of the rules files that e amounts to, with a comment that
+// says where they belong and when they are to be taken out again; where no lines do,
+// the comment says why.
+func (o *Overlay) YAML(e *Entry) string {
+	if o.opt.YAML == nil {
+		return e.YAML()
+	}
+	lines := o.opt.YAML(e)
+	if e.Until == 0 || !slices.ContainsFunc(strings.Split(lines, "\n"), func(l string) bool { return l != "" && l[0] != '#' }) {
+		return lines
+	}
+	return lines + "# a file knows no end: take this out again at " + time.UnixMicro(e.Until).UTC().Format(time.RFC3339) + "\n"
 }
 
 // SwitchView is a mode as operators are told of it, for encoding/json.

@@ -237,6 +237,7 @@ func (c *compiler) rule(spec *descriptorSpec, path string, parent *Rule) *Rule {
 		File: spec.Node.file, Line: spec.Node.line, Column: spec.Node.col,
 		Shadow: spec.ShadowMode != nil && *spec.ShadowMode, Quota: spec.QuotaMode,
 		DetailedMetric: spec.DetailedMetric, ValueToMetric: spec.ValueToMetric, ShareThreshold: spec.ShareThreshold,
+		node: spec.Node,
 	}
 	if parent.Key != "" {
 		rule.Parent = parent

@@ -42,6 +42,7 @@ type Rule struct {
 	allow, deny      *valueSet
 	denial           *weir.Limit
 	kids             level
+	node             *node
 }
 
 // place says where the rule is written to a reader of file.

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -120,6 +123,35 @@ func WordsInFile(domain string, keys []string, w *weir.Limit, shared bool, mode 
 		}
 	}
 	return b.String()
+}
+
+// WordsKeyLines returns a rules file that has a limit which was given in words, with a
+// change of one key of it.
+func WordsKeyLines(c KeyChange, keys []string, w *weir.Limit, shared bool) string {
+	if shared || len(c.Entries) != 1 {
+		return noKeyLines("all clients share the counter of " + quote(w.Name))
+	}
+	e := c.Entries[0]
+	if why := unwritable(e.Key, e.Value, false); why != "" {
+		return noKeyLines(why)
+	}
+	override := "{limit: 0}"
+	switch c.Action {
+	case AllowKey:
+		override = "{mode: shadow, " + wordsNumbers(w, w.Count, w.Period, w.Burst) + "}"
+	case OverrideKey:
+		override = "{" + wordsNumbers(w, c.Count, c.Period, c.Burst) + "}"
+	}
+	text, at := WordsInFile(c.Domain, keys, w, false, "enforce", 100), "  - key: "+e.Key+"\n"
+	return strings.Replace(text, at, at+"    overrides: {"+strconv.Quote(e.Value)+": "+override+"}\n", 1)
+}
+
+func wordsNumbers(w *weir.Limit, count int64, period time.Duration, burst int64) string {
+	text := "limit: " + Rate{count, period}.String() + ", algorithm: " + w.Algorithm.Name()
+	if slices.Contains(takes["burst"], w.Algorithm.Name()) && burst > 0 {
+		text += ", burst: " + strconv.FormatInt(burst, 10)
+	}
+	return text
 }
 
 // quote writes s as JSON does, which YAML reads; it has no line break.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/metrics"
@@ -50,7 +51,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.decidedBy(), Board: board, Check: s.store.check, Places: s.rules.places, Node: nodeName(), Logger: s.log,
+		Rules: s.decidedBy(), Board: board, Check: s.store.check, Places: s.rules.places, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -71,13 +72,7 @@ func (r *ruleSet) places() []overlay.Place {
 	var out []overlay.Place
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
-		var keys []string
-		if w.address != nil {
-			keys = append(keys, entryAddress)
-		}
-		if w.clientID != nil {
-			keys = append(keys, entryClientID)
-		}
+		keys := w.keys()
 		add := func(l *weir.Limit) {
 			out = append(out, overlay.Place{Domain: r.words.domain, Rule: w.text, Limit: l, YAML: func(m overlay.Mode, percent int64) string {
 				return rules.WordsInFile(r.words.domain, keys, l, w.all, string(m), percent)
@@ -103,4 +98,42 @@ func (r *ruleSet) places() []overlay.Place {
 		}
 	}
 	return out
+}
+
+// keys are those of the entries that the limit is counted by.
+func (w *wordLimit) keys() []string {
+	var keys []string
+	if w.address != nil {
+		keys = append(keys, entryAddress)
+	}
+	if w.clientID != nil {
+		keys = append(keys, entryClientID)
+	}
+	return keys
+}
+
+// keyLines returns what operators did to one key as lines of the rules files.
+func (r *ruleSet) keyLines(e *overlay.Entry) string {
+	c := rules.KeyChange{Domain: e.Domain, Entries: e.Entries, Scope: e.Scope,
+		Count: e.Count, Period: time.Duration(e.Period) * time.Microsecond, Burst: e.Burst}
+	switch e.Kind {
+	case overlay.Ban:
+		c.Action = rules.BanKey
+	case overlay.Allow:
+		c.Action = rules.AllowKey
+	default:
+		c.Action = rules.OverrideKey
+	}
+	for i := range r.words.limits {
+		w := &r.words.limits[i]
+		for _, l := range []*weir.Limit{w.address, w.clientID} {
+			if l != nil && l.Scope == e.Scope {
+				return rules.WordsKeyLines(c, w.keys(), l, w.all)
+			}
+		}
+	}
+	if r.live == nil {
+		return "# no lines in a rules file do this: the limit is not there any more\n"
+	}
+	return r.live.Set().KeyLines(c)
 }

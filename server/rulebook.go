@@ -47,7 +47,7 @@ type describedChoice struct {
 
 // Describe implements httpapi.Rulebook.
 func (r *ruleSet) Describe() any {
-	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: overlay.Views(r.overlay.Entries()),
+	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Views(r.overlay.Entries()),
 		Modes: r.overlay.SwitchViews()}
 	type place struct{ domain, rule string }
 	changed := map[place]map[string]string{}

@@ -304,7 +304,7 @@ func (st *keyState) String() string {
 		b.WriteString(modeLine(&st.Modes[i]))
 	}
 	if st.YAML != "" {
-		fmt.Fprintf(&b, "in a rules file: %s\n", st.YAML)
+		b.WriteString("in a rules file:\n" + indented(st.YAML))
 	}
 	return b.String()
 }
@@ -346,4 +346,13 @@ func overlayLine(v *overlay.View) string {
 		text += ", says " + live.Printable(v.By)
 	}
 	return text + "\n"
+}
+
+// indented writes lines of a rules file for a terminal.
+func indented(lines string) string {
+	var b strings.Builder
+	for line := range strings.Lines(lines) {
+		b.WriteString("  " + live.Printable(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return b.String()
 }

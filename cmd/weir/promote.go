@@ -224,10 +224,7 @@ func promoted(before, after *modesState) string {
 		b.WriteByte('\n')
 	}
 	if after.YAML != "" {
-		b.WriteString("in a rules file:\n")
-		for line := range strings.Lines(after.YAML) {
-			b.WriteString("  " + line)
-		}
+		b.WriteString("in a rules file:\n" + indented(after.YAML))
 	}
 	return b.String()
 }

@@ -304,7 +304,7 @@ func (a *API) forTime(r *http.Request, q *query, kind overlay.Kind) error {
 func (a *API) tell(q *query, t overlay.Target, kind overlay.Kind) {
 	for _, e := range a.opt.Overlay.Of(t.Limit, t.Key) {
 		if e.Kind == kind {
-			q.yaml = e.YAML()
+			q.yaml = a.opt.Overlay.YAML(&e)
 		}
 	}
 }
@@ -453,7 +453,7 @@ func (a *API) appendOverlay(b []byte, req *weir.Request) ([]byte, error) {
 		if op.Limit == nil {
 			continue
 		}
-		keys = append(keys, overlay.Views(o.Of(op.Limit, op.Key))...)
+		keys = append(keys, o.Views(o.Of(op.Limit, op.Key))...)
 		sw := o.SwitchOf(op.Limit)
 		if sw == nil || seen[op.Limit] {
 			continue
