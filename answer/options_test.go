@@ -363,3 +363,24 @@ func TestLongNamesAreCut(t *testing.T) {
 	f(a+"bc", a+"b")
 	f("é"+a+"b", "_"+a[:126])
 }
+
+// TestFamilyDetail: the sentence for protocols without a problem document is that of
+// the document, whatever the limit is called.
+func TestFamilyDetail(t *testing.T) {
+	w := newWriter(t, answer.Options{})
+	for _, name := range []string{"login", `a "quoted" one`, `\`, `\"`, `"\\"`, "5/minute by ip", "ünïcode", "a\x1b]0;x\a\n", strings.Repeat("long", 100)} {
+		for _, wait := range []time.Duration{time.Millisecond, time.Second, 1001 * time.Millisecond, time.Hour, weir.Never} {
+			ops, d := refusal(t, wait)
+			ops[0].Limit.Name = name
+			rec := httptest.NewRecorder()
+			w.Refuse(rec, answer.OverLimit, ops, d, 0)
+			var doc struct{ Detail string }
+			if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
+				t.Fatal(err)
+			}
+			if got := answer.Detail(ops, d); got != doc.Detail || wait != weir.Never && !strings.Contains(got, "the limit ") {
+				t.Errorf("%q, %s: %q, the document says %q", name, wait, got, doc.Detail)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -131,16 +132,21 @@ func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []
 	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, d))
 }
 
-// appendRefusal appends the problem document of a refusal.
-func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) []byte {
+// Detail returns the sentence in which the problem document of the refusal d, made of
+// ops, says why: "the limit login is exhausted; try again in 20 seconds". It is for
+// protocols that have no problem document.
+func Detail(ops []weir.Op, d weir.Decision) string {
+	var few [4]policy
+	all := policies(few[:0], ops, true)
+	return unescape.Replace(string(appendDetail(nil, OverLimit, all, retrySeconds(all, d), d)))
+}
+
+// unescape takes back what appendText does to a name.
+var unescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
+
+// appendDetail appends, as the content of a JSON string, why a request is refused.
+func appendDetail(b []byte, why Reason, all []policy, retry int64, d weir.Decision) []byte {
 	r := &reasons[why]
-	b = append(b, `{"type":"`...)
-	b = append(b, r.problem...)
-	b = append(b, `","title":"`...)
-	b = append(b, r.title...)
-	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(status), 10)
-	b = append(b, `,"detail":"`...)
 	switch {
 	case d.RetryAfter != weir.Never:
 		switch {
@@ -154,15 +160,29 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 			b = append(b, r.exhausted...)
 		}
 		b = append(b, "; try again in "...)
-		b = strconv.AppendInt(b, f.retry, 10)
-		if b = append(b, " second"...); f.retry != 1 {
+		b = strconv.AppendInt(b, retry, 10)
+		if b = append(b, " second"...); retry != 1 {
 			b = append(b, 's')
 		}
-	case why == OverLimit && len(f.policies) > 0 && f.policies[0].quota > 0:
+	case why == OverLimit && len(all) > 0 && all[0].quota > 0:
 		b = append(b, "the request costs more than its limit can ever hold"...)
 	default:
 		b = append(b, r.never...)
 	}
+	return b
+}
+
+// appendRefusal appends the problem document of a refusal.
+func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) []byte {
+	r := &reasons[why]
+	b = append(b, `{"type":"`...)
+	b = append(b, r.problem...)
+	b = append(b, `","title":"`...)
+	b = append(b, r.title...)
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, `,"detail":"`...)
+	b = appendDetail(b, why, f.policies, f.retry, d)
 	b = append(b, `","violated-policies":[`...)
 	first := true
 	for i := range f.policies {

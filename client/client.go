@@ -218,6 +218,9 @@ func (c *Client) decide(ctx context.Context, ks []Check, peek bool) ([]Decision,
 	var told []Decision
 	err := c.call(ctx, func(ctx context.Context) (err error) {
 		told, err = c.opt.Wire.Decide(ctx, ask, peek)
+		if err == nil && len(told) != len(ask) {
+			err = fmt.Errorf("weir: %d decisions on %d checks", len(told), len(ask))
+		}
 		return err
 	})
 	var away *unanswered

@@ -26,6 +26,12 @@ func (c *Client) Reserve(ctx context.Context, k Check) (Reservation, error) {
 	var res Reservation
 	err := c.hold(ctx, &k, &res.Decision, nil, func(ctx context.Context, k Check) (d Decision, err error) {
 		d, res.Handle, res.Expires, err = c.opt.Wire.Reserve(ctx, k)
+		if err == nil && d.Allowed != (res.Handle != "") {
+			err = errors.New("weir: a reservation without a handle, or a handle without a reservation")
+		}
+		if err != nil { // what came with it is nothing to settle
+			res.Handle, res.Expires = "", time.Time{}
+		}
 		return d, err
 	})
 	if err != nil {

@@ -26,8 +26,8 @@ type HTTPOptions struct {
 	// URL of the service, http://HOST:PORT or https://, with the path it is served
 	// under if there is one. Zero means "http://localhost:8080".
 	URL string
-	// Header is sent with each request, for a proxy before the service. Zero means
-	// none.
+	// Header is sent with each request, for a proxy before the service, or with its
+	// admin token as Authorization where it trusts nobody else. Zero means none.
 	Header http.Header
 	// Transport sends the requests. Nil means one of its own, which keeps 64
 	// connections open.
@@ -142,11 +142,16 @@ func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Set
 		body = strconv.AppendInt(append(body, `,"actual":`...), actual, 10)
 	}
 	var s struct {
-		Reserved int64 `json:"reserved"`
-		Actual   int64 `json:"actual"`
+		Reserved *int64 `json:"reserved"`
+		Actual   int64  `json:"actual"`
 	}
-	err := w.ask(ctx, path, append(body, '}'), maxAnswer, &s)
-	return Settlement(s), err
+	if err := w.ask(ctx, path, append(body, '}'), maxAnswer, &s); err != nil {
+		return Settlement{}, err
+	}
+	if s.Reserved == nil {
+		return Settlement{}, errors.New("weir: an answer that does not say what was reserved")
+	}
+	return Settlement{Reserved: *s.Reserved, Actual: s.Actual}, nil
 }
 
 func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
@@ -158,7 +163,16 @@ func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
 }
 
 func (w *httpWire) Release(ctx context.Context, c Check) error {
-	return w.ask(ctx, "/v1/release", appendCheck(nil, &c), maxAnswer, new(struct{}))
+	var res struct {
+		Released bool `json:"released"`
+	}
+	if err := w.ask(ctx, "/v1/release", appendCheck(nil, &c), maxAnswer, &res); err != nil {
+		return err
+	}
+	if !res.Released {
+		return errors.New("weir: an answer that does not say that the lease was released")
+	}
+	return nil
 }
 
 func (w *httpWire) Close() error {

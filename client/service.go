@@ -14,10 +14,11 @@ import (
 // service is to blame or cannot be reached. It does not ask twice. Safe for
 // concurrent use.
 type Wire interface {
-	// Decide answers checks in order, or looks without spending. Each is all or
-	// nothing in itself.
+	// Decide answers checks in order, one decision each, or looks without spending.
+	// Each is all or nothing in itself. Another number of decisions is a failure of
+	// the service.
 	Decide(ctx context.Context, checks []Check, peek bool) ([]Decision, error)
-	// Reserve spends an estimate; the handle is empty if it was refused.
+	// Reserve spends an estimate; the handle is empty if and only if it was refused.
 	Reserve(ctx context.Context, c Check) (d Decision, handle string, expires time.Time, err error)
 	// Settle ends a reservation with what was used; a negative actual gives all
 	// of it back.

@@ -204,6 +204,9 @@ func TestRefusal(t *testing.T) {
 	if st.Code() != codes.ResourceExhausted || trailer.Get("retry-after")[0] != "40" || trailer.Get("grpc-retry-pushback-ms")[0] != "39500" {
 		t.Errorf("refused: %v, %v", trailer, err)
 	}
+	if want := "the limit per_minute is exhausted; try again in 40 seconds"; st.Message() != want {
+		t.Errorf("refused: %q, want %q", st.Message(), want)
+	}
 	var retry *errdetails.RetryInfo
 	var quota *errdetails.QuotaFailure
 	var info *errdetails.ErrorInfo
@@ -241,6 +244,9 @@ func TestNeverRetries(t *testing.T) {
 	trailer, err := d.call("x")
 	if status.Code(err) != codes.ResourceExhausted || trailer.Get("grpc-retry-pushback-ms")[0] != "-1" || len(trailer.Get("retry-after")) != 0 {
 		t.Errorf("%v, %v", trailer, err)
+	}
+	if got, want := status.Convert(err).Message(), "the request costs more than its limit can ever hold"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -38,14 +38,12 @@ func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
 	}
 	// Source: gRFC A6. Negative: do not retry.
 	pushback := int64(-1)
-	text := "the call costs more than its limit can ever hold, or is denied: waiting does not help"
 	if d.RetryAfter != weir.Never {
 		pushback = int64((d.RetryAfter + time.Millisecond - 1) / time.Millisecond)
-		text = "the limit is exhausted; try again in " + d.RetryAfter.String()
 	}
 	md["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(pushback, 10)}
 	v.send(md)
-	st := status.New(codes.ResourceExhausted, text)
+	st := status.New(codes.ResourceExhausted, answer.Detail(r.Ops(), d))
 	if full, err := st.WithDetails(details(r, d)...); err == nil { // never of a status that is no OK
 		st = full
 	}
