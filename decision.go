@@ -47,6 +47,10 @@ func (d Decision) Allowed() bool {
 	return d.RetryAfter == 0 && (d.Limit != nil || d.Remaining != 0)
 }
 
+// Banned reports whether the request is refused because its key is banned, by an
+// operator or for its refusals: until RetryAfter from now, whatever it asks for.
+func (d Decision) Banned() bool { return d.Limit != nil && d.Limit.Bans && !d.Allowed() }
+
 // String says in one line what was decided, for logs and tests: "refused by
 // 100/minute, 0 remain, retry after 12.5s".
 func (d Decision) String() string {
@@ -63,6 +67,8 @@ func (d Decision) String() string {
 	switch {
 	case d.Allowed():
 		return fmt.Sprintf("allowed by %s, %d remain", name, d.Remaining)
+	case d.Banned():
+		return fmt.Sprintf("refused by %s, banned for %s", name, d.RetryAfter)
 	case d.RetryAfter == Never:
 		return fmt.Sprintf("refused by %s, %d remain, waiting does not help", name, d.Remaining)
 	}

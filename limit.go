@@ -38,6 +38,10 @@ type Limit struct {
 	// Mode is what a breach does. The zero Mode refuses.
 	Mode
 
+	// Bans: what the limit refuses is banned, and answers say so and until when, in
+	// place of how much is left. Compile sets it of a Mode.Ban.
+	Bans bool
+
 	// Settlement is what becomes of a charge once the request's answer is
 	// known. Nil means that it stands.
 	Settlement *Settlement
@@ -306,7 +310,7 @@ func (l *Limit) From(s Source) *Limit {
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
 		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
 		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
-		counters: l.counters, source: s, part: l.part}
+		counters: l.counters, source: s, part: l.part, Bans: l.Bans}
 	if !l.sources[s].CompareAndSwap(nil, v) {
 		return l.sources[s].Load()
 	}

@@ -121,7 +121,7 @@ func (l *Limit) compileMode() error {
 		l.Ban.Scope = l.Scope + "\x1fban"
 		l.Ban.Consistency = together
 		errs = append(errs, l.Ban.Compile())
-		l.Ban.part = true
+		l.Ban.part, l.Ban.Bans = true, true
 	}
 	return errors.Join(errs...)
 }

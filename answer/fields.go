@@ -18,7 +18,7 @@ type Field struct {
 // allocates nothing where there is room, for up to four limits.
 func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, now int64) ([]byte, []Field) {
 	var few [4]policy
-	f := facts{policies: policies(few[:0], ops, !d.Allowed())}
+	f := facts{policies: stated(few[:0], ops, d, !d.Allowed())}
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return b, fs
 	}
@@ -34,7 +34,7 @@ func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, no
 // [Writer.Refuse] would send.
 func (w *Writer) Refusal(b []byte, fs []Field, why Reason, ops []weir.Op, d weir.Decision, now int64) (all []byte, fields []Field, doc []byte, status int) {
 	var few [4]policy
-	f := facts{policies: policies(few[:0], ops, true), now: now, style: w.style, degraded: d.Guarantee().Degraded}
+	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Guarantee().Degraded}
 	w.delay(&f, d)
 	b, fs = w.fieldsOf(b, fs, &f)
 	fs = append(fs, w.originFields...)
@@ -43,7 +43,7 @@ func (w *Writer) Refusal(b []byte, fs []Field, why Reason, ops []weir.Op, d weir
 		status = http.StatusServiceUnavailable
 	}
 	from := len(b)
-	b = appendRefusal(b, why, status, &f, d)
+	b = appendRefusal(b, why, status, &f, ops, d)
 	return b, fs, b[from:len(b):len(b)], status
 }
 

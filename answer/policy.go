@@ -2,6 +2,7 @@ package answer
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 	"time"
 
@@ -90,6 +91,28 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		}
 	}
 	return dst
+}
+
+// stated returns the policies that an answer with d has fields of. A client that an
+// operator has banned has no limit that it could keep; a ban for refusals is a limit
+// on those.
+func stated(dst []policy, ops []weir.Op, d weir.Decision, refused bool) []policy {
+	if d.Banned() && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Deny && o.Decision.Limit == d.Limit }) {
+		return dst
+	}
+	return policies(dst, ops, refused)
+}
+
+// endOfBan returns when the ban ends by which d, made of ops at now, refuses, in whole
+// seconds.
+func endOfBan(ops []weir.Op, d weir.Decision, now int64) time.Time {
+	for i := range ops {
+		if o := &ops[i]; o.Decision.Limit == d.Limit && o.Now != 0 {
+			now = o.Now
+		}
+	}
+	end := min(max(now, 0), lastInstant) + min(weir.Micros(d.RetryAfter), lastInstant)
+	return time.UnixMicro(min(end, lastInstant)).Add(time.Second - 1).Truncate(time.Second).UTC()
 }
 
 // isCeiling reports whether l is the ceiling that own was compiled with.

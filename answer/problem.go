@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -93,6 +94,9 @@ const (
 	// Abuse: the client behaves as none should. The problem is AbnormalUsage,
 	// the status Options.Status.
 	Abuse
+
+	// banning is of a refusal that is OverLimit and by a ban.
+	banning
 )
 
 var reasons = [...]struct{ problem, title, exhausted, never string }{
@@ -102,6 +106,7 @@ var reasons = [...]struct{ problem, title, exhausted, never string }{
 		"the service takes fewer requests at present", "the service takes fewer requests at present"},
 	Abuse: {AbnormalUsage, "Abnormal usage detected",
 		"the requests of this client are out of the ordinary", "the requests of this client are out of the ordinary, and waiting does not help"},
+	banning: {AbnormalUsage, "Banned", "banned until ", ""},
 }
 
 // Refuse sends the refusal d, made of ops, as the answer: a status, all header
@@ -118,7 +123,7 @@ func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d wei
 // hands the answer on and knows only some. Zero means its own.
 func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
-	f := facts{policies: policies(few[:0], ops, true), now: now, style: w.style, degraded: d.Guarantee().Degraded}
+	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Guarantee().Degraded}
 	w.delay(&f, d)
 	w.header(rw.Header(), &f)
 	w.allowed(rw.Header())
@@ -129,7 +134,7 @@ func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []
 	default:
 		status = w.status
 	}
-	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, d))
+	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, ops, d))
 }
 
 // Detail returns the sentence in which the problem document of the refusal d, made of
@@ -137,17 +142,24 @@ func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []
 // protocols that have no problem document.
 func Detail(ops []weir.Op, d weir.Decision) string {
 	var few [4]policy
-	all := policies(few[:0], ops, true)
-	return unescape.Replace(string(appendDetail(nil, OverLimit, all, retrySeconds(all, d), d)))
+	f := facts{policies: stated(few[:0], ops, d, true), now: time.Now().UnixMicro()}
+	f.retry = retrySeconds(f.policies, d)
+	why := OverLimit
+	if d.Banned() {
+		why = banning
+	}
+	return unescape.Replace(string(appendDetail(nil, why, &f, ops, d)))
 }
 
 // unescape takes back what appendText does to a name.
 var unescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
 
 // appendDetail appends, as the content of a JSON string, why a request is refused.
-func appendDetail(b []byte, why Reason, all []policy, retry int64, d weir.Decision) []byte {
+func appendDetail(b []byte, why Reason, f *facts, ops []weir.Op, d weir.Decision) []byte {
 	r := &reasons[why]
 	switch {
+	case why == banning:
+		b = endOfBan(ops, d, f.now).AppendFormat(append(b, r.exhausted...), time.RFC3339)
 	case d.RetryAfter != weir.Never:
 		switch {
 		case why == OverLimit && underWay(d):
@@ -160,11 +172,11 @@ func appendDetail(b []byte, why Reason, all []policy, retry int64, d weir.Decisi
 			b = append(b, r.exhausted...)
 		}
 		b = append(b, "; try again in "...)
-		b = strconv.AppendInt(b, retry, 10)
-		if b = append(b, " second"...); retry != 1 {
+		b = strconv.AppendInt(b, f.retry, 10)
+		if b = append(b, " second"...); f.retry != 1 {
 			b = append(b, 's')
 		}
-	case why == OverLimit && len(all) > 0 && all[0].quota > 0:
+	case why == OverLimit && len(f.policies) > 0 && f.policies[0].quota > 0:
 		b = append(b, "the request costs more than its limit can ever hold"...)
 	default:
 		b = append(b, r.never...)
@@ -173,7 +185,11 @@ func appendDetail(b []byte, why Reason, all []policy, retry int64, d weir.Decisi
 }
 
 // appendRefusal appends the problem document of a refusal.
-func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) []byte {
+func appendRefusal(b []byte, why Reason, status int, f *facts, ops []weir.Op, d weir.Decision) []byte {
+	banned := why == OverLimit && d.Banned()
+	if banned {
+		why = banning
+	}
 	r := &reasons[why]
 	b = append(b, `{"type":"`...)
 	b = append(b, r.problem...)
@@ -182,7 +198,7 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, `,"detail":"`...)
-	b = appendDetail(b, why, f.policies, f.retry, d)
+	b = appendDetail(b, why, f, ops, d)
 	b = append(b, `","violated-policies":[`...)
 	first := true
 	for i := range f.policies {
@@ -194,7 +210,7 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 			b = appendString(b, p.name)
 		}
 	}
-	if first && d.Limit != nil { // refused by whoever asked, for a limit's sake
+	if first && d.Limit != nil && !banned { // refused by whoever asked, for a limit's sake
 		b = appendString(b, d.Limit.Name)
 	}
 	b = append(b, ']')
@@ -202,7 +218,7 @@ func appendRefusal(b []byte, why Reason, status int, f *facts, d weir.Decision) 
 		b = append(b, `,"retry_after":`...)
 		b = strconv.AppendInt(b, f.retry, 10)
 	}
-	if len(f.policies) == 0 && d.Limit == nil { // no limit, no guarantee of one
+	if banned || len(f.policies) == 0 && d.Limit == nil { // no limit, no guarantee of one
 		return append(b, '}')
 	}
 	g := d.Guarantee()

@@ -109,7 +109,7 @@ func (f *facts) appendList(b []byte, v value) []byte {
 // It allocates twice, however many fields it writes, for up to four limits.
 func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
-	f := facts{policies: policies(few[:0], ops, !d.Allowed())}
+	f := facts{policies: stated(few[:0], ops, d, !d.Allowed())}
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return
 	}

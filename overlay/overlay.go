@@ -180,7 +180,7 @@ func (m *mark) refuse(v *made, dst []weir.Op, at int, now int64, r *weir.Request
 	if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
 		op := &dst[at]
 		wait := weir.FromMicros(e.Until - now)
-		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor,
+		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor, Now: now,
 			Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
 	}
 	return dst

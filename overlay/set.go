@@ -153,7 +153,7 @@ const banMark = "\x1fbanned"
 
 // bannedFrom returns the limit that decisions name which l's ban refuses.
 func bannedFrom(l *weir.Limit) *weir.Limit {
-	b := &weir.Limit{Name: l.Name + " (banned)", Scope: l.Scope + banMark, Algorithm: algorithm.FixedWindow, Count: l.Count, Period: l.Period}
+	b := &weir.Limit{Name: l.Name + " (banned)", Scope: l.Scope + banMark, Algorithm: algorithm.FixedWindow, Count: l.Count, Period: l.Period, Bans: true}
 	if err := b.Compile(); err != nil {
 		panic(err) // a window takes any numbers that were a limit's
 	}

@@ -53,6 +53,7 @@ type verdict struct {
 	Allowed    bool         `json:"allowed"`
 	Soft       bool         `json:"soft"`
 	Borrowed   bool         `json:"borrowed"`
+	Banned     bool         `json:"banned"`
 	Delay      *float64     `json:"delay"`
 	Limit      *toldLimit   `json:"limit"`
 	Remaining  *int64       `json:"remaining"`
@@ -158,6 +159,10 @@ func (v *verdict) String() string {
 	}
 	if v.Limit == nil {
 		b.WriteString(": no limit applies\n")
+		return b.String()
+	}
+	if v.Banned {
+		fmt.Fprintf(&b, ": banned for another %s\n", seconds(v.RetryAfter))
 		return b.String()
 	}
 	fmt.Fprintf(&b, " by %s\n", v.Limit)

@@ -24,6 +24,9 @@ func appendDecision(b []byte, r *weir.Request, d weir.Decision) []byte {
 		delay = r.Delay()
 	}
 	b = appendSeconds(b, delay)
+	if d.Banned() {
+		b = append(b, `,"banned":true`...)
+	}
 	b = append(b, `,"limit":`...)
 	b = appendLimit(b, d.Limit)
 	b = append(b, `,"remaining":`...)

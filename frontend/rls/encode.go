@@ -90,6 +90,9 @@ func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 // appendLimit appends the fields of a RateLimitResponse.RateLimit.
 func appendLimit(b []byte, l *weir.Limit, banned bool) []byte {
+	if l.Bans {
+		return wire.AppendText(b, 3, text(l.Name)) // a ban has no rate
+	}
 	if !banned {
 		b = wire.AppendVarint(b, 1, uint64(clamp(l.Count)))
 	}

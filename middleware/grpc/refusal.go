@@ -38,7 +38,7 @@ func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
 	}
 	// Source: gRFC A6. Negative: do not retry.
 	pushback := int64(-1)
-	if d.RetryAfter != weir.Never {
+	if d.RetryAfter != weir.Never && !d.Banned() {
 		pushback = int64((d.RetryAfter + time.Millisecond - 1) / time.Millisecond)
 	}
 	md["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(pushback, 10)}
@@ -84,6 +84,9 @@ func violation(domain string, l *weir.Limit) *errdetails.QuotaFailure_Violation 
 		metric = "concurrent-requests"
 	}
 	domain, name := strings.ToValidUTF8(domain, "_"), strings.ToValidUTF8(l.Name, "_")
+	if l.Bans {
+		return &errdetails.QuotaFailure_Violation{Subject: domain, Description: "the client is banned", ApiService: domain}
+	}
 	return &errdetails.QuotaFailure_Violation{
 		Subject: domain + "/" + name, Description: "limit " + strconv.Quote(name) + " is exhausted", ApiService: domain,
 		QuotaMetric: metric, QuotaId: name, QuotaValue: l.Count,
