@@ -54,6 +54,7 @@ fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 
 families: servers ## the long forms of the nets under each family of promises
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 3h -run 'TestFamily' $(PACKAGES)
+	cd dashboard/chromium && WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -run 'TestFamily' ./...
 
 soak: servers ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)

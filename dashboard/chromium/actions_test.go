@@ -107,7 +107,7 @@ func TestKeyActions(t *testing.T) {
 
 			choose("Ban…")
 			_, yaml := b.act("Ban a client", "an attack")
-			if !strings.Contains(yaml, `deny: ["acme"]`) {
+			if !strings.Contains(yaml, "rule client_id") || !strings.Contains(yaml, `overrides: {"acme": {name: "client_id", limit: 0, mode: hard}}`) {
 				t.Errorf("ban: %s", yaml)
 			}
 			allowed("ban", false)

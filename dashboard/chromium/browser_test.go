@@ -219,6 +219,7 @@ func (b *tab) open(path string) {
 const (
 	wide   = 1360
 	narrow = 360
+	phone  = 375
 )
 
 func (b *tab) width(w int64) {
@@ -248,13 +249,21 @@ func (b *tab) press(within, text string) {
 	b.do(find + ".click()")
 }
 
-// choose sets a select and tells the page.
+// choose takes an option of a select, or an item of the menu of a button.
 func (b *tab) choose(selector, text string) {
 	b.t.Helper()
 	find := fmt.Sprintf(`document.querySelector(%q)`, selector)
-	option := fmt.Sprintf(`[...(%s?.options ?? [])].find((o) => o.textContent.trim() === %q)`, find, text)
-	b.until(option)
-	b.do(fmt.Sprintf(`const s = %s; s.focus(); s.value = %s.value; s.dispatchEvent(new Event("change", { bubbles: true }))`, find, option))
+	b.until(find)
+	if js[bool](b, find+`.matches("select")`) {
+		option := fmt.Sprintf(`[...(%s?.options ?? [])].find((o) => o.textContent.trim() === %q)`, find, text)
+		b.until(option)
+		b.do(fmt.Sprintf(`const s = %s; s.focus(); s.value = %s.value; s.dispatchEvent(new Event("change", { bubbles: true }))`, find, option))
+		return
+	}
+	b.do(find + `.click()`)
+	item := fmt.Sprintf(`[...document.querySelectorAll(".menu:popover-open [role^=menuitem]")].find((i) => i.textContent.trim() === %q)`, text)
+	b.until(item)
+	b.do(item + `.click()`)
 }
 
 // fill writes into a field as a person does, in one go.

@@ -10,7 +10,7 @@ import (
 
 // keys are those that tests press.
 var keys = map[string]string{
-	"Tab": kb.Tab, "Enter": kb.Enter, "Escape": kb.Escape, "ArrowUp": kb.ArrowUp, "ArrowDown": kb.ArrowDown,
+	"Tab": kb.Tab, "Enter": kb.Enter, "Space": " ", "Escape": kb.Escape, "ArrowUp": kb.ArrowUp, "ArrowDown": kb.ArrowDown,
 	"PageUp": kb.PageUp, "PageDown": kb.PageDown, "Home": kb.Home, "End": kb.End,
 }
 

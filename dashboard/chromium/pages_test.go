@@ -106,7 +106,7 @@ func TestFrame(t *testing.T) {
 	b.width(wide)
 	b.open("/?live=0")
 
-	b.press(".bar", "the last 6 hours")
+	b.press(".bar", "6h")
 	b.until(`location.search.includes("from=-6h")`)
 	b.press(".bar", "UTC")
 	b.until(`location.search.includes("utc=1")`)
@@ -144,10 +144,10 @@ func TestFrame(t *testing.T) {
 	b.until(`location.search.includes("from=2026-01-01T10%3A37%3A30Z")`)
 
 	// Colours: what was chosen is kept.
-	b.choose(".side-foot select", "Dark")
+	b.choose("[data-test=colours]", "Dark")
 	b.until(`document.documentElement.dataset.theme === "dark"`)
 	b.open("/rules")
-	b.until(`document.documentElement.dataset.theme === "dark" && document.querySelector(".side-foot select").value === "dark"`)
+	b.until(`document.documentElement.dataset.theme === "dark" && document.querySelector("[data-test=colours]").value === "dark"`)
 
 	// By keyboard: the first stop leads to the content, and every stop can be seen.
 	b.open("/explain")
@@ -209,7 +209,7 @@ func TestLive(t *testing.T) {
 	b.until(`document.querySelector("[data-test=live] header").innerText.includes("node edge-1")`)
 	n.spend("one", 130)
 	b.until(`[...document.querySelectorAll("[data-test=live] tbody tr")].some((r) => r.innerText !== undefined && r.textContent.includes("Refused") && r.textContent.includes("client_id"))`)
-	b.until(`document.querySelector("[data-test=live] [aria-live=polite]").textContent.includes("decisions a second")`)
+	b.until(`document.querySelector("[data-test=live] [aria-live=polite]").textContent.includes("requests a second")`)
 	b.press(".bar", "Live")
 	b.until(`location.search.includes("live=0") && document.querySelector("[data-test=live] header").innerText.includes("Not live")`)
 	b.press(".bar", "Live")

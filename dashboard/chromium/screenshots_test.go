@@ -51,7 +51,7 @@ func TestScreenshots(t *testing.T) {
 	})
 	from := "&from=" + url.QueryEscape(begin.UTC().Format(time.RFC3339))
 	// The first has been open all the time: its stream is of the last two minutes.
-	b.press(".bar", "the last 15 minutes")
+	b.press(".bar", "15m")
 	b.until(`location.search.includes("from=-15m") && ` + settled)
 	b.shot("dashboard-overview.png", true)
 	for _, s := range []struct {

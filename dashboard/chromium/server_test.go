@@ -88,7 +88,7 @@ func serveRules(t *testing.T, rules string, args ...string) *node {
 		}
 	}
 	cmd := exec.Command(command, append([]string{"serve", "--config", "weir.yaml", "--rules", "rules.yaml",
-		"--upstream", upstream.URL, "--events-node", "edge-1"}, args...)...)
+		"--upstream", upstream.URL, "--trust", "127.0.0.1", "--events-node", "edge-1"}, args...)...)
 	cmd.Dir = dir
 	n := &node{t: t, proc: servertest.Start(t, cmd)}
 	servertest.Await(t, "weir to listen", func() bool {
@@ -184,4 +184,14 @@ func (n *node) visit(address, path, agent string, times int) {
 	for range times {
 		n.ask("GET", n.api+path, "", "X-Forwarded-For", address, "User-Agent", agent)
 	}
+}
+
+// posted returns what /v1/explain says of a body.
+func posted[T any](n *node, body string) (v T) {
+	n.t.Helper()
+	data := n.ask("POST", n.admin+"/v1/explain", body)
+	if err := json.Unmarshal(data, &v); err != nil {
+		n.t.Fatalf("%v\n%s", err, data)
+	}
+	return v
 }

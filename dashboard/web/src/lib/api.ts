@@ -54,11 +54,11 @@ export async function get<T>(path: string, params?: Params, signal?: AbortSignal
 }
 
 /** Sends JSON to a path and reads its JSON. Throws an ApiError. */
-export async function send<T>(path: string, body: unknown, method = "POST"): Promise<T> {
+export async function send<T>(path: string, body: unknown, method = "POST", signal?: AbortSignal): Promise<T> {
   const headers: Record<string, string> = { "Content-Type": "application/json" };
   const token = await csrfOf();
   if (token) headers["Weir-CSRF"] = token;
-  return read<T>(await ask(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) }));
+  return read<T>(await ask(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal }));
 }
 
 async function ask(path: string, init: RequestInit): Promise<Response> {

@@ -1,12 +1,21 @@
 /** When the page asks again. */
 class Clock {
-  /** Grows with each refresh. */
+  /** Grows as time passes while the page is live. */
   turn = $state(0);
+  /** Grows when somebody asks for it, or has changed something. */
+  wish = $state(0);
   now = $state(Date.now());
 
-  refresh(): void {
+  /** Time has passed: what is still being asked is not asked again. */
+  tick(): void {
     this.now = Date.now();
     this.turn++;
+  }
+
+  /** Everything is asked again, what is being asked when its answer is there. */
+  refresh(): void {
+    this.now = Date.now();
+    this.wish++;
   }
 }
 

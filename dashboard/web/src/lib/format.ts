@@ -1,3 +1,5 @@
+import type { Guarantee } from "./types.ts";
+
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const some = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
@@ -8,8 +10,8 @@ export function count(n: number | undefined): string {
 }
 
 /** So many of a thing: "1 client", "1,200 clients". */
-export function plural(n: number, one: string): string {
-  return `${count(n)} ${one}${n === 1 ? "" : "s"}`;
+export function plural(n: number, one: string, many = one + "s"): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
 }
 
 /** A number in few characters, for axes and tight places. */
@@ -116,6 +118,7 @@ const words: Record<string, string> = {
   shadow_refused: "Would refuse (shadow)",
   estimated: "Estimated",
   degraded: "Degraded",
+  failed: "Not decided",
 };
 
 export function outcome(word: string): string {
@@ -125,6 +128,20 @@ export function outcome(word: string): string {
 /** A word of a program as words of a sentence. */
 export function spaced(word: string): string {
   return word.replaceAll("_", " ");
+}
+
+/** What a decision promises under a limit, in a sentence. */
+export function guarantee(g: Guarantee, limit?: { algorithm: string; period: number }): string {
+  if (g.degraded) return `Degraded: without the guarantee that the limit usually gives${g.at_most === null ? "" : `, at most ${count(g.at_most)}`}.`;
+  const span = !limit ? "" : limit.algorithm === "concurrency" ? " at once" : ` in any ${period(limit.period * 1000)}`;
+  const most = g.at_most === null ? "no number bounds what passes" : `at most ${count(g.at_most)}${span}`;
+  const said = g.exact ? `Exact: ${most}` : most[0]!.toUpperCase() + most.slice(1);
+  return `${said}, decided from the ${spaced(g.source)}.`;
+}
+
+/** How many clients were seen, under how many were limited. */
+export function keysSeen(k: { keys_seen: number; keys_seen_known: boolean }): string {
+  return k.keys_seen_known ? `of about ${count(k.keys_seen)} seen` : "how many were seen is not known";
 }
 
 /** A rate in requests a second. */

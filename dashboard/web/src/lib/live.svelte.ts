@@ -10,6 +10,9 @@ export interface LiveState {
   span_ms: number;
   decisions_per_second: number;
   refusals_per_second: number;
+  /** Requests, each counted once however many limits it met. */
+  requests_per_second: number;
+  refused_requests_per_second: number;
   counts: Record<string, number> | null;
   totals: Record<string, number> | null;
   limits: LiveLimit[] | null;
@@ -54,7 +57,7 @@ const records = 30;
 class Live {
   status = $state<"off" | "opening" | "on" | "away">("off");
   state = $state.raw<LiveState | undefined>();
-  history = $state.raw<{ at: number; decisions: number; refused: number; shadow: number }[]>([]);
+  history = $state.raw<{ at: number; requests: number; refused: number; decisions: number; shadow: number }[]>([]);
   records = $state.raw<LiveRecord[]>([]);
   missed = $state(0);
   private source?: EventSource;
@@ -99,8 +102,8 @@ class Live {
     if (!state.span_ms) return;
     const at = Date.parse(state.time);
     if (this.history.at(-1)?.at === at) return;
-    const refused = (state.counts?.shadow_refused ?? 0) * (1000 / state.span_ms);
-    this.history = [...this.history, { at, decisions: state.decisions_per_second, refused: state.refusals_per_second, shadow: refused }].slice(-seconds);
+    const shadow = (state.counts?.shadow_refused ?? 0) * (1000 / state.span_ms);
+    this.history = [...this.history, { at, requests: state.requests_per_second, refused: state.refused_requests_per_second, decisions: state.decisions_per_second, shadow }].slice(-seconds);
   }
 
   private record(r: LiveRecord): void {

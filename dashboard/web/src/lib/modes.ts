@@ -1,15 +1,17 @@
-import { get } from "./api.ts";
+import { get, withQuery } from "./api.ts";
 import type { Modes, Rulebook } from "./types.ts";
 
-/** How all limits of the rules stand: asked for by domain, and those in words by their names. */
-export async function modesOf(book: Rulebook, signal?: AbortSignal): Promise<Modes["limits"]> {
+/** The addresses of how all limits of the rules stand, one a line: by domain, and those in words by their names. */
+export function modesQuestion(book: Rulebook): string {
   const domains = [...new Set((book.rules ?? []).map((r) => r.domain))].filter(Boolean);
   // A limit in words is called by its words.
   const names = [...new Set(book.limits ?? [])];
-  const asked = [
-    ...domains.map((domain) => get<Modes>("/v1/admin/modes", { domain }, signal)),
-    ...names.map((limit) => get<Modes>("/v1/admin/modes", { limit }, signal)),
-  ];
+  return [...domains.map((domain) => withQuery("/v1/admin/modes", { domain })), ...names.map((limit) => withQuery("/v1/admin/modes", { limit }))].join("\n");
+}
+
+/** How the limits stand that a modesQuestion is about. */
+export async function modesOf(question: string, signal: AbortSignal): Promise<Modes["limits"]> {
+  const asked = question.split("\n").filter(Boolean).map((address) => get<Modes>(address, undefined, signal));
   const seen = new Set<string>();
   const out: Modes["limits"] = [];
   for (const answer of await Promise.all(asked)) {

@@ -8,6 +8,18 @@ export const stacked = [
   ["refused", "--refused"],
 ] as const;
 
+/** What became of requests, as it is stacked, with the name of its colour. */
+export const requestColours = [
+  ["allowed", "--allowed"],
+  ["failed", "--grey"],
+  ["refused", "--refused"],
+] as const;
+
+/** Limits of a node, those that refused most first. */
+export function mostRefused<L extends { totals: Record<string, number> | null }>(limits: L[] | null): L[] {
+  return (limits ?? []).toSorted((a, b) => (b.totals?.refused ?? 0) - (a.totals?.refused ?? 0));
+}
+
 export const colours: Record<string, string> = Object.fromEntries(stacked);
 
 /** Colours of lines that have none of their own. */

@@ -69,11 +69,23 @@ export interface Incident extends Limit {
   overshoot: number;
 }
 
+/** Requests, each counted once however many limits it met. */
+export interface Requests {
+  requests: number;
+  refused: number;
+  failed: number;
+  refused_share: number;
+}
+
 export interface Overview {
   coverage: Coverage;
   totals: Totals;
+  /** Absent where requests are not kept by what is filtered by. */
+  requests?: Requests;
   keys_limited: number;
   keys_seen: number;
+  /** Whether keys_seen is known: it is estimated from sampled keys, of which there may be none. */
+  keys_seen_known: boolean;
   degraded_s: number;
   latency?: Latency;
   top_rules: (Limit & Totals)[] | null;
@@ -173,6 +185,7 @@ export interface RuleFigures extends Limit, Totals {
   decisive: number;
   keys_limited: number;
   keys_seen: number;
+  keys_seen_known: boolean;
   usage?: Usage;
   first_hit?: string;
   last_hit?: string;
@@ -308,6 +321,8 @@ export interface LabelList {
 
 export interface Verdict {
   word: string;
+  /** high, medium or low; none of undecided. */
+  confidence_word: string;
   confidence: number;
   reasons: string[] | null;
   against?: string[];
@@ -592,6 +607,8 @@ export interface DescribedRule {
   rule: string;
   file: string;
   line: number;
+  /** False: no route, and nothing else that this node serves, sends what the rule is matched by. */
+  asked: boolean;
   limits: string[] | null;
   tier_by?: string;
   tiers?: { value: string; limits: string[] }[];
@@ -619,6 +636,17 @@ export interface ToldLimit {
   reset_after: number | null;
 }
 
+/** What a decision promises: docs/http-api.md. */
+export interface Guarantee {
+  exact: boolean;
+  /** The most that any period sees admitted; null where no number holds. */
+  at_most: number | null;
+  over_admit: number;
+  envelope: number;
+  source: string;
+  degraded: boolean;
+}
+
 /** /v1/explain: what a check would answer, and why. */
 export interface Explanation {
   decision: {
@@ -630,7 +658,7 @@ export interface Explanation {
     remaining: number;
     retry_after: number | null;
     reset_after: number | null;
-    guarantee?: { exact: boolean; over_admit: number; envelope: number; source: string; degraded: boolean };
+    guarantee?: Guarantee;
   };
   counters: ToldLimit[] | null;
   overlay?: OverlayView[] | null;
