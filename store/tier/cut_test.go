@@ -68,7 +68,7 @@ func (f *fleet) cut(seed uint64, longest time.Duration) *cutting {
 // Connections that break ten times in 20 s, after calls were carried out or before,
 // lose next to no units of a leased limit: a fetch is repeated under its number.
 func TestFamilyFetchesAreRepeatable(t *testing.T) {
-	for seed := range seeds(2, 100) {
+	for seed := range seeds(fewer(2, 1), 100) {
 		for _, a := range lendingWindows {
 			for _, prompt := range []bool{false, true} {
 				virtual(t, fmt.Sprint(a.Name(), seed, prompt), func(t *testing.T) {
@@ -99,7 +99,7 @@ var lendingWindows = []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingCo
 // that nodes forget and meet again, no span gets more than the limit: a fetch that was
 // not carried out, or for another window, is never taken for one that was.
 func TestFamilyRepeatedFetchesAdmitNoneTooMany(t *testing.T) {
-	for seed := range seeds(3, 100) {
+	for seed := range seeds(fewer(3, 1), 100) {
 		for _, a := range lending {
 			virtual(t, fmt.Sprint(a.Name(), seed), func(t *testing.T) {
 				f := newFleet(t, 3, tier.Options{})
@@ -108,7 +108,7 @@ func TestFamilyRepeatedFetchesAdmitNoneTooMany(t *testing.T) {
 				l := &weir.Limit{Algorithm: a, Count: 2000, Period: 3 * time.Second}
 				w := newLoad(f, compiled(t, l, leasedOr(weir.OnErrorDeny)))
 				rnd := rand.New(rand.NewPCG(seed, 2))
-				for range 12 {
+				for range fewer(12, 5) {
 					c.share.Store(rnd.Int64N(40))
 					w.run(200+1800*rnd.Float64(), time.Duration(1+rnd.Int64N(15))*time.Second, rnd.IntN(2) == 0)
 					time.Sleep(time.Duration(rnd.Int64N(int64(20 * time.Second))))
@@ -145,7 +145,11 @@ func TestFamilyFetchesAreRepeatableOnRedis(t *testing.T) {
 		}
 		return s
 	}
-	for _, kind := range []string{"server", "ring", "cluster"} {
+	kinds := []string{"server", "ring", "cluster"}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			s := &stalls{rate: 700, lasts: 3 * time.Second, times: 12, longest: 60 * time.Millisecond}
 			limit := int64(4000)

@@ -107,6 +107,14 @@ func seeds(few, many uint64) uint64 {
 	return few
 }
 
+// fewer returns how many cases are tried, fewer in short runs.
+func fewer(n, short uint64) uint64 {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 // fleets are the sizes of the fleets that are tried.
 func fleets() []int {
 	if testing.Short() {

@@ -46,9 +46,10 @@ func reloaded(t testing.TB, n int64, period time.Duration, burst int64, a weir.A
 // A limit whose numbers go up and down again and again, with what is spent, given back
 // and left idle meanwhile, admits no more than its largest version would.
 func TestFamilyReload(t *testing.T) {
-	for seed := range seeds(5, 200) {
+	for seed := range seeds(fewer(5, 3), 200) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 17))
+			aligned(time.Hour)
 			f := newFleet(t, 1+r.IntN(3), tier.Options{})
 			f.shared.delay.Store(int64(time.Millisecond) * r.Int64N(3))
 			a := []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingSubwindows}[r.IntN(4)]
@@ -67,7 +68,6 @@ func TestFamilyReload(t *testing.T) {
 				m := []weir.ConsistencyMode{weir.ConsistencyLeased, weir.ConsistencyLeased, weir.ConsistencyStrict, weir.ConsistencyEventual}[r.IntN(4)]
 				return reloaded(t, n, period, burst, a, m)
 			}
-			aligned(time.Hour)
 			w := newLoad(f, largest)
 			w.allow(most / 20)
 			// exact is charged each unit at the price at which it was admitted. Nothing has

@@ -200,6 +200,9 @@ func acrossRegions(size int) (out []scenario) {
 // however little each of them uses, they get nearly all of it, period after period.
 func TestFamilyLeasedWindowIsUsed(t *testing.T) {
 	nodes, length := []int{64}, 40*time.Second
+	if testing.Short() {
+		nodes, length = []int{32}, 20*time.Second
+	}
 	if os.Getenv("WEIR_SOAK") == "1" {
 		nodes, length = []int{2, 16, 64, 200}, 2*time.Minute
 	}

@@ -172,7 +172,7 @@ func TestSuspendedNodeHandsOutNothingLate(t *testing.T) {
 // A node that was cut off, and is counted again, spends no whole burst while others
 // hold what they fetched when they did not count it.
 func TestFamilyNodesComeAndGo(t *testing.T) {
-	for seed := range seeds(12, 300) {
+	for seed := range seeds(fewer(12, 5), 300) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 29))
 			f := newFleet(t, 0, tier.Options{})
