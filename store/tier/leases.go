@@ -179,7 +179,7 @@ func (t *leases) drop(g *leaseShard, e *lease) {
 		list = append(list, giveBack{key: e.key, limit: e.plan.counting.slack, units: y.share, receipt: y.shareBy, bound: true})
 	}
 	if y := e.tally; y != nil && y.untold < 0 {
-		list = append(list, giveBack{key: e.key, limit: e.plan.limit, units: -y.untold, receipt: y.receipt, bound: true})
+		list = append(list, giveBack{key: e.key, limit: e.plan.limit, units: -y.untold, receipt: y.named(e.plan), bound: true})
 	}
 	t.returns.add(list)
 	e.unlink()
@@ -193,6 +193,10 @@ func (t *leases) sweep(now int64) {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.mu.Lock()
+		if len(g.all) == 0 {
+			g.mu.Unlock()
+			continue
+		}
 		for i := range g.roots {
 			root := &g.roots[i]
 			for e := root.prev; e != root && now-e.used >= e.life; e = root.prev {

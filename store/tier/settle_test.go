@@ -340,3 +340,53 @@ func TestReturnsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// What an eventual limit admitted and takes back, before the store was told or after,
+// can be spent again, and the store has it where it is not.
+func TestFamilyEventualTakesBack(t *testing.T) {
+	for _, a := range lending {
+		for _, told := range []bool{false, true} {
+			for _, again := range []bool{false, true} {
+				virtual(t, fmt.Sprint(a.Name(), ", told ", told, ", again ", again), func(t *testing.T) {
+					f := newFleet(t, 1, tier.Options{})
+					l := compiled(t, weir.PerDay(1000, a), eventual(200))
+					bucket := a == algorithm.TokenBucket || a == algorithm.LeakyBucket
+					f.take(f.nodes[0], "k", l, 1)
+					time.Sleep(time.Second) // it is known, and there is a share
+					var undo []weir.Op
+					for range 50 {
+						ops := []weir.Op{{Key: "k", Limit: l, Cost: 1}}
+						if err := f.nodes[0].Take(context.Background(), ops); err != nil || !ops[0].Charged {
+							t.Fatal(err, ops[0].Decision)
+						}
+						undo = append(undo, ops[0].Undo(1))
+					}
+					if told {
+						time.Sleep(500 * time.Millisecond) // five intervals, and it is not idle
+					}
+					for _, o := range undo[1:] {
+						if err := f.nodes[0].Take(context.Background(), []weir.Op{o}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					want := int64(998)
+					if again {
+						for range 49 {
+							f.take(f.nodes[0], "k", l, 1)
+						}
+						want -= 49
+					}
+					time.Sleep(5 * time.Second)
+					if err := f.nodes[0].Close(); err != nil {
+						t.Fatal(err)
+					}
+					// A credit of a bucket that is not used ends as its first unit has flowed
+					// back.
+					if n := f.left("k", l); n > want+1 || n < want-1 && (again || !bucket) {
+						t.Errorf("%d remain of 1000, want %d", n, want)
+					}
+				})
+			}
+		}
+	}
+}

@@ -98,7 +98,7 @@ func (e *lease) receipt(now, wall int64) int64 {
 	if wall >= p.lender.SpendBy(p.limit, t.receipt) {
 		t.receipt = p.receiptAt(wall)
 	}
-	return t.receipt
+	return t.named(p)
 }
 
 // charged returns when the shared store charged the units that were spent last, or

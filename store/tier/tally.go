@@ -49,8 +49,13 @@ func (t *tally) open(now int64) int64 {
 // takesBack reports whether cost units of the present window can be taken back here.
 // What the store was told of already is a credit, for as much as the share.
 func (t *tally) takesBack(p *plan, cost, receipt int64) bool {
-	return (p.flows() && receipt != 0 || receipt == t.receipt) && t.untold-cost >= -t.share
+	return (p.flows() && receipt != 0 || receipt == t.named(p)) && t.untold-cost >= -t.share
 }
+
+// named returns the receipt by which what is charged to the present window is given
+// back to the store. The store was told of units of a sliding window after they were
+// spent: they are among those of their sub-window and later.
+func (t *tally) named(p *plan) int64 { return t.receipt - p.counting.batch }
 
 // untell takes back cost units. Beyond what the store was not told of they are a
 // credit: the next units that are spent are not told. That of a bucket ends when the
@@ -103,6 +108,9 @@ type counting struct {
 	// too little is admitted and never too much.
 	marks    [2]*weir.Limit
 	interval int64 // microseconds
+	// batch is how long a sub-window is by which receipts are told, zero where the
+	// store tells by the same.
+	batch int64
 	// most is the limit with all that it may be overshot by, on the same counters:
 	// by what it has left is seen by how much the limit was. Nil if such a limit
 	// would have counters of its own.
@@ -132,6 +140,9 @@ func (p *plan) count(node string) error {
 		return err
 	}
 	c := &counting{interval: weir.Micros(l.Consistency.SyncInterval)}
+	if p.grained != nil {
+		c.batch = p.spendBy(0)
+	}
 	if c.interval == 0 {
 		c.interval = 100_000
 	}
