@@ -251,24 +251,6 @@ func TestMemoryFull(t *testing.T) {
 	t.Error("2 MB were never full")
 }
 
-// TestForeignValue: a key that holds no count is an error that names the cure.
-func TestForeignValue(t *testing.T) {
-	addr := server(t)
-	s := open(t, memcached.Options{Servers: []string{addr}})
-	l := yearly(t, "l", 5)
-	take(t, s, weir.Op{Key: "k", Limit: l, Cost: 1})
-	key := onlyKey(t, addr)
-	if got := command(t, addr, fmt.Sprintf("set %s 0 60 5\r\nhello", key)); got != "STORED\r\n" {
-		t.Fatal(got)
-	}
-	if err := s.Take(t.Context(), []weir.Op{{Key: "k", Limit: l, Cost: 1, Verb: weir.Peek}}); err == nil || !strings.Contains(err.Error(), "choose another prefix") {
-		t.Errorf("error %v", err)
-	}
-	if _, err := s.TakeOne(t.Context(), "k", l, 1); err == nil || !strings.Contains(err.Error(), "non-numeric") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // TestCloseLeavesNothing: no goroutine outlives a store, and calls after Close
 // say so.
 func TestCloseLeavesNothing(t *testing.T) {

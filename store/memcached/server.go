@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"math"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +30,8 @@ type server struct {
 	// before then are not used again: a server that was restarted fails the calls
 	// that were under way, and not one more for each idle connection.
 	broken atomic.Uint64
+	// foreign counts keys that held what is no count.
+	foreign atomic.Uint64
 }
 
 // A slot is one connection at most, used by one call at a time. The client
@@ -164,11 +166,21 @@ func (s *server) add(ctx context.Context, deadline time.Time, key string, cost i
 	err := s.do(ctx, deadline, func(c *memcache.Client) error {
 		for range tries {
 			n, err := c.Increment(key, uint64(cost))
-			if err == nil {
-				count = clamp(n)
-				return nil
+			if err == nil && n < uint64(cost) {
+				// What was there came round to zero: it was no count.
+				s.foreign.Add(1)
+				n, err = c.Increment(key, uint64(cost)-n)
 			}
-			if !errors.Is(err, memcache.ErrCacheMiss) {
+			switch {
+			case err == nil && n <= most:
+				count = int64(n)
+				return nil
+			case err == nil, isForeign(err):
+				if err := s.begin(c, key, expire); err != nil {
+					return err
+				}
+				continue
+			case !errors.Is(err, memcache.ErrCacheMiss):
 				return err
 			}
 			err = c.Add(&memcache.Item{Key: key, Value: strconv.AppendInt(nil, cost, 10), Expiration: expire})
@@ -208,10 +220,38 @@ func (s *server) sub(ctx context.Context, deadline time.Time, key string, cost i
 		count = clamp(n)
 		return err
 	})
-	if errors.Is(err, memcache.ErrCacheMiss) {
+	if errors.Is(err, memcache.ErrCacheMiss) || isForeign(err) {
 		return 0, nil
 	}
 	return count, err
+}
+
+// isForeign reports whether a server refused to count as a key holds no number.
+func isForeign(err error) bool { return err != nil && strings.Contains(err.Error(), "non-numeric") }
+
+// begin has a key that holds what is no count begin at zero, unless somebody else has
+// written it meanwhile.
+func (s *server) begin(c *memcache.Client, key string, expire int32) error {
+	item, err := c.Get(key)
+	switch {
+	case errors.Is(err, memcache.ErrCacheMiss):
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, bad := parseCount(item.Value); bad == nil {
+		return nil
+	}
+	item.Value, item.Flags, item.Expiration = []byte("0"), 0, expire
+	err = c.CompareAndSwap(item)
+	switch {
+	case err == nil:
+		s.foreign.Add(1)
+		return nil
+	case errors.Is(err, memcache.ErrCASConflict), errors.Is(err, memcache.ErrNotStored), errors.Is(err, memcache.ErrCacheMiss):
+		return nil
+	}
+	return err
 }
 
 // get fills in the counts of keys; those not there are zero.
@@ -241,7 +281,9 @@ func (s *server) get(ctx context.Context, deadline time.Time, counters []*counte
 			if item := items[k.key]; item != nil {
 				n, err := parseCount(item.Value)
 				if err != nil {
-					return fmt.Errorf("key %s holds %.20q, which is no count: choose another prefix", k.key, item.Value)
+					if err := s.begin(c, k.key, k.expire); err != nil {
+						return err
+					}
 				}
 				k.count = n
 			}
@@ -250,15 +292,25 @@ func (s *server) get(ctx context.Context, deadline time.Time, counters []*counte
 	})
 }
 
+// most is more than a count can be: counts end at [weir.MaxCost], and what is added at
+// the same time is taken off again.
+const most = 1 << 60
+
 // parseCount reads a count. A decr that makes a number shorter leaves spaces
-// behind it.
+// behind it. It is zero where value is none.
 func parseCount(value []byte) (int64, error) {
 	for len(value) > 0 && value[len(value)-1] == ' ' {
 		value = value[:len(value)-1]
 	}
 	n, err := strconv.ParseUint(string(value), 10, 64)
-	return clamp(n), err
+	if err == nil && n > most {
+		err = strconv.ErrRange
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int64(n), nil
 }
 
 // clamp returns n as a count.
-func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+func clamp(n uint64) int64 { return int64(min(n, most)) }

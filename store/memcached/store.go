@@ -71,10 +71,14 @@ type Stats struct {
 	// Kept is how many charges should have been taken back and could not be in
 	// time: they count until their window ends.
 	Kept uint64
+	// Foreign is how many keys held what is no count, and began anew.
+	Foreign uint64
 }
 
 // Stats returns what was counted so far.
-func (s *Store) Stats() Stats { return Stats{Undone: s.undone.Load(), Kept: s.kept.Load()} }
+func (s *Store) Stats() Stats {
+	return Stats{Undone: s.undone.Load(), Kept: s.kept.Load(), Foreign: s.foreign()}
+}
 
 // Check says why a store of this kind cannot serve l, nil if it can.
 func Check(l *weir.Limit) error {
@@ -169,4 +173,12 @@ func (s *Store) noteRefused(k *counter, refused bool) {
 	case slot.Load() == k.tag:
 		slot.Store(0)
 	}
+}
+
+// foreign returns how many keys held what is no count.
+func (s *Store) foreign() (n uint64) {
+	for _, v := range s.servers {
+		n += v.foreign.Load()
+	}
+	return n
 }
