@@ -75,7 +75,8 @@ func TestDocs(t *testing.T) {
 		Certificates: func() []metrics.Certificate {
 			return []metrics.Certificate{{File: "a", Expires: loaded}}
 		},
-		Events: func() metrics.Events { return metrics.Events{} },
+		Events:      func() metrics.Events { return metrics.Events{} },
+		Connections: func() []metrics.Connections { return []metrics.Connections{{}} },
 	})
 	m.Instrument("gateway", http.NotFoundHandler())
 	m.RESPBatch()

@@ -76,8 +76,22 @@ type Options struct {
 	// Guesses returns how many admin tokens and passwords were wrong. Zero means no
 	// metric of them.
 	Guesses func() uint64
+	// Connections returns what became of connections that were not let in, or not
+	// kept. Zero means no metrics of them.
+	Connections func() []Connections
 	// Build says which binary this is. Zero means unknown.
 	Build Build
+}
+
+// Connections counts the connections of one listener that were not let in, or not
+// kept.
+type Connections struct {
+	// Listener is its section of the configuration.
+	Listener string
+	// RefusedClient were closed as they came, since their client held its share;
+	// ClosedFull and ClosedClient were idle and made room for others, of all and of
+	// the same client; ClosedIdle were upgraded, and nothing moved on them.
+	RefusedClient, ClosedFull, ClosedClient, ClosedIdle uint64
 }
 
 // Unmatched is how many requests to a domain met no rule.

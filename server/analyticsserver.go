@@ -200,7 +200,7 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	serving, endServing := context.WithCancel(context.Background())
 	defer endServing()
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(serving, listen.Limit(ln, maxConns)) }()
+	go func() { served <- srv.Serve(serving, listen.Limit(ln, listen.Limits{Max: maxConns, Log: s.log})) }()
 	s.announce(ln, ready)
 	select {
 	case <-ctx.Done():

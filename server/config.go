@@ -70,12 +70,13 @@ type HTTP struct {
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" name:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read a request's headers."`
 	ReadTimeout       time.Duration `yaml:"read_timeout" name:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
 	WriteTimeout      time.Duration `yaml:"write_timeout" name:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of a request's headers to the end of its answer. 0 means no bound, for downloads through the gateway."`
-	IdleTimeout       time.Duration `yaml:"idle_timeout" name:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection is kept between requests."`
+	IdleTimeout       time.Duration `yaml:"idle_timeout" name:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection is kept between requests, and how long nothing may move on an upgraded one, such as a WebSocket. 0 means no bound for those."`
 	StallTimeout      time.Duration `yaml:"stall_timeout" name:"http-stall-timeout" default:"1m" placeholder:"DURATION" help:"How long a client may take nothing of its answer, or send nothing of its body, before its request and, over HTTP/1, its connection are ended. 0 means no bound."`
 	MaxStreams        int64         `yaml:"max_streams" name:"http-max-streams" default:"100" placeholder:"N" help:"Most requests at once on one HTTP/2 connection."`
 	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" name:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of a request's headers; above it is answered 431."`
 	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" sep:"," placeholder:"CIDR" help:"Peers that must begin each connection with a PROXY protocol header, version 1 or 2, that names the client: addresses or prefixes of load balancers. From others none is read."`
-	MaxConnections    int64         `yaml:"max_connections" name:"http-max-connections" default:"16384" placeholder:"N" help:"Most connections at once; further ones wait to be accepted. 0 means no bound."`
+	MaxConnections    int64         `yaml:"max_connections" name:"http-max-connections" default:"16384" placeholder:"N" help:"Most connections at once; the one that is idle for longest is closed for a new one, and where none is idle further ones wait to be accepted. 0 means no bound."`
+	MaxClientConns    int64         `yaml:"max_client_connections" name:"http-max-client-connections" default:"0" placeholder:"N" help:"Most connections of one client at once: an IPv4 address, or an IPv6 /64. A further one takes the place of its longest idle one, or is closed. Loopback, --trust and --trusted-proxies have no such bound. 0 means a quarter of --http-max-connections."`
 }
 
 // Admin configures the listener for operators.
@@ -190,6 +191,9 @@ func (c *Config) check() error {
 	}
 	if c.HTTP.MaxConnections < 0 {
 		bad("--http-max-connections is %d: it cannot be negative", c.HTTP.MaxConnections)
+	}
+	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
+		bad("--http-max-client-connections is %d: it must be between 0, for a quarter of them, and --http-max-connections, %d", n, c.HTTP.MaxConnections)
 	}
 	if c.HTTP.MaxStreams < 1 || c.HTTP.MaxStreams > 1<<16 {
 		bad("--http-max-streams is %d: it must be between 1 and 65536", c.HTTP.MaxStreams)

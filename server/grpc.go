@@ -29,7 +29,7 @@ type GRPC struct {
 	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
 	ClientSAN        string        `yaml:"client_san" name:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
 	Reflection       bool          `yaml:"reflection" name:"grpc-reflection" default:"true" help:"Tell clients such as grpcurl what services there are."`
-	MaxConnections   int64         `yaml:"max_connections" name:"grpc-max-connections" default:"16384" placeholder:"N" help:"Most gRPC connections at once; further ones wait to be accepted. 0 means no bound."`
+	MaxConnections   int64         `yaml:"max_connections" name:"grpc-max-connections" default:"16384" placeholder:"N" help:"Most gRPC connections at once, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is without calls for longest is closed for a new one, and where there is none further ones wait to be accepted. 0 means no bound."`
 	MaxStreams       int64         `yaml:"max_streams" name:"grpc-max-streams" default:"1000" placeholder:"N" help:"Most calls at once on one gRPC connection."`
 	MaxCalls         int64         `yaml:"max_calls" name:"grpc-max-calls" default:"16384" placeholder:"N" help:"Most calls at once on all gRPC connections; those above it are answered UNAVAILABLE."`
 	MaxMessage       Bytes         `yaml:"max_message" name:"grpc-max-message" default:"1MiB" placeholder:"BYTES" help:"Most bytes of a gRPC message that is received."`
@@ -128,6 +128,7 @@ func openGRPC(s *Server) (frontend, error) {
 		MaxCalls:         int(c.MaxCalls),
 		MaxMessage:       int(c.MaxMessage),
 		MaxUnsent:        int64(c.MaxUnsent),
+		Bodies:           s.bodies,
 		MaxHeader:        uint32(s.conf.HTTP.MaxHeaderBytes),
 		CallTimeout:      c.CallTimeout,
 		StallTimeout:     c.StallTimeout,

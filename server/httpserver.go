@@ -254,7 +254,8 @@ func (s *httpServer) endUpgrades(ctx context.Context) {
 }
 
 // track is an http.Server's ConnState.
-func (s *httpServer) track(_ net.Conn, state http.ConnState) {
+func (s *httpServer) track(c net.Conn, state http.ConnState) {
+	listen.TrackState(c, state, s.srv.IdleTimeout)
 	switch state {
 	case http.StateNew:
 		s.conns.add(1)

@@ -376,11 +376,15 @@ func TestResetStreamsAreForgotten(t *testing.T) {
 
 // Connections above the bound wait until one before them ends.
 func TestConnectionsAreBounded(t *testing.T) {
-	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}), patient, Drain{},
-		func(ln net.Listener) net.Listener { return listen.Limit(ln, 2) })
-	var held []net.Conn
-	ask := func(c net.Conn) error {
-		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	addr, _, _ := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- struct{}{}
+			<-release
+		}
+	}), patient, Drain{}, func(ln net.Listener) net.Listener { return listen.Limit(ln, listen.Limits{Max: 2}) })
+	ask := func(c net.Conn, path string) error {
+		if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 			return err
 		}
 		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -389,28 +393,52 @@ func TestConnectionsAreBounded(t *testing.T) {
 		_, err := http.ReadResponse(bufio.NewReader(c), nil)
 		return err
 	}
-	for range 3 {
+	dial := func() net.Conn {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		held = append(held, c)
+		t.Cleanup(func() { c.Close() })
+		return c
 	}
-	for _, c := range held[:2] {
-		if err := ask(c); err != nil {
+	first, second := dial(), dial()
+	for _, c := range []net.Conn{first, second} {
+		if err := ask(c, "/"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	third := make(chan error, 1)
-	go func() { third <- ask(held[2]) }()
+	// The first is idle for longest.
+	third := dial()
+	if err := ask(third, "/"); err != nil {
+		t.Fatalf("beside two idle connections: %v", err)
+	}
+	if err := ask(first, "/"); err == nil {
+		t.Error("the connection that was idle for longest is still served")
+	}
+	// A connection with a request under way is not closed, and a further one waits.
+	waits := make(chan error, 2)
+	for _, c := range []net.Conn{second, third} {
+		go func() { waits <- ask(c, "/wait") }()
+	}
+	for range 2 {
+		<-arrived
+	}
+	fourth := make(chan error, 1)
+	c := dial()
+	go func() { fourth <- ask(c, "/") }()
 	select {
-	case err := <-third:
-		t.Fatalf("the third connection was served beside two others: %v", err)
+	case err := <-fourth:
+		t.Fatalf("a third connection was served beside two requests under way: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	held[0].Close()
-	if err := <-third; err != nil {
-		t.Errorf("after a place was free: %v", err)
+	release <- struct{}{}
+	if err := <-fourth; err != nil {
+		t.Errorf("after a request was answered: %v", err)
+	}
+	release <- struct{}{}
+	for range 2 {
+		if err := <-waits; err != nil {
+			t.Errorf("a request that was under way: %v", err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,8 +107,11 @@ type frontend struct {
 	proxies []netip.Prefix
 	// scheme begins its URL, with an s for TLS. Zero means http.
 	scheme string
-	// maxConns bounds its connections, zero for no bound.
-	maxConns int64
+	// maxConns bounds its connections, zero for no bound; maxClient those of one
+	// client, zero for a quarter of them.
+	maxConns, maxClient int64
+	// conns counts those that were not let in, or not kept.
+	conns *listen.Counts
 	// last: it is drained after the others, so that operators can watch.
 	last bool
 	serve
@@ -164,8 +168,8 @@ func (s *Server) open() (err error) {
 		Overlay: s.overlayMetrics,
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
-		Guesses: s.guesses.Count,
-		Build:   metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
+		Guesses: s.guesses.Count, Connections: s.connectionMetrics,
+		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)
 	told.Unlimited, told.Unmatched = u.observe, u.metrics
@@ -219,7 +223,7 @@ func (s *Server) open() (err error) {
 			return err
 		}
 		if f.serve != nil {
-			f.section = section
+			f.section, f.conns = section, new(listen.Counts)
 			s.doors = append(s.doors, f)
 		}
 	}
@@ -404,6 +408,14 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 			}
 		}
 	}()
+	// Many clients come through these.
+	proxies, err := prefixes("--trust", slices.Concat(s.conf.Trust, s.conf.Identity.Proxies.Trusted))
+	if err != nil {
+		return nil, err
+	}
+	shared := func(a netip.Addr) bool {
+		return a.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
 	for _, f := range s.doors {
 		ln, err := listenOn(f.listen)
 		if err != nil {
@@ -418,10 +430,29 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 				return listeners, err
 			}
 		}
-		ln = listen.Limit(ln, f.maxConns)
+		ln = listen.Limit(ln, listen.Limits{Max: f.maxConns, Client: f.maxClient, Shared: shared, Counts: f.conns, Log: s.log})
 		listeners = append(listeners, ln)
 	}
 	return listeners, nil
+}
+
+// connectionMetrics returns what became of connections at every listener.
+func (s *Server) connectionMetrics() []metrics.Connections {
+	if !s.opened.Load() {
+		return nil
+	}
+	all := make([]metrics.Connections, 0, len(s.doors))
+	for _, f := range s.doors {
+		all = append(all, connectionsOf(f.section, f.conns))
+	}
+	return all
+}
+
+func connectionsOf(section string, n *listen.Counts) metrics.Connections {
+	return metrics.Connections{
+		Listener: section, RefusedClient: n.Refused.Load(),
+		ClosedFull: n.ClosedFull.Load(), ClosedClient: n.ClosedClient.Load(), ClosedIdle: n.ClosedIdle.Load(),
+	}
 }
 
 // announce logs where the node listens and calls ready.

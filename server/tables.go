@@ -177,8 +177,8 @@ func openHTTP(s *Server) (frontend, error) {
 		listen:   s.conf.HTTP.Listen,
 		proxies:  proxies,
 		tls:      s.conf.HTTP.TLS,
-		maxConns: s.conf.HTTP.MaxConnections,
-		serve:    newHTTPServer(h, s.conf.HTTP, cert, s.conf.Drain, s.log),
+		maxConns: s.conf.HTTP.MaxConnections, maxClient: s.conf.HTTP.MaxClientConns,
+		serve: newHTTPServer(h, s.conf.HTTP, cert, s.conf.Drain, s.log),
 	}, nil
 }
 

@@ -26,7 +26,9 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -57,6 +59,10 @@ type Options struct {
 	// together, in bytes, with some for each call. Beyond it the connection with the
 	// most is closed. Zero means 256 MiB.
 	MaxUnsent int64
+	// Bodies bounds what calls hold of messages that are sent to them until they are
+	// answered, with the bodies of other front ends; a call for which there is no room
+	// gets RESOURCE_EXHAUSTED. Nil means 64 MiB for this server alone.
+	Bodies *bodies.Budget
 	// CallTimeout bounds a call that is not a stream, from its first byte to its
 	// last, where the client's own deadline is not nearer; streams of the
 	// reflection service too. Zero means ten seconds.
@@ -123,6 +129,8 @@ type Server struct {
 	calls  *calls
 	codec  codec
 	unsent *unsent
+	// unfinished counts what calls hold of messages.
+	unfinished *unfinished
 	// reflecting holds the calls of the reflection service, whose answers are large.
 	reflecting chan struct{}
 	// streams are the methods that are streams and may last, set by Serve.
@@ -163,6 +171,9 @@ func New(opt Options) (*Server, error) {
 	opt.MaxMessage = or(opt.MaxMessage, 1<<20)
 	opt.MaxHeader = or(opt.MaxHeader, 32<<10)
 	opt.MaxUnsent = or(opt.MaxUnsent, 256<<20)
+	if opt.Bodies == nil {
+		opt.Bodies = bodies.New(0)
+	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
@@ -170,6 +181,7 @@ func New(opt Options) (*Server, error) {
 	s.calls = newCalls(opt.MaxCalls)
 	s.drains, s.endStreams = context.WithCancel(context.Background())
 	s.unsent = newUnsent(opt.MaxUnsent)
+	s.unfinished = &unfinished{budget: opt.Bodies, most: int(opt.MaxStreams), faults: faults.New(opt.Log)}
 	s.reflecting = make(chan struct{}, maxReflecting)
 	var err error
 	if s.codec, err = newCodec(); err != nil {
@@ -213,7 +225,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(s.stream),
 	}
 	if opt.Certificate != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(opt.Certificate.Config())))
+		options = append(options, grpc.Creds(countingCredentials{credentials.NewTLS(opt.Certificate.Config()), s.unfinished}))
 	}
 	return options
 }
@@ -308,7 +320,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		reflection.Register(s.grpc)
 	}
 	s.streams = lasting(s.grpc.GetServiceInfo())
-	ln = s.unsent.listener(listen.Stall(listen.Limit(ln, s.opt.MaxConnections), s.opt.StallTimeout))
+	ln = s.unsent.listener(listen.Stall(listen.Limit(ln, listen.Limits{Max: s.opt.MaxConnections, Log: s.opt.Log}), s.opt.StallTimeout))
+	if s.opt.Certificate == nil {
+		ln = s.unfinished.listener(ln)
+	}
 	done := make(chan struct{})
 	defer close(done)
 	go s.unsent.watch(s.opt.StallTimeout, done)

@@ -49,6 +49,9 @@ type connAddr struct {
 // RemoteAddr implements net.Conn.
 func (c *conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
 
+// NetConn returns the connection below.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.of.mu.Lock()

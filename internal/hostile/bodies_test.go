@@ -29,10 +29,19 @@ func (s *node) neighbourAPI() error {
 	return nil
 }
 
+// staysBelow reports it when the node has used more memory than most.
+func (s *node) staysBelow(t *testing.T, most int64) {
+	t.Helper()
+	if _, peak := s.memory(t); peak > most {
+		t.Errorf("the node used %d MiB, want at most %d", peak>>20, most>>20)
+	}
+}
+
 // TestFamilyUnfinishedBodies: clients that begin large bodies and do not end them
 // hold no more memory together than the budget of bodies has, on however many
 // connections and streams, and small requests are answered meanwhile.
 func TestFamilyUnfinishedBodies(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "256MiB") // which the node has
 	t.Run("connections", func(t *testing.T) {
 		s := serve(t, "--limit", unlimited)
 		conns := make([]net.Conn, 300)
@@ -44,6 +53,7 @@ func TestFamilyUnfinishedBodies(t *testing.T) {
 			defer c.Close()
 			conns[i] = c
 		}
+		defer s.staysBelow(t, 256*mib)
 		s.attackBeside(t, 200*mib, s.neighbourAPI, func() {
 			head := fmt.Sprintf("POST /v1/check HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", almost+1)
 			body := `{"checks":[` + strings.Repeat(" ", almost-11)
@@ -60,6 +70,7 @@ func TestFamilyUnfinishedBodies(t *testing.T) {
 	})
 	t.Run("streams", func(t *testing.T) {
 		s := serve(t, "--limit", unlimited)
+		defer s.staysBelow(t, 256*mib)
 		s.attackBeside(t, 250*mib, s.neighbourAPI, func() {
 			var wg sync.WaitGroup
 			var refused atomic.Int64
@@ -95,4 +106,62 @@ func TestFamilyUnfinishedBodies(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestFamilyUnfinishedMessages: the same over gRPC, where whoever finds no room is told
+// RESOURCE_EXHAUSTED.
+func TestFamilyUnfinishedMessages(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "256MiB")
+	for name, conns := range map[string]int{"connections": 300, "streams": 6} {
+		t.Run(name, func(t *testing.T) {
+			streams := max(1, 600/conns/100*100)
+			s := serve(t, "--limit", unlimited, "--grpc", "127.0.0.1:0", "--grpc-call-timeout", "5s")
+			defer s.staysBelow(t, 256*mib)
+			s.addr = s.listening("grpc")
+			s.attackBeside(t, 200*mib, s.grpcNeighbour(t), func() {
+				var wg sync.WaitGroup
+				var refused atomic.Int64
+				release := make(chan struct{})
+				for range conns {
+					protocols := new(http.Protocols)
+					protocols.SetUnencryptedHTTP2(true)
+					client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: time.Minute}
+					defer client.CloseIdleConnections()
+					for range streams {
+						wg.Go(func() {
+							in, out := io.Pipe()
+							go func() {
+								part := "\x00\x00\x10\x00\x00" + strings.Repeat("\x00", almost)
+								_, err := io.WriteString(out, part)
+								if err == nil {
+									<-release
+								}
+								out.CloseWithError(io.ErrUnexpectedEOF)
+							}()
+							ask, err := http.NewRequest("POST", "http://"+s.addr+shouldRateLimit, in)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							ask.Header.Set("Content-Type", "application/grpc")
+							ask.Header.Set("Te", "trailers")
+							res, err := client.Do(ask)
+							if err == nil {
+								res.Body.Close()
+							} else if strings.Contains(err.Error(), "ENHANCE_YOUR_CALM") {
+								refused.Add(1)
+							}
+							in.Close()
+						})
+					}
+				}
+				wg.Wait() // those that were let in end by their time
+				close(release)
+				if refused.Load() == 0 {
+					t.Errorf("%d unfinished messages of a MiB, and none was refused", conns*streams)
+				}
+				t.Logf("%d of %d refused", refused.Load(), conns*streams)
+			})
+		})
+	}
 }

@@ -1,40 +1,260 @@
 package listen
 
 import (
+	"cmp"
+	"errors"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
-// limitListener accepts at most as many connections as slots has room for;
-// further ones wait in the kernel's queue.
-type limitListener struct {
-	net.Listener
-	slots chan struct{}
-	ended chan struct{}
-	once  sync.Once
+// Limits bounds the connections of a listener.
+type Limits struct {
+	// Max is how many connections there are at once. Zero means no bound.
+	Max int64
+	// Client is how many of them one client may hold: an IPv4 address, or an IPv6
+	// /64. Zero means a quarter of Max.
+	Client int64
+	// Shared reports whether many clients come from an address, which then may hold
+	// as many as there are. Nil means that loopback alone does so.
+	Shared func(netip.Addr) bool
+	// Counts counts what was refused and closed. Nil means that nothing does.
+	Counts *Counts
+	// Log is told when a connection is refused, at most once a second. Nil means
+	// nobody.
+	Log *slog.Logger
 }
 
-// Limit bounds ln to n connections at once; zero means no bound.
-func Limit(ln net.Listener, n int64) net.Listener {
-	if n == 0 {
-		return ln
+// Counts counts connections that were not let in, or not kept. Safe for concurrent
+// use.
+type Counts struct {
+	// Refused were closed as they came: their client had its share, none of it idle.
+	Refused atomic.Uint64
+	// ClosedFull were idle for longest when all places were taken, ClosedClient when
+	// their client had its share.
+	ClosedFull, ClosedClient atomic.Uint64
+	// ClosedIdle were upgraded, and nothing moved on them for too long.
+	ClosedIdle atomic.Uint64
+}
+
+// quiet is how long nothing moves on an upgraded connection before it counts as
+// idle: what it is used for cannot be seen.
+const quiet = 10 * time.Second
+
+// batch is how many connections one look at all of them finds to close.
+const batch = 64
+
+// Limit bounds the connections of ln. When Max is reached, the connection that is
+// idle for longest is closed for a new one; where none is idle the new one waits,
+// and those behind it wait in the kernel's queue. A client that holds its share gets
+// a new one for its own longest idle one, or is refused. Connections with requests
+// under way are never closed.
+//
+// A connection is idle until TrackState or SetIdle say otherwise.
+func Limit(ln net.Listener, limits Limits) net.Listener {
+	if limits.Client == 0 {
+		limits.Client = max(limits.Max/4, 1)
 	}
-	return &limitListener{Listener: ln, slots: make(chan struct{}, n), ended: make(chan struct{})}
+	if limits.Shared == nil {
+		limits.Shared = netip.Addr.IsLoopback
+	}
+	if limits.Counts == nil {
+		limits.Counts = new(Counts)
+	}
+	return &limitListener{
+		Listener: ln, limits: limits, faults: faults.New(limits.Log), ended: make(chan struct{}), room: make(chan struct{}, 1),
+		all: group{conns: make(map[*slotConn]struct{})}, clients: make(map[netip.Prefix]*group),
+	}
+}
+
+// limitListener bounds connections.
+type limitListener struct {
+	net.Listener
+	limits Limits
+	faults *faults.Log
+	ended  chan struct{}
+	once   sync.Once
+	// waits: a connection waits for room, which there may be when room is sent to.
+	waits atomic.Bool
+	room  chan struct{}
+
+	mu      sync.Mutex
+	all     group                   // Requires: mu.
+	clients map[netip.Prefix]*group // Requires: mu. But for those that are shared.
+}
+
+// group is a set of connections.
+type group struct {
+	conns map[*slotConn]struct{}
+	// idle are those that were idle for longest when they were last looked at, the
+	// longest at the end, each with the time since when.
+	idle []idleConn
+}
+
+type idleConn struct {
+	conn  *slotConn
+	since int64
+}
+
+// closeIdle closes the connection that is idle for longest, and returns false if
+// none is idle. Requires: limitListener.mu.
+func (g *group) closeIdle(now time.Time) bool {
+	for looked := false; ; looked = true {
+		for len(g.idle) > 0 {
+			last := g.idle[len(g.idle)-1]
+			g.idle = g.idle[:len(g.idle)-1]
+			// If it has been idle all the time, none is idle for longer: those that
+			// were not found then have been idle for less, or were busy.
+			if _, open := g.conns[last.conn]; open && last.conn.evict(last.since) {
+				return true
+			}
+		}
+		if looked {
+			return false
+		}
+		g.look(now)
+	}
+}
+
+// look finds the connections that are idle for longest. Requires: limitListener.mu.
+func (g *group) look(now time.Time) {
+	all := make([]idleConn, 0, len(g.conns))
+	for c := range g.conns {
+		if since := c.idleSince(now); since > 0 {
+			all = append(all, idleConn{c, since})
+		}
+	}
+	slices.SortFunc(all, func(a, b idleConn) int { return cmp.Compare(b.since, a.since) })
+	g.idle = slices.Clone(all[max(0, len(all)-batch):])
 }
 
 // Accept implements net.Listener.
 func (l *limitListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.ended:
-		return nil, net.ErrClosed
+	for {
+		in, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &slotConn{Conn: in, of: l}
+		c.idle.Store(time.Now().UnixNano())
+		c.client, c.shared = l.clientOf(in.RemoteAddr())
+		switch err := l.admit(c); {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, net.ErrClosed):
+			_ = in.Close() // nothing was said on it
+			return nil, err
+		default:
+			_ = in.Close()
+			l.limits.Counts.Refused.Add(1)
+			l.faults.Report("connection refused: raise the bound for each client if many come from there, or trust the proxy", err)
+		}
 	}
-	c, err := l.Listener.Accept()
+}
+
+// clientOf returns the client that an address is of, and whether it is many.
+func (l *limitListener) clientOf(remote net.Addr) (client netip.Prefix, shared bool) {
+	ap, err := netip.ParseAddrPort(remote.String())
 	if err != nil {
-		<-l.slots
-		return nil, err
+		return client, true // a Unix socket
 	}
-	return &slotConn{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+	addr := ap.Addr().Unmap().WithZone("")
+	bits := 64
+	if addr.Is4() {
+		bits = 32
+	}
+	client, err = addr.Prefix(bits)
+	return client, err != nil || l.limits.Shared(addr)
+}
+
+type shareError netip.Prefix
+
+// Error implements error.
+func (e shareError) Error() string {
+	return netip.Prefix(e).String() + " holds its share of the connections, and none of them is idle"
+}
+
+// admit takes c in, and waits until there is room for it. It returns a shareError
+// if its client holds its share, and net.ErrClosed when the listener is closed.
+func (l *limitListener) admit(c *slotConn) error {
+	// Looked at again from time to time, as upgraded connections become idle without
+	// a word.
+	const again = time.Second
+	for {
+		l.waits.Store(true)
+		took, err := l.take(c, time.Now())
+		if took || err != nil {
+			l.waits.Store(false)
+			return err
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-l.room:
+		case <-timer.C:
+		case <-l.ended:
+			return net.ErrClosed
+		}
+		timer.Stop()
+	}
+}
+
+// take takes c in if there is room, or if it can be made.
+func (l *limitListener) take(c *slotConn, now time.Time) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.clients[c.client]
+	bounded := l.limits.Max > 0 && !c.shared
+	if bounded && own != nil && int64(len(own.conns)) >= l.limits.Client {
+		if !own.closeIdle(now) {
+			return false, shareError(c.client)
+		}
+		l.limits.Counts.ClosedClient.Add(1)
+	}
+	if l.limits.Max > 0 && int64(len(l.all.conns)) >= l.limits.Max {
+		if !l.all.closeIdle(now) {
+			return false, nil
+		}
+		l.limits.Counts.ClosedFull.Add(1)
+	}
+	l.all.conns[c] = struct{}{}
+	if bounded {
+		if own = l.clients[c.client]; own == nil {
+			own = &group{conns: make(map[*slotConn]struct{})}
+			l.clients[c.client] = own
+		}
+		own.conns[c] = struct{}{}
+	}
+	return true, nil
+}
+
+// forget takes c out. Requires: mu.
+func (l *limitListener) forget(c *slotConn) {
+	delete(l.all.conns, c)
+	if own := l.clients[c.client]; own != nil {
+		delete(own.conns, c)
+		if len(own.conns) == 0 {
+			delete(l.clients, c.client)
+		}
+	}
+}
+
+// wake lets a connection that waits look for room.
+func (l *limitListener) wake() {
+	if !l.waits.Load() {
+		return
+	}
+	select {
+	case l.room <- struct{}{}:
+	default:
+	}
 }
 
 // Close implements net.Listener.
@@ -44,18 +264,92 @@ func (l *limitListener) Close() error {
 	return err
 }
 
-// slotConn gives its slot back when it is closed.
+// slotConn has a place among the connections of a limitListener.
 type slotConn struct {
 	net.Conn
-	free func()
+	of     *limitListener
+	client netip.Prefix
+	shared bool
+	// idle is since when nothing is under way, in nanoseconds since the Unix epoch;
+	// zero while something is, and -1 when it is closed for another.
+	idle atomic.Int64
+	// moved is when a byte last moved on an upgraded connection, zero on others.
+	moved atomic.Int64
+}
+
+// idleSince returns since when c is idle, zero if it is not.
+func (c *slotConn) idleSince(now time.Time) int64 {
+	if moved := c.moved.Load(); moved != 0 {
+		if now.UnixNano()-moved < int64(quiet) {
+			return 0
+		}
+		return moved
+	}
+	return max(c.idle.Load(), 0)
+}
+
+// hasUnread reports whether something has arrived that nobody has read yet, such as
+// a request.
+func (c *slotConn) hasUnread() bool {
+	in, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	socket, err := in.SyscallConn()
+	return err == nil && waiting(socket)
+}
+
+// evict closes c if it is idle since then. Requires: of.mu.
+func (c *slotConn) evict(since int64) bool {
+	idle := &c.idle
+	if c.moved.Load() != 0 {
+		idle = &c.moved
+	}
+	if c.hasUnread() || !idle.CompareAndSwap(since, -1) {
+		return false
+	}
+	c.of.forget(c)
+	_ = c.Conn.Close() // whoever serves it hears of it
+	return true
+}
+
+// Read implements net.Conn.
+func (c *slotConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.move()
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *slotConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if n > 0 {
+		c.move()
+	}
+	return n, err
+}
+
+// move notes that a byte has moved.
+func (c *slotConn) move() {
+	if c.moved.Load() > 0 {
+		c.moved.Store(time.Now().UnixNano())
+	}
 }
 
 // Close implements net.Conn.
 func (c *slotConn) Close() error {
 	err := c.Conn.Close()
-	c.free()
+	c.of.mu.Lock()
+	c.of.forget(c)
+	c.of.mu.Unlock()
+	c.of.wake()
 	return err
 }
+
+// NetConn returns the connection below.
+func (c *slotConn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends what is written, and lets the peer finish: net/http does so
 // before it closes, and so do upgraded connections.
@@ -64,4 +358,73 @@ func (c *slotConn) CloseWrite() error {
 		return w.CloseWrite()
 	}
 	return c.Close()
+}
+
+// slots calls f for each limit that c counts for. c may be wrapped: by what has a
+// method NetConn, as tls.Conn has.
+func slots(c net.Conn, f func(*slotConn)) {
+	for c != nil {
+		if s, ok := c.(*slotConn); ok {
+			f(s)
+		}
+		w, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return
+		}
+		c = w.NetConn()
+	}
+}
+
+// SetIdle says whether nothing is under way on a connection of a listener of
+// Limit.
+func SetIdle(c net.Conn, idle bool) {
+	slots(c, func(s *slotConn) {
+		if !idle {
+			s.idle.Store(0)
+			return
+		}
+		s.idle.Store(time.Now().UnixNano())
+		s.of.wake()
+	})
+}
+
+// TrackState is SetIdle by an http.Server's ConnState. A connection that was
+// upgraded is closed when nothing has moved on it for upgraded, zero for no bound.
+func TrackState(c net.Conn, state http.ConnState, upgraded time.Duration) {
+	switch state {
+	case http.StateActive:
+		SetIdle(c, false)
+	case http.StateIdle:
+		SetIdle(c, true)
+	case http.StateHijacked:
+		slots(c, func(s *slotConn) { s.upgrade(upgraded) })
+	}
+}
+
+// upgrade makes c one that is idle when nothing moves on it.
+func (c *slotConn) upgrade(most time.Duration) {
+	c.moved.Store(time.Now().UnixNano())
+	if most > 0 {
+		time.AfterFunc(most, func() { c.endIdle(most) })
+	}
+}
+
+// endIdle closes c if nothing has moved on it for that long, and otherwise looks
+// again.
+func (c *slotConn) endIdle(most time.Duration) {
+	c.of.mu.Lock()
+	_, open := c.of.all.conns[c]
+	c.of.mu.Unlock()
+	moved := c.moved.Load()
+	if !open || moved < 0 {
+		return
+	}
+	if left := most - time.Duration(time.Now().UnixNano()-moved); left > 0 {
+		time.AfterFunc(left, func() { c.endIdle(most) })
+		return
+	}
+	if c.moved.CompareAndSwap(moved, -1) {
+		c.of.limits.Counts.ClosedIdle.Add(1)
+		_ = c.Close() // whoever uses it hears of it
+	}
 }

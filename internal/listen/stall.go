@@ -61,6 +61,9 @@ func (c *stallConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.Conn.SetReadDeadline(t), c.write.Limit(t))
 }
 
+// NetConn returns the connection below.
+func (c *stallConn) NetConn() net.Conn { return c.Conn }
+
 // CloseWrite ends what is written, as slotConn's does.
 func (c *stallConn) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {

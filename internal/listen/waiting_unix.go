@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting tells whether a connection waits to be accepted. A socket that is
-// closed has none.
+// waiting tells whether a connection waits to be accepted, or a byte to be read. A
+// socket that is closed has none.
 func waiting(socket syscall.RawConn) bool {
 	var n int
 	err := socket.Control(func(fd uintptr) {

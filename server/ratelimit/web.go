@@ -82,7 +82,7 @@ func shortest(p string) string {
 }
 
 func newWebServer(h http.Handler, ln net.Listener, log *slog.Logger) *webServer {
-	return &webServer{ln: listen.Stall(listen.Limit(ln, maxWebConnections), time.Minute), served: make(chan struct{}), srv: &http.Server{
+	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: maxWebConnections, Log: log}), time.Minute), served: make(chan struct{}), srv: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
