@@ -42,9 +42,9 @@ export const actions = new Actions();
 /** The words of a rule: a key, or a key with its value, from the outermost to the innermost. */
 export function segments(rule: string): { key: string; value?: string }[] {
   const out: { key: string; value?: string }[] = [];
-  for (const m of rule.matchAll(/([^"/=]+)(?:=("(?:[^"\\]|\\.)*"|[^"/]*))?/g)) {
+  for (const m of rule.matchAll(/("(?:[^"\\]|\\.)*"|[^"/=]+)(?:=("(?:[^"\\]|\\.)*"|[^"/]*))?/g)) {
     const text = m[2];
-    out.push({ key: m[1]!, value: text === undefined ? undefined : text.startsWith('"') ? unquote(text) : text });
+    out.push({ key: m[1]!.startsWith('"') ? unquote(m[1]!) : m[1]!, value: text === undefined ? undefined : text.startsWith('"') ? unquote(text) : text });
   }
   return out;
 }
