@@ -87,13 +87,14 @@ func (r *reader) answeredRows(each func(at int64, packed []byte) error) error {
 // answered.
 func (r *reader) answered() (map[name]bool, error) {
 	out := map[name]bool{}
-	note := func(row Row) error { out[nameOf(r.limits[row.Int(0)])] = true; return nil }
 	w := r.placed(part{r.grain, r.from, r.to})
-	if err := query(r.tx, note, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
+	if err := query(r.tx, func(row Row) error { out[nameOf(r.limits[row.Int(0)])] = true; return nil }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
 		return out, err
 	}
-	w = &where{}
-	r.clientsOf(w, r.clientGrain(), r.from, r.to)
-	w.and("answers > 0")
-	return out, query(r.tx, note, `SELECT DISTINCT limit_id FROM clients`+w.text, w.args...)
+	return out, r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cAnswers}}, func(l *clientLine) error {
+		if l.n[cAnswers] > 0 {
+			out[nameOf(r.limits[l.limit])] = true
+		}
+		return nil
+	})
 }

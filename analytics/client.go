@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ type client struct {
 }
 
 type clientStep struct {
-	at int64
+	at, limit int64
 	cells
 }
 
@@ -36,46 +35,15 @@ type clientHour struct{ at, units int64 }
 // clientGrain is the grain of the rows of clients.
 func (r *reader) clientGrain() Grain { return min(r.grain, Hour) }
 
-// which are orders of clients. Of those that are alike the ones come first that were
-// delayed, or would have been refused.
-var clientOrders = map[string]string{
-	"refused":   "SUM(refused)",
-	"overshoot": "SUM(refused)", // ordered again when it is known
-	"decisions": "SUM(allowed + refused + soft + borrowed + delayed + shadow)",
-	"early":     "SUM(early)",
-	"last":      "MAX(last_us)",
-	"units":     "SUM(units)",
-}
-
 // clientsBy returns the clients that were limited, in an order, and how many there
 // are. A limit whose numbers changed has its clients once.
 func (r *reader) clientsBy(order string, most int, limitedOnly bool) (out []client, total int64, err error) {
-	w := &where{}
-	r.clientsOf(w, r.clientGrain(), r.from, r.to)
-	w.and("client <> ''")
-	having := ""
-	if limitedOnly {
-		having = " HAVING SUM(refused + delayed + shadow) > 0"
-	}
-	found := map[name]map[string]bool{}
-	err = query(r.tx, func(row Row) error {
-		n, key := nameOf(r.limits[row.Int(0)]), row.Text(1)
-		if found[n] == nil {
-			found[n] = map[string]bool{}
-		}
-		if !found[n][key] {
-			found[n][key] = true
-			out = append(out, client{name: n, key: key})
-		}
-		return nil
-	}, `SELECT limit_id, client FROM clients`+r.byClient()+w.text+` GROUP BY limit_id, client`+having+
-		` ORDER BY `+clientOrders[order]+` DESC, SUM(delayed) DESC, SUM(shadow) DESC, SUM(units) DESC, limit_id, client LIMIT `+strconv.Itoa(most), w.args...)
-	if err != nil || len(out) < most {
+	sums, err := r.clientSums(order, limitedOnly)
+	out = r.clientsOfSums(sums, most)
+	if len(sums) <= most {
 		return out, int64(len(out)), err
 	}
-	err = query(r.tx, func(row Row) error { total = row.Int(0); return nil },
-		`SELECT COUNT(*) FROM (SELECT limit_id, client FROM clients`+r.byClient()+w.text+` GROUP BY limit_id, client`+having+`) AS c`, w.args...)
-	return out, total, err
+	return out, int64(len(sums)), err
 }
 
 // byClient is the hint for statements about a few clients.
@@ -88,48 +56,39 @@ func (r *reader) byClient() string {
 
 // load reads the rows of clients.
 func (r *reader) load(clients []client) error {
-	g := r.clientGrain()
-	var rows, hours, first [][]any
+	want := map[clientKey]int{}
+	var first [][]any
 	var owner []int // of each of them
 	for i := range clients {
 		c := &clients[i]
 		c.total, c.firstSeen = *none(), math.MaxInt64
 		for _, id := range r.versions(c.name) {
-			rows = append(rows, []any{int64(g), c.key, id, r.from, r.to})
-			hours = append(hours, []any{int64(Hour), c.key, id, floor(r.from, 3600) - int64(verdict.Week.Seconds()), r.to})
+			want[clientKey{id, c.key}] = i
 			first = append(first, []any{int64(Hour), c.key, id})
 			owner = append(owner, i)
 		}
 	}
-	if len(rows) == 0 {
+	if len(want) == 0 {
 		return nil
 	}
-	err := r.tx.Each(`SELECT limit_id, at, `+columnList+` FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
-		rows, func(i int, row Row) error {
-			c := &clients[owner[i]]
-			var s clientStep
-			s.at = row.Int(1)
-			s.scan(row, 2)
-			if s.n[cLast] >= c.total.n[cLast] {
-				c.limit = r.limits[row.Int(0)]
-			}
-			c.total.add(&s.cells)
-			c.rows = append(c.rows, s)
-			return nil
-		})
+	err := r.wantedRows(r.clientGrain(), r.from, r.to, want, allColumns, func(of int, l *clientLine) {
+		clients[of].rows = append(clients[of].rows, clientStep{l.at, l.limit, cells{n: l.n, w: l.w}})
+	})
 	if err != nil {
 		return err
 	}
-	err = r.tx.Each(`SELECT at, units FROM clients `+r.hint+` WHERE grain = $1 AND client = $2 AND limit_id = $3 AND at >= $4 AND at < $5 ORDER BY at`,
-		hours, func(i int, row Row) error {
-			c, h := &clients[owner[i]], clientHour{row.Int(0), row.Int(1)}
-			if h.at < floor(r.from, 3600) {
-				c.hours = append(c.hours, h)
-			} else {
-				c.now = append(c.now, h)
-			}
-			return nil
-		})
+	for i := range clients {
+		r.sumUp(&clients[i])
+	}
+	hour := floor(r.from, 3600)
+	err = r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), r.to, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
+		c, h := &clients[of], clientHour{l.at, l.n[cUnits]}
+		if h.at < hour {
+			c.hours = append(c.hours, h)
+		} else {
+			c.now = append(c.now, h)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -141,10 +100,27 @@ func (r *reader) load(clients []client) error {
 	})
 	for i := range clients {
 		c := &clients[i]
-		slices.SortStableFunc(c.rows, func(a, b clientStep) int { return cmp.Compare(a.at, b.at) })
+		slices.SortStableFunc(c.hours, func(a, b clientHour) int { return cmp.Compare(a.at, b.at) })
 		c.firstSeen = min(c.firstSeen, c.total.n[cFirst])
 	}
 	return err
+}
+
+// sumUp puts the rows of a client in order and together: those of the numbers that its limit
+// had first come first, since of two that are as new the later one counts.
+func (r *reader) sumUp(c *client) {
+	versions := r.versions(c.name)
+	slices.SortFunc(c.rows, func(a, b clientStep) int {
+		return cmp.Or(cmp.Compare(slices.Index(versions, a.limit), slices.Index(versions, b.limit)), cmp.Compare(a.at, b.at))
+	})
+	for i := range c.rows {
+		row := &c.rows[i]
+		if row.n[cLast] >= c.total.n[cLast] {
+			c.limit = r.limits[row.limit]
+		}
+		c.total.add(&row.cells)
+	}
+	slices.SortStableFunc(c.rows, func(a, b clientStep) int { return cmp.Compare(a.at, b.at) })
 }
 
 // told returns the client as it is answered.

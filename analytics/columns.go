@@ -164,6 +164,17 @@ func columnNames() []string {
 // columnList is columnNames for a SELECT.
 var columnList = strings.Join(columnNames(), ", ")
 
+// allColumns are all.
+var allColumns = func() (c clientColumns) {
+	for cell := range numCells {
+		c.cells = append(c.cells, cell)
+	}
+	for word := range numWords {
+		c.words = append(c.words, word)
+	}
+	return c
+}()
+
 // args appends the values of the columns.
 func (c *cells) args(to []any) []any {
 	for _, n := range c.n {

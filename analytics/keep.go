@@ -3,6 +3,7 @@ package analytics
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -12,6 +13,9 @@ const (
 	tidyEvery = 5 * time.Second
 	// forgetEvery is how often rows that are too old are deleted.
 	forgetEvery = time.Minute
+	// writesFor is how long blocks are written at a time, so that rows do not become too
+	// many meanwhile.
+	writesFor = 30 * time.Second
 	// step is how many rows go in one transaction, so that others do not wait long.
 	step = 2000
 )
@@ -49,7 +53,7 @@ func (s *Service) tidyOnce(ctx context.Context) error {
 		return nil
 	}
 	forget := time.Since(s.tidying.forgotten) >= forgetEvery
-	if err := s.Tidy(ctx, forget); err != nil {
+	if err := s.tidyFor(ctx, forget, writesFor); err != nil {
 		return err
 	}
 	s.tidying.tidied = time.Now()
@@ -60,14 +64,23 @@ func (s *Service) tidyOnce(ctx context.Context) error {
 }
 
 // Tidy merges the clients of whom a limit has too many and, with forget, deletes
-// what is too old or takes too much room. Run does so every now and then.
+// what is too old or takes too much room, and writes the blocks of clients that are due.
+// Run does so every now and then.
 func (s *Service) Tidy(ctx context.Context, forget bool) error {
+	return s.tidyFor(ctx, forget, math.MaxInt64)
+}
+
+// tidyFor is Tidy, which begins no more blocks after so much time.
+func (s *Service) tidyFor(ctx context.Context, forget bool, writes time.Duration) error {
 	if err := s.bound(ctx); err != nil {
 		return fmt.Errorf("analytics: %w", err)
 	}
 	if forget {
 		if err := s.forget(ctx); err != nil {
 			return fmt.Errorf("analytics: %w", err)
+		}
+		if err := s.writeBlocks(ctx, writes); err != nil {
+			return fmt.Errorf("analytics: blocks of clients: %w", err)
 		}
 	}
 	if err := s.trim(ctx); err != nil {
@@ -188,6 +201,9 @@ func (s *Service) boundLimit(ctx context.Context, g group, limit int64) error {
 // mergeClients puts clients of a limit that stand behind another into one row, as
 // many as a step has, and returns how many those were.
 func mergeClients(tx Tx, g group, limit int64, last *clientRank) (gone int, err error) {
+	if err := exec(tx, touchBlock, int64(g.grain), floor(g.at, blockSeconds(g.grain)), limit); err != nil {
+		return 0, err
+	}
 	rest := none()
 	err = query(tx, func(r Row) error {
 		var c cells
@@ -226,7 +242,9 @@ func (s *Service) forget(ctx context.Context) error {
 			old{`DELETE FROM sketches WHERE (grain, at, limit_id, kind) IN (SELECT grain, at, limit_id, kind FROM sketches WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}})
 	}
 	for _, g := range grains[:2] {
-		all = append(all, old{deleteClients, []any{int64(g), k.clients[g]}})
+		all = append(all, old{deleteClients, []any{int64(g), k.clients[g]}},
+			old{`DELETE FROM client_blocks WHERE (grain, at, limit_id) IN (SELECT grain, at, limit_id FROM client_blocks WHERE grain = $1 AND at < $2 LIMIT $3)`,
+				[]any{int64(g), floor(k.clients[g], blockSeconds(g))}})
 	}
 	all = append(all,
 		old{deleteWords, []any{k.clients[Hour]}},
@@ -247,6 +265,11 @@ func (s *Service) forget(ctx context.Context) error {
 		old{`DELETE FROM limits WHERE id IN (SELECT id FROM limits WHERE last < $1
 			AND NOT EXISTS (SELECT 1 FROM rollups WHERE rollups.grain = 3 AND rollups.limit_id = limits.id) LIMIT $2)`, []any{k.counts[Day]}},
 	)
+	for _, g := range grains[:2] {
+		if err := s.cutBlocks(ctx, g, k.clients[g]-1); err != nil {
+			return err
+		}
+	}
 	for _, o := range all {
 		if err := s.deleteAll(ctx, o); err != nil {
 			return err
@@ -325,18 +348,19 @@ const (
 var trims = [...]struct {
 	name, oldest, statement string
 	args                    []any
+	blocks                  Grain // whose blocks have the rows too, if not zero
 }{
-	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}},
-	{"arrivals", `SELECT MIN(at) FROM arrivals`, `DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE at = $1 ORDER BY id LIMIT $2) RETURNING 1`, nil},
+	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}, Minute},
+	{"arrivals", `SELECT MIN(at) FROM arrivals`, `DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE at = $1 ORDER BY id LIMIT $2) RETURNING 1`, nil, 0},
 	{"words", `SELECT MIN(at) FROM words`, `DELETE FROM words WHERE (at, limit_id, kind, word) IN (
-		SELECT at, limit_id, kind, word FROM words WHERE at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2) RETURNING 1`, nil},
-	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}},
+		SELECT at, limit_id, kind, word FROM words WHERE at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2) RETURNING 1`, nil, 0},
+	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}, Hour},
 }
 
 const trimClients = `DELETE FROM clients WHERE (grain, at, limit_id, client) IN (
 	SELECT grain, at, limit_id, client FROM clients WHERE grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3) RETURNING 1`
 
-// trim deletes rows while they take more than MaxBytes, and as few as that takes: it
+// trim deletes blocks, whose rows are kept, and then rows while they take more than MaxBytes, and as few as that takes: it
 // measures again and again, and deletes no more rows at a time than are over the bound by
 // what the last ones freed.
 func (s *Service) trim(ctx context.Context) error {
@@ -345,6 +369,14 @@ func (s *Service) trim(ctx context.Context) error {
 	}
 	row, least := int64(trimRow), int64(1) // bytes that a row frees, and the least rows at a time
 	used, err := s.db.Used(ctx)
+	for n := 1; err == nil && used > s.opt.MaxBytes; n *= 2 {
+		gone, e := s.dropBlocks(ctx, n)
+		if gone == 0 || e != nil {
+			err = e
+			break
+		}
+		used, err = s.db.Used(ctx)
+	}
 	for range maxTrims {
 		if err != nil || used <= s.opt.MaxBytes {
 			return err
@@ -391,6 +423,11 @@ func (s *Service) trimRows(ctx context.Context, n int64) (gone int64, whole bool
 		}
 		if of < 0 || of != kind {
 			return gone, false, nil // its rows may be of another size
+		}
+		if g := trims[kind].blocks; g != 0 {
+			if err := s.cutBlocks(ctx, g, oldest); err != nil {
+				return gone, false, err
+			}
 		}
 		some, err := s.deleteSome(ctx, trims[kind].statement, append(append([]any{}, trims[kind].args...), oldest, min(n-gone, step)))
 		if err != nil {

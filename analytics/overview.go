@@ -79,18 +79,15 @@ func (r *reader) overview() (*Overview, error) {
 
 // topKeys returns the clients that were limited most.
 func (r *reader) topKeys() ([]TopKey, error) {
-	w := &where{}
-	r.clientsOf(w, min(r.grain, Hour), r.from, r.to)
-	w.and("client <> ''")
+	sums, err := r.clientSums("refused", true)
 	out := []TopKey{}
-	err := query(r.tx, func(row Row) error {
-		l := r.limits[row.Int(0)]
-		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: row.Text(1), Plain: row.Int(2) != 0,
-			Refused: row.Int(3), Shadow: row.Int(4), Delayed: row.Int(5)})
-		return nil
-	}, `SELECT limit_id, client, MAX(plain), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
-		FROM clients`+r.byClient()+w.text+` GROUP BY limit_id, client HAVING SUM(refused + shadow + delayed) > 0
-		ORDER BY SUM(refused) DESC, SUM(delayed) DESC, SUM(shadow) DESC, limit_id, client LIMIT `+strconv.Itoa(r.top), w.args...)
+	for _, s := range sums {
+		if len(out) == r.top {
+			break
+		}
+		l := r.limits[s.limit]
+		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: s.client, Plain: s.plain, Refused: s.refused, Shadow: s.shadow, Delayed: s.delayed})
+	}
 	return out, err
 }
 
@@ -193,18 +190,64 @@ func (r *reader) incidents(all []*tripping) ([]Incident, error) {
 		out = out[:maxIncidents]
 		r.missing = append(r.missing, "older incidents are left out: "+strconv.Itoa(maxIncidents)+" are told")
 	}
+	steps, err := r.busiestSteps(out)
+	if err != nil {
+		return nil, err
+	}
 	for i := range out {
 		in := &out[i]
 		in.Open = in.To.Unix() > r.to-maxPause*r.grain.Seconds() || in.To.Unix() >= floor(r.now.Unix(), r.grain.Seconds())
-		if err := r.incident(in); err != nil {
+		if err := r.incident(in, steps); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
+// limitStep is a limit in a minute or an hour, busiest what its clients did at most in it.
+type limitStep struct{ limit, at int64 }
+
+type busiest struct{ units, minute, second int64 }
+
+// busiestSteps returns what clients did at most in the steps of incidents, of all clients.
+func (r *reader) busiestSteps(all []Incident) (map[limitStep]busiest, error) {
+	steps := map[limitStep]busiest{}
+	if len(all) == 0 {
+		return steps, nil
+	}
+	one := *r.ask
+	one.keys, one.tiers, one.paths, one.agents = nil, nil, nil, nil
+	of := *r
+	of.ask, of.all, of.chosen = &one, false, nil
+	from, to := all[0].From.Unix(), all[0].To.Unix()
+	for i := range all {
+		from, to = min(from, all[i].From.Unix()), max(to, all[i].To.Unix())
+		for _, id := range r.versions(nameOf(all[i].Limit)) {
+			if !slices.Contains(of.chosen, id) {
+				of.chosen = append(of.chosen, id)
+			}
+		}
+	}
+	last, kept := limitStep{}, busiest{}
+	err := of.clientRows(min(r.grain, Hour), from, to, clientColumns{cells: []int{cUnits, cPeakMinute, cPeak}}, func(l *clientLine) error {
+		if l.client == "" {
+			return nil
+		}
+		if at := (limitStep{l.limit, l.at}); at != last {
+			last, kept = at, steps[at]
+		}
+		b := busiest{max(kept.units, l.n[cUnits]), max(kept.minute, l.n[cPeakMinute]), max(kept.second, l.n[cPeak])}
+		if b != kept {
+			kept = b
+			steps[last] = b
+		}
+		return nil
+	})
+	return steps, err
+}
+
 // incident adds what records tell.
-func (r *reader) incident(in *Incident) error {
+func (r *reader) incident(in *Incident, steps map[limitStep]busiest) error {
 	one := *r
 	one.chosen, one.all = r.versions(nameOf(in.Limit)), false
 	k := newKeys()
@@ -216,18 +259,16 @@ func (r *reader) incident(in *Incident) error {
 	}
 	in.Keys, _, _ = k.count()
 	g := min(r.grain, Hour)
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(g), in.From.Unix(), in.To.Unix())
-	one.limitsOf(w, "limit_id")
-	w.and("client <> ''")
-	return query(r.tx, func(row Row) error {
-		minute := row.Int(1)
-		if g == Hour {
-			minute = row.Int(2)
+	for _, id := range one.chosen {
+		for at := floor(in.From.Unix(), g.Seconds()); at < in.To.Unix(); at += g.Seconds() {
+			b := steps[limitStep{id, at}]
+			if g == Hour {
+				b.units = b.minute
+			}
+			in.Overshoot = max(in.Overshoot, overshoot(r.limits[id], b.units, 60, b.second))
 		}
-		in.Overshoot = max(in.Overshoot, overshoot(r.limits[row.Int(0)], minute, 60, row.Int(3)))
-		return nil
-	}, `SELECT limit_id, MAX(units), MAX(peak_minute), MAX(peak) FROM clients`+w.text+` GROUP BY limit_id`, w.args...)
+	}
+	return nil
 }
 
 // overshoot returns what was asked for at most, in a window and in a second, as a

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -78,48 +79,49 @@ func (r *reader) rates() (*Rates, error) {
 // sample.
 func (r *reader) rateClients(windowMS int64) ([]*rateClient, error) {
 	g := r.clientGrain()
-	w := &where{}
-	r.clientsOf(w, g, r.from, r.to)
-	w.and("client <> ''")
-	by := map[string]*rateClient{}
-	perWindow := map[*rateClient]map[int64]int64{}
+	from, err := r.newestRows(maxRateRows)
+	if err != nil {
+		return nil, err
+	}
+	var clients perClient[rateClient]
 	var order []*rateClient
-	rows := 0
-	err := query(r.tx, func(row Row) error {
-		key := row.Text(0)
-		c := by[key]
-		if c == nil {
-			c = &rateClient{}
-			c.Key = key
-			by[key] = c
+	perWindow := map[*rateClient]map[int64]int64{}
+	tierAt := map[*rateClient]int64{}
+	need := clientColumns{
+		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cPlain},
+		words: []int{wUser, wTier},
+	}
+	err = r.clientRows(g, from, r.to, need, func(l *clientLine) error {
+		if l.client == "" {
+			return nil
+		}
+		// A client is the same whatever the numbers of its limit.
+		c, first := clients.at(clientKey{client: l.client})
+		if first {
+			c.Key = l.client
 			order = append(order, c)
 		}
-		rows++
-		units := row.Int(2)
-		c.Plain = c.Plain || row.Int(9) != 0
+		units := l.n[cUnits]
+		c.Plain = c.Plain || l.n[cPlain] != 0
 		c.Units += units
-		c.Requests += row.Int(3)
-		c.Refused += row.Int(4)
-		c.limited = c.limited || row.Int(4) > 0 || row.Int(5) > 0
-		c.every = max(c.every, row.Int(6))
-		c.User = c.User || row.Text(10) != ""
-		if t := row.Text(11); t != "" {
-			c.Tier = t
+		c.Requests += l.n[cAllowed] + l.n[cRefused] + l.n[cSoft] + l.n[cBorrowed] + l.n[cDelayed] + l.n[cShadow]
+		c.Refused += l.n[cRefused] + l.n[cShadow]
+		c.limited = c.limited || l.n[cRefused]+l.n[cShadow] > 0 || l.n[cDelayed] > 0
+		c.every = max(c.every, l.n[cEvery])
+		c.User = c.User || l.w[wUser] != ""
+		if at, told := tierAt[c]; l.w[wTier] != "" && (!told || l.at < at) {
+			c.Tier, tierAt[c] = l.w[wTier], l.at
 		}
 		if windowMS < g.Seconds()*1000 {
-			c.windows = append(c.windows, spread(units, row.Int(7), row.Int(8), windowMS, g)...)
+			c.windows = append(c.windows, spread(units, l.n[cPeak], l.n[cSeconds], windowMS, g)...)
 			return nil
 		}
 		if perWindow[c] == nil {
 			perWindow[c] = map[int64]int64{}
 		}
-		perWindow[c][floor(row.Int(1), windowMS/1000)] += units
+		perWindow[c][floor(l.at, windowMS/1000)] += units
 		return nil
-	}, `SELECT client, at, units, allowed + refused + soft + borrowed + delayed + shadow, refused + shadow, delayed, every, peak, seconds, plain, username, tier
-		FROM clients`+w.text+` ORDER BY at DESC LIMIT `+strconv.Itoa(maxRateRows), w.args...)
-	if rows == maxRateRows {
-		r.missing = append(r.missing, "rates are of the newest "+strconv.Itoa(maxRateRows)+" rows of clients")
-	}
+	})
 	for c, windows := range perWindow {
 		for _, units := range windows {
 			if units > 0 {
@@ -134,6 +136,32 @@ func (r *reader) rateClients(windowMS int64) ([]*rateClient, error) {
 		}
 		return c.Weight == 0 || c.Units == 0
 	}), err
+}
+
+// newestRows returns since when there are at most so many rows of clients, and says so if
+// that is not all of the range.
+func (r *reader) newestRows(most int) (from int64, err error) {
+	counts := map[int64]int{}
+	rows := 0
+	err = r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) error {
+		if l.client != "" {
+			counts[l.at]++
+			rows++
+		}
+		return nil
+	})
+	if err != nil || rows <= most {
+		return r.from, err
+	}
+	r.missing = append(r.missing, "rates are of the newest "+strconv.Itoa(most)+" rows of clients")
+	from, rows = r.to, 0
+	for _, at := range slices.Backward(slices.Sorted(maps.Keys(counts))) {
+		if rows += counts[at]; rows > most && from < r.to {
+			break
+		}
+		from = at
+	}
+	return from, nil
 }
 
 // spread estimates the windows in a row that is longer: as many as its busy

@@ -3,6 +3,7 @@ package analytics
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -187,21 +188,33 @@ func (r *reader) counts(step int64, by string, each func(countRow)) error {
 
 // clientCounts is counts of some clients.
 func (r *reader) clientCounts(step int64, each func(countRow)) error {
-	w := &where{}
-	r.clientsOf(w, r.grain, r.from, r.to)
-	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
-	var sums []string
-	for _, c := range cellColumns[:cOther] {
-		sums = append(sums, "CAST(SUM("+c.name+") AS BIGINT)")
+	counts := map[limitStep]*[cOther]int64{}
+	var need clientColumns
+	for c := range cOther {
+		need.cells = append(need.cells, c)
 	}
-	return query(r.tx, func(row Row) error {
-		for outcome, cell := range outcomeCells {
-			if n := row.Int(2 + cell); n != 0 && oneOf(r.outcomes, outcome) {
-				each(countRow{at: row.Int(0), limit: row.Int(1), outcome: outcome, n: n})
-			}
+	err := r.clientRows(r.grain, r.from, r.to, need, func(l *clientLine) error {
+		at := limitStep{l.limit, l.at - (l.at-r.from)%step}
+		n := counts[at]
+		if n == nil {
+			n = new([cOther]int64)
+			counts[at] = n
+		}
+		for c := range n {
+			n[c] += l.n[c]
 		}
 		return nil
-	}, `SELECT `+t+` AS t, limit_id, `+strings.Join(sums, ", ")+` FROM clients`+r.byClient()+w.text+` GROUP BY `+t+`, limit_id ORDER BY t, limit_id`, w.args...)
+	})
+	for _, at := range slices.SortedFunc(maps.Keys(counts), func(a, b limitStep) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.limit, b.limit))
+	}) {
+		for outcome, cell := range outcomeCells {
+			if n := counts[at][cell]; n != 0 && oneOf(r.outcomes, outcome) {
+				each(countRow{at: at.at, limit: at.limit, outcome: outcome, n: n})
+			}
+		}
+	}
+	return err
 }
 
 // beside are outcomes that are counted beside another of the same decision.

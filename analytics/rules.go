@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/analytics/advice"
@@ -25,6 +24,9 @@ type ruleBook struct {
 	r    *reader
 	by   map[name]*ruleEntry
 	list []*ruleEntry
+	// sums are the clients that were limited, those most refused first; sample are all.
+	sums   []*clientSum
+	sample []sampledClient
 }
 
 type ruleEntry struct {
@@ -47,7 +49,7 @@ func (r *reader) ruleBook() (*ruleBook, error) {
 		b.by[n] = e
 		b.list = append(b.list, e)
 	}
-	for _, step := range []func() error{b.count, b.keys, b.decisive, b.stricter, b.sampled, b.judge} {
+	for _, step := range []func() error{b.count, b.keys, b.clients, b.stricter, b.sampled, b.judge} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -105,23 +107,47 @@ func (b *ruleBook) keys() error {
 	return err
 }
 
-// decisive reads in how many decisions a limit decided.
-func (b *ruleBook) decisive() error {
-	w := &where{}
-	b.r.clientsOf(w, b.r.clientGrain(), b.r.from, b.r.to)
-	return query(b.r.tx, func(row Row) error {
-		if e := b.by[nameOf(b.r.limits[row.Int(0)])]; e != nil {
-			e.figures.Decisive += row.Int(1)
+// clients reads what clients did, in one go: in how many decisions a limit decided, the
+// peaks of sampled keys, and which clients were limited most.
+func (b *ruleBook) clients() error {
+	var clients perClient[struct {
+		clientSum
+		sampling
+	}]
+	r := b.r
+	windows := r.windows()
+	of := map[int64]*ruleEntry{}
+	for id, l := range r.limits {
+		of[id] = b.by[nameOf(l)]
+	}
+	need := clientColumns{cells: append(slices.Clone(sampleCells), cDecisive, cDelayed)}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) error {
+		if e := of[l.limit]; e != nil {
+			e.figures.Decisive += l.n[cDecisive]
 		}
+		if l.client == "" {
+			return nil
+		}
+		c, first := clients.of(l)
+		if first {
+			c.clientKey, c.least = clients.last, noLeast
+			b.sums = append(b.sums, &c.clientSum)
+			b.sample = append(b.sample, sampledClient{clients.last, &c.sampling})
+		}
+		c.clientSum.add(l, "refused")
+		c.sampling.add(l, windows[l.limit])
 		return nil
-	}, `SELECT limit_id, CAST(SUM(decisive) AS BIGINT) FROM clients`+w.text+` GROUP BY limit_id`, w.args...)
+	})
+	b.sums = slices.DeleteFunc(b.sums, func(s *clientSum) bool { return !s.limited() })
+	slices.SortFunc(b.sums, compareSums)
+	return err
 }
 
 // sampled reads the peaks of sampled keys.
 func (b *ruleBook) sampled() error {
 	most := map[name]map[string]sampledPeak{}
 	n := 0
-	err := b.r.sampledPeaks(func(id int64, key string, p sampledPeak) {
+	b.r.peaksOf(b.sample, func(id int64, key string, p sampledPeak) {
 		of := nameOf(b.r.limits[id])
 		if most[of] == nil {
 			most[of] = map[string]sampledPeak{}
@@ -145,7 +171,7 @@ func (b *ruleBook) sampled() error {
 		slices.Sort(e.demands)
 		e.figures.Usage = usageOf(e.usages)
 	}
-	return err
+	return nil
 }
 
 // sampledPeak is how near a sampled client came to its limit, as a share of it, and
@@ -155,39 +181,88 @@ type sampledPeak struct {
 	demand int64
 }
 
-// sampledPeaks calls each with the clients of the sample.
-func (r *reader) sampledPeaks(each func(limit int64, client string, p sampledPeak)) error {
-	g := r.clientGrain()
-	w := &where{}
-	r.clientsOf(w, g, r.from, r.to)
-	w.and("client <> ''")
-	// The rows of a period are put together where it is longer than a row.
-	window := "at"
-	var longer []string
+// sampling is what the rows of a client say of its peaks.
+type sampling struct {
+	// units are the most in a period that is longer than a row, or in a row.
+	units, second, minute, least, limited, every int64
+	periods                                      map[int64]int64 // units of longer periods
+}
+
+// sampledClient is a client with its peaks.
+type sampledClient struct {
+	clientKey
+	*sampling
+}
+
+// sampleCells are the cells that peaks are of.
+var sampleCells = []int{cUnits, cPeak, cPeakMinute, cLeast, cRefused, cShadow, cEvery}
+
+// windows returns how long the periods of limits are whose period is longer than a row.
+func (r *reader) windows() map[int64]int64 {
+	out, g := map[int64]int64{}, r.clientGrain()
 	for _, id := range r.chosen {
 		if s := ceil(r.limits[id].PeriodMS, g.Seconds()*1000) / 1000; s > g.Seconds() {
-			longer = append(longer, "WHEN "+strconv.FormatInt(id, 10)+" THEN at - at % "+strconv.FormatInt(s, 10))
+			out[id] = s
 		}
 	}
-	if longer != nil {
-		window = "CASE limit_id " + strings.Join(longer, " ") + " ELSE at END"
+	return out
+}
+
+// add takes in a row of a limit whose periods are so long, or not longer than a row.
+func (s *sampling) add(l *clientLine, window int64) {
+	s.second, s.minute = max(s.second, l.n[cPeak]), max(s.minute, l.n[cPeakMinute])
+	s.least, s.every = min(s.least, l.n[cLeast]), max(s.every, l.n[cEvery])
+	s.limited += l.n[cRefused] + l.n[cShadow]
+	if window == 0 {
+		s.units = max(s.units, l.n[cUnits])
+		return
 	}
-	return query(r.tx, func(row Row) error {
-		l := r.limits[row.Int(0)]
-		units, second, minute, least, limited := row.Int(2), row.Int(3), row.Int(4), row.Int(5), row.Int(6)
-		p := sampledPeak{demand: demandIn(l.PeriodMS, g, units, second, minute)}
-		if least != noLeast && l.Burst > 0 {
-			p.usage = round(float64(max(l.Burst-least, 0)) / float64(l.Burst))
+	if s.periods == nil {
+		s.periods = map[int64]int64{}
+	}
+	n := s.periods[l.at-l.at%window] + l.n[cUnits]
+	s.periods[l.at-l.at%window] = n
+	s.units = max(s.units, n)
+}
+
+// sampledPeaks calls each with the clients of the sample.
+func (r *reader) sampledPeaks(each func(limit int64, client string, p sampledPeak)) error {
+	var clients perClient[sampling]
+	var all []sampledClient
+	windows := r.windows()
+	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: sampleCells}, func(l *clientLine) error {
+		if l.client == "" {
+			return nil
 		}
-		if limited > 0 {
+		s, first := clients.of(l)
+		if first {
+			s.least = noLeast
+			all = append(all, sampledClient{clients.last, s})
+		}
+		s.add(l, windows[l.limit])
+		return nil
+	})
+	r.peaksOf(all, each)
+	return err
+}
+
+// peaksOf calls each with those clients of the sample that are in a list, in order.
+func (r *reader) peaksOf(all []sampledClient, each func(limit int64, client string, p sampledPeak)) {
+	all = slices.DeleteFunc(all, func(s sampledClient) bool { return s.every == 0 })
+	slices.SortFunc(all, func(a, b sampledClient) int {
+		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.client, b.client))
+	})
+	for _, s := range all[:min(len(all), maxSampled)] {
+		l := r.limits[s.limit]
+		p := sampledPeak{demand: demandIn(l.PeriodMS, r.clientGrain(), s.units, s.second, s.minute)}
+		if s.least != noLeast && l.Burst > 0 {
+			p.usage = round(float64(max(l.Burst-s.least, 0)) / float64(l.Burst))
+		}
+		if s.limited > 0 {
 			p.usage = max(p.usage, 1)
 		}
-		each(row.Int(0), row.Text(1), p)
-		return nil
-	}, `SELECT limit_id, client, MAX(u), MAX(p), MAX(m), MIN(l), CAST(SUM(r) AS BIGINT) FROM (
-		SELECT limit_id, client, CAST(SUM(units) AS BIGINT) AS u, MAX(peak) AS p, MAX(peak_minute) AS m, MIN(least) AS l,
-			SUM(refused + shadow) AS r, MAX(every) AS e FROM clients`+w.text+` GROUP BY limit_id, client, `+window+`) AS c
-		GROUP BY limit_id, client HAVING MAX(e) > 0 ORDER BY limit_id, client LIMIT `+strconv.Itoa(maxSampled), w.args...)
+		each(s.limit, s.client, p)
+	}
 }
 
 // demandIn returns the most units of a period, of the most in one row, one second
@@ -239,13 +314,15 @@ func (b *ruleBook) judge() error {
 		limited = limited[:n]
 		b.r.missing = append(b.r.missing, "clients are judged of the "+strconv.Itoa(n)+" limits that limited most")
 	}
+	of := map[name][]*clientSum{}
+	for _, s := range b.sums {
+		n := nameOf(b.r.limits[s.limit])
+		of[n] = append(of[n], s)
+	}
 	for _, e := range limited {
 		one := *b.r
 		one.chosen, one.all = b.r.versions(e.name), false
-		found, _, err := one.clientsBy("refused", judgedPerLimit, true)
-		if err != nil {
-			return err
-		}
+		found := one.clientsOfSums(of[e.name], judgedPerLimit)
 		if err := one.load(found); err != nil {
 			return err
 		}
@@ -399,19 +476,18 @@ func (r *reader) overTime(l *RuleLimits) error {
 		return err
 	}
 	l.Lines = lines.list()
-	w := &where{}
-	r.clientsOf(w, r.clientGrain(), r.from, r.to)
-	w.and("client <> ''")
-	minute := "MAX(units)"
+	minute := cUnits
 	if r.clientGrain() == Hour {
-		minute = "MAX(peak_minute)"
+		minute = cPeakMinute
 	}
-	return query(r.tx, func(row Row) error {
-		p := r.point(row.Int(0))
-		l.BusiestSecond[p] = max(l.BusiestSecond[p], row.Int(1))
-		l.BusiestMinute[p] = max(l.BusiestMinute[p], row.Int(2))
+	return r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cPeak, minute}}, func(c *clientLine) error {
+		if c.client != "" {
+			p := r.point(c.at)
+			l.BusiestSecond[p] = max(l.BusiestSecond[p], c.n[cPeak])
+			l.BusiestMinute[p] = max(l.BusiestMinute[p], c.n[minute])
+		}
 		return nil
-	}, `SELECT at, MAX(peak), `+minute+` FROM clients`+w.text+` GROUP BY at`, w.args...)
+	})
 }
 
 // version adds what a limit did while it had some numbers, if it was met.

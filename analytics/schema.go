@@ -76,6 +76,15 @@ var migrations = [][]string{
 		`CREATE INDEX IF NOT EXISTS sources_last ON sources (last)`,
 		`CREATE INDEX IF NOT EXISTS limits_last ON limits (last)`,
 	},
+	{
+		// Rows of clients by columns, see blocks.go. They are written from those that there are.
+		`CREATE TABLE IF NOT EXISTS client_blocks (
+			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, version BIGINT NOT NULL, state BIGINT NOT NULL,
+			PRIMARY KEY (grain, at, limit_id)) {rows}`,
+		`CREATE TABLE IF NOT EXISTS client_columns (
+			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, name TEXT NOT NULL, bits {bytes} NOT NULL,
+			PRIMARY KEY (grain, at, limit_id, name)) {rows}`,
+	},
 }
 
 func clientsTable() string {

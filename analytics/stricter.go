@@ -1,6 +1,8 @@
 package analytics
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir/analytics/advice"
@@ -9,7 +11,7 @@ import (
 const (
 	// maxStricter is for how many limits the stricter one is looked for.
 	maxStricter = 20
-	// maxBeside is how many rows of clients are looked at for one.
+	// maxBeside is how many rows beside those of a limit are looked at, in each way.
 	maxBeside = 100_000
 )
 
@@ -48,11 +50,9 @@ type besides struct {
 // time: who is the same key, the same address or the same user. A request that a
 // limit refused without deciding it was decided by one of those.
 func (b *ruleBook) stricterThan(e *ruleEntry) error {
-	rows := map[refusedRow]*besides{}
-	for _, who := range [...]string{"client", "address", "username"} {
-		if err := b.r.decidedBeside(e.name, who, rows); err != nil {
-			return err
-		}
+	rows, err := b.r.decidedBeside(e.name)
+	if err != nil {
+		return err
 	}
 	sums := map[name]int64{}
 	for _, row := range rows {
@@ -73,37 +73,102 @@ func (b *ruleBook) stricterThan(e *ruleEntry) error {
 	return nil
 }
 
-// decidedBeside adds what limits of the same domain decided for the clients that a
-// limit refused, by who they are: a column of clients. Of several ways in which a
-// client is the same the one with the most decisions counts.
-func (r *reader) decidedBeside(of name, who string, rows map[refusedRow]*besides) error {
-	found := map[refusedRow]map[name]int64{}
-	own := ids(r.versions(of))
-	err := query(r.tx, func(row Row) error {
-		other := nameOf(r.limits[row.Int(3)])
-		if other == of || other.domain != of.domain {
-			return nil
-		}
-		at := refusedRow{row.Int(0), row.Text(1)}
-		if rows[at] == nil {
-			rows[at] = &besides{decided: map[name]int64{}}
-		}
-		if found[at] == nil {
-			found[at] = map[name]int64{}
-		}
-		rows[at].refused = max(rows[at].refused, row.Int(2))
-		found[at][other] += row.Int(4)
-		return nil
-	}, `SELECT a.at, a.client, a.refused, b.limit_id, b.n FROM clients a JOIN (
-			SELECT at, `+who+` AS who, limit_id, CAST(SUM(decisive) AS BIGINT) AS n FROM clients
-			WHERE grain = $1 AND at >= $2 AND at < $3 AND decisive > 0 AND client <> '' AND `+who+` <> '' AND limit_id NOT IN (`+own+`)
-			GROUP BY at, `+who+`, limit_id) AS b ON b.at = a.at AND b.who = a.`+who+`
-		WHERE a.grain = $1 AND a.at >= $2 AND a.at < $3 AND a.limit_id IN (`+own+`) AND a.client <> '' AND a.refused > 0
-		ORDER BY a.at, a.client, b.limit_id LIMIT `+strconv.Itoa(maxBeside), int64(r.clientGrain()), r.from, r.to)
-	for at, others := range found {
-		for other, n := range others {
-			rows[at].decided[other] = max(rows[at].decided[other], n)
+// ways are the words by which a client of another limit is the same: the key, the address
+// and the user.
+const ways = 3
+
+// who returns who a row is of, in a way; empty if that is not known.
+func (l *clientLine) who(way int) string {
+	return [ways]string{l.client, l.w[wAddress], l.w[wUser]}[way]
+}
+
+// decidedBeside returns what limits of the same domain decided for the clients that a
+// limit refused. Of several ways in which a client is the same the one with the most
+// decisions counts.
+func (r *reader) decidedBeside(of name) (map[refusedRow]*besides, error) {
+	own := map[int64]bool{}
+	for _, id := range r.versions(of) {
+		own[id] = true
+	}
+	domain := *r
+	domain.all, domain.chosen = false, nil
+	for id, l := range r.limits {
+		if l.Domain == of.domain {
+			domain.chosen = append(domain.chosen, id)
 		}
 	}
-	return err
+	slices.Sort(domain.chosen)
+	others := *r.ask
+	others.keys, others.tiers, others.paths, others.agents = nil, nil, nil, nil
+	domain.ask = &others
+	type asker struct {
+		at  int64
+		who string
+	}
+	type refusal struct {
+		refusedRow
+		who     [ways]string
+		refused int64
+	}
+	need := clientColumns{cells: []int{cRefused, cDecisive}, words: []int{wAddress, wUser}}
+	g, rows, looked := r.clientGrain(), map[refusedRow]*besides{}, [ways]int{}
+	// As much at a time as a block has, so that little is kept.
+	for at := r.from; at < r.to && slices.Min(looked[:]) < maxBeside; {
+		end := min(floor(at, blockSeconds(g))+blockSeconds(g), r.to)
+		var refusals []refusal
+		var decided [ways]map[asker]map[name]int64
+		for way := range decided {
+			decided[way] = map[asker]map[name]int64{}
+		}
+		err := domain.clientRows(g, at, end, need, func(l *clientLine) error {
+			if l.client == "" {
+				return nil
+			}
+			if own[l.limit] {
+				if l.n[cRefused] > 0 {
+					refusals = append(refusals, refusal{refusedRow{l.at, l.client}, [ways]string{l.who(0), l.who(1), l.who(2)}, l.n[cRefused]})
+				}
+				return nil
+			}
+			other := nameOf(r.limits[l.limit])
+			if l.n[cDecisive] == 0 || other == of {
+				return nil
+			}
+			for way := range decided {
+				who := asker{l.at, l.who(way)}
+				if who.who == "" {
+					continue
+				}
+				if decided[way][who] == nil {
+					decided[way][who] = map[name]int64{}
+				}
+				decided[way][who][other] += l.n[cDecisive]
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(refusals, func(a, b refusal) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.client, b.client)) })
+		for _, f := range refusals {
+			for way, who := range f.who {
+				others := decided[way][asker{f.at, who}]
+				if len(others) == 0 || looked[way] >= maxBeside {
+					continue
+				}
+				looked[way] += len(others)
+				row := rows[f.refusedRow]
+				if row == nil {
+					row = &besides{decided: map[name]int64{}}
+					rows[f.refusedRow] = row
+				}
+				row.refused = max(row.refused, f.refused)
+				for other, n := range others {
+					row.decided[other] = max(row.decided[other], n)
+				}
+			}
+		}
+		at = end
+	}
+	return rows, nil
 }

@@ -3,7 +3,6 @@ package analytics
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/event"
@@ -130,25 +129,21 @@ func (r *reader) answersOfRecords(out *Upstream, first int64) error {
 	if r.nodes != nil || r.regions != nil {
 		return nil
 	}
-	w := &where{}
-	r.clientsOf(w, r.clientGrain(), r.from, r.to)
-	w.and("answers > 0")
-	cells := []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS}
-	var sums []string
-	for _, c := range cells {
-		sums = append(sums, "CAST(SUM("+cellColumns[c].name+") AS BIGINT)")
-	}
 	taken, left := false, false
-	err := query(r.tx, func(row Row) error {
+	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) error {
+		if l.n[cAnswers] == 0 {
+			return nil
+		}
 		if first > 0 {
-			left = left || row.Int(0) < first-r.clientGrain().Seconds()
+			left = left || l.at < first-r.clientGrain().Seconds()
 			return nil
 		}
 		taken = true
-		addAnswers(&out.Answers[r.point(row.Int(0))], &event.Answers{Count: row.Int(1), OK: row.Int(2), Redirect: row.Int(3), Denied: row.Int(4),
-			ClientError: row.Int(5), ServerError: row.Int(6), TotalMS: row.Int(7), LongestMS: row.Int(8)})
+		addAnswers(&out.Answers[r.point(l.at)], &event.Answers{Count: l.n[cAnswers], OK: l.n[cOK], Redirect: l.n[cRedirect], Denied: l.n[cDenied],
+			ClientError: l.n[cClientError], ServerError: l.n[cServerError], TotalMS: l.n[cTotalMS], LongestMS: l.n[cLongestMS]})
 		return nil
-	}, `SELECT at, `+strings.Join(sums, ", ")+`, MAX(longest_ms) FROM clients`+w.text+` GROUP BY at`, w.args...)
+	})
 	switch {
 	case taken:
 		r.missing = append(r.missing, "answers are of clients that are sampled or were limited, without percentiles: no others were told")

@@ -11,7 +11,7 @@ import (
 
 // Rows are written in one order everywhere, so that transactions that write the
 // same ones wait for each other and do not lock each other up: sources, what was
-// seen, limits, counts, requests, latencies, answers, sketches, clients, words, arrivals, losses; each by its
+// seen, limits, counts, requests, latencies, answers, sketches, blocks of clients, clients, words, arrivals, losses; each by its
 // primary key.
 
 // sums are what became of the events of one source.
@@ -201,6 +201,9 @@ func (c *change) writeClients(tx Tx, ids limitIDs) error {
 	rows := slices.SortedFunc(maps.Keys(c.clients), func(a, b clientRow) int {
 		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(ids[a.limit], ids[b.limit]), cmp.Compare(a.client, b.client))
 	})
+	if err := touchBlocks(tx, rows, ids); err != nil {
+		return err
+	}
 	hours, _ := slices.BinarySearchFunc(rows, Hour, func(r clientRow, g Grain) int { return cmp.Compare(r.grain, g) })
 	write := func(rows []clientRow, done func(row clientRow, units int64)) error {
 		args := make([][]any, len(rows))
@@ -224,6 +227,22 @@ func (c *change) writeClients(tx Tx, ids limitIDs) error {
 		return err
 	}
 	return write(rows[hours:], func(clientRow, int64) {})
+}
+
+// touchBlocks notes that rows change, which are in order of grains, times and limits.
+func touchBlocks(tx Tx, rows []clientRow, ids limitIDs) error {
+	type blockRow struct{ grain, at, limit int64 }
+	blocks := map[blockRow]bool{}
+	for _, r := range rows {
+		blocks[blockRow{int64(r.grain), floor(r.at, blockSeconds(r.grain)), ids[r.limit]}] = true
+	}
+	var args [][]any
+	for _, b := range slices.SortedFunc(maps.Keys(blocks), func(a, b blockRow) int {
+		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(a.limit, b.limit))
+	}) {
+		args = append(args, []any{b.grain, b.at, b.limit})
+	}
+	return tx.Each(touchBlock, args, nil)
 }
 
 func (c *change) writeWords(tx Tx, ids limitIDs) error {

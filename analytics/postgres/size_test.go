@@ -1,8 +1,10 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/weirlimit/weir/analytics"
 	"github.com/weirlimit/weir/internal/analyticstest"
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -12,4 +14,18 @@ import (
 func TestFamilyRetention(t *testing.T) {
 	server := servertest.Postgres(t)
 	analyticstest.Retention(t, open(t, inSchema(t, server.URL, "retention")))
+}
+
+// Each question of the dashboard is answered in a second at the documented size.
+func TestFamilyAnswersInTime(t *testing.T) {
+	server := servertest.Postgres(t)
+	analyticstest.Times(t, open(t, inSchema(t, server.URL, "times")))
+}
+
+// Answers from blocks of clients are those from the rows.
+func TestFamilyBlocks(t *testing.T) {
+	server := servertest.Postgres(t)
+	analyticstest.Blocks(t, func(seed uint64) analytics.Database {
+		return open(t, inSchema(t, server.URL, fmt.Sprint("blocks", seed)))
+	})
 }

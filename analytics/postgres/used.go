@@ -87,7 +87,7 @@ func tablesOf(t analytics.Tx) ([]*table, error) {
 }
 
 // tableNames are the tables of analytics, for a statement.
-const tableNames = `'limits', 'sources', 'seen', 'rollups', 'requests', 'latencies', 'answered', 'clients', 'sketches', 'words', 'arrivals', 'losses', 'late', 'labels'`
+const tableNames = `'limits', 'sources', 'seen', 'rollups', 'requests', 'latencies', 'answered', 'clients', 'client_blocks', 'client_columns', 'sketches', 'words', 'arrivals', 'losses', 'late', 'labels'`
 
 // live returns what the rows of a table take that are not deleted: as much of its size
 // as they fill of its pages. Of a large table some pages are looked at, always the same

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,5 +39,17 @@ func TestFamilyPlans(t *testing.T) {
 		return lines
 	}, func(line string) bool {
 		return strings.Contains(line, "SCAN") || strings.Contains(line, "PRIMARY KEY") || !strings.Contains(line, "client=? AND limit_id=?")
+	})
+}
+
+// Each question of the dashboard is answered in a second at the documented size.
+func TestFamilyAnswersInTime(t *testing.T) {
+	analyticstest.Times(t, opened(t, filepath.Join(t.TempDir(), "times.db")))
+}
+
+// Answers from blocks of clients are those from the rows.
+func TestFamilyBlocks(t *testing.T) {
+	analyticstest.Blocks(t, func(seed uint64) analytics.Database {
+		return opened(t, filepath.Join(t.TempDir(), fmt.Sprint(seed, ".db")))
 	})
 }

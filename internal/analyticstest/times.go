@@ -1,0 +1,93 @@
+package analyticstest
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/analytics"
+)
+
+// Ranges are those that the dashboard offers.
+var Ranges = []string{"-15m", "-1h", "-6h", "-24h", "-7d", "-30d"}
+
+// promptly is how long a question may take at the documented size.
+const promptly = time.Second
+
+// newest is of how many seconds rows are read, by grain: those of the span that goes on,
+// and of the one before, which is written a few minutes after its end.
+var newest = map[int64]int64{1: 2 * 3600, 2: 2 * 6 * 3600}
+
+// Times asks each question of the dashboard of each range, and fails for one that reads the
+// rows of clients of more than the newest blocks, which are not written yet. At the
+// documented size, in the long form alone, it fails for one that takes a second, too.
+func Times(t *testing.T, db analytics.Database) {
+	now := start.Add(40*24*time.Hour + 17*time.Hour + 23*time.Minute)
+	size := Size{Limits: 3, Clients: 20, Hours: 24 * 9, Minutes: 10}
+	if Long() {
+		size = Documented
+		size.Minutes = 15
+	}
+	before := time.Now()
+	Fill(t, db, now, size)
+	t.Logf("%s on %d processors: rows of %v made in %s", db.Dialect().Kind, runtime.NumCPU(), rows(t, db), time.Since(before).Round(time.Millisecond))
+	a := &Asked{Database: db, Statements: map[string][]any{}}
+	s, err := analytics.New(a, retained(func() time.Time { return now }, -1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before = time.Now()
+	if err := s.Tidy(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("tidied in %s", time.Since(before).Round(time.Millisecond))
+	oldest := map[int64]int64{}
+	for g := range newest {
+		oldest[g] = count(t, db, fmt.Sprint("SELECT MIN(at), 0 FROM clients WHERE grain = ", g))
+	}
+	h := s.Handler()
+	for _, q := range Questions {
+		for _, from := range Ranges {
+			path := "/v1/analytics/" + q
+			if strings.Contains(q, "?") {
+				path += "&from=" + from
+			} else if from != Ranges[0] {
+				continue
+			}
+			rec := httptest.NewRecorder()
+			clear(a.Statements)
+			asked, worked := time.Now(), processorTime(t)
+			h.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+			took := time.Since(asked)
+			if rec.Code != 200 {
+				t.Errorf("GET %s: %d %s", path, rec.Code, rec.Body)
+			}
+			t.Logf("%6d ms, of them %6d of this process: %7d bytes: %s", took.Milliseconds(), (processorTime(t) - worked).Milliseconds(), rec.Body.Len(), path)
+			for statement, args := range a.Statements {
+				if strings.Contains(statement, "FROM clients") && strings.Contains(statement, "at >= $2 AND at < $3") && !strings.Contains(statement, "client = ") {
+					g := args[0].(int64)
+					if n := args[2].(int64) - max(args[1].(int64), oldest[g]); n > newest[g] {
+						t.Errorf("%s reads the rows of %d seconds: blocks have them\n%.300s", path, n, statement)
+					}
+				}
+			}
+			if Long() && took >= promptly {
+				t.Errorf("%s took %s: at the documented size a question is answered in a second", path, took)
+			}
+		}
+	}
+}
+
+// processorTime is what the process has used of the processors.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
