@@ -106,6 +106,9 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 // Output returns what the process has printed so far.
 func (p *Process) Output() string { return p.out.String() }
 
+// Pid returns the process's number.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Signal sends sig to the process.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 

@@ -125,7 +125,7 @@ func TestLongWindows(t *testing.T) {
 		}
 	}
 	const longAgo = maxRelative + 1
-	if n, err := s.servers[0].add(t.Context(), time.Now().Add(5*time.Second), "k", 1, longAgo); err == nil || !strings.Contains(err.Error(), "set the clock of the server") {
+	if n, err := s.servers[0].add(t.Context(), &due{at: time.Now().Add(5 * time.Second)}, "k", 1, longAgo); err == nil || !strings.Contains(err.Error(), "set the clock of the server") {
 		t.Errorf("a window that has ended on the server's clock: %d, %v", n, err)
 	}
 }

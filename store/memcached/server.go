@@ -16,6 +16,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // A server is one Memcached and the connections to it. It is the one address
@@ -38,9 +39,25 @@ type server struct {
 // library knows one timeout for all calls, and starts it anew with each step; a
 // client of its own for each slot lets the deadline be the call's.
 type slot struct {
-	client   *memcache.Client
-	deadline time.Time
-	broken   uint64
+	client *memcache.Client
+	due    *due
+	broken uint64
+}
+
+// A due is by when a call has to be done. What this process is late itself meanwhile is
+// not the server's fault: the call has so much longer.
+type due struct {
+	at  time.Time
+	own lateness.Allowance
+}
+
+// more puts the instant off, and reports whether this process was late.
+func (d *due) more() bool {
+	more := d.own.More()
+	if more > 0 {
+		d.at = time.Now().Add(more)
+	}
+	return more > 0
 }
 
 func newServer(addr string, o *Options, closed <-chan struct{}) *server {
@@ -70,7 +87,7 @@ func (s *server) PickServer(string) (net.Addr, error) { return s, nil }
 func (s *server) Each(f func(net.Addr) error) error { return f(s) }
 
 func (sl *slot) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	nc, err := (&net.Dialer{Deadline: sl.deadline}).DialContext(ctx, network, address)
+	nc, err := (&net.Dialer{Deadline: sl.due.at}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +101,35 @@ type conn struct {
 }
 
 // SetDeadline implements net.Conn.
-func (c *conn) SetDeadline(time.Time) error { return c.Conn.SetDeadline(c.slot.deadline) }
+func (c *conn) SetDeadline(time.Time) error { return c.Conn.SetDeadline(c.slot.due.at) }
 
-// do runs f on a connection of its own. Whatever f does ends by deadline.
-func (s *server) do(ctx context.Context, deadline time.Time, f func(*memcache.Client) error) error {
-	sl, err := s.acquire(ctx, deadline)
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) { return c.again(c.Conn.Read, b) }
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) { return c.again(c.Conn.Write, b) }
+
+// again goes on with what has come to its deadline, as long as that is put off.
+func (c *conn) again(f func([]byte) (int, error), b []byte) (int, error) {
+	n, err := f(b)
+	for errors.Is(err, os.ErrDeadlineExceeded) && c.slot.due.more() {
+		if err = c.Conn.SetDeadline(c.slot.due.at); err != nil {
+			return n, err
+		}
+		var m int
+		m, err = f(b[n:])
+		n += m
+	}
+	return n, err
+}
+
+// do runs f on a connection of its own. Whatever f does ends when it is due.
+func (s *server) do(ctx context.Context, by *due, f func(*memcache.Client) error) error {
+	sl, err := s.acquire(ctx, by)
 	if err != nil {
 		return err
 	}
-	sl.deadline = deadline
+	sl.due = by
 	if n := s.broken.Load(); sl.broken != n {
 		// What an idle connection says on closing is nobody's business any more.
 		_ = sl.client.Close()
@@ -115,9 +152,12 @@ func (s *server) do(ctx context.Context, deadline time.Time, f func(*memcache.Cl
 
 var errBusy = errors.New("all connections are in use: raise conns, or add servers")
 
-// acquire waits for a slot until deadline.
-func (s *server) acquire(ctx context.Context, deadline time.Time) (*slot, error) {
-	wait := time.Until(deadline)
+// acquire waits for a slot until the call is due.
+func (s *server) acquire(ctx context.Context, by *due) (*slot, error) {
+	wait := time.Until(by.at)
+	if wait <= 0 && by.more() {
+		wait = time.Until(by.at)
+	}
 	if wait <= 0 {
 		return nil, fmt.Errorf("store memcached %s: no time left to ask: %w", s.addr, os.ErrDeadlineExceeded)
 	}
@@ -128,10 +168,15 @@ func (s *server) acquire(ctx context.Context, deadline time.Time) (*slot, error)
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
+again:
 	select {
 	case sl := <-s.slots:
 		return sl, nil
 	case <-t.C:
+		if by.more() {
+			t.Reset(time.Until(by.at))
+			goto again
+		}
 		return nil, fmt.Errorf("store memcached %s: %w: %w", s.addr, errBusy, os.ErrDeadlineExceeded)
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -161,9 +206,9 @@ func tooLate(err error) bool {
 const tries = 3
 
 // add adds cost to the count of key and returns what it is then.
-func (s *server) add(ctx context.Context, deadline time.Time, key string, cost int64, expire int32) (int64, error) {
+func (s *server) add(ctx context.Context, by *due, key string, cost int64, expire int32) (int64, error) {
 	var count int64
-	err := s.do(ctx, deadline, func(c *memcache.Client) error {
+	err := s.do(ctx, by, func(c *memcache.Client) error {
 		for range tries {
 			n, err := c.Increment(key, uint64(cost))
 			if err == nil && n < uint64(cost) {
@@ -213,9 +258,9 @@ func kept(c *memcache.Client, key string, expire int32) error {
 
 // sub takes cost off the count of key and returns what it is then: zero if the
 // key is gone.
-func (s *server) sub(ctx context.Context, deadline time.Time, key string, cost int64) (int64, error) {
+func (s *server) sub(ctx context.Context, by *due, key string, cost int64) (int64, error) {
 	var count int64
-	err := s.do(ctx, deadline, func(c *memcache.Client) error {
+	err := s.do(ctx, by, func(c *memcache.Client) error {
 		n, err := c.Decrement(key, uint64(cost))
 		count = clamp(n)
 		return err
@@ -255,8 +300,8 @@ func (s *server) begin(c *memcache.Client, key string, expire int32) error {
 }
 
 // get fills in the counts of keys; those not there are zero.
-func (s *server) get(ctx context.Context, deadline time.Time, counters []*counter) error {
-	return s.do(ctx, deadline, func(c *memcache.Client) error {
+func (s *server) get(ctx context.Context, by *due, counters []*counter) error {
+	return s.do(ctx, by, func(c *memcache.Client) error {
 		var items map[string]*memcache.Item
 		if len(counters) == 1 {
 			item, err := c.Get(counters[0].key)

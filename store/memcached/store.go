@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/background"
+	"github.com/weirlimit/weir/internal/lateness"
 )
 
 // Store keeps counts in Memcached. Safe for concurrent use.
@@ -29,6 +30,8 @@ type Store struct {
 	// version is what the server that was probed last calls itself.
 	version atomic.Pointer[string]
 
+	// meter tells how late this process is by itself.
+	meter  *lateness.Meter
 	closed chan struct{}
 	once   sync.Once
 	err    error // of closing
@@ -42,7 +45,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix, timeout: o.Timeout, now: o.Now, closed: make(chan struct{})}
+	s := &Store{prefix: o.Prefix, timeout: o.Timeout, now: o.Now, meter: lateness.New(), closed: make(chan struct{})}
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o, s.closed))
 	}
@@ -58,6 +61,7 @@ func (s *Store) Close() error {
 		for _, v := range s.servers {
 			errs = append(errs, v.close())
 		}
+		s.meter.Close()
 		s.err = errors.Join(errs...)
 	})
 	return s.err
@@ -141,14 +145,15 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 		return err
 	}
 	begin := time.Now()
-	c.end = begin.Add(s.timeout)
+	end := begin.Add(s.timeout)
 	if b := background.Of(ctx); b != nil {
-		c.end = begin.Add(max(s.timeout, b.Patience))
+		end = begin.Add(max(s.timeout, b.Patience))
 	}
-	if d, ok := ctx.Deadline(); ok && d.Before(c.end) {
-		c.end = d
+	if d, ok := ctx.Deadline(); ok && d.Before(end) {
+		end = d
 	}
-	c.deadline = begin.Add(c.end.Sub(begin) / 4 * 3)
+	own := s.meter.Allow()
+	c.end, c.deadline = due{end, own}, due{begin.Add(end.Sub(begin) / 4 * 3), own}
 	if err := c.run(); err != nil {
 		for i := range ops {
 			ops[i].Charged, ops[i].Borrowed = false, false

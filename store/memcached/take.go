@@ -2,7 +2,6 @@ package memcached
 
 import (
 	"context"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -14,7 +13,7 @@ type call struct {
 	ops []weir.Op
 	now int64
 	// deadline is when charging has to be done, end when taking back has.
-	deadline, end time.Time
+	deadline, end due
 
 	taken    []taken // one for each op
 	counters []*counter
@@ -151,7 +150,7 @@ func (c *call) look() error {
 		if len(batch) == 0 {
 			continue
 		}
-		if err := v.get(c.ctx, c.deadline, batch); err != nil {
+		if err := v.get(c.ctx, &c.deadline, batch); err != nil {
 			return err
 		}
 	}
@@ -211,7 +210,7 @@ func (c *call) chargeOne(i int) (bool, error) {
 	case verb == weir.Refund:
 		return true, c.refund(i)
 	}
-	count, err := t.server.add(c.ctx, c.deadline, t.key, o.Cost, t.expire)
+	count, err := t.server.add(c.ctx, &c.deadline, t.key, o.Cost, t.expire)
 	if err != nil {
 		return false, err
 	}
@@ -263,7 +262,7 @@ func (c *call) refund(i int) error {
 
 // sub takes cost off the counter of t.
 func (c *call) sub(t *taken, cost int64) error {
-	count, err := t.server.sub(c.ctx, c.deadline, t.key, cost)
+	count, err := t.server.sub(c.ctx, &c.deadline, t.key, cost)
 	if err != nil {
 		return err
 	}
@@ -299,9 +298,9 @@ func (c *call) takeBack() {
 		// Not under the caller's context: that it was canceled is one reason to be
 		// here.
 		if ctx := context.WithoutCancel(c.ctx); t.charged > 0 {
-			_, err = t.server.sub(ctx, c.end, t.key, t.charged)
+			_, err = t.server.sub(ctx, &c.end, t.key, t.charged)
 		} else {
-			_, err = t.server.add(ctx, c.end, t.key, -t.charged, t.expire)
+			_, err = t.server.add(ctx, &c.end, t.key, -t.charged, t.expire)
 		}
 		// The answer that is under way stands all the same: what is kept makes
 		// later ones refuse, and Stats tells.
