@@ -291,3 +291,50 @@ func TestMessagesWithoutRoom(t *testing.T) {
 		})
 	}
 }
+
+// TestIdleConnectionsMakeRoom: a connection without calls is closed for a new one, and
+// none that has a call under way, in clear and encrypted.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	for _, kind := range []string{"clear", "tls"} {
+		t.Run(kind, func(t *testing.T) {
+			opt := Options{MaxConnections: 2}
+			var conf *tls.Config
+			if kind == "tls" {
+				cert, key, _ := servertest.Certificate(t, t.TempDir(), "server")
+				var err error
+				if opt.Certificate, err = certfile.Open(certfile.Files{Cert: cert, Key: key}, slog.New(slog.DiscardHandler)); err != nil {
+					t.Fatal(err)
+				}
+				conf = &tls.Config{InsecureSkipVerify: true}
+			}
+			arrived, release := make(chan struct{}), make(chan struct{})
+			s := serve(t, opt, func(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+				if string(in.Value) == "wait" {
+					arrived <- struct{}{}
+					<-release
+				}
+				return in, nil
+			})
+			busy := s.dial(t, conf)
+			waits := make(chan error, 1)
+			go func() {
+				_, err := ask(busy, "wait")
+				waits <- err
+			}()
+			<-arrived
+			for i := range 5 {
+				// Each stays, without calls.
+				if _, err := ask(s.dial(t, conf), "x"); err != nil {
+					t.Errorf("client %d beside an idle one: %v", i, err)
+				}
+			}
+			close(release)
+			if err := <-waits; err != nil {
+				t.Errorf("the call that was under way: %v", err)
+			}
+			if _, err := ask(busy, "again"); err != nil {
+				t.Errorf("the next call of its client: %v", err)
+			}
+		})
+	}
+}
