@@ -55,14 +55,24 @@ func (c *Caller) findKey() {
 		return
 	}
 	c.known |= knownKey
-	if c.Check() != nil || c.key == "" || len(c.key) > maxKey {
+	if c.Check() != nil || c.key == "" {
 		return
 	}
 	key := c.key
+	isToken := key == c.token && isJWS(key) // a key only where there is no other
+	if len(key) > maxKey {
+		if !isToken {
+			c.fail(keyTooLong)
+		}
+		return
+	}
 	if k.file != nil {
 		// The digest's place in a map tells nothing of the key, whose digest alone
 		// an attacker cannot choose; no part of a key is compared.
 		if c.keyRow = k.file.key(sha256.Sum256([]byte(key))); c.keyRow == nil {
+			if !isToken {
+				c.fail(keyUnknown)
+			}
 			return
 		}
 	}

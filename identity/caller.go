@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"unsafe"
 
 	"github.com/weirlimit/weir"
@@ -300,6 +301,9 @@ func (c *Caller) claimed(from []claimant, what known) string {
 		if v != "" {
 			return c.fit(v)
 		}
+	}
+	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
+		c.fail(tokenNoUser)
 	}
 	return ""
 }

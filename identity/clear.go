@@ -34,7 +34,15 @@ func isTarget(s string) bool {
 func (c *Caller) Check() error {
 	if c.known&knownForm == 0 {
 		c.known |= knownForm
-		c.formErr = c.checkForm()
+		if !c.believed && len(c.f.Header) > 0 {
+			c.reportUntrusted()
+		}
+		switch c.formErr = c.checkForm(); c.formErr {
+		case errCredential:
+			c.fail(unclearCredential)
+		case errProxyField:
+			c.fail(unclearField)
+		}
 	}
 	return c.formErr
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -41,7 +42,16 @@ const (
 // keySet is the public keys at one time. Immutable.
 type keySet struct {
 	keys []jose.JSONWebKey
-	sum  [sha256.Size]byte
+	// leftOut is how many keys of the text are of no use.
+	leftOut int
+	sum     [sha256.Size]byte
+}
+
+// warn warns of keys that are of no use: tokens that they sign are not believed.
+func (s *keySet) warn(log *slog.Logger, from string) {
+	if s.leftOut > 0 {
+		log.Warn("keys of tokens are left out: not for signatures, of an unknown kind, secret or private, or too short", "from", from, "left_out", s.leftOut, "used", len(s.keys))
+	}
 }
 
 // find returns the keys that a token with this key ID and algorithm may be
@@ -100,6 +110,8 @@ func (s *keySet) readJWK(text []byte) error {
 		var k jose.JSONWebKey
 		if k.UnmarshalJSON(raw) == nil && k.IsPublic() && k.Valid() && (k.Use == "" || k.Use == "sig") && strong(k.Key) {
 			s.keys = append(s.keys, k)
+		} else {
+			s.leftOut++
 		}
 	}
 	return nil
@@ -271,6 +283,7 @@ func (s *keySource) refresh(ctx context.Context) bool {
 	// Tokens that were verified stay so while the set is the same.
 	if was := s.set.Load(); was == nil || was.sum != set.sum {
 		s.set.Store(set)
+		set.warn(s.opt.Log, s.opt.URL)
 	}
 	return true
 }

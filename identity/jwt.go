@@ -54,7 +54,8 @@ type JWTOptions struct {
 	Client *http.Client `yaml:"-"`
 	// Now tells the time. Zero means time.Now.
 	Now func() time.Time `yaml:"-"`
-	// Log is told of fetches that fail. Zero means nobody is.
+	// Log is told of fetches that fail, and of keys that are of no use. Zero means
+	// nobody is.
 	Log *slog.Logger `yaml:"-"`
 }
 
@@ -127,7 +128,9 @@ func newTokens(o JWTOptions) (*tokens, error) {
 	t.cache = newTokenCache(t.opt.CacheSize)
 	switch {
 	case o.KeyFile != "":
-		err = t.keys.load(o.KeyFile)
+		if err = t.keys.load(o.KeyFile); err == nil {
+			t.keys.set.Load().warn(t.opt.Log, o.KeyFile)
+		}
 	case o.URL != "":
 		err = t.keys.follow(&t.opt)
 	default:
@@ -182,17 +185,20 @@ func (t *tokens) allow(names []string) error {
 	return nil
 }
 
-// verify returns what token says, nil if it is not believed.
-func (t *tokens) verify(token string, s *sealer) *claims {
+// verify returns what token says, nil and why if it is not believed.
+func (t *tokens) verify(token string, s *sealer) (*claims, failure) {
+	if len(token) > maxToken {
+		return nil, tokenTooLong
+	}
 	now := t.opt.Now()
 	set := t.keys.set.Load()
 	id := s.seal(t.sealing, token)
 	if c := t.cache.get(id); c != nil {
 		if c.keys == set {
 			if now.Unix() < c.expires {
-				return c
+				return c, believed
 			}
-			return nil
+			return nil, tokenExpired
 		}
 	}
 	c, err := t.check(token, set, now)
@@ -201,14 +207,19 @@ func (t *tokens) verify(token string, s *sealer) *claims {
 		if errors.Is(err, errUnknownKey) || errors.Is(err, jose.ErrCryptoFailure) {
 			t.keys.want(now)
 		}
-		return nil
+		if set == nil {
+			return nil, tokenNoKeys
+		}
+		return nil, failureOf(err)
 	}
 	t.cache.put(id, c)
-	return c
+	return c, believed
 }
 
 var (
 	errUnknownKey = errors.New("no such key")
+	errNoExpiry   = errors.New("token without an end")
+	errIssuer     = errors.New("token of another issuer")
 	errToken      = errors.New("token is not believed")
 )
 
@@ -230,21 +241,26 @@ func (t *tokens) check(token string, set *keySet, now time.Time) (*claims, error
 	var all map[string]json.RawMessage
 	err = errToken
 	for _, key := range candidates {
-		if err = parsed.Claims(key.Key, &std, &all); err == nil {
+		failed := parsed.Claims(key.Key, &std, &all)
+		if failed == nil {
+			err = nil
 			break
+		}
+		if !errors.Is(err, jose.ErrCryptoFailure) { // which says the most
+			err = failed
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	if std.Expiry == nil {
-		return nil, errToken // nobody could ever take it back
+		return nil, errNoExpiry // nobody could ever take it back
 	}
 	if err := std.ValidateWithLeeway(jwt.Expected{Time: now, AnyAudience: t.opt.Audiences}, t.opt.Leeway); err != nil {
 		return nil, err
 	}
 	if len(t.opt.Issuers) > 0 && !slices.Contains(t.opt.Issuers, std.Issuer) {
-		return nil, errToken
+		return nil, errIssuer
 	}
 	c := &claims{text: make(map[string]string, len(all)), expires: std.Expiry.Time().Add(t.opt.Leeway).Unix(), keys: set}
 	for name, raw := range all {
@@ -285,8 +301,11 @@ func (c *Caller) claim(name string) string {
 	}
 	if c.known&knownToken == 0 {
 		c.known |= knownToken
-		if c.Check() == nil && c.token != "" && len(c.token) <= maxToken {
-			c.claims = t.verify(c.token, &c.tokenSealer)
+		if c.Check() == nil && c.token != "" {
+			var why failure
+			if c.claims, why = t.verify(c.token, &c.tokenSealer); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
+				c.fail(why)
+			}
 		}
 	}
 	if c.claims == nil {

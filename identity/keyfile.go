@@ -51,7 +51,8 @@ type keyRows struct {
 	sum   [sha256.Size]byte // of the file
 }
 
-// LoadKeys reads a file of keys.
+// LoadKeys reads a file of keys. It returns an error if the file cannot be read, has a
+// mistake, or is empty; [] and a line of columns are a file of nobody.
 func LoadKeys(path string) (*KeyFile, error) {
 	f := &KeyFile{path: path}
 	if err := f.Reload(); err != nil {
@@ -109,6 +110,35 @@ func (f *KeyFile) Len() (keys, users int) {
 	return len(r.keys), len(r.users)
 }
 
+// Doubts returns what o asks of the file of keys that the file says of nobody: as if
+// the columns of another table had been taken.
+func (o *Options) Doubts() []string {
+	if o.Keys == nil {
+		return nil
+	}
+	r := o.Keys.rows.Load()
+	users, tiers := 0, len(r.users)
+	for _, row := range r.keys {
+		if row.user != "" {
+			users++
+		}
+		if row.tier != "" {
+			tiers++
+		}
+	}
+	var all []string
+	if len(r.keys) == 0 {
+		all = append(all, "it has no key, so no API key is known")
+	}
+	if users == 0 && slices.Contains(o.User, "api_key") {
+		all = append(all, "no key of it has a user, so that api_key names none")
+	}
+	if tiers == 0 && slices.Contains(o.Tier, "keys") {
+		all = append(all, "no row of it has a tier, so that keys gives none")
+	}
+	return all
+}
+
 // key returns the row of a key, nil if there is none.
 func (f *KeyFile) key(sum [sha256.Size]byte) *keyRow { return f.rows.Load().keys[sum] }
 
@@ -156,11 +186,23 @@ func (b *keyBuilder) unknown(line int, name string) error {
 	return b.fault(line, "unknown key %.40q (%s)", name, hint)
 }
 
+// unknownColumn says what is wrong in the first line of a table. It repeats no more
+// of it: without a line of names the first key stands there.
+func (b *keyBuilder) unknownColumn(line int, name string) error {
+	hint := ""
+	if lower := strings.ToLower(name); slices.Contains(keyColumns, lower) {
+		hint = fmt.Sprintf(" (write %s in lower case)", lower)
+	} else if meant := spell.Nearest(lower, keyColumns); meant != "" {
+		hint = fmt.Sprintf(" (%q is none; did you mean %q?)", name, meant)
+	}
+	return b.fault(line, "the first line must name the columns, separated by commas, of %s: at least sha256, or user and tier%s", strings.Join(keyColumns, ", "), hint)
+}
+
 func (b *keyBuilder) readYAML(text []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil
+		return fmt.Errorf("%s: it is empty: write a list of blocks with %s, or [] for nobody", b.path, strings.Join(keyColumns, ", "))
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", b.path, err)
 	}
@@ -194,12 +236,15 @@ func (b *keyBuilder) readYAML(text []byte) error {
 }
 
 func (b *keyBuilder) readCSV(text []byte) error {
-	r := csv.NewReader(bytes.NewReader(text))
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff")))) // spreadsheets begin with a BOM
 	r.Comment, r.TrimLeadingSpace, r.ReuseRecord = '#', true, true
 	var columns []string
 	for {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
+			if columns == nil {
+				return fmt.Errorf("%s: it is empty: the first line must name the columns, of %s", b.path, strings.Join(keyColumns, ", "))
+			}
 			return nil
 		}
 		var broken *csv.ParseError
@@ -215,7 +260,13 @@ func (b *keyBuilder) readCSV(text []byte) error {
 				if slices.Contains(columns, name) {
 					return b.fault(line, "column %.40q is there twice", name)
 				}
+				if !slices.Contains(keyColumns, name) {
+					return b.unknownColumn(line, name)
+				}
 				columns = append(columns, strings.Clone(name))
+			}
+			if !slices.Contains(columns, "sha256") && !(slices.Contains(columns, "user") && slices.Contains(columns, "tier")) {
+				return b.unknownColumn(line, "")
 			}
 			continue
 		}

@@ -92,7 +92,7 @@ func TestKeyFileFaults(t *testing.T) {
 		"- {user: a, tier: " + strings.Repeat("t", 65) + "}":       "keys.yaml:1: tier must have at most",
 		"- [":                                   "keys.yaml: yaml:",
 		"csv:sha256,user,user\n":                `keys.csv:1: column "user" is there twice`,
-		"csv:sha256,user,plan\n" + sum + ",a,b": `keys.csv:2: unknown key "plan"`,
+		"csv:sha256,user,plan\n" + sum + ",a,b": "keys.csv:1: the first line must name the columns, separated by commas, of sha256, user, tier",
 		"csv:user,tier\na,b\nc\n":               "keys.csv:3: wrong number of fields",
 		"csv:user,tier\n\"a,b\n":                "keys.csv:",
 		"csv:user,tier\na,b\n\n# x\na,c\n":      `keys.csv:5: user "a" has a tier in line 2 already`,
@@ -118,8 +118,10 @@ func TestKeyFileFaults(t *testing.T) {
 	if _, err := identity.LoadKeys(big); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("64 MiB and one byte: %v", err)
 	}
-	if keys, users := keyFile(t, "empty.yaml", "").Len(); keys+users != 0 {
-		t.Error("an empty file has keys")
+	for name, text := range map[string]string{"nobody.yaml": "[]", "nobody.csv": "sha256,tier\n"} {
+		if keys, users := keyFile(t, name, text).Len(); keys+users != 0 {
+			t.Errorf("%s has keys", name)
+		}
 	}
 }
 
@@ -243,7 +245,7 @@ func TestAPIKey(t *testing.T) {
 	}
 	for _, o := range []identity.Options{
 		{APIKey: identity.APIKeyOptions{From: []string{"basic"}}}, {APIKey: identity.APIKeyOptions{From: []string{"header:a b"}}},
-		{APIKey: identity.APIKeyOptions{From: []string{"bearer"}, Secret: secret[:15]}}, {Keys: keyFile(t, "k.yaml", "")},
+		{APIKey: identity.APIKeyOptions{From: []string{"bearer"}, Secret: secret[:15]}}, {Keys: keyFile(t, "k.yaml", "[]")},
 		{User: []string{"api_key"}}, {Tier: []string{"keys"}}, {User: []string{"jwt:sub"}}, {User: []string{"cookie:sid"}}, {User: []string{"header:X-User"}}, {Tier: []string{"header:X-Tier"}},
 	} {
 		if _, err := identity.New(o); err == nil {

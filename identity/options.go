@@ -3,6 +3,7 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -46,6 +47,10 @@ type Options struct {
 	// "header:NAME", believed from trusted peers only. Zero means that no request
 	// has a tier.
 	Tier []string `yaml:"tier"`
+	// Log is told of credentials that are not believed, once a second, and of fields
+	// that only trusted proxies may set, once for each network of peers that are not.
+	// Zero means nobody is.
+	Log *slog.Logger `yaml:"-"`
 }
 
 // PathOptions says what the upstreams make of a path, see [Canonical].

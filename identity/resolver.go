@@ -21,6 +21,7 @@ type Resolver struct {
 	user     []claimant
 	tier     []claimant
 	fields   []singleField
+	reports  *reports
 	callers  sync.Pool
 }
 
@@ -64,6 +65,7 @@ func New(opt Options) (*Resolver, error) {
 		return nil, err
 	}
 	r.fields = r.singleFields()
+	r.reports = newReports(r, opt.Log)
 	return r, nil
 }
 

@@ -75,6 +75,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- authFailures
 	ch <- connRefused
 	ch <- connClosed
+	ch <- identityFailures
+	ch <- untrustedFields
 	for _, d := range eventsDescs {
 		ch <- d
 	}
@@ -111,6 +113,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			counter(connClosed, n.ClosedClient, n.Listener, "client")
 			counter(connClosed, n.ClosedIdle, n.Listener, "idle")
 		}
+	}
+	if c.opt.Identity != nil {
+		i := c.opt.Identity()
+		i.collect(counter)
 	}
 	if c.opt.Shed != nil {
 		s := c.opt.Shed()

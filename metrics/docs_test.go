@@ -64,7 +64,11 @@ func TestDocs(t *testing.T) {
 		Overlay: func() metrics.Overlay {
 			return metrics.Overlay{Modes: []metrics.Mode{{Until: loaded}}}
 		},
-		Unasked:   func() int { return 0 },
+		Unasked: func() int { return 0 },
+		Guesses: func() uint64 { return 0 },
+		Identity: func() metrics.Identity {
+			return metrics.Identity{Failures: []metrics.IdentityFailure{{}}, Untrusted: []metrics.UntrustedField{{}}}
+		},
 		Unmatched: func() []metrics.Unmatched { return []metrics.Unmatched{{}} },
 		Reloads:   func() metrics.Reloads { return metrics.Reloads{Last: loaded} },
 		Shed: func() metrics.Shed {

@@ -79,6 +79,9 @@ type Options struct {
 	// Connections returns what became of connections that were not let in, or not
 	// kept. Zero means no metrics of them.
 	Connections func() []Connections
+	// Identity returns what requests said in vain of whom they are from. Zero means no
+	// metrics of it.
+	Identity func() Identity
 	// Build says which binary this is. Zero means unknown.
 	Build Build
 }

@@ -159,7 +159,7 @@ func openGRPC(s *Server) (frontend, error) {
 		if len(trust) == 0 && s.conf.ExtAuthz.Enabled {
 			s.log.Warn("ext_authz answers nobody: beside an upstream gRPC is for --trust alone, or for certificates of --grpc-tls-client-ca", "flag", "--trust ADDRESS-OF-ENVOY")
 		}
-		f.serve = trustingServer{srv, trust, faults.NewNetworks(), s.log}
+		f.serve = trustingServer{srv, trust, new(faults.Networks), s.log}
 	}
 	return f, nil
 }
@@ -189,7 +189,9 @@ func (t trustingServer) trusts(a netip.Addr) bool {
 	if slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return true
 	}
-	t.refused.Warn(t.log, a, "a gRPC client is refused, as its address is not trusted; if it is yours, start with the flag", "flag", "--trust "+a.String())
+	if log := t.refused.Log(t.log, a); log != nil {
+		log.Warn("a gRPC client is refused, as its address is not trusted; if it is yours, start with the flag", "flag", "--trust "+a.String())
+	}
 	return false
 }
 

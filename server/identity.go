@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/metrics"
 )
 
 // Identity configures whom a request is taken to be from.
@@ -150,12 +151,33 @@ func (s *Server) openIdentity() error {
 	if err := s.conf.Identity.open(&opt); err != nil {
 		return err
 	}
-	opt.JWT.Log = s.log
+	opt.JWT.Log, opt.Log = s.log, s.log
 	s.keys = opt.Keys
+	s.keyDoubts = opt.Doubts
+	s.warnOfKeys()
 	if s.identity, err = identity.New(opt); err != nil {
 		return fmt.Errorf("the settings of %w", err)
 	}
 	return nil
+}
+
+// warnOfKeys warns of what is asked of the file of keys and what it says of nobody.
+func (s *Server) warnOfKeys() {
+	for _, why := range s.keyDoubts() {
+		s.log.Warn("the file of keys says less than is asked of it", "file", s.conf.Identity.APIKey.File, "why", why)
+	}
+}
+
+// identityMetrics returns what requests said in vain of whom they are from.
+func (s *Server) identityMetrics() metrics.Identity {
+	var m metrics.Identity
+	for _, f := range s.identity.Failures() {
+		m.Failures = append(m.Failures, metrics.IdentityFailure(f))
+	}
+	for _, f := range s.identity.UntrustedFields() {
+		m.Untrusted = append(m.Untrusted, metrics.UntrustedField(f))
+	}
+	return m
 }
 
 // keysChanged is how often the file of keys is looked at.
@@ -175,7 +197,9 @@ func (s *Server) reloadKeys() {
 	}
 	if err := s.keys.Reload(); err != nil {
 		s.keysFailed(err)
+		return
 	}
+	s.warnOfKeys()
 }
 
 func (s *Server) keysFailed(err error) {

@@ -55,9 +55,11 @@ type Server struct {
 	// identity says who sent a request.
 	identity *identity.Resolver
 	keys     *identity.KeyFile // nil without one
-	shed     *shed.Shedder     // nil without one
-	metrics  *metrics.Metrics
-	resp     *resp.Server // nil without Redis clients
+	// keyDoubts returns what the file of keys says of nobody, though it is asked for.
+	keyDoubts func() []string
+	shed      *shed.Shedder // nil without one
+	metrics   *metrics.Metrics
+	resp      *resp.Server // nil without Redis clients
 	// looked is the generation of the rules in which warnOfUnlimited looked, zero for
 	// none.
 	looked uint64
@@ -168,7 +170,7 @@ func (s *Server) open() (err error) {
 		Overlay: s.overlayMetrics,
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
-		Guesses: s.guesses.Count, Connections: s.connectionMetrics,
+		Guesses: s.guesses.Count, Connections: s.connectionMetrics, Identity: s.identityMetrics,
 		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)

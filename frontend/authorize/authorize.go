@@ -103,7 +103,7 @@ func New(opt Options) (*Authorizer, error) {
 		}
 	}
 	if opt.Identity == nil {
-		if opt.Identity, err = identity.New(identity.Options{}); err != nil {
+		if opt.Identity, err = identity.New(identity.Options{Log: opt.Log}); err != nil {
 			return nil, err
 		}
 	}

@@ -105,7 +105,7 @@ func New(opt Options) (*Gateway, error) {
 		if opt.Limits.Plan != nil {
 			return nil, errors.New("gateway: a plan without its resolver: set Options.Limits.Identity to the one that made Options.Limits.Plan")
 		}
-		if opt.Limits.Identity, err = identity.New(identity.Options{}); err != nil {
+		if opt.Limits.Identity, err = identity.New(identity.Options{Log: opt.Log}); err != nil {
 			return nil, err
 		}
 	}

@@ -24,20 +24,14 @@ func New(l *slog.Logger) *Log {
 
 // Report logs err, unless something was logged this second.
 func (f *Log) Report(msg string, err error) {
-	if f.isDue() {
+	if f.IsDue() {
 		f.log.Error(msg, "err", err)
 	}
 }
 
-// Warn logs a warning with attributes, unless something was logged this second.
-func (f *Log) Warn(msg string, args ...any) {
-	if f.isDue() {
-		f.log.Warn(msg, args...)
-	}
-}
-
-// isDue reports whether nothing was logged this second, and claims it.
-func (f *Log) isDue() bool {
+// IsDue reports whether nothing was logged this second, for whoever then logs in
+// another way.
+func (f *Log) IsDue() bool {
 	now := time.Now().Unix()
 	last := f.last.Load()
 	return last != now && f.last.CompareAndSwap(last, now)

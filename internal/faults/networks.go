@@ -1,7 +1,7 @@
 package faults
 
 import (
-	"hash/maphash"
+	"encoding/binary"
 	"log/slog"
 	"net/netip"
 	"sync/atomic"
@@ -12,57 +12,58 @@ const maxNetworks = 32
 
 // Networks remembers the networks of peers, so that each is warned of once: the /24 of
 // an IPv4 address and the /64 of an IPv6 address. It remembers the first 32 networks.
-// Safe for concurrent use. The zero value is not ready, see NewNetworks.
+// Safe for concurrent use. The zero value is ready.
 type Networks struct {
-	seed maphash.Seed
 	seen [maxNetworks]atomic.Uint64
 }
 
-// NewNetworks returns an empty set of networks.
-func NewNetworks() *Networks { return &Networks{seed: maphash.MakeSeed()} }
-
-// Warn logs a warning about a peer, with its address, unless one of its network was
-// logged before. The zero Addr, of a Unix socket, is a network of its own. The last
-// network that is logged is said to be the last.
-func (n *Networks) Warn(log *slog.Logger, peer netip.Addr, msg string, args ...any) {
+// Log returns a logger for one message about a peer, with its address, or nil if one
+// of its network was logged before. The zero Addr, of a Unix socket, is a network of
+// its own. The last network that is logged is said to be the last.
+func (n *Networks) Log(log *slog.Logger, peer netip.Addr) *slog.Logger {
 	isNew, isLast := n.add(peer)
 	if !isNew {
-		return
+		return nil
 	}
-	log.Warn(msg, append([]any{"peer", peer}, args...)...)
+	log = log.With("peer", peer)
 	if isLast {
-		log.Warn("further networks of peers are no longer logged", "about", msg)
+		log = log.With("further_networks", "are counted and no longer logged")
 	}
+	return log
 }
 
 // add remembers the network of a, and reports whether it is new, and whether no other
 // will be.
 func (n *Networks) add(a netip.Addr) (isNew, isLast bool) {
-	hash := max(maphash.Comparable(n.seed, networkOf(a)), 1) // zero is a free place
+	network := networkOf(a)
 	for i := range n.seen {
 		at := &n.seen[i]
-		if at.Load() == hash {
+		if at.Load() == network {
 			return false, false
 		}
-		if at.CompareAndSwap(0, hash) {
+		if at.CompareAndSwap(0, network) {
 			return true, i == maxNetworks-1
 		}
-		if at.Load() == hash {
+		if at.Load() == network {
 			return false, false
 		}
 	}
 	return false, false
 }
 
-func networkOf(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := 64
+// networkOf returns a number for the network of a, never zero.
+func networkOf(a netip.Addr) uint64 {
+	const (
+		unix = 1          // no network: ::/64 begins no address of a peer but ::1
+		ipv4 = 0xff << 56 // where IPv6 has multicast, which is no peer
+	)
+	a = a.Unmap()
+	if !a.IsValid() {
+		return unix
+	}
+	b := a.As16()
 	if a.Is4() {
-		bits = 24
+		return ipv4 | uint64(binary.BigEndian.Uint32(b[12:])>>8)
 	}
-	p, err := a.Prefix(bits)
-	if err != nil { // the zero Addr
-		return netip.Prefix{}
-	}
-	return p
+	return max(binary.BigEndian.Uint64(b[:8]), 2)
 }

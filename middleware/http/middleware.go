@@ -111,7 +111,7 @@ func New(opt Options) (*Middleware, error) {
 		}
 	}
 	if opt.Identity == nil {
-		if opt.Identity, err = identity.New(identity.Options{}); err != nil {
+		if opt.Identity, err = identity.New(identity.Options{Log: opt.Log}); err != nil {
 			return nil, err
 		}
 	}

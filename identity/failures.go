@@ -1,0 +1,206 @@
+package identity
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/weirlimit/weir/internal/faults"
+)
+
+// failure is why what a request says of its sender is not believed. Zero is none.
+type failure uint8
+
+const (
+	believed failure = iota
+	unclearCredential
+	unclearField
+	tokenMalformed
+	tokenTooLong
+	tokenAlgorithm
+	tokenUnknownKey
+	tokenNoKeys
+	tokenSignature
+	tokenExpired
+	tokenNoExpiry
+	tokenNotYetValid
+	tokenIssuedInFuture
+	tokenIssuer
+	tokenAudience
+	tokenNoUser
+	keyUnknown
+	keyTooLong
+	numFailures
+)
+
+var failureWords = [numFailures]struct{ kind, reason string }{
+	unclearCredential:   {"credential", "unclear"},
+	unclearField:        {"header", "unclear"},
+	tokenMalformed:      {"jwt", "malformed"},
+	tokenTooLong:        {"jwt", "too_long"},
+	tokenAlgorithm:      {"jwt", "algorithm"},
+	tokenUnknownKey:     {"jwt", "unknown_key"},
+	tokenNoKeys:         {"jwt", "no_keys"},
+	tokenSignature:      {"jwt", "bad_signature"},
+	tokenExpired:        {"jwt", "expired"},
+	tokenNoExpiry:       {"jwt", "no_expiry"},
+	tokenNotYetValid:    {"jwt", "not_yet_valid"},
+	tokenIssuedInFuture: {"jwt", "issued_in_future"},
+	tokenIssuer:         {"jwt", "wrong_issuer"},
+	tokenAudience:       {"jwt", "wrong_audience"},
+	tokenNoUser:         {"jwt", "no_user"},
+	keyUnknown:          {"api_key", "unknown"},
+	keyTooLong:          {"api_key", "too_long"},
+}
+
+// failureOf returns why a token is not believed.
+func failureOf(err error) failure {
+	if _, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
+		return tokenAlgorithm
+	}
+	for _, c := range []struct {
+		err error
+		is  failure
+	}{
+		{errUnknownKey, tokenUnknownKey}, {jose.ErrUnsupportedAlgorithm, tokenUnknownKey}, {jose.ErrUnsupportedKeyType, tokenUnknownKey}, {jose.ErrCryptoFailure, tokenSignature}, {errNoExpiry, tokenNoExpiry}, {errIssuer, tokenIssuer},
+		{jwt.ErrExpired, tokenExpired}, {jwt.ErrNotValidYet, tokenNotYetValid}, {jwt.ErrIssuedInTheFuture, tokenIssuedInFuture}, {jwt.ErrInvalidAudience, tokenAudience},
+	} {
+		if errors.Is(err, c.err) {
+			return c.is
+		}
+	}
+	return tokenMalformed
+}
+
+// Failure is how often credentials were not believed for one reason.
+type Failure struct {
+	// Kind is jwt, api_key, credential (more than one, or not in its form) or header
+	// (of a trusted proxy, more than one). Reason is a word.
+	Kind, Reason string
+	Count        uint64
+}
+
+// Failures returns how often credentials were not believed since the start: each kind
+// and reason, also those that have not occurred.
+func (r *Resolver) Failures() []Failure {
+	var all []Failure
+	for f := believed + 1; f < numFailures; f++ {
+		all = append(all, Failure{failureWords[f].kind, failureWords[f].reason, r.reports.failures[f].Load()})
+	}
+	return all
+}
+
+// UntrustedField is how many requests had a header field that names another client,
+// from a peer that is not trusted to.
+type UntrustedField struct {
+	Field    string
+	Requests uint64
+}
+
+// UntrustedFields returns how many requests of peers that are not trusted had fields
+// that only trusted proxies may set, each field that is looked for.
+func (r *Resolver) UntrustedFields() []UntrustedField {
+	all := make([]UntrustedField, len(r.reports.fields))
+	for i, name := range r.reports.fields {
+		all[i] = UntrustedField{name, r.reports.untrusted[i].Load()}
+	}
+	return all
+}
+
+// forwardingFields are the header fields by which proxies name a client, or what it
+// asked for. Those that name an address come first.
+var forwardingFields = []string{
+	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
+	"X-Forwarded-Host", "X-Forwarded-Proto",
+}
+
+// addressFields is how many of forwardingFields name an address.
+const addressFields = 5
+
+// reports counts and logs what requests say in vain. Safe for concurrent use.
+type reports struct {
+	log      *slog.Logger
+	faults   *faults.Log
+	networks faults.Networks
+	failures [numFailures]atomic.Uint64
+	// fields are forwardingFields, and those that the configuration names beside them.
+	fields    []string
+	untrusted []atomic.Uint64
+}
+
+// newReports returns the reports of r, whose other parts are set.
+func newReports(r *Resolver, log *slog.Logger) *reports {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	p := &reports{log: log, faults: faults.New(log), fields: forwardingFields[:len(forwardingFields):len(forwardingFields)]}
+	add := func(name string) {
+		for _, has := range p.fields {
+			if has == name {
+				return
+			}
+		}
+		if name != "" {
+			p.fields = append(p.fields, name)
+		}
+	}
+	add(r.proxies.header)
+	for _, f := range append(r.user[:len(r.user):len(r.user)], r.tier...) {
+		if f.kind == fromHeader {
+			add(f.name)
+		}
+	}
+	p.untrusted = make([]atomic.Uint64, len(p.fields))
+	return p
+}
+
+// fail counts why c is not believed, and logs it at most once a second.
+func (c *Caller) fail(f failure) {
+	p := c.r.reports
+	p.failures[f].Add(1)
+	if p.faults.IsDue() {
+		p.log.Warn("a credential is not believed; its sender is not known by it", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
+	}
+}
+
+// reportUntrusted counts the fields by which a peer that is not trusted names another
+// client, and logs them once for each network.
+func (c *Caller) reportUntrusted() {
+	p := c.r.reports
+	first := ""
+	for i, name := range p.fields {
+		if _, ok := c.f.Header[name]; ok {
+			p.untrusted[i].Add(1)
+			if first == "" {
+				first = name
+			}
+		}
+	}
+	if first != "" {
+		if log := p.networks.Log(p.log, c.f.Peer); log != nil {
+			log.Warn("a header field that only trusted proxies may set is not believed, and whoever comes through this peer is counted as one client; if it is a proxy of yours, start with the flag",
+				"field", first, "flag", c.trustingFlag(first))
+		}
+	}
+}
+
+// trustingFlag returns the flag by which the peer is believed when it sets a field.
+func (c *Caller) trustingFlag(field string) string {
+	flag := "--trusted-unix"
+	if c.f.Peer.IsValid() {
+		flag = "--trusted-proxies " + c.f.Peer.String()
+	}
+	named := c.r.proxies.header
+	if named == "" {
+		named = forwardingFields[0]
+	}
+	for _, address := range forwardingFields[:addressFields] {
+		if field == address && field != named {
+			return flag + " --client-ip-header " + field
+		}
+	}
+	return flag
+}

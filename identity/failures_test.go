@@ -1,0 +1,318 @@
+package identity_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bubble"
+)
+
+// failuresOf returns what was counted, without what has not occurred.
+func failuresOf(r *identity.Resolver) map[string]uint64 {
+	all := map[string]uint64{}
+	for _, f := range r.Failures() {
+		if f.Count > 0 {
+			all[f.Kind+" "+f.Reason] = f.Count
+		}
+	}
+	return all
+}
+
+// identify asks all that a request can be known by.
+func identify(r *identity.Resolver, f identity.Facts) {
+	c := r.Acquire()
+	defer c.Release()
+	f.Peer = netip.MustParseAddr("192.0.2.1")
+	c.Set(f)
+	for range 2 { // found out once
+		c.User()
+		c.Tier()
+		c.APIKey()
+		c.Address()
+		_ = c.Err()
+	}
+}
+
+// TestFamilyIdentityFailures: a credential that is not believed is counted by why, and
+// logged without itself; one that is believed, and none, are not.
+func TestFamilyIdentityFailures(t *testing.T) {
+	const secret = "0123456789abcdef0123456789abcdef"
+	hs := func(payload string) string { return sign(t, jose.HS256, []byte(secret), "", payload) }
+	set := jwks(jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "one", Algorithm: "RS256"}, jose.JSONWebKey{Key: ecKey().Public(), KeyID: "two"})
+	options := func(change func(*identity.Options)) identity.Options {
+		o := identity.Options{
+			User: []string{"jwt:sub", "api_key"}, Tier: []string{"jwt:tier", "keys"},
+			APIKey: identity.APIKeyOptions{From: []string{"header:X-Api-Key"}, Secret: identity.Secret(secret)},
+			Keys:   keyFile(t, "keys.yaml", fmt.Sprintf("- {sha256: %s, user: bob, tier: gold}", sha256Hex("demo-key-1"))),
+			JWT: identity.JWTOptions{Secret: identity.Secret(secret), Issuers: []string{"https://issuer.example"}, Audiences: []string{"weir"},
+				Now: fixed},
+		}
+		if change != nil {
+			change(&o)
+		}
+		return o
+	}
+	public := func(o *identity.Options) { o.JWT.Secret, o.JWT.KeyFile = nil, write(t, "set.json", set) }
+	bearerKeys := func(o *identity.Options) { o.APIKey.From = []string{"bearer"} }
+	claims := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	withBearer := func(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+	for name, c := range map[string]struct {
+		header http.Header
+		want   string // empty for none
+		change func(*identity.Options)
+	}{
+		"nothing":               {http.Header{}, "", nil},
+		"a good token":          {withBearer(hs(good)), "", nil},
+		"a good key":            {http.Header{"X-Api-Key": {"demo-key-1"}}, "", nil},
+		"expired":               {withBearer(hs(claims("1800000100", "1700000000"))), "jwt expired", nil},
+		"not yet valid":         {withBearer(hs(claims("1799999900", "1800005000"))), "jwt not_yet_valid", nil},
+		"issued in the future":  {withBearer(hs(claims(`"n"`, `"iat":1800005000,"n"`))), "jwt issued_in_future", nil},
+		"no expiry":             {withBearer(hs(claims(`"exp":1800000100,`, ""))), "jwt no_expiry", nil},
+		"wrong issuer":          {withBearer(hs(claims("issuer.example", "other.example"))), "jwt wrong_issuer", nil},
+		"no issuer":             {withBearer(hs(claims(`"iss":"https://issuer.example",`, ""))), "jwt wrong_issuer", nil},
+		"wrong audience":        {withBearer(hs(claims(`"weir",`, ""))), "jwt wrong_audience", nil},
+		"no audience":           {withBearer(hs(claims(`"aud":["weir","other"],`, ""))), "jwt wrong_audience", nil},
+		"bad signature":         {withBearer(sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", good)), "jwt bad_signature", nil},
+		"bad RSA signature":     {withBearer(sign(t, jose.RS256, otherKey(), "one", good)), "jwt bad_signature", public},
+		"unknown key":           {withBearer(sign(t, jose.RS256, rsaKey(), "three", good)), "jwt unknown_key", public},
+		"unknown kind of key":   {withBearer(sign(t, jose.ES256, ecKey(), "one", good)), "jwt unknown_key", public},
+		"another algorithm":     {withBearer(sign(t, jose.RS256, rsaKey(), "", good)), "jwt algorithm", nil},
+		"none":                  {withBearer(raw(`{"alg":"none"}`, good, "")), "jwt algorithm", nil},
+		"no JSON":               {withBearer(raw(`x`, good, "s")), "jwt malformed", nil},
+		"claims that are none":  {withBearer(hs(`[]`)), "jwt malformed", nil},
+		"opaque":                {withBearer("opaque"), "jwt malformed", nil},
+		"too long":              {withBearer(hs(claims(`"n"`, `"x":"`+strings.Repeat("y", 9000)+`","n"`))), "jwt too_long", nil},
+		"no user":               {withBearer(hs(claims(`"sub":"alice",`, ""))), "jwt no_user", nil},
+		"a user that is a list": {withBearer(hs(claims(`"alice"`, `["alice"]`))), "jwt malformed", nil},
+		"unknown API key":       {http.Header{"X-Api-Key": {"unknown-but-secret"}}, "api_key unknown", nil},
+		"long API key":          {http.Header{"X-Api-Key": {strings.Repeat("k", 513)}}, "api_key too_long", nil},
+		"two keys":              {http.Header{"X-Api-Key": {"demo-key-1", "other"}}, "credential unclear", nil},
+		"two tokens":            {http.Header{"Authorization": {"Bearer " + hs(good), "Bearer x"}}, "credential unclear", nil},
+		"a tab":                 {http.Header{"Authorization": {"Bearer\t" + hs(good)}}, "credential unclear", nil},
+		"a look-alike":          {http.Header{"X_api_key": {"demo-key-1"}}, "credential unclear", nil},
+		// Keys and tokens in one place: what is one is not a broken other.
+		"a key as bearer":           {withBearer("demo-key-1"), "", bearerKeys},
+		"a token as bearer":         {withBearer(hs(good)), "", bearerKeys},
+		"an unknown key as bearer":  {withBearer("no-such-key"), "api_key unknown", bearerKeys},
+		"a broken token as bearer":  {withBearer(sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", good)), "jwt bad_signature", bearerKeys},
+		"a key beside a good token": {http.Header{"Authorization": {"Bearer " + hs(good)}, "X-Api-Key": {"demo-key-1"}}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			o := options(c.change)
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r := newResolver(t, o)
+			identify(r, identity.Facts{Method: "GET", Path: "/", Header: c.header})
+			want := map[string]uint64{}
+			if c.want != "" {
+				want[c.want] = 1
+			}
+			if got := failuresOf(r); !maps.Equal(got, want) {
+				t.Errorf("counted %v, want %v", got, want)
+			}
+			if (log.Len() > 0) != (c.want != "") {
+				t.Errorf("logged %s", log.String())
+			}
+			for _, lines := range c.header {
+				for _, line := range lines {
+					_, credential, _ := strings.Cut(line, " ")
+					for _, part := range append(strings.Split(credential, "."), line, credential) {
+						if len(part) > 3 && strings.Contains(log.String(), part) {
+							t.Errorf("%q is in the log: %s", part, log.String())
+						}
+					}
+				}
+			}
+		})
+	}
+	// At most a line a second, and none of the counts is lost.
+	bubble.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		o := options(nil)
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		r := newResolver(t, o)
+		for range 30 {
+			for range 10 {
+				identify(r, identity.Facts{Method: "GET", Path: "/", Header: http.Header{"X-Api-Key": {"unknown"}}})
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := strings.Count(log.String(), "\n"); n < 3 || n > 4 {
+			t.Errorf("%d lines in three seconds", n)
+		}
+		if got := failuresOf(r)["api_key unknown"]; got != 300 {
+			t.Errorf("%d counted, want 300", got)
+		}
+	})
+}
+
+// TestFamilyUntrustedForwarding: a field by which a peer that is not trusted names
+// another client, or what it asked for, is counted each time, and logged once for each
+// network of peers, with the flag to set. What trusted proxies say is not.
+func TestFamilyUntrustedForwarding(t *testing.T) {
+	var log bytes.Buffer
+	text := slog.New(slog.NewTextHandler(&log, nil))
+	r := newResolver(t, identity.Options{
+		Proxies: identity.ProxyOptions{Trusted: prefixes("10.0.0.0/8"), Header: "X-Forwarded-For"}, User: []string{"header:X-User"}, Log: text,
+	})
+	ask := func(peer netip.Addr, fields ...string) {
+		h := http.Header{"User-Agent": {"x"}}
+		for _, f := range fields {
+			h.Set(f, "203.0.113.9")
+		}
+		c := r.Acquire()
+		defer c.Release()
+		c.Set(identity.Facts{Peer: peer, Method: "GET", Path: "/", Header: h})
+		c.Address()
+		c.User()
+		_ = c.Err()
+	}
+	counted := func() map[string]uint64 {
+		all := map[string]uint64{}
+		for _, f := range r.UntrustedFields() {
+			if f.Requests > 0 {
+				all[f.Field] = f.Requests
+			}
+		}
+		return all
+	}
+	is := func(lines int, want map[string]uint64) {
+		t.Helper()
+		if n := strings.Count(log.String(), "\n"); n != lines {
+			t.Errorf("%d lines, want %d:\n%s", n, lines, log.String())
+		}
+		if got := counted(); !maps.Equal(got, want) {
+			t.Errorf("counted %v, want %v", got, want)
+		}
+	}
+	want := map[string]uint64{}
+	ask(netip.MustParseAddr("10.1.2.3"), "X-Forwarded-For", "X-User", "Forwarded")
+	ask(netip.MustParseAddr("192.0.2.1"))
+	is(0, want)
+	for i, c := range []struct{ field, flag string }{
+		{"X-Forwarded-For", `"--trusted-proxies 172.16.0.7"`}, {"Forwarded", `"--trusted-proxies 172.16.1.7 --client-ip-header Forwarded"`},
+		{"X-Real-Ip", `"--trusted-proxies 172.16.2.7 --client-ip-header X-Real-Ip"`}, {"Cf-Connecting-Ip", `"--trusted-proxies 172.16.3.7 --client-ip-header Cf-Connecting-Ip"`},
+		{"True-Client-Ip", `"--trusted-proxies 172.16.4.7 --client-ip-header True-Client-Ip"`}, {"X-Forwarded-Host", `"--trusted-proxies 172.16.5.7"`},
+		{"X-Forwarded-Proto", `"--trusted-proxies 172.16.6.7"`}, {"X-User", `"--trusted-proxies 172.16.7.7"`},
+	} {
+		log.Reset()
+		for n := range 3 { // of one network
+			ask(netip.AddrFrom4([4]byte{172, 16, byte(i), byte(7 + n)}), c.field)
+			ask(netip.AddrFrom16(netip.AddrFrom4([4]byte{172, 16, byte(i), 200}).As16()), c.field)
+		}
+		want[c.field] = 6
+		is(1, want)
+		if !strings.Contains(log.String(), "flag="+c.flag) || !strings.Contains(log.String(), "field="+c.field+" ") {
+			t.Errorf("%s: want the flag %s in %s", c.field, c.flag, log.String())
+		}
+	}
+	log.Reset()
+	for n := range 3 {
+		ask(netip.MustParseAddr(fmt.Sprintf("2001:db8::%d", n+1)), "X-Forwarded-For", "Forwarded")
+		ask(netip.Addr{}, "X-Forwarded-For") // a Unix socket
+	}
+	want["X-Forwarded-For"] += 6
+	want["Forwarded"] += 3
+	is(2, want)
+	if !strings.Contains(log.String(), "flag=--trusted-unix") {
+		t.Errorf("no flag for a Unix socket: %s", log.String())
+	}
+	// However many networks: as many lines as are remembered.
+	for i := range 1000 {
+		ask(netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}), "X-Forwarded-For")
+	}
+	want["X-Forwarded-For"] += 1000
+	is(32-8, want)
+	if strings.Count(log.String(), "no longer logged") != 1 {
+		t.Errorf("it is not said that no more is logged: %s", log.String())
+	}
+}
+
+// TestFailuresCostNothingToOthers: whoever says nothing that is not believed makes
+// nothing be allocated.
+func TestFailuresCostNothingToOthers(t *testing.T) {
+	r := newResolver(t, identity.Options{Log: slog.New(slog.DiscardHandler)})
+	f := identity.Facts{Peer: netip.MustParseAddr("192.0.2.1"), Method: "GET", Host: "h", Path: "/", Header: http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}}
+	said := identity.Facts{Peer: f.Peer, Method: "GET", Host: "h", Path: "/", Header: http.Header{"X-Forwarded-For": {"x"}}}
+	for _, f := range []identity.Facts{f, said} {
+		if n := testing.AllocsPerRun(200, func() {
+			c := r.Acquire()
+			c.Set(f)
+			c.Address()
+			_ = c.Check()
+			c.Release()
+		}); n != 0 {
+			t.Errorf("%v: %v allocations", f.Header, n)
+		}
+	}
+}
+
+// TestFamilyKeyFileHeaders: a table whose first line is not one of its columns is an
+// error that names them, with rows and without; so is a file that is empty. Nobody is
+// in a file only if it says so.
+func TestFamilyKeyFileHeaders(t *testing.T) {
+	sum := sha256Hex("k")
+	for header, good := range map[string]bool{
+		"sha256": true, "sha256,user": true, "user,tier": true, "tier, user": true, "sha256,user,tier": true, "\ufeffsha256,user,tier": true, "# keys\nsha256": true,
+		"": false, "sha265": false, "key": false, "hash,user,tier": false, "SHA256,user,tier": false, "sha256,usr,tier": false, "sha256;user;tier": false,
+		"sha256\tuser": false, "user": false, "tier": false, "sha256,user,tier,": false, "apikey,plan": false, "# keys": false, "\"": false, sum: false, sum + ",bob,gold": false,
+	} {
+		for _, rows := range []string{"", "\n", "\n# none\n"} {
+			path := write(t, "keys.csv", header+rows)
+			switch _, err := identity.LoadKeys(path); {
+			case (err == nil) != good:
+				t.Errorf("%q: %v", header+rows, err)
+			case err != nil && header != "\"" && !strings.Contains(err.Error(), "sha256, user, tier"):
+				t.Errorf("%q: the columns are not named: %v", header+rows, err)
+			case err != nil && strings.Contains(err.Error(), sum[:20]):
+				t.Errorf("%q: a row is told: %v", header+rows, err)
+			}
+		}
+	}
+	for text, good := range map[string]bool{"[]": true, "[] # nobody": true, "": false, "\n": false, "# keys\n": false, "null": false, "~": false, "---\n": false, "{}": false, "''": false, "[{}]": false, "[[]]": false} {
+		if _, err := identity.LoadKeys(write(t, "keys.yaml", text)); (err == nil) != good || err != nil && !strings.Contains(err.Error(), "sha256") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestKeysThatAreOfNoUse: keys of tokens that are left out of a set are warned of, and a
+// set without one that is of use is an error.
+func TestKeysThatAreOfNoUse(t *testing.T) {
+	good := jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "one"}
+	for name, c := range map[string]struct {
+		set  string
+		want string // of the log, "" for nothing, "error" for none of use
+	}{
+		"one":              {jwks(good), ""},
+		"one and a secret": {jwks(good, jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "left_out=1 used=1"},
+		"one and two":      {jwks(good, jose.JSONWebKey{Key: rsaKey(), KeyID: "private"}, jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}), "left_out=2 used=1"},
+		"a secret":         {jwks(jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "error"},
+		"an unknown kind":  {`{"keys":[{"kty":"OKP","crv":"X448","x":"AA"}]}`, "error"},
+		"none":             {`{"keys":[]}`, "error"},
+		"nothing":          {`{}`, "error"},
+		"empty":            {"", "error"},
+		"not a set":        {`{"jwks":{"keys":[]}}`, "error"},
+	} {
+		var log bytes.Buffer
+		_, err := identity.New(identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{
+			KeyFile: write(t, "set.json", c.set), Log: slog.New(slog.NewTextHandler(&log, nil)),
+		}})
+		switch {
+		case (err != nil) != (c.want == "error"):
+			t.Errorf("%s: %v", name, err)
+		case err == nil && (!strings.Contains(log.String(), c.want) || c.want == "" && log.Len() > 0):
+			t.Errorf("%s: want %q in %s", name, c.want, log.String())
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Identity is what requests said in vain of whom they are from.
+type Identity struct {
+	Failures  []IdentityFailure
+	Untrusted []UntrustedField
+}
+
+// IdentityFailure is how many credentials were not believed, for one reason.
+type IdentityFailure struct {
+	Kind, Reason string
+	Count        uint64
+}
+
+// UntrustedField is how many requests had a header field that only trusted proxies may
+// set, from other peers.
+type UntrustedField struct {
+	Field    string
+	Requests uint64
+}
+
+var (
+	identityFailures = desc("weir_identity_failures_total", "Credentials that were not believed, by kind (jwt, api_key, credential: more than one or not in its form, header: of a trusted proxy) and reason.", "kind", "reason")
+	untrustedFields  = desc("weir_untrusted_forwarded_total", "Requests with a header field that only trusted proxies may set, from peers that are not.", "field")
+)
+
+func (i *Identity) collect(counter func(*prometheus.Desc, uint64, ...string)) {
+	for _, f := range i.Failures {
+		counter(identityFailures, f.Count, f.Kind, f.Reason)
+	}
+	for _, f := range i.Untrusted {
+		counter(untrustedFields, f.Requests, f.Field)
+	}
+}
