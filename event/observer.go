@@ -79,13 +79,14 @@ type Observer struct {
 	dropped atomic.Uint64
 	failed  atomic.Uint64
 
-	// The rest is Run's, but for top and outbox, which lock, and what decisions and
+	// The rest is Run's, but for top, outbox and known, which lock, and what decisions and
 	// answers count in rollups.
 	merge   *merger
 	rollups *roller
 	outbox  *outbox
 	top     top
 	names   *namer
+	known   knownKeys
 	// droppedBefore is what dropped was when records were told last.
 	droppedBefore uint64
 	// sequence numbers events.

@@ -98,7 +98,7 @@ func (o *Observer) drain() {
 		if s == nil {
 			return
 		}
-		if r := o.merge.add(s, o.names.name, s.hash < o.sample); r.count == hotFrom && !r.merged {
+		if r := o.merge.add(s, o.named, s.hash < o.sample); r.count == hotFrom && !r.merged {
 			o.hot.install(r, s.hash)
 		}
 		o.ring.done()

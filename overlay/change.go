@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/period"
 )
 
@@ -71,6 +72,23 @@ func (t *Target) entry(kind Kind, now int64, by string) Entry {
 // Ban refuses the key of t for d, from now on, whatever was before.
 func (o *Overlay) Ban(ctx context.Context, t Target, d time.Duration, who Author) error {
 	return o.forTime(ctx, Ban, t, d, who)
+}
+
+// BanDomain refuses for d, from now on, every request of a domain that carries the
+// entry in one of its descriptors.
+func (o *Overlay) BanDomain(ctx context.Context, domain string, e weir.Entry, d time.Duration, who Author) error {
+	return o.forTime(ctx, BanDomain, domainTarget(domain, e), d, who)
+}
+
+// LiftDomain takes a ban over a domain back, and reports whether there was one.
+func (o *Overlay) LiftDomain(ctx context.Context, domain string, e weir.Entry, who Author) (bool, error) {
+	return o.Lift(ctx, domainTarget(domain, e), BanDomain, who)
+}
+
+// domainTarget is what a ban over a domain is of.
+func domainTarget(domain string, e weir.Entry) Target {
+	return Target{Domain: domain, Entries: []weir.Entry{e}, Key: e.Key + "\x1f" + e.Value,
+		Limit: &weir.Limit{Name: "every limit of the domain", Scope: domain + banMark, Algorithm: algorithm.FixedWindow}}
 }
 
 // Allow lets the key of t pass for d, from now on, whatever it has spent: its
@@ -152,11 +170,11 @@ func (o *Overlay) Lift(ctx context.Context, t Target, kind Kind, who Author) (bo
 // place; nil means none.
 func (o *Overlay) changeKey(ctx context.Context, kind Kind, t Target, f func(now int64, old *Entry) *Entry) error {
 	at := counter{t.Limit.Scope, t.Key}
-	if kind == Allow {
+	if kind == Allow || kind == BanDomain {
 		return change(ctx, o, &o.more, func(all []item, now int64) ([]item, bool) {
 			var old *Entry
 			rest := slices.DeleteFunc(slices.Clone(all), func(it item) bool {
-				if it.allow == nil || it.allow.counter() != at {
+				if it.allow == nil || it.allow.Kind != kind || it.allow.counter() != at {
 					return false
 				}
 				old = it.allow
@@ -188,14 +206,15 @@ func (o *Overlay) changeKey(ctx context.Context, kind Kind, t Target, f func(now
 
 // doings are what is done to a key, and undone: for the history and for the log.
 var doings = map[Kind]struct{ do, undo, done, undone string }{
-	Ban:      {"ban", "unban", "key banned", "ban lifted"},
-	Allow:    {"allow", "disallow", "key always let through", "key limited again"},
-	Override: {"override", "override", "limit of a key overridden", "override taken back"},
+	Ban:       {"ban", "unban", "key banned", "ban lifted"},
+	BanDomain: {"ban", "unban", "client banned over the domain", "ban of a client lifted"},
+	Allow:     {"allow", "disallow", "key always let through", "key limited again"},
+	Override:  {"override", "override", "limit of a key overridden", "override taken back"},
 }
 
 // noteKey notes that e is in the place of was; nil means none.
 func (o *Overlay) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author) {
-	own := map[Kind]string{Ban: "not banned", Allow: "limited", Override: t.rate()}
+	own := map[Kind]string{Ban: "not banned", BanDomain: "not banned", Allow: "limited", Override: t.rate()}
 	some := was
 	if e != nil {
 		some = e
@@ -251,7 +270,7 @@ func (o *Overlay) Count() Counts {
 	for i := range s.entries {
 		switch e := &s.entries[i]; {
 		case e.over(now):
-		case e.Kind == Ban:
+		case e.Kind == Ban, e.Kind == BanDomain:
 			c.Bans++
 		case e.Kind == Allow:
 			c.Allowed++
@@ -265,6 +284,24 @@ func (o *Overlay) Count() Counts {
 		}
 	}
 	return c
+}
+
+// OfClient returns the bans over the domain that refuse r.
+func (o *Overlay) OfClient(r *weir.Request) []Entry {
+	s := o.set.Load()
+	if s == nil || len(s.clients) == 0 {
+		return nil
+	}
+	now := o.now()
+	var out []Entry
+	for i := range r.Descriptors {
+		for _, e := range r.Descriptors[i].Entries {
+			if b := s.clients[client{r.Domain, e.Key, e.Value}]; b != nil && !b.entry.over(now) {
+				out = append(out, *b.entry)
+			}
+		}
+	}
+	return out
 }
 
 // Entries returns what is in force for single keys, the oldest first.

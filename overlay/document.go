@@ -62,7 +62,7 @@ func Decode(data []byte) ([]Entry, error) {
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("overlay: entry %d: %w", i, err)
 		}
-		if e.Kind == Allow {
+		if e.Kind == Allow || e.Kind == BanDomain {
 			return nil, fmt.Errorf("overlay: entry %d: kind %s stands in the other document", i, e.Kind)
 		}
 		at := id{e.Kind, e.counter()}

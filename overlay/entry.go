@@ -17,6 +17,8 @@ type Kind string
 const (
 	// Ban refuses the key.
 	Ban Kind = "ban"
+	// BanDomain refuses every request of the domain that carries the one entry.
+	BanDomain Kind = "ban_domain"
 	// Override gives the key other numbers.
 	Override Kind = "override"
 	// Allow lets the key pass whatever it has spent, and counts it.
@@ -79,7 +81,10 @@ func (e *Entry) check() error {
 		errs = append(errs, errors.New("a time before 1970"))
 	}
 	switch e.Kind {
-	case Ban, Allow:
+	case Ban, Allow, BanDomain:
+		if e.Kind == BanDomain && len(e.Entries) != 1 {
+			errs = append(errs, fmt.Errorf("kind %s with %d entries: it is by one", e.Kind, len(e.Entries)))
+		}
 		if e.Until == 0 {
 			errs = append(errs, fmt.Errorf("kind %s without an end", e.Kind))
 		}
@@ -94,7 +99,7 @@ func (e *Entry) check() error {
 			errs = append(errs, fmt.Errorf("period of %d microseconds must be between 1 and ten years", e.Period))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("kind %q is none of %s, %s and %s", e.Kind, Ban, Override, Allow))
+		errs = append(errs, fmt.Errorf("kind %q is none of %s, %s, %s and %s", e.Kind, Ban, BanDomain, Override, Allow))
 	}
 	return errors.Join(errs...)
 }
@@ -124,6 +129,8 @@ func (e *Entry) YAML() string {
 	switch e.Kind {
 	case Ban:
 		return "deny: [" + value + "]"
+	case BanDomain:
+		return "deny: {" + quote(e.Entries[0].Key) + ": [" + value + "]}"
 	case Allow:
 		return "allow: [" + value + "]"
 	}
@@ -140,7 +147,7 @@ func (e *Entry) YAML() string {
 // says returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z".
 func (e *Entry) says() string {
 	switch e.Kind {
-	case Ban:
+	case Ban, BanDomain:
 		return "banned" + until(e.Until)
 	case Allow:
 		return "always let through" + until(e.Until)

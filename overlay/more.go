@@ -12,14 +12,14 @@ import (
 const KindMode Kind = "mode"
 
 // An item is one entry of the second document: a mode, a key that is always let
-// through, or what a later version has put there. Of what this node did not make
+// through, a client that is banned over its domain, or what a later version has put there. Of what this node did not make
 // itself the text is kept as it was read, so that a change by this node loses
 // nothing that it does not know: a kind is left alone, as is a member. A member
 // that changes what an entry means therefore needs a new kind.
 type item struct {
 	raw   json.RawMessage // nil for an entry that this node has made
 	mode  *Switch
-	allow *Entry
+	allow *Entry // or a ban of a client over its domain
 }
 
 func (i *item) over(now int64) bool {
@@ -80,7 +80,11 @@ func decodeMore(data []byte) ([]item, error) {
 		return nil, err
 	}
 	items := make([]item, len(d.Entries))
-	modes, allowed := map[place]bool{}, map[counter]bool{}
+	type id struct {
+		kind Kind
+		counter
+	}
+	modes, allowed := map[place]bool{}, map[id]bool{}
 	for i, raw := range d.Entries {
 		it, err := readItem(raw)
 		if err != nil {
@@ -93,10 +97,10 @@ func decodeMore(data []byte) ([]item, error) {
 			modes[m.place()] = true
 		}
 		if a := it.allow; a != nil {
-			if allowed[a.counter()] {
+			if allowed[id{a.Kind, a.counter()}] {
 				return nil, fmt.Errorf("overlay: entry %d: a second %s of one key", i, a.Kind)
 			}
-			allowed[a.counter()] = true
+			allowed[id{a.Kind, a.counter()}] = true
 		}
 		items[i] = it
 	}
@@ -121,7 +125,7 @@ func readItem(raw json.RawMessage) (item, error) {
 			return it, err
 		}
 		return it, it.mode.check()
-	case Allow:
+	case Allow, BanDomain:
 		it.allow = new(Entry)
 		if err := json.Unmarshal(raw, it.allow); err != nil {
 			return it, err

@@ -120,6 +120,39 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	if s == nil {
 		return dst
 	}
+	dst = o.lay(s, dst, from, r)
+	if len(s.clients) > 0 {
+		dst = o.refuseClient(s, dst, r)
+	}
+	return dst
+}
+
+// refuseClient appends the refusal of r if it carries an entry that is banned over
+// its domain.
+func (o *Overlay) refuseClient(s *set, dst []weir.Op, r *weir.Request) []weir.Op {
+	if r.Verb == weir.Force || r.Verb == weir.Refund {
+		return dst
+	}
+	for i := range r.Descriptors {
+		for _, e := range r.Descriptors[i].Entries {
+			b := s.clients[client{r.Domain, e.Key, e.Value}]
+			if b == nil {
+				continue
+			}
+			now := o.now()
+			if b.entry.over(now) {
+				continue
+			}
+			wait := weir.FromMicros(b.entry.Until - now)
+			return append(dst, weir.Op{Key: e.Value, Limit: b.limit, Cost: 1, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(i), Now: now,
+				Decision: weir.Decision{Limit: b.limit, RetryAfter: wait, ResetAfter: wait}})
+		}
+	}
+	return dst
+}
+
+// lay puts what operators changed of limits and of keys under them over dst[from:].
+func (o *Overlay) lay(s *set, dst []weir.Op, from int, r *weir.Request) []weir.Op {
 	n := len(dst)
 	if len(s.switches) > 0 {
 		dst, n = o.shift(s, dst, from, n, r)

@@ -17,6 +17,17 @@ type set struct {
 	entries  []Entry
 	marks    map[counter]*mark
 	switches map[place]*switched
+	// clients are those that are banned over their domain.
+	clients map[client]*clientBan
+}
+
+// client is an entry of requests of a domain.
+type client struct{ domain, key, value string }
+
+// clientBan is the ban of a client, and what decisions name as their limit.
+type clientBan struct {
+	entry *Entry
+	limit *weir.Limit
 }
 
 // newSet returns entries and modes as a set, nil for none. What old has made of
@@ -36,6 +47,10 @@ func newSet(keys []Entry, more []item, old *set) *set {
 	}
 	for i := range s.entries {
 		e := &s.entries[i]
+		if e.Kind == BanDomain {
+			s.banClient(e, old)
+			continue
+		}
 		m := s.marks[e.counter()]
 		if m == nil {
 			m = &mark{}
@@ -64,6 +79,20 @@ func newSet(keys []Entry, more []item, old *set) *set {
 		}
 	}
 	return s
+}
+
+// banClient adds the ban of a client. Its limit is that of old, if there is one.
+func (s *set) banClient(e *Entry, old *set) {
+	if s.clients == nil {
+		s.clients = map[client]*clientBan{}
+	}
+	at, b := client{e.Domain, e.Entries[0].Key, e.Entries[0].Value}, &clientBan{entry: e}
+	if old != nil && old.clients[at] != nil {
+		b.limit = old.clients[at].limit
+	} else {
+		b.limit = banLimit(at.key, at.domain+"/"+at.key, 1, time.Second)
+	}
+	s.clients[at] = b
 }
 
 // A mark is what there is about one key of one limit.
@@ -153,11 +182,17 @@ const banMark = "\x1fbanned"
 
 // bannedFrom returns the limit that decisions name which l's ban refuses.
 func bannedFrom(l *weir.Limit) *weir.Limit {
-	b := &weir.Limit{Name: l.Name + " (banned)", Scope: l.Scope + banMark, Algorithm: algorithm.FixedWindow, Count: l.Count, Period: l.Period, Bans: true}
+	b := banLimit(l.Name, l.Scope, l.Count, l.Period)
+	b.Inherit(l)
+	return b
+}
+
+// banLimit returns the limit that decisions name which a ban refuses.
+func banLimit(name, scope string, count int64, period time.Duration) *weir.Limit {
+	b := &weir.Limit{Name: name + " (banned)", Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Count: count, Period: period, Bans: true}
 	if err := b.Compile(); err != nil {
 		panic(err) // a window takes any numbers that were a limit's
 	}
-	b.Inherit(l)
 	return b
 }
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,6 +24,8 @@ const (
 	AllowKey
 	// OverrideKey gives the key other numbers.
 	OverrideKey
+	// BanDomain refuses all requests of the domain that carry the one entry.
+	BanDomain
 )
 
 // KeyChange is a change of one key of one limit.
@@ -43,6 +46,9 @@ type KeyChange struct {
 // comment that says in which file, at which rule and where there they belong. Where
 // no lines can, the comment says why, and it is all there is.
 func (s *Set) KeyLines(c KeyChange) string {
+	if c.Action == BanDomain {
+		return s.denyLines(c)
+	}
 	w := &keyWriter{KeyChange: c, set: s}
 	if why := w.find(); why != "" {
 		return noKeyLines(why)
@@ -52,6 +58,33 @@ func (s *Set) KeyLines(c KeyChange) string {
 		return noKeyLines(fmt.Sprintf("they would have %d bytes", len(lines)))
 	}
 	return lines
+}
+
+// denyLines returns the lines that refuse all requests with an entry.
+func (s *Set) denyLines(c KeyChange) string {
+	d := s.domains[c.Domain]
+	if d == nil {
+		return noKeyLines("the rules have no domain " + quote(c.Domain))
+	}
+	e := c.Entries[0]
+	why := unwritable(e.Key, e.Value, false)
+	if _, err := netip.ParsePrefix(e.Value); why == "" && err == nil {
+		why = quote(e.Value) + " is all addresses in it there"
+	}
+	if why == "" && !unquoted.MatchString(e.Key) {
+		why = unwritable(e.Key, e.Key, false)
+	}
+	if why != "" {
+		return noKeyLines(why)
+	}
+	key, value := scalarText(quotedOf(e.Key)), scalarText(quotedOf(e.Value))
+	switch {
+	case d.deny[e.Key] != nil:
+		return fmt.Sprintf("# %s, into the list %s of its deny\n%s\n", d.file, key, value)
+	case d.deny != nil:
+		return fmt.Sprintf("# %s, into its deny\n%s: [%s]\n", d.file, key, value)
+	}
+	return fmt.Sprintf("# %s, beside its domain\ndeny: {%s: [%s]}\n", d.file, key, value)
 }
 
 // maxKeyLines bounds lines in bytes, so that none is cut where they are kept.

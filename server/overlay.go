@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
@@ -121,6 +124,12 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 		c.Action = rules.BanKey
 	case overlay.Allow:
 		c.Action = rules.AllowKey
+	case overlay.BanDomain:
+		c.Action = rules.BanDomain
+		if r.live != nil {
+			return r.live.Set().KeyLines(c)
+		}
+		return e.YAML() + "\n"
 	default:
 		c.Action = rules.OverrideKey
 	}
@@ -136,4 +145,40 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 		return "# no lines in a rules file do this: the limit is not there any more\n"
 	}
 	return r.live.Set().KeyLines(c)
+}
+
+// knownClients returns who is shown by a name in events, as far as this node has told
+// of it lately.
+func (s *Server) knownClients(name string) []httpapi.KnownClient {
+	if s.events == nil {
+		return nil
+	}
+	var out []httpapi.KnownClient
+	for _, k := range s.events.observer.Known(name) {
+		if c, ok := s.rules.clientOf(k.Limit, k.Key); ok && !slices.ContainsFunc(out, c.Equal) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// clientOf returns the entries that make a key of a limit.
+func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool) {
+	name, scope := strings.TrimSuffix(l.Name, " (banned)"), strings.TrimSuffix(l.Scope, "\x1fbanned")
+	for i := range r.words.limits {
+		w := &r.words.limits[i]
+		for _, at := range []struct {
+			limit *weir.Limit
+			key   string
+		}{{w.address, entryAddress}, {w.clientID, entryClientID}} {
+			if at.limit != nil && !w.all && at.limit.Scope == scope {
+				return httpapi.KnownClient{Domain: r.words.domain, Limit: name, Entries: []weir.Entry{{Key: at.key, Value: key}}}, true
+			}
+		}
+	}
+	if r.live == nil {
+		return httpapi.KnownClient{}, false
+	}
+	domain, entries, ok := r.live.Set().EntriesOf(l, key)
+	return httpapi.KnownClient{Domain: domain, Limit: name, Entries: entries}, ok
 }

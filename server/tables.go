@@ -126,6 +126,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		Rulebook:    s.rules,
 		Keyring:     s.store.keyring,
 		Overlay:     s.overlay,
+		Clients:     s.knownClients,
 		Shed:        s.shed,
 		Priority:    s.conf.priority(),
 		Bodies:      s.bodies,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,12 +22,13 @@ import (
 
 type keyCmd struct {
 	Action string   `arg:"" enum:"inspect,reset,grant,ban,unban,allow,disallow,override" help:"What to do: ${enum}."`
-	Words  []string `arg:"" name:"key=value" help:"Entries that name the key, in order; then UNITS of grant, DURATION of ban and allow, LIMIT of override."`
+	Words  []string `arg:"" name:"key=value" help:"Entries that name the key, in order, or the hash by which the client is shown; then UNITS of grant, DURATION of ban and allow, LIMIT of override."`
 
 	Limit  string `name:"limit" env:"-" placeholder:"NAME" help:"Which of the limits that the entries meet; may be left out if there is one."`
 	Burst  int64  `name:"burst" env:"-" placeholder:"N" help:"Burst of an override; as many as the limit counts when left out."`
 	For    string `name:"for" env:"-" placeholder:"DURATION" help:"How long a ban, a free pass or an override holds, such as 30d; an override until it is taken back when left out."`
 	Remove bool   `name:"remove" env:"-" help:"Take an override back."`
+	Whole  bool   `name:"whole-domain" env:"-" help:"Ban, or unban, the client over the domain: whatever carries the one entry, under every limit."`
 	Reason string `name:"reason" env:"-" placeholder:"TEXT" help:"Why, for whoever looks after this later: weir audit tells."`
 	Domain string `name:"domain" env:"-" placeholder:"NAME" help:"Domain of the key; the server's own when left out."`
 
@@ -46,6 +48,10 @@ func (*keyCmd) Help() string {
   weir key ban client_id=acme --limit per_minute --for 2h --reason "scrapes us"
   weir key unban client_id=acme --limit per_minute
       refuse the key for two hours; think better of it
+  weir key ban client_id=acme --whole-domain --for 2h
+  weir key ban e3ac7d870c9f2649d199a0111b2e7b8f --for 2h
+      refuse the client whatever it asks for; refuse one that weir top and the
+      dashboard show by its hash, on a node that shows it
   weir key allow client_id=acme --limit per_minute --for 1h --reason "moves their data"
   weir key disallow client_id=acme --limit per_minute
       let the key pass for an hour, and count what it would be refused; think better of it
@@ -96,6 +102,8 @@ func flagsFirst(k *kong.Kong, args []string) []string {
 // keyQuestion is the body of the paths under /v1/admin that are about one key.
 type keyQuestion struct {
 	question
+	Client  string `json:"client,omitempty"`
+	Whole   bool   `json:"whole_domain,omitempty"`
 	Limit   string `json:"limit,omitempty"`
 	Units   int64  `json:"units,omitempty"`
 	Seconds *int64 `json:"seconds,omitempty"`
@@ -117,6 +125,11 @@ type keyState struct {
 	Overlay []overlay.View       `json:"overlay"`
 	Modes   []overlay.SwitchView `json:"modes"`
 	YAML    string               `json:"yaml"`
+	Client  *struct {
+		Domain  string       `json:"domain"`
+		Entries []weir.Entry `json:"entries"`
+	} `json:"client"`
+	NotCovered []string `json:"not_covered"`
 }
 
 // Run does what is asked and prints how the key stands.
@@ -145,9 +158,18 @@ func (c *keyCmd) Run(s streams) error {
 	return err
 }
 
+// hashed matches what a client is shown by where keys are hashed.
+var hashed = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
 // split parts the words into the entries of the key and what follows them.
 func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
 	words := c.Words
+	if hashed.MatchString(words[0]) {
+		if len(words) > 2 {
+			return nil, "", fmt.Errorf("%q is one word too many after the hash of a client", words[2])
+		}
+		return nil, strings.Join(words[1:], ""), nil
+	}
 	for i, w := range words {
 		if strings.Contains(w, "=") || w == splitter {
 			continue
@@ -172,11 +194,17 @@ func (c *keyCmd) split() (entries []weir.Entry, value string, err error) {
 
 // ask returns what to ask at which path, and what is to be said when it is done.
 func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, did string, err error) {
-	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason}
+	q = keyQuestion{question: newQuestion(c.Domain, []weir.Descriptor{{Entries: entries}}), Limit: c.Limit, Reason: c.Reason, Whole: c.Whole}
+	name := typed(entries)
+	if len(entries) == 0 {
+		q.Descriptors, q.Client, name = nil, c.Words[0], "client "+c.Words[0]
+	}
 	forTime := c.Action == "ban" || c.Action == "allow"
 	switch {
 	case c.Action != "override" && (c.Burst != 0 || c.Remove):
 		return q, "", "", fmt.Errorf("--burst and --remove belong to override, not to %s", c.Action)
+	case c.Whole && c.Action != "ban" && c.Action != "unban":
+		return q, "", "", fmt.Errorf("--whole-domain belongs to ban and unban, not to %s", c.Action)
 	case c.For != "" && c.Action != "override" && !forTime:
 		return q, "", "", fmt.Errorf("--for belongs to ban, allow and override, not to %s", c.Action)
 	case c.Reason != "" && c.Action == "inspect":
@@ -186,7 +214,7 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 	case forTime && c.For != "":
 		value = c.For
 	}
-	const howLong = "for how long, such as 2h"
+	const howLong = "for how long, such as 2h, or --for 2h"
 	needs := map[string]string{"grant": "how many units, such as 100", "ban": howLong, "allow": howLong, "override": "the limit, such as 5000/minute, or --remove"}[c.Action]
 	switch {
 	case needs == "" && value != "":
@@ -194,7 +222,6 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 	case needs != "" && value == "" && !c.Remove:
 		return q, "", "", fmt.Errorf("%s needs, after the entries, %s", c.Action, needs)
 	}
-	name := typed(entries)
 	switch path = c.Action; c.Action {
 	case "reset":
 		did = name + " is forgotten\n"
@@ -272,9 +299,13 @@ func typed(entries []weir.Entry) string {
 // String writes the answer for a person.
 func (st *keyState) String() string {
 	var b strings.Builder
+	if st.Client != nil {
+		fmt.Fprintf(&b, "who it is: %s, domain %s\n", typed(st.Client.Entries), live.Printable(st.Client.Domain))
+	}
 	switch {
 	case len(st.Limits) == 0 && len(st.Modes) == 0:
-		return "no limit applies\n"
+		b.WriteString("no limit applies\n")
+		return b.String()
 	case st.Allowed:
 		b.WriteString("now: allowed\n")
 	default:
@@ -303,6 +334,14 @@ func (st *keyState) String() string {
 	for i := range st.Modes {
 		b.WriteString(modeLine(&st.Modes[i]))
 	}
+	for j := range st.Overlay {
+		if v := &st.Overlay[j]; v.Kind == overlay.BanDomain {
+			b.WriteString("over the domain: " + overlayLine(v))
+		}
+	}
+	for _, n := range st.NotCovered {
+		b.WriteString("not refused: " + live.Printable(n) + "\n")
+	}
 	if st.YAML != "" {
 		b.WriteString("in a rules file:\n" + indented(st.YAML))
 	}
@@ -311,7 +350,7 @@ func (st *keyState) String() string {
 
 func (st *keyState) banned(key string) bool {
 	for i := range st.Overlay {
-		if st.Overlay[i].Kind == overlay.Ban && st.Overlay[i].Key == key {
+		if v := &st.Overlay[i]; v.Kind == overlay.BanDomain || v.Kind == overlay.Ban && v.Key == key {
 			return true
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // question is the body of POST /v1/check.
 type question struct {
 	Domain      string               `json:"domain,omitempty"`
-	Descriptors []questionDescriptor `json:"descriptors"`
+	Descriptors []questionDescriptor `json:"descriptors,omitempty"`
 	Cost        int64                `json:"cost,omitempty"`
 	Peek        bool                 `json:"peek,omitempty"`
 	Lease       string               `json:"lease,omitempty"`

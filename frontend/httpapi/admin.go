@@ -42,7 +42,10 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 		}
 		defer c.query.release(a)
 		q := &c.query
-		if a.readQuery(c, s|mayName); c.reader.err == nil {
+		if a.readQuery(c, s|mayName|mayClient); c.reader.err == nil && q.client != "" {
+			c.reader.err = a.identify(c)
+		}
+		if c.reader.err == nil {
 			c.reader.err = oneKey(q, s)
 		}
 		if c.reader.err != nil {
@@ -56,7 +59,7 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 			}
 		}
 		req := q.reqs[0]
-		if q.limit != "" && do == nil {
+		if q.limit != "" && do == nil && q.client == "" {
 			if _, fault := choose(a.limiter.Match(req), q.limit); fault != nil {
 				badInput(w, fault)
 				return
@@ -73,6 +76,10 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 		}
 		if do != nil {
 			c.out = append(appendText(append(c.out[:len(c.out)-1], `,"yaml":`...), q.yaml), '}')
+		}
+		if c.out, err = q.appendMore(c.out); err != nil {
+			a.undecided(w, err)
+			return
 		}
 		sendJSON(w, c.out)
 	})
@@ -278,7 +285,16 @@ func (a *API) lift(r *http.Request, q *query, kind overlay.Kind) error {
 }
 
 // ban refuses the key for a time; for none, its ban is lifted.
-func (a *API) ban(r *http.Request, q *query) error { return a.forTime(r, q, overlay.Ban) }
+func (a *API) ban(r *http.Request, q *query) error {
+	if q.wholeDomain {
+		return a.banDomain(r, q)
+	}
+	err := a.forTime(r, q, overlay.Ban)
+	if err == nil && q.seconds > 0 {
+		q.notCovered = a.besides(q)
+	}
+	return err
+}
 
 // allow lets the key pass for a time; for none, it is limited again.
 func (a *API) allow(r *http.Request, q *query) error { return a.forTime(r, q, overlay.Allow) }
@@ -446,7 +462,7 @@ func (a *API) appendOverlay(b []byte, req *weir.Request) ([]byte, error) {
 	if o == nil {
 		return b, nil
 	}
-	keys, modes := []overlay.View{}, []overlay.SwitchView{}
+	keys, modes := o.Views(o.OfClient(req)), []overlay.SwitchView{}
 	var all []overlay.SwitchView
 	seen := map[*weir.Limit]bool{}
 	for _, op := range o.Beneath().Match(nil, req) {

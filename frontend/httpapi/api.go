@@ -61,6 +61,9 @@ type Options struct {
 	// Overlay serves /v1/admin/ban, allow, override, mode, modes and audit: the
 	// Limiter's own rules, which must be it. Nil means that they answer 501.
 	Overlay *overlay.Overlay
+	// Clients returns who is shown by a name in events: what operators' paths take as
+	// client. Nil means that this service knows nobody.
+	Clients func(name string) []KnownClient
 	// Shed serves /v1/admin/shed. Nil means that it answers 501.
 	Shed *shed.Shedder
 	// Priority is that of checks that name none, 0 the highest. Zero means the
@@ -157,7 +160,7 @@ func (a *API) routes() {
 		"/v1/admin/inspect":  {"POST": a.keyed(0, nil)},
 		"/v1/admin/reset":    {"POST": a.keyed(mayReason, a.reset)},
 		"/v1/admin/grant":    {"POST": a.keyed(mayReason|mayUnits, a.grant)},
-		"/v1/admin/ban":      {"POST": a.keyed(mayReason|maySeconds, a.ban)},
+		"/v1/admin/ban":      {"POST": a.keyed(mayReason|maySeconds|mayDomain, a.ban)},
 		"/v1/admin/allow":    {"POST": a.keyed(mayReason|maySeconds, a.allow)},
 		"/v1/admin/override": {"POST": a.keyed(mayReason|mayRate, a.override)},
 		"/v1/admin/mode":     {"POST": laid(a.setMode)},

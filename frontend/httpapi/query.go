@@ -34,6 +34,8 @@ const (
 	mayRate   // "rate", "burst" and "seconds" of an override
 	mayReason // "reason" of what an operator changes
 	mayStrict // "strict": an error where the rules do not have what is asked
+	mayDomain // "whole_domain": a ban of all requests with the entry
+	mayClient // "client" in place of descriptors
 )
 
 // member is a name in a check object.
@@ -48,6 +50,7 @@ var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
 	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
 	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason}, {"strict", mayStrict},
+	{"whole_domain", mayDomain}, {"client", mayClient},
 }
 
 const (
@@ -65,6 +68,8 @@ const (
 	seenBurst
 	seenReason
 	seenStrict
+	seenWholeDomain
+	seenClient
 )
 
 // known lists the members of the given shape, for whoever misspelt one.
@@ -91,6 +96,12 @@ type query struct {
 	rate    string
 	burst   int64
 	reason  string
+	// wholeDomain: the ban is of all requests of the domain with the entry.
+	wholeDomain bool
+	// client is a name in events in place of descriptors.
+	client string
+	// notCovered says what a ban does not refuse.
+	notCovered []string
 	// yaml is what the action amounts to in a rules file.
 	yaml string
 	// strict are the checks that are; allStrict says that all are.
@@ -191,7 +202,7 @@ func (a *API) readCheck(c *call, s shape) {
 		q.reqs = append(q.reqs[:0], q.reqs[1:]...)
 		a.limiter.Recycle(req)
 		return
-	case seen&seenDescriptors == 0:
+	case seen&(seenDescriptors|seenClient) == 0:
 		r.failMissing("descriptors")
 	case s&mustLease != 0 && seen&seenLease == 0:
 		r.failMissing("lease")
@@ -256,6 +267,10 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32, s shape) {
 		q.burst = r.integer(1, weir.MaxCost)
 	case seenReason:
 		q.reason = r.str(0, maxReason)
+	case seenWholeDomain:
+		q.wholeDomain = r.boolean()
+	case seenClient:
+		q.client = r.str(1, maxValue)
 	case seenStrict:
 		strict := r.boolean()
 		if s&mayHaveChecks != 0 {
