@@ -13,13 +13,13 @@ import (
 // not rows.
 func TestFamilyRetention(t *testing.T) {
 	server := servertest.Postgres(t)
-	analyticstest.Retention(t, open(t, inSchema(t, server.URL, "retention")))
+	analyticstest.Retention(t, open(t, inSchema(t, server.URL, "retention")+"&statement_timeout=300000"))
 }
 
 // Each question of the dashboard is answered in a second at the documented size.
 func TestFamilyAnswersInTime(t *testing.T) {
 	server := servertest.Postgres(t)
-	analyticstest.Times(t, open(t, inSchema(t, server.URL, "times")))
+	analyticstest.Times(t, open(t, inSchema(t, server.URL, "times")+"&statement_timeout=300000"))
 }
 
 // Answers from blocks of clients are those from the rows.
