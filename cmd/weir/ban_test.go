@@ -138,7 +138,7 @@ func hashOf(t *testing.T, n *node, rule string, ask func()) string {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	ask()
-	of := regexp.MustCompile(`"rule":"` + regexp.QuoteMeta(rule) + `".*"key":"([0-9a-f]{32})"`)
+	of := regexp.MustCompile(`"rule":"` + regexp.QuoteMeta(rule) + `"[^{}]*?"key":"([0-9a-f]{32})"`)
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
