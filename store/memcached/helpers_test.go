@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,23 +107,6 @@ func command(t testing.TB, addr, line string) string {
 func server(t testing.TB) string {
 	addr, _ := servertest.Memcached(t, "")
 	return addr
-}
-
-// onlyKey returns the one key that a server holds.
-func onlyKey(t testing.TB, addr string) string {
-	t.Helper()
-	var key string
-	servertest.Await(t, "the key", func() bool {
-		said := command(t, addr, "lru_crawler metadump all")
-		_, after, ok := strings.Cut(said, "key=")
-		key, _, _ = strings.Cut(after, " ")
-		return ok
-	})
-	key, err := url.PathUnescape(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 // guarded starts a server that asks for a password.
