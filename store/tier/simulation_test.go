@@ -199,20 +199,20 @@ func acrossRegions(size int) (out []scenario) {
 // TestFamilyLeasedWindowIsUsed: however many nodes a strict window is leased to, and
 // however little each of them uses, they get nearly all of it, period after period.
 func TestFamilyLeasedWindowIsUsed(t *testing.T) {
-	nodes, length := []int{64}, 40*time.Second
+	nodes, counts, length, least := []int{64}, []int64{100, 1_000, 10_000}, 40*time.Second, 0.93
 	if testing.Short() {
-		nodes, length = []int{32}, 20*time.Second
+		counts, length, least = counts[2:], 20*time.Second, 0.9
 	}
 	if os.Getenv("WEIR_SOAK") == "1" {
 		nodes, length = []int{2, 16, 64, 200}, 2*time.Minute
 	}
 	for _, n := range nodes {
-		for _, count := range []int64{100, 1_000, 10_000} {
+		for _, count := range counts {
 			sc := scenario{mode: weir.ConsistencyLeased, algorithm: algorithm.SlidingWindow, nodes: n, count: count, load: 1.2, zipf: true, length: length}
 			var r result
 			bubble.Test(t, func(t *testing.T) { r = sc.simulate(t) })
 			t.Logf("%s: %.3f of what could pass, %.1f requests to a call", sc, r.share, r.perCall)
-			if r.over > 0 || r.share < 0.93 {
+			if r.over > 0 || r.share < least {
 				t.Errorf("%s: %.3f of what could pass, %d units too many", sc, r.share, r.over)
 			}
 		}
