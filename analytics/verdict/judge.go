@@ -41,9 +41,9 @@ func partial(e *Evidence, c Class) sign {
 	case c == Undecided || e.Refused == 0 || e.Run >= int64(need):
 		return sign{}
 	case e.Ongoing:
-		return when(true, "it goes on, %s after it was refused first: what it is shows when it has been quiet for a while, or gone on for %d %s", counted(e.Run, in), need, in)
+		return when(true, "it goes on, %s after %s: what it is shows when it has been quiet for a while, or gone on for %d %s", counted(e.Run, in), refusedAt(e, "first"), need, in)
 	case e.Cut:
-		return when(true, "it was refused when the range began, and for %s: what it is shows in a range that has all of it", counted(e.Run, in))
+		return when(true, "%s, and for %s: what it is shows in a range that has all of it", refusedAt(e, "when the range began"), counted(e.Run, in))
 	}
 	return sign{}
 }

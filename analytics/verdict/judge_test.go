@@ -3,7 +3,9 @@ package verdict_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +126,62 @@ func TestMissing(t *testing.T) {
 		if strings.Contains(fmt.Sprint(v.Reasons), "not seen in the 2 days before") != sampled {
 			t.Errorf("sampled %t: %v", sampled, v.Reasons)
 		}
+	}
+}
+
+// TestFamilyShadowIsNoRefusal looks at every sentence that counts refusals: what was
+// let pass in shadow mode is never said to have been refused, and the rest is counted
+// as it was.
+func TestFamilyShadowIsNoRefusal(t *testing.T) {
+	bases := map[string]func(*verdict.Evidence){
+		"plain":     func(*verdict.Evidence) {},
+		"undecided": func(e *verdict.Evidence) { e.Users, e.Answers = 1, nil },
+		"few":       func(e *verdict.Evidence) { e.Refused, e.Early, e.Answers = 9, 0, nil },
+		"once":      func(e *verdict.Evidence) { e.Refused, e.Early, e.Answers = 1, 0, nil },
+		"goes on":   func(e *verdict.Evidence) { e.Ongoing, e.Run = true, 3 },
+		"cut":       func(e *verdict.Evidence) { e.Cut, e.Run = true, 3 },
+		"loop":      func(e *verdict.Evidence) { e.Paths, e.Spread = 1, 0.05 },
+		"shared":    func(e *verdict.Evidence) { e.Users = 12 },
+	}
+	refused, would := regexp.MustCompile(`was refused (?:only )?(once|\d+)`), regexp.MustCompile(`would have been refused (?:only )?(once|\d+)`)
+	counted := func(n int64) []string {
+		return []string{strconv.FormatInt(n, 10), map[bool]string{true: "once", false: "-"}[n == 1]}
+	}
+	var all, some int
+	for name, base := range bases {
+		total := evidence(base).Refused
+		for _, shadowed := range []int64{0, 1, total / 2, total - 1, total} {
+			e := evidence(base)
+			e.Shadowed = max(0, min(shadowed, total))
+			e.Early = min(e.Early, e.Told())
+			v := verdict.Judge(e)
+			for _, text := range slices.Concat(v.Reasons, v.Against) {
+				if m := refused.FindStringSubmatch(text); m != nil {
+					some++
+					if !slices.Contains(counted(e.Told()), m[1]) || e.Told() == 0 {
+						t.Errorf("%s, %d of %d in shadow mode: %s", name, e.Shadowed, total, text)
+					}
+				}
+				if m := would.FindStringSubmatch(text); m != nil {
+					all++
+					if !slices.Contains(counted(e.Shadowed), m[1]) || e.Shadowed == 0 || !strings.Contains(text, "in shadow mode") {
+						t.Errorf("%s, %d of %d in shadow mode: %s", name, e.Shadowed, total, text)
+					}
+				}
+				if e.Told() == 0 && strings.Contains(text, "was refused") {
+					t.Errorf("%s, all %d in shadow mode: %s", name, total, text)
+				}
+				if e.Shadowed > 0 && strings.Contains(text, "was refused") && !strings.Contains(text, "shadow mode") {
+					t.Errorf("%s, %d of %d in shadow mode: %s", name, e.Shadowed, total, text)
+				}
+				if e.Shadowed == 0 && strings.Contains(text, "shadow") {
+					t.Errorf("%s, none in shadow mode: %s", name, text)
+				}
+			}
+		}
+	}
+	if all < 5 || some < 5 {
+		t.Errorf("%d sentences count refusals and %d those in shadow mode", some, all)
 	}
 }
 

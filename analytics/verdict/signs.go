@@ -158,7 +158,7 @@ func (s *signs) who(e *Evidence) {
 func (s *signs) amount(e *Evidence) {
 	in := spans(e)
 	s.idle = when(e.Refused == 0, "it was never refused")
-	s.few = when(e.Refused > 0 && e.Refused < someRefusals, "it was refused only %s", times(e.Refused))
+	s.few = when(e.Refused > 0 && e.Refused < someRefusals, "it %s", refusals(e, times(e.Told()), times(e.Shadowed), "only "))
 	s.floods = when(e.Pace() >= floodPace && (e.Overshoot() >= floodTimes || e.Period > e.Span && e.Overshoot() >= floodOver && ratio(e.Units, e.Active) >= floodSecond*e.Span.Seconds()),
 		"in the %d %s in which it came it asked for %.0f times the limit's rate, and for %d, %.0f times the limit, at its peak", e.Active, in, e.Pace(), e.Peak, e.Overshoot())
 	s.crawls = when(e.Pace() < runaway, "it asks for %.0f %% of the limit's rate", 100*e.Pace())
@@ -189,7 +189,8 @@ func (s *signs) refused(e *Evidence) {
 		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
 	s.waits = when(e.Told() > 0 && e.EarlyShare() <= waitShare,
 		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
-	s.open = when(true, "it was refused %d of %d times, and neither what it asked for nor how it came is plain", e.Refused, e.Demand)
+	s.open = when(true, "it %s, and neither what it asked for nor how it came is plain",
+		refusals(e, of(e.Told(), e.Demand), of(e.Shadowed, e.Demand), ""))
 }
 
 // doors are words in paths by which people sign in.
@@ -231,6 +232,31 @@ func counted(n int64, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// refusals says how often the client was refused, and how often it would have been
+// but for shadow mode.
+func refusals(e *Evidence, told, shadowed, only string) string {
+	switch {
+	case e.Shadowed == 0:
+		return "was refused " + only + told
+	case e.Told() == 0:
+		return "would have been refused " + only + shadowed + " in shadow mode, and was not refused"
+	}
+	return "was refused " + only + told + ", and would have been refused " + shadowed + " in shadow mode"
+}
+
+// refusedAt says that a refusal, the first or at a time, was one or would have been.
+func refusedAt(e *Evidence, when string) string {
+	switch {
+	case e.Shadowed == 0:
+		return "it was refused " + when
+	case e.Told() == 0:
+		return "it would have been refused " + when + " in shadow mode"
+	}
+	return "it was refused " + when + ", or would have been in shadow mode"
+}
+
+func of(n, all int64) string { return fmt.Sprintf("%d of %d times", n, all) }
 
 func times(n int64) string {
 	if n == 1 {
