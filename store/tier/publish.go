@@ -131,7 +131,8 @@ func (s *Store) regionalOf(o *weir.Op) *regional {
 }
 
 // accompanied takes over what companions said: units that the region may not admit
-// without a word to the others are refused, and what was counted is told.
+// without a word to the others are refused, and what was counted is told. What was
+// charged in another window than its companion is counted there too.
 func (s *Store) accompanied(ops, companions []weir.Op) {
 	if len(companions) == 0 {
 		return
@@ -149,10 +150,32 @@ func (s *Store) accompanied(ops, companions []weir.Op) {
 			o.Decision.RetryAfter = r.retry(o.Cost)
 		}
 		p, err := s.plans.of(o.Limit)
-		if c := r.now.Load(); err == nil && c != nil && c.own == own.Limit {
+		if err != nil {
+			continue
+		}
+		if r.length == 0 && o.Charged && o.Verb != weir.Refund {
+			if c, err := r.ending(o.Receipt(), o.Now); err == nil && c.own != own.Limit {
+				s.countTurned(p, c, o)
+				continue
+			}
+		}
+		if c := r.now.Load(); c != nil && c.own == own.Limit {
 			s.regions.heard(p, c, s.tag(o.Key, o.Limit), o.Key, regionCount-own.Decision.Remaining, 0, s.link.now())
 		}
 	}
+}
+
+// countTurned counts an op whose window turned while its call was under way in the
+// window that charged it. The counter of the window that is over stays too high,
+// which costs nothing there.
+func (s *Store) countTurned(p *plan, c *epochCounters, o *weir.Op) {
+	ops := []weir.Op{{Key: o.Key, Limit: c.own, Cost: o.Cost, Role: weir.Always, Verb: weir.Force}}
+	if _, err := s.link.takeLater(ops); err != nil {
+		s.log.Warn("tier: the other regions are not told of units that were charged as a window turned: the region's store does not answer",
+			"limit", p.limit.Name, "units", o.Cost, "error", err)
+		return
+	}
+	s.regions.heard(p, c, s.tag(o.Key, o.Limit), o.Key, regionCount-ops[0].Decision.Remaining, 0, s.link.now())
 }
 
 // publish tells other regions what is due.
