@@ -48,7 +48,8 @@ func (d Decision) Allowed() bool {
 }
 
 // Banned reports whether the request is refused because its key is banned, by an
-// operator or for its refusals: until RetryAfter from now, whatever it asks for.
+// operator, by the rules or for its refusals: until RetryAfter from now, whatever it
+// asks for.
 func (d Decision) Banned() bool { return d.Limit != nil && d.Limit.Bans && !d.Allowed() }
 
 // String says in one line what was decided, for logs and tests: "refused by
@@ -67,6 +68,8 @@ func (d Decision) String() string {
 	switch {
 	case d.Allowed():
 		return fmt.Sprintf("allowed by %s, %d remain", name, d.Remaining)
+	case d.Banned() && d.RetryAfter == Never:
+		return fmt.Sprintf("refused by %s, banned", name)
 	case d.Banned():
 		return fmt.Sprintf("refused by %s, banned for %s", name, d.RetryAfter)
 	case d.RetryAfter == Never:

@@ -106,7 +106,7 @@ var reasons = [...]struct{ problem, title, exhausted, never string }{
 		"the service takes fewer requests at present", "the service takes fewer requests at present"},
 	Abuse: {AbnormalUsage, "Abnormal usage detected",
 		"the requests of this client are out of the ordinary", "the requests of this client are out of the ordinary, and waiting does not help"},
-	banning: {AbnormalUsage, "Banned", "banned until ", ""},
+	banning: {AbnormalUsage, "Banned", "banned until ", "banned"},
 }
 
 // Refuse sends the refusal d, made of ops, as the answer: a status, all header
@@ -158,7 +158,7 @@ var unescape = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
 func appendDetail(b []byte, why Reason, f *facts, ops []weir.Op, d weir.Decision) []byte {
 	r := &reasons[why]
 	switch {
-	case why == banning:
+	case why == banning && d.RetryAfter != weir.Never:
 		b = endOfBan(ops, d, f.now).AppendFormat(append(b, r.exhausted...), time.RFC3339)
 	case d.RetryAfter != weir.Never:
 		switch {

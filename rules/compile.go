@@ -160,7 +160,7 @@ func (c *compiler) values(v *valueSet, key string, ws words) {
 
 // denial returns the limit that stands for a refusal without counting.
 func (c *compiler) denial(name, scope string, at *node) *weir.Limit {
-	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Second}
+	l := &weir.Limit{Name: name, Scope: scope, Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Second, Bans: true}
 	c.named(at, c.path, name, scope)
 	if err := l.Compile(); err != nil {
 		c.bad(at, c.path, "", "%s", err)

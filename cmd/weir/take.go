@@ -161,6 +161,10 @@ func (v *verdict) String() string {
 		b.WriteString(": no limit applies\n")
 		return b.String()
 	}
+	if v.Banned && v.RetryAfter == nil {
+		b.WriteString(": banned\n")
+		return b.String()
+	}
 	if v.Banned {
 		fmt.Fprintf(&b, ": banned for another %s\n", seconds(v.RetryAfter))
 		return b.String()

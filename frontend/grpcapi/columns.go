@@ -110,6 +110,7 @@ func (c *columns) append(b []byte) []byte {
 		b = wire.AppendBool(b, 5, g.Degraded)
 		b = wire.AppendVarint(b, 6, uint64(g.AtMost))
 		b = wire.End(b, in)
+		b = wire.AppendBool(b, 3, l.Bans)
 		b = wire.End(b, at)
 	}
 	return b

@@ -17,7 +17,7 @@ func decision(r *weir.Request, d weir.Decision) *weirpb.Decision { return decisi
 func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decision {
 	out := &weirpb.Decision{
 		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: remaining(d),
-		RetryAfterUs: micros(d.RetryAfter), ResetAfterUs: micros(d.ResetAfter), Guarantee: guarantee(r.Guarantee()),
+		RetryAfterUs: micros(d.RetryAfter), ResetAfterUs: micros(d.ResetAfter), Guarantee: guarantee(r.Guarantee()), Banned: d.Banned(),
 	}
 	if d.Allowed() {
 		out.Soft, out.Borrowed, out.DelayUs = r.Soft(), r.Borrowed(), micros(r.Delay())

@@ -219,6 +219,9 @@ func decisionJSON(d *weirpb.Decision) map[string]any {
 	if d.Limit == nil {
 		out["remaining"] = nil
 	}
+	if d.Banned {
+		out["banned"] = true
+	}
 	return out
 }
 
@@ -348,6 +351,9 @@ func row(b *weirpb.CheckBatchResponse, i int) map[string]any {
 		"limit": nil, "remaining": nil, "retry_after": seconds(at(b.RetryAfterUs)), "reset_after": seconds(b.ResetAfterUs[i])}
 	if n := b.Limit[i]; n > 0 {
 		out["limit"], out["remaining"] = limitJSON(b.Limits[n-1].Limit), float64(b.Remaining[i])
+		if b.Limits[n-1].Bans && !b.Allowed[i] {
+			out["banned"] = true
+		}
 	}
 	return out
 }

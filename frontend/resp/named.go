@@ -270,7 +270,7 @@ func (s *Server) undecided(err error) string {
 func appendDecision(b []byte, proto int, a *ask) []byte {
 	d, r := a.decision, a.req
 	pairs := 9
-	if named := a.lease && d.Allowed(); named {
+	if a.lease && d.Allowed() || d.Banned() {
 		pairs++
 	}
 	b = appendMap(b, proto, pairs)
@@ -295,7 +295,10 @@ func appendDecision(b []byte, proto int, a *ask) []byte {
 	} else {
 		b = appendInt(b, g.AtMost)
 	}
-	if pairs == 10 {
+	switch {
+	case d.Banned():
+		b = appendBool(append(b, "$6\r\nbanned\r\n"...), proto, true)
+	case pairs == 10:
 		b = appendBulk(append(b, "$5\r\nlease\r\n"...), r.Lease)
 	}
 	return b

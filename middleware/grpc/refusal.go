@@ -59,7 +59,7 @@ func details(r *weir.Request, d weir.Decision) []protoadapt.MessageV1 {
 	quota := &errdetails.QuotaFailure{}
 	for _, o := range r.Ops() {
 		l := o.Decision.Limit
-		if l == nil || o.Decision.Allowed() || len(quota.Violations) == maxViolations {
+		if l == nil || o.Decision.Allowed() || d.Banned() && !l.Bans || len(quota.Violations) == maxViolations {
 			continue
 		}
 		switch o.Role {

@@ -565,6 +565,7 @@ type LimitOfBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         *Limit                 `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	Guarantee     *Guarantee             `protobuf:"bytes,2,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
+	Bans          bool                   `protobuf:"varint,3,opt,name=bans,proto3" json:"bans,omitempty"` // who is refused by it is banned
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,6 +614,13 @@ func (x *LimitOfBatch) GetGuarantee() *Guarantee {
 	return nil
 }
 
+func (x *LimitOfBatch) GetBans() bool {
+	if x != nil {
+		return x.Bans
+	}
+	return false
+}
+
 // Decision is the answer to one request.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -625,7 +633,8 @@ type Decision struct {
 	RetryAfterUs  int64                  `protobuf:"varint,7,opt,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"` // 0 when allowed; -1 when waiting does not help
 	ResetAfterUs  int64                  `protobuf:"varint,8,opt,name=reset_after_us,json=resetAfterUs,proto3" json:"reset_after_us,omitempty"` // until nothing is spent
 	Guarantee     *Guarantee             `protobuf:"bytes,9,opt,name=guarantee,proto3" json:"guarantee,omitempty"`
-	Limits        []*LimitDecision       `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"` // what each limit said
+	Limits        []*LimitDecision       `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty"`  // what each limit said
+	Banned        bool                   `protobuf:"varint,11,opt,name=banned,proto3" json:"banned,omitempty"` // the client is banned, for retry_after_us, -1 without an end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -728,6 +737,13 @@ func (x *Decision) GetLimits() []*LimitDecision {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *Decision) GetBanned() bool {
+	if x != nil {
+		return x.Banned
+	}
+	return false
 }
 
 type Limit struct {
@@ -1735,10 +1751,11 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\bdelay_us\x18\x06 \x03(\x03R\adelayUs\x12\x12\n" +
 	"\x04soft\x18\a \x03(\bR\x04soft\x12\x1a\n" +
 	"\bborrowed\x18\b \x03(\bR\bborrowed\x12-\n" +
-	"\x06limits\x18\t \x03(\v2\x15.weir.v1.LimitOfBatchR\x06limits\"f\n" +
+	"\x06limits\x18\t \x03(\v2\x15.weir.v1.LimitOfBatchR\x06limits\"z\n" +
 	"\fLimitOfBatch\x12$\n" +
 	"\x05limit\x18\x01 \x01(\v2\x0e.weir.v1.LimitR\x05limit\x120\n" +
-	"\tguarantee\x18\x02 \x01(\v2\x12.weir.v1.GuaranteeR\tguarantee\"\xe1\x02\n" +
+	"\tguarantee\x18\x02 \x01(\v2\x12.weir.v1.GuaranteeR\tguarantee\x12\x12\n" +
+	"\x04bans\x18\x03 \x01(\bR\x04bans\"\xf9\x02\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04soft\x18\x02 \x01(\bR\x04soft\x12\x1a\n" +
@@ -1750,7 +1767,8 @@ const file_weir_v1_weir_proto_rawDesc = "" +
 	"\x0ereset_after_us\x18\b \x01(\x03R\fresetAfterUs\x120\n" +
 	"\tguarantee\x18\t \x01(\v2\x12.weir.v1.GuaranteeR\tguarantee\x12.\n" +
 	"\x06limits\x18\n" +
-	" \x03(\v2\x16.weir.v1.LimitDecisionR\x06limits\"\x82\x01\n" +
+	" \x03(\v2\x16.weir.v1.LimitDecisionR\x06limits\x12\x16\n" +
+	"\x06banned\x18\v \x01(\bR\x06banned\"\x82\x01\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
