@@ -43,8 +43,9 @@ type Source interface {
 	// returns nil. A batch is done with when take returns nil. After an error its
 	// events come again, perhaps to another source, perhaps in other batches, and so
 	// they do when the process ends before take has returned: an event comes once or
-	// more often, and Event.ID tells which. It returns an error when no more can
-	// come.
+	// more often, and Event.ID tells which. What is no event is put aside at the broker,
+	// or, where that refuses it for some seconds, left out, counted and logged: it holds up
+	// nothing. It returns an error when no more can come.
 	Receive(ctx context.Context, take func(ctx context.Context, batch []Event) error) error
 	// Close ends the source.
 	Close() error

@@ -16,14 +16,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/broker"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // Source is what the queues' sources are.
 type Source interface {
 	event.Source
-	// Aside returns how many messages were put aside.
+	// Aside returns how many messages were put aside, Lost how many were left out, since
+	// the place for them refused them.
 	Aside() uint64
+	Lost() uint64
 }
 
 // Broker is a queue that nobody has used yet, on a real broker.
@@ -34,6 +37,8 @@ type Broker struct {
 	Send func(t testing.TB, contentType string, body []byte)
 	// Aside returns so many messages that were put aside.
 	Aside func(t testing.TB, n int) [][]byte
+	// Refuse makes the place for what is put aside refuse everything.
+	Refuse func(t testing.TB)
 	// Kill ends the broker as a crash would, Restart starts it again, Stall makes
 	// it stand still or go on. Nil where the broker cannot be harmed.
 	Kill, Restart func(t testing.TB)
@@ -51,6 +56,7 @@ func Run(t *testing.T, fresh func(t testing.TB) *Broker) {
 		{"FailedTake", false, testFailedTake},
 		{"Shared", false, testShared},
 		{"Unreadable", false, testUnreadable},
+		{"Refused", false, testRefused},
 		{"Stalled", true, testStalled},
 		{"Killed", true, testKilled},
 		{"Closed", false, testClosed},
@@ -211,8 +217,8 @@ func testWhole(t *testing.T, b *Broker) {
 	if n := got.misses(want); n > 0 {
 		t.Errorf("%d of %d events are not what was published", n, len(want))
 	}
-	if s.Aside() != 0 {
-		t.Errorf("%d messages were put aside", s.Aside())
+	if s.Aside() != 0 || s.Lost() != 0 {
+		t.Errorf("%d messages were put aside, %d left out", s.Aside(), s.Lost())
 	}
 }
 
@@ -328,6 +334,44 @@ func testUnreadable(t *testing.T, b *Broker) {
 	stop()
 	if again.Aside() != 0 {
 		t.Errorf("%d messages were put aside a second time", again.Aside())
+	}
+}
+
+// What is no event and cannot be put aside is tried again until the bound, then left out
+// and counted, and the events around it come.
+func testRefused(t *testing.T, b *Broker) {
+	if testing.Short() {
+		t.Skip("the bound takes ten seconds")
+	}
+	b.Refuse(t)
+	q, s := b.Open(t), b.Consume(t)
+	defer end(t, q)
+	publish(t, q, events(1, 10))
+	for i := range 3 {
+		b.Send(t, event.ContentType, fmt.Appendf(nil, "no event %d", i))
+	}
+	publish(t, q, events(11, 10))
+	var got heard
+	start := time.Now()
+	stop := receive(t, s, got.take)
+	servertest.Await(t, "the events around it", func() bool { return got.misses(events(1, 20)) == 0 && s.Lost() == 3 })
+	if d := time.Since(start); d < broker.MaxAside {
+		t.Errorf("messages were left out after %s, before the bound of %s", d, broker.MaxAside)
+	}
+	// Nothing waits for it any more, at this source or at the next.
+	publish(t, q, events(21, 10))
+	servertest.Await(t, "later events", func() bool { return got.misses(events(1, 30)) == 0 })
+	stop()
+	end(t, s)
+	next := b.Consume(t)
+	defer end(t, next)
+	var later heard
+	stop = receive(t, next, later.take)
+	publish(t, q, events(31, 10))
+	servertest.Await(t, "events at the next source", func() bool { return later.misses(events(31, 10)) == 0 })
+	stop()
+	if s.Aside() != 0 || next.Aside() != 0 || next.Lost() != 0 {
+		t.Errorf("%d messages are aside; %d and %d were met again, of 3 that are left out", s.Aside(), next.Aside(), next.Lost())
 	}
 }
 

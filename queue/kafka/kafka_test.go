@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -102,7 +103,34 @@ func on(addr, topic string) *queuetest.Broker {
 			}
 			return out
 		},
+		Refuse: func(t testing.TB) {
+			if errors.Is(limit(t, addr, topic+asideEnding), kerr.UnknownTopicOrPartition) {
+				create(t, addr, topic+asideEnding)
+			}
+			if err := limit(t, addr, topic+asideEnding); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
+}
+
+// limit makes a topic refuse every message.
+func limit(t testing.TB, addr, name string) error {
+	t.Helper()
+	c := client(t, addr)
+	defer c.Close()
+	change := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	change.Name, change.Value = "max.message.bytes", kmsg.StringPtr("1")
+	topic := kmsg.NewIncrementalAlterConfigsRequestResource()
+	topic.ResourceType, topic.ResourceName = kmsg.ConfigResourceTypeTopic, name
+	topic.Configs = append(topic.Configs, change)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = append(req.Resources, topic)
+	resp, err := req.RequestWith(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kerr.ErrorForCode(resp.Resources[0].ErrorCode)
 }
 
 func create(t testing.TB, addr string, topics ...string) {

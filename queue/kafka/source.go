@@ -19,8 +19,8 @@ const (
 	// group waits for one that does not.
 	heartbeat, session = time.Second, 20 * time.Second
 	// maxCommit bounds the attempt to say that events were taken, maxLeave that to
-	// tell the group of the end, maxAside that to put the messages of a batch aside.
-	maxCommit, maxLeave, maxAside = 10 * time.Second, time.Second, 10 * time.Second
+	// tell the group of the end.
+	maxCommit, maxLeave = 10 * time.Second, time.Second
 	// asideEnding ends the topic of messages that are no events.
 	asideEnding = ".aside"
 	// errorHeader says why a message was put aside.
@@ -50,12 +50,12 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{place: p}, nil
 }
 
-// Aside returns how many messages were no events. They are in the topic with the
-// ending .aside, but for those that Lost counts.
+// Aside returns how many messages were no events and are in the topic with the ending
+// .aside.
 func (s *Source) Aside() uint64 { return s.aside.Load() }
 
-// Lost returns how many of the messages that were no events the topic for them
-// did not take either.
+// Lost returns how many messages were no events and are left out, since the topic with
+// the ending .aside did not take them for ten seconds.
 func (s *Source) Lost() uint64 { return s.lost.Load() }
 
 // Receive implements event.Source. Brokers that are away are waited for.
@@ -105,19 +105,17 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 	}
 	wait.Reset()
 	batch := make([]event.Event, 0, len(records))
-	// One bound for all of them: events wait behind what is put aside.
-	aside, cancelAside := context.WithTimeout(ctx, maxAside)
-	defer cancelAside()
+	var bad []unread
 	for _, r := range records {
 		e, err := event.Decode(r.Value)
 		if err != nil {
-			s.putAside(ctx, aside, client, r, err)
+			bad = append(bad, unread{r, err})
 			continue
 		}
 		batch = append(batch, e)
 	}
 	// Invariant: an offset is committed after everything before it was taken.
-	if ctx.Err() != nil || !broker.Take(ctx, s.place.log, batch, take) {
+	if !broker.Take(ctx, s.place.log, batch, take) || !s.putAside(ctx, client, bad) {
 		return false
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCommit)
@@ -130,23 +128,46 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 	return ctx.Err() == nil
 }
 
-// putAside moves a message to where it holds up nobody, before bounded ends.
-func (s *Source) putAside(ctx, bounded context.Context, client *kgo.Client, r *kgo.Record, why error) {
-	err := produce(bounded, client, &kgo.Record{
-		Topic: s.place.topic + asideEnding, Key: r.Key, Value: r.Value,
-		Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(why.Error())}),
-	})
-	if ctx.Err() != nil {
-		return // it is not committed, and comes again
+// unread is a message that is not an event, and why.
+type unread struct {
+	record *kgo.Record
+	why    error
+}
+
+// putAside moves messages to where they hold up nobody. It returns false when ctx has
+// ended: they are not committed then, and come again.
+func (s *Source) putAside(ctx context.Context, client *kgo.Client, bad []unread) bool {
+	put := func(ctx context.Context, u unread) error {
+		r := u.record
+		err := produce(ctx, client, &kgo.Record{
+			Topic: s.place.topic + asideEnding, Key: r.Key, Value: r.Value,
+			Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(u.why.Error())}),
+		})
+		if err == nil {
+			s.aside.Add(1)
+			s.place.log.Warn("a message that is no event was put aside", "partition", r.Partition, "offset", r.Offset, "why", u.why)
+		}
+		return err
 	}
-	s.aside.Add(1)
-	if err != nil {
-		s.lost.Add(1)
-		s.place.log.Error("a message that is no event is left out, and could not be put aside",
-			"partition", r.Partition, "offset", r.Offset, "why", why, "err", err)
-		return
+	answers := func(ctx context.Context) bool { return client.Ping(ctx) == nil }
+	var wait broker.Backoff
+	for {
+		left, away, err := broker.PutAside(ctx, bad, put, answers)
+		if !away {
+			s.lost.Add(uint64(len(left)))
+			for _, u := range left {
+				s.place.log.Error("a message that is no event is left out, and could not be put aside",
+					"partition", u.record.Partition, "offset", u.record.Offset, "why", u.why, "err", err)
+			}
+			return true
+		}
+		if ctx.Err() == nil && wait.Tries() == 0 {
+			s.place.log.Warn("the brokers are away; messages that are no events are put aside later", "messages", len(left), "err", err)
+		}
+		if bad = left; !wait.Sleep(ctx) {
+			return false
+		}
 	}
-	s.place.log.Warn("a message that is no event was put aside", "partition", r.Partition, "offset", r.Offset, "why", why)
 }
 
 // Close implements event.Source. It ends Receive, which then returns

@@ -62,6 +62,13 @@ func on(addr, stream string) *queuetest.Broker {
 			}
 			return out
 		},
+		Refuse: func(t testing.TB) {
+			js := connect(t, addr)
+			defer js.Conn().Close()
+			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream + "_aside", Subjects: []string{stream + ".aside"}, MaxMsgSize: 1}); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 

@@ -34,9 +34,9 @@ const (
 // Source is one of those who share a durable consumer. Safe for concurrent use.
 // Make it with Consume.
 type Source struct {
-	place *place
-	life  broker.Life
-	aside atomic.Uint64
+	place       *place
+	life        broker.Life
+	aside, lost atomic.Uint64
 }
 
 var _ event.Source = (*Source)(nil)
@@ -50,9 +50,13 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{place: p}, nil
 }
 
-// Aside returns how many messages, or pieces of them, were no events. They are at
-// the subject with the ending .aside.
+// Aside returns how many messages, or pieces of them, were no events and are at the
+// subject with the ending .aside.
 func (s *Source) Aside() uint64 { return s.aside.Load() }
+
+// Lost returns how many messages, or pieces of them, were no events and are left out,
+// since the subject with the ending .aside did not take them for ten seconds.
+func (s *Source) Lost() uint64 { return s.lost.Load() }
 
 // Receive implements event.Source. Servers that are away are waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
@@ -157,10 +161,8 @@ func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []
 	if !broker.Take(ctx, s.place.Log, batch, take) {
 		return ctx.Err()
 	}
-	for _, u := range unread {
-		if err := s.putAside(ctx, js, u); err != nil {
-			return err
-		}
+	if err := s.putAside(ctx, js, unread); err != nil {
+		return err
 	}
 	for _, m := range messages {
 		if err := m.Ack(); err != nil {
@@ -199,15 +201,28 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 }
 
 // putAside moves what is no event to where it holds up nobody.
-func (s *Source) putAside(ctx context.Context, js jetstream.JetStream, u broker.Unread) error {
-	ctx, cancel := context.WithTimeout(ctx, maxCall)
-	defer cancel()
-	sum := sha256.Sum256(u.Body)
-	if err := send(ctx, js, s.place.asideSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body); err != nil {
+func (s *Source) putAside(ctx context.Context, js jetstream.JetStream, unread []broker.Unread) error {
+	put := func(ctx context.Context, u broker.Unread) error {
+		sum := sha256.Sum256(u.Body)
+		err := send(ctx, js, s.place.asideSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
+		if err != nil {
+			// The stream may have been deleted: the next attempt has it again.
+			return errors.Join(err, s.place.makeStreams(ctx, js))
+		}
+		s.aside.Add(1)
+		s.place.Log.Warn("a message that is no event was put aside", "subject", s.place.asideSubject(), "why", u.Err)
+		return nil
+	}
+	answers := func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }
+	left, away, err := broker.PutAside(ctx, unread, put, answers)
+	if away {
 		return fmt.Errorf("a message that is no event cannot be put aside: %w", err)
 	}
-	s.aside.Add(1)
-	s.place.Log.Warn("a message that is no event was put aside", "subject", s.place.asideSubject(), "why", u.Err)
+	s.lost.Add(uint64(len(left)))
+	for _, u := range left {
+		s.place.Log.Error("a message that is no event is left out, and could not be put aside",
+			"subject", s.place.asideSubject(), "why", u.Err, "err", err)
+	}
 	return nil
 }
 

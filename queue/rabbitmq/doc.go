@@ -20,7 +20,10 @@
 // were taken.
 //
 // A queue that is missing is made, durable. One that exists stays as it is.
-// Messages that are no events go to the queue QUEUE.aside. A broker closes the
+// Messages that are no events go to the queue QUEUE.aside. What that does not take for ten
+// seconds, although the broker answers, is left out, counted (Source.Lost) and logged; while
+// the broker does not answer it is kept. Events that are not taken are offered again, however
+// often. A broker closes the
 // channel of a source that has not acknowledged for half an hour
 // (consumer_timeout): events that are not taken for so long are offered anew, and
 // quorum queues of RabbitMQ 4 drop a message after the twentieth time unless their

@@ -59,6 +59,14 @@ func on(addr, queue string) *queuetest.Broker {
 			}
 			return out
 		},
+		Refuse: func(t testing.TB) {
+			c, ch := channel(t, addr)
+			defer c.Close()
+			full := amqp.Table{"x-max-length": 0, "x-overflow": "reject-publish"}
+			if _, err := ch.QueueDeclare(queue+asideEnding, true, false, false, false, full); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 

@@ -208,6 +208,17 @@ func (s *session) publishWindow(ctx context.Context, queue string, messages []am
 	}
 }
 
+// answers reports whether the broker answers. A session that it does not answer in the
+// time of ctx ends.
+func (s *session) answers(ctx context.Context) bool {
+	stop := context.AfterFunc(ctx, func() { _ = s.nc.Close() })
+	ch, err := s.conn.Channel()
+	if err == nil {
+		err = ch.Close()
+	}
+	return stop() && err == nil
+}
+
 // why tells what has ended the session.
 func (s *session) why() error {
 	select {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -16,8 +15,6 @@ const (
 	// maxMessages is the most messages that are handed over at once, and that a
 	// source has without having acknowledged them.
 	maxMessages = 16
-	// maxAside bounds the attempt to put a message aside.
-	maxAside = 10 * time.Second
 	// errorHeader says why a message was put aside.
 	errorHeader = "weir-error"
 )
@@ -25,9 +22,9 @@ const (
 // Source is one of those who share a queue. Safe for concurrent use. Make it with
 // Consume.
 type Source struct {
-	place *place
-	life  broker.Life
-	aside atomic.Uint64
+	place       *place
+	life        broker.Life
+	aside, lost atomic.Uint64
 }
 
 var _ event.Source = (*Source)(nil)
@@ -41,9 +38,13 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{place: p}, nil
 }
 
-// Aside returns how many messages, or pieces of them, were no events. They are in
-// the queue with the ending .aside.
+// Aside returns how many messages, or pieces of them, were no events and are in the
+// queue with the ending .aside.
 func (s *Source) Aside() uint64 { return s.aside.Load() }
+
+// Lost returns how many messages, or pieces of them, were no events and are left out,
+// since the queue with the ending .aside did not take them for ten seconds.
+func (s *Source) Lost() uint64 { return s.lost.Load() }
 
 // Receive implements event.Source. A broker that is away is waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
@@ -130,10 +131,8 @@ func (s *Source) handle(ctx context.Context, session *session, messages []amqp.D
 	if !broker.Take(ctx, s.place.Log, batch, take) {
 		return ctx.Err()
 	}
-	for _, u := range unread {
-		if err := s.putAside(ctx, session, u); err != nil {
-			return err
-		}
+	if err := s.putAside(ctx, session, unread); err != nil {
+		return err
 	}
 	// This one and all before it.
 	if err := messages[len(messages)-1].Ack(true); err != nil {
@@ -142,17 +141,43 @@ func (s *Source) handle(ctx context.Context, session *session, messages []amqp.D
 	return nil
 }
 
-// putAside moves what is no event to where it holds up nobody.
-func (s *Source) putAside(ctx context.Context, session *session, u broker.Unread) error {
-	bounded, cancel := context.WithTimeout(ctx, maxAside)
-	defer cancel()
-	m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
-	m.Headers = amqp.Table{errorHeader: u.Err.Error()}
-	if err := session.publish(bounded, s.place.queue+asideEnding, []amqp.Publishing{m}); err != nil {
+// putAside moves what is no event to where it holds up nobody. It does so on a session of
+// its own: one whose message is not confirmed ends, and one that publishes may be blocked,
+// and the consumer's then still acknowledges.
+func (s *Source) putAside(ctx context.Context, consumer *session, unread []broker.Unread) error {
+	var own *session
+	leave := func() {
+		if own != nil {
+			own.close()
+			own = nil
+		}
+	}
+	defer leave()
+	put := func(ctx context.Context, u broker.Unread) (err error) {
+		if own == nil {
+			if own, err = s.place.connect(ctx); err != nil {
+				return err
+			}
+		}
+		m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
+		m.Headers = amqp.Table{errorHeader: u.Err.Error()}
+		if err := own.publish(ctx, s.place.queue+asideEnding, []amqp.Publishing{m}); err != nil {
+			leave() // the next session makes the queue if it is gone
+			return err
+		}
+		s.aside.Add(1)
+		s.place.Log.Warn("a message that is no event was put aside", "queue", s.place.queue+asideEnding, "why", u.Err)
+		return nil
+	}
+	left, away, err := broker.PutAside(ctx, unread, put, consumer.answers)
+	if away {
 		return fmt.Errorf("a message that is no event cannot be put aside: %w", err)
 	}
-	s.aside.Add(1)
-	s.place.Log.Warn("a message that is no event was put aside", "queue", s.place.queue+asideEnding, "why", u.Err)
+	s.lost.Add(uint64(len(left)))
+	for _, u := range left {
+		s.place.Log.Error("a message that is no event is left out, and could not be put aside",
+			"queue", s.place.queue+asideEnding, "why", u.Err, "err", err)
+	}
 	return nil
 }
 
