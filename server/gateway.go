@@ -39,11 +39,11 @@ type Route struct {
 	Unlimited      bool                  `yaml:"unlimited" help:"Forward the requests without asking any limit."`
 	Upstream       string                `yaml:"upstream" help:"Server to forward to. Empty means the general upstream."`
 	StripPrefix    string                `yaml:"strip_prefix" help:"Prefix of the path that is not forwarded; the path of the upstream takes its place."`
-	PreserveHost   bool                  `yaml:"preserve_host" help:"Send the client's Host to this route's upstream."`
-	ConnectTimeout time.Duration         `yaml:"connect_timeout" help:"As gateway.connect_timeout."`
-	HeaderTimeout  time.Duration         `yaml:"header_timeout" help:"As gateway.header_timeout."`
-	Timeout        time.Duration         `yaml:"timeout" help:"As gateway.timeout."`
-	MaxBody        Bytes                 `yaml:"max_body" help:"As gateway.max_body."`
+	PreserveHost   bool                  `yaml:"preserve_host" help:"Send the client's Host to this route's upstream. Where the upstream is the general one, gateway.preserve_host holds too."`
+	ConnectTimeout time.Duration         `yaml:"connect_timeout" help:"As gateway.connect_timeout, which holds where this is 0."`
+	HeaderTimeout  time.Duration         `yaml:"header_timeout" help:"As gateway.header_timeout, which holds where this is 0."`
+	Timeout        time.Duration         `yaml:"timeout" help:"As gateway.timeout, which holds where this is 0: a route that may take longer states how long, such as 24h for a stream."`
+	MaxBody        Bytes                 `yaml:"max_body" help:"As gateway.max_body, which holds where this is 0: a route with larger bodies states how large."`
 	MaxHeader      Bytes                 `yaml:"max_header" help:"Most bytes of a request's header fields, names and values; above it is answered 431. 0 means http.max_header_bytes."`
 }
 

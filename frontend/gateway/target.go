@@ -20,7 +20,8 @@ import (
 	"github.com/weirlimit/weir/identity"
 )
 
-// Forward says where requests go and how.
+// Forward says where requests go and how. What a route's leaves zero is that of
+// Options.Default, where there is one; Transport and PreserveHost only with its Upstream.
 type Forward struct {
 	// Upstream is the server: http, https, or h2c for HTTP/2 without encryption,
 	// a host, and a path that is put before the request's.
@@ -57,7 +58,9 @@ const (
 	headerTimeout  = time.Minute
 )
 
-// over returns f with what it leaves zero taken from d.
+// over returns f with what it leaves zero taken from d: a route that leaves out a bound, or
+// has zero, keeps the general one, and one that needs a higher bound states it. What belongs
+// to d's upstream is not taken for another.
 func (f Forward) over(d Forward) Forward {
 	if f.Upstream == nil {
 		f.Upstream = d.Upstream
