@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // modes is how limits stand: /v1/admin/modes.
@@ -15,22 +16,38 @@ type modes struct {
 	}
 }
 
-// act fills in the dialog's reason, presses its last button and waits for the
-// answer, whose words it returns.
+// outcome is what the dialog shows after an action.
+type outcome struct{ said, yaml, who, notCovered, fault string }
+
+// try fills in the dialog's reason, where it asks for one, presses its last button and
+// returns what is shown. It closes the dialog unless a fault is shown.
+func (b *tab) try(button, reason string) (o outcome) {
+	b.t.Helper()
+	b.until(`document.querySelector("dialog[open] .actions")`)
+	if js[bool](b, `!!document.querySelector("#action-reason")`) {
+		b.fill("#action-reason", reason)
+	}
+	b.press("dialog .actions", button)
+	b.until(`document.querySelector("dialog [data-test=done]") || document.querySelector("dialog [data-test=fault]") && !document.querySelector("dialog .actions button:disabled")`)
+	text := func(name string) string {
+		return js[string](b, `document.querySelector("dialog [data-test=`+name+`]")?.textContent ?? ""`)
+	}
+	o = outcome{text("done"), text("yaml"), text("who"), text("not-covered"), text("fault")}
+	if o.fault == "" {
+		b.press("dialog .actions", "Close")
+		b.until(`!document.querySelector("dialog")`)
+	}
+	return o
+}
+
+// act does what the dialog is open for and returns its words.
 func (b *tab) act(button, reason string) (said, yaml string) {
 	b.t.Helper()
-	b.until(`document.querySelector("dialog[open]")`)
-	b.fill("#action-reason", reason)
-	b.press("dialog .actions", button)
-	b.until(`document.querySelector("dialog [data-test=done], dialog [data-test=fault]")`)
-	if fault := js[string](b, `document.querySelector("dialog [data-test=fault]")?.textContent ?? ""`); fault != "" {
-		b.t.Fatalf("%s: %s", button, fault)
+	o := b.try(button, reason)
+	if o.fault != "" {
+		b.t.Fatalf("%s: %s", button, o.fault)
 	}
-	said = js[string](b, `document.querySelector("dialog [data-test=done]").textContent`)
-	yaml = js[string](b, `document.querySelector("dialog [data-test=yaml]")?.textContent ?? ""`)
-	b.press("dialog .actions", "Close")
-	b.until(`!document.querySelector("dialog")`)
-	return said, yaml
+	return o.said, o.yaml
 }
 
 // TestModes leads a rule from a shadow to enforcement and back.
@@ -175,3 +192,135 @@ func TestKeyActions(t *testing.T) {
 		})
 	}
 }
+
+// TestFamilyActionsByHash does everything that can be done to a client that is shown by
+// its hash: nobody is asked for its entries, and the answer says who it is and what a ban
+// does not refuse. A hash that the node does not know is said to be unknown.
+func TestFamilyActionsByHash(t *testing.T) {
+	events, _ := throttled(time.Now().Truncate(time.Minute))
+	for _, e := range events {
+		if e.Record != nil {
+			e.Record.Key, e.Record.Plain = unknownHash, false
+		}
+	}
+	n := serve(t, "--events-sample", "1", "--analytics", "sqlite:"+filled(t, events))
+	n.spend("acme", 101)
+	var hash string
+	n.awaitAnalytics("the client", func() bool {
+		type clients struct {
+			Clients []struct {
+				Key   string
+				Plain bool
+			}
+		}
+		for _, c := range admins[clients](n, "/v1/analytics/clients", url.Values{"from": {"-2h"}, "rule": {"client_id"}}).Clients {
+			if c.Key != unknownHash && !c.Plain {
+				hash = c.Key
+			}
+		}
+		return hash != ""
+	})
+	b := browse(t, n.admin)
+	for _, width := range []int64{wide, narrow} {
+		b.width(width)
+		b.open("/client?live=0&key=" + hash)
+		choose := func(action string) {
+			t.Helper()
+			b.choose("[data-test=client-actions]", action)
+			b.until(`document.querySelector("dialog[open]")`)
+			if js[bool](b, `!!document.querySelector("#action-entries")`) {
+				t.Errorf("%s asks for the entries of a hash", action)
+			}
+		}
+		overWhole := func() {
+			t.Helper()
+			b.until(`document.querySelector("#action-whole")`)
+			b.do(`document.querySelector("#action-whole").click()`)
+		}
+		for _, step := range []struct {
+			item, button, yaml string
+			whole              bool
+			overlay            string
+			allowed            bool
+		}{
+			{"Reset the count", "Reset a client's count", "", false, "", true},
+			{"Who it is…", "Find out who a client is", "", false, "", true},
+			{"Ban…", "Ban a client", `overrides: {"acme": {`, false, "ban", false},
+			{"Lift the ban", "Lift a ban", "", false, "", true},
+			{"Ban…", "Ban a client", `deny: {"client_id": ["acme"]}`, true, "ban_domain", false},
+			{"Lift the ban", "Lift a ban", "", true, "", true},
+			{"Another limit…", "Give a client another limit", "limit: 200/day", false, "override", true},
+			{"Take the override back", "Take an override back", "", false, "", true},
+			{"Let pass…", "Always let a client pass", "", false, "allow", true},
+			{"Limit again", "Limit a client again", "", false, "", true},
+			{"Give units back…", "Give units back to a client", "", false, "", true},
+		} {
+			choose(step.item)
+			if step.whole {
+				overWhole()
+			}
+			o := b.try(step.button, "by its hash")
+			if o.fault != "" {
+				t.Fatalf("%s: %s", step.item, o.fault)
+			}
+			if !strings.Contains(o.who, "client_id=acme") || !strings.Contains(o.yaml, step.yaml) {
+				t.Errorf("%s: it is %q, and the rules file would say\n%s", step.item, o.who, o.yaml)
+			}
+			banned := step.button == "Ban a client"
+			if got := strings.Contains(o.notCovered, "Not refused:") && strings.Contains(o.notCovered, "requests of other domains than api"); got != banned {
+				t.Errorf("%s: not refused are %q", step.item, o.notCovered)
+			}
+			got := n.explain("acme")
+			kind := ""
+			for _, v := range got.Overlay {
+				kind += v.Kind
+			}
+			if kind != step.overlay || got.Decision.Allowed != step.allowed {
+				t.Errorf("%s (whole %t): %+v", step.item, step.whole, got)
+			}
+		}
+
+		// A hash that this node has not told of is said to be unknown; then the client can
+		// be named by its entries.
+		b.open("/client?live=0&key=" + unknownHash)
+		choose("Ban…")
+		overWhole()
+		b.expect("status of 400")
+		if o := b.try("Ban a client", "unknown"); !strings.Contains(o.fault, "this node has told of no client of this name lately") {
+			t.Errorf("an unknown hash: %+v", o)
+		}
+		b.fill("#action-entries", "client_id=another")
+		if o := b.try("Ban a client", "by its entries"); o.fault != "" || !strings.Contains(o.yaml, `deny: {"client_id": ["another"]}`) {
+			t.Errorf("by its entries: %+v", o)
+		}
+
+		// A second ban over the domain, of entries that are known.
+		b.open("/explain?domain=api&ask=client_id%3Dthird")
+		b.choose("[data-test=explain-actions]", "Ban…")
+		overWhole()
+		b.act("Ban a client", "the third")
+		b.until(`document.querySelector("[data-test=decision]")?.textContent.includes("Refused.")`)
+		for _, name := range []string{"another", "third"} {
+			if n.explain(name).Decision.Allowed {
+				t.Errorf("%s is not banned", name)
+			}
+		}
+		b.open("/system")
+		b.until(`document.querySelectorAll("[data-test=overlay] tbody tr").length === 2`)
+		b.until(`document.querySelector("[data-test=overlay]").textContent.includes("every limit of the domain")`)
+		for left := 1; left >= 0; left-- {
+			b.press("[data-test=overlay]", "Take back")
+			b.until(`document.querySelector("#action-whole")?.checked`)
+			b.act("Lift a ban", "over")
+			b.until(fmt.Sprintf(`document.querySelectorAll("[data-test=overlay] tbody tr").length === %d`, left))
+		}
+		for _, name := range []string{"another", "third"} {
+			if !n.explain(name).Decision.Allowed {
+				t.Errorf("%s is still banned", name)
+			}
+		}
+	}
+}
+
+// unknownHash is a name in records that no key of the tests has.
+const unknownHash = "00000000000000000000000000000001"

@@ -2,7 +2,7 @@ import { about } from "./route.svelte.ts";
 import type { Entry } from "./types.ts";
 
 /** What an operator is about to do. */
-export type Verb = "ban" | "unban" | "allow" | "disallow" | "override" | "restore" | "grant" | "reset" | "mode" | "label";
+export type Verb = "inspect" | "ban" | "unban" | "allow" | "disallow" | "override" | "restore" | "grant" | "reset" | "mode" | "label";
 
 export interface Wish {
   verb: Verb;
@@ -14,6 +14,8 @@ export interface Wish {
   plain?: boolean;
   /** The entries that name the key, if they are known. */
   entries?: Entry[];
+  /** A ban is of every request of the domain with the entry. */
+  whole?: boolean;
   mode?: "shadow" | "enforce" | "off" | "none";
   percent?: number;
   label?: string;
