@@ -185,3 +185,39 @@ func (s *refunds) units(l *weir.Limit) int64 {
 	defer s.mu.Unlock()
 	return int64(s.flowed) / (int64(l.Period) / l.Count)
 }
+
+// Units that were charged before a reload cut the refill time go back at the price that
+// was paid. Where the new limit was asked first, and has forgotten what is owed beyond
+// twice its refill time, they take off all that is left to owe, the kept units' part
+// too: the bucket is full, and never more than that.
+func TestReloadAndRefundForget(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket} {
+		for _, asked := range []bool{false, true} {
+			virtual(t, fmt.Sprint(a.Name(), ", asked ", asked), func(t *testing.T) {
+				f := newFleet(t, 1, tier.Options{})
+				slow := reloaded(t, 100, time.Hour, 100, a, weir.ConsistencyStrict)
+				fast := reloaded(t, 10_000, time.Hour, 100, a, weir.ConsistencyStrict)
+				spent := []weir.Op{{Key: "k", Limit: slow, Cost: 100}}
+				if err := f.nodes[0].Take(context.Background(), spent); err != nil || !spent[0].Charged {
+					t.Fatal(err, spent[0].Decision)
+				}
+				if asked {
+					if d := f.take(f.nodes[0], "k", fast, 1); d.Allowed() {
+						t.Fatalf("all is spent: %s", d)
+					}
+				}
+				undo := spent[0].Undo(50)
+				if err := f.nodes[0].Take(context.Background(), []weir.Op{undo}); err != nil {
+					t.Fatal(err)
+				}
+				want := int64(0) // half an hour is owed
+				if asked {
+					want = 100
+				}
+				if left := f.left("k", fast); left != want {
+					t.Errorf("%d are left, want %d", left, want)
+				}
+			})
+		}
+	}
+}
