@@ -360,29 +360,34 @@ var trims = [...]struct {
 const trimClients = `DELETE FROM clients WHERE (grain, at, limit_id, client) IN (
 	SELECT grain, at, limit_id, client FROM clients WHERE grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3) RETURNING 1`
 
-// trim deletes blocks, whose rows are kept, and then rows while they take more than MaxBytes, and as few as that takes: it
-// measures again and again, and deletes no more rows at a time than are over the bound by
-// what the last ones freed.
+// trim deletes blocks, whose rows are kept, and then rows while they take more than
+// MaxBytes, and as few as that takes: it measures again and again, and deletes no more rows
+// at a time than are over the bound by what others freed.
 func (s *Service) trim(ctx context.Context) error {
 	if s.opt.MaxBytes < 0 {
 		return nil
 	}
-	row, least := int64(trimRow), int64(1) // bytes that a row frees, and the least rows at a time
+	var size rowSize
+	blocks, least := 1, int64(1) // the most spans of blocks, and the least rows, at a time
 	used, err := s.db.Used(ctx)
-	for n := 1; err == nil && used > s.opt.MaxBytes; n *= 2 {
-		gone, e := s.dropBlocks(ctx, n)
-		if gone == 0 || e != nil {
-			err = e
-			break
-		}
-		used, err = s.db.Used(ctx)
-	}
 	for range maxTrims {
 		if err != nil || used <= s.opt.MaxBytes {
 			return err
 		}
+		// Others may have written blocks since the last round.
+		dropped, err := s.dropBlocks(ctx, blocks)
+		if err != nil {
+			return err
+		}
+		if dropped > 0 {
+			blocks *= 2
+			if used, err = s.db.Used(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		// Half of what is over, since what is measured of some is not what others free.
-		gone, whole, err := s.trimRows(ctx, max((used-s.opt.MaxBytes)/row/2, least))
+		gone, whole, err := s.trimRows(ctx, max((used-s.opt.MaxBytes)/size.bytes()/2, least))
 		if err != nil {
 			return err
 		}
@@ -395,18 +400,40 @@ func (s *Service) trim(ctx context.Context) error {
 		if used, err = s.db.Used(ctx); err != nil {
 			return err
 		}
-		// A few rows, or the last ones of a kind, say nothing of others: pages become empty
-		// one at a time.
+		// A few rows say nothing of others: pages become empty one at a time.
 		if before <= used {
 			least = min(2*least, minMeasured)
 		} else {
 			least = 1
 		}
-		if row = trimRow; whole && gone >= minMeasured && before > used {
-			row = max((before-used)/gone, 1)
+		switch {
+		case !whole: // the last ones of a kind
+			size = rowSize{}
+		case gone >= minMeasured:
+			size.measured((before - used) / gone)
 		}
 	}
 	return nil
+}
+
+// rowSize is how many bytes a row of a kind frees, as far as is known. What others write
+// meanwhile makes a measure too small, so that the largest one counts. The zero value knows
+// of none.
+type rowSize struct{ largest, now int64 }
+
+// bytes returns it.
+func (r *rowSize) bytes() int64 {
+	if r.now == 0 {
+		return trimRow
+	}
+	return r.now
+}
+
+// measured takes in a measure. It makes the size smaller by half at most at a time, and
+// never less than half of the largest measure.
+func (r *rowSize) measured(n int64) {
+	r.largest = max(r.largest, n)
+	r.now = max(n, r.bytes()/2, r.largest/2, 1)
 }
 
 // trimRows deletes n rows, of the first kind that has any, and returns how many those

@@ -207,6 +207,7 @@ func Retention(t *testing.T, db analytics.Database) {
 		t.Fatalf("%d hours are left: %v", oldest, err)
 	}
 	retentionWhileWritten(t, db, now)
+	retentionBesideWriters(t, db, now)
 }
 
 // retained are the options of a service that forgets nothing but what is over a bound.
@@ -274,5 +275,91 @@ func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
 	written := int64(batches * each)
 	if gone := had[2] + written - have[2]; float64(gone) > 0.25*float64(had[2])+float64(written) {
 		t.Errorf("while others wrote: %d of %d rows by hour went", gone, had[2]+written)
+	}
+}
+
+// besides is a database whose rows others write while those over a bound are deleted:
+// each time it is measured, almost as many have come as had gone since.
+type besides struct {
+	analytics.Database
+	t             testing.TB
+	left, written int64
+	had           int64
+}
+
+func (b *besides) Used(ctx context.Context) (int64, error) {
+	n := rows(b.t, b.Database)
+	have := n[1] + n[2]
+	if add := min(b.had-have-1, b.left); add > 0 {
+		b.add(ctx, add)
+		have += add
+	}
+	b.had = have
+	return b.Database.Used(ctx)
+}
+
+// add writes rows of the newest hour, as large as the others.
+func (b *besides) add(ctx context.Context, n int64) {
+	b.t.Helper()
+	var names, values []string
+	err := b.Update(ctx, func(tx analytics.Tx) error {
+		columns := `SELECT name, 1 FROM pragma_table_info('clients')`
+		if b.Dialect().Kind == "postgres" {
+			columns = `SELECT CAST(column_name AS TEXT), 1 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'clients' ORDER BY ordinal_position`
+		}
+		if err := tx.Each(columns, [][]any{nil}, func(_ int, r analytics.Row) error {
+			names = append(names, r.Text(0))
+			value := "c." + r.Text(0)
+			if r.Text(0) == "client" {
+				value = "'beside' || (n.i + " + fmt.Sprint(b.written) + ")"
+			}
+			values = append(values, value)
+			return nil
+		}); err != nil {
+			return err
+		}
+		return tx.Each(`INSERT INTO clients (`+strings.Join(names, ", ")+`) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < `+fmt.Sprint(n)+`)
+			SELECT `+strings.Join(values, ", ")+` FROM n, (SELECT * FROM clients WHERE grain = 2 ORDER BY at DESC, limit_id, client DESC LIMIT 1) AS c`, [][]any{nil}, nil)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.left, b.written = b.left-n, b.written+n
+}
+
+// retentionBesideWriters crosses the bound while others write almost as many rows as go:
+// what a row frees is then not what the rows take less than before.
+func retentionBesideWriters(t *testing.T, db analytics.Database, now time.Time) {
+	const over = 0.1
+	before, err := db.Used(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := rows(t, db)
+	had := n[1] + n[2]
+	bound := int64(float64(before) * (1 - over))
+	beside := &besides{Database: db, t: t, left: had / 10}
+	s, err := analytics.New(beside, retained(func() time.Time { return now }, bound))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Tidy(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	after, err := db.Used(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = rows(t, db)
+	gone := had + beside.written - n[1] - n[2]
+	t.Logf("beside writers of %d rows: %d of %d rows went; of %d bytes %d are left", beside.written, gone, had, before, after)
+	if beside.written == 0 {
+		t.Error("nobody wrote beside")
+	}
+	if after > bound {
+		t.Errorf("beside writers: %d bytes are left of a bound of %d", after, bound)
+	}
+	if most := beside.written + int64(float64(had)*(over*4/3+0.02)); gone > most {
+		t.Errorf("beside writers: %d of %d rows went, more than %d", gone, had, most)
 	}
 }
