@@ -204,6 +204,9 @@ type ServiceInfo struct {
 	Events       int64 `json:"events"`
 	Duplicates   int64 `json:"duplicates"`
 	Late         int64 `json:"late"`
+	// SetAside is how many events the database refuses for what they say; they are in no
+	// answer.
+	SetAside int64 `json:"set_aside"`
 	// Retries counts transactions that failed and were made again. Failing is why the
 	// last one failed, empty if it did not.
 	Retries int64  `json:"retries"`

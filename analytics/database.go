@@ -72,6 +72,17 @@ func Again(err error) bool {
 	return errors.As(err, &a) && a.Again()
 }
 
+// refuses is an error of a database that says whether it is about the values alone.
+type refuses interface{ Refuses() bool }
+
+// Refuses reports whether an error of a Database is one that the values of a statement
+// have made, and make whenever it is run: one is out of range, too long, or against a
+// constraint.
+func Refuses(err error) bool {
+	var r refuses
+	return errors.As(err, &r) && r.Refuses()
+}
+
 // exec runs a statement once.
 func exec(tx Tx, query string, args ...any) error {
 	return tx.Each(query, [][]any{args}, nil)

@@ -7,7 +7,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	eventsDesc       = desc("events_total", "Events that came from the queue, by what became of them: counted, left out since they had been before (duplicate), or too late for what is kept.", "result")
+	eventsDesc       = desc("events_total", "Events that came from the queue, by what became of them: counted, left out since they had been before (duplicate), too late for what is kept, or refused by the database for what it says (set_aside).", "result")
 	batchesDesc      = desc("batches_total", "Batches that came from the queue.")
 	transactionsDesc = desc("transactions_total", "Transactions in which events were counted.")
 	retriesDesc      = desc("retries_total", "Transactions that failed and were made again.")
@@ -40,6 +40,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(eventsDesc, info.Events-info.Late, "counted")
 	count(eventsDesc, info.Duplicates, "duplicate")
 	count(eventsDesc, info.Late, "late")
+	count(eventsDesc, info.SetAside, "set_aside")
 	count(batchesDesc, info.Batches)
 	count(transactionsDesc, info.Transactions)
 	count(retriesDesc, info.Retries)

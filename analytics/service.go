@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/event"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/pauses"
 )
 
@@ -18,6 +19,8 @@ type Service struct {
 	db    Database
 	opt   Options
 	state state
+	// faults logs events that the database refuses.
+	faults *faults.Log
 	// tables is how many rows there are.
 	tables  tableCounts
 	tidying tidying
@@ -58,7 +61,7 @@ func New(db Database, opt Options) (*Service, error) {
 	if err := opt.complete(db.Dialect().Defaults); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	s := &Service{db: db, opt: opt, free: make(chan struct{}), changed: map[group]bool{}}
+	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), free: make(chan struct{}), changed: map[group]bool{}}
 	s.state.started = opt.Now()
 	// A process before this one may have left too many rows.
 	for _, g := range [...]Grain{Minute, Hour} {
@@ -181,7 +184,8 @@ func untilAll(orders []*order) (context.Context, context.CancelFunc) {
 }
 
 // count counts events in one transaction, however often that has to be tried,
-// until ctx ends. A transaction that takes too long is tried again by halves.
+// until ctx ends. A transaction that takes too long is tried again by halves, and so is
+// one with an event that the database refuses.
 func (s *Service) count(ctx context.Context, batch []event.Event) error {
 	wait := minBackoff
 	for tries := 1; ; tries++ {
@@ -196,6 +200,9 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if Refuses(err) {
+			return s.sift(ctx, batch, err)
 		}
 		s.state.failed(err)
 		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
@@ -218,6 +225,20 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 			wait = min(2*wait, maxBackoff)
 		}
 	}
+}
+
+// sift counts a batch of which the database refuses an event for what it says: by halves,
+// and that event, once it is alone, is set aside.
+func (s *Service) sift(ctx context.Context, batch []event.Event, why error) error {
+	if half := len(batch) / 2; half > 0 {
+		if err := s.count(ctx, batch[:half]); err != nil {
+			return err
+		}
+		return s.count(ctx, batch[half:])
+	}
+	s.state.setAside.Add(1)
+	s.faults.Report("the database refuses an event; it is set aside, and the others go on", fmt.Errorf("%q: %w", batch[0].ID(), why))
+	return nil
 }
 
 // maxTransaction bounds one attempt.

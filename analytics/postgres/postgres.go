@@ -237,6 +237,21 @@ func told(err error) error {
 
 func (f failure) Unwrap() error { return f.error }
 
+// Refuses reports whether the values are the reason: a data exception (class 22, such as
+// text that is no UTF-8 or a number out of range), a constraint (23), or a value that is
+// larger than any may be (54).
+func (f failure) Refuses() bool {
+	var e *pgconn.PgError
+	if !errors.As(f.error, &e) || f.Again() || len(e.Code) < 2 {
+		return false
+	}
+	switch e.Code[:2] {
+	case "22", "23", "54":
+		return true
+	}
+	return false
+}
+
 // Again reports whether another transaction was in the way: a deadlock, a
 // serialization failure, or a row or table that was made at the same time.
 func (f failure) Again() bool {

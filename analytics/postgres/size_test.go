@@ -77,3 +77,9 @@ func TestFamilyBlocks(t *testing.T) {
 		return open(t, inSchema(t, server.URL, fmt.Sprint("blocks", seed)))
 	})
 }
+
+// One event that the database refuses is set aside, and the others are counted.
+func TestFamilyRefusedEvents(t *testing.T) {
+	server := servertest.Postgres(t)
+	analyticstest.Refused(t, open(t, inSchema(t, server.URL, "refused")))
+}

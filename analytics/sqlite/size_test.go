@@ -53,3 +53,8 @@ func TestFamilyBlocks(t *testing.T) {
 		return opened(t, filepath.Join(t.TempDir(), fmt.Sprint(seed, ".db")))
 	})
 }
+
+// One event that the database refuses is set aside, and the others are counted.
+func TestFamilyRefusedEvents(t *testing.T) {
+	analyticstest.Refused(t, opened(t, filepath.Join(t.TempDir(), "refused.db")))
+}

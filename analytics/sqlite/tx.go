@@ -146,6 +146,16 @@ func told(err error) error {
 
 func (f failure) Unwrap() error { return f.error }
 
+// Refuses reports whether the values are the reason: a constraint, a type, or a value that
+// is larger than any may be.
+func (f failure) Refuses() bool {
+	switch sqlite.ErrCode(f.error).ToPrimary() {
+	case sqlite.ResultConstraint, sqlite.ResultMismatch, sqlite.ResultTooBig:
+		return true
+	}
+	return false
+}
+
 // Again reports whether another process was in the way.
 func (f failure) Again() bool {
 	code := sqlite.ErrCode(f.error).ToPrimary()
