@@ -21,7 +21,9 @@ type limited struct {
 
 func limit(t *testing.T, limits Limits) *limited {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	// At an address of its own: others on this machine look for their servers at ports
+	// of 127.0.0.1 that were free a moment ago.
+	ln, err := net.Listen("tcp", "127.0.0.200:0")
 	if err != nil {
 		t.Fatal(err)
 	}
