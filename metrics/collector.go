@@ -21,7 +21,7 @@ var (
 	unasked      = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
 	unmatched    = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
 	authFailures = desc("weir_auth_failures_total", "Wrong admin tokens and passwords of Redis clients.")
-	connRefused  = desc("weir_connections_refused_total", "Connections that were closed as they came: their client held its share, and none of it was idle (client).", "listener", "reason")
+	connRefused  = desc("weir_connections_refused_total", "Connections that were closed as they came: their client held its share, and none of it was idle (client), or Redis clients held all places, and none was idle (full).", "listener", "reason")
 	connClosed   = desc("weir_connections_closed_total", "Connections that were closed by a bound: the one that was idle for longest, as there was no place for a new one (full) or as its client held its share (client), and upgraded ones on which nothing moved (idle).", "listener", "reason")
 
 	overshoot = desc("weir_limit_max_overshoot_units", "Units above its limit that a limit with eventual consistency promises never to exceed.", "domain", "rule", "limit")
@@ -109,6 +109,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if c.opt.Connections != nil {
 		for _, n := range c.opt.Connections() {
 			counter(connRefused, n.RefusedClient, n.Listener, "client")
+			counter(connRefused, n.RefusedFull, n.Listener, "full")
 			counter(connClosed, n.ClosedFull, n.Listener, "full")
 			counter(connClosed, n.ClosedClient, n.Listener, "client")
 			counter(connClosed, n.ClosedIdle, n.Listener, "idle")

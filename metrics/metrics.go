@@ -91,10 +91,11 @@ type Options struct {
 type Connections struct {
 	// Listener is its section of the configuration.
 	Listener string
-	// RefusedClient were closed as they came, since their client held its share;
+	// RefusedClient were closed as they came, since their client held its share, and
+	// RefusedFull as all places were taken;
 	// ClosedFull and ClosedClient were idle and made room for others, of all and of
 	// the same client; ClosedIdle were upgraded, and nothing moved on them.
-	RefusedClient, ClosedFull, ClosedClient, ClosedIdle uint64
+	RefusedClient, RefusedFull, ClosedFull, ClosedClient, ClosedIdle uint64
 }
 
 // Unmatched is how many requests to a domain met no rule.

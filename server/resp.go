@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/frontend/resp"
+	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -19,7 +20,7 @@ type RESP struct {
 	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
 	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
 	TLS          TLS           `yaml:"tls" embed:"" prefix:"resp-tls-"`
-	MaxClients   int64         `yaml:"max_clients" name:"resp-max-clients" default:"4096" placeholder:"N" help:"Most connections of Redis clients at once; further ones are told so and closed."`
+	MaxClients   int64         `yaml:"max_clients" name:"resp-max-clients" default:"4096" placeholder:"N" help:"Most connections of Redis clients at once, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that has sent nothing for longest is closed for a new one; where all have commands under way, the new one is told so and closed. Loopback, --trust and --trusted-proxies have no bound for one client."`
 	IdleTimeout  time.Duration `yaml:"idle_timeout" name:"resp-idle-timeout" default:"0s" placeholder:"DURATION" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: one whose machine is gone ends by TCP's probes."`
 	Timeout      time.Duration `yaml:"timeout" name:"resp-timeout" default:"10s" placeholder:"DURATION" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to take in its replies."`
 }
@@ -91,6 +92,11 @@ func openRESP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
+	shared, err := s.sharedAddrs()
+	if err != nil {
+		return frontend{}, err
+	}
+	counts := new(listen.Counts)
 	opt := resp.Options{
 		Limiter:      s.limiter,
 		Check:        s.store.check,
@@ -99,6 +105,8 @@ func openRESP(s *Server) (frontend, error) {
 		Password:     password,
 		Guesses:      s.guesses,
 		MaxClients:   int(c.MaxClients),
+		Shared:       shared,
+		Connections:  counts,
 		IdleTimeout:  c.IdleTimeout,
 		Timeout:      c.Timeout,
 		DrainDelay:   s.conf.Drain.Delay,
@@ -127,7 +135,7 @@ func openRESP(s *Server) (frontend, error) {
 	if err := s.store.check(s.resp.Throttle()); err != nil {
 		s.log.Warn("CL.THROTTLE answers an error: this store keeps no token bucket", "err", err)
 	}
-	return frontend{listen: c.address(), tls: c.TLS, scheme: "redis", serve: s.resp}, nil
+	return frontend{listen: c.address(), tls: c.TLS, scheme: "redis", serve: s.resp, conns: counts}, nil
 }
 
 // respMetrics translates what the Redis protocol's front end says of itself.

@@ -109,10 +109,11 @@ type frontend struct {
 	proxies []netip.Prefix
 	// scheme begins its URL, with an s for TLS. Zero means http.
 	scheme string
-	// maxConns bounds its connections, zero for no bound; maxClient those of one
+	// maxConns bounds its connections, zero for no bound or one of its own; maxClient those of one
 	// client, zero for a quarter of them.
 	maxConns, maxClient int64
-	// conns counts those that were not let in, or not kept.
+	// conns counts those that were not let in, or not kept; open sets it
+	// where a front end has none.
 	conns *listen.Counts
 	// last: it is drained after the others, so that operators can watch.
 	last bool
@@ -225,7 +226,10 @@ func (s *Server) open() (err error) {
 			return err
 		}
 		if f.serve != nil {
-			f.section, f.conns = section, new(listen.Counts)
+			f.section = section
+			if f.conns == nil {
+				f.conns = new(listen.Counts)
+			}
 			s.doors = append(s.doors, f)
 		}
 	}
@@ -410,13 +414,9 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 			}
 		}
 	}()
-	// Many clients come through these.
-	proxies, err := prefixes("--trust", slices.Concat(s.conf.Trust, s.conf.Identity.Proxies.Trusted))
+	shared, err := s.sharedAddrs()
 	if err != nil {
 		return nil, err
-	}
-	shared := func(a netip.Addr) bool {
-		return a.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
 	for _, f := range s.doors {
 		ln, err := listenOn(f.listen)
@@ -438,6 +438,17 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 	return listeners, nil
 }
 
+// sharedAddrs returns what reports whether many clients come from an address.
+func (s *Server) sharedAddrs() (func(netip.Addr) bool, error) {
+	proxies, err := prefixes("--trust", slices.Concat(s.conf.Trust, s.conf.Identity.Proxies.Trusted))
+	if err != nil {
+		return nil, err
+	}
+	return func(a netip.Addr) bool {
+		return a.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	}, nil
+}
+
 // connectionMetrics returns what became of connections at every listener.
 func (s *Server) connectionMetrics() []metrics.Connections {
 	if !s.opened.Load() {
@@ -452,7 +463,7 @@ func (s *Server) connectionMetrics() []metrics.Connections {
 
 func connectionsOf(section string, n *listen.Counts) metrics.Connections {
 	return metrics.Connections{
-		Listener: section, RefusedClient: n.Refused.Load(),
+		Listener: section, RefusedClient: n.Refused.Load(), RefusedFull: n.RefusedFull.Load(),
 		ClosedFull: n.ClosedFull.Load(), ClosedClient: n.ClosedClient.Load(), ClosedIdle: n.ClosedIdle.Load(),
 	}
 }

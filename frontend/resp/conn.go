@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // A conn is one client. Its own goroutine runs it; others use what mu guards and
@@ -75,7 +76,7 @@ func (c *conn) run() {
 	c.s.mu.Unlock()
 	c.in = make([]byte, smallBuffer)
 	now := c.born
-	for c.fill(now) {
+	for c.fill(now) && listen.SetIdle(c.nc, false) {
 		began := time.Now()
 		if now = began; now.Unix() != c.active.Load() {
 			c.active.Store(now.Unix())
@@ -99,6 +100,7 @@ func (c *conn) run() {
 		if c.ends || c.lost {
 			return
 		}
+		listen.SetIdle(c.nc, true)
 	}
 }
 

@@ -21,12 +21,14 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // Keyring is a store whose keys can be forgotten one by one.
@@ -63,9 +65,17 @@ type Options struct {
 	Guesses *guesses.Bound
 	// TLS encrypts. Nil means plain text.
 	TLS *tls.Config
-	// MaxClients is the most connections at once; further ones are told so and
-	// closed. Zero means 4096.
+	// MaxClients is the most connections at once, a quarter of them for one client:
+	// an IPv4 address, or an IPv6 /64. The connection that is idle for longest is
+	// closed for a new one; where none is idle, the new one is told so and closed.
+	// Zero means 4096.
 	MaxClients int
+	// Shared reports whether many clients come from an address, which then may have
+	// as many connections as there are. Nil means that loopback alone does so.
+	Shared func(netip.Addr) bool
+	// Connections counts those that are not let in, or not kept. Nil means that
+	// nothing does.
+	Connections *listen.Counts
 	// IdleTimeout is how long a connection may send nothing. Zero means without
 	// end; one whose machine is gone ends by the probes of TCP.
 	IdleTimeout time.Duration
@@ -138,9 +148,9 @@ type Server struct {
 	// while the server does not drain.
 	drainBy atomic.Int64
 
-	ids, accepted, refused, handled, wrong, broken, slow atomic.Uint64
-	large, lanes, lastLog                                atomic.Int64
-	seed                                                 maphash.Seed
+	ids, accepted, handled, wrong, broken, slow atomic.Uint64
+	large, lanes, lastLog                       atomic.Int64
+	seed                                        maphash.Seed
 }
 
 // New returns a server. It returns an error when a required option is missing or
@@ -171,6 +181,9 @@ func New(opt Options) (*Server, error) {
 	if opt.MaxClients == 0 {
 		opt.MaxClients = 4096
 	}
+	if opt.Connections == nil {
+		opt.Connections = new(listen.Counts)
+	}
 	if opt.User == "" {
 		opt.User = defaultUser
 	}
@@ -200,7 +213,7 @@ type Stats struct {
 	// Clients is how many are connected, MaxClients the most that may be.
 	Clients, MaxClients int64
 	// Accepted and Refused count connections: those let in, and those turned
-	// away because there were too many.
+	// away because there were too many, of all clients or of their own.
 	Accepted, Refused uint64
 	// Commands counts those that were answered.
 	Commands uint64
@@ -217,7 +230,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Unlock()
 	return Stats{
 		Clients: int64(n), MaxClients: int64(s.opt.MaxClients),
-		Accepted: s.accepted.Load(), Refused: s.refused.Load(), Commands: s.handled.Load(),
+		Accepted: s.accepted.Load(), Refused: s.opt.Connections.Refused.Load() + s.opt.Connections.RefusedFull.Load(), Commands: s.handled.Load(),
 		WrongPasswords: s.wrong.Load(), Malformed: s.broken.Load(), Slow: s.slow.Load(),
 	}
 }

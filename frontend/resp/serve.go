@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // linger is how long connections are answered after the listener has closed, for
@@ -18,6 +20,9 @@ const linger = 500 * time.Millisecond
 // answers to what has arrived. It returns nil when no connection had to be cut.
 // It must be called once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ln = listen.Limit(ln, listen.Limits{
+		Max: int64(s.opt.MaxClients), Shared: s.opt.Shared, Refuse: s.refuse, Counts: s.opt.Connections, Log: s.opt.Log,
+	})
 	served := make(chan error, 1)
 	go func() { served <- s.accept(ln) }()
 	select {
@@ -58,34 +63,29 @@ func (s *Server) accept(ln net.Listener) error {
 			continue
 		}
 		pause = 0
-		if c := s.admit(nc); c != nil {
-			s.done.Go(c.run)
-		}
+		s.done.Go(s.admit(nc).run)
 	}
 }
 
-// admit takes nc into the list of connections, or turns it away.
+// admit takes nc into the list of connections.
 func (s *Server) admit(nc net.Conn) *conn {
 	c := newConn(s, nc)
 	s.mu.Lock()
-	full := len(s.conns) >= s.opt.MaxClients
-	if !full {
-		s.conns[c] = struct{}{}
-	}
+	s.conns[c] = struct{}{}
 	s.mu.Unlock()
-	if !full {
-		s.accepted.Add(1)
-		return c
+	s.accepted.Add(1)
+	return c
+}
+
+// refuse tells a client that there is no place for it, in the words of Redis.
+func (s *Server) refuse(nc net.Conn) {
+	if s.opt.TLS != nil {
+		return
 	}
-	s.refused.Add(1)
-	if s.opt.TLS == nil {
-		// A few bytes into an empty buffer: this does not wait, and if it fails
-		// there is nobody to tell.
-		_ = nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
-	}
-	_ = nc.Close()
-	return nil
+	// A few bytes into an empty buffer: this does not wait, and if it fails there is
+	// nobody to tell.
+	_ = nc.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n"))
 }
 
 // leave takes c from the list.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -146,9 +148,24 @@ func TestEncrypted(t *testing.T) {
 	plain.ended()
 }
 
+// gate holds connections in their commands, after the replies, while it is shut.
+type gate struct{ sync.RWMutex }
+
+func (g *gate) pass(int, time.Duration) {
+	g.RLock()
+	defer g.RUnlock()
+}
+
+// TestMaxClients: where all places are taken by commands under way, a further client
+// is told so; else the connection that is idle for longest is closed for it.
 func TestMaxClients(t *testing.T) {
-	b := newBench(t, Options{MaxClients: 3})
+	var g gate
+	var counts listen.Counts
+	b := newBench(t, Options{MaxClients: 3, Batch: g.pass, Connections: &counts})
 	addr := b.listen(t)
+	g.Lock()
+	open := sync.OnceFunc(g.Unlock)
+	defer open()
 	var in []*client
 	for range 3 {
 		c := connect(t, addr)
@@ -161,11 +178,122 @@ func TestMaxClients(t *testing.T) {
 	if s := b.Stats(); s.Clients != 3 || s.Accepted != 3 || s.Refused != 1 {
 		t.Errorf("%+v", s)
 	}
-	in[0].do("QUIT")
-	in[0].ended()
-	servertest.Await(t, "room", func() bool { return b.Stats().Clients == 2 })
-	if got := connect(t, addr).do("PING"); got != "+PONG" {
-		t.Error(got)
+	open()
+	for _, c := range in {
+		if got := c.do("PING"); got != "+PONG" {
+			t.Error(got)
+		}
+	}
+	// A connection is idle a moment after its reply.
+	servertest.Await(t, "room", func() bool { return tryPing(t, addr) })
+	if n := counts.ClosedFull.Load(); n != 1 {
+		t.Errorf("%d idle connections were closed for one, want 1", n)
+	}
+}
+
+// tryPing reports whether a new connection is let in.
+func tryPing(t *testing.T, addr string) bool {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	_, _ = nc.Write(wire("PING")) // it fails where the connection is refused at once
+	return newClient(t, nc).reply() == "+PONG"
+}
+
+// connectAs connects as a client: from 127.0.0.n.
+func connectAs(t *testing.T, addr string, n int) *client {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(n))}, Timeout: time.Minute}
+	nc, err := d.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return newClient(t, nc)
+}
+
+// TestFamilyNobodyTakesAllRedisConnections: a client that opens more connections than
+// there are places, in whatever way it holds them, keeps nobody else out and ends
+// nobody else's connections. An address that many share has no share.
+func TestFamilyNobodyTakesAllRedisConnections(t *testing.T) {
+	const places = 16
+	for name, said := range map[string]string{
+		"says nothing":          "",
+		"half a command":        "*2\r\n$4\r\nECHO\r\n$10\r\nab",
+		"half a line":           "PI",
+		"idle after a command":  "PING\r\n",
+		"a transaction":         "MULTI\r\nPING\r\n",
+		"commands and a half":   "PING\r\nPING\r\nPI",
+		"a command under way":   "PING\r\n",
+		"shared, says nothing":  "",
+		"shared, after command": "PING\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := strings.HasPrefix(name, "shared")
+			busy := name == "a command under way"
+			var g gate
+			var counts listen.Counts
+			opt := Options{
+				MaxClients: places, Timeout: time.Minute, Connections: &counts,
+				Shared: func(netip.Addr) bool { return shared },
+			}
+			if busy {
+				opt.Batch = func(n int, took time.Duration) {
+					if n == 1 { // the others' commands come in twos
+						g.pass(n, took)
+					}
+				}
+			}
+			b := newBench(t, opt)
+			addr := b.listen(t)
+			other := connectAs(t, addr, 2)
+			askTwice := func(c *client) {
+				t.Helper()
+				c.send([]byte("PING\r\nPING\r\n"))
+				if one, two := c.reply(), c.reply(); one != "+PONG" || two != "+PONG" {
+					t.Errorf("another client was answered %s %s", one, two)
+				}
+			}
+			askTwice(other)
+			g.Lock()
+			defer g.Unlock()
+			refused := 0
+			for range 2 * places {
+				c := connectAs(t, addr, 1)
+				_, _ = c.nc.Write([]byte(said)) // it fails where the connection is refused at once
+				if !strings.HasSuffix(said, "PING\r\n") {
+					continue
+				}
+				if got := c.reply(); got == "-ERR max number of clients reached" {
+					refused++
+				} else if got != "+PONG" && got != "+OK" {
+					t.Errorf("answered %s", got)
+				}
+			}
+			if shared {
+				servertest.Await(t, "room made by the longest idle", func() bool { return counts.ClosedFull.Load() >= places })
+				if n := counts.ClosedClient.Load() + counts.Refused.Load(); n > 0 {
+					t.Errorf("%d connections of an address that many share were bounded", n)
+				}
+				return
+			}
+			askTwice(other)
+			for range 3 {
+				askTwice(connectAs(t, addr, 2))
+			}
+			if n := b.Stats().Clients; n > places {
+				t.Errorf("%d clients, want at most %d", n, places)
+			}
+			if counts.ClosedClient.Load()+counts.Refused.Load() < 2*places-places/4 || counts.ClosedFull.Load()+counts.RefusedFull.Load() > 0 {
+				t.Errorf("of the client's own %d were closed and %d refused; of all %d and %d", counts.ClosedClient.Load(), counts.Refused.Load(),
+					counts.ClosedFull.Load(), counts.RefusedFull.Load())
+			}
+			if busy && refused != 2*places-places/4 {
+				t.Errorf("%d connections beyond the share were told so, want %d", refused, 2*places-places/4)
+			}
+		})
 	}
 }
 

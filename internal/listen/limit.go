@@ -26,6 +26,11 @@ type Limits struct {
 	// Shared reports whether many clients come from an address, which then may hold
 	// as many as there are. Nil means that loopback alone does so.
 	Shared func(netip.Addr) bool
+	// Refuse tells the client of a connection that is not let in so, before it is
+	// closed; it must not wait for the client. A connection is then refused too where
+	// all places are taken and none is idle. Nil means that it is closed without a
+	// word, and that it waits where all places are taken.
+	Refuse func(net.Conn)
 	// Counts counts what was refused and closed. Nil means that nothing does.
 	Counts *Counts
 	// Log is told when a connection is refused, at most once a second. Nil means
@@ -38,6 +43,8 @@ type Limits struct {
 type Counts struct {
 	// Refused were closed as they came: their client had its share, none of it idle.
 	Refused atomic.Uint64
+	// RefusedFull were closed as they came: all places were taken, none of them idle.
+	RefusedFull atomic.Uint64
 	// ClosedFull were idle for longest when all places were taken, ClosedClient when
 	// their client had its share.
 	ClosedFull, ClosedClient atomic.Uint64
@@ -54,7 +61,8 @@ const batch = 64
 
 // Limit bounds the connections of ln. When Max is reached, the connection that is
 // idle for longest is closed for a new one; where none is idle the new one waits,
-// and those behind it wait in the kernel's queue. A client that holds its share gets
+// and those behind it wait in the kernel's queue, or it is refused if there is a
+// Refuse. A client that holds its share gets
 // a new one for its own longest idle one, or is refused. Connections with requests
 // under way are never closed.
 //
@@ -152,12 +160,24 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		case errors.Is(err, net.ErrClosed):
 			_ = in.Close() // nothing was said on it
 			return nil, err
+		case errors.Is(err, errFull):
+			l.refuse(in)
+			l.limits.Counts.RefusedFull.Add(1)
+			l.faults.Report("connection refused: raise the bound for all clients if there are so many", err)
 		default:
-			_ = in.Close()
+			l.refuse(in)
 			l.limits.Counts.Refused.Add(1)
 			l.faults.Report("connection refused: raise the bound for each client if many come from there, or trust the proxy", err)
 		}
 	}
+}
+
+// refuse closes a connection that is not let in.
+func (l *limitListener) refuse(in net.Conn) {
+	if l.limits.Refuse != nil {
+		l.limits.Refuse(in)
+	}
+	_ = in.Close() // its client may be gone
 }
 
 // clientOf returns the client that an address is of, and whether it is many.
@@ -175,6 +195,8 @@ func (l *limitListener) clientOf(remote net.Addr) (client netip.Prefix, shared b
 	return client, err != nil || l.limits.Shared(addr)
 }
 
+var errFull = errors.New("all connections are taken, and none of them is idle")
+
 type shareError netip.Prefix
 
 // Error implements error.
@@ -183,7 +205,8 @@ func (e shareError) Error() string {
 }
 
 // admit takes c in, and waits until there is room for it. It returns a shareError
-// if its client holds its share, and net.ErrClosed when the listener is closed.
+// if its client holds its share, errFull in place of waiting if there is a Refuse,
+// and net.ErrClosed when the listener is closed.
 func (l *limitListener) admit(c *slotConn) error {
 	// Looked at again from time to time, as upgraded connections become idle without
 	// a word.
@@ -194,6 +217,10 @@ func (l *limitListener) admit(c *slotConn) error {
 		if took || err != nil {
 			l.waits.Store(false)
 			return err
+		}
+		if l.limits.Refuse != nil {
+			l.waits.Store(false)
+			return errFull
 		}
 		timer := time.NewTimer(again)
 		select {
@@ -376,16 +403,19 @@ func slots(c net.Conn, f func(*slotConn)) {
 }
 
 // SetIdle says whether nothing is under way on a connection of a listener of
-// Limit.
-func SetIdle(c net.Conn, idle bool) {
+// Limit. It returns false if the connection was closed for another while it was
+// idle: what has been read of it is then not to be carried out.
+func SetIdle(c net.Conn, idle bool) (open bool) {
+	open = true
 	slots(c, func(s *slotConn) {
 		if !idle {
-			s.idle.Store(0)
+			open = s.idle.Swap(0) >= 0 && open
 			return
 		}
 		s.idle.Store(time.Now().UnixNano())
 		s.of.wake()
 	})
+	return open
 }
 
 // TrackState is SetIdle by an http.Server's ConnState. A connection that was
