@@ -31,7 +31,13 @@ type running struct {
 
 func run(t *testing.T, conf *server.Config) *running {
 	t.Helper()
-	s, err := server.New(conf, server.Build{}, slog.New(slog.DiscardHandler))
+	return runLogged(t, conf, slog.DiscardHandler)
+}
+
+// runLogged is run with a log.
+func runLogged(t *testing.T, conf *server.Config, log slog.Handler) *running {
+	t.Helper()
+	s, err := server.New(conf, server.Build{}, slog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}
