@@ -109,7 +109,7 @@ func (r *reader) rateClients(windowMS int64) ([]*rateClient, error) {
 		c.limited = c.limited || l.n[cRefused]+l.n[cShadow] > 0 || l.n[cDelayed] > 0
 		c.every = max(c.every, l.n[cEvery])
 		c.User = c.User || l.w[wUser] != ""
-		if at, told := tierAt[c]; l.w[wTier] != "" && (!told || l.at < at) {
+		if at, told := tierAt[c]; l.w[wTier] != "" && (!told || l.at < at || l.at == at && l.w[wTier] < c.Tier) {
 			c.Tier, tierAt[c] = l.w[wTier], l.at
 		}
 		if windowMS < g.Seconds()*1000 {
