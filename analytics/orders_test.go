@@ -4,13 +4,15 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // What several sources handed out together is worked on until the last of them ends, in
 // whatever order they do.
 func TestFamilyOneSourceEndsAlone(t *testing.T) {
 	for first := range 3 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var orders []*order
 			var cancels []context.CancelFunc
 			for range 3 {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/bubble"
 )
 
 // taker is the place for what is put aside: what it does with a piece at a time since the start.
@@ -54,7 +55,7 @@ func TestFamilyPutAside(t *testing.T) {
 		{"is away", refuses, never, []int{0, 1, 2, 3}, true, 0, maxAttempt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				start := time.Now()
 				taken := map[int]int{}
 				left, away, err := PutAside(t.Context(), []int{0, 1, 2, 3}, func(ctx context.Context, piece int) error {
@@ -84,7 +85,7 @@ func TestFamilyPutAside(t *testing.T) {
 
 // When the context ends nothing is left out: all that is not aside comes again.
 func TestPutAsideEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		left, away, err := PutAside(ctx, []int{0, 1, 2}, func(_ context.Context, piece int) error {
