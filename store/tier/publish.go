@@ -302,7 +302,7 @@ func (s *Store) tellPeer(p *peer, key string, c *epochCounters, l *weir.Limit, o
 			switch {
 			case now >= c.end:
 				return true // it does not count there any more
-			case now < c.since:
+			case now < c.since.Load():
 				return false // it does not count there yet
 			}
 		}

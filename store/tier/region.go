@@ -122,9 +122,10 @@ type regional struct {
 
 // epochCounters are the counters of one epoch.
 type epochCounters struct {
-	// since is when the epoch was first seen, and end is when it ends, by the
-	// store's clock.
-	since, end int64
+	// since is when the epoch was first seen, the earliest that is known, and end is
+	// when it ends, by the store's clock.
+	since atomic.Int64
+	end   int64
 	// own is what the region has admitted, on its own store; told what every other
 	// region has heard of it, and sent what they may hear; copy what one has heard, on
 	// that one's store.
@@ -187,7 +188,7 @@ func (r *regional) retry(cost int64) time.Duration {
 
 // epoch returns the counters of the epoch at now, by the store's clock.
 func (r *regional) epoch(now int64) (*epochCounters, error) {
-	if c := r.now.Load(); c != nil && now >= c.since && now < c.end {
+	if c := r.now.Load(); c != nil && now >= c.since.Load() && now < c.end {
 		return c, nil
 	}
 	end := int64(0)
@@ -210,7 +211,7 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := r.epochs[end]; c != nil {
-		c.since = min(c.since, now)
+		c.since.Store(min(c.since.Load(), now))
 		return c, nil
 	}
 	life := min(2*max(r.length, weir.Micros(r.limit.Period)), weir.Micros(weir.MaxPeriod))
@@ -220,7 +221,8 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 			Count: regionCount, Period: weir.FromMicros(life), Params: weir.Params{Anchor: weir.AnchorFirst},
 		}
 	}
-	c := &epochCounters{since: now, end: end, window: r.length == 0, own: counter("own"), told: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}
+	c := &epochCounters{end: end, window: r.length == 0, own: counter("own"), told: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}
+	c.since.Store(now)
 	if err := errors.Join(c.own.Compile(), c.told.Compile(), c.sent.Compile(), c.copy.Compile()); err != nil {
 		return nil, err
 	}
