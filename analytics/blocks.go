@@ -444,20 +444,15 @@ func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
 	}
 	w := &where{}
 	w.and("grain = ? AND at >= ? AND at < ?", int64(g), at, at+length)
-	var stale, whole []int64
+	var stale []int64
 	for limit, b := range span.limits {
-		if b.state == blockWhole {
-			whole = append(whole, limit)
-		} else {
+		if b.state != blockWhole {
 			stale = append(stale, limit)
 		}
 	}
 	slices.Sort(stale)
-	slices.Sort(whole)
 	if span.state == blockWhole {
 		w.and("limit_id IN (" + ids(stale) + ")")
-	} else if len(whole) > 0 {
-		w.and("limit_id NOT IN (" + ids(whole) + ")")
 	}
 	limit, b := int64(-1), &clientBlock{}
 	flush := func() {
@@ -560,9 +555,11 @@ func (s *Service) dropBlocks(ctx context.Context, most int) (gone int, err error
 		gone++
 		err = retry(ctx, func() error {
 			return s.db.Update(ctx, func(tx Tx) error {
-				err := exec(tx, `UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND limit_id = 0 AND state = 1`, int64(b.grain), b.at)
-				if err != nil {
-					return err
+				// The row of the span first: who writes its blocks waits, or is done.
+				for _, rows := range [...]string{"limit_id = 0 AND state = 1", "limit_id <> 0"} {
+					if err := exec(tx, `UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND `+rows, int64(b.grain), b.at); err != nil {
+						return err
+					}
 				}
 				return exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2`, int64(b.grain), b.at)
 			})
