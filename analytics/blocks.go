@@ -170,29 +170,30 @@ type blockReader struct {
 
 func (r *blockReader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.bits)
-	if n <= 0 {
-		r.bad, r.bits = true, nil
-		return 0
-	}
-	r.bits = r.bits[n:]
+	r.skip(n)
 	return v
 }
 
 func (r *blockReader) varint() int64 {
 	v, n := binary.Varint(r.bits)
+	r.skip(n)
+	return v
+}
+
+// skip passes over n bytes that were read; none were if n is not positive.
+func (r *blockReader) skip(n int) {
 	if n <= 0 {
 		r.bad, r.bits = true, nil
-		return 0
+		return
 	}
 	r.bits = r.bits[n:]
-	return v
 }
 
 // count reads how many follow, of which each takes a byte at least.
 func (r *blockReader) count() int {
 	n := r.uvarint()
 	if n > uint64(len(r.bits)) {
-		r.bad, r.bits = true, nil
+		r.skip(0)
 		return 0
 	}
 	return int(n)
