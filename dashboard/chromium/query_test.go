@@ -20,14 +20,22 @@ type gate struct {
 	mu sync.Mutex
 	// holds are parts of addresses whose questions are held.
 	holds []string
-	// held are the questions that wait, in the order in which they came; asked counts all.
-	held  []*question
+	// held are closed to let the questions go on that came to be held, in the order in which
+	// they came, and then nil. asked counts all questions by path.
+	held  []chan struct{}
 	asked map[string]int
 }
 
-type question struct {
-	address string
-	release chan struct{}
+// behindGate starts a node that has met traffic, a gate before it, and a tab that asks
+// through the gate. span is the range of the traffic as parameters of a page.
+func behindGate(t *testing.T) (n *node, g *gate, b *tab, span string) {
+	t.Helper()
+	events, span := throttled(time.Now().Truncate(time.Minute))
+	n = serve(t, "--analytics", "sqlite:"+filled(t, events))
+	g, base := before(t, n)
+	b = browse(t, base)
+	b.width(wide)
+	return n, g, b, span
 }
 
 // before starts a gate before a node and returns its address.
@@ -47,9 +55,9 @@ func before(t *testing.T, n *node) (*gate, string) {
 		w.WriteHeader(http.StatusBadGateway)
 	}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if q := g.note(r.URL.RequestURI()); q != nil {
+		if released := g.note(r.URL.RequestURI()); released != nil {
 			select {
-			case <-q.release:
+			case <-released:
 			case <-r.Context().Done():
 				return
 			}
@@ -62,16 +70,17 @@ func before(t *testing.T, n *node) (*gate, string) {
 	return g, s.URL
 }
 
-// note counts a question, and returns it if it is to be held.
-func (g *gate) note(address string) *question {
+// note counts a question. It returns what is closed when the question may go on, nil if it
+// is not held.
+func (g *gate) note(address string) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked[strings.SplitN(address, "?", 2)[0]]++
 	for _, part := range g.holds {
 		if strings.Contains(address, part) {
-			q := &question{address, make(chan struct{})}
-			g.held = append(g.held, q)
-			return q
+			released := make(chan struct{})
+			g.held = append(g.held, released)
+			return released
 		}
 	}
 	return nil
@@ -102,8 +111,15 @@ func (g *gate) waiting() int {
 func (g *gate) let(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	close(g.held[number].release)
-	g.held[number].release = nil
+	g.release(number)
+}
+
+// release lets a question go on, once. Requires: mu.
+func (g *gate) release(number int) {
+	if released := g.held[number]; released != nil {
+		close(released)
+		g.held[number] = nil
+	}
 }
 
 // open lets everything go on.
@@ -111,22 +127,15 @@ func (g *gate) open() {
 	g.hold()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, q := range g.held {
-		if q.release != nil {
-			close(q.release)
-			q.release = nil
-		}
+	for number := range g.held {
+		g.release(number)
 	}
 }
 
 // TestFamilySlowAnswersAreDrawn holds the answers of every page while it refreshes: what is
 // asked for is not asked for once more, and is drawn when it comes.
 func TestFamilySlowAnswersAreDrawn(t *testing.T) {
-	events, span := throttled(time.Now().Truncate(time.Minute))
-	n := serve(t, "--analytics", "sqlite:"+filled(t, events))
-	g, base := before(t, n)
-	b := browse(t, base)
-	b.width(wide)
+	n, g, b, span := behindGate(t)
 	for _, p := range []struct{ path, question, drawn string }{
 		{"/?", "/v1/analytics/overview", `document.querySelector("[data-figure=decisions]")`},
 		{"/?by=rule", "/v1/analytics/series", `document.querySelector(".uplot")`},
@@ -144,7 +153,7 @@ func TestFamilySlowAnswersAreDrawn(t *testing.T) {
 			b := &tab{t: t, ctx: b.ctx, base: b.base}
 			begun, waited := g.count(p.question), g.waiting()
 			g.hold(p.question)
-			b.run(navigate(base + "/ui" + p.path + "&live=0" + span))
+			b.run(navigate(b.base + "/ui" + p.path + "&live=0" + span))
 			n.awaitFor(patience, "the first question", func() bool { return g.waiting() > waited })
 			for range 4 {
 				b.press(".bar", "Refresh")
@@ -169,16 +178,12 @@ func TestFamilySlowAnswersAreDrawn(t *testing.T) {
 // TestFamilyLivePageIsDrawn follows a live page whose clock runs a hundred times as fast,
 // while one answer takes longer than many refreshes.
 func TestFamilyLivePageIsDrawn(t *testing.T) {
-	events, span := throttled(time.Now().Truncate(time.Minute))
-	n := serve(t, "--analytics", "sqlite:"+filled(t, events))
-	g, base := before(t, n)
-	b := browse(t, base)
-	b.width(wide)
+	n, g, b, span := behindGate(t)
 	b.run(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `{ const real = window.setInterval; window.setInterval = (f, ms, ...more) => real(f, ms / 100, ...more); }`}))
 	const slow, quick = "/v1/analytics/overview", "/v1/analytics/series"
 	g.hold(slow)
-	b.run(navigate(base + "/ui/?" + strings.TrimPrefix(span, "&")))
+	b.run(navigate(b.base + "/ui/?" + strings.TrimPrefix(span, "&")))
 	for turn := range 3 {
 		seen := g.count(quick)
 		n.awaitFor(patience, "ten refreshes", func() bool { return g.count(quick) > seen+10 })
@@ -196,11 +201,7 @@ func TestFamilyLivePageIsDrawn(t *testing.T) {
 // answers come in every order: the page shows the one to the last question, and says
 // meanwhile what it shows.
 func TestFamilyNewestQuestionIsAnswered(t *testing.T) {
-	events, span := throttled(time.Now().Truncate(time.Minute))
-	n := serve(t, "--analytics", "sqlite:"+filled(t, events))
-	g, base := before(t, n)
-	b := browse(t, base)
-	b.width(wide)
+	n, g, b, span := behindGate(t)
 	decisions := map[string]int64{}
 	for _, m := range mets {
 		decisions[m.rule] += m.allowed + m.refused + m.delayed + m.shadow
