@@ -105,7 +105,7 @@ func TestRunForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		s, err := analytics.New(db, analytics.Options{})
+		s, err := analytics.New(db, analytics.Options{KeepMinutes: time.Hour, KeepClientMinutes: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,9 +127,9 @@ func TestRunForgets(t *testing.T) {
 		if n := rows(); n != 1 {
 			t.Errorf("%d rows", n)
 		}
-		time.Sleep(25 * time.Hour)
+		time.Sleep(time.Hour + 5*time.Minute)
 		if n := rows(); n != 0 {
-			t.Errorf("%d rows after a day", n)
+			t.Errorf("%d rows after an hour", n)
 		}
 		if err := local.Close(); err != nil {
 			t.Fatal(err)
