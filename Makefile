@@ -21,9 +21,11 @@ build: ## build bin/weir
 
 # One package after the other: they start servers and load every core themselves,
 # and would take each other's time. The race detector needs a C compiler; it sees
-# nothing of the command that the packages of STARTERS start.
+# nothing of the command that the packages of STARTERS start, and those of READERS
+# only read source code.
 STARTERS := cmd/weir internal/deploytest internal/fleet internal/hostile
-RACED     = $(filter-out $(STARTERS:%=github.com/weirlimit/weir/%),$(shell $(GO) list $(PACKAGES)))
+READERS  := internal/arch internal/mutants
+RACED     = $(filter-out $(patsubst %,github.com/weirlimit/weir/%,$(STARTERS) $(READERS)),$(shell $(GO) list $(PACKAGES)))
 
 test: servers ## install the servers that tests start, then run every test
 	WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -shuffle=on -timeout 10m $(PACKAGES)
