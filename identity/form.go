@@ -37,10 +37,23 @@ func (r *Resolver) EntryForm(key, value string) (string, error) {
 			return value, nil
 		}
 		form, err = appendHost(nil, value)
+	case "api_key":
+		if r.keys != nil && !isSealed(value) {
+			return "", errors.New("an API key is counted as 32 hexadecimal digits of its HMAC, not as it is sent")
+		}
+		form = []byte(value)
 	default:
 		form = []byte(value)
-		if word, _, ok := strings.Cut(key, ":"); ok && word == "header" {
-			form = []byte(trimSpace(value)) // as the header of a request is read
+		switch word, _, _ := strings.Cut(key, ":"); word {
+		case "header", "cookie":
+			if _, err = r.parseSource(key, nil); err != nil {
+				break
+			}
+			// As those of a request are read.
+			if form = []byte(trimSpace(value)); word == "cookie" {
+				value, _, _ = strings.Cut(value, ";")
+				form = []byte(cookieValue(value))
+			}
 		}
 	}
 	if err != nil {
@@ -67,4 +80,9 @@ func (r *Resolver) addressForm(value string, w width) (string, error) {
 		return "", errors.New("it is not a whole IP address")
 	}
 	return string(w.appendTo(nil, translated(a.Unmap().WithZone(""), r.nat64))), nil
+}
+
+// isSealed reports whether a value has the form of what stands for an API key.
+func isSealed(value string) bool {
+	return len(value) == 32 && strings.Trim(value, "0123456789abcdef") == ""
 }

@@ -114,14 +114,19 @@ func (c *Caller) cookie(name string) string {
 			if !ok || trimSpace(n) != name {
 				continue
 			}
-			v = trimSpace(v)
-			if len(v) > 1 && v[0] == '"' && v[len(v)-1] == '"' {
-				v = v[1 : len(v)-1]
-			}
-			return v
+			return cookieValue(v)
 		}
 	}
 	return ""
+}
+
+// cookieValue returns the value of a cookie as it is counted: without quotes.
+func cookieValue(v string) string {
+	v = trimSpace(v)
+	if len(v) > 1 && v[0] == '"' && v[len(v)-1] == '"' {
+		v = v[1 : len(v)-1]
+	}
+	return v
 }
 
 // query returns the value of the first parameter of a name, decoded. A broken

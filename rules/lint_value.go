@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/spell"
@@ -51,20 +52,43 @@ func (l *linter) key(key string, n *node, path string) {
 	if l == nil || key == "" || l.dialect.concatenate {
 		return
 	}
-	if strings.ContainsAny(key, " \t") {
+	if strings.ContainsAny(key, " \t") || joinsSources(key) {
 		l.warn(n, path, "write one key, and those that follow it beneath descriptors:", "key %q is not one entry", key)
 		return
 	}
 	if meant := nearestSource(key); meant != "" {
 		l.warn(n, path, fmt.Sprintf("did you mean %q?", meant),
 			"no front end sends the key %q by itself, only a caller of the API can", key)
+		return
+	}
+	if word, _, _ := strings.Cut(key, ":"); l.form != nil && (isAddressKey(key) || word == "header" || word == "cookie") {
+		if _, err := l.form(key, "unknown"); err != nil {
+			l.warn(n, path, "", "no front end sends the key %q: %s", key, strings.TrimPrefix(err.Error(), "identity: "))
+		}
 	}
 }
+
+// joinsSources reports whether a key is several sources in one, such as path/method.
+func joinsSources(key string) bool {
+	parts := strings.FieldsFunc(key, func(c rune) bool { return strings.ContainsRune("/,;+|&", c) })
+	return len(parts) > 1 && !slices.ContainsFunc(parts, func(s string) bool { return !slices.Contains(sources, s) })
+}
+
+// commonWords are one letter away from a short source, and more likely meant as they
+// are.
+var commonWords = []string{"bath", "cost", "ghost", "lost", "math", "most", "oath", "pier", "post"}
 
 // nearestSource returns the source that key is a misspelling or another word of,
 // "" if there is none or key is a source.
 func nearestSource(key string) string {
 	word, arg, hasArg := strings.Cut(key, ":")
+	if arg == "" {
+		for _, p := range prefixes {
+			if bare(word) == bare(p) {
+				return p + ":NAME"
+			}
+		}
+	}
 	if hasArg {
 		for _, p := range prefixes {
 			if word == p {
@@ -93,7 +117,7 @@ func nearestSource(key string) string {
 		switch {
 		case key == s:
 			return ""
-		case bare(key) == bare(s), spell.Distance(key, s) == 1 && (len(s) > 4 || key[0] == s[0]):
+		case bare(key) == bare(s), spell.Distance(key, s) == 1 && !slices.Contains(commonWords, key):
 			best = s
 		}
 	}
@@ -177,6 +201,9 @@ func parseRange(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a.WithZone(""), a.BitLen()), true
 }
 
+// clientPrefixes are what values of client begin with.
+var clientPrefixes = []string{"user:", "api_key:", "address:"}
+
 // never says why no request has a value that fits the pattern, and what to write;
 // "" if one may.
 func (l *linter) never(key, value string) (msg, hint string) {
@@ -198,8 +225,20 @@ func (l *linter) never(key, value string) (msg, hint string) {
 			return "it names several methods", "write a rule for each"
 		}
 	case "remote_address":
-		if _, ok := parseRange(value); !ok && !isPattern(value) && value != "unknown" {
+		switch _, ok := parseRange(value); {
+		case isPattern(value):
+			if strings.Trim(value, "0123456789abcdef.:/*") != "" {
+				return "addresses are written in digits and lower case", ""
+			}
+		case !ok && value != "unknown":
 			return "it is not a whole IP address", "write all of it, or 10.0.0.* for those that begin so"
+		}
+	case "client":
+		head, _, pattern := strings.Cut(value, "*")
+		if !slices.ContainsFunc(clientPrefixes, func(p string) bool {
+			return strings.HasPrefix(head, p) || pattern && strings.HasPrefix(p, head)
+		}) {
+			return "a client is written with what it is known by", "write user:" + value + ", api_key:..., or address:..."
 		}
 	case "host":
 		if strings.Contains(value, "://") || strings.Contains(value, "/") {
@@ -236,8 +275,8 @@ func (l *linter) otherForm(key, value string) (msg, hint string) {
 	}
 	sample := strings.ReplaceAll(value, "*", letter)
 	pattern := sample != value
-	if isAddressKey(key) && pattern {
-		return "", "" // part of an address, which has no form
+	if pattern && (isAddressKey(key) || key == "api_key") {
+		return "", "" // part of what has a form only as a whole
 	}
 	if key == "path" && sample[0] != '/' {
 		sample = "/" + sample
@@ -262,10 +301,13 @@ func isRegexp(key, value string) bool {
 	switch {
 	case strings.HasPrefix(value, "^"), strings.HasSuffix(value, "$") && len(value) > 1 && key == "path":
 		return true
-	case strings.Contains(value, "(?"), strings.Contains(value, ".+"), strings.Contains(value, "/.*"),
-		strings.Contains(value, "(.*"), value == ".*":
+	case strings.Contains(value, "(?"), strings.Contains(value, ".+"):
 		return true
 	case strings.Contains(value, "(") && strings.Contains(value, "|") && strings.Contains(value, ")"):
+		return true
+	}
+	// A text may end in a dot before the *, as v1.* does.
+	if i := strings.Index(value, ".*"); i == 0 || i > 0 && value[i-1] != '*' && !isAlnum(value[i-1]) {
 		return true
 	}
 	if open := strings.IndexByte(value, '['); open >= 0 {
@@ -279,4 +321,8 @@ func isRegexp(key, value string) bool {
 		}
 	}
 	return false
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

@@ -54,7 +54,81 @@ func TestFamilyNeverMatches(t *testing.T) {
 	f(true, "remote_address/24", "10.0.0.1", "10.0.0.0/16", "10.0.0")
 	f(false, "header:X-Tenant", "acme", "a b", "v1.*", "Acme")
 	f(true, "header:X-Tenant", " acme", "{acme}", "^acme")
-	f(false, "user", "ann@example.com", "a.b*", "$ann")
+	f(false, "user", "ann@example.com", "a.b*", "$ann", "v1.*", "bob+tag@example.com", "auth0|7", "*.*")
+	f(true, "user", ".*@example.com", "(ann|bob)", "ann-.*", "^ann", "a\\.b", "{id}", "[a-z]+", "ann ", ".*")
+	f(true, "tier", "^pro", "{tier}", " pro")
+	f(true, "query:q", "a.+", "{q}", "\\d")
+	f(false, "cookie:sid", "s1", "a=b", "s*")
+	f(true, "cookie:sid", "\"s1\"", "s1;t=2", " s1", "^s1")
+	f(false, "client", "user:ann", "api_key:*", "address:10.0.0.1", "*", "u*", "user:*", "*ann")
+	f(true, "client", "ann", "10.0.0.1", "users:ann", "ann*", "user")
+	f(false, "remote_address", "10.*", "2001:db8:*", "*")
+	f(true, "remote_address", "2001:DB8:*", "10.0.0.x*", "10.0.*-10.1.*", "10.0.0.1-10.0.0.9", "10.0.0.1,10.0.0.2", "10.0.0.1:80", "10.0.0.0/255.0.0.0")
+	f(false, "api_key", "k1") // where keys come from is not known
+}
+
+// TestFamilyNeverMatchesInLists: in allow and deny lists, overrides and the names of
+// tiers a value or a key that no request has is warned of as in a rule.
+func TestFamilyNeverMatchesInLists(t *testing.T) {
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(want bool, text string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "r.yaml")
+		write(t, file, text)
+		set, errs := rules.Check([]string{file}, rules.Options{EntryForm: who.EntryForm})
+		if set == nil || (len(errs) > 0) != want {
+			t.Errorf("%swarned: %t, want %t: %s", text, len(errs) > 0, want, errs)
+		}
+	}
+	for key, values := range map[string][2][]string{
+		"remote_address":    {{"10.0.0.1"}, {"10.0.0", "10.0.0.256", "2001:DB8:*", "localhost"}},
+		"remote_address/24": {{"10.0.0.0/24"}, {"10.0.0"}},
+		"path":              {{"/login"}, {"login", "/users/{id}", "^/a", "/Login/", "/a?b"}},
+		"method":            {{"GET"}, {"get", "GET|POST", "HEAD"}},
+		"host":              {{"a.example"}, {"A.example", "a.example:80", "https://a.example"}},
+		"client":            {{"user:ann"}, {"ann"}},
+		"user":              {{"ann"}, {"^ann", ".*@a.example"}},
+		"cookie:sid":        {{"s1"}, {"s1;"}},
+		"header:X-Plan":     {{"pro"}, {"(pro|free)"}},
+	} {
+		for i, all := range values {
+			for _, v := range all {
+				f(i == 1, fmt.Sprintf("domain: d\ndeny: {%q: [%q]}\ndescriptors: [{key: user, limit: 1/s}]\n", key, v))
+				f(i == 1, fmt.Sprintf("domain: d\nallow: {%q: [%q]}\ndescriptors: [{key: user, limit: 1/s}]\n", key, v))
+				f(i == 1, fmt.Sprintf("domain: d\ndescriptors: [{key: %q, limit: 1/s, deny: [%q]}]\n", key, v))
+				f(i == 1, fmt.Sprintf("domain: d\ndescriptors: [{key: %q, limit: 1/s, allow: [%q]}]\n", key, v))
+				f(i == 1, fmt.Sprintf("domain: d\ndescriptors: [{key: %q, limit: 1/s, overrides: {%q: 9/s}}]\n", key, v))
+				f(i == 1, fmt.Sprintf("domain: d\ndescriptors: [{key: tenant, limit: 1/s, tiers: {by: %q, limits: {%q: 9/s}}}]\n", key, v))
+				f(i == 1, fmt.Sprintf("domain: d\ndescriptors: [{key: tenant, descriptors: [{key: %q, value: %q, limit: 1/s, share_threshold: %t}]}]\n", key, v, strings.Contains(v, "*")))
+			}
+		}
+	}
+	for _, key := range []string{"ip", "teir", "headers:X-A", "header:", "cookie", "remote_address/200", "header:X(A", "path/method"} {
+		f(true, fmt.Sprintf("domain: d\ndeny: {%q: [v]}\ndescriptors: [{key: user, limit: 1/s}]\n", key))
+		f(true, fmt.Sprintf("domain: d\nallow: {%q: [v]}\ndescriptors: [{key: user, limit: 1/s}]\n", key))
+		f(true, fmt.Sprintf("domain: d\ndescriptors: [{key: user, limit: 1/s, tiers: {by: %q, limits: {v: 9/s}}}]\n", key))
+		f(true, fmt.Sprintf("domain: d\ndescriptors: [{key: user, descriptors: [{key: %q, limit: 1/s}]}]\n", key))
+	}
+}
+
+// Where API keys are configured, a rule for a key as it is sent is warned of: it is
+// counted by what stands for it.
+func TestAPIKeysAreNotNamedAsSent(t *testing.T) {
+	who, err := identity.New(identity.Options{APIKey: identity.APIKeyOptions{From: []string{"header:X-API-Key"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]bool{"k1": true, strings.Repeat("0a", 16): false, strings.Repeat("0A", 16): true, "0a*": false} {
+		file := filepath.Join(t.TempDir(), "r.yaml")
+		write(t, file, fmt.Sprintf("domain: d\ndescriptors: [{key: api_key, limit: 1/s, overrides: {%q: 9/s}}]\n", value))
+		set, errs := rules.Check([]string{file}, rules.Options{EntryForm: who.EntryForm})
+		if set == nil || (len(errs) > 0) != want {
+			t.Errorf("%q: warned: %t, want %t: %s", value, len(errs) > 0, want, errs)
+		}
+	}
 }
 
 // TestFamilyNearMisses: a key that is nearly a source, by a letter, by case, by
@@ -91,14 +165,28 @@ func TestFamilyNearMisses(t *testing.T) {
 	f("header.X-A", "header:X-A")
 	f("cokie:a", "cookie:a")
 	f("ip/24", "remote_address/24")
-	for _, own := range []string{"tenant", "plan", "cost", "region", "order", "k", "id", "x:y", "svc/method"} {
+	f("header", "header:NAME")
+	f("Cookie", "cookie:NAME")
+	f("query:", "query:NAME")
+	f("ost", "host")
+	f("ser", "user")
+	f("ath", "path")
+	f("xpath", "path")
+	f("tuser", "user")
+	for _, own := range []string{"tenant", "plan", "cost", "post", "region", "order", "k", "id", "x:y", "svc/method"} {
 		f(own, "")
+	}
+	for _, key := range []string{"path/method", "method,path", "path+method", "path method", "user|api_key", "remote_address/33x", "remote_address/0",
+		"remote_address/user", "header:X A", "cookie:a(b"} {
+		if got := warned(t, key, "v"); !strings.Contains(got, "is not one entry") && !strings.Contains(got, "no front end sends") {
+			t.Errorf("%s: %s", key, got)
+		}
 	}
 	// Any one letter left out, changed, doubled or swapped.
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, source := range []string{"remote_address", "api_key", "client_id", "method"} {
 		for range 50 {
-			i := 1 + r.IntN(len(source)-2)
+			i := 1 + r.IntN(len(source)-1)
 			b := []byte(source)
 			switch r.IntN(4) {
 			case 0:
