@@ -114,11 +114,12 @@ func (r *Resolver) UntrustedFields() []UntrustedField {
 // asked for. Those that name an address come first.
 var forwardingFields = []string{
 	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
+	"X-Client-Ip", "X-Cluster-Client-Ip", "Fastly-Client-Ip",
 	"X-Forwarded-Host", "X-Forwarded-Proto",
 }
 
 // addressFields is how many of forwardingFields name an address.
-const addressFields = 5
+const addressFields = 8
 
 // reports counts and logs what requests say in vain. Safe for concurrent use.
 type reports struct {

@@ -202,8 +202,9 @@ func TestFamilyUntrustedForwarding(t *testing.T) {
 	for i, c := range []struct{ field, flag string }{
 		{"X-Forwarded-For", `"--trusted-proxies 172.16.0.7"`}, {"Forwarded", `"--trusted-proxies 172.16.1.7 --client-ip-header Forwarded"`},
 		{"X-Real-Ip", `"--trusted-proxies 172.16.2.7 --client-ip-header X-Real-Ip"`}, {"Cf-Connecting-Ip", `"--trusted-proxies 172.16.3.7 --client-ip-header Cf-Connecting-Ip"`},
-		{"True-Client-Ip", `"--trusted-proxies 172.16.4.7 --client-ip-header True-Client-Ip"`}, {"X-Forwarded-Host", `"--trusted-proxies 172.16.5.7"`},
-		{"X-Forwarded-Proto", `"--trusted-proxies 172.16.6.7"`}, {"X-User", `"--trusted-proxies 172.16.7.7"`},
+		{"True-Client-Ip", `"--trusted-proxies 172.16.4.7 --client-ip-header True-Client-Ip"`}, {"X-Client-Ip", `"--trusted-proxies 172.16.5.7 --client-ip-header X-Client-Ip"`},
+		{"X-Cluster-Client-Ip", `"--trusted-proxies 172.16.6.7 --client-ip-header X-Cluster-Client-Ip"`}, {"Fastly-Client-Ip", `"--trusted-proxies 172.16.7.7 --client-ip-header Fastly-Client-Ip"`},
+		{"X-Forwarded-Host", `"--trusted-proxies 172.16.8.7"`}, {"X-Forwarded-Proto", `"--trusted-proxies 172.16.9.7"`}, {"X-User", `"--trusted-proxies 172.16.10.7"`},
 	} {
 		log.Reset()
 		for n := range 3 { // of one network
@@ -232,7 +233,7 @@ func TestFamilyUntrustedForwarding(t *testing.T) {
 		ask(netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 1}), "X-Forwarded-For")
 	}
 	want["X-Forwarded-For"] += 1000
-	is(32-8, want)
+	is(32-11, want)
 	if strings.Count(log.String(), "no longer logged") != 1 {
 		t.Errorf("it is not said that no more is logged: %s", log.String())
 	}

@@ -8,8 +8,12 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// maxRuleLists is how many lists of keys of one domain are asked about.
-const maxRuleLists = 1024
+// Bounds on what a [Resolver.RulePlan] asks about: how many lists of keys of one domain,
+// and how many keys each has.
+const (
+	MaxRuleLists = 1024
+	MaxRuleKeys  = maxEntries
+)
 
 // entryAddress is what every client has.
 const entryAddress = "remote_address"
@@ -21,7 +25,8 @@ const entryAddress = "remote_address"
 // rules are no [weir.KeyLister].
 //
 // A list with a key that is no source, or whose source is not configured, is not
-// asked about: see [Resolver.Unknown]. priority is that of the requests, 0 the
+// asked about: see [Resolver.Unknown]. Nor is one beyond [MaxRuleLists], or with more
+// than [MaxRuleKeys]. priority is that of the requests, 0 the
 // highest.
 func (r *Resolver) RulePlan(rules weir.Rules, priority int) *Plan {
 	f := &follower{r: r, priority: priority}
@@ -86,7 +91,7 @@ func (r *Resolver) planOf(lists []weir.KeyList, priority int) *Plan {
 		p.descriptors = append(p.descriptors, planned{entries: []plannedEntry{{entryAddress, source{kind: fromAddress, width: r.width}}}})
 	}
 	for _, l := range lists {
-		if len(p.descriptors) == maxRuleLists {
+		if len(p.descriptors) == MaxRuleLists {
 			break
 		}
 		if d, err := r.plannedList(l); err == nil {
@@ -99,6 +104,9 @@ func (r *Resolver) planOf(lists []weir.KeyList, priority int) *Plan {
 // plannedList compiles a list of keys that are sources.
 func (r *Resolver) plannedList(l weir.KeyList) (planned, error) {
 	out := planned{repeats: l.Repeats}
+	if n := len(l.Keys); n > MaxRuleKeys {
+		return out, fmt.Errorf("%d keys are too many, the most is %d", n, MaxRuleKeys)
+	}
 	for _, key := range l.Keys {
 		s, err := r.sourceOf(key)
 		if err != nil {

@@ -90,3 +90,19 @@ func TestRulePlanOfConnection(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// A list of more keys than a descriptor has is not asked, and stops nothing.
+func TestRulePlanOfLongLists(t *testing.T) {
+	r := newResolver(t, identity.Options{})
+	long := strings.TrimSuffix(strings.Repeat("path,", identity.MaxRuleKeys), ",")
+	p := r.RulePlan(lists{"api": keyLists(long+",method", long)}, 0)
+	c := acquire(r)
+	defer c.Release()
+	req := weir.Request{Domain: "api"}
+	if err := p.Fill(&req, c); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(req.Descriptors); n != 2 || len(req.Descriptors[1].Entries) != identity.MaxRuleKeys {
+		t.Errorf("%d descriptors: %q", n, show(&req))
+	}
+}
