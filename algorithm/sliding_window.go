@@ -42,7 +42,7 @@ import (
 // later. What is left of a batch that is opened for it counts as spent with the
 // last unit: later, never earlier. Without a receipt the newest units are taken
 // off first. Many refunds of less than a batch keep units counting for longer than
-// a period: a bucket takes them back to the unit.
+// a period: [SlidingSubwindows] takes them back to the unit.
 //
 // With Params.Grain a spend counts from the end of a later sub-window, so that
 // units can be fetched ahead and used until then: see [weir.Lender].
