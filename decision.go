@@ -88,11 +88,11 @@ func (d Decision) Delay(cost int64) time.Duration {
 	return d.Limit.Algorithm.(Shaper).Delay(d, cost)
 }
 
-// Guarantee returns what this decision promises. That of a request under no limit
-// is exact, and has no number.
+// Guarantee returns what this decision promises. That of a request under no limit, or
+// under a shadow alone, promises nothing: it has no number, and is not exact.
 func (d Decision) Guarantee() Guarantee {
 	if d.Limit == nil {
-		return Guarantee{Exact: d.Allowed(), AtMost: Unbounded}
+		return Guarantee{AtMost: Unbounded}
 	}
 	return d.Limit.Guarantee()
 }

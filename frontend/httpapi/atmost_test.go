@@ -34,6 +34,7 @@ type assault struct {
 	most   int64 // the most that any period saw
 	least  int64 // the smallest number that was printed
 	held   bool  // a number was printed
+	prompt bool  // no wait is longer than a period
 }
 
 // check spends units of one of the keys, and returns what is left and the wait, in
@@ -71,6 +72,12 @@ func (a *assault) check(key int, units int64, peek bool) (left, wait int64) {
 			sum += a.spent[i].units
 		}
 		a.most = max(a.most, sum)
+	}
+	if a.prompt && d.RetryAfter != nil && int64(*d.RetryAfter*1e6+0.5) > a.period {
+		a.t.Fatalf("a wait of more than a period: %s", rec.Body)
+	}
+	if d.Limit == nil && d.Guarantee.Exact {
+		a.t.Fatalf("exact, and no limit applies: %s", rec.Body)
 	}
 	if d.Remaining != nil {
 		left = *d.Remaining
@@ -157,6 +164,8 @@ func TestFamilyAtMost(t *testing.T) {
 		"strict": {Mode: weir.ConsistencyStrict}, "default": {}, "leased": {Mode: weir.ConsistencyLeased}, "loose": {Mode: weir.ConsistencyLeased, Loose: true},
 		"eventual": {Mode: weir.ConsistencyEventual, MaxOvershoot: 2}, "local": {Mode: weir.ConsistencyLocal},
 	}
+	// Of these every unit is back after a period.
+	whole := map[weir.Algorithm]bool{algorithm.SlidingWindow: true, algorithm.SlidingLog: true, algorithm.FixedWindow: true}
 	attacked := 0
 	for _, alg := range algorithm.All {
 		if alg.Name() == algorithm.Concurrency.Name() {
@@ -177,6 +186,7 @@ func TestFamilyAtMost(t *testing.T) {
 				attacked++
 				for round := range rounds {
 					a := &assault{t: t, store: clocked.New(t), period: weir.Micros(l.Period), least: weir.Unbounded}
+					a.prompt = whole[alg] && l.Mode.Excess == 0 && l.Pool == nil && l.Ban == nil
 					a.srv = serve(t, a.store, weir.Limits{l}, httpapi.Options{})
 					a.run(rand.New(rand.NewPCG(uint64(round), uint64(attacked))), steps)
 					if a.held && a.most > a.least {

@@ -44,7 +44,7 @@ func TestPipeline(t *testing.T) {
 			case 3:
 				all, want = append(all, wire("nosuch")...), append(want, "-ERR unknown command 'nosuch', with args beginning with: ")
 			case 4:
-				all, want = append(all, wire("WEIR.PEEK", "nosuch", "k", key)...), append(want, "*18|$7|allowed|:1|$5|limit|$-1|$9|remaining|$-1|$14|retry_after_ms|:0|$14|reset_after_ms|:0|$8|delay_ms|:0|$5|exact|:1|$8|degraded|:0|$7|at_most|$-1")
+				all, want = append(all, wire("WEIR.PEEK", "nosuch", "k", key)...), append(want, "*18|$7|allowed|:1|$5|limit|$-1|$9|remaining|$-1|$14|retry_after_ms|:0|$14|reset_after_ms|:0|$8|delay_ms|:0|$5|exact|:0|$8|degraded|:0|$7|at_most|$-1")
 			}
 		}
 		var sent sync.WaitGroup
