@@ -68,6 +68,9 @@ func (l *Live) Match(dst []weir.Op, r *weir.Request) []weir.Op { return l.set.Lo
 // Set returns the set in use.
 func (l *Live) Set() *Set { return l.set.Load() }
 
+// Domains returns those of the set in use, sorted.
+func (l *Live) Domains() []string { return l.Set().Domains() }
+
 // Status returns what is in use and how the last attempt went.
 func (l *Live) Status() Status {
 	l.mu.Lock()

@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -22,7 +24,8 @@ import (
 type Options struct {
 	// Limiter decides. Required.
 	Limiter *weir.Limiter
-	// Domain is the domain that is asked. Zero means "api".
+	// Domain is the domain that is asked. Zero means "api", which the rules must
+	// have if they say which domains they have.
 	Domain string
 	// Identity tells who sent a call: the peer's address and metadata as HTTP has
 	// address and header. Nil means identity.New with its defaults: no metadata is
@@ -87,8 +90,9 @@ func New(opt Options) (*Middleware, error) {
 	case opt.Plan != nil && opt.Identity == nil:
 		return nil, errors.New("grpclimit: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
 	}
-	if opt.Domain == "" {
-		opt.Domain = "api"
+	var err error
+	if opt.Domain, err = checks.DomainOf(opt.Limiter, opt.Domain, "api"); err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
 	}
 	if opt.Skip == nil {
 		opt.Skip = housekeeping
@@ -99,7 +103,6 @@ func New(opt Options) (*Middleware, error) {
 	if opt.MaxWaiting == 0 {
 		opt.MaxWaiting = 1024
 	}
-	var err error
 	if opt.Answer == nil {
 		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
 			return nil, err

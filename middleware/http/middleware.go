@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/shed"
 )
@@ -19,7 +21,8 @@ import (
 type Options struct {
 	// Limiter decides. Required.
 	Limiter *weir.Limiter
-	// Domain is the domain that is asked. Zero means "api".
+	// Domain is the domain that is asked. Zero means "api", which the rules must
+	// have if they say which domains they have.
 	Domain string
 	// Identity tells who sent a request. Nil means identity.New with its
 	// defaults: no header is believed.
@@ -92,8 +95,9 @@ func New(opt Options) (*Middleware, error) {
 	case opt.Plan != nil && opt.Identity == nil:
 		return nil, errors.New("httplimit: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
 	}
-	if opt.Domain == "" {
-		opt.Domain = "api"
+	var err error
+	if opt.Domain, err = checks.DomainOf(opt.Limiter, opt.Domain, "api"); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	if opt.MaxDelay == 0 {
 		opt.MaxDelay = 10 * time.Second
@@ -104,7 +108,6 @@ func New(opt Options) (*Middleware, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	var err error
 	if opt.Answer == nil {
 		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/pauses"
 )
@@ -18,7 +19,8 @@ import (
 type TransportOptions struct {
 	// Limiter decides. Required.
 	Limiter *weir.Limiter
-	// Domain is the domain that is asked. Zero means "outgoing".
+	// Domain is the domain that is asked. Zero means "outgoing", which the rules must
+	// have if they say which domains they have.
 	Domain string
 	// Base sends the requests. Nil means http.DefaultTransport.
 	Base http.RoundTripper
@@ -96,8 +98,9 @@ func NewTransport(opt TransportOptions) (*Transport, error) {
 	case opt.MaxWaiting < 0:
 		return nil, errors.New("httplimit: max waiting must not be negative: set MaxWait to -1 to let nobody wait")
 	}
-	if opt.Domain == "" {
-		opt.Domain = "outgoing"
+	var err error
+	if opt.Domain, err = checks.DomainOf(opt.Limiter, opt.Domain, "outgoing"); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	if opt.Base == nil {
 		opt.Base = http.DefaultTransport
