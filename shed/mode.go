@@ -1,6 +1,10 @@
 package shed
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Mode is what one limiter does.
 type Mode uint8
@@ -52,3 +56,8 @@ const (
 )
 
 var limiterNames = [limiters]string{"user_rate", "user_concurrency", "fleet_share", "in_flight"}
+
+// IsLimiter reports whether a limit of that name may be one of a [Shedder].
+func IsLimiter(name string) bool {
+	return slices.ContainsFunc(limiterNames[:], func(n string) bool { return name == n || strings.HasPrefix(name, n+"_") })
+}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,5 +252,42 @@ shed:
 	}
 	if got := spend("/pay", 12); got.n[200] != 10 || got.n[503] != 2 {
 		t.Errorf("10 are kept for what matters: %v", got.n)
+	}
+}
+
+// Load shedding limits every request: one with a misspelt key is an error of weir take
+// all the same.
+func TestTakeBesideShedding(t *testing.T) {
+	dir := t.TempDir()
+	rules, conf := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "weir.yaml")
+	for path, text := range map[string]string{
+		rules: "domain: api\ndescriptors:\n  - {key: api_key, limit: 5/minute}\n  - {key: free, limit: unlimited}\n",
+		conf:  "rules: " + rules + "\nshed:\n  fleet_share: {limit: 5000/second}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := serve(t, "--config", conf)
+	for _, c := range []struct {
+		status int
+		says   string
+		args   []string
+	}{
+		{0, "5/minute", []string{"api_key=k"}},
+		{0, "", []string{"free=1"}},
+		{2, `did you mean "api_key"?`, []string{"apikey=k"}},
+		{2, `did you mean "api"?`, []string{"--domain", "apii", "api_key=k"}},
+		{2, "is matched by", []string{"a=1", "+", "b=2"}},
+		{0, "allowed", []string{"--allow-unmatched", "apikey=k"}},
+	} {
+		cmd := exec.Command(binary, append([]string{"take", "--server", n.http}, c.args...)...)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		if got := cmd.ProcessState.ExitCode(); got != c.status || !strings.Contains(string(out), c.says) {
+			t.Errorf("weir take %q: status %d, want %d and %q\n%s", c.args, got, c.status, c.says, out)
+		}
 	}
 }

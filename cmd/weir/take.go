@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/rules"
+	"github.com/weirlimit/weir/shed"
 )
 
 type takeCmd struct {
@@ -128,13 +130,20 @@ func (c *takeCmd) Run(s streams) error {
 	case err != nil:
 	case !v.Allowed:
 		err = errNo
-	case v.Limit == nil && !c.Allow:
+	case !v.meetsRule() && !c.Allow:
 		err = mustMatch(srv, q)
 	}
 	return err
 }
 
-// mustMatch returns an error if q, which no limit applied to, meets no rule either.
+// meetsRule reports whether a limit of the rules is among those that were asked: load
+// shedding limits every request.
+func (v *verdict) meetsRule() bool {
+	return slices.ContainsFunc(v.Limits, func(l toldAnswer) bool { return l.Limit != nil && !shed.IsLimiter(l.Limit.Name) })
+}
+
+// mustMatch returns an error if q, which no limit of the rules applied to, meets no
+// rule either.
 func mustMatch(srv remote, q question) error {
 	q.Strict, q.Peek = true, true
 	if _, err := srv.ask("/v1/check", q); err != nil {
