@@ -89,7 +89,7 @@ func (s *Set) MisspeltBeside(r *weir.Request, domain string, lists [][]string) s
 		if domain != "" && !slices.Contains(names, domain) {
 			names = append(names, domain)
 		}
-		return fmt.Sprintf("the rules have no domain %q%s", r.Domain, orThereAre(spell.Nearest(r.Domain, names), names))
+		return fmt.Sprintf("the rules have no domain %q%s", shortened(r.Domain), orThereAre(spell.Nearest(r.Domain, names), names))
 	}
 	if r.Domain != domain {
 		lists = nil
@@ -128,12 +128,16 @@ func keysIn(desc *weir.Descriptor) []string {
 
 // keysOf writes the keys of a descriptor, as much as fits a line.
 func keysOf(desc *weir.Descriptor) string {
+	return fmt.Sprintf("%q", shortened(strings.Join(keysIn(desc), "/")))
+}
+
+// shortened returns as much of a text as fits a line.
+func shortened(text string) string {
 	const most = 200
-	text := strings.Join(keysIn(desc), "/")
 	if len(text) > most {
-		text = text[:most] + "..."
+		return text[:most] + "..."
 	}
-	return fmt.Sprintf("%q", text)
+	return text
 }
 
 // meant says what a descriptor that no rule is matched by was meant to be: a list whose

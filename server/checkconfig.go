@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
@@ -100,7 +101,8 @@ func (c *Config) checkIdentity() (*identity.Resolver, error) {
 
 // finding returns u as a fault of the rules, or of the configuration at path.
 func (u *unasked) finding(a *asks, path string) *rules.Error {
-	e := &rules.Error{File: path, Path: u.What, Msg: "never asked, nobody is limited by it: " + u.Why, Warning: u.Minor}
+	_, says, _ := strings.Cut(u.says(), " is ")
+	e := &rules.Error{File: path, Path: u.What, Msg: says + ": " + u.Why, Warning: u.Minor}
 	if file := a.set.File(u.Domain); file != "" {
 		e.File = file
 	}

@@ -153,9 +153,15 @@ func (s *Server) gateway() (http.Handler, error) {
 	return g, nil
 }
 
-// warnOfUncounted tells of routes on which the limits in words do not count:
-// their requests are asked about by other things than the client's address.
+// warnOfUncounted tells of limits in words that count nothing here, and of routes on
+// which they do not count: their requests are asked about by other things than the
+// client's address.
 func (s *Server) warnOfUncounted() {
+	for _, l := range s.rules.words.limits {
+		if l.address == nil {
+			s.log.Warn("a limit in words counts nothing that is forwarded or that proxies ask about: only callers of the API name a client_id; count by ip or by all", "limit", l.text)
+		}
+	}
 	if !s.rules.words.limitAddresses() {
 		return
 	}

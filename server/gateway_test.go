@@ -109,7 +109,7 @@ func TestLimitInWordsOnRoutes(t *testing.T) {
 	}
 }
 
-// Rules that are loaded later are looked at as well, each set once.
+// Rules that are loaded later are looked at as well, each time that they are read.
 func TestWarnOfUnlimitedLater(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	write := func(key string) {
@@ -134,14 +134,15 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 	defer cancel()
 	for _, key := range []string{"user", "client_id"} {
 		write(key)
-		s.rules.reload()
-		s.rules.reload() // unchanged
-		for line := range lines {
-			if strings.Contains(line, "no rule applies to") {
-				if !strings.Contains(line, "rules="+key) {
-					t.Fatalf("got %s, want that there is only a rule for %s", line, key)
+		for range 2 { // changed, and unchanged
+			s.rules.reload()
+			for line := range lines {
+				if strings.Contains(line, "no rule applies to") {
+					if !strings.Contains(line, "rules="+key) {
+						t.Fatalf("got %s, want that there is only a rule for %s", line, key)
+					}
+					break
 				}
-				break
 			}
 		}
 	}
@@ -212,4 +213,25 @@ func TestWarnOfUnlimited(t *testing.T) {
 	f(func(c *Config) { c.Routes = []Route{from("/a", "user"), from("/b"), from("/c", "client", "ip")} },
 		`route=2 host="" path=/b domain=api keys=remote_address rules="client_id, user"`,
 		`route=3 host="" path=/c domain=api keys="client, ip" rules="client_id, user"`)
+}
+
+// A limit by what only callers of the API name is told of where requests are forwarded
+// or proxies ask.
+func TestWarnOfClientIDs(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		warns  int
+	}{
+		"the API":      {func(*Config) {}, 0},
+		"a gateway":    {func(c *Config) { c.Upstream = "http://127.0.0.1:1" }, 1},
+		"forward-auth": {func(c *Config) { c.ForwardAuth.Prefix, c.Identity.Proxies.Trusted = "/auth", []string{"127.0.0.1"} }, 1},
+	} {
+		conf := Defaults()
+		conf.Limits = []string{"5/minute by client_id", "100/minute by ip"}
+		c.change(conf)
+		_, log := node(t, conf)
+		if n := strings.Count(log.String(), `limit="5/minute by client_id"`); n != c.warns || strings.Contains(log.String(), `limit="100/minute by ip"`) {
+			t.Errorf("%s: %d warnings:\n%s", name, n, log)
+		}
+	}
 }

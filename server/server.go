@@ -60,7 +60,7 @@ type Server struct {
 	shed      *shed.Shedder // nil without one
 	metrics   *metrics.Metrics
 	resp      *resp.Server // nil without Redis clients
-	// looked is the generation of the rules in which warnOfUnlimited looked, zero for
+	// looked is which time that the rules were read warnOfUnlimited looked at, zero for
 	// none.
 	looked uint64
 	// asksNow says which rules of the last set that was looked at are asked.

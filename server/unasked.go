@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -24,6 +25,16 @@ type unasked struct {
 	To, Add string
 	// Minor: it is likely meant so, such as rules for the API in a domain of their own.
 	Minor bool
+	// Partly: some requests meet it, and others could that do not.
+	Partly bool
+}
+
+// says says what is wrong.
+func (u *unasked) says() string {
+	if u.Partly {
+		return "a deny list is not asked everywhere, who is on it passes there"
+	}
+	return "a rule is never asked, nobody is limited by it"
 }
 
 // asks says which rules the gateway, and proxies that ask, can meet.
@@ -259,8 +270,13 @@ func (a *asks) report() {
 		case r.Domain != a.domain && !a.conf.asked():
 			if !others[r.Domain] {
 				others[r.Domain] = true
-				a.found = append(a.found, unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
-					Why: fmt.Sprintf("the gateway asks the domain %q, so only callers of the API can ask this one", a.domain)})
+				u := unasked{Domain: r.Domain, What: "domain " + r.Domain, Minor: true,
+					Why: fmt.Sprintf("the gateway asks the domain %q, so only callers of the API can ask this one", a.domain)}
+				if !a.set.Has(a.domain) && len(a.conf.Limits) == 0 && a.conf.Shed == nil {
+					u.Minor = false
+					u.Why += "; the domain of the gateway (--api-domain) has no rules"
+				}
+				a.found = append(a.found, u)
 			}
 		default:
 			a.found = append(a.found, a.why(r))
@@ -279,7 +295,7 @@ func (a *asks) why(r *rules.Rule) unasked {
 		}
 	}
 	if a.routes == nil {
-		u.Why = "no descriptor leads to it"
+		u.Why = fmt.Sprintf("no descriptor leads to it: of a domain %d lists of up to %d keys are asked", identity.MaxRuleLists, identity.MaxRuleKeys)
 		return u
 	}
 	u.Why = "no route that its requests take sends " + strings.Join(r.Keys, ", ")
@@ -390,6 +406,9 @@ func (a *asks) reportLists() {
 	for i, keys := range [][]string{deny, allow} {
 		for _, key := range keys {
 			if a.sends(key) {
+				if i == 0 && a.routes != nil {
+					a.reportGaps(key)
+				}
 				continue
 			}
 			u := unasked{Domain: a.domain, What: []string{"deny", "allow"}[i] + " list of " + key, Why: "no route sends " + key}
@@ -401,6 +420,54 @@ func (a *asks) reportLists() {
 	}
 }
 
+// reportGaps notes the routes whose requests are not looked up in a deny list, as they
+// are not asked by its key.
+func (a *asks) reportGaps(key string) {
+	var gaps []string
+	to, add := "", "{entries: ["+quoteYAML(key)+"]}"
+	for i := range a.conf.Routes {
+		rt := &a.conf.Routes[i]
+		if rt.Unlimited || rt.sends(key) {
+			continue
+		}
+		if gaps = append(gaps, strconv.Itoa(i+1)); to == "" {
+			if to, add = fmt.Sprintf("routes[%d].descriptors", i), "- "+add; len(rt.Descriptors) == 0 {
+				to, add = fmt.Sprintf("routes[%d]", i), "descriptors: [{entries: ["+entryAddress+"]}, "+strings.TrimPrefix(add, "- ")+"]"
+			}
+		}
+	}
+	const most = 8
+	if len(gaps) > most {
+		gaps = append(gaps[:most], fmt.Sprintf("%d more", len(gaps)-most))
+	}
+	why := "no " + key + " is sent "
+	anyOther := sampleRequest{"WEIR", "weir.invalid", "/weir-no-route/x"}
+	switch rest := a.plain != nil && key != entryAddress && a.routeOf(anyOther) < 0; {
+	case rest && len(gaps) == 0:
+		why += "without a route"
+		to, add = "the end of routes", "- {descriptors: [{entries: ["+entryAddress+"]}, "+add+"]}"
+	case rest:
+		why += "by route " + strings.Join(gaps, ", ") + ", and without a route"
+	case len(gaps) > 0:
+		why += "by route " + strings.Join(gaps, ", ")
+	default:
+		return
+	}
+	u := unasked{Domain: a.domain, What: "deny list of " + key, Why: why, Minor: true, Partly: true}
+	if a.who.Unknown(key) == nil {
+		u.To, u.Add = to, add
+	}
+	a.found = append(a.found, u)
+}
+
+// sends reports whether a descriptor of the route has an entry of the key.
+func (rt *Route) sends(key string) bool {
+	if len(rt.Descriptors) == 0 {
+		return key == entryAddress && !rt.Unlimited
+	}
+	return slices.ContainsFunc(rt.Descriptors, func(d identity.Descriptor) bool { return slices.Contains(d.Keys(), key) })
+}
+
 // sends reports whether some descriptor has an entry of the key.
 func (a *asks) sends(key string) bool {
 	if a.routes == nil {
@@ -409,12 +476,7 @@ func (a *asks) sends(key string) bool {
 	if key == entryAddress && a.plain != nil {
 		return true
 	}
-	return slices.ContainsFunc(a.conf.Routes, func(rt Route) bool {
-		if len(rt.Descriptors) == 0 {
-			return key == entryAddress && !rt.Unlimited
-		}
-		return slices.ContainsFunc(rt.Descriptors, func(d identity.Descriptor) bool { return slices.Contains(d.Keys(), key) })
-	})
+	return slices.ContainsFunc(a.conf.Routes, func(rt Route) bool { return rt.sends(key) })
 }
 
 // rulesUnasked is how many rules are not asked.
@@ -479,6 +541,6 @@ func (s *Server) warnOfUnasked() {
 		if u.Add != "" {
 			args = append(args, "to", u.To, "add", u.Add)
 		}
-		s.log.Warn("a rule is never asked, nobody is limited by it", args...)
+		s.log.Warn(u.says(), args...)
 	}
 }

@@ -397,3 +397,54 @@ func TestAdminNamesUnaskedRules(t *testing.T) {
 		t.Errorf("got %s", w.Body)
 	}
 }
+
+// A rule beneath more keys than a descriptor has is told of, and stops no request.
+func TestRulesThatAreTooDeep(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("domain: api\ndescriptors:\n")
+	for depth := range identity.MaxRuleKeys {
+		fmt.Fprintf(&b, "%s- key: header:X-%d\n%s  descriptors:\n", strings.Repeat("    ", depth), depth, strings.Repeat("    ", depth))
+	}
+	fmt.Fprintf(&b, "%s- {key: path, limit: 1/year}\n", strings.Repeat("    ", identity.MaxRuleKeys))
+	c := Defaults()
+	c.Upstream, c.Rules = upstream(t), rulesFile(t, b.String())
+	s, log := node(t, c)
+	if !strings.Contains(log.String(), "lists of up to 16 keys are asked") {
+		t.Errorf("the log does not say so: %s", log)
+	}
+	var header []string
+	for depth := range identity.MaxRuleKeys {
+		header = append(header, fmt.Sprintf("X-%d", depth), "x")
+	}
+	if code := gatewayStatus(t, s, "GET", "/", "192.0.2.1", header...); code != 200 {
+		t.Errorf("status %d", code)
+	}
+}
+
+// A deny list that some routes do not look at is warned of, with the line that mends
+// the first of them.
+func TestDenyListsThatSomeRoutesSkip(t *testing.T) {
+	c := Defaults()
+	c.Upstream = "http://127.0.0.1:1"
+	c.Rules = rulesFile(t, "domain: api\ndeny: {remote_address: [192.0.2.1], path: [/x]}\nallow: {path: [/health]}\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
+	c.Routes = []Route{{Path: "/a", Descriptors: []identity.Descriptor{by("remote_address"), by("path")}}, {Path: "/b", Descriptors: []identity.Descriptor{by("path")}},
+		{Path: "/c"}, {Path: "/d", Unlimited: true}}
+	_, log := node(t, c)
+	for _, want := range []string{`rule="deny list of remote_address" why="no remote_address is sent by route 2" to=routes[1].descriptors add="- {entries: [remote_address]}"`,
+		`rule="deny list of path" why="no path is sent by route 3, and without a route" to=routes[2] add="descriptors: [{entries: [remote_address]}, {entries: [path]}]"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, log)
+		}
+	}
+	if n := strings.Count(log.String(), "a deny list is not asked everywhere"); n != 2 {
+		t.Errorf("%d warnings of lists:\n%s", n, log)
+	}
+	c.Routes = c.Routes[:1]
+	if _, log := node(t, c); !strings.Contains(log.String(), `why="no path is sent without a route" to="the end of routes" add="- {descriptors: [{entries: [remote_address]}, {entries: [path]}]}"`) {
+		t.Errorf("requests without a route: %s", log)
+	}
+	c.Routes[0].Path = ""
+	if _, log := node(t, c); strings.Contains(log.String(), "a deny list") {
+		t.Errorf("without gaps: %s", log)
+	}
+}

@@ -16,7 +16,7 @@ func (s *Server) warnOfUnlimited() {
 	if s.rules.live == nil {
 		return
 	}
-	s.looked = s.rules.live.Status().Generation
+	s.looked = s.rules.live.Status().Successes
 	s.warnOfUnasked()
 	if s.conf.Shed != nil {
 		return
@@ -39,8 +39,8 @@ func (s *Server) warnOfUnlimited() {
 	}
 }
 
-// watchUnlimited warns of rules that are loaded as of those at the start, until ctx
-// ends.
+// watchUnlimited warns of rules that are read as of those at the start, until ctx ends.
+// What is read again unchanged is warned of again: who asks for that wants to know.
 func (s *Server) watchUnlimited(ctx context.Context) {
 	if s.looked == 0 {
 		return
@@ -48,7 +48,7 @@ func (s *Server) watchUnlimited(ctx context.Context) {
 	live := s.rules.live
 	for {
 		changed := live.Changed()
-		if live.Status().Generation != s.looked {
+		if live.Status().Successes != s.looked {
 			s.warnOfUnlimited()
 		}
 		select {
