@@ -87,6 +87,10 @@ func TestReloadStartsAfreshOnlyAsStated(t *testing.T) {
 	f(weir.PerMinute(10, algorithm.SlidingCounter), 300_000, time.Minute, false)
 	f(weir.PerMinute(10, algorithm.SlidingSubwindows), 10, time.Hour, false)
 	f(weir.PerMinute(10, algorithm.SlidingSubwindows), 65_536, time.Minute, false)
+	f(weir.PerMinute(100, algorithm.TokenBucket), 2039, time.Minute, true)
+	f(weir.PerMinute(100, algorithm.TokenBucket), 10_000, time.Hour, true)
+	f(weir.PerMinute(100, algorithm.TokenBucket), 7919, time.Minute, false)
+	f(weir.PerMinute(7919, algorithm.LeakyBucket), 9973, time.Minute, true)
 	f(weir.PerMinute(10, algorithm.SlidingLog), 9_999, time.Hour, true)
 	f(weir.PerMinute(10, algorithm.Concurrency), 9_999, time.Hour, true)
 	f(weir.PerMinute(10, algorithm.Lockout), 9_999, time.Hour, true)
@@ -166,4 +170,56 @@ func TestReloadPeriod(t *testing.T) {
 	f(algorithm.SlidingLog, 60*s, 20*s, 10*s, 10*s)
 	f(algorithm.SlidingLog, 60*s, 20*s, 20*s, 0)
 	f(algorithm.SlidingLog, 60*s, 3600*s, 10*s, 50*s)
+}
+
+// TestFamilyLoweredWindowForgetsNothing lowers and raises the count of a sliding window
+// at one instant, with units spent, incurred and given back under each: the largest
+// count always has what was spent and not given back.
+func TestFamilyLoweredWindowForgetsNothing(t *testing.T) {
+	for life := range lives(t, 300, 30_000) {
+		r := rand.New(rand.NewPCG(uint64(life), 43))
+		least, most := int64(21), int64(16_384)
+		if life%2 == 1 {
+			least, most = 16_385, 1<<40
+		}
+		version := func(n int64) *weir.Limit {
+			return mustCompile(t, weir.PerMinute(n, algorithm.SlidingWindow))
+		}
+		largest := version(most)
+		l, cells, spent := largest, newRow(largest), int64(0)
+		now := int64(1_700_000_000_000_000)
+		for step := range 200 {
+			a := weir.Ask{Now: now, Cost: 1 + r.Int64N(max(most/100, 1))}
+			switch r.IntN(8) {
+			case 0:
+				l = version(least + int64(float64(most-least)*r.Float64()*r.Float64()*r.Float64()))
+			case 1:
+				l = largest
+			case 2:
+				if a.Cost > spent {
+					continue
+				}
+				a.Verb = weir.Refund
+			case 3:
+				// Of costs that were incurred above a count only the newest are remembered.
+				if l = largest; a.Cost > most-spent {
+					continue
+				}
+				a.Verb = weir.Force
+			}
+			d := l.Algorithm.Step(cells, l, a)
+			switch {
+			case a.Verb == weir.Refund:
+				spent -= a.Cost
+			case a.Verb == weir.Force || d.Allowed():
+				spent += a.Cost
+			}
+			if left := largest.Algorithm.Step(cells, largest, weir.Ask{Now: now}).Remaining; left != most-spent {
+				t.Fatalf("life %d, step %d, %d of %d by %d per minute: %d left, want %d", life, step, a.Cost, a.Verb, l.Count, left, most-spent)
+			}
+			if l == largest {
+				now += r.Int64N(1000)
+			}
+		}
+	}
 }

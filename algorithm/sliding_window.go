@@ -35,7 +35,8 @@ import (
 // refund of more gives back less.
 //
 // Clock steps: after the clock went back, units are spent with the last unit.
-// Rule changes: a new count holds at once and keeps what was spent; a new period,
+// Rule changes: a new count holds at once and keeps what was spent, also above it, for
+// when it is raised again; a new period,
 // or a count on the other side of 1, 20 or 16,384, starts afresh.
 //
 // A refund takes the oldest units off that count as spent with the receipt's or
@@ -151,6 +152,7 @@ type batches struct {
 	newest     int64 // the number of its sub-window
 	ages, runs uint64
 	open       int64 // units of the open batch
+	size       int64 // of a batch
 }
 
 // indexOf returns the number of the sub-window that holds an instant.
@@ -163,7 +165,7 @@ func indexOf(c *[10]int64, at int64) int64 {
 func (slidingWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	w := loadBatches(cells, l, a.Now)
 	c := &l.Const
-	used := w.units(c)
+	used := w.units()
 	allowed := a.Cost <= l.Count-used || a.Cost == 0 || a.Verb == weir.Refund
 	switch {
 	case a.Cost == 0 || a.Verb == weir.Peek:
@@ -171,12 +173,12 @@ func (slidingWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decisio
 		if used > 0 {
 			w.refund(c, a)
 			w.save(cells, l)
-			used = w.units(c)
+			used = w.units()
 		}
 	case allowed || a.Verb == weir.Force:
 		w.spend(c, a)
 		w.save(cells, l)
-		used = w.units(c)
+		used = w.units()
 	}
 	var opens int64
 	if !allowed && a.Cost <= l.Count {
@@ -205,6 +207,7 @@ func describeBatches(l *weir.Limit, a weir.Ask, allowed bool, used, last, opens 
 // loadBatches reads a row as of now.
 func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
 	c := &l.Const
+	w.size = c[batchSize]
 	stamp := cells[0] >> weir.FractionBits
 	if now >= stamp {
 		return w
@@ -262,16 +265,29 @@ func (w *batches) save(cells []int64, l *weir.Limit) {
 	case 2:
 		cells[1] = int64(w.ages<<fewUnits | w.runs)
 	case 3:
-		cells[0] |= c[batchCode] + w.open
+		cells[0] |= w.code(l) + w.open
 		cells[1], cells[2] = int64(w.ages), int64(w.runs)
 	default:
-		cells[1], cells[2], cells[3] = int64(w.ages), int64(w.runs), w.open<<openBits|c[batchCode]
+		cells[1], cells[2], cells[3] = int64(w.ages), int64(w.runs), w.open<<openBits|w.code(l)
 	}
 }
 
+// code returns what a row says of the size of its batches.
+func (w *batches) code(l *weir.Limit) (code int64) {
+	if w.size == l.Const[batchSize] {
+		return l.Const[batchCode]
+	}
+	for n := int64(0); sizeOf(n) != w.size; n++ {
+		if code++; l.Cells == 3 {
+			code += sizeOf(n) - 1
+		}
+	}
+	return code
+}
+
 // units returns how many units count.
-func (w *batches) units(c *[10]int64) int64 {
-	return int64(bits.Len64(w.runs))*c[batchSize] + w.open
+func (w *batches) units() int64 {
+	return int64(bits.Len64(w.runs))*w.size + w.open
 }
 
 // own is 1 if the newest sub-window holds batches, else 0.
@@ -304,7 +320,7 @@ func (w *batches) spend(c *[10]int64, a weir.Ask) {
 // close places what is in the open batch above its size.
 func (w *batches) close(c *[10]int64) {
 	n := int64(1)
-	switch size := c[batchSize]; {
+	switch size := w.size; {
 	case w.open < size:
 		return
 	case w.open < 2*size:
@@ -343,10 +359,15 @@ func (w *batches) forget(n int) {
 }
 
 // resize reads w, whose batches have another size, in batches of the limit's: what
-// a sub-window has above whole ones goes on to the next newer one.
+// a sub-window has above whole ones goes on to the next newer one. Where a lowered
+// count has no room for all of them they stay as they are: it may be raised again.
 func (w *batches) resize(c *[10]int64, size int64) {
 	old := *w
-	*w = batches{last: old.last}
+	if old.size = size; size > c[batchSize] && old.units() > c[batchMost]*c[batchSize] {
+		w.size = size
+		return
+	}
+	*w = batches{last: old.last, size: c[batchSize]}
 	for old.ages != 0 {
 		top, age := bits.Len64(old.runs), bits.Len64(old.ages)
 		old.runs &^= 1 << (top - 1)
@@ -368,7 +389,7 @@ func (w *batches) opens(c *[10]int64, room int64) int64 {
 	}
 	// The batches that may stay; all older ones must leave, and with them the
 	// sub-window of the youngest of those.
-	stay := (room - w.open) / c[batchSize]
+	stay := (room - w.open) / w.size
 	sub := w.newest
 	ages := w.ages
 	if drop := bits.OnesCount64(w.runs >> uint64(stay)); drop <= bits.OnesCount64(ages) {
@@ -386,7 +407,7 @@ func (w *batches) refund(c *[10]int64, a weir.Ask) {
 	case a.ID == 0:
 		given := min(a.Cost, w.open)
 		w.open -= given
-		w.takeNewest(c, a.Cost-given)
+		w.takeNewest(a.Cost - given)
 	case a.ID > a.Now && a.ID <= w.last+c[windowPeriod]:
 		w.takeOldest(c, a.Cost, indexOf(c, max(a.ID-c[windowPeriod], 0)))
 	}
@@ -406,7 +427,7 @@ func (w *batches) takeOldest(c *[10]int64, units, first int64) {
 		}
 		there = bits.TrailingZeros64(rest) + 1
 	}
-	size := c[batchSize]
+	size := w.size
 	n := min(int64(there), (units+size-1)/size)
 	stay := there - int(n)
 	low := w.runs & (1<<stay - 1)
@@ -424,8 +445,8 @@ func (w *batches) takeOldest(c *[10]int64, units, first int64) {
 }
 
 // takeNewest takes units off the newest batches, while none is open.
-func (w *batches) takeNewest(c *[10]int64, units int64) {
-	size := c[batchSize]
+func (w *batches) takeNewest(units int64) {
+	size := w.size
 	units = min(units, int64(bits.Len64(w.runs))*size)
 	n := (units + size - 1) / size
 	emptied := bits.OnesCount64(w.runs&(1<<n-1)) - w.own()
@@ -447,7 +468,7 @@ func (w *batches) rewind(c *[10]int64, now int64) {
 	w.newest -= int64(by)
 	w.last = min(w.last, (w.newest+1)*c[batchLength]-1)
 	if w.last+c[windowPeriod] <= now {
-		*w = batches{}
+		*w = batches{size: w.size}
 	}
 }
 

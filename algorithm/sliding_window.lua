@@ -55,8 +55,12 @@ local function sliding_window(key, row, now, verb, id, A, l, a)
       newest = index(last)
       b = {string.byte(row, 25, #row)}
       n = #b
+      local held = 0
+      for i = 1, n do held = held + b[i] end
+      -- Where a lowered count has no room for all batches they stay as they are.
+      if other > size and held * other + open > most * size then size = other end
       if other == size then
-        for i = 1, n do sum = sum + b[i] end
+        sum = held
       else
         -- In batches of another size: what a sub-window has above whole ones goes on
         -- to the next newer one.

@@ -19,6 +19,7 @@ type windowOracle struct {
 	l       *weir.Limit
 	period  int64
 	length  int64 // of a sub-window
+	own     int64 // the size of a batch of the limit
 	size    int64 // of a batch
 	most    int   // batches that are remembered
 	batches []int64
@@ -47,8 +48,8 @@ func batchSizes() []int64 {
 // setLimit counts by l from now on.
 func (o *windowOracle) setLimit(l *weir.Limit) {
 	o.l, o.period = l, weir.Micros(l.Period)
-	for _, o.size = range batchSizes() {
-		if 64*o.size >= l.Count {
+	for _, o.own = range batchSizes() {
+		if 64*o.own >= l.Count {
 			break
 		}
 	}
@@ -65,16 +66,18 @@ func (o *windowOracle) setLimit(l *weir.Limit) {
 }
 
 // resized returns what was written under another count in batches of this one's,
-// oldest first: units that do not fill one count with newer ones.
-func (o *windowOracle) resized() (batches []int64, open int64) {
-	if o.written == o.size {
-		return o.batches, o.open
+// oldest first, and their size: units that do not fill one count with newer ones. What
+// a lowered count has no room for stays as it was written.
+func (o *windowOracle) resized() (batches []int64, open, size int64) {
+	held := int64(len(o.batches))*o.written + o.open
+	if o.written == o.own || o.written > o.own && held > int64(o.most)*o.own {
+		return o.batches, o.open, o.written
 	}
 	fill := func(sub int64) {
-		for range min(open/o.size, int64(o.most)) {
+		for range min(open/o.own, int64(o.most)) {
 			batches = append(batches, sub)
 		}
-		open %= o.size
+		open %= o.own
 	}
 	for _, sub := range o.batches {
 		open += o.written
@@ -82,7 +85,7 @@ func (o *windowOracle) resized() (batches []int64, open int64) {
 	}
 	open += o.open
 	fill(o.last / o.length)
-	return o.newest(batches), open
+	return o.newest(batches), open, o.own
 }
 
 // newest returns the newest batches, of those that are too many.
@@ -91,11 +94,11 @@ func (o *windowOracle) newest(batches []int64) []int64 {
 }
 
 // counting returns the batches and the open units that count at now.
-func (o *windowOracle) counting(now int64) (batches []int64, open int64) {
+func (o *windowOracle) counting(now int64) (batches []int64, open, size int64) {
 	if now >= o.last+o.period {
-		return nil, 0
+		return nil, 0, o.own
 	}
-	all, open := o.resized()
+	all, open, size := o.resized()
 	for _, sub := range all {
 		// A whole period after the end of its sub-window, on the edge of one.
 		leaves := (sub + 1) * o.length
@@ -106,21 +109,21 @@ func (o *windowOracle) counting(now int64) (batches []int64, open int64) {
 			batches = append(batches, sub)
 		}
 	}
-	return batches, open
+	return batches, open, size
 }
 
-// write brings down what counts at now to batches of the limit's size.
+// write brings down what counts at now to batches of one size.
 func (o *windowOracle) write(now int64) {
 	if o.untouched(now) {
 		o.last = 0
 	}
-	o.batches, o.open = o.counting(now)
+	o.batches, o.open, o.size = o.counting(now)
 	o.written = o.size
 }
 
 func (o *windowOracle) used(now int64) int64 {
-	batches, open := o.counting(now)
-	return int64(len(batches))*o.size + open
+	batches, open, size := o.counting(now)
+	return int64(len(batches))*size + open
 }
 
 func (o *windowOracle) passes(now, cost int64) bool { return o.used(now)+cost <= o.l.Count }
@@ -258,7 +261,7 @@ func TestFamilyWindowNeverLate(t *testing.T) {
 				continue
 			}
 			refused++
-			if used := unitsOf(all, func(spent) bool { return true }); used+a.Cost <= l.Count-o.size+1 {
+			if used := unitsOf(all, func(spent) bool { return true }); used+a.Cost <= l.Count-o.own+1 {
 				t.Fatalf("life %d, %d per %s: %d refused though %d were spent within %d", life, l.Count, l.Period, a.Cost, used, covered)
 			}
 		}
