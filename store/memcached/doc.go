@@ -44,8 +44,9 @@
 // addresses, so all nodes must name the same servers the same way, in any order.
 // Adding or leaving out one moves its share of the keys and no others; what moves
 // counts from zero. A server that does not answer keeps its keys: they get errors,
-// and the rule's failure policy decides, until it is back.
+// and the rule's failure policy decides, until it is back. As long as another answers
+// each such error is a [PartError].
 //
 // A decision takes no longer than [Options.Timeout], waiting for a connection
-// included. No goroutines are left behind by servers that are slow.
+// included, and what this process is late itself, a second at most. No goroutines are left behind by servers that are slow.
 package memcached

@@ -33,6 +33,10 @@ type server struct {
 	broken atomic.Uint64
 	// foreign counts keys that held what is no count.
 	foreign atomic.Uint64
+	// failures is how many calls have failed since the last that succeeded, and all
+	// are the servers of the store.
+	failures atomic.Int64
+	all      []*server
 }
 
 // A slot is one connection at most, used by one call at a time. The client
@@ -125,7 +129,7 @@ func (c *conn) again(f func([]byte) (int, error), b []byte) (int, error) {
 
 // do runs f on a connection of its own. Whatever f does ends when it is due.
 func (s *server) do(ctx context.Context, by *due, f func(*memcache.Client) error) error {
-	sl, err := s.acquire(ctx, by)
+	sl, waited, err := s.acquire(ctx, by)
 	if err != nil {
 		return err
 	}
@@ -138,32 +142,74 @@ func (s *server) do(ctx context.Context, by *due, f func(*memcache.Client) error
 	err = f(sl.client)
 	switch {
 	case err == nil, errors.Is(err, memcache.ErrCacheMiss), errors.Is(err, memcache.ErrNotStored):
+		if s.failures.Load() != 0 {
+			s.failures.Store(0)
+		}
+	case tooLate(err) && waited:
+		// It had but a part of its time to ask.
+		err = fmt.Errorf("store memcached %s: %w: %w", s.addr, errBusy, err)
 	case tooLate(err):
-		err = fmt.Errorf("store memcached %s: no answer in time: %w", s.addr, err)
+		err = s.failed(fmt.Errorf("store memcached %s: no answer in time: %w", s.addr, err))
 	default:
 		if _, failed := errors.AsType[*net.OpError](err); failed || errors.Is(err, io.EOF) {
 			s.broken.Add(1)
 		}
-		err = fmt.Errorf("store memcached %s: %w", s.addr, err)
+		err = s.failed(fmt.Errorf("store memcached %s: %w", s.addr, err))
 	}
 	s.slots <- sl
 	return err
 }
 
-var errBusy = errors.New("all connections are in use: raise conns, or add servers")
+// failuresInRow is how many calls a server fails running until it counts as lost.
+const failuresInRow = 5
 
-// acquire waits for a slot until the call is due.
-func (s *server) acquire(ctx context.Context, by *due) (*slot, error) {
+// failed notes that a call has failed by err, and returns that as an error of this
+// server alone, if another is not lost.
+func (s *server) failed(err error) error {
+	s.failures.Add(1)
+	for _, v := range s.all {
+		if v != s && v.failures.Load() < failuresInRow {
+			return &PartError{err}
+		}
+	}
+	return err
+}
+
+// PartError: one of several servers did not answer. What is kept on the others is
+// decided as ever.
+type PartError struct{ Err error }
+
+func (e *PartError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// Partial returns true: the error says nothing of the rest of the store, as package
+// tier asks.
+func (e *PartError) Partial() bool { return true }
+
+// errBusy says nothing of the server: calls that have a connection do.
+var errBusy error = busyError{}
+
+type busyError struct{}
+
+func (busyError) Error() string { return "all connections are in use: raise conns, or add servers" }
+
+// Busy returns true, as package tier asks.
+func (busyError) Busy() bool { return true }
+
+// acquire waits for a slot until the call is due, and reports whether it had to wait.
+func (s *server) acquire(ctx context.Context, by *due) (sl *slot, waited bool, err error) {
 	wait := time.Until(by.at)
 	if wait <= 0 && by.more() {
 		wait = time.Until(by.at)
 	}
 	if wait <= 0 {
-		return nil, fmt.Errorf("store memcached %s: no time left to ask: %w", s.addr, os.ErrDeadlineExceeded)
+		return nil, false, fmt.Errorf("store memcached %s: no time left to ask: %w", s.addr, os.ErrDeadlineExceeded)
 	}
 	select {
 	case sl := <-s.slots:
-		return sl, nil
+		return sl, false, nil
 	default:
 	}
 	t := time.NewTimer(wait)
@@ -171,17 +217,17 @@ func (s *server) acquire(ctx context.Context, by *due) (*slot, error) {
 again:
 	select {
 	case sl := <-s.slots:
-		return sl, nil
+		return sl, true, nil
 	case <-t.C:
 		if by.more() {
 			t.Reset(time.Until(by.at))
 			goto again
 		}
-		return nil, fmt.Errorf("store memcached %s: %w: %w", s.addr, errBusy, os.ErrDeadlineExceeded)
+		return nil, true, fmt.Errorf("store memcached %s: %w: %w", s.addr, errBusy, os.ErrDeadlineExceeded)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, true, ctx.Err()
 	case <-s.closed:
-		return nil, weir.ErrClosed
+		return nil, true, weir.ErrClosed
 	}
 }
 

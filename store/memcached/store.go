@@ -49,6 +49,9 @@ func New(o Options) (*Store, error) {
 	for _, addr := range o.Servers {
 		s.servers = append(s.servers, newServer(addr, &o, s.closed))
 	}
+	for _, v := range s.servers {
+		v.all = s.servers
+	}
 	return s, nil
 }
 
@@ -116,8 +119,20 @@ func servable(l *weir.Limit) error {
 	if l.Algorithm == algorithm.FixedWindow && l.Anchor != weir.AnchorFirst {
 		return nil
 	}
-	return fmt.Errorf("store memcached: %w", Check(l))
+	return &RejectedError{fmt.Errorf("store memcached: %w", Check(l))}
 }
+
+// RejectedError: Memcached cannot keep a limit of the call. Others are decided as ever.
+type RejectedError struct{ Err error }
+
+func (e *RejectedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+// Rejected returns true: the error says nothing of whether the servers answer, as
+// package tier asks.
+func (e *RejectedError) Rejected() bool { return true }
 
 // TakeOne implements weir.Store.
 func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {

@@ -65,7 +65,7 @@ func (c *call) locate() error {
 		if !t.again {
 			var err error
 			if k.expire, err = expireIn(k.end - c.now); err != nil {
-				return err
+				return &RejectedError{err}
 			}
 			c.counters = append(c.counters, k)
 		}

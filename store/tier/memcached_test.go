@@ -1,6 +1,11 @@
 package tier_test
 
 import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,5 +68,175 @@ func TestStoreThatOnlyCounts(t *testing.T) {
 	}
 	if st := f.nodes[0].Stats(); st.Away || st.Nodes != 2 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// memcachedNode returns a node over Memcached.
+func memcachedNode(t *testing.T, timeout time.Duration, addrs ...string) *tier.Store {
+	t.Helper()
+	shared, err := memcached.New(memcached.Options{Servers: addrs, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := memory.New(memory.Options{MaxBytes: 1 << 20})
+	s, err := tier.New(shared, tier.Options{Local: local, Timeout: timeout, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, c := range []weir.Store{s, shared, local} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+// One of two servers is killed or stands still: what is kept on the other is decided
+// there as ever, also after many failures of the first. When both are gone the store is
+// away, and it is back with them.
+func TestFamilyMemcachedServersApart(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			well, p := servertest.Memcached(t, "")
+			ill, q := servertest.Memcached(t, "")
+			s := memcachedNode(t, 200*time.Millisecond, well, ill)
+			l := compiled(t, weir.PerDay(1_000_000, algorithm.FixedWindow), func(l *weir.Limit) {
+				strict(l)
+				l.Consistency.OnStoreError = weir.OnErrorDeny
+			})
+			if err := q.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			byPolicy := func(key string) bool {
+				d, err := s.TakeOne(context.Background(), key, l, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Guarantee().Degraded
+			}
+			var there []string
+			gone := 0
+			for n := range 40 {
+				if key := fmt.Sprint(n); byPolicy(key) {
+					gone++
+				} else {
+					there = append(there, key)
+				}
+			}
+			if gone < 10 || len(there) < 10 || s.Stats().Away {
+				t.Fatalf("%d keys are decided by policy, %d are not; away %v", gone, len(there), s.Stats().Away)
+			}
+			for n := range 40 {
+				byPolicy(fmt.Sprint("other ", n))
+			}
+			for _, key := range there {
+				if byPolicy(key) {
+					t.Errorf("%s is decided by policy, and its server is well", key)
+				}
+			}
+			if err := p.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			servertest.Await(t, "the store to be away", func() bool {
+				byPolicy("any")
+				for _, key := range there {
+					byPolicy(key)
+				}
+				return s.Stats().Away
+			})
+			if sig != syscall.SIGSTOP {
+				return
+			}
+			for _, p := range []*servertest.Process{p, q} {
+				if err := p.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+			}
+			servertest.Await(t, "the store to be back", func() bool {
+				for n := range 40 {
+					if byPolicy(fmt.Sprint(n)) {
+						return false
+					}
+				}
+				return !s.Stats().Away
+			})
+		})
+	}
+}
+
+// Limits that Memcached cannot keep, as ones that come with a request may be, are
+// decided by policy, however many there are: no breaker opens for the others.
+func TestFamilyLimitsThatMemcachedCannotKeep(t *testing.T) {
+	addr, _ := servertest.Memcached(t, "")
+	s := memcachedNode(t, 5*time.Second, addr)
+	well := compiled(t, weir.PerDay(1000, algorithm.FixedWindow), strict)
+	for _, l := range []*weir.Limit{
+		weir.PerHour(5, algorithm.SlidingWindow), weir.PerHour(5, algorithm.TokenBucket), weir.PerHour(5, algorithm.SlidingLog),
+		{Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Hour, Params: weir.Params{Anchor: weir.AnchorFirst}},
+		{Algorithm: algorithm.Concurrency, Count: 5, Period: time.Hour},
+	} {
+		compiled(t, l, func(l *weir.Limit) {
+			strict(l)
+			l.Consistency.OnStoreError = weir.OnErrorDeny
+		})
+		for n := range 30 {
+			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, ID: int64(n + 1)}}
+			if n%2 == 1 {
+				ops = append(ops, weir.Op{Key: "k", Limit: l, Cost: 1, ID: int64(n + 1), Role: weir.Always, Verb: weir.Peek})
+			}
+			if err := s.Take(context.Background(), ops); err == nil && weir.Fold(ops).Allowed() {
+				t.Errorf("%s: allowed", l.Name)
+			}
+		}
+		if d, err := s.TakeOne(context.Background(), "k", well, 1); err != nil || d.Guarantee().Degraded || s.Stats().Away {
+			t.Fatalf("after %s: %+v, %v, away %v", l.Name, d, err, s.Stats().Away)
+		}
+	}
+}
+
+// More callers than there are connections to a server that is slow and well: those who
+// get none in time are decided by policy, and no breaker opens for it.
+func TestFamilyFewConnectionsToMemcached(t *testing.T) {
+	addr, _ := servertest.Memcached(t, "")
+	p := servertest.NewProxy(t, addr)
+	shared, err := memcached.New(memcached.Options{Servers: []string{p.Addr}, Timeout: 2 * time.Second, MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := memory.New(memory.Options{MaxBytes: 1 << 20})
+	s, err := tier.New(shared, tier.Options{Local: local, Timeout: 2 * time.Second, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, c := range []weir.Store{s, shared, local} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	p.Delay(servertest.Replies, 100*time.Millisecond)
+	l := compiled(t, weir.PerDay(1_000_000, algorithm.FixedWindow), strict)
+	var byPolicy, decided atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 60 {
+		wg.Go(func() {
+			d, err := s.TakeOne(context.Background(), fmt.Sprint(n), l, 1)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case d.Guarantee().Degraded:
+				byPolicy.Add(1)
+			default:
+				decided.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d by policy, %d by Memcached", byPolicy.Load(), decided.Load())
+	if s.Stats().Away || byPolicy.Load() == 0 || decided.Load() == 0 {
+		t.Errorf("away %v, %d by policy, %d by Memcached", s.Stats().Away, byPolicy.Load(), decided.Load())
 	}
 }
