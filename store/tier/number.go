@@ -32,6 +32,8 @@ type number struct {
 	// not answered, the least of them; 0: there is none. The first was sent at sent, by
 	// the node's time, and not before from by the store's.
 	lost, sent, from int64
+	// by is the plan that they asked by.
+	by *plan
 }
 
 // turn goes over to the mark of the present epoch, unless a fetch of the one before is
@@ -52,16 +54,24 @@ func (n *number) turn(ticked, now int64) {
 // forget gives up what was not answered: what it brought, if anything, stays spent.
 func (n *number) forget() { n.counted, n.sure, n.lost = -1, false, 0 }
 
-// missed notes that a fetch of so many units was not answered. behind is how far the
-// store's time is ahead of the node's at least.
-func (n *number) missed(units, sent, behind int64) {
+// reload forgets what was not answered if its units are others under the plan p: charged
+// at another price, or to a window of another length.
+func (n *number) reload(p *plan) {
+	if n.lost > 0 && (!p.costsAs(n.by) || p.limit.Period != n.by.limit.Period) {
+		n.forget()
+	}
+}
+
+// missed notes that a fetch of so many units by p was not answered. behind is how far
+// the store's time is ahead of the node's at least.
+func (n *number) missed(p *plan, units, sent, behind int64) {
 	from := sent + behind
 	switch {
 	case n.counted < 0:
 	case !n.sure, behind == math.MinInt64:
 		n.forget()
 	case n.lost == 0:
-		n.lost, n.sent, n.from = units, sent, from
+		n.lost, n.sent, n.from, n.by = units, sent, from, p
 	default:
 		n.lost = min(n.lost, units)
 	}
@@ -105,6 +115,7 @@ var errNumber = errors.New("tier: the shared store does not know this node's fet
 // answered, it brings what that has brought.
 func (s *Store) askNumbered(e *lease, p *plan, units int64, take func([]weir.Op) (int64, error)) (asked, int64, error) {
 	n := &e.number
+	n.reload(p)
 	var sent int64
 	for range 3 {
 		n.turn(s.link.ticked(), s.link.now())
@@ -112,7 +123,7 @@ func (s *Store) askNumbered(e *lease, p *plan, units int64, take func([]weir.Op)
 		ops := []weir.Op{n.mark(p, e.key), {Key: e.key, Limit: p.fetchBy(units), Cost: units}}
 		var err error
 		if sent, err = take(ops); err != nil {
-			n.missed(units, sent, behind)
+			n.missed(p, units, sent, behind)
 			return asked{}, sent, err
 		}
 		mark, o := &ops[0], ops[1]
