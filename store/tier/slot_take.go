@@ -348,7 +348,8 @@ func (e *places) brought(g *slotShard, o *weir.Op, sent, need int64) {
 	p := e.plan
 	e.remaining, e.asked = o.Decision.Remaining, sent
 	if o.Decision.Allowed() {
-		e.lots = append(e.lots, &slotLot{id: o.ID, units: o.Cost, expiry: sent + p.period + p.spare})
+		// The count may have been lowered meanwhile.
+		e.lots = append(e.lots, &slotLot{id: o.ID, units: o.Cost, expiry: sent + p.period + p.spare, over: p.limit.Count < o.Limit.Count})
 		g.bytes.Add(slotBytes)
 		e.pace = min(4*max(o.Cost, e.pace), p.limit.Count)
 		e.refused, e.ask = 0, 0
@@ -384,6 +385,9 @@ func (s *Store) sweepSlots() {
 				continue
 			}
 			e.expire(g, now)
+			if s.leases.returns.room(maxLots, e.key) {
+				s.leases.returns.add(e.excess(g))
+			}
 			free := e.free()
 			if e.least = min(e.least, free); now-e.since < e.plan.ttl {
 				continue
@@ -409,6 +413,7 @@ func (t *slots) clear(returns *returns) {
 		g.mu.Lock()
 		for _, e := range g.all {
 			returns.add(e.idle(g, e.free()))
+			returns.add(e.excess(g))
 			t.forget(g, e)
 		}
 		g.mu.Unlock()

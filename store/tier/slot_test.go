@@ -413,3 +413,89 @@ func TestPlacesStayAcrossReloads(t *testing.T) {
 		}
 	})
 }
+
+// A leased concurrency limit whose count is lowered by a reload, while all places are
+// taken and wanted, holds the new count as soon as those who have a place above it have
+// finished; and raised again, the larger one.
+func TestFamilyReloadOfPlaces(t *testing.T) {
+	for seed := range seeds(3, 100) {
+		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 23))
+			p := atOnce(t, 1+r.IntN(3), 200, time.Minute, tier.Options{})
+			version := func(n int64) *weir.Limit {
+				return compiled(t, &weir.Limit{Name: "places", Algorithm: algorithm.Concurrency, Count: n, Period: time.Minute}, func(l *weir.Limit) {
+					leased(l)
+					l.Consistency.OnStoreError = weir.OnErrorDeny
+				})
+			}
+			var mu sync.Mutex
+			limit, taken, most := version(200), int64(0), int64(0)
+			now := func() *weir.Limit {
+				mu.Lock()
+				defer mu.Unlock()
+				return limit
+			}
+			// watch begins to note how many places are taken at most.
+			watch := func() {
+				mu.Lock()
+				defer mu.Unlock()
+				most = 0
+			}
+			var wg sync.WaitGroup
+			end := make(chan struct{})
+			for i := range 300 {
+				rnd := rand.New(rand.NewPCG(seed, uint64(i)+100))
+				s := p.nodes[i%len(p.nodes)]
+				wg.Go(func() {
+					for {
+						select {
+						case <-end:
+							return
+						default:
+						}
+						o := weir.Op{Key: "k", Limit: now(), Cost: 1, ID: p.name()}
+						ops := []weir.Op{o}
+						if err := s.Take(t.Context(), ops); err != nil {
+							t.Error(err)
+							return
+						}
+						if !ops[0].Decision.Allowed() {
+							time.Sleep(time.Duration(rnd.Int64N(int64(50 * time.Millisecond))))
+							continue
+						}
+						mu.Lock()
+						taken++
+						most = max(most, taken)
+						mu.Unlock()
+						time.Sleep(time.Duration(rnd.Int64N(int64(200 * time.Millisecond))))
+						mu.Lock()
+						taken--
+						mu.Unlock()
+						back := weir.Op{Key: "k", Limit: now(), Cost: 1, ID: o.ID, Role: weir.Always, Verb: weir.Refund}
+						if err := s.Take(t.Context(), []weir.Op{back}); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			for range 4 {
+				n := 30 + r.Int64N(171)
+				mu.Lock()
+				limit = version(n)
+				mu.Unlock()
+				// Those who have a place finish, and nodes give back what is too much.
+				time.Sleep(2 * time.Second)
+				watch()
+				time.Sleep(3 * time.Second)
+				mu.Lock()
+				if most > n || most < n*9/10 {
+					t.Errorf("%d places were taken at most, of %d", most, n)
+				}
+				mu.Unlock()
+			}
+			close(end)
+			wg.Wait()
+		})
+	}
+}

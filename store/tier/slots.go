@@ -69,9 +69,15 @@ type slotLot struct {
 	expiry      int64
 	// lost: the shared store no longer counts it. It is not handed out any more.
 	lost bool
+	// over: it was fetched under a larger count. It is not handed out any more, and
+	// what nobody has of it is given back.
+	over bool
 }
 
 func (t *slotLot) free() int64 { return t.units - t.used }
+
+// closed reports whether nobody gets units of the lot any more who has none.
+func (t *slotLot) closed() bool { return t.lost || t.over }
 
 // A holder has units until its time ends.
 type holder struct {
@@ -118,6 +124,9 @@ func (t *slots) add(g *slotShard, tag uint64, key string, p *plan, now int64) *p
 		}
 		if e.plan != p {
 			// The limit was changed: what is held stays counted.
+			for _, t := range e.lots {
+				t.over = t.over || p.limit.Count < e.plan.limit.Count
+			}
 			e.plan, e.refused, e.ask = p, 0, 0
 		}
 		return e
@@ -145,7 +154,7 @@ func (t *slots) forget(g *slotShard, e *places) {
 // free returns the units that can be handed out.
 func (e *places) free() (n int64) {
 	for _, t := range e.lots {
-		if !t.lost {
+		if !t.closed() {
 			n += t.free()
 		}
 	}
@@ -218,8 +227,8 @@ func (e *places) spend(g *slotShard, id, units, now int64) (ok, renewed, stale b
 		if old != nil && old.lot == t {
 			free += old.units
 		}
-		// Renewing what one has is allowed, also in a lot that is lost: it is in use.
-		if t.lost && (old == nil || old.lot != t) || free < units {
+		// Renewing what one has is allowed, also in a lot that is closed: it is in use.
+		if t.closed() && (old == nil || old.lot != t) || free < units {
 			continue
 		}
 		if t.expiry < until {
@@ -259,21 +268,38 @@ func (e *places) idle(g *slotShard, n int64) (back []giveBack) {
 	for i := len(e.lots) - 1; i >= 0 && n > 0; i-- {
 		t := e.lots[i]
 		cut := min(t.free(), n)
-		if cut == 0 || t.lost {
+		if cut == 0 || t.closed() {
 			continue
 		}
-		b := giveBack{key: e.key, limit: e.plan.slots, units: cut, receipt: t.id}
-		if cut == t.units {
-			e.lots = append(e.lots[:i], e.lots[i+1:]...)
-			g.bytes.Add(-slotBytes)
-		} else {
-			t.units -= cut
-			b.rest = t.units
-		}
-		back = append(back, b)
+		back = append(back, e.cut(g, i, cut))
 		n -= cut
 	}
 	return back
+}
+
+// excess takes out what nobody has of lots that were fetched under a larger count, and
+// returns what the shared store is told. Requires: g.mu.
+func (e *places) excess(g *slotShard) (back []giveBack) {
+	for i := len(e.lots) - 1; i >= 0; i-- {
+		if t := e.lots[i]; t.over && !t.lost && t.free() > 0 {
+			back = append(back, e.cut(g, i, t.free()))
+		}
+	}
+	return back
+}
+
+// cut takes n free units out of the i-th lot. Requires: g.mu.
+func (e *places) cut(g *slotShard, i int, n int64) giveBack {
+	t := e.lots[i]
+	b := giveBack{key: e.key, limit: e.plan.slots, units: n, receipt: t.id}
+	if n == t.units {
+		e.lots = append(e.lots[:i], e.lots[i+1:]...)
+		g.bytes.Add(-slotBytes)
+	} else {
+		t.units -= n
+		b.rest = t.units
+	}
+	return b
 }
 
 // describe tells what remains: what the node holds, and what the shared store had
