@@ -14,6 +14,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/redis"
 	"github.com/weirlimit/weir/store/tier"
 )
 
@@ -41,8 +43,11 @@ func impatient(rnd *rand.Rand, budget, trip time.Duration) (context.Context, con
 
 // deadlineLimits are limits of every mode that decide by on_store_error: allow, and
 // what each may admit above its count.
-func deadlineLimits(t testing.TB) (limits []*weir.Limit, over []int64) {
+func deadlineLimits(t testing.TB, check func(*weir.Limit) error) (limits []*weir.Limit, over []int64) {
 	add := func(l *weir.Limit, m weir.ConsistencyMode, most int64) {
+		if check != nil && check(l) != nil {
+			return
+		}
 		l.Name = fmt.Sprint(m, " ", l.Algorithm.Name(), " ", len(limits))
 		l.Consistency.Mode, l.Consistency.OnStoreError = m, weir.OnErrorAllow
 		limits, over = append(limits, compiled(t, l, nil)), append(over, most)
@@ -60,14 +65,20 @@ func deadlineLimits(t testing.TB) (limits []*weir.Limit, over []int64) {
 
 // callersDeadlines offers used-up limits to nodes by callers with deadlines of every
 // kind, alone and together, and expects that nothing more is admitted, that no
-// decision is made by policy and that no call counts as failed.
-func callersDeadlines(t *testing.T, nodes []*tier.Store, seed uint64, callers, asks int, budget, trip time.Duration) {
+// decision is made by policy and that no call counts as failed. check, if it is not nil,
+// says which limits the store cannot keep.
+func callersDeadlines(t *testing.T, nodes []*tier.Store, check func(*weir.Limit) error, seed uint64, callers, asks int, budget, trip time.Duration) {
 	t.Helper()
-	limits, over := deadlineLimits(t)
+	limits, over := deadlineLimits(t, check)
+	var failed []uint64 // at the start, as Memcached has no register of nodes
+	for _, s := range nodes {
+		failed = append(failed, s.Stats().Failed)
+	}
 	admitted := make([]atomic.Int64, len(limits))
 	var ids atomic.Int64
 	op := func(i int) weir.Op {
-		o := weir.Op{Key: "k", Limit: limits[i], Cost: 1}
+		// Of several servers each keeps some.
+		o := weir.Op{Key: fmt.Sprint("k", i), Limit: limits[i], Cost: 1}
 		if limits[i].Traits()&weir.Leases != 0 {
 			o.ID = ids.Add(1)
 		}
@@ -123,8 +134,8 @@ func callersDeadlines(t *testing.T, nodes []*tier.Store, seed uint64, callers, a
 		}
 	}
 	for i, s := range nodes {
-		if st := s.Stats(); st.Away || st.Failed != 0 || st.Degraded != 0 {
-			t.Errorf("node %d: away %v, %d of %d calls failed, %d decisions by policy", i, st.Away, st.Failed, st.Calls, st.Degraded)
+		if st := s.Stats(); st.Away || st.Failed != failed[i] || st.Degraded != 0 {
+			t.Errorf("node %d: away %v, %d of %d calls failed, %d decisions by policy", i, st.Away, st.Failed-failed[i], st.Calls, st.Degraded)
 		}
 	}
 }
@@ -146,19 +157,53 @@ func TestFamilyCallersDeadlines(t *testing.T) {
 				f := newFleet(t, 2, tier.Options{Prompt: prompt})
 				trip := time.Millisecond
 				f.shared.delay.Store(int64(trip))
-				callersDeadlines(t, f.nodes, seed, 8, 100, 20*time.Millisecond, trip)
+				callersDeadlines(t, f.nodes, nil, seed, 8, 100, 20*time.Millisecond, trip)
 			})
 		}
 	}
 }
 
-// The same with a real server. Its budget is one that a busy machine keeps to.
+// The same with real servers: one, a ring, a cluster, and two of Memcached. The budget is
+// one that a busy machine keeps to.
 func TestFamilyCallersDeadlinesOnRedis(t *testing.T) {
-	r := servertest.Redis(t)
 	const budget = 10 * time.Second
-	a, _ := redisNode(t, r, tier.Options{Nodes: 2, Timeout: budget})
-	b, _ := redisNode(t, r, tier.Options{Nodes: 2, Timeout: budget})
-	callersDeadlines(t, []*tier.Store{a, b}, 1, 8, int(seeds(200, 5000)), 2*time.Millisecond, 200*time.Microsecond)
+	kinds := []string{"server", "ring", "cluster", "memcached"}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			var url string
+			var check func(*weir.Limit) error
+			switch kind {
+			case "server":
+				url = "redis://" + servertest.Redis(t).Addr
+			case "ring":
+				url = "redis+ring://" + servertest.Redis(t).Addr + "," + servertest.Redis(t).Addr
+			case "cluster":
+				url = "redis+cluster://" + servertest.RedisCluster(t, 3)[0].Addr
+			}
+			var nodes []*tier.Store
+			var servers []*redis.Store
+			if kind == "memcached" {
+				first, _ := servertest.Memcached(t, "")
+				second, _ := servertest.Memcached(t, "")
+				check = memcached.Check
+				nodes = []*tier.Store{memcachedNode(t, budget, first, second), memcachedNode(t, budget, first, second)}
+			}
+			for len(nodes) < 2 {
+				shared := openRedis(t, url, budget)
+				servers = append(servers, shared)
+				nodes = append(nodes, nodeOn(t, shared, tier.Options{Nodes: 2, Timeout: budget}))
+			}
+			callersDeadlines(t, nodes, check, 1, 8, int(seeds(200, 5000)), 2*time.Millisecond, 200*time.Microsecond)
+			for _, s := range servers {
+				if st := s.Stats(); st.LostServers != 0 || st.LostSlots != 0 || st.Moved != 0 {
+					t.Errorf("%d servers and %d slots were lost, %d decisions moved", st.LostServers, st.LostSlots, st.Moved)
+				}
+			}
+		})
+	}
 }
 
 // A store that stands still is found to be away by the calls that callers have left:

@@ -367,7 +367,7 @@ again:
 	case <-ctx.Done():
 		c.timer.Stop()
 		// Nobody waits for the call any more, and yet it tells how the store is.
-		time.AfterFunc(within-k.since(c), func() { k.abandon(c) })
+		time.AfterFunc(k.due(c)-k.since(c), func() { k.abandon(c) })
 		return 0, ctx.Err()
 	case <-c.timer.C:
 		if more := own.More(); more > 0 {
@@ -392,7 +392,7 @@ func (k *link) run(ctx context.Context, c *call) error {
 		ctx = background.With(ctx, &background.Call{Patience: end, Late: c.late})
 	}
 	if k.prompt {
-		end += k.patience // the store ends it before
+		end = k.due(c) + k.patience // the store ends it before
 	}
 	ctx, cancel := context.WithTimeout(ctx, end)
 	defer cancel()
@@ -429,9 +429,19 @@ func (k *link) judge(c *call, err error) error {
 // abandon leaves a call to itself. If it has had its time, beside that in which the
 // node itself was late, it has failed.
 func (k *link) abandon(c *call) {
-	if own := c.own; k.since(c) >= c.within+own.More() {
+	if own := c.own; k.since(c) >= k.due(c)+own.More() {
 		k.note(c, errLate)
 	}
+}
+
+// due returns when a call that nobody waits for has had its time. A store that is prompt
+// may ask several servers one after the other, each within the budget, at most twice for
+// each op: to look and to charge. What no decision waits for goes to all at once.
+func (k *link) due(c *call) time.Duration {
+	if k.prompt && c.within <= k.budget && len(c.ops) > 1 {
+		return c.within * time.Duration(2*len(c.ops))
+	}
+	return c.within
 }
 
 // note tells the breaker how a call went, once.

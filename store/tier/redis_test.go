@@ -19,10 +19,28 @@ import (
 // redisNode returns a node that shares a real server with others.
 func redisNode(t *testing.T, r *servertest.RedisServer, opt tier.Options) (*tier.Store, *redis.Store) {
 	t.Helper()
-	shared, err := redis.Open(context.Background(), "redis://"+r.Addr, redis.Options{Timeout: opt.Timeout, Prefix: t.Name()})
+	shared := openRedis(t, "redis://"+r.Addr, opt.Timeout)
+	return nodeOn(t, shared, opt), shared
+}
+
+// nodeAt returns a node that shares servers with others.
+func nodeAt(t *testing.T, url string, opt tier.Options) *tier.Store {
+	t.Helper()
+	return nodeOn(t, openRedis(t, url, opt.Timeout), opt)
+}
+
+func openRedis(t *testing.T, url string, timeout time.Duration) *redis.Store {
+	t.Helper()
+	shared, err := redis.Open(context.Background(), url, redis.Options{Timeout: timeout, Prefix: t.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return shared
+}
+
+// nodeOn returns a node over shared, which ends with it.
+func nodeOn(t *testing.T, shared weir.Store, opt tier.Options) *tier.Store {
+	t.Helper()
 	opt.Local = memory.New(memory.Options{MaxBytes: 1 << 20})
 	opt.MaxBytes, opt.Prompt = 4<<20, true
 	s, err := tier.New(shared, opt)
@@ -36,7 +54,7 @@ func redisNode(t *testing.T, r *servertest.RedisServer, opt tier.Options) (*tier
 			}
 		}
 	})
-	return s, shared
+	return s
 }
 
 // Four nodes on a real Redis, offered six times the limit at full speed in every

@@ -207,7 +207,10 @@ func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key strin
 			var err error
 			if f, err = s.startSync(g, e); err != nil {
 				g.mu.Unlock()
-				return weir.Decision{}, 0, err
+				if !errors.Is(err, errBusy) {
+					return weir.Decision{}, 0, err
+				}
+				break // all calls are taken: it queues for one like any other
 			}
 		}
 		g.mu.Unlock()
