@@ -6,8 +6,10 @@
 // A reservation spends its estimate at once, so nothing is promised twice. Its
 // handle is a signed token that tells everything needed to settle it: no node
 // keeps a list, and any node with the same secret, rules and store can settle
-// what another reserved, once, whatever is retried. A reservation that nobody
-// settles stays spent in full. Where several regions have a store each, a
+// what another reserved, once, whatever is retried, as long as the store keeps what
+// it has acknowledged: one that lost it (a server of a ring that is lost, a failover
+// that loses the last writes, a restart without persistence) settles a reservation
+// once more. A reservation that nobody settles stays spent in full. Where several regions have a store each, a
 // reservation is settled in the region in which it was made.
 package reserve
 

@@ -23,8 +23,9 @@ type countedLimit struct {
 // apartLimits are limits on keys of several places, all of them scarce but those
 // that count refusals.
 type apartLimits struct {
-	enforced, bans, soft, shadows, own, pool, penalties, forced []*countedLimit
-	all                                                         []*countedLimit
+	enforced, bans, soft, shadows, own, pool, penalties, forced, places []*countedLimit
+	all                                                                 []*countedLimit
+	ids                                                                 atomic.Int64
 }
 
 func newApartLimits(t *testing.T, keys []string, algorithms ...weir.Algorithm) *apartLimits {
@@ -33,8 +34,11 @@ func newApartLimits(t *testing.T, keys []string, algorithms ...weir.Algorithm) *
 	add := func(list *[]*countedLimit, name string, count int64) {
 		for i, key := range keys {
 			c := &countedLimit{Limit: weir.PerDay(count, algorithms[i%len(algorithms)]), key: key}
-			if count >= 1<<40 {
+			switch {
+			case count >= 1<<40:
 				c.Algorithm = algorithm.FixedWindow
+			case name == "places":
+				c.Algorithm = algorithm.Concurrency
 			}
 			c.Name, c.Scope = name, fmt.Sprint(name, i)
 			if err := c.Compile(); err != nil {
@@ -51,6 +55,7 @@ func newApartLimits(t *testing.T, keys []string, algorithms ...weir.Algorithm) *
 	add(&a.pool, "pool", 4)
 	add(&a.penalties, "penalty", 2)
 	add(&a.forced, "forced", 1<<40)
+	add(&a.places, "places", 4)
 	return a
 }
 
@@ -67,6 +72,11 @@ func (a *apartLimits) request(r *rand.Rand) (ops []weir.Op, of []*countedLimit) 
 			add(a.bans, at+i, weir.Op{Role: weir.Ban})
 		}
 		add(a.enforced, at+i, weir.Op{Role: weir.Enforce, Reserve: int64(r.IntN(4) / 3)})
+	}
+	if r.IntN(3) == 0 {
+		for range 1 + r.IntN(2) {
+			add(a.places, r.IntN(9), weir.Op{Role: weir.Enforce, ID: a.ids.Add(1)})
+		}
 	}
 	switch r.IntN(6) {
 	case 0:
