@@ -163,6 +163,145 @@ func TestKeysOnTwoNodes(t *testing.T) {
 	servertest.Await(t, "the ban to end", func() bool { return a.allows(t, "short", 1) && b.allows(t, "short", 1) })
 }
 
+// asks has each node asked by descriptors, and reports whether one allows it and whether
+// one says that the client is banned.
+func asks(t *testing.T, nodes []*node, domain, descriptors string) (allowed, banned bool) {
+	t.Helper()
+	for _, n := range nodes {
+		status, text := post(t, n.http+"/v1/check", fmt.Sprintf(`{"domain":%q,"descriptors":[%s]}`, domain, descriptors))
+		if status != 200 {
+			t.Fatalf("%s: %d %s", descriptors, status, text)
+		}
+		allowed = allowed || strings.HasPrefix(text, `{"allowed":true`)
+		banned = banned || strings.Contains(text, `"banned":true`)
+	}
+	return allowed, banned
+}
+
+// Two nodes on one Redis: a ban of a client over its domain that is set on one refuses
+// it on both, under every rule, under none and beside others, and nobody else. It is
+// kept over restarts, while Redis stands still, while it is dead, and when it comes back
+// empty; it is lifted on either node, and ends by itself.
+func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	args := []string{"--rules", rulesFile(t, keyRules+"  - {key: path, limit: 1000/day, algorithm: fixed_window, consistency: strict}\n"),
+		"--store", "redis://" + redis.Addr + "?timeout=5s"}
+	nodes := []*node{serve(t, args...), serve(t, args...)}
+	a, b := nodes[0], nodes[1]
+	const bad = `{"entries":[{"key":"client_id","value":"bad"}]}`
+	carry := []string{
+		bad,
+		`{"entries":[{"key":"path","value":"/"}]},` + bad,
+		`{"entries":[{"key":"none","value":"1"},{"key":"client_id","value":"bad"}]}`,
+		`{"entries":[{"key":"leased","value":"k"},{"key":"client_id","value":"bad"}]}`,
+	}
+	others := []string{
+		`{"entries":[{"key":"client_id","value":"good"}]}`,
+		`{"entries":[{"key":"client_id","value":"bad "}]}`,
+		`{"entries":[{"key":"path","value":"bad"}]}`,
+		`{"entries":[{"key":"leased","value":"bad"}]}`,
+	}
+	refused := func(what string) {
+		t.Helper()
+		for _, d := range carry {
+			if allowed, banned := asks(t, nodes, "api", d); allowed || !banned {
+				t.Errorf("%s: %s: allowed %t, banned %t", what, d, allowed, banned)
+			}
+		}
+	}
+	passes := func(what string) {
+		t.Helper()
+		for _, d := range others {
+			for _, n := range nodes {
+				if _, banned := asks(t, []*node{n}, "api", d); banned {
+					t.Errorf("%s: %s is banned", what, d)
+				}
+			}
+		}
+		if allowed, banned := asks(t, nodes, "other", bad); !allowed || banned {
+			t.Errorf("%s: another domain: allowed %t, banned %t", what, allowed, banned)
+		}
+	}
+	// soon waits until every node refuses the client of a descriptor, or none does.
+	soon := func(d string, banned bool) {
+		t.Helper()
+		begin := time.Now()
+		for _, n := range nodes {
+			servertest.Await(t, fmt.Sprintf("a node to hear that %s is banned: %t", d, banned), func() bool {
+				_, is := asks(t, []*node{n}, "api", d)
+				return is == banned
+			})
+		}
+		// A second, and what a busy machine takes.
+		if took := time.Since(begin); took > 30*time.Second {
+			t.Errorf("%s: banned %t on the other node after %s", d, banned, took)
+		}
+	}
+	if out := a.key(t, "ban", "client_id=bad", "--whole-domain", "2h"); !strings.Contains(out, "is banned") {
+		t.Errorf("ban says %s", out)
+	}
+	soon(bad, true)
+	refused("banned on one node")
+	passes("banned on one node")
+	for _, n := range nodes {
+		if out := n.key(t, "inspect", "client_id=bad", "--limit", "per_day"); !strings.Contains(out, "banned") {
+			t.Errorf("inspect says %s", out)
+		}
+	}
+
+	for _, n := range nodes {
+		n.end(t)
+	}
+	for i := range nodes {
+		nodes[i] = serve(t, args...)
+	}
+	a, b = nodes[0], nodes[1]
+	refused("after a restart of both")
+	passes("after a restart of both")
+
+	if err := redis.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	refused("while Redis stands still")
+	if err := redis.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+
+	redis.Kill(t)
+	refused("while Redis is dead")
+	redis.Restart(t)
+	servertest.Await(t, "the ban to be put back", func() bool {
+		got, err := redis.Try("GETRANGE", "weir:{overlay.modes}", "0", "-1")
+		return err == nil && strings.Contains(fmt.Sprintf("%s", got), "bad")
+	})
+	refused("when Redis is back, empty")
+
+	// Lifted on the other node, which may still have connections to the dead server.
+	servertest.Await(t, "a node to reach Redis", func() bool {
+		_, code := b.operate(t, "key", "unban", "client_id=bad", "--whole-domain")
+		return code == 0
+	})
+	soon(bad, false)
+	for _, d := range carry {
+		for _, n := range nodes {
+			if _, banned := asks(t, []*node{n}, "api", d); banned {
+				t.Errorf("lifted: %s is banned", d)
+			}
+		}
+	}
+
+	// Set on the one, ended by itself on both; a restart meanwhile does not prolong it.
+	const short = `{"entries":[{"key":"client_id","value":"short"}]}`
+	b.key(t, "ban", "client_id=short", "--whole-domain", "4s")
+	if _, banned := asks(t, []*node{b}, "api", short); !banned {
+		t.Error("not banned where the ban was set")
+	}
+	a.end(t)
+	nodes[0] = serve(t, args...)
+	soon(short, false)
+}
+
 // end ends a node as an operator does.
 func (n *node) end(t *testing.T) {
 	t.Helper()
