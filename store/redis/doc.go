@@ -20,5 +20,5 @@
 //
 // A call that is not answered in time may have been applied. It is never sent
 // twice, as it could then be charged twice; see [TimeoutError]. Only what a server
-// answers with NOSCRIPT, MOVED or ASK, and so did not apply, is sent again.
+// answers with NOSCRIPT, MOVED, ASK or TRYAGAIN, and so did not apply, is sent again.
 package redis

@@ -7,7 +7,7 @@
 //     that come together are made as one, and a refusal is remembered for as long
 //     as it is certain to hold.
 //   - leased: the node fetches units ahead and spends them on its own. Never more
-//     is admitted than the limit. The default, where the algorithm is a
+//     is admitted than the limit, unless the store loses what it had counted. The default, where the algorithm is a
 //     [weir.Lender] and a node's share of the limit is worth a fetch. Places under a
 //     concurrency limit are held for as long as whoever gets one may keep it, if the
 //     limit says that it is leased.
@@ -21,14 +21,15 @@
 // admitted, and hold a limit within what an eventual one may be overshot by.
 //
 // No decision waits for the shared store longer than its budget, whatever the
-// store does. While the store does not answer, each limit is decided as its
+// store does, and what this process is late itself, a second at most; where a prompt
+// store asks several servers one after the other, no longer than that for each. While the store does not answer, each limit is decided as its
 // [weir.StoreErrorPolicy] says, and the decision says so.
 //
 // The node's time is a monotonic clock's, and goes on by what the wall clock moved
 // further while the machine was suspended.
 //
-// Nothing but plain spends, refunds and looks is asked of the shared store: it need
-// not know that it is shared. Nodes find each other by leases in it.
+// Nothing but spends, incurred costs, refunds and looks is asked of the shared store:
+// it need not know that it is shared. Nodes find each other by leases in it.
 //
 // Locks: a shard of the combiner, a shard of the leases, a shard of the places, a
 // stripe of the answers, the debts, what is to be given back, what is to be told, the
