@@ -40,8 +40,9 @@ type differential struct {
 	rng  *rand.Rand
 	now  time.Time
 	tell teller
-	// every: one question in so many is asked, but in the long form.
-	every int
+	// every: one question in so many is asked, but in the long form, and others in each
+	// round.
+	every, round int
 }
 
 func (d *differential) service(opt analytics.Options) *analytics.Service {
@@ -58,8 +59,8 @@ func (d *differential) run() {
 	d.tell.source = "n/1"
 	all := retained(nil, -1)
 	s := d.service(all)
-	many := 800
-	d.every = 5
+	many := 400
+	d.every = 11
 	if testing.Short() {
 		many, d.every = 200, 23
 	}
@@ -167,6 +168,7 @@ func (d *differential) same(when string, s *analytics.Service) {
 	if blocks == 0 && !strings.Contains(when, "bound") {
 		d.t.Errorf("%s: no block is whole", when)
 	}
+	d.round++
 	with := d.answers(s)
 	err := d.db.Update(d.t.Context(), func(tx analytics.Tx) error {
 		return errors.Join(tx.Each(`DELETE FROM client_blocks WHERE state <> 2`, [][]any{nil}, nil), tx.Each(`DELETE FROM client_columns`, [][]any{nil}, nil))
@@ -199,7 +201,7 @@ func (d *differential) answers(s *analytics.Service) map[string]string {
 		}
 		for _, from := range []string{"-50m", "-3h", "-23h", "-7d", "-30d"} {
 			for _, filter := range filters {
-				if asked++; !Long() && asked%d.every != 0 { // each filter with some of the questions
+				if asked++; !Long() && (asked+d.round)%d.every != 0 { // each filter with some of the questions
 					continue
 				}
 				if strings.Contains(q, "key=") && strings.Contains(filter, "key=") {
