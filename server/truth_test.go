@@ -34,8 +34,9 @@ type figuresOf struct {
 // answers at the socket finds it: with several limits for a request, of which one
 // refuses, several do, one only would, and for requests that meet no limit.
 func TestFamilyRefusedShare(t *testing.T) {
+	t.Parallel() // each waits for its roll-ups
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }))
-	defer upstream.Close()
+	t.Cleanup(upstream.Close)
 	for name, rules := range map[string]string{
 		"three limits, one refuses": `
 domain: api
@@ -65,6 +66,7 @@ descriptors:
 `,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(t.TempDir(), "rules.yaml")
 			if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 				t.Fatal(err)
