@@ -16,13 +16,14 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	decisions    = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
-	limits       = desc("weir_limits", "Limits in the rules in use.")
-	unasked      = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
-	unmatched    = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
-	authFailures = desc("weir_auth_failures_total", "Wrong admin tokens and passwords of Redis clients.")
-	connRefused  = desc("weir_connections_refused_total", "Connections that were closed as they came: their client held its share, and none of it was idle (client), or Redis clients held all places, and none was idle (full).", "listener", "reason")
-	connClosed   = desc("weir_connections_closed_total", "Connections that were closed by a bound: the one that was idle for longest, as there was no place for a new one (full) or as its client held its share (client), and upgraded ones on which nothing moved (idle).", "listener", "reason")
+	decisions     = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
+	limits        = desc("weir_limits", "Limits in the rules in use.")
+	unasked       = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
+	unmatched     = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
+	refusedBodies = desc("weir_large_bodies_refused_total", "Requests to the API and gRPC calls that were refused because unfinished bodies held as much memory as they may.")
+	authFailures  = desc("weir_auth_failures_total", "Wrong admin tokens and passwords of Redis clients.")
+	connRefused   = desc("weir_connections_refused_total", "Connections that were closed as they came: their client held its share, and none of it was idle (client), or Redis clients held all places, and none was idle (full).", "listener", "reason")
+	connClosed    = desc("weir_connections_closed_total", "Connections that were closed by a bound: the one that was idle for longest, as there was no place for a new one (full) or as its client held its share (client), and upgraded ones on which nothing moved (idle).", "listener", "reason")
 
 	overshoot = desc("weir_limit_max_overshoot_units", "Units above its limit that a limit with eventual consistency promises never to exceed.", "domain", "rule", "limit")
 
@@ -73,6 +74,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	ch <- certificateExpires
 	ch <- authFailures
+	ch <- refusedBodies
 	ch <- connRefused
 	ch <- connClosed
 	ch <- identityFailures
@@ -105,6 +107,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.opt.Guesses != nil {
 		counter(authFailures, c.opt.Guesses())
+	}
+	if c.opt.RefusedBodies != nil {
+		counter(refusedBodies, c.opt.RefusedBodies())
 	}
 	if c.opt.Connections != nil {
 		for _, n := range c.opt.Connections() {

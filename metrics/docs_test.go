@@ -65,7 +65,7 @@ func TestDocs(t *testing.T) {
 			return metrics.Overlay{Modes: []metrics.Mode{{Until: loaded}}}
 		},
 		Unasked: func() int { return 0 },
-		Guesses: func() uint64 { return 0 },
+		Guesses: func() uint64 { return 0 }, RefusedBodies: func() uint64 { return 0 },
 		Identity: func() metrics.Identity {
 			return metrics.Identity{Failures: []metrics.IdentityFailure{{}}, Untrusted: []metrics.UntrustedField{{}}}
 		},

@@ -76,6 +76,9 @@ type Options struct {
 	// Guesses returns how many admin tokens and passwords were wrong. Zero means no
 	// metric of them.
 	Guesses func() uint64
+	// RefusedBodies returns how many requests were refused because there was no room
+	// for their bodies. Zero means no such metric.
+	RefusedBodies func() uint64
 	// Connections returns what became of connections that were not let in, or not
 	// kept. Zero means no metrics of them.
 	Connections func() []Connections

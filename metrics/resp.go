@@ -13,9 +13,9 @@ type RESP struct {
 	// Clients is how many are connected, Most how many may be.
 	Clients, Most int64
 	// The rest counts since start: connections let in and turned away, commands,
-	// failed authentications, connections that broke the protocol, and those that
-	// took too long.
-	Accepted, Refused, Commands, WrongPasswords, Malformed, Slow uint64
+	// failed authentications, connections that broke the protocol, those that
+	// took too long, and those for whose commands there was no room.
+	Accepted, Refused, Commands, WrongPasswords, Malformed, Slow, NoRoom uint64
 }
 
 var (
@@ -24,7 +24,7 @@ var (
 	respAccepted = desc("weir_resp_connections_total", "Connections of Redis clients, by whether they were let in.", "result")
 	respCommands = desc("weir_resp_commands_total", "Commands of Redis clients.")
 	respWrong    = desc("weir_resp_auth_failures_total", "Wrong passwords of Redis clients.")
-	respClosed   = desc("weir_resp_closed_total", "Connections of Redis clients that were ended because they broke the protocol or its bounds, or took too long.", "reason")
+	respClosed   = desc("weir_resp_closed_total", "Connections of Redis clients that were ended because they broke the protocol or its bounds, took too long, or sent large commands while such held as much memory as they may.", "reason")
 )
 
 var respDescs = []*prometheus.Desc{respClients, respMost, respAccepted, respCommands, respWrong, respClosed}
@@ -38,6 +38,7 @@ func (r *RESP) collect(counter func(*prometheus.Desc, uint64, ...string), gauge 
 	counter(respWrong, r.WrongPasswords)
 	counter(respClosed, r.Malformed, "malformed")
 	counter(respClosed, r.Slow, "slow")
+	counter(respClosed, r.NoRoom, "memory")
 }
 
 // RESPBatch returns what is to be told of every batch of commands that came with

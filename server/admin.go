@@ -163,12 +163,13 @@ func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
 // notLocal says why a request to a listener without a token does not come from a
 // program of this machine, "" if it does.
 func notLocal(r *http.Request) string {
+	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
 	case !loopbackHost(r.Host):
 		return "this address answers to localhost only: ask for it by that name, or start with --admin-token"
 	case httpapi.Forwarded(r):
 		return "this address answers no proxy, which speaks for others: start with --admin-token"
-	case r.Header.Get("Sec-Fetch-Site") == "cross-site" && !strings.HasPrefix(r.URL.Path, "/ui/"):
+	case site == "cross-site" && !strings.HasPrefix(r.URL.Path, "/ui/"), site == "same-site" && strings.HasPrefix(r.URL.Path, "/debug/"):
 		return "this address answers no page of another site"
 	}
 	return ""

@@ -86,10 +86,16 @@ func TestFamilyLocalOnly(t *testing.T) {
 	f(204, "/metrics", "127.0.0.1:6070", 2, 0)
 	f(403, "/metrics", "evil.example", 1, 1)
 	f(403, "/metrics", "127.0.0.1", 1, 0)
-	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via", "X-Forwarded-Proto", "X-Forwarded-Host"} {
+	for _, name := range []string{
+		"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded",
+		"Forwarded-For", "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "X-Original-Forwarded-For", "True-Client-IP", "CF-Connecting-IP", "Fastly-Client-IP",
+		"Fly-Client-IP", "X-Azure-ClientIP", "X-Envoy-External-Address", "CDN-Loop", "x-forwarded-for",
+	} {
 		f(403, "/metrics", "127.0.0.1", 1, 1, name, "x")
 	}
 	f(403, "/debug/pprof/profile", "localhost", 1, 1, "Sec-Fetch-Site", "cross-site")
+	f(403, "/debug/pprof/profile", "localhost", 1, 1, "Sec-Fetch-Site", "same-site") // of another port
+	f(204, "/debug/pprof/profile", "localhost", 1, 1, "Sec-Fetch-Site", "none")
 	f(403, "/metrics", "localhost", 1, 1, "Sec-Fetch-Site", "cross-site")
 	f(204, "/ui/", "localhost", 1, 1, "Sec-Fetch-Site", "cross-site")
 	f(204, "/metrics", "localhost", 1, 1, "Sec-Fetch-Site", "same-origin")

@@ -20,7 +20,7 @@ type RESP struct {
 	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
 	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
 	TLS          TLS           `yaml:"tls" embed:"" prefix:"resp-tls-"`
-	MaxClients   int64         `yaml:"max_clients" name:"resp-max-clients" default:"4096" placeholder:"N" help:"Most connections of Redis clients at once, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that has sent nothing for longest is closed for a new one; where all have commands under way, the new one is told so and closed. Loopback, --trust and --trusted-proxies have no bound for one client."`
+	MaxClients   int64         `yaml:"max_clients" name:"resp-max-clients" default:"4096" placeholder:"N" help:"Most connections of Redis clients at once, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that has sent nothing for longest is closed for a new one; where all have commands under way, the new one is told so and closed. Loopback, --trust and --trusted-proxies have no bound for one client. Where there is a password, clients that have not given it make room for each other once they hold a quarter."`
 	IdleTimeout  time.Duration `yaml:"idle_timeout" name:"resp-idle-timeout" default:"0s" placeholder:"DURATION" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: one whose machine is gone ends by TCP's probes."`
 	Timeout      time.Duration `yaml:"timeout" name:"resp-timeout" default:"10s" placeholder:"DURATION" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to take in its replies."`
 }
@@ -71,11 +71,7 @@ func (r *RESP) password() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--resp-password-file: %w", err)
 	}
-	password := strings.TrimSpace(string(data))
-	if password == "" {
-		return "", fmt.Errorf("--resp-password-file: %s is empty", r.PasswordFile)
-	}
-	return password, nil
+	return string(data), nil
 }
 
 // openRESP builds the listener for Redis clients.
@@ -149,6 +145,6 @@ func (s *Server) respMetrics() metrics.RESP {
 		Clients:  st.Clients,
 		Most:     st.MaxClients,
 		Accepted: st.Accepted, Refused: st.Refused, Commands: st.Commands,
-		WrongPasswords: st.WrongPasswords, Malformed: st.Malformed, Slow: st.Slow,
+		WrongPasswords: st.WrongPasswords, Malformed: st.Malformed, Slow: st.Slow, NoRoom: st.NoRoom,
 	}
 }

@@ -171,7 +171,7 @@ func (s *Server) open() (err error) {
 		Overlay: s.overlayMetrics,
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
-		Guesses: s.guesses.Count, Connections: s.connectionMetrics, Identity: s.identityMetrics,
+		Guesses: s.guesses.Count, RefusedBodies: s.bodies.Refused, Connections: s.connectionMetrics, Identity: s.identityMetrics,
 		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)
@@ -486,7 +486,7 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	}
 	r.Forward, r.Ask = s.howToForward(r.URLs["http"]), s.howToAsk(r.URLs["http"])
 	if s.guardsGRPC() && !s.trustsLoopback() {
-		r.GRPCFor = "; for --trust alone, which names nobody"
+		r.GRPCFor = "; answers nobody: it is for --trust ADDRESS alone"
 		if len(s.conf.Trust) > 0 {
 			r.GRPCFor = "; for --trust " + strings.Join(s.conf.Trust, ",")
 		}

@@ -73,7 +73,8 @@ func (c *replayCmd) tell(report *replay.Report, s streams) error {
 }
 
 func writePage(name string, report *replay.Report) error {
-	f, err := os.Create(name)
+	// It names clients, which is nobody else's business.
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

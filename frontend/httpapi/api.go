@@ -320,8 +320,12 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 	}
 }
 
+var errNoRoom = errors.New("unfinished bodies hold as much memory as they may")
+
 // crowded answers that large bodies hold all that they may together.
 func (a *API) crowded(w http.ResponseWriter) {
+	a.opt.Bodies.Refuse()
+	a.faults.Report("request refused", errNoRoom)
 	answer.Problem{
 		Type: answer.ReducedCapacity, Title: "Too many large requests at once", Status: http.StatusServiceUnavailable,
 		Detail: "the bodies under way hold all the memory that they may; smaller requests are answered", RetryAfter: 1,

@@ -169,6 +169,7 @@ func (c *conn) makeRoom() bool {
 		return true
 	}
 	if !c.s.grow(&c.large, large(size)) {
+		c.s.crowded.Add(1)
 		c.out = appendError(nil, "ERR too many large requests at once, try again")
 		c.flush()
 		return false
@@ -309,6 +310,9 @@ func (c *conn) authenticate(user, password []byte) bool {
 		ok = u == c.s.user // the default user of a Redis without a password
 	}
 	if ok {
+		if !c.authed {
+			listen.SetAuthenticated(c.nc)
+		}
 		c.authed = true
 		return true
 	}

@@ -148,9 +148,9 @@ type Server struct {
 	// while the server does not drain.
 	drainBy atomic.Int64
 
-	ids, accepted, handled, wrong, broken, slow atomic.Uint64
-	large, lanes, lastLog                       atomic.Int64
-	seed                                        maphash.Seed
+	ids, accepted, handled, wrong, broken, slow, crowded atomic.Uint64
+	large, lanes, lastLog                                atomic.Int64
+	seed                                                 maphash.Seed
 }
 
 // New returns a server. It returns an error when a required option is missing or
@@ -219,8 +219,9 @@ type Stats struct {
 	Commands uint64
 	// WrongPasswords counts failed authentications, Malformed connections that
 	// broke the protocol or its bounds, Slow those that were closed for taking
-	// too long.
-	WrongPasswords, Malformed, Slow uint64
+	// too long, NoRoom those that were closed because large commands held as much
+	// memory as they may.
+	WrongPasswords, Malformed, Slow, NoRoom uint64
 }
 
 // Stats returns how the server is doing.
@@ -231,7 +232,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		Clients: int64(n), MaxClients: int64(s.opt.MaxClients),
 		Accepted: s.accepted.Load(), Refused: s.opt.Connections.Refused.Load() + s.opt.Connections.RefusedFull.Load(), Commands: s.handled.Load(),
-		WrongPasswords: s.wrong.Load(), Malformed: s.broken.Load(), Slow: s.slow.Load(),
+		WrongPasswords: s.wrong.Load(), Malformed: s.broken.Load(), Slow: s.slow.Load(), NoRoom: s.crowded.Load(),
 	}
 }
 

@@ -20,9 +20,13 @@ const linger = 500 * time.Millisecond
 // answers to what has arrived. It returns nil when no connection had to be cut.
 // It must be called once.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	ln = listen.Limit(ln, listen.Limits{
+	limits := listen.Limits{
 		Max: int64(s.opt.MaxClients), Shared: s.opt.Shared, Refuse: s.refuse, Counts: s.opt.Connections, Log: s.opt.Log,
-	})
+	}
+	if s.opt.Password != "" {
+		limits.Unauthenticated = max(limits.Max/4, 1)
+	}
+	ln = listen.Limit(ln, limits)
 	served := make(chan error, 1)
 	go func() { served <- s.accept(ln) }()
 	select {

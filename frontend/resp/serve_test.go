@@ -214,6 +214,53 @@ func connectAs(t *testing.T, addr string, n int) *client {
 	return newClient(t, nc)
 }
 
+// TestFamilyStrangersKeepTheirPlaces: clients without the password, from however many
+// addresses and whatever they say, push out few of those who have given it, and those
+// keep their connections although they are idle for longer.
+func TestFamilyStrangersKeepTheirPlaces(t *testing.T) {
+	const places, known = 16, 12
+	for name, said := range map[string]string{
+		"says nothing":     "",
+		"half a command":   "*2\r\n$4\r\nAUTH\r\n$10\r\nab",
+		"commands":         "PING\r\nPING\r\n",
+		"a wrong password": "AUTH wrong\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var counts listen.Counts
+			b := newBench(t, Options{
+				MaxClients: places, Timeout: time.Minute, Connections: &counts, Password: "secret",
+				Shared: func(netip.Addr) bool { return false },
+			})
+			addr := b.listen(t)
+			var in []*client
+			for i := range known {
+				c := connectAs(t, addr, 100+i)
+				if got := c.do("AUTH", "secret"); got != "+OK" {
+					t.Fatalf("answered %s", got)
+				}
+				in = append(in, c)
+			}
+			for i := range 5 * places {
+				c := connectAs(t, addr, 2+i)
+				_, _ = c.nc.Write([]byte(said)) // it fails where the connection is closed at once
+				if strings.HasSuffix(said, "\r\n") {
+					c.reply()
+				}
+			}
+			servertest.Await(t, "strangers to make room", func() bool { return counts.ClosedFull.Load() >= 4*places })
+			for i, c := range in {
+				if got := c.do("PING"); got != "+PONG" {
+					t.Errorf("authenticated client %d was answered %s", i, got)
+				}
+			}
+			last := connectAs(t, addr, 99)
+			if got := last.do("AUTH", "secret"); got != "+OK" {
+				t.Errorf("one more is answered %s", got)
+			}
+		})
+	}
+}
+
 // TestFamilyNobodyTakesAllRedisConnections: a client that opens more connections than
 // there are places, in whatever way it holds them, keeps nobody else out and ends
 // nobody else's connections. An address that many share has no share.

@@ -15,8 +15,9 @@ const Most = 64 << 20
 // Budget is how much memory large bodies may hold together. The zero value has
 // nothing to give. Safe for concurrent use.
 type Budget struct {
-	most int64
-	held atomic.Int64
+	most    int64
+	held    atomic.Int64
+	refused atomic.Uint64
 }
 
 // New returns a budget of most bytes; zero means Most.
@@ -29,6 +30,12 @@ func New(most int64) *Budget {
 
 // Held returns how many bytes are taken.
 func (b *Budget) Held() int64 { return b.held.Load() }
+
+// Refuse counts a request that is refused because there is no room for its body.
+func (b *Budget) Refuse() { b.refused.Add(1) }
+
+// Refused returns how many requests were refused.
+func (b *Budget) Refused() uint64 { return b.refused.Load() }
 
 // Share is the part of a budget that one request holds. Not safe for concurrent
 // use.

@@ -7,6 +7,7 @@ const (
 	typeData    = 0x0
 	typeHeaders = 0x1
 	typeReset   = 0x3
+	typeGoAway  = 0x7
 
 	flagEndStream = 0x1
 )
@@ -65,4 +66,13 @@ func resetFrame(stream, code uint32) []byte {
 	b := []byte{0, 0, 4, typeReset, 0}
 	b = binary.BigEndian.AppendUint32(b, stream)
 	return binary.BigEndian.AppendUint32(b, code)
+}
+
+// goAwayFrame returns a GOAWAY frame: the connection ends, and calls on streams above
+// last were not carried out.
+func goAwayFrame(last uint32) []byte {
+	const noError = 0
+	b := []byte{0, 0, 8, typeGoAway, 0, 0, 0, 0, 0}
+	b = binary.BigEndian.AppendUint32(b, last)
+	return binary.BigEndian.AppendUint32(b, noError)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
@@ -20,13 +21,17 @@ import (
 // grpc tells nobody what has arrived, so connections follow the HTTP/2 frames that
 // pass. A call for which the budget has no room is reset in both directions: grpc
 // sees that the client has canceled it, and the client gets ENHANCE_YOUR_CALM, which
-// gRPC maps to RESOURCE_EXHAUSTED.
+// gRPC maps to RESOURCE_EXHAUSTED. As the connections know which calls were begun, they
+// also inform the client when they are closed for another.
 type unfinished struct {
 	budget *bodies.Budget
 	// most is how many calls a connection may have.
 	most   int
 	faults *faults.Log
 }
+
+// errEvicted is returned for a call on a connection that is closed for another.
+var errEvicted = errors.New("grpcserver: the connection is closed for another")
 
 var errNoRoom = errors.New("unfinished messages hold as much memory as they may; the call is answered RESOURCE_EXHAUSTED")
 
@@ -35,18 +40,20 @@ type countedConn struct {
 	net.Conn
 	of *unfinished
 
-	// in, last and rest are used by the goroutine that reads.
+	// in and rest are used by the goroutine that reads.
 	in frames
-	// last is the highest stream that was opened.
-	last uint32
 	// rest was read and counted, and is still to be returned.
 	rest []byte
 
 	write sync.Mutex // held while something is written
 	out   frames     // Requires: write.
+	begun bool       // something was written. Requires: write.
+	// evicted: the client is informed that the connection is closed for another.
+	evicted sync.Once
 
 	mu     sync.Mutex
 	calls  map[uint32]received // the open streams. Requires: mu.
+	last   uint32              // the highest stream that was opened; written by the reader. Requires: mu.
 	resets []byte              // frames to be written. Requires: mu.
 	closed bool                // Requires: mu.
 	// pending: there are resets.
@@ -64,7 +71,9 @@ const prefaceBytes = 24
 
 // count returns c with its calls counted.
 func (u *unfinished) count(c net.Conn) net.Conn {
-	return &countedConn{Conn: c, of: u, in: frames{skip: prefaceBytes}, calls: make(map[uint32]received)}
+	counted := &countedConn{Conn: c, of: u, in: frames{skip: prefaceBytes}, calls: make(map[uint32]received)}
+	listen.OnEvict(c, counted.goAway)
+	return counted
 }
 
 // cost returns the memory that grpc holds for a DATA frame of n bytes: its buffers
@@ -127,16 +136,23 @@ func (c *countedConn) receive() (fits bool, err error) {
 	switch f := &c.in; f.kind {
 	case typeHeaders:
 		if f.stream > c.last {
-			c.last = f.stream
-			return true, c.open(f.stream)
+			err := c.open(f.stream)
+			if errors.Is(err, errEvicted) {
+				c.goAway() // before grpc closes the connection
+			}
+			return true, err
 		}
 	case typeReset:
-		c.end(f.stream)
-		c.markIdle()
+		if c.end(f.stream) {
+			c.markIdle()
+		}
 	case typeData:
 		if !c.grow(f.stream, cost(f.length)) {
+			c.of.budget.Refuse()
 			c.of.faults.Report("gRPC call refused", errNoRoom)
-			c.end(f.stream)
+			if c.end(f.stream) {
+				c.markIdle()
+			}
 			return false, c.reset(f.stream)
 		}
 	}
@@ -155,9 +171,10 @@ func (c *countedConn) open(stream uint32) error {
 	if len(c.calls) >= c.of.most+unread {
 		return fmt.Errorf("grpcserver: a connection has %d calls, and may have %d", len(c.calls), c.of.most)
 	}
-	if len(c.calls) == 0 {
-		listen.SetIdle(c.Conn, false)
+	if len(c.calls) == 0 && !listen.SetIdle(c.Conn, false) {
+		return errEvicted
 	}
+	c.last = stream
 	c.calls[stream] = received{}
 	return nil
 }
@@ -180,14 +197,38 @@ func (c *countedConn) grow(stream uint32, bytes int) bool {
 	return r.share == nil || r.share.Grow(r.bytes)
 }
 
-// end forgets a call.
-func (c *countedConn) end(stream uint32) {
+// end forgets a call, and returns false if there is no such call.
+func (c *countedConn) end(stream uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.calls[stream]; r.share != nil {
+	r, open := c.calls[stream]
+	if r.share != nil {
 		r.share.End()
 	}
 	delete(c.calls, stream)
+	return open
+}
+
+// evictTimeout is how long a client may take to receive the frame of goAway.
+const evictTimeout = time.Second
+
+// goAway informs the client that the connection is closed for another, and which of
+// its calls was the last that was begun: a call that is on its way was not carried
+// out, and clients make it again on another connection (RFC 9113 §6.8).
+func (c *countedConn) goAway() {
+	c.evicted.Do(func() {
+		// Fails on a closed connection, as the write then does.
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(evictTimeout))
+		c.write.Lock()
+		defer c.write.Unlock()
+		if !c.begun || !c.out.between() {
+			return
+		}
+		c.mu.Lock()
+		last := c.last
+		c.mu.Unlock()
+		_, _ = c.Conn.Write(goAwayFrame(last)) // a client that is gone needs no information
+	})
 }
 
 // markIdle says that the connection is idle if it has no calls.
@@ -260,9 +301,9 @@ func (c *countedConn) writeFrames(b []byte) (n int, ended bool, err error) {
 		if !whole || f.kind != typeReset && (f.kind != typeHeaders && f.kind != typeData || f.flags&flagEndStream == 0) {
 			continue
 		}
-		c.end(f.stream)
-		ended = true
+		ended = c.end(f.stream) || ended
 	}
+	c.begun = true
 	n, err = c.Conn.Write(b)
 	return n, ended, err
 }

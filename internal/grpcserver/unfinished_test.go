@@ -11,12 +11,16 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -296,6 +300,104 @@ func TestMessagesWithoutRoom(t *testing.T) {
 	}
 }
 
+// TestFamilyEvictionLosesNoCall: a client whose connection is closed for another just
+// as it calls makes the call again elsewhere, and each call is carried out once. In
+// clear and encrypted.
+func TestFamilyEvictionLosesNoCall(t *testing.T) {
+	rounds := 40
+	if os.Getenv("WEIR_SOAK") == "1" {
+		rounds = 2000
+	}
+	for _, kind := range []string{"clear", "tls"} {
+		t.Run(kind, func(t *testing.T) {
+			opt := Options{MaxConnections: 1}
+			var conf *tls.Config
+			if kind == "tls" {
+				opt.Certificate, conf = certificate(t)
+			}
+			var carriedOut, answered atomic.Int64
+			s := serve(t, opt, func(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+				carriedOut.Add(1)
+				return in, nil
+			})
+			c := s.dial(t, conf)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := range rounds {
+					// Once per connection, as grpc makes a call again once.
+					before := answered.Load()
+					for by := time.Now().Add(time.Minute); answered.Load() < before+1+int64(i%3); {
+						if time.Now().After(by) {
+							t.Error("the client has no answer")
+							return
+						}
+						runtime.Gosched()
+					}
+					if err := s.takePlace(conf); err != nil {
+						t.Errorf("connection %d: %v", i, err)
+						return
+					}
+				}
+			}()
+			asked := int64(0)
+			for more := true; more; asked++ {
+				if got, err := ask(c, "x", grpc.WaitForReady(true)); err != nil || got != "x" {
+					t.Errorf("call %d is answered %q, %v", asked, got, err)
+					break
+				}
+				answered.Add(1)
+				select {
+				case <-done:
+					more = false
+				default:
+				}
+			}
+			if n := carriedOut.Load(); !t.Failed() && n != asked {
+				t.Errorf("%d calls were carried out %d times", asked, n)
+			}
+			answered.Add(1 << 40)
+			s.end()
+			<-done
+		})
+	}
+}
+
+// takePlace opens a connection in the place of an idle one, and waits until it is
+// closed for another in turn.
+func (r *running) takePlace(conf *tls.Config) error {
+	d := &net.Dialer{Timeout: time.Minute}
+	raw, err := d.Dial("tcp", r.addr)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	c := raw
+	if conf != nil {
+		conf = conf.Clone()
+		conf.NextProtos = []string{"h2"}
+		c = tls.Client(raw, conf)
+	}
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.New("it is not closed")
+	}
+	return nil
+}
+
+// certificate returns one for a server, and what its clients need.
+func certificate(t *testing.T) (*certfile.Certificate, *tls.Config) {
+	t.Helper()
+	cert, key, _ := servertest.Certificate(t, t.TempDir(), "server")
+	c, err := certfile.Open(certfile.Files{Cert: cert, Key: key}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, &tls.Config{InsecureSkipVerify: true}
+}
+
 // TestIdleConnectionsMakeRoom: a connection without calls is closed for a new one, and
 // none that has a call under way, in clear and encrypted.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
@@ -304,12 +406,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			opt := Options{MaxConnections: 2}
 			var conf *tls.Config
 			if kind == "tls" {
-				cert, key, _ := servertest.Certificate(t, t.TempDir(), "server")
-				var err error
-				if opt.Certificate, err = certfile.Open(certfile.Files{Cert: cert, Key: key}, slog.New(slog.DiscardHandler)); err != nil {
-					t.Fatal(err)
-				}
-				conf = &tls.Config{InsecureSkipVerify: true}
+				opt.Certificate, conf = certificate(t)
 			}
 			arrived, release := make(chan struct{}), make(chan struct{})
 			s := serve(t, opt, func(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {

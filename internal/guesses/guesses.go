@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -92,8 +93,9 @@ func (b *Bound) Wrong(ctx context.Context, what, client string) time.Duration {
 // Count returns how many guesses were wrong since the start.
 func (b *Bound) Count() uint64 { return b.wrong.Load() }
 
-// Client names who guesses by the remote address of a connection: the address, of
-// IPv6 the /64 that one machine can have to itself.
+// Client names who guesses by the remote address of a connection, as
+// identity.AppendClient has it: the address, of IPv6 the /64 that one machine can have
+// to itself.
 func Client(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -103,13 +105,5 @@ func Client(remote string) string {
 	if err != nil {
 		return host
 	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() {
-		return addr.String()
-	}
-	p, err := addr.Prefix(64)
-	if err != nil {
-		return host
-	}
-	return p.String()
+	return string(identity.AppendClient(nil, addr))
 }

@@ -118,7 +118,7 @@ func TestFamilyUnfinishedMessages(t *testing.T) {
 			s := serve(t, "--limit", unlimited, "--grpc", "127.0.0.1:0", "--grpc-call-timeout", "5s")
 			defer s.staysBelow(t, 256*mib)
 			s.addr = s.listening("grpc")
-			s.attackBeside(t, 200*mib, s.grpcNeighbour(t), func() {
+			s.attackBeside(t, 200*mib, askOn(s.grpcClient(t)), func() {
 				var wg sync.WaitGroup
 				var refused atomic.Int64
 				release := make(chan struct{})

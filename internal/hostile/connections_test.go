@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // places is how many connections a node of these tests has.
@@ -137,7 +140,10 @@ func (s *node) holdOne(first, again string, begun func(), stop chan struct{}) {
 }
 
 // askAs asks once on a connection of its own, as a client.
-func (s *node) askAs(client, path string) error {
+func (s *node) askAs(client, path string) error { return s.askOver(client, path, nil) }
+
+// askOver is askAs, over TLS unless conf is nil.
+func (s *node) askOver(client, path string, conf *tls.Config) error {
 	c, err := s.try()
 	if err != nil {
 		return err
@@ -146,7 +152,13 @@ func (s *node) askAs(client, path string) error {
 	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(c, as(client)+"GET "+path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, as(client)); err != nil {
+		return err
+	}
+	if conf != nil {
+		c = tls.Client(c, conf)
+	}
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
 		return err
 	}
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -194,6 +206,46 @@ func TestFamilyNobodyTakesAllConnections(t *testing.T) {
 				if refused, closed := s.metric(t, `weir_connections_refused_total{listener="http",reason="client"}`),
 					s.metric(t, `weir_connections_closed_total{listener="http",reason="client"}`); refused+closed == 0 {
 					t.Error("a client with all connections, and none was refused or closed")
+				}
+				close(stop)
+				all.Wait()
+			})
+		}
+	}
+}
+
+// TestFamilyHandshakesTakeNoPlaces: handshakes that do not end, of one client or of
+// many, keep nobody else out. Where many open all connections anew all the time, one
+// who has not asked yet may have to try again.
+func TestFamilyHandshakesTakeNoPlaces(t *testing.T) {
+	up, _, _ := startSwitching(t)
+	cert, key, _ := servertest.Certificate(t, t.TempDir(), "weir")
+	many := make([]string, 8)
+	for i := range many {
+		many[i] = fmt.Sprintf("2001:db8:%d::1", i+1)
+	}
+	for name, first := range map[string]string{
+		"says nothing":        "",
+		"half a handshake":    "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"no handshake at all": "GET / HTTP/1.1\r\nHost: h\r\n",
+	} {
+		for kind, clients := range map[string][]string{"one": {"192.0.2.1"}, "many": many} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				s := serveMany(t, up, "--tls-cert", cert, "--tls-key", key)
+				stop := make(chan struct{})
+				all := s.hold(t, clients, first, "", stop)
+				for i := range n(5, 100) {
+					var err error
+					for range map[string]int{"one": 1, "many": 20}[kind] {
+						if err = s.askOver("203.0.113.7", "/", &tls.Config{InsecureSkipVerify: true}); err == nil {
+							break
+						}
+					}
+					if err != nil {
+						t.Errorf("another client, request %d: %v", i, err)
+						break
+					}
 				}
 				close(stop)
 				all.Wait()

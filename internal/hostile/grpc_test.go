@@ -15,6 +15,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 const shouldRateLimit = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
@@ -34,14 +35,19 @@ func serveGRPC(t *testing.T, args ...string) *node {
 	return s
 }
 
-// grpcNeighbour returns a client that asks again and again on one connection.
-func (s *node) grpcNeighbour(t *testing.T) func() error {
+// grpcClient returns a client of one connection.
+func (s *node) grpcClient(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	c, err := grpc.NewClient(s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// askOn returns what asks once on a connection.
+func askOn(c *grpc.ClientConn) func() error {
 	q := &rls.RateLimitRequest{Domain: "api", Descriptors: []*common.RateLimitDescriptor{{
 		Entries: []*common.RateLimitDescriptor_Entry{{Key: "remote_address", Value: "192.0.2.1"}},
 	}}}
@@ -59,7 +65,7 @@ func (s *node) grpcNeighbour(t *testing.T) func() error {
 // attackGRPC runs f for eight strangers.
 func (s *node) attackGRPC(t *testing.T, most int64, f func()) {
 	t.Helper()
-	s.attackBeside(t, most, s.grpcNeighbour(t), func() { each(8, func(int) { f() }) })
+	s.attackBeside(t, most, askOn(s.grpcClient(t)), func() { each(8, func(int) { f() }) })
 }
 
 // callFields are those of a call of Envoy's service, and more.
@@ -176,7 +182,7 @@ func TestGRPCSlowClients(t *testing.T) {
 func TestGRPCUnreadAnswers(t *testing.T) {
 	t.Parallel()
 	s := serveGRPC(t, "--grpc-max-unsent", "32MiB")
-	s.attackBeside(t, 160*mib, s.grpcNeighbour(t), func() { each(4, func(int) { s.callUnread(t) }) })
+	s.attackBeside(t, 160*mib, askOn(s.grpcClient(t)), func() { each(4, func(int) { s.callUnread(t) }) })
 }
 
 // callUnread asks the reflection service for a description of some kilobytes, again
@@ -205,21 +211,32 @@ func (s *node) callUnread(t *testing.T) {
 	}
 }
 
-// TestGRPCConnections: more connections than there may be wait, and hold up nobody
-// who is connected.
+// TestGRPCConnections: more connections than there may be hold up nobody who has a
+// call under way: only connections without one are closed for them. The strangers
+// come from loopback, which many may share, so they may take all places.
 func TestGRPCConnections(t *testing.T) {
 	t.Parallel()
 	s := serveGRPC(t, "--grpc-max-connections", "40", "--grpc-handshake-timeout", "30s")
+	client := s.grpcClient(t)
+	watch, err := healthpb.NewHealthClient(client).Watch(t.Context(), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := watch.Recv(); err != nil || res.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("health: %v, %v", res, err)
+	}
 	var open atomic.Int64
-	s.attackGRPC(t, 64*mib, func() {
-		for range n(50, 200) {
-			c, err := s.h2()
-			if err != nil {
-				continue // the queue is full
+	s.attackBeside(t, 64*mib, askOn(client), func() {
+		each(8, func(int) {
+			for range n(50, 200) {
+				c, err := s.h2()
+				if err != nil {
+					continue // the queue is full
+				}
+				defer c.Close()
+				open.Add(1)
 			}
-			defer c.Close()
-			open.Add(1)
-		}
+		})
 	})
 	if open.Load() < 40 {
 		t.Errorf("%d connections were opened", open.Load())

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,12 +143,12 @@ func (s *node) memory(t *testing.T) (now, most int64) {
 	return now, most
 }
 
-// goroutines returns how many the process has, but for those of connections
-// kept to an upstream.
-func (s *node) goroutines(t *testing.T) int {
+// goroutines returns how many the process has of each stack, but for those of
+// connections kept to an upstream.
+func (s *node) goroutines(t *testing.T) stacks {
 	t.Helper()
 	_, _, body := get(t, "http://"+s.admin+"/debug/pprof/goroutine?debug=1")
-	total := 0
+	all := make(stacks)
 	for _, group := range strings.Split(body, "\n\n") {
 		if strings.Contains(group, "persistConn") {
 			continue
@@ -156,14 +157,67 @@ func (s *node) goroutines(t *testing.T) int {
 		if strings.HasPrefix(group, "goroutine profile:") {
 			_, group, _ = strings.Cut(group, "\n")
 		}
-		many, _, _ := strings.Cut(group, " ")
+		many, stack, _ := strings.Cut(group, " ")
 		n, err := strconv.Atoi(many)
 		if err != nil && group != "" {
 			t.Fatalf("%q", group)
 		}
-		total += n
+		all[stack] += n
 	}
-	return total
+	return all
+}
+
+// stacks counts goroutines by their stacks, as a profile has them.
+type stacks map[string]int
+
+// total returns how many goroutines there are.
+func (all stacks) total() (n int) {
+	for _, many := range all {
+		n += many
+	}
+	return n
+}
+
+// beyond returns the stacks of which there are more than before.
+func (all stacks) beyond(before stacks) string {
+	var b strings.Builder
+	for stack, many := range all {
+		if more := many - before[stack]; more > 0 {
+			fmt.Fprintf(&b, "%d more, %d in all: %s\n\n", more, many, stack)
+		}
+	}
+	return b.String()
+}
+
+// awaitStart waits until the node has all goroutines that it has for as long as it
+// runs: a node listens before the last of them begins, long before on a busy machine.
+func (s *node) awaitStart(t *testing.T) {
+	t.Helper()
+	last := []string{"event.(*outbox).run", "analytics.(*Service).tidy"}
+	if s.listening("grpc") != "" {
+		last = append(last, "grpc.(*Server).Serve") // after its workers
+	}
+	servertest.Await(t, "the node to have begun", func() bool {
+		_, _, body := get(t, "http://"+s.admin+"/debug/pprof/goroutine?debug=1")
+		return !slices.ContainsFunc(last, func(f string) bool { return !strings.Contains(body, f) })
+	})
+}
+
+// awaitGoroutines waits until there are hardly more goroutines than before.
+func (s *node) awaitGoroutines(t *testing.T, before stacks) {
+	t.Helper()
+	var now stacks
+	few := false
+	defer func() {
+		if !few {
+			t.Logf("there are %d goroutines, there were %d:\n%s\n%s", now.total(), before.total(), now.beyond(before), s.Output())
+		}
+	}()
+	servertest.Await(t, fmt.Sprintf("no more than %d goroutines", before.total()+2), func() bool {
+		now = s.goroutines(t)
+		return now.total() <= before.total()+2
+	})
+	few = true
 }
 
 // metric returns the value of the one series that begins with name.
@@ -240,6 +294,7 @@ func (s *node) attackBeside(t *testing.T, most int64, ask func() error, f func()
 	if err := ask(); err != nil {
 		t.Fatalf("before the attack: %v", err)
 	}
+	s.awaitStart(t)
 	before, _ := s.memory(t)
 	held := s.goroutines(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -276,7 +331,7 @@ func (s *node) attackBeside(t *testing.T, most int64, ask func() error, f func()
 	if served.Load() == 0 {
 		t.Error("the neighbour was not served")
 	}
-	servertest.Await(t, fmt.Sprintf("no more than %d goroutines", held), func() bool { return s.goroutines(t) <= held+2 })
+	s.awaitGoroutines(t, held)
 	t.Logf("%s: the neighbour was served %d times, %d MiB more at the most", took.Round(time.Millisecond), served.Load(), (peak-before)>>20)
 }
 

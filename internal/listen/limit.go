@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -21,8 +22,12 @@ type Limits struct {
 	// Max is how many connections there are at once. Zero means no bound.
 	Max int64
 	// Client is how many of them one client may hold: an IPv4 address, or an IPv6
-	// /64. Zero means a quarter of Max.
+	// /64, as identity.AppendClient has it. Zero means a quarter of Max.
 	Client int64
+	// Unauthenticated is how many connections without SetAuthenticated may push out
+	// others: from that many on, when Max is reached, the one of them that is idle for
+	// longest is closed for the next. Zero means that it makes no difference.
+	Unauthenticated int64
 	// Shared reports whether many clients come from an address, which then may hold
 	// as many as there are. Nil means that loopback alone does so.
 	Shared func(netip.Addr) bool
@@ -66,7 +71,8 @@ const batch = 64
 // a new one for its own longest idle one, or is refused. Connections with requests
 // under way are never closed.
 //
-// A connection is idle until TrackState or SetIdle say otherwise.
+// A connection is idle until TrackState or SetIdle say otherwise, and unauthenticated
+// until SetAuthenticated.
 func Limit(ln net.Listener, limits Limits) net.Listener {
 	if limits.Client == 0 {
 		limits.Client = max(limits.Max/4, 1)
@@ -79,7 +85,7 @@ func Limit(ln net.Listener, limits Limits) net.Listener {
 	}
 	return &limitListener{
 		Listener: ln, limits: limits, faults: faults.New(limits.Log), ended: make(chan struct{}), room: make(chan struct{}, 1),
-		all: group{conns: make(map[*slotConn]struct{})}, clients: make(map[netip.Prefix]*group),
+		all: newGroup(), unauthenticated: newGroup(), clients: make(map[string]*group),
 	}
 }
 
@@ -95,8 +101,10 @@ type limitListener struct {
 	room  chan struct{}
 
 	mu      sync.Mutex
-	all     group                   // Requires: mu.
-	clients map[netip.Prefix]*group // Requires: mu. But for those that are shared.
+	all     *group            // Requires: mu.
+	clients map[string]*group // Requires: mu. But for those that are shared.
+	// unauthenticated is empty where it makes no difference. Requires: mu.
+	unauthenticated *group
 }
 
 // group is a set of connections.
@@ -106,6 +114,8 @@ type group struct {
 	// longest at the end, each with the time since when.
 	idle []idleConn
 }
+
+func newGroup() *group { return &group{conns: make(map[*slotConn]struct{})} }
 
 type idleConn struct {
 	conn  *slotConn
@@ -181,27 +191,22 @@ func (l *limitListener) refuse(in net.Conn) {
 }
 
 // clientOf returns the client that an address is of, and whether it is many.
-func (l *limitListener) clientOf(remote net.Addr) (client netip.Prefix, shared bool) {
+func (l *limitListener) clientOf(remote net.Addr) (client string, shared bool) {
 	ap, err := netip.ParseAddrPort(remote.String())
 	if err != nil {
-		return client, true // a Unix socket
+		return "", true // a Unix socket
 	}
 	addr := ap.Addr().Unmap().WithZone("")
-	bits := 64
-	if addr.Is4() {
-		bits = 32
-	}
-	client, err = addr.Prefix(bits)
-	return client, err != nil || l.limits.Shared(addr)
+	return string(identity.AppendClient(nil, addr)), l.limits.Shared(addr)
 }
 
 var errFull = errors.New("all connections are taken, and none of them is idle")
 
-type shareError netip.Prefix
+type shareError string
 
 // Error implements error.
 func (e shareError) Error() string {
-	return netip.Prefix(e).String() + " holds its share of the connections, and none of them is idle"
+	return string(e) + " holds its share of the connections, and none of them is idle"
 }
 
 // admit takes c in, and waits until there is room for it. It returns a shareError
@@ -209,8 +214,8 @@ func (e shareError) Error() string {
 // and net.ErrClosed when the listener is closed.
 func (l *limitListener) admit(c *slotConn) error {
 	// Looked at again from time to time, as upgraded connections become idle without
-	// a word.
-	const again = time.Second
+	// a word, and what has arrived on idle ones is read.
+	const again = 50 * time.Millisecond
 	for {
 		l.waits.Store(true)
 		took, err := l.take(c, time.Now())
@@ -246,15 +251,18 @@ func (l *limitListener) take(c *slotConn, now time.Time) (bool, error) {
 		l.limits.Counts.ClosedClient.Add(1)
 	}
 	if l.limits.Max > 0 && int64(len(l.all.conns)) >= l.limits.Max {
-		if !l.all.closeIdle(now) {
+		if !l.makeRoom(now) {
 			return false, nil
 		}
 		l.limits.Counts.ClosedFull.Add(1)
 	}
 	l.all.conns[c] = struct{}{}
+	if l.limits.Unauthenticated > 0 {
+		l.unauthenticated.conns[c] = struct{}{}
+	}
 	if bounded {
 		if own = l.clients[c.client]; own == nil {
-			own = &group{conns: make(map[*slotConn]struct{})}
+			own = newGroup()
 			l.clients[c.client] = own
 		}
 		own.conns[c] = struct{}{}
@@ -262,9 +270,20 @@ func (l *limitListener) take(c *slotConn, now time.Time) (bool, error) {
 	return true, nil
 }
 
+// makeRoom closes the connection that is idle for longest: of the unauthenticated ones
+// if there are as many as may push out others. It returns false if none is idle.
+// Requires: mu.
+func (l *limitListener) makeRoom(now time.Time) bool {
+	if most := l.limits.Unauthenticated; most > 0 && int64(len(l.unauthenticated.conns)) >= most {
+		return l.unauthenticated.closeIdle(now)
+	}
+	return l.all.closeIdle(now)
+}
+
 // forget takes c out. Requires: mu.
 func (l *limitListener) forget(c *slotConn) {
 	delete(l.all.conns, c)
+	delete(l.unauthenticated.conns, c)
 	if own := l.clients[c.client]; own != nil {
 		delete(own.conns, c)
 		if len(own.conns) == 0 {
@@ -295,13 +314,15 @@ func (l *limitListener) Close() error {
 type slotConn struct {
 	net.Conn
 	of     *limitListener
-	client netip.Prefix
+	client string
 	shared bool
 	// idle is since when nothing is under way, in nanoseconds since the Unix epoch;
 	// zero while something is, and -1 when it is closed for another.
 	idle atomic.Int64
 	// moved is when a byte last moved on an upgraded connection, zero on others.
 	moved atomic.Int64
+	// onEvict is called before it is closed for another, if it is not nil.
+	onEvict atomic.Pointer[func()]
 }
 
 // idleSince returns since when c is idle, zero if it is not.
@@ -336,8 +357,26 @@ func (c *slotConn) evict(since int64) bool {
 		return false
 	}
 	c.of.forget(c)
+	if f := c.onEvict.Load(); f != nil {
+		go func() { (*f)(); _ = c.Conn.Close() }() // no other connection waits for it
+		return true
+	}
 	_ = c.Conn.Close() // whoever serves it hears of it
 	return true
+}
+
+// setIdle sets since when c is idle, zero for not at all. It returns false if c was
+// closed for another, which it stays.
+func (c *slotConn) setIdle(since int64) bool {
+	for {
+		old := c.idle.Load()
+		if old < 0 {
+			return false
+		}
+		if c.idle.CompareAndSwap(old, since) {
+			return true
+		}
+	}
 }
 
 // Read implements net.Conn.
@@ -409,13 +448,30 @@ func SetIdle(c net.Conn, idle bool) (open bool) {
 	open = true
 	slots(c, func(s *slotConn) {
 		if !idle {
-			open = s.idle.Swap(0) >= 0 && open
+			open = s.setIdle(0) && open
 			return
 		}
-		s.idle.Store(time.Now().UnixNano())
+		open = s.setIdle(time.Now().UnixNano()) && open
 		s.of.wake()
 	})
 	return open
+}
+
+// SetAuthenticated says that the client of a connection of a listener of Limit has
+// proved who it is.
+func SetAuthenticated(c net.Conn) {
+	slots(c, func(s *slotConn) {
+		s.of.mu.Lock()
+		defer s.of.mu.Unlock()
+		delete(s.of.unauthenticated.conns, s)
+	})
+}
+
+// OnEvict has f called before a connection of a listener of Limit is closed for
+// another, so that f can inform the client. f runs in a goroutine of its own, and the
+// connection is closed when f returns; f must not wait for the client for long.
+func OnEvict(c net.Conn, f func()) {
+	slots(c, func(s *slotConn) { s.onEvict.Store(&f) })
 }
 
 // TrackState is SetIdle by an http.Server's ConnState. A connection that was

@@ -3,6 +3,7 @@ package listen
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -166,6 +167,73 @@ func TestFamilyLongestIdleGoesFirst(t *testing.T) {
 	}
 }
 
+// TestFamilyUnauthenticatedMakeRoom: connections that have not authenticated push out
+// those that have only up to their bound, however many come, and the longest idle one
+// of them goes first.
+func TestFamilyUnauthenticatedMakeRoom(t *testing.T) {
+	for bound := int64(1); bound <= 4; bound++ {
+		const most = 8
+		l := limit(t, Limits{Max: most, Client: most, Unauthenticated: bound})
+		var known []net.Conn
+		for range most {
+			near := l.dial(t, 1)
+			SetAuthenticated(<-l.accepted)
+			known = append(known, near)
+		}
+		var strangers []net.Conn
+		for i := range 20 {
+			near := l.dial(t, 2+i)
+			<-l.accepted
+			strangers = append(strangers, near)
+			goes := known[min(int64(i), most-1)]
+			if int64(i) >= bound {
+				goes = strangers[int64(i)-bound]
+			}
+			if !ended(t, goes, time.Minute) {
+				t.Fatalf("bound %d: for connection %d, the longest idle one was not closed", bound, i)
+			}
+		}
+		for i, near := range known[bound:] {
+			if ended(t, near, time.Millisecond) {
+				t.Errorf("bound %d: authenticated connection %d was closed", bound, i)
+			}
+		}
+	}
+}
+
+// TestEvictedStaysSo: a connection that is closed for another is told of it first, and
+// nothing is carried out on it meanwhile.
+func TestEvictedStaysSo(t *testing.T) {
+	l := limit(t, Limits{Max: 1, Client: 1})
+	first := l.dial(t, 1)
+	server := <-l.accepted
+	let := make(chan struct{})
+	OnEvict(server, func() {
+		<-let
+		if _, err := server.Write([]byte("bye")); err != nil {
+			t.Error(err)
+		}
+	})
+	l.dial(t, 2)
+	<-l.accepted // nobody waits for the words
+	for range 2 {
+		if SetIdle(server, true) || SetIdle(server, false) {
+			t.Error("a request is carried out on a connection that is closed for another")
+		}
+	}
+	close(let)
+	b := make([]byte, 3)
+	if err := first.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(first, b); err != nil || string(b) != "bye" {
+		t.Errorf("the client was told %q, %v", b, err)
+	}
+	if !ended(t, first, time.Minute) {
+		t.Error("it is not closed")
+	}
+}
+
 // TestWaitsForRoom: where nothing is idle a connection waits, until a request ends, a
 // connection ends, or the listener does.
 func TestWaitsForRoom(t *testing.T) {
@@ -239,13 +307,18 @@ func TestClients(t *testing.T) {
 	f := func(addr net.Addr, client string, shared bool) {
 		t.Helper()
 		got, many := l.clientOf(addr)
-		if many != shared || !shared && got.String() != client {
+		if many != shared || !shared && got != client {
 			t.Errorf("%s is %s, %t", addr, got, many)
 		}
 	}
 	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
-	f(tcp("192.0.2.1:80"), "192.0.2.1/32", false)
-	f(tcp("[::ffff:192.0.2.1]:80"), "192.0.2.1/32", false)
+	f(tcp("192.0.2.1:80"), "192.0.2.1", false)
+	f(tcp("[::ffff:192.0.2.1]:80"), "192.0.2.1", false)
+	// One IPv4 address has a /48 of 6to4; a translator's clients have one each.
+	f(tcp("[2002:c000:201:1::1]:80"), "2002:c000:201::/48", false)
+	f(tcp("[2002:c000:201:2::1]:80"), "2002:c000:201::/48", false)
+	f(tcp("[64:ff9b::192.0.2.1]:80"), "192.0.2.1", false)
+	f(tcp("[64:ff9b::192.0.2.2]:80"), "192.0.2.2", false)
 	f(tcp("[2001:db8:1:2:3:4:5:6]:80"), "2001:db8:1:2::/64", false)
 	f(tcp("[fe80::1%eth0]:80"), "fe80::/64", false)
 	f(tcp("192.0.2.9:80"), "", true)

@@ -270,11 +270,11 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	n.says("gRPC", n.s.GRPCHost, n.s.GRPCPort)
 	go func() { grpcDone <- n.grpc.Serve(ctx, grpcLn) }()
 	n.says("HTTP", n.s.Host, n.s.Port)
-	web := newWebServer(doors, httpLn, n.log)
+	web := newWebServer(doors, httpLn, maxWebConnections, n.log)
 	var debug *webServer
 	if debugLn != nil {
 		n.says("debug", n.s.DebugHost, n.s.DebugPort)
-		debug = newWebServer(debugHandler(service.Dump), debugLn, n.log)
+		debug = newWebServer(debugHandler(service.Dump), debugLn, maxWebConnections, n.log)
 		debug.srv.WriteTimeout = 0 // a profile takes as long as it is asked to
 	}
 	go web.serve(failed)
@@ -348,7 +348,7 @@ func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail 
 			return
 		}
 		series.ServeHTTP(w, r)
-	}), ln, n.log)
+	}), ln, maxWebConnections, n.log)
 	n.log.Info("Starting prometheus sink on " + ln.Addr().String() + path)
 	done := make(chan error, 1)
 	go w.serve(done)

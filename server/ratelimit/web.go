@@ -81,15 +81,19 @@ func shortest(p string) string {
 	return short
 }
 
-func newWebServer(h http.Handler, ln net.Listener, log *slog.Logger) *webServer {
-	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: maxWebConnections, Log: log}), time.Minute), served: make(chan struct{}), srv: &http.Server{
+// newWebServer returns a server of at most so many connections.
+func newWebServer(h http.Handler, ln net.Listener, most int64, log *slog.Logger) *webServer {
+	const idleTimeout = 5 * time.Minute
+	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, Log: log}), time.Minute), served: make(chan struct{}), srv: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      time.Minute,
-		IdleTimeout:       5 * time.Minute,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// Else a request under way would make room for a new connection.
+		ConnState: func(c net.Conn, state http.ConnState) { listen.TrackState(c, state, idleTimeout) },
 	}}
 }
 

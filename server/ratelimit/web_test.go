@@ -1,12 +1,18 @@
 package ratelimit
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weirlimit/weir/internal/bubble"
 )
@@ -43,6 +49,58 @@ func TestLargeBodies(t *testing.T) {
 				t.Errorf("%d are answered", n)
 			}
 		})
+	}
+}
+
+// TestFamilyRequestsUnderWayStay: where all connections are taken, one without a request
+// makes room, and never one whose request is under way.
+func TestFamilyRequestsUnderWayStay(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w := newWebServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- struct{}{}
+			<-release
+		}
+		fmt.Fprint(w, "up")
+	}), ln, 2, slog.New(slog.DiscardHandler))
+	failed := make(chan error, 1)
+	go w.serve(failed)
+	t.Cleanup(func() {
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	ask := func(path string) (string, error) {
+		client := &http.Client{Transport: new(http.Transport), Timeout: time.Minute}
+		res, err := client.Get("http://" + ln.Addr().String() + path)
+		if err != nil {
+			return "", err
+		}
+		defer res.Body.Close() // and the connection stays, idle
+		body, err := io.ReadAll(res.Body)
+		return string(body), err
+	}
+	waits := make(chan error, 1)
+	go func() {
+		got, err := ask("/wait")
+		if err == nil && got != "up" {
+			err = errors.New(got)
+		}
+		waits <- err
+	}()
+	<-arrived
+	for i := range 5 {
+		if got, err := ask("/"); err != nil || got != "up" {
+			t.Errorf("connection %d is answered %q, %v", i, got, err)
+		}
+	}
+	close(release)
+	if err := <-waits; err != nil {
+		t.Errorf("the request under way: %v", err)
 	}
 }
 
