@@ -177,6 +177,9 @@ var synonyms = map[string]string{
 	// on_store_error
 	"open": "allow", "fail_open": "allow", "fail-open": "allow", "failopen": "allow", "pass": "allow",
 	"closed": "deny", "close": "deny", "fail_closed": "deny", "fail-closed": "deny", "failclosed": "deny", "refuse": "deny",
+	// consistency
+	"global": "strict", "shared": "strict", "strong": "strict", "exact": "strict", "central": "strict", "linearizable": "strict",
+	"node": "local", "per_node": "local", "per-node": "local", "lease": "leased", "async": "eventual",
 	// allow and deny
 	"allowlist": "allow", "allow_list": "allow", "whitelist": "allow", "exempt": "allow", "skip": "allow", "permit": "allow",
 	"denylist": "deny", "deny_list": "deny", "blacklist": "deny", "blocklist": "deny", "banned": "deny",

@@ -241,6 +241,12 @@ func TestFamilySuggestionsNeverWeaken(t *testing.T) {
 	f("on_store_error: fail_open", `did you mean "allow"`)
 	f("on_store_error: closed", `did you mean "deny"`)
 	f("on_store_error: fail-closed", `did you mean "deny"`)
+	for _, everywhere := range []string{"global", "shared", "strong", "exact", "Global"} {
+		f("consistency: "+everywhere, `did you mean "strict"`)
+		f("consistency: {mode: "+everywhere+"}", `did you mean "strict"`)
+	}
+	f("consistency: node", `did you mean "local"`)
+	f("consistency: eventually", `did you mean "eventual"`)
 	f("whitelist: [a]", `did you mean "allow"`)
 	f("blacklist: [a]", `did you mean "deny"`)
 }
