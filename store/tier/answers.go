@@ -47,12 +47,15 @@ type answer struct {
 	tag       uint64
 	limit     *weir.Limit
 	at        int64 // when it was asked
-	cost      int64 // that was refused, or 0
+	cost      int64 // that was refused, 0 for none, or gaveBack
 	until     int64 // the refusal is certain
 	retry     int64 // when the cost may pass; math.MaxInt64: never
 	reset     int64
 	remaining int64
 }
+
+// gaveBack as an answer's cost says that units were given back.
+const gaveBack = -1
 
 func newAnswers(bytes, longest int64) *answers {
 	set := int64(unsafe.Sizeof(answer{})) * answerWays
@@ -117,10 +120,16 @@ func later(t, us int64) int64 {
 	return t + us
 }
 
-// forget ends a refusal: units of the key were given back at now. What was asked
-// before and is heard after is not remembered either.
+// forget ends a refusal: the key was reset at now. What was asked before and is heard
+// after is not remembered either.
 func (a *answers) forget(tag uint64, now int64) {
-	a.put(answer{tag: tag, at: now, remaining: -1})
+	a.put(answer{tag: tag, at: now, cost: gaveBack, remaining: -1})
+}
+
+// refunded is forget for units of the key that were given back: d is what the store
+// said of that.
+func (a *answers) refunded(tag uint64, l *weir.Limit, now int64, d weir.Decision) {
+	a.put(answer{tag: tag, limit: l, at: now, cost: gaveBack, remaining: d.Remaining, reset: later(now, weir.Micros(d.ResetAfter))})
 }
 
 func (a *answers) put(e answer) {
@@ -131,7 +140,7 @@ func (a *answers) put(e answer) {
 	oldest := &set[0]
 	for i := range set {
 		if old := &set[i]; old.tag == e.tag {
-			if old.at < e.at || old.at == e.at && old.limit != nil {
+			if old.at < e.at || old.at == e.at && old.mayFollow(&e) {
 				*old = e
 			}
 			return
@@ -141,6 +150,12 @@ func (a *answers) put(e answer) {
 		}
 	}
 	*oldest = e
+}
+
+// mayFollow reports whether e, which was asked at the same time, may have been said
+// after a. Of spends that were sent in one call, the one that left the least came last.
+func (a *answer) mayFollow(e *answer) bool {
+	return e.cost == gaveBack || a.cost != gaveBack && (a.limit != e.limit || e.remaining <= a.remaining)
 }
 
 // known returns how many units of l remained when the store was last asked, as

@@ -20,7 +20,12 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 	}
 	a := s.aways.Get().(*away)
 	defer s.aways.Put(a)
-	a.ops, a.of, a.backs = a.ops[:0], a.of[:0], a.backs[:0]
+	a.ops, a.of, a.debts, a.backs = a.ops[:0], a.of[:0], a.debts[:0], a.backs[:0]
+	defer func() {
+		for _, tag := range a.debts {
+			s.debts.release(tag)
+		}
+	}()
 	policy, sent := weir.OnErrorLocal, !unsent(err, len(ops))
 	for i := range ops {
 		o := &ops[i]
@@ -95,6 +100,8 @@ func clearAnswer(o *weir.Op) weir.Decision {
 type away struct {
 	ops []weir.Op
 	of  []int // which op of the request each stands for
+	// debts are the debts that are kept until the request is decided.
+	debts []uint64
 	// backs are the refunds that are not, or not all, of what the node has admitted
 	// alone, if the request passes.
 	backs []awayBack
@@ -161,7 +168,7 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 		return err
 	}
 	if l.Traits()&weir.Leases == 0 && o.Verb != weir.Peek && !refund {
-		if err := s.begin(o, share, nodes); err != nil {
+		if err := s.begin(a, o, share, nodes); err != nil {
 			return err
 		}
 	}
@@ -170,7 +177,11 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 	if refund {
 		// The share gets back what was spent of it, the shared store the rest.
 		if local.Cost = 0; !sent {
-			local.Cost = min(o.Cost, s.debts.owed(s.tag(o.Key, l)))
+			tag := s.tag(o.Key, l)
+			if owed, ok := s.debts.owed(tag); ok {
+				a.debts = append(a.debts, tag)
+				local.Cost = min(o.Cost, owed)
+			}
 		}
 		if rest := o.Cost - local.Cost; rest > 0 {
 			a.backs = append(a.backs, awayBack{i, rest})
@@ -182,10 +193,15 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 
 // begin opens the debt of a key. A share that is new begins with what was last
 // known to remain, divided among the nodes.
-func (s *Store) begin(o *weir.Op, share *weir.Limit, nodes int64) error {
+func (s *Store) begin(a *away, o *weir.Op, share *weir.Limit, nodes int64) error {
+	s.debts.opening.Lock()
+	defer s.debts.opening.Unlock()
 	tag := s.tag(o.Key, o.Limit)
 	fresh, ok := s.debts.open(tag, o.Key, o.Limit, share)
-	if !fresh || !ok {
+	if ok {
+		a.debts = append(a.debts, tag)
+	}
+	if !fresh {
 		return nil
 	}
 	remaining, known := s.answers.known(tag, o.Limit, s.link.now())

@@ -20,6 +20,12 @@ type debt struct {
 	spent int64
 	// due is when it is tried again, in the node's time.
 	due int64
+	// users are the decisions under way on the share. It is not given back before they
+	// have ended: what they admit is a debt.
+	users int
+	// unsure are units of which nobody knows whether the shared store counts them: the
+	// share stays used by them.
+	unsure int64
 }
 
 // debtBytes is what a debt takes beside its key.
@@ -31,6 +37,11 @@ const debtBytes = 160
 //
 // Safe for concurrent use.
 type debts struct {
+	// opening is held while a share begins, so that nobody is admitted by it before
+	// what is known to be gone is taken from it. The node's own store is called under
+	// it, and mu is taken.
+	opening sync.Mutex
+
 	mu       sync.Mutex
 	all      map[uint64]*debt
 	bytes    int64
@@ -39,13 +50,14 @@ type debts struct {
 	paid, lost atomic.Uint64 // units
 }
 
-// open returns whether the debt of a key is new, and makes it. It reports false
-// as ok when there is no room.
+// open returns whether the debt of a key is new, and makes it. It is kept until
+// release. It reports false as ok when there is no room.
 func (ds *debts) open(tag uint64, key string, l, share *weir.Limit) (fresh, ok bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if d := ds.all[tag]; d != nil {
 		d.limit, d.share = l, share
+		d.users++
 		return false, true
 	}
 	size := int64(len(key)) + debtBytes
@@ -53,8 +65,15 @@ func (ds *debts) open(tag uint64, key string, l, share *weir.Limit) (fresh, ok b
 		return false, false
 	}
 	ds.bytes += size
-	ds.all[tag] = &debt{key: strings.Clone(key), limit: l, share: share}
+	ds.all[tag] = &debt{key: strings.Clone(key), limit: l, share: share, users: 1}
 	return true, true
+}
+
+// release ends what open or owed began.
+func (ds *debts) release(tag uint64) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.all[tag].users--
 }
 
 // add adds cost units.
@@ -69,17 +88,20 @@ func (ds *debts) add(tag uint64, cost int64) {
 	d.spent = min(d.spent+cost, weir.MaxCost)
 }
 
-// owed returns what a key owes.
-func (ds *debts) owed(tag uint64) int64 {
+// owed returns what a key owes, if it has a debt, which is then kept until release.
+func (ds *debts) owed(tag uint64) (units int64, ok bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if d := ds.all[tag]; d != nil {
-		return d.spent
+	d := ds.all[tag]
+	if d == nil {
+		return 0, false
 	}
-	return 0
+	d.users++
+	return d.spent, true
 }
 
-// payable returns up to n debts that are due by now, as they are.
+// payable returns up to n debts that are due by now, as they are, but for those of
+// which nothing is owed yet.
 func (ds *debts) payable(n int, now int64) map[uint64]debt {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -88,7 +110,7 @@ func (ds *debts) payable(n int, now int64) map[uint64]debt {
 		if len(some) == n {
 			break
 		}
-		if d.due <= now {
+		if d.due <= now && (d.spent > 0 || d.users == 0) {
 			some[tag] = *d
 		}
 	}
@@ -109,6 +131,16 @@ func (ds *debts) pay(tag uint64, units int64) (rest int64, clear bool) {
 	return rest, d.spent == 0
 }
 
+// keep is pay for units of which nobody knows whether the shared store counts them.
+func (ds *debts) keep(tag uint64, units int64) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if d := ds.all[tag]; d != nil {
+		d.spent -= min(units, d.spent)
+		d.unsure = min(d.unsure+units, weir.MaxCost)
+	}
+}
+
 // postpone keeps a debt from being tried until then.
 func (ds *debts) postpone(tag uint64, until int64) {
 	ds.mu.Lock()
@@ -118,12 +150,13 @@ func (ds *debts) postpone(tag uint64, until int64) {
 	}
 }
 
-// forget takes out a debt of which nothing is owed, and reports whether it did.
+// forget takes out a debt of which nothing is owed and that nobody uses, and reports
+// whether it did.
 func (ds *debts) forget(tag uint64) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	d := ds.all[tag]
-	if d == nil || d.spent > 0 {
+	if d == nil || d.spent > 0 || d.users > 0 {
 		return false
 	}
 	delete(ds.all, tag)
@@ -209,9 +242,8 @@ func (s *Store) pay(ops []weir.Op, tags []uint64, paid func(i int) error) error 
 		// The share stays used: nobody knows whether the store counts the units.
 		s.debts.lost.Add(units(ops))
 		for i := range ops {
-			if _, clear := s.debts.pay(tags[i], ops[i].Cost); clear {
-				s.debts.forget(tags[i])
-			}
+			s.debts.keep(tags[i], ops[i].Cost)
+			s.debts.forget(tags[i])
 		}
 	case partial(err) && len(ops) > 1:
 		for i := range ops {
@@ -258,21 +290,18 @@ func (s *Store) shareUsed(d *debt) (int64, error) {
 	return max(d.share.Burst-look[0].Decision.Remaining, 0), nil
 }
 
-// returnShare makes a share as if never used, and forgets its debt, of which nothing
-// is owed: the shared store counts it from now on.
+// returnShare makes a share as if never used, but for what the shared store perhaps
+// does not count, and forgets its debt, of which nothing is owed: the shared store
+// counts the rest from now on. If somebody is being admitted by the share, it stays as
+// it is, until it is tried again.
+//
+// The debt is forgotten first. Who opens it anew meanwhile finds the share used by
+// more than it will be, and never by less.
 func (s *Store) returnShare(tag uint64, d *debt) error {
 	used, err := s.shareUsed(d)
-	if err != nil {
+	if err != nil || !s.debts.forget(tag) {
 		return err
 	}
-	ops := []weir.Op{{Key: d.key, Limit: d.share, Cost: used, Role: weir.Always, Verb: weir.Refund}}
-	if err := s.local.Take(context.Background(), ops); err != nil {
-		return err
-	}
-	if !s.debts.forget(tag) {
-		// Somebody was admitted by it meanwhile: it is as it was.
-		ops[0].Verb = weir.Force
-		return s.local.Take(context.Background(), ops)
-	}
-	return nil
+	back := []weir.Op{{Key: d.key, Limit: d.share, Cost: max(used-d.unsure, 0), Role: weir.Always, Verb: weir.Refund}}
+	return s.local.Take(context.Background(), back)
 }

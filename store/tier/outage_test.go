@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +47,113 @@ func TestShareIsHandedOutOnce(t *testing.T) {
 			}
 			if left := f.left("gone", l); left != 0 {
 				t.Errorf("%d are left after %d passed", left, passed)
+			}
+		})
+	}
+}
+
+// paused is a node's own store that answers late, as on a machine whose processors are
+// taken, so that what the node does in the background comes between.
+type paused struct {
+	weir.Store
+	seed uint64
+	n    atomic.Uint64
+}
+
+func (p *paused) Take(ctx context.Context, ops []weir.Op) error {
+	p.wait(ops)
+	defer p.wait(ops)
+	return p.Store.Take(ctx, ops)
+}
+
+func (p *paused) wait(ops []weir.Op) {
+	r := rand.New(rand.NewPCG(p.seed, p.n.Add(1)))
+	switch {
+	case ops[0].Verb == weir.Force: // under a lock, which holds up time
+		for range 100 {
+			runtime.Gosched()
+		}
+	case r.IntN(3) == 0:
+		time.Sleep(time.Duration(r.Int64N(int64(600 * time.Millisecond))))
+	}
+}
+
+// A share is handed out once, whatever else the node does while somebody is admitted
+// by it: pays what is owed, gives the share back, and begins it for many callers at
+// once. Nobody asks while a part of the store goes away, so that the node knows all that
+// is gone.
+func TestFamilyShareIsHandedOutOnce(t *testing.T) {
+	for seed := range seeds(40, 2000) {
+		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 31))
+			shared := newFaulty(t, nil)
+			own := newFaulty(t, nil)
+			s, err := tier.New(shared, tier.Options{Local: &paused{Store: own.Store, seed: seed}, Nodes: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			l := rare(t, 100, algorithm.FixedWindow, weir.ConsistencyStrict)
+			var spent atomic.Int64
+			take := func() {
+				if d, err := s.TakeOne(context.Background(), "gone", l, 1); err != nil {
+					t.Error(err)
+				} else if d.Allowed() {
+					spent.Add(1)
+				}
+			}
+			var open []weir.Op
+			for step := range 60 {
+				switch step % 20 {
+				case 0:
+					shared.set(none)
+					time.Sleep(3 * time.Second) // what is owed is paid
+				case 10:
+					shared.set(partly)
+				}
+				switch r.IntN(4) {
+				case 0:
+					var all sync.WaitGroup
+					for range 1 + r.IntN(30) {
+						all.Go(take)
+					}
+					all.Wait()
+				case 1:
+					if len(open) > 0 {
+						o := open[len(open)-1]
+						open = open[:len(open)-1]
+						if err := s.Take(context.Background(), []weir.Op{o.Undo(o.Cost)}); err != nil {
+							t.Error(err)
+						}
+						spent.Add(-o.Cost)
+					}
+				default:
+					for range r.IntN(20) {
+						ops := []weir.Op{{Key: "gone", Limit: l, Cost: 1}}
+						if err := s.Take(context.Background(), ops); err != nil {
+							t.Error(err)
+						} else if ops[0].Charged {
+							spent.Add(1)
+							open = append(open, ops[0])
+						}
+					}
+				}
+				if n := spent.Load(); n > 100 {
+					t.Fatalf("%d units of 100 are out", n)
+				}
+				time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+			}
+			shared.set(none)
+			time.Sleep(3 * time.Second)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			f := &fleet{T: t, shared: shared}
+			// What was given back by a call that failed is stranded: nobody knows whether
+			// the store has it.
+			st := s.Stats()
+			if left := f.left("gone", l); left != 100-spent.Load()-int64(st.Stranded) || st.DebtLost > 0 {
+				t.Errorf("%d are left after %d of 100: %+v", left, spent.Load(), st)
 			}
 		})
 	}

@@ -188,7 +188,7 @@ func (s *Store) learn(ops []weir.Op, sent int64) {
 		}
 		tag := s.tag(o.Key, o.Limit)
 		if o.Verb == weir.Refund {
-			s.answers.forget(tag, s.link.now())
+			s.answers.refunded(tag, o.Limit, s.link.now(), o.Decision)
 			continue
 		}
 		s.answers.heard(tag, o.Limit, o.Cost, sent, o.Decision, p.recall && plain(o))
