@@ -23,14 +23,9 @@ func Fold(ops []Op) Decision {
 		if o.Verb == Refund {
 			continue
 		}
-		if o.Decision.Limit == nil {
-			if o.Decision == (Decision{}) {
-				unanswered = true
-				continue
-			}
-			if o.Decision.Allowed() {
-				continue
-			}
+		if o.Decision.Limit == nil && (o.Decision.Allowed() || o.Decision == Decision{}) {
+			unanswered = unanswered || !o.Decision.Allowed()
+			continue
 		}
 		if !o.Decision.Allowed() && o.Verb != Force {
 			if refused == nil || longer(o.Decision, refused.Decision) {

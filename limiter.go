@@ -311,10 +311,10 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 		return r.undecided(err)
 	}
 	d := Fold(r.ops)
-	if d == (Decision{}) {
-		return r.undecided(errUnanswered)
-	}
 	if !d.Allowed() {
+		if d == (Decision{}) {
+			return r.undecided(errUnanswered)
+		}
 		passUnasked(r.ops)
 	}
 	count(r.ops)

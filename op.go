@@ -50,6 +50,10 @@ type Op struct {
 
 	// The answer, filled by Store.Take.
 
+	// Charged: the cost was taken (for a Refund: given back).
+	Charged bool
+	// Borrowed: the cost was taken from the pool, not from the own share.
+	Borrowed bool
 	// Decision is what the limit said. For an op that was not charged it is
 	// what a Peek says.
 	Decision Decision
@@ -61,10 +65,6 @@ type Op struct {
 	// an answer but part of the question: from when the units have flowed back, if
 	// they do, see [Refiller]; zero means that this is not known.
 	ChargedAt int64
-	// Charged: the cost was taken (for a Refund: given back).
-	Charged bool
-	// Borrowed: the cost was taken from the pool, not from the own share.
-	Borrowed bool
 }
 
 // Receipt identifies a charged op to a later Refund: pass it as Op.ID, and when it
@@ -76,7 +76,15 @@ func (o *Op) Receipt() int64 {
 
 // AskID returns the ID by which a store asks an Algorithm about o.
 func (o *Op) AskID() int64 {
-	if o.Verb == Refund && o.ChargedAt != 0 {
+	if o.Verb != Refund {
+		return o.ID
+	}
+	return o.refundID()
+}
+
+// refundID is AskID of a Refund.
+func (o *Op) refundID() int64 {
+	if o.ChargedAt != 0 {
 		if _, ok := o.Limit.Algorithm.(Refiller); ok {
 			return -max(o.ChargedAt, 1)
 		}

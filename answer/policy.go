@@ -97,7 +97,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 // operator has banned has no limit that it could keep; a ban for refusals is a limit
 // on those.
 func stated(dst []policy, ops []weir.Op, d weir.Decision, refused bool) []policy {
-	if d.Banned() && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Deny && o.Decision.Limit == d.Limit }) {
+	if refused && d.Banned() && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Deny && o.Decision.Limit == d.Limit }) {
 		return dst
 	}
 	return policies(dst, ops, refused)

@@ -25,6 +25,18 @@ func isTarget(s string) bool {
 	return true
 }
 
+// hasTarget reports whether all that is known of the target can be one.
+func (c *Caller) hasTarget() bool {
+	if !isTarget(c.target) {
+		return false
+	}
+	// Its parts need no look of their own.
+	if c.target != "" && strings.HasPrefix(c.target, c.f.Path) && strings.HasSuffix(c.target, c.f.Query) {
+		return true
+	}
+	return isTarget(c.f.Path) && isTarget(c.f.Query)
+}
+
 // Check returns an *Error if two readers of the request may take it for two: its
 // target holds what must be escaped, a credential is there more than once, in a
 // form that is not its own, or under a name that some servers take for its own,
@@ -48,7 +60,7 @@ func (c *Caller) Check() error {
 }
 
 func (c *Caller) checkForm() error {
-	if !isTarget(c.target) || !isTarget(c.f.Path) || !isTarget(c.f.Query) {
+	if !c.hasTarget() {
 		return errTarget
 	}
 	if c.target != "" {

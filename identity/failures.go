@@ -3,6 +3,8 @@ package identity
 import (
 	"errors"
 	"log/slog"
+	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-jose/go-jose/v4"
@@ -130,6 +132,8 @@ type reports struct {
 	// fields are forwardingFields, and those that the configuration names beside them.
 	fields    []string
 	untrusted []atomic.Uint64
+	// initials are the first bytes of the fields.
+	initials [256]bool
 }
 
 // newReports returns the reports of r, whose other parts are set.
@@ -155,6 +159,9 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 		}
 	}
 	p.untrusted = make([]atomic.Uint64, len(p.fields))
+	for _, name := range p.fields {
+		p.initials[name[0]] = true
+	}
 	return p
 }
 
@@ -167,10 +174,33 @@ func (c *Caller) fail(f failure) {
 	}
 }
 
+// anyField reports whether a header has one of the fields. A small map, which Go keeps
+// in one group of slots, is walked in less time than it is asked for each of them.
+func (p *reports) anyField(header http.Header) bool {
+	const small = 8
+	if len(header) <= small {
+		for name := range header {
+			if name != "" && p.initials[name[0]] && slices.Contains(p.fields, name) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, name := range p.fields {
+		if _, ok := header[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // reportUntrusted counts the fields by which a peer that is not trusted names another
 // client, and logs them once for each network.
 func (c *Caller) reportUntrusted() {
 	p := c.r.reports
+	if !p.anyField(c.f.Header) {
+		return
+	}
 	first := ""
 	for i, name := range p.fields {
 		if _, ok := c.f.Header[name]; ok {
