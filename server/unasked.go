@@ -45,6 +45,9 @@ type asks struct {
 	domain string
 	routes *identity.Routes // nil without routes
 	plain  *identity.Plan   // of requests that no route matches; nil: there are none
+	// fixed are the values of the sources path and host that all requests of a route
+	// have.
+	fixed []map[string]string
 	// asked are the rules that can be met, and those that lead to them.
 	asked map[*rules.Rule]bool
 	found []unasked
@@ -70,8 +73,9 @@ func findAsked(conf *Config, who *identity.Resolver, set *rules.Set) (*asks, err
 	if err := a.plans(); err != nil {
 		return nil, err
 	}
-	for _, r := range set.Rules() {
-		if r.Domain != a.domain && !conf.asked() {
+	// Those beneath come first: a rule that leads to one that is asked is asked too.
+	for _, r := range slices.Backward(set.Rules()) {
+		if a.asked[r] || r.Domain != a.domain && !conf.asked() {
 			continue
 		}
 		if a.reaches(r) {
@@ -97,6 +101,7 @@ func (a *asks) plans() (err error) {
 			return err
 		}
 		all[i] = r.Route
+		a.fixed = append(a.fixed, a.fixedBy(&a.conf.Routes[i]))
 	}
 	if a.routes, err = a.who.Routes(all); err != nil {
 		return err
@@ -105,6 +110,24 @@ func (a *asks) plans() (err error) {
 		a.plain, err = a.who.Plan(nil)
 	}
 	return err
+}
+
+// fixedBy returns what a route fixes of the path and the host of its requests.
+func (a *asks) fixedBy(rt *Route) map[string]string {
+	fixed := map[string]string{}
+	for source, value := range map[string]string{"path": rt.Path, "host": rt.Host} {
+		if form, err := a.who.EntryForm(source, value); value != "" && err == nil && !strings.ContainsAny(value, "{*") {
+			fixed[source] = form
+		}
+	}
+	return fixed
+}
+
+// isElsewhere reports whether no request of route i has the value of a rule where the
+// value is that of a source.
+func (a *asks) isElsewhere(i int, r *rules.Rule, source string) bool {
+	fixed, ok := a.fixed[i][source]
+	return ok && r.Value != "" && fixed != r.Value && !strings.Contains(r.Value, "*")
 }
 
 // sampleRequest is one that a rule may be met by.
@@ -117,7 +140,7 @@ func (a *asks) reaches(r *rules.Rule) bool {
 	}
 	tries := 0
 	for i := range a.conf.Routes {
-		if a.conf.Routes[i].Unlimited || !a.mayReach(r, a.conf.Routes[i].Descriptors) {
+		if a.conf.Routes[i].Unlimited || !a.mayReach(r, i) {
 			continue
 		}
 		if tries++; tries > maxRouteTries {
@@ -134,14 +157,24 @@ func (a *asks) reaches(r *rules.Rule) bool {
 	})
 }
 
-// mayReach reports whether some descriptor begins with the keys of r.
-func (a *asks) mayReach(r *rules.Rule, ds []identity.Descriptor) bool {
+// mayReach reports whether some descriptor of route i begins with the keys of r, and
+// can have its values.
+func (a *asks) mayReach(r *rules.Rule, i int) bool {
+	ds := a.conf.Routes[i].Descriptors
 	if len(ds) == 0 {
 		return r.Keys[0] == entryAddress
 	}
 	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
 		keys := d.Keys()
-		return len(keys) >= len(r.Keys) && slices.Equal(keys[:len(r.Keys)], r.Keys)
+		if len(keys) < len(r.Keys) || !slices.Equal(keys[:len(r.Keys)], r.Keys) {
+			return false
+		}
+		for step, at := r, len(r.Keys)-1; step != nil; step, at = step.Parent, at-1 {
+			if a.isElsewhere(i, step, d.Entries[at].From) {
+				return false
+			}
+		}
+		return true
 	})
 }
 
@@ -334,7 +367,7 @@ func (a *asks) addTo(r *rules.Rule) (to, add string) {
 	}
 	for i := range a.conf.Routes {
 		rt := &a.conf.Routes[i]
-		if rt.Unlimited || i > maxRouteTries {
+		if rt.Unlimited || i > maxRouteTries || slices.ContainsFunc(r.Chain(), func(step *rules.Rule) bool { return a.isElsewhere(i, step, step.Key) }) {
 			continue
 		}
 		if !slices.ContainsFunc(a.requests(r, i), func(q sampleRequest) bool { return a.routeOf(q) == i && a.fitsPath(r, q) }) {
