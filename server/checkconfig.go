@@ -7,12 +7,12 @@ import (
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
-	"github.com/weirlimit/weir/store/memory"
 )
 
-// CheckConfig reads a configuration file and what it names: rules, keys and routes. It
-// returns the rules, nil if there are none or they do not load, and what is wrong, as
-// faults of the file; a warning is no fault. Nothing is opened that a node would serve
+// CheckConfig reads a configuration file and what it names: limits, rules, keys and
+// routes. It returns the rules, nil if there are none or they do not load, and what is
+// wrong, as faults of the file, such as a limit that its store cannot serve; a warning
+// is no fault. Nothing is opened that a node would serve
 // by, and no other machine is asked.
 func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	var out rules.Errors
@@ -35,10 +35,18 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 		return nil, out
 	}
 	defer who.Close() // fetches nothing
+	check, err := conf.checkLimit()
+	if err != nil {
+		fault(err)
+		return nil, out
+	}
+	if _, err := conf.wordRules(check); err != nil {
+		fault(err)
+	}
 	if conf.Rules == "" {
 		return nil, out
 	}
-	set, found := rules.Check([]string{conf.Rules}, rules.Options{Check: memory.Check, EntryForm: who.EntryForm})
+	set, found := rules.Check([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), EntryForm: who.EntryForm})
 	out = append(out, found...)
 	if faults, _ := out.Split(); len(faults) > 0 || set == nil {
 		return set, out

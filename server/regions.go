@@ -147,9 +147,34 @@ func acrossRegions(check func(*weir.Limit) error, regions int) func(*weir.Limit)
 
 // checkCost returns the check of costs that rules fix, nil where there are no regions.
 func (c *Config) checkCost() func(*weir.Limit, int64) error {
-	regions := len(c.Regions)
+	regions := c.regionCount()
 	if regions < 2 {
 		return nil
 	}
 	return func(l *weir.Limit, cost int64) error { return tier.CheckRegionsCost(l, regions, cost) }
+}
+
+// checkLimit returns the check of the limits of rules by the store that c names, which
+// need not be open.
+func (c *Config) checkLimit() (func(*weir.Limit) error, error) {
+	kind, err := c.storeKind()
+	if err != nil {
+		return nil, err
+	}
+	if regions := c.regionCount(); regions > 1 {
+		return acrossRegions(kind.check, regions), nil
+	}
+	return kind.check, nil
+}
+
+// regionCount returns how many regions there are: this node's, whose store --store may
+// name, and the others.
+func (c *Config) regionCount() int {
+	n := 1
+	for _, line := range c.Regions {
+		if name, _, _ := strings.Cut(line, "="); name != c.Region {
+			n++
+		}
+	}
+	return n
 }

@@ -20,10 +20,16 @@ func TestCostsAcrossRegionsAreChecked(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		conf := &Config{Rules: file, API: API{Domain: "api"}, Regions: []string{"a=redis://a", "b=redis://b", "c=redis://c"}}
-		_, err := openRules(conf, func(*weir.Limit) error { return nil }, nil, slog.New(slog.DiscardHandler))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("cost %s: %v, want %q", cost, err, want)
+		// The store of the node's own region is named in either way.
+		for _, conf := range []*Config{
+			{Region: "a", Store: defaultStore, Regions: []string{"a=redis://a", "b=redis://b", "c=redis://c"}},
+			{Region: "a", Store: "redis://a", Regions: []string{"b=redis://b", "c=redis://c"}},
+		} {
+			conf.Rules, conf.API.Domain = file, "api"
+			_, err := openRules(conf, func(*weir.Limit) error { return nil }, nil, slog.New(slog.DiscardHandler))
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("cost %s, %q: %v, want %q", cost, conf.Regions, err, want)
+			}
 		}
 	}
 	f("25", "")

@@ -33,7 +33,20 @@ type ruleSet struct {
 // openRules loads what conf names. check says whether the store can serve a
 // limit, form how front ends write the value of an entry.
 func openRules(conf *Config, check func(*weir.Limit) error, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
-	words, err := newWordRules(conf.Limits, conf.API.Domain)
+	words, err := conf.wordRules(check)
+	if err != nil {
+		return nil, err
+	}
+	r := &ruleSet{words: words, log: log}
+	if conf.Rules != "" {
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), EntryForm: form, Logger: log})
+	}
+	return r, err
+}
+
+// wordRules returns the limits in words, all of which check lets pass.
+func (c *Config) wordRules(check func(*weir.Limit) error) (*wordRules, error) {
+	words, err := newWordRules(c.Limits, c.API.Domain)
 	if err != nil {
 		return nil, err
 	}
@@ -42,14 +55,10 @@ func openRules(conf *Config, check func(*weir.Limit) error, form func(key, value
 			return nil, fmt.Errorf("--limit %q: %w", s.Limit.Name, err)
 		}
 	}
-	if conf.Upstream != "" && len(conf.Routes) == 0 && conf.Rules == "" && conf.Shed == nil && !words.limitAddresses() {
+	if c.Upstream != "" && len(c.Routes) == 0 && c.Rules == "" && c.Shed == nil && !words.limitAddresses() {
 		return nil, errors.New("--upstream: no limit applies to what is forwarded, as the gateway knows no client_id: count by ip or by all")
 	}
-	r := &ruleSet{words: words, log: log}
-	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), EntryForm: form, Logger: log})
-	}
-	return r, err
+	return words, nil
 }
 
 // Match implements [weir.Rules].

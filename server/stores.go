@@ -22,6 +22,12 @@ import (
 // openStore opens the store that a URL names.
 type openStore func(conf *Config, log *slog.Logger) (openedStore, error)
 
+// storeKind is how the store of a URL is opened, and why it cannot serve a limit.
+type storeKind struct {
+	open  openStore
+	check func(*weir.Limit) error
+}
+
 // openedStore is a store and what else it can do.
 type openedStore struct {
 	weir.Store
@@ -167,15 +173,7 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
 		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached()) },
-		check: func(l *weir.Limit) error {
-			switch {
-			case alone(l):
-				return memory.Check(l)
-			case l.Traits()&weir.Sketches != 0:
-				return fmt.Errorf("%s stays on its node: add consistency: local, or use sliding_window", l.Algorithm.Name())
-			}
-			return check(l)
-		},
+		check:  checkOf(check),
 	}
 	opened.rule = opened.check
 	if len(peers) > 0 {
@@ -189,6 +187,19 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 		opened.board, opened.fleet = t, true
 	}
 	return opened, nil
+}
+
+// checkOf returns the check of limits for nodes that share a store whose own is check.
+func checkOf(check func(*weir.Limit) error) func(*weir.Limit) error {
+	return func(l *weir.Limit) error {
+		switch {
+		case alone(l):
+			return memory.Check(l)
+		case l.Traits()&weir.Sketches != 0:
+			return fmt.Errorf("%s stays on its node: add consistency: local, or use sliding_window", l.Algorithm.Name())
+		}
+		return check(l)
+	}
 }
 
 // alone reports whether each node counts l on its own.

@@ -14,22 +14,25 @@ import (
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/redis"
 	"github.com/weirlimit/weir/telemetry"
 )
 
 // stores are the stores there are, by the scheme of their URL.
-var stores = map[string]openStore{
-	"memory":          openMemory,
-	"memcached":       openMemcached,
-	"redis":           openRedis,
-	"rediss":          openRedis,
-	"redis+unix":      openRedis,
-	"redis+sentinel":  openRedis,
-	"rediss+sentinel": openRedis,
-	"redis+cluster":   openRedis,
-	"rediss+cluster":  openRedis,
-	"redis+ring":      openRedis,
-	"rediss+ring":     openRedis,
+var stores = map[string]storeKind{
+	"memory":          {openMemory, memory.Check},
+	"memcached":       {openMemcached, checkOf(memcached.Check)},
+	"redis":           {openRedis, checkOf(redis.Check)},
+	"rediss":          {openRedis, checkOf(redis.Check)},
+	"redis+unix":      {openRedis, checkOf(redis.Check)},
+	"redis+sentinel":  {openRedis, checkOf(redis.Check)},
+	"rediss+sentinel": {openRedis, checkOf(redis.Check)},
+	"redis+cluster":   {openRedis, checkOf(redis.Check)},
+	"rediss+cluster":  {openRedis, checkOf(redis.Check)},
+	"redis+ring":      {openRedis, checkOf(redis.Check)},
+	"rediss+ring":     {openRedis, checkOf(redis.Check)},
 }
 
 // queues are the queues that events can go to, by the scheme of their URL, beside
@@ -72,22 +75,31 @@ var grpcServices = map[string]openGRPCService{
 // sections are the keys of frontends, in the order in which they are opened.
 var sections = slices.Sorted(maps.Keys(frontends))
 
+// storeKind returns the kind of the store that c names.
+func (c *Config) storeKind() (storeKind, error) {
+	scheme, _, ok := strings.Cut(c.storeOfRegion(), ":")
+	if !ok {
+		return storeKind{}, fmt.Errorf("--store is not a URL: give one such as memory: or redis://127.0.0.1:6379")
+	}
+	kind, ok := stores[scheme]
+	if !ok {
+		known := slices.Sorted(maps.Keys(stores))
+		return storeKind{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
+	}
+	return kind, nil
+}
+
 // openStoreOf opens the store that conf names.
 func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
+	kind, err := conf.storeKind()
+	if err != nil {
+		return openedStore{}, err
+	}
 	if own := conf.storeOfRegion(); own != conf.Store {
 		in := *conf
 		in.Store, conf = own, &in
 	}
-	scheme, _, ok := strings.Cut(conf.Store, ":")
-	if !ok {
-		return openedStore{}, fmt.Errorf("--store is not a URL: give one such as memory: or redis://127.0.0.1:6379")
-	}
-	open, ok := stores[scheme]
-	if !ok {
-		known := slices.Sorted(maps.Keys(stores))
-		return openedStore{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
-	}
-	return open(conf, log)
+	return kind.open(conf, log)
 }
 
 // openReserver builds what reservations are made by, unless the store cannot
