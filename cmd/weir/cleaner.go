@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -11,15 +12,18 @@ import (
 // logs) so that no part of it reaches a terminal as a command: control characters
 // but newline and tab, what changes the direction or the width of text, and bytes
 // that are not UTF-8 are written as \u001b or \xff. That form is also right within
-// JSON. Not safe for concurrent use, as the commands that print are not.
+// JSON. Safe for concurrent use: a server's log and its statistics share one.
 type cleaner struct {
-	w io.Writer
-	// held is the beginning of a character that the last write broke off.
+	w  io.Writer
+	mu sync.Mutex
+	// held is the beginning of a character that the last write broke off. Requires: mu.
 	held []byte
 }
 
 // Write implements io.Writer.
 func (c *cleaner) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	text := p
 	if len(c.held) > 0 {
 		text = append(c.held, p...)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -71,9 +72,17 @@ func TestFamilyTerminal(t *testing.T) {
 		"/v1/explain":     `{"decision":{"allowed":true},"counters":[{"limit":{"name":"l"},"key":TEXT}],"rules":{"domain":"api","known":true,"listed":{"entry":{"key":"user","value":TEXT},"list":"deny"},"descriptors":[{"entries":[],"outcome":"limited","why":"w","levels":[{"entry":{"key":TEXT,"value":TEXT},"how":"key","why":"w"}]}]}}`,
 		"/v1/check":       `{"allowed":false,"limit":{"name":"l","count":1,"period":1,"algorithm":"x"},"retry_after":1}`,
 	}
+	record := `{"domain":TEXT,"rule":TEXT,"limit":TEXT,"key":TEXT,"outcome":TEXT,"source":TEXT,"degraded":true,"count":1,"about":{"method":TEXT,"host":TEXT,"path":TEXT,"address":TEXT}}`
 	fail := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/v1/live" && !fail {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: record\ndata: %s\n\n", strings.ReplaceAll(record, "TEXT", string(quoted)))
+			// A server need not escape what JSON lets it write as it is.
+			fmt.Fprintf(w, "event: record\ndata: {\"key\":\"\u009b2J\u202e\x1b[2J\"}\n\n")
+			return
+		}
 		if fail {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusBadRequest)
@@ -119,10 +128,12 @@ func TestFamilyTerminal(t *testing.T) {
 			[]string{"take", "--server", server.URL, "user=" + hostileText},
 			[]string{"promote", "--admin", server.URL, "api/r", "--mode", "shadow"},
 			[]string{"shed", "--server", server.URL},
+			[]string{"tail", "--server", server.URL},
+			[]string{"tail", "--json", "--server", server.URL},
 		)
 	}
 	for i, args := range commands {
-		fail = i >= len(commands)-9
+		fail = i >= len(commands)-11
 		var out, errs bytes.Buffer
 		run(args, streams{in: strings.NewReader(""), out: &out, err: &errs})
 		if out.Len()+errs.Len() == 0 {
@@ -131,10 +142,38 @@ func TestFamilyTerminal(t *testing.T) {
 		what := strings.Join(args[:min(len(args), 2)], " ")
 		checkClean(t, fmt.Sprintf("%q, output", what), out.String())
 		text := errs.String()
-		if i < len(commands)-18 {
+		if i < len(commands)-22 {
 			text = strings.ReplaceAll(text, "\nFORGED", "") // of the caller's own arguments
 		}
 		checkClean(t, fmt.Sprintf("%q, errors", what), text)
+	}
+}
+
+// Writers that share a cleaner, such as a log and statistics, lose nothing and break no
+// line of each other.
+func TestCleanerOfSeveralWriters(t *testing.T) {
+	const lines = 200
+	var out bytes.Buffer
+	c := &cleaner{w: &out}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range lines {
+				if _, err := c.Write([]byte("a line\xe2")); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.Write([]byte("\n")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := strings.Count(out.String(), "a line"); n != 4*lines {
+		t.Errorf("%d of %d lines were written", n, 4*lines)
+	}
+	if n := strings.Count(out.String(), `\xe2`); n != 4*lines {
+		t.Errorf("%d of %d broken characters were written", n, 4*lines)
 	}
 }
 

@@ -62,7 +62,10 @@ func (c *tailCmd) Run(s streams) error {
 		return err
 	}
 	defer stream.Close()
-	p := &tailPrinter{out: raw(s.out), aside: s.err, json: c.JSON, colour: !c.JSON && isTerminal(s.out) && os.Getenv("NO_COLOR") == ""}
+	p := &tailPrinter{out: s.out, aside: s.err, json: c.JSON, colour: !c.JSON && isTerminal(s.out) && os.Getenv("NO_COLOR") == ""}
+	if p.colour {
+		p.out = raw(s.out) // colours are commands, and the rest of a line has none
+	}
 	for c.Count == 0 || p.records < c.Count {
 		m, err := stream.Next()
 		switch {
