@@ -2,8 +2,6 @@ package overlay_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/clocked"
-	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/overlay"
 	"github.com/weirlimit/weir/rules"
 )
@@ -21,19 +18,8 @@ import (
 // under any rule and under none, until it ends, and changes nothing of others. The
 // lines that are printed for it, pasted where their comment says, do the same.
 func TestFamilyDomainBanRefusesTheClient(t *testing.T) {
-	n := 300
-	if os.Getenv("WEIR_SOAK") == "1" {
-		n = 4000
-	}
-	seed := seeds.Of(t)
 	refused, passed, pasted := 0, 0, 0
-	for i := range n {
-		g := &ruleGen{rnd: rand.New(rand.NewPCG(seed, uint64(i)))}
-		g.banDomain(t, &refused, &passed, &pasted)
-		if t.Failed() {
-			t.Fatalf("seed %d, case %d", seed, i)
-		}
-	}
+	n := playCases(t, 300, func(g *ruleGen) { g.banDomain(t, &refused, &passed, &pasted) })
 	t.Logf("the ban refused %d requests, %d others passed; lines of %d bans were pasted", refused, passed, pasted)
 	if refused < n || passed < n || pasted < n/3 {
 		t.Error("the test shows too little")
@@ -57,7 +43,7 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 	if values := genValues[key]; values != nil {
 		entry.Value = values[g.rnd.IntN(len(values))]
 	}
-	store, plain, pastedStore := clocked.New(t), clocked.New(t), clocked.New(t)
+	store := clocked.New(t)
 	over, err := overlay.New(t.Context(), overlay.Options{Rules: before, Board: store, Now: store.Now.Load})
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +52,9 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 		t.Fatal(err)
 	}
 	lines := before.KeyLines(rules.KeyChange{Domain: "api", Action: rules.BanDomain, Entries: []weir.Entry{entry}})
-	limiters := make([]*weir.Limiter, 3)
-	makeLimiter := func(i int, s *clocked.Store, r weir.Rules) {
-		if limiters[i], err = weir.New(s, r, weir.Options{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	makeLimiter(0, store, over)
-	makeLimiter(1, plain, before)
+	banned, plain := newDecider(t, store, over), newDecider(t, clocked.New(t), before)
+	all := []*decider{banned, plain}
+	var written *decider // by the lines, if there are any
 	text := ""
 	if !strings.HasPrefix(lines, "# no lines") {
 		text = pasteDeny(t, source, lines)
@@ -82,7 +63,8 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 			t.Errorf("%s\n%v", text, err)
 			return
 		}
-		makeLimiter(2, pastedStore, after)
+		written = newDecider(t, clocked.New(t), after)
+		all = append(all, written)
 		*pasted++
 	}
 	what := fmt.Sprintf("%s\nban of %v\n%s", source, entry, lines)
@@ -99,40 +81,32 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 			req.Domain = "other"
 		}
 		carries := req.Domain == "api" && slices.ContainsFunc(req.Descriptors, func(d weir.Descriptor) bool { return slices.Contains(d.Entries, entry) })
-		var got [3]weir.Decision
-		var errs [3]error
-		for j, l := range limiters {
-			if l == nil || j == 1 && carries {
-				continue
+		with := banned.decide(t, &req)
+		if carries {
+			if with.Allowed() || with.err == nil && !with.Banned() {
+				t.Errorf("%s\n%v carries it: %s", what, req.Descriptors, with)
 			}
-			one := weir.Request{Domain: req.Domain, Lease: req.Lease, Priority: req.Priority, Descriptors: req.Descriptors}
-			got[j], errs[j] = l.Decide(t.Context(), &one)
-		}
-		switch {
-		case carries && (got[0].Allowed() || errs[0] == nil && !got[0].Banned()):
-			t.Errorf("%s\n%v carries it: %s (%v)", what, req.Descriptors, got[0], errs[0])
-		case carries:
 			*refused++
-		case got[0].Allowed() != got[1].Allowed() || (errs[0] == nil) != (errs[1] == nil):
-			t.Errorf("%s\n%v does not carry it: with the ban %s (%v), without %s (%v)", what, req.Descriptors, got[0], errs[0], got[1], errs[1])
-		case got[0].Allowed():
+		} else if without := plain.decide(t, &req); !with.isLike(without) {
+			t.Errorf("%s\n%v does not carry it: with the ban %s, without %s", what, req.Descriptors, with, without)
+		} else if with.Allowed() {
 			*passed++
 		}
-		if limiters[2] != nil && (got[0].Allowed() != got[2].Allowed() || (errs[0] == nil) != (errs[2] == nil)) {
-			t.Errorf("%s\n%s\n%v: with the ban %s (%v), with the lines %s (%v)", what, text, req.Descriptors, got[0], errs[0], got[2], errs[2])
+		if written != nil {
+			if by := written.decide(t, &req); !with.isLike(by) {
+				t.Errorf("%s\n%s\n%v: with the ban %s, with the lines %s", what, text, req.Descriptors, with, by)
+			}
 		}
 		if t.Failed() {
 			return
 		}
-		d := time.Duration(g.rnd.IntN(4)) * time.Second
-		store.Advance(d)
-		plain.Advance(d)
-		pastedStore.Advance(d)
+		g.pause(all...)
 	}
-	store.Advance(24 * time.Hour)
-	one := weir.Request{Domain: "api", Lease: "last", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "of no rule", Value: "it"}}}}}
-	if d, err := limiters[0].Decide(t.Context(), &one); err != nil || !d.Allowed() {
-		t.Errorf("%s\nafter its end: %s (%v)", what, d, err)
+	banned.store.Advance(24 * time.Hour)
+	plain.store.Advance(24 * time.Hour)
+	last := weir.Request{Domain: "api", Lease: "last", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{entry}}}}
+	if with, without := banned.decide(t, &last), plain.decide(t, &last); !with.isLike(without) {
+		t.Errorf("%s\nafter its end: %s, without the ban %s", what, with, without)
 	}
 }
 

@@ -21,27 +21,79 @@ import (
 // The lines that are printed for a change of one key, pasted where their comment says,
 // decide as the node does that has the change laid over its rules.
 func TestFamilyKeyLinesDoWhatWasDone(t *testing.T) {
-	n := 400
-	if os.Getenv("WEIR_SOAK") == "1" {
-		n = 4000
-	}
-	seed := seeds.Of(t)
 	var pasted, said int
-	for i := range n {
-		g := &ruleGen{rnd: rand.New(rand.NewPCG(seed, uint64(i)))}
+	n := playCases(t, 400, func(g *ruleGen) {
 		switch g.compare(t) {
 		case "pasted":
 			pasted++
 		case "said":
 			said++
 		}
+	})
+	t.Logf("%d were pasted; of %d it is said that no lines do it", pasted, said)
+	if pasted < n/3 {
+		t.Errorf("only %d of %d changes have lines", pasted, n)
+	}
+}
+
+// playCases has play try n cases, or 4000 in the long form, and returns how many. It
+// stops at the first that fails.
+func playCases(t *testing.T, n int, play func(g *ruleGen)) int {
+	t.Helper()
+	if os.Getenv("WEIR_SOAK") == "1" {
+		n = 4000
+	}
+	seed := seeds.Of(t)
+	for i := range n {
+		play(&ruleGen{rnd: rand.New(rand.NewPCG(seed, uint64(i)))})
 		if t.Failed() {
 			t.Fatalf("case %d", i)
 		}
 	}
-	t.Logf("%d were pasted; of %d it is said that no lines do it", pasted, said)
-	if pasted < n/3 {
-		t.Errorf("only %d of %d changes have lines", pasted, n)
+	return n
+}
+
+// A decider decides by rules on a store with a clock of its own.
+type decider struct {
+	limiter *weir.Limiter
+	store   *clocked.Store
+}
+
+func newDecider(t *testing.T, store *clocked.Store, r weir.Rules) *decider {
+	t.Helper()
+	l, err := weir.New(store, r, weir.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &decider{l, store}
+}
+
+// outcome is what a decider says of a request.
+type outcome struct {
+	weir.Decision
+	err error
+}
+
+// decide decides a copy of req, which stays as it is for other deciders.
+func (d *decider) decide(t *testing.T, req *weir.Request) outcome {
+	t.Helper()
+	own := weir.Request{Domain: req.Domain, Lease: req.Lease, Priority: req.Priority, Descriptors: req.Descriptors}
+	decision, err := d.limiter.Decide(t.Context(), &own)
+	return outcome{decision, err}
+}
+
+// isLike reports whether both pass, or both are refused or fail.
+func (o outcome) isLike(other outcome) bool {
+	return o.Allowed() == other.Allowed() && (o.err == nil) == (other.err == nil)
+}
+
+func (o outcome) String() string { return fmt.Sprintf("%s (%v)", o.Decision, o.err) }
+
+// pause lets the same few seconds go by for all deciders.
+func (g *ruleGen) pause(all ...*decider) {
+	d := time.Duration(g.rnd.IntN(4)) * time.Second
+	for _, one := range all {
+		one.store.Advance(d)
 	}
 }
 
@@ -169,7 +221,7 @@ func (g *ruleGen) level(in string, depth int, path []string) {
 	}
 }
 
-// request returns a descriptor that is likely to meet a rule.
+// entries returns those of a descriptor that is likely to meet a rule.
 func (g *ruleGen) entries() []weir.Entry {
 	var es []weir.Entry
 	for _, key := range g.paths[g.rnd.IntN(len(g.paths))] {
@@ -192,9 +244,9 @@ func (g *ruleGen) compare(t *testing.T) string {
 	}
 	changes := []rules.KeyAction{rules.BanKey, rules.AllowKey, rules.OverrideKey}
 	kind := changes[g.rnd.IntN(3)]
-	storeA, storeB := clocked.New(t), clocked.New(t)
+	store := clocked.New(t)
 	change := rules.KeyChange{Domain: "api", Action: kind}
-	over, err := overlay.New(t.Context(), overlay.Options{Rules: before, Board: storeA, Now: storeA.Now.Load, YAML: func(e *overlay.Entry) string {
+	over, err := overlay.New(t.Context(), overlay.Options{Rules: before, Board: store, Now: store.Now.Load, YAML: func(e *overlay.Entry) string {
 		change.Entries, change.Scope, change.Count, change.Period, change.Burst = e.Entries, e.Scope, e.Count, time.Duration(e.Period)*time.Microsecond, e.Burst
 		return before.KeyLines(change)
 	}})
@@ -257,14 +309,7 @@ func (g *ruleGen) compare(t *testing.T) string {
 		t.Errorf("%s\n%s\n%v", what, paste(t, source, lines), err)
 		return ""
 	}
-	limA, err := weir.New(storeA, over, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limB, err := weir.New(storeB, after, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed, pasted := newDecider(t, store, over), newDecider(t, clocked.New(t), after)
 	for i := range 120 {
 		es := g.entries()
 		if g.chance(50) {
@@ -280,16 +325,11 @@ func (g *ruleGen) compare(t *testing.T) string {
 		if g.chance(20) {
 			req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: g.entries()})
 		}
-		other := weir.Request{Domain: "api", Lease: req.Lease, Priority: req.Priority, Descriptors: req.Descriptors}
-		a, errA := limA.Decide(t.Context(), &req)
-		b, errB := limB.Decide(t.Context(), &other)
-		if a.Allowed() != b.Allowed() || (errA == nil) != (errB == nil) {
-			t.Errorf("%s\n%s\nrequest %d %v: with the change %s (%v), with the lines %s (%v)", what, paste(t, source, lines), i, req.Descriptors, a, errA, b, errB)
+		if a, b := changed.decide(t, &req), pasted.decide(t, &req); !a.isLike(b) {
+			t.Errorf("%s\n%s\nrequest %d %v: with the change %s, with the lines %s", what, paste(t, source, lines), i, req.Descriptors, a, b)
 			return ""
 		}
-		d := time.Duration(g.rnd.IntN(4)) * time.Second
-		storeA.Advance(d)
-		storeB.Advance(d)
+		g.pause(changed, pasted)
 	}
 	return "pasted"
 }
