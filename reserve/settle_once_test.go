@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
@@ -197,7 +198,7 @@ func settleUnderFaults(t *testing.T, at place, mode weir.ConsistencyMode, each i
 		})
 	}
 	// Each meets a fault of its own.
-	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+	r := rand.New(rand.NewPCG(seeds.Of(t), 1))
 	for i := range handles {
 		var both sync.WaitGroup
 		done := make(chan struct{})

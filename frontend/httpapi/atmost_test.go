@@ -3,9 +3,11 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // promised is a guarantee as it is printed.
@@ -111,10 +114,8 @@ func (a *assault) run(r *rand.Rand, steps int) {
 				a.check(0, left+1, false)
 			}
 		case 4: // around the next edge
-			for _, step := range []int64{a.period, a.period / 60, a.period / 2}[r.IntN(3):] {
-				a.store.Now.Store(max(now, now+step-now%step+r.Int64N(3)-1))
-				break
-			}
+			step := []int64{a.period, a.period / 60, a.period / 2}[r.IntN(3)]
+			a.store.Now.Store(max(now, now+step-now%step+r.Int64N(3)-1))
 		case 5:
 			a.store.Now.Store(now + r.Int64N(a.period+1))
 		case 6:
@@ -166,19 +167,19 @@ func TestFamilyAtMost(t *testing.T) {
 	}
 	// Of these every unit is back after a period.
 	whole := map[weir.Algorithm]bool{algorithm.SlidingWindow: true, algorithm.SlidingLog: true, algorithm.FixedWindow: true}
-	attacked := 0
+	seed, attacked := seeds.Of(t), 0
 	for _, alg := range algorithm.All {
 		if alg.Name() == algorithm.Concurrency.Name() {
 			continue // it bounds what is held at once
 		}
-		for mode, change := range modes {
-			for word, consistency := range consistencies {
+		for _, mode := range slices.Sorted(maps.Keys(modes)) {
+			for _, word := range slices.Sorted(maps.Keys(consistencies)) {
 				l := weir.PerMinute(10, alg)
 				if alg.Name() == algorithm.Approximate.Name() {
 					l.Sketch = weir.SketchOptions{Width: 1024, Depth: 2, BloomBits: 1 << 12, BloomHashes: 2}
 				}
-				l.Name, l.Consistency = "limit", consistency
-				change(l)
+				l.Name, l.Consistency = "limit", consistencies[word]
+				modes[mode](l)
 				written := l.Count
 				if l.Compile() != nil {
 					continue // the algorithm does not know the mode, or not in this consistency
@@ -188,7 +189,7 @@ func TestFamilyAtMost(t *testing.T) {
 					a := &assault{t: t, store: clocked.New(t), period: weir.Micros(l.Period), least: weir.Unbounded}
 					a.prompt = whole[alg] && l.Mode.Excess == 0 && l.Pool == nil && l.Ban == nil
 					a.srv = serve(t, a.store, weir.Limits{l}, httpapi.Options{})
-					a.run(rand.New(rand.NewPCG(uint64(round), uint64(attacked))), steps)
+					a.run(rand.New(rand.NewPCG(seed+uint64(round), uint64(attacked))), steps)
 					if a.held && a.most > a.least {
 						t.Errorf("%s, %s, %s: %d in a period, and answers say at most %d", alg.Name(), mode, word, a.most, a.least)
 					}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -40,10 +41,11 @@ func TestFamilyForeignValues(t *testing.T) {
 	if os.Getenv("WEIR_SOAK") != "" {
 		rounds = 5000
 	}
+	r := rand.New(rand.NewPCG(seeds.Of(t), 1))
 	for range rounds {
-		b := make([]byte, rand.IntN(24))
+		b := make([]byte, r.IntN(24))
 		for i := range b {
-			b[i] = "0123456789 -x\x00\xff"[rand.IntN(15)]
+			b[i] = "0123456789 -x\x00\xff"[r.IntN(15)]
 		}
 		values = append(values, string(b))
 	}
