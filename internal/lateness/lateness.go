@@ -105,6 +105,3 @@ func (a *Allowance) More() time.Duration {
 	a.given += more
 	return more
 }
-
-// Given returns how much longer was waited.
-func (a *Allowance) Given() time.Duration { return a.given }

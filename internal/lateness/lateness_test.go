@@ -24,8 +24,8 @@ func TestMeter(t *testing.T) {
 		if n := m.Since(0); n < 290*time.Millisecond || n > 300*time.Millisecond {
 			t.Errorf("not looked at for 300 ms, and late by %s", n)
 		}
-		if n := own.More(); n < 290*time.Millisecond || own.More() != 0 || own.Given() != n {
-			t.Errorf("%s more, and then %s", n, own.Given())
+		if n := own.More(); n < 290*time.Millisecond || own.More() != 0 || own.given != n {
+			t.Errorf("%s more, and then %s", n, own.given)
 		}
 		time.Sleep(every)
 		synctest.Wait()
@@ -33,8 +33,8 @@ func TestMeter(t *testing.T) {
 			t.Errorf("late by %s", n)
 		}
 		m.beat.Add(-int64(time.Hour))
-		if n := own.More(); n > most || own.Given() != most || own.More() != 0 {
-			t.Errorf("%s is waited for", own.Given())
+		if n := own.More(); n > most || own.given != most || own.More() != 0 {
+			t.Errorf("%s is waited for", own.given)
 		}
 		var none *Meter
 		if own := none.Allow(); own.More() != 0 {
