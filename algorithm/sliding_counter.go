@@ -35,7 +35,8 @@ import (
 // Clock steps: a clock that goes back stays in the window it was in. Rule
 // changes: a new count holds at once; a new period starts afresh.
 //
-// Choose it when in doubt.
+// Choose it where memory is dear and about so many in a period are enough;
+// [SlidingWindow] holds the number.
 //
 // Source: Cloudflare, "How we built rate limiting capable of scaling to
 // millions of domains", 2017.

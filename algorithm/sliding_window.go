@@ -9,7 +9,7 @@ import (
 )
 
 // SlidingWindow admits never more than Count units in any interval of one
-// Period, in two to four words for a key.
+// Period, in one to four words for a key.
 //
 // It cuts the period into sub-windows, 60 of them (40 for a Count up to 20), and
 // the units into batches, so that at most 64 batches make Count. Whole batches

@@ -41,8 +41,8 @@ func (c *Caller) hasTarget() bool {
 // target holds what must be escaped, a credential is there more than once, in a
 // form that is not its own, or under a name that some servers take for its own,
 // or a field of a trusted proxy is there on two lines; and, of a request that
-// SetHTTP was given, if its method or host has no canonical form. Whether its path
-// has one says Err.
+// SetHTTP was given, if its method or host has no canonical form. Err also reports a
+// path without one.
 func (c *Caller) Check() error {
 	if c.known&knownForm == 0 {
 		c.known |= knownForm
