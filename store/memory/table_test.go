@@ -66,7 +66,11 @@ func TestTableAgainstMap(t *testing.T) {
 			if l.Cells > 4 {
 				keys = 10_000
 			}
-			for round := range 3 {
+			rounds := 3
+			if testing.Short() {
+				rounds = 2
+			}
+			for round := range rounds {
 				for range 2 * keys {
 					spend(r.IntN(keys))
 				}
