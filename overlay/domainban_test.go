@@ -38,9 +38,13 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 	if err != nil {
 		return // two limits of one name, and the like
 	}
-	key := g.one("user", "ip", "path", "tier", "of no rule")
+	key := g.one("user", "ip", "path", "tier", "1e3: no", "of no rule", g.one(oddValues...))
 	entry := weir.Entry{Key: key, Value: "it"}
-	if values := genValues[key]; values != nil {
+	if key == "" {
+		entry.Key = "of no rule"
+	} else if g.chance(50) {
+		entry.Value = g.one(oddValues...)
+	} else if values := genValues[key]; values != nil {
 		entry.Value = values[g.rnd.IntN(len(values))]
 	}
 	store := clocked.New(t)

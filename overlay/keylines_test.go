@@ -97,6 +97,60 @@ func (g *ruleGen) pause(all ...*decider) {
 	}
 }
 
+// What an alias or a merge key writes for several rules is not changed for one of them.
+func TestFamilyKeyLinesOfAliases(t *testing.T) {
+	for name, c := range map[string]struct {
+		source string
+		paths  [][]string
+		pasted bool // some lines are
+	}{
+		"overrides": {"domain: api\ndescriptors:\n  - key: user\n    limit: 5/minute\n    overrides: &o\n      \"bob\": 3/minute\n  - key: ip\n    limit: 4/minute\n    overrides: *o\n",
+			[][]string{{"user"}, {"ip"}}, false},
+		"a merged rule": {"domain: api\ndescriptors:\n  - &u\n    key: user\n    limit: 5/minute\n  - <<: *u\n    key: ip\n", [][]string{{"user"}, {"ip"}}, true},
+		"merged overrides": {"domain: api\ndescriptors:\n  - &u\n    key: user\n    limit: 5/minute\n    overrides:\n      \"bob\": 3/minute\n  - <<: *u\n    key: ip\n",
+			[][]string{{"user"}, {"ip"}}, false},
+		"rules beneath": {"domain: api\ndescriptors:\n  - key: user\n    value: ann\n    descriptors: &kids\n      - key: path\n        limit: 4/minute\n  - key: user\n    value: bob\n    descriptors: *kids\n",
+			[][]string{{"user", "path"}}, false},
+		"limits":    {"domain: api\ndescriptors:\n  - key: user\n    limit: &l {limit: 5/minute, algorithm: token_bucket, burst: 7}\n  - key: ip\n    limit: *l\n", [][]string{{"user"}, {"ip"}}, true},
+		"one alone": {"domain: api\ndescriptors:\n  - key: user\n    limit: &l 5/minute\n  - key: ip\n    limit: 4/minute\n", [][]string{{"user"}, {"ip"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed, pasted := seeds.Of(t), 0
+			for i := range uint64(60) {
+				g := &ruleGen{rnd: rand.New(rand.NewPCG(seed, i)), paths: c.paths}
+				if g.compareIn(t, c.source) == "pasted" {
+					pasted++
+				}
+				if t.Failed() {
+					t.Fatalf("case %d", i)
+				}
+			}
+			if (pasted > 0) != c.pasted {
+				t.Errorf("lines of %d changes were pasted", pasted)
+			}
+		})
+	}
+}
+
+// A deny list that several share takes no value for one of them.
+func TestFamilyDenyLinesOfAliases(t *testing.T) {
+	for source, shared := range map[string]bool{
+		"domain: api\ndeny: {user: &l [ann], ip: *l}\ndescriptors:\n  - {key: user, limit: 5/minute}\n":                  true,
+		"domain: api\ndeny: {user: &l [ann]}\ndescriptors:\n  - {key: user, limit: 5/minute, deny: *l}\n":                true,
+		"domain: api\ndeny: {user: &l [ann], ip: [\"192.0.2.1\"]}\ndescriptors:\n  - {key: user, limit: 5/minute}\n":     false,
+		"domain: api\ndeny: {user: [ann], ip: [ann]}\ndescriptors:\n  - {key: user, limit: 5/minute, deny: [\"ann\"]}\n": false,
+	} {
+		set, err := load(t, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := set.KeyLines(rules.KeyChange{Domain: "api", Action: rules.BanDomain, Entries: []weir.Entry{{Key: "user", Value: "bob"}}})
+		if got := strings.HasPrefix(lines, "# no lines"); got != shared {
+			t.Errorf("%s\n%s", source, lines)
+		}
+	}
+}
+
 // ruleGen makes rules files, one member of each override a line.
 type ruleGen struct {
 	rnd *rand.Rand
@@ -118,7 +172,7 @@ func (g *ruleGen) limit() string {
 	}
 	extra := ""
 	if g.chance(30) {
-		extra += g.one(", cost: 2", ", name: some name", ", penalize: true", ", priority: 1")
+		extra += g.one(", cost: 2", ", name: some name", `, name: "1e3"`, ", name: no", `, name: "a: {b}, [c] #d"`, ", penalize: true", ", priority: 1")
 	}
 	if g.chance(30) {
 		extra += g.one(", mode: shadow", ", mode: soft, exceed: 50%", ", rollout: 40%", ", ban: {after: 2, for: 1m}", ", reserve: [0, 2]", ", reserve: [0, 50%]")
@@ -142,13 +196,20 @@ func (g *ruleGen) limits() string {
 }
 
 var genValues = map[string][]string{
-	"user": {"ann", "bob", "cle", "10.0.0.0/8", "a b", "yes"}, "ip": {"1.2.3.4", "1.2.3.5", "::1", "é"},
-	"path": {"/login", "/search/a", "/search/b", "/x\"y"}, "tier": {"free", "pro", "ent-1", "none"},
+	"user": append([]string{"ann", "bob", "cle", "10.0.0.0/8", "a b", "yes"}, oddValues...), "ip": {"1.2.3.4", "1.2.3.5", "::1", "é"},
+	"path": {"/login", "/search/a", "/search/b", "/x\"y"}, "tier": {"free", "pro", "ent-1", "none", "1e3", "~"},
+	// A key and values that YAML reads as something else where they are not in quotes.
+	"1e3: no": append([]string{"no", "1e3", "~", "null"}, oddValues...),
 }
+
+// oddValues have a meaning of their own in YAML, or may not stand there as they are.
+var oddValues = []string{"no", "1e3", "~", "null", "true", "off", "0x1f", "012", "1_000", ".nan", "-.inf", "2026-01-02", "12:30:45", "=", "<<",
+	"a: b", "a:b", "- x", "-", "? x", "#c", "x #c", "&a", "!t", "!!int 3", "%x", "@x", "`x`", "'q'", "''", "\"", "\\", "\\n", "{", "}", "[", "]", ",", "|", ">", ">-",
+	" x", "x ", "  ", "日本", "ключ", "\U0001F600", "\u00a0", "\u00ad", "\u200b", "\u202e", "\u2028", "\ufeff", "\ufffd", "e\u0301", "\U0010fffe", "x\ty", "x\ny", "\u0085", ""}
 
 func (g *ruleGen) rule(in string, key, value string, depth int, path []string) {
 	line := func(format string, args ...any) { g.b.WriteString(in + "  " + fmt.Sprintf(format, args...) + "\n") }
-	g.b.WriteString(in + "- key: " + key + "\n")
+	fmt.Fprintf(&g.b, "%s- key: %q\n", in, key)
 	path = append(slices.Clone(path), key)
 	g.paths = append(g.paths, path)
 	if value != "" {
@@ -177,7 +238,7 @@ func (g *ruleGen) rule(in string, key, value string, depth int, path []string) {
 		line("  by: tier")
 		line("  limits:")
 		alike := g.chance(50)
-		for _, tier := range []string{"free", "pro", "ent-*"} {
+		for _, tier := range []string{"free", "pro", "ent-*", "1e3", "~"} {
 			if alike {
 				line("    %q: %d/minute", tier, 1+g.rnd.IntN(9))
 			} else {
@@ -188,7 +249,7 @@ func (g *ruleGen) rule(in string, key, value string, depth int, path []string) {
 	if g.chance(30) {
 		line("overrides:")
 		values := genValues[key]
-		line("  %q: %s", values[g.rnd.IntN(2)], g.limits())
+		line("  %q: %s", g.one(values[0], values[1], values[len(values)/2]), g.limits())
 		if g.chance(50) {
 			line("  %q: %s", g.one("*a*", "1.*", "/s*"), g.limits())
 		}
@@ -203,7 +264,7 @@ func (g *ruleGen) rule(in string, key, value string, depth int, path []string) {
 }
 
 func (g *ruleGen) level(in string, depth int, path []string) {
-	keys := []string{"user", "ip", "path"}
+	keys := []string{"user", "ip", "path", "1e3: no"}
 	g.rnd.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	for _, key := range keys[:1+g.rnd.IntN(2)] {
 		some := false
@@ -229,7 +290,7 @@ func (g *ruleGen) entries() []weir.Entry {
 		es = append(es, weir.Entry{Key: key, Value: values[g.rnd.IntN(len(values))]})
 	}
 	if g.chance(40) {
-		es = append(es, weir.Entry{Key: "tier", Value: genValues["tier"][g.rnd.IntN(4)]})
+		es = append(es, weir.Entry{Key: "tier", Value: g.one(genValues["tier"]...)})
 	}
 	return es
 }
@@ -237,7 +298,11 @@ func (g *ruleGen) entries() []weir.Entry {
 func (g *ruleGen) compare(t *testing.T) string {
 	g.b.WriteString("domain: api\ndescriptors:\n")
 	g.level("  ", 0, nil)
-	source := g.b.String()
+	return g.compareIn(t, g.b.String())
+}
+
+// compareIn makes a change in rules, and compares it with its lines.
+func (g *ruleGen) compareIn(t *testing.T, source string) string {
 	before, err := load(t, source)
 	if err != nil {
 		return "" // two limits of one name, and the like

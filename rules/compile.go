@@ -132,6 +132,9 @@ func (c *compiler) lists(f *fileSpec) {
 			d.deny[l.name] = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+plainWord(l.name), l.node)}
 		}
 		c.lint.key(l.name, l.node, c.path)
+		if len(l.value) > 0 && d.deny[l.name].first == nil {
+			d.deny[l.name].first = l.value[0].node
+		}
 		c.values(&d.deny[l.name].values, l.name, l.value)
 	}
 	for _, l := range f.Allow {

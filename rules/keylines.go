@@ -79,12 +79,33 @@ func (s *Set) denyLines(c KeyChange) string {
 	}
 	key, value := scalarText(quotedOf(e.Key)), scalarText(quotedOf(e.Value))
 	switch {
+	case d.deny[e.Key] != nil && s.sharesList(d, e.Key):
+		return noKeyLines("the list " + key + " of its deny is written once for several lists, by an alias, and all would change")
 	case d.deny[e.Key] != nil:
 		return fmt.Sprintf("# %s, into the list %s of its deny\n%s\n", d.file, key, value)
 	case d.deny != nil:
 		return fmt.Sprintf("# %s, into its deny\n%s: [%s]\n", d.file, key, value)
 	}
 	return fmt.Sprintf("# %s, beside its domain\ndeny: {%s: [%s]}\n", d.file, key, value)
+}
+
+// sharesList reports whether the deny list of a key is also that of another key, or of a
+// rule.
+func (s *Set) sharesList(d *domain, key string) bool {
+	at := d.deny[key].first
+	for other, l := range d.deny {
+		if other != key && at != nil && l.first == at {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.rules, func(r *Rule) bool {
+		for _, name := range []string{"deny", "allow"} {
+			if n := r.node.find(name); n != nil && at != nil && (n == at || len(n.items) > 0 && n.items[0] == at) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // maxKeyLines bounds lines in bytes, so that none is cut where they are kept.
@@ -138,6 +159,9 @@ func (w *keyWriter) find() string {
 	if w.shadowed() || w.apart {
 		w.copied = w.outermost()
 	}
+	if why := w.aliased(); why != "" {
+		return why
+	}
 	switch {
 	case w.copied != nil && !(w.shadowed() && w.apart):
 		return w.uncopyable()
@@ -147,6 +171,42 @@ func (w *keyWriter) find() string {
 		return "the tiers of the rule " + w.leaf.Path + " differ, and it is for this one value already: change it there"
 	}
 	return ""
+}
+
+// aliased returns why lines at their place would change other rules too: an alias or a
+// merge key writes it for several.
+func (w *keyWriter) aliased() string {
+	at := w.leaf
+	if w.copied != nil {
+		at = w.copied
+	}
+	over := at.node.pair("overrides")
+	if w.copied == nil && over != nil && over.merged {
+		return "the overrides of the rule " + at.Path + " come from a merge key"
+	}
+	for _, r := range w.set.rules {
+		if r != at && (r.node == at.node || w.copied == nil && r.node.shares(at.node)) {
+			return "the rule " + at.Path + " is written once for several rules, by an alias, and " + r.Path + " would change too"
+		}
+	}
+	return ""
+}
+
+// shares reports whether n has something that is written in m, by an alias or a merge
+// key: what is added to m, or to the overrides there, is then added to n.
+func (n *node) shares(m *node) bool {
+	for i := range m.pairs {
+		p := &m.pairs[i]
+		if p.merged {
+			continue
+		}
+		for j := range n.pairs {
+			if q := &n.pairs[j]; q.value == p.value && (q.merged || p.name == "overrides") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // walk follows the entries to the rule, and notes which values the rules leave open.

@@ -107,7 +107,7 @@ func nearestSource(key string) string {
 			}
 		}
 		// remote_address/24
-		if word, bits, _ := strings.Cut(key, "/"); word != "remote_address" && nearestSource(word) == "remote_address" {
+		if word, bits, ok := strings.Cut(key, "/"); ok && word != "remote_address" && nearestSource(word) == "remote_address" {
 			return "remote_address/" + bits
 		}
 		return ""

@@ -95,7 +95,7 @@ func (b *builder) elastic(w *weir.Limit) {
 			if len(names) > 0 {
 				hint = didYouMean(p.ref, names)
 			}
-			b.wrong("pool", hint, "unknown pool %q", p.ref)
+			b.wrong("pool", hint, "unknown pool %q", p.ref[:min(len(p.ref), maxShown)])
 			return
 		}
 		w.Pool = pool.Limit
@@ -126,6 +126,10 @@ func (b *builder) ban(w *weir.Limit) {
 	a, err := b.algorithmNamed("lockout")
 	if err != nil {
 		b.wrong("ban", "", "a ban needs the algorithm lockout, which is not among Options.Algorithms")
+		return
+	}
+	if !b.named(b.spec.Node, b.path, w.Name+" ban", w.Scope) {
+		b.faults++
 		return
 	}
 	w.Ban = &weir.Limit{Name: w.Name + " ban", Algorithm: a, Count: s.After, Period: time.Duration(*s.For)}

@@ -19,6 +19,11 @@ func TestFamilyNamesHaveBounds(t *testing.T) {
 		"nested":         "domain: d\ndescriptors:\n  - key: a\n    value: x\n    descriptors:\n      - {key: k, value: %q, limit: 1/hour}\n",
 		"a denied value": "domain: d\ndescriptors:\n  - {key: k, value: %q, limit: 0/hour}\n",
 		"tier":           "domain: d\ndescriptors:\n  - key: k\n    tiers:\n      by: tier\n      limits:\n        ? %q\n        : 1/hour\n",
+		"pool":           "domain: d\npools:\n  ? %[1]q\n  : 9/hour\ndescriptors:\n  - {key: k, limit: {limit: 1/hour, mode: elastic, pool: %[1]q}}\n",
+		"a denied key":   "domain: d\ndeny:\n  ? %q\n  : [x]\ndescriptors:\n  - {key: k, limit: 1/hour}\n",
+		"a rule's ban":   "domain: d\ndescriptors:\n  - {key: k, value: %q, limit: {limit: 1/hour, ban: {after: 1, for: 1h}}}\n",
+		"a list":         "domain: d\ndescriptors:\n  - {key: k, limits: [1/hour, {name: %q, limit: 9/day}]}\n",
+		"a named value":  "domain: d\ndescriptors:\n  - {key: k, value: %q, limit: 1/hour, algorithm: fixed_window, name: a name}\n",
 		"override":       "domain: d\ndescriptors:\n  - key: k\n    limit: 1/hour\n    overrides:\n      ? %q\n      : 2/hour\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/identity"
+	seeding "github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -173,7 +174,7 @@ func TestFamilyNearMisses(t *testing.T) {
 	f("ath", "path")
 	f("xpath", "path")
 	f("tuser", "user")
-	for _, own := range []string{"tenant", "plan", "cost", "post", "region", "order", "k", "id", "x:y", "svc/method"} {
+	for _, own := range []string{"tenant", "plan", "cost", "post", "region", "order", "k", "id", "x:y", "svc/method", "tenant.id", "user.id", "a.b.c", "a.b/c", "-.inf"} {
 		f(own, "")
 	}
 	for _, key := range []string{"path/method", "method,path", "path+method", "path method", "user|api_key", "remote_address/33x", "remote_address/0",
@@ -201,6 +202,22 @@ func TestFamilyNearMisses(t *testing.T) {
 			if string(b) != source {
 				f(string(b), source)
 			}
+		}
+	}
+}
+
+// TestFamilyOddKeys: keys of any signs are read, as keys and in lists.
+func TestFamilyOddKeys(t *testing.T) {
+	r := rand.New(rand.NewPCG(seeding.Of(t), 3))
+	parts := []string{"remote_address", "user", "header", "path", "a", "b", "1", ".", "/", ":", "-", "_", " ", "=", "#", "[", "é"}
+	for range 2000 {
+		key := ""
+		for range 1 + r.IntN(6) {
+			key += parts[r.IntN(len(parts))]
+		}
+		file := fmt.Appendf(nil, "domain: d\ndeny: {%q: [x]}\ndescriptors:\n  - {key: %q, limit: 1/hour}\n", key, key)
+		if _, err := rules.Parse("api.yaml", file, rules.Options{}); err != nil {
+			t.Errorf("%q: %v", key, err)
 		}
 	}
 }
