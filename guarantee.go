@@ -146,6 +146,9 @@ func (l *Limit) Guarantee() Guarantee {
 		return Guarantee{AtMost: l.most(false), Envelope: l.Envelope, Source: FromSketch}
 	}
 	g := Guarantee{AtMost: l.most(l.source == FromCounts), Envelope: l.Envelope, Source: l.source}
+	if l.Bans && l.part {
+		g.Envelope = 0 // its windows hold refusals
+	}
 	g.Exact = g.AtMost <= l.written()
 	switch {
 	case l.Consistency.Mode == ConsistencyEventual:

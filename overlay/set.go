@@ -90,7 +90,7 @@ func (s *set) banClient(e *Entry, old *set) {
 	if old != nil && old.clients[at] != nil {
 		b.limit = old.clients[at].limit
 	} else {
-		b.limit = banLimit(at.key, at.domain+"/"+at.key, 1, time.Second)
+		b.limit = banLimit(at.key, at.domain+"/"+at.key, time.Second)
 	}
 	s.clients[at] = b
 }
@@ -182,17 +182,19 @@ const banMark = "\x1fbanned"
 
 // bannedFrom returns the limit that decisions name which l's ban refuses.
 func bannedFrom(l *weir.Limit) *weir.Limit {
-	b := banLimit(l.Name, l.Scope, l.Count, l.Period)
+	b := banLimit(l.Name, l.Scope, l.Period)
 	b.Inherit(l)
 	return b
 }
 
-// banLimit returns the limit that decisions name which a ban refuses.
-func banLimit(name, scope string, count int64, period time.Duration) *weir.Limit {
-	b := &weir.Limit{Name: name + " (banned)", Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Count: count, Period: period, Bans: true}
+// banLimit returns the limit that decisions name which a ban refuses: one of 0, as
+// deny lists have it, so that no answer promises what the ban does not admit.
+func banLimit(name, scope string, period time.Duration) *weir.Limit {
+	b := &weir.Limit{Name: name + " (banned)", Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Count: 1, Period: period, Bans: true}
 	if err := b.Compile(); err != nil {
-		panic(err) // a window takes any numbers that were a limit's
+		panic(err) // a window takes any period that was a limit's
 	}
+	b.Count, b.Burst, b.Envelope = 0, 0, 0 // Compile knows no limit of 0
 	return b
 }
 

@@ -55,27 +55,7 @@ type toldBan struct {
 // one limit or over the domain, by a rule's ban or by a deny list, is told so and for
 // how long, and never of a limit that is exhausted.
 func TestFamilyBannedIsToldSo(t *testing.T) {
-	c := Defaults()
-	c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.ExtAuthz.Enabled = rulesFile(t, bannedRules), markedUpstream(t), "/auth", true
-	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	c.Trust, c.Identity.Proxies.Trusted = []string{"127.0.0.1"}, []string{"127.0.0.1"}
-	s, ready := started(t, c, slog.New(slog.DiscardHandler))
-	ask := func(kind string) *weir.Request {
-		return &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "header:X-Kind", Value: kind}}}}}
-	}
-	op := s.overlay.Match(nil, ask("key"))[0]
-	target := overlay.Target{Domain: "api", Entries: ask("key").Descriptors[0].Entries, Limit: op.Limit, Key: strings.Clone(op.Key)}
-	if err := s.overlay.Ban(t.Context(), target, 2*time.Hour, overlay.Author{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.overlay.BanDomain(t.Context(), "api", ask("domain").Descriptors[0].Entries[0], 2*time.Hour, overlay.Author{}); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if _, err := s.limiter.Decide(t.Context(), ask("ruled")); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s, ready := serveBanned(t)
 	doors := bannedDoors(t, s, ready)
 	for name, door := range doors {
 		if got := door(t, "free"); got.refused || strings.Contains(got.text, "anned") {
@@ -100,6 +80,33 @@ func TestFamilyBannedIsToldSo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// serveBanned runs a server with every door, in which some clients are banned.
+func serveBanned(t *testing.T) (*Server, Ready) {
+	t.Helper()
+	c := Defaults()
+	c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.ExtAuthz.Enabled = rulesFile(t, bannedRules), markedUpstream(t), "/auth", true
+	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	c.Trust, c.Identity.Proxies.Trusted = []string{"127.0.0.1"}, []string{"127.0.0.1"}
+	s, ready := started(t, c, slog.New(slog.DiscardHandler))
+	ask := func(kind string) *weir.Request {
+		return &weir.Request{Domain: "api", Descriptors: []weir.Descriptor{{Entries: []weir.Entry{{Key: "header:X-Kind", Value: kind}}}}}
+	}
+	op := s.overlay.Match(nil, ask("key"))[0]
+	target := overlay.Target{Domain: "api", Entries: ask("key").Descriptors[0].Entries, Limit: op.Limit, Key: strings.Clone(op.Key)}
+	if err := s.overlay.Ban(t.Context(), target, 2*time.Hour, overlay.Author{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.overlay.BanDomain(t.Context(), "api", ask("domain").Descriptors[0].Entries[0], 2*time.Hour, overlay.Author{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.limiter.Decide(t.Context(), ask("ruled")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, ready
 }
 
 // retryAfter reads the field of an answer, weir.Never if there is none.

@@ -289,11 +289,7 @@ func (a *API) ban(r *http.Request, q *query) error {
 	if q.wholeDomain {
 		return a.banDomain(r, q)
 	}
-	err := a.forTime(r, q, overlay.Ban)
-	if err == nil && q.seconds > 0 {
-		q.notCovered = a.besides(q)
-	}
-	return err
+	return a.forTime(r, q, overlay.Ban)
 }
 
 // allow lets the key pass for a time; for none, it is limited again.
@@ -313,6 +309,9 @@ func (a *API) forTime(r *http.Request, q *query, kind overlay.Kind) error {
 	}
 	err = do(r.Context(), t, time.Duration(q.seconds)*time.Second, a.author(r, q))
 	a.tell(q, t, kind)
+	if err == nil && kind == overlay.Ban {
+		q.notCovered = a.besides(t)
+	}
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/overlay"
 )
 
 // KnownClient is who a name in events stands for, under one limit.
@@ -132,11 +133,26 @@ func (a *API) banDomain(r *http.Request, q *query) error {
 const maxListed = 8
 
 // besides says what a ban of a key under one limit does not refuse.
-func (a *API) besides(q *query) []string {
-	req := q.reqs[0]
+func (a *API) besides(t overlay.Target) []string {
+	es := t.Entries
+	if n := len(es) - 1; n > 0 && (a.meets(t, es[:n]) || a.meets(t, es[:n], es[n:])) {
+		es = es[:n] // the last one names a tier alone, which may stand apart
+	}
 	out := append([]string{"requests that do not meet this limit under this key: the ban is of the key, not of the client (whole_domain is of the client)"},
-		a.without(req.Domain, req.Descriptors[0].Entries)...)
+		a.without(t.Domain, es)...)
 	return append(out, "requests that come when another tier or override gives them a limit that counts apart")
+}
+
+// meets reports whether a request with descriptors of the entries meets the limit of t
+// under its key.
+func (a *API) meets(t overlay.Target, descriptors ...[]weir.Entry) bool {
+	r := &weir.Request{Domain: t.Domain}
+	for _, es := range descriptors {
+		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: es})
+	}
+	return slices.ContainsFunc(a.opt.Overlay.Beneath().Match(nil, r), func(o weir.Op) bool {
+		return o.Limit.Scope == t.Limit.Scope && o.Key == t.Key
+	})
 }
 
 // without says which requests of a domain and of others carry none of the entries.
