@@ -1,6 +1,10 @@
 package analytics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir/event"
+)
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("weir_analytics_"+name, help, labels, nil)
@@ -14,6 +18,7 @@ var (
 	failingDesc      = desc("failing", "1 while the database takes no events.")
 	waitingDesc      = desc("waiting_events", "Events that were taken from the queue and are not counted yet.")
 	lagDesc          = desc("lag_seconds", "How old the newest event of the last transaction was when it was counted.")
+	unreadableDesc   = desc("unreadable_messages_total", "Messages of the queue, or pieces of them, that are no events: put aside at the broker under the name with the ending .aside (aside), or left out since that took nothing for ten seconds (lost).", "result")
 	forgottenDesc    = desc("forgotten_rows_total", "Rows that were deleted because they were too old or took too much room.")
 )
 
@@ -52,4 +57,30 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(waitingDesc, float64(info.Waiting))
 	gauge(lagDesc, float64(info.LagMS)/1000)
 	count(forgottenDesc, c.s.state.forgotten.Load())
+}
+
+// unreadable is a source that counts the messages which are no events.
+type unreadable interface {
+	Aside() uint64
+	Lost() uint64
+}
+
+// SourceCollector returns the metrics of a source for Prometheus, nil for one that
+// carries nothing but events.
+func SourceCollector(src event.Source) prometheus.Collector {
+	if u, ok := src.(unreadable); ok {
+		return sourceCollector{u}
+	}
+	return nil
+}
+
+type sourceCollector struct{ of unreadable }
+
+// Describe implements prometheus.Collector.
+func (c sourceCollector) Describe(ch chan<- *prometheus.Desc) { ch <- unreadableDesc }
+
+// Collect implements prometheus.Collector.
+func (c sourceCollector) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(unreadableDesc, prometheus.CounterValue, float64(c.of.Aside()), "aside")
+	ch <- prometheus.MustNewConstMetric(unreadableDesc, prometheus.CounterValue, float64(c.of.Lost()), "lost")
 }

@@ -4,6 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Events is what the observer of events says of itself.
 type Events struct {
+	// Allowed, Refused and Undecided count requests, each once however many limits it met.
+	Allowed, Refused, Undecided uint64
 	// Dropped counts decisions that found the ring full, Discarded those in events
 	// that the queue did not take in time.
 	Dropped, Discarded uint64
@@ -24,6 +26,7 @@ type Events struct {
 }
 
 var (
+	eventsRequests   = desc("weir_requests_total", "Requests that were decided, each counted once however many limits it met, by what became of them: allowed, refused, or failed, as the store could not decide. None with --events off.", "result")
 	eventsDropped    = desc("weir_events_dropped_total", "Decisions that no record tells of: more came at once than could be looked at (ring_full), or the queue did not take their events in time (queue_full). Roll-ups have them all.", "reason")
 	eventsRollups    = desc("weir_events_rollups_dropped_total", "Roll-ups of limits that the queue did not take in time.")
 	eventsPublished  = desc("weir_events_published_total", "Events that the queue has taken.")
@@ -36,10 +39,13 @@ var (
 	eventsMissed     = desc("weir_live_missed_total", "Events that readers of the live stream were too slow for.")
 )
 
-var eventsDescs = []*prometheus.Desc{eventsDropped, eventsRollups, eventsPublished, eventsFailures, eventsSetAside, eventsBacklog, eventsMaxBacklog,
+var eventsDescs = []*prometheus.Desc{eventsRequests, eventsDropped, eventsRollups, eventsPublished, eventsFailures, eventsSetAside, eventsBacklog, eventsMaxBacklog,
 	eventsAway, eventsReaders, eventsMissed}
 
 func (e *Events) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	counter(eventsRequests, e.Allowed, "allowed")
+	counter(eventsRequests, e.Refused, "refused")
+	counter(eventsRequests, e.Undecided, "failed")
 	counter(eventsDropped, e.Dropped, "ring_full")
 	counter(eventsDropped, e.Discarded, "queue_full")
 	counter(eventsRollups, e.Rollups)

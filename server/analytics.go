@@ -138,6 +138,11 @@ func newAnalyst(conf *Analytics, source event.Source, log *slog.Logger, register
 		return nil, err
 	}
 	a := &analyst{conf: conf, kind: kind, source: source, log: log, register: register}
+	if c := analytics.SourceCollector(source); c != nil {
+		if err := register(c); err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+	}
 	if conf.URL == analyticsMemory {
 		return a, nil
 	}

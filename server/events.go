@@ -228,8 +228,9 @@ func (s *Server) eventSeries() []event.Series {
 
 // metrics is what telling of decisions says of itself.
 func (t *telling) metrics() metrics.Events {
-	s := t.observer.Stats()
+	s, requests := t.observer.Stats(), t.observer.Requests()
 	return metrics.Events{
+		Allowed: requests[event.RequestAllowed], Refused: requests[event.RequestRefused], Undecided: requests[event.RequestFailed],
 		Dropped: s.Loss.Dropped, Discarded: s.Loss.Discarded, Rollups: s.Loss.Rollups,
 		Published: s.Published, Failures: s.Failures, SetAside: s.SetAside,
 		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Away: s.Away,

@@ -104,6 +104,10 @@ descriptors:
 				!near(o.Requests.RefusedShare) || !near(o.Totals.RefusedShare) {
 				t.Errorf("%d of %d requests were refused at the socket, %.4f; the overview says %+v and %+v", refused, total, share, *o.Requests, o.Totals)
 			}
+			if _, metrics := get(t, r.URLs["admin"]+"/metrics"); !strings.Contains(metrics, fmt.Sprintf("\nweir_requests_total{result=\"refused\"} %d\n", refused)) ||
+				!strings.Contains(metrics, fmt.Sprintf("\nweir_requests_total{result=\"allowed\"} %d\n", total-refused)) {
+				t.Errorf("%d of %d requests were refused at the socket, the metrics say other than so", refused, total)
+			}
 			if table := r.table(t, "overview"); table["requests.requests"] != fmt.Sprint(total) || table["requests.refused"] != fmt.Sprint(refused) {
 				t.Errorf("the table says %v", table)
 			}
