@@ -323,7 +323,6 @@ export interface Verdict {
   word: string;
   /** high, medium or low; none of undecided. */
   confidence_word: string;
-  confidence: number;
   reasons: string[] | null;
   against?: string[];
   missing?: string[];
@@ -479,6 +478,7 @@ export interface System {
     events: number;
     duplicates: number;
     late: number;
+    set_aside: number;
     retries: number;
     failing?: string;
     waiting: number;
@@ -654,6 +654,8 @@ export interface Explanation {
     soft: boolean;
     borrowed: boolean;
     delay: number;
+    /** Refused by a ban or a deny list: until retry_after, or without an end where that is null. */
+    banned?: boolean;
     limit?: { name: string; algorithm: string };
     remaining: number;
     retry_after: number | null;
