@@ -222,7 +222,7 @@ func (s *Service) failed(w http.ResponseWriter, err error) {
 		problem(w, http.StatusBadRequest, p.what, p.name)
 		return
 	}
-	if !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, context.Canceled) && !s.outage.IsTold() && s.faults.IsDue() {
 		s.opt.Log.Warn("a question was not answered", "err", err)
 	}
 	w.Header().Set("Retry-After", "1")

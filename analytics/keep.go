@@ -31,10 +31,13 @@ type tidying struct {
 func (s *Service) tidy(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
+	told := false
 	for {
-		if err := s.tidyOnce(ctx); err != nil && ctx.Err() == nil {
+		err := s.tidyOnce(ctx)
+		if err != nil && ctx.Err() == nil && !told && !s.outage.IsTold() {
 			s.opt.Log.Warn("rows that should go are still there; tried again", "err", err)
 		}
+		told = err != nil
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

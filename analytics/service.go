@@ -19,8 +19,9 @@ type Service struct {
 	db    Database
 	opt   Options
 	state state
-	// faults logs events that the database refuses.
+	// faults logs events that the database refuses, and questions that it does not answer.
 	faults *faults.Log
+	outage *faults.Outage
 	// tables is how many rows there are.
 	tables  tableCounts
 	tidying tidying
@@ -61,7 +62,8 @@ func New(db Database, opt Options) (*Service, error) {
 	if err := opt.complete(db.Dialect().Defaults); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), free: make(chan struct{}), changed: map[group]bool{}}
+	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
+		"the database takes no events: they stay with the queue, questions are answered 503, and decisions go on as ever", "the database takes events again"), free: make(chan struct{}), changed: map[group]bool{}}
 	s.state.started = opt.Now()
 	// A process before this one may have left too many rows.
 	for _, g := range [...]Grain{Minute, Hour} {
@@ -193,9 +195,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		t, err := s.transact(ctx, batch)
 		if err == nil {
 			s.counted(batch, t)
-			if tries > 1 {
-				s.opt.Log.Info("the database takes events again", "tries", tries)
-			}
+			s.outage.Answered()
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -215,8 +215,8 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		pause := wait
 		if Again(err) {
 			pause = minBackoff / 10
-		} else if wait == minBackoff {
-			s.opt.Log.Warn("the database takes no events; they stay with the queue", "err", err, "events", len(batch))
+		} else {
+			s.outage.Failed(err)
 		}
 		if !pauses.Sleep(ctx, min(pause*time.Duration(tries), wait)) {
 			return ctx.Err()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/regular"
 )
 
@@ -164,6 +165,7 @@ type keySource struct {
 	// lastWish, in seconds since the Unix epoch, keeps strangers from filling the
 	// channel.
 	lastWish atomic.Int64
+	outage   *faults.Outage // of what is at the URL
 	stop     context.CancelFunc
 	done     chan struct{}
 	once     sync.Once
@@ -199,6 +201,8 @@ func (s *keySource) follow(opt *JWTOptions) error {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	opt.Client = client
+	s.outage = faults.NewOutage(opt.Log, "the keys of tokens cannot be fetched: tokens are believed by the last keys that are known, and none is before there were any",
+		"the keys of tokens can be fetched again", "url", opt.URL)
 	s.opt, s.wish, s.done = opt, make(chan struct{}, 1), make(chan struct{})
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -276,10 +280,11 @@ func (s *keySource) refresh(ctx context.Context) bool {
 	set, err := s.fetch(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.opt.Log.Warn("fetching the keys of tokens failed", "url", s.opt.URL, "err", err)
+			s.outage.Failed(err)
 		}
 		return false
 	}
+	s.outage.Answered()
 	// Tokens that were verified stay so while the set is the same.
 	if was := s.set.Load(); was == nil || was.sum != set.sum {
 		s.set.Store(set)

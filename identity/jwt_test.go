@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -10,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -399,6 +401,36 @@ func TestFirstKeysAreRetried(t *testing.T) {
 			synctest.Wait()
 			if n := iss.fetches.Load(); n < f.least || n > f.most {
 				t.Errorf("%d fetches after another %s, want %d to %d", n, f.after, f.least, f.most)
+			}
+		}
+	})
+}
+
+// TestFamilyKeysOutage: that the keys of tokens cannot be fetched is told once, with what is
+// believed meanwhile, however often that is tried, and once that they can be again.
+func TestFamilyKeysOutage(t *testing.T) {
+	rsaKey()
+	bubble.Test(t, func(t *testing.T) {
+		var iss issuer
+		var log bytes.Buffer
+		keys := jwks(jose.JSONWebKey{Key: rsaKey().Public(), KeyID: "a"})
+		iss.serve("")
+		r := newResolver(t, identity.Options{User: []string{"jwt:sub"}, JWT: identity.JWTOptions{URL: "https://issuer.example/", Refresh: time.Minute,
+			Client: &http.Client{Transport: &iss}, Log: slog.New(slog.NewTextHandler(&log, nil))}})
+		defer r.Close()
+		for _, set := range []string{"", keys, "", keys} {
+			iss.serve(set)
+			tried := iss.fetches.Load()
+			time.Sleep(30 * time.Minute)
+			synctest.Wait()
+			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			log.Reset()
+			want := []string{"level=ERROR", "cannot be fetched: tokens are believed by the last keys"}
+			if set != "" {
+				want = []string{"level=INFO", "can be fetched again"}
+			}
+			if len(lines) != 1 || !strings.Contains(lines[0], want[0]) || !strings.Contains(lines[0], want[1]) {
+				t.Errorf("after %d fetches: %q, want %q", iss.fetches.Load()-tried, lines, want)
 			}
 		}
 	})

@@ -60,11 +60,13 @@ type Overlay struct {
 	mu sync.Mutex // held while the board is asked, and to replace set
 	// keys is the document of bans and overrides, more that of all else; the
 	// entries in use of both make the set. Requires: mu.
-	keys    page[Entry]
-	more    page[item]
-	inKeys  []Entry
-	inMore  []item
-	failing bool // as last logged
+	keys   page[Entry]
+	more   page[item]
+	inKeys []Entry
+	inMore []item
+	// missed is how often the board failed in a row, told that it was logged.
+	missed  int
+	told    bool
 	history history
 }
 

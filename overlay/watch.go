@@ -36,14 +36,22 @@ func (o *Overlay) Watch(ctx context.Context) {
 	}
 }
 
-// note logs that the board fails, and that it is back, once each.
+// note logs that the board fails, and that it is back, once each. A store that does not
+// answer is told of when it has not twice: that it is down is the store's to tell first.
 func (o *Overlay) note(err error) {
 	o.mu.Lock()
-	was := o.failing
-	o.failing = err != nil
+	was := o.told
+	switch {
+	case err == nil:
+		o.missed, o.told = 0, false
+	default:
+		o.missed++
+		o.told = was || o.missed > 1 || errors.Is(err, ErrUnread)
+	}
+	told := o.told
 	o.mu.Unlock()
 	switch {
-	case err != nil && !was:
+	case told && !was:
 		o.opt.Logger.Warn("what operators laid over the rules cannot be read: what is known stays", "err", err)
 	case err == nil && was:
 		o.opt.Logger.Info("what operators laid over the rules can be read again")

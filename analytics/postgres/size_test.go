@@ -1,14 +1,20 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weirlimit/weir/analytics"
+	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/analyticstest"
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -18,6 +24,12 @@ import (
 func TestFamilyRetention(t *testing.T) {
 	server := servertest.Postgres(t)
 	analyticstest.Retention(t, open(t, inSchema(t, server.URL, "retention")+"&statement_timeout=300000"))
+}
+
+// So it is where rows of other kinds take the room.
+func TestFamilyRetentionOfKinds(t *testing.T) {
+	server := servertest.Postgres(t)
+	analyticstest.RetentionOfKinds(t, func(name string) analytics.Database { return open(t, inSchema(t, server.URL, name)) })
 }
 
 // A vacuum, whenever it comes, changes nothing of what the rows take.
@@ -70,6 +82,20 @@ func TestFamilyAnswersInTime(t *testing.T) {
 	analyticstest.Times(t, open(t, inSchema(t, server.URL, "times")+"&statement_timeout=300000"))
 }
 
+// They are answered while events are counted, too.
+func TestFamilyAnswersWhileCounting(t *testing.T) {
+	server := servertest.Postgres(t)
+	analyticstest.TimesWhileCounting(t, open(t, inSchema(t, server.URL, "counting")+"&statement_timeout=300000"))
+}
+
+// A database of the version before gives the same answers, before and after its blocks
+// are written.
+func TestFamilyUpgrades(t *testing.T) {
+	server := servertest.Postgres(t)
+	url := inSchema(t, server.URL, "old")
+	analyticstest.Upgrades(t, func() analytics.Database { return open(t, url) })
+}
+
 // Answers from blocks of clients are those from the rows.
 func TestFamilyBlocks(t *testing.T) {
 	server := servertest.Postgres(t)
@@ -82,4 +108,68 @@ func TestFamilyBlocks(t *testing.T) {
 func TestFamilyRefusedEvents(t *testing.T) {
 	server := servertest.Postgres(t)
 	analyticstest.Refused(t, open(t, inSchema(t, server.URL, "refused")))
+}
+
+// A database that is away is told of once, whatever is asked of it meanwhile, and once when
+// it is back.
+func TestFamilyDatabaseOutage(t *testing.T) {
+	server := servertest.Postgres(t)
+	db := open(t, inSchema(t, server.URL, "outage"))
+	var log bytes.Buffer
+	var mu sync.Mutex
+	s, err := analytics.New(db, analytics.Options{Log: slog.New(slog.NewTextHandler(writer(func(p []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.Write(p)
+	}), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := event.NewLocal(10)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context(), local) }()
+	server.Stop(true)
+	e := analyticstest.Event(time.Now())
+	if err := local.Publish(t.Context(), []event.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Await(t, "the database to be missed", func() bool { return s.Info().Retries > 0 })
+	servertest.Await(t, "several attempts", func() bool {
+		rec := httptest.NewRecorder()
+		s.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/v1/analytics/overview", nil))
+		if rec.Code != 503 {
+			t.Errorf("a question is answered: %d %s", rec.Code, rec.Body)
+		}
+		return s.Info().Retries > 6 || t.Failed()
+	})
+	server.Restart()
+	servertest.Await(t, "the event to be counted", func() bool { return s.Info().Events == 1 })
+	if err := local.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(log.String()) {
+		if !strings.Contains(line, "rows that should go are still there") {
+			lines = append(lines, line)
+		}
+	}
+	if n := strings.Count(log.String(), "\n") - len(lines); n > 1 {
+		t.Errorf("it is told %d times that rows are still there", n)
+	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR msg=\"the database takes no events: they stay with the queue") || !strings.Contains(lines[1], "level=INFO msg=\"the database takes events again") {
+		t.Errorf("%q", lines)
+	}
+}
+
+// writer is a log that a test reads.
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/faults"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
@@ -75,9 +76,8 @@ type Gateway struct {
 	believed   []string // canonical names of headers that proxies may send
 	header     string   // ClientHeader, canonical
 	buffers    buffers
-	// logged says when an upstream was last complained of, by its name, in
-	// seconds since the Unix epoch.
-	logged map[string]*atomic.Int64
+	// upstreams are what is logged of each, by its name.
+	upstreams map[string]*upstreamLog
 }
 
 // New returns a gateway. It returns an error when a required option is missing
@@ -127,7 +127,7 @@ func New(opt Options) (*Gateway, error) {
 // compile makes the routes and what they forward to.
 func (g *Gateway) compile() (err error) {
 	ts := transports{}
-	g.logged = map[string]*atomic.Int64{}
+	g.upstreams = map[string]*upstreamLog{}
 	if g.opt.Default.Upstream != nil {
 		if g.fallback, err = g.newTarget(&Route{Forward: g.opt.Default}, ts); err != nil {
 			return err
@@ -261,7 +261,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		if !whole { // it panics, and the connection breaks off
 			tr.answered = weir.NoAnswer
 			if r.Context().Err() == nil {
-				tr.g.log("answer broken off", errBroken, tr.t)
+				tr.g.brokenOff(errBroken, tr.t)
 			}
 		}
 		if tr.visit == nil {
@@ -294,11 +294,19 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 	whole = true
 }
 
-// log logs err unless something was logged of the upstream this second.
-func (g *Gateway) log(msg string, err error, t *target) {
+// upstreamLog is what is logged of an upstream.
+type upstreamLog struct {
+	outage *faults.Outage
+	// broken says when it was last logged that an answer broke off, in seconds since the
+	// Unix epoch.
+	broken atomic.Int64
+}
+
+// brokenOff logs that an answer broke off, at most once a second.
+func (g *Gateway) brokenOff(err error, t *target) {
 	now := time.Now().Unix()
-	if last := t.logged.Load(); last != now && t.logged.CompareAndSwap(last, now) {
-		g.opt.Log.Error(msg, "err", err, "upstream", t.name)
+	if last := t.log.broken.Load(); last != now && t.log.broken.CompareAndSwap(last, now) {
+		g.opt.Log.Error("answer broken off", "err", err, "upstream", t.name)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // Forward says where requests go and how. What a route's leaves zero is that of
@@ -119,7 +119,7 @@ type target struct {
 	cost      int64
 	unlimited bool
 	proxy     *httputil.ReverseProxy
-	logged    *atomic.Int64 // shared by all that go to the same upstream
+	log       *upstreamLog // shared by all that go to the same upstream
 }
 
 func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
@@ -132,9 +132,10 @@ func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 		base: strings.TrimSuffix(f.Upstream.EscapedPath(), "/"),
 		cost: rt.Cost, unlimited: rt.Unlimited,
 	}
-	if t.logged = g.logged[t.name]; t.logged == nil {
-		t.logged = new(atomic.Int64)
-		g.logged[t.name] = t.logged
+	if t.log = g.upstreams[t.name]; t.log == nil {
+		t.log = &upstreamLog{outage: faults.NewOutage(g.opt.Log, "the upstream does not answer: requests that the limits let through are answered 502, or 504 when they took too long",
+			"the upstream answers again", "upstream", t.name)}
+		g.upstreams[t.name] = t.log
 	}
 	if t.scheme == "h2c" {
 		t.scheme = "http"
@@ -258,6 +259,7 @@ func (t *target) within(ctx context.Context, rep *reply) (context.Context, func(
 // modify adds the decision to the upstream's answer.
 func modify(res *http.Response) error {
 	tr := tripOf(res.Request)
+	tr.t.log.outage.Answered()
 	tr.answered = res.StatusCode
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		tr.tell(res.Header) // of which ReverseProxy writes the answer
@@ -303,7 +305,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		tr.answered = p.Status // as above: else who holds up his body got it back
 	case context.Cause(r.Context()) == errTimeout, errors.As(err, &timeout) && timeout.Timeout() && !(isOp && op.Op == "dial"):
 		p.Status, p.Detail = http.StatusGatewayTimeout, errTimeout.Error()
-		tr.g.log("upstream timed out", err, tr.t)
+		tr.t.log.outage.Failed(err)
 	case r.Context().Err() != nil: // the client has gone, nobody is to blame
 	default:
 		switch {
@@ -312,7 +314,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 		case isOp && op.Op == "dial":
 			p.Detail = "the upstream cannot be reached"
 		}
-		tr.g.log("upstream failed", err, tr.t)
+		tr.t.log.outage.Failed(err)
 	}
 	p.Write(w)
 	tr.reply.sent.Store(0) // the upstream said nothing that could be charged for

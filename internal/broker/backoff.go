@@ -18,7 +18,11 @@ const (
 // Backoff is how long to wait before trying again: 100 ms, then twice as long
 // each time, at most ten seconds, and up to a quarter less, so that many do not
 // come at once. The zero value is ready.
-type Backoff struct{ tries int }
+type Backoff struct {
+	tries int
+	// Back is called by a Reset after a failure. Nil means nobody is.
+	Back func()
+}
 
 // After returns the wait before the given try, from one on.
 func After(try int) time.Duration {
@@ -33,7 +37,12 @@ func After(try int) time.Duration {
 func (b *Backoff) Tries() int { return b.tries }
 
 // Reset makes the next wait short again.
-func (b *Backoff) Reset() { b.tries = 0 }
+func (b *Backoff) Reset() {
+	if b.tries > 0 && b.Back != nil {
+		b.Back()
+	}
+	b.tries = 0
+}
 
 // Sleep waits. It returns false when ctx ends before.
 func (b *Backoff) Sleep(ctx context.Context) bool {
@@ -70,9 +79,9 @@ func Take(ctx context.Context, log *slog.Logger, batch []event.Event, take func(
 
 // Again calls consume until ctx ends, after a wait that grows from one failure to
 // the next: consume resets it when something went well. Of failures in a row failed
-// is told the first.
-func Again(ctx context.Context, consume func(*Backoff) error, failed func(error)) {
-	var wait Backoff
+// is told the first, and back when something went well again.
+func Again(ctx context.Context, consume func(*Backoff) error, failed func(error), back func()) {
+	wait := Backoff{Back: back}
 	for ctx.Err() == nil {
 		err := consume(&wait)
 		if ctx.Err() != nil {

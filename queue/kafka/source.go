@@ -79,7 +79,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		}
 		client.Close()
 	}()
-	var wait broker.Backoff
+	wait := broker.Backoff{Back: func() { s.place.log.Info("events can be fetched again") }}
 	for s.next(ctx, client, &wait, take) {
 	}
 	if s.life.Closed() {

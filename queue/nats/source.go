@@ -72,7 +72,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 	defer nc.Close()
 	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
 		s.place.Log.Warn("no events can be fetched; tried again", "stream", s.place.stream, "err", err)
-	})
+	}, func() { s.place.Log.Info("events can be fetched again", "stream", s.place.stream) })
 	// What was given back last is still to be written.
 	if err := nc.FlushTimeout(maxLeave); err != nil {
 		s.place.Log.Debug("what was not taken is given back when the servers notice", "err", err)

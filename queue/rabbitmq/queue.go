@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/internal/broker"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // Queue is a queue that events go to. Safe for concurrent use. Make it with Open.
@@ -19,6 +20,7 @@ type Queue struct {
 	// none, is under it.
 	turn    chan struct{}
 	session *session
+	outage  *faults.Outage
 }
 
 var _ event.Queue = (*Queue)(nil)
@@ -30,7 +32,8 @@ func Open(url string, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{place: p, turn: make(chan struct{}, 1)}, nil
+	return &Queue{place: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "the broker takes no events: they wait, up to a bound, and decisions go on as ever",
+		"the broker takes events again", "queue", p.queue)}, nil
 }
 
 // Publish implements event.Queue. With a nil error the broker has confirmed the
@@ -71,12 +74,14 @@ func (q *Queue) send(ctx context.Context, messages []amqp.Publishing) error {
 	var wait broker.Backoff
 	for len(messages) > 0 {
 		err := q.attempt(ctx, messages)
-		if err == nil || ctx.Err() != nil || errors.Is(err, errRefused) {
+		if err == nil || errors.Is(err, errRefused) {
+			q.outage.Answered()
 			return err
 		}
-		if wait.Tries() == 0 {
-			q.place.Log.Warn("the broker takes no events; tried again", "queue", q.place.queue, "err", err)
+		if ctx.Err() != nil {
+			return err
 		}
+		q.outage.Failed(err)
 		if !wait.Sleep(ctx) {
 			return fmt.Errorf("%w (%w)", ctx.Err(), err)
 		}

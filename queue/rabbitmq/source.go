@@ -55,7 +55,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 	defer leave()
 	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
 		s.place.Log.Warn("no events can be fetched; tried again", "queue", s.place.queue, "err", err)
-	})
+	}, func() { s.place.Log.Info("events can be fetched again", "queue", s.place.queue) })
 	if s.life.Closed() {
 		return event.ErrClosed
 	}

@@ -69,7 +69,7 @@ func (c *cluster) place(tag string) place {
 // miss notes that a range is lost: others may be too, of which nobody asks.
 func (c *cluster) miss(err error) {
 	if !c.told.Swap(true) {
-		c.logger.Warn("a part of the cluster does not answer: limits of its keys are decided without it", "error", err)
+		c.logger.Error("a part of the cluster does not answer: limits of its keys are decided without it", "error", err)
 	}
 	select {
 	case c.wake <- struct{}{}:

@@ -54,7 +54,11 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 		client, err := a.connectServer(ctx, host)
 		s := &server{host: host, salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
 		s.part.of, s.part.lost = &r.parts, func(err error) {
-			s.logger.Warn("a server of the ring is lost", "server", s.host, "error", err)
+			meanwhile := "its keys are kept by the others, where they begin afresh"
+			if r.wait {
+				meanwhile = "limits of its keys are decided without it"
+			}
+			s.logger.Error("a server of the ring does not answer: "+meanwhile, "server", s.host, "error", err)
 		}
 		r.parts.count++
 		r.servers = append(r.servers, s)
@@ -153,7 +157,7 @@ func (r *ring) probe(ctx context.Context) {
 		for _, s := range r.servers {
 			if s.isLost() && s.answers(ctx, r) {
 				s.found()
-				r.logger.Info("a server of the ring is back", "server", s.host)
+				r.logger.Info("a server of the ring answers again", "server", s.host)
 			}
 		}
 	}
