@@ -92,8 +92,6 @@ type Verdict struct {
 	// ConfidenceWord is how far it can be relied on: high, medium, low, or none where the
 	// verdict is undecided. See docs/verdicts.md.
 	ConfidenceWord string `json:"confidence_word"`
-	// Confidence is the number behind the word, 0 to 1: of traffic that is made up.
-	Confidence float64 `json:"confidence"`
 	// Reasons are sentences with figures, the weightiest first.
 	Reasons []string `json:"reasons"`
 	// Against says what speaks against it, Missing what is not known and would have

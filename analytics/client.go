@@ -160,7 +160,7 @@ func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
 	}
 	if c.total.limited() > 0 {
 		v := verdict.Judge(r.evidence(c, kept))
-		out.Verdict = &Verdict{Word: string(v.Class), ConfidenceWord: string(v.Certainty), Confidence: v.Confidence, Reasons: v.Reasons, Against: v.Against, Missing: v.Missing}
+		out.Verdict = &Verdict{Word: string(v.Class), ConfidenceWord: string(v.Certainty), Reasons: v.Reasons, Against: v.Against, Missing: v.Missing}
 	}
 	out.Label = labels.of(c.name, c.key)
 	return out

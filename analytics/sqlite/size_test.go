@@ -24,6 +24,13 @@ func TestFamilyRetention(t *testing.T) {
 	})
 }
 
+// So it is where rows of other kinds take the room.
+func TestFamilyRetentionOfKinds(t *testing.T) {
+	analyticstest.RetentionOfKinds(t, func(name string) analytics.Database {
+		return opened(t, filepath.Join(t.TempDir(), name+".db"))
+	})
+}
+
 // No question reads all rows of an hour for each client of a page.
 func TestFamilyPlans(t *testing.T) {
 	db := opened(t, filepath.Join(t.TempDir(), "plans.db"))
@@ -45,6 +52,18 @@ func TestFamilyPlans(t *testing.T) {
 // Each question of the dashboard is answered in a second at the documented size.
 func TestFamilyAnswersInTime(t *testing.T) {
 	analyticstest.Times(t, opened(t, filepath.Join(t.TempDir(), "times.db")))
+}
+
+// They are answered while events are counted, too.
+func TestFamilyAnswersWhileCounting(t *testing.T) {
+	analyticstest.TimesWhileCounting(t, opened(t, filepath.Join(t.TempDir(), "counting.db")))
+}
+
+// A database of the version before gives the same answers, before and after its blocks
+// are written.
+func TestFamilyUpgrades(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	analyticstest.Upgrades(t, func() analytics.Database { return opened(t, path) })
 }
 
 // Answers from blocks of clients are those from the rows.

@@ -423,8 +423,10 @@ func labels(t *testing.T, open func() analytics.Database, _ *Traffic) {
 // labelsStay: what counts of a label is the same before rows are deleted and after it,
 // whatever was replaced or taken back when, and for how long it was to count.
 func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
-	var now atomic.Int64
+	var now, behind atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
+	// Another node, whose clock is ten minutes behind, on the same database.
+	_, other := newService(t, open(), &behind, analytics.Options{})
 	tell := &teller{source: "n/1"}
 	consume(t, s, [][]event.Event{{tell.record(start, place(), "k", "refused", 1)}})
 	type label struct {
@@ -437,10 +439,14 @@ func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	put := func(key, word string, days int64) {
 		t.Helper()
 		body := fmt.Sprintf(`{"domain":"d","rule":"r","limit":"l","key":%q,"label":%q,"reason":"x","seconds":%d}`, key, word, days*day)
-		if rec := a.post(body); rec.Code != 200 {
+		at, by := &now, a
+		if behind.Store(now.Load() - 600); rng.IntN(2) == 0 {
+			at, by = &behind, other
+		}
+		if rec := by.post(body); rec.Code != 200 {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
-		newest[key] = label{word, now.Load() + days*day}
+		newest[key] = label{word, at.Load() + days*day}
 	}
 	check := func(when string) {
 		t.Helper()
@@ -472,6 +478,10 @@ func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			put(fmt.Sprint("k", rng.IntN(6)), words[rng.IntN(len(words))], 1+rng.Int64N([]int64{2, 90, 5 * 365}[rng.IntN(3)]))
 		}
 		check("before")
+		if rng.IntN(4) == 0 { // as after a restart
+			s, a = newService(t, open(), &now, analytics.Options{})
+			check("after a restart")
+		}
 		if err := s.Tidy(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
