@@ -145,11 +145,14 @@ func (s *server) do(ctx context.Context, by *due, f func(*memcache.Client) error
 		if s.failures.Load() != 0 {
 			s.failures.Store(0)
 		}
-	case tooLate(err) && waited:
-		// It had but a part of its time to ask.
-		err = fmt.Errorf("store memcached %s: %w: %w", s.addr, errBusy, err)
 	case tooLate(err):
-		err = s.failed(fmt.Errorf("store memcached %s: no answer in time: %w", s.addr, err))
+		err = fmt.Errorf("store memcached %s: no answer in time: %w", s.addr, err)
+		if waited {
+			// It had but a part of its time to ask.
+			err = hurriedError{err}
+		} else {
+			err = s.failed(err)
+		}
 	default:
 		if _, failed := errors.AsType[*net.OpError](err); failed || errors.Is(err, io.EOF) {
 			s.broken.Add(1)
@@ -197,6 +200,15 @@ func (busyError) Error() string { return "all connections are in use: raise conn
 
 // Busy returns true, as package tier asks.
 func (busyError) Busy() bool { return true }
+
+// hurriedError is why a call failed that had to wait for its connection.
+type hurriedError struct{ error }
+
+// Unwrap returns the error.
+func (e hurriedError) Unwrap() error { return e.error }
+
+// Busy returns true: the error says nothing of the server, as package tier asks.
+func (hurriedError) Busy() bool { return true }
 
 // acquire waits for a slot until the call is due, and reports whether it had to wait.
 func (s *server) acquire(ctx context.Context, by *due) (sl *slot, waited bool, err error) {
