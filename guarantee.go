@@ -190,7 +190,7 @@ func (l *Limit) written() int64 {
 // key, as long as the store answers; counts: where nodes count on their own.
 func (l *Limit) most(counts bool) int64 {
 	switch {
-	case l.Shadow || l.part || l.Bans:
+	case l.Shadow || l.part:
 		return Unbounded
 	case l.Pool == nil || l.Pool.Algorithm == nil:
 		return l.envelope(counts)
