@@ -29,15 +29,17 @@ const entryAddress = "remote_address"
 // than [MaxRuleKeys]. priority is that of the requests, 0 the
 // highest.
 func (r *Resolver) RulePlan(rules weir.Rules, priority int) *Plan {
-	f := &follower{r: r, priority: priority}
-	f.rules, _ = rules.(weir.KeyLister)
-	return &Plan{follows: f}
+	lister, ok := rules.(weir.KeyLister)
+	if !ok {
+		return r.planOf(nil, priority)
+	}
+	return &Plan{follows: &follower{r: r, rules: lister, priority: priority}}
 }
 
 // follower makes the plans of a RulePlan. Safe for concurrent use.
 type follower struct {
 	r        *Resolver
-	rules    weir.KeyLister // nil: they cannot say
+	rules    weir.KeyLister
 	priority int
 	// made are the plans by domain. The map is never changed.
 	made atomic.Pointer[map[string]madePlan]
@@ -51,10 +53,7 @@ type madePlan struct {
 
 // planFor returns the plan for a domain. It allocates when the rules have changed.
 func (f *follower) planFor(domain string) *Plan {
-	var lists []weir.KeyList
-	if f.rules != nil {
-		lists = f.rules.KeyLists(domain)
-	}
+	lists := f.rules.KeyLists(domain)
 	if len(lists) == 0 {
 		domain = "" // one plan for all that have none: anybody can make domains up
 	}
