@@ -296,7 +296,7 @@ func (o *Overlay) OfClient(r *weir.Request) []Entry {
 	var out []Entry
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
-			if b := s.clients[client{r.Domain, e.Key, e.Value}]; b != nil && !b.entry.over(now) {
+			if b := s.banOf(r.Domain, e); b != nil && !b.entry.over(now) {
 				out = append(out, *b.entry)
 			}
 		}

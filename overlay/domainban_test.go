@@ -42,6 +42,8 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 	entry := weir.Entry{Key: key, Value: "it"}
 	if key == "" {
 		entry.Key = "of no rule"
+	} else if g.chance(20) {
+		entry.Value = g.one(spellings[g.rnd.IntN(len(spellings))]...)
 	} else if g.chance(50) {
 		entry.Value = g.one(oddValues...)
 	} else if values := genValues[key]; values != nil {
@@ -77,14 +79,21 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 		for range 1 + g.rnd.IntN(2) {
 			es := g.entries()
 			if g.chance(30) {
-				es = slices.Insert(es, g.rnd.IntN(len(es)+1), entry)
+				e := entry
+				if at := slices.IndexFunc(spellings, func(all []string) bool { return slices.Contains(all, e.Value) }); at >= 0 {
+					e.Value = g.one(spellings[at]...)
+				}
+				es = slices.Insert(es, g.rnd.IntN(len(es)+1), e)
 			}
 			req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: es})
 		}
 		if g.chance(10) {
 			req.Domain = "other"
 		}
-		carries := req.Domain == "api" && slices.ContainsFunc(req.Descriptors, func(d weir.Descriptor) bool { return slices.Contains(d.Entries, entry) })
+		same := func(e weir.Entry) bool {
+			return e == entry || e.Key == entry.Key && spelledAlike(e.Value, entry.Value)
+		}
+		carries := req.Domain == "api" && slices.ContainsFunc(req.Descriptors, func(d weir.Descriptor) bool { return slices.ContainsFunc(d.Entries, same) })
 		with := banned.decide(t, &req)
 		if carries {
 			if with.Allowed() || with.err == nil && !with.Banned() {
@@ -112,6 +121,17 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 	if with, without := banned.decide(t, &last), plain.decide(t, &last); !with.isLike(without) {
 		t.Errorf("%s\nafter its end: %s, without the ban %s", what, with, without)
 	}
+}
+
+// spellings are spellings of one address each.
+var spellings = [][]string{
+	{"192.0.2.77", "::ffff:192.0.2.77", "::FFFF:c000:24d"},
+	{"2001:db8::77", "2001:DB8::77", "2001:0db8:0:0::77", "2001:db8::77%eth0"},
+}
+
+// spelledAlike reports whether two values are spellings of one address.
+func spelledAlike(a, b string) bool {
+	return slices.ContainsFunc(spellings, func(all []string) bool { return slices.Contains(all, a) && slices.Contains(all, b) })
 }
 
 // pasteDeny puts lines of a deny list where their first one says.

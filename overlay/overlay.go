@@ -137,7 +137,7 @@ func (o *Overlay) refuseClient(s *set, dst []weir.Op, r *weir.Request) []weir.Op
 	}
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
-			b := s.clients[client{r.Domain, e.Key, e.Value}]
+			b := s.banOf(r.Domain, e)
 			if b == nil {
 				continue
 			}

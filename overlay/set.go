@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // A set is what is in use of both documents. It is immutable, but for what marks
@@ -17,12 +19,20 @@ type set struct {
 	entries  []Entry
 	marks    map[counter]*mark
 	switches map[place]*switched
-	// clients are those that are banned over their domain.
-	clients map[client]*clientBan
+	// clients are those that are banned over their domain, addresses those of them
+	// whose value is an address, which has several spellings.
+	clients   map[client]*clientBan
+	addresses map[addressClient]*clientBan
 }
 
 // client is an entry of requests of a domain.
 type client struct{ domain, key, value string }
+
+// addressClient is a client whose value is an address or a prefix.
+type addressClient struct {
+	domain, key string
+	value       netip.Prefix
+}
 
 // clientBan is the ban of a client, and what decisions name as their limit.
 type clientBan struct {
@@ -93,6 +103,28 @@ func (s *set) banClient(e *Entry, old *set) {
 		b.limit = banLimit(at.key, at.domain+"/"+at.key, time.Second)
 	}
 	s.clients[at] = b
+	p, ok := address.Parse(at.value)
+	if !ok {
+		return
+	}
+	if s.addresses == nil {
+		s.addresses = map[addressClient]*clientBan{}
+	}
+	by := addressClient{at.domain, at.key, p}
+	// Of two spellings, the ban that ends last holds.
+	if was := s.addresses[by]; was == nil || was.entry.Until < e.Until {
+		s.addresses[by] = b
+	}
+}
+
+// banOf returns the ban over a domain of whoever has an entry, nil for none.
+func (s *set) banOf(domain string, e weir.Entry) *clientBan {
+	if len(s.addresses) > 0 {
+		if p, ok := address.Parse(e.Value); ok {
+			return s.addresses[addressClient{domain, e.Key, p}]
+		}
+	}
+	return s.clients[client{domain, e.Key, e.Value}]
 }
 
 // A mark is what there is about one key of one limit.

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/address"
 )
 
 // valueSet is a list of values: exact, with *, or CIDR prefixes. It is safe for
@@ -49,10 +51,7 @@ func (v *valueSet) add(s string) (fault string, usable bool) {
 }
 
 func (v *valueSet) addPrefix(p netip.Prefix) {
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-	}
-	p = p.Masked()
+	p = address.Unmap(p).Masked()
 	if v.prefixes == nil {
 		v.prefixes = map[netip.Prefix]struct{}{}
 	}
@@ -80,17 +79,19 @@ func (v *valueSet) has(s string) bool {
 	if len(v.prefixes) == 0 {
 		return false
 	}
-	a, most, ok := addrOf(s)
+	// A front end may name an IPv6 client by its /64: all of it is in a prefix, or it
+	// is not in it.
+	at, ok := address.Parse(s)
 	if !ok {
 		return false
 	}
-	bits := v.bits6
+	a, bits := at.Addr(), v.bits6
 	if a.Is4() {
 		bits = v.bits4
 	}
 	for _, b := range bits {
 		p, err := a.Prefix(b)
-		if err != nil || b > most {
+		if err != nil || b > at.Bits() {
 			continue
 		}
 		if _, ok := v.prefixes[p]; ok {
@@ -98,44 +99,4 @@ func (v *valueSet) has(s string) bool {
 		}
 	}
 	return false
-}
-
-// addrOf returns the address that s is, and how many of its bits are known: a
-// front end may name an IPv6 client by its /64. All of such a client is in a
-// prefix or it is not in it.
-func addrOf(s string) (a netip.Addr, bits int, ok bool) {
-	addr, _, masked := strings.Cut(s, "/")
-	if !likeAddr(addr) {
-		return a, 0, false
-	}
-	if masked {
-		p, err := netip.ParsePrefix(s)
-		return p.Addr(), p.Bits(), err == nil
-	}
-	a, err := netip.ParseAddr(s)
-	a = a.Unmap().WithZone("")
-	return a, a.BitLen(), err == nil
-}
-
-// likeAddr reports whether s may be an address. The parser allocates an error
-// for what is none, and most values are none.
-func likeAddr(s string) bool {
-	if len(s) > 64 {
-		return false
-	}
-	dots, colons := 0, 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '.':
-			dots++
-		case c == ':':
-			colons++
-		case c == '%':
-			return colons > 1
-		case c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f':
-		default:
-			return false
-		}
-	}
-	return colons > 1 || dots == 3
 }
