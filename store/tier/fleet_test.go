@@ -99,10 +99,14 @@ func (f *fleet) within(d time.Duration, do func()) {
 	}
 }
 
-// seeds returns how many random runs to make: few, or as many as a soak takes.
+// seeds returns how many random runs to make: few, half of them in short runs, or as
+// many as a soak takes.
 func seeds(few, many uint64) uint64 {
-	if os.Getenv("WEIR_SOAK") != "" {
+	switch {
+	case os.Getenv("WEIR_SOAK") != "":
 		return many
+	case testing.Short():
+		return (few + 1) / 2
 	}
 	return few
 }
