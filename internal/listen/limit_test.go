@@ -40,6 +40,9 @@ func limit(t *testing.T, limits Limits) *limited {
 		for {
 			c, err := l.Accept()
 			if err != nil {
+				if !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
 				return
 			}
 			select {
@@ -92,79 +95,85 @@ func TestFamilyLongestIdleGoesFirst(t *testing.T) {
 		cases = 1000
 	}
 	for seed := range cases {
-		r := rand.New(rand.NewPCG(seed, 1))
-		most, share := 2+r.IntN(10), 1+r.IntN(4)
-		l := limit(t, Limits{Max: int64(most), Client: int64(share)})
-		var open []*modelConn
-		longest := func(client int) (at, many int) {
-			at = -1
-			for i, c := range open {
-				if client != 0 && c.client != client {
-					continue
-				}
-				many++
-				if c.since > 0 && (at < 0 || c.since < open[at].since) {
-					at = i
-				}
-			}
-			return at, many
-		}
-		what := fmt.Sprintf("seed %d, %d connections, %d of a client", seed, most, share)
-		for step := 1; step <= 150; step++ {
-			if len(open) > 0 && r.IntN(2) == 0 {
-				i := r.IntN(len(open))
-				switch c := open[i]; r.IntN(8) {
-				case 0:
-					c.far.Close()
-					open = append(open[:i:i], open[i+1:]...)
-				case 1, 2:
-					SetIdle(c.far, true)
-					c.since = step
-				default:
-					SetIdle(c.far, false)
-					c.since = 0
-				}
-				continue
-			}
-			client := 1 + r.IntN(4)
-			own, has := longest(client)
-			any, _ := longest(0)
-			var goes *modelConn
-			switch {
-			case has >= share && own < 0:
-				if near := l.dial(t, client); !ended(t, near, time.Minute) {
-					t.Fatalf("%s, step %d: a client with its share, none idle, was let in", what, step)
-				}
-				continue
-			case has >= share:
-				goes = open[own]
-				open = append(open[:own:own], open[own+1:]...)
-			case len(open) >= most && any < 0:
-				continue // it would wait
-			case len(open) >= most:
-				goes = open[any]
-				open = append(open[:any:any], open[any+1:]...)
-			}
-			near := l.dial(t, client)
-			var far net.Conn
-			select {
-			case far = <-l.accepted:
-			case <-time.After(time.Minute):
-				t.Fatalf("%s, step %d: nobody was let in", what, step)
-			}
-			if goes != nil && !ended(t, goes.near, time.Minute) {
-				t.Fatalf("%s, step %d: the connection of client %d that is idle for longest, since step %d, was not closed", what, step, goes.client, goes.since)
-			}
-			open = append(open, &modelConn{client, near, far, step})
-		}
-		for _, c := range open {
-			if ended(t, c.near, time.Millisecond) {
-				t.Errorf("%s: a connection was closed that was not to be", what)
-			}
-			c.far.Close()
-		}
-		l.Close()
+		// A test of its own, whose connections end with it.
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playConnections(t, seed) })
 	}
+}
+
+// playConnections is one case of TestFamilyLongestIdleGoesFirst.
+func playConnections(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	most, share := 2+r.IntN(10), 1+r.IntN(4)
+	l := limit(t, Limits{Max: int64(most), Client: int64(share)})
+	var open []*modelConn
+	longest := func(client int) (at, many int) {
+		at = -1
+		for i, c := range open {
+			if client != 0 && c.client != client {
+				continue
+			}
+			many++
+			if c.since > 0 && (at < 0 || c.since < open[at].since) {
+				at = i
+			}
+		}
+		return at, many
+	}
+	what := fmt.Sprintf("seed %d, %d connections, %d of a client", seed, most, share)
+	for step := 1; step <= 150; step++ {
+		if len(open) > 0 && r.IntN(2) == 0 {
+			i := r.IntN(len(open))
+			switch c := open[i]; r.IntN(8) {
+			case 0:
+				c.far.Close()
+				open = append(open[:i:i], open[i+1:]...)
+			case 1, 2:
+				SetIdle(c.far, true)
+				c.since = step
+			default:
+				SetIdle(c.far, false)
+				c.since = 0
+			}
+			continue
+		}
+		client := 1 + r.IntN(4)
+		own, has := longest(client)
+		any, _ := longest(0)
+		var goes *modelConn
+		switch {
+		case has >= share && own < 0:
+			if near := l.dial(t, client); !ended(t, near, time.Minute) {
+				t.Fatalf("%s, step %d: a client with its share, none idle, was let in", what, step)
+			}
+			continue
+		case has >= share:
+			goes = open[own]
+			open = append(open[:own:own], open[own+1:]...)
+		case len(open) >= most && any < 0:
+			continue // it would wait
+		case len(open) >= most:
+			goes = open[any]
+			open = append(open[:any:any], open[any+1:]...)
+		}
+		near := l.dial(t, client)
+		var far net.Conn
+		select {
+		case far = <-l.accepted:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s, step %d: nobody was let in", what, step)
+		}
+		if goes != nil && !ended(t, goes.near, time.Minute) {
+			t.Fatalf("%s, step %d: the connection of client %d that is idle for longest, since step %d, was not closed", what, step, goes.client, goes.since)
+		}
+		open = append(open, &modelConn{client, near, far, step})
+	}
+	for _, c := range open {
+		if ended(t, c.near, time.Millisecond) {
+			t.Errorf("%s: a connection was closed that was not to be", what)
+		}
+		c.far.Close()
+	}
+	l.Close()
 }
 
 // TestFamilyUnauthenticatedMakeRoom: connections that have not authenticated push out
