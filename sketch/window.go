@@ -95,6 +95,22 @@ func (w *Window) Period() int64 { return w.period }
 // Bytes returns the memory of the window, which never changes.
 func (w *Window) Bytes() int64 { return w.bytes }
 
+// Over reports whether units were added and none of them counts at now any more.
+func (w *Window) Over(now int64) bool {
+	started := false
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.mu.Lock()
+		counts := s.started && floorDiv(now, s.span)-s.newest < int64(len(s.ring))
+		started = started || s.started
+		s.mu.Unlock()
+		if counts {
+			return false
+		}
+	}
+	return started
+}
+
 // Shards returns the number of shards.
 func (w *Window) Shards() int { return len(w.shards) }
 

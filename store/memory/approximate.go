@@ -45,15 +45,36 @@ func (k *sketches) openWindow(key windowKey, l *weir.Limit) (*sketch.Window, err
 		return nil, err
 	}
 	next := set.clone()
-	for old := range next.windows {
-		// An earlier version of this limit, of another period or size.
-		if old.id == key.id {
-			delete(next.windows, old)
-		}
-	}
 	next.windows[key] = w
 	k.live.Store(next)
 	return w, nil
+}
+
+// dropWindows drops the windows that count nothing any more and whose limit has
+// another one: those of a period or size that the rules had before. Limits of one
+// rule, its tiers and overrides, may have several at once.
+func (k *sketches) dropWindows(now int64) {
+	of := func(set *sketchSet) map[uint64]int {
+		n := make(map[uint64]int, len(set.windows))
+		for key := range set.windows {
+			n[key.id]++
+		}
+		return n
+	}
+	if set := k.live.Load(); len(of(set)) == len(set.windows) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	next := k.live.Load().clone()
+	n := of(next)
+	for key, w := range next.windows {
+		if n[key.id] > 1 && w.Over(now-grace) {
+			delete(next.windows, key)
+			n[key.id]--
+		}
+	}
+	k.live.Store(next)
 }
 
 // Check says why a store of this kind cannot serve l, nil if it can: an

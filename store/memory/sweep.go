@@ -26,6 +26,7 @@ func (s *Store) sweepLoop() {
 func (s *Store) sweep(now int64, part int) {
 	s.dropSpare()
 	s.tables[maxDirect+1].slabs.dropSpare()
+	s.sketches.dropWindows(now)
 	for _, t := range s.tables[1:] {
 		for i := part; i < tops; i += sweepRounds {
 			t.sweepTop(&t.tops[i], now)
