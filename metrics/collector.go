@@ -174,7 +174,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if c.opt.Shared != nil {
 		s := c.opt.Shared()
-		s.collect(counter, gauge)
+		s.collect(ch, counter, gauge)
 	}
 	if c.opt.Redis != nil {
 		s := c.opt.Redis()

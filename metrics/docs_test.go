@@ -94,7 +94,11 @@ func TestDocs(t *testing.T) {
 	want := fmt.Sprintf(docsHead, strings.Join(outcomes, ", "))
 	head := regexp.MustCompile(`(?m)^# HELP (weir_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:\{(.*)\})? `)
 	name := regexp.MustCompile(`(\w+)="`)
+	base := regexp.MustCompile(`_(milli|micro|nano|kilo|mega)\w+|_(ms|us|ns|minutes|hours|days)(_|$)`)
 	for _, f := range head.FindAllStringSubmatch(text, -1) {
+		if unit := base.FindString(f[1]); unit != "" {
+			t.Errorf("%s is in %s: base units are seconds and bytes", f[1], unit)
+		}
 		var labels []string
 		for _, n := range name.FindAllStringSubmatch(f[4], -1) {
 			if n[1] != "le" {

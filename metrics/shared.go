@@ -37,8 +37,8 @@ type Shared struct {
 	// units were not admitted as one had to be told first.
 	Regions []Region
 	Lag     float64
-	// NodeLate is for how many milliseconds this node's own timers were late in all.
-	NodeLate uint64
+	// NodeLate is for how many seconds this node's own timers were late in all.
+	NodeLate float64
 	Capped   uint64
 }
 
@@ -66,7 +66,7 @@ var (
 	sharedOvershot = desc("weir_shared_store_overshoot_max_units", "Most units above its limit that an eventual limit was seen to have admitted; weir_limit_max_overshoot_units is what each promises.")
 	sharedDegraded = desc("weir_degraded_decisions_total", "Requests decided by on_store_error because the shared store did not answer.")
 	sharedDebts    = desc("weir_shared_store_debt_keys", "Keys with spent units that the shared store has not been told of.")
-	sharedNodeLate = desc("weir_shared_store_node_late_milliseconds_total", "How late this node's own timers were, as it was short of processor time or stopped: so much longer the shared store was waited for.")
+	sharedNodeLate = desc("weir_shared_store_node_late_seconds_total", "How late this node's own timers were, as it was short of processor time or stopped: so much longer the shared store was waited for.")
 	regionLag      = desc("weir_region_lag_seconds", "For how long some other region has not been told of something that this node knows was admitted in its own.")
 	regionCapped   = desc("weir_region_capped_total", "Spends and fetches that were refused, as another region had to be told first: max_overshoot is used up by what it does not know.")
 	regionAway     = desc("weir_region_away", "1 while the store of another region does not answer.", "region")
@@ -80,7 +80,7 @@ var sharedDescs = []*prometheus.Desc{sharedNodes, sharedReached, sharedAway, sha
 	sharedLeases, sharedUnits, sharedUnspent, sharedOvershot, sharedDegraded, sharedDebts, sharedSettled, sharedNodeLate,
 	regionLag, regionCapped, regionAway, regionSilent, regionTold, regionFailed}
 
-func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (s *Shared) collect(ch chan<- prometheus.Metric, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(sharedNodes, float64(s.Nodes))
 	gauge(sharedReached, oneIf(s.Reached))
 	gauge(sharedAway, oneIf(s.Away))
@@ -102,7 +102,7 @@ func (s *Shared) collect(counter func(*prometheus.Desc, uint64, ...string), gaug
 	gauge(sharedDebts, float64(s.Debts))
 	counter(sharedSettled, s.DebtPaid, "paid")
 	counter(sharedSettled, s.DebtLost, "lost")
-	counter(sharedNodeLate, s.NodeLate)
+	ch <- prometheus.MustNewConstMetric(sharedNodeLate, prometheus.CounterValue, s.NodeLate)
 	if len(s.Regions) == 0 {
 		return
 	}

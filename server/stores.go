@@ -305,7 +305,7 @@ func sharedMetrics(s tier.Stats, reached bool) metrics.Shared {
 		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
 		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
 		Overshot: s.Overshot, Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
-		NodeLate: uint64(s.NodeLate.Milliseconds()), Lag: s.Lag.Seconds(), Capped: s.Capped,
+		NodeLate: s.NodeLate.Seconds(), Lag: s.Lag.Seconds(), Capped: s.Capped,
 	}
 	for _, r := range s.Regions {
 		out.Regions = append(out.Regions, metrics.Region{Name: r.Name, Away: r.Away, Silent: r.Silent.Seconds(), Told: r.Told, Unanswered: r.Unanswered})

@@ -52,12 +52,12 @@ func TestFamilyStarvedNodes(t *testing.T) {
 			wg.Wait()
 			late := 0.0
 			for _, n := range nodes {
-				late += n.metric(t, "weir_shared_store_node_late_milliseconds_total")
+				late += n.metric(t, "weir_shared_store_node_late_seconds_total")
 				if l := n.lines(t, "does not answer"); len(l) > 0 {
 					t.Errorf("the breaker opened: %+v", l)
 				}
 			}
-			t.Logf("%d burners: %d decisions, %d by policy; the nodes were late for %g ms", burners, a.all(), a.degraded.Load(), late)
+			t.Logf("%d burners: %d decisions, %d by policy; the nodes were late for %g s", burners, a.all(), a.degraded.Load(), late)
 			// Without the allowance for late nodes it was 7 % and more.
 			if 100*a.degraded.Load() > 3*a.all() {
 				t.Errorf("%d of %d decisions were made by policy", a.degraded.Load(), a.all())
