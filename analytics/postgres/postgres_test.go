@@ -125,3 +125,59 @@ func open(t *testing.T, url string) *postgres.DB {
 	})
 	return db
 }
+
+// What the rows of each table take is counted: each that the migrations make.
+func TestUsedCountsEveryTable(t *testing.T) {
+	url := inSchema(t, servertest.Postgres(t).URL, "tables")
+	db := open(t, url)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
+	rows, err := conn.Query(t.Context(), "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'weir_schema'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(tables) < 16 {
+		t.Fatalf("%v %v", tables, err)
+	}
+	used := func() int64 {
+		t.Helper()
+		n, err := db.Used(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, table := range tables {
+		before := used()
+		// A row of whatever the columns can hold: zeros, empty texts, no bytes.
+		var columns, values string
+		rows, err := conn.Query(t.Context(), "SELECT attname, CAST(atttypid::regtype AS TEXT) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = ''", table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var name, kind string
+			if err := rows.Scan(&name, &kind); err != nil {
+				t.Fatal(err)
+			}
+			value, known := map[string]string{"bigint": "0", "text": "''", "bytea": "''"}[kind]
+			if !known {
+				t.Fatalf("%s.%s is a %s", table, name, kind)
+			}
+			columns, values = columns+", "+name, values+", "+value
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "INSERT INTO "+table+" ("+columns[2:]+") VALUES ("+values[2:]+")"); err != nil {
+			t.Fatal(err)
+		}
+		if after := used(); after <= before {
+			t.Errorf("a row of %s takes nothing: %d bytes before it, %d with it", table, before, after)
+		}
+	}
+}

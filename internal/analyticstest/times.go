@@ -26,30 +26,22 @@ const promptly = time.Second
 // and of the one before, which is written a few minutes after its end.
 var newest = map[int64]int64{1: 2 * 3600, 2: 2 * 6 * 3600}
 
+// filledUntil is when the newest rows are of that questions are timed by.
+var filledUntil = start.Add(40*24*time.Hour + 17*time.Hour + 23*time.Minute)
+
 // Times asks each question of the dashboard of each range, and fails for one that reads the
 // rows of clients of more than the newest blocks, which are not written yet. At the
 // documented size, in the long form alone, it fails for one that takes a second, too.
 func Times(t *testing.T, db analytics.Database) {
-	now := start.Add(40*24*time.Hour + 17*time.Hour + 23*time.Minute)
-	size := Size{Limits: 3, Clients: 20, Hours: 24 * 9, Minutes: 10}
-	if Long() {
-		size = Documented
-		size.Minutes = 15
-	}
-	a, s, oldest := filledToAsk(t, db, now, size)
+	a, s, oldest := filledToAsk(t, db)
 	askAll(t, a, s, oldest, promptly)
 }
 
 // TimesWhileCounting is Times while another process counts what comes, now and late, and
 // blocks are written again. A question may then take several times as long.
 func TimesWhileCounting(t *testing.T, db analytics.Database) {
-	now := start.Add(40*24*time.Hour + 17*time.Hour + 23*time.Minute)
-	size := Size{Limits: 3, Clients: 20, Hours: 24 * 9, Minutes: 10}
-	if Long() {
-		size = Documented
-		size.Minutes = 15
-	}
-	a, s, oldest := filledToAsk(t, db, now, size)
+	now := filledUntil
+	a, s, oldest := filledToAsk(t, db)
 	writer, err := analytics.New(db, retained(func() time.Time { return now }, -1))
 	if err != nil {
 		t.Fatal(err)
@@ -101,15 +93,20 @@ func TimesWhileCounting(t *testing.T, db analytics.Database) {
 	}
 }
 
-// filledToAsk makes rows and their blocks, and returns a service that notes what it asks, and
-// when the oldest rows of each grain are of.
-func filledToAsk(t *testing.T, db analytics.Database, now time.Time, size Size) (*Asked, *analytics.Service, map[int64]int64) {
+// filledToAsk makes rows and their blocks, in the long form of the documented size, and
+// returns a service that notes what it asks, and when the oldest rows of each grain are of.
+func filledToAsk(t *testing.T, db analytics.Database) (*Asked, *analytics.Service, map[int64]int64) {
 	t.Helper()
+	size := Size{Limits: 3, Clients: 20, Hours: 24 * 9, Minutes: 10}
+	if Long() {
+		size = Documented
+		size.Minutes = 15
+	}
 	before := time.Now()
-	Fill(t, db, now, size)
+	Fill(t, db, filledUntil, size)
 	t.Logf("%s on %d processors: rows of %v made in %s", db.Dialect().Kind, runtime.NumCPU(), rows(t, db), time.Since(before).Round(time.Millisecond))
 	a := &Asked{Database: db, Statements: map[string][]any{}}
-	s, err := analytics.New(a, retained(func() time.Time { return now }, -1))
+	s, err := analytics.New(a, retained(func() time.Time { return filledUntil }, -1))
 	if err != nil {
 		t.Fatal(err)
 	}
