@@ -2,11 +2,12 @@ package envoy
 
 import (
 	"errors"
-	"io"
 	"net/http"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/weirlimit/weir/internal/bodies"
 )
 
 // MaxBodyBytes is the largest body that JSON reads: that of a message of gRPC.
@@ -14,11 +15,13 @@ const MaxBodyBytes = 4 << 20
 
 // JSON answers requests in JSON, as /json of envoyproxy/ratelimit does: whatever
 // the method, 200 for OK, 429 for OVER_LIMIT, 400 for what cannot be read or
-// decided. Where the store of the counters failed it is 500, and for a body of
-// more than MaxBodyBytes 413.
+// decided. Where the store of the counters failed it is 500, for a body of more
+// than MaxBodyBytes 413, and for one for which Options.Bodies has no room 503.
 func (s *Service) JSON() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+		share := s.opt.Bodies.Share()
+		defer share.End()
+		body, err := share.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 		var req rlsv3.RateLimitRequest
 		if err == nil {
 			err = protojson.Unmarshal(body, &req)
@@ -51,6 +54,9 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusInternalServerError
 	} else if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		code = http.StatusRequestEntityTooLarge
+	} else if errors.Is(err, bodies.ErrNoRoom) {
+		code = http.StatusServiceUnavailable
+		w.Header().Set("Connection", "close") // the client does not wait for the rest of its body to be read
 	}
 	s.opt.Logger.WarnContext(r.Context(), "a request over HTTP was not decided", "error", err, "status", code)
 	fail(w, code)

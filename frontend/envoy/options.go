@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/frontend/envoy/counter"
 	"github.com/weirlimit/weir/frontend/envoy/stats"
+	"github.com/weirlimit/weir/internal/bodies"
 )
 
 // Options configures a Service. What the comments name in capitals is the
@@ -29,6 +30,9 @@ type Options struct {
 	// (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). It has no effect on Memcached.
 	// Zero means that everything is counted.
 	StopIncrementWhenOver bool
+	// Bodies bounds what large bodies hold together; more than one front end may share
+	// it. Zero means a budget of its own, of bodies.Most.
+	Bodies *bodies.Budget
 	// KeyPrefix begins the name of every counter (CACHE_KEY_PREFIX). Zero means
 	// none.
 	KeyPrefix string
@@ -73,6 +77,9 @@ func (o *Options) fill() {
 	}
 	if o.Stats == nil {
 		o.Stats = stats.New(stats.Options{})
+	}
+	if o.Bodies == nil {
+		o.Bodies = bodies.New(0)
 	}
 	if o.NearLimitRatio == 0 {
 		o.NearLimitRatio = defaultNearRatio

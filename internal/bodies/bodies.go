@@ -3,7 +3,14 @@
 // many connections and streams they have.
 package bodies
 
-import "sync/atomic"
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+)
+
+// ErrNoRoom is returned for a body for which a budget has no room.
+var ErrNoRoom = errors.New("unfinished bodies hold as much memory as they may")
 
 // Free is what each request may hold without asking the budget, in bytes: nearly
 // all requests are smaller.
@@ -61,6 +68,31 @@ func (s *Share) Grow(size int) bool {
 	}
 	s.held = held
 	return true
+}
+
+// ReadAll returns what r has, as io.ReadAll does. The share is that of the body until
+// End, also while it is decoded. Where the budget has no room for the body, the refusal
+// is counted and the error is ErrNoRoom.
+func (s *Share) ReadAll(r io.Reader) ([]byte, error) {
+	b := make([]byte, 0, 512)
+	for {
+		if len(b) == cap(b) {
+			// Growing keeps the old buffer until it is copied.
+			if !s.Grow(3 * cap(b)) {
+				s.of.Refuse()
+				return nil, ErrNoRoom
+			}
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // End gives all of it back.

@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/frontend/envoy/counter"
 	"github.com/weirlimit/weir/frontend/envoy/settings"
 	"github.com/weirlimit/weir/frontend/envoy/stats"
+	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/listen"
@@ -58,6 +59,7 @@ type Node struct {
 	source Source
 	cert   *certfile.Certificate
 	grpc   *grpcserver.Server
+	bodies *bodies.Budget
 	trace  *tracing // nil: none
 }
 
@@ -103,6 +105,7 @@ func (n *Node) end() error {
 }
 
 func (n *Node) build() error {
+	n.bodies = bodies.New(0)
 	n.stats = stats.New(stats.Options{Sink: n.sinks.sink, Tags: n.s.ExtraTags, MaxKeys: n.s.StatsMaxKeys})
 	calls := newMethods(n.stats.TopScope("ratelimit_server"))
 	n.scope = n.stats.TopScope("ratelimit")
@@ -134,7 +137,7 @@ func (n *Node) build() error {
 func (n *Node) buildGRPC(calls *methods) error {
 	opt := grpcserver.Options{
 		Health: []string{serviceName}, Reflection: true,
-		MaxMessage: envoy.MaxBodyBytes, MaxStreams: 1 << 16, MaxConnections: maxGRPCConnections,
+		MaxMessage: envoy.MaxBodyBytes, Bodies: n.bodies, MaxStreams: 1 << 16, MaxConnections: maxGRPCConnections,
 		MaxAge: max(n.s.GRPCMaxConnectionAge, 0), MaxAgeGrace: max(n.s.GRPCMaxAgeGrace, 0),
 		// A call ends by the store's bound, which is to be heard of.
 		CallTimeout: max(n.s.RedisTimeout, n.s.PerSecondTimeout, 0) + time.Second,
@@ -234,7 +237,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 func (n *Node) serviceOptions(store counter.Store) envoy.Options {
 	return envoy.Options{
 		Counters: store, Stats: n.stats, NearLimitRatio: cmp.Or(n.s.NearLimitRatio, math.SmallestNonzeroFloat32), LocalCacheBytes: int64(n.s.LocalCacheBytes),
-		StopIncrementWhenOver: n.s.StopIncrementWhenOver, KeyPrefix: n.s.CacheKeyPrefix, Logger: n.log,
+		StopIncrementWhenOver: n.s.StopIncrementWhenOver, KeyPrefix: n.s.CacheKeyPrefix, Bodies: n.bodies, Logger: n.log,
 		Modes: envoy.Modes{
 			Shadow: n.s.ShadowMode, Quota: n.s.QuotaMode, DynamicMetadata: n.s.ResponseDynamicMetadata,
 			Headers: envoy.Headers{Enabled: n.s.ResponseHeaders, Limit: n.s.LimitHeader, Remaining: n.s.RemainingHeader, Reset: n.s.ResetHeader},
@@ -249,7 +252,7 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	if n.trace != nil {
 		json = n.trace.web(json)
 	}
-	doors := paths{"/json": largeBodies(json), "/healthcheck": n.health}
+	doors := paths{"/json": json, "/healthcheck": n.health}
 
 	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)
 	if err != nil {

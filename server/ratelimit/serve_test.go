@@ -2,6 +2,8 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/servertest"
 )
@@ -314,4 +319,83 @@ func TestSlowClients(t *testing.T) {
 	if code, _ := get(t, n.http, "/healthcheck"); code != 200 {
 		t.Errorf("/healthcheck: %d", code)
 	}
+}
+
+// TestFamilyOneBudgetOfBodies: unfinished bodies of /json and large messages of gRPC share
+// one bound, whichever fills it; beyond it both doors refuse, small requests are answered,
+// and when the clients are gone there is room again.
+func TestFamilyOneBudgetOfBodies(t *testing.T) {
+	t.Parallel()
+	n := start(t, program, inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop}))...)
+	large := func() *rlsv3.RateLimitRequest {
+		return &rlsv3.RateLimitRequest{Domain: "shop", Descriptors: []*ratelimitpb.RateLimitDescriptor{{
+			Entries: []*ratelimitpb.RateLimitDescriptor_Entry{{Key: "user", Value: strings.Repeat("a", 1<<20)}}}}}
+	}
+	call := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := rlsv3.NewRateLimitServiceClient(n.dial()).ShouldRateLimit(ctx, large())
+		return err
+	}
+	text := `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"` + strings.Repeat("a", 1<<20) + `"}]}]}`
+	if err := call(); err != nil {
+		t.Fatalf("with room, over gRPC: %v", err)
+	}
+	if code, _ := n.post(text); code != 200 {
+		t.Fatalf("with room, /json: %d", code)
+	}
+	// Bodies that lack their last byte, smaller and smaller ones until they are refused.
+	var held []net.Conn
+	for _, size := range []int{3 << 20, 256 << 10, 64 << 10} {
+		const most = 64
+		refused := false
+		for i := 0; i < most && !refused; i++ {
+			conn, err := net.Dial("tcp", n.http)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			held = append(held, conn)
+			refused = isRefused(t, conn, size)
+		}
+		if !refused {
+			t.Fatalf("%d bodies of %d bytes are held, and none was refused", most, size)
+		}
+	}
+	if err := call(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("without room, over gRPC: %v", err)
+	}
+	if code, _ := n.post(text); code != 503 {
+		t.Errorf("without room, /json: %d", code)
+	}
+	if _, err := ask(t, n.dial(), "shop", "user=bob"); err != nil {
+		t.Errorf("a small call: %v", err)
+	}
+	if code, _ := n.post(`{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`); code != 200 {
+		t.Errorf("a small request to /json: %d", code)
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	servertest.Await(t, "room again", func() bool {
+		code, _ := n.post(text)
+		return code != 503 && call() == nil
+	})
+}
+
+// isRefused sends a body to /json without its last byte, and reports whether it is
+// refused.
+func isRefused(t *testing.T, conn net.Conn, size int) bool {
+	t.Helper()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", size+1, strings.Repeat(" ", size)); err != nil {
+		return true // while it is sent
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	k, err := conn.Read(make([]byte, 1))
+	return k > 0 || err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -26,31 +26,8 @@ type webServer struct {
 	served chan struct{}
 }
 
-const (
-	// maxWebConnections bounds the connections of one listener.
-	maxWebConnections = 4096
-	// smallBody is what every connection may send at once, in bytes.
-	smallBody = 64 << 10
-	// maxLarge is how many may send more at once: 64 MiB in all.
-	maxLarge = 16
-)
-
-// largeBodies lets few requests at a time send more than a little, or an unknown
-// amount; others wait for their turn.
-func largeBodies(next http.Handler) http.Handler {
-	turns := make(chan struct{}, maxLarge)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength < 0 || r.ContentLength > smallBody {
-			select {
-			case turns <- struct{}{}:
-				defer func() { <-turns }()
-			case <-r.Context().Done():
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
+// maxWebConnections bounds the connections of one listener.
+const maxWebConnections = 4096
 
 // paths serves by whole paths. One that is not in its shortest form is sent there
 // with 301 and nothing else, as by the router of the original.
