@@ -281,6 +281,20 @@ const MaxPeriod = 10 * 366 * 24 * time.Hour
 // process. It differs from process to process.
 func (l *Limit) ID() uint64 { return l.id }
 
+// Restarts says why l counts from zero where old, an earlier version of the same
+// limit, has counted. Empty means that it goes on from there. Both must be compiled.
+func (l *Limit) Restarts(old *Limit) string {
+	switch {
+	case l.id == old.id:
+		return ""
+	case l.Algorithm.Name() != old.Algorithm.Name():
+		return "each algorithm counts for itself"
+	case l.Scope != old.Scope:
+		return "it is counted under another name"
+	}
+	return fmt.Sprintf("%s keeps the two in different forms", l.Algorithm.Name())
+}
+
 // Traits returns which optional interfaces the limit's algorithm has.
 func (l *Limit) Traits() Traits { return l.traits }
 

@@ -232,6 +232,26 @@ func (o *Overlay) noteKey(ctx context.Context, t *Target, e, was *Entry, who Aut
 		c.Action, what = d.undo, d.undone
 	}
 	o.Note(ctx, what, c)
+	if some.Kind == Override {
+		o.warnOfRestart(t, e, was)
+	}
+}
+
+// warnOfRestart logs that the key of t counts from zero under the override e, in the
+// place of was; nil means none. Both fit their limit, or never had an effect.
+func (o *Overlay) warnOfRestart(t *Target, e, was *Entry) {
+	with := func(e *Entry) *weir.Limit {
+		if e != nil {
+			if v, err := t.Limit.Variant(e.Count, time.Duration(e.Period)*time.Microsecond, e.Burst); err == nil {
+				return v
+			}
+		}
+		return t.Limit
+	}
+	if why := o.opt.Restarts(with(e), with(was)); why != "" {
+		o.opt.Logger.Warn("the key counts from zero since this change: it may use the old and the new count once within one period",
+			"domain", t.Domain, "entries", words(t.Entries), "limit", t.Limit.Name, "why", why)
+	}
 }
 
 // rate returns the numbers of the limit of t, which a rules file gave it.

@@ -37,6 +37,9 @@ type Options struct {
 	Every time.Duration
 	// Check says why the store cannot serve a limit. Nil means that it can.
 	Check func(*weir.Limit) error
+	// Restarts says why the store counts l from zero where old, the same limit with
+	// other numbers, has counted; empty if it goes on. Nil means weir.Limit.Restarts.
+	Restarts func(l, old *weir.Limit) string
 	// Now tells the store's time in microseconds since the Unix epoch, for tests
 	// and replays. Nil means as the board has told it, and the monotonic clock
 	// since.
@@ -84,6 +87,9 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 	}
 	if opt.Name == "" {
 		opt.Name = "overlay"
+	}
+	if opt.Restarts == nil {
+		opt.Restarts = (*weir.Limit).Restarts
 	}
 	if opt.Every <= 0 {
 		opt.Every = time.Second

@@ -112,11 +112,14 @@ func (l *Live) load(force bool) error {
 		l.failed(err)
 		return err
 	}
+	var begun []restart
 	if old := l.set.Load(); old.hash != set.hash {
+		begun = set.restarts(old, l.opt.Restarts)
 		set.inherit(old)
 		l.set.Store(set)
 	}
 	l.succeeded(l.set.Load(), force)
+	warnOfRestarts(l.opt.Logger, begun)
 	return nil
 }
 

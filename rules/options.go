@@ -23,6 +23,10 @@ type Options struct {
 	// request, as Check is: whether such a request can ever pass. Zero means that all
 	// can.
 	CheckCost func(l *weir.Limit, cost int64) error
+	// Restarts is asked of a limit and an earlier version of it when files are
+	// reloaded: a store's word on why it counts from zero, empty if it goes on. Zero
+	// means Limit.Restarts.
+	Restarts func(l, old *weir.Limit) string
 	// EntryForm returns the form in which front ends write a value of the entry
 	// with the given key; an error says why no request has such a value. A rule
 	// for another form matches nothing and is warned of. Zero means that only
@@ -66,6 +70,9 @@ func (opt Options) orDefaults() Options {
 	set(&opt.MaxDepth, 100)
 	set(&opt.MaxNodes, 10_000_000)
 	set(&opt.MaxDescriptors, 1_000_000)
+	if opt.Restarts == nil {
+		opt.Restarts = (*weir.Limit).Restarts
+	}
 	if opt.Poll == 0 {
 		opt.Poll = 30 * time.Second
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -232,24 +231,8 @@ func bannedDoors(t *testing.T, s *Server, ready Ready) map[string]func(t *testin
 			return toldBan{!res.Decision.Allowed, res.String(), says, wait}
 		},
 		"RESP": func(t *testing.T, kind string) toldBan {
-			u, err := url.Parse(ready.URLs["resp"])
-			if err != nil {
-				t.Fatal(err)
-			}
-			nc, err := net.Dial("tcp", u.Host)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer nc.Close()
-			if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintf(nc, "WEIR.CHECK api header:X-Kind \"%s\"\r\nQUIT\r\n", kind)
-			all, err := io.ReadAll(nc)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, rest, _ := strings.Cut(string(all), "retry_after_ms\r\n:")
+			all := redisSays(t, ready, kind)
+			_, rest, _ := strings.Cut(all, "retry_after_ms\r\n:")
 			number, _, _ := strings.Cut(rest, "\r\n")
 			ms, err := strconv.Atoi(number)
 			if err != nil {
@@ -259,7 +242,7 @@ func bannedDoors(t *testing.T, s *Server, ready Ready) map[string]func(t *testin
 			if ms < 0 {
 				wait = weir.Never
 			}
-			return toldBan{strings.Contains(string(all), "allowed\r\n:0"), string(all), "$6\r\nbanned\r\n:1\r\n", wait}
+			return toldBan{strings.Contains(all, "allowed\r\n:0"), all, "$6\r\nbanned\r\n:1\r\n", wait}
 		},
 	}
 }

@@ -54,7 +54,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.decidedBy(), Board: board, Check: s.store.check, Places: s.rules.places, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
+		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, Places: s.rules.places, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err

@@ -28,7 +28,7 @@ func TestReloadsAreRemembered(t *testing.T) {
 	}
 	rule := func(limits string) string { return "domain: api\ndescriptors:\n" + limits }
 	put(rule("  - {key: a, limit: 2/hour}\n  - {key: b, limit: 7/day}\n"))
-	r, err := openRules(&Config{Rules: file, API: API{Domain: "api"}}, func(*weir.Limit) error { return nil }, nil, slog.New(slog.DiscardHandler))
+	r, err := openRules(&Config{Rules: file, API: API{Domain: "api"}}, &openedStore{check: func(*weir.Limit) error { return nil }}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

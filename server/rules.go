@@ -30,16 +30,18 @@ type ruleSet struct {
 	asked func(*rules.Set) func(*rules.Rule) bool
 }
 
-// openRules loads what conf names. check says whether the store can serve a
-// limit, form how front ends write the value of an entry.
-func openRules(conf *Config, check func(*weir.Limit) error, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
+// openRules loads what conf names. store says whether it can serve a limit, and
+// whether it goes on counting at a reload, form how front ends write the value of an
+// entry.
+func openRules(conf *Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
+	check := store.rules()
 	words, err := conf.wordRules(check)
 	if err != nil {
 		return nil, err
 	}
 	r := &ruleSet{words: words, log: log}
 	if conf.Rules != "" {
-		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), EntryForm: form, Logger: log})
+		r.live, err = rules.Open([]string{conf.Rules}, rules.Options{Check: check, CheckCost: conf.checkCost(), Restarts: store.restarts, EntryForm: form, Logger: log})
 	}
 	return r, err
 }

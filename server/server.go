@@ -155,7 +155,7 @@ func (s *Server) open() (err error) {
 	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
 		return err
 	}
-	if s.rules, err = openRules(s.conf, s.store.rules(), s.identity.EntryForm, s.log); err != nil {
+	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
 		return err
 	}
 	if err = s.openShed(); err != nil {

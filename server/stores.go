@@ -49,6 +49,9 @@ type openedStore struct {
 	redis func() metrics.Redis
 	// check says why a limit cannot be served.
 	check func(*weir.Limit) error
+	// restarts says why a limit counts from zero where an earlier version of it has
+	// counted, see rules.Options.
+	restarts func(l, old *weir.Limit) string
 	// rule is check for a limit of the rules, which regions may have to count
 	// together. Nil means check.
 	rule func(*weir.Limit) error
@@ -97,7 +100,7 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 		board:   s,
 		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
 		sketch:  s.Approximate,
-		check:   memory.Check,
+		check:   memory.Check, restarts: memory.Restarts,
 	}, nil
 }
 
@@ -148,6 +151,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	late.tellReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy
 	opened.plain = true
+	opened.restarts = restartsOf(memcached.Restarts)
 	return opened, err
 }
 
@@ -173,7 +177,7 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
 		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached()) },
-		check:  checkOf(check),
+		check:  checkOf(check), restarts: restartsOf((*weir.Limit).Restarts),
 	}
 	opened.rule = opened.check
 	if len(peers) > 0 {
@@ -199,6 +203,20 @@ func checkOf(check func(*weir.Limit) error) func(*weir.Limit) error {
 			return fmt.Errorf("%s stays on its node: add consistency: local, or use sliding_window", l.Algorithm.Name())
 		}
 		return check(l)
+	}
+}
+
+// restartsOf returns why limits count from zero on nodes that share a store whose own
+// word on that is shared.
+func restartsOf(shared func(l, old *weir.Limit) string) func(l, old *weir.Limit) string {
+	return func(l, old *weir.Limit) string {
+		switch {
+		case alone(l) && alone(old):
+			return memory.Restarts(l, old)
+		case alone(l) || alone(old):
+			return "a node and the shared store count apart"
+		}
+		return shared(l, old)
 	}
 }
 

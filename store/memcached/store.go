@@ -111,6 +111,18 @@ func Check(l *weir.Limit) error {
 	return nil
 }
 
+// Restarts says why a store of this kind counts l from zero where it has counted for
+// old, an earlier version of the same limit; empty if it goes on. A count is known by
+// the end of its window.
+func Restarts(l, old *weir.Limit) string {
+	why := l.Restarts(old)
+	if why == "" && (l.Period != old.Period || l.Phase != old.Phase || l.Anchor != old.Anchor ||
+		l.Calendar != old.Calendar || l.Location.String() != old.Location.String()) {
+		why = "in Memcached a count is known by the end of its window"
+	}
+	return why
+}
+
 // servable is Check for a single op: as long as all is well it costs nothing.
 func servable(l *weir.Limit) error {
 	if l.Cells == 0 {

@@ -19,6 +19,16 @@ func windowKeyOf(l *weir.Limit) windowKey {
 	return windowKey{id: l.ID(), period: weir.Micros(l.Period), size: l.Sketch}
 }
 
+// Restarts says why a store of this kind counts l from zero where it has counted for
+// old, an earlier version of the same limit; empty if it goes on.
+func Restarts(l, old *weir.Limit) string {
+	why := l.Restarts(old)
+	if why == "" && l.Traits()&weir.Sketches != 0 && windowKeyOf(l) != windowKeyOf(old) {
+		why = "a sketch is of one period and size"
+	}
+	return why
+}
+
 // window returns the sketch of an approximate limit, which it makes if there is
 // none yet.
 func (k *sketches) window(l *weir.Limit) (*sketch.Window, error) {

@@ -1,0 +1,203 @@
+package rules
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+const (
+	// maxRestarts is how many limits that begin anew are named in the log, each in at
+	// most maxRestart bytes.
+	maxRestarts, maxRestart = 5, 400
+)
+
+// A restart is a limit that counts from zero since a reload, though its rule was
+// there before and counted.
+type restart struct {
+	rule string // domain/path, and for whom
+	was  *weir.Limit
+	now  *weir.Limit
+	why  string
+	keep string // what keeps the counts
+}
+
+// String returns the restart on one line.
+func (r *restart) String() string {
+	s := fmt.Sprintf("%s: %s, was %s (%s", r.rule, Summary(r.now), Summary(r.was), r.why)
+	if r.keep != "" {
+		s += "; " + r.keep
+	}
+	return strings.ToValidUTF8(s[:min(len(s), maxRestart)], "") + ")"
+}
+
+// restarts returns the limits of s that count from zero although their rule counted
+// in old. why says so of a limit and the one before it.
+func (s *Set) restarts(old *Set, why func(l, old *weir.Limit) string) []restart {
+	type place struct{ domain, path string }
+	was := make(map[place]*Rule, len(old.rules))
+	for _, r := range old.rules {
+		was[place{r.Domain, r.Path}] = r
+	}
+	var out []restart
+	for _, r := range s.rules {
+		before := was[place{r.Domain, r.Path}]
+		if before == nil {
+			continue
+		}
+		f := why
+		if !slices.Equal(r.shared(), before.shared()) {
+			f = func(_, _ *weir.Limit) string { return "share_threshold says whether values share a counter" }
+		}
+		at := r.Domain + "/" + r.Path
+		add := func(of string, limits, before []*Limit) {
+			out = append(out, restarted(at+of, limits, before, f)...)
+		}
+		add("", r.Limits, before.Limits)
+		for _, v := range valuesOf(r.Tiers, before.Tiers) {
+			tier := func(r *Rule, by string) []*Limit {
+				if r.tiers != nil && r.TierBy == by {
+					if ls, ok := r.tiers.find(v); ok {
+						return ls
+					}
+				}
+				return r.Limits
+			}
+			by := r.TierBy
+			if by == "" {
+				by = before.TierBy
+			}
+			add(", "+by+" "+v, tier(r, by), tier(before, by))
+		}
+		for _, v := range valuesOf(r.Overrides, before.Overrides) {
+			override := func(r *Rule) []*Limit {
+				if r.overrides != nil {
+					if ls, ok := r.overrides.find(v); ok {
+						return ls
+					}
+				}
+				return r.Limits
+			}
+			add(", for "+v, override(r), override(before))
+		}
+	}
+	for _, name := range s.Domains() {
+		d, before := s.domains[name], old.domains[name]
+		if before == nil {
+			continue
+		}
+		pools := make([]string, 0, len(d.pools))
+		for pool := range d.pools {
+			pools = append(pools, pool)
+		}
+		slices.Sort(pools)
+		for _, pool := range pools {
+			if b := before.pools[pool]; b != nil {
+				out = append(out, restarted(name+", pool "+pool, []*Limit{d.pools[pool]}, []*Limit{b}, why)...)
+			}
+		}
+	}
+	return out
+}
+
+// valuesOf returns the values of two lists of choices, each once.
+func valuesOf(lists ...[]Choice) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, list := range lists {
+		for _, c := range list {
+			if !seen[c.Value] {
+				seen[c.Value] = true
+				out = append(out, c.Value)
+			}
+		}
+	}
+	return out
+}
+
+// shared returns for the rule and each above it whether the values that it matches
+// share a counter.
+func (r *Rule) shared() []bool {
+	var out []bool
+	for ; r != nil; r = r.Parent {
+		out = append(out, r.ShareThreshold)
+	}
+	return out
+}
+
+// restarted returns those of limits that count from zero in the place of one of
+// before that is lost. A limit that is added beside others takes nobody's place.
+func restarted(at string, limits, before []*Limit, why func(l, old *weir.Limit) string) []restart {
+	lost := counting(before)
+	var begun []*Limit
+	for _, l := range counting(limits) {
+		i := slices.IndexFunc(lost, func(b *Limit) bool { return why(l.Limit, b.Limit) == "" })
+		if i < 0 {
+			begun = append(begun, l)
+			continue
+		}
+		lost = slices.Delete(lost, i, i+1)
+	}
+	var out []restart
+	take := func(of func(l, b *Limit) bool) {
+		begun = slices.DeleteFunc(begun, func(l *Limit) bool {
+			i := slices.IndexFunc(lost, func(b *Limit) bool { return of(l, b) })
+			if i < 0 {
+				return false
+			}
+			b := lost[i]
+			lost = slices.Delete(lost, i, i+1)
+			out = append(out, restart{at, b.Limit, l.Limit, why(l.Limit, b.Limit), l.keeps(b, why)})
+			return true
+		})
+	}
+	take(func(l, b *Limit) bool { return l.Name == b.Name })
+	take(func(l, b *Limit) bool { return l.Period == b.Period })
+	take(func(l, b *Limit) bool { return true })
+	return out
+}
+
+// keeps returns what to write so that l goes on from the count of b, if anything does.
+func (l *Limit) keeps(b *Limit, why func(l, old *weir.Limit) string) string {
+	if l.Scope == b.Scope {
+		return ""
+	}
+	same := &weir.Limit{Name: l.Name, Scope: b.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst,
+		Params: l.Params, Consistency: l.Limit.Consistency}
+	if same.Compile() != nil || why(same, b.Limit) != "" {
+		return ""
+	}
+	if l.OnChange == "reset" {
+		return "on_change: keep keeps what was spent"
+	}
+	_, listed, _ := strings.Cut(l.Scope, "#")
+	_, name, _ := strings.Cut(b.Scope, "#")
+	if listed == "" || name == "" || strings.Contains(name, "#") {
+		return "" // a limit alone and one of a list have no name in common
+	}
+	return fmt.Sprintf("name: %q keeps what was spent", name)
+}
+
+// counting returns the limits that count anything.
+func counting(limits []*Limit) []*Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l *Limit) bool { return l.Limit == nil || l.Denies })
+}
+
+// warnOfRestarts says in one line which limits begin anew.
+func warnOfRestarts(log *slog.Logger, begun []restart) {
+	if len(begun) == 0 {
+		return
+	}
+	var names []string
+	for i := range begun[:min(len(begun), maxRestarts)] {
+		names = append(names, begun[i].String())
+	}
+	if n := len(begun) - maxRestarts; n > 0 {
+		names = append(names, fmt.Sprintf("and %d more", n))
+	}
+	log.Warn("limits count from zero since this reload: each client may use the old and the new count once within one period",
+		"limits", len(begun), "which", strings.Join(names, "; "))
+}
