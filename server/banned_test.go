@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/overlay"
@@ -262,4 +263,50 @@ func headerNamed(hs []*corev3.HeaderValue, name string) string {
 		}
 	}
 	return ""
+}
+
+// TestBansNameClientsAsRoutesDo: the answer to a ban of one address names the form by
+// which front ends know its client, also under a key that a route gives it; the ban of
+// that form holds.
+func TestBansNameClientsAsRoutesDo(t *testing.T) {
+	c := Defaults()
+	c.Rules, c.Upstream = rulesFile(t, "domain: api\ndescriptors:\n  - {key: ip, limit: 100/hour}\n"), markedUpstream(t)
+	c.HTTP.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
+	c.Routes = []Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "ip", From: "remote_address"}}}}}}
+	_, ready := started(t, c, slog.New(slog.DiscardHandler))
+	ask := func() int {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", ready.URLs["http"]+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", "2001:db8::5")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	for _, step := range []struct {
+		value, says string
+		status      int
+	}{
+		{"2001:db8::5", "name it so: ip=2001:db8::/64", 200},
+		{"2001:db8::/64", "", http.StatusTooManyRequests},
+	} {
+		res, err := http.Post(ready.URLs["admin"]+"/v1/admin/ban", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"descriptors":[{"entries":[{"key":"ip","value":%q}]}],"seconds":60}`, step.value)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != 200 || strings.Contains(string(text), "name it so") != (step.says != "") || !strings.Contains(string(text), step.says) {
+			t.Errorf("%s: %d %s, %v", step.value, res.StatusCode, text, err)
+		}
+		if got := ask(); got != step.status {
+			t.Errorf("after the ban of %s the client gets %d, want %d", step.value, got, step.status)
+		}
+	}
 }

@@ -162,6 +162,31 @@ func (s *Server) knownClients(name string) []httpapi.KnownClient {
 	return out
 }
 
+// entryForm returns the form in which front ends write a value of an entry, also where
+// routes give a source a key of their own; of several forms, the value itself if it is
+// one of them.
+func (s *Server) entryForm(key, value string) (string, error) {
+	form, err := s.identity.EntryForm(key, value)
+	if err != nil || form != value {
+		return form, err
+	}
+	for _, route := range s.conf.Routes {
+		for _, d := range route.Descriptors {
+			for _, e := range d.Entries {
+				if e.Key != key || strings.HasPrefix(e.From, "value:") {
+					continue
+				}
+				got, fault := s.identity.EntryForm(e.From, value)
+				if fault == nil && got == value {
+					return value, nil
+				}
+				form, err = got, fault
+			}
+		}
+	}
+	return form, err
+}
+
 // clientOf returns the entries that make a key of a limit.
 func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool) {
 	name, scope := strings.TrimSuffix(l.Name, " (banned)"), strings.TrimSuffix(l.Scope, "\x1fbanned")

@@ -139,6 +139,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		Keyring:     s.store.keyring,
 		Overlay:     s.overlay,
 		Clients:     s.knownClients,
+		EntryForm:   s.entryForm,
 		Shed:        s.shed,
 		Priority:    s.conf.priority(),
 		Bodies:      s.bodies,

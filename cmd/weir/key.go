@@ -130,6 +130,7 @@ type keyState struct {
 		Entries []weir.Entry `json:"entries"`
 	} `json:"client"`
 	NotCovered []string `json:"not_covered"`
+	Warnings   []string `json:"warnings"`
 }
 
 // Run does what is asked and prints how the key stands.
@@ -301,6 +302,9 @@ func (st *keyState) String() string {
 	var b strings.Builder
 	if st.Client != nil {
 		fmt.Fprintf(&b, "who it is: %s, domain %s\n", typed(st.Client.Entries), live.Printable(st.Client.Domain))
+	}
+	for _, w := range st.Warnings {
+		b.WriteString("does not reach " + live.Printable(w) + "\n")
 	}
 	switch {
 	case len(st.Limits) == 0 && len(st.Modes) == 0:

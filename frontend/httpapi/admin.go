@@ -77,6 +77,9 @@ func (a *API) keyed(s shape, do action) http.HandlerFunc {
 		if do != nil {
 			c.out = append(appendText(append(c.out[:len(c.out)-1], `,"yaml":`...), q.yaml), '}')
 		}
+		if len(q.notCovered) == 0 {
+			q.warnings = a.unsent(req.Descriptors[0].Entries, q.wholeDomain)
+		}
 		if c.out, err = q.appendMore(c.out); err != nil {
 			a.undecided(w, err)
 			return
@@ -310,7 +313,7 @@ func (a *API) forTime(r *http.Request, q *query, kind overlay.Kind) error {
 	err = do(r.Context(), t, time.Duration(q.seconds)*time.Second, a.author(r, q))
 	a.tell(q, t, kind)
 	if err == nil && kind == overlay.Ban {
-		q.notCovered = a.besides(t)
+		q.notCovered = append(a.unsent(t.Entries, false), a.besides(t)...)
 	}
 	return err
 }

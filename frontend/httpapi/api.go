@@ -64,6 +64,11 @@ type Options struct {
 	// Clients returns who is shown by a name in events: what operators' paths take as
 	// client. Nil means that this service knows nobody.
 	Clients func(name string) []KnownClient
+	// EntryForm returns the form in which front ends write a value of the entry with a
+	// key, or an error where they write no such value: what operators do to an entry of
+	// another form is answered with it. See identity.Resolver.EntryForm. Nil means that
+	// every form is taken for one that is sent.
+	EntryForm func(key, value string) (string, error)
 	// Shed serves /v1/admin/shed. Nil means that it answers 501.
 	Shed *shed.Shedder
 	// Priority is that of checks that name none, 0 the highest. Zero means the

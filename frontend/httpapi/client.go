@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/address"
 	"github.com/weirlimit/weir/overlay"
 )
 
@@ -82,8 +83,10 @@ func (q *query) appendMore(b []byte) ([]byte, error) {
 	var more struct {
 		Client     *foundClient `json:"client,omitempty"`
 		NotCovered []string     `json:"not_covered,omitempty"`
+		Warnings   []string     `json:"warnings,omitempty"`
 	}
-	if more.NotCovered = q.notCovered; q.client != "" {
+	more.NotCovered, more.Warnings = q.notCovered, q.warnings
+	if q.client != "" {
 		more.Client = &foundClient{q.reqs[0].Domain, q.reqs[0].Descriptors[0].Entries}
 	}
 	data, err := json.Marshal(more)
@@ -125,8 +128,38 @@ func (a *API) banDomain(r *http.Request, q *query) error {
 	for _, b := range a.opt.Overlay.OfClient(req) {
 		q.yaml = a.opt.Overlay.YAML(&b)
 	}
-	q.notCovered = append(a.without(domain, []weir.Entry{e}), "requests that front ends ask nothing about: of a route without descriptors, or that the configuration exempts")
+	q.notCovered = append(append(a.unsent([]weir.Entry{e}, true), a.without(domain, []weir.Entry{e})...), "requests that front ends ask nothing about: of a route without descriptors, or that the configuration exempts")
 	return nil
+}
+
+// unsent says of entries that front ends write in another form, or never, that their
+// requests are not met, and by which form they are. anySpelling: an address is met in
+// every spelling.
+func (a *API) unsent(es []weir.Entry, anySpelling bool) (out []string) {
+	if a.opt.EntryForm == nil {
+		return nil
+	}
+	for _, e := range es {
+		form, err := a.opt.EntryForm(e.Key, e.Value)
+		if err == nil && (form == e.Value || anySpelling && isSameAddress(form, e.Value)) {
+			continue
+		}
+		text := "requests that front ends ask about by themselves: they "
+		if err != nil {
+			text += fmt.Sprintf("write no %s %q (%s)", e.Key, e.Value, err)
+		} else {
+			text += fmt.Sprintf("write %s %q as %q; name it so: %s=%s", e.Key, e.Value, form, e.Key, form)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// isSameAddress reports whether a and b are spellings of one address or prefix.
+func isSameAddress(a, b string) bool {
+	p, ok := address.Parse(a)
+	q, also := address.Parse(b)
+	return ok && also && p == q
 }
 
 // maxListed is how many rules an answer lists.

@@ -102,6 +102,8 @@ type query struct {
 	client string
 	// notCovered says what a ban does not refuse.
 	notCovered []string
+	// warnings say that what is done does not reach whom it seems to.
+	warnings []string
 	// yaml is what the action amounts to in a rules file.
 	yaml string
 	// strict are the checks that are; allStrict says that all are.
