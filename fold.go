@@ -113,7 +113,7 @@ func Counted(ops []Op, i int) (Outcome, bool) {
 		case !allowed && o.Verb != Force:
 			return Refused, true
 		case o.Limit.traits&Shapes != 0 && o.Decision.Delay(o.Cost) > 0:
-			return Delayed, true
+			return Delayed, o.Charged
 		}
 		return Allowed, o.Charged && !(next != nil && next.Role == Soft && !next.Decision.Allowed())
 	case Soft:

@@ -316,10 +316,41 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 			return r.undecided(errUnanswered)
 		}
 		passUnasked(r.ops)
+	} else if r.Patience != nil {
+		if delay := r.Delay(); delay > 0 {
+			if wait := r.Patience(ctx, delay); wait != 0 {
+				var err error
+				if d, err = l.turnAway(ctx, r, delay, wait); err != nil {
+					return r.undecided(err)
+				}
+			}
+		}
 	}
 	count(r.ops)
 	return d, nil
 }
+
+// turnAway refuses a request that does not wait for its delay: the limit that delays
+// it for so long refuses, and what was charged is given back.
+func (l *Limiter) turnAway(ctx context.Context, r *Request, delay, wait time.Duration) (Decision, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer stop()
+	if err := l.Cancel(ctx, r); err != nil {
+		return Decision{}, err
+	}
+	for i := range r.ops {
+		o := &r.ops[i]
+		o.Charged, o.Borrowed = false, false
+		if o.Role == Enforce && o.Decision.Delay(o.Cost) == delay {
+			o.Decision.RetryAfter = wait
+		}
+	}
+	return Fold(r.ops), nil
+}
+
+// giveBackTimeout bounds the call to the store that gives back what a request was
+// charged that does not wait.
+const giveBackTimeout = 5 * time.Second
 
 // passUnasked says of ops of a refused request that were not asked, since another
 // refused before, that they do not refuse: the zero Decision would.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -465,4 +466,56 @@ func TestUnaskedLimitsDoNotRefuse(t *testing.T) {
 	if n := b.Counters().Load(weir.Refused); n != 0 {
 		t.Errorf("%d refusals counted under a limit that was not asked", n)
 	}
+}
+
+// A request that does not wait for its delay is refused by the limit that delays it for
+// longest, is charged nothing, and counts as refused there alone.
+func TestPatience(t *testing.T) {
+	slow, quick := weir.PerHour(1, algorithm.LeakyQueue), weir.PerHour(2, algorithm.LeakyQueue)
+	slow.Burst, quick.Burst = 5, 5
+	window, shadow := weir.PerHour(3, algorithm.FixedWindow), weir.PerHour(1, algorithm.FixedWindow)
+	shadow.Shadow = true
+	b := newTestbed(t, slow, quick, window, shadow)
+	var asked []time.Duration
+	impatient := func(r *weir.Request) {
+		r.Patience = func(_ context.Context, delay time.Duration) time.Duration {
+			asked = append(asked, delay)
+			return 7 * time.Second
+		}
+	}
+	b.ask("k", impatient)
+	if asked != nil {
+		t.Errorf("a request without a delay was asked to wait %s", asked)
+	}
+	for range 3 {
+		r, d := b.ask("k", impatient)
+		if d.Allowed() || d.Limit != slow || d.RetryAfter != 7*time.Second || !slices.Equal(asked, []time.Duration{time.Hour}) {
+			t.Errorf("%+v, asked to wait %s", d, asked)
+		}
+		for _, o := range r.Ops() {
+			if o.Charged {
+				t.Errorf("charged by %s", o.Limit.Name)
+			}
+		}
+		asked = nil
+	}
+	b.counted(slow, map[weir.Outcome]uint64{weir.Allowed: 1, weir.Refused: 3})
+	b.counted(quick, map[weir.Outcome]uint64{weir.Allowed: 1})
+	b.counted(window, map[weir.Outcome]uint64{weir.Allowed: 1})
+	b.counted(shadow, map[weir.Outcome]uint64{weir.Allowed: 1, weir.ShadowRefused: 3})
+	// The queues are as if the refused had never come.
+	if r, d := b.ask("k", nil); !d.Allowed() || r.Delay() != time.Hour {
+		t.Errorf("next in line: %+v, delay %s", d, r.Delay())
+	}
+	b.counted(slow, map[weir.Outcome]uint64{weir.Allowed: 1, weir.Refused: 3, weir.Delayed: 1})
+}
+
+// A request that another limit refuses is not counted as delayed.
+func TestRefusedIsNotDelayed(t *testing.T) {
+	queue, window := weir.PerHour(1, algorithm.LeakyQueue), weir.PerHour(3, algorithm.FixedWindow)
+	queue.Burst = 5
+	b := newTestbed(t, queue, window)
+	b.want(b.run(5, "k", nil), "aaarr")
+	b.counted(queue, map[weir.Outcome]uint64{weir.Allowed: 1, weir.Delayed: 2})
+	b.counted(window, map[weir.Outcome]uint64{weir.Allowed: 3, weir.Refused: 2})
 }

@@ -1,9 +1,11 @@
 package weir
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"time"
 	"unsafe"
 )
 
@@ -43,6 +45,10 @@ type Request struct {
 	// Lease names the unit of work for concurrency limits. Deciding again with
 	// the same Lease renews it; see Limiter.Release.
 	Lease string
+	// Patience is asked whether the request waits for the delay after which its limits
+	// would allow it: zero says that it does. Any other value is the RetryAfter of a
+	// refusal, and what was charged is given back. Nil waits for any delay.
+	Patience func(ctx context.Context, delay time.Duration) (retryAfter time.Duration)
 	// Facts is what is known about the client, for observers; nothing is decided
 	// by it. It must hold until the request is used again. Nil means nothing is
 	// known.
@@ -63,7 +69,7 @@ type Request struct {
 func (r *Request) Reset() {
 	r.Domain, r.Lease, r.Facts = "", "", nil
 	r.Descriptors = r.Descriptors[:0]
-	r.Cost, r.Verb, r.Priority = 0, Spend, 0
+	r.Cost, r.Verb, r.Priority, r.Patience = 0, Spend, 0, nil
 	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0
 }
 

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -479,6 +481,47 @@ func askDoors(t *testing.T, rnd *rand.Rand, back string, seed uint64, refused ma
 		}
 		if !want {
 			refused[name]++
+		}
+	}
+}
+
+// What every door refuses is counted as refused, also where a limit would allow the request
+// after a delay for which nobody waits there.
+func TestFamilyRefusedAtEveryDoorIsCounted(t *testing.T) {
+	rnd, files := rand.New(rand.NewPCG(seeds.Of(t), 2)), 12
+	if os.Getenv("WEIR_SOAK") == "1" {
+		files = 500
+	}
+	back := upstream(t)
+	for range files {
+		rules := "domain: api\ndescriptors:\n"
+		for _, key := range []string{"path", "method", "remote_address"} {
+			rules += fmt.Sprintf("  - {key: %s, limit: %d/hour, algorithm: %s, mode: %s}\n", key, 1+rnd.IntN(12),
+				[]string{"leaky_queue", "leaky_queue", "fixed_window", "token_bucket"}[rnd.IntN(4)], []string{"hard", "hard", "hard", "shadow"}[rnd.IntN(4)])
+		}
+		c := Defaults()
+		c.Rules, c.Upstream, c.ForwardAuth.Prefix, c.Gateway.MaxDelay = rulesFile(t, rules), back, "/auth", time.Millisecond
+		c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
+		s, err := New(c, Build{}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		doors, counted := doorsOf(t, s), map[bool]int{}
+		for range 40 {
+			name := slices.Sorted(maps.Keys(doors))[rnd.IntN(len(doors))]
+			r := modelRequest{client: fmt.Sprint("192.0.2.", rnd.IntN(3)), method: "POST", path: []string{"/a", "/b"}[rnd.IntN(2)], host: "a.example"}
+			counted[doors[name](t, r)]++
+		}
+		rec := httptest.NewRecorder()
+		scrape := httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil)
+		scrape.RemoteAddr = "127.0.0.1:1"
+		s.door("admin").ServeHTTP(rec, scrape)
+		for passed, word := range map[bool]string{true: "allowed", false: "refused"} {
+			if want := fmt.Sprintf("\nweir_requests_total{result=%q} %d\n", word, counted[passed]); !strings.Contains(rec.Body.String(), want) {
+				t.Errorf("%d requests were %s; the metrics say %s\n%s", counted[passed], word,
+					regexp.MustCompile("weir_(requests|decisions)_total.*").FindAllString(rec.Body.String(), -1), rules)
+			}
 		}
 	}
 }

@@ -59,6 +59,13 @@ descriptors:
   - {key: method, limit: 20/hour}
   - {key: remote_address, limit: 1000/hour}
 `,
+		"one delays for too long": `
+domain: api
+descriptors:
+  - {key: path, value: /a, limit: 1/hour, algorithm: leaky_queue, burst: 5}
+  - {key: path, value: /b, limit: 4/hour}
+  - {key: method, limit: 1000/hour}
+`,
 		"some meet none": `
 domain: api
 descriptors:

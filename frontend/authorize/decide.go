@@ -126,9 +126,15 @@ func (a *Authorizer) unreadable(w http.ResponseWriter, v Verdict, err error) Ver
 
 // decide asks the limits.
 func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Question, req *weir.Request, v Verdict) Verdict {
+	if !q.Peek {
+		req.Patience = func(_ context.Context, delay time.Duration) time.Duration { return a.mayWait(q, delay) }
+	}
 	d, err := a.opt.Limiter.Decide(ctx, req)
 	if misfit := misfit(req.Ops()); misfit != nil {
 		if err == nil {
+			if !q.Peek && d.Allowed() && req.Delay() > 0 {
+				a.waiting.Add(-1)
+			}
 			a.cancel(ctx, req)
 		}
 		return a.cannotAsk(w, v, misfit)
@@ -140,7 +146,7 @@ func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	if !d.Allowed() {
 		return a.refuse(w, q, req, v)
 	}
-	if delay := req.Delay(); delay > 0 && !q.Peek && !a.wait(ctx, q, delay) {
+	if delay := req.Delay(); delay > 0 && !q.Peek && !a.wait(ctx, delay) {
 		a.cancel(ctx, req)
 		v.Decision.RetryAfter = max(delay-q.MaxDelay, time.Second)
 		return a.refuse(w, q, req, v)
@@ -209,13 +215,19 @@ func (a *Authorizer) refuse(w http.ResponseWriter, q *Question, req *weir.Reques
 	return v
 }
 
-// wait holds the answer back. It returns false when that would take too long,
-// too many wait already, or ctx ends first.
-func (a *Authorizer) wait(ctx context.Context, q *Question, delay time.Duration) bool {
-	defer a.waiting.Add(-1)
+// mayWait is [weir.Request.Patience]. An answer that is held back has a place among
+// MaxWaiting until it is given.
+func (a *Authorizer) mayWait(q *Question, delay time.Duration) (retryAfter time.Duration) {
 	if a.waiting.Add(1) > int64(a.opt.MaxWaiting) || delay > q.MaxDelay {
-		return false
+		a.waiting.Add(-1)
+		return max(delay-q.MaxDelay, time.Second)
 	}
+	return 0
+}
+
+// wait holds the answer back. It returns false when ctx ends first.
+func (a *Authorizer) wait(ctx context.Context, delay time.Duration) bool {
+	defer a.waiting.Add(-1)
 	return pauses.Sleep(ctx, delay)
 }
 

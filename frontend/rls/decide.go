@@ -30,12 +30,12 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 		c.tell(charge, d)
 	}
 	if len(spend.places) > 0 {
-		spend.req.Facts = checks.Facts(&spend.req)
+		spend.req.Facts, spend.req.Patience = checks.Facts(&spend.req), c.service.patience
 		if d, err = l.Decide(ctx, &spend.req); err != nil {
 			return d, nil, err
 		}
 		if delay := spend.req.Delay(); delay > 0 && d.Allowed() {
-			if d, err = c.service.wait(ctx, &spend.req, d, delay); err != nil {
+			if err = c.service.wait(ctx, &spend.req, delay); err != nil {
 				return weir.Decision{}, nil, err
 			}
 		}
@@ -49,27 +49,26 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 	return d, speaker, nil
 }
 
-// wait holds a call back for a limit that delays. Where that is too long it
-// gives its place back, and is refused.
-func (s *Service) wait(ctx context.Context, r *weir.Request, d weir.Decision, delay time.Duration) (weir.Decision, error) {
-	defer s.waiting.Add(-1)
+// mayWait is [weir.Request.Patience]. A call that waits has a place among MaxWaiting
+// until its wait is over.
+func (s *Service) mayWait(ctx context.Context, delay time.Duration) (retryAfter time.Duration) {
 	end, ends := ctx.Deadline()
 	// The answer needs a moment to arrive.
 	const travel = 2 * time.Millisecond
 	if s.waiting.Add(1) > int64(s.opt.MaxWaiting) || delay > s.opt.MaxDelay || ends && time.Until(end) < delay+travel {
-		if err := s.cancel(ctx, r); err != nil {
-			return weir.Decision{}, err
-		}
-		for ops, i := r.Ops(), 0; i < len(ops); i++ {
-			ops[i].Decision.RetryAfter = ops[i].Decision.Delay(ops[i].Cost)
-		}
-		d.RetryAfter = delay
-		return d, nil
+		s.waiting.Add(-1)
+		return delay
 	}
+	return 0
+}
+
+// wait holds a call back for a limit that delays.
+func (s *Service) wait(ctx context.Context, r *weir.Request, delay time.Duration) error {
+	defer s.waiting.Add(-1)
 	if !pauses.Sleep(ctx, delay) {
-		return weir.Decision{}, errors.Join(ctx.Err(), s.cancel(ctx, r))
+		return errors.Join(ctx.Err(), s.cancel(ctx, r))
 	}
-	return d, nil
+	return nil
 }
 
 // cancelTimeout bounds a call to the store that puts a failure right.

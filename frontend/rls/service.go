@@ -84,6 +84,8 @@ type Service struct {
 	overrides overrides
 	calls     sync.Pool
 	waiting   atomic.Int64
+	// patience is mayWait, made once.
+	patience func(context.Context, time.Duration) time.Duration
 }
 
 // Bounds on a call.
@@ -116,6 +118,7 @@ func New(opt Options) (*Service, error) {
 		}
 	}
 	s := &Service{opt: opt, limiter: opt.Limiter, answer: opt.Answer, faults: faults.New(opt.Log)}
+	s.patience = s.mayWait
 	s.calls.New = func() any { return &call{service: s} }
 	return s, nil
 }

@@ -77,6 +77,8 @@ type Middleware struct {
 	faults  *faults.Log
 	visits  sync.Pool
 	waiting atomic.Int64
+	// patience is mayWait, made once.
+	patience func(context.Context, time.Duration) time.Duration
 }
 
 // New returns a middleware. It returns an error when the limiter is missing or
@@ -117,6 +119,7 @@ func New(opt Options) (*Middleware, error) {
 		opt.Plan = opt.Identity.RulePlan(opt.Limiter.Rules(), 0)
 	}
 	m := &Middleware{opt: opt, answer: opt.Answer, plan: opt.Plan, faults: faults.New(opt.Log)}
+	m.patience = m.mayWait
 	m.visits.New = func() any { return new(visit) }
 	return m, nil
 }

@@ -118,6 +118,7 @@ func (v *visit) facts() identity.Facts {
 // decide asks the limits, and waits where they say so. With an error, which is
 // what the call is answered, nothing is charged or held.
 func (v *visit) decide() error {
+	v.charge.Req.Patience = v.m.patience
 	d, err := v.m.opt.Limiter.Decide(v.ctx, &v.charge.Req)
 	if err != nil {
 		err = v.undecided(err)
@@ -131,7 +132,7 @@ func (v *visit) decide() error {
 	}
 	v.charge.Hold(v.ctx)
 	if delay := v.charge.Req.Delay(); delay > 0 {
-		if err := v.wait(&v.charge.Req, delay, d); err != nil {
+		if err := v.wait(delay); err != nil {
 			v.charge.Cancel(v.ctx)
 			return err
 		}
@@ -161,15 +162,20 @@ func (v *visit) undecided(err error) error {
 	return st
 }
 
-// wait holds the call back for r, which was allowed by d.
-func (v *visit) wait(r *weir.Request, delay time.Duration, d weir.Decision) error {
-	m := v.m
-	defer m.waiting.Add(-1)
-	end, ends := v.ctx.Deadline()
+// mayWait is [weir.Request.Patience]. A call that waits has a place among MaxWaiting
+// until its wait is over.
+func (m *Middleware) mayWait(ctx context.Context, delay time.Duration) (retryAfter time.Duration) {
+	end, ends := ctx.Deadline()
 	if m.waiting.Add(1) > int64(m.opt.MaxWaiting) || delay > m.opt.MaxDelay || ends && time.Until(end) < delay {
-		d.RetryAfter = delay
-		return v.refuse(r, d)
+		m.waiting.Add(-1)
+		return delay
 	}
+	return 0
+}
+
+// wait holds the call back.
+func (v *visit) wait(delay time.Duration) error {
+	defer v.m.waiting.Add(-1)
 	if !pauses.Sleep(v.ctx, delay) {
 		return status.FromContextError(v.ctx.Err()).Err()
 	}
@@ -207,7 +213,7 @@ func (v *visit) receive() error {
 	r := &v.message
 	r.Reset()
 	r.Domain, r.Priority, r.Lease = v.charge.Req.Domain, v.charge.Req.Priority, v.charge.Req.Lease
-	r.Facts = v.charge.Req.Facts
+	r.Facts, r.Patience = v.charge.Req.Facts, v.m.patience
 	r.Descriptors = append(r.Descriptors, v.charge.Req.Descriptors...)
 	d, err := v.m.opt.Limiter.Decide(v.ctx, r)
 	if err != nil {
@@ -220,7 +226,7 @@ func (v *visit) receive() error {
 	if delay == 0 {
 		return nil
 	}
-	if err = v.wait(r, delay, d); err != nil {
+	if err = v.wait(delay); err != nil {
 		v.cancel(r)
 	}
 	return err

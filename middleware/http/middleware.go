@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,6 +83,8 @@ type Middleware struct {
 	faults  *faults.Log
 	visits  sync.Pool
 	waiting atomic.Int64
+	// patience is mayWait, made once.
+	patience func(context.Context, time.Duration) time.Duration
 }
 
 // New returns a middleware. It returns an error when the limiter is missing or
@@ -122,6 +125,7 @@ func New(opt Options) (*Middleware, error) {
 		opt.Plan = opt.Identity.RulePlan(opt.Limiter.Rules(), 0)
 	}
 	m := &Middleware{opt: opt, limiter: opt.Limiter, answer: opt.Answer, plan: opt.Plan, faults: faults.New(opt.Log)}
+	m.patience = m.mayWait
 	m.visits.New = func() any { return new(Visit) }
 	return m, nil
 }

@@ -102,6 +102,7 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 		m.busy(w, r)
 		return false
 	}
+	v.charge.Req.Patience = m.patience
 	d, err := m.limiter.Decide(r.Context(), &v.charge.Req)
 	if err != nil {
 		return v.undecided(w, r, err)
@@ -148,19 +149,22 @@ func (v *Visit) undecided(w http.ResponseWriter, r *http.Request, err error) boo
 	return false
 }
 
+// mayWait is [weir.Request.Patience]. A request that waits has a place among MaxWaiting
+// until its wait is over.
+func (m *Middleware) mayWait(_ context.Context, delay time.Duration) (retryAfter time.Duration) {
+	if m.waiting.Add(1) > int64(m.opt.MaxWaiting) || delay > m.opt.MaxDelay {
+		m.waiting.Add(-1)
+		return max(delay-m.opt.MaxDelay, time.Second)
+	}
+	return 0
+}
+
 // wait holds the request back. While it waits it is not under way. When it
 // returns false the request is answered, or the client has gone, and what was
 // charged has been given back.
 func (v *Visit) wait(w http.ResponseWriter, r *http.Request, delay time.Duration) bool {
 	m := v.m
 	defer m.waiting.Add(-1)
-	if m.waiting.Add(1) > int64(m.opt.MaxWaiting) || delay > m.opt.MaxDelay {
-		v.charge.Cancel(r.Context())
-		d := v.decision
-		d.RetryAfter = max(delay-m.opt.MaxDelay, time.Second)
-		m.refuse(w, r, &Refusal{Decision: d, Ops: v.charge.Req.Ops()})
-		return false
-	}
 	v.place.Leave()
 	if !pauses.Sleep(r.Context(), delay) {
 		v.charge.Cancel(r.Context())
