@@ -10,12 +10,32 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/store/memory"
 )
 
 // TestFamilyZeroRefuses: whatever keeps a client from deciding, the value that comes
 // with the error refuses, and so do zero values.
 func TestFamilyZeroRefuses(t *testing.T) {
+	bubble.Test(t, everyWayRefuses)
+
+	// An answer that reserves and names no handle is none.
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"allowed":true}`))
+	}))
+	defer srv.Close()
+	w, err := NewHTTP(HTTPOptions{URL: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, handle, _, err := w.Reserve(t.Context(), ann); err == nil || d.Allowed || handle != "" {
+		t.Errorf("a reservation without a handle: %+v, %q, %v", d, handle, err)
+	}
+}
+
+// everyWayRefuses runs in virtual time: who waits for a service that fails waits for long.
+func everyWayRefuses(t *testing.T) {
 	if (Decision{}).Allowed || (Outcome{}).Allowed || (Reservation{}).Decision.Allowed || (Reservation{}).Handle != "" {
 		t.Error("a zero value allows")
 	}
@@ -107,19 +127,5 @@ func TestFamilyZeroRefuses(t *testing.T) {
 		f("a canceled context", canceled, Options{Wire: lying(context.Canceled)}, ann, true)
 		f("a cost out of range", t.Context(), Options{Wire: lying(nil)}, bad, true)
 		f("a delay that is too long", t.Context(), Options{Wire: lying(nil), MaxWait: time.Second}, ann, name == "Wait")
-	}
-
-	// An answer that reserves and names no handle is none.
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"allowed":true}`))
-	}))
-	defer srv.Close()
-	w, err := NewHTTP(HTTPOptions{URL: srv.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, handle, _, err := w.Reserve(t.Context(), ann); err == nil || d.Allowed || handle != "" {
-		t.Errorf("a reservation without a handle: %+v, %q, %v", d, handle, err)
 	}
 }
