@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/authorize"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/sketch"
@@ -203,7 +204,7 @@ func TestFamilyZeroRefuses(t *testing.T) {
 			return r.Decision, err
 		}},
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := rand.New(rand.NewPCG(seeds.Of(t), 2))
 	for range rounds {
 		fault, way, name := faults[r.IntN(len(faults))], ways[r.IntN(len(ways))], names[r.IntN(len(names))]
 		limit, store := limits[name](), weir.Store(memory.New(memory.Options{}))
