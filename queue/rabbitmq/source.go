@@ -73,10 +73,11 @@ func (s *Source) consume(ctx context.Context, take func(context.Context, []event
 	if err := session.ch.Qos(maxMessages, 0, false); err != nil {
 		return err
 	}
-	deliveries, err := session.ch.Consume(s.place.queue, "", false, false, false, false, nil)
+	each, err := session.ch.Consume(s.place.queue, "", false, false, false, false, nil)
 	if err != nil {
 		return err
 	}
+	deliveries := gather(each)
 	for {
 		messages, open := fetch(ctx, deliveries)
 		if !open {
@@ -90,6 +91,19 @@ func (s *Source) consume(ctx context.Context, take func(context.Context, []event
 		}
 		wait.Reset()
 	}
+}
+
+// gather makes room for all messages that the broker sends before some are acknowledged.
+// The library hands over one at a time, and fetch would meet none beside the first.
+func gather(each <-chan amqp.Delivery) <-chan amqp.Delivery {
+	all := make(chan amqp.Delivery, maxMessages)
+	go func() { // until the session ends
+		defer close(all)
+		for d := range each {
+			all <- d
+		}
+	}()
+	return all
 }
 
 // fetch waits for a message and returns it with those that are there, none when
