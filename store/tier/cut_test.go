@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
@@ -68,7 +69,7 @@ func (f *fleet) cut(seed uint64, longest time.Duration) *cutting {
 // Connections that break ten times in 20 s, after calls were carried out or before,
 // lose next to no units of a leased limit: a fetch is repeated under its number.
 func TestFamilyFetchesAreRepeatable(t *testing.T) {
-	for seed := range seeds(fewer(2, 1), 100) {
+	for seed := range drawn(t, fewer(2, 1), 100) {
 		for _, a := range lendingWindows {
 			for _, prompt := range []bool{false, true} {
 				virtual(t, fmt.Sprint(a.Name(), seed, prompt), func(t *testing.T) {
@@ -99,8 +100,8 @@ var lendingWindows = []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingCo
 // that nodes forget and meet again, no span gets more than the limit: a fetch that was
 // not carried out, or for another window, is never taken for one that was.
 func TestFamilyRepeatedFetchesAdmitNoneTooMany(t *testing.T) {
-	for seed := range seeds(fewer(3, 1), 100) {
-		for _, a := range lending {
+	for seed := range drawn(t, fewer(3, 1), 100) {
+		for _, a := range lenders() {
 			virtual(t, fmt.Sprint(a.Name(), seed), func(t *testing.T) {
 				f := newFleet(t, 3, tier.Options{})
 				c := f.cut(seed, 2*time.Second)
@@ -125,8 +126,10 @@ func TestFamilyRepeatedFetchesAdmitNoneTooMany(t *testing.T) {
 // The same with real servers: connections to a server and to those of a ring are cut
 // within an answer, and calls of a cluster fail before or after they were carried out.
 func TestFamilyFetchesAreRepeatableOnRedis(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 1))
+	t.Parallel()
+	seed := seeds.Of(t)
 	proxied := func(t *testing.T, n int) (addrs string, cut func()) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
 		var proxies []*servertest.Proxy
 		for range n {
 			p := servertest.NewProxy(t, servertest.Redis(t).Addr)
@@ -151,9 +154,10 @@ func TestFamilyFetchesAreRepeatableOnRedis(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			s := &stalls{rate: 700, lasts: 3 * time.Second, times: 12, longest: 60 * time.Millisecond}
 			limit := int64(4000)
-			if seeds(0, 1) == 1 {
+			if runs(0, 1) == 1 {
 				s.lasts, s.times, limit = 20*time.Second, 80, 20_000
 			}
 			var url string
@@ -172,7 +176,7 @@ func TestFamilyFetchesAreRepeatableOnRedis(t *testing.T) {
 			var cutters []*cutting
 			for i := range 3 {
 				shared := open(t, url)
-				c := &cutting{Store: shared, longest: 100 * time.Millisecond, rnd: rand.New(rand.NewPCG(1, uint64(i)))}
+				c := &cutting{Store: shared, longest: 100 * time.Millisecond, rnd: rand.New(rand.NewPCG(seed, uint64(i)))}
 				local := memory.New(memory.Options{MaxBytes: 1 << 20})
 				n, err := tier.New(c, tier.Options{Local: local, MaxBytes: 4 << 20, Prompt: true, Nodes: 3, Timeout: time.Second})
 				if err != nil {
@@ -197,6 +201,10 @@ func TestFamilyFetchesAreRepeatableOnRedis(t *testing.T) {
 					c.share.Store(100)
 				}
 				return func() {
+					// A node that is short of processor time calls late.
+					servertest.Await(t, "a call to be cut", func() bool {
+						return slices.ContainsFunc(cutters, func(c *cutting) bool { return c.cuts.Load() > 0 })
+					})
 					for _, c := range cutters {
 						c.share.Store(0)
 					}

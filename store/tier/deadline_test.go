@@ -151,7 +151,7 @@ func indexOf(limits []*weir.Limit, l *weir.Limit) int {
 
 // Whatever deadlines callers choose: the store answers, so it decides.
 func TestFamilyCallersDeadlines(t *testing.T) {
-	for seed := range seeds(3, 300) {
+	for seed := range drawn(t, 3, 300) {
 		for _, prompt := range []bool{false, true} {
 			virtual(t, fmt.Sprintf("seed %d, prompt %v", seed, prompt), func(t *testing.T) {
 				f := newFleet(t, 2, tier.Options{Prompt: prompt})
@@ -166,6 +166,7 @@ func TestFamilyCallersDeadlines(t *testing.T) {
 // The same with real servers: one, a ring, a cluster, and two of Memcached. The budget is
 // one that a busy machine keeps to.
 func TestFamilyCallersDeadlinesOnRedis(t *testing.T) {
+	t.Parallel()
 	const budget = 10 * time.Second
 	kinds := []string{"server", "ring", "cluster", "memcached"}
 	if testing.Short() {
@@ -173,6 +174,7 @@ func TestFamilyCallersDeadlinesOnRedis(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			var url string
 			var check func(*weir.Limit) error
 			switch kind {
@@ -196,7 +198,7 @@ func TestFamilyCallersDeadlinesOnRedis(t *testing.T) {
 				servers = append(servers, shared)
 				nodes = append(nodes, nodeOn(t, shared, tier.Options{Nodes: 2, Timeout: budget}))
 			}
-			callersDeadlines(t, nodes, check, 1, 8, int(seeds(200, 5000)), 2*time.Millisecond, 200*time.Microsecond)
+			callersDeadlines(t, nodes, check, 1, 8, int(runs(200, 5000)), 2*time.Millisecond, 200*time.Microsecond)
 			for _, s := range servers {
 				if st := s.Stats(); st.LostServers != 0 || st.LostSlots != 0 || st.Moved != 0 {
 					t.Errorf("%d servers and %d slots were lost, %d decisions moved", st.LostServers, st.LostSlots, st.Moved)

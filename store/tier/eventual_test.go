@@ -28,7 +28,7 @@ func aligned(d time.Duration) {
 // Offered six times the limit, a fleet that counts on its own keeps to the limit
 // and what it may be overshot by, with few calls.
 func TestEventualKeepsItsBound(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, nodes := range fleets() {
 			virtual(t, fmt.Sprintf("%s, %d nodes", a.Name(), nodes), func(t *testing.T) {
 				f := newFleet(t, nodes, tier.Options{})
@@ -62,7 +62,7 @@ func TestEventualKeepsItsBound(t *testing.T) {
 // meanwhile: slow, refusing calls, losing answers, away for a while.
 func TestTheoremEventualBoundUnderFaults(t *testing.T) {
 	for name, x := range map[string]fault{"slow": none, "tenth": tenth, "lost": lost, "down": down, "stall": stall} {
-		for seed := range seeds(1, 20) {
+		for seed := range drawn(t, 1, 20) {
 			virtual(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				f := newFleet(t, 8, tier.Options{NodeTTL: time.Minute})
 				if name == "slow" {
@@ -98,7 +98,7 @@ func TestTheoremEventualBoundUnderFaults(t *testing.T) {
 // All nodes learn that a few units are left and then cannot ask: each admits its
 // share and no more.
 func TestEventualCapIsTight(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 8, tier.Options{})
 			l := compiled(t, weir.PerHour(2000, a), func(l *weir.Limit) {
@@ -182,7 +182,7 @@ func TestSharesOfTheOvershootNeverAddUpToMore(t *testing.T) {
 
 // The bound holds for as long as a fleet is offered more than the limit.
 func TestEventualKeepsItsBoundForLong(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 4, tier.Options{})
 			f.shared.delay.Store(int64(3 * time.Millisecond))
@@ -343,7 +343,7 @@ func TestCreditEndsWithItsWindow(t *testing.T) {
 // of nothing.
 func TestReloadsAtEveryStep(t *testing.T) {
 	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingSubwindows} {
-		for seed := range seeds(3, 200) {
+		for seed := range drawn(t, 3, 200) {
 			virtual(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
 				f := newFleet(t, 3, tier.Options{})
 				f.shared.delay.Store(int64(time.Millisecond))

@@ -3,11 +3,14 @@ package tier_test
 import (
 	"cmp"
 	"context"
+	"iter"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
@@ -99,9 +102,9 @@ func (f *fleet) within(d time.Duration, do func()) {
 	}
 }
 
-// seeds returns how many random runs to make: few, half of them in short runs, or as
+// runs returns how many random runs to make: few, half of them in short runs, or as
 // many as a soak takes.
-func seeds(few, many uint64) uint64 {
+func runs(few, many uint64) uint64 {
 	switch {
 	case os.Getenv("WEIR_SOAK") != "":
 		return many
@@ -111,12 +114,32 @@ func seeds(few, many uint64) uint64 {
 	return few
 }
 
+// drawn returns the seeds of random runs, as many as [runs] says: others in each soak.
+func drawn(t *testing.T, few, many uint64) iter.Seq[uint64] {
+	first := seeds.Of(t) - 1
+	return func(yield func(uint64) bool) {
+		for i := range runs(few, many) {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
+}
+
 // fewer returns how many cases are tried, fewer in short runs.
 func fewer(n, short uint64) uint64 {
 	if testing.Short() {
 		return short
 	}
 	return n
+}
+
+// lenders are the algorithms that lend units, in short runs a bucket and a window.
+func lenders() []weir.Algorithm {
+	if testing.Short() {
+		return []weir.Algorithm{algorithm.TokenBucket, algorithm.SlidingWindow}
+	}
+	return lending
 }
 
 // fleets are the sizes of the fleets that are tried.

@@ -23,7 +23,7 @@ func leased(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased }
 // Offered six times the limit, a fleet with leases admits never more than the
 // limit, and nearly all of it.
 func TestLeasedAdmitsTheLimit(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, nodes := range fleets() {
 			for _, skewed := range []bool{false, true} {
 				if skewed && nodes != 4 {
@@ -86,7 +86,7 @@ func TestCrashedNodeAdmitsNothing(t *testing.T) {
 
 // A node that was paused across the end of its leases spends nothing of them.
 func TestPausedNodeSpendsNothingLate(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 2, tier.Options{})
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 4 * time.Second}, leased))
@@ -113,7 +113,7 @@ func TestPausedNodeSpendsNothingLate(t *testing.T) {
 
 // What lies idle is given back, and so is everything on Close.
 func TestLeasesAreReturned(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, 2, tier.Options{})
 			w := newLoad(f, compiled(t, weir.PerHour(1000, a), leased))
@@ -415,8 +415,8 @@ func TestLeasedBucketKeepsItsBurst(t *testing.T) {
 // Whatever the store does meanwhile, leases admit no more than the limit.
 func TestTheoremLeasedUnderFaults(t *testing.T) {
 	for name, x := range map[string]fault{"tenth": tenth, "lost": lost, "down": down, "stall": stall} {
-		for _, a := range lending {
-			for seed := range seeds(1, 20) {
+		for _, a := range lenders() {
+			for seed := range drawn(t, 1, 20) {
 				virtual(t, fmt.Sprint(name, " ", a.Name(), " ", seed), func(t *testing.T) {
 					f := newFleet(t, 4, tier.Options{NodeTTL: time.Minute})
 					f.shared.delay.Store(int64(2 * time.Millisecond))

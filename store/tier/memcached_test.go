@@ -99,6 +99,7 @@ func memcachedNode(t *testing.T, timeout time.Duration, addrs ...string) *tier.S
 func TestFamilyMemcachedServersApart(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			well, p := servertest.Memcached(t, "")
 			ill, q := servertest.Memcached(t, "")
 			s := memcachedNode(t, 200*time.Millisecond, well, ill)

@@ -31,6 +31,7 @@ func spendAll(t *testing.T, s weir.Store, l *weir.Limit) int64 {
 // count at once, the other within a second, and both together admit no more than
 // the limit and what the other held.
 func TestForgetOnTwoNodes(t *testing.T) {
+	t.Parallel()
 	r := servertest.Redis(t)
 	opt := tier.Options{Timeout: 5 * time.Second, Nodes: 2}
 	a, _ := redisNode(t, r, opt)

@@ -83,7 +83,7 @@ func (p *paused) wait(ops []weir.Op) {
 // once. Nobody asks while a part of the store goes away, so that the node knows all that
 // is gone.
 func TestFamilyShareIsHandedOutOnce(t *testing.T) {
-	for seed := range seeds(40, 2000) {
+	for seed := range drawn(t, fewer(40, 20), 2000) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 31))
 			shared := newFaulty(t, nil)
@@ -195,7 +195,7 @@ func TestRefundsWhileTheStoreIsAway(t *testing.T) {
 // share in each, and when all is quiet the store has counted what was admitted, and
 // what the nodes say that they could not tell.
 func TestFamilyOutages(t *testing.T) {
-	for seed := range seeds(12, 400) {
+	for seed := range drawn(t, 12, 400) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 19))
 			f := newFleet(t, 1+r.IntN(3), tier.Options{})

@@ -61,6 +61,7 @@ func nodeOn(t *testing.T, shared weir.Store, opt tier.Options) *tier.Store {
 // mode: the limit holds, and when all is given back and told the server has
 // counted what passed.
 func TestFleetOnRedis(t *testing.T) {
+	t.Parallel()
 	r := servertest.Redis(t)
 	var nodes []*tier.Store
 	var servers []*redis.Store
@@ -121,6 +122,7 @@ func TestFleetOnRedis(t *testing.T) {
 // A server that is killed and comes back: no decision takes longer than its
 // budget, and within a second of its return decisions are exact again.
 func TestRedisIsKilled(t *testing.T) {
+	t.Parallel()
 	r := servertest.Redis(t)
 	s, _ := redisNode(t, r, tier.Options{})
 	strictly := compiled(t, weir.PerDay(1000, algorithm.SlidingWindow), strict)

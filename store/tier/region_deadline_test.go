@@ -19,7 +19,7 @@ import (
 // together no more passes than the bound, nothing is decided by policy, and neither the
 // region's own store nor the other region counts as away.
 func TestFamilyCallersDeadlinesInRegions(t *testing.T) {
-	for seed := range seeds(2, 100) {
+	for seed := range drawn(t, 2, 100) {
 		for _, prompt := range []bool{false, true} {
 			virtual(t, fmt.Sprint(seed, prompt), func(t *testing.T) {
 				aligned(time.Hour)

@@ -101,6 +101,7 @@ func (w *redisWorld) offer(l *weir.Limit, n int) int64 {
 // Three regions on real servers: their limits hold while they can tell each other,
 // while they cannot, and when they can again.
 func TestRegionsOnRedis(t *testing.T) {
+	t.Parallel()
 	w := newRedisWorld(t, 3)
 	const count, over = 600, 90
 	together := compiled(t, &weir.Limit{Name: "together", Algorithm: algorithm.SlidingWindow, Count: count, Period: 24 * time.Hour}, eventual(over))
@@ -143,6 +144,7 @@ func TestRegionsOnRedis(t *testing.T) {
 // A region whose server is killed and comes back empty admits once more at most what
 // it had admitted itself, or fetched.
 func TestRegionLosesItsRedis(t *testing.T) {
+	t.Parallel()
 	w := newRedisWorld(t, 2)
 	const count, over = 500, 40
 	l := compiled(t, &weir.Limit{Name: "lost", Algorithm: algorithm.FixedWindow, Count: count, Period: 365 * 24 * time.Hour}, func(l *weir.Limit) {

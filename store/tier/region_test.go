@@ -97,7 +97,7 @@ func (w *world) calls() (own, between int64) {
 // Regions that are offered six times the limit together keep to the limit and what
 // it may be overshot by.
 func TestRegionsKeepTheirBound(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, regions := range []int{2, 5} {
 			virtual(t, fmt.Sprintf("%s, %d regions", a.Name(), regions), func(t *testing.T) {
 				w := newWorld(t, regions, 2, tier.Options{})
@@ -185,7 +185,7 @@ func TestRegionsApart(t *testing.T) {
 // A region that nobody can tell of what it admits admits its part of the bound and no
 // more, however long: of every algorithm, all regions together exactly the bound.
 func TestRegionsApartFromTheStart(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		virtual(t, a.Name(), func(t *testing.T) {
 			const regions, over = 4, 90
 			aligned(time.Hour)
@@ -217,7 +217,7 @@ func TestRegionsApartFromTheStart(t *testing.T) {
 // what a store lost can be admitted once more.
 func TestTheoremRegionsUnderFaults(t *testing.T) {
 	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
-		for seed := range seeds(2, 30) {
+		for seed := range drawn(t, 2, 30) {
 			virtual(t, fmt.Sprint(a.Name(), " ", seed), func(t *testing.T) {
 				aligned(time.Minute)
 				w := newWorld(t, 3, 2, tier.Options{NodeTTL: time.Minute})

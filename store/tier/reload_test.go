@@ -49,7 +49,7 @@ func reloaded(t testing.TB, n int64, period time.Duration, burst int64, a weir.A
 // and left idle meanwhile, and with answers that are lost, admits no more than its
 // largest version would.
 func TestFamilyReload(t *testing.T) {
-	for seed := range seeds(fewer(10, 4), 400) {
+	for seed := range drawn(t, fewer(10, 4), 400) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 17))
 			aligned(time.Hour)

@@ -55,7 +55,7 @@ func TestLateReturnsStaySpent(t *testing.T) {
 // Units that are given back after they stopped to count are not there again, however
 // they were spent: of a bucket that has been full since, of a window that is over.
 func TestLateRefundsGiveNothing(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
 			virtual(t, a.Name()+" "+m.String(), func(t *testing.T) {
 				f := newFleet(t, 1, tier.Options{})

@@ -158,7 +158,7 @@ func TestRetriedSettlementGivesBackOnce(t *testing.T) {
 // the limits hold of what was not.
 func TestFamilySettlement(t *testing.T) {
 	algorithms := []weir.Algorithm{algorithm.FixedWindow, algorithm.TokenBucket, algorithm.SlidingSubwindows}
-	for seed := range seeds(12, 400) {
+	for seed := range drawn(t, 12, 400) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 13))
 			// A store that loses answers ends no call by itself.
@@ -344,7 +344,7 @@ func TestReturnsAreBounded(t *testing.T) {
 // What an eventual limit admitted and takes back, before the store was told or after,
 // can be spent again, and the store has it where it is not.
 func TestFamilyEventualTakesBack(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, told := range []bool{false, true} {
 			for _, again := range []bool{false, true} {
 				virtual(t, fmt.Sprint(a.Name(), ", told ", told, ", again ", again), func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 // are, with far fewer calls than questions, and when all is over the server has none
 // left taken.
 func TestPlacesOnRedis(t *testing.T) {
+	t.Parallel()
 	r := servertest.Redis(t)
 	var nodes []*tier.Store
 	var server *redis.Store

@@ -140,7 +140,7 @@ func TestLeasedPlaces(t *testing.T) {
 // The same with holders that never come back, and whatever the store does meanwhile.
 func TestTheoremPlacesUnderFaults(t *testing.T) {
 	for name, x := range map[string]fault{"none": none, "tenth": tenth, "lost": lost, "down": down, "stall": stall} {
-		for seed := range seeds(1, 20) {
+		for seed := range drawn(t, 1, 20) {
 			virtual(t, fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				p := atOnce(t, 4, 40, 800*time.Millisecond, tier.Options{NodeTTL: time.Minute})
 				r := rand.New(rand.NewPCG(seed, 3))
@@ -418,7 +418,7 @@ func TestPlacesStayAcrossReloads(t *testing.T) {
 // taken and wanted, holds the new count as soon as those who have a place above it have
 // finished; and raised again, the larger one.
 func TestFamilyReloadOfPlaces(t *testing.T) {
-	for seed := range seeds(3, 30) {
+	for seed := range drawn(t, fewer(3, 1), 30) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 23))
 			p := atOnce(t, 1+r.IntN(3), 200, time.Minute, tier.Options{})

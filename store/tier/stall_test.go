@@ -122,7 +122,7 @@ func (h *halting) Take(ctx context.Context, ops []weir.Op) error {
 // A node that is killed takes along what it uses in a quarter of a second, or a few
 // units.
 func TestFamilyKilledNodeLosesAQuarterOfASecond(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, rate := range []int{1, 30, 300, 3000} {
 			virtual(t, fmt.Sprint(a.Name(), rate), func(t *testing.T) {
 				f := newFleet(t, 3, tier.Options{})
@@ -156,7 +156,7 @@ func TestFamilyKilledNodeLosesAQuarterOfASecond(t *testing.T) {
 // Three and five nodes on a store that stands still again and again use what there is
 // of a leased limit: what is answered late is taken over.
 func TestFamilyStallsLoseNothing(t *testing.T) {
-	for seed := range seeds(2, 100) {
+	for seed := range drawn(t, 2, 100) {
 		for i, a := range lending {
 			for _, prompt := range []bool{false, true} {
 				if testing.Short() && prompt != (i%2 == 0) {
@@ -194,6 +194,7 @@ func leasedOr(p weir.StoreErrorPolicy) func(*weir.Limit) {
 // The same with real servers that are stopped and go on: a single one with three and
 // with five nodes, all of a ring, and all of a cluster.
 func TestFamilyStallsLoseNothingOnRedis(t *testing.T) {
+	t.Parallel()
 	ring := func(t *testing.T) (url string, servers []*servertest.RedisServer) {
 		servers = []*servertest.RedisServer{servertest.Redis(t), servertest.Redis(t)}
 		return "redis+ring://" + servers[0].Addr + "," + servers[1].Addr + "?ring_on_loss=policy", servers
@@ -216,9 +217,10 @@ func TestFamilyStallsLoseNothingOnRedis(t *testing.T) {
 			continue
 		}
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			s := &stalls{rate: 2100 / kind.nodes, lasts: 5 * time.Second, times: 8, longest: 395 * time.Millisecond}
 			limit := int64(5000)
-			if seeds(0, 1) == 1 {
+			if runs(0, 1) == 1 {
 				s.lasts, s.times, limit = 20*time.Second, 10, 20_000
 			}
 			open := kind.open

@@ -40,7 +40,7 @@ func (m *machine) resume() {
 // A machine that was suspended spends nothing of a window that is over, whether its
 // clock goes on again or not.
 func TestSuspendedNodeSpendsNothingLate(t *testing.T) {
-	for _, a := range lending {
+	for _, a := range lenders() {
 		for _, still := range []bool{false, true} {
 			virtual(t, fmt.Sprint(a.Name(), " ", still), func(t *testing.T) {
 				f := newFleet(t, 1, tier.Options{Nodes: 2})
@@ -75,7 +75,7 @@ func TestSuspendedNodeSpendsNothingLate(t *testing.T) {
 
 // Permits, shares of an overshoot and remembered refusals end in time as well.
 func TestFamilySuspend(t *testing.T) {
-	for seed := range seeds(10, 300) {
+	for seed := range drawn(t, 10, 300) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 23))
 			f := newFleet(t, 0, tier.Options{})
@@ -172,7 +172,7 @@ func TestSuspendedNodeHandsOutNothingLate(t *testing.T) {
 // A node that was cut off, and is counted again, spends no whole burst while others
 // hold what they fetched when they did not count it.
 func TestFamilyNodesComeAndGo(t *testing.T) {
-	for seed := range seeds(fewer(12, 5), 300) {
+	for seed := range drawn(t, fewer(12, 5), 300) {
 		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 29))
 			f := newFleet(t, 0, tier.Options{})

@@ -62,7 +62,7 @@ func usedUp(t testing.TB) (all []*weir.Limit) {
 // mark. Where one request needs several servers, one after the other, it may take
 // longer than the budget, and no caller who leaves makes a failure of that.
 func TestFamilyCallersDeadlinesOfEveryVerb(t *testing.T) {
-	for seed := range seeds(2, 200) {
+	for seed := range drawn(t, 2, 200) {
 		for _, kind := range []string{"one server", "prompt", "several servers", "few calls at a time"} {
 			virtual(t, fmt.Sprint(kind, " ", seed), func(t *testing.T) {
 				opt := tier.Options{Prompt: kind != "one server"}

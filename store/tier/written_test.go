@@ -19,7 +19,7 @@ func TestFamilyNeverMoreThanWritten(t *testing.T) {
 		count  int64
 		period time.Duration
 	}{{100, time.Minute}, {500, time.Second}, {20, 5 * time.Second}} {
-		for seed := range seeds(2, 30) {
+		for seed := range drawn(t, 2, 30) {
 			l := &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: c.count, Period: c.period}
 			virtual(t, l.Period.String(), func(t *testing.T) { attackNodes(t, compiled(t, l, leased), seed) })
 		}
