@@ -17,6 +17,8 @@ environment variable limits are separated by ` + "`;`" + `, prefixes by ` + "`,`
 
 ` + "`weir serve --print-config`" + ` prints the result as a file, secrets left out. The
 file is strict: an unknown or repeated key is an error that names its line.
+A ` + "`WEIR_*`" + ` variable that is no setting, such as a misspelt one, is warned of at the
+start; those that Kubernetes sets for a service are not.
 Relative paths, in the file too, are seen from the working directory.
 
 Durations are written ` + "`500ms`, `10s`, `5m`" + `; sizes ` + "`64KiB`, `512MiB`" + `; addresses

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/weirlimit/weir/server"
 )
 
@@ -32,8 +34,9 @@ queue.`
 }
 
 // Run counts until a signal ends it.
-func (c *analyticsCmd) Run(s streams) error {
+func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
 	log := server.NewLogger(s.err, c.Log)
+	warnOfStrayEnv(k, log)
 	srv, err := server.NewAnalytics(&c.AnalyticsConfig, server.ReadBuild(version), log)
 	if err != nil {
 		return err

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	seeding "github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/server"
+)
+
+// TestFamilyStrayVariables: a variable that misspells a setting is named, with the
+// setting; settings and what Kubernetes sets are not.
+func TestFamilyStrayVariables(t *testing.T) {
+	rng := rand.New(rand.NewPCG(seeding.Of(t), 0))
+	var known []string
+	for _, s := range server.Settings() {
+		known = append(known, s.Env())
+	}
+	for _, name := range known {
+		if got := strayEnv([]string{name + "=x", "PATH=/bin", "MYWEIR_RULE=x"}, known); got != "" {
+			t.Errorf("%s is named: %s", name, got)
+		}
+		at := len("WEIR_") + rng.IntN(len(name)-len("WEIR_"))
+		for _, typo := range []string{name[:at] + name[at+1:], name[:at] + name[at:at+1] + name[at:], name + "S", strings.ToLower(name), name[:at] + "Q" + name[at+1:]} {
+			if slices.Contains(known, typo) || typo == "WEIR_" {
+				continue
+			}
+			got := strayEnv([]string{typo + "=hunter2"}, known)
+			if !strings.HasPrefix(got, typo) || strings.Contains(got, "hunter2") {
+				t.Errorf("%s: named %q", typo, got)
+			}
+			if len(name) > len("WEIR_")+5 && !strings.Contains(got, "did you mean WEIR_") {
+				t.Errorf("%s: nothing is suggested: %q", typo, got)
+			}
+		}
+	}
+	for _, set := range []string{"WEIR_SERVICE_HOST=10.0.0.1", "WEIR_SERVICE_PORT=80", "WEIR_SERVICE_PORT_HTTP=80", "WEIR_PORT=tcp://10.0.0.1:80",
+		"WEIR_PORT_80_TCP=tcp://10.0.0.1:80", "WEIR_PORT_80_TCP_PROTO=tcp", "WEIR_RULES_SERVICE_HOST=10.0.0.2"} {
+		if got := strayEnv([]string{set}, known); got != "" {
+			t.Errorf("%s is named: %s", set, got)
+		}
+	}
+	if got := strayEnv([]string{"WEIR_PORT=8080"}, known); got == "" {
+		t.Error("WEIR_PORT=8080 is not named")
+	}
+	var many []string
+	for _, c := range "ABCDEFGH" {
+		many = append(many, "WEIR_XYZXYZXYZ"+string(c)+"=1")
+	}
+	if got := strayEnv(many, known); !strings.HasSuffix(got, ", and 3 more") {
+		t.Errorf("named %q", got)
+	}
+}
