@@ -1,9 +1,9 @@
 package overlay
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -159,11 +159,6 @@ func (e *Entry) says() string {
 	return e.Rate() + burst + until(e.Until)
 }
 
-// quote writes s as JSON does, which YAML reads.
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string can always be written
-	}
-	return string(b)
-}
+// quote writes s for YAML, which reads what Go escapes. JSON leaves control characters
+// that YAML does not take, and U+0085, which ends a line there.
+func quote(s string) string { return strconv.Quote(s) }

@@ -14,7 +14,7 @@ import (
 // The line that a rules file would need for an entry does there what the entry
 // does.
 func TestYAMLIsReadByRules(t *testing.T) {
-	const odd = "we: {\"ird\"} # <é>"
+	const odd = "we: {\"ird\"} # <é>\u2028\uffff\ufeff"
 	entry := func(e overlay.Entry) overlay.Entry {
 		e.Entries, e.Limit = []weir.Entry{{Key: "client_id", Value: odd}}, "a \"name\": #1"
 		return e

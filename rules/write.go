@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -154,11 +153,6 @@ func wordsNumbers(w *weir.Limit, count int64, period time.Duration, burst int64)
 	return text
 }
 
-// quote writes s as JSON does, which YAML reads; it has no line break.
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string can always be written
-	}
-	return string(b)
-}
+// quote writes s for YAML, which reads what Go escapes; it has no line break. JSON leaves
+// control characters that YAML does not take, and U+0085, which ends a line there.
+func quote(s string) string { return strconv.Quote(s) }

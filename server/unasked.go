@@ -417,7 +417,7 @@ func quoteYAML(s string) string {
 	if simple.MatchString(s) {
 		return s
 	}
-	return "\"" + strings.NewReplacer("\\", "\\\\", "\"", "\\\"").Replace(s) + "\""
+	return strconv.Quote(s)
 }
 
 // reportTiers notes tiers that are never chosen, as nothing that asks the rule names
