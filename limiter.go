@@ -620,7 +620,7 @@ func (o *Op) UndoRest(cost int64) Op { return o.undo(cost, o.Cost-cost) }
 // undo returns the op that gives back cost units of what o charged, which were
 // charged after the first kept ones.
 func (o *Op) undo(cost, kept int64) Op {
-	u := Op{Key: o.Key, Limit: o.Limit, Cost: cost, ID: o.ID, Role: Always, Verb: Refund}
+	u := Op{Key: o.Key, Limit: o.Limit, Cost: cost, ID: o.ID, Role: Always, Verb: Refund, NewLease: o.NewLease}
 	if _, lease := o.Limit.Algorithm.(Leaser); lease {
 		return u
 	}

@@ -173,10 +173,10 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 	}
 	o := &dst[n]
 	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, 0
-	o.Role, o.Verb, o.Penalize, o.Descriptor = role, r.Verb, false, 0
+	o.Role, o.Verb, o.Penalize, o.NewLease, o.Descriptor = role, r.Verb, false, false, 0
 	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
 	if l.traits&Leases != 0 {
-		o.ID = r.leaseID()
+		o.ID, o.NewLease = r.leaseID(), r.NewLease
 	}
 	if k := len(l.Reserve); k > 0 && role != Ban {
 		o.Reserve = l.Reserve[min(max(r.Priority, 0), k-1)]

@@ -44,6 +44,10 @@ type Op struct {
 	Verb Verb
 	// Penalize charges the op even when it refuses.
 	Penalize bool
+	// NewLease: ID was made up for one request, and nobody else knows it. Of a Spend: a
+	// place that a store grants when its caller has left is given back; not for renewals.
+	// Of a Refund: the place is given back later if the store does not answer.
+	NewLease bool
 	// Descriptor is the place of the request's descriptor that the op is for.
 	// Stores do not look at it.
 	Descriptor uint16

@@ -49,6 +49,9 @@ type Request struct {
 	// would allow it: zero says that it does. Any other value is the RetryAfter of a
 	// refusal, and what was charged is given back. Nil waits for any delay.
 	Patience func(ctx context.Context, delay time.Duration) (retryAfter time.Duration)
+	// NewLease says that Lease was made up for this request, and that nobody else
+	// knows it: see Op.NewLease.
+	NewLease bool
 	// Facts is what is known about the client, for observers; nothing is decided
 	// by it. It must hold until the request is used again. Nil means nothing is
 	// known.
@@ -69,7 +72,7 @@ type Request struct {
 func (r *Request) Reset() {
 	r.Domain, r.Lease, r.Facts = "", "", nil
 	r.Descriptors = r.Descriptors[:0]
-	r.Cost, r.Verb, r.Priority, r.Patience = 0, Spend, 0, nil
+	r.Cost, r.Verb, r.Priority, r.Patience, r.NewLease = 0, Spend, 0, nil, false
 	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0
 }
 

@@ -118,11 +118,18 @@ func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weir
 	}
 	defer q.free()
 	if q.req.Lease == "" {
-		q.req.Lease = rand.Text()
+		q.req.Lease, q.req.NewLease = rand.Text(), true
 	}
 	d, err := s.limiter.Decide(ctx, q.req)
 	if err != nil {
 		return nil, s.undecided(err)
+	}
+	if gone := ctx.Err(); gone != nil && q.req.NewLease && d.Allowed() {
+		// Nobody hears the name.
+		if err := s.limiter.Release(context.WithoutCancel(ctx), q.req); err != nil {
+			return nil, s.undecided(err)
+		}
+		return nil, s.undecided(gone)
 	}
 	out := &weirpb.AcquireResponse{Decision: decision(q.req, d)}
 	if d.Allowed() {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/rand"
 	"net/http"
 )
@@ -23,9 +24,15 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) {
 	}
 	req := c.query.reqs[0]
 	if req.Lease == "" {
-		req.Lease = rand.Text()
+		req.Lease, req.NewLease = rand.Text(), true
 	}
 	d, err := a.limiter.Decide(r.Context(), req)
+	if err == nil && req.NewLease && d.Allowed() && r.Context().Err() != nil {
+		// Nobody hears the name.
+		if err = a.limiter.Release(context.WithoutCancel(r.Context()), req); err == nil {
+			err = r.Context().Err()
+		}
+	}
 	if err != nil {
 		a.undecided(w, err)
 		return

@@ -162,7 +162,7 @@ func (c *conn) peek(cmd *command) {
 func (c *conn) acquire(cmd *command) {
 	if r := c.request(cmd, mayCost|mayPriority|mayLease); r != nil {
 		if r.Lease == "" {
-			r.Lease = rand.Text()
+			r.Lease, r.NewLease = rand.Text(), true
 		}
 		c.ask(ask{req: r, lease: true})
 	}

@@ -45,7 +45,7 @@ func (c *Charge) Begin(l *weir.Limiter, f *faults.Log, domain string) {
 	// A string of its own would be the one allocation of a decision
 	// (BenchmarkMiddleware in bench/). Nobody keeps it: the request is emptied
 	// before the next Begin.
-	c.Req.Lease = unsafe.String(&c.name[0], len(c.name))
+	c.Req.Lease, c.Req.NewLease = unsafe.String(&c.name[0], len(c.name)), true
 }
 
 // Pass notes that the request goes on now, for those who are told how it ends.
@@ -128,6 +128,7 @@ func (c *Charge) Release(ctx context.Context) {
 	}
 	for i := range c.held {
 		c.held[i] = c.held[i].Undo(c.held[i].Cost)
+		c.held[i].NewLease = true
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 	defer stop()

@@ -38,6 +38,8 @@ type TimeoutError struct {
 	// caller: the caller's context ended before the server's time was over, which
 	// says nothing about the server.
 	caller bool
+	// over is closed when the call that the caller has left has ended; nil for others.
+	over <-chan struct{}
 }
 
 func (e *TimeoutError) Error() string {

@@ -39,6 +39,8 @@ type call struct {
 
 	// part is what is judged by how the call goes, nil for none.
 	part *part
+	// over is closed when the call of a caller that has gone has ended.
+	over chan struct{}
 
 	state atomic.Uint32
 	done  chan struct{}
@@ -53,7 +55,7 @@ var calls = sync.Pool{New: func() any {
 
 func newCall(s *script) *call {
 	c := calls.Get().(*call)
-	c.script, c.keys, c.args, c.reply, c.bits, c.err, c.pause, c.part = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil, 0, nil
+	c.script, c.keys, c.args, c.reply, c.bits, c.err, c.pause, c.part, c.over = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil, 0, nil, nil
 	c.state.Store(waiting)
 	return c
 }
@@ -165,6 +167,8 @@ wait:
 			late()
 		case <-ctx.Done():
 			err.Err, err.caller, then = ctx.Err(), true, gone
+			c.over = make(chan struct{})
+			err.over = c.over
 			c.timer.Stop()
 			break wait
 		}
@@ -281,7 +285,7 @@ const maxPause = 16 * time.Millisecond
 // its caller waits. No worker waits with it.
 func (n *lane) again(c *call) {
 	if !c.state.CompareAndSwap(sent, waiting) {
-		c.recycle()
+		c.unheard(nil)
 		return
 	}
 	c.pause = min(max(2*c.pause, time.Millisecond), maxPause)
@@ -436,8 +440,16 @@ func (c *call) settle(err error) {
 		c.done <- struct{}{}
 		return
 	}
-	if c.part != nil && c.state.Load() == gone {
-		c.part.note(err)
+	c.unheard(err)
+}
+
+// unheard ends a call that nobody waits for any more.
+func (c *call) unheard(err error) {
+	if c.state.Load() == gone {
+		if c.part != nil {
+			c.part.note(err)
+		}
+		close(c.over)
 	}
 	c.recycle()
 }

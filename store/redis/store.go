@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,10 @@ type Store struct {
 	stats  counters
 	faults *faults.Log
 	closed atomic.Bool
+	// ending are the calls that end places whose callers have left. None begins once the
+	// store is closed, which life guards.
+	life   sync.Mutex
+	ending sync.WaitGroup
 	// version is what the server that was examined last calls itself.
 	version *atomic.Pointer[string]
 
@@ -83,7 +88,11 @@ func (s *Store) Version() string {
 
 // Close implements weir.Store. Calls that are under way fail.
 func (s *Store) Close() error {
-	if !s.closed.Swap(true) {
+	s.life.Lock()
+	closed := s.closed.Swap(true)
+	s.life.Unlock()
+	if !closed {
+		s.ending.Wait()
 		s.nodes.close()
 		s.opt.meter.Close()
 	}
@@ -245,6 +254,14 @@ func idText(id int64) string {
 // Take implements weir.Store. Ops on the same key and limit are decided as a
 // sequence. See the package comment for ops whose keys are on several servers.
 func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
+	err := s.take(ctx, ops)
+	if err != nil && ctx.Err() != nil {
+		s.endPlaces(ops, err)
+	}
+	return err
+}
+
+func (s *Store) take(ctx context.Context, ops []weir.Op) error {
 	if len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize {
 		return s.takeSingle(ctx, &ops[0])
 	}

@@ -3,6 +3,8 @@ package tier
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -62,6 +64,45 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 	}
 	return nil
 }
+
+// decideLeft is decideAway for ops of a call that the shared store may carry out later,
+// or not at all. Places that it grants to holders who are not admitted are given back
+// when the call has ended, and so are those that the ops give back.
+func (s *Store) decideLeft(ctx context.Context, ops []weir.Op, err error) error {
+	var left *leftError
+	if errors.As(err, &left) {
+		err = left.error
+	}
+	failed := s.decideAway(ctx, ops, err)
+	admitted := failed == nil && weir.Fold(ops).Allowed() || left == nil && (failed != nil || unsent(err, len(ops)))
+	var back []giveBack
+	for i := range ops {
+		if o := &ops[i]; takesPlace(o) && !admitted || endsPlace(o) {
+			back = append(back, giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID,
+				ends: later(s.link.now(), weir.Micros(o.Limit.Period)), twice: left == nil && takesPlace(o)})
+		}
+	}
+	switch {
+	case len(back) == 0:
+	case left == nil:
+		s.leases.returns.add(back)
+	default:
+		left.call.afterwards(func() {
+			if c := left.call; c.err != nil || slices.ContainsFunc(c.ops, func(o weir.Op) bool { return takesPlace(&o) && o.Charged }) {
+				s.leases.returns.add(back)
+			}
+		})
+	}
+	return failed
+}
+
+// takesPlace reports whether an op takes a place under a name that nobody else knows.
+func takesPlace(o *weir.Op) bool {
+	return o.NewLease && o.Cost > 0 && (o.Verb == weir.Spend || o.Verb == weir.Force) && o.Role != weir.Ban && o.Role != weir.Deny
+}
+
+// endsPlace reports whether an op gives such a place back.
+func endsPlace(o *weir.Op) bool { return o.NewLease && o.Verb == weir.Refund }
 
 // refundAway sees to it that the shared store gets so many units of a refund back when
 // it answers again. If the call may have been sent it may have got them already: then

@@ -431,7 +431,8 @@ func (s *Store) roomOf(p *plan, tag uint64) int64 {
 const returnsAtOnce = 16
 
 // giveBackAll gives back what was fetched and not spent. What the shared store
-// does not take stays spent: it is not offered twice, as it may have been taken.
+// does not take stays spent: it is not offered twice, as it may have been taken. Only
+// places are, which end once however often they are given back.
 func (s *Store) giveBackAll() {
 	r := &s.leases.returns
 	for !s.link.breaker.open.Load() {
@@ -460,9 +461,9 @@ func (s *Store) giveBackAll() {
 			continue
 		}
 		if _, err := s.link.takeLater(ops); err != nil {
-			r.stranded.Add(units)
+			r.stranded.Add(units - r.putOff(some, s.link.now(), false))
 			continue
 		}
-		r.given.Add(units)
+		r.given.Add(units - r.putOff(some, s.link.now(), true))
 	}
 }

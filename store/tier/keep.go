@@ -49,6 +49,7 @@ func (s *Store) keep() {
 				}
 			}
 		}
+		s.leases.returns.resume()
 		if now-swept > planLife*1e6/2 {
 			swept = now
 			s.plans.sweep()

@@ -251,6 +251,11 @@ type giveBack struct {
 	// rest: units of a concurrency limit, of the lot that receipt names, of which so
 	// many are kept.
 	rest int64
+	// ends: a place under a name that is not used again, which ends by itself then, by
+	// the node's clock. Until then it is given back again if the store does not answer,
+	// and twice if it may be granted after it was given back.
+	ends  int64
+	twice bool
 	// own is the region's counter that the units were counted in too; nil if in none.
 	own *weir.Limit
 }
@@ -261,7 +266,9 @@ type giveBack struct {
 type returns struct {
 	mu  sync.Mutex
 	all []giveBack
-	// bytes is what they take with their keys, at most max.
+	// later is what is given back again, as the shared store did not answer.
+	later []giveBack
+	// bytes is what all take with their keys, at most max.
 	bytes, max int64
 	wake       chan struct{} // when there is enough for a call
 
@@ -297,6 +304,30 @@ func (r *returns) add(list []giveBack) {
 	if len(r.all) >= returnsAtOnce {
 		r.hurry()
 	}
+}
+
+// putOff keeps those of some, which were taken out, that are places which have not
+// ended by now and are given back again: all, or if they were given back those that are
+// so twice. It returns how many units they are.
+func (r *returns) putOff(some []giveBack, now int64, given bool) (units uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range some {
+		if b.ends > now && (b.twice || !given) && r.bytes+b.size() <= r.max {
+			b.twice = b.twice && !given
+			r.bytes += b.size()
+			r.later = append(r.later, b)
+			units += uint64(b.units)
+		}
+	}
+	return units
+}
+
+// resume has what was put off given back again.
+func (r *returns) resume() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all, r.later = append(r.all, r.later...), nil
 }
 
 // hurry has what is kept given back at once.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,6 +187,51 @@ type call struct {
 	timer *time.Timer
 	// noted: how the call went has been told to the breaker.
 	noted atomic.Bool
+	// ending guards over, which says that the call has ended, and then, which is run
+	// when it has if its caller has left.
+	ending sync.Mutex
+	over   bool
+	then   func()
+}
+
+// A leftError is why a caller has left a call that may still be carried out.
+type leftError struct {
+	error
+	call *call
+}
+
+func (e *leftError) Unwrap() error { return e.error }
+
+// leave returns err, for a caller who leaves the call of ops, of which the store has
+// a copy. It is a *leftError if what is granted late is given back.
+func (c *call) leave(ops []weir.Op, err error) error {
+	if slices.ContainsFunc(ops, func(o weir.Op) bool { return o.NewLease }) {
+		return &leftError{err, c}
+	}
+	return err
+}
+
+// afterwards runs then when a call has ended that its caller has left.
+func (c *call) afterwards(then func()) {
+	c.ending.Lock()
+	over := c.over
+	c.then = then
+	c.ending.Unlock()
+	if over {
+		then()
+	}
+}
+
+// end notes that the call has ended.
+func (c *call) end(err error) {
+	c.err = err
+	c.ending.Lock()
+	c.over = true
+	then := c.then
+	c.ending.Unlock()
+	if then != nil {
+		then()
+	}
 }
 
 // fill copies ops.
@@ -327,6 +373,7 @@ func (k *link) takeLater(ops []weir.Op) (int64, error) {
 // begin notes when the call is made, and how long it may take.
 func (c *call) begin(k *link, within time.Duration) {
 	c.noted.Store(false)
+	c.over = false
 	c.sent, c.from, c.within, c.own = k.now(), k.elapsed(), within, k.meter.Allow()
 }
 
@@ -345,7 +392,7 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, within, wait 
 	c.fill(ops)
 	c.begin(k, within)
 	if !k.start(func() {
-		c.err = k.run(ctx, c)
+		c.end(k.run(ctx, c))
 		c.done <- struct{}{}
 		<-k.slots
 	}) {
@@ -368,14 +415,14 @@ again:
 		c.timer.Stop()
 		// Nobody waits for the call any more, and yet it tells how the store is.
 		time.AfterFunc(k.due(c)-k.since(c), func() { k.abandon(c) })
-		return 0, ctx.Err()
+		return 0, c.leave(ops, ctx.Err())
 	case <-c.timer.C:
 		if more := own.More(); more > 0 {
 			c.timer.Reset(more)
 			goto again
 		}
 		k.abandon(c)
-		return 0, errLate
+		return 0, c.leave(ops, errLate)
 	}
 }
 

@@ -261,8 +261,9 @@ func (s *Store) giveBackAllOf(m *mix, ops []weir.Op) error {
 	err := s.giveBack(m, ops)
 	m.undone(m.shared)
 	for i := range m.undo {
-		// A permit may have been the holder's before: it ends by itself.
-		if o := &m.undo[i]; o.Limit.Traits()&weir.Leases == 0 {
+		// A permit may have been the holder's before, unless its name is new: it ends by
+		// itself.
+		if o := &m.undo[i]; o.Limit.Traits()&weir.Leases == 0 || o.NewLease {
 			s.returnLater(o)
 		}
 	}

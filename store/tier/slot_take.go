@@ -273,7 +273,7 @@ func (s *Store) bringSlots(g *slotShard, e *places, f *fetch, need int64) error 
 	}
 	if err != nil {
 		// It may have been granted all the same.
-		s.leases.returns.add([]giveBack{{key: e.key, limit: p.slots, units: o.Cost, receipt: o.ID}})
+		s.leases.returns.add([]giveBack{{key: e.key, limit: p.slots, units: o.Cost, receipt: o.ID, ends: later(s.link.now(), p.period+p.spare), twice: true}})
 		return err
 	}
 	s.fetched.Add(1)

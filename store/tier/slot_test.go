@@ -88,7 +88,7 @@ func (p *places) release(s weir.Store, id int64) {
 	p.mu.Lock()
 	delete(p.until, id)
 	p.mu.Unlock()
-	ops := []weir.Op{{Key: "k", Limit: p.limit, Cost: 1, ID: id, Role: weir.Always, Verb: weir.Refund}}
+	ops := []weir.Op{{Key: "k", Limit: p.limit, Cost: 1, ID: id, NewLease: true, Role: weir.Always, Verb: weir.Refund}}
 	if err := s.Take(context.Background(), ops); err != nil {
 		p.Errorf("release: %v", err)
 	}

@@ -202,9 +202,12 @@ func (s *Store) ofCharge(o *weir.Op) (*leaseShard, *lease) {
 // back in the background.
 func (s *Store) returnLater(o *weir.Op) {
 	b := giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID, charged: o.ChargedAt}
-	if o.Limit.Traits()&weir.Leases == 0 {
+	switch {
+	case o.Limit.Traits()&weir.Leases == 0:
 		b.bound = o.ID != 0
 		b.own = s.ownOf(o)
+	case o.NewLease:
+		b.ends = later(s.link.now(), weir.Micros(o.Limit.Period))
 	}
 	s.leases.returns.add([]giveBack{b})
 	s.leases.returns.hurry()

@@ -229,6 +229,7 @@ func (s *Store) Close() error {
 		s.tellAll(math.MaxInt64)
 		s.link.running.Wait()
 	}
+	s.leases.returns.resume()
 	s.giveBackAll()
 	s.slots.clear(&s.leases.returns)
 	s.giveBackAll()

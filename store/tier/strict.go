@@ -66,7 +66,7 @@ func (s *Store) call(ctx context.Context, ops []weir.Op) error {
 	}
 	sent, err := s.link.take(ctx, ops)
 	if err != nil {
-		return s.decideAway(ctx, ops, err)
+		return s.decideLeft(ctx, ops, err)
 	}
 	s.learn(ops, sent)
 	return nil
@@ -97,7 +97,7 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 	asked = append(asked, companions...)
 	sent, err := s.link.take(ctx, asked)
 	if err != nil {
-		return s.decideAway(ctx, ops, err)
+		return s.decideLeft(ctx, ops, err)
 	}
 	for i := range ops {
 		o, a := &ops[i], &asked[i]
