@@ -27,6 +27,7 @@ descriptors:
   - {key: held, limit: 100, algorithm: concurrency, ttl: 30s}
   - {key: "yes", value: "off", limit: 100/minute}
   - {key: path, value: "/a \"b\"/c=d", limit: 100/minute}
+  - {key: path, value: "/x\uFEFF\U0010FFFE\u2028\uFFFF", limit: 100/minute}
   - key: path
     value: /login
     descriptors: [{key: remote_address, limit: 100/minute, algorithm: fixed_window}]
@@ -53,6 +54,7 @@ descriptors:
 		{"held", "held", "concurrency", 30_000, 0, []string{"held=x"}, []string{"other=x"}, "7 at once"},
 		{"yes=off", "yes=off", "sliding_window", minute, 0, []string{"yes=off"}, []string{"yes=on"}, "7/minute"},
 		{`path="/a \"b\"/c=d"`, `path="/a \"b\"/c=d"`, "sliding_window", minute, 0, []string{`path=/a "b"/c=d`}, []string{"path=/a"}, "7/minute"},
+		{`path="/x\ufeff\U0010fffe\u2028\uffff"`, `path="/x\ufeff\U0010fffe\u2028\uffff"`, "sliding_window", minute, 0, []string{"path=/x\ufeff\U0010fffe\u2028\uffff"}, []string{"path=/x"}, "7/minute"},
 		{`path="/login"/remote_address`, `path="/login"/remote_address`, "fixed_window", minute, 0, []string{"path=/login", "remote_address=192.0.2.1"}, []string{"remote_address=192.0.2.1"}, "7/minute fixed_window"},
 		{"user", "minute", "sliding_window", minute, 0, []string{"user=bob", "plan=pro"}, []string{"user=bob"}, "7/minute sliding_window"},
 		{"user", "user[plan=big-*]", "sliding_window", day, 0, []string{"user=bob", "plan=big-one"}, []string{"user=bob", "plan=pro"}, "7/day sliding_window"},

@@ -51,9 +51,12 @@ export function segments(rule: string): { key: string; value?: string }[] {
   return out;
 }
 
+/** Text that Go has quoted: JSON does not know all of its escapes. */
 function unquote(text: string): string {
+  const json = text.replace(/\\(?:U([0-9a-f]{8})|x([0-9a-f]{2})|([av])|.)/g, (all, long, short, letter) =>
+    long ? String.fromCodePoint(parseInt(long, 16)) : short ? `\\u00${short}` : letter ? (letter === "a" ? "\\u0007" : "\\u000b") : all);
   try {
-    return JSON.parse(text) as string;
+    return JSON.parse(json) as string;
   } catch {
     return text.slice(1, -1);
   }

@@ -12,9 +12,14 @@ export function rulePeriod(ms: number): string {
   return `${Math.round(ms / n)}${unit}`;
 }
 
+/** Text in quotes for YAML, which refuses some characters that JSON has as they are. */
+function quoted(text: string): string {
+  return JSON.stringify(text).replace(/[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
 /** A word of YAML, quoted where it could be read as something else. */
 function word(text: string): string {
-  return /^[a-z_][\w-]*$/i.test(text) && !/^(true|false|yes|no|on|off|null|y|n)$/i.test(text) ? text : JSON.stringify(text);
+  return /^[a-z_][\w-]*$/i.test(text) && !/^(true|false|yes|no|on|off|null|y|n)$/i.test(text) ? text : quoted(text);
 }
 
 /** Where a rule has a limit: in a list of its own, of a tier or of an override. */
@@ -41,10 +46,10 @@ export function snippet(limit: Limit, mode: { mode: string; percent: number } | 
   ];
   const flow = `{${settings.join(", ")}}`;
   let lines = settings;
-  if (place.tier !== undefined) lines = ["tiers:", `  by: ${word(rule?.tier_by ?? "")}`, "  limits:", `    ${JSON.stringify(place.tier)}: ${flow}`];
-  if (place.override !== undefined) lines = [`overrides: {${JSON.stringify(place.override)}: ${flow}}`];
+  if (place.tier !== undefined) lines = ["tiers:", `  by: ${word(rule?.tier_by ?? "")}`, "  limits:", `    ${quoted(place.tier)}: ${flow}`];
+  if (place.override !== undefined) lines = [`overrides: {${quoted(place.override)}: ${flow}}`];
   for (const s of segments(limit.rule).toReversed()) {
-    lines = [`- key: ${word(s.key)}`, ...(s.value === undefined ? [] : [`  value: ${JSON.stringify(s.value)}`]), ...lines.map((l) => "  " + l)];
+    lines = [`- key: ${word(s.key)}`, ...(s.value === undefined ? [] : [`  value: ${quoted(s.value)}`]), ...lines.map((l) => "  " + l)];
     lines = ["descriptors:", ...lines.map((l) => "  " + l)];
   }
   return [
