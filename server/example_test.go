@@ -41,6 +41,7 @@ func TestFamilyBannerMeetsTheRules(t *testing.T) {
 		"no rule":            {has: "(no limit is in force)"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			conf := Defaults()
 			conf.Limits, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = c.limits, "127.0.0.1:0", "", ""
 			if c.limits == nil && c.rules == "" {

@@ -84,6 +84,7 @@ func TestDrainAnswersWhatWasBegun(t *testing.T) {
 func TestDrainUpgraded(t *testing.T) {
 	for _, leaves := range []bool{true, false} {
 		t.Run(fmt.Sprintf("client leaves %v", leaves), func(t *testing.T) {
+			t.Parallel()
 			gone := make(chan struct{})
 			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				defer close(gone)

@@ -83,6 +83,7 @@ func TestFamilyDoorsReportIdentity(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			conf := Defaults()
 			conf.Rules, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = rules, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 			conf.Identity.APIKey.From, conf.Identity.APIKey.File, conf.Identity.User = []string{"header:X-Api-Key"}, keys, []string{"api_key"}

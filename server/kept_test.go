@@ -41,6 +41,7 @@ func TestFamilyNamesAcrossRestarts(t *testing.T) {
 		{"memory", "memory:", "", false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			database := c.database
 			if database == "sqlite:" {
 				database += filepath.Join(t.TempDir(), "weir.db")
@@ -97,6 +98,7 @@ func TestFamilyClientsSeen(t *testing.T) {
 		{1, 41, 1, true}, {1, 41, 41, true}, {1, 7, 0, true},
 	} {
 		t.Run(fmt.Sprintf("one in %d, %d of %d limited", c.sample, c.limited, c.clients), func(t *testing.T) {
+			t.Parallel()
 			database := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 			start := func() *running {
 				conf := local("3/hour by client_id")

@@ -86,6 +86,7 @@ func TestFamilyNoTrustWithoutAWord(t *testing.T) {
 			{"mapped", []string{"::1", "::ffff:127.0.0.1"}, "", true, true},
 		} {
 			t.Run(host+" "+c.name, func(t *testing.T) {
+				t.Parallel()
 				conf := Defaults()
 				conf.Limits, conf.Trust, conf.Upstream = []string{"1000000/second by all"}, c.trust, upstream
 				conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = listen, "127.0.0.1:0", listen
