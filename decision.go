@@ -22,11 +22,13 @@ const Forever time.Duration = math.MaxInt64
 // doubles the cost of a decision (BenchmarkTake in bench/).
 type Decision struct {
 	// Limit is the limit that decided: the one that refused, or the one
-	// nearest to refusing, by the share that is left. Nil when no limit applied, and in the zero Decision.
+	// nearest to refusing, by the share that is left. Nil when no limit applied,
+	// and in the zero Decision.
 	Limit *Limit
 	// Remaining is the largest cost that Limit would allow right now, after
-	// this decision; of several limits, another with a larger share left can allow less. It can be positive on a refusal, when less was left than
-	// was asked for. It is MaxCost when no limit applied.
+	// this decision; of several limits, another with a larger share left can
+	// allow less. It can be positive on a refusal, when less was left than was
+	// asked for. It is MaxCost when no limit applied.
 	Remaining int64
 	// RetryAfter is zero when the request is allowed, and in the zero Decision.
 	// On a refusal it is the least wait after which the same cost passes if nobody

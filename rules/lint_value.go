@@ -25,6 +25,9 @@ var (
 var aliases = map[string]string{
 	"ip": "remote_address", "ipaddress": "remote_address", "clientip": "remote_address", "sourceip": "remote_address",
 	"remoteip": "remote_address", "remoteaddr": "remote_address", "clientaddress": "remote_address", "address": "remote_address",
+	"realip": "remote_address", "xrealip": "remote_address", "xforwardedfor": "remote_address", "forwardedfor": "remote_address",
+	"userip": "remote_address", "srcip": "remote_address", "peeraddress": "remote_address", "ipaddr": "remote_address",
+	"requesturi": "path", "requesturl": "path", "requestmethod": "method",
 	"url": "path", "uri": "path", "requestpath": "path", "verb": "method", "httpmethod": "method", "hostname": "host",
 	"authority": "host", "apitoken": "api_key", "xapikey": "header:X-API-Key", "useragent": "header:User-Agent",
 }
@@ -90,6 +93,9 @@ func nearestSource(key string) string {
 		}
 	}
 	if hasArg {
+		if w := bare(word); w == "claim" || w == "claims" {
+			return "jwt:" + arg
+		}
 		for _, p := range prefixes {
 			if word == p {
 				return ""
@@ -112,17 +118,16 @@ func nearestSource(key string) string {
 		}
 		return ""
 	}
-	best := ""
+	// client_ip means an address, not client_id.
+	best := aliases[bare(key)]
 	for _, s := range sources {
 		switch {
 		case key == s:
 			return ""
+		case best != "":
 		case bare(key) == bare(s), spell.Distance(key, s) == 1 && !slices.Contains(commonWords, key):
 			best = s
 		}
-	}
-	if best == "" {
-		best = aliases[bare(key)]
 	}
 	return best
 }

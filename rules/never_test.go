@@ -166,6 +166,17 @@ func TestFamilyNearMisses(t *testing.T) {
 	f("header.X-A", "header:X-A")
 	f("cokie:a", "cookie:a")
 	f("ip/24", "remote_address/24")
+	// Another word for a source is not one that it is a letter away from, which no
+	// request may have.
+	for _, ip := range []string{"client_ip", "clientIP", "client-ip", "real_ip", "x-real-ip", "x-forwarded-for", "X_Forwarded_For", "forwarded_for", "user_ip",
+		"src_ip", "peer_address", "remote_ip", "ip_addr"} {
+		f(ip, "remote_address")
+	}
+	f("client_ip/24", "remote_address/24")
+	f("claim:sub", "jwt:sub")
+	f("claims:sub", "jwt:sub")
+	f("request_uri", "path")
+	f("request_method", "method")
 	f("header", "header:NAME")
 	f("Cookie", "cookie:NAME")
 	f("query:", "query:NAME")
