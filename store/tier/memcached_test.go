@@ -83,13 +83,7 @@ func memcachedNode(t *testing.T, timeout time.Duration, addrs ...string) *tier.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, c := range []weir.Store{s, shared, local} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	closeLater(t, s, shared, local)
 	return s
 }
 
@@ -211,13 +205,7 @@ func TestFamilyFewConnectionsToMemcached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, c := range []weir.Store{s, shared, local} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	closeLater(t, s, shared, local)
 	p.Delay(servertest.Replies, 100*time.Millisecond)
 	l := compiled(t, weir.PerDay(1_000_000, algorithm.FixedWindow), strict)
 	var byPolicy, decided atomic.Int64

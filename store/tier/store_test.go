@@ -21,14 +21,20 @@ func openWith(t *testing.T, now func() int64, prompt bool) weir.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closeLater(t, s, shared, local)
+	return s
+}
+
+// closeLater closes stores when the test is over, in their order.
+func closeLater(t testing.TB, stores ...weir.Store) {
+	t.Helper()
 	t.Cleanup(func() {
-		for _, c := range []weir.Store{s, shared, local} {
-			if err := c.Close(); err != nil {
+		for _, s := range stores {
+			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	return s
 }
 
 func TestConformance(t *testing.T) { storetest.Run(t, open) }
