@@ -4,6 +4,7 @@
 package lateness
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,7 +22,10 @@ type Meter struct {
 	// beat is when the process was looked at last, total how late it was until then,
 	// both in nanoseconds.
 	beat, total atomic.Int64
-	stop, done  chan struct{}
+	// looking is held while both change, or are read together: what was late since the
+	// last look counts once.
+	looking    sync.Mutex
+	stop, done chan struct{}
 }
 
 // New returns a meter, which runs until it is closed.
@@ -47,11 +51,18 @@ func (m *Meter) run() {
 			return
 		case <-t.C:
 		}
-		now := int64(time.Since(m.base))
-		m.total.Add(over(now - m.beat.Load()))
-		m.beat.Store(now)
+		m.look()
 		t.Reset(every)
 	}
+}
+
+// look notes how late the process was until now.
+func (m *Meter) look() {
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	now := int64(time.Since(m.base))
+	m.total.Add(over(now - m.beat.Load()))
+	m.beat.Store(now)
 }
 
 // over returns by how much a look came too late, after the given time.
@@ -67,8 +78,9 @@ func (m *Meter) Total() time.Duration { return time.Duration(m.total.Load()) }
 
 // Since returns how late the process has been since Total was before, up to now.
 func (m *Meter) Since(before time.Duration) time.Duration {
-	beat := m.beat.Load()
-	return m.Total() - before + time.Duration(over(int64(time.Since(m.base))-beat))
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	return m.Total() - before + time.Duration(over(int64(time.Since(m.base))-m.beat.Load()))
 }
 
 // most is how much longer than its budget a call is waited for at most, as the process

@@ -1,6 +1,8 @@
 package lateness
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,4 +43,30 @@ func TestMeter(t *testing.T) {
 			t.Error("nobody measures, and somebody is late")
 		}
 	})
+}
+
+// While the process looks at itself, what it was late counts once: with the look, or
+// since the one before.
+func TestSpanCountsOnce(t *testing.T) {
+	for range 2000 {
+		m := &Meter{base: time.Now().Add(-time.Hour)} // not looked at for an hour
+		var ready, done sync.WaitGroup
+		var looked atomic.Bool
+		ready.Add(1)
+		for range 1 {
+			done.Go(func() {
+				ready.Done()
+				for !looked.Load() {
+					if n := m.Since(0); n < 59*time.Minute || n > 61*time.Minute {
+						t.Errorf("an hour late, and %s since then", n)
+						return
+					}
+				}
+			})
+		}
+		ready.Wait()
+		m.look()
+		looked.Store(true)
+		done.Wait()
+	}
 }
