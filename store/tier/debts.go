@@ -202,6 +202,9 @@ func (s *Store) payDebts() error {
 				}
 				continue
 			}
+			if owed == 0 {
+				continue // what has been admitted since is looked at in the next round
+			}
 			ops = append(ops, weir.Op{Key: d.key, Limit: d.limit, Cost: owed, Role: weir.Always, Verb: weir.Force})
 			tags = append(tags, tag)
 		}
