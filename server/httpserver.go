@@ -49,13 +49,14 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain 
 	base, cut := context.WithCancel(context.Background())
 	s.cutUpgrades = cut
 	s.srv = &http.Server{
-		Handler:           s.closing(h),
+		Handler:           listen.Guard(s.closing(h)),
 		ReadHeaderTimeout: conf.ReadHeaderTimeout,
 		ReadTimeout:       conf.ReadTimeout,
 		WriteTimeout:      writeTimeout(conf),
 		IdleTimeout:       conf.IdleTimeout,
 		MaxHeaderBytes:    int(conf.MaxHeaderBytes),
 		ConnState:         s.track,
+		ConnContext:       listen.ConnContext,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),

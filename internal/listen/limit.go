@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"log/slog"
@@ -321,9 +322,25 @@ type slotConn struct {
 	idle atomic.Int64
 	// moved is when a byte last moved on an upgraded connection, zero on others.
 	moved atomic.Int64
+	// unflushed: the end of an answer over HTTP/2 may still be to be written.
+	unflushed atomic.Bool
+	// preface says whether the first bytes were those of HTTP/2 in clear.
+	preface atomic.Int32
 	// onEvict is called before it is closed for another, if it is not nil.
 	onEvict atomic.Pointer[func()]
 }
+
+// Values of slotConn.preface.
+const (
+	unknownPreface = iota
+	isPreface
+	noPreface
+)
+
+// flushTime is how long after the end of an answer over HTTP/2 its last bytes are
+// written at the latest. They are written after net/http says that the connection is
+// idle, if they were not before.
+const flushTime = time.Second
 
 // idleSince returns since when c is idle, zero if it is not.
 func (c *slotConn) idleSince(now time.Time) int64 {
@@ -333,7 +350,11 @@ func (c *slotConn) idleSince(now time.Time) int64 {
 		}
 		return moved
 	}
-	return max(c.idle.Load(), 0)
+	since := max(c.idle.Load(), 0)
+	if c.unflushed.Load() && now.UnixNano()-since < int64(flushTime) {
+		return 0
+	}
+	return since
 }
 
 // hasUnread reports whether something has arrived that nobody has read yet, such as
@@ -384,6 +405,12 @@ func (c *slotConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.move()
+		if c.preface.Load() == unknownPreface {
+			c.preface.Store(noPreface)
+			if bytes.HasPrefix(b[:n], []byte("PRI")) {
+				c.preface.Store(isPreface)
+			}
+		}
 	}
 	return n, err
 }
@@ -393,6 +420,10 @@ func (c *slotConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if n > 0 {
 		c.move()
+	}
+	if c.unflushed.Load() {
+		c.unflushed.Store(false)
+		c.of.wake()
 	}
 	return n, err
 }
@@ -474,13 +505,23 @@ func OnEvict(c net.Conn, f func()) {
 	slots(c, func(s *slotConn) { s.onEvict.Store(&f) })
 }
 
-// TrackState is SetIdle by an http.Server's ConnState. A connection that was
-// upgraded is closed when nothing has moved on it for upgraded, zero for no bound.
+// TrackState is SetIdle by an http.Server's ConnState. The client of an HTTP/2
+// connection is informed when it is closed for another, and it is so only when its last
+// answer is written. A connection that was upgraded is closed when nothing has moved on it for upgraded, zero for no bound.
 func TrackState(c net.Conn, state http.ConnState, upgraded time.Duration) {
 	switch state {
 	case http.StateActive:
 		SetIdle(c, false)
 	case http.StateIdle:
+		if isHTTP2(c) {
+			slots(c, func(s *slotConn) {
+				s.unflushed.Store(true)
+				if s.onEvict.Load() == nil {
+					f := sync.OnceFunc(func() { goAway(c) })
+					s.onEvict.Store(&f)
+				}
+			})
+		}
 		SetIdle(c, true)
 	case http.StateHijacked:
 		slots(c, func(s *slotConn) { s.upgrade(upgraded) })

@@ -62,13 +62,14 @@ func shortest(p string) string {
 func newWebServer(h http.Handler, ln net.Listener, most int64, log *slog.Logger) *webServer {
 	const idleTimeout = 5 * time.Minute
 	return &webServer{ln: listen.Stall(listen.Limit(ln, listen.Limits{Max: most, Log: log}), time.Minute), served: make(chan struct{}), srv: &http.Server{
-		Handler:           h,
+		Handler:           listen.Guard(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext:       listen.ConnContext,
 		// Else a request under way would make room for a new connection.
 		ConnState: func(c net.Conn, state http.ConnState) { listen.TrackState(c, state, idleTimeout) },
 	}}
