@@ -52,6 +52,7 @@ func (b *tab) act(button, reason string) (said, yaml string) {
 
 // TestModes leads a rule from a shadow to enforcement and back.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	for _, width := range []int64{wide, narrow} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			n := serve(t)
@@ -92,6 +93,7 @@ func TestModes(t *testing.T) {
 // TestKeyActions does everything that can be done to a client, from the page that
 // explains how it stands.
 func TestKeyActions(t *testing.T) {
+	t.Parallel()
 	for _, width := range []int64{wide, narrow} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			n := serve(t)
@@ -197,6 +199,7 @@ func TestKeyActions(t *testing.T) {
 // its hash: nobody is asked for its entries, and the answer says who it is and what a ban
 // does not refuse. A hash that the node does not know is said to be unknown.
 func TestFamilyActionsByHash(t *testing.T) {
+	t.Parallel()
 	events, _ := throttled(time.Now().Truncate(time.Minute))
 	for _, e := range events {
 		if e.Record != nil {

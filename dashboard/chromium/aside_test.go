@@ -10,6 +10,7 @@ import (
 // TestFamilySetAsideIsShown has a database that refuses some clients: the page shows how
 // many of their events were set aside, in red, and zero before.
 func TestFamilySetAsideIsShown(t *testing.T) {
+	t.Parallel()
 	path := filled(t, nil)
 	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {

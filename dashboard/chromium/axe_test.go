@@ -68,6 +68,7 @@ func (b *tab) audit(script string) []violation {
 // TestFamilyAxe lets axe-core look at every page, at the width of a desk and of a phone,
 // light and dark, with menus and dialogs open, and without analytics.
 func TestFamilyAxe(t *testing.T) {
+	t.Parallel()
 	source, err := os.ReadFile(axe)
 	if err != nil {
 		t.Fatal(err)

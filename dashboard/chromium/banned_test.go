@@ -8,6 +8,7 @@ import (
 // TestFamilyBannedIsExplained explains requests of clients that are banned, under one limit
 // and over the domain: the page says so and for how long, and no number of a limit.
 func TestFamilyBannedIsExplained(t *testing.T) {
+	t.Parallel()
 	n := serve(t)
 	b := browse(t, n.admin)
 	for client, more := range map[string]string{"under-a-limit": "", "over-the-domain": `,"whole_domain":true`} {

@@ -9,6 +9,7 @@ import (
 
 // TestDegraded takes the store away from a node: every page says so.
 func TestDegraded(t *testing.T) {
+	t.Parallel()
 	redis := servertest.Redis(t)
 	n := serve(t, "--store", "redis://"+redis.Addr)
 	n.spend("one", 3)
@@ -38,6 +39,7 @@ func TestDegraded(t *testing.T) {
 
 // TestAnalyticsOff runs without what keeps figures.
 func TestAnalyticsOff(t *testing.T) {
+	t.Parallel()
 	n := serve(t, "--analytics", "off")
 	n.spend("one", 105)
 	b := browse(t, n.admin)

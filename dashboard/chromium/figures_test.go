@@ -36,6 +36,7 @@ type totals struct {
 // TestFigures compares what pages show with the traffic that was sent, and with
 // what the service answers.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	n := serve(t, "--events-sample", "1", "--events-plain")
 	// 100 a day, all at once: of client-0 to -5 the first 100 pass.
 	sent := map[string]int64{}
@@ -258,6 +259,7 @@ func zooms(b *tab) {
 // TestLimitsInWords looks at limits that stand on the command line: their words are
 // their names.
 func TestLimitsInWords(t *testing.T) {
+	t.Parallel()
 	n := serve(t, "--limit", "7/day by ip using token_bucket", "--events-sample", "1")
 	n.visit("192.0.2.7", "/items", "curl/8", 12)
 	b := browse(t, n.admin)

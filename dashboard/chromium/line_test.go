@@ -59,6 +59,7 @@ func (b *tab) figure(name string) int64 {
 // TestLine drags the limit line with the keyboard, with the mouse, and by writing a
 // number, and counts what each limit would have caught itself.
 func TestLine(t *testing.T) {
+	t.Parallel()
 	n := serve(t, "--events-sample", "1")
 	all := int64(0)
 	for i := range 8 {

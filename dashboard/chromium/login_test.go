@@ -9,6 +9,7 @@ import (
 
 // TestLogin logs in, changes something, and logs out.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	const token = "a token of the tests, long enough"
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {

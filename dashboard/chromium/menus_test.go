@@ -10,6 +10,7 @@ import (
 // keys there: the address stays, nothing is asked, no dialog opens, no colour changes. Fields
 // of numbers and the line of a rule, which are set by arrow keys, are left out.
 func TestFamilyArrowKeysDoNothing(t *testing.T) {
+	t.Parallel()
 	events, span := throttled(time.Now().Truncate(time.Minute))
 	n := serve(t, "--events-sample", "1", "--analytics", "sqlite:"+filled(t, events))
 	g, base := before(t, n)
@@ -65,6 +66,7 @@ func TestFamilyArrowKeysDoNothing(t *testing.T) {
 // TestFamilyMenus opens every menu by Enter and by Space, moves in it, leaves it by Escape and
 // by Tab, and chooses by the keyboard alone: what was opened is said, and the focus comes back.
 func TestFamilyMenus(t *testing.T) {
+	t.Parallel()
 	events, span := throttled(time.Now().Truncate(time.Minute))
 	n := serve(t, "--events-sample", "1", "--events-plain", "--analytics", "sqlite:"+filled(t, events))
 	b := browse(t, n.admin)
@@ -147,6 +149,7 @@ func TestFamilyMenus(t *testing.T) {
 // TestFamilyPhoneShowsWhereOneIs looks for the entry of the current page in the navigation,
 // and for every other entry, at widths of phones.
 func TestFamilyPhoneShowsWhereOneIs(t *testing.T) {
+	t.Parallel()
 	n := serve(t)
 	b := browse(t, n.admin)
 	for _, width := range []int64{320, narrow, phone, 430, 820, wide} {

@@ -72,6 +72,7 @@ const examine = `(() => {
 
 // TestPages looks at every page, at both widths and in both colours.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	n := serve(t)
 	n.spend("one", 105)
 	n.spend("two", 3)
@@ -100,6 +101,7 @@ func TestPages(t *testing.T) {
 // TestFrame tries what is the same on all pages: the address as the state, the
 // way by links and back, colours, the keyboard.
 func TestFrame(t *testing.T) {
+	t.Parallel()
 	n := serve(t)
 	n.spend("one", 2)
 	b := browse(t, n.admin)
@@ -167,6 +169,7 @@ func TestFrame(t *testing.T) {
 
 // TestExplain asks why a request is refused, by the form and by the address.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	n := serve(t)
 	n.spend("one", 101)
 	b := browse(t, n.admin)
@@ -201,6 +204,7 @@ func TestExplain(t *testing.T) {
 
 // TestLive watches what happens while it happens.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	n := serve(t)
 	b := browse(t, n.admin)
 	b.width(wide)

@@ -135,6 +135,7 @@ func (g *gate) open() {
 // TestFamilySlowAnswersAreDrawn holds the answers of every page while it refreshes: what is
 // asked for is not asked for once more, and is drawn when it comes.
 func TestFamilySlowAnswersAreDrawn(t *testing.T) {
+	t.Parallel()
 	n, g, b, span := behindGate(t)
 	for _, p := range []struct{ path, question, drawn string }{
 		{"/?", "/v1/analytics/overview", `document.querySelector("[data-figure=decisions]")`},
@@ -178,6 +179,7 @@ func TestFamilySlowAnswersAreDrawn(t *testing.T) {
 // TestFamilyLivePageIsDrawn follows a live page whose clock runs a hundred times as fast,
 // while one answer takes longer than many refreshes.
 func TestFamilyLivePageIsDrawn(t *testing.T) {
+	t.Parallel()
 	n, g, b, span := behindGate(t)
 	b.run(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `{ const real = window.setInterval; window.setInterval = (f, ms, ...more) => real(f, ms / 100, ...more); }`}))
@@ -201,6 +203,7 @@ func TestFamilyLivePageIsDrawn(t *testing.T) {
 // answers come in every order: the page shows the one to the last question, and says
 // meanwhile what it shows.
 func TestFamilyNewestQuestionIsAnswered(t *testing.T) {
+	t.Parallel()
 	n, g, b, span := behindGate(t)
 	decisions := map[string]int64{}
 	for _, m := range mets {

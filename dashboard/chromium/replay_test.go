@@ -10,6 +10,7 @@ import (
 // TestReplay replays what was sent under edited limits, and counts itself what each
 // of them refuses.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	n := serve(t, "--events-sample", "1", "--events-plain")
 	var sent []int64
 	for i := range 8 {
@@ -71,6 +72,7 @@ func TestReplay(t *testing.T) {
 // TestPlaces filters by the region that a node was given, sees how long decisions
 // took, and what a page cannot be filtered by is said and does no harm.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	n := serve(t, "--events-region", "eu-west")
 	type latency struct {
 		Latency *struct {
@@ -132,6 +134,7 @@ func TestPlaces(t *testing.T) {
 
 // TestPromises shows by how much an approximate limit may be wrong, and was.
 func TestPromises(t *testing.T) {
+	t.Parallel()
 	n := serveRules(t, "domain: api\ndescriptors:\n  - {key: client_id, limit: 50/day, algorithm: approximate}\n")
 	n.spend("one", 60)
 	b := browse(t, n.admin)

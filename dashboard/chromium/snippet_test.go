@@ -17,6 +17,7 @@ import (
 // another number, and pastes them into a file of their own: the client has the number there,
 // and what the rule is not about has none.
 func TestFamilyCopiedLines(t *testing.T) {
+	t.Parallel()
 	const rules = `domain: api
 descriptors:
   - {key: plain, limit: 100/minute}

@@ -44,6 +44,7 @@ func numbers(t *testing.T, texts []string) []float64 {
 // TestFamilyListsAreSortedByWhatTheyShow reads each list that is in an order off the page:
 // the column by which it is in order falls, in traffic of which every order is another.
 func TestFamilyListsAreSortedByWhatTheyShow(t *testing.T) {
+	t.Parallel()
 	events, span := throttled(time.Now().Truncate(time.Minute))
 	n := serve(t, "--analytics", "sqlite:"+filled(t, events))
 	b := browse(t, n.admin)
@@ -100,6 +101,7 @@ func TestFamilyListsAreSortedByWhatTheyShow(t *testing.T) {
 // that were refused, and with the refusals of each limit: what shadow limits would have
 // refused is never among them.
 func TestFamilyRefusedIsTheShareOfRequests(t *testing.T) {
+	t.Parallel()
 	events, span := throttled(time.Now().Truncate(time.Minute))
 	n := serve(t, "--analytics", "sqlite:"+filled(t, events))
 	b := browse(t, n.admin)
@@ -185,6 +187,7 @@ func TestFamilyRefusedIsTheShareOfRequests(t *testing.T) {
 // TestFamilyUnknownIsNotZero has no sampled key: how many clients there were is not known,
 // and nowhere told as a number.
 func TestFamilyUnknownIsNotZero(t *testing.T) {
+	t.Parallel()
 	end := time.Now().Truncate(time.Minute)
 	events, span := throttled(end)
 	kept := events[:0]
@@ -216,6 +219,7 @@ func TestFamilyUnknownIsNotZero(t *testing.T) {
 // TestFamilyGuarantees shows for limits of several algorithms the most that any period sees
 // admitted, and never calls exact what admits more than its count.
 func TestFamilyGuarantees(t *testing.T) {
+	t.Parallel()
 	algorithms := []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_subwindows", "sliding_counter", "sliding_log"}
 	rules := "domain: api\ndescriptors:\n"
 	for _, a := range algorithms {

@@ -73,6 +73,7 @@ func filled(t *testing.T, events []event.Event) (path string) {
 // TestUpstream looks at an upstream that is strained above a rate: what the page says
 // is what was told, the rate is found, another can be given, and the address keeps it.
 func TestUpstream(t *testing.T) {
+	t.Parallel()
 	end := time.Now().Truncate(time.Minute)
 	events, above, admitted, refused := strainedHour(end)
 	n := serve(t, "--analytics", "sqlite:"+filled(t, events))
