@@ -25,7 +25,7 @@ var filters = []string{"", "&tier=gold", "&path=/a*", "&agent=curl", "&key=k3", 
 func Blocks(t *testing.T, open func(seed uint64) analytics.Database) {
 	runs := 1
 	if Long() {
-		runs = 10
+		runs = 4
 	}
 	seed := seeds.Of(t)
 	for i := range uint64(runs) {
