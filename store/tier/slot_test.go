@@ -453,7 +453,8 @@ func TestFamilyReloadOfPlaces(t *testing.T) {
 							return
 						default:
 						}
-						o := weir.Op{Key: "k", Limit: now(), Cost: 1, ID: p.name()}
+						// What is granted to a caller that was answered before is given back.
+						o := weir.Op{Key: "k", Limit: now(), Cost: 1, ID: p.name(), NewLease: true}
 						ops := []weir.Op{o}
 						if err := s.Take(t.Context(), ops); err != nil {
 							t.Error(err)
@@ -471,7 +472,7 @@ func TestFamilyReloadOfPlaces(t *testing.T) {
 						mu.Lock()
 						taken--
 						mu.Unlock()
-						back := weir.Op{Key: "k", Limit: now(), Cost: 1, ID: o.ID, Role: weir.Always, Verb: weir.Refund}
+						back := weir.Op{Key: "k", Limit: now(), Cost: 1, ID: o.ID, NewLease: true, Role: weir.Always, Verb: weir.Refund}
 						if err := s.Take(t.Context(), []weir.Op{back}); err != nil {
 							t.Error(err)
 							return
@@ -489,7 +490,8 @@ func TestFamilyReloadOfPlaces(t *testing.T) {
 				watch()
 				time.Sleep(3 * time.Second)
 				mu.Lock()
-				if most > n || most < n*3/4 {
+				// Each of several nodes holds some that none of its callers has just now.
+				if most > n || most < n*2/3 {
 					t.Errorf("%d places were taken at most, of %d", most, n)
 				}
 				mu.Unlock()
