@@ -18,7 +18,7 @@ import (
 // Places that are granted to those who were not told so are given back long before
 // their time is over; those that were told so are kept, and never more than there are.
 func TestFamilyLatePlacesAreGivenBack(t *testing.T) {
-	for seed := range drawn(t, 1, 200) {
+	for seed := range drawn(t, 1, 40) {
 		for _, kind := range []string{"patient", "prompt", "late", "stalls", "loses answers"} {
 			for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased} {
 				virtual(t, fmt.Sprint(kind, " ", mode, " ", seed), func(t *testing.T) { latePlaces(t, kind, mode, seed) })
