@@ -25,6 +25,9 @@ const (
 	maxToken = 8192
 )
 
+// minKey is the fewest bytes that can have 128 random bits.
+const minKey = 16
+
 // apiKeys finds and seals API keys. Immutable but for the file's content.
 type apiKeys struct {
 	from   []claimant
@@ -74,6 +77,9 @@ func (c *Caller) findKey() {
 				c.fail(keyUnknown)
 			}
 			return
+		}
+		if len(key) < minKey {
+			c.r.reports.reportShortKey(c)
 		}
 	}
 	d := c.keySealer.seal(k.secret, key)

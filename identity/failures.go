@@ -127,6 +127,7 @@ const addressFields = 8
 type reports struct {
 	log      *slog.Logger
 	faults   *faults.Log
+	short    *faults.Log // of API keys
 	networks faults.Networks
 	failures [numFailures]atomic.Uint64
 	// fields are forwardingFields, and those that the configuration names beside them.
@@ -141,7 +142,7 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &reports{log: log, faults: faults.New(log), fields: forwardingFields[:len(forwardingFields):len(forwardingFields)]}
+	p := &reports{log: log, faults: faults.New(log), short: faults.New(log), fields: forwardingFields[:len(forwardingFields):len(forwardingFields)]}
 	add := func(name string) {
 		for _, has := range p.fields {
 			if has == name {
@@ -171,6 +172,14 @@ func (c *Caller) fail(f failure) {
 	p.failures[f].Add(1)
 	if p.faults.IsDue() {
 		p.log.Warn("a credential is not believed; its sender is not known by it", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
+	}
+}
+
+// reportShortKey warns once that the known API key of c is short, at most once a second
+// for all keys. It does not log the key.
+func (p *reports) reportShortKey(c *Caller) {
+	if !c.keyRow.warned.Load() && p.short.IsDue() && c.keyRow.warned.CompareAndSwap(false, true) {
+		p.log.Warn("an API key of the file has fewer than 16 bytes and can be guessed; replace it by a random one (openssl rand -hex 16)", "user", c.keyRow.user, "client", c.Address())
 	}
 }
 

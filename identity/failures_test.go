@@ -53,7 +53,7 @@ func TestFamilyIdentityFailures(t *testing.T) {
 		o := identity.Options{
 			User: []string{"jwt:sub", "api_key"}, Tier: []string{"jwt:tier", "keys"},
 			APIKey: identity.APIKeyOptions{From: []string{"header:X-Api-Key"}, Secret: identity.Secret(secret)},
-			Keys:   keyFile(t, "keys.yaml", fmt.Sprintf("- {sha256: %s, user: bob, tier: gold}", sha256Hex("demo-key-1"))),
+			Keys:   keyFile(t, "keys.yaml", fmt.Sprintf("- {sha256: %s, user: bob, tier: gold}", sha256Hex("demo-key-of-0123"))),
 			JWT: identity.JWTOptions{Secret: identity.Secret(secret), Issuers: []string{"https://issuer.example"}, Audiences: []string{"weir"},
 				Now: fixed},
 		}
@@ -73,7 +73,7 @@ func TestFamilyIdentityFailures(t *testing.T) {
 	}{
 		"nothing":               {http.Header{}, "", nil},
 		"a good token":          {withBearer(hs(good)), "", nil},
-		"a good key":            {http.Header{"X-Api-Key": {"demo-key-1"}}, "", nil},
+		"a good key":            {http.Header{"X-Api-Key": {"demo-key-of-0123"}}, "", nil},
 		"expired":               {withBearer(hs(claims("1800000100", "1700000000"))), "jwt expired", nil},
 		"not yet valid":         {withBearer(hs(claims("1799999900", "1800005000"))), "jwt not_yet_valid", nil},
 		"issued in the future":  {withBearer(hs(claims(`"n"`, `"iat":1800005000,"n"`))), "jwt issued_in_future", nil},
@@ -96,16 +96,16 @@ func TestFamilyIdentityFailures(t *testing.T) {
 		"a user that is a list": {withBearer(hs(claims(`"alice"`, `["alice"]`))), "jwt malformed", nil},
 		"unknown API key":       {http.Header{"X-Api-Key": {"unknown-but-secret"}}, "api_key unknown", nil},
 		"long API key":          {http.Header{"X-Api-Key": {strings.Repeat("k", 513)}}, "api_key too_long", nil},
-		"two keys":              {http.Header{"X-Api-Key": {"demo-key-1", "other"}}, "credential unclear", nil},
+		"two keys":              {http.Header{"X-Api-Key": {"demo-key-of-0123", "other"}}, "credential unclear", nil},
 		"two tokens":            {http.Header{"Authorization": {"Bearer " + hs(good), "Bearer x"}}, "credential unclear", nil},
 		"a tab":                 {http.Header{"Authorization": {"Bearer\t" + hs(good)}}, "credential unclear", nil},
-		"a look-alike":          {http.Header{"X_api_key": {"demo-key-1"}}, "credential unclear", nil},
+		"a look-alike":          {http.Header{"X_api_key": {"demo-key-of-0123"}}, "credential unclear", nil},
 		// Keys and tokens in one place: what is one is not a broken other.
-		"a key as bearer":           {withBearer("demo-key-1"), "", bearerKeys},
+		"a key as bearer":           {withBearer("demo-key-of-0123"), "", bearerKeys},
 		"a token as bearer":         {withBearer(hs(good)), "", bearerKeys},
 		"an unknown key as bearer":  {withBearer("no-such-key"), "api_key unknown", bearerKeys},
 		"a broken token as bearer":  {withBearer(sign(t, jose.HS256, []byte(strings.Repeat("x", 32)), "", good)), "jwt bad_signature", bearerKeys},
-		"a key beside a good token": {http.Header{"Authorization": {"Bearer " + hs(good)}, "X-Api-Key": {"demo-key-1"}}, "", nil},
+		"a key beside a good token": {http.Header{"Authorization": {"Bearer " + hs(good)}, "X-Api-Key": {"demo-key-of-0123"}}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

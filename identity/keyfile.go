@@ -32,7 +32,8 @@ const (
 //
 //   - sha256: 64 hexadecimal digits, the SHA-256 of the key. The file holds no
 //     keys, so that who reads it cannot use them. Keys must be random, of at
-//     least 128 bits: words could be guessed from their digests.
+//     least 128 bits (openssl rand -hex 16): others could be guessed, from their
+//     digests or by asking. A known key of fewer than 16 bytes is warned of.
 //   - user: whose key it is. Without sha256, the user whose tier this is.
 //   - tier.
 //
@@ -43,7 +44,10 @@ type KeyFile struct {
 }
 
 // keyRow is what the file says of a key.
-type keyRow struct{ user, tier string }
+type keyRow struct {
+	user, tier string
+	warned     atomic.Bool // that the key is short
+}
 
 type keyRows struct {
 	keys  map[[sha256.Size]byte]*keyRow
@@ -319,6 +323,6 @@ func (b *keyBuilder) add(line int, row map[string]string) error {
 	if was, ok := b.keyLine[sum]; ok {
 		return b.fault(line, "the same key is in line %d already", was)
 	}
-	b.keyLine[sum], b.rows.keys[sum] = line, &keyRow{user, tier}
+	b.keyLine[sum], b.rows.keys[sum] = line, &keyRow{user: user, tier: tier}
 	return nil
 }
