@@ -310,3 +310,33 @@ func TestBansNameClientsAsRoutesDo(t *testing.T) {
 		}
 	}
 }
+
+// TestThrottleKnowsNoBans: CL.THROTTLE answers by its own key and numbers alone, also
+// for a client that is banned, by whatever names it; WEIR.CHECK refuses it. The answer
+// to a ban over the domain says so.
+func TestThrottleKnowsNoBans(t *testing.T) {
+	_, ready := serveBanned(t)
+	const fresh = "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n+OK\r\n"
+	for _, kind := range []string{"free", "key", "domain", "ruled", "denied"} {
+		if got := redisSays(t, ready, kind); strings.Contains(got, "banned\r\n:1\r\n") != (kind != "free") || strings.Contains(got, "allowed\r\n:0\r\n") != (kind != "free") {
+			t.Errorf("WEIR.CHECK of %s: %q", kind, got)
+		}
+		for _, key := range []string{kind, "header:X-Kind=" + kind, "api header:X-Kind " + kind} {
+			if got := redisAnswers(t, ready, fmt.Sprintf("CL.THROTTLE %q 15 30 60", key)); got != fresh {
+				t.Errorf("CL.THROTTLE %q: %q", key, got)
+			}
+		}
+	}
+	for _, whole := range []bool{false, true} {
+		res, err := http.Post(ready.URLs["admin"]+"/v1/admin/ban", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":"header:X-Kind","value":"key"}]}],"seconds":60,"whole_domain":%t}`, whole)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != 200 || strings.Contains(string(text), "CL.THROTTLE") != whole {
+			t.Errorf("a ban (over the domain: %t): %d %s, %v", whole, res.StatusCode, text, err)
+		}
+	}
+}

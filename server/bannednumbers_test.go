@@ -155,6 +155,12 @@ func TestFamilyBannedNumbersAreTrue(t *testing.T) {
 // redisSays returns the reply to WEIR.CHECK.
 func redisSays(t *testing.T, ready Ready, kind string) string {
 	t.Helper()
+	return redisAnswers(t, ready, fmt.Sprintf(`WEIR.CHECK api header:X-Kind "%s"`, kind))
+}
+
+// redisAnswers returns all that is answered to a command and to QUIT.
+func redisAnswers(t *testing.T, ready Ready, command string) string {
+	t.Helper()
 	u, err := url.Parse(ready.URLs["resp"])
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +173,7 @@ func redisSays(t *testing.T, ready Ready, kind string) string {
 	if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(nc, "WEIR.CHECK api header:X-Kind \"%s\"\r\nQUIT\r\n", kind)
+	fmt.Fprintf(nc, "%s\r\nQUIT\r\n", command)
 	all, err := io.ReadAll(nc)
 	if err != nil {
 		t.Fatal(err)

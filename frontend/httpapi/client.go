@@ -128,7 +128,9 @@ func (a *API) banDomain(r *http.Request, q *query) error {
 	for _, b := range a.opt.Overlay.OfClient(req) {
 		q.yaml = a.opt.Overlay.YAML(&b)
 	}
-	q.notCovered = append(append(a.unsent([]weir.Entry{e}, true), a.without(domain, []weir.Entry{e})...), "requests that front ends ask nothing about: of a route without descriptors, or that the configuration exempts")
+	q.notCovered = append(append(a.unsent([]weir.Entry{e}, true), a.without(domain, []weir.Entry{e})...),
+		"requests that front ends ask nothing about: of a route without descriptors, or that the configuration exempts",
+		"calls of CL.THROTTLE, which name a key and numbers, and no domain")
 	return nil
 }
 
