@@ -63,6 +63,21 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 	return set, out
 }
 
+// CheckSettings reports what New reports about the settings and the limits in words,
+// without opening a file. Settings that give nothing to decide by are no fault: they may
+// be a part.
+func (c *Config) CheckSettings() error {
+	if err := c.checkSettings(); err != nil {
+		return err
+	}
+	check, err := c.checkLimit()
+	if err != nil {
+		return err
+	}
+	_, err = c.wordRules(check)
+	return err
+}
+
 // boolOrder puts faults before warnings.
 func boolOrder(a, b bool) int {
 	switch {

@@ -131,12 +131,17 @@ func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 // check reports everything about c that can be seen to be wrong without
 // opening anything.
 func (c *Config) check() error {
+	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
+		return errors.Join(errors.New("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call"), c.checkSettings())
+	}
+	return c.checkSettings()
+}
+
+// checkSettings is check of what is given, whether or not there is anything to decide by.
+func (c *Config) checkSettings() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if c.Rules == "" && len(c.Limits) == 0 && c.Shed == nil && c.RESP.Listen == "" {
-		bad("nothing to decide by: give rules (--rules FILE), or a limit in words (--limit \"100/minute by ip\"); or --resp PORT for Redis clients, whose limits come with each call")
-	}
 	if c.HTTP.Listen == "" {
 		bad("--http (http.listen) is empty: give HOST:PORT")
 	}

@@ -54,6 +54,9 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 		return err
 	}
 	if c.PrintConfig {
+		if err := conf.CheckSettings(); err != nil {
+			return err
+		}
 		return conf.Print(s.out)
 	}
 	server.KeepHeap()
