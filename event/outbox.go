@@ -29,7 +29,6 @@ const (
 type outbox struct {
 	queue Queue
 	max   int
-	log   *slog.Logger
 	// wake holds a token when there is something to send; ending is closed when no
 	// more is to be begun.
 	wake, ending chan struct{}
@@ -48,6 +47,7 @@ type outbox struct {
 	// setAside counts events that the queue refuses while it takes others.
 	setAside uint64
 	faults   *faults.Log
+	outage   *faults.Outage
 
 	// suspect is the number of the event that was refused alone last, proofs how often
 	// since then another was taken. Only the goroutine that publishes looks at them.
@@ -56,7 +56,8 @@ type outbox struct {
 }
 
 func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
-	return &outbox{queue: q, max: max, log: log, faults: faults.New(log), wake: make(chan struct{}, 1), ending: make(chan struct{})}
+	return &outbox{queue: q, max: max, faults: faults.New(log), wake: make(chan struct{}, 1), ending: make(chan struct{}),
+		outage: faults.NewOutage(log, "the queue takes no events; they are kept up to a bound, and decisions go on as ever", "the queue takes events again", "bound", max)}
 }
 
 // put adds events. Where there is no room the oldest records make way, then the
@@ -170,13 +171,13 @@ func (b *outbox) send(ctx context.Context, batch []Event) []Event {
 	for tries := 1; ; tries++ {
 		err := b.publish(ctx, batch)
 		if err == nil {
-			if tries > 1 {
-				b.log.Info("the queue takes events again", "tries", tries)
-			}
 			return nil
 		}
 		if ctx.Err() != nil || b.ends() {
 			return batch
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			b.outage.Failed(err) // a refusal does not take so long
 		}
 		if tries > 1 {
 			// It may be away, or refuse one of the events.
@@ -188,9 +189,7 @@ func (b *outbox) send(ctx context.Context, batch []Event) []Event {
 				tries, wait = 1, minBackoff
 				continue
 			}
-		}
-		if tries == 1 {
-			b.log.Warn("the queue takes no events; they are kept up to a bound", "err", err, "bound", b.max)
+			b.outage.Failed(err)
 		}
 		t := time.NewTimer(wait)
 		select {
@@ -225,6 +224,9 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 			}
 		}
 		b.published, b.sending, b.away = b.published+uint64(taken), b.sending-len(batch), false
+		if taken > 0 {
+			b.outage.Answered()
+		}
 		return nil
 	case ctx.Err() == nil:
 		b.failures, b.away = b.failures+1, true

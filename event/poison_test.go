@@ -166,3 +166,74 @@ func TestPoisonAtTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// One line says that the queue takes nothing, one that it does again, and none where it
+// refuses single events, however many come and however often.
+func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
+	rounds := 20
+	if os.Getenv("WEIR_SOAK") != "" {
+		rounds = 400
+	}
+	rng := rand.New(rand.NewPCG(seeds.Of(t), 7))
+	for range rounds {
+		bubble.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			q := &picky{refused: map[uint64]bool{}, unfit: rng.IntN(2) == 0, got: map[uint64]int{}}
+			b := newOutbox(q, 10_000, slog.New(slog.NewTextHandler(&log, nil)))
+			ctx, cancel := context.WithCancel(t.Context())
+			var life sync.WaitGroup
+			life.Go(func() { b.run(ctx) })
+			defer func() {
+				close(b.ending)
+				cancel()
+				life.Wait()
+			}()
+			next, bad := uint64(1), 0
+			batch := func() {
+				events := make([]Event, 20+rng.IntN(200))
+				for i := range events {
+					events[i] = Event{Source: "n/1", Sequence: next, Record: &Record{Count: 1}}
+					next++
+				}
+				if rng.IntN(2) == 0 {
+					q.mu.Lock()
+					// Others follow, by which it is known that the queue takes any.
+					q.refused[events[rng.IntN(len(events)-5)].Sequence] = true
+					q.mu.Unlock()
+					bad++
+				}
+				b.put(events)
+				time.Sleep(time.Minute)
+			}
+			lines := func(what string) int { return strings.Count(log.String(), what) }
+			for range 10 {
+				batch()
+			}
+			if lines("takes no events") > 0 || lines("takes events again") > 0 {
+				t.Fatalf("the queue refused single events:\n%s", log.String())
+			}
+			set := func(away bool) {
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				q.away = away
+			}
+			set(true)
+			for range 1 + rng.IntN(5) {
+				batch()
+			}
+			if lines("takes no events") != 1 || lines("takes events again") > 0 {
+				t.Fatalf("the queue is away:\n%s", log.String())
+			}
+			set(false)
+			for range 10 {
+				batch()
+			}
+			if lines("takes no events") != 1 || lines("takes events again") != 1 || !strings.Contains(log.String(), "after=") {
+				t.Fatalf("the queue is back:\n%s", log.String())
+			}
+			if s := b.stats(); int(s.SetAside) != bad || s.Backlog != 0 {
+				t.Errorf("%d bad events: %+v", bad, s)
+			}
+		})
+	}
+}

@@ -104,23 +104,23 @@ func on(addr, topic string) *queuetest.Broker {
 			return out
 		},
 		Refuse: func(t testing.TB) {
-			if errors.Is(limit(t, addr, topic+asideEnding), kerr.UnknownTopicOrPartition) {
+			if errors.Is(limit(t, addr, topic+asideEnding, 1), kerr.UnknownTopicOrPartition) {
 				create(t, addr, topic+asideEnding)
 			}
-			if err := limit(t, addr, topic+asideEnding); err != nil {
+			if err := limit(t, addr, topic+asideEnding, 1); err != nil {
 				t.Fatal(err)
 			}
 		},
 	}
 }
 
-// limit makes a topic refuse every message.
-func limit(t testing.TB, addr, name string) error {
+// limit makes a topic refuse messages of more bytes.
+func limit(t testing.TB, addr, name string, most int) error {
 	t.Helper()
 	c := client(t, addr)
 	defer c.Close()
 	change := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	change.Name, change.Value = "max.message.bytes", kmsg.StringPtr("1")
+	change.Name, change.Value = "max.message.bytes", kmsg.StringPtr(strconv.Itoa(most))
 	topic := kmsg.NewIncrementalAlterConfigsRequestResource()
 	topic.ResourceType, topic.ResourceName = kmsg.ConfigResourceTypeTopic, name
 	topic.Configs = append(topic.Configs, change)

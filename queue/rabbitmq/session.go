@@ -181,7 +181,9 @@ func (s *session) publishWindow(ctx context.Context, queue string, messages []am
 		var err error
 		// Mandatory: a message for a queue that was deleted is confirmed too, but
 		// returned before.
-		if sent[i], err = s.ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, true, false, m); err != nil {
+		if sent[i], err = s.ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, true, false, m); errors.Is(err, amqp.ErrClosed) {
+			return s.why()
+		} else if err != nil {
 			return err
 		}
 	}
@@ -219,11 +221,16 @@ func (s *session) answers(ctx context.Context) bool {
 	return stop() && err == nil
 }
 
-// why tells what has ended the session.
+// why tells what has ended the session. An error of the channel alone is about a message:
+// the broker does not want it, however often it comes.
 func (s *session) why() error {
 	select {
 	case e := <-s.gone:
-		if e != nil {
+		switch {
+		case e == nil:
+		case e.Code == amqp.ContentTooLarge || e.Code == amqp.AccessRefused || e.Code == amqp.PreconditionFailed:
+			return fmt.Errorf("%w: %w", errRefused, e)
+		default:
 			return e
 		}
 	default:

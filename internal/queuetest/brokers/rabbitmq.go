@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -18,8 +19,8 @@ import (
 const script = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 // RabbitMQ starts one, with the daemon that Erlang's nodes find each other by,
-// on ports and in a folder of its own.
-func RabbitMQ(t testing.TB) *queuetest.Process {
+// on ports and in a folder of its own. Its configuration has the given lines too.
+func RabbitMQ(t testing.TB, conf ...string) *queuetest.Process {
 	t.Helper()
 	bin := servertest.Binary(t, "rabbitmq-server")
 	if _, err := os.Stat(script); err == nil {
@@ -27,7 +28,7 @@ func RabbitMQ(t testing.TB) *queuetest.Process {
 	}
 	dir, port, names := t.TempDir(), servertest.FreePort(t), servertest.FreePort(t)
 	write(t, filepath.Join(dir, "plugins"), "[].")
-	write(t, filepath.Join(dir, "rabbitmq.conf"), "log.console.level = error\n")
+	write(t, filepath.Join(dir, "rabbitmq.conf"), "log.console.level = error\n"+strings.Join(conf, "\n")+"\n")
 	servertest.Start(t, exec.Command(servertest.Binary(t, "epmd"), "-port", fmt.Sprint(names), "-address", "127.0.0.1"))
 	env := append(os.Environ(),
 		"RUNNING_UNDER_SYSTEMD=1", // no shell that stays in front of it
