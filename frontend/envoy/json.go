@@ -22,6 +22,9 @@ func (s *Service) JSON() http.Handler {
 		share := s.opt.Bodies.Share()
 		defer share.End()
 		body, err := share.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+		if err == nil {
+			err = checkJSON(body)
+		}
 		var req rlsv3.RateLimitRequest
 		if err == nil {
 			err = protojson.Unmarshal(body, &req)

@@ -34,14 +34,15 @@ type answer struct {
 type codec struct {
 	encoding.CodecV2
 	answers *sync.Pool
+	check   func(message any, data []byte) error // nil if all messages are decoded
 }
 
-func newCodec() (codec, error) {
+func newCodec(check func(message any, data []byte) error) (codec, error) {
 	c := encoding.GetCodecV2("proto")
 	if c == nil {
 		return codec{}, errors.New("grpcserver: grpc has no codec of protobuf messages")
 	}
-	return codec{c, &sync.Pool{New: func() any { return new(answer) }}}, nil
+	return codec{c, &sync.Pool{New: func() any { return new(answer) }}, check}, nil
 }
 
 // answer says where a message goes. It is to be marshaled once.
@@ -87,8 +88,16 @@ func copied(data []byte, pool mem.BufferPool) mem.Buffer {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(Message)
-	if !ok {
+	if !ok && c.check == nil {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	return m.Decode(data.MaterializeToBuffer(mem.DefaultBufferPool()))
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	if ok {
+		return m.Decode(whole)
+	}
+	defer whole.Free()
+	if err := c.check(v, whole.ReadOnlyData()); err != nil {
+		return err
+	}
+	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
 }

@@ -63,6 +63,11 @@ type Options struct {
 	// answered, with the bodies of other front ends; a call for which there is no room
 	// gets RESOURCE_EXHAUSTED. Nil means 64 MiB for this server alone.
 	Bodies *bodies.Budget
+	// Check is called with each message that is to be decoded by generated code, and what
+	// was sent: decoded it may take many times as much memory. Where it returns an error
+	// the message is not decoded, and the call gets INTERNAL with that error. Nil means
+	// that all are decoded.
+	Check func(message any, data []byte) error
 	// CallTimeout bounds a call that is not a stream, from its first byte to its
 	// last, where the client's own deadline is not nearer; streams of the
 	// reflection service too. Zero means ten seconds.
@@ -184,7 +189,7 @@ func New(opt Options) (*Server, error) {
 	s.unfinished = &unfinished{budget: opt.Bodies, most: int(opt.MaxStreams), faults: faults.New(opt.Log)}
 	s.reflecting = make(chan struct{}, maxReflecting)
 	var err error
-	if s.codec, err = newCodec(); err != nil {
+	if s.codec, err = newCodec(opt.Check); err != nil {
 		return nil, err
 	}
 	healthpb.RegisterHealthServer(s, s.health)

@@ -137,7 +137,7 @@ func (n *Node) build() error {
 func (n *Node) buildGRPC(calls *methods) error {
 	opt := grpcserver.Options{
 		Health: []string{serviceName}, Reflection: true,
-		MaxMessage: envoy.MaxBodyBytes, Bodies: n.bodies, MaxStreams: 1 << 16, MaxConnections: maxGRPCConnections,
+		MaxMessage: envoy.MaxBodyBytes, Bodies: n.bodies, Check: envoy.CheckMessage, MaxStreams: 1 << 16, MaxConnections: maxGRPCConnections,
 		MaxAge: max(n.s.GRPCMaxConnectionAge, 0), MaxAgeGrace: max(n.s.GRPCMaxAgeGrace, 0),
 		// A call ends by the store's bound, which is to be heard of.
 		CallTimeout: max(n.s.RedisTimeout, n.s.PerSecondTimeout, 0) + time.Second,

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +23,9 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/weirlimit/weir/frontend/envoy"
 	"github.com/weirlimit/weir/internal/servertest"
 )
 
@@ -381,6 +386,97 @@ func TestFamilyOneBudgetOfBodies(t *testing.T) {
 		code, _ := n.post(text)
 		return code != 503 && call() == nil
 	})
+}
+
+// TestFamilyRequestsOfManyParts: what is small as it is sent and large when it is decoded
+// is refused before that, over both doors, and the largest request that is not is answered.
+func TestFamilyRequestsOfManyParts(t *testing.T) {
+	t.Parallel()
+	n := start(t, program, append(inPlace(rulesIn(t, map[string]string{"config/shop.yaml": shop})), "GOMEMLIMIT=256MiB")...)
+	const parts = envoy.MaxParts
+	of := func(descriptors, entries int) *rlsv3.RateLimitRequest {
+		q := &rlsv3.RateLimitRequest{Domain: "shop"}
+		for range descriptors {
+			q.Descriptors = append(q.Descriptors, &ratelimitpb.RateLimitDescriptor{})
+		}
+		for range entries {
+			d := q.Descriptors[rand.IntN(descriptors)]
+			d.Entries = append(d.Entries, &ratelimitpb.RateLimitDescriptor_Entry{Key: "k", Value: "v"})
+		}
+		return q
+	}
+	text := func(q *rlsv3.RateLimitRequest) string {
+		b, err := protojson.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	client := rlsv3.NewRateLimitServiceClient(n.dial())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, q := range map[string]*rlsv3.RateLimitRequest{
+		"descriptors": of(parts+1, 0), "entries": of(1, parts), "both": of(parts/2, parts/2+1),
+	} {
+		if _, err := client.ShouldRateLimit(ctx, q); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "descriptors and entries") {
+			t.Errorf("too many %s over gRPC: %v", name, err)
+		}
+		if code, _ := n.post(text(q)); code != 400 {
+			t.Errorf("too many %s over /json: %d", name, code)
+		}
+	}
+	most := of(parts/2, parts/2)
+	if _, err := client.ShouldRateLimit(ctx, most); err != nil {
+		t.Errorf("as many as may be, over gRPC: %v", err)
+	}
+	most = of(parts/2, parts/2-1) // the request itself is an object too
+	if code, _ := n.post(text(most)); code != 200 {
+		t.Errorf("as many as may be, over /json: %d", code)
+	}
+
+	// As large as may be sent, from many at once.
+	empty := &rlsv3.RateLimitRequest{Domain: "shop", Descriptors: make([]*ratelimitpb.RateLimitDescriptor, 2_000_000)}
+	for i := range empty.Descriptors {
+		empty.Descriptors[i] = new(ratelimitpb.RateLimitDescriptor)
+	}
+	dense := `{"descriptors":[` + strings.Repeat("{},", 1_300_000) + `{}]}`
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 2 {
+				if _, err := client.ShouldRateLimit(ctx, empty); err == nil {
+					t.Error("two million descriptors are decided over gRPC")
+				}
+				if code, _ := n.post(dense); code == 200 {
+					t.Error("1.3 million descriptors are decided over /json")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if peak := peakMemory(t, n.proc); peak > 512<<20 {
+		t.Errorf("%d MiB were resident, with GOMEMLIMIT=256MiB", peak>>20)
+	}
+}
+
+// peakMemory returns the most memory that a process had resident, in bytes.
+func peakMemory(t *testing.T, p *servertest.Process) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	if err != nil {
+		t.Skip(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatal("no VmHWM in the status of a process")
+	return 0
 }
 
 // isRefused sends a body to /json without its last byte, and reports whether it is
