@@ -3,9 +3,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -17,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // openTraces makes the spans and what sends them.
@@ -43,7 +43,7 @@ func (t *Telemetry) openTraces(p plan, about *resource.Resource) error {
 	}
 	most := t.opt.maxSpans()
 	t.spans = &spanQueue{most: int64(most)}
-	sender := spanSender{exporter, t.spans, &t.traces}
+	sender := spanSender{exporter, t.spans, t.traces}
 	t.spans.SpanProcessor = sdktrace.NewBatchSpanProcessor(sender, sdktrace.WithMaxQueueSize(most))
 	t.tracers = sdktrace.NewTracerProvider(
 		// Nobody's trace begins here: a limiter is asked by those who have one.
@@ -81,7 +81,7 @@ func (t *Telemetry) openMetrics(p plan, about *resource.Resource) error {
 	if t.opt.Every > 0 {
 		opts = append(opts, sdkmetric.WithInterval(t.opt.Every))
 	}
-	reader := sdkmetric.NewPeriodicReader(metricExporter{exporter, &t.metrics}, opts...)
+	reader := sdkmetric.NewPeriodicReader(metricExporter{exporter, t.metrics}, opts...)
 	t.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithResource(about))
 	return nil
 }
@@ -143,38 +143,24 @@ func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetric
 	return nil
 }
 
-// logEvery is how often a collector that does not answer is told of.
-const logEvery = time.Minute
-
-// exports counts exports of one signal and logs those that fail.
+// exports counts exports of one signal and logs when the collector takes none, and when it
+// does again.
 type exports struct {
-	signal       string
-	log          *slog.Logger
+	outage       *faults.Outage
 	sent, failed atomic.Uint64
+}
 
-	mu     sync.Mutex
-	told   bool // of a failure, and of no success since
-	logged time.Time
-	silent int // failures since then
+func newExports(signal string, log *slog.Logger) *exports {
+	return &exports{outage: faults.NewOutage(log, "the collector did not take what it was sent; decisions are made as ever", "the collector takes what it is sent again", "signal", signal)}
 }
 
 // note is told of every export.
 func (e *exports) note(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err == nil {
-		e.sent.Add(1)
-		if e.told {
-			e.log.Info("the collector takes what it is sent again", "signal", e.signal)
-			e.told = false
-		}
+	if err != nil {
+		e.failed.Add(1)
+		e.outage.Failed(err)
 		return
 	}
-	e.failed.Add(1)
-	if now := time.Now(); now.Sub(e.logged) >= logEvery {
-		e.log.Warn("the collector did not take what it was sent; decisions are made as ever", "signal", e.signal, "err", err, "unlogged", e.silent)
-		e.told, e.logged, e.silent = true, now, 0
-		return
-	}
-	e.silent++
+	e.sent.Add(1)
+	e.outage.Answered()
 }

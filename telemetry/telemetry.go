@@ -90,8 +90,8 @@ type Telemetry struct {
 	budget budget
 
 	spans   *spanQueue
-	traces  exports
-	metrics exports
+	traces  *exports
+	metrics *exports
 
 	tracers *sdktrace.TracerProvider
 	meters  *sdkmetric.MeterProvider
@@ -111,8 +111,8 @@ func New(opt Options) (*Telemetry, error) {
 		return nil, nil
 	}
 	t := &Telemetry{opt: opt, names: names{list: opt.Series}, budget: budget{most: opt.MaxTraces}}
-	t.traces = exports{signal: "traces", log: opt.Log}
-	t.metrics = exports{signal: "metrics", log: opt.Log}
+	t.traces = newExports("traces", opt.Log)
+	t.metrics = newExports("metrics", opt.Log)
 	about, err := describe(opt.Version)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 const (
@@ -27,6 +29,7 @@ const (
 type Statsd struct {
 	network, addr string
 	log           *slog.Logger
+	outage        *faults.Outage
 
 	// buf belongs to the caller of the Sink methods.
 	buf  []byte
@@ -46,6 +49,7 @@ type Statsd struct {
 // cannot. Close ends it.
 func NewStatsd(network, addr string, log *slog.Logger) *Statsd {
 	s := &Statsd{network: network, addr: addr, log: log, size: statsdChunk}
+	s.outage = faults.NewOutage(log, "statsd does not take statistics: they wait, up to 4 MiB, and decisions are made as ever", "statsd takes statistics again", "addr", addr)
 	if strings.HasPrefix(network, "udp") {
 		s.size = statsdPacket
 	}
@@ -120,6 +124,7 @@ func (s *Statsd) send() {
 			conn.Close()
 		}
 	}()
+	fresh := false // nothing was written to conn
 	for lines := range s.out {
 		// A connection that has died is noticed by writing to it, so each
 		// piece gets a second chance on a new one.
@@ -128,13 +133,19 @@ func (s *Statsd) send() {
 				if conn = s.connect(); conn == nil {
 					return
 				}
+				fresh = true
 			}
 			conn.SetWriteDeadline(time.Now().Add(statsdWrite))
 			_, err := conn.Write(lines)
 			if err == nil {
+				// That nobody has a packet is known at the next.
+				if !fresh || s.size != statsdPacket {
+					s.outage.Answered()
+				}
+				fresh = false
 				break
 			}
-			s.log.Warn("statsd does not take statistics", "addr", s.addr, "err", err)
+			s.outage.Failed(err)
 			conn.Close()
 			conn = nil
 		}
@@ -143,19 +154,14 @@ func (s *Statsd) send() {
 
 // connect tries until it succeeds; nil means that Close has given up.
 func (s *Statsd) connect() net.Conn {
-	said := false
 	for {
 		d := net.Dialer{Timeout: statsdDial}
 		conn, err := d.DialContext(s.ctx, s.network, s.addr)
 		if err == nil {
-			if said {
-				s.log.Info("connected to statsd", "addr", s.addr)
-			}
 			return conn
 		}
-		if s.ctx.Err() == nil && !said {
-			said = true
-			s.log.Warn("no connection to statsd; trying again every 3s", "addr", s.addr, "err", err)
+		if s.ctx.Err() == nil {
+			s.outage.Failed(err)
 		}
 		select {
 		case <-time.After(statsdRetry):
