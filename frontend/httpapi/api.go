@@ -284,7 +284,7 @@ func (c *call) release() {
 // request and returns false if there is nothing to go on with.
 func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bool {
 	if r.ContentLength > int64(most) {
-		tooLarge(w, most)
+		tooLarge(w, r, most)
 		return false
 	}
 	// Not every server has deadlines to set; those that do not bound the time
@@ -300,7 +300,7 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 			// Growing keeps the old buffer until it is copied. What is read is
 			// answered in about as many bytes.
 			if !c.share.Grow(max(c.size(), 3*cap(b))) {
-				a.crowded(w)
+				a.crowded(w, r)
 				return false
 			}
 			b = append(b, 0)[:len(b)]
@@ -310,7 +310,7 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 		c.body = b
 		switch {
 		case len(b) > most:
-			tooLarge(w, most)
+			tooLarge(w, r, most)
 			return false
 		case err == io.EOF:
 			c.reader.reset(b)
@@ -328,7 +328,8 @@ func (c *call) read(a *API, w http.ResponseWriter, r *http.Request, most int) bo
 var errNoRoom = errors.New("unfinished bodies hold as much memory as they may")
 
 // crowded answers that large bodies hold all that they may together.
-func (a *API) crowded(w http.ResponseWriter) {
+func (a *API) crowded(w http.ResponseWriter, r *http.Request) {
+	dropBody(w, r)
 	a.opt.Bodies.Refuse()
 	a.faults.Report("request refused", errNoRoom)
 	answer.Problem{
@@ -337,7 +338,17 @@ func (a *API) crowded(w http.ResponseWriter) {
 	}.Write(w)
 }
 
-func tooLarge(w http.ResponseWriter, most int) {
+// dropBody makes the answer one that is sent without waiting for the rest of the body:
+// over HTTP/1 net/http waits for up to 256 KiB of it unless the connection ends. Over
+// HTTP/2 nothing waits, and other streams of the connection go on.
+func dropBody(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor < 2 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+func tooLarge(w http.ResponseWriter, r *http.Request, most int) {
+	dropBody(w, r)
 	answer.Problem{
 		Status: http.StatusRequestEntityTooLarge,
 		Detail: fmt.Sprintf("the body may have at most %d bytes", most),

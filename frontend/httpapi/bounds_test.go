@@ -1,23 +1,29 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/clocked"
 	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/seeds"
 )
 
 // TestSlowBody: a client that does not send its body is let go.
@@ -66,6 +72,86 @@ func TestKeepAliveSurvivesTheBodyTimeout(t *testing.T) {
 		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestFamilyRefusedBodiesAreAnsweredAtOnce: a body for which there is no room, and one
+// that is too large, are refused as soon as that is known, however little of them is
+// missing, and the connection ends; over HTTP/2 it goes on.
+func TestFamilyRefusedBodiesAreAnsweredAtOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(seeds.Of(t), 1))
+	runs := 4
+	if os.Getenv("WEIR_SOAK") == "1" {
+		runs = 200
+	}
+	const small, batch = 64 << 10, 1 << 20 // bounds of bodies
+	most := map[string]int{"/shouldAllowRequest": small, "/v1/check": batch, "/v1/explain": small, "/v1/acquire": small, "/v1/admin/inspect": small, "/v1/admin/ban": small}
+	srv := serve(t, clocked.New(t), weir.Limits{}, httpapi.Options{Bodies: bodies.New(1), BodyTimeout: time.Hour, AdminToken: token})
+	for path, most := range most {
+		for range runs {
+			for _, c := range []struct {
+				name        string
+				size, sends int // the size announced, and what arrives of it
+				status      string
+			}{
+				{"no room", most, most - 1 - r.IntN(100), "503"},
+				{"no room", 1 + most/2 + r.IntN(most/2), most / 2, "503"},
+				{"too large", most + 1 + r.IntN(256<<10), 0, "413"},
+				{"too large", most + 1, most, "413"},
+				{"no room, of unknown size", -1, most / 2, "503"},
+			} {
+				conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				head, body := fmt.Sprintf("Content-Length: %d", c.size), strings.Repeat(" ", c.sends)
+				if c.size < 0 {
+					head, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s", c.sends+1, body)
+				}
+				fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n%s", path, token, head, body) // may be refused while it is sent
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatalf("%s, %s, %d of %d bytes: %v", path, c.name, c.sends, c.size, err)
+				}
+				if !strings.HasPrefix(res.Status, c.status) || !res.Close {
+					t.Errorf("%s, %s, %d of %d bytes: %s, the connection ends: %t", path, c.name, c.sends, c.size, res.Status, res.Close)
+				}
+				conn.Close()
+			}
+		}
+	}
+	h2 := httptest.NewUnstartedServer(srv.api)
+	h2.Config.Protocols = new(http.Protocols)
+	h2.Config.Protocols.SetUnencryptedHTTP2(true)
+	var accepted atomic.Int64
+	h2.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			accepted.Add(1)
+		}
+	}
+	h2.Start()
+	defer h2.Close()
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	for range 20 {
+		for size, want := range map[int]int{16: 200, 32 << 10: 503, 65 << 10: 413} {
+			res, err := (&http.Client{Transport: tr, Timeout: time.Minute}).Post(h2.URL+"/shouldAllowRequest", "", strings.NewReader(`{"clientId":"a"}`+strings.Repeat(" ", size-16)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != want {
+				t.Errorf("HTTP/2, %d bytes: %d, %v, want %d", size, res.StatusCode, err, want)
+			}
+			res.Body.Close()
+		}
+	}
+	if n := accepted.Load(); n != 1 {
+		t.Errorf("60 requests over HTTP/2 took %d connections", n)
 	}
 }
 
