@@ -78,6 +78,19 @@ func TestFamilyOutagesOfEachStore(t *testing.T) {
 			}
 		})
 	})
+	t.Run("another region", func(t *testing.T) {
+		own, other := servertest.Redis(t), servertest.Redis(t)
+		list := fmt.Sprintf("a=redis://%s;b=redis://%s?timeout=%s", own.Addr+patient, other.Addr, budget)
+		outageOf(t, "redis://"+own.Addr+patient, "another region does not answer: little is admitted that it does not know of", "another region answers again", func() {
+			if err := other.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}, func() {
+			if err := other.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+		}, "--region", "a", "--regions", list)
+	})
 	for _, c := range []struct{ scheme, more, down, back string }{
 		{"redis+ring", "", "a server of the ring does not answer: its keys are kept by the others", "a server of the ring answers again"},
 		{"redis+ring", "&ring_on_loss=policy", "a server of the ring does not answer: limits of its keys are decided without it", "a server of the ring answers again"},
@@ -109,10 +122,13 @@ func TestFamilyOutagesOfEachStore(t *testing.T) {
 
 // outageOf ends and begins a store, or a part of one, again under load: a node tells of
 // both once, and first of the outage.
-func outageOf(t *testing.T, url, down, back string, stop, goOn func()) {
+func outageOf(t *testing.T, url, down, back string, stop, goOn func(), flags ...string) {
 	t.Helper()
 	strict := cell{algorithm: "fixed_window", mode: "strict"}
-	n := serve(t, url, rules(t, strict.descriptor(1_000_000, "year")))
+	if len(flags) > 0 { // of regions
+		strict = cell{algorithm: "fixed_window", mode: "eventual", over: overshoot}
+	}
+	n := serve(t, url, rules(t, strict.descriptor(1_000_000, "year")), flags...)
 	var a asked
 	round := 0
 	ask := func() {
@@ -146,7 +162,7 @@ func outageOf(t *testing.T, url, down, back string, stop, goOn func()) {
 	for range 5 {
 		ask()
 	}
-	if d, b := n.lines(t, down), n.lines(t, back); len(d) != 1 || len(b) != 1 || b[0].Level != "INFO" {
+	if d, b := n.lines(t, down), n.lines(t, back); len(d) != 1 || len(b) != 1 || b[0].Level != "INFO" || b[0].After == "" {
 		t.Errorf("after it: %+v, %+v\n%s", d, b, n.Output())
 	}
 }

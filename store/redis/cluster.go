@@ -2,13 +2,14 @@ package redis
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // cluster is a Redis Cluster. Each lane has a range of slots: as the servers of a
@@ -16,12 +17,10 @@ import (
 // The ranges of a server that does not answer are lost, and those of others are
 // not.
 type cluster struct {
-	ranges [32]slotRange
-	parts  parts
-	// told: it was logged that a range is lost.
-	told    atomic.Bool
+	ranges  [32]slotRange
+	parts   parts
+	outage  *faults.Outage
 	client  rueidis.Client
-	logger  *slog.Logger
 	timeout time.Duration
 	// wake asks for a look at all ranges.
 	wake    chan struct{}
@@ -40,7 +39,8 @@ type slotRange struct {
 
 func (a *address) newCluster(client rueidis.Client, stats *counters) *cluster {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &cluster{client: client, logger: a.Logger, timeout: a.patience(), wake: make(chan struct{}, 1), stop: stop}
+	c := &cluster{client: client, timeout: a.patience(), wake: make(chan struct{}, 1), stop: stop}
+	c.outage = faults.NewOutage(a.Logger, "a part of the cluster does not answer: limits of its keys are decided without it", "all of the cluster answers again")
 	c.parts.count = int64(len(c.ranges))
 	for i := range c.ranges {
 		r := &c.ranges[i]
@@ -68,9 +68,7 @@ func (c *cluster) place(tag string) place {
 
 // miss notes that a range is lost: others may be too, of which nobody asks.
 func (c *cluster) miss(err error) {
-	if !c.told.Swap(true) {
-		c.logger.Error("a part of the cluster does not answer: limits of its keys are decided without it", "error", err)
-	}
+	c.outage.Failed(err)
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -110,8 +108,8 @@ func (c *cluster) try(ctx context.Context, r *slotRange) {
 	case ctx.Err() != nil:
 	case isLoss(err):
 		r.lose()
-	case r.found() && c.parts.away.Load() == 0 && c.told.Swap(false):
-		c.logger.Info("all of the cluster answers again")
+	case r.found() && c.parts.away.Load() == 0:
+		c.outage.Answered()
 	}
 }
 

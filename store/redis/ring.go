@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // A ring spreads keys over independent servers by rendezvous hashing: each server
@@ -23,7 +25,6 @@ type ring struct {
 	parts   parts
 	seed    [sha256.Size]byte
 	wait    bool
-	logger  *slog.Logger
 	connect func(ctx context.Context, host string) (rueidis.Client, error)
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
@@ -37,6 +38,7 @@ type server struct {
 	lane *lane
 	part
 	logger *slog.Logger
+	outage *faults.Outage
 	wrong  string // why it could not be used when it was last tried; the probe's
 }
 
@@ -45,21 +47,21 @@ const probeEvery = 250 * time.Millisecond
 
 func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, error) {
 	background, stop := context.WithCancel(context.Background())
-	r := &ring{wait: a.OnLoss == OnLossWait, logger: a.Logger, connect: a.connectServer, stop: stop}
+	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, stop: stop}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
 	var missing []error
+	var away []*server
 	for _, host := range a.hosts {
 		client, err := a.connectServer(ctx, host)
 		s := &server{host: host, salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
-		s.part.of, s.part.lost = &r.parts, func(err error) {
-			meanwhile := "its keys are kept by the others, where they begin afresh"
-			if r.wait {
-				meanwhile = "limits of its keys are decided without it"
-			}
-			s.logger.Error("a server of the ring does not answer: "+meanwhile, "server", s.host, "error", err)
+		meanwhile := "its keys are kept by the others, where they begin afresh"
+		if r.wait {
+			meanwhile = "limits of its keys are decided without it"
 		}
+		s.outage = faults.NewOutage(a.Logger, "a server of the ring does not answer: "+meanwhile, "a server of the ring answers again", "server", host)
+		s.part.of, s.part.lost = &r.parts, s.outage.Failed
 		r.parts.count++
 		r.servers = append(r.servers, s)
 		if err == nil {
@@ -71,14 +73,14 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 			return nil, err
 		}
 		s.lose()
-		missing = append(missing, err)
+		missing, away = append(missing, err), append(away, s)
 	}
 	if len(missing) == len(a.hosts) {
 		r.close()
 		return nil, missing[0]
 	}
-	for _, err := range missing {
-		a.Logger.Warn("a server of the ring was not reached and counts as lost", "store", a.text, "error", err)
+	for i, s := range away {
+		s.outage.Failed(missing[i])
 	}
 	r.stopped.Go(func() { r.probe(background) })
 	return r, nil
@@ -157,7 +159,7 @@ func (r *ring) probe(ctx context.Context) {
 		for _, s := range r.servers {
 			if s.isLost() && s.answers(ctx, r) {
 				s.found()
-				r.logger.Info("a server of the ring answers again", "server", s.host)
+				s.outage.Answered()
 			}
 		}
 	}

@@ -366,7 +366,7 @@ func (s *Store) keepPeers() {
 			trying.Go(func() {
 				defer func() { <-busy[i] }()
 				if _, err := p.link.probe([]weir.Op{look}); err == nil && p.link.breaker.reset() {
-					s.log.Warn("tier: another region answers again", "region", p.name)
+					p.outage.Answered()
 				}
 			})
 		}

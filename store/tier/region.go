@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // A Peer is the store of another region.
@@ -309,6 +310,7 @@ type peer struct {
 	// units is what it was told of, unanswered the calls that it did not answer.
 	units, unanswered atomic.Uint64
 	heard             atomic.Int64 // when it last answered, in the node's time
+	outage            *faults.Outage
 }
 
 func newRegions(opt *Options, told func() int64) (*regions, error) {
@@ -334,7 +336,8 @@ func newRegions(opt *Options, told func() int64) (*regions, error) {
 			return nil, fmt.Errorf("tier: region %q is named twice", p.Name)
 		}
 		seen[p.Name] = true
-		to := &peer{name: p.Name, link: newLink(p.Store, &Options{Timeout: opt.PeerTimeout, MaxInFlight: opt.MaxInFlight, Now: told})}
+		to := &peer{name: p.Name, link: newLink(p.Store, &Options{Timeout: opt.PeerTimeout, MaxInFlight: opt.MaxInFlight, Now: told}),
+			outage: faults.NewOutage(opt.Logger, "tier: another region does not answer: little is admitted that it does not know of", "tier: another region answers again", "region", p.Name)}
 		rs.peers = append(rs.peers, to)
 	}
 	return rs, nil

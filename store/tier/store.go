@@ -197,9 +197,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	k.opened, k.resumed = s.wentAway, n.missed
 	if rs != nil {
 		for _, p := range rs.peers {
-			p.link.opened = func(err error) {
-				s.log.Warn("tier: another region does not answer: little is admitted that it does not know of", "region", p.name, "err", err)
-			}
+			p.link.opened = p.outage.Failed
 		}
 	}
 	if err := s.renew(); err != nil && !partial(err) {
