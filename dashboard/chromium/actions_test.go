@@ -17,7 +17,7 @@ type modes struct {
 }
 
 // outcome is what the dialog shows after an action.
-type outcome struct{ said, yaml, who, notCovered, fault string }
+type outcome struct{ said, yaml, who, notCovered, warnings, fault string }
 
 // try fills in the dialog's reason, where it asks for one, presses its last button and
 // returns what is shown. It closes the dialog unless a fault is shown.
@@ -32,7 +32,7 @@ func (b *tab) try(button, reason string) (o outcome) {
 	text := func(name string) string {
 		return js[string](b, `document.querySelector("dialog [data-test=`+name+`]")?.textContent ?? ""`)
 	}
-	o = outcome{text("done"), text("yaml"), text("who"), text("not-covered"), text("fault")}
+	o = outcome{text("done"), text("yaml"), text("who"), text("not-covered"), text("warnings"), text("fault")}
 	if o.fault == "" {
 		b.press("dialog .actions", "Close")
 		b.until(`!document.querySelector("dialog")`)
@@ -327,3 +327,43 @@ func TestFamilyActionsByHash(t *testing.T) {
 
 // unknownHash is a name in records that no key of the tests has.
 const unknownHash = "00000000000000000000000000000001"
+
+// TestFamilyUnreachedClientsAreShown changes what holds for a client under a name by
+// which front ends do not know it: the dialog says so and names the form that they use.
+// Under that form it does not.
+func TestFamilyUnreachedClientsAreShown(t *testing.T) {
+	t.Parallel()
+	const form = "2001:db8::/64"
+	for _, width := range []int64{wide, phone} {
+		n := serve(t)
+		b := browse(t, n.admin)
+		b.width(width)
+		for _, client := range []string{"2001:db8::5", form} {
+			for _, step := range []struct{ item, button string }{
+				{"Another limit…", "Give a client another limit"},
+				{"Give units back…", "Give units back to a client"},
+				{"Ban…", "Ban a client"},
+				{"Reset the count", "Reset a client's count"},
+				{"Let pass…", "Always let a client pass"},
+			} {
+				b.open("/explain?domain=api&ask=" + url.QueryEscape("remote_address="+client))
+				b.choose("[data-test=explain-actions]", step.item)
+				b.until(`document.querySelector("dialog[open]")`)
+				if step.item == "Another limit…" {
+					b.fill("#action-rate", "200/hour")
+				}
+				o := b.try(step.button, "under another name")
+				if o.fault != "" {
+					t.Fatalf("%s of %s: %s", step.item, client, o.fault)
+				}
+				says, others := o.warnings, o.notCovered
+				if step.item == "Ban…" {
+					says, others = others, says
+				}
+				if got := strings.Contains(says, "name it so: remote_address="+form); got != (client != form) || others != "" || client == form && o.warnings != "" {
+					t.Errorf("%s of %s: it says %q and %q", step.item, client, says, others)
+				}
+			}
+		}
+	}
+}
