@@ -147,7 +147,36 @@ func TestFamilyAxe(t *testing.T) {
 			b.press("[aria-label='Change the mode']", "10 %")
 			b.until(`document.querySelector("dialog[open]")`)
 			check(b, at("the dialog of a mode"))
-			b.act("Enforce for 10 %", "axe looks")
+			b.fill("#action-reason", "axe looks")
+			b.press("dialog .actions", "Enforce for 10 %")
+			b.until(`document.querySelector("dialog [data-test=done]")`)
+			check(b, at("the answer to a change of a mode"))
+			b.press("dialog .actions", "Close")
+			b.until(`!document.querySelector("dialog")`)
+			menus := 0
+			for _, path := range []string{"/", "/rule?domain=api&rule=client_id&limit=client_id", "/audit", "/rules", "/clients"} {
+				join := "?"
+				if strings.Contains(path, "?") {
+					join = "&"
+				}
+				b.open(path + join + "live=0" + span)
+				b.do(`for (const d of document.querySelectorAll("details")) d.open = true`)
+				b.until(`!document.querySelector("details:not([open])")`)
+				check(b, at(path+" with all that folds open"))
+				// Every kind of menu of the page, one after the other.
+				kinds := js[int](b, `window.kinds = [...new Map([...document.querySelectorAll("button.menu-button")].map((m) => [m.getAttribute("aria-label").split(":")[0], m])).values()], window.kinds.length`)
+				menus += kinds
+				for i := range kinds {
+					b.do(fmt.Sprintf(`window.kinds[%d].click()`, i))
+					b.until(`document.querySelector(".menu:popover-open [role^=menuitem]")`)
+					check(b, at(fmt.Sprintf("%s with menu %d", path, i)))
+					b.do(`document.querySelector(".menu:popover-open").hidePopover()`)
+					b.until(`!document.querySelector(".menu:popover-open")`)
+				}
+			}
+			if menus < 2 {
+				t.Errorf("%s: %d menus", at("the pages"), menus)
+			}
 			for _, path := range []string{"/", "/rules", "/system"} {
 				off.open(path)
 				check(off, at(path+" without analytics"))
