@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir/internal/bubble"
@@ -205,7 +206,10 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 				b.put(events)
 				time.Sleep(time.Minute)
 			}
-			lines := func(what string) int { return strings.Count(log.String(), what) }
+			lines := func(what string) int {
+				synctest.Wait() // for what the outbox has logged
+				return strings.Count(log.String(), what)
+			}
 			for range 10 {
 				batch()
 			}
