@@ -399,6 +399,11 @@ func (k *link) takeIn(ctx context.Context, c *call, ops []weir.Op, within, wait 
 		<-k.slots
 		return 0, weir.ErrClosed
 	}
+	if k.prompt && wait >= within {
+		// The store ends the call itself, at about the same moment, and says then whether
+		// all of it is late or one of its parts.
+		wait = k.due(c) + k.patience
+	}
 	c.timer.Reset(wait)
 	own := c.own
 again:
@@ -474,8 +479,11 @@ func (k *link) judge(c *call, err error) error {
 }
 
 // abandon leaves a call to itself. If it has had its time, beside that in which the
-// node itself was late, it has failed.
+// node itself was late, it has failed. A store that is prompt says so itself.
 func (k *link) abandon(c *call) {
+	if k.prompt {
+		return
+	}
 	if own := c.own; k.since(c) >= k.due(c)+own.More() {
 		k.note(c, errLate)
 	}
