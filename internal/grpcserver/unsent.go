@@ -55,15 +55,20 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.of.mu.Lock()
-	delete(c.of.conns, c)
+	c.forget()
 	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// forget takes what the connection holds out of the total. Requires: of.mu.
+func (c *conn) forget() {
+	delete(c.of.conns, c)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.gone {
 		c.gone = true
 		c.of.total.Add(-c.bytes)
 	}
-	c.mu.Unlock()
-	return c.Conn.Close()
 }
 
 const (
@@ -130,23 +135,36 @@ func (c *conn) stalled(before time.Time) bool {
 // closeWorst closes connections, those that hold the most first, until there are
 // no more bytes than there may be.
 func (u *unsent) closeWorst() {
-	for u.total.Load() > u.most {
-		var worst *conn
-		var most int64
-		u.mu.Lock()
-		for c := range u.conns {
-			c.mu.Lock()
-			if c.bytes > most {
-				worst, most = c, c.bytes
-			}
-			c.mu.Unlock()
-		}
-		u.mu.Unlock()
-		if worst == nil {
+	for {
+		c := u.forgetWorst()
+		if c == nil {
 			return
 		}
-		_ = worst.Close() // its client has gone if this fails
+		_ = c.Conn.Close() // its client has gone if this fails
 	}
+}
+
+// forgetWorst takes the connection that holds the most out of the total, and returns
+// it. It returns nil if there are no more bytes than there may be: who comes at the same
+// time finds the total without that connection, and takes no other.
+func (u *unsent) forgetWorst() (worst *conn) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.total.Load() <= u.most {
+		return nil
+	}
+	var most int64
+	for c := range u.conns {
+		c.mu.Lock()
+		if c.bytes > most {
+			worst, most = c, c.bytes
+		}
+		c.mu.Unlock()
+	}
+	if worst != nil {
+		worst.forget()
+	}
+	return worst
 }
 
 // watch closes connections that have taken nothing of what there is for them for so

@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +80,38 @@ func TestAnswersWithoutRoom(t *testing.T) {
 	})
 	if got, err := ask(r.dial(t, nil), "x"); err != nil || len(got) != 10_000 {
 		t.Errorf("another client: %d bytes, %v", len(got), err)
+	}
+}
+
+// However many answers are too many at once, only the connection with the most is closed
+// for them.
+func TestOnlyTheWorstIsClosed(t *testing.T) {
+	rounds := 300
+	if os.Getenv("WEIR_SOAK") != "" {
+		rounds = 30_000
+	}
+	for range rounds {
+		const most = 1 << 20
+		u := newUnsent(most)
+		add := func(bytes int) *conn {
+			end, other := net.Pipe()
+			t.Cleanup(func() { end.Close(); other.Close() })
+			c := &conn{Conn: end, of: u}
+			u.mu.Lock()
+			u.conns[c] = struct{}{}
+			u.mu.Unlock()
+			c.Get(bytes)
+			return c
+		}
+		modest, greedy := add(most/4), add(most/2)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { greedy.Get(most / 4) })
+		}
+		all.Wait()
+		if sum, total := u.held(); modest.gone || !greedy.gone || sum != total {
+			t.Fatalf("modest closed: %v, greedy closed: %v, %d bytes held, %d counted", modest.gone, greedy.gone, sum, total)
+		}
 	}
 }
 
