@@ -434,6 +434,9 @@ func TestFamilyRequestsOfManyParts(t *testing.T) {
 		t.Errorf("as many as may be, over /json: %d", code)
 	}
 
+	if testing.Short() {
+		return // it is the program that is looked at, not this process
+	}
 	// As large as may be sent, from many at once.
 	empty := &rlsv3.RateLimitRequest{Domain: "shop", Descriptors: make([]*ratelimitpb.RateLimitDescriptor, 2_000_000)}
 	for i := range empty.Descriptors {
