@@ -1,7 +1,6 @@
 package overlay_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,27 +10,15 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // logs keeps what is logged. Safe for concurrent use.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
+type logs struct{ servertest.Log }
 
 func (l *logs) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
 
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) lines() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.ReplaceAll(l.buf.String(), `\"`, `"`)
-}
+func (l *logs) lines() string { return strings.ReplaceAll(l.String(), `\"`, `"`) }
 
 func (l *logs) has(s string) bool { return strings.Contains(l.lines(), s) }
 

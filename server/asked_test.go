@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // rulesFile writes rules to a file and returns its path.
@@ -35,9 +37,9 @@ func upstream(t *testing.T) string {
 }
 
 // node builds a node, whose log it returns.
-func node(t *testing.T, c *Config) (*Server, *syncLog) {
+func node(t *testing.T, c *Config) (*Server, *servertest.Log) {
 	t.Helper()
-	log := new(syncLog)
+	log := new(servertest.Log)
 	s, err := New(c, Build{}, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func TestFamilyDoorsReportIdentity(t *testing.T) {
 			conf.Rules, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = rules, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 			conf.Identity.APIKey.From, conf.Identity.APIKey.File, conf.Identity.User = []string{"header:X-Api-Key"}, keys, []string{"api_key"}
 			c.conf(conf)
-			var log syncLog
+			var log servertest.Log
 			_, r := started(t, conf, slog.New(slog.NewTextHandler(&log, nil)))
 			c.ask(t, r)
 			has := func(metric string, n int) {
@@ -142,7 +142,7 @@ func TestKeyFilesThatSayLess(t *testing.T) {
 		conf.Limits, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = []string{"1/hour"}, "127.0.0.1:0", "", ""
 		conf.Identity.APIKey.From, conf.Identity.APIKey.File = []string{"header:X-Api-Key"}, file
 		conf.Identity.User, conf.Identity.Tier = []string{"api_key"}, []string{"keys"}
-		var log syncLog
+		var log servertest.Log
 		s, err := New(conf, Build{}, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestRefusedGRPCIsLogged(t *testing.T) {
 	conf := Defaults()
 	conf.Limits, conf.Upstream = []string{"1/hour"}, markedUpstream(t)
 	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", "127.0.0.1:0"
-	var log syncLog
+	var log servertest.Log
 	_, r := started(t, conf, slog.New(slog.NewTextHandler(&log, nil)))
 	for range 3 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(r.URLs["grpc"], "grpc://"))

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/weirlimit/weir/internal/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
@@ -27,7 +28,7 @@ func TestFamilyTypoIsNoPassAtAnyDoor(t *testing.T) {
 	conf := Defaults()
 	conf.Rules = rulesFile(t, "domain: api\ndescriptors:\n  - {key: api_key, limit: 100/minute}\n")
 	conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen, conf.RESP.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	var log syncLog
+	var log servertest.Log
 	s, ready := started(t, conf, slog.New(slog.NewTextHandler(&log, nil)))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -374,7 +373,7 @@ func TestStalledCollector(t *testing.T) {
 	fast(t)
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "64")
 	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "300")
-	var said lines
+	var said servertest.Log
 	col := otlptest.New()
 	url := col.HTTP(t)
 	col.Stall()
@@ -400,24 +399,6 @@ func TestStalledCollector(t *testing.T) {
 	if s := tel.Stats(); s.SpansSent == 0 || s.SpansLost == 0 {
 		t.Errorf("in the end: %+v", s)
 	}
-}
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // Nobody's trace begins here, and only so many are followed: every span is of a

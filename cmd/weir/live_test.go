@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -159,23 +158,12 @@ func TestTopOnce(t *testing.T) {
 }
 
 // screen keeps what a program writes to a terminal. Safe for concurrent use.
-type screen struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(b)
-}
+type screen struct{ servertest.Log }
 
 // says reports whether a text was written, however the terminal was commanded
 // meanwhile.
 func (s *screen) says(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(commands.ReplaceAllString(s.buf.String(), ""), text)
+	return strings.Contains(commands.ReplaceAllString(s.String(), ""), text)
 }
 
 var commands = regexp.MustCompile("\x1b(?:\\[[0-9;?>=$ ]*[A-Za-z@]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|P[^\x1b]*\x1b\\\\|[=>])")
@@ -236,7 +224,7 @@ func TestTopOnATerminal(t *testing.T) {
 	}
 	tty.Close()
 	<-over
-	if all := shown.buf.String(); !strings.Contains(all, "\x1b[?1049h") || !strings.Contains(all, "\x1b[?1049l") {
+	if all := shown.String(); !strings.Contains(all, "\x1b[?1049h") || !strings.Contains(all, "\x1b[?1049l") {
 		t.Error("the terminal is not given back")
 	}
 }

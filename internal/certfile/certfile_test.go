@@ -1,7 +1,6 @@
 package certfile
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/servertest"
@@ -65,7 +63,7 @@ func shown(addr string, conf *tls.Config) (string, error) {
 func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
 	files, _ := issue(t, dir, "first")
-	var logged syncBuffer
+	var logged servertest.Log
 	c, err := Open(files, slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +104,7 @@ func TestCertificateReload(t *testing.T) {
 func TestBrokenCertificateIsLoggedOnce(t *testing.T) {
 	dir := t.TempDir()
 	files, _ := issue(t, dir, "first")
-	var logged syncBuffer
+	var logged servertest.Log
 	c, err := Open(files, slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -274,22 +272,4 @@ func TestBrokenCertificates(t *testing.T) {
 			t.Errorf("%+v: %v", files, err)
 		}
 	}
-}
-
-// syncBuffer is a buffer that a logger and a test may share.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

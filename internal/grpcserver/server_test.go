@@ -242,7 +242,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 
 // A handler that panics costs its own call alone, and is logged.
 func TestPanic(t *testing.T) {
-	var logged buffer
+	var logged servertest.Log
 	r := serve(t, Options{Log: slog.New(slog.NewTextHandler(&logged, nil))},
 		func(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
 			if string(in.Value) == "break" {
@@ -302,24 +302,6 @@ func TestTLS(t *testing.T) {
 	if err := with(right, pair); err != nil || shown != "second" {
 		t.Errorf("after the renewal: %v, shown %q", err, shown)
 	}
-}
-
-// buffer is a buffer that a logger and a test may share.
-type buffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // withHeader adds a large field of metadata.

@@ -1,13 +1,11 @@
 package stats_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 func TestFamilyStatsdOutageIsToldOnce(t *testing.T) {
 	for _, network := range []string{"tcp", "udp"} {
 		t.Run(network, func(t *testing.T) {
-			var log syncLog
+			var log servertest.Log
 			addr := fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
 			s := stats.NewStatsd(network, addr, slog.New(slog.NewTextHandler(&log, nil)))
 			defer s.Close()
@@ -60,22 +58,4 @@ func TestFamilyStatsdOutageIsToldOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// syncLog is a log that is read while it is written.
-type syncLog struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *syncLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *syncLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
