@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,24 +75,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listen.Limit(ln, listen.Limits{Max: 1})) }()
 	var answered atomic.Int64
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := range rounds {
-			before := answered.Load()
-			for by := time.Now().Add(time.Minute); answered.Load() < before+1+int64(i%3); {
-				if time.Now().After(by) {
-					t.Error("the client has no answer")
-					return
-				}
-				runtime.Gosched()
-			}
-			if err := holdPlace(ln.Addr().String()); err != nil {
-				t.Errorf("connection %d: %v", i, err)
-				return
-			}
-		}
-	}()
+	done := servertest.TakePlaces(t, rounds, &answered, func() error { return holdPlace(ln.Addr().String()) })
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	failed := 0

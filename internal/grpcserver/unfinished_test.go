@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -321,25 +320,7 @@ func TestFamilyEvictionLosesNoCall(t *testing.T) {
 				return in, nil
 			})
 			c := s.dial(t, conf)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				for i := range rounds {
-					// Once per connection, as grpc makes a call again once.
-					before := answered.Load()
-					for by := time.Now().Add(time.Minute); answered.Load() < before+1+int64(i%3); {
-						if time.Now().After(by) {
-							t.Error("the client has no answer")
-							return
-						}
-						runtime.Gosched()
-					}
-					if err := s.takePlace(conf); err != nil {
-						t.Errorf("connection %d: %v", i, err)
-						return
-					}
-				}
-			}()
+			done := servertest.TakePlaces(t, rounds, &answered, func() error { return s.takePlace(conf) })
 			asked := int64(0)
 			for more := true; more; asked++ {
 				if got, err := ask(c, "x", grpc.WaitForReady(true)); err != nil || got != "x" {
