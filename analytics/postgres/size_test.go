@@ -38,14 +38,7 @@ func TestFamilyRetentionVacuum(t *testing.T) {
 	url := inSchema(t, server.URL, "vacuum")
 	db := open(t, url)
 	analyticstest.Fill(t, db, time.Unix(1_800_000_000, 0), analyticstest.Size{Limits: 2, Clients: 40, Hours: 30, Minutes: 30})
-	used := func() int64 {
-		t.Helper()
-		n, err := db.Used(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	used := func() int64 { t.Helper(); return analyticstest.Used(t, db) }
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -114,6 +114,16 @@ func fill(tx analytics.Tx, kind string, now int64, size Size) error {
 	return nil
 }
 
+// Used returns how many bytes a database takes.
+func Used(t testing.TB, db analytics.Database) int64 {
+	t.Helper()
+	n, err := db.Used(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // rows counts the rows of clients by grain.
 func rows(t testing.TB, db analytics.Database) (n [4]int64) {
 	t.Helper()
@@ -138,14 +148,7 @@ func Retention(t *testing.T, db analytics.Database) {
 		size.Minutes = 60
 	}
 	Fill(t, db, now, size)
-	used := func() int64 {
-		t.Helper()
-		n, err := db.Used(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	used := func() int64 { t.Helper(); return Used(t, db) }
 	tidy := func(bound int64) {
 		t.Helper()
 		// Each time a service of its own, as after a restart.
