@@ -26,6 +26,21 @@ descriptors:
   - {key: method, limit: 1/hour}
 `
 
+// serveByAddress serves the rules of byAddress for a gateway that names clients as who
+// does.
+func serveByAddress(t *testing.T, who *identity.Resolver) *server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(byAddress), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := rules.Load([]string{file}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveRules(t, clocked.New(t), set, httpapi.Options{AdminToken: token, EntryForm: who.EntryForm})
+}
+
 // TestFamilyChangesReachTheClient: whatever address, path or method an operator names,
 // for whatever widths of addresses: what is done to it holds for the client's own
 // requests, or the answer says that it does not and by which name it does; that name
@@ -35,10 +50,6 @@ func TestFamilyChangesReachTheClient(t *testing.T) {
 	if os.Getenv("WEIR_SOAK") == "1" {
 		n = 1000
 	}
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(byAddress), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	seed, seen := seeds.Of(t), map[bool]int{}
 	for i := range n {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -46,11 +57,7 @@ func TestFamilyChangesReachTheClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := rules.Load([]string{file}, rules.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv := serveRules(t, clocked.New(t), set, httpapi.Options{AdminToken: token, EntryForm: who.EntryForm})
+		srv := serveByAddress(t, who)
 		facts := identity.Facts{Peer: anyAddress(r), Method: []string{"get", "GET", "HEAD", "post"}[r.IntN(4)], Path: []string{"/a", "//a/", "/a/./b", "/%61"}[r.IntN(4)], Host: "x"}
 		key := []string{"remote_address", "remote_address", "path", "method"}[r.IntN(4)]
 		named := map[string]string{"remote_address": spelling(r, facts.Peer), "path": facts.Path, "method": facts.Method}[key]
@@ -75,19 +82,11 @@ func TestFamilyChangesReachTheClient(t *testing.T) {
 
 // TestUnsentValues: what no front end sends under any name is said so.
 func TestUnsentValues(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(byAddress), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	who, err := identity.New(identity.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := rules.Load([]string{file}, rules.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := serveRules(t, clocked.New(t), set, httpapi.Options{AdminToken: token, EntryForm: who.EntryForm})
+	srv := serveByAddress(t, who)
 	for _, value := range []string{"192.0.2.0/24", "2001:db8::/48", "192.0.2"} {
 		for action, more := range map[string]string{"ban": `,"seconds":60`, "allow": `,"seconds":60`, "override": `,"rate":"5/hour"`, "inspect": "", "reset": ""} {
 			body := fmt.Sprintf(`{"descriptors":[{"entries":[{"key":"remote_address","value":%q}]}]%s}`, value, more)
