@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/servertest"
 )
 
 // start serves h and returns where, how to begin the drain, and its outcome.
@@ -203,9 +204,7 @@ func TestDrainUnderLoadDropsNothing(t *testing.T) {
 			}
 		})
 	}
-	for served.Load() < 10*clients {
-		runtime.Gosched()
-	}
+	servertest.Await(t, "the load", func() bool { return served.Load() >= 10*clients })
 	end()
 	wg.Wait()
 	if err := <-ended; err != nil {
@@ -254,9 +253,7 @@ func TestDrainUnderHTTP2LoadDropsNothing(t *testing.T) {
 			})
 		}
 	}
-	for served.Load() < 200 {
-		runtime.Gosched()
-	}
+	servertest.Await(t, "the load", func() bool { return served.Load() >= 200 })
 	end()
 	wg.Wait()
 	if err := <-ended; err != nil {
@@ -402,13 +399,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
+	// The first is idle for longest: it was accepted first, and has not asked since.
 	first, second := dial(), dial()
-	for _, c := range []net.Conn{first, second} {
-		if err := ask(c, "/"); err != nil {
-			t.Fatal(err)
-		}
+	if err := ask(second, "/"); err != nil {
+		t.Fatal(err)
 	}
-	// The first is idle for longest.
 	third := dial()
 	if err := ask(third, "/"); err != nil {
 		t.Fatalf("beside two idle connections: %v", err)
@@ -422,7 +417,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 		go func() { waits <- ask(c, "/wait") }()
 	}
 	for range 2 {
-		<-arrived
+		select {
+		case <-arrived:
+		case err := <-waits:
+			t.Fatalf("a request was not served: %v", err)
+		}
 	}
 	fourth := make(chan error, 1)
 	c := dial()

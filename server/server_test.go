@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -16,8 +17,9 @@ import (
 	"github.com/weirlimit/weir/server"
 )
 
-// client keeps no connection, so that none is left when a test ends.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// client keeps no connection, so that none is left when a test ends, and does not wait
+// for ever.
+var client = &http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
