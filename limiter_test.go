@@ -239,6 +239,23 @@ func TestLeaseIsRenewedAndReleased(t *testing.T) {
 	}
 }
 
+// A request with a lease of its own holds a place that no other one has, until its
+// charge is given back.
+func TestNewLeaseIsOfOneRequest(t *testing.T) {
+	b := newTestbed(t, &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute})
+	own := func(r *weir.Request) { r.NewLease = true }
+	first, _ := b.ask("k", own)
+	second, _ := b.ask("k", own)
+	b.want(b.run(1, "k", own), "r")
+	if id := first.Ops()[0].ID; id == 0 || id == second.Ops()[0].ID {
+		t.Errorf("leases %d and %d", id, second.Ops()[0].ID)
+	}
+	if err := b.Cancel(context.Background(), first); err != nil {
+		t.Fatal(err)
+	}
+	b.want(b.run(2, "k", own), "ar")
+}
+
 func TestCancelGivesBackEveryLimitsCharge(t *testing.T) {
 	b := newTestbed(t, weir.PerMinute(3, algorithm.FixedWindow), weir.PerHour(5, algorithm.TokenBucket))
 	r, _ := b.ask("k", func(r *weir.Request) { r.Cost = 3 })

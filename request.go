@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"math/rand/v2"
 	"slices"
 	"time"
 	"unsafe"
@@ -49,8 +50,9 @@ type Request struct {
 	// would allow it: zero says that it does. Any other value is the RetryAfter of a
 	// refusal, and what was charged is given back. Nil waits for any delay.
 	Patience func(ctx context.Context, delay time.Duration) (retryAfter time.Duration)
-	// NewLease says that Lease was made up for this request, and that nobody else
-	// knows it: see Op.NewLease.
+	// NewLease says that the lease is of this request alone: Lease was made up for it
+	// and nobody else knows it, or Lease is empty and each decision draws an ID at
+	// random where a limit asks for one. See Op.NewLease.
 	NewLease bool
 	// Facts is what is known about the client, for observers; nothing is decided
 	// by it. It must hold until the request is used again. Nil means nothing is
@@ -60,7 +62,7 @@ type Request struct {
 	ops     []Op
 	buf     []byte
 	entries []Entry
-	lease   int64 // the ID of Lease, 0 until it is asked for
+	lease   int64 // the ID of the lease, 0 until it is asked for
 	// turn counts decisions, across Reset: the time of one in LatencyEvery is taken.
 	turn uint32
 }
@@ -151,10 +153,14 @@ func appendUint(b []byte, n uint64) []byte {
 	return append(b, byte('0'+n%10))
 }
 
-// leaseID returns the ID of Lease, computed once in a match: front ends name
-// every request, and few meet a limit that asks for it.
+// leaseID returns the ID of the lease, found once in a match: of many requests that
+// have a lease few meet a limit that asks for it.
 func (r *Request) leaseID() int64 {
-	if r.lease == 0 {
+	switch {
+	case r.lease != 0:
+	case r.Lease == "" && r.NewLease:
+		r.lease = int64(rand.Uint64()>>1 | 1)
+	default:
 		r.lease = LeaseID(r.Lease)
 	}
 	return r.lease

@@ -177,7 +177,7 @@ func (s *Shedder) matchUser(dst []weir.Op, r *weir.Request, rate, concurrency Mo
 	}
 	switch {
 	case concurrency == Off:
-	case r.Lease != "" || r.Verb == weir.Peek || d.Peek:
+	case r.Lease != "" || r.NewLease || r.Verb == weir.Peek || d.Peek:
 		dst = add(dst, s.concurrency, concurrency, key, 1, d.Peek, r)
 	case asks:
 		s.leaseless.Add(weir.Allowed)

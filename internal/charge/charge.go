@@ -4,13 +4,9 @@ package charge
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/faults"
@@ -29,7 +25,6 @@ type Charge struct {
 	Req     weir.Request
 	limiter *weir.Limiter
 	faults  *faults.Log
-	name    [16]byte  // of the lease, in hex
 	held    []weir.Op // the leases, each as what renews it
 	renewal *renewal  // nil when nothing is held
 	passed  time.Time // when it went on; zero where nobody wants to know
@@ -38,14 +33,7 @@ type Charge struct {
 // Begin takes a request to fill.
 func (c *Charge) Begin(l *weir.Limiter, f *faults.Log, domain string) {
 	c.limiter, c.faults = l, f
-	c.Req.Domain = domain
-	var id [8]byte // as much as weir.LeaseID leaves of it
-	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
-	hex.Encode(c.name[:], id[:])
-	// A string of its own would be the one allocation of a decision
-	// (BenchmarkMiddleware in bench/). Nobody keeps it: the request is emptied
-	// before the next Begin.
-	c.Req.Lease, c.Req.NewLease = unsafe.String(&c.name[0], len(c.name)), true
+	c.Req.Domain, c.Req.NewLease = domain, true
 }
 
 // Pass notes that the request goes on now, for those who are told how it ends.

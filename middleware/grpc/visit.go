@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -49,6 +50,9 @@ func (m *Middleware) enter(ctx context.Context, method string, req any, trailer 
 	v := m.visits.Get().(*visit)
 	v.m, v.ctx, v.method, v.trailer, v.code = m, ctx, method, trailer, weir.NoAnswer
 	v.charge.Begin(m.opt.Limiter, m.faults, m.opt.Domain)
+	if req == nil && m.opt.PerMessage { // the messages of a stream renew its lease
+		v.charge.Req.Lease = rand.Text()
+	}
 	err := errors.New("a hook broke the call")
 	defer func() {
 		if err != nil {
