@@ -37,6 +37,7 @@ const (
 	knownKey
 	knownToken
 	knownForm
+	knownRequest // Set was called
 )
 
 // Caller is who sent one request, and the working memory to find out. Facts
@@ -99,11 +100,11 @@ func (c *Caller) Release() {
 
 // Set tells the caller the request.
 func (c *Caller) Set(f Facts) {
-	c.f, c.known = f, 0
+	if c.known != 0 { // it was told another before
+		c.found = found{}
+	}
+	c.f, c.known = f, knownRequest
 	c.f.Peer = plain(f.Peer)
-	c.methodErr, c.hostErr, c.pathErr, c.formErr = nil, nil, nil, nil
-	c.target, c.key, c.token = "", "", ""
-	c.apiKey, c.keyRow, c.claims = "", nil, nil
 	c.believed = c.r.proxies.believes(c.f.Peer)
 	path, host := cutTarget(f.Path)
 	c.f.Path = path
@@ -140,7 +141,7 @@ func (c *Caller) SetHTTP(r *http.Request) {
 	c.Set(f)
 	c.target = r.RequestURI // net/url escapes what should have been
 	if ready {
-		c.path, c.known = f.Path, knownPath
+		c.path, c.known = f.Path, c.known|knownPath
 	}
 }
 
