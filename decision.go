@@ -99,6 +99,15 @@ func (d Decision) Guarantee() Guarantee {
 	return d.Limit.Guarantee()
 }
 
+// Degraded is what Guarantee says of it: the store could not give its usual guarantee.
+func (d Decision) Degraded() bool {
+	if d.Limit == nil || !d.Limit.source.degraded() {
+		return false
+	}
+	_, estimates := d.Limit.Algorithm.(Approximate)
+	return !estimates
+}
+
 // FromMicros returns us microseconds as a duration, cut to Forever. us must not
 // be negative.
 func FromMicros(us int64) time.Duration {

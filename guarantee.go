@@ -79,6 +79,16 @@ func (s Source) early() bool {
 	return true
 }
 
+// degraded reports whether decisions from s have less than the usual guarantee of a
+// limit that is kept exactly.
+func (s Source) degraded() bool {
+	switch s {
+	case FromSketch, FailedClosed, FromShare, FromSuccessor, FromLastKnown, FailedOpen:
+		return true
+	}
+	return false
+}
+
 // Guarantee is what a decision promises: how many units can be admitted in any
 // interval as long as the limit's period. A cost that is forced is counted and not
 // bounded.
@@ -156,10 +166,9 @@ func (l *Limit) Guarantee() Guarantee {
 	case l.lendsAll():
 		g.OverAdmit = l.Inflow()
 	}
+	g.Degraded = l.source.degraded()
 	switch l.source {
-	case FromSketch, FailedClosed:
-		g.Exact, g.Degraded = false, true
-	case FromLease, FromLocal:
+	case FromSketch, FailedClosed, FromLease, FromLocal:
 		g.Exact = false
 	case FromLooseLease:
 		g.Exact, g.OverAdmit = false, l.Inflow()
@@ -170,10 +179,10 @@ func (l *Limit) Guarantee() Guarantee {
 		g.Exact, g.OverAdmit = false, l.Overshoot()
 	case FromShare, FromSuccessor:
 		// What the store has admitted before is not known, and may be all of it.
-		g.Exact, g.OverAdmit, g.Degraded = false, l.Burst, true
+		g.Exact, g.OverAdmit = false, l.Burst
 		g.AtMost = addUnits(g.AtMost, g.AtMost)
 	case FromLastKnown, FailedOpen:
-		g.Exact, g.OverAdmit, g.AtMost, g.Degraded = false, Unbounded, Unbounded, true
+		g.Exact, g.OverAdmit, g.AtMost = false, Unbounded, Unbounded
 	}
 	return g
 }

@@ -79,8 +79,9 @@ func TestGuaranteeNamesItsSource(t *testing.T) {
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.From(s).Guarantee(); got != want {
-			t.Errorf("%s from %s: got %+v, want %+v", l.Name, s, got, want)
+		d := weir.Decision{Limit: l.From(s)}
+		if got := d.Guarantee(); got != want || d.Degraded() != want.Degraded {
+			t.Errorf("%s from %s: got %+v, degraded: %v, want %+v", l.Name, s, got, d.Degraded(), want)
 		}
 	}
 	f(weir.PerMinute(5, algorithm.SlidingLog), weir.FromStore, weir.Guarantee{Exact: true, AtMost: 5, Envelope: 5})
@@ -154,9 +155,10 @@ func TestGuaranteeOfEachSource(t *testing.T) {
 	}
 	f := func(s weir.Source, word, want string) {
 		t.Helper()
-		g := l.From(s).Guarantee()
-		if g.Source != s || s.String() != word || g.String() != want {
-			t.Errorf("%s: %q, want %s: %q", g.Source, g, word, want)
+		d := weir.Decision{Limit: l.From(s)}
+		g := d.Guarantee()
+		if g.Source != s || s.String() != word || g.String() != want || d.Degraded() != g.Degraded {
+			t.Errorf("%s: %q, degraded: %v, want %s: %q", g.Source, g, d.Degraded(), word, want)
 		}
 	}
 	f(weir.FromStore, "store", "at most 1500 in any period")

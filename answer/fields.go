@@ -22,7 +22,7 @@ func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, no
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return b, fs
 	}
-	f.now, f.style, f.degraded = now, w.style, d.Guarantee().Degraded
+	f.now, f.style, f.degraded = now, w.style, d.Degraded()
 	if !d.Allowed() {
 		w.delay(&f, d)
 	}
@@ -34,7 +34,7 @@ func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, no
 // [Writer.Refuse] would send.
 func (w *Writer) Refusal(b []byte, fs []Field, why Reason, ops []weir.Op, d weir.Decision, now int64) (all []byte, fields []Field, doc []byte, status int) {
 	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Guarantee().Degraded}
+	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Degraded()}
 	w.delay(&f, d)
 	b, fs = w.fieldsOf(b, fs, &f)
 	fs = append(fs, w.originFields...)

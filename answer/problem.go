@@ -123,7 +123,7 @@ func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d wei
 // hands the answer on and knows only some. Zero means its own.
 func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Guarantee().Degraded}
+	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Degraded()}
 	w.delay(&f, d)
 	w.header(rw.Header(), &f)
 	w.allowed(rw.Header())

@@ -82,7 +82,7 @@ func firstReset(lines []string, now int64) int64 {
 
 // stands reports whether what h has at fd stands as it is, though we would say
 // v.
-func (f *facts) stands(theirs []string, fd field, v verdict) bool {
+func (f *facts) stands(theirs []string, fd *field, v verdict) bool {
 	if len(theirs) == 0 {
 		// Whose remainder stands tells the reset that belongs to it.
 		return v == keep && (fd.value == reset || fd.value == policyList || fd.value == windowList)
@@ -98,7 +98,7 @@ func (f *facts) stands(theirs []string, fd field, v verdict) bool {
 
 // joins reports whether ours is added to what h has at fd as a further line of
 // a list.
-func joins(theirs []string, fd field, v verdict) bool {
+func joins(theirs []string, fd *field, v verdict) bool {
 	switch fd.value {
 	case stateList:
 		return v == join

@@ -113,7 +113,7 @@ func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return
 	}
-	f.now, f.style, f.degraded = now, w.style, d.Guarantee().Degraded
+	f.now, f.style, f.degraded = now, w.style, d.Degraded()
 	if !d.Allowed() {
 		w.delay(&f, d)
 	}
@@ -156,40 +156,42 @@ func (w *Writer) header(h http.Header, f *facts) {
 	}
 
 	// All values share one string and one slice.
-	var room [512]byte
-	var ends [maxFields]int
+	var room [256]byte
+	var tells [maxFields]struct {
+		fd  *field
+		end int
+	}
 	buf, told := room[:0], 0
-	for i, fd := range w.fields {
-		from := len(buf)
+	for i := range w.fields {
+		fd, from := &w.fields[i], len(buf)
 		switch {
-		case fd.value == exposed && !blank && said(h, exposeKey) != nil:
-			buf = w.appendExposed(buf, h)
 		case fd.value != exposed:
 			buf = f.append(buf, fd.value)
+		case !blank && said(h, exposeKey) != nil:
+			buf = w.appendExposed(buf, h)
+		default:
+			h[exposeKey] = w.allNames
 		}
-		if ends[i] = len(buf); ends[i] > from {
+		if len(buf) > from {
+			tells[told].fd, tells[told].end = fd, len(buf)
 			told++
 		}
 	}
-	all, vals, from := string(buf), make([]string, 0, told), 0
-	for i, fd := range w.fields {
-		v := all[from:ends[i]]
-		from = ends[i]
-		var theirs []string
-		if !blank {
-			theirs = said(h, fd.key)
+	all, vals, from := string(buf), make([]string, told), 0
+	for i := range tells[:told] {
+		fd, v := tells[i].fd, vals[i:i+1:i+1]
+		v[0] = all[from:tells[i].end]
+		from = tells[i].end
+		if blank {
+			h[fd.key] = v
+			continue
 		}
-		switch {
-		case fd.value == exposed && len(theirs) == 0:
-			h[fd.key] = w.allNames
-		case v == "":
+		switch theirs := said(h, fd.key); {
 		case len(theirs) > 0 && joins(theirs, fd, verdicts[fd.voice]):
-			h[fd.key] = append(theirs, v)
+			h[fd.key] = append(theirs, v[0])
 		case f.stands(theirs, fd, verdicts[fd.voice]):
 		default:
-			n := len(vals)
-			vals = append(vals, v)
-			h[fd.key] = vals[n : n+1 : n+1]
+			h[fd.key] = v
 		}
 	}
 }

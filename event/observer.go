@@ -205,7 +205,7 @@ func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
 // degraded reports whether an op was decided without the guarantee that its limit
 // usually gives. Most are decided by the limit itself.
 func degraded(op *weir.Op) bool {
-	return op.Decision.Limit != op.Limit && op.Decision.Guarantee().Degraded
+	return op.Decision.Limit != op.Limit && op.Decision.Degraded()
 }
 
 // see counts a decision that is hot, and puts another into the ring.

@@ -311,7 +311,7 @@ func (s *Reserver) look(ctx context.Context, id [16]byte) (now int64, err error)
 
 // refusal says why a mark refused: only the store knows that it is there.
 func refusal(d weir.Decision) error {
-	if d.Guarantee().Degraded {
+	if d.Degraded() {
 		return ErrUnavailable
 	}
 	return ErrSettled

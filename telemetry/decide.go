@@ -72,7 +72,7 @@ func (t *Telemetry) attributes(r *weir.Request, d weir.Decision) []attribute.Key
 	if d.RetryAfter > 0 {
 		out = append(out, attribute.Float64("ratelimit.retry_after", d.RetryAfter.Seconds()))
 	}
-	if d.Guarantee().Degraded {
+	if d.Degraded() {
 		out = append(out, attribute.Bool("ratelimit.degraded", true))
 	}
 	return out

@@ -285,7 +285,7 @@ func (s *Store) giveBackLeases(m *mix, ops []weir.Op) error {
 			continue
 		}
 		undo := rollback(o)
-		if !o.Decision.Guarantee().Degraded {
+		if !o.Decision.Degraded() {
 			s.refundOnNode(&undo)
 		} else if err := s.oneAway(context.Background(), &undo, errAway); err != nil {
 			failed = err

@@ -116,11 +116,11 @@ func (s *Store) slotOfStore(ctx context.Context, p *plan, tag uint64, o *weir.Op
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := g.get(tag, o.Key)
-	if d := o.Decision; e != nil && !d.Guarantee().Degraded {
+	if d := o.Decision; e != nil && !d.Degraded() {
 		e.remaining, e.asked = d.Remaining, sent
 		o.Decision.Remaining += e.free()
 	}
-	if o.Decision.Guarantee().Degraded {
+	if o.Decision.Degraded() {
 		return false, nil
 	}
 	if !o.Decision.Allowed() {
@@ -206,7 +206,7 @@ func (s *Store) peekSlot(ctx context.Context, o *weir.Op) error {
 	if err := s.takeSharedOne(ctx, o); err != nil {
 		return err
 	}
-	if !o.Decision.Guarantee().Degraded {
+	if !o.Decision.Degraded() {
 		free, _ := look(false)
 		o.Decision.Remaining += free
 	}

@@ -225,7 +225,7 @@ func (s *Store) peekLease(ctx context.Context, o *weir.Op) error {
 	if err := s.takeSharedOne(ctx, o); err != nil {
 		return err
 	}
-	if _, held, _ := s.look(tag, o); !o.Decision.Guarantee().Degraded {
+	if _, held, _ := s.look(tag, o); !o.Decision.Degraded() {
 		o.Decision.Remaining += held
 	}
 	return nil

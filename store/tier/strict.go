@@ -131,7 +131,7 @@ func (s *Store) takeSharedOne(ctx context.Context, o *weir.Op) error {
 	one, before := []weir.Op{*o}, s.link.now()
 	err = s.call(ctx, one)
 	*o = one[0]
-	if err == nil && (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && !o.Decision.Guarantee().Degraded {
+	if err == nil && (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && !o.Decision.Degraded() {
 		s.told(o, before)
 	}
 	return err
