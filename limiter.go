@@ -356,7 +356,7 @@ const giveBackTimeout = 5 * time.Second
 // refused before, that they do not refuse: the zero Decision would.
 func passUnasked(ops []Op) {
 	for i := range ops {
-		if o := &ops[i]; o.Decision == (Decision{}) {
+		if o := &ops[i]; o.Decision.Limit == nil && o.Decision == (Decision{}) {
 			o.Decision = AllowUnlimited()
 		}
 	}

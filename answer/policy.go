@@ -79,7 +79,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		default:
 			continue
 		}
-		dst = insert(dst, p)
+		dst = insert(dst, &p)
 	}
 	if refused {
 		// Retry-After must not point earlier than any t beside it. Only the
@@ -216,10 +216,10 @@ func next(l *weir.Limit, d weir.Decision) time.Duration {
 }
 
 // insert puts p where it belongs in dst, which is sorted.
-func insert(dst []policy, p policy) []policy {
+func insert(dst []policy, p *policy) []policy {
 	for i := range dst {
 		if q := &dst[i]; q.name == p.name && q.quota == p.quota && q.window == p.window {
-			if !tighter(&p, q) {
+			if !tighter(p, q) {
 				return dst
 			}
 			dst = append(dst[:i], dst[i+1:]...)
@@ -227,7 +227,7 @@ func insert(dst []policy, p policy) []policy {
 		}
 	}
 	at := len(dst)
-	for at > 0 && tighter(&p, &dst[at-1]) {
+	for at > 0 && tighter(p, &dst[at-1]) {
 		at--
 	}
 	if len(dst) == maxPolicies {
@@ -236,9 +236,11 @@ func insert(dst []policy, p policy) []policy {
 		}
 		dst = dst[:maxPolicies-1]
 	}
-	dst = append(dst, policy{})
-	copy(dst[at+1:], dst[at:])
-	dst[at] = p
+	dst = append(dst, *p)
+	if at < len(dst)-1 {
+		copy(dst[at+1:], dst[at:])
+		dst[at] = *p
+	}
 	return dst
 }
 
@@ -372,10 +374,18 @@ func appendText(b []byte, name string) []byte {
 	return b
 }
 
+// plainBytes are those that appendText tells as they are.
+var plainBytes = func() (t [256]bool) {
+	for c := ' '; c <= '~'; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // isPlain reports whether all of name is told as it is, as of most.
 func isPlain(name string) bool {
 	for i := range len(name) {
-		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+		if !plainBytes[name[i]] {
 			return false
 		}
 	}
