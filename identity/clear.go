@@ -27,11 +27,16 @@ func isTarget(s string) bool {
 
 // hasTarget reports whether all that is known of the target can be one.
 func (c *Caller) hasTarget() bool {
+	rest, begins := strings.CutPrefix(c.target, c.f.Path)
+	if begins && c.known&knownPath != 0 && c.pathErr == nil && c.path == c.f.Path {
+		// A canonical path has no byte that a target may not hold.
+		return isTarget(rest) && (strings.HasSuffix(rest, c.f.Query) || isTarget(c.f.Query))
+	}
 	if !isTarget(c.target) {
 		return false
 	}
 	// Its parts need no look of their own.
-	if c.target != "" && strings.HasPrefix(c.target, c.f.Path) && strings.HasSuffix(c.target, c.f.Query) {
+	if c.target != "" && begins && strings.HasSuffix(c.target, c.f.Query) {
 		return true
 	}
 	return isTarget(c.f.Path) && isTarget(c.f.Query)

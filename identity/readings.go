@@ -85,8 +85,12 @@ func upTo(s string, end byte) string {
 // has from at on: one, and one for each other mixture of what its entries may be
 // read as; others are those of entry j from ends[j-1] up to ends[j] of c.others.
 func (d *planned) appendDescriptors(req *weir.Request, c *Caller, at int, ends []int) error {
-	var chosen [maxEntries]int // 0 is the entry as it is
 	base := c.entries[at:len(c.entries):len(c.entries)]
+	if len(c.others) == 0 && d.repeats == nil {
+		req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: base, Cost: d.cost})
+		return nil
+	}
+	var chosen [maxEntries]int // 0 is the entry as it is
 	entries := base
 	for made := 0; ; made++ {
 		if made == maxReadings {
