@@ -49,31 +49,34 @@ func (f *facts) until() int64 {
 
 // append appends v as f has it; nothing, if f has nothing to tell.
 func (f *facts) append(b []byte, v value) []byte {
-	if v == retryAfter && f.retry > 0 {
-		return strconv.AppendInt(b, f.retry, 10)
-	}
-	if v == degraded && f.degraded {
-		return append(b, "true"...)
-	}
-	if len(f.policies) == 0 {
+	switch {
+	case v == retryAfter:
+		if f.retry > 0 {
+			b = strconv.AppendInt(b, f.retry, 10)
+		}
+		return b
+	case v == degraded:
+		if f.degraded {
+			b = append(b, "true"...)
+		}
+		return b
+	case len(f.policies) == 0:
 		return b
 	}
-	switch p, until := &f.policies[0], f.until(); v {
+	switch p := &f.policies[0]; v {
 	case quota:
 		return appendInteger(b, p.quota)
 	case remaining:
 		return appendInteger(b, p.left)
 	case reset:
-		if until < 0 {
-			return b
+		if until := f.until(); until >= 0 {
+			b = f.style.append(b, f.now, until)
 		}
-		return f.style.append(b, f.now, until)
+		return b
 	case dictionary:
-		return appendDictionary(b, p, until)
-	case policyList, stateList, windowList:
-		return f.appendList(b, v)
+		return appendDictionary(b, p, f.until())
 	}
-	return b
+	return f.appendList(b, v)
 }
 
 // appendList appends all policies as members of a list.
