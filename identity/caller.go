@@ -82,6 +82,13 @@ const (
 // Release gives the caller back. What it returned, and what a plan filled in
 // from it, must not be used again.
 func (c *Caller) Release() {
+	c.Clear()
+	c.r.callers.Put(c)
+}
+
+// Clear forgets the request and keeps the memory, for one who uses the caller again.
+// What it returned, and what a plan filled in from it, must not be used again.
+func (c *Caller) Clear() {
 	clear(c.entries) // they point into the request
 	clear(c.others[:cap(c.others)])
 	c.buf, c.entries, c.others = c.buf[:0], c.entries[:0], c.others[:0]
@@ -95,18 +102,28 @@ func (c *Caller) Release() {
 		c.others = nil
 	}
 	c.found = found{}
-	c.r.callers.Put(c)
 }
 
 // Set tells the caller the request.
 func (c *Caller) Set(f Facts) {
+	c.begin()
+	c.f = f
+	c.set()
+}
+
+// begin makes room for the facts of a request.
+func (c *Caller) begin() {
 	if c.known != 0 { // it was told another before
 		c.found = found{}
 	}
-	c.f, c.known = f, knownRequest
-	c.f.Peer = plain(f.Peer)
+	c.known = knownRequest
+}
+
+// set takes over what stands in c.f.
+func (c *Caller) set() {
+	c.f.Peer = plain(c.f.Peer)
 	c.believed = c.r.proxies.believes(c.f.Peer)
-	path, host := cutTarget(f.Path)
+	path, host := cutTarget(c.f.Path)
 	c.f.Path = path
 	if host != "" {
 		c.f.Host = host
@@ -116,13 +133,14 @@ func (c *Caller) Set(f Facts) {
 // SetHTTP tells the caller the request. Its peer is RemoteAddr, which must be
 // as the server set it.
 func (c *Caller) SetHTTP(r *http.Request) {
-	var peer netip.Addr
+	c.begin()
+	f := &c.f
 	if r.RemoteAddr != "" && r.RemoteAddr[0] != '@' {
 		if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-			peer = ap.Addr()
+			f.Peer = ap.Addr()
 		}
 	}
-	f := Facts{Peer: peer, Method: r.Method, Host: r.Host, Header: r.Header}
+	f.Method, f.Host, f.Header = r.Method, r.Host, r.Header
 	u, ready := r.URL, false
 	if u != nil {
 		f.Query = u.RawQuery
@@ -138,7 +156,7 @@ func (c *Caller) SetHTTP(r *http.Request) {
 			f.Path = u.EscapedPath()
 		}
 	}
-	c.Set(f)
+	c.set()
 	c.target = r.RequestURI // net/url escapes what should have been
 	if ready {
 		c.path, c.known = f.Path, c.known|knownPath

@@ -22,7 +22,7 @@ type Visit struct {
 	charge   charge.Charge
 	m        *Middleware
 	ctx      context.Context
-	caller   *identity.Caller // nil when it is someone else's
+	caller   *identity.Caller // kept for the next visit; nil until one has to find out who calls
 	decision weir.Decision
 	place    shed.Place // among what is under way on this node
 }
@@ -54,8 +54,10 @@ func (m *Middleware) Enter(w http.ResponseWriter, r *http.Request, c *identity.C
 func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller, p *identity.Plan, cost int64) bool {
 	m := v.m
 	if c == nil {
-		c = m.opt.Identity.Acquire()
-		v.caller = c
+		if v.caller == nil {
+			v.caller = m.opt.Identity.Acquire()
+		}
+		c = v.caller
 		c.SetHTTP(r)
 	}
 	v.charge.Req.Facts = c.Told()
@@ -217,10 +219,10 @@ func (v *Visit) free() {
 	m := v.m
 	v.place.Leave()
 	if v.caller != nil {
-		v.caller.Release()
+		v.caller.Clear()
 	}
 	v.charge.End()
-	v.m, v.ctx, v.caller, v.decision = nil, nil, nil, weir.Decision{}
+	v.m, v.ctx, v.decision = nil, nil, weir.Decision{}
 	m.visits.Put(v)
 }
 
