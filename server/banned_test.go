@@ -271,7 +271,7 @@ func headerNamed(hs []*corev3.HeaderValue, name string) string {
 func TestBansNameClientsAsRoutesDo(t *testing.T) {
 	c := Defaults()
 	c.Rules, c.Upstream = rulesFile(t, "domain: api\ndescriptors:\n  - {key: ip, limit: 100/hour}\n"), markedUpstream(t)
-	c.HTTP.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0", ""
 	c.Identity.Proxies.Trusted = []string{"127.0.0.1"}
 	c.Routes = []Route{{Path: "/*", Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "ip", From: "remote_address"}}}}}}
 	_, ready := started(t, c, slog.New(slog.DiscardHandler))

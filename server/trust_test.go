@@ -22,6 +22,11 @@ import (
 // started runs a node until the test ends and returns it with where it listens.
 func started(t *testing.T, c *Config, log *slog.Logger) (*Server, Ready) {
 	t.Helper()
+	for _, listen := range []string{c.HTTP.Listen, c.Admin.Listen, c.GRPC.Listen, c.RESP.Listen} {
+		if listen != "" && !strings.HasSuffix(listen, ":0") && !strings.HasPrefix(listen, unixPrefix) {
+			t.Fatalf("listens on %s, which others may use: let a test listen on a free port", listen)
+		}
+	}
 	s, err := New(c, Build{}, log)
 	if err != nil {
 		t.Fatal(err)
