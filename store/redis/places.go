@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
+
+// busyPause is how long a place waits to be given back when the queue is full.
+const busyPause = 10 * time.Millisecond
 
 // endPlaces gives back the places under new names that a call may have taken which its
 // caller has left, as err says: in the background, when the call has ended.
@@ -30,7 +34,13 @@ func (s *Store) endPlaces(ops []weir.Op, err error) {
 	}
 	s.ending.Go(func() {
 		<-late.over
-		if err := s.takeSeveral(context.Background(), back); err != nil {
+		err := s.takeSeveral(context.Background(), back)
+		// Those who have left may still fill the queue.
+		for end := time.Now().Add(patience); errors.Is(err, ErrBusy) && time.Now().Before(end) && !s.closed.Load(); {
+			time.Sleep(busyPause)
+			err = s.takeSeveral(context.Background(), back)
+		}
+		if err != nil {
 			s.stats.lost.Add(uint64(len(back)))
 		}
 	})
