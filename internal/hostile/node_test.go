@@ -115,32 +115,7 @@ func (s *node) listening(section string) string {
 // most that it was.
 func (s *node) memory(t *testing.T) (now, most int64) {
 	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if _, none := os.Stat("/proc/self/status"); os.IsNotExist(none) {
-		t.Skip("memory is read from /proc, which only Linux has")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
-		if len(f) != 3 || f[0] != "VmRSS:" && f[0] != "VmHWM:" {
-			continue
-		}
-		kib, err := strconv.ParseInt(f[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f[0] == "VmRSS:" {
-			now = kib << 10
-		} else {
-			most = kib << 10
-		}
-	}
-	if now == 0 || most == 0 {
-		t.Fatalf("no memory in %s", data)
-	}
-	return now, most
+	return servertest.Memory(t, s.cmd.Process.Pid)
 }
 
 // goroutines returns how many the process has of each stack, but for those of

@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -458,32 +456,9 @@ func TestFamilyRequestsOfManyParts(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if peak := peakMemory(t, n.proc); peak > 512<<20 {
+	if _, peak := servertest.Memory(t, n.proc.Pid()); peak > 512<<20 {
 		t.Errorf("%d MiB were resident, with GOMEMLIMIT=256MiB", peak>>20)
 	}
-}
-
-// peakMemory returns the most memory that a process had resident, in bytes.
-func peakMemory(t *testing.T, p *servertest.Process) int64 {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux says how much memory a process had at most")
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kib << 10
-		}
-	}
-	t.Fatal("no VmHWM in the status of a process")
-	return 0
 }
 
 // isRefused sends a body to /json without its last byte, and reports whether it is
