@@ -172,12 +172,12 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			_ = in.Close() // nothing was said on it
 			return nil, err
 		case errors.Is(err, errFull):
+			l.limits.Counts.RefusedFull.Add(1) // first: the client may look at once
 			l.refuse(in)
-			l.limits.Counts.RefusedFull.Add(1)
 			l.faults.Report("connection refused: raise the bound for all clients if there are so many", err)
 		default:
-			l.refuse(in)
 			l.limits.Counts.Refused.Add(1)
+			l.refuse(in)
 			l.faults.Report("connection refused: raise the bound for each client if many come from there, or trust the proxy", err)
 		}
 	}

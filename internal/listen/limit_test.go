@@ -210,6 +210,29 @@ func TestFamilyUnauthenticatedMakeRoom(t *testing.T) {
 	}
 }
 
+// TestRefusedAreCountedFirst: a client that is told that it is not let in is among the
+// counts by then.
+func TestRefusedAreCountedFirst(t *testing.T) {
+	seen := make(chan uint64)
+	var counts *Counts
+	l := limit(t, Limits{Max: 2, Client: 1, Refuse: func(net.Conn) { seen <- counts.Refused.Load()<<32 + counts.RefusedFull.Load() }})
+	counts = &l.counts
+	take := func(client int) {
+		l.dial(t, client)
+		SetIdle(<-l.accepted, false)
+	}
+	take(1)
+	l.dial(t, 1)
+	if got := <-seen; got != 1<<32 {
+		t.Errorf("of its share: counted %x", got)
+	}
+	take(2)
+	l.dial(t, 3)
+	if got := <-seen; got != 1<<32+1 {
+		t.Errorf("of all places: counted %x", got)
+	}
+}
+
 // TestEvictedStaysSo: a connection that is closed for another is told of it first, and
 // nothing is carried out on it meanwhile.
 func TestEvictedStaysSo(t *testing.T) {
