@@ -362,6 +362,29 @@ func TestDeadAtTheStart(t *testing.T) {
 	})
 }
 
+// A store that is busy for a moment while a node starts, for longer than a decision
+// waits, is not away: no breaker opens, and the first decision is the store's.
+func TestBusyAtTheStart(t *testing.T) {
+	for kind, keeps := range map[string]fault{"keeps nodes": none, "counts": counts} {
+		for _, prompt := range []bool{false, true} {
+			virtual(t, fmt.Sprint(kind, ", prompt ", prompt), func(t *testing.T) {
+				f := newFleet(t, 0, tier.Options{Prompt: prompt})
+				f.shared.set(keeps)
+				f.shared.delay.Store(int64(300 * time.Millisecond))
+				s := f.node(tier.Options{Nodes: 2, Prompt: prompt})
+				f.shared.delay.Store(0)
+				l := compiled(t, weir.PerHour(10, algorithm.FixedWindow), strict)
+				if d := f.take(s, "k", l, 1); !d.Allowed() || d.Remaining != 9 || d.Guarantee().Degraded {
+					t.Errorf("%+v, from %s", d, d.Guarantee().Source)
+				}
+				if st := s.Stats(); st.Away || st.Late != 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+}
+
 // A request that is decided in several places, call after call, has one budget.
 func TestSeveralCallsHaveOneBudget(t *testing.T) {
 	for _, prompt := range []bool{false, true} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/background"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -27,6 +28,7 @@ const (
 	tenth         // refuses one call in ten
 	wedged        // answers nothing, and does not look at the context, until mended
 	partly        // refuses calls for keys that begin with "gone"
+	counts        // keeps no concurrency limits, as Memcached
 	rejects       // answers for keys that begin with "bad" that it cannot decide them
 )
 
@@ -106,6 +108,12 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 		return ctx.Err()
 	case wedged:
 		<-f.mended
+	case counts:
+		for i := range ops {
+			if ops[i].Limit.Algorithm == algorithm.Concurrency {
+				return errors.New("store: it can only count")
+			}
+		}
 	case rejects:
 		for i := range ops {
 			if strings.HasPrefix(ops[i].Key, "bad") {

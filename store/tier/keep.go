@@ -24,7 +24,7 @@ func (s *Store) keep() {
 		s.plans.second.Store(now / 1e6)
 		away := s.link.breaker.open.Load()
 		if away || now-renewed >= renewEvery(s.nodeTTL).Microseconds() {
-			err := s.renew()
+			err := s.renew(s.link.budget)
 			if err != nil && !partial(err) {
 				continue
 			}
@@ -144,7 +144,7 @@ func (s *Store) confirm(err error) {
 	if s.link.breaker.open.Load() || partial(err) || wrong(err) || errors.Is(err, weir.ErrDocument) || errors.Is(err, weir.ErrChanged) {
 		return
 	}
-	if err := s.renew(); err != nil && !partial(err) && !unjudged(err) && !errors.Is(err, errBusy) && s.link.breaker.trip() {
+	if err := s.renew(s.link.budget); err != nil && !partial(err) && !unjudged(err) && !errors.Is(err, errBusy) && s.link.breaker.trip() {
 		s.wentAway(err)
 	}
 }

@@ -547,8 +547,8 @@ func wrong(err error) bool {
 }
 
 // probe makes a call though the breaker is open, and closes it if it succeeds. It
-// reports whether the store is there.
-func (k *link) probe(ops []weir.Op) (int64, error) {
+// reports whether the store is there, within so long.
+func (k *link) probe(ops []weir.Op, within time.Duration) (int64, error) {
 	c := k.spare.Get().(*call)
 	select {
 	case k.slots <- struct{}{}:
@@ -556,6 +556,6 @@ func (k *link) probe(ops []weir.Op) (int64, error) {
 		k.spare.Put(c)
 		return 0, errBusy
 	}
-	sent, err := k.takeIn(context.Background(), c, ops, k.budget, k.budget)
+	sent, err := k.takeIn(context.Background(), c, ops, within, within)
 	return sent, err
 }

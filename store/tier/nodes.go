@@ -77,17 +77,17 @@ func (n *nodes) op(v weir.Verb) []weir.Op {
 
 // renew tells the store that the node is there, and learns how many are. A store
 // that can only count, such as Memcached, has no register: it is looked at, and
-// the nodes are those that are configured.
-func (s *Store) renew() error {
+// the nodes are those that are configured. It waits for an answer within so long.
+func (s *Store) renew(within time.Duration) error {
 	n := s.nodes
 	if n.plain.Load() {
-		return s.lookAt(n.counter)
+		return s.lookAt(n.counter, within)
 	}
 	ops := n.op(weir.Spend)
-	sent, err := s.link.probe(ops)
+	sent, err := s.link.probe(ops, within)
 	if err != nil {
 		n.missed()
-		if errors.Is(err, errLate) || n.changed.Load() != 0 || s.lookAt(n.counter) != nil {
+		if errors.Is(err, errLate) || n.changed.Load() != 0 || s.lookAt(n.counter, within) != nil {
 			return err
 		}
 		n.plain.Store(true)
@@ -104,9 +104,9 @@ func (s *Store) renew() error {
 	return nil
 }
 
-// lookAt asks the shared store about a limit, to see whether it answers.
-func (s *Store) lookAt(l *weir.Limit) error {
-	_, err := s.link.probe([]weir.Op{{Key: "nodes", Limit: l, Cost: 1, Verb: weir.Peek}})
+// lookAt asks the shared store about a limit, to see whether it answers within so long.
+func (s *Store) lookAt(l *weir.Limit, within time.Duration) error {
+	_, err := s.link.probe([]weir.Op{{Key: "nodes", Limit: l, Cost: 1, Verb: weir.Peek}}, within)
 	return err
 }
 

@@ -365,7 +365,7 @@ func (s *Store) keepPeers() {
 			}
 			trying.Go(func() {
 				defer func() { <-busy[i] }()
-				if _, err := p.link.probe([]weir.Op{look}); err == nil && p.link.breaker.reset() {
+				if _, err := p.link.probe([]weir.Op{look}, p.link.budget); err == nil && p.link.breaker.reset() {
 					p.outage.Answered()
 				}
 			})

@@ -200,7 +200,9 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 			p.link.opened = p.outage.Failed
 		}
 	}
-	if err := s.renew(); err != nil && !partial(err) {
+	// No decision waits yet: a store, or a node, that is busy for a moment just now is not
+	// away.
+	if err := s.renew(k.patience); err != nil && !partial(err) {
 		k.breaker.trip()
 		s.wentAway(err)
 	}
