@@ -28,6 +28,11 @@ var foreign = map[string]func(do func(args ...string), key string){
 	"infinity": func(do func(...string), key string) {
 		do("SET", key, "\x7f\xf0\x00\x00\x00\x00\x00\x00\x7f\xf0\x00\x00\x00\x00\x00\x00")
 	},
+	// Three doubles: a start ahead, a count far below zero, almost nothing. What a script
+	// would make of them looks like a row.
+	"far below": func(do func(...string), key string) {
+		do("SET", key, "\x43\x32\xc5\x12\x5f\xec\xc7\xbe\xd7\xe7\x40\x0d\x3f\x4c\xef\xbe\xb6\x73\x76\xa1\xe3\xa4\x61\x46")
+	},
 	"huge":     func(do func(...string), key string) { do("SET", key, "9e300") },
 	"a list":   func(do func(...string), key string) { do("RPUSH", key, "a", "b", "c") },
 	"a hash":   func(do func(...string), key string) { do("HSET", key, "a", "b") },
@@ -94,7 +99,8 @@ func TestFamilyForeignValues(t *testing.T) {
 					d := weir.Fold(ops)
 					// A bucket takes numbers too far ahead for a full one: it flows back.
 					full := !d.Allowed() && d.RetryAfter > 0 && d.RetryAfter < 2*l.Period && l.Traits()&weir.Lends != 0 || a == algorithm.LeakyQueue
-					if name != "random" && !d.Allowed() && !full {
+					// What happens to look like a row of a time to come is taken for one.
+					if name != "random" && name != "far below" && !d.Allowed() && !full {
 						t.Errorf("%s, %s, %s: refused: %+v", a.Name(), name, shape, d)
 					}
 					look := []weir.Op{{Key: key, Limit: beside, Cost: 1, Verb: weir.Peek}}

@@ -41,6 +41,7 @@ func (s *scripts) ofRow(row uint32, ops []*asked) *script {
 	}
 	var text strings.Builder
 	text.WriteString(s.time)
+	text.WriteString(withoutComments(saneLua))
 	for _, t := range twins {
 		for _, a := range ops {
 			if a.plan.twin == t {
@@ -64,7 +65,7 @@ func (s *scripts) ofRow(row uint32, ops []*asked) *script {
 // rowText returns what decides the row whose first key is KEYS[i] and writes its
 // answer after out[n], and how many words that has.
 func rowText(ops []*asked) (text string, words int) {
-	var step, passes, put, peek, bits, tell strings.Builder
+	var step, passes, check, put, peek, bits, tell strings.Builder
 	words = 1
 	at := 0
 	for i, a := range ops {
@@ -79,6 +80,7 @@ func rowText(ops []*asked) (text string, words int) {
 		}
 		fmt.Fprintf(&step, "local k%d = KEYS[i + %d]\n  local row%d = call('GET', k%d)\n  local %s\n  ", k, i, k, k, decide(verbs[weir.Spend]))
 		fmt.Fprintf(&passes, " and ok%d == 1", k)
+		fmt.Fprintf(&check, "  if w%d then sane(%s) end\n", k, strings.Join(state, ", "))
 		fmt.Fprintf(&put, "  put(k%d, w%d, e%d)\n", k, k, k)
 		fmt.Fprintf(&peek, "    if ok%d == 1 then %s end\n", k, decide(verbs[weir.Peek]))
 		fmt.Fprintf(&bits, " + %d * ok%d", 1<<k, k)
@@ -89,12 +91,12 @@ func rowText(ops []*asked) (text string, words int) {
 		at += t.Spans + len(a.plan.consts)
 	}
 	if len(ops) == 1 {
-		return step.String() + "out[n + 1] = ok1\n" + put.String() + tell.String(), words
+		return step.String() + "out[n + 1] = ok1\n" + check.String() + put.String() + tell.String(), words
 	}
 	// If not all pass each says what a Peek says; what is written then is the repair
 	// of rows too far ahead.
-	return fmt.Sprintf("%sif%s then\n    out[n + 1] = %d\n  else\n%s    out[n + 1] =%s\n  end\n%s%s", step.String(), passes.String()[4:],
-		1<<(len(ops)+1)-1, peek.String(), bits.String()[2:], put.String(), tell.String()), words
+	return fmt.Sprintf("%sif%s then\n    out[n + 1] = %d\n  else\n%s    out[n + 1] =%s\n  end\n%s%s%s", step.String(), passes.String()[4:],
+		1<<(len(ops)+1)-1, peek.String(), bits.String()[2:], check.String(), put.String(), tell.String()), words
 }
 
 // encodeRow makes the keys and arguments of the script of a row.

@@ -47,6 +47,8 @@ var (
 	saveLua string
 	//go:embed single.lua
 	singleLua string
+	//go:embed sane.lua
+	saneLua string
 	//go:embed several.lua
 	severalLua string
 )
@@ -98,7 +100,7 @@ func (s *scripts) alone(t *twin, text string) *script {
 		row = "nil"
 	}
 	fill := strings.NewReplacer("STEP", t.Name, "ROW", row, "LIMIT", strconv.Itoa(2+t.Spans))
-	return newScript(s.time + withoutComments(t.Text) + fill.Replace(withoutComments(text)))
+	return newScript(s.time + withoutComments(saneLua) + withoutComments(t.Text) + fill.Replace(withoutComments(text)))
 }
 
 // together returns the script that decides ops of the twins in set.
@@ -116,6 +118,7 @@ func (s *scripts) together(set uint64) *script {
 		fmt.Fprintf(&names, "[%d] = %s, ", t.number, t.Name)
 		fmt.Fprintf(&collections, "[%d] = %v, ", t.number, t.Collection)
 	}
+	text.WriteString(withoutComments(saneLua))
 	text.WriteString(withoutComments(saveLua))
 	fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
 	text.WriteString(withoutComments(severalLua))

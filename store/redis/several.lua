@@ -37,6 +37,7 @@ for i = 1, n do
   o.said = {twins[o.twin](o.key, o.row, now, verb, o.id, A, o.consts, o.look)}
   o.allowed = o.said[3] == 1
   if o.said[1] and not (o.mode == 'q' and o.allowed) then
+    sane(unpack(o.said, 4))
     save(o.key, o.said[1], o.said[2]) -- the repair of a row that lay too far ahead
   end
   ops[i] = o
@@ -56,6 +57,7 @@ local writes, latest = {}, {}
 local function keep(o)
   local write = o.said[1]
   if not write then return end
+  sane(unpack(o.said, 4))
   if collection[o.twin] then
     save(o.key, write, o.said[2])
     return

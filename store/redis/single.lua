@@ -7,6 +7,7 @@
 local key = KEYS[1]
 local write, expiry, allowed, s1, s2, s3, s4, s5, s6, s7 = STEP(key, ROW, now, ARGV[1], ARGV[2], ARGV, LIMIT, 2)
 if write then
+  sane(s1, s2, s3, s4, s5, s6, s7)
   local at = (expiry - expiry % 1000) / 1000 + 1 + hold
   if write == '' then
     redis.call('DEL', key)
