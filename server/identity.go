@@ -14,9 +14,9 @@ import (
 // Identity configures whom a request is taken to be from.
 type Identity struct {
 	Proxies        Proxies  `yaml:"proxies" embed:""`
-	IPv4Prefix     int64    `yaml:"ipv4_prefix" name:"ipv4-prefix" default:"32" placeholder:"BITS" help:"How many bits of an IPv4 address name a client, 24 to 32."`
-	IPv6Prefix     int64    `yaml:"ipv6_prefix" name:"ipv6-prefix" default:"64" placeholder:"BITS" help:"How many bits of an IPv6 address name a client, 48 to 128: a customer has a whole /64 at hand."`
-	NAT64          []string `yaml:"nat64" name:"nat64" sep:"," placeholder:"CIDR" help:"Further prefixes of 96 bits whose addresses hold an IPv4 address in their last 32, put there by a translator of your own. 64:ff9b::/96 is known."`
+	IPv4Prefix     int64    `yaml:"ipv4_prefix" name:"ipv4-prefix" env:"WEIR_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"How many bits of an IPv4 address name a client, 24 to 32."`
+	IPv6Prefix     int64    `yaml:"ipv6_prefix" name:"ipv6-prefix" env:"WEIR_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"How many bits of an IPv6 address name a client, 48 to 128: a customer has a whole /64 at hand."`
+	NAT64          []string `yaml:"nat64" name:"nat64" env:"WEIR_NAT64" sep:"," placeholder:"CIDR" help:"Further prefixes of 96 bits whose addresses hold an IPv4 address in their last 32, put there by a translator of your own. 64:ff9b::/96 is known."`
 	Paths          Paths    `yaml:"paths" embed:""`
 	MethodOverride string   `yaml:"method_override" name:"method-override" placeholder:"HEADER" help:"Header by which the upstream lets a POST be another method, such as X-HTTP-Method-Override. Give it if and only if the upstream does so."`
 	APIKey         APIKey   `yaml:"api_key" embed:""`

@@ -10,6 +10,28 @@ import (
 	"github.com/weirlimit/weir/server"
 )
 
+// TestVariablesAreAsDocumented: each flag of serve that is a setting is read from the
+// variable that the configuration page names, and from no other.
+func TestVariablesAreAsDocumented(t *testing.T) {
+	parser, err := newParser(&cli{}, streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string][]string{}
+	for _, command := range parser.Model.Leaves(true) {
+		if command.Name == "serve" {
+			for _, f := range command.Flags {
+				read[f.Name] = f.Envs
+			}
+		}
+	}
+	for _, s := range server.Settings() {
+		if got := read[s.Flag]; !slices.Equal(got, []string{s.Env()}) {
+			t.Errorf("--%s is read from %q, want %s", s.Flag, got, s.Env())
+		}
+	}
+}
+
 // TestFamilyStrayVariables: a variable that misspells a setting is named, with the
 // setting; settings and what Kubernetes sets are not.
 func TestFamilyStrayVariables(t *testing.T) {
