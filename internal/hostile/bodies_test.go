@@ -37,6 +37,15 @@ func (s *node) staysBelow(t *testing.T, most int64) {
 	}
 }
 
+// multiplexing returns a client that uses HTTP/2 without encryption. It closes a
+// connection by itself soon after its last request: one that is answered before its body
+// is sent ends only after the answer, so CloseIdleConnections may find it in use.
+func multiplexing(timeout time.Duration) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: &http.Transport{Protocols: protocols, IdleConnTimeout: time.Second}, Timeout: timeout}
+}
+
 // TestFamilyUnfinishedBodies: clients that begin large bodies and do not end them
 // hold no more memory together than the budget of bodies has, on however many
 // connections and streams, and small requests are answered meanwhile.
@@ -76,9 +85,7 @@ func TestFamilyUnfinishedBodies(t *testing.T) {
 			var refused atomic.Int64
 			release := make(chan struct{})
 			for range 6 {
-				protocols := new(http.Protocols)
-				protocols.SetUnencryptedHTTP2(true)
-				client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: 15 * time.Second}
+				client := multiplexing(15 * time.Second)
 				defer client.CloseIdleConnections()
 				for range 100 {
 					wg.Go(func() {
@@ -123,9 +130,7 @@ func TestFamilyUnfinishedMessages(t *testing.T) {
 				var refused atomic.Int64
 				release := make(chan struct{})
 				for range conns {
-					protocols := new(http.Protocols)
-					protocols.SetUnencryptedHTTP2(true)
-					client := &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: time.Minute}
+					client := multiplexing(time.Minute)
 					defer client.CloseIdleConnections()
 					for range streams {
 						wg.Go(func() {
