@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/seeds"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
@@ -397,6 +398,50 @@ func TestRegionsWithOtherClocks(t *testing.T) {
 			}
 			if len(admitted) < 3 {
 				t.Errorf("%d windows", len(admitted))
+			}
+		})
+	}
+}
+
+// A region whose clock is set back, or forth, admits at most the limit once more in a
+// window.
+func TestRegionsWhoseClockIsSet(t *testing.T) {
+	rng := rand.New(rand.NewPCG(seeds.Of(t), 5))
+	for run := range 6 {
+		virtual(t, fmt.Sprint(run), func(t *testing.T) {
+			aligned(time.Minute)
+			var ahead atomic.Int64
+			stepping := memory.New(memory.Options{MaxBytes: 16 << 20, Now: func() int64 { return time.Now().UnixMicro() + ahead.Load() }})
+			t.Cleanup(func() { stepping.Close() })
+			w := newWorld(t, 2, 1, tier.Options{})
+			w.stores[1].Store = stepping
+			l := compiled(t, weir.PerMinute(300, algorithm.FixedWindow), eventual(60))
+			admitted, steps := map[int64]int64{}, 0
+			for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(20 * time.Millisecond) {
+				if rng.IntN(200) == 0 {
+					ahead.Store(rng.Int64N(10_000_000) - 5_000_000)
+					steps++
+				}
+				for i, s := range w.nodes {
+					at := time.Now()
+					if i == 1 {
+						at = at.Add(time.Duration(ahead.Load()) * time.Microsecond)
+					}
+					if w.take(s, "k", l, 1).Allowed() {
+						admitted[at.Unix()/60]++
+					}
+				}
+			}
+			most := int64(0)
+			for window, n := range admitted {
+				most = max(most, n)
+				if n > 2*300+60 {
+					t.Errorf("window %d: %d admitted of 300 and 60, once more 300", window, n)
+				}
+			}
+			t.Logf("%d steps; at most %d in a window", steps, most)
+			if steps == 0 || most < 250 {
+				t.Errorf("%d steps, at most %d admitted of 300", steps, most)
 			}
 		})
 	}
