@@ -46,6 +46,11 @@ func (r *reader) clientsBy(order string, most int, limitedOnly bool) (out []clie
 	return out, int64(len(sums)), err
 }
 
+// anyLimit is true of all rows of clients. PostgreSQL needs it to see that the index by
+// client fits a statement about some clients best, as long as it has no statistics of the
+// table: without it, such a statement reads the index of all rows of the range.
+const anyLimit = "limit_id > 0"
+
 // byClient is the hint for statements about a few clients.
 func (r *reader) byClient() string {
 	if r.keys == nil {
@@ -71,8 +76,26 @@ func (r *reader) load(clients []client) error {
 	if len(want) == 0 {
 		return nil
 	}
-	err := r.wantedRows(r.clientGrain(), r.from, r.to, want, allColumns, func(of int, l *clientLine) {
-		clients[of].rows = append(clients[of].rows, clientStep{l.at, l.limit, cells{n: l.n, w: l.w}})
+	grain, hour := r.clientGrain(), floor(r.from, 3600)
+	addHour := func(c *client, h clientHour) {
+		if h.at < hour {
+			c.hours = append(c.hours, h)
+		} else {
+			c.now = append(c.now, h)
+		}
+	}
+	// The hours before end are read by themselves. Where the rows of the range are by the
+	// hour, its own hours are among them.
+	end := r.to
+	if grain == Hour {
+		end = r.from
+	}
+	err := r.wantedRows(grain, r.from, r.to, want, allColumns, func(of int, l *clientLine) {
+		c := &clients[of]
+		c.rows = append(c.rows, clientStep{l.at, l.limit, cells{n: l.n, w: l.w}})
+		if l.at >= end {
+			addHour(c, clientHour{l.at, l.n[cUnits]})
+		}
 	})
 	if err != nil {
 		return err
@@ -80,14 +103,8 @@ func (r *reader) load(clients []client) error {
 	for i := range clients {
 		r.sumUp(&clients[i])
 	}
-	hour := floor(r.from, 3600)
-	err = r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), r.to, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
-		c, h := &clients[of], clientHour{l.at, l.n[cUnits]}
-		if h.at < hour {
-			c.hours = append(c.hours, h)
-		} else {
-			c.now = append(c.now, h)
-		}
+	err = r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), end, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
+		addHour(&clients[of], clientHour{l.at, l.n[cUnits]})
 	})
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (r *reader) keeps(c *Client) bool {
 // rest returns what the clients did that are merged, nil if none are.
 func (r *reader) rest() (*Rest, error) {
 	w := &where{}
-	w.and("grain = ? AND client = '' AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
+	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
 	r.limitsOf(w, "limit_id")
 	all := none()
 	err := query(r.tx, func(row Row) error {

@@ -148,7 +148,10 @@ func ids(list []int64) string {
 func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
 	w.and("grain = ? AND at >= ? AND at < ?", int64(g), from, to)
 	r.limitsOf(w, "limit_id")
-	w.in("client", r.keys, false)
+	if r.keys != nil {
+		w.in("client", r.keys, false)
+		w.and(anyLimit)
+	}
 	w.in("tier", r.tiers, false)
 	w.in("path", r.paths, true)
 	w.in("agent", r.agents, false)
@@ -391,7 +394,7 @@ func (r *reader) loss() (l Loss, err error) {
 // merged notes how many rows of clients were merged.
 func (r *reader) merged(c *Coverage) error {
 	w := &where{}
-	w.and("grain = ? AND client = '' AND at >= ? AND at < ?", int64(min(r.grain, Hour)), r.from, r.to)
+	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(min(r.grain, Hour)), r.from, r.to)
 	r.limitsOf(w, "limit_id")
 	return query(r.tx, func(row Row) error {
 		l := r.limits[row.Int(0)]

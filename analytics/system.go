@@ -92,11 +92,16 @@ func (out *System) tables(tx Tx, opt *Options) error {
 	for _, t := range []struct {
 		name string
 		kept []int64
-	}{{"rollups", counts}, {"requests", counts}, {"latencies", counts}, {"answered", counts}, {"sketches", counts}, {"clients", clients}} {
+	}{{"rollups", counts}, {"requests", counts}, {"latencies", counts}, {"answered", counts}, {"sketches", counts}} {
 		for g := Minute; int(g) < len(t.kept); g++ {
 			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: t.kept[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
 				return err
 			}
+		}
+	}
+	for g := Minute; int(g) < len(clients); g++ {
+		if err := out.clients(tx, TableInfo{Name: "clients", Grain: g.String(), KeptS: clients[g]}, g); err != nil {
+			return err
 		}
 	}
 	for _, t := range []struct {
@@ -124,6 +129,56 @@ func (out *System) table(tx Tx, info TableInfo, column string, unit int64, where
 	}, `SELECT COUNT(*), MIN(`+column+`) FROM `+info.Name+where)
 	out.Tables = append(out.Tables, info)
 	return err
+}
+
+// clients adds the rows of clients of a grain: as many as blocks say that are whole, and the
+// others counted, since a database takes long to count millions.
+func (out *System) clients(tx Tx, info TableInfo, g Grain) error {
+	first, last := int64(-1), int64(-1)
+	err := query(tx, func(r Row) error { first, last = r.Int(0), r.Int(1); return nil },
+		`SELECT COALESCE(MIN(at), -1), COALESCE(MAX(at), -1) FROM clients WHERE grain = $1`, int64(g))
+	if err != nil {
+		return err
+	}
+	if first >= 0 {
+		at := time.Unix(first, 0).UTC()
+		info.Oldest = &at
+		all := &reader{tx: tx, all: true}
+		err = all.eachPart(g, first, last+1, func(p *blockPart) error {
+			n, err := p.count(tx)
+			info.Rows += n
+			return err
+		})
+	}
+	out.Tables = append(out.Tables, info)
+	return err
+}
+
+// count returns how many rows of clients a part has, of all limits.
+func (p *blockPart) count(tx Tx) (n int64, err error) {
+	w := &where{}
+	w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), p.from, p.to)
+	if p.written {
+		// The column of clients begins with the number of rows, in at most ten bytes.
+		err := query(tx, func(row Row) error {
+			if !p.spans[row.Int(0)].whole(row.Int(1)) {
+				return nil
+			}
+			r := &blockReader{bits: row.Bytes(2)}
+			n += int64(r.uvarint())
+			if r.bad {
+				return errBlock
+			}
+			return nil
+		}, `SELECT at, limit_id, substr(bits, 1, 10) FROM client_columns WHERE grain = $1 AND at >= $2 AND at < $3 AND name = '`+clientColumn+`'`,
+			int64(p.grain), floor(p.from, blockSeconds(p.grain)), p.to)
+		if err != nil || len(p.left) == 0 {
+			return n, err
+		}
+		w.and("limit_id IN (" + ids(p.left) + ")")
+	}
+	err = query(tx, func(row Row) error { n += row.Int(0); return nil }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
+	return n, err
 }
 
 // words returns what there is to filter by.

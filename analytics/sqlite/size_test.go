@@ -51,7 +51,7 @@ func TestFamilyPlans(t *testing.T) {
 
 // Each question of the dashboard is answered in a second at the documented size.
 func TestFamilyAnswersInTime(t *testing.T) {
-	analyticstest.Times(t, opened(t, filepath.Join(t.TempDir(), "times.db")))
+	analyticstest.Times(t, opened(t, filepath.Join(t.TempDir(), "times.db")), nil)
 }
 
 // They are answered while events are counted, too.

@@ -169,6 +169,7 @@ func (d *differential) same(when string, s *analytics.Service) {
 		d.t.Errorf("%s: no block is whole", when)
 	}
 	d.round++
+	d.counted(when)
 	with := d.answers(s)
 	err := d.db.Update(d.t.Context(), func(tx analytics.Tx) error {
 		return errors.Join(tx.Each(`DELETE FROM client_blocks WHERE state <> 2`, [][]any{nil}, nil), tx.Each(`DELETE FROM client_columns`, [][]any{nil}, nil))
@@ -186,6 +187,30 @@ func (d *differential) same(when string, s *analytics.Service) {
 			d.t.Errorf("%s: GET %s differs:\nof blocks %.600s\nof rows   %.600s", when, path, with[path][from:], want[from:])
 			return
 		}
+	}
+}
+
+// counted compares how many rows of clients the answer about the service says with those
+// that there are.
+func (d *differential) counted(when string) {
+	d.t.Helper()
+	s := d.service(retained(nil, -1)) // counts of another may be of earlier
+	var sys analytics.System
+	(&asked{d.t, s.Handler(), nil}).get("system", &sys)
+	seen := 0
+	for _, table := range sys.Tables {
+		if table.Name != "clients" {
+			continue
+		}
+		seen++
+		of := ` FROM clients WHERE grain = ` + map[string]string{"minute": "1", "hour": "2"}[table.Grain]
+		rows, oldest := count(d.t, d.db, `SELECT COUNT(*), 0`+of), count(d.t, d.db, `SELECT COALESCE(MIN(at), 0), 0`+of)
+		if table.Rows != rows || (table.Oldest != nil) != (rows > 0) || rows > 0 && table.Oldest.Unix() != oldest {
+			d.t.Errorf("%s: %+v, there are %d since %d", when, table, rows, oldest)
+		}
+	}
+	if seen != 2 {
+		d.t.Errorf("%s: %d kinds of clients in %+v", when, seen, sys.Tables)
 	}
 }
 
