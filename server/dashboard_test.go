@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/servertest"
 	"github.com/weirlimit/weir/server"
 )
 
@@ -154,6 +155,7 @@ func TestDashboardOfAnalytics(t *testing.T) {
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() { ended <- s.Run(ctx, func(url string) { ready <- url }) }()
 	base := <-ready
+	servertest.Await(t, "the database to be open", func() bool { return ask(base+"/healthz/ready").StatusCode == 200 })
 	if res := ask(base+"/", "Accept", "text/html"); res.StatusCode != 303 || res.Header.Get("Location") != "/ui/" {
 		t.Errorf("a browser at /: %s", res.Status)
 	}
