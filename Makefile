@@ -28,9 +28,9 @@ build: ## build bin/weir
 # that most of the module is compiled on all cores. What the first pass has vetted the
 # second does not vet.
 RACE      := -race -gcflags=modernc.org/...=-race=false
-COMPUTERS := algorithm analytics/advice analytics/verdict event frontend/httpapi internal/broker internal/traffic overlay replay rules shed sketch store/memory
-STARTERS  := cmd/weir internal/deploytest internal/fleet internal/hostile
-READERS   := internal/arch internal/mutants
+COMPUTERS := algorithm internal/insight/analytics/advice internal/insight/analytics/verdict internal/insight/event internal/frontend/httpapi internal/insight/broker internal/testing/traffic internal/overlay internal/replay rules shed internal/sketch store/memory
+STARTERS  := cmd/weir lab/deploytest lab/fleet lab/hostile
+READERS   := internal/arch lab/mutants
 paths      = $(patsubst %,github.com/weirlimit/weir/%,$(1))
 ALL        = $(shell $(GO) list $(PACKAGES))
 TOGETHER   = $(filter $(call paths,$(COMPUTERS)),$(ALL))
@@ -42,11 +42,11 @@ test: servers ## install the servers that tests start, then run every test
 	$(if $(ALONE),WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -shuffle=on -timeout 10m $(ALONE))
 	$(if $(TOGETHER),WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -vet=off -short -timeout 10m $(TOGETHER))
 	$(if $(RACED),WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 $(RACE) -vet=off -short -timeout 10m $(RACED))
-	cd bench && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -short ./...
+	cd lab/bench && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test -p 1 ./...
 	cd tools/helm && $(GO) vet ./... && $(GO) test ./...
 	cd client/browser/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test ./...
-	cd dashboard/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -timeout 20m ./...
+	cd internal/insight/dashboard/chromium && $(GO) vet ./... && WEIR_REQUIRE_SERVERS=1 $(GO) test -timeout 20m ./...
 
 race: servers ## run every test under the race detector
 	WEIR_REQUIRE_SERVERS=1 $(GO) test $(RACE) -shuffle=on -timeout 30m $(PACKAGES)
@@ -57,38 +57,38 @@ lint: ## gofmt, vet, staticcheck, a 32-bit build, go.mod in order
 	$(STATIC) $(PACKAGES)
 	GOARCH=386 CGO_ENABLED=0 $(GO) build $(PACKAGES)
 	$(GO) mod tidy -diff
-	cd bench && $(GO) mod tidy -diff
+	cd lab/bench && $(GO) mod tidy -diff
 	cd examples/middleware && $(GO) mod tidy -diff
 	cd client/browser/chromium && $(GO) mod tidy -diff
 	cd tools/helm && $(GO) mod tidy -diff
-	cd dashboard/chromium && $(GO) mod tidy -diff
+	cd internal/insight/dashboard/chromium && $(GO) mod tidy -diff
 
 fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
 
 families: servers ## the long forms of the nets under each family of promises
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 3h -run 'TestFamily' $(PACKAGES)
-	cd dashboard/chromium && WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -run 'TestFamily' ./...
+	cd internal/insight/dashboard/chromium && WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -run 'TestFamily' ./...
 
 soak: servers ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
-	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -v ./internal/hostile
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -v ./lab/hostile
 
 mutants: ## break the code in every known way and see a test fail
-	$(GO) run ./internal/mutants
+	$(GO) run ./lab/mutants
 
 bench: ## compare with other limiters, in one run
-	cd bench && $(GO) run ./cmd/compare
+	cd lab/bench && $(GO) run ./cmd/compare
 
 proto: ## make the Go code of proto/ anew (needs protoc: apt-get install protobuf-compiler)
 	scripts/proto.sh
 
-dashboard: dashboard/web/node_modules/.package-lock.json ## build the dashboard's files in dashboard/dist anew (needs npm)
-	npm --prefix dashboard/web run check
-	npm --prefix dashboard/web run build
+dashboard: internal/insight/dashboard/web/node_modules/.package-lock.json ## build the dashboard's files in internal/insight/dashboard/dist anew (needs npm)
+	npm --prefix internal/insight/dashboard/web run check
+	npm --prefix internal/insight/dashboard/web run build
 
-dashboard/web/node_modules/.package-lock.json: dashboard/web/package-lock.json
-	npm --prefix dashboard/web ci --no-audit --no-fund
+internal/insight/dashboard/web/node_modules/.package-lock.json: internal/insight/dashboard/web/package-lock.json
+	npm --prefix internal/insight/dashboard/web ci --no-audit --no-fund
 
 docs: ## make the generated documents anew
 	$(GO) generate ./...
@@ -102,4 +102,4 @@ servers:
 		redis-cli:redis-tools redis-benchmark:redis-tools npm:npm rabbitmq-server:rabbitmq-server \
 		prometheus:prometheus promtool:prometheus postgres:postgresql
 	$(GO) -C tools/caddy build -o ../../bin/caddy github.com/caddyserver/caddy/v2/cmd/caddy
-	$(MAKE) dashboard/web/node_modules/.package-lock.json
+	$(MAKE) internal/insight/dashboard/web/node_modules/.package-lock.json

@@ -19,7 +19,7 @@ const Forever time.Duration = math.MaxInt64
 // Decision. A request that meets no limit gets the decision of [AllowUnlimited].
 //
 // Invariant: four words. A larger struct does not travel in registers, which
-// doubles the cost of a decision (BenchmarkTake in bench/).
+// doubles the cost of a decision (BenchmarkTake in lab/bench/).
 type Decision struct {
 	// Limit is the limit that decided: the one that refused, or the one
 	// nearest to refusing, by the share that is left. Nil when no limit applied,

@@ -163,7 +163,7 @@ func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
 
 // appendOp appends one op. It writes the op where it is to stand, field by field:
 // Op is large, and making one to copy it cost as much as the rest of Append
-// (BenchmarkDecide in bench/).
+// (BenchmarkDecide in lab/bench/).
 func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request) []Op {
 	n := len(dst)
 	if n < cap(dst) {

@@ -70,7 +70,7 @@ type Request struct {
 // Reset empties the request and keeps its buffers.
 //
 // What the buffers hold is left to be overwritten: clearing them took a tenth
-// of a decision (BenchmarkDecide in bench/).
+// of a decision (BenchmarkDecide in lab/bench/).
 func (r *Request) Reset() {
 	r.Domain, r.Lease, r.Facts = "", "", nil
 	r.Descriptors = r.Descriptors[:0]

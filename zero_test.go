@@ -13,11 +13,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/frontend/authorize"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/frontend/authorize"
+	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
-	"github.com/weirlimit/weir/sketch"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // An oracle is an algorithm written from its definition: slow, obvious, without

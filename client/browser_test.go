@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/pauses"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 var update = flag.Bool("update", false, "write browser/test/fields.json anew")

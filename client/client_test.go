@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/store/memory"
 )
 

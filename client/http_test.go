@@ -15,7 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/client"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 func of(key, value string) client.Check {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/client"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // command builds the weir command once, when the first test asks for it.

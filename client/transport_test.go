@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 // answers is an API in this process.

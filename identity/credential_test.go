@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // knownKey is in the file of keys, as alice's; noKey is not.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 // failuresOf returns what was counted, without what has not occurred.

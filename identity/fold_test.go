@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // accountPlan returns the plan of a route with an account in its path, counted as

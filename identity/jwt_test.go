@@ -27,7 +27,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 // Keys are made once: RSA takes a while.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/bubble"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 const sigV2 = "\r\n\r\n\x00\r\nQUIT\n"

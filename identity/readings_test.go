@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // valuesOf returns the values of one source that a request is counted by, nil if it

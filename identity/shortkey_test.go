@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/bubble"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // TestFamilyShortKeysAreReported: a known API key of fewer than 16 bytes is warned of

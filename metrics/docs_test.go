@@ -13,8 +13,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/metrics"
-	"github.com/weirlimit/weir/sketch"
 )
 
 //go:generate go test . -run ^TestDocs$ -update

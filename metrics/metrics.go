@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/recorder"
-	"github.com/weirlimit/weir/sketch"
+	"github.com/weirlimit/weir/internal/sketch"
 )
 
 // Options says what there is to be read. All functions are called at each

@@ -14,8 +14,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/metrics"
-	"github.com/weirlimit/weir/sketch"
 )
 
 func scrape(t *testing.T, m *metrics.Metrics) string {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/clocked"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/reserve"
 )
 

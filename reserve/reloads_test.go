@@ -13,8 +13,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/bubble"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"

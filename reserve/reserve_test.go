@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/reserve"
 )
 

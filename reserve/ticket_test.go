@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 )
 
 // FuzzParse feeds the parser of tickets, which in life stands behind the

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/rules"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/identity"
-	seeding "github.com/weirlimit/weir/internal/seeds"
+	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/rules"
 )
 

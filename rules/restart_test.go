@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/clocked"
-	seeding "github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/clocked"
+	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )

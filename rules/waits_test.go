@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/clocked"
-	seeding "github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/clocked"
+	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // waitRules writes the limits of one rule: one to three of any algorithm and mode.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/grpcserver"
-	"github.com/weirlimit/weir/internal/otlptest"
+	"github.com/weirlimit/weir/internal/testing/otlptest"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/telemetry"
 )

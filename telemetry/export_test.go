@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/bubble"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // One line says that the collector does not take what it is sent, and one that it does

@@ -11,8 +11,8 @@ import (
 
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 
-	"github.com/weirlimit/weir/internal/otlptest"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/otlptest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/telemetry"
 )

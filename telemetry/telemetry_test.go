@@ -26,8 +26,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/grpcserver"
-	"github.com/weirlimit/weir/internal/otlptest"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/otlptest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/telemetry"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/client"
 	grpcclient "github.com/weirlimit/weir/client/grpc"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/client"
-	"github.com/weirlimit/weir/frontend/grpcapi"
-	"github.com/weirlimit/weir/frontend/httpapi"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/frontend/grpcapi"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/server"
+	"github.com/weirlimit/weir/internal/server"
 )
 
 type analyticsCmd struct {

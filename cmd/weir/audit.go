@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/overlay"
 )
 
 type auditCmd struct {

@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/rules"
-	"github.com/weirlimit/weir/server"
 	"github.com/weirlimit/weir/store/memory"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/weirlimit/weir/frontend/envoy"
+	"github.com/weirlimit/weir/internal/compat/envoy"
 	"github.com/weirlimit/weir/internal/regular"
 )
 

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // fetched is what curl got.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/weirlimit/weir/server/ratelimit"
+	"github.com/weirlimit/weir/internal/compat/ratelimit"
 )
 
 // companion runs the program that a link of that name stands for: those that

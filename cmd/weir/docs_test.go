@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/server"
+	"github.com/weirlimit/weir/internal/server"
 )
 
 // invocation finds a command line of weir in text: at the start of a line,

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	seeding "github.com/weirlimit/weir/internal/seeds"
-	"github.com/weirlimit/weir/server"
+	"github.com/weirlimit/weir/internal/server"
+	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // TestVariablesAreAsDocumented: each flag of serve that is a setting is read from the

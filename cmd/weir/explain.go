@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 

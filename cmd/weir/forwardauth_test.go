@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // askFrom sends a proxy's question from a loopback address of its own, or to a

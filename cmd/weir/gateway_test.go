@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // nginx starts an upstream that answers "up" and returns its URL and how many

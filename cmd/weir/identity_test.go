@@ -26,7 +26,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // issuer signs tokens and shows its keys.

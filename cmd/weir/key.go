@@ -15,8 +15,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // load asks without pause from several clients until it is

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/insight/live"
 )
 
 // watched are the flags of subcommands that watch a running server.

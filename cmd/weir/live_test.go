@@ -17,8 +17,8 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/weirlimit/weir/event"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // readers waits until so many watch the live stream of n.

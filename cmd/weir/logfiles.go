@@ -7,7 +7,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/weirlimit/weir/replay/accesslog"
+	"github.com/weirlimit/weir/internal/replay/accesslog"
 )
 
 // logFiles are the flags of subcommands that read access logs.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/replay/accesslog"
-	"github.com/weirlimit/weir/replay/facts"
+	"github.com/weirlimit/weir/internal/replay/accesslog"
+	"github.com/weirlimit/weir/internal/replay/facts"
 )
 
 // Exit statuses.

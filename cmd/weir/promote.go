@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/overlay"
+	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/rules"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 const modeRules = `

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // proxyFile is one of the files of deploy/, and how to run it.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/frontend/authorize"
-	"github.com/weirlimit/weir/frontend/forwardauth"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/frontend/authorize"
+	"github.com/weirlimit/weir/internal/frontend/forwardauth"
 	"github.com/weirlimit/weir/store/memory"
 )
 

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // Other ways to ask than the files of deploy/ have: those of the comments there,

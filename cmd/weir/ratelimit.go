@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirlimit/weir/frontend/envoy/settings"
-	"github.com/weirlimit/weir/server"
-	"github.com/weirlimit/weir/server/ratelimit"
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+	"github.com/weirlimit/weir/internal/compat/ratelimit"
+	"github.com/weirlimit/weir/internal/server"
 )
 
 type ratelimitCmd struct{}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/insight/live"
 )
 
 // question is the body of POST /v1/check.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/weirlimit/weir/replay"
+	"github.com/weirlimit/weir/internal/replay"
+	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/rules"
-	"github.com/weirlimit/weir/server"
 )
 
 type replayCmd struct {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/weirlimit/weir/server"
+	"github.com/weirlimit/weir/internal/server"
 )
 
 type serveCmd struct {

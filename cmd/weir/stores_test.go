@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // sharedRules count in every way that nodes can, by the key of the entry.

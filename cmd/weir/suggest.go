@@ -8,10 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/replay/accesslog"
-	"github.com/weirlimit/weir/replay/facts"
-	"github.com/weirlimit/weir/replay/suggest"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/replay/accesslog"
+	"github.com/weirlimit/weir/internal/replay/facts"
+	"github.com/weirlimit/weir/internal/replay/suggest"
 	"github.com/weirlimit/weir/rules"
 )
 

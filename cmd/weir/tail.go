@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirlimit/weir/event"
-	"github.com/weirlimit/weir/internal/live"
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/insight/live"
 )
 
 type tailCmd struct {

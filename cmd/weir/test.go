@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/weirlimit/weir/replay/cases"
+	"github.com/weirlimit/weir/internal/replay/cases"
 )
 
 type testCmd struct {

@@ -13,8 +13,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/weirlimit/weir/internal/live"
-	"github.com/weirlimit/weir/internal/top"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/insight/top"
 )
 
 type topCmd struct {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // On a Unix socket a proxy that is trusted names the client; without trust all

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/weirlimit/weir/server"
+	"github.com/weirlimit/weir/internal/server"
 )
 
 // version is what `make build` tells the linker; nothing else sets it.

@@ -7,72 +7,63 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// floors says which floor a package stands on. Imports point down only, and
-// packages on one floor do not import each other.
+// floors lists the packages of the product by floor, the lowest first. An import points
+// to a lower floor, never sideways. The packages that only tests import (internal/testing,
+// lab, internal/arch) stand on none.
 //
 // Do not edit this table to make a build pass: move the code.
-var floors = []struct {
-	folder string
-	floor  int
-}{
-	{"algorithm", 1},
-	{"sketch", 1},
-	{"proto/weir/v1", 1},
-	{"store/memory", 2},
-	{"store/redis", 2},
-	{"store/memcached", 2},
-	{"store/tier", 2},
-	{"rules", 2},
-	{"answer", 2},
-	{"identity", 2},
-	{"reserve", 2},
-	{"metrics", 2},
-	{"telemetry", 2},
-	{"shed", 2},
-	{"overlay", 2},
-	{"client", 2},
-	{"event", 2},
-	{"middleware/http", 3},
-	{"middleware/grpc", 3},
-	{"client/grpc", 3},
-	{"replay/accesslog", 2},
-	{"replay/facts", 3},
-	{"queue/kafka", 3},
-	{"queue/nats", 3},
-	{"queue/rabbitmq", 3},
-	{"frontend/envoy/stats", 3},
-	{"frontend/envoy/settings", 3},
-	{"frontend/envoy/xds", 3},
-	{"frontend/envoy/counter", 3},
-	{"frontend/envoy", 4},
-	{"frontend/httpapi", 4},
-	{"frontend/rls", 4},
-	{"frontend/grpcapi", 4},
-	{"frontend/authorize", 3},
-	{"frontend/gateway", 4},
-	{"frontend/forwardauth", 4},
-	{"frontend/extauthz", 4},
-	{"frontend/resp", 4},
-	{"replay", 4},
-	{"analytics", 4},
-	{"analytics/sqlite", 5},
-	{"analytics/postgres", 5},
-	{"analytics/verdict", 2},
-	{"analytics/accuracy", 3},
-	{"analytics/advice", 3},
-	{"dashboard", 5},
-	{"server", 6},
-	{"server/ratelimit", 6},
-	{"cmd/weir", 7},
+var floors = [][]string{
+	{
+		"", "internal/address", "internal/background", "internal/bodies", "internal/faults",
+		"internal/lateness", "internal/memlimit", "internal/pauses", "internal/recorder",
+		"internal/regular", "internal/sketch", "internal/spell", "internal/compat/envoy/settings",
+		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1",
+	},
+	{
+		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
+		"internal/charge", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
+		"internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
+		"internal/insight/event", "internal/replay/suggest",
+	},
+	{
+		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
+		"store/tier", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
+		"internal/compat/envoy", "internal/frontend/rls", "internal/insight/analytics/accuracy",
+		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
+		"internal/replay/facts",
+	},
+	{
+		"client/grpc", "middleware/http", "store/storetest", "internal/grpcserver",
+		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
+		"internal/frontend/resp", "internal/insight/analytics", "internal/insight/dashboard",
+		"internal/insight/queue/kafka", "internal/insight/queue/nats",
+		"internal/insight/queue/rabbitmq", "internal/insight/top", "internal/replay",
+		"internal/replay/cases",
+	},
+	{
+		"internal/compat/ratelimit", "internal/frontend/extauthz", "internal/frontend/forwardauth",
+		"internal/frontend/gateway", "internal/insight/analytics/postgres",
+		"internal/insight/analytics/sqlite",
+	},
+	{
+		"internal/server",
+	},
+	{
+		"cmd/weir",
+	},
 }
+
+// forTests lists the folders whose packages only tests import.
+var forTests = []string{"internal/arch", "internal/testing", "lab"}
 
 // libraryOnly lists the packages that import the standard library and this
 // module only.
-var libraryOnly = []string{"", "algorithm", "sketch", "store/memory"}
+var libraryOnly = []string{"", "algorithm", "internal/sketch", "internal/memlimit", "store/memory"}
 
 type pkg struct {
 	ImportPath string
@@ -82,32 +73,51 @@ type pkg struct {
 
 func TestImportsPointDown(t *testing.T) {
 	packages := list(t)
-	module := packages[0].Module.Path
-	folder := func(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, module), "/") }
+	floor := map[string]int{}
+	for n, folders := range floors {
+		for _, folder := range folders {
+			floor[folder] = n
+		}
+	}
 	for _, p := range packages {
-		from := folder(p.ImportPath)
-		if strings.HasPrefix(from, "internal/") || strings.HasPrefix(from, "examples/") {
+		from := p.folder()
+		at, ok := floor[from]
+		if ok == isForTests(from) {
+			t.Errorf("%q is to stand on one floor, or to be for tests only", from)
 			continue
 		}
-		fromFloor, ok := floorOf(from)
-		if !ok {
-			t.Errorf("%s stands on no floor: give it a line in the table", from)
-			continue
-		}
+		delete(floor, from)
 		for _, path := range p.Imports {
-			if !strings.HasPrefix(path, module) {
+			to, ours := strings.CutPrefix(path, p.Module.Path)
+			to = strings.TrimPrefix(to, "/")
+			if !ours || !ok {
 				continue
 			}
-			to := folder(path)
-			if strings.HasPrefix(to, "internal/") {
-				continue
-			}
-			toFloor, ok := floorOf(to)
-			if ok && toFloor >= fromFloor {
-				t.Errorf("%s (floor %d) imports %s (floor %d): imports must point down", from, fromFloor, to, toFloor)
+			if isForTests(to) {
+				t.Errorf("%s imports %s, which is for tests only", from, to)
+			} else if n := floorOf(to); n >= at {
+				t.Errorf("%s (floor %d) imports %s (floor %d): imports must point down", from, at, to, n)
 			}
 		}
 	}
+	for folder := range floor {
+		t.Errorf("there is no package %s", folder)
+	}
+}
+
+// isForTests reports whether a folder's package is imported by tests only.
+func isForTests(folder string) bool {
+	return slices.ContainsFunc(forTests, func(top string) bool { return folder == top || strings.HasPrefix(folder, top+"/") })
+}
+
+// floorOf returns the floor of a package, or one above all.
+func floorOf(folder string) int {
+	for n, folders := range floors {
+		if slices.Contains(folders, folder) {
+			return n
+		}
+	}
+	return len(floors)
 }
 
 func TestCoreUsesTheStandardLibraryOnly(t *testing.T) {
@@ -127,24 +137,9 @@ func TestCoreUsesTheStandardLibraryOnly(t *testing.T) {
 	}
 }
 
-// floorOf returns the floor of a folder: its own line, or that of the nearest
-// folder above it. The root is floor 0.
-func floorOf(folder string) (int, bool) {
-	if folder == "" {
-		return 0, true
-	}
-	for {
-		for _, f := range floors {
-			if f.folder == folder {
-				return f.floor, true
-			}
-		}
-		i := strings.LastIndexByte(folder, '/')
-		if i < 0 {
-			return 0, false
-		}
-		folder = folder[:i]
-	}
+// folder returns the package's folder, "" for the root.
+func (p *pkg) folder() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 }
 
 func list(t *testing.T) []pkg {

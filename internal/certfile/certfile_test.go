@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // issue writes a certificate of the given name into dir.

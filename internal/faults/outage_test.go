@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/bubble"
 	"github.com/weirlimit/weir/internal/faults"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // However something fails and answers: it is told first that it is down, once until it is

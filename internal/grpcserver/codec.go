@@ -11,7 +11,7 @@ import (
 
 // Message is a message that reads and writes itself: for the services that are
 // called so often that what generated messages allocate counts
-// (BenchmarkShouldRateLimit in bench/). Ordinary messages travel as ever.
+// (BenchmarkShouldRateLimit in lab/bench/). Ordinary messages travel as ever.
 type Message interface {
 	// Decode reads the message. It must Free data when it has no more use for it,
 	// which may be later, and may keep slices of it until then.

@@ -26,7 +26,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/bodies"
 	"github.com/weirlimit/weir/internal/certfile"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // TestFramesAreFollowed: however the bytes of a connection are cut, the same frames

@@ -23,8 +23,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/clocked"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	grpclimit "github.com/weirlimit/weir/middleware/grpc"
 	"github.com/weirlimit/weir/rules"
 )

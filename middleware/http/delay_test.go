@@ -11,8 +11,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/bubble"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/shed"
 )

@@ -17,8 +17,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/event"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/insight/event"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/store/memory"
 )

@@ -14,8 +14,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/clocked"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 

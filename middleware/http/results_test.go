@@ -10,8 +10,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/clocked"
-	"github.com/weirlimit/weir/internal/witness"
+	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/witness"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/bubble"
-	"github.com/weirlimit/weir/internal/clocked"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/clocked"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 	"github.com/weirlimit/weir/store/memory"
 )

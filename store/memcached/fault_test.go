@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memcached"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/seeds"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // number is what a server takes for one, and may have been a count: after white space it

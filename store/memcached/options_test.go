@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memcached"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/store/memcached"
 )
 

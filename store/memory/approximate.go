@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/sketch"
+	"github.com/weirlimit/weir/internal/sketch"
 )
 
 // A windowKey says which approximate limits share a sketch: versions of the same

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/storetest"
 	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 func TestBoard(t *testing.T) {

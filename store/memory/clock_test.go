@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 func TestClockFollowsWallTimeAndNeverGoesBack(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/sketch"
+	"github.com/weirlimit/weir/internal/sketch"
 )
 
 // Inspect returns a copy of the state that is kept for key under l, for the eyes

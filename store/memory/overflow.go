@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/sketch"
+	"github.com/weirlimit/weir/internal/sketch"
 )
 
 // sketches holds what many keys share: the state of keys that found no room in

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	seeding "github.com/weirlimit/weir/internal/seeds"
+	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 )
 
 // TestFamilyLimitsOfOneScope: the limits of one rule, its tiers and overrides, count

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/storetest"
 	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 func open(t *testing.T, now func() int64) weir.Store {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/bubble"
+	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
 // start is some instant in 2026.

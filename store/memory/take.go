@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/sketch"
+	"github.com/weirlimit/weir/internal/sketch"
 )
 
 // fewOps is how many ops a call may have without allocating.

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 func TestFamilyNeverMoreThanWritten(t *testing.T) {

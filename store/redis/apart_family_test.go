@@ -10,7 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // A counted limit is one of a request over several places, and what the test knows

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/servertest"
-	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 func TestBoard(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/seeds"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // foreign puts at a key what no script of ours writes.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // refusesToOpen asserts that opening fails with an error that holds all of want, and no

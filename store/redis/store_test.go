@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/servertest"
-	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 // prefixes give every store of the tests keys of its own.

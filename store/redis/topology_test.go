@@ -6,8 +6,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/servertest"
-	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 // urlOf returns the URL of servers.

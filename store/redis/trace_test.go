@@ -9,8 +9,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/seeds"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // TestTraces asks the store and the algorithms themselves the same random

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/servertest"
-	"github.com/weirlimit/weir/internal/storetest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/store/storetest"
 )
 
 func TestFamilyNeverMoreThanWritten(t *testing.T) {

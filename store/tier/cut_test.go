@@ -12,8 +12,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/seeds"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
 	"github.com/weirlimit/weir/store/tier"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/servertest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"

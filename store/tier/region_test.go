@@ -12,7 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/internal/seeds"
+	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )

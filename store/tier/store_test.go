@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/storetest"
 	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/storetest"
 	"github.com/weirlimit/weir/store/tier"
 )
 

@@ -1,0 +1,40 @@
+package settings_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+)
+
+var update = flag.Bool("update", false, "write the tables into docs/envoy.md")
+
+const (
+	page  = "../../../../docs/envoy.md"
+	begin = "<!-- variables: made by go test ./internal/compat/envoy/settings -update -->\n"
+	end   = "<!-- end of variables -->\n"
+)
+
+func TestPageIsMadeFromSettings(t *testing.T) {
+	had, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(had), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks %q or %q", page, begin, end)
+	}
+	want := before + begin + settings.Page() + end + after
+	if want == string(had) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is stale: go test ./internal/compat/envoy/settings -update", page)
+	}
+	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

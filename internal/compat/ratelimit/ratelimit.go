@@ -1,0 +1,384 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/internal/bodies"
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/compat/envoy"
+	"github.com/weirlimit/weir/internal/compat/envoy/counter"
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/listen"
+)
+
+// drainFor is how long calls under way may take after the end of Run's context.
+const drainFor = 20 * time.Second
+
+// maxGRPCConnections bounds the connections over gRPC: proxies have a few each.
+const maxGRPCConnections = 16_384
+
+// Options says what New builds.
+type Options struct {
+	// Settings is what to build. It is required.
+	Settings *settings.Settings
+	// Lookup finds the environment variables that Settings does not hold: those
+	// of mogrifiers. Zero means none.
+	Lookup settings.Lookup
+	// Log is told what happens. Zero means nobody is.
+	Log *slog.Logger
+	// StatsTo gets statistics that have no other place. Zero means that they are
+	// thrown away.
+	StatsTo io.Writer
+}
+
+// A Node is a rate limit service: rules, counters, listeners.
+type Node struct {
+	s      *settings.Settings
+	log    *slog.Logger
+	stats  *stats.Store
+	sinks  sinks
+	scope  *stats.Scope // "ratelimit", with the tags
+	health *health
+	open   opener
+	source Source
+	cert   *certfile.Certificate
+	grpc   *grpcserver.Server
+	bodies *bodies.Budget
+	trace  *tracing // nil: none
+}
+
+// New reads what files the settings name and refuses what Run could not do. It
+// starts sending statistics; Run must be called, or they go on.
+func New(o Options) (*Node, error) {
+	if o.Lookup == nil {
+		o.Lookup = func(string) (string, bool) { return "", false }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.StatsTo == nil {
+		o.StatsTo = io.Discard
+	}
+	n := &Node{s: o.Settings, log: o.Log}
+	if err := n.s.Check(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkListeners(n.s), checkTLS(n.s)); err != nil {
+		return nil, err
+	}
+	for _, note := range settings.Notes(o.Lookup) {
+		n.log.Warn(note)
+	}
+	var err error
+	if n.sinks, err = openSinks(n.s, o.Lookup, o.StatsTo, n.log); err != nil {
+		return nil, err
+	}
+	if err := n.build(); err != nil {
+		return nil, errors.Join(err, n.end())
+	}
+	return n, nil
+}
+
+// end sends the statistics and spans that wait.
+func (n *Node) end() error {
+	err := n.sinks.end()
+	if n.trace != nil {
+		n.trace.end()
+	}
+	return err
+}
+
+func (n *Node) build() error {
+	n.bodies = bodies.New(0)
+	n.stats = stats.New(stats.Options{Sink: n.sinks.sink, Tags: n.s.ExtraTags, MaxKeys: n.s.StatsMaxKeys})
+	calls := newMethods(n.stats.TopScope("ratelimit_server"))
+	n.scope = n.stats.TopScope("ratelimit")
+	stats.Runtime(n.scope.Scope("go"))
+	if n.s.TracingEnabled {
+		var err error
+		if n.trace, err = newTracing(n.s, n.log); err != nil {
+			return err
+		}
+	} else {
+		n.log.Info("Tracing disabled")
+	}
+	if err := n.buildGRPC(calls); err != nil {
+		return err
+	}
+	n.health = newHealth(n.s.HealthyWithConfig, func(ok bool) { n.grpc.SetServing(serviceName, ok) })
+	var err error
+	if n.open, err = storeOpener(n.s, n.health, n.scope, n.log); err != nil {
+		return err
+	}
+	if n.s.ConfigType == "GRPC_XDS_SOTW" {
+		n.source, err = newXDSSource(n.s, n.log)
+	} else {
+		n.source, err = newFileSource(n.s, n.stats.TopScope("runtime"), n.log)
+	}
+	return err
+}
+
+func (n *Node) buildGRPC(calls *methods) error {
+	opt := grpcserver.Options{
+		Health: []string{serviceName}, Reflection: true,
+		MaxMessage: envoy.MaxBodyBytes, Bodies: n.bodies, Check: envoy.CheckMessage, MaxStreams: 1 << 16, MaxConnections: maxGRPCConnections,
+		MaxAge: max(n.s.GRPCMaxConnectionAge, 0), MaxAgeGrace: max(n.s.GRPCMaxAgeGrace, 0),
+		// A call ends by the store's bound, which is to be heard of.
+		CallTimeout: max(n.s.RedisTimeout, n.s.PerSecondTimeout, 0) + time.Second,
+		Drain:       drainFor, Workers: grpcserver.DefaultWorkers, Log: n.log,
+	}
+	opt.Unary = append(opt.Unary, calls.unary)
+	if n.trace != nil {
+		opt.Unary = append(opt.Unary, n.trace.unary)
+	}
+	if n.s.GRPCServerUseTLS {
+		files := certfile.Files{
+			Cert: n.s.GRPCServerTLSCert, Key: n.s.GRPCServerTLSKey, ClientCA: n.s.GRPCClientTLSCACert, ClientSAN: n.s.GRPCClientTLSSAN,
+		}
+		if files.ClientCA == "" && files.ClientSAN != "" {
+			n.log.Warn("GRPC_CLIENT_TLS_SAN has no effect: without GRPC_CLIENT_TLS_CACERT clients are not asked for certificates")
+			files.ClientSAN = ""
+		}
+		var err error
+		n.cert, err = certfile.Open(files, n.log)
+		if err != nil {
+			return err
+		}
+		opt.Certificate = n.cert
+		certStats(n.stats.TopScope("certs"), n.cert, filepath.Dir(files.Cert))
+	}
+	var err error
+	n.grpc, err = grpcserver.New(opt)
+	return err
+}
+
+// Run reaches the store, waits for the first rules (unless the settings say not
+// to), listens, and serves until ctx ends. Then health turns bad, calls under way
+// end, and it returns nil. Run may be called once.
+func (n *Node) Run(ctx context.Context) (err error) {
+	// What goes on in the background ends after the last call.
+	back, end := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	defer func() {
+		end()
+		group.Wait()
+		err = errors.Join(err, n.end())
+	}()
+	group.Go(func() { n.stats.Run(back, n.s.StatsFlushInterval) })
+	failed := make(chan error, 8)
+	fail := func(err error) {
+		if err != nil {
+			failed <- err
+		}
+	}
+	if n.sinks.prom != nil {
+		if err := n.servePrometheus(back, &group, fail); err != nil {
+			return err
+		}
+	}
+	if n.cert != nil {
+		group.Go(func() { fail(n.cert.Watch(back)) })
+	}
+	store, follow, err := n.open(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to end before it began
+		}
+		return err
+	}
+	counters := store
+	if n.trace != nil {
+		counters = n.trace.store(store)
+	}
+	service := envoy.New(n.serviceOptions(counters))
+	if _, ok := service.LocalCacheStats(); ok {
+		localCacheStats(n.scope.Scope("localcache"), service)
+	}
+	// Rules before the store: nothing is decided by a store that is closed.
+	defer func() {
+		end()
+		group.Wait()
+		err = errors.Join(err, store.Close())
+	}()
+	if follow != nil {
+		group.Go(func() { follow(back) })
+	}
+	rules := newRules(service, n.s, n.health, n.log)
+	group.Go(func() { fail(n.source.Run(back, rules)) })
+	if !n.s.ForceStart {
+		n.log.Info("Waiting for initial ratelimit config update event")
+		select {
+		case <-rules.First():
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return n.serve(ctx, service, failed)
+}
+
+func (n *Node) serviceOptions(store counter.Store) envoy.Options {
+	return envoy.Options{
+		Counters: store, Stats: n.stats, NearLimitRatio: cmp.Or(n.s.NearLimitRatio, math.SmallestNonzeroFloat32), LocalCacheBytes: int64(n.s.LocalCacheBytes),
+		StopIncrementWhenOver: n.s.StopIncrementWhenOver, KeyPrefix: n.s.CacheKeyPrefix, Bodies: n.bodies, Logger: n.log,
+		Modes: envoy.Modes{
+			Shadow: n.s.ShadowMode, Quota: n.s.QuotaMode, DynamicMetadata: n.s.ResponseDynamicMetadata,
+			Headers: envoy.Headers{Enabled: n.s.ResponseHeaders, Limit: n.s.LimitHeader, Remaining: n.s.RemainingHeader, Reset: n.s.ResetHeader},
+		},
+	}
+}
+
+// serve listens and answers until ctx ends or a listener fails.
+func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan error) error {
+	rlsv3.RegisterRateLimitServiceServer(n.grpc, service)
+	json := service.JSON()
+	if n.trace != nil {
+		json = n.trace.web(json)
+	}
+	doors := paths{"/json": json, "/healthcheck": n.health}
+
+	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)
+	if err != nil {
+		// The node is of use without it.
+		n.log.Error("debug listener cannot be opened", "err", err)
+	}
+	grpcLn, err := n.listenGRPC()
+	if err != nil {
+		return errors.Join(fmt.Errorf("gRPC listener: %w", err), closeAll(debugLn))
+	}
+	httpLn, err := listenTCP(n.s.Host, n.s.Port)
+	if err != nil {
+		return errors.Join(fmt.Errorf("HTTP listener: %w", err), closeAll(debugLn, grpcLn))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	grpcDone := make(chan error, 1)
+	n.says("gRPC", n.s.GRPCHost, n.s.GRPCPort)
+	go func() { grpcDone <- n.grpc.Serve(ctx, grpcLn) }()
+	n.says("HTTP", n.s.Host, n.s.Port)
+	web := newWebServer(doors, httpLn, maxWebConnections, n.log)
+	var debug *webServer
+	if debugLn != nil {
+		n.says("debug", n.s.DebugHost, n.s.DebugPort)
+		debug = newWebServer(debugHandler(service.Dump), debugLn, maxWebConnections, n.log)
+		debug.srv.WriteTimeout = 0 // a profile takes as long as it is asked to
+	}
+	go web.serve(failed)
+	if debug != nil {
+		go debug.serve(failed)
+	}
+	var ended error
+	grpcEnded := false
+	select {
+	case <-ctx.Done():
+	case ended = <-failed:
+	case ended = <-grpcDone:
+		grpcEnded = true
+	}
+	n.health.set(endHealth, false)
+	stop()
+	if !grpcEnded {
+		ended = errors.Join(ended, <-grpcDone)
+	}
+	for _, w := range []*webServer{web, debug} {
+		if w != nil {
+			ended = errors.Join(ended, w.end())
+		}
+	}
+	return ended
+}
+
+// says logs that a listener is open.
+func (n *Node) says(what, host string, port int) {
+	addr := net.JoinHostPort(host, strconv.Itoa(port))
+	if what == "gRPC" && n.s.GRPCUDS != "" {
+		addr = n.s.GRPCUDS
+	}
+	n.log.Warn("Listening for " + what + " on '" + addr + "'")
+}
+
+func (n *Node) listenGRPC() (net.Listener, error) {
+	if n.s.GRPCUDS != "" {
+		return listen.Open("unix", n.s.GRPCUDS, nil)
+	}
+	return listenTCP(n.s.GRPCHost, n.s.GRPCPort)
+}
+
+func closeAll(lns ...net.Listener) (err error) {
+	for _, ln := range lns {
+		if ln != nil {
+			err = errors.Join(err, ln.Close())
+		}
+	}
+	return err
+}
+
+// prometheusAddr returns the address of the Prometheus listener.
+func prometheusAddr(s *settings.Settings) string { return cmp.Or(s.PrometheusAddr, ":9090") }
+
+// servePrometheus serves the series until ctx ends.
+func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail func(error)) error {
+	addr := prometheusAddr(n.s)
+	path := n.s.PrometheusPath
+	if path == "" {
+		path = "/metrics"
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fmt.Errorf("PROMETHEUS_ADDR=%s: %w", addr, err)
+	}
+	series := n.sinks.prom.Handler(n.stats.FlushTimers)
+	w := newWebServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			http.NotFound(w, r)
+			return
+		}
+		series.ServeHTTP(w, r)
+	}), ln, maxWebConnections, n.log)
+	n.log.Info("Starting prometheus sink on " + ln.Addr().String() + path)
+	done := make(chan error, 1)
+	go w.serve(done)
+	group.Go(func() {
+		select {
+		case <-ctx.Done():
+			fail(w.end())
+		case err := <-done:
+			fail(err)
+		}
+	})
+	return nil
+}
+
+// localCacheStats has the numbers of the local cache set at each flush.
+func localCacheStats(scope *stats.Scope, service *envoy.Service) {
+	scope.Generate(func() {
+		t, _ := service.LocalCacheStats()
+		for _, g := range []struct {
+			name  string
+			value uint64
+		}{
+			{"hitCount", t.Hits}, {"missCount", t.Misses}, {"lookupCount", t.Lookups}, {"entryCount", t.Entries},
+			{"expiredCount", t.Expired}, {"evacuateCount", t.Evacuated}, {"overwriteCount", t.Overwritten},
+			{"averageAccessTime", 0}, // not kept
+		} {
+			scope.Gauge(g.name).Set(g.value)
+		}
+	})
+}

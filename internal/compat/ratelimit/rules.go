@@ -1,0 +1,71 @@
+package ratelimit
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+
+	"github.com/weirlimit/weir/internal/compat/envoy"
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+)
+
+// A Source has rules, now and whenever they change.
+type Source interface {
+	// Run gives each set of rules to the service until ctx ends. Its error
+	// means that no rules will come any more.
+	Run(ctx context.Context, r *Rules) error
+}
+
+// Rules takes sets of rules for a service, all of a set or nothing, and says so
+// in the log and in the health. It is for one Source, one call at a time.
+type Rules struct {
+	service *envoy.Service
+	merge   bool
+	health  *health
+	log     *slog.Logger
+	once    sync.Once
+	first   chan struct{}
+	// refused is why the last resources were. A management server may send them
+	// again and again.
+	refused string
+}
+
+func newRules(service *envoy.Service, s *settings.Settings, h *health, log *slog.Logger) *Rules {
+	return &Rules{service: service, merge: s.MergeDomainConfig, health: h, log: log, first: make(chan struct{})}
+}
+
+// First is closed when a set has been taken or refused.
+func (r *Rules) First() <-chan struct{} { return r.first }
+
+// Files takes the rules of files. An error means that the rules before stay.
+func (r *Rules) Files(files []envoy.File) error {
+	return r.told(r.service.Load(files, r.merge))
+}
+
+// Resources takes the rules of xDS resources. An error means that the rules
+// before stay.
+func (r *Rules) Resources(resources []*rlsconfv3.RateLimitConfig) error {
+	err := r.service.LoadXDS(resources, r.merge)
+	if err != nil && err.Error() == r.refused {
+		return err
+	}
+	r.refused = ""
+	if err != nil {
+		r.refused = err.Error()
+	}
+	return r.told(err)
+}
+
+func (r *Rules) told(err error) error {
+	if err != nil {
+		r.log.Error("Error loading new configuration: " + err.Error())
+	} else {
+		domains, _ := r.service.Loaded()
+		r.health.set(configHealth, domains > 0)
+		r.log.Info("Successfully loaded new configuration", "domains", domains)
+	}
+	r.once.Do(func() { close(r.first) })
+	return err
+}

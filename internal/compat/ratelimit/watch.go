@@ -1,0 +1,175 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/weirlimit/weir/internal/compat/envoy"
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+)
+
+const (
+	// settle is how long a directory must be quiet before it is read again:
+	// who writes a file in pieces is not read in between.
+	settle = 20 * time.Millisecond
+	// settleMost is how long unrest may put that off.
+	settleMost = 500 * time.Millisecond
+	// poll is how often to look for what no event told.
+	poll = 30 * time.Second
+)
+
+// fileSource has the rules of files, and watches them.
+type fileSource struct {
+	// tree is nil when no directory is named: then there are no rules.
+	tree *tree
+	// watched is the directory whose events are heard.
+	watched string
+	// link is the path whose swap counts. Empty means any change in watched.
+	link    string
+	log     *slog.Logger
+	watcher *fsnotify.Watcher
+}
+
+// newFileSource watches from now on; Run reads.
+func newFileSource(s *settings.Settings, scope *stats.Scope, log *slog.Logger) (*fileSource, error) {
+	f := &fileSource{log: log}
+	path := filepath.Join(s.RuntimeRoot, s.RuntimeSubdirectory)
+	last := s.RuntimeSubdirectory
+	if !s.RuntimeWatchRoot {
+		last = s.RuntimeAppDirectory
+	} else {
+		path = s.RuntimeRoot
+	}
+	if path == "" || last == "" {
+		log.Warn("there are no rules: RUNTIME_ROOT, or RUNTIME_SUBDIRECTORY with RUNTIME_WATCH_ROOT=true, is not set")
+		return f, nil
+	}
+	f.tree = newTree(s, scope, log)
+	if s.RuntimeWatchRoot {
+		f.link = filepath.Clean(s.RuntimeRoot)
+		f.watched = filepath.Dir(f.link)
+	} else {
+		f.watched = f.tree.root
+	}
+	var err error
+	if f.watcher, err = fsnotify.NewWatcher(); err != nil {
+		return nil, fmt.Errorf("unable to create runtime watcher: %w", err)
+	}
+	if err := f.watcher.Add(f.watched); err != nil {
+		return nil, errors.Join(fmt.Errorf("unable to watch %s, where rules are to be (RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY): %w", f.watched, err), f.watcher.Close())
+	}
+	return f, nil
+}
+
+// Run implements Source.
+func (f *fileSource) Run(ctx context.Context, r *Rules) error {
+	if f.tree == nil {
+		_ = r.Files(nil) // logged there
+		<-ctx.Done()
+		return nil
+	}
+	defer f.watcher.Close()
+	seen := f.load(r)
+	quiet := time.NewTimer(0)
+	<-quiet.C
+	defer quiet.Stop()
+	look := time.NewTicker(poll)
+	defer look.Stop()
+	var since time.Time // when the unrest began; zero: there is none
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case ev, ok := <-f.watcher.Events:
+			if !ok {
+				return errors.New("rules are not watched any more")
+			}
+			if !f.counts(ev) {
+				continue
+			}
+			if since.IsZero() {
+				since = time.Now()
+			}
+			quiet.Reset(min(settle, max(settleMost-time.Since(since), 0)))
+		case err := <-f.watcher.Errors:
+			// Such as too many events at once: some were not told.
+			f.log.Warn("runtime watch error", "err", err)
+			seen = f.again(r, seen)
+		case <-quiet.C:
+			since = time.Time{}
+			seen = f.load(r)
+		case <-look.C:
+			// A directory that was replaced has lost its watch.
+			if err := f.watcher.Add(f.watched); err != nil {
+				f.log.Warn("runtime watch error", "err", err)
+			}
+			seen = f.again(r, seen)
+		}
+	}
+}
+
+// counts reports whether an event may have changed the rules.
+func (f *fileSource) counts(ev fsnotify.Event) bool {
+	if f.link != "" {
+		return filepath.Clean(ev.Name) == f.link && ev.Op.Has(fsnotify.Create|fsnotify.Write)
+	}
+	return filepath.Dir(ev.Name) == filepath.Clean(f.watched)
+}
+
+// load reads and gives the rules; refused ones are logged by the taker.
+func (f *fileSource) load(r *Rules) (state string) {
+	files, _ := f.tree.read()
+	_ = r.Files(files)
+	return f.stateOf(files)
+}
+
+// again loads if the rules are not as they were seen, and returns how they are.
+func (f *fileSource) again(r *Rules, seen string) string {
+	if now, ok := f.state(); ok && now != seen {
+		return f.load(r)
+	}
+	return seen
+}
+
+// state tells two states of the rules apart, as far as the mode watches them.
+// False means that it cannot be told now.
+func (f *fileSource) state() (state string, ok bool) {
+	if f.link != "" {
+		state = f.stateOf(nil)
+		return state, state != ""
+	}
+	// The counters of attempts are for loads.
+	quiet := *f.tree
+	quiet.attempts, quiet.failures, quiet.values = new(stats.Counter), new(stats.Counter), new(stats.Gauge)
+	quiet.log = slog.New(slog.DiscardHandler)
+	files, whole := quiet.read()
+	return f.stateOf(files), whole
+}
+
+func (f *fileSource) stateOf(files []envoy.File) string {
+	if f.link != "" {
+		target, err := os.Readlink(f.link)
+		if err != nil {
+			return "" // not a link, or not there: nothing to swap
+		}
+		return target
+	}
+	h := sha256.New()
+	for _, file := range files {
+		for _, part := range [][]byte{[]byte(file.Name), file.Content} {
+			h.Write(binary.AppendUvarint(nil, uint64(len(part))))
+			h.Write(part)
+		}
+	}
+	return string(h.Sum(nil))
+}

@@ -1,0 +1,119 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/compat/envoy"
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
+	"github.com/weirlimit/weir/internal/compat/envoy/stats"
+)
+
+// source returns the files below a directory as rules, and the service that takes
+// them.
+func source(t *testing.T, root string, env map[string]string) (*fileSource, *Rules) {
+	t.Helper()
+	s, err := settings.Parse(func(name string) (string, bool) {
+		v, ok := env[name]
+		if name == "RUNTIME_ROOT" {
+			return root, true
+		}
+		return v, ok
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	f, err := newFileSource(s, stats.New(stats.Options{}).Scope("runtime"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, newRules(envoy.New(envoy.Options{}), s, newHealth(false, func(bool) {}), log)
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A watcher that has lost events, as it says by an error, is made good by a look.
+func TestLostEvents(t *testing.T) {
+	root := t.TempDir()
+	put(t, filepath.Join(root, "config/a.yaml"), "domain: a")
+	f, rules := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
+	// Nothing is told any more.
+	if err := f.watcher.Remove(f.watched); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx, rules) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	<-rules.First()
+	put(t, filepath.Join(root, "config/b.yaml"), "domain: b")
+	select {
+	case f.watcher.Errors <- errors.New("queue overflow"):
+	case <-time.After(time.Minute):
+		t.Fatal("nobody hears of errors")
+	}
+	// The second is heard once the first has been dealt with.
+	f.watcher.Errors <- errors.New("queue overflow")
+	if n, _ := rules.service.Loaded(); n != 2 {
+		t.Errorf("%d domains, want 2", n)
+	}
+}
+
+// While a directory cannot be read the rules stay, unless an event says that they
+// are gone.
+func TestStateOfWhatCannotBeRead(t *testing.T) {
+	root := t.TempDir()
+	put(t, filepath.Join(root, "config/a.yaml"), "domain: a")
+	f, rules := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
+	defer f.watcher.Close()
+	seen := f.load(rules)
+	if got := f.again(rules, seen); got != seen {
+		t.Error("what has not changed looks changed")
+	}
+	if err := os.Rename(filepath.Join(root, "config"), filepath.Join(root, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.again(rules, seen); got != seen {
+		t.Error("what cannot be read is taken for a change")
+	}
+	if n, _ := rules.service.Loaded(); n != 1 {
+		t.Errorf("%d domains, want the one there was", n)
+	}
+}
+
+func TestTooManyFiles(t *testing.T) {
+	root := t.TempDir()
+	for i := range 3 {
+		put(t, filepath.Join(root, "config", string(rune('a'+i))+".yaml"), "domain: a")
+	}
+	f, _ := source(t, root, map[string]string{"RUNTIME_WATCH_ROOT": "false"})
+	defer f.watcher.Close()
+	r := reading{tree: f.tree, whole: true, named: map[string]int{}}
+	for i := range maxFiles - 2 {
+		r.named[fmt.Sprint(i)] = -1
+	}
+	r.directory(f.tree.root, "")
+	if len(r.files) != 2 || r.whole {
+		t.Errorf("%d files, whole: %v; want two, and that there are more", len(r.files), r.whole)
+	}
+}

@@ -1,0 +1,191 @@
+// Package extauthz answers Envoy's ext_authz filter over gRPC,
+// envoy.service.auth.v3.Authorization: each request that Envoy asks about is
+// identified, matched to a route and decided here, from its attributes, so that
+// Envoy's routes need no descriptors.
+//
+// A request that is let through is told with the header fields that tell the
+// limits, for Envoy to add to the application's answer; one that a limit refuses
+// is a denied_response of 429 with Retry-After and a problem document. What is
+// neither, because the store gave no decision or a rule cannot be asked here, is
+// an error of the call, which every Envoy takes to its failure_mode_allow.
+//
+// The client is source.address, the peer of Envoy's connection, or, where that is
+// one of the trusted proxies, whom the client header names. Nothing that a client
+// sends changes more than that: method, host and path are Envoy's own words.
+//
+// The service believes whoever calls it, as every service of Envoy's does: who
+// can reach its port can spend anybody's limit. Keep it to Envoy, by its address
+// or by certificates.
+//
+// Source: envoy/service/auth/v3 of go-control-plane 1.40.
+package extauthz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/internal/frontend/authorize"
+)
+
+// Name of the service, as gRPC has it.
+const Name = "envoy.service.auth.v3.Authorization"
+
+// Options configures a [Service].
+type Options struct {
+	// Authorize decides. Its Limiter is required.
+	Authorize authorize.Options
+}
+
+// Service answers Envoy. Safe for concurrent use.
+type Service struct {
+	authv3.UnimplementedAuthorizationServer
+	auth *authorize.Authorizer
+}
+
+// New returns a service. It returns an error when a required option is missing
+// or one is out of range.
+func New(opt Options) (*Service, error) {
+	a, err := authorize.New(opt.Authorize)
+	if err != nil {
+		return nil, fmt.Errorf("extauthz: %w", err)
+	}
+	return &Service{auth: a}, nil
+}
+
+// Register adds the service to a gRPC server.
+func (s *Service) Register(r grpc.ServiceRegistrar) { authv3.RegisterAuthorizationServer(r, s) }
+
+// Check implements the service.
+func (s *Service) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	q, told, err := s.question(in.GetAttributes())
+	if err != nil {
+		s.auth.Report("Envoy's question cannot be answered", err)
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	// Who waits longer than Envoy does is never heard.
+	if end, ok := ctx.Deadline(); ok {
+		q.MaxDelay = max(0, min(q.MaxDelay, time.Until(end)-answerTime))
+	}
+	var a answered
+	v := s.auth.Decide(ctx, &a, q)
+	if v.Outcome == authorize.Undecided && !told {
+		return nil, a.status()
+	}
+	return a.response(v), nil
+}
+
+// answerTime is what is left of Envoy's timeout for the answer to arrive.
+const answerTime = 20 * time.Millisecond
+
+// tellErrors is the parameter, beside those of [authorize.ParameterNames], by
+// which Envoy is told of errors in the response.
+const tellErrors = "error_response"
+
+// Parameters lists the keys that the context_extensions of a route, or of the
+// filter, can have: those of [authorize.ParameterNames] and
+//
+//	error_response  true: a store that gives no decision is told as an
+//	                error_response, with status 503, Retry-After and a problem
+//	                document for the client. Envoys older than the field take it
+//	                for a denial, whatever their failure_mode_allow; so it is an
+//	                error of the call if not given
+func Parameters() []string { return append(authorize.ParameterNames(), tellErrors) }
+
+// maxExtensions bounds how many context_extensions are read.
+const maxExtensions = 16
+
+// question reads what Envoy asks, and whether errors are told in the response.
+func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, told bool, err error) {
+	q = &authorize.Question{}
+	if q.Peer, err = peer(at.GetSource()); err != nil {
+		return nil, false, err
+	}
+	ext := at.GetContextExtensions()
+	if len(ext) > maxExtensions {
+		return nil, false, fmt.Errorf("%d context_extensions, at most %d are allowed", len(ext), maxExtensions)
+	}
+	for key, value := range ext {
+		switch {
+		case key == tellErrors && (value == "true" || value == "false"):
+			told = value == "true"
+		case key == tellErrors:
+			err = fmt.Errorf("parameter %s: %q is neither true nor false", key, value)
+		case !known(key):
+			err = authorize.UnknownParameter(key, Parameters())
+		default:
+			err = s.auth.SetParameter(&q.Parameters, key, value)
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("context_extensions: %w", err)
+		}
+	}
+	h := at.GetRequest().GetHttp()
+	if h == nil {
+		q.Connection = true // the network filter asks once for each
+		return q, told, nil
+	}
+	q.Method, q.Host, q.Header = h.GetMethod(), h.GetHost(), header(h)
+	q.Path, q.Query, _ = strings.Cut(h.GetPath(), "?")
+	return q, told, nil
+}
+
+func known(key string) bool {
+	for _, name := range authorize.ParameterNames() {
+		if name == key {
+			return true
+		}
+	}
+	return false
+}
+
+// errNoSource says that Envoy does not tell whose request it is.
+var errNoSource = errors.New("attributes.source has no address: everybody would be one client")
+
+// peer returns the other end of Envoy's connection, the zero Addr for one on a
+// Unix socket.
+func peer(p *authv3.AttributeContext_Peer) (netip.Addr, error) {
+	switch a := p.GetAddress().GetAddress().(type) {
+	case *corev3.Address_SocketAddress:
+		addr, err := netip.ParseAddr(a.SocketAddress.GetAddress())
+		if err != nil {
+			return netip.Addr{}, errors.New("attributes.source is not an IP address")
+		}
+		return addr, nil
+	case *corev3.Address_Pipe, *corev3.Address_EnvoyInternalAddress:
+		return netip.Addr{}, nil
+	}
+	return netip.Addr{}, errNoSource
+}
+
+// header returns the header fields of a request, in either form that Envoy sends
+// them in. Its pseudo fields, such as :path, are among them, where no source of
+// identity can name them.
+func header(h *authv3.AttributeContext_HttpRequest) http.Header {
+	if raw := h.GetHeaderMap().GetHeaders(); len(raw) > 0 { // encode_raw_headers
+		out := make(http.Header, len(raw))
+		for _, f := range raw {
+			value := f.GetValue()
+			if b := f.GetRawValue(); len(b) > 0 {
+				value = string(b)
+			}
+			out.Add(f.GetKey(), value)
+		}
+		return out
+	}
+	out := make(http.Header, len(h.GetHeaders()))
+	for name, value := range h.GetHeaders() {
+		out.Add(name, value)
+	}
+	return out
+}

@@ -1,0 +1,251 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/checks"
+	weirpb "github.com/weirlimit/weir/proto/weir/v1"
+)
+
+// checkBatch is the method's handler, as generated code has it but for the
+// messages, which read and write themselves: generated ones would cost more than
+// the decisions (BenchmarkCheckBatch in lab/bench/).
+func checkBatch(srv any, ctx context.Context, read func(any) error, around grpc.UnaryServerInterceptor) (any, error) {
+	b := srv.(*Service).batches.Get().(*batch)
+	err := read(b)
+	switch {
+	case err != nil:
+	case around == nil:
+		err = b.answer(ctx)
+	default:
+		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: weirpb.LimitService_CheckBatch_FullMethodName}
+		_, err = around(ctx, b, info, func(ctx context.Context, _ any) (any, error) { return b, b.answer(ctx) })
+	}
+	if err != nil {
+		b.Sent()
+		return nil, err
+	}
+	return b, nil
+}
+
+// batch is one call of CheckBatch, and the memory for it.
+type batch struct {
+	service *Service
+	data    mem.Buffer // what the strings point into; nil when there is none
+
+	// The question as it came: the entries of all checks in one list.
+	entries []weir.Entry
+	checks  []check
+	descs   []descriptor
+	table   table
+	tabular bool // there is a table
+
+	// The question as it is asked.
+	reqs []*weir.Request
+
+	answers columns
+	out     []byte
+}
+
+// check is a CheckRequest as it came.
+type check struct {
+	head
+	from, to int // its descriptors
+}
+
+// head is what checks and tables have in common.
+type head struct {
+	domain      string
+	lease       string
+	cost        int64
+	hasCost     bool
+	priority    uint32
+	hasPriority bool
+	peek        bool
+	strict      bool
+}
+
+// descriptor is a Descriptor as it came.
+type descriptor struct {
+	from, to int // its entries
+	cost     int64
+	hasCost  bool
+	peek     bool
+}
+
+// table is a CheckTable as it came.
+type table struct {
+	head
+	keys   []string
+	values []string
+	costs  []int64
+}
+
+// Encoded implements grpcserver.Message.
+func (b *batch) Encoded() []byte { return b.out }
+
+// keepBytes bounds what a batch keeps for the next.
+const keepBytes = 1 << 20
+
+// Sent implements grpcserver.Message.
+func (b *batch) Sent() {
+	for _, r := range b.reqs {
+		clear(r.Descriptors)
+		b.service.limiter.Recycle(r)
+	}
+	clear(b.reqs)
+	// Strings that point into data must not outlive it.
+	clear(b.entries)
+	clear(b.checks)
+	clear(b.table.keys)
+	clear(b.table.values)
+	if b.data != nil {
+		b.data.Free()
+		b.data = nil
+	}
+	b.reqs, b.entries, b.checks, b.descs = b.reqs[:0], b.entries[:0], b.checks[:0], b.descs[:0]
+	b.table = table{keys: b.table.keys[:0], values: b.table.values[:0], costs: b.table.costs[:0]}
+	b.tabular = false
+	b.answers.reset()
+	b.out = b.out[:0]
+	const entry, text, check, desc = 32, 16, 112, 40 // bytes, about
+	if cap(b.out)+entry*cap(b.entries)+text*cap(b.table.values)+check*cap(b.checks)+desc*cap(b.descs) <= keepBytes {
+		b.service.batches.Put(b)
+	}
+}
+
+// answer decides the questions and encodes the answer.
+func (b *batch) answer(ctx context.Context) error {
+	if err := b.ask(); err != nil {
+		return err
+	}
+	s := b.service
+	i, err, undo := checks.Decide(ctx, s.limiter, b.reqs, func(i int, d weir.Decision) { b.answers.add(b.reqs[i], d) })
+	if undo != nil {
+		s.faults.Report("giving back failed", undo)
+	}
+	switch {
+	case errors.Is(err, weir.ErrCost):
+		return bad(b.at(i)+"cost", "must, with what is kept for higher priorities, be from 0 to 2^53")
+	case errors.Is(err, weir.ErrNoLease):
+		return bad(b.at(i)+"lease", "is missing: a concurrency limit applies; name the unit of work")
+	case err != nil:
+		return s.undecided(err)
+	}
+	b.out = b.answers.append(b.out[:0])
+	return nil
+}
+
+// at returns where the i-th check stands in the message.
+func (b *batch) at(i int) string {
+	if b.tabular {
+		return fmt.Sprintf("table: row %d: ", i)
+	}
+	return fmt.Sprintf("checks[%d].", i)
+}
+
+// ask makes the requests.
+func (b *batch) ask() error {
+	switch n := len(b.checks); {
+	case b.tabular && n > 0:
+		return bad("table", "stands in place of checks, not beside them")
+	case b.tabular:
+		return b.askTable()
+	case n == 0 || n > checks.MaxRequests:
+		return bad("checks", fmt.Sprintf("must be from 1 to %d", checks.MaxRequests))
+	}
+	for i := range b.checks {
+		if f := b.askCheck(&b.checks[i]); f != nil {
+			return f.status(b.at(i))
+		}
+	}
+	return nil
+}
+
+// begin makes a request of what h says.
+func (b *batch) begin(h *head) (*weir.Request, *fault) {
+	s := b.service
+	r := s.limiter.Acquire()
+	b.reqs = append(b.reqs, r)
+	priority := s.opt.Priority
+	if h.hasPriority {
+		priority = int(min(h.priority, checks.MaxPriority+1))
+	}
+	var cost *int64
+	if h.hasCost {
+		cost = &h.cost
+	}
+	return r, s.head(r, h.domain, cost, priority, h.peek, h.lease)
+}
+
+func (b *batch) askCheck(c *check) *fault {
+	r, f := b.begin(&c.head)
+	if f != nil {
+		return f
+	}
+	descs := b.descs[c.from:c.to]
+	if len(descs) == 0 || len(descs) > checks.MaxDescriptors {
+		return &fault{"descriptors", fmt.Sprintf("must be from 1 to %d", checks.MaxDescriptors)}
+	}
+	for i := range descs {
+		d := &descs[i]
+		out := weir.Descriptor{Entries: b.entries[d.from:d.to:d.to], Peek: d.peek}
+		f := setCost(&out, d.hasCost, d.cost)
+		if f == nil {
+			f = checkEntries(out.Entries)
+		}
+		if f != nil {
+			return &fault{fmt.Sprintf("descriptors[%d].%s", i, f.field), f.detail}
+		}
+		r.Descriptors = append(r.Descriptors, out)
+	}
+	return b.service.strictly(r, c.strict)
+}
+
+func (b *batch) askTable() error {
+	t := &b.table
+	k, n := len(t.keys), len(t.values)
+	if k == 0 || k > checks.MaxEntries {
+		return bad("table.keys", fmt.Sprintf("must be from 1 to %d", checks.MaxEntries))
+	}
+	rows := n / k
+	switch {
+	case n == 0 || n%k != 0 || rows > checks.MaxRequests:
+		return bad("table.values", fmt.Sprintf("must be as many as keys for each row, and from 1 to %d rows", checks.MaxRequests))
+	case len(t.costs) > 1 && len(t.costs) != rows:
+		return bad("table.costs", "must be none, one, or as many as rows")
+	}
+	for i := range t.keys {
+		if f := checkEntry(&weir.Entry{Key: t.keys[i]}); f != nil {
+			return f.status(fmt.Sprintf("table.keys[%d].", i))
+		}
+	}
+	for row := range rows {
+		if t.hasCost = len(t.costs) > 0; t.hasCost {
+			t.cost = t.costs[min(row, len(t.costs)-1)]
+		}
+		r, f := b.begin(&t.head)
+		if f != nil {
+			return f.status(b.at(row))
+		}
+		from := len(b.entries)
+		for i, v := range t.values[row*k : (row+1)*k] {
+			if len(v) > checks.MaxValue {
+				return bad(fmt.Sprintf("table.values[%d]", row*k+i), fmt.Sprintf("must have at most %d bytes", checks.MaxValue))
+			}
+			b.entries = append(b.entries, weir.Entry{Key: t.keys[i], Value: v})
+		}
+		to := len(b.entries)
+		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: b.entries[from:to:to]})
+		if f := b.service.strictly(r, t.strict); f != nil {
+			return f.status(b.at(row))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package advice
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
+)
+
+// Figures is what is known of a limit in a range of time.
+type Figures struct {
+	// Rule and Limit are the words of the rules file.
+	Rule  string
+	Limit string
+	// Algorithm is the word for it in rules. Allowance units are allowed in a
+	// Period; Burst is the most that passes at once.
+	Algorithm string
+	Allowance int64
+	Period    time.Duration
+	Burst     int64
+	// Kind says what the rule's keys name.
+	Kind verdict.Kind
+	// Shadow says that the limit is tried and never heard. A limit that is enforced
+	// for a share of its keys is no shadow.
+	Shadow bool
+	// From and To are the range. It counts as no longer than records were kept.
+	From, To time.Time
+
+	// Allowed, Refused and ShadowRefused are decisions, as roll-ups count them; soft,
+	// borrowed and delayed ones are among the allowed. Decisive is in how many of the
+	// refusals the limit's answer was the request's.
+	Allowed       int64
+	Refused       int64
+	ShadowRefused int64
+	Decisive      int64
+	// Stricter is the limit that answered most of the requests that this one
+	// refused without being decisive. Nil where it is not known.
+	Stricter *Stricter
+
+	// Sample is what sampled clients asked for in their busiest period, limited or
+	// not.
+	Sample Quantiles
+	// Clients are those that were limited, or the most limited of them: Limited is
+	// how many there were in all.
+	Clients []Client
+	Limited int64
+
+	// Minutes is how many minutes had decisions, Tripped how many of them had
+	// refusals, Trips how often a minute with refusals followed one without.
+	Minutes int64
+	Tripped int64
+	Trips   int64
+}
+
+// Client is one that was limited.
+type Client struct {
+	Evidence *verdict.Evidence
+	Verdict  verdict.Verdict
+	// Labelled says that Verdict.Class is what an operator said.
+	Labelled bool
+}
+
+// Stricter is another limit that refuses before this one does.
+type Stricter struct {
+	Rule, Limit string
+	// Decisions is in how many of this limit's refusals it was the request's answer, at
+	// least.
+	Decisions int64
+}
+
+// Quantiles of what clients asked for in their busiest period, in units. Half of
+// the clients stay at or below P50.
+type Quantiles struct {
+	Clients            int64
+	P50, P95, P99, Max int64
+}
+
+// refusals are those that were, or would have been but for shadow mode.
+func (f *Figures) refusals() int64 { return f.Refused + f.ShadowRefused }
+
+func (f *Figures) decisions() int64 { return f.Allowed + f.refusals() }
+
+func (f *Figures) length() time.Duration { return max(f.To.Sub(f.From), 0) }
+
+// part is what limited clients of one class have in common.
+type part struct {
+	clients, refused int64
+}
+
+// parts divides the limited clients by class.
+func (f *Figures) parts() (by map[verdict.Class]part, all part) {
+	by = make(map[verdict.Class]part)
+	for _, c := range f.Clients {
+		if c.Evidence == nil {
+			continue
+		}
+		p := by[c.Verdict.Class]
+		p.clients++
+		p.refused += c.Evidence.Refused
+		by[c.Verdict.Class] = p
+		all.clients++
+		all.refused += c.Evidence.Refused
+	}
+	return by, all
+}

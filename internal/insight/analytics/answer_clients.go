@@ -1,0 +1,158 @@
+package analytics
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// ClientList answers GET /v1/analytics/clients: clients that a limit refused,
+// delayed or would have.
+type ClientList struct {
+	Coverage Coverage `json:"coverage"`
+	// Total is how many there are; Clients are those asked for.
+	Total   int64    `json:"total"`
+	Clients []Client `json:"clients"`
+	// Rest is what the clients did together for whom no row was kept.
+	Rest *Rest `json:"rest,omitempty"`
+}
+
+// Rest are clients that are merged into one row.
+type Rest struct {
+	// Rows is how many rows of a client and a step of the grain were merged. A client
+	// can be in several.
+	Rows int64 `json:"rows"`
+	Totals
+}
+
+// Client is a client under a limit with all evidence.
+type Client struct {
+	Limit
+	Key   string `json:"key"`
+	Plain bool   `json:"plain"`
+	// Totals are the decisions that were told: complete for what limited the client,
+	// for what was allowed if AllowedKnown.
+	Totals
+	AllowedKnown bool `json:"allowed_known"`
+	// Sampled says that the key belongs to the sample.
+	Sampled  bool  `json:"sampled"`
+	Decisive int64 `json:"decisive"`
+	Units    int64 `json:"units"` // asked for
+	// First and Last are the first and the last decision in the range; FirstSeen is
+	// the earliest row that is kept of the client.
+	First     time.Time `json:"first"`
+	Last      time.Time `json:"last"`
+	FirstSeen time.Time `json:"first_seen"`
+	// PeakSecond is the most units asked for in a second on one node, as far as the
+	// records of the second came in one batch, as queues bring them. PeakMinute is the
+	// most in a minute. Overshoot is the peak in a minute (of the
+	// limit's period, if that is longer) as a share of what the limit lets through.
+	PeakSecond int64   `json:"peak_second"`
+	PeakMinute int64   `json:"peak_minute"`
+	Overshoot  float64 `json:"overshoot"`
+	// Windows is how many steps of the grain the client was active in, WindowsOver
+	// in how many of them it was refused.
+	Windows     int64 `json:"windows"`
+	WindowsOver int64 `json:"windows_over"`
+	// Early is how many requests came before the Retry-After of an earlier refusal
+	// was over; Obeyed is one minus their share of what came after a first refusal.
+	Early  int64   `json:"early"`
+	Obeyed float64 `json:"obeyed"`
+	// RetryMS is the longest Retry-After, -1 for never; DelayMS the longest delay;
+	// Least the least that remained.
+	RetryMS int64 `json:"retry_ms"`
+	DelayMS int64 `json:"delay_ms"`
+	Least   int64 `json:"least"`
+	// Degraded says that some decisions lacked the usual guarantee, Source what the
+	// last was decided from.
+	Degraded bool   `json:"degraded"`
+	Source   string `json:"source"`
+	// About is what the last request told. Its Users, Agents, Paths and Addresses are
+	// how many different ones there were: the most in one record, or an estimate from
+	// a sketch of 64 bits over all records if that is more.
+	About *event.About `json:"about,omitempty"`
+	// Answers says how requests that passed were answered.
+	Answers *event.Answers `json:"answers,omitempty"`
+	// Usual is the client's 95th percentile of units in an hour, of the hours in
+	// the seven days before the range in which it was told of; UsualHours is how many
+	// those are. Now is the most in an hour of the range.
+	Usual      int64 `json:"usual"`
+	UsualHours int64 `json:"usual_hours"`
+	Now        int64 `json:"now"`
+	// Verdict is what the evidence says. Nil where it does not judge.
+	Verdict *Verdict `json:"verdict,omitempty"`
+	// Label is what an operator said, if one did and it has not expired.
+	Label *Label `json:"label,omitempty"`
+}
+
+// Verdict is what the evidence says of a client.
+type Verdict struct {
+	// Word: see docs/verdicts.md.
+	Word string `json:"word"`
+	// ConfidenceWord is how far it can be relied on: high, medium, low, or none where the
+	// verdict is undecided. See docs/verdicts.md.
+	ConfidenceWord string `json:"confidence_word"`
+	// Reasons are sentences with figures, the weightiest first.
+	Reasons []string `json:"reasons"`
+	// Against says what speaks against it, Missing what is not known and would have
+	// helped.
+	Against []string `json:"against,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+}
+
+// ClientDetail answers GET /v1/analytics/clients/{key}: what is known of a key
+// under every limit.
+type ClientDetail struct {
+	Coverage Coverage       `json:"coverage"`
+	Key      string         `json:"key"`
+	Limits   []ClientSeries `json:"limits"`
+	// Labels are all labels of the key, the newest first, expired and taken back ones
+	// too.
+	Labels []Label `json:"labels"`
+}
+
+// ClientSeries is a client under a limit, step by step.
+type ClientSeries struct {
+	Client
+	At    []time.Time `json:"at"`
+	Lines []Line      `json:"lines"`
+	// Units are those asked for in each step, Busiest the most in a second of it.
+	UnitsAt []int64 `json:"units_at"`
+	Busiest []int64 `json:"busiest"`
+}
+
+// Label is an operator's verdict on a client under a rule.
+type Label struct {
+	ID     int64  `json:"id"`
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	Key    string `json:"key"`
+	// Label is legitimate, abusive, or empty: taken back.
+	Label string `json:"label"`
+	// Reason is the operator's, By who it was, At when.
+	Reason  string    `json:"reason"`
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Expires time.Time `json:"expires"`
+	// InForce says that it counts: it is the newest of its client and limit, and has
+	// not expired.
+	InForce bool `json:"in_force"`
+}
+
+// LabelRequest is the body of POST /v1/analytics/labels.
+type LabelRequest struct {
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	Key    string `json:"key"`
+	Label  string `json:"label"`
+	Reason string `json:"reason"`
+	// Seconds is how long the label counts. Zero means 90 days.
+	Seconds int64 `json:"seconds"`
+}
+
+// LabelList answers GET /v1/analytics/labels.
+type LabelList struct {
+	Labels []Label `json:"labels"`
+}

@@ -1,0 +1,234 @@
+package analytics
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// AccuracyList answers GET /v1/analytics/accuracy.
+type AccuracyList struct {
+	Coverage Coverage   `json:"coverage"`
+	Rules    []Accuracy `json:"rules"`
+}
+
+// Accuracy compares what a limit decided for the keys of the sample with what an
+// exact reference decides on the same arrivals.
+type Accuracy struct {
+	Limit
+	// Keys and Decisions are how many were compared, of at most the newest arrivals
+	// that are kept; Cut says that arrivals are missing between them, so that the
+	// figures are of what is there.
+	Keys      int64 `json:"keys"`
+	Decisions int64 `json:"decisions"`
+	Cut       bool  `json:"cut"`
+	// Reference is what the limit was compared with, in words.
+	Reference string `json:"reference"`
+	// FalseAllow is the share of decisions that passed and that the reference
+	// refuses, FalseDeny that of those that were refused and that it allows, 0 to 1.
+	// The counts are FalseAllowed and FalseDenied.
+	FalseAllow   float64 `json:"false_allow"`
+	FalseDeny    float64 `json:"false_deny"`
+	FalseAllowed int64   `json:"false_allowed"`
+	FalseDenied  int64   `json:"false_denied"`
+	// Overshoot is the most units that one key was admitted in any period, wherever it
+	// begins, as a share of the allowance: Worst units. Boundary is the most in any
+	// tenth of a period across an edge of the clock's periods, as a share likewise.
+	Overshoot float64 `json:"overshoot"`
+	Worst     int64   `json:"worst"`
+	Boundary  float64 `json:"boundary"`
+	// PeakToMean is what was asked for in the busiest second, or sixtieth of the period
+	// if that is longer, over the mean; PeakToMeanAdmitted the same of what passed.
+	PeakToMean         float64 `json:"peak_to_mean"`
+	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
+	// Compare is what all algorithms with the same numbers, the limit's own too, decide
+	// on the same arrivals.
+	Compare []Compared `json:"compare"`
+}
+
+// Compared is an algorithm on the same arrivals.
+type Compared struct {
+	Algorithm string `json:"algorithm"`
+	// InUse says that the limit has it. Unfit says why it cannot keep the limit: then
+	// the rest is zero.
+	InUse    bool   `json:"in_use"`
+	Unfit    string `json:"unfit,omitempty"`
+	Admitted int64  `json:"admitted"`
+	Refused  int64  `json:"refused"`
+	Delayed  int64  `json:"delayed"`
+	// LongestDelayMS is the longest wait that it tells somebody.
+	LongestDelayMS int64 `json:"longest_delay_ms"`
+	// The shares are as in Accuracy.
+	FalseAllow         float64 `json:"false_allow"`
+	FalseDeny          float64 `json:"false_deny"`
+	Overshoot          float64 `json:"overshoot"`
+	Boundary           float64 `json:"boundary"`
+	PeakToMeanAdmitted float64 `json:"peak_to_mean_admitted"`
+	// BytesPerKey is the state of the fullest key, Operations how often a decision
+	// reads or writes it, in the mean.
+	BytesPerKey int64   `json:"bytes_per_key"`
+	Operations  float64 `json:"operations"`
+}
+
+// Upstream answers GET /v1/analytics/upstream.
+type Upstream struct {
+	Coverage Coverage    `json:"coverage"`
+	At       []time.Time `json:"at"`
+	// Admitted and Refused are decisions in each step, exact: of the limit that decided
+	// most in the range if no rule was asked for, since a request meets several, and
+	// among those whose answers are known if any are.
+	Admitted []int64 `json:"admitted"`
+	Refused  []int64 `json:"refused"`
+	Of       Limit   `json:"of"`
+	// Answers are those of each step, of all requests whose answers front ends saw. An
+	// answer counts in the minute in which it ended. Where no node of the range told
+	// that, they are those of the keys that are sampled or watched, and Coverage.Missing
+	// says so.
+	Answers []event.Answers `json:"answers"`
+	// MeanMS is the mean time of an answer in each step, -1 where none is known. P50MS
+	// and P99MS are percentiles of all answers in it, at most an eighth too high, never
+	// too low, and -1 where none was timed.
+	MeanMS []int64   `json:"mean_ms"`
+	P50MS  []float64 `json:"p50_ms"`
+	P99MS  []float64 `json:"p99_ms"`
+	// AboveS is how many seconds of each step were above the safe rate.
+	AboveS []int64 `json:"above_s"`
+	// Total has all answers, Times how long they took.
+	Total event.Answers `json:"total"`
+	Times AnswerTimes   `json:"times"`
+	Safe  SafeRate      `json:"safe"`
+}
+
+// AnswerTimes says how long answers took.
+type AnswerTimes struct {
+	// Measured is how many were timed: all but connections that were upgraded, and
+	// those of which records alone tell.
+	Measured int64 `json:"measured"`
+	// Percentiles as in Upstream, -1 where none was timed.
+	P50MS float64 `json:"p50_ms"`
+	P95MS float64 `json:"p95_ms"`
+	P99MS float64 `json:"p99_ms"`
+}
+
+// SafeRate says how the upstream fared when it was sent more than a rate, and when it
+// was not. It is told of moments: rows of the answer's grain, minutes of a range up to
+// a day.
+type SafeRate struct {
+	// PerSecond is the rate, in requests a second that were admitted under Upstream.Of,
+	// as the mean of a moment. Zero where it is not known.
+	PerSecond float64 `json:"per_second"`
+	// Basis is given, where the question says the rate; inferred, from the moments of
+	// the range; at_least, where none of them was strained: the highest rate of them;
+	// or unknown, and then Reason says why.
+	Basis  string `json:"basis"`
+	Reason string `json:"reason,omitempty"`
+	// StepS is how many seconds a moment has. Judged is how many were judged, those with
+	// at least SafeAnswers answers that were timed, Strained how many of them were
+	// strained: of whose answers at least SafeErrors were server errors, or whose 99th
+	// percentile was at least SafeSlower times UsualP99MS, the median of those of all
+	// that were judged.
+	StepS      int64   `json:"step_s"`
+	Judged     int64   `json:"judged"`
+	Strained   int64   `json:"strained"`
+	UsualP99MS float64 `json:"usual_p99_ms"`
+	// Separation says how well the inferred rate tells strained moments from others:
+	// the share of the strained ones above it, plus the share of the others not above
+	// it, less one. 1 is without a fault, 0 no better than chance.
+	Separation float64 `json:"separation"`
+	// Above is of the moments above the rate, Within of the others. Both are empty
+	// where no rate is known.
+	Above  SafePart `json:"above"`
+	Within SafePart `json:"within"`
+}
+
+// SafePart is a part of the moments in which something was admitted.
+type SafePart struct {
+	// Moments is how many they are, Share which share of all of them, 0 to 1, and
+	// Strained how many of those that were judged were strained.
+	Moments  int64   `json:"moments"`
+	Share    float64 `json:"share"`
+	Strained int64   `json:"strained"`
+	// Answers, ServerErrors and the percentiles, -1 where none was timed, are of the
+	// answers in them.
+	Answers          int64   `json:"answers"`
+	ServerErrors     int64   `json:"server_errors"`
+	ServerErrorShare float64 `json:"server_error_share"`
+	P50MS            float64 `json:"p50_ms"`
+	P99MS            float64 `json:"p99_ms"`
+}
+
+// System answers GET /v1/analytics/system.
+type System struct {
+	At       time.Time    `json:"at"`
+	Database string       `json:"database"` // the kind: memory, sqlite or postgres
+	Bytes    int64        `json:"bytes"`    // what it takes
+	Schema   int          `json:"schema"`   // the number of its last migration
+	Sources  []SourceInfo `json:"sources"`
+	Tables   []TableInfo  `json:"tables"`
+	Service  ServiceInfo  `json:"service"`
+}
+
+// SourceInfo is a node, as it told events since it started.
+type SourceInfo struct {
+	Node   string    `json:"node"`
+	Region string    `json:"region,omitempty"` // empty where it was given none
+	Source string    `json:"source"`
+	First  time.Time `json:"first"` // when the first and the last event was told
+	Last   time.Time `json:"last"`
+	Events int64     `json:"events"` // how many were counted
+	// Unheard is how many of its events did not come so far: numbers below the
+	// highest that are missing.
+	Unheard int64      `json:"unheard"`
+	Loss    event.Loss `json:"loss"` // since it started
+}
+
+// TableInfo is what is kept of one kind, counted at most 30 seconds ago.
+type TableInfo struct {
+	Name  string `json:"name"`
+	Grain string `json:"grain,omitempty"`
+	Rows  int64  `json:"rows"`
+	// KeptS is for how many seconds rows are kept, Oldest the beginning of the oldest
+	// one.
+	KeptS  int64      `json:"kept_s"`
+	Oldest *time.Time `json:"oldest,omitempty"`
+}
+
+// ServiceInfo is what the process that answers did since it started.
+type ServiceInfo struct {
+	Started time.Time `json:"started"`
+	// Batches came from the queue and were counted in Transactions; Events is how many
+	// events were counted, Duplicates how many had been before, Late how many were of
+	// a time that is forgotten.
+	Batches      int64 `json:"batches"`
+	Transactions int64 `json:"transactions"`
+	Events       int64 `json:"events"`
+	Duplicates   int64 `json:"duplicates"`
+	Late         int64 `json:"late"`
+	// SetAside is how many events the database refuses for what they say; they are in no
+	// answer.
+	SetAside int64 `json:"set_aside"`
+	// Retries counts transactions that failed and were made again. Failing is why the
+	// last one failed, empty if it did not.
+	Retries int64  `json:"retries"`
+	Failing string `json:"failing,omitempty"`
+	// Waiting is how many events were taken from the queue and are not counted yet.
+	Waiting int64 `json:"waiting"`
+	// LagMS is how old the newest event of the last transaction was when it was
+	// counted, LongestLagMS the longest such time in the last hour.
+	LagMS        int64 `json:"lag_ms"`
+	LongestLagMS int64 `json:"longest_lag_ms"`
+}
+
+// Words answers GET /v1/analytics/words: what there is to filter by in the range.
+type Words struct {
+	Coverage   Coverage `json:"coverage"`
+	Limits     []Limit  `json:"limits"`
+	Domains    []string `json:"domains"`
+	Rules      []string `json:"rules"`
+	Algorithms []string `json:"algorithms"`
+	Outcomes   []string `json:"outcomes"`
+	Nodes      []string `json:"nodes"`
+	Regions    []string `json:"regions"`
+	Tiers      []string `json:"tiers"`
+	Paths      []string `json:"paths"`
+}

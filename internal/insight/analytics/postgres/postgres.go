@@ -1,0 +1,267 @@
+// Package postgres keeps what analytics tell in PostgreSQL 12 or later, which any
+// number of processes may share.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weirlimit/weir/internal/insight/analytics"
+)
+
+// Options configures a database. The zero value is good.
+type Options struct {
+	// Connections is how many there are at most, 2 to 1000. Zero means 8.
+	Connections int32
+	// ConnectTimeout bounds an attempt to connect. Zero means 5 seconds.
+	ConnectTimeout time.Duration
+	// StatementTimeout is how long a statement may take. Zero means 30 seconds.
+	StatementTimeout time.Duration
+}
+
+// DB is a database. Safe for concurrent use. Make it with Open.
+type DB struct{ pool *pgxpool.Pool }
+
+var _ analytics.Database = (*DB)(nil)
+
+// Open connects to the database at a URL, postgres://USER:PASSWORD@HOST:PORT/NAME
+// with the parameters of libpq (sslmode, search_path and others), and makes the
+// tables if there are none.
+func Open(ctx context.Context, url string, opt Options) (*DB, error) {
+	if opt.Connections == 0 {
+		opt.Connections = 8
+	}
+	if opt.ConnectTimeout == 0 {
+		opt.ConnectTimeout = 5 * time.Second
+	}
+	if opt.StatementTimeout == 0 {
+		opt.StatementTimeout = 30 * time.Second
+	}
+	switch {
+	case opt.Connections < 2 || opt.Connections > 1000:
+		return nil, fmt.Errorf("postgres: %d connections: give 2 to 1000", opt.Connections)
+	case opt.ConnectTimeout < 0 || opt.StatementTimeout < time.Millisecond:
+		return nil, errors.New("postgres: the timeouts must be positive")
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	config.MaxConns, config.MinConns = opt.Connections, 0
+	config.ConnConfig.ConnectTimeout = opt.ConnectTimeout
+	if _, told := config.ConnConfig.RuntimeParams["application_name"]; !told {
+		config.ConnConfig.RuntimeParams["application_name"] = "weir analytics"
+	}
+	if _, told := config.ConnConfig.RuntimeParams["statement_timeout"]; !told {
+		config.ConnConfig.RuntimeParams["statement_timeout"] = fmt.Sprint(opt.StatementTimeout.Milliseconds())
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	db := &DB{pool: pool}
+	if err := analytics.Migrate(ctx, db); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	return db, nil
+}
+
+// lock is an advisory lock's number: "weir".
+const lock = 0x77656972
+
+// Dialect implements analytics.Database.
+func (db *DB) Dialect() analytics.Dialect {
+	return analytics.Dialect{
+		Kind: "postgres", Serial: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", Bytes: "BYTEA",
+		Lock: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", lock),
+	}
+}
+
+// Update implements analytics.Database.
+func (db *DB) Update(ctx context.Context, f func(analytics.Tx) error) error {
+	return db.transaction(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
+}
+
+// View implements analytics.Database.
+func (db *DB) View(ctx context.Context, f func(analytics.Tx) error) error {
+	return db.transaction(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f)
+}
+
+func (db *DB) transaction(ctx context.Context, opt pgx.TxOptions, f func(analytics.Tx) error) error {
+	return told(pgx.BeginTxFunc(ctx, db.pool, opt, func(t pgx.Tx) error { return f(&tx{ctx, t}) }))
+}
+
+// Close implements analytics.Database. It waits for transactions that are under
+// way.
+func (db *DB) Close() error {
+	db.pool.Close()
+	return nil
+}
+
+// tx is a transaction.
+type tx struct {
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+// maxPipeline is how many statements are sent before their answers are read.
+const maxPipeline = 2000
+
+// Each implements analytics.Tx. The statements of many arguments go out together.
+func (t *tx) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
+	for from := 0; from < len(args); from += maxPipeline {
+		if err := t.pipeline(query, args[from:min(from+maxPipeline, len(args))], from, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) pipeline(query string, args [][]any, from int, row func(int, analytics.Row) error) (err error) {
+	var batch pgx.Batch
+	for _, list := range args {
+		batch.Queue(query, list...)
+	}
+	answers := t.tx.SendBatch(t.ctx, &batch)
+	defer func() {
+		if e := answers.Close(); err == nil {
+			err = e
+		}
+	}()
+	for i := range args {
+		rows, err := answers.Query()
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			if row == nil {
+				continue
+			}
+			values, err := rows.Values()
+			if err == nil {
+				err = read(row, from+i, values)
+			}
+			if err != nil {
+				rows.Close()
+				return err
+			}
+		}
+		rows.Close()
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line is a row of an answer.
+type line []any
+
+func (l line) Int(column int) int64 {
+	switch v := l[column].(type) {
+	case int64:
+		return v
+	case int32:
+		return int64(v)
+	case int16:
+		return int64(v)
+	case nil:
+		return 0
+	}
+	panic(wrongType{column, l[column]})
+}
+
+func (l line) Text(column int) string {
+	switch v := l[column].(type) {
+	case string:
+		return v
+	case nil:
+		return ""
+	}
+	panic(wrongType{column, l[column]})
+}
+
+func (l line) Bytes(column int) []byte {
+	switch v := l[column].(type) {
+	case []byte:
+		return v
+	case nil:
+		return nil
+	}
+	panic(wrongType{column, l[column]})
+}
+
+// wrongType is a value that a statement returns as another type than it is read as: a
+// CAST is missing from it.
+type wrongType struct {
+	column int
+	value  any
+}
+
+func (w wrongType) Error() string {
+	return fmt.Sprintf("postgres: column %d is of type %T: CAST it in the statement to BIGINT, TEXT or BYTEA", w.column, w.value)
+}
+
+// read calls row with a line, and returns what was wrong with the types that it read.
+func read(row func(int, analytics.Row) error, i int, l line) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case wrongType:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return row(i, l)
+}
+
+// failure is an error of PostgreSQL.
+type failure struct{ error }
+
+// told returns an error as the service reads it.
+func told(err error) error {
+	var e *pgconn.PgError
+	if err == nil || !errors.As(err, &e) {
+		return err
+	}
+	return failure{err}
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+// Refuses reports whether the values are the reason: a data exception (class 22, such as
+// text that is no UTF-8 or a number out of range), a constraint (23), or a value that is
+// larger than any may be (54).
+func (f failure) Refuses() bool {
+	var e *pgconn.PgError
+	if !errors.As(f.error, &e) || f.Again() || len(e.Code) < 2 {
+		return false
+	}
+	switch e.Code[:2] {
+	case "22", "23", "54":
+		return true
+	}
+	return false
+}
+
+// Again reports whether another transaction was in the way: a deadlock, a
+// serialization failure, or a row or table that was made at the same time.
+func (f failure) Again() bool {
+	var e *pgconn.PgError
+	if !errors.As(f.error, &e) {
+		return false
+	}
+	switch e.Code {
+	case "40001", "40P01", "55P03", "23505", "42P07":
+		return true
+	}
+	return false
+}

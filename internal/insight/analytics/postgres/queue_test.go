@@ -1,0 +1,71 @@
+package postgres_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/queue/nats"
+	"github.com/weirlimit/weir/internal/testing/analyticstest"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// sharedQueue: two services share one real queue and one database: each event is
+// counted once, and what they tell is the traffic.
+func sharedQueue(t *testing.T, server *servertest.PostgresServer) {
+	broker, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker.Start()
+	defer broker.WaitForShutdown()
+	defer broker.Shutdown()
+	if !broker.ReadyForConnections(2 * time.Minute) {
+		t.Fatal("the broker did not start")
+	}
+	url := broker.ClientURL() + "/WEIR"
+	queue, err := nats.Open(url, nats.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer queue.Close()
+	tr := analyticstest.Make(t, 1)
+	for _, batch := range analyticstest.Mixed(tr.Events, 2) {
+		servertest.Await(t, "the queue to take events", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			return queue.Publish(ctx, batch) == nil
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	database := inSchema(t, server.URL, "queue")
+	var services []*analytics.Service
+	var life sync.WaitGroup
+	for range 2 {
+		source, err := nats.Consume(url, nats.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := analyticstest.Serve(t, open(t, database), tr)
+		services = append(services, s)
+		life.Go(func() {
+			defer source.Close()
+			if err := s.Run(ctx, source); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	servertest.Await(t, "all events", func() bool {
+		return services[0].Info().Events+services[1].Info().Events >= int64(len(tr.Events))
+	})
+	cancel()
+	life.Wait()
+	if n := services[0].Info().Events + services[1].Info().Events; n != int64(len(tr.Events)) {
+		t.Errorf("%d events were counted, of %d", n, len(tr.Events))
+	}
+	analyticstest.Truth(t, services[0].Handler(), tr)
+}

@@ -1,0 +1,390 @@
+package analytics
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
+)
+
+const (
+	// maxRateRows is how many clients' rows rates are made of.
+	maxRateRows = 500_000
+	// maxBuckets is how many buckets there are before neighbours are put together.
+	maxBuckets = 1000
+	rungs      = 100
+)
+
+// rateClient is a client with its windows.
+type rateClient struct {
+	RateClient
+	windows []window
+	limited bool
+	every   int64
+}
+
+// window is windows of one demand.
+type window struct{ units, n int64 }
+
+// rates are made of the only limit that is meant.
+func (r *reader) rates() (*Rates, error) {
+	names := r.names()
+	if len(names) > 1 {
+		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, and rates are of one; give domain, rule and limit"}
+	}
+	if len(names) == 0 {
+		// Nothing is known of it: an answer without clients.
+		names = []name{{}}
+	}
+	l := r.newest(names[0])
+	out := &Rates{Limit: l, Top: []RateClient{}, Percentiles: []Percentile{}, Buckets: []RateBucket{}, Peaks: []PeakBucket{}, Ladder: []Rung{}}
+	grainMS := r.clientGrain().Seconds() * 1000
+	out.WindowMS = ceil(max(l.PeriodMS, 1000), 1000)
+	if l.PeriodMS >= grainMS {
+		out.WindowMS = ceil(l.PeriodMS, grainMS)
+	} else if r.clientGrain() == Hour && l.PeriodMS > 60_000 {
+		out.WindowMS = grainMS
+	}
+	clients, err := r.rateClients(out.WindowMS)
+	if err != nil {
+		return nil, err
+	}
+	if out.WindowMS < grainMS {
+		exact, err := r.arrivalWindows(out.WindowMS)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range clients {
+			if w := exact[c.Key]; w != nil && w.requests >= c.Requests {
+				c.windows = w.list()
+			} else {
+				out.Estimated = true
+			}
+		}
+	}
+	out.tell(clients, r.top)
+	if err := r.judgeRates(out, names[0]); err != nil {
+		return nil, err
+	}
+	out.Coverage, err = r.coverage()
+	out.Coverage.Basis = "records"
+	return out, err
+}
+
+// rateClients reads what clients asked for. Clients that were watched, and not
+// limited in the range, are left out: they belong to those of whom there is a
+// sample.
+func (r *reader) rateClients(windowMS int64) ([]*rateClient, error) {
+	g := r.clientGrain()
+	from, err := r.newestRows(maxRateRows)
+	if err != nil {
+		return nil, err
+	}
+	var clients perClient[rateClient]
+	var order []*rateClient
+	perWindow := map[*rateClient]map[int64]int64{}
+	tierAt := map[*rateClient]int64{}
+	need := clientColumns{
+		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cPlain},
+		words: []int{wUser, wTier},
+	}
+	err = r.clientRows(g, from, r.to, need, func(l *clientLine) error {
+		if l.client == "" {
+			return nil
+		}
+		// A client is the same whatever the numbers of its limit.
+		c, first := clients.at(clientKey{client: l.client})
+		if first {
+			c.Key = l.client
+			order = append(order, c)
+		}
+		units := l.n[cUnits]
+		c.Plain = c.Plain || l.n[cPlain] != 0
+		c.Units += units
+		c.Requests += l.n[cAllowed] + l.n[cRefused] + l.n[cSoft] + l.n[cBorrowed] + l.n[cDelayed] + l.n[cShadow]
+		c.Refused += l.n[cRefused] + l.n[cShadow]
+		c.limited = c.limited || l.n[cRefused]+l.n[cShadow] > 0 || l.n[cDelayed] > 0
+		c.every = max(c.every, l.n[cEvery])
+		c.User = c.User || l.w[wUser] != ""
+		if at, told := tierAt[c]; l.w[wTier] != "" && (!told || l.at < at || l.at == at && l.w[wTier] < c.Tier) {
+			c.Tier, tierAt[c] = l.w[wTier], l.at
+		}
+		if windowMS < g.Seconds()*1000 {
+			c.windows = append(c.windows, spread(units, l.n[cPeak], l.n[cSeconds], windowMS, g)...)
+			return nil
+		}
+		if perWindow[c] == nil {
+			perWindow[c] = map[int64]int64{}
+		}
+		perWindow[c][floor(l.at, windowMS/1000)] += units
+		return nil
+	})
+	for c, windows := range perWindow {
+		for _, units := range windows {
+			if units > 0 {
+				c.windows = append(c.windows, window{units, 1})
+			}
+		}
+	}
+	return slices.DeleteFunc(order, func(c *rateClient) bool {
+		c.Weight = 1
+		if !c.limited {
+			c.Weight = c.every
+		}
+		return c.Weight == 0 || c.Units == 0
+	}), err
+}
+
+// newestRows returns since when there are at most so many rows of clients, and says so if
+// that is not all of the range.
+func (r *reader) newestRows(most int) (from int64, err error) {
+	counts := map[int64]int{}
+	rows := 0
+	err = r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) error {
+		if l.client != "" {
+			counts[l.at]++
+			rows++
+		}
+		return nil
+	})
+	if err != nil || rows <= most {
+		return r.from, err
+	}
+	r.missing = append(r.missing, "rates are of the newest "+strconv.Itoa(most)+" rows of clients")
+	from, rows = r.to, 0
+	for _, at := range slices.Backward(slices.Sorted(maps.Keys(counts))) {
+		if rows += counts[at]; rows > most && from < r.to {
+			break
+		}
+		from = at
+	}
+	return from, nil
+}
+
+// spread estimates the windows in a row that is longer: as many as its busy
+// seconds fill, one with its peak, the others even.
+func spread(units, peak, seconds, windowMS int64, g Grain) []window {
+	if units <= 0 {
+		return nil
+	}
+	n := max(ceilDiv(min(max(seconds, 1), g.Seconds())*1000, windowMS), 1)
+	if windowMS > 1000 {
+		// The window of the busiest second has at least its units.
+		peak = max(peak, ceilDiv(units, n))
+	}
+	peak = min(max(peak, ceilDiv(units, n)), units)
+	out := []window{{peak, 1}}
+	rest := units - peak
+	if n == 1 || rest == 0 {
+		out[0].units += rest
+		return out
+	}
+	each, more := rest/(n-1), rest%(n-1)
+	if more > 0 {
+		out = append(out, window{each + 1, more})
+	}
+	if each > 0 {
+		out = append(out, window{each, n - 1 - more})
+	}
+	return out
+}
+
+// exactWindows are the windows of a client's single arrivals.
+type exactWindows struct {
+	units    map[int64]int64
+	requests int64
+}
+
+func (w *exactWindows) list() []window {
+	out := make([]window, 0, len(w.units))
+	for _, units := range w.units {
+		if units > 0 {
+			out = append(out, window{units, 1})
+		}
+	}
+	return out
+}
+
+// arrivalWindows reads the windows of the sampled keys.
+func (r *reader) arrivalWindows(windowMS int64) (map[string]*exactWindows, error) {
+	out := map[string]*exactWindows{}
+	err := r.arrivals(func(_ int64, client, _ string, at, cost int64) {
+		w := out[client]
+		if w == nil {
+			w = &exactWindows{units: map[int64]int64{}}
+			out[client] = w
+		}
+		w.units[floor(at, windowMS*1000)] += cost
+		w.requests++
+	}, nil)
+	return out, err
+}
+
+// tell fills in all that is made of clients.
+func (out *Rates) tell(clients []*rateClient, top int) {
+	var windows []window
+	peaks := make([]PeakBucket, 0, len(clients))
+	for _, c := range clients {
+		for _, w := range c.windows {
+			c.Peak, c.Windows = max(c.Peak, w.units), c.Windows+w.n
+			windows = append(windows, window{w.units, w.n * c.Weight})
+		}
+		if c.Windows > 0 {
+			c.Mean = round(float64(c.Units) / float64(c.Windows))
+		}
+		p := PeakBucket{Peak: c.Peak, Clients: c.Weight}
+		if c.User {
+			p.Users = c.Weight
+		}
+		peaks = append(peaks, p)
+		out.Clients += c.Weight
+		out.Told++
+	}
+	for _, w := range windows {
+		out.Units += w.units * w.n
+	}
+	slices.SortFunc(clients, func(a, b *rateClient) int {
+		return cmp.Or(cmp.Compare(b.Peak, a.Peak), cmp.Compare(b.Units, a.Units), cmp.Compare(a.Key, b.Key))
+	})
+	for _, c := range clients[:min(len(clients), top)] {
+		out.Top = append(out.Top, c.RateClient)
+	}
+	slices.SortFunc(peaks, func(a, b PeakBucket) int { return cmp.Compare(b.Peak, a.Peak) })
+	slices.SortFunc(windows, func(a, b window) int { return cmp.Compare(b.units, a.units) })
+	out.percentiles(peaks)
+	out.ladder(peaks, windows)
+	out.Peaks, out.Buckets = thinPeaks(peaks), thinWindows(windows)
+}
+
+// percentiles are of the peaks by weight, which are in descending order.
+func (out *Rates) percentiles(peaks []PeakBucket) {
+	for _, p := range []float64{50, 75, 90, 95, 99, 99.5, 99.9, 100} {
+		need := int64(math.Ceil(p / 100 * float64(out.Clients)))
+		for i := len(peaks) - 1; i >= 0; i-- {
+			if need -= peaks[i].Clients; need <= 0 {
+				out.Percentiles = append(out.Percentiles, Percentile{p, peaks[i].Peak})
+				break
+			}
+		}
+	}
+}
+
+// ladder says what limits would have caught, from one to the highest peak, at
+// steps of one ratio.
+func (out *Rates) ladder(peaks []PeakBucket, windows []window) {
+	if len(peaks) == 0 || peaks[0].Peak == 0 {
+		return
+	}
+	ratioOf := math.Pow(float64(peaks[0].Peak), 1/float64(rungs-1))
+	limit, was := 1.0, int64(0)
+	for range rungs {
+		at := int64(math.Round(limit))
+		limit *= ratioOf
+		if at == was {
+			continue
+		}
+		was = at
+		rung := Rung{Limit: at}
+		for _, p := range peaks {
+			if p.Peak <= at {
+				break
+			}
+			rung.Clients += p.Clients
+			rung.Users += p.Users
+		}
+		for _, w := range windows {
+			if w.units <= at {
+				break
+			}
+			rung.Units += (w.units - at) * w.n
+		}
+		rung.Share = ratio(rung.Units, out.Units)
+		out.Ladder = append(out.Ladder, rung)
+	}
+}
+
+// thinPeaks puts clients of one peak together, and of nearly one if there are too
+// many.
+func thinPeaks(peaks []PeakBucket) []PeakBucket {
+	for near := 1.0; ; near *= 0.99 {
+		out := []PeakBucket{}
+		for _, p := range peaks {
+			if n := len(out); n > 0 && float64(p.Peak) >= float64(out[n-1].Peak)*near {
+				out[n-1].Clients += p.Clients
+				out[n-1].Users += p.Users
+				continue
+			}
+			out = append(out, p)
+		}
+		if len(out) <= maxBuckets {
+			return out
+		}
+	}
+}
+
+// thinWindows does so with windows, whose mean the rate is.
+func thinWindows(windows []window) []RateBucket {
+	for near := 1.0; ; near *= 0.99 {
+		out := []RateBucket{}
+		first := int64(0)
+		for _, w := range windows {
+			if n := len(out); n > 0 && float64(w.units) >= float64(first)*near {
+				b := &out[n-1]
+				b.Windows, b.Units = b.Windows+w.n, b.Units+w.units*w.n
+				b.Rate = (b.Units + b.Windows/2) / b.Windows
+				continue
+			}
+			first = w.units
+			out = append(out, RateBucket{Rate: w.units, Windows: w.n, Units: w.units * w.n})
+		}
+		if len(out) <= maxBuckets {
+			return out
+		}
+	}
+}
+
+// maxJudgedRates is how many of the clients with the highest rates are judged.
+const maxJudgedRates = 50
+
+// judgeRates adds the verdicts of clients that were limited.
+func (r *reader) judgeRates(out *Rates, n name) error {
+	var found []client
+	var of []int
+	for i, c := range out.Top {
+		if c.Refused > 0 && len(found) < maxJudgedRates {
+			found = append(found, client{name: n, key: c.Key})
+			of = append(of, i)
+		}
+	}
+	if err := r.load(found); err != nil {
+		return err
+	}
+	since, err := r.since()
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		out.Top[of[i]].Verdict = string(verdict.Judge(r.evidence(&found[i], since)).Class)
+	}
+	return nil
+}
+
+// arrivals calls each with the single decisions of sampled keys in the range, and
+// row with each record that they are of: its limit, client and whether some are
+// missing from it.
+func (r *reader) arrivals(each func(limit int64, client, outcome string, at, cost int64), row func(limit int64, client string, cut bool)) error {
+	w := &where{}
+	w.and("at >= ? AND at < ?", r.from*1e6, r.to*1e6)
+	r.limitsOf(w, "limit_id")
+	w.in("client", r.keys, false)
+	return query(r.tx, func(x Row) error {
+		limit, client, outcome, first := x.Int(0), x.Text(1), x.Text(2), x.Int(3)
+		if row != nil {
+			row(limit, client, x.Int(4) != 0)
+		}
+		return unpackArrivals(x.Bytes(5), func(at, cost int64) { each(limit, client, outcome, first+at, cost) })
+	}, `SELECT limit_id, client, outcome, at, cut, data FROM arrivals`+w.text+` ORDER BY at, id`, w.args...)
+}

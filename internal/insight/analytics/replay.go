@@ -1,0 +1,282 @@
+package analytics
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
+)
+
+// Replay answers GET /v1/analytics/replay: what a limit with other numbers would
+// have decided on the arrivals of sampled keys that are kept. It is decided anew by
+// the limiter's own code, for each key from a fresh state on, and as if no other
+// limit were met.
+type Replay struct {
+	Coverage Coverage `json:"coverage"`
+	// Limit is the limit as it is, Edited as it was asked for.
+	Limit  Limit `json:"limit"`
+	Edited Limit `json:"edited"`
+	// Unfit says why arrivals do not tell what either would have decided. Then
+	// nothing else is told.
+	Unfit string `json:"unfit,omitempty"`
+	// First and Last are the first and the last arrival. Nil where there are none.
+	First *time.Time `json:"first,omitempty"`
+	Last  *time.Time `json:"last,omitempty"`
+	// Keys and Decisions are how many were replayed: of one in Coverage.Every keys.
+	// Cut says that arrivals are missing between them.
+	Keys      int64 `json:"keys"`
+	Decisions int64 `json:"decisions"`
+	Cut       bool  `json:"cut"`
+	// Told is what was decided when they came, with the numbers and beside the
+	// limits of then; Own what the limit as it is decides on them, With what the
+	// edited one does.
+	Told Replayed `json:"told"`
+	Own  Replayed `json:"own"`
+	With Replayed `json:"with"`
+	// Refused is how many decisions With refuses and Own does not, Admitted the
+	// reverse, and of how many keys those are.
+	Refused  ReplayChange `json:"newly_refused"`
+	Admitted ReplayChange `json:"newly_admitted"`
+	// At are the beginnings of the steps. Of each there is how many decisions came
+	// and how many of them Own and With refuse.
+	At          []time.Time `json:"at"`
+	Came        []int64     `json:"came"`
+	OwnRefused  []int64     `json:"own_refused"`
+	WithRefused []int64     `json:"with_refused"`
+	// Clients are those for whom most changes.
+	Clients []ReplayedClient `json:"clients"`
+}
+
+// Replayed is what was decided on all arrivals.
+type Replayed struct {
+	Admitted int64 `json:"admitted"`
+	Refused  int64 `json:"refused"`
+	// Delayed counts decisions that pass and wait, LongestDelayMS is the longest wait.
+	// Both are zero in Told, which does not know.
+	Delayed        int64 `json:"delayed"`
+	LongestDelayMS int64 `json:"longest_delay_ms"`
+	// Keys is how many keys were refused at least once.
+	Keys int64 `json:"keys_refused"`
+}
+
+// ReplayChange is how many decisions are others, and of how many keys.
+type ReplayChange struct {
+	Decisions int64 `json:"decisions"`
+	Keys      int64 `json:"keys"`
+}
+
+// ReplayedClient is a sampled client.
+type ReplayedClient struct {
+	Key       string `json:"key"`
+	Decisions int64  `json:"decisions"`
+	// ToldRefused, OwnRefused and WithRefused are as in Replay.
+	ToldRefused int64 `json:"told_refused"`
+	OwnRefused  int64 `json:"own_refused"`
+	WithRefused int64 `json:"with_refused"`
+	// Label is what an operator says of it, empty if nobody does.
+	Label string `json:"label,omitempty"`
+}
+
+// maxReplayed is how many decisions are replayed.
+const maxReplayed = 200_000
+
+// edit is what numbers of a limit are to be others. Zero means its own.
+type edit struct {
+	allowance, periodMS, burst int64
+	algorithm                  string
+}
+
+// of returns a limit with the numbers of the edit. A burst that is the allowance
+// stays so.
+func (e *edit) of(l Limit) Limit {
+	whole := l.Burst == l.Allowance
+	l.Allowance, l.PeriodMS, l.Algorithm = cmp.Or(e.allowance, l.Allowance), cmp.Or(e.periodMS, l.PeriodMS), cmp.Or(e.algorithm, l.Algorithm)
+	if whole {
+		l.Burst = l.Allowance
+	}
+	l.Burst = cmp.Or(e.burst, l.Burst)
+	return l
+}
+
+// edits reads the parameters of an edit.
+func (a *ask) edits(p *params) {
+	count := func(name string, most int64) int64 {
+		return int64(p.number(name, 0, 1, int(most)))
+	}
+	a.edit = edit{allowance: count("new_allowance", weir.MaxCost), periodMS: count("new_period_ms", weir.MaxPeriod.Milliseconds()), burst: count("new_burst", weir.MaxCost)}
+	if a.edit.algorithm = p.one("new_algorithm"); a.edit.algorithm == "" {
+		return
+	}
+	if _, err := accuracy.NewReplay(accuracy.Limit{Algorithm: a.edit.algorithm, Allowance: 1, Period: time.Minute}); err != nil {
+		p.fail("new_algorithm", "%.40q is none that can be replayed", a.edit.algorithm)
+	}
+}
+
+func accuracyOf(l Limit) accuracy.Limit {
+	return accuracy.Limit{Algorithm: l.Algorithm, Allowance: l.Allowance, Period: time.Duration(l.PeriodMS) * time.Millisecond, Burst: l.Burst}
+}
+
+// replay decides what came under one limit again.
+// It reads the arrivals, and returns what replays them.
+func (r *reader) replay() (func() (any, error), error) {
+	names := r.names()
+	if len(names) > 1 {
+		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()}
+	}
+	n := r.points()
+	out := &Replay{At: r.at(), Came: make([]int64, n), OwnRefused: make([]int64, n), WithRefused: make([]int64, n), Clients: []ReplayedClient{}}
+	play, err := func() {}, error(nil)
+	if len(names) == 1 {
+		play, err = r.replayLimit(out, names[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Coverage, err = r.coverage()
+	out.Coverage.Basis = "records"
+	return func() (any, error) {
+		r.missing = nil
+		play()
+		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)
+		return out, nil
+	}, err
+}
+
+// replayLimit reads the arrivals of a limit, and returns what replays them into out.
+func (r *reader) replayLimit(out *Replay, n name) (play func(), err error) {
+	play = func() {}
+	out.Limit = r.newest(n)
+	out.Edited = r.edit.of(out.Limit)
+	own, err := accuracy.NewReplay(accuracyOf(out.Limit))
+	if err != nil {
+		out.Unfit = fmt.Sprintf("what %s decides is not a matter of arrivals alone", out.Limit.Algorithm)
+		return play, nil
+	}
+	with, err := accuracy.NewReplay(accuracyOf(out.Edited))
+	if err != nil {
+		out.Unfit = err.Error()
+		return play, nil
+	}
+	keys := map[string][]accuracy.Arrival{}
+	err = r.arrivals(func(_ int64, client, outcome string, at, cost int64) {
+		keys[client] = append(keys[client], accuracy.Arrival{At: at, Cost: cost, Admitted: outcome != "refused" && outcome != "shadow_refused"})
+	}, func(_ int64, _ string, cut bool) { out.Cut = out.Cut || cut })
+	if err != nil {
+		return nil, err
+	}
+	labels, err := r.labelBook()
+	if err != nil {
+		return nil, err
+	}
+	r.narrow(out, keys)
+	return func() { r.replayKeys(out, n, own, with, keys, labels) }, nil
+}
+
+// replayKeys decides arrivals again.
+func (r *reader) replayKeys(out *Replay, n name, own, with *accuracy.Replay, keys map[string][]accuracy.Arrival, labels labelBook) {
+	var a, b []accuracy.Arrival
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		arrivals := keys[key]
+		if out.Decisions+int64(len(arrivals)) > maxReplayed {
+			r.missing = append(r.missing, strconv.Itoa(maxReplayed)+" decisions are replayed, of more")
+			break
+		}
+		inOrder(arrivals)
+		a, b = own.Key(a[:0], arrivals), with.Key(b[:0], arrivals)
+		c := r.replayKey(out, arrivals, a, b)
+		c.Key = key
+		if l := labels.of(n, key); l != nil {
+			c.Label = l.Label
+		}
+		if c.OwnRefused != c.WithRefused {
+			out.Clients = append(out.Clients, c)
+		}
+	}
+	change := func(c *ReplayedClient) int64 { return max(c.OwnRefused-c.WithRefused, c.WithRefused-c.OwnRefused) }
+	slices.SortStableFunc(out.Clients, func(a, b ReplayedClient) int { return cmp.Compare(change(&b), change(&a)) })
+	if len(out.Clients) > r.top {
+		out.Clients = out.Clients[:r.top]
+	}
+}
+
+// narrow makes the range of an answer that of the arrivals, since none are kept
+// before the first: of less than a day the steps are finer then.
+func (r *reader) narrow(out *Replay, keys map[string][]accuracy.Arrival) {
+	var first, last int64
+	for _, arrivals := range keys {
+		for _, a := range arrivals {
+			if first == 0 {
+				first, last = a.At, a.At
+			}
+			first, last = min(first, a.At), max(last, a.At)
+		}
+	}
+	if first == 0 || r.stepAsked {
+		return
+	}
+	r.ask.choose(first/1e6, last/1e6+1, 0, false, r.opt)
+	n := r.points()
+	out.At, out.Came, out.OwnRefused, out.WithRefused = r.at(), make([]int64, n), make([]int64, n), make([]int64, n)
+}
+
+// replayKey adds one key, with what was decided, what the limit decides, and what
+// the edited one does.
+func (r *reader) replayKey(out *Replay, told, own, with []accuracy.Arrival) ReplayedClient {
+	out.Keys++
+	var refused, admitted int64
+	for i := range told {
+		at := time.UnixMicro(told[i].At).UTC()
+		if out.First == nil || at.Before(*out.First) {
+			out.First = &at
+		}
+		if out.Last == nil || at.After(*out.Last) {
+			out.Last = &at
+		}
+		out.Decisions++
+		p := min(r.point(told[i].At/1e6), len(out.At)-1)
+		out.Came[p]++
+		out.OwnRefused[p] += bitOf(!own[i].Admitted)
+		out.WithRefused[p] += bitOf(!with[i].Admitted)
+		refused += bitOf(own[i].Admitted && !with[i].Admitted)
+		admitted += bitOf(!own[i].Admitted && with[i].Admitted)
+	}
+	out.Refused.add(refused)
+	out.Admitted.add(admitted)
+	return ReplayedClient{Decisions: int64(len(told)), ToldRefused: out.Told.add(told), OwnRefused: out.Own.add(own), WithRefused: out.With.add(with)}
+}
+
+func (c *ReplayChange) add(decisions int64) {
+	c.Decisions += decisions
+	c.Keys += bitOf(decisions > 0)
+}
+
+// add counts the decisions on one key and returns how many refused.
+func (s *Replayed) add(decided []accuracy.Arrival) (refused int64) {
+	for _, d := range decided {
+		switch {
+		case !d.Admitted:
+			refused++
+			continue
+		case d.Delay > 0:
+			s.Delayed++
+			s.LongestDelayMS = max(s.LongestDelayMS, ceilDiv(d.Delay, 1000))
+		}
+		s.Admitted++
+	}
+	s.Refused += refused
+	s.Keys += bitOf(refused > 0)
+	return refused
+}
+
+// inOrder puts arrivals in order of time. Of two at one instant those that passed
+// come first.
+func inOrder(arrivals []accuracy.Arrival) {
+	slices.SortStableFunc(arrivals, func(a, b accuracy.Arrival) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), -compareBools(a.Admitted, b.Admitted))
+	})
+}

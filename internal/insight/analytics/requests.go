@@ -1,0 +1,109 @@
+package analytics
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// requestRow is the requests of a domain on a node in a time.
+type requestRow struct {
+	grain   Grain
+	at      int64
+	domain  string
+	where   place
+	outcome string
+}
+
+// addRequests takes in the requests that a roll-up tells.
+func (c *change) addRequests(g Grain, at int64, where place, r *event.Rollup) {
+	for outcome, n := range r.Requests {
+		c.requests[requestRow{g, at, text(r.Domain), where, text(outcome)}] += figure(n)
+	}
+}
+
+func (c *change) writeRequests(tx Tx) error {
+	rows := slices.SortedFunc(maps.Keys(c.requests), func(a, b requestRow) int {
+		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(a.domain, b.domain),
+			cmp.Compare(a.where.node, b.where.node), cmp.Compare(a.where.region, b.where.region), cmp.Compare(a.outcome, b.outcome))
+	})
+	args := make([][]any, len(rows))
+	for i, r := range rows {
+		args[i] = []any{int64(r.grain), r.at, r.domain, r.where.node, r.where.region, r.outcome, c.requests[r]}
+	}
+	return tx.Each(`INSERT INTO requests (grain, at, domain, node, region, outcome, n) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (grain, at, domain, node, region, outcome) DO UPDATE SET n = requests.n + excluded.n`, args, nil)
+}
+
+// Requests are requests, each counted once however many limits it met. They are exact.
+type Requests struct {
+	// Requests is how many there were, Refused how many of them were refused, and Failed
+	// how many the store could not decide.
+	Requests int64 `json:"requests"`
+	Refused  int64 `json:"refused"`
+	Failed   int64 `json:"failed"`
+	// RefusedShare is the share of Requests that were refused, 0 to 1.
+	RefusedShare float64 `json:"refused_share"`
+}
+
+func (q *Requests) add(outcome string, n int64) {
+	q.Requests += n
+	switch outcome {
+	case event.RequestRefused:
+		q.Refused += n
+	case event.RequestFailed:
+		q.Failed += n
+	}
+	q.RefusedShare = ratio(q.Refused, q.Requests)
+}
+
+// wholeRequests reports whether the question is of whole requests: they are kept by
+// domain, node and region, and not by what else can be filtered by.
+func (r *reader) wholeRequests() bool {
+	return !r.ofClients() && r.rules == nil && r.ask.limits == nil && r.algorithms == nil && r.outcomes == nil && r.mode == ""
+}
+
+// eachRequests calls each with the requests of the range, by the step and what became of
+// them.
+func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n int64)) error {
+	w := &where{}
+	w.and("grain = ? AND at >= ? AND at < ?", int64(r.grain), r.from, r.to)
+	w.in("domain", r.domains, false)
+	w.in("node", r.nodes, false)
+	w.in("region", r.regions, false)
+	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
+	return query(r.tx, func(row Row) error { each(row.Int(0), row.Text(1), row.Int(2)); return nil },
+		`SELECT `+t+` AS t, outcome, CAST(SUM(n) AS BIGINT) FROM requests`+w.text+` GROUP BY `+t+`, outcome ORDER BY t, outcome`, w.args...)
+}
+
+// requestsOf returns the requests of the question, nil where they are not known. The
+// decisions of one limit are as many requests; first is when the first decision was made
+// in the range, zero if none was.
+func (r *reader) requestsOf(decisions *Totals, first int64) (*Requests, error) {
+	if !r.wholeRequests() {
+		if r.ofClients() || r.outcomes != nil || len(r.names()) != 1 || decisions.Decisions == 0 {
+			return nil, nil
+		}
+		q := &Requests{Requests: decisions.Decisions, Refused: decisions.Counts["refused"]}
+		q.RefusedShare = ratio(q.Refused, q.Requests)
+		return q, nil
+	}
+	q, since := &Requests{}, int64(0)
+	err := r.eachRequests(r.grain.Seconds(), func(at int64, outcome string, n int64) {
+		if since == 0 {
+			since = at
+		}
+		q.add(outcome, n)
+	})
+	if err != nil || q.Requests == 0 {
+		return nil, err
+	}
+	if first > 0 && since > first {
+		r.missing = append(r.missing, "requests are counted from "+time.Unix(since, 0).UTC().Format(time.RFC3339)+" on: what is older has decisions by limit alone")
+	}
+	return q, nil
+}

@@ -1,0 +1,523 @@
+package analytics
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/analytics/advice"
+	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
+)
+
+const (
+	// judgedPerLimit is how many clients of a limit are judged, judgedAtMost how many
+	// of all limits.
+	judgedPerLimit, judgedAtMost = 20, 400
+	// maxSampled is how many sampled clients headroom is computed of.
+	maxSampled = 50_000
+)
+
+// ruleBook are the limits of an answer while it is made.
+type ruleBook struct {
+	r    *reader
+	by   map[name]*ruleEntry
+	list []*ruleEntry
+	// sums are the clients that were limited, those most refused first; sample are all.
+	sums   []*clientSum
+	sample []sampledClient
+}
+
+type ruleEntry struct {
+	name    name
+	figures RuleFigures
+	trips   tripping
+	usages  []float64 // of sampled clients
+	demands []int64   // of sampled clients, in their busiest period
+	judged  []advice.Client
+	shadow  bool
+	// stricter is the limit that decides what this one refuses, nil if that is this
+	// one, or is not known.
+	stricter *advice.Stricter
+}
+
+func (r *reader) ruleBook() (*ruleBook, error) {
+	b := &ruleBook{r: r, by: map[name]*ruleEntry{}}
+	for _, n := range r.names() {
+		e := &ruleEntry{name: n, figures: RuleFigures{Limit: r.newest(n), Totals: Totals{Counts: map[string]int64{}}}}
+		b.by[n] = e
+		b.list = append(b.list, e)
+	}
+	for _, step := range []func() error{b.count, b.keys, b.clients, b.stricter, b.sampled, b.judge} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// count reads how often the limits were met.
+func (b *ruleBook) count() error {
+	grain := b.r.grain.Seconds()
+	met := map[int64]bool{}
+	at := func(sec int64) *time.Time { t := time.Unix(sec, 0).UTC(); return &t }
+	err := b.r.counts(grain, "", func(row countRow) {
+		e := b.by[nameOf(b.r.limits[row.limit])]
+		if e == nil || row.n == 0 {
+			return
+		}
+		met[row.limit] = true
+		f := &e.figures
+		f.add(row.outcome, row.n)
+		e.trips.add(row, grain)
+		if f.FirstHit == nil {
+			f.FirstHit = at(row.at)
+		}
+		f.LastHit = at(row.at)
+		if row.outcome == "refused" {
+			f.LastRefused = at(row.at)
+		}
+	})
+	for id := range met {
+		b.by[nameOf(b.r.limits[id])].figures.Versions++
+	}
+	for _, e := range b.list {
+		e.trips.turn()
+		e.shadow = e.figures.Counts["shadow_refused"] > 0 && e.figures.Counts["refused"] == 0
+	}
+	return err
+}
+
+// keys reads how many keys there were.
+func (b *ruleBook) keys() error {
+	by := map[name]*keys{}
+	err := b.r.sketchRows(b.r.from, b.r.to, nil, func(_, limit int64, kind string, packed []byte) error {
+		n := nameOf(b.r.limits[limit])
+		if by[n] == nil {
+			by[n] = newKeys()
+		}
+		return by[n].merge(kind, packed)
+	})
+	for n, k := range by {
+		if e := b.by[n]; e != nil {
+			e.figures.KeysLimited, e.figures.KeysSeen, e.figures.KeysSeenKnown = k.count()
+		}
+	}
+	return err
+}
+
+// clients reads what clients did, in one go: in how many decisions a limit decided, the
+// peaks of sampled keys, and which clients were limited most.
+func (b *ruleBook) clients() error {
+	var clients perClient[struct {
+		clientSum
+		sampling
+	}]
+	r := b.r
+	windows := r.windows()
+	of := map[int64]*ruleEntry{}
+	for id, l := range r.limits {
+		of[id] = b.by[nameOf(l)]
+	}
+	need := clientColumns{cells: append(slices.Clone(sampleCells), cDecisive, cDelayed)}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) error {
+		if e := of[l.limit]; e != nil {
+			e.figures.Decisive += l.n[cDecisive]
+		}
+		if l.client == "" {
+			return nil
+		}
+		c, first := clients.of(l)
+		if first {
+			c.clientKey, c.least = clients.last, noLeast
+			b.sums = append(b.sums, &c.clientSum)
+			b.sample = append(b.sample, sampledClient{clients.last, &c.sampling})
+		}
+		c.clientSum.add(l, "refused")
+		c.sampling.add(l, windows[l.limit])
+		return nil
+	})
+	b.sums = slices.DeleteFunc(b.sums, func(s *clientSum) bool { return !s.limited() })
+	slices.SortFunc(b.sums, compareSums)
+	return err
+}
+
+// sampled reads the peaks of sampled keys.
+func (b *ruleBook) sampled() error {
+	most := map[name]map[string]sampledPeak{}
+	n := 0
+	b.r.peaksOf(b.sample, func(id int64, key string, p sampledPeak) {
+		of := nameOf(b.r.limits[id])
+		if most[of] == nil {
+			most[of] = map[string]sampledPeak{}
+		}
+		was := most[of][key]
+		most[of][key] = sampledPeak{max(was.usage, p.usage), max(was.demand, p.demand)}
+		n++
+	})
+	if n == maxSampled {
+		b.r.missing = append(b.r.missing, "headroom is of "+strconv.Itoa(maxSampled)+" sampled clients, of more")
+	}
+	for of, clients := range most {
+		e := b.by[of]
+		if e == nil {
+			continue
+		}
+		for _, p := range clients {
+			e.usages, e.demands = append(e.usages, p.usage), append(e.demands, p.demand)
+		}
+		slices.Sort(e.usages)
+		slices.Sort(e.demands)
+		e.figures.Usage = usageOf(e.usages)
+	}
+	return nil
+}
+
+// sampledPeak is how near a sampled client came to its limit, as a share of it, and
+// the most units that it asked for in a period.
+type sampledPeak struct {
+	usage  float64
+	demand int64
+}
+
+// sampling is what the rows of a client say of its peaks.
+type sampling struct {
+	// units are the most in a period that is longer than a row, or in a row.
+	units, second, minute, least, limited, every int64
+	periods                                      map[int64]int64 // units of longer periods
+}
+
+// sampledClient is a client with its peaks.
+type sampledClient struct {
+	clientKey
+	*sampling
+}
+
+// sampleCells are the cells that peaks are of.
+var sampleCells = []int{cUnits, cPeak, cPeakMinute, cLeast, cRefused, cShadow, cEvery}
+
+// windows returns how long the periods of limits are whose period is longer than a row.
+func (r *reader) windows() map[int64]int64 {
+	out, g := map[int64]int64{}, r.clientGrain()
+	for _, id := range r.chosen {
+		if s := ceil(r.limits[id].PeriodMS, g.Seconds()*1000) / 1000; s > g.Seconds() {
+			out[id] = s
+		}
+	}
+	return out
+}
+
+// add takes in a row of a limit whose periods are so long, or not longer than a row.
+func (s *sampling) add(l *clientLine, window int64) {
+	s.second, s.minute = max(s.second, l.n[cPeak]), max(s.minute, l.n[cPeakMinute])
+	s.least, s.every = min(s.least, l.n[cLeast]), max(s.every, l.n[cEvery])
+	s.limited += l.n[cRefused] + l.n[cShadow]
+	if window == 0 {
+		s.units = max(s.units, l.n[cUnits])
+		return
+	}
+	if s.periods == nil {
+		s.periods = map[int64]int64{}
+	}
+	n := s.periods[l.at-l.at%window] + l.n[cUnits]
+	s.periods[l.at-l.at%window] = n
+	s.units = max(s.units, n)
+}
+
+// sampledPeaks calls each with the clients of the sample.
+func (r *reader) sampledPeaks(each func(limit int64, client string, p sampledPeak)) error {
+	var clients perClient[sampling]
+	var all []sampledClient
+	windows := r.windows()
+	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: sampleCells}, func(l *clientLine) error {
+		if l.client == "" {
+			return nil
+		}
+		s, first := clients.of(l)
+		if first {
+			s.least = noLeast
+			all = append(all, sampledClient{clients.last, s})
+		}
+		s.add(l, windows[l.limit])
+		return nil
+	})
+	r.peaksOf(all, each)
+	return err
+}
+
+// peaksOf calls each with those clients of the sample that are in a list, in order.
+func (r *reader) peaksOf(all []sampledClient, each func(limit int64, client string, p sampledPeak)) {
+	all = slices.DeleteFunc(all, func(s sampledClient) bool { return s.every == 0 })
+	slices.SortFunc(all, func(a, b sampledClient) int {
+		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.client, b.client))
+	})
+	for _, s := range all[:min(len(all), maxSampled)] {
+		l := r.limits[s.limit]
+		p := sampledPeak{demand: demandIn(l.PeriodMS, r.clientGrain(), s.units, s.second, s.minute)}
+		if s.least != noLeast && l.Burst > 0 {
+			p.usage = round(float64(max(l.Burst-s.least, 0)) / float64(l.Burst))
+		}
+		if s.limited > 0 {
+			p.usage = max(p.usage, 1)
+		}
+		each(s.limit, s.client, p)
+	}
+}
+
+// demandIn returns the most units of a period, of the most in one row, one second
+// and one minute: exact where a row is a period, and else between what is known
+// of shorter times and what the row allows.
+func demandIn(periodMS int64, g Grain, row, second, minute int64) int64 {
+	if periodMS >= g.Seconds()*1000 {
+		return row
+	}
+	if g == Hour && periodMS >= 60_000 {
+		return max(minute, ceilDiv(row*periodMS, 3_600_000))
+	}
+	if g == Hour {
+		row = minute
+	}
+	return max(second, ceilDiv(row*max(periodMS, 1000), 60_000))
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// usageOf returns the percentiles of what is sorted, nil of nothing.
+func usageOf(sorted []float64) *Usage {
+	if len(sorted) == 0 {
+		return nil
+	}
+	at := func(p int) float64 { return sorted[(len(sorted)*p+99)/100-1] }
+	return &Usage{Keys: int64(len(sorted)), P50: at(50), P95: at(95), P99: at(99), Max: sorted[len(sorted)-1]}
+}
+
+// judge judges the clients that the limits limited most.
+func (b *ruleBook) judge() error {
+	labels, err := b.r.labelBook()
+	if err != nil {
+		return err
+	}
+	since, err := b.r.since()
+	if err != nil {
+		return err
+	}
+	var limited []*ruleEntry
+	for _, e := range b.list {
+		e.figures.Precision = labels.precision(e.name)
+		if e.figures.limited() > 0 || e.figures.KeysLimited > 0 {
+			limited = append(limited, e)
+		}
+	}
+	slices.SortStableFunc(limited, func(x, y *ruleEntry) int { return cmp.Compare(y.figures.limited(), x.figures.limited()) })
+	if n := judgedAtMost / judgedPerLimit; len(limited) > n {
+		limited = limited[:n]
+		b.r.missing = append(b.r.missing, "clients are judged of the "+strconv.Itoa(n)+" limits that limited most")
+	}
+	of := map[name][]*clientSum{}
+	for _, s := range b.sums {
+		n := nameOf(b.r.limits[s.limit])
+		of[n] = append(of[n], s)
+	}
+	for _, e := range limited {
+		one := *b.r
+		one.chosen, one.all = b.r.versions(e.name), false
+		found := one.clientsOfSums(of[e.name], judgedPerLimit)
+		if err := one.load(found); err != nil {
+			return err
+		}
+		for i := range found {
+			e.judged = append(e.judged, one.judgedClient(&found[i], since, labels))
+		}
+		e.figures.Judged = judgedOf(e.judged)
+	}
+	return nil
+}
+
+// judgedClient is a client as advice reads it. What an operator said counts.
+func (r *reader) judgedClient(c *client, since time.Time, labels labelBook) advice.Client {
+	ev := r.evidence(c, since)
+	out := advice.Client{Evidence: ev, Verdict: verdict.Judge(ev)}
+	if l := labels.of(c.name, c.key); l != nil {
+		out.Labelled, out.Verdict.Class = true, verdict.Legitimate
+		if l.Label == labelAbusive {
+			out.Verdict.Class = verdict.Abusive
+		}
+	}
+	return out
+}
+
+func judgedOf(clients []advice.Client) *Judged {
+	if len(clients) == 0 {
+		return nil
+	}
+	j := &Judged{Clients: int64(len(clients)), Verdicts: map[string]int64{}, RefusedShares: map[string]float64{}}
+	refused, all := map[string]int64{}, int64(0)
+	for _, c := range clients {
+		word := string(c.Verdict.Class)
+		j.Verdicts[word]++
+		refused[word] += c.Evidence.Refused
+		all += c.Evidence.Refused
+	}
+	for word, n := range refused {
+		j.RefusedShares[word] = ratio(n, all)
+	}
+	return j
+}
+
+// advise adds badges and advice.
+func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
+	f, r := &e.figures, b.r
+	quantile := func(p int) int64 {
+		if len(e.demands) == 0 {
+			return 0
+		}
+		return e.demands[(len(e.demands)*p+99)/100-1]
+	}
+	from := time.Unix(r.from, 0).UTC()
+	if since.After(from) {
+		from = since
+	}
+	a := advice.Advise(&advice.Figures{
+		Rule: f.Rule, Limit: f.Limit.Limit, Algorithm: f.Algorithm, Allowance: f.Allowance, Period: time.Duration(f.PeriodMS) * time.Millisecond,
+		Burst: f.Burst, Kind: kindOf(f.Rule), Shadow: e.shadow, From: from, To: minTime(time.Unix(r.to, 0), r.now).UTC(),
+		Allowed: f.Counts["allowed"] + f.Counts["soft"] + f.Counts["borrowed"] + f.Counts["delayed"], Refused: f.Counts["refused"],
+		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive, Stricter: e.stricter,
+		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P50: quantile(50), P95: quantile(95), P99: quantile(99), Max: quantile(100)},
+		Clients: e.judged, Limited: f.KeysLimited, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
+	})
+	for _, badge := range a.Badges {
+		f.Badges = append(f.Badges, string(badge))
+	}
+	for _, x := range a.Advice {
+		f.Advice = append(f.Advice, Advice{Word: string(x.Kind), Text: x.Text, Allowance: x.Allowance, Burst: x.Burst})
+	}
+	f.Silent = a.Silent
+}
+
+// earliest returns since when anything is told of.
+func (r *reader) earliest() time.Time {
+	first := r.now.Unix()
+	for s := range maps.Values(r.seen) {
+		first = min(first, s.first)
+	}
+	return time.Unix(first, 0).UTC()
+}
+
+func (r *reader) ruleList() (*RuleList, error) {
+	b, err := r.ruleBook()
+	if err != nil {
+		return nil, err
+	}
+	out := &RuleList{Rules: []RuleFigures{}}
+	since := r.earliest()
+	for _, e := range b.list {
+		b.advise(e, since)
+		out.Rules = append(out.Rules, e.figures)
+	}
+	slices.SortStableFunc(out.Rules, func(x, y RuleFigures) int {
+		switch r.sort {
+		case "decisions":
+			return cmp.Compare(y.Decisions, x.Decisions)
+		case "share":
+			return cmp.Compare(y.RefusedShare, x.RefusedShare)
+		case "keys":
+			return cmp.Compare(y.KeysLimited, x.KeysLimited)
+		}
+		return compareRefused(&x.Totals, &y.Totals)
+	})
+	if len(out.Rules) > r.top {
+		r.missing = append(r.missing, strconv.Itoa(len(out.Rules)-r.top)+" further limits are left out")
+		out.Rules = out.Rules[:r.top]
+	}
+	out.Coverage, err = r.coverage()
+	return out, err
+}
+
+// ruleDetail is one rule in detail.
+func (r *reader) ruleDetail() (*RuleDetail, error) {
+	b, err := r.ruleBook()
+	if err != nil {
+		return nil, err
+	}
+	out := &RuleDetail{Limits: []RuleLimits{}}
+	since := r.earliest()
+	for _, e := range b.list {
+		b.advise(e, since)
+		l := RuleLimits{RuleFigures: e.figures, At: r.at(), Histogram: make([]int64, 11), History: []Version{},
+			BusiestSecond: make([]int64, r.points()), BusiestMinute: make([]int64, r.points()),
+			PerMinute: ceilDiv(e.figures.Allowance*60_000, max(e.figures.PeriodMS, 1))}
+		for _, u := range e.usages {
+			l.Histogram[min(int(u*10), 10)]++
+		}
+		one := *r
+		one.chosen, one.all = r.versions(e.name), false
+		if err := one.overTime(&l); err != nil {
+			return nil, err
+		}
+		for _, id := range one.chosen {
+			v := one
+			v.chosen = []int64{id}
+			if err := v.version(&l, id); err != nil {
+				return nil, err
+			}
+		}
+		slices.SortStableFunc(l.History, func(x, y Version) int { return x.From.Compare(y.From) })
+		out.Limits = append(out.Limits, l)
+	}
+	out.Coverage, err = r.coverage()
+	return out, err
+}
+
+// overTime adds what a limit did step by step.
+func (r *reader) overTime(l *RuleLimits) error {
+	lines := r.lines(numCells)
+	if err := r.counts(r.step, "", func(row countRow) { lines.add(row.outcome, row.at, row.n) }); err != nil {
+		return err
+	}
+	l.Lines = lines.list()
+	minute := cUnits
+	if r.clientGrain() == Hour {
+		minute = cPeakMinute
+	}
+	return r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cPeak, minute}}, func(c *clientLine) error {
+		if c.client != "" {
+			p := r.point(c.at)
+			l.BusiestSecond[p] = max(l.BusiestSecond[p], c.n[cPeak])
+			l.BusiestMinute[p] = max(l.BusiestMinute[p], c.n[minute])
+		}
+		return nil
+	})
+}
+
+// version adds what a limit did while it had some numbers, if it was met.
+func (r *reader) version(l *RuleLimits, id int64) error {
+	v := Version{Limit: r.limits[id], Totals: Totals{Counts: map[string]int64{}}}
+	var first, last int64
+	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
+		if v.Decisions == 0 {
+			first = row.at
+		}
+		last = row.at
+		v.add(row.outcome, row.n)
+	})
+	if err != nil || len(v.Counts) == 0 {
+		return err
+	}
+	v.From, v.To = time.Unix(first, 0).UTC(), time.Unix(last+r.grain.Seconds(), 0).UTC()
+	by, _, err := r.keysByLimit(r.from, r.to)
+	if err != nil {
+		return err
+	}
+	if k := by[id]; k != nil {
+		v.KeysLimited, _, _ = k.count()
+	}
+	var usages []float64
+	if err := r.sampledPeaks(func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) }); err != nil {
+		return err
+	}
+	slices.Sort(usages)
+	v.Usage = usageOf(usages)
+	l.History = append(l.History, v)
+	return nil
+}

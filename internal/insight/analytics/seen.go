@@ -1,0 +1,94 @@
+package analytics
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// blockSize is how many numbers of a source are kept together as bits.
+const blockSize = 4096
+
+// block is a part of the numbers of a source.
+type block struct {
+	source int64
+	number int64
+}
+
+// unseen returns the events that were not counted before, and notes that they are.
+// Requires: no other transaction counts events of these sources.
+func unseen(tx Tx, batch []event.Event, sources map[string]int64, now int64) ([]*event.Event, error) {
+	bits := map[block][]byte{}
+	at := func(e *event.Event) block { return block{sources[e.Source], int64(e.Sequence / blockSize)} }
+	for i := range batch {
+		bits[at(&batch[i])] = nil
+	}
+	blocks := slices.SortedFunc(maps.Keys(bits), func(a, b block) int {
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.number, b.number))
+	})
+	args := make([][]any, len(blocks))
+	for i, b := range blocks {
+		args[i] = []any{b.source, b.number, now, []byte{}}
+	}
+	err := tx.Each(`INSERT INTO seen (source_id, block, last, bits) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (source_id, block) DO UPDATE SET last = CASE WHEN excluded.last > seen.last THEN excluded.last ELSE seen.last END
+		RETURNING bits`, args, func(i int, r Row) (err error) {
+		bits[blocks[i]], err = unpackBits(r.Bytes(0))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("which events were counted: %w", err)
+	}
+	var fresh []*event.Event
+	changed := map[block]bool{}
+	for i := range batch {
+		e := &batch[i]
+		b, n := bits[at(e)], e.Sequence%blockSize
+		if b[n/8]&(1<<(n%8)) != 0 {
+			continue
+		}
+		b[n/8] |= 1 << (n % 8)
+		changed[at(e)] = true
+		fresh = append(fresh, e)
+	}
+	args = args[:0]
+	for _, b := range blocks {
+		if changed[b] {
+			args = append(args, []any{packBits(bits[b]), b.source, b.number})
+		}
+	}
+	if err := tx.Each(`UPDATE seen SET bits = $1 WHERE source_id = $2 AND block = $3`, args, nil); err != nil {
+		return nil, fmt.Errorf("which events were counted: %w", err)
+	}
+	return fresh, nil
+}
+
+// Bits are kept whole, or as one byte if all of them are set: most are.
+
+func packBits(bits []byte) []byte {
+	for _, b := range bits {
+		if b != 0xff {
+			return bits
+		}
+	}
+	return []byte{0xff}
+}
+
+func unpackBits(packed []byte) ([]byte, error) {
+	bits := make([]byte, blockSize/8)
+	switch len(packed) {
+	case 0:
+	case 1:
+		for i := range bits {
+			bits[i] = 0xff
+		}
+	case len(bits):
+		copy(bits, packed)
+	default:
+		return nil, fmt.Errorf("a block of %d bytes: the row was changed by others", len(packed))
+	}
+	return bits, nil
+}

@@ -1,0 +1,279 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/pauses"
+)
+
+// Service takes in events and answers questions. Safe for concurrent use. Make it
+// with New.
+type Service struct {
+	db    Database
+	opt   Options
+	state state
+	// faults logs events that the database refuses, and questions that it does not answer.
+	faults *faults.Log
+	outage *faults.Outage
+	// tables is how many rows there are.
+	tables  tableCounts
+	tidying tidying
+
+	// orders holds batches that wait for a transaction, places a token for each
+	// event that may still wait.
+	mu      sync.Mutex
+	orders  []*order
+	waiting int
+	// free is closed, and made anew, when events have left.
+	free chan struct{}
+	// busy: a transaction is under way, and its end begins the next.
+	busy bool
+	// changed are the times of clients of which there may be too many rows.
+	changed map[group]bool
+}
+
+// order is a batch that waits to be counted.
+type order struct {
+	ctx   context.Context
+	batch []event.Event
+	done  chan error
+}
+
+// group is the clients of a limit in a minute or an hour; of all limits, as the
+// database numbers them.
+type group struct {
+	grain Grain
+	at    int64
+}
+
+// New returns a service on a database, which the caller closes after Run has
+// returned.
+func New(db Database, opt Options) (*Service, error) {
+	if db == nil {
+		return nil, errors.New("analytics: the database is missing")
+	}
+	if err := opt.complete(db.Dialect().Defaults); err != nil {
+		return nil, fmt.Errorf("analytics: %w", err)
+	}
+	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
+		"the database takes no events: they stay with the queue, questions are answered 503, and decisions go on as ever", "the database takes events again"), free: make(chan struct{}), changed: map[group]bool{}}
+	s.state.started = opt.Now()
+	// A process before this one may have left too many rows.
+	for _, g := range [...]Grain{Minute, Hour} {
+		at := g.of(s.state.started)
+		s.changed[group{g, at}], s.changed[group{g, at - g.Seconds()}] = true, true
+	}
+	return s, nil
+}
+
+// Run takes in what a source hands out until ctx ends or no more can come. It may
+// be called for several sources at a time: what they hand out is counted together
+// while the database is behind. Events whose transaction has not ended stay with
+// the queue.
+func (s *Service) Run(ctx context.Context, src event.Source) error {
+	tidying, stop := context.WithCancel(ctx)
+	var tidy sync.WaitGroup
+	tidy.Go(func() { s.tidy(tidying) })
+	err := src.Receive(ctx, s.take)
+	stop()
+	tidy.Wait()
+	if err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	return nil
+}
+
+// take counts a batch. It returns nil when that is safe.
+func (s *Service) take(ctx context.Context, batch []event.Event) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := s.room(ctx, len(batch)); err != nil {
+		return err
+	}
+	o := &order{ctx: ctx, batch: batch, done: make(chan error, 1)}
+	s.mu.Lock()
+	s.orders = append(s.orders, o)
+	lead := !s.busy
+	s.busy = true
+	s.mu.Unlock()
+	s.state.batches.Add(1)
+	if lead {
+		// The first of those who wait does the work of all that have come when it
+		// begins, and passes it on.
+		go s.work()
+	}
+	return <-o.done
+}
+
+// room waits until there is room for n events.
+func (s *Service) room(ctx context.Context, n int) error {
+	for {
+		s.mu.Lock()
+		if s.waiting == 0 || s.waiting+n <= s.opt.MaxWaiting {
+			s.waiting += n
+			s.state.waiting.Store(int64(s.waiting))
+			s.mu.Unlock()
+			return nil
+		}
+		free := s.free
+		s.mu.Unlock()
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// work counts what waits, one transaction after the other, until nothing does.
+func (s *Service) work() {
+	for {
+		s.mu.Lock()
+		orders := s.orders
+		s.orders = nil
+		s.busy = len(orders) > 0
+		s.mu.Unlock()
+		if len(orders) == 0 {
+			return
+		}
+		var batch []event.Event
+		for _, o := range orders {
+			batch = append(batch, o.batch...)
+		}
+		ctx, cancel := untilAll(orders)
+		err := s.count(ctx, batch)
+		cancel()
+		s.mu.Lock()
+		s.waiting -= len(batch)
+		s.state.waiting.Store(int64(s.waiting))
+		close(s.free)
+		s.free = make(chan struct{})
+		s.mu.Unlock()
+		for _, o := range orders {
+			o.done <- err
+		}
+	}
+}
+
+// untilAll returns a context that ends with the last of those of some orders: one source
+// that ends takes no events of others along.
+func untilAll(orders []*order) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(orders[0].ctx))
+	var left atomic.Int64
+	left.Store(int64(len(orders)))
+	stops := make([]func() bool, len(orders))
+	for i, o := range orders {
+		stops[i] = context.AfterFunc(o.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// count counts events in one transaction, however often that has to be tried,
+// until ctx ends. A transaction that takes too long is tried again by halves, and so is
+// one with an event that the database refuses.
+func (s *Service) count(ctx context.Context, batch []event.Event) error {
+	wait := minBackoff
+	for tries := 1; ; tries++ {
+		began := time.Now()
+		t, err := s.transact(ctx, batch)
+		if err == nil {
+			s.counted(batch, t)
+			s.outage.Answered()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if Refuses(err) {
+			return s.sift(ctx, batch, err)
+		}
+		s.state.failed(err)
+		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
+			s.opt.Log.Warn("the database is slow; events are counted by halves", "err", err, "events", len(batch))
+			if err := s.count(ctx, batch[:half]); err != nil {
+				return err
+			}
+			return s.count(ctx, batch[half:])
+		}
+		pause := wait
+		if Again(err) {
+			pause = minBackoff / 10
+		} else {
+			s.outage.Failed(err)
+		}
+		if !pauses.Sleep(ctx, min(pause*time.Duration(tries), wait)) {
+			return ctx.Err()
+		}
+		if !Again(err) {
+			wait = min(2*wait, maxBackoff)
+		}
+	}
+}
+
+// sift counts a batch of which the database refuses an event for what it says: by halves,
+// and that event, once it is alone, is set aside.
+func (s *Service) sift(ctx context.Context, batch []event.Event, why error) error {
+	if half := len(batch) / 2; half > 0 {
+		if err := s.count(ctx, batch[:half]); err != nil {
+			return err
+		}
+		return s.count(ctx, batch[half:])
+	}
+	s.state.setAside.Add(1)
+	s.faults.Report("the database refuses an event; it is set aside, and the others go on", fmt.Errorf("%q: %w", batch[0].ID(), why))
+	return nil
+}
+
+// maxTransaction bounds one attempt.
+const maxTransaction = time.Minute
+
+// slowTransaction is how long a transaction that failed must have taken for its size to
+// be the reason: below the time that PostgreSQL gives a statement, which is half a minute.
+const slowTransaction = 20 * time.Second
+
+func (s *Service) transact(ctx context.Context, batch []event.Event) (t tally, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTransaction)
+	defer cancel()
+	k := s.opt.kept(s.opt.Now())
+	err = s.db.Update(ctx, func(tx Tx) (err error) {
+		t, err = count(tx, batch, k, s.opt.MaxClients)
+		return err
+	})
+	return t, err
+}
+
+// counted notes what a transaction did.
+func (s *Service) counted(batch []event.Event, t tally) {
+	now := s.opt.Now()
+	var newest time.Time
+	s.mu.Lock()
+	for i := range batch {
+		e := &batch[i]
+		if e.Time.After(newest) {
+			newest = e.Time
+		}
+		if r := e.Record; r != nil {
+			s.changed[group{Minute, Minute.of(r.First)}] = true
+			s.changed[group{Hour, Hour.of(r.First)}] = true
+		}
+	}
+	s.mu.Unlock()
+	s.state.done(now, max(now.Sub(newest), 0), t)
+}

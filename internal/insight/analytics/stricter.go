@@ -1,0 +1,174 @@
+package analytics
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/insight/analytics/advice"
+)
+
+const (
+	// maxStricter is for how many limits the stricter one is looked for.
+	maxStricter = 20
+	// maxBeside is how many rows beside those of a limit are looked at, in each way.
+	maxBeside = 100_000
+)
+
+// stricter finds, for limits that refuse and are never the answer, the limit that
+// is.
+func (b *ruleBook) stricter() error {
+	n := 0
+	for _, e := range b.list {
+		if e.shadow || e.figures.Counts["refused"] == 0 || e.figures.Decisive > 0 {
+			continue
+		}
+		if n++; n > maxStricter {
+			b.r.missing = append(b.r.missing, "which limit is stricter is looked for of "+strconv.Itoa(maxStricter)+" limits that are never decisive")
+			return nil
+		}
+		if err := b.stricterThan(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedRow is a client that a limit refused in a minute or an hour.
+type refusedRow struct {
+	at     int64
+	client string
+}
+
+// besides is what other limits decided for such a client at that time.
+type besides struct {
+	refused int64          // by the limit itself
+	decided map[name]int64 // by the others
+}
+
+// stricterThan looks at what other limits decided for the same clients at the same
+// time: who is the same key, the same address or the same user. A request that a
+// limit refused without deciding it was decided by one of those.
+func (b *ruleBook) stricterThan(e *ruleEntry) error {
+	rows, err := b.r.decidedBeside(e.name)
+	if err != nil {
+		return err
+	}
+	sums := map[name]int64{}
+	for _, row := range rows {
+		all := int64(0)
+		for _, n := range row.decided {
+			all += n
+		}
+		for other, n := range row.decided {
+			// At least so many: the rest may have been decided by the others.
+			sums[other] += max(min(n, row.refused-(all-n)), 0)
+		}
+	}
+	for other, n := range sums {
+		if s := e.stricter; n > 0 && (s == nil || n > s.Decisions || n == s.Decisions && other.rule+other.limit < s.Rule+s.Limit) {
+			e.stricter = &advice.Stricter{Rule: other.rule, Limit: other.limit, Decisions: n}
+		}
+	}
+	return nil
+}
+
+// ways are the words by which a client of another limit is the same: the key, the address
+// and the user.
+const ways = 3
+
+// who returns who a row is of, in a way; empty if that is not known.
+func (l *clientLine) who(way int) string {
+	return [ways]string{l.client, l.w[wAddress], l.w[wUser]}[way]
+}
+
+// decidedBeside returns what limits of the same domain decided for the clients that a
+// limit refused. Of several ways in which a client is the same the one with the most
+// decisions counts.
+func (r *reader) decidedBeside(of name) (map[refusedRow]*besides, error) {
+	own := map[int64]bool{}
+	for _, id := range r.versions(of) {
+		own[id] = true
+	}
+	domain := *r
+	domain.all, domain.chosen = false, nil
+	for id, l := range r.limits {
+		if l.Domain == of.domain {
+			domain.chosen = append(domain.chosen, id)
+		}
+	}
+	slices.Sort(domain.chosen)
+	others := *r.ask
+	others.keys, others.tiers, others.paths, others.agents = nil, nil, nil, nil
+	domain.ask = &others
+	type asker struct {
+		at  int64
+		who string
+	}
+	type refusal struct {
+		refusedRow
+		who     [ways]string
+		refused int64
+	}
+	need := clientColumns{cells: []int{cRefused, cDecisive}, words: []int{wAddress, wUser}}
+	g, rows, looked := r.clientGrain(), map[refusedRow]*besides{}, [ways]int{}
+	// As much at a time as a block has, so that little is kept.
+	for at := r.from; at < r.to && slices.Min(looked[:]) < maxBeside; {
+		end := min(floor(at, blockSeconds(g))+blockSeconds(g), r.to)
+		var refusals []refusal
+		var decided [ways]map[asker]map[name]int64
+		for way := range decided {
+			decided[way] = map[asker]map[name]int64{}
+		}
+		err := domain.clientRows(g, at, end, need, func(l *clientLine) error {
+			if l.client == "" {
+				return nil
+			}
+			if own[l.limit] {
+				if l.n[cRefused] > 0 {
+					refusals = append(refusals, refusal{refusedRow{l.at, l.client}, [ways]string{l.who(0), l.who(1), l.who(2)}, l.n[cRefused]})
+				}
+				return nil
+			}
+			other := nameOf(r.limits[l.limit])
+			if l.n[cDecisive] == 0 || other == of {
+				return nil
+			}
+			for way := range decided {
+				who := asker{l.at, l.who(way)}
+				if who.who == "" {
+					continue
+				}
+				if decided[way][who] == nil {
+					decided[way][who] = map[name]int64{}
+				}
+				decided[way][who][other] += l.n[cDecisive]
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(refusals, func(a, b refusal) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.client, b.client)) })
+		for _, f := range refusals {
+			for way, who := range f.who {
+				others := decided[way][asker{f.at, who}]
+				if len(others) == 0 || looked[way] >= maxBeside {
+					continue
+				}
+				looked[way] += len(others)
+				row := rows[f.refusedRow]
+				if row == nil {
+					row = &besides{decided: map[name]int64{}}
+					rows[f.refusedRow] = row
+				}
+				row.refused = max(row.refused, f.refused)
+				for other, n := range others {
+					row.decided[other] = max(row.decided[other], n)
+				}
+			}
+		}
+		at = end
+	}
+	return rows, nil
+}

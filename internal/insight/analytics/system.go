@@ -1,0 +1,243 @@
+package analytics
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// maxSources is how many sources an answer has: those that were heard last.
+const maxSources = 1000
+
+func (s *Service) system(ctx context.Context) (*System, error) {
+	now := s.opt.Now()
+	out := &System{At: now.UTC(), Database: s.db.Dialect().Kind, Schema: SchemaVersion(), Sources: []SourceInfo{}, Service: s.state.info(now)}
+	var err error
+	if out.Bytes, err = s.db.Used(ctx); err != nil {
+		return nil, err
+	}
+	counted := s.tables.recent(now)
+	err = s.db.View(ctx, func(tx Tx) error {
+		if err := out.sources(tx); err != nil || counted != nil {
+			return err
+		}
+		return out.tables(tx, &s.opt)
+	})
+	if counted != nil {
+		out.Tables = counted
+	} else if err == nil {
+		s.tables.note(now, out.Tables)
+	}
+	return out, err
+}
+
+// countEvery is how often rows are counted at most: that takes long where there
+// are many.
+const countEvery = 30 * time.Second
+
+// tableCounts are the rows of all tables, as they were counted last. Safe for
+// concurrent use.
+type tableCounts struct {
+	mu     sync.Mutex
+	at     time.Time
+	tables []TableInfo
+}
+
+// recent returns the last counts, nil if they are old.
+func (c *tableCounts) recent(now time.Time) []TableInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if age := now.Sub(c.at); age < 0 || age >= countEvery {
+		return nil
+	}
+	return c.tables
+}
+
+func (c *tableCounts) note(now time.Time, tables []TableInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.tables = now, tables
+}
+
+func (out *System) sources(tx Tx) error {
+	at := map[int64]int{}
+	err := query(tx, func(r Row) error {
+		source := r.Text(1)
+		at[r.Int(0)] = len(out.Sources)
+		out.Sources = append(out.Sources, SourceInfo{
+			Node: nodeOf(source), Source: source, First: time.Unix(r.Int(2), 0).UTC(), Last: time.Unix(r.Int(3), 0).UTC(),
+			Events: r.Int(4), Unheard: max(r.Int(5)-r.Int(4)-r.Int(6), 0), Region: r.Text(7),
+		})
+		return nil
+	}, `SELECT id, source, first, last, events, highest, late, region FROM sources ORDER BY last DESC, id LIMIT `+strconv.Itoa(maxSources))
+	if err != nil {
+		return err
+	}
+	return query(tx, func(r Row) error {
+		if i, ok := at[r.Int(0)]; ok {
+			out.Sources[i].Loss = event.Loss{Dropped: uint64(r.Int(1)), Discarded: uint64(r.Int(2)), Rollups: uint64(r.Int(3)), Failed: uint64(r.Int(4))}
+		}
+		return nil
+	}, `SELECT source_id, MAX(dropped), MAX(discarded), MAX(rollups), MAX(failed) FROM losses GROUP BY source_id`)
+}
+
+func (out *System) tables(tx Tx, opt *Options) error {
+	sec := func(d time.Duration) int64 { return int64(d.Seconds()) }
+	counts := []int64{0, sec(opt.KeepMinutes), sec(opt.KeepHours), sec(opt.KeepDays)}
+	clients := []int64{0, sec(opt.KeepClientMinutes), sec(opt.KeepClientHours)}
+	for _, t := range []struct {
+		name string
+		kept []int64
+	}{{"rollups", counts}, {"requests", counts}, {"latencies", counts}, {"answered", counts}, {"sketches", counts}} {
+		for g := Minute; int(g) < len(t.kept); g++ {
+			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: t.kept[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
+				return err
+			}
+		}
+	}
+	for g := Minute; int(g) < len(clients); g++ {
+		if err := out.clients(tx, TableInfo{Name: "clients", Grain: g.String(), KeptS: clients[g]}, g); err != nil {
+			return err
+		}
+	}
+	for _, t := range []struct {
+		name, at string
+		unit     int64
+		kept     int64
+	}{
+		{"words", "at", 1, clients[Hour]}, {"arrivals", "at", 1e6, sec(opt.KeepArrivals)}, {"losses", "at", 1, counts[Hour]},
+		{"seen", "last", 1, sec(opt.KeepSeen)}, {"labels", "at", 1, 0}, {"limits", "first", 1, counts[Day]}, {"sources", "first", 1, counts[Hour]},
+	} {
+		if err := out.table(tx, TableInfo{Name: t.name, KeptS: t.kept}, t.at, t.unit, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (out *System) table(tx Tx, info TableInfo, column string, unit int64, where string) error {
+	err := query(tx, func(r Row) error {
+		if info.Rows = r.Int(0); info.Rows > 0 {
+			at := time.Unix(r.Int(1)/unit, 0).UTC()
+			info.Oldest = &at
+		}
+		return nil
+	}, `SELECT COUNT(*), MIN(`+column+`) FROM `+info.Name+where)
+	out.Tables = append(out.Tables, info)
+	return err
+}
+
+// clients adds the rows of clients of a grain: as many as blocks say that are whole, and the
+// others counted, since a database takes long to count millions.
+func (out *System) clients(tx Tx, info TableInfo, g Grain) error {
+	first, last := int64(-1), int64(-1)
+	err := query(tx, func(r Row) error { first, last = r.Int(0), r.Int(1); return nil },
+		`SELECT COALESCE(MIN(at), -1), COALESCE(MAX(at), -1) FROM clients WHERE grain = $1`, int64(g))
+	if err != nil {
+		return err
+	}
+	if first >= 0 {
+		at := time.Unix(first, 0).UTC()
+		info.Oldest = &at
+		all := &reader{tx: tx, all: true}
+		err = all.eachPart(g, first, last+1, func(p *blockPart) error {
+			n, err := p.count(tx)
+			info.Rows += n
+			return err
+		})
+	}
+	out.Tables = append(out.Tables, info)
+	return err
+}
+
+// count returns how many rows of clients a part has, of all limits.
+func (p *blockPart) count(tx Tx) (n int64, err error) {
+	w := &where{}
+	w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), p.from, p.to)
+	if p.written {
+		// The column of clients begins with the number of rows, in at most ten bytes.
+		err := query(tx, func(row Row) error {
+			if !p.spans[row.Int(0)].whole(row.Int(1)) {
+				return nil
+			}
+			r := &blockReader{bits: row.Bytes(2)}
+			n += int64(r.uvarint())
+			if r.bad {
+				return errBlock
+			}
+			return nil
+		}, `SELECT at, limit_id, substr(bits, 1, 10) FROM client_columns WHERE grain = $1 AND at >= $2 AND at < $3 AND name = '`+clientColumn+`'`,
+			int64(p.grain), floor(p.from, blockSeconds(p.grain)), p.to)
+		if err != nil || len(p.left) == 0 {
+			return n, err
+		}
+		w.and("limit_id IN (" + ids(p.left) + ")")
+	}
+	err = query(tx, func(row Row) error { n += row.Int(0); return nil }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
+	return n, err
+}
+
+// words returns what there is to filter by.
+func (r *reader) filterWords() (*Words, error) {
+	c, err := r.coverage()
+	if err != nil {
+		return nil, err
+	}
+	out := &Words{Coverage: c, Limits: []Limit{}, Domains: []string{}, Rules: []string{}, Algorithms: []string{}, Outcomes: []string{},
+		Nodes: []string{}, Regions: []string{}, Tiers: []string{}, Paths: []string{}}
+	met := map[int64]bool{}
+	for _, by := range []struct {
+		column string
+		to     *[]string
+	}{{"node", &out.Nodes}, {"region", &out.Regions}} {
+		if err := r.counts(r.to-r.from, by.column, func(row countRow) {
+			met[row.limit] = true
+			once(&out.Outcomes, row.outcome)
+			if row.where != "" {
+				once(by.to, row.where)
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range r.names() {
+		for _, id := range r.versions(n) {
+			if l := r.limits[id]; met[id] {
+				out.Limits = append(out.Limits, l)
+				once(&out.Domains, l.Domain)
+				once(&out.Rules, l.Rule)
+				once(&out.Algorithms, l.Algorithm)
+			}
+		}
+	}
+	for _, w := range []struct {
+		kind string
+		to   *[]string
+	}{{"tier", &out.Tiers}, {"path", &out.Paths}} {
+		top, err := r.topWords(w.kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range top {
+			*w.to = append(*w.to, t.Word)
+		}
+	}
+	slices.Sort(out.Outcomes)
+	slices.Sort(out.Nodes)
+	slices.Sort(out.Regions)
+	slices.Sort(out.Domains)
+	slices.Sort(out.Rules)
+	slices.Sort(out.Algorithms)
+	return out, nil
+}
+
+// once adds a word that is not there.
+func once(list *[]string, word string) {
+	if !slices.Contains(*list, word) {
+		*list = append(*list, word)
+	}
+}

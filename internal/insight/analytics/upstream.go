@@ -1,0 +1,160 @@
+package analytics
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// passes reports whether a request of an outcome went on, as far as the limit goes.
+func passes(outcome string) bool { return outcome != "refused" && !beside(outcome) }
+
+func (r *reader) upstream() (*Upstream, error) {
+	if err := r.chooseAnswered(); err != nil {
+		return nil, err
+	}
+	moments, err := r.moments()
+	if err != nil {
+		return nil, err
+	}
+	n := r.points()
+	out := &Upstream{At: r.at(), Admitted: make([]int64, n), Refused: make([]int64, n), Answers: make([]event.Answers, n), MeanMS: make([]int64, n),
+		P50MS: make([]float64, n), P99MS: make([]float64, n), AboveS: make([]int64, n)}
+	if names := r.names(); len(names) == 1 {
+		out.Of = r.newest(names[0])
+	}
+	seconds := r.grain.Seconds()
+	times := slices.Sorted(maps.Keys(moments))
+	out.Safe = safeRate(inOrderOf(times, moments), seconds, r.safeRate)
+	steps, all := make([]answering, n), answering{}
+	first := int64(0) // when the first answers were told
+	for _, at := range times {
+		m, p := moments[at], r.point(at)
+		out.Admitted[p] += m.admitted
+		out.Refused[p] += m.refused
+		steps[p].join(&m.answered)
+		all.join(&m.answered)
+		if first == 0 && m.answered.count() > 0 {
+			first = at
+		}
+		if out.Safe.PerSecond > 0 && m.rate(seconds) > out.Safe.PerSecond {
+			out.AboveS[p] += seconds
+		}
+	}
+	for p := range steps {
+		out.Answers[p], out.P50MS[p], out.P99MS[p] = steps[p].answers(), steps[p].percentileMS(50), steps[p].percentileMS(99)
+	}
+	out.Times = AnswerTimes{Measured: all.times.total(), P50MS: all.percentileMS(50), P95MS: all.percentileMS(95), P99MS: all.percentileMS(99)}
+	if err := r.answersOfRecords(out, first); err != nil {
+		return nil, err
+	}
+	for i := range out.Answers {
+		a := &out.Answers[i]
+		if out.MeanMS[i] = -1; a.Count > 0 {
+			out.MeanMS[i] = (a.TotalMS + a.Count/2) / a.Count
+		}
+		addAnswers(&out.Total, a)
+	}
+	out.Coverage, err = r.coverage()
+	return out, err
+}
+
+// chooseAnswered leaves one limit: a request meets several, and only those of one are
+// added up. Of limits whose requests go to no upstream nothing is to be seen here.
+func (r *reader) chooseAnswered() error {
+	names := r.names()
+	if len(names) < 2 {
+		return nil
+	}
+	busiest, most := names[0], int64(-1)
+	total := map[name]int64{}
+	if err := r.counts(r.to-r.from, "", func(row countRow) {
+		if !beside(row.outcome) {
+			total[nameOf(r.limits[row.limit])] += row.n
+		}
+	}); err != nil {
+		return err
+	}
+	answered, err := r.answered()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if total[n] > most && (len(answered) == 0 || answered[n]) {
+			busiest, most = n, total[n]
+		}
+	}
+	r.chosen, r.all = r.versions(busiest), false
+	return nil
+}
+
+// moments returns what happened in each row's time of the range.
+func (r *reader) moments() (map[int64]*moment, error) {
+	out := map[int64]*moment{}
+	of := func(at int64) *moment {
+		if out[at] == nil {
+			out[at] = &moment{}
+		}
+		return out[at]
+	}
+	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
+		switch {
+		case passes(row.outcome):
+			of(row.at).admitted += row.n
+		case row.outcome == "refused":
+			of(row.at).refused += row.n
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, r.answeredRows(func(at int64, packed []byte) error { return of(at).answered.merge(packed) })
+}
+
+func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
+	out := make([]*moment, len(times))
+	for i, at := range times {
+		out[i] = moments[at]
+	}
+	return out
+}
+
+// answersOfRecords takes the answers from records where no roll-up of the range tells
+// any: the nodes are of a version that counted no others. The two are not mixed, since
+// a record is of when the request came, and a roll-up of when it was answered. Records
+// are kept by neither node nor region.
+func (r *reader) answersOfRecords(out *Upstream, first int64) error {
+	if r.nodes != nil || r.regions != nil {
+		return nil
+	}
+	taken, left := false, false
+	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) error {
+		if l.n[cAnswers] == 0 {
+			return nil
+		}
+		if first > 0 {
+			left = left || l.at < first-r.clientGrain().Seconds()
+			return nil
+		}
+		taken = true
+		addAnswers(&out.Answers[r.point(l.at)], &event.Answers{Count: l.n[cAnswers], OK: l.n[cOK], Redirect: l.n[cRedirect], Denied: l.n[cDenied],
+			ClientError: l.n[cClientError], ServerError: l.n[cServerError], TotalMS: l.n[cTotalMS], LongestMS: l.n[cLongestMS]})
+		return nil
+	})
+	switch {
+	case taken:
+		r.missing = append(r.missing, "answers are of clients that are sampled or were limited, without percentiles: no others were told")
+	case left:
+		r.missing = append(r.missing, "before "+time.Unix(first, 0).UTC().Format(time.RFC3339)+" answers were told of clients alone that are sampled or were limited; those are left out")
+	}
+	return err
+}
+
+func addAnswers(to, a *event.Answers) {
+	to.Count, to.OK, to.Redirect, to.Denied = to.Count+a.Count, to.OK+a.OK, to.Redirect+a.Redirect, to.Denied+a.Denied
+	to.ClientError, to.ServerError, to.TotalMS = to.ClientError+a.ClientError, to.ServerError+a.ServerError, to.TotalMS+a.TotalMS
+	to.LongestMS = max(to.LongestMS, a.LongestMS)
+}

@@ -1,0 +1,189 @@
+package broker
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+const (
+	// packed is about how many bytes of events one message has, before
+	// compression. Brokers take a megabyte unless told otherwise.
+	packed = 256 << 10
+	// maxMessage is the most bytes of a message, after decompression, that is read.
+	maxMessage = 8 << 20
+)
+
+// Message is a batch of events as CloudEvents 1.0.2 has it: a JSON array.
+type Message struct {
+	// ID is a hash of the events: the same events have the same.
+	ID string
+	// Encoding is how Body is compressed: gzip, or nothing.
+	Encoding string
+	Body     []byte
+}
+
+// Encode returns an event as it goes to a queue.
+func Encode(e *event.Event) ([]byte, error) {
+	b, err := e.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.ID(), err)
+	}
+	if len(b) > event.MaxEncoded {
+		return nil, fmt.Errorf("%s has %d bytes, more than the %d that an event has", e.ID(), len(b), event.MaxEncoded)
+	}
+	return b, nil
+}
+
+// Pack returns events as messages. With an *event.Unfit they are without the events that
+// it names; with another error there are none.
+func Pack(events []event.Event, compress bool) ([]Message, error) {
+	var out []Message
+	var body []byte
+	var unfit *event.Unfit
+	for i := range events {
+		b, err := Encode(&events[i])
+		if err != nil {
+			unfit = SetAside(unfit, i, err)
+			continue
+		}
+		if len(body) > 0 && len(body)+len(b) > packed {
+			m, err := seal(body, compress)
+			if err != nil {
+				return nil, err
+			}
+			out, body = append(out, m), nil
+		}
+		body = append(append(body, ','), b...)
+	}
+	if len(body) > 0 {
+		m, err := seal(body, compress)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	if unfit != nil {
+		return out, unfit
+	}
+	return out, nil
+}
+
+// SetAside adds an event to those that cannot be published, of which there may be none
+// yet.
+func SetAside(unfit *event.Unfit, at int, why error) *event.Unfit {
+	if unfit == nil {
+		unfit = &event.Unfit{Err: why}
+	}
+	unfit.Events = append(unfit.Events, at)
+	return unfit
+}
+
+// Packed is what Publish does with what Pack returned: it sends the messages, if there
+// are any, and then names the events that are not in them.
+func Packed(messages []Message, err error, send func([]Message) error) error {
+	var unfit *event.Unfit
+	if err != nil && !errors.As(err, &unfit) {
+		return err
+	}
+	if len(messages) > 0 {
+		if err := send(messages); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// seal makes a message of a list that begins with a comma.
+func seal(body []byte, compress bool) (Message, error) {
+	body[0] = '['
+	body = append(body, ']')
+	sum := sha256.Sum256(body)
+	m := Message{ID: hex.EncodeToString(sum[:16]), Body: body}
+	if !compress {
+		return m, nil
+	}
+	var buf bytes.Buffer
+	z, err := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
+	if err == nil {
+		_, err = z.Write(body)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	m.Encoding, m.Body = "gzip", buf.Bytes()
+	return m, err
+}
+
+// Unread is a piece of a message that is not an event, and why.
+type Unread struct {
+	// ContentType and Encoding are those of Body.
+	ContentType, Encoding string
+	Body                  []byte
+	Err                   error
+}
+
+// Unpack returns the events of a message, and what in it is none.
+func Unpack(contentType, encoding string, body []byte) ([]event.Event, []Unread) {
+	none := func(err error) ([]event.Event, []Unread) {
+		return nil, []Unread{{ContentType: contentType, Encoding: encoding, Body: body, Err: err}}
+	}
+	text, err := inflate(encoding, body)
+	if err != nil {
+		return none(err)
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return none(fmt.Errorf("content type %q: %w", contentType, err))
+	}
+	var pieces []json.RawMessage
+	switch kind {
+	case event.ContentType:
+		pieces = []json.RawMessage{text}
+	case event.ContentTypeBatch:
+		if err := json.Unmarshal(text, &pieces); err != nil {
+			return none(fmt.Errorf("not a list of events: %w", err))
+		}
+	default:
+		return none(fmt.Errorf("content type %q: %s and %s are known", contentType, event.ContentType, event.ContentTypeBatch))
+	}
+	var events []event.Event
+	var unread []Unread
+	for _, piece := range pieces {
+		e, err := event.Decode(piece)
+		if err != nil {
+			unread = append(unread, Unread{ContentType: event.ContentType, Body: piece, Err: err})
+			continue
+		}
+		events = append(events, e)
+	}
+	return events, unread
+}
+
+func inflate(encoding string, body []byte) ([]byte, error) {
+	var from io.Reader = bytes.NewReader(body)
+	switch encoding {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, err
+		}
+		from = z
+	default:
+		return nil, fmt.Errorf("content encoding %q: gzip is known", encoding)
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxMessage+1))
+	if err == nil && len(text) > maxMessage {
+		err = errors.New("a message of more than 8 MiB")
+	}
+	return text, err
+}

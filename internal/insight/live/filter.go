@@ -1,0 +1,129 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+// Kinds of messages.
+const (
+	KindRecord = "record"
+	KindRollup = "rollup"
+	KindLoss   = "loss"
+	KindState  = "state"
+	KindMissed = "missed"
+)
+
+var kinds = []string{KindRecord, KindRollup, KindLoss, KindState}
+
+// Filter says what a reader wants to hear. Of a list any will do; an empty one is
+// no condition.
+type Filter struct {
+	// Kinds are those of messages; missed is always told.
+	Kinds []string
+	// Domains, Rules and Limits are conditions on records and roll-ups, Keys and
+	// Outcomes on records.
+	Domains, Rules, Limits, Keys, Outcomes []string
+}
+
+// maxValues bounds how many values a filter has, maxValue their bytes.
+const maxValues, maxValue = 100, 1024
+
+// fields are the parameters of a URL that a filter reads.
+func (f *Filter) fields() map[string]*[]string {
+	return map[string]*[]string{
+		"kind": &f.Kinds, "domain": &f.Domains, "rule": &f.Rules, "limit": &f.Limits, "key": &f.Keys, "outcome": &f.Outcomes,
+	}
+}
+
+// names are the keys of fields in the order in which people read them.
+var names = []string{"kind", "domain", "rule", "limit", "key", "outcome"}
+
+// Query returns the filter as the parameters of a URL.
+func (f *Filter) Query() url.Values {
+	q := make(url.Values)
+	for name, values := range f.fields() {
+		if len(*values) > 0 {
+			q[name] = *values
+		}
+	}
+	return q
+}
+
+// ParseFilter reads the parameters of a URL: kind, domain, rule, limit, key and
+// outcome, each as often as wanted.
+func ParseFilter(q url.Values) (*Filter, error) {
+	f := new(Filter)
+	fields := f.fields()
+	n := 0
+	for name, values := range q {
+		to, known := fields[name]
+		if !known {
+			return nil, unknown("parameter", name, names)
+		}
+		for _, v := range values {
+			if n++; n > maxValues || len(v) > maxValue {
+				return nil, fmt.Errorf("a filter has at most %d values of %d bytes", maxValues, maxValue)
+			}
+			if v != "" {
+				*to = append(*to, v)
+			}
+		}
+	}
+	return f, f.Check()
+}
+
+// Check reports which of the words are none.
+func (f *Filter) Check() error {
+	var outcomes []string
+	for _, o := range weir.Outcomes() {
+		outcomes = append(outcomes, o.String())
+	}
+	var errs []error
+	for _, k := range f.Kinds {
+		if !slices.Contains(kinds, k) {
+			errs = append(errs, unknown("kind", k, kinds))
+		}
+	}
+	for _, o := range f.Outcomes {
+		if !slices.Contains(outcomes, o) {
+			errs = append(errs, unknown("outcome", o, outcomes))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func unknown(what, word string, known []string) error {
+	if near := spell.Nearest(word, known); near != "" {
+		return fmt.Errorf("unknown %s %q (did you mean %s?)", what, word, near)
+	}
+	return fmt.Errorf("unknown %s %q: there are %s", what, word, strings.Join(known, ", "))
+}
+
+// wants reports whether messages of a kind are wanted.
+func (f *Filter) wants(kind string) bool { return meets(f.Kinds, kind) }
+
+// Keeps reports whether an event is wanted.
+func (f *Filter) Keeps(e *event.Event) bool {
+	switch {
+	case e.Record != nil:
+		r := e.Record
+		return f.wants(KindRecord) && f.at(&r.Place) && meets(f.Keys, r.Key) && meets(f.Outcomes, r.Outcome)
+	case e.Rollup != nil:
+		return f.wants(KindRollup) && f.at(&e.Rollup.Place)
+	}
+	return f.wants(KindLoss)
+}
+
+func (f *Filter) at(p *event.Place) bool {
+	return meets(f.Domains, p.Domain) && meets(f.Rules, p.Rule) && meets(f.Limits, p.Limit)
+}
+
+func meets(any []string, value string) bool { return len(any) == 0 || slices.Contains(any, value) }

@@ -1,0 +1,181 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// Missed says how many events a reader was too slow for since the last message.
+type Missed struct {
+	Events uint64 `json:"events"`
+}
+
+// Options configures a handler.
+type Options struct {
+	// Broadcast has the events. When it is closed all streams end. Required.
+	Broadcast *event.Broadcast
+	// Meter takes the state. Required.
+	Meter *Meter
+	// Buffer is how many events wait for one reader. Zero means 2000.
+	Buffer int
+	// Every is how often the state is told. Zero means a second.
+	Every time.Duration
+	// KeepAlive is how long a stream is silent at most. Zero means 15 seconds.
+	KeepAlive time.Duration
+	// Patience is how long a reader may take nothing. Zero means 30 seconds.
+	Patience time.Duration
+}
+
+// chunk is about how many bytes are written at once.
+const chunk = 32 << 10
+
+type handler struct{ Options }
+
+// Handler serves the stream.
+func Handler(opt Options) http.Handler {
+	if opt.Buffer == 0 {
+		opt.Buffer = 2000
+	}
+	for d, zero := range map[*time.Duration]time.Duration{&opt.Every: time.Second, &opt.KeepAlive: 15 * time.Second, &opt.Patience: 30 * time.Second} {
+		if *d == 0 {
+			*d = zero
+		}
+	}
+	return &handler{opt}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	filter, err := ParseFilter(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	if r.Method == http.MethodHead {
+		return
+	}
+	sub, err := h.Broadcast.Subscribe(h.Buffer, filter.Keeps)
+	if err != nil {
+		header.Set("Retry-After", "1")
+		why := "too many readers: end another, or ask again later"
+		if errors.Is(err, event.ErrClosed) {
+			why = "draining"
+		}
+		http.Error(w, why, http.StatusServiceUnavailable)
+		return
+	}
+	defer sub.Close()
+	out := &stream{w: w, ctl: http.NewResponseController(w), patience: h.Patience}
+	// What is read here ends when the reader goes, not after a time. A connection
+	// that cannot has no such deadline either.
+	_ = out.ctl.SetReadDeadline(time.Time{})
+	h.serve(r.Context(), sub, filter, out)
+}
+
+// serve tells what there is until the broadcast or the reader ends.
+func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Filter, out *stream) {
+	every, tell := h.KeepAlive, func() error { return out.comment("here") }
+	if filter.wants(KindState) {
+		every, tell = h.Every, func() error { return out.message(KindState, h.Meter.State(time.Now())) }
+	}
+	next := time.Now()
+	for {
+		if now := time.Now(); !now.Before(next) {
+			if next = next.Add(every); next.Before(now) {
+				next = now.Add(every)
+			}
+			if tell() != nil || out.flush() != nil {
+				return
+			}
+		}
+		until, cancel := context.WithDeadline(ctx, next)
+		events, missed, err := sub.Next(until)
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+				continue
+			}
+			return
+		}
+		if h.tell(out, events, missed) != nil {
+			return
+		}
+	}
+}
+
+func (h *handler) tell(out *stream, events []event.Event, missed uint64) (err error) {
+	if missed > 0 {
+		err = out.message(KindMissed, Missed{missed})
+	}
+	for i := range events {
+		if err != nil {
+			return err
+		}
+		switch e := &events[i]; {
+		case e.Record != nil:
+			err = out.message(KindRecord, e.Record)
+		case e.Rollup != nil:
+			err = out.message(KindRollup, e.Rollup)
+		case e.Loss != nil:
+			err = out.message(KindLoss, e.Loss)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return out.flush()
+}
+
+// stream writes messages.
+type stream struct {
+	w        http.ResponseWriter
+	ctl      *http.ResponseController
+	patience time.Duration
+	buf      bytes.Buffer
+}
+
+// message adds one, and writes when there is enough.
+func (s *stream) message(kind string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&s.buf, "event: %s\ndata: %s\n\n", kind, data)
+	if s.buf.Len() < chunk {
+		return nil
+	}
+	return s.write()
+}
+
+// comment adds what readers leave out.
+func (s *stream) comment(text string) error {
+	fmt.Fprintf(&s.buf, ": %s\n\n", text)
+	return nil
+}
+
+func (s *stream) write() error {
+	// Where deadlines cannot be set the connection bounds its stalls itself.
+	_ = s.ctl.SetWriteDeadline(time.Now().Add(s.patience))
+	_, err := s.w.Write(s.buf.Bytes())
+	s.buf.Reset()
+	return err
+}
+
+// flush writes what there is and sends it.
+func (s *stream) flush() error {
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.ctl.Flush()
+}

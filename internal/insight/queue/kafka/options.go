@@ -1,0 +1,127 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/weirlimit/weir/internal/insight/broker"
+)
+
+// Options are the ways in which a queue or a source can differ. The zero value
+// is good.
+type Options struct {
+	// TLS is where kafkas:// starts from. Zero means the system's authorities.
+	TLS *tls.Config
+	// Uncompressed sends events as they are. Zero means compressed.
+	Uncompressed bool
+	// Log hears of brokers that are away, of events that are not taken, and of
+	// messages that are none. Zero means nobody.
+	Log *slog.Logger
+}
+
+const (
+	// produceTimeout is how long the brokers may take to reach their replicas.
+	produceTimeout = 10 * time.Second
+	// deliveryTimeout is when an event that nobody waits for any more is given up.
+	deliveryTimeout = 30 * time.Second
+	// maxBuffered bounds what waits for the brokers, in events and bytes.
+	maxBuffered, maxBufferedBytes = 20_000, 64 << 20
+)
+
+var form = broker.Form{
+	Scheme: "kafka", Port: "9092", TLSPort: "9093", Parameters: []string{"group", "sasl"},
+	Example: "kafka://localhost:9092/weir",
+}
+
+// place is what a URL says.
+type place struct {
+	topic, group string
+	log          *slog.Logger
+	tls          *tls.Config // nil: none
+	options      []kgo.Opt
+}
+
+func parse(url string, opt Options) (*place, error) {
+	a, err := form.Parse(url, opt.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("queue kafka: %w", err)
+	}
+	p := &place{topic: a.Path, group: a.Parameter("group", "weir"), log: opt.Log}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if err := checkTopic(p.topic); err != nil {
+		return nil, fmt.Errorf("queue %s: %w", a.Text, err)
+	}
+	p.options = []kgo.Opt{
+		kgo.SeedBrokers(a.Hosts...), kgo.ClientID("weir"), kgo.AllowAutoTopicCreation(),
+		// Sooner than usual, since a topic or a broker may just be coming.
+		kgo.MetadataMinAge(time.Second), kgo.RetryBackoffFn(broker.After),
+	}
+	p.tls = a.TLS
+	login, err := sasl(a)
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", a.Text, err)
+	}
+	p.options = append(p.options, login...)
+	codec := kgo.ZstdCompression()
+	if opt.Uncompressed {
+		codec = kgo.NoCompression()
+	}
+	// Without idempotent writes, because those cannot be given up when ctx ends;
+	// events have ids for who hears them twice.
+	p.options = append(p.options,
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite(), kgo.ProducerBatchCompression(codec),
+		kgo.ProduceRequestTimeout(produceTimeout), kgo.RecordDeliveryTimeout(deliveryTimeout),
+		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBufferedBytes))
+	return p, nil
+}
+
+// checkTopic leaves room for the ending of the topic of what is put aside.
+func checkTopic(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the topic is missing: write " + form.Example)
+	case len(name) > 249-len(asideEnding):
+		return fmt.Errorf("a topic has at most %d bytes", 249-len(asideEnding))
+	case strings.Trim(name, ".") == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
+	}):
+		return fmt.Errorf("topic %q: letters, digits, dots, hyphens and underscores are allowed", name)
+	}
+	return nil
+}
+
+func sasl(a *broker.Address) ([]kgo.Opt, error) {
+	otherwise := "scram-sha-256"
+	if a.TLS != nil {
+		otherwise = "plain"
+	}
+	word := a.Parameter("sasl", "")
+	if a.User == "" {
+		if word != "" {
+			return nil, errors.New("sasl wants a user: write kafka://user:password@host/topic")
+		}
+		return nil, nil
+	}
+	if word == "" {
+		word = otherwise
+	}
+	switch word {
+	case "plain":
+		return []kgo.Opt{kgo.SASL(plain.Auth{User: a.User, Pass: a.Password}.AsMechanism())}, nil
+	case "scram-sha-256":
+		return []kgo.Opt{kgo.SASL(scram.Auth{User: a.User, Pass: a.Password}.AsSha256Mechanism())}, nil
+	case "scram-sha-512":
+		return []kgo.Opt{kgo.SASL(scram.Auth{User: a.User, Pass: a.Password}.AsSha512Mechanism())}, nil
+	}
+	return nil, fmt.Errorf("sasl %q: plain, scram-sha-256 and scram-sha-512 are known", word)
+}

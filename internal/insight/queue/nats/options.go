@@ -1,0 +1,164 @@
+package nats
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weirlimit/weir/internal/insight/broker"
+)
+
+// Options are the ways in which a queue or a source can differ. The zero value
+// is good.
+type Options struct {
+	// TLS is where natss:// starts from. Zero means the system's authorities.
+	TLS *tls.Config
+	// Uncompressed sends events as they are. Zero means compressed.
+	Uncompressed bool
+	// Replicas is how many servers keep a stream that is made. Zero means one.
+	Replicas int
+	// Log hears of servers that are away, of events that are not taken, and of
+	// messages that are none. Zero means nobody.
+	Log *slog.Logger
+}
+
+const (
+	// maxDial bounds one attempt to connect, maxWrite one to write: what a server
+	// that stands still can hold up.
+	maxDial, maxWrite = 5 * time.Second, 2 * time.Second
+	// pingEvery is how often a connection is tried; two pings without an answer
+	// end it.
+	pingEvery = 5 * time.Second
+
+	contentTypeHeader = "content-type"
+	encodingHeader    = "content-encoding"
+	errorHeader       = "weir-error"
+)
+
+var form = broker.Form{
+	Scheme: "nats", Port: "4222", TLSPort: "4222", Parameters: []string{"creds", "group"},
+	Example: "nats://localhost:4222/weir",
+}
+
+// place is what a URL says.
+type place struct {
+	Options
+	urls          string
+	stream, group string
+	options       []nats.Option
+}
+
+func parse(url string, opt Options) (*place, error) {
+	a, err := form.Parse(url, opt.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("queue nats: %w", err)
+	}
+	p := &place{Options: opt, stream: a.Path, group: a.Parameter("group", "weir"), urls: "nats://" + strings.Join(a.Hosts, ",nats://")}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	p.Replicas = max(p.Replicas, 1)
+	for what, name := range map[string]string{"stream": p.stream, "group": p.group} {
+		if err := checkName(what, name); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", a.Text, err)
+		}
+	}
+	p.options = []nats.Option{
+		nats.Name("weir"), nats.Timeout(maxDial), nats.FlusherTimeout(maxWrite),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
+		// For ever, and nothing is kept back meanwhile: Publish has to know.
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
+		nats.CustomReconnectDelay(broker.After), nats.IgnoreAuthErrorAbort(),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				p.Log.Warn("the connection to the queue is lost: events wait, up to a bound, and decisions go on as ever", "stream", p.stream, "err", err)
+			}
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { p.Log.Info("the connection to the queue is there again", "stream", p.stream) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			p.Log.Warn("the server has a complaint", "err", err)
+		}),
+	}
+	if a.User != "" {
+		p.options = append(p.options, nats.UserInfo(a.User, a.Password))
+	}
+	if file := a.Parameter("creds", ""); file != "" {
+		p.options = append(p.options, nats.UserCredentials(file))
+	}
+	if a.TLS != nil {
+		p.options = append(p.options, nats.Secure(a.TLS))
+	}
+	return p, nil
+}
+
+func checkName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the %s is missing: write %s", what, form.Example)
+	case len(name) > 200:
+		return fmt.Errorf("the %s has more than 200 bytes", what)
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`.*>/\`, r) }):
+		return fmt.Errorf("%s %q: no spaces, dots, asterisks, angle brackets and slashes are allowed", what, name)
+	}
+	return nil
+}
+
+func (p *place) subject() string      { return p.stream + ".events" }
+func (p *place) asideSubject() string { return p.stream + ".aside" }
+
+// connect returns a connection that comes about, and comes back, by itself.
+func (p *place) connect() (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect(p.urls, p.options...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("queue nats: %w", err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, nil, fmt.Errorf("queue nats: %w", err)
+	}
+	return nc, js, nil
+}
+
+// makeStreams makes the streams that are missing.
+func (p *place) makeStreams(ctx context.Context, js jetstream.JetStream) error {
+	_, err := js.Stream(ctx, p.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: p.stream, Subjects: []string{p.subject()}, Description: "events of weir that nobody has taken yet",
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: p.Replicas,
+		})
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("stream %s: %w", p.stream, err)
+	}
+	_, err = js.StreamNameBySubject(ctx, p.asideSubject())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: p.stream + "_aside", Subjects: []string{p.asideSubject()}, Description: "messages of " + p.stream + " that are no events of weir",
+			Storage: jetstream.FileStorage, Replicas: p.Replicas,
+		})
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("stream %s_aside: %w", p.stream, err)
+	}
+	return nil
+}
+
+// passing reports whether an error is of the connection, which comes back.
+func passing(err error) bool {
+	for _, known := range []error{nats.ErrReconnectBufExceeded, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrNoResponders,
+		nats.ErrTimeout, jetstream.ErrNoStreamResponse, nats.ErrStaleConnection} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,247 @@
+package nats
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/weirlimit/weir/internal/insight/broker"
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+const (
+	// maxMessages is the most messages that are handed over at once; gather is
+	// how long the first waits for others.
+	maxMessages, gather = 16, 20 * time.Millisecond
+	// ackWait is how long the servers wait for a source that is silent, working
+	// how often one that works says so.
+	ackWait, working = 10 * time.Second, 3 * time.Second
+	// maxIdle is how long one question for messages lasts, maxCall bounds others.
+	maxIdle, maxCall = 2 * time.Second, 5 * time.Second
+	// maxLeave bounds the attempt to give back what was not taken.
+	maxLeave = time.Second
+)
+
+// Source is one of those who share a durable consumer. Safe for concurrent use.
+// Make it with Consume.
+type Source struct {
+	place       *place
+	life        broker.Life
+	aside, lost atomic.Uint64
+}
+
+var _ event.Source = (*Source)(nil)
+
+// Consume returns a source of the queue at a URL.
+func Consume(url string, opt Options) (*Source, error) {
+	p, err := parse(url, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{place: p}, nil
+}
+
+// Aside returns how many messages, or pieces of them, were no events and are at the
+// subject with the ending .aside.
+func (s *Source) Aside() uint64 { return s.aside.Load() }
+
+// Lost returns how many messages, or pieces of them, were no events and are left out,
+// since the subject with the ending .aside did not take them for ten seconds.
+func (s *Source) Lost() uint64 { return s.lost.Load() }
+
+// Receive implements event.Source. Servers that are away are waited for.
+func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
+	ctx, leave, err := s.life.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	nc, js, err := s.place.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
+		s.place.Log.Warn("no events can be fetched; tried again", "stream", s.place.stream, "err", err)
+	}, func() { s.place.Log.Info("events can be fetched again", "stream", s.place.stream) })
+	// What was given back last is still to be written.
+	if err := nc.FlushTimeout(maxLeave); err != nil {
+		s.place.Log.Debug("what was not taken is given back when the servers notice", "err", err)
+	}
+	if s.life.Closed() {
+		return event.ErrClosed
+	}
+	return nil
+}
+
+// consume hands over messages until something goes wrong or ctx ends.
+func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(context.Context, []event.Event) error, wait *broker.Backoff) error {
+	c, err := s.consumer(ctx, js)
+	if err != nil {
+		return err
+	}
+	for {
+		messages, err := fetch(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(messages) == 0 {
+			continue
+		}
+		if err := s.handle(ctx, js, messages, take); err != nil {
+			for _, m := range messages {
+				if err := m.Nak(); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+					s.place.Log.Debug("a message comes again when its time is over", "err", err)
+				}
+			}
+			return err
+		}
+		wait.Reset()
+	}
+}
+
+func (s *Source) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxCall)
+	defer cancel()
+	if err := s.place.makeStreams(ctx, js); err != nil {
+		return nil, err
+	}
+	c, err := js.Consumer(ctx, s.place.stream, s.place.group)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		c, err = js.CreateConsumer(ctx, s.place.stream, jetstream.ConsumerConfig{
+			Durable: s.place.group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, FilterSubject: s.place.subject(),
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", s.place.group, err)
+	}
+	return c, nil
+}
+
+// fetch returns the messages that are there, none if none comes for a while.
+func fetch(ctx context.Context, c jetstream.Consumer) ([]jetstream.Msg, error) {
+	idle, cancel := context.WithTimeout(ctx, maxIdle)
+	defer cancel()
+	first, err := c.Next(jetstream.FetchContext(idle))
+	if err != nil {
+		if ctx.Err() == nil && (errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrNoMessages)) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	messages := []jetstream.Msg{first}
+	// An error here is met by the next call, when this message is done with.
+	if more, err := c.Fetch(maxMessages-1, jetstream.FetchMaxWait(gather)); err == nil {
+		for m := range more.Messages() {
+			messages = append(messages, m)
+		}
+	}
+	return messages, nil
+}
+
+// handle returns nil when the messages are done with.
+func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []jetstream.Msg, take func(context.Context, []event.Event) error) error {
+	defer s.keep(messages)()
+	var batch []event.Event
+	var unread []broker.Unread
+	for _, m := range messages {
+		events, bad := broker.Unpack(header(m, contentTypeHeader), header(m, encodingHeader), m.Data())
+		batch, unread = append(batch, events...), append(unread, bad...)
+	}
+	// Invariant: a message is acknowledged after its events were taken.
+	if !broker.Take(ctx, s.place.Log, batch, take) {
+		return ctx.Err()
+	}
+	if err := s.putAside(ctx, js, unread); err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if err := m.Ack(); err != nil {
+			s.place.Log.Warn("events were taken, but the servers do not know: they come again", "err", err)
+		}
+	}
+	return nil
+}
+
+// keep tells the servers that messages are worked on, until the function that it
+// returns is called.
+func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
+	done := make(chan struct{})
+	var life sync.WaitGroup
+	life.Go(func() {
+		tick := time.NewTicker(working)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			for _, m := range messages {
+				if err := m.InProgress(); err != nil {
+					s.place.Log.Debug("the servers do not hear that a message is worked on", "err", err)
+					break
+				}
+			}
+		}
+	})
+	return func() {
+		close(done)
+		life.Wait()
+	}
+}
+
+// putAside moves what is no event to where it holds up nobody.
+func (s *Source) putAside(ctx context.Context, js jetstream.JetStream, unread []broker.Unread) error {
+	put := func(ctx context.Context, u broker.Unread) error {
+		sum := sha256.Sum256(u.Body)
+		err := send(ctx, js, s.place.asideSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
+		if err != nil {
+			// The stream may have been deleted: the next attempt has it again.
+			return errors.Join(err, s.place.makeStreams(ctx, js))
+		}
+		s.aside.Add(1)
+		s.place.Log.Warn("a message that is no event was put aside", "subject", s.place.asideSubject(), "why", u.Err)
+		return nil
+	}
+	answers := func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }
+	left, away, err := broker.PutAside(ctx, unread, put, answers)
+	if away {
+		return fmt.Errorf("a message that is no event cannot be put aside: %w", err)
+	}
+	s.lost.Add(uint64(len(left)))
+	for _, u := range left {
+		s.place.Log.Error("a message that is no event is left out, and could not be put aside",
+			"subject", s.place.asideSubject(), "why", u.Err, "err", err)
+	}
+	return nil
+}
+
+// clean makes an error fit for a header.
+func clean(err error) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error()) }
+
+// header returns a header in whatever case it was written.
+func header(m jetstream.Msg, name string) string {
+	for k, v := range m.Headers() {
+		if strings.EqualFold(k, name) && len(v) > 0 {
+			return v[0]
+		}
+	}
+	return ""
+}
+
+// Close implements event.Source. It ends Receive, which then returns
+// event.ErrClosed.
+func (s *Source) Close() error {
+	s.life.Close()
+	return nil
+}

@@ -1,0 +1,122 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/insight/broker"
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// Queue is a queue that events go to. Safe for concurrent use. Make it with Open.
+type Queue struct {
+	place *place
+	life  broker.Life
+	// turn holds a token while a batch is under way. session, nil while there is
+	// none, is under it.
+	turn    chan struct{}
+	session *session
+	outage  *faults.Outage
+}
+
+var _ event.Queue = (*Queue)(nil)
+
+// Open returns the queue at a URL. It does not connect: Publish does, as often as
+// needed.
+func Open(url string, opt Options) (*Queue, error) {
+	p, err := parse(url, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Queue{place: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "the broker takes no events: they wait, up to a bound, and decisions go on as ever",
+		"the broker takes events again", "queue", p.queue)}, nil
+}
+
+// Publish implements event.Queue. With a nil error the broker has confirmed the
+// batch.
+func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
+	ctx, leave, err := q.life.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	messages, err := broker.Pack(batch, !q.place.Uncompressed)
+	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
+}
+
+func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error) {
+	messages := make([]amqp.Publishing, len(packed))
+	for i, m := range packed {
+		messages[i] = publishing(m, event.ContentTypeBatch)
+	}
+	select {
+	case q.turn <- struct{}{}:
+		err = q.send(ctx, messages)
+		<-q.turn
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case q.life.Closed():
+		return event.ErrClosed
+	}
+	return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.place.queue, err)
+}
+
+// send hands over messages. While there is no connection it waits for one.
+func (q *Queue) send(ctx context.Context, messages []amqp.Publishing) error {
+	var wait broker.Backoff
+	for len(messages) > 0 {
+		err := q.attempt(ctx, messages)
+		if err == nil || errors.Is(err, errRefused) {
+			q.outage.Answered()
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		q.outage.Failed(err)
+		if !wait.Sleep(ctx) {
+			return fmt.Errorf("%w (%w)", ctx.Err(), err)
+		}
+	}
+	return nil
+}
+
+func (q *Queue) attempt(ctx context.Context, messages []amqp.Publishing) (err error) {
+	if q.session != nil && (q.session.conn.IsClosed() || q.session.ch.IsClosed()) {
+		q.drop()
+	}
+	if q.session == nil {
+		if q.session, err = q.place.connect(ctx); err != nil {
+			return err
+		}
+	}
+	if err = q.session.publish(ctx, q.place.queue, messages); err != nil {
+		// What is still to come on this channel would be taken for the next batch's.
+		q.drop()
+	}
+	return err
+}
+
+func (q *Queue) drop() {
+	if q.session != nil {
+		q.session.close()
+		q.session = nil
+	}
+}
+
+// Close implements event.Queue.
+func (q *Queue) Close() error {
+	if q.life.Close() {
+		q.turn <- struct{}{} // nobody else has a turn any more
+		q.drop()
+	}
+	return nil
+}

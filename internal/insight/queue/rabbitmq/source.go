@@ -1,0 +1,203 @@
+package rabbitmq
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/weirlimit/weir/internal/insight/broker"
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+const (
+	// maxMessages is the most messages that are handed over at once, and that a
+	// source has without having acknowledged them.
+	maxMessages = 16
+	// errorHeader says why a message was put aside.
+	errorHeader = "weir-error"
+)
+
+// Source is one of those who share a queue. Safe for concurrent use. Make it with
+// Consume.
+type Source struct {
+	place       *place
+	life        broker.Life
+	aside, lost atomic.Uint64
+}
+
+var _ event.Source = (*Source)(nil)
+
+// Consume returns a source of the queue at a URL.
+func Consume(url string, opt Options) (*Source, error) {
+	p, err := parse(url, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{place: p}, nil
+}
+
+// Aside returns how many messages, or pieces of them, were no events and are in the
+// queue with the ending .aside.
+func (s *Source) Aside() uint64 { return s.aside.Load() }
+
+// Lost returns how many messages, or pieces of them, were no events and are left out,
+// since the queue with the ending .aside did not take them for ten seconds.
+func (s *Source) Lost() uint64 { return s.lost.Load() }
+
+// Receive implements event.Source. A broker that is away is waited for.
+func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
+	ctx, leave, err := s.life.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
+		s.place.Log.Warn("no events can be fetched; tried again", "queue", s.place.queue, "err", err)
+	}, func() { s.place.Log.Info("events can be fetched again", "queue", s.place.queue) })
+	if s.life.Closed() {
+		return event.ErrClosed
+	}
+	return nil
+}
+
+// consume hands over messages until the session or ctx ends. What is not
+// acknowledged then goes back to the queue.
+func (s *Source) consume(ctx context.Context, take func(context.Context, []event.Event) error, wait *broker.Backoff) error {
+	session, err := s.place.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer session.close()
+	if err := session.ch.Qos(maxMessages, 0, false); err != nil {
+		return err
+	}
+	each, err := session.ch.Consume(s.place.queue, "", false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	deliveries := gather(each)
+	for {
+		messages, open := fetch(ctx, deliveries)
+		if !open {
+			return session.why()
+		}
+		if len(messages) == 0 {
+			return ctx.Err()
+		}
+		if err := s.handle(ctx, session, messages, take); err != nil {
+			return err
+		}
+		wait.Reset()
+	}
+}
+
+// gather makes room for all messages that the broker sends before some are acknowledged.
+// The library hands over one at a time, and fetch would meet none beside the first.
+func gather(each <-chan amqp.Delivery) <-chan amqp.Delivery {
+	all := make(chan amqp.Delivery, maxMessages)
+	go func() { // until the session ends
+		defer close(all)
+		for d := range each {
+			all <- d
+		}
+	}()
+	return all
+}
+
+// fetch waits for a message and returns it with those that are there, none when
+// ctx has ended. It reports whether there can be more.
+func fetch(ctx context.Context, deliveries <-chan amqp.Delivery) (messages []amqp.Delivery, open bool) {
+	select {
+	case d, ok := <-deliveries:
+		if !ok {
+			return nil, false
+		}
+		messages = append(messages, d)
+	case <-ctx.Done():
+		return nil, true
+	}
+	for len(messages) < maxMessages {
+		select {
+		case d, ok := <-deliveries:
+			if !ok {
+				return nil, false // the broker has them back
+			}
+			messages = append(messages, d)
+		default:
+			return messages, true
+		}
+	}
+	return messages, true
+}
+
+// handle returns nil when the messages are done with.
+func (s *Source) handle(ctx context.Context, session *session, messages []amqp.Delivery, take func(context.Context, []event.Event) error) error {
+	var batch []event.Event
+	var unread []broker.Unread
+	for i := range messages {
+		m := &messages[i]
+		events, bad := broker.Unpack(m.ContentType, m.ContentEncoding, m.Body)
+		batch, unread = append(batch, events...), append(unread, bad...)
+	}
+	// Invariant: a message is acknowledged after its events were taken.
+	if !broker.Take(ctx, s.place.Log, batch, take) {
+		return ctx.Err()
+	}
+	if err := s.putAside(ctx, session, unread); err != nil {
+		return err
+	}
+	// This one and all before it.
+	if err := messages[len(messages)-1].Ack(true); err != nil {
+		return fmt.Errorf("events were taken, but the broker does not know, and offers them again: %w", err)
+	}
+	return nil
+}
+
+// putAside moves what is no event to where it holds up nobody. It does so on a session of
+// its own: one whose message is not confirmed ends, and one that publishes may be blocked,
+// and the consumer's then still acknowledges.
+func (s *Source) putAside(ctx context.Context, consumer *session, unread []broker.Unread) error {
+	var own *session
+	leave := func() {
+		if own != nil {
+			own.close()
+			own = nil
+		}
+	}
+	defer leave()
+	put := func(ctx context.Context, u broker.Unread) (err error) {
+		if own == nil {
+			if own, err = s.place.connect(ctx); err != nil {
+				return err
+			}
+		}
+		m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
+		m.Headers = amqp.Table{errorHeader: u.Err.Error()}
+		if err := own.publish(ctx, s.place.queue+asideEnding, []amqp.Publishing{m}); err != nil {
+			leave() // the next session makes the queue if it is gone
+			return err
+		}
+		s.aside.Add(1)
+		s.place.Log.Warn("a message that is no event was put aside", "queue", s.place.queue+asideEnding, "why", u.Err)
+		return nil
+	}
+	left, away, err := broker.PutAside(ctx, unread, put, consumer.answers)
+	if away {
+		return fmt.Errorf("a message that is no event cannot be put aside: %w", err)
+	}
+	s.lost.Add(uint64(len(left)))
+	for _, u := range left {
+		s.place.Log.Error("a message that is no event is left out, and could not be put aside",
+			"queue", s.place.queue+asideEnding, "why", u.Err, "err", err)
+	}
+	return nil
+}
+
+// Close implements event.Source. It ends Receive, which then returns
+// event.ErrClosed.
+func (s *Source) Close() error {
+	s.life.Close()
+	return nil
+}

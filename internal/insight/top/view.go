@@ -1,0 +1,333 @@
+package top
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/insight/live"
+)
+
+// Styles, as SGR parameters.
+const (
+	bold, faint, reverse = "1", "2", "7"
+	red, yellow          = "31", "33"
+	alarm                = "1;37;41"
+)
+
+// View implements tea.Model.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.Frame())
+	v.AltScreen = true
+	v.WindowTitle = "weir top " + live.Printable(m.server)
+	return v
+}
+
+// style writes text in a style.
+func (m *Model) style(sgr, text string) string {
+	if m.plain || text == "" {
+		return text
+	}
+	return "\x1b[" + sgr + "m" + text + "\x1b[m"
+}
+
+// Plain returns a frame of the given width for scripts: without colours, keys and
+// end.
+func (m *Model) Plain(width int) string {
+	in := *m
+	in.plain, in.width, in.height = true, width, 0
+	return in.Frame() + "\n"
+}
+
+// Frame returns what is to be seen, lines of the terminal's width at most and, if
+// its height is not zero, no more than it has.
+func (m *Model) Frame() string {
+	lines := m.head()
+	switch {
+	case m.help:
+		lines = append(lines, m.keysInWords()...)
+	case m.state == nil:
+		lines = append(lines, "", "waiting for the server")
+	default:
+		lines = append(lines, m.body(len(lines))...)
+	}
+	if m.height > 0 {
+		// The last line is for the keys, whatever else there is no room for.
+		lines = lines[:min(len(lines), m.height-1)]
+		for len(lines) < m.height-1 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, m.foot())
+	}
+	for i, l := range lines {
+		if lines[i] = strings.TrimRight(l, " "); m.plain {
+			continue // a script wants all of it
+		}
+		lines[i] = ansi.Truncate(lines[i], m.width, "…")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// head tells how the server stands as a whole.
+func (m *Model) head() []string {
+	title := m.style(bold, "weir top") + "  " + live.Printable(m.server)
+	if m.state == nil {
+		if m.down != nil {
+			return []string{title, m.style(alarm, " no connection: "+live.Printable(m.down.Error())+" ")}
+		}
+		return []string{title}
+	}
+	s := m.state
+	left := title + "  node " + live.Printable(s.Node)
+	if s.Region != "" {
+		left += " in " + live.Printable(s.Region)
+	}
+	left += "  up " + uptime(time.Duration(s.UptimeMS)*time.Millisecond)
+	right := s.Time.Local().Format("15:04:05")
+	lines := []string{m.spread(left, right)}
+
+	rates := "rates follow in a second"
+	all := s.RequestTotals
+	since := fmt.Sprintf("since the start %s, %s refused", number(all[event.RequestAllowed]+all[event.RequestRefused]+all[event.RequestFailed]), number(all[event.RequestRefused]))
+	switch {
+	case len(all) == 0: // a server of a version that does not count requests, or there were none
+		since = fmt.Sprintf("since the start %s, %s refused", number(decisions(s.Totals)), number(s.Totals["refused"]))
+		if s.SpanMS > 0 {
+			rates = fmt.Sprintf("%s decisions/s  %s refused/s", rate(s.DecisionsPerSecond), m.style(bold, rate(s.RefusalsPerSecond)))
+			if s.DecisionsPerSecond > 0 {
+				rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusalsPerSecond/s.DecisionsPerSecond)
+			}
+		}
+	case s.SpanMS > 0:
+		rates = fmt.Sprintf("%s requests/s  %s refused/s", rate(s.RequestsPerSecond), m.style(bold, rate(s.RefusedRequestsPerSecond)))
+		if s.RequestsPerSecond > 0 {
+			rates += fmt.Sprintf(" (%.1f %%)", 100*s.RefusedRequestsPerSecond/s.RequestsPerSecond)
+		}
+		rates += fmt.Sprintf("  %s decisions/s", rate(s.DecisionsPerSecond))
+	}
+	lines = append(lines, m.spread(rates, since))
+	if len(m.refusals) > 1 && (m.height == 0 || m.height >= 16) {
+		lines = append(lines, m.plot())
+	}
+	return append(lines, m.banners()...)
+}
+
+// banners tell what is not as it should be.
+func (m *Model) banners() (lines []string) {
+	s := m.state
+	add := func(sgr, format string, args ...any) {
+		lines = append(lines, m.style(sgr, " "+fmt.Sprintf(format, args...)+" "))
+	}
+	if m.down != nil {
+		add(alarm, "no connection since %s: %s", s.Time.Local().Format("15:04:05"), live.Printable(m.down.Error()))
+	}
+	switch {
+	case s.StoreAway:
+		add(alarm, "STORE AWAY: limits are decided by their on_store_error")
+	case s.Degraded:
+		add(alarm, "DEGRADED: %s/s decided without the guarantee of their limit", rate(float64(s.Counts["degraded"])/m.span()))
+	}
+	if s.QueueAway {
+		add(yellow, "the queue takes no events: %s wait", number(uint64(s.Backlog)))
+	}
+	if l := s.Loss; l.Dropped+l.Discarded+l.Rollups > 0 {
+		text := fmt.Sprintf("records leave out %s decisions", number(l.Dropped+l.Discarded))
+		if l.Rollups > 0 {
+			text += fmt.Sprintf(", and %s roll-ups are lost", number(l.Rollups))
+		}
+		add(yellow, "%s", text)
+	}
+	if s.Loss.Failed > 0 {
+		add(yellow, "%s requests could not be decided at all", number(s.Loss.Failed))
+	}
+	if m.paused {
+		add(reverse, "PAUSED at %s", s.Time.Local().Format("15:04:05"))
+	}
+	return lines
+}
+
+// body has the limits, and the clients beneath them; used is how many lines are
+// taken.
+func (m *Model) body(used int) []string {
+	limits := m.limits()
+	var keys []key
+	for _, k := range m.keys {
+		if m.meant(k.Domain, k.Rule, k.Limit, k.Key) {
+			keys = append(keys, k)
+		}
+	}
+	forLimits, forKeys := len(limits), len(keys)
+	if m.height > 0 {
+		// Two headings, the keys' line, and a line between.
+		room := max(m.height-used-4, 2)
+		forKeys = min(forKeys, max(room/2, room-forLimits))
+		forLimits = min(forLimits, room-forKeys)
+	}
+	from := min(m.scroll, max(len(limits)-forLimits, 0))
+	m.scroll = from
+	lines := []string{m.style(bold, fmt.Sprintf("%10s %10s %10s %12s  %s", "REFUSED/s", "ALLOWED/s", "OTHER/s", "REFUSED", "LIMIT by "+orderNames[m.order]))}
+	for _, l := range limits[from : from+forLimits] {
+		lines = append(lines, m.limit(&l))
+	}
+	switch rest := len(limits) - forLimits + m.state.LeftOut; {
+	case len(limits) == 0:
+		lines = append(lines, m.style(faint, "no limit"+m.thatMatches()))
+	case rest > 0 && m.height == 0:
+		lines = append(lines, m.style(faint, fmt.Sprintf("%s more limits", number(uint64(rest)))))
+	}
+	lines = append(lines, "", m.style(bold, fmt.Sprintf("%10s %12s  %s", "REFUSED/s", "REFUSED", "KEY and the limit that refuses it")))
+	for _, k := range keys[:forKeys] {
+		at := place(&k.Place)
+		name := live.Printable(k.Key)
+		if room := m.width - 26 - ansi.StringWidth(at); m.plain {
+			name = ansi.Truncate(name, 200, "…")
+		} else if room >= 16 {
+			name = ansi.Truncate(name, room, "…")
+		} else {
+			name = ansi.Truncate(name, max(m.width/3, 8), "…")
+		}
+		lines = append(lines, m.hot(k.rate, fmt.Sprintf("%10s %12s", rate(k.rate), number(uint64(k.Refused))))+"  "+name+"  "+m.style(faint, at))
+	}
+	if len(keys) == 0 {
+		lines = append(lines, m.style(faint, "nobody was refused"+m.thatMatches()))
+	}
+	return lines
+}
+
+func (m *Model) thatMatches() string {
+	if m.filter == "" {
+		return ""
+	}
+	return fmt.Sprintf(" that matches %q", m.filter)
+}
+
+func (m *Model) limit(l *live.Limit) string {
+	per := func(n uint64) float64 {
+		if m.state.SpanMS == 0 {
+			return 0
+		}
+		return float64(n) / m.span()
+	}
+	refused, allowed := l.Counts["refused"], l.Counts["allowed"]
+	other := decisions(l.Counts) - refused - allowed
+	figures := fmt.Sprintf("%10s %10s %10s %12s", rate(per(refused)), rate(per(allowed)), rate(per(other)), number(l.Totals["refused"]))
+	return m.hot(per(refused), figures) + "  " + place(&l.Place)
+}
+
+// hot marks figures of something that is refused at present.
+func (m *Model) hot(refusals float64, figures string) string {
+	if refusals > 0 {
+		return m.style(red, figures)
+	}
+	return figures
+}
+
+// place names a limit: "api/client_id  100/minute".
+func place(p *event.Place) string {
+	text := live.Printable(p.Domain + "/" + p.Rule)
+	if p.Domain == "" {
+		text = live.Printable(p.Rule)
+	}
+	return text + "  " + live.Printable(p.Limit)
+}
+
+// foot tells the keys, or what is typed.
+func (m *Model) foot() string {
+	if m.typing {
+		return m.style(reverse, "filter: "+live.Printable(m.filter)+"_") + "  enter keep, esc leave"
+	}
+	text := "q quit  p pause  s sort  / filter  ? help"
+	if m.filter != "" {
+		text += fmt.Sprintf("   only %q (esc: all)", m.filter)
+	}
+	return m.style(faint, text)
+}
+
+func (m *Model) keysInWords() []string {
+	return []string{
+		"",
+		"q, ctrl+c   quit",
+		"p, space    stand still, go on",
+		"s, S        sort limits by " + strings.Join(orderNames[:], ", "),
+		"/           show limits and keys that have a text in their names; esc shows all",
+		"up, down    scroll the limits",
+		"?           this, and back",
+		"",
+		"The line at the top counts each request once. Decisions are counted under each",
+		"limit: a request that meets three limits is three decisions.",
+		"OTHER are delayed, soft, borrowed and shadow-refused ones. Keys are hashed",
+		"unless the server was started with --events-plain.",
+	}
+}
+
+var bars = []rune("▁▂▃▄▅▆▇█")
+
+// plot draws the refusals of the last minute.
+func (m *Model) plot() string {
+	most := 0.0
+	for _, v := range m.refusals {
+		most = max(most, v)
+	}
+	var b strings.Builder
+	for _, v := range m.refusals[max(len(m.refusals)-max(m.width-40, 10), 0):] {
+		at := 0
+		if most > 0 {
+			at = int(v / most * float64(len(bars)-1))
+		}
+		b.WriteRune(bars[at])
+	}
+	return "refused/s " + m.style(red, b.String()) + fmt.Sprintf("  most %s", rate(most))
+}
+
+// spread puts two texts at the two ends of a line.
+func (m *Model) spread(left, right string) string {
+	gap := m.width - ansi.StringWidth(left) - ansi.StringWidth(right)
+	if gap < 2 {
+		return left
+	}
+	return left + strings.Repeat(" ", gap) + right
+}
+
+// rate writes a number a second in at most seven places.
+func rate(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return number(uint64(v + 0.5))
+}
+
+// number writes a number with its thousands apart, millions and more cut short.
+func number(n uint64) string {
+	switch {
+	case n >= 10_000_000_000:
+		return strconv.FormatUint(n/1_000_000_000, 10) + "G"
+	case n >= 10_000_000:
+		return strconv.FormatUint(n/1_000_000, 10) + "M"
+	}
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// uptime writes a duration in its two largest units.
+func uptime(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}

@@ -1,0 +1,135 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/replay/accesslog"
+	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/rules"
+)
+
+// Options configures a Replay.
+type Options struct {
+	// Rules are tried. Required.
+	Rules *rules.Set
+	// Against are the rules that they are compared with. Nil means none.
+	Against *rules.Set
+	// Domain is the one that requests belong to. Empty means the only one that the
+	// rules have.
+	Domain string
+	// Fields are the JSON members that entries take their values from, by the
+	// entry's key: "tenant" -> "request.headers.X-Tenant". They come before what
+	// is known of every log.
+	Fields map[string]string
+	// MaxBytes bounds the state of each set of rules, as in memory.Options. Zero
+	// means what it means there.
+	MaxBytes int64
+}
+
+// Replay decides the requests of logs by one set of rules, or by two side by side.
+// Not safe for concurrent use.
+type Replay struct {
+	opt            Options
+	trial, against *trial
+
+	lines, bad int64
+	faults     []accesslog.Fault
+	requests   int64
+	// backwards counts the lines whose time is before that of one above, by more
+	// than a second.
+	backwards   int64
+	first, last int64
+	// only counts the requests that one set refuses and the other does not.
+	only     [2]int64
+	onlyWho  [2]distinct
+	onlyMost [2]*sketch.SpaceSaving[string]
+}
+
+// New returns a replay that has read nothing yet. The caller closes it.
+func New(opt Options) (*Replay, error) {
+	if opt.Rules == nil {
+		return nil, errors.New("replay: Options.Rules is required")
+	}
+	r := &Replay{opt: opt}
+	var err error
+	if r.trial, err = newTrial(opt.Rules, &opt); err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	if opt.Against == nil {
+		return r, nil
+	}
+	if r.against, err = newTrial(opt.Against, &opt); err != nil {
+		return nil, errors.Join(fmt.Errorf("replay: against: %w", err), r.Close())
+	}
+	for i := range r.onlyMost {
+		if r.onlyMost[i], err = sketch.NewSpaceSaving[string](followed); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+	}
+	return r, nil
+}
+
+// Close frees the state of all keys.
+func (r *Replay) Close() error {
+	err := r.trial.close()
+	if r.against != nil {
+		err = errors.Join(err, r.against.close())
+	}
+	return err
+}
+
+// Read decides every request of a log. Logs are read one after the other, the
+// oldest first: time that goes back stands still instead.
+func (r *Replay) Read(log *accesslog.Reader) error {
+	all, bad := r.lines, r.bad
+	defer func() {
+		n, b := log.Lines()
+		r.lines, r.bad = all+n, bad+b
+		r.faults = append(r.faults, log.Faults()...)
+	}()
+	var l accesslog.Line
+	for {
+		switch err := log.Next(&l); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := r.decide(&l); err != nil {
+			n, _ := log.Lines()
+			return fmt.Errorf("replay: line %d: %w", n, err)
+		}
+	}
+}
+
+func (r *Replay) decide(l *accesslog.Line) error {
+	r.requests++
+	if r.first == 0 {
+		r.first = l.Time
+	}
+	if l.Time < r.last-time.Second.Microseconds() {
+		r.backwards++
+	}
+	r.last = max(r.last, l.Time)
+	client := hashOf(l.Address)
+	refused, err := r.trial.decide(l, client)
+	if err != nil || r.against == nil {
+		return err
+	}
+	before, err := r.against.decide(l, client)
+	if err != nil || refused == before {
+		return err
+	}
+	i := 0 // refused by the rules that are tried alone
+	if before {
+		i = 1
+	}
+	r.only[i]++
+	r.onlyWho[i].add(client)
+	r.onlyMost[i].Add(strings.Clone(l.Address), 1)
+	return nil
+}

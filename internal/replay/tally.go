@@ -1,0 +1,54 @@
+package replay
+
+import (
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/rules"
+)
+
+// followed is how many clients each limit follows to find those that it refuses
+// most.
+const followed = 256
+
+// tally is what came of one limit.
+type tally struct {
+	rules.Placed
+	met    int64    // requests
+	counts [8]int64 // by weir.Outcome
+	// decisive counts the refusals that were the request's answer.
+	decisive         int64
+	clients, refused distinct
+	heavy            *sketch.SpaceSaving[string]
+	// first and last are when it refused, in microseconds, 0 for never.
+	first, last int64
+	series      series
+}
+
+func newTally(p rules.Placed) (*tally, error) {
+	heavy, err := sketch.NewSpaceSaving[string](followed)
+	return &tally{Placed: p, heavy: heavy}, err
+}
+
+// add takes in one decision under the limit.
+func (t *tally) add(op *weir.Op, now int64, outcome weir.Outcome, decisive bool) {
+	t.counts[outcome]++
+	hash := hashOf(op.Key)
+	t.clients.add(hash)
+	p := t.series.at(now)
+	if outcome != weir.Refused && outcome != weir.ShadowRefused {
+		p.allowed++
+		return
+	}
+	p.refused++
+	t.refused.add(hash)
+	t.heavy.Add(strings.Clone(op.Key), 1) // the key lives in the request
+	if decisive {
+		t.decisive++
+	}
+	if t.first == 0 {
+		t.first = now
+	}
+	t.last = now
+}

@@ -1,0 +1,199 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/guptarohit/asciigraph"
+
+	"github.com/weirlimit/weir/internal/insight/live"
+)
+
+// plot is how large a plot on a terminal is, in characters.
+const plotWidth, plotHeight = 72, 8
+
+// WriteText writes the report for a terminal, with plots.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	r.head(&b)
+	r.Rules.text(&b, r)
+	if r.Against != nil {
+		b.WriteByte('\n')
+		r.Against.text(&b, r)
+		b.WriteByte('\n')
+		r.compare(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) head(b *strings.Builder) {
+	fmt.Fprintf(b, "%s requests of %s clients", thousands(r.Requests), r.Clients)
+	if r.Requests > 0 {
+		fmt.Fprintf(b, ", %s to %s", moment(r.First), moment(r.Last))
+	}
+	b.WriteByte('\n')
+	if r.Bad > 0 {
+		fmt.Fprintf(b, "%s of %s lines could not be read and are left out:\n", thousands(r.Bad), thousands(r.Lines))
+		for _, f := range r.Faults {
+			fmt.Fprintf(b, "  line %d: %s\n", f.Line, live.Printable(f.Err))
+		}
+	}
+	if r.Backwards > 0 {
+		fmt.Fprintf(b, "%s lines were older than one above them: they are decided at the later time\n", thousands(r.Backwards))
+	}
+	b.WriteByte('\n')
+}
+
+// name says which rules these are.
+func (o Outcome) name() string { return strings.Join(o.Files, ", ") }
+
+func (o *Outcome) text(b *strings.Builder, r *Report) {
+	fmt.Fprintf(b, "%s (domain %s)\n", o.name(), o.Domain)
+	fmt.Fprintf(b, "  refused   %s requests (%s) of %s clients (%s)\n",
+		thousands(o.Refused), percent(o.Refused, r.Requests), o.RefusedClients, percent(o.RefusedClients.Count, r.Clients.Count))
+	for _, x := range []struct {
+		word string
+		n    int64
+		what string
+	}{
+		{"soft", o.Soft, "passed above a soft threshold"},
+		{"delayed", o.Delayed, "would have been held back"},
+		{"unlimited", o.Unlimited, "met no limit"},
+		{"unended", o.Unended, "met a limit on concurrency, which a log cannot try"},
+	} {
+		if x.n > 0 {
+			fmt.Fprintf(b, "  %-9s %s requests (%s) %s\n", x.word, thousands(x.n), percent(x.n, r.Requests), x.what)
+		}
+	}
+	if len(o.Untried) > 0 {
+		fmt.Fprintf(b, "  not tried, for lines do not tell what they ask for: %s\n", strings.Join(o.Untried, ", "))
+	}
+	b.WriteByte('\n')
+	o.table(b)
+	o.plot(b)
+	o.most(b)
+}
+
+func (o *Outcome) table(b *strings.Builder) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "  met\trefused\t%\tdecisive\tshadow\tclients\tof them\t  limit")
+	for i := range o.Limits {
+		l := &o.Limits[i]
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s  %s\n", thousands(l.Met), thousands(l.Counts["refused"]),
+			percent(l.Counts["refused"], l.Met), thousands(l.Decisive), thousands(l.Counts["shadow_refused"]), l.Clients, l.Refused, l.title(), l.Allows)
+	}
+	_ = t.Flush() // into memory
+	b.WriteByte('\n')
+}
+
+// plot draws requests and refusals over time, where there are any.
+func (o *Outcome) plot(b *strings.Builder) {
+	n := len(o.Series.Refused)
+	if n < 2 || o.Refused == 0 {
+		return
+	}
+	all, refused := make([]float64, n), make([]float64, n)
+	for i := range n {
+		refused[i] = float64(o.Series.Refused[i])
+		all[i] = refused[i] + float64(o.Series.Allowed[i])
+	}
+	every := time.Duration(o.Series.Seconds) * time.Second
+	fmt.Fprintf(b, "  requests (·) and refusals (▪) in each %s, from %s\n", short(every), moment(o.Series.From))
+	b.WriteString(asciigraph.PlotMany([][]float64{all, refused},
+		asciigraph.Height(plotHeight), asciigraph.Width(plotWidth), asciigraph.LowerBound(0), asciigraph.Precision(0),
+		asciigraph.SeriesChars(asciigraph.CreateCharSet("·"), asciigraph.CreateCharSet("▪"))))
+	b.WriteString("\n\n")
+}
+
+// most lists who was refused most.
+func (o *Outcome) most(b *strings.Builder) {
+	for i := range o.Limits {
+		l := &o.Limits[i]
+		if len(l.Most) > 0 {
+			fmt.Fprintf(b, "  refused most by %s\n", l.title())
+			clients(b, l.Most)
+		}
+	}
+}
+
+// clients lists clients, one on a line.
+func clients(b *strings.Builder, most []Client) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, c := range most {
+		fmt.Fprintf(t, "    %s\t%s\n", live.Printable(c.Key), c.Times())
+	}
+	_ = t.Flush() // into memory
+}
+
+// Times says how often a client was refused.
+func (c Client) Times() string {
+	if c.Error > 0 {
+		return fmt.Sprintf("%s to %s", thousands(c.Refused-c.Error), thousands(c.Refused))
+	}
+	return thousands(c.Refused)
+}
+
+func (r *Report) compare(b *strings.Builder) {
+	fmt.Fprintf(b, "%s against %s\n", r.Rules.name(), r.Against.name())
+	for _, x := range []struct {
+		word string
+		d    *Difference
+	}{{"more", r.OnlyRules}, {"fewer", r.OnlyAgainst}} {
+		fmt.Fprintf(b, "  refuses %-5s: %s requests (%s) of %s clients\n", x.word, thousands(x.d.Requests), percent(x.d.Requests, r.Requests), x.d.Clients)
+		clients(b, x.d.Most)
+	}
+}
+
+// String returns the number for people; one that is estimated begins with ~.
+func (n Number) String() string {
+	if !n.Exact {
+		return "~" + thousands(n.Count)
+	}
+	return thousands(n.Count)
+}
+
+// thousands writes a number in groups of three digits.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// percent returns how much n is of all.
+func percent(n, all int64) string {
+	if all == 0 {
+		return "0 %"
+	}
+	p := 100 * float64(n) / float64(all)
+	switch {
+	case n == 0:
+		return "0 %"
+	case p < 0.01:
+		return "<0.01 %"
+	case p < 10:
+		return fmt.Sprintf("%.2f %%", p)
+	}
+	return fmt.Sprintf("%.1f %%", p)
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// short writes a span of time in its largest unit.
+func short(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%dd", d/day)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/insight/dashboard"
+)
+
+// adminHandler serves what operators ask for.
+func (s *Server) adminHandler(token string) http.Handler {
+	mux, wrong := http.NewServeMux(), s.guesses
+	s.health(mux)
+
+	inner := http.NewServeMux()
+	inner.Handle("GET /metrics", s.metrics.Handler())
+	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
+	inner.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.rules.status()) })
+	inner.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		if err := s.conf.Print(w); err != nil {
+			s.log.Debug("configuration not written to an admin client", "err", err)
+		}
+	})
+	// Without cmdline: a token may stand there.
+	inner.HandleFunc("GET /debug/pprof/", pprof.Index)
+	inner.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	inner.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	inner.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("/", guard(token, wrong, inner))
+	// The operators' part of the API guards itself in the same way.
+	mux.Handle("/v1/", s.api.Admin())
+	mountDashboard(mux, s.dashboard, token, wrong, adminIndex)
+	mux.Handle("GET /v1/live", guard(token, wrong, s.live()))
+	mux.Handle(analyticsPath, guard(token, wrong, s.analytics()))
+	return s.dashboard.Accept(mux)
+}
+
+// mountDashboard adds the page at /ui/, to which a browser is sent that asks for /;
+// everybody else gets the index there.
+func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, wrong *guesses.Bound, index http.HandlerFunc) {
+	if token != "" {
+		mux.Handle("/ui/", d) // which has a login
+	} else {
+		mux.Handle("/ui/", guard("", nil, d))
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if dashboard.WantsPage(r) {
+			http.Redirect(w, r, "/ui/", http.StatusSeeOther)
+			return
+		}
+		guard(token, wrong, index).ServeHTTP(w, r)
+	})
+}
+
+// health adds the probes. They need no token: they tell nothing but whether
+// the node is well, to a kubelet that has none.
+func (s *Server) health(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	ready := func(w http.ResponseWriter, _ *http.Request) {
+		if why := s.notReady(); why != "" {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "OK")
+	}
+	mux.HandleFunc("GET /healthz/ready", ready)
+	mux.HandleFunc("GET /healthcheck", ready)
+}
+
+// withHealth adds the probes to a handler whose paths they do not meet, as
+// envoyproxy/ratelimit has /healthcheck beside its API.
+func (s *Server) withHealth(next http.Handler) http.Handler {
+	probes := http.NewServeMux()
+	s.health(probes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A second mux for every request would cost more than the look.
+		if strings.HasPrefix(r.URL.Path, "/health") {
+			probes.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func adminIndex(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, `weir admin
+/ui/            the dashboard, for browsers
+/metrics        Prometheus metrics
+/healthz/live   the process runs
+/healthz/ready  the node takes requests; 503 while it starts and while it drains
+/healthcheck    the same, at the path of envoyproxy/ratelimit
+/rules          which rules are in use, since when, and how the last reloads went
+/v1/rules       every compiled rule
+/v1/explain     POST a request: which rules it meets, and why
+/v1/admin/...   POST to inspect, reset, grant, ban or override one key
+/v1/admin/shed  how load shedding stands; PATCH to change it
+/v1/analytics/  what was decided, kept and asked about
+/v1/live        what is decided, as it is decided: server-sent events
+/config         the configuration in use, secrets left out
+/version        which binary runs
+/debug/pprof/   profiles
+`)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	// The connection is gone when this fails, there is nobody left to tell.
+	_ = enc.Encode(v)
+}
+
+// guard lets through who carries the token. Without a token the listener is on
+// loopback, and requests must be meant for it: a page in a local browser whose
+// name was rebound to 127.0.0.1 says its own name in Host, another page that its
+// request crosses sites, and a proxy on this machine speaks for somebody else.
+// Wrong tokens are bounded; a right one is always let through.
+func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token == "" {
+			if why := notLocal(r); why != "" {
+				http.Error(w, why, http.StatusForbidden)
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		// Hashes are of equal length, so the comparison tells nothing of the
+		// token's.
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(given))
+		if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if given != "" {
+			if wait := wrong.Wrong(r.Context(), "admin token", guesses.Client(r.RemoteAddr)); wait > 0 {
+				w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
+				http.Error(w, "too many wrong admin tokens: try again later", http.StatusTooManyRequests)
+				return
+			}
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
+		http.Error(w, "admin token missing or wrong: send Authorization: Bearer TOKEN", http.StatusUnauthorized)
+	})
+}
+
+// notLocal says why a request to a listener without a token does not come from a
+// program of this machine, "" if it does.
+func notLocal(r *http.Request) string {
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch {
+	case !loopbackHost(r.Host):
+		return "this address answers to localhost only: ask for it by that name, or start with --admin-token"
+	case httpapi.Forwarded(r):
+		return "this address answers no proxy, which speaks for others: start with --admin-token"
+	case site == "cross-site" && !strings.HasPrefix(r.URL.Path, "/ui/"), site == "same-site" && strings.HasPrefix(r.URL.Path, "/debug/"):
+		return "this address answers no page of another site"
+	}
+	return ""
+}
+
+// loopbackHost reports whether a Host header names this machine's loopback.
+func loopbackHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(name)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// loopbackListen reports whether a HOST:PORT to listen on is loopback. A name
+// other than localhost is not: what it resolves to can change.
+func loopbackListen(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host != "" && loopbackHost(host)
+}

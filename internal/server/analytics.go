@@ -1,0 +1,356 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
+	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// Analytics configures what is kept of events and asked about.
+type Analytics struct {
+	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database that keeps what events tell, for the dashboard and /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as others would miss what is taken out of it."`
+	KeepMinutes       time.Duration `yaml:"keep_minutes" name:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" help:"How long counts are kept by the minute. 0 means 168h, a week; 24h in memory."`
+	KeepHours         time.Duration `yaml:"keep_hours" name:"analytics-keep-hours" default:"0s" placeholder:"DURATION" help:"How long counts are kept by the hour. 0 means 2160h, 90 days; 24h in memory."`
+	KeepDays          time.Duration `yaml:"keep_days" name:"analytics-keep-days" default:"0s" placeholder:"DURATION" help:"How long counts are kept by the day. 0 means 26280h, three years; 24h in memory."`
+	KeepClientMinutes time.Duration `yaml:"keep_client_minutes" name:"analytics-keep-client-minutes" default:"0s" placeholder:"DURATION" help:"How long clients are kept by the minute. 0 means 48h; 24h in memory."`
+	KeepClientHours   time.Duration `yaml:"keep_client_hours" name:"analytics-keep-client-hours" default:"0s" placeholder:"DURATION" help:"How long clients are kept by the hour. 0 means 720h, 30 days; 24h in memory."`
+	MaxClients        int64         `yaml:"max_clients" name:"analytics-max-clients" default:"0" placeholder:"N" help:"Most clients of a limit that are kept in a minute or an hour, 10 to 100000; the others are merged. 0 means 1000; 200 in memory."`
+	MaxBytes          Bytes         `yaml:"max_bytes" name:"analytics-max-bytes" default:"0" placeholder:"BYTES" help:"Most bytes that the rows may take; above it what is old is forgotten sooner. 0 means 8GiB in a file, 128MiB in memory, and no bound in PostgreSQL."`
+}
+
+// openDatabase opens the database at a URL. A database that is reached is made ready.
+type openDatabase func(ctx context.Context, url string) (analytics.Database, error)
+
+// databaseKind is a database that keeps what events tell.
+type databaseKind struct {
+	open openDatabase
+	// late reports whether what went wrong may pass by itself. Nil means nothing may.
+	late func(error) bool
+}
+
+// analyticsMemory keeps rows in this process.
+const analyticsMemory = "memory:"
+
+// kind returns the database that the URL names.
+func (a *Analytics) kind() (databaseKind, error) {
+	scheme, rest, ok := strings.Cut(a.URL, ":")
+	if !ok {
+		return databaseKind{}, fmt.Errorf("--analytics (analytics.url) is not a URL: give one such as sqlite:weir.db, or memory: or off")
+	}
+	kind, ok := databases[scheme]
+	switch {
+	case !ok:
+		known := slices.Sorted(maps.Keys(databases))
+		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
+	case a.URL != analyticsMemory && scheme+":" == analyticsMemory:
+		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): memory: takes nothing: leave %q out", rest)
+	}
+	return kind, nil
+}
+
+// options returns what the service is made with.
+func (a *Analytics) options(log *slog.Logger) analytics.Options {
+	return analytics.Options{
+		KeepMinutes: a.KeepMinutes, KeepHours: a.KeepHours, KeepDays: a.KeepDays,
+		KeepClientMinutes: a.KeepClientMinutes, KeepClientHours: a.KeepClientHours,
+		MaxClients: int(a.MaxClients), MaxBytes: int64(a.MaxBytes), Log: log,
+	}
+}
+
+// check reports what is wrong with a that can be seen without opening anything.
+func (a *Analytics) check() error {
+	if a.URL == eventsOff {
+		return nil
+	}
+	_, err := a.kind()
+	errs := []error{err}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"minutes", a.KeepMinutes}, {"hours", a.KeepHours}, {"days", a.KeepDays},
+		{"client-minutes", a.KeepClientMinutes}, {"client-hours", a.KeepClientHours},
+	} {
+		if d.value != 0 && d.value < time.Hour {
+			errs = append(errs, fmt.Errorf("--analytics-keep-%s is %s: give at least 1h, or 0", d.name, d.value))
+		}
+	}
+	if a.MaxClients != 0 && (a.MaxClients < 10 || a.MaxClients > 100_000) {
+		errs = append(errs, fmt.Errorf("--analytics-max-clients is %d: it must be between 10 and 100000, or 0", a.MaxClients))
+	}
+	return errors.Join(errs...)
+}
+
+// analyst runs the service on a database that may come later. Safe for concurrent use.
+type analyst struct {
+	conf   *Analytics
+	kind   databaseKind
+	source event.Source
+	log    *slog.Logger
+	// register is given the service's metrics.
+	register func(prometheus.Collector) error
+
+	db analytics.Database // nil until it was opened
+	// service is nil until then.
+	service atomic.Pointer[answering]
+
+	running sync.WaitGroup
+	stop    context.CancelFunc // nil until run
+	ended   sync.Once
+}
+
+// answering is a service and its handler.
+type answering struct {
+	*analytics.Service
+	handler http.Handler
+}
+
+const (
+	// openWithin bounds one attempt to open a database, openAgain is after how long it
+	// is made again.
+	openWithin, openAgain = 10 * time.Second, 2 * time.Second
+	// countWithin is how long what is left may take to be counted at the end.
+	countWithin = 5 * time.Second
+)
+
+// newAnalyst opens the database. One in memory is opened when it runs, and one that
+// is away is tried again; other errors are returned.
+func newAnalyst(conf *Analytics, source event.Source, log *slog.Logger, register func(prometheus.Collector) error) (*analyst, error) {
+	kind, err := conf.kind()
+	if err != nil {
+		return nil, err
+	}
+	a := &analyst{conf: conf, kind: kind, source: source, log: log, register: register}
+	if c := analytics.SourceCollector(source); c != nil {
+		if err := register(c); err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+	}
+	if conf.URL == analyticsMemory {
+		return a, nil
+	}
+	if err := a.open(context.Background()); err != nil {
+		if kind.late == nil || !kind.late(err) {
+			return nil, fmt.Errorf("--analytics: %w", errors.Join(err, a.close()))
+		}
+		log.Warn("started without the database of analytics; tried again, and events wait meanwhile", "err", err)
+	}
+	return a, nil
+}
+
+// open opens the database and makes the service.
+func (a *analyst) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	if a.db == nil {
+		db, err := a.kind.open(ctx, a.conf.URL)
+		if err != nil {
+			return err
+		}
+		a.db = db
+	}
+	service, err := analytics.New(a.db, a.conf.options(a.log))
+	if err == nil {
+		err = a.register(service.Collector())
+	}
+	if err != nil {
+		return err
+	}
+	a.service.Store(&answering{service, service.Handler()})
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (a *analyst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := a.service.Load()
+	if s == nil {
+		w.Header().Set("Retry-After", "1")
+		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the database of analytics is not open yet"}.Write(w)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// ready reports whether the database is open.
+func (a *analyst) ready() bool { return a.service.Load() != nil }
+
+// run begins to count.
+func (a *analyst) run() {
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	a.running.Go(func() {
+		if !a.openAtLast(ctx) {
+			return
+		}
+		if err := a.service.Load().Run(ctx, a.source); err != nil && ctx.Err() == nil {
+			a.log.Error("no more events are counted", "err", err)
+		}
+	})
+}
+
+// openAtLast opens the database, however often that has to be tried, until ctx ends.
+func (a *analyst) openAtLast(ctx context.Context) bool {
+	last := ""
+	for !a.ready() {
+		err := a.open(ctx)
+		if err == nil {
+			if last != "" || a.conf.URL != analyticsMemory {
+				a.log.Info("the database of analytics is open")
+			}
+			return true
+		}
+		if ctx.Err() == nil && err.Error() != last {
+			a.log.Warn("the database of analytics cannot be used yet", "err", err)
+			last = err.Error()
+		}
+		t := time.NewTimer(openAgain)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return false
+		}
+	}
+	return true
+}
+
+// end ends counting: at once, or after what a local queue holds, for some seconds at
+// most, when that was closed. Events that are not counted then stay with the queue.
+func (a *analyst) end(local bool) {
+	a.ended.Do(func() {
+		if a.stop == nil {
+			return
+		}
+		if local {
+			defer time.AfterFunc(countWithin, a.stop).Stop()
+		} else {
+			a.stop()
+		}
+		a.running.Wait()
+		a.stop()
+	})
+}
+
+// close ends everything. Nobody asks any more.
+func (a *analyst) close() error {
+	a.end(false)
+	err := a.source.Close()
+	if a.db != nil {
+		err = errors.Join(err, a.db.Close())
+	}
+	return err
+}
+
+// analyticsPath is where questions are asked.
+const analyticsPath = "/v1/analytics/"
+
+// keeps reports whether this process keeps what events tell. In memory it keeps its
+// own alone, and only where somebody can ask.
+func (c *Config) keeps() bool {
+	if c.Analytics.URL == eventsOff || c.Events.URL == eventsOff {
+		return false
+	}
+	return c.Analytics.URL != analyticsMemory || c.Events.here() && c.Admin.Listen != ""
+}
+
+// checkAnalytics reports what makes no sense in the section analytics.
+func (c *Config) checkAnalytics() error {
+	if c.Events.URL == eventsOff && c.Analytics.URL != eventsOff && c.Analytics.URL != analyticsMemory {
+		return fmt.Errorf("--analytics %s has nothing to keep: leave --events off out", withoutPasswords(c.Analytics.URL))
+	}
+	return c.Analytics.check()
+}
+
+// openAnalytics makes what keeps events, from the queue that they go to.
+func (s *Server) openAnalytics() (err error) {
+	if s.events == nil || !s.conf.keeps() {
+		return nil
+	}
+	var source event.Source = s.events.local
+	if s.events.local == nil {
+		kind, err := queueOf("--events", s.conf.Events.URL)
+		if err != nil {
+			return err
+		}
+		if source, err = kind.consume(s.conf.Events.URL, s.log); err != nil {
+			return fmt.Errorf("--events: %w", err)
+		}
+	}
+	s.analyst, err = newAnalyst(&s.conf.Analytics, source, s.log, s.metrics.Register)
+	return err
+}
+
+// endAnalytics counts what is left when nothing more comes.
+func (s *Server) endAnalytics() {
+	local := s.events.local
+	if local != nil {
+		_ = local.Close() // it has no errors
+	}
+	s.analyst.end(local != nil)
+}
+
+// analytics answers questions.
+func (s *Server) analytics() http.Handler {
+	if s.analyst == nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			why := "nothing is kept: see --analytics"
+			if e := &s.conf.Events; e.URL != eventsOff && !e.here() && s.conf.Analytics.URL == analyticsMemory {
+				why = "events go to a queue: ask the weir analytics that takes them out of it, or give --analytics sqlite:PATH or postgres://..."
+			}
+			answer.Problem{Status: http.StatusNotFound, Detail: why}.Write(w)
+		})
+	}
+	return http.NewCrossOriginProtection().Handler(s.analyst)
+}
+
+func openMemoryAnalytics(ctx context.Context, _ string) (analytics.Database, error) {
+	return openedDatabase(sqlite.Open(ctx, sqlite.Memory, sqlite.Options{}))
+}
+
+func openSQLite(ctx context.Context, url string) (analytics.Database, error) {
+	// sqlite:PATH and sqlite:///PATH are the same.
+	path := strings.TrimPrefix(url, "sqlite:")
+	return openedDatabase(sqlite.Open(ctx, strings.TrimPrefix(path, "//"), sqlite.Options{}))
+}
+
+func openPostgres(ctx context.Context, url string) (analytics.Database, error) {
+	return openedDatabase(postgres.Open(ctx, url, postgres.Options{}))
+}
+
+// postgresLate reports whether a PostgreSQL is away, or on its way: what it says of
+// passwords, names and tables does not pass by itself.
+func postgresLate(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok || errors.Is(err, analytics.ErrNewer) {
+		return false
+	}
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Connection exceptions, insufficient resources, operator intervention.
+		return slices.Contains([]string{"08", "53", "57"}, said.Code[:min(len(said.Code), 2)])
+	}
+	return true
+}
+
+// openedDatabase keeps a nil pointer from becoming a database.
+func openedDatabase[D analytics.Database](db D, err error) (analytics.Database, error) {
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}

@@ -1,0 +1,225 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/insight/dashboard"
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/listen"
+)
+
+// AnalyticsConfig is everything that a process of analytics is told.
+type AnalyticsConfig struct {
+	Events    string `name:"events" required:"" placeholder:"URL" help:"Queue to take events out of: kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE, as given to weir serve."`
+	Analytics `embed:""`
+	Listen    string `name:"listen" default:"127.0.0.1:6071" placeholder:"HOST:PORT" help:"Address of /v1/analytics/, metrics and health."`
+	Token     Secret `name:"admin-token" placeholder:"TOKEN" help:"Token that requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the address is not loopback."`
+	TokenFile string `name:"admin-token-file" placeholder:"FILE" help:"File that holds the token, in place of --admin-token."`
+	TLS       TLS    `embed:"" prefix:"tls-"`
+	Log       Log    `embed:""`
+}
+
+// check reports what is wrong with c that can be seen without opening anything.
+func (c *AnalyticsConfig) check() error {
+	var errs []error
+	if _, err := queueOf("--events", c.Events); err != nil {
+		errs = append(errs, fmt.Errorf("%w; events that stay in a server are kept by weir serve", err))
+	}
+	if c.URL == eventsOff {
+		errs = append(errs, errors.New("--analytics off keeps nothing: give sqlite:PATH or postgres://HOST/DATABASE"))
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		errs = append(errs, errors.New("--tls-cert and --tls-key go together: one of them is missing"))
+	}
+	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
+		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
+	}
+	if c.Token != "" && c.TokenFile != "" {
+		errs = append(errs, errors.New("--admin-token and --admin-token-file are both given: keep one"))
+	}
+	return errors.Join(append(errs, c.Analytics.check(), c.Log.check())...)
+}
+
+// AnalyticsServer is analytics as a process of its own. Safe for concurrent use.
+type AnalyticsServer struct {
+	conf     *AnalyticsConfig
+	build    Build
+	log      *slog.Logger
+	token    string
+	cert     *certfile.Certificate // nil without one
+	registry *prometheus.Registry
+	analyst  *analyst
+	// dashboard shows what is kept: rules, the live stream and actions are the nodes'.
+	dashboard *dashboard.Dashboard
+	guesses   *guesses.Bound
+	draining  atomic.Bool
+}
+
+// NewAnalytics makes a process of analytics; it takes nothing out of the queue until
+// Run. The caller must Run it, or Close it.
+func NewAnalytics(conf *AnalyticsConfig, build Build, log *slog.Logger) (*AnalyticsServer, error) {
+	if err := conf.check(); err != nil {
+		return nil, err
+	}
+	s := &AnalyticsServer{conf: conf, build: build, log: log, registry: prometheus.NewRegistry()}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *AnalyticsServer) open() (err error) {
+	as := Config{Admin: Admin{Token: s.conf.Token, TokenFile: s.conf.TokenFile}}
+	if s.token, err = as.adminToken(); err != nil {
+		return err
+	}
+	if s.token == "" && !loopbackListen(s.conf.Listen) {
+		return fmt.Errorf("--listen %s can be reached from other machines and there is no token: give --admin-token-file FILE, or listen on 127.0.0.1", s.conf.Listen)
+	}
+	if files := s.conf.TLS; files.Cert != "" {
+		if s.cert, err = certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA}, s.log); err != nil {
+			return err
+		}
+	} else if s.token != "" && !loopbackListen(s.conf.Listen) {
+		s.log.Warn("the token crosses the network in clear: give --tls-cert and --tls-key", "addr", s.conf.Listen)
+	}
+	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
+		return err
+	}
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+		return err
+	}
+	kind, err := queueOf("--events", s.conf.Events)
+	if err != nil {
+		return err
+	}
+	var source event.Source
+	if source, err = kind.consume(s.conf.Events, s.log); err != nil {
+		return fmt.Errorf("--events: %w", err)
+	}
+	if s.conf.URL == analyticsMemory {
+		s.log.Warn("what is taken out of the queue is kept in memory, and gone with this process: give --analytics sqlite:PATH or postgres://...")
+	}
+	s.analyst, err = newAnalyst(&s.conf.Analytics, source, s.log, s.registry.Register)
+	return err
+}
+
+// Close frees what NewAnalytics opened. A process that ran has closed itself.
+func (s *AnalyticsServer) Close() error {
+	var errs []error
+	if s.dashboard != nil {
+		errs = append(errs, s.dashboard.Close())
+	}
+	if s.guesses != nil {
+		errs = append(errs, s.guesses.Close())
+	}
+	if s.analyst != nil {
+		errs = append(errs, s.analyst.close())
+	}
+	return errors.Join(errs...)
+}
+
+// handler serves questions, metrics and health.
+func (s *AnalyticsServer) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, _ *http.Request) {
+		why := ""
+		switch {
+		case s.draining.Load():
+			why = "draining"
+		case !s.analyst.ready():
+			why = "the database is not open yet"
+		}
+		if why != "" {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, why, http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "OK")
+	})
+	inner := http.NewServeMux()
+	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
+	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
+	inner.Handle(analyticsPath, http.NewCrossOriginProtection().Handler(s.analyst))
+	mountDashboard(mux, s.dashboard, s.token, s.guesses, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `weir analytics
+/ui/            the dashboard, for browsers
+/v1/analytics/  what was decided, kept and asked about
+/metrics        Prometheus metrics
+/healthz/live   the process runs
+/healthz/ready  the database is open; 503 while it is not, and while the process drains
+/version        which binary runs
+`)
+	})
+	mux.Handle("/", guard(s.token, s.guesses, inner))
+	return s.dashboard.Accept(mux)
+}
+
+// Run listens and counts until ctx ends: what is not counted by then stays with the
+// queue. ready is called once with the URL when the listener is open; nil means
+// nobody is told.
+func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error {
+	ln, err := listenOn(s.conf.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: give another address with --listen", err), s.Close())
+	}
+	defaults := Defaults().HTTP
+	limits := HTTP{ReadHeaderTimeout: defaults.ReadHeaderTimeout, ReadTimeout: time.Minute, IdleTimeout: defaults.IdleTimeout,
+		MaxHeaderBytes: defaults.MaxHeaderBytes, StallTimeout: defaults.StallTimeout, MaxStreams: defaults.MaxStreams}
+	const maxConns = 256
+	srv := newHTTPServer(s.handler(), limits, s.cert, Drain{Timeout: 5 * time.Second}, s.log)
+	srv.linger = 0
+	watching, stopWatching := context.WithCancel(context.Background())
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer stopWatching()
+	if s.cert != nil {
+		watchers.Go(func() {
+			if err := s.cert.Watch(watching); err != nil {
+				s.log.Error("certificate changes are not seen", "err", err)
+			}
+		})
+	}
+	s.analyst.run()
+	serving, endServing := context.WithCancel(context.Background())
+	defer endServing()
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(serving, listen.Limit(ln, listen.Limits{Max: maxConns, Log: s.log})) }()
+	s.announce(ln, ready)
+	select {
+	case <-ctx.Done():
+	case err := <-served:
+		return errors.Join(err, s.Close())
+	}
+	s.draining.Store(true)
+	s.analyst.end(false)
+	endServing()
+	if err := errors.Join(<-served, s.Close()); err != nil {
+		return err
+	}
+	s.log.Info("drained")
+	return nil
+}
+
+func (s *AnalyticsServer) announce(ln net.Listener, ready func(url string)) {
+	s.log.Info("listening", "section", "analytics", "addr", ln.Addr().String(), "tls", s.cert != nil)
+	if ready != nil {
+		ready(urlOf(ln.Addr(), "", s.cert != nil))
+	}
+}

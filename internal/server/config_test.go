@@ -1,0 +1,367 @@
+package server_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/server"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/configuration.md")
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	c := server.Defaults()
+	if c.HTTP.Listen != ":8080" || c.Admin.Listen != "127.0.0.1:6070" || c.HTTP.MaxHeaderBytes != 32<<10 ||
+		c.Drain.Timeout != 20*time.Second || c.API.Domain != "api" || c.Log.Level != "info" {
+		t.Errorf("defaults: %+v", c)
+	}
+}
+
+// What is given wins over the file, the file over the defaults.
+func TestLayers(t *testing.T) {
+	file := write(t, "weir.yaml", `
+limits: ["10/second by ip"]
+http:
+  listen: 127.0.0.1:1
+  max_header_bytes: 64KiB
+drain: {delay: 5s}
+`)
+	flags := server.Defaults()
+	flags.HTTP.Listen = "127.0.0.1:2"
+	flags.Drain.Delay = 7 * time.Second // not given
+	c, err := server.Layer(file, flags, func(name string) bool { return name == "http" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.HTTP.Listen != "127.0.0.1:2" {
+		t.Errorf("the flag lost: %s", c.HTTP.Listen)
+	}
+	if c.Drain.Delay != 5*time.Second || c.HTTP.MaxHeaderBytes != 64<<10 || !reflect.DeepEqual(c.Limits, []string{"10/second by ip"}) {
+		t.Errorf("the file lost: %+v", c)
+	}
+	if c.Admin.Listen != "127.0.0.1:6070" {
+		t.Errorf("the default lost: %s", c.Admin.Listen)
+	}
+}
+
+// A mistake in the file is told with its line and what was meant.
+func TestFileErrors(t *testing.T) {
+	f := func(content string, want ...string) {
+		t.Helper()
+		file := write(t, "weir.yaml", content)
+		_, err := server.Layer(file, server.Defaults(), func(string) bool { return false })
+		if err == nil {
+			t.Errorf("accepted:\n%s", content)
+			return
+		}
+		for _, part := range append(want, "weir.yaml:") {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("no %q in: %v", part, err)
+			}
+		}
+	}
+	f("http:\n  lisen: :1\n", ":2:3:", `unknown key "http.lisen" (did you mean "listen"?)`)
+	f("htpp: {}\n", ":1:1:", `did you mean "http"?`)
+	f("limits: 5/minute\nlimits: 6/minute\n", ":2:1:", `"limits" is there twice, first on line 1`)
+	f("\nhttp:\n  read_timeout: soon\n", ":3:17:", `http.read_timeout: "soon" is not a duration`)
+	f("http:\n  max_header_bytes: lots\n", ":2:21:", "http.max_header_bytes", "lots", "such as 64KiB")
+	f("answer:\n  expose: 2\n", ":2:11:", `"2" is neither true nor false`)
+	f("http:\n  max_connections: 1.5\n", ":2:20:", `"1.5" is not a whole number`)
+	f("http: [1]\n", ":1:7:", "http must hold keys and values")
+	f("- x\n", ":1:1:", "the file must hold keys")
+	f("upstream: [a, b]\n", ":1:11:", "upstream must be a single value")
+	f("limits: [{a: b}]\n", ":1:10:", "limits: each must be a single value")
+	f("limits: {a: b}\n", ":1:9:", "limits must be a single value")
+	f("http: {listen: \n", "weir.yaml:1: not YAML: did not find")
+	f("a: b: c", "weir.yaml: not YAML: mapping values")
+	f("a: &a [*a]\n", ":1:1:", "unknown key")
+	f("? [a]\n: b\n", "unknown key")
+	f("rules: a\n---\nrules: b\n", "more than one document")
+	f("identity:\n  proxies: {trused: x}\n", ":2:13:", `unknown key "identity.proxies.trused" (did you mean "trusted"?)`)
+	f("routes:\n  - path: /a\n    upsteam: http://h\n", ":3:5:", `unknown key "routes[0].upsteam" (did you mean "upstream"?)`)
+	f("routes:\n  - {path: /a, timeout: soon}\n", ":2:25:", `routes[0].timeout: "soon" is not a duration`)
+	f("routes: [{descriptors: [{entries: [user, {form: x}]}]}]\n", ":1:43:", `unknown key "routes[0].descriptors[0].entries[1].form" (did you mean "from"?)`)
+	f("routes: [{methods: {a: b}}]\n", ":1:20:", "routes[0].methods must be a single value")
+	f("routes: [~, 5]\n", "routes[0] is empty", ":1:13:", "routes[1] must hold keys and values")
+	f("routes: 5\n", ":1:9:", "routes[0] must hold keys and values")
+	// Several at once.
+	f("htpp: {}\ndrain: {delay: x}\n", ":1:1:", ":2:16:")
+}
+
+// A key without a value, and a single value where a list may stand.
+func TestFileLeniency(t *testing.T) {
+	c, err := server.Layer(write(t, "weir.yaml", "# nothing but\nhttp:\nstore:\nlimits: 5/minute\ndrain: &d {delay: 1s}\n"), server.Defaults(), func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.HTTP.Listen != ":8080" || c.Store != "memory:" || !reflect.DeepEqual(c.Limits, []string{"5/minute"}) || c.Drain.Delay != time.Second {
+		t.Errorf("%+v", c)
+	}
+	if _, err := server.Layer(write(t, "weir.yaml", "# nothing\n"), server.Defaults(), func(string) bool { return false }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFileIsBounded(t *testing.T) {
+	file := write(t, "weir.yaml", "#"+strings.Repeat("x", 2<<20))
+	if _, err := server.Layer(file, server.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := server.Layer(file+".gone", server.Defaults(), func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "configuration file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is printed is a configuration file that means the same, without the
+// secrets.
+func TestPrint(t *testing.T) {
+	c := server.Defaults()
+	c.Limits = []string{"10/second by ip"}
+	c.Admin.Token = "0123456789abcdef"
+	c.Upstream = "http://user:sesame@host:1"
+	c.Identity.JWT.URL = "https://user:sesame@host/jwks.json"
+	c.Events.URL = "amqp://user:sesame@host:5672,other/vhost?queue=weir"
+	c.Analytics.URL = "postgres://user:sesame@host/weir"
+	c.Routes = []server.Route{{
+		Path: "/login", Methods: []string{"POST"}, Cost: 2, Timeout: time.Minute, MaxBody: 64 << 10, Upstream: "h2c://h:1",
+		Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{Key: "user", From: "header:X-Login"}, {From: "remote_address"}}, Unless: "user"}},
+	}}
+	var out bytes.Buffer
+	if err := c.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"0123456789abcdef", "sesame"} {
+		if strings.Contains(out.String()+fmt.Sprintf("%v %+v %#v", c.Admin, c.Admin, c.Admin), secret) {
+			t.Errorf("%s is printed:\n%s", secret, &out)
+		}
+	}
+	back, err := server.Layer(write(t, "weir.yaml", out.String()), server.Defaults(), func(string) bool { return false })
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, &out)
+	}
+	var again bytes.Buffer
+	if err := back.Print(&again); err != nil {
+		t.Fatal(err)
+	}
+	if again.String() != out.String() {
+		t.Errorf("printed and read again:\n%s\nwant\n%s", &again, &out)
+	}
+	if !reflect.DeepEqual(back.Routes, c.Routes) {
+		t.Errorf("routes: %+v, want %+v", back.Routes, c.Routes)
+	}
+}
+
+// Every impossible value is reported, all of them at once, and says which flag
+// to change.
+func TestImpossibleValues(t *testing.T) {
+	f := func(change func(*server.Config), want ...string) {
+		t.Helper()
+		c := server.Defaults()
+		c.Limits, c.HTTP.Listen, c.Admin.Listen = []string{"10/second"}, "127.0.0.1:0", "127.0.0.1:0"
+		change(c)
+		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			s.Close()
+			t.Errorf("accepted: want %q", want)
+			return
+		}
+		for _, part := range want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("no %q in: %v", part, err)
+			}
+		}
+	}
+	f(func(c *server.Config) { c.Limits = nil }, `--limit "100/minute by ip"`, "--rules FILE")
+	f(func(c *server.Config) { c.HTTP.Listen, c.API.Domain = "", "" }, "--http ", "--api-domain")
+	f(func(c *server.Config) { c.Upstream = "localhost:3000" }, "--upstream", "http://")
+	f(func(c *server.Config) { c.Upstream = "http://" }, "names no host")
+	f(func(c *server.Config) { c.Upstream = "http://h?x=1" }, "query")
+	f(func(c *server.Config) { c.Upstream, c.Limits = "http://h", []string{"10/second by client_id"} }, "no limit applies to what is forwarded", "by ip")
+	f(func(c *server.Config) { c.Upstream = "http://ann:sesame@h" }, "must not have", "xxxxx")
+	f(func(c *server.Config) { c.Routes = []server.Route{{Path: "/a"}} }, "routes[0] has no upstream")
+	f(func(c *server.Config) { c.Routes = []server.Route{{Path: "/a", Upstream: "h:1"}} }, "routes[0].upstream", "must begin with")
+	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{Path: "a"}} }, "route 1", "does not begin with a slash")
+	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{StripPrefix: "a"}} }, "strip prefix", "route 1")
+	f(func(c *server.Config) {
+		c.Upstream, c.Routes = "http://h", []server.Route{{Descriptors: []identity.Descriptor{{Entries: []identity.EntryFrom{{From: "nobody"}}}}}}
+	}, "route 1", `"nobody"`)
+	f(func(c *server.Config) { c.Upstream, c.Routes = "http://h", []server.Route{{MaxBody: -1}} }, "must not be negative")
+	f(func(c *server.Config) { c.Gateway.MaxWaiting = 0 }, "--max-waiting")
+	f(func(c *server.Config) { c.Gateway.Timeout = -1 }, "--upstream-timeout")
+	f(func(c *server.Config) { c.Identity.IPv6Prefix = 20 }, "identity", "48")
+	f(func(c *server.Config) { c.Identity.Proxies.Header = "X-Real-IP" }, "believed from nobody")
+	f(func(c *server.Config) { c.Identity.Proxies.Trusted = []string{"here"} }, `--trusted-proxies "here"`)
+	f(func(c *server.Config) { c.Identity.User = []string{"header:X-User"} }, "believed from nobody")
+	f(func(c *server.Config) { c.HTTP.ProxyProtocol = []string{"here"} }, `--proxy-protocol "here"`)
+	f(func(c *server.Config) { c.Trust = []string{"10.0.0.0/8", "neighbour"} }, `--trust "neighbour"`)
+	f(func(c *server.Config) { c.Store = "redsi://h" }, `unknown scheme "redsi"`, "memory")
+	f(func(c *server.Config) { c.Store = "memory:?max_byte=1" }, `did you mean "max_bytes"?`)
+	f(func(c *server.Config) { c.Store = "memory:?max_bytes=-1" }, "not a number of bytes")
+	f(func(c *server.Config) { c.Store = "memory://host" }, "takes no name")
+	f(func(c *server.Config) { c.HTTP.TLS.Cert = "x" }, "--tls-cert and --tls-key go together")
+	f(func(c *server.Config) { c.Admin.TLS.ClientCA = "x" }, "--admin-tls-client-ca needs")
+	f(func(c *server.Config) { c.HTTP.TLS.Cert, c.HTTP.TLS.Key = "gone.pem", "gone.pem" }, "gone.pem")
+	f(func(c *server.Config) { c.API.ReserveTTL = 25 * time.Hour }, "--reserve-ttl")
+	f(func(c *server.Config) { c.API.ReserveKeyFile = "gone" }, "--reserve-key-file", "gone")
+	f(func(c *server.Config) { c.Rules, c.Limits = "gone.yaml", nil }, "gone.yaml")
+	f(func(c *server.Config) { c.Drain.Timeout = -1 }, "--drain-timeout")
+	f(func(c *server.Config) { c.HTTP.ReadHeaderTimeout = 0 }, "--http-read-header-timeout")
+	f(func(c *server.Config) { c.HTTP.MaxHeaderBytes = 10 }, "--http-max-header-bytes")
+	f(func(c *server.Config) { c.HTTP.MaxConnections = -1 }, "--http-max-connections")
+	f(func(c *server.Config) { c.Log.Level = "loud" }, "--log-level")
+	f(func(c *server.Config) { c.Log.Format = "xml" }, "--log-format")
+	f(func(c *server.Config) { c.Limits = []string{"10/secnd"} }, `did you mean "second"?`)
+	f(func(c *server.Config) { c.Limits = []string{"10/second", "10/second"} }, "given twice")
+	f(func(c *server.Config) { c.Admin.Token = "short" }, "shorter than 16")
+	f(func(c *server.Config) { c.Admin.Token, c.Admin.TokenFile = "0123456789abcdef", "f" }, "keep one")
+	f(func(c *server.Config) { c.Admin.TokenFile = "gone" }, "admin token", "gone")
+	f(func(c *server.Config) { c.Events.URL = "kafak://h/t" }, "--events", `did you mean "kafka"?`)
+	f(func(c *server.Config) { c.Events.URL = "on" }, "--events", "not a URL")
+	f(func(c *server.Config) { c.Events.URL = "local:x" }, "--events", "takes nothing")
+	f(func(c *server.Config) { c.Events.URL = "amqp://u:sesame@h?quee=a" }, "--events", "did you mean queue")
+	f(func(c *server.Config) { c.Analytics.URL = "sqlit:x" }, "--analytics", `did you mean "sqlite"?`)
+	f(func(c *server.Config) { c.Analytics.URL = "on" }, "--analytics", "not a URL")
+	f(func(c *server.Config) { c.Analytics.URL = "memory:x" }, "--analytics", "takes nothing")
+	f(func(c *server.Config) { c.Analytics.URL = "sqlite:/no/such/folder/weir.db" }, "--analytics", "/no/such/folder")
+	f(func(c *server.Config) { c.Analytics.URL = "postgres://u:sesame@h:1:2/x" }, "--analytics")
+	f(func(c *server.Config) { c.Analytics.URL, c.Events.URL = "sqlite:x", "off" }, "nothing to keep")
+	f(func(c *server.Config) { c.Analytics.KeepHours = time.Minute }, "--analytics-keep-hours")
+	f(func(c *server.Config) { c.Analytics.MaxClients = 5 }, "--analytics-max-clients")
+	f(func(c *server.Config) { c.Events.Sample = -1 }, "--events-sample")
+	f(func(c *server.Config) { c.Events.Backlog = 1 }, "--events-backlog")
+	f(func(c *server.Config) { c.Events.Node = "a b" }, "--events-node")
+	f(func(c *server.Config) { c.Events.Region = "eu/1" }, "--events-region")
+	f(func(c *server.Config) { c.Events.SecretFile = "gone" }, "--events-secret-file", "gone")
+	f(func(c *server.Config) { c.Events.SecretFile = write(t, "secret", "short") }, "--events-secret-file", "at least 16")
+}
+
+// The admin listener refuses to leave loopback without a token.
+func TestAdminNeedsToken(t *testing.T) {
+	f := func(addr string, ok bool) {
+		t.Helper()
+		c := server.Defaults()
+		c.Limits, c.Admin.Listen = []string{"10/second"}, addr
+		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			defer s.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "--admin-token-file") {
+			t.Errorf("no cure in: %v", err)
+		}
+	}
+	f("127.0.0.1:6070", true)
+	f("localhost:6070", true)
+	f("[::1]:6070", true)
+	f("127.9.9.9:6070", true)
+	f("", true)
+	f(":6070", false)
+	f("0.0.0.0:6070", false)
+	f("[::]:6070", false)
+	f("10.0.0.1:6070", false)
+	f("host.example:6070", false)
+}
+
+func TestBytes(t *testing.T) {
+	f := func(text string, want server.Bytes) {
+		t.Helper()
+		var b server.Bytes
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%q is %d, %v; want %d", text, b, err, want)
+		}
+	}
+	f("0", 0)
+	f("4096", 4096)
+	f("64KiB", 64<<10)
+	f("1.5 MB", 1_500_000)
+	f("2gib", 2<<30)
+	f("7B", 7)
+	for _, text := range []string{"", "x", "-1", "1e30", "NaN", "KiB", "1 2", "0x"} {
+		var b server.Bytes
+		if err := b.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is %d", text, b)
+		}
+	}
+}
+
+// Every setting of identity.Options can be given to a server.
+func TestIdentitySettings(t *testing.T) {
+	var keys func(v reflect.Type, prefix string, into map[string]bool)
+	keys = func(v reflect.Type, prefix string, into map[string]bool) {
+		for f := range v.Fields() {
+			key := prefix + f.Tag.Get("yaml")
+			if f.Type.Kind() == reflect.Struct && f.Type.NumField() > 0 && f.Type.Field(0).Tag.Get("yaml") != "" {
+				keys(f.Type, key+".", into)
+			} else if f.Tag.Get("yaml") != "-" {
+				into[key] = true
+			}
+		}
+	}
+	have, want := map[string]bool{}, map[string]bool{}
+	keys(reflect.TypeFor[server.Identity](), "", have)
+	keys(reflect.TypeFor[identity.Options](), "", want)
+	for key := range want {
+		if !have[key] {
+			t.Errorf("identity.Options has %q, server.Identity has not: give it a line there and in options()", key)
+		}
+	}
+	if len(want) < 10 {
+		t.Errorf("only %d settings were found", len(want))
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("limits: [10/second]\nhttp: {listen: ':1'}\n"))
+	f.Add([]byte("admin: {token: x}\n"))
+	f.Add([]byte("routes: [{path: /a, descriptors: [{entries: [user, {key: a, from: path}]}]}]\n"))
+	f.Add([]byte("a: &a [x]\nroutes: [{methods: *a}, *a]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := server.Defaults()
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Load(file); err == nil {
+			if err := c.Print(new(bytes.Buffer)); err != nil {
+				t.Errorf("read, and does not print: %v", err)
+			}
+		}
+	})
+}
+
+// docs/configuration.md is made of the tags of Config:
+//
+//	go test ./internal/server -run TestDocs -update
+func TestDocs(t *testing.T) {
+	const path = "../../docs/configuration.md"
+	want := server.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is stale (%v): go test ./internal/server -run TestDocs -update", path, err)
+	}
+}

@@ -1,0 +1,322 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/insight/live"
+	"github.com/weirlimit/weir/internal/insight/queue/kafka"
+	"github.com/weirlimit/weir/internal/insight/queue/nats"
+	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
+	"github.com/weirlimit/weir/metrics"
+)
+
+// Events configures what is told of decisions, and to whom.
+type Events struct {
+	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to: kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, natss, amqps for TLS), see docs/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is away is tried again."`
+	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" help:"Of one key in so many it is told what was allowed; what was refused is told of all. 1 tells of every key, 0 of none."`
+	Plain      bool   `yaml:"plain" name:"events-plain" default:"false" help:"Tell keys and addresses as they are. Without it they are told as keyed hashes."`
+	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys, at least 16 bytes; the same on all nodes, so that what they tell of a client can be put together. Empty means a secret of this process, which a restart changes."`
+	Node       string `yaml:"node" name:"events-node" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
+	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events, by which analytics and the dashboard tell nodes apart; nothing is decided by it. Empty means that of --region, or none."`
+	Backlog    int64  `yaml:"backlog" name:"events-backlog" default:"200000" placeholder:"N" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
+}
+
+const (
+	eventsOff   = "off"
+	eventsLocal = "local"
+	// maxNode bounds the name of a node, in bytes.
+	maxNode = 200
+	// rollupHere is how often counts are told within the process, where no network
+	// carries them: who has just started sees at once what happens.
+	rollupHere = 10 * time.Second
+	// localBatches is how many batches, of 1000 events at most, wait to be kept by this
+	// process; further ones wait in the backlog.
+	localBatches = 16
+	// maxLiveReaders bounds who watches at once; they share the connections of the
+	// admin listener with others.
+	maxLiveReaders = 16
+)
+
+// queueKind is a queue that events can go through.
+type queueKind struct {
+	open    func(url string, log *slog.Logger) (event.Queue, error)
+	consume func(url string, log *slog.Logger) (event.Source, error)
+}
+
+// queueOf returns the queue that a URL names.
+func queueOf(flag, url string) (queueKind, error) {
+	scheme, _, ok := strings.Cut(url, ":")
+	if !ok {
+		return queueKind{}, fmt.Errorf("%s is not a URL: give one such as amqp://127.0.0.1:5672, or local: or off", flag)
+	}
+	kind, ok := queues[scheme]
+	if !ok {
+		known := slices.Sorted(maps.Keys(queues))
+		return queueKind{}, fmt.Errorf("%s: unknown scheme %q%s: there are %s and %s", flag, scheme, meant(scheme, append(known, eventsLocal)), eventsLocal, strings.Join(known, ", "))
+	}
+	return kind, nil
+}
+
+// here reports whether events stay in this process.
+func (e *Events) here() bool { return e.URL == eventsLocal+":" }
+
+// check reports what is wrong with e that can be seen without opening anything.
+func (e *Events) check() error {
+	var errs []error
+	if e.URL != eventsOff && !e.here() {
+		if scheme, rest, _ := strings.Cut(e.URL, ":"); scheme == eventsLocal {
+			errs = append(errs, fmt.Errorf("--events (events.url): %s: takes nothing: leave %q out", eventsLocal, rest))
+		} else if _, err := queueOf("--events (events.url)", e.URL); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if e.Sample < 0 {
+		errs = append(errs, fmt.Errorf("--events-sample is %d: it cannot be negative", e.Sample))
+	}
+	if e.Backlog < 1000 || e.Backlog > 10_000_000 {
+		errs = append(errs, fmt.Errorf("--events-backlog is %d: it must be between 1000 and 10000000", e.Backlog))
+	}
+	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+		errs = append(errs, fmt.Errorf("--events-node (events.node) %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))
+	}
+	if e.Region != "" && !regionName.MatchString(e.Region) {
+		errs = append(errs, fmt.Errorf("--events-region (events.region) %q is not a name of letters, digits, dots and dashes", e.Region))
+	}
+	return errors.Join(errs...)
+}
+
+// eventRegion returns the region of this node in events.
+func (c *Config) eventRegion() string { return cmp.Or(c.Events.Region, c.Region) }
+
+// node returns the name of this node.
+func (e *Events) node() string {
+	name := e.Node
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return "node"
+		}
+	}
+	name = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == '/' {
+			return '-'
+		}
+		return r
+	}, name)
+	return name[:min(len(name), maxNode)]
+}
+
+// secret returns what hashes of keys are keyed with, nothing for a random one.
+func (e *Events) secret() ([]byte, error) {
+	if e.SecretFile == "" {
+		return nil, nil
+	}
+	secret, err := readSecret(e.SecretFile)
+	if err == nil && len(secret) < 16 {
+		err = fmt.Errorf("%s has %d bytes: give at least 16, such as by `openssl rand -hex 32`", e.SecretFile, len(secret))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--events-secret-file: %w", err)
+	}
+	return secret, nil
+}
+
+// telling is how a node tells of its decisions.
+type telling struct {
+	observer *event.Observer
+	// queue is where events go, which is broadcast when nobody but readers of the live
+	// stream hears of them.
+	queue event.Queue
+	// local is the queue where events are kept by this process, nil else.
+	local     *event.Local
+	broadcast *event.Broadcast
+	meter     *live.Meter
+	log       *slog.Logger
+
+	running sync.WaitGroup
+	stop    context.CancelFunc // nil until run
+	ended   sync.Once
+}
+
+// openEvents makes what tells of decisions, unless nobody would hear of them.
+func (s *Server) openEvents() error {
+	c := &s.conf.Events
+	keeps := s.conf.keeps()
+	if c.URL == eventsOff || c.here() && s.conf.Admin.Listen == "" && !keeps {
+		return nil
+	}
+	secret, err := c.secret()
+	if err != nil {
+		return err
+	}
+	t := &telling{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
+	opt := event.Options{
+		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Plain: c.Plain,
+		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
+	}
+	if c.Sample == 0 {
+		opt.Sample = -1
+	}
+	switch {
+	case c.here() && keeps:
+		t.local = event.NewLocal(localBatches)
+		t.queue = t.local
+		opt.Queue, opt.Live = t.queue, t.broadcast
+		opt.RollupEvery = rollupHere
+		if len(secret) == 0 && !c.Plain && s.conf.Analytics.URL != analyticsMemory {
+			s.log.Warn("keys are hashed with a secret of this process, and what is told of them is kept when it ends: after a restart every client has another name, without its history, labels and bans by hash; give --events-secret-file")
+		}
+	case !c.here():
+		kind, err := queueOf("--events", c.URL)
+		if err != nil {
+			return err
+		}
+		if t.queue, err = kind.open(c.URL, s.log); err != nil {
+			return fmt.Errorf("--events: %w", err)
+		}
+		if len(secret) == 0 && !c.Plain {
+			s.log.Warn("keys in events are hashed with a secret of this process: what other nodes tell of a client, and this one after a restart, cannot be put together with it; give all of them one --events-secret-file")
+		}
+		opt.Queue, opt.Live = t.queue, t.broadcast
+	}
+	if t.observer, err = event.New(opt); err != nil {
+		return errors.Join(err, t.close())
+	}
+	s.events = t
+	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
+	if s.store.shared != nil {
+		source.StoreAway = func() bool {
+			shared := s.store.shared()
+			return shared.Away || !shared.Reached
+		}
+	}
+	t.meter = live.NewMeter(source)
+	return nil
+}
+
+// eventSeries lists every limit that decides something with its words.
+func (s *Server) eventSeries() []event.Series {
+	var out []event.Series
+	add := func(all []metrics.Series) {
+		for _, l := range all {
+			out = append(out, event.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
+		}
+	}
+	add(s.rules.series())
+	if s.shed != nil {
+		for _, l := range s.shed.Series() {
+			out = append(out, event.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
+		}
+	}
+	if s.resp != nil {
+		add(s.respMetrics().Limits)
+	}
+	return out
+}
+
+// metrics is what telling of decisions says of itself.
+func (t *telling) metrics() metrics.Events {
+	s, requests := t.observer.Stats(), t.observer.Requests()
+	return metrics.Events{
+		Allowed: requests[event.RequestAllowed], Refused: requests[event.RequestRefused], Undecided: requests[event.RequestFailed],
+		Dropped: s.Loss.Dropped, Discarded: s.Loss.Discarded, Rollups: s.Loss.Rollups,
+		Published: s.Published, Failures: s.Failures, SetAside: s.SetAside,
+		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Away: s.Away,
+		Readers: t.broadcast.Subscribers(), Missed: t.broadcast.Missed(),
+	}
+}
+
+// live serves the live stream.
+func (s *Server) live() http.Handler {
+	if s.events == nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "events are off: start without --events off", http.StatusNotFound)
+		})
+	}
+	return live.Handler(live.Options{Broadcast: s.events.broadcast, Meter: s.events.meter})
+}
+
+// run begins to tell.
+func (t *telling) run() {
+	ctx, stop := context.WithCancel(context.Background())
+	t.stop = stop
+	t.running.Go(func() {
+		if err := t.observer.Run(ctx); err != nil {
+			l := t.observer.Loss()
+			t.log.Error("events were lost at the end", "err", err, "dropped", l.Dropped, "discarded", l.Discarded, "rollups", l.Rollups)
+		}
+	})
+}
+
+// end hands over what is left to tell, for some seconds at most, and ends those who
+// listen. No decision is heard any more.
+func (t *telling) end() {
+	t.ended.Do(func() {
+		if t.stop != nil {
+			t.stop()
+			t.running.Wait()
+		}
+		_ = t.broadcast.Close() // it has no errors
+	})
+}
+
+// close ends everything.
+func (t *telling) close() error {
+	t.end()
+	if t.queue != nil {
+		return t.queue.Close()
+	}
+	return nil
+}
+
+func openKafka(url string, log *slog.Logger) (event.Queue, error) {
+	return opened(kafka.Open(url, kafka.Options{Log: log}))
+}
+
+func consumeKafka(url string, log *slog.Logger) (event.Source, error) {
+	return consumed(kafka.Consume(url, kafka.Options{Log: log}))
+}
+
+func openNATS(url string, log *slog.Logger) (event.Queue, error) {
+	return opened(nats.Open(url, nats.Options{Log: log}))
+}
+
+func consumeNATS(url string, log *slog.Logger) (event.Source, error) {
+	return consumed(nats.Consume(url, nats.Options{Log: log}))
+}
+
+func openRabbitMQ(url string, log *slog.Logger) (event.Queue, error) {
+	return opened(rabbitmq.Open(url, rabbitmq.Options{Log: log}))
+}
+
+func consumeRabbitMQ(url string, log *slog.Logger) (event.Source, error) {
+	return consumed(rabbitmq.Consume(url, rabbitmq.Options{Log: log}))
+}
+
+// opened keeps a nil pointer from becoming a queue.
+func opened[Q event.Queue](q Q, err error) (event.Queue, error) {
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// consumed keeps a nil pointer from becoming a source.
+func consumed[S event.Source](s S, err error) (event.Source, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

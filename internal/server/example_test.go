@@ -1,0 +1,148 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// TestFamilyBannerMeetsTheRules: the command that a node prints when it starts meets
+// the first rule that can refuse something: typed twice, it is refused the second time.
+func TestFamilyBannerMeetsTheRules(t *testing.T) {
+	servertest.Binary(t, "curl")
+	for name, c := range map[string]struct {
+		rules, domain string
+		limits        []string
+		has           string // of the answer to the second, `false` where it is empty
+	}{
+		"words by ip":        {limits: []string{"1/year by ip using fixed_window"}},
+		"words by client_id": {limits: []string{"1/year by client_id using fixed_window"}},
+		"words by all":       {limits: []string{"1/year by all using fixed_window"}},
+		"client_id":          {rules: "- {key: client_id, limit: 1/year, algorithm: fixed_window}"},
+		"another domain":     {rules: "- {key: client_id, limit: 1/year, algorithm: fixed_window}", domain: "shop"},
+		"api_key":            {rules: "- {key: api_key, limit: 1/year, algorithm: fixed_window}"},
+		"value":              {rules: "- {key: path, value: /login, limit: 1/year, algorithm: fixed_window}"},
+		"pattern":            {rules: "- {key: path, value: \"/a/*\", limit: 1/year, algorithm: fixed_window, share_threshold: true}"},
+		"quotes":             {rules: "- {key: \"it's\", value: \"a 'b' \\\"c\\\" $HOME `x` \\\\\", limit: 1/year, algorithm: fixed_window}"},
+		"nested":             {rules: "- {key: path, value: /login, descriptors: [{key: remote_address, limit: 1/year, algorithm: fixed_window}]}"},
+		"the same key twice": {rules: "- {key: a, value: b, descriptors: [{key: a, limit: 1/year, algorithm: fixed_window}]}"},
+		"nothing, then one":  {rules: "- {key: a, limit: {unlimited: true}}\n- {key: b, limit: 1/year, algorithm: fixed_window}"},
+		"shadow, then one":   {rules: "- {key: a, limit: 1/year, algorithm: fixed_window, mode: shadow}\n- {key: b, limit: 1/year, algorithm: fixed_window}"},
+		"tiers":              {rules: "- {key: user, tiers: {by: plan, limits: {free: {limit: 1/year, algorithm: fixed_window}}}}"},
+		"overrides":          {rules: "- {key: user, overrides: {bob: {limit: 1/year, algorithm: fixed_window}}}"},
+		"concurrency":        {rules: "- {key: user, limit: 1, algorithm: concurrency, ttl: 1h}", has: `"limit":{`},
+		"nothing":            {rules: "- {key: a, limit: {unlimited: true}}", has: "(no limit is in force)"},
+		"no rule":            {has: "(no limit is in force)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conf := Defaults()
+			conf.Limits, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = c.limits, "127.0.0.1:0", "", ""
+			if c.limits == nil && c.rules == "" {
+				conf.RESP.Listen = "127.0.0.1:0"
+			}
+			if c.rules != "" {
+				if c.domain == "" {
+					c.domain = "api"
+				}
+				conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+				if err := os.WriteFile(conf.Rules, []byte("domain: "+c.domain+"\ndescriptors:\n"+c.rules+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, r := started(t, conf, slog.New(slog.NewTextHandler(io.Discard, nil)))
+			_, text, _ := strings.Cut(r.String(), "API ")
+			_, line, _ := strings.Cut(text, "\n")
+			line, _, _ = strings.Cut(strings.TrimSpace(line), "\n")
+			var out []byte
+			for range 2 {
+				if strings.HasPrefix(line, "(") {
+					out = []byte(line)
+					break
+				}
+				var err error
+				if out, err = exec.Command("sh", "-c", strings.Replace(line, "curl ", "curl -s ", 1)).CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", line, err, out)
+				}
+			}
+			want := c.has
+			if want == "" {
+				want = `"allowed":false`
+			}
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s\nanswered %s\nwant %s", line, out, want)
+			}
+		})
+	}
+}
+
+// TestBannerBesideAnUpstream: it says how to ask the API there, and does not print
+// what would be refused.
+func TestBannerBesideAnUpstream(t *testing.T) {
+	servertest.Binary(t, "curl")
+	upstream := markedUpstream(t)
+	const token = "0123456789abcdef"
+	for _, c := range []struct {
+		trust []string
+		token Secret
+		want  string
+	}{
+		{nil, "", "(answers nobody: start with --trust 127.0.0.1 to ask from this machine)"},
+		{[]string{"192.0.2.0/24"}, "", "(answers --trust 192.0.2.0/24)"},
+		{nil, token, `{"allowed":true}`},
+		{[]string{"127.0.0.1"}, "", `{"allowed":true}`},
+	} {
+		conf := Defaults()
+		conf.Limits, conf.Upstream, conf.Trust, conf.Admin.Token = []string{"10/year by ip"}, upstream, c.trust, c.token
+		conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = "127.0.0.1:0", "", "127.0.0.1:0"
+		_, r := started(t, conf, slog.New(slog.DiscardHandler))
+		got := r.Ask
+		if strings.HasPrefix(got, "curl ") {
+			cmd := exec.Command("sh", "-c", strings.Replace(got, "curl ", "curl -s ", 1))
+			cmd.Env = append(os.Environ(), "WEIR_ADMIN_TOKEN="+token)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", got, err, out)
+			}
+			got = string(out)
+		}
+		if got != c.want {
+			t.Errorf("--trust %q: %s gives %q, want %q", c.trust, r.Ask, got, c.want)
+		}
+		if grpc := strings.Contains(r.String(), "for --trust"); grpc != !strings.Contains(strings.Join(c.trust, ""), "127") {
+			t.Errorf("--trust %q:\n%s", c.trust, r)
+		}
+	}
+}
+
+// TestBannerForwards: the request that the gateway's line sends meets the first rule.
+func TestBannerForwards(t *testing.T) {
+	servertest.Binary(t, "curl")
+	upstream := markedUpstream(t)
+	for _, rule := range []string{
+		"- {key: path, value: /login, limit: 1/year, algorithm: fixed_window}",
+		"- {key: method, value: POST, descriptors: [{key: path, value: /a%20b, limit: 1/year, algorithm: fixed_window}]}",
+		"- {key: host, value: shop.example, limit: 1/year, algorithm: fixed_window}",
+		"- {key: remote_address, limit: 1/year, algorithm: fixed_window}",
+	} {
+		conf := Defaults()
+		conf.Upstream, conf.HTTP.Listen, conf.Admin.Listen, conf.GRPC.Listen = upstream, "127.0.0.1:0", "", ""
+		conf.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(conf.Rules, []byte("domain: api\ndescriptors:\n"+rule+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, r := started(t, conf, slog.New(slog.DiscardHandler))
+		for i, want := range []string{"200", "429"} {
+			out, err := exec.Command("sh", "-c", strings.Replace(r.Forward, "curl -i", `curl -s -o /dev/null -w '%{http_code}'`, 1)).CombinedOutput()
+			if err != nil || string(out) != want {
+				t.Errorf("%s: %s, request %d: %s %v, want %s", rule, r.Forward, i+1, out, err, want)
+			}
+		}
+	}
+}

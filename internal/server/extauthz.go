@@ -1,0 +1,31 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/frontend/extauthz"
+)
+
+// ExtAuthz configures Envoy's ext_authz on the gRPC listener.
+type ExtAuthz struct {
+	Enabled bool `yaml:"enabled" name:"ext-authz" help:"Answer Envoy's ext_authz filter on the gRPC port, by the routes and rules that the gateway goes by. See docs/ext-authz.md."`
+}
+
+// openExtAuthz builds Envoy's external authorization.
+func openExtAuthz(s *Server) (grpcService, error) {
+	if !s.conf.ExtAuthz.Enabled {
+		return grpcService{}, nil
+	}
+	opt, err := s.authorize()
+	if err != nil {
+		return grpcService{}, fmt.Errorf("--ext-authz: %w", err)
+	}
+	svc, err := extauthz.New(extauthz.Options{Authorize: opt})
+	if err != nil {
+		return grpcService{}, fmt.Errorf("--ext-authz: %w", err)
+	}
+	if s.conf.ForwardAuth.Prefix == "" { // else it has told
+		s.warnOfAsked()
+	}
+	return grpcService{name: extauthz.Name, register: svc.Register}, nil
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/frontend/authorize"
+	"github.com/weirlimit/weir/internal/frontend/forwardauth"
+	"github.com/weirlimit/weir/telemetry"
+)
+
+// ForwardAuth configures what proxies ask before they forward a request.
+type ForwardAuth struct {
+	Prefix string `yaml:"prefix" name:"forward-auth" placeholder:"PATH" help:"Answer proxies that ask at this path of --http, such as /auth, whether to let a request through: nginx auth_request, Caddy forward_auth, Traefik ForwardAuth, HAProxy, Envoy over HTTP. Only --trusted-proxies may ask. See docs/forward-auth.md."`
+}
+
+// asked reports whether proxies ask here about requests that they forward
+// themselves.
+func (c *Config) asked() bool { return c.ForwardAuth.Prefix != "" || c.ExtAuthz.Enabled }
+
+// checkAsked reports what is wrong with how proxies ask, that can be seen
+// without opening anything.
+func (c *Config) checkAsked() error {
+	if c.ExtAuthz.Enabled && c.GRPC.Listen == "" {
+		return errors.New("--ext-authz (ext_authz.enabled) needs the gRPC port: give --grpc HOST:PORT")
+	}
+	if c.ForwardAuth.Prefix == "" {
+		return nil
+	}
+	if len(c.Identity.Proxies.Trusted) == 0 && !c.Identity.Proxies.Unix {
+		return errors.New("--forward-auth (forward_auth.prefix): nobody may ask: list your proxies in --trusted-proxies, or give --trusted-unix")
+	}
+	return nil
+}
+
+// authorize returns what decides for proxies that ask.
+func (s *Server) authorize() (authorize.Options, error) {
+	opt := authorize.Options{
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity, Answer: s.answer, Shed: s.shed, Has: s.rules.has,
+		MaxWaiting: int(min(max(s.conf.Gateway.MaxWaiting, 0), 1<<30)), Log: s.log,
+	}
+	var err error
+	if opt.Plan, err = s.defaultPlan(); err != nil {
+		return opt, err
+	}
+	for i := range s.conf.Routes {
+		r, err := s.conf.route(i)
+		if err != nil {
+			return opt, err
+		}
+		opt.Routes = append(opt.Routes, authorize.Route{Route: r.Route, Unlimited: r.Unlimited})
+	}
+	if len(s.conf.Routes) == 0 && s.conf.Rules == "" && s.conf.Shed == nil && !s.rules.words.limitAddresses() {
+		return opt, errors.New("no limit applies to what proxies ask about, as they know no client_id: count by ip or by all")
+	}
+	return opt, nil
+}
+
+// warnOfAsked tells of limits that do not count where proxies ask, and of those
+// by which they cannot be answered: a request that meets one is not let through.
+func (s *Server) warnOfAsked() {
+	if !s.conf.forwards() {
+		s.warnOfUncounted()
+		s.warnOfUnlimited()
+	}
+	for _, l := range s.rules.series() {
+		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Settlement != nil) {
+			s.log.Warn("requests that proxies ask about are not let through where they meet a limit, as nobody tells there how they end: keep it to routes of the gateway",
+				"limit", l.Limit.Name, "rule", l.Rule)
+		}
+	}
+}
+
+// withForwardAuth returns h with what proxies ask at beside it.
+func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
+	if s.conf.ForwardAuth.Prefix == "" {
+		return h, nil
+	}
+	opt, err := s.authorize()
+	if err != nil {
+		return nil, fmt.Errorf("--forward-auth: %w", err)
+	}
+	fa, err := forwardauth.New(forwardauth.Options{
+		Authorize: opt, Prefix: s.conf.ForwardAuth.Prefix, ClientHeader: s.conf.Identity.clientHeader(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--forward-auth: %w", err)
+	}
+	s.warnOfAsked()
+	for _, name := range s.conf.Identity.proxyHeaders() {
+		s.log.Warn("proxies hand on what their clients send: see that they set this header in their question, or drop it", "header", name)
+	}
+	path := s.conf.ForwardAuth.Prefix
+	timed := s.measure(telemetry.HTTPOptions{Frontend: "forwardauth", Route: func(*http.Request) string { return path }}, fa)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fa.Serves(r.RequestURI) {
+			timed.ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}), nil
+}
+
+// has reports whether there is a limit in a domain.
+func (r *ruleSet) has(domain string) bool {
+	return len(r.words.limits) > 0 && r.words.domain == domain || r.live != nil && r.live.Set().Has(domain)
+}
+
+// hasUpstream reports whether some route says where its requests go.
+func (c *Config) hasUpstream() bool {
+	return slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Upstream != "" })
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/frontend/gateway"
+	httplimit "github.com/weirlimit/weir/middleware/http"
+)
+
+// Gateway configures how requests are forwarded, where their route says
+// nothing else.
+type Gateway struct {
+	PreserveHost   bool          `yaml:"preserve_host" name:"preserve-host" help:"Send the client's Host to the upstream in place of the upstream's own."`
+	ConnectTimeout time.Duration `yaml:"connect_timeout" name:"upstream-connect-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to connect to the upstream; then the answer is 502."`
+	HeaderTimeout  time.Duration `yaml:"header_timeout" name:"upstream-header-timeout" default:"1m" placeholder:"DURATION" help:"Longest wait for the first line of the upstream's answer once the request is sent; then the answer is 504."`
+	Timeout        time.Duration `yaml:"timeout" name:"upstream-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the first byte to the upstream to its last one; then the answer is 504, or is broken off. 0 means no bound. WebSockets are not bounded."`
+	MaxBody        Bytes         `yaml:"max_body" name:"max-body" default:"0" placeholder:"BYTES" help:"Largest body of a request that is forwarded; above it is answered 413. 0 means no bound."`
+	MaxDelay       time.Duration `yaml:"max_delay" name:"max-delay" default:"10s" placeholder:"DURATION" help:"Longest that a request is held back for a limit that delays; one that would wait longer is refused."`
+	MaxWaiting     int64         `yaml:"max_waiting" name:"max-waiting" default:"1024" placeholder:"N" help:"Most requests that are held back at a time; further ones are refused."`
+	HalfClosed     time.Duration `yaml:"half_closed" name:"half-closed" default:"10s" placeholder:"DURATION" help:"How long one direction of a WebSocket may outlive the other."`
+}
+
+// Route configures requests of one kind. The first route that matches is taken.
+type Route struct {
+	Name           string                `yaml:"name" help:"Name of the route, the value of the source route. Empty means host and path."`
+	Host           string                `yaml:"host" help:"Host of the requests: example.com, or *.example.com for all names below it. Empty means any."`
+	Path           string                `yaml:"path" help:"Path of the requests, compared in canonical form: /login; {id} stands for any one segment, /* at the end for the path and all below it. Empty means any."`
+	Methods        []string              `yaml:"methods" help:"Methods of the requests; GET is HEAD too. Empty means any."`
+	Descriptors    []identity.Descriptor `yaml:"descriptors" help:"What the limits are asked by: each has entries, a list of sources or of {key, from, fold}, where fold counts spellings of a name as one; unless, a verified source that rids a request of it; and cost. Empty means the client's address alone."`
+	Cost           int64                 `yaml:"cost" help:"What a request costs, in units. 0 means 1."`
+	Priority       Priority              `yaml:"priority" help:"Priority of the requests: critical, default, sheddable, background, or a number, 0 the highest. Empty means default where there is a section shed, else 0."`
+	Unlimited      bool                  `yaml:"unlimited" help:"Forward the requests without asking any limit."`
+	Upstream       string                `yaml:"upstream" help:"Server to forward to. Empty means the general upstream."`
+	StripPrefix    string                `yaml:"strip_prefix" help:"Prefix of the path that is not forwarded; the path of the upstream takes its place."`
+	PreserveHost   bool                  `yaml:"preserve_host" help:"Send the client's Host to this route's upstream. Where the upstream is the general one, gateway.preserve_host holds too."`
+	ConnectTimeout time.Duration         `yaml:"connect_timeout" help:"As gateway.connect_timeout, which holds where this is 0."`
+	HeaderTimeout  time.Duration         `yaml:"header_timeout" help:"As gateway.header_timeout, which holds where this is 0."`
+	Timeout        time.Duration         `yaml:"timeout" help:"As gateway.timeout, which holds where this is 0: a route that may take longer states how long, such as 24h for a stream."`
+	MaxBody        Bytes                 `yaml:"max_body" help:"As gateway.max_body, which holds where this is 0: a route with larger bodies states how large."`
+	MaxHeader      Bytes                 `yaml:"max_header" help:"Most bytes of a request's header fields, names and values; above it is answered 431. 0 means http.max_header_bytes."`
+}
+
+// forwards reports whether there is a gateway. Routes without any upstream are for
+// proxies that ask, where there are some.
+func (c *Config) forwards() bool {
+	return c.Upstream != "" || len(c.Routes) > 0 && (!c.asked() || c.hasUpstream())
+}
+
+// route returns the i-th route as the gateway has it.
+func (c *Config) route(i int) (gateway.Route, error) {
+	r := &c.Routes[i]
+	out := gateway.Route{
+		Route: identity.Route{
+			Name: r.Name, Host: r.Host, Path: r.Path, Methods: r.Methods, Descriptors: r.Descriptors,
+			Cost: r.Cost, Priority: r.Priority.or(c.priority()),
+		},
+		Unlimited: r.Unlimited,
+		Forward: gateway.Forward{
+			StripPrefix: r.StripPrefix, PreserveHost: r.PreserveHost,
+			ConnectTimeout: r.ConnectTimeout, HeaderTimeout: r.HeaderTimeout, Timeout: r.Timeout,
+			MaxBody: int64(r.MaxBody), MaxHeader: int64(r.MaxHeader),
+		},
+	}
+	var err error
+	if r.Upstream != "" {
+		out.Forward.Upstream, err = parseUpstream(fmt.Sprintf("routes[%d].upstream", i), r.Upstream)
+	}
+	if r.Upstream == "" && c.Upstream == "" && c.forwards() {
+		err = fmt.Errorf("routes[%d] has no upstream, and there is no general one: give it one, or --upstream", i)
+	}
+	if r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0 || r.Priority != (Priority{})) {
+		err = errors.Join(err, fmt.Errorf("routes[%d] is unlimited, nothing is asked there: leave out its descriptors, cost and priority", i))
+	}
+	return out, err
+}
+
+// gateway returns what the gateway is made with, but for what decides.
+func (c *Config) gateway() (gateway.Options, error) {
+	g := &c.Gateway
+	opt := gateway.Options{
+		Limits: httplimit.Options{
+			Domain: c.API.Domain, MaxDelay: g.MaxDelay, MaxWaiting: int(min(max(g.MaxWaiting, -1), 1<<30)),
+		},
+		Default: gateway.Forward{
+			PreserveHost: g.PreserveHost, ConnectTimeout: g.ConnectTimeout, HeaderTimeout: g.HeaderTimeout,
+			Timeout: g.Timeout, MaxBody: int64(g.MaxBody),
+		},
+		ClientHeader: c.Identity.clientHeader(),
+		ProxyHeaders: c.Identity.proxyHeaders(),
+		HalfClosed:   g.HalfClosed,
+	}
+	var errs []error
+	var err error
+	if opt.Default.Upstream, err = c.upstream(); err != nil {
+		errs = append(errs, err)
+	}
+	for i := range c.Routes {
+		r, err := c.route(i)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		opt.Routes = append(opt.Routes, r)
+	}
+	if g.ConnectTimeout <= 0 || g.HeaderTimeout <= 0 || g.MaxDelay <= 0 || g.MaxWaiting <= 0 || g.HalfClosed <= 0 {
+		errs = append(errs, errors.New("--upstream-connect-timeout, --upstream-header-timeout, --max-delay, --max-waiting and --half-closed must be more than 0"))
+	}
+	if g.Timeout < 0 {
+		errs = append(errs, errors.New("--upstream-timeout cannot be negative"))
+	}
+	return opt, errors.Join(errs...)
+}
+
+// parseUpstream reads the URL that what names.
+func parseUpstream(what, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s is not a URL: give one such as http://127.0.0.1:3000", what)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c":
+		return nil, fmt.Errorf("%s %q must begin with http://, https://, or h2c:// for HTTP/2 without encryption", what, u.Redacted())
+	case u.Host == "":
+		return nil, fmt.Errorf("%s %q names no host", what, u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return nil, fmt.Errorf("%s %q must not have a query, a fragment or a user", what, u.Redacted())
+	}
+	return u, nil
+}
+
+// gateway builds what forwards to the upstreams.
+func (s *Server) gateway() (http.Handler, error) {
+	opt, err := s.conf.gateway()
+	if err != nil {
+		return nil, err
+	}
+	if opt.Limits.Plan, err = s.defaultPlan(); err != nil {
+		return nil, err
+	}
+	opt.Limits.Shed = s.shed
+	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity, s.answer, s.log
+	s.warnOfUncounted()
+	s.warnOfUnlimited()
+	g, err := gateway.New(opt)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// warnOfUncounted tells of limits in words that count nothing here, and of routes on
+// which they do not count: their requests are asked about by other things than the
+// client's address.
+func (s *Server) warnOfUncounted() {
+	for _, l := range s.rules.words.limits {
+		if l.address == nil {
+			s.log.Warn("a limit in words counts nothing that is forwarded or that proxies ask about: only callers of the API name a client_id; count by ip or by all", "limit", l.text)
+		}
+	}
+	if !s.rules.words.limitAddresses() {
+		return
+	}
+	for i := range s.conf.Routes {
+		r := &s.conf.Routes[i]
+		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
+			s.log.Warn("limits in words do not count on a route: give it a descriptor of remote_address alone, or a limit in the rules",
+				"route", i+1, "host", r.Host, "path", r.Path)
+		}
+	}
+}
+
+// byAddress reports whether d is what limits in words are about.
+func byAddress(d identity.Descriptor) bool {
+	if len(d.Entries) != 1 {
+		return false
+	}
+	e := d.Entries[0]
+	return e.Key == entryAddress || e.Key == "" && e.From == entryAddress
+}
+
+// clientOf returns whom a request to the API is from.
+func (s *Server) clientOf(r *http.Request) netip.Addr {
+	c := s.identity.Acquire()
+	defer c.Release()
+	c.SetHTTP(r)
+	return c.Address()
+}

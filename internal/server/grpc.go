@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/frontend/grpcapi"
+	"github.com/weirlimit/weir/internal/frontend/rls"
+	"github.com/weirlimit/weir/internal/grpcserver"
+	"github.com/weirlimit/weir/internal/listen"
+)
+
+// GRPC configures the listener that speaks gRPC.
+type GRPC struct {
+	Listen           string        `yaml:"listen" name:"grpc" default:":8081" placeholder:"HOST:PORT" help:"Address of gRPC: Envoy's rate limit service and weir.v1, see docs/grpc.md. With --upstream only --trust may connect, unless --grpc-tls-client-ca says who. Port 0 takes a free one; unix:PATH is a Unix socket. Empty means none."`
+	TLS              TLS           `yaml:"tls" embed:"" prefix:"grpc-tls-"`
+	ClientSAN        string        `yaml:"client_san" name:"grpc-client-san" placeholder:"NAME" help:"Name or address that the certificates of clients must be for, beside being signed by --grpc-tls-client-ca. Empty means any."`
+	Reflection       bool          `yaml:"reflection" name:"grpc-reflection" default:"true" help:"Tell clients such as grpcurl what services there are."`
+	MaxConnections   int64         `yaml:"max_connections" name:"grpc-max-connections" default:"16384" placeholder:"N" help:"Most gRPC connections at once, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is without calls for longest is closed for a new one, and where there is none further ones wait to be accepted. 0 means no bound."`
+	MaxStreams       int64         `yaml:"max_streams" name:"grpc-max-streams" default:"1000" placeholder:"N" help:"Most calls at once on one gRPC connection."`
+	MaxCalls         int64         `yaml:"max_calls" name:"grpc-max-calls" default:"16384" placeholder:"N" help:"Most calls at once on all gRPC connections; those above it are answered UNAVAILABLE."`
+	MaxMessage       Bytes         `yaml:"max_message" name:"grpc-max-message" default:"1MiB" placeholder:"BYTES" help:"Most bytes of a gRPC message that is received."`
+	MaxUnsent        Bytes         `yaml:"max_unsent" name:"grpc-max-unsent" default:"256MiB" placeholder:"BYTES" help:"Most bytes of answers that gRPC clients have not taken; beyond it the connection with the most of them is closed."`
+	CallTimeout      time.Duration `yaml:"call_timeout" name:"grpc-call-timeout" default:"10s" placeholder:"DURATION" help:"Longest time for a gRPC call, where the client's own deadline is not nearer."`
+	StallTimeout     time.Duration `yaml:"stall_timeout" name:"grpc-stall-timeout" default:"1m" placeholder:"DURATION" help:"How long a gRPC client may take nothing of what it is sent."`
+	HandshakeTimeout time.Duration `yaml:"handshake_timeout" name:"grpc-handshake-timeout" default:"5s" placeholder:"DURATION" help:"Longest time until a new gRPC connection speaks TLS and HTTP/2."`
+	PingAfter        time.Duration `yaml:"ping_after" name:"grpc-ping-after" default:"1m" placeholder:"DURATION" help:"How long a gRPC client may be silent before it is pinged; one that does not answer within 20s is cut off."`
+	MinPing          time.Duration `yaml:"min_ping" name:"grpc-min-ping" default:"10s" placeholder:"DURATION" help:"Least time between the pings of a gRPC client; who sends more is cut off."`
+	MaxIdle          time.Duration `yaml:"max_idle" name:"grpc-max-idle" default:"0s" placeholder:"DURATION" help:"How long a gRPC connection is kept without a call. 0 means for ever."`
+	MaxAge           time.Duration `yaml:"max_age" name:"grpc-max-age" default:"1h" placeholder:"DURATION" help:"How long a gRPC connection is kept, give or take a tenth, so that clients spread anew over the nodes. 0 means for ever."`
+	MaxAgeGrace      time.Duration `yaml:"max_age_grace" name:"grpc-max-age-grace" default:"1m" placeholder:"DURATION" help:"How long calls may go on beyond --grpc-max-age before they are cut. 0 means for ever."`
+	Metadata         bool          `yaml:"metadata" name:"grpc-metadata" default:"false" help:"Add dynamic metadata to the answers that Envoy gets: the limit that spoke and what the decision promises."`
+	Workers          int64         `yaml:"workers" name:"grpc-workers" default:"64" placeholder:"N" help:"Goroutines that answer gRPC calls in turns; calls beyond them have one of their own. 0 means that each call has one of its own."`
+}
+
+// grpcService is what is served on the gRPC listener.
+type grpcService struct {
+	// name of the service, to gRPC's health service.
+	name     string
+	register func(grpc.ServiceRegistrar)
+}
+
+// openGRPCService builds a service. One without register is not served.
+type openGRPCService func(s *Server) (grpcService, error)
+
+// check reports what is wrong with g that can be seen without opening anything.
+func (g *GRPC) check() error {
+	if g.Listen == "" {
+		return nil
+	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if g.ClientSAN != "" && g.TLS.ClientCA == "" {
+		bad("--grpc-client-san needs --grpc-tls-client-ca: without it clients show no certificate")
+	}
+	for _, n := range []struct {
+		name              string
+		value, least, top int64
+	}{
+		{"max-connections", g.MaxConnections, 0, math.MaxInt32}, {"max-streams", g.MaxStreams, 1, 1 << 16},
+		{"max-calls", g.MaxCalls, 1, 1 << 24}, {"max-message", int64(g.MaxMessage), 1024, 64 << 20}, {"max-unsent", int64(g.MaxUnsent), 1 << 20, math.MaxInt64}, {"workers", g.Workers, 0, 1 << 16},
+	} {
+		if n.value < n.least || n.value > n.top {
+			bad("--grpc-%s is %d: it must be between %d and %d", n.name, n.value, n.least, n.top)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"call-timeout", g.CallTimeout}, {"stall-timeout", g.StallTimeout}, {"handshake-timeout", g.HandshakeTimeout},
+		{"ping-after", g.PingAfter}, {"min-ping", g.MinPing},
+	} {
+		if d.value <= 0 {
+			bad("--grpc-%s is %s: a client could then hold what it likes for ever; give a duration such as 10s", d.name, d.value)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"max-idle", g.MaxIdle}, {"max-age", g.MaxAge}, {"max-age-grace", g.MaxAgeGrace}} {
+		if d.value < 0 {
+			bad("--grpc-%s is %s: it cannot be negative", d.name, d.value)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// openGRPC builds the gRPC listener with the services of the table.
+func openGRPC(s *Server) (frontend, error) {
+	c := &s.conf.GRPC
+	if c.Listen == "" {
+		return frontend{}, nil
+	}
+	var services []grpcService
+	var names []string
+	for _, key := range slices.Sorted(maps.Keys(grpcServices)) {
+		svc, err := grpcServices[key](s)
+		if err != nil {
+			return frontend{}, err
+		}
+		if svc.register != nil {
+			services, names = append(services, svc), append(names, svc.name)
+		}
+	}
+	cert, err := s.namedCertificate(c.TLS, c.ClientSAN)
+	if err != nil {
+		return frontend{}, err
+	}
+	srv, err := grpcserver.New(grpcserver.Options{
+		Certificate:      cert,
+		Health:           names,
+		Reflection:       c.Reflection,
+		MaxStreams:       uint32(c.MaxStreams),
+		MaxCalls:         int(c.MaxCalls),
+		MaxMessage:       int(c.MaxMessage),
+		MaxUnsent:        int64(c.MaxUnsent),
+		Bodies:           s.bodies,
+		MaxHeader:        uint32(s.conf.HTTP.MaxHeaderBytes),
+		CallTimeout:      c.CallTimeout,
+		StallTimeout:     c.StallTimeout,
+		HandshakeTimeout: c.HandshakeTimeout,
+		PingAfter:        c.PingAfter,
+		MinPing:          c.MinPing,
+		MaxIdle:          c.MaxIdle,
+		MaxAge:           c.MaxAge,
+		MaxAgeGrace:      c.MaxAgeGrace,
+		Delay:            s.conf.Drain.Delay,
+		Drain:            max(s.conf.Drain.Timeout, time.Nanosecond),
+		Workers:          uint32(c.Workers),
+		Unary:            s.aroundCalls(),
+		Log:              s.log,
+	})
+	if err != nil {
+		return frontend{}, err
+	}
+	for _, svc := range services {
+		svc.register(srv)
+	}
+	f := frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}
+	if s.guardsGRPC() {
+		trust, err := s.conf.trusted()
+		if err != nil {
+			return frontend{}, err
+		}
+		if len(trust) == 0 && s.conf.ExtAuthz.Enabled {
+			s.log.Warn("ext_authz answers nobody: beside an upstream gRPC is for --trust alone, or for certificates of --grpc-tls-client-ca", "flag", "--trust ADDRESS-OF-ENVOY")
+		}
+		f.serve = trustingServer{srv, trust, new(faults.Networks), s.log}
+	}
+	return f, nil
+}
+
+// guardsGRPC reports whether gRPC is for trusted peers alone: strangers reach the
+// node, and no certificate says who they are.
+func (s *Server) guardsGRPC() bool {
+	return s.conf.forwards() && s.conf.GRPC.TLS.ClientCA == "" && !strings.HasPrefix(s.conf.GRPC.Listen, unixPrefix)
+}
+
+// trustingServer serves trusted peers alone: where strangers reach the node, as in
+// front of an upstream, a stranger must not spend another's quota. A loopback
+// address proves nothing: a proxy on this machine has it.
+type trustingServer struct {
+	serve
+	trust   []netip.Prefix
+	refused *faults.Networks // those that were warned of
+	log     *slog.Logger
+}
+
+// Serve implements serve.
+func (t trustingServer) Serve(ctx context.Context, ln net.Listener) error {
+	return t.serve.Serve(ctx, listen.Only(ln, t.trusts))
+}
+
+func (t trustingServer) trusts(a netip.Addr) bool {
+	if slices.ContainsFunc(t.trust, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return true
+	}
+	if log := t.refused.Log(t.log, a); log != nil {
+		log.Warn("a gRPC client is refused, as its address is not trusted; if it is yours, start with the flag", "flag", "--trust "+a.String())
+	}
+	return false
+}
+
+// aroundCalls is what every call passes through, outermost first.
+func (s *Server) aroundCalls() []grpc.UnaryServerInterceptor {
+	timed := timedCalls(s.metrics.GRPC())
+	if spans := s.telemetry.GRPC(grpcserver.Header); spans != nil {
+		return []grpc.UnaryServerInterceptor{spans, timed}
+	}
+	return []grpc.UnaryServerInterceptor{timed}
+}
+
+// timedCalls tells how long calls took.
+func timedCalls(tell func(method, code string, took time.Duration)) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		began := time.Now()
+		res, err := next(ctx, req)
+		tell(info.FullMethod, status.Code(err).String(), time.Since(began))
+		return res, err
+	}
+}
+
+// openRLS builds Envoy's rate limit service over the rules.
+func openRLS(s *Server) (grpcService, error) {
+	svc, err := rls.New(rls.Options{Limiter: s.limiter, Answer: s.answer, Metadata: s.conf.GRPC.Metadata, Priority: s.conf.priority(), Log: s.log})
+	if err != nil {
+		return grpcService{}, err
+	}
+	return grpcService{name: rls.Name, register: svc.Register}, nil
+}
+
+// openLimitService builds weir.v1, which answers as the HTTP API does.
+func openLimitService(s *Server) (grpcService, error) {
+	opt := grpcapi.Options{Limiter: s.limiter, Domain: s.conf.API.Domain, Priority: s.conf.priority(), Log: s.log}
+	if s.reserver != nil {
+		opt.Reserver = s.reserver
+	}
+	svc, err := grpcapi.New(opt)
+	if err != nil {
+		return grpcService{}, err
+	}
+	return grpcService{name: grpcapi.Name, register: svc.Register}, nil
+}

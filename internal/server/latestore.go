@@ -1,0 +1,290 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/redis"
+)
+
+// startServe is the value of --store-start with which a node starts without its
+// store.
+const startServe = "serve"
+
+// theStore is the setting of the store that this node shares with others.
+const theStore = "--store"
+
+// openEvery is how long a node waits before it tries again to open its store.
+const openEvery = time.Second
+
+// A lateStore is a shared store that may not be there when the node starts. Until it
+// was opened every call fails at once, so that limits are decided by their failure
+// policies. Safe for concurrent use.
+type lateStore[S weir.Store] struct {
+	// open opens the store and checks it.
+	open func(context.Context) (S, error)
+	name string
+	log  *slog.Logger
+	// calls measures, failure says why a call failed.
+	calls   *metrics.Calls
+	failure func(error) metrics.Failure
+	// follow is nil while nobody is followed.
+	follow atomic.Pointer[followCall]
+
+	store  atomic.Pointer[S]
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// openLate opens the store that name names, as setting has it. If it cannot be reached and late says
+// so, the store that is returned goes on trying; what a store that was reached says
+// is wrong is an error all the same.
+func openLate[S weir.Store](setting, name string, late bool, log *slog.Logger, open func(context.Context) (S, error), unreachable func(error) bool) (*lateStore[S], error) {
+	s := &lateStore[S]{open: open, name: name, log: log, calls: metrics.NewCalls(), failure: netFailure, cancel: func() {}}
+	opened, err := open(context.Background())
+	switch {
+	case err == nil:
+		s.store.Store(&opened)
+		return s, nil
+	case !unreachable(err):
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	case !late:
+		return nil, fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", setting, err)
+	}
+	if setting == theStore {
+		log.Warn("started without the store: limits are decided by their on_store_error until it is reached", "store", name, "err", err)
+	} else {
+		log.Warn("started without another region: little is admitted that it does not know of", "setting", setting, "store", name, "err", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.done.Go(func() { s.keepTrying(ctx, err) })
+	return s, nil
+}
+
+// keepTrying opens the store until it is open or ctx ends. What is wrong is logged
+// whenever it changes; last was.
+func (s *lateStore[S]) keepTrying(ctx context.Context, last error) {
+	began := time.Now()
+	tick := time.NewTicker(openEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		opened, err := s.open(ctx)
+		if err == nil {
+			s.store.Store(&opened)
+			s.log.Info("the store is reached", "store", s.name, "after", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if ctx.Err() == nil && err.Error() != last.Error() {
+			s.log.Warn("the store cannot be used yet", "store", s.name, "err", err)
+			last = err
+		}
+	}
+}
+
+// tellReached logs at the start what was reached, if it was.
+func (s *lateStore[S]) tellReached(opened openedStore, log *slog.Logger) {
+	store, err := s.get()
+	if err != nil || opened.shared == nil {
+		return
+	}
+	version := ""
+	if v, ok := any(store).(interface{ Version() string }); ok {
+		version = v.Version()
+	}
+	log.Info("store reached", "store", s.name, "version", version, "nodes", opened.shared().Nodes)
+}
+
+// reached reports whether the store was opened.
+func (s *lateStore[S]) reached() bool { return s.store.Load() != nil }
+
+// errNotReached is what calls fail by until then.
+var errNotReached = errors.New("the store was not reached since this node started")
+
+// get returns the store, once it was opened.
+func (s *lateStore[S]) get() (S, error) {
+	if found := s.store.Load(); found != nil {
+		return *found, nil
+	}
+	var none S
+	return none, errNotReached
+}
+
+// followCall is told of a call that decides so many limits. It returns the context to
+// make it in, and what is told the kind of its failure, empty for none, when it ends;
+// nil for a call of nobody who is followed.
+type followCall func(ctx context.Context, limits int) (context.Context, func(failure string))
+
+// followBy has calls followed from now on.
+func (s *lateStore[S]) followBy(f followCall) { s.follow.Store(&f) }
+
+// begin is called before a call of so many limits.
+func (s *lateStore[S]) begin(ctx context.Context, limits int) (context.Context, func(failure string)) {
+	f := s.follow.Load()
+	if f == nil {
+		return ctx, nil
+	}
+	return (*f)(ctx, limits)
+}
+
+// note measures a call that has ended. told is what begin returned.
+func (s *lateStore[S]) note(began time.Time, err error, told func(failure string)) {
+	took, why := time.Since(began), metrics.NoFailure
+	if err != nil {
+		why = s.failure(err)
+	}
+	s.calls.Observe(took, why)
+	if told == nil {
+		return
+	}
+	if why == metrics.NoFailure {
+		told("")
+		return
+	}
+	told(why.String())
+}
+
+// netFailure tells failures of the network.
+func netFailure(err error) metrics.Failure {
+	var away net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return metrics.FailedCanceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &away) && away.Timeout():
+		return metrics.FailedTimeout
+	case errors.As(err, &away), errors.Is(err, io.EOF):
+		return metrics.FailedUnreachable
+	}
+	return metrics.FailedOther
+}
+
+// memcachedFailure tells why a call of Memcached failed.
+func memcachedFailure(err error) metrics.Failure {
+	if memcached.Busy(err) {
+		return metrics.FailedBusy
+	}
+	return netFailure(err)
+}
+
+// redisFailure tells why a call of Redis failed.
+func redisFailure(err error) metrics.Failure {
+	switch {
+	case errors.Is(err, redis.ErrBusy):
+		return metrics.FailedBusy
+	case redis.Refused(err):
+		return metrics.FailedRefused
+	case redis.Lost(err):
+		return metrics.FailedUnreachable
+	}
+	return netFailure(err)
+}
+
+// Take implements weir.Store.
+func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
+	store, err := s.get()
+	if err != nil {
+		return err
+	}
+	ctx, told := s.begin(ctx, len(ops))
+	began := time.Now()
+	err = store.Take(ctx, ops)
+	s.note(began, err, told)
+	return err
+}
+
+// TakeOne implements weir.Store.
+func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	store, err := s.get()
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	ctx, told := s.begin(ctx, 1)
+	began := time.Now()
+	d, err := store.TakeOne(ctx, key, l, cost)
+	s.note(began, err, told)
+	return d, err
+}
+
+// Close implements weir.Store.
+func (s *lateStore[S]) Close() error {
+	s.cancel()
+	s.done.Wait()
+	if store, err := s.get(); err == nil {
+		return store.Close()
+	}
+	return nil
+}
+
+// lateRedis also keeps documents and looks at keys.
+type lateRedis struct{ *lateStore[*redis.Store] }
+
+var (
+	_ weir.Board      = lateRedis{}
+	_ httpapi.Keyring = lateRedis{}
+	_ weir.Store      = (*lateStore[*memcached.Store])(nil)
+)
+
+// stats is what the store says of itself, nothing before it was reached.
+func (s lateRedis) stats() metrics.Redis {
+	store, err := s.get()
+	if err != nil {
+		return metrics.Redis{}
+	}
+	st := store.Stats()
+	return metrics.Redis{
+		Requests: st.Calls, Scripts: st.Scripts, Reloads: st.Reloads, Waiting: st.InFlight,
+		GivenBack: st.GivenBack, Kept: st.Lost, Moved: st.Moved, Servers: st.Servers, Lost: st.LostServers, LostSlots: st.LostSlots,
+	}
+}
+
+// ReadDocument implements weir.Board.
+func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
+	store, err := s.get()
+	if err != nil {
+		return weir.Document{}, err
+	}
+	return store.ReadDocument(ctx, name, known)
+}
+
+// SwapDocument implements weir.Board.
+func (s lateRedis) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+	store, err := s.get()
+	if err != nil {
+		return weir.Document{}, err
+	}
+	return store.SwapDocument(ctx, name, was, d)
+}
+
+// Inspect implements httpapi.Keyring.
+func (s lateRedis) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
+	store, err := s.get()
+	if err != nil {
+		return nil, false, err
+	}
+	return store.Inspect(ctx, key, l)
+}
+
+// Forget implements httpapi.Keyring.
+func (s lateRedis) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
+	store, err := s.get()
+	if err != nil {
+		return false, err
+	}
+	return store.Forget(ctx, key, l)
+}

@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/rules"
+)
+
+// overlayMetrics counts what operators changed.
+func (s *Server) overlayMetrics() metrics.Overlay {
+	n := s.overlay.Count()
+	out := metrics.Overlay{Bans: n.Bans, Overrides: n.Overrides, Allowed: n.Allowed}
+	for _, v := range s.overlay.SwitchViews() {
+		m := metrics.Mode{Domain: v.Domain, Rule: v.Rule, Limit: v.Limit, Mode: string(v.Mode)}
+		if v.Percent != nil {
+			m.Percent = *v.Percent
+		}
+		if v.Until != nil {
+			m.Until = *v.Until
+		}
+		out.Modes = append(out.Modes, m)
+	}
+	return out
+}
+
+// openOverlay lays bans, overrides and modes over what the node decides by. They are kept
+// where all nodes see them if there is such a place, else in a file if there is one.
+func (s *Server) openOverlay() error {
+	var board weir.Board
+	switch {
+	case s.store.fleet && s.conf.Overlay != "":
+		return errors.New("--overlay: this store keeps bans, overrides and modes for all nodes: leave the file out")
+	case s.conf.Overlay != "":
+		file, err := overlay.OpenFile(s.conf.Overlay)
+		if err != nil {
+			return fmt.Errorf("--overlay: %w", err)
+		}
+		board = file
+	default:
+		board = s.store.board
+	}
+	if !s.store.fleet && s.store.shared != nil {
+		s.log.Info("bans, overrides and modes are this node's own: this store keeps none")
+	}
+	var err error
+	s.overlay, err = overlay.New(context.Background(), overlay.Options{
+		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, Places: s.rules.places, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
+	})
+	s.rules.overlay = s.overlay
+	return err
+}
+
+// nodeName is the name of this node in the history of changes.
+func nodeName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// places are the limits whose mode operators may change, with the words that name
+// them: those in words go by their text.
+func (r *ruleSet) places() []overlay.Place {
+	var out []overlay.Place
+	for i := range r.words.limits {
+		w := &r.words.limits[i]
+		keys := w.keys()
+		add := func(l *weir.Limit) {
+			out = append(out, overlay.Place{Domain: r.words.domain, Rule: w.text, Limit: l, YAML: func(m overlay.Mode, percent int64) string {
+				return rules.WordsInFile(r.words.domain, keys, l, w.all, string(m), percent)
+			}})
+		}
+		if w.address != nil {
+			add(w.address)
+		}
+		if w.clientID != nil && w.clientID != w.address {
+			add(w.clientID)
+		}
+	}
+	if r.live == nil {
+		return out
+	}
+	for _, rule := range r.live.Set().Rules() {
+		for _, l := range rule.All() {
+			if l.Limit == nil {
+				continue
+			}
+			out = append(out, overlay.Place{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority,
+				YAML: func(m overlay.Mode, percent int64) string { return l.ModeLines(string(m), percent) }})
+		}
+	}
+	return out
+}
+
+// keys are those of the entries that the limit is counted by.
+func (w *wordLimit) keys() []string {
+	var keys []string
+	if w.address != nil {
+		keys = append(keys, entryAddress)
+	}
+	if w.clientID != nil {
+		keys = append(keys, entryClientID)
+	}
+	return keys
+}
+
+// keyLines returns what operators did to one key as lines of the rules files.
+func (r *ruleSet) keyLines(e *overlay.Entry) string {
+	c := rules.KeyChange{Domain: e.Domain, Entries: e.Entries, Scope: e.Scope,
+		Count: e.Count, Period: time.Duration(e.Period) * time.Microsecond, Burst: e.Burst}
+	switch e.Kind {
+	case overlay.Ban:
+		c.Action = rules.BanKey
+	case overlay.Allow:
+		c.Action = rules.AllowKey
+	case overlay.BanDomain:
+		c.Action = rules.BanDomain
+		if r.live != nil {
+			return r.live.Set().KeyLines(c)
+		}
+		return e.YAML() + "\n"
+	default:
+		c.Action = rules.OverrideKey
+	}
+	for i := range r.words.limits {
+		w := &r.words.limits[i]
+		for _, l := range []*weir.Limit{w.address, w.clientID} {
+			if l != nil && l.Scope == e.Scope {
+				return rules.WordsKeyLines(c, w.keys(), l, w.all)
+			}
+		}
+	}
+	if r.live == nil {
+		return "# no lines in a rules file do this: the limit is not there any more\n"
+	}
+	return r.live.Set().KeyLines(c)
+}
+
+// knownClients returns who is shown by a name in events, as far as this node has told
+// of it lately.
+func (s *Server) knownClients(name string) []httpapi.KnownClient {
+	if s.events == nil {
+		return nil
+	}
+	var out []httpapi.KnownClient
+	for _, k := range s.events.observer.Known(name) {
+		if c, ok := s.rules.clientOf(k.Limit, k.Key); ok && !slices.ContainsFunc(out, c.Equal) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// entryForm returns the form in which front ends write a value of an entry, also where
+// routes give a source a key of their own; of several forms, the value itself if it is
+// one of them.
+func (s *Server) entryForm(key, value string) (string, error) {
+	form, err := s.identity.EntryForm(key, value)
+	if err != nil || form != value {
+		return form, err
+	}
+	for _, route := range s.conf.Routes {
+		for _, d := range route.Descriptors {
+			for _, e := range d.Entries {
+				if e.Key != key || strings.HasPrefix(e.From, "value:") {
+					continue
+				}
+				got, fault := s.identity.EntryForm(e.From, value)
+				if fault == nil && got == value {
+					return value, nil
+				}
+				form, err = got, fault
+			}
+		}
+	}
+	return form, err
+}
+
+// clientOf returns the entries that make a key of a limit.
+func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool) {
+	name, scope := strings.TrimSuffix(l.Name, " (banned)"), strings.TrimSuffix(l.Scope, "\x1fbanned")
+	for i := range r.words.limits {
+		w := &r.words.limits[i]
+		for _, at := range []struct {
+			limit *weir.Limit
+			key   string
+		}{{w.address, entryAddress}, {w.clientID, entryClientID}} {
+			if at.limit != nil && !w.all && at.limit.Scope == scope {
+				return httpapi.KnownClient{Domain: r.words.domain, Limit: name, Entries: []weir.Entry{{Key: at.key, Value: key}}}, true
+			}
+		}
+	}
+	if r.live == nil {
+		return httpapi.KnownClient{}, false
+	}
+	domain, entries, ok := r.live.Set().EntriesOf(l, key)
+	return httpapi.KnownClient{Domain: domain, Limit: name, Entries: entries}, ok
+}

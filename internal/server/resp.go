@@ -1,0 +1,150 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/frontend/resp"
+	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/metrics"
+)
+
+// RESP configures the listener that speaks the Redis protocol.
+type RESP struct {
+	Listen       string        `yaml:"listen" name:"resp" placeholder:"PORT|HOST:PORT" help:"Address of the Redis protocol: CL.THROTTLE as redis-cell has it, and commands for the rules. See docs/redis-protocol.md. A port alone is on 127.0.0.1; unix:PATH is a Unix socket. Empty means none."`
+	User         string        `yaml:"user" name:"resp-user" placeholder:"NAME" help:"User that Redis clients authenticate as. Empty means default, which clients may leave out."`
+	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
+	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
+	TLS          TLS           `yaml:"tls" embed:"" prefix:"resp-tls-"`
+	MaxClients   int64         `yaml:"max_clients" name:"resp-max-clients" default:"4096" placeholder:"N" help:"Most connections of Redis clients at once, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that has sent nothing for longest is closed for a new one; where all have commands under way, the new one is told so and closed. Loopback, --trust and --trusted-proxies have no bound for one client. Where there is a password, clients that have not given it make room for each other once they hold a quarter."`
+	IdleTimeout  time.Duration `yaml:"idle_timeout" name:"resp-idle-timeout" default:"0s" placeholder:"DURATION" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: one whose machine is gone ends by TCP's probes."`
+	Timeout      time.Duration `yaml:"timeout" name:"resp-timeout" default:"10s" placeholder:"DURATION" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to take in its replies."`
+}
+
+// check reports what is wrong with r that can be seen without opening anything.
+func (r *RESP) check() error {
+	if r.Listen == "" {
+		return nil
+	}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	secret := r.Password != "" || r.PasswordFile != ""
+	if r.Password != "" && r.PasswordFile != "" {
+		bad("--resp-password and --resp-password-file are both given: keep one")
+	}
+	if r.User != "" && !secret {
+		bad("--resp-user has no password: give --resp-password or --resp-password-file")
+	}
+	if addr := r.address(); !secret && r.TLS.ClientCA == "" && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
+		bad("--resp %s can be reached from other machines, and whoever connects may spend and reset: give --resp-password-file FILE, or listen on 127.0.0.1", r.Listen)
+	}
+	if r.MaxClients < 1 || r.MaxClients > 1<<20 {
+		bad("--resp-max-clients is %d: it must be between 1 and %d", r.MaxClients, 1<<20)
+	}
+	if r.IdleTimeout < 0 {
+		bad("--resp-idle-timeout is %s: it cannot be negative", r.IdleTimeout)
+	}
+	if r.Timeout <= 0 {
+		bad("--resp-timeout is %s: a client could then hold what it likes for ever; give a duration such as 10s", r.Timeout)
+	}
+	return errors.Join(errs...)
+}
+
+// address returns where to listen: a port alone is on loopback.
+func (r *RESP) address() string {
+	if _, err := strconv.ParseUint(r.Listen, 10, 16); err == nil {
+		return net.JoinHostPort("127.0.0.1", r.Listen)
+	}
+	return r.Listen
+}
+
+// password returns what clients must give, empty for nothing.
+func (r *RESP) password() (string, error) {
+	if r.PasswordFile == "" {
+		return string(r.Password), nil
+	}
+	data, err := readSecret(r.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("--resp-password-file: %w", err)
+	}
+	return string(data), nil
+}
+
+// openRESP builds the listener for Redis clients.
+func openRESP(s *Server) (frontend, error) {
+	c := &s.conf.RESP
+	if c.Listen == "" {
+		return frontend{}, nil
+	}
+	password, err := c.password()
+	if err != nil {
+		return frontend{}, err
+	}
+	cert, err := s.certificate(c.TLS)
+	if err != nil {
+		return frontend{}, err
+	}
+	shared, err := s.sharedAddrs()
+	if err != nil {
+		return frontend{}, err
+	}
+	counts := new(listen.Counts)
+	opt := resp.Options{
+		Limiter:      s.limiter,
+		Check:        s.store.check,
+		Priority:     s.conf.priority(),
+		User:         c.User,
+		Password:     password,
+		Guesses:      s.guesses,
+		MaxClients:   int(c.MaxClients),
+		Shared:       shared,
+		Connections:  counts,
+		IdleTimeout:  c.IdleTimeout,
+		Timeout:      c.Timeout,
+		DrainDelay:   s.conf.Drain.Delay,
+		DrainTimeout: s.conf.Drain.Timeout,
+		Version:      s.build.Version,
+		Batch:        s.metrics.RESPBatch(),
+		Log:          s.log,
+	}
+	if s.store.keyring != nil {
+		opt.Keyring = s.store.keyring
+	}
+	if s.store.shared != nil {
+		opt.Parallel = resp.MaxParallel
+	}
+	if addr := c.address(); password != "" && len(password) < minSecret && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
+		s.log.Warn("the password of Redis clients is shorter than 16 bytes and can be reached from other machines: `openssl rand -hex 16` makes a good one", "addr", c.Listen)
+	}
+	if cert != nil {
+		opt.TLS = cert.Config()
+	} else if addr := c.address(); password != "" && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
+		s.log.Warn("the password of Redis clients crosses the network in clear: give --resp-tls-cert and --resp-tls-key", "addr", c.Listen)
+	}
+	if s.resp, err = resp.New(opt); err != nil {
+		return frontend{}, err
+	}
+	if err := s.store.check(s.resp.Throttle()); err != nil {
+		s.log.Warn("CL.THROTTLE answers an error: this store keeps no token bucket", "err", err)
+	}
+	return frontend{listen: c.address(), tls: c.TLS, scheme: "redis", serve: s.resp, conns: counts}, nil
+}
+
+// respMetrics translates what the Redis protocol's front end says of itself.
+func (s *Server) respMetrics() metrics.RESP {
+	if s.resp == nil {
+		return metrics.RESP{} // still opening
+	}
+	st := s.resp.Stats()
+	return metrics.RESP{
+		Limits:   []metrics.Series{{Rule: s.resp.Throttle().Name, Limit: s.resp.Throttle()}},
+		Clients:  st.Clients,
+		Most:     st.MaxClients,
+		Accepted: st.Accepted, Refused: st.Refused, Commands: st.Commands,
+		WrongPasswords: st.WrongPasswords, Malformed: st.Malformed, Slow: st.Slow, NoRoom: st.NoRoom,
+	}
+}

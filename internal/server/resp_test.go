@@ -1,0 +1,234 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// startRESP runs a node until the test ends.
+func startRESP(t *testing.T, c *server.Config) server.Ready {
+	t.Helper()
+	s, err := server.New(c, server.Build{Version: "v1.2.3"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan server.Ready, 1), make(chan error, 1)
+	go func() { ended <- s.Run(ctx, func(r server.Ready) { ready <- r }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return <-ready
+}
+
+// ask sends lines of commands to a node and returns as many lines of replies.
+func ask(t *testing.T, nc net.Conn, lines int, commands ...string) string {
+	t.Helper()
+	if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(nc, strings.Join(commands, "\r\n")+"\r\n")
+	r, got := bufio.NewReader(nc), []string{}
+	for range lines {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %q: %v", got, err)
+		}
+		got = append(got, strings.TrimSuffix(line, "\r\n"))
+	}
+	return strings.Join(got, "|")
+}
+
+func hostOf(t *testing.T, text string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// TestRESP: a node speaks the Redis protocol, by the numbers of a call and by its
+// rules; and tells operators.
+func TestRESP(t *testing.T) {
+	c := local("2/year by client_id using fixed_window")
+	c.RESP.Listen = "127.0.0.1:0"
+	r := startRESP(t, c)
+	if !strings.HasPrefix(r.URLs["resp"], "redis://127.0.0.1:") || !strings.Contains(r.String(), "redis-cli -u "+r.URLs["resp"]+" CL.THROTTLE") {
+		t.Errorf("%v\n%s", r.URLs, r)
+	}
+	nc, err := net.Dial("tcp", hostOf(t, r.URLs["resp"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got := ask(t, nc, 6, "CL.THROTTLE user123 15 30 60"); got != "*5|:0|:16|:15|:-1|:2" {
+		t.Error(got)
+	}
+	if got := ask(t, nc, 6, "CL.THROTTLE user123 15 30 60 16"); !strings.HasPrefix(got, "*5|:1|:16|:15|") {
+		t.Error(got)
+	}
+	for i := range 3 {
+		if got := ask(t, nc, 21, "WEIR.CHECK api client_id 7"); !strings.Contains(got, fmt.Sprintf("|allowed|:%d|", max(0, min(1, 2-i)))) {
+			t.Error(got)
+		}
+	}
+	if got := ask(t, nc, 1, "WEIR.RESET api client_id 7"); got != ":1" {
+		t.Error(got)
+	}
+	if got := ask(t, nc, 5, "INFO server"); !strings.Contains(got, "weir_version:v1.2.3") {
+		t.Error(got)
+	}
+	if got := ask(t, nc, 2, "INFO server"); got == "" {
+		t.Error(got)
+	}
+	_, text := get(t, r.URLs["admin"]+"/metrics")
+	for _, want := range []string{
+		`weir_decisions_total{decision="allowed",domain="",limit="CL.THROTTLE",rule="CL.THROTTLE"} 1`,
+		`weir_decisions_total{decision="refused",domain="",limit="CL.THROTTLE",rule="CL.THROTTLE"} 1`,
+		"weir_resp_clients 1\n", "weir_resp_max_clients 4096\n", `weir_resp_connections_total{result="accepted"} 1`, "weir_resp_commands_total ",
+		"weir_resp_batch_duration_seconds_count ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// TestRESPAlone: no rules are needed for limits that come with each call; the
+// port alone is on loopback.
+func TestRESPAlone(t *testing.T) {
+	c := local()
+	c.RESP.Listen = fmt.Sprint(servertest.FreePort(t))
+	r := startRESP(t, c)
+	if r.URLs["resp"] != "redis://127.0.0.1:"+c.RESP.Listen {
+		t.Error(r.URLs)
+	}
+}
+
+func TestRESPOnASocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	c := local()
+	c.RESP.Listen = "unix:" + path
+	r := startRESP(t, c)
+	if !strings.Contains(r.String(), "redis-cli -s "+path) {
+		t.Error(r)
+	}
+	nc, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got := ask(t, nc, 1, "PING"); got != "+PONG" {
+		t.Error(got)
+	}
+}
+
+// TestRESPEncrypted: with TLS, a password from a file, and a certificate that is
+// renewed.
+func TestRESPEncrypted(t *testing.T) {
+	dir := t.TempDir()
+	c := local()
+	c.RESP.Listen, c.RESP.User, c.RESP.PasswordFile = "127.0.0.1:0", "app", filepath.Join(dir, "password")
+	if err := os.WriteFile(c.RESP.PasswordFile, []byte("correct horse\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var pair tls.Certificate
+	c.RESP.TLS.Cert, c.RESP.TLS.Key, pair = servertest.Certificate(t, dir, "first")
+	r := startRESP(t, c)
+	if !strings.HasPrefix(r.URLs["resp"], "rediss://") {
+		t.Error(r.URLs)
+	}
+	dial := func(pair tls.Certificate) (*tls.Conn, error) {
+		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AddCert(leaf)
+		return tls.Dial("tcp", hostOf(t, r.URLs["resp"]), &tls.Config{RootCAs: pool})
+	}
+	nc, err := dial(pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got := ask(t, nc, 3, "CL.THROTTLE k 1 1 1", `AUTH app "correct horse"`, "PING"); got != "-NOAUTH Authentication required.|+OK|+PONG" {
+		t.Error(got)
+	}
+	_, _, renewed := servertest.Certificate(t, dir, "second")
+	servertest.Await(t, "the new certificate", func() bool {
+		nc, err := dial(renewed)
+		if err == nil {
+			nc.Close()
+		}
+		return err == nil
+	})
+}
+
+// TestRESPNeedsPassword: the listener refuses to leave loopback without one.
+func TestRESPNeedsPassword(t *testing.T) {
+	f := func(addr string, ok bool) {
+		t.Helper()
+		c := local()
+		c.RESP.Listen = addr
+		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			defer s.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "--resp-password-file") {
+			t.Errorf("no cure in: %v", err)
+		}
+	}
+	f("127.0.0.1:6380", true)
+	f("6380", true)
+	f("localhost:6380", true)
+	f("[::1]:6380", true)
+	f("unix:/run/weir.sock", true)
+	f(":6380", false)
+	f("0.0.0.0:6380", false)
+	f("redis.example:6380", false)
+}
+
+func TestRESPImpossible(t *testing.T) {
+	f := func(change func(*server.RESP), want string) {
+		t.Helper()
+		c := local()
+		c.RESP.Listen = "127.0.0.1:0"
+		change(&c.RESP)
+		s, err := server.New(c, server.Build{}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			s.Close()
+			t.Errorf("taken; want %s", want)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	f(func(r *server.RESP) { r.User = "app" }, "--resp-user has no password")
+	f(func(r *server.RESP) { r.Password, r.PasswordFile = "a", "b" }, "keep one")
+	f(func(r *server.RESP) { r.PasswordFile = "gone" }, "--resp-password-file")
+	f(func(r *server.RESP) { r.MaxClients = 0 }, "--resp-max-clients")
+	f(func(r *server.RESP) { r.IdleTimeout = -1 }, "--resp-idle-timeout")
+	f(func(r *server.RESP) { r.Timeout = 0 }, "--resp-timeout")
+	f(func(r *server.RESP) { r.TLS.Cert = "x" }, "--resp-tls-cert and --resp-tls-key go together")
+}

@@ -1,0 +1,497 @@
+// Package server builds a node from its configuration, runs it and drains it.
+//
+// tables.go lists what a node can be made of: the stores by the scheme of their
+// URL, the front ends by their section of the configuration. Adding one is a
+// line there.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/bodies"
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/frontend/resp"
+	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/insight/dashboard"
+	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/reserve"
+	"github.com/weirlimit/weir/shed"
+	"github.com/weirlimit/weir/telemetry"
+)
+
+// Server is one node. Safe for concurrent use.
+type Server struct {
+	conf  *Config
+	log   *slog.Logger
+	build Build
+	rules *ruleSet
+	store openedStore
+	// overlay is the limiter's rules: bans and overrides, and the rules beneath.
+	overlay *overlay.Overlay
+	limiter *weir.Limiter
+	// reserver is nil where the store cannot keep reservations.
+	reserver *reserve.Reserver
+	api      *httpapi.API
+	// guesses bounds wrong tokens and passwords at all doors.
+	guesses *guesses.Bound
+	// bodies bounds what unfinished requests of all front ends hold together.
+	bodies *bodies.Budget
+	answer *answer.Writer
+	// identity says who sent a request.
+	identity *identity.Resolver
+	keys     *identity.KeyFile // nil without one
+	// keyDoubts returns what the file of keys says of nobody, though it is asked for.
+	keyDoubts func() []string
+	shed      *shed.Shedder // nil without one
+	metrics   *metrics.Metrics
+	resp      *resp.Server // nil without Redis clients
+	// looked is which time that the rules were read warnOfUnlimited looked at, zero for
+	// none.
+	looked uint64
+	// asksNow says which rules of the last set that was looked at are asked.
+	asksNow atomic.Pointer[asks]
+	// telemetry is nil while nothing is sent to a collector. opened is set when all
+	// is there that it reads.
+	telemetry *telemetry.Telemetry
+	opened    atomic.Bool
+	// dashboard is nil without an admin listener.
+	dashboard *dashboard.Dashboard
+	events    *telling // nil when nobody is told
+	analyst   *analyst // nil when nothing is kept
+	doors     []frontend
+	certs     []*certfile.Certificate
+	token     string
+
+	// state is what readiness says.
+	state atomic.Int32
+}
+
+// States of a server.
+const (
+	starting int32 = iota
+	serving
+	draining
+)
+
+// notReady says why the node takes no requests, empty when it does.
+func (s *Server) notReady() string {
+	switch s.state.Load() {
+	case starting:
+		return "starting"
+	case draining:
+		return "draining"
+	}
+	return ""
+}
+
+// frontend is one listener and what answers on it.
+type frontend struct {
+	// section is its name in the configuration, metrics and logs.
+	section string
+	listen  string
+	tls     TLS
+	// proxies are the peers that must send a PROXY protocol header.
+	proxies []netip.Prefix
+	// scheme begins its URL, with an s for TLS. Zero means http.
+	scheme string
+	// maxConns bounds its connections, zero for no bound or one of its own; maxClient those of one
+	// client, zero for a quarter of them.
+	maxConns, maxClient int64
+	// conns counts those that were not let in, or not kept; open sets it
+	// where a front end has none.
+	conns *listen.Counts
+	// last: it is drained after the others, so that operators can watch.
+	last bool
+	serve
+}
+
+// serve answers on a listener until ctx ends, then finishes what it has begun.
+type serve interface {
+	Serve(ctx context.Context, ln net.Listener) error
+}
+
+// New builds a node of the given binary and loads its rules. Everything that can be wrong with the
+// configuration is reported here; nothing listens yet. The caller must Run it,
+// or Close it.
+func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
+	if err := conf.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{conf: conf, log: log, build: build, bodies: bodies.New(0)}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) open() (err error) {
+	if s.token, err = s.conf.adminToken(); err != nil {
+		return err
+	}
+	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
+		return err
+	}
+	if s.answer, err = s.conf.answer(); err != nil {
+		return err
+	}
+	if err = s.openIdentity(); err != nil {
+		return err
+	}
+	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
+		return err
+	}
+	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
+		return err
+	}
+	if err = s.openShed(); err != nil {
+		return err
+	}
+	told := metrics.Options{
+		Limits:  s.rules.series,
+		Store:   s.store.stats,
+		Shared:  s.store.shared,
+		Regions: s.conf.Region != "",
+		Calls:   s.store.calls,
+		Redis:   s.store.redis,
+		Overlay: s.overlayMetrics,
+		Sketch:  s.store.sketch,
+		Reloads: s.rules.reloads,
+		Guesses: s.guesses.Count, RefusedBodies: s.bodies.Refused, Connections: s.connectionMetrics, Identity: s.identityMetrics,
+		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
+	}
+	u := newUnmatched(s.rules, s.log)
+	told.Unlimited, told.Unmatched = u.observe, u.metrics
+	s.rules.asked = s.isAsked
+	if s.rules.live != nil {
+		told.Unasked = s.unaskedRules
+	}
+	if s.shed != nil {
+		told.Shed, told.Extra = s.shedMetrics, s.isShedLimit()
+	}
+	if s.conf.RESP.Listen != "" {
+		told.RESP = s.respMetrics
+	}
+	told.Certificates = s.certificateMetrics
+	if s.conf.OTel.on() {
+		told.Telemetry, told.Semantic = s.telemetryMetrics, true
+	}
+	if err = s.openEvents(); err != nil {
+		return err
+	}
+	if s.events != nil {
+		told.Events = s.events.metrics
+	}
+	s.metrics = metrics.New(told)
+	if err = s.openAnalytics(); err != nil {
+		return err
+	}
+	if err = s.openTelemetry(); err != nil {
+		return err
+	}
+	if err = s.openOverlay(); err != nil {
+		return err
+	}
+	observers := []weir.Observer{s.metrics}
+	if s.events != nil {
+		observers = append(observers, s.events.observer)
+	}
+	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers, Tracer: s.tracer()})
+	if err != nil {
+		return err
+	}
+	if err = s.openReserver(); err != nil {
+		return err
+	}
+	if s.api, err = s.openAPI(); err != nil {
+		return err
+	}
+	for _, section := range sections {
+		f, err := frontends[section](s)
+		if err != nil {
+			return err
+		}
+		if f.serve != nil {
+			f.section = section
+			if f.conns == nil {
+				f.conns = new(listen.Counts)
+			}
+			s.doors = append(s.doors, f)
+		}
+	}
+	s.opened.Store(true)
+	return nil
+}
+
+// Close frees what New opened. A server that ran has closed itself.
+func (s *Server) Close() error {
+	var errs []error
+	s.closeTelemetry()
+	if s.identity != nil {
+		errs = append(errs, s.identity.Close())
+	}
+	if s.dashboard != nil {
+		errs = append(errs, s.dashboard.Close())
+	}
+	if s.guesses != nil {
+		errs = append(errs, s.guesses.Close())
+	}
+	if s.events != nil {
+		errs = append(errs, s.events.close())
+	}
+	if s.analyst != nil {
+		errs = append(errs, s.analyst.close())
+	}
+	if s.store.Store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Reload reads rules, API keys and certificates again. What is broken is logged, and
+// what was good stays in use.
+func (s *Server) Reload() {
+	s.rules.reload()
+	s.reloadKeys()
+	for _, c := range s.certs {
+		c.Reload()
+	}
+}
+
+// Ready tells where a server listens.
+type Ready struct {
+	// URLs are by section: "http", "admin", "grpc", "resp". That of a Unix socket is unix: and its
+	// path.
+	URLs map[string]string
+	// Upstream is where the gateway forwards to in words, empty without one.
+	Upstream string
+	// ForwardAuth is the path that proxies ask at, empty without one.
+	ForwardAuth string
+	// Forward and Ask are commands that send the gateway a request and ask the API.
+	// They meet the first limit in force. Ask says in parentheses why there is none.
+	Forward, Ask string
+	// GRPCFor says who may use gRPC, empty for whoever reaches it.
+	GRPCFor string
+}
+
+// String says where to go, for a person who has just started a server.
+func (r Ready) String() string {
+	var b strings.Builder
+	base := r.URLs["http"]
+	if r.Upstream != "" {
+		fmt.Fprintf(&b, "gateway  %s  ->  %s\n", base, r.Upstream)
+		fmt.Fprintf(&b, "         %s\n", r.Forward)
+	}
+	fmt.Fprintf(&b, "API      %s\n         %s\n", base, r.Ask)
+	if r.ForwardAuth != "" {
+		fmt.Fprintf(&b, "proxies  %s  (forward-auth)\n", curlTo(base, r.ForwardAuth))
+	}
+	if grpc, ok := r.URLs["grpc"]; ok {
+		fmt.Fprintf(&b, "gRPC     %s  (weir.v1, Envoy%s)\n", grpc, r.GRPCFor)
+	}
+	if redis, ok := r.URLs["resp"]; ok {
+		fmt.Fprintf(&b, "redis    redis-cli %s CL.THROTTLE user123 15 30 60\n", redisTo(redis))
+	}
+	if admin, ok := r.URLs["admin"]; ok {
+		fmt.Fprintf(&b, "admin    %s/  (dashboard, metrics, health, rules)\n", admin)
+	}
+	return b.String()
+}
+
+// reachable returns an address to connect to for one that is listened on.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// Run listens, serves until ctx ends and then drains: readiness turns 503 at
+// once, every request that was accepted is answered. ready is called once when
+// all listeners are open; nil means nobody is told. It returns nil after a
+// clean drain.
+func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
+	listeners, err := s.listen()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	background, stopBackground := context.WithCancel(context.Background())
+	first, endFirst := context.WithCancel(context.Background())
+	last, endLast := context.WithCancel(context.Background())
+	defer endLast()
+	defer endFirst()
+
+	var watchers sync.WaitGroup
+	for _, c := range s.certs {
+		watchers.Go(func() {
+			if err := c.Watch(background); err != nil {
+				s.log.Error("certificate changes are not seen; SIGHUP reloads", "err", err)
+			}
+		})
+	}
+	watchers.Go(func() { s.rules.watch(background) })
+	watchers.Go(func() { s.watchUnlimited(background) })
+	watchers.Go(func() { s.watchKeys(background) })
+	watchers.Go(func() { s.overlay.Watch(background) })
+
+	if s.events != nil {
+		s.events.run()
+	}
+	if s.analyst != nil {
+		s.analyst.run()
+	}
+
+	var firstDone, lastDone sync.WaitGroup
+	// Buffered so that no front end waits for another's error to be read.
+	errs := make(chan error, len(s.doors))
+	for i, f := range s.doors {
+		wg, until := &firstDone, first
+		if f.last {
+			wg, until = &lastDone, last
+		}
+		wg.Go(func() {
+			if err := f.Serve(until, listeners[i]); err != nil {
+				errs <- fmt.Errorf("%s: %w", f.section, err)
+			}
+		})
+	}
+	s.state.Store(serving)
+	s.announce(listeners, ready)
+
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-errs:
+	}
+	s.state.Store(draining)
+	endFirst()
+	firstDone.Wait()
+	if s.events != nil {
+		s.events.end() // after the last request
+	}
+	if s.analyst != nil {
+		s.endAnalytics()
+	}
+	endLast()
+	lastDone.Wait()
+	stopBackground()
+	watchers.Wait()
+	close(errs)
+	for err := range errs {
+		failed = errors.Join(failed, err)
+	}
+	failed = errors.Join(failed, s.Close())
+	if failed == nil {
+		s.log.Info("drained")
+	}
+	return failed
+}
+
+// listen opens a listener for every front end, or none.
+func (s *Server) listen() (listeners []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, ln := range listeners {
+				ln.Close()
+			}
+		}
+	}()
+	shared, err := s.sharedAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range s.doors {
+		ln, err := listenOn(f.listen)
+		if err != nil {
+			none := ""
+			if f.section == "grpc" { // most who meet this have not asked for it
+				none = `, or --grpc "" for none`
+			}
+			return listeners, fmt.Errorf("%s: %w: give another address with --%s%s", f.section, err, f.section, none)
+		}
+		if len(f.proxies) > 0 {
+			if ln, err = identity.ListenProxy(ln, identity.ProxyListenerOptions{From: f.proxies, Log: s.log}); err != nil {
+				return listeners, err
+			}
+		}
+		ln = listen.Limit(ln, listen.Limits{Max: f.maxConns, Client: f.maxClient, Shared: shared, Counts: f.conns, Log: s.log})
+		listeners = append(listeners, ln)
+	}
+	return listeners, nil
+}
+
+// sharedAddrs returns what reports whether many clients come from an address.
+func (s *Server) sharedAddrs() (func(netip.Addr) bool, error) {
+	proxies, err := prefixes("--trust", slices.Concat(s.conf.Trust, s.conf.Identity.Proxies.Trusted))
+	if err != nil {
+		return nil, err
+	}
+	return func(a netip.Addr) bool {
+		return a.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	}, nil
+}
+
+// connectionMetrics returns what became of connections at every listener.
+func (s *Server) connectionMetrics() []metrics.Connections {
+	if !s.opened.Load() {
+		return nil
+	}
+	all := make([]metrics.Connections, 0, len(s.doors))
+	for _, f := range s.doors {
+		all = append(all, connectionsOf(f.section, f.conns))
+	}
+	return all
+}
+
+func connectionsOf(section string, n *listen.Counts) metrics.Connections {
+	return metrics.Connections{
+		Listener: section, RefusedClient: n.Refused.Load(), RefusedFull: n.RefusedFull.Load(),
+		ClosedFull: n.ClosedFull.Load(), ClosedClient: n.ClosedClient.Load(), ClosedIdle: n.ClosedIdle.Load(),
+	}
+}
+
+// announce logs where the node listens and calls ready.
+func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
+	r := Ready{URLs: make(map[string]string), ForwardAuth: s.conf.ForwardAuth.Prefix}
+	for i, f := range s.doors {
+		addr := listeners[i].Addr().String()
+		r.URLs[f.section] = urlOf(listeners[i].Addr(), f.scheme, f.tls.Cert != "")
+		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")
+	}
+	if u, err := s.conf.upstream(); err == nil && u != nil {
+		r.Upstream = u.Redacted()
+	} else if n := len(s.conf.Routes); n > 0 && s.conf.forwards() {
+		r.Upstream = fmt.Sprintf("%d routes", n)
+		if n == 1 {
+			r.Upstream = "1 route"
+		}
+	}
+	r.Forward, r.Ask = s.howToForward(r.URLs["http"]), s.howToAsk(r.URLs["http"])
+	if s.guardsGRPC() && !s.trustsLoopback() {
+		r.GRPCFor = "; answers nobody: it is for --trust ADDRESS alone"
+		if len(s.conf.Trust) > 0 {
+			r.GRPCFor = "; for --trust " + strings.Join(s.conf.Trust, ",")
+		}
+	}
+	if ready != nil {
+		ready(r)
+	}
+}

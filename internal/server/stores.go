@@ -1,0 +1,332 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/redis"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// openStore opens the store that a URL names.
+type openStore func(conf *Config, log *slog.Logger) (openedStore, error)
+
+// storeKind is how the store of a URL is opened, and why it cannot serve a limit.
+type storeKind struct {
+	open  openStore
+	check func(*weir.Limit) error
+}
+
+// openedStore is a store and what else it can do.
+type openedStore struct {
+	weir.Store
+	// keyring looks at single keys. Nil if the store cannot.
+	keyring httpapi.Keyring
+	// stats is what the memory of this process says of itself, sketch of an
+	// approximate limit.
+	stats  func() metrics.Store
+	sketch func(*weir.Limit) (sketch.Stats, bool)
+	// board keeps bans and overrides, for all nodes if fleet. Nil if the store
+	// keeps no documents.
+	board weir.Board
+	fleet bool
+	// shared is what is said of a store that nodes share. Nil if none is.
+	shared func() metrics.Shared
+	// calls measures the calls of that store, redis is what a store on Redis says of
+	// itself. Nil if there is none.
+	calls *metrics.Calls
+	redis func() metrics.Redis
+	// check says why a limit cannot be served.
+	check func(*weir.Limit) error
+	// restarts says why a limit counts from zero where an earlier version of it has
+	// counted, see rules.Options.
+	restarts func(l, old *weir.Limit) string
+	// rule is check for a limit of the rules, which regions may have to count
+	// together. Nil means check.
+	rule func(*weir.Limit) error
+	// plain: it keeps windows aligned to the epoch only.
+	plain bool
+	// follow has the calls of a store that nodes share followed. Nil if none is.
+	follow func(followCall)
+}
+
+// rules returns the check of the limits that rules have.
+func (s *openedStore) rules() func(*weir.Limit) error {
+	if s.rule != nil {
+		return s.rule
+	}
+	return s.check
+}
+
+// openMemory opens the embedded store.
+func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
+	text := conf.Store
+	bad := func(format string, args ...any) (openedStore, error) {
+		return openedStore{}, fmt.Errorf("--store %q: "+format, append([]any{text}, args...)...)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return bad("not a URL: write memory:?max_bytes=512MiB")
+	}
+	if u.Host != "" || u.Opaque != "" || u.Path != "" && u.Path != "/" {
+		return bad("memory takes no name: write memory:?max_bytes=512MiB")
+	}
+	opt := memory.Options{Logger: log}
+	for key, values := range u.Query() {
+		if key != "max_bytes" {
+			return bad("unknown parameter %q%s", key, meant(key, []string{"max_bytes"}))
+		}
+		var b Bytes
+		if err := b.UnmarshalText([]byte(values[0])); err != nil || b < memory.MinBytes {
+			return bad("max_bytes %q is not a number of bytes such as 512MiB, at least %s", values[0], Bytes(memory.MinBytes))
+		}
+		opt.MaxBytes = int64(b)
+	}
+	s := memory.New(opt)
+	return openedStore{
+		Store:   s,
+		keyring: s,
+		board:   s,
+		stats:   func() metrics.Store { return storeMetrics(s.Stats()) },
+		sketch:  s.Approximate,
+		check:   memory.Check, restarts: memory.Restarts,
+	}, nil
+}
+
+// openRedis opens Redis or Valkey, in any topology.
+func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
+	open := func(ctx context.Context) (*redis.Store, error) {
+		return redis.Open(ctx, conf.Store, redis.Options{Logger: log, Late: conf.StoreStart == startServe})
+	}
+	late, err := openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
+	if err != nil {
+		return openedStore{}, err
+	}
+	late.failure = redisFailure
+	shared := lateRedis{late}
+	opened, err := openShared(shared, shared, late.reached, redis.Check, true, conf, log)
+	late.tellReached(opened, log)
+	opened.calls, opened.redis = late.calls, shared.stats
+	opened.follow = late.followBy
+	return opened, err
+}
+
+// openMemcached opens Memcached.
+func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
+	opt, err := memcached.ParseURL(conf.Store)
+	if err != nil {
+		return openedStore{}, fmt.Errorf("--store: %w", err)
+	}
+	open := func(ctx context.Context) (*memcached.Store, error) {
+		shared, err := memcached.New(opt)
+		if err != nil {
+			return nil, err
+		}
+		warnings, err := shared.Probe(ctx)
+		if err != nil {
+			return nil, errors.Join(err, shared.Close())
+		}
+		for _, w := range warnings {
+			log.Warn(w)
+		}
+		return shared, nil
+	}
+	late, err := openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, memcached.Unreachable)
+	if err != nil {
+		return openedStore{}, err
+	}
+	late.failure = memcachedFailure
+	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
+	late.tellReached(opened, log)
+	opened.calls, opened.follow = late.calls, late.followBy
+	opened.plain = true
+	opened.restarts = restartsOf(memcached.Restarts)
+	return opened, err
+}
+
+// openShared puts what a node does on its own before a store that nodes share:
+// leases, failure policies, and the limits that each node counts alone. prompt: the
+// store ends each call within its timeout by itself. reached reports whether it was
+// ever there.
+func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, prompt bool, conf *Config, log *slog.Logger) (openedStore, error) {
+	peers, patience, err := openPeers(conf, log)
+	if err != nil {
+		return openedStore{}, errors.Join(err, shared.Close())
+	}
+	local := memory.New(memory.Options{Logger: log})
+	t, err := tier.New(shared, tier.Options{
+		Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), MaxBytes: int64(conf.StoreHeld), Logger: log,
+		Region: conf.Region, Peers: peers, PeerTimeout: patience,
+	})
+	if err != nil {
+		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close(), local.Close(), closePeers(peers))
+	}
+	opened := openedStore{
+		Store:  &stack{t, shared, local, peers},
+		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
+		sketch: local.Approximate,
+		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached()) },
+		check:  checkOf(check), restarts: restartsOf((*weir.Limit).Restarts),
+	}
+	opened.rule = opened.check
+	if len(peers) > 0 {
+		opened.rule = acrossRegions(opened.check, len(peers)+1)
+	}
+	opened.board = local
+	if keys != nil {
+		opened.keyring = &tieredKeys{tier: t, shared: keys, local: local}
+	}
+	if _, ok := shared.(weir.Board); ok {
+		opened.board, opened.fleet = t, true
+	}
+	return opened, nil
+}
+
+// checkOf returns the check of limits for nodes that share a store whose own is check.
+func checkOf(check func(*weir.Limit) error) func(*weir.Limit) error {
+	return func(l *weir.Limit) error {
+		switch {
+		case alone(l):
+			return memory.Check(l)
+		case l.Traits()&weir.Sketches != 0:
+			return fmt.Errorf("%s stays on its node: add consistency: local, or use sliding_window", l.Algorithm.Name())
+		}
+		return check(l)
+	}
+}
+
+// restartsOf returns why limits count from zero on nodes that share a store whose own
+// word on that is shared.
+func restartsOf(shared func(l, old *weir.Limit) string) func(l, old *weir.Limit) string {
+	return func(l, old *weir.Limit) string {
+		switch {
+		case alone(l) && alone(old):
+			return memory.Restarts(l, old)
+		case alone(l) || alone(old):
+			return "a node and the shared store count apart"
+		}
+		return shared(l, old)
+	}
+}
+
+// alone reports whether each node counts l on its own.
+func alone(l *weir.Limit) bool { return l.Consistency.Mode == weir.ConsistencyLocal }
+
+// timeoutOf returns the parameter timeout of a store's URL, whose other readers
+// have checked it; zero if there is none.
+func timeoutOf(text string) time.Duration {
+	_, query, _ := strings.Cut(text, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0
+	}
+	d, err := time.ParseDuration(values.Get("timeout"))
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// withoutPasswords returns a store's URL without the secrets in it. It may name
+// several hosts, which package net/url does not take.
+func withoutPasswords(text string) string {
+	base, query, asks := strings.Cut(text, "?")
+	if scheme, rest, ok := strings.Cut(base, "://"); ok {
+		hosts, path, slash := strings.Cut(rest, "/")
+		// A password may hold a slash that nobody has escaped.
+		if at := strings.LastIndex(rest, "@"); at >= len(hosts) {
+			hosts, path, slash = rest, "", false
+		}
+		if at := strings.LastIndex(hosts, "@"); at >= 0 {
+			user, _, secret := strings.Cut(hosts[:at], ":")
+			if secret {
+				user += ":xxxxx"
+			}
+			hosts = user + hosts[at:]
+		}
+		if base = scheme + "://" + hosts; slash {
+			base += "/" + path
+		}
+	}
+	if !asks {
+		return base
+	}
+	parts := strings.Split(query, "&")
+	for i, p := range parts {
+		if key, _, ok := strings.Cut(p, "="); ok && strings.Contains(strings.ToLower(key), "password") {
+			parts[i] = key + "=xxxxx"
+		}
+	}
+	return base + "?" + strings.Join(parts, "&")
+}
+
+// stack is a tier and the stores beneath it, which end with it.
+type stack struct {
+	*tier.Store
+	shared, local weir.Store
+	peers         []tier.Peer
+}
+
+// Close implements weir.Store.
+func (s *stack) Close() error {
+	return errors.Join(s.Store.Close(), s.shared.Close(), s.local.Close(), closePeers(s.peers))
+}
+
+// tieredKeys looks at keys where they are counted, and forgets them there and on
+// this node.
+type tieredKeys struct {
+	tier          *tier.Store
+	shared, local httpapi.Keyring
+}
+
+// Inspect implements httpapi.Keyring.
+func (k *tieredKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
+	if alone(l) {
+		return k.local.Inspect(ctx, key, l)
+	}
+	return k.shared.Inspect(ctx, key, l)
+}
+
+// Forget implements httpapi.Keyring.
+func (k *tieredKeys) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
+	return k.tier.Forget(ctx, key, l)
+}
+
+// storeMetrics translates what the memory store says of itself.
+func storeMetrics(s memory.Stats) metrics.Store {
+	return metrics.Store{
+		Keys:        uint64(s.Keys),
+		Bytes:       uint64(s.Bytes),
+		Bound:       uint64(s.MaxBytes),
+		Approximate: uint64(s.ApproximateBytes),
+		Overflowed:  s.Overflowed,
+		Full:        s.Overflows > 0,
+	}
+}
+
+// sharedMetrics translates what a tier says of itself.
+func sharedMetrics(s tier.Stats, reached bool) metrics.Shared {
+	out := metrics.Shared{
+		Nodes: s.Nodes, Reached: reached, Away: s.Away,
+		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
+		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
+		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
+		Overshot: s.Overshot, Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
+		NodeLate: s.NodeLate.Seconds(), Lag: s.Lag.Seconds(), Capped: s.Capped,
+	}
+	for _, r := range s.Regions {
+		out.Regions = append(out.Regions, metrics.Region{Name: r.Name, Away: r.Away, Silent: r.Silent.Seconds(), Told: r.Told, Unanswered: r.Unanswered})
+	}
+	return out
+}

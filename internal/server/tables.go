@@ -1,0 +1,273 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/insight/dashboard"
+	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/reserve"
+	"github.com/weirlimit/weir/store/memcached"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/redis"
+	"github.com/weirlimit/weir/telemetry"
+)
+
+// stores are the stores there are, by the scheme of their URL.
+var stores = map[string]storeKind{
+	"memory":          {openMemory, memory.Check},
+	"memcached":       {openMemcached, checkOf(memcached.Check)},
+	"redis":           {openRedis, checkOf(redis.Check)},
+	"rediss":          {openRedis, checkOf(redis.Check)},
+	"redis+unix":      {openRedis, checkOf(redis.Check)},
+	"redis+sentinel":  {openRedis, checkOf(redis.Check)},
+	"rediss+sentinel": {openRedis, checkOf(redis.Check)},
+	"redis+cluster":   {openRedis, checkOf(redis.Check)},
+	"rediss+cluster":  {openRedis, checkOf(redis.Check)},
+	"redis+ring":      {openRedis, checkOf(redis.Check)},
+	"rediss+ring":     {openRedis, checkOf(redis.Check)},
+}
+
+// queues are the queues that events can go to, by the scheme of their URL, beside
+// local: and off.
+var queues = map[string]queueKind{
+	"kafka":  {openKafka, consumeKafka},
+	"kafkas": {openKafka, consumeKafka},
+	"nats":   {openNATS, consumeNATS},
+	"natss":  {openNATS, consumeNATS},
+	"amqp":   {openRabbitMQ, consumeRabbitMQ},
+	"amqps":  {openRabbitMQ, consumeRabbitMQ},
+}
+
+// databases keep what events tell, by the scheme of their URL.
+var databases = map[string]databaseKind{
+	"memory":     {open: openMemoryAnalytics},
+	"sqlite":     {open: openSQLite},
+	"postgres":   {openPostgres, postgresLate},
+	"postgresql": {openPostgres, postgresLate},
+}
+
+// openFrontend builds a way in. One without an address is not opened.
+type openFrontend func(s *Server) (frontend, error)
+
+// frontends are the ways in, by their section of the configuration.
+var frontends = map[string]openFrontend{
+	"http":  openHTTP,
+	"admin": openAdmin,
+	"grpc":  openGRPC,
+	"resp":  openRESP,
+}
+
+// grpcServices are what is served on the gRPC listener.
+var grpcServices = map[string]openGRPCService{
+	"ext_authz": openExtAuthz,
+	"rls":       openRLS,
+	"weir":      openLimitService,
+}
+
+// sections are the keys of frontends, in the order in which they are opened.
+var sections = slices.Sorted(maps.Keys(frontends))
+
+// storeKind returns the kind of the store that c names.
+func (c *Config) storeKind() (storeKind, error) {
+	scheme, _, ok := strings.Cut(c.storeOfRegion(), ":")
+	if !ok {
+		return storeKind{}, fmt.Errorf("--store is not a URL: give one such as memory: or redis://127.0.0.1:6379")
+	}
+	kind, ok := stores[scheme]
+	if !ok {
+		known := slices.Sorted(maps.Keys(stores))
+		return storeKind{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
+	}
+	return kind, nil
+}
+
+// openStoreOf opens the store that conf names.
+func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
+	kind, err := conf.storeKind()
+	if err != nil {
+		return openedStore{}, err
+	}
+	if own := conf.storeOfRegion(); own != conf.Store {
+		in := *conf
+		in.Store, conf = own, &in
+	}
+	return kind.open(conf, log)
+}
+
+// openReserver builds what reservations are made by, unless the store cannot
+// keep them.
+func (s *Server) openReserver() error {
+	opt := reserve.Options{TTL: s.conf.API.ReserveTTL, Region: s.conf.Region}
+	if f := s.conf.API.ReserveKeyFile; f != "" {
+		var err error
+		if opt.Secret, err = readSecret(f); err != nil {
+			return fmt.Errorf("--reserve-key-file: %w", err)
+		}
+	}
+	r, err := reserve.New(s.limiter, opt)
+	if err != nil {
+		return fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
+	}
+	if s.store.plain {
+		s.log.Info("reservations are off: this store cannot remember which were settled")
+		return nil
+	}
+	s.reserver = r
+	return nil
+}
+
+// openAPI builds the API, part of which is on the admin listener too.
+func (s *Server) openAPI() (*httpapi.API, error) {
+	var reserver httpapi.Reserver
+	if s.reserver != nil {
+		reserver = s.reserver
+	}
+	return httpapi.New(httpapi.Options{
+		Limiter:     s.limiter,
+		Domain:      s.conf.API.Domain,
+		BodyTimeout: bodyTimeout(s.conf.HTTP.ReadTimeout),
+		Reserver:    reserver,
+		Rulebook:    s.rules,
+		Keyring:     s.store.keyring,
+		Overlay:     s.overlay,
+		Clients:     s.knownClients,
+		EntryForm:   s.entryForm,
+		Shed:        s.shed,
+		Priority:    s.conf.priority(),
+		Bodies:      s.bodies,
+		AdminToken:  s.token,
+		Guesses:     s.guesses,
+		Log:         s.log,
+	})
+}
+
+// bodyTimeout is how long the API waits for a body: ten seconds, which suffice
+// for its small ones, or what whole requests have if that is less.
+func bodyTimeout(whole time.Duration) time.Duration {
+	const most = 10 * time.Second
+	if whole > 0 && whole < most {
+		return whole
+	}
+	return most
+}
+
+// openHTTP builds the API and, where there is an upstream, the gateway.
+func openHTTP(s *Server) (frontend, error) {
+	h := s.measure(telemetry.HTTPOptions{Frontend: "httpapi", Route: s.apiRoute}, s.api)
+	if !s.conf.forwards() {
+		h = s.withHealth(h)
+	} else {
+		g, err := s.gateway()
+		if err != nil {
+			return frontend{}, err
+		}
+		trust, err := s.conf.trusted()
+		if err != nil {
+			return frontend{}, err
+		}
+		h = httpapi.Guard(trust, s.clientOf, timedAPI{h, s.api}, s.measure(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, g))
+	}
+	h, err := s.withForwardAuth(h)
+	if err != nil {
+		return frontend{}, err
+	}
+	cert, err := s.certificate(s.conf.HTTP.TLS)
+	if err != nil {
+		return frontend{}, err
+	}
+	proxies, err := prefixes("--proxy-protocol", s.conf.HTTP.ProxyProtocol)
+	if err != nil {
+		return frontend{}, err
+	}
+	return frontend{
+		listen:   s.conf.HTTP.Listen,
+		proxies:  proxies,
+		tls:      s.conf.HTTP.TLS,
+		maxConns: s.conf.HTTP.MaxConnections, maxClient: s.conf.HTTP.MaxClientConns,
+		serve: newHTTPServer(h, s.conf.HTTP, cert, s.conf.Drain, s.log),
+	}, nil
+}
+
+// openAdmin builds the listener for operators, which is drained last.
+func openAdmin(s *Server) (frontend, error) {
+	c := s.conf.Admin
+	if c.Listen == "" {
+		return frontend{}, nil
+	}
+	if s.token == "" && !loopbackListen(c.Listen) {
+		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
+	}
+	cert, err := s.certificate(c.TLS)
+	if err != nil {
+		return frontend{}, err
+	}
+	if s.token != "" && cert == nil && !loopbackListen(c.Listen) {
+		s.log.Warn("the admin token crosses the network in clear: give --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
+	}
+	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
+		return frontend{}, err
+	}
+	// Profiles take as long as they are asked to.
+	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,
+		IdleTimeout: s.conf.HTTP.IdleTimeout, MaxHeaderBytes: s.conf.HTTP.MaxHeaderBytes,
+		StallTimeout: s.conf.HTTP.StallTimeout, MaxStreams: s.conf.HTTP.MaxStreams}
+	const maxAdminConns = 64
+	srv := newHTTPServer(s.adminHandler(s.token), limits, cert, Drain{Timeout: time.Second}, s.log)
+	// Nobody's request waits for an operator's connection.
+	srv.linger = 0
+	return frontend{
+		listen:   c.Listen,
+		tls:      c.TLS,
+		maxConns: maxAdminConns,
+		last:     true,
+		serve:    srv,
+	}, nil
+}
+
+// certificate opens the certificate of a listener, nil for one without.
+func (s *Server) certificate(files TLS) (*certfile.Certificate, error) {
+	return s.namedCertificate(files, "")
+}
+
+// namedCertificate is certificate with the name that the certificates of clients
+// must be for, empty for any.
+func (s *Server) namedCertificate(files TLS, client string) (*certfile.Certificate, error) {
+	if files.Cert == "" {
+		return nil, nil
+	}
+	c, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA, ClientSAN: client}, s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.certs = append(s.certs, c)
+	return c, nil
+}
+
+// certificateMetrics says when the certificates of the listeners end.
+func (s *Server) certificateMetrics() []metrics.Certificate {
+	out := make([]metrics.Certificate, len(s.certs))
+	for i, c := range s.certs {
+		out[i] = metrics.Certificate{File: c.File(), Expires: c.Expires()}
+	}
+	return out
+}
+
+// timedAPI is the API behind a timer.
+type timedAPI struct {
+	http.Handler
+	api *httpapi.API
+}
+
+// Serves implements httpapi.Paths.
+func (t timedAPI) Serves(path string) bool { return t.api.Serves(path) }
+
+// Authorized implements httpapi.Paths.
+func (t timedAPI) Authorized(r *http.Request) bool { return t.api.Authorized(r) }

@@ -1,0 +1,147 @@
+package sketch_test
+
+import (
+	"fmt"
+	"hash/maphash"
+
+	"github.com/weirlimit/weir/internal/sketch"
+)
+
+// Keys are hashed with a seed that no client knows.
+var seed = maphash.MakeSeed()
+
+func key(name string) uint64 { return maphash.String(seed, name) }
+
+func ExampleWindow() {
+	const minute = 60 * 1_000_000 // µs
+	w, err := sketch.NewWindow(sketch.WindowOptions{
+		Period: minute,
+		Limit:  100,
+		Units:  50_000, // of all clients in a minute
+		Keys:   20_000, // clients in a minute
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := int64(1_700_000_000_000_000)
+	fmt.Println(w.Spend(key("alice"), now, 99, 100).Remaining)
+	d := w.Spend(key("alice"), now, 2, 100)
+	fmt.Println(d.Allowed, d.Remaining)
+	fmt.Println(w.Spend(key("alice"), now+d.RetryAfter, 2, 100).Allowed)
+	// Output:
+	// 1
+	// false 1
+	// true
+}
+
+// Two limits, on all of a request or none: lock, look at both, then spend.
+func ExampleWindowShard() {
+	w, err := sketch.NewWindow(sketch.WindowOptions{Period: 1_000_000})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	user, address := key("user:alice"), key("ip:203.0.113.7")
+	a, b := w.Index(user), w.Index(address)
+	w.Shard(min(a, b)).Lock()
+	if a != b {
+		w.Shard(max(a, b)).Lock()
+	}
+	now := int64(1_700_000_000_000_000)
+	if w.Shard(a).Peek(user, now, 1, 10).Allowed && w.Shard(b).Peek(address, now, 1, 0).Allowed {
+		w.Shard(a).Spend(user, now, 1, 10)
+		w.Shard(b).Spend(address, now, 1, 0)
+	}
+	fmt.Println(w.Shard(a).Estimate(user, now))
+	w.Shard(a).Unlock()
+	if a != b {
+		w.Shard(b).Unlock()
+	}
+	// Output: 0
+}
+
+func ExampleWindow_Stats() {
+	w, err := sketch.NewWindow(sketch.WindowOptions{Period: 1_000_000, SampleEvery: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range 100 {
+		w.Spend(key(fmt.Sprint("client", i)), 0, 2, 10)
+	}
+	st := w.Stats(0)
+	fmt.Println(st.Units, st.Sampled, st.MaxError)
+	// Output: 200 100 0
+}
+
+func ExampleCountMin() {
+	depth, width, err := sketch.CountMinSize(1_000_000, 100, 0.02)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := sketch.NewCountMin(depth, width)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c.Add(key("alice"), 3)
+	c.Add(key("alice"), 4)
+	fmt.Println(c.Estimate(key("alice")), c.Estimate(key("bob")), c.Bytes())
+	// Output: 7 0 524288
+}
+
+func ExampleBloom() {
+	size, hashes, err := sketch.BloomSize(1_000_000, 0.01)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b, err := sketch.NewBloom(size, hashes)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b.Add(key("alice"))
+	fmt.Println(b.Has(key("alice")), b.Has(key("bob")), b.Hashes())
+	// Output: true false 7
+}
+
+// A token bucket of 5 at 10 a second, with one stamp of state.
+func ExampleTAT() {
+	t, err := sketch.NewTAT(sketch.TATOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const interval, burst = 100_000, 5 // µs, units
+	h, now := key("alice"), int64(1_700_000_000_000_000)
+	s := t.Shard(t.Index(h))
+	for range 6 {
+		s.Lock()
+		tat := max(s.Estimate(h), now) + interval
+		allowed := tat-now <= burst*interval
+		if allowed {
+			s.Raise(h, tat)
+		}
+		s.Unlock()
+		fmt.Print(allowed, " ")
+	}
+	// Output: true true true true true false
+}
+
+func ExampleSpaceSaving() {
+	top, err := sketch.NewSpaceSaving[string](100)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range 1000 {
+		top.Add(fmt.Sprint("client-", i%300), 1)
+		top.Add("mallory", 5)
+	}
+	heaviest := top.Top(1)[0]
+	fmt.Println(heaviest.Key, heaviest.Count-heaviest.Error)
+	// Output: mallory 5000
+}

@@ -1,0 +1,745 @@
+package analyticstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/analytics"
+	"github.com/weirlimit/weir/internal/insight/event"
+)
+
+// manyOfOne: the events of a source are counted once however many there are and in
+// whatever order they come; also in pieces that overlap.
+func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	const many = 9000
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	var events []event.Event
+	for i := range many {
+		events = append(events, tell.rollup(start.Add(time.Duration(i%50)*time.Second), place(), map[string]uint64{"allowed": uint64(i)}))
+	}
+	var batches [][]event.Event
+	for from := 0; from < many; from += 1500 {
+		batches = append(batches, events[from:min(from+2500, many)])
+	}
+	slices.Reverse(batches)
+	consume(t, s, append(batches, events[:5000], events[5000:]))
+	now.Store(300)
+	var series analytics.Series
+	a.get("series", &series)
+	equal(t, "all decisions", series.Lines[0].Total, many*(many-1)/2)
+	var sys analytics.System
+	a.get("system", &sys)
+	equal(t, "events and unheard", [2]int64{sys.Service.Events, sys.Sources[0].Unheard}, [2]int64{many, 0})
+}
+
+// broken is a database whose connection breaks in every second transaction, by lot:
+// taking turns, those that a service makes in the background could take all the breaks.
+// It breaks before one of the statements, or when all has been written.
+type broken struct {
+	analytics.Database
+	mu     sync.Mutex
+	lots   *rand.Rand
+	breaks int64
+}
+
+// broke is an error after which the transaction may be run again at once.
+type broke struct{ error }
+
+func (broke) Again() bool { return true }
+
+var errBroken = broke{errors.New("the connection broke")}
+
+// statements is how many a transaction that counts events has, about.
+const statements = 18
+
+func (b *broken) Update(ctx context.Context, f func(analytics.Tx) error) error {
+	left, breaks := b.draw()
+	return b.Database.Update(ctx, func(tx analytics.Tx) error {
+		if !breaks {
+			return f(tx)
+		}
+		if err := f(&breaking{tx, left}); err != nil {
+			return err
+		}
+		return errBroken
+	})
+}
+
+// draw reports whether a transaction breaks, and after how many statements.
+func (b *broken) draw() (left int64, breaks bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lots.IntN(2) == 0 {
+		return 0, false
+	}
+	b.breaks++
+	return b.breaks % statements, true
+}
+
+// breaking is a transaction that breaks after so many statements.
+type breaking struct {
+	analytics.Tx
+	left int64
+}
+
+func (b *breaking) Each(query string, args [][]any, row func(int, analytics.Row) error) error {
+	if b.left--; b.left < 0 {
+		return errBroken
+	}
+	return b.Tx.Each(query, args, row)
+}
+
+// allOrNothing: of a transaction that fails nothing stays.
+func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
+	b := &broken{Database: open(), lots: rand.New(rand.NewPCG(7, 8))}
+	s := Serve(t, b, tr)
+	batches := Mixed(tr.Events, 1)
+	var few [][]event.Event
+	for chunk := range slices.Chunk(batches, len(batches)/statements+1) { // fewer, as each waits when it fails
+		few = append(few, slices.Concat(chunk...))
+	}
+	consume(t, s, few)
+	overview(&asked{t, s.Handler(), tr})
+	clients(&asked{t, s.Handler(), tr})
+	var sys analytics.System
+	(&asked{t, s.Handler(), tr}).get("system", &sys)
+	equal(t, "events and duplicates", [2]int64{sys.Service.Events, sys.Service.Duplicates}, [2]int64{int64(len(tr.Events)), 0})
+	if sys.Service.Retries == 0 || sys.Service.Failing != "" {
+		t.Errorf("%d retries, failing %q: want some, and no failure at last", sys.Service.Retries, sys.Service.Failing)
+	}
+}
+
+// share is one of the sources of a queue that brings each batch to all of them but
+// one, in the same order, so that several have it at a time.
+type share struct {
+	batches  [][]event.Event
+	left, of int // the source leaves out one in so many batches, from this one on
+}
+
+func (q *share) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
+	for i, batch := range q.batches {
+		if i%q.of == q.left {
+			continue
+		}
+		if err := take(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *share) Close() error { return nil }
+
+// twoServices: events that two services get at the same time are counted once.
+func twoServices(t *testing.T, open func() analytics.Database, tr *Traffic) {
+	batches := Mixed(tr.Events, 1)
+	const sources = 4
+	services := []*analytics.Service{Serve(t, open(), tr), Serve(t, open(), tr)}
+	var life sync.WaitGroup
+	for i := range sources {
+		s := services[i%2]
+		life.Go(func() {
+			if err := s.Run(t.Context(), &share{batches, i, sources}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	life.Wait()
+	Truth(t, services[0].Handler(), tr)
+	var events, duplicates int64
+	for _, s := range services {
+		events, duplicates = events+s.Info().Events, duplicates+s.Info().Duplicates
+	}
+	equal(t, "events and duplicates", [2]int64{events, duplicates}, [2]int64{int64(len(tr.Events)), (sources - 2) * int64(len(tr.Events))})
+}
+
+// teller makes events of one source.
+type teller struct {
+	source string
+	n      uint64
+}
+
+func (s *teller) event(at time.Time) event.Event {
+	s.n++
+	return event.Event{Source: s.source, Sequence: s.n, Time: at}
+}
+
+func (s *teller) record(at time.Time, p event.Place, key, outcome string, count int64) event.Event {
+	e := s.event(at)
+	e.Record = &event.Record{First: at, Last: at, Place: p, Key: key, Outcome: outcome, Count: count, Cost: count, Every: 1, Source: "store"}
+	return e
+}
+
+func (s *teller) rollup(at time.Time, p event.Place, counts map[string]uint64) event.Event {
+	e := s.event(at)
+	e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), Place: p, Counts: counts}
+	return e
+}
+
+func place() event.Place {
+	return event.Place{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 10, PeriodMS: 60000, Burst: 10}
+}
+
+// start is when events of the smaller tests are.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// newService returns a service whose time is what now says, in seconds after start.
+func newService(t *testing.T, db analytics.Database, now *atomic.Int64, opt analytics.Options) (*analytics.Service, *asked) {
+	t.Helper()
+	opt.Now = func() time.Time { return start.Add(time.Duration(now.Load()) * time.Second) }
+	s, err := analytics.New(db, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, &asked{t, s.Handler(), &Traffic{From: start, To: start.Add(time.Hour)}}
+}
+
+// bounds: of many clients the ones that were refused most stay, and the rest adds
+// up.
+func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{MaxClients: 10})
+	tell := &teller{source: "n/1"}
+	const clients = 500
+	var events []event.Event
+	want := int64(0)
+	for i := range clients {
+		e := tell.record(start, place(), fmt.Sprintf("key%03d", i), "refused", int64(i+1))
+		e.Record.About = &event.About{Path: "/" + e.Record.Key}
+		events = append(events, e)
+		want += int64(i + 1)
+	}
+	for batch := range slices.Chunk(events, 100) {
+		consume(t, s, [][]event.Event{batch})
+		if err := s.Tidy(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now.Store(90)
+	var list analytics.ClientList
+	a.get("clients?top=100", &list)
+	equal(t, "clients", len(list.Clients), 10)
+	got := list.Rest.Counts["refused"]
+	for i, c := range list.Clients {
+		got += c.Counts["refused"]
+		equal(t, "client", c.Key, fmt.Sprintf("key%03d", clients-1-i))
+	}
+	equal(t, "refused by all", got, want)
+	if list.Rest.Rows < clients-10-50 || len(list.Coverage.Missing) == 0 {
+		t.Errorf("%d rows are merged, said is %q", list.Rest.Rows, list.Coverage.Missing)
+	}
+	var top analytics.Top
+	a.get("top?by=path&top=1000", &top)
+	equal(t, "words", len(top.Words), 10)
+	equal(t, "word with the most", top.Words[0].Word, fmt.Sprintf("/key%03d", clients-1))
+	// The sketches have seen all.
+	var o analytics.Overview
+	a.get("overview", &o)
+	near(t, "keys limited", float64(o.KeysLimited), clients, 0.08)
+}
+
+// forgets: rows go when their time is over, the finest first.
+func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 30 * 24 * time.Hour,
+		KeepClientMinutes: time.Hour, KeepClientHours: 24 * time.Hour, KeepArrivals: time.Hour, KeepSeen: 24 * time.Hour})
+	tell := &teller{source: "n/1"}
+	r := tell.record(start, place(), "k", "refused", 7)
+	r.Record.Arrivals = []event.Arrival{{AtUS: 0, Cost: 7}}
+	r.Record.About = &event.About{Path: "/x"}
+	l := tell.event(start)
+	l.Loss = &event.Loss{Dropped: 1}
+	u := tell.rollup(start, place(), map[string]uint64{"refused": 7})
+	u.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 30, Count: 1}}}
+	u.Rollup.Answered = &event.Answered{OK: 1}
+	u.Rollup.Requests = map[string]uint64{"refused": 7}
+	consume(t, s, [][]event.Event{{r, u, l}})
+	rows := func() map[string]int64 {
+		if err := s.Tidy(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		var sys analytics.System
+		a.get("system", &sys)
+		out := map[string]int64{}
+		for _, x := range sys.Tables {
+			out[strings.TrimSpace(x.Name+" "+x.Grain)] = x.Rows
+		}
+		return out
+	}
+	gone := func(after time.Duration, names ...string) {
+		t.Helper()
+		now.Store(int64(after.Seconds()))
+		for name, n := range rows() {
+			if name == "labels" || name == "losses" {
+				continue
+			}
+			if went := n == 0; went != slices.Contains(names, name) {
+				t.Errorf("after %s: %d rows of %s", after, n, name)
+			}
+		}
+	}
+	gone(time.Minute)
+	gone(90*time.Minute, "clients minute", "arrivals")
+	gone(4*time.Hour, "clients minute", "arrivals", "rollups minute", "requests minute", "latencies minute", "answered minute", "sketches minute")
+	most := []string{"clients minute", "arrivals", "rollups minute", "requests minute", "latencies minute", "answered minute", "sketches minute", "clients hour", "words", "seen"}
+	gone(30*time.Hour, most...)
+	var series analytics.Series
+	a.get("series?from=-31h", &series)
+	equal(t, "by hours that are still there", series.Lines[0].Total, 7)
+	most = append(most, "rollups hour", "requests hour", "latencies hour", "answered hour", "sketches hour", "sources")
+	gone(5*24*time.Hour, most...)
+	gone(40*24*time.Hour, append(most, "rollups day", "requests day", "latencies day", "answered day", "sketches day", "limits")...)
+}
+
+// backFill: late events go to their own time, and what is too late is counted as
+// such, once.
+func backFill(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	now.Store(4 * 3600)
+	s, a := newService(t, open(), &now, analytics.Options{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 72 * time.Hour, KeepClientMinutes: time.Hour,
+		KeepClientHours: 24 * time.Hour, KeepSeen: 5 * time.Hour})
+	tell := &teller{source: "n/1"}
+	recent, old, ancient := start.Add(3*time.Hour), start, start.Add(-2*time.Hour)
+	batch := []event.Event{
+		tell.rollup(recent, place(), map[string]uint64{"refused": 1}), tell.record(recent, place(), "k", "refused", 1),
+		tell.rollup(old, place(), map[string]uint64{"refused": 10}), tell.record(old, place(), "k", "refused", 10),
+		tell.rollup(ancient, place(), map[string]uint64{"refused": 100}), tell.record(ancient, place(), "k", "refused", 100),
+	}
+	consume(t, s, [][]event.Event{batch, batch})
+	now.Add(30)
+	var series analytics.Series
+	a.get("series?from=-2h&step=1m", &series)
+	equal(t, "within minutes", [2]any{series.Lines[0].Total, series.Lines[0].Points[60]}, [2]any{int64(1), int64(1)})
+	a.get("series?from=-5h&step=1h", &series)
+	equal(t, "by the hour", series.Lines[0].Points, []int64{0, 10, 0, 0, 1, 0})
+	equal(t, "late", series.Coverage.Loss.Late, 2)
+	var sys analytics.System
+	a.get("system", &sys)
+	equal(t, "late, duplicates", [2]int64{sys.Service.Late, sys.Service.Duplicates}, [2]int64{2, 6})
+}
+
+// loss: what sources lost since they started is told by range.
+func loss(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	now.Store(3600)
+	s, a := newService(t, open(), &now, analytics.Options{})
+	var batch []event.Event
+	for n, source := range []string{"a/1", "b/1"} {
+		tell := &teller{source: source}
+		for minute := range 60 {
+			e := tell.event(start.Add(time.Duration(minute) * time.Minute))
+			e.Loss = &event.Loss{Dropped: uint64(minute * (n + 1)), Discarded: 5, Rollups: uint64(n), Failed: uint64(minute)}
+			batch = append(batch, e)
+		}
+	}
+	slices.Reverse(batch) // the newest come first
+	consume(t, s, [][]event.Event{batch[:50], batch[50:]})
+	var o analytics.Overview
+	a.get("overview?from=-1h", &o)
+	equal(t, "loss", o.Coverage.Loss, analytics.Loss{Dropped: 59 * 3, Discarded: 10, Rollups: 1, Failed: 118})
+	a.get(fmt.Sprintf("overview?from=%d&to=%d", start.Add(30*time.Minute).Unix(), start.Add(40*time.Minute).Unix()), &o)
+	equal(t, "loss in ten minutes", o.Coverage.Loss, analytics.Loss{Dropped: 30, Failed: 20})
+}
+
+// post posts a label.
+func (a *asked) post(body string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	req := httptest.NewRequest("POST", "/v1/analytics/labels", strings.NewReader(body))
+	req.SetBasicAuth("ana", "x")
+	a.handler.ServeHTTP(rec, req)
+	return rec
+}
+
+func labels(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	var batch []event.Event
+	for i := range 4 {
+		batch = append(batch, tell.record(start, place(), fmt.Sprint("k", i), "refused", int64(10+i)))
+	}
+	consume(t, s, [][]event.Event{append(batch, tell.rollup(start, place(), map[string]uint64{"refused": 46}))})
+	now.Store(60)
+	put := func(key, label string, seconds int) {
+		t.Helper()
+		rec := a.post(fmt.Sprintf(`{"domain":"d","rule":"r","limit":"l","key":%q,"label":%q,"reason":"I know them","seconds":%d}`, key, label, seconds))
+		if rec.Code != 200 {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+	}
+	put("k0", "legitimate", 0)
+	put("k1", "abusive", 0)
+	put("k2", "abusive", 600)
+	put("k3", "abusive", 0)
+	put("k3", "", 0)
+	precision := func(legitimate, abusive int64) {
+		t.Helper()
+		var list analytics.RuleList
+		a.get("rules?from=-24h", &list)
+		equal(t, "precision", list.Rules[0].Precision, &analytics.Precision{Legitimate: legitimate, Abusive: abusive,
+			Share: float64(int64(float64(abusive)/float64(legitimate+abusive)*1e6+0.5)) / 1e6})
+	}
+	precision(1, 2)
+	var list analytics.ClientList
+	a.get("clients?label=abusive", &list)
+	equal(t, "abusive clients", len(list.Clients), 2)
+	equal(t, "who labelled", [2]string{list.Clients[0].Label.By, list.Clients[0].Label.Reason}, [2]string{"ana", "I know them"})
+	now.Store(3600) // one has expired
+	precision(1, 1)
+	var told analytics.LabelList
+	a.get("labels", &told)
+	equal(t, "labels that are kept", len(told.Labels), 5)
+	a.get("labels?in_force=1", &told)
+	equal(t, "labels that count", len(told.Labels), 2)
+	var detail analytics.ClientDetail
+	a.get("client?key=k3&from=-2h", &detail)
+	equal(t, "labels of one", len(detail.Labels), 2)
+	for body, status := range map[string]int{
+		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"good","reason":"x"}`:                           400,
+		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive"}`:                                     400,
+		`{"domain":"d","rule":"r","limit":"l","label":"abusive","reason":"x"}`:                                  400,
+		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive","reason":"x","seconds":999999999999}`: 400,
+		`{"domain":"d","rule":"r","limit":"l","key":"k","label":"abusive","reason":"x","until":"ever"}`:         400,
+		`{} {}`: 400, `[]`: 400, ``: 400, `{"reason":"` + strings.Repeat("x", 5000) + `"}`: 413,
+	} {
+		if rec := a.post(body); rec.Code != status {
+			t.Errorf("POST %.80s: %d, want %d", body, rec.Code, status)
+		}
+	}
+}
+
+// labelsStay: what counts of a label is the same before rows are deleted and after it,
+// whatever was replaced or taken back when, and for how long it was to count.
+func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now, behind atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	// Another node, whose clock is ten minutes behind, on the same database.
+	_, other := newService(t, open(), &behind, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	consume(t, s, [][]event.Event{{tell.record(start, place(), "k", "refused", 1)}})
+	type label struct {
+		word    string
+		expires int64
+	}
+	newest := map[string]label{}
+	rng := rand.New(rand.NewPCG(8, 8))
+	const day = 86400
+	put := func(key, word string, days int64) {
+		t.Helper()
+		body := fmt.Sprintf(`{"domain":"d","rule":"r","limit":"l","key":%q,"label":%q,"reason":"x","seconds":%d}`, key, word, days*day)
+		at, by := &now, a
+		if behind.Store(now.Load() - 600); rng.IntN(2) == 0 {
+			at, by = &behind, other
+		}
+		if rec := by.post(body); rec.Code != 200 {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		newest[key] = label{word, at.Load() + days*day}
+	}
+	check := func(when string) {
+		t.Helper()
+		var list analytics.LabelList
+		a.get("labels?in_force=1", &list)
+		got, want := map[string]string{}, map[string]string{}
+		for _, l := range list.Labels {
+			got[l.Key] = l.Label
+		}
+		for key, l := range newest {
+			if l.word != "" && l.expires > now.Load() {
+				want[key] = l.word
+			}
+		}
+		equal(t, fmt.Sprintf("labels that count on day %d %s", now.Load()/day, when), got, want)
+	}
+	// Taken back when it has years to go.
+	put("taken back", "abusive", 5*365)
+	now.Add(2 * day)
+	put("taken back", "", 90)
+	steps := 40
+	if Long() {
+		steps = 400
+	}
+	words := []string{"", "", "abusive", "legitimate"}
+	for range steps {
+		now.Add(rng.Int64N(90*day) + 1)
+		for range 1 + rng.IntN(3) {
+			put(fmt.Sprint("k", rng.IntN(6)), words[rng.IntN(len(words))], 1+rng.Int64N([]int64{2, 90, 5 * 365}[rng.IntN(3)]))
+		}
+		check("before")
+		if rng.IntN(4) == 0 { // as after a restart
+			s, a = newService(t, open(), &now, analytics.Options{})
+			check("after a restart")
+		}
+		if err := s.Tidy(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		check("after rows were deleted")
+	}
+	// In the end all of them go.
+	now.Add(20 * 365 * day)
+	if err := s.Tidy(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	var list analytics.LabelList
+	if a.get("labels", &list); len(list.Labels) != 0 {
+		t.Errorf("%d labels are kept for ever", len(list.Labels))
+	}
+}
+
+// versions: a limit whose numbers changed is one limit with a history.
+func versions(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	old, wide := place(), place()
+	wide.Allowance, wide.Burst = 20, 20
+	later := start.Add(10 * time.Minute)
+	consume(t, s, [][]event.Event{{
+		tell.rollup(start, old, map[string]uint64{"allowed": 10, "refused": 90}), tell.record(start, old, "k", "refused", 90),
+		tell.rollup(later, wide, map[string]uint64{"allowed": 60, "refused": 40}), tell.record(later, wide, "k", "refused", 40),
+	}})
+	now.Store(1200)
+	var detail analytics.RuleDetail
+	a.get("rule?domain=d&rule=r", &detail)
+	equal(t, "limits", len(detail.Limits), 1)
+	l := detail.Limits[0]
+	equal(t, "allowance, versions", [2]int64{l.Allowance, int64(l.Versions)}, [2]int64{20, 2})
+	equal(t, "history", [2]int64{l.History[0].Counts["refused"], l.History[1].Counts["refused"]}, [2]int64{90, 40})
+	equal(t, "when", [2]time.Time{l.History[0].From, l.History[1].From}, [2]time.Time{start, later})
+	var list analytics.ClientList
+	a.get("clients", &list)
+	equal(t, "one client", len(list.Clients), 1)
+	equal(t, "refused", list.Clients[0].Counts["refused"], 130)
+}
+
+// incidents: a pause of two steps is within one, a longer one between two.
+func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: "n/1"}
+	var batch []event.Event
+	for _, minute := range []int{0, 2, 4, 7, 30, 58} {
+		at := start.Add(time.Duration(minute) * time.Minute)
+		batch = append(batch, tell.rollup(at, place(), map[string]uint64{"refused": 10, "allowed": 5}), tell.record(at, place(), fmt.Sprint("k", minute), "refused", 10))
+	}
+	batch = append(batch, tell.rollup(start.Add(6*time.Minute), place(), map[string]uint64{"allowed": 5}))
+	consume(t, s, [][]event.Event{batch})
+	now.Store(3600)
+	var o analytics.Overview
+	a.get("overview?from=-1h", &o)
+	var got []string
+	for _, in := range o.Incidents {
+		got = append(got, fmt.Sprint(int(in.From.Sub(start).Minutes()), " to ", int(in.To.Sub(start).Minutes()), ": ", in.Refused, " of ", in.Keys, ", ", in.Open))
+	}
+	equal(t, "incidents", got, []string{"58 to 59: 10 of 1, true", "30 to 31: 10 of 1, false", "7 to 8: 10 of 1, false", "0 to 5: 30 of 3, false"})
+}
+
+// oddWords: what clients and rules are called does not matter.
+func oddWords(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	s, a := newService(t, open(), &now, analytics.Options{})
+	tell := &teller{source: strings.Repeat("node", 200) + "/1"}
+	other := &teller{source: strings.Repeat("node", 200) + "/2"}
+	p := place()
+	p.Domain, p.Rule, p.Limit = "", "a/b, 'c' = %d", "x\x00y"
+	keys := []string{"\xff\xfe", "\xff\xfd", "nul\x00", "'; DROP TABLE clients; --", strings.Repeat("k", 1000), strings.Repeat("k", 1001), "ключ", "%", "=1+1"}
+	var batch []event.Event
+	for i, key := range keys {
+		tell := []*teller{tell, other}[i%2]
+		batch = append(batch, tell.record(start, p, key, "refused", 1<<62))
+	}
+	batch = append(batch, tell.rollup(start, p, map[string]uint64{"refused": 1<<64 - 1, strings.Repeat("odd", 100): 1}))
+	negative := other.record(start, p, "negative", "refused", -5)
+	negative.Record.RetryMS = -1
+	negative.Record.Outcome = "unheard_of"
+	zero := tell.event(time.Time{})
+	zero.Rollup = &event.Rollup{Place: p}
+	far := tell.rollup(start.AddDate(5000, 0, 0), p, map[string]uint64{"refused": 1})
+	consume(t, s, [][]event.Event{append(batch, negative, zero, far)})
+	now.Store(60)
+	var list analytics.ClientList
+	a.get("clients?domain=", &list)
+	equal(t, "clients", len(list.Clients), len(keys))
+	var detail analytics.RuleDetail
+	a.get("rule?rule=a%2Fb&domain=", &detail)
+	equal(t, "another rule", len(detail.Limits), 0)
+	rows := a.table("clients?format=csv")
+	formulas := 0
+	for _, row := range rows {
+		if strings.HasPrefix(row["key"], "=") {
+			formulas++
+		}
+	}
+	equal(t, "rows of which a spreadsheet makes formulas", [2]int{len(rows), formulas}, [2]int{len(keys), 0})
+	equal(t, "sources and late", func() [2]int64 {
+		var sys analytics.System
+		a.get("system", &sys)
+		return [2]int64{int64(len(sys.Sources)), sys.Service.Late}
+	}(), [2]int64{2, 2})
+}
+
+// migratesAtOnce: several may make the tables at the same time.
+func migratesAtOnce(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var life sync.WaitGroup
+	for range 4 {
+		life.Go(func() {
+			if err := analytics.Migrate(t.Context(), open()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	life.Wait()
+}
+
+// refusesNewer: a database that a newer version has changed is left alone.
+func refusesNewer(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	db := open()
+	err := db.Update(t.Context(), func(tx analytics.Tx) error {
+		return tx.Each(`INSERT INTO weir_schema (version) VALUES ($1)`, [][]any{{int64(analytics.SchemaVersion() + 1)}}, nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := analytics.Migrate(t.Context(), db); !errors.Is(err, analytics.ErrNewer) || !strings.Contains(err.Error(), fmt.Sprint("schema ", analytics.SchemaVersion()+1)) {
+		t.Errorf("a newer database: %v", err)
+	}
+}
+
+// hold is a source whose batches are held until it is told.
+type hold struct{ taken chan error }
+
+func (h *hold) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
+	tell := &teller{source: "n/1"}
+	h.taken <- take(ctx, []event.Event{tell.rollup(start, place(), map[string]uint64{"allowed": 1})})
+	return nil
+}
+
+func (h *hold) Close() error { return nil }
+
+// ends: a service that is told to end while the database is away leaves its events
+// with the queue.
+func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	away := &never{Database: open(), tried: make(chan struct{}, 100)}
+	var now atomic.Int64
+	s, _ := newService(t, away, &now, analytics.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &hold{taken: make(chan error, 1)}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, h) }()
+	// One of those who try wants to count, the other to forget.
+	<-away.tried
+	<-away.tried
+	cancel()
+	if err := <-h.taken; err == nil {
+		t.Error("a batch that was not counted was taken")
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// never is a database that takes nothing, and says so when nobody waits any more.
+type never struct {
+	analytics.Database
+	tried chan struct{}
+}
+
+func (n *never) Update(ctx context.Context, _ func(analytics.Tx) error) error {
+	n.tried <- struct{}{}
+	<-ctx.Done()
+	return errBroken
+}
+
+// questions: what is wrong with one is told.
+func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	var now atomic.Int64
+	now.Store(60)
+	_, a := newService(t, open(), &now, analytics.Options{})
+	for path, want := range map[string]string{
+		"overview?from=yesterday": "from", "overview?from=-0h": "from", "overview?from=-1x": "from", "overview?to=-2h&from=-1h": "from",
+		"overview?from=2026-03-01T12:00:00": "from", "series?step=10s": "step", "series?step=1": "step", "series?step=1m&from=-48h": "step",
+		"series?by=colour": "by", "overview?colour=red": "colour", "overview?top=0": "top", "overview?top=5000": "top", "overview?top=5&top=6": "top",
+		"clients?sort=name": "sort", "clients?node=a": "node", "latency?outcome=refused": "outcome", "replay?new_allowance=0": "new_allowance", "replay?new_algorithm=magic": "new_algorithm",
+		"replay?new_algorithm=concurrency": "new_algorithm", "replay?new_burst=-1": "new_burst", "replay?new_period_ms=1h": "new_period_ms", "overview?new_allowance=1": "new_allowance", "overview?node=a&key=k": "node", "overview?format=xml": "format", "client": "key", "client?key=a&key=b": "key",
+		"overview?domain=" + strings.Repeat("x", 600): "domain", "overview?domain=" + strings.Repeat("x,", 60): "domain", "overview?mode=on": "mode",
+		"overview?x=" + strings.Repeat("y", 9000): "query", "overview?a=%zz": "query", "rules/d/r?rule=r": "rule", "system?from=-1h": "from", "upstream?safe_rate=0": "safe_rate", "upstream?safe_rate=NaN": "safe_rate", "upstream?safe_rate=-1": "safe_rate", "upstream?safe_rate=1e10": "safe_rate", "upstream?safe_rate=5&safe_rate=6": "safe_rate", "latency?safe_rate=5": "safe_rate", "labels?from=-1h": "from",
+	} {
+		rec := a.raw(path)
+		if rec.Code != 400 || !strings.Contains(rec.Body.String(), `"parameter":"`+want+`"`) || rec.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("GET %.60s: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "replay", "replay?rule=no&new_allowance=5", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
+		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "upstream?safe_rate=2.5&region=a&node=b", "system", "words", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
+		"series?from=2026-03-01T11:00:00%2B02:00&to=now&step=1h", "series?from=-400d&step=30d"} {
+		if rec := a.raw(path); rec.Code != 200 || strings.Contains(rec.Body.String(), "null") {
+			t.Errorf("GET %s of an empty database: %d %s", path, rec.Code, rec.Body)
+		}
+	}
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{{"POST", "overview", 405}, {"DELETE", "labels", 405}, {"GET", "nothing", 404}, {"PUT", "rules/a/b", 405}, {"GET", "rules/a", 404}} {
+		rec := httptest.NewRecorder()
+		a.handler.ServeHTTP(rec, httptest.NewRequest(c.method, "/v1/analytics/"+c.path, nil))
+		if rec.Code != c.want || rec.Header().Get("Content-Type") != "application/problem+json" || c.want == 405 && rec.Header().Get("Allow") == "" {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, rec.Code, rec.Body, c.want)
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	rec := httptest.NewRecorder()
+	a.handler.ServeHTTP(rec, httptest.NewRequest("GET", "/v1/analytics/overview", nil).WithContext(gone))
+	if rec.Code != http.StatusServiceUnavailable || rec.Header().Get("Retry-After") == "" {
+		t.Errorf("a database that does not answer: %d %s", rec.Code, rec.Body)
+	}
+}
+
+// sample: of clients that were never limited one in four is told, and counts for
+// four.
+func sample(t *testing.T, open func() analytics.Database, _ *Traffic) {
+	tr := Make(t, 4)
+	s := Serve(t, open(), tr)
+	consume(t, s, Mixed(tr.Events, 1))
+	a := &asked{t, s.Handler(), tr}
+	var o analytics.Overview
+	a.get("overview?"+a.span(), &o)
+	equal(t, "counts", o.Totals.Counts, tally(tr.of(all), outcome))
+	equal(t, "every", o.Coverage.Every, 4)
+	limited := map[string]bool{}
+	ds := a.ds("user")
+	for _, d := range ds {
+		if d.limits() {
+			limited[d.Key] = true
+		}
+	}
+	sampled := map[string]bool{}
+	for _, e := range tr.Events {
+		if r := e.Record; r != nil && r.Rule == "user" && r.Outcome == "allowed" && !r.Watched && !limited[r.Key] {
+			sampled[r.Key] = true
+		}
+	}
+	if len(sampled) == 0 {
+		t.Fatal("no key is sampled")
+	}
+	var r analytics.Rates
+	a.get("rates?rule=user&"+a.span(), &r)
+	equal(t, "clients", [2]int64{r.Clients, r.Told}, [2]int64{int64(len(limited) + 4*len(sampled)), int64(len(limited) + len(sampled))})
+	var list analytics.ClientList
+	a.get("clients?rule=user&"+a.span(), &list)
+	for _, c := range list.Clients {
+		equal(t, "refused", c.Counts["refused"], tally(tr.of(func(d *Decision) bool { return d.Key == c.Key && tr.Rules[d.Rule].Rule == "user" }), outcome)["refused"])
+	}
+}

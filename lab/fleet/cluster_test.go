@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// Slots move from server to server of a cluster while limits of every mode are
+// spent from: MOVED and ASK lose nothing and admit nothing too many.
+func TestSlotsMoveUnderLoad(t *testing.T) {
+	processes(t)
+	cluster := servertest.RedisCluster(t, 3)
+	primaries := cluster[:3]
+	s := &stage{T: t, file: rules(t, stageRules(count)...)}
+	s.nodes = serveMany(t, 2, "redis+cluster://"+primaries[0].Addr+","+primaries[1].Addr+patient, s.file)
+	s.load(s.nodes, count/10, 5)
+	owner := map[string]int{}
+	for i, p := range primaries {
+		keys, ok := p.Do(t, "KEYS", "*").([]any)
+		if !ok {
+			t.Fatal("KEYS gave no list")
+		}
+		for _, key := range keys {
+			owner[fmt.Sprint(p.Do(t, "CLUSTER", "KEYSLOT", fmt.Sprint(key)))] = i
+		}
+	}
+	moves := 0
+	s.suffer(fault{during: func(s *stage) {
+		for slot, from := range owner {
+			to := (from + 1) % len(primaries)
+			move(t, primaries, slot, from, to)
+			owner[slot] = to
+			moves++
+		}
+	}})
+	s.load(s.nodes, 6*count, 10)
+	if moves < len(owner) {
+		t.Errorf("%d of %d slots moved: nothing was tested", moves, len(owner))
+	}
+	for i, c := range faultModes {
+		passed := float64(s.passed[i].allowed.Load())
+		t.Logf("%s: %.0f of %d passed, %d moves", c.key(), passed, count, moves)
+		if passed > count*(1+c.over) || passed < 0.98*count || s.passed[i].degraded.Load() != 0 {
+			t.Errorf("%s: %.0f passed, %d by policy, want %d to %g", c.key(), passed, s.passed[i].degraded.Load(), count, count*(1+c.over))
+		}
+	}
+}
+
+// move moves a slot and its keys, as redis-cli --cluster reshard does.
+func move(t *testing.T, servers []*servertest.RedisServer, slot string, from, to int) {
+	id := func(i int) string { return fmt.Sprint(servers[i].Do(t, "CLUSTER", "MYID")) }
+	servers[to].Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", id(from))
+	servers[from].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to))
+	host, port, _ := strings.Cut(servers[to].Addr, ":")
+	for {
+		keys, ok := servers[from].Do(t, "CLUSTER", "GETKEYSINSLOT", slot, "1").([]any)
+		if !ok || len(keys) == 0 {
+			break
+		}
+		servers[from].Do(t, "MIGRATE", host, port, fmt.Sprint(keys[0]), "0", fmt.Sprint((5 * time.Second).Milliseconds()))
+	}
+	for _, i := range []int{to, from} {
+		servers[i].Do(t, "CLUSTER", "SETSLOT", slot, "NODE", id(to))
+	}
+}

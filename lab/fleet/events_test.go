@@ -1,0 +1,302 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/insight/queue/nats"
+	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
+	"github.com/weirlimit/weir/internal/testing/queuetest"
+	"github.com/weirlimit/weir/internal/testing/queuetest/brokers"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// broker is one that carries the events of a node.
+type broker struct {
+	*queuetest.Process
+	// url names a queue, consume its source.
+	url     func(queue string) string
+	consume func(t *testing.T, url string) event.Source
+	// small makes a queue that is full after a few messages.
+	small func(t *testing.T, queue string)
+	// hasten makes a queue that offers again after a second what a consumer has not
+	// acknowledged, where it would take longer to notice that the consumer is gone.
+	// Nil where it notices at once.
+	hasten func(t *testing.T, queue string)
+}
+
+func natsBroker(t *testing.T) *broker {
+	p := queuetest.Self(t)
+	return &broker{Process: p,
+		url: func(queue string) string { return "nats://" + p.Addr + "/" + queue },
+		consume: func(t *testing.T, url string) event.Source {
+			s, err := nats.Consume(url, nats.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		small: func(t *testing.T, queue string) { natsStream(t, p.Addr, queue, 2) },
+		hasten: func(t *testing.T, queue string) {
+			stream := natsStream(t, p.Addr, queue, -1)
+			if _, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
+				Durable: "weir", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: -1, FilterSubject: queue + ".events",
+			}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// natsStream makes a stream that is full after so many messages, if the number is not
+// negative.
+func natsStream(t *testing.T, addr, name string, messages int64) jetstream.Stream {
+	t.Helper()
+	nc, err := natsgo.Connect("nats://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: name, Subjects: []string{name + ".events"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: messages,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func rabbitBroker(t *testing.T) *broker {
+	p := brokers.RabbitMQ(t)
+	return &broker{Process: p,
+		url: func(queue string) string { return "amqp://guest:guest@" + p.Addr + "?queue=" + queue },
+		consume: func(t *testing.T, url string) event.Source {
+			s, err := rabbitmq.Consume(url, rabbitmq.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		small: func(t *testing.T, queue string) {
+			c, err := amqp.Dial("amqp://" + p.Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ch, err := c.Channel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+func TestNATSFails(t *testing.T) { brokerFails(t, natsBroker, true) }
+
+// RabbitMQ takes long to start, and to start again.
+func TestRabbitMQFails(t *testing.T) { brokerFails(t, rabbitBroker, false) }
+
+func TestSoakRabbitMQFails(t *testing.T) {
+	if !soak {
+		t.Skip("WEIR_SOAK=1 runs it")
+	}
+	brokerFails(t, rabbitBroker, true)
+}
+
+// Whatever becomes of the broker, every request is answered, what waits for it stays
+// within its bound, and what it did not take in time is counted; when it is back,
+// all that was not counted as lost arrives, each event once by its name. Analytics
+// that die before the broker hears what they have counted count it once.
+func brokerFails(t *testing.T, start func(*testing.T) *broker, killed bool) {
+	processes(t)
+	b := start(t)
+	t.Run("unacknowledged", func(t *testing.T) { unacknowledged(t, b) })
+	if killed {
+		t.Run("killed", func(t *testing.T) {
+			outage(t, b, "killed", func() { b.Kill(t) }, func() { b.Restart(t) })
+		})
+	}
+	t.Run("stalled", func(t *testing.T) {
+		outage(t, b, "stalled", func() { b.Stall(t, true) }, func() { b.Stall(t, false) })
+	})
+	t.Run("full", func(t *testing.T) {
+		b.small(t, "full")
+		outage(t, b, "full", func() {}, func() {})
+	})
+}
+
+const (
+	// backlog is the most events that wait, crowd how many clients come in an outage:
+	// each is two events.
+	backlog, crowd = 1000, 1200
+	// few come before and after it.
+	few = 50
+)
+
+func outage(t *testing.T, b *broker, queue string, begin, end func()) {
+	nodes := besides(t, "--events", b.url(queue), "--events-sample", "1", "--events-backlog", fmt.Sprint(backlog))
+	n := nodes.told
+	var calm, faulty came
+	come := func(from, to int) { nodes.come(t, &calm, from, to) }
+	published := func() float64 { return n.metric(t, "weir_events_published_total") }
+	come(0, few)
+	servertest.Await(t, "the first events to be taken", func() bool { return published() > 0 })
+
+	begin()
+	watching, watched := make(chan struct{}), make(chan float64)
+	go func() {
+		most := 0.0
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-watching:
+				watched <- most
+				return
+			case <-tick.C:
+				most = max(most, n.metric(t, "weir_events_backlog"))
+			}
+		}
+	}()
+	const lost = `weir_events_dropped_total{reason="queue_full"}`
+	// Each client is two events of one decision; those of the last second are told at
+	// its end.
+	told := func(clients int) {
+		t.Helper()
+		servertest.Await(t, "all decisions to be told", func() bool {
+			return published()+n.metric(t, "weir_events_backlog")+n.metric(t, lost) >= float64(2*clients)
+		})
+	}
+	to := few
+	// Not so many in one second that some are merged, however fast the machine is.
+	for to < few+crowd || n.metric(t, lost) == 0 && to < 100*crowd {
+		nodes.come(t, &faulty, to, to+crowd/4)
+		to += crowd / 4
+		told(to)
+	}
+	if n.metric(t, lost) == 0 {
+		t.Fatal("no event was dropped")
+	}
+	close(watching)
+	if most := max(<-watched, n.metric(t, "weir_events_backlog")); most > backlog || most < backlog/2 {
+		t.Errorf("%g events waited, want at most %d, and not much less", most, backlog)
+	}
+	faulty.unharmed(t, "during the fault", to-few)
+	end()
+
+	got := take(t, b, queue)
+	come(to, to+few)
+	told(to + few)
+	servertest.Await(t, "the queue to take what waits", func() bool {
+		return n.metric(t, "weir_events_backlog") == 0 && n.metric(t, "weir_events_queue_away") == 0
+	})
+	gone := int64(n.metric(t, lost) + n.metric(t, `weir_events_dropped_total{reason="ring_full"}`))
+	if rollups := n.metric(t, "weir_events_rollups_dropped_total"); rollups != 0 {
+		t.Errorf("%g roll-ups were dropped", rollups)
+	}
+	// The end tells the rest.
+	if err := n.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if code, err := n.Wait(ctx); err != nil || code != 0 {
+		t.Fatalf("ended with %d, %v", code, err)
+	}
+	all := int64(2 * (to + few))
+	servertest.Await(t, "all to arrive", func() bool { return got.rollups() >= all })
+	records, loss, twice := got.end()
+	t.Logf("%d decisions, %d told, %d lost, %d events came twice", all, records, gone, twice)
+	calm.unharmed(t, "before and after", 2*few)
+	if records+gone != all || loss != gone {
+		t.Errorf("records tell of %d decisions and %d were lost, which is %d of %d; the last loss says %d", records, gone, records+gone, all, loss)
+	}
+	if rolled := got.rollups(); rolled != all {
+		t.Errorf("roll-ups tell of %d decisions, want %d", rolled, all)
+	}
+	if gone == 0 {
+		t.Error("nothing was lost: nothing was tested")
+	}
+}
+
+// taken is what came out of a queue. Safe for concurrent use.
+type taken struct {
+	mu      sync.Mutex
+	seen    map[string]bool
+	counted struct{ records, rollups, lost, twice int64 }
+	stop    func()
+}
+
+// take consumes a queue until end.
+func take(t *testing.T, b *broker, queue string) *taken {
+	t.Helper()
+	source := b.consume(t, b.url(queue))
+	out := &taken{seen: map[string]bool{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- source.Receive(ctx, out.take) }()
+	out.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		source.Close()
+	})
+	t.Cleanup(out.stop)
+	return out
+}
+
+func (c *taken) take(_ context.Context, batch []event.Event) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range batch {
+		e := &batch[i]
+		if c.seen[e.ID()] {
+			c.counted.twice++
+			continue
+		}
+		c.seen[e.ID()] = true
+		switch {
+		case e.Record != nil:
+			c.counted.records += e.Record.Count
+		case e.Rollup != nil:
+			for _, n := range e.Rollup.Counts {
+				c.counted.rollups += int64(n)
+			}
+		case e.Loss != nil:
+			c.counted.lost = max(c.counted.lost, int64(e.Loss.Dropped+e.Loss.Discarded))
+		}
+	}
+	return nil
+}
+
+func (c *taken) rollups() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counted.rollups
+}
+
+// end stops taking and returns how many decisions the records told of, how many the
+// last loss says are missing, and how many events came again.
+func (c *taken) end() (records, lost, twice int64) {
+	c.stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counted.records, c.counted.lost, c.counted.twice
+}

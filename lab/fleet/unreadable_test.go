@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"testing"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/testing/servertest"
+)
+
+// TestFamilyUnreadableIsCounted sends messages that are no events through a queue: the
+// metrics of what takes them out say how many are aside, from its start on.
+func TestFamilyUnreadableIsCounted(t *testing.T) {
+	processes(t)
+	b := natsBroker(t)
+	natsStream(t, b.Addr, "weir", -1)
+	a := keep(t, b.url("weir"), "memory:")
+	count := func(result string) float64 {
+		return a.metric(t, `weir_analytics_unreadable_messages_total{result="`+result+`"}`)
+	}
+	if aside, lost := count("aside"), count("lost"); aside != 0 || lost != 0 {
+		t.Errorf("%g messages are aside and %g lost before there was one", aside, lost)
+	}
+	nc, err := natsgo.Connect("nats://" + b.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	bad := []string{"no event at all", "{}", `{"specversion":"1.0","id":"1","source":"/weir/n","type":"com.github.weirlimit.weir.record.v9","data":{}}`}
+	for _, body := range bad {
+		if err := nc.PublishMsg(&natsgo.Msg{Subject: "weir.events", Data: []byte(body), Header: natsgo.Header{"Content-Type": {event.ContentType}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servertest.Await(t, "the messages to be aside", func() bool { return count("aside") == float64(len(bad)) })
+	if lost := count("lost"); lost != 0 {
+		t.Errorf("%g messages are lost", lost)
+	}
+}
