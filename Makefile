@@ -8,7 +8,7 @@ STATIC   := $(GO) tool -modfile=tools/go.mod staticcheck
 PACKAGES := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race lint fuzz families soak mutants bench proto dashboard docs rename servers
+.PHONY: help run build test race lint fuzz families soak mutants house bench proto dashboard docs rename servers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ soak: servers ## the long forms of the tests: minutes to hours
 
 mutants: ## break the code in every known way and see a test fail
 	$(GO) run ./lab/mutants
+
+house: ## print the figures of the house rules
+	@$(GO) run ./lab/house
 
 bench: ## compare with other limiters, in one run
 	cd lab/bench && $(GO) run ./cmd/compare
