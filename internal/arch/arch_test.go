@@ -22,7 +22,7 @@ var floors = [][]string{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/faults",
 		"internal/lateness", "internal/memlimit", "internal/pauses", "internal/recorder",
 		"internal/regular", "internal/sketch", "internal/spell", "internal/compat/envoy/settings",
-		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1",
+		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
 	{
 		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
