@@ -10,11 +10,13 @@ import (
 // Outcome is a kind of decision that is counted.
 type Outcome uint8
 
-// Outcomes of a decision under one limit. Each decision has one of the first six;
-// the last two are counted beside it.
+// Outcomes of a decision under one limit. Each decision that counts has one of the
+// first six; Estimated and Degraded are counted beside it.
 const (
+	// Uncounted: the limit counts nothing.
+	Uncounted Outcome = iota
 	// Allowed: the request passed under the limit.
-	Allowed Outcome = iota
+	Allowed
 	// Refused: the limit refused the request.
 	Refused
 	// SoftAllowed: the request passed above the soft threshold.
@@ -32,18 +34,18 @@ const (
 	numOutcomes
 )
 
-// Outcomes lists every outcome, in order.
+// Outcomes lists every outcome that is counted, in order.
 func Outcomes() []Outcome {
-	all := make([]Outcome, numOutcomes)
-	for i := range all {
-		all[i] = Outcome(i)
+	all := make([]Outcome, 0, numOutcomes)
+	for o := Allowed; o < numOutcomes; o++ {
+		all = append(all, o)
 	}
 	return all
 }
 
 // String returns the outcome's word in metrics.
 func (o Outcome) String() string {
-	return [...]string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated", "degraded"}[o]
+	return [...]string{"uncounted", "allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated", "degraded"}[o]
 }
 
 // Counters counts decisions. Safe for concurrent use; it neither locks nor
@@ -63,20 +65,20 @@ func NewCounters() *Counters {
 	return &Counters{stripes: make([]stripe, n)}
 }
 
-// Add counts one decision of outcome o.
+// Add counts one decision of outcome o, which is not Uncounted.
 func (c *Counters) Add(o Outcome) {
 	// Goroutines have their own stacks, so the address of a local spreads
 	// them over the stripes: no processor id is to be had without a lock.
 	var local byte
 	at := uint64(uintptr(unsafe.Pointer(&local))) * 0x9e3779b97f4a7c15 >> 48
-	c.stripes[int(at)&(len(c.stripes)-1)].n[o].Add(1)
+	c.stripes[int(at)&(len(c.stripes)-1)].n[o-Allowed].Add(1)
 }
 
-// Load returns how often o was counted.
+// Load returns how often o was counted, which is not Uncounted.
 func (c *Counters) Load(o Outcome) uint64 {
 	var sum uint64
 	for i := range c.stripes {
-		sum += c.stripes[i].n[o].Load()
+		sum += c.stripes[i].n[o-Allowed].Load()
 	}
 	return sum
 }

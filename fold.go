@@ -91,75 +91,72 @@ func tighter(a, b Decision) bool {
 	return ahi < bhi || ahi == bhi && alo < blo
 }
 
-// Counted returns as what the i-th of the decided ops counts under its limit,
-// which for an op of role Deny is its decision's. It returns false for an op that
-// does not count: a look, a refund, one that was not charged because another
-// refused, or a part of a limit whose other part spoke.
-func Counted(ops []Op, i int) (Outcome, bool) {
+// outcome returns what the i-th of the decided ops counts as under its limit.
+func outcome(ops []Op, i int) Outcome {
 	o := &ops[i]
 	if o.Verb == Peek || o.Verb == Refund {
-		return 0, false
+		return Uncounted
 	}
 	allowed := o.Decision.Allowed()
+	refuses := !allowed && o.Verb != Force
 	switch o.Role {
 	case Enforce:
-		var next *Op
-		if i+1 < len(ops) {
-			next = &ops[i+1]
-		}
 		switch {
-		case next != nil && next.Role == Own && next.Limit.ceiling == o.Limit:
-			return Refused, !allowed && o.Verb != Force && next.Decision.Allowed()
-		case !allowed && o.Verb != Force:
-			return Refused, true
+		case o.Part == PartCeiling:
+			// Where the own share refuses as well, that counts.
+			if refuses && i+1 < len(ops) && ops[i+1].Decision.Allowed() {
+				return Refused
+			}
+		case refuses:
+			return Refused
+		case !o.Charged:
 		case o.Limit.traits&Shapes != 0 && o.Decision.Delay(o.Cost) > 0:
-			return Delayed, o.Charged
+			return Delayed
+		case i+1 == len(ops) || ops[i+1].Role != Soft || ops[i+1].Decision.Allowed():
+			return Allowed
 		}
-		return Allowed, o.Charged && !(next != nil && next.Role == Soft && !next.Decision.Allowed())
 	case Soft:
-		return SoftAllowed, o.Charged && !allowed
+		if o.Charged && !allowed {
+			return SoftAllowed
+		}
 	case Shadow:
-		if !allowed {
-			return ShadowRefused, true
+		switch {
+		case !allowed:
+			return ShadowRefused
+		case o.Charged:
+			return Allowed
 		}
-		return Allowed, o.Charged
 	case Own:
-		if allowed {
-			return Allowed, o.Charged
+		switch {
+		case !allowed && (i+1 == len(ops) || !ops[i+1].Borrowed):
+			return Refused
+		case allowed && o.Charged:
+			return Allowed
 		}
-		return Refused, !(i+1 < len(ops) && ops[i+1].Borrowed)
 	case Pool:
-		return Borrowed, o.Borrowed
+		if o.Borrowed {
+			return Borrowed
+		}
 	case Ban:
-		return Refused, !allowed
+		if !allowed {
+			return Refused
+		}
 	case Deny:
-		return Refused, true
+		return Refused
 	}
-	return 0, false
+	return Uncounted
 }
 
-// PlainlyAllowed reports whether the i-th of the decided ops counts as Allowed, as
-// most do: in less time than Counted, which tells of those for which it is false.
-func PlainlyAllowed(ops []Op, i int) bool {
-	o := &ops[i]
-	return o.Role == Enforce && o.Verb == Spend && o.Charged && o.Decision.Allowed() &&
-		o.Limit.traits&Shapes == 0 && (i+1 == len(ops) || ops[i+1].Role == Enforce)
-}
-
-// count counts the decided ops under their limits.
+// count fills in the outcomes of the decided ops, and counts them.
 func count(ops []Op) {
 	for i := range ops {
 		o := &ops[i]
-		if o.Verb == Peek || o.Verb == Refund {
-			continue
+		o.Outcome = outcome(ops, i)
+		if o.Outcome != Uncounted {
+			o.Limit.counters.Add(o.Outcome)
 		}
-		if PlainlyAllowed(ops, i) {
-			o.Limit.counters.Add(Allowed)
-		} else if out, ok := Counted(ops, i); ok {
-			o.Limit.counters.Add(out)
-		}
-		if o.Decision.Limit != nil && o.Decision.Limit.source != FromStore {
-			o.Decision.Limit.countSource()
+		if l := o.Decision.Limit; l != nil && l.source != FromStore && o.Verb != Peek && o.Verb != Refund {
+			l.countSource()
 		}
 	}
 }

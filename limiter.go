@@ -162,6 +162,9 @@ func (l *Limiter) tell(key string, limit *Limit, cost int64, d Decision, err err
 	}
 	r.Cost, r.Verb = cost, o.Verb
 	r.ops = append(r.ops, o)
+	if err == nil {
+		r.ops[0].Outcome = outcome(r.ops, 0)
+	}
 	for _, obs := range l.observers {
 		obs.Observe(r, d, err)
 	}
@@ -390,7 +393,7 @@ func (r *Request) undecided(err error) (Decision, error) {
 func clearAnswers(ops []Op) {
 	for i := range ops {
 		o := &ops[i]
-		o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
+		o.Decision, o.Now, o.Charged, o.Borrowed, o.Outcome = Decision{}, 0, false, false, Uncounted
 	}
 }
 
@@ -401,6 +404,7 @@ func (l *Limiter) deny(ops []Op) Decision {
 	for i := range ops {
 		if o := &ops[i]; o.Role == Deny {
 			if o.Verb != Peek {
+				o.Outcome = Refused
 				o.Decision.Limit.counters.Add(Refused)
 			}
 			if d.Limit == nil || longer(o.Decision, d) {

@@ -144,21 +144,29 @@ func (l *Limit) Append(dst []Op, key string, cost int64, r *Request) []Op {
 		return appendOp(dst, l, key, cost, Shadow, r)
 	}
 	if l.Ban != nil {
-		dst = appendOp(dst, l.Ban, key, 1, Ban, r)
+		dst = l.appendPart(dst, PartBan, l.Ban, key, 1, Ban, r)
 	}
 	if l.Pool == nil {
 		dst = appendOp(dst, l, key, cost, Enforce, r)
 		dst[len(dst)-1].Penalize = l.Penalize
 		if l.soft != nil {
-			dst = appendOp(dst, l.soft, key, cost, Soft, r)
+			dst = l.appendPart(dst, PartThreshold, l.soft, key, cost, Soft, r)
 		}
 		return dst
 	}
 	if l.ceiling != nil {
-		dst = appendOp(dst, l.ceiling, key, cost, Enforce, r)
+		dst = l.appendPart(dst, PartCeiling, l.ceiling, key, cost, Enforce, r)
 	}
 	dst = appendOp(dst, l, key, cost, Own, r)
-	return appendOp(dst, l.Pool, l.PoolKey, cost, Pool, r)
+	return l.appendPart(dst, PartPool, l.Pool, l.PoolKey, cost, Pool, r)
+}
+
+// appendPart appends the op of a part of l.
+func (l *Limit) appendPart(dst []Op, p Part, by *Limit, key string, cost int64, role Role, r *Request) []Op {
+	dst = appendOp(dst, by, key, cost, role, r)
+	o := &dst[len(dst)-1]
+	o.Of, o.Part = l, p
+	return dst
 }
 
 // appendOp appends one op. It writes the op where it is to stand, field by field:
@@ -173,6 +181,7 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 	}
 	o := &dst[n]
 	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, 0
+	o.Of, o.Part, o.Outcome = nil, PartLimit, Uncounted
 	o.Role, o.Verb, o.Penalize, o.NewLease, o.Descriptor = role, r.Verb, false, false, 0
 	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
 	if l.traits&Leases != 0 {

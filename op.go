@@ -27,12 +27,34 @@ const (
 	Deny
 )
 
+// Part is which part of its limit an op carries out. A soft, elastic or banning
+// limit is carried out by several ops, which stand side by side in the order ban,
+// ceiling, limit, threshold or pool.
+type Part uint8
+
+const (
+	// PartLimit: the limit itself.
+	PartLimit Part = iota
+	// PartBan: the limit on its refusals, Mode.Ban.
+	PartBan
+	// PartCeiling: the most that a key may spend of its own share and the pool.
+	PartCeiling
+	// PartThreshold: the lower threshold of a soft limit.
+	PartThreshold
+	// PartPool: the pool that an elastic limit borrows from.
+	PartPool
+)
+
 // Op is one limit that a request meets, and the answer to it.
 type Op struct {
 	// Key names the counter within the limit's Scope. It is valid only for the
 	// duration of the call.
 	Key   string
 	Limit *Limit
+	// Of is the limit as it is written, of which Limit carries out Part. Nil means
+	// Limit itself. Stores do not look at Of and Part.
+	Of   *Limit
+	Part Part
 	// Cost is in units, 0 to MaxCost.
 	Cost int64
 	// Reserve is how many units must stay untouched after the cost for the
@@ -52,6 +74,11 @@ type Op struct {
 	// Stores do not look at it.
 	Descriptor uint16
 
+	// Outcome is what the op counts as under its limit, filled once by the Limiter
+	// when it has decided. It is Uncounted for a look, a refund, an op that was not
+	// charged because another refused, and a part of a limit whose other part counts.
+	Outcome Outcome
+
 	// The answer, filled by Store.Take.
 
 	// Charged: the cost was taken (for a Refund: given back).
@@ -69,6 +96,14 @@ type Op struct {
 	// an answer but part of the question: from when the units have flowed back, if
 	// they do, see [Refiller]; zero means that this is not known.
 	ChargedAt int64
+}
+
+// Written returns the limit that o is for, as it is written: Of, or Limit.
+func (o *Op) Written() *Limit {
+	if o.Of != nil {
+		return o.Of
+	}
+	return o.Limit
 }
 
 // Receipt identifies a charged op to a later Refund: pass it as Op.ID, and when it

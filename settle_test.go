@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -98,42 +99,100 @@ func TestSettle(t *testing.T) {
 	f("pass - - -(borrowed)", with(op(weir.Enforce, yes), peek), with(op(weir.Own, no), peek), with(op(weir.Pool, yes), peek))
 }
 
-// What is told of the ops that plainly pass is what Counted says of them.
-func TestPlainlyAllowed(t *testing.T) {
+// scripted is a store that answers each op as its key says, and the rules whose ops
+// they are.
+type scripted struct {
+	weir.Store
+	ops []weir.Op
+}
+
+func (s *scripted) Match(dst []weir.Op, _ *weir.Request) []weir.Op { return append(dst, s.ops...) }
+
+func (s *scripted) Take(_ context.Context, ops []weir.Op) error {
+	for i := range ops {
+		if o := &ops[i]; o.Decision.Limit == nil {
+			o.Decision = weir.Decision{Limit: o.Limit, Remaining: 5}
+			if o.Key == "no" {
+				o.Decision = weir.Decision{Limit: o.Limit, RetryAfter: time.Second}
+			}
+		}
+	}
+	weir.Settle(ops)
+	return nil
+}
+
+// Each op of a decision counts as one outcome or none, under its limit, and says so.
+func TestOutcome(t *testing.T) {
 	queue := &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 1, Period: time.Second, Burst: 5}
 	if err := queue.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	decisions := []weir.Decision{yes, no, {Limit: queue, Remaining: 5}, {Limit: queue, RetryAfter: time.Second}}
-	var all []weir.Op
-	for _, d := range decisions {
-		for role := weir.Enforce; role <= weir.Deny; role++ {
-			for verb := weir.Spend; verb <= weir.Refund; verb++ {
-				for _, is := range []bool{true, false} {
-					all = append(all, weir.Op{Role: role, Verb: verb, Charged: is, Decision: d, Limit: d.Limit, Cost: 1})
+	f := func(want string, ops ...weir.Op) {
+		t.Helper()
+		for i := range ops {
+			if o := &ops[i]; o.Limit == nil {
+				o.Limit = mustLimit(10)
+			}
+		}
+		s := &scripted{ops: ops}
+		b, err := weir.New(s, s, weir.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.Acquire()
+		if _, err := b.Decide(context.Background(), r); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i, o := range r.Ops() {
+			got = append(got, o.Outcome.String())
+			for _, out := range weir.Outcomes() {
+				n := uint64(0)
+				if out == o.Outcome {
+					n = 1
+				}
+				if c := o.Limit.Counters().Load(out); c != n {
+					t.Errorf("%s: op %d: %d counted as %s, want %d", want, i, c, out, n)
 				}
 			}
 		}
-	}
-	plain := 0
-	try := func(ops ...weir.Op) {
-		outcome, counted := weir.Counted(ops, 0)
-		if !weir.PlainlyAllowed(ops, 0) {
-			return
-		}
-		if plain++; outcome != weir.Allowed || !counted {
-			t.Errorf("%+v: %s, %t", ops, outcome, counted)
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	for _, o := range all {
-		try(o)
-		for _, next := range all {
-			try(o, next)
-		}
+	op := func(r weir.Role, key string) weir.Op { return weir.Op{Role: r, Key: key, Cost: 1} }
+	with := func(o weir.Op, change func(*weir.Op)) weir.Op { change(&o); return o }
+	ceiling := func(o *weir.Op) { o.Part = weir.PartCeiling }
+	force := func(o *weir.Op) { o.Verb = weir.Force }
+	delayed := func(o *weir.Op) {
+		o.Limit = queue
+		o.Decision = weir.Decision{Limit: queue, Remaining: 1, ResetAfter: 3 * time.Second}
 	}
-	if !weir.PlainlyAllowed([]weir.Op{all[0]}, 0) || plain < 30 {
-		t.Errorf("%d of %d are plain", plain, len(all))
-	}
+	const yes, no = "yes", "no"
+	f("allowed allowed", op(weir.Enforce, yes), op(weir.Enforce, yes))
+	f("uncounted refused", op(weir.Enforce, yes), op(weir.Enforce, no))
+	f("allowed", with(op(weir.Enforce, no), force))
+	f("delayed", with(op(weir.Enforce, yes), delayed))
+	f("uncounted soft allowed", op(weir.Enforce, yes), op(weir.Soft, no), op(weir.Enforce, yes))
+	f("allowed uncounted", op(weir.Enforce, yes), op(weir.Soft, yes))
+	f("refused uncounted", op(weir.Enforce, no), op(weir.Soft, no))
+	f("allowed shadow_refused allowed", op(weir.Enforce, yes), op(weir.Shadow, no), op(weir.Shadow, yes))
+	f("refused shadow_refused uncounted", op(weir.Enforce, no), op(weir.Shadow, no), op(weir.Shadow, yes))
+	f("allowed uncounted", op(weir.Own, yes), op(weir.Pool, no))
+	f("uncounted borrowed", op(weir.Own, no), op(weir.Pool, yes))
+	f("refused uncounted", op(weir.Own, no), op(weir.Pool, no))
+	f("uncounted allowed uncounted", with(op(weir.Enforce, yes), ceiling), op(weir.Own, yes), op(weir.Pool, yes))
+	f("refused uncounted uncounted", with(op(weir.Enforce, no), ceiling), op(weir.Own, yes), op(weir.Pool, yes))
+	f("uncounted refused uncounted", with(op(weir.Enforce, no), ceiling), op(weir.Own, no), op(weir.Pool, yes))
+	f("refused uncounted", op(weir.Ban, no), op(weir.Enforce, yes))
+	f("uncounted refused", op(weir.Ban, yes), op(weir.Enforce, no))
+	f("uncounted", with(op(weir.Enforce, no), func(o *weir.Op) { o.Verb = weir.Peek }))
+	f("uncounted allowed", with(op(weir.Always, yes), func(o *weir.Op) { o.Verb = weir.Refund }), op(weir.Enforce, yes))
+	denied := with(op(weir.Deny, no), func(o *weir.Op) {
+		o.Limit = mustLimit(10)
+		o.Decision = weir.Decision{Limit: o.Limit, RetryAfter: weir.Never}
+	})
+	f("uncounted refused", op(weir.Enforce, yes), denied)
 }
 
 func TestFold(t *testing.T) {

@@ -126,23 +126,20 @@ func (s *Settlement) cost(res *Result, spent int64) int64 {
 	return spent
 }
 
-// settlement returns by what the i-th op is settled, nil for none. A pool is
-// settled by the limit that borrowed from it.
-func settlement(ops []Op, i int) *Settlement {
-	if o := &ops[i]; !o.Charged || o.Verb == Refund || o.Role == Ban {
+// settlement returns by what o is settled, nil for none. A pool is settled by the
+// limit that borrowed from it.
+func (o *Op) settlement() *Settlement {
+	if !o.Charged || o.Verb == Refund || o.Role == Ban {
 		return nil
 	}
-	if ops[i].Role == Pool && i > 0 {
-		return ops[i-1].Limit.Settlement
-	}
-	return ops[i].Limit.Settlement
+	return o.Written().Settlement
 }
 
 // Unsettled reports whether the last decision charged a limit that is to be
 // told how the request ended, see [Limiter.Settle].
 func (r *Request) Unsettled() bool {
 	for i := range r.ops {
-		if settlement(r.ops, i) != nil {
+		if r.ops[i].settlement() != nil {
 			return true
 		}
 	}
@@ -157,7 +154,8 @@ func (l *Limiter) Settle(ctx context.Context, r *Request, res Result) error {
 	var few [8]Op
 	ops := few[:0]
 	for i := range r.ops {
-		s, o := settlement(r.ops, i), &r.ops[i]
+		o := &r.ops[i]
+		s := o.settlement()
 		if s == nil {
 			continue
 		}

@@ -78,6 +78,11 @@ func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mod
 	return v, nil
 }
 
+// Part returns the limit that carries out p for l, nil if l has no such part.
+func (l *Limit) Part(p Part) *Limit {
+	return [...]*Limit{PartLimit: l, PartBan: l.Ban, PartCeiling: l.ceiling, PartThreshold: l.soft, PartPool: l.Pool}[p]
+}
+
 // scale returns n times to divided by from, rounded down and at most MaxCost.
 func scale(n, to, from int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(to))
@@ -86,41 +91,4 @@ func scale(n, to, from int64) int64 {
 	}
 	q, _ := bits.Div64(hi, lo, uint64(from))
 	return int64(min(q, MaxCost))
-}
-
-// Replace puts a variant of its limit in the place of the limit of ops[at], and in
-// the ops that stand beside it for the limit's mode, as [Limit.Append] made them.
-func Replace(ops []Op, at int, with *Limit) {
-	o := &ops[at]
-	if i := slices.Index(o.Limit.Reserve, o.Reserve); i >= 0 {
-		o.Reserve = with.Reserve[i]
-	}
-	if o.Role == Own && at > 0 && with.ceiling != nil && ops[at-1].Limit == o.Limit.ceiling {
-		ops[at-1].Limit = with.ceiling
-	}
-	if at > 0 && with.Ban != nil && ops[at-1].Limit == o.Limit.Ban {
-		ops[at-1].Limit = with.Ban
-	}
-	if at+1 < len(ops) && with.soft != nil && ops[at+1].Limit == o.Limit.soft {
-		ops[at+1].Limit = with.soft
-	}
-	o.Limit = with
-}
-
-// Beside returns where the ops begin and end that stand for one limit, that of
-// ops[at], as [Limit.Append] made them: its ban, its ceiling, itself, its lower
-// threshold or its pool.
-func Beside(ops []Op, at int) (from, to int) {
-	l := ops[at].Limit
-	from, to = at, at+1
-	if from > 0 && l.ceiling != nil && ops[from-1].Limit == l.ceiling {
-		from--
-	}
-	if from > 0 && l.Ban != nil && ops[from-1].Limit == l.Ban {
-		from--
-	}
-	if to < len(ops) && (l.soft != nil && ops[to].Limit == l.soft || ops[at].Role == Own && ops[to].Role == Pool) {
-		to++
-	}
-	return from, to
 }

@@ -54,7 +54,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		switch o.Role {
 		case weir.Enforce:
 			p = tell(o)
-			if i+2 < len(ops) && ops[i+1].Role == weir.Own && isCeiling(o.Limit, ops[i+1].Limit) {
+			if o.Part == weir.PartCeiling && i+2 < len(ops) {
 				// The ceiling is the hard number of the elastic limit behind it.
 				p = lower(p, elastic(&ops[i+1], &ops[i+2]))
 				i += 2
@@ -113,12 +113,6 @@ func endOfBan(ops []weir.Op, d weir.Decision, now int64) time.Time {
 	}
 	end := min(max(now, 0), lastInstant) + min(weir.Micros(d.RetryAfter), lastInstant)
 	return time.UnixMicro(min(end, lastInstant)).Add(time.Second - 1).Truncate(time.Second).UTC()
-}
-
-// isCeiling reports whether l is the ceiling that own was compiled with.
-func isCeiling(l, own *weir.Limit) bool {
-	n := len(own.Scope)
-	return l.Name == own.Name && len(l.Scope) > n+1 && l.Scope[:n] == own.Scope && l.Scope[n] == 0x1f
 }
 
 // tell returns what o says of its limit.

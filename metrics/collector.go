@@ -250,11 +250,11 @@ func (c *collector) sum(series []Series) map[label]*sum {
 		}
 		at := sums[k]
 		if at == nil {
-			at = &sum{counts: make([]uint64, len(outcomes))}
+			at = &sum{counts: make([]uint64, weir.Degraded+1)}
 			sums[k] = at
 		}
-		for i, o := range outcomes {
-			at.counts[i] += counters.Load(o)
+		for _, o := range outcomes {
+			at.counts[o] += counters.Load(o)
 		}
 		eventual := s.Limit.Consistency.Mode == weir.ConsistencyEventual ||
 			c.opt.Regions && s.Limit.Consistency.Mode == weir.ConsistencyDefault && s.Limit.Traits()&weir.Lends != 0

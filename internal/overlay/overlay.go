@@ -171,7 +171,7 @@ func (o *Overlay) lay(s *set, dst []weir.Op, from int, r *weir.Request) []weir.O
 	var now int64
 	for i := from; i < n; i++ {
 		op := &dst[i]
-		if op.Limit == nil || op.Role == weir.Deny || op.Role == weir.Ban || op.Role == weir.Pool {
+		if op.Limit == nil || op.Role == weir.Deny || op.Part != weir.PartLimit {
 			continue
 		}
 		m := s.marks[counter{op.Limit.Scope, op.Key}]
@@ -182,11 +182,12 @@ func (o *Overlay) lay(s *set, dst []weir.Op, from int, r *weir.Request) []weir.O
 			now = o.now()
 		}
 		v := m.of(o, op.Limit)
+		begin, end := partsOf(dst[:n], i)
+		begin = max(begin, from)
 		if e := m.override; e != nil && v.with != nil && !e.over(now) {
-			weir.Replace(dst[:n], i, v.with)
+			override(dst[begin:end], v.with)
 		}
 		if e := m.allow; e != nil && !e.over(now) && op.Role != weir.Shadow {
-			begin, end := weir.Beside(dst[:n], i)
 			shadow := *op
 			shadow.Role, shadow.Penalize = weir.Shadow, false
 			dst[begin] = shadow

@@ -227,7 +227,7 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 	var now int64
 	for i := from; i < n; i++ {
 		op := &dst[i]
-		if op.Limit == nil || op.Role == weir.Ban || op.Role == weir.Pool {
+		if op.Limit == nil || op.Part != weir.PartLimit {
 			continue
 		}
 		sw := s.switches[place{op.Limit.Scope, op.Limit.Name}]
@@ -240,7 +240,7 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 		if sw.over(now) || sw.Mode == Off && r.Verb == weir.Refund {
 			continue
 		}
-		begin, end := weir.Beside(dst[:n], i)
+		begin, end := partsOf(dst[:n], i)
 		begin = max(begin, from)
 		var few [4]weir.Op // a ban, a ceiling, the limit, its pool or lower threshold
 		instead := few[:0]

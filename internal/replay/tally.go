@@ -15,8 +15,8 @@ const followed = 256
 // tally is what came of one limit.
 type tally struct {
 	rules.Placed
-	met    int64    // requests
-	counts [8]int64 // by weir.Outcome
+	met    int64                    // requests
+	counts [weir.Degraded + 1]int64 // by weir.Outcome
 	// decisive counts the refusals that were the request's answer.
 	decisive         int64
 	clients, refused distinct
@@ -32,12 +32,12 @@ func newTally(p rules.Placed) (*tally, error) {
 }
 
 // add takes in one decision under the limit.
-func (t *tally) add(op *weir.Op, now int64, outcome weir.Outcome, decisive bool) {
-	t.counts[outcome]++
+func (t *tally) add(op *weir.Op, now int64, decisive bool) {
+	t.counts[op.Outcome]++
 	hash := hashOf(op.Key)
 	t.clients.add(hash)
 	p := t.series.at(now)
-	if outcome != weir.Refused && outcome != weir.ShadowRefused {
+	if op.Outcome != weir.Refused && op.Outcome != weir.ShadowRefused {
 		p.allowed++
 		return
 	}

@@ -136,11 +136,7 @@ func (t *trial) tally(ops []weir.Op, d weir.Decision) {
 	var last *tally
 	for i := range ops {
 		op := &ops[i]
-		limit := op.Limit
-		if limit == nil { // of a deny list
-			limit = op.Decision.Limit
-		}
-		one := t.tallies[limit.Counters()]
+		one := t.tallies[op.Limit.Counters()]
 		if one == nil {
 			continue
 		}
@@ -148,8 +144,8 @@ func (t *trial) tally(ops []weir.Op, d weir.Decision) {
 			one.met++
 			last = one
 		}
-		if outcome, counted := weir.Counted(ops, i); counted {
-			one.add(op, t.now, outcome, op.Decision.Limit == d.Limit)
+		if op.Outcome != weir.Uncounted {
+			one.add(op, t.now, op.Decision.Limit == d.Limit)
 		}
 	}
 }

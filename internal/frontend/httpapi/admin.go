@@ -147,16 +147,19 @@ func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
 	case !slices.Contains(names, name):
 		return nil, &inputError{"is not met by these entries; they meet " + quoted(names), "#/limit"}
 	}
-	var chosen []weir.Op
-	for i := range ops {
-		if o := &ops[i]; o.Limit.Name == name && o.Role != weir.Deny && o.Role != weir.Ban {
-			chosen = append(chosen, *o)
-			if i > 0 && ops[i-1].Role == weir.Ban && ops[i-1].Verb != weir.Peek {
-				chosen = append(chosen, ops[i-1]) // its lockout
+	var chosen, lockouts []weir.Op
+	for _, o := range ops {
+		switch {
+		case o.Role == weir.Deny:
+		case o.Part == weir.PartBan:
+			if o.Of.Name == name && o.Verb != weir.Peek {
+				lockouts = append(lockouts, o)
 			}
+		case o.Limit.Name == name:
+			chosen = append(chosen, o)
 		}
 	}
-	return chosen, nil
+	return append(chosen, lockouts...), nil
 }
 
 func quoted(names []string) string {

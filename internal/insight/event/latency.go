@@ -137,7 +137,7 @@ func (o *Observer) ObserveLatency(r *weir.Request, took time.Duration) {
 	ops := r.Ops()
 	bucket := LatencyBucket(took)
 	for i := range ops {
-		if _, counted := weir.Counted(ops, i); !counted || ops[i].Limit == nil {
+		if ops[i].Outcome == weir.Uncounted {
 			continue
 		}
 		if m := o.rollups.meter(ops[i].Limit); m != nil {

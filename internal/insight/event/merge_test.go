@@ -130,9 +130,9 @@ func TestLossCutsArrivals(t *testing.T) {
 		t.Helper()
 		var r weir.Request
 		for range n {
-			op := weir.Op{Key: "k", Limit: l, Cost: 1, Now: 1, Charged: true}
+			op := weir.Op{Key: "k", Limit: l, Cost: 1, Now: 1, Charged: true, Outcome: weir.Allowed}
 			op.Decision.Limit = l
-			o.see(&r, &op, weir.Allowed, 7, true)
+			o.see(&r, &op, 7, true)
 		}
 		o.drain()
 		events := o.tellRecords()

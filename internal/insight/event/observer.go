@@ -185,20 +185,17 @@ func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
 	}
 	ops := r.Ops()
 	for i := range ops {
-		outcome, counted := weir.Allowed, weir.PlainlyAllowed(ops, i)
-		if !counted {
-			if outcome, counted = weir.Counted(ops, i); !counted {
-				continue
-			}
-		}
 		op := &ops[i]
+		if op.Outcome == weir.Uncounted {
+			continue
+		}
 		hash := o.hash.sum(op.Key)
-		if outcome != weir.Allowed {
+		if op.Outcome != weir.Allowed {
 			o.watched.add(hash)
 		} else if hash >= o.sample && !o.watched.has(hash) && !degraded(op) {
 			continue
 		}
-		o.see(r, op, outcome, hash, op.Decision.Limit == d.Limit)
+		o.see(r, op, hash, op.Decision.Limit == d.Limit)
 	}
 }
 
@@ -209,12 +206,9 @@ func degraded(op *weir.Op) bool {
 }
 
 // see counts a decision that is hot, and puts another into the ring.
-func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash uint64, decided bool) {
+func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) {
 	limit := op.Limit
-	if limit == nil { // an op of role Deny
-		limit = op.Decision.Limit
-	}
-	if place, tag := tagOf(hash, limit, outcome, op.Cost, decided); o.hot.count(place, tag) {
+	if place, tag := tagOf(hash, limit, op.Outcome, op.Cost, decided); o.hot.count(place, tag) {
 		return
 	}
 	s, at := o.ring.claim()
@@ -233,10 +227,10 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash 
 		s.retry = weir.Micros(op.Decision.RetryAfter)
 	}
 	s.delay = 0
-	if outcome == weir.Delayed {
+	if op.Outcome == weir.Delayed {
 		s.delay = weir.Micros(op.Decision.Delay(op.Cost))
 	}
-	s.hash, s.outcome, s.decided = hash, outcome, decided
+	s.hash, s.outcome, s.decided = hash, op.Outcome, decided
 	s.setKey(op.Key)
 	if s.facts.known = false; r.Facts != nil {
 		o.taker.take(&s.facts, r.Facts, &o.hash)
@@ -251,14 +245,14 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, outcome weir.Outcome, hash 
 func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 	ops := r.Ops()
 	for i := range ops {
-		outcome, counted := weir.Counted(ops, i)
-		if !counted || ops[i].Limit == nil {
+		op := &ops[i]
+		if op.Outcome == weir.Uncounted {
 			continue
 		}
-		if m := o.rollups.meter(ops[i].Limit); m != nil {
+		if m := o.rollups.meter(op.Limit); m != nil {
 			m.answered.add(&res)
 		}
-		hash := o.hash.sum(ops[i].Key)
+		hash := o.hash.sum(op.Key)
 		if hash >= o.sample && !o.watched.has(hash) || !o.ring.roomy() {
 			continue
 		}
@@ -267,12 +261,12 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 			continue
 		}
 		s.answered = true
-		s.limit, s.source = ops[i].Limit, nil
+		s.limit, s.source = op.Limit, nil
 		s.now = time.Now().UnixMicro()
-		s.hash, s.outcome, s.decided = hash, outcome, false
+		s.hash, s.outcome, s.decided = hash, op.Outcome, false
 		s.cost, s.remaining, s.retry = 0, 0, 0
 		s.status, s.delay = int16(min(max(res.Code, weir.NoAnswer), weir.MaxCode)), weir.Micros(max(res.Duration, 0))
-		s.setKey(ops[i].Key)
+		s.setKey(op.Key)
 		s.facts.known = false
 		s.commit(at)
 	}

@@ -172,11 +172,10 @@ func TestEverythingIsToldOnce(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				for i := range r.Ops() {
-					if o, ok := weir.Counted(r.Ops(), i); ok {
-						op := &r.Ops()[i]
+				for _, op := range r.Ops() {
+					if op.Outcome != weir.Uncounted {
 						rule := map[*weir.Counters]int{hard.Counters(): 0, soft.Counters(): 1, shadow.Counters(): 2}[op.Limit.Counters()]
-						want[fmt.Sprintf("rule%d %s %s", rule, op.Key, o)]++
+						want[fmt.Sprintf("rule%d %s %s", rule, op.Key, op.Outcome)]++
 					}
 				}
 				mu.Unlock()

@@ -21,10 +21,13 @@ type roller struct {
 	requests requestTally
 }
 
+// outcomeCounts is by weir.Outcome.
+type outcomeCounts [weir.Degraded + 1]uint64
+
 // account is a limit and what it has told.
 type account struct {
 	limit  *weir.Limit
-	counts [8]uint64 // by weir.Outcome
+	counts outcomeCounts
 	alive  bool
 	meter  *meter // nil until it is metered
 }
@@ -45,7 +48,7 @@ func (r *roller) learn() {
 			r.told[c] = a
 		}
 		a.limit, a.alive = s.Limit, true
-		if a.meter == nil && (len(r.told) <= maxIdleMetered || a.counts != [8]uint64{}) {
+		if a.meter == nil && (len(r.told) <= maxIdleMetered || a.counts != outcomeCounts{}) {
 			a.meter = new(meter)
 			r.meters.Store(c, a.meter)
 		}

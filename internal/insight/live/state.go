@@ -97,7 +97,7 @@ type Meter struct {
 }
 
 // counts is by weir.Outcome.
-type counts [8]uint64
+type counts [weir.Degraded + 1]uint64
 
 // NewMeter returns a meter.
 func NewMeter(from Source) *Meter {

@@ -178,13 +178,12 @@ func (n *node) Observe(r *weir.Request, d weir.Decision, err error) {
 		n.t.Error(err)
 		return
 	}
-	for i, op := range r.Ops() {
-		outcome, counted := weir.Counted(r.Ops(), i)
-		if !counted {
+	for _, op := range r.Ops() {
+		if op.Outcome == weir.Uncounted {
 			continue
 		}
 		n.said = append(n.said, Decision{At: op.Now, Node: n.name, Rule: slices.IndexFunc(n.limits, func(l *weir.Limit) bool { return l.Counters() == op.Limit.Counters() }),
-			Key: op.Key, Outcome: outcome.String(), Cost: op.Cost, Decided: op.Decision.Limit == d.Limit, Remaining: op.Decision.Remaining,
+			Key: op.Key, Outcome: op.Outcome.String(), Cost: op.Cost, Decided: op.Decision.Limit == d.Limit, Remaining: op.Decision.Remaining,
 			RetryUS: retryUS(op.Decision), Request: n.current})
 	}
 }

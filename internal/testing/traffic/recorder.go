@@ -74,11 +74,10 @@ func (c *Recorder) observe(q *Request, a Answer) {
 	ops := c.trial.Ops()
 	d := weir.Fold(ops)
 	for i := range ops {
-		outcome, counted := weir.Counted(ops, i)
-		if !counted {
+		op, outcome := &ops[i], ops[i].Outcome
+		if outcome == weir.Uncounted {
 			continue
 		}
-		op := &ops[i]
 		sampled := c.sampled(op.Key)
 		if outcome != weir.Allowed {
 			c.watched[op.Key] = q.At + watchFor.Microseconds()
