@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testing/sharedtest"
 )
 
 // Every test that docs/faults.md names exists, and every fault that is tested here is
@@ -22,6 +24,7 @@ func TestFaultsPageNamesTests(t *testing.T) {
 		t.Fatalf("only %d tests are named: does the pattern still fit?", len(named))
 	}
 	const table = "TestFaultsOfTheStore"
+	shared := sharedtest.Names()
 	subtests := map[string]bool{}
 	for _, f := range faults {
 		subtests["/"+strings.ReplaceAll(f.name, " ", "_")] = true
@@ -33,7 +36,10 @@ func TestFaultsPageNamesTests(t *testing.T) {
 			t.Errorf("%s has no %s", folder, name)
 		}
 		seen[name+sub] = true
-		if sub != "" && (name != table || !subtests[sub]) {
+		switch {
+		case sub == "" || name == table && subtests[sub]:
+		case name == "TestShared" && slices.Contains(shared, sub[1:]):
+		default:
 			t.Errorf("%s has no subtest %s", name, sub)
 		}
 	}

@@ -1,0 +1,90 @@
+package sharedtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+var lending = []weir.Algorithm{
+	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter,
+	algorithm.SlidingSubwindows,
+}
+
+// lendingWindows are the algorithms that lend units for a time.
+var lendingWindows = []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingCounter, algorithm.SlidingWindow, algorithm.SlidingSubwindows}
+
+// lasting are the algorithms whose refusals can be remembered.
+var lasting = []weir.Algorithm{
+	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter,
+	algorithm.SlidingSubwindows, algorithm.SlidingLog, algorithm.Lockout,
+}
+
+// countedAs are the ways to count a limit.
+var countedAs = []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyLocal}
+
+func compiled(t testing.TB, l *weir.Limit, change func(*weir.Limit)) *weir.Limit {
+	t.Helper()
+	if change != nil {
+		change(l)
+	}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func strict(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyStrict }
+
+func leased(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased }
+
+func leasedOr(p weir.StoreErrorPolicy) func(*weir.Limit) {
+	return func(l *weir.Limit) {
+		leased(l)
+		l.Consistency.OnStoreError = p
+	}
+}
+
+func eventual(over int64) func(*weir.Limit) {
+	return func(l *weir.Limit) {
+		l.Consistency.Mode = weir.ConsistencyEventual
+		l.Consistency.MaxOvershoot = over
+	}
+}
+
+func onError(p weir.StoreErrorPolicy) func(*weir.Limit) {
+	return func(l *weir.Limit) {
+		strict(l)
+		l.Consistency.OnStoreError = p
+	}
+}
+
+// rare is a limit of n units of which none comes back while a test runs.
+func rare(t testing.TB, n int64, a weir.Algorithm, m weir.ConsistencyMode) *weir.Limit {
+	return compiled(t, &weir.Limit{Name: fmt.Sprint(m, " ", a.Name()), Algorithm: a, Count: n, Period: 10_000 * time.Hour}, func(l *weir.Limit) {
+		l.Consistency.Mode, l.Consistency.LeaseTTL = m, time.Second
+		if m == weir.ConsistencyEventual {
+			l.Consistency.MaxOvershoot = n / 20
+		}
+	})
+}
+
+// settled is the limit whose charge marks a held as refunded.
+func settled(t testing.TB) *weir.Limit {
+	return compiled(t, &weir.Limit{
+		Name: "settled", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Hour, Params: weir.Params{Anchor: weir.AnchorFirst},
+		Consistency: weir.Consistency{Mode: weir.ConsistencyStrict, OnStoreError: weir.OnErrorDeny},
+	}, nil)
+}
+
+func indexOf(limits []*weir.Limit, l *weir.Limit) int {
+	for i := range limits {
+		if limits[i] == l {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,101 @@
+package sharedtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+)
+
+// A node that was cut off, and is counted again, spends no whole burst while others
+// hold what they fetched when they did not count it.
+func testNodeChanges(t *testing.T, newNode New) {
+	for seed := range drawn(t, fewer(12, 5), 300) {
+		virtual(t, fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 29))
+			f := newFleet(t, newNode, 0, Options{})
+			var paths []*faulty
+			for range 2 {
+				p := &faulty{Store: f.shared.Store, mended: make(chan struct{})}
+				paths = append(paths, p)
+				g := &fleet{T: t, newNode: newNode, shared: p}
+				f.nodes = append(f.nodes, g.node(Options{}))
+			}
+			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 10 + r.Int64N(6), Period: 30 * time.Second}, func(l *weir.Limit) {
+				leased(l)
+				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, weir.OnErrorDeny
+			}))
+			for range 20 {
+				// Both have known for long that they are two, and the bucket is full.
+				time.Sleep(40 * time.Second)
+				i := r.IntN(2)
+				paths[i].set([]fault{down, stall}[r.IntN(2)])
+				// So long that the other forgets it, or not.
+				time.Sleep(time.Duration(r.Int64N(int64(16 * time.Second))))
+				for range r.IntN(12) {
+					w.ask(f.nodes[1-i])
+				}
+				time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
+				paths[i].set(none)
+				time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+				for range 30 {
+					w.ask(f.nodes[i])
+				}
+				for range 30 {
+					w.ask(f.nodes[1-i])
+				}
+			}
+			if w.over.Load() != 0 || w.admitted.Load() < 50 {
+				t.Errorf("%d too many: %s", w.over.Load(), w)
+			}
+		})
+	}
+}
+
+// A node that was cut off leaves what flows in while others hold units, until all nodes
+// have known for a while again how many they are.
+func testReturningNode(t *testing.T, newNode New) {
+	for name, x := range map[string]fault{"down": down, "stall": stall} {
+		virtual(t, name, func(t *testing.T) {
+			f := newFleet(t, newNode, 0, Options{})
+			var paths []*faulty
+			for range 2 {
+				p := &faulty{Store: f.shared.Store, mended: make(chan struct{})}
+				paths = append(paths, p)
+				f.nodes = append(f.nodes, (&fleet{T: t, newNode: newNode, shared: p}).node(Options{}))
+			}
+			l := compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 15, Period: 30 * time.Second}, func(l *weir.Limit) {
+				leased(l)
+				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, weir.OnErrorDeny
+			})
+			atOnce := func(key string) (n int64) {
+				for range 30 {
+					if f.take(f.nodes[1], key, l, 1).Allowed() {
+						n++
+					}
+				}
+				return n
+			}
+			time.Sleep(40 * time.Second)
+			if n := atOnce("before"); n != 15 {
+				t.Errorf("%d passed of 15 before", n)
+			}
+			paths[1].set(x)
+			time.Sleep(15 * time.Second)
+			paths[1].set(none)
+			for atOnce("back") == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if n := atOnce("after"); n != 15-l.Inflow() {
+				t.Errorf("%d passed at once of 15, of which %d may flow in while others hold units", n, l.Inflow())
+			}
+			time.Sleep(40 * time.Second)
+			if n := atOnce("later"); n != 15 {
+				t.Errorf("%d passed of 15 later", n)
+			}
+		})
+	}
+}

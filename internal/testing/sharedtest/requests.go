@@ -1,0 +1,261 @@
+package sharedtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+// mixer makes up requests of which some limits are counted on the node and some
+// on the shared store.
+type mixer struct {
+	*rand.Rand
+	limits map[weir.ConsistencyMode][]*weir.Limit
+}
+
+func newMixer(t *testing.T, modes ...weir.ConsistencyMode) *mixer {
+	m := &mixer{Rand: rand.New(rand.NewPCG(3, 3)), limits: map[weir.ConsistencyMode][]*weir.Limit{}}
+	for _, mode := range modes {
+		// Not sliding_window: what is left of a refund leaves later there.
+		for i, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingCounter, algorithm.SlidingSubwindows} {
+			l := &weir.Limit{Name: fmt.Sprint(mode, i), Algorithm: a, Count: 4 + int64(i), Period: 3 * time.Second}
+			l.Consistency = weir.Consistency{Mode: mode, DenyCache: weir.DenyCacheOff}
+			m.limits[mode] = append(m.limits[mode], compiled(t, l, nil))
+		}
+	}
+	return m
+}
+
+// ops returns one to five ops, half of them in a role that is not Enforce.
+func (m *mixer) ops() []weir.Op {
+	var modes []weir.ConsistencyMode
+	for mode := range m.limits {
+		modes = append(modes, mode)
+	}
+	slices.Sort(modes)
+	var ops []weir.Op
+	for range 1 + m.IntN(5) {
+		ls := m.limits[modes[m.IntN(len(modes))]]
+		o := weir.Op{Key: fmt.Sprint(m.IntN(2)), Limit: ls[m.IntN(len(ls))], Cost: 1 + m.Int64N(2)}
+		switch m.IntN(12) {
+		case 0:
+			o.Role = weir.Soft
+		case 1:
+			o.Role = weir.Shadow
+		case 2:
+			o.Role, o.Cost = weir.Ban, 1
+		case 3:
+			o.Penalize = true
+		case 4:
+			o.Reserve = 2
+		case 5:
+			o.Role = weir.Own
+			ops = append(ops, o)
+			o.Role, o.Limit, o.Key = weir.Pool, ls[m.IntN(3)], "pool"
+		case 6:
+			o.Verb = weir.Force
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+// A request that two stores decide is decided as by one: the same pass,
+// and the same is charged.
+func testMixedStores(t *testing.T, newNode New) {
+	var clock atomic.Int64
+	clock.Store(1_773_500_966_535_897)
+	f := newFleet(t, newNode, 1, Options{Now: clock.Load, Timeout: 10 * time.Second})
+	one := memory.New(memory.Options{MaxBytes: 1 << 20, Now: clock.Load})
+	defer one.Close()
+	m := newMixer(t, weir.ConsistencyStrict, weir.ConsistencyLocal)
+	mixed, passed := 0, 0
+	for n := range 20_000 {
+		got := m.ops()
+		want := slices.Clone(got)
+		if err := f.nodes[0].Take(context.Background(), got); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Take(context.Background(), want); err != nil {
+			t.Fatal(err)
+		}
+		modes := map[weir.ConsistencyMode]bool{}
+		for i := range got {
+			modes[got[i].Limit.Consistency.Mode] = true
+			if got[i].Charged != want[i].Charged || got[i].Borrowed != want[i].Borrowed {
+				t.Fatalf("request %d, op %d of %+v: charged %v, want %v", n, i, got, got[i].Charged, want[i].Charged)
+			}
+			if got[i].Charged && got[i].Decision.Remaining != want[i].Decision.Remaining {
+				t.Fatalf("request %d, op %d of %+v: %d remain, want %d", n, i, got, got[i].Decision.Remaining, want[i].Decision.Remaining)
+			}
+		}
+		if got, want := weir.Fold(got).Allowed(), weir.Fold(want).Allowed(); got != want {
+			t.Fatalf("request %d: allowed %v, want %v", n, got, want)
+		}
+		if len(modes) == 2 {
+			mixed++
+			if weir.Fold(got).Allowed() {
+				passed++
+			}
+		}
+		clock.Add(m.Int64N(300_000))
+	}
+	if mixed < 3000 || passed < 500 || passed > mixed-500 {
+		t.Errorf("of %d mixed requests %d passed: the test tests little", mixed, passed)
+	}
+}
+
+// A request that meets limits of every mode passes all of them or is charged to
+// none: after everything was refunded, each has spent what passed.
+func testMixedModes(t *testing.T, newNode New) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFleet(t, newNode, 2, Options{})
+		limit := func(n int64, m weir.ConsistencyMode) *weir.Limit {
+			l := &weir.Limit{Name: m.String(), Algorithm: algorithm.FixedWindow, Count: n, Period: time.Hour}
+			l.Consistency = weir.Consistency{Mode: m, DenyCache: weir.DenyCacheOff}
+			return compiled(t, l, nil)
+		}
+		wide, narrow := limit(500, weir.ConsistencyLeased), limit(100, weir.ConsistencyStrict)
+		own, tried := limit(80, weir.ConsistencyLocal), limit(60, weir.ConsistencyLeased)
+		tried = compiled(t, &weir.Limit{Name: "tried", Algorithm: algorithm.FixedWindow, Count: 60, Period: time.Hour, Consistency: tried.Consistency}, nil)
+		passed := int64(0)
+		for n := range 400 {
+			ops := []weir.Op{
+				{Key: "k", Limit: narrow, Cost: 1}, {Key: "k", Limit: wide, Cost: 2},
+				{Key: "k", Limit: own, Cost: 1}, {Key: "k", Limit: tried, Cost: 1, Role: weir.Shadow},
+			}
+			if err := f.nodes[n%2].Take(context.Background(), ops); err != nil {
+				t.Fatal(err)
+			}
+			if ops[0].Charged != ops[1].Charged || ops[0].Charged != ops[2].Charged || ops[3].Charged && !ops[0].Charged {
+				t.Fatalf("charged in part: %+v", ops)
+			}
+			if ops[0].Charged != weir.Fold(ops).Allowed() {
+				t.Fatalf("charged %v, allowed %v", ops[0].Charged, weir.Fold(ops).Allowed())
+			}
+			if ops[0].Charged {
+				passed++
+			}
+		}
+		for _, s := range f.nodes {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if passed != 100 || f.left("k", narrow) != 0 || f.left("k", wide) != 500-2*passed || f.left("k", tried) != 0 {
+			t.Errorf("%d passed; %d, %d and %d are left", passed, f.left("k", narrow), f.left("k", wide), f.left("k", tried))
+		}
+	})
+}
+
+// In an outage a request whose limits have different policies passes
+// all of them or is charged to none.
+func testMixedPolicies(t *testing.T, newNode New) {
+	var clock atomic.Int64
+	clock.Store(1_773_500_966_535_897)
+	f := newFleet(t, newNode, 2, Options{Now: clock.Load, Timeout: 10 * time.Second})
+	m := newMixer(t, weir.ConsistencyStrict, weir.ConsistencyLocal)
+	for i, l := range m.limits[weir.ConsistencyStrict] {
+		changed := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: 2 * l.Count, Period: l.Period, Consistency: l.Consistency}
+		changed.Consistency.OnStoreError = []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorAllow, weir.OnErrorDeny, weir.OnErrorLastKnown}[i%4]
+		m.limits[weir.ConsistencyStrict][i] = compiled(t, changed, nil)
+	}
+	f.shared.set(down)
+	passed, refused := 0, 0
+	for n := range 10_000 {
+		ops := m.ops()
+		if err := f.nodes[0].Take(context.Background(), ops); err != nil {
+			t.Fatal(err)
+		}
+		pass := weir.Fold(ops).Allowed()
+		if pass {
+			passed++
+		} else {
+			refused++
+		}
+		for i := range ops {
+			o := &ops[i]
+			denies := o.Limit.Consistency.OnStoreError == weir.OnErrorDeny && o.Limit.Consistency.Mode == weir.ConsistencyStrict
+			if denies && o.Role == weir.Enforce && o.Verb == weir.Spend && pass {
+				t.Fatalf("request %d passed %+v", n, o)
+			}
+			if o.Charged && !pass && o.Role != weir.Ban && !o.Penalize {
+				t.Fatalf("request %d: refused, and charged %+v", n, o)
+			}
+		}
+		clock.Add(m.Int64N(300_000))
+	}
+	if passed < 500 || refused < 500 {
+		t.Errorf("%d passed and %d did not: the test tests little", passed, refused)
+	}
+}
+
+// A request that is refused by one of its limits is decided, whatever is not known of
+// the others: by a remembered refusal, on the node, from a lease, by the store.
+func testRefusedRequests(t *testing.T, newNode New) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFleet(t, newNode, 1, Options{})
+		modes := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyLocal}
+		for _, first := range modes {
+			for _, second := range modes {
+				for _, full := range []int{0, 1} {
+					var limits weir.Limits
+					for i, m := range []weir.ConsistencyMode{first, second} {
+						l := weir.PerDay(100, algorithm.FixedWindow)
+						if l.Name = fmt.Sprint(first, second, full, i); i == full {
+							l.Count = 8
+						}
+						l.Consistency.Mode = m
+						limits = append(limits, l)
+					}
+					lim, err := weir.New(f.nodes[0], limits, weir.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					passed := 0
+					for range 40 {
+						d, err := lim.Take(context.Background(), fmt.Sprint("k", first, second, full), 1)
+						if err != nil || d.Limit == nil {
+							t.Fatalf("%s and %s, number %d is used up: %+v, %v", first, second, full, d, err)
+						}
+						if d.Allowed() {
+							passed++
+						}
+					}
+					if passed > 16 {
+						t.Errorf("%s and %s: %d passed of 8", first, second, passed)
+					}
+				}
+			}
+		}
+	})
+}
+
+// What a node counts alone it decides without the shared store.
+func testLocalLimits(t *testing.T, newNode New) {
+	f := newFleet(t, newNode, 2, Options{Timeout: 10 * time.Second})
+	f.shared.set(down)
+	l := compiled(t, weir.PerHour(3, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLocal })
+	calls := f.shared.calls.Load()
+	for _, s := range f.nodes {
+		for i := range 4 {
+			d := f.take(s, "k", l, 1)
+			if g := d.Guarantee(); d.Allowed() != (i < 3) || g.Source != weir.FromLocal || g.Degraded {
+				t.Errorf("spend %d of 3: %+v, %s", i, d, g)
+			}
+		}
+	}
+	// The node's registration is all that goes to the store.
+	if n := f.shared.calls.Load() - calls; n > 2 {
+		t.Errorf("%d calls", n)
+	}
+}

@@ -1,0 +1,134 @@
+package tier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+	"github.com/weirlimit/weir/store/tier"
+)
+
+// What cannot be counted in several regions says so, and what to do.
+func TestCheckRegions(t *testing.T) {
+	for want, l := range map[string]*weir.Limit{
+		"":                         {Algorithm: algorithm.SlidingWindow, Count: 100},
+		"consistency strict":       {Algorithm: algorithm.SlidingWindow, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}},
+		"consistency leased":       {Algorithm: algorithm.TokenBucket, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyLeased}},
+		"sliding_log cannot":       {Algorithm: algorithm.SlidingLog, Count: 100},
+		"concurrency cannot":       {Algorithm: algorithm.Concurrency, Count: 100},
+		"first request":            {Algorithm: algorithm.FixedWindow, Count: 100, Params: weir.Params{Anchor: weir.AnchorFirst}},
+		"penalizing":               {Algorithm: algorithm.FixedWindow, Count: 100, Mode: weir.Mode{Penalize: true}},
+		"max_overshoot of 1 units": {Algorithm: algorithm.FixedWindow, Count: 10},
+		"at least 4":               {Algorithm: algorithm.SlidingWindow, Count: 40},
+	} {
+		l.Period = time.Minute
+		err := tier.CheckRegions(compiled(t, l, nil), 3)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		l.Consistency.Mode = weir.ConsistencyLocal
+		if err := tier.CheckRegions(l, 3); err != nil {
+			t.Errorf("local: %v", err)
+		}
+	}
+}
+
+// Rules with a cost above what a region may admit before the others have heard of it do
+// not load.
+func TestCheckRegionsCost(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
+		l := compiled(t, weir.PerHour(1000, a), func(l *weir.Limit) {
+			l.Consistency.Mode, l.Consistency.MaxOvershoot = weir.ConsistencyEventual, 100
+		})
+		most := int64(50)
+		if a != algorithm.FixedWindow {
+			most = 25
+		}
+		for cost := most - 1; cost <= most+2; cost++ {
+			if err := tier.CheckRegionsCost(l, 3, cost); (err == nil) != (cost <= most) {
+				t.Errorf("%s: a cost of %d of %d: %v", a.Name(), cost, most, err)
+			}
+		}
+	}
+}
+
+// only is a store without its optional interfaces.
+type only struct{ weir.Store }
+
+// What the shared store cannot do the tier cannot.
+func TestStoreThatCannotForget(t *testing.T) {
+	local := memory.New(memory.Options{MaxBytes: 1 << 20})
+	full := memory.New(memory.Options{MaxBytes: 1 << 20})
+	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyStrict })
+	for _, shared := range []weir.Store{only{full}, full} {
+		s, err := tier.New(shared, tier.Options{Local: local})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, able := shared.(weir.Board)
+		if _, err := s.Forget(t.Context(), "k", l); errors.Is(err, tier.ErrNoForget) == able {
+			t.Errorf("able %t: Forget: %v", able, err)
+		}
+		if _, err := s.ReadDocument(t.Context(), "doc", 0); errors.Is(err, weir.ErrNoBoard) == able {
+			t.Errorf("able %t: ReadDocument: %v", able, err)
+		}
+		if _, err := s.SwapDocument(t.Context(), "doc", 0, weir.Document{}); errors.Is(err, weir.ErrNoBoard) == able {
+			t.Errorf("able %t: SwapDocument: %v", able, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []weir.Store{local, full} {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func BenchmarkWarmLease(b *testing.B) {
+	shared, local := memory.New(memory.Options{MaxBytes: 64 << 20}), memory.New(memory.Options{MaxBytes: 64 << 20})
+	defer shared.Close()
+	defer local.Close()
+	s, err := tier.New(shared, tier.Options{Local: local})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	l := compiled(b, weir.PerHour(1<<40, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased })
+	keys := make([]string, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("user:", i)
+	}
+	ctx := context.Background()
+	for _, store := range []struct {
+		name string
+		weir.Store
+	}{{"memory", shared}, {"tier", s}} {
+		b.Run(store.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := store.TakeOne(ctx, keys[i%len(keys)], l, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func compiled(t testing.TB, l *weir.Limit, change func(*weir.Limit)) *weir.Limit {
+	t.Helper()
+	if change != nil {
+		change(l)
+	}
+	if err := l.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
