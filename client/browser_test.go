@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/retryafter"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -36,7 +36,7 @@ func TestBrowserReadsAnswersAlike(t *testing.T) {
 			c.Fields[fields[i]] = fields[i+1]
 			h.Set(fields[i], fields[i+1])
 		}
-		wait, ok := pauses.Told(&http.Response{StatusCode: status, Header: h}, time.UnixMilli(1_700_000_000_000))
+		wait, ok := retryafter.Parse(&http.Response{StatusCode: status, Header: h}, time.UnixMilli(1_700_000_000_000))
 		if ok {
 			c.Wait = wait.Milliseconds()
 		}

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Away is what is decided while the service does not answer.
@@ -90,7 +90,7 @@ type Client struct {
 	breaker  breaker
 	throttle *Throttle
 	memory   refusals
-	room     pauses.Room
+	room     admit.Room
 	inFlight atomic.Int64
 	counts   counts
 }
@@ -150,7 +150,7 @@ func New(opt Options) (*Client, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Client{opt: opt, throttle: throttle, breaker: breaker{least: opt.Probe, most: opt.MaxProbe}}, nil
+	return &Client{opt: opt, throttle: throttle, room: admit.NewRoom(opt.MaxWaiting), breaker: breaker{least: opt.Probe, most: opt.MaxProbe}}, nil
 }
 
 // Close ends idle connections. Calls under way go on.
@@ -278,7 +278,7 @@ func (c *Client) complete(ks *[]Check) error {
 // Whoever was refused waits a little longer than he was told, by up to a quarter
 // or five seconds: so that not all return at the instant at which a window ends.
 func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
-	w := c.room.Waiter(ctx, time.Now().Add(c.opt.MaxWait), c.opt.MaxWaiting)
+	w := c.room.Waiter(ctx, c.opt.MaxWait)
 	defer w.Done()
 	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
 		d, err := c.Check(ctx, k)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/retryafter"
 )
 
 // HTTPOptions configures [NewHTTP].
@@ -231,7 +231,7 @@ func problemOf(res *http.Response) error {
 	}
 	switch s := res.StatusCode; {
 	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
-		if wait, ok := pauses.Told(res, time.Now()); ok {
+		if wait, ok := retryafter.Parse(res, time.Now()); ok {
 			return &Busy{RetryAfter: wait, Detail: detail}
 		}
 	case !strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json"):

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/admit"
+	"github.com/weirlimit/weir/internal/cooldown"
+	"github.com/weirlimit/weir/internal/retryafter"
 )
 
 // TransportOptions configures a [Transport].
@@ -57,8 +60,8 @@ type TransportOptions struct {
 // middleware/http before this one.
 type Transport struct {
 	opt    TransportOptions
-	pauses pauses.Set
-	room   pauses.Room
+	paused cooldown.Set
+	room   admit.Room
 
 	mu        sync.Mutex
 	throttles map[string]*Throttle
@@ -84,8 +87,8 @@ func NewTransport(opt TransportOptions) (*Transport, error) {
 	if opt.Key == nil {
 		opt.Key = func(r *http.Request) string { return strings.ToLower(r.URL.Host) }
 	}
-	pauses.Fill(&opt.MaxWait, &opt.MaxWaiting, &opt.MaxPause)
-	return &Transport{opt: opt, throttles: map[string]*Throttle{}}, nil
+	opt.MaxWait, opt.MaxPause = cmp.Or(opt.MaxWait, 10*time.Second), cmp.Or(opt.MaxPause, time.Hour)
+	return &Transport{opt: opt, room: admit.NewRoom(opt.MaxWaiting), throttles: map[string]*Throttle{}}, nil
 }
 
 // Limited is the error of a request that was not sent.
@@ -112,7 +115,7 @@ func (e *Limited) Error() string {
 // a *[Limited], or that of the context while it waited.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := t.opt.Key(r)
-	w := t.room.Waiter(r.Context(), time.Now().Add(max(t.opt.MaxWait, 0)), t.opt.MaxWaiting)
+	w := t.room.Waiter(r.Context(), t.opt.MaxWait)
 	defer w.Done()
 	for attempt := 0; ; attempt++ {
 		if err := t.pass(w, key); err != nil {
@@ -140,9 +143,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return res, err
 		}
 		now := time.Now()
-		wait, told := pauses.Told(res, now)
+		wait, told := retryafter.Parse(res, now)
 		if told {
-			t.pauses.Add(key, now, min(wait, t.opt.MaxPause))
+			t.paused.Add(key, now, min(wait, t.opt.MaxPause))
 		}
 		if !told || attempt >= t.opt.Retries || min(wait, t.opt.MaxPause) > w.Left() {
 			return res, nil
@@ -187,9 +190,9 @@ func again(r *http.Request, res *http.Response) (*http.Request, bool) {
 }
 
 // pass waits until key is no longer to be left alone.
-func (t *Transport) pass(w *pauses.Waiter, key string) error {
+func (t *Transport) pass(w *admit.Waiter, key string) error {
 	for {
-		left := t.pauses.Left(key, time.Now())
+		left := t.paused.Left(key, time.Now())
 		if left == 0 {
 			return nil
 		}

@@ -127,7 +127,7 @@ func TestTransportWaits(t *testing.T) {
 		// Not beyond a deadline, and not for nothing.
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		tr.pauses.Add("a", time.Now(), 5*time.Second)
+		tr.paused.Add("a", time.Now(), 5*time.Second)
 		r, _ := http.NewRequestWithContext(ctx, "GET", "http://a/", nil)
 		start = time.Now()
 		var limited *Limited

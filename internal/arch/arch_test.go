@@ -20,13 +20,14 @@ import (
 var floors = [][]string{
 	{
 		"", "internal/address", "internal/background", "internal/bodies", "internal/faults",
-		"internal/lateness", "internal/memlimit", "internal/pauses", "internal/recorder",
+		"internal/backoff", "internal/cooldown", "internal/retryafter",
+		"internal/lateness", "internal/memlimit", "internal/recorder",
 		"internal/regular", "internal/sketch", "internal/spell", "internal/compat/envoy/settings",
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
 	{
 		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
-		"internal/charge", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
+		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
 		"internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
 		"internal/insight/event", "internal/replay/suggest",
 	},

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // Bounds of the history.
@@ -184,7 +184,7 @@ func (h *history) flush(ctx context.Context, o *Overlay) error {
 		case !errors.Is(err, weir.ErrChanged):
 			return &StoreError{err}
 		}
-		if !pauses.Sleep(ctx, mathrand.N(longestPause)) {
+		if !backoff.Sleep(ctx, mathrand.N(longestPause)) {
 			return &StoreError{ctx.Err()}
 		}
 	}

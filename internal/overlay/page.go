@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // A page is one document on the board, and what the node has of it. Requires:
@@ -110,7 +110,7 @@ func change[E any](ctx context.Context, o *Overlay, p *page[E], f func(all []E, 
 		case !errors.Is(err, weir.ErrChanged):
 			return &StoreError{err}
 		}
-		if !pauses.Sleep(ctx, rand.N(longestPause)) {
+		if !backoff.Sleep(ctx, rand.N(longestPause)) {
 			return &StoreError{ctx.Err()}
 		}
 	}

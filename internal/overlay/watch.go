@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // not answer.
 func (o *Overlay) Watch(ctx context.Context) {
 	wait := o.opt.Every
-	for pauses.Sleep(ctx, wait) {
+	for backoff.Sleep(ctx, wait) {
 		asked, cancel := context.WithTimeout(ctx, patience)
 		err := o.Refresh(asked)
 		cancel()

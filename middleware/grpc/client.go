@@ -16,9 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/charge"
-	"github.com/weirlimit/weir/internal/faults"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // ClientOptions configures a [Client].
@@ -64,29 +62,21 @@ type ClientOptions struct {
 // A place under a concurrency limit is held until the call is over: a stream is
 // when its end has been received, sending or receiving fails, or its context ends.
 type Client struct {
-	opt    ClientOptions
-	faults *faults.Log
-	pauses pauses.Set
-	room   pauses.Room
+	opt  ClientOptions
+	gate *admit.Gate
 }
 
 // NewClient returns a client. It returns an error when the limiter is missing or
 // an option is out of range.
 func NewClient(opt ClientOptions) (*Client, error) {
-	switch {
-	case opt.Limiter == nil:
-		return nil, errors.New("grpclimit: no limiter: set ClientOptions.Limiter")
-	case opt.MaxWaiting < 0:
-		return nil, errors.New("grpclimit: max waiting must not be negative: set MaxWait to -1 to let nobody wait")
-	}
-	if opt.Domain == "" {
-		opt.Domain = "outgoing"
+	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, Domain: opt.Domain, Fallback: "outgoing", MaxDelay: opt.MaxWait, MaxWaiting: opt.MaxWaiting, MaxPause: opt.MaxPause, Log: opt.Log})
+	if err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
 	}
 	if opt.Key == nil {
 		opt.Key = func(cc *grpc.ClientConn, _ string) string { return cc.Target() }
 	}
-	pauses.Fill(&opt.MaxWait, &opt.MaxWaiting, &opt.MaxPause)
-	return &Client{opt: opt, faults: faults.New(opt.Log)}, nil
+	return &Client{opt: opt, gate: gate}, nil
 }
 
 // Limited is the error of a call that was not sent, for a limit's sake.
@@ -119,8 +109,7 @@ func (e *Limited) GRPCStatus() *status.Status {
 
 // Unary is a grpc.UnaryClientInterceptor.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	key := c.opt.Key(cc, method)
-	held, err := c.admit(ctx, key, method, req)
+	held, err := c.admit(ctx, c.opt.Key(cc, method), method, req)
 	if err != nil {
 		return err
 	}
@@ -128,18 +117,17 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 	defer func() { held.Finish(ctx, weir.Result{Code: code}) }()
 	err = invoke(ctx, method, req, reply, cc, opts...)
 	code = answered(ctx, err)
-	c.heed(key, err)
+	c.heed(held.Key, err)
 	return err
 }
 
 // Stream is a grpc.StreamClientInterceptor.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	key := c.opt.Key(cc, method)
-	held, err := c.admit(ctx, key, method, nil)
+	held, err := c.admit(ctx, c.opt.Key(cc, method), method, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &limitedStream{c: c, key: key, held: held, ctx: ctx, single: !desc.ServerStreams}
+	s := &limitedStream{c: c, held: held, ctx: ctx, single: !desc.ServerStreams}
 	if s.ClientStream, err = open(ctx, desc, cc, method, opts...); err != nil {
 		s.finish(err)
 		return nil, err
@@ -151,29 +139,23 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 
 // admit returns when the call may be sent, with what is to be finished when it is
 // over, or why it may not.
-func (c *Client) admit(ctx context.Context, key, method string, req any) (*charge.Charge, error) {
-	held := new(charge.Charge)
-	held.Begin(c.opt.Limiter, c.faults, c.opt.Domain)
-	r := &held.Req
+func (c *Client) admit(ctx context.Context, key, method string, req any) (*admit.Outgoing, error) {
+	held := &admit.Outgoing{Key: key}
+	held.Begin(c.gate)
+	held.Req.NewLease = true
 	if c.opt.Descriptors != nil {
-		c.opt.Descriptors(ctx, method, r)
+		c.opt.Descriptors(ctx, method, &held.Req)
 	} else {
-		r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
+		held.Host()
 	}
 	if c.opt.Cost != nil {
-		if r.Cost = c.opt.Cost(ctx, method, req); r.Cost == 0 {
-			r.Verb = weir.Peek
-		}
+		admit.SetCost(&held.Req, c.opt.Cost(ctx, method, req))
 	}
-	w := c.room.Waiter(ctx, time.Now().Add(max(c.opt.MaxWait, 0)), c.opt.MaxWaiting)
-	defer w.Done()
-	err := held.Admit(ctx, w, &c.pauses, key, func(limit string, wait time.Duration) error {
+	err := held.Await(ctx, func(limit string, wait time.Duration) error {
 		return &Limited{Key: key, Limit: limit, RetryAfter: wait}
 	})
-	if none, ok := errors.AsType[*charge.Undecided](err); ok {
-		if err = c.undecided(ctx, method, none.Err); err == nil {
-			r.Reset() // what the ops say is neither decided nor charged
-		}
+	if none, ok := errors.AsType[*admit.Undecided](err); ok {
+		err = c.undecided(ctx, method, none)
 	}
 	switch {
 	case err == nil:
@@ -187,18 +169,18 @@ func (c *Client) admit(ctx context.Context, key, method string, req any) (*charg
 
 // undecided returns what a caller gets when the store gave no decision, nil if
 // the call is sent all the same.
-func (c *Client) undecided(ctx context.Context, method string, err error) error {
-	if errors.Is(err, weir.ErrCost) {
-		return status.Error(codes.InvalidArgument, "grpclimit: "+err.Error())
-	}
-	if ctx.Err() != nil {
+func (c *Client) undecided(ctx context.Context, method string, why *admit.Undecided) error {
+	switch why.Reason {
+	case admit.CostOutOfRange:
+		return status.Error(codes.InvalidArgument, "grpclimit: "+why.Error())
+	case admit.ClientGone:
 		return ctx.Err()
 	}
-	c.faults.Report("no decision", err)
+	c.gate.Faults.Report("no decision", why.Err)
 	if c.opt.OnError != nil {
-		return c.opt.OnError(ctx, method, err)
+		return c.opt.OnError(ctx, method, why.Err)
 	}
-	return status.Error(codes.Unavailable, "grpclimit: no decision: "+err.Error())
+	return status.Error(codes.Unavailable, "grpclimit: no decision: "+why.Error())
 }
 
 // answered returns the status that a call is settled by: what a server that could
@@ -216,12 +198,12 @@ func answered(ctx context.Context, err error) int {
 // heed leaves key alone if err asks for it.
 func (c *Client) heed(key string, err error) {
 	st, ok := status.FromError(err)
-	if err == nil || !ok || c.opt.MaxPause < 0 || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
+	if err == nil || !ok || st.Code() != codes.ResourceExhausted && st.Code() != codes.Unavailable {
 		return
 	}
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok && info.GetRetryDelay().AsDuration() > 0 {
-			c.pauses.Add(key, time.Now(), min(info.RetryDelay.AsDuration(), c.opt.MaxPause))
+			c.gate.Pause(key, info.RetryDelay.AsDuration())
 		}
 	}
 }
@@ -230,11 +212,10 @@ func (c *Client) heed(key string, err error) {
 type limitedStream struct {
 	grpc.ClientStream
 	c      *Client
-	key    string
 	ctx    context.Context
 	single bool // one message is the whole answer
 	once   sync.Once
-	held   *charge.Charge
+	held   *admit.Outgoing
 	stop   func() bool
 }
 
@@ -245,7 +226,7 @@ func (s *limitedStream) finish(err error) {
 			err = nil
 		}
 		s.held.Finish(context.WithoutCancel(s.ctx), weir.Result{Code: answered(s.ctx, err)})
-		s.c.heed(s.key, err)
+		s.c.heed(s.held.Key, err)
 	})
 }
 

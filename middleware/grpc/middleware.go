@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,8 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/checks"
-	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Options configures a [Middleware].
@@ -71,39 +69,26 @@ type Options struct {
 
 // Middleware limits calls to a server. Safe for concurrent use.
 type Middleware struct {
-	opt     Options
-	answer  *answer.Writer
-	plan    *identity.Plan
-	faults  *faults.Log
-	visits  sync.Pool
-	waiting atomic.Int64
-	// patience is mayWait, made once.
-	patience func(context.Context, time.Duration) time.Duration
+	opt    Options
+	gate   *admit.Gate
+	visits sync.Pool
 }
 
 // New returns a middleware. It returns an error when the limiter is missing or
 // an option is out of range.
 func New(opt Options) (*Middleware, error) {
 	switch {
-	case opt.Limiter == nil:
-		return nil, errors.New("grpclimit: no limiter: set Options.Limiter")
-	case opt.MaxDelay < 0 || opt.MaxWaiting < 0:
-		return nil, errors.New("grpclimit: max delay and max waiting must not be negative")
+	case opt.MaxDelay < 0:
+		return nil, errors.New("grpclimit: max delay must not be negative")
 	case opt.Plan != nil && opt.Identity == nil:
 		return nil, errors.New("grpclimit: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
 	}
-	var err error
-	if opt.Domain, err = checks.DomainOf(opt.Limiter, opt.Domain, "api"); err != nil {
+	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, Domain: opt.Domain, Fallback: "api", MaxDelay: opt.MaxDelay, WithinDeadline: true, MaxWaiting: opt.MaxWaiting, Log: opt.Log})
+	if err != nil {
 		return nil, fmt.Errorf("grpclimit: %w", err)
 	}
 	if opt.Skip == nil {
 		opt.Skip = housekeeping
-	}
-	if opt.MaxDelay == 0 {
-		opt.MaxDelay = 10 * time.Second
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
 	}
 	if opt.Answer == nil {
 		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
@@ -118,8 +103,7 @@ func New(opt Options) (*Middleware, error) {
 	if opt.Plan == nil && opt.Descriptors == nil {
 		opt.Plan = opt.Identity.RulePlan(opt.Limiter.Rules(), 0)
 	}
-	m := &Middleware{opt: opt, answer: opt.Answer, plan: opt.Plan, faults: faults.New(opt.Log)}
-	m.patience = m.mayWait
+	m := &Middleware{opt: opt, gate: gate}
 	m.visits.New = func() any { return new(visit) }
 	return m, nil
 }
@@ -140,7 +124,7 @@ func (m *Middleware) Unary(ctx context.Context, req any, info *grpc.UnaryServerI
 		return nil, err
 	}
 	defer v.leave()
-	if v.charge.Req.Unsettled() {
+	if v.life.Req.Unsettled() {
 		ctx = v.watch(ctx)
 	}
 	res, err := next(ctx, req)
@@ -161,7 +145,7 @@ func (m *Middleware) Stream(srv any, stream grpc.ServerStream, info *grpc.Stream
 		return err
 	}
 	defer v.leave()
-	unsettled := v.charge.Req.Unsettled()
+	unsettled := v.life.Req.Unsettled()
 	if unsettled || m.opt.PerMessage {
 		if unsettled {
 			ctx = v.watch(ctx)

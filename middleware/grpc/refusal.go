@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Reason is the google.rpc.ErrorInfo.reason of a refusal, and ErrorDomain its
@@ -31,7 +32,7 @@ const maxViolations = 4
 // refuse returns the status of a call that the limits do not let through.
 func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
 	d.RetryAfter = answer.Wait(r.Ops(), d)
-	_, fields := v.m.answer.Fields(nil, nil, r.Ops(), d, decidedAt(r.Ops()))
+	_, fields := v.m.opt.Answer.Fields(nil, nil, r.Ops(), d, admit.DecidedAt(r.Ops()))
 	md := make(metadata.MD, len(fields)+1)
 	for _, f := range fields {
 		md[strings.ToLower(f.Name)] = []string{string(f.Value)}

@@ -9,7 +9,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,15 +19,14 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/grpcstatus"
-	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // visit is one call that is decided or was let through. Not safe for concurrent
 // use, but for what a stream sends beside what it receives.
 type visit struct {
-	charge charge.Charge
+	life   admit.Admission
 	m      *Middleware
 	ctx    context.Context
 	method string
@@ -36,7 +34,7 @@ type visit struct {
 	header http.Header // the call's metadata
 	// trailer adds to what the client gets at the end.
 	trailer func(metadata.MD) error
-	message weir.Request // what a message of a stream is charged
+	message admit.Admission // what a message of a stream is charged
 
 	// How the call ended.
 	code  int
@@ -49,9 +47,10 @@ type visit struct {
 func (m *Middleware) enter(ctx context.Context, method string, req any, trailer func(metadata.MD) error) (*visit, error) {
 	v := m.visits.Get().(*visit)
 	v.m, v.ctx, v.method, v.trailer, v.code = m, ctx, method, trailer, weir.NoAnswer
-	v.charge.Begin(m.opt.Limiter, m.faults, m.opt.Domain)
+	v.life.Begin(m.gate)
+	v.life.Req.NewLease = true
 	if req == nil && m.opt.PerMessage { // the messages of a stream renew its lease
-		v.charge.Req.Lease = rand.Text()
+		v.life.Req.Lease = rand.Text()
 	}
 	err := errors.New("a hook broke the call")
 	defer func() {
@@ -71,16 +70,16 @@ func (m *Middleware) enter(ctx context.Context, method string, req any, trailer 
 // fill makes the weir request of the call.
 func (v *visit) fill(req any) error {
 	m := v.m
-	r := &v.charge.Req
+	r := &v.life.Req
 	v.caller = m.opt.Identity.Acquire()
 	v.caller.Set(v.facts())
 	r.Facts = v.caller.Told()
-	if m.plan != nil {
-		if err := m.plan.Fill(r, v.caller); err != nil {
+	if m.opt.Plan != nil {
+		if err := m.opt.Plan.Fill(r, v.caller); err != nil {
 			if bad, ok := errors.AsType[*identity.Error](err); ok {
 				return status.Error(codes.InvalidArgument, bad.Detail)
 			}
-			m.faults.Report("a call was not identified", err)
+			m.gate.Faults.Report("a call was not identified", err)
 			return status.Error(codes.Internal, "the client could not be identified")
 		}
 	}
@@ -88,9 +87,7 @@ func (v *visit) fill(req any) error {
 		m.opt.Descriptors(v.ctx, v.method, r)
 	}
 	if m.opt.Cost != nil {
-		if r.Cost = m.opt.Cost(v.ctx, v.method, req); r.Cost == 0 {
-			r.Verb = weir.Peek
-		}
+		admit.SetCost(r, m.opt.Cost(v.ctx, v.method, req))
 	}
 	return nil
 }
@@ -122,43 +119,38 @@ func (v *visit) facts() identity.Facts {
 // decide asks the limits, and waits where they say so. With an error, which is
 // what the call is answered, nothing is charged or held.
 func (v *visit) decide() error {
-	v.charge.Req.Patience = v.m.patience
-	d, err := v.m.opt.Limiter.Decide(v.ctx, &v.charge.Req)
-	if err != nil {
-		err = v.undecided(err)
-		if err == nil {
-			v.charge.Req.Reset() // what the ops say is neither decided nor charged
-		}
-		return err
+	d, err := v.ask(&v.life)
+	if err == nil && d.Allowed() {
+		v.tell(&v.life.Req, d)
+		v.life.Pass()
 	}
-	if !d.Allowed() {
-		return v.refuse(&v.charge.Req, d)
+	return err
+}
+
+// ask decides the call or a message of it, and waits where the limits say so. The
+// decision is the zero Decision where the call passes undecided.
+func (v *visit) ask(a *admit.Admission) (weir.Decision, error) {
+	d, err := a.Decide(v.ctx)
+	switch {
+	case err != nil:
+		return d, v.undecided(a, err)
+	case !d.Allowed():
+		return d, v.refuse(&a.Req, d)
+	case a.Wait(v.ctx) != nil:
+		return d, status.FromContextError(v.ctx.Err()).Err()
 	}
-	v.charge.Hold(v.ctx)
-	if delay := v.charge.Req.Delay(); delay > 0 {
-		if err := v.wait(delay); err != nil {
-			v.charge.Cancel(v.ctx)
-			return err
-		}
-	}
-	v.tell(&v.charge.Req, d)
-	v.charge.Pass()
-	return nil
+	return d, nil
 }
 
 // undecided returns what a call is answered that got err instead of a decision,
 // nil if it passes.
-func (v *visit) undecided(err error) error {
-	switch {
-	case errors.Is(err, weir.ErrCost):
-		// Not the store's fault: were it for the hook, whoever made us compute
-		// such a cost would pass.
+func (v *visit) undecided(a *admit.Admission, err error) error {
+	switch a.Undecided(v.ctx, err) {
+	case admit.CostOutOfRange:
 		return status.Error(codes.Internal, "the cost of the call is out of range")
-	case v.ctx.Err() != nil:
-		// A client that has gone takes the store's answer with it: nobody's fault.
+	case admit.ClientGone:
 		return status.FromContextError(v.ctx.Err()).Err()
 	}
-	v.m.faults.Report("no decision", err)
 	if v.m.opt.OnError != nil {
 		return v.m.opt.OnError(v.ctx, v.method, err)
 	}
@@ -166,32 +158,12 @@ func (v *visit) undecided(err error) error {
 	return st
 }
 
-// mayWait is [weir.Request.Patience]. A call that waits has a place among MaxWaiting
-// until its wait is over.
-func (m *Middleware) mayWait(ctx context.Context, delay time.Duration) (retryAfter time.Duration) {
-	end, ends := ctx.Deadline()
-	if m.waiting.Add(1) > int64(m.opt.MaxWaiting) || delay > m.opt.MaxDelay || ends && time.Until(end) < delay {
-		m.waiting.Add(-1)
-		return delay
-	}
-	return 0
-}
-
-// wait holds the call back.
-func (v *visit) wait(delay time.Duration) error {
-	defer v.m.waiting.Add(-1)
-	if !pauses.Sleep(v.ctx, delay) {
-		return status.FromContextError(v.ctx.Err()).Err()
-	}
-	return nil
-}
-
 // tell says in the trailer what the limits said.
 func (v *visit) tell(r *weir.Request, d weir.Decision) {
 	if d.Limit == nil {
 		return
 	}
-	_, fields := v.m.answer.Fields(nil, nil, r.Ops(), d, decidedAt(r.Ops()))
+	_, fields := v.m.opt.Answer.Fields(nil, nil, r.Ops(), d, admit.DecidedAt(r.Ops()))
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
 		md[strings.ToLower(f.Name)] = []string{string(f.Value)}
@@ -203,46 +175,17 @@ func (v *visit) tell(r *weir.Request, d weir.Decision) {
 // handlers, and nobody to be told.
 func (v *visit) send(md metadata.MD) { _ = v.trailer(md) }
 
-// decidedAt returns the store's time of a decision, in microseconds since the
-// Unix epoch; this node's, where no store was asked.
-func decidedAt(ops []weir.Op) int64 {
-	if len(ops) > 0 && ops[0].Now != 0 {
-		return ops[0].Now
-	}
-	return time.Now().UnixMicro()
-}
-
 // receive charges a message of a stream.
 func (v *visit) receive() error {
-	r := &v.message
-	r.Reset()
-	r.Domain, r.Priority, r.Lease = v.charge.Req.Domain, v.charge.Req.Priority, v.charge.Req.Lease
-	r.Facts, r.Patience = v.charge.Req.Facts, v.m.patience
-	r.Descriptors = append(r.Descriptors, v.charge.Req.Descriptors...)
-	d, err := v.m.opt.Limiter.Decide(v.ctx, r)
-	if err != nil {
-		return v.undecided(err)
-	}
-	if !d.Allowed() {
-		return v.refuse(r, d)
-	}
-	delay := r.Delay()
-	if delay == 0 {
-		return nil
-	}
-	if err = v.wait(delay); err != nil {
-		v.cancel(r)
-	}
+	a := &v.message
+	a.End()
+	a.Begin(v.m.gate)
+	r := &a.Req
+	r.Domain, r.Priority, r.Lease = v.life.Req.Domain, v.life.Req.Priority, v.life.Req.Lease
+	r.Facts = v.life.Req.Facts
+	r.Descriptors = append(r.Descriptors, v.life.Req.Descriptors...)
+	_, err := v.ask(a)
 	return err
-}
-
-// cancel gives back what a message was charged.
-func (v *visit) cancel(r *weir.Request) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(v.ctx), charge.Timeout)
-	defer stop()
-	if err := v.m.opt.Limiter.Cancel(ctx, r); err != nil {
-		v.m.faults.Report("giving back failed", err)
-	}
 }
 
 // watch makes a context in which the handler's header and trailer are noted.
@@ -332,7 +275,7 @@ func (v *visit) ended(err error) { v.code = statusOf(status.Code(err)) }
 // leave tells observers how the call ended, settles the charge by it, and gives
 // leases back.
 func (v *visit) leave() {
-	v.charge.Settle(v.ctx, weir.Result{Code: v.code, Bytes: v.bytes, Number: func(field string) (int64, bool) {
+	v.life.Adjust(v.ctx, weir.Result{Code: v.code, Bytes: v.bytes, Number: func(field string) (int64, bool) {
 		values := v.told.Get(field)
 		if len(values) == 0 {
 			return 0, false
@@ -340,7 +283,7 @@ func (v *visit) leave() {
 		n, err := strconv.ParseInt(strings.TrimSpace(values[0]), 10, 64)
 		return n, err == nil
 	}})
-	v.charge.Release(v.ctx)
+	v.life.Release(v.ctx)
 	v.free()
 }
 
@@ -351,8 +294,8 @@ func (v *visit) free() {
 		v.caller.Release()
 	}
 	clear(v.header)
-	v.charge.End()
-	v.message.Reset()
+	v.life.End()
+	v.message.End()
 	v.m, v.ctx, v.caller, v.trailer, v.told, v.bytes = nil, nil, nil, nil, nil, 0
 	m.visits.Put(v)
 }

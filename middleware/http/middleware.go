@@ -1,20 +1,17 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/checks"
-	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -76,40 +73,23 @@ type Options struct {
 
 // Middleware limits requests to handlers. Safe for concurrent use.
 type Middleware struct {
-	opt     Options
-	limiter *weir.Limiter
-	answer  *answer.Writer
-	plan    *identity.Plan
-	faults  *faults.Log
-	visits  sync.Pool
-	waiting atomic.Int64
-	// patience is mayWait, made once.
-	patience func(context.Context, time.Duration) time.Duration
+	opt    Options
+	gate   *admit.Gate
+	visits sync.Pool
 }
 
 // New returns a middleware. It returns an error when the limiter is missing or
 // an option is out of range.
 func New(opt Options) (*Middleware, error) {
 	switch {
-	case opt.Limiter == nil:
-		return nil, errors.New("httplimit: no limiter: set Options.Limiter")
-	case opt.MaxDelay < 0 || opt.MaxWaiting < 0:
-		return nil, errors.New("httplimit: max delay and max waiting must not be negative")
+	case opt.MaxDelay < 0:
+		return nil, errors.New("httplimit: max delay must not be negative")
 	case opt.Plan != nil && opt.Identity == nil:
 		return nil, errors.New("httplimit: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
 	}
-	var err error
-	if opt.Domain, err = checks.DomainOf(opt.Limiter, opt.Domain, "api"); err != nil {
+	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, Domain: opt.Domain, Fallback: "api", MaxDelay: opt.MaxDelay, MaxWaiting: opt.MaxWaiting, Log: opt.Log})
+	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
-	}
-	if opt.MaxDelay == 0 {
-		opt.MaxDelay = 10 * time.Second
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	if opt.Answer == nil {
 		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
@@ -124,8 +104,7 @@ func New(opt Options) (*Middleware, error) {
 	if opt.Plan == nil && opt.Descriptors == nil {
 		opt.Plan = opt.Identity.RulePlan(opt.Limiter.Rules(), 0)
 	}
-	m := &Middleware{opt: opt, limiter: opt.Limiter, answer: opt.Answer, plan: opt.Plan, faults: faults.New(opt.Log)}
-	m.patience = m.mayWait
+	m := &Middleware{opt: opt, gate: gate}
 	m.visits.New = func() any { return new(Visit) }
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Refusal is why a request is not let through.
@@ -32,10 +33,10 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, why *Refusal
 		}
 	}
 	if m.opt.Refuse == nil {
-		m.answer.Refuse(w, reason, why.Ops, why.Decision, decidedAt(why.Ops))
+		m.opt.Answer.Refuse(w, reason, why.Ops, why.Decision, admit.DecidedAt(why.Ops))
 		return
 	}
-	m.answer.Header(w.Header(), why.Ops, why.Decision, decidedAt(why.Ops))
+	m.opt.Answer.Header(w.Header(), why.Ops, why.Decision, admit.DecidedAt(why.Ops))
 	w.Header().Set("Cache-Control", "no-store")
 	m.opt.Refuse(w, r, why)
 }
@@ -46,19 +47,10 @@ func (m *Middleware) busy(w http.ResponseWriter, r *http.Request) {
 	d := weir.Decision{RetryAfter: time.Duration(s.RetryAfter) * time.Second}
 	now := time.Now().UnixMicro()
 	if m.opt.Refuse == nil {
-		m.answer.Refuse(w, answer.Overload, nil, d, now)
+		m.opt.Answer.Refuse(w, answer.Overload, nil, d, now)
 		return
 	}
-	m.answer.Header(w.Header(), nil, d, now)
+	m.opt.Answer.Header(w.Header(), nil, d, now)
 	w.Header().Set("Cache-Control", "no-store")
 	m.opt.Refuse(w, r, &Refusal{Status: s.Status, Decision: d, RetryAfter: d.RetryAfter})
-}
-
-// decidedAt returns the store's time of a decision, in microseconds since the
-// Unix epoch; this node's, where no store was asked.
-func decidedAt(ops []weir.Op) int64 {
-	if len(ops) > 0 && ops[0].Now != 0 {
-		return ops[0].Now
-	}
-	return time.Now().UnixMicro()
 }

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/charge"
-	"github.com/weirlimit/weir/internal/checks"
-	"github.com/weirlimit/weir/internal/faults"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/admit"
+	"github.com/weirlimit/weir/internal/retryafter"
 )
 
 // TransportOptions configures a [Transport].
@@ -81,10 +79,8 @@ type TransportOptions struct {
 // field of its header or trailer. A request without an answer is settled as
 // weir.NoAnswer, but for one that was canceled: its charge stands.
 type Transport struct {
-	opt    TransportOptions
-	faults *faults.Log
-	pauses pauses.Set
-	room   pauses.Room
+	opt  TransportOptions
+	gate *admit.Gate
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -92,14 +88,8 @@ var _ http.RoundTripper = (*Transport)(nil)
 // NewTransport returns a transport. It returns an error when the limiter is
 // missing or an option is out of range.
 func NewTransport(opt TransportOptions) (*Transport, error) {
-	switch {
-	case opt.Limiter == nil:
-		return nil, errors.New("httplimit: no limiter: set TransportOptions.Limiter")
-	case opt.MaxWaiting < 0:
-		return nil, errors.New("httplimit: max waiting must not be negative: set MaxWait to -1 to let nobody wait")
-	}
-	var err error
-	if opt.Domain, err = checks.DomainOf(opt.Limiter, opt.Domain, "outgoing"); err != nil {
+	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, Domain: opt.Domain, Fallback: "outgoing", MaxDelay: opt.MaxWait, MaxWaiting: opt.MaxWaiting, MaxPause: opt.MaxPause, Log: opt.Log})
+	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	if opt.Base == nil {
@@ -108,11 +98,7 @@ func NewTransport(opt TransportOptions) (*Transport, error) {
 	if opt.Key == nil {
 		opt.Key = hostOf
 	}
-	pauses.Fill(&opt.MaxWait, &opt.MaxWaiting, &opt.MaxPause)
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Transport{opt: opt, faults: faults.New(opt.Log)}, nil
+	return &Transport{opt: opt, gate: gate}, nil
 }
 
 func hostOf(r *http.Request) string {
@@ -149,10 +135,8 @@ func (e *Limited) Error() string {
 // RoundTrip implements http.RoundTripper. Beside what Base returns its error is
 // a *[Limited], that of the context while it waited, or the store's.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	c := new(charge.Charge)
-	key := t.opt.Key(r)
-	c.Begin(t.opt.Limiter, t.faults, t.opt.Domain)
-	if err := t.admit(c, r, key); err != nil {
+	c := &admit.Outgoing{Key: t.opt.Key(r)}
+	if err := t.admit(c, r); err != nil {
 		c.End()
 		if r.Body != nil {
 			_ = r.Body.Close() // nobody read it: there is nothing to lose
@@ -171,51 +155,33 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.Finish(r.Context(), weir.Result{Code: weir.NoAnswer})
 		return res, err
 	}
-	t.heed(key, res)
+	if wait, ok := retryafter.Parse(res, time.Now()); ok {
+		t.gate.Pause(c.Key, wait)
+	}
 	watch(c, r.Context(), res)
 	return res, nil
 }
 
 // admit returns when the request may be sent, or why it may not.
-func (t *Transport) admit(c *charge.Charge, r *http.Request, key string) error {
-	t.fill(c, r, key)
-	ctx := r.Context()
-	w := t.room.Waiter(ctx, time.Now().Add(max(t.opt.MaxWait, 0)), t.opt.MaxWaiting)
-	defer w.Done()
-	err := c.Admit(ctx, w, &t.pauses, key, func(limit string, wait time.Duration) error {
-		return &Limited{Key: key, Limit: limit, RetryAfter: wait}
+func (t *Transport) admit(c *admit.Outgoing, r *http.Request) error {
+	c.Begin(t.gate)
+	c.Req.NewLease = true
+	if t.opt.Descriptors != nil {
+		t.opt.Descriptors(r, &c.Req)
+	} else {
+		c.Host()
+	}
+	if t.opt.Cost != nil {
+		admit.SetCost(&c.Req, t.opt.Cost(r))
+	}
+	err := c.Await(r.Context(), func(limit string, wait time.Duration) error {
+		return &Limited{Key: c.Key, Limit: limit, RetryAfter: wait}
 	})
-	if none, ok := errors.AsType[*charge.Undecided](err); ok {
-		if t.opt.OnError != nil && !errors.Is(none, weir.ErrCost) && ctx.Err() == nil {
-			c.Req.Reset() // what the ops say is neither decided nor charged
+	if none, ok := errors.AsType[*admit.Undecided](err); ok {
+		if none.Reason == admit.StoreFailed && t.opt.OnError != nil {
 			return t.opt.OnError(r, none.Err)
 		}
 		return fmt.Errorf("httplimit: no decision: %w", none.Err)
 	}
 	return err
-}
-
-// fill makes the weir request of r.
-func (t *Transport) fill(c *charge.Charge, r *http.Request, key string) {
-	if t.opt.Descriptors != nil {
-		t.opt.Descriptors(r, &c.Req)
-	} else {
-		c.Req.Descriptors = append(c.Req.Descriptors, weir.Descriptor{Entries: []weir.Entry{{Key: "host", Value: key}}})
-	}
-	if t.opt.Cost != nil {
-		if c.Req.Cost = t.opt.Cost(r); c.Req.Cost == 0 {
-			c.Req.Verb = weir.Peek
-		}
-	}
-}
-
-// heed pauses key if res asks for it.
-func (t *Transport) heed(key string, res *http.Response) {
-	if t.opt.MaxPause < 0 {
-		return
-	}
-	now := time.Now()
-	if wait, ok := pauses.Told(res, now); ok {
-		t.pauses.Add(key, now, min(wait, t.opt.MaxPause))
-	}
 }

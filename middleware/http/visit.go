@@ -6,20 +6,18 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/faults"
-	"github.com/weirlimit/weir/internal/pauses"
 	"github.com/weirlimit/weir/shed"
 )
 
 // Visit is one request that was let through. Not safe for concurrent use.
 type Visit struct {
-	charge   charge.Charge
+	life     admit.Admission
 	m        *Middleware
 	ctx      context.Context
 	caller   *identity.Caller // kept for the next visit; nil until one has to find out who calls
@@ -37,7 +35,8 @@ type Visit struct {
 func (m *Middleware) Enter(w http.ResponseWriter, r *http.Request, c *identity.Caller, p *identity.Plan, cost int64) *Visit {
 	v := m.visits.Get().(*Visit)
 	v.m, v.ctx = m, r.Context()
-	v.charge.Begin(m.limiter, m.faults, m.opt.Domain)
+	v.life.Begin(m.gate)
+	v.life.Req.NewLease = true
 	passed := false
 	defer func() {
 		if !passed { // also when a hook panics, such as to break off the connection
@@ -60,27 +59,24 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		c = v.caller
 		c.SetHTTP(r)
 	}
-	v.charge.Req.Facts = c.Told()
+	v.life.Req.Facts = c.Told()
 	if p == nil {
-		p = m.plan
+		p = m.opt.Plan
 	}
 	if p != nil {
-		if err := p.Fill(&v.charge.Req, c); err != nil {
-			unreadable(w, m.faults, err)
+		if err := p.Fill(&v.life.Req, c); err != nil {
+			unreadable(w, m.gate.Faults, err)
 			return false
 		}
 	}
 	if m.opt.Descriptors != nil {
-		m.opt.Descriptors(r, &v.charge.Req)
+		m.opt.Descriptors(r, &v.life.Req)
 	}
 	switch {
 	case cost != 0:
-		v.charge.Req.Cost = cost
+		v.life.Req.Cost = cost
 	case m.opt.Cost != nil:
-		v.charge.Req.Cost = m.opt.Cost(r)
-		if v.charge.Req.Cost == 0 {
-			v.charge.Req.Verb = weir.Peek
-		}
+		admit.SetCost(&v.life.Req, m.opt.Cost(r))
 	}
 	return true
 }
@@ -95,89 +91,56 @@ func unreadable(w http.ResponseWriter, f *faults.Log, err error) {
 	answer.Problem{Status: http.StatusInternalServerError, Detail: "the client could not be identified"}.Write(w)
 }
 
-// decide asks the shedder and the limits, and waits where they say so. When it
-// returns false the request is answered, or the client has gone, and nothing is
-// charged or held.
+// decide asks the shedder and the limits, and waits where they say so; meanwhile the
+// request is not under way. When it returns false the request is answered, or the client
+// has gone, and nothing is charged or held.
 func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 	m := v.m
 	if !v.begun() {
 		m.busy(w, r)
 		return false
 	}
-	v.charge.Req.Patience = m.patience
-	d, err := m.limiter.Decide(r.Context(), &v.charge.Req)
+	d, err := v.life.Decide(v.ctx)
 	if err != nil {
 		return v.undecided(w, r, err)
 	}
 	v.decision = d
 	if !d.Allowed() {
-		m.refuse(w, r, &Refusal{Decision: d, Ops: v.charge.Req.Ops()})
+		m.refuse(w, r, &Refusal{Decision: d, Ops: v.life.Req.Ops()})
 		return false
 	}
-	v.charge.Hold(r.Context())
-	if delay := v.charge.Req.Delay(); delay > 0 && !v.wait(w, r, delay) {
-		return false
+	if v.life.Delayed() {
+		v.place.Leave()
+		if v.life.Wait(v.ctx) != nil {
+			return false
+		}
+		if !v.begun() {
+			v.life.Cancel(v.ctx)
+			m.busy(w, r)
+			return false
+		}
 	}
-	v.charge.Pass()
+	v.life.Pass()
 	return true
 }
 
 // begun reports whether there is room on this node for the request.
 func (v *Visit) begun() bool {
 	s := v.m.opt.Shed
-	return s == nil || s.Enter(&v.place, shed.Priority(v.charge.Req.Priority))
+	return s == nil || s.Enter(&v.place, shed.Priority(v.life.Req.Priority))
 }
 
 // undecided reports whether r passes though the store gave no decision.
 func (v *Visit) undecided(w http.ResponseWriter, r *http.Request, err error) bool {
-	// A client that has gone takes the store's answer with it: nobody's fault.
-	if r.Context().Err() == nil {
-		v.m.faults.Report("no decision", err)
-	}
-	// What the ops say is neither decided nor charged.
-	v.charge.Req.Reset()
 	p := answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}
-	switch {
-	case errors.Is(err, weir.ErrCost):
-		// Not the store's fault: were it for the hook, whoever made us compute
-		// such a cost would pass.
+	switch why := v.life.Undecided(v.ctx, err); {
+	case why == admit.CostOutOfRange:
 		p = answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}
-	case r.Context().Err() != nil:
-		// Nor is this: by going early a client would have its request served.
-	case v.m.opt.OnError != nil:
+	case why == admit.StoreFailed && v.m.opt.OnError != nil:
 		return v.m.opt.OnError(w, r, err)
 	}
 	p.Write(w)
 	return false
-}
-
-// mayWait is [weir.Request.Patience]. A request that waits has a place among MaxWaiting
-// until its wait is over.
-func (m *Middleware) mayWait(_ context.Context, delay time.Duration) (retryAfter time.Duration) {
-	if m.waiting.Add(1) > int64(m.opt.MaxWaiting) || delay > m.opt.MaxDelay {
-		m.waiting.Add(-1)
-		return max(delay-m.opt.MaxDelay, time.Second)
-	}
-	return 0
-}
-
-// wait holds the request back. While it waits it is not under way. When it
-// returns false the request is answered, or the client has gone, and what was
-// charged has been given back.
-func (v *Visit) wait(w http.ResponseWriter, r *http.Request, delay time.Duration) bool {
-	m := v.m
-	defer m.waiting.Add(-1)
-	v.place.Leave()
-	if !pauses.Sleep(r.Context(), delay) {
-		v.charge.Cancel(r.Context())
-		return false
-	}
-	if !v.begun() {
-		v.charge.Cancel(r.Context())
-		m.busy(w, r)
-		return false
-	}
-	return true
 }
 
 // Decision returns what the limits said.
@@ -186,13 +149,13 @@ func (v *Visit) Decision() weir.Decision { return v.decision }
 // Unsettled reports whether [Visit.Leave] needs to know the answer: the request was
 // charged by a limit that is settled by it, or observers are told how requests
 // end.
-func (v *Visit) Unsettled() bool { return v.charge.Unsettled() }
+func (v *Visit) Unsettled() bool { return v.life.Unsettled() }
 
 // Header adds to h, the header of the answer, what the limits said. What an
 // upstream has said in it is not loosened.
 func (v *Visit) Header(h http.Header) {
 	if v.decision.Limit != nil {
-		v.m.answer.Header(h, v.charge.Req.Ops(), v.decision, decidedAt(v.charge.Req.Ops()))
+		v.m.opt.Answer.Header(h, v.life.Req.Ops(), v.decision, admit.DecidedAt(v.life.Req.Ops()))
 	}
 }
 
@@ -207,10 +170,10 @@ func (v *Visit) Header(h http.Header) {
 // When there is no answer because the client hung up, the charge stands as it
 // is: else whoever hangs up in time would never be counted.
 func (v *Visit) Leave(status int, h http.Header, sent int64) {
-	if v.charge.Unsettled() {
-		v.charge.Settle(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
+	if v.life.Unsettled() {
+		v.life.Adjust(v.ctx, weir.Result{Code: status, Bytes: sent, Number: numbers(h)})
 	}
-	v.charge.Release(v.ctx)
+	v.life.Release(v.ctx)
 	v.free()
 }
 
@@ -221,7 +184,7 @@ func (v *Visit) free() {
 	if v.caller != nil {
 		v.caller.Clear()
 	}
-	v.charge.End()
+	v.life.End()
 	v.m, v.ctx, v.decision = nil, nil, weir.Decision{}
 	m.visits.Put(v)
 }

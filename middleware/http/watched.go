@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/charge"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // watch finishes c when the body of res has come to its end. Where nothing is
 // left to do then, it does so at once and leaves res as it is.
-func watch(c *charge.Charge, ctx context.Context, res *http.Response) {
+func watch(c *admit.Outgoing, ctx context.Context, res *http.Response) {
 	w := &watched{ReadCloser: res.Body, c: c, ctx: ctx, res: res}
 	if res.Body == nil || res.Body == http.NoBody || !c.Holds() {
 		w.finish(true)
@@ -29,7 +29,7 @@ func watch(c *charge.Charge, ctx context.Context, res *http.Response) {
 // watched is the body of an answer whose request is not over.
 type watched struct {
 	io.ReadCloser
-	c    *charge.Charge
+	c    *admit.Outgoing
 	ctx  context.Context
 	res  *http.Response
 	read atomic.Int64 // bytes

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // Question asks whether a request is to be let through.
@@ -228,7 +228,7 @@ func (a *Authorizer) mayWait(q *Question, delay time.Duration) (retryAfter time.
 // wait holds the answer back. It returns false when ctx ends first.
 func (a *Authorizer) wait(ctx context.Context, delay time.Duration) bool {
 	defer a.waiting.Add(-1)
-	return pauses.Sleep(ctx, delay)
+	return backoff.Sleep(ctx, delay)
 }
 
 // cancel gives back what req was charged.

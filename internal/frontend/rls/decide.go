@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/checks"
-	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // decide asks the limiter, and fills in the statuses. The part whose limits
@@ -65,7 +65,7 @@ func (s *Service) mayWait(ctx context.Context, delay time.Duration) (retryAfter 
 // wait holds a call back for a limit that delays.
 func (s *Service) wait(ctx context.Context, r *weir.Request, delay time.Duration) error {
 	defer s.waiting.Add(-1)
-	if !pauses.Sleep(ctx, delay) {
+	if !backoff.Sleep(ctx, delay) {
 		return errors.Join(ctx.Err(), s.cancel(ctx, r))
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 const (
@@ -22,7 +22,7 @@ func retry(ctx context.Context, f func() error) error {
 	wait := minBackoff / 10
 	for tries := 1; ; tries++ {
 		err := f()
-		if err == nil || !Again(err) || tries == maxTries || !pauses.Sleep(ctx, wait) {
+		if err == nil || !Again(err) || tries == maxTries || !backoff.Sleep(ctx, wait) {
 			return err
 		}
 		wait = min(2*wait, maxBackoff/10)

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // Service takes in events and answers questions. Safe for concurrent use. Make it
@@ -218,7 +218,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		} else {
 			s.outage.Failed(err)
 		}
-		if !pauses.Sleep(ctx, min(pause*time.Duration(tries), wait)) {
+		if !backoff.Sleep(ctx, min(pause*time.Duration(tries), wait)) {
 			return ctx.Err()
 		}
 		if !Again(err) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 const (
@@ -54,7 +54,7 @@ func PutAside[T any](ctx context.Context, pieces []T, put func(context.Context, 
 			return left, away || ctx.Err() != nil, err
 		}
 		wait.tries++
-		if !pauses.Sleep(ctx, min(After(wait.tries), rest)) {
+		if !backoff.Sleep(ctx, min(After(wait.tries), rest)) {
 			return left, true, ctx.Err()
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/pauses"
 )
 
 const (
@@ -47,7 +47,7 @@ func (b *Backoff) Reset() {
 // Sleep waits. It returns false when ctx ends before.
 func (b *Backoff) Sleep(ctx context.Context) bool {
 	b.tries++
-	return pauses.Sleep(ctx, After(b.tries))
+	return backoff.Sleep(ctx, After(b.tries))
 }
 
 // Take calls take with a batch until it takes it. It returns false when ctx ends

@@ -19,7 +19,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/weirlimit/weir/internal/pauses"
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 var errEnded = errors.New("the server ended the stream")
@@ -139,7 +139,7 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 			failed++
 			c.failed(ctx, "lost xDS management server, the rules stay", err, wait)
 		}
-		if !pauses.Sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, wait) {
 			break
 		}
 	}
@@ -229,7 +229,7 @@ func (c *Client) pace(ctx context.Context) error {
 	if c.refused < 2 {
 		return nil
 	}
-	if !pauses.Sleep(ctx, min(10*time.Millisecond<<min(c.refused-2, 10), maxPace)) {
+	if !backoff.Sleep(ctx, min(10*time.Millisecond<<min(c.refused-2, 10), maxPace)) {
 		return ctx.Err()
 	}
 	return nil

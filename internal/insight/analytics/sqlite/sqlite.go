@@ -16,8 +16,8 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/analytics"
-	"github.com/weirlimit/weir/internal/pauses"
 )
 
 // Memory is the path of a database in the memory of the process.
@@ -181,7 +181,7 @@ func (db *DB) patient(ctx context.Context, f func() error) error {
 	defer cancel()
 	for {
 		err := told(f())
-		if err == nil || !analytics.Again(err) || !pauses.Sleep(ctx, time.Millisecond) {
+		if err == nil || !analytics.Again(err) || !backoff.Sleep(ctx, time.Millisecond) {
 			return err
 		}
 	}

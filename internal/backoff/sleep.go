@@ -1,4 +1,5 @@
-package pauses
+// Package backoff waits for a delay.
+package backoff
 
 import (
 	"context"

@@ -1,6 +1,5 @@
-// Package pauses reads from another's answers how long to leave it alone, and
-// remembers whom to leave alone until when.
-package pauses
+// Package cooldown remembers which keys to leave alone until when.
+package cooldown
 
 import (
 	"sync"

@@ -1,0 +1,170 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/backoff"
+)
+
+// Admission is one request from its decision to its end: what it was charged, and the
+// permits that it holds. The zero Admission is ready for Begin. One goroutine uses it at
+// a time.
+type Admission struct {
+	// Req is to be filled after Begin, and decided. With NewLease, permits that it is
+	// granted are renewed until Release.
+	Req weir.Request
+	// MaxDelay is the longest that the request waits. Begin sets it to the gate's.
+	MaxDelay time.Duration
+
+	gate *Gate
+	// wait is mayWait, made once.
+	wait func(context.Context, time.Duration) time.Duration
+	// delay is how long the request waits, in a place of the gate's room; 0 for not at
+	// all.
+	delay   time.Duration
+	permits []weir.Op // the ops that renew them
+	renewal *renewal  // nil when there are no permits
+	passed  time.Time // when the request went on; zero where no observer is to learn how it ends
+}
+
+// Begin takes a request to fill.
+func (a *Admission) Begin(g *Gate) {
+	a.gate, a.MaxDelay, a.Req.Domain = g, g.maxDelay, g.Domain
+	if a.wait == nil {
+		a.wait = a.mayWait
+	}
+}
+
+// Decide decides the request. One that is allowed may proceed after Wait; one that would
+// have to wait longer than it may is refused, charged nothing, and its RetryAfter is the
+// rest of the wait, or all of it under [Options].WithinDeadline. Its errors are those of [weir.Limiter.Decide]; with one, nothing is
+// charged or held.
+func (a *Admission) Decide(ctx context.Context) (weir.Decision, error) {
+	a.Req.Patience = a.wait
+	return a.decide(ctx)
+}
+
+// Look is Decide for a request that only looks: it never waits.
+func (a *Admission) Look(ctx context.Context) (weir.Decision, error) {
+	a.Req.Patience = nil
+	return a.decide(ctx)
+}
+
+func (a *Admission) decide(ctx context.Context) (weir.Decision, error) {
+	d, err := a.gate.Limiter.Decide(ctx, &a.Req)
+	if err == nil && a.Req.NewLease && d.Allowed() {
+		a.hold(ctx)
+	}
+	return d, err
+}
+
+// travel is how much of a caller's deadline is left for the response to arrive.
+const travel = 2 * time.Millisecond
+
+// mayWait is [weir.Request.Patience].
+func (a *Admission) mayWait(ctx context.Context, delay time.Duration) (retryAfter time.Duration) {
+	most, within := a.MaxDelay, a.gate.withinDeadline
+	if end, ok := ctx.Deadline(); ok && within {
+		most = min(most, time.Until(end)-travel)
+	}
+	switch {
+	case delay <= most && a.gate.room.enter():
+		a.delay = delay
+		return 0
+	case within:
+		return delay
+	}
+	return max(delay-a.MaxDelay, time.Second)
+}
+
+// Delayed reports whether the request that was allowed has to wait.
+func (a *Admission) Delayed() bool { return a.delay > 0 }
+
+// Wait holds an allowed request back for its delay. If ctx ends first it gives back what
+// was charged, and returns the context's error.
+func (a *Admission) Wait(ctx context.Context) error {
+	if a.delay == 0 {
+		return nil
+	}
+	defer a.leave()
+	if !backoff.Sleep(ctx, a.delay) {
+		a.Cancel(ctx)
+		return ctx.Err()
+	}
+	return nil
+}
+
+// leave leaves the gate's room.
+func (a *Admission) leave() {
+	if a.delay > 0 {
+		a.delay = 0
+		a.gate.room.leave()
+	}
+}
+
+// Pass notes that the request goes on now, for observers of how it ends.
+func (a *Admission) Pass() {
+	if a.gate.Limiter.WantsResults() {
+		a.passed = time.Now()
+	}
+}
+
+// Cancel gives back all that was charged, permits too.
+func (a *Admission) Cancel(ctx context.Context) {
+	a.leave()
+	a.stopRenewal()
+	a.permits = a.permits[:0]
+	a.after(ctx, "giving back failed", func(ctx context.Context) error { return a.gate.Limiter.Cancel(ctx, &a.Req) })
+}
+
+// Holds reports whether there is something to do when the request is over.
+func (a *Admission) Holds() bool { return len(a.permits) > 0 || a.Unsettled() }
+
+// Unsettled reports whether it must be known how the request ended: its charge is
+// adjusted by it, or an observer learns of it.
+func (a *Admission) Unsettled() bool { return !a.passed.IsZero() || a.Req.Unsettled() }
+
+// Adjust corrects the charge by how the request ended, and notifies observers. When
+// there is no response because the client has gone, the charge stands: else clients that
+// hang up in time would never be counted.
+func (a *Admission) Adjust(ctx context.Context, res weir.Result) {
+	canceled := res.Code == weir.NoAnswer && errors.Is(ctx.Err(), context.Canceled)
+	if !a.passed.IsZero() {
+		end := res
+		end.Duration = time.Since(a.passed)
+		if canceled {
+			end.Code = weir.ClientGone
+		}
+		a.passed = time.Time{}
+		a.gate.Limiter.End(&a.Req, end)
+	}
+	if !canceled && a.Req.Unsettled() {
+		a.after(ctx, "adjusting a charge failed", func(ctx context.Context) error { return a.gate.Limiter.Settle(ctx, &a.Req, res) })
+	}
+}
+
+// after makes a call to the store that outlives the request, and logs its error.
+func (a *Admission) after(ctx context.Context, failed string, call func(context.Context) error) {
+	ctx, stop := detach(ctx)
+	defer stop()
+	if err := call(ctx); err != nil {
+		a.gate.Faults.Report(failed, err)
+	}
+}
+
+// Finish ends the request: it adjusts its charge, releases its permits and empties a.
+func (a *Admission) Finish(ctx context.Context, res weir.Result) {
+	a.Adjust(ctx, res)
+	a.Release(ctx)
+	a.End()
+}
+
+// End empties a for its next use.
+func (a *Admission) End() {
+	a.leave()
+	a.Req.Reset()
+	a.gate, a.passed = nil, time.Time{}
+}
