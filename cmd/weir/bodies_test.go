@@ -119,7 +119,7 @@ func testLargeBodies(t *testing.T, size int64) {
 	defer upstream.Close()
 	// What bodies take is bounded, not what the collector leaves lying about.
 	t.Setenv("GOGC", "100")
-	n := serve(t, "--limit", "1000/hour", "--upstream", upstream.URL, "--http-read-timeout", "0")
+	n := serve(t, "--limit", "1000/hour", "--upstream", upstream.URL, "--config", servertest.Config(t, "http: {read_timeout: 0s}"))
 	get(t, n.http+"/warm")
 	before := n.resident(t)
 	var most float64
@@ -305,7 +305,7 @@ func TestStreamsOutliveReadTimeout(t *testing.T) {
 		}
 	}))
 	defer upstream.Close()
-	n := serve(t, "--limit", "100/hour", "--upstream", upstream.URL, "--http-read-timeout", timeout.String())
+	n := serve(t, "--limit", "100/hour", "--upstream", upstream.URL, "--config", servertest.Config(t, "http: {read_timeout: %v}", timeout))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, h2 := range []bool{false, true} {

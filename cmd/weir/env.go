@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/spell"
 )
 
@@ -32,7 +33,7 @@ func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 		return next(nil)
 	})
 	if stray := strayEnv(os.Environ(), known); stray != "" {
-		log.Warn("variables of the environment that are no setting have no effect; `weir serve --help` and docs/configuration.md list those there are",
+		log.Warn("variables of the environment that are no setting have no effect; `weir help config` lists the settings",
 			"variables", stray)
 	}
 }
@@ -41,9 +42,14 @@ func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 // none of them, with what was meant, or nothing.
 func strayEnv(variables, known []string) string {
 	var stray []string
+	moved := server.Settings()
 	for _, v := range variables {
 		name, _, _ := strings.Cut(v, "=")
 		if !strings.HasPrefix(strings.ToUpper(name), "WEIR_") || slices.Contains(known, name) || linked.MatchString(v) {
+			continue
+		}
+		if i := slices.IndexFunc(moved, func(s server.Setting) bool { return s.OldEnv() == name }); i >= 0 {
+			stray = append(stray, name+" ("+whereMoved(moved[i])+")")
 			continue
 		}
 		near := strings.ToUpper(name)

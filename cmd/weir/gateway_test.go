@@ -321,7 +321,7 @@ func TestExampleRules(t *testing.T) {
 
 // A hard-coded guard against a slow client at the real listener.
 func TestSlowHeadersAreCut(t *testing.T) {
-	n := serve(t, "--limit", "10/hour", "--http-read-header-timeout", "100ms")
+	n := serve(t, "--limit", "10/hour", "--config", servertest.Config(t, "http: {read_header_timeout: 100ms}"))
 	c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestSlowHeadersAreCut(t *testing.T) {
 // A body that trickles in is given up after --http-read-timeout, with a reason,
 // and counts nothing.
 func TestSlowBodiesAreCut(t *testing.T) {
-	n := serve(t, "--limit", "10/hour", "--http-read-timeout", "100ms")
+	n := serve(t, "--limit", "10/hour", "--config", servertest.Config(t, "http: {read_timeout: 100ms}"))
 	c, err := net.Dial("tcp", strings.TrimPrefix(n.http, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -449,7 +449,7 @@ func TestProxyProtocol(t *testing.T) {
 // A limit in words by ip counts whom trusted proxies name.
 func TestLimitByClientBehindProxies(t *testing.T) {
 	addr, _ := servertest.Nginx(t, `location / { return 200 "$http_x_forwarded_for\n"; }`)
-	n := serve(t, "--limit", "2/hour by ip", "--upstream", "http://"+addr, "--trusted-proxies", "127.0.0.1,10.0.0.0/8", "--ipv6-prefix", "48")
+	n := serve(t, "--limit", "2/hour by ip", "--upstream", "http://"+addr, "--trusted-proxies", "127.0.0.1,10.0.0.0/8", "--config", servertest.Config(t, "identity: {ipv6_prefix: 48}"))
 	f := func(forwarded string, code int, body string) {
 		t.Helper()
 		req, err := http.NewRequest("GET", n.http, nil)

@@ -70,7 +70,7 @@ func start(t *testing.T, args ...string) *started {
 // as it was told; with the token where there is one.
 func TestTail(t *testing.T) {
 	const token = "0123456789abcdef"
-	n := serve(t, "--limit", "3/hour by client_id", "--events-plain", "--events-sample", "1", "--admin-token", token)
+	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-sample", "1", "--admin-token", token)
 	asJSON := start(t, "tail", "--server", n.admin, "--token", token, "--json", "-n", "2", "--outcome", "refused", "--key", "a", "--key", "b")
 	asText := start(t, "tail", "--server", n.admin, "--token", token)
 	n.readers(t, token, 2)
@@ -141,7 +141,7 @@ func TestWatchingFails(t *testing.T) {
 
 // Without a terminal weir top prints one frame.
 func TestTopOnce(t *testing.T) {
-	n := serve(t, "--limit", "3/hour by client_id", "--events-plain", "--events-node", "here")
+	n := serve(t, "--limit", "3/hour by client_id", "--events-unhashed", "--events-node", "here")
 	n.spend(t, "acme", 8)
 	out, err := exec.Command(binary, "top", "--server", n.admin).CombinedOutput()
 	if err != nil {
@@ -172,7 +172,7 @@ var commands = regexp.MustCompile("\x1b(?:\\[[0-9;?>=$ ]*[A-Za-z@]|\\][^\x07\x1b
 // restart and says so meanwhile, and leaves the terminal as it was.
 func TestTopOnATerminal(t *testing.T) {
 	admin := fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
-	args := []string{"--limit", "3/hour by client_id", "--events-plain", "--admin", admin}
+	args := []string{"--limit", "3/hour by client_id", "--events-unhashed", "--admin", admin}
 	n := serve(t, args...)
 	cmd := exec.Command(binary, "top", "--server", n.admin)
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color")

@@ -77,6 +77,7 @@ func newParser(c *cli, s streams) (*kong.Kong, error) {
 		kong.Description(description),
 		kong.Writers(s.out, s.err),
 		kong.DefaultEnvars("WEIR"),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(withDefault),
 		kong.Vars{"log_formats": strings.Join(accesslog.Names(), ", "), "log_facts": strings.Join(facts.Known(), ", ")},
@@ -109,12 +110,18 @@ func run(args []string, s streams) int {
 	switch {
 	case len(args) == 1 && args[0] == "--version":
 		args = []string{"version"}
+	case len(args) == 2 && args[0] == "help" && args[1] == "config":
+		if err := printConfigKeys(s.out); err != nil {
+			fmt.Fprintln(s.err, "weir:", err)
+			return exitError
+		}
+		return 0
 	case args[0] == "help":
 		args = append(args[1:len(args):len(args)], "--help")
 	}
 	ctx, err := parser.Parse(flagsFirst(parser, args))
 	if err != nil {
-		fmt.Fprintln(s.err, "weir:", err)
+		fmt.Fprintln(s.err, "weir:", explainMovedFlag(err))
 		if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil {
 			fmt.Fprintf(s.err, "see `%s --help`\n", commandOf(pe.Context))
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 type serveCmd struct {
-	ConfigFile  string `name:"config" placeholder:"FILE" help:"Configuration file in YAML; flags and WEIR_* variables win over it. Reference: docs/configuration.md."`
-	PrintConfig bool   `name:"print-config" help:"Print the configuration that results from file, environment and flags, secrets left out, and exit."`
+	ConfigFile  string `name:"config" placeholder:"FILE" help:"Configuration file in YAML. Flags and WEIR_* variables win over it."`
+	PrintConfig bool   `name:"print-config" help:"Print the resulting configuration, without secrets, and exit."`
 
 	server.Config `embed:""`
 }
@@ -29,7 +29,7 @@ func (*serveCmd) Help() string {
   weir serve --limit "100/minute by ip" --upstream http://127.0.0.1:3000
       forward to a server, at most 100 requests a minute from one address
 
-  weir serve --limit "10/second by client_id burst 20 using token_bucket" --limit "1000/hour by client_id"
+  weir serve --limit "10/second by client_id burst 20" --limit "1000/hour by client_id"
       answer POST /shouldAllowRequest; both limits must allow
 
   weir serve --resp 6380
@@ -39,12 +39,13 @@ func (*serveCmd) Help() string {
       decide by a rules file, with metrics for other machines
 
 A flag wins over its environment variable (--drain-delay is WEIR_DRAIN_DELAY),
-that over the file given with --config, and that over the default in brackets. Durations are written 500ms, 10s, 5m;
-sizes 64KiB, 512MiB.
+that over the file given with --config, and that over the default in brackets.
+More settings are in that file alone: "weir help config" lists all of them.
+Durations are written 500ms, 10s, 5m; sizes 64KiB, 512MiB.
 
 Signals: SIGTERM and SIGINT drain (readiness turns 503, requests in flight are
-answered), a second one exits at once; SIGHUP reads rules, API keys and certificates
-again.`
+answered), a second one exits at once; SIGHUP reloads rules, API keys and
+certificates.`
 }
 
 // Run serves until a signal ends it.

@@ -39,7 +39,7 @@ func (*tailCmd) Help() string {
 Prints what a running server decides, one line for each client, limit and outcome
 of a second: all that were refused, delayed or marked, and a sample of those that
 were allowed (--events-sample of the server). Keys are hashed unless the server
-was started with --events-plain. Who reads too slowly is told what it missed.
+was started with --events-unhashed. Who reads too slowly is told what it missed.
 Exit status: 0 after -n records or an interrupt, 2 when the server ends the stream.`
 }
 

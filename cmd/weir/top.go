@@ -32,7 +32,7 @@ func (*topCmd) Help() string {
 
 Shows what a running server decides, every second: its limits by what they refuse,
 the keys that are refused most, and whether anything is degraded or lost. Keys are
-hashed unless the server was started with --events-plain; of more than 200 limits
+hashed unless the server was started with --events-unhashed; of more than 200 limits
 those that refuse most are shown.
 
   q quit   p pause   s sort   / filter   up, down scroll   ? help`

@@ -25,14 +25,14 @@ import (
 
 // Analytics configures what is kept of events and asked about.
 type Analytics struct {
-	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database that keeps what events tell, for the dashboard and /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as others would miss what is taken out of it."`
-	KeepMinutes       time.Duration `yaml:"keep_minutes" name:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" help:"How long counts are kept by the minute. 0 means 168h, a week; 24h in memory."`
-	KeepHours         time.Duration `yaml:"keep_hours" name:"analytics-keep-hours" default:"0s" placeholder:"DURATION" help:"How long counts are kept by the hour. 0 means 2160h, 90 days; 24h in memory."`
-	KeepDays          time.Duration `yaml:"keep_days" name:"analytics-keep-days" default:"0s" placeholder:"DURATION" help:"How long counts are kept by the day. 0 means 26280h, three years; 24h in memory."`
-	KeepClientMinutes time.Duration `yaml:"keep_client_minutes" name:"analytics-keep-client-minutes" default:"0s" placeholder:"DURATION" help:"How long clients are kept by the minute. 0 means 48h; 24h in memory."`
-	KeepClientHours   time.Duration `yaml:"keep_client_hours" name:"analytics-keep-client-hours" default:"0s" placeholder:"DURATION" help:"How long clients are kept by the hour. 0 means 720h, 30 days; 24h in memory."`
-	MaxClients        int64         `yaml:"max_clients" name:"analytics-max-clients" default:"0" placeholder:"N" help:"Most clients of a limit that are kept in a minute or an hour, 10 to 100000; the others are merged. 0 means 1000; 200 in memory."`
-	MaxBytes          Bytes         `yaml:"max_bytes" name:"analytics-max-bytes" default:"0" placeholder:"BYTES" help:"Most bytes that the rows may take; above it what is old is forgotten sooner. 0 means 8GiB in a file, 128MiB in memory, and no bound in PostgreSQL."`
+	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database of analytics and the dashboard. It keeps events for /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as other processes would miss what is taken out of it."`
+	KeepMinutes       time.Duration `yaml:"retention_minutes" name:"analytics-retention-minutes" was:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" help:"Retention of counts by the minute. 0 means 168h, a week; 24h in memory."`
+	KeepHours         time.Duration `yaml:"retention_hours" name:"analytics-retention-hours" was:"analytics-keep-hours" default:"0s" placeholder:"DURATION" help:"Retention of counts by the hour. 0 means 2160h, 90 days; 24h in memory."`
+	KeepDays          time.Duration `yaml:"retention_days" name:"analytics-retention-days" was:"analytics-keep-days" default:"0s" placeholder:"DURATION" help:"Retention of counts by the day. 0 means 26280h, three years; 24h in memory."`
+	KeepClientMinutes time.Duration `yaml:"retention_client_minutes" name:"analytics-retention-client-minutes" was:"analytics-keep-client-minutes" default:"0s" placeholder:"DURATION" help:"Retention of clients by the minute. 0 means 48h; 24h in memory."`
+	KeepClientHours   time.Duration `yaml:"retention_client_hours" name:"analytics-retention-client-hours" was:"analytics-keep-client-hours" default:"0s" placeholder:"DURATION" help:"Retention of clients by the hour. 0 means 720h, 30 days; 24h in memory."`
+	MaxClients        int64         `yaml:"max_clients" name:"analytics-max-clients" default:"0" placeholder:"N" help:"Most clients of a limit in a minute or an hour. 10 to 100000; the others are merged. 0 means 1000; 200 in memory."`
+	MaxBytes          Bytes         `yaml:"max_bytes" name:"analytics-max-bytes" default:"0" placeholder:"BYTES" help:"Most bytes of all rows; above it the oldest are deleted. 0 means 8GiB in a file, 128MiB in memory, and no bound in PostgreSQL."`
 }
 
 // openDatabase opens the database at a URL. A database that is reached is made ready.
@@ -89,7 +89,7 @@ func (a *Analytics) check() error {
 		{"client-minutes", a.KeepClientMinutes}, {"client-hours", a.KeepClientHours},
 	} {
 		if d.value != 0 && d.value < time.Hour {
-			errs = append(errs, fmt.Errorf("--analytics-keep-%s is %s: give at least 1h, or 0", d.name, d.value))
+			errs = append(errs, fmt.Errorf("--analytics-retention-%s is %s: give at least 1h, or 0", d.name, d.value))
 		}
 	}
 	if a.MaxClients != 0 && (a.MaxClients < 10 || a.MaxClients > 100_000) {

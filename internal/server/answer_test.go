@@ -21,7 +21,7 @@ func TestAnswerSettings(t *testing.T) {
 	defer upstream.Close()
 	c := local("1/hour by ip")
 	file := write(t, "weir.yaml", `
-answer:
+response:
   headers: [ietf-08, x-ratelimit-reset]
   names: ["X-RateLimit-Remaining=X-Rate-Limit-Left"]
   reset: epoch
@@ -106,7 +106,7 @@ func TestAnswerSettingsAreChecked(t *testing.T) {
 			t.Errorf("accepted: %+v", c.Answer)
 			return
 		}
-		for _, part := range append(want, "answer") {
+		for _, part := range append(want, "response") {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("no %q in: %v", part, err)
 			}
@@ -124,6 +124,6 @@ func TestAnswerSettingsAreChecked(t *testing.T) {
 	f(func(a *server.Answer) { a.Status = 0 }, "400 to 599")
 	f(func(a *server.Answer) { a.Status = 1<<32 + 429 }, "400 to 599")
 	f(func(a *server.Answer) { a.PartitionKeyFile = write(t, "key", "short") }, "at least 16")
-	f(func(a *server.Answer) { a.PartitionKeyFile = write(t, "key", "") }, "--answer-partition-key-file", "empty")
-	f(func(a *server.Answer) { a.PartitionKeyFile = "gone" }, "--answer-partition-key-file", "gone")
+	f(func(a *server.Answer) { a.PartitionKeyFile = write(t, "key", "") }, "response.partition_key_file", "empty")
+	f(func(a *server.Answer) { a.PartitionKeyFile = "gone" }, "response.partition_key_file", "gone")
 }

@@ -13,97 +13,99 @@ import (
 	"github.com/weirlimit/weir/store/tier"
 )
 
-// Config is everything that a server is told. Each field can be given in the
-// configuration file under its yaml name, in the environment, and as a flag of
-// the name in its tag; see [Config.Layer] for which wins.
+// Config holds every setting of a server. The configuration file has each under
+// its yaml name. A field with the tag name is a flag too, and an environment
+// variable; see [Layer] for which wins. A field with kong:"-" is in the file alone.
 //
-// The tags are the documentation: docs/configuration.md is made of them.
+// The tags are the documentation: docs/configuration.md is made of them, and the
+// first sentence of help stands in `weir serve --help`. The tag was has the flag
+// of earlier versions, for the error that says where the setting is now.
 type Config struct {
 	// What is limited.
 
-	Rules      string   `yaml:"rules" name:"rules" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
-	Limits     []string `yaml:"limits" name:"limit" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\"; can be given several times, and all must allow. Form: N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]."`
-	Upstream   string   `yaml:"upstream" name:"upstream" placeholder:"URL" help:"Forward what is allowed to this server and answer the rest with 429. The API's paths then answer only to --trust and to requests with the admin token."`
-	Trust      []string `yaml:"trust" name:"trust" sep:"," placeholder:"CIDR" help:"Peers that may use the API's paths and gRPC when --upstream is given: addresses or prefixes, such as 127.0.0.1 for this machine. Nobody may otherwise, but requests with the admin token over HTTP. Behind a proxy that is listed here, all its clients are trusted unless --trusted-proxies lists it too."`
-	Store      string   `yaml:"store" name:"store" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
-	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" default:"1" placeholder:"N" help:"How many nodes share the store at least. They find each other in Redis; with Memcached this is their number. What a node decides alone while the store is away is its share of a limit."`
-	StoreHeld  Bytes    `yaml:"store_held" name:"store-held" default:"64MiB" placeholder:"BYTES" help:"Most memory for what this node holds of a store that nodes share: units fetched ahead, remembered refusals, debts. Half of it is for the keys with units, some 100 thousand of them in 64MiB; what has not been used for longest leaves first."`
-	Region     string   `yaml:"region" name:"region" placeholder:"NAME" help:"The region this node is in, where there are several with a store each. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/regions.md."`
-	Regions    []string `yaml:"regions" name:"regions" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379; can be given several times. The same list on all nodes; that of --region stands for --store. A decision waits for none but its own; timeout in the URL of another (without one a second) is how long that is waited for when it is told what was admitted."`
-	StoreStart string   `yaml:"store_start" name:"store-start" default:"fail" enum:"fail,serve" help:"What to do when the store cannot be reached at the start: ${enum}. fail ends with an error; serve starts, decides by each limit's on_store_error, and goes on trying. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
+	Rules    string   `yaml:"rules" name:"rules" group:"Limits:" placeholder:"FILE|DIR" help:"Rules to decide by: a YAML file, or a directory of them. Changes are picked up while the server runs; a broken file changes nothing."`
+	Limits   []string `yaml:"limits" name:"limit" group:"Limits:" sep:";" placeholder:"LIMIT" help:"A limit in words, such as \"100/minute by ip\". Can be given several times; all must allow. Form: N/PERIOD [by ip|client_id|all] [burst N] [using ALGORITHM]."`
+	Upstream string   `yaml:"upstream" name:"upstream" group:"Limits:" placeholder:"URL" help:"Server that allowed requests are forwarded to. Refused ones are answered 429. The paths of the API then answer only to --trust and to requests with the admin token."`
+	Trust    []string `yaml:"trust" name:"trust" group:"Limits:" sep:"," placeholder:"CIDR" help:"Peers that may use the API when --upstream is given. Addresses or prefixes, such as 127.0.0.1 for this machine, for the paths of the API and for gRPC. Other peers need the admin token, over HTTP. Behind a proxy that is listed here all its clients are trusted, unless --trusted-proxies lists it too."`
+	Overlay  string   `yaml:"overlay" name:"overlay" group:"Limits:" placeholder:"FILE" help:"File for bans, overrides and mode changes. It keeps them across restarts where nodes share no Redis, which keeps them otherwise; FILE.modes and FILE.audit are beside it. Empty means that they end with the process."`
+	API      API      `yaml:"api" embed:"" group:"Limits:"`
 
-	Overlay string `yaml:"overlay" name:"overlay" placeholder:"FILE" help:"File that keeps what operators lay over the rules across restarts, bans, overrides and modes, with FILE.modes and FILE.audit beside it, where nodes share no Redis: there they are kept in Redis. Empty means that they end with the process."`
+	Store      string   `yaml:"store" name:"store" group:"Store:" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
+	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" group:"Store:" default:"1" placeholder:"N" help:"Least number of nodes that share the store. Nodes find each other in Redis; with Memcached this is their number. While the store is down, a node decides alone by its share of a limit."`
+	StoreHeld  Bytes    `yaml:"store_local_max_bytes" kong:"-" was:"store-held" default:"64MiB" placeholder:"BYTES" help:"Most memory for the state of the shared store on this node. That is leases, the deny cache and debts. Half of it is for leases, some 100 thousand in 64MiB; what was used longest ago is evicted first."`
+	Region     string   `yaml:"region" name:"region" group:"Store:" placeholder:"NAME" help:"Region of this node, where there are several. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/regions.md."`
+	Regions    []string `yaml:"regions" name:"regions" group:"Store:" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379. Can be given several times. All nodes need the same list; the store of --region replaces --store. A decision waits only for the store of its own region; timeout in the URL of another, a second by default, bounds each synchronization with it."`
+	StoreStart string   `yaml:"store_start" name:"store-start" group:"Store:" default:"fail" enum:"fail,serve" help:"What to do when the store is down at the start. fail ends with an error; serve starts, decides by the on_store_error of each limit, and retries. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
 
-	API      API      `yaml:"api" embed:""`
-	HTTP     HTTP     `yaml:"http" embed:""`
-	Identity Identity `yaml:"identity" embed:""`
-	Gateway  Gateway  `yaml:"gateway" embed:""`
+	HTTP     HTTP     `yaml:"http" embed:"" group:"HTTP:"`
+	Identity Identity `yaml:"identity" embed:"" group:"Clients:"`
+	Gateway  Gateway  `yaml:"gateway" embed:"" group:"Gateway and proxies:"`
 
-	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:""`
-	ExtAuthz    ExtAuthz    `yaml:"ext_authz" embed:""`
+	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:"" group:"Gateway and proxies:"`
+	ExtAuthz    ExtAuthz    `yaml:"ext_authz" embed:"" group:"Gateway and proxies:"`
 
 	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
-	Answer Answer  `yaml:"answer" embed:""`
+	Answer Answer  `yaml:"response" embed:"" group:"Responses:"`
 	// Shed is nil while nothing is shed and nothing can be switched on.
 	Shed      *shed.Options `yaml:"shed,omitempty" kong:"-"`
-	GRPC      GRPC          `yaml:"grpc" embed:""`
-	RESP      RESP          `yaml:"resp" embed:""`
-	Admin     Admin         `yaml:"admin" embed:""`
-	Events    Events        `yaml:"events" embed:""`
-	Analytics Analytics     `yaml:"analytics" embed:""`
-	Drain     Drain         `yaml:"drain" embed:""`
-	Log       Log           `yaml:"log" embed:""`
-	OTel      OTel          `yaml:"otel" embed:""`
+	GRPC      GRPC          `yaml:"grpc" embed:"" group:"gRPC:"`
+	RESP      RESP          `yaml:"resp" embed:"" group:"Redis protocol:"`
+	Admin     Admin         `yaml:"admin" embed:"" group:"Operators:"`
+	Events    Events        `yaml:"events" embed:"" group:"Events and analytics:"`
+	Analytics Analytics     `yaml:"analytics" embed:"" group:"Events and analytics:"`
+	Drain     Drain         `yaml:"drain" embed:"" group:"Process:"`
+	Log       Log           `yaml:"log" embed:"" group:"Process:"`
+	OTel      OTel          `yaml:"otel" embed:"" group:"Process:"`
 }
 
 // API configures what the HTTP API's questions mean.
 type API struct {
-	Domain         string        `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain that /shouldAllowRequest asks, with the entry client_id."`
-	ReserveKeyFile string        `yaml:"reserve_key_file" name:"reserve-key-file" placeholder:"FILE" help:"File whose content signs the handles of reservations, at least 16 bytes. Nodes with the same content settle each other's handles. Empty means a key of this process, which a restart forgets."`
-	ReserveTTL     time.Duration `yaml:"reserve_ttl" name:"reserve-ttl" default:"10m" placeholder:"DURATION" help:"How long a reservation may wait to be committed or canceled, 1s to 24h; then it stays spent in full."`
+	Domain         string        `yaml:"domain" name:"api-domain" default:"api" placeholder:"NAME" help:"Domain of /shouldAllowRequest. Its requests have the entry client_id."`
+	ReserveKeyFile string        `yaml:"reserve_key_file" name:"reserve-key-file" placeholder:"FILE" help:"File whose content signs the handles of reservations. At least 16 bytes; nodes with the same content accept the handles of each other. Empty means a random key, which a restart changes."`
+	ReserveTTL     time.Duration `yaml:"reserve_ttl" kong:"-" was:"reserve-ttl" default:"10m" placeholder:"DURATION" help:"How long a reservation may wait to be committed or canceled. 1s to 24h; then it stays charged in full."`
 }
 
 // HTTP configures the listener that decides.
 type HTTP struct {
 	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix."`
 	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
-	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" name:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read a request's headers."`
-	ReadTimeout       time.Duration `yaml:"read_timeout" name:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
-	WriteTimeout      time.Duration `yaml:"write_timeout" name:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of a request's headers to the end of its answer. 0 means no bound, for downloads through the gateway."`
-	IdleTimeout       time.Duration `yaml:"idle_timeout" name:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection is kept between requests, and how long nothing may move on an upgraded one, such as a WebSocket. 0 means no bound for those."`
-	StallTimeout      time.Duration `yaml:"stall_timeout" name:"http-stall-timeout" default:"1m" placeholder:"DURATION" help:"How long a client may take nothing of its answer, or send nothing of its body, before its request and, over HTTP/1, its connection are ended. 0 means no bound."`
-	MaxStreams        int64         `yaml:"max_streams" name:"http-max-streams" default:"100" placeholder:"N" help:"Most requests at once on one HTTP/2 connection."`
-	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" name:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of a request's headers; above it is answered 431."`
-	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" sep:"," placeholder:"CIDR" help:"Peers that must begin each connection with a PROXY protocol header, version 1 or 2, that names the client: addresses or prefixes of load balancers. From others none is read."`
-	MaxConnections    int64         `yaml:"max_connections" name:"http-max-connections" default:"16384" placeholder:"N" help:"Most connections at once; the one that is idle for longest is closed for a new one, and where none is idle further ones wait to be accepted. 0 means no bound."`
-	MaxClientConns    int64         `yaml:"max_client_connections" name:"http-max-client-connections" default:"0" placeholder:"N" help:"Most connections of one client at once: an IPv4 address, or an IPv6 /64. A further one takes the place of its longest idle one, or is closed. Loopback, --trust and --trusted-proxies have no such bound. 0 means a quarter of --http-max-connections."`
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" kong:"-" was:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read the headers of a request."`
+	ReadTimeout       time.Duration `yaml:"read_timeout" kong:"-" was:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
+	WriteTimeout      time.Duration `yaml:"write_timeout" kong:"-" was:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of the request's headers to the end of the response. 0 means no bound, for downloads through the gateway."`
+	IdleTimeout       time.Duration `yaml:"idle_timeout" kong:"-" was:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection may be idle between requests. It also bounds how long an upgraded connection, such as a WebSocket, may be idle; 0 means no bound for those."`
+	StallTimeout      time.Duration `yaml:"stall_timeout" kong:"-" was:"http-stall-timeout" default:"1m" placeholder:"DURATION" help:"How long a client may read nothing of its response, or send nothing of its body. Then its request and, over HTTP/1, its connection are ended. 0 means no bound."`
+	MaxStreams        int64         `yaml:"max_streams" kong:"-" was:"http-max-streams" default:"100" placeholder:"N" help:"Most concurrent requests on one HTTP/2 connection."`
+	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" kong:"-" was:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of the headers of a request; above it the response is 431."`
+	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" sep:"," placeholder:"CIDR" help:"Load balancers that send the PROXY protocol header. Addresses or prefixes of peers that must begin each connection with it, version 1 or 2. It is not read from other peers."`
+	MaxConnections    int64         `yaml:"max_connections" kong:"-" was:"http-max-connections" default:"16384" placeholder:"N" help:"Most concurrent connections. The one that is idle for longest is closed for a new one; where none is idle, new ones wait to be accepted. 0 means no bound."`
+	MaxClientConns    int64         `yaml:"max_client_connections" kong:"-" was:"http-max-client-connections" default:"0" placeholder:"N" help:"Most concurrent connections of one client: an IPv4 address, or an IPv6 /64. A further one replaces its longest idle one, or is closed. Loopback, trust and identity.proxies.trusted have no such bound. 0 means a quarter of http.max_connections."`
 }
 
 // Admin configures the listener for operators.
 type Admin struct {
-	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"HOST:PORT" help:"Address of metrics, health, profiles and rule status. Empty means none."`
-	Token     Secret `yaml:"token" name:"admin-token" placeholder:"TOKEN" help:"Token that admin requests carry as Authorization: Bearer TOKEN, at least 16 bytes. Required as soon as the admin address is not loopback."`
+	Listen    string `yaml:"listen" name:"admin" default:"127.0.0.1:6070" placeholder:"HOST:PORT" help:"Address of metrics, health and the dashboard. Profiles and the state of the rules are there too. Empty means none."`
+	Token     Secret `yaml:"token" name:"admin-token" placeholder:"TOKEN" help:"Token of admin requests, at least 16 bytes. They carry it as Authorization: Bearer TOKEN. Required as soon as the admin address is not loopback."`
 	TokenFile string `yaml:"token_file" name:"admin-token-file" placeholder:"FILE" help:"File that holds the admin token, in place of --admin-token."`
 	TLS       TLS    `yaml:"tls" embed:"" prefix:"admin-tls-"`
 }
 
 // TLS configures encryption of a listener.
 type TLS struct {
-	Cert     string `yaml:"cert" name:"cert" placeholder:"FILE" help:"Certificate chain in PEM. Read again when the file changes."`
+	Cert     string `yaml:"cert" name:"cert" placeholder:"FILE" help:"Certificate chain in PEM. Reloaded when the file changes."`
 	Key      string `yaml:"key" name:"key" placeholder:"FILE" help:"Private key of the certificate in PEM."`
-	ClientCA string `yaml:"client_ca" name:"client-ca" placeholder:"FILE" help:"Authorities in PEM; clients must then show a certificate signed by one of them."`
+	ClientCA string `yaml:"client_ca" name:"client-ca" placeholder:"FILE" help:"Authorities, in PEM, that sign the certificates of clients. Clients must then show one."`
 }
 
 // Drain configures the end of a server.
 type Drain struct {
-	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" help:"How long to keep accepting after SIGTERM while readiness says 503, so that load balancers look elsewhere first. 5s suits Kubernetes."`
-	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long requests in flight may then take before they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
+	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" help:"How long to accept requests after SIGTERM while not ready. Readiness is 503 meanwhile, so that load balancers stop sending. 5s suits Kubernetes."`
+	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long requests in flight may then take. Then they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
 }
 
 // Log configures what is written to standard error.
 type Log struct {
-	Level  string `yaml:"level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}."`
-	Format string `yaml:"format" name:"log-format" default:"text" enum:"text,json" help:"Form of log lines: ${enum}."`
+	Level  string `yaml:"level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged. One of ${enum}."`
+	Format string `yaml:"format" name:"log-format" default:"text" enum:"text,json" help:"Format of log lines. One of ${enum}."`
 }
 
 // Secret is a string that is never printed.
@@ -149,7 +151,7 @@ func (c *Config) checkSettings() error {
 		bad("--store-nodes is %d: it must be between 1 and 10000", c.StoreNodes)
 	}
 	if c.StoreHeld < tier.MinBytes {
-		bad("--store-held is %s: it must be at least %s", c.StoreHeld, Bytes(tier.MinBytes))
+		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(tier.MinBytes))
 	}
 	if err := c.checkRegions(); err != nil {
 		errs = append(errs, err)
@@ -182,29 +184,29 @@ func (c *Config) checkSettings() error {
 		name  string
 		value time.Duration
 	}{
-		{"http-read-header-timeout", c.HTTP.ReadHeaderTimeout}, {"http-read-timeout", c.HTTP.ReadTimeout},
-		{"http-write-timeout", c.HTTP.WriteTimeout}, {"http-idle-timeout", c.HTTP.IdleTimeout},
-		{"http-stall-timeout", c.HTTP.StallTimeout},
-		{"drain-delay", c.Drain.Delay}, {"drain-timeout", c.Drain.Timeout},
+		{"http.read_header_timeout", c.HTTP.ReadHeaderTimeout}, {"http.read_timeout", c.HTTP.ReadTimeout},
+		{"http.write_timeout", c.HTTP.WriteTimeout}, {"http.idle_timeout", c.HTTP.IdleTimeout},
+		{"http.stall_timeout", c.HTTP.StallTimeout},
+		{"--drain-delay", c.Drain.Delay}, {"--drain-timeout", c.Drain.Timeout},
 	} {
 		if d.value < 0 {
-			bad("--%s is %s: it cannot be negative", d.name, d.value)
+			bad("%s is %s: it cannot be negative", d.name, d.value)
 		}
 	}
 	if c.HTTP.ReadHeaderTimeout == 0 {
-		bad("--http-read-header-timeout is 0: a client could then hold a connection for ever; give a duration such as 5s")
+		bad("http.read_header_timeout is 0: a client could then hold a connection for ever; give a duration such as 5s")
 	}
 	if c.HTTP.MaxConnections < 0 {
-		bad("--http-max-connections is %d: it cannot be negative", c.HTTP.MaxConnections)
+		bad("http.max_connections is %d: it cannot be negative", c.HTTP.MaxConnections)
 	}
 	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
-		bad("--http-max-client-connections is %d: it must be between 0, for a quarter of them, and --http-max-connections, %d", n, c.HTTP.MaxConnections)
+		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)
 	}
 	if c.HTTP.MaxStreams < 1 || c.HTTP.MaxStreams > 1<<16 {
-		bad("--http-max-streams is %d: it must be between 1 and 65536", c.HTTP.MaxStreams)
+		bad("http.max_streams is %d: it must be between 1 and 65536", c.HTTP.MaxStreams)
 	}
 	if c.HTTP.MaxHeaderBytes < 1024 || c.HTTP.MaxHeaderBytes > 1<<20 {
-		bad("--http-max-header-bytes is %s: it must be between 1KiB and 1MiB", c.HTTP.MaxHeaderBytes)
+		bad("http.max_header_bytes is %s: it must be between 1KiB and 1MiB", c.HTTP.MaxHeaderBytes)
 	}
 	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
 		bad("--admin-token and --admin-token-file are both given: keep one")

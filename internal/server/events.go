@@ -24,13 +24,13 @@ import (
 
 // Events configures what is told of decisions, and to whom.
 type Events struct {
-	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to: kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, natss, amqps for TLS), see docs/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is away is tried again."`
-	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" help:"Of one key in so many it is told what was allowed; what was refused is told of all. 1 tells of every key, 0 of none."`
-	Plain      bool   `yaml:"plain" name:"events-plain" default:"false" help:"Tell keys and addresses as they are. Without it they are told as keyed hashes."`
-	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys, at least 16 bytes; the same on all nodes, so that what they tell of a client can be put together. Empty means a secret of this process, which a restart changes."`
+	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, natss, amqps for TLS), see docs/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
+	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
+	Plain      bool   `yaml:"unhashed" name:"events-unhashed" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
+	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
 	Node       string `yaml:"node" name:"events-node" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
-	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events, by which analytics and the dashboard tell nodes apart; nothing is decided by it. Empty means that of --region, or none."`
-	Backlog    int64  `yaml:"backlog" name:"events-backlog" default:"200000" placeholder:"N" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
+	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events. Analytics and the dashboard group nodes by it; nothing is decided by it. Empty means that of --region, or none."`
+	Backlog    int64  `yaml:"backlog" kong:"-" was:"events-backlog" default:"200000" placeholder:"N" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
 }
 
 const (
@@ -86,7 +86,7 @@ func (e *Events) check() error {
 		errs = append(errs, fmt.Errorf("--events-sample is %d: it cannot be negative", e.Sample))
 	}
 	if e.Backlog < 1000 || e.Backlog > 10_000_000 {
-		errs = append(errs, fmt.Errorf("--events-backlog is %d: it must be between 1000 and 10000000", e.Backlog))
+		errs = append(errs, fmt.Errorf("events.backlog is %d: it must be between 1000 and 10000000", e.Backlog))
 	}
 	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
 		errs = append(errs, fmt.Errorf("--events-node (events.node) %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))

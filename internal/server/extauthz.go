@@ -8,7 +8,7 @@ import (
 
 // ExtAuthz configures Envoy's ext_authz on the gRPC listener.
 type ExtAuthz struct {
-	Enabled bool `yaml:"enabled" name:"ext-authz" help:"Answer Envoy's ext_authz filter on the gRPC port, by the routes and rules that the gateway goes by. See docs/ext-authz.md."`
+	Enabled bool `yaml:"enabled" name:"ext-authz" help:"Serve Envoy's ext_authz on the gRPC port. It decides by the routes and rules of the gateway. See docs/ext-authz.md."`
 }
 
 // openExtAuthz builds Envoy's external authorization.

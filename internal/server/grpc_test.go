@@ -82,17 +82,17 @@ func TestGRPC(t *testing.T) {
 
 func TestGRPCSettings(t *testing.T) {
 	for flag, change := range map[string]func(*server.GRPC){
-		"--grpc-client-san":        func(g *server.GRPC) { g.ClientSAN = "x" },
-		"--grpc-max-streams":       func(g *server.GRPC) { g.MaxStreams = 0 },
-		"--grpc-max-calls":         func(g *server.GRPC) { g.MaxCalls = -1 },
-		"--grpc-max-unsent":        func(g *server.GRPC) { g.MaxUnsent = 1 },
-		"--grpc-max-message":       func(g *server.GRPC) { g.MaxMessage = 1 },
-		"--grpc-max-connections":   func(g *server.GRPC) { g.MaxConnections = -1 },
-		"--grpc-workers":           func(g *server.GRPC) { g.Workers = 1 << 20 },
-		"--grpc-call-timeout":      func(g *server.GRPC) { g.CallTimeout = 0 },
-		"--grpc-handshake-timeout": func(g *server.GRPC) { g.HandshakeTimeout = -1 },
-		"--grpc-max-age":           func(g *server.GRPC) { g.MaxAge = -1 },
-		"--grpc-tls-cert":          func(g *server.GRPC) { g.TLS.Key = "k" },
+		"grpc.client_san":        func(g *server.GRPC) { g.ClientSAN = "x" },
+		"grpc.max_streams":       func(g *server.GRPC) { g.MaxStreams = 0 },
+		"grpc.max_calls":         func(g *server.GRPC) { g.MaxCalls = -1 },
+		"grpc.max_unsent":        func(g *server.GRPC) { g.MaxUnsent = 1 },
+		"grpc.max_message":       func(g *server.GRPC) { g.MaxMessage = 1 },
+		"grpc.max_connections":   func(g *server.GRPC) { g.MaxConnections = -1 },
+		"grpc.workers":           func(g *server.GRPC) { g.Workers = 1 << 20 },
+		"grpc.call_timeout":      func(g *server.GRPC) { g.CallTimeout = 0 },
+		"grpc.handshake_timeout": func(g *server.GRPC) { g.HandshakeTimeout = -1 },
+		"grpc.max_age":           func(g *server.GRPC) { g.MaxAge = -1 },
+		"--grpc-tls-cert":        func(g *server.GRPC) { g.TLS.Key = "k" },
 	} {
 		c := local("3/hour by client_id")
 		change(&c.GRPC)

@@ -14,51 +14,51 @@ import (
 // Identity configures whom a request is taken to be from.
 type Identity struct {
 	Proxies        Proxies  `yaml:"proxies" embed:""`
-	IPv4Prefix     int64    `yaml:"ipv4_prefix" name:"ipv4-prefix" env:"WEIR_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"How many bits of an IPv4 address name a client, 24 to 32."`
-	IPv6Prefix     int64    `yaml:"ipv6_prefix" name:"ipv6-prefix" env:"WEIR_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"How many bits of an IPv6 address name a client, 48 to 128: a customer has a whole /64 at hand."`
-	NAT64          []string `yaml:"nat64" name:"nat64" env:"WEIR_NAT64" sep:"," placeholder:"CIDR" help:"Further prefixes of 96 bits whose addresses hold an IPv4 address in their last 32, put there by a translator of your own. 64:ff9b::/96 is known."`
+	IPv4Prefix     int64    `yaml:"ipv4_prefix" kong:"-" was:"ipv4-prefix" default:"32" placeholder:"BITS" help:"Bits of an IPv4 address that name a client, 24 to 32."`
+	IPv6Prefix     int64    `yaml:"ipv6_prefix" kong:"-" was:"ipv6-prefix" default:"64" placeholder:"BITS" help:"Bits of an IPv6 address that name a client, 48 to 128. A customer usually has a whole /64."`
+	NAT64          []string `yaml:"nat64" kong:"-" was:"nat64" sep:"," placeholder:"CIDR" help:"Further NAT64 prefixes, of 96 bits: their addresses hold an IPv4 address in the last 32 bits. 64:ff9b::/96 is known."`
 	Paths          Paths    `yaml:"paths" embed:""`
-	MethodOverride string   `yaml:"method_override" name:"method-override" placeholder:"HEADER" help:"Header by which the upstream lets a POST be another method, such as X-HTTP-Method-Override. Give it if and only if the upstream does so."`
+	MethodOverride string   `yaml:"method_override" kong:"-" was:"method-override" placeholder:"HEADER" help:"Header by which the upstream lets a POST be another method, such as X-HTTP-Method-Override. Give it if and only if the upstream does so."`
 	APIKey         APIKey   `yaml:"api_key" embed:""`
 	JWT            JWT      `yaml:"jwt" embed:""`
-	User           []string `yaml:"user" name:"user-from" sep:"," placeholder:"SOURCE" help:"Where a verified user comes from, the first that has one wins: jwt:CLAIM, api_key (the user that the file of keys names), or header:NAME, believed from trusted proxies only and dropped from others."`
-	Tier           []string `yaml:"tier" name:"tier-from" sep:"," placeholder:"SOURCE" help:"Where the tier of a client comes from, the first that has one wins: jwt:CLAIM, keys (what the file of keys says of the key, else of the user), or header:NAME, believed from trusted proxies only and dropped from others."`
+	User           []string `yaml:"user" name:"user-from" sep:"," placeholder:"SOURCE" help:"Source of a verified user; the first that has one wins. jwt:CLAIM, api_key (the user that the file of keys names), or header:NAME, accepted from trusted proxies only and dropped from others."`
+	Tier           []string `yaml:"tier" name:"tier-from" sep:"," placeholder:"SOURCE" help:"Source of a client's tier; the first that has one wins. jwt:CLAIM, keys (what the file of keys says of the key, else of the user), or header:NAME, accepted from trusted proxies only and dropped from others."`
 }
 
 // APIKey configures the keys that clients send.
 type APIKey struct {
-	From       []string `yaml:"from" name:"api-key-from" sep:"," placeholder:"SOURCE" help:"Where a request has its API key, the first that has one wins: header:NAME, bearer, cookie:NAME, query:NAME."`
-	SecretFile string   `yaml:"secret_file" name:"api-key-secret-file" placeholder:"FILE" help:"File whose content turns API keys into what counters, logs and events see, at least 16 bytes. Nodes that share counters need the same. Empty means random bytes of this process."`
-	File       string   `yaml:"file" name:"api-keys" placeholder:"FILE" help:"File of the API keys that are known, with their users and tiers, as YAML or CSV: see docs/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is one."`
+	From       []string `yaml:"from" name:"api-key-from" sep:"," placeholder:"SOURCE" help:"Where a request has its API key; the first that has one wins. header:NAME, bearer, cookie:NAME, query:NAME."`
+	SecretFile string   `yaml:"secret_file" kong:"-" was:"api-key-secret-file" placeholder:"FILE" help:"File whose content hashes API keys for counters, logs and events. At least 16 bytes; nodes that share counters need the same. Empty means random bytes of this process."`
+	File       string   `yaml:"file" name:"api-keys" placeholder:"FILE" help:"File of the known API keys, with users and tiers. YAML or CSV: see docs/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is accepted."`
 }
 
 // JWT configures which JSON Web Tokens are believed.
 type JWT struct {
-	From       []string      `yaml:"from" name:"jwt-from" sep:"," placeholder:"SOURCE" help:"Where a request has its token, the first that has one wins: bearer, header:NAME, cookie:NAME, query:NAME. Empty means bearer."`
-	KeyFile    string        `yaml:"key_file" name:"jwt-key-file" placeholder:"FILE" help:"File with the public keys that sign tokens: PEM, a JWK or a JWK set."`
-	URL        string        `yaml:"url" name:"jwt-url" placeholder:"URL" help:"Where the issuer's JWK set is, https, or http on a loopback address."`
-	SecretFile string        `yaml:"secret_file" name:"jwt-secret-file" placeholder:"FILE" help:"File whose content verifies HS256, HS384 and HS512, at least 32 bytes."`
-	Algorithms []string      `yaml:"algorithms" name:"jwt-algorithms" sep:"," placeholder:"NAME" help:"Signatures that are taken. Empty means HS256 with a secret, else all of RS, PS, ES and EdDSA."`
-	Issuers    []string      `yaml:"issuers" name:"jwt-issuers" sep:"," placeholder:"TEXT" help:"What iss may be. Empty means anything."`
-	Audiences  []string      `yaml:"audiences" name:"jwt-audiences" sep:"," placeholder:"TEXT" help:"What aud may hold: a token must have one of them. Empty means anything."`
-	Leeway     time.Duration `yaml:"leeway" name:"jwt-leeway" default:"30s" placeholder:"DURATION" help:"How far the issuer's clock may be off, up to 5m."`
-	Refresh    time.Duration `yaml:"refresh" name:"jwt-refresh" default:"15m" placeholder:"DURATION" help:"How often the set at jwt-url is fetched, 1m to 24h."`
-	CacheSize  int64         `yaml:"cache_size" name:"jwt-cache-size" default:"10000" placeholder:"N" help:"How many verified tokens are remembered."`
+	From       []string      `yaml:"from" kong:"-" was:"jwt-from" sep:"," placeholder:"SOURCE" help:"Where a request has its token; the first that has one wins. bearer, header:NAME, cookie:NAME, query:NAME. Empty means bearer."`
+	KeyFile    string        `yaml:"key_file" name:"jwt-key-file" placeholder:"FILE" help:"File with the public keys that sign JWTs. PEM, a JWK or a JWK set."`
+	URL        string        `yaml:"url" name:"jwt-url" placeholder:"URL" help:"URL of the issuer's JWK set. https, or http on a loopback address."`
+	SecretFile string        `yaml:"secret_file" kong:"-" was:"jwt-secret-file" placeholder:"FILE" help:"File whose content verifies HS256, HS384 and HS512. At least 32 bytes."`
+	Algorithms []string      `yaml:"algorithms" kong:"-" was:"jwt-algorithms" sep:"," placeholder:"NAME" help:"Accepted signature algorithms. Empty means HS256 with a secret, else all of RS, PS, ES and EdDSA."`
+	Issuers    []string      `yaml:"issuers" name:"jwt-issuers" sep:"," placeholder:"TEXT" help:"Accepted values of iss. Empty means any."`
+	Audiences  []string      `yaml:"audiences" name:"jwt-audiences" sep:"," placeholder:"TEXT" help:"Accepted values of aud; a token must have one of them. Empty means any."`
+	Leeway     time.Duration `yaml:"leeway" kong:"-" was:"jwt-leeway" default:"30s" placeholder:"DURATION" help:"Accepted difference of the issuer's clock, up to 5m."`
+	Refresh    time.Duration `yaml:"refresh" kong:"-" was:"jwt-refresh" default:"15m" placeholder:"DURATION" help:"How often the JWK set of identity.jwt.url is fetched, 1m to 24h."`
+	CacheSize  int64         `yaml:"cache_size" kong:"-" was:"jwt-cache-size" default:"10000" placeholder:"N" help:"Number of verified tokens that are cached."`
 }
 
 // Proxies configures through whom requests come.
 type Proxies struct {
-	Trusted []string `yaml:"trusted" name:"trusted-proxies" sep:"," placeholder:"CIDR" help:"Proxies that are believed when they name the client: addresses or prefixes. Nobody else is."`
-	Unix    bool     `yaml:"unix" name:"trusted-unix" help:"Whoever is on a Unix socket is such a proxy too, see --http. Without it all of them are one client."`
-	Header  string   `yaml:"header" name:"client-ip-header" placeholder:"HEADER" help:"The one header in which trusted proxies name the client; no other is looked at. Empty means X-Forwarded-For if there are trusted proxies."`
-	Form    string   `yaml:"form" name:"client-ip-form" placeholder:"FORM" help:"Form of that header: list (as X-Forwarded-For), forwarded (RFC 7239) or single (one address, as X-Real-IP). Empty means that of the header's name, single if it is neither of the first two."`
-	Hops    int64    `yaml:"hops" name:"client-ip-hops" default:"0" placeholder:"N" help:"How many proxies there are, the peer included: the client is the address that many from the end of the header. For proxies whose addresses are not known. 0 means to walk over trusted addresses."`
+	Trusted []string `yaml:"trusted" name:"trusted-proxies" sep:"," placeholder:"CIDR" help:"Proxies that are believed when they name the client. Addresses or prefixes. Other peers are not believed."`
+	Unix    bool     `yaml:"unix" name:"trusted-unix" help:"Believe proxies on a Unix socket too, see --http. Without it all of them are one client."`
+	Header  string   `yaml:"header" name:"client-ip-header" placeholder:"HEADER" help:"The one header in which trusted proxies name the client. Empty means X-Forwarded-For if there are trusted proxies."`
+	Form    string   `yaml:"form" kong:"-" was:"client-ip-form" placeholder:"FORM" help:"Form of the header in which proxies name the client. It is list (as X-Forwarded-For), forwarded (RFC 7239) or single (one address, as X-Real-IP). Empty means the form of the header's name, single if it is neither of the first two."`
+	Hops    int64    `yaml:"hops" kong:"-" was:"client-ip-hops" default:"0" placeholder:"N" help:"Number of proxies in front of the server, the peer included. The client is the address that many from the end of the header, for proxies whose addresses are not known. 0 means to skip trusted addresses."`
 }
 
 // Paths configures what the upstreams make of a path.
 type Paths struct {
-	IgnoreCase       bool `yaml:"ignore_case" name:"paths-ignore-case" help:"Upper and lower case are one in the paths of limits and routes, for upstreams to which /Login is /login."`
-	KeepEncodedSlash bool `yaml:"keep_encoded_slash" name:"paths-keep-encoded-slash" help:"%2F and %5C are no slashes in the paths of limits and routes, for upstreams that tell a/b and a%2Fb apart."`
+	IgnoreCase       bool `yaml:"ignore_case" kong:"-" was:"paths-ignore-case" help:"Ignore case in the paths of limits and routes, for upstreams to which /Login is /login."`
+	KeepEncodedSlash bool `yaml:"keep_encoded_slash" kong:"-" was:"paths-keep-encoded-slash" help:"Do not decode %2F and %5C in the paths of limits and routes, for upstreams that distinguish a/b and a%2Fb."`
 }
 
 // defaultClientHeader is where most proxies name the client.
@@ -107,7 +107,7 @@ func (c *Identity) options() (identity.Options, error) {
 	if opt.Proxies.Trusted, err = prefixes("--trusted-proxies", c.Proxies.Trusted); err != nil {
 		return opt, err
 	}
-	opt.NAT64, err = prefixes("--nat64", c.NAT64)
+	opt.NAT64, err = prefixes("identity.nat64", c.NAT64)
 	return opt, err
 }
 
@@ -122,7 +122,7 @@ func (c *Identity) open(opt *identity.Options) error {
 	for _, f := range []struct {
 		flag, path string
 		into       *identity.Secret
-	}{{"--api-key-secret-file", c.APIKey.SecretFile, &opt.APIKey.Secret}, {"--jwt-secret-file", c.JWT.SecretFile, &opt.JWT.Secret}} {
+	}{{"identity.api_key.secret_file", c.APIKey.SecretFile, &opt.APIKey.Secret}, {"identity.jwt.secret_file", c.JWT.SecretFile, &opt.JWT.Secret}} {
 		if f.path == "" {
 			continue
 		}

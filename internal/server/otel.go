@@ -17,12 +17,12 @@ import (
 
 // OTel configures what an OpenTelemetry collector is sent.
 type OTel struct {
-	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" placeholder:"URL" help:"Send traces and metrics over OTLP to the OpenTelemetry collector at this URL, such as http://127.0.0.1:4318. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/telemetry.md."`
-	Protocol  string        `yaml:"protocol" name:"otel-protocol" placeholder:"PROTOCOL" help:"How OTLP is sent: http/protobuf or grpc. Empty means what OTEL_EXPORTER_OTLP_PROTOCOL says, or http/protobuf."`
-	Traces    bool          `yaml:"traces" name:"otel-traces" default:"true" help:"Send spans of requests whose trace is sampled by whoever sends them."`
-	Metrics   bool          `yaml:"metrics" name:"otel-metrics" default:"true" help:"Send the metrics that /metrics shows."`
-	Interval  time.Duration `yaml:"interval" name:"otel-interval" default:"0s" placeholder:"DURATION" help:"How often metrics are sent, at least 100ms. 0 means what OTEL_METRIC_EXPORT_INTERVAL says, or a minute."`
-	MaxTraces int64         `yaml:"max_traces" name:"otel-max-traces" default:"1000" placeholder:"N" help:"Most requests a second that are followed by spans, as a client can ask for them; further ones are answered without."`
+	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" placeholder:"URL" help:"URL of an OpenTelemetry collector for traces and metrics. Such as http://127.0.0.1:4318; they are sent over OTLP. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/telemetry.md."`
+	Protocol  string        `yaml:"protocol" name:"otel-protocol" placeholder:"PROTOCOL" help:"Protocol of OTLP: http/protobuf or grpc. Empty means what OTEL_EXPORTER_OTLP_PROTOCOL says, or http/protobuf."`
+	Traces    bool          `yaml:"traces" kong:"-" was:"otel-traces" default:"true" help:"Send spans of requests whose trace is sampled by the caller."`
+	Metrics   bool          `yaml:"metrics" kong:"-" was:"otel-metrics" default:"true" help:"Send the metrics that /metrics shows."`
+	Interval  time.Duration `yaml:"interval" kong:"-" was:"otel-interval" default:"0s" placeholder:"DURATION" help:"How often metrics are sent, at least 100ms. 0 means what OTEL_METRIC_EXPORT_INTERVAL says, or a minute."`
+	MaxTraces int64         `yaml:"max_traces" kong:"-" was:"otel-max-traces" default:"1000" placeholder:"N" help:"Most requests a second that are traced, as a client can ask for them; further ones are answered without spans."`
 }
 
 // options returns c for package telemetry.
@@ -46,10 +46,10 @@ func (c *OTel) check() error {
 		errs = append(errs, fmt.Errorf("--otel-protocol %q must be %s or %s", p, telemetry.ProtocolHTTP, telemetry.ProtocolGRPC))
 	}
 	if c.Interval != 0 && c.Interval < 100*time.Millisecond {
-		errs = append(errs, fmt.Errorf("--otel-interval is %s: give at least 100ms, or 0", c.Interval))
+		errs = append(errs, fmt.Errorf("otel.interval is %s: give at least 100ms, or 0", c.Interval))
 	}
 	if c.MaxTraces < 1 {
-		errs = append(errs, fmt.Errorf("--otel-max-traces is %d: it must be positive; --otel-traces=false sends none", c.MaxTraces))
+		errs = append(errs, fmt.Errorf("otel.max_traces is %d: it must be positive; otel.traces=false sends none", c.MaxTraces))
 	}
 	return errors.Join(errs...)
 }

@@ -233,8 +233,8 @@ func TestTelemetrySettings(t *testing.T) {
 		"--otel-endpoint: the endpoint": func(o *server.OTel) { o.Endpoint = "http://[" },
 		"--otel-endpoint":               func(o *server.OTel) { o.Endpoint = "localhost:4318" },
 		"--otel-protocol":               func(o *server.OTel) { o.Protocol = "http/json" },
-		"--otel-interval":               func(o *server.OTel) { o.Interval = time.Millisecond },
-		"--otel-max-traces":             func(o *server.OTel) { o.MaxTraces = 0 },
+		"otel.interval":                 func(o *server.OTel) { o.Interval = time.Millisecond },
+		"otel.max_traces":               func(o *server.OTel) { o.MaxTraces = 0 },
 	} {
 		c := local("3/hour by client_id")
 		change(&c.OTel)

@@ -10,16 +10,17 @@ import (
 
 const referenceHead = `# Configuration
 
-Everything that ` + "`weir serve`" + ` is told can be given in three places. A flag wins
-over its environment variable, that over the file named by ` + "`--config`" + `, and
-that over the default. A list that is given replaces the file's list; in an
+` + "`weir serve`" + ` takes its settings from four places. A flag wins over its
+environment variable, that over the file given with ` + "`--config`" + `, and that over
+the default. A list that is given replaces the list of the file; in an
 environment variable limits are separated by ` + "`;`" + `, prefixes by ` + "`,`" + `.
+A setting without a flag is in the file alone.
 
-` + "`weir serve --print-config`" + ` prints the result as a file, secrets left out. The
-file is strict: an unknown or repeated key is an error that names its line.
-A ` + "`WEIR_*`" + ` variable that is no setting, such as a misspelt one, is warned of at the
-start; those that Kubernetes sets for a service are not.
-Relative paths, in the file too, are seen from the working directory.
+` + "`weir serve --print-config`" + ` prints the resulting configuration, secrets left
+out; ` + "`weir help config`" + ` lists all keys. The file is strict: an unknown or
+repeated key is an error that names its line. A ` + "`WEIR_*`" + ` variable that is no
+setting is logged as a warning at the start; those that Kubernetes sets for a
+service are not. Relative paths, in the file too, start at the working directory.
 
 Durations are written ` + "`500ms`, `10s`, `5m`" + `; sizes ` + "`64KiB`, `512MiB`" + `; addresses
 ` + "`HOST:PORT`" + `, where an empty host is every address of the machine and port 0
@@ -37,7 +38,7 @@ admin:
 drain: {delay: 5s}
 ` + "```" + `
 
-The list ` + "`routes`" + ` and the section ` + "`shed`" + ` stand in the file alone: [below](#routes).
+The list ` + "`routes`" + ` and the section ` + "`shed`" + ` are in the file alone: [below](#routes).
 
 | key in the file | flag | environment | default |
 |---|---|---|---|
@@ -51,9 +52,12 @@ func Reference() string {
 		if s.Default != "" {
 			def = "`" + s.Default + "`"
 		}
-		fmt.Fprintf(&table, "| [`%s`](#%s) | `--%s` | `%s` | %s |\n", s.Key, anchor(s.Key), s.Flag, s.Env(), def)
-		usage := strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
-		fmt.Fprintf(&text, "\n## %s\n\n`%s`. %s\n", s.Key, usage, s.Help)
+		flag, env, usage := "in the file alone", "", s.Key+": "+s.Placeholder
+		if s.Flag != "" {
+			flag, env, usage = "`--"+s.Flag+"`", "`"+s.Env()+"`", strings.TrimSuffix("--"+s.Flag+" "+s.Placeholder, " ")
+		}
+		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s |\n", s.Key, anchor(s.Key), flag, env, def)
+		fmt.Fprintf(&text, "\n## %s\n\n`%s`. %s\n", s.Key, strings.TrimSuffix(usage, ": "), s.Help)
 	}
 	return referenceHead + table.String() + text.String() + referenceRoutes() + referenceShed
 }
@@ -69,7 +73,7 @@ In the file alone: [load shedding](load-shedding.md). Without the section nothin
 | ` + "`name`" + ` | Tells the counters of this fleet from those of others on the same store. Empty means shed. |
 | ` + "`domain`" + ` | Domain of the requests that the first three limiters are for. Empty means every domain. |
 | ` + "`user`" + ` | Keys of the entries that tell whose a request is; of those that it has the first counts. Empty means user, api_key, client, remote_address. |
-| ` + "`off`" + ` | Start with the kill switch thrown. |
+| ` + "`off`" + ` | Start with load shedding disabled. |
 | ` + "`user_rate.limit`, `user_rate.burst`" + ` | What one user may ask for, as in ` + "`100/second`" + `; and at once, the count of the limit if it is empty. |
 | ` + "`user_concurrency.limit`, `user_concurrency.ttl`" + ` | How many requests of one user run at once, on all nodes, up to 10000; and how long one counts whose node has died, 30s if it is empty. |
 | ` + "`fleet_share.limit`, `fleet_share.reserve`" + ` | What all nodes together take on; and how much of it is kept for critical requests, 20% if it is empty. |

@@ -224,11 +224,11 @@ func TestRESPImpossible(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	f(func(r *server.RESP) { r.User = "app" }, "--resp-user has no password")
+	f(func(r *server.RESP) { r.User = "app" }, "resp.user has no password")
 	f(func(r *server.RESP) { r.Password, r.PasswordFile = "a", "b" }, "keep one")
 	f(func(r *server.RESP) { r.PasswordFile = "gone" }, "--resp-password-file")
-	f(func(r *server.RESP) { r.MaxClients = 0 }, "--resp-max-clients")
-	f(func(r *server.RESP) { r.IdleTimeout = -1 }, "--resp-idle-timeout")
-	f(func(r *server.RESP) { r.Timeout = 0 }, "--resp-timeout")
+	f(func(r *server.RESP) { r.MaxClients = 0 }, "resp.max_clients")
+	f(func(r *server.RESP) { r.IdleTimeout = -1 }, "resp.idle_timeout")
+	f(func(r *server.RESP) { r.Timeout = 0 }, "resp.timeout")
 	f(func(r *server.RESP) { r.TLS.Cert = "x" }, "--resp-tls-cert and --resp-tls-key go together")
 }

@@ -13,9 +13,12 @@ import (
 type Setting struct {
 	// Key is its path in the configuration file, "http.listen".
 	Key string
-	// Flag is its name on the command line, without dashes.
+	// Flag is its name on the command line, without dashes. Empty where the
+	// setting is in the configuration file alone.
 	Flag string
-	// Default is its value when nobody gives one, in the form of the flag.
+	// OldFlag is the name of its flag in earlier versions, empty if it had no other.
+	OldFlag string
+	// Default is its value when none is given, in the form of the flag.
 	Default string
 	// Placeholder stands for its value in usage lines.
 	Placeholder string
@@ -23,9 +26,33 @@ type Setting struct {
 	Help string
 }
 
-// Env returns the environment variable that gives the setting.
-func (s Setting) Env() string {
-	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+// Env returns the environment variable of the setting, empty where it has no flag.
+func (s Setting) Env() string { return envOf(s.Flag) }
+
+// OldEnv returns the environment variable of earlier versions, empty if it had no other.
+func (s Setting) OldEnv() string { return envOf(s.OldFlag) }
+
+func envOf(flag string) string {
+	if flag == "" {
+		return ""
+	}
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// FindMoved returns the setting whose flag in earlier versions was oldFlag.
+func FindMoved(oldFlag string) (Setting, bool) {
+	for _, s := range Settings() {
+		if oldFlag != "" && s.OldFlag == oldFlag {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// Summarize returns the first sentence of the help of a setting.
+func Summarize(help string) string {
+	first, _, _ := strings.Cut(help, ". ")
+	return strings.TrimSuffix(first, ".")
 }
 
 // Settings lists every setting, in the order of [Config].
@@ -67,7 +94,7 @@ func Layer(file string, flags *Config, given func(flag string) bool) (*Config, e
 	from := make(map[string]reflect.Value)
 	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
 	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
-		if given(s.Flag) {
+		if s.Flag != "" && given(s.Flag) {
 			v.Set(from[s.Flag])
 		}
 	})
@@ -80,16 +107,21 @@ func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value
 	for i := range t.NumField() {
 		f := t.Field(i)
 		path := key + f.Tag.Get("yaml")
-		if f.Tag.Get("kong") == "-" {
-			continue // stands in a file alone
+		if f.Type == reflect.TypeFor[[]Route]() || f.Type.Kind() == reflect.Pointer {
+			continue // no leaf: routes, shed
 		}
 		if _, section := f.Tag.Lookup("embed"); section {
 			walk(v.Field(i), path+".", prefix+f.Tag.Get("prefix"), visit)
 			continue
 		}
+		flag := f.Tag.Get("name")
+		if flag != "" {
+			flag = prefix + flag
+		}
 		visit(Setting{
 			Key:         path,
-			Flag:        prefix + f.Tag.Get("name"),
+			Flag:        flag,
+			OldFlag:     f.Tag.Get("was"),
 			Default:     f.Tag.Get("default"),
 			Placeholder: placeholder(f),
 			Help:        strings.ReplaceAll(f.Tag.Get("help"), "${enum}", strings.ReplaceAll(f.Tag.Get("enum"), ",", ", ")),

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
-// --store-held bounds of how many keys a node holds units.
+// store_local_max_bytes bounds of how many keys a node holds units.
 func TestStoreHeld(t *testing.T) {
 	redis := servertest.Redis(t)
 	l := weir.PerHour(1000, algorithm.FixedWindow)

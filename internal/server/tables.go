@@ -114,7 +114,7 @@ func (s *Server) openReserver() error {
 	}
 	r, err := reserve.New(s.limiter, opt)
 	if err != nil {
-		return fmt.Errorf("--reserve-key-file, --reserve-ttl: %w", err)
+		return fmt.Errorf("--reserve-key-file, api.reserve_ttl: %w", err)
 	}
 	if s.store.plain {
 		s.log.Info("reservations are off: this store cannot remember which were settled")

@@ -208,7 +208,7 @@ func TestPrometheusReadsWeir(t *testing.T) {
 	// Patience is for a busy machine: a call that is late would be a degraded decision.
 	const patient = "?timeout=10s"
 	memory := serve(t, command, "--rules", rulesFile, "--upstream", upstream.URL, "--resp", "127.0.0.1:0",
-		"--config", file("weir.yaml", "shed: {in_flight: {limit: 1000}}\n"), "--otel-endpoint", otlptest.New().HTTP(t), "--otel-interval", "1s")
+		"--config", file("weir.yaml", "shed: {in_flight: {limit: 1000}}\notel: {interval: 1s}\n"), "--otel-endpoint", otlptest.New().HTTP(t))
 	redis := serve(t, command, "--rules", rulesFile, "--region", "eu",
 		"--regions", "eu=redis://"+eu.Addr+patient, "--regions", "us=redis://"+us.Addr+patient,
 		"--resp", "127.0.0.1:0", "--resp-tls-cert", cert, "--resp-tls-key", key)

@@ -62,7 +62,7 @@ func TestAnalyticsKilled(t *testing.T) {
 	b := natsBroker(t)
 	database := "sqlite:" + filepath.Join(t.TempDir(), "weir.db")
 	n := serve(t, "memory:", rules(t, fmt.Sprintf("{key: client, limit: %d/day, algorithm: fixed_window}", limit)),
-		"--events", b.url("weir"), "--events-sample", "1", "--events-plain")
+		"--events", b.url("weir"), "--events-sample", "1", "--events-unhashed")
 	var sent [clients]atomic.Int64
 	var all asked
 	stop := make(chan struct{})

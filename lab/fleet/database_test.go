@@ -26,7 +26,7 @@ func TestDatabaseFails(t *testing.T) {
 
 func databaseFails(t *testing.T, url string, begin, end func()) {
 	const few, crowd = 200, 700 // together no more than an hour's list of clients has
-	told := []string{"--analytics", url, "--events-sample", "1", "--events-plain"}
+	told := []string{"--analytics", url, "--events-sample", "1", "--events-unhashed"}
 	nodes := besides(t, told...)
 	n := nodes.told
 	var calm, faulty came

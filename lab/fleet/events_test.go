@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -150,7 +149,7 @@ const (
 )
 
 func outage(t *testing.T, b *broker, queue string, begin, end func()) {
-	nodes := besides(t, "--events", b.url(queue), "--events-sample", "1", "--events-backlog", fmt.Sprint(backlog))
+	nodes := besides(t, "--events", b.url(queue), "--events-sample", "1", "--config", servertest.Config(t, "events: {backlog: %d}", backlog))
 	n := nodes.told
 	var calm, faulty came
 	come := func(from, to int) { nodes.come(t, &calm, from, to) }

@@ -93,7 +93,7 @@ func killedUnacknowledged(t *testing.T, b *broker, queue string, db *database, c
 	first := keep(t, strings.Replace(url, b.Addr, proxy.Addr, 1), db.url)
 	unlock := db.lock(t)
 	n := serve(t, "memory:", rules(t, fmt.Sprintf("{key: client, limit: %d/day, algorithm: fixed_window}", limit)),
-		"--events", url, "--events-sample", "1", "--events-plain")
+		"--events", url, "--events-sample", "1", "--events-unhashed")
 	var sent [clients]atomic.Int64
 	var all asked
 	for i := range clients {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // almost is a body one byte short of the largest that the API takes.
@@ -122,7 +124,7 @@ func TestFamilyUnfinishedMessages(t *testing.T) {
 	for name, conns := range map[string]int{"connections": 300, "streams": 6} {
 		t.Run(name, func(t *testing.T) {
 			streams := max(1, 600/conns/100*100)
-			s := serve(t, "--limit", unlimited, "--grpc", "127.0.0.1:0", "--grpc-call-timeout", "5s")
+			s := serve(t, "--limit", unlimited, "--grpc", "127.0.0.1:0", "--config", servertest.Config(t, "grpc: {call_timeout: 5s}"))
 			defer s.staysBelow(t, 256*mib)
 			s.addr = s.listening("grpc")
 			s.attackBeside(t, 200*mib, askOn(s.grpcClient(t)), func() {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // TestNothingIsReadBehindABrokenBody: a body that stalls, or is no body, ends its
@@ -19,8 +21,8 @@ func TestNothingIsReadBehindABrokenBody(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
 	for name, args := range map[string][]string{
-		"stall": {"--http-read-timeout", "0", "--http-stall-timeout", "300ms"},
-		"whole": {"--http-read-timeout", "300ms", "--http-stall-timeout", "0"},
+		"stall": {"--config", servertest.Config(t, "http: {read_timeout: 0s, stall_timeout: 300ms}")},
+		"whole": {"--config", servertest.Config(t, "http: {read_timeout: 300ms, stall_timeout: 0s}")},
 	} {
 		s := serve(t, append(args, "--limit", unlimited, "--upstream", u.URL)...)
 		for _, path := range []string{"/read", "/", "/shouldAllowRequest"} {
@@ -54,7 +56,7 @@ func TestNothingIsReadBehindABrokenBody(t *testing.T) {
 func TestSlowBodiesCount(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--upstream", u.URL, "--http-stall-timeout", "200ms", "--rules", rules(t, `
+	s := serve(t, "--upstream", u.URL, "--config", servertest.Config(t, "http: {stall_timeout: 200ms}"), "--rules", rules(t, `
 domain: api
 descriptors:
 - {key: remote_address, limit: 3/year, algorithm: fixed_window, refund_on: [5xx, unreachable]}
@@ -104,7 +106,7 @@ descriptors:
 func TestPausesAreNotStalls(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-stall-timeout", "1s", "--http-read-timeout", "1300ms")
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--config", servertest.Config(t, "http: {stall_timeout: 1s, read_timeout: 1300ms}"))
 	for _, version := range []int{1, 2} {
 		for _, body := range []string{"", "a body"} {
 			t.Run(fmt.Sprintf("HTTP/%d %q", version, body), func(t *testing.T) {

@@ -176,7 +176,7 @@ func (s *node) askOver(client, path string, conf *tls.Config) error {
 // serveMany starts a node of few places, behind a load balancer that names clients.
 func serveMany(t *testing.T, upstream string, args ...string) *node {
 	return serve(t, append([]string{"--limit", unlimited, "--upstream", upstream, "--proxy-protocol", "127.0.0.0/8",
-		"--http-max-connections", fmt.Sprint(places), "--http-read-header-timeout", "1m"}, args...)...)
+		"--config", servertest.Config(t, "http: {max_connections: %v, read_header_timeout: 1m}", places)}, args...)...)
 }
 
 // TestFamilyNobodyTakesAllConnections: a client that opens as many connections as
@@ -307,7 +307,7 @@ func TestFamilyIdleConnectionsMakeRoom(t *testing.T) {
 // and not while something does, in either direction.
 func TestFamilyQuietUpgrades(t *testing.T) {
 	up, _, _ := startSwitching(t)
-	s := serveMany(t, up, "--http-idle-timeout", "1s")
+	s := serveMany(t, up, "--config", servertest.Config(t, "http: {max_connections: %v, read_header_timeout: 1m, idle_timeout: 1s}", places))
 	begin := func(path string) net.Conn {
 		c := s.dial(t)
 		if _, err := io.WriteString(c, as("192.0.2.1")+"GET "+path+" HTTP/1.1\r\nHost: h\r\n"+upgrade); err != nil {

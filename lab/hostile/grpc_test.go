@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 const shouldRateLimit = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
@@ -26,7 +28,7 @@ func serveGRPC(t *testing.T, args ...string) *node {
 	t.Helper()
 	s := serve(t, append([]string{
 		"--limit", "1000000000/hour by ip", "--grpc", "127.0.0.1:0",
-		"--grpc-handshake-timeout", "1s", "--grpc-call-timeout", "2s", "--grpc-stall-timeout", "1s",
+		"--config", servertest.Config(t, "grpc: {handshake_timeout: 1s, call_timeout: 2s, stall_timeout: 1s}"),
 	}, args...)...)
 	s.addr = s.listening("grpc")
 	if s.addr == "" {
@@ -181,7 +183,7 @@ func TestGRPCSlowClients(t *testing.T) {
 // gigabyte: it takes no more calls.
 func TestGRPCUnreadAnswers(t *testing.T) {
 	t.Parallel()
-	s := serveGRPC(t, "--grpc-max-unsent", "32MiB")
+	s := serveGRPC(t, "--config", servertest.Config(t, "grpc: {max_unsent: 32MiB, handshake_timeout: 1s, call_timeout: 2s, stall_timeout: 1s}"))
 	s.attackBeside(t, 160*mib, askOn(s.grpcClient(t)), func() { each(4, func(int) { s.callUnread(t) }) })
 }
 
@@ -216,7 +218,7 @@ func (s *node) callUnread(t *testing.T) {
 // come from loopback, which many may share, so they may take all places.
 func TestGRPCConnections(t *testing.T) {
 	t.Parallel()
-	s := serveGRPC(t, "--grpc-max-connections", "40", "--grpc-handshake-timeout", "30s")
+	s := serveGRPC(t, "--config", servertest.Config(t, "grpc: {max_connections: 40, handshake_timeout: 30s, call_timeout: 2s, stall_timeout: 1s}"))
 	client := s.grpcClient(t)
 	watch, err := healthpb.NewHealthClient(client).Watch(t.Context(), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 	if err != nil {

@@ -31,7 +31,7 @@ func TestIdleConnections(t *testing.T) {
 	if many < 4000 {
 		t.Skipf("%d files may be open, 7,000 are needed: ulimit -n", lim.Cur)
 	}
-	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "5s", "--http-idle-timeout", "3s")
+	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--config", servertest.Config(t, "http: {read_header_timeout: 5s, idle_timeout: 3s}"))
 	s.attack(t, int64(many)*32<<10, func() {
 		conns := make([]net.Conn, many)
 		each(16, func(w int) {
@@ -69,7 +69,7 @@ func TestIdleConnections(t *testing.T) {
 // for headers, however steadily they come.
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-read-header-timeout", "3s")
+	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--config", servertest.Config(t, "http: {read_header_timeout: 3s}"))
 	s.attack(t, int64(n(64, 384))*mib, func() {
 		each(n(300, 5000), func(int) {
 			c, err := s.try()
@@ -186,7 +186,7 @@ func TestChunkFloods(t *testing.T) {
 func TestPipelining(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-stall-timeout", "1s")
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--config", servertest.Config(t, "http: {stall_timeout: 1s}"))
 	s.attack(t, 64*mib, func() {
 		const request = "GET /page HTTP/1.1\r\nHost: h\r\n\r\n"
 		each(8, func(int) {
@@ -218,7 +218,7 @@ func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
 	many := n(100, 1000)
-	s := serve(t, "--rules", rules(t, fmt.Sprintf("domain: api\ndescriptors:\n- {key: remote_address, limit: %d, algorithm: concurrency, ttl: 1m}\n", many)), "--upstream", u.URL, "--http-stall-timeout", "3s")
+	s := serve(t, "--rules", rules(t, fmt.Sprintf("domain: api\ndescriptors:\n- {key: remote_address, limit: %d, algorithm: concurrency, ttl: 1m}\n", many)), "--upstream", u.URL, "--config", servertest.Config(t, "http: {stall_timeout: 3s}"))
 	steady := s.dial(t)
 	steady.(*net.TCPConn).SetReadBuffer(4096)
 	s.attack(t, int64(n(128, 384))*mib, func() {
@@ -260,7 +260,7 @@ func TestSlowReaders(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-read-timeout", "0", "--http-stall-timeout", "3s")
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--config", servertest.Config(t, "http: {read_timeout: 0s, stall_timeout: 3s}"))
 	const head = "POST /read HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
 	s.attack(t, int64(n(64, 384))*mib, func() {
 		var cut atomic.Int64

@@ -195,7 +195,7 @@ func TestHTTP2Floods(t *testing.T) {
 // off before they pile up.
 func TestUnreadControlFrames(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--http-stall-timeout", "2s")
+	s := serve(t, "--limit", unlimited, "--upstream", nginx(t), "--config", servertest.Config(t, "http: {stall_timeout: 2s}"))
 	s.attack(t, 64*mib, func() {
 		each(2, func(int) {
 			for range 8 {
@@ -240,7 +240,7 @@ func (s *node) pingUnread(t *testing.T) (ended bool) {
 func TestStalledStreams(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-stall-timeout", "1s")
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--config", servertest.Config(t, "http: {stall_timeout: 1s}"))
 	s.attack(t, 128*mib, func() {
 		each(8, func(int) {
 			c, err := s.h2()
@@ -272,7 +272,7 @@ func TestStalledStreams(t *testing.T) {
 func TestStalledUploads(t *testing.T) {
 	t.Parallel()
 	u := startUpstream(t)
-	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--http-read-timeout", "0", "--http-stall-timeout", "1s")
+	s := serve(t, "--limit", unlimited, "--upstream", u.URL, "--config", servertest.Config(t, "http: {read_timeout: 0s, stall_timeout: 1s}"))
 	s.attack(t, 64*mib, func() {
 		each(8, func(int) {
 			c, err := s.h2()

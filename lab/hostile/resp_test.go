@@ -20,11 +20,11 @@ const respPassword = "correct-horse"
 // second for whatever they begin. The address is that of the Redis protocol.
 func serveRedis(t *testing.T, args ...string) *node {
 	t.Helper()
-	s := serve(t, append([]string{"--resp", "127.0.0.1:0", "--resp-password", respPassword, "--resp-timeout", "1s"}, args...)...)
-	servertest.Await(t, "weir to listen for Redis clients", func() bool {
-		s.addr = s.listening("resp") // the last that is logged
-		return s.addr != ""
-	})
+	s := serve(t, append([]string{"--resp", "127.0.0.1:0", "--resp-password", respPassword, "--config", servertest.Config(t, "resp: {timeout: 1s}")}, args...)...)
+	s.addr = s.listening("resp")
+	if s.addr == "" {
+		t.Fatal("no address of the Redis protocol")
+	}
 	return s
 }
 
@@ -205,7 +205,7 @@ func TestRedisUnreadReplies(t *testing.T) {
 // not keep those who are in from being served, and leave room when they go.
 func TestRedisFloods(t *testing.T) {
 	t.Parallel()
-	s := serveRedis(t, "--resp-max-clients", "500", "--resp-timeout", "5s")
+	s := serveRedis(t, "--config", servertest.Config(t, "resp: {max_clients: 500, timeout: 5s}"))
 	ask := s.redisNeighbour(t)
 	many := n(3000, 30_000)
 	s.attackBeside(t, 48*mib, ask, func() {
@@ -259,7 +259,7 @@ func TestRedisFloods(t *testing.T) {
 // for all of them together.
 func TestRedisHalfCommands(t *testing.T) {
 	t.Parallel()
-	s := serveRedis(t, "--resp-timeout", "10s")
+	s := serveRedis(t, "--config", servertest.Config(t, "resp: {timeout: 10s}"))
 	ask := s.redisNeighbour(t)
 	const clients = 1500
 	conns := make([]net.Conn, clients)

@@ -97,7 +97,7 @@ trust: [10.0.0.0/8, 192.0.2.1]
 trustedProxies: [10.1.0.0/16]
 admin: {existingSecret: weir-admin}
 otel: {endpoint: "http://collector:4317", protocol: grpc}
-extraArgs: [--http-idle-timeout=3m]
+extraArgs: [--drain-delay=3s]
 extraEnv: [{name: OTEL_SERVICE_NAME, value: shop}]
 image: {tag: v9, pullSecrets: [{name: registry}]}
 service: {headless: false, annotations: {a: b}}
@@ -171,7 +171,7 @@ func TestKubernetesKnowsEveryKey(t *testing.T) {
 	pod := d.Spec.Template.Spec
 	args := strings.Join(pod.Containers[0].Args, "\n")
 	for _, want := range []string{"--admin=:6070", "--admin-token-file=/run/secrets/weir/token", "--upstream=http://shop:3000", "--trust=10.0.0.0/8,192.0.2.1",
-		"--store-nodes=4", "--otel-endpoint=http://collector:4317", "--otel-protocol=grpc", "--http-idle-timeout=3m"} {
+		"--store-nodes=4", "--otel-endpoint=http://collector:4317", "--otel-protocol=grpc", "--drain-delay=3s"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("no %s in\n%s", want, args)
 		}

@@ -218,7 +218,7 @@ func TestButton(t *testing.T) {
 	ctx := browse(t)
 	up, served := upstream(t)
 	// A quarter of a minute for a unit: time to look at a button that waits.
-	api := across(t, serve(t, up, "--limit", "4/minute by all burst 2 using token_bucket", "--answer-expose"))
+	api := across(t, serve(t, up, "--limit", "4/minute by all burst 2 using token_bucket", "--config", servertest.Config(t, "response: {expose: true}")))
 	run(t, ctx, open(pages(t).URL, api))
 
 	run(t, ctx, click, until("window.last?.status === 200 && "+idle))
@@ -283,9 +283,9 @@ func TestRefusalAcrossOrigins(t *testing.T) {
 	site := pages(t).URL
 	for _, headers := range []string{"ietf-08", "ietf-06", "x-ratelimit-reset"} {
 		for _, expose := range []bool{true, false} {
-			args := []string{"--limit", "1/hour by all", "--answer-headers", headers}
+			args := []string{"--limit", "1/hour by all", "--response-headers", headers}
 			if expose {
-				args = append(args, "--answer-expose")
+				args = append(args, "--config", servertest.Config(t, "response: {expose: true}"))
 			}
 			run(t, ctx, open(site, across(t, serve(t, up, args...))),
 				do(`fetch(api).then(() => send(api)).then((r) => window.answer = r, (err) => window.answer = err)`),

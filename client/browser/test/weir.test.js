@@ -65,7 +65,7 @@ test("waits as told, by whichever fields", { skip, concurrency: true }, async (t
   await Promise.all(
     sets.map((headers) =>
       t.test(headers, async () => {
-        const url = await serve("--limit", "1/second by ip using token_bucket", "--answer-headers", headers);
+        const url = await serve("--limit", "1/second by ip using token_bucket", "--response-headers", headers);
         const refusals = [];
         const send = throttledFetch({ maxWait: 60_000, retries: 3, onLimited: (l) => refusals.push(l.retryAfter) });
         const start = performance.now();

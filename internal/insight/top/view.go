@@ -261,7 +261,7 @@ func (m *Model) keysInWords() []string {
 		"The line at the top counts each request once. Decisions are counted under each",
 		"limit: a request that meets three limits is three decisions.",
 		"OTHER are delayed, soft, borrowed and shadow-refused ones. Keys are hashed",
-		"unless the server was started with --events-plain.",
+		"unless the server was started with --events-unhashed.",
 	}
 }
 

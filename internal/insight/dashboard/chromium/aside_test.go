@@ -24,7 +24,7 @@ func TestFamilySetAsideIsShown(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n := serve(t, "--analytics", "sqlite:"+path, "--events-plain", "--events-sample", "1")
+	n := serve(t, "--analytics", "sqlite:"+path, "--events-unhashed", "--events-sample", "1")
 	b := browse(t, n.admin)
 	b.width(wide)
 	type system struct {

@@ -37,7 +37,7 @@ type totals struct {
 // what the service answers.
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	n := serve(t, "--events-sample", "1", "--events-plain")
+	n := serve(t, "--events-sample", "1", "--events-unhashed")
 	// 100 a day, all at once: of client-0 to -5 the first 100 pass.
 	sent := map[string]int64{}
 	for i := range 6 {

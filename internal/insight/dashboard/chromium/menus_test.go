@@ -68,7 +68,7 @@ func TestFamilyArrowKeysDoNothing(t *testing.T) {
 func TestFamilyMenus(t *testing.T) {
 	t.Parallel()
 	events, span := throttled(time.Now().Truncate(time.Minute))
-	n := serve(t, "--events-sample", "1", "--events-plain", "--analytics", "sqlite:"+filled(t, events))
+	n := serve(t, "--events-sample", "1", "--events-unhashed", "--analytics", "sqlite:"+filled(t, events))
 	b := browse(t, n.admin)
 	const focused = `document.activeElement.textContent.trim()`
 	for _, width := range []int64{wide, phone} {

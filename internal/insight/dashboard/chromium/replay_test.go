@@ -11,7 +11,7 @@ import (
 // of them refuses.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	n := serve(t, "--events-sample", "1", "--events-plain")
+	n := serve(t, "--events-sample", "1", "--events-unhashed")
 	var sent []int64
 	for i := range 8 {
 		sent = append(sent, int64(3+i*17))
