@@ -15,15 +15,16 @@
 package authorize
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
-	"time"
+	"sync"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -70,33 +71,25 @@ type Route struct {
 
 // Authorizer decides. Safe for concurrent use.
 type Authorizer struct {
-	opt     Options
-	routes  *identity.Routes // nil without one
-	waiting atomic.Int64
-	lastLog atomic.Int64 // when, in seconds since the Unix epoch
+	opt        Options
+	gate       *admit.Gate
+	routes     *identity.Routes // nil without one
+	admissions sync.Pool
 }
 
 // New returns an authorizer. It returns an error when the limiter is missing or
 // an option is out of range.
 func New(opt Options) (*Authorizer, error) {
-	switch {
-	case opt.Limiter == nil:
-		return nil, errors.New("authorize: no limiter: set Options.Limiter")
-	case opt.Plan != nil && opt.Identity == nil:
+	if opt.Plan != nil && opt.Identity == nil {
 		return nil, errors.New("authorize: a plan without its resolver: set Options.Identity to the one that made Options.Plan")
-	case opt.MaxWaiting < 0:
-		return nil, errors.New("authorize: max waiting must not be negative")
-	}
-	if opt.Domain == "" {
-		opt.Domain = "api"
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	var err error
+	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, Domain: cmp.Or(opt.Domain, "api"), MaxWaiting: opt.MaxWaiting, Log: opt.Log})
+	if err != nil {
+		return nil, fmt.Errorf("authorize: %w", err)
+	}
 	if opt.Answer == nil {
 		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
 			return nil, err
@@ -116,7 +109,7 @@ func New(opt Options) (*Authorizer, error) {
 			return nil, err
 		}
 	}
-	a := &Authorizer{opt: opt}
+	a := &Authorizer{opt: opt, gate: gate, admissions: sync.Pool{New: func() any { return new(admit.Admission) }}}
 	return a, a.compile()
 }
 
@@ -149,9 +142,4 @@ func (a *Authorizer) Trusts(q *Question) bool { return a.opt.Identity.Trusts(q.P
 
 // Report logs that a question could not be answered, unless something was
 // logged this second.
-func (a *Authorizer) Report(msg string, err error) {
-	now := time.Now().Unix()
-	if last := a.lastLog.Load(); last != now && a.lastLog.CompareAndSwap(last, now) {
-		a.opt.Log.Error(msg, "err", err)
-	}
-}
+func (a *Authorizer) Report(msg string, err error) { a.gate.Faults.Report(msg, err) }

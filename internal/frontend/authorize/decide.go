@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
-	"github.com/weirlimit/weir/internal/backoff"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Question asks whether a request is to be let through.
@@ -55,9 +55,6 @@ type Verdict struct {
 	Decision weir.Decision
 }
 
-// cancelTimeout bounds a call to the store that gives back what was charged.
-const cancelTimeout = 5 * time.Second
-
 // Decide answers q. When the request is let through it adds to w's header what
 // the limits said, and writes nothing; else w is answered, with a problem
 // document as its body. It may wait, see Question.MaxDelay; when ctx ends
@@ -66,8 +63,12 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	c := a.opt.Identity.Acquire()
 	defer c.Release()
 	c.Set(q.Facts)
-	req := a.opt.Limiter.Acquire()
-	defer a.opt.Limiter.Recycle(req)
+	life := a.admissions.Get().(*admit.Admission)
+	defer a.admissions.Put(life)
+	defer life.End()
+	life.Begin(a.gate)
+	life.MaxDelay = q.MaxDelay
+	req := &life.Req
 	req.Facts = c.Told()
 
 	v := Verdict{}
@@ -85,7 +86,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 			plan, cost = a.routes.Plan(i), r.Cost
 		}
 	}
-	if req.Domain, req.Cost = a.opt.Domain, cost; q.Domain != "" {
+	if req.Cost = cost; q.Domain != "" {
 		req.Domain = q.Domain
 	}
 	var err error
@@ -103,7 +104,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	if q.Peek {
 		req.Verb = weir.Peek
 	}
-	return a.decide(ctx, w, q, req, v)
+	return a.decide(ctx, w, q, life, v)
 }
 
 func routeName(r *Route) string {
@@ -125,34 +126,31 @@ func (a *Authorizer) unreadable(w http.ResponseWriter, v Verdict, err error) Ver
 }
 
 // decide asks the limits.
-func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Question, req *weir.Request, v Verdict) Verdict {
-	if !q.Peek {
-		req.Patience = func(_ context.Context, delay time.Duration) time.Duration { return a.mayWait(q, delay) }
+func (a *Authorizer) decide(ctx context.Context, w http.ResponseWriter, q *Question, life *admit.Admission, v Verdict) Verdict {
+	req, decide := &life.Req, life.Decide
+	if q.Peek {
+		decide = life.Look
 	}
-	d, err := a.opt.Limiter.Decide(ctx, req)
+	d, err := decide(ctx)
 	if misfit := misfit(req.Ops()); misfit != nil {
 		if err == nil {
-			if !q.Peek && d.Allowed() && req.Delay() > 0 {
-				a.waiting.Add(-1)
-			}
-			a.cancel(ctx, req)
+			life.Cancel(ctx)
 		}
 		return a.cannotAsk(w, v, misfit)
 	}
 	if err != nil {
-		return a.undecided(ctx, w, q, v, err)
+		return a.undecided(w, q, v, life.Undecided(ctx, err))
 	}
 	v.Decision, v.Soft = d, req.Soft()
 	if !d.Allowed() {
 		return a.refuse(w, q, req, v)
 	}
-	if delay := req.Delay(); delay > 0 && !q.Peek && !a.wait(ctx, delay) {
-		a.cancel(ctx, req)
-		v.Decision.RetryAfter = max(delay-q.MaxDelay, time.Second)
+	if life.Wait(ctx) != nil {
+		v.Decision.RetryAfter = time.Second
 		return a.refuse(w, q, req, v)
 	}
 	if d.Limit != nil {
-		a.opt.Answer.Header(w.Header(), req.Ops(), d, decidedAt(req.Ops()))
+		a.opt.Answer.Header(w.Header(), req.Ops(), d, admit.DecidedAt(req.Ops()))
 	}
 	v.Outcome = Allowed
 	return v
@@ -183,18 +181,12 @@ func (a *Authorizer) cannotAsk(w http.ResponseWriter, v Verdict, err error) Verd
 }
 
 // undecided answers when there is no decision.
-func (a *Authorizer) undecided(ctx context.Context, w http.ResponseWriter, q *Question, v Verdict, err error) Verdict {
-	// A proxy that has gone takes the store's answer with it: nobody's fault.
-	if ctx.Err() == nil {
-		a.Report("no decision", err)
-	}
+func (a *Authorizer) undecided(w http.ResponseWriter, q *Question, v Verdict, why admit.Reason) Verdict {
 	v.Outcome = Undecided
 	switch {
-	case errors.Is(err, weir.ErrCost):
-		// Not the store's fault: were it let through, whoever finds such a cost
-		// would pass.
+	case why == admit.CostOutOfRange:
 		answer.Problem{Status: http.StatusInternalServerError, Detail: "the cost of the request is out of range"}.Write(w)
-	case q.FailOpen && ctx.Err() == nil:
+	case why == admit.StoreFailed && q.FailOpen:
 		v.Outcome, v.Degraded = Allowed, true
 	default:
 		answer.Problem{Status: http.StatusServiceUnavailable, Detail: "the limiter's store did not answer", RetryAfter: 1}.Write(w)
@@ -210,41 +202,7 @@ func (a *Authorizer) refuse(w http.ResponseWriter, q *Question, req *weir.Reques
 			why = answer.Overload
 		}
 	}
-	a.opt.Answer.RefuseAs(w, q.Status, why, req.Ops(), v.Decision, decidedAt(req.Ops()))
+	a.opt.Answer.RefuseAs(w, q.Status, why, req.Ops(), v.Decision, admit.DecidedAt(req.Ops()))
 	v.Outcome = Refused
 	return v
-}
-
-// mayWait is [weir.Request.Patience]. An answer that is held back has a place among
-// MaxWaiting until it is given.
-func (a *Authorizer) mayWait(q *Question, delay time.Duration) (retryAfter time.Duration) {
-	if a.waiting.Add(1) > int64(a.opt.MaxWaiting) || delay > q.MaxDelay {
-		a.waiting.Add(-1)
-		return max(delay-q.MaxDelay, time.Second)
-	}
-	return 0
-}
-
-// wait holds the answer back. It returns false when ctx ends first.
-func (a *Authorizer) wait(ctx context.Context, delay time.Duration) bool {
-	defer a.waiting.Add(-1)
-	return backoff.Sleep(ctx, delay)
-}
-
-// cancel gives back what req was charged.
-func (a *Authorizer) cancel(ctx context.Context, req *weir.Request) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-	defer stop()
-	if err := a.opt.Limiter.Cancel(ctx, req); err != nil {
-		a.Report("giving back failed", err)
-	}
-}
-
-// decidedAt returns the store's time of a decision, in microseconds since the
-// Unix epoch; this node's, where no store was asked.
-func decidedAt(ops []weir.Op) int64 {
-	if len(ops) > 0 && ops[0].Now != 0 {
-		return ops[0].Now
-	}
-	return time.Now().UnixMicro()
 }

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -261,7 +260,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		if !whole { // it panics, and the connection breaks off
 			tr.answered = weir.NoAnswer
 			if r.Context().Err() == nil {
-				tr.g.brokenOff(errBroken, tr.t)
+				tr.t.log.broken.Report("answer broken off", errBroken)
 			}
 		}
 		if tr.visit == nil {
@@ -297,17 +296,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 // upstreamLog is what is logged of an upstream.
 type upstreamLog struct {
 	outage *faults.Outage
-	// broken says when it was last logged that an answer broke off, in seconds since the
-	// Unix epoch.
-	broken atomic.Int64
-}
-
-// brokenOff logs that an answer broke off, at most once a second.
-func (g *Gateway) brokenOff(err error, t *target) {
-	now := time.Now().Unix()
-	if last := t.log.broken.Load(); last != now && t.log.broken.CompareAndSwap(last, now) {
-		g.opt.Log.Error("answer broken off", "err", err, "upstream", t.name)
-	}
+	broken *faults.Log // of responses that broke off
 }
 
 // buffers are what bodies are copied through.

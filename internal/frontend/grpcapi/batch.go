@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
@@ -126,7 +127,7 @@ func (b *batch) answer(ctx context.Context) error {
 		return err
 	}
 	s := b.service
-	i, err, undo := checks.Decide(ctx, s.limiter, b.reqs, func(i int, d weir.Decision) { b.answers.add(b.reqs[i], d) })
+	i, err, undo := admit.DecideAll(ctx, s.limiter, b.reqs, func(i int, d weir.Decision) { b.answers.add(b.reqs[i], d) })
 	if undo != nil {
 		s.faults.Report("giving back failed", undo)
 	}

@@ -9,7 +9,6 @@ package grpcapi
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
 	"github.com/weirlimit/weir/internal/faults"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -117,19 +117,9 @@ func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weir
 		return nil, err
 	}
 	defer q.free()
-	if q.req.Lease == "" {
-		q.req.Lease, q.req.NewLease = rand.Text(), true
-	}
-	d, err := s.limiter.Decide(ctx, q.req)
+	d, err := admit.Acquire(ctx, s.limiter, q.req)
 	if err != nil {
 		return nil, s.undecided(err)
-	}
-	if gone := ctx.Err(); gone != nil && q.req.NewLease && d.Allowed() {
-		// Nobody hears the name.
-		if err := s.limiter.Release(context.WithoutCancel(ctx), q.req); err != nil {
-			return nil, s.undecided(err)
-		}
-		return nil, s.undecided(gone)
 	}
 	out := &weirpb.AcquireResponse{Decision: decision(q.req, d)}
 	if d.Allowed() {

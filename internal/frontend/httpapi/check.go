@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // check answers /v1/check, and with peek /v1/peek.
@@ -47,7 +47,7 @@ func (a *API) check(peek bool) http.HandlerFunc {
 // of them before the first is counted.
 func (a *API) checkAll(w http.ResponseWriter, r *http.Request, c *call) {
 	out := append(c.out[:0], `{"results":[`...)
-	i, err, undo := checks.Decide(r.Context(), a.limiter, c.query.reqs, func(i int, d weir.Decision) {
+	i, err, undo := admit.DecideAll(r.Context(), a.limiter, c.query.reqs, func(i int, d weir.Decision) {
 		if i > 0 {
 			out = append(out, ',')
 		}

@@ -1,9 +1,9 @@
 package httpapi
 
 import (
-	"context"
-	"crypto/rand"
 	"net/http"
+
+	"github.com/weirlimit/weir/internal/admit"
 )
 
 // acquire answers /v1/acquire: a check under a lease, which is made up if the
@@ -23,16 +23,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := c.query.reqs[0]
-	if req.Lease == "" {
-		req.Lease, req.NewLease = rand.Text(), true
-	}
-	d, err := a.limiter.Decide(r.Context(), req)
-	if err == nil && req.NewLease && d.Allowed() && r.Context().Err() != nil {
-		// Nobody hears the name.
-		if err = a.limiter.Release(context.WithoutCancel(r.Context()), req); err == nil {
-			err = r.Context().Err()
-		}
-	}
+	d, err := admit.Acquire(r.Context(), a.limiter, req)
 	if err != nil {
 		a.undecided(w, err)
 		return

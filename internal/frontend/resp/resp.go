@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/listen"
 )
@@ -149,8 +150,9 @@ type Server struct {
 	drainBy atomic.Int64
 
 	ids, accepted, handled, wrong, broken, slow, crowded atomic.Uint64
-	large, lanes, lastLog                                atomic.Int64
+	large, lanes                                         atomic.Int64
 	seed                                                 maphash.Seed
+	faults                                               *faults.Log
 }
 
 // New returns a server. It returns an error when a required option is missing or
@@ -193,7 +195,7 @@ func New(opt Options) (*Server, error) {
 	s := &Server{
 		opt: opt, limiter: opt.Limiter, began: time.Now(),
 		user: sha256.Sum256([]byte(opt.User)), password: sha256.Sum256([]byte(opt.Password)),
-		conns: map[*conn]struct{}{}, seed: maphash.MakeSeed(),
+		conns: map[*conn]struct{}{}, seed: maphash.MakeSeed(), faults: faults.New(opt.Log),
 	}
 	s.outs.New = func() any { b := make([]byte, 0, smallBuffer); return &b }
 	s.ctx, s.cut = context.WithCancel(context.Background())
@@ -241,10 +243,7 @@ func (s *Server) failed(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	now := time.Now().Unix()
-	if last := s.lastLog.Load(); last != now && s.lastLog.CompareAndSwap(last, now) {
-		s.opt.Log.Error("no decision", "err", err)
-	}
+	s.faults.Report("no decision", err)
 }
 
 // isTimeout reports whether err is that of a deadline.

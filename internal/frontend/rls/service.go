@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -34,7 +33,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
-	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/grpcstatus"
 )
 
@@ -78,14 +77,9 @@ type Options struct {
 // Service answers Envoy. Safe for concurrent use.
 type Service struct {
 	opt       Options
-	limiter   *weir.Limiter
-	answer    *answer.Writer
-	faults    *faults.Log
+	gate      *admit.Gate
 	overrides overrides
 	calls     sync.Pool
-	waiting   atomic.Int64
-	// patience is mayWait, made once.
-	patience func(context.Context, time.Duration) time.Duration
 }
 
 // Bounds on a call.
@@ -99,26 +93,19 @@ const (
 // New returns a service. It returns an error when the limiter is missing or an
 // option is out of range.
 func New(opt Options) (*Service, error) {
-	switch {
-	case opt.Limiter == nil:
-		return nil, errors.New("rls: no limiter: set Options.Limiter")
-	case opt.Priority < 0 || opt.MaxDelay < 0 || opt.MaxWaiting < 0:
-		return nil, errors.New("rls: priority, max delay and max waiting must not be negative")
+	if opt.Priority < 0 || opt.MaxDelay < 0 {
+		return nil, errors.New("rls: priority and max delay must not be negative")
 	}
-	if opt.MaxDelay == 0 {
-		opt.MaxDelay = 10 * time.Second
-	}
-	if opt.MaxWaiting == 0 {
-		opt.MaxWaiting = 1024
+	gate, err := admit.New(admit.Options{Limiter: opt.Limiter, MaxDelay: opt.MaxDelay, WithinDeadline: true, MaxWaiting: opt.MaxWaiting, Log: opt.Log})
+	if err != nil {
+		return nil, fmt.Errorf("rls: %w", err)
 	}
 	if opt.Answer == nil {
-		var err error
 		if opt.Answer, err = answer.New(answer.Options{}); err != nil {
 			return nil, err
 		}
 	}
-	s := &Service{opt: opt, limiter: opt.Limiter, answer: opt.Answer, faults: faults.New(opt.Log)}
-	s.patience = s.mayWait
+	s := &Service{opt: opt, gate: gate}
 	s.calls.New = func() any { return &call{service: s} }
 	return s, nil
 }
@@ -189,7 +176,7 @@ const (
 
 // part is some of the descriptors.
 type part struct {
-	req weir.Request
+	life admit.Admission
 	// places are those of the descriptors in the question.
 	places []int
 }
@@ -209,8 +196,8 @@ func (c *call) Sent() {
 	clear(c.entries)
 	for i := range c.parts {
 		p := &c.parts[i]
-		clear(p.req.Descriptors)
-		p.req.Reset()
+		clear(p.life.Req.Descriptors)
+		p.life.End()
 		p.places = p.places[:0]
 	}
 	if c.data != nil {
@@ -247,11 +234,12 @@ func (c *call) split() error {
 		c.statuses = append(c.statuses, status{})
 	}
 	for i := range c.parts {
-		r := &c.parts[i].req
+		c.parts[i].life.Begin(c.service.gate)
+		r := &c.parts[i].life.Req
 		r.Domain, r.Priority = c.domain, c.service.opt.Priority
 	}
-	c.parts[charging].req.Verb = weir.Force
-	c.parts[refunding].req.Verb = weir.Refund
+	c.parts[charging].life.Req.Verb = weir.Force
+	c.parts[refunding].life.Req.Verb = weir.Refund
 	return nil
 }
 
@@ -299,9 +287,9 @@ func (c *call) add(i int) error {
 	}
 	p := &c.parts[to]
 	if lease != "" {
-		p.req.Lease = lease
+		p.life.Req.Lease = lease
 	}
-	p.req.Descriptors = append(p.req.Descriptors, out)
+	p.life.Req.Descriptors = append(p.life.Req.Descriptors, out)
 	p.places = append(p.places, i)
 	return nil
 }
@@ -330,14 +318,14 @@ func (c *call) answer(ctx context.Context) error {
 	if err != nil {
 		return c.service.failed(err)
 	}
-	ops := speaker.req.Ops()
+	ops := speaker.life.Req.Ops()
 	var body []byte
 	if d.Allowed() {
-		c.values, c.fields = c.service.answer.Fields(c.values, c.fields, ops, d, decidedAt(ops))
+		c.values, c.fields = c.service.opt.Answer.Fields(c.values, c.fields, ops, d, admit.DecidedAt(ops))
 	} else {
-		c.values, c.fields, body, _ = c.service.answer.Refusal(c.values, c.fields, answer.OverLimit, ops, d, decidedAt(ops))
+		c.values, c.fields, body, _ = c.service.opt.Answer.Refusal(c.values, c.fields, answer.OverLimit, ops, d, admit.DecidedAt(ops))
 	}
-	c.encode(d, speaker.req.Guarantee(), c.fields, body)
+	c.encode(d, speaker.life.Req.Guarantee(), c.fields, body)
 	return nil
 }
 
@@ -345,16 +333,7 @@ func (c *call) answer(ctx context.Context) error {
 func (s *Service) failed(err error) error {
 	st, store := grpcstatus.Undecided(err)
 	if store {
-		s.faults.Report("no decision", err)
+		s.gate.Faults.Report("no decision", err)
 	}
 	return st
-}
-
-// decidedAt returns the store's time of a decision, in microseconds since the
-// Unix epoch; this node's, where no store was asked.
-func decidedAt(ops []weir.Op) int64 {
-	if len(ops) > 0 && ops[0].Now != 0 {
-		return ops[0].Now
-	}
-	return time.Now().UnixMicro()
 }
