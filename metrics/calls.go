@@ -12,15 +12,15 @@ type Failure uint8
 const (
 	// NoFailure: the store decided.
 	NoFailure Failure = iota
-	// FailedTimeout: there was no answer in time; the call may have been carried out.
+	// FailedTimeout: there was no response in time; the call may have been executed.
 	FailedTimeout
 	// FailedBusy: too many calls waited. This one was not made.
 	FailedBusy
-	// FailedUnreachable: there was no server to ask.
+	// FailedUnreachable: no server was reachable.
 	FailedUnreachable
-	// FailedRefused: the server answered by an error, such as of a full memory.
+	// FailedRefused: the server responded with an error, such as when its memory is full.
 	FailedRefused
-	// FailedCanceled: whoever asked had gone.
+	// FailedCanceled: the caller canceled the call.
 	FailedCanceled
 	// FailedOther is the rest.
 	FailedOther
@@ -30,7 +30,7 @@ const (
 
 // String returns the label of a failure.
 func (f Failure) String() string {
-	return [failures]string{"none", "timeout", "busy", "unreachable", "refused", "canceled", "other"}[min(f, FailedOther)]
+	return [failures]string{"none", "timeout", "busy", "unreachable", "server_error", "canceled", "other"}[min(f, FailedOther)]
 }
 
 // Calls measures the calls of a shared store. Safe for concurrent use.
@@ -47,14 +47,14 @@ func NewCalls() *Calls {
 	c := &Calls{
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_shared_store_call_duration_seconds",
-			Help: "Time that a call of the shared store took, by whether it was answered; calls that are saved take none.",
+			Help: "Duration of calls of the shared store, by result.",
 			// From what a server on the same machine takes to the longest time-out
 			// that is sensible.
 			Buckets: []float64{5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 5},
 		}, []string{"result"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_shared_store_errors_total",
-			Help: "Calls of the shared store that failed, by kind: no answer in time (timeout), too many waiting (busy), no server to ask (unreachable), an error for an answer (refused), nobody waiting any more (canceled), other.",
+			Help: "Failed calls of the shared store, by kind: no response in time (timeout), too many calls waiting (busy), no server reachable (unreachable), an error response (server_error), canceled by the caller (canceled), other.",
 		}, []string{"kind"}),
 	}
 	c.ok, c.failed = c.duration.WithLabelValues("ok"), c.duration.WithLabelValues("error")

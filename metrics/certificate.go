@@ -14,7 +14,7 @@ type Certificate struct {
 	Expires time.Time
 }
 
-var certificateExpires = desc("weir_certificate_expires_timestamp_seconds", "When the certificate of a listener that is in use ends.", "file")
+var certificateExpires = desc("weir_certificate_expires_timestamp_seconds", "When the certificate in use by a listener expires.", "file")
 
 // collectCertificates tells of each file once, of the certificate in use that ends
 // first: listeners may share a file, and have read it at different times.

@@ -16,36 +16,36 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	decisions     = desc("weir_decisions_total", "Decisions under a limit, by what came of them.", "domain", "rule", "limit", "decision")
-	limits        = desc("weir_limits", "Limits in the rules in use.")
-	unasked       = desc("weir_rules_unasked", "Rules that limit nobody: beside a gateway, or for proxies that ask, nothing that is asked can meet them.")
-	unmatched     = desc("weir_unmatched_requests_total", "Requests that met no rule and were let through, by the domain that they asked; those that no rule has are (other).", "domain")
-	refusedBodies = desc("weir_large_bodies_refused_total", "Requests to the API and gRPC calls that were refused because unfinished bodies held as much memory as they may.")
-	authFailures  = desc("weir_auth_failures_total", "Wrong admin tokens and passwords of Redis clients.")
-	connRefused   = desc("weir_connections_refused_total", "Connections that were closed as they came: their client held its share, and none of it was idle (client), or Redis clients held all places, and none was idle (full).", "listener", "reason")
-	connClosed    = desc("weir_connections_closed_total", "Connections that were closed by a bound: the one that was idle for longest, as there was no place for a new one (full) or as its client held its share (client), and upgraded ones on which nothing moved (idle).", "listener", "reason")
+	decisions     = desc("weir_decisions_total", "Decisions under a limit, by outcome.", "domain", "rule", "limit", "decision")
+	limits        = desc("weir_limits", "Limits in the current rules.")
+	unasked       = desc("weir_rules_unreachable", "Rules that no request can match: no gateway route and no configured proxy sends their domain and descriptors.")
+	unmatched     = desc("weir_unmatched_requests_total", "Requests that matched no rule and were allowed, by domain; domains without rules are summed under (other).", "domain")
+	refusedBodies = desc("weir_large_bodies_refused_total", "Requests to the API and gRPC calls refused because unfinished request bodies used all memory reserved for them.")
+	authFailures  = desc("weir_auth_failures_total", "Wrong admin tokens and wrong passwords of Redis clients.")
+	connRefused   = desc("weir_connections_refused_total", "Connections closed on arrival: the client had its maximum of open connections and none was idle (client), or the listener had its maximum and none was idle (full).", "listener", "reason")
+	connClosed    = desc("weir_connections_closed_total", "Open connections closed by a bound: the longest idle one, to make room on the listener (full) or for the same client (client), or an upgraded one without traffic (idle).", "listener", "reason")
 
-	overshoot = desc("weir_limit_max_overshoot_units", "Units above its limit that a limit with eventual consistency promises never to exceed.", "domain", "rule", "limit")
+	overshoot = desc("weir_limit_max_overshoot_units", "Largest number of units by which a limit with eventual consistency can exceed its limit.", "domain", "rule", "limit")
 
-	storeKeys     = desc("weir_store_keys", "Keys with state of their own in the store.")
+	storeKeys     = desc("weir_store_keys", "Keys with their own state in the store.")
 	storeBytes    = desc("weir_store_bytes", "Memory that the store uses for state.")
-	storeBound    = desc("weir_store_bound_bytes", "Most memory that the store may use for state.")
+	storeBound    = desc("weir_store_max_bytes", "Maximum memory that the store may use for state.")
 	storeSketches = desc("weir_store_approximate_bytes", "Memory of the sketches of approximate limits.")
 	storeOverflow = desc("weir_store_overflow_decisions_total", "Decisions made from the overflow sketch because the store was full.")
-	storeFull     = desc("weir_store_full", "1 while the store is full, or was a moment ago.")
+	storeFull     = desc("weir_store_full", "1 while the store is full or was full in the last moments.")
 
 	sketchBytes     = desc("weir_sketch_bytes", "Memory of the sketch of an approximate limit.", "domain", "rule", "limit")
-	sketchBound     = desc("weir_sketch_error_bound_units", "Units by which a key is over-estimated at most, but for a chance of e^-depth.", "domain", "rule", "limit")
+	sketchBound     = desc("weir_sketch_error_bound_units", "Upper bound of the over-estimate of a key, with probability 1 - e^-depth.", "domain", "rule", "limit")
 	sketchMean      = desc("weir_sketch_error_mean_units", "Measured mean over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
 	sketchMax       = desc("weir_sketch_error_max_units", "Measured largest over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
-	sketchFalse     = desc("weir_sketch_false_positives_ratio", "Measured share of false positives of the Bloom filter.", "domain", "rule", "limit")
-	sketchFalseSaid = desc("weir_sketch_false_positives_expected_ratio", "Share of false positives that follows from how full the Bloom filter is.", "domain", "rule", "limit")
+	sketchFalse     = desc("weir_sketch_false_positives_ratio", "Measured ratio of false positives of the Bloom filter.", "domain", "rule", "limit")
+	sketchFalseSaid = desc("weir_sketch_false_positives_expected_ratio", "Ratio of false positives expected from the fill of the Bloom filter.", "domain", "rule", "limit")
 
-	reloads      = desc("weir_config_reloads_total", "Attempts to load the rules, the first included.", "result")
+	reloads      = desc("weir_config_reloads_total", "Attempts to load the rules, including the first.", "result")
 	reloadOK     = desc("weir_config_reload_success", "1 if the last attempt to load the rules succeeded.")
-	reloadedLast = desc("weir_config_last_reload_timestamp_seconds", "When the rules in use were loaded.")
+	reloadedLast = desc("weir_config_last_reload_timestamp_seconds", "When the current rules were loaded.")
 
-	buildInfo = desc("weir_build_info", "The binary that runs; always 1.", "version", "revision", "goversion")
+	buildInfo = desc("weir_build_info", "Version of the running binary; always 1.", "version", "revision", "goversion")
 )
 
 // Describe implements prometheus.Collector.

@@ -30,14 +30,14 @@ const docsHead = `# Metrics
 beside those of the Go runtime (` + "`go_*`" + `) and of the process (` + "`process_*`" + `).
 
 Label values come from the rules and the configuration, never from clients: the
-number of series does not grow with traffic. Above 10,000 limits the rest is
-summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a decision has one of the first six, and the last two are counted beside it.
+number of series does not grow with traffic. Limits beyond 10,000 are
+summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a decision has one of the first six; the last two are counted in addition.
 
-An OpenTelemetry collector is sent the same, under the same names: [telemetry](telemetry.md).
-The [alerts](operations.md#alerts) and the [dashboard](../deploy/grafana/) go by them.
-Those of analytics, ` + "`weir_analytics_*`" + `, stand in [its page](analytics.md#metrics).
+OpenTelemetry exports have the same metrics under the same names: [telemetry](telemetry.md).
+The [alerts](operations.md#alerts) and the [dashboard](../deploy/grafana/) use them.
+The metrics of analytics, ` + "`weir_analytics_*`" + `, are in [its page](analytics.md#metrics).
 
-| metric | type | labels | what it says |
+| metric | type | labels | meaning |
 |---|---|---|---|
 `
 

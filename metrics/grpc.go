@@ -13,7 +13,7 @@ import (
 func (m *Metrics) GRPC() func(method, code string, took time.Duration) {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_grpc_call_duration_seconds",
-		Help: "Time to answer a gRPC call, by method and code; a refusal by a limit is OK.",
+		Help: "Duration of gRPC calls, by method and code; a refusal by a limit is OK.",
 		// From ten microseconds, what a decision takes without the transport.
 		Buckets: []float64{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 	}, []string{"method", "code"})

@@ -22,8 +22,8 @@ type UntrustedField struct {
 }
 
 var (
-	identityFailures = desc("weir_identity_failures_total", "Credentials that were not believed, by kind (jwt, api_key, credential: more than one or not in its form, header: of a trusted proxy) and reason.", "kind", "reason")
-	untrustedFields  = desc("weir_untrusted_forwarded_total", "Requests with a header field that only trusted proxies may set, from peers that are not.", "field")
+	identityFailures = desc("weir_identity_failures_total", "Rejected credentials, by kind (jwt, api_key, credential: several or malformed, header: of a trusted proxy) and reason.", "kind", "reason")
+	untrustedFields  = desc("weir_untrusted_forwarded_total", "Requests with a header field that only trusted proxies may set, from other peers.", "field")
 )
 
 func (i *Identity) collect(counter func(*prometheus.Desc, uint64, ...string)) {

@@ -164,7 +164,7 @@ func New(opt Options) *Metrics {
 		registry: prometheus.NewRegistry(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_http_request_duration_seconds",
-			Help: "Time to answer an HTTP request, by front end and class of status.",
+			Help: "Duration of HTTP requests, by front end and class of status.",
 			// From 50 microseconds, what a decision over loopback takes, to
 			// what a slow upstream takes.
 			Buckets: []float64{5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},

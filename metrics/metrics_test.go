@@ -116,7 +116,7 @@ func TestStoreReloadsBuild(t *testing.T) {
 	m.Observe(nil, weir.Decision{}, errors.New("store is down"))
 	m.Observe(nil, weir.Decision{}, nil)
 	want(t, scrape(t, m),
-		"weir_store_keys 7", "weir_store_bytes 4096", "weir_store_bound_bytes 8192", "weir_store_approximate_bytes 64",
+		"weir_store_keys 7", "weir_store_bytes 4096", "weir_store_max_bytes 8192", "weir_store_approximate_bytes 64",
 		"weir_store_overflow_decisions_total 5", "weir_store_full 1", "weir_store_errors_total 1",
 		`weir_config_reloads_total{result="success"} 2`, `weir_config_reloads_total{result="failure"} 1`,
 		"weir_config_reload_success 0", "weir_config_last_reload_timestamp_seconds 1.7000000005e+09",
@@ -133,7 +133,7 @@ func TestShed(t *testing.T) {
 		Shed: func() metrics.Shed {
 			return metrics.Shed{
 				Limits:   []metrics.Series{{Domain: "(shed)", Rule: "fleet_share", Limit: l}},
-				Limiters: []metrics.Limiter{{Name: "fleet_share", Mode: "shadow"}}, Off: true,
+				Active: true, Limiters: []metrics.Limiter{{Name: "fleet_share", Mode: "shadow"}},
 				InFlight: 3, ShadowInFlight: 2, Thresholds: []metrics.Threshold{{Class: "background", Requests: 50}},
 				UnknownUsers: 7, WithoutLease: 8,
 			}
@@ -141,9 +141,9 @@ func TestShed(t *testing.T) {
 	})
 	text := scrape(t, m)
 	want(t, text, "weir_limits 1", `weir_decisions_total{decision="refused",domain="(shed)",limit="fleet_share_background",rule="fleet_share"} 1`,
-		"weir_shed_off 1", `weir_shed_mode{limiter="fleet_share",mode="enforce"} 0`, `weir_shed_mode{limiter="fleet_share",mode="shadow"} 1`,
+		"weir_shed_active 1", `weir_shed_mode{limiter="fleet_share",mode="enforce"} 0`, `weir_shed_mode{limiter="fleet_share",mode="shadow"} 1`,
 		"weir_shed_in_flight_requests 3", "weir_shed_shadow_in_flight_requests 2", `weir_shed_threshold_requests{class="background"} 50`,
-		`weir_shed_unmatched_total{reason="unknown_user"} 7`, `weir_shed_unmatched_total{reason="no_lease"} 8`)
+		`weir_shed_unmatched_total{reason="unknown_user"} 7`, `weir_shed_unmatched_total{reason="no_permit"} 8`)
 	if strings.Contains(scrape(t, metrics.New(metrics.Options{})), "weir_shed") {
 		t.Error("there is no shedder, and yet metrics of it")
 	}

@@ -25,9 +25,9 @@ type Mode struct {
 }
 
 var (
-	overlayEntries = desc("weir_overlay_entries", "What operators laid over the rules that is in force: bans, overrides and free passes of single keys, modes of limits.", "kind")
-	overlayMode    = desc("weir_overlay_mode_percent", "Limits whose mode an operator changed: the percent of their keys that are refused.", "domain", "rule", "limit", "mode")
-	overlayUntil   = desc("weir_overlay_mode_until_timestamp_seconds", "When the mode that an operator gave a limit ends, of those that end.", "domain", "rule", "limit")
+	overlayEntries = desc("weir_overlay_entries", "Active changes by operators: bans, overrides and allow entries of single keys, modes of limits.", "kind")
+	overlayMode    = desc("weir_overlay_mode_percent", "Limits with a mode set by an operator: the percentage of their keys for which refusals are enforced.", "domain", "rule", "limit", "mode")
+	overlayUntil   = desc("weir_overlay_mode_until_timestamp_seconds", "When the mode set by an operator ends; absent for a mode without an end.", "domain", "rule", "limit")
 )
 
 var overlayDescs = []*prometheus.Desc{overlayEntries, overlayMode, overlayUntil}

@@ -22,27 +22,27 @@ type Redis struct {
 }
 
 var (
-	redisRequests = desc("weir_redis_requests_total", "Requests that were sent to Redis to be decided.")
-	redisScripts  = desc("weir_redis_scripts_total", "Scripts in which they were sent: requests under the same limits go together.")
-	redisReloads  = desc("weir_redis_script_reloads_total", "Requests whose script a server did not know, as after a restart or a failover, and was sent again.")
-	redisWaiting  = desc("weir_redis_waiting_requests", "Requests that wait to be sent to Redis.")
-	redisBack     = desc("weir_redis_given_back_total", "Limits charged on one server of several and given back because another refused, by whether that could be done.", "result")
-	redisMoved    = desc("weir_redis_moved_decisions_total", "Decisions on keys of a server of the ring that is lost, made by another one.")
-	redisSlots    = desc("weir_redis_lost_slots", "About how many slots of the cluster are on servers that do not answer; none without a cluster.")
-	redisServers  = desc("weir_redis_ring_servers", "Servers of the ring, by whether they answer; none without a ring.", "state")
+	redisRequests  = desc("weir_redis_requests_total", "Decisions sent to Redis.")
+	redisScripts   = desc("weir_redis_scripts_total", "Scripts that carried them: decisions under the same limits are batched.")
+	redisReloads   = desc("weir_redis_script_reloads_total", "Scripts sent again because a server did not have them, as after a restart or a failover.")
+	redisQueued    = desc("weir_redis_queued_requests", "Decisions that wait to be sent to Redis.")
+	redisRollbacks = desc("weir_redis_rollbacks_total", "Limits charged on one server and refunded because a limit on another server refused, by whether the refund succeeded.", "result")
+	redisFailover  = desc("weir_redis_failover_decisions_total", "Decisions made by another server of the ring because the key's own server is down.")
+	redisSlots     = desc("weir_redis_unavailable_slots", "Estimated number of cluster slots on servers that are down; 0 without a cluster.")
+	redisServers   = desc("weir_redis_ring_servers", "Servers of the ring, by state; 0 without a ring.", "state")
 )
 
-var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisWaiting, redisBack, redisMoved, redisSlots, redisServers}
+var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisQueued, redisRollbacks, redisFailover, redisSlots, redisServers}
 
 func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	counter(redisRequests, s.Requests)
 	counter(redisScripts, s.Scripts)
 	counter(redisReloads, s.Reloads)
-	gauge(redisWaiting, float64(s.Waiting))
-	counter(redisBack, s.GivenBack-min(s.Kept, s.GivenBack), "given_back")
-	counter(redisBack, s.Kept, "lost")
-	counter(redisMoved, s.Moved)
+	gauge(redisQueued, float64(s.Waiting))
+	counter(redisRollbacks, s.GivenBack-min(s.Kept, s.GivenBack), "success")
+	counter(redisRollbacks, s.Kept, "failure")
+	counter(redisFailover, s.Moved)
 	gauge(redisSlots, float64(s.LostSlots))
 	gauge(redisServers, float64(s.Servers-s.Lost), "up")
-	gauge(redisServers, float64(s.Lost), "lost")
+	gauge(redisServers, float64(s.Lost), "down")
 }

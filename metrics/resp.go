@@ -19,12 +19,12 @@ type RESP struct {
 }
 
 var (
-	respClients  = desc("weir_resp_clients", "Redis clients that are connected.")
-	respMost     = desc("weir_resp_max_clients", "Redis clients that may be connected.")
-	respAccepted = desc("weir_resp_connections_total", "Connections of Redis clients, by whether they were let in.", "result")
+	respClients  = desc("weir_resp_clients", "Connected Redis clients.")
+	respMost     = desc("weir_resp_max_clients", "Maximum number of connected Redis clients.")
+	respAccepted = desc("weir_resp_connections_total", "Connections of Redis clients, by whether they were accepted.", "result")
 	respCommands = desc("weir_resp_commands_total", "Commands of Redis clients.")
 	respWrong    = desc("weir_resp_auth_failures_total", "Wrong passwords of Redis clients.")
-	respClosed   = desc("weir_resp_closed_total", "Connections of Redis clients that were ended because they broke the protocol or its bounds, took too long, or sent large commands while such held as much memory as they may.", "reason")
+	respClosed   = desc("weir_resp_connections_closed_total", "Connections of Redis clients that were closed: a protocol error or an exceeded bound (malformed), a client that was too slow (slow), or no memory for large commands (memory).", "reason")
 )
 
 var respDescs = []*prometheus.Desc{respClients, respMost, respAccepted, respCommands, respWrong, respClosed}
@@ -46,7 +46,7 @@ func (r *RESP) collect(counter func(*prometheus.Desc, uint64, ...string), gauge 
 func (m *Metrics) RESPBatch() func(commands int, took time.Duration) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "weir_resp_batch_duration_seconds",
-		Help: "Time from reading the commands of a Redis client that came together to writing the last of their replies.",
+		Help: "Time from reading a batch of pipelined commands of a Redis client to writing the last reply.",
 		// From ten microseconds, what one decision takes with its system calls.
 		Buckets: []float64{1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1},
 	})

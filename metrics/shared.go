@@ -1,25 +1,29 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
 
-// Shared is what a node says of the store that it shares with others.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Shared is the state of the store that nodes share, as seen by one node.
 type Shared struct {
-	// Nodes is how many share it, as far as this one knows.
+	// Nodes is how many share it, as known to this node.
 	Nodes int64
 	// Reached: the store was opened and checked, at the start or since.
 	Reached bool
-	// Away: the store does not answer, and nobody waits for it.
-	Away bool
-	// Calls were made; Failed of them failed, Late of those for want of an answer
-	// in time. Busy counts decisions that found no room for a call.
+	// Up reports whether the circuit breaker of the store is closed.
+	Up bool
+	// Calls counts calls, Failed those that failed, Late those of them that timed out.
+	// Busy counts decisions that found the maximum number of calls in flight.
 	Calls, Failed, Late, Busy uint64
-	// Combined counts spends that went along in the call of another, Recalled those
-	// answered by a remembered refusal, Held those made from units that the node had
-	// fetched before, in Fetched calls.
+	// Combined counts charges coalesced into the call of another decision, Recalled
+	// decisions from the deny cache, Held decisions from leased units, Fetched the calls
+	// that fetched those.
 	Combined, Recalled, Held, Fetched uint64
-	// Leases counts keys with fetched units, LeasedUnits those units.
+	// Leases counts keys with leased units, LeasedUnits those units.
 	Leases, LeasedUnits int64
-	// Returned and Stranded count fetched units that nobody spent: given back, and
+	// Returned and Stranded count leased units that were not charged: given back, and
 	// not.
 	Returned, Stranded uint64
 	// Overshot is the most units above a limit that one with eventual consistency
@@ -28,90 +32,90 @@ type Shared struct {
 	// Degraded counts requests that were decided by their limits' failure
 	// policies.
 	Degraded uint64
-	// Debts counts keys with spent units that the store was not told of, DebtPaid
-	// and DebtLost the units it was told of since, and never will be.
+	// Debts counts keys with a debt, DebtPaid the units charged to the store after an
+	// outage, DebtLost those that never will be.
 	Debts              int64
 	DebtPaid, DebtLost uint64
-	// Regions are the others, where there are several. Lag is for how many seconds one
-	// of them has not been told of something at worst, and Capped counts how often
-	// units were not admitted as one had to be told first.
+	// Regions are the other regions. Lag is the age in seconds of the oldest units that
+	// one of them has not received, and Capped counts how often units were not admitted
+	// because of that.
 	Regions []Region
 	Lag     float64
-	// NodeLate is for how many seconds this node's own timers were late in all.
-	NodeLate float64
-	Capped   uint64
+	// TimerDelay is the total delay in seconds of this node's own timers.
+	TimerDelay float64
+	Capped     uint64
 }
 
-// Region is what a node says of another region.
+// Region is the state of another region, as seen by one node.
 type Region struct {
 	Name string
-	// Away: it does not answer. Silent is for how many seconds it has not.
-	Away   bool
-	Silent float64
-	// Told counts the units it was told of, Unanswered the calls it did not answer.
-	Told, Unanswered uint64
+	// Up reports whether its store responds, LastSuccess when it last did.
+	Up          bool
+	LastSuccess time.Time
+	// Synced counts the units charged to its store, Failed the calls that failed.
+	Synced, Failed uint64
 }
 
 var (
-	sharedNodes    = desc("weir_shared_store_nodes", "Nodes that share the store, as far as this one knows.")
-	sharedReached  = desc("weir_shared_store_reached", "1 once the shared store was reached and checked; 0 on a node that started without it and still waits for it.")
-	sharedAway     = desc("weir_shared_store_away", "1 while the shared store does not answer and nobody waits for it.")
-	sharedCalls    = desc("weir_shared_store_calls_total", "Calls of the shared store, by what came of them.", "result")
-	sharedSaved    = desc("weir_shared_store_calls_saved_total", "Decisions that needed no call of their own: from units fetched before (lease), by a remembered refusal (refusal), or in the call of another (combined).", "by")
-	sharedFetched  = desc("weir_shared_store_fetches_total", "Calls that fetched units ahead.")
-	sharedBusy     = desc("weir_shared_store_busy_total", "Decisions that found too many calls under way.")
-	sharedLeases   = desc("weir_shared_store_lease_keys", "Keys of which this node holds units.")
-	sharedUnits    = desc("weir_shared_store_lease_units", "Units that this node holds.")
-	sharedUnspent  = desc("weir_shared_store_unspent_units_total", "Fetched units that nobody spent, by whether they were given back.", "result")
-	sharedOvershot = desc("weir_shared_store_overshoot_max_units", "Most units above its limit that an eventual limit was seen to have admitted; weir_limit_max_overshoot_units is what each promises.")
-	sharedDegraded = desc("weir_degraded_decisions_total", "Requests decided by on_store_error because the shared store did not answer.")
-	sharedDebts    = desc("weir_shared_store_debt_keys", "Keys with spent units that the shared store has not been told of.")
-	sharedNodeLate = desc("weir_shared_store_node_late_seconds_total", "How late this node's own timers were, as it was short of processor time or stopped: so much longer the shared store was waited for.")
-	regionLag      = desc("weir_region_lag_seconds", "For how long some other region has not been told of something that this node knows was admitted in its own.")
-	regionCapped   = desc("weir_region_capped_total", "Spends and fetches that were refused, as another region had to be told first: max_overshoot is used up by what it does not know.")
-	regionAway     = desc("weir_region_away", "1 while the store of another region does not answer.", "region")
-	regionSilent   = desc("weir_region_silent_seconds", "Since when the store of another region has answered nothing.", "region")
-	regionTold     = desc("weir_region_told_units_total", "Units that another region was told of by this node.", "region")
-	regionFailed   = desc("weir_region_unanswered_total", "Calls that another region did not answer.", "region")
-	sharedSettled  = desc("weir_shared_store_debt_units_total", "Units spent while the shared store was away, by whether it was told of them since.", "result")
+	sharedNodes     = desc("weir_shared_store_nodes", "Nodes that share the store, as known to this node.")
+	sharedReached   = desc("weir_shared_store_reached", "1 once the shared store was reached and checked; 0 on a node that started without it and is still connecting.")
+	sharedUp        = desc("weir_shared_store_up", "1 while the circuit breaker of the shared store is closed; 0 while it is open.")
+	sharedCalls     = desc("weir_shared_store_calls_total", "Calls of the shared store, by result.", "result")
+	sharedAvoided   = desc("weir_shared_store_calls_avoided_total", "Decisions that needed no call of their own: made from leased units (lease), from a remembered refusal (deny_cache), or in the call of another decision (coalesced).", "reason")
+	sharedFetched   = desc("weir_shared_store_fetches_total", "Calls that fetched units for a lease.")
+	sharedBusy      = desc("weir_shared_store_busy_total", "Decisions that found the maximum number of calls in flight.")
+	sharedLeases    = desc("weir_shared_store_lease_keys", "Keys for which this node holds leased units.")
+	sharedUnits     = desc("weir_shared_store_lease_units", "Leased units that this node holds.")
+	sharedUnused    = desc("weir_shared_store_unused_units_total", "Leased units that were not charged: given back to the store (returned) or not (lost).", "result")
+	sharedOvershot  = desc("weir_shared_store_overshoot_max_units", "Largest observed number of units above a limit with eventual consistency; weir_limit_max_overshoot_units is the bound.")
+	sharedDegraded  = desc("weir_degraded_decisions_total", "Requests decided by on_store_error because the shared store was unavailable.")
+	sharedDebts     = desc("weir_shared_store_debt_keys", "Keys with units admitted during an outage and not yet charged to the shared store.")
+	timerDelay      = desc("weir_timer_delay_seconds_total", "Total delay of this node's own timers, from a lack of processor time or a pause; timeouts of store calls are extended by it.")
+	regionLag       = desc("weir_region_lag_seconds", "Age of the oldest admitted units that some other region has not received from this node.")
+	regionCapped    = desc("weir_region_capped_total", "Charges and fetches refused because max_overshoot was used up by units that another region has not received.")
+	regionUp        = desc("weir_region_up", "1 while the store of another region responds.", "region")
+	regionSuccess   = desc("weir_region_last_success_timestamp_seconds", "When the store of another region last responded.", "region")
+	regionSynced    = desc("weir_region_synced_units_total", "Units that this node charged to the store of another region.", "region")
+	regionFailed    = desc("weir_region_request_failures_total", "Calls of the store of another region that failed.", "region")
+	sharedDebtUnits = desc("weir_shared_store_debt_units_total", "Units admitted while the shared store was unavailable: charged to it afterwards (charged) or never (lost).", "result")
 )
 
-var sharedDescs = []*prometheus.Desc{sharedNodes, sharedReached, sharedAway, sharedCalls, sharedSaved, sharedFetched, sharedBusy,
-	sharedLeases, sharedUnits, sharedUnspent, sharedOvershot, sharedDegraded, sharedDebts, sharedSettled, sharedNodeLate,
-	regionLag, regionCapped, regionAway, regionSilent, regionTold, regionFailed}
+var sharedDescs = []*prometheus.Desc{sharedNodes, sharedReached, sharedUp, sharedCalls, sharedAvoided, sharedFetched, sharedBusy,
+	sharedLeases, sharedUnits, sharedUnused, sharedOvershot, sharedDegraded, sharedDebts, sharedDebtUnits, timerDelay,
+	regionLag, regionCapped, regionUp, regionSuccess, regionSynced, regionFailed}
 
 func (s *Shared) collect(ch chan<- prometheus.Metric, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(sharedNodes, float64(s.Nodes))
 	gauge(sharedReached, oneIf(s.Reached))
-	gauge(sharedAway, oneIf(s.Away))
+	gauge(sharedUp, oneIf(s.Up))
 	// Counted one after the other, a failure can be seen before its call.
 	counter(sharedCalls, s.Calls-min(s.Failed, s.Calls), "ok")
 	counter(sharedCalls, s.Failed-min(s.Late, s.Failed), "error")
 	counter(sharedCalls, s.Late, "timeout")
-	counter(sharedSaved, s.Held-min(s.Fetched, s.Held), "lease")
-	counter(sharedSaved, s.Recalled, "refusal")
-	counter(sharedSaved, s.Combined, "combined")
+	counter(sharedAvoided, s.Held-min(s.Fetched, s.Held), "lease")
+	counter(sharedAvoided, s.Recalled, "deny_cache")
+	counter(sharedAvoided, s.Combined, "coalesced")
 	counter(sharedFetched, s.Fetched)
 	counter(sharedBusy, s.Busy)
 	gauge(sharedLeases, float64(s.Leases))
 	gauge(sharedUnits, float64(s.LeasedUnits))
-	counter(sharedUnspent, s.Returned, "returned")
-	counter(sharedUnspent, s.Stranded, "stranded")
+	counter(sharedUnused, s.Returned, "returned")
+	counter(sharedUnused, s.Stranded, "lost")
 	gauge(sharedOvershot, float64(s.Overshot))
 	counter(sharedDegraded, s.Degraded)
 	gauge(sharedDebts, float64(s.Debts))
-	counter(sharedSettled, s.DebtPaid, "paid")
-	counter(sharedSettled, s.DebtLost, "lost")
-	ch <- prometheus.MustNewConstMetric(sharedNodeLate, prometheus.CounterValue, s.NodeLate)
+	counter(sharedDebtUnits, s.DebtPaid, "charged")
+	counter(sharedDebtUnits, s.DebtLost, "lost")
+	ch <- prometheus.MustNewConstMetric(timerDelay, prometheus.CounterValue, s.TimerDelay)
 	if len(s.Regions) == 0 {
 		return
 	}
 	gauge(regionLag, s.Lag)
 	counter(regionCapped, s.Capped)
 	for _, r := range s.Regions {
-		gauge(regionAway, oneIf(r.Away), r.Name)
-		gauge(regionSilent, r.Silent, r.Name)
-		counter(regionTold, r.Told, r.Name)
-		counter(regionFailed, r.Unanswered, r.Name)
+		gauge(regionUp, oneIf(r.Up), r.Name)
+		gauge(regionSuccess, float64(r.LastSuccess.UnixMicro())/1e6, r.Name)
+		counter(regionSynced, r.Synced, r.Name)
+		counter(regionFailed, r.Failed, r.Name)
 	}
 }

@@ -2,12 +2,12 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Shed is what a load shedder says of itself.
+// Shed is the state of a load shedder.
 type Shed struct {
-	// Limits are those whose counters tell what was shed.
+	// Limits are those whose counters have what was shed.
 	Limits []Series
-	// Off reports whether the kill switch is thrown.
-	Off bool
+	// Active is false while the kill switch is on.
+	Active bool
 	// Limiters are the four.
 	Limiters []Limiter
 	// InFlight counts the requests that hold a place on this node,
@@ -33,19 +33,19 @@ type Threshold struct {
 }
 
 var (
-	shedOff        = desc("weir_shed_off", "1 while the kill switch of load shedding is thrown.")
-	shedMode       = desc("weir_shed_mode", "1 for what each limiter of load shedding does: enforce, shadow or off.", "limiter", "mode")
-	shedInFlight   = desc("weir_shed_in_flight_requests", "Requests under way on this node.")
-	shedShadow     = desc("weir_shed_shadow_in_flight_requests", "Further requests under way on this node, which a shadow would have refused.")
-	shedThresholds = desc("weir_shed_threshold_requests", "Requests that may be under way on this node before the class is refused.", "class")
-	shedUnmatched  = desc("weir_shed_unmatched_total", "Requests that met no limit per user (unknown_user), or none on how many run at once (no_lease).", "reason")
+	shedActive     = desc("weir_shed_active", "1 while load shedding works; 0 while its kill switch is on.")
+	shedMode       = desc("weir_shed_mode", "1 for the current mode of each load shedding limiter: enforce, shadow or off.", "limiter", "mode")
+	shedInFlight   = desc("weir_shed_in_flight_requests", "Requests in flight on this node.")
+	shedShadow     = desc("weir_shed_shadow_in_flight_requests", "Further requests in flight on this node that would have been refused in mode enforce.")
+	shedThresholds = desc("weir_shed_threshold_requests", "Requests in flight on this node from which the class is refused.", "class")
+	shedUnmatched  = desc("weir_shed_unmatched_total", "Requests without a limit per user (unknown_user) or without a concurrency limit (no_permit).", "reason")
 )
 
-var shedDescs = []*prometheus.Desc{shedOff, shedMode, shedInFlight, shedShadow, shedThresholds, shedUnmatched}
+var shedDescs = []*prometheus.Desc{shedActive, shedMode, shedInFlight, shedShadow, shedThresholds, shedUnmatched}
 
-// collect tells all but the limits, which are told with those of the rules.
+// collect sends all but the limits, which are sent with those of the rules.
 func (s *Shed) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
-	gauge(shedOff, oneIf(s.Off))
+	gauge(shedActive, oneIf(s.Active))
 	for _, l := range s.Limiters {
 		for _, mode := range []string{"enforce", "shadow", "off"} {
 			gauge(shedMode, oneIf(l.Mode == mode), l.Name, mode)
@@ -57,5 +57,5 @@ func (s *Shed) collect(counter func(*prometheus.Desc, uint64, ...string), gauge 
 		gauge(shedThresholds, float64(t.Requests), t.Class)
 	}
 	counter(shedUnmatched, s.UnknownUsers, "unknown_user")
-	counter(shedUnmatched, s.WithoutLease, "no_lease")
+	counter(shedUnmatched, s.WithoutLease, "no_permit")
 }

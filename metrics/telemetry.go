@@ -14,9 +14,9 @@ type Telemetry struct {
 }
 
 var (
-	otelExports = desc("weir_otel_exports_total", "Exports to the OpenTelemetry collector, by whether it took them.", "signal", "result")
-	otelSpans   = desc("weir_otel_spans_total", "Spans of requests that were followed: taken by the collector (sent), not taken by it (lost), or not kept for it, as too many waited (dropped).", "result")
-	otelSkipped = desc("weir_otel_skipped_requests_total", "Requests with a sampled trace that were not followed, as there were too many in their second.")
+	otelExports = desc("weir_otel_exports_total", "Exports to the OpenTelemetry collector, by result.", "signal", "result")
+	otelSpans   = desc("weir_otel_spans_total", "Spans of traced requests: accepted by the collector (sent), rejected by it (failed), or dropped because the queue was full (dropped).", "result")
+	otelSkipped = desc("weir_otel_skipped_requests_total", "Requests with a sampled trace that were not traced because of the bound a second.")
 )
 
 var telemetryDescs = []*prometheus.Desc{otelExports, otelSpans, otelSkipped}
@@ -27,7 +27,7 @@ func (s *Telemetry) collect(counter func(*prometheus.Desc, uint64, ...string)) {
 	counter(otelExports, s.MetricsSent, "metrics", "success")
 	counter(otelExports, s.MetricsFailed, "metrics", "failure")
 	counter(otelSpans, s.SpansSent, "sent")
-	counter(otelSpans, s.SpansLost, "lost")
+	counter(otelSpans, s.SpansLost, "failed")
 	counter(otelSpans, s.SpansDropped, "dropped")
 	counter(otelSkipped, s.Skipped)
 }

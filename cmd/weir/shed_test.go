@@ -153,7 +153,7 @@ func TestSurge(t *testing.T) {
 		`weir_decisions_total{decision="refused",domain="(shed)",limit="in_flight_critical",rule="in_flight"} 1`,
 		`weir_decisions_total{decision="shadow_refused",domain="(shed)",limit="in_flight_background",rule="in_flight"} 1`,
 		`weir_shed_threshold_requests{class="sheddable"} 14`, `weir_shed_mode{limiter="in_flight",mode="shadow"} 1`,
-		"weir_shed_in_flight_requests 0", "weir_shed_shadow_in_flight_requests 0", "weir_shed_off 0",
+		"weir_shed_in_flight_requests 0", "weir_shed_shadow_in_flight_requests 0", "weir_shed_active 1",
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no %s in the metrics", line)

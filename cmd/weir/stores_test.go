@@ -117,7 +117,7 @@ func TestNodesShareRedis(t *testing.T) {
 		return hasMetric(t, nodes[0], "weir_shared_store_nodes 3")
 	})
 	for _, n := range nodes {
-		for _, want := range []string{"weir_shared_store_away 0", "weir_degraded_decisions_total 0"} {
+		for _, want := range []string{"weir_shared_store_up 1", "weir_degraded_decisions_total 0"} {
 			if !hasMetric(t, n, want) {
 				t.Errorf("no %q in the metrics", want)
 			}
@@ -152,13 +152,13 @@ descriptors:
 	// Decisions that are made at once share a call, so these come one by one.
 	servertest.Await(t, "the metrics to tell that the store is away", func() bool {
 		ask(t, []*node{n}, 1, "closed")
-		return hasMetric(t, n, "weir_shared_store_away 1")
+		return hasMetric(t, n, "weir_shared_store_up 0")
 	})
 	if err := redis.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	servertest.Await(t, "the store to be back", func() bool {
-		return hasMetric(t, n, "weir_shared_store_away 0")
+		return hasMetric(t, n, "weir_shared_store_up 1")
 	})
 	if got := ask(t, []*node{n}, 12, "closed"); got > 5 {
 		t.Errorf("%d of 12 passed under a limit of 5 after the store was back", got)

@@ -199,7 +199,7 @@ func (s *Server) openEvents() error {
 	if s.store.shared != nil {
 		source.StoreAway = func() bool {
 			shared := s.store.shared()
-			return shared.Away || !shared.Reached
+			return !shared.Up || !shared.Reached
 		}
 	}
 	t.meter = live.NewMeter(source)
@@ -226,15 +226,15 @@ func (s *Server) eventSeries() []event.Series {
 	return out
 }
 
-// metrics is what telling of decisions says of itself.
+// metrics returns the state of the event pipeline.
 func (t *telling) metrics() metrics.Events {
 	s, requests := t.observer.Stats(), t.observer.Requests()
 	return metrics.Events{
 		Allowed: requests[event.RequestAllowed], Refused: requests[event.RequestRefused], Undecided: requests[event.RequestFailed],
 		Dropped: s.Loss.Dropped, Discarded: s.Loss.Discarded, Rollups: s.Loss.Rollups,
-		Published: s.Published, Failures: s.Failures, SetAside: s.SetAside,
-		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Away: s.Away,
-		Readers: t.broadcast.Subscribers(), Missed: t.broadcast.Missed(),
+		Published: s.Published, Failures: s.Failures, Rejected: s.SetAside,
+		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Up: !s.Away,
+		Readers: t.broadcast.Subscribers(), LiveDropped: t.broadcast.Missed(),
 	}
 }
 

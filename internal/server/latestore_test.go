@@ -135,7 +135,7 @@ func TestMemcachedStartsLater(t *testing.T) {
 	}
 	servertest.Memcached(t, addr)
 	servertest.Await(t, "the node to find its store", func() bool {
-		return says("weir_shared_store_reached 1") && says("weir_shared_store_away 0")
+		return says("weir_shared_store_reached 1") && says("weir_shared_store_up 1")
 	})
 	cancel()
 	if err := <-ended; err != nil {

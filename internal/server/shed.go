@@ -118,10 +118,10 @@ func (s *Server) isShedLimit() func(*weir.Limit) bool {
 	return func(l *weir.Limit) bool { return all[l] }
 }
 
-// shedMetrics is what the load shedder says of itself.
+// shedMetrics returns the state of the load shedder.
 func (s *Server) shedMetrics() metrics.Shed {
 	st := s.shed.State()
-	m := metrics.Shed{Off: st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease}
+	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease}
 	for _, l := range s.shed.Series() {
 		m.Limits = append(m.Limits, metrics.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
 	}

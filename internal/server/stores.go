@@ -176,7 +176,7 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 		Store:  &stack{t, shared, local, peers},
 		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
 		sketch: local.Approximate,
-		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached()) },
+		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached(), time.Now()) },
 		check:  checkOf(check), restarts: restartsOf((*weir.Limit).Restarts),
 	}
 	opened.rule = opened.check
@@ -315,18 +315,20 @@ func storeMetrics(s memory.Stats) metrics.Store {
 	}
 }
 
-// sharedMetrics translates what a tier says of itself.
-func sharedMetrics(s tier.Stats, reached bool) metrics.Shared {
+// sharedMetrics returns the metrics of a tier.
+func sharedMetrics(s tier.Stats, reached bool, now time.Time) metrics.Shared {
 	out := metrics.Shared{
-		Nodes: s.Nodes, Reached: reached, Away: s.Away,
+		Nodes: s.Nodes, Reached: reached, Up: !s.Away,
 		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
 		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
 		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
 		Overshot: s.Overshot, Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
-		NodeLate: s.NodeLate.Seconds(), Lag: s.Lag.Seconds(), Capped: s.Capped,
+		TimerDelay: s.NodeLate.Seconds(), Lag: s.Lag.Seconds(), Capped: s.Capped,
 	}
 	for _, r := range s.Regions {
-		out.Regions = append(out.Regions, metrics.Region{Name: r.Name, Away: r.Away, Silent: r.Silent.Seconds(), Told: r.Told, Unanswered: r.Unanswered})
+		out.Regions = append(out.Regions, metrics.Region{
+			Name: r.Name, Up: !r.Away, LastSuccess: now.Add(-r.Silent), Synced: r.Told, Failed: r.Unanswered,
+		})
 	}
 	return out
 }

@@ -102,7 +102,7 @@ descriptors:
 			if warned := strings.Count(got.String(), "a rule is never asked"); warned != n {
 				t.Errorf("%d warnings of %d rules:\n%s", warned, n, got)
 			}
-			if got, want := scrape(t, s, "weir_rules_unasked"), fmt.Sprintf("weir_rules_unasked %d", n); got != want {
+			if got, want := scrape(t, s, "weir_rules_unreachable"), fmt.Sprintf("weir_rules_unreachable %d", n); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})

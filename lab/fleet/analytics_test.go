@@ -84,7 +84,7 @@ func TestAnalyticsKilled(t *testing.T) {
 	}
 	for range kills {
 		a := keep(t, b.url("weir"), database)
-		servertest.Await(t, "a batch to be under way", func() bool { return a.metric(t, "weir_analytics_waiting_events") > 0 })
+		servertest.Await(t, "a batch to be under way", func() bool { return a.metric(t, "weir_analytics_pending_events") > 0 })
 		if err := a.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

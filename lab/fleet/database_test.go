@@ -35,13 +35,13 @@ func databaseFails(t *testing.T, url string, begin, end func()) {
 
 	begin()
 	nodes.come(t, &faulty, few, few+crowd/4)
-	servertest.Await(t, "the database to be missed", func() bool { return n.metric(t, "weir_analytics_failing") == 1 })
+	servertest.Await(t, "the database to be missed", func() bool { return n.metric(t, "weir_analytics_database_up") == 0 })
 	nodes.come(t, &faulty, few+crowd/4, few+crowd)
 	calm.unharmed(t, "before", few)
 	faulty.unharmed(t, "while it could not write", crowd)
 	end()
 	servertest.Await(t, "the database to be back", func() bool {
-		return n.metric(t, "weir_analytics_failing") == 0 && n.metric(t, "weir_analytics_waiting_events") == 0
+		return n.metric(t, "weir_analytics_database_up") == 1 && n.metric(t, "weir_analytics_pending_events") == 0
 	})
 	n.end(t)
 

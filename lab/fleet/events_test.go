@@ -203,7 +203,7 @@ func outage(t *testing.T, b *broker, queue string, begin, end func()) {
 	come(to, to+few)
 	told(to + few)
 	servertest.Await(t, "the queue to take what waits", func() bool {
-		return n.metric(t, "weir_events_backlog") == 0 && n.metric(t, "weir_events_queue_away") == 0
+		return n.metric(t, "weir_events_backlog") == 0 && n.metric(t, "weir_events_queue_up") == 1
 	})
 	gone := int64(n.metric(t, lost) + n.metric(t, `weir_events_dropped_total{reason="ring_full"}`))
 	if rollups := n.metric(t, "weir_events_rollups_dropped_total"); rollups != 0 {

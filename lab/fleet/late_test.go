@@ -47,7 +47,7 @@ func TestFamilyNodesThatAreLate(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	late := n.metric(t, "weir_shared_store_node_late_seconds_total")
+	late := n.metric(t, "weir_timer_delay_seconds_total")
 	t.Logf("%d decisions, %d by policy; the node was late for %g s", a.all(), a.degraded.Load(), late)
 	// Whoever is in the way of this machine may stop the store as well.
 	if most := int64(stops * clients / 4); a.degraded.Load() > most {

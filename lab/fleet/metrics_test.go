@@ -68,9 +68,9 @@ func TestMetricsTellOfTheStore(t *testing.T) {
 			return failed(kind) > 0
 		})
 	}
-	until("full", "refused", "a full memory to be a refusal")
+	until("full", "server_error", "a full memory to be an error of the server")
 	redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
-	servertest.Await(t, "the store to be back", func() bool { return n.metric(t, "weir_shared_store_away") == 0 })
+	servertest.Await(t, "the store to be back", func() bool { return n.metric(t, "weir_shared_store_up") == 1 })
 	if err := redis.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestMetricsTellOfTheStore(t *testing.T) {
 	if err := redis.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	servertest.Await(t, "the store to be back", func() bool { return n.metric(t, "weir_shared_store_away") == 0 })
+	servertest.Await(t, "the store to be back", func() bool { return n.metric(t, "weir_shared_store_up") == 1 })
 	redis.Kill(t)
 	until("killed", "unreachable", "a server that is gone to be unreachable")
 	if got := took("error"); got == 0 {

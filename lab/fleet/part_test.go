@@ -89,9 +89,9 @@ func partStalls(t *testing.T, scheme string, servers []*servertest.RedisServer) 
 			byPolicy++
 		}
 	}
-	lost, least, most := `weir_redis_ring_servers{state="lost"}`, 1.0, 1.0
+	lost, least, most := `weir_redis_ring_servers{state="down"}`, 1.0, 1.0
 	if scheme == "redis+cluster" {
-		lost, least, most = "weir_redis_lost_slots", 16384/4, 16384/2
+		lost, least, most = "weir_redis_unavailable_slots", 16384/4, 16384/2
 	}
 	for i, n := range nodes {
 		if v := n.metric(t, lost); v < least || v > most {

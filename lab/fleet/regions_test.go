@@ -63,8 +63,8 @@ func TestRegionsKeepTheirLimit(t *testing.T) {
 			t.Errorf("%s: %.0f passed of %d, %d degraded", key, n, count, a.degraded.Load())
 		}
 	}
-	if v := nodes[0].metric(t, `weir_region_away{region="r1"}`); v != 0 {
-		t.Error("r1 is away")
+	if v := nodes[0].metric(t, `weir_region_up{region="r1"}`); v != 1 {
+		t.Error("r1 is not up")
 	}
 	cut := func(stalled bool, some ...[]*servertest.Proxy) {
 		for _, all := range some {
@@ -83,7 +83,7 @@ func TestRegionsKeepTheirLimit(t *testing.T) {
 	sum.add(offerSlowly(t, nodes, "apart", count))
 	servertest.Await(t, "the others to be found away", func() bool {
 		sum.add(offerSlowly(t, nodes, "apart", 3))
-		return nodes[0].metric(t, `weir_region_away{region="r1"}`) == 1
+		return nodes[0].metric(t, `weir_region_up{region="r1"}`) == 0
 	})
 	if nodes[0].metric(t, "weir_region_lag_seconds") == 0 && nodes[1].metric(t, "weir_region_lag_seconds") == 0 {
 		t.Error("nobody has anything to tell while all are cut off")
@@ -91,11 +91,11 @@ func TestRegionsKeepTheirLimit(t *testing.T) {
 	apart := sum.allowed.Load()
 	cut(false, proxies...)
 	servertest.Await(t, "the others to be back", func() bool {
-		away := 0.0
+		up := 0.0
 		for i, n := range nodes {
-			away += n.metric(t, fmt.Sprintf(`weir_region_away{region="r%d"}`, (i+1)%3))
+			up += n.metric(t, fmt.Sprintf(`weir_region_up{region="r%d"}`, (i+1)%3))
 		}
-		return away == 0
+		return up == float64(len(nodes))
 	})
 	sum.add(offerSlowly(t, nodes, "apart", 6*count))
 	t.Logf("%d passed of %d, %d until they were together again", sum.allowed.Load(), count, apart)

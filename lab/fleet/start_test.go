@@ -36,7 +36,7 @@ func TestStoreStartsLater(t *testing.T) {
 			t.Errorf("%s without a store: %d of %d passed, %d by policy, want %d", key, got, a.all(), a.degraded.Load(), want)
 		}
 	}
-	for name, want := range map[string]float64{"weir_shared_store_reached": 0, "weir_shared_store_away": 1} {
+	for name, want := range map[string]float64{"weir_shared_store_reached": 0, "weir_shared_store_up": 0} {
 		if got := n.metric(t, name); got != want {
 			t.Errorf("%s is %g without a store, want %g", name, got, want)
 		}
@@ -45,7 +45,7 @@ func TestStoreStartsLater(t *testing.T) {
 	redis.Restart(t)
 	back := time.Now()
 	servertest.Await(t, "the node to find its store", func() bool {
-		return n.metric(t, "weir_shared_store_reached") == 1 && n.metric(t, "weir_shared_store_away") == 0
+		return n.metric(t, "weir_shared_store_reached") == 1 && n.metric(t, "weir_shared_store_up") == 1
 	})
 	t.Logf("the store was found %s after it started", time.Since(back).Round(time.Millisecond))
 	for _, want := range []string{"the store is reached", "the server forgets keys when its memory is full"} {

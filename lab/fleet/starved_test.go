@@ -54,7 +54,7 @@ func TestFamilyStarvedNodes(t *testing.T) {
 			wg.Wait()
 			late := 0.0
 			for _, n := range nodes {
-				late += n.metric(t, "weir_shared_store_node_late_seconds_total")
+				late += n.metric(t, "weir_timer_delay_seconds_total")
 				if l := n.lines(t, "does not answer"); len(l) > 0 {
 					t.Errorf("the breaker opened: %+v", l)
 				}

@@ -101,7 +101,7 @@ func killedUnacknowledged(t *testing.T, b *broker, queue string, db *database, c
 		sent[i].Add(5)
 	}
 	n.end(t)
-	servertest.Await(t, "a batch to be taken", func() bool { return first.metric(t, "weir_analytics_waiting_events") > 0 })
+	servertest.Await(t, "a batch to be taken", func() bool { return first.metric(t, "weir_analytics_pending_events") > 0 })
 
 	// From now on the broker hears nothing.
 	proxy.Stall(servertest.Requests, true)

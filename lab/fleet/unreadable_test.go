@@ -10,17 +10,17 @@ import (
 )
 
 // TestFamilyUnreadableIsCounted sends messages that are no events through a queue: the
-// metrics of what takes them out say how many are aside, from its start on.
+// metrics of what takes them out say how many are dead letters, from its start on.
 func TestFamilyUnreadableIsCounted(t *testing.T) {
 	processes(t)
 	b := natsBroker(t)
 	natsStream(t, b.Addr, "weir", -1)
 	a := keep(t, b.url("weir"), "memory:")
 	count := func(result string) float64 {
-		return a.metric(t, `weir_analytics_unreadable_messages_total{result="`+result+`"}`)
+		return a.metric(t, `weir_analytics_invalid_messages_total{result="`+result+`"}`)
 	}
-	if aside, lost := count("aside"), count("lost"); aside != 0 || lost != 0 {
-		t.Errorf("%g messages are aside and %g lost before there was one", aside, lost)
+	if dead, dropped := count("dead_letter"), count("dropped"); dead != 0 || dropped != 0 {
+		t.Errorf("%g messages are dead letters and %g dropped before there was one", dead, dropped)
 	}
 	nc, err := natsgo.Connect("nats://" + b.Addr)
 	if err != nil {
@@ -33,8 +33,8 @@ func TestFamilyUnreadableIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servertest.Await(t, "the messages to be aside", func() bool { return count("aside") == float64(len(bad)) })
-	if lost := count("lost"); lost != 0 {
-		t.Errorf("%g messages are lost", lost)
+	servertest.Await(t, "the messages to be dead letters", func() bool { return count("dead_letter") == float64(len(bad)) })
+	if dropped := count("dropped"); dropped != 0 {
+		t.Errorf("%g messages were dropped", dropped)
 	}
 }

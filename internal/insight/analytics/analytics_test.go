@@ -64,7 +64,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{"events_total counted": 1, "events_total duplicate": 2, "events_total late": 1, "batches_total": 1,
-		"transactions_total": 1, "retries_total": 0, "failing": 0, "waiting_events": 0} {
+		"transactions_total": 1, "retries_total": 0, "database_up": 1, "pending_events": 0} {
 		if n, ok := got[name]; !ok || n != want {
 			t.Errorf("%s: %v, want %v", name, n, want)
 		}

@@ -11,15 +11,15 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	eventsDesc       = desc("events_total", "Events that came from the queue, by what became of them: counted, left out since they had been before (duplicate), too late for what is kept, or refused by the database for what it says (set_aside).", "result")
-	batchesDesc      = desc("batches_total", "Batches that came from the queue.")
+	eventsDesc       = desc("events_total", "Events read from the queue, by result: counted, already counted (duplicate), older than the retention (late), or rejected by the database for their content (rejected).", "result")
+	batchesDesc      = desc("batches_total", "Batches read from the queue.")
 	transactionsDesc = desc("transactions_total", "Transactions in which events were counted.")
-	retriesDesc      = desc("retries_total", "Transactions that failed and were made again.")
-	failingDesc      = desc("failing", "1 while the database takes no events.")
-	waitingDesc      = desc("waiting_events", "Events that were taken from the queue and are not counted yet.")
-	lagDesc          = desc("lag_seconds", "How old the newest event of the last transaction was when it was counted.")
-	unreadableDesc   = desc("unreadable_messages_total", "Messages of the queue, or pieces of them, that are no events: put aside at the broker under the name with the ending .aside (aside), or left out since that took nothing for ten seconds (lost).", "result")
-	forgottenDesc    = desc("forgotten_rows_total", "Rows that were deleted because they were too old or took too much room.")
+	retriesDesc      = desc("retries_total", "Transactions that failed and were retried.")
+	databaseUpDesc   = desc("database_up", "1 while the database accepts events.")
+	pendingDesc      = desc("pending_events", "Events read from the queue and not yet counted.")
+	lagDesc          = desc("lag_seconds", "Age of the newest event of the last transaction when it was committed.")
+	invalidDesc      = desc("invalid_messages_total", "Messages of the queue, or parts of them, that are not events: moved to the dead-letter queue, the name with the suffix .dlq (dead_letter), or dropped because it accepted nothing for ten seconds (dropped).", "result")
+	prunedDesc       = desc("pruned_rows_total", "Rows deleted because of their age or to bound the size of the database.")
 )
 
 // collector reads what a service did when it is asked.
@@ -30,7 +30,7 @@ func (s *Service) Collector() prometheus.Collector { return collector{s} }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{eventsDesc, batchesDesc, transactionsDesc, retriesDesc, failingDesc, waitingDesc, lagDesc, forgottenDesc} {
+	for _, d := range []*prometheus.Desc{eventsDesc, batchesDesc, transactionsDesc, retriesDesc, databaseUpDesc, pendingDesc, lagDesc, prunedDesc} {
 		ch <- d
 	}
 }
@@ -45,18 +45,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(eventsDesc, info.Events-info.Late, "counted")
 	count(eventsDesc, info.Duplicates, "duplicate")
 	count(eventsDesc, info.Late, "late")
-	count(eventsDesc, info.SetAside, "set_aside")
+	count(eventsDesc, info.SetAside, "rejected")
 	count(batchesDesc, info.Batches)
 	count(transactionsDesc, info.Transactions)
 	count(retriesDesc, info.Retries)
-	failing := 0.0
+	up := 1.0
 	if info.Failing != "" {
-		failing = 1
+		up = 0
 	}
-	gauge(failingDesc, failing)
-	gauge(waitingDesc, float64(info.Waiting))
+	gauge(databaseUpDesc, up)
+	gauge(pendingDesc, float64(info.Waiting))
 	gauge(lagDesc, float64(info.LagMS)/1000)
-	count(forgottenDesc, c.s.state.forgotten.Load())
+	count(prunedDesc, c.s.state.forgotten.Load())
 }
 
 // unreadable is a source that counts the messages which are no events.
@@ -77,10 +77,10 @@ func SourceCollector(src event.Source) prometheus.Collector {
 type sourceCollector struct{ of unreadable }
 
 // Describe implements prometheus.Collector.
-func (c sourceCollector) Describe(ch chan<- *prometheus.Desc) { ch <- unreadableDesc }
+func (c sourceCollector) Describe(ch chan<- *prometheus.Desc) { ch <- invalidDesc }
 
 // Collect implements prometheus.Collector.
 func (c sourceCollector) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(unreadableDesc, prometheus.CounterValue, float64(c.of.Aside()), "aside")
-	ch <- prometheus.MustNewConstMetric(unreadableDesc, prometheus.CounterValue, float64(c.of.Lost()), "lost")
+	ch <- prometheus.MustNewConstMetric(invalidDesc, prometheus.CounterValue, float64(c.of.Aside()), "dead_letter")
+	ch <- prometheus.MustNewConstMetric(invalidDesc, prometheus.CounterValue, float64(c.of.Lost()), "dropped")
 }
