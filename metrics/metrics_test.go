@@ -132,7 +132,7 @@ func TestShed(t *testing.T) {
 		Limits: func() []metrics.Series { return []metrics.Series{{Domain: "d", Rule: "r", Limit: limit(t, "ten")}} },
 		Shed: func() metrics.Shed {
 			return metrics.Shed{
-				Limits:   []metrics.Series{{Domain: "(shed)", Rule: "fleet_share", Limit: l}},
+				Limits: []metrics.Series{{Domain: "(shed)", Rule: "fleet_share", Limit: l}},
 				Active: true, Limiters: []metrics.Limiter{{Name: "fleet_share", Mode: "shadow"}},
 				InFlight: 3, ShadowInFlight: 2, Thresholds: []metrics.Threshold{{Class: "background", Requests: 50}},
 				UnknownUsers: 7, WithoutLease: 8,

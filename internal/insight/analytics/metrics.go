@@ -61,8 +61,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 // unreadable is a source that counts the messages which are no events.
 type unreadable interface {
-	Aside() uint64
-	Lost() uint64
+	DeadLetters() uint64
+	Dropped() uint64
 }
 
 // SourceCollector returns the metrics of a source for Prometheus, nil for one that
@@ -81,6 +81,6 @@ func (c sourceCollector) Describe(ch chan<- *prometheus.Desc) { ch <- invalidDes
 
 // Collect implements prometheus.Collector.
 func (c sourceCollector) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(invalidDesc, prometheus.CounterValue, float64(c.of.Aside()), "dead_letter")
-	ch <- prometheus.MustNewConstMetric(invalidDesc, prometheus.CounterValue, float64(c.of.Lost()), "dropped")
+	ch <- prometheus.MustNewConstMetric(invalidDesc, prometheus.CounterValue, float64(c.of.DeadLetters()), "dead_letter")
+	ch <- prometheus.MustNewConstMetric(invalidDesc, prometheus.CounterValue, float64(c.of.Dropped()), "dropped")
 }

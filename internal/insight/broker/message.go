@@ -52,7 +52,7 @@ func Pack(events []event.Event, compress bool) ([]Message, error) {
 	for i := range events {
 		b, err := Encode(&events[i])
 		if err != nil {
-			unfit = SetAside(unfit, i, err)
+			unfit = AddRejected(unfit, i, err)
 			continue
 		}
 		if len(body) > 0 && len(body)+len(b) > packed {
@@ -77,9 +77,9 @@ func Pack(events []event.Event, compress bool) ([]Message, error) {
 	return out, nil
 }
 
-// SetAside adds an event to those that cannot be published, of which there may be none
+// AddRejected adds an event to those that cannot be published, of which there may be none
 // yet.
-func SetAside(unfit *event.Unfit, at int, why error) *event.Unfit {
+func AddRejected(unfit *event.Unfit, at int, why error) *event.Unfit {
 	if unfit == nil {
 		unfit = &event.Unfit{Err: why}
 	}

@@ -23,10 +23,10 @@ import (
 // Source is what the queues' sources are.
 type Source interface {
 	event.Source
-	// Aside returns how many messages were put aside, Lost how many were left out, since
-	// the place for them refused them.
-	Aside() uint64
-	Lost() uint64
+	// DeadLetters returns how many messages moved to the dead-letter queue, Dropped how many
+	// were dropped because that refused them.
+	DeadLetters() uint64
+	Dropped() uint64
 }
 
 // Broker is a queue that nobody has used yet, on a real broker.
@@ -35,9 +35,9 @@ type Broker struct {
 	Consume func(t testing.TB) Source
 	// Send puts a message into the queue that the package did not write.
 	Send func(t testing.TB, contentType string, body []byte)
-	// Aside returns so many messages that were put aside.
-	Aside func(t testing.TB, n int) [][]byte
-	// Refuse makes the place for what is put aside refuse everything.
+	// DeadLetters returns n messages of the dead-letter queue.
+	DeadLetters func(t testing.TB, n int) [][]byte
+	// Refuse makes the dead-letter queue refuse everything.
 	Refuse func(t testing.TB)
 	// Kill ends the broker as a crash would, Restart starts it again, Stall makes
 	// it stand still or go on. Nil where the broker cannot be harmed.
@@ -217,8 +217,8 @@ func testWhole(t *testing.T, b *Broker) {
 	if n := got.misses(want); n > 0 {
 		t.Errorf("%d of %d events are not what was published", n, len(want))
 	}
-	if s.Aside() != 0 || s.Lost() != 0 {
-		t.Errorf("%d messages were put aside, %d left out", s.Aside(), s.Lost())
+	if s.DeadLetters() != 0 || s.Dropped() != 0 {
+		t.Errorf("%d dead letters, %d messages dropped", s.DeadLetters(), s.Dropped())
 	}
 }
 
@@ -300,7 +300,7 @@ func testShared(t *testing.T, b *Broker) {
 	}
 }
 
-// What is no event is put aside and counted, and holds up nobody.
+// A message that is not an event moves to the dead-letter queue, is counted and delays no other.
 func testUnreadable(t *testing.T, b *Broker) {
 	q, s := b.Open(t), b.Consume(t)
 	defer end(t, q)
@@ -313,15 +313,15 @@ func testUnreadable(t *testing.T, b *Broker) {
 	publish(t, q, events(11, 10))
 	var got heard
 	stop := receive(t, s, got.take)
-	servertest.Await(t, "the events around it", func() bool { n, _ := got.distinct(); return n == 20 && s.Aside() == 2 })
+	servertest.Await(t, "the events around it", func() bool { n, _ := got.distinct(); return n == 20 && s.DeadLetters() == 2 })
 	stop()
 	if n := got.misses(events(1, 20)); n > 0 {
 		t.Errorf("%d events are not what was published", n)
 	}
-	aside := b.Aside(t, len(bad))
+	dead := b.DeadLetters(t, len(bad))
 	for _, body := range bad {
-		if !slices.ContainsFunc(aside, func(a []byte) bool { return string(a) == body }) {
-			t.Errorf("%q is not among what was put aside: %q", body, aside)
+		if !slices.ContainsFunc(dead, func(a []byte) bool { return string(a) == body }) {
+			t.Errorf("%q is not among the dead letters: %q", body, dead)
 		}
 	}
 	// It is not met again.
@@ -332,12 +332,12 @@ func testUnreadable(t *testing.T, b *Broker) {
 	publish(t, q, events(21, 1))
 	servertest.Await(t, "one more event", func() bool { n, _ := later.distinct(); return n == 1 })
 	stop()
-	if again.Aside() != 0 {
-		t.Errorf("%d messages were put aside a second time", again.Aside())
+	if again.DeadLetters() != 0 {
+		t.Errorf("%d messages became dead letters a second time", again.DeadLetters())
 	}
 }
 
-// What is no event and cannot be put aside is tried again until the bound, then left out
+// A dead letter that the dead-letter queue refuses is retried until the bound, then dropped
 // and counted, and the events around it come.
 func testRefused(t *testing.T, b *Broker) {
 	if testing.Short() {
@@ -354,9 +354,9 @@ func testRefused(t *testing.T, b *Broker) {
 	var got heard
 	start := time.Now()
 	stop := receive(t, s, got.take)
-	servertest.Await(t, "the events around it", func() bool { return got.misses(events(1, 20)) == 0 && s.Lost() == 3 })
-	if d := time.Since(start); d < broker.MaxAside {
-		t.Errorf("messages were left out after %s, before the bound of %s", d, broker.MaxAside)
+	servertest.Await(t, "the events around it", func() bool { return got.misses(events(1, 20)) == 0 && s.Dropped() == 3 })
+	if d := time.Since(start); d < broker.MaxDeadLetterWait {
+		t.Errorf("messages were left out after %s, before the bound of %s", d, broker.MaxDeadLetterWait)
 	}
 	// Nothing waits for it any more, at this source or at the next.
 	publish(t, q, events(21, 10))
@@ -370,8 +370,8 @@ func testRefused(t *testing.T, b *Broker) {
 	publish(t, q, events(31, 10))
 	servertest.Await(t, "events at the next source", func() bool { return later.misses(events(31, 10)) == 0 })
 	stop()
-	if s.Aside() != 0 || next.Aside() != 0 || next.Lost() != 0 {
-		t.Errorf("%d messages are aside; %d and %d were met again, of 3 that are left out", s.Aside(), next.Aside(), next.Lost())
+	if s.DeadLetters() != 0 || next.DeadLetters() != 0 || next.Dropped() != 0 {
+		t.Errorf("%d dead letters; %d and %d were met again, of 3 that were dropped", s.DeadLetters(), next.DeadLetters(), next.Dropped())
 	}
 }
 

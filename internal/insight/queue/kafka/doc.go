@@ -19,8 +19,8 @@
 // after its event was taken.
 //
 // A topic that is missing is made by the brokers if they are set to do so
-// (auto.create.topics.enable). Messages that are no events go to TOPIC.aside.
-// What that does not take for ten seconds, although the brokers answer, is left out,
-// counted (Source.Lost) and logged; while no broker answers it is kept. Events that are not
+// (auto.create.topics.enable). Messages that are not events go to TOPIC.dlq.
+// What that does not take for ten seconds, although the brokers answer, is dropped,
+// counted (Source.Dropped) and logged; while no broker answers it is kept. Events that are not
 // taken are offered again, however often.
 package kafka

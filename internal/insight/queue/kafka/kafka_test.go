@@ -51,7 +51,7 @@ func TestQueue(t *testing.T) {
 		n++
 		topic := fmt.Sprintf("weir-%d", n)
 		// kfake forgets topics that made themselves when it is killed.
-		create(sub, p.Addr, topic, topic+asideEnding)
+		create(sub, p.Addr, topic, topic+dlqSuffix)
 		b := on(p.Addr, topic)
 		b.Kill, b.Restart, b.Stall = p.Kill, p.Restart, p.Stall
 		return b
@@ -97,17 +97,17 @@ func on(addr, topic string) *queuetest.Broker {
 				t.Fatal(err)
 			}
 		},
-		Aside: func(t testing.TB, n int) (out [][]byte) {
-			for _, r := range read(t, addr, topic+asideEnding, n) {
+		DeadLetters: func(t testing.TB, n int) (out [][]byte) {
+			for _, r := range read(t, addr, topic+dlqSuffix, n) {
 				out = append(out, r.Value)
 			}
 			return out
 		},
 		Refuse: func(t testing.TB) {
-			if errors.Is(limit(t, addr, topic+asideEnding, 1), kerr.UnknownTopicOrPartition) {
-				create(t, addr, topic+asideEnding)
+			if errors.Is(limit(t, addr, topic+dlqSuffix, 1), kerr.UnknownTopicOrPartition) {
+				create(t, addr, topic+dlqSuffix)
 			}
-			if err := limit(t, addr, topic+asideEnding, 1); err != nil {
+			if err := limit(t, addr, topic+dlqSuffix, 1); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -85,13 +85,13 @@ func parse(url string, opt Options) (*place, error) {
 	return p, nil
 }
 
-// checkTopic leaves room for the ending of the topic of what is put aside.
+// checkTopic leaves room for the suffix of the dead-letter topic.
 func checkTopic(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the topic is missing: write " + form.Example)
-	case len(name) > 249-len(asideEnding):
-		return fmt.Errorf("a topic has at most %d bytes", 249-len(asideEnding))
+	case len(name) > 249-len(dlqSuffix):
+		return fmt.Errorf("a topic has at most %d bytes", 249-len(dlqSuffix))
 	case strings.Trim(name, ".") == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
 	}):

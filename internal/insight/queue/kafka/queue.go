@@ -55,7 +55,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 	for i := range batch {
 		b, err := broker.Encode(&batch[i])
 		if err != nil {
-			unfit = broker.SetAside(unfit, i, err)
+			unfit = broker.AddRejected(unfit, i, err)
 			continue
 		}
 		records = append(records, &kgo.Record{

@@ -10,7 +10,7 @@ import (
 func TestFamilyRefusedMessages(t *testing.T) {
 	p := queuetest.Self(t)
 	queuetest.RunRefusals(t, func(t testing.TB) *queuetest.Broker {
-		create(t, p.Addr, "small", "small"+asideEnding)
+		create(t, p.Addr, "small", "small"+dlqSuffix)
 		if err := limit(t, p.Addr, "small", 4096); err != nil {
 			t.Fatal(err)
 		}

@@ -21,18 +21,18 @@ const (
 	// maxCommit bounds the attempt to say that events were taken, maxLeave that to
 	// tell the group of the end.
 	maxCommit, maxLeave = 10 * time.Second, time.Second
-	// asideEnding ends the topic of messages that are no events.
-	asideEnding = ".aside"
-	// errorHeader says why a message was put aside.
+	// dlqSuffix ends the name of the dead-letter topic, for messages that are not events.
+	dlqSuffix = ".dlq"
+	// errorHeader has the reason of a dead letter.
 	errorHeader = "weir-error"
 )
 
 // Source is a member of a consumer group. Safe for concurrent use; each call of
 // Receive is a member of its own. Make it with Consume.
 type Source struct {
-	place       *place
-	life        broker.Life
-	aside, lost atomic.Uint64
+	place                *place
+	life                 broker.Life
+	deadLetters, dropped atomic.Uint64
 }
 
 var _ event.Source = (*Source)(nil)
@@ -50,13 +50,13 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{place: p}, nil
 }
 
-// Aside returns how many messages were no events and are in the topic with the ending
-// .aside.
-func (s *Source) Aside() uint64 { return s.aside.Load() }
+// DeadLetters returns how many messages were not events and moved to the dead-letter
+// topic.
+func (s *Source) DeadLetters() uint64 { return s.deadLetters.Load() }
 
-// Lost returns how many messages were no events and are left out, since the topic with
-// the ending .aside did not take them for ten seconds.
-func (s *Source) Lost() uint64 { return s.lost.Load() }
+// Dropped returns how many messages were not events and dropped because the dead-letter
+// topic refused them for ten seconds.
+func (s *Source) Dropped() uint64 { return s.dropped.Load() }
 
 // Receive implements event.Source. Brokers that are away are waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
@@ -115,7 +115,7 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 		batch = append(batch, e)
 	}
 	// Invariant: an offset is committed after everything before it was taken.
-	if !broker.Take(ctx, s.place.log, batch, take) || !s.putAside(ctx, client, bad) {
+	if !broker.Take(ctx, s.place.log, batch, take) || !s.moveToDeadLetters(ctx, client, bad) {
 		return false
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCommit)
@@ -123,7 +123,7 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Back
 	// No longer than maxLeave after the end.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(maxLeave, cancel) })()
 	if err := client.CommitRecords(last, records...); err != nil {
-		s.place.log.Warn("events were taken, but the brokers do not know: they may come again", "err", err, "events", len(batch))
+		s.place.log.Warn("offset commit failed; events may be redelivered", "err", err, "events", len(batch))
 	}
 	return ctx.Err() == nil
 }
@@ -134,35 +134,35 @@ type unread struct {
 	why    error
 }
 
-// putAside moves messages to where they hold up nobody. It returns false when ctx has
-// ended: they are not committed then, and come again.
-func (s *Source) putAside(ctx context.Context, client *kgo.Client, bad []unread) bool {
+// moveToDeadLetters moves messages out of the way of others. It returns false when ctx has
+// ended: they are not committed then, and are redelivered.
+func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad []unread) bool {
 	put := func(ctx context.Context, u unread) error {
 		r := u.record
 		err := produce(ctx, client, &kgo.Record{
-			Topic: s.place.topic + asideEnding, Key: r.Key, Value: r.Value,
+			Topic: s.place.topic + dlqSuffix, Key: r.Key, Value: r.Value,
 			Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(u.why.Error())}),
 		})
 		if err == nil {
-			s.aside.Add(1)
-			s.place.log.Warn("a message that is no event was put aside", "partition", r.Partition, "offset", r.Offset, "why", u.why)
+			s.deadLetters.Add(1)
+			s.place.log.Warn("invalid message moved to the dead-letter topic", "topic", s.place.topic+dlqSuffix, "partition", r.Partition, "offset", r.Offset, "err", u.why)
 		}
 		return err
 	}
-	answers := func(ctx context.Context) bool { return client.Ping(ctx) == nil }
+	responds := func(ctx context.Context) bool { return client.Ping(ctx) == nil }
 	var wait broker.Backoff
 	for {
-		left, away, err := broker.PutAside(ctx, bad, put, answers)
-		if !away {
-			s.lost.Add(uint64(len(left)))
+		left, down, err := broker.MoveToDeadLetters(ctx, bad, put, responds)
+		if !down {
+			s.dropped.Add(uint64(len(left)))
 			for _, u := range left {
-				s.place.log.Error("a message that is no event is left out, and could not be put aside",
-					"partition", u.record.Partition, "offset", u.record.Offset, "why", u.why, "err", err)
+				s.place.log.Error("invalid message dropped; the dead-letter topic refused it",
+					"partition", u.record.Partition, "offset", u.record.Offset, "reason", u.why, "err", err)
 			}
 			return true
 		}
 		if ctx.Err() == nil && wait.Tries() == 0 {
-			s.place.log.Warn("the brokers are away; messages that are no events are put aside later", "messages", len(left), "err", err)
+			s.place.log.Warn("brokers unreachable; moving of dead letters will be retried", "messages", len(left), "err", err)
 		}
 		if bad = left; !wait.Sleep(ctx) {
 			return false

@@ -20,8 +20,8 @@
 //
 // A stream that is missing is made: on disk, as a work queue, on the subject
 // STREAM.events. One that exists must have that subject, and stays as it is.
-// Messages that are no events go to the subject STREAM.aside, and a stream
-// STREAM_aside is made where no other has it. What that does not take for ten seconds,
-// although the servers answer, is left out, counted (Source.Lost) and logged; while no
+// Messages that are not events go to the subject STREAM.dlq, and a stream
+// STREAM_dlq is made where no other has it. What that does not take for ten seconds,
+// although the servers answer, is left out, counted (Source.Dropped) and logged; while no
 // server answers it is kept. Events that are not taken are offered again, however often.
 package nats

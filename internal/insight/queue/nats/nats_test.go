@@ -56,8 +56,8 @@ func on(addr, stream string) *queuetest.Broker {
 			}
 			js.Conn().Close()
 		},
-		Aside: func(t testing.TB, n int) (out [][]byte) {
-			for _, m := range read(t, addr, stream+"_aside", n) {
+		DeadLetters: func(t testing.TB, n int) (out [][]byte) {
+			for _, m := range read(t, addr, stream+"_dlq", n) {
 				out = append(out, m.Data)
 			}
 			return out
@@ -65,7 +65,7 @@ func on(addr, stream string) *queuetest.Broker {
 		Refuse: func(t testing.TB) {
 			js := connect(t, addr)
 			defer js.Conn().Close()
-			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream + "_aside", Subjects: []string{stream + ".aside"}, MaxMsgSize: 1}); err != nil {
+			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream + "_dlq", Subjects: []string{stream + ".dlq"}, MaxMsgSize: 1}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -110,8 +110,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-func (p *place) subject() string      { return p.stream + ".events" }
-func (p *place) asideSubject() string { return p.stream + ".aside" }
+func (p *place) subject() string    { return p.stream + ".events" }
+func (p *place) dlqSubject() string { return p.stream + ".dlq" }
 
 // connect returns a connection that comes about, and comes back, by itself.
 func (p *place) connect() (*nats.Conn, jetstream.JetStream, error) {
@@ -132,22 +132,22 @@ func (p *place) makeStreams(ctx context.Context, js jetstream.JetStream) error {
 	_, err := js.Stream(ctx, p.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: p.stream, Subjects: []string{p.subject()}, Description: "events of weir that nobody has taken yet",
+			Name: p.stream, Subjects: []string{p.subject()}, Description: "events of weir",
 			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: p.Replicas,
 		})
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("stream %s: %w", p.stream, err)
 	}
-	_, err = js.StreamNameBySubject(ctx, p.asideSubject())
+	_, err = js.StreamNameBySubject(ctx, p.dlqSubject())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: p.stream + "_aside", Subjects: []string{p.asideSubject()}, Description: "messages of " + p.stream + " that are no events of weir",
+			Name: p.stream + "_dlq", Subjects: []string{p.dlqSubject()}, Description: "messages of " + p.stream + " that are not events of weir",
 			Storage: jetstream.FileStorage, Replicas: p.Replicas,
 		})
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return fmt.Errorf("stream %s_aside: %w", p.stream, err)
+		return fmt.Errorf("stream %s_dlq: %w", p.stream, err)
 	}
 	return nil
 }

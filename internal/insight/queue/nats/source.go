@@ -34,9 +34,9 @@ const (
 // Source is one of those who share a durable consumer. Safe for concurrent use.
 // Make it with Consume.
 type Source struct {
-	place       *place
-	life        broker.Life
-	aside, lost atomic.Uint64
+	place                *place
+	life                 broker.Life
+	deadLetters, dropped atomic.Uint64
 }
 
 var _ event.Source = (*Source)(nil)
@@ -50,13 +50,13 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{place: p}, nil
 }
 
-// Aside returns how many messages, or pieces of them, were no events and are at the
-// subject with the ending .aside.
-func (s *Source) Aside() uint64 { return s.aside.Load() }
+// DeadLetters returns how many messages, or parts of them, were not events and moved to
+// the dead-letter subject.
+func (s *Source) DeadLetters() uint64 { return s.deadLetters.Load() }
 
-// Lost returns how many messages, or pieces of them, were no events and are left out,
-// since the subject with the ending .aside did not take them for ten seconds.
-func (s *Source) Lost() uint64 { return s.lost.Load() }
+// Dropped returns how many messages, or parts of them, were not events and dropped
+// because the dead-letter subject refused them for ten seconds.
+func (s *Source) Dropped() uint64 { return s.dropped.Load() }
 
 // Receive implements event.Source. Servers that are away are waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
@@ -161,19 +161,18 @@ func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []
 	if !broker.Take(ctx, s.place.Log, batch, take) {
 		return ctx.Err()
 	}
-	if err := s.putAside(ctx, js, unread); err != nil {
+	if err := s.moveToDeadLetters(ctx, js, unread); err != nil {
 		return err
 	}
 	for _, m := range messages {
 		if err := m.Ack(); err != nil {
-			s.place.Log.Warn("events were taken, but the servers do not know: they come again", "err", err)
+			s.place.Log.Warn("ack failed; events will be redelivered", "err", err)
 		}
 	}
 	return nil
 }
 
-// keep tells the servers that messages are worked on, until the function that it
-// returns is called.
+// keep extends the ack deadline of messages until the returned function is called.
 func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 	done := make(chan struct{})
 	var life sync.WaitGroup
@@ -188,7 +187,7 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 			}
 			for _, m := range messages {
 				if err := m.InProgress(); err != nil {
-					s.place.Log.Debug("the servers do not hear that a message is worked on", "err", err)
+					s.place.Log.Debug("in-progress ack failed", "err", err)
 					break
 				}
 			}
@@ -200,28 +199,28 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 	}
 }
 
-// putAside moves what is no event to where it holds up nobody.
-func (s *Source) putAside(ctx context.Context, js jetstream.JetStream, unread []broker.Unread) error {
+// moveToDeadLetters moves messages that are not events out of the way of others.
+func (s *Source) moveToDeadLetters(ctx context.Context, js jetstream.JetStream, unread []broker.Unread) error {
 	put := func(ctx context.Context, u broker.Unread) error {
 		sum := sha256.Sum256(u.Body)
-		err := send(ctx, js, s.place.asideSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
+		err := send(ctx, js, s.place.dlqSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
 		if err != nil {
 			// The stream may have been deleted: the next attempt has it again.
 			return errors.Join(err, s.place.makeStreams(ctx, js))
 		}
-		s.aside.Add(1)
-		s.place.Log.Warn("a message that is no event was put aside", "subject", s.place.asideSubject(), "why", u.Err)
+		s.deadLetters.Add(1)
+		s.place.Log.Warn("invalid message moved to the dead-letter subject", "subject", s.place.dlqSubject(), "err", u.Err)
 		return nil
 	}
-	answers := func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }
-	left, away, err := broker.PutAside(ctx, unread, put, answers)
-	if away {
-		return fmt.Errorf("a message that is no event cannot be put aside: %w", err)
+	responds := func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }
+	left, down, err := broker.MoveToDeadLetters(ctx, unread, put, responds)
+	if down {
+		return fmt.Errorf("cannot move an invalid message to the dead-letter subject: %w", err)
 	}
-	s.lost.Add(uint64(len(left)))
+	s.dropped.Add(uint64(len(left)))
 	for _, u := range left {
-		s.place.Log.Error("a message that is no event is left out, and could not be put aside",
-			"subject", s.place.asideSubject(), "why", u.Err, "err", err)
+		s.place.Log.Error("invalid message dropped; the dead-letter subject refused it",
+			"subject", s.place.dlqSubject(), "reason", u.Err, "err", err)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@
 // were taken.
 //
 // A queue that is missing is made, durable. One that exists stays as it is.
-// Messages that are no events go to the queue QUEUE.aside. What that does not take for ten
-// seconds, although the broker answers, is left out, counted (Source.Lost) and logged; while
+// Messages that are not events go to the queue QUEUE.dlq. What that does not take for ten
+// seconds, although the broker answers, is dropped, counted (Source.Dropped) and logged; while
 // the broker does not answer it is kept. Events that are not taken are offered again, however
 // often. A broker closes the
 // channel of a source that has not acknowledged for half an hour

@@ -50,7 +50,7 @@ func parse(url string, opt Options) (*place, error) {
 	if p.vhost == "" {
 		p.vhost = "/"
 	}
-	if n := 255 - len(asideEnding); len(p.queue) > n {
+	if n := 255 - len(dlqSuffix); len(p.queue) > n {
 		return nil, fmt.Errorf("queue %s: the queue's name has more than %d bytes", a.Text, n)
 	}
 	if p.kind != "quorum" && p.kind != "classic" {

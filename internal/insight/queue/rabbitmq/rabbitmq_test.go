@@ -53,9 +53,9 @@ func on(addr, queue string) *queuetest.Broker {
 				t.Fatal("not sent", err)
 			}
 		},
-		Aside: func(t testing.TB, n int) (out [][]byte) {
+		DeadLetters: func(t testing.TB, n int) (out [][]byte) {
 			for range n {
-				out = append(out, get(t, addr, queue+asideEnding).Body)
+				out = append(out, get(t, addr, queue+dlqSuffix).Body)
 			}
 			return out
 		},
@@ -63,7 +63,7 @@ func on(addr, queue string) *queuetest.Broker {
 			c, ch := channel(t, addr)
 			defer c.Close()
 			full := amqp.Table{"x-max-length": 0, "x-overflow": "reject-publish"}
-			if _, err := ch.QueueDeclare(queue+asideEnding, true, false, false, false, full); err != nil {
+			if _, err := ch.QueueDeclare(queue+dlqSuffix, true, false, false, false, full); err != nil {
 				t.Fatal(err)
 			}
 		},

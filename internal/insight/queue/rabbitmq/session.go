@@ -21,8 +21,8 @@ const (
 	heartbeat = 10 * time.Second
 	// window is how many messages may be on their way unconfirmed.
 	window = 128
-	// asideEnding ends the queue of messages that are no events.
-	asideEnding = ".aside"
+	// dlqSuffix ends the name of the dead-letter queue, for messages that are not events.
+	dlqSuffix = ".dlq"
 )
 
 // errRefused says that the broker has a message and does not want it.
@@ -121,7 +121,7 @@ func (p *place) open(ctx context.Context, nc net.Conn, host string) (*session, e
 
 // prepare makes the queues that are missing, and the channel.
 func (p *place) prepare(s *session) (err error) {
-	for _, name := range []string{p.queue, p.queue + asideEnding} {
+	for _, name := range []string{p.queue, p.queue + dlqSuffix} {
 		if err := p.makeQueue(s.conn, name); err != nil {
 			return fmt.Errorf("queue %s: %w", name, err)
 		}

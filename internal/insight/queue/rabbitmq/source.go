@@ -15,16 +15,16 @@ const (
 	// maxMessages is the most messages that are handed over at once, and that a
 	// source has without having acknowledged them.
 	maxMessages = 16
-	// errorHeader says why a message was put aside.
+	// errorHeader has the reason of a dead letter.
 	errorHeader = "weir-error"
 )
 
 // Source is one of those who share a queue. Safe for concurrent use. Make it with
 // Consume.
 type Source struct {
-	place       *place
-	life        broker.Life
-	aside, lost atomic.Uint64
+	place                *place
+	life                 broker.Life
+	deadLetters, dropped atomic.Uint64
 }
 
 var _ event.Source = (*Source)(nil)
@@ -38,13 +38,13 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{place: p}, nil
 }
 
-// Aside returns how many messages, or pieces of them, were no events and are in the
-// queue with the ending .aside.
-func (s *Source) Aside() uint64 { return s.aside.Load() }
+// DeadLetters returns how many messages, or parts of them, were not events and moved to the
+// dead-letter queue .dlq.
+func (s *Source) DeadLetters() uint64 { return s.deadLetters.Load() }
 
-// Lost returns how many messages, or pieces of them, were no events and are left out,
-// since the queue with the ending .aside did not take them for ten seconds.
-func (s *Source) Lost() uint64 { return s.lost.Load() }
+// Dropped returns how many messages, or parts of them, were not events and dropped
+// because the dead-letter queue refused them for ten seconds.
+func (s *Source) Dropped() uint64 { return s.dropped.Load() }
 
 // Receive implements event.Source. A broker that is away is waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
@@ -145,20 +145,20 @@ func (s *Source) handle(ctx context.Context, session *session, messages []amqp.D
 	if !broker.Take(ctx, s.place.Log, batch, take) {
 		return ctx.Err()
 	}
-	if err := s.putAside(ctx, session, unread); err != nil {
+	if err := s.moveToDeadLetters(ctx, session, unread); err != nil {
 		return err
 	}
 	// This one and all before it.
 	if err := messages[len(messages)-1].Ack(true); err != nil {
-		return fmt.Errorf("events were taken, but the broker does not know, and offers them again: %w", err)
+		return fmt.Errorf("ack failed, events will be redelivered: %w", err)
 	}
 	return nil
 }
 
-// putAside moves what is no event to where it holds up nobody. It does so on a session of
-// its own: one whose message is not confirmed ends, and one that publishes may be blocked,
-// and the consumer's then still acknowledges.
-func (s *Source) putAside(ctx context.Context, consumer *session, unread []broker.Unread) error {
+// moveToDeadLetters moves messages that are not events out of the way of others. It uses a
+// session of its own: one whose message is not confirmed ends, and one that publishes may be
+// blocked, while the consumer's must still acknowledge.
+func (s *Source) moveToDeadLetters(ctx context.Context, consumer *session, unread []broker.Unread) error {
 	var own *session
 	leave := func() {
 		if own != nil {
@@ -175,22 +175,22 @@ func (s *Source) putAside(ctx context.Context, consumer *session, unread []broke
 		}
 		m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
 		m.Headers = amqp.Table{errorHeader: u.Err.Error()}
-		if err := own.publish(ctx, s.place.queue+asideEnding, []amqp.Publishing{m}); err != nil {
+		if err := own.publish(ctx, s.place.queue+dlqSuffix, []amqp.Publishing{m}); err != nil {
 			leave() // the next session makes the queue if it is gone
 			return err
 		}
-		s.aside.Add(1)
-		s.place.Log.Warn("a message that is no event was put aside", "queue", s.place.queue+asideEnding, "why", u.Err)
+		s.deadLetters.Add(1)
+		s.place.Log.Warn("invalid message moved to the dead-letter queue", "queue", s.place.queue+dlqSuffix, "err", u.Err)
 		return nil
 	}
-	left, away, err := broker.PutAside(ctx, unread, put, consumer.answers)
-	if away {
-		return fmt.Errorf("a message that is no event cannot be put aside: %w", err)
+	left, down, err := broker.MoveToDeadLetters(ctx, unread, put, consumer.answers)
+	if down {
+		return fmt.Errorf("cannot move an invalid message to the dead-letter queue: %w", err)
 	}
-	s.lost.Add(uint64(len(left)))
+	s.dropped.Add(uint64(len(left)))
 	for _, u := range left {
-		s.place.Log.Error("a message that is no event is left out, and could not be put aside",
-			"queue", s.place.queue+asideEnding, "why", u.Err, "err", err)
+		s.place.Log.Error("invalid message dropped; the dead-letter queue refused it",
+			"queue", s.place.queue+dlqSuffix, "reason", u.Err, "err", err)
 	}
 	return nil
 }

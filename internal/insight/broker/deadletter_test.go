@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
-// taker is the place for what is put aside: what it does with a piece at a time since the start.
+// taker is the dead-letter queue: what it does with a message at a time since the start.
 type taker func(ctx context.Context, piece int, since time.Duration) error
 
 var errTooLarge = errors.New("too large")
@@ -31,26 +31,26 @@ func TestFamilyPutAside(t *testing.T) {
 		from, to time.Duration
 	}{
 		{"takes all", takes, 0, nil, false, 0, 0},
-		{"refuses all", refuses, 0, []int{0, 1, 2, 3}, false, MaxAside, MaxAside},
-		{"hangs", hangs, 0, []int{0, 1, 2, 3}, false, MaxAside, MaxAside + maxAttempt},
+		{"refuses all", refuses, 0, []int{0, 1, 2, 3}, false, MaxDeadLetterWait, MaxDeadLetterWait},
+		{"hangs", hangs, 0, []int{0, 1, 2, 3}, false, MaxDeadLetterWait, MaxDeadLetterWait + maxAttempt},
 		{"refuses one", func(ctx context.Context, piece int, since time.Duration) error {
 			if piece == 1 {
 				return errTooLarge
 			}
 			return nil
-		}, 0, []int{1}, false, MaxAside, MaxAside},
+		}, 0, []int{1}, false, MaxDeadLetterWait, MaxDeadLetterWait},
 		{"hangs with one", func(ctx context.Context, piece int, since time.Duration) error {
 			if piece == 1 {
 				return hangs(ctx, piece, since)
 			}
 			return nil
-		}, 0, []int{1}, false, MaxAside, 2*MaxAside + maxAttempt},
+		}, 0, []int{1}, false, MaxDeadLetterWait, 2*MaxDeadLetterWait + maxAttempt},
 		{"refuses for a while", func(_ context.Context, _ int, since time.Duration) error {
 			if since < 6*time.Second {
 				return errTooLarge
 			}
 			return nil
-		}, 0, nil, false, 6 * time.Second, MaxAside},
+		}, 0, nil, false, 6 * time.Second, MaxDeadLetterWait},
 		{"is slow", func(context.Context, int, time.Duration) error { time.Sleep(4 * time.Second); return nil }, 0, nil, false, 16 * time.Second, 16 * time.Second},
 		{"is away", refuses, never, []int{0, 1, 2, 3}, true, 0, maxAttempt},
 	} {
@@ -58,7 +58,7 @@ func TestFamilyPutAside(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				start := time.Now()
 				taken := map[int]int{}
-				left, away, err := PutAside(t.Context(), []int{0, 1, 2, 3}, func(ctx context.Context, piece int) error {
+				left, away, err := MoveToDeadLetters(t.Context(), []int{0, 1, 2, 3}, func(ctx context.Context, piece int) error {
 					err := c.take(ctx, piece, time.Since(start))
 					if err == nil {
 						taken[piece]++
@@ -83,12 +83,12 @@ func TestFamilyPutAside(t *testing.T) {
 	}
 }
 
-// When the context ends nothing is left out: all that is not aside comes again.
+// When the context ends nothing is left out: all that did not move is redelivered.
 func TestPutAsideEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		left, away, err := PutAside(ctx, []int{0, 1, 2}, func(_ context.Context, piece int) error {
+		left, away, err := MoveToDeadLetters(ctx, []int{0, 1, 2}, func(_ context.Context, piece int) error {
 			if piece == 0 {
 				return nil
 			}
