@@ -26,7 +26,7 @@ func TestCalls(t *testing.T) {
 		`weir_shared_store_errors_total{kind="timeout"} 1`,
 		`weir_shared_store_errors_total{kind="busy"} 2`,
 		`weir_shared_store_errors_total{kind="unreachable"} 0`,
-		`weir_shared_store_errors_total{kind="refused"} 0`,
+		`weir_shared_store_errors_total{kind="server_error"} 0`,
 		`weir_shared_store_errors_total{kind="canceled"} 0`,
 		`weir_shared_store_errors_total{kind="other"} 1`,
 	} {
