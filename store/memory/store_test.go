@@ -14,6 +14,13 @@ func open(t *testing.T, now func() int64) weir.Store {
 	return s
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, open) }
+func TestConformance(t *testing.T) { storetest.Run(t, open, storetest.Options{}) }
 
-func TestConformanceOnItsOwnClock(t *testing.T) { storetest.RunLive(t, open) }
+func TestConformanceOnItsOwnClock(t *testing.T) {
+	storetest.Run(t, open, storetest.Options{Live: true})
+}
+
+func TestFamilyNeverMoreThanWritten(t *testing.T) {
+	t.Parallel()
+	storetest.RunBound(t, open)
+}

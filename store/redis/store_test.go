@@ -40,22 +40,19 @@ func openTold(t testing.TB, url string, now func() int64) *Store {
 	return s
 }
 
+// openAt opens stores at url, whose time is what a test sets.
+func openAt(url string) storetest.Open {
+	return func(t *testing.T, now func() int64) weir.Store { return openTold(t, url, now) }
+}
+
 func TestSingle(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	run := storetest.Run
-	if testing.Short() {
-		run = storetest.RunBriefly
-	}
-	run(t, func(t *testing.T, now func() int64) weir.Store {
-		return openTold(t, "redis://"+r.Addr, now)
-	})
+	storetest.Run(t, openAt("redis://"+r.Addr), storetest.Options{Brief: testing.Short()})
 }
 
 func TestSingleLive(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
-	storetest.RunLive(t, func(t *testing.T, _ func() int64) weir.Store {
-		return openTold(t, "redis+unix://"+r.Socket, nil)
-	})
+	storetest.Run(t, openAt("redis+unix://"+r.Socket), storetest.Options{Live: true})
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/storetest"
@@ -24,9 +23,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t, 3)
 	url := urlOf("redis+cluster", nodes[:2])
-	storetest.RunApart(t, func(t *testing.T, now func() int64) weir.Store {
-		return openTold(t, url, now)
-	})
+	storetest.Run(t, openAt(url), storetest.Options{RefundsLast: true, Brief: true})
 	t.Run("least privilege", func(t *testing.T) {
 		for _, n := range nodes {
 			n.Do(t, append([]string{"ACL", "SETUSER", "weir", "on", ">pass", "~weir:*", "+cluster|slots", "+cluster|shards"}, strings.Fields(leastPrivilege)...)...)
@@ -54,7 +51,5 @@ func newRing(t *testing.T, n int) []*servertest.RedisServer {
 func TestRing(t *testing.T) {
 	t.Parallel()
 	url := urlOf("redis+ring", newRing(t, 3))
-	storetest.RunApart(t, func(t *testing.T, now func() int64) weir.Store {
-		return openTold(t, url, now)
-	})
+	storetest.Run(t, openAt(url), storetest.Options{RefundsLast: true, Brief: true})
 }

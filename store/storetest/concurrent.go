@@ -41,7 +41,7 @@ func (s *suite) contention() {
 
 		many := compiled(s, perHour("many "+a.Name(), a.Name(), 3))
 		counts := make([]atomic.Int64, 1000)
-		if s.brief {
+		if s.Brief {
 			counts = counts[:100]
 		}
 		each(func(w int) {

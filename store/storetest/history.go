@@ -21,12 +21,12 @@ func (s *suite) history() {
 	m := newModel()
 	h := historian{Rand: r, limits: slices.DeleteFunc(limits(s), func(l *weir.Limit) bool { return !exact(l) })}
 	steps := 20_000
-	if s.brief {
+	if s.Brief {
 		steps = 3_000
 	}
 	for n := range steps {
 		asked := h.ops()
-		if s.apart {
+		if s.RefundsLast {
 			slices.SortStableFunc(asked, func(a, b weir.Op) int { return isRefund(&a) - isRefund(&b) })
 		}
 		ops := slices.Clone(asked)
@@ -35,7 +35,7 @@ func (s *suite) history() {
 		}
 		want := slices.Clone(asked)
 		now := ops[0].Now
-		if !s.live && now != s.clock.Load() {
+		if !s.Live && now != s.clock.Load() {
 			s.Fatalf("question %d: answered at %d, the time is %d", n, now, s.clock.Load())
 		}
 		m.take(want, now)

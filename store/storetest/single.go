@@ -81,7 +81,7 @@ func (s *suite) takeOne() {
 
 // expiry: after ResetAfter a key is as if never seen.
 func (s *suite) expiry() {
-	if s.live {
+	if s.Live {
 		s.Skip("takes a clock that can be moved")
 	}
 	for _, l := range limits(s) {

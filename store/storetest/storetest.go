@@ -1,9 +1,22 @@
-// Package storetest is the conformance suite of stores: whatever keeps the cells
-// of keys must decide as the algorithms do, on all limits of a request or on
-// none, whoever else is deciding.
+// Package storetest checks that an implementation of [weir.Store] keeps its contract, as
+// package testing/fstest does for file systems.
 //
-// A store's own test calls [Run] if it can be told the time, and [RunLive] if it
-// has a clock of its own.
+// [Run] asks a store random and chosen questions of every algorithm and compares each
+// answer with that of the obvious store, a map of rows. It checks that a request is
+// charged to all of its limits or to none, that a refusal changes nothing, that no units
+// are lost or spent twice when many goroutines ask at once, what each verb and role does,
+// when a key is as if never seen, and what errors there are. It replays the readable
+// histories of the project. [RunBound] attacks each limit and checks that no span of a
+// period admits more than the limit states. [RunBoard] checks the documents of a store
+// that is a [weir.Board] too.
+//
+// A store that cannot keep every limit has a method
+//
+//	Check(*weir.Limit) error
+//
+// which says which limits it refuses. These are not asked for.
+//
+// Run the suite with -race too. With WEIR_SOAK=1 in the environment it asks more.
 package storetest
 
 import (
@@ -19,30 +32,32 @@ import (
 	"github.com/weirlimit/weir/internal/history"
 )
 
-// Open returns an empty store that tells the time by now, or by its own clock
-// if now is nil. It registers the store's Close with t.Cleanup; a store is
-// closed more than once.
+// Open returns an empty store. Its time is what now returns, in microseconds since the
+// Unix epoch, or that of a clock of its own if now is nil. Open registers the store's
+// Close with t.Cleanup. The suite closes some stores before, so that Close runs twice.
 type Open func(t *testing.T, now func() int64) weir.Store
 
-// Run tests stores on a virtual clock.
-func Run(t *testing.T, open Open) { onClock(t, open, false) }
-
-// RunBriefly is Run with fewer random questions and fewer keys, for a store that
-// was tested by Run in another form. With WEIR_SOAK=1 in the environment it is
-// Run.
-func RunBriefly(t *testing.T, open Open) { onClock(t, open, os.Getenv("WEIR_SOAK") != "1") }
-
-// RunApart is RunBriefly for a store whose keys are in several places: there the
-// refunds of a request come after all that is charged.
-func RunApart(t *testing.T, open Open) {
-	inForm(t, open, form{brief: os.Getenv("WEIR_SOAK") != "1", apart: true})
+// Options says how a store differs. The zero value fits one that decides a request in
+// one step and takes its time from now.
+type Options struct {
+	// Live stores have a clock of their own: now is nil. Time passes as it does, so that
+	// less of what depends on it is met, and no histories are replayed.
+	Live bool
+	// RefundsLast says that a request's refunds are charged after all its other ops, as
+	// where its keys are on several servers.
+	RefundsLast bool
+	// Brief asks fewer random questions of fewer keys, unless WEIR_SOAK=1 is in the
+	// environment: for a further way to reach a store that is tested in full elsewhere.
+	Brief bool
 }
 
-func onClock(t *testing.T, open Open, brief bool) { inForm(t, open, form{brief: brief}) }
-
-func inForm(t *testing.T, open Open, form form) {
-	run(t, open, form)
-	t.Run("histories", func(t *testing.T) { replay(t, open) })
+// Run checks stores that open returns, one for each subtest.
+func Run(t *testing.T, open Open, opt Options) {
+	opt.Brief = opt.Live || opt.Brief && os.Getenv("WEIR_SOAK") != "1"
+	run(t, open, opt)
+	if !opt.Live {
+		t.Run("histories", func(t *testing.T) { replay(t, open) })
+	}
 }
 
 // replay replays the readable histories of the project, those of approximate
@@ -66,18 +81,7 @@ func replay(t *testing.T, open Open) {
 	})
 }
 
-// RunLive tests stores that have a clock of their own. Time passes as it does,
-// so less of what depends on it is met.
-func RunLive(t *testing.T, open Open) { run(t, open, form{live: true, brief: true}) }
-
-// A form of the suite.
-type form struct {
-	live  bool // the store has a clock of its own
-	brief bool // fewer questions and keys
-	apart bool // refunds come last
-}
-
-func run(t *testing.T, open Open, form form) {
+func run(t *testing.T, open Open, opt Options) {
 	for _, test := range []struct {
 		name string
 		f    func(*suite)
@@ -96,9 +100,9 @@ func run(t *testing.T, open Open, form form) {
 		{"closed", (*suite).closed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := &suite{T: t, form: form, ctx: context.Background()}
+			s := &suite{T: t, Options: opt, ctx: context.Background()}
 			var now func() int64
-			if !s.live {
+			if !s.Live {
 				s.clock.Store(start)
 				now = s.clock.Load
 			}
@@ -115,7 +119,7 @@ const start = 1_773_500_966_535_897
 type suite struct {
 	*testing.T
 	store weir.Store
-	form
+	Options
 	clock atomic.Int64
 	ctx   context.Context
 }
@@ -123,7 +127,7 @@ type suite struct {
 // pass lets d go by. A store with its own clock is not waited for: its limits
 // are met as they are.
 func (s *suite) pass(d time.Duration) {
-	if !s.live {
+	if !s.Live {
 		s.clock.Add(d.Microseconds())
 	}
 }

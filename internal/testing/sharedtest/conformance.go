@@ -10,11 +10,13 @@ import (
 )
 
 // One node that decides strictly and remembers no refusal is a store like any other.
-func testConformance(t *testing.T, newNode New) { storetest.Run(t, openStrict(newNode, false)) }
+func testConformance(t *testing.T, newNode New) {
+	storetest.Run(t, openStrict(newNode, false), storetest.Options{})
+}
 
 // The same over a store that ends each call by itself.
 func testPromptConformance(t *testing.T, newNode New) {
-	storetest.RunBriefly(t, openStrict(newNode, true))
+	storetest.Run(t, openStrict(newNode, true), storetest.Options{Brief: true})
 }
 
 // openStrict opens nodes over memory stores.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,13 +14,15 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// NeverMoreThanWritten attacks limits of every algorithm on s, which tells the time
-// that set sets, in microseconds since the Unix epoch: before and after edges, as soon
-// as units are free, and at random. No span of a period may see more units than the
-// limit states. It reaches that of the limits that state their count: 100 a minute are
-// 100 in the worst 60 seconds, no more and no fewer.
-func NeverMoreThanWritten(t *testing.T, s weir.Store, set func(now int64)) {
+// RunBound attacks limits of every algorithm on one store that open returns: before and
+// after edges, as soon as units are free, and at random. No span of a period may admit
+// more units than the limit states, see [weir.Limit.Envelope]. The attack reaches that
+// number: 100 a minute are 100 in the worst 60 seconds, no more and no fewer.
+func RunBound(t *testing.T, open Open) {
 	t.Helper()
+	var clock atomic.Int64
+	clock.Store(start)
+	s := open(t, clock.Load)
 	lives := 3
 	if os.Getenv("WEIR_SOAK") == "1" {
 		lives = 60
@@ -33,7 +36,7 @@ func NeverMoreThanWritten(t *testing.T, s weir.Store, set func(now int64)) {
 			// Far enough from what the last one did, at the start of a period.
 			now += 10 * weir.Micros(l.Period)
 			now -= now % weir.Micros(l.Period)
-			b := &burglar{t: t, s: s, l: l, set: set, now: now, key: fmt.Sprint("burglar ", i, life)}
+			b := &burglar{t: t, s: s, l: l, set: clock.Store, now: now, key: fmt.Sprint("burglar ", i, life)}
 			if life == 0 {
 				b.edges()
 			} else {
