@@ -184,7 +184,7 @@ func filled(expr string) string {
 // fires for nodes that are well.
 func TestPrometheusReadsWeir(t *testing.T) {
 	if testing.Short() || os.Getenv("WEIR_REQUIRE_SERVERS") == "" {
-		t.Skip("builds the command and starts Prometheus, two Redis servers and two nodes: make test does")
+		t.Skip("builds the command and starts Prometheus, two Redis servers and two nodes: make lab does")
 	}
 	servertest.Binary(t, "prometheus") // else there is no need to build
 	command, clean, err := servertest.Command()
