@@ -183,7 +183,7 @@ func traitsOf(a Algorithm) Traits {
 // safe for concurrent use.
 type Store interface {
 	// Take decides ops together and fills the answer of each. Either every op
-	// that its role says must be charged is charged, or none is, see [Settle].
+	// that its role says must be charged is charged, or none is, see [Resolve].
 	// An error means that nothing was decided, nor charged as far as the store
 	// can tell.
 	//

@@ -56,7 +56,7 @@ func Fold(ops []Op) Decision {
 // do not remain for this one.
 func (o *Op) spoken() Decision {
 	d := o.Decision
-	d.Remaining = max(d.Remaining-o.Reserve, 0)
+	d.Remaining = max(d.Remaining-o.Headroom, 0)
 	return d
 }
 

@@ -42,9 +42,9 @@ type Limit struct {
 	// place of how much is left. Compile sets it of a Mode.Ban.
 	Bans bool
 
-	// Settlement is what becomes of a charge once the request's answer is
+	// Adjustment is what becomes of a charge once the request's answer is
 	// known. Nil means that it stands.
-	Settlement *Settlement
+	Adjustment *Adjustment
 
 	// Consistency is how nodes that share a store count together.
 	Consistency Consistency
@@ -265,7 +265,7 @@ func (l *Limit) check() error {
 	case l.Period > MaxPeriod:
 		return fmt.Errorf("limit %q: period %s must be at most %s", l.Name, l.Period, MaxPeriod)
 	}
-	if err := l.Settlement.check(l); err != nil {
+	if err := l.Adjustment.check(l); err != nil {
 		return err
 	}
 	if err := l.Consistency.check(l); err != nil {
@@ -322,7 +322,7 @@ func (l *Limit) From(s Source) *Limit {
 		return v
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period,
-		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Settlement: l.Settlement, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
+		Burst: l.Burst, Params: l.Params, Mode: l.Mode, Adjustment: l.Adjustment, Consistency: l.Consistency, Cells: l.Cells, Full: l.Full, Layout: l.Layout, Const: l.Const,
 		Envelope: l.Envelope, compiled: true, traits: l.traits, id: l.id, soft: l.soft, ceiling: l.ceiling,
 		counters: l.counters, source: s, part: l.part, Bans: l.Bans}
 	if !l.sources[s].CompareAndSwap(nil, v) {

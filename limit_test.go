@@ -39,7 +39,7 @@ func TestCompileRefusesWhatCannotWork(t *testing.T) {
 		l.Pool.Shadow = true
 	})
 	f("needs a pool", func(l *weir.Limit) { l.Ceiling = 20 })
-	f("reserve of 10 units", func(l *weir.Limit) { l.Reserve = []int64{0, 10} })
+	f("reserve of 10 units", func(l *weir.Limit) { l.Headroom = []int64{0, 10} })
 	f("cannot be fetched ahead", func(l *weir.Limit) {
 		l.Algorithm, l.Consistency.Mode = algorithm.SlidingLog, weir.ConsistencyLeased
 	})

@@ -71,7 +71,7 @@ func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 }
 
 // plain reports whether a request meets l as a single Spend, whoever asks.
-func (l *Limit) plain() bool { return l.simple && l.Reserve == nil && l.traits&Leases == 0 }
+func (l *Limit) plain() bool { return l.simple && l.Headroom == nil && l.traits&Leases == 0 }
 
 // Store returns the store that the limiter decides on.
 func (l *Limiter) Store() Store { return l.store }
@@ -116,7 +116,7 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 	if limit == nil || !limit.compiled {
 		return Decision{}, ErrNotCompiled
 	}
-	if !limit.simple || limit.Reserve != nil {
+	if !limit.simple || limit.Headroom != nil {
 		return l.takeMode(ctx, key, limit, cost)
 	}
 	d, err := l.store.TakeOne(ctx, key, limit, cost)
@@ -302,7 +302,7 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 		switch {
 		case o.Limit == nil || !o.Limit.compiled:
 			return r.undecided(ErrNotCompiled)
-		case o.Cost < 0 || o.Cost > MaxCost || o.Cost+o.Reserve > MaxCost:
+		case o.Cost < 0 || o.Cost > MaxCost || o.Cost+o.Headroom > MaxCost:
 			return r.undecided(ErrCost)
 		}
 		denied = denied || o.Role == Deny

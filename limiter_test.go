@@ -157,7 +157,7 @@ func TestCeilingRefusesAlone(t *testing.T) {
 
 func TestPriorityKeepsAReserve(t *testing.T) {
 	l := weir.PerMinute(10, algorithm.TokenBucket)
-	l.Reserve = []int64{0, 2, 8}
+	l.Headroom = []int64{0, 2, 8}
 	b := newTestbed(t, l)
 	priority := func(p int) func(*weir.Request) { return func(r *weir.Request) { r.Priority = p } }
 	b.want(b.run(3, "k", priority(2)), "aar")

@@ -13,7 +13,7 @@ type Mode struct {
 	// Pool makes the limit elastic: what exceeds Count is taken from the pool
 	// while it has room. Nil means not elastic. The pool is compiled with the
 	// limit, its key is PoolKey; it is a bucket or a window, of whose Mode
-	// nothing but Reserve may be set.
+	// nothing but Headroom may be set.
 	Pool    *Limit
 	PoolKey string
 	// Ceiling is the most units per Period that one key may spend of its own
@@ -31,10 +31,10 @@ type Mode struct {
 	// exhausted; algorithm.Lockout is made for it. Nil means no bans. It is
 	// compiled with the limit.
 	Ban *Limit
-	// Reserve[p] is how many units are kept from requests of priority p.
+	// Headroom[p] is how many units are kept from requests of priority p.
 	// Priorities beyond its end are treated as the last. Nil means all are
 	// equal.
-	Reserve []int64
+	Headroom []int64
 }
 
 // simple reports whether a request meets a limit of the mode as one op, in the
@@ -64,13 +64,13 @@ func (m *Mode) check(l *Limit) error {
 	if m.Ceiling != 0 && (m.Pool == nil || m.Ceiling < l.Count) {
 		bad("ceiling %d needs a pool and must be at least the count of %d", m.Ceiling, l.Count)
 	}
-	for p, r := range m.Reserve {
+	for p, r := range m.Headroom {
 		if r < 0 || r >= max(l.Burst, l.Count) {
 			bad("reserve of %d units against priority %d must be at least 0 and below the burst", r, p)
 		}
 	}
 	_, leases := l.Algorithm.(Leaser)
-	if leases && (m.Excess > 0 || m.Pool != nil || m.Penalize || m.Reserve != nil) {
+	if leases && (m.Excess > 0 || m.Pool != nil || m.Penalize || m.Headroom != nil) {
 		bad("a concurrency limit can be neither soft, elastic, penalizing nor prioritized")
 	}
 	if _, shapes := l.Algorithm.(Shaper); shapes && (m.Excess > 0 || m.Pool != nil) {
@@ -89,7 +89,7 @@ func (l *Limit) compileMode() error {
 	}
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Settlement: l.Settlement, Consistency: together,
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Adjustment: l.Adjustment, Consistency: together,
 			counters: l.counters}
 	}
 	var errs []error
@@ -180,15 +180,15 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 		dst = append(dst, Op{})
 	}
 	o := &dst[n]
-	o.Key, o.Limit, o.Cost, o.Reserve, o.ID = key, l, cost, 0, 0
+	o.Key, o.Limit, o.Cost, o.Headroom, o.ID = key, l, cost, 0, 0
 	o.Of, o.Part, o.Outcome = nil, PartLimit, Uncounted
 	o.Role, o.Verb, o.Penalize, o.NewLease, o.Descriptor = role, r.Verb, false, false, 0
 	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
 	if l.traits&Leases != 0 {
 		o.ID, o.NewLease = r.leaseID(), r.NewLease
 	}
-	if k := len(l.Reserve); k > 0 && role != Ban {
-		o.Reserve = l.Reserve[min(max(r.Priority, 0), k-1)]
+	if k := len(l.Headroom); k > 0 && role != Ban {
+		o.Headroom = l.Headroom[min(max(r.Priority, 0), k-1)]
 	}
 	return dst
 }

@@ -64,7 +64,7 @@ type Facts interface {
 // End tells those observers that are a [ResultObserver] how a request ended that
 // the last decision on r let pass: what r.Ops and r.Facts return must still hold.
 // Call it once, when the answer is known or there will be none, and before r is
-// used again. It does not block, and it charges nothing: see [Limiter.Settle].
+// used again. It does not block, and it charges nothing: see [Limiter.Adjust].
 func (l *Limiter) End(r *Request, res Result) {
 	for _, o := range l.results {
 		o.ObserveResult(r, res)

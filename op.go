@@ -57,9 +57,9 @@ type Op struct {
 	Part Part
 	// Cost is in units, 0 to MaxCost.
 	Cost int64
-	// Reserve is how many units must stay untouched after the cost for the
+	// Headroom is how many units must stay untouched after the cost for the
 	// request to pass: what is kept for requests of a higher priority.
-	Reserve int64
+	Headroom int64
 	// ID as in Ask.
 	ID   int64
 	Role Role
@@ -131,16 +131,16 @@ func (o *Op) refundID() int64 {
 	return o.ID
 }
 
-// Settle decides a request from what its ops would each say, and chooses what
+// Resolve decides a request from what its ops would each say, and chooses what
 // is done to each: on return op.Charged says whether a store must now run Step
 // with the verb returned by [Op.Commit].
 //
 // Before the call every op's Decision holds the answer to its Peek, asked with
-// Cost+Reserve. Settle is pure; stores call it under the locks of all keys.
+// Cost+Headroom. Resolve is pure; stores call it under the locks of all keys.
 //
 // All or nothing: when it returns false no op is charged, but for those that
 // ask for it (Penalize, Ban).
-func Settle(ops []Op) bool {
+func Resolve(ops []Op) bool {
 	pass := true
 	for i := range ops {
 		o := &ops[i]
@@ -177,7 +177,7 @@ func Settle(ops []Op) bool {
 	return pass
 }
 
-// Commit returns the verb that charges a settled op. A Spend whose room was
+// Commit returns the verb that charges a resolved op. A Spend whose room was
 // not checked on its own account, or that must be charged though it was
 // refused, becomes a Force.
 func (o *Op) Commit() Verb {

@@ -41,7 +41,7 @@ type Request struct {
 	// Verb is what to do: Spend, Peek, or Force for a cost that is already
 	// incurred.
 	Verb Verb
-	// Priority of the request, 0 the highest, for limits with Mode.Reserve.
+	// Priority of the request, 0 the highest, for limits with Mode.Headroom.
 	Priority int
 	// Lease names the unit of work for concurrency limits. Deciding again with
 	// the same Lease renews it; see Limiter.Release.

@@ -35,7 +35,7 @@ func TestOnlyPlainLimitsTakeTheShortWay(t *testing.T) {
 	f(false, func(l *Limit) { l.Shadow = true })
 	f(false, func(l *Limit) { l.Excess = 10 })
 	f(false, func(l *Limit) { l.Penalize = true })
-	f(false, func(l *Limit) { l.Reserve = []int64{0, 5} })
+	f(false, func(l *Limit) { l.Headroom = []int64{0, 5} })
 	f(false, func(l *Limit) { l.Pool = PerSecond(5, counterOnly{}) })
 	f(false, func(l *Limit) { l.Ban = &Limit{Algorithm: counterOnly{}, Count: 1, Period: time.Second} })
 }

@@ -47,7 +47,7 @@ func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mod
 		was = l.soft // the numbers below the excess
 	}
 	v := &Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: count, Period: period, Burst: burst,
-		Params: l.Params, Mode: mode, Settlement: l.Settlement, Consistency: l.Consistency, counters: l.counters}
+		Params: l.Params, Mode: mode, Adjustment: l.Adjustment, Consistency: l.Consistency, counters: l.counters}
 	if period > 0 && v.Phase > 0 {
 		v.Phase %= period
 	}
@@ -57,14 +57,14 @@ func (l *Limit) variant(count int64, period time.Duration, burst int64, mode Mod
 	if v.Consistency.MaxOvershoot > 0 {
 		v.Consistency.MaxOvershoot = scale(v.Consistency.MaxOvershoot, count, was.Count)
 	}
-	if v.Reserve != nil {
+	if v.Headroom != nil {
 		most := count
 		if burst > 0 {
 			most = burst
 		}
-		v.Reserve = slices.Clone(v.Reserve)
-		for i, r := range v.Reserve {
-			v.Reserve[i] = scale(r, most, was.Burst)
+		v.Headroom = slices.Clone(v.Headroom)
+		for i, r := range v.Headroom {
+			v.Headroom[i] = scale(r, most, was.Burst)
 		}
 	}
 	if b := l.Ban; b != nil {

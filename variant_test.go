@@ -22,7 +22,7 @@ func TestVariant(t *testing.T) {
 		{"elastic", weir.Mode{Pool: pool, PoolKey: "p", Ceiling: 200}, []weir.Role{weir.Enforce, weir.Own, weir.Pool}},
 		{"shadow", weir.Mode{Shadow: true}, []weir.Role{weir.Shadow}},
 		{"ban", weir.Mode{Ban: &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}}, []weir.Role{weir.Ban, weir.Enforce}},
-		{"reserve", weir.Mode{Reserve: []int64{0, 20}}, []weir.Role{weir.Enforce}},
+		{"reserve", weir.Mode{Headroom: []int64{0, 20}}, []weir.Role{weir.Enforce}},
 	} {
 		l := &weir.Limit{Name: tt.name, Scope: "api/x", Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute, Mode: tt.mode}
 		if err := l.Compile(); err != nil {
@@ -45,8 +45,8 @@ func TestVariant(t *testing.T) {
 				t.Errorf("%s: op %d is %+v, of the variant %+v", tt.name, i, got[i], want[i])
 			}
 		}
-		if tt.name == "reserve" && want[0].Reserve != 100 {
-			t.Errorf("%d are kept for priority 0, want a fifth of 500", want[0].Reserve)
+		if tt.name == "reserve" && want[0].Headroom != 100 {
+			t.Errorf("%d are kept for priority 0, want a fifth of 500", want[0].Headroom)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestVariant(t *testing.T) {
 // is otherwise what it would be with that rollout.
 func TestEnforced(t *testing.T) {
 	pool := &weir.Limit{Name: "pool", Algorithm: algorithm.FixedWindow, Count: 1000, Period: time.Minute}
-	for _, m := range []weir.Mode{{}, {Shadow: true}, {Rollout: 20}, {Excess: 33}, {Pool: pool, PoolKey: "p", Ceiling: 201}, {Reserve: []int64{0, 7, 99}},
+	for _, m := range []weir.Mode{{}, {Shadow: true}, {Rollout: 20}, {Excess: 33}, {Pool: pool, PoolKey: "p", Ceiling: 201}, {Headroom: []int64{0, 7, 99}},
 		{Penalize: true, Ban: &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}}} {
 		make := func(m weir.Mode) *weir.Limit {
 			l := &weir.Limit{Name: "l", Scope: "api/x", Algorithm: algorithm.TokenBucket, Count: 101, Burst: 157, Period: time.Minute, Mode: m}
@@ -86,7 +86,7 @@ func TestEnforced(t *testing.T) {
 					t.Fatalf("%+v at %d%%: %d ops, want %d", m, percent, len(a), len(b))
 				}
 				for i := range a {
-					if a[i].Role != b[i].Role || a[i].Reserve != b[i].Reserve || a[i].Penalize != b[i].Penalize || a[i].Limit.Count != b[i].Limit.Count || a[i].Limit.Scope != b[i].Limit.Scope {
+					if a[i].Role != b[i].Role || a[i].Headroom != b[i].Headroom || a[i].Penalize != b[i].Penalize || a[i].Limit.Count != b[i].Limit.Count || a[i].Limit.Scope != b[i].Limit.Scope {
 						t.Errorf("%+v at %d%%: op %d is %+v, want %+v", m, percent, i, a[i], b[i])
 					}
 				}

@@ -38,7 +38,7 @@ func TestZeroValuesRefuse(t *testing.T) {
 		t.Errorf("no ops: %+v", d)
 	}
 	for _, role := range []weir.Role{weir.Enforce, weir.Own, weir.Ban, weir.Deny} {
-		if weir.Settle([]weir.Op{{Role: role}}) {
+		if weir.Resolve([]weir.Op{{Role: role}}) {
 			t.Errorf("an op of role %d without an answer passes", role)
 		}
 	}
@@ -345,7 +345,7 @@ func TestTakeLimitKeepsTheMode(t *testing.T) {
 		"soft":     func(l *weir.Limit) { l.Excess = 50 },
 		"shadow":   func(l *weir.Limit) { l.Shadow = true },
 		"penalize": func(l *weir.Limit) { l.Penalize = true },
-		"reserve":  func(l *weir.Limit) { l.Reserve = []int64{2} },
+		"reserve":  func(l *weir.Limit) { l.Headroom = []int64{2} },
 		"ban":      func(l *weir.Limit) { l.Ban = &weir.Limit{Algorithm: algorithm.Lockout, Count: 2, Period: time.Hour} },
 		"elastic": func(l *weir.Limit) {
 			l.Pool, l.PoolKey = weir.PerMinute(6, algorithm.FixedWindow), "pool"

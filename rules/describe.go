@@ -78,7 +78,7 @@ func (l *Limit) String() string {
 	if l.Cost > 0 {
 		say(", cost %d", l.Cost)
 	}
-	b.WriteString(describeSettlement(w.Settlement))
+	b.WriteString(describeSettlement(w.Adjustment))
 	if l.Priority > 0 {
 		say(", priority %d", l.Priority)
 	}
@@ -134,7 +134,7 @@ func Summary(w *weir.Limit) string {
 	if w.Ban != nil {
 		say(", ban after %d refusals for %s", w.Ban.Count, FormatPeriod(w.Ban.Period))
 	}
-	for p, units := range w.Reserve {
+	for p, units := range w.Headroom {
 		if units > 0 {
 			say(", %d kept from priority %d", units, p)
 		}

@@ -172,7 +172,7 @@ func (t *trace) matched(f *found, ops []weir.Op) {
 	for i := range ops {
 		o := &ops[i]
 		s.Limits = append(s.Limits, Met{Name: o.Limit.Name, Limit: Summary(o.Limit), Scope: o.Limit.Scope,
-			Key: strings.Clone(o.Key), Cost: o.Cost, Reserve: o.Reserve, Role: roleNames[o.Role]})
+			Key: strings.Clone(o.Key), Cost: o.Cost, Reserve: o.Headroom, Role: roleNames[o.Role]})
 	}
 	switch f.verdict {
 	case denied:

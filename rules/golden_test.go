@@ -167,8 +167,8 @@ func opName(r weir.Role) string {
 
 func opLine(o *weir.Op) string {
 	s := fmt.Sprintf("  %s %s %s key %q cost %d", roles[o.Role], o.Limit.Name, rules.Rate{Count: o.Limit.Count, Period: o.Limit.Period}, o.Key, o.Cost)
-	if o.Reserve > 0 {
-		s += fmt.Sprintf(" reserve %d", o.Reserve)
+	if o.Headroom > 0 {
+		s += fmt.Sprintf(" reserve %d", o.Headroom)
 	}
 	if o.Verb != weir.Spend {
 		s += " " + o.Verb.String()

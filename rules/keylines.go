@@ -579,9 +579,9 @@ func (w *keyWriter) change(l *Limit, n *node) *node {
 	if err != nil {
 		return n // such an override has no effect
 	}
-	if l.Reserve != nil {
+	if l.Headroom != nil {
 		units := &node{kind: list}
-		for _, r := range v.Reserve {
+		for _, r := range v.Headroom {
 			units.items = append(units.items, scalarOf(strconv.FormatInt(r, 10)))
 		}
 		n.pairs = append(n.pairs, pairOf(scalarOf("reserve"), units))

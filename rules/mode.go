@@ -69,7 +69,7 @@ func (b *builder) reserve(w *weir.Limit) {
 			b.wrong("reserve", "keep less", "reserve of 100%% leaves nothing to priority %d", p)
 			continue
 		}
-		w.Reserve = append(w.Reserve, units)
+		w.Headroom = append(w.Headroom, units)
 	}
 }
 

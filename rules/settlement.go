@@ -24,7 +24,7 @@ func (b *builder) settlement(w *weir.Limit) {
 	if !own && !settles(w.Algorithm) {
 		return // what the domain says is for the others
 	}
-	var set weir.Settlement
+	var set weir.Adjustment
 	if s.CountOn != nil && len(s.CountOn) == 0 {
 		b.wrong("count_on", "leave it out, or name some: [401, 4xx]", "count_on names no status, so nothing would count")
 	}
@@ -37,8 +37,8 @@ func (b *builder) settlement(w *weir.Limit) {
 	} else if _, own := where(b.layers, "cost_per"); own {
 		b.wrong("cost_per", "add cost_from: response_bytes, or leave it out", "cost_per is for cost_from: response_bytes")
 	}
-	if set != (weir.Settlement{}) {
-		w.Settlement = &set
+	if set != (weir.Adjustment{}) {
+		w.Adjustment = &set
 	}
 }
 
@@ -53,7 +53,7 @@ func settles(a weir.Algorithm) bool {
 }
 
 // costFrom reads what is counted: "response_bytes" or "response_header:X-Cost".
-func (b *builder) costFrom(s *weir.Settlement, text string) {
+func (b *builder) costFrom(s *weir.Adjustment, text string) {
 	const prefix = "response_header:"
 	switch name, header := strings.CutPrefix(text, prefix); {
 	case text == "response_bytes":
@@ -162,7 +162,7 @@ func describeCodes(set *weir.Codes) string {
 }
 
 // describeSettlement writes s for a reader: ", counts 401, 403".
-func describeSettlement(s *weir.Settlement) string {
+func describeSettlement(s *weir.Adjustment) string {
 	if s == nil {
 		return ""
 	}

@@ -61,7 +61,7 @@ func sameOps(t *testing.T, what string, got, want weir.Rules, key string) {
 		}
 		a, b := got.Match(nil, r()), want.Match(nil, r())
 		if !slices.EqualFunc(a, b, func(a, b weir.Op) bool {
-			return a.Key == b.Key && a.Cost == b.Cost && a.Role == b.Role && a.Reserve == b.Reserve && a.Penalize == b.Penalize &&
+			return a.Key == b.Key && a.Cost == b.Cost && a.Role == b.Role && a.Headroom == b.Headroom && a.Penalize == b.Penalize &&
 				a.Limit.Name == b.Limit.Name && a.Limit.Scope == b.Limit.Scope && a.Limit.Count == b.Limit.Count && a.Limit.Burst == b.Limit.Burst
 		}) {
 			t.Fatalf("%s, c%d: by an operator\n%+v\nby the file\n%+v", what, i, a, b)

@@ -98,7 +98,7 @@ func (s *Shedder) build() error {
 			l := &weir.Limit{Name: limiterNames[fleetShare] + "_" + priorityNames[c], Scope: s.scope(fleetShare),
 				Algorithm: algorithm.SlidingSubwindows, Count: o.Limit.Count, Period: o.Limit.Period}
 			if Priority(c) != Critical {
-				l.Reserve = []int64{o.reserved()}
+				l.Headroom = []int64{o.reserved()}
 			}
 			if err := l.Compile(); err != nil {
 				return err

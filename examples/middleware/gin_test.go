@@ -32,8 +32,8 @@ func Example_gin() {
 	store := memory.New(memory.Options{Now: noon})
 	defer store.Close()
 	logins := permin("logins", 2)
-	logins.Settlement = &weir.Settlement{}
-	logins.Settlement.CountOn.Add(http.StatusUnauthorized, http.StatusUnauthorized)
+	logins.Adjustment = &weir.Adjustment{}
+	logins.Adjustment.CountOn.Add(http.StatusUnauthorized, http.StatusUnauthorized)
 
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()

@@ -125,7 +125,7 @@ func (a *Admission) Holds() bool { return len(a.permits) > 0 || a.Unsettled() }
 
 // Unsettled reports whether it must be known how the request ended: its charge is
 // adjusted by it, or an observer learns of it.
-func (a *Admission) Unsettled() bool { return !a.passed.IsZero() || a.Req.Unsettled() }
+func (a *Admission) Unsettled() bool { return !a.passed.IsZero() || a.Req.NeedsResult() }
 
 // Adjust corrects the charge by how the request ended, and notifies observers. When
 // there is no response because the client has gone, the charge stands: else clients that
@@ -141,8 +141,8 @@ func (a *Admission) Adjust(ctx context.Context, res weir.Result) {
 		a.passed = time.Time{}
 		a.gate.Limiter.End(&a.Req, end)
 	}
-	if !canceled && a.Req.Unsettled() {
-		a.after(ctx, "adjusting a charge failed", func(ctx context.Context) error { return a.gate.Limiter.Settle(ctx, &a.Req, res) })
+	if !canceled && a.Req.NeedsResult() {
+		a.after(ctx, "adjusting a charge failed", func(ctx context.Context) error { return a.gate.Limiter.Adjust(ctx, &a.Req, res) })
 	}
 }
 

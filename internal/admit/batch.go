@@ -36,7 +36,7 @@ func check(ops []weir.Op) error {
 		if o.Role == weir.Deny {
 			continue
 		}
-		if o.Cost+o.Reserve > weir.MaxCost {
+		if o.Cost+o.Headroom > weir.MaxCost {
 			return weir.ErrCost
 		}
 		if o.ID == 0 && o.Verb != weir.Peek && o.Limit.Traits()&weir.Leases != 0 {

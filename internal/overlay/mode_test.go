@@ -74,7 +74,7 @@ func (n *laid) take(t testing.TB, user string, cost int64) weir.Decision {
 // limit in that mode: roles, limits, keys, costs, reserves and all, whatever stands
 // before and behind.
 func TestModeIsThatOfTheLimit(t *testing.T) {
-	pool := &weir.Limit{Name: "pool", Algorithm: algorithm.FixedWindow, Count: 1000, Period: time.Minute, Mode: weir.Mode{Reserve: []int64{0, 7, 9}}}
+	pool := &weir.Limit{Name: "pool", Algorithm: algorithm.FixedWindow, Count: 1000, Period: time.Minute, Mode: weir.Mode{Headroom: []int64{0, 7, 9}}}
 	ban := func() *weir.Limit {
 		return &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}
 	}
@@ -85,7 +85,7 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 		"soft":      func() weir.Mode { return weir.Mode{Excess: 50, Ban: ban()} },
 		"elastic":   func() weir.Mode { return weir.Mode{Pool: pool, PoolKey: "p", Ceiling: 20, Ban: ban()} },
 		"penalize":  func() weir.Mode { return weir.Mode{Penalize: true, Ban: ban()} },
-		"reserve":   func() weir.Mode { return weir.Mode{Reserve: []int64{0, 2, 3}, Rollout: 20} },
+		"reserve":   func() weir.Mode { return weir.Mode{Headroom: []int64{0, 2, 3}, Rollout: 20} },
 		"banShadow": func() weir.Mode { return weir.Mode{Shadow: true, Ban: ban(), Penalize: true} },
 	} {
 		for _, s := range []overlay.Setting{{Mode: overlay.Shadow}, {Mode: overlay.Off}, {Mode: overlay.Enforced, Percent: 1}, {Mode: overlay.Enforced, Percent: 50}, {Mode: overlay.Enforced, Percent: 100}} {
@@ -126,7 +126,7 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 				}
 				same := slices.EqualFunc(got, exp, func(a, b weir.Op) bool {
 					return a.Limit.Scope == b.Limit.Scope && a.Limit.Count == b.Limit.Count && a.Limit.Burst == b.Limit.Burst && a.Key == b.Key &&
-						a.Cost == b.Cost && a.Role == b.Role && a.Verb == b.Verb && a.Reserve == b.Reserve && a.Penalize == b.Penalize
+						a.Cost == b.Cost && a.Role == b.Role && a.Verb == b.Verb && a.Headroom == b.Headroom && a.Penalize == b.Penalize
 				})
 				if !same {
 					t.Fatalf("%s to %s, u%d:\n got %+v\nwant %+v", name, s, i, got, exp)

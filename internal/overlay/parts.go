@@ -26,8 +26,8 @@ func override(ops []weir.Op, with *weir.Limit) {
 			o.Limit, o.Of = with.Part(o.Part), with
 			continue
 		}
-		if p := slices.Index(o.Limit.Reserve, o.Reserve); p >= 0 {
-			o.Reserve = with.Reserve[p]
+		if p := slices.Index(o.Limit.Headroom, o.Headroom); p >= 0 {
+			o.Headroom = with.Headroom[p]
 		}
 		o.Limit = with
 	}

@@ -16,8 +16,8 @@ func TestParts(t *testing.T) {
 		return &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute}
 	}
 	for name, mode := range map[string]weir.Mode{
-		"hard": {}, "soft": {Excess: 10}, "shadow": {Shadow: true}, "reserve": {Reserve: []int64{0, 20}},
-		"elastic": {Pool: pool, PoolKey: "p", Ceiling: 200, Reserve: []int64{0, 20}}, "ban": {Ban: ban()}, "soft with a ban": {Excess: 10, Ban: ban()},
+		"hard": {}, "soft": {Excess: 10}, "shadow": {Shadow: true}, "reserve": {Headroom: []int64{0, 20}},
+		"elastic": {Pool: pool, PoolKey: "p", Ceiling: 200, Headroom: []int64{0, 20}}, "ban": {Ban: ban()}, "soft with a ban": {Excess: 10, Ban: ban()},
 	} {
 		l := &weir.Limit{Name: name, Scope: "api/x", Algorithm: algorithm.TokenBucket, Count: 100, Period: time.Minute, Mode: mode}
 		if err := l.Compile(); err != nil {

@@ -67,7 +67,7 @@ func (s *Server) warnOfAsked() {
 		s.warnOfUnlimited()
 	}
 	for _, l := range s.rules.series() {
-		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Settlement != nil) {
+		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Adjustment != nil) {
 			s.log.Warn("requests that proxies ask about are not let through where they meet a limit, as nobody tells there how they end: keep it to routes of the gateway",
 				"limit", l.Limit.Name, "rule", l.Rule)
 		}

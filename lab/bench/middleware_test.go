@@ -13,8 +13,8 @@ import (
 func BenchmarkMiddleware(b *testing.B) {
 	limit := func(count int64) *weir.Limit { return weir.PerSecond(count, algorithm.TokenBucket) }
 	settled := limit(1 << 40)
-	settled.Settlement = &weir.Settlement{}
-	settled.Settlement.RefundOn.Add(500, 599)
+	settled.Adjustment = &weir.Adjustment{}
+	settled.Adjustment.RefundOn.Add(500, 599)
 	for _, c := range []struct {
 		name   string
 		limits weir.Limits

@@ -124,7 +124,7 @@ func (m *Middleware) Unary(ctx context.Context, req any, info *grpc.UnaryServerI
 		return nil, err
 	}
 	defer v.leave()
-	if v.life.Req.Unsettled() {
+	if v.life.Req.NeedsResult() {
 		ctx = v.watch(ctx)
 	}
 	res, err := next(ctx, req)
@@ -145,7 +145,7 @@ func (m *Middleware) Stream(srv any, stream grpc.ServerStream, info *grpc.Stream
 		return err
 	}
 	defer v.leave()
-	unsettled := v.life.Req.Unsettled()
+	unsettled := v.life.Req.NeedsResult()
 	if unsettled || m.opt.PerMessage {
 		if unsettled {
 			ctx = v.watch(ctx)

@@ -103,7 +103,7 @@ func (r *reloaded) Match(dst []weir.Op, req *weir.Request) []weir.Op { return r.
 // serves the connection returns.
 func TestWebSocket(t *testing.T) {
 	limits := concurrency(1)
-	limits = append(limits, settled(5, weir.Settlement{RefundOn: codes(101)})...)
+	limits = append(limits, settled(5, weir.Adjustment{RefundOn: codes(101)})...)
 	s := newSite(t, limits, httplimit.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -166,7 +166,7 @@ func codes(cs ...int) (set weir.Codes) {
 // counted by leaving before the answer.
 func TestHangUp(t *testing.T) {
 	started := make(chan struct{})
-	limits := append(concurrency(1), settled(5, weir.Settlement{CountOn: codes(401), RefundOn: codes(weir.NoAnswer)})...)
+	limits := append(concurrency(1), settled(5, weir.Adjustment{CountOn: codes(401), RefundOn: codes(weir.NoAnswer)})...)
 	s := newSite(t, limits, httplimit.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		started <- struct{}{}
 		<-r.Context().Done()

@@ -116,9 +116,9 @@ func permin(count int64) weir.Limits {
 }
 
 // settled is permin, settled as s says.
-func settled(count int64, s weir.Settlement) weir.Limits {
+func settled(count int64, s weir.Adjustment) weir.Limits {
 	ls := permin(count)
-	ls[0].Settlement = &s
+	ls[0].Adjustment = &s
 	return ls
 }
 

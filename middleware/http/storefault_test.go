@@ -36,7 +36,7 @@ func (s *hung) Take(ctx context.Context, ops []weir.Op) error {
 // time, and its renewals pile up nowhere.
 func TestStoreHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		limits := append(concurrency(1), settled(5, weir.Settlement{RefundOn: codes(200)})...)
+		limits := append(concurrency(1), settled(5, weir.Adjustment{RefundOn: codes(200)})...)
 		limits[0].Period = 9 * time.Second
 		store := &hung{Store: bubbled(t, weir.Limits{}).Store()}
 		lim, err := weir.New(store, limits, weir.Options{})
@@ -137,7 +137,7 @@ func (s *failing) Take(ctx context.Context, ops []weir.Op) error {
 func TestStoreAnswersTooLate(t *testing.T) {
 	store := &failing{Store: clocked.New(t)}
 	store.late.Store(true)
-	lim, err := weir.New(store, append(concurrency(1), settled(5, weir.Settlement{RefundOn: codes(200)})...), weir.Options{})
+	lim, err := weir.New(store, append(concurrency(1), settled(5, weir.Adjustment{RefundOn: codes(200)})...), weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func TestTransportWaitEndsWithItsContext(t *testing.T) {
 func TestTransportStoreDown(t *testing.T) {
 	store := clocked.New(t)
 	store.Fail = errors.New("disk on fire")
-	lim, err := weir.New(store, settled(1, weir.Settlement{Measure: weir.MeasureBytes}), weir.Options{})
+	lim, err := weir.New(store, settled(1, weir.Adjustment{Measure: weir.MeasureBytes}), weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,14 +307,14 @@ func TestTransportWaitsForAPlace(t *testing.T) {
 
 // TestTransportSettles by the third party's answer.
 func TestTransportSettles(t *testing.T) {
-	lim := func(s weir.Settlement) *weir.Limiter {
+	lim := func(s weir.Adjustment) *weir.Limiter {
 		l, err := weir.New(clocked.New(t), settled(1000, s), weir.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	f := func(name string, s weir.Settlement, base trip, spent int64) {
+	f := func(name string, s weir.Adjustment, base trip, spent int64) {
 		t.Helper()
 		l := lim(s)
 		_, _ = send(t, transport(t, l, base, httplimit.TransportOptions{}), api)
@@ -322,12 +322,12 @@ func TestTransportSettles(t *testing.T) {
 			t.Errorf("%s: %d spent, want %d", name, got, spent)
 		}
 	}
-	refund := weir.Settlement{RefundOn: codes(503, weir.NoAnswer)}
+	refund := weir.Adjustment{RefundOn: codes(503, weir.NoAnswer)}
 	f("counts", refund, ok, 1)
 	f("refunded", refund, func(r *http.Request) (*http.Response, error) { return answers(r, 503, "sorry") }, 0)
 	f("no answer", refund, func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, 0)
-	f("bytes", weir.Settlement{Measure: weir.MeasureBytes}, ok, 5)
-	header := weir.Settlement{Measure: weir.MeasureHeader, Header: "X-Tokens"}
+	f("bytes", weir.Adjustment{Measure: weir.MeasureBytes}, ok, 5)
+	header := weir.Adjustment{Measure: weir.MeasureHeader, Header: "X-Tokens"}
 	f("header", header, func(r *http.Request) (*http.Response, error) { return answers(r, 200, "hello", "X-Tokens", "42") }, 42)
 	f("trailer", header, func(r *http.Request) (*http.Response, error) {
 		res, err := answers(r, 200, "hello")

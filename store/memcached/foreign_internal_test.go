@@ -72,7 +72,7 @@ func TestFamilyForeignValues(t *testing.T) {
 			case "look":
 				ops[0].Verb = weir.Peek
 			case "reserve":
-				ops[0].Reserve = 1
+				ops[0].Headroom = 1
 			case "force":
 				ops[0].Verb, ops[0].Role = weir.Force, weir.Always
 			case "refund":

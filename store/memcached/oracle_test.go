@@ -32,8 +32,8 @@ func (m model) take(ops []weir.Op, now int64) {
 			continue
 		}
 		ask := weir.Ask{Now: now, ID: o.ID, Verb: weir.Peek}
-		if o.Cost > 0 || o.Reserve > 0 {
-			ask.Cost = o.Cost + o.Reserve
+		if o.Cost > 0 || o.Headroom > 0 {
+			ask.Cost = o.Cost + o.Headroom
 			for j := range ops[:i] {
 				e := &ops[j]
 				if e.Role != weir.Deny && e.Key == o.Key && e.Limit == o.Limit && (e.Verb == weir.Spend || e.Verb == weir.Force) {
@@ -43,7 +43,7 @@ func (m model) take(ops []weir.Op, now int64) {
 		}
 		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, ask)
 	}
-	weir.Settle(ops)
+	weir.Resolve(ops)
 	for i := range ops {
 		o := &ops[i]
 		if !o.Charged || o.Role == weir.Deny {
@@ -146,7 +146,7 @@ func (h *historian) op(role weir.Role) weir.Op {
 func room(ops []weir.Op) bool {
 	sum := int64(0)
 	for i := range ops {
-		if sum += ops[i].Cost + ops[i].Reserve; sum > weir.MaxCost {
+		if sum += ops[i].Cost + ops[i].Headroom; sum > weir.MaxCost {
 			return false
 		}
 	}
@@ -185,7 +185,7 @@ func (h *historian) some() []weir.Op {
 			o := h.op(weir.Enforce)
 			o.Verb = []weir.Verb{weir.Spend, weir.Spend, weir.Spend, weir.Spend, weir.Peek, weir.Force, weir.Refund}[h.IntN(7)]
 			if h.IntN(4) == 0 {
-				o.Reserve = h.Int64N(min(o.Limit.Count, 4))
+				o.Headroom = h.Int64N(min(o.Limit.Count, 4))
 			}
 			ops = append(ops, o)
 		}

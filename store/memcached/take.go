@@ -40,7 +40,7 @@ func (c *call) locate() error {
 		if o.Role == weir.Deny {
 			continue
 		}
-		if uint64(o.Cost) > weir.MaxCost || uint64(o.Reserve) > weir.MaxCost || o.Cost+o.Reserve > weir.MaxCost {
+		if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
 			return weir.ErrCost
 		}
 		if err := servable(o.Limit); err != nil {
@@ -59,7 +59,7 @@ func (c *call) locate() error {
 				t.earlier = min(t.earlier+c.ops[j].Cost, weir.MaxCost+1)
 			}
 		}
-		if t.earlier+o.Cost+o.Reserve > weir.MaxCost {
+		if t.earlier+o.Cost+o.Headroom > weir.MaxCost {
 			return weir.ErrCost
 		}
 		if !t.again {
@@ -116,7 +116,7 @@ func (c *call) run() error {
 	}
 	for range len(c.ops) + 1 {
 		c.peek()
-		c.pass = weir.Settle(c.ops)
+		c.pass = weir.Resolve(c.ops)
 		if done, err := c.charge(); done || err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (c *call) run() error {
 func (c *call) plain() bool {
 	for i := range c.ops {
 		o, t := &c.ops[i], &c.taken[i]
-		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Reserve != 0 || o.Penalize ||
+		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Headroom != 0 || o.Penalize ||
 			o.Cost == 0 || o.Cost > o.Limit.Count || t.again || c.wasRefused(t.counter) {
 			return false
 		}
@@ -167,8 +167,8 @@ func (c *call) peek() {
 		if t.counter == nil {
 			continue
 		}
-		cost := t.earlier + o.Cost + o.Reserve
-		if o.Cost == 0 && o.Reserve == 0 {
+		cost := t.earlier + o.Cost + o.Headroom
+		if o.Cost == 0 && o.Headroom == 0 {
 			cost = 0
 		}
 		o.Decision = c.step(i, t.count, cost, weir.Peek)
@@ -216,7 +216,7 @@ func (c *call) chargeOne(i int) (bool, error) {
 	}
 	c.note(t, o.Cost, count)
 	switch {
-	case c.reliesOn(i) && count+o.Reserve > o.Limit.Count:
+	case c.reliesOn(i) && count+o.Headroom > o.Limit.Count:
 		t.count = max(t.count, count-t.mine)
 		return false, nil
 	case verb == weir.Spend && count > o.Limit.Count:

@@ -45,7 +45,7 @@ func (s *Store) takePair(ops *[2]weir.Op) bool {
 // direct reports whether o is a spend that must allow, of a key that keeps its state
 // in its row.
 func direct(o *weir.Op) bool {
-	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Reserve == 0 && !o.Penalize && uint64(o.Cost) <= weir.MaxCost &&
+	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize && uint64(o.Cost) <= weir.MaxCost &&
 		uint(o.Limit.Cells-1) < maxDirect && o.Limit.Traits()&(weir.Grows|weir.Leases|weir.Sketches) == 0
 }
 

@@ -389,7 +389,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 			}
 			many := func() {
 				for i := range ops {
-					ops[i] = weir.Op{Key: keys[i], Limit: l, Cost: 1, Reserve: 1}
+					ops[i] = weir.Op{Key: keys[i], Limit: l, Cost: 1, Headroom: 1}
 				}
 				if err := s.Take(ctx, ops); err != nil {
 					t.Fatal(err)

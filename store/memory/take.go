@@ -26,7 +26,7 @@ type taken struct {
 // key and limit are decided as a sequence.
 func (s *Store) Take(_ context.Context, ops []weir.Op) error {
 	switch n := len(ops); {
-	case n == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize:
+	case n == 1 && ops[0].Role == weir.Enforce && ops[0].Headroom == 0 && !ops[0].Penalize:
 		return s.takeSingle(&ops[0])
 	case n == 2 && s.takePair((*[2]weir.Op)(ops)):
 		return nil
@@ -63,7 +63,7 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 	for i := range ops {
 		s.look(&ops[i], &all[i], now)
 	}
-	weir.Settle(ops)
+	weir.Resolve(ops)
 	moved := false
 	for i := range ops {
 		if !ops[i].Charged {
@@ -94,7 +94,7 @@ func plain(ops []weir.Op, all []taken) bool {
 	}
 	for i := range ops {
 		o, p := &ops[i], &all[i]
-		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Reserve != 0 || o.Penalize ||
+		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Headroom != 0 || o.Penalize ||
 			!p.found || p.again || p.window != nil || p.table.slabs != nil {
 			return false
 		}
@@ -102,7 +102,7 @@ func plain(ops []weir.Op, all []taken) bool {
 	return true
 }
 
-// spendAll does what look, Settle and charge do to plain ops, with half the
+// spendAll does what look, Resolve and charge do to plain ops, with half the
 // steps where all allow: it spends one by one, and when one refuses puts back
 // the cells of those before it. Two that are alone are takePair's.
 func spendAll(ops []weir.Op, all []taken, now int64) {
@@ -157,7 +157,7 @@ func (s *Store) takeSingle(o *weir.Op) error {
 func estimated(d weir.Decision) bool { return d.Guarantee().Source == weir.FromSketch }
 
 func checkCost(o *weir.Op) error {
-	if uint64(o.Cost) > weir.MaxCost || uint64(o.Reserve) > weir.MaxCost || o.Cost+o.Reserve > weir.MaxCost {
+	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
 		return weir.ErrCost
 	}
 	return nil
@@ -199,7 +199,7 @@ func (s *Store) locate(ops []weir.Op, all []taken) error {
 				p.earlier = min(p.earlier+ops[j].Cost, weir.MaxCost+1)
 			}
 		}
-		if p.earlier+o.Cost+o.Reserve > weir.MaxCost {
+		if p.earlier+o.Cost+o.Headroom > weir.MaxCost {
 			return weir.ErrCost
 		}
 	}
@@ -305,8 +305,8 @@ func (s *Store) look(o *weir.Op, p *taken, now int64) {
 	if p.table == nil {
 		return
 	}
-	a := weir.Ask{Now: now, Cost: p.earlier + o.Cost + o.Reserve, ID: o.ID, Verb: weir.Peek}
-	if o.Cost == 0 && o.Reserve == 0 {
+	a := weir.Ask{Now: now, Cost: p.earlier + o.Cost + o.Headroom, ID: o.ID, Verb: weir.Peek}
+	if o.Cost == 0 && o.Headroom == 0 {
 		a.Cost = 0
 	}
 	switch {
@@ -343,7 +343,7 @@ func (p *taken) ready(o *weir.Op, a weir.Ask) bool {
 	return ok
 }
 
-// chargeInPlace does what Settle decided to a row that look has found.
+// chargeInPlace does what Resolve decided to a row that look has found.
 func (p *taken) chargeInPlace(o *weir.Op, now int64) {
 	looked := o.Decision.RetryAfter
 	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()}
@@ -351,7 +351,7 @@ func (p *taken) chargeInPlace(o *weir.Op, now int64) {
 	keepRefusal(o, looked)
 }
 
-// charge does what Settle decided.
+// charge does what Resolve decided.
 func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 	if p.table == nil {
 		return

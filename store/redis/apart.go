@@ -138,7 +138,7 @@ func (t *apart) takeLooked() error {
 			a := &t.all[i]
 			a.Decision = a.decision
 		}
-		pass := weir.Settle(t.ops)
+		pass := weir.Resolve(t.ops)
 		overtaken, err := t.charge(pass)
 		if err != nil || !overtaken {
 			return err
@@ -215,7 +215,7 @@ func (t *apart) chargeGroup(i int, pass bool, which func(*asked) bool) (overtake
 		case pass && a.carries():
 			o.Role = weir.Enforce
 		case a.Role != weir.Shadow:
-			o.Role, o.Verb, o.Reserve = weir.Always, a.Commit(), 0
+			o.Role, o.Verb, o.Headroom = weir.Always, a.Commit(), 0
 		}
 		ops, from = append(ops, o), append(from, a)
 	}

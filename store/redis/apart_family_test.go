@@ -72,7 +72,7 @@ func (a *apartLimits) request(r *rand.Rand) (ops []weir.Op, of []*countedLimit) 
 		if r.IntN(2) == 0 {
 			add(a.bans, at+i, weir.Op{Role: weir.Ban})
 		}
-		add(a.enforced, at+i, weir.Op{Role: weir.Enforce, Reserve: int64(r.IntN(4) / 3)})
+		add(a.enforced, at+i, weir.Op{Role: weir.Enforce, Headroom: int64(r.IntN(4) / 3)})
 	}
 	if r.IntN(3) == 0 {
 		for range 1 + r.IntN(2) {
@@ -99,7 +99,7 @@ func (a *apartLimits) request(r *rand.Rand) (ops []weir.Op, of []*countedLimit) 
 func decided(ops []weir.Op) error {
 	again := make([]weir.Op, len(ops))
 	copy(again, ops)
-	pass := weir.Settle(again)
+	pass := weir.Resolve(again)
 	for i := range ops {
 		if ops[i].Charged != again[i].Charged {
 			return fmt.Errorf("op %d of %d: charged %v, want %v (all pass: %v): %+v", i, len(ops), ops[i].Charged, again[i].Charged, pass, ops)

@@ -97,7 +97,7 @@ func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
 
 // ask checks an op that follows earlier ones, and finds its place.
 func (s *Store) ask(o *weir.Op, earlier []asked) (asked, error) {
-	if uint64(o.Cost) > weir.MaxCost || uint64(o.Reserve) > weir.MaxCost || o.Cost+o.Reserve > weir.MaxCost {
+	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
 		return asked{}, weir.ErrCost
 	}
 	if err := s.refuses(o.Limit, o.ID, o.Verb); err != nil {
@@ -108,14 +108,14 @@ func (s *Store) ask(o *weir.Op, earlier []asked) (asked, error) {
 		return asked{}, err
 	}
 	t := tag(o.Key)
-	a := asked{Op: o, plan: pl, tag: t, at: s.nodes.place(t), look: o.Cost + o.Reserve}
+	a := asked{Op: o, plan: pl, tag: t, at: s.nodes.place(t), look: o.Cost + o.Headroom}
 	for i := range earlier {
 		e := &earlier[i]
 		if e.tag != t || e.plan.suffix != pl.suffix {
 			continue
 		}
 		e.shared, a.shared, a.again = true, true, true
-		if spends(e.Op, o) && o.Cost+o.Reserve > 0 {
+		if spends(e.Op, o) && o.Cost+o.Headroom > 0 {
 			a.look = min(a.look+e.Cost, weir.MaxCost+1)
 		}
 	}
@@ -241,7 +241,7 @@ func (s *Store) encode(c *call, g []*asked, pass bool) {
 	}
 }
 
-// need returns what the op means for whether all pass, as weir.Settle has it.
+// need returns what the op means for whether all pass, as weir.Resolve has it.
 func (a *asked) need() string {
 	switch a.Role {
 	case weir.Enforce, weir.Ban:
@@ -260,7 +260,7 @@ func (a *asked) need() string {
 	return "-"
 }
 
-// charge returns when the op is charged, as weir.Settle has it.
+// charge returns when the op is charged, as weir.Resolve has it.
 func (a *asked) charge() string {
 	switch {
 	case a.Verb == weir.Peek:
@@ -289,7 +289,7 @@ func (a *asked) mode() string {
 
 // plain reports whether the op is a spend that must allow, and no more.
 func (a *asked) plain() bool {
-	return a.Role == weir.Enforce && a.Verb == weir.Spend && a.Reserve == 0 && !a.Penalize
+	return a.Role == weir.Enforce && a.Verb == weir.Spend && a.Headroom == 0 && !a.Penalize
 }
 
 // The flags of several.lua.
@@ -341,7 +341,7 @@ func decode(c *call, g []*asked) error {
 	return nil
 }
 
-// finish answers ops. The scripts have settled them: that weir.Settle would have
+// finish answers ops. The scripts have settled them: that weir.Resolve would have
 // done the same is checked.
 func (s *Store) finish(ops []weir.Op, all []asked) error {
 	now := s.clock()
@@ -353,7 +353,7 @@ func (s *Store) finish(ops []weir.Op, all []asked) error {
 			a.Decision.RetryAfter = weir.Never
 		}
 	}
-	weir.Settle(ops)
+	weir.Resolve(ops)
 	var err error
 	for i := range all {
 		a := &all[i]

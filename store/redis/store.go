@@ -262,7 +262,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 }
 
 func (s *Store) take(ctx context.Context, ops []weir.Op) error {
-	if len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Reserve == 0 && !ops[0].Penalize {
+	if len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Headroom == 0 && !ops[0].Penalize {
 		return s.takeSingle(ctx, &ops[0])
 	}
 	return s.takeSeveral(ctx, ops)

@@ -62,7 +62,7 @@ func tell(ops []weir.Op) string {
 	var out string
 	for i := range ops {
 		o := &ops[i]
-		out += fmt.Sprintf("%s %q of %s cost %d reserve %d id %d charged at %d role %d penalize %v\n", o.Verb, o.Key, o.Limit.Name, o.Cost, o.Reserve, o.ID, o.ChargedAt, o.Role, o.Penalize)
+		out += fmt.Sprintf("%s %q of %s cost %d reserve %d id %d charged at %d role %d penalize %v\n", o.Verb, o.Key, o.Limit.Name, o.Cost, o.Headroom, o.ID, o.ChargedAt, o.Role, o.Penalize)
 	}
 	return out
 }
@@ -122,7 +122,7 @@ func (h *historian) ops() []weir.Op {
 			o := h.op(h.pick(), weir.Enforce, -1)
 			o.Verb = h.verb()
 			if o.Limit.Traits()&weir.Leases == 0 && h.IntN(4) == 0 {
-				o.Reserve = h.Int64N(min(o.Limit.Count, 4))
+				o.Headroom = h.Int64N(min(o.Limit.Count, 4))
 			}
 			ops = append(ops, o)
 		}

@@ -33,12 +33,12 @@ func (m *model) take(ops []weir.Op, now int64) {
 			continue
 		}
 		ask := weir.Ask{Now: now, ID: o.AskID(), Verb: weir.Peek}
-		if o.Cost > 0 || o.Reserve > 0 {
-			ask.Cost = o.Cost + o.Reserve + m.earlier(ops[:i], o)
+		if o.Cost > 0 || o.Headroom > 0 {
+			ask.Cost = o.Cost + o.Headroom + m.earlier(ops[:i], o)
 		}
 		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, ask)
 	}
-	weir.Settle(ops)
+	weir.Resolve(ops)
 	for i := range ops {
 		o := &ops[i]
 		if !o.Charged || o.Role == weir.Deny {

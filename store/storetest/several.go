@@ -128,7 +128,7 @@ func (s *suite) roles() {
 	// What is reserved is kept from this op and left to others.
 	res := compiled(s, perHour("reserved", bucketName, 10))
 	for i := range 4 {
-		o := s.take(weir.Op{Key: "g", Limit: res, Cost: 1, Reserve: 7})[0]
+		o := s.take(weir.Op{Key: "g", Limit: res, Cost: 1, Headroom: 7})[0]
 		if o.Charged != (i < 3) {
 			s.Errorf("reserve, request %d: %s", i, answer(&o))
 		}

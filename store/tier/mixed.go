@@ -30,12 +30,12 @@ func (s *Store) place(o *weir.Op) place {
 	case p.mode == weir.ConsistencyLocal:
 		return onNode
 	case o.Limit.Traits()&weir.Leases != 0:
-		if p.slots != nil && o.Cost > 0 && o.Reserve == 0 && (o.Role == weir.Enforce && o.Verb <= weir.Peek ||
+		if p.slots != nil && o.Cost > 0 && o.Headroom == 0 && (o.Role == weir.Enforce && o.Verb <= weir.Peek ||
 			(o.Role == weir.Shadow || o.Role == weir.Always) && o.Verb == weir.Spend) || o.Verb == weir.Refund && (p.slots != nil || s.holdsSlot(o)) {
 			return onLease
 		}
 		return onShared
-	case (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && o.Cost > 0 && o.Reserve == 0 && !o.Penalize &&
+	case (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && o.Cost > 0 && o.Headroom == 0 && !o.Penalize &&
 		(o.Role == weir.Enforce && o.Verb <= weir.Peek || o.Role == weir.Shadow && o.Verb == weir.Spend || o.Role != weir.Ban && o.Verb == weir.Refund):
 		return onLease
 	}
@@ -169,7 +169,7 @@ func (m *mix) split(s *Store, ops []weir.Op) {
 	for i := range ops {
 		o := &ops[i]
 		where := s.place(o)
-		// A pool goes with its own share: Settle reads them as a pair.
+		// A pool goes with its own share: Resolve reads them as a pair.
 		if o.Role == weir.Pool && i > 0 {
 			where = s.place(&ops[i-1])
 		}

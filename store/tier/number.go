@@ -79,9 +79,9 @@ func (n *number) missed(p *plan, units, sent, behind int64) {
 
 // mark returns the op that counts a fetch, or looks how many were counted.
 func (n *number) mark(p *plan, key string) weir.Op {
-	o := weir.Op{Key: key, Limit: p.marks[n.epoch%numbers], Cost: 1, Reserve: markCount - n.counted - 1}
+	o := weir.Op{Key: key, Limit: p.marks[n.epoch%numbers], Cost: 1, Headroom: markCount - n.counted - 1}
 	if n.counted < 0 {
-		o.Reserve, o.Role, o.Verb = 0, weir.Always, weir.Peek
+		o.Headroom, o.Role, o.Verb = 0, weir.Always, weir.Peek
 	}
 	return o
 }

@@ -137,7 +137,7 @@ func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
 // alone reports whether a request meets a limit of the mode by nothing but its
 // own cost, so that units that were fetched are all that it takes.
 func alone(m *weir.Mode) bool {
-	return m.Excess == 0 && m.Pool == nil && !m.Penalize && m.Ban == nil && m.Reserve == nil
+	return m.Excess == 0 && m.Pool == nil && !m.Penalize && m.Ban == nil && m.Headroom == nil
 }
 
 // span fills the plan of a limit that regions count together. Within a region its

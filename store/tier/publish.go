@@ -97,7 +97,7 @@ func (s *Store) companions(ops []weir.Op) (out []weir.Op, err error) {
 		own := weir.Op{Key: o.Key, Limit: c.own, Cost: o.Cost, Role: o.Role, Verb: o.Verb}
 		if o.Verb == weir.Spend {
 			_, told := s.regions.known(c, s.tag(o.Key, o.Limit))
-			own.Reserve = max(regionCount-told-r.cap, 0)
+			own.Headroom = max(regionCount-told-r.cap, 0)
 		}
 		out = append(out, own)
 	}
@@ -259,7 +259,7 @@ func (s *Store) push(b push) bool {
 // cannot be, others tell once more what was told.
 func (s *Store) raise(key string, l *weir.Limit, n, was int64) {
 	if n > was {
-		_, _ = s.link.takeLater([]weir.Op{{Key: key, Limit: l, Cost: n - was, Reserve: regionCount - n}})
+		_, _ = s.link.takeLater([]weir.Op{{Key: key, Limit: l, Cost: n - was, Headroom: regionCount - n}})
 	}
 }
 
@@ -307,7 +307,7 @@ func (s *Store) tellPeer(p *peer, key string, c *epochCounters, l *weir.Limit, o
 			}
 		}
 		ops := []weir.Op{
-			{Key: key, Limit: c.copy, Cost: own - was, Reserve: regionCount - own},
+			{Key: key, Limit: c.copy, Cost: own - was, Headroom: regionCount - own},
 			{Key: key, Limit: l, Cost: own - was, Role: weir.Always, Verb: weir.Force},
 		}
 		if c.window && !p.known.Load() {

@@ -242,7 +242,7 @@ func (r *regional) spend(c *epochCounters, by *weir.Limit, key string, units, to
 	return []weir.Op{
 		{Key: key, Limit: by, Cost: units},
 		// Passes while the counter stays at most cap above what was told.
-		{Key: key, Limit: c.own, Cost: units, Reserve: max(regionCount-told-r.cap, 0)},
+		{Key: key, Limit: c.own, Cost: units, Headroom: max(regionCount-told-r.cap, 0)},
 		{Key: key, Limit: c.told, Cost: 1, Role: weir.Always, Verb: weir.Peek},
 	}
 }

@@ -395,7 +395,7 @@ func (s *Store) check(ops []weir.Op) error {
 		}
 		t := o.Limit.Traits()
 		switch {
-		case uint64(o.Cost) > weir.MaxCost || uint64(o.Reserve) > weir.MaxCost || o.Cost+o.Reserve > weir.MaxCost:
+		case uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost:
 			return weir.ErrCost
 		case t&weir.Leases != 0 && o.ID == 0 && o.Verb != weir.Peek:
 			return weir.ErrNoLease

@@ -86,7 +86,7 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 			}
 			plans[i] = p
 			if o.Verb != weir.Force && o.Verb != weir.Refund {
-				o.Limit = p.by(o.Cost + o.Reserve)
+				o.Limit = p.by(o.Cost + o.Headroom)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Store) oneAway(ctx context.Context, o *weir.Op, err error) error {
 
 // plain reports whether the op is a spend that must allow, and no more.
 func plain(o *weir.Op) bool {
-	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Reserve == 0 && !o.Penalize
+	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize
 }
 
 // recallAll answers ops from remembered refusals, if one of them is refused and

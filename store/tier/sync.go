@@ -160,7 +160,7 @@ func (c *counting) ops(e *lease, now, share int64) []weir.Op {
 	}
 	if t.telling > 0 {
 		// Push n passes if n-1 were counted: of the count all but n must stay.
-		ops = append(ops, weir.Op{Key: e.key, Limit: t.mark, Cost: 1, Reserve: markCount - t.push})
+		ops = append(ops, weir.Op{Key: e.key, Limit: t.mark, Cost: 1, Headroom: markCount - t.push})
 	}
 	if now >= t.shareEnd && share > 0 {
 		ops = append(ops, weir.Op{Key: e.key, Limit: c.slack, Cost: share, Role: weir.Always})

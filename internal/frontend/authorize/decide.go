@@ -165,7 +165,7 @@ func misfit(ops []weir.Op) error {
 		case l == nil || ops[i].Role == weir.Deny:
 		case l.Traits()&weir.Leases != 0:
 			return fmt.Errorf("limit %q counts requests under way, and nobody tells here when one ends: limit by a rate, or let the gateway or the middleware carry these requests", l.Name)
-		case l.Settlement != nil:
+		case l.Adjustment != nil:
 			return fmt.Errorf("limit %q is settled by the answer (count_on, refund_on, cost_from), and nobody tells here what it is: leave that out, or let the gateway or the middleware carry these requests", l.Name)
 		}
 	}

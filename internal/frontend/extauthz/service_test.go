@@ -328,8 +328,8 @@ func TestErrors(t *testing.T) {
 // Limits that need to know how a request ends are not asked by guess.
 func TestLimitsThatNeedTheEnd(t *testing.T) {
 	settled := weir.PerHour(10, algorithm.FixedWindow)
-	settled.Settlement = &weir.Settlement{}
-	settled.Settlement.CountOn.Add(401, 403)
+	settled.Adjustment = &weir.Adjustment{}
+	settled.Adjustment.CountOn.Add(401, 403)
 	running := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute}
 	for want, l := range map[string]*weir.Limit{"counts requests under way": running, "is settled by the answer": settled} {
 		d := open(t, l)

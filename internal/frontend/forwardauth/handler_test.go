@@ -347,8 +347,8 @@ func TestStoreDown(t *testing.T) {
 // request is not let through, whatever the proxy wants, and nothing is charged.
 func TestLimitsThatNeedTheEnd(t *testing.T) {
 	settled := ten()
-	settled.Settlement = &weir.Settlement{}
-	settled.Settlement.CountOn.Add(401, 403)
+	settled.Adjustment = &weir.Adjustment{}
+	settled.Adjustment.CountOn.Add(401, 403)
 	running := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute}
 	for want, l := range map[string]*weir.Limit{"counts requests under way": running, "is settled by the answer": settled} {
 		d := open(t, l)

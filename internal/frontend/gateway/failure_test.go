@@ -128,8 +128,8 @@ func testUpstreamFails(t *testing.T, name, text string, hang bool, want int, ref
 	counted.Name = "counted"
 	fair := weir.PerHour(1000, algorithm.FixedWindow)
 	fair.Name = "fair"
-	fair.Settlement = &weir.Settlement{}
-	fair.Settlement.RefundOn.Add(weir.NoAnswer, weir.NoAnswer)
+	fair.Adjustment = &weir.Adjustment{}
+	fair.Adjustment.RefundOn.Add(weir.NoAnswer, weir.NoAnswer)
 	const clients, each = 8, 4
 	slots := concurrency(clients)
 	lim, err := weir.New(store, weir.Limits{counted, fair, slots}, weir.Options{})

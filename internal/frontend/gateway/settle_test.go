@@ -20,9 +20,9 @@ import (
 )
 
 // settled is a limit of 1000 an hour with a settlement of its own.
-func settled(name string, s weir.Settlement) *weir.Limit {
+func settled(name string, s weir.Adjustment) *weir.Limit {
 	l := weir.PerHour(1000, algorithm.FixedWindow)
-	l.Name, l.Settlement = name, &s
+	l.Name, l.Adjustment = name, &s
 	return l
 }
 
@@ -44,13 +44,13 @@ func codes(list ...int) (c weir.Codes) {
 func TestSettlement(t *testing.T) {
 	names := []string{"all", "failures", "fair", "kilobytes", "tokens"}
 	limits := weir.Limits{
-		settled("all", weir.Settlement{}),
-		settled("failures", weir.Settlement{CountOn: codes(401, 403)}),
-		settled("fair", weir.Settlement{RefundOn: codes(500, weir.NoAnswer)}),
-		settled("kilobytes", weir.Settlement{Measure: weir.MeasureBytes, Per: 1000}),
-		settled("tokens", weir.Settlement{Measure: weir.MeasureHeader, Header: "X-Tokens"}),
+		settled("all", weir.Adjustment{}),
+		settled("failures", weir.Adjustment{CountOn: codes(401, 403)}),
+		settled("fair", weir.Adjustment{RefundOn: codes(500, weir.NoAnswer)}),
+		settled("kilobytes", weir.Adjustment{Measure: weir.MeasureBytes, Per: 1000}),
+		settled("tokens", weir.Adjustment{Measure: weir.MeasureHeader, Header: "X-Tokens"}),
 	}
-	limits[0].Settlement = nil
+	limits[0].Adjustment = nil
 	lim, err := weir.New(clocked.New(t), limits, weir.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -144,7 +144,7 @@ func TestFamilyAtMost(t *testing.T) {
 		"shadow":   func(l *weir.Limit) { l.Shadow = true },
 		"rollout":  func(l *weir.Limit) { l.Rollout = 50 },
 		"penalize": func(l *weir.Limit) { l.Penalize = true },
-		"reserve":  func(l *weir.Limit) { l.Reserve = []int64{2} },
+		"reserve":  func(l *weir.Limit) { l.Headroom = []int64{2} },
 		"ban":      func(l *weir.Limit) { l.Ban = &weir.Limit{Algorithm: algorithm.Lockout, Count: 3, Period: time.Minute} },
 		"elastic": func(l *weir.Limit) {
 			l.Pool, l.PoolKey = weir.PerMinute(15, algorithm.FixedWindow), "p"

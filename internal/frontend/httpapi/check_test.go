@@ -157,7 +157,7 @@ func TestBatchIsCountedWholeOrNot(t *testing.T) {
 	store := clocked.New(t)
 	conc := named("conc", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 5, Period: time.Minute})
 	reserving := named("reserving", weir.PerMinute(weir.MaxCost, algorithm.FixedWindow))
-	reserving.Reserve = []int64{0, 100}
+	reserving.Headroom = []int64{0, 100}
 	permin := named("permin", weir.PerMinute(2, algorithm.FixedWindow))
 	srv := serve(t, store, weir.Limits{permin, conc, reserving}, httpapi.Options{})
 	const good = `{"descriptors":[{"entries":{"user":"ann"}}],"lease":"a"}`

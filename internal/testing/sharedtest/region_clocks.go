@@ -126,7 +126,7 @@ func testRegionTurnOfWindow(t *testing.T, newNode New) {
 					wg.Go(func() {
 						ops := []weir.Op{{Key: "k", Limit: l, Cost: 8, Role: role, Verb: verb}}
 						if verb == weir.Spend {
-							ops[0].Reserve = 1
+							ops[0].Headroom = 1
 						}
 						if err := w.nodes[0].Take(context.Background(), ops); err != nil {
 							t.Error(err)

@@ -116,28 +116,28 @@ func testRegionVerbs(t *testing.T, newNode New) {
 				t.Errorf("the other has %d left, want %d", left, want)
 			}
 		}
-		take(weir.Op{Key: "k", Limit: l, Cost: 20, Reserve: 100})
+		take(weir.Op{Key: "k", Limit: l, Cost: 20, Headroom: 100})
 		there(980)
 		take(weir.Op{Key: "k", Limit: l, Cost: 30, Role: weir.Always, Verb: weir.Force})
 		there(950)
 		for range 20 {
-			take(weir.Op{Key: "k", Limit: l, Cost: 1, Reserve: 100}, weir.Op{Key: "k", Limit: tight, Cost: 1})
+			take(weir.Op{Key: "k", Limit: l, Cost: 1, Headroom: 100}, weir.Op{Key: "k", Limit: tight, Cost: 1})
 		}
 		there(940)
-		refunded := []weir.Op{{Key: "k", Limit: l, Cost: 10, Reserve: 100}}
+		refunded := []weir.Op{{Key: "k", Limit: l, Cost: 10, Headroom: 100}}
 		if err := w.nodes[0].Take(context.Background(), refunded); err != nil {
 			t.Fatal(err)
 		}
 		there(930)
 		take(refunded[0].Undo(10))
 		there(930) // what was reported is not taken back, but counts for the next
-		take(weir.Op{Key: "k", Limit: l, Cost: 10, Reserve: 100})
+		take(weir.Op{Key: "k", Limit: l, Cost: 10, Headroom: 100})
 		there(930)
 
 		w.cutOff(down)
 		passed := int64(0)
 		for range 500 {
-			d := take(weir.Op{Key: "k", Limit: l, Cost: 1, Reserve: 100})
+			d := take(weir.Op{Key: "k", Limit: l, Cost: 1, Headroom: 100})
 			if d.Allowed() {
 				passed++
 			} else if d.RetryAfter != 100*time.Millisecond || d.Guarantee().OverAdmit != 50 {

@@ -56,7 +56,7 @@ func (m *mixer) ops() []weir.Op {
 		case 3:
 			o.Penalize = true
 		case 4:
-			o.Reserve = 2
+			o.Headroom = 2
 		case 5:
 			o.Role = weir.Own
 			ops = append(ops, o)

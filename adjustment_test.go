@@ -15,12 +15,12 @@ func codes(first, last int) (c weir.Codes) {
 	return c
 }
 
-// end asks for key and settles the answer with res. It returns whether the
+// end asks for key and adjusts the charge with res. It returns whether the
 // request passed.
 func (b *testbed) end(key string, cost int64, res weir.Result) bool {
 	b.t.Helper()
 	r, d := b.ask(key, func(r *weir.Request) { r.Cost = cost })
-	if err := b.Settle(context.Background(), r, res); err != nil {
+	if err := b.Adjust(context.Background(), r, res); err != nil {
 		b.t.Fatal(err)
 	}
 	return d.Allowed()
@@ -33,7 +33,7 @@ func (b *testbed) left(key string) int64 {
 	return d.Remaining
 }
 
-// settling are the algorithms whose charges can be settled.
+// settling are the algorithms whose charges can be adjusted.
 var settling = []weir.Algorithm{
 	algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter,
 	algorithm.SlidingSubwindows, algorithm.SlidingLog,
@@ -45,7 +45,7 @@ func TestSettleCountsChosenCodes(t *testing.T) {
 	for _, a := range settling {
 		t.Run(a.Name(), func(t *testing.T) {
 			l := weir.PerHour(5, a)
-			l.Settlement = &weir.Settlement{CountOn: codes(401, 403)}
+			l.Adjustment = &weir.Adjustment{CountOn: codes(401, 403)}
 			b := newTestbed(t, l)
 			for i := range 5 {
 				for range 20 {
@@ -71,7 +71,7 @@ func TestSettleCountsChosenCodes(t *testing.T) {
 // counted.
 func TestSettleChargesFirst(t *testing.T) {
 	l := weir.PerHour(5, algorithm.TokenBucket)
-	l.Settlement = &weir.Settlement{CountOn: codes(401, 401)}
+	l.Adjustment = &weir.Adjustment{CountOn: codes(401, 401)}
 	b := newTestbed(t, l)
 	if got := b.run(7, "alice", nil); got != "aaaaarr" {
 		t.Errorf("seven at once: %s", got)
@@ -80,8 +80,8 @@ func TestSettleChargesFirst(t *testing.T) {
 
 func TestSettleRefunds(t *testing.T) {
 	l := weir.PerHour(3, algorithm.SlidingLog)
-	l.Settlement = &weir.Settlement{RefundOn: codes(500, 599)}
-	l.Settlement.RefundOn.Add(weir.NoAnswer, weir.NoAnswer)
+	l.Adjustment = &weir.Adjustment{RefundOn: codes(500, 599)}
+	l.Adjustment.RefundOn.Add(weir.NoAnswer, weir.NoAnswer)
 	b := newTestbed(t, l)
 	for _, code := range []int{503, weir.NoAnswer, 599, 500} {
 		b.end("a", 1, weir.Result{Code: code})
@@ -106,31 +106,31 @@ func TestSettleMeasures(t *testing.T) {
 			return n, ok
 		}
 	}
-	header := weir.Settlement{Measure: weir.MeasureHeader, Header: "X-Cost"}
+	header := weir.Adjustment{Measure: weir.MeasureHeader, Header: "X-Cost"}
 	tests := []struct {
 		name string
-		s    weir.Settlement
+		s    weir.Adjustment
 		res  weir.Result
 		cost int64 // estimated
 		want int64 // spent in the end, of 1000
 	}{
-		{"bytes", weir.Settlement{Measure: weir.MeasureBytes}, weir.Result{Code: 200, Bytes: 300}, 1, 300},
-		{"no bytes", weir.Settlement{Measure: weir.MeasureBytes}, weir.Result{Code: 204}, 1, 0},
-		{"a part of a KiB", weir.Settlement{Measure: weir.MeasureBytes, Per: 1024}, weir.Result{Code: 200, Bytes: 2049}, 1, 3},
-		{"whole KiB", weir.Settlement{Measure: weir.MeasureBytes, Per: 1024}, weir.Result{Code: 200, Bytes: 2048}, 1, 2},
+		{"bytes", weir.Adjustment{Measure: weir.MeasureBytes}, weir.Result{Code: 200, Bytes: 300}, 1, 300},
+		{"no bytes", weir.Adjustment{Measure: weir.MeasureBytes}, weir.Result{Code: 204}, 1, 0},
+		{"a part of a KiB", weir.Adjustment{Measure: weir.MeasureBytes, Per: 1024}, weir.Result{Code: 200, Bytes: 2049}, 1, 3},
+		{"whole KiB", weir.Adjustment{Measure: weir.MeasureBytes, Per: 1024}, weir.Result{Code: 200, Bytes: 2048}, 1, 2},
 		{"header", header, weir.Result{Code: 200, Number: number(40, true)}, 1, 40},
 		{"header below the estimate", header, weir.Result{Code: 200, Number: number(40, true)}, 100, 40},
 		{"no header", header, weir.Result{Code: 200, Number: number(0, false)}, 100, 100},
 		{"a negative header", header, weir.Result{Code: 200, Number: number(-5, true)}, 100, 100},
 		{"nobody to ask", header, weir.Result{Code: 200}, 100, 100},
-		{"not counted", weir.Settlement{Measure: weir.MeasureBytes, CountOn: codes(200, 299)}, weir.Result{Code: 404, Bytes: 500}, 7, 0},
-		{"both lists", weir.Settlement{CountOn: codes(400, 499), RefundOn: codes(404, 404)}, weir.Result{Code: 404}, 7, 0},
-		{"more than there is", weir.Settlement{Measure: weir.MeasureBytes}, weir.Result{Code: 200, Bytes: 5000}, 1, 1000},
+		{"not counted", weir.Adjustment{Measure: weir.MeasureBytes, CountOn: codes(200, 299)}, weir.Result{Code: 404, Bytes: 500}, 7, 0},
+		{"both lists", weir.Adjustment{CountOn: codes(400, 499), RefundOn: codes(404, 404)}, weir.Result{Code: 404}, 7, 0},
+		{"more than there is", weir.Adjustment{Measure: weir.MeasureBytes}, weir.Result{Code: 200, Bytes: 5000}, 1, 1000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := weir.PerHour(1000, algorithm.FixedWindow)
-			l.Settlement = &tt.s
+			l.Adjustment = &tt.s
 			b := newTestbed(t, l)
 			b.end("k", tt.cost, tt.res)
 			if left := b.left("k"); 1000-left != tt.want {
@@ -143,12 +143,12 @@ func TestSettleMeasures(t *testing.T) {
 // What was spent in a window that is over is not given back to the next.
 func TestSettleLate(t *testing.T) {
 	l := weir.PerMinute(10, algorithm.FixedWindow)
-	l.Settlement = &weir.Settlement{RefundOn: codes(500, 599)}
+	l.Adjustment = &weir.Adjustment{RefundOn: codes(500, 599)}
 	b := newTestbed(t, l)
 	r, _ := b.ask("k", func(r *weir.Request) { r.Cost = 4 })
 	b.now.Add(time.Minute)
 	b.ask("k", func(r *weir.Request) { r.Cost = 3 })
-	if err := b.Settle(context.Background(), r, weir.Result{Code: 500}); err != nil {
+	if err := b.Adjust(context.Background(), r, weir.Result{Code: 500}); err != nil {
 		t.Fatal(err)
 	}
 	if left := b.left("k"); left != 7 {
@@ -156,11 +156,11 @@ func TestSettleLate(t *testing.T) {
 	}
 }
 
-// Soft thresholds and pools are settled with the limit they belong to.
+// Soft thresholds and pools are adjusted with the limit they belong to.
 func TestSettleModes(t *testing.T) {
-	refund := &weir.Settlement{RefundOn: codes(500, 599)}
+	refund := &weir.Adjustment{RefundOn: codes(500, 599)}
 	soft := weir.PerHour(4, algorithm.FixedWindow)
-	soft.Excess, soft.Settlement = 50, refund
+	soft.Excess, soft.Adjustment = 50, refund
 	b := newTestbed(t, soft)
 	for range 9 {
 		b.end("k", 1, weir.Result{Code: 500})
@@ -170,7 +170,7 @@ func TestSettleModes(t *testing.T) {
 	}
 
 	elastic := weir.PerHour(2, algorithm.FixedWindow)
-	elastic.Pool, elastic.PoolKey, elastic.Settlement = weir.PerHour(5, algorithm.FixedWindow), "pool", refund
+	elastic.Pool, elastic.PoolKey, elastic.Adjustment = weir.PerHour(5, algorithm.FixedWindow), "pool", refund
 	b = newTestbed(t, elastic)
 	b.run(2, "k", nil) // the own share
 	for range 9 {
@@ -183,37 +183,37 @@ func TestSettleModes(t *testing.T) {
 	}
 }
 
-func TestUnsettled(t *testing.T) {
+func TestNeedsResult(t *testing.T) {
 	plain, settled := weir.PerHour(5, algorithm.TokenBucket), weir.PerHour(9, algorithm.TokenBucket)
-	settled.Settlement = &weir.Settlement{CountOn: codes(401, 401)}
+	settled.Adjustment = &weir.Adjustment{CountOn: codes(401, 401)}
 	r, _ := newTestbed(t, plain).ask("k", nil)
-	if r.Unsettled() {
+	if r.NeedsResult() {
 		t.Error("a plain limit waits for its answer")
 	}
 	b := newTestbed(t, plain, settled)
-	if r, _ = b.ask("k", nil); !r.Unsettled() {
-		t.Error("a limit with a settlement does not wait")
+	if r, _ = b.ask("k", nil); !r.NeedsResult() {
+		t.Error("a limit with an adjustment does not wait")
 	}
-	if r, _ = b.ask("k", func(r *weir.Request) { r.Cost = 100 }); r.Unsettled() {
+	if r, _ = b.ask("k", func(r *weir.Request) { r.Cost = 100 }); r.NeedsResult() {
 		t.Error("a refused request waits for an answer")
 	}
 }
 
-func TestSettlementIsChecked(t *testing.T) {
+func TestAdjustmentIsChecked(t *testing.T) {
 	tests := []struct {
 		a    weir.Algorithm
-		s    weir.Settlement
+		s    weir.Adjustment
 		want string
 	}{
-		{algorithm.Concurrency, weir.Settlement{}, "concurrency"},
-		{algorithm.Approximate, weir.Settlement{}, "approximate"},
-		{algorithm.LeakyQueue, weir.Settlement{}, "queue"},
-		{algorithm.TokenBucket, weir.Settlement{Measure: weir.MeasureBytes, Per: -1}, "bytes per unit"},
-		{algorithm.TokenBucket, weir.Settlement{Measure: weir.MeasureHeader}, "header"},
+		{algorithm.Concurrency, weir.Adjustment{}, "concurrency"},
+		{algorithm.Approximate, weir.Adjustment{}, "approximate"},
+		{algorithm.LeakyQueue, weir.Adjustment{}, "queue"},
+		{algorithm.TokenBucket, weir.Adjustment{Measure: weir.MeasureBytes, Per: -1}, "bytes per unit"},
+		{algorithm.TokenBucket, weir.Adjustment{Measure: weir.MeasureHeader}, "header"},
 	}
 	for _, tt := range tests {
 		l := weir.PerHour(5, tt.a)
-		l.Settlement = &tt.s
+		l.Adjustment = &tt.s
 		if err := l.Compile(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q in it", tt.a.Name(), err, tt.want)
 		}

@@ -47,11 +47,11 @@ func (c *Codes) Has(code int) bool {
 // Empty reports whether no code is in the set.
 func (c *Codes) Empty() bool { return *c == Codes{} }
 
-// Settlement says what becomes of a request's charge once its answer is known.
-// The charge is made before the request is let through and settled after, so
+// Adjustment says what becomes of a request's charge once its answer is known.
+// The charge is made before the request is let through and adjusted after, so
 // that however many requests are under way at once, no more pass than the limit
 // allows. Front ends that see no answer leave the charge as it is.
-type Settlement struct {
+type Adjustment struct {
 	// CountOn are the codes that count; what was charged for a request of
 	// another code is given back. Empty means all.
 	CountOn Codes
@@ -68,16 +68,16 @@ type Settlement struct {
 	Per int64
 }
 
-func (s *Settlement) check(l *Limit) error {
+func (s *Adjustment) check(l *Limit) error {
 	switch t := traitsOf(l.Algorithm); {
 	case s == nil:
 		return nil
 	case t&Leases != 0:
-		return fmt.Errorf("limit %q: a concurrency limit ends with its request: it cannot be settled by the answer", l.Name)
+		return fmt.Errorf("limit %q: a concurrency limit ends with its request: it cannot be adjusted by the response", l.Name)
 	case t&Sketches != 0:
-		return fmt.Errorf("limit %q: an approximate limit gives nothing back: it cannot be settled by the answer", l.Name)
+		return fmt.Errorf("limit %q: an approximate limit gives nothing back: it cannot be adjusted by the response", l.Name)
 	case t&Shapes != 0:
-		return fmt.Errorf("limit %q: a queue has made its requests wait already: it cannot be settled by the answer", l.Name)
+		return fmt.Errorf("limit %q: a queue has made its requests wait already: it cannot be adjusted by the response", l.Name)
 	case s.Per < 0 || s.Per > MaxCost:
 		return fmt.Errorf("limit %q: bytes per unit %d must be between 1 and 2^53", l.Name, s.Per)
 	case s.Measure == MeasureHeader && s.Header == "":
@@ -101,7 +101,7 @@ type Result struct {
 }
 
 // cost returns what the request that was charged spent costs after all.
-func (s *Settlement) cost(res *Result, spent int64) int64 {
+func (s *Adjustment) cost(res *Result, spent int64) int64 {
 	if !s.CountOn.Empty() && !s.CountOn.Has(res.Code) || s.RefundOn.Has(res.Code) {
 		return 0
 	}
@@ -126,36 +126,36 @@ func (s *Settlement) cost(res *Result, spent int64) int64 {
 	return spent
 }
 
-// settlement returns by what o is settled, nil for none. A pool is settled by the
+// adjustment returns by what o is settled, nil for none. A pool is adjusted by the
 // limit that borrowed from it.
-func (o *Op) settlement() *Settlement {
+func (o *Op) adjustment() *Adjustment {
 	if !o.Charged || o.Verb == Refund || o.Role == Ban {
 		return nil
 	}
-	return o.Written().Settlement
+	return o.Written().Adjustment
 }
 
-// Unsettled reports whether the last decision charged a limit that is to be
-// told how the request ended, see [Limiter.Settle].
-func (r *Request) Unsettled() bool {
+// NeedsResult reports whether the last decision charged a limit that is to be
+// told how the request ended, see [Limiter.Adjust].
+func (r *Request) NeedsResult() bool {
 	for i := range r.ops {
-		if r.ops[i].settlement() != nil {
+		if r.ops[i].adjustment() != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// Settle tells the limits that the last decision on r charged how the request
+// Adjust tells the limits that the last decision on r charged how the request
 // ended: what does not count is given back, and what it cost beyond the
-// estimate is charged. It does nothing where no limit has a Settlement. Call it
+// estimate is charged. It does nothing where no limit has a Adjustment. Call it
 // once.
-func (l *Limiter) Settle(ctx context.Context, r *Request, res Result) error {
+func (l *Limiter) Adjust(ctx context.Context, r *Request, res Result) error {
 	var few [8]Op
 	ops := few[:0]
 	for i := range r.ops {
 		o := &r.ops[i]
-		s := o.settlement()
+		s := o.adjustment()
 		if s == nil {
 			continue
 		}

@@ -24,11 +24,11 @@ func mustLimit(count int64) *weir.Limit {
 	return l
 }
 
-// charged settles ops and returns "pass" or "refuse" and the verb by which each
+// charged resolves ops and returns "pass" or "refuse" and the verb by which each
 // op is charged, "-" where it is not.
 func charged(ops []weir.Op) string {
 	out := []string{"refuse"}
-	if weir.Settle(ops) {
+	if weir.Resolve(ops) {
 		out[0] = "pass"
 	}
 	for i := range ops {
@@ -44,7 +44,7 @@ func charged(ops []weir.Op) string {
 	return strings.Join(out, " ")
 }
 
-func TestSettle(t *testing.T) {
+func TestResolve(t *testing.T) {
 	f := func(want string, ops ...weir.Op) {
 		t.Helper()
 		if got := charged(ops); got != want {
@@ -117,7 +117,7 @@ func (s *scripted) Take(_ context.Context, ops []weir.Op) error {
 			}
 		}
 	}
-	weir.Settle(ops)
+	weir.Resolve(ops)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func TestFold(t *testing.T) {
 	borrowed.Borrowed = true
 	f("4 0s", op(weir.Own, 0, 2*time.Second), borrowed)
 	kept := op(weir.Enforce, 7, 0)
-	kept.Reserve = 4
+	kept.Headroom = 4
 	f("3 0s", kept) // what is kept for others does not remain for this one
 	forced := op(weir.Enforce, 0, time.Hour)
 	forced.Verb = weir.Force
