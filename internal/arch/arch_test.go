@@ -26,7 +26,7 @@ var floors = [][]string{
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
 	{
-		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
+		"algorithm", "answer", "identity", "metrics", "store/internal/lot", "store/memory", "telemetry", "internal/certfile",
 		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
 		"internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
 		"internal/insight/event", "internal/replay/suggest",

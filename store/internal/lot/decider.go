@@ -1,0 +1,61 @@
+package lot
+
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// Verdict is what a decider says of one op.
+type Verdict uint8
+
+const (
+	// Ask: the store decides.
+	Ask Verdict = iota
+	// Charged: the units were taken, and the op has its decision.
+	Charged
+	// Refused: nothing was taken, and the op has its decision.
+	Refused
+	// Wait: a flight may bring what is needed. The caller draws again when it has ended.
+	Wait
+)
+
+// A Decider decides the ops of limits of one consistency by what the node holds. It
+// never calls the store on the goroutine of a caller, nor another decider. Safe for
+// concurrent use.
+type Decider interface {
+	// Draw decides a spend. Hold notes what it took; nil means that it is never undone.
+	Draw(now clock.Node, o *weir.Op, h *Hold) (Verdict, *Flight)
+	// Undo gives back what a Draw has noted. It cannot fail.
+	Undo(now clock.Node, h *Hold)
+	// Refund gives units back to what they were drawn from, if that is still held. It
+	// reports whether it is; if not, the store gets them back.
+	Refund(now clock.Node, o *weir.Op) bool
+	// Peek is Draw that takes nothing, and never says Wait.
+	Peek(now clock.Node, o *weir.Op) Verdict
+	// Learn takes over what the store has answered to an op that was sent at sent.
+	Learn(o *weir.Op, sent clock.Node)
+}
+
+// A Flight is a fetch, renewal or push under way for an entry. It has landed when Done is
+// closed; what it brought is read after that only.
+type Flight struct {
+	Done chan struct{}
+	Err  error // why it has no answer
+	// A cost of Refused or more was refused by the store, as Decision says, and so is one
+	// that has waited: else a draw without luck would ask until its time is over. Zero
+	// means that none was.
+	Refused  int64
+	Decision weir.Decision
+}
+
+// NewFlight returns a flight that has not landed.
+func NewFlight() *Flight { return &Flight{Done: make(chan struct{})} }
+
+// Refuse notes that costs of so many units or more were refused, before the flight lands.
+func (f *Flight) Refuse(cost int64, d weir.Decision) { f.Refused, f.Decision = cost, d }
+
+// Land ends the flight, once.
+func (f *Flight) Land(err error) {
+	f.Err = err
+	close(f.Done)
+}

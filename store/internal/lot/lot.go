@@ -1,0 +1,181 @@
+package lot
+
+import (
+	"slices"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// A Lot is what one fetch brought: units, or permits, that the store has counted.
+//
+// Invariant: 0 <= Free <= Fetched, and Fetched never grows. Two fetches of one limit
+// may become one lot, which ends, and was charged, as the earlier of them.
+type Lot struct {
+	// ID names the lot to the store: the receipt of units, the name of permits.
+	ID int64
+	// Limit is what the store counted it by. It is returned by this one only.
+	Limit         *weir.Limit
+	Fetched, Free int64
+	// Charged is when the store counted it; zero means that this is not known.
+	Charged clock.Store
+	// Expiry is when the node stops to draw from it, before its units stop to count.
+	Expiry clock.Node
+	// Lost: the store no longer counts it. Nothing is drawn from it nor returned.
+	Lost bool
+}
+
+// A Hold notes what a draw took, so that exactly that can be undone. The zero value is
+// ready, and so is one that was undone, or whose Parts were cut to none.
+type Hold struct {
+	tag uint64
+	key string
+	// Parts are the lots that were drawn from; their Free is what was taken.
+	Parts []Lot
+}
+
+// An Entry is what the node holds and knows of one key. All of it is guarded by its
+// shard of the table.
+type Entry struct {
+	prev, next *Entry // ring in the order of use, among entries of a like life
+	tag        uint64
+	key        string
+	used       clock.Node // to the nearest few milliseconds
+	life       int64      // microseconds that it may lie idle
+	size       int64      // bytes
+	returns    *Returns
+	lots       []Lot
+
+	// Limit is that of the newest op; lots keep their own.
+	Limit *weir.Limit
+	// Pace is how many units are fetched at a time: what was used of a lot that expired.
+	Pace int64
+	// Known is what the store answered last.
+	Known Known
+	// Flight is the call under way, nil if there is none: at most one at a time.
+	Flight *Flight
+	// Pinned: the entry stays in the table, as what it knows must not be lost.
+	Pinned bool
+	// State is what a decider adds.
+	State any
+}
+
+// Key returns the key, which is the entry's own copy.
+func (e *Entry) Key() string { return e.key }
+
+// Lots returns the lots, oldest first, valid until the shard is unlocked.
+func (e *Entry) Lots() []Lot { return e.lots }
+
+// Free returns how many units can be drawn of lots that have not expired.
+func (e *Entry) Free() (n int64) {
+	for i := range e.lots {
+		if !e.lots[i].Lost {
+			n += e.lots[i].Free
+		}
+	}
+	return n
+}
+
+// Draw takes cost units, the oldest first, if as many can be drawn at now. What has
+// expired by then is surrendered. A nil h notes nothing.
+func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) bool {
+	e.Expire(now)
+	if e.Free() < cost {
+		return false
+	}
+	for i := range e.lots {
+		t := &e.lots[i]
+		n := min(t.Free, cost)
+		if n == 0 || t.Lost {
+			continue
+		}
+		t.Free -= n
+		cost -= n
+		if h != nil {
+			h.tag, h.key = e.tag, e.key
+			h.Parts = append(h.Parts, *t)
+			h.Parts[len(h.Parts)-1].Free = n
+		}
+	}
+	return true
+}
+
+// Expire surrenders the lots whose time is over at now.
+func (e *Entry) Expire(now clock.Node) {
+	for i := len(e.lots) - 1; i >= 0; i-- {
+		if t := &e.lots[i]; now >= t.Expiry {
+			if t.Free > 0 {
+				e.Pace = max(t.Fetched-t.Free, 1)
+			}
+			e.surrender(i)
+		}
+	}
+}
+
+// ExpireBy has all lots expire at until at the latest: the limit has changed.
+func (e *Entry) ExpireBy(until clock.Node) {
+	for i := range e.lots {
+		e.lots[i].Expiry = min(e.lots[i].Expiry, until)
+	}
+}
+
+// Add takes over a lot. Of units there are most lots: beyond that one that is spent makes
+// room, or two of one limit become one; else t is surrendered. Of permits there must be
+// fewer than most.
+func (e *Entry) Add(t Lot, most int) {
+	if n := len(e.lots); n >= most {
+		if i := slices.IndexFunc(e.lots, func(a Lot) bool { return a.Free == 0 }); i >= 0 {
+			e.lots = slices.Delete(e.lots, i, i+1)
+		} else if a := &e.lots[n-1]; a.Limit != t.Limit {
+			e.returns.surrender(e.key, &t)
+			return
+		} else {
+			a.Free, a.Fetched = a.Free+t.Free, a.Fetched+t.Fetched
+			a.ID, a.Charged, a.Expiry = min(a.ID, t.ID), min(a.Charged, t.Charged), min(a.Expiry, t.Expiry)
+			return
+		}
+	}
+	e.lots = append(e.lots, t)
+}
+
+// Refund puts cost units of the limit l back that were drawn with a receipt, and reports
+// whether a lot that is held takes them. A bucket's receipts grow, and zero stands for
+// any of them: the lots of earlier ones were there when the units were drawn. Of another
+// price the units are worth more or less, and the lot does not take them.
+func (e *Entry) Refund(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
+	for i := range e.lots {
+		t := &e.lots[i]
+		same := t.ID == receipt
+		if _, flows := t.Limit.Algorithm.(weir.Refiller); flows {
+			same = t.Limit.Count == l.Count && t.Limit.Period == l.Period && (receipt == 0 || t.ID <= receipt)
+		}
+		if same && now < t.Expiry && !t.Lost && cost <= t.Fetched-t.Free {
+			t.Free += cost
+			return true
+		}
+	}
+	return false
+}
+
+// surrender takes out the i-th lot and has its free units returned.
+func (e *Entry) surrender(i int) {
+	e.returns.surrender(e.key, &e.lots[i])
+	e.lots = slices.Delete(e.lots, i, i+1)
+}
+
+// Known is what the store last answered of a key. The zero value is that it was not asked.
+type Known struct {
+	Remaining int64
+	// Sent and Received are when it was asked and answered, and Reset when all has come back.
+	Sent, Received, Reset clock.Node
+}
+
+// Update takes over a decision of the store on a call that was sent at sent. Of answers
+// that may have crossed the lower holds.
+func (k *Known) Update(d weir.Decision, sent, now clock.Node) {
+	left := d.Remaining
+	if k.Received > 0 && sent <= k.Received {
+		left = min(left, k.Remaining)
+	}
+	*k = Known{Remaining: left, Sent: sent, Received: now, Reset: sent.Add(weir.Micros(d.ResetAfter))}
+}

@@ -1,0 +1,220 @@
+package lot
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+const (
+	shards = 64
+	// entryBytes is what an entry takes beside its key: itself, its place in the map and
+	// its lots.
+	entryBytes = int64(unsafe.Sizeof(Entry{})+2*unsafe.Sizeof(Lot{})) + 64
+	// touchEvery is how exactly the order of use is kept, in microseconds; where
+	// entries live for long, in parts of their lives.
+	touchEvery, touchesALife = 4000, 32
+	// lives is how many orders of use a shard has: of entries that may lie idle for less
+	// than a second, less than two, less than four, and so on. Those that may for long
+	// must not hide idle ones that may not.
+	lives = 8
+)
+
+// A Table finds the entries of keys. It is bounded in bytes: for a new key the entry that
+// was used longest ago leaves. Safe for concurrent use.
+type Table struct {
+	seed    maphash.Seed
+	shards  [shards]Shard
+	returns *Returns
+	max     int64 // bytes of a shard
+}
+
+// A Shard is the entries of some keys, and their lock.
+type Shard struct {
+	sync.Mutex
+	table *Table
+	all   map[uint64]*Entry
+	roots [lives]Entry // of the rings; next was used last
+	bytes int64
+	_     [64]byte // a shard to a cache line
+}
+
+// NewTable returns a table of at most bytes. What leaves it goes to returns.
+func NewTable(bytes int64, returns *Returns) *Table {
+	t := &Table{seed: maphash.MakeSeed(), returns: returns, max: bytes / shards}
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.table, g.all = t, map[uint64]*Entry{}
+		for i := range g.roots {
+			root := &g.roots[i]
+			root.prev, root.next = root, root
+		}
+	}
+	return t
+}
+
+// Tag returns what stands for a key under a limit, and those that share its counters.
+// It is never zero.
+func (t *Table) Tag(key string, l *weir.Limit) uint64 {
+	return max(maphash.String(t.seed, key)^l.ID(), 1)
+}
+
+// Shard returns the shard of a tag. It must be locked while its entries are in use.
+func (t *Table) Shard(tag uint64) *Shard { return &t.shards[tag%shards] }
+
+// Get returns the entry of a key, nil if there is none. Requires: the lock.
+func (g *Shard) Get(tag uint64, key string) *Entry {
+	if e := g.all[tag]; e != nil && e.key == key {
+		return e
+	}
+	return nil
+}
+
+// Add returns the entry of a key, made if need be, of which a decider keeps extra bytes.
+// It is nil if there is no room, or another key has the tag. Requires: the lock.
+func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now clock.Node) *Entry {
+	if g.all[tag] != nil {
+		return g.Get(tag, key)
+	}
+	size := entryBytes + int64(len(key)) + extra
+	for g.bytes+size > g.table.max {
+		if !g.evict() {
+			return nil
+		}
+	}
+	e := &Entry{tag: tag, key: strings.Clone(key), Limit: l, used: now, size: size, returns: g.table.returns}
+	g.all[tag] = e
+	g.bytes += size
+	g.link(e)
+	return e
+}
+
+// Touch notes that an entry is used at now. Requires: the lock.
+func (g *Shard) Touch(e *Entry, now clock.Node) {
+	if int64(now-e.used) >= max(touchEvery, e.life/touchesALife) {
+		g.Keep(e, e.life, now)
+	}
+}
+
+// Keep has an entry stay while it is idle for less than life microseconds, from now on.
+// Requires: the lock.
+func (g *Shard) Keep(e *Entry, life int64, now clock.Node) {
+	e.prev.next, e.next.prev = e.next, e.prev
+	e.used, e.life = now, life
+	g.link(e)
+}
+
+func (g *Shard) link(e *Entry) {
+	root := &g.roots[min(bits.Len64(uint64(e.life/1e6)), lives-1)]
+	e.prev, e.next = root, root.next
+	e.next.prev, root.next = e, e
+}
+
+// evict drops the entry that was used longest ago, if it may leave.
+func (g *Shard) evict() bool {
+	var e *Entry
+	for i := range g.roots {
+		if last := g.roots[i].prev; last != &g.roots[i] && (e == nil || last.used < e.used) {
+			e = last
+		}
+	}
+	if e == nil || !g.table.mayLeave(e) {
+		return false
+	}
+	g.Drop(e)
+	return true
+}
+
+// mayLeave reports whether an entry may leave, and what it holds has room.
+func (t *Table) mayLeave(e *Entry) bool {
+	return e.Flight == nil && !e.Pinned && t.returns.HasRoom(len(e.lots), e.key)
+}
+
+// Drop forgets an entry and surrenders what it holds. Requires: the lock.
+func (g *Shard) Drop(e *Entry) {
+	for len(e.lots) > 0 {
+		e.surrender(len(e.lots) - 1)
+	}
+	e.prev.next, e.next.prev = e.next, e.prev
+	delete(g.all, e.tag)
+	g.bytes -= e.size
+}
+
+// Forget drops what is held and known of a key whose count the store is told to forget.
+// Nothing is returned: it was of the old count. It reports whether anything was held. If
+// a flight is under way, which may bring more of the old count, nothing is dropped.
+func (t *Table) Forget(key string, l *weir.Limit) (held bool, f *Flight) {
+	tag := t.Tag(key, l)
+	g := t.Shard(tag)
+	g.Lock()
+	defer g.Unlock()
+	if e := g.Get(tag, key); e != nil {
+		if e.Flight != nil {
+			return false, e.Flight
+		}
+		held, e.lots = e.Free() > 0, nil
+		g.Drop(e)
+	}
+	return t.returns.discard(key, l) || held, nil
+}
+
+// Undo gives back what a draw has noted: to the lots that it came from, or as returns if
+// they are no longer held.
+func (t *Table) Undo(h *Hold, now clock.Node) {
+	g := t.Shard(h.tag)
+	g.Lock()
+	defer g.Unlock()
+	e := g.Get(h.tag, h.key)
+	for i := range h.Parts {
+		if p := &h.Parts[i]; e == nil || !e.Refund(p.Limit, p.Free, p.ID, now) {
+			t.returns.surrender(strings.Clone(h.key), p)
+		}
+	}
+	h.Parts = h.Parts[:0]
+}
+
+// Sweep drops the entries that have been idle for their life at now.
+func (t *Table) Sweep(now clock.Node) {
+	for i := range t.shards {
+		t.shards[i].sweep(func(e *Entry) bool { return int64(now-e.used) >= e.life && t.mayLeave(e) })
+	}
+}
+
+// Drain drops all entries, shard by shard, and calls each after every one, to send what
+// was surrendered before there is no room for it.
+func (t *Table) Drain(each func()) {
+	for i := range t.shards {
+		t.shards[i].sweep(func(*Entry) bool { return true })
+		each()
+	}
+}
+
+// sweep drops entries, of each order of use those that are idle longest, while they are over.
+func (g *Shard) sweep(over func(e *Entry) bool) {
+	g.Lock()
+	defer g.Unlock()
+	for i := range g.roots {
+		for root := &g.roots[i]; root.prev != root && over(root.prev); {
+			g.Drop(root.prev)
+		}
+	}
+}
+
+// Held returns how many keys have an entry, and the free units of all.
+func (t *Table) Held() (keys int, units int64) {
+	for i := range t.shards {
+		g := &t.shards[i]
+		g.Lock()
+		keys += len(g.all)
+		for _, e := range g.all {
+			units += e.Free()
+		}
+		g.Unlock()
+	}
+	return keys, units
+}

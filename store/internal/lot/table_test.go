@@ -1,0 +1,276 @@
+package lot
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+func clockNode(n int64) clock.Node { return clock.Node(n) }
+
+// A model is a table of one shard as a plain list, the one that was used last at the end.
+type model struct {
+	key    string
+	used   clock.Node
+	life   int64
+	pinned bool
+}
+
+// The table does what a plain list does: finds, makes, keeps in order, evicts the one
+// that was used longest ago if it may leave, and sweeps what is idle.
+func FuzzTable(f *testing.F) {
+	for seed := range uint64(60) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		l := named(t, "limit", 100, algorithm.FixedWindow)
+		tb := NewTable(64<<20, NewReturns(1<<20, func() {}))
+		var keys []string // all of one shard
+		for i := 0; len(keys) < 12; i++ {
+			if key := fmt.Sprint(strings.Repeat("k", i%5), i); tb.Tag(key, l)%shards == 5 {
+				keys = append(keys, key)
+			}
+		}
+		g := &tb.shards[5]
+		tb.max = 6*entryBytes + 40
+		var list []*model
+		now := clock.Node(0)
+		bytes := func() (n int64) {
+			for _, m := range list {
+				n += entryBytes + int64(len(m.key))
+			}
+			return n
+		}
+		find := func(key string) int { return slices.IndexFunc(list, func(m *model) bool { return m.key == key }) }
+		for step := range 400 {
+			now += clock.Node(1 + r.Int64N(100_000))
+			key := keys[r.IntN(len(keys))]
+			tag, i := tb.Tag(key, l), find(key)
+			switch r.IntN(6) {
+			case 0, 1:
+				e := g.Add(tag, key, l, 0, now)
+				for room := int64(len(key)) + entryBytes; i < 0 && bytes()+room > tb.max && !list[0].pinned; {
+					list = list[1:]
+				}
+				ok := i >= 0 || bytes()+int64(len(key))+entryBytes <= tb.max
+				if (e != nil) != ok || e != nil && e.Key() != key {
+					t.Fatalf("step %d: added %v, want %v", step, e != nil, ok)
+				}
+				if i < 0 && ok {
+					list = append(list, &model{key: key, used: now})
+				}
+			case 2:
+				if e := g.Get(tag, key); e != nil {
+					life := r.Int64N(300_000) << r.IntN(10)
+					g.Keep(e, life, now)
+					m := list[i]
+					list = append(slices.Delete(list, i, i+1), m)
+					m.used, m.life = now, life
+				}
+			case 3:
+				if e := g.Get(tag, key); e != nil {
+					g.Touch(e, now)
+					if m := list[i]; int64(now-m.used) >= max(4000, m.life/32) {
+						list = append(slices.Delete(list, i, i+1), m)
+						m.used = now
+					}
+				}
+			case 4:
+				if e := g.Get(tag, key); e != nil {
+					list[i].pinned = r.IntN(4) == 0
+					e.Pinned = list[i].pinned
+				}
+			case 5:
+				if r.IntN(4) > 0 {
+					continue
+				}
+				tb.Sweep(now)
+				// Of each order of use those before the first that stays.
+				stays := [lives]bool{}
+				list = slices.DeleteFunc(list, func(m *model) bool {
+					order := 0
+					for s := m.life / 1_000_000; s > 0 && order < lives-1; s /= 2 {
+						order++
+					}
+					stays[order] = stays[order] || int64(now-m.used) < m.life || m.pinned
+					return !stays[order]
+				})
+			}
+			for _, key := range keys {
+				if e := g.Get(tb.Tag(key, l), key); (e != nil) != (find(key) >= 0) {
+					t.Fatalf("step %d: %q is there: %v", step, key, e != nil)
+				}
+			}
+			if g.bytes != bytes() || g.bytes > tb.max {
+				t.Fatalf("step %d: %d bytes, want %d of %d", step, g.bytes, bytes(), tb.max)
+			}
+			if n, _ := tb.Held(); n != len(list) {
+				t.Fatalf("step %d: %d keys, want %d", step, n, len(list))
+			}
+		}
+	})
+}
+
+// I15: of many keys few are held, and what the others held waits, within both bounds.
+func TestTableIsBoundedAndLosesNothing(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.FixedWindow)
+	sent := uint64(0)
+	var back *Returns
+	send := func() {
+		for some := back.Take(0); some != nil; some = back.Take(0) {
+			back.Finish(some, 0, Accepted)
+			sent += uint64(len(some))
+		}
+	}
+	back = NewReturns(20_000, func() {})
+	tb := NewTable(1<<20, back)
+	const keys = 20_000
+	refused := 0
+	for i := range keys {
+		key := fmt.Sprint("key ", i)
+		g := tb.Shard(tb.Tag(key, l))
+		g.Lock()
+		e := g.Add(tb.Tag(key, l), key, l, 100, clock.Node(i))
+		if e == nil {
+			refused++
+		} else {
+			e.Add(Lot{ID: 1, Limit: l, Fetched: 3, Free: 3, Expiry: clock.Never}, 2)
+		}
+		g.Unlock()
+		if i%400 == 0 {
+			send()
+		}
+	}
+	n, units := tb.Held()
+	if n > 1<<20/350 || n < 1000 || units != int64(n)*3 {
+		t.Errorf("%d keys with %d units are held in a megabyte", n, units)
+	}
+	send()
+	tb.Drain(send)
+	if n, _ := tb.Held(); n != 0 || back.Stranded.Load() != 0 || sent != uint64(keys-refused) || back.Returned.Load() != sent*3 || refused == 0 {
+		t.Errorf("%d keys are left, %d were given back of %d, %d were refused", n, sent, keys-refused, refused)
+	}
+	for i := range tb.shards {
+		if tb.shards[i].bytes != 0 {
+			t.Errorf("%d bytes are taken by nothing", tb.shards[i].bytes)
+		}
+	}
+}
+
+// Two keys with one tag do not share an entry.
+func TestTagsMayCollide(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.FixedWindow)
+	tb := NewTable(1<<20, NewReturns(1<<20, func() {}))
+	g := tb.Shard(7)
+	if e := g.Add(7, "a", l, 0, 0); e == nil || g.Get(7, "a") != e || g.Add(7, "a", l, 0, 0) != e {
+		t.Error("an entry is not found again")
+	}
+	if g.Get(7, "b") != nil || g.Add(7, "b", l, 0, 0) != nil {
+		t.Error("another key got the entry")
+	}
+	if tb.Tag("a", l) == tb.Tag("a", named(t, "other", 100, algorithm.FixedWindow)) {
+		t.Error("the counters of two limits have one tag")
+	}
+}
+
+// An entry with a call under way stays, also when it is idle.
+func TestEntryWithAFlightStays(t *testing.T) {
+	b := newBench(t, algorithm.FixedWindow)
+	b.Flight = NewFlight()
+	b.Add(b.lot(100, 4, 1000), 2)
+	b.Sweep(clock.Never)
+	b.took()
+	if b.Flight = nil; b.Shard(b.tag).Get(b.tag, "key") != b.Entry {
+		t.Fatal("it has left")
+	}
+	b.back.max = 10
+	b.Sweep(clock.Never)
+	if b.Shard(b.tag).Get(b.tag, "key") != b.Entry {
+		t.Fatal("it has left though there is no room for what it holds")
+	}
+	b.back.max = 1 << 20
+	b.Sweep(clock.Never)
+	b.took(b.lot(100, 4, 0))
+}
+
+// What is forgotten is gone, and not given back; a flight is waited for first.
+func TestForgottenKeyGivesNothingBack(t *testing.T) {
+	b := newBench(t, algorithm.FixedWindow)
+	b.Add(b.lot(100, 4, 1000), 2)
+	b.Flight = NewFlight()
+	if held, f := b.Forget("key", b.limit); held || f != b.Flight || b.Free() != 4 {
+		t.Error("it was forgotten before its flight has landed")
+	}
+	b.Flight = nil
+	b.back.Add(Return{Key: "key", Lot: b.lot(90, 2, 0)})
+	b.back.Add(Return{Key: "other", Lot: b.lot(90, 2, 0)})
+	if held, f := b.Forget("key", b.limit); !held || f != nil {
+		t.Error("nothing was held")
+	}
+	if held, _ := b.Forget("key", b.limit); held || b.Shard(b.tag).Get(b.tag, "key") != nil {
+		t.Error("something is still held")
+	}
+	if some := b.back.Take(0); len(some) != 1 || some[0].Key != "other" || b.back.bytes != 0 {
+		t.Errorf("%+v are given back", some)
+	}
+}
+
+// A decision by what is held takes one lock, once, and no memory.
+func TestWarmDrawAllocatesNothing(t *testing.T) {
+	b := newBench(t, algorithm.FixedWindow)
+	b.Add(b.lot(100, 1_000_000, clock.Never), 2)
+	h, now := &Hold{Parts: make([]Lot, 0, 2)}, clock.Node(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		now += 5000
+		tag := b.Tag("key", b.limit)
+		g := b.Shard(tag)
+		g.Lock()
+		e := g.Get(tag, "key")
+		g.Touch(e, now)
+		if !e.Draw(1, now, nil) || !e.Draw(1, now, h) {
+			t.Fatal("not drawn")
+		}
+		g.Unlock()
+		b.Undo(h, now)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestTableIsSafeForConcurrentUse(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.FixedWindow)
+	back := NewReturns(4000, func() {})
+	tb := NewTable(64*2000, back)
+	var wg sync.WaitGroup
+	for i := range uint64(4) {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(i, 3))
+			for n := range 2000 {
+				key := fmt.Sprint(r.IntN(500))
+				tag := tb.Tag(key, l)
+				g := tb.Shard(tag)
+				var h Hold
+				g.Lock()
+				if e := g.Add(tag, key, l, 0, clock.Node(n)); e != nil {
+					e.Add(Lot{ID: 1 << 50, Limit: l, Fetched: 3, Free: 3, Expiry: clock.Never}, 2)
+					e.Draw(2, clock.Node(n), &h)
+				}
+				g.Unlock()
+				tb.Undo(&h, clock.Node(n))
+				if n%100 == 0 {
+					tb.Sweep(clock.Node(n))
+					back.Finish(back.Take(0), 0, Unknown)
+					tb.Held()
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
