@@ -1,0 +1,239 @@
+package protocol
+
+// outage is a shard that goes away and comes back, again and again, and a node that
+// decides by its share of a limit meanwhile and owes what it has admitted.
+type outage struct {
+	limit int8
+	// Breakages.
+	shareBackFirst bool // B12: the share goes back before the debt is acknowledged
+	openIsPaid     bool // a payment that was not sent, as the breaker is open, is read as settled
+	newShare       bool // an outage while the node owes begins with a new share
+	backWhileInUse bool // the share goes back while a decision by it is under way
+	paidAgain      bool // a payment without an answer is sent again
+}
+
+type outageState struct {
+	up    bool
+	count int8 // on the store
+	gone  int8 // as the node last knew
+	share
+	users   int8 // decisions under way by the share
+	payment int8
+	state   payment
+	back    int8 // units to be returned, as they were given back while they were paid
+	// Ghosts: units admitted by the share in this outage, and all that were and that the
+	// store does not count; less than none: it counts too much.
+	byShare, uncounted int8
+}
+
+// A share is what a node may admit of a key while the store is away.
+type share struct {
+	phase phase
+	// used is how much of it is: what was known to be gone at first, what was admitted,
+	// and what perhaps the store does not count, unsure.
+	seed, used, unsure, debt int8
+	lost                     int8 // counted as such
+}
+
+type phase int8
+
+const (
+	present phase = iota // the store decides
+	out                  // the share does
+	owing                // the store does, and debts are to be paid
+)
+
+type payment int8
+
+const (
+	unpaid payment = iota
+	sent
+	carriedOut
+)
+
+// leave begins an outage: a new one with what is known to be gone, else with what it was.
+func (h share) leave(gone int8, anew bool) share {
+	if h.phase == present || anew {
+		h.seed, h.used = gone, gone+h.unsure
+	}
+	h.phase = out
+	return h
+}
+
+// admit takes a unit of the share, if it has one.
+func (h share) admit(limit int8) (share, bool) {
+	if h.used >= limit {
+		return h, false
+	}
+	h.used++
+	h.debt++
+	return h, true
+}
+
+// acknowledge ends a debt of so many units, and returns how many of them were not owed
+// any more. The share goes back with the last.
+func (h share) acknowledge(units int8, inUse bool) (next share, rest int8) {
+	rest = max(units-h.debt, 0)
+	h.debt -= units - rest
+	return h.settle(inUse), rest
+}
+
+// lose ends a debt of which nobody knows whether the store counts it: the share stays
+// used by it.
+func (h share) lose(units int8, inUse bool) share {
+	units = min(units, h.debt)
+	h.debt -= units
+	h.unsure += units
+	h.lost += units
+	return h.settle(inUse)
+}
+
+// settle gives the share back if nothing is owed.
+func (h share) settle(inUse bool) share {
+	if h.debt == 0 && !inUse && h.phase == owing {
+		h.phase, h.seed, h.used = present, 0, h.unsure
+	}
+	return h
+}
+
+func (m outage) Start() outageState { return outageState{up: true} }
+
+func (m outage) Steps(s outageState, add func(string, outageState)) {
+	n := s
+	n.up = !s.up
+	add("go or come", n)
+	switch {
+	case s.phase != out && s.up:
+		n := s
+		if n.gone = s.count; s.count < m.limit {
+			n.count++
+			n.gone++
+		}
+		add("decide", n)
+	case s.phase != out:
+		n := s
+		if s.phase == present {
+			n.byShare = 0
+		}
+		n.share = s.leave(s.gone, m.newShare)
+		add("call fails", n)
+	case s.up:
+		n := s
+		n.phase = owing
+		add("breaker closes", n)
+	}
+	if s.phase == out && s.users < 2 {
+		n := s
+		n.users++
+		add("begin by share", n)
+	}
+	if s.users > 0 {
+		n := s
+		n.users--
+		if h, ok := s.admit(m.limit); ok && s.phase != present {
+			n.share = h
+			n.byShare++
+			n.uncounted++
+		} else if s.phase == present && m.backWhileInUse && s.used < m.limit {
+			n.used++
+			n.byShare++
+			n.uncounted++
+		}
+		add("end by share", n)
+	}
+	if s.debt > 0 && s.used > s.seed {
+		n := s
+		n.debt--
+		n.used--
+		n.byShare--
+		n.uncounted--
+		add("give back", n)
+	}
+	m.pay(s, add)
+}
+
+// pay is what becomes of debts.
+func (m outage) pay(s outageState, add func(string, outageState)) {
+	inUse := s.users > 0 && !m.backWhileInUse
+	n := s
+	switch {
+	case s.phase == out && m.openIsPaid && s.debt > 0 && s.state == unpaid:
+		n.phase = owing
+		n.share, _ = n.acknowledge(s.debt, inUse)
+		add("pay, breaker open", n)
+	case s.phase == owing && s.state == unpaid && s.debt > 0 && s.back == 0:
+		n.state, n.payment = sent, s.debt
+		if m.shareBackFirst {
+			n.used = s.unsure
+		}
+		add("pay", n)
+	case s.phase == owing && s.state == unpaid && !inUse:
+		n.share = s.settle(inUse)
+		add("nothing owed", n)
+	}
+	if s.state == sent {
+		n := s
+		n.state, n.payment = unpaid, 0
+		add("payment fails", n)
+		if s.up {
+			n := s
+			n.state = carriedOut
+			n.count += s.payment
+			n.uncounted -= s.payment
+			add("payment served", n)
+		}
+	}
+	if s.state != unpaid {
+		n := s
+		n.state, n.payment = unpaid, 0
+		if !m.paidAgain {
+			n.share = s.lose(s.payment, inUse)
+		}
+		if s.state == carriedOut {
+			// Units that were given back while they were paid stay counted.
+			n.uncounted += max(s.payment-s.debt, 0)
+		}
+		add("payment late", n)
+	}
+	if s.state == carriedOut {
+		n := s
+		var rest int8
+		n.share, rest = s.acknowledge(s.payment, inUse)
+		n.back = s.back + rest
+		n.gone = max(n.gone, n.count)
+		n.state, n.payment = unpaid, 0
+		add("payment answered", n)
+	}
+	if s.back > 0 && s.up {
+		n := s
+		n.count -= s.back
+		n.uncounted += s.back
+		n.back = 0
+		add("return", n)
+	}
+}
+
+func (m outage) Broken(s outageState) string {
+	switch {
+	case s.phase != present && s.byShare > m.limit-s.seed:
+		return "more is admitted by the share in one outage than was left"
+	case s.uncounted > m.limit:
+		return "more is admitted by the share, and not counted, than the limit"
+	case s.uncounted > s.debt+s.lost:
+		return "the node owes more than it knows"
+	case s.uncounted < -s.payment-s.back-s.lost:
+		return "the store was paid more than was owed"
+	}
+	return ""
+}
+
+func (m outage) Idle(s outageState) bool {
+	return s.up && s.phase == present && s.users == 0 && s.state == unpaid && s.back == 0
+}
+
+// Canonical returns s: there is one node. Counts above the limit are alike to it.
+func (m outage) Canonical(s outageState) outageState {
+	s.count = min(s.count, 2*m.limit)
+	s.gone = min(s.gone, m.limit)
+	return s
+}
