@@ -183,7 +183,7 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	}
 	c.set.hash = hash(sources)
 	for _, d := range c.set.domains {
-		d.root.straighten()
+		d.root.markFast()
 	}
 	c.set.listKeys()
 	return c.set, r.done()

@@ -22,8 +22,8 @@ type branch struct {
 	exact map[string]*Rule
 	wild  *wildcards[*Rule]
 	bare  *Rule
-	// only is bare where it is all that straight needs to know.
-	only *Rule
+	// single is bare where it is all that matchFast needs to know.
+	single *Rule
 }
 
 // how a rule was found for an entry.
@@ -139,7 +139,7 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 		for i := range r.Descriptors {
 			if t == nil {
 				var ok bool
-				if dst, ok = d.straight(dst, r, i); ok {
+				if dst, ok = d.matchFast(dst, r, i); ok {
 					continue
 				}
 			}

@@ -8,8 +8,12 @@ import (
 	"github.com/weirlimit/weir/internal/sketch"
 )
 
-// fewOps is how many ops a call may have without allocating.
-const fewOps = 16
+const (
+	// fewOps is how many ops a call may have without allocating.
+	fewOps = 16
+	// mostOps is how many ops most calls have at most.
+	mostOps = 4
+)
 
 // A taken is an op on its way: where its key is kept, one way or another.
 type taken struct {
@@ -30,10 +34,10 @@ func (s *Store) Take(_ context.Context, ops []weir.Op) error {
 		return s.takeSingle(&ops[0])
 	case n == 2 && s.takePair((*[2]weir.Op)(ops)):
 		return nil
-	case n <= plainOps:
-		// Most requests: clearing room for more would take longer than deciding.
-		var all [plainOps]taken
-		var locks [plainOps]*segment
+	case n <= mostOps:
+		// Clearing room for more would take longer than deciding.
+		var all [mostOps]taken
+		var locks [mostOps]*segment
 		return s.takeAll(ops, all[:n], locks[:0])
 	case n <= fewOps:
 		var all [fewOps]taken
@@ -55,8 +59,7 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 	}
 	locks = s.hold(ops, all, locks)
 	now := s.nowAmong(locks)
-	if plain(ops, all) {
-		spendAll(ops, all, now)
+	if spendFast(ops, all, now) {
 		locks.unlock()
 		return nil
 	}
@@ -81,53 +84,6 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 	}
 	locks.unlock()
 	return nil
-}
-
-// plainOps is how many plain ops are spent one by one.
-const plainOps = 4
-
-// plain reports whether all of ops are spends that must allow, of different keys
-// whose cells are in place.
-func plain(ops []weir.Op, all []taken) bool {
-	if len(ops) > plainOps {
-		return false
-	}
-	for i := range ops {
-		o, p := &ops[i], &all[i]
-		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Headroom != 0 || o.Penalize ||
-			!p.found || p.again || p.window != nil || p.table.slabs != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// spendAll does what look, Resolve and charge do to plain ops, with half the
-// steps where all allow: it spends one by one, and when one refuses puts back
-// the cells of those before it. Two that are alone are takePair's.
-func spendAll(ops []weir.Op, all []taken, now int64) {
-	var before [plainOps][maxDirect]int64
-	for i := range ops {
-		o, row := &ops[i], all[i].segment.row(all[i].at)
-		copy(before[i][:], row)
-		o.Decision = o.Limit.Algorithm.Step(row, o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.ID})
-		o.Now, o.Charged, o.Borrowed = now, true, false
-		if o.Decision.Allowed() {
-			continue
-		}
-		for j := range i {
-			copy(all[j].segment.row(all[j].at), before[j][:])
-		}
-		for j := range ops {
-			o := &ops[j]
-			o.Now, o.Charged, o.Borrowed = now, false, false
-			if j != i {
-				a := weir.Ask{Now: now, Cost: o.Cost, ID: o.ID, Verb: weir.Peek}
-				o.Decision = o.Limit.Algorithm.Step(all[j].segment.row(all[j].at), o.Limit, a)
-			}
-		}
-		return
-	}
 }
 
 // takeSingle takes an op that stands alone: its answer is the request's.

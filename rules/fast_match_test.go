@@ -11,9 +11,9 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-// TestStraightIsWalk: whatever the rules and the request, going straight finds what
+// TestFastMatchIsWalk: whatever the rules and the request, the fast match finds what
 // going step by step does, which Explain is told by.
-func TestStraightIsWalk(t *testing.T) {
+func TestFastMatchIsWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(20, 26))
 	straight, walked := 0, 0 // levels, descriptors
 	own := weir.PerHour(3, algorithm.FixedWindow)
@@ -35,7 +35,7 @@ func TestStraightIsWalk(t *testing.T) {
 				t.Fatalf("%+v\nmeets %+v,\nstep by step %+v, under\n%s", r.Descriptors, got, want, text)
 			}
 			for i := range r.Descriptors {
-				switch ops, ok := set.first.straight(nil, r, i); {
+				switch ops, ok := set.first.matchFast(nil, r, i); {
 				case len(ops) > 0:
 					straight += len(r.Descriptors[i].Entries) - 1
 				case !ok && len(got) > 0:

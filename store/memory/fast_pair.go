@@ -9,7 +9,7 @@ import (
 // takePair decides two plain spends whose rows are in place, as those of most
 // requests with two limits are, in fewer steps than takeAll does
 // (BenchmarkDecideTwoRules). It reports false, and has changed nothing, where they
-// are something else.
+// are something else. See docs/decisions/0014-fast-paths.md.
 func (s *Store) takePair(ops *[2]weir.Op) bool {
 	a, b := &ops[0], &ops[1]
 	if !direct(a) || !direct(b) || s.closed.Load() {
