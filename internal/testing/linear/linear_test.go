@@ -1,0 +1,100 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/memory"
+)
+
+// altered is a store that takes ops otherwise than it should.
+type altered struct {
+	weir.Store
+	take func(ops []weir.Op) error
+}
+
+func (s altered) Take(_ context.Context, ops []weir.Op) error { return s.take(ops) }
+
+func TestHistory(t *testing.T) {
+	errLost := errors.New("the answer was lost")
+	for _, c := range []struct {
+		name  string
+		alter func(n int, take func([]weir.Op) error, ops []weir.Op) error
+		want  porcupine.CheckResult
+	}{
+		{"as it should be", func(_ int, take func([]weir.Op) error, ops []weir.Op) error {
+			return take(ops)
+		}, porcupine.Ok},
+		{"an answer is lost", func(n int, take func([]weir.Op) error, ops []weir.Op) error {
+			err := take(ops)
+			if n == 10 {
+				return errLost
+			}
+			return err
+		}, porcupine.Ok},
+		{"a call is lost", func(n int, take func([]weir.Op) error, ops []weir.Op) error {
+			if n == 10 {
+				return errLost
+			}
+			return take(ops)
+		}, porcupine.Ok},
+		{"a call without an answer is sent again", func(n int, take func([]weir.Op) error, ops []weir.Op) error {
+			if n == 10 {
+				return errors.Join(take(ops), take(ops), errLost)
+			}
+			return take(ops)
+		}, porcupine.Illegal},
+		{"a charge is forgotten", func(n int, take func([]weir.Op) error, ops []weir.Op) error {
+			err := take(ops)
+			if n == 10 {
+				back := []weir.Op{ops[0]}
+				back[0].Verb, back[0].Role = weir.Refund, weir.Always
+				err = errors.Join(err, take(back))
+			}
+			return err
+		}, porcupine.Illegal},
+		{"an answer says that more is left", func(n int, take func([]weir.Op) error, ops []weir.Op) error {
+			err := take(ops)
+			if n == 10 {
+				ops[0].Decision.Remaining++
+			}
+			return err
+		}, porcupine.Illegal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			local := memory.New(memory.Options{MaxBytes: 1 << 20})
+			defer local.Close()
+			var mu sync.Mutex
+			n := 0
+			s := altered{local, func(ops []weir.Op) error {
+				mu.Lock()
+				defer mu.Unlock()
+				n++
+				return c.alter(n, func(ops []weir.Op) error { return local.Take(t.Context(), ops) }, ops)
+			}}
+			l := weir.PerDay(100, algorithm.FixedWindow)
+			if err := l.Compile(); err != nil {
+				t.Fatal(err)
+			}
+			var h History
+			var clients sync.WaitGroup
+			for i := range 4 {
+				clients.Go(func() {
+					for range 10 {
+						_, _ = h.Take(i, s, weir.Op{Key: "k", Limit: l, Cost: 1})
+					}
+				})
+			}
+			clients.Wait()
+			if got := h.check(); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
