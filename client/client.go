@@ -280,7 +280,7 @@ func (c *Client) complete(ks *[]Check) error {
 func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
 	w := c.room.Waiter(ctx, c.opt.MaxWait)
 	defer w.Done()
-	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
+	for {
 		d, err := c.Check(ctx, k)
 		if err != nil {
 			return Decision{}, err
@@ -301,9 +301,7 @@ func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
 			return d, &Refused{d}
 		}
 		if d.Limit != nil && d.Limit.Algorithm == "concurrency" {
-			// How long others hold their places is not known: RetryAfter is when they
-			// lose them if they died.
-			wait = min(wait, poll)
+			wait = w.Permit(wait)
 		}
 		wait = max(wait, time.Millisecond)
 		if err := w.Sleep(later(wait, w.Left()), &Refused{d}); err != nil {
@@ -311,12 +309,6 @@ func (c *Client) Wait(ctx context.Context, k Check) (Decision, error) {
 		}
 	}
 }
-
-// How often a place under a concurrency limit is asked for again.
-const (
-	leastPoll = 10 * time.Millisecond
-	mostPoll  = time.Second
-)
 
 // maxJitter is the longest that anybody waits beyond what he is told.
 const maxJitter = 5 * time.Second

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/regular"
 )
@@ -221,12 +222,11 @@ func isLoopback(host string) bool {
 func (s *keySource) run(ctx context.Context, ok bool) {
 	defer close(s.done)
 	last, good := time.Now(), time.Now()
-	pause := firstRetry
+	retry := backoff.Backoff{Min: firstRetry, Max: retryAfter}
 	for {
 		least := retryAfter
 		if s.set.Load() == nil {
-			least = pause
-			pause = min(2*pause, retryAfter)
+			least = retry.Next()
 		}
 		wait := s.opt.Refresh
 		if !ok {
@@ -251,7 +251,8 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 		last = time.Now()
 		switch {
 		case ok:
-			good, pause = last, firstRetry
+			good = last
+			retry.Reset()
 		case s.set.Load() != nil && last.Sub(good) > max(maxStale, 4*s.opt.Refresh):
 			s.set.Store(nil)
 			s.opt.Log.Error("the keys of tokens are too old and are not believed any more; no token is until they can be fetched", "url", s.opt.URL, "age", last.Sub(good).Round(time.Second))

@@ -183,11 +183,7 @@ func (b *keyBuilder) fault(line int, format string, args ...any) error {
 }
 
 func (b *keyBuilder) unknown(line int, name string) error {
-	hint := "choose one of " + strings.Join(keyColumns, ", ")
-	if meant := spell.Nearest(name, keyColumns); meant != "" {
-		hint = fmt.Sprintf("did you mean %q?", meant)
-	}
-	return b.fault(line, "unknown key %.40q (%s)", name, hint)
+	return b.fault(line, "unknown key %.40q (%s)", name, spell.Cure(name, keyColumns))
 }
 
 // unknownColumn says what is wrong in the first line of a table. It repeats no more

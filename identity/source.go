@@ -96,11 +96,7 @@ func (r *Resolver) parseSource(text string, route *Route) (source, error) {
 	}
 	k, ok := prefixes[word]
 	if !ok || !hasArg {
-		hint := "choose one of " + strings.Join(Sources(), ", ")
-		if meant := spell.Nearest(text, Sources()); meant != "" {
-			hint = fmt.Sprintf("did you mean %q?", meant)
-		}
-		return source{}, fmt.Errorf("unknown source %q (%s)", text, hint)
+		return source{}, fmt.Errorf("unknown source %q (%s)", text, spell.Cure(text, Sources()))
 	}
 	if arg == "" {
 		return source{}, fmt.Errorf("source %q needs a name behind the colon", text)

@@ -198,14 +198,10 @@ func didYouMean(word string, known []string) string {
 	if meant := synonyms[lower]; slices.Contains(known, meant) && !slices.Contains(known, lower) {
 		return fmt.Sprintf("did you mean %q?", meant)
 	}
-	meant := spell.Nearest(lower, known)
 	if slices.Contains(known, lower) {
-		meant = lower
+		return fmt.Sprintf("did you mean %q?", lower)
 	}
-	if meant == "" {
-		return "choose one of " + strings.Join(known, ", ")
-	}
-	return fmt.Sprintf("did you mean %q?", meant)
+	return spell.Cure(lower, known)
 }
 
 // printable returns s with what could mislead a terminal or a log written out:

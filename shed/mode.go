@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Mode is what one limiter does.
@@ -27,7 +29,7 @@ func ParseMode(word string) (Mode, error) {
 			return Mode(i), nil
 		}
 	}
-	return Off, fmt.Errorf("unknown mode %q: %s", clip(word), cure(word, modeNames))
+	return Off, fmt.Errorf("unknown mode %q: %s", clip(word), spell.Cure(word, modeNames))
 }
 
 // String returns the word of the mode.

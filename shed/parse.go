@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/internal/spell"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -89,7 +90,7 @@ func (r *reader) section(v reflect.Value, n *yaml.Node, path string) {
 		at, known := fields[key.Value]
 		switch line, again := seen[key.Value]; {
 		case !known || key.Kind != yaml.ScalarNode:
-			r.bad(key, "unknown key %q: %s", clip(path+key.Value), cure(key.Value, names))
+			r.bad(key, "unknown key %q: %s", clip(path+key.Value), spell.Cure(key.Value, names))
 			continue
 		case again:
 			r.bad(key, "%q is in line %d already: keep one of them", path+key.Value, line)

@@ -27,10 +27,10 @@ func TestParsePriority(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}
-	f("", `unknown priority "": write critical, default, sheddable or background`)
+	f("", `unknown priority "": choose one of critical, default, sheddable, background`)
 	f("Critical", `unknown priority "Critical": did you mean "critical"?`)
 	f("backgruond", `unknown priority "backgruond": did you mean "background"?`)
-	f("0", `unknown priority "0": write critical, default, sheddable or background`)
+	f("0", `unknown priority "0": choose one of critical, default, sheddable, background`)
 	if a, b := shed.Priority(-1).String(), shed.Priority(99).String(); a != "critical" || b != "background" {
 		t.Errorf("out of range: %s and %s", a, b)
 	}

@@ -2,7 +2,6 @@ package shed
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/weirlimit/weir/internal/spell"
 )
@@ -41,7 +40,7 @@ func ParsePriority(name string) (Priority, error) {
 			return Priority(i), nil
 		}
 	}
-	return Default, fmt.Errorf("unknown priority %q: %s", clip(name), cure(name, priorityNames[:]))
+	return Default, fmt.Errorf("unknown priority %q: %s", clip(name), spell.Cure(name, priorityNames[:]))
 }
 
 // String returns the name of the class.
@@ -60,23 +59,6 @@ func (p *Priority) UnmarshalText(text []byte) error {
 		*p = got
 	}
 	return err
-}
-
-// cure says which of the known words to write.
-func cure(word string, known []string) string {
-	if near := spell.Nearest(word, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return "write " + oneOf(known)
-}
-
-// oneOf returns words as a choice: "a, b or c".
-func oneOf(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // clip returns s as a message can bear it.

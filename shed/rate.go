@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Rate is so many units in a period, written as in a rules file: "100/minute",
@@ -61,7 +62,7 @@ func parsePeriod(text string) (time.Duration, error) {
 // cured returns err with what to write instead.
 func cured(err error) error {
 	if unit, ok := errors.AsType[*period.UnitError](err); ok {
-		return fmt.Errorf("%w: %s", err, cure(unit.Word, period.Units))
+		return fmt.Errorf("%w: %s", err, spell.Cure(unit.Word, period.Units))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // State is what a shedder does and has done since its start.
@@ -195,7 +196,7 @@ func (d *draft) change(name, value string) (err error) {
 	case slices.Contains(settingNames, name):
 		d.shares[slices.Index(priorityNames[:], name[len(shareBefore):])], err = ParseShare(value)
 	default:
-		return fmt.Errorf("unknown setting %q: %s", clip(name), cure(name, settingNames))
+		return fmt.Errorf("unknown setting %q: %s", clip(name), spell.Cure(name, settingNames))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -82,7 +82,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	f(`unknown setting "fleet_shar": did you mean "fleet_share"?`, "fleet_shar", "off", "off", "true")
-	f(`user_rate: unknown mode "on": write enforce, shadow or off`, "user_rate", "on")
+	f(`user_rate: unknown mode "on": choose one of enforce, shadow, off`, "user_rate", "on")
 	f(`off: "yes": write true or false`, "off", "yes", "user_rate", "off")
 	f(`in_flight.limit: 0 must be at least 1; to have none set in_flight to off`, "in_flight.limit", "0")
 	f(`in_flight.limit: "x" is not a whole number`, "in_flight.limit", "x")

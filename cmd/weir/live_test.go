@@ -126,7 +126,7 @@ func TestWatchingFails(t *testing.T) {
 		{"--events off", "top --once --server " + n.admin},
 		{"--events off", "tail --server " + n.admin},
 		{"admin address", "tail --server " + n.http},
-		{"did you mean refused?", "tail --outcome refusd --server " + n.admin},
+		{`did you mean "refused"?`, "tail --outcome refusd --server " + n.admin},
 		{"is `weir serve` running", fmt.Sprintf("top --server http://127.0.0.1:%d", servertest.FreePort(t))},
 		{"keep one", "tail --token a --token-file b --server " + n.admin},
 		{"gone", "tail --token-file gone --server " + n.admin},

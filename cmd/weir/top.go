@@ -13,6 +13,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/insight/top"
 )
@@ -137,11 +138,6 @@ func (c *topCmd) feed(ctx context.Context, stream *liveStream, send func(tea.Msg
 			return
 		}
 		send(top.DownMsg{Err: err})
-		t := time.NewTimer(again)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		backoff.Sleep(ctx, again)
 	}
 }

@@ -7,12 +7,6 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// How often an outgoing request asks whether a permit has become free.
-const (
-	leastPoll = 10 * time.Millisecond
-	mostPoll  = time.Second
-)
-
 // An Outgoing request is to be sent to another, under a key that names whose quota it
 // spends.
 type Outgoing struct {
@@ -48,7 +42,7 @@ func (o *Outgoing) Await(ctx context.Context, refusal Refusal) error {
 	o.refusal = refusal
 	o.waiter = o.gate.room.Waiter(ctx, o.gate.maxDelay)
 	defer o.waiter.Done()
-	for poll := leastPoll; ; poll = min(2*poll, mostPoll) {
+	for {
 		if err := o.awaitKey(); err != nil {
 			return err
 		}
@@ -77,9 +71,7 @@ func (o *Outgoing) Await(ctx context.Context, refusal Refusal) error {
 			return refused
 		}
 		if d.Limit != nil && d.Limit.Traits()&weir.Leases != 0 {
-			// How long others hold their permits is not known: RetryAfter is when they
-			// lose them if they died.
-			wait = min(wait, poll)
+			wait = o.waiter.Permit(wait)
 		}
 		if err := o.waiter.Sleep(wait, refused); err != nil {
 			return err

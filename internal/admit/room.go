@@ -36,6 +36,7 @@ type Waiter struct {
 	end    time.Time
 	room   *Room
 	inside bool
+	poll   backoff.Backoff
 }
 
 // Waiter returns a waiter that waits for most, or until the deadline of ctx if that is
@@ -45,7 +46,7 @@ func (r *Room) Waiter(ctx context.Context, most time.Duration) *Waiter {
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
 	}
-	return &Waiter{ctx: ctx, end: end, room: r}
+	return &Waiter{ctx: ctx, end: end, room: r, poll: backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}}
 }
 
 // Done says that w waits no more.
@@ -58,6 +59,10 @@ func (w *Waiter) Done() {
 
 // Left returns how long w may wait yet.
 func (w *Waiter) Left() time.Duration { return time.Until(w.end) }
+
+// Permit returns when to ask again for a permit that is not free: how long others hold
+// theirs is not known, and wait is when they lose them if they died.
+func (w *Waiter) Permit(wait time.Duration) time.Duration { return min(wait, w.poll.Next()) }
 
 // Sleep waits for d. It returns refusal at once where that is too long or the room is
 // full, and the context's error if that ends first.

@@ -12,14 +12,14 @@ import (
 const (
 	// patience is how long the board may take to answer.
 	patience = 2 * time.Second
-	// backOff is the longest pause between two looks, in looks.
-	backOff = 5
+	// longestPauses is the longest pause between two looks, in looks.
+	longestPauses = 5
 )
 
 // Watch looks for new versions until ctx ends, more seldom while the board does
 // not answer.
 func (o *Overlay) Watch(ctx context.Context) {
-	wait := o.opt.Every
+	wait, retry := o.opt.Every, backoff.Backoff{Min: 2 * o.opt.Every, Max: longestPauses * o.opt.Every}
 	for backoff.Sleep(ctx, wait) {
 		asked, cancel := context.WithTimeout(ctx, patience)
 		err := o.Refresh(asked)
@@ -30,8 +30,9 @@ func (o *Overlay) Watch(ctx context.Context) {
 		o.note(err)
 		if err == nil || errors.Is(err, ErrUnread) {
 			wait = o.opt.Every
+			retry.Reset()
 		} else {
-			wait = min(2*wait, backOff*o.opt.Every)
+			wait = retry.Next()
 		}
 	}
 }

@@ -17,10 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/analytics"
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Analytics configures what is kept of events and asked about.
@@ -58,7 +60,7 @@ func (a *Analytics) kind() (databaseKind, error) {
 	switch {
 	case !ok:
 		known := slices.Sorted(maps.Keys(databases))
-		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
+		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): unknown scheme %q%s: there are %s", scheme, spell.Hint(scheme, known), strings.Join(known, ", "))
 	case a.URL != analyticsMemory && scheme+":" == analyticsMemory:
 		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): memory: takes nothing: leave %q out", rest)
 	}
@@ -220,11 +222,7 @@ func (a *analyst) openAtLast(ctx context.Context) bool {
 			a.log.Warn("the database of analytics cannot be used yet", "err", err)
 			last = err.Error()
 		}
-		t := time.NewTimer(openAgain)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !backoff.Sleep(ctx, openAgain) {
 			return false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir/internal/regular"
+	"github.com/weirlimit/weir/internal/spell"
 )
 
 // maxConfig bounds a configuration file, in bytes.
@@ -87,7 +88,7 @@ func (f *file) section(v reflect.Value, n *yaml.Node, key string) {
 		at, known := fields[name.Value]
 		switch first := seen[name.Value]; {
 		case name.Kind != yaml.ScalarNode || !known:
-			f.bad(name, "unknown key %q%s", key+name.Value, meant(name.Value, names))
+			f.bad(name, "unknown key %q%s", key+name.Value, spell.Hint(name.Value, names))
 			continue
 		case first > 0:
 			f.bad(name, "%q is there twice, first on line %d", key+name.Value, first)

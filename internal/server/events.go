@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/queue/kafka"
 	"github.com/weirlimit/weir/internal/insight/queue/nats"
 	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
+	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -64,7 +65,7 @@ func queueOf(flag, url string) (queueKind, error) {
 	kind, ok := queues[scheme]
 	if !ok {
 		known := slices.Sorted(maps.Keys(queues))
-		return queueKind{}, fmt.Errorf("%s: unknown scheme %q%s: there are %s and %s", flag, scheme, meant(scheme, append(known, eventsLocal)), eventsLocal, strings.Join(known, ", "))
+		return queueKind{}, fmt.Errorf("%s: unknown scheme %q%s: there are %s and %s", flag, scheme, spell.Hint(scheme, append(known, eventsLocal)), eventsLocal, strings.Join(known, ", "))
 	}
 	return kind, nil
 }

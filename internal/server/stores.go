@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
@@ -85,7 +86,7 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 	opt := memory.Options{Logger: log}
 	for key, values := range u.Query() {
 		if key != "max_bytes" {
-			return bad("unknown parameter %q%s", key, meant(key, []string{"max_bytes"}))
+			return bad("unknown parameter %q%s", key, spell.Hint(key, []string{"max_bytes"}))
 		}
 		var b Bytes
 		if err := b.UnmarshalText([]byte(values[0])); err != nil || b < memory.MinBytes {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/insight/dashboard"
+	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memcached"
@@ -84,7 +85,7 @@ func (c *Config) storeKind() (storeKind, error) {
 	kind, ok := stores[scheme]
 	if !ok {
 		known := slices.Sorted(maps.Keys(stores))
-		return storeKind{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, meant(scheme, known), strings.Join(known, ", "))
+		return storeKind{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, spell.Hint(scheme, known), strings.Join(known, ", "))
 	}
 	return kind, nil
 }

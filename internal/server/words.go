@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -115,14 +116,14 @@ func (w *Words) clause(clause, value string) (err error) {
 	case "by":
 		w.By = By(strings.ToLower(value))
 		if w.By != ByIP && w.By != ByClientID && w.By != ByAll {
-			return fmt.Errorf("cannot count by %q%s", value, meant(value, []string{string(ByIP), string(ByClientID), string(ByAll)}))
+			return fmt.Errorf("cannot count by %q%s", value, spell.Hint(value, []string{string(ByIP), string(ByClientID), string(ByAll)}))
 		}
 	case "burst":
 		w.Burst, err = wholeNumber(value)
 	case "using":
 		w.Algorithm, err = algorithmNamed(value)
 	default:
-		return fmt.Errorf("unknown word %q%s", clause, meant(clause, []string{"by", "burst", "using"}))
+		return fmt.Errorf("unknown word %q%s", clause, spell.Hint(clause, []string{"by", "burst", "using"}))
 	}
 	return err
 }
@@ -141,7 +142,7 @@ func wholeNumber(s string) (int64, error) {
 func parsePeriod(s string) (time.Duration, error) {
 	d, err := period.Parse(s)
 	if unit, ok := errors.AsType[*period.UnitError](err); ok {
-		return 0, fmt.Errorf("unknown period %q%s", s, meant(strings.ToLower(unit.Word), period.Units))
+		return 0, fmt.Errorf("unknown period %q%s", s, spell.Hint(strings.ToLower(unit.Word), period.Units))
 	}
 	return d, err
 }
@@ -157,7 +158,7 @@ func algorithmNamed(name string) (weir.Algorithm, error) {
 	for _, a := range algorithm.All {
 		names = append(names, a.Name())
 	}
-	if m := meant(name, names); m != "" {
+	if m := spell.Hint(name, names); m != "" {
 		return nil, fmt.Errorf("unknown algorithm %q%s", name, m)
 	}
 	return nil, fmt.Errorf("unknown algorithm %q: there are %s", name, strings.Join(names, ", "))

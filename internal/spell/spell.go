@@ -1,6 +1,38 @@
 // Package spell finds what a misspelt word was meant to be.
 package spell
 
+import (
+	"fmt"
+	"strings"
+)
+
+// Hint returns ` (did you mean "x"?)` for the word of known that is nearest to word, or
+// "" when none is near.
+func Hint(word string, known []string) string {
+	if meant := Nearest(word, known); meant != "" {
+		return fmt.Sprintf(" (did you mean %q?)", meant)
+	}
+	return ""
+}
+
+// Cure returns what to do about an unknown word: `did you mean "x"?`, or `choose one of`
+// and all that are known when none is near.
+func Cure(word string, known []string) string {
+	if meant := Nearest(word, known); meant != "" {
+		return fmt.Sprintf("did you mean %q?", meant)
+	}
+	return "choose one of " + strings.Join(known, ", ")
+}
+
+// Unknown returns the error for a word that is none of those known, a parameter for one:
+// it names the nearest, or all when none is near.
+func Unknown(what, word string, known []string) error {
+	if hint := Hint(word, known); hint != "" {
+		return fmt.Errorf("unknown %s %q%s", what, word, hint)
+	}
+	return fmt.Errorf("unknown %s %q: there are %s", what, word, strings.Join(known, ", "))
+}
+
 // Nearest returns the word of known that is nearest to word, or "" when none is
 // near: one letter may be wrong, and one more for each five of the word. Of words
 // that are equally near it is the first.

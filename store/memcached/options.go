@@ -105,11 +105,7 @@ func (o *Options) set(query string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		v := values[name]
 		if !slices.Contains(known, name) {
-			hint := ""
-			if near := spell.Nearest(name, known); near != "" {
-				hint = fmt.Sprintf(" (did you mean %q?)", near)
-			}
-			return fault("unknown setting %q%s: there are %s", name, hint, strings.Join(known, ", "))
+			return fault("unknown setting %q%s: there are %s", name, spell.Hint(name, known), strings.Join(known, ", "))
 		}
 		if len(v) > 1 {
 			return fault("%s is given %d times: give it once", name, len(v))

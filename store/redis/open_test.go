@@ -60,7 +60,7 @@ func TestWrongURLs(t *testing.T) {
 	f("rediss+unix:///path", "speaks no TLS")
 	f("redis://s3cret@h", "a user without a password")
 	f("redis://:s3cret%@h", "escape the special characters")
-	f("redis://h?time_out=1s", `unknown parameter "time_out"`, "did you mean timeout?")
+	f("redis://h?time_out=1s", `unknown parameter "time_out"`, `did you mean "timeout"?`)
 	f("redis://h?timeout=1", `timeout "1"`)
 	f("redis://h?timeout=1us", "at least 1ms")
 	f("redis://h?in_flight=0", "between 1 and")

@@ -223,7 +223,7 @@ func (a *address) readQuery(text string, secure bool) error {
 		case "tls_server_name":
 			files.ServerName = v
 		default:
-			return unknown(k)
+			return spell.Unknown("parameter", k, parameters)
 		}
 		if err != nil {
 			return fmt.Errorf("%s %q: %w", k, v, err)
@@ -240,11 +240,4 @@ func (a *address) readQuery(text string, secure bool) error {
 	}
 	a.TLS, err = files.Config(a.TLS)
 	return err
-}
-
-func unknown(parameter string) error {
-	if near := spell.Nearest(parameter, parameters); near != "" {
-		return fmt.Errorf("unknown parameter %q (did you mean %s?)", parameter, near)
-	}
-	return fmt.Errorf("unknown parameter %q: there are %s", parameter, strings.Join(parameters, ", "))
 }

@@ -5,13 +5,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/compat/envoy/counter"
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
@@ -143,7 +143,7 @@ func poolStats(scope *stats.Scope, perSecond bool, store *counter.Redis) {
 // allow is over.
 func retry(ctx context.Context, s *settings.Settings, log *slog.Logger, open func() error) error {
 	began := time.Now()
-	wait := backoff(s.RedisStartupInitial, s.RedisStartupMax)
+	wait := backoff.Backoff{Min: max(s.RedisStartupInitial, 0), Max: max(s.RedisStartupMax, 0)}
 	for {
 		err := open()
 		if err == nil {
@@ -156,32 +156,9 @@ func retry(ctx context.Context, s *settings.Settings, log *slog.Logger, open fun
 		if s.RedisStartupElapsed > 0 && took >= s.RedisStartupElapsed {
 			return fmt.Errorf("timed out waiting for Redis connection after %s (REDIS_STARTUP_MAX_ELAPSED_TIME=%s): %w", took, s.RedisStartupElapsed, err)
 		}
-		pause := wait()
+		pause := wait.Next()
 		log.Warn("Redis is not there; trying again", "err", err, "in", pause.Round(time.Millisecond), "elapsed", took)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// backoff returns pauses that double from first to most, each chosen at random
-// between first and its turn.
-func backoff(first, most time.Duration) func() time.Duration {
-	if first <= 0 {
-		first = 100 * time.Millisecond
-	}
-	if most <= 0 {
-		most = 10 * time.Second
-	}
-	turn := min(first, most)
-	return func() time.Duration {
-		pause := min(first, most)
-		if turn > pause {
-			pause += rand.N(turn - pause + 1)
-		}
-		turn = min(turn*2, most)
-		return pause
+		backoff.Sleep(ctx, pause)
 	}
 }
 

@@ -3,7 +3,6 @@ package authorize
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -52,10 +51,7 @@ func ParameterNames() []string { return []string{"deny", "domain", "fail", "cost
 // UnknownParameter says that there is no parameter of a name, among those that
 // there are.
 func UnknownParameter(name string, known []string) error {
-	if meant := spell.Nearest(name, known); meant != "" {
-		return fmt.Errorf("unknown parameter %q (did you mean %q?)", name, meant)
-	}
-	return fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(known, ", "))
+	return spell.Unknown("parameter", name, known)
 }
 
 // SetParameter sets the parameter of a name. It returns an error, which says what

@@ -80,7 +80,7 @@ func (a *API) readMode(r *reader) modeQuery {
 	case q.mode == "":
 		fault("#/mode", "is missing: one of "+strings.Join(modeWords, ", "))
 	case !slices.Contains(modeWords, q.mode):
-		fault("#/mode", fmt.Sprintf("%q is none of %s%s", q.mode, strings.Join(modeWords, ", "), meant(q.mode, modeWords)))
+		fault("#/mode", fmt.Sprintf("%q is none of %s%s", q.mode, strings.Join(modeWords, ", "), spell.Hint(q.mode, modeWords)))
 	case strings.TrimSpace(q.reason) == "":
 		fault("#/reason", "is missing: say why, for whoever looks after this later")
 	case q.percent != 0 && q.mode != string(overlay.Enforced):
@@ -89,14 +89,6 @@ func (a *API) readMode(r *reader) modeQuery {
 		fault("#/seconds", "none goes alone: leave seconds out")
 	}
 	return q
-}
-
-// meant suggests what was meant.
-func meant(written string, known []string) string {
-	if word := spell.Nearest(written, known); word != "" {
-		return fmt.Sprintf("; did you mean %q?", word)
-	}
-	return ""
 }
 
 // modeAnswer is the answer of POST /v1/admin/mode and GET /v1/admin/modes.
@@ -260,7 +252,7 @@ func choosePlaces(all []overlay.Place, domain, rule, limit string) ([]overlay.Pl
 
 // some suggests what was meant, or says what there is, if that is little.
 func some(written string, known []string) string {
-	if m := meant(written, known); m != "" {
+	if m := spell.Hint(written, known); m != "" {
 		return m
 	}
 	if len(known) == 0 || len(known) > 8 {
@@ -315,7 +307,7 @@ func readParams(r *http.Request, known ...string) (map[string]string, *inputErro
 	for name, values := range r.URL.Query() {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, &inputError{"unknown parameter" + meant(name, known) + "; known are " + strings.Join(known, ", "), name}
+			return nil, &inputError{"unknown parameter" + spell.Hint(name, known) + "; known are " + strings.Join(known, ", "), name}
 		case len(values) != 1:
 			return nil, &inputError{"is there twice", name}
 		case len(values[0]) > maxRule:

@@ -164,7 +164,7 @@ func TestHostileMode(t *testing.T) {
 	}
 	for _, c := range []struct{ path, query, pointer, detail string }{
 		{"/v1/admin/modes", "?rule=tokenbucket", "rule", `did you mean "token_bucket"?`},
-		{"/v1/admin/modes", "?rul=x", "rul", `unknown parameter; did you mean "rule"?`},
+		{"/v1/admin/modes", "?rul=x", "rul", `unknown parameter (did you mean "rule"?)`},
 		{"/v1/admin/modes", "?rule=a&rule=b", "rule", "is there twice"},
 		{"/v1/admin/modes", "?rule=" + strings.Repeat("x", 9000), "rule", "8192"},
 		{"/v1/admin/audit", "?limit=0", "limit", "from 1 to 1000"},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return fmt.Errorf("listener %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
-	wait(s.opt.DrainDelay)
+	time.Sleep(s.opt.DrainDelay)
 	err := ln.Close()
 	<-served
 	if errors.Is(err, net.ErrClosed) {
@@ -44,16 +45,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, s.drain())
 }
 
-// wait sleeps for d.
-func wait(d time.Duration) {
-	if d > 0 {
-		<-time.After(d)
-	}
-}
-
 // accept lets clients in until ln is closed.
 func (s *Server) accept(ln net.Listener) error {
-	pause := time.Duration(0)
+	wait := backoff.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
@@ -61,12 +55,12 @@ func (s *Server) accept(ln net.Listener) error {
 				return err
 			}
 			// Such as too many open files: it passes when others close theirs.
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			pause := wait.Next()
 			s.opt.Log.Error("connection not accepted", "err", err, "again_in", pause)
-			wait(pause)
+			time.Sleep(pause)
 			continue
 		}
-		pause = 0
+		wait.Reset()
 		s.done.Go(s.admit(nc).run)
 	}
 }

@@ -189,8 +189,9 @@ func untilAll(orders []*order) (context.Context, context.CancelFunc) {
 // until ctx ends. A transaction that takes too long is tried again by halves, and so is
 // one with an event that the database refuses.
 func (s *Service) count(ctx context.Context, batch []event.Event) error {
-	wait := minBackoff
-	for tries := 1; ; tries++ {
+	var down backoff.Backoff
+	contended := backoff.Backoff{Min: 10 * time.Millisecond, Max: 100 * time.Millisecond}
+	for {
 		began := time.Now()
 		t, err := s.transact(ctx, batch)
 		if err == nil {
@@ -212,17 +213,13 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 			}
 			return s.count(ctx, batch[half:])
 		}
-		pause := wait
-		if Again(err) {
-			pause = minBackoff / 10
-		} else {
-			s.outage.Failed(err)
-		}
-		if !backoff.Sleep(ctx, min(pause*time.Duration(tries), wait)) {
-			return ctx.Err()
-		}
+		wait := &contended
 		if !Again(err) {
-			wait = min(2*wait, maxBackoff)
+			s.outage.Failed(err)
+			wait = &down
+		}
+		if !wait.Sleep(ctx) {
+			return ctx.Err()
 		}
 	}
 }

@@ -106,10 +106,7 @@ func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool, conf *tls
 		if slices.Contains(known, name) {
 			continue
 		}
-		if near := spell.Nearest(name, known); near != "" {
-			return fmt.Errorf("unknown parameter %q (did you mean %s?)", name, near)
-		}
-		return fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(known, ", "))
+		return spell.Unknown("parameter", name, known)
 	}
 	if !secure {
 		for _, name := range known[:4] {

@@ -21,7 +21,7 @@ const (
 // the caller counts, logs and drops it. When the broker does not respond, or ctx ends, down
 // is true, and the returned messages must be redelivered.
 func MoveToDeadLetters[T any](ctx context.Context, messages []T, put func(context.Context, T) error, responds func(context.Context) bool) (left []T, down bool, err error) {
-	var wait Backoff
+	var wait backoff.Backoff
 	ends := time.Now().Add(MaxDeadLetterWait)
 	for left = messages; len(left) > 0; {
 		var refused []T
@@ -53,8 +53,7 @@ func MoveToDeadLetters[T any](ctx context.Context, messages []T, put func(contex
 		if down || ctx.Err() != nil || rest <= 0 {
 			return left, down || ctx.Err() != nil, err
 		}
-		wait.tries++
-		if !backoff.Sleep(ctx, min(After(wait.tries), rest)) {
+		if !backoff.Sleep(ctx, min(wait.Next(), rest)) {
 			return left, true, ctx.Err()
 		}
 	}

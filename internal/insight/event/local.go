@@ -5,7 +5,8 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
+
+	"github.com/weirlimit/weir/internal/backoff"
 )
 
 // ErrClosed is returned by a queue that is closed.
@@ -52,7 +53,7 @@ func (l *Local) Publish(ctx context.Context, batch []Event) error {
 // Receive implements Source. It must not be called twice at a time. When the queue
 // is closed it hands out what is left.
 func (l *Local) Receive(ctx context.Context, take func(context.Context, []Event) error) error {
-	wait := minBackoff
+	var wait backoff.Backoff
 	for {
 		if l.back == nil {
 			if l.back = l.next(ctx); l.back == nil {
@@ -60,17 +61,13 @@ func (l *Local) Receive(ctx context.Context, take func(context.Context, []Event)
 			}
 		}
 		if take(ctx, l.back) == nil {
-			l.back, wait = nil, minBackoff
+			l.back = nil
+			wait.Reset()
 			continue
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !wait.Sleep(ctx) {
 			return nil
 		}
-		wait = min(2*wait, maxBackoff)
 	}
 }
 

@@ -10,16 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
 const (
 	// maxBatch is the most events that are handed over at once.
 	maxBatch = 1000
-	// A queue that takes nothing is tried again after minBackoff, then after twice
-	// as long, at most maxBackoff.
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 10 * time.Second
 	// maxPublish bounds one attempt.
 	maxPublish = 30 * time.Second
 )
@@ -167,7 +164,7 @@ func (b *outbox) ends() bool {
 // send hands over a batch, however often that takes, until that is to end. It returns
 // what the queue has not taken then.
 func (b *outbox) send(ctx context.Context, batch []Event) []Event {
-	wait := minBackoff
+	var wait backoff.Backoff
 	for tries := 1; ; tries++ {
 		err := b.publish(ctx, batch)
 		if err == nil {
@@ -186,19 +183,19 @@ func (b *outbox) send(ctx context.Context, batch []Event) []Event {
 				return nil
 			}
 			if on {
-				tries, wait = 1, minBackoff
+				tries = 1
+				wait.Reset()
 				continue
 			}
 			b.outage.Failed(err)
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(wait.Next())
 		select {
 		case <-t.C:
 		case <-b.ending:
 			t.Stop()
 			return batch
 		}
-		wait = min(2*wait, maxBackoff)
 	}
 }
 

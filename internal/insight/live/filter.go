@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -66,7 +65,7 @@ func ParseFilter(q url.Values) (*Filter, error) {
 	for name, values := range q {
 		to, known := fields[name]
 		if !known {
-			return nil, unknown("parameter", name, names)
+			return nil, spell.Unknown("parameter", name, names)
 		}
 		for _, v := range values {
 			if n++; n > maxValues || len(v) > maxValue {
@@ -89,22 +88,15 @@ func (f *Filter) Check() error {
 	var errs []error
 	for _, k := range f.Kinds {
 		if !slices.Contains(kinds, k) {
-			errs = append(errs, unknown("kind", k, kinds))
+			errs = append(errs, spell.Unknown("kind", k, kinds))
 		}
 	}
 	for _, o := range f.Outcomes {
 		if !slices.Contains(outcomes, o) {
-			errs = append(errs, unknown("outcome", o, outcomes))
+			errs = append(errs, spell.Unknown("outcome", o, outcomes))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func unknown(what, word string, known []string) error {
-	if near := spell.Nearest(word, known); near != "" {
-		return fmt.Errorf("unknown %s %q (did you mean %s?)", what, word, near)
-	}
-	return fmt.Errorf("unknown %s %q: there are %s", what, word, strings.Join(known, ", "))
 }
 
 // wants reports whether messages of a kind are wanted.

@@ -138,8 +138,8 @@ func TestFilter(t *testing.T) {
 	f("kind=record&kind=loss", loss, true)
 
 	for query, want := range map[string]string{
-		"outcom=refused":                      "did you mean outcome",
-		"outcome=refusd":                      "did you mean refused",
+		"outcom=refused":                      `did you mean "outcome"`,
+		"outcome=refusd":                      `did you mean "refused"`,
 		"kind=x":                              "record, rollup, loss, state",
 		"key=" + strings.Repeat("k", 2000):    "at most",
 		strings.Repeat("key=k&", 200) + "a=b": "at most",
@@ -358,7 +358,7 @@ func TestReadersAreBounded(t *testing.T) {
 
 func TestRequestsThatAreNone(t *testing.T) {
 	s := serve(t, live.Options{})
-	for query, want := range map[string]string{"outcome=refusd": "did you mean refused", "rul=a": "did you mean rule"} {
+	for query, want := range map[string]string{"outcome=refusd": `did you mean "refused"`, "rul=a": `did you mean "rule"`} {
 		res, err := s.Client().Get(s.URL + "?" + query)
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -272,7 +273,7 @@ func decode(n *yaml.Node, to any, skip ...string) error {
 		case contains(skip, k.Value):
 			continue
 		case !contains(known, k.Value):
-			return fmt.Errorf("line %d: unknown key %q%s", k.Line, k.Value, meant(k.Value, append(known, skip...)))
+			return fmt.Errorf("line %d: unknown key %q%s", k.Line, k.Value, spell.Hint(k.Value, append(known, skip...)))
 		}
 		rest.Content = append(rest.Content, k, n.Content[i+1])
 	}

@@ -1,11 +1,8 @@
 package cases
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
-
-	"github.com/weirlimit/weir/internal/spell"
 )
 
 // keysOf returns the YAML keys of the struct that to points to.
@@ -21,11 +18,3 @@ func keysOf(to any) []string {
 }
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
-
-// meant asks whether a word that is not known was meant to be one that is.
-func meant(word string, known []string) string {
-	if s := spell.Nearest(word, known); s != "" {
-		return fmt.Sprintf(" (did you mean %q?)", s)
-	}
-	return ""
-}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -163,9 +164,7 @@ func (s *Statsd) connect() net.Conn {
 		if s.ctx.Err() == nil {
 			s.outage.Failed(err)
 		}
-		select {
-		case <-time.After(statsdRetry):
-		case <-s.ctx.Done():
+		if !backoff.Sleep(s.ctx, statsdRetry) {
 			return nil
 		}
 	}

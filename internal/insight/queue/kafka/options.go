@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
@@ -64,7 +65,7 @@ func parse(url string, opt Options) (*place, error) {
 	p.options = []kgo.Opt{
 		kgo.SeedBrokers(a.Hosts...), kgo.ClientID("weir"), kgo.AllowAutoTopicCreation(),
 		// Sooner than usual, since a topic or a broker may just be coming.
-		kgo.MetadataMinAge(time.Second), kgo.RetryBackoffFn(broker.After),
+		kgo.MetadataMinAge(time.Second), kgo.RetryBackoffFn(backoff.After),
 	}
 	p.tls = a.TLS
 	login, err := sasl(a)

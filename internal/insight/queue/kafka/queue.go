@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -77,7 +78,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 
 // send hands over records until they are confirmed, or until it makes no sense.
 func (q *Queue) send(ctx context.Context, records []*kgo.Record) error {
-	var wait broker.Backoff
+	var wait backoff.Backoff
 	for {
 		err := produce(ctx, q.client, records...)
 		if err == nil || ctx.Err() != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -79,7 +80,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		}
 		client.Close()
 	}()
-	wait := broker.Backoff{Back: func() { s.place.log.Info("events can be fetched again") }}
+	wait := backoff.Backoff{Back: func() { s.place.log.Info("events can be fetched again") }}
 	for s.next(ctx, client, &wait, take) {
 	}
 	if s.life.Closed() {
@@ -89,7 +90,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 }
 
 // next hands over what is there. It returns false when ctx has ended.
-func (s *Source) next(ctx context.Context, client *kgo.Client, wait *broker.Backoff, take func(context.Context, []event.Event) error) bool {
+func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Backoff, take func(context.Context, []event.Event) error) bool {
 	fetched := client.PollRecords(ctx, maxBatch)
 	if ctx.Err() != nil {
 		return false
@@ -150,7 +151,7 @@ func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad 
 		return err
 	}
 	responds := func(ctx context.Context) bool { return client.Ping(ctx) == nil }
-	var wait broker.Backoff
+	var wait backoff.Backoff
 	for {
 		left, down, err := broker.MoveToDeadLetters(ctx, bad, put, responds)
 		if !down {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
@@ -75,7 +76,7 @@ func parse(url string, opt Options) (*place, error) {
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
 		// For ever, and nothing is kept back meanwhile: Publish has to know.
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
-		nats.CustomReconnectDelay(broker.After), nats.IgnoreAuthErrorAbort(),
+		nats.CustomReconnectDelay(backoff.After), nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				p.Log.Warn("the connection to the queue is lost: events wait, up to a bound, and decisions go on as ever", "stream", p.stream, "err", err)

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -78,7 +79,7 @@ func (q *Queue) publish(ctx context.Context, messages []broker.Message) (err err
 
 // send hands over messages. While the connection is lost it waits for it.
 func (q *Queue) send(ctx context.Context, messages []broker.Message) error {
-	var wait broker.Backoff
+	var wait backoff.Backoff
 	for len(messages) > 0 {
 		err := q.sendOne(ctx, messages[0])
 		if err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -70,7 +71,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer nc.Close()
-	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
+	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
 		s.place.Log.Warn("no events can be fetched; tried again", "stream", s.place.stream, "err", err)
 	}, func() { s.place.Log.Info("events can be fetched again", "stream", s.place.stream) })
 	// What was given back last is still to be written.
@@ -84,7 +85,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 }
 
 // consume hands over messages until something goes wrong or ctx ends.
-func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(context.Context, []event.Event) error, wait *broker.Backoff) error {
+func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(context.Context, []event.Event) error, wait *backoff.Backoff) error {
 	c, err := s.consumer(ctx, js)
 	if err != nil {
 		return err

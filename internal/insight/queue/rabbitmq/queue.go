@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -71,7 +72,7 @@ func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error
 
 // send hands over messages. While there is no connection it waits for one.
 func (q *Queue) send(ctx context.Context, messages []amqp.Publishing) error {
-	var wait broker.Backoff
+	var wait backoff.Backoff
 	for len(messages) > 0 {
 		err := q.attempt(ctx, messages)
 		if err == nil || errors.Is(err, errRefused) {

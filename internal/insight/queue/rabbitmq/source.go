@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -53,7 +54,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer leave()
-	broker.Again(ctx, func(wait *broker.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
+	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
 		s.place.Log.Warn("no events can be fetched; tried again", "queue", s.place.queue, "err", err)
 	}, func() { s.place.Log.Info("events can be fetched again", "queue", s.place.queue) })
 	if s.life.Closed() {
@@ -64,7 +65,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 
 // consume hands over messages until the session or ctx ends. What is not
 // acknowledged then goes back to the queue.
-func (s *Source) consume(ctx context.Context, take func(context.Context, []event.Event) error, wait *broker.Backoff) error {
+func (s *Source) consume(ctx context.Context, take func(context.Context, []event.Event) error, wait *backoff.Backoff) error {
 	session, err := s.place.connect(ctx)
 	if err != nil {
 		return err
