@@ -28,7 +28,7 @@ var floors = [][]string{
 	{
 		"algorithm", "answer", "identity", "metrics", "store/internal/lot", "store/memory", "telemetry", "internal/certfile",
 		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
-		"internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
+		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
 		"internal/insight/event", "internal/replay/suggest",
 	},
 	{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // awayRetry is the RetryAfter of what is refused because the shared store is
@@ -28,7 +29,7 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 			s.debts.release(tag)
 		}
 	}()
-	policy, sent := weir.OnErrorLocal, !unsent(err, len(ops))
+	policy, sent := weir.OnErrorLocal, transport.MayRun(err)
 	for i := range ops {
 		o := &ops[i]
 		o.Decision, o.Now, o.Charged, o.Borrowed = clearAnswer(o), s.wall(), false, false
@@ -69,26 +70,24 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 // or not at all. Places that it grants to holders who are not admitted are given back
 // when the call has ended, and so are those that the ops give back.
 func (s *Store) decideLeft(ctx context.Context, ops []weir.Op, err error) error {
-	var left *leftError
-	if errors.As(err, &left) {
-		err = left.error
-	}
 	failed := s.decideAway(ctx, ops, err)
-	admitted := failed == nil && weir.Fold(ops).Allowed() || left == nil && (failed != nil || unsent(err, len(ops)))
+	var r *transport.Result
+	left := errors.As(err, &r) && r.IsLeft()
+	admitted := failed == nil && weir.Fold(ops).Allowed() || !left && (failed != nil || !transport.MayRun(err))
 	var back []giveBack
 	for i := range ops {
 		if o := &ops[i]; takesPlace(o) && !admitted || endsPlace(o) {
 			back = append(back, giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID,
-				ends: later(s.link.now(), weir.Micros(o.Limit.Period)), twice: left == nil && takesPlace(o)})
+				ends: later(s.link.now(), weir.Micros(o.Limit.Period)), twice: !left && takesPlace(o)})
 		}
 	}
 	switch {
 	case len(back) == 0:
-	case left == nil:
+	case !left:
 		s.leases.returns.add(back)
 	default:
-		left.call.afterwards(func() {
-			if c := left.call; c.err != nil || slices.ContainsFunc(c.ops, func(o weir.Op) bool { return takesPlace(&o) && o.Charged }) {
+		r.Then(func(ops []weir.Op, err error) {
+			if err != nil || slices.ContainsFunc(ops, func(o weir.Op) bool { return takesPlace(&o) && o.Charged }) {
 				s.leases.returns.add(back)
 			}
 		})
@@ -116,16 +115,6 @@ func (s *Store) refundAway(o *weir.Op, units int64, sent bool) {
 	back.Cost = units
 	s.returnLater(&back)
 	o.Charged = true
-}
-
-// unsent reports whether err says that the shared store cannot have carried out any
-// part of a call of so many ops.
-func unsent(err error, ops int) bool {
-	if errors.Is(err, errAway) || errors.Is(err, errBusy) {
-		return true
-	}
-	var u interface{ Unsent() bool }
-	return ops == 1 && (unjudged(err) || errors.As(err, &u) && u.Unsent())
 }
 
 // clearAnswer returns the decision with which an op goes to a store: none but

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // A debt is what a node has admitted of a key while the shared store was away.
@@ -241,7 +242,7 @@ func (s *Store) pay(ops []weir.Op, tags []uint64, paid func(i int) error) error 
 		for i := range ops {
 			err = errors.Join(err, paid(i))
 		}
-	case errors.Is(err, errLate):
+	case errors.Is(err, transport.ErrLate):
 		// The share stays used: nobody knows whether the store counts the units.
 		s.debts.lost.Add(units(ops))
 		for i := range ops {

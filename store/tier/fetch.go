@@ -2,14 +2,12 @@ package tier
 
 import (
 	"context"
-	"errors"
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // leastShare is the smallest part of a limit that is worth fetching: a node's
@@ -20,10 +18,8 @@ const leastShare = 8
 type fetch struct {
 	done chan struct{}
 	err  error
-	// waited: a decision waits for it, or has. overdue: the call that it makes has
-	// had the store's budget; nobody waits for it any more, and it goes on.
-	waited, overdue atomic.Bool
-	meter           *lateness.Meter
+	transport.Flight
+	meter *lateness.Meter
 	// refused: costs of so many units or more were refused. Zero means none.
 	refused int64
 }
@@ -40,9 +36,9 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 		return s.spendStrict(ctx, p, p.by(cost), tag, key, cost)
 	}
 	g := s.leases.shard(tag)
-	ctx = s.link.begin(ctx)
+	ctx = s.link.Begin(ctx)
 	timer := s.timers.Get().(*time.Timer)
-	timer.Reset(s.link.wait(ctx))
+	timer.Reset(s.link.Left(ctx))
 	defer func() {
 		timer.Stop()
 		s.timers.Put(timer)
@@ -64,11 +60,7 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 			var err error
 			if f, err = s.startFetch(ctx, g, e, cost); err != nil {
 				g.mu.Unlock()
-				if !errors.Is(err, errBusy) {
-					return weir.Decision{}, 0, err
-				}
-				// All calls are taken: it queues for one like any other.
-				return s.spendStrict(ctx, p, p.by(cost), tag, key, cost)
+				return weir.Decision{}, 0, err
 			}
 		}
 		g.mu.Unlock()
@@ -84,10 +76,10 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 // wait waits for a fetch until the timer fires or ctx ends, and returns why what is
 // needed has not come. It does not wait for one that is overdue.
 func (f *fetch) wait(ctx context.Context, timer *time.Timer) error {
-	f.waited.Store(true)
+	f.Waited.Store(true)
 	own := f.meter.Allow()
 again:
-	if !f.overdue.Load() {
+	if !f.Overdue.Load() {
 		select {
 		case <-f.done:
 			return f.err
@@ -104,7 +96,7 @@ again:
 	case <-f.done:
 		return f.err
 	default:
-		return errLate
+		return transport.ErrLate
 	}
 }
 
@@ -179,73 +171,21 @@ func (s *Store) startFetch(ctx context.Context, g *leaseShard, e *lease, need in
 	return f, err
 }
 
-// runCall makes a call of a fetch, which has all the store's patience: what it brings
-// is of use however late it comes. The store is late once its budget is over, and once
-// more for each further one, if decisions have waited for the fetch.
-func (k *link) runCall(ctx context.Context, f *fetch, c *call) error {
-	c.begin(k, k.patience)
-	c.late = func(err error) {
-		f.overdue.Store(true)
-		if !f.waited.Load() {
-			return
-		}
-		if !c.noted.Swap(true) {
-			k.count(errLate)
-		}
-		if !partial(err) {
-			k.tell(errLate)
-		}
-	}
-	defer f.overdue.Store(false)
-	if !k.prompt {
-		defer k.watch(c)()
-	}
-	return k.run(ctx, c)
-}
-
-// watch tells c.late that the budget is over, again and again until stop is called.
-func (k *link) watch(c *call) (stop func()) {
-	var mu sync.Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	over := false
-	var t *time.Timer
-	t = time.AfterFunc(k.budget, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if more := c.own.More(); !over && more > 0 {
-			t.Reset(more)
-		} else if !over {
-			c.late(errLate)
-			t.Reset(k.budget)
-		}
-	})
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
-		t.Stop()
-	}
-}
-
-// launch has run make a call of the shared store, if one is free. It holds a slot of
-// the link.
+// launch has run make calls of the shared store.
 func (s *Store) launch(run func(f *fetch)) (*fetch, error) {
-	if err := s.link.reserve(); err != nil {
-		return nil, err
+	if s.link.IsOpen() {
+		return nil, transport.ErrOpen
 	}
 	f := &fetch{done: make(chan struct{}), meter: s.link.meter}
-	if !s.link.start(func() { run(f) }) {
-		<-s.link.slots
+	if !s.link.Go(func() { run(f) }) {
 		return nil, weir.ErrClosed
 	}
 	return f, nil
 }
 
 // runFetch asks the shared store for units. Where it has fewer than were asked
-// for it is asked once more. It holds a slot.
+// for it is asked once more.
 func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch, need int64) {
-	defer func() { <-s.link.slots }()
 	nodes := s.nodes.count()
 	g.mu.Lock()
 	want := max(e.want(nodes, s.link.now()), need)
@@ -411,9 +351,8 @@ func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key stri
 
 // fetchCall makes a call of a fetch, and returns the node's time at which it was sent.
 func (s *Store) fetchCall(ctx context.Context, f *fetch, ops []weir.Op) (int64, error) {
-	c := &call{ops: ops}
-	err := s.link.runCall(ctx, f, c)
-	return c.sent, err
+	sent, err := s.link.Fetch(ctx, &f.Flight, ops)
+	return int64(sent), err
 }
 
 // roomOf returns how many units of a key the region may admit before the others are
@@ -435,7 +374,7 @@ const returnsAtOnce = 16
 // places are, which end once however often they are given back.
 func (s *Store) giveBackAll() {
 	r := &s.leases.returns
-	for !s.link.breaker.open.Load() {
+	for !s.link.IsOpen() {
 		some := r.take(returnsAtOnce)
 		if len(some) == 0 {
 			return

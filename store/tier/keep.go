@@ -1,11 +1,13 @@
 package tier
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // keep is the background work: it renews the node's registration, tries a shared
@@ -22,18 +24,16 @@ func (s *Store) keep() {
 		}
 		now := s.link.now()
 		s.plans.second.Store(now / 1e6)
-		away := s.link.breaker.open.Load()
-		if away || now-renewed >= renewEvery(s.nodeTTL).Microseconds() {
-			err := s.renew(s.link.budget)
+		if s.link.IsOpen() {
+			continue
+		}
+		if now-renewed >= renewEvery(s.nodeTTL).Microseconds() {
+			err := s.renew(s.askLater)
 			if err != nil && !partial(err) {
 				continue
 			}
 			if err == nil {
 				renewed = now
-			}
-			if s.link.breaker.reset() {
-				s.nodes.missed()
-				s.isBack()
 			}
 		}
 		if slept := s.link.slept.Load(); slept > told {
@@ -41,7 +41,7 @@ func (s *Store) keep() {
 				"for", time.Duration(slept-told)*time.Microsecond)
 			told = slept
 		}
-		if s.debts.len() > 0 && !s.link.breaker.open.Load() {
+		if s.debts.len() > 0 {
 			// Those of a part that is away wait for it.
 			if err := s.payDebts(); err != nil && !partial(err) {
 				if more, ok := s.quietDebts.may(now); ok {
@@ -119,8 +119,10 @@ func (s *Store) wentAway(err error) {
 	}
 }
 
-// isBack tells that the shared store decides again, if it was told that it did not.
+// isBack tells that the shared store decides again, if it was told that it did not. The
+// number of nodes may have changed meanwhile.
 func (s *Store) isBack() {
+	s.nodes.missed()
 	if !s.outage.told.Swap(false) {
 		return
 	}
@@ -141,10 +143,21 @@ type outage struct {
 // has failed by err, and opens the breaker if it does not: nobody need wait for it to
 // find out, and what is down is told before what follows from it.
 func (s *Store) confirm(err error) {
-	if s.link.breaker.open.Load() || partial(err) || wrong(err) || errors.Is(err, weir.ErrDocument) || errors.Is(err, weir.ErrChanged) {
+	if s.link.IsOpen() || partial(err) || wrong(err) || errors.Is(err, weir.ErrDocument) || errors.Is(err, weir.ErrChanged) {
 		return
 	}
-	if err := s.renew(s.link.budget); err != nil && !partial(err) && !unjudged(err) && !errors.Is(err, errBusy) && s.link.breaker.trip() {
-		s.wentAway(err)
+	var r *transport.Result
+	err = s.renew(func(ops []weir.Op) error {
+		_, err := s.link.take(context.Background(), ops)
+		return err
+	})
+	if errors.As(err, &r) && !r.Excused && (r.Outcome == transport.Failed || r.Outcome == transport.Late) {
+		s.link.Trip(0, err)
 	}
+}
+
+// askLater asks the shared store what no decision waits for.
+func (s *Store) askLater(ops []weir.Op) error {
+	_, err := s.link.takeLater(ops)
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Where an op is decided.
@@ -79,9 +80,9 @@ func (s *Store) takeMixed(ctx context.Context, ops []weir.Op) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ctx = s.link.detach(ctx)
+		ctx = s.link.Detach(ctx)
 	case len(m.shared) > 0 || !s.warmAll(ops):
-		ctx = s.link.begin(ctx)
+		ctx = s.link.Begin(ctx)
 	}
 	if refused, err := s.takeLeases(ctx, m, ops, onlyEnforced); err != nil || refused != nil {
 		if err == nil {
@@ -287,7 +288,7 @@ func (s *Store) giveBackLeases(m *mix, ops []weir.Op) error {
 		undo := rollback(o)
 		if !o.Decision.Degraded() {
 			s.refundOnNode(&undo)
-		} else if err := s.oneAway(context.Background(), &undo, errAway); err != nil {
+		} else if err := s.oneAway(context.Background(), &undo, transport.ErrOpen); err != nil {
 			failed = err
 		}
 	}

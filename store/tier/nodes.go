@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // maxNodes is how many nodes one store can know.
@@ -77,17 +78,17 @@ func (n *nodes) op(v weir.Verb) []weir.Op {
 
 // renew tells the store that the node is there, and learns how many are. A store
 // that can only count, such as Memcached, has no register: it is looked at, and
-// the nodes are those that are configured. It waits for an answer within so long.
-func (s *Store) renew(within time.Duration) error {
+// the nodes are those that are configured.
+func (s *Store) renew(ask func([]weir.Op) error) error {
 	n := s.nodes
 	if n.plain.Load() {
-		return s.lookAt(n.counter, within)
+		return n.lookAt(n.counter, ask)
 	}
-	ops := n.op(weir.Spend)
-	sent, err := s.link.probe(ops, within)
+	ops, sent := n.op(weir.Spend), s.link.now()
+	err := ask(ops)
 	if err != nil {
 		n.missed()
-		if errors.Is(err, errLate) || n.changed.Load() != 0 || s.lookAt(n.counter, within) != nil {
+		if errors.Is(err, transport.ErrLate) || n.changed.Load() != 0 || n.lookAt(n.counter, ask) != nil {
 			return err
 		}
 		n.plain.Store(true)
@@ -108,10 +109,9 @@ func (s *Store) renew(within time.Duration) error {
 	return nil
 }
 
-// lookAt asks the shared store about a limit, to see whether it answers within so long.
-func (s *Store) lookAt(l *weir.Limit, within time.Duration) error {
-	_, err := s.link.probe([]weir.Op{{Key: "nodes", Limit: l, Cost: 1, Verb: weir.Peek}}, within)
-	return err
+// lookAt asks a store about a limit, to see whether it answers.
+func (n *nodes) lookAt(l *weir.Limit, ask func([]weir.Op) error) error {
+	return ask([]weir.Op{{Key: "nodes", Limit: l, Cost: 1, Verb: weir.Peek}})
 }
 
 // missed notes that the number of nodes may have changed unheard: others may have

@@ -3,9 +3,9 @@ package tier
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // An asked is what the region's store said.
@@ -58,7 +58,7 @@ func (s *Store) askRegion(p *plan, tag uint64, key string, units int64, take fun
 		}
 		return asked{Op: o, sent: sent, c: c, capped: true}, nil
 	}
-	return asked{}, errLate
+	return asked{}, transport.ErrLate
 }
 
 // spendRegion is spendStrict for a limit that regions count together.
@@ -190,7 +190,7 @@ func (s *Store) publish(all bool) {
 			s.regions.done(b.outbound, false, s.link.now())
 			continue
 		}
-		if !s.link.start(func() {
+		if !s.link.Go(func() {
 			s.regions.done(b.outbound, s.push(b), s.link.now())
 			<-s.regions.pushes
 		}) {
@@ -278,7 +278,7 @@ func (s *Store) tellPeers(key string, c *epochCounters, l *weir.Limit, own, told
 	heard := make([]bool, len(s.regions.peers))
 	var wg sync.WaitGroup
 	for i, p := range s.regions.peers {
-		if p.link.breaker.open.Load() {
+		if p.link.IsOpen() {
 			continue
 		}
 		wg.Go(func() { heard[i] = s.tellPeer(p, key, c, l, own, told) })
@@ -337,49 +337,12 @@ func (s *Store) tellPeer(p *peer, key string, c *epochCounters, l *weir.Limit, o
 	return false
 }
 
-// keepPeers tries regions that are away, until the store is closed.
-func (s *Store) keepPeers() {
-	tick := time.NewTicker(s.probing)
-	defer tick.Stop()
-	look := weir.Op{Key: "regions", Limit: s.nodes.counter, Cost: 1, Verb: weir.Peek}
-	var trying sync.WaitGroup
-	defer trying.Wait()
-	busy := make([]chan struct{}, len(s.regions.peers))
-	for i := range busy {
-		busy[i] = make(chan struct{}, 1)
-	}
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-tick.C:
-		}
-		for i, p := range s.regions.peers {
-			if !p.link.breaker.open.Load() {
-				continue
-			}
-			select {
-			case busy[i] <- struct{}{}:
-			default:
-				continue
-			}
-			trying.Go(func() {
-				defer func() { <-busy[i] }()
-				if _, err := p.link.probe([]weir.Op{look}, p.link.budget); err == nil && p.link.breaker.reset() {
-					p.outage.Answered()
-				}
-			})
-		}
-		s.regions.sweep(s.link.now(), s.wall())
-	}
-}
-
 // closePeers waits for the calls of other regions.
 func (s *Store) closePeers() {
 	if s.regions == nil {
 		return
 	}
 	for _, p := range s.regions.peers {
-		p.link.close()
+		p.link.Close()
 	}
 }

@@ -2,7 +2,6 @@ package tier
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -33,9 +32,9 @@ func (s *Store) takeSlot(ctx context.Context, o *weir.Op) (renewed bool, err err
 // too little.
 func (s *Store) slotOfNode(ctx context.Context, p *plan, tag uint64, o *weir.Op) (renewed bool, err error) {
 	g := s.slots.shard(tag)
-	ctx = s.link.begin(ctx)
+	ctx = s.link.Begin(ctx)
 	timer := s.timers.Get().(*time.Timer)
-	timer.Reset(s.link.wait(ctx))
+	timer.Reset(s.link.Left(ctx))
 	defer func() {
 		timer.Stop()
 		s.timers.Put(timer)
@@ -82,9 +81,6 @@ func (s *Store) slotOfNode(ctx context.Context, p *plan, tag uint64, o *weir.Op)
 			}
 			if f, err = s.startSlots(g, e, need); err != nil {
 				g.mu.Unlock()
-				if errors.Is(err, errBusy) {
-					return s.slotOfStore(ctx, p, tag, o)
-				}
 				return false, s.oneAway(ctx, o, err)
 			}
 		}
@@ -152,7 +148,7 @@ func (s *Store) releaseSlot(ctx context.Context, o *weir.Op) error {
 	if s.releaseHeld(o) {
 		return nil
 	}
-	return s.takeSharedOne(s.link.detach(ctx), o)
+	return s.takeSharedOne(s.link.Detach(ctx), o)
 }
 
 // releaseHeld ends a holder's time, and reports whether its place was this node's.
@@ -237,9 +233,8 @@ func (s *Store) startSlots(g *slotShard, e *places, need int64) (*fetch, error) 
 }
 
 // runSlots makes the calls. Each is of one op: a store takes what several ask of one
-// key for a sum. It holds a slot of the link.
+// key for a sum.
 func (s *Store) runSlots(g *slotShard, e *places, f *fetch, need int64) {
-	defer func() { <-s.link.slots }()
 	err := s.bringSlots(g, e, f, need)
 	if err == nil {
 		err = s.renewSlots(g, e, f)
@@ -318,13 +313,13 @@ func (s *Store) renewSlots(g *slotShard, e *places, f *fetch) error {
 // callSlot makes a call on the goroutine that it has been given. It returns the
 // node's time at which it was made.
 func (s *Store) callSlot(f *fetch, o *weir.Op) (int64, error) {
-	k := &call{ops: []weir.Op{*o}}
-	err := s.link.runCall(context.Background(), f, k)
+	ops := []weir.Op{*o}
+	sent, err := s.fetchCall(context.Background(), f, ops)
 	if err == nil {
-		s.heard(k.ops[0].Now, k.sent)
+		s.heard(ops[0].Now, sent)
 	}
-	*o = k.ops[0]
-	return k.sent, err
+	*o = ops[0]
+	return sent, err
 }
 
 // short is low of a key whose fetch is under way.

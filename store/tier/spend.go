@@ -132,7 +132,7 @@ func (s *Store) refundLease(ctx context.Context, o *weir.Op) error {
 	if s.putBack(o) {
 		return nil
 	}
-	return s.takeSharedOne(s.link.detach(ctx), o)
+	return s.takeSharedOne(s.link.Detach(ctx), o)
 }
 
 // refundOnNode gives units back to the lot that they were spent from, or, if the node

@@ -63,16 +63,16 @@ type RegionStats struct {
 
 // Stats returns how the store is doing.
 func (s *Store) Stats() Stats {
-	k := s.link
+	k, q := s.link, s.link.Queue.Stats()
 	keys, units := s.leases.held()
 	slotKeys, slotUnits := s.slots.count()
 	st := Stats{
-		Nodes: s.nodes.count(), Away: k.breaker.open.Load(),
-		Calls: k.calls.Load(), Failed: k.failures.Load(), Late: k.late.Load(), Busy: k.busy.Load(),
+		Nodes: s.nodes.count(), Away: k.IsOpen(),
+		Calls: q.Calls, Failed: q.Failed, Late: q.Late, Busy: q.Busy,
 		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys + slotKeys, LeaseUnits: units + slotUnits,
 		Returned: s.leases.returns.given.Load(), Stranded: s.leases.returns.stranded.Load(),
 		Overshot: s.overshot.Load(),
-		Combined: s.combiner.combined.Load(), Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
+		Combined: q.Combined, Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
 		NodeLate: k.meter.Total(),
 		Debts:    s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}
@@ -81,7 +81,7 @@ func (s *Store) Stats() Stats {
 		st.Lag, st.Capped = weir.FromMicros(rs.lag(now)), rs.capped.Load()
 		for _, p := range rs.peers {
 			st.Regions = append(st.Regions, RegionStats{
-				Name: p.name, Away: p.link.breaker.open.Load(), Told: p.units.Load(), Unanswered: p.unanswered.Load(),
+				Name: p.name, Away: p.link.IsOpen(), Told: p.units.Load(), Unanswered: p.unanswered.Load(),
 				Silent: weir.FromMicros(max(now-p.heard.Load(), 0)),
 			})
 		}

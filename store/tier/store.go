@@ -117,26 +117,25 @@ func (o *Options) fill() error {
 
 // Store decides on a store that nodes share. Safe for concurrent use.
 type Store struct {
-	local    weir.Store
-	link     *link
-	combiner *combiner
-	answers  *answers
-	leases   *leases
-	slots    *slots
-	debts    *debts
-	nodes    *nodes
-	plans    *plans
-	regions  *regions // nil without others
-	seed     maphash.Seed
-	log      *slog.Logger
-	closed   atomic.Bool
-	stop     chan struct{}
-	done     sync.WaitGroup
-	aways    sync.Pool // of *away
-	mixes    sync.Pool // of *mix
-	timers   sync.Pool // of *time.Timer
-	probing  time.Duration
-	nodeTTL  time.Duration
+	local   weir.Store
+	link    *link
+	answers *answers
+	leases  *leases
+	slots   *slots
+	debts   *debts
+	nodes   *nodes
+	plans   *plans
+	regions *regions // nil without others
+	seed    maphash.Seed
+	log     *slog.Logger
+	closed  atomic.Bool
+	stop    chan struct{}
+	done    sync.WaitGroup
+	aways   sync.Pool // of *away
+	mixes   sync.Pool // of *mix
+	timers  sync.Pool // of *time.Timer
+	probing time.Duration
+	nodeTTL time.Duration
 
 	// clock is how far the shared store's time is ahead of the node's.
 	clock atomic.Int64
@@ -181,7 +180,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		regions: rs, local: opt.Local, link: k, combiner: newCombiner(k), nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n, regions: rs},
+		regions: rs, local: opt.Local, link: k, nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n, regions: rs},
 		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
 		leases:  newLeases(opt.MaxBytes / 2),
 		slots:   newSlots(opt.MaxBytes / 8),
@@ -193,24 +192,25 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	s.behind.Store(math.MinInt64)
 	s.aways.New = func() any { return new(away) }
 	s.mixes.New = func() any { return new(mix) }
-	s.timers.New = func() any { return stopped() }
-	k.opened, k.resumed = s.wentAway, n.missed
+	s.timers.New = func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}
+	k.opened, k.closed, k.probe, k.resumed = s.wentAway, s.isBack, s.renew, n.missed
 	if rs != nil {
 		for _, p := range rs.peers {
-			p.link.opened = p.outage.Failed
+			p.link.opened, p.link.closed = p.outage.Failed, p.outage.Answered
+			p.link.probe = func(ask func([]weir.Op) error) error { return n.lookAt(n.counter, ask) }
 		}
 	}
 	// No decision waits yet: a store, or a node, that is busy for a moment just now is not
 	// away.
-	if err := s.renew(k.patience); err != nil && !partial(err) {
-		k.breaker.trip()
-		s.wentAway(err)
+	if err := s.renew(s.askLater); err != nil && !partial(err) {
+		k.Trip(0, err)
 	}
 	s.done.Go(s.keep)
 	s.done.Go(s.sweep)
-	if rs != nil {
-		s.done.Go(s.keepPeers)
-	}
 	return s, nil
 }
 
@@ -227,7 +227,7 @@ func (s *Store) Close() error {
 	// A key whose mark has changed is looked at before it is told.
 	for range 3 {
 		s.tellAll(math.MaxInt64)
-		s.link.running.Wait()
+		s.link.Wait()
 	}
 	s.leases.returns.resume()
 	s.giveBackAll()
@@ -237,13 +237,13 @@ func (s *Store) Close() error {
 		s.leases.clear(i)
 		s.giveBackAll()
 	}
-	if !s.link.breaker.open.Load() {
+	if !s.link.IsOpen() {
 		errs = append(errs, s.payDebts())
 		s.publish(true)
-		s.link.running.Wait()
+		s.link.Wait()
 		errs = append(errs, s.nodes.leave(s.link))
 	}
-	s.link.close()
+	s.link.Close()
 	s.link.meter.Close()
 	s.closePeers()
 	for i, err := range errs {

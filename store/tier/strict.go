@@ -21,7 +21,7 @@ func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag ui
 	if p.regional != nil {
 		return s.spendRegion(ctx, p, tag, key, cost)
 	}
-	d, now, sent, err := s.combiner.take(ctx, tag, key, by, cost)
+	d, now, sent, err := s.link.spend(ctx, key, by, cost)
 	if err != nil {
 		return weir.Decision{}, 0, err
 	}

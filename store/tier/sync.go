@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // unsaid is the keys of which the node has something to tell, in the order in
@@ -86,10 +87,9 @@ func (s *Store) tellAll(by int64) {
 // startSync begins to tell the shared store what it does not know of a key, and
 // to ask what is left. Requires: g.mu.
 func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
-	if err := s.link.reserve(); err != nil {
-		return nil, err
+	if s.link.IsOpen() {
+		return nil, transport.ErrOpen
 	}
-	f := &fetch{done: make(chan struct{}), meter: s.link.meter}
 	t, c, now := e.tally, e.plan.counting, s.link.now()
 	if t.telling == 0 {
 		if mark := c.marks[now/epoch%2]; mark != t.mark {
@@ -100,30 +100,28 @@ func (s *Store) startSync(g *leaseShard, e *lease) (*fetch, error) {
 			t.push++
 		}
 	}
-	if !s.link.start(func() { s.runSync(g, e, f) }) {
-		<-s.link.slots
-		return nil, weir.ErrClosed
+	f, err := s.launch(func(f *fetch) { s.runSync(g, e, f) })
+	if err == nil {
+		e.fetch = f
 	}
-	e.fetch = f
-	return f, nil
+	return f, err
 }
 
-// runSync makes the call. It holds a slot.
+// runSync makes the call.
 func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
-	defer func() { <-s.link.slots }()
 	g.mu.Lock()
 	p, t, now := e.plan, e.tally, s.link.now()
-	k := &call{ops: p.counting.ops(e, now, s.shareOf(p))}
+	ops := p.counting.ops(e, now, s.shareOf(p))
 	g.mu.Unlock()
-	err := s.link.runCall(context.Background(), f, k)
+	sent, err := s.fetchCall(context.Background(), f, ops)
 	if err == nil {
-		s.heard(k.ops[0].Now, k.sent)
-		s.answers.heard(e.tag, p.limit, 0, k.sent, k.ops[len(k.ops)-1].Decision, false)
+		s.heard(ops[0].Now, sent)
+		s.answers.heard(e.tag, p.limit, 0, sent, ops[len(ops)-1].Decision, false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e.plan != p {
-		err = errLate // the limit was changed meanwhile: what is untold is told by the new one
+		err = transport.ErrLate // the limit was changed meanwhile: what is untold is told by the new one
 	}
 	e.fetch = nil
 	f.err = err
@@ -141,7 +139,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 		return
 	}
 	s.fetched.Add(1)
-	if over := e.synced(k, s.link.now()); over > s.overshot.Load() {
+	if over := e.synced(ops, sent, s.link.now()); over > s.overshot.Load() {
 		s.overshot.Store(over) // under a lock of many: at worst a smaller one is kept
 	}
 	if t.untold > 0 {
@@ -178,16 +176,16 @@ func (c *counting) ops(e *lease, now, share int64) []weir.Op {
 
 // synced takes over what the shared store said, and returns by how much it has
 // counted more than the limit, if that was looked at. Requires: mu.
-func (e *lease) synced(k *call, now int64) (over int64) {
+func (e *lease) synced(ops []weir.Op, sent, now int64) (over int64) {
 	t := e.tally
-	last := &k.ops[len(k.ops)-1]
+	last := &ops[len(ops)-1]
 	told, pushed := t.telling > 0, t.telling
 	if told {
 		// Counted now, or found to have been counted before.
 		t.telling = 0
 	}
-	for i := range k.ops[:len(k.ops)-1] {
-		o := &k.ops[i]
+	for i := range ops[:len(ops)-1] {
+		o := &ops[i]
 		switch {
 		case o.Limit == e.plan.counting.most && last.Charged:
 			over = e.plan.limit.Overshoot() - (o.Decision.Remaining - pushed)
@@ -200,9 +198,9 @@ func (e *lease) synced(k *call, now int64) (over int64) {
 			}
 			// The share ends with its window, whether there was one or not.
 			t.shareBy = o.Receipt()
-			t.shareEnd = k.sent + max(t.shareBy-o.Now, time.Millisecond.Microseconds())
+			t.shareEnd = sent + max(t.shareBy-o.Now, time.Millisecond.Microseconds())
 		}
 	}
-	e.heardOf(last.Decision, k.sent, now)
+	e.heardOf(last.Decision, sent, now)
 	return over
 }

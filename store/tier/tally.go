@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // A tally is what a node has admitted of a key on its own and not yet told the
@@ -173,9 +174,9 @@ func (p *plan) count(node string) error {
 // its share allows, else by the shared store.
 func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
 	g := s.leases.shard(tag)
-	ctx = s.link.begin(ctx)
+	ctx = s.link.Begin(ctx)
 	timer := s.timers.Get().(*time.Timer)
-	timer.Reset(s.link.wait(ctx))
+	timer.Reset(s.link.Left(ctx))
 	defer func() {
 		timer.Stop()
 		s.timers.Put(timer)
@@ -207,7 +208,7 @@ func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key strin
 			var err error
 			if f, err = s.startSync(g, e); err != nil {
 				g.mu.Unlock()
-				if !errors.Is(err, errBusy) {
+				if !errors.Is(err, transport.ErrBusy) {
 					return weir.Decision{}, 0, err
 				}
 				break // all calls are taken: it queues for one like any other

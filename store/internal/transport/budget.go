@@ -1,0 +1,40 @@
+package transport
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// A Budget is the context of a decision that may make several calls one after the other:
+// they have one budget together.
+type Budget struct {
+	context.Context
+	ends clock.Node
+}
+
+// Begin starts the budget of a decision, unless ctx is one already.
+func (q *Queue) Begin(ctx context.Context) context.Context {
+	if _, ok := ctx.(*Budget); ok {
+		return ctx
+	}
+	return &Budget{ctx, q.env.Now().Add(q.opt.Budget.Microseconds())}
+}
+
+// Detach returns a context with a budget of its own, for what goes on when the caller
+// goes.
+func (q *Queue) Detach(ctx context.Context) context.Context {
+	return q.Begin(context.WithoutCancel(ctx))
+}
+
+// Left returns how long a decision may still wait. The caller's own deadline does not
+// shorten it: a caller whose context ends earlier gets its error and no decision, so
+// nobody chooses what becomes of a limit by a short deadline.
+func (q *Queue) Left(ctx context.Context) time.Duration {
+	b, ok := ctx.(*Budget)
+	if !ok {
+		return q.opt.Budget
+	}
+	return min(q.opt.Budget, max(time.Duration(b.ends-q.env.Now()), 0)*time.Microsecond)
+}

@@ -1,0 +1,186 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// Class is by what time a call is judged.
+type Class uint8
+
+const (
+	// Foreground: a decision waits for it, for its budget.
+	Foreground Class = iota
+	// Background: no decision waits for it. It is judged by the timeout, and all of
+	// them take at most a quarter of a shard's calls.
+	Background
+	// Fetch: it has the timeout, as what it brings is of use however late it comes. It
+	// is late once more each time that a budget has passed, if a decision waits for it.
+	Fetch
+)
+
+// A Flight says who waits for the call of a [Fetch]. Safe for concurrent use.
+type Flight struct {
+	// Waited: a decision waits for it, or has.
+	Waited atomic.Bool
+	// Overdue: the call under way has had the budget. No decision waits for it.
+	Overdue atomic.Bool
+}
+
+// Outcome is how a call without an answer ended.
+type Outcome uint8
+
+const (
+	_          Outcome = iota // answered: no Result
+	Rejected                  // the server answered with an error about these ops
+	Failed                    // the driver could not deliver it, or lost the connection
+	Late                      // its budget was over after it was sent
+	Unsent                    // its budget was over in the queue, or the queue was full
+	Open                      // the shard's breaker was open
+	CallerGone                // the caller's context ended first
+)
+
+// Reasons why a call has no answer.
+var (
+	ErrOpen = errors.New("the shared store is away")
+	ErrLate = errors.New("no answer from the shared store in time")
+	ErrBusy = errors.New("too many calls of the shared store are under way")
+)
+
+// A Result says how a call without an answer ended. It is the error that the methods of
+// [Queue] return, and what a driver hands to [Call.Finish].
+type Result struct {
+	Outcome Outcome
+	// MayRun: the ops, or some of them, may have been carried out, or be so later. If
+	// not, none ever is.
+	MayRun bool
+	// Excused: the shard's breaker does not count it, though it failed or was late.
+	Excused bool
+	Err     error
+
+	left *Call // what the caller has left, if it was sent
+}
+
+func (r *Result) Error() string { return r.Err.Error() }
+
+// Unwrap returns r.Err.
+func (r *Result) Unwrap() error { return r.Err }
+
+var (
+	errOpen   = &Result{Outcome: Open, Err: ErrOpen}
+	errBusy   = &Result{Outcome: Unsent, Err: ErrBusy}
+	errLate   = &Result{Outcome: Late, MayRun: true, Err: ErrLate}
+	errUnsent = &Result{Outcome: Unsent, Err: ErrLate}
+	errClosed = &Result{Outcome: Unsent, Err: weir.ErrClosed}
+)
+
+// MayRun reports whether the ops of a call that ended with err may be carried out. It is
+// true of an error that is no [Result].
+func MayRun(err error) bool {
+	var r *Result
+	return err != nil && (!errors.As(err, &r) || r.MayRun)
+}
+
+type state uint8
+
+const (
+	queued state = iota
+	sent
+	finished
+)
+
+// A Call is one message to a shard, and its answer. It is sent at most once.
+type Call struct {
+	// Ops are the call's own. The driver fills in the answers.
+	Ops []weir.Op
+	// Context carries the values of the caller's, and never ends.
+	Context context.Context
+	// Within is how long the driver has for the call.
+	Within time.Duration
+
+	keys   []byte // of Ops
+	class  Class
+	flight *Flight // of a Fetch
+	shard  *shard
+	gate   Gate
+
+	// A spend that others can join: its key, and the tag of that and its limit.
+	key   string
+	limit *weir.Limit
+	tag   uint64 // 0: it is sent by itself
+
+	// What follows is guarded by the shard.
+	state         state
+	left          bool // nobody parks at the gate
+	entered, sent clock.Node
+	ends          clock.Node // until when its caller waits
+	due           clock.Node // when it is judged next
+	failed        bool       // the breaker has counted it
+	behind        []*Call    // later spends of its key, while it is in byKey
+	with          []*Call    // spends of its key that were sent with it
+	result        *Result
+	then          func(ops []weir.Op, err error)
+}
+
+// fill makes c a call of a copy of ops.
+func (c *Call) fill(ctx context.Context, class Class, ops []weir.Op) {
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	n := 0
+	for i := range ops {
+		n += len(ops[i].Key)
+	}
+	keys := c.keys[:0]
+	if cap(keys) < n {
+		keys = make([]byte, 0, n)
+	}
+	*c = Call{Ops: append(c.Ops[:0], ops...), Context: ctx, class: class, gate: c.gate, behind: c.behind[:0], with: c.with[:0]}
+	for i := range c.Ops {
+		from := len(keys)
+		keys = append(keys, c.Ops[i].Key...)
+		c.Ops[i].Key = unsafe.String(unsafe.SliceData(keys[from:]), len(keys)-from)
+	}
+	c.keys = keys
+}
+
+// copyAnswers copies the answers to ops.
+func copyAnswers(ops, from []weir.Op) {
+	for i := range ops {
+		o, a := &ops[i], &from[i]
+		o.Decision, o.Now, o.Charged, o.Borrowed = a.Decision, a.Now, a.Charged, a.Borrowed
+	}
+}
+
+// Then calls f when the call of which r is the result has ended that its caller left,
+// with its ops and why it has no answer. It reports whether there is such a call.
+func (r *Result) Then(f func(ops []weir.Op, err error)) bool {
+	c := r.left
+	if c == nil {
+		return false
+	}
+	c.shard.mu.Lock()
+	over := c.state == finished
+	c.then = f
+	c.shard.mu.Unlock()
+	if over {
+		f(c.Ops, c.err())
+	}
+	return true
+}
+
+func (c *Call) err() error {
+	if c.result == nil {
+		return nil
+	}
+	return c.result
+}
+
+// IsLeft reports whether the call was sent, and its caller left it before it ended.
+func (r *Result) IsLeft() bool { return r.left != nil }

@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
+
+// maxSpends is how many spends of one key are sent in one call.
+const maxSpends = 64
+
+// Spends of one key that come while another is under way are sent in one call, in the
+// order in which they came. All of them were waiting when the call was made, so the
+// store might have met them in just that order: the decisions are those that each would
+// have got alone.
+
+// setKey lets other spends of the key join the call, if it is a spend that stands alone.
+func (q *Queue) setKey(c *Call) {
+	o := &c.Ops[0]
+	if len(c.Ops) != 1 || o.Role != weir.Enforce || o.Verb != weir.Spend || o.Cost == 0 || o.Headroom != 0 || o.Penalize ||
+		o.Limit.Traits()&weir.Leases != 0 {
+		return
+	}
+	c.key, c.limit = o.Key, o.Limit
+	c.tag = max(maphash.String(q.seed, o.Key)^o.Limit.ID(), 1)
+}
+
+// join puts a spend behind the call under way for its key, and reports whether there is
+// room. Requires: mu.
+func (s *shard) join(first, c *Call) bool {
+	if len(first.behind) >= s.q.opt.PerKey {
+		first.behind = slices.DeleteFunc(first.behind, func(c *Call) bool { return c.left })
+		if len(first.behind) >= s.q.opt.PerKey {
+			return false
+		}
+	}
+	first.behind = append(first.behind, c)
+	return true
+}
+
+// merge lets the spends behind a call that is being sent go with it: as many in a row as
+// have the same cost. As each is refused if one before it was, what they add up to can
+// be told from the decisions of each. Requires: mu.
+func (s *shard) merge(c *Call) {
+	n, o := 0, c.Ops[0]
+	for _, f := range c.behind {
+		if !f.left {
+			if f.Ops[0].Cost != o.Cost || len(c.with) == maxSpends-1 || int64(len(c.with)+2) > weir.MaxCost/o.Cost {
+				break
+			}
+			f.state, f.sent = sent, c.sent
+			c.with = append(c.with, f)
+			s.live--
+		}
+		n++
+	}
+	c.behind = slices.Delete(c.behind, 0, n)
+	if len(c.with) == 0 {
+		return
+	}
+	// Each decides for itself, one after the other.
+	c.Ops[0].Role = weir.Always
+	for range c.with {
+		c.Ops = append(c.Ops, c.Ops[0])
+	}
+	s.q.stats.combined.Add(uint64(len(c.with)))
+}
+
+// release ends that later spends of a key wait behind c: the first of those that do goes
+// to the queue in its place. Requires: mu.
+func (s *shard) release(c *Call) {
+	if c.tag == 0 || s.byKey[c.tag] != c {
+		return
+	}
+	delete(s.byKey, c.tag)
+	rest := slices.DeleteFunc(c.behind, func(c *Call) bool { return c.left })
+	c.behind = nil
+	if len(rest) == 0 {
+		return
+	}
+	first := rest[0]
+	first.behind = append(first.behind, rest[1:]...)
+	s.byKey[c.tag] = first
+	if r := s.push(first); r != nil {
+		s.drop(first, r)
+	}
+}
+
+// releaseLate lets the next spend of a key make a call of its own, and answers those
+// that wait behind c. Requires: mu.
+func (s *shard) releaseLate(c *Call) {
+	if c.tag == 0 || s.byKey[c.tag] != c {
+		return
+	}
+	delete(s.byKey, c.tag)
+	for _, f := range c.behind {
+		if !f.left {
+			s.live--
+			f.end(errUnsent, nil)
+		}
+	}
+	c.behind = nil
+}

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// record tells the breaker how a call ended, unless it was told before, and reports
+// whether that opened it. Requires: mu.
+func (s *shard) record(c *Call, r *Result) bool {
+	switch {
+	case c.failed:
+		return false
+	case r == nil:
+		return s.breaker.record(false)
+	case r.Outcome != Failed && r.Outcome != Late:
+		s.count(r)
+		return false
+	}
+	return s.fail(c, r)
+}
+
+// fail records the failure of a call, and reports whether that opened the breaker.
+// Requires: mu.
+func (s *shard) fail(c *Call, r *Result) bool {
+	if !c.failed {
+		c.failed = true
+		s.count(r)
+	}
+	return !r.Excused && s.breaker.record(true)
+}
+
+func (s *shard) count(r *Result) {
+	s.q.stats.failed.Add(1)
+	if r.Outcome == Late {
+		s.q.stats.late.Add(1)
+	}
+}
+
+// isStuck records that a call got no turn for a whole budget, if nothing was sent in it,
+// and reports whether that opened the breaker. Requires: mu.
+func (s *shard) isStuck(c *Call) bool {
+	before := s.q.env.Now() - clock.Node(s.q.opt.Budget.Microseconds())
+	if s.q.opt.SelfBounded || c.class != Foreground || c.entered > before ||
+		c.tag != 0 && s.byKey[c.tag] != c || // the call that it waits behind is judged
+		len(s.flight) == 0 || s.flight[len(s.flight)-1].sent > before {
+		return false
+	}
+	return s.fail(c, &Result{Outcome: Late})
+}
+
+// watch judges what is in flight, until nothing is for a while.
+func (s *shard) watch() {
+	budget := clock.Node(s.q.opt.Budget.Microseconds())
+	for idle := false; ; {
+		now := s.q.env.Now()
+		until := now + budget
+		s.mu.Lock()
+		if len(s.flight) == 0 && idle {
+			s.watched = false
+			s.mu.Unlock()
+			return
+		}
+		idle = len(s.flight) == 0
+		for _, c := range s.flight {
+			until = min(until, c.due)
+		}
+		s.mu.Unlock()
+		wait := until - now
+		if wait < -budget/4 {
+			// It looks late itself: what was sent has as much time again.
+			wait = budget
+		}
+		if s.q.env.Park(s.q.ctx, nil, time.Duration(max(wait, 0))*time.Microsecond) == Ended {
+			return
+		}
+		s.mu.Lock()
+		opened := s.judge(until)
+		s.mu.Unlock()
+		if opened {
+			s.opened(errLate)
+		}
+	}
+}
+
+// judge notes what has had its time by the given instant, and reports whether that opened
+// the breaker. Requires: mu.
+func (s *shard) judge(by clock.Node) (opened bool) {
+	for _, c := range s.flight {
+		if c.due <= by {
+			opened = s.late(c, errLate) || opened
+		}
+	}
+	return opened
+}
+
+// late notes that a call has had its time, and reports whether that opened the breaker.
+// Its key is released: those who wait behind it hear that it is late, and the next spend
+// makes a call of its own. Requires: mu.
+func (s *shard) late(c *Call, r *Result) bool {
+	c.due = clock.Never
+	if c.class == Fetch {
+		c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
+	}
+	s.releaseLate(c)
+	if s.q.opt.SelfBounded {
+		return false
+	}
+	return s.blame(c, r)
+}
+
+// blame records that a call is late, if somebody waits for it or it is not for a
+// decision. Requires: mu.
+func (s *shard) blame(c *Call, r *Result) bool {
+	if c.class == Fetch && c.flight != nil {
+		c.flight.Overdue.Store(true)
+		if !c.flight.Waited.Load() {
+			return false
+		}
+	}
+	return s.fail(c, r)
+}
+
+// Overdue says that a budget has passed without an answer. A driver that bounds its
+// calls itself says so of those that have longer.
+func (c *Call) Overdue(r *Result) {
+	s := c.shard
+	s.mu.Lock()
+	opened := c.class == Fetch && s.blame(c, r)
+	s.mu.Unlock()
+	if opened {
+		s.opened(r)
+	}
+}

@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// A Driver sends calls. It keeps no queue, and no record of failures. Safe for
+// concurrent use.
+type Driver interface {
+	// Shards is how many there are. It does not change.
+	Shards() int
+	// Shard returns where a key is, from 0; that may change.
+	Shard(key string) int
+	// Send carries out calls of one shard, each at most once and independently. It
+	// finishes every one before it returns, and is to do so when the call's Within has
+	// passed.
+	Send(shard int, calls []*Call)
+	// Probe asks a shard whether it answers, and is to return within so long.
+	Probe(shard int, within time.Duration) error
+}
+
+// Options configures a [Queue]. All but the callbacks are required.
+type Options struct {
+	// Budget is the longest that a decision waits, Timeout the longest that a
+	// background call may take.
+	Budget, Timeout time.Duration
+	// Workers is how many batches of a shard are sent at a time, Batch how many calls
+	// one has at most.
+	Workers, Batch int
+	// Waiting is how many calls of a shard wait at most, PerKey how many of one key.
+	Waiting, PerKey int
+	// ProbeEvery is how often a shard is probed whose breaker is open, but for a fifth
+	// that Seed chooses.
+	ProbeEvery time.Duration
+	Seed       uint64
+	// SelfBounded: the driver ends its calls in time, and its word alone says whether a
+	// shard was late.
+	SelfBounded bool
+	// Opened is called when the breaker of a shard opens, and Closed when it closes.
+	Opened func(shard int, err error)
+	Closed func(shard int)
+}
+
+// A Queue carries calls to a store. Safe for concurrent use.
+type Queue struct {
+	driver Driver
+	env    *Env
+	opt    Options
+	shards []shard
+	seed   maphash.Seed
+	spare  sync.Pool // of *Call
+	// work is what is waited for at the end, helpers what is ended then: ctx is canceled.
+	work, helpers group
+	ctx           context.Context
+	cancel        context.CancelFunc
+	stats         struct{ calls, failed, late, busy, combined atomic.Uint64 }
+}
+
+// New returns a queue before a driver. Close it before what the driver calls.
+func New(driver Driver, env *Env, opt Options) *Queue {
+	q := &Queue{driver: driver, env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
+	q.work.env, q.helpers.env = env, env
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+	q.spare.New = func() any { return &Call{gate: NewGate()} }
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.q, s.index, s.byKey = q, i, map[uint64]*Call{}
+	}
+	return q
+}
+
+// Go runs f, which makes calls, on a goroutine that Close waits for. It reports false if
+// the queue is closed.
+func (q *Queue) Go(f func()) bool { return q.work.run(f) }
+
+// Wait waits until no call is under way and all that Go began has ended.
+func (q *Queue) Wait() { q.work.wait() }
+
+// Close waits for the calls under way. All later ones end with weir.ErrClosed.
+func (q *Queue) Close() {
+	q.work.close()
+	q.cancel()
+	q.helpers.close()
+}
+
+// Stats are how many calls were sent, failed, and failed by being late, how many found
+// no room, and how many spends went along in the call of another.
+type Stats struct{ Calls, Failed, Late, Busy, Combined uint64 }
+
+// Stats returns what has been counted so far.
+func (q *Queue) Stats() Stats {
+	s := &q.stats
+	return Stats{Calls: s.calls.Load(), Failed: s.failed.Load(), Late: s.late.Load(), Busy: s.busy.Load(), Combined: s.combined.Load()}
+}
+
+// Do decides ops for a caller who waits as long as the budget that ctx is, or a whole
+// one, and no longer than ctx. It returns when they were sent. An error is a *Result.
+func (q *Queue) Do(ctx context.Context, ops []weir.Op) (clock.Node, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, &Result{Outcome: CallerGone, Err: err}
+	}
+	left := q.Left(ctx)
+	if left == 0 {
+		return 0, errUnsent // the calls before this one have used up the budget
+	}
+	c := q.newCall(ctx, Foreground, ops)
+	q.setKey(c)
+	return q.wait(ctx, c, left, ops)
+}
+
+// Later decides ops that no decision waits for, in one call. It waits as long as the
+// timeout. An error is a *Result.
+func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
+	return q.wait(context.Background(), q.newCall(context.Background(), Background, ops), q.opt.Timeout, ops)
+}
+
+// Fetch is Later for ops that bring what decisions wait for, as f says, made for the
+// caller of ctx, whose end does not matter.
+func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node, error) {
+	c := q.newCall(ctx, Fetch, ops)
+	c.flight = f
+	defer f.Overdue.Store(false)
+	return q.wait(context.Background(), c, q.opt.Timeout, ops)
+}
+
+// newCall returns a call of a copy of ops, which are of one shard.
+func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
+	c := q.spare.Get().(*Call)
+	c.fill(ctx, class, ops)
+	c.shard = &q.shards[q.shardOf(ops)]
+	return c
+}
+
+// shardOf returns the shard of the first op that asks the store.
+func (q *Queue) shardOf(ops []weir.Op) int {
+	for i := range ops {
+		if ops[i].Role != weir.Deny {
+			return q.driver.Shard(ops[i].Key)
+		}
+	}
+	return 0
+}
+
+// wait queues a call, waits for its answer and copies that to ops.
+func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []weir.Op) (clock.Node, error) {
+	if r := c.shard.enter(c, left); r != nil {
+		q.spare.Put(c)
+		return 0, r
+	}
+	wake := q.env.Park(ctx, c.gate, left)
+	if more := q.bounded(c, left); wake == TimedOut && more > 0 {
+		wake = q.env.Park(ctx, c.gate, more)
+	}
+	if wake != Opened {
+		r := &Result{Outcome: Late, Err: ErrLate}
+		if wake == Ended {
+			r = &Result{Outcome: CallerGone, Err: ctx.Err()}
+		}
+		if r, ok := c.shard.leave(c, r); ok {
+			return 0, r
+		}
+		<-c.gate // it was answered meanwhile
+	}
+	sent, err := c.sent, c.err()
+	if err == nil {
+		copyAnswers(ops, c.Ops)
+	}
+	q.spare.Put(c)
+	return sent, err
+}
+
+// bounded returns how much longer a call is waited for that a self-bounded driver got
+// at once: it says about now whether all of the store is late or one of its servers.
+func (q *Queue) bounded(c *Call, left time.Duration) time.Duration {
+	if !q.opt.SelfBounded || left < q.opt.Budget {
+		return 0
+	}
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	if c.state != sent || time.Duration(c.sent-c.entered)*time.Microsecond > q.opt.Budget/8 {
+		return 0
+	}
+	return boundOf(c) + q.opt.Timeout - left
+}
