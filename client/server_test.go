@@ -1,13 +1,11 @@
 package client_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -82,25 +80,8 @@ func serve(t *testing.T, addr string, args ...string) *server {
 		t.Fatal(err)
 	}
 	args = append([]string{"serve", "--rules", file, "--http", addr, "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
-	s := &server{Process: servertest.Start(t, exec.Command(path, args...))}
-	servertest.Await(t, "weir to listen", func() bool {
-		s.addr = s.listening("http")
-		if s.addr == "" && strings.Contains(s.Output(), "weir: ") {
-			t.Fatalf("weir did not start:\n%s", s.Output())
-		}
-		return s.addr != ""
-	})
-	return s
-}
-
-func (s *server) listening(section string) string {
-	for line := range strings.Lines(s.Output()) {
-		var l struct{ Msg, Section, Addr string }
-		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
-			return l.Addr
-		}
-	}
-	return ""
+	p := servertest.Serve(t, exec.Command(path, args...), "http")
+	return &server{p, p.Listening("http")}
 }
 
 // to returns a client of the service at addr.
@@ -125,10 +106,7 @@ func to(t *testing.T, addr string, opt client.Options) *client.Client {
 // silent listens, and answers whoever speaks with what it is told to.
 func silent(t *testing.T, says string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	var conns sync.WaitGroup
 	done := make(chan struct{})
 	var mu sync.Mutex

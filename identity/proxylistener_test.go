@@ -37,11 +37,9 @@ func ends(src, dst string, sport, dport uint16) string {
 // the peer as the server sees it.
 func echoPeer(t *testing.T, opt identity.ProxyListenerOptions) (addr string, ln *identity.ProxyListener) {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	inner := servertest.Listen(t)
+	ln, err := identity.ListenProxy(inner, opt)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if ln, err = identity.ListenProxy(inner, opt); err != nil {
 		t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) })}
@@ -282,10 +280,7 @@ func (p pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0
 // TestProxyListenerIsBounded: more than MaxPending connections do not wait.
 func TestProxyListenerIsBounded(t *testing.T) {
 	defer servertest.NoLeaks(t)
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := servertest.Listen(t)
 	ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32"), MaxPending: 2, Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -320,10 +315,7 @@ func TestProxyListenerIsBounded(t *testing.T) {
 }
 
 func TestProxiedConnections(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := servertest.Listen(t)
 	ln, err := identity.ListenProxy(inner, identity.ProxyListenerOptions{From: prefixes("127.0.0.1/32")})
 	if err != nil {
 		t.Fatal(err)

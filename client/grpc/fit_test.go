@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/client"
 	grpcclient "github.com/weirlimit/weir/client/grpc"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
@@ -36,10 +36,7 @@ func (s *strange) CheckBatch(context.Context, *weirpb.CheckBatchRequest) (*weirp
 // TestFamilyStrangeColumns: whatever columns a service answers a batch by, the client
 // has a decision on each check, of the service or without it.
 func TestFamilyStrangeColumns(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	srv, s := grpc.NewServer(), &strange{}
 	weirpb.RegisterLimitServiceServer(srv, s)
 	go srv.Serve(ln)

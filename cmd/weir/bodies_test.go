@@ -60,17 +60,11 @@ func sameAs(r io.Reader, n int64) error {
 func (n *node) resident(t *testing.T) float64 {
 	t.Helper()
 	_, text := get(t, n.admin+"/metrics")
-	for line := range strings.Lines(text) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "process_resident_memory_bytes "); ok {
-			f, err := strconv.ParseFloat(v, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return f
-		}
+	bytes, ok := servertest.Sample(t, text, "process_resident_memory_bytes")
+	if !ok {
+		t.Skip("this system does not tell how much memory a process has")
 	}
-	t.Skip("this system does not tell how much memory a process has")
-	return 0
+	return bytes
 }
 
 // A body of 64 MB goes through whole, up, down and both ways at once, over both
@@ -208,10 +202,7 @@ func testLargeBodies(t *testing.T, size int64) {
 // ends when the time is up; that is no fault.
 func TestTermWithUpgradedConnection(t *testing.T) {
 	gone := make(chan error, 1)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	defer ln.Close()
 	go func() { // an upstream that echoes after it has switched
 		conn, err := ln.Accept()

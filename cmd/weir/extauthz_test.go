@@ -29,7 +29,7 @@ descriptors:
 	dial := func(args ...string) *grpc.ClientConn {
 		t.Helper()
 		n := serve(t, append([]string{"--grpc", "127.0.0.1:0", "--rules", rules}, args...)...)
-		conn, err := grpc.NewClient(strings.TrimPrefix(n.listening("grpc"), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(n.Listening("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}

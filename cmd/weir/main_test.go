@@ -1,10 +1,8 @@
 package main_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -50,32 +48,9 @@ type node struct {
 func serve(t *testing.T, args ...string) *node {
 	t.Helper()
 	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"}, args...)
-	n := &node{Process: servertest.Start(t, exec.Command(binary, all...))}
-	servertest.Await(t, "weir to listen", func() bool {
-		n.http, n.admin = n.listening("http"), n.listening("admin")
-		if n.http == "" && strings.Contains(n.Output(), "weir: ") {
-			t.Fatalf("weir did not start:\n%s", n.Output())
-		}
-		return n.http != "" && n.admin != ""
-	})
+	n := &node{Process: servertest.Serve(t, exec.Command(binary, all...), "http", "admin")}
+	n.http, n.admin = n.URL("http"), n.URL("admin")
 	return n
-}
-
-// listening returns the base URL of a section, empty before it listens.
-func (n *node) listening(section string) string {
-	for line := range strings.Lines(n.Output()) {
-		var l struct {
-			Msg, Section, Addr string
-			TLS                bool
-		}
-		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
-			if l.TLS {
-				return "https://" + l.Addr
-			}
-			return "http://" + l.Addr
-		}
-	}
-	return ""
 }
 
 // client keeps no connection, so that no node waits for one when it ends.
@@ -103,12 +78,7 @@ func post(t *testing.T, url, body string) (int, string) {
 
 func read(t *testing.T, res *http.Response) (int, string) {
 	t.Helper()
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
+	return res.StatusCode, servertest.Body(t, res)
 }
 
 // The command's answers, as a user types and reads them. $SERVER and

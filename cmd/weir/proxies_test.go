@@ -3,7 +3,6 @@ package main_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -212,11 +211,7 @@ func TestProxyFiles(t *testing.T) {
 // Without a limiter requests go through or not, as the file says, and nobody
 // waits for it.
 func TestProxyFilesWithoutLimiter(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, in the kernel, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { silent.Close() })
+	silent := servertest.Listen(t) // accepts, in the kernel, and says nothing
 	for _, f := range proxyFiles(false) {
 		// Nobody takes port 1 meanwhile, as another test may take a free one.
 		for what, weir := range map[string]string{"down": "127.0.0.1:1", "slow": silent.Addr().String()} {

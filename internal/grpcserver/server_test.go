@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,10 +69,7 @@ func serve(t *testing.T, opt Options, answer func(context.Context, *wrapperspb.B
 		t.Fatal(err)
 	}
 	s.RegisterService(&echoDesc, &echo{answer})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, end := context.WithCancel(context.Background())
 	r := &running{Server: s, addr: ln.Addr().String(), end: end, ended: make(chan error, 1)}
 	done := make(chan struct{})
@@ -223,10 +219,7 @@ func TestServeOnce(t *testing.T) {
 	if _, err := ask(r.dial(t, nil), "x"); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	if err := r.Serve(t.Context(), ln); err == nil || !strings.Contains(err.Error(), "once") {
 		t.Errorf("a second Serve: %v", err)
 	}

@@ -66,10 +66,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 			t.Fatal(err)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	s := newHTTPServer(handler, conf, cert, Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -129,10 +126,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 // TestEvictedClientsAreInformed: an HTTP/2 connection that is closed for another ends
 // with a GOAWAY frame.
 func TestEvictedClientsAreInformed(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	s := newHTTPServer(http.NotFoundHandler(), Defaults().HTTP, nil, Drain{Timeout: time.Second}, slog.New(slog.DiscardHandler))
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 
@@ -82,10 +81,7 @@ func TestStoreStart(t *testing.T) {
 // greeter listens and says the same to everybody, whatever is asked.
 func greeter(t *testing.T, text string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

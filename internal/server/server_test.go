@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -27,12 +26,7 @@ func get(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
+	return res.StatusCode, servertest.Body(t, res)
 }
 
 // local returns a configuration on free loopback ports.
@@ -91,10 +85,7 @@ func TestRunNeedsEveryAddress(t *testing.T) {
 	// What tests before this one left is still ending: net/http waits half a
 	// second before it closes a connection that it refused.
 	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := servertest.Listen(t)
 	defer taken.Close()
 	c := local("3/hour")
 	c.HTTP.Listen = taken.Addr().String()

@@ -19,20 +19,9 @@ import (
 // keep starts `weir analytics` on a queue and a database.
 func keep(t *testing.T, events, database string) *node {
 	t.Helper()
-	n := &node{Process: servertest.Start(t, exec.Command(command, "analytics", "--events", events, "--analytics", database,
-		"--listen", "127.0.0.1:0", "--log-format", "json"))}
-	servertest.Await(t, "weir analytics to listen", func() bool {
-		for line := range strings.Lines(n.Output()) {
-			var l struct{ Msg, Section, Addr string }
-			if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" {
-				n.admin = "http://" + l.Addr
-			}
-		}
-		if n.admin == "" && strings.Contains(n.Output(), "weir: ") {
-			t.Fatalf("weir analytics did not start:\n%s", n.Output())
-		}
-		return n.admin != ""
-	})
+	n := &node{Process: servertest.Serve(t, exec.Command(command, "analytics", "--events", events, "--analytics", database,
+		"--listen", "127.0.0.1:0", "--log-format", "json"), "analytics")}
+	n.admin = n.URL("analytics")
 	t.Cleanup(func() { _ = n.Signal(syscall.SIGKILL) }) // it may have ended
 	return n
 }

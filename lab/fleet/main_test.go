@@ -4,7 +4,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,27 +103,8 @@ func serve(t *testing.T, store, rules string, more ...string) *node {
 	cmd := exec.Command(command, args...)
 	// A port of its own, whatever else is served by default.
 	cmd.Env = append(os.Environ(), "WEIR_GRPC=127.0.0.1:0")
-	n := &node{Process: servertest.Start(t, cmd)}
-	servertest.Await(t, "weir to listen", func() bool {
-		for line := range strings.Lines(n.Output()) {
-			var l struct{ Msg, Section, Addr string }
-			if json.Unmarshal([]byte(line), &l) != nil || l.Msg != "listening" {
-				continue
-			}
-			switch l.Section {
-			case "http":
-				n.http = "http://" + l.Addr
-			case "admin":
-				n.admin = "http://" + l.Addr
-			case "grpc":
-				n.grpc = l.Addr
-			}
-		}
-		if n.http == "" && strings.Contains(n.Output(), "weir: ") {
-			t.Fatalf("weir did not start:\n%s", n.Output())
-		}
-		return n.http != "" && n.admin != "" && n.grpc != ""
-	})
+	n := &node{Process: servertest.Serve(t, cmd, "http", "admin", "grpc")}
+	n.http, n.admin, n.grpc = n.URL("http"), n.URL("admin"), n.Listening("grpc")
 	// Nothing is asked of it any more: it need not wait for its connections. One
 	// that has ended already cannot be killed.
 	t.Cleanup(func() { _ = n.Signal(syscall.SIGKILL) })
@@ -149,18 +128,9 @@ func (n *node) metric(t *testing.T, name string) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
-	if m == nil {
+	v, ok := servertest.Sample(t, servertest.Body(t, res), name)
+	if !ok {
 		t.Fatalf("no metric %s", name)
-	}
-	v, err := strconv.ParseFloat(string(m[1]), 64)
-	if err != nil {
-		t.Fatal(err)
 	}
 	return v
 }

@@ -126,7 +126,7 @@ func TestFamilyUnfinishedMessages(t *testing.T) {
 			streams := max(1, 600/conns/100*100)
 			s := serve(t, "--limit", unlimited, "--grpc", "127.0.0.1:0", "--config", servertest.Config(t, "grpc: {call_timeout: 5s}"))
 			defer s.staysBelow(t, 256*mib)
-			s.addr = s.listening("grpc")
+			s.addr = s.Listening("grpc")
 			s.attackBeside(t, 200*mib, askOn(s.grpcClient(t)), func() {
 				var wg sync.WaitGroup
 				var refused atomic.Int64

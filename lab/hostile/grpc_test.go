@@ -30,7 +30,7 @@ func serveGRPC(t *testing.T, args ...string) *node {
 		"--limit", "1000000000/hour by ip", "--grpc", "127.0.0.1:0",
 		"--config", servertest.Config(t, "grpc: {handshake_timeout: 1s, call_timeout: 2s, stall_timeout: 1s}"),
 	}, args...)...)
-	s.addr = s.listening("grpc")
+	s.addr = s.Listening("grpc")
 	if s.addr == "" {
 		t.Fatal("no address of gRPC")
 	}

@@ -362,11 +362,7 @@ func careless(target string, fields [][2]string) sight {
 // carelessUpstream reads HTTP/1.1 by itself.
 func carelessUpstream(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := servertest.Listen(t)
 	serve := func(c net.Conn) {
 		defer c.Close()
 		r := bufio.NewReader(c)

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -86,29 +85,9 @@ func serveAs(t *testing.T, format string, args ...string) *node {
 	t.Helper()
 	all := append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", format}, args...)
 	s := &node{cmd: exec.Command(command, all...)}
-	s.Process = servertest.Start(t, s.cmd)
-	servertest.Await(t, "weir to listen", func() bool {
-		s.addr, s.admin = s.listening("http"), s.listening("admin")
-		if s.addr == "" && strings.Contains(s.Output(), "weir: ") {
-			t.Fatalf("weir did not start:\n%s", s.Output())
-		}
-		return s.addr != "" && s.admin != ""
-	})
+	s.Process = servertest.Serve(t, s.cmd, "http", "admin")
+	s.addr, s.admin = s.Listening("http"), s.Listening("admin")
 	return s
-}
-
-func (s *node) listening(section string) string {
-	for line := range strings.Lines(s.Output()) {
-		var l struct{ Msg, Section, Addr string }
-		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == section {
-			return l.Addr
-		}
-		if _, rest, ok := strings.Cut(line, "msg=listening section="+section+" addr="); ok {
-			addr, _, _ := strings.Cut(rest, " ")
-			return addr
-		}
-	}
-	return ""
 }
 
 // memory returns the process's resident memory in bytes: what it is, and the
@@ -169,7 +148,7 @@ func (all stacks) beyond(before stacks) string {
 func (s *node) awaitStart(t *testing.T) {
 	t.Helper()
 	last := []string{"event.(*outbox).run", "analytics.(*Service).tidy"}
-	if s.listening("grpc") != "" {
+	if s.Listening("grpc") != "" {
 		last = append(last, "grpc.(*Server).Serve") // after its workers
 	}
 	servertest.Await(t, "the node to have begun", func() bool {
@@ -195,21 +174,15 @@ func (s *node) awaitGoroutines(t *testing.T, before stacks) {
 	few = true
 }
 
-// metric returns the value of the one series that begins with name.
+// metric returns the value of a series.
 func (s *node) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	_, _, body := get(t, "http://"+s.admin+"/metrics")
-	for line := range strings.Lines(body) {
-		if series, value, _ := strings.Cut(strings.TrimSpace(line), " "); series == name {
-			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
+	v, ok := servertest.Sample(t, body, name)
+	if !ok {
+		t.Fatalf("no %s among the metrics", name)
 	}
-	t.Fatalf("no %s among the metrics", name)
-	return 0
+	return v
 }
 
 // neighbour keeps no connection; it comes from 127.0.0.1.
@@ -232,12 +205,7 @@ func get(t *testing.T, url string) (int, http.Header, string) {
 
 func read(t *testing.T, res *http.Response) (int, http.Header, string) {
 	t.Helper()
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, res.Header, string(body)
+	return res.StatusCode, res.Header, servertest.Body(t, res)
 }
 
 // attack runs f, and meanwhile the neighbour: he must be answered up\n every

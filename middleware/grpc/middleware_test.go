@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -137,10 +136,7 @@ func serve(t *testing.T, e *echo, opts []grpc.ServerOption, dial ...grpc.DialOpt
 	s := grpc.NewServer(opts...)
 	s.RegisterService(&echoDesc, e)
 	healthpb.RegisterHealthServer(s, health.NewServer())
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ln) }()
 	conn, err := grpc.NewClient(ln.Addr().String(), append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)

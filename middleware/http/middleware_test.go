@@ -87,12 +87,7 @@ func left(t testing.TB, lim *weir.Limiter, key string) int64 {
 // until waits for f to hold.
 func until(t testing.TB, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); {
-		if time.Now().After(end) {
-			t.Fatal("it did not come to that in a minute")
-		}
-		<-time.After(time.Millisecond)
-	}
+	servertest.Await(t, "what the test asks for", f)
 }
 
 // lines returns the fields of h, one on a line, sorted, without Date.

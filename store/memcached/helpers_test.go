@@ -146,11 +146,7 @@ func answers(addr string) bool {
 // one command, and what comes after them on the same connection.
 func losing(t testing.TB, addr, command string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := servertest.Listen(t)
 	go func() {
 		for {
 			client, err := ln.Accept()

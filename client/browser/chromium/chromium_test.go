@@ -2,7 +2,6 @@ package chromium
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -70,18 +69,8 @@ func browse(t *testing.T) context.Context {
 func serve(t *testing.T, upstream string, args ...string) *url.URL {
 	t.Helper()
 	args = append([]string{"serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--grpc", "", "--upstream", upstream}, args...)
-	p := servertest.Start(t, exec.Command(command, args...))
-	var addr string
-	servertest.Await(t, "weir to listen", func() bool {
-		for line := range strings.Lines(p.Output()) {
-			var l struct{ Msg, Section, Addr string }
-			if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "listening" && l.Section == "http" {
-				addr = l.Addr
-			}
-		}
-		return addr != ""
-	})
-	return &url.URL{Scheme: "http", Host: addr}
+	p := servertest.Serve(t, exec.Command(command, args...), "http")
+	return &url.URL{Scheme: "http", Host: p.Listening("http")}
 }
 
 const page = `<!doctype html><html lang="en"><title>order</title>

@@ -141,10 +141,7 @@ func newPair(t *testing.T, w way, redis *servertest.RedisServer) *pair {
 		opt.Counters = store
 	}
 	p.ours = New(opt)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	server := grpc.NewServer()
 	rlsv3.RegisterRateLimitServiceServer(server, p.ours)
 	go server.Serve(ln)

@@ -3,7 +3,6 @@ package envoy
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -138,10 +137,7 @@ type manager struct {
 }
 
 func manage(t *testing.T) *manager {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	m := &manager{addr: ln.Addr().String(), next: make(chan *discoveryv3.DiscoveryResponse), said: make(chan *discoveryv3.DiscoveryRequest, 100)}
 	s := grpc.NewServer()
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, m)

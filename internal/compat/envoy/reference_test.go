@@ -200,11 +200,7 @@ type statsd struct {
 }
 
 func startStatsd(t testing.TB) *statsd {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := servertest.Listen(t)
 	s := &statsd{sums: map[string]uint64{}}
 	_, s.port, _ = net.SplitHostPort(ln.Addr().String())
 	go func() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -143,17 +142,7 @@ func get(t *testing.T, addr, path string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.StatusCode, readAll(t, res)
-}
-
-func readAll(t *testing.T, res *http.Response) string {
-	t.Helper()
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return res.StatusCode, servertest.Body(t, res)
 }
 
 // post sends JSON to /json.
@@ -163,7 +152,7 @@ func (n *node) post(body string) (int, string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return res.StatusCode, readAll(n.t, res)
+	return res.StatusCode, servertest.Body(n.t, res)
 }
 
 // dial connects to the gRPC port.
@@ -217,14 +206,5 @@ func (n *node) series(name string, want float64) {
 // value returns what a Prometheus series has.
 func (n *node) value(name string) (float64, bool) {
 	_, all := get(n.t, n.prom, "/metrics")
-	for line := range strings.Lines(all) {
-		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			if err != nil {
-				n.t.Fatal(err)
-			}
-			return v, true
-		}
-	}
-	return 0, false
+	return servertest.Sample(n.t, all, name)
 }

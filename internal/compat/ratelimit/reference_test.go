@@ -88,7 +88,7 @@ func (r *transcript) post(method, body string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.say("%s /json %s: %d %q %s", method, body, res.StatusCode, res.Header.Get("Content-Type"), plain(readAll(r.t, res)))
+	r.say("%s /json %s: %d %q %s", method, body, res.StatusCode, res.Header.Get("Content-Type"), plain(servertest.Body(r.t, res)))
 }
 
 func (r *transcript) get(name, addr, path string) {
@@ -96,7 +96,7 @@ func (r *transcript) get(name, addr, path string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	body := readAll(r.t, res)
+	body := servertest.Body(r.t, res)
 	if path == "/rlconfig" { // in random order there
 		all := strings.Split(body, "\n")
 		sort.Strings(all)
@@ -115,7 +115,7 @@ func (r *transcript) moved(path string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.say("%s: %d %q %q", path, res.StatusCode, res.Header.Get("Location"), readAll(r.t, res))
+	r.say("%s: %d %q %q", path, res.StatusCode, res.Header.Get("Location"), servertest.Body(r.t, res))
 }
 
 func (r *transcript) health(service string) {
@@ -368,11 +368,7 @@ func collect(t *testing.T, network string) (port string, told func() []string) {
 	}
 	var addr net.Addr
 	if network == "tcp" {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { ln.Close() })
+		ln := servertest.Listen(t)
 		addr = ln.Addr()
 		go func() {
 			for {

@@ -128,7 +128,7 @@ mappings:
 			r.ask("", request("shop", "user=ann", "user=vip", "ip=1.2.3.4"))
 			servertest.Await(t, "the statistics", func() bool {
 				res, err := http.Get("http://" + n.prom + "/metrics")
-				return err == nil && strings.Contains(readAll(t, res), "total_hits")
+				return err == nil && strings.Contains(servertest.Body(t, res), "total_hits")
 			})
 			return n.samples()
 		})

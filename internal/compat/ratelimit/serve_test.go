@@ -244,10 +244,7 @@ func TestLogs(t *testing.T) {
 
 func TestStatisticsOverStatsd(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	defer ln.Close()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})

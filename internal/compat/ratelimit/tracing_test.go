@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -70,10 +69,7 @@ func TestTracing(t *testing.T) {
 			defer s.Close()
 			endpoint = s.URL
 		} else {
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			ln := servertest.Listen(t)
 			g := grpc.NewServer()
 			tracepb.RegisterTraceServiceServer(g, c)
 			go g.Serve(ln)

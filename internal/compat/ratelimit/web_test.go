@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // TestFamilyRequestsUnderWayStay: where all connections are taken, one without a request
 // makes room, and never one whose request is under way.
 func TestFamilyRequestsUnderWayStay(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w := newWebServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {

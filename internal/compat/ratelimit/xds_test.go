@@ -37,10 +37,7 @@ func TestRulesOverXDS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	g := grpc.NewServer()

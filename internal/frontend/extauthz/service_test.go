@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/frontend/extauthz"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // seen limits each descriptor by itself and notes what it was asked.
@@ -72,10 +72,7 @@ type door struct {
 func open(t *testing.T, l *weir.Limit, change ...func(*extauthz.Options)) *door {
 	t.Helper()
 	d := build(t, l, change...)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	srv := grpc.NewServer()
 	d.svc.Register(srv)
 	var wg sync.WaitGroup

@@ -38,10 +38,7 @@ type broken struct {
 
 func newBroken(t *testing.T, answer string, hang bool) *broken {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	b := &broken{Listener: ln, conns: map[net.Conn]bool{}}
 	b.wg.Go(func() {
 		for {
@@ -252,10 +249,7 @@ func TestTooLargeIsHeard(t *testing.T) {
 // TestKeptConnection: after an answer that came before the body was read, the
 // client's next request is served all the same.
 func TestKeptConnection(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ln.Close()
 	dead := &url.URL{Scheme: "http", Host: ln.Addr().String()}
 	srv := serve(t, clocked.New(t), weir.Limits{}, nil, gateway.Options{Default: gateway.Forward{Upstream: dead}})

@@ -13,17 +13,14 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // rawUpstream is a server that keeps the bytes of each request's first line,
 // and says as little as it may.
 func rawUpstream(t *testing.T, lines chan<- string) *url.URL {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := servertest.Listen(t)
 	go func() {
 		for {
 			conn, err := ln.Accept()

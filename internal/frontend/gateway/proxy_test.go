@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/frontend/gateway"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
@@ -37,10 +38,7 @@ func concurrency(count int64) *weir.Limit {
 }
 
 func TestUpstreamDown(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	dead, err := url.Parse("http://" + ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -304,12 +302,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 // until waits for f to hold.
 func until(t *testing.T, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !f(); {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not come to that in 5 s")
-		}
-		<-time.After(time.Millisecond)
-	}
+	servertest.Await(t, "what the test asks for", f)
 }
 
 // TestClaimsAreNotBelieved: headers neither choose the counter nor reach the

@@ -626,10 +626,7 @@ func TestIdleMemory(t *testing.T) {
 // something may finish, and Serve returns nil.
 func TestDrain(t *testing.T) {
 	b := newBench(t, Options{})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	served := make(chan error, 1)
@@ -660,10 +657,7 @@ func TestDrain(t *testing.T) {
 func TestDrainEndsTheBusy(t *testing.T) {
 	const delay = 2 * time.Second
 	b := newBench(t, Options{DrainDelay: delay, DrainTimeout: time.Minute})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	served := make(chan error, 1)
@@ -701,10 +695,7 @@ func TestDrainEndsTheBusy(t *testing.T) {
 // TestDrainIsBounded: who takes nothing is cut.
 func TestDrainIsBounded(t *testing.T) {
 	b := newBench(t, Options{DrainTimeout: 100 * time.Millisecond})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	served := make(chan error, 1)
@@ -736,10 +727,7 @@ func (b *bench) outstanding() bool {
 // TestListenerFails: an error of the listener ends Serve.
 func TestListenerFails(t *testing.T) {
 	b := newBench(t, Options{})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ln.Close()
 	if err := b.Serve(context.Background(), ln); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)

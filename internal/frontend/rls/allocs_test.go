@@ -6,7 +6,6 @@ package rls_test
 
 import (
 	"context"
-	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/rls"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // nothing is a message that is not read, and an answer that is always the same.
@@ -47,10 +47,7 @@ func mallocs(t *testing.T, register func(grpc.ServiceRegistrar), q *rlspb.RateLi
 		t.Fatal(err)
 	}
 	register(server)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, ln) }()

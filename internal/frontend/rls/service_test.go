@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -71,10 +70,7 @@ func serve(t testing.TB, s *rls.Service) *grpc.ClientConn {
 		t.Fatal(err)
 	}
 	s.Register(server)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, ln) }()

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -108,5 +110,39 @@ func TestFreePortIsGivenOnce(t *testing.T) {
 			t.Errorf("port %d twice", p)
 		}
 		seen[p] = true
+	}
+}
+
+func TestSample(t *testing.T) {
+	const text = "# HELP a_total of b\n# TYPE a_total counter\na_total{x=\"1\"} 3\na_total{x=\"10\"} 4.5\na 1e+06\n"
+	for series, want := range map[string]float64{`a_total{x="1"}`: 3, `a_total{x="10"}`: 4.5, "a": 1e6} {
+		if v, ok := servertest.Sample(t, text, series); !ok || v != want {
+			t.Errorf("%s: %v, %v, want %v", series, v, ok, want)
+		}
+	}
+	for _, series := range []string{"a_total", "b", ""} {
+		if v, ok := servertest.Sample(t, text, series); ok {
+			t.Errorf("%q: %v", series, v)
+		}
+	}
+}
+
+func TestListening(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte(`weir 1.0
+{"level":"INFO","msg":"listening","section":"http","addr":"127.0.0.1:1","tls":false}
+{"level":"INFO","msg":"listening","section":"admin","addr":"127.0.0.1:2","tls":true}
+time=2026-01-01 level=INFO msg=listening section=grpc addr=127.0.0.1:3 tls=false
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := servertest.Serve(t, exec.Command("cat", log), "http", "admin", "grpc")
+	for section, want := range map[string]string{"http": "http://127.0.0.1:1", "admin": "https://127.0.0.1:2", "resp": ""} {
+		if got := p.URL(section); got != want {
+			t.Errorf("%s: %q, want %q", section, got, want)
+		}
+	}
+	if got := p.Listening("grpc"); got != "127.0.0.1:3" {
+		t.Errorf("grpc: %q", got)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 func TestFraming(t *testing.T) {
@@ -91,11 +93,7 @@ type fakeRedis struct {
 }
 
 func serveRedis(t *testing.T) *fakeRedis {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := servertest.Listen(t)
 	r := &fakeRedis{addr: ln.Addr().String(), conns: make(chan net.Conn, 100), ended: make(chan struct{}, 100)}
 	go func() {
 		for {

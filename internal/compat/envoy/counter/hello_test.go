@@ -14,11 +14,7 @@ import (
 // strict passes connections on to a Redis and ends them, as twemproxy does, on a
 // command that it does not know.
 func strict(t *testing.T, redis string) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
+	ln := servertest.Listen(t)
 	go func() {
 		for {
 			client, err := ln.Accept()

@@ -6,14 +6,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testing/servertest"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
 func TestKernelWatchesTheConnection(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	defer ln.Close()
 	conn, err := (&net.Dialer{KeepAlive: -1}).Dial("tcp", ln.Addr().String())
 	if err != nil {

@@ -3,7 +3,6 @@ package xds_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -54,10 +53,7 @@ func (s *script) StreamAggregatedResources(stream discoveryv3.AggregatedDiscover
 // startScript starts the server and returns its address.
 func startScript(t *testing.T, streams [][]*discoveryv3.DiscoveryResponse) (*script, string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := servertest.Listen(t)
 	s := &script{streams: streams, at: make(chan int, 1), requests: make(chan *discoveryv3.DiscoveryRequest, 100)}
 	s.at <- 0
 	g := grpc.NewServer()

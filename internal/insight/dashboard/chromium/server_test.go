@@ -90,23 +90,8 @@ func serveRules(t *testing.T, rules string, args ...string) *node {
 	cmd := exec.Command(command, append([]string{"serve", "--config", "weir.yaml", "--rules", "rules.yaml",
 		"--upstream", upstream.URL, "--trust", "127.0.0.1", "--events-node", "edge-1"}, args...)...)
 	cmd.Dir = dir
-	n := &node{t: t, proc: servertest.Start(t, cmd)}
-	servertest.Await(t, "weir to listen", func() bool {
-		for line := range strings.Lines(n.proc.Output()) {
-			var l struct{ Msg, Section, Addr string }
-			if json.Unmarshal([]byte(line), &l) != nil || l.Msg != "listening" {
-				continue
-			}
-			switch l.Section {
-			case "http":
-				n.api = "http://" + l.Addr
-			case "admin":
-				n.admin = "http://" + l.Addr
-			}
-		}
-		return n.api != "" && n.admin != ""
-	})
-	return n
+	p := servertest.Serve(t, cmd, "http", "admin")
+	return &node{t: t, proc: p, api: p.URL("http"), admin: p.URL("admin")}
 }
 
 // ask sends a request and returns the answer's body.
