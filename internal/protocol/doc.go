@@ -9,6 +9,7 @@
 //	bucket   what is drawn from lots keeps to the burst, with returns
 //	price    no less time is charged than nodes have paid for, across reloads
 //	tally    an eventual limit is overshot by no more than its bound
+//	number   a fetch that is repeated by its number brings its units once
 //	permit   no more permits are held than the limit
 //	settle   no more is given back than was reserved
 //	outage   a share is handed out once in an outage, and all of it is owed
@@ -43,8 +44,10 @@
 //	breaker  3 failures, budget 2, timeout 4                             40,108, whole
 //	steady   burst 6, lots of 2 ticks, registrations of 5                411,223, whole
 //	tally    limit 1, overshoot 1, windows of 2 ticks                    6,809,757, whole
+//	number   limit 8                                                     163,365, whole
 //
-// Two nodes everywhere, two messages in flight (three in price), in outage one node.
+// Two nodes and two messages in flight; in price three messages, in number one node and
+// three, in outage and settle no more than is said there.
 //
 // # What it has found
 //
@@ -54,6 +57,9 @@
 // much, once, when the second node comes (flag exact). And a node may lease by what it
 // last heard only while its own registration lives (flag staleView), and must wait anew
 // whenever it had lapsed, also if no renewal has failed but one was late (flag ownView).
+//
+// In number: a late answer may be adopted, or its fetch be repeated by its number, and not
+// both (flag lateAdopted).
 //
 // In lease: when time was lost, the fetches under way must end as the lots do
 // (flag flightsSurvive), unless the node's clock is put forward by what was lost.

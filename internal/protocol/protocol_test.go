@@ -167,3 +167,13 @@ func TestSteady(t *testing.T) {
 	// Not a breakage: what no rule of this machine prevents.
 	caught(t, "inflow twice", steady{burst: 3, life: 1, ttl: 3, exact: true}, 19, "more is spent than the burst and what has flowed in")
 }
+
+func TestNumber(t *testing.T) {
+	holds(t, "limit 3", number{limit: 3})
+	soaks(t, "limit 8", number{limit: 8})
+
+	const more = "the node has more than the store counts"
+	caught(t, "last asked", number{limit: 3, lastAsked: true}, 9, more)
+	caught(t, "always sure", number{limit: 3, alwaysSure: true}, 11, more)
+	caught(t, "late answer adopted", number{limit: 3, lateAdopted: true}, 8, more)
+}
