@@ -92,7 +92,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 func TestEveryAlgorithmHasAHistory(t *testing.T) {
 	var text strings.Builder
 	for _, pattern := range []string{"*.txt", "store/*.txt"} {
-		names, err := filepath.Glob("../../../testdata/histories/" + pattern)
+		names, err := filepath.Glob("../../testdata/histories/" + pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
