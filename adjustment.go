@@ -3,49 +3,7 @@ package weir
 import (
 	"context"
 	"fmt"
-	"time"
 )
-
-// Measure is what a limit counts of a request.
-type Measure uint8
-
-const (
-	// MeasureRequest: the cost that the request states.
-	MeasureRequest Measure = iota
-	// MeasureBytes: the bytes of the answer's body.
-	MeasureBytes
-	// MeasureHeader: the number that a header field of the answer states.
-	MeasureHeader
-)
-
-// NoAnswer is the code of a request that was let through and got no answer: the
-// upstream could not be reached, broke off, or took too long.
-const NoAnswer = 0
-
-// ClientGone is the code that observers are told of a request whose client hung up
-// before it was answered: nginx has it in its logs.
-const ClientGone = 499
-
-// MaxCode is the largest code of a [Result].
-const MaxCode = 639
-
-// Codes is a set of codes, NoAnswer to MaxCode. The zero Codes is empty.
-type Codes [(MaxCode + 1) / 64]uint64
-
-// Add adds the codes from first to last. Codes out of range are left out.
-func (c *Codes) Add(first, last int) {
-	for code := max(first, 0); code <= min(last, MaxCode); code++ {
-		c[code/64] |= 1 << (code % 64)
-	}
-}
-
-// Has reports whether code is in the set.
-func (c *Codes) Has(code int) bool {
-	return code >= 0 && code <= MaxCode && c[code/64]&(1<<(code%64)) != 0
-}
-
-// Empty reports whether no code is in the set.
-func (c *Codes) Empty() bool { return *c == Codes{} }
 
 // Adjustment says what becomes of a request's charge once its answer is known.
 // The charge is made before the request is let through and adjusted after, so
@@ -57,15 +15,15 @@ type Adjustment struct {
 	CountOn Codes
 	// RefundOn are codes that do not count, though CountOn has them.
 	RefundOn Codes
-	// Measure is what is counted. What is charged before the answer is then an
-	// estimate, and the difference is charged, or given back, after it; charged
-	// whether it is there or not.
-	Measure Measure
-	// Header is the field's name for MeasureHeader.
-	Header string
-	// Per is how many bytes make a unit for MeasureBytes; a part counts whole.
-	// Zero means 1.
+	// Per, if above zero, makes the limit count the bytes of the response's body:
+	// so many make a unit, a part counts whole.
 	Per int64
+	// Header, if not empty, makes the limit count the number that the field of the
+	// response states. Not with Per.
+	//
+	// With either, what is charged before the response is an estimate. The difference
+	// is charged, whether it is there or not, or given back.
+	Header string
 }
 
 func (s *Adjustment) check(l *Limit) error {
@@ -80,24 +38,10 @@ func (s *Adjustment) check(l *Limit) error {
 		return fmt.Errorf("limit %q: a queue has made its requests wait already: it cannot be adjusted by the response", l.Name)
 	case s.Per < 0 || s.Per > MaxCost:
 		return fmt.Errorf("limit %q: bytes per unit %d must be between 1 and 2^53", l.Name, s.Per)
-	case s.Measure == MeasureHeader && s.Header == "":
-		return fmt.Errorf("limit %q: no name of the header field that states the cost", l.Name)
+	case s.Per > 0 && s.Header != "":
+		return fmt.Errorf("limit %q: counts bytes or the header field %s, not both", l.Name, s.Header)
 	}
 	return nil
-}
-
-// Result is how a request that was let through ended.
-type Result struct {
-	// Code is the answer's status, or NoAnswer.
-	Code int
-	// Duration is from when the request was let through to the end of its answer.
-	// Zero means that it was not measured.
-	Duration time.Duration
-	// Bytes is the length of the answer's body.
-	Bytes int64
-	// Number returns the number in a header field of the answer, false when
-	// there is none. Nil means no fields.
-	Number func(field string) (int64, bool)
 }
 
 // cost returns what the request that was charged spent costs after all.
@@ -105,16 +49,15 @@ func (s *Adjustment) cost(res *Result, spent int64) int64 {
 	if !s.CountOn.Empty() && !s.CountOn.Has(res.Code) || s.RefundOn.Has(res.Code) {
 		return 0
 	}
-	switch s.Measure {
-	case MeasureBytes:
-		per := max(s.Per, 1)
+	switch {
+	case s.Per > 0:
 		n := max(res.Bytes, 0)
-		units := n / per
-		if n%per > 0 {
+		units := n / s.Per
+		if n%s.Per > 0 {
 			units++
 		}
 		return min(units, MaxCost)
-	case MeasureHeader:
+	case s.Header != "":
 		if res.Number == nil {
 			return spent
 		}

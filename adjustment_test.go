@@ -106,7 +106,7 @@ func TestSettleMeasures(t *testing.T) {
 			return n, ok
 		}
 	}
-	header := weir.Adjustment{Measure: weir.MeasureHeader, Header: "X-Cost"}
+	header := weir.Adjustment{Header: "X-Cost"}
 	tests := []struct {
 		name string
 		s    weir.Adjustment
@@ -114,18 +114,18 @@ func TestSettleMeasures(t *testing.T) {
 		cost int64 // estimated
 		want int64 // spent in the end, of 1000
 	}{
-		{"bytes", weir.Adjustment{Measure: weir.MeasureBytes}, weir.Result{Code: 200, Bytes: 300}, 1, 300},
-		{"no bytes", weir.Adjustment{Measure: weir.MeasureBytes}, weir.Result{Code: 204}, 1, 0},
-		{"a part of a KiB", weir.Adjustment{Measure: weir.MeasureBytes, Per: 1024}, weir.Result{Code: 200, Bytes: 2049}, 1, 3},
-		{"whole KiB", weir.Adjustment{Measure: weir.MeasureBytes, Per: 1024}, weir.Result{Code: 200, Bytes: 2048}, 1, 2},
+		{"bytes", weir.Adjustment{Per: 1}, weir.Result{Code: 200, Bytes: 300}, 1, 300},
+		{"no bytes", weir.Adjustment{Per: 1}, weir.Result{Code: 204}, 1, 0},
+		{"a part of a KiB", weir.Adjustment{Per: 1024}, weir.Result{Code: 200, Bytes: 2049}, 1, 3},
+		{"whole KiB", weir.Adjustment{Per: 1024}, weir.Result{Code: 200, Bytes: 2048}, 1, 2},
 		{"header", header, weir.Result{Code: 200, Number: number(40, true)}, 1, 40},
 		{"header below the estimate", header, weir.Result{Code: 200, Number: number(40, true)}, 100, 40},
 		{"no header", header, weir.Result{Code: 200, Number: number(0, false)}, 100, 100},
 		{"a negative header", header, weir.Result{Code: 200, Number: number(-5, true)}, 100, 100},
 		{"nobody to ask", header, weir.Result{Code: 200}, 100, 100},
-		{"not counted", weir.Adjustment{Measure: weir.MeasureBytes, CountOn: codes(200, 299)}, weir.Result{Code: 404, Bytes: 500}, 7, 0},
+		{"not counted", weir.Adjustment{Per: 1, CountOn: codes(200, 299)}, weir.Result{Code: 404, Bytes: 500}, 7, 0},
 		{"both lists", weir.Adjustment{CountOn: codes(400, 499), RefundOn: codes(404, 404)}, weir.Result{Code: 404}, 7, 0},
-		{"more than there is", weir.Adjustment{Measure: weir.MeasureBytes}, weir.Result{Code: 200, Bytes: 5000}, 1, 1000},
+		{"more than there is", weir.Adjustment{Per: 1}, weir.Result{Code: 200, Bytes: 5000}, 1, 1000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,8 +208,8 @@ func TestAdjustmentIsChecked(t *testing.T) {
 		{algorithm.Concurrency, weir.Adjustment{}, "concurrency"},
 		{algorithm.Approximate, weir.Adjustment{}, "approximate"},
 		{algorithm.LeakyQueue, weir.Adjustment{}, "queue"},
-		{algorithm.TokenBucket, weir.Adjustment{Measure: weir.MeasureBytes, Per: -1}, "bytes per unit"},
-		{algorithm.TokenBucket, weir.Adjustment{Measure: weir.MeasureHeader}, "header"},
+		{algorithm.TokenBucket, weir.Adjustment{Per: -1}, "bytes per unit"},
+		{algorithm.TokenBucket, weir.Adjustment{Per: 1, Header: "X-Cost"}, "header"},
 	}
 	for _, tt := range tests {
 		l := weir.PerHour(5, tt.a)

@@ -53,10 +53,6 @@ type Ask struct {
 	Verb Verb
 }
 
-// FractionBits is how many low bits of a key's first cell lie below the
-// microsecond.
-const FractionBits = 11
-
 // Algorithm decides one limit for one key. Implementations are stateless
 // values, safe for concurrent use: all state is in the cells.
 //

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that can never pass, however long it
-// waits: its cost exceeds what the limit could ever hold.
-const Never time.Duration = -1
-
-// Forever is the longest duration that a decision states; longer ones are cut
-// to it.
-const Forever time.Duration = math.MaxInt64
+const (
+	// Never is the RetryAfter of a request that can never pass, however long it
+	// waits: its cost exceeds what the limit could ever hold.
+	Never time.Duration = -1
+	// Forever is the longest duration that a decision states; longer ones are cut
+	// to it.
+	Forever time.Duration = math.MaxInt64
+)
 
 // Decision is the answer to one request. The zero Decision refuses: nothing was
 // decided. Whoever ignores an error refuses, too, since it comes with the zero

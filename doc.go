@@ -1,28 +1,14 @@
-// Package weir decides whether a request may pass: a rate limiter for one
-// process or a fleet.
-//
-// A [Limiter] joins three things. [Rules] say which limits a request meets. A
-// [Store] keeps what each key has spent and tells the time. An [Algorithm] is a
-// pure step over the few integers that a store keeps for a key. Each can be
-// changed without the others: every algorithm works on every store.
+// Package weir decides whether a request may pass: a rate limiter for one process
+// or a fleet.
 //
 //	lim, err := weir.New(memory.New(memory.Options{}),
 //		weir.Limits{weir.PerMinute(100, algorithm.SlidingWindow)}, weir.Options{})
-//	...
-//	if d, err := lim.Take(ctx, "user:42", 1); !d.Allowed() {
-//		// refused: come back after d.RetryAfter; or err says why nothing was decided
-//	}
+//	d, err := lim.Take(ctx, "user:42", 1) // spend one unit of a key
+//	if !d.Allowed() { ... }               // refused: d.RetryAfter says for how long
 //
-// Use [Limiter.Take] to count against one key; use [Limiter.Decide] with a
-// [Request] where rules decide which limits apply, [Limiter.Wait] to be held
-// back instead of refused.
-//
-// A refusal is not an error. An error means that no decision was made; the
-// [Decision] that comes with it refuses, and so does the zero Decision. Whoever
-// would rather let requests pass while the store fails looks at the error first.
-// A refused request changes nothing, so its RetryAfter is exact.
-//
-// Arithmetic is on integers throughout: time in microseconds since the Unix
-// epoch, spending in whole units. Every limit states what it guarantees, see
-// [Guarantee].
+// Callers need [Limiter], [Limit], [Request] and [Decision]. An error means that
+// nothing was decided; its Decision refuses, as the zero Decision does. The other
+// names are for those who write [Rules], a [Store], an [Algorithm] or an [Observer]:
+// rules say which limits a request meets, a store keeps integers by key and tells the
+// time in microseconds, an algorithm is a pure step over them.
 package weir

@@ -28,7 +28,3 @@ var (
 // errUnanswered is returned for a store that reports no error and leaves an op
 // without an answer.
 var errUnanswered = errors.New("weir: the store left a limit without an answer: its Take must fill in the Decision of every op")
-
-// MaxCost is the largest cost of a request and the largest count of a limit:
-// 2^53, the largest integer that every store's script computes exactly.
-const MaxCost = 1 << 53

@@ -51,9 +51,6 @@ const (
 var sourceWords = [numSources]string{"store", "sketch", "cache", "lease", "loose_lease", "counts", "local", "share",
 	"last_known", "failed_open", "failed_closed", "successor"}
 
-// Unbounded is the OverAdmit and AtMost of a decision that promises no number.
-const Unbounded = math.MaxInt64
-
 // String returns the word used in answers and metrics.
 func (s Source) String() string {
 	if s < numSources {
@@ -62,11 +59,15 @@ func (s Source) String() string {
 	return fmt.Sprintf("source(%d)", uint8(s))
 }
 
-// ParseSource returns the source of a word, as String has it. It returns false for a
-// word that no source has.
-func ParseSource(word string) (Source, bool) {
-	i := slices.Index(sourceWords[:], word)
-	return Source(max(i, 0)), i >= 0
+// UnmarshalText sets s to the source of a word that String returns. It returns an
+// error for any other word, and leaves s as it is.
+func (s *Source) UnmarshalText(word []byte) error {
+	i := slices.Index(sourceWords[:], string(word))
+	if i < 0 {
+		return fmt.Errorf("weir: no source %q", word)
+	}
+	*s = Source(i)
+	return nil
 }
 
 // early reports whether decisions from s can refuse what the algorithm's definition

@@ -3,9 +3,29 @@ package weir
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
+)
+
+// Bounds of numbers.
+const (
+	// MaxCost is the largest cost of a request and the largest count of a limit:
+	// 2^53, the largest integer that every store's script computes exactly.
+	MaxCost = 1 << 53
+	// MaxPeriod is the longest period of a limit: ten years.
+	MaxPeriod = 10 * 366 * 24 * time.Hour
+	// MaxCode is the largest code of a [Result].
+	MaxCode = 639
+	// Unbounded is the OverAdmit and AtMost of a [Guarantee] without a number.
+	Unbounded = math.MaxInt64
+	// FractionBits is how many low bits of a key's first cell lie below the
+	// microsecond, see [Algorithm].
+	FractionBits = 11
+	// LatencyEvery is how many decisions there are for each one whose time a
+	// [LatencyObserver] gets: to look at the clock twice costs as much as to decide.
+	LatencyEvery = 256
 )
 
 // Limit is what is allowed: so many units in a period, counted by an
@@ -273,9 +293,6 @@ func (l *Limit) check() error {
 	}
 	return l.Mode.check(l)
 }
-
-// MaxPeriod is the longest period of a limit: ten years.
-const MaxPeriod = 10 * 366 * 24 * time.Hour
 
 // ID tells this limit's counters from those of every other limit in this
 // process. It differs from process to process.

@@ -185,7 +185,7 @@ func appendOp(dst []Op, l *Limit, key string, cost int64, role Role, r *Request)
 	o.Role, o.Verb, o.Penalize, o.NewLease, o.Descriptor = role, r.Verb, false, false, 0
 	o.Decision, o.Now, o.Charged, o.Borrowed = Decision{}, 0, false, false
 	if l.traits&Leases != 0 {
-		o.ID, o.NewLease = r.leaseID(), r.NewLease
+		o.ID, o.NewLease = r.LeaseID(), r.NewLease
 	}
 	if k := len(l.Headroom); k > 0 && role != Ban {
 		o.Headroom = l.Headroom[min(max(r.Priority, 0), k-1)]

@@ -24,10 +24,6 @@ type ResultObserver interface {
 	ObserveResult(r *Request, res Result)
 }
 
-// LatencyEvery is how many decisions there are for each one whose time is taken:
-// to look at the clock twice costs as much as to decide.
-const LatencyEvery = 256
-
 // LatencyObserver is an [Observer] that is also told how long decisions take, of one
 // in [LatencyEvery]. Which observers are is looked at once, by New; where none is, no
 // time is taken.

@@ -153,23 +153,22 @@ func appendUint(b []byte, n uint64) []byte {
 	return append(b, byte('0'+n%10))
 }
 
-// leaseID returns the ID of the lease, found once in a match: of many requests that
-// have a lease few meet a limit that asks for it.
-func (r *Request) leaseID() int64 {
+// LeaseID returns the ID by which an [Ask] names the request's lease: by the name
+// Lease the same on every node, two names sharing one with a chance of 2^-62; drawn
+// once in a match where there is no name and NewLease is set; else zero, no lease.
+func (r *Request) LeaseID() int64 {
 	switch {
 	case r.lease != 0:
 	case r.Lease == "" && r.NewLease:
 		r.lease = int64(rand.Uint64()>>1 | 1)
 	default:
-		r.lease = LeaseID(r.Lease)
+		r.lease = leaseID(r.Lease)
 	}
 	return r.lease
 }
 
-// LeaseID returns the ID of an Ask for a lease of the given name: the same on
-// every node. Two names share an ID with a chance of 2^-62. The empty name has
-// the ID zero, no lease.
-func LeaseID(name string) int64 {
+// leaseID returns the ID of the lease of a name.
+func leaseID(name string) int64 {
 	if name == "" {
 		return 0
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"net/textproto"
@@ -32,8 +33,8 @@ func (b *builder) settlement(w *weir.Limit) {
 	if s.CostFrom != nil {
 		b.costFrom(&set, *s.CostFrom)
 	}
-	if set.Measure == weir.MeasureBytes && s.CostPer != nil {
-		set.Per = int64(*s.CostPer)
+	if set.Per > 0 && s.CostPer != nil {
+		set.Per = cmp.Or(int64(*s.CostPer), 1)
 	} else if _, own := where(b.layers, "cost_per"); own {
 		b.wrong("cost_per", "add cost_from: response_bytes, or leave it out", "cost_per is for cost_from: response_bytes")
 	}
@@ -57,9 +58,9 @@ func (b *builder) costFrom(s *weir.Adjustment, text string) {
 	const prefix = "response_header:"
 	switch name, header := strings.CutPrefix(text, prefix); {
 	case text == "response_bytes":
-		s.Measure = weir.MeasureBytes
+		s.Per = 1
 	case header && isToken(name):
-		s.Measure, s.Header = weir.MeasureHeader, textproto.CanonicalMIMEHeaderKey(name)
+		s.Header = textproto.CanonicalMIMEHeaderKey(name)
 	case header:
 		b.wrong("cost_from", "write response_header:X-Cost", "cost_from: %q is no name of a header field", name)
 	default:
@@ -167,13 +168,13 @@ func describeSettlement(s *weir.Adjustment) string {
 		return ""
 	}
 	var b strings.Builder
-	switch s.Measure {
-	case weir.MeasureBytes:
+	switch {
+	case s.Per > 0:
 		b.WriteString(", counts bytes of the answer")
 		if s.Per > 1 {
 			fmt.Fprintf(&b, " by %s", size(s.Per))
 		}
-	case weir.MeasureHeader:
+	case s.Header != "":
 		fmt.Fprintf(&b, ", counts by the answer's %s", s.Header)
 	}
 	if !s.CountOn.Empty() {

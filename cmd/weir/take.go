@@ -221,9 +221,7 @@ func (g *guarantee) String() string {
 	if g.AtMost != nil {
 		out.AtMost = *g.AtMost
 	}
-	if s, ok := weir.ParseSource(g.Source); ok {
-		out.Source = s
-	}
+	_ = out.Source.UnmarshalText([]byte(g.Source)) // a newer server may have one more
 	return out.String()
 }
 

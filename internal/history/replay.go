@@ -106,7 +106,7 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 		}
 		op := weir.Op{Key: s.key, Limit: s.limit, Cost: s.cost, Role: weir.Enforce, Verb: s.verb}
 		if _, ok := s.limit.Algorithm.(weir.Leaser); ok {
-			op.ID = weir.LeaseID(s.as)
+			op.ID = (&weir.Request{Lease: s.as}).LeaseID()
 		} else if spend, ok := spends[s.of]; ok {
 			undo := spend.UndoRest(s.cost)
 			op.ID, op.ChargedAt = undo.ID, undo.ChargedAt

@@ -166,7 +166,7 @@ func TestOwnRefusalForWantOfAPlace(t *testing.T) {
 func TestStoreDown(t *testing.T) {
 	served := 0
 	handler := func(http.ResponseWriter, *http.Request) { served++ }
-	s := newSite(t, settled(1, weir.Adjustment{Measure: weir.MeasureBytes}), httplimit.Options{}, handler)
+	s := newSite(t, settled(1, weir.Adjustment{Per: 1}), httplimit.Options{}, handler)
 	s.store.Fail = errors.New("disk on fire")
 	res, body := s.get("/")
 	if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || res.Header.Get("Content-Type") != "application/problem+json" ||
@@ -176,7 +176,7 @@ func TestStoreDown(t *testing.T) {
 
 	var heard []string
 	pass := true
-	s = newSite(t, settled(1, weir.Adjustment{Measure: weir.MeasureBytes}), httplimit.Options{
+	s = newSite(t, settled(1, weir.Adjustment{Per: 1}), httplimit.Options{
 		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
 			heard = append(heard, err.Error())
 			if !pass {

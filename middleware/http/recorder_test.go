@@ -79,7 +79,7 @@ func TestSettledByBytes(t *testing.T) {
 	if err := os.WriteFile(file, bytes.Repeat([]byte("x"), 300_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, settled(1_000, weir.Adjustment{Measure: weir.MeasureBytes, Per: 1000}), httplimit.Options{},
+	s := newSite(t, settled(1_000, weir.Adjustment{Per: 1000}), httplimit.Options{},
 		func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/write":
@@ -125,7 +125,7 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // TestSettledByHeader: a field of the header, or one that follows the body.
 func TestSettledByHeader(t *testing.T) {
-	s := newSite(t, settled(100, weir.Adjustment{Measure: weir.MeasureHeader, Header: "x-cost"}), httplimit.Options{},
+	s := newSite(t, settled(100, weir.Adjustment{Header: "x-cost"}), httplimit.Options{},
 		func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/header":
@@ -155,7 +155,7 @@ func TestSettledByHeader(t *testing.T) {
 // kinds of limits: one leaves the ResponseWriter alone, one does not.
 var kinds = map[string]func() weir.Limits{
 	"plain":   func() weir.Limits { return permin(1000) },
-	"settled": func() weir.Limits { return settled(1000, weir.Adjustment{Measure: weir.MeasureBytes}) },
+	"settled": func() weir.Limits { return settled(1000, weir.Adjustment{Per: 1}) },
 }
 
 // TestProtocols: streaming, early hints, trailers and deadlines over HTTP/1.1,
@@ -320,7 +320,7 @@ func TestWriterCanDoTheSame(t *testing.T) {
 		}{p, f, h, r},
 	} {
 		served := false
-		s.limited(settled(1000, weir.Adjustment{Measure: weir.MeasureBytes}), httplimit.Options{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s.limited(settled(1000, weir.Adjustment{Per: 1}), httplimit.Options{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			served = true
 			if got, ok := w.(interface{ Unwrap() http.ResponseWriter }); !ok || got.Unwrap() != under {
 				t.Errorf("%T does not unwrap", under)

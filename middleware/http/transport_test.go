@@ -187,7 +187,7 @@ func TestTransportWaitEndsWithItsContext(t *testing.T) {
 func TestTransportStoreDown(t *testing.T) {
 	store := clocked.New(t)
 	store.Fail = errors.New("disk on fire")
-	lim, err := weir.New(store, settled(1, weir.Adjustment{Measure: weir.MeasureBytes}), weir.Options{})
+	lim, err := weir.New(store, settled(1, weir.Adjustment{Per: 1}), weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,8 +326,8 @@ func TestTransportSettles(t *testing.T) {
 	f("counts", refund, ok, 1)
 	f("refunded", refund, func(r *http.Request) (*http.Response, error) { return answers(r, 503, "sorry") }, 0)
 	f("no answer", refund, func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, 0)
-	f("bytes", weir.Adjustment{Measure: weir.MeasureBytes}, ok, 5)
-	header := weir.Adjustment{Measure: weir.MeasureHeader, Header: "X-Tokens"}
+	f("bytes", weir.Adjustment{Per: 1}, ok, 5)
+	header := weir.Adjustment{Header: "X-Tokens"}
 	f("header", header, func(r *http.Request) (*http.Response, error) { return answers(r, 200, "hello", "X-Tokens", "42") }, 42)
 	f("trailer", header, func(r *http.Request) (*http.Response, error) {
 		res, err := answers(r, 200, "hello")

@@ -285,7 +285,7 @@ func (tr *trace) op() weir.Op {
 	if tr.leases {
 		o.ID = 1 + tr.Int64N(12)
 		if tr.IntN(20) == 0 {
-			o.ID = weir.LeaseID(fmt.Sprint(tr.IntN(1000)))
+			o.ID = (&weir.Request{Lease: fmt.Sprint(tr.IntN(1000))}).LeaseID()
 		}
 	} else if tr.IntN(2) == 0 {
 		o.ID = tr.receipts[tr.IntN(len(tr.receipts))]

@@ -47,8 +47,8 @@ func TestSettlement(t *testing.T) {
 		settled("all", weir.Adjustment{}),
 		settled("failures", weir.Adjustment{CountOn: codes(401, 403)}),
 		settled("fair", weir.Adjustment{RefundOn: codes(500, weir.NoAnswer)}),
-		settled("kilobytes", weir.Adjustment{Measure: weir.MeasureBytes, Per: 1000}),
-		settled("tokens", weir.Adjustment{Measure: weir.MeasureHeader, Header: "X-Tokens"}),
+		settled("kilobytes", weir.Adjustment{Per: 1000}),
+		settled("tokens", weir.Adjustment{Header: "X-Tokens"}),
 	}
 	limits[0].Adjustment = nil
 	lim, err := weir.New(clocked.New(t), limits, weir.Options{})
