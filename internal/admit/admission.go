@@ -30,6 +30,10 @@ type Admission struct {
 	passed  time.Time // when the request went on; zero where no observer is to learn how it ends
 }
 
+// NewAdmission returns an admission to keep in a pool. Its request is one of the
+// limiter's, so that a decision is timed as often however seldom the pool is used.
+func (g *Gate) NewAdmission() *Admission { return &Admission{Req: *g.Limiter.Acquire()} }
+
 // Begin takes a request to fill.
 func (a *Admission) Begin(g *Gate) {
 	a.gate, a.MaxDelay, a.Req.Domain = g, g.maxDelay, g.Domain

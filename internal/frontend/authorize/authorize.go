@@ -109,7 +109,7 @@ func New(opt Options) (*Authorizer, error) {
 			return nil, err
 		}
 	}
-	a := &Authorizer{opt: opt, gate: gate, admissions: sync.Pool{New: func() any { return new(admit.Admission) }}}
+	a := &Authorizer{opt: opt, gate: gate, admissions: sync.Pool{New: func() any { return gate.NewAdmission() }}}
 	return a, a.compile()
 }
 
