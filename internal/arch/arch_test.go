@@ -33,7 +33,7 @@ var floors = [][]string{
 	},
 	{
 		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
-		"store/tier", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
+		"store/internal/leased", "store/tier", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
 		"internal/compat/envoy", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
 		"internal/replay/facts",

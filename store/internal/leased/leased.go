@@ -1,0 +1,223 @@
+// Package leased decides limits by units that the node fetches ahead.
+//
+// An entry of the table goes through these states, which are seen from what it has: lots
+// with free units, a flight, and a refusal in the memory that all deciders share.
+//
+//	          draw                granted
+//	[cold] ----------> [fetching] -------> [warm] --+ draw <= units
+//	   ^                | |     ^            |  |   | (under a quarter left:
+//	   | no answer      | |     | draw > units  |<--+  fetch ahead, nobody waits)
+//	   +----------------+ |     +------------+  |
+//	   |                  | refused             | expiry, idle, evicted, reloaded
+//	   |                  v                     |
+//	   |              [refused] -- until -->+   |
+//	   +<-----------------------------------+---+
+//
+// A draw that what is held does not cover has one way to go on, shortfall: refused, wait
+// for the flight, or ask the store. An answer has one way in, adopt, however late it is
+// and whether it is of this fetch or of one whose answer was lost.
+package leased
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+// Env is what the deciders of all leased limits share. It must not be changed while it is
+// in use.
+type Env struct {
+	Clock    *clock.Clock
+	Table    *lot.Table
+	Refusals *lot.Refusals
+	// Nodes is how many share the store. IsSteady reports whether no lot can be left, of
+	// so many microseconds of life, from when they were fewer.
+	Nodes    func() int64
+	IsSteady func(life int64) bool
+	// Go runs f, unless the node is closing.
+	Go func(f func()) bool
+	// Fetch makes a call for a flight, and returns when it was sent. An error means that
+	// the ops may have been carried out.
+	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
+	// Held and Fetched count decisions by what was held, and calls that brought units.
+	Held, Fetched atomic.Uint64
+}
+
+// A Decider decides one leased limit. Safe for concurrent use.
+type Decider struct {
+	*Env
+	*Terms
+}
+
+var _ lot.Decider = Decider{}
+
+// A state is what a leased limit adds to an entry.
+type state struct {
+	number number
+	// scarce: units are used up as fast as they flow back. A lot is then fetched whole or
+	// not at all, so that one call brings many units.
+	scarce bool
+	// rest is until when the store is not asked ahead, as it has refused.
+	rest clock.Node
+}
+
+// AskBy returns the limit by which the store is asked for a cost. More than the burst
+// that is left to it there passes by the whole burst, as such a request must be able to
+// pass; and so does each while no node can hold units.
+func (d Decider) AskBy(cost int64) *weir.Limit {
+	if !d.flows || cost > d.by.Burst || d.limit.Burst/d.Nodes() < leastShare && d.IsSteady(d.life) {
+		return d.limit
+	}
+	return d.by
+}
+
+// find locks the shard of o's key and returns it with the entry, nil if there is none.
+func (d Decider) find(o *weir.Op) (tag uint64, g *lot.Shard, e *lot.Entry) {
+	tag = d.Table.Tag(o.Key, d.limit)
+	g = d.Table.Shard(tag)
+	g.Lock()
+	return tag, g, g.Get(tag, o.Key)
+}
+
+// Draw implements lot.Decider.
+func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+	tag, g, e := d.find(o)
+	charged, free := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0)
+	if e != nil && !charged {
+		free = e.Free()
+	}
+	g.Unlock()
+	if charged {
+		return lot.Charged, nil
+	}
+	return d.shortfall(now, o, h, tag, free)
+}
+
+// Peek implements lot.Decider. What is held the node knows without asking.
+func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+	v, _ := d.Draw(now, o, nil)
+	return v
+}
+
+// draw decides o by what is held, if it can. Requires: g.
+func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h *lot.Hold) bool {
+	if o.Verb == weir.Peek {
+		e.Expire(now)
+		d.answer(o, d.describe(e, now), now, false)
+		return e.Free() >= o.Cost
+	}
+	g.Touch(e, now)
+	if !e.Draw(o.Cost, now, h) {
+		return false
+	}
+	d.Held.Add(1)
+	d.answer(o, d.describe(e, now), now, true)
+	lots := e.Lots()
+	if last := &lots[len(lots)-1]; e.Flight == nil && e.Free() < last.Fetched/4 && now >= e.State.(*state).rest {
+		d.launch(e, 1) // ahead; if it cannot be, a draw that finds nothing asks
+	}
+	if h != nil {
+		// What is given back is named by what it was drawn from, the newest; of a sliding
+		// window the oldest: to a later one the units would count for too short a time.
+		first, named := &h.Parts[0], &h.Parts[len(h.Parts)-1]
+		if d.by.Grain > 0 {
+			named = first
+		}
+		if named.ID > o.Now {
+			o.Decision.ResetAfter, o.ChargedAt = weir.FromMicros(named.ID-o.Now), int64(first.Charged)
+		}
+	}
+	return true
+}
+
+// shortfall goes on where too little is held: free units.
+func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
+	nodes := d.Nodes()
+	if d.limit.Burst/nodes < leastShare || o.Cost > max(d.by.Burst/(d.parts*nodes), 1) {
+		return lot.Ask, nil
+	}
+	if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
+		a.Limit, a.Remaining = d.limit.From(d.source), a.Remaining+free
+		d.answer(o, a, now, false)
+		return lot.Refused, nil
+	}
+	if o.Verb == weir.Peek {
+		return lot.Ask, nil
+	}
+	_, g, _ := d.find(o)
+	defer g.Unlock()
+	e := d.enter(g, tag, o.Key, now)
+	if e != nil && d.draw(g, e, o, now, h) {
+		return lot.Charged, nil
+	}
+	if e == nil || e.Flight == nil && !d.launch(e, o.Cost) {
+		return lot.Ask, nil
+	}
+	return lot.Wait, e.Flight
+}
+
+// enter returns the entry of a key under this limit, made if need be; nil if it has no
+// room, or is another decider's until it lies idle. Lots of an earlier version of the limit
+// are used up soon, so that the new one holds for all that is drawn. Requires: g.
+func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
+	// What it adds is its state and the limit of its mark.
+	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(state{})+unsafe.Sizeof(weir.Limit{})), now)
+	if e == nil {
+		return nil
+	}
+	s, ok := e.State.(*state)
+	switch {
+	case e.State == nil:
+		e.State = &state{}
+		g.Keep(e, d.life, now)
+	case !ok:
+		return nil
+	case e.Limit != d.limit:
+		e.ExpireBy(now.Add(d.brief))
+		e.Limit, s.scarce, s.rest = d.limit, false, 0
+	}
+	return e
+}
+
+// describe returns what remains: what the node holds, and what the store had left when it
+// was asked, but for that of a window that is over.
+func (d Decider) describe(e *lot.Entry, now clock.Node) weir.Decision {
+	a := weir.Decision{Limit: d.limit.From(d.source), Remaining: e.Free(), ResetAfter: weir.FromMicros(int64(max(e.Known.Reset-now, 0)))}
+	if now < e.Known.Reset || d.flows {
+		a.Remaining += e.Known.Remaining
+	}
+	return a
+}
+
+func (d Decider) answer(o *weir.Op, a weir.Decision, now clock.Node, charged bool) {
+	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = a, int64(d.Clock.Latest(now)), 0, charged, false
+}
+
+// Undo implements lot.Decider.
+func (d Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
+
+// Refund implements lot.Decider. What no longer counts is not of what is held now.
+func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
+	tag, g, e := d.find(o)
+	if e == nil || o.ID != 0 && d.Clock.Latest(now) >= clock.Store(o.ID) || !e.Refund(d.limit, o.Cost, o.ID, now) {
+		g.Unlock()
+		return false
+	}
+	d.answer(o, d.describe(e, now), now, true)
+	g.Unlock()
+	d.Refusals.Refund(tag, d.limit, now, o.Decision)
+	return true
+}
+
+// Learn implements lot.Decider.
+func (d Decider) Learn(o *weir.Op, sent clock.Node) {
+	tag, g, e := d.find(o)
+	if e != nil && e.Limit == d.limit {
+		e.Known.Update(o.Decision, sent, d.Clock.Now())
+	}
+	g.Unlock()
+	d.Refusals.Learn(tag, d.limit, o.Cost, sent, o.Decision, d.brief)
+}

@@ -1,0 +1,122 @@
+package leased
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+const (
+	// leastShare is the smallest part of a limit that is worth a fetch: a node's share of
+	// fewer units is decided by the store.
+	leastShare = 8
+	// leastLife is the shortest life of a lot in microseconds: a fetch should be well over
+	// when it ends.
+	leastLife = 10_000
+	// small is how many units live as long as a lease does, so that a key that is used
+	// seldom does not ask the store each time; more live for as long as it takes to use
+	// up more of them.
+	small = 16
+)
+
+// Terms are the numbers by which one limit is leased. They are immutable.
+type Terms struct {
+	limit *weir.Limit
+	// by is the limit that lots are fetched by, on the counters of limit: of a bucket
+	// that keeps back what flows in while units are out, of a sliding window one whose
+	// units count from when the last of them may be drawn.
+	by     *weir.Limit
+	source weir.Source // of decisions by what is held
+	flows  bool        // units are bound to no window
+	// parts is into how many fetches a node divides its share.
+	parts int64
+	// life is how long small lots live and keys may lie idle, brief is the same of larger
+	// ones, in microseconds.
+	life, brief int64
+	// trickle is how many units flow back at a time where they do so all the time; zero
+	// where they come back together.
+	trickle int64
+	// numbered: a fetch can be repeated that has no answer.
+	numbered bool
+}
+
+// NewTerms returns the terms of a limit whose algorithm is a weir.Lender, or nil if its
+// leases would be too short to be worth a fetch. Numbered: fetches can be repeated, which
+// a store takes that knows more than counts. The error is one of weir.Limit.Compile.
+func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
+	d := &Terms{limit: l, by: l, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: weir.Micros(l.LeaseTTL())}
+	_, d.flows = l.Algorithm.(weir.Refiller)
+	// When a window began that begins with the first request cannot be told of a fetch
+	// whose answer was lost.
+	d.numbered = numbered && (l.Anchor != weir.AnchorFirst || l.Algorithm != algorithm.FixedWindow)
+	var err error
+	switch {
+	case d.flows && l.Consistency.Loose:
+		d.source, d.trickle = weir.FromLooseLease, l.Burst
+	case d.flows:
+		d.by, err = d.variant(func(v *weir.Limit) { v.Burst = max(l.Burst-l.Inflow(), 1) })
+		d.trickle = d.by.Burst
+	case l.Algorithm == algorithm.SlidingWindow:
+		// For about a life, and at most the largest grain: each sub-window but the first has
+		// units count a sub-window longer.
+		for grain, length := 1, int64(0); err == nil && grain <= 4 && length < d.life; grain++ {
+			if d.by, err = d.variant(func(v *weir.Limit) { v.Grain = grain }); err == nil {
+				length = d.drawBy(d.receipt(0))
+				length += length / int64(2*grain)
+			}
+		}
+	case l.Algorithm == algorithm.SlidingCounter:
+		d.trickle = l.Inflow()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !d.flows {
+		d.life = min(d.life, d.drawBy(d.receipt(0)))
+	}
+	d.brief = min(d.life, weir.Micros(cmp.Or(l.Consistency.LeaseTTL, time.Second)))
+	if d.life < leastLife {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// variant returns another limit on the same counters.
+func (d *Terms) variant(change func(v *weir.Limit)) (*weir.Limit, error) {
+	l := d.limit
+	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Params: l.Params}
+	change(v)
+	return v, v.Compile()
+}
+
+// drawBy returns until when units with a receipt can be drawn, by the store's clock.
+func (d *Terms) drawBy(receipt int64) int64 {
+	return d.limit.Algorithm.(weir.Lender).SpendBy(d.limit, receipt)
+}
+
+// receipt returns the receipt of units that are fetched at now for a key never seen.
+func (d *Terms) receipt(now int64) int64 {
+	a := d.by.Algorithm.Step(make([]int64, d.by.Cells), d.by, weir.Ask{Now: now, Cost: 1})
+	return now + weir.Micros(a.ResetAfter)
+}
+
+// lot returns the lot of units that the store counted at charged, at the earliest, for a
+// call that was first sent at began. An answer to a call of sent reported its time.
+func (d *Terms) lot(units, receipt int64, charged clock.Store, began, sent clock.Node, reported clock.Store) lot.Lot {
+	t := lot.Lot{ID: receipt, Limit: d.by, Fetched: units, Free: units, Charged: charged, Expiry: began.Expiry(d.lifeOf(units))}
+	if end := d.drawBy(receipt); !d.flows {
+		t.Expiry = sent.ExpiryAt(reported, clock.Store(end))
+	}
+	return t
+}
+
+func (d *Terms) lifeOf(units int64) int64 {
+	if units > small {
+		return d.brief
+	}
+	return d.life
+}
