@@ -8,14 +8,12 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/answer"
-	"github.com/weirlimit/weir/internal/admit"
 )
 
 // Reason is the google.rpc.ErrorInfo.reason of a refusal, and ErrorDomain its
@@ -32,11 +30,7 @@ const maxViolations = 4
 // refuse returns the status of a call that the limits do not let through.
 func (v *visit) refuse(r *weir.Request, d weir.Decision) error {
 	d.RetryAfter = answer.Wait(r.Ops(), d)
-	_, fields := v.m.opt.Answer.Fields(nil, nil, r.Ops(), d, admit.DecidedAt(r.Ops()))
-	md := make(metadata.MD, len(fields)+1)
-	for _, f := range fields {
-		md[strings.ToLower(f.Name)] = []string{string(f.Value)}
-	}
+	md := v.fields(r, d)
 	// Source: gRFC A6. Negative: do not retry.
 	pushback := int64(-1)
 	if d.RetryAfter != weir.Never && !d.Banned() {

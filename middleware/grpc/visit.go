@@ -37,9 +37,9 @@ type visit struct {
 	message admit.Admission // what a message of a stream is charged
 
 	// How the call ended.
-	code  int
-	bytes int64
-	told  metadata.MD // what the handler tells in header and trailer
+	code    int
+	bytes   int64
+	handler metadata.MD // what the handler writes into header and trailer
 }
 
 // enter identifies a call and decides: an error is what it is answered. Whoever
@@ -121,7 +121,7 @@ func (v *visit) facts() identity.Facts {
 func (v *visit) decide() error {
 	d, err := v.ask(&v.life)
 	if err == nil && d.Allowed() {
-		v.tell(&v.life.Req, d)
+		v.writeTrailers(&v.life.Req, d)
 		v.life.Pass()
 	}
 	return err
@@ -158,17 +158,21 @@ func (v *visit) undecided(a *admit.Admission, err error) error {
 	return st
 }
 
-// tell says in the trailer what the limits said.
-func (v *visit) tell(r *weir.Request, d weir.Decision) {
-	if d.Limit == nil {
-		return
+// writeTrailers writes what the limits said into the trailer.
+func (v *visit) writeTrailers(r *weir.Request, d weir.Decision) {
+	if d.Limit != nil {
+		v.send(v.fields(r, d))
 	}
+}
+
+// fields returns what the limits said as metadata.
+func (v *visit) fields(r *weir.Request, d weir.Decision) metadata.MD {
 	_, fields := v.m.opt.Answer.Fields(nil, nil, r.Ops(), d, admit.DecidedAt(r.Ops()))
-	md := make(metadata.MD, len(fields))
+	md := make(metadata.MD, len(fields)+1)
 	for _, f := range fields {
 		md[strings.ToLower(f.Name)] = []string{string(f.Value)}
 	}
-	v.send(md)
+	return md
 }
 
 // send adds to the trailer. It fails where there is no call, as in tests of
@@ -190,7 +194,7 @@ func (v *visit) receive() error {
 
 // watch makes a context in which the handler's header and trailer are noted.
 func (v *visit) watch(ctx context.Context) context.Context {
-	v.told = metadata.MD{}
+	v.handler = metadata.MD{}
 	if s := grpc.ServerTransportStreamFromContext(ctx); s != nil {
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &watchedTransport{s, v})
 	}
@@ -223,7 +227,7 @@ func (t *watchedTransport) SetTrailer(md metadata.MD) error {
 
 func (v *visit) note(md metadata.MD) {
 	for name, values := range md {
-		v.told.Set(name, values...)
+		v.handler.Set(name, values...)
 	}
 }
 
@@ -248,7 +252,7 @@ func (s *watchedStream) RecvMsg(m any) error {
 // SendMsg implements grpc.ServerStream.
 func (s *watchedStream) SendMsg(m any) error {
 	err := s.ServerStream.SendMsg(m)
-	if err == nil && s.v.told != nil {
+	if err == nil && s.v.handler != nil {
 		s.v.sent(m)
 	}
 	return err
@@ -256,7 +260,7 @@ func (s *watchedStream) SendMsg(m any) error {
 
 // SetTrailer implements grpc.ServerStream.
 func (s *watchedStream) SetTrailer(md metadata.MD) {
-	if s.v.told != nil {
+	if s.v.handler != nil {
 		s.v.note(md)
 	}
 	s.ServerStream.SetTrailer(md)
@@ -264,7 +268,7 @@ func (s *watchedStream) SetTrailer(md metadata.MD) {
 
 // sent notes a message of the answer.
 func (v *visit) sent(m any) {
-	if p, ok := m.(proto.Message); ok && v.told != nil {
+	if p, ok := m.(proto.Message); ok && v.handler != nil {
 		v.bytes += int64(proto.Size(p))
 	}
 }
@@ -276,7 +280,7 @@ func (v *visit) ended(err error) { v.code = statusOf(status.Code(err)) }
 // leases back.
 func (v *visit) leave() {
 	v.life.Adjust(v.ctx, weir.Result{Code: v.code, Bytes: v.bytes, Number: func(field string) (int64, bool) {
-		values := v.told.Get(field)
+		values := v.handler.Get(field)
 		if len(values) == 0 {
 			return 0, false
 		}
@@ -296,6 +300,6 @@ func (v *visit) free() {
 	clear(v.header)
 	v.life.End()
 	v.message.End()
-	v.m, v.ctx, v.caller, v.trailer, v.told, v.bytes = nil, nil, nil, nil, nil, 0
+	v.m, v.ctx, v.caller, v.trailer, v.handler, v.bytes = nil, nil, nil, nil, nil, 0
 	m.visits.Put(v)
 }

@@ -12,15 +12,6 @@ import (
 	"github.com/weirlimit/weir/internal/checks"
 )
 
-// Bounds on a request of WEIR.CHECK and its kin.
-const (
-	maxDomain      = 256
-	maxDescriptors = 64
-	maxEntries     = 32
-	maxPriority    = 1000
-	maxLease       = 256
-)
-
 // What options a command of named rules takes.
 type options uint8
 
@@ -50,8 +41,8 @@ func (c *conn) request(cmd *command, may options) *weir.Request {
 }
 
 func (c *conn) read(r *weir.Request, cmd *command, may options) string {
-	if len(cmd.at(1)) > maxDomain {
-		return fmt.Sprintf("the domain may have at most %d bytes", maxDomain)
+	if len(cmd.at(1)) > checks.MaxDomain {
+		return fmt.Sprintf("the domain may have at most %d bytes", checks.MaxDomain)
 	}
 	r.Domain, r.Priority, r.Facts = text(cmd.at(1)), c.s.opt.Priority, checks.Facts(r)
 	i, n, from := 2, len(cmd.args), len(c.entries)
@@ -62,8 +53,8 @@ func (c *conn) read(r *weir.Request, cmd *command, may options) string {
 			break
 		}
 		if len(key) == 1 && key[0] == '|' {
-			if first || len(r.Descriptors) == maxDescriptors-1 {
-				return fmt.Sprintf("a bar stands between descriptors, of which there may be %d", maxDescriptors)
+			if first || len(r.Descriptors) == checks.MaxDescriptors-1 {
+				return fmt.Sprintf("a bar stands between descriptors, of which there may be %d", checks.MaxDescriptors)
 			}
 			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: c.entries[from:len(c.entries):len(c.entries)]})
 			from = len(c.entries)
@@ -75,8 +66,8 @@ func (c *conn) read(r *weir.Request, cmd *command, may options) string {
 			return "an entry is a key and a value: the last has no value"
 		case len(key) == 0:
 			return "the key of an entry is empty"
-		case len(c.entries)-from == maxEntries:
-			return fmt.Sprintf("a descriptor may have at most %d entries", maxEntries)
+		case len(c.entries)-from == checks.MaxEntries:
+			return fmt.Sprintf("a descriptor may have at most %d entries", checks.MaxEntries)
 		}
 		c.entries = append(c.entries, weir.Entry{Key: text(key), Value: text(cmd.at(i + 1))})
 	}
@@ -118,8 +109,8 @@ func readOptions(r *weir.Request, cmd *command, i int, may options) string {
 		value := cmd.at(i + 1)
 		switch words[at].when {
 		case mayLease:
-			if len(value) == 0 || len(value) > maxLease {
-				return fmt.Sprintf("LEASE must have 1 to %d bytes", maxLease)
+			if len(value) == 0 || len(value) > checks.MaxLease {
+				return fmt.Sprintf("LEASE must have 1 to %d bytes", checks.MaxLease)
 			}
 			r.Lease = text(value)
 		case mayCost:
@@ -133,8 +124,8 @@ func readOptions(r *weir.Request, cmd *command, i int, may options) string {
 			}
 		case mayPriority:
 			v, ok := parseInt(value)
-			if !ok || v < 0 || v > maxPriority {
-				return fmt.Sprintf("PRIORITY must be a whole number from 0 to %d", maxPriority)
+			if !ok || v < 0 || v > checks.MaxPriority {
+				return fmt.Sprintf("PRIORITY must be a whole number from 0 to %d", checks.MaxPriority)
 			}
 			r.Priority = int(v)
 		}
