@@ -12,7 +12,7 @@ import (
 type Explanation struct {
 	Domain string `json:"domain"`
 	// Known: there are rules for the domain.
-	Known bool `json:"known"`
+	Known bool `json:"domain_known"`
 	// Listed names the entry that the domain's allow or deny list decides the
 	// whole request by; then no descriptor is looked at.
 	Listed *Listed `json:"listed,omitempty"`
@@ -36,7 +36,7 @@ type Step struct {
 	// "no rule".
 	Outcome string `json:"outcome"`
 	// Why says the outcome in words.
-	Why string `json:"why"`
+	Why string `json:"reason"`
 	// Rule is the path of the rule that decided, File and Line its place.
 	Rule string `json:"rule,omitempty"`
 	File string `json:"file,omitempty"`
@@ -51,11 +51,11 @@ type Step struct {
 type Tried struct {
 	Entry weir.Entry `json:"entry"`
 	// How the rule was found: "value", "wildcard", "key", or "none".
-	How string `json:"how"`
+	How string `json:"match"`
 	// Rule is the path of the rule; empty for none.
 	Rule string `json:"rule,omitempty"`
 	// Why says in words why none, or which was preferred.
-	Why string `json:"why"`
+	Why string `json:"reason"`
 }
 
 // Met is one limit that a request meets.
@@ -69,7 +69,7 @@ type Met struct {
 	Key   string `json:"key"`
 	// Cost is what the request costs, Reserve what must be left after it.
 	Cost    int64 `json:"cost"`
-	Reserve int64 `json:"reserve,omitempty"`
+	Reserve int64 `json:"headroom,omitempty"`
 	// Role is "enforce", "soft", "shadow", "own", "pool", "always", "ban" or
 	// "deny".
 	Role string `json:"role"`

@@ -15,7 +15,7 @@ func Example() {
 	opt, err := shed.Parse([]byte(`
 user_rate: {limit: 100/second}
 user_concurrency: {limit: 20}
-fleet_share: {limit: 5000/second, reserve: 20%}
+fleet_share: {limit: 5000/second, headroom: 20%}
 in_flight: {limit: 2}
 `), "shed.yaml")
 	if err != nil {

@@ -61,7 +61,7 @@ type FleetOptions struct {
 	Limit Rate `yaml:"limit,omitempty"`
 	// Reserve is the share of Limit, below 100 %, that is kept for critical
 	// requests. Zero means 20 %.
-	Reserve Share `yaml:"reserve,omitempty"`
+	Reserve Share `yaml:"headroom,omitempty"`
 	// Mode at the start. Zero means enforce.
 	Mode Mode `yaml:"mode,omitempty"`
 }
@@ -151,7 +151,7 @@ func (o *Options) check() error {
 		bad("user_concurrency.ttl %s must be at least 1s, or front ends have no time to renew: 30s is usual", ttl)
 	}
 	if f := o.FleetShare; f.Limit != (Rate{}) && f.Limit.Count-f.reserved() < 1 {
-		bad("fleet_share.reserve %s of %s leaves nothing to other than critical requests: reserve less", f.Reserve, f.Limit)
+		bad("fleet_share.headroom %s of %s leaves nothing to other than critical requests: keep less", f.Reserve, f.Limit)
 	}
 	in := o.InFlight
 	if in.RetryAfter < time.Second || in.RetryAfter > time.Hour || in.RetryAfter%time.Second != 0 {

@@ -109,7 +109,7 @@ user: [account, remote_address]
 off: true
 user_rate: {limit: 100/second, burst: 200, mode: shadow}
 user_concurrency: {limit: 20, ttl: 1m30s, mode: off}
-fleet_share: {limit: 5_000/10s, reserve: 0%, mode: enforce}
+fleet_share: {limit: 5_000/10s, headroom: 0%, mode: enforce}
 in_flight:
   limit: 400
   shares: {default: 80%, background: 0%}
@@ -181,8 +181,8 @@ func TestValidation(t *testing.T) {
 	f(shed.Options{UserRate: shed.RateOptions{Burst: 5}}, "shed: user_rate.burst 5 has no limit: add user_rate.limit such as 100/second")
 	f(shed.Options{UserConcurrency: shed.ConcurrencyOptions{Limit: 10_001}}, "shed: user_concurrency.limit 10001 must be between 1 and 10000; to have none leave it out")
 	f(shed.Options{UserConcurrency: shed.ConcurrencyOptions{TTL: time.Millisecond}}, "shed: user_concurrency.ttl 1ms must be at least 1s, or front ends have no time to renew: 30s is usual")
-	f(shed.Options{FleetShare: shed.FleetOptions{Limit: second(1)}}, "shed: fleet_share.reserve 20% of 1/second leaves nothing to other than critical requests: reserve less")
-	f(shed.Options{FleetShare: shed.FleetOptions{Limit: second(100), Reserve: shed.Percent(100)}}, "shed: fleet_share.reserve 100% of 100/second leaves nothing to other than critical requests: reserve less")
+	f(shed.Options{FleetShare: shed.FleetOptions{Limit: second(1)}}, "shed: fleet_share.headroom 20% of 1/second leaves nothing to other than critical requests: keep less")
+	f(shed.Options{FleetShare: shed.FleetOptions{Limit: second(100), Reserve: shed.Percent(100)}}, "shed: fleet_share.headroom 100% of 100/second leaves nothing to other than critical requests: keep less")
 	f(shed.Options{InFlight: shed.InFlightOptions{Limit: 10, Shares: shed.Shares{Sheddable: shed.Percent(95)}}},
 		"shed: in_flight.shares.sheddable 95% is larger than the 90% of default: the class that matters less must be refused first")
 	f(shed.Options{InFlight: shed.InFlightOptions{Limit: 1<<20 + 1, RetryAfter: 1500 * time.Millisecond}},

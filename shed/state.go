@@ -36,7 +36,7 @@ type LimiterState struct {
 	// units of fleet_share.
 	Burst    int64   `json:"burst,omitempty"`
 	TTL      float64 `json:"ttl,omitempty"`
-	Reserved int64   `json:"reserved,omitempty"`
+	Reserved int64   `json:"headroom,omitempty"`
 	// InFlight is how many requests hold a place on this node, ShadowInFlight
 	// how many more run that a shadow would have refused. Of in_flight alone.
 	InFlight       *int64 `json:"in_flight,omitempty"`

@@ -34,7 +34,7 @@ func TestStateAsJSON(t *testing.T) {
 	want := `{"off":false,"limiters":[` +
 		`{"name":"user_rate","mode":"shadow","limit":"10/second","burst":10,"classes":[{` + one + `}]},` +
 		`{"name":"user_concurrency","mode":"enforce","limit":"2","ttl":30,"classes":[{` + one + `}]},` +
-		`{"name":"fleet_share","mode":"enforce","limit":"100/second","reserved":20,"classes":[` +
+		`{"name":"fleet_share","mode":"enforce","limit":"100/second","headroom":20,"classes":[` +
 		`{"class":"critical",` + zero + `},{"class":"default",` + zero + `},{"class":"sheddable",` + one + `},{"class":"background",` + zero + `}]},` +
 		`{"name":"in_flight","mode":"shadow","limit":"10","in_flight":1,"shadow_in_flight":1,"classes":[` +
 		`{"class":"critical","threshold":10,` + one + `},{"class":"default","threshold":9,` + zero + `},` +

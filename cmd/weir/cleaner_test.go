@@ -69,10 +69,10 @@ func TestFamilyTerminal(t *testing.T) {
 	answers := map[string]string{
 		"/v1/admin/audit": `{"changes":[{"number":1,"at":"2026-01-01T00:00:00Z","action":"ban","domain":"api","entries":[{"key":"user","value":TEXT}],"rule":"r","limit":"l","before":TEXT,"after":TEXT,"by":TEXT,"node":TEXT,"reason":TEXT}]}`,
 		"/v1/admin/":      `{"allowed":true,"limits":[{"limit":{"name":"l","count":1,"period":1,"algorithm":"x"},"role":"enforce","allowed":true,"key":TEXT}],"overlay":[{"limit":"l","key":TEXT,"kind":"ban","by":TEXT,"reason":TEXT}],"modes":[{"domain":"d","rule":"r","limit":"l","by":TEXT,"reason":TEXT}]}`,
-		"/v1/explain":     `{"decision":{"allowed":true},"counters":[{"limit":{"name":"l"},"key":TEXT}],"rules":{"domain":"api","known":true,"listed":{"entry":{"key":"user","value":TEXT},"list":"deny"},"descriptors":[{"entries":[],"outcome":"limited","why":"w","levels":[{"entry":{"key":TEXT,"value":TEXT},"how":"key","why":"w"}]}]}}`,
+		"/v1/explain":     `{"decision":{"allowed":true},"counters":[{"limit":{"name":"l"},"key":TEXT}],"rules":{"domain":"api","domain_known":true,"listed":{"entry":{"key":"user","value":TEXT},"list":"deny"},"descriptors":[{"entries":[],"outcome":"limited","reason":"w","levels":[{"entry":{"key":TEXT,"value":TEXT},"match":"key","reason":"w"}]}]}}`,
 		"/v1/check":       `{"allowed":false,"limit":{"name":"l","count":1,"period":1,"algorithm":"x"},"retry_after":1}`,
 	}
-	record := `{"domain":TEXT,"rule":TEXT,"limit":TEXT,"key":TEXT,"outcome":TEXT,"source":TEXT,"degraded":true,"count":1,"about":{"method":TEXT,"host":TEXT,"path":TEXT,"address":TEXT}}`
+	record := `{"domain":TEXT,"rule":TEXT,"limit":TEXT,"key":TEXT,"outcome":TEXT,"source":TEXT,"degraded":true,"count":1,"client_info":{"method":TEXT,"host":TEXT,"path":TEXT,"address":TEXT}}`
 	fail := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -169,7 +169,7 @@ func TestFleetShare(t *testing.T) {
   - {path: /}
 shed:
   user_rate: {limit: 4/hour}
-  fleet_share: {limit: 20/hour, reserve: 25%}
+  fleet_share: {limit: 20/hour, headroom: 25%}
 `))
 	var from int
 	spend := func(path string, times int) *statuses {
@@ -216,7 +216,7 @@ func TestFleetOfTwo(t *testing.T) {
   - {path: /}
 shed:
   user_concurrency: {limit: 2}
-  fleet_share: {limit: 20/hour, reserve: 50%}
+  fleet_share: {limit: 20/hour, headroom: 50%}
   in_flight: {limit: 100}
 `))
 	}

@@ -15,10 +15,10 @@ type Report struct {
 	// Lines is how many lines there were, Bad how many could not be read; Faults
 	// are the first of those.
 	Lines  int64             `json:"lines"`
-	Bad    int64             `json:"bad"`
+	Bad    int64             `json:"invalid_lines"`
 	Faults []accesslog.Fault `json:"faults,omitempty"`
 	// Backwards is how many lines were more than a second older than one above.
-	Backwards int64     `json:"backwards,omitempty"`
+	Backwards int64     `json:"out_of_order,omitempty"`
 	Requests  int64     `json:"requests"`
 	First     time.Time `json:"first"`
 	Last      time.Time `json:"last"`
@@ -56,8 +56,8 @@ type Outcome struct {
 	// Untried are the rules, by the keys that lead to them, that ask for what the
 	// lines do not tell; Unended is how many requests met a limit on concurrency,
 	// which a log does not tell the end of.
-	Untried []string `json:"untried,omitempty"`
-	Unended int64    `json:"unended,omitempty"`
+	Untried []string `json:"skipped_rules,omitempty"`
+	Unended int64    `json:"without_end,omitempty"`
 	Limits  []Limit  `json:"limits"`
 	Series  Series   `json:"series"`
 }
@@ -72,14 +72,14 @@ type Limit struct {
 	// Met is how many requests met it. Counts are those that it counted, by outcome:
 	// one that another limit refused is not counted. Decisive is how many of the
 	// refusals were the request's answer.
-	Met      int64            `json:"met"`
+	Met      int64            `json:"matched"`
 	Counts   map[string]int64 `json:"counts,omitempty"`
 	Decisive int64            `json:"decisive"`
 	// Clients is how many keys it counted, Refused how many of them it refused.
 	Clients Number `json:"clients"`
 	Refused Number `json:"refused_clients"`
 	// Most are the keys that it refused most.
-	Most []Client `json:"most,omitempty"`
+	Most []Client `json:"top_clients,omitempty"`
 	// FirstRefused and LastRefused are when it refused.
 	FirstRefused *time.Time `json:"first_refused,omitempty"`
 	LastRefused  *time.Time `json:"last_refused,omitempty"`
@@ -97,7 +97,7 @@ type Client struct {
 type Difference struct {
 	Requests int64    `json:"requests"`
 	Clients  Number   `json:"clients"`
-	Most     []Client `json:"most,omitempty"`
+	Most     []Client `json:"top_clients,omitempty"`
 }
 
 // title names a limit for people: its rule, and its name if it has one of its own.

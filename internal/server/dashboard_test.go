@@ -158,7 +158,7 @@ func TestDashboardOfAnalytics(t *testing.T) {
 	if res := ask(base+"/", "Accept", "text/html"); res.StatusCode != 303 || res.Header.Get("Location") != "/ui/" {
 		t.Errorf("a browser at /: %s", res.Status)
 	}
-	for _, path := range []string{"/", "/version", "/v1/analytics/words"} {
+	for _, path := range []string{"/", "/version", "/v1/analytics/filters"} {
 		if res := ask(base + path); res.StatusCode != 401 {
 			t.Errorf("%s without a token: %s", path, res.Status)
 		}
@@ -175,7 +175,7 @@ func TestDashboardOfAnalytics(t *testing.T) {
 		t.Fatalf("login: %s", res.Status)
 	}
 	cookie := res.Cookies()[0].Name + "=" + res.Cookies()[0].Value
-	for _, path := range []string{"/ui/", "/version", "/v1/analytics/words"} {
+	for _, path := range []string{"/ui/", "/version", "/v1/analytics/filters"} {
 		if res := ask(base+path, "Cookie", cookie); res.StatusCode != 200 {
 			t.Errorf("%s with a session: %s", path, res.Status)
 		}

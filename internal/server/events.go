@@ -198,9 +198,9 @@ func (s *Server) openEvents() error {
 	s.events = t
 	source := live.Source{Node: opt.Node, Region: opt.Region, Started: time.Now(), Limits: s.eventSeries, Observer: t.observer}
 	if s.store.shared != nil {
-		source.StoreAway = func() bool {
+		source.IsStoreUp = func() bool {
 			shared := s.store.shared()
-			return !shared.Up || !shared.Reached
+			return shared.Reached && shared.Up
 		}
 	}
 	t.meter = live.NewMeter(source)

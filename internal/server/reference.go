@@ -76,7 +76,7 @@ In the file alone: [load shedding](load-shedding.md). Without the section nothin
 | ` + "`off`" + ` | Start with load shedding disabled. |
 | ` + "`user_rate.limit`, `user_rate.burst`" + ` | What one user may ask for, as in ` + "`100/second`" + `; and at once, the count of the limit if it is empty. |
 | ` + "`user_concurrency.limit`, `user_concurrency.ttl`" + ` | How many requests of one user run at once, on all nodes, up to 10000; and how long one counts whose node has died, 30s if it is empty. |
-| ` + "`fleet_share.limit`, `fleet_share.reserve`" + ` | What all nodes together take on; and how much of it is kept for critical requests, 20% if it is empty. |
+| ` + "`fleet_share.limit`, `fleet_share.headroom`" + ` | What all nodes together take on; and how much of it is kept for critical requests, 20% if it is empty. |
 | ` + "`in_flight.limit`" + ` | How many requests this node has under way, up to 1048576. |
 | ` + "`in_flight.shares.critical`, `.default`, `.sheddable`, `.background`" + ` | How much of it each class may fill. Empty means 100%, 90%, 75% and 50%. |
 | ` + "`in_flight.retry_after`" + ` | What refused clients are told, whole seconds up to 1h. Empty means 1s. |

@@ -34,7 +34,7 @@ type attempt struct {
 	// more there are.
 	Removed []string `json:"removed,omitempty"`
 	Added   []string `json:"added,omitempty"`
-	Left    int      `json:"left_out,omitempty"`
+	Left    int      `json:"omitted,omitempty"`
 }
 
 // reloads remembers how the last attempts to read the rules files went. Safe for

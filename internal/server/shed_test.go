@@ -18,7 +18,7 @@ upstream: http://127.0.0.1:1
 shed:
   user: client
   user_rate: {limit: 100/second, burst: 200}
-  fleet_share: {limit: 5000/second, reserve: 0%, mode: shadow}
+  fleet_share: {limit: 5000/second, headroom: 0%, mode: shadow}
   in_flight:
     limit: 400
     shares: {sheddable: 60%, background: 0%}
@@ -55,7 +55,7 @@ func TestShedSection(t *testing.T) {
 	if err := c.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"priority: critical", "priority: sheddable", `priority: "7"`, `priority: ""`, "limit: 100/second", "reserve: 0%"} {
+	for _, part := range []string{"priority: critical", "priority: sheddable", `priority: "7"`, `priority: ""`, "limit: 100/second", "headroom: 0%"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("no %s in:\n%s", part, &out)
 		}

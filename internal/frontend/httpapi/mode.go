@@ -96,7 +96,7 @@ type modeAnswer struct {
 	// Limits are those that are meant, as they stand.
 	Limits []modeLimit `json:"limits"`
 	// Waiting are modes of limits that the rules do not have.
-	Waiting []overlay.SwitchView `json:"waiting"`
+	Waiting []overlay.SwitchView `json:"pending"`
 	// YAML is what the change amounts to in a rules file; of a change alone.
 	YAML *string `json:"yaml,omitempty"`
 }

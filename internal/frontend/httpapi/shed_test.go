@@ -100,7 +100,7 @@ func TestNoShed(t *testing.T) {
 
 // Checks that name no priority have the one of the options.
 func TestPriorityOfChecksWithoutOne(t *testing.T) {
-	opt, err := shed.Parse([]byte("fleet_share: {limit: 10/hour, reserve: 50%}"), "shed")
+	opt, err := shed.Parse([]byte("fleet_share: {limit: 10/hour, headroom: 50%}"), "shed")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ type Coverage struct {
 	Basis string `json:"basis"`
 	// Every is how many keys there are for each one whose allowed decisions are
 	// told: 1 means all, 0 that no allowed decision was told in the range.
-	Every int64 `json:"every"`
+	Every int64 `json:"sample_one_in"`
 	// Loss is what the records of the range leave out.
 	Loss Loss `json:"loss"`
 	// Missing says in words what else is not in the answer: rows that were merged,
@@ -111,7 +111,7 @@ type TopKey struct {
 	Rule    string `json:"rule"`
 	Limit   string `json:"limit"`
 	Key     string `json:"key"`
-	Plain   bool   `json:"plain"`
+	Plain   bool   `json:"unhashed"`
 	Refused int64  `json:"refused"`
 	Shadow  int64  `json:"shadow_refused"`
 	Delayed int64  `json:"delayed"`
@@ -120,7 +120,7 @@ type TopKey struct {
 // TopWord is a path, a tier or another word of requests with what became of them.
 // A record of several paths counts for the last of them.
 type TopWord struct {
-	Word    string `json:"word"`
+	Word    string `json:"value"`
 	Refused int64  `json:"refused"`
 	Shadow  int64  `json:"shadow_refused"`
 	Delayed int64  `json:"delayed"`
@@ -132,7 +132,7 @@ type TopWord struct {
 type Top struct {
 	Coverage Coverage  `json:"coverage"`
 	By       string    `json:"by"`
-	Words    []TopWord `json:"words"`
+	Words    []TopWord `json:"values"`
 }
 
 // Incident is a time in which a limit refused without a pause of more than two

@@ -29,7 +29,7 @@ type Rest struct {
 type Client struct {
 	Limit
 	Key   string `json:"key"`
-	Plain bool   `json:"plain"`
+	Plain bool   `json:"unhashed"`
 	// Totals are the decisions that were told: complete for what limited the client,
 	// for what was allowed if AllowedKnown.
 	Totals
@@ -56,13 +56,13 @@ type Client struct {
 	WindowsOver int64 `json:"windows_over"`
 	// Early is how many requests came before the Retry-After of an earlier refusal
 	// was over; Obeyed is one minus their share of what came after a first refusal.
-	Early  int64   `json:"early"`
-	Obeyed float64 `json:"obeyed"`
+	Early  int64   `json:"early_retries"`
+	Obeyed float64 `json:"retry_after_obeyed"`
 	// RetryMS is the longest Retry-After, -1 for never; DelayMS the longest delay;
 	// Least the least that remained.
 	RetryMS int64 `json:"retry_ms"`
 	DelayMS int64 `json:"delay_ms"`
-	Least   int64 `json:"least"`
+	Least   int64 `json:"min_remaining"`
 	// Degraded says that some decisions lacked the usual guarantee, Source what the
 	// last was decided from.
 	Degraded bool   `json:"degraded"`
@@ -70,9 +70,9 @@ type Client struct {
 	// About is what the last request told. Its Users, Agents, Paths and Addresses are
 	// how many different ones there were: the most in one record, or an estimate from
 	// a sketch of 64 bits over all records if that is more.
-	About *event.About `json:"about,omitempty"`
+	About *event.About `json:"client_info,omitempty"`
 	// Answers says how requests that passed were answered.
-	Answers *event.Answers `json:"answers,omitempty"`
+	Answers *event.Answers `json:"responses,omitempty"`
 	// Usual is the client's 95th percentile of units in an hour, of the hours in
 	// the seven days before the range in which it was told of; UsualHours is how many
 	// those are. Now is the most in an hour of the range.
@@ -88,10 +88,10 @@ type Client struct {
 // Verdict is what the evidence says of a client.
 type Verdict struct {
 	// Word: see docs/verdicts.md.
-	Word string `json:"word"`
+	Word string `json:"class"`
 	// ConfidenceWord is how far it can be relied on: high, medium, low, or none where the
 	// verdict is undecided. See docs/verdicts.md.
-	ConfidenceWord string `json:"confidence_word"`
+	ConfidenceWord string `json:"confidence"`
 	// Reasons are sentences with figures, the weightiest first.
 	Reasons []string `json:"reasons"`
 	// Against says what speaks against it, Missing what is not known and would have

@@ -38,7 +38,7 @@ type RuleFigures struct {
 	Badges []string `json:"badges,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 	// Silent says why there is no advice, where there is none.
-	Silent string `json:"silent,omitempty"`
+	Silent string `json:"no_advice_reason,omitempty"`
 }
 
 // Usage tells how near keys come to their limit: for each sampled key the peak of
@@ -73,7 +73,7 @@ type Judged struct {
 // it.
 type Advice struct {
 	// Word names the advice: see docs/verdicts.md.
-	Word string `json:"word"`
+	Word string `json:"kind"`
 	// Text says it in a sentence with its figures.
 	Text string `json:"text"`
 	// Allowance and Burst are what is proposed, zero where nothing is.
@@ -139,7 +139,7 @@ type Rates struct {
 	// made of.
 	Clients int64 `json:"clients"`
 	Units   int64 `json:"units"`
-	Told    int64 `json:"told"`
+	Told    int64 `json:"rows"`
 	// Top are the clients with the highest peaks, in descending order.
 	Top []RateClient `json:"top"`
 	// Percentiles are of the peaks of all clients, by weight.
@@ -157,7 +157,7 @@ type Rates struct {
 // RateClient is a client with its rates.
 type RateClient struct {
 	Key    string `json:"key"`
-	Plain  bool   `json:"plain"`
+	Plain  bool   `json:"unhashed"`
 	Weight int64  `json:"weight"`
 	// Peak is the most units in one window, Mean the mean of the windows in which it
 	// asked for any.

@@ -21,7 +21,7 @@ type Accuracy struct {
 	// figures are of what is there.
 	Keys      int64 `json:"keys"`
 	Decisions int64 `json:"decisions"`
-	Cut       bool  `json:"cut"`
+	Cut       bool  `json:"truncated"`
 	// Reference is what the limit was compared with, in words.
 	Reference string `json:"reference"`
 	// FalseAllow is the share of decisions that passed and that the reference
@@ -52,7 +52,7 @@ type Compared struct {
 	// InUse says that the limit has it. Unfit says why it cannot keep the limit: then
 	// the rest is zero.
 	InUse    bool   `json:"in_use"`
-	Unfit    string `json:"unfit,omitempty"`
+	Unfit    string `json:"unsupported_reason,omitempty"`
 	Admitted int64  `json:"admitted"`
 	Refused  int64  `json:"refused"`
 	Delayed  int64  `json:"delayed"`
@@ -79,12 +79,12 @@ type Upstream struct {
 	// among those whose answers are known if any are.
 	Admitted []int64 `json:"admitted"`
 	Refused  []int64 `json:"refused"`
-	Of       Limit   `json:"of"`
+	Of       Limit   `json:"limit"`
 	// Answers are those of each step, of all requests whose answers front ends saw. An
 	// answer counts in the minute in which it ended. Where no node of the range told
 	// that, they are those of the keys that are sampled or watched, and Coverage.Missing
 	// says so.
-	Answers []event.Answers `json:"answers"`
+	Answers []event.Answers `json:"responses"`
 	// MeanMS is the mean time of an answer in each step, -1 where none is known. P50MS
 	// and P99MS are percentiles of all answers in it, at most an eighth too high, never
 	// too low, and -1 where none was timed.
@@ -92,10 +92,10 @@ type Upstream struct {
 	P50MS  []float64 `json:"p50_ms"`
 	P99MS  []float64 `json:"p99_ms"`
 	// AboveS is how many seconds of each step were above the safe rate.
-	AboveS []int64 `json:"above_s"`
+	AboveS []int64 `json:"above_safe_s"`
 	// Total has all answers, Times how long they took.
 	Total event.Answers `json:"total"`
-	Times AnswerTimes   `json:"times"`
+	Times AnswerTimes   `json:"response_times"`
 	Safe  SafeRate      `json:"safe"`
 }
 
@@ -145,12 +145,12 @@ type SafeRate struct {
 type SafePart struct {
 	// Moments is how many they are, Share which share of all of them, 0 to 1, and
 	// Strained how many of those that were judged were strained.
-	Moments  int64   `json:"moments"`
+	Moments  int64   `json:"steps"`
 	Share    float64 `json:"share"`
 	Strained int64   `json:"strained"`
 	// Answers, ServerErrors and the percentiles, -1 where none was timed, are of the
 	// answers in them.
-	Answers          int64   `json:"answers"`
+	Answers          int64   `json:"responses"`
 	ServerErrors     int64   `json:"server_errors"`
 	ServerErrorShare float64 `json:"server_error_share"`
 	P50MS            float64 `json:"p50_ms"`
@@ -178,7 +178,7 @@ type SourceInfo struct {
 	Events int64     `json:"events"` // how many were counted
 	// Unheard is how many of its events did not come so far: numbers below the
 	// highest that are missing.
-	Unheard int64      `json:"unheard"`
+	Unheard int64      `json:"missing_events"`
 	Loss    event.Loss `json:"loss"` // since it started
 }
 
@@ -189,7 +189,7 @@ type TableInfo struct {
 	Rows  int64  `json:"rows"`
 	// KeptS is for how many seconds rows are kept, Oldest the beginning of the oldest
 	// one.
-	KeptS  int64      `json:"kept_s"`
+	KeptS  int64      `json:"retention_s"`
 	Oldest *time.Time `json:"oldest,omitempty"`
 }
 
@@ -206,7 +206,7 @@ type ServiceInfo struct {
 	Late         int64 `json:"late"`
 	// SetAside is how many events the database refuses for what they say; they are in no
 	// answer.
-	SetAside int64 `json:"set_aside"`
+	SetAside int64 `json:"rejected"`
 	// Retries counts transactions that failed and were made again. Failing is why the
 	// last one failed, empty if it did not.
 	Retries int64  `json:"retries"`
@@ -219,7 +219,7 @@ type ServiceInfo struct {
 	LongestLagMS int64 `json:"longest_lag_ms"`
 }
 
-// Words answers GET /v1/analytics/words: what there is to filter by in the range.
+// Words answers GET /v1/analytics/filters: what there is to filter by in the range.
 type Words struct {
 	Coverage   Coverage `json:"coverage"`
 	Limits     []Limit  `json:"limits"`

@@ -75,7 +75,7 @@ func (s *Service) Handler() http.Handler {
 		func(a any) any { return upstreamTable(a.(*Upstream)) })
 	ranged("latency", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.latency() },
 		func(a any) any { return latencyTable(a.(*LatencySeries)) })
-	ranged("words", takes{filters: limitFilters, top: 200}, func(r *reader) (any, error) { return r.filterWords() },
+	ranged("filters", takes{filters: limitFilters, top: 200}, func(r *reader) (any, error) { return r.filterWords() },
 		func(a any) any { return a.(*Words).Limits })
 	m.Handle("GET "+prefix+"labels", s.question(takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop},
 		func(r *reader) (any, error) { return r.labelList() }, func(a any) any { return a.(*LabelList).Labels }))

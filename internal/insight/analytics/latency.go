@@ -13,7 +13,7 @@ type Latency struct {
 	// Measured is how many decisions it is of, Every how many there are for each one
 	// whose time was taken.
 	Measured int64 `json:"measured"`
-	Every    int64 `json:"every"`
+	Every    int64 `json:"sample_one_in"`
 	// Percentiles in microseconds: at most an eighth too high, never too low. MaxUS
 	// is of the slowest that was measured.
 	P50US float64 `json:"p50_us"`

@@ -20,10 +20,10 @@ type Replay struct {
 	Coverage Coverage `json:"coverage"`
 	// Limit is the limit as it is, Edited as it was asked for.
 	Limit  Limit `json:"limit"`
-	Edited Limit `json:"edited"`
+	Edited Limit `json:"edited_limit"`
 	// Unfit says why arrivals do not tell what either would have decided. Then
 	// nothing else is told.
-	Unfit string `json:"unfit,omitempty"`
+	Unfit string `json:"unsupported_reason,omitempty"`
 	// First and Last are the first and the last arrival. Nil where there are none.
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
@@ -31,13 +31,13 @@ type Replay struct {
 	// Cut says that arrivals are missing between them.
 	Keys      int64 `json:"keys"`
 	Decisions int64 `json:"decisions"`
-	Cut       bool  `json:"cut"`
+	Cut       bool  `json:"truncated"`
 	// Told is what was decided when they came, with the numbers and beside the
 	// limits of then; Own what the limit as it is decides on them, With what the
 	// edited one does.
-	Told Replayed `json:"told"`
-	Own  Replayed `json:"own"`
-	With Replayed `json:"with"`
+	Told Replayed `json:"recorded"`
+	Own  Replayed `json:"current"`
+	With Replayed `json:"edited"`
 	// Refused is how many decisions With refuses and Own does not, Admitted the
 	// reverse, and of how many keys those are.
 	Refused  ReplayChange `json:"newly_refused"`
@@ -45,9 +45,9 @@ type Replay struct {
 	// At are the beginnings of the steps. Of each there is how many decisions came
 	// and how many of them Own and With refuse.
 	At          []time.Time `json:"at"`
-	Came        []int64     `json:"came"`
-	OwnRefused  []int64     `json:"own_refused"`
-	WithRefused []int64     `json:"with_refused"`
+	Came        []int64     `json:"arrivals"`
+	OwnRefused  []int64     `json:"current_refused"`
+	WithRefused []int64     `json:"edited_refused"`
 	// Clients are those for whom most changes.
 	Clients []ReplayedClient `json:"clients"`
 }
@@ -75,9 +75,9 @@ type ReplayedClient struct {
 	Key       string `json:"key"`
 	Decisions int64  `json:"decisions"`
 	// ToldRefused, OwnRefused and WithRefused are as in Replay.
-	ToldRefused int64 `json:"told_refused"`
-	OwnRefused  int64 `json:"own_refused"`
-	WithRefused int64 `json:"with_refused"`
+	ToldRefused int64 `json:"recorded_refused"`
+	OwnRefused  int64 `json:"current_refused"`
+	WithRefused int64 `json:"edited_refused"`
 	// Label is what an operator says of it, empty if nobody does.
 	Label string `json:"label,omitempty"`
 }

@@ -38,7 +38,7 @@ type upstreamRow struct {
 	At          time.Time `json:"at"`
 	Admitted    int64     `json:"admitted"`
 	Refused     int64     `json:"refused"`
-	Answers     int64     `json:"answers"`
+	Answers     int64     `json:"responses"`
 	OK          int64     `json:"ok"`
 	Redirect    int64     `json:"redirect"`
 	Denied      int64     `json:"denied"`
@@ -48,7 +48,7 @@ type upstreamRow struct {
 	LongestMS   int64     `json:"longest_ms"`
 	P50MS       float64   `json:"p50_ms"`
 	P99MS       float64   `json:"p99_ms"`
-	AboveS      int64     `json:"above_s"`
+	AboveS      int64     `json:"above_safe_s"`
 	SafeRate    float64   `json:"safe_rate"`
 }
 

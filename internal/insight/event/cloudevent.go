@@ -31,8 +31,8 @@ const typePrefix = "com.github.weirlimit.weir."
 
 // Types of events.
 const (
-	TypeRecord = typePrefix + "record.v1"
-	TypeRollup = typePrefix + "rollup.v1"
+	TypeRecord = typePrefix + "record.v2"
+	TypeRollup = typePrefix + "rollup.v2"
 	TypeLoss   = typePrefix + "loss.v1"
 )
 
@@ -98,8 +98,8 @@ func (e *Event) Encode() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Decode reads what Encode has written. Of an event that others made, or of a later
-// version, it says that it does not know it.
+// Decode reads what Encode has written, in this version or the one before. An event
+// of another program or of a later version is an error.
 func Decode(b []byte) (Event, error) {
 	e, err := decode(b)
 	if err != nil {
@@ -132,10 +132,10 @@ func decode(b []byte) (e Event, err error) {
 	e.Time, e.Region = in.Time, in.Region
 	var data any
 	switch in.Type {
-	case TypeRecord:
+	case TypeRecord, typeRecordV1:
 		e.Record = new(Record)
 		data = e.Record
-	case TypeRollup:
+	case TypeRollup, typeRollupV1:
 		e.Rollup = new(Rollup)
 		data = e.Rollup
 	case TypeLoss:
@@ -146,6 +146,11 @@ func decode(b []byte) (e Event, err error) {
 	}
 	if len(in.Data) == 0 || string(in.Data) == "null" {
 		return e, errors.New("an event without data")
+	}
+	if in.Type == typeRecordV1 || in.Type == typeRollupV1 {
+		if in.Data, err = upgradeV1(in.Data); err != nil {
+			return e, fmt.Errorf("data of %s: %w", in.Type, err)
+		}
 	}
 	if err = json.Unmarshal(in.Data, data); err != nil {
 		return e, fmt.Errorf("data of %s: %w", in.Type, err)

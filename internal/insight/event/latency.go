@@ -14,7 +14,7 @@ import (
 // become one by adding the counts, and lose nothing by it.
 type Latency struct {
 	// Every is how many decisions there are for each one whose time was taken.
-	Every int64 `json:"every"`
+	Every int64 `json:"sample_one_in"`
 	// Counts are the buckets that are not empty, in their order.
 	Counts []LatencyCount `json:"counts"`
 }

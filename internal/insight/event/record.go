@@ -18,7 +18,7 @@ type Record struct {
 	// clients together, which Merged then counts.
 	Key string `json:"key,omitempty"`
 	// Plain says that Key is not hashed.
-	Plain bool `json:"plain,omitempty"`
+	Plain bool `json:"unhashed,omitempty"`
 	// Merged says that the record is of all clients for whom there was no room.
 	Merged bool `json:"merged,omitempty"`
 	// Outcome is the word of the weir.Outcome.
@@ -32,9 +32,9 @@ type Record struct {
 	Cost     int64 `json:"cost"`
 	// Early is how many of them came before the Retry-After of an earlier
 	// refusal was over.
-	Early int64 `json:"early,omitempty"`
+	Early int64 `json:"early_retries,omitempty"`
 	// Least is the least that remained after a decision.
-	Least int64 `json:"least"`
+	Least int64 `json:"min_remaining"`
 	// RetryMS is the longest Retry-After, -1 for never; DelayMS the longest delay.
 	RetryMS int64 `json:"retry_ms,omitempty"`
 	DelayMS int64 `json:"delay_ms,omitempty"`
@@ -44,20 +44,20 @@ type Record struct {
 	Degraded bool   `json:"degraded,omitempty"`
 	// Every is how many keys there are for each one that is told: 1 where all
 	// are, as for everything but Allowed.
-	Every int64 `json:"every"`
+	Every int64 `json:"sample_one_in"`
 	// Watched says that an Allowed record is told because its client was limited
 	// lately, not because it belongs to the sample.
-	Watched bool `json:"watched,omitempty"`
+	Watched bool `json:"recently_limited,omitempty"`
 	// About says who asked for what. Nil where front ends knew nothing.
-	About *About `json:"about,omitempty"`
+	About *About `json:"client_info,omitempty"`
 	// Answers says how requests that passed were answered, of the keys that are
 	// sampled or watched. Nil where nothing is known of it.
-	Answers *Answers `json:"answers,omitempty"`
+	Answers *Answers `json:"responses,omitempty"`
 	// Arrivals are the single decisions in order of time, of keys of the sample
 	// only, at most MaxArrivals.
 	Arrivals []Arrival `json:"arrivals,omitempty"`
 	// ArrivalsCut says that some are missing from Arrivals.
-	ArrivalsCut bool `json:"arrivals_cut,omitempty"`
+	ArrivalsCut bool `json:"arrivals_truncated,omitempty"`
 }
 
 // Rollup tells how often a limit was met between two instants, on one node.
@@ -78,7 +78,7 @@ type Rollup struct {
 	Latency *Latency `json:"latency,omitempty"`
 	// Answered tells how the requests that passed were answered in this time. Nil where
 	// no answer was seen.
-	Answered *Answered `json:"answered,omitempty"`
+	Answered *Answered `json:"responses,omitempty"`
 }
 
 // Loss tells how many decisions the records of a node leave out since it

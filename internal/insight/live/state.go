@@ -39,18 +39,18 @@ type State struct {
 	// Limits are those that refused most in the span, then those that were met
 	// most, at most MaxLimits; LeftOut is how many there are beside them.
 	Limits  []Limit `json:"limits"`
-	LeftOut int     `json:"left_out,omitempty"`
+	LeftOut int     `json:"omitted,omitempty"`
 	// Top are the clients that were refused most since the start.
 	Top []event.Heavy `json:"top"`
 	// Loss is what records leave out; Backlog is how many events wait for the queue,
-	// QueueAway that it takes none.
-	Loss      event.Loss `json:"loss"`
-	Backlog   int        `json:"backlog"`
-	QueueAway bool       `json:"queue_away"`
+	// QueueUp that it takes them.
+	Loss    event.Loss `json:"loss"`
+	Backlog int        `json:"backlog"`
+	QueueUp bool       `json:"queue_up"`
 	// Degraded says that in the span some decisions were without the guarantee that
-	// their limit usually gives, StoreAway that the store does not answer.
-	Degraded  bool `json:"degraded"`
-	StoreAway bool `json:"store_away"`
+	// their limit usually gives, StoreUp that the store answers or is in the process.
+	Degraded bool `json:"degraded"`
+	StoreUp  bool `json:"store_up"`
 }
 
 // Limit is how often a limit was met: in the span, and since the start.
@@ -78,9 +78,9 @@ type Source struct {
 	Limits func() []event.Series
 	// Observer tells of loss and clients. Required.
 	Observer *event.Observer
-	// StoreAway reports whether the store does not answer. Zero means that there is
-	// none that could be away.
-	StoreAway func() bool
+	// IsStoreUp reports whether the shared store answers. Nil means that there is none,
+	// and that the store of the process is always up.
+	IsStoreUp func() bool
 }
 
 // Meter takes the state of a server, once for all who ask within a second. Safe
@@ -124,10 +124,10 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	stats := m.from.Observer.Stats()
 	s := State{
 		Node: m.from.Node, Region: m.from.Region, Time: now.UTC(), UptimeMS: now.Sub(m.from.Started).Milliseconds(), SpanMS: span.Milliseconds(),
-		Top: m.from.Observer.Top(MaxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueAway: stats.Away,
+		Top: m.from.Observer.Top(MaxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueUp: !stats.Away, StoreUp: true,
 	}
-	if m.from.StoreAway != nil {
-		s.StoreAway = m.from.StoreAway()
+	if m.from.IsStoreUp != nil {
+		s.StoreUp = m.from.IsStoreUp()
 	}
 	all := m.limits(span > 0)
 	var sum, total counts

@@ -20,7 +20,7 @@ import (
 func state(seconds int, refused ...uint64) live.State {
 	s := live.State{
 		Node: "n1", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(seconds) * time.Second),
-		UptimeMS: int64(seconds) * 1000, SpanMS: 1000,
+		UptimeMS: int64(seconds) * 1000, SpanMS: 1000, QueueUp: true, StoreUp: true,
 		Counts: map[string]uint64{}, Totals: map[string]uint64{"allowed": 9_000_000, "refused": 12_345},
 	}
 	for i, n := range refused {
@@ -209,12 +209,12 @@ func TestBanners(t *testing.T) {
 	s.Degraded = true
 	s.Counts["degraded"] = 2
 	s.Loss = event.Loss{Dropped: 4000, Discarded: 1, Rollups: 2, Failed: 3}
-	s.QueueAway, s.Backlog = true, 17
+	s.QueueUp, s.Backlog = false, 17
 	m.Update(top.StateMsg(s))
 	has(t, frame(t, m, 80, 24), "DEGRADED: 2.0/s", "records leave out 4,001 decisions", "2 roll-ups are lost", "takes no events: 17 wait", "3 requests could not be decided")
-	s.StoreAway = true
+	s.StoreUp = false
 	m.Update(top.StateMsg(s))
-	has(t, frame(t, m, 80, 24), "STORE AWAY", "rule0")
+	has(t, frame(t, m, 80, 24), "STORE DOWN", "rule0")
 	m.Update(top.DownMsg{Err: errors.New("refused\x1b[2J")})
 	f = frame(t, m, 80, 24)
 	has(t, f, "no connection since", `refused\x1b[2J`, "rule0")

@@ -127,12 +127,12 @@ func (m *Model) banners() (lines []string) {
 		add(alarm, "no connection since %s: %s", s.Time.Local().Format("15:04:05"), live.Printable(m.down.Error()))
 	}
 	switch {
-	case s.StoreAway:
-		add(alarm, "STORE AWAY: limits are decided by their on_store_error")
+	case !s.StoreUp:
+		add(alarm, "STORE DOWN: limits are decided by their on_store_error")
 	case s.Degraded:
 		add(alarm, "DEGRADED: %s/s decided without the guarantee of their limit", rate(float64(s.Counts["degraded"])/m.span()))
 	}
-	if s.QueueAway {
+	if !s.QueueUp {
 		add(yellow, "the queue takes no events: %s wait", number(uint64(s.Backlog)))
 	}
 	if l := s.Loss; l.Dropped+l.Discarded+l.Rollups > 0 {

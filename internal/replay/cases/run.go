@@ -26,7 +26,7 @@ type Result struct {
 // Failure is a step of which something else came than was expected.
 type Failure struct {
 	Line int    `json:"line"`
-	What string `json:"what"`
+	What string `json:"message"`
 }
 
 // Run plays the cases of the file of that name.

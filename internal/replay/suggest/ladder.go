@@ -16,12 +16,12 @@ type Ladder struct {
 	Requests int64   `json:"requests"`
 	// Peaks are quantiles of what clients asked for in their busiest window.
 	Peaks Quantiles `json:"peaks"`
-	Rungs []Rung    `json:"rungs"`
+	Rungs []Rung    `json:"candidates"`
 	// Suggested is a limit that sets apart the few who ask for far more than
 	// others; zero where nobody does, or there are too few clients to tell.
 	Suggested int64 `json:"suggested"`
 	// Why says what it was chosen by.
-	Why string `json:"why"`
+	Why string `json:"reason"`
 	// Busiest are the clients who asked for most in all.
 	Busiest []Busy `json:"busiest,omitempty"`
 }

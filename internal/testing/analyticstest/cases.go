@@ -682,7 +682,7 @@ func questions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	for _, path := range []string{"overview", "series", "series?by=node&from=-7d", "series?by=region", "replay", "replay?rule=no&new_allowance=5", "latency", "latency?region=a&step=1m", "top?by=agent", "rules?sort=share&mode=shadow", "rule?rule=no", "rules/a/b", "rates?rule=no", "rates",
-		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "upstream?safe_rate=2.5&region=a&node=b", "system", "words", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
+		"clients?verdict=abusive&label=none&tier=gold&path=/a*", "client?key=no", "clients/no", "accuracy", "upstream", "upstream?safe_rate=2.5&region=a&node=b", "system", "filters", "labels?in_force=1", "overview?from=-3000d", "overview?from=0",
 		"series?from=2026-03-01T11:00:00%2B02:00&to=now&step=1h", "series?from=-400d&step=30d"} {
 		if rec := a.raw(path); rec.Code != 200 || strings.Contains(rec.Body.String(), "null") {
 			t.Errorf("GET %s of an empty database: %d %s", path, rec.Code, rec.Body)

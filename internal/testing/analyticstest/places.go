@@ -45,7 +45,7 @@ func regions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	equal(t, "by region", got, map[string]int64{"": 3001, "us": 201, "eu": 11})
 	var w analytics.Words
-	a.get("words?from=-20m", &w)
+	a.get("filters?from=-20m", &w)
 	equal(t, "regions to filter by", w.Regions, []string{"eu", "us"})
 	var sys analytics.System
 	a.get("system", &sys)

@@ -814,7 +814,7 @@ func byHours(a *asked) {
 
 func words(a *asked) {
 	var w analytics.Words
-	a.get("words?"+a.span(), &w)
+	a.get("filters?"+a.span(), &w)
 	equal(a.t, "nodes", w.Nodes, []string{"east", "west"})
 	equal(a.t, "domains", w.Domains, []string{"api"})
 	equal(a.t, "rules", w.Rules, []string{"path_/login", "remote_address", "user"})
@@ -832,7 +832,7 @@ func csvs(a *asked) {
 		equal(a.t, "row", [3]string{row["key"], row["units"], row["counts.refused"]}, [3]string{c.Key, fmt.Sprint(c.Units), nonZero(c.Counts["refused"])})
 	}
 	for _, path := range []string{"overview?", "series?", "top?", "rules?", "rule?rule=user&", "rates?rule=user&", "rates?rule=user&of=buckets&", "rates?rule=user&of=ladder&",
-		"rates?rule=user&of=peaks&", "client?key=burst&", "accuracy?", "upstream?", "words?"} {
+		"rates?rule=user&of=peaks&", "client?key=burst&", "accuracy?", "upstream?", "filters?"} {
 		if rows := a.table(path + "format=csv&" + a.span()); len(rows) == 0 {
 			a.t.Errorf("%s: no rows", path)
 		}

@@ -15,7 +15,7 @@ type Alternative struct {
 	// InUse says that the limit has it.
 	InUse bool `json:"in_use,omitempty"`
 	// Unfit says why it cannot keep this limit. Then nothing else is told.
-	Unfit string `json:"unfit,omitempty"`
+	Unfit string `json:"unsupported_reason,omitempty"`
 	// Report is as of decisions that were made.
 	Report
 	// Refused and Delayed are decisions; LongestDelay is the longest wait.

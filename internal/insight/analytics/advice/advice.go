@@ -58,7 +58,7 @@ type Answer struct {
 	Badges []Badge  `json:"badges,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 	// Silent says why there is no advice, where there is none.
-	Silent string `json:"silent,omitempty"`
+	Silent string `json:"no_advice_reason,omitempty"`
 	// Precision is the share of the refusals that went to clients who deserved them,
 	// runaway or abusive ones, among the refusals of clients with a verdict. Judged
 	// is how many clients those are; below it is meaningless.

@@ -164,7 +164,7 @@ func TestKeyActions(t *testing.T) {
 			b.open("/system")
 			b.until(`document.querySelectorAll("[data-test=overlay] tbody tr").length === 2`)
 			for left := 1; left >= 0; left-- {
-				b.press("[data-test=overlay]", "Take back")
+				b.press("[data-test=overlay]", "Remove")
 				button := js[string](b, `[...document.querySelectorAll("dialog .actions button")].at(-1).textContent.trim()`)
 				b.act(button, "over")
 				b.until(fmt.Sprintf(`document.querySelectorAll("[data-test=overlay] tbody tr").length === %d`, left))
@@ -178,7 +178,7 @@ func TestKeyActions(t *testing.T) {
 			choose("Ban…")
 			b.act("Ban a client", "again")
 			b.open("/system")
-			b.press("[data-test=overlay]", "Take back")
+			b.press("[data-test=overlay]", "Remove")
 			b.act("Lift a ban", "enough")
 			if got := n.explain("acme"); !got.Decision.Allowed {
 				t.Errorf("after lifting the ban: %+v", got)
@@ -212,12 +212,12 @@ func TestFamilyActionsByHash(t *testing.T) {
 	n.awaitAnalytics("the client", func() bool {
 		type clients struct {
 			Clients []struct {
-				Key   string
-				Plain bool
+				Key      string
+				Unhashed bool
 			}
 		}
 		for _, c := range admins[clients](n, "/v1/analytics/clients", url.Values{"from": {"-2h"}, "rule": {"client_id"}}).Clients {
-			if c.Key != unknownHash && !c.Plain {
+			if c.Key != unknownHash && !c.Unhashed {
 				hash = c.Key
 			}
 		}
@@ -312,7 +312,7 @@ func TestFamilyActionsByHash(t *testing.T) {
 		b.until(`document.querySelectorAll("[data-test=overlay] tbody tr").length === 2`)
 		b.until(`document.querySelector("[data-test=overlay]").textContent.includes("every limit of the domain")`)
 		for left := 1; left >= 0; left-- {
-			b.press("[data-test=overlay]", "Take back")
+			b.press("[data-test=overlay]", "Remove")
 			b.until(`document.querySelector("#action-whole")?.checked`)
 			b.act("Lift a ban", "over")
 			b.until(fmt.Sprintf(`document.querySelectorAll("[data-test=overlay] tbody tr").length === %d`, left))

@@ -30,7 +30,7 @@ func TestFamilySetAsideIsShown(t *testing.T) {
 	type system struct {
 		Service struct {
 			Events   int64
-			SetAside int64 `json:"set_aside"`
+			SetAside int64 `json:"rejected"`
 		}
 	}
 	for _, c := range []struct {

@@ -74,7 +74,7 @@ func TestFamilyListsAreSortedByWhatTheyShow(t *testing.T) {
 			{"/rules?sort=keys", "rules", "Clients limited", nil},
 			{"/clients?", "clients", "Refused", refusedBy(func(m met) string { return m.client })},
 			{"/clients?sort=overshoot", "clients", "Overshoot", nil},
-			{"/clients?sort=early", "clients", "Came too early", nil},
+			{"/clients?sort=early", "clients", "Early retries", nil},
 			{"/clients?sort=last", "clients", "Last", nil},
 		} {
 			b.open(l.path + "&live=0&utc=1" + span)

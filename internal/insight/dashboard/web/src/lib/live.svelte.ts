@@ -16,13 +16,13 @@ export interface LiveState {
   counts: Record<string, number> | null;
   totals: Record<string, number> | null;
   limits: LiveLimit[] | null;
-  left_out?: number;
+  omitted?: number;
   top: (Limit & { key: string; refused: number; error?: number })[] | null;
   loss: { dropped: number; discarded: number; rollups: number; failed: number };
   backlog: number;
-  queue_away: boolean;
+  queue_up: boolean;
   degraded: boolean;
-  store_away: boolean;
+  store_up: boolean;
 }
 
 /** A limit on the node: in the span, and since the node started. */

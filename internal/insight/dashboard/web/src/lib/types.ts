@@ -15,8 +15,8 @@ export interface Coverage {
   grain: string;
   step_s: number;
   basis: string;
-  /** How many keys there are for each one whose allowed decisions are told; 0: none. */
-  every: number;
+  /** How many keys there are for each one whose allowed decisions are recorded; 0: none. */
+  sample_one_in: number;
   loss: Loss;
   missing?: string[];
 }
@@ -44,14 +44,14 @@ export interface TopKey {
   rule: string;
   limit: string;
   key: string;
-  plain: boolean;
+  unhashed: boolean;
   refused: number;
   shadow_refused: number;
   delayed: number;
 }
 
 export interface TopWord {
-  word: string;
+  value: string;
   refused: number;
   shadow_refused: number;
   delayed: number;
@@ -97,7 +97,7 @@ export interface Overview {
 /** How long decisions took, of one in every. Times in microseconds. */
 export interface Latency {
   measured: number;
-  every: number;
+  sample_one_in: number;
   p50_us: number;
   p95_us: number;
   p99_us: number;
@@ -125,23 +125,23 @@ export interface Replayed {
 export interface Replay {
   coverage: Coverage;
   limit: Limit;
-  edited: Limit;
-  unfit?: string;
+  edited_limit: Limit;
+  unsupported_reason?: string;
   first?: string;
   last?: string;
   keys: number;
   decisions: number;
-  cut: boolean;
-  told: Replayed;
-  own: Replayed;
-  with: Replayed;
+  truncated: boolean;
+  recorded: Replayed;
+  current: Replayed;
+  edited: Replayed;
   newly_refused: { decisions: number; keys: number };
   newly_admitted: { decisions: number; keys: number };
   at: string[] | null;
-  came: number[] | null;
-  own_refused: number[] | null;
-  with_refused: number[] | null;
-  clients: { key: string; decisions: number; told_refused: number; own_refused: number; with_refused: number; label?: string }[] | null;
+  arrivals: number[] | null;
+  current_refused: number[] | null;
+  edited_refused: number[] | null;
+  clients: { key: string; decisions: number; recorded_refused: number; current_refused: number; edited_refused: number; label?: string }[] | null;
 }
 
 export interface Line {
@@ -162,7 +162,7 @@ export interface Series {
 export interface Top {
   coverage: Coverage;
   by: string;
-  words: TopWord[] | null;
+  values: TopWord[] | null;
 }
 
 export interface Usage {
@@ -174,7 +174,7 @@ export interface Usage {
 }
 
 export interface Advice {
-  word: string;
+  kind: string;
   text: string;
   allowance?: number;
   burst?: number;
@@ -195,7 +195,7 @@ export interface RuleFigures extends Limit, Totals {
   badges?: string[];
   advice?: Advice[];
   /** Why there is no advice. */
-  silent?: string;
+  no_advice_reason?: string;
 }
 
 export interface RuleList {
@@ -227,7 +227,7 @@ export interface RuleDetail {
 
 export interface RateClient {
   key: string;
-  plain: boolean;
+  unhashed: boolean;
   weight: number;
   peak: number;
   mean: number;
@@ -267,7 +267,7 @@ export interface Rates {
   estimated: boolean;
   clients: number;
   units: number;
-  told: number;
+  rows: number;
   top: RateClient[] | null;
   percentiles: { p: number; peak: number }[] | null;
   buckets: RateBucket[] | null;
@@ -320,9 +320,9 @@ export interface LabelList {
 }
 
 export interface Verdict {
-  word: string;
+  class: string;
   /** high, medium or low; none of undecided. */
-  confidence_word: string;
+  confidence: string;
   reasons: string[] | null;
   against?: string[];
   missing?: string[];
@@ -330,7 +330,7 @@ export interface Verdict {
 
 export interface Client extends Limit, Totals {
   key: string;
-  plain: boolean;
+  unhashed: boolean;
   allowed_known: boolean;
   sampled: boolean;
   decisive: number;
@@ -343,15 +343,15 @@ export interface Client extends Limit, Totals {
   overshoot: number;
   windows: number;
   windows_over: number;
-  early: number;
-  obeyed: number;
+  early_retries: number;
+  retry_after_obeyed: number;
   retry_ms: number;
   delay_ms: number;
-  least: number;
+  min_remaining: number;
   degraded: boolean;
   source: string;
-  about?: About;
-  answers?: Answers;
+  client_info?: About;
+  responses?: Answers;
   usual: number;
   usual_hours: number;
   now: number;
@@ -377,7 +377,7 @@ export interface Compared {
   algorithm: string;
   in_use: boolean;
   /** Why it cannot keep the limit; then the rest is zero. */
-  unfit?: string;
+  unsupported_reason?: string;
   admitted: number;
   refused: number;
   delayed: number;
@@ -394,7 +394,7 @@ export interface Compared {
 export interface Accuracy extends Limit {
   keys: number;
   decisions: number;
-  cut: boolean;
+  truncated: boolean;
   reference: string;
   false_allow: number;
   false_deny: number;
@@ -418,14 +418,14 @@ export interface Upstream {
   at: string[] | null;
   admitted: number[] | null;
   refused: number[] | null;
-  of: Limit;
-  answers: Answers[] | null;
+  limit: Limit;
+  responses: Answers[] | null;
   mean_ms: number[] | null;
   p50_ms: number[] | null;
   p99_ms: number[] | null;
-  above_s: number[] | null;
+  above_safe_s: number[] | null;
   total: Answers;
-  times: { measured: number; p50_ms: number; p95_ms: number; p99_ms: number };
+  response_times: { measured: number; p50_ms: number; p95_ms: number; p99_ms: number };
   safe: SafeRate;
 }
 
@@ -443,10 +443,10 @@ export interface SafeRate {
 }
 
 export interface SafePart {
-  moments: number;
+  steps: number;
   share: number;
   strained: number;
-  answers: number;
+  responses: number;
   server_errors: number;
   server_error_share: number;
   p50_ms: number;
@@ -466,11 +466,11 @@ export interface System {
         first: string;
         last: string;
         events: number;
-        unheard: number;
+        missing_events: number;
         loss: { dropped: number; discarded: number; rollups: number; failed: number };
       }[]
     | null;
-  tables: { name: string; grain?: string; rows: number; kept_s: number; oldest?: string }[] | null;
+  tables: { name: string; grain?: string; rows: number; retention_s: number; oldest?: string }[] | null;
   service: {
     started: string;
     batches: number;
@@ -478,7 +478,7 @@ export interface System {
     events: number;
     duplicates: number;
     late: number;
-    set_aside: number;
+    rejected: number;
     retries: number;
     failing?: string;
     waiting: number;
@@ -511,7 +511,7 @@ export interface Reload {
   error?: string;
   removed?: string[];
   added?: string[];
-  left_out?: number;
+  omitted?: number;
 }
 
 export interface RulesStatus {
@@ -576,7 +576,7 @@ export interface Modes {
     changed: SwitchView | null;
     counts: Record<string, number>;
   }[];
-  waiting: SwitchView[];
+  pending: SwitchView[];
 }
 
 /** /v1/admin/audit: what operators changed. */
@@ -668,13 +668,13 @@ export interface Explanation {
   rules?: {
     limits?: string[];
     domain?: string;
-    known?: boolean;
+    domain_known?: boolean;
     listed?: { entry: Entry; list: string };
     descriptors?: {
       entries: Entry[] | null;
-      levels: { entry: Entry; how: string; rule?: string; why: string }[] | null;
+      levels: { entry: Entry; match: string; rule?: string; reason: string }[] | null;
       outcome: string;
-      why: string;
+      reason: string;
       rule?: string;
       file?: string;
       line?: number;
