@@ -26,20 +26,20 @@ var floors = [][]string{
 		"internal/insight/analytics/verdict", "internal/replay/accesslog", "proto/weir/v1", "store/internal/clock",
 	},
 	{
-		"algorithm", "answer", "identity", "metrics", "store/internal/lot", "store/memory", "telemetry", "internal/certfile",
+		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
 		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
 		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
 		"internal/insight/event", "internal/replay/suggest",
 	},
 	{
 		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
-		"store/internal/leased", "store/tier", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
+		"store/internal/lot", "store/tier", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
 		"internal/compat/envoy", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
 		"internal/replay/facts",
 	},
 	{
-		"client/grpc", "middleware/http", "store/storetest", "internal/grpcserver",
+		"client/grpc", "middleware/http", "store/internal/leased", "store/storetest", "internal/grpcserver",
 		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
 		"internal/frontend/resp", "internal/insight/analytics", "internal/insight/dashboard",
 		"internal/insight/queue/kafka", "internal/insight/queue/nats",

@@ -39,8 +39,9 @@ type Env struct {
 	IsSteady func(life int64) bool
 	// Go runs f, unless the node is closing.
 	Go func(f func()) bool
-	// Fetch makes a call for a flight, and returns when it was sent. An error means that
-	// the ops may have been carried out.
+	// Fetch makes a call for a flight, has the clock observe its answer, and returns when it
+	// was sent. An error means that the ops may have been carried out; an answer that comes
+	// after that is dropped, as the fetch may be repeated under its number.
 	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
 	// Held and Fetched count decisions by what was held, and calls that brought units.
 	Held, Fetched atomic.Uint64

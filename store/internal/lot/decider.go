@@ -1,8 +1,12 @@
 package lot
 
 import (
+	"context"
+	"time"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Verdict is what a decider says of one op.
@@ -36,26 +40,43 @@ type Decider interface {
 	Learn(o *weir.Op, sent clock.Node)
 }
 
-// A Flight is a fetch, renewal or push under way for an entry. It has landed when Done is
-// closed; what it brought is read after that only.
+// A Flight is a fetch, renewal or push under way for an entry. What it brought is read
+// after it has landed only. Safe for concurrent use.
 type Flight struct {
-	Done chan struct{}
-	Err  error // why it has no answer
+	transport.Flight
+	Err error // why it has no answer
 	// A cost of Refused or more was refused by the store, as Decision says, and so is one
 	// that has waited: else a draw without luck would ask until its time is over. Zero
 	// means that none was.
 	Refused  int64
 	Decision weir.Decision
+
+	landed transport.Gate // each who passes opens it for the next
 }
 
 // NewFlight returns a flight that has not landed.
-func NewFlight() *Flight { return &Flight{Done: make(chan struct{})} }
+func NewFlight() *Flight { return &Flight{landed: transport.NewGate()} }
 
-// Refuse notes that costs of so many units or more were refused, before the flight lands.
-func (f *Flight) Refuse(cost int64, d weir.Decision) { f.Refused, f.Decision = cost, d }
-
-// Land ends the flight, once.
+// Land ends the flight, once, with the error of its call.
 func (f *Flight) Land(err error) {
 	f.Err = err
-	close(f.Done)
+	f.landed.Open()
+}
+
+// Wait waits until the flight has landed, and returns Err; or until ctx ends or d has
+// passed, and returns the error of ctx or transport.ErrLate. It does not wait for a call
+// that is overdue.
+func (f *Flight) Wait(ctx context.Context, env *transport.Env, d time.Duration) error {
+	f.Waited.Store(true)
+	if f.Overdue.Load() && len(f.landed) == 0 {
+		return transport.ErrLate
+	}
+	switch env.Park(ctx, f.landed, d) {
+	case transport.Ended:
+		return ctx.Err()
+	case transport.TimedOut:
+		return transport.ErrLate
+	}
+	f.landed.Open()
+	return f.Err
 }

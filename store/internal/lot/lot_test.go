@@ -1,6 +1,7 @@
 package lot
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 func compiled(t testing.TB, l *weir.Limit) *weir.Limit {
@@ -263,15 +265,37 @@ func TestKnownTakesTheLowerOfCrossedAnswers(t *testing.T) {
 	answer(70, 26, 30, 70)
 }
 
+// All who wait for a flight hear of its end, also who comes later; nobody waits for one
+// that is overdue, nor longer than his time.
 func TestFlightWakesAllWhoWait(t *testing.T) {
-	f := NewFlight()
-	for range 2 {
-		go f.Land(weir.ErrClosed)
-		break
+	env := transport.NewEnv(func() clock.Node { return 0 }, nil)
+	f, ctx := NewFlight(), context.Background()
+	if err := f.Wait(ctx, env, time.Microsecond); err != transport.ErrLate || !f.Waited.Load() {
+		t.Error(err)
 	}
-	<-f.Done
-	if <-f.Done; f.Err != weir.ErrClosed {
-		t.Error(f.Err)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := f.Wait(gone, env, time.Hour); err != context.Canceled {
+		t.Error(err)
+	}
+	f.Overdue.Store(true)
+	if err := f.Wait(ctx, env, time.Hour); err != transport.ErrLate {
+		t.Error(err)
+	}
+	f.Overdue.Store(false)
+	errs := make(chan error)
+	for range 5 {
+		go func() { errs <- f.Wait(ctx, env, time.Hour) }()
+	}
+	f.Land(weir.ErrClosed)
+	for range 5 {
+		if err := <-errs; err != weir.ErrClosed {
+			t.Error(err)
+		}
+	}
+	f.Overdue.Store(true)
+	if err := f.Wait(ctx, env, time.Hour); err != weir.ErrClosed {
+		t.Error(err)
 	}
 }
 

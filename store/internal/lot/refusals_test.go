@@ -181,6 +181,23 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
+// A refusal ends at its instant, that of a region's counts at a sixteenth, and either
+// by the margin of drift early.
+func TestRefusalEndsAtItsInstant(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.FixedWindow)
+	for _, x := range []struct {
+		source weir.Source
+		life   clock.Node
+	}{{weir.FromStore, 160_000 - 160_000/512 - 1}, {weir.FromCounts, 10_000 - 10_000/512 - 1}} {
+		memory := NewRefusals(1000, second)
+		memory.Learn(1, l, 5, 1000, weir.Decision{Limit: l.From(x.source), RetryAfter: 160 * time.Millisecond}, second)
+		_, before := memory.Recall(1, l, 5, false, 1000+x.life-1)
+		if _, after := memory.Recall(1, l, 5, false, 1000+x.life); !before || after {
+			t.Errorf("%s: remembered %v before and %v at its end", x.source, before, after)
+		}
+	}
+}
+
 // A smaller cost that passes ends a refusal, as the larger one must then wait longer.
 func TestPassingCostEndsARefusal(t *testing.T) {
 	l := named(t, "limit", 100, algorithm.FixedWindow)
