@@ -3,6 +3,7 @@ package memory_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 // get the answers that they get beside an op that keeps both from deciding them.
 func TestFastWaysDecideAlike(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.Of(t), 14))
-	now := int64(1_700_000_000_000_000)
-	clock := func() int64 { return now }
-	fast, slow := memory.New(memory.Options{Now: clock}), memory.New(memory.Options{Now: clock})
+	var now atomic.Int64
+	now.Store(1_700_000_000_000_000)
+	fast, slow := memory.New(memory.Options{Now: now.Load}), memory.New(memory.Options{Now: now.Load})
 	defer fast.Close()
 	defer slow.Close()
 	limit := func(name string, count int64, a weir.Algorithm) *weir.Limit {
@@ -35,7 +36,7 @@ func TestFastWaysDecideAlike(t *testing.T) {
 	beside := limit("beside", 1, algorithm.FixedWindow)
 	passed, refused := 0, 0
 	for range 50_000 {
-		now += rnd.Int64N(10_000)
+		now.Add(rnd.Int64N(10_000))
 		ops := make([]weir.Op, 2+rnd.IntN(3))
 		for i := range ops {
 			ops[i] = weir.Op{Key: fmt.Sprint("k", rnd.IntN(3)), Limit: limits[rnd.IntN(len(limits))], Cost: rnd.Int64N(4)}

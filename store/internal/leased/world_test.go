@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,8 +28,9 @@ var errLost = errors.New("no answer")
 // stop before the store is reached, and before its answer is, until they are resumed.
 type world struct {
 	*testing.T
-	true   int64 // microseconds
-	set    int64 // by which the store's clock was set
+	true   int64        // microseconds
+	set    int64        // by which the store's clock was set
+	served atomic.Int64 // the store's time, which its sweeper reads too
 	store  *memory.Store
 	nodes  []*node
 	flying []*flight
@@ -54,7 +56,7 @@ type node struct {
 
 func newWorld(t *testing.T, nodes int) *world {
 	w := &world{T: t, true: 1000}
-	w.store = memory.New(memory.Options{MaxBytes: 1 << 20, Now: func() int64 { return epoch + w.true + w.set }})
+	w.store = memory.New(memory.Options{MaxBytes: 1 << 20, Now: w.served.Load})
 	t.Cleanup(func() { w.store.Close() })
 	for range nodes {
 		n := &node{world: w, returns: lot.NewReturns(1<<20, func() {})}
@@ -103,6 +105,7 @@ func (n *node) call(_ *lot.Flight, ops []weir.Op) (clock.Node, error) {
 
 func (w *world) take(ops []weir.Op) {
 	w.Helper()
+	w.served.Store(epoch + w.true + w.set)
 	if err := w.store.Take(context.Background(), ops); err != nil {
 		w.Fatal(err)
 	}

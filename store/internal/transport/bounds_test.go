@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,17 +114,17 @@ func TestTagsThatCollide(t *testing.T) {
 // slow is a store that takes its time. If it is prompt it ends when the context does.
 type slow struct {
 	weir.Store
-	lasts  time.Duration
-	prompt bool
+	lasts  atomic.Int64 // nanoseconds
+	prompt atomic.Bool
 }
 
 func (s *slow) Take(ctx context.Context, ops []weir.Op) error {
 	ended := ctx.Done()
-	if !s.prompt {
+	if !s.prompt.Load() {
 		ended = nil
 	}
 	select {
-	case <-time.After(s.lasts):
+	case <-time.After(time.Duration(s.lasts.Load())):
 		for i := range ops {
 			ops[i].Decision = weir.Decision{Limit: ops[i].Limit}
 		}
@@ -136,7 +137,9 @@ func (s *slow) Take(ctx context.Context, ops []weir.Op) error {
 // inBubble runs f with a queue over a store, on the time of a bubble.
 func inBubble(t *testing.T, f func(store *slow, meter *lateness.Meter, q *Queue)) {
 	bubble.Test(t, func(t *testing.T) {
-		store, opt, start := &slow{lasts: time.Millisecond, prompt: true}, options(), time.Now()
+		store, opt, start := &slow{}, options(), time.Now()
+		store.lasts.Store(int64(time.Millisecond))
+		store.prompt.Store(true)
 		opt.Batch = 1
 		meter := lateness.New()
 		env := NewEnv(func() clock.Node { return clock.Node(time.Since(start).Microseconds()) }, meter)
@@ -151,7 +154,7 @@ func inBubble(t *testing.T, f func(store *slow, meter *lateness.Meter, q *Queue)
 func TestOver(t *testing.T) {
 	inBubble(t, func(store *slow, meter *lateness.Meter, q *Queue) {
 		defer meter.Close()
-		store.lasts = time.Hour
+		store.lasts.Store(int64(time.Hour))
 		for range 5 {
 			begun := time.Now()
 			_, err := q.Do(context.Background(), spend("k"))
@@ -162,7 +165,7 @@ func TestOver(t *testing.T) {
 		if !q.IsOpen() {
 			t.Error("closed after five calls were late")
 		}
-		store.lasts = time.Millisecond
+		store.lasts.Store(int64(time.Millisecond))
 		time.Sleep(time.Second)
 		if _, err := q.Do(context.Background(), spend("k")); err != nil || q.IsOpen() {
 			t.Errorf("%v", err)
@@ -180,7 +183,8 @@ func TestOwnLateness(t *testing.T) {
 			} else {
 				defer meter.Close()
 			}
-			store.lasts, store.prompt = budget+time.Millisecond, false
+			store.lasts.Store(int64(budget + time.Millisecond))
+			store.prompt.Store(false)
 			for range 6 {
 				_, err := q.Do(context.Background(), spend("k"))
 				if (err == nil) != late {
