@@ -1,6 +1,7 @@
 package lot
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -71,12 +72,10 @@ func (f *Flight) Wait(ctx context.Context, env *transport.Env, d time.Duration) 
 	if f.Overdue.Load() && len(f.landed) == 0 {
 		return transport.ErrLate
 	}
-	switch env.Park(ctx, f.landed, d) {
-	case transport.Ended:
-		return ctx.Err()
-	case transport.TimedOut:
-		return transport.ErrLate
+	wake := env.Park(ctx, f.landed, d)
+	if wake == transport.Opened {
+		f.landed.Open()
+		return f.Err
 	}
-	f.landed.Open()
-	return f.Err
+	return cmp.Or(ctx.Err(), transport.ErrLate)
 }

@@ -125,11 +125,11 @@ func (r *Returns) discard(key string, l *weir.Limit) bool {
 	defer r.mu.Unlock()
 	before := r.bytes
 	drop := func(b Return) bool {
-		same := b.Key == key && b.Limit.ID() == l.ID()
-		if same {
-			r.bytes -= b.size()
+		if b.Key != key || b.Limit.ID() != l.ID() {
+			return false
 		}
-		return same
+		r.bytes -= b.size()
+		return true
 	}
 	r.waiting, r.later = slices.DeleteFunc(r.waiting, drop), slices.DeleteFunc(r.later, drop)
 	return r.bytes < before

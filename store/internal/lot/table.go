@@ -83,14 +83,17 @@ func (g *Shard) Add(tag uint64, key string, l *weir.Limit, extra int64, now cloc
 	}
 	size := entryBytes + int64(len(key)) + extra
 	for g.bytes+size > g.table.max {
-		if !g.evict() {
+		last := g.oldest()
+		if last == nil || !g.table.mayLeave(last) {
 			return nil
 		}
+		g.Drop(last)
 	}
-	e := &Entry{tag: tag, key: strings.Clone(key), Limit: l, used: now, size: size, returns: g.table.returns}
+	e := &Entry{tag: tag, key: strings.Clone(key), Limit: l, size: size, returns: g.table.returns}
+	e.prev, e.next = e, e
 	g.all[tag] = e
 	g.bytes += size
-	g.link(e)
+	g.Keep(e, 0, now)
 	return e
 }
 
@@ -106,28 +109,19 @@ func (g *Shard) Touch(e *Entry, now clock.Node) {
 func (g *Shard) Keep(e *Entry, life int64, now clock.Node) {
 	e.prev.next, e.next.prev = e.next, e.prev
 	e.used, e.life = now, life
-	g.link(e)
-}
-
-func (g *Shard) link(e *Entry) {
 	root := &g.roots[min(bits.Len64(uint64(e.life/1e6)), lives-1)]
 	e.prev, e.next = root, root.next
 	e.next.prev, root.next = e, e
 }
 
-// evict drops the entry that was used longest ago, if it may leave.
-func (g *Shard) evict() bool {
-	var e *Entry
+// oldest returns the entry that was used longest ago, nil if there is none.
+func (g *Shard) oldest() (e *Entry) {
 	for i := range g.roots {
 		if last := g.roots[i].prev; last != &g.roots[i] && (e == nil || last.used < e.used) {
 			e = last
 		}
 	}
-	if e == nil || !g.table.mayLeave(e) {
-		return false
-	}
-	g.Drop(e)
-	return true
+	return e
 }
 
 // mayLeave reports whether an entry may leave, and what it holds has room.
