@@ -88,7 +88,7 @@ func (c *Client) judge(ctx context.Context, err error, s sent) error {
 	if err == nil || errors.As(err, &wrong) {
 		c.throttle.Accept(s.ticket)
 		if c.breaker.succeeded(probe) {
-			c.opt.Log.Info("the rate limit service answers again")
+			c.opt.Log.Info("rate limit service recovered; circuit breaker closed")
 		}
 		if err != nil {
 			c.counts.wrong.Add(1)
@@ -121,7 +121,7 @@ func (c *Client) judge(ctx context.Context, err error, s sent) error {
 	_, left := c.breaker.state(now)
 	if opened {
 		c.counts.opened.Add(1)
-		c.opt.Log.Warn("the rate limit service does not answer", "err", err, "retry_in", left, "away", c.opt.Away)
+		c.opt.Log.Warn("rate limit service unavailable; circuit breaker opened", "err", err, "retry_in", left, "fallback", c.opt.Away)
 	}
 	return &unanswered{cause: err, sent: busy == nil, left: left}
 }

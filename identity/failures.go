@@ -171,7 +171,7 @@ func (c *Caller) fail(f failure) {
 	p := c.r.reports
 	p.failures[f].Add(1)
 	if p.faults.IsDue() {
-		p.log.Warn("a credential is not believed; its sender is not known by it", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
+		p.log.Warn("credential rejected; the caller is treated as unauthenticated", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
 	}
 }
 
@@ -179,7 +179,7 @@ func (c *Caller) fail(f failure) {
 // for all keys. It does not log the key.
 func (p *reports) reportShortKey(c *Caller) {
 	if !c.keyRow.warned.Load() && p.short.IsDue() && c.keyRow.warned.CompareAndSwap(false, true) {
-		p.log.Warn("an API key of the file has fewer than 16 bytes and can be guessed; replace it by a random one (openssl rand -hex 16)", "user", c.keyRow.user, "client", c.Address())
+		p.log.Warn("API key has fewer than 16 bytes and can be guessed; replace it by a random one (openssl rand -hex 16)", "user", c.keyRow.user, "client", c.Address())
 	}
 }
 
@@ -221,7 +221,7 @@ func (c *Caller) reportUntrusted() {
 	}
 	if first != "" {
 		if log := p.networks.Log(p.log, c.f.Peer); log != nil {
-			log.Warn("a header field that only trusted proxies may set is not believed, and whoever comes through this peer is counted as one client; if it is a proxy of yours, start with the flag",
+			log.Warn("header field of an untrusted proxy ignored; all clients behind this peer are counted as one; if the proxy is yours, set the flag",
 				"field", first, "flag", c.trustingFlag(first))
 		}
 	}

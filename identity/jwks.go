@@ -52,7 +52,7 @@ type keySet struct {
 // warn warns of keys that are of no use: tokens that they sign are not believed.
 func (s *keySet) warn(log *slog.Logger, from string) {
 	if s.leftOut > 0 {
-		log.Warn("keys of tokens are left out: not for signatures, of an unknown kind, secret or private, or too short", "from", from, "left_out", s.leftOut, "used", len(s.keys))
+		log.Warn("JWT keys skipped: not for signatures, of an unknown kind, secret or private, or too short", "from", from, "skipped", s.leftOut, "used", len(s.keys))
 	}
 }
 
@@ -202,8 +202,8 @@ func (s *keySource) follow(opt *JWTOptions) error {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	opt.Client = client
-	s.outage = faults.NewOutage(opt.Log, "the keys of tokens cannot be fetched: tokens are believed by the last keys that are known, and none is before there were any",
-		"the keys of tokens can be fetched again", "url", opt.URL)
+	s.outage = faults.NewOutage(opt.Log, "JWT keys fetch failed; the last fetched keys stay in use",
+		"JWT keys fetch recovered", "url", opt.URL)
 	s.opt, s.wish, s.done = opt, make(chan struct{}, 1), make(chan struct{})
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -255,7 +255,7 @@ func (s *keySource) run(ctx context.Context, ok bool) {
 			retry.Reset()
 		case s.set.Load() != nil && last.Sub(good) > max(maxStale, 4*s.opt.Refresh):
 			s.set.Store(nil)
-			s.opt.Log.Error("the keys of tokens are too old and are not believed any more; no token is until they can be fetched", "url", s.opt.URL, "age", last.Sub(good).Round(time.Second))
+			s.opt.Log.Error("JWT keys expired; all tokens are rejected until the keys are fetched", "url", s.opt.URL, "age", last.Sub(good).Round(time.Second))
 		}
 	}
 }

@@ -425,9 +425,9 @@ func TestFamilyKeysOutage(t *testing.T) {
 			synctest.Wait()
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			log.Reset()
-			want := []string{"level=ERROR", "cannot be fetched: tokens are believed by the last keys"}
+			want := []string{"level=ERROR", "fetch failed; the last fetched keys"}
 			if set != "" {
-				want = []string{"level=INFO", "can be fetched again"}
+				want = []string{"level=INFO", "fetch recovered"}
 			}
 			if len(lines) != 1 || !strings.Contains(lines[0], want[0]) || !strings.Contains(lines[0], want[1]) {
 				t.Errorf("after %d fetches: %q, want %q", iss.fetches.Load()-tried, lines, want)

@@ -133,7 +133,7 @@ func (l *Live) failed(err error) {
 	if in.Generation == 0 && !l.opt.StartEmpty {
 		return // Open returns it
 	}
-	l.opt.Logger.Error("rules not loaded, the last good ones stay", "err", err, "generation", in.Generation, "hash", in.Hash)
+	l.opt.Logger.Error("rules reload failed; the last good ones stay in use", "err", err, "generation", in.Generation, "hash", in.Hash)
 }
 
 // succeeded notes that set is in use. What was already in use is worth a line
@@ -148,7 +148,7 @@ func (l *Live) succeeded(set *Set, asked bool) {
 	}
 	level, msg := slog.LevelInfo, "rules loaded"
 	if !changed {
-		msg = "rules read again, unchanged"
+		msg = "rules reloaded, unchanged"
 		if !asked && s.Err == nil {
 			level = slog.LevelDebug
 		}

@@ -84,11 +84,11 @@ func TestReloadIsLogged(t *testing.T) {
 	_ = live.load(false)
 	logged("looked at")
 	_ = live.Reload()
-	logged("asked", `level=INFO msg="rules read again, unchanged"`)
+	logged("asked", `level=INFO msg="rules reloaded, unchanged"`)
 	write("domain: [")
 	_ = live.load(false)
 	logged("broken", "level=ERROR")
 	write(good)
 	_ = live.load(false)
-	logged("mended", `level=INFO msg="rules read again, unchanged"`)
+	logged("mended", `level=INFO msg="rules reloaded, unchanged"`)
 }

@@ -198,6 +198,6 @@ func warnOfRestarts(log *slog.Logger, begun []restart) {
 	if n := len(begun) - maxRestarts; n > 0 {
 		names = append(names, fmt.Sprintf("and %d more", n))
 	}
-	log.Warn("limits count from zero since this reload: each client may use the old and the new count once within one period",
+	log.Warn("limits count from zero since this reload; each client may use the old and the new count within one period",
 		"limits", len(begun), "which", strings.Join(names, "; "))
 }

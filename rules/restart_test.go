@@ -216,7 +216,7 @@ func TestRestartsAreNamed(t *testing.T) {
 	}
 	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 90/minute}")
 	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 10/minute}", "limits=1", "d/ip: 10/minute sliding_window, was 100/minute sliding_window", "different forms",
-		"each client may use the old and the new count once within one period")
+		"each client may use the old and the new count within one period")
 	f("- {key: ip, limit: 100/minute}", "- {key: ip, limit: 100/minute, algorithm: token_bucket}", "was 100/minute sliding_window", "each algorithm")
 	f("- {key: ip, limit: 100/minute}", "- {key: ip, limits: [100/minute, 1000/hour]}", "limits=1", "under another name")
 	f("- {key: ip, limits: [100/minute, 10/second]}", "- {key: ip, limits: [100/minute, 10/second, 1000/hour]}")

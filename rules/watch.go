@@ -21,7 +21,7 @@ func (l *Live) Watch(ctx context.Context) error {
 	var events chan fsnotify.Event
 	var errs chan error
 	if n, err := fsnotify.NewWatcher(); err != nil {
-		l.opt.Logger.Warn("rules files are not watched, only polled", "err", err, "every", l.opt.Poll)
+		l.opt.Logger.Warn("rules files watch failed; polling instead", "err", err, "every", l.opt.Poll)
 	} else {
 		defer n.Close()
 		w.notify, events, errs = n, n.Events, n.Errors
@@ -45,7 +45,7 @@ func (l *Live) Watch(ctx context.Context) error {
 				errs = nil
 			}
 			// Events were lost: look.
-			l.opt.Logger.Warn("rules files: lost track of changes, looking", "err", err)
+			l.opt.Logger.Warn("rules files watch lost events; checking all files", "err", err)
 			settled.Reset(l.opt.Settle)
 			continue
 		case <-settled.C:

@@ -23,7 +23,7 @@ func (opt *Options) plan() (traces, metrics plan) {
 	traces = opt.signal("TRACES", "/v1/traces", opt.NoTraces)
 	metrics = opt.signal("METRICS", "/v1/metrics", opt.NoMetrics)
 	if sampler := opt.Getenv("OTEL_TRACES_SAMPLER"); traces.on && sampler != "" && sampler != "parentbased_always_off" {
-		opt.Log.Warn("OTEL_TRACES_SAMPLER does not count: requests are followed whose trace is sampled by whoever sends them, and no others", "value", sampler)
+		opt.Log.Warn("OTEL_TRACES_SAMPLER ignored: requests are traced if the caller's trace is sampled", "value", sampler)
 	}
 	return traces, metrics
 }
@@ -36,7 +36,7 @@ func (opt *Options) signal(name, path string, no bool) plan {
 		return plan{}
 	default:
 		if !no && opt.anywhere(name) {
-			opt.Log.Warn("OTEL_"+name+"_EXPORTER names what is not known here, so nothing is sent: there are otlp and none", "value", exporter)
+			opt.Log.Warn("OTEL_"+name+"_EXPORTER unknown, nothing is exported: use otlp or none", "value", exporter)
 		}
 		return plan{}
 	}
@@ -48,7 +48,7 @@ func (opt *Options) signal(name, path string, no bool) plan {
 		if v := strings.TrimSpace(opt.Getenv(env)); p.protocol == "" && v != "" {
 			p.protocol = v
 			if v != ProtocolGRPC && v != ProtocolHTTP {
-				opt.Log.Warn(env+" names a protocol that is not known here: "+ProtocolHTTP+" is used", "value", v)
+				opt.Log.Warn(env+" names an unknown protocol, using "+ProtocolHTTP, "value", v)
 				p.protocol = ProtocolHTTP
 			}
 		}

@@ -151,7 +151,7 @@ type exports struct {
 }
 
 func newExports(signal string, log *slog.Logger) *exports {
-	return &exports{outage: faults.NewOutage(log, "the collector did not take what it was sent; decisions are made as ever", "the collector takes what it is sent again", "signal", signal)}
+	return &exports{outage: faults.NewOutage(log, "telemetry export failed; will retry, decisions are not affected", "telemetry export recovered", "signal", signal)}
 }
 
 // note is told of every export.

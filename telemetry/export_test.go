@@ -35,7 +35,7 @@ func TestFamilyCollectorOutageIsToldOnce(t *testing.T) {
 					failed++
 					time.Sleep(time.Duration(1+rng.IntN(10_000)) * time.Millisecond)
 				}
-				lines(2*outage+1, "ERROR", "decisions are made as ever")
+				lines(2*outage+1, "ERROR", "decisions are not affected")
 				for range 1 + rng.IntN(5) {
 					e.note(nil)
 				}

@@ -389,12 +389,12 @@ func TestStalledCollector(t *testing.T) {
 		t.Errorf("while the collector stalls: %+v", s)
 	}
 	servertest.Await(t, "a second failure", func() bool { return tel.Stats().TracesFailed > 1 || func() bool { ask(h, sampled); return false }() })
-	if n := strings.Count(said.String(), "did not take"); n != 1 {
+	if n := strings.Count(said.String(), "telemetry export failed"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, said.String())
 	}
 	col.Go()
 	servertest.Await(t, "spans", func() bool { ask(h, sampled); return len(col.Spans()) > 0 })
-	servertest.Await(t, "word that it is back", func() bool { return strings.Contains(said.String(), "again") })
+	servertest.Await(t, "word that it is back", func() bool { return strings.Contains(said.String(), "telemetry export recovered") })
 	end(t, tel)
 	if s := tel.Stats(); s.SpansSent == 0 || s.SpansLost == 0 {
 		t.Errorf("in the end: %+v", s)

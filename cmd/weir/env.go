@@ -33,7 +33,7 @@ func warnOfStrayEnv(k *kong.Context, log *slog.Logger) {
 		return next(nil)
 	})
 	if stray := strayEnv(os.Environ(), known); stray != "" {
-		log.Warn("variables of the environment that are no setting have no effect; `weir help config` lists the settings",
+		log.Warn("environment variables without effect: not settings of this command; `weir help config` lists the settings",
 			"variables", stray)
 	}
 }

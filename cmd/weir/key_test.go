@@ -372,7 +372,7 @@ func TestKeysThroughTrouble(t *testing.T) {
 		}
 	}
 	for i, n := range nodes {
-		servertest.Await(t, fmt.Sprintf("node %d to notice", i), func() bool { return strings.Contains(n.Output(), "what operators laid over the rules cannot be read") })
+		servertest.Await(t, fmt.Sprintf("node %d to notice", i), func() bool { return strings.Contains(n.Output(), "operator changes cannot be read") })
 		if n.allows(t, "c3", 1) || !n.allows(t, "good", 1) {
 			t.Errorf("node %d lost what it knew", i)
 		}

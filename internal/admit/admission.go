@@ -121,7 +121,7 @@ func (a *Admission) Cancel(ctx context.Context) {
 	a.leave()
 	a.stopRenewal()
 	a.permits = a.permits[:0]
-	a.after(ctx, "giving back failed", func(ctx context.Context) error { return a.gate.Limiter.Cancel(ctx, &a.Req) })
+	a.after(ctx, "refund failed", func(ctx context.Context) error { return a.gate.Limiter.Cancel(ctx, &a.Req) })
 }
 
 // Holds reports whether there is something to do when the request is over.

@@ -11,7 +11,7 @@ import (
 // DecideAll decides reqs one after the other, and calls each with every decision. What
 // could make one fail is looked for in all of them before the first is charged. With an
 // error, that of the request at the index returned, nothing is charged; undo is why
-// giving back failed, nil if it did not.
+// refund failed, nil if it did not.
 func DecideAll(ctx context.Context, l *weir.Limiter, reqs []*weir.Request, each func(i int, d weir.Decision)) (at int, err, undo error) {
 	for i, r := range reqs {
 		if err := check(l.Match(r)); err != nil {

@@ -50,7 +50,7 @@ func reasonOf(ctx context.Context, err error) Reason {
 func (a *Admission) Undecided(ctx context.Context, err error) Reason {
 	a.Req.Reset()
 	if ctx.Err() == nil {
-		a.gate.Faults.Report("no decision", err)
+		a.gate.Faults.Report("request undecided", err)
 	}
 	return reasonOf(ctx, err)
 }

@@ -155,9 +155,9 @@ func (c *Certificate) again(asked bool) {
 	switch same := c.tried == before; {
 	case same && !asked:
 	case err != nil:
-		c.log.Error("certificate not reloaded, the last good one stays", "err", err)
+		c.log.Error("certificate reload failed; the last good one stays in use", "err", err)
 	case same:
-		c.log.Info("certificate read again, unchanged", "cert", c.files.Cert)
+		c.log.Info("certificate reloaded, unchanged", "cert", c.files.Cert)
 	default:
 		c.log.Info("certificate reloaded", "cert", c.files.Cert)
 	}
@@ -197,7 +197,7 @@ func (c *Certificate) Watch(ctx context.Context) error {
 		case <-w.Events:
 			quiet.Reset(settle)
 		case err := <-w.Errors:
-			c.log.Error("watching the certificate failed; SIGHUP reloads it", "err", err)
+			c.log.Error("certificate watch failed; reload it with SIGHUP", "err", err)
 		case <-poll.C:
 			c.follow()
 		case <-quiet.C:

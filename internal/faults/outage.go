@@ -44,7 +44,7 @@ func (o *Outage) Failed(err error) {
 	unreported := o.missed - 1
 	o.begun, o.missed = time.Now(), 0
 	o.told.Store(true)
-	o.log.Error(o.down, append(o.args[:len(o.args):len(o.args)], "err", err, "unreported", unreported)...)
+	o.log.Error(o.down, append(o.args[:len(o.args):len(o.args)], "err", err, "suppressed", unreported)...)
 }
 
 // Answered notes that it answers. Where nothing was told it costs one look.

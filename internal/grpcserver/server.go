@@ -306,7 +306,7 @@ func (s endingStream) SendMsg(m any) error { return s.ServerStream.SendMsg(s.cod
 func (s endingStream) Context() context.Context { return s.ctx }
 
 func (s *Server) broken(method string, p any) error {
-	s.opt.Log.Error("a call broke its handler", "method", method, "panic", p, "stack", string(debug.Stack()))
+	s.opt.Log.Error("panic in a gRPC handler; call failed", "method", method, "panic", p, "stack", string(debug.Stack()))
 	return status.Error(codes.Internal, "the call broke its handler; the log says more")
 }
 

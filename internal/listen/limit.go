@@ -174,11 +174,11 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		case errors.Is(err, errFull):
 			l.limits.Counts.RefusedFull.Add(1) // first: the client may look at once
 			l.refuse(in)
-			l.faults.Report("connection refused: raise the bound for all clients if there are so many", err)
+			l.faults.Report("connection refused: maximum of all clients reached; raise it if there are so many", err)
 		default:
 			l.limits.Counts.Refused.Add(1)
 			l.refuse(in)
-			l.faults.Report("connection refused: raise the bound for each client if many come from there, or trust the proxy", err)
+			l.faults.Report("connection refused: maximum of one client reached; raise it, or trust the proxy", err)
 		}
 	}
 }

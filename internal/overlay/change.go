@@ -249,8 +249,8 @@ func (o *Overlay) warnOfRestart(t *Target, e, was *Entry) {
 		return t.Limit
 	}
 	if why := o.opt.Restarts(with(e), with(was)); why != "" {
-		o.opt.Logger.Warn("the key counts from zero since this change: it may use the old and the new count once within one period",
-			"domain", t.Domain, "entries", words(t.Entries), "limit", t.Limit.Name, "why", why)
+		o.opt.Logger.Warn("key counts from zero since this change; it may use the old and the new count within one period",
+			"domain", t.Domain, "entries", words(t.Entries), "limit", t.Limit.Name, "reason", why)
 	}
 }
 

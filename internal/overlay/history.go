@@ -117,7 +117,7 @@ func (o *Overlay) noteAll(ctx context.Context, what string, list []Change) {
 	}
 	h.mu.Unlock()
 	if err := h.flush(ctx, o); err != nil {
-		o.opt.Logger.Error("a change is not written down yet", "changes", len(list), "err", err)
+		o.opt.Logger.Error("audit log write failed; will retry", "changes", len(list), "err", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func (h *history) again(ctx context.Context, o *Overlay) {
 	waiting := len(h.pending)
 	h.mu.Unlock()
 	if waiting > 0 && h.flush(ctx, o) == nil {
-		o.opt.Logger.Info("changes are written down that were not", "changes", waiting)
+		o.opt.Logger.Info("audit log write recovered", "changes", waiting)
 	}
 }
 

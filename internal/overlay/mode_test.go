@@ -635,7 +635,7 @@ func TestHistoryWaits(t *testing.T) {
 	n.Note(ctx, "x", overlay.Change{Action: "reset", By: "1"})
 	board.away.Store(true)
 	n.Note(ctx, "key reset", overlay.Change{Action: "reset", By: "2"})
-	if !n.log.has("a change is not written down yet") {
+	if !n.log.has("audit log write failed; will retry") {
 		t.Error("the log does not say that it waits")
 	}
 	if _, err := n.Changes(ctx, 10, 0); !errors.As(err, new(*overlay.StoreError)) {

@@ -65,7 +65,7 @@ func (p *page[E]) putBack(ctx context.Context, o *Overlay, was int64) error {
 		}
 		return err
 	}
-	o.opt.Logger.Warn("the store had lost what operators changed: put back", "document", p.name, "version", d.Version)
+	o.opt.Logger.Warn("operator changes lost by the store were restored", "document", p.name, "version", d.Version)
 	p.version, p.seen = d.Version, d.Version
 	return nil
 }

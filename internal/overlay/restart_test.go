@@ -66,7 +66,7 @@ func TestFamilyOverrideTellsWhatBeginsAnew(t *testing.T) {
 			} else if _, err := o.Lift(ctx, key, overlay.Override, overlay.Author{}); err != nil {
 				t.Fatal(err)
 			}
-			told := strings.Contains(strings.TrimPrefix(log.lines(), before), "the key counts from zero")
+			told := strings.Contains(strings.TrimPrefix(log.lines(), before), "key counts from zero")
 			if d := left(false); told != (d.Remaining == d.Limit.Burst) {
 				t.Fatalf("%s, %s: %d per %s was %d per %s: of a key that spent all %d remain, told %t", l.Algorithm.Name(), user,
 					d.Limit.Count, d.Limit.Period, was.Count, was.Period, d.Remaining, told)

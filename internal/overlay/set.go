@@ -202,7 +202,7 @@ func (m *mark) of(o *Overlay, l *weir.Limit) *made {
 	if m.override != nil {
 		with, err := o.variant(l, m.override)
 		if err != nil {
-			o.opt.Logger.Error("an override does not fit its limit any more and has no effect", "limit", l.Name,
+			o.opt.Logger.Error("override without effect: it does not fit its limit any more", "limit", l.Name,
 				"entries", m.override.words(), "override", m.override.Rate(), "err", err)
 		}
 		v.with = with

@@ -178,7 +178,7 @@ func (s *switched) as(o *Overlay, l *weir.Limit) *made {
 			err = o.opt.Check(to)
 		}
 		if err != nil {
-			o.opt.Logger.Error("a mode does not fit its limit any more and has no effect", "domain", s.Domain, "rule", s.Rule, "limit", l.Name,
+			o.opt.Logger.Error("mode without effect: it does not fit its limit any more", "domain", s.Domain, "rule", s.Rule, "limit", l.Name,
 				"mode", s.Setting().String(), "err", err)
 		} else if m.to = to; denies {
 			m.denial = denialOf(l)

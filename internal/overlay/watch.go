@@ -53,9 +53,9 @@ func (o *Overlay) note(err error) {
 	o.mu.Unlock()
 	switch {
 	case told && !was:
-		o.opt.Logger.Warn("what operators laid over the rules cannot be read: what is known stays", "err", err)
+		o.opt.Logger.Warn("operator changes cannot be read; the last known ones stay in force", "err", err)
 	case err == nil && was:
-		o.opt.Logger.Info("what operators laid over the rules can be read again")
+		o.opt.Logger.Info("operator changes can be read again")
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Server) adminHandler(token string) http.Handler {
 	inner.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		if err := s.conf.Print(w); err != nil {
-			s.log.Debug("configuration not written to an admin client", "err", err)
+			s.log.Debug("response to an admin client failed", "err", err)
 		}
 	})
 	// Without cmdline: a token may stand there.

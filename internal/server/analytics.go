@@ -152,7 +152,7 @@ func newAnalyst(conf *Analytics, source event.Source, log *slog.Logger, register
 		if kind.late == nil || !kind.late(err) {
 			return nil, fmt.Errorf("--analytics: %w", errors.Join(err, a.close()))
 		}
-		log.Warn("started without the database of analytics; tried again, and events wait meanwhile", "err", err)
+		log.Warn("started without the analytics database; will retry, events wait in the queue", "err", err)
 	}
 	return a, nil
 }
@@ -202,7 +202,7 @@ func (a *analyst) run() {
 			return
 		}
 		if err := a.service.Load().Run(ctx, a.source); err != nil && ctx.Err() == nil {
-			a.log.Error("no more events are counted", "err", err)
+			a.log.Error("event counting stopped", "err", err)
 		}
 	})
 }
@@ -214,12 +214,12 @@ func (a *analyst) openAtLast(ctx context.Context) bool {
 		err := a.open(ctx)
 		if err == nil {
 			if last != "" || a.conf.URL != analyticsMemory {
-				a.log.Info("the database of analytics is open")
+				a.log.Info("analytics database opened")
 			}
 			return true
 		}
 		if ctx.Err() == nil && err.Error() != last {
-			a.log.Warn("the database of analytics cannot be used yet", "err", err)
+			a.log.Warn("analytics database unavailable; will retry", "err", err)
 			last = err.Error()
 		}
 		if !backoff.Sleep(ctx, openAgain) {

@@ -96,7 +96,7 @@ func (s *AnalyticsServer) open() (err error) {
 			return err
 		}
 	} else if s.token != "" && !loopbackListen(s.conf.Listen) {
-		s.log.Warn("the token crosses the network in clear: give --tls-cert and --tls-key", "addr", s.conf.Listen)
+		s.log.Warn("token is sent in clear text; set --tls-cert and --tls-key", "addr", s.conf.Listen)
 	}
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *AnalyticsServer) open() (err error) {
 		return fmt.Errorf("--events: %w", err)
 	}
 	if s.conf.URL == analyticsMemory {
-		s.log.Warn("what is taken out of the queue is kept in memory, and gone with this process: give --analytics sqlite:PATH or postgres://...")
+		s.log.Warn("events of the queue are kept in memory and lost with this process; set --analytics sqlite:PATH or postgres://...")
 	}
 	s.analyst, err = newAnalyst(&s.conf.Analytics, source, s.log, s.registry.Register)
 	return err
@@ -192,7 +192,7 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	if s.cert != nil {
 		watchers.Go(func() {
 			if err := s.cert.Watch(watching); err != nil {
-				s.log.Error("certificate changes are not seen", "err", err)
+				s.log.Error("certificate watch failed", "err", err)
 			}
 		})
 	}

@@ -230,7 +230,7 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Log.Format = "xml" }, "--log-format")
 	f(func(c *server.Config) { c.Limits = []string{"10/secnd"} }, `did you mean "second"?`)
 	f(func(c *server.Config) { c.Limits = []string{"10/second", "10/second"} }, "given twice")
-	f(func(c *server.Config) { c.Admin.Token = "short" }, "shorter than 16")
+	f(func(c *server.Config) { c.Admin.Token = "short" }, "fewer than 16")
 	f(func(c *server.Config) { c.Admin.Token, c.Admin.TokenFile = "0123456789abcdef", "f" }, "keep one")
 	f(func(c *server.Config) { c.Admin.TokenFile = "gone" }, "admin token", "gone")
 	f(func(c *server.Config) { c.Events.URL = "kafak://h/t" }, "--events", `did you mean "kafka"?`)

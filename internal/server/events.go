@@ -177,7 +177,7 @@ func (s *Server) openEvents() error {
 		opt.Queue, opt.Live = t.queue, t.broadcast
 		opt.RollupEvery = rollupHere
 		if len(secret) == 0 && !c.Plain && s.conf.Analytics.URL != analyticsMemory {
-			s.log.Warn("keys are hashed with a secret of this process, and what is told of them is kept when it ends: after a restart every client has another name, without its history, labels and bans by hash; give --events-secret-file")
+			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history, labels and bans by hash; set --events-secret-file")
 		}
 	case !c.here():
 		kind, err := queueOf("--events", c.URL)
@@ -188,7 +188,7 @@ func (s *Server) openEvents() error {
 			return fmt.Errorf("--events: %w", err)
 		}
 		if len(secret) == 0 && !c.Plain {
-			s.log.Warn("keys in events are hashed with a secret of this process: what other nodes tell of a client, and this one after a restart, cannot be put together with it; give all of them one --events-secret-file")
+			s.log.Warn("keys in events are hashed with a secret of this process: other nodes, and this one after a restart, have other hashes for the same client; set the same --events-secret-file")
 		}
 		opt.Queue, opt.Live = t.queue, t.broadcast
 	}
@@ -256,7 +256,7 @@ func (t *telling) run() {
 	t.running.Go(func() {
 		if err := t.observer.Run(ctx); err != nil {
 			l := t.observer.Loss()
-			t.log.Error("events were lost at the end", "err", err, "dropped", l.Dropped, "discarded", l.Discarded, "rollups", l.Rollups)
+			t.log.Error("events lost at shutdown", "err", err, "dropped", l.Dropped, "discarded", l.Discarded, "rollups", l.Rollups)
 		}
 	})
 }

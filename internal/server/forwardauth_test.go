@@ -144,7 +144,7 @@ descriptors:
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := strings.Count(log.String(), "nobody tells there how they end"); got != 2 {
+	if got := strings.Count(log.String(), "their end is not known"); got != 2 {
 		t.Errorf("%d warnings, want 2:\n%s", got, log.String())
 	}
 }

@@ -159,7 +159,7 @@ func (s *Server) gateway() (http.Handler, error) {
 func (s *Server) warnOfUncounted() {
 	for _, l := range s.rules.words.limits {
 		if l.address == nil {
-			s.log.Warn("a limit in words counts nothing that is forwarded or that proxies ask about: only callers of the API name a client_id; count by ip or by all", "limit", l.text)
+			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
 		}
 	}
 	if !s.rules.words.limitAddresses() {
@@ -168,7 +168,7 @@ func (s *Server) warnOfUncounted() {
 	for i := range s.conf.Routes {
 		r := &s.conf.Routes[i]
 		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
-			s.log.Warn("limits in words do not count on a route: give it a descriptor of remote_address alone, or a limit in the rules",
+			s.log.Warn("limits of --limit have no effect on this route; add a descriptor of remote_address alone, or a limit in the rules",
 				"route", i+1, "host", r.Host, "path", r.Path)
 		}
 	}

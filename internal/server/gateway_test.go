@@ -104,7 +104,7 @@ func TestLimitInWordsOnRoutes(t *testing.T) {
 	}
 	defer s.Close()
 	got := log.String()
-	if strings.Count(got, "limits in words") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
+	if strings.Count(got, "limits of --limit") != 2 || !strings.Contains(got, "path=/client") || !strings.Contains(got, "path=/pair") {
 		t.Errorf("got %s, want warnings of /client and /pair", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 		for range 2 { // changed, and unchanged
 			s.rules.reload()
 			for line := range lines {
-				if strings.Contains(line, "no rule applies to") {
+				if strings.Contains(line, "no rule matches") {
 					if !strings.Contains(line, "rules="+key) {
 						t.Fatalf("got %s, want that there is only a rule for %s", line, key)
 					}
@@ -152,7 +152,7 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 	watching.Wait()
 	close(lines)
 	for line := range lines {
-		if strings.Contains(line, "no rule applies to") {
+		if strings.Contains(line, "no rule matches") {
 			t.Errorf("got %s, though there is a rule", line)
 		}
 	}
@@ -166,8 +166,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What no rule applies to would be forwarded without a limit, and nobody would
-// notice: it is told at the start.
+// A request that no rule matches is forwarded without a limit: the log warns at the start.
 func TestWarnOfUnlimited(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	const rules = "domain: api\ndescriptors:\n  - {key: client_id, limit: 5/minute}\n  - {key: user, limit: 5/minute}\n"
@@ -196,7 +195,7 @@ func TestWarnOfUnlimited(t *testing.T) {
 		defer s.Close()
 		var got []string
 		for line := range strings.Lines(log.String()) {
-			if _, rest, ok := strings.Cut(line, "no rule applies to "); ok {
+			if _, rest, ok := strings.Cut(line, "no rule matches "); ok {
 				got = append(got, strings.TrimSpace(rest))
 			}
 		}

@@ -157,7 +157,7 @@ func openGRPC(s *Server) (frontend, error) {
 			return frontend{}, err
 		}
 		if len(trust) == 0 && s.conf.ExtAuthz.Enabled {
-			s.log.Warn("ext_authz answers nobody: beside an upstream gRPC is for --trust alone, or for certificates of --grpc-tls-client-ca", "flag", "--trust ADDRESS-OF-ENVOY")
+			s.log.Warn("ext_authz refuses all clients: with an upstream, gRPC needs --trust or certificates of --grpc-tls-client-ca", "flag", "--trust ADDRESS-OF-ENVOY")
 		}
 		f.serve = trustingServer{srv, trust, new(faults.Networks), s.log}
 	}
@@ -190,7 +190,7 @@ func (t trustingServer) trusts(a netip.Addr) bool {
 		return true
 	}
 	if log := t.refused.Log(t.log, a); log != nil {
-		log.Warn("a gRPC client is refused, as its address is not trusted; if it is yours, start with the flag", "flag", "--trust "+a.String())
+		log.Warn("gRPC client refused: untrusted address; if it is yours, set the flag", "flag", "--trust "+a.String())
 	}
 	return false
 }

@@ -164,7 +164,7 @@ func (s *Server) openIdentity() error {
 // warnOfKeys warns of what is asked of the file of keys and what it says of nobody.
 func (s *Server) warnOfKeys() {
 	for _, why := range s.keyDoubts() {
-		s.log.Warn("the file of keys says less than is asked of it", "file", s.conf.Identity.APIKey.File, "why", why)
+		s.log.Warn("API key file incomplete", "file", s.conf.Identity.APIKey.File, "reason", why)
 	}
 }
 
@@ -204,7 +204,7 @@ func (s *Server) reloadKeys() {
 
 func (s *Server) keysFailed(err error) {
 	if err != nil {
-		s.log.Error("the file of keys is not used; the last good one is", "err", err)
+		s.log.Error("API key file reload failed; the last good one stays in use", "err", err)
 	}
 }
 

@@ -148,7 +148,7 @@ func TestKeyFilesThatSayLess(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Close()
-		if got := log.String(); strings.Contains(got, "says less than is asked") != (want != "") || !strings.Contains(got, want) {
+		if got := log.String(); strings.Contains(got, "API key file incomplete") != (want != "") || !strings.Contains(got, want) {
 			t.Errorf("%q: want %q in\n%s", text, want, got)
 		}
 	}
@@ -174,7 +174,7 @@ func TestRefusedGRPCIsLogged(t *testing.T) {
 		conn.Close()
 	}
 	servertest.Await(t, "the log", func() bool { return strings.Contains(log.String(), `flag="--trust 127.0.0.1"`) })
-	if n := strings.Count(log.String(), "is refused"); n != 1 {
+	if n := strings.Count(log.String(), "gRPC client refused"); n != 1 {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
 }

@@ -63,9 +63,9 @@ func openLate[S weir.Store](setting, name string, late bool, log *slog.Logger, o
 		return nil, fmt.Errorf("%s: %w; to start without it and decide by on_store_error until it is there give --store-start serve", setting, err)
 	}
 	if setting == theStore {
-		log.Warn("started without the store: limits are decided by their on_store_error until it is reached", "store", name, "err", err)
+		log.Warn("started without the store; decisions follow on_store_error until it is reached", "store", name, "err", err)
 	} else {
-		log.Warn("started without another region: little is admitted that it does not know of", "setting", setting, "store", name, "err", err)
+		log.Warn("started without another region; admission is bounded by max_overshoot until it is reached", "setting", setting, "store", name, "err", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -88,11 +88,11 @@ func (s *lateStore[S]) keepTrying(ctx context.Context, last error) {
 		opened, err := s.open(ctx)
 		if err == nil {
 			s.store.Store(&opened)
-			s.log.Info("the store is reached", "store", s.name, "after", time.Since(began).Round(time.Millisecond))
+			s.log.Info("store reached", "store", s.name, "after", time.Since(began).Round(time.Millisecond))
 			return
 		}
 		if ctx.Err() == nil && err.Error() != last.Error() {
-			s.log.Warn("the store cannot be used yet", "store", s.name, "err", err)
+			s.log.Warn("store unavailable; will retry", "store", s.name, "err", err)
 			last = err
 		}
 	}

@@ -127,6 +127,6 @@ func (s *Server) closeTelemetry() {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	if err := s.telemetry.Close(ctx); err != nil {
-		s.log.Warn("the collector was not sent everything", "err", err)
+		s.log.Warn("telemetry lost at shutdown", "err", err)
 	}
 }

@@ -50,7 +50,7 @@ func (s *Server) openOverlay() error {
 		board = s.store.board
 	}
 	if !s.store.fleet && s.store.shared != nil {
-		s.log.Info("bans, overrides and modes are this node's own: this store keeps none")
+		s.log.Info("bans, overrides and modes are local to this node: the store cannot keep them")
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{

@@ -118,18 +118,18 @@ func openRESP(s *Server) (frontend, error) {
 		opt.Parallel = resp.MaxParallel
 	}
 	if addr := c.address(); password != "" && len(password) < minSecret && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
-		s.log.Warn("the password of Redis clients is shorter than 16 bytes and can be reached from other machines: `openssl rand -hex 16` makes a good one", "addr", c.Listen)
+		s.log.Warn("password of Redis clients has fewer than 16 bytes and the listener is reachable from other machines; use `openssl rand -hex 16`", "addr", c.Listen)
 	}
 	if cert != nil {
 		opt.TLS = cert.Config()
 	} else if addr := c.address(); password != "" && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
-		s.log.Warn("the password of Redis clients crosses the network in clear: give --resp-tls-cert and --resp-tls-key", "addr", c.Listen)
+		s.log.Warn("password of Redis clients is sent in clear text; set --resp-tls-cert and --resp-tls-key", "addr", c.Listen)
 	}
 	if s.resp, err = resp.New(opt); err != nil {
 		return frontend{}, err
 	}
 	if err := s.store.check(s.resp.Throttle()); err != nil {
-		s.log.Warn("CL.THROTTLE answers an error: this store keeps no token bucket", "err", err)
+		s.log.Warn("CL.THROTTLE returns errors: the store cannot keep token buckets", "err", err)
 	}
 	return frontend{listen: c.address(), tls: c.TLS, scheme: "redis", serve: s.resp, conns: counts}, nil
 }

@@ -92,14 +92,14 @@ func (r *ruleSet) watch(ctx context.Context) {
 	following.Go(func() { r.history.follow(ctx, r.live) })
 	defer following.Wait()
 	if err := r.live.Watch(ctx); err != nil {
-		r.log.Error("rules changes are not seen; SIGHUP reloads", "err", err)
+		r.log.Error("rules watch failed; reload with SIGHUP", "err", err)
 	}
 }
 
 // reload reads the files now.
 func (r *ruleSet) reload() {
 	if r.live == nil {
-		r.log.Info("no rules file to read again; limits in words change with a restart")
+		r.log.Info("reload without effect: there is no rules file, limits of --limit change with a restart")
 		return
 	}
 	r.history.ask(true)

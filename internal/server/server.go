@@ -343,7 +343,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	for _, c := range s.certs {
 		watchers.Go(func() {
 			if err := c.Watch(background); err != nil {
-				s.log.Error("certificate changes are not seen; SIGHUP reloads", "err", err)
+				s.log.Error("certificate watch failed; reload with SIGHUP", "err", err)
 			}
 		})
 	}

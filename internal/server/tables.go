@@ -118,7 +118,7 @@ func (s *Server) openReserver() error {
 		return fmt.Errorf("--reserve-key-file, api.reserve_ttl: %w", err)
 	}
 	if s.store.plain {
-		s.log.Info("reservations are off: this store cannot remember which were settled")
+		s.log.Info("reservations are disabled: the store cannot remember settled ones")
 		return nil
 	}
 	s.reserver = r
@@ -211,7 +211,7 @@ func openAdmin(s *Server) (frontend, error) {
 		return frontend{}, err
 	}
 	if s.token != "" && cert == nil && !loopbackListen(c.Listen) {
-		s.log.Warn("the admin token crosses the network in clear: give --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
+		s.log.Warn("admin token is sent in clear text; set --admin-tls-cert and --admin-tls-key", "addr", c.Listen)
 	}
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
 		return frontend{}, err

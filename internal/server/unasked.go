@@ -32,9 +32,9 @@ type unasked struct {
 // says says what is wrong.
 func (u *unasked) says() string {
 	if u.Partly {
-		return "a deny list is not asked everywhere, who is on it passes there"
+		return "deny list not applied to all requests: some routes or proxies do not send its descriptor"
 	}
-	return "a rule is never asked, nobody is limited by it"
+	return "rule without effect: no request can match it"
 }
 
 // asks says which rules the gateway, and proxies that ask, can meet.
@@ -564,10 +564,10 @@ func (s *Server) warnOfUnasked() {
 	}
 	for i, u := range a.found {
 		if i == maxUnaskedWarnings {
-			s.log.Warn("more rules are not asked: see \"asked\": false in /v1/rules", "rules", len(a.found)-i)
+			s.log.Warn("further rules that no request can match: see /v1/rules", "rules", len(a.found)-i)
 			return
 		}
-		args := []any{"domain", u.Domain, "rule", u.What, "why", u.Why}
+		args := []any{"domain", u.Domain, "rule", u.What, "reason", u.Why}
 		if u.Rule != nil {
 			args = append(args, "at", fmt.Sprintf("%s:%d", u.Rule.File, u.Rule.Line))
 		}

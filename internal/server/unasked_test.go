@@ -430,17 +430,17 @@ func TestDenyListsThatSomeRoutesSkip(t *testing.T) {
 	c.Routes = []Route{{Path: "/a", Descriptors: []identity.Descriptor{by("remote_address"), by("path")}}, {Path: "/b", Descriptors: []identity.Descriptor{by("path")}},
 		{Path: "/c"}, {Path: "/d", Unlimited: true}}
 	_, log := node(t, c)
-	for _, want := range []string{`rule="deny list of remote_address" why="no remote_address is sent by route 2" to=routes[1].descriptors add="- {entries: [remote_address]}"`,
-		`rule="deny list of path" why="no path is sent by route 3, and without a route" to=routes[2] add="descriptors: [{entries: [remote_address]}, {entries: [path]}]"`} {
+	for _, want := range []string{`rule="deny list of remote_address" reason="no remote_address is sent by route 2" to=routes[1].descriptors add="- {entries: [remote_address]}"`,
+		`rule="deny list of path" reason="no path is sent by route 3, and without a route" to=routes[2] add="descriptors: [{entries: [remote_address]}, {entries: [path]}]"`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, log)
 		}
 	}
-	if n := strings.Count(log.String(), "a deny list is not asked everywhere"); n != 2 {
+	if n := strings.Count(log.String(), "deny list not applied to all requests"); n != 2 {
 		t.Errorf("%d warnings of lists:\n%s", n, log)
 	}
 	c.Routes = c.Routes[:1]
-	if _, log := node(t, c); !strings.Contains(log.String(), `why="no path is sent without a route" to="the end of routes" add="- {descriptors: [{entries: [remote_address]}, {entries: [path]}]}"`) {
+	if _, log := node(t, c); !strings.Contains(log.String(), `reason="no path is sent without a route" to="the end of routes" add="- {descriptors: [{entries: [remote_address]}, {entries: [path]}]}"`) {
 		t.Errorf("requests without a route: %s", log)
 	}
 	c.Routes[0].Path = ""

@@ -23,7 +23,7 @@ func (s *Server) warnOfUnlimited() {
 	}
 	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
 	if s.conf.Upstream != "" && !s.meets(address) && (len(s.conf.Routes) > 0 || !s.ruleLists()) {
-		s.log.Warn("no rule applies to requests without a route, they are not limited: give the domain a rule of this key, or them a route with descriptors",
+		s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
 			"domain", s.conf.API.Domain, "key", entryAddress, "rules", s.rulesThere())
 	}
 	for i := range s.conf.Routes {
@@ -33,7 +33,7 @@ func (s *Server) warnOfUnlimited() {
 			ds = address
 		}
 		if !r.Unlimited && !s.meets(ds) {
-			s.log.Warn("no rule applies to a route, it is not limited: give the domain a rule of these keys, or write unlimited: true",
+			s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
 				"route", i+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", keysOf(ds), "rules", s.rulesThere())
 		}
 	}

@@ -186,9 +186,9 @@ func (u *unmatched) warn(n *unmatchedNow, r *weir.Request) {
 	}
 	switch warned := n.warned.Add(1); {
 	case warned <= maxUnmatchedWarnings:
-		u.log.Warn("requests are not limited: they meet no rule", "why", why)
+		u.log.Warn("requests are not limited: no rule matches them", "reason", why)
 	case warned == maxUnmatchedWarnings+1:
-		u.log.Warn("requests are not limited: more of them meet no rule, which is counted and no longer logged", "metric", "weir_unmatched_requests_total")
+		u.log.Warn("requests are not limited: further ones without a rule are counted and no longer logged", "metric", "weir_unmatched_requests_total")
 	}
 }
 

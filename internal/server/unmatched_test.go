@@ -115,7 +115,7 @@ func TestFamilyTypoIsNoPass(t *testing.T) {
 			if got != strings.TrimPrefix(want, "; ") {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			warned := strings.Count(log.String(), "they meet no rule")
+			warned := strings.Count(log.String(), "no rule matches them")
 			if c.why == "" && warned != 0 || c.why != "" && (warned != 1 || !strings.Contains(log.String(), c.why)) {
 				t.Errorf("the log says %s, want one line with %s", log, c.why)
 			}

@@ -122,7 +122,7 @@ func TestFamilyTypoIsNoPassAtAnyDoor(t *testing.T) {
 		if got := counted(); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
-		if n := strings.Count(log.String(), "they meet no rule"); n != lines || !strings.Contains(log.String(), why) {
+		if n := strings.Count(log.String(), "no rule matches them"); n != lines || !strings.Contains(log.String(), why) {
 			t.Errorf("%s: %d lines, want %d and %s:\n%s", name, n, lines, why, log.String())
 		}
 	}

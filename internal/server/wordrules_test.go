@@ -97,7 +97,7 @@ func TestReloadOfWordsIsLogged(t *testing.T) {
 	}
 	var log bytes.Buffer
 	(&ruleSet{words: words, log: slog.New(slog.NewTextHandler(&log, nil))}).reload()
-	if !strings.Contains(log.String(), "no rules file to read again") {
+	if !strings.Contains(log.String(), "there is no rules file") {
 		t.Errorf("logged %q", &log)
 	}
 }

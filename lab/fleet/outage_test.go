@@ -42,7 +42,7 @@ func TestFamilyOutagesAreToldOnce(t *testing.T) {
 		}
 	}
 	redis.Kill(t)
-	const down, stale, back = "the shared store does not answer", "laid over the rules cannot be read", "the shared store answers again"
+	const down, stale, back = "shared store unavailable", "operator changes cannot be read", "shared store recovered"
 	for _, n := range nodes {
 		servertest.Await(t, "the overlay to be missed", func() bool { return len(n.lines(t, stale)) > 0 })
 		d, s := n.lines(t, down), n.lines(t, stale)
@@ -65,7 +65,7 @@ func TestFamilyOutagesAreToldOnce(t *testing.T) {
 // So it is of stores other than one Redis, and of one server among several.
 func TestFamilyOutagesOfEachStore(t *testing.T) {
 	processes(t)
-	const down, back = "the shared store does not answer: limits are decided on this node by their on_store_error", "the shared store answers again"
+	const down, back = "shared store unavailable; circuit breaker opened", "shared store recovered"
 	t.Run("memcached", func(t *testing.T) {
 		addr, p := servertest.Memcached(t, "")
 		outageOf(t, "memcached://"+addr, down, back, func() {
@@ -81,7 +81,7 @@ func TestFamilyOutagesOfEachStore(t *testing.T) {
 	t.Run("another region", func(t *testing.T) {
 		own, other := servertest.Redis(t), servertest.Redis(t)
 		list := fmt.Sprintf("a=redis://%s;b=redis://%s?timeout=%s", own.Addr+patient, other.Addr, budget)
-		outageOf(t, "redis://"+own.Addr+patient, "another region does not answer: little is admitted that it does not know of", "another region answers again", func() {
+		outageOf(t, "redis://"+own.Addr+patient, "region unavailable; admission is bounded by max_overshoot", "region recovered", func() {
 			if err := other.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
@@ -92,9 +92,9 @@ func TestFamilyOutagesOfEachStore(t *testing.T) {
 		}, "--region", "a", "--regions", list)
 	})
 	for _, c := range []struct{ scheme, more, down, back string }{
-		{"redis+ring", "", "a server of the ring does not answer: its keys are kept by the others", "a server of the ring answers again"},
-		{"redis+ring", "&ring_on_loss=policy", "a server of the ring does not answer: limits of its keys are decided without it", "a server of the ring answers again"},
-		{"redis+cluster", "", "a part of the cluster does not answer: limits of its keys are decided without it", "all of the cluster answers again"},
+		{"redis+ring", "", "ring server down; its keys fail over to the other servers", "ring server recovered"},
+		{"redis+ring", "&ring_on_loss=policy", "ring server down; limits of its keys follow on_store_error", "ring server recovered"},
+		{"redis+cluster", "", "part of the cluster down; limits of its keys follow on_store_error", "cluster recovered"},
 	} {
 		t.Run(c.scheme+c.more, func(t *testing.T) {
 			var servers []*servertest.RedisServer

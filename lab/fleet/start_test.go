@@ -48,7 +48,7 @@ func TestStoreStartsLater(t *testing.T) {
 		return n.metric(t, "weir_shared_store_reached") == 1 && n.metric(t, "weir_shared_store_up") == 1
 	})
 	t.Logf("the store was found %s after it started", time.Since(back).Round(time.Millisecond))
-	for _, want := range []string{"the store is reached", "the server forgets keys when its memory is full"} {
+	for _, want := range []string{"store reached", "server evicts keys when its memory is full"} {
 		servertest.Await(t, "the log to say "+want, func() bool { return strings.Contains(n.Output(), want) })
 	}
 	for _, key := range []string{"deny", "local", "allow", "last_known"} {

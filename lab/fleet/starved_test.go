@@ -55,7 +55,7 @@ func TestFamilyStarvedNodes(t *testing.T) {
 			late := 0.0
 			for _, n := range nodes {
 				late += n.metric(t, "weir_timer_delay_seconds_total")
-				if l := n.lines(t, "does not answer"); len(l) > 0 {
+				if l := n.lines(t, "circuit breaker opened"); len(l) > 0 {
 					t.Errorf("the breaker opened: %+v", l)
 				}
 			}

@@ -176,7 +176,7 @@ func (c *Client) undecided(ctx context.Context, method string, why *admit.Undeci
 	case admit.ClientGone:
 		return ctx.Err()
 	}
-	c.gate.Faults.Report("no decision", why.Err)
+	c.gate.Faults.Report("request undecided", why.Err)
 	if c.opt.OnError != nil {
 		return c.opt.OnError(ctx, method, why.Err)
 	}

@@ -269,11 +269,11 @@ func (s *Store) report(now int64) {
 	switch {
 	case live > 0 && !s.full:
 		s.full = true
-		s.logger.Warn("store memory is full: new keys are decided from a sketch and may be refused early; raise its max bytes",
+		s.logger.Warn("memory store full; new keys are decided from a sketch and may be refused early; raise max_bytes",
 			"bytes", s.bytes.Load(), "max_bytes", s.maxBytes+s.sketches.maxBytes)
 	case live == 0 && s.full:
 		s.full = false
-		s.logger.Warn("store memory has room again: all keys are decided exactly",
+		s.logger.Warn("memory store below its maximum; all keys are decided exactly",
 			"overflowed_decisions", s.overflowed.Load())
 	}
 }

@@ -40,7 +40,7 @@ type slotRange struct {
 func (a *address) newCluster(client rueidis.Client, stats *counters) *cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &cluster{client: client, timeout: a.patience(), wake: make(chan struct{}, 1), stop: stop}
-	c.outage = faults.NewOutage(a.Logger, "a part of the cluster does not answer: limits of its keys are decided without it", "all of the cluster answers again")
+	c.outage = faults.NewOutage(a.Logger, "part of the cluster down; limits of its keys follow on_store_error", "cluster recovered")
 	c.parts.count = int64(len(c.ranges))
 	for i := range c.ranges {
 		r := &c.ranges[i]

@@ -133,10 +133,10 @@ func (a *address) examine(ctx context.Context, client rueidis.Client) error {
 	switch policy := facts["maxmemory_policy"]; {
 	case facts["maxmemory"] == "0":
 	case strings.HasPrefix(policy, "allkeys-"):
-		a.Logger.Warn("the server forgets keys when its memory is full, and their limits start afresh: set maxmemory-policy to noeviction or volatile-ttl",
+		a.Logger.Warn("server evicts keys when its memory is full, and their limits count from zero; set maxmemory-policy to noeviction or volatile-ttl",
 			"store", a.text, "maxmemory_policy", policy)
 	case strings.HasPrefix(policy, "volatile-") && policy != "volatile-ttl":
-		a.Logger.Info("the server forgets keys that expire when its memory is full, which those of limits do: volatile-ttl forgets those first that matter least",
+		a.Logger.Info("server evicts expiring keys, such as those of limits, when its memory is full; maxmemory-policy volatile-ttl evicts the least important first",
 			"store", a.text, "maxmemory_policy", policy)
 	}
 	return nil
@@ -160,7 +160,7 @@ func (a *address) compareClocks(ctx context.Context, client rueidis.Client) erro
 	}
 	here := before.Add(time.Since(before) / 2)
 	if drift := time.UnixMicro(us).Sub(here); drift.Abs() > maxDrift {
-		a.Logger.Warn("the clocks of the server and of this machine differ: let NTP set both",
+		a.Logger.Warn("clocks of the server and of this machine differ; synchronize both with NTP",
 			"store", a.text, "difference", drift.Round(time.Millisecond))
 	}
 	return nil

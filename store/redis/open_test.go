@@ -186,7 +186,7 @@ func TestWarnings(t *testing.T) {
 	f("", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl")
 	f("", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
 	f("", "--maxmemory-policy", "allkeys-lru")
-	opened(servertest.RedisClock(t, -time.Minute), "level=WARN msg=\"the clocks of the server and of this machine differ: let NTP set both\"")
+	opened(servertest.RedisClock(t, -time.Minute), "level=WARN msg=\"clocks of the server and of this machine differ; synchronize both with NTP\"")
 }
 
 func TestVersions(t *testing.T) {

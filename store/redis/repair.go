@@ -95,7 +95,7 @@ func (s *Store) repair(ctx context.Context, ops []weir.Op) (repaired bool) {
 		c.recycle()
 		if bad {
 			repaired = true
-			s.faults.Report("a key held what no script of Weir writes: it was deleted, and its limit begins anew", errors.New("limit "+o.Limit.Name))
+			s.faults.Report("invalid value of a key deleted; its limit counts from zero", errors.New("limit "+o.Limit.Name))
 		}
 	}
 	return repaired

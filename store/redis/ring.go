@@ -56,11 +56,11 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 	for _, host := range a.hosts {
 		client, err := a.connectServer(ctx, host)
 		s := &server{host: host, salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
-		meanwhile := "its keys are kept by the others, where they begin afresh"
+		meanwhile := "its keys fail over to the other servers and count from zero"
 		if r.wait {
-			meanwhile = "limits of its keys are decided without it"
+			meanwhile = "limits of its keys follow on_store_error"
 		}
-		s.outage = faults.NewOutage(a.Logger, "a server of the ring does not answer: "+meanwhile, "a server of the ring answers again", "server", host)
+		s.outage = faults.NewOutage(a.Logger, "ring server down; "+meanwhile, "ring server recovered", "server", host)
 		s.part.of, s.part.lost = &r.parts, s.outage.Failed
 		r.parts.count++
 		r.servers = append(r.servers, s)
@@ -175,7 +175,7 @@ func (s *server) answers(ctx context.Context, r *ring) bool {
 	if err != nil {
 		if !Unreachable(err) && err.Error() != s.wrong {
 			s.wrong = err.Error()
-			s.logger.Warn("a server of the ring cannot be used", "server", s.host, "error", explain(err))
+			s.logger.Warn("ring server unusable", "server", s.host, "error", explain(err))
 		}
 		return false
 	}

@@ -37,7 +37,7 @@ func (s *Store) keep() {
 			}
 		}
 		if slept := s.link.slept.Load(); slept > told {
-			s.log.Warn("tier: the machine stood still, or its clock was set forward: what was held meanwhile counts as older by that",
+			s.log.Warn("process paused or clock set forward; leases age by that time",
 				"for", time.Duration(slept-told)*time.Microsecond)
 			told = slept
 		}
@@ -45,7 +45,7 @@ func (s *Store) keep() {
 			// Those of a part that is away wait for it.
 			if err := s.payDebts(); err != nil && !partial(err) {
 				if more, ok := s.quietDebts.may(now); ok {
-					s.log.Warn("tier: debts could not be written back yet", "err", err, "unreported", more)
+					s.log.Warn("charging of debts failed; will retry", "err", err, "suppressed", more)
 				}
 			}
 		}
@@ -114,8 +114,8 @@ func (s *Store) wentAway(err error) {
 	s.outage.degraded.Store(s.degraded.Load())
 	if more, ok := s.quiet.may(s.link.now()); ok {
 		s.outage.told.Store(true)
-		s.log.Error("tier: the shared store does not answer: limits are decided on this node by their on_store_error",
-			"err", err, "unreported", more)
+		s.log.Error("shared store unavailable; circuit breaker opened, decisions follow on_store_error",
+			"err", err, "suppressed", more)
 	}
 }
 
@@ -127,7 +127,7 @@ func (s *Store) isBack() {
 		return
 	}
 	lasted := time.Duration(s.link.now()-s.outage.since.Load()) * time.Microsecond
-	s.log.Info("tier: the shared store answers again",
+	s.log.Info("shared store recovered; circuit breaker closed",
 		"after", lasted.Round(time.Millisecond).String(), "degraded_decisions", s.degraded.Load()-s.outage.degraded.Load())
 }
 

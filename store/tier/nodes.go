@@ -93,7 +93,7 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 		}
 		n.plain.Store(true)
 		s.plans.all.Clear()
-		s.log.Info("tier: the shared store keeps no register of nodes: their number is taken as configured", "nodes", n.least, "because", err)
+		s.log.Info("shared store keeps no register of nodes; the configured number is used", "nodes", n.least, "err", err)
 		return nil
 	}
 	s.heard(ops[0].Now, sent)

@@ -171,7 +171,7 @@ func (s *Store) accompanied(ops, companions []weir.Op) {
 func (s *Store) countTurned(p *plan, c *epochCounters, o *weir.Op) {
 	ops := []weir.Op{{Key: o.Key, Limit: c.own, Cost: o.Cost, Role: weir.Always, Verb: weir.Force}}
 	if _, err := s.link.takeLater(ops); err != nil {
-		s.log.Warn("tier: the other regions are not told of units that were charged as a window turned: the region's store does not answer",
+		s.log.Warn("units charged at the end of a window not sent to other regions: the store is unavailable",
 			"limit", p.limit.Name, "units", o.Cost, "error", err)
 		return
 	}

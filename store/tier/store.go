@@ -249,7 +249,7 @@ func (s *Store) Close() error {
 	for i, err := range errs {
 		// That the store went away is no fault of closing.
 		if err != nil && !wrong(err) {
-			s.log.Warn("tier: closed without a word to the shared store", "err", err)
+			s.log.Warn("shutdown: shared store unreachable, leases not returned", "err", err)
 			errs[i] = nil
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Service) JSON() http.Handler {
 			return
 		}
 		if body, err = protojson.Marshal(resp); err != nil {
-			s.opt.Logger.ErrorContext(r.Context(), "the response is not JSON", "error", err)
+			s.opt.Logger.ErrorContext(r.Context(), "response cannot be encoded as JSON", "error", err)
 			fail(w, http.StatusInternalServerError)
 			return
 		}
@@ -61,7 +61,7 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusServiceUnavailable
 		w.Header().Set("Connection", "close") // the client does not wait for the rest of its body to be read
 	}
-	s.opt.Logger.WarnContext(r.Context(), "a request over HTTP was not decided", "error", err, "status", code)
+	s.opt.Logger.WarnContext(r.Context(), "HTTP request undecided", "error", err, "status", code)
 	fail(w, code)
 }
 

@@ -257,7 +257,7 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)
 	if err != nil {
 		// The node is of use without it.
-		n.log.Error("debug listener cannot be opened", "err", err)
+		n.log.Error("debug listener failed", "err", err)
 	}
 	grpcLn, err := n.listenGRPC()
 	if err != nil {

@@ -85,7 +85,7 @@ func TestWaitsForRedis(t *testing.T) {
 	root := rulesIn(t, map[string]string{"config/shop.yaml": shop})
 	n := launch(t, program, append(inPlace(root), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis.Addr,
 		"REDIS_STARTUP_INITIAL_INTERVAL=10ms", "REDIS_STARTUP_MAX_INTERVAL=30ms")...)
-	servertest.Await(t, "three attempts", func() bool { return strings.Count(n.proc.Output(), "trying again") >= 3 })
+	servertest.Await(t, "three attempts", func() bool { return strings.Count(n.proc.Output(), "Redis unreachable; will retry") >= 3 })
 	if conn, err := net.Dial("tcp", n.http); err == nil {
 		conn.Close()
 		t.Error("it listens before it has reached Redis")
@@ -106,7 +106,7 @@ func TestWaitsForRedis(t *testing.T) {
 func TestEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	n := launch(t, program, "RUNTIME_ROOT="+t.TempDir(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=127.0.0.1:1")
-	servertest.Await(t, "an attempt", func() bool { return strings.Contains(n.proc.Output(), "trying again") })
+	servertest.Await(t, "an attempt", func() bool { return strings.Contains(n.proc.Output(), "Redis unreachable; will retry") })
 	if err := n.proc.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func newTracing(s *settings.Settings, log *slog.Logger) (*tracing, error) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	// The library tells of failed exports through a global alone.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Error("traces cannot be sent", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Error("trace export failed", "err", err) }))
 	instance := s.TracingServiceInstanceID
 	if instance == "" {
 		instance = randomID()
@@ -88,7 +88,7 @@ func (t *tracing) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		t.log.Error("traces cannot be sent", "err", err)
+		t.log.Error("trace export failed", "err", err)
 	}
 }
 

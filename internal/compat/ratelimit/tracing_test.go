@@ -134,7 +134,7 @@ func TestTracingWithoutACollector(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if code, err := n.proc.Wait(ctx); err != nil || code != 0 || !strings.Contains(n.proc.Output(), "traces cannot be sent") {
+	if code, err := n.proc.Wait(ctx); err != nil || code != 0 || !strings.Contains(n.proc.Output(), "trace export failed") {
 		t.Errorf("ended with %d, %v: %s", code, err, n.proc.Output())
 	}
 }

@@ -130,7 +130,7 @@ func (a *Authorizer) compile() (err error) {
 	}
 	for i := range plans {
 		if !a.opt.Routes[i].Unlimited && a.routes.Plan(i).Evadable() {
-			a.opt.Log.Warn("strangers are not limited on a route: give it a descriptor of remote_address, with unless: user if you like",
+			a.opt.Log.Warn("unauthenticated clients are not limited on this route; add a descriptor of remote_address, for example with unless: user",
 				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
 		}
 	}

@@ -377,8 +377,8 @@ func TestFamilyUpstreamOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "does not answer: requests that the limits let through are answered 502") ||
-		!strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "answers again") {
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "unavailable; allowed requests get 502") ||
+		!strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "upstream recovered") {
 		t.Errorf("%s", said.String())
 	}
 }

@@ -151,7 +151,7 @@ func (g *Gateway) compile() (err error) {
 	}
 	for i := range g.targets {
 		if !g.targets[i].unlimited && g.routes.Plan(i).Evadable() {
-			g.opt.Log.Warn("strangers are not limited on a route: give it a descriptor of remote_address, with unless: user if you like",
+			g.opt.Log.Warn("unauthenticated clients are not limited on this route; add a descriptor of remote_address, for example with unless: user",
 				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
 		}
 	}

@@ -133,8 +133,8 @@ func (g *Gateway) newTarget(rt *Route, ts transports) (*target, error) {
 		cost: rt.Cost, unlimited: rt.Unlimited,
 	}
 	if t.log = g.upstreams[t.name]; t.log == nil {
-		t.log = &upstreamLog{outage: faults.NewOutage(g.opt.Log, "the upstream does not answer: requests that the limits let through are answered 502, or 504 when they took too long",
-			"the upstream answers again", "upstream", t.name),
+		t.log = &upstreamLog{outage: faults.NewOutage(g.opt.Log, "upstream unavailable; allowed requests get 502, or 504 after a timeout",
+			"upstream recovered", "upstream", t.name),
 			broken: faults.New(g.opt.Log.With("upstream", t.name))}
 		g.upstreams[t.name] = t.log
 	}

@@ -129,7 +129,7 @@ func (b *batch) answer(ctx context.Context) error {
 	s := b.service
 	i, err, undo := admit.DecideAll(ctx, s.limiter, b.reqs, func(i int, d weir.Decision) { b.answers.add(b.reqs[i], d) })
 	if undo != nil {
-		s.faults.Report("giving back failed", undo)
+		s.faults.Report("refund failed", undo)
 	}
 	switch {
 	case errors.Is(err, weir.ErrCost):

@@ -184,7 +184,7 @@ func (s *Service) undecided(err error) error {
 	}
 	st, store := grpcstatus.Undecided(err)
 	if store {
-		s.faults.Report("no decision", err)
+		s.faults.Report("request undecided", err)
 	}
 	return st
 }

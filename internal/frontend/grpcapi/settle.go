@@ -108,7 +108,7 @@ func (s *Service) unsettled(err error) error {
 	case errors.Is(err, reserve.ErrRegion):
 		reason = ReasonRegion
 	case errors.Is(err, reserve.ErrUnavailable):
-		s.faults.Report("no decision", err)
+		s.faults.Report("request undecided", err)
 		return unavailable(err)
 	case errors.Is(err, reserve.ErrUnsupported), errors.Is(err, weir.ErrRefund):
 		reason = ReasonUnsupported

@@ -393,6 +393,6 @@ func errorOf(err error) *inputError {
 // has gone, for which the store is not to blame.
 func (a *API) logStore(err error) {
 	if !errors.Is(err, context.Canceled) {
-		a.faults.Report("no decision", err)
+		a.faults.Report("request undecided", err)
 	}
 }

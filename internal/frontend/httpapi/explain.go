@@ -71,6 +71,6 @@ func (a *API) sendValue(w http.ResponseWriter, v any) {
 
 // unsendable answers when what the rules said of themselves is not JSON.
 func (a *API) unsendable(w http.ResponseWriter, err error) {
-	a.opt.Log.Error("rules cannot be told", "err", err)
-	answer.Problem{Status: http.StatusInternalServerError, Detail: "the rules cannot be told"}.Write(w)
+	a.opt.Log.Error("rules cannot be encoded", "err", err)
+	answer.Problem{Status: http.StatusInternalServerError, Detail: "the rules cannot be encoded"}.Write(w)
 }

@@ -243,7 +243,7 @@ func (s *Server) failed(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	s.faults.Report("no decision", err)
+	s.faults.Report("request undecided", err)
 }
 
 // isTimeout reports whether err is that of a deadline.

@@ -333,7 +333,7 @@ func (c *call) answer(ctx context.Context) error {
 func (s *Service) failed(err error) error {
 	st, store := grpcstatus.Undecided(err)
 	if store {
-		s.gate.Faults.Report("no decision", err)
+		s.gate.Faults.Report("request undecided", err)
 	}
 	return st
 }

@@ -223,7 +223,7 @@ func (s *Service) failed(w http.ResponseWriter, err error) {
 		return
 	}
 	if !errors.Is(err, context.Canceled) && !s.outage.IsTold() && s.faults.IsDue() {
-		s.opt.Log.Warn("a question was not answered", "err", err)
+		s.opt.Log.Warn("query failed", "err", err)
 	}
 	w.Header().Set("Retry-After", "1")
 	problem(w, http.StatusServiceUnavailable, "the database does not answer; see the log", "")

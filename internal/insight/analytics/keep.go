@@ -35,7 +35,7 @@ func (s *Service) tidy(ctx context.Context) {
 	for {
 		err := s.tidyOnce(ctx)
 		if err != nil && ctx.Err() == nil && !told && !s.outage.IsTold() {
-			s.opt.Log.Warn("rows that should go are still there; tried again", "err", err)
+			s.opt.Log.Warn("retention cleanup failed; will retry", "err", err)
 		}
 		told = err != nil
 		select {
@@ -396,7 +396,7 @@ func (s *Service) trim(ctx context.Context) error {
 		}
 		s.state.trimmed.Add(gone)
 		if gone == 0 {
-			s.opt.Log.Warn("the rows take more than they may, and none of them can go", "bytes", used, "bound", s.opt.MaxBytes)
+			s.opt.Log.Warn("database above its maximum size; no rows can be pruned", "bytes", used, "bound", s.opt.MaxBytes)
 			return nil
 		}
 		before := used

@@ -63,7 +63,7 @@ func New(db Database, opt Options) (*Service, error) {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
 	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
-		"the database takes no events: they stay with the queue, questions are answered 503, and decisions go on as ever", "the database takes events again"), free: make(chan struct{}), changed: map[group]bool{}}
+		"database unavailable; events wait in the queue, queries get 503, decisions are not affected", "database recovered"), free: make(chan struct{}), changed: map[group]bool{}}
 	s.state.started = opt.Now()
 	// A process before this one may have left too many rows.
 	for _, g := range [...]Grain{Minute, Hour} {
@@ -207,7 +207,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		}
 		s.state.failed(err)
 		if half := len(batch) / 2; half > 0 && !Again(err) && time.Since(began) >= slowTransaction {
-			s.opt.Log.Warn("the database is slow; events are counted by halves", "err", err, "events", len(batch))
+			s.opt.Log.Warn("database slow; batch split in halves", "err", err, "events", len(batch))
 			if err := s.count(ctx, batch[:half]); err != nil {
 				return err
 			}
@@ -234,7 +234,7 @@ func (s *Service) sift(ctx context.Context, batch []event.Event, why error) erro
 		return s.count(ctx, batch[half:])
 	}
 	s.state.setAside.Add(1)
-	s.faults.Report("the database refuses an event; it is set aside, and the others go on", fmt.Errorf("%q: %w", batch[0].ID(), why))
+	s.faults.Report("event rejected by the database; it is skipped", fmt.Errorf("%q: %w", batch[0].ID(), why))
 	return nil
 }
 

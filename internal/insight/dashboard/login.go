@@ -101,7 +101,7 @@ func (d *Dashboard) login(w http.ResponseWriter, r *http.Request) {
 	next, from := local(r.PostForm.Get("next")), guesses.Client(r.RemoteAddr)
 	switch limited, err := d.logins.Try(r.Context(), from); {
 	case err != nil:
-		d.opt.Log.Error("attempts to log in cannot be limited, so none is let in", "err", err)
+		d.opt.Log.Error("login rate limit failed; login refused", "err", err)
 		d.showLogin(w, http.StatusServiceUnavailable, next, "Logins cannot be limited now, so none is let in. Try again.")
 		return
 	case !limited.Allowed():

@@ -54,7 +54,7 @@ type outbox struct {
 
 func newOutbox(q Queue, max int, log *slog.Logger) *outbox {
 	return &outbox{queue: q, max: max, faults: faults.New(log), wake: make(chan struct{}, 1), ending: make(chan struct{}),
-		outage: faults.NewOutage(log, "the queue takes no events; they are kept up to a bound, and decisions go on as ever", "the queue takes events again", "bound", max)}
+		outage: faults.NewOutage(log, "queue unavailable; events are buffered up to a bound, decisions are not affected", "queue recovered", "bound", max)}
 }
 
 // put adds events. Where there is no room the oldest records make way, then the
@@ -236,7 +236,7 @@ func (b *outbox) refuse(e *Event, err error) {
 	b.lose(e)
 	b.setAside++
 	b.away = false
-	b.faults.Report("the queue refuses an event; it is set aside, and the others go on", fmt.Errorf("%s: %w", e.ID(), err))
+	b.faults.Report("event rejected by the queue; it is skipped", fmt.Errorf("%s: %w", e.ID(), err))
 }
 
 const (

@@ -138,7 +138,7 @@ func TestFamilyPoison(t *testing.T) {
 						t.Fatalf("event %d came %d times", i+1, got)
 					}
 				}
-				if lines := strings.Count(log.String(), "set aside"); len(bad) > 0 && lines == 0 || lines > 1+int(time.Since(began).Seconds()) {
+				if lines := strings.Count(log.String(), "rejected by the queue"); len(bad) > 0 && lines == 0 || lines > 1+int(time.Since(began).Seconds()) {
 					t.Errorf("%d lines tell of %d events in %s:\n%.500s", lines, len(bad), time.Since(began), log.String())
 				}
 				close(b.ending)
@@ -213,7 +213,7 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 			for range 10 {
 				batch()
 			}
-			if lines("takes no events") > 0 || lines("takes events again") > 0 {
+			if lines("queue unavailable") > 0 || lines("queue recovered") > 0 {
 				t.Fatalf("the queue refused single events:\n%s", log.String())
 			}
 			set := func(away bool) {
@@ -225,14 +225,14 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 			for range 1 + rng.IntN(5) {
 				batch()
 			}
-			if lines("takes no events") != 1 || lines("takes events again") > 0 {
+			if lines("queue unavailable") != 1 || lines("queue recovered") > 0 {
 				t.Fatalf("the queue is away:\n%s", log.String())
 			}
 			set(false)
 			for range 10 {
 				batch()
 			}
-			if lines("takes no events") != 1 || lines("takes events again") != 1 || !strings.Contains(log.String(), "after=") {
+			if lines("queue unavailable") != 1 || lines("queue recovered") != 1 || !strings.Contains(log.String(), "after=") {
 				t.Fatalf("the queue is back:\n%s", log.String())
 			}
 			if s := b.stats(); int(s.SetAside) != bad || s.Backlog != 0 {

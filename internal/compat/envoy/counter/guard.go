@@ -20,7 +20,7 @@ type guard struct {
 	open atomic.Int64
 }
 
-var errUnasked = errors.New("redis sent a reply that nobody asked for, and was hung up on: see that nothing else speaks on its port")
+var errUnasked = errors.New("unsolicited reply from Redis; connection closed: see that nothing else speaks on its port")
 
 // Write implements net.Conn.
 func (c *guard) Write(b []byte) (int, error) {

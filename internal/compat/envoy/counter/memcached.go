@@ -126,7 +126,7 @@ func (m *Memcached) refresh(ctx context.Context, servers *memcache.ServerList) {
 			err = servers.SetServers(list...)
 		}
 		if err != nil && ctx.Err() == nil {
-			m.opt.Logger.Warn("the memcached servers are still those of before", "error", err)
+			m.opt.Logger.Warn("memcached server lookup failed; the last servers stay in use", "error", err)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func keep(m *yaml.Node, known map[string]bool, log *slog.Logger) {
 		key := m.Content[i]
 		switch {
 		case key.Tag != "!!merge" && !known[key.Value]:
-			log.Warn("unknown key in the Prometheus mapping is passed over", "key", key.Value, "line", key.Line)
+			log.Warn("unknown key in the Prometheus mapping ignored", "key", key.Value, "line", key.Line)
 		case last[key.Value] == i:
 			kept = append(kept, key, m.Content[i+1])
 		}

@@ -29,12 +29,12 @@ func TestFamilyStatsdOutageIsToldOnce(t *testing.T) {
 			lines := func() []string {
 				all := strings.Split(strings.TrimSpace(log.String()), "\n")
 				// What is lost once the buffer is full has a line of its own, one a minute.
-				return slices.DeleteFunc(all, func(line string) bool { return strings.Contains(line, "thrown away") })
+				return slices.DeleteFunc(all, func(line string) bool { return strings.Contains(line, "statistics dropped") })
 			}
 			servertest.Await(t, "a line about the outage", func() bool { send(); return log.String() != "" })
 			until := time.Now().Add(200 * time.Millisecond)
 			servertest.Await(t, "further attempts", func() bool { send(); return time.Now().After(until) })
-			if got := lines(); len(got) != 1 || !strings.Contains(got[0], "level=ERROR") || !strings.Contains(got[0], "decisions are made as ever") {
+			if got := lines(); len(got) != 1 || !strings.Contains(got[0], "level=ERROR") || !strings.Contains(got[0], "decisions are not affected") {
 				t.Fatalf("while it is away:\n%s", log.String())
 			}
 			if network == "tcp" {

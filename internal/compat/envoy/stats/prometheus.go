@@ -89,7 +89,7 @@ func NewPrometheus(o PrometheusOptions) (*Prometheus, error) {
 			err = p.mapper.InitFromYAMLString(read)
 		}
 		if err != nil {
-			o.Log.Error("Prometheus mapping cannot be used; statistics are series by their own names", "file", o.MappingFile, "err", err)
+			o.Log.Error("invalid Prometheus mapping ignored; statistics keep their own names", "file", o.MappingFile, "err", err)
 		}
 		return p, nil
 	}
@@ -192,7 +192,7 @@ type getter[T any] func(string, prometheus.Labels, string, *mapper.MetricMapping
 func get[T any](p *Prometheus, m *mapped, kind string, from getter[T]) (series T, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.log.Error("statistic has no series: its mapping cannot be used", "series", m.name, "err", r)
+			p.log.Error("statistic without series: invalid mapping", "series", m.name, "err", r)
 			m.broken = true
 		}
 		if !ok {

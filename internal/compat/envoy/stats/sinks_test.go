@@ -146,7 +146,7 @@ func TestStatsdAwayCostsNoMoreThanItsBuffer(t *testing.T) {
 	if err := sink.Close(); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(said.String(), "thrown away") {
+	if !strings.Contains(said.String(), "statistics dropped") {
 		t.Errorf("logged %q, want that statistics are lost", said.String())
 	}
 }

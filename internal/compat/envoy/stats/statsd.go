@@ -50,7 +50,7 @@ type Statsd struct {
 // cannot. Close ends it.
 func NewStatsd(network, addr string, log *slog.Logger) *Statsd {
 	s := &Statsd{network: network, addr: addr, log: log, size: statsdChunk}
-	s.outage = faults.NewOutage(log, "statsd does not take statistics: they wait, up to 4 MiB, and decisions are made as ever", "statsd takes statistics again", "addr", addr)
+	s.outage = faults.NewOutage(log, "statsd unavailable; statistics are buffered up to 4 MiB, decisions are not affected", "statsd recovered", "addr", addr)
 	if strings.HasPrefix(network, "udp") {
 		s.size = statsdPacket
 	}
@@ -100,7 +100,7 @@ func (s *Statsd) Flush() {
 		s.buf = s.buf[:0]
 		if now := time.Now(); now.Sub(s.saidDrop) > statsdLogEvery {
 			s.saidDrop = now
-			s.log.Error("statistics thrown away: statsd does not take them", "addr", s.addr, "bytes", s.dropped)
+			s.log.Error("statistics dropped: statsd unavailable", "addr", s.addr, "bytes", s.dropped)
 		}
 	}
 }

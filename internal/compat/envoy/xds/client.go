@@ -87,7 +87,7 @@ func New(opt Options) (*Client, error) {
 		return nil, fmt.Errorf("xds: %w", err)
 	}
 	if opt.TLS != nil && (opt.TLS.Cert == "") != (opt.TLS.Key == "") {
-		opt.Log.Warn("xDS client shows no certificate: it needs both a certificate and a key", "cert", opt.TLS.Cert, "key", opt.TLS.Key)
+		opt.Log.Warn("xDS client certificate not used: it needs both a certificate and a key", "cert", opt.TLS.Cert, "key", opt.TLS.Key)
 	}
 	return c, nil
 }
@@ -210,7 +210,7 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 		if reason := res.GetVersionInfo() + ": " + err.Error(); reason != c.reason {
 			c.reason, level = reason, slog.LevelError
 		}
-		c.opt.Log.Log(context.Background(), level, "refused rules of xDS management server, the rules before stay", "version", res.GetVersionInfo(), "err", err)
+		c.opt.Log.Log(context.Background(), level, "rules of xDS management server rejected; the last good ones stay in use", "version", res.GetVersionInfo(), "err", err)
 		return err
 	}
 	c.refused, c.reason = 0, ""

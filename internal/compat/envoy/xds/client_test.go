@@ -90,14 +90,14 @@ func TestRefusalsArePaced(t *testing.T) {
 	if took, want := time.Since(start), 310*time.Millisecond; took < want {
 		t.Errorf("seven refusals took %v, want %v at least", took, want)
 	}
-	if got := strings.Count(n.Log(), "refused rules"); got != 1 {
+	if got := strings.Count(n.Log(), "rules of xDS management server rejected"); got != 1 {
 		t.Errorf("one bad set is logged %d times", got)
 	}
 	m.Set("2", "shop")
 	n.AwaitDomains("shop")
 	m.AwaitAck("2")
 	m.Set("3", "bad")
-	servertest.Await(t, "the next refusal to be logged", func() bool { return strings.Count(n.Log(), "refused rules") == 2 })
+	servertest.Await(t, "the next refusal to be logged", func() bool { return strings.Count(n.Log(), "rules of xDS management server rejected") == 2 })
 }
 
 func TestFirstSetThatIsBadEndsTheWait(t *testing.T) {

@@ -79,12 +79,12 @@ func parse(url string, opt Options) (*place, error) {
 		nats.CustomReconnectDelay(backoff.After), nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				p.Log.Warn("the connection to the queue is lost: events wait, up to a bound, and decisions go on as ever", "stream", p.stream, "err", err)
+				p.Log.Warn("queue connection lost; events are buffered up to a bound, decisions are not affected", "stream", p.stream, "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { p.Log.Info("the connection to the queue is there again", "stream", p.stream) }),
+		nats.ReconnectHandler(func(*nats.Conn) { p.Log.Info("queue connection recovered", "stream", p.stream) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			p.Log.Warn("the server has a complaint", "err", err)
+			p.Log.Warn("nats: asynchronous error", "err", err)
 		}),
 	}
 	if a.User != "" {

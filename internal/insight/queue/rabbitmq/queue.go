@@ -33,8 +33,8 @@ func Open(url string, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{place: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "the broker takes no events: they wait, up to a bound, and decisions go on as ever",
-		"the broker takes events again", "queue", p.queue)}, nil
+	return &Queue{place: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
+		"broker recovered", "queue", p.queue)}, nil
 }
 
 // Publish implements event.Queue. With a nil error the broker has confirmed the
