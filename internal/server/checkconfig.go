@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/rules"
@@ -124,8 +123,7 @@ func (c *Config) checkIdentity() (*identity.Resolver, error) {
 
 // finding returns u as a fault of the rules, or of the configuration at path.
 func (u *unasked) finding(a *asks, path string) *rules.Error {
-	_, says, _ := strings.Cut(u.says(), " is ")
-	e := &rules.Error{File: path, Path: u.What, Msg: says + ": " + u.Why, Warning: u.Minor}
+	e := &rules.Error{File: path, Path: u.What, Msg: u.summary() + ": " + u.Why, Warning: u.Minor}
 	if file := a.set.File(u.Domain); file != "" {
 		e.File = file
 	}

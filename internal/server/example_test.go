@@ -115,7 +115,7 @@ func TestBannerBesideAnUpstream(t *testing.T) {
 		if got != c.want {
 			t.Errorf("--trust %q: %s gives %q, want %q", c.trust, r.Ask, got, c.want)
 		}
-		if grpc := strings.Contains(r.String(), "needs --trust"); grpc != !strings.Contains(strings.Join(c.trust, ""), "127") {
+		if grpc := strings.Contains(r.String(), "for --trust"); grpc != !strings.Contains(strings.Join(c.trust, ""), "127") {
 			t.Errorf("--trust %q:\n%s", c.trust, r)
 		}
 	}

@@ -29,8 +29,8 @@ type unasked struct {
 	Partly bool
 }
 
-// says says what is wrong.
-func (u *unasked) says() string {
+// summary returns the problem as a message.
+func (u *unasked) summary() string {
 	if u.Partly {
 		return "deny list not applied to all requests: some routes or proxies do not send its descriptor"
 	}
@@ -574,6 +574,6 @@ func (s *Server) warnOfUnasked() {
 		if u.Add != "" {
 			args = append(args, "to", u.To, "add", u.Add)
 		}
-		s.log.Warn(u.says(), args...)
+		s.log.Warn(u.summary(), args...)
 	}
 }

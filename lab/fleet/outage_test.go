@@ -151,7 +151,7 @@ func outageOf(t *testing.T, url, down, back string, stop, goOn func(), flags ...
 	// What follows from the loss of a part of a cluster can be noticed before it is.
 	for line := range strings.Lines(n.Output()[before:]) {
 		if warns := strings.Contains(line, `"level":"WARN"`) && !strings.HasPrefix(url, "redis+cluster"); warns || strings.Contains(line, `"level":"ERROR"`) {
-			if warns || !strings.Contains(line, "decided") && !strings.Contains(line, down) {
+			if warns || !strings.Contains(line, "decisions follow") && !strings.Contains(line, down) {
 				t.Errorf("told before what is down: %s", line)
 			}
 			break
