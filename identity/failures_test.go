@@ -296,8 +296,8 @@ func TestKeysThatAreOfNoUse(t *testing.T) {
 		want string // of the log, "" for nothing, "error" for none of use
 	}{
 		"one":              {jwks(good), ""},
-		"one and a secret": {jwks(good, jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "left_out=1 used=1"},
-		"one and two":      {jwks(good, jose.JSONWebKey{Key: rsaKey(), KeyID: "private"}, jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}), "left_out=2 used=1"},
+		"one and a secret": {jwks(good, jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "skipped=1 used=1"},
+		"one and two":      {jwks(good, jose.JSONWebKey{Key: rsaKey(), KeyID: "private"}, jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}), "skipped=2 used=1"},
 		"a secret":         {jwks(jose.JSONWebKey{Key: []byte("0123456789abcdef0123456789abcdef")}), "error"},
 		"an unknown kind":  {`{"keys":[{"kty":"OKP","crv":"X448","x":"AA"}]}`, "error"},
 		"none":             {`{"keys":[]}`, "error"},

@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 		"no traces":          {opt: Options{NoTraces: true}, env: env{base: "http://c:4318"}, traces: off, metrics: http},
 		"none":               {env: env{base: "http://c:4318", "OTEL_METRICS_EXPORTER": "none"}, traces: http, metrics: off},
 		"another exporter":   {env: env{base: "http://c:4318", "OTEL_TRACES_EXPORTER": "zipkin"}, traces: off, metrics: http, warned: "OTEL_TRACES_EXPORTER"},
-		"another protocol":   {env: env{base: "http://c:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, traces: http, metrics: http, warned: "http/protobuf is used"},
+		"another protocol":   {env: env{base: "http://c:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, traces: http, metrics: http, warned: "using http/protobuf"},
 		"a sampler":          {env: env{base: "http://c:4318", "OTEL_TRACES_SAMPLER": "always_on"}, traces: http, metrics: http, warned: "OTEL_TRACES_SAMPLER"},
 		"a sampler for none": {env: env{"OTEL_TRACES_SAMPLER": "always_on"}, traces: off, metrics: off},
 	} {
