@@ -12,7 +12,7 @@ import (
 // service or the network said.
 var (
 	// ErrOpen: it has not answered lately.
-	ErrOpen = errors.New("weir: the service does not answer; it is left alone for a time")
+	ErrOpen = errors.New("weir: circuit breaker open: the service is unavailable")
 	// ErrThrottled: it fails too often.
 	ErrThrottled = errors.New("weir: the service fails often; this call was spared it")
 	// ErrInFlight: MaxInFlight calls are under way.

@@ -104,7 +104,7 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 		return nil, err
 	}
 	if len(batch.Results) != len(list) {
-		return nil, fmt.Errorf("weir: %d answers to %d checks", len(batch.Results), len(list))
+		return nil, fmt.Errorf("weir: %d results for %d checks", len(batch.Results), len(list))
 	}
 	out := make([]Decision, len(list))
 	for i := range out {
@@ -149,7 +149,7 @@ func (w *httpWire) Settle(ctx context.Context, handle string, actual int64) (Set
 		return Settlement{}, err
 	}
 	if s.Reserved == nil {
-		return Settlement{}, errors.New("weir: an answer that does not say what was reserved")
+		return Settlement{}, errors.New("weir: response without the reserved amount")
 	}
 	return Settlement{Reserved: *s.Reserved, Actual: s.Actual}, nil
 }
@@ -170,7 +170,7 @@ func (w *httpWire) Release(ctx context.Context, c Check) error {
 		return err
 	}
 	if !res.Released {
-		return errors.New("weir: an answer that does not say that the lease was released")
+		return errors.New("weir: response without the release of the lease")
 	}
 	return nil
 }
@@ -203,12 +203,12 @@ func (w *httpWire) ask(ctx context.Context, path string, body []byte, most int64
 	data, err := io.ReadAll(io.LimitReader(res.Body, most+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("weir: answer of %s: %w", path, err)
+		return fmt.Errorf("weir: response of %s: %w", path, err)
 	case int64(len(data)) > most:
-		return fmt.Errorf("weir: answer of %s has more than %d bytes", path, most)
+		return fmt.Errorf("weir: response of %s has more than %d bytes", path, most)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("weir: answer of %s is not Weir's: %w", path, err)
+		return fmt.Errorf("weir: response of %s is not from Weir: %w", path, err)
 	}
 	return nil
 }
@@ -332,7 +332,7 @@ type outcome struct {
 // told returns the decision, or an error if it is none: {} must not refuse.
 func (d *decision) told() (Decision, error) {
 	if d.Allowed == nil {
-		return Decision{}, errors.New("weir: an answer that does not say whether it allows")
+		return Decision{}, errors.New("weir: response without an outcome")
 	}
 	out := Decision{
 		Allowed: *d.Allowed, Delay: time.Duration(d.Delay), RetryAfter: d.RetryAfter.orNever(),

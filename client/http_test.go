@@ -364,8 +364,8 @@ func TestWhatIsNotTheService(t *testing.T) {
 			t.Errorf("want %q: %+v %v", want, d, err)
 		}
 	}
-	f(answers(200, nil, "<html>sign in</html>"), "not Weir's")
-	f(answers(200, nil, "{}"), "does not say whether it allows")
+	f(answers(200, nil, "<html>sign in</html>"), "not from Weir")
+	f(answers(200, nil, "{}"), "without an outcome")
 	f(answers(200, nil, `{"allowed":true,"retry_after":-1}`), "no number of seconds")
 	f(answers(200, nil, `{"allowed":true,"limits":[`+strings.Repeat(" ", 2<<20)+"]}"), "more than 1048576 bytes")
 	f(answers(302, http.Header{"Location": {"http://127.0.0.1:1/"}}, ""), "302")

@@ -76,7 +76,7 @@ const maxThrottles = 4096
 // range.
 func NewTransport(opt TransportOptions) (*Transport, error) {
 	if opt.MaxWaiting < 0 || opt.MaxPause < 0 || opt.Retries < 0 {
-		return nil, errors.New("client: MaxWaiting, MaxPause and Retries must not be negative: set MaxWait to -1 to let nobody wait")
+		return nil, errors.New("client: MaxWaiting, MaxPause and Retries must not be negative: set MaxWait to -1 to disable waiting")
 	}
 	if _, err := NewThrottle(opt.Throttle); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type apiKeys struct {
 func newAPIKeys(o APIKeyOptions, file *KeyFile) (*apiKeys, error) {
 	if len(o.From) == 0 {
 		if file != nil {
-			return nil, errors.New("api_key: from says where a key is sent, set it to use a file of keys")
+			return nil, errors.New("api_key: set from, where requests have the key, to use a file of keys")
 		}
 		return nil, nil
 	}

@@ -191,7 +191,7 @@ func (s *keySource) load(path string) error {
 func (s *keySource) follow(opt *JWTOptions) error {
 	u, err := url.Parse(opt.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
-		return fmt.Errorf("url must be https, or http on a loopback address: whoever changes it on its way is believed")
+		return fmt.Errorf("url must be https, or http on a loopback address: otherwise the keys can be replaced in transit")
 	}
 	client := &http.Client{Timeout: fetchTimeout}
 	if opt.Client != nil {

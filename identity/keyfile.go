@@ -202,7 +202,7 @@ func (b *keyBuilder) readYAML(text []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: it is empty: write a list of blocks with %s, or [] for nobody", b.path, strings.Join(keyColumns, ", "))
+		return fmt.Errorf("%s: it is empty: write a list of blocks with %s, or [] for no users", b.path, strings.Join(keyColumns, ", "))
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", b.path, err)
 	}

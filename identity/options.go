@@ -110,7 +110,7 @@ func (o *ProxyOptions) form() (form, error) {
 		return formNone, fmt.Errorf("proxies: header %q is not the name of a header", o.Header)
 	}
 	if len(o.Trusted) == 0 && !o.Unix {
-		return formNone, fmt.Errorf("proxies: header %s is believed from nobody: list the proxies in trusted", o.Header)
+		return formNone, fmt.Errorf("proxies: header %s is never trusted: list the proxies in trusted", o.Header)
 	}
 	f := formSingle
 	switch o.Form {

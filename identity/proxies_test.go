@@ -289,7 +289,7 @@ func TestProxyOptions(t *testing.T) {
 		}
 	}
 	ten := prefixes("10.0.0.0/8")
-	f("believed from nobody", identity.ProxyOptions{Header: "X-Forwarded-For"})
+	f("never trusted", identity.ProxyOptions{Header: "X-Forwarded-For"})
 	f("not the name of a header", identity.ProxyOptions{Trusted: ten, Header: "X-Forwarded-For, Forwarded"})
 	f("unknown form", identity.ProxyOptions{Trusted: ten, Header: "X", Form: "both"})
 	f("set header too", identity.ProxyOptions{Trusted: ten, Hops: 2})

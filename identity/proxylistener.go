@@ -64,7 +64,7 @@ type accepted struct {
 // closes ln when it is closed.
 func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, error) {
 	if len(opt.From) == 0 && !opt.Unix {
-		return nil, errors.New("identity: the PROXY protocol is believed from nobody: list the proxies in from")
+		return nil, errors.New("identity: the PROXY protocol is never trusted: list the proxies in from")
 	}
 	if opt.Timeout < 0 || opt.MaxPending < 0 {
 		return nil, errors.New("identity: timeout and max_pending of the PROXY protocol must not be negative")

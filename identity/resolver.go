@@ -97,7 +97,7 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 		switch {
 		case word == "header" && isToken(arg):
 			if len(opt.Proxies.Trusted) == 0 && !opt.Proxies.Unix {
-				return nil, fmt.Errorf("identity: %s: %s is believed from nobody: list the proxies that set it in proxies.trusted", what, text)
+				return nil, fmt.Errorf("identity: %s: %s is never trusted: list the proxies that set it in proxies.trusted", what, text)
 			}
 			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
 		case word == "jwt" && arg != "":
@@ -107,7 +107,7 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 			all = append(all, claimant{fromJWT, arg})
 		case what == "user" && text == "api_key", what == "tier" && text == "keys":
 			if opt.Keys == nil {
-				return nil, fmt.Errorf("identity: %s: %s: there is no file that says it: set identity.api_key.file (Options.Keys)", what, text)
+				return nil, fmt.Errorf("identity: %s: %s needs a file of API keys: set identity.api_key.file (Options.Keys)", what, text)
 			}
 			all = append(all, claimant{fromAPIKey, ""})
 		default:

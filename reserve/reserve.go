@@ -38,7 +38,7 @@ var (
 	ErrRegion = errors.New("reserve: the reservation was made in another region: settle it there")
 	// ErrUnavailable: the store did not answer, so that it is not known whether the
 	// reservation is settled. Try again: ErrSettled then says that it was.
-	ErrUnavailable = errors.New("reserve: the store did not answer: try again")
+	ErrUnavailable = errors.New("reserve: store unavailable: try again")
 	// ErrUnsupported: the request meets a limit that cannot take back part of
 	// what it gave, or cannot be found again from a handle.
 	ErrUnsupported = errors.New("reserve: cannot be reserved")

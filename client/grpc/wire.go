@@ -233,7 +233,7 @@ func micros(us int64) time.Duration {
 // refuse.
 func told(d *weirpb.Decision) (client.Decision, error) {
 	if d == nil {
-		return client.Decision{}, errors.New("weir: an answer without a decision")
+		return client.Decision{}, errors.New("weir: response without a decision")
 	}
 	out := client.Decision{
 		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Delay: max(micros(d.DelayUs), 0),
@@ -274,7 +274,7 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 		"soft": len(res.Soft), "borrowed": len(res.Borrowed),
 	} {
 		if length != n && (length != 0 || name == "allowed") {
-			return nil, fmt.Errorf("weir: %d answers under %s to %d checks", length, name, n)
+			return nil, fmt.Errorf("weir: %d results under %s for %d checks", length, name, n)
 		}
 	}
 	limits := make([]*client.Limit, len(res.Limits)+1)
@@ -290,7 +290,7 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 		if len(res.Limit) > 0 && res.Limit[i] > 0 {
 			spoke := int(res.Limit[i])
 			if spoke >= len(limits) {
-				return nil, fmt.Errorf("weir: answer %d names limit %d of %d", i, spoke, len(res.Limits))
+				return nil, fmt.Errorf("weir: result %d names limit %d of %d", i, spoke, len(res.Limits))
 			}
 			d.Limit, d.Remaining = limits[spoke], at(res.Remaining, i)
 			d.Degraded = res.Limits[spoke-1].GetGuarantee().GetDegraded()

@@ -53,7 +53,7 @@ func (c *auditCmd) Run(s streams) error {
 	}
 	var a audit
 	if err := json.Unmarshal(data, &a); err != nil {
-		return fmt.Errorf("%s answered other than changes: %w", c.Admin, err)
+		return fmt.Errorf("%s: the response is not an audit log: %w", c.Admin, err)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))

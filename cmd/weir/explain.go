@@ -101,7 +101,7 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 	}
 	var a liveAnswer
 	if err := json.Unmarshal(body, &a); err != nil {
-		return fmt.Errorf("%s answered other than an explanation: %w", c.Server, err)
+		return fmt.Errorf("%s: the response is not an explanation: %w", c.Server, err)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(s.out, "%s\n", body)

@@ -149,7 +149,7 @@ func (c *keyCmd) Run(s streams) error {
 	}
 	var st keyState
 	if err := json.Unmarshal(data, &st); err != nil {
-		return fmt.Errorf("%s answered other than the state of a key: %w", c.Admin, err)
+		return fmt.Errorf("%s: the response is not the state of a key: %w", c.Admin, err)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
@@ -211,7 +211,7 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 	case c.Reason != "" && c.Action == "inspect":
 		return q, "", "", errors.New("--reason belongs to what changes something: inspect looks")
 	case forTime && c.For != "" && value != "":
-		return q, "", "", fmt.Errorf("for how long is said twice, by %s and --for %s: keep one", value, c.For)
+		return q, "", "", fmt.Errorf("duration set twice, by %s and --for %s: keep one", value, c.For)
 	case forTime && c.For != "":
 		value = c.For
 	}
@@ -258,7 +258,7 @@ func (c *keyCmd) ask(entries []weir.Entry, value string) (q keyQuestion, path, d
 func (c *keyCmd) override(q *keyQuestion, name, value string) (did string, err error) {
 	if c.Remove {
 		if value != "" || c.Burst != 0 || c.For != "" {
-			return "", errors.New("--remove goes alone: leave the limit, --burst and --for out")
+			return "", errors.New("--remove takes no limit, --burst or --for")
 		}
 		q.Rate = "none"
 		return name + " has its limit as it was\n", nil

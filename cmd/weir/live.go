@@ -47,7 +47,7 @@ func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, e
 	srv := remote{url: w.Server, token: token}
 	path := "/v1/live?" + filter.Query().Encode()
 	ctx, end := context.WithCancelCause(ctx)
-	silence := time.AfterFunc(w.Timeout, func() { end(fmt.Errorf("%s has not answered for %s", srv.at(path), w.Timeout)) })
+	silence := time.AfterFunc(w.Timeout, func() { end(fmt.Errorf("%s: no response for %s", srv.at(path), w.Timeout)) })
 	res, err := w.ask(ctx, &srv, path)
 	if err != nil {
 		silence.Stop()
@@ -81,7 +81,7 @@ func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Resp
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", srv.at(path), err)
 	case res.StatusCode == http.StatusOK:
-		return nil, fmt.Errorf("%s answered other than a live stream: name the admin address of a server with --server", srv.at(""))
+		return nil, fmt.Errorf("%s: the response is not a live stream: name the admin address of a server with --server", srv.at(""))
 	}
 	why := detail(body)
 	if line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n"); why == "" && line != "" && strings.HasPrefix(kind, "text/plain") {
@@ -90,7 +90,7 @@ func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Resp
 	if res.StatusCode == http.StatusNotFound && !strings.HasPrefix(kind, "text/plain") {
 		why += "; name the admin address of a server with --server"
 	}
-	return nil, fmt.Errorf("%s answered %s%s", srv.at(path), res.Status, why)
+	return nil, fmt.Errorf("%s responded %s%s", srv.at(path), res.Status, why)
 }
 
 // heard is a stream that ends when it is silent for too long.

@@ -116,7 +116,7 @@ func (c *promoteCmd) Run(s streams) error {
 	began := time.Now()
 	var after modesState
 	if err := json.Unmarshal(data, &after); err != nil {
-		return fmt.Errorf("%s answered other than modes: %w", c.Admin, err)
+		return fmt.Errorf("%s: the response is not a list of modes: %w", c.Admin, err)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
@@ -198,7 +198,7 @@ func (c *promoteCmd) stand(q modeQuestion) (*modesState, error) {
 	}
 	var st modesState
 	if err := json.Unmarshal(data, &st); err != nil {
-		return nil, fmt.Errorf("%s answered other than modes: %w", c.Admin, err)
+		return nil, fmt.Errorf("%s: the response is not a list of modes: %w", c.Admin, err)
 	}
 	return &st, nil
 }

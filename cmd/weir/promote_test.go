@@ -310,7 +310,7 @@ func TestPromoteThatCannotBe(t *testing.T) {
 			t.Errorf("%q: exit status %d, want 2 and %q:\n%s", args, code, want, out)
 		}
 	}
-	key("said twice", "ban", "client_id=a", "1h", "--for", "2h")
+	key("set twice", "ban", "client_id=a", "1h", "--for", "2h")
 	key("for how long", "allow", "client_id=a")
 	key("--for belongs to", "reset", "client_id=a", "--for", "2h")
 	key("inspect looks", "inspect", "client_id=a", "--reason", "x")

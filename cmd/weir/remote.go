@@ -119,7 +119,7 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", url, err)
 	}
 	if res.StatusCode != http.StatusOK {
-		err := fmt.Errorf("%s answered %s%s", url, res.Status, detail(body))
+		err := fmt.Errorf("%s responded %s%s", url, res.Status, detail(body))
 		if s.behindUpstream && !fromAPI(res) {
 			err = fmt.Errorf("%w%s", err, notTrusted)
 		}

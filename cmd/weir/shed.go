@@ -80,7 +80,7 @@ func (c *shedCmd) ask(out io.Writer, srv remote, settings map[string]string, fur
 	}
 	var st shed.State
 	if err := json.Unmarshal(data, &st); err != nil {
-		return fmt.Errorf("%s answered other than the state of load shedding: %w", srv.url, err)
+		return fmt.Errorf("%s: the response is not the state of load shedding: %w", srv.url, err)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(out, "%s\n", bytes.TrimSpace(data))

@@ -53,7 +53,7 @@ func (c *suggestCmd) Run(s streams) error {
 	place := func(flag, key string) (int, error) {
 		i, ok := read.Place(key)
 		if !ok {
-			return 0, fmt.Errorf("%s: lines do not tell %q: take one of %s, or name the JSON member that has it with --field", flag, key, strings.Join(facts.Known(), ", "))
+			return 0, fmt.Errorf("%s: lines have no %q: use one of %s, or name the JSON member that has it with --field", flag, key, strings.Join(facts.Known(), ", "))
 		}
 		return i, nil
 	}

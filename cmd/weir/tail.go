@@ -103,14 +103,14 @@ func (p *tailPrinter) print(m live.Message) error {
 		}
 		var r event.Record
 		if err := json.Unmarshal(m.Data, &r); err != nil {
-			return fmt.Errorf("the server tells other than records: %w", err)
+			return fmt.Errorf("the event of the server is not a record: %w", err)
 		}
 		_, err := io.WriteString(p.out, p.line(&r)+"\n")
 		return err
 	case live.KindLoss:
 		var l event.Loss
 		if err := json.Unmarshal(m.Data, &l); err != nil {
-			return fmt.Errorf("the server tells other than its loss: %w", err)
+			return fmt.Errorf("the event of the server is not a loss: %w", err)
 		}
 		if n := l.Dropped + l.Discarded; n > p.loss.Dropped+p.loss.Discarded {
 			fmt.Fprintf(p.aside, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
@@ -119,7 +119,7 @@ func (p *tailPrinter) print(m live.Message) error {
 	case live.KindMissed:
 		var missed live.Missed
 		if err := json.Unmarshal(m.Data, &missed); err != nil {
-			return fmt.Errorf("the server tells other than what was missed: %w", err)
+			return fmt.Errorf("the event of the server is not a count of missed events: %w", err)
 		}
 		fmt.Fprintf(p.aside, "-- missed %s: they came faster than they were read\n", count(int64(missed.Events), "record"))
 	}

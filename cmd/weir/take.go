@@ -116,10 +116,10 @@ func (c *takeCmd) Run(s streams) error {
 	}
 	var v verdict
 	if err := json.Unmarshal(body, &v); err != nil {
-		return fmt.Errorf("%s answered other than a decision: %w%s", c.Server, err, notTrusted)
+		return fmt.Errorf("%s: the response is not a decision: %w%s", c.Server, err, notTrusted)
 	}
 	if !v.Allowed && v.Limit == nil { // whatever refuses is named
-		return fmt.Errorf("%s answered other than a decision%s", c.Server, notTrusted)
+		return fmt.Errorf("%s: the response is not a decision%s", c.Server, notTrusted)
 	}
 	if c.JSON {
 		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(body))

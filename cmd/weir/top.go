@@ -86,7 +86,7 @@ func nextState(stream *liveStream) (st live.State, err error) {
 			continue
 		}
 		if err := json.Unmarshal(m.Data, &st); err != nil {
-			return st, fmt.Errorf("the server tells other than how it stands: %w", err)
+			return st, fmt.Errorf("the event of the server is not its state: %w", err)
 		}
 		return st, nil
 	}

@@ -169,7 +169,7 @@ func New(opt Options) (*Server, error) {
 		}
 	}
 	if opt.MaxCalls < 0 || opt.MaxConnections < 0 || opt.MaxUnsent < 0 || opt.MaxMessage < 0 || opt.MaxMessage > math.MaxInt32 {
-		return nil, errors.New("grpcserver: the bounds on calls, connections, answers and messages must not be negative, nor messages above 2 GiB")
+		return nil, errors.New("grpcserver: the bounds on calls, connections, responses and messages must not be negative, nor messages above 2 GiB")
 	}
 	opt.MaxStreams = or(opt.MaxStreams, 1000)
 	opt.MaxCalls = or(opt.MaxCalls, 16384)

@@ -33,7 +33,7 @@ type unfinished struct {
 // errEvicted is returned for a call on a connection that is closed for another.
 var errEvicted = errors.New("grpcserver: the connection is closed for another")
 
-var errNoRoom = errors.New("unfinished messages hold as much memory as they may; the call is answered RESOURCE_EXHAUSTED")
+var errNoRoom = errors.New("unfinished messages use all memory reserved for them; the call fails with RESOURCE_EXHAUSTED")
 
 // countedConn is a connection whose calls are counted.
 type countedConn struct {

@@ -53,7 +53,7 @@ func (s Setting) check() error {
 	switch s.Mode {
 	case Enforced:
 		if s.Percent < 1 || s.Percent > 100 {
-			return fmt.Errorf("%d percent must be between 1 and 100: to refuse nobody, use shadow", s.Percent)
+			return fmt.Errorf("%d percent must be between 1 and 100: to refuse nothing, use shadow", s.Percent)
 		}
 	case Shadow, Off:
 		if s.Percent != 0 {

@@ -48,7 +48,7 @@ func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 		return nil, err
 	}
 	if len(t.plan.descriptors) == 0 {
-		return nil, fmt.Errorf("no rule of domain %s can be tried: lines tell %s, and the rules ask for %s: name the field of a JSON log that has it, as in tenant=request.headers.X-Tenant",
+		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it, as in tenant=request.headers.X-Tenant",
 			t.domain, strings.Join(facts.Known(), ", "), wanted(t.untold))
 	}
 	for _, p := range set.Placed() {

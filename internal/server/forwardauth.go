@@ -31,7 +31,7 @@ func (c *Config) checkAsked() error {
 		return nil
 	}
 	if len(c.Identity.Proxies.Trusted) == 0 && !c.Identity.Proxies.Unix {
-		return errors.New("--forward-auth (forward_auth.prefix): nobody may ask: list your proxies in --trusted-proxies, or give --trusted-unix")
+		return errors.New("--forward-auth (forward_auth.prefix): no proxy is trusted: list your proxies in --trusted-proxies, or give --trusted-unix")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (s *Server) warnOfAsked() {
 	}
 	for _, l := range s.rules.series() {
 		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Adjustment != nil) {
-			s.log.Warn("requests that proxies ask about are not let through where they meet a limit, as nobody tells there how they end: keep it to routes of the gateway",
+			s.log.Warn("requests of forward-auth and ext_authz are refused under this limit, as their end is not known; use it on gateway routes only",
 				"limit", l.Limit.Name, "rule", l.Rule)
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 	}
 	s.warnOfAsked()
 	for _, name := range s.conf.Identity.proxyHeaders() {
-		s.log.Warn("proxies hand on what their clients send: see that they set this header in their question, or drop it", "header", name)
+		s.log.Warn("header is passed on from clients: configure the proxies to set or remove it", "header", name)
 	}
 	path := s.conf.ForwardAuth.Prefix
 	timed := s.measure(telemetry.HTTPOptions{Frontend: "forwardauth", Route: func(*http.Request) string { return path }}, fa)

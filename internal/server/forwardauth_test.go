@@ -32,7 +32,7 @@ func TestForwardAuthSettings(t *testing.T) {
 		}
 	}
 	f("", func(*Config) {})
-	f("nobody may ask: list your proxies in --trusted-proxies", func(c *Config) { c.Identity.Proxies.Trusted = nil })
+	f("no proxy is trusted: list your proxies in --trusted-proxies", func(c *Config) { c.Identity.Proxies.Trusted = nil })
 	f("", func(c *Config) { c.Identity.Proxies.Trusted, c.Identity.Proxies.Unix = nil, true })
 	f("at least one segment", func(c *Config) { c.ForwardAuth.Prefix = "/" })
 	f("without a slash at its end", func(c *Config) { c.ForwardAuth.Prefix = "/auth/" })

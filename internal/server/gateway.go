@@ -76,7 +76,7 @@ func (c *Config) route(i int) (gateway.Route, error) {
 		err = fmt.Errorf("routes[%d] has no upstream, and there is no general one: give it one, or --upstream", i)
 	}
 	if r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0 || r.Priority != (Priority{})) {
-		err = errors.Join(err, fmt.Errorf("routes[%d] is unlimited, nothing is asked there: leave out its descriptors, cost and priority", i))
+		err = errors.Join(err, fmt.Errorf("routes[%d] is unlimited: remove its descriptors, cost and priority", i))
 	}
 	return out, err
 }

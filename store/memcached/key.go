@@ -104,7 +104,7 @@ func expiry(left, wall int64) (int32, error) {
 	}
 	at := wall + seconds + graceLong
 	if at > math.MaxInt32 {
-		return 0, fmt.Errorf("store memcached: a window ends after 18 January 2038, which Memcached cannot be told: take a period of at most 29 days")
+		return 0, fmt.Errorf("store memcached: a window ends after 18 January 2038, which Memcached cannot store: use a period of at most 29 days")
 	}
 	return int32(at), nil
 }

@@ -295,7 +295,7 @@ func (s *server) add(ctx context.Context, by *due, key string, cost int64, expir
 				return err
 			}
 		}
-		return fmt.Errorf("key %s came and went %d times: its memory is too small or somebody flushes it", key, tries)
+		return fmt.Errorf("key %s was evicted %d times: the memory of the server is too small, or it is flushed", key, tries)
 	})
 	return count, err
 }

@@ -337,7 +337,7 @@ func newRegions(opt *Options, told func() int64) (*regions, error) {
 		}
 		seen[p.Name] = true
 		to := &peer{name: p.Name, link: newLink(p.Store, &Options{Timeout: opt.PeerTimeout, MaxInFlight: opt.MaxInFlight, ProbeEvery: opt.ProbeEvery, Now: told}),
-			outage: faults.NewOutage(opt.Logger, "tier: another region does not answer: little is admitted that it does not know of", "tier: another region answers again", "region", p.Name)}
+			outage: faults.NewOutage(opt.Logger, "region unavailable; admission is bounded by max_overshoot", "region recovered", "region", p.Name)}
 		rs.peers = append(rs.peers, to)
 	}
 	return rs, nil

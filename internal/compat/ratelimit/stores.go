@@ -31,7 +31,7 @@ func storeOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 		return redisOpener(s, h, scope, log)
 	}
 	return func(context.Context) (counter.Store, func(context.Context), error) {
-		log.Warn("counters are kept in this process: REDIS_URL is not set")
+		log.Warn("counters are kept in this process because REDIS_URL is not set")
 		h.set(storeHealth, true)
 		return counter.NewMemory(counter.MemoryOptions{}), nil, nil
 	}, nil
@@ -157,7 +157,7 @@ func retry(ctx context.Context, s *settings.Settings, log *slog.Logger, open fun
 			return fmt.Errorf("timed out waiting for Redis connection after %s (REDIS_STARTUP_MAX_ELAPSED_TIME=%s): %w", took, s.RedisStartupElapsed, err)
 		}
 		pause := wait.Next()
-		log.Warn("Redis is not there; trying again", "err", err, "in", pause.Round(time.Millisecond), "elapsed", took)
+		log.Warn("Redis unreachable; will retry", "err", err, "in", pause.Round(time.Millisecond), "elapsed", took)
 		backoff.Sleep(ctx, pause)
 	}
 }

@@ -122,7 +122,7 @@ func (a *Authorizer) compile() (err error) {
 	for i := range a.opt.Routes {
 		r := &a.opt.Routes[i]
 		if plans[i] = r.Route; r.Unlimited && (len(r.Descriptors) > 0 || r.Cost != 0) {
-			return fmt.Errorf("authorize: route %d is unlimited, nothing is asked there: leave out its descriptors and cost", i+1)
+			return fmt.Errorf("authorize: route %d is unlimited: remove its descriptors and cost", i+1)
 		}
 	}
 	if a.routes, err = a.opt.Identity.Routes(plans); err != nil {

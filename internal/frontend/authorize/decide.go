@@ -164,9 +164,9 @@ func misfit(ops []weir.Op) error {
 		switch {
 		case l == nil || ops[i].Role == weir.Deny:
 		case l.Traits()&weir.Leases != 0:
-			return fmt.Errorf("limit %q counts requests under way, and nobody tells here when one ends: limit by a rate, or let the gateway or the middleware carry these requests", l.Name)
+			return fmt.Errorf("limit %q counts requests in flight, and their end is not known here: limit by a rate, or let the gateway or the middleware carry these requests", l.Name)
 		case l.Adjustment != nil:
-			return fmt.Errorf("limit %q is settled by the answer (count_on, refund_on, cost_from), and nobody tells here what it is: leave that out, or let the gateway or the middleware carry these requests", l.Name)
+			return fmt.Errorf("limit %q is adjusted by the upstream response (count_on, refund_on, cost_from), which is not known here: remove that, or let the gateway or the middleware carry these requests", l.Name)
 		}
 	}
 	return nil

@@ -328,7 +328,7 @@ func TestLimitsThatNeedTheEnd(t *testing.T) {
 	settled.Adjustment = &weir.Adjustment{}
 	settled.Adjustment.CountOn.Add(401, 403)
 	running := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute}
-	for want, l := range map[string]*weir.Limit{"counts requests under way": running, "is settled by the answer": settled} {
+	for want, l := range map[string]*weir.Limit{"counts requests in flight": running, "is adjusted by the upstream response": settled} {
 		d := open(t, l)
 		for range 12 { // more than either takes
 			res, err := d.ask("http1", "fail", "open")

@@ -36,9 +36,9 @@ func familyNamed(name string) *family {
 
 // Faults of a question, made once.
 var (
-	errNoURI    = errors.New("the proxy does not say what is asked for: it must send X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URI and X-Original-Method")
+	errNoURI    = errors.New("the request of the client is unknown: the proxy must send X-Forwarded-Uri and X-Forwarded-Method, or X-Original-URI and X-Original-Method")
 	errNoMethod = errors.New("the proxy does not say the method: beside X-Forwarded-Uri it must send X-Forwarded-Method, beside X-Original-URI X-Original-Method")
-	errDiffer   = errors.New("X-Forwarded-* and X-Original-* tell of two requests, one of them the client's words: say which the proxy sets, by the parameter from=forwarded or from=original, or make it drop the others")
+	errDiffer   = errors.New("X-Forwarded-* and X-Original-* name different requests, one of them sent by the client: name the one that the proxy sets by the parameter from=forwarded or from=original, or make it drop the others")
 	errURI      = errors.New("the proxy sends a URI that is neither a path nor a URL")
 )
 

@@ -43,7 +43,7 @@ func New(opt Options) (*Handler, error) {
 		return nil, err
 	}
 	if opt.Authorize.Identity == nil {
-		return nil, errors.New("forwardauth: nobody may ask: set Options.Authorize.Identity to a resolver with trusted proxies")
+		return nil, errors.New("forwardauth: no proxy is trusted: set Options.Authorize.Identity to a resolver with trusted proxies")
 	}
 	a, err := authorize.New(opt.Authorize)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *Handler) question(r *http.Request, rest string) (*authorize.Question, e
 			err = fmt.Errorf("a query means nothing here: parameters stand behind a colon, %s:deny=403&fail=open", h.opt.Prefix)
 		}
 	case p.from != nil:
-		err = fmt.Errorf("parameter from: what stands behind %s is the request, no header fields tell of it", h.opt.Prefix)
+		err = fmt.Errorf("parameter from: the path behind %s is the request, header fields are not used", h.opt.Prefix)
 	default:
 		q.Facts = factsOf(r, told{r.Method, target, r.Host})
 	}

@@ -175,13 +175,13 @@ func TestUnclearQuestions(t *testing.T) {
 	}
 	fwd := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/login"}
 	with := func(more ...string) []string { return append(append([]string{}, fwd...), more...) }
-	f("does not say what is asked for", "/auth")
-	f("does not say what is asked for", "/auth", "X-Forwarded-Method", "GET", "X_Forwarded_Uri", "/login")
+	f("the request of the client is unknown", "/auth")
+	f("the request of the client is unknown", "/auth", "X-Forwarded-Method", "GET", "X_Forwarded_Uri", "/login")
 	f("does not say the method", "/auth", "X-Forwarded-Uri", "/login")
 	f("does not say the method", "/auth", "X-Original-URI", "/login", "X-Forwarded-Method", "GET")
-	f("tell of two requests", "/auth", with("X-Original-URI", "/harmless", "X-Original-Method", "POST")...)
-	f("tell of two requests", "/auth", with("X-Original-URI", "/login", "X-Original-Method", "GET")...)
-	f("tell of two requests", "/auth", "X-Original-URI", "/login", "X-Original-URL", "https://h/other", "X-Original-Method", "GET")
+	f("name different requests", "/auth", with("X-Original-URI", "/harmless", "X-Original-Method", "POST")...)
+	f("name different requests", "/auth", with("X-Original-URI", "/login", "X-Original-Method", "GET")...)
+	f("name different requests", "/auth", "X-Original-URI", "/login", "X-Original-URL", "https://h/other", "X-Original-Method", "GET")
 	f("X-Forwarded-Uri is there on 2 lines", "/auth", with("X-Forwarded-Uri", "/harmless")...)
 	f("X-Forwarded-Method is there on 2 lines", "/auth", with("X-Forwarded-Method", "GET")...)
 	f("X-Forwarded-Host is there on 2 lines", "/auth", with("X-Forwarded-Host", "a", "X-Forwarded-Host", "b")...)
@@ -207,7 +207,7 @@ func TestUnclearQuestions(t *testing.T) {
 	f("1 to 255 bytes", "/auth:domain=", fwd...)
 	f("at most 1024", "/auth:domain="+strings.Repeat("a", 2000), fwd...)
 	f(`no rule has the domain "shpo"`, "/auth:domain=shpo", fwd...)
-	f("no header fields tell of it", "/auth:from=original/login", fwd...)
+	f("header fields are not used", "/auth:from=original/login", fwd...)
 	// The client.
 	d.ask("10.1.2.3", "GET", "/auth", fwd...)
 	r := httptest.NewRequest("GET", "/", nil)
@@ -325,7 +325,7 @@ func TestRoutes(t *testing.T) {
 	f(200, fry, "POST", "/login/fry", "/auth:cost=2")
 	f(400, "", "POST", "/login/%zz", "/auth")
 	f(200, "api: remote_address=203.0.113.7 method=GET host=weir.internal path=/login/fry", "GET", "/login/fry", "/auth")
-	if _, err := forwardauth.New(forwardauth.Options{}); err == nil || !strings.Contains(err.Error(), "nobody may ask") {
+	if _, err := forwardauth.New(forwardauth.Options{}); err == nil || !strings.Contains(err.Error(), "no proxy is trusted") {
 		t.Errorf("without a resolver: %v", err)
 	}
 }
@@ -350,7 +350,7 @@ func TestLimitsThatNeedTheEnd(t *testing.T) {
 	settled.Adjustment = &weir.Adjustment{}
 	settled.Adjustment.CountOn.Add(401, 403)
 	running := &weir.Limit{Algorithm: algorithm.Concurrency, Count: 2, Period: time.Minute}
-	for want, l := range map[string]*weir.Limit{"counts requests under way": running, "is settled by the answer": settled} {
+	for want, l := range map[string]*weir.Limit{"counts requests in flight": running, "is adjusted by the upstream response": settled} {
 		d := open(t, l)
 		for range 12 { // more than either takes
 			rec := d.ask("10.1.2.3", "GET", "/auth:fail=open", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/")

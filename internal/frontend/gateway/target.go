@@ -239,7 +239,7 @@ func (t *target) bound(r *http.Request) {
 // Why a request was given up.
 var (
 	errTimeout = errors.New("the upstream did not answer in time")
-	errBroken  = errors.New("the upstream broke off in the middle of its answer, or took too long over it")
+	errBroken  = errors.New("the upstream response ended early or timed out")
 )
 
 // within returns ctx with the target's bound on the whole time, which rep ends

@@ -56,7 +56,7 @@ func (s *Server) accept(ln net.Listener) error {
 			}
 			// Such as too many open files: it passes when others close theirs.
 			pause := wait.Next()
-			s.opt.Log.Error("connection not accepted", "err", err, "again_in", pause)
+			s.opt.Log.Error("accept failed; will retry", "err", err, "retry_in", pause)
 			time.Sleep(pause)
 			continue
 		}

@@ -19,7 +19,7 @@ func Take(ctx context.Context, log *slog.Logger, batch []event.Event, take func(
 		err := take(ctx, batch)
 		if err == nil {
 			if wait.Tries() > 0 {
-				log.Info("events are taken again", "tries", wait.Tries())
+				log.Info("events accepted again", "tries", wait.Tries())
 			}
 			return true
 		}
@@ -27,7 +27,7 @@ func Take(ctx context.Context, log *slog.Logger, batch []event.Event, take func(
 			return false
 		}
 		if wait.Tries() == 0 {
-			log.Warn("events are not taken; they are offered again", "err", err, "events", len(batch))
+			log.Warn("events not accepted; will retry", "err", err, "events", len(batch))
 		}
 		if !wait.Sleep(ctx) {
 			return false

@@ -76,11 +76,11 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
 		defer cancel()
 		if err := client.LeaveGroupContext(last); err != nil {
-			s.place.log.Debug("the consumer group was not told of the end", "err", err)
+			s.place.log.Debug("leaving the consumer group failed", "err", err)
 		}
 		client.Close()
 	}()
-	wait := backoff.Backoff{Back: func() { s.place.log.Info("events can be fetched again") }}
+	wait := backoff.Backoff{Back: func() { s.place.log.Info("event fetch recovered") }}
 	for s.next(ctx, client, &wait, take) {
 	}
 	if s.life.Closed() {
@@ -99,7 +99,7 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Bac
 	if len(records) == 0 {
 		for _, e := range fetched.Errors() {
 			if wait.Tries() == 0 {
-				s.place.log.Warn("no events can be fetched; tried again", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
+				s.place.log.Warn("event fetch failed; will retry", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
 			}
 		}
 		return fetched.Err() == nil || wait.Sleep(ctx)

@@ -72,11 +72,11 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 	}
 	defer nc.Close()
 	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
-		s.place.Log.Warn("no events can be fetched; tried again", "stream", s.place.stream, "err", err)
-	}, func() { s.place.Log.Info("events can be fetched again", "stream", s.place.stream) })
+		s.place.Log.Warn("event fetch failed; will retry", "stream", s.place.stream, "err", err)
+	}, func() { s.place.Log.Info("event fetch recovered", "stream", s.place.stream) })
 	// What was given back last is still to be written.
 	if err := nc.FlushTimeout(maxLeave); err != nil {
-		s.place.Log.Debug("what was not taken is given back when the servers notice", "err", err)
+		s.place.Log.Debug("nak failed; messages will be redelivered after the ack wait", "err", err)
 	}
 	if s.life.Closed() {
 		return event.ErrClosed
@@ -101,7 +101,7 @@ func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(
 		if err := s.handle(ctx, js, messages, take); err != nil {
 			for _, m := range messages {
 				if err := m.Nak(); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
-					s.place.Log.Debug("a message comes again when its time is over", "err", err)
+					s.place.Log.Debug("nak failed; the message will be redelivered after the ack wait", "err", err)
 				}
 			}
 			return err

@@ -55,8 +55,8 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 	}
 	defer leave()
 	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
-		s.place.Log.Warn("no events can be fetched; tried again", "queue", s.place.queue, "err", err)
-	}, func() { s.place.Log.Info("events can be fetched again", "queue", s.place.queue) })
+		s.place.Log.Warn("event fetch failed; will retry", "queue", s.place.queue, "err", err)
+	}, func() { s.place.Log.Info("event fetch recovered", "queue", s.place.queue) })
 	if s.life.Closed() {
 		return event.ErrClosed
 	}
