@@ -252,7 +252,7 @@ func (c *Config) adminToken() (string, error) {
 		}
 	}
 	if token != "" && len(token) < minSecret {
-		return "", errors.New("admin token is shorter than 16 bytes: `openssl rand -hex 16` makes a good one")
+		return "", errors.New("the admin token has fewer than 16 bytes: use `openssl rand -hex 16`")
 	}
 	return token, nil
 }

@@ -99,7 +99,7 @@ descriptors:
 					n++
 				}
 			}
-			if warned := strings.Count(got.String(), "a rule is never asked"); warned != n {
+			if warned := strings.Count(got.String(), "rule without effect"); warned != n {
 				t.Errorf("%d warnings of %d rules:\n%s", warned, n, got)
 			}
 			if got, want := scrape(t, s, "weir_rules_unreachable"), fmt.Sprintf("weir_rules_unreachable %d", n); got != want {
