@@ -82,7 +82,7 @@ fuzz: ## fuzz every target for FUZZTIME (default 30s) each
 	scripts/fuzz.sh $(or $(FUZZTIME),30s)
 
 families: servers ## the long forms of the nets under each family of promises
-	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 3h -run 'TestFamily|TestShared' $(PACKAGES)
+	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -p 1 -count=1 -timeout 6h -run 'TestFamily|TestShared' $(PACKAGES)
 	cd internal/insight/dashboard/chromium && WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -run 'TestFamily' ./...
 
 soak: servers ## the long forms of the tests: minutes to hours
