@@ -31,7 +31,7 @@
 // Nothing but spends, incurred costs, refunds and looks is asked of the shared store:
 // it need not know that it is shared. Nodes find each other by leases in it.
 //
-// Locks: a shard of the combiner, a shard of the leases, a shard of the places, a
+// Locks: a shard of the leases, a shard of the places, a
 // stripe of the answers, the debts, what is to be given back, what is to be told, the
 // epochs of a limit and what other regions are to be told are each held for a few
 // words, and never while a store is called. Those after the debts are taken under a

@@ -3,10 +3,8 @@ package tier
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/lateness"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -16,10 +14,7 @@ const leastShare = 8
 
 // A fetch is a call under way that brings units. All who need them wait for it.
 type fetch struct {
-	done chan struct{}
-	err  error
-	transport.Flight
-	meter *lateness.Meter
+	*transport.Flight
 	// refused: costs of so many units or more were refused. Zero means none.
 	refused int64
 }
@@ -37,12 +32,6 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 	}
 	g := s.leases.shard(tag)
 	ctx = s.link.Begin(ctx)
-	timer := s.timers.Get().(*time.Timer)
-	timer.Reset(s.link.Left(ctx))
-	defer func() {
-		timer.Stop()
-		s.timers.Put(timer)
-	}()
 	for {
 		g.mu.Lock()
 		now := s.link.now()
@@ -64,39 +53,12 @@ func (s *Store) spendLeased(ctx context.Context, p *plan, tag uint64, key string
 			}
 		}
 		g.mu.Unlock()
-		if err := f.wait(ctx, timer); err != nil {
+		if err := s.link.Await(ctx, f.Flight); err != nil {
 			return weir.Decision{}, 0, err
 		}
 		if d, ok := s.refusedBy(g, tag, key, p, f, cost); ok {
 			return d, s.wall(), nil
 		}
-	}
-}
-
-// wait waits for a fetch until the timer fires or ctx ends, and returns why what is
-// needed has not come. It does not wait for one that is overdue.
-func (f *fetch) wait(ctx context.Context, timer *time.Timer) error {
-	f.Waited.Store(true)
-	own := f.meter.Allow()
-again:
-	if !f.Overdue.Load() {
-		select {
-		case <-f.done:
-			return f.err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-			if more := own.More(); more > 0 {
-				timer.Reset(more)
-				goto again
-			}
-		}
-	}
-	select {
-	case <-f.done:
-		return f.err
-	default:
-		return transport.ErrLate
 	}
 }
 
@@ -173,12 +135,9 @@ func (s *Store) startFetch(ctx context.Context, g *leaseShard, e *lease, need in
 
 // launch has run make calls of the shared store.
 func (s *Store) launch(run func(f *fetch)) (*fetch, error) {
-	if s.link.IsOpen() {
-		return nil, transport.ErrOpen
-	}
-	f := &fetch{done: make(chan struct{}), meter: s.link.meter}
-	if !s.link.Go(func() { run(f) }) {
-		return nil, weir.ErrClosed
+	f := &fetch{Flight: transport.NewFlight()}
+	if err := s.link.Launch(func() { run(f) }); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -220,8 +179,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e.fetch = nil
-	f.err = err
-	defer close(f.done)
+	defer f.Land(err)
 	if err != nil {
 		return
 	}
@@ -351,7 +309,7 @@ func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key stri
 
 // fetchCall makes a call of a fetch, and returns the node's time at which it was sent.
 func (s *Store) fetchCall(ctx context.Context, f *fetch, ops []weir.Op) (int64, error) {
-	sent, err := s.link.Fetch(ctx, &f.Flight, ops)
+	sent, err := s.link.Fetch(ctx, f.Flight, ops)
 	return int64(sent), err
 }
 

@@ -88,10 +88,8 @@ func (s *Store) letGo(ctx context.Context, tag uint64, key string, l *weir.Limit
 			break
 		}
 		g.mu.Unlock()
-		select {
-		case <-f.done:
-		case <-ctx.Done():
-			return false, ctx.Err()
+		if err := s.link.Settle(ctx, f.Flight); err != nil {
+			return false, err
 		}
 	}
 	held = s.slots.letGo(tag, key) || held

@@ -2,7 +2,6 @@ package tier
 
 import (
 	"context"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -33,12 +32,6 @@ func (s *Store) takeSlot(ctx context.Context, o *weir.Op) (renewed bool, err err
 func (s *Store) slotOfNode(ctx context.Context, p *plan, tag uint64, o *weir.Op) (renewed bool, err error) {
 	g := s.slots.shard(tag)
 	ctx = s.link.Begin(ctx)
-	timer := s.timers.Get().(*time.Timer)
-	timer.Reset(s.link.Left(ctx))
-	defer func() {
-		timer.Stop()
-		s.timers.Put(timer)
-	}()
 	for {
 		g.mu.Lock()
 		now := s.link.now()
@@ -86,7 +79,7 @@ func (s *Store) slotOfNode(ctx context.Context, p *plan, tag uint64, o *weir.Op)
 		}
 		e.waiting += o.Cost
 		g.mu.Unlock()
-		err = f.wait(ctx, timer)
+		err = s.link.Await(ctx, f.Flight)
 		g.mu.Lock()
 		e.waiting -= o.Cost
 		g.mu.Unlock()
@@ -241,8 +234,8 @@ func (s *Store) runSlots(g *slotShard, e *places, f *fetch, need int64) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e.fetch, f.err = nil, err
-	close(f.done)
+	e.fetch = nil
+	f.Land(err)
 }
 
 // bringSlots fetches a lot of at least need units, or, if none are needed, one that

@@ -133,7 +133,6 @@ type Store struct {
 	done    sync.WaitGroup
 	aways   sync.Pool // of *away
 	mixes   sync.Pool // of *mix
-	timers  sync.Pool // of *time.Timer
 	probing time.Duration
 	nodeTTL time.Duration
 
@@ -192,11 +191,6 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	s.behind.Store(math.MinInt64)
 	s.aways.New = func() any { return new(away) }
 	s.mixes.New = func() any { return new(mix) }
-	s.timers.New = func() any {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
-	}
 	k.opened, k.closed, k.probe, k.resumed = s.wentAway, s.isBack, s.renew, n.missed
 	if rs != nil {
 		for _, p := range rs.peers {

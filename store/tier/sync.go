@@ -124,8 +124,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 		err = transport.ErrLate // the limit was changed meanwhile: what is untold is told by the new one
 	}
 	e.fetch = nil
-	f.err = err
-	defer close(f.done)
+	defer f.Land(err)
 	if err != nil {
 		if t.telling > 0 && now-t.since > giveUpAfter {
 			// Nobody will ever know whether it was counted: the units stay taken

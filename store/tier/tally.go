@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // A tally is what a node has admitted of a key on its own and not yet told the
@@ -175,12 +174,6 @@ func (p *plan) count(node string) error {
 func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key string, cost int64) (weir.Decision, int64, error) {
 	g := s.leases.shard(tag)
 	ctx = s.link.Begin(ctx)
-	timer := s.timers.Get().(*time.Timer)
-	timer.Reset(s.link.Left(ctx))
-	defer func() {
-		timer.Stop()
-		s.timers.Put(timer)
-	}()
 	for {
 		g.mu.Lock()
 		now := s.link.now()
@@ -208,14 +201,11 @@ func (s *Store) spendCounted(ctx context.Context, p *plan, tag uint64, key strin
 			var err error
 			if f, err = s.startSync(g, e); err != nil {
 				g.mu.Unlock()
-				if !errors.Is(err, transport.ErrBusy) {
-					return weir.Decision{}, 0, err
-				}
-				break // all calls are taken: it queues for one like any other
+				return weir.Decision{}, 0, err
 			}
 		}
 		g.mu.Unlock()
-		if err := f.wait(ctx, timer); err != nil {
+		if err := s.link.Await(ctx, f.Flight); err != nil {
 			return weir.Decision{}, 0, err
 		}
 	}

@@ -93,8 +93,9 @@ func TestLeftCallsTakeNoRoom(t *testing.T) {
 func TestTagsThatCollide(t *testing.T) {
 	run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
 		s := &q.shards[0]
-		for _, key := range []string{"a", "b", "a", "b"} {
+		for n, key := range []string{"a", "a", "b", "b", "a"} {
 			w.Go(func() {
+				w.sleep(time.Duration(n) * time.Microsecond)
 				ops := spend(key)
 				c := q.newCall(context.Background(), Foreground, ops)
 				q.setKey(c)
@@ -105,7 +106,7 @@ func TestTagsThatCollide(t *testing.T) {
 			})
 		}
 		w.sleep(time.Second)
-		if d.spent["a"] != 2 || d.spent["b"] != 2 || len(s.byKey) != 0 {
+		if d.spent["a"] != 3 || d.spent["b"] != 2 || len(s.byKey) != 0 {
 			t.Errorf("%v", d.spent)
 		}
 	})
@@ -203,6 +204,9 @@ func TestOwnLateness(t *testing.T) {
 // What an error of a store says: whether the call may have run, and whether it is
 // evidence about the store.
 func TestResultOf(t *testing.T) {
+	if MayRun(nil) || MayRun(ErrOpen) || MayRun(ErrBusy) || !MayRun(ErrLate) || !MayRun(errDown) {
+		t.Error("it is not known what was sent")
+	}
 	for _, x := range []struct {
 		err     error
 		ops     int

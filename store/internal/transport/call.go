@@ -3,7 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -24,14 +24,6 @@ const (
 	// is late once more each time that a budget has passed, if a decision waits for it.
 	Fetch
 )
-
-// A Flight says who waits for the call of a [Fetch]. Safe for concurrent use.
-type Flight struct {
-	// Waited: a decision waits for it, or has.
-	Waited atomic.Bool
-	// Overdue: the call under way has had the budget. No decision waits for it.
-	Overdue atomic.Bool
-}
 
 // Outcome is how a call without an answer ended.
 type Outcome uint8
@@ -81,10 +73,13 @@ var (
 )
 
 // MayRun reports whether the ops of a call that ended with err may be carried out. It is
-// true of an error that is no [Result].
+// true of an error that is not of this package.
 func MayRun(err error) bool {
 	var r *Result
-	return err != nil && (!errors.As(err, &r) || r.MayRun)
+	if errors.As(err, &r) {
+		return r.MayRun
+	}
+	return err != nil && !errors.Is(err, ErrOpen) && !errors.Is(err, ErrBusy)
 }
 
 type state uint8
@@ -184,3 +179,46 @@ func (c *Call) err() error {
 
 // IsLeft reports whether the call was sent, and its caller left it before it ended.
 func (r *Result) IsLeft() bool { return r.left != nil }
+
+// Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
+// once, and must not touch the call afterwards.
+func (c *Call) Finish(r *Result) {
+	s := c.shard
+	s.mu.Lock()
+	i := slices.Index(s.flight, c)
+	s.flight = slices.Delete(s.flight, i, i+1)
+	if c.class == Background {
+		s.background--
+	}
+	opened := s.record(c, r)
+	s.release(c)
+	var left []*Call
+	for i := len(c.with) - 1; i >= 0; i-- { // c itself is the last: its caller may use it again
+		f := c.with[i]
+		if r == nil {
+			copyAnswers(f.Ops, c.Ops[i+1:i+2])
+		}
+		left = f.end(r, left)
+	}
+	left = c.end(r, left)
+	s.mu.Unlock()
+	for _, f := range left {
+		f.then(f.Ops, f.err())
+	}
+	if opened {
+		s.opened(r)
+	}
+}
+
+// end hands a call back. If its caller has left and waits for the answer elsewhere, it
+// is appended to left. Requires: mu.
+func (c *Call) end(r *Result, left []*Call) []*Call {
+	c.state, c.result = finished, r
+	switch {
+	case !c.left:
+		c.gate.Open()
+	case c.then != nil:
+		left = append(left, c)
+	}
+	return left
+}

@@ -87,18 +87,18 @@ func (s *shard) release(c *Call) {
 	}
 }
 
-// releaseLate lets the next spend of a key make a call of its own, and answers those
-// that wait behind c. Requires: mu.
-func (s *shard) releaseLate(c *Call) {
-	if c.tag == 0 || s.byKey[c.tag] != c {
-		return
+// drop answers a call that waits, and those behind it, without sending them. Requires:
+// mu.
+func (s *shard) drop(c *Call, r *Result) {
+	if s.byKey[c.tag] == c {
+		delete(s.byKey, c.tag)
 	}
-	delete(s.byKey, c.tag)
-	for _, f := range c.behind {
-		if !f.left {
-			s.live--
-			f.end(errUnsent, nil)
+	for _, f := range append(c.behind, c) {
+		if f.left || f.state != queued {
+			continue
 		}
+		s.live--
+		f.end(r, nil)
 	}
 	c.behind = nil
 }

@@ -103,7 +103,7 @@ func (s *shard) late(c *Call, r *Result) bool {
 	if c.class == Fetch {
 		c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
 	}
-	s.releaseLate(c)
+	s.drop(c, errUnsent) // those behind it
 	if s.q.opt.SelfBounded {
 		return false
 	}
@@ -113,9 +113,9 @@ func (s *shard) late(c *Call, r *Result) bool {
 // blame records that a call is late, if somebody waits for it or it is not for a
 // decision. Requires: mu.
 func (s *shard) blame(c *Call, r *Result) bool {
-	if c.class == Fetch && c.flight != nil {
-		c.flight.Overdue.Store(true)
-		if !c.flight.Waited.Load() {
+	if c.class == Fetch {
+		c.flight.overdue.Store(true)
+		if !c.flight.waited.Load() {
 			return false
 		}
 	}

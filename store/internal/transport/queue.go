@@ -121,15 +121,6 @@ func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
 	return q.wait(context.Background(), q.newCall(context.Background(), Background, ops), q.opt.Timeout, ops)
 }
 
-// Fetch is Later for ops that bring what decisions wait for, as f says, made for the
-// caller of ctx, whose end does not matter.
-func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node, error) {
-	c := q.newCall(ctx, Fetch, ops)
-	c.flight = f
-	defer f.Overdue.Store(false)
-	return q.wait(context.Background(), c, q.opt.Timeout, ops)
-}
-
 // newCall returns a call of a copy of ops, which are of one shard.
 func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
 	c := q.spare.Get().(*Call)
@@ -163,7 +154,7 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 		if wake == Ended {
 			r = &Result{Outcome: CallerGone, Err: ctx.Err()}
 		}
-		if r, ok := c.shard.leave(c, r); ok {
+		if c.shard.leave(c, r) {
 			return 0, r
 		}
 		<-c.gate // it was answered meanwhile

@@ -338,12 +338,20 @@ func TestFetch(t *testing.T) {
 	for _, waited := range []bool{false, true} {
 		run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
 			d.draw = func(int, *Call) fate { return fate{runs: true, after: 300 * time.Millisecond} }
-			var f Flight
-			f.Waited.Store(waited)
+			f := NewFlight()
+			if waited {
+				w.Go(func() {
+					if err := q.Await(context.Background(), f); !errors.Is(err, ErrLate) || w.now > 1+clock.Node(budget.Microseconds()) {
+						t.Errorf("%v at %d", err, w.now)
+					}
+				})
+			}
 			w.Go(func() {
 				w.sleep(budget + time.Millisecond)
-				if !f.Overdue.Load() {
+				if start := w.now; !f.overdue.Load() {
 					t.Error("not overdue after a budget")
+				} else if waited && (!errors.Is(q.Await(context.Background(), f), ErrLate) || w.now != start) {
+					t.Error("an overdue flight was waited for")
 				}
 				w.sleep(5 * budget)
 				if q.IsOpen() != waited || q.Stats().Failed > 1 {
@@ -351,11 +359,51 @@ func TestFetch(t *testing.T) {
 				}
 			})
 			ops := alone("k")
-			if _, err := q.Fetch(context.Background(), &f, ops); err != nil || ops[0].Decision.Remaining != 1 || f.Overdue.Load() {
+			if _, err := q.Fetch(context.Background(), f, ops); err != nil || ops[0].Decision.Remaining != 1 || f.overdue.Load() {
 				t.Errorf("%v, %+v", err, ops[0])
 			}
 		})
 	}
+}
+
+// All who wait for a flight hear when it lands; a caller who goes does not wait.
+func TestFlight(t *testing.T) {
+	run(t, 1, 1, options(), func(w *world, d *servers, q *Queue) {
+		for _, why := range []error{nil, errDown} {
+			f := NewFlight()
+			if err := q.Launch(func() {
+				w.sleep(5 * time.Millisecond)
+				f.Land(why)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			start, heard := w.now, 0
+			for range 3 {
+				w.Go(func() {
+					if err := q.Await(context.Background(), f); err != why || w.now-start != 5000 {
+						t.Errorf("%v after %d µs", err, w.now-start)
+					}
+					heard++
+				})
+			}
+			if err := q.Await(w.within(time.Millisecond), f); !errors.Is(err, context.Canceled) || MayRun(err) {
+				t.Errorf("%v", err)
+			}
+			if err := q.Settle(w.within(time.Millisecond), f); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+			if err := q.Settle(context.Background(), f); err != nil || w.now-start != 5000 {
+				t.Errorf("%v after %d µs", err, w.now-start)
+			}
+			if w.sleep(time.Millisecond); heard != 3 {
+				t.Errorf("%d of 3 heard", heard)
+			}
+		}
+		q.Trip(0, errDown)
+		if err := q.Launch(nil); !errors.Is(err, ErrOpen) || MayRun(err) {
+			t.Errorf("while open: %v", err)
+		}
+	})
 }
 
 // Whose caller has left is told how the call ended, now or later.
@@ -400,7 +448,8 @@ func TestHalfOpen(t *testing.T) {
 			return fate{runs: true, after: time.Duration(1-shard)*5*time.Second + time.Millisecond}
 		}
 		d.probe = func(int) (time.Duration, error) { return 6 * time.Second, nil }
-		w.Go(func() { _, _ = q.Do(context.Background(), spend("a0")) })
+		w.Go(func() { _, _ = q.Do(context.Background(), spend("\x00waits")) })
+		w.sleep(time.Microsecond)
 		for range 5 {
 			w.Go(func() { _, _ = q.Do(context.Background(), spend("\x00waits")) })
 			w.Go(func() { _, _ = q.Do(context.Background(), alone("\x00waits")) })

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -43,30 +42,24 @@ func (s *shard) enter(c *Call, waits time.Duration) *Result {
 	defer s.mu.Unlock()
 	c.entered = s.q.env.Now()
 	c.ends = c.entered.Add(waits.Microseconds())
-	switch {
-	case s.breaker.isOpen.Load():
-		return errOpen
-	case s.live >= s.q.opt.Waiting:
+	if s.live >= s.q.opt.Waiting {
 		return s.busy()
 	}
-	if c.tag != 0 {
-		switch first := s.byKey[c.tag]; {
-		case first == nil:
-			s.byKey[c.tag] = c
-		case first.limit == c.limit && first.key == c.key:
-			if !s.join(first, c) {
-				return s.busy()
-			}
-			s.live++
-			return nil
+	first := s.byKey[c.tag]
+	if first != nil && first.limit == c.limit && first.key == c.key {
+		if !s.join(first, c) {
+			return s.busy()
 		}
-		// Beside the calls of another key of the same tag it is sent by itself.
+		s.live++
+		return nil
 	}
 	if r := s.push(c); r != nil {
-		delete(s.byKey, c.tag)
 		return r
 	}
 	s.live++
+	if c.tag != 0 && first == nil { // beside the calls of another key it is sent by itself
+		s.byKey[c.tag] = c
+	}
 	return nil
 }
 
@@ -163,96 +156,31 @@ func (s *shard) pop() *Call {
 // atMostBackground is how many background calls of a shard are under way at a time.
 func (q *Queue) atMostBackground() int { return max(q.opt.Workers*q.opt.Batch/4, 1) }
 
-// Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
-// once, and must not touch the call afterwards.
-func (c *Call) Finish(r *Result) {
-	s := c.shard
+// leave takes a call back for a caller who waits no longer, for the reason in r, and says
+// there whether it may run. It returns false if the call has ended meanwhile: its gate is
+// open.
+func (s *shard) leave(c *Call, r *Result) bool {
 	s.mu.Lock()
-	i := slices.Index(s.flight, c)
-	s.flight = slices.Delete(s.flight, i, i+1)
-	if c.class == Background {
-		s.background--
-	}
-	opened := s.record(c, r)
-	s.release(c)
-	var left []*Call
-	for i := len(c.with) - 1; i >= 0; i-- { // c itself is the last: its caller may use it again
-		f := c.with[i]
-		if r == nil {
-			copyAnswers(f.Ops, c.Ops[i+1:i+2])
-		}
-		left = f.end(r, left)
-	}
-	left = c.end(r, left)
-	s.mu.Unlock()
-	for _, f := range left {
-		f.then(f.Ops, f.err())
-	}
-	if opened {
-		s.opened(r)
-	}
-}
-
-// end hands a call back. If its caller has left and waits for the answer elsewhere, it
-// is appended to left. Requires: mu.
-func (c *Call) end(r *Result, left []*Call) []*Call {
-	c.state, c.result = finished, r
-	switch {
-	case !c.left:
-		c.gate.Open()
-	case c.then != nil:
-		left = append(left, c)
-	}
-	return left
-}
-
-// drop answers a call that waits, and those behind it, without sending them. Requires:
-// mu.
-func (s *shard) drop(c *Call, r *Result) {
-	if s.byKey[c.tag] == c {
-		delete(s.byKey, c.tag)
-	}
-	for _, f := range append(c.behind, c) {
-		if f.left || f.state != queued {
-			continue
-		}
+	// What was sent before has waited for longer.
+	opened := r.Outcome == Late && s.judge(c.ends)
+	ended := c.state == finished
+	switch c.left = !ended; c.state {
+	case sent:
+		r.MayRun, r.left = true, c
+	case queued:
 		s.live--
-		f.end(r, nil)
-	}
-	c.behind = nil
-}
-
-// leave takes a call back for a caller who waits no longer, for a reason that is about
-// the caller or not. It returns false if the call has ended meanwhile: its gate is open.
-func (s *shard) leave(c *Call, r *Result) (*Result, bool) {
-	s.mu.Lock()
-	var opened bool
-	defer func() {
-		s.mu.Unlock()
-		if opened {
-			s.opened(r)
+		s.sweep(listOf(c.class))
+		if r.Outcome == Late {
+			r.Outcome = Unsent
+			s.q.stats.busy.Add(1)
+			opened = s.isStuck(c) || opened
 		}
-	}()
-	if r.Outcome == Late {
-		opened = s.judge(c.ends) // what was sent before has waited for longer
 	}
-	if c.state == finished {
-		return nil, false
+	s.mu.Unlock()
+	if opened {
+		s.opened(errLate)
 	}
-	c.left = true
-	r.MayRun = c.state == sent
-	if r.MayRun {
-		r.left = c
-		return r, true
-	}
-	s.live--
-	s.sweep(listOf(c.class))
-	if r.Outcome == Late {
-		r.Outcome = Unsent
-		s.q.stats.busy.Add(1)
-		opened = s.isStuck(c) || opened
-	}
-	return r, true
+	return !ended
 }
 
 // sweep takes out of what waits the calls that were left, if they are many. Requires: mu.

@@ -27,11 +27,13 @@ type world struct {
 
 // A task is a goroutine that waits for its turn.
 type task struct {
-	turn  chan struct{}
-	ctx   context.Context
-	gate  Gate
-	until clock.Node
-	ended bool
+	turn chan struct{}
+	ctx  context.Context
+	gate Gate
+	// passed: the gate was open.
+	passed bool
+	until  clock.Node
+	ended  bool
 }
 
 // simulate runs f, and all that it starts, in a world of its own until all have ended.
@@ -56,7 +58,12 @@ func (w *world) step() {
 	var ready []*task
 	next := clock.Never
 	for _, k := range w.tasks {
-		if k.until <= w.now || len(k.gate) > 0 || k.ctx.Err() != nil {
+		select {
+		case <-k.gate:
+			k.passed = true
+		default:
+		}
+		if k.until <= w.now || k.passed || k.ctx.Err() != nil {
 			ready = append(ready, k)
 		}
 		next = min(next, k.until)
@@ -94,13 +101,12 @@ func (w *world) Go(f func()) {
 
 func (w *world) Park(ctx context.Context, g Gate, d time.Duration) Wake {
 	k := w.runs
-	k.ctx, k.gate, k.until = ctx, g, w.now.Add(d.Microseconds())
+	k.ctx, k.gate, k.until, k.passed = ctx, g, w.now.Add(d.Microseconds()), false
 	w.yield <- struct{}{}
 	<-k.turn
 	k.gate = nil
 	switch {
-	case len(g) > 0:
-		<-g
+	case k.passed:
 		return Opened
 	case ctx.Err() != nil:
 		return Ended

@@ -1,0 +1,72 @@
+package transport
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// A Flight is a fetch under way: one call or several, one after the other, that bring what
+// decisions wait for. Safe for concurrent use.
+type Flight struct {
+	// waited: a decision waits for it, or has. overdue: the call under way has had the
+	// budget, and no decision waits for it.
+	waited, overdue, over atomic.Bool
+	err                   error
+	landed                Gate // closed when it is over
+}
+
+// NewFlight returns a flight that has not landed.
+func NewFlight() *Flight { return &Flight{landed: make(Gate)} }
+
+// Launch runs f, which makes the calls of a flight, on a goroutine. An error is a *Result.
+func (q *Queue) Launch(f func()) error {
+	if q.IsOpen() {
+		return errOpen
+	}
+	if !q.Go(f) {
+		return errClosed
+	}
+	return nil
+}
+
+// Land ends a flight. err is why it has brought nothing, if it has not.
+func (t *Flight) Land(err error) {
+	t.err = err
+	t.over.Store(true)
+	close(t.landed)
+}
+
+// Await waits for a flight as long as the budget that ctx is allows, and no longer than
+// ctx. It does not wait for one that is overdue. It returns why nothing was brought.
+func (q *Queue) Await(ctx context.Context, t *Flight) error {
+	t.waited.Store(true)
+	if !t.overdue.Load() && q.env.Park(ctx, t.landed, q.Left(ctx)) == Ended {
+		return &Result{Outcome: CallerGone, Err: ctx.Err()}
+	}
+	if t.over.Load() {
+		return t.err
+	}
+	return errLate
+}
+
+// Settle waits until a flight is over or ctx ends.
+func (q *Queue) Settle(ctx context.Context, t *Flight) error {
+	for !t.over.Load() {
+		if q.env.Park(ctx, t.landed, q.opt.Timeout) == Ended {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Fetch is Later for ops that bring what decisions wait for, as t says, made for the
+// caller of ctx, whose end does not matter.
+func (q *Queue) Fetch(ctx context.Context, t *Flight, ops []weir.Op) (clock.Node, error) {
+	c := q.newCall(ctx, Fetch, ops)
+	c.flight = t
+	defer t.overdue.Store(false)
+	return q.wait(context.Background(), c, q.opt.Timeout, ops)
+}
