@@ -19,7 +19,7 @@ import (
 // Do not edit this table to make a build pass: move the code.
 var floors = [][]string{
 	{
-		"", "internal/address", "internal/background", "internal/bodies", "internal/faults",
+		"", "internal/address", "internal/background", "internal/bodies", "internal/documents", "internal/faults",
 		"internal/backoff", "internal/cooldown", "internal/retryafter",
 		"internal/lateness", "internal/memlimit", "internal/recorder",
 		"internal/regular", "internal/sketch", "internal/spell", "internal/compat/envoy/settings",

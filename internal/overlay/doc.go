@@ -3,7 +3,7 @@
 // it through, and a mode makes of a limit a shadow, enforces it for all or for a
 // share of its keys, or switches it off; for a time or until it is taken back.
 //
-// They are kept in small documents on a [weir.Board], so all nodes that share a
+// They are kept in small documents on a [documents.Board], so all nodes that share a
 // store see them: each looks for a new version about once a second, and puts an
 // immutable set in front of its rules with one atomic store. While the board is
 // away the last good documents hold, and what ends does end, by the store's clock

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 // MaxEntries is how many bans and overrides there can be at a time.
@@ -36,7 +36,7 @@ func encode(entries []Entry) ([]byte, error) {
 		}
 	}
 	data, err := json.Marshal(document{format, entries})
-	if err == nil && len(data) > weir.MaxDocument {
+	if err == nil && len(data) > documents.MaxDocument {
 		err = ErrFull
 	}
 	return data, err
@@ -77,8 +77,8 @@ func Decode(data []byte) ([]Entry, error) {
 // read reads the JSON of a document of what. Strict: a member that into does not
 // have is an error.
 func read(data []byte, what string, strict bool, into any) error {
-	if len(data) > weir.MaxDocument {
-		return fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), weir.MaxDocument)
+	if len(data) > documents.MaxDocument {
+		return fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), documents.MaxDocument)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if strict {

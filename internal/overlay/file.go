@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/regular"
 )
 
@@ -23,10 +23,10 @@ type File struct {
 	path string
 
 	mu  sync.Mutex
-	all map[string]weir.Document // by what is behind the path
+	all map[string]documents.Document // by what is behind the path
 }
 
-var _ weir.Board = (*File)(nil)
+var _ documents.Board = (*File)(nil)
 
 // parts are what is kept in files, by what is behind the path, and what reads it.
 var parts = map[string]func([]byte) error{
@@ -43,9 +43,9 @@ func OpenFile(path string) (*File, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a folder", filepath.Dir(path))
 	}
-	b := &File{path: path, all: map[string]weir.Document{}}
+	b := &File{path: path, all: map[string]documents.Document{}}
 	for part, check := range parts {
-		data, err := regular.ReadPrefix(path+part, weir.MaxDocument+1)
+		data, err := regular.ReadPrefix(path+part, documents.MaxDocument+1)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -55,7 +55,7 @@ func OpenFile(path string) (*File, error) {
 		if err := check(data); err != nil {
 			return nil, fmt.Errorf("%s: %w: repair the file or remove it", path+part, err)
 		}
-		b.all[part] = weir.Document{Version: 1, Data: data}
+		b.all[part] = documents.Document{Version: 1, Data: data}
 	}
 	return b, nil
 }
@@ -72,11 +72,11 @@ func part(name string) (string, error) {
 	return name[at:], nil
 }
 
-// ReadDocument implements weir.Board.
-func (b *File) ReadDocument(_ context.Context, name string, known int64) (weir.Document, error) {
+// ReadDocument implements documents.Board.
+func (b *File) ReadDocument(_ context.Context, name string, known int64) (documents.Document, error) {
 	p, err := part(name)
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,24 +88,24 @@ func (b *File) ReadDocument(_ context.Context, name string, known int64) (weir.D
 	return d, nil
 }
 
-// SwapDocument implements weir.Board.
-func (b *File) SwapDocument(_ context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
-	if len(d.Data) > weir.MaxDocument {
-		return weir.Document{}, fmt.Errorf("%w: %d bytes, more than %d", weir.ErrDocument, len(d.Data), weir.MaxDocument)
+// SwapDocument implements documents.Board.
+func (b *File) SwapDocument(_ context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	if len(d.Data) > documents.MaxDocument {
+		return documents.Document{}, fmt.Errorf("%w: %d bytes, more than %d", documents.ErrDocument, len(d.Data), documents.MaxDocument)
 	}
 	p, err := part(name)
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if was != b.all[p].Version {
-		return weir.Document{}, weir.ErrChanged
+		return documents.Document{}, documents.ErrChanged
 	}
 	if err := write(b.path+p, d.Data); err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
-	d = weir.Document{Version: max(was, d.Version) + 1, Data: d.Data}
+	d = documents.Document{Version: max(was, d.Version) + 1, Data: d.Data}
 	b.all[p] = d
 	d.Now = time.Now().UnixMicro()
 	return d, nil

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 )
@@ -60,10 +60,10 @@ func writeFiles(path string) error {
 			go func() {
 				known := int64(0)
 				for {
-					d, err := b.SwapDocument(context.Background(), part.name, known, weir.Document{Data: []byte(document(part.entries, rand.IntN(1<<20)))})
+					d, err := b.SwapDocument(context.Background(), part.name, known, documents.Document{Data: []byte(document(part.entries, rand.IntN(1<<20)))})
 					if err == nil {
 						_, err = fmt.Println(part.name)
-					} else if errors.Is(err, weir.ErrChanged) {
+					} else if errors.Is(err, documents.ErrChanged) {
 						d, err = b.ReadDocument(context.Background(), part.name, -1)
 					}
 					known = d.Version
@@ -200,7 +200,7 @@ func TestFamilyFileIsWhole(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.SwapDocument(context.Background(), "overlay", 0, weir.Document{Data: []byte(document("entries", 10))}); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := b.SwapDocument(context.Background(), "overlay", 0, documents.Document{Data: []byte(document("entries", 10))}); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder in the place of the file: %v", err)
 	}
 	if after, err := filepath.Glob(path + ".[0-9]*"); err != nil || len(after) != len(before) {

@@ -3,7 +3,7 @@ package overlay_test
 import (
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 )
@@ -27,7 +27,7 @@ func FuzzDocument(f *testing.F) {
 			return
 		}
 		store := clocked.New(t)
-		if _, err := store.SwapDocument(t.Context(), "overlay", 0, weir.Document{Data: data}); err != nil {
+		if _, err := store.SwapDocument(t.Context(), "overlay", 0, documents.Document{Data: data}); err != nil {
 			t.Fatal(err)
 		}
 		n := newNode(t, store, store, store.Now.Load)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -24,26 +25,26 @@ func (l *logs) has(s string) bool { return strings.Contains(l.lines(), s) }
 
 // shaky is a board that can be away.
 type shaky struct {
-	weir.Board
+	documents.Board
 	away  atomic.Bool
 	calls atomic.Int64
 }
 
 var errAway = errors.New("away")
 
-func (s *shaky) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
+func (s *shaky) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
 	if name == "overlay" {
 		s.calls.Add(1)
 	}
 	if s.away.Load() {
-		return weir.Document{}, errAway
+		return documents.Document{}, errAway
 	}
 	return s.Board.ReadDocument(ctx, name, known)
 }
 
-func (s *shaky) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+func (s *shaky) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	if s.away.Load() {
-		return weir.Document{}, errAway
+		return documents.Document{}, errAway
 	}
 	return s.Board.SwapDocument(ctx, name, was, d)
 }
@@ -51,7 +52,7 @@ func (s *shaky) SwapDocument(ctx context.Context, name string, was int64, d weir
 // boardOnly is a board, and a store that allows everything, without goroutines.
 type boardOnly struct {
 	mu    sync.Mutex
-	all   map[string]weir.Document
+	all   map[string]documents.Document
 	ahead time.Duration // of the process's clock
 }
 
@@ -67,7 +68,7 @@ func (b *boardOnly) clear() {
 	clear(b.all)
 }
 
-func (b *boardOnly) ReadDocument(_ context.Context, name string, known int64) (weir.Document, error) {
+func (b *boardOnly) ReadDocument(_ context.Context, name string, known int64) (documents.Document, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.all[name]
@@ -75,11 +76,11 @@ func (b *boardOnly) ReadDocument(_ context.Context, name string, known int64) (w
 	return d, nil
 }
 
-func (b *boardOnly) SwapDocument(_ context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+func (b *boardOnly) SwapDocument(_ context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all[name].Version != was {
-		return weir.Document{}, weir.ErrChanged
+		return documents.Document{}, documents.ErrChanged
 	}
 	d.Version = max(was, d.Version) + 1
 	b.all[name] = d

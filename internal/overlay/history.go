@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/backoff"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 // Bounds of the history.
@@ -176,12 +177,12 @@ func (h *history) flush(ctx context.Context, o *Overlay) error {
 		if err != nil {
 			return err
 		}
-		put, err := o.opt.Board.SwapDocument(ctx, h.name, version, weir.Document{Version: h.version, Data: data})
+		put, err := o.opt.Board.SwapDocument(ctx, h.name, version, documents.Document{Version: h.version, Data: data})
 		switch {
 		case err == nil:
 			h.version, h.changes, h.pending = put.Version, kept, nil
 			return nil
-		case !errors.Is(err, weir.ErrChanged):
+		case !errors.Is(err, documents.ErrChanged):
 			return &StoreError{err}
 		}
 		if !backoff.Sleep(ctx, mathrand.N(longestPause)) {
@@ -206,7 +207,7 @@ func (h *history) again(ctx context.Context, o *Overlay) {
 func (h *history) read(ctx context.Context, o *Overlay) (int64, error) {
 	d, err := o.opt.Board.ReadDocument(ctx, h.name, h.version)
 	switch {
-	case errors.Is(err, weir.ErrDocument):
+	case errors.Is(err, documents.ErrDocument):
 		return 0, fmt.Errorf("%w (document %s: %w)", ErrUnread, h.name, err)
 	case err != nil:
 		return 0, &StoreError{err}

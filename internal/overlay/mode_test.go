@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 )
@@ -28,7 +29,7 @@ type laid struct {
 
 var operator = overlay.Author{By: "ann from 10.0.0.1", Reason: "a sale"}
 
-func newLaid(t testing.TB, store weir.Store, board weir.Board, now func() int64, rules weir.Rules, places ...overlay.Place) *laid {
+func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() int64, rules weir.Rules, places ...overlay.Place) *laid {
 	t.Helper()
 	n := &laid{log: &logs{}}
 	var err error
@@ -392,7 +393,7 @@ func TestVersionsSideBySide(t *testing.T) {
 	const strange = `{"kind":"tilt","scope":"api/user","angle":{"deep":[1,2,{"x":null}]}}`
 	text := strings.Replace(string(later.Data), `"entries":[`, `"entries":[`+strange+`,`, 1)
 	text = strings.Replace(text, `"mode":"enforce"`, `"mode":"enforce","note":"kept"`, 1)
-	if _, err := store.SwapDocument(ctx, "overlay.modes", later.Version, weir.Document{Data: []byte(text)}); err != nil {
+	if _, err := store.SwapDocument(ctx, "overlay.modes", later.Version, documents.Document{Data: []byte(text)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Refresh(ctx); err != nil {
@@ -460,11 +461,11 @@ func TestConcurrentModes(t *testing.T) {
 
 // racing is a board on which something happens just before a document is swapped.
 type racing struct {
-	weir.Board
+	documents.Board
 	before func(name string)
 }
 
-func (r *racing) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+func (r *racing) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	if f := r.before; f != nil {
 		r.before = nil
 		f(name)
@@ -681,7 +682,7 @@ func TestHostileModes(t *testing.T) {
 		`{"format":1,"entries":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"x"},`, overlay.MaxEntries+1), ",") + `]}`} {
 		d, err := store.ReadDocument(t.Context(), "overlay.modes", 0)
 		if err == nil {
-			_, err = store.SwapDocument(t.Context(), "overlay.modes", d.Version, weir.Document{Data: []byte(text)})
+			_, err = store.SwapDocument(t.Context(), "overlay.modes", d.Version, documents.Document{Data: []byte(text)})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -706,7 +707,7 @@ func TestHostileModes(t *testing.T) {
 	for _, text := range []string{"x", "{}", `{"format":1,"changes":[{}]}`, `{"format":1,"changes":[{"number":2,"id":"a","at_us":1},{"number":2,"id":"b","at_us":1}]}`} {
 		d, err := store.ReadDocument(t.Context(), "overlay.audit", 0)
 		if err == nil {
-			_, err = store.SwapDocument(t.Context(), "overlay.audit", d.Version, weir.Document{Data: []byte(text)})
+			_, err = store.SwapDocument(t.Context(), "overlay.audit", d.Version, documents.Document{Data: []byte(text)})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -734,7 +735,7 @@ func FuzzModes(f *testing.F) {
 	f.Add([]byte(`{"format":1,"entries":[{"kind":"allow","domain":"api","entries":[{"key":"user","value":"bob"}],"limit":"permin","scope":"api/user","key":"bob","algorithm":"token_bucket","until_us":9000000000000000,"made_us":1,"by":"x"}]}`), "bob", int64(100))
 	f.Fuzz(func(t *testing.T, data []byte, user string, percent int64) {
 		store := clocked.New(t)
-		d, err := store.SwapDocument(t.Context(), "overlay.modes", 0, weir.Document{Data: data})
+		d, err := store.SwapDocument(t.Context(), "overlay.modes", 0, documents.Document{Data: data})
 		if err != nil {
 			t.Skip()
 		}

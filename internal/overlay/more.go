@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 // KindMode is the kind of a [Switch].
@@ -64,7 +64,7 @@ func encodeMore(items []item) ([]byte, error) {
 		}
 	}
 	data, err := json.Marshal(d)
-	if err == nil && len(data) > weir.MaxDocument {
+	if err == nil && len(data) > documents.MaxDocument {
 		err = errFullModes
 	}
 	return data, err

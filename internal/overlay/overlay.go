@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 // Options configures an [Overlay].
@@ -17,7 +18,7 @@ type Options struct {
 	// Rules are what lies beneath. Required; their limits must be compiled.
 	Rules weir.Rules
 	// Board keeps the document. Required.
-	Board weir.Board
+	Board documents.Board
 	// Name of the document of bans and overrides on the board; those of modes and
 	// of changes have .modes and .audit behind it. Zero means "overlay".
 	Name string

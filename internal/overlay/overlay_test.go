@@ -14,10 +14,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/testing/boardtest"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/internal/testing/clocked"
-	"github.com/weirlimit/weir/store/storetest"
 )
 
 // node is a limiter with an overlay on a board.
@@ -38,7 +39,7 @@ func newLimit(t testing.TB) *weir.Limit {
 }
 
 // newNode returns a node on a store and a board.
-func newNode(t testing.TB, store weir.Store, board weir.Board, now func() int64) *node {
+func newNode(t testing.TB, store weir.Store, board documents.Board, now func() int64) *node {
 	t.Helper()
 	n := &node{limit: newLimit(t), log: &logs{}}
 	var err error
@@ -395,7 +396,7 @@ func TestStoresClock(t *testing.T) {
 // What could not be read and is gone is no fault any more.
 func TestHostileDocumentLeaves(t *testing.T) {
 	board := newMemory()
-	if _, err := board.SwapDocument(t.Context(), "overlay", 0, weir.Document{Data: []byte("garbage")}); err != nil {
+	if _, err := board.SwapDocument(t.Context(), "overlay", 0, documents.Document{Data: []byte("garbage")}); err != nil {
 		t.Fatal(err)
 	}
 	n := newNode(t, newMemory(), board, nil)
@@ -408,7 +409,7 @@ func TestHostileDocumentLeaves(t *testing.T) {
 }
 
 // newMemory is a store without background work of its own: it is closed at once.
-func newMemory() *boardOnly { return &boardOnly{all: map[string]weir.Document{}} }
+func newMemory() *boardOnly { return &boardOnly{all: map[string]documents.Document{}} }
 
 // wait lets time pass in a bubble.
 func wait(d time.Duration) { <-time.After(d) }
@@ -424,7 +425,7 @@ func TestHostileDocuments(t *testing.T) {
 		t.Helper()
 		d, err := store.ReadDocument(t.Context(), "overlay", 0)
 		if err == nil {
-			_, err = store.SwapDocument(t.Context(), "overlay", d.Version, weir.Document{Data: []byte(text)})
+			_, err = store.SwapDocument(t.Context(), "overlay", d.Version, documents.Document{Data: []byte(text)})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -482,7 +483,7 @@ func TestFull(t *testing.T) {
 		}
 		fmt.Fprintf(&b, `{"kind":"ban","domain":"api","entries":[{"key":"user","value":"u%d"}],"limit":"permin","scope":"api/user","key":"u%d","algorithm":"token_bucket","until_us":9000000000000000,"made_us":1,"by":""}`, i, i)
 	}
-	if _, err := store.SwapDocument(t.Context(), "overlay", 0, weir.Document{Data: []byte(`{"format":1,"entries":[` + b.String() + `]}`)}); err != nil {
+	if _, err := store.SwapDocument(t.Context(), "overlay", 0, documents.Document{Data: []byte(`{"format":1,"entries":[` + b.String() + `]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	n.refresh(t)
@@ -503,7 +504,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.RunBoard(t, b, func(n int) []byte {
+	boardtest.Run(t, b, func(n int) []byte {
 		return fmt.Appendf(nil, `{"format":1,"entries":[]}%*s`, n, "")
 	})
 	store := clocked.New(t)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/backoff"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 // A page is one document on the board, and what the node has of it. Requires:
@@ -32,7 +32,7 @@ type page[E any] struct {
 func (p *page[E]) look(ctx context.Context, o *Overlay) ([]E, error) {
 	d, err := o.read(ctx, p.name, p.seen)
 	switch {
-	case errors.Is(err, weir.ErrDocument):
+	case errors.Is(err, documents.ErrDocument):
 		return nil, p.unread(err)
 	case err != nil:
 		return nil, err
@@ -58,9 +58,9 @@ func (p *page[E]) look(ctx context.Context, o *Overlay) ([]E, error) {
 // putBack puts the node's document in the place of an older one or of none: the
 // board has lost it.
 func (p *page[E]) putBack(ctx context.Context, o *Overlay, was int64) error {
-	d, err := o.opt.Board.SwapDocument(ctx, p.name, was, weir.Document{Version: p.version, Data: p.data})
+	d, err := o.opt.Board.SwapDocument(ctx, p.name, was, documents.Document{Version: p.version, Data: p.data})
 	if err != nil {
-		if errors.Is(err, weir.ErrChanged) {
+		if errors.Is(err, documents.ErrChanged) {
 			return nil // another node was faster: the next look shows
 		}
 		return err
@@ -102,12 +102,12 @@ func change[E any](ctx context.Context, o *Overlay, p *page[E], f func(all []E, 
 		if err != nil {
 			return err
 		}
-		put, err := o.opt.Board.SwapDocument(ctx, p.name, d.Version, weir.Document{Version: p.version, Data: data})
+		put, err := o.opt.Board.SwapDocument(ctx, p.name, d.Version, documents.Document{Version: p.version, Data: data})
 		switch {
 		case err == nil:
 			p.put(put.Version, data, next)
 			return nil
-		case !errors.Is(err, weir.ErrChanged):
+		case !errors.Is(err, documents.ErrChanged):
 			return &StoreError{err}
 		}
 		if !backoff.Sleep(ctx, rand.N(longestPause)) {
@@ -119,10 +119,10 @@ func change[E any](ctx context.Context, o *Overlay, p *page[E], f func(all []E, 
 
 // current returns the document on the board and its entries; the node's own if
 // the board has an older one or none.
-func (p *page[E]) current(ctx context.Context, o *Overlay) (weir.Document, []E, error) {
+func (p *page[E]) current(ctx context.Context, o *Overlay) (documents.Document, []E, error) {
 	d, err := o.read(ctx, p.name, 0)
 	switch {
-	case errors.Is(err, weir.ErrDocument):
+	case errors.Is(err, documents.ErrDocument):
 		return d, nil, p.unread(err)
 	case err != nil:
 		return d, nil, &StoreError{err}

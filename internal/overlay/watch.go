@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/backoff"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 const (
@@ -91,7 +91,7 @@ func (o *Overlay) refresh(ctx context.Context) error {
 }
 
 // read reads a document unless its version is known. Requires: mu.
-func (o *Overlay) read(ctx context.Context, name string, known int64) (weir.Document, error) {
+func (o *Overlay) read(ctx context.Context, name string, known int64) (documents.Document, error) {
 	sent := o.clock.elapsed()
 	d, err := o.opt.Board.ReadDocument(ctx, name, known)
 	if err == nil {

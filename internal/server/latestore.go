@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
@@ -235,7 +236,7 @@ func (s *lateStore[S]) Close() error {
 type lateRedis struct{ *lateStore[*redis.Store] }
 
 var (
-	_ weir.Board      = lateRedis{}
+	_ documents.Board = lateRedis{}
 	_ httpapi.Keyring = lateRedis{}
 	_ weir.Store      = (*lateStore[*memcached.Store])(nil)
 )
@@ -253,20 +254,20 @@ func (s lateRedis) stats() metrics.Redis {
 	}
 }
 
-// ReadDocument implements weir.Board.
-func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
+// ReadDocument implements documents.Board.
+func (s lateRedis) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
 	store, err := s.get()
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	return store.ReadDocument(ctx, name, known)
 }
 
-// SwapDocument implements weir.Board.
-func (s lateRedis) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+// SwapDocument implements documents.Board.
+func (s lateRedis) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	store, err := s.get()
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	return store.SwapDocument(ctx, name, was, d)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/metrics"
@@ -36,7 +37,7 @@ func (s *Server) overlayMetrics() metrics.Overlay {
 // openOverlay lays bans, overrides and modes over what the node decides by. They are kept
 // where all nodes see them if there is such a place, else in a file if there is one.
 func (s *Server) openOverlay() error {
-	var board weir.Board
+	var board documents.Board
 	switch {
 	case s.store.fleet && s.conf.Overlay != "":
 		return errors.New("--overlay: this store keeps bans, overrides and modes for all nodes: leave the file out")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/internal/spell"
@@ -40,7 +41,7 @@ type openedStore struct {
 	sketch func(*weir.Limit) (sketch.Stats, bool)
 	// board keeps bans and overrides, for all nodes if fleet. Nil if the store
 	// keeps no documents.
-	board weir.Board
+	board documents.Board
 	fleet bool
 	// shared is what is said of a store that nodes share. Nil if none is.
 	shared func() metrics.Shared
@@ -188,7 +189,7 @@ func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, ch
 	if keys != nil {
 		opened.keyring = &tieredKeys{tier: t, shared: keys, local: local}
 	}
-	if _, ok := shared.(weir.Board); ok {
+	if _, ok := shared.(documents.Board); ok {
 		opened.board, opened.fleet = t, true
 	}
 	return opened, nil

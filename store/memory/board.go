@@ -7,21 +7,22 @@ import (
 	"sync"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
-var _ weir.Board = (*Store)(nil)
+var _ documents.Board = (*Store)(nil)
 
 // board keeps documents in this process. Its lock is held for a few words, and
 // never with another.
 type board struct {
 	mu  sync.Mutex
-	all map[string]weir.Document
+	all map[string]documents.Document
 }
 
-// ReadDocument implements weir.Board.
-func (s *Store) ReadDocument(_ context.Context, name string, known int64) (weir.Document, error) {
+// ReadDocument implements documents.Board.
+func (s *Store) ReadDocument(_ context.Context, name string, known int64) (documents.Document, error) {
 	if s.closed.Load() {
-		return weir.Document{}, weir.ErrClosed
+		return documents.Document{}, weir.ErrClosed
 	}
 	s.board.mu.Lock()
 	d := s.board.all[name]
@@ -33,21 +34,21 @@ func (s *Store) ReadDocument(_ context.Context, name string, known int64) (weir.
 	return d, nil
 }
 
-// SwapDocument implements weir.Board.
-func (s *Store) SwapDocument(_ context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+// SwapDocument implements documents.Board.
+func (s *Store) SwapDocument(_ context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	switch {
 	case s.closed.Load():
-		return weir.Document{}, weir.ErrClosed
-	case len(d.Data) > weir.MaxDocument:
-		return weir.Document{}, fmt.Errorf("store memory: %w: %d bytes, more than %d", weir.ErrDocument, len(d.Data), weir.MaxDocument)
+		return documents.Document{}, weir.ErrClosed
+	case len(d.Data) > documents.MaxDocument:
+		return documents.Document{}, fmt.Errorf("store memory: %w: %d bytes, more than %d", documents.ErrDocument, len(d.Data), documents.MaxDocument)
 	}
 	s.board.mu.Lock()
 	defer s.board.mu.Unlock()
 	if s.board.all[name].Version != was {
-		return weir.Document{}, weir.ErrChanged
+		return documents.Document{}, documents.ErrChanged
 	}
 	if s.board.all == nil {
-		s.board.all = map[string]weir.Document{}
+		s.board.all = map[string]documents.Document{}
 	}
 	d.Version, d.Data = max(was, d.Version)+1, slices.Clone(d.Data)
 	s.board.all[name] = d

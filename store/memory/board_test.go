@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testing/boardtest"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/store/storetest"
 )
 
 func TestBoard(t *testing.T) {
 	s := memory.New(memory.Options{})
-	storetest.RunBoard(t, s, func(n int) []byte { return fmt.Append(nil, "document ", n) })
+	boardtest.Run(t, s, func(n int) []byte { return fmt.Append(nil, "document ", n) })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/documents"
+
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
 )
 
-var _ weir.Board = (*Store)(nil)
+var _ documents.Board = (*Store)(nil)
 
 // A document is one key, PREFIX:{NAME}: its version in sixteen digits, and its
 // data. No counter has such a name: those have more after the braces. It has no
@@ -32,35 +34,35 @@ var (
 	swapScript = rueidis.NewLuaScript(withoutComments(swapLua))
 )
 
-// ReadDocument implements weir.Board: one script, and no data unless it has
+// ReadDocument implements documents.Board: one script, and no data unless it has
 // changed. It waits a second, or Options.Timeout if that is more.
-func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
-	reply, err := s.document(ctx, readScript, name, strconv.FormatInt(known, 10), strconv.Itoa(weir.MaxDocument))
+func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+	reply, err := s.document(ctx, readScript, name, strconv.FormatInt(known, 10), strconv.Itoa(documents.MaxDocument))
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
-	d := weir.Document{Now: reply.now, Version: reply.version}
+	d := documents.Document{Now: reply.now, Version: reply.version}
 	if len(reply.rest) > 0 {
 		text, err := reply.rest[0].ToString()
 		if err != nil {
-			return weir.Document{}, explain(errReply)
+			return documents.Document{}, explain(errReply)
 		}
 		d.Data = []byte(text)
 	}
 	return d, nil
 }
 
-// SwapDocument implements weir.Board, as ReadDocument does.
-func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
-	if len(d.Data) > weir.MaxDocument {
-		return weir.Document{}, fmt.Errorf("store redis: %w: %d bytes, more than %d", weir.ErrDocument, len(d.Data), weir.MaxDocument)
+// SwapDocument implements documents.Board, as ReadDocument does.
+func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	if len(d.Data) > documents.MaxDocument {
+		return documents.Document{}, fmt.Errorf("store redis: %w: %d bytes, more than %d", documents.ErrDocument, len(d.Data), documents.MaxDocument)
 	}
 	reply, err := s.document(ctx, swapScript, name, strconv.FormatInt(was, 10), strconv.FormatInt(d.Version, 10), string(d.Data))
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	if len(reply.rest) == 0 {
-		return weir.Document{}, weir.ErrChanged
+		return documents.Document{}, documents.ErrChanged
 	}
 	d.Version, d.Now = reply.version, reply.now
 	return d, nil
@@ -87,7 +89,7 @@ func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, 
 	}
 	values, err := script.Exec(ctx, client, []string{key}, args).ToArray()
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "WRONGTYPE") {
-		return documentReply{}, fmt.Errorf("store redis: %w: %s holds something else", weir.ErrDocument, key)
+		return documentReply{}, fmt.Errorf("store redis: %w: %s holds something else", documents.ErrDocument, key)
 	}
 	if err != nil {
 		return documentReply{}, s.explain(err)
@@ -102,7 +104,7 @@ func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, 
 		return r, explain(errReply)
 	}
 	if version < 0 {
-		return r, fmt.Errorf("store redis: %w: %s is damaged or larger than %d bytes", weir.ErrDocument, key, weir.MaxDocument)
+		return r, fmt.Errorf("store redis: %w: %s is damaged or larger than %d bytes", documents.ErrDocument, key, documents.MaxDocument)
 	}
 	if s.told != nil {
 		now = s.told()

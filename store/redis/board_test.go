@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/internal/testing/boardtest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
-	"github.com/weirlimit/weir/store/storetest"
 )
 
 func TestBoard(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
 	s := openTold(t, "redis://"+r.Addr, nil)
-	storetest.RunBoard(t, s, func(n int) []byte { return fmt.Append(nil, "document ", n) })
+	boardtest.Run(t, s, func(n int) []byte { return fmt.Append(nil, "document ", n) })
 	key := s.opt.Prefix + ":{doc}"
 	// Documents hold what they hold, and are found again after SCRIPT FLUSH.
 	d, err := s.ReadDocument(t.Context(), "doc", 0)
@@ -23,7 +23,7 @@ func TestBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	odd := "\x00\r\n{}%\xff" + strings.Repeat("x", 100_000)
-	d, err = s.SwapDocument(t.Context(), "doc", d.Version, weir.Document{Data: []byte(odd)})
+	d, err = s.SwapDocument(t.Context(), "doc", d.Version, documents.Document{Data: []byte(odd)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestBoard(t *testing.T) {
 	}
 	// Versions are the server's time, and more than what was there.
 	r.Do(t, "SET", key, "0009000000000000old")
-	if got, err := s.SwapDocument(t.Context(), "doc", 9_000_000_000_000, weir.Document{Data: []byte("x")}); err != nil || got.Version < 1e15 {
+	if got, err := s.SwapDocument(t.Context(), "doc", 9_000_000_000_000, documents.Document{Data: []byte("x")}); err != nil || got.Version < 1e15 {
 		t.Errorf("got version %d, %v, want the time", got.Version, err)
 	}
 	r.Do(t, "SET", key, "8000000000000000ahead")
-	if got, err := s.SwapDocument(t.Context(), "doc", 8_000_000_000_000_000, weir.Document{Data: []byte("x")}); err != nil || got.Version != 8_000_000_000_000_001 {
+	if got, err := s.SwapDocument(t.Context(), "doc", 8_000_000_000_000_000, documents.Document{Data: []byte("x")}); err != nil || got.Version != 8_000_000_000_000_001 {
 		t.Errorf("got version %d, %v, want one more than what was there", got.Version, err)
 	}
 	// What is no document is said to be none, and is not replaced.
@@ -50,17 +50,17 @@ func TestBoard(t *testing.T) {
 	} {
 		r.Do(t, "DEL", key)
 		r.Do(t, hostile...)
-		if got, err := s.ReadDocument(t.Context(), "doc", 0); !errors.Is(err, weir.ErrDocument) || !strings.Contains(err.Error(), key) {
+		if got, err := s.ReadDocument(t.Context(), "doc", 0); !errors.Is(err, documents.ErrDocument) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%q: got %+v, %v", hostile, got, err)
 		}
-		if _, err := s.SwapDocument(t.Context(), "doc", 0, weir.Document{}); !errors.Is(err, weir.ErrDocument) {
+		if _, err := s.SwapDocument(t.Context(), "doc", 0, documents.Document{}); !errors.Is(err, documents.ErrDocument) {
 			t.Errorf("%q was replaced: %v", hostile, err)
 		}
 	}
 	r.Do(t, "DEL", key)
 	r.Do(t, "SET", key, "0000000000000005")
-	r.Do(t, "SETRANGE", key, fmt.Sprint(16+weir.MaxDocument), "x")
-	if _, err := s.ReadDocument(t.Context(), "doc", 0); !errors.Is(err, weir.ErrDocument) {
+	r.Do(t, "SETRANGE", key, fmt.Sprint(16+documents.MaxDocument), "x")
+	if _, err := s.ReadDocument(t.Context(), "doc", 0); !errors.Is(err, documents.ErrDocument) {
 		t.Errorf("a document that is too large: %v", err)
 	}
 }
@@ -69,11 +69,11 @@ func TestBoardOfAClusterAndARing(t *testing.T) {
 	t.Parallel()
 	three := []string{servertest.Redis(t).Addr, servertest.Redis(t).Addr, servertest.Redis(t).Addr}
 	s := openTold(t, "redis+ring://"+strings.Join(three, ","), nil)
-	storetest.RunBoard(t, s, func(n int) []byte { return fmt.Append(nil, n) })
+	boardtest.Run(t, s, func(n int) []byte { return fmt.Append(nil, n) })
 	if testing.Short() {
 		return
 	}
 	cluster := servertest.RedisCluster(t, 3)
 	c := openTold(t, "redis+cluster://"+cluster[0].Addr, nil)
-	storetest.RunBoard(t, c, func(n int) []byte { return fmt.Append(nil, n) })
+	boardtest.Run(t, c, func(n int) []byte { return fmt.Append(nil, n) })
 }

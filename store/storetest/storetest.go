@@ -7,8 +7,7 @@
 // are lost or spent twice when many goroutines ask at once, what each verb and role does,
 // when a key is as if never seen, and what errors there are. It replays the readable
 // histories of the project. [RunBound] attacks each limit and checks that no span of a
-// period admits more than the limit states. [RunBoard] checks the documents of a store
-// that is a [weir.Board] too.
+// period admits more than the limit states.
 //
 // A store that cannot keep every limit has a method
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -143,7 +144,7 @@ type outage struct {
 // has failed by err, and opens the breaker if it does not: nobody need wait for it to
 // find out, and what is down is told before what follows from it.
 func (s *Store) confirm(err error) {
-	if s.link.IsOpen() || partial(err) || wrong(err) || errors.Is(err, weir.ErrDocument) || errors.Is(err, weir.ErrChanged) {
+	if s.link.IsOpen() || partial(err) || wrong(err) || errors.Is(err, documents.ErrDocument) || errors.Is(err, documents.ErrChanged) {
 		return
 	}
 	var r *transport.Result

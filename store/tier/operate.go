@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
 // Forgetter is a shared store whose keys can be forgotten one by one.
@@ -129,13 +130,13 @@ func (e *lease) letGo() (held bool) {
 	return held
 }
 
-var _ weir.Board = (*Store)(nil)
+var _ documents.Board = (*Store)(nil)
 
-// ReadDocument implements weir.Board by the shared store, which need not be one.
-func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (weir.Document, error) {
+// ReadDocument implements documents.Board by the shared store, which need not be one.
+func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
 	b, err := s.board()
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	d, err := b.ReadDocument(ctx, name, known)
 	if err != nil && ctx.Err() == nil {
@@ -144,23 +145,23 @@ func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (wei
 	return d, err
 }
 
-// SwapDocument implements weir.Board by the shared store, which need not be one.
-func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d weir.Document) (weir.Document, error) {
+// SwapDocument implements documents.Board by the shared store, which need not be one.
+func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
 	b, err := s.board()
 	if err != nil {
-		return weir.Document{}, err
+		return documents.Document{}, err
 	}
 	return b.SwapDocument(ctx, name, was, d)
 }
 
-func (s *Store) board() (weir.Board, error) {
+func (s *Store) board() (documents.Board, error) {
 	if s.closed.Load() {
 		return nil, weir.ErrClosed
 	}
-	if b, ok := s.link.store.(weir.Board); ok {
+	if b, ok := s.link.store.(documents.Board); ok {
 		return b, nil
 	}
-	return nil, weir.ErrNoBoard
+	return nil, documents.ErrNoBoard
 }
 
 // ErrNoForget: the store that counts a key cannot forget single ones.

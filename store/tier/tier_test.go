@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
@@ -71,14 +72,14 @@ func TestStoreThatCannotForget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, able := shared.(weir.Board)
+		_, able := shared.(documents.Board)
 		if _, err := s.Forget(t.Context(), "k", l); errors.Is(err, tier.ErrNoForget) == able {
 			t.Errorf("able %t: Forget: %v", able, err)
 		}
-		if _, err := s.ReadDocument(t.Context(), "doc", 0); errors.Is(err, weir.ErrNoBoard) == able {
+		if _, err := s.ReadDocument(t.Context(), "doc", 0); errors.Is(err, documents.ErrNoBoard) == able {
 			t.Errorf("able %t: ReadDocument: %v", able, err)
 		}
-		if _, err := s.SwapDocument(t.Context(), "doc", 0, weir.Document{}); errors.Is(err, weir.ErrNoBoard) == able {
+		if _, err := s.SwapDocument(t.Context(), "doc", 0, documents.Document{}); errors.Is(err, documents.ErrNoBoard) == able {
 			t.Errorf("able %t: SwapDocument: %v", able, err)
 		}
 		if err := s.Close(); err != nil {

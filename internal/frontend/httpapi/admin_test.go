@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 )
@@ -274,7 +275,7 @@ func TestOverlayThatCannotChange(t *testing.T) {
 	store := clocked.New(t)
 	srv := serve(t, store, weir.Limits{named("permin", weir.PerMinute(3, algorithm.TokenBucket))}, httpapi.Options{AdminToken: token})
 	const ann = `{"descriptors":[{"entries":{"user":"ann"}}],"seconds":5}`
-	if _, err := store.SwapDocument(t.Context(), "overlay", 0, weir.Document{Data: []byte("garbage")}); err != nil {
+	if _, err := store.SwapDocument(t.Context(), "overlay", 0, documents.Document{Data: []byte("garbage")}); err != nil {
 		t.Fatal(err)
 	}
 	res, got := exchange(t, "POST", srv.URL, "/v1/admin/ban", ann, bearer)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/internal/testing/clocked"
@@ -33,7 +34,7 @@ func serve(t *testing.T, store weir.Store, limits weir.Limits, opt httpapi.Optio
 // serveRules is serve with rules whose limits are compiled.
 func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Options) *server {
 	t.Helper()
-	board, ok := store.(weir.Board)
+	board, ok := store.(documents.Board)
 	if !ok {
 		board = clocked.New(t)
 	}

@@ -1,4 +1,5 @@
-package storetest
+// Package boardtest tests stores that keep documents.
+package boardtest
 
 import (
 	"bytes"
@@ -6,15 +7,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
 )
 
-// RunBoard tests a board that keeps no document yet. valid returns a document
+// Run tests a board that keeps no document yet. valid returns a document
 // that may be kept, unlike those for other n.
-func RunBoard(t *testing.T, b weir.Board, valid func(n int) []byte) {
+func Run(t *testing.T, b documents.Board, valid func(n int) []byte) {
 	t.Helper()
 	ctx := t.Context()
-	read := func(known int64) weir.Document {
+	read := func(known int64) documents.Document {
 		t.Helper()
 		d, err := b.ReadDocument(ctx, "doc", known)
 		if err != nil {
@@ -31,10 +32,10 @@ func RunBoard(t *testing.T, b weir.Board, valid func(n int) []byte) {
 	if d := read(7); d.Version != 0 || d.Data != nil {
 		t.Errorf("a new board has version %d, %q", d.Version, d.Data)
 	}
-	if _, err := b.SwapDocument(ctx, "doc", 7, weir.Document{Data: valid(0)}); !errors.Is(err, weir.ErrChanged) {
+	if _, err := b.SwapDocument(ctx, "doc", 7, documents.Document{Data: valid(0)}); !errors.Is(err, documents.ErrChanged) {
 		t.Errorf("a document that is not there was replaced: %v", err)
 	}
-	first, err := b.SwapDocument(ctx, "doc", 0, weir.Document{Data: valid(1)})
+	first, err := b.SwapDocument(ctx, "doc", 0, documents.Document{Data: valid(1)})
 	if err != nil || first.Version < 1 {
 		t.Fatalf("version %d, %v", first.Version, err)
 	}
@@ -45,27 +46,27 @@ func RunBoard(t *testing.T, b weir.Board, valid func(n int) []byte) {
 		t.Errorf("a document that is known was sent again: %q", d.Data)
 	}
 	for _, was := range []int64{0, first.Version - 1, first.Version + 1} {
-		if _, err := b.SwapDocument(ctx, "doc", was, weir.Document{Data: valid(2)}); !errors.Is(err, weir.ErrChanged) {
+		if _, err := b.SwapDocument(ctx, "doc", was, documents.Document{Data: valid(2)}); !errors.Is(err, documents.ErrChanged) {
 			t.Errorf("version %d was replaced as %d: %v", first.Version, was, err)
 		}
 	}
 	// Versions grow, also above one that the board has never seen.
 	above := first.Version + 1e9
-	second, err := b.SwapDocument(ctx, "doc", first.Version, weir.Document{Version: above, Data: valid(2)})
+	second, err := b.SwapDocument(ctx, "doc", first.Version, documents.Document{Version: above, Data: valid(2)})
 	if err != nil || second.Version <= above {
 		t.Errorf("version %d after %d, %v; want it above %d", second.Version, first.Version, err, above)
 	}
 	if d := read(first.Version); d.Version != second.Version || !bytes.Equal(d.Data, valid(2)) {
 		t.Errorf("got version %d, %q", d.Version, d.Data)
 	}
-	if _, err := b.SwapDocument(ctx, "doc", second.Version, weir.Document{Data: make([]byte, weir.MaxDocument+1)}); !errors.Is(err, weir.ErrDocument) {
+	if _, err := b.SwapDocument(ctx, "doc", second.Version, documents.Document{Data: make([]byte, documents.MaxDocument+1)}); !errors.Is(err, documents.ErrDocument) {
 		t.Errorf("a document that is too large: %v", err)
 	}
 	contended(t, b, valid)
 }
 
 // contended lets writers race: of those that read one version one wins.
-func contended(t *testing.T, b weir.Board, valid func(n int) []byte) {
+func contended(t *testing.T, b documents.Board, valid func(n int) []byte) {
 	t.Helper()
 	const writers, each = 8, 5
 	var mu sync.Mutex
@@ -76,7 +77,7 @@ func contended(t *testing.T, b weir.Board, valid func(n int) []byte) {
 			for won := 0; won < each; {
 				d, err := b.ReadDocument(t.Context(), "doc", 0)
 				if err == nil {
-					_, err = b.SwapDocument(t.Context(), "doc", d.Version, weir.Document{Data: valid(100 + w)})
+					_, err = b.SwapDocument(t.Context(), "doc", d.Version, documents.Document{Data: valid(100 + w)})
 				}
 				switch {
 				case err == nil:
@@ -84,7 +85,7 @@ func contended(t *testing.T, b weir.Board, valid func(n int) []byte) {
 					mu.Lock()
 					from[d.Version]++
 					mu.Unlock()
-				case !errors.Is(err, weir.ErrChanged):
+				case !errors.Is(err, documents.ErrChanged):
 					t.Error(err)
 					return
 				}

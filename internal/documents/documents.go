@@ -1,4 +1,6 @@
-package weir
+// Package documents is what nodes use to share small documents, such as what operators
+// have changed, beside the counters of a store.
+package documents
 
 import (
 	"context"
@@ -6,7 +8,7 @@ import (
 )
 
 // Board is a store that keeps small documents beside its counters, where every
-// node that shares it sees them. It is an optional interface of a [Store].
+// node that shares it sees them. It is an optional interface of a weir.Store.
 // Implementations are safe for concurrent use.
 type Board interface {
 	// ReadDocument returns the document of a name. Its Data is nil if its version
