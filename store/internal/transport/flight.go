@@ -11,11 +11,13 @@ import (
 // A Flight is a fetch under way: one call or several, one after the other, that bring what
 // decisions wait for. Safe for concurrent use.
 type Flight struct {
-	// waited: a decision waits for it, or has. overdue: the call under way has had the
+	// Waited: a decision waits for it, or has. Overdue: the call under way has had the
 	// budget, and no decision waits for it.
-	waited, overdue, over atomic.Bool
-	err                   error
-	landed                Gate // closed when it is over
+	Waited, Overdue atomic.Bool
+
+	over   atomic.Bool
+	err    error
+	landed Gate // closed when it is over
 }
 
 // NewFlight returns a flight that has not landed.
@@ -42,8 +44,8 @@ func (t *Flight) Land(err error) {
 // Await waits for a flight as long as the budget that ctx is allows, and no longer than
 // ctx. It does not wait for one that is overdue. It returns why nothing was brought.
 func (q *Queue) Await(ctx context.Context, t *Flight) error {
-	t.waited.Store(true)
-	if !t.overdue.Load() && q.env.Park(ctx, t.landed, q.Left(ctx)) == Ended {
+	t.Waited.Store(true)
+	if !t.Overdue.Load() && q.env.Park(ctx, t.landed, q.Left(ctx)) == Ended {
 		return &Result{Outcome: CallerGone, Err: ctx.Err()}
 	}
 	if t.over.Load() {
@@ -67,6 +69,6 @@ func (q *Queue) Settle(ctx context.Context, t *Flight) error {
 func (q *Queue) Fetch(ctx context.Context, t *Flight, ops []weir.Op) (clock.Node, error) {
 	c := q.newCall(ctx, Fetch, ops)
 	c.flight = t
-	defer t.overdue.Store(false)
+	defer t.Overdue.Store(false)
 	return q.wait(context.Background(), c, q.opt.Timeout, ops)
 }

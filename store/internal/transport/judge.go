@@ -114,8 +114,8 @@ func (s *shard) late(c *Call, r *Result) bool {
 // decision. Requires: mu.
 func (s *shard) blame(c *Call, r *Result) bool {
 	if c.class == Fetch {
-		c.flight.overdue.Store(true)
-		if !c.flight.waited.Load() {
+		c.flight.Overdue.Store(true)
+		if !c.flight.Waited.Load() {
 			return false
 		}
 	}

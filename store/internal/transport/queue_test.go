@@ -348,7 +348,7 @@ func TestFetch(t *testing.T) {
 			}
 			w.Go(func() {
 				w.sleep(budget + time.Millisecond)
-				if start := w.now; !f.overdue.Load() {
+				if start := w.now; !f.Overdue.Load() {
 					t.Error("not overdue after a budget")
 				} else if waited && (!errors.Is(q.Await(context.Background(), f), ErrLate) || w.now != start) {
 					t.Error("an overdue flight was waited for")
@@ -359,7 +359,7 @@ func TestFetch(t *testing.T) {
 				}
 			})
 			ops := alone("k")
-			if _, err := q.Fetch(context.Background(), f, ops); err != nil || ops[0].Decision.Remaining != 1 || f.overdue.Load() {
+			if _, err := q.Fetch(context.Background(), f, ops); err != nil || ops[0].Decision.Remaining != 1 || f.Overdue.Load() {
 				t.Errorf("%v, %+v", err, ops[0])
 			}
 		})
