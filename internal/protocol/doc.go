@@ -35,16 +35,27 @@
 // # What was explored
 //
 // go test explores small machines whole, with the second pass, in some 15 s of one core.
-// WEIR_SOAK=1 goes on to the larger ones below, until all was seen or 10^8 states were,
-// in at most 6 GiB of memory (the second pass: where there are fewer than 2*10^7).
+// WEIR_SOAK=1 goes on to larger ones, until all was seen or 10^8 states were, with 1.6 GB
+// for the hashes and as much again for states that wait (the second pass: where there are
+// fewer than 2*10^7). What has been seen, each with no violation:
 //
 //	machine  bounds                                                      states
+//	lease    limit 3, windows of 3 ticks, drift and suspend              3,233,943, whole
+//	lease    limit 2, windows of 2 ticks, failovers                      51,278, whole
 //	bucket   burst 7, lots of 3 ticks                                    2,393,926, whole
+//	price    1 or 2 ticks a unit, 3 ticks owed                           186,446, whole
+//	tally    limit 1, overshoot 1, windows of 2 ticks                    6,809,757, whole
+//	number   limit 8                                                     163,365, whole
+//	permit   limit 3, periods of 2 ticks, crashes                        21,912,313, whole
+//	settle   two settlers                                                7,295, whole
 //	outage   limit 6                                                     4,530,060, whole
 //	breaker  3 failures, budget 2, timeout 4                             40,108, whole
 //	steady   burst 6, lots of 2 ticks, registrations of 5                411,223, whole
-//	tally    limit 1, overshoot 1, windows of 2 ticks                    6,809,757, whole
-//	number   limit 8                                                     163,365, whole
+//
+// Of permit the second pass was made for a limit of 2, of tally for windows of a tick. Not
+// seen whole: tally with crashes and with failovers, which hold in the first 4,000,000
+// states of each. Not finished yet: tally with slack of two units and all faults, price
+// with 6 ticks owed, lease with all faults at once. No run has yet gone to 10^8 states.
 //
 // Two nodes and two messages in flight; in price three messages, in number one node and
 // three, in outage and settle no more than is said there.
