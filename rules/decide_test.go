@@ -91,8 +91,8 @@ func (d *desk) left(descriptor string) string {
 
 func TestFilePriorities(t *testing.T) {
 	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window", "sliding_counter", "sliding_subwindows", "sliding_log", "approximate"} {
-		d := fileDesk(t, "  - {key: k, limit: 10/minute, algorithm: "+algorithm+", reserve: [0, 2, 50%]}\n"+
-			"  - {key: batch, limit: 10/minute, algorithm: "+algorithm+", reserve: [0, 2, 50%], priority: 2}\n")
+		d := fileDesk(t, "  - {key: k, limit: 10/minute, algorithm: "+algorithm+", headroom: [0, 2, 50%]}\n"+
+			"  - {key: batch, limit: 10/minute, algorithm: "+algorithm+", headroom: [0, 2, 50%], priority: 2}\n")
 		// Half is kept from priority 2, two units from priority 1.
 		d.want(d.run(6, 2, "k=1"), "aaaaar")
 		d.want(d.run(4, 1, "k=1"), "aaar")
@@ -134,7 +134,7 @@ func TestFileElastic(t *testing.T) {
 domain: d
 defaults: {algorithm: fixed_window}
 pools:
-  spare: {limit: 6/minute, reserve: [0, 2]}
+  spare: {limit: 6/minute, headroom: [0, 2]}
 descriptors:
   - {key: tenant, limit: 2/minute, mode: elastic, pool: spare, ceiling: 5}
 `))

@@ -67,9 +67,9 @@ type Met struct {
 	// Scope and Key name the counter.
 	Scope string `json:"scope"`
 	Key   string `json:"key"`
-	// Cost is what the request costs, Reserve what must be left after it.
-	Cost    int64 `json:"cost"`
-	Reserve int64 `json:"headroom,omitempty"`
+	// Cost is what the request costs, Headroom what must remain after it.
+	Cost     int64 `json:"cost"`
+	Headroom int64 `json:"headroom,omitempty"`
 	// Role is "enforce", "soft", "shadow", "own", "pool", "always", "ban" or
 	// "deny".
 	Role string `json:"role"`
@@ -172,7 +172,7 @@ func (t *trace) matched(f *found, ops []weir.Op) {
 	for i := range ops {
 		o := &ops[i]
 		s.Limits = append(s.Limits, Met{Name: o.Limit.Name, Limit: Summary(o.Limit), Scope: o.Limit.Scope,
-			Key: strings.Clone(o.Key), Cost: o.Cost, Reserve: o.Headroom, Role: roleNames[o.Role]})
+			Key: strings.Clone(o.Key), Cost: o.Cost, Headroom: o.Headroom, Role: roleNames[o.Role]})
 	}
 	switch f.verdict {
 	case denied:

@@ -560,7 +560,7 @@ func (w *keyWriter) change(l *Limit, n *node) *node {
 		n.pairs = append(n.pairs, pairOf(scalarOf("mode"), scalarOf("shadow")))
 		return n
 	}
-	n = without(n, append(numberKeys, "reserve", "ceiling", "phase")...)
+	n = without(n, append(numberKeys, "headroom", "ceiling", "phase")...)
 	add := func(key, value string) { n.pairs = append(n.pairs, pairOf(scalarOf(key), scalarOf(value))) }
 	if l.Traits()&weir.Leases != 0 {
 		add("limit", strconv.FormatInt(w.Count, 10))
@@ -584,7 +584,7 @@ func (w *keyWriter) change(l *Limit, n *node) *node {
 		for _, r := range v.Headroom {
 			units.items = append(units.items, scalarOf(strconv.FormatInt(r, 10)))
 		}
-		n.pairs = append(n.pairs, pairOf(scalarOf("reserve"), units))
+		n.pairs = append(n.pairs, pairOf(scalarOf("headroom"), units))
 	}
 	if v.Ceiling > 0 {
 		add("ceiling", strconv.FormatInt(v.Ceiling, 10))

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// mode sets what a breach does. Of a pool only the reserve counts: a breach is
+// mode sets what a breach does. Of a pool only the headroom counts: a breach is
 // a matter of the limits that borrow from it.
 func (b *builder) mode(w *weir.Limit) {
 	if b.pool {
@@ -20,7 +20,7 @@ func (b *builder) mode(w *weir.Limit) {
 	} else {
 		b.breach(w)
 	}
-	b.reserve(w)
+	b.setHeadroom(w)
 }
 
 // breach sets the modes of a limit that is no pool.
@@ -58,15 +58,15 @@ func (b *builder) breach(w *weir.Limit) {
 	b.ban(w)
 }
 
-// reserve sets what is kept from low priorities.
-func (b *builder) reserve(w *weir.Limit) {
-	for p, r := range b.s.Reserve {
+// setHeadroom sets the units that are kept for higher priorities.
+func (b *builder) setHeadroom(w *weir.Limit) {
+	for p, r := range b.s.Headroom {
 		units := r.of(max(w.Burst, 0))
 		if w.Burst == 0 {
 			units = r.of(w.Count)
 		}
 		if r.isPercent && r.percent == 100 {
-			b.wrong("reserve", "keep less", "reserve of 100%% leaves nothing to priority %d", p)
+			b.wrong("headroom", "keep less", "headroom of 100%% leaves nothing to priority %d", p)
 			continue
 		}
 		w.Headroom = append(w.Headroom, units)

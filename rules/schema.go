@@ -134,7 +134,7 @@ type settings struct {
 	// Refuse a key outright after so many refusals.
 	Ban *banSpec `yaml:"ban"`
 	// What is kept from requests of priority 0, 1, 2 ...: units, or shares of the burst.
-	Reserve []share `yaml:"reserve"`
+	Headroom []share `yaml:"headroom"`
 	// The priority that requests have here at best; 0 is the highest.
 	Priority *int64 `yaml:"priority"`
 	// What a request costs here, whatever it says itself.

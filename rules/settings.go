@@ -79,7 +79,7 @@ var known = map[string]bool{
 
 // needsCount lists the settings that have nothing to do where nothing is
 // counted: where all passes, or nothing does.
-var needsCount = []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "reserve", "sketch", "cost",
+var needsCount = []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "headroom", "sketch", "cost",
 	"count_on", "refund_on", "cost_from", "cost_per"}
 
 // needsMode lists the settings that belong to one mode.

@@ -30,7 +30,7 @@ func waitRules(r *rand.Rand) string {
 		case r.IntN(4) == 0:
 			l += ", mode: soft, exceed: 30%"
 		case r.IntN(4) == 0 && count >= 5:
-			l += ", reserve: [0, 1, 50%]"
+			l += ", headroom: [0, 1, 50%]"
 		case r.IntN(4) == 0 && i == 0: // two of a request would draw on one pool, which a look does not add up
 			l += ", mode: elastic, pool: spare"
 			if r.IntN(2) == 0 {

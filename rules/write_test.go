@@ -71,7 +71,7 @@ func sameOps(t *testing.T, what string, got, want weir.Rules, key string) {
 
 // The lines that a mode amounts to do in the file what the mode does over it.
 func TestModeLinesDoWhatTheModeDoes(t *testing.T) {
-	const head = "domain: api\npools:\n  spare: {limit: 500/second, reserve: [0, 10%, 20%], algorithm: token_bucket}\ndescriptors:\n  - key: client\n    SHADOW\n    limits:\n      - name: other\n        limit: 9/hour\n      -\n"
+	const head = "domain: api\npools:\n  spare: {limit: 500/second, headroom: [0, 10%, 20%], algorithm: token_bucket}\ndescriptors:\n  - key: client\n    SHADOW\n    limits:\n      - name: other\n        limit: 9/hour\n      -\n"
 	for _, block := range []string{
 		"limit: 5/minute",
 		"limit: 5/minute\nmode: shadow",
@@ -82,7 +82,7 @@ func TestModeLinesDoWhatTheModeDoes(t *testing.T) {
 		"limit: 50/minute\nmode: soft\nexceed: 30%",
 		"limit: 50/minute\nmode: soft\nexceed: 30%\nrollout: 20%",
 		"limit: 5/second\nalgorithm: token_bucket\nmode: elastic\npool: spare\nceiling: 50\npriority: 2",
-		"limit: 5/second\nalgorithm: token_bucket\nmode: elastic\npool: spare\nrollout: 20%\nreserve: [0, 20%, 40%]\npriority: 1",
+		"limit: 5/second\nalgorithm: token_bucket\nmode: elastic\npool: spare\nrollout: 20%\nheadroom: [0, 20%, 40%]\npriority: 1",
 		"limit: 0",
 		"limit: 0\nmode: shadow",
 	} {

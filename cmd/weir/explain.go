@@ -195,8 +195,8 @@ func explanation(x *rules.Explanation, known []*weir.Limit) string {
 			fmt.Fprintf(&b, "  limit %s\n", m.Name)
 			fmt.Fprintf(&b, "    allows     %s\n", m.Limit)
 			fmt.Fprintf(&b, "    counts     %s under the key %q\n", units(m.Cost), m.Key)
-			if m.Reserve > 0 {
-				fmt.Fprintf(&b, "    keeps      %s for higher priorities\n", units(m.Reserve))
+			if m.Headroom > 0 {
+				fmt.Fprintf(&b, "    keeps      %s for higher priorities\n", units(m.Headroom))
 			}
 			fmt.Fprintf(&b, "    role       %s\n", roles[m.Role])
 			if l := byID[id{m.Scope, m.Name}]; l != nil {

@@ -175,7 +175,7 @@ func (g *ruleGen) limit() string {
 		extra += g.one(", cost: 2", ", name: some name", `, name: "1e3"`, ", name: no", `, name: "a: {b}, [c] #d"`, ", penalize: true", ", priority: 1")
 	}
 	if g.chance(30) {
-		extra += g.one(", mode: shadow", ", mode: soft, exceed: 50%", ", rollout: 40%", ", ban: {after: 2, for: 1m}", ", reserve: [0, 2]", ", reserve: [0, 50%]")
+		extra += g.one(", mode: shadow", ", mode: soft, exceed: 50%", ", rollout: 40%", ", ban: {after: 2, for: 1m}", ", headroom: [0, 2]", ", headroom: [0, 50%]")
 	}
 	extra += g.one("", ", algorithm: fixed_window", ", algorithm: fixed_window, phase: 1s", ", algorithm: token_bucket", ", algorithm: token_bucket, burst: 7", ", algorithm: sliding_log")
 	if g.chance(20) {
