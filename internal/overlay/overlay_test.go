@@ -347,7 +347,7 @@ func TestBoardGoesAway(t *testing.T) {
 		if len(other.Of(other.limit, "acme")) != 1 {
 			t.Error("the override is lost with the board")
 		}
-		if !n.log.has("put back") {
+		if !n.log.has("were restored") {
 			t.Errorf("no word of it in the log: %v", n.log.lines())
 		}
 		stop()
