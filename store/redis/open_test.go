@@ -181,7 +181,7 @@ func TestWarnings(t *testing.T) {
 		t.Helper()
 		opened(servertest.Redis(t, args...), want)
 	}
-	f("level=WARN msg=\"the server forgets keys", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	f("level=WARN msg=\"server evicts keys when its memory is full", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	f("level=INFO", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru")
 	f("", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl")
 	f("", "--maxmemory", "100mb", "--maxmemory-policy", "noeviction")
