@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 // Options configures an [Overlay].
@@ -68,9 +69,9 @@ type Overlay struct {
 	more   page[item]
 	inKeys []Entry
 	inMore []item
-	// missed is how often the board failed in a row, told that it was logged.
+	// missed is how often the board failed in a row.
 	missed  int
-	told    bool
+	outage  *faults.Outage
 	history history
 }
 
@@ -98,7 +99,8 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	o := &Overlay{opt: opt}
+	o := &Overlay{opt: opt, outage: faults.NewOutage(opt.Logger, "operator changes cannot be read; the last known ones stay in force",
+		"operator changes can be read again")}
 	o.keys = page[Entry]{name: opt.Name, decode: Decode, encode: encode, over: (*Entry).over, install: func(es []Entry) {
 		o.inKeys = es
 		o.set.Store(newSet(o.inKeys, o.inMore, o.set.Load()))

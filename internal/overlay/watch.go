@@ -37,25 +37,18 @@ func (o *Overlay) Watch(ctx context.Context) {
 	}
 }
 
-// note logs that the board fails, and that it is back, once each. A store that does not
-// answer is told of when it has not twice: that it is down is the store's to tell first.
+// note logs that the board fails, and that it is back, once each. A failure of the store
+// is logged when it is the second in a row: the store logs the first itself. It is called
+// by New, and then by Watch.
 func (o *Overlay) note(err error) {
-	o.mu.Lock()
-	was := o.told
-	switch {
-	case err == nil:
-		o.missed, o.told = 0, false
-	default:
-		o.missed++
-		o.told = was || o.missed > 1 || errors.Is(err, ErrUnread)
+	if err == nil {
+		o.missed = 0
+		o.outage.Answered()
+		return
 	}
-	told := o.told
-	o.mu.Unlock()
-	switch {
-	case told && !was:
-		o.opt.Logger.Warn("operator changes cannot be read; the last known ones stay in force", "err", err)
-	case err == nil && was:
-		o.opt.Logger.Info("operator changes can be read again")
+	o.missed++
+	if o.missed > 1 || errors.Is(err, ErrUnread) {
+		o.outage.Failed(err)
 	}
 }
 

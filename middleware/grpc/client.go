@@ -23,7 +23,8 @@ import (
 type ClientOptions struct {
 	// Limiter decides. Required.
 	Limiter *weir.Limiter
-	// Domain is the domain that is asked. Zero means "outgoing".
+	// Domain is the domain that is asked. Zero means "outgoing", which the rules must
+	// have if they say which domains they have.
 	Domain string
 	// Key names whose quota a call spends: the value of the entry host, and what is
 	// left alone when they ask for it. Nil means the target of the connection.

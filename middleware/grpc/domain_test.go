@@ -28,4 +28,10 @@ func TestDomainOfTheRules(t *testing.T) {
 	if _, err := grpclimit.New(grpclimit.Options{Limiter: l, Domain: "shop"}); err != nil {
 		t.Errorf("by its name: %v", err)
 	}
+	if _, err := grpclimit.NewClient(grpclimit.ClientOptions{Limiter: l}); err == nil || !strings.Contains(err.Error(), `no domain "outgoing"`) {
+		t.Errorf("outgoing, by default: %v", err)
+	}
+	if _, err := grpclimit.NewClient(grpclimit.ClientOptions{Limiter: l, Domain: "shop"}); err != nil {
+		t.Errorf("outgoing, by its name: %v", err)
+	}
 }
