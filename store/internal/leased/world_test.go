@@ -36,6 +36,7 @@ type world struct {
 	flying []*flight
 	turn   *flight // that is resumed
 	calls  int
+	failed bool // the last call has no answer
 }
 
 type flight struct {
@@ -88,6 +89,7 @@ func (n *node) start(f func()) bool {
 func (n *node) call(_ *lot.Flight, ops []weir.Op) (clock.Node, error) {
 	x, sent := n.turn, n.Clock.Now()
 	n.calls++
+	n.failed = true
 	x.yield(struct{}{})
 	if x.loseCall {
 		x.loseCall = false
@@ -99,6 +101,7 @@ func (n *node) call(_ *lot.Flight, ops []weir.Op) (clock.Node, error) {
 		x.loseAnswer = false
 		return sent, errLost
 	}
+	n.failed = false
 	n.Clock.Observe(0, clock.Store(ops[0].Now), sent)
 	return sent, nil
 }
@@ -166,7 +169,7 @@ func (n *node) spend(d Decider, cost int64) bool {
 			return false
 		case lot.Wait:
 			n.land()
-			if f.Refused > 0 && cost >= f.Refused || f.Err != nil {
+			if f.Refused > 0 && cost >= f.Refused || n.failed {
 				return false
 			}
 		default:

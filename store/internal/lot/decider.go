@@ -1,10 +1,6 @@
 package lot
 
 import (
-	"cmp"
-	"context"
-	"time"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -41,41 +37,16 @@ type Decider interface {
 	Learn(o *weir.Op, sent clock.Node)
 }
 
-// A Flight is a fetch, renewal or push under way for an entry. What it brought is read
-// after it has landed only. Safe for concurrent use.
+// A Flight is a fetch, renewal or push under way for an entry. What the store has refused
+// is read after it has landed only.
 type Flight struct {
-	transport.Flight
-	Err error // why it has no answer
+	*transport.Flight
 	// A cost of Refused or more was refused by the store, as Decision says, and so is one
 	// that has waited: else a draw without luck would ask until its time is over. Zero
 	// means that none was.
 	Refused  int64
 	Decision weir.Decision
-
-	landed transport.Gate // each who passes opens it for the next
 }
 
 // NewFlight returns a flight that has not landed.
-func NewFlight() *Flight { return &Flight{landed: transport.NewGate()} }
-
-// Land ends the flight, once, with the error of its call.
-func (f *Flight) Land(err error) {
-	f.Err = err
-	f.landed.Open()
-}
-
-// Wait waits until the flight has landed, and returns Err; or until ctx ends or d has
-// passed, and returns the error of ctx or transport.ErrLate. It does not wait for a call
-// that is overdue.
-func (f *Flight) Wait(ctx context.Context, env *transport.Env, d time.Duration) error {
-	f.Waited.Store(true)
-	if f.Overdue.Load() && len(f.landed) == 0 {
-		return transport.ErrLate
-	}
-	wake := env.Park(ctx, f.landed, d)
-	if wake == transport.Opened {
-		f.landed.Open()
-		return f.Err
-	}
-	return cmp.Or(ctx.Err(), transport.ErrLate)
-}
+func NewFlight() *Flight { return &Flight{Flight: transport.NewFlight()} }

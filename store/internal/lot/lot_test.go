@@ -1,7 +1,6 @@
 package lot
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/store/internal/clock"
-	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 func compiled(t testing.TB, l *weir.Limit) *weir.Limit {
@@ -263,40 +261,6 @@ func TestKnownTakesTheLowerOfCrossedAnswers(t *testing.T) {
 	answer(60, 10, 20, 50)
 	answer(40, 15, 25, 40)
 	answer(70, 26, 30, 70)
-}
-
-// All who wait for a flight hear of its end, also who comes later; nobody waits for one
-// that is overdue, nor longer than his time.
-func TestFlightWakesAllWhoWait(t *testing.T) {
-	env := transport.NewEnv(func() clock.Node { return 0 }, nil)
-	f, ctx := NewFlight(), context.Background()
-	if err := f.Wait(ctx, env, time.Microsecond); err != transport.ErrLate || !f.Waited.Load() {
-		t.Error(err)
-	}
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
-	if err := f.Wait(gone, env, time.Hour); err != context.Canceled {
-		t.Error(err)
-	}
-	f.Overdue.Store(true)
-	if err := f.Wait(ctx, env, time.Hour); err != transport.ErrLate {
-		t.Error(err)
-	}
-	f.Overdue.Store(false)
-	errs := make(chan error)
-	for range 5 {
-		go func() { errs <- f.Wait(ctx, env, time.Hour) }()
-	}
-	f.Land(weir.ErrClosed)
-	for range 5 {
-		if err := <-errs; err != weir.ErrClosed {
-			t.Error(err)
-		}
-	}
-	f.Overdue.Store(true)
-	if err := f.Wait(ctx, env, time.Hour); err != weir.ErrClosed {
-		t.Error(err)
-	}
 }
 
 // I1 and I3: whatever is drawn, undone, refunded, added, expired and dropped, units are
