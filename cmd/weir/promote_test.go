@@ -289,7 +289,7 @@ func TestPromoteThatCannotBe(t *testing.T) {
 	}
 	f(`did you mean "client_id"?`, "api/clientid", "--to", "10%", "--reason", "x")
 	f(`no limits in a domain "app"`, "app/client_id", "--to", "10%", "--reason", "x")
-	f(`has no limit "fats"; did you mean "fast"?`, "api/path", "--limit", "fats", "--to", "10%", "--reason", "x")
+	f(`has no limit "fats" (did you mean "fast"?)`, "api/path", "--limit", "fats", "--to", "10%", "--reason", "x")
 	f("write DOMAIN/RULE", "client_id", "--to", "10%", "--reason", "x")
 	for _, to := range []string{"0%", "101%", "1.5%", "half", "-3%"} {
 		f("whole percentage from 1% to 100%", "api/client_id", "--to="+to, "--reason", "x")
