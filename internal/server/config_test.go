@@ -236,7 +236,7 @@ func TestImpossibleValues(t *testing.T) {
 	f(func(c *server.Config) { c.Events.URL = "kafak://h/t" }, "--events", `did you mean "kafka"?`)
 	f(func(c *server.Config) { c.Events.URL = "on" }, "--events", "not a URL")
 	f(func(c *server.Config) { c.Events.URL = "local:x" }, "--events", "takes nothing")
-	f(func(c *server.Config) { c.Events.URL = "amqp://u:sesame@h?quee=a" }, "--events", "did you mean queue")
+	f(func(c *server.Config) { c.Events.URL = "amqp://u:sesame@h?quee=a" }, "--events", `did you mean "queue"`)
 	f(func(c *server.Config) { c.Analytics.URL = "sqlit:x" }, "--analytics", `did you mean "sqlite"?`)
 	f(func(c *server.Config) { c.Analytics.URL = "on" }, "--analytics", "not a URL")
 	f(func(c *server.Config) { c.Analytics.URL = "memory:x" }, "--analytics", "takes nothing")
