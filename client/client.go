@@ -215,27 +215,27 @@ func (c *Client) decide(ctx context.Context, ks []Check, peek bool) ([]Decision,
 	if len(ask) == 0 {
 		return out, ctx.Err()
 	}
-	var told []Decision
+	var results []Decision
 	err := c.call(ctx, func(ctx context.Context) (err error) {
-		told, err = c.opt.Wire.Decide(ctx, ask, peek)
-		if err == nil && len(told) != len(ask) {
-			err = fmt.Errorf("weir: %d decisions on %d checks", len(told), len(ask))
+		results, err = c.opt.Wire.Decide(ctx, ask, peek)
+		if err == nil && len(results) != len(ask) {
+			err = fmt.Errorf("weir: %d decisions on %d checks", len(results), len(ask))
 		}
 		return err
 	})
-	var away *unanswered
+	var away *unavailable
 	switch {
 	case errors.As(err, &away):
-		if told, err = c.without(ctx, ask, peek, away); err != nil {
+		if results, err = c.without(ctx, ask, peek, away); err != nil {
 			return nil, err
 		}
 	case err != nil:
 		return nil, err
 	}
 	for j, i := range at {
-		out[i] = told[j]
-		if ids[i] != "" && told[j].Source == Service && told[j].steady() {
-			c.memory.remember(ids[i], ks[i].cost(), told[j], now, c.opt.MaxRemember)
+		out[i] = results[j]
+		if ids[i] != "" && results[j].Source == Service && results[j].steady() {
+			c.memory.remember(ids[i], ks[i].cost(), results[j], now, c.opt.MaxRemember)
 		}
 	}
 	return out, nil

@@ -20,7 +20,7 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal(b, &d) != nil {
 			return
 		}
-		told, err := d.told()
+		told, err := d.decode()
 		if err != nil {
 			return
 		}

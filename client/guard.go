@@ -19,8 +19,8 @@ var (
 	ErrInFlight = errors.New("weir: too many calls to the service are under way")
 )
 
-// unanswered is a call that the service did not answer.
-type unanswered struct {
+// unavailable is a call that the service did not answer.
+type unavailable struct {
 	cause error
 	// sent: it was asked, and what it was asked may have been done.
 	sent bool
@@ -28,12 +28,12 @@ type unanswered struct {
 	left time.Duration
 }
 
-func (u *unanswered) Error() string { return u.cause.Error() }
-func (u *unanswered) Unwrap() error { return u.cause }
+func (u *unavailable) Error() string { return u.cause.Error() }
+func (u *unavailable) Unwrap() error { return u.cause }
 
 // call makes one call to the service, guarded: it takes Budget at most, and is
 // not made while the breaker is open, where the throttle refuses it, or above
-// MaxInFlight. Its error is an *unanswered, an *Error, or the context's.
+// MaxInFlight. Its error is an *unavailable, an *Error, or the context's.
 func (c *Client) call(ctx context.Context, do func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -41,20 +41,20 @@ func (c *Client) call(ctx context.Context, do func(context.Context) error) error
 	if c.inFlight.Add(1) > int64(c.opt.MaxInFlight) {
 		c.inFlight.Add(-1)
 		c.counts.crowded.Add(1)
-		return &unanswered{cause: ErrInFlight}
+		return &unavailable{cause: ErrInFlight}
 	}
 	defer c.inFlight.Add(-1)
 	start := time.Now()
 	ok, probe, left := c.breaker.pass(start)
 	if !ok {
 		c.counts.broken.Add(1)
-		return &unanswered{cause: ErrOpen, left: left}
+		return &unavailable{cause: ErrOpen, left: left}
 	}
 	// The breaker's probes are few: what they find is worth more than the call.
 	ticket, ok := c.throttle.Begin()
 	if !ok && !probe {
 		c.counts.throttled.Add(1)
-		return &unanswered{cause: ErrThrottled}
+		return &unavailable{cause: ErrThrottled}
 	}
 	budget := c.opt.Budget
 	if end, ok := ctx.Deadline(); ok {
@@ -71,7 +71,7 @@ func (c *Client) call(ctx context.Context, do func(context.Context) error) error
 	c.counts.calls.Add(1)
 	err := do(within)
 	returned = true
-	return c.judge(ctx, err, sent{ticket: ticket, probe: probe, budget: budget})
+	return c.recordResult(ctx, err, sent{ticket: ticket, probe: probe, budget: budget})
 }
 
 // sent is a call that was made.
@@ -81,8 +81,8 @@ type sent struct {
 	budget time.Duration
 }
 
-// judge tells the guards how a call went, and its caller.
-func (c *Client) judge(ctx context.Context, err error, s sent) error {
+// recordResult tells the guards how a call went, and its caller.
+func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	probe := s.probe
 	var wrong *Error
 	if err == nil || errors.As(err, &wrong) {
@@ -123,7 +123,7 @@ func (c *Client) judge(ctx context.Context, err error, s sent) error {
 		c.counts.opened.Add(1)
 		c.opt.Log.Warn("rate limit service unavailable; circuit breaker opened", "err", err, "retry_in", left, "fallback", c.opt.Away)
 	}
-	return &unanswered{cause: err, sent: busy == nil, left: left}
+	return &unavailable{cause: err, sent: busy == nil, left: left}
 }
 
 // neutral tells the guards of a call from which nothing can be learnt.
@@ -135,7 +135,7 @@ func (c *Client) neutral(s sent) {
 }
 
 // without decides what the service did not.
-func (c *Client) without(ctx context.Context, ks []Check, peek bool, why *unanswered) ([]Decision, error) {
+func (c *Client) without(ctx context.Context, ks []Check, peek bool, why *unavailable) ([]Decision, error) {
 	out := make([]Decision, len(ks))
 	for i := range ks {
 		d := Decision{Source: Policy, Remaining: -1}

@@ -144,7 +144,7 @@ func (c *Client) hold(ctx context.Context, k *Check, d *Decision, l *Lease, ask 
 		*d, err = ask(ctx, *k)
 		return err
 	})
-	var away *unanswered
+	var away *unavailable
 	if !errors.As(err, &away) {
 		return err
 	}

@@ -87,7 +87,7 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 		if err := w.ask(ctx, path, appendCheck(nil, &list[0]), maxAnswer, &d); err != nil {
 			return nil, err
 		}
-		one, err := d.told()
+		one, err := d.decode()
 		return []Decision{one}, err
 	}
 	body := []byte(`{"checks":[`)
@@ -109,7 +109,7 @@ func (w *httpWire) Decide(ctx context.Context, list []Check, peek bool) ([]Decis
 	out := make([]Decision, len(list))
 	for i := range out {
 		var err error
-		if out[i], err = batch.Results[i].told(); err != nil {
+		if out[i], err = batch.Results[i].decode(); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +125,7 @@ func (w *httpWire) Reserve(ctx context.Context, c Check) (Decision, string, time
 	if err := w.ask(ctx, "/v1/reserve", appendCheck(nil, &c), maxAnswer, &res); err != nil {
 		return Decision{}, "", time.Time{}, err
 	}
-	d, err := res.told()
+	d, err := res.decode()
 	if err == nil && d.Allowed && res.Handle == "" {
 		err = errors.New("weir: a reservation without a handle")
 	}
@@ -159,7 +159,7 @@ func (w *httpWire) Acquire(ctx context.Context, c Check) (Decision, error) {
 	if err := w.ask(ctx, "/v1/acquire", appendCheck(nil, &c), maxAnswer, &d); err != nil {
 		return Decision{}, err
 	}
-	return d.told()
+	return d.decode()
 }
 
 func (w *httpWire) Release(ctx context.Context, c Check) error {
@@ -329,14 +329,14 @@ type outcome struct {
 	ResetAfter *seconds `json:"reset_after"`
 }
 
-// told returns the decision, or an error if it is none: {} must not refuse.
-func (d *decision) told() (Decision, error) {
+// decode returns the decision, or an error if it is none: {} must not refuse.
+func (d *decision) decode() (Decision, error) {
 	if d.Allowed == nil {
 		return Decision{}, errors.New("weir: response without an outcome")
 	}
 	out := Decision{
 		Allowed: *d.Allowed, Delay: time.Duration(d.Delay), RetryAfter: d.RetryAfter.orNever(),
-		Limit: d.Limit.told(), Remaining: -1, ResetAfter: d.ResetAfter.orNever(),
+		Limit: d.Limit.decode(), Remaining: -1, ResetAfter: d.ResetAfter.orNever(),
 		Soft: d.Soft, Borrowed: d.Borrowed, Degraded: d.Guarantee != nil && d.Guarantee.Degraded,
 	}
 	if d.Remaining != nil {
@@ -347,14 +347,14 @@ func (d *decision) told() (Decision, error) {
 	}
 	for i, o := range d.Limits {
 		out.Limits[i] = Outcome{
-			Limit: o.Limit.told(), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
+			Limit: o.Limit.decode(), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
 			Remaining: o.Remaining, RetryAfter: o.RetryAfter.orNever(), ResetAfter: o.ResetAfter.orNever(),
 		}
 	}
 	return out, nil
 }
 
-func (l *limit) told() *Limit {
+func (l *limit) decode() *Limit {
 	if l == nil {
 		return nil
 	}

@@ -143,11 +143,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return res, err
 		}
 		now := time.Now()
-		wait, told := retryafter.Parse(res, now)
-		if told {
+		wait, hasWait := retryafter.Parse(res, now)
+		if hasWait {
 			t.paused.Add(key, now, min(wait, t.opt.MaxPause))
 		}
-		if !told || attempt >= t.opt.Retries || min(wait, t.opt.MaxPause) > w.Left() {
+		if !hasWait || attempt >= t.opt.Retries || min(wait, t.opt.MaxPause) > w.Left() {
 			return res, nil
 		}
 		next, ok := again(r, res)

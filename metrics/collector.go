@@ -34,12 +34,12 @@ var (
 	storeOverflow = desc("weir_store_overflow_decisions_total", "Decisions made from the overflow sketch because the store was full.")
 	storeFull     = desc("weir_store_full", "1 while the store is full or was full in the last moments.")
 
-	sketchBytes     = desc("weir_sketch_bytes", "Memory of the sketch of an approximate limit.", "domain", "rule", "limit")
-	sketchBound     = desc("weir_sketch_error_bound_units", "Upper bound of the over-estimate of a key, with probability 1 - e^-depth.", "domain", "rule", "limit")
-	sketchMean      = desc("weir_sketch_error_mean_units", "Measured mean over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
-	sketchMax       = desc("weir_sketch_error_max_units", "Measured largest over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
-	sketchFalse     = desc("weir_sketch_false_positives_ratio", "Measured ratio of false positives of the Bloom filter.", "domain", "rule", "limit")
-	sketchFalseSaid = desc("weir_sketch_false_positives_expected_ratio", "Ratio of false positives expected from the fill of the Bloom filter.", "domain", "rule", "limit")
+	sketchBytes         = desc("weir_sketch_bytes", "Memory of the sketch of an approximate limit.", "domain", "rule", "limit")
+	sketchBound         = desc("weir_sketch_error_bound_units", "Upper bound of the over-estimate of a key, with probability 1 - e^-depth.", "domain", "rule", "limit")
+	sketchMean          = desc("weir_sketch_error_mean_units", "Measured mean over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
+	sketchMax           = desc("weir_sketch_error_max_units", "Measured largest over-estimate of the keys that are also counted exactly.", "domain", "rule", "limit")
+	sketchFalse         = desc("weir_sketch_false_positives_ratio", "Measured ratio of false positives of the Bloom filter.", "domain", "rule", "limit")
+	sketchFalseExpected = desc("weir_sketch_false_positives_expected_ratio", "Ratio of false positives expected from the fill of the Bloom filter.", "domain", "rule", "limit")
 
 	reloads      = desc("weir_config_reloads_total", "Attempts to load the rules, including the first.", "result")
 	reloadOK     = desc("weir_config_reload_success", "1 if the last attempt to load the rules succeeded.")
@@ -51,7 +51,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{decisions, limits, unasked, unmatched, overshoot, storeKeys, storeBytes, storeBound, storeSketches,
-		storeOverflow, storeFull, sketchBytes, sketchBound, sketchMean, sketchMax, sketchFalse, sketchFalseSaid, reloads, reloadOK, reloadedLast, buildInfo} {
+		storeOverflow, storeFull, sketchBytes, sketchBound, sketchMean, sketchMax, sketchFalse, sketchFalseExpected, reloads, reloadOK, reloadedLast, buildInfo} {
 		ch <- d
 	}
 	for _, d := range shedDescs {
@@ -159,7 +159,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 				gauge(sketchMean, s.MeanError, labels...)
 				gauge(sketchMax, float64(s.MaxError), labels...)
 				gauge(sketchFalse, s.FalsePositives(), labels...)
-				gauge(sketchFalseSaid, s.BloomExpected, labels...)
+				gauge(sketchFalseExpected, s.BloomExpected, labels...)
 			}
 		}
 	}

@@ -10,9 +10,9 @@ type Redis struct {
 	Requests, Scripts, Reloads uint64
 	// Waiting is how many requests wait to be sent.
 	Waiting int
-	// GivenBack counts limits that were charged on one server and given back as
+	// RolledBack counts limits that were charged on one server and given back as
 	// another refused, Kept those of them that could not be.
-	GivenBack, Kept uint64
+	RolledBack, Kept uint64
 	// Moved counts decisions on keys whose own server of a ring is lost.
 	Moved uint64
 	// Servers is how many servers a ring has, Lost how many of them are lost.
@@ -39,7 +39,7 @@ func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge
 	counter(redisScripts, s.Scripts)
 	counter(redisReloads, s.Reloads)
 	gauge(redisQueued, float64(s.Waiting))
-	counter(redisRollbacks, s.GivenBack-min(s.Kept, s.GivenBack), "success")
+	counter(redisRollbacks, s.RolledBack-min(s.Kept, s.RolledBack), "success")
 	counter(redisRollbacks, s.Kept, "failure")
 	counter(redisFailover, s.Moved)
 	gauge(redisSlots, float64(s.LostSlots))

@@ -86,7 +86,7 @@ func (w *wire) Decide(ctx context.Context, ks []client.Check, peek bool) ([]clie
 		if err != nil {
 			return nil, problem(err)
 		}
-		d, err := told(res.GetDecision())
+		d, err := decodeDecision(res.GetDecision())
 		return []client.Decision{d}, err
 	}
 	res, err := w.service.CheckBatch(ctx, batch(ks, peek))
@@ -101,7 +101,7 @@ func (w *wire) Reserve(ctx context.Context, k client.Check) (client.Decision, st
 	if err != nil {
 		return client.Decision{}, "", time.Time{}, problem(err)
 	}
-	d, err := told(res.GetDecision())
+	d, err := decodeDecision(res.GetDecision())
 	if err == nil && d.Allowed && res.GetHandle() == "" {
 		err = errors.New("weir: a reservation without a handle")
 	}
@@ -127,7 +127,7 @@ func (w *wire) Acquire(ctx context.Context, k client.Check) (client.Decision, er
 	if err != nil {
 		return client.Decision{}, problem(err)
 	}
-	return told(res.GetDecision())
+	return decodeDecision(res.GetDecision())
 }
 
 func (w *wire) Release(ctx context.Context, k client.Check) error {
@@ -229,9 +229,9 @@ func micros(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// told returns a decision, or an error if there is none: nothing must not
+// decodeDecision returns a decision, or an error if there is none: nothing must not
 // refuse.
-func told(d *weirpb.Decision) (client.Decision, error) {
+func decodeDecision(d *weirpb.Decision) (client.Decision, error) {
 	if d == nil {
 		return client.Decision{}, errors.New("weir: response without a decision")
 	}

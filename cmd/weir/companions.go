@@ -17,10 +17,10 @@ import (
 	"github.com/weirlimit/weir/internal/compat/ratelimit"
 )
 
-// companion runs the program that a link of that name stands for: those that
+// runByName runs the program that a link of that name stands for: those that
 // come with Envoy's rate limit service, with their flags. ok is false if the
 // name is none of theirs.
-func companion(name string, args []string, s streams) (code int, ok bool) {
+func runByName(name string, args []string, s streams) (code int, ok bool) {
 	var run func([]string, streams) error
 	switch name {
 	case "config_check_cmd", "ratelimit_config_check":

@@ -12,7 +12,7 @@ import (
 func as(t *testing.T, name string, args ...string) (int, string) {
 	t.Helper()
 	var out bytes.Buffer
-	code, ok := companion(name, args, streams{out: &out, err: &out})
+	code, ok := runByName(name, args, streams{out: &out, err: &out})
 	if !ok {
 		t.Fatalf("%s is no companion", name)
 	}
@@ -42,7 +42,7 @@ func TestCompanions(t *testing.T) {
 	if code, out := as(t, "client_cmd", "-h"); code != 0 || !strings.Contains(out, "dial_string") {
 		t.Errorf("client_cmd -h: %d %s", code, out)
 	}
-	if _, ok := companion("weir", nil, streams{}); ok {
+	if _, ok := runByName("weir", nil, streams{}); ok {
 		t.Error("weir is a companion")
 	}
 }

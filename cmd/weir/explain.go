@@ -75,7 +75,7 @@ func (c *explainCmd) Run(s streams) error {
 type liveAnswer struct {
 	Decision verdict `json:"decision"`
 	Counters []struct {
-		toldAnswer
+		limitDecision
 		Key string `json:"key"`
 	} `json:"counters"`
 	Rules struct {

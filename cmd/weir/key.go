@@ -117,7 +117,7 @@ type keyState struct {
 	Allowed    bool     `json:"allowed"`
 	RetryAfter *float64 `json:"retry_after"`
 	Limits     []struct {
-		toldAnswer
+		limitDecision
 		Key        string   `json:"key"`
 		ResetAfter *float64 `json:"reset_after"`
 		Cells      []int64  `json:"cells"`

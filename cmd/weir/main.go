@@ -64,7 +64,7 @@ Exit status: 0 yes, 1 no (refused, not valid), 2 error.`
 
 func main() {
 	s := streams{os.Stdin, os.Stdout, os.Stderr}
-	if code, ok := companion(filepath.Base(os.Args[0]), os.Args[1:], s); ok {
+	if code, ok := runByName(filepath.Base(os.Args[0]), os.Args[1:], s); ok {
 		os.Exit(code)
 	}
 	os.Exit(run(asRatelimit(os.Args), s))

@@ -83,8 +83,8 @@ type limitMode struct {
 	Counts  map[string]uint64   `json:"counts"`
 }
 
-// says returns the mode in a word.
-func (m *limitMode) says() string {
+// summary returns the mode in a word.
+func (m *limitMode) summary() string {
 	s := overlay.Setting{Mode: m.Mode}
 	if m.Mode == overlay.Enforced {
 		s.Percent = m.Percent
@@ -214,10 +214,10 @@ func promoted(before, after *modesState) string {
 		was := "unknown"
 		if before != nil {
 			if m := before.find(l); m != nil {
-				was = m.says()
+				was = m.summary()
 			}
 		}
-		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.says())
+		fmt.Fprintf(&b, "%s/%s, limit %s: %s -> %s", l.Domain, l.Rule, l.Limit, was, l.summary())
 		if l.Changed != nil && l.Changed.Until != nil {
 			fmt.Fprintf(&b, " until %s", l.Changed.Until.Format(time.RFC3339))
 		}
@@ -315,7 +315,7 @@ func (w *watch) look(at *limitMode) (*limitMode, error) {
 	case now == nil:
 		return nil, fmt.Errorf("%w: the rules have no limit %s any more", errMeanwhile, at.Limit)
 	case (now.Changed == nil) != (at.Changed == nil) || now.Changed != nil && !now.Changed.Made.Equal(at.Changed.Made):
-		return nil, fmt.Errorf("the mode of limit %s was %w, it is %s: it is left as it is", at.Limit, errMeanwhile, now.says())
+		return nil, fmt.Errorf("the mode of limit %s was %w, it is %s: it is left as it is", at.Limit, errMeanwhile, now.summary())
 	}
 	if decided(now.Counts) < decided(at.Counts) || now.Counts["refused"] < at.Counts["refused"] {
 		clear(at.Counts)

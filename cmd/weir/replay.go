@@ -55,10 +55,10 @@ func (c *replayCmd) Run(s streams) (err error) {
 	if err := c.each(s, r.Read); err != nil {
 		return err
 	}
-	return c.tell(r.Report(), s)
+	return c.writeReport(r.Report(), s)
 }
 
-func (c *replayCmd) tell(report *replay.Report, s streams) error {
+func (c *replayCmd) writeReport(report *replay.Report, s streams) error {
 	if c.HTML != "" {
 		if err := writePage(c.HTML, report); err != nil {
 			return fmt.Errorf("--html: %w", err)

@@ -85,7 +85,7 @@ func (c *suggestCmd) Run(s streams) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(ladders)
 	}
-	return c.tell(s.out, ladders)
+	return c.writeLadders(s.out, ladders)
 }
 
 func (c *suggestCmd) censuses() ([]*suggest.Census, error) {
@@ -133,7 +133,7 @@ next:
 	}
 }
 
-func (c *suggestCmd) tell(w io.Writer, ladders []*suggest.Ladder) error {
+func (c *suggestCmd) writeLadders(w io.Writer, ladders []*suggest.Ladder) error {
 	var b strings.Builder
 	for i, l := range ladders {
 		if i == 0 {

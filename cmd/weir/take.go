@@ -52,20 +52,20 @@ Exit status: 0 allowed, 1 refused, 2 no answer, or no rule that the request meet
 // verdict is the answer of POST /v1/check. Times are in seconds, null for
 // never.
 type verdict struct {
-	Allowed    bool         `json:"allowed"`
-	Soft       bool         `json:"soft"`
-	Borrowed   bool         `json:"borrowed"`
-	Banned     bool         `json:"banned"`
-	Delay      *float64     `json:"delay"`
-	Limit      *toldLimit   `json:"limit"`
-	Remaining  *int64       `json:"remaining"`
-	RetryAfter *float64     `json:"retry_after"`
-	ResetAfter *float64     `json:"reset_after"`
-	Guarantee  guarantee    `json:"guarantee"`
-	Limits     []toldAnswer `json:"limits"`
+	Allowed    bool            `json:"allowed"`
+	Soft       bool            `json:"soft"`
+	Borrowed   bool            `json:"borrowed"`
+	Banned     bool            `json:"banned"`
+	Delay      *float64        `json:"delay"`
+	Limit      *limitInfo      `json:"limit"`
+	Remaining  *int64          `json:"remaining"`
+	RetryAfter *float64        `json:"retry_after"`
+	ResetAfter *float64        `json:"reset_after"`
+	Guarantee  guarantee       `json:"guarantee"`
+	Limits     []limitDecision `json:"limits"`
 }
 
-type toldLimit struct {
+type limitInfo struct {
 	Name      string  `json:"name"`
 	Count     int64   `json:"count"`
 	Burst     int64   `json:"burst"`
@@ -82,9 +82,9 @@ type guarantee struct {
 	Degraded  bool   `json:"degraded"`
 }
 
-// toldAnswer is what one limit said.
-type toldAnswer struct {
-	Limit      *toldLimit `json:"limit"`
+// limitDecision is what one limit said.
+type limitDecision struct {
+	Limit      *limitInfo `json:"limit"`
 	Role       string     `json:"role"`
 	Allowed    bool       `json:"allowed"`
 	Remaining  int64      `json:"remaining"`
@@ -139,7 +139,7 @@ func (c *takeCmd) Run(s streams) error {
 // meetsRule reports whether a limit of the rules is among those that were asked: load
 // shedding limits every request.
 func (v *verdict) meetsRule() bool {
-	return slices.ContainsFunc(v.Limits, func(l toldAnswer) bool { return l.Limit != nil && !shed.IsLimiter(l.Limit.Name) })
+	return slices.ContainsFunc(v.Limits, func(l limitDecision) bool { return l.Limit != nil && !shed.IsLimiter(l.Limit.Name) })
 }
 
 // mustMatch returns an error if q, which no limit of the rules applied to, meets no
@@ -204,7 +204,7 @@ func (v *verdict) String() string {
 }
 
 // String writes a limit in words: "login (10/minute, token_bucket)".
-func (l *toldLimit) String() string {
+func (l *limitInfo) String() string {
 	if l == nil {
 		return "no limit"
 	}

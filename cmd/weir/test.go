@@ -46,7 +46,7 @@ func (c *testCmd) Run(s streams) error {
 			failed++
 		}
 	}
-	if err := c.tell(s, all, failed); err != nil {
+	if err := c.writeResults(s, all, failed); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -55,7 +55,7 @@ func (c *testCmd) Run(s streams) error {
 	return nil
 }
 
-func (c *testCmd) tell(s streams, all []cases.Result, failed int) error {
+func (c *testCmd) writeResults(s streams, all []cases.Result, failed int) error {
 	if c.JSON {
 		enc := json.NewEncoder(s.out)
 		enc.SetIndent("", "  ")

@@ -58,9 +58,9 @@ type Counts struct {
 	ClosedIdle atomic.Uint64
 }
 
-// quiet is how long nothing moves on an upgraded connection before it counts as
+// idleAfter is how long nothing moves on an upgraded connection before it counts as
 // idle: what it is used for cannot be seen.
-const quiet = 10 * time.Second
+const idleAfter = 10 * time.Second
 
 // batch is how many connections one look at all of them finds to close.
 const batch = 64
@@ -126,7 +126,7 @@ type idleConn struct {
 // closeIdle closes the connection that is idle for longest, and returns false if
 // none is idle. Requires: limitListener.mu.
 func (g *group) closeIdle(now time.Time) bool {
-	for looked := false; ; looked = true {
+	for checked := false; ; checked = true {
 		for len(g.idle) > 0 {
 			last := g.idle[len(g.idle)-1]
 			g.idle = g.idle[:len(g.idle)-1]
@@ -136,7 +136,7 @@ func (g *group) closeIdle(now time.Time) bool {
 				return true
 			}
 		}
-		if looked {
+		if checked {
 			return false
 		}
 		g.look(now)
@@ -345,7 +345,7 @@ const flushTime = time.Second
 // idleSince returns since when c is idle, zero if it is not.
 func (c *slotConn) idleSince(now time.Time) int64 {
 	if moved := c.moved.Load(); moved != 0 {
-		if now.UnixNano()-moved < int64(quiet) {
+		if now.UnixNano()-moved < int64(idleAfter) {
 			return 0
 		}
 		return moved

@@ -287,7 +287,7 @@ func TestWaitsForRoom(t *testing.T) {
 			case "closed":
 				first.Close()
 			case "upgraded":
-				slots(first, func(c *slotConn) { c.moved.Store(time.Now().Add(-quiet).UnixNano()) })
+				slots(first, func(c *slotConn) { c.moved.Store(time.Now().Add(-idleAfter).UnixNano()) })
 			case "listener":
 				l.Close()
 				if !ended(t, second, time.Minute) {

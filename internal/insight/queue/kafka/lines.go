@@ -31,7 +31,7 @@ type line struct {
 }
 
 // newClient returns a client, and its connections.
-func newClient(p *place) (*kgo.Client, *lines, error) {
+func newClient(p *endpoint) (*kgo.Client, *lines, error) {
 	l := &lines{tls: p.tls, open: make(map[*line]bool)}
 	client, err := kgo.NewClient(append(p.options[:len(p.options):len(p.options)], kgo.Dialer(l.dial))...)
 	return client, l, err

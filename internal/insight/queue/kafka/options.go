@@ -42,20 +42,20 @@ var form = broker.Form{
 	Example: "kafka://localhost:9092/weir",
 }
 
-// place is what a URL says.
-type place struct {
+// endpoint is what a URL says.
+type endpoint struct {
 	topic, group string
 	log          *slog.Logger
 	tls          *tls.Config // nil: none
 	options      []kgo.Opt
 }
 
-func parse(url string, opt Options) (*place, error) {
+func parse(url string, opt Options) (*endpoint, error) {
 	a, err := form.Parse(url, opt.TLS)
 	if err != nil {
 		return nil, fmt.Errorf("queue kafka: %w", err)
 	}
-	p := &place{topic: a.Path, group: a.Parameter("group", "weir"), log: opt.Log}
+	p := &endpoint{topic: a.Path, group: a.Parameter("group", "weir"), log: opt.Log}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}

@@ -19,10 +19,10 @@ const contentType = event.ContentType + "; charset=UTF-8"
 
 // Queue is a topic that events go to. Safe for concurrent use. Make it with Open.
 type Queue struct {
-	place  *place
-	client *kgo.Client
-	lines  *lines
-	life   broker.Life
+	endpoint *endpoint
+	client   *kgo.Client
+	lines    *lines
+	life     broker.Life
 }
 
 var _ event.Queue = (*Queue)(nil)
@@ -38,7 +38,7 @@ func Open(url string, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue kafka: %w", err)
 	}
-	return &Queue{place: p, client: client, lines: lines}, nil
+	return &Queue{endpoint: p, client: client, lines: lines}, nil
 }
 
 // Publish implements event.Queue. With a nil error all in-sync replicas have
@@ -60,7 +60,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 			continue
 		}
 		records = append(records, &kgo.Record{
-			Topic: q.place.topic, Key: []byte(batch[i].PartitionKey()), Value: b,
+			Topic: q.endpoint.topic, Key: []byte(batch[i].PartitionKey()), Value: b,
 			Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte(contentType)}},
 		})
 	}
@@ -68,7 +68,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 		if q.life.Closed() {
 			return event.ErrClosed
 		}
-		return fmt.Errorf("queue kafka: topic %s: %w", q.place.topic, err)
+		return fmt.Errorf("queue kafka: topic %s: %w", q.endpoint.topic, err)
 	}
 	if unfit != nil {
 		return unfit
@@ -86,7 +86,7 @@ func (q *Queue) send(ctx context.Context, records []*kgo.Record) error {
 		}
 		if errors.Is(err, kerr.UnknownTopicID) {
 			// The topic was made anew. The client knows the old one until told.
-			q.client.PurgeTopicsFromProducing(q.place.topic)
+			q.client.PurgeTopicsFromProducing(q.endpoint.topic)
 		} else if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			return err
 		}

@@ -31,7 +31,7 @@ const (
 // Source is a member of a consumer group. Safe for concurrent use; each call of
 // Receive is a member of its own. Make it with Consume.
 type Source struct {
-	place                *place
+	endpoint             *endpoint
 	life                 broker.Life
 	deadLetters, dropped atomic.Uint64
 }
@@ -48,7 +48,7 @@ func Consume(url string, opt Options) (*Source, error) {
 		kgo.ConsumerGroup(p.group), kgo.ConsumeTopics(p.topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.HeartbeatInterval(heartbeat), kgo.SessionTimeout(session))
-	return &Source{place: p}, nil
+	return &Source{endpoint: p}, nil
 }
 
 // DeadLetters returns how many messages were not events and moved to the dead-letter
@@ -66,7 +66,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer leave()
-	client, lines, err := newClient(s.place)
+	client, lines, err := newClient(s.endpoint)
 	if err != nil {
 		return fmt.Errorf("queue kafka: %w", err)
 	}
@@ -76,11 +76,11 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
 		defer cancel()
 		if err := client.LeaveGroupContext(last); err != nil {
-			s.place.log.Debug("leaving the consumer group failed", "err", err)
+			s.endpoint.log.Debug("leaving the consumer group failed", "err", err)
 		}
 		client.Close()
 	}()
-	wait := backoff.Backoff{Back: func() { s.place.log.Info("event fetch recovered") }}
+	wait := backoff.Backoff{Back: func() { s.endpoint.log.Info("event fetch recovered") }}
 	for s.next(ctx, client, &wait, take) {
 	}
 	if s.life.Closed() {
@@ -99,7 +99,7 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Bac
 	if len(records) == 0 {
 		for _, e := range fetched.Errors() {
 			if wait.Tries() == 0 {
-				s.place.log.Warn("event fetch failed; will retry", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
+				s.endpoint.log.Warn("event fetch failed; will retry", "topic", e.Topic, "partition", e.Partition, "err", e.Err)
 			}
 		}
 		return fetched.Err() == nil || wait.Sleep(ctx)
@@ -116,7 +116,7 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Bac
 		batch = append(batch, e)
 	}
 	// Invariant: an offset is committed after everything before it was taken.
-	if !broker.Take(ctx, s.place.log, batch, take) || !s.moveToDeadLetters(ctx, client, bad) {
+	if !broker.Take(ctx, s.endpoint.log, batch, take) || !s.moveToDeadLetters(ctx, client, bad) {
 		return false
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxCommit)
@@ -124,7 +124,7 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Bac
 	// No longer than maxLeave after the end.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(maxLeave, cancel) })()
 	if err := client.CommitRecords(last, records...); err != nil {
-		s.place.log.Warn("offset commit failed; events may be redelivered", "err", err, "events", len(batch))
+		s.endpoint.log.Warn("offset commit failed; events may be redelivered", "err", err, "events", len(batch))
 	}
 	return ctx.Err() == nil
 }
@@ -141,12 +141,12 @@ func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad 
 	put := func(ctx context.Context, u unread) error {
 		r := u.record
 		err := produce(ctx, client, &kgo.Record{
-			Topic: s.place.topic + dlqSuffix, Key: r.Key, Value: r.Value,
+			Topic: s.endpoint.topic + dlqSuffix, Key: r.Key, Value: r.Value,
 			Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(u.why.Error())}),
 		})
 		if err == nil {
 			s.deadLetters.Add(1)
-			s.place.log.Warn("invalid message moved to the dead-letter topic", "topic", s.place.topic+dlqSuffix, "partition", r.Partition, "offset", r.Offset, "err", u.why)
+			s.endpoint.log.Warn("invalid message moved to the dead-letter topic", "topic", s.endpoint.topic+dlqSuffix, "partition", r.Partition, "offset", r.Offset, "err", u.why)
 		}
 		return err
 	}
@@ -157,13 +157,13 @@ func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad 
 		if !down {
 			s.dropped.Add(uint64(len(left)))
 			for _, u := range left {
-				s.place.log.Error("invalid message dropped; the dead-letter topic refused it",
+				s.endpoint.log.Error("invalid message dropped; the dead-letter topic refused it",
 					"partition", u.record.Partition, "offset", u.record.Offset, "reason", u.why, "err", err)
 			}
 			return true
 		}
 		if ctx.Err() == nil && wait.Tries() == 0 {
-			s.place.log.Warn("brokers unreachable; moving of dead letters will be retried", "messages", len(left), "err", err)
+			s.endpoint.log.Warn("brokers unreachable; moving of dead letters will be retried", "messages", len(left), "err", err)
 		}
 		if bad = left; !wait.Sleep(ctx) {
 			return false

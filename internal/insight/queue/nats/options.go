@@ -48,20 +48,20 @@ var form = broker.Form{
 	Example: "nats://localhost:4222/weir",
 }
 
-// place is what a URL says.
-type place struct {
+// endpoint is what a URL says.
+type endpoint struct {
 	Options
 	urls          string
 	stream, group string
 	options       []nats.Option
 }
 
-func parse(url string, opt Options) (*place, error) {
+func parse(url string, opt Options) (*endpoint, error) {
 	a, err := form.Parse(url, opt.TLS)
 	if err != nil {
 		return nil, fmt.Errorf("queue nats: %w", err)
 	}
-	p := &place{Options: opt, stream: a.Path, group: a.Parameter("group", "weir"), urls: "nats://" + strings.Join(a.Hosts, ",nats://")}
+	p := &endpoint{Options: opt, stream: a.Path, group: a.Parameter("group", "weir"), urls: "nats://" + strings.Join(a.Hosts, ",nats://")}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
@@ -111,11 +111,11 @@ func checkName(what, name string) error {
 	return nil
 }
 
-func (p *place) subject() string    { return p.stream + ".events" }
-func (p *place) dlqSubject() string { return p.stream + ".dlq" }
+func (p *endpoint) subject() string    { return p.stream + ".events" }
+func (p *endpoint) dlqSubject() string { return p.stream + ".dlq" }
 
 // connect returns a connection that comes about, and comes back, by itself.
-func (p *place) connect() (*nats.Conn, jetstream.JetStream, error) {
+func (p *endpoint) connect() (*nats.Conn, jetstream.JetStream, error) {
 	nc, err := nats.Connect(p.urls, p.options...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("queue nats: %w", err)
@@ -129,7 +129,7 @@ func (p *place) connect() (*nats.Conn, jetstream.JetStream, error) {
 }
 
 // makeStreams makes the streams that are missing.
-func (p *place) makeStreams(ctx context.Context, js jetstream.JetStream) error {
+func (p *endpoint) makeStreams(ctx context.Context, js jetstream.JetStream) error {
 	_, err := js.Stream(ctx, p.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, jetstream.StreamConfig{

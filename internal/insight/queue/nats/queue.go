@@ -14,10 +14,10 @@ import (
 
 // Queue is a stream that events go to. Safe for concurrent use. Make it with Open.
 type Queue struct {
-	place *place
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	life  broker.Life
+	endpoint *endpoint
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	life     broker.Life
 	// turn holds a token while a batch is under way, perhaps longer than Publish
 	// waits for it. made, that the streams are known to be there, is under it.
 	turn chan struct{}
@@ -37,7 +37,7 @@ func Open(url string, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{place: p, nc: nc, js: js, turn: make(chan struct{}, 1)}, nil
+	return &Queue{endpoint: p, nc: nc, js: js, turn: make(chan struct{}, 1)}, nil
 }
 
 // Publish implements event.Queue. With a nil error the stream has the batch.
@@ -47,7 +47,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 		return err
 	}
 	defer leave()
-	messages, err := broker.Pack(batch, !q.place.Uncompressed)
+	messages, err := broker.Pack(batch, !q.endpoint.Uncompressed)
 	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
 }
 
@@ -74,7 +74,7 @@ func (q *Queue) publish(ctx context.Context, messages []broker.Message) (err err
 	case q.life.Closed():
 		return event.ErrClosed
 	}
-	return fmt.Errorf("queue nats: stream %s has not confirmed: %w", q.place.stream, err)
+	return fmt.Errorf("queue nats: stream %s has not confirmed: %w", q.endpoint.stream, err)
 }
 
 // send hands over messages. While the connection is lost it waits for it.
@@ -100,12 +100,12 @@ func (q *Queue) send(ctx context.Context, messages []broker.Message) error {
 
 func (q *Queue) sendOne(ctx context.Context, m broker.Message) error {
 	if !q.made {
-		if err := q.place.makeStreams(ctx, q.js); err != nil {
+		if err := q.endpoint.makeStreams(ctx, q.js); err != nil {
 			return err
 		}
 		q.made = true
 	}
-	return send(ctx, q.js, q.place.subject(), m.ID, event.ContentTypeBatch, m.Encoding, "", m.Body)
+	return send(ctx, q.js, q.endpoint.subject(), m.ID, event.ContentTypeBatch, m.Encoding, "", m.Body)
 }
 
 // send publishes one message and waits for the stream to confirm it.

@@ -35,7 +35,7 @@ const (
 // Source is one of those who share a durable consumer. Safe for concurrent use.
 // Make it with Consume.
 type Source struct {
-	place                *place
+	endpoint             *endpoint
 	life                 broker.Life
 	deadLetters, dropped atomic.Uint64
 }
@@ -48,7 +48,7 @@ func Consume(url string, opt Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{place: p}, nil
+	return &Source{endpoint: p}, nil
 }
 
 // DeadLetters returns how many messages, or parts of them, were not events and moved to
@@ -66,17 +66,17 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 		return err
 	}
 	defer leave()
-	nc, js, err := s.place.connect()
+	nc, js, err := s.endpoint.connect()
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
 	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
-		s.place.Log.Warn("event fetch failed; will retry", "stream", s.place.stream, "err", err)
-	}, func() { s.place.Log.Info("event fetch recovered", "stream", s.place.stream) })
+		s.endpoint.Log.Warn("event fetch failed; will retry", "stream", s.endpoint.stream, "err", err)
+	}, func() { s.endpoint.Log.Info("event fetch recovered", "stream", s.endpoint.stream) })
 	// What was given back last is still to be written.
 	if err := nc.FlushTimeout(maxLeave); err != nil {
-		s.place.Log.Debug("nak failed; messages will be redelivered after the ack wait", "err", err)
+		s.endpoint.Log.Debug("nak failed; messages will be redelivered after the ack wait", "err", err)
 	}
 	if s.life.Closed() {
 		return event.ErrClosed
@@ -101,7 +101,7 @@ func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(
 		if err := s.handle(ctx, js, messages, take); err != nil {
 			for _, m := range messages {
 				if err := m.Nak(); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
-					s.place.Log.Debug("nak failed; the message will be redelivered after the ack wait", "err", err)
+					s.endpoint.Log.Debug("nak failed; the message will be redelivered after the ack wait", "err", err)
 				}
 			}
 			return err
@@ -113,17 +113,17 @@ func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(
 func (s *Source) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()
-	if err := s.place.makeStreams(ctx, js); err != nil {
+	if err := s.endpoint.makeStreams(ctx, js); err != nil {
 		return nil, err
 	}
-	c, err := js.Consumer(ctx, s.place.stream, s.place.group)
+	c, err := js.Consumer(ctx, s.endpoint.stream, s.endpoint.group)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		c, err = js.CreateConsumer(ctx, s.place.stream, jetstream.ConsumerConfig{
-			Durable: s.place.group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, FilterSubject: s.place.subject(),
+		c, err = js.CreateConsumer(ctx, s.endpoint.stream, jetstream.ConsumerConfig{
+			Durable: s.endpoint.group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, FilterSubject: s.endpoint.subject(),
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("consumer %s: %w", s.place.group, err)
+		return nil, fmt.Errorf("consumer %s: %w", s.endpoint.group, err)
 	}
 	return c, nil
 }
@@ -159,7 +159,7 @@ func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []
 		batch, unread = append(batch, events...), append(unread, bad...)
 	}
 	// Invariant: a message is acknowledged after its events were taken.
-	if !broker.Take(ctx, s.place.Log, batch, take) {
+	if !broker.Take(ctx, s.endpoint.Log, batch, take) {
 		return ctx.Err()
 	}
 	if err := s.moveToDeadLetters(ctx, js, unread); err != nil {
@@ -167,7 +167,7 @@ func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []
 	}
 	for _, m := range messages {
 		if err := m.Ack(); err != nil {
-			s.place.Log.Warn("ack failed; events will be redelivered", "err", err)
+			s.endpoint.Log.Warn("ack failed; events will be redelivered", "err", err)
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 			}
 			for _, m := range messages {
 				if err := m.InProgress(); err != nil {
-					s.place.Log.Debug("in-progress ack failed", "err", err)
+					s.endpoint.Log.Debug("in-progress ack failed", "err", err)
 					break
 				}
 			}
@@ -204,13 +204,13 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 func (s *Source) moveToDeadLetters(ctx context.Context, js jetstream.JetStream, unread []broker.Unread) error {
 	put := func(ctx context.Context, u broker.Unread) error {
 		sum := sha256.Sum256(u.Body)
-		err := send(ctx, js, s.place.dlqSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
+		err := send(ctx, js, s.endpoint.dlqSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
 		if err != nil {
 			// The stream may have been deleted: the next attempt has it again.
-			return errors.Join(err, s.place.makeStreams(ctx, js))
+			return errors.Join(err, s.endpoint.makeStreams(ctx, js))
 		}
 		s.deadLetters.Add(1)
-		s.place.Log.Warn("invalid message moved to the dead-letter subject", "subject", s.place.dlqSubject(), "err", u.Err)
+		s.endpoint.Log.Warn("invalid message moved to the dead-letter subject", "subject", s.endpoint.dlqSubject(), "err", u.Err)
 		return nil
 	}
 	responds := func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }
@@ -220,8 +220,8 @@ func (s *Source) moveToDeadLetters(ctx context.Context, js jetstream.JetStream, 
 	}
 	s.dropped.Add(uint64(len(left)))
 	for _, u := range left {
-		s.place.Log.Error("invalid message dropped; the dead-letter subject refused it",
-			"subject", s.place.dlqSubject(), "reason", u.Err, "err", err)
+		s.endpoint.Log.Error("invalid message dropped; the dead-letter subject refused it",
+			"subject", s.endpoint.dlqSubject(), "reason", u.Err, "err", err)
 	}
 	return nil
 }

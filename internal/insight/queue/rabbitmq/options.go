@@ -27,8 +27,8 @@ var form = broker.Form{
 	Example: "amqp://user:password@localhost:5672/vhost?queue=weir",
 }
 
-// place is what a URL says.
-type place struct {
+// endpoint is what a URL says.
+type endpoint struct {
 	Options
 	hosts       []string
 	vhost       string
@@ -37,12 +37,12 @@ type place struct {
 	user, password string
 }
 
-func parse(url string, opt Options) (*place, error) {
+func parse(url string, opt Options) (*endpoint, error) {
 	a, err := form.Parse(url, opt.TLS)
 	if err != nil {
 		return nil, fmt.Errorf("queue rabbitmq: %w", err)
 	}
-	p := &place{Options: opt, hosts: a.Hosts, vhost: a.Path, queue: a.Parameter("queue", "weir"), kind: a.Parameter("type", "quorum")}
+	p := &endpoint{Options: opt, hosts: a.Hosts, vhost: a.Path, queue: a.Parameter("queue", "weir"), kind: a.Parameter("type", "quorum")}
 	p.TLS = a.TLS
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
@@ -62,7 +62,7 @@ func parse(url string, opt Options) (*place, error) {
 
 // sasl returns the ways to log in, new ones each time, since the library wipes
 // the password of those that were used.
-func (p *place) sasl() []amqp.Authentication {
+func (p *endpoint) sasl() []amqp.Authentication {
 	if p.user != "" {
 		return []amqp.Authentication{&amqp.PlainAuth{Username: p.user, Password: p.password}}
 	}

@@ -15,8 +15,8 @@ import (
 
 // Queue is a queue that events go to. Safe for concurrent use. Make it with Open.
 type Queue struct {
-	place *place
-	life  broker.Life
+	endpoint *endpoint
+	life     broker.Life
 	// turn holds a token while a batch is under way. session, nil while there is
 	// none, is under it.
 	turn    chan struct{}
@@ -33,7 +33,7 @@ func Open(url string, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{place: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
+	return &Queue{endpoint: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
 		"broker recovered", "queue", p.queue)}, nil
 }
 
@@ -45,7 +45,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 		return err
 	}
 	defer leave()
-	messages, err := broker.Pack(batch, !q.place.Uncompressed)
+	messages, err := broker.Pack(batch, !q.endpoint.Uncompressed)
 	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
 }
 
@@ -67,7 +67,7 @@ func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error
 	case q.life.Closed():
 		return event.ErrClosed
 	}
-	return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.place.queue, err)
+	return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.endpoint.queue, err)
 }
 
 // send hands over messages. While there is no connection it waits for one.
@@ -95,11 +95,11 @@ func (q *Queue) attempt(ctx context.Context, messages []amqp.Publishing) (err er
 		q.drop()
 	}
 	if q.session == nil {
-		if q.session, err = q.place.connect(ctx); err != nil {
+		if q.session, err = q.endpoint.connect(ctx); err != nil {
 			return err
 		}
 	}
-	if err = q.session.publish(ctx, q.place.queue, messages); err != nil {
+	if err = q.session.publish(ctx, q.endpoint.queue, messages); err != nil {
 		// What is still to come on this channel would be taken for the next batch's.
 		q.drop()
 	}

@@ -42,7 +42,7 @@ type session struct {
 }
 
 // connect returns a session with the first host that answers.
-func (p *place) connect(ctx context.Context) (*session, error) {
+func (p *endpoint) connect(ctx context.Context) (*session, error) {
 	var failed []error
 	for _, host := range p.hosts {
 		s, err := p.connectTo(ctx, host)
@@ -57,7 +57,7 @@ func (p *place) connect(ctx context.Context) (*session, error) {
 	return nil, errors.Join(failed...)
 }
 
-func (p *place) connectTo(ctx context.Context, host string) (*session, error) {
+func (p *endpoint) connectTo(ctx context.Context, host string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxDial)
 	defer cancel()
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", host)
@@ -78,7 +78,7 @@ func (p *place) connectTo(ctx context.Context, host string) (*session, error) {
 	return s, nil
 }
 
-func (p *place) open(ctx context.Context, nc net.Conn, host string) (*session, error) {
+func (p *endpoint) open(ctx context.Context, nc net.Conn, host string) (*session, error) {
 	if p.TLS != nil {
 		conf := p.TLS.Clone()
 		if conf.ServerName == "" {
@@ -120,7 +120,7 @@ func (p *place) open(ctx context.Context, nc net.Conn, host string) (*session, e
 }
 
 // prepare makes the queues that are missing, and the channel.
-func (p *place) prepare(s *session) (err error) {
+func (p *endpoint) prepare(s *session) (err error) {
 	for _, name := range []string{p.queue, p.queue + dlqSuffix} {
 		if err := p.makeQueue(s.conn, name); err != nil {
 			return fmt.Errorf("queue %s: %w", name, err)
@@ -135,7 +135,7 @@ func (p *place) prepare(s *session) (err error) {
 }
 
 // makeQueue makes a queue unless there is one, of whatever type.
-func (p *place) makeQueue(conn *amqp.Connection, name string) error {
+func (p *endpoint) makeQueue(conn *amqp.Connection, name string) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ const (
 // Source is one of those who share a queue. Safe for concurrent use. Make it with
 // Consume.
 type Source struct {
-	place                *place
+	endpoint             *endpoint
 	life                 broker.Life
 	deadLetters, dropped atomic.Uint64
 }
@@ -36,7 +36,7 @@ func Consume(url string, opt Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{place: p}, nil
+	return &Source{endpoint: p}, nil
 }
 
 // DeadLetters returns how many messages, or parts of them, were not events and moved to the
@@ -55,8 +55,8 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 	}
 	defer leave()
 	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
-		s.place.Log.Warn("event fetch failed; will retry", "queue", s.place.queue, "err", err)
-	}, func() { s.place.Log.Info("event fetch recovered", "queue", s.place.queue) })
+		s.endpoint.Log.Warn("event fetch failed; will retry", "queue", s.endpoint.queue, "err", err)
+	}, func() { s.endpoint.Log.Info("event fetch recovered", "queue", s.endpoint.queue) })
 	if s.life.Closed() {
 		return event.ErrClosed
 	}
@@ -66,7 +66,7 @@ func (s *Source) Receive(ctx context.Context, take func(context.Context, []event
 // consume hands over messages until the session or ctx ends. What is not
 // acknowledged then goes back to the queue.
 func (s *Source) consume(ctx context.Context, take func(context.Context, []event.Event) error, wait *backoff.Backoff) error {
-	session, err := s.place.connect(ctx)
+	session, err := s.endpoint.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Source) consume(ctx context.Context, take func(context.Context, []event
 	if err := session.ch.Qos(maxMessages, 0, false); err != nil {
 		return err
 	}
-	each, err := session.ch.Consume(s.place.queue, "", false, false, false, false, nil)
+	each, err := session.ch.Consume(s.endpoint.queue, "", false, false, false, false, nil)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (s *Source) handle(ctx context.Context, session *session, messages []amqp.D
 		batch, unread = append(batch, events...), append(unread, bad...)
 	}
 	// Invariant: a message is acknowledged after its events were taken.
-	if !broker.Take(ctx, s.place.Log, batch, take) {
+	if !broker.Take(ctx, s.endpoint.Log, batch, take) {
 		return ctx.Err()
 	}
 	if err := s.moveToDeadLetters(ctx, session, unread); err != nil {
@@ -170,18 +170,18 @@ func (s *Source) moveToDeadLetters(ctx context.Context, consumer *session, unrea
 	defer leave()
 	put := func(ctx context.Context, u broker.Unread) (err error) {
 		if own == nil {
-			if own, err = s.place.connect(ctx); err != nil {
+			if own, err = s.endpoint.connect(ctx); err != nil {
 				return err
 			}
 		}
 		m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
 		m.Headers = amqp.Table{errorHeader: u.Err.Error()}
-		if err := own.publish(ctx, s.place.queue+dlqSuffix, []amqp.Publishing{m}); err != nil {
+		if err := own.publish(ctx, s.endpoint.queue+dlqSuffix, []amqp.Publishing{m}); err != nil {
 			leave() // the next session makes the queue if it is gone
 			return err
 		}
 		s.deadLetters.Add(1)
-		s.place.Log.Warn("invalid message moved to the dead-letter queue", "queue", s.place.queue+dlqSuffix, "err", u.Err)
+		s.endpoint.Log.Warn("invalid message moved to the dead-letter queue", "queue", s.endpoint.queue+dlqSuffix, "err", u.Err)
 		return nil
 	}
 	left, down, err := broker.MoveToDeadLetters(ctx, unread, put, consumer.answers)
@@ -190,8 +190,8 @@ func (s *Source) moveToDeadLetters(ctx context.Context, consumer *session, unrea
 	}
 	s.dropped.Add(uint64(len(left)))
 	for _, u := range left {
-		s.place.Log.Error("invalid message dropped; the dead-letter queue refused it",
-			"queue", s.place.queue+dlqSuffix, "reason", u.Err, "err", err)
+		s.endpoint.Log.Error("invalid message dropped; the dead-letter queue refused it",
+			"queue", s.endpoint.queue+dlqSuffix, "reason", u.Err, "err", err)
 	}
 	return nil
 }
