@@ -19,8 +19,8 @@ func TestDegraded(t *testing.T) {
 	b.until(`document.querySelector("[data-test=tiles]").innerText.includes("shared") && document.querySelector("[data-test=live], [data-test=tiles]")`)
 	b.until(`document.querySelector("[data-test=tiles]").innerText.includes("edge-1") && !document.querySelector("[data-test=degraded]")`)
 	redis.Kill(t)
-	b.await(2*patience, `document.querySelector("[data-test=degraded]")?.textContent.includes("does not answer node edge-1")`)
-	b.await(2*patience, `document.querySelector("[data-test=tiles]").innerText.includes("away")`)
+	b.await(2*patience, `document.querySelector("[data-test=degraded]")?.textContent.includes("is down for node edge-1")`)
+	b.await(2*patience, `document.querySelector("[data-test=tiles]").innerText.includes("down")`)
 	for _, fault := range js[[]string](b, examine) {
 		t.Errorf("with the banner: %s", fault)
 	}

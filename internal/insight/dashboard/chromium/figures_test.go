@@ -71,7 +71,7 @@ func TestFigures(t *testing.T) {
 	// What the gateway passed on, of both addresses, and how it was answered.
 	type answered struct {
 		Total struct{ Count, OK int64 }
-		Times struct{ Measured int64 }
+		Times struct{ Measured int64 } `json:"response_times"`
 	}
 	n.awaitAnalytics("the answers of the upstream", func() bool {
 		return admins[answered](n, "/v1/analytics/upstream", hour).Total.Count == 30

@@ -54,7 +54,7 @@ func TestReplay(t *testing.T) {
 		b.until(fmt.Sprintf(`location.search.includes("burst=10") && document.querySelector("[data-figure=replay-newly-refused]")?.textContent === "%d"`, refused(10)-refused(100)))
 		b.choose("#replay-by", "fixed window")
 		b.until(`location.search.includes("by=fixed_window") && !document.querySelector("#replay-burst") && document.querySelector("[data-test=replay] .own")?.textContent.includes("fixed window")`)
-		if says := js[string](b, `document.querySelector("[data-test=replay-coverage]").innerText`); !strings.Contains(says, "of every key") || !strings.Contains(says, "as if no other limit were met") {
+		if says := js[string](b, `document.querySelector("[data-test=replay-coverage]").innerText`); !strings.Contains(says, "of every key") || !strings.Contains(says, "as if there were no other limit") {
 			t.Errorf("the page says of the sample: %s", says)
 		}
 		for _, fault := range js[[]string](b, examine) {

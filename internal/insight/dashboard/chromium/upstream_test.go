@@ -104,7 +104,7 @@ func TestUpstream(t *testing.T) {
 				b.shot("dashboard-upstream.png", true)
 			}
 			// Both charts as tables: minute by minute what was told.
-			b.press(".legend", "Admitted, and time of answers: as a table")
+			b.press(".legend", "Admitted, and response times: as a table")
 			b.until(`document.querySelector(".table-of-chart tbody tr")`)
 			if rows := js[int](b, `[...document.querySelectorAll(".table-of-chart tbody tr")].filter((r) => r.innerText.includes(" ms") || r.innerText.includes(" s")).length`); rows != 60 {
 				t.Errorf("%d minutes have a percentile", rows)
