@@ -33,13 +33,13 @@ var floors = [][]string{
 	},
 	{
 		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
-		"store/internal/lot", "store/tier", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
+		"store/internal/lot", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
 		"internal/compat/envoy", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
 		"internal/replay/facts",
 	},
 	{
-		"client/grpc", "middleware/http", "store/internal/leased", "store/storetest", "internal/grpcserver",
+		"client/grpc", "middleware/http", "store/internal/leased", "store/tier", "store/storetest", "internal/grpcserver",
 		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
 		"internal/frontend/resp", "internal/insight/analytics", "internal/insight/dashboard",
 		"internal/insight/queue/kafka", "internal/insight/queue/nats",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -234,7 +235,7 @@ func (s *Store) begin(a *away, o *weir.Op, share *weir.Limit, nodes int64) error
 	if !fresh {
 		return nil
 	}
-	remaining, known := s.answers.known(tag, o.Limit, s.link.now())
+	remaining, known := s.refusals.Known(tag, o.Limit, clock.Node(s.link.now()))
 	if !known {
 		return nil
 	}

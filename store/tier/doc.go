@@ -32,7 +32,7 @@
 // it need not know that it is shared. Nodes find each other by leases in it.
 //
 // Locks: a shard of the leases, a shard of the places, a
-// stripe of the answers, the debts, what is to be given back, what is to be told, the
+// stripe of the refusals, the debts, what is to be given back, what is to be told, the
 // epochs of a limit and what other regions are to be told are each held for a few
 // words, and never while a store is called. Those after the debts are taken under a
 // shard of the leases or places, no other under another.

@@ -101,7 +101,7 @@ func (s *Store) spendHeld(g *leaseShard, e *lease, cost, now int64) (weir.Decisi
 		return e.describe(now), true
 	}
 	if e.refuses(cost, now) {
-		s.answers.recalled.Add(1)
+		s.refusals.Recalled.Add(1)
 		return e.refusal(now), true
 	}
 	return weir.Decision{}, false
@@ -174,7 +174,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 		o, sent, err = ask(want)
 	}
 	if err == nil {
-		s.answers.heard(e.tag, p.limit, 0, sent, o.Decision, false)
+		s.remember(e.tag, p.limit, 0, sent, o.Decision, false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

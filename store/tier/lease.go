@@ -219,3 +219,11 @@ func (e *lease) change(p *plan, now int64, back *[]giveBack) {
 	}
 	e.plan, e.refused, e.ask, e.scarce = p, 0, 0, false
 }
+
+// later returns t and us microseconds, below what stands for never.
+func later(t, us int64) int64 {
+	if us > math.MaxInt64-1-t {
+		return math.MaxInt64 - 1
+	}
+	return t + us
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/store/internal/clock"
 )
 
 // Forgetter is a shared store whose keys can be forgotten one by one.
@@ -94,7 +95,7 @@ func (s *Store) letGo(ctx context.Context, tag uint64, key string, l *weir.Limit
 		}
 	}
 	held = s.slots.letGo(tag, key) || held
-	s.answers.forget(tag, s.link.now())
+	s.refusals.Forget(tag, clock.Node(s.link.now()))
 	return s.leases.returns.discard(key, l) || held, nil
 }
 

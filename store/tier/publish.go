@@ -69,7 +69,7 @@ func (s *Store) spendRegion(ctx context.Context, p *plan, tag uint64, key string
 	}
 	d := a.Decision
 	d.Limit = p.limit.From(weir.FromCounts)
-	s.answers.heard(tag, p.limit, cost, a.sent, d, p.recall && !a.capped)
+	s.remember(tag, p.limit, cost, a.sent, a.Decision, p.recall && !a.capped)
 	return d, a.Now, nil
 }
 

@@ -53,7 +53,7 @@ func (s *Store) slotOfNode(ctx context.Context, p *plan, tag uint64, o *weir.Op)
 		}
 		has := e.holders[o.ID] != nil
 		if now < e.ask && o.Cost >= e.refused && !stale && !has {
-			s.answers.recalled.Add(1)
+			s.refusals.Recalled.Add(1)
 			s.answerSlot(o, e.refusal(now))
 			g.mu.Unlock()
 			return false, nil

@@ -72,7 +72,7 @@ func (s *Store) Stats() Stats {
 		Held: s.spentHeld.Load(), Fetched: s.fetched.Load(), LeaseKeys: keys + slotKeys, LeaseUnits: units + slotUnits,
 		Returned: s.leases.returns.given.Load(), Stranded: s.leases.returns.stranded.Load(),
 		Overshot: s.overshot.Load(),
-		Combined: q.Combined, Recalled: s.answers.recalled.Load(), Degraded: s.degraded.Load(),
+		Combined: q.Combined, Recalled: s.refusals.Recalled.Load(), Degraded: s.degraded.Load(),
 		NodeLate: k.meter.Total(),
 		Debts:    s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}

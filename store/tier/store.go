@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/lateness"
+	holdings "github.com/weirlimit/weir/store/internal/lot" // tier has a lot of its own
 )
 
 // Options configures a [Store].
@@ -117,24 +118,24 @@ func (o *Options) fill() error {
 
 // Store decides on a store that nodes share. Safe for concurrent use.
 type Store struct {
-	local   weir.Store
-	link    *link
-	answers *answers
-	leases  *leases
-	slots   *slots
-	debts   *debts
-	nodes   *nodes
-	plans   *plans
-	regions *regions // nil without others
-	seed    maphash.Seed
-	log     *slog.Logger
-	closed  atomic.Bool
-	stop    chan struct{}
-	done    sync.WaitGroup
-	aways   sync.Pool // of *away
-	mixes   sync.Pool // of *mix
-	probing time.Duration
-	nodeTTL time.Duration
+	local    weir.Store
+	link     *link
+	refusals *holdings.Refusals
+	leases   *leases
+	slots    *slots
+	debts    *debts
+	nodes    *nodes
+	plans    *plans
+	regions  *regions // nil without others
+	seed     maphash.Seed
+	log      *slog.Logger
+	closed   atomic.Bool
+	stop     chan struct{}
+	done     sync.WaitGroup
+	aways    sync.Pool // of *away
+	mixes    sync.Pool // of *mix
+	probing  time.Duration
+	nodeTTL  time.Duration
 
 	// clock is how far the shared store's time is ahead of the node's.
 	clock atomic.Int64
@@ -180,11 +181,11 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	}
 	s := &Store{
 		regions: rs, local: opt.Local, link: k, nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n, regions: rs},
-		answers: newAnswers(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
-		leases:  newLeases(opt.MaxBytes / 2),
-		slots:   newSlots(opt.MaxBytes / 8),
-		debts:   &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 8},
-		seed:    maphash.MakeSeed(), log: opt.Logger, stop: make(chan struct{}),
+		refusals: holdings.NewRefusals(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
+		leases:   newLeases(opt.MaxBytes / 2),
+		slots:    newSlots(opt.MaxBytes / 8),
+		debts:    &debts{all: map[uint64]*debt{}, maxBytes: opt.MaxBytes / 8},
+		seed:     maphash.MakeSeed(), log: opt.Logger, stop: make(chan struct{}),
 		probing: opt.ProbeEvery, nodeTTL: opt.NodeTTL,
 	}
 	s.clock.Store(time.Now().UnixMicro() - k.now())

@@ -2,9 +2,11 @@ package tier
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
 )
 
 // spendStrict decides a spend of cost units of key on the shared store, by the
@@ -14,7 +16,7 @@ func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag ui
 	if p.recall {
 		// Read once: the clock is half of what a remembered refusal costs.
 		now := s.link.now()
-		if d, ok := s.answers.refusal(tag, l, cost, now); ok {
+		if d, ok := s.refusals.Recall(tag, l, cost, false, clock.Node(now)); ok {
 			return d, now + s.clock.Load(), nil
 		}
 	}
@@ -33,7 +35,7 @@ func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag ui
 		d = p.whole(d)
 	}
 	s.heard(now, sent)
-	s.answers.heard(tag, l, cost, sent, d, p.recall)
+	s.remember(tag, l, cost, sent, d, p.recall)
 	return d, now, nil
 }
 
@@ -167,11 +169,21 @@ func (s *Store) recallAll(ops []weir.Op) bool {
 			return false
 		}
 		o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{}, s.wall(), false, false
-		if d, ok := s.answers.refusal(s.tag(o.Key, o.Limit), o.Limit, o.Cost, now); ok {
+		if d, ok := s.refusals.Recall(s.tag(o.Key, o.Limit), o.Limit, o.Cost, false, clock.Node(now)); ok {
 			o.Decision, found = d, true
 		}
 	}
 	return found
+}
+
+// remember takes over what the shared store said of a cost that was sent at sent: what
+// remains, and if keep a refusal.
+func (s *Store) remember(tag uint64, l *weir.Limit, cost, sent int64, d weir.Decision, keep bool) {
+	life := int64(0)
+	if keep {
+		life = math.MaxInt64
+	}
+	s.refusals.Learn(tag, l, cost, clock.Node(sent), d, life)
 }
 
 // learn remembers what the shared store said of ops.
@@ -188,9 +200,9 @@ func (s *Store) learn(ops []weir.Op, sent int64) {
 		}
 		tag := s.tag(o.Key, o.Limit)
 		if o.Verb == weir.Refund {
-			s.answers.refunded(tag, o.Limit, s.link.now(), o.Decision)
+			s.refusals.Refund(tag, o.Limit, clock.Node(s.link.now()), o.Decision)
 			continue
 		}
-		s.answers.heard(tag, o.Limit, o.Cost, sent, o.Decision, p.recall && plain(o))
+		s.remember(tag, o.Limit, o.Cost, sent, o.Decision, p.recall && plain(o))
 	}
 }

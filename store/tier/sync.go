@@ -116,7 +116,7 @@ func (s *Store) runSync(g *leaseShard, e *lease, f *fetch) {
 	sent, err := s.fetchCall(context.Background(), f, ops)
 	if err == nil {
 		s.heard(ops[0].Now, sent)
-		s.answers.heard(e.tag, p.limit, 0, sent, ops[len(ops)-1].Decision, false)
+		s.remember(e.tag, p.limit, 0, sent, ops[len(ops)-1].Decision, false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -244,7 +244,7 @@ func (s *Store) spendTally(g *leaseShard, e *lease, cost, now int64) (weir.Decis
 	}
 	if t.open(now) < cost {
 		if e.refuses(cost, now) {
-			s.answers.recalled.Add(1)
+			s.refusals.Recalled.Add(1)
 			return e.refusal(now), true
 		}
 		if e.plan.limit.Consistency.Optimistic && !t.known && t.untold+cost <= s.shareOf(e.plan) {
