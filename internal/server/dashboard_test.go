@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
 // withAdmin runs a node for as long as f takes, which gets the admin port's URL.
