@@ -21,10 +21,10 @@ const respPassword = "correct-horse"
 func serveRedis(t *testing.T, args ...string) *node {
 	t.Helper()
 	s := serve(t, append([]string{"--resp", "127.0.0.1:0", "--resp-password", respPassword, "--config", servertest.Config(t, "resp: {timeout: 1s}")}, args...)...)
-	s.addr = s.Listening("resp")
-	if s.addr == "" {
-		t.Fatal("no address of the Redis protocol")
-	}
+	servertest.Await(t, "weir to listen for Redis clients", func() bool {
+		s.addr = s.Listening("resp") // the last that is logged
+		return s.addr != ""
+	})
 	return s
 }
 
