@@ -97,10 +97,12 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 		return nil
 	}
 	s.heard(ops[0].Now, sent)
-	n.renewed.Store(sent)
+	// A node that was held up may have been forgotten meanwhile.
+	now := s.link.now()
+	late := now-n.renewed.Swap(sent) >= n.ttl
 	count := max(maxNodes-ops[0].Decision.Remaining, n.least)
-	if n.known.Swap(count) != count || n.changed.Load() == 0 {
-		n.changed.Store(max(s.link.now(), 1))
+	if n.known.Swap(count) != count || n.changed.Load() == 0 || late {
+		n.changed.Store(max(now, 1))
 	}
 	return nil
 }

@@ -172,6 +172,7 @@ func subjects() []subject {
 		}},
 		{"nodes", []promise{
 			{"a node that returns spends no whole burst", testNodeChanges},
+			{"a node that renews late spends no whole burst", testLateRenewals},
 			{"a node that returns leaves the inflow", testReturningNode},
 		}},
 		{"bounds", []promise{
