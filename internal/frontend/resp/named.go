@@ -223,7 +223,9 @@ func (c *conn) refund(cmd *command) {
 		}
 		for _, o := range c.s.limiter.Match(r) {
 			switch t := o.Limit.Traits(); {
-			case o.Role == weir.Ban, o.Role == weir.Deny:
+			case o.Role == weir.Ban, o.Role == weir.Deny, o.Role == weir.Own:
+				// Whether units came from a key's own share or from the pool is not known
+				// any more: the pool's go back, so that no key gets more than its own.
 				continue
 			case t&(weir.Sketches|weir.Leases|weir.Shapes) != 0:
 				return weir.ErrRefund
