@@ -22,7 +22,7 @@ func openNode(shared weir.Store, opt sharedtest.Options) (sharedtest.Node, error
 	}
 	s, err := tier.New(shared, tier.Options{
 		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, Prompt: opt.Prompt, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
-		RefusalLife: opt.RefusalLife, Nodes: opt.Nodes, NodeTTL: opt.NodeTTL,
+		RefusalLife: opt.RefusalLife, Nodes: opt.Nodes, NodeTTL: opt.NodeTTL, ProbeEvery: opt.ProbeEvery,
 		Region: opt.Region, Peers: peers, PeerTimeout: opt.PeerTimeout, Now: opt.Now,
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ type Options struct {
 	RefusalLife time.Duration        // of a remembered refusal; negative: none is remembered; zero: a second
 	Nodes       int                  // at least; zero: as many as have registered
 	NodeTTL     time.Duration        // for which a silent node is counted; zero: ten seconds
+	ProbeEvery  time.Duration        // of a store that is out; zero: a quarter of a second
 	Region      string               // empty: there are none
 	Peers       []Peer               // the other regions
 	PeerTimeout time.Duration        // of a call of another region; zero: a second
