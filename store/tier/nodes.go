@@ -97,13 +97,15 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 		return nil
 	}
 	s.heard(ops[0].Now, sent)
-	// A node that was held up may have been forgotten meanwhile.
+	// A node that was held up may have been forgotten meanwhile. steady hears of the
+	// change before it hears of the renewal.
 	now := s.link.now()
-	late := now-n.renewed.Swap(sent) >= n.ttl
+	late := now-n.renewed.Load() >= n.ttl
 	count := max(maxNodes-ops[0].Decision.Remaining, n.least)
 	if n.known.Swap(count) != count || n.changed.Load() == 0 || late {
 		n.changed.Store(max(now, 1))
 	}
+	n.renewed.Store(sent)
 	return nil
 }
 
@@ -123,8 +125,9 @@ func (n *nodes) missed() {
 // steady reports whether all nodes have known for a while how many they are, so
 // that no lease of ttl microseconds is left from when they were fewer.
 func (n *nodes) steady(ttl int64) bool {
+	renewed := n.renewed.Load() // before changed, which is written first
 	changed, now := n.changed.Load(), n.link.now()
-	return changed > 0 && now-changed > n.settled+ttl && (now-n.renewed.Load() < n.ttl || n.plain.Load())
+	return changed > 0 && now-changed > n.settled+ttl && (now-renewed < n.ttl || n.plain.Load())
 }
 
 // leave tells the store that the node is no longer there.
