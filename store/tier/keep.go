@@ -25,6 +25,9 @@ func (s *Store) keep() {
 		}
 		now := s.link.now()
 		s.plans.second.Store(now / 1e6)
+		if s.regions != nil {
+			s.regions.sweep(now, s.wall())
+		}
 		if s.link.IsOpen() {
 			continue
 		}

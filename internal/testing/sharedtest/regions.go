@@ -96,6 +96,27 @@ func testRegionTurns(t *testing.T, newNode New) {
 	})
 }
 
+// Keys that are no longer used make room in a region's memory: those that come later are
+// reported to other regions too.
+func testRegionFlood(t *testing.T, newNode New) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t, newNode, 2, 1, Options{MaxBytes: 1 << 20})
+		l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), eventual(20))
+		for i := range 2000 {
+			if i%200 == 0 {
+				time.Sleep(30 * time.Second)
+			}
+			w.take(w.nodes[0], fmt.Sprint("key ", i), l, 1)
+		}
+		time.Sleep(30 * time.Second)
+		w.offer("late", l, 200, w.nodes[0])
+		time.Sleep(5 * time.Second)
+		if n := w.offer("late", l, 200, w.nodes[1]); n > 20 {
+			t.Errorf("%d admitted of a key that the other region has used up", n)
+		}
+	})
+}
+
 // What is not leased counts for other regions too: what is kept for priorities, costs
 // that were incurred, units that are refunded.
 func testRegionVerbs(t *testing.T, newNode New) {

@@ -189,6 +189,7 @@ func subjects() []subject {
 			{"regions cut off from the start admit their parts", testRegionsCutAtStart},
 			{"nodes of a region report by turns", testRegionTurns},
 			{"every verb counts for all regions", testRegionVerbs},
+			{"a flood of keys leaves room for later ones", testRegionFlood},
 			{"a reset reaches every region", testRegionsForget},
 			{"a cost above a region's part never passes", testRegionCosts},
 			{"names of regions are checked", testRegionOptions},
