@@ -45,7 +45,7 @@ descriptors:
 - {key: user, limits: [{limit: 2/minute, name: elastic, mode: elastic, pool: shared}]}
 - {key: work, limits: [{limit: 2, name: work, algorithm: concurrency, ttl: 1m}]}
 - {key: queue, limits: [{limit: 10/second, name: queue, algorithm: leaky_queue}]}
-- {key: first, limit: 10/minute, reserve: [0, 5]}
+- {key: first, limit: 10/minute, headroom: [0, 5]}
 deny: {ip: [10.0.0.1]}
 pools:
   shared: {limit: 3/minute}

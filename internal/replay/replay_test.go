@@ -260,7 +260,7 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{replay.Options{}, "required"},
-		{replay.Options{Rules: one}, "ask for tenant"},
+		{replay.Options{Rules: one}, "the rules need tenant"},
 		{replay.Options{Rules: good, Domain: "e"}, `no domain "e"`},
 		{replay.Options{Rules: good, Against: one}, "against"},
 		{replay.Options{Rules: good, Fields: map[string]string{"a": ""}}, "field"},

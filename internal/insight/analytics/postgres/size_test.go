@@ -165,7 +165,7 @@ func TestFamilyDatabaseOutage(t *testing.T) {
 	if n := strings.Count(log.String(), "\n") - len(lines); n > 1 {
 		t.Errorf("it is told %d times that rows are still there", n)
 	}
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR msg=\"the database takes no events: they stay with the queue") || !strings.Contains(lines[1], "level=INFO msg=\"database recovered") {
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR msg=\"database unavailable; events wait in the queue") || !strings.Contains(lines[1], "level=INFO msg=\"database recovered") {
 		t.Errorf("%q", lines)
 	}
 }

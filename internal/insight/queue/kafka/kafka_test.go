@@ -313,7 +313,7 @@ func TestParseRefuses(t *testing.T) {
 		"kafka://h":                             "topic is missing",
 		"kafka://h/a/b":                         "letters, digits",
 		"kafka://h/..":                          "letters, digits",
-		"kafka://h/t?grup=x":                    "did you mean group",
+		"kafka://h/t?grup=x":                    `did you mean "group"`,
 		"kafka://h,h/t":                         "named twice",
 		"kafka://h:0/t":                         "not HOST:PORT",
 		"kafka:///t":                            "host is missing",

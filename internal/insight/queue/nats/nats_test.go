@@ -164,7 +164,7 @@ func TestParseRefuses(t *testing.T) {
 		"nats://h":                "stream is missing",
 		"nats://h/a.b":            "no spaces, dots",
 		"nats://h/s?group=a%3E":   "group \"a>\"",
-		"nats://h/s?grop=a":       "did you mean group",
+		"nats://h/s?grop=a":       `did you mean "group"`,
 		"nats://u:secret%zz@h/s":  "not a URL",
 		"nats://h/s?tls_key=x":    "wants natss://",
 		"natss://h/s?tls_key=x":   "belong together",

@@ -170,7 +170,7 @@ func testWrongPassword(t *testing.T, addr string) {
 func TestParseRefuses(t *testing.T) {
 	for url, want := range map[string]string{
 		"kafka://h/s":                                "must begin with amqp:// or amqps://",
-		"amqp://h/v?quee=a":                          "did you mean queue",
+		"amqp://h/v?quee=a":                          `did you mean "queue"`,
 		"amqp://h/v?type=stream":                     "quorum and classic",
 		"amqp://u:secret%zz@h/v":                     "not a URL",
 		"amqp://h?tls_ca=x":                          "wants amqps://",
