@@ -44,8 +44,7 @@ type CountMin struct {
 }
 
 // NewCountMin returns an empty sketch of depth rows (1 to [MaxDepth]) and at
-// least width columns (1 to [MaxWidth]), rounded up to a power of two. See
-// [CountMinSize] for a size that meets an error target.
+// least width columns (1 to [MaxWidth]), rounded up to a power of two.
 func NewCountMin(depth, width int) (*CountMin, error) {
 	if err := checkTable(depth, width); err != nil {
 		return nil, err
@@ -68,13 +67,13 @@ func checkTable(depth, width int) error {
 	return nil
 }
 
-// CountMinSize returns the depth and width for which, after units have been
+// countMinSize returns the depth and width for which, after units have been
 // added in all, a key is over-estimated by more than maxError units with a
 // chance of at most missed: width >= e*units/maxError, depth >= ln(1/missed).
 //
 // units and maxError are at least 1, missed is between 0 and 1. The width is a
 // power of two. A result too large for [NewCountMin] is an error.
-func CountMinSize(units, maxError int64, missed float64) (depth, width int, err error) {
+func countMinSize(units, maxError int64, missed float64) (depth, width int, err error) {
 	if units < 1 || maxError < 1 {
 		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d: both must be at least 1", units, maxError)
 	}
@@ -92,9 +91,6 @@ func CountMinSize(units, maxError int64, missed float64) (depth, width int, err 
 	return int(d), powerOfTwo(int(w)), nil
 }
 
-// Depth returns the number of rows.
-func (c *CountMin) Depth() int { return c.depth }
-
 // Width returns the number of columns.
 func (c *CountMin) Width() int { return int(c.mask) + 1 }
 
@@ -109,11 +105,6 @@ func (c *CountMin) Estimate(h uint64) uint64 { return c.estimate(newProbe(h)) }
 
 // Add adds n units to the key with hash h and returns its estimate afterwards.
 func (c *CountMin) Add(h, n uint64) uint64 { return c.add(newProbe(h), n) }
-
-// Raise makes the estimate of the key with hash h at least v and returns it. Use
-// it where the key's own units are known to be v at most, which is tighter than
-// adding to an estimate that may hold other keys' units.
-func (c *CountMin) Raise(h, v uint64) uint64 { return c.raise(newProbe(h), v) }
 
 // Reset forgets every key.
 func (c *CountMin) Reset() {

@@ -167,7 +167,7 @@ func TestCountMinSize(t *testing.T) {
 		}
 	}
 	c, err := sketch.NewCountMin(5, 1000)
-	if err != nil || c.Depth() != 5 || c.Width() != 1024 || c.Bytes() != 4*5*1024 {
-		t.Errorf("NewCountMin(5, 1000): %v, %d rows, %d columns, %d bytes", err, c.Depth(), c.Width(), c.Bytes())
+	if err != nil || c.Width() != 1024 || c.Bytes() != 4*5*1024 {
+		t.Errorf("NewCountMin(5, 1000): %v, %d columns, %d bytes", err, c.Width(), c.Bytes())
 	}
 }

@@ -5,10 +5,9 @@
 // below the truth. A limiter that trusts them can refuse too much and can never
 // admit too much.
 //
-//   - [Bloom] answers "was this key seen": yes may be wrong, no never is.
 //   - [CountMin] answers "how many units did this key spend": never too few.
 //   - [Window] is a whole limiter for one limit, "L units in any period W",
-//     made of rotating generations of the two.
+//     made of rotating generations of a CountMin and a Bloom filter each.
 //   - [TAT] keeps theoretical arrival times of the generic cell rate algorithm.
 //   - [SpaceSaving] names the heaviest keys of a stream.
 //
@@ -35,6 +34,6 @@
 //
 // Time is an argument: int64 microseconds since the Unix epoch. The package
 // reads no clock, starts no goroutine and keeps no global state. Window and TAT
-// are safe for concurrent use, with one mutex per shard; Bloom, CountMin and
+// are safe for concurrent use, with one mutex per shard; CountMin and
 // SpaceSaving are plain data that the caller locks.
 package sketch

@@ -35,32 +35,6 @@ func ExampleWindow() {
 	// true
 }
 
-// Two limits, on all of a request or none: lock, look at both, then spend.
-func ExampleWindowShard() {
-	w, err := sketch.NewWindow(sketch.WindowOptions{Period: 1_000_000})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	user, address := key("user:alice"), key("ip:203.0.113.7")
-	a, b := w.Index(user), w.Index(address)
-	w.Shard(min(a, b)).Lock()
-	if a != b {
-		w.Shard(max(a, b)).Lock()
-	}
-	now := int64(1_700_000_000_000_000)
-	if w.Shard(a).Peek(user, now, 1, 10).Allowed && w.Shard(b).Peek(address, now, 1, 0).Allowed {
-		w.Shard(a).Spend(user, now, 1, 10)
-		w.Shard(b).Spend(address, now, 1, 0)
-	}
-	fmt.Println(w.Shard(a).Estimate(user, now))
-	w.Shard(a).Unlock()
-	if a != b {
-		w.Shard(b).Unlock()
-	}
-	// Output: 0
-}
-
 func ExampleWindow_Stats() {
 	w, err := sketch.NewWindow(sketch.WindowOptions{Period: 1_000_000, SampleEvery: 1})
 	if err != nil {
@@ -73,39 +47,6 @@ func ExampleWindow_Stats() {
 	st := w.Stats(0)
 	fmt.Println(st.Units, st.Sampled, st.MaxError)
 	// Output: 200 100 0
-}
-
-func ExampleCountMin() {
-	depth, width, err := sketch.CountMinSize(1_000_000, 100, 0.02)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c, err := sketch.NewCountMin(depth, width)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c.Add(key("alice"), 3)
-	c.Add(key("alice"), 4)
-	fmt.Println(c.Estimate(key("alice")), c.Estimate(key("bob")), c.Bytes())
-	// Output: 7 0 524288
-}
-
-func ExampleBloom() {
-	size, hashes, err := sketch.BloomSize(1_000_000, 0.01)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	b, err := sketch.NewBloom(size, hashes)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	b.Add(key("alice"))
-	fmt.Println(b.Has(key("alice")), b.Has(key("bob")), b.Hashes())
-	// Output: true false 7
 }
 
 // A token bucket of 5 at 10 a second, with one stamp of state.

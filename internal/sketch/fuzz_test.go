@@ -24,7 +24,7 @@ func FuzzWindow(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newLedger(w)
+		l := newLedger(w, o.Period)
 		now := int64(0)
 		for ops := data[4:]; len(ops) >= 6; ops = ops[6:] {
 			step := int64(int16(binary.LittleEndian.Uint16(ops[4:])))
@@ -32,7 +32,7 @@ func FuzzWindow(f *testing.F) {
 				step >>= 8
 			}
 			now += step
-			play(t, w, l, ops[0]%5, hash(uint64(ops[1]%16)), now, int64(int8(ops[2])), limit)
+			play(t, w, l, ops[0]%3, hash(uint64(ops[1]%16)), now, int64(int8(ops[2])), limit)
 		}
 		for h := range l.entries {
 			if most := l.most(h); most > limit {
@@ -62,24 +62,6 @@ func play(t *testing.T, w *sketch.Window, l *ledger, op byte, h uint64, now, cos
 			checkDecision(t, w, h, now, cost, limit, d)
 		}
 	case 2:
-		granted, d := w.Grant(h, now, cost, limit)
-		if want := min(max(cost, 0), max(limit-before, 0)); granted != want {
-			t.Fatalf("granted %d of %d on %d of %d", granted, cost, before, limit)
-		}
-		if granted > 0 {
-			l.add(h, now, granted)
-		}
-		if cost > 0 {
-			checkDecision(t, w, h, now, 1, limit, d)
-		}
-	case 3:
-		// What is raised is not admitted by the window, so it is no part of the
-		// promise; it must only never lower an estimate.
-		w.Raise(h, now, cost)
-		if after := w.Estimate(h, now); after < max(before, cost) {
-			t.Fatalf("raised to %d: estimate %d, before %d", cost, after, before)
-		}
-	case 4:
 		w.Force(h, now, cost, limit)
 		if after := w.Estimate(h, now); after < before+max(cost, 0) {
 			t.Fatalf("forced %d: estimate %d, before %d", cost, after, before)

@@ -14,19 +14,19 @@ import "math"
 // keys put there out of the sum. If the filter wrongly said yes, all n go to the
 // counters: one too many, never one too few. Later units all go to the counters.
 type generation struct {
-	seen   Bloom
+	seen   bloom
 	counts CountMin
 	units  int64 // added, saturating
 	shared int64 // the part of units that went to counts, saturating
 }
 
 func (g *generation) reset() {
-	g.seen.Reset()
+	g.seen.reset()
 	g.counts.Reset()
 	g.units, g.shared = 0, 0
 }
 
-func (g *generation) bytes() int64 { return g.seen.Bytes() + g.counts.Bytes() }
+func (g *generation) bytes() int64 { return g.seen.bytes() + g.counts.Bytes() }
 
 // estimate returns the key's units, math.MaxInt64 where the counters are full.
 func (g *generation) estimate(p probe) int64 {
@@ -45,18 +45,6 @@ func (g *generation) add(p probe, n int64) int64 {
 	}
 	g.shared = satAdd(g.shared, n-1)
 	return oneMore(g.counts.raise(p, uint64(n-1)))
-}
-
-// raise makes the estimate at least v, which is at least 1, and returns it.
-func (g *generation) raise(p probe, v int64) int64 {
-	est := g.estimate(p)
-	if est >= v {
-		return est
-	}
-	g.units = satAdd(g.units, v-est)
-	g.shared = satAdd(g.shared, v-max(est, 1))
-	g.seen.add(p)
-	return oneMore(g.counts.raise(p, uint64(v-1)))
 }
 
 // oneMore adds the unit of the Bloom filter to an estimate of the counters.

@@ -34,14 +34,15 @@ func crowded(period int64, subWindows int) sketch.WindowOptions {
 // ledger keeps one clock for each shard.
 type ledger struct {
 	w       *sketch.Window
+	period  int64
 	clock   map[int]int64
 	entries map[uint64][]entry
 }
 
 type entry struct{ at, units int64 }
 
-func newLedger(w *sketch.Window) *ledger {
-	return &ledger{w: w, clock: map[int]int64{}, entries: map[uint64][]entry{}}
+func newLedger(w *sketch.Window, period int64) *ledger {
+	return &ledger{w: w, period: period, clock: map[int]int64{}, entries: map[uint64][]entry{}}
 }
 
 // tick tells the clock of h's shard and returns the window's time.
@@ -60,7 +61,7 @@ func (l *ledger) add(h uint64, now, units int64) {
 // used returns the units of h in the period (at-W, at].
 func (l *ledger) used(h uint64, at int64) int64 {
 	var units int64
-	for i := len(l.entries[h]) - 1; i >= 0 && l.entries[h][i].at > at-l.w.Period(); i-- {
+	for i := len(l.entries[h]) - 1; i >= 0 && l.entries[h][i].at > at-l.period; i-- {
 		units += l.entries[h][i].units
 	}
 	return units
@@ -72,7 +73,7 @@ func (l *ledger) most(h uint64) int64 {
 	first := 0
 	for _, e := range l.entries[h] {
 		units += e.units
-		for l.entries[h][first].at <= e.at-l.w.Period() {
+		for l.entries[h][first].at <= e.at-l.period {
 			units -= l.entries[h][first].units
 			first++
 		}

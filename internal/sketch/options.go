@@ -110,7 +110,7 @@ func (o WindowOptions) sizedCounters() (WindowOptions, error) {
 		units = int64(min(float64(o.Units)*float64(o.SubWindows+1)/float64(o.SubWindows), math.MaxInt64/2))
 		maxError = max(1, int64(o.MaxError*float64(o.Limit)))
 	}
-	depth, width, err := CountMinSize(units, maxError, o.Missed)
+	depth, width, err := countMinSize(units, maxError, o.Missed)
 	if err != nil {
 		return o, err
 	}
@@ -137,7 +137,7 @@ func (o WindowOptions) sizedBloom() (WindowOptions, error) {
 	if o.FalsePositives == 0 {
 		o.FalsePositives = 0.01
 	}
-	size, hashes, err := BloomSize(o.Keys, o.FalsePositives)
+	size, hashes, err := bloomSize(o.Keys, o.FalsePositives)
 	if err != nil {
 		return o, err
 	}

@@ -55,15 +55,6 @@ func (s *sample) add(h uint64, slot int, n int64) {
 	}
 }
 
-func (s *sample) raise(h uint64, slot int, v int64) {
-	if !s.tracks(h) {
-		return
-	}
-	if count := s.count(h, slot); count != nil {
-		*count = max(*count, v)
-	}
-}
-
 // count finds or makes the count of a tracked key, nil if the threshold had to
 // fall below the key.
 func (s *sample) count(h uint64, slot int) *int64 {

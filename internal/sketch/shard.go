@@ -5,12 +5,9 @@ import (
 	"sync"
 )
 
-// A WindowShard holds the keys of a [Window] that share one lock. Its methods
-// are those of Window for a caller that holds the lock, which a decision over
-// several limits needs: look at all, then spend on all or on none. To lock
-// several shards, of one window or of many, lock them in one fixed order and
-// each only once.
-type WindowShard struct {
+// A shard holds the keys of a [Window] that share one lock. Its methods require
+// that it is locked.
+type shard struct {
 	mu      sync.Mutex
 	span    int64        // µs a generation lasts
 	ring    []generation // by generation number modulo their count
@@ -18,70 +15,6 @@ type WindowShard struct {
 	started bool         // false until the first call tells the time
 	sample  sample
 	_       [64]byte // keeps the next shard's mutex off this one's cache line
-}
-
-// Lock locks the shard.
-func (s *WindowShard) Lock() { s.mu.Lock() }
-
-// Unlock unlocks the shard.
-func (s *WindowShard) Unlock() { s.mu.Unlock() }
-
-// Estimate is [Window.Estimate]. Requires: the shard is locked.
-func (s *WindowShard) Estimate(h uint64, now int64) int64 {
-	return s.walk(h, now, math.MaxInt64).total()
-}
-
-// Peek is [Window.Peek]. Requires: the shard is locked.
-func (s *WindowShard) Peek(h uint64, now, cost, limit int64) Decision {
-	cost, limit = max(cost, 0), max(limit, 0)
-	return s.describe(s.walk(h, now, limit-cost), now, cost, limit)
-}
-
-// Spend is [Window.Spend]. Requires: the shard is locked.
-func (s *WindowShard) Spend(h uint64, now, cost, limit int64) Decision {
-	s.advance(now)
-	cost, limit = max(cost, 0), max(limit, 0)
-	u := s.walk(h, now, limit-cost)
-	if cost > 0 && u.fits(cost, limit) {
-		s.add(h, cost, &u)
-		return s.spent(u, now, limit)
-	}
-	return s.describe(u, now, cost, limit)
-}
-
-// Force is [Window.Force]. Requires: the shard is locked.
-func (s *WindowShard) Force(h uint64, now, cost, limit int64) Decision {
-	s.advance(now)
-	cost, limit = max(cost, 0), max(limit, 0)
-	u := s.walk(h, now, 0)
-	if cost > 0 {
-		s.add(h, cost, &u)
-	}
-	return s.spent(u, now, limit)
-}
-
-// Grant is [Window.Grant]. Requires: the shard is locked.
-func (s *WindowShard) Grant(h uint64, now, cost, limit int64) (int64, Decision) {
-	s.advance(now)
-	cost, limit = max(cost, 0), max(limit, 0)
-	u := s.walk(h, now, limit-1)
-	granted := min(cost, left(limit, u.total()))
-	if granted > 0 {
-		s.add(h, granted, &u)
-		return granted, s.spent(u, now, limit)
-	}
-	return 0, s.describe(u, now, min(cost, 1), limit)
-}
-
-// Raise is [Window.Raise]. Requires: the shard is locked.
-func (s *WindowShard) Raise(h uint64, now, v int64) {
-	s.advance(now)
-	if v < 1 {
-		return
-	}
-	slot := s.slot(s.newest)
-	s.ring[slot].raise(s.probe(h, s.newest), v)
-	s.sample.raise(h, slot, v)
 }
 
 // A usage is what the live generations say about one key.
@@ -105,7 +38,7 @@ func (u usage) fits(cost, limit int64) bool {
 //
 // Generations that now has left behind are skipped and not cleared, so that a
 // peek changes nothing.
-func (s *WindowShard) walk(h uint64, now, room int64) usage {
+func (s *shard) walk(h uint64, now, room int64) usage {
 	var u usage
 	if !s.started {
 		return u
@@ -139,7 +72,7 @@ func (s *WindowShard) walk(h uint64, now, room int64) usage {
 }
 
 // add puts cost units, at least 1, into the newest generation.
-func (s *WindowShard) add(h uint64, cost int64, u *usage) {
+func (s *shard) add(h uint64, cost int64, u *usage) {
 	slot := s.slot(s.newest)
 	u.current = s.ring[slot].add(s.probe(h, s.newest), cost)
 	u.last = s.newest
@@ -147,12 +80,12 @@ func (s *WindowShard) add(h uint64, cost int64, u *usage) {
 }
 
 // spent describes a key after its cost was added.
-func (s *WindowShard) spent(u usage, now, limit int64) Decision {
+func (s *shard) spent(u usage, now, limit int64) Decision {
 	return Decision{Allowed: true, Remaining: left(limit, u.total()), ResetAfter: s.reset(u, now)}
 }
 
 // describe tells what a cost that adds nothing meets.
-func (s *WindowShard) describe(u usage, now, cost, limit int64) Decision {
+func (s *shard) describe(u usage, now, cost, limit int64) Decision {
 	d := Decision{Remaining: left(limit, u.total()), ResetAfter: s.reset(u, now)}
 	switch {
 	case cost == 0 || u.fits(cost, limit):
@@ -166,7 +99,7 @@ func (s *WindowShard) describe(u usage, now, cost, limit int64) Decision {
 }
 
 // reset returns the time until the key's last unit leaves.
-func (s *WindowShard) reset(u usage, now int64) int64 {
+func (s *shard) reset(u usage, now int64) int64 {
 	if u.total() == 0 {
 		return 0
 	}
@@ -175,7 +108,7 @@ func (s *WindowShard) reset(u usage, now int64) int64 {
 
 // leaves returns the time until generation g is no longer summed: until the
 // generation that takes its place in the ring begins.
-func (s *WindowShard) leaves(g, now int64) int64 {
+func (s *shard) leaves(g, now int64) int64 {
 	next := int64(len(s.ring))
 	if g > math.MaxInt64/s.span-next {
 		return math.MaxInt64
@@ -196,7 +129,7 @@ func left(limit, used int64) int64 {
 // advance makes the generation of now the newest and empties those it passes.
 // A clock that went back stays in the newest generation: what is spent then is
 // counted longer than it need be, never less long.
-func (s *WindowShard) advance(now int64) {
+func (s *shard) advance(now int64) {
 	g := floorDiv(now, s.span)
 	if !s.started {
 		s.started, s.newest = true, g
@@ -216,7 +149,7 @@ func (s *WindowShard) advance(now int64) {
 }
 
 // slot returns the place of generation g in the ring.
-func (s *WindowShard) slot(g int64) int {
+func (s *shard) slot(g int64) int {
 	r := g % int64(len(s.ring))
 	if r < 0 {
 		r += int64(len(s.ring))
@@ -226,7 +159,7 @@ func (s *WindowShard) slot(g int64) int {
 
 // probe gives a key other positions in every generation, so that a key which
 // shares all its counters with heavier ones does so for one generation only.
-func (s *WindowShard) probe(h uint64, g int64) probe {
+func (s *shard) probe(h uint64, g int64) probe {
 	return newProbe(mix(h + uint64(g)*golden))
 }
 

@@ -11,25 +11,21 @@ import (
 //
 // Theorem. Let M be the sum of all units added. Every count is at least the units
 // added for its key and exceeds them by at most its Error, which is at most M/c.
-// Every key with more than M/c units has a counter. Both hold after Merge, M
-// then being the sum of both streams.
+// Every key with more than M/c units has a counter.
 //
 // An update costs O(log c) and no allocation once all counters are taken, apart
 // from what the map of keys needs to reorganise itself. Bytes: about 64*c, and
 // what the keys point to (cap their length before you add them).
 //
 // A SpaceSaving is not safe for concurrent use: lock it, or keep one for each
-// writer and merge them.
+// writer.
 //
 // Source: Metwally, Agrawal and El Abbadi, "Efficient computation of frequent and
-// top-k elements in data streams", 2005; Agarwal et al., "Mergeable summaries",
-// 2012, and Cafaro, Pulimeno and Tempesta, "A parallel space saving algorithm for
-// frequent items", 2016, for Merge.
+// top-k elements in data streams", 2005.
 type SpaceSaving[K ID] struct {
 	heap  []Counter[K] // binary heap, the least count first
 	place map[K]int    // key -> its index in heap
 	room  int
-	total int64
 }
 
 // An ID names a key of a [SpaceSaving].
@@ -65,7 +61,6 @@ func (s *SpaceSaving[K]) Add(key K, n int64) {
 	if n < 1 {
 		return
 	}
-	s.total = satAdd(s.total, n)
 	if i, ok := s.place[key]; ok {
 		s.heap[i].Count = satAdd(s.heap[i].Count, n)
 		s.down(i)
@@ -84,21 +79,6 @@ func (s *SpaceSaving[K]) Add(key K, n int64) {
 	s.down(0)
 }
 
-// Estimate returns the counter of a key. For a key without one, Count and Error
-// are the most units that it can have had.
-func (s *SpaceSaving[K]) Estimate(key K) Counter[K] {
-	if i, ok := s.place[key]; ok {
-		return s.heap[i]
-	}
-	return Counter[K]{Key: key, Count: s.least(), Error: s.least()}
-}
-
-// Total returns M, the units added, stopping at math.MaxInt64.
-func (s *SpaceSaving[K]) Total() int64 { return s.total }
-
-// Len returns the number of keys that have a counter.
-func (s *SpaceSaving[K]) Len() int { return len(s.heap) }
-
 // Top returns the k counters with the largest counts, the largest first, equal
 // ones in the order of their keys.
 func (s *SpaceSaving[K]) Top(k int) []Counter[K] {
@@ -109,54 +89,6 @@ func (s *SpaceSaving[K]) Top(k int) []Counter[K] {
 
 func heavier[K ID](a, b Counter[K]) int {
 	return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
-}
-
-// Merge adds what another summary of the same number of counters knows, and
-// leaves the other as it is.
-//
-// A key that only one of them knows may have had the other's least count there.
-// Of the keys of both, those with the largest sums keep a counter: a key that
-// loses its counter, or had none, is at most the least that is kept.
-func (s *SpaceSaving[K]) Merge(other *SpaceSaving[K]) error {
-	if s.room != other.room {
-		return fmt.Errorf("sketch: merge of a summary of %d counters into one of %d: make both of one size", other.room, s.room)
-	}
-	all := make([]Counter[K], 0, len(s.heap)+len(other.heap))
-	for _, c := range s.heap {
-		o := other.Estimate(c.Key)
-		all = append(all, Counter[K]{c.Key, satAdd(c.Count, o.Count), satAdd(c.Error, o.Error)})
-	}
-	for _, c := range other.heap {
-		if _, ok := s.place[c.Key]; !ok {
-			all = append(all, Counter[K]{c.Key, satAdd(c.Count, s.least()), satAdd(c.Error, s.least())})
-		}
-	}
-	slices.SortFunc(all, heavier[K])
-	all = all[:min(len(all), s.room)]
-	slices.Reverse(all) // in ascending order a slice is a heap
-	s.heap = append(s.heap[:0], all...)
-	clear(s.place)
-	for i, c := range s.heap {
-		s.place[c.Key] = i
-	}
-	s.total = satAdd(s.total, other.total)
-	return nil
-}
-
-// Reset forgets every key.
-func (s *SpaceSaving[K]) Reset() {
-	clear(s.heap) // lets go of what the keys point to
-	s.heap = s.heap[:0]
-	clear(s.place)
-	s.total = 0
-}
-
-// least returns the most units that a key without a counter can have had.
-func (s *SpaceSaving[K]) least() int64 {
-	if len(s.heap) < s.room {
-		return 0
-	}
-	return s.heap[0].Count
 }
 
 func (s *SpaceSaving[K]) up(i int) {

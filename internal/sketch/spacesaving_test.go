@@ -25,9 +25,6 @@ func checkSummary[K sketch.ID](t *testing.T, s *sketch.SpaceSaving[K], exact map
 	for _, n := range exact {
 		total += n
 	}
-	if s.Total() != total {
-		t.Errorf("total is %d, want %d", s.Total(), total)
-	}
 	most := total / int64(counters)
 	kept := map[K]bool{}
 	top := s.Top(counters)
@@ -47,12 +44,9 @@ func checkSummary[K sketch.ID](t *testing.T, s *sketch.SpaceSaving[K], exact map
 		if n > most && !kept[key] {
 			t.Fatalf("key %v with %d units above M/c = %d has no counter", key, n, most)
 		}
-		if c := s.Estimate(key); c.Count < n {
-			t.Fatalf("key %v: estimate %d below its %d units", key, c.Count, n)
-		}
 	}
-	if s.Len() != min(counters, len(exact)) {
-		t.Errorf("%d keys have a counter, want %d", s.Len(), min(counters, len(exact)))
+	if len(top) != min(counters, len(exact)) {
+		t.Errorf("%d keys have a counter, want %d", len(top), min(counters, len(exact)))
 	}
 }
 
@@ -67,10 +61,6 @@ func TestSpaceSavingBound(t *testing.T) {
 			exact[key] += n
 		}
 		checkSummary(t, s, exact, counters)
-		s.Reset()
-		if s.Len() != 0 || s.Total() != 0 || s.Estimate(1).Count != 0 || len(s.Top(5)) != 0 {
-			t.Error("Reset left something behind")
-		}
 	}
 	z, r := zipf(3, 20_000), rand.New(rand.NewPCG(3, 3))
 	f(200, func() (uint64, int64) { return z.Uint64(), 1 })
@@ -79,41 +69,6 @@ func TestSpaceSavingBound(t *testing.T) {
 	f(30_000, func() (uint64, int64) { return z.Uint64(), 1 })
 	round := uint64(0)
 	f(100, func() (uint64, int64) { round++; return round % 101, 1 }) // evicts the next key each time
-}
-
-func TestSpaceSavingMerge(t *testing.T) {
-	const counters, parts = 100, 4
-	for seed := range uint64(5) {
-		whole := map[string]int64{}
-		all := summary[string](t, counters)
-		for part := range uint64(parts) {
-			s := summary[string](t, counters)
-			exact := map[string]int64{}
-			z := zipf(10*seed+part, 5000)
-			for range 5000 * (part + 1) {
-				key := fmt.Sprintf("client-%d", z.Uint64()+part*3)
-				s.Add(key, 2)
-				exact[key] += 2
-				whole[key] += 2
-			}
-			checkSummary(t, s, exact, counters)
-			if err := all.Merge(s); err != nil {
-				t.Fatal(err)
-			}
-			checkSummary(t, s, exact, counters) // as it was
-			checkSummary(t, all, whole, counters)
-		}
-		z := zipf(seed+99, 5000)
-		for range 20_000 { // the heap still works
-			key := fmt.Sprintf("client-%d", z.Uint64())
-			all.Add(key, 1)
-			whole[key]++
-		}
-		checkSummary(t, all, whole, counters)
-	}
-	if err := summary[string](t, 3).Merge(summary[string](t, 4)); err == nil {
-		t.Error("summaries of different sizes were merged")
-	}
 }
 
 func TestSpaceSavingEdges(t *testing.T) {
@@ -125,7 +80,7 @@ func TestSpaceSavingEdges(t *testing.T) {
 	s := summary[string](t, 2)
 	s.Add("a", 0)
 	s.Add("a", -4)
-	if s.Len() != 0 {
+	if len(s.Top(1)) != 0 {
 		t.Error("a cost below 1 took a counter")
 	}
 	s.Add("a", math.MaxInt64)

@@ -75,7 +75,7 @@ func (w *Window) Stats(now int64) Stats {
 
 // oldest returns the oldest generation live at now. Generations from it to
 // newest are live: none if it is later.
-func (s *WindowShard) oldest(now int64) int64 {
+func (s *shard) oldest(now int64) int64 {
 	generations := int64(len(s.ring))
 	newest := max(s.newest, floorDiv(now, s.span))
 	if newest < math.MinInt64+generations {
@@ -85,7 +85,7 @@ func (s *WindowShard) oldest(now int64) int64 {
 }
 
 // load adds what the shard holds at now. Requires: the shard is locked.
-func (s *WindowShard) load(st *Stats, now int64) {
+func (s *shard) load(st *Stats, now int64) {
 	st.SampleShare = min(st.SampleShare, s.sample.share())
 	if !s.started {
 		return
@@ -101,8 +101,8 @@ func (s *WindowShard) load(st *Stats, now int64) {
 		st.Units = satAdd(st.Units, gen.units)
 		shared = satAdd(shared, gen.shared)
 		st.CounterFill = max(st.CounterFill, gen.counts.Fill())
-		if fill := gen.seen.Fill(); fill > st.BloomFill {
-			st.BloomFill, st.BloomExpected = fill, gen.seen.FalsePositives()
+		if fill := gen.seen.fill(); fill > st.BloomFill {
+			st.BloomFill, st.BloomExpected = fill, gen.seen.falsePositives()
 		}
 	}
 	st.CounterUnits = satAdd(st.CounterUnits, shared)
@@ -112,7 +112,7 @@ func (s *WindowShard) load(st *Stats, now int64) {
 
 // measure compares the sampled keys at now with their estimates and returns the
 // sum of errors. Requires: the shard is locked.
-func (s *WindowShard) measure(st *Stats, now int64) (errors float64) {
+func (s *shard) measure(st *Stats, now int64) (errors float64) {
 	from := max(s.oldest(now), s.sample.exact)
 	for i, h := range s.sample.hashes[:s.sample.keys] {
 		counts := s.sample.of(i)

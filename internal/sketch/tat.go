@@ -90,32 +90,11 @@ func (t *TAT) Bytes() int64 {
 	return int64(len(t.shards)) * int64(len(t.shards[0].stamps)) * 8
 }
 
-// Shards returns the number of shards.
-func (t *TAT) Shards() int { return len(t.shards) }
-
 // Index returns which shard, 0 to Shards-1, holds the key with hash h.
 func (t *TAT) Index(h uint64) int { return int(spread(h) >> t.shift) }
 
 // Shard returns the i-th shard.
 func (t *TAT) Shard(i int) *TATShard { return &t.shards[i] }
-
-// Fill returns the share of stamps later than now, 0 to 1. To the power of the
-// depth it is the chance that a key never seen meets a stamp later than now.
-func (t *TAT) Fill(now int64) float64 {
-	later, all := 0, 0
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for _, stamp := range s.stamps {
-			if stamp > now {
-				later++
-			}
-		}
-		s.mu.Unlock()
-		all += len(s.stamps)
-	}
-	return float64(later) / float64(all)
-}
 
 // A TATShard holds the stamps of the keys of a [TAT] that share one lock. To lock
 // several shards, lock them in one fixed order and each only once.

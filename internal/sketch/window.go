@@ -1,16 +1,19 @@
 package sketch
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A Window limits any number of keys to L units in any period W, in fixed memory.
 //
 // Time is cut into sub-windows of ceil(W/m) and the newest m+1 are kept, each as
-// a generation of its own: a [Bloom] filter with the keys seen in it and a
+// a generation of its own: a Bloom filter with the keys seen in it and a
 // [CountMin] sketch of their further units. A key's use is the sum of its
 // estimates over the m+1, which cover every period W that ends now. Generations
 // rotate by the times that callers pass; nothing runs in the background.
 //
-// Theorem. Let all units of a key be admitted by Spend or Grant with a limit of
+// Theorem. Let all units of a key be admitted by Spend with a limit of
 // at most L. In any interval of length W of the window's clock, which is the
 // latest time passed so far to the key's shard, the key is admitted at most L
 // units. For such an interval touches at most m+1 sub-windows; when the last of
@@ -45,9 +48,8 @@ import "math/bits"
 // the strict sum over m+1 sub-windows follows from counting those that an
 // interval can touch.
 type Window struct {
-	shards []WindowShard
+	shards []shard
 	shift  uint // 64 less the bits that choose a shard
-	period int64
 	bytes  int64
 }
 
@@ -59,9 +61,8 @@ func NewWindow(o WindowOptions) (*Window, error) {
 		return nil, err
 	}
 	w := &Window{
-		shards: make([]WindowShard, o.Shards),
+		shards: make([]shard, o.Shards),
 		shift:  uint(64 - bits.TrailingZeros(uint(o.Shards))),
-		period: o.Period,
 	}
 	span := o.Period / int64(o.SubWindows)
 	if o.Period%int64(o.SubWindows) != 0 {
@@ -89,9 +90,6 @@ func NewWindow(o WindowOptions) (*Window, error) {
 // share divides n over shards, rounding up.
 func share(n int64, shards int) int64 { return (n + int64(shards) - 1) / int64(shards) }
 
-// Period returns W in microseconds.
-func (w *Window) Period() int64 { return w.period }
-
 // Bytes returns the memory of the window, which never changes.
 func (w *Window) Bytes() int64 { return w.bytes }
 
@@ -111,31 +109,28 @@ func (w *Window) Over(now int64) bool {
 	return started
 }
 
-// Shards returns the number of shards.
-func (w *Window) Shards() int { return len(w.shards) }
-
-// Index returns which shard, 0 to Shards-1, holds the key with hash h.
-func (w *Window) Index(h uint64) int { return int(spread(h) >> w.shift) }
-
-// Shard returns the i-th shard, for callers that hold its lock over several calls.
-func (w *Window) Shard(i int) *WindowShard { return &w.shards[i] }
+// lock returns the shard of the key with hash h, locked.
+func (w *Window) lock(h uint64) *shard {
+	s := &w.shards[spread(h)>>w.shift]
+	s.mu.Lock()
+	return s
+}
 
 // Estimate returns the units of the key with hash h in the generations live at
 // now: never fewer than were admitted in the period that ends now, and
 // math.MaxInt64 where counters are full. It changes nothing.
 func (w *Window) Estimate(h uint64, now int64) int64 {
-	s := &w.shards[w.Index(h)]
-	s.mu.Lock()
-	units := s.Estimate(h, now)
+	s := w.lock(h)
+	u := s.walk(h, now, math.MaxInt64)
 	s.mu.Unlock()
-	return units
+	return u.total()
 }
 
 // Peek answers what Spend would, and changes nothing.
 func (w *Window) Peek(h uint64, now, cost, limit int64) Decision {
-	s := &w.shards[w.Index(h)]
-	s.mu.Lock()
-	d := s.Peek(h, now, cost, limit)
+	cost, limit = max(cost, 0), max(limit, 0)
+	s := w.lock(h)
+	d := s.describe(s.walk(h, now, limit-cost), now, cost, limit)
 	s.mu.Unlock()
 	return d
 }
@@ -145,43 +140,32 @@ func (w *Window) Peek(h uint64, now, cost, limit int64) Decision {
 // allowed and adds nothing; a limit of 0 or less admits nothing. limit may differ
 // from call to call; the theorem then holds for the largest.
 func (w *Window) Spend(h uint64, now, cost, limit int64) Decision {
-	s := &w.shards[w.Index(h)]
-	s.mu.Lock()
-	d := s.Spend(h, now, cost, limit)
+	cost, limit = max(cost, 0), max(limit, 0)
+	s := w.lock(h)
+	s.advance(now)
+	u := s.walk(h, now, limit-cost)
+	var d Decision
+	if cost > 0 && u.fits(cost, limit) {
+		s.add(h, cost, &u)
+		d = s.spent(u, now, limit)
+	} else {
+		d = s.describe(u, now, cost, limit)
+	}
 	s.mu.Unlock()
 	return d
 }
 
 // Force adds cost units whatever the limit, which only describes what remains.
-// It is for costs known after the answer, and for merging a key's exact count
-// that the window knows nothing of.
+// It is for costs known after the answer.
 func (w *Window) Force(h uint64, now, cost, limit int64) Decision {
-	s := &w.shards[w.Index(h)]
-	s.mu.Lock()
-	d := s.Force(h, now, cost, limit)
+	cost, limit = max(cost, 0), max(limit, 0)
+	s := w.lock(h)
+	s.advance(now)
+	u := s.walk(h, now, 0)
+	if cost > 0 {
+		s.add(h, cost, &u)
+	}
+	d := s.spent(u, now, limit)
 	s.mu.Unlock()
 	return d
-}
-
-// Grant admits as many units up to cost as the limit has left, and returns how
-// many. None is a refusal, whose RetryAfter is that of one unit.
-func (w *Window) Grant(h uint64, now, cost, limit int64) (int64, Decision) {
-	s := &w.shards[w.Index(h)]
-	s.mu.Lock()
-	granted, d := s.Grant(h, now, cost, limit)
-	s.mu.Unlock()
-	return granted, d
-}
-
-// Raise makes the newest generation hold at least v units of the key, as if they
-// had been admitted now. It takes back an exact count that was begun from this
-// window's Estimate, where Force would count twice what the newest generation
-// holds already. Older generations are still counted beside v until they leave,
-// so a key that is moved to and fro in every generation is over-counted more and
-// more: move a key back when it is idle, or not at all.
-func (w *Window) Raise(h uint64, now, v int64) {
-	s := &w.shards[w.Index(h)]
-	s.mu.Lock()
-	s.Raise(h, now, v)
-	s.mu.Unlock()
 }

@@ -16,7 +16,7 @@ func TestWindowNeverAdmitsMoreThanTheLimit(t *testing.T) {
 	f := func(seed uint64, o sketch.WindowOptions, keys uint64, limit, maxStep, maxCost int64) {
 		t.Helper()
 		w := window(t, o)
-		l := newLedger(w)
+		l := newLedger(w, o.Period)
 		r := rand.New(rand.NewPCG(seed, 7))
 		z := zipf(seed, keys)
 		now := int64(1_700_000_000) * second
@@ -77,7 +77,7 @@ func TestWindowBoundaryAdversary(t *testing.T) {
 	for offset := int64(-3); offset <= 3; offset++ {
 		for gap := int64(1); gap <= subWindows+2; gap++ {
 			w := window(t, roomy(second, subWindows))
-			l := newLedger(w)
+			l := newLedger(w, second)
 			h := hash(1)
 			for i := range int64(60) {
 				boundary := 1000*second + i*gap*second/subWindows
@@ -210,25 +210,10 @@ func TestWindowFarTimes(t *testing.T) {
 	f(math.MaxInt64-2*second, math.MaxInt64, true)
 }
 
-func TestWindowForceGrantRaise(t *testing.T) {
+func TestWindowForce(t *testing.T) {
 	w := window(t, roomy(second, 4))
 	h, now := hash(1), 100*second
-	granted := func(cost, limit, want, remaining int64) {
-		t.Helper()
-		got, d := w.Grant(h, now, cost, limit)
-		if got != want || d.Remaining != remaining || d.Allowed != (want > 0 || cost < 1) {
-			t.Errorf("Grant(%d, %d) = %d, %+v; want %d with %d remaining", cost, limit, got, d, want, remaining)
-		}
-		if cost >= 1 {
-			checkDecision(t, w, h, now, min(cost, 1), limit, d)
-		}
-	}
-	granted(3, 10, 3, 7)
-	granted(20, 10, 7, 0)
-	granted(1, 10, 0, 0)
-	granted(0, 10, 0, 0)
-	granted(-5, 10, 0, 0)
-	granted(5, 0, 0, 0)
+	w.Spend(h, now, 10, 10)
 	if d := w.Force(h, now, 5, 10); !d.Allowed || d.Remaining != 0 {
 		t.Errorf("Force above the limit: %+v", d)
 	}
@@ -236,20 +221,12 @@ func TestWindowForceGrantRaise(t *testing.T) {
 		t.Errorf("estimate %d after Force, want 15", e)
 	}
 	w.Force(h, now, -3, 10)
-	w.Raise(h, now, 12)
-	w.Raise(h, now, 0)
-	w.Raise(h, now, -1)
 	if e := w.Estimate(h, now); e != 15 {
-		t.Errorf("estimate %d after Raise to less, want 15", e)
+		t.Errorf("estimate %d after Force of less than nothing, want 15", e)
 	}
-	w.Raise(h, now, 18)
-	w.Raise(h, now, 18)
-	if e := w.Estimate(h, now); e != 18 {
-		t.Errorf("estimate %d after Raise, want 18", e)
-	}
-	w.Raise(h, now+second/2, 4)
-	if e := w.Estimate(h, now+second/2); e != 22 {
-		t.Errorf("estimate %d after Raise in a later generation, want 22", e)
+	w.Force(h, now+second/2, 4, 10)
+	if e := w.Estimate(h, now+second/2); e != 19 {
+		t.Errorf("estimate %d after Force in a later generation, want 19", e)
 	}
 	if e := w.Estimate(h, now+second+second/4); e != 4 {
 		t.Errorf("estimate %d after the first generation left, want 4", e)
@@ -320,8 +297,7 @@ func TestWindowOneCounter(t *testing.T) {
 	f(c, 21) // the counter holds more than its four already
 	w.Spend(c, second, 2, 100)
 	f(c, 23) // now its units cannot be told from the others
-	w.Raise(d, second, 5)
-	w.Raise(d, second, 5)
+	w.Force(d, second, 5, 100)
 	f(d, 23)
 
 	st := w.Stats(second)
@@ -335,9 +311,9 @@ func TestWindowOneCounter(t *testing.T) {
 	if st.Sampled != 4 || st.Overestimated != 4 || st.MaxError != 22 || st.MeanError != (2+22+16+18)/4.0 {
 		t.Errorf("measured %+v", st)
 	}
-	w.Raise(a, second, 30)
+	w.Force(a, second, 7, 100)
 	if st = w.Stats(second); st.Units != 34+7 || st.CounterUnits != 30+7 {
-		t.Errorf("raised by 7: %d units, %d in the counter", st.Units, st.CounterUnits)
+		t.Errorf("forced by 7: %d units, %d in the counter", st.Units, st.CounterUnits)
 	}
 }
 
@@ -417,7 +393,5 @@ func TestWindowDoesNotAllocate(t *testing.T) {
 	f("Peek", func() { w.Peek(step(), now, 1, 20) })
 	f("Estimate", func() { w.Estimate(step(), now) })
 	f("Force", func() { w.Force(step(), now, 1, 20) })
-	f("Grant", func() { w.Grant(step(), now, 1, 20) })
-	f("Raise", func() { w.Raise(step(), now, 2) })
 	f("Stats", func() { w.Stats(now) })
 }
