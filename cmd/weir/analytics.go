@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -41,29 +39,9 @@ func (c *analyticsCmd) Run(k *kong.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	ctx, drain := context.WithCancel(context.Background())
-	defer drain()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- srv.Run(ctx, func(url string) { fmt.Fprintf(s.out, "analytics  %s/v1/analytics/overview\n", url) })
-	}()
-	var began time.Time
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-signals:
-			switch {
-			case ctx.Err() == nil:
-				began = time.Now()
-				log.Info("draining; a second signal exits at once")
-				drain()
-			case time.Since(began) > sameSignal:
-				return errSecondSignal
-			}
-		}
+	run := func(ctx context.Context) error {
+		return srv.Run(ctx, func(url string) { fmt.Fprintf(s.out, "analytics  %s/v1/analytics/overview\n", url) })
 	}
+	draining := func(os.Signal) { log.Info("draining; a second signal exits at once") }
+	return runUntilSignal(run, draining, nil, os.Interrupt, syscall.SIGTERM)
 }

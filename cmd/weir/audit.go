@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -47,20 +44,12 @@ func (c *auditCmd) Run(s streams) error {
 	if c.Before != 0 {
 		q.Set("before", strconv.FormatInt(c.Before, 10))
 	}
-	data, err := c.call(http.MethodGet, "/v1/admin/audit?"+q.Encode(), nil)
+	var a audit
+	data, err := c.call(http.MethodGet, "/v1/admin/audit?"+q.Encode(), nil, &a, "an audit log")
 	if err != nil {
 		return err
 	}
-	var a audit
-	if err := json.Unmarshal(data, &a); err != nil {
-		return fmt.Errorf("%s: the response is not an audit log: %w", c.Admin, err)
-	}
-	if c.JSON {
-		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
-		return err
-	}
-	_, err = io.WriteString(s.out, a.String())
-	return err
+	return s.writeAnswer(data, c.JSON, a.String())
 }
 
 // String writes the changes for a person.

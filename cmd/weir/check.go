@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -121,9 +120,7 @@ func orNone(es rules.Errors) rules.Errors {
 
 func (c *checkCmd) print(s streams, report checkReport, errs rules.Errors) error {
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return s.writeJSON(report)
 	}
 	for _, e := range errs {
 		if _, err := fmt.Fprintln(s.out, e); err != nil {

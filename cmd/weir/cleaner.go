@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -51,7 +52,7 @@ func (c *cleaner) Write(p []byte) (int, error) {
 		case unicode.IsPrint(r) || unicode.Is(unicode.Zs, r):
 			out = append(out, text[:n]...)
 		case r > 0xffff:
-			high, low := utf16Pair(r)
+			high, low := utf16.EncodeRune(r)
 			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 		default:
 			out = fmt.Appendf(out, `\u%04x`, r)
@@ -62,12 +63,6 @@ func (c *cleaner) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// utf16Pair returns the surrogates that JSON writes r by.
-func utf16Pair(r rune) (high, low rune) {
-	r -= 0x10000
-	return 0xd800 + r>>10, 0xdc00 + r&0x3ff
 }
 
 // raw returns what w cleans for: for a terminal that the program itself drives.

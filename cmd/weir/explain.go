@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,9 +58,7 @@ func (c *explainCmd) Run(s streams) error {
 	}
 	x := set.Explain(&weir.Request{Domain: c.Domain, Descriptors: ds, Cost: c.Cost, Lease: c.Lease})
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(x)
+		err = s.writeJSON(x)
 	} else {
 		_, err = io.WriteString(s.out, explanation(x, set.Limits()))
 	}
@@ -100,14 +97,10 @@ func (c *explainCmd) live(s streams, ds []weir.Descriptor) error {
 		return err
 	}
 	var a liveAnswer
-	if err := json.Unmarshal(body, &a); err != nil {
-		return fmt.Errorf("%s: the response is not an explanation: %w", c.Server, err)
+	if err := srv.decode(body, &a, "an explanation"); err != nil {
+		return err
 	}
-	if c.JSON {
-		_, err = fmt.Fprintf(s.out, "%s\n", body)
-	} else {
-		_, err = io.WriteString(s.out, a.String())
-	}
+	err = s.writeAnswer(body, c.JSON, a.String())
 	if err == nil && len(a.Counters) == 0 {
 		err = errNo
 	}

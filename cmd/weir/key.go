@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -143,20 +140,12 @@ func (c *keyCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	data, err := c.call(http.MethodPost, "/v1/admin/"+path, q)
+	var st keyState
+	data, err := c.call(http.MethodPost, "/v1/admin/"+path, q, &st, "the state of a key")
 	if err != nil {
 		return err
 	}
-	var st keyState
-	if err := json.Unmarshal(data, &st); err != nil {
-		return fmt.Errorf("%s: the response is not the state of a key: %w", c.Admin, err)
-	}
-	if c.JSON {
-		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
-		return err
-	}
-	_, err = io.WriteString(s.out, did+st.String())
-	return err
+	return s.writeAnswer(data, c.JSON, did+st.String())
 }
 
 // hashed matches what a client is shown by where keys are hashed.

@@ -6,6 +6,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +34,22 @@ var errNo = errors.New("no")
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+}
+
+// writeJSON writes v as indented JSON.
+func (s streams) writeJSON(v any) error {
+	enc := json.NewEncoder(s.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// writeAnswer writes the answer of a server: as it came if asJSON, else for a person.
+func (s streams) writeAnswer(answer []byte, asJSON bool, text string) error {
+	if asJSON {
+		text = string(bytes.TrimSpace(answer)) + "\n"
+	}
+	_, err := io.WriteString(s.out, text)
+	return err
 }
 
 type cli struct {

@@ -12,12 +12,17 @@ type operatorFlags struct {
 	JSON    bool          `name:"json" env:"-" help:"Print the server's answer as it is."`
 }
 
-// call asks the server.
-func (c *operatorFlags) call(method, path string, q any) ([]byte, error) {
+// call asks the server, and reads its answer into what the words say. It returns the
+// answer as it came too.
+func (c *operatorFlags) call(method, path string, q, into any, what string) ([]byte, error) {
 	token, err := c.token()
 	if err != nil {
 		return nil, err
 	}
 	srv := remote{url: c.Admin, token: token, timeout: c.Timeout, flag: "--admin"}
-	return srv.call(method, path, q)
+	answer, err := srv.call(method, path, q)
+	if err == nil {
+		err = srv.decode(answer, into, what)
+	}
+	return answer, err
 }

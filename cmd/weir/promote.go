@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +69,9 @@ type modesState struct {
 	YAML   string      `json:"yaml"`
 }
 
+// listOfModes is what the answers of both paths are, in words.
+const listOfModes = "a list of modes"
+
 // limitMode is how one limit stands.
 type limitMode struct {
 	Domain  string              `json:"domain"`
@@ -109,21 +110,13 @@ func (c *promoteCmd) Run(s streams) error {
 	if err != nil && q.Mode != "none" { // of a rule that the file does not have any more
 		return err
 	}
-	data, err := c.call(http.MethodPost, "/v1/admin/mode", q)
+	var after modesState
+	data, err := c.call(http.MethodPost, "/v1/admin/mode", q, &after, listOfModes)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	var after modesState
-	if err := json.Unmarshal(data, &after); err != nil {
-		return fmt.Errorf("%s: the response is not a list of modes: %w", c.Admin, err)
-	}
-	if c.JSON {
-		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(data))
-	} else {
-		_, err = io.WriteString(s.out, promoted(before, &after))
-	}
-	if err != nil || guard < 0 {
+	if err := s.writeAnswer(data, c.JSON, promoted(before, &after)); err != nil || guard < 0 {
 		return err
 	}
 	w := watch{promoteCmd: c, out: s.out, before: before, after: &after, guard: guard, began: began}
@@ -192,15 +185,11 @@ func (c *promoteCmd) stand(q modeQuestion) (*modesState, error) {
 	if q.Limit != "" {
 		in.Set("limit", q.Limit)
 	}
-	data, err := c.call(http.MethodGet, "/v1/admin/modes?"+in.Encode(), nil)
-	if err != nil {
+	st := new(modesState)
+	if _, err := c.call(http.MethodGet, "/v1/admin/modes?"+in.Encode(), nil, st, listOfModes); err != nil {
 		return nil, err
 	}
-	var st modesState
-	if err := json.Unmarshal(data, &st); err != nil {
-		return nil, fmt.Errorf("%s: the response is not a list of modes: %w", c.Admin, err)
-	}
-	return &st, nil
+	return st, nil
 }
 
 // promoted writes the change for a person.
@@ -338,7 +327,7 @@ func (w *watch) back(why string) error {
 				}
 			}
 		}
-		if _, err := w.call(http.MethodPost, "/v1/admin/mode", q); err != nil {
+		if _, err := w.call(http.MethodPost, "/v1/admin/mode", q, new(modesState), listOfModes); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/ratelimit"
@@ -51,27 +48,6 @@ func (*ratelimitCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	ctx, drain := context.WithCancel(context.Background())
-	defer drain()
-	ended := make(chan error, 1)
-	go func() { ended <- node.Run(ctx) }()
-	var began time.Time
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case sig := <-signals:
-			switch {
-			case ctx.Err() == nil:
-				began = time.Now()
-				log.Info(fmt.Sprintf("Received signal %v, initiating shutdown", sig))
-				drain()
-			case time.Since(began) > sameSignal:
-				return errSecondSignal
-			}
-		}
-	}
+	draining := func(sig os.Signal) { log.Info(fmt.Sprintf("Received signal %v, initiating shutdown", sig)) }
+	return runUntilSignal(node.Run, draining, nil, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }

@@ -128,6 +128,14 @@ func (s *remote) call(method, path string, q any) ([]byte, error) {
 	return body, nil
 }
 
+// decode reads an answer, which is to be what the words say.
+func (s *remote) decode(answer []byte, into any, what string) error {
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s: the response is not %s: %w", s.url, what, err)
+	}
+	return nil
+}
+
 // fromAPI reports whether an answer that is no decision is of the API, and not of a
 // gateway or its upstream.
 func fromAPI(res *http.Response) bool {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -65,9 +64,7 @@ func (c *replayCmd) writeReport(report *replay.Report, s streams) error {
 		}
 	}
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return s.writeJSON(report)
 	}
 	return report.WriteText(s.out)
 }

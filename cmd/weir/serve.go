@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -67,7 +63,11 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return runUntilSignal(srv, log, s)
+	run := func(ctx context.Context) error {
+		return srv.Run(ctx, func(r server.Ready) { fmt.Fprint(s.out, r) })
+	}
+	draining := func(sig os.Signal) { log.Info("draining; a second signal exits at once", "signal", sig.String()) }
+	return runUntilSignal(run, draining, srv.Reload, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 // givenFlags tells which flags were given, on the command line or in the
@@ -87,40 +87,4 @@ func givenFlags(k *kong.Context) func(string) bool {
 		}
 	}
 	return func(flag string) bool { return given[flag] }
-}
-
-// errSecondSignal ends a drain that takes too long for whoever waits.
-var errSecondSignal = errors.New("second signal: ended without waiting for requests in flight")
-
-// sameSignal is within which two signals are one: supervisors that signal a
-// process and its group reach it twice.
-const sameSignal = 250 * time.Millisecond
-
-func runUntilSignal(srv *server.Server, log *slog.Logger, s streams) error {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-
-	ctx, drain := context.WithCancel(context.Background())
-	defer drain()
-	var began time.Time
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Run(ctx, func(r server.Ready) { fmt.Fprint(s.out, r) }) }()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case sig := <-signals:
-			switch {
-			case sig == syscall.SIGHUP:
-				srv.Reload()
-			case ctx.Err() == nil:
-				began = time.Now()
-				log.Info("draining; a second signal exits at once", "signal", sig.String())
-				drain()
-			case time.Since(began) > sameSignal:
-				return errSecondSignal
-			}
-		}
-	}
 }

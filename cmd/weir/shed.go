@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -61,7 +58,7 @@ func (c *shedCmd) Run(s streams) error {
 	}
 	var errs []error
 	for i, url := range c.Server {
-		if err := c.ask(s.out, remote{url: url, token: token, timeout: c.Timeout}, settings, i > 0); err != nil {
+		if err := c.ask(s, remote{url: url, token: token, timeout: c.Timeout}, settings, i > 0); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -69,7 +66,7 @@ func (c *shedCmd) Run(s streams) error {
 }
 
 // ask asks one server and prints its answer.
-func (c *shedCmd) ask(out io.Writer, srv remote, settings map[string]string, further bool) error {
+func (c *shedCmd) ask(s streams, srv remote, settings map[string]string, further bool) error {
 	method, body := http.MethodGet, any(nil)
 	if len(settings) > 0 {
 		method, body = http.MethodPatch, settings
@@ -79,11 +76,7 @@ func (c *shedCmd) ask(out io.Writer, srv remote, settings map[string]string, fur
 		return err
 	}
 	var st shed.State
-	if err := json.Unmarshal(data, &st); err != nil {
-		return fmt.Errorf("%s: the response is not the state of load shedding: %w", srv.url, err)
-	}
-	if c.JSON {
-		_, err = fmt.Fprintf(out, "%s\n", bytes.TrimSpace(data))
+	if err := srv.decode(data, &st, "the state of load shedding"); err != nil {
 		return err
 	}
 	text := shedState(&st)
@@ -93,8 +86,7 @@ func (c *shedCmd) ask(out io.Writer, srv remote, settings map[string]string, fur
 			text = "\n" + text
 		}
 	}
-	_, err = io.WriteString(out, text)
-	return err
+	return s.writeAnswer(data, c.JSON, text)
 }
 
 // shedSettings reads what stands on the command line.

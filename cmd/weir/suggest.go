@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,9 +80,7 @@ func (c *suggestCmd) Run(s streams) error {
 		ladders = append(ladders, one.Ladder())
 	}
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(ladders)
+		return s.writeJSON(ladders)
 	}
 	return c.writeLadders(s.out, ladders)
 }

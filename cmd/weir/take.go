@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,12 +119,7 @@ func (c *takeCmd) Run(s streams) error {
 	if !v.Allowed && v.Limit == nil { // whatever refuses is named
 		return fmt.Errorf("%s: the response is not a decision%s", c.Server, notTrusted)
 	}
-	if c.JSON {
-		_, err = fmt.Fprintf(s.out, "%s\n", bytes.TrimSpace(body))
-	} else {
-		_, err = io.WriteString(s.out, v.String())
-	}
-	switch {
+	switch err = s.writeAnswer(body, c.JSON, v.String()); {
 	case err != nil:
 	case !v.Allowed:
 		err = errNo

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/replay/cases"
@@ -57,9 +56,7 @@ func (c *testCmd) Run(s streams) error {
 
 func (c *testCmd) writeResults(s streams, all []cases.Result, failed int) error {
 	if c.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(all)
+		return s.writeJSON(all)
 	}
 	for _, r := range all {
 		switch {

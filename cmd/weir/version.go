@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/weirlimit/weir/internal/server"
@@ -18,9 +17,7 @@ type versionCmd struct {
 func (v *versionCmd) Run(s streams) error {
 	b := server.ReadBuild(version)
 	if v.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(b)
+		return s.writeJSON(b)
 	}
 	_, err := fmt.Fprintln(s.out, "weir", b)
 	return err
