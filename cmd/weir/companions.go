@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/weirlimit/weir/internal/compat/ratelimit"
+	"github.com/weirlimit/weir/internal/certfile"
 )
 
 // runByName runs the program that a link of that name stands for: those that
@@ -110,7 +110,7 @@ func runClient(args []string, s streams) error {
 	}
 	creds := insecure.NewCredentials()
 	if *useTLS {
-		conf, err := ratelimit.ClientTLS(*cert, *key, *ca)
+		conf, err := certfile.Peer{Cert: *cert, Key: *key, CA: *ca}.Config()
 		if err != nil {
 			return err
 		}

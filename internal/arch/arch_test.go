@@ -28,13 +28,13 @@ var floors = [][]string{
 	{
 		"algorithm", "answer", "identity", "metrics", "store/memory", "telemetry", "internal/certfile",
 		"internal/admit", "internal/checks", "internal/grpcstatus", "internal/period", "internal/wire",
-		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats", "internal/compat/envoy/xds",
+		"store/internal/transport", "internal/compat/envoy/counter", "internal/compat/envoy/stats",
 		"internal/insight/event", "internal/replay/suggest",
 	},
 	{
 		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
 		"store/internal/lot", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
-		"internal/compat/envoy", "internal/frontend/rls", "internal/insight/analytics/accuracy",
+		"internal/compat/envoy", "internal/compat/envoy/xds", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
 		"internal/replay/facts",
 	},

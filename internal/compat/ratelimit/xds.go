@@ -20,7 +20,8 @@ func newXDSSource(s *settings.Settings, log *slog.Logger) (*xdsSource, error) {
 		},
 	}
 	if s.XDSServerUseTLS {
-		opt.TLS = &xds.TLS{Cert: s.XDSClientTLSCert, Key: s.XDSClientTLSKey, CA: s.XDSServerTLSCACert, ServerName: s.XDSServerTLSSAN}
+		files := xdsTLS(s)
+		opt.TLS = &files
 	}
 	client, err := xds.New(opt)
 	if err != nil {

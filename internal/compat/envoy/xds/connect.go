@@ -2,8 +2,6 @@ package xds
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"strings"
@@ -15,15 +13,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
-
-	"github.com/weirlimit/weir/internal/regular"
 )
 
-const (
-	keepAliveTimeout = 20 * time.Second
-	// maxPEM is the longest file of certificates or keys that is read, in bytes.
-	maxPEM = 4 << 20
-)
+const keepAliveTimeout = 20 * time.Second
 
 type stream = discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 
@@ -70,39 +62,12 @@ func target(server string) string {
 
 // credentials reads the files of TLS.
 func (c *Client) credentials() (credentials.TransportCredentials, error) {
-	files := c.opt.TLS
-	if files == nil {
+	if c.opt.TLS == nil {
 		return insecure.NewCredentials(), nil
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: files.ServerName}
-	if files.Cert != "" && files.Key != "" {
-		cert, err := regular.Read(files.Cert, maxPEM)
-		if err != nil {
-			return nil, fmt.Errorf("client certificate: %w", err)
-		}
-		key, err := regular.Read(files.Key, maxPEM)
-		if err != nil {
-			return nil, fmt.Errorf("client key: %w", err)
-		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("client certificate %s with key %s: %w", files.Cert, files.Key, err)
-		}
-		conf.Certificates = []tls.Certificate{pair}
-	}
-	if files.CA != "" {
-		ca, err := regular.Read(files.CA, maxPEM)
-		if err != nil {
-			return nil, fmt.Errorf("server authorities: %w", err)
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool() // no system's: the file's alone
-		}
-		if !pool.AppendCertsFromPEM(ca) {
-			return nil, fmt.Errorf("server authorities: %s holds no certificate in PEM", files.CA)
-		}
-		conf.RootCAs = pool
+	conf, err := c.opt.TLS.Config()
+	if err != nil {
+		return nil, err
 	}
 	return credentials.NewTLS(conf), nil
 }

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/certfile"
 )
 
 // TypeURL is the type of the resources that a [Client] asks for.
@@ -60,21 +62,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// TLS names the files that secure a connection. They are read again for every
+// TLS names the files that secure a connection: CONFIG_GRPC_XDS_CLIENT_TLS_CERT and
+// _KEY, CONFIG_GRPC_XDS_SERVER_TLS_CACERT and _SAN. They are read again for every
 // attempt to connect, so that certificates can be renewed under a running node.
-type TLS struct {
-	// Cert and Key are the client's certificate and key, PEM files.
-	// CONFIG_GRPC_XDS_CLIENT_TLS_CERT and _KEY. Zero, for either, means that the
-	// client shows no certificate.
-	Cert, Key string
-	// CA is a PEM file of authorities that may vouch for the server, beside the
-	// system's. CONFIG_GRPC_XDS_SERVER_TLS_CACERT. Zero means the system's alone.
-	CA string
-	// ServerName is the name that the server's certificate must hold among its
-	// subject alternative names. CONFIG_GRPC_XDS_SERVER_TLS_SAN. Zero means the
-	// host of Options.Server.
-	ServerName string
-}
+type TLS = certfile.Peer
 
 // Backoff is how long to wait after the n-th stream in a row that ended without
 // a response: Initial · Factor^(n-1), within Initial and Max. A response ends the
