@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 // loaded is any time.
 var loaded = time.Unix(1, 0)
 
-var update = flag.Bool("update", false, "rewrite docs/metrics.md")
+var update = flag.Bool("update", false, "rewrite docs/reference/generated/metrics.md")
 
 const docsHead = `# Metrics
 
@@ -33,15 +34,15 @@ Label values come from the rules and the configuration, never from clients: the
 number of series does not grow with traffic. Limits beyond 10,000 are
 summed under the rule ` + "`(other)`" + `. ` + "`decision`" + ` is one of %s; a decision has one of the first six; the last two are counted in addition.
 
-OpenTelemetry exports have the same metrics under the same names: [telemetry](telemetry.md).
-The [alerts](operations.md#alerts) and the [dashboard](../deploy/grafana/) use them.
-The metrics of analytics, ` + "`weir_analytics_*`" + `, are in [its page](analytics.md#metrics).
+OpenTelemetry exports have the same metrics under the same names: [telemetry](../telemetry.md).
+The [alerts](../../how-to/alerts.md) and the [dashboard](../../../deploy/grafana/) use them.
+The metrics of analytics, ` + "`weir_analytics_*`" + `, are in [its page](../analytics.md#metrics).
 
 | metric | type | labels | meaning |
 |---|---|---|---|
 `
 
-// docs/metrics.md is what a scrape says:
+// docs/reference/generated/metrics.md is what a scrape says:
 //
 //	go test ./metrics -run TestDocs -update
 func TestDocs(t *testing.T) {
@@ -110,7 +111,7 @@ func TestDocs(t *testing.T) {
 	if n := strings.Count(text, "# HELP weir_"); strings.Count(want, "| `weir_") != n {
 		t.Errorf("the page has not all %d metrics:\n%s", n, want)
 	}
-	const path = "../docs/metrics.md"
+	const path = "../docs/reference/generated/metrics.md"
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -124,13 +125,19 @@ func TestDocs(t *testing.T) {
 
 // Every metric that other pages name exists.
 func TestPagesNameMetrics(t *testing.T) {
-	known, err := os.ReadFile("../docs/metrics.md")
+	known, err := os.ReadFile("../docs/reference/generated/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []string
+	err = filepath.WalkDir("../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	})
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

@@ -51,7 +51,7 @@ func usedOf(t *testing.T, a weir.Algorithm) (mean, most int64) {
 }
 
 // Small refunds leave less of a strict window of batches, and of a bucket; never is
-// there more. Sub-windows take them back to the unit. docs/rules.md and decision 0005
+// there more. Sub-windows take them back to the unit. docs/reference/rules.md and decision 0005
 // say these numbers.
 func TestSmallRefunds(t *testing.T) {
 	for _, c := range []struct {

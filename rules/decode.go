@@ -206,7 +206,7 @@ func (d *decoder) unknown(p *pair, set *fieldSet) {
 	hint := didYouMean(p.name, set.names)
 	if len(set.names) > 20 && !strings.HasPrefix(hint, "did you mean") {
 		// Nobody reads that many.
-		hint = "docs/rules.md lists the keys"
+		hint = "docs/reference/rules.md lists the keys"
 		if _, ok := d.fieldsOf(reflect.TypeFor[limitSpec]()).byName[p.name]; ok {
 			hint = "it belongs in the block of a limit"
 		}

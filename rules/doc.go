@@ -15,5 +15,5 @@
 // addition what is likely wrong, [Set.Explain] why a request meets what it
 // meets.
 //
-// docs/rules.md describes the files.
+// docs/reference/rules.md describes the files.
 package rules

@@ -12,10 +12,10 @@ import (
 var schemaWords = map[string]bool{"$defs": true, "properties": true, "items": true, "additionalProperties": true,
 	"limit_block": true, "consistency_block": true}
 
-// TestDocs: what docs/rules.md shows as a whole file loads, and every key of
+// TestDocs: what docs/reference/rules.md shows as a whole file loads, and every key of
 // the schema is in it.
 func TestDocs(t *testing.T) {
-	text, err := os.ReadFile("../docs/rules.md")
+	text, err := os.ReadFile("../docs/reference/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,21 +32,21 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		files++
-		if _, err := rules.Parse("docs/rules.md", []byte(yaml), rules.Options{}); err != nil {
+		if _, err := rules.Parse("docs/reference/rules.md", []byte(yaml), rules.Options{}); err != nil {
 			t.Errorf("%s\n%s", err, yaml)
 		}
 	}
 	if files < 4 {
 		t.Errorf("%d files in the page", files)
 	}
-	schema, err := os.ReadFile("../docs/rules.schema.json")
+	schema, err := os.ReadFile("../docs/reference/rules.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(schema)) {
 		key, ok := strings.CutSuffix(strings.TrimSpace(line), `": {`)
 		if key = strings.TrimPrefix(key, `"`); ok && !schemaWords[key] && !strings.Contains(string(text), key) {
-			t.Errorf("docs/rules.md does not tell of %s", key)
+			t.Errorf("docs/reference/rules.md does not tell of %s", key)
 		}
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
-const schemaFile = "../docs/rules.schema.json"
+const schemaFile = "../docs/reference/rules.schema.json"
 
-// TestSchema keeps docs/rules.schema.json in step with the types of schema.go.
+// TestSchema keeps docs/reference/rules.schema.json in step with the types of schema.go.
 // The flag -update, which golden_test.go defines, writes it anew.
 func TestSchema(t *testing.T) {
 	want, err := json.MarshalIndent(schema(t), "", "  ")
@@ -67,7 +67,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 		return r.Reflect(v)
 	}
 	s := reflected(fileSpec{})
-	s.ID = "https://github.com/weirlimit/weir/docs/rules.schema.json"
+	s.ID = "https://raw.githubusercontent.com/weirlimit/weir/main/docs/reference/rules.schema.json"
 	s.Title = "Weir rules"
 	s.Required = []string{"domain"}
 	for _, v := range []any{descriptorSpec{}, limitSpec{}, tiersSpec{}, sketchSpec{}, banSpec{}, consistencySpec{}} {

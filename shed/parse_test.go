@@ -211,7 +211,7 @@ func FuzzParse(f *testing.F) {
 
 // TestDocumentedOptions reads the example of the page.
 func TestDocumentedOptions(t *testing.T) {
-	page, err := os.ReadFile("../docs/load-shedding.md")
+	page, err := os.ReadFile("../docs/how-to/load-shedding.md")
 	if err != nil {
 		t.Fatal(err)
 	}

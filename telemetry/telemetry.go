@@ -37,7 +37,7 @@ const (
 // scope names what makes the spans.
 const scope = "github.com/weirlimit/weir"
 
-// Options configures a [Telemetry]. See docs/telemetry.md for what of OpenTelemetry's
+// Options configures a [Telemetry]. See docs/reference/telemetry.md for what of OpenTelemetry's
 // environment variables counts beside it.
 type Options struct {
 	// Endpoint is the URL of the collector, http:// or https://, for all signals; over

@@ -58,7 +58,7 @@ func usageOf(f *kong.Flag) string {
 // printConfigKeys lists every key of the configuration file.
 func printConfigKeys(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("Keys of the configuration file of weir serve, given with --config FILE. The list\nroutes and the section shed are described in docs/configuration.md.\n")
+	b.WriteString("Keys of the configuration file of weir serve, given with --config FILE. The list\nroutes and the section shed are described in docs/reference/generated/configuration.md.\n")
 	for _, s := range server.Settings() {
 		fmt.Fprintf(&b, "\n%s", s.Key)
 		if s.Default != "" {

@@ -19,7 +19,7 @@ type ratelimitCmd struct{}
 func (*ratelimitCmd) Help() string {
 	return `Runs in the place of Envoy's rate limit service (envoyproxy/ratelimit), configured
 by environment variables alone. The same program under the name ratelimit does the
-same. docs/envoy.md says more.
+same. docs/how-to/envoy-ratelimit.md says more.
 ` + settings.Help()
 }
 

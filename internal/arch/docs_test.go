@@ -51,11 +51,11 @@ func TestArchitectureNamesExist(t *testing.T) {
 // TestLinksExist checks every relative link of every page: the file is there,
 // and so is the heading.
 func TestLinksExist(t *testing.T) {
-	link, span := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile("`[^`\n]*`")
+	span := regexp.MustCompile("`[^`\n]*`")
 	checked := 0
 	for _, page := range pages(t) {
 		text := span.ReplaceAllString(prose(t, page), "")
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
+		for _, m := range relativeLink.FindAllStringSubmatch(text, -1) {
 			target, heading, _ := strings.Cut(m[1], "#")
 			if strings.Contains(target, ":") {
 				continue
@@ -78,6 +78,51 @@ func TestLinksExist(t *testing.T) {
 		t.Errorf("only %d links were found: does the pattern still fit?", checked)
 	}
 }
+
+// TestNoOrphanPages: a reader who starts at docs/README.md reaches every page, picture and
+// schema below docs/ by a link of that index or of an index that it links to.
+func TestNoOrphanPages(t *testing.T) {
+	const index = "../../docs/README.md"
+	linked := map[string]bool{index: true}
+	for _, page := range []string{index, "../../docs/decisions/README.md"} {
+		addLinked(t, linked, page)
+	}
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "../../docs/") && !linked[page] {
+			t.Errorf("%s is not in the index docs/README.md", page)
+		}
+	}
+	for page := range linked {
+		if filepath.Ext(page) == ".md" {
+			addLinked(t, linked, page)
+		}
+	}
+	files := 0
+	err := filepath.WalkDir("../../docs", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files++
+			if !linked[path] {
+				t.Errorf("no page links to %s", path)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 40 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
+
+// addLinked adds the files that a page links to.
+func addLinked(t *testing.T, linked map[string]bool, page string) {
+	t.Helper()
+	for _, m := range relativeLink.FindAllStringSubmatch(prose(t, page), -1) {
+		target, _, _ := strings.Cut(m[1], "#")
+		linked[filepath.Join(filepath.Dir(page), target)] = true
+	}
+}
+
+// relativeLink finds the target of a link.
+var relativeLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 // pages returns every Markdown file that belongs to the project.
 func pages(t *testing.T) []string {

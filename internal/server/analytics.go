@@ -27,7 +27,7 @@ import (
 
 // Analytics configures what is kept of events and asked about.
 type Analytics struct {
-	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database of analytics and the dashboard. It keeps events for /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as other processes would miss what is taken out of it."`
+	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database of analytics and the dashboard. It keeps events for /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/reference/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as other processes would miss what is taken out of it."`
 	KeepMinutes       time.Duration `yaml:"retention_minutes" name:"analytics-retention-minutes" was:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" help:"Retention of counts by the minute. 0 means 168h, a week; 24h in memory."`
 	KeepHours         time.Duration `yaml:"retention_hours" name:"analytics-retention-hours" was:"analytics-keep-hours" default:"0s" placeholder:"DURATION" help:"Retention of counts by the hour. 0 means 2160h, 90 days; 24h in memory."`
 	KeepDays          time.Duration `yaml:"retention_days" name:"analytics-retention-days" was:"analytics-keep-days" default:"0s" placeholder:"DURATION" help:"Retention of counts by the day. 0 means 26280h, three years; 24h in memory."`

@@ -17,7 +17,7 @@ import (
 // its yaml name. A field with the tag name is a flag too, and an environment
 // variable; see [Layer] for which wins. A field with kong:"-" is in the file alone.
 //
-// The tags are the documentation: docs/configuration.md is made of them, and the
+// The tags are the documentation: docs/reference/generated/configuration.md is made of them, and the
 // first sentence of help stands in `weir serve --help`. The tag was has the flag
 // of earlier versions, for the error that says where the setting is now.
 type Config struct {
@@ -33,7 +33,7 @@ type Config struct {
 	Store      string   `yaml:"store" name:"store" group:"Store:" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
 	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" group:"Store:" default:"1" placeholder:"N" help:"Least number of nodes that share the store. Nodes find each other in Redis; with Memcached this is their number. While the store is down, a node decides alone by its share of a limit."`
 	StoreHeld  Bytes    `yaml:"store_local_max_bytes" kong:"-" was:"store-held" default:"64MiB" placeholder:"BYTES" help:"Most memory for the state of the shared store on this node. That is leases, the deny cache and debts. Half of it is for leases, some 100 thousand in 64MiB; what was used longest ago is evicted first."`
-	Region     string   `yaml:"region" name:"region" group:"Store:" placeholder:"NAME" help:"Region of this node, where there are several. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/regions.md."`
+	Region     string   `yaml:"region" name:"region" group:"Store:" placeholder:"NAME" help:"Region of this node, where there are several. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/explanation/regions.md."`
 	Regions    []string `yaml:"regions" name:"regions" group:"Store:" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379. Can be given several times. All nodes need the same list; the store of --region replaces --store. A decision waits only for the store of its own region; timeout in the URL of another, a second by default, bounds each synchronization with it."`
 	StoreStart string   `yaml:"store_start" name:"store-start" group:"Store:" default:"fail" enum:"fail,serve" help:"What to do when the store is down at the start. fail ends with an error; serve starts, decides by the on_store_error of each limit, and retries. A store that is reached and refuses, as for a wrong password, is an error at the start in any case."`
 
@@ -44,7 +44,7 @@ type Config struct {
 	ForwardAuth ForwardAuth `yaml:"forward_auth" embed:"" group:"Gateway and proxies:"`
 	ExtAuthz    ExtAuthz    `yaml:"ext_authz" embed:"" group:"Gateway and proxies:"`
 
-	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
+	Routes []Route `yaml:"routes" kong:"-" help:"What is asked about which requests, and where they go: see docs/reference/gateway.md. Without one, or when none matches, the client's address is asked about and the general upstream is where they go."`
 	Answer Answer  `yaml:"response" embed:"" group:"Responses:"`
 	// Shed is nil while nothing is shed and nothing can be switched on.
 	Shed      *shed.Options `yaml:"shed,omitempty" kong:"-"`

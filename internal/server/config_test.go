@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/server"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/configuration.md")
+var update = flag.Bool("update", false, "rewrite docs/reference/generated/configuration.md")
 
 func write(t *testing.T, name, content string) string {
 	t.Helper()
@@ -349,11 +349,11 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// docs/configuration.md is made of the tags of Config:
+// docs/reference/generated/configuration.md is made of the tags of Config:
 //
 //	go test ./internal/server -run TestDocs -update
 func TestDocs(t *testing.T) {
-	const path = "../../docs/configuration.md"
+	const path = "../../docs/reference/generated/configuration.md"
 	want := server.Reference()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

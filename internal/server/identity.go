@@ -29,7 +29,7 @@ type Identity struct {
 type APIKey struct {
 	From       []string `yaml:"from" name:"api-key-from" sep:"," placeholder:"SOURCE" help:"Where a request has its API key; the first that has one wins. header:NAME, bearer, cookie:NAME, query:NAME."`
 	SecretFile string   `yaml:"secret_file" kong:"-" was:"api-key-secret-file" placeholder:"FILE" help:"File whose content hashes API keys for counters, logs and events. At least 16 bytes; nodes that share counters need the same. Empty means random bytes of this process."`
-	File       string   `yaml:"file" name:"api-keys" placeholder:"FILE" help:"File of the known API keys, with users and tiers. YAML or CSV: see docs/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is accepted."`
+	File       string   `yaml:"file" name:"api-keys" placeholder:"FILE" help:"File of the known API keys, with users and tiers. YAML or CSV: see docs/reference/identity.md. Changes are picked up while the server runs; a broken file changes nothing. Empty means that any key is accepted."`
 }
 
 // JWT configures which JSON Web Tokens are believed.

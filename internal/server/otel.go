@@ -17,7 +17,7 @@ import (
 
 // OTel configures what an OpenTelemetry collector is sent.
 type OTel struct {
-	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" placeholder:"URL" help:"URL of an OpenTelemetry collector for traces and metrics. Such as http://127.0.0.1:4318; they are sent over OTLP. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/telemetry.md."`
+	Endpoint  string        `yaml:"endpoint" name:"otel-endpoint" placeholder:"URL" help:"URL of an OpenTelemetry collector for traces and metrics. Such as http://127.0.0.1:4318; they are sent over OTLP. Empty means where OTEL_EXPORTER_OTLP_ENDPOINT and its kin say, or nowhere. See docs/reference/telemetry.md."`
 	Protocol  string        `yaml:"protocol" name:"otel-protocol" placeholder:"PROTOCOL" help:"Protocol of OTLP: http/protobuf or grpc. Empty means what OTEL_EXPORTER_OTLP_PROTOCOL says, or http/protobuf."`
 	Traces    bool          `yaml:"traces" kong:"-" was:"otel-traces" default:"true" help:"Send spans of requests whose trace is sampled by the caller."`
 	Metrics   bool          `yaml:"metrics" kong:"-" was:"otel-metrics" default:"true" help:"Send the metrics that /metrics shows."`

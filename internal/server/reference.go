@@ -44,7 +44,7 @@ The list ` + "`routes`" + ` and the section ` + "`shed`" + ` are in the file alo
 |---|---|---|---|
 `
 
-// Reference returns docs/configuration.md, made of the tags of [Config].
+// Reference returns docs/reference/generated/configuration.md, made of the tags of [Config].
 func Reference() string {
 	var table, text strings.Builder
 	for _, s := range Settings() {
@@ -66,7 +66,7 @@ func Reference() string {
 const referenceShed = `
 ## shed
 
-In the file alone: [load shedding](load-shedding.md). Without the section nothing is shed. ` + "`shed: {}`" + ` sheds nothing either, but a limit on what is under way can be given while the server runs. With the section, routes without a priority, and requests of the API that name none, have the priority ` + "`default`" + `.
+In the file alone: [load shedding](../../how-to/load-shedding.md). Without the section nothing is shed. ` + "`shed: {}`" + ` sheds nothing either, but a limit on what is under way can be given while the server runs. With the section, routes without a priority, and requests of the API that name none, have the priority ` + "`default`" + `.
 
 | key | meaning |
 |---|---|
@@ -88,7 +88,7 @@ A limiter without a limit does not exist.
 // referenceRoutes documents the keys of a route, which stand in the file alone.
 func referenceRoutes() string {
 	var b strings.Builder
-	b.WriteString("\n## routes\n\nIn the file alone: a list of routes, of which the first that matches a request is taken. See [the gateway](gateway.md).\n\n| key | meaning |\n|---|---|\n")
+	b.WriteString("\n## routes\n\nIn the file alone: a list of routes, of which the first that matches a request is taken. See [the gateway](../gateway.md).\n\n| key | meaning |\n|---|---|\n")
 	for f := range reflect.TypeFor[Route]().Fields() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Tag.Get("yaml"), f.Tag.Get("help"))
 	}

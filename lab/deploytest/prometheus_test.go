@@ -17,7 +17,7 @@ import (
 const (
 	prometheusFolder = "../../deploy/prometheus"
 	dashboardFile    = "../../deploy/grafana/weir.json"
-	runbooks         = "https://github.com/weirlimit/weir/blob/main/docs/operations.md#"
+	runbooks         = "https://github.com/weirlimit/weir/blob/main/docs/how-to/alerts.md#"
 )
 
 // ruleFile is deploy/prometheus/weir.rules.yaml.
@@ -101,7 +101,7 @@ func TestAlertsAreToldOf(t *testing.T) {
 		}
 	}
 	headings := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^### (Weir\w+)$`).FindAllStringSubmatch(read(t, "../../docs/operations.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^### (Weir\w+)$`).FindAllStringSubmatch(read(t, "../../docs/how-to/alerts.md"), -1) {
 		headings[m[1]] = true
 	}
 	_, alerts := rules(t)
@@ -113,7 +113,7 @@ func TestAlertsAreToldOf(t *testing.T) {
 			t.Errorf("%s: tested for firing %t, for silence %t", name, fires[name], silent[name])
 		}
 		if !headings[name] {
-			t.Errorf("%s: no section in docs/operations.md", name)
+			t.Errorf("%s: no section in docs/how-to/alerts.md", name)
 		}
 		if want := runbooks + strings.ToLower(name); a.Annotations["runbook_url"] != want {
 			t.Errorf("%s: runbook %q, want %q", name, a.Annotations["runbook_url"], want)
@@ -124,7 +124,7 @@ func TestAlertsAreToldOf(t *testing.T) {
 		delete(headings, name)
 	}
 	for name := range headings {
-		t.Errorf("docs/operations.md tells of the alert %s, which is none", name)
+		t.Errorf("docs/how-to/alerts.md tells of the alert %s, which is none", name)
 	}
 }
 
@@ -145,7 +145,7 @@ func metricNames(expr string) []string {
 // every label. Those of the Go runtime are looked for in a running node.
 func TestMetricsExist(t *testing.T) {
 	documented := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| \\w+ \\| ([^|]*) \\|").FindAllStringSubmatch(read(t, "../../docs/metrics.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| \\w+ \\| ([^|]*) \\|").FindAllStringSubmatch(read(t, "../../docs/reference/generated/metrics.md"), -1) {
 		documented[m[1]] = m[2]
 	}
 	selector := regexp.MustCompile(`\b(weir_\w+)\{([^}]*)\}`)
@@ -154,7 +154,7 @@ func TestMetricsExist(t *testing.T) {
 	look := func(where, expr string) {
 		for _, name := range metricNames(expr) {
 			if _, ok := documented[name]; strings.HasPrefix(name, "weir_") && !ok {
-				t.Errorf("%s: %s is not in docs/metrics.md: %s", where, name, expr)
+				t.Errorf("%s: %s is not in docs/reference/generated/metrics.md: %s", where, name, expr)
 			}
 			seen++
 		}

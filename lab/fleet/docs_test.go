@@ -11,10 +11,10 @@ import (
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
 )
 
-// Every test that docs/faults.md names exists, and every fault that is tested here is
+// Every test that docs/explanation/faults.md names exists, and every fault that is tested here is
 // named there.
 func TestFaultsPageNamesTests(t *testing.T) {
-	data, err := os.ReadFile("../../docs/faults.md")
+	data, err := os.ReadFile("../../docs/explanation/faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}

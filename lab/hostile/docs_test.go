@@ -16,7 +16,7 @@ import (
 )
 
 // testsOf returns the names of all tests and fuzz targets of the module, as
-// docs/security.md writes them.
+// docs/explanation/security.md writes them.
 func testsOf(t *testing.T) map[string]bool {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -52,10 +52,10 @@ func testsOf(t *testing.T) map[string]bool {
 	return all
 }
 
-// TestSecurityTable: every test that docs/security.md names exists, and it names
+// TestSecurityTable: every test that docs/explanation/security.md names exists, and it names
 // every fuzz target and every test of this package.
 func TestSecurityTable(t *testing.T) {
-	page, err := os.ReadFile("../../docs/security.md")
+	page, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +64,14 @@ func TestSecurityTable(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([a-z0-9/]+\\.(?:Test|Fuzz)[A-Z]\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(string(page), -1) {
 		named[m[1]] = true
 		if !all[m[1]] || m[2] != "" && !slices.Contains(shared, m[2]) {
-			t.Errorf("docs/security.md names %s, which there is not", m[0])
+			t.Errorf("docs/explanation/security.md names %s, which there is not", m[0])
 		}
 	}
 	for name := range all {
 		_, f, _ := strings.Cut(name, ".")
 		isTest := strings.HasPrefix(name, "lab/hostile.Test") && f != "TestMain"
 		if (isTest || strings.HasPrefix(f, "Fuzz")) && !named[name] {
-			t.Errorf("docs/security.md does not name %s: give it a line", name)
+			t.Errorf("docs/explanation/security.md does not name %s: give it a line", name)
 		}
 		if strings.HasPrefix(name, "lab/bench/") && strings.HasPrefix(f, "Fuzz") {
 			t.Errorf("make fuzz does not run %s, which is in another module", name)

@@ -24,6 +24,6 @@
 // The command works on copies of the module as it stands, without what git
 // ignores. First the tests that are named must pass on the unchanged copy. Then
 // each mutant is applied, compiled, tested and taken back. With -write it
-// renews the tables of docs/mutants.md. It fails if a mutant survives, does not
+// renews the tables of docs/reference/generated/mutants.md. It fails if a mutant survives, does not
 // apply or does not compile.
 package main

@@ -10,7 +10,7 @@ import (
 )
 
 // page is the document with the tables.
-const page = "docs/mutants.md"
+const page = "docs/reference/generated/mutants.md"
 
 // classics is how many classic mistakes there are. Patches with higher numbers
 // are this code's own.
@@ -79,7 +79,7 @@ func (r result) row(b *strings.Builder) {
 		}
 		by = append(by, fmt.Sprintf("`%s` in `%s`", r.by[i], pkg))
 	}
-	row(b, m.number(), m.mistake, third, fmt.Sprintf("[%s](../../lab/%s/%s.patch)", short, patches, m.name), strings.Join(by, ", "))
+	row(b, m.number(), m.mistake, third, fmt.Sprintf("[%s](../../../%s/%s.patch)", short, patches, m.name), strings.Join(by, ", "))
 }
 
 // patchLink finds the name of the patch in a row.

@@ -1,7 +1,7 @@
 // Package redis keeps the state of keys in Redis or Valkey, so that a limit holds
 // across all nodes that share the servers. A single server, a primary watched by
 // Sentinels, a Redis Cluster, or a ring of independent servers; Redis 6.2 or
-// later, or Valkey. See docs/redis.md.
+// later, or Valkey. See docs/reference/redis.md.
 //
 // Guarantee: every decision is the one that the limit's algorithm defines, by the
 // server's clock, in one script: on all limits of a request or on none, whoever

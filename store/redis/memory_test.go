@@ -25,7 +25,7 @@ func usage(t *testing.T, r *servertest.RedisServer, name string) int64 {
 	return got - base + 48
 }
 
-// The memory of a key, as docs/redis.md states it.
+// The memory of a key, as docs/reference/redis.md states it.
 func TestMemoryPerKey(t *testing.T) {
 	t.Parallel()
 	r := servertest.Redis(t)
@@ -74,7 +74,7 @@ func TestMemoryPerKey(t *testing.T) {
 	f("100 leases", &weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, 100, 118*100)
 	for _, a := range algorithm.All {
 		if _, ok := a.(algorithm.Scripted); ok && !weighed[a.Name()] {
-			t.Errorf("%s was not weighed: state in docs/redis.md what it takes", a.Name())
+			t.Errorf("%s was not weighed: state in docs/reference/redis.md what it takes", a.Name())
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestMemoryOfFullSlidingWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if used := r.Do(t, "MEMORY", "USAGE", name); used.(int64) > 168 {
-		t.Errorf("%v bytes, docs/redis.md says at most 168", used)
+		t.Errorf("%v bytes, docs/reference/redis.md says at most 168", used)
 	}
 }
 

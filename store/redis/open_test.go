@@ -136,7 +136,7 @@ func TestWrongServers(t *testing.T) {
 	f("redis://other:s3cret@"+locked.Addr, "the user may not do this")
 }
 
-// leastPrivilege is what docs/redis.md tells to allow a user.
+// leastPrivilege is what docs/reference/redis.md tells to allow a user.
 const leastPrivilege = "+@read +@write +@scripting +@connection +info +time -@dangerous +info"
 
 // A user who may do no more than the docs say can keep limits.

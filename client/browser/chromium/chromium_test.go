@@ -23,7 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
-var update = flag.Bool("update", false, "take docs/browser-throttle.png anew")
+var update = flag.Bool("update", false, "take docs/images/browser-throttle.png anew")
 
 // command is the path of the built command. Set once by TestMain.
 var command string
@@ -246,7 +246,7 @@ func TestButton(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", "browser-throttle.png"), png, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join("..", "..", "..", "docs", "images", "browser-throttle.png"), png, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

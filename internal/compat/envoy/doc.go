@@ -3,7 +3,7 @@
 //
 // The rules files and their error texts, the matching, the counters and their
 // keys, the statuses, headers, metadata and statistics are those of that service
-// at commit f2fb157 of July 2026. docs/envoy.md lists what deviates, and why.
+// at commit f2fb157 of July 2026. docs/how-to/envoy-ratelimit.md lists what deviates, and why.
 //
 // A Service decides. It implements Envoy's rate limit service (gRPC), and JSON
 // returns the same over HTTP. Rules come from Load or LoadXDS, all or nothing.

@@ -386,7 +386,7 @@ func inRedis(t *testing.T, r *servertest.RedisServer) map[string]counted {
 
 var (
 	// nameOnly are series whose values differ between two runs of one program, or
-	// are said in docs/envoy.md to differ.
+	// are said in docs/how-to/envoy-ratelimit.md to differ.
 	nameOnly = regexp.MustCompile(`^(ratelimit_go_|ratelimit_redis_|ratelimit_service_response_time_seconds|statsd_exporter_|ratelimit_localcache_(averageAccessTime|evacuateCount|overwriteCount|expiredCount|entryCount))`)
 	// elsewhere are series that are of the client libraries.
 	elsewhere = regexp.MustCompile(`^(# (HELP|TYPE) )?(go_|process_|promhttp_)`)

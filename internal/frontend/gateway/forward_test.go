@@ -89,16 +89,16 @@ func TestForwardedFor(t *testing.T) {
 
 // TestFamilyClaims: what only Weir or a trusted proxy may say does not reach the
 // upstream from anybody else, as often and however it is spelt; every field that
-// docs/gateway.md lists, and the fields that the configuration names.
+// docs/reference/gateway.md lists, and the fields that the configuration names.
 func TestFamilyClaims(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/gateway.md")
+	text, err := os.ReadFile("../../../docs/reference/gateway.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	listed := func(row string) (names []string) {
 		_, rest, ok := strings.Cut(string(text), row)
 		if !ok {
-			t.Fatalf("docs/gateway.md has no row %q", row)
+			t.Fatalf("docs/reference/gateway.md has no row %q", row)
 		}
 		_, rest, _ = strings.Cut(rest, "|")
 		line, _, _ := strings.Cut(rest, "\n")

@@ -15,9 +15,9 @@ import (
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
-const docsPage = "../../../docs/redis-protocol.md"
+const docsPage = "../../../docs/reference/redis-protocol.md"
 
-// TestDocsNameEveryCommand: docs/redis-protocol.md has all commands, and no
+// TestDocsNameEveryCommand: docs/reference/redis-protocol.md has all commands, and no
 // others.
 func TestDocsNameEveryCommand(t *testing.T) {
 	page, err := os.ReadFile(docsPage)

@@ -4,7 +4,7 @@
 //
 // CL.THROTTLE, and RL.THROTTLE which is the same, decide by numbers that come
 // with the call. WEIR.CHECK and its kin decide by the rules of the [weir.Limiter].
-// The rest is what clients need to connect. docs/redis-protocol.md lists all of
+// The rest is what clients need to connect. docs/reference/redis-protocol.md lists all of
 // it, and Commands.
 //
 // Whatever stands in one read is decided together and answered by one write, in

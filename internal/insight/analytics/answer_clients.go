@@ -87,10 +87,10 @@ type Client struct {
 
 // Verdict is what the evidence says of a client.
 type Verdict struct {
-	// Word: see docs/verdicts.md.
+	// Word: see docs/explanation/verdicts.md.
 	Word string `json:"class"`
 	// ConfidenceWord is how far it can be relied on: high, medium, low, or none where the
-	// verdict is undecided. See docs/verdicts.md.
+	// verdict is undecided. See docs/explanation/verdicts.md.
 	ConfidenceWord string `json:"confidence"`
 	// Reasons are sentences with figures, the weightiest first.
 	Reasons []string `json:"reasons"`

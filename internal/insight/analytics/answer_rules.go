@@ -72,7 +72,7 @@ type Judged struct {
 // Advice is something that could be done about a rule, and the figures that bear
 // it.
 type Advice struct {
-	// Word names the advice: see docs/verdicts.md.
+	// Word names the advice: see docs/explanation/verdicts.md.
 	Word string `json:"kind"`
 	// Text says it in a sentence with its figures.
 	Text string `json:"text"`

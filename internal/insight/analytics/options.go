@@ -9,7 +9,7 @@ import (
 )
 
 // Options configures a Service. What is zero is the database's default: see
-// docs/analytics.md.
+// docs/reference/analytics.md.
 type Options struct {
 	// KeepMinutes, KeepHours and KeepDays are for how long counts are kept by minute,
 	// hour and day; at least an hour, and each at least as long as the one before.

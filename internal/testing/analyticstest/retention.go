@@ -23,7 +23,7 @@ type Size struct {
 	Limits, Clients, Hours, Minutes int64
 }
 
-// Documented is the size that docs/analytics.md plans for: 2.16 million rows by hour.
+// Documented is the size that docs/reference/analytics.md plans for: 2.16 million rows by hour.
 var Documented = Size{Limits: 3, Clients: 1000, Hours: 720}
 
 // Scaled is the documented size in the long form, and an eighth of it in the short one:

@@ -27,7 +27,7 @@ func fields(typ reflect.Type) (names []string) {
 
 func asyncAPI(t *testing.T) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/asyncapi.yaml")
+	text, err := os.ReadFile("../../../docs/reference/asyncapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func asyncAPI(t *testing.T) map[string]any {
 
 // The documents name the fields that there are.
 func TestDocumentsNameFields(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/events.md")
+	page, err := os.ReadFile("../../../docs/reference/events.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,17 +53,17 @@ func TestDocumentsNameFields(t *testing.T) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("docs/asyncapi.yaml, %s:\nhas  %v\nwant %v", name, got, want)
+			t.Errorf("docs/reference/asyncapi.yaml, %s:\nhas  %v\nwant %v", name, got, want)
 		}
 		for _, field := range want {
 			if !strings.Contains(string(page), "`"+field+"`") {
-				t.Errorf("docs/events.md does not name %s of a %s", field, name)
+				t.Errorf("docs/reference/events.md does not name %s of a %s", field, name)
 			}
 		}
 	}
 }
 
-// Events are as docs/asyncapi.yaml says.
+// Events are as docs/reference/asyncapi.yaml says.
 func TestEventsFitTheSchema(t *testing.T) {
 	text, err := json.Marshal(asyncAPI(t))
 	if err != nil {

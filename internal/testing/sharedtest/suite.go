@@ -1,5 +1,5 @@
 // Package sharedtest is the suite that stores of nodes pass which share one store: what
-// docs/consistency.md, docs/faults.md and docs/regions.md promise, told black-box. Each
+// docs/explanation/consistency.md, docs/explanation/faults.md and docs/explanation/regions.md promise, told black-box. Each
 // implementation runs the whole of it by a test of its own:
 //
 //	func TestShared(t *testing.T) { sharedtest.Run(t, open) }

@@ -254,7 +254,7 @@ var Kept = []struct {
 	Name  string
 	Limit func() *weir.Limit
 	Spend int
-	// Most is the bytes that docs/redis.md states for a name of three bytes.
+	// Most is the bytes that docs/reference/redis.md states for a name of three bytes.
 	Most int64
 }{
 	{"token bucket, no fraction", func() *weir.Limit { return weir.PerMinute(100, algorithm.TokenBucket) }, 3, 48},

@@ -1,5 +1,5 @@
 // The gRPC API of Weir. It asks and answers what the JSON API does, see
-// docs/grpc.md and docs/http-api.md.
+// docs/reference/grpc.md and docs/reference/http-api.md.
 //
 // Durations are in microseconds. A refusal is not an error: the call's status is
 // OK and the decision says no. Bad input is INVALID_ARGUMENT with

@@ -9,10 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 )
 
-var update = flag.Bool("update", false, "write the tables into docs/envoy.md")
+var update = flag.Bool("update", false, "write the tables into docs/how-to/envoy-ratelimit.md")
 
 const (
-	page  = "../../../../docs/envoy.md"
+	page  = "../../../../docs/how-to/envoy-ratelimit.md"
 	begin = "<!-- variables: made by go test ./internal/compat/envoy/settings -update -->\n"
 	end   = "<!-- end of variables -->\n"
 )

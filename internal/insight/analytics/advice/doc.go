@@ -4,7 +4,7 @@
 // enforced.
 //
 // It says nothing where there is too little to tell. What each piece of advice
-// needs before it may be said stands in needs.go, and in docs/verdicts.md.
+// needs before it may be said stands in needs.go, and in docs/explanation/verdicts.md.
 //
 // Everything here is pure: it keeps no state and asks nobody.
 package advice

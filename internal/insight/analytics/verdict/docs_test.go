@@ -13,9 +13,9 @@ import (
 	"github.com/weirlimit/weir/internal/testing/traffic"
 )
 
-const page = "../../../../docs/verdicts.md"
+const page = "../../../../docs/explanation/verdicts.md"
 
-// What docs/verdicts.md says of how often verdicts are right is what comes of the
+// What docs/explanation/verdicts.md says of how often verdicts are right is what comes of the
 // files that were held out:
 //
 //	go generate ./internal/insight/analytics/verdict

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Thresholds. docs/verdicts.md says the same.
+// Thresholds. docs/explanation/verdicts.md says the same.
 const (
 	// A limit exceeded by less than a half is one that fits nearly.
 	nearTimes = 1.5

@@ -19,7 +19,7 @@ import (
 //go:generate go test . -run ^TestCalibration$ -update
 //go:generate go test . -run ^TestDocs$ -update
 
-var update = flag.Bool("update", false, "rewrite calibration.go and docs/verdicts.md")
+var update = flag.Bool("update", false, "rewrite calibration.go and docs/explanation/verdicts.md")
 
 // One file of each family. Seeds of tuning and of judging differ.
 const (

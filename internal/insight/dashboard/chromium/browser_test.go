@@ -23,7 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
-var update = flag.Bool("update", false, "take the screenshots in docs/ anew")
+var update = flag.Bool("update", false, "take the screenshots in docs/images/ anew")
 
 // command is the path of the built command. Set once by TestMain.
 var command string
@@ -273,7 +273,7 @@ func (b *tab) fill(selector, text string) {
 	b.do(fmt.Sprintf(`const f = document.querySelector(%q); f.value = %q; f.dispatchEvent(new Event("input", { bubbles: true })); f.dispatchEvent(new Event("change", { bubbles: true }))`, selector, text))
 }
 
-// shot writes what the browser shows to docs/ if the flag -update is given.
+// shot writes what the browser shows to docs/images/ if the flag -update is given.
 func (b *tab) shot(name string, whole bool) {
 	b.t.Helper()
 	if !*update {
@@ -288,7 +288,7 @@ func (b *tab) shot(name string, whole bool) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("..", "..", "..", "..", "docs", name), png, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("..", "..", "..", "..", "docs", "images", name), png, 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -23,7 +23,7 @@ type rates struct {
 	}
 }
 
-// caught is what a limit would have caught, as docs/analytics.md says it is to be
+// caught is what a limit would have caught, as docs/reference/analytics.md says it is to be
 // counted.
 func (r rates) caught(limit int64) (clients, units int64) {
 	for _, p := range r.Peaks {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What the screenshots in docs/ are of.
+// What the screenshots in docs/images/ are of.
 const shownRules = `domain: api
 descriptors:
   - key: client_id
@@ -32,10 +32,10 @@ descriptors:
 `
 
 // TestScreenshots lets all kinds of clients come for some minutes and takes the
-// screenshots of docs/dashboard.md.
+// screenshots of docs/reference/dashboard.md.
 func TestScreenshots(t *testing.T) {
 	if !*update {
-		t.Skip("takes minutes, and changes docs/: only with -update")
+		t.Skip("takes minutes, and changes docs/images/: only with -update")
 	}
 	n := serveRules(t, shownRules, "--events-sample", "1", "--events-region", "eu-west")
 	begin := time.Now()

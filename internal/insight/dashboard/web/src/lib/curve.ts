@@ -8,7 +8,7 @@ export interface Caught {
   share: number;
 }
 
-/** What a limit of so many units a window would have caught: docs/analytics.md, rates. */
+/** What a limit of so many units a window would have caught: docs/reference/analytics.md, rates. */
 export function caught(rates: Rates, limit: number): Caught {
   const out: Caught = { clients: 0, users: 0, units: 0, share: 0 };
   for (const p of rates.peaks ?? []) {

@@ -31,7 +31,7 @@ export interface LiveLimit extends Limit {
   totals: Record<string, number> | null;
 }
 
-/** A record of the stream: see docs/events.md. */
+/** A record of the stream: see docs/reference/events.md. */
 export interface LiveRecord extends Limit {
   first: string;
   last: string;

@@ -9,7 +9,7 @@ export const filters = ["domain", "rule", "limit", "tier", "path", "agent", "key
 const ofLimits = ["domain", "rule", "limit", "mode"];
 const ofClients = [...ofLimits, "key", "tier", "path", "agent"];
 
-/** What the figures of a page can be filtered by: see the parameters in docs/analytics.md. */
+/** What the figures of a page can be filtered by: see the parameters in docs/reference/analytics.md. */
 const takes: Record<string, readonly string[]> = {
   "/": filters,
   "/rules": ofLimits,

@@ -1,4 +1,4 @@
-// The answers that the page reads, as docs/analytics.md and docs/http-api.md say.
+// The answers that the page reads, as docs/reference/analytics.md and docs/reference/http-api.md say.
 // Times are RFC 3339.
 
 export interface Loss {
@@ -636,7 +636,7 @@ export interface ToldLimit {
   reset_after: number | null;
 }
 
-/** What a decision promises: docs/http-api.md. */
+/** What a decision promises: docs/reference/http-api.md. */
 export interface Guarantee {
   exact: boolean;
   /** The most that any period sees admitted; null where no number holds. */
