@@ -25,6 +25,7 @@
 // same units given back twice would be admitted twice. They count until the store
 // forgets them. Only permits are offered again until they end by themselves: the store
 // knows them by a name that is used once, and takes back a name any number of times.
+// A lot of permits may go in parts: the store keeps under its name what holders have.
 // A surrender makes the return; it names the lot by its ID and the limit by which it
 // was counted, never by the limit of the day. The store drops a return after its
 // receipt, and a bucket takes back less what has flowed in since the lot was charged.

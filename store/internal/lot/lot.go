@@ -23,7 +23,12 @@ type Lot struct {
 	Expiry clock.Node
 	// Lost: the store no longer counts it. Nothing is drawn from it nor returned.
 	Lost bool
+	// Closed: it was fetched under a larger count. Nothing is drawn from it.
+	Closed bool
 }
+
+// IsOpen reports whether the lot can be drawn from.
+func (t *Lot) IsOpen() bool { return !t.Lost && !t.Closed }
 
 // A Hold notes what a draw took, so that exactly that can be undone. The zero value is
 // ready, and so is one that was undone, or whose Parts were cut to none.
@@ -33,6 +38,9 @@ type Hold struct {
 	// Parts are the lots that were drawn from; their Free is what was taken.
 	Parts []Lot
 }
+
+// Key returns the key of what was noted.
+func (h *Hold) Key() string { return h.key }
 
 // An Entry is what the node holds and knows of one key. All of it is guarded by its
 // shard of the table.
@@ -69,7 +77,7 @@ func (e *Entry) Lots() []Lot { return e.lots }
 // Free returns how many units can be drawn of lots that have not expired.
 func (e *Entry) Free() (n int64) {
 	for i := range e.lots {
-		if !e.lots[i].Lost {
+		if e.lots[i].IsOpen() {
 			n += e.lots[i].Free
 		}
 	}
@@ -86,18 +94,23 @@ func (e *Entry) Draw(cost int64, now clock.Node, h *Hold) bool {
 	for i := range e.lots {
 		t := &e.lots[i]
 		n := min(t.Free, cost)
-		if n == 0 || t.Lost {
+		if n == 0 || !t.IsOpen() {
 			continue
 		}
 		t.Free -= n
 		cost -= n
 		if h != nil {
-			h.tag, h.key = e.tag, e.key
-			h.Parts = append(h.Parts, *t)
-			h.Parts[len(h.Parts)-1].Free = n
+			e.Note(h, t, n)
 		}
 	}
 	return true
+}
+
+// Note notes in h that n units of t were drawn.
+func (e *Entry) Note(h *Hold, t *Lot, n int64) {
+	h.tag, h.key = e.tag, e.key
+	h.Parts = append(h.Parts, *t)
+	h.Parts[len(h.Parts)-1].Free = n
 }
 
 // Expire surrenders the lots whose time is over at now.
@@ -155,6 +168,18 @@ func (e *Entry) Refund(l *weir.Limit, cost, receipt int64, now clock.Node) bool 
 		}
 	}
 	return false
+}
+
+// Cut surrenders n free permits of the i-th lot, which ends with its last one. The store
+// is asked to keep the rest under the lot's name.
+func (e *Entry) Cut(i int, n int64) {
+	t := &e.lots[i]
+	part := *t
+	part.Free = n
+	e.returns.surrender(e.key, &part)
+	if t.Fetched, t.Free = t.Fetched-n, t.Free-n; t.Fetched == 0 {
+		e.lots = slices.Delete(e.lots, i, i+1)
+	}
 }
 
 // surrender takes out the i-th lot and has its free units returned.

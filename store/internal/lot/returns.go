@@ -73,7 +73,11 @@ func (r *Returns) HasRoom(n int, key string) bool {
 // as long as the lot has lived. From a tenth of a batch on it gives more.
 func (r *Returns) surrender(key string, t *Lot) {
 	if t.Free > 0 && !t.Lost && (t.Limit.Grain == 0 || t.Free >= t.Limit.Count/640) {
-		r.Add(Return{Key: key, Lot: *t})
+		b := Return{Key: key, Lot: *t}
+		if b.isNamed() {
+			b.Rest = t.Fetched - t.Free // holders have them
+		}
+		r.Add(b)
 	}
 }
 

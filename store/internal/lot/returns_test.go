@@ -134,3 +134,32 @@ func TestReturnsAreBounded(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 }
+
+// What leaves of a lot of permits keeps what holders have under its name.
+func TestPermitsKeepTheRestOfTheirName(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.Concurrency)
+	r := NewReturns(1<<20, func() {})
+	tb := NewTable(64<<20, r)
+	tag := tb.Tag("key", l)
+	g := tb.Shard(tag)
+	e := g.Add(tag, "key", l, 0, 0)
+	e.Add(Lot{ID: 7, Limit: l, Fetched: 9, Free: 5}, 2)
+	e.Add(Lot{ID: 8, Limit: l, Fetched: 2, Free: 2}, 2)
+	e.Cut(1, 2)
+	e.Cut(0, 2)
+	if len(e.Lots()) != 1 || e.Lots()[0].Fetched != 7 || e.Free() != 3 {
+		t.Errorf("%+v", e.Lots())
+	}
+	e.Lots()[0].Closed = true
+	if e.Free() != 0 || e.Draw(1, 0, nil) {
+		t.Error("drawn from a lot that is closed")
+	}
+	g.Drop(e)
+	got := ""
+	for _, b := range r.Take(0) {
+		got += fmt.Sprintln(b.ID, b.Free, b.Rest, b.Op().Verb)
+	}
+	if want := "8 2 0 refund\n7 2 7 spend\n7 3 4 spend\n"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

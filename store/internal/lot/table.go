@@ -114,6 +114,15 @@ func (g *Shard) Keep(e *Entry, life int64, now clock.Node) {
 	e.next.prev, root.next = e, e
 }
 
+// Grow has an entry take so many bytes more, if there is room. Requires: the lock.
+func (g *Shard) Grow(e *Entry, bytes int64) bool {
+	if g.bytes+bytes > g.table.max {
+		return false
+	}
+	g.bytes, e.size = g.bytes+bytes, e.size+bytes
+	return true
+}
+
 // oldest returns the entry that was used longest ago, nil if there is none.
 func (g *Shard) oldest() (e *Entry) {
 	for i := range g.roots {
@@ -172,10 +181,34 @@ func (t *Table) Undo(h *Hold, now clock.Node) {
 	h.Parts = h.Parts[:0]
 }
 
+// An Idler is a State of an entry that gives back what it can when the entry has been idle
+// for its life, and may have it stay.
+type Idler interface {
+	Idle(e *Entry, now clock.Node)
+}
+
 // Sweep drops the entries that have been idle for their life at now.
 func (t *Table) Sweep(now clock.Node) {
 	for i := range t.shards {
-		t.shards[i].sweep(func(e *Entry) bool { return int64(now-e.used) >= e.life && t.mayLeave(e) })
+		g := &t.shards[i]
+		g.sweep(func(e *Entry) bool {
+			if int64(now-e.used) < e.life {
+				return false
+			}
+			s, ok := e.State.(Idler)
+			if ok {
+				s.Idle(e, now)
+			}
+			switch {
+			case t.mayLeave(e):
+				g.Drop(e)
+			case ok:
+				g.Keep(e, e.life, now) // it must not hide those behind it
+			default:
+				return false
+			}
+			return true
+		})
 	}
 }
 
@@ -183,18 +216,22 @@ func (t *Table) Sweep(now clock.Node) {
 // was surrendered before there is no room for it.
 func (t *Table) Drain(each func()) {
 	for i := range t.shards {
-		t.shards[i].sweep(func(*Entry) bool { return true })
+		g := &t.shards[i]
+		g.sweep(func(e *Entry) bool {
+			g.Drop(e)
+			return true
+		})
 		each()
 	}
 }
 
-// sweep drops entries, of each order of use those that are idle longest, while they are over.
-func (g *Shard) sweep(over func(e *Entry) bool) {
+// sweep calls leave of the entries of each order of use, the one that is idle longest
+// first, until it reports that one has stayed where it was.
+func (g *Shard) sweep(leave func(e *Entry) bool) {
 	g.Lock()
 	defer g.Unlock()
 	for i := range g.roots {
-		for root := &g.roots[i]; root.prev != root && over(root.prev); {
-			g.Drop(root.prev)
+		for root := &g.roots[i]; root.prev != root && leave(root.prev); {
 		}
 	}
 }

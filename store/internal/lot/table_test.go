@@ -274,3 +274,51 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// staying is a state that has its entry stay so often when it is idle.
+type staying struct{ left, idle int }
+
+func (s *staying) Idle(e *Entry, _ clock.Node) {
+	s.idle++
+	s.left--
+	e.Pinned = s.left > 0
+}
+
+// An entry that stays though it is idle is asked again after its life, and hides none that
+// may leave.
+func TestIdleEntriesMayStay(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.FixedWindow)
+	tb := NewTable(64<<20, NewReturns(1<<20, func() {}))
+	g := &tb.shards[0]
+	first, second := g.Add(64, "first", l, 0, 0), g.Add(128, "second", l, 0, 1)
+	s := &staying{left: 3}
+	first.State, first.Pinned = s, true
+	g.Keep(first, 100, 0)
+	g.Keep(second, 100, 1)
+	for i, want := range []string{"2 0", "1 1", "1 2", "0 3"} {
+		now := clockNode(int64(i) * 101)
+		tb.Sweep(now)
+		tb.Sweep(now)
+		if got := fmt.Sprint(len(g.all), " ", s.idle); got != want {
+			t.Errorf("at %d: %s, want %s", now, got, want)
+		}
+	}
+}
+
+// What a decider adds to an entry counts, and goes with it.
+func TestEntriesGrowWithinTheirBytes(t *testing.T) {
+	l := named(t, "limit", 100, algorithm.FixedWindow)
+	tb := NewTable(64*2000, NewReturns(1<<20, func() {}))
+	g := &tb.shards[0]
+	e := g.Add(64, "key", l, 0, 0)
+	n := int64(0)
+	for g.Grow(e, 100) {
+		n += 100
+	}
+	if want := (2000 - entryBytes - 3) / 100 * 100; n != want {
+		t.Errorf("grew by %d, want %d", n, want)
+	}
+	if g.Drop(e); g.bytes != 0 {
+		t.Errorf("%d bytes are taken by nothing", g.bytes)
+	}
+}

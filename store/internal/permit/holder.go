@@ -1,0 +1,160 @@
+package permit
+
+import (
+	"unsafe"
+
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+const (
+	// mostLots is how many lots of a key a node has at most.
+	mostLots = 16
+	// stateBytes is what a state takes with all its lots, holderBytes a holder with its
+	// place in the map.
+	stateBytes  = int64(unsafe.Sizeof(state{})) + 128 + (mostLots-2)*int64(unsafe.Sizeof(lot.Lot{}))
+	holderBytes = int64(unsafe.Sizeof(holder{})) + 48
+)
+
+// A state is what a concurrency limit adds to an entry: who has its permits.
+//
+// Invariant: the holders of a lot have Fetched - Free units of it together.
+type state struct {
+	terms *Terms // of the newest op
+	// holders are by the names under which they asked, and root is the ring of them, whose
+	// time ends first at root.next. spare are holders that can be used again.
+	holders map[int64]*holder
+	root    holder
+	spare   *holder
+	// waiting is how many units were waited for since the last fetch began.
+	waiting int64
+	// rest is until when no more is fetched ahead, as the store has refused.
+	rest clock.Node
+	// least is the fewest free units since the instant: so many lay idle.
+	least int64
+	since clock.Node
+}
+
+// A holder has units until its time ends.
+type holder struct {
+	prev, next *holder
+	id, units  int64
+	// from is the name of the lot that they are of; zero if the store has granted them to
+	// the holder itself.
+	from  int64
+	until clock.Node
+}
+
+func newState(d *Terms, now clock.Node) *state {
+	s := &state{terms: d, holders: map[int64]*holder{}, since: now}
+	s.root.prev, s.root.next = &s.root, &s.root
+	return s
+}
+
+// stateOf returns the state of an entry, nil if it has none or is another decider's.
+func stateOf(e *lot.Entry) *state {
+	if e == nil {
+		return nil
+	}
+	s, _ := e.State.(*state)
+	return s
+}
+
+// find returns the lot of a name, nil if there is none.
+func find(e *lot.Entry, name int64) *lot.Lot {
+	lots := e.Lots()
+	for i := range lots {
+		if lots[i].ID == name {
+			return &lots[i]
+		}
+	}
+	return nil
+}
+
+// hasRoom reports whether there is room for another holder. Requires: g.
+func (s *state) hasRoom(g *lot.Shard, e *lot.Entry) bool {
+	if s.spare == nil && g.Grow(e, holderBytes) {
+		s.spare = &holder{}
+	}
+	return s.spare != nil
+}
+
+// add has a holder, for whom there is room, have units of the lot t, or of the store itself
+// if t is nil, until its time ends. Nearly always the newest ends last.
+func (s *state) add(e *lot.Entry, id, units int64, t *lot.Lot, until clock.Node) {
+	h, at := s.spare, s.root.prev
+	for at != &s.root && at.until > until {
+		at = at.prev
+	}
+	s.spare = h.next
+	*h = holder{prev: at, next: at.next, id: id, units: units, until: until}
+	at.next.prev, at.next = h, h
+	if t != nil {
+		h.from, t.Free = t.ID, t.Free-units
+	}
+	s.holders[id] = h
+	e.Pinned = true
+}
+
+// release takes the units from a holder.
+func (s *state) release(e *lot.Entry, h *holder) {
+	if t := find(e, h.from); t != nil {
+		t.Free += h.units
+	}
+	h.prev.next, h.next.prev = h.next, h.prev
+	delete(s.holders, h.id)
+	h.next, s.spare = s.spare, h
+	e.Pinned = len(s.holders) > 0
+}
+
+// expire releases the holders whose time is over at now, and then surrenders the lots:
+// a lot outlives its holders.
+func (s *state) expire(e *lot.Entry, now clock.Node) {
+	for h := s.root.next; h != &s.root && h.until <= now; h = s.root.next {
+		s.release(e, h)
+	}
+	e.Expire(now)
+}
+
+// trim gives back what is of no use: all that is free of lots that are not open, and of
+// the others what nobody took for the idle time, the newest lots first. While a flight is
+// under way nothing goes back: it renews lots for as many units as they had.
+func (s *state) trim(e *lot.Entry, now clock.Node) {
+	if e.Flight != nil {
+		return
+	}
+	idle := int64(0)
+	if int64(now-s.since) >= s.terms.idle {
+		idle, s.since = s.least, now
+	}
+	for i := len(e.Lots()) - 1; i >= 0; i-- {
+		switch t := &e.Lots()[i]; {
+		case !t.IsOpen():
+			e.Cut(i, t.Free)
+		case idle > 0:
+			n := min(t.Free, idle)
+			idle -= n
+			e.Cut(i, n)
+			e.Pace = max(fetched(e)/4, 1)
+		}
+	}
+	if s.since == now {
+		s.least = e.Free()
+	}
+}
+
+// Idle implements lot.Idler: nobody took or released a permit for the idle time. The
+// entry stays while there are holders, which return to it.
+func (s *state) Idle(e *lot.Entry, now clock.Node) {
+	s.expire(e, now)
+	s.least, s.since = e.Free(), now-clock.Node(s.terms.idle)
+	s.trim(e, now)
+}
+
+// fetched returns the units of all lots.
+func fetched(e *lot.Entry) (n int64) {
+	for i := range e.Lots() {
+		n += e.Lots()[i].Fetched
+	}
+	return n
+}

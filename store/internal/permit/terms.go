@@ -1,0 +1,45 @@
+package permit
+
+import (
+	"cmp"
+
+	"github.com/weirlimit/weir"
+)
+
+const (
+	// leastShare is the smallest part of a limit that is worth a fetch: a node's share of
+	// fewer permits is decided by the store.
+	leastShare = 8
+	// leastIdle is the shortest time in microseconds after which idle permits go back.
+	leastIdle = 10_000
+)
+
+// Terms are the numbers by which one concurrency limit is leased. They are immutable.
+type Terms struct {
+	limit *weir.Limit
+	// by is the limit that lots are fetched by, on the counters of limit: a lot lives for
+	// a quarter of the period longer than a holder, so that it can be handed out meanwhile.
+	by *weir.Limit
+	// parts is into how many fetches a node divides its share.
+	parts int64
+	// period is how long a holder has a permit, life how long the store counts a lot, and
+	// renewal how much longer than a holder a lot lives before it is renewed; idle is
+	// after how long permits that nobody takes go back. All are microseconds.
+	period, life, renewal, idle int64
+}
+
+// NewTerms returns the terms of a concurrency limit, or nil if its permits would have to
+// go back too soon, or live too long, to be leased. The error is one of
+// weir.Limit.Compile.
+func NewTerms(l *weir.Limit) (*Terms, error) {
+	spare := l.Period / 4
+	by := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period + spare, Params: l.Params}
+	d := &Terms{
+		limit: l, by: by, parts: cmp.Or(l.Consistency.Share, 4), idle: weir.Micros(l.LeaseTTL()),
+		period: weir.Micros(l.Period), life: weir.Micros(by.Period), renewal: weir.Micros(spare / 2),
+	}
+	if d.idle < leastIdle || by.Period > weir.MaxPeriod {
+		return nil, nil
+	}
+	return d, by.Compile()
+}
