@@ -1,15 +1,12 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -130,7 +127,6 @@ func writeJSON(w http.ResponseWriter, v any) {
 // request crosses sites, and a proxy on this machine speaks for somebody else.
 // Wrong tokens are bounded; a right one is always let through.
 func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {
 			if why := notLocal(r); why != "" {
@@ -140,23 +136,17 @@ func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// Hashes are of equal length, so the comparison tells nothing of the
-		// token's.
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(given))
-		if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+		ok, wait := wrong.CheckToken(r, token)
+		switch {
+		case ok:
 			next.ServeHTTP(w, r)
-			return
+		case wait > 0:
+			w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
+			http.Error(w, "too many wrong admin tokens: try again later", http.StatusTooManyRequests)
+		default:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
+			http.Error(w, "admin token missing or wrong: send Authorization: Bearer TOKEN", http.StatusUnauthorized)
 		}
-		if given != "" {
-			if wait := wrong.Wrong(r.Context(), "admin token", guesses.Client(r.RemoteAddr)); wait > 0 {
-				w.Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
-				http.Error(w, "too many wrong admin tokens: try again later", http.StatusTooManyRequests)
-				return
-			}
-		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="weir admin"`)
-		http.Error(w, "admin token missing or wrong: send Authorization: Bearer TOKEN", http.StatusUnauthorized)
 	})
 }
 
@@ -165,7 +155,7 @@ func guard(token string, wrong *guesses.Bound, next http.Handler) http.Handler {
 func notLocal(r *http.Request) string {
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
-	case !loopbackHost(r.Host):
+	case !httpapi.LoopbackHost(r.Host):
 		return "this address answers to localhost only: ask for it by that name, or start with --admin-token"
 	case httpapi.Forwarded(r):
 		return "this address answers no proxy, which speaks for others: start with --admin-token"
@@ -175,23 +165,9 @@ func notLocal(r *http.Request) string {
 	return ""
 }
 
-// loopbackHost reports whether a Host header names this machine's loopback.
-func loopbackHost(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.Trim(name, "[]")
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(name)
-	return err == nil && a.Unmap().IsLoopback()
-}
-
 // loopbackListen reports whether a HOST:PORT to listen on is loopback. A name
 // other than localhost is not: what it resolves to can change.
 func loopbackListen(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && host != "" && loopbackHost(host)
+	return err == nil && host != "" && httpapi.LoopbackHost(host)
 }

@@ -225,11 +225,9 @@ func openRLS(s *Server) (grpcService, error) {
 
 // openLimitService builds weir.v1, which answers as the HTTP API does.
 func openLimitService(s *Server) (grpcService, error) {
-	opt := grpcapi.Options{Limiter: s.limiter, Domain: s.conf.API.Domain, Priority: s.conf.priority(), Log: s.log}
-	if s.reserver != nil {
-		opt.Reserver = s.reserver
-	}
-	svc, err := grpcapi.New(opt)
+	svc, err := grpcapi.New(grpcapi.Options{
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Reserver: s.reserver, Priority: s.conf.priority(), Log: s.log,
+	})
 	if err != nil {
 		return grpcService{}, err
 	}

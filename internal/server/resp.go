@@ -95,6 +95,7 @@ func openRESP(s *Server) (frontend, error) {
 	counts := new(listen.Counts)
 	opt := resp.Options{
 		Limiter:      s.limiter,
+		Keyring:      s.store.keyring,
 		Check:        s.store.check,
 		Priority:     s.conf.priority(),
 		User:         c.User,
@@ -110,9 +111,6 @@ func openRESP(s *Server) (frontend, error) {
 		Version:      s.build.Version,
 		Batch:        s.metrics.RESPBatch(),
 		Log:          s.log,
-	}
-	if s.store.keyring != nil {
-		opt.Keyring = s.store.keyring
 	}
 	if s.store.shared != nil {
 		opt.Parallel = resp.MaxParallel

@@ -127,15 +127,11 @@ func (s *Server) openReserver() error {
 
 // openAPI builds the API, part of which is on the admin listener too.
 func (s *Server) openAPI() (*httpapi.API, error) {
-	var reserver httpapi.Reserver
-	if s.reserver != nil {
-		reserver = s.reserver
-	}
 	return httpapi.New(httpapi.Options{
 		Limiter:     s.limiter,
 		Domain:      s.conf.API.Domain,
 		BodyTimeout: bodyTimeout(s.conf.HTTP.ReadTimeout),
-		Reserver:    reserver,
+		Reserver:    s.reserver,
 		Rulebook:    s.rules,
 		Keyring:     s.store.keyring,
 		Overlay:     s.overlay,

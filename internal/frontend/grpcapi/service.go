@@ -25,15 +25,6 @@ import (
 	"github.com/weirlimit/weir/reserve"
 )
 
-// Reserver spends estimates and settles them; reserve.Reserver is one.
-type Reserver interface {
-	Reserve(ctx context.Context, r *weir.Request) (reserve.Reservation, error)
-	Commit(ctx context.Context, handle string, actual int64) (reserve.Settlement, error)
-	Cancel(ctx context.Context, handle string) (reserve.Settlement, error)
-}
-
-var _ Reserver = (*reserve.Reserver)(nil)
-
 // Options configures a [Service].
 type Options struct {
 	// Limiter decides. Required.
@@ -42,7 +33,7 @@ type Options struct {
 	Domain string
 	// Reserver serves Reserve, Commit and Cancel. Nil means that they answer
 	// UNIMPLEMENTED.
-	Reserver Reserver
+	Reserver *reserve.Reserver
 	// Priority is that of questions that name none, 0 the highest. Zero means the
 	// highest.
 	Priority int

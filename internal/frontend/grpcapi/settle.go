@@ -43,7 +43,7 @@ func (s *Service) Commit(ctx context.Context, in *weirpb.CommitRequest) (*weirpb
 	if in.Actual < 0 || in.Actual > weir.MaxCost {
 		return nil, bad("actual", "must be from 0 to 2^53")
 	}
-	res, err := s.settle(in.Handle, func(r Reserver) (reserve.Settlement, error) { return r.Commit(ctx, in.Handle, in.Actual) })
+	res, err := s.settle(in.Handle, func(r *reserve.Reserver) (reserve.Settlement, error) { return r.Commit(ctx, in.Handle, in.Actual) })
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +52,14 @@ func (s *Service) Commit(ctx context.Context, in *weirpb.CommitRequest) (*weirpb
 
 // Cancel implements weirpb.LimitServiceServer.
 func (s *Service) Cancel(ctx context.Context, in *weirpb.CancelRequest) (*weirpb.CancelResponse, error) {
-	res, err := s.settle(in.Handle, func(r Reserver) (reserve.Settlement, error) { return r.Cancel(ctx, in.Handle) })
+	res, err := s.settle(in.Handle, func(r *reserve.Reserver) (reserve.Settlement, error) { return r.Cancel(ctx, in.Handle) })
 	if err != nil {
 		return nil, err
 	}
 	return &weirpb.CancelResponse{Reserved: res.Reserved}, nil
 }
 
-func (s *Service) settle(handle string, by func(Reserver) (reserve.Settlement, error)) (reserve.Settlement, error) {
+func (s *Service) settle(handle string, by func(*reserve.Reserver) (reserve.Settlement, error)) (reserve.Settlement, error) {
 	switch {
 	case s.opt.Reserver == nil:
 		return reserve.Settlement{}, errNoReserver

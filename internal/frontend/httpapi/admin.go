@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/overlay"
 	"github.com/weirlimit/weir/rules"
 )
@@ -34,58 +33,59 @@ type action func(r *http.Request, q *query) error
 // descriptor meets, or the one of them that is named. do, if there is one,
 // happens first. The answer is how the key stands afterwards.
 func (a *API) keyed(s shape, do action) http.HandlerFunc {
-	return a.operator(func(w http.ResponseWriter, r *http.Request) {
-		c := calls.Get().(*call)
-		defer c.release()
-		if !c.read(a, w, r, maxSmallBody) {
-			return
+	return a.operator(a.reads(maxSmallBody, func(c *call, w http.ResponseWriter, r *http.Request) error {
+		if err := a.readKeyed(c, s); err != nil {
+			return err
 		}
-		defer c.query.release(a)
 		q := &c.query
-		if a.readQuery(c, s|mayName|mayClient); c.reader.err == nil && q.client != "" {
-			c.reader.err = a.identify(c)
-		}
-		if c.reader.err == nil {
-			c.reader.err = oneKey(q, s)
-		}
-		if c.reader.err != nil {
-			badInput(w, c.reader.err)
-			return
-		}
 		if do != nil {
 			if err := do(r, q); err != nil {
-				a.failed(w, err)
-				return
+				return err
 			}
 		}
-		req := q.reqs[0]
-		if q.limit != "" && do == nil && q.client == "" {
-			if _, fault := choose(a.limiter.Match(req), q.limit); fault != nil {
-				badInput(w, fault)
-				return
-			}
+		return a.sendKeys(c, w, r, do != nil)
+	}))
+}
+
+// readKeyed reads a body that is about one key.
+func (a *API) readKeyed(c *call, s shape) error {
+	q := &c.query
+	if a.readQuery(c, s|mayName|mayClient); c.reader.err == nil && q.client != "" {
+		c.reader.err = a.identify(c)
+	}
+	if c.reader.err == nil {
+		c.reader.err = oneKey(q, s)
+	}
+	return c.reader.fault()
+}
+
+// sendKeys sends how the key of c stands; changed is set after an action.
+func (a *API) sendKeys(c *call, w http.ResponseWriter, r *http.Request, changed bool) error {
+	q := &c.query
+	req := q.reqs[0]
+	if q.limit != "" && !changed && q.client == "" {
+		if _, fault := choose(a.limiter.Match(req), q.limit); fault != nil {
+			return fault
 		}
-		d, err := a.look(r.Context(), req)
-		if err != nil {
-			a.undecided(w, err)
-			return
-		}
-		if c.out, err = a.appendKeys(r.Context(), append(c.out[:0], `{"allowed":`...), req, d); err != nil {
-			a.undecided(w, err)
-			return
-		}
-		if do != nil {
-			c.out = append(appendText(append(c.out[:len(c.out)-1], `,"yaml":`...), q.yaml), '}')
-		}
-		if len(q.notCovered) == 0 {
-			q.warnings = a.unsent(req.Descriptors[0].Entries, q.wholeDomain)
-		}
-		if c.out, err = q.appendMore(c.out); err != nil {
-			a.undecided(w, err)
-			return
-		}
-		sendJSON(w, c.out)
-	})
+	}
+	d, err := a.look(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	if c.out, err = a.appendKeys(r.Context(), append(c.out[:0], `{"allowed":`...), req, d); err != nil {
+		return err
+	}
+	if changed {
+		c.out = append(appendText(append(c.out[:len(c.out)-1], `,"yaml":`...), q.yaml), '}')
+	}
+	if len(q.notCovered) == 0 {
+		q.warnings = a.unsent(req.Descriptors[0].Entries, q.wholeDomain)
+	}
+	if c.out, err = q.appendMore(c.out); err != nil {
+		return err
+	}
+	sendJSON(w, c.out)
+	return nil
 }
 
 // look decides req without spending. Unlike a check it asks the limits of a
@@ -381,45 +381,6 @@ func (a *API) who(r *http.Request) string {
 		return "admin token from " + from
 	}
 	return from
-}
-
-var (
-	errNoKeyring = errors.New("the store of this service cannot forget single keys")
-	errNoOverlay = errors.New("this service runs without bans, overrides and modes")
-)
-
-// failed answers when an operator's wish could not be fulfilled.
-func (a *API) failed(w http.ResponseWriter, err error) {
-	status := http.StatusUnprocessableEntity
-	var (
-		fault   *inputError
-		numbers *overlay.NumbersError
-		mode    *overlay.ModeError
-		store   *overlay.StoreError
-	)
-	switch {
-	case errors.As(err, &fault):
-		badInput(w, fault)
-		return
-	case errors.As(err, &numbers):
-		badInput(w, &inputError{err.Error(), "#/rate"})
-		return
-	case errors.As(err, &mode):
-		badInput(w, &inputError{err.Error(), "#/mode"})
-		return
-	case errors.As(err, &store):
-		a.logStore(err)
-		status, err = http.StatusServiceUnavailable, store
-	case errors.Is(err, errNoKeyring), errors.Is(err, errNoOverlay):
-		status = http.StatusNotImplemented
-	case errors.Is(err, weir.ErrRefund):
-	case errors.Is(err, overlay.ErrFull), errors.Is(err, overlay.ErrContended), errors.Is(err, overlay.ErrUnread):
-		status = http.StatusConflict
-	default:
-		a.undecided(w, err)
-		return
-	}
-	answer.Problem{Status: status, Detail: err.Error()}.Write(w)
 }
 
 // appendKeys appends how the keys that req met stand, after {"allowed":.

@@ -51,16 +51,10 @@ var (
 	jsonType      = []string{"application/json"}
 )
 
-func (a *API) shouldAllow(w http.ResponseWriter, r *http.Request) {
-	c := calls.Get().(*call)
-	defer c.release()
-	if !c.read(a, w, r, maxSmallBody) {
-		return
-	}
+func (a *API) shouldAllow(c *call, w http.ResponseWriter, r *http.Request) error {
 	var q allowRequest
 	if q.read(&c.reader); c.reader.err != nil {
-		badInput(w, c.reader.err)
-		return
+		return c.reader.err
 	}
 	req := a.limiter.Acquire()
 	defer a.limiter.Recycle(req)
@@ -69,8 +63,7 @@ func (a *API) shouldAllow(w http.ResponseWriter, r *http.Request) {
 	req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries})
 	d, err := a.limiter.Decide(r.Context(), req)
 	if err != nil {
-		a.undecided(w, err)
-		return
+		return err
 	}
 	body, length := bodyAllowed, lengthAllowed
 	if !d.Allowed() {
@@ -80,4 +73,5 @@ func (a *API) shouldAllow(w http.ResponseWriter, r *http.Request) {
 	h["Content-Type"], h["Content-Length"] = jsonType, length
 	// An error here means that the client has gone.
 	_, _ = w.Write(body)
+	return nil
 }

@@ -14,7 +14,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +33,7 @@ import (
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/guesses"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/shed"
 )
 
@@ -51,7 +51,7 @@ type Options struct {
 	BodyTimeout time.Duration
 	// Reserver serves /v1/reserve, /v1/commit and /v1/cancel. Nil means that
 	// they answer 501.
-	Reserver Reserver
+	Reserver *reserve.Reserver
 	// Rulebook serves /v1/rules and adds to /v1/explain. Nil means that
 	// /v1/rules answers 501.
 	Rulebook Rulebook
@@ -146,14 +146,16 @@ func New(opt Options) (*API, error) {
 
 func (a *API) routes() {
 	post := func(path string, h http.HandlerFunc) { a.handle(path, methods{"POST": h}) }
-	post("/shouldAllowRequest", a.shouldAllow)
-	post("/v1/check", a.check(false))
-	post("/v1/peek", a.check(true))
-	post("/v1/acquire", a.acquire)
-	post("/v1/release", a.releaseLease)
-	post("/v1/reserve", needs(a.opt.Reserver != nil, "reservations", a.reserve))
-	post("/v1/commit", needs(a.opt.Reserver != nil, "reservations", a.settle(false)))
-	post("/v1/cancel", needs(a.opt.Reserver != nil, "reservations", a.settle(true)))
+	reserving := func(h http.HandlerFunc) http.HandlerFunc { return needs(a.opt.Reserver != nil, "reservations", h) }
+	const single, batch = maxSmallBody, maxBatchBody
+	post("/shouldAllowRequest", a.reads(single, a.shouldAllow))
+	post("/v1/check", a.asks(batch, mayPeek|mayLease|mayHaveChecks|mayStrict, a.check))
+	post("/v1/peek", a.asks(batch, mayPeek|mayLease|mayHaveChecks|mayStrict, a.peek))
+	post("/v1/acquire", a.asks(single, mayLease|mayStrict|mustSpend, a.acquire))
+	post("/v1/release", a.asks(single, mayLease|mustLease, a.releaseLease))
+	post("/v1/reserve", reserving(a.asks(single, mayStrict|mustSpend, a.reserve)))
+	post("/v1/commit", reserving(a.reads(single, a.settle(false))))
+	post("/v1/cancel", reserving(a.reads(single, a.settle(true))))
 	a.handle("/openapi.json", methods{"GET": openAPI})
 	shedding := func(h http.HandlerFunc) http.HandlerFunc {
 		return a.operator(needs(a.opt.Shed != nil, "load shedding: give its configuration a section shed", h))
@@ -168,12 +170,12 @@ func (a *API) routes() {
 		"/v1/admin/ban":      {"POST": a.keyed(mayReason|maySeconds|mayDomain, a.ban)},
 		"/v1/admin/allow":    {"POST": a.keyed(mayReason|maySeconds, a.allow)},
 		"/v1/admin/override": {"POST": a.keyed(mayReason|mayRate, a.override)},
-		"/v1/admin/mode":     {"POST": laid(a.setMode)},
+		"/v1/admin/mode":     {"POST": laid(a.reads(single, a.setMode))},
 		"/v1/admin/modes":    {"GET": laid(a.modes)},
 		"/v1/admin/audit":    {"GET": laid(a.audit)},
-		"/v1/admin/shed":     {"GET": shedding(a.shedState), "PATCH": shedding(a.setShed)},
+		"/v1/admin/shed":     {"GET": shedding(a.shedState), "PATCH": shedding(a.reads(single, a.setShed))},
 		"/v1/rules":          {"GET": a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
-		"/v1/explain":        {"POST": a.operator(a.explain)},
+		"/v1/explain":        {"POST": a.operator(a.reads(single, a.explain))},
 	} {
 		a.admin[path] = true
 		a.handle(path, ms)
@@ -254,12 +256,46 @@ const (
 	keepBatch = 4 * maxBatchBody
 )
 
-// batchCall returns a call for r, which may be a batch.
-func batchCall(r *http.Request) *call {
-	if r.ContentLength > maxSmallBody/4 {
+// callFor returns a call for r, whose body may have so many bytes.
+func callFor(r *http.Request, most int) *call {
+	if most > maxSmallBody && r.ContentLength > maxSmallBody/4 {
 		return batchCalls.Get().(*call)
 	}
 	return calls.Get().(*call)
+}
+
+// A handle answers a request whose body is in c. An error that it returns is answered
+// by [API.fail].
+type handle func(c *call, w http.ResponseWriter, r *http.Request) error
+
+// reads returns the handler of a path with bodies of so many bytes at most.
+func (a *API) reads(most int, h handle) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := callFor(r, most)
+		defer c.release()
+		if !c.read(a, w, r, most) {
+			return
+		}
+		defer c.query.release(a)
+		if err := h(c, w, r); err != nil {
+			a.fail(w, err)
+		}
+	}
+}
+
+// asks is reads for bodies that are checks of a shape.
+func (a *API) asks(most int, s shape, h handle) http.HandlerFunc {
+	return a.reads(most, func(c *call, w http.ResponseWriter, r *http.Request) error {
+		a.readQuery(c, s)
+		if s&mustSpend != 0 {
+			c.query.mustSpend(&c.reader)
+		}
+		a.checkStrict(c)
+		if err := c.reader.fault(); err != nil {
+			return err
+		}
+		return h(c, w, r)
+	})
 }
 
 // size returns how many bytes the buffers of c take.
@@ -354,45 +390,4 @@ func tooLarge(w http.ResponseWriter, r *http.Request, most int) {
 		Detail: fmt.Sprintf("the body may have at most %d bytes", most),
 		Errors: []answer.FieldError{{Detail: "too large", Pointer: "#"}},
 	}.Write(w)
-}
-
-// badInput answers bad input.
-func badInput(w http.ResponseWriter, e *inputError) {
-	answer.Problem{
-		Status: http.StatusBadRequest,
-		Detail: e.Error(),
-		Errors: []answer.FieldError{{Detail: e.detail, Pointer: e.pointer}},
-	}.Write(w)
-}
-
-// undecided answers when err kept the limiter from deciding.
-func (a *API) undecided(w http.ResponseWriter, err error) {
-	switch {
-	case errorOf(err) != nil:
-		badInput(w, errorOf(err))
-	default:
-		a.logStore(err)
-		answer.Problem{
-			Status: http.StatusServiceUnavailable, Detail: "the store did not answer; nothing was decided", RetryAfter: 1,
-		}.Write(w)
-	}
-}
-
-// errorOf returns what a request lacks that got err, nil if it is not to blame.
-func errorOf(err error) *inputError {
-	switch {
-	case errors.Is(err, weir.ErrNoLease):
-		return &inputError{"a concurrency limit applies: name the unit of work with lease, or use /v1/acquire", "#/lease"}
-	case errors.Is(err, weir.ErrCost):
-		return &inputError{"the cost, with what is kept for higher priorities, must be from 0 to 2^53", "#/cost"}
-	}
-	return nil
-}
-
-// logStore logs err unless something was logged this second, or the client
-// has gone, for which the store is not to blame.
-func (a *API) logStore(err error) {
-	if !errors.Is(err, context.Canceled) {
-		a.faults.Report("request undecided", err)
-	}
 }

@@ -24,40 +24,32 @@ func (a *API) rules(w http.ResponseWriter, r *http.Request) {
 
 // explain answers POST /v1/explain: what a check would answer, the names of
 // its counters, and why the rules lead there. Nothing is counted.
-func (a *API) explain(w http.ResponseWriter, r *http.Request) {
-	c := calls.Get().(*call)
-	defer c.release()
-	if !c.read(a, w, r, maxSmallBody) {
-		return
-	}
-	defer c.query.release(a)
+func (a *API) explain(c *call, w http.ResponseWriter, r *http.Request) error {
 	if a.readQuery(c, mayPeek|mayLease|mayStrict); c.reader.err != nil {
-		badInput(w, c.reader.err)
-		return
+		return c.reader.err
 	}
 	req := c.query.reqs[0]
 	d, err := a.look(r.Context(), req)
 	if err != nil {
-		a.undecided(w, err)
-		return
+		return err
 	}
 	out := appendDecision(append(c.out[:0], `{"decision":{`...), req, d)
 	out = append(out, `},"counters":[`...)
 	out = append(appendOps(out, req.Ops(), true), ']')
 	if out, err = a.appendOverlay(out, req); err != nil {
 		a.unsendable(w, err)
-		return
+		return nil
 	}
 	if a.opt.Rulebook != nil {
 		why, err := json.Marshal(a.opt.Rulebook.Explain(req))
 		if err != nil {
 			a.unsendable(w, err)
-			return
+			return nil
 		}
 		out = append(append(out, `,"rules":`...), why...)
 	}
-	c.out = append(out, '}')
-	sendJSON(w, c.out)
+	c.out = out
+	return c.send(w, '}')
 }
 
 func (a *API) sendValue(w http.ResponseWriter, v any) {

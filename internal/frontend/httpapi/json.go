@@ -60,6 +60,14 @@ func (r *reader) fail(detail string) {
 	}
 }
 
+// fault returns the first error, nil for none.
+func (r *reader) fault() error {
+	if r.err == nil {
+		return nil
+	}
+	return r.err
+}
+
 // failSyntax states that the text is not JSON.
 func (r *reader) failSyntax(want string) {
 	if r.err != nil {

@@ -157,16 +157,10 @@ func (a *API) stand(places []overlay.Place) modeAnswer {
 }
 
 // setMode answers POST /v1/admin/mode.
-func (a *API) setMode(w http.ResponseWriter, r *http.Request) {
-	c := calls.Get().(*call)
-	defer c.release()
-	if !c.read(a, w, r, maxSmallBody) {
-		return
-	}
+func (a *API) setMode(c *call, w http.ResponseWriter, r *http.Request) error {
 	q := a.readMode(&c.reader)
 	if c.reader.err != nil {
-		badInput(w, c.reader.err)
-		return
+		return c.reader.err
 	}
 	places, fault := choosePlaces(a.opt.Overlay.Places(), q.domain, q.rule, q.limit)
 	who := overlay.Author{By: a.who(r), Reason: q.reason}
@@ -193,8 +187,7 @@ func (a *API) setMode(w http.ResponseWriter, r *http.Request) {
 		err = a.opt.Overlay.SetMode(r.Context(), places, s, time.Duration(q.seconds)*time.Second, who)
 	}
 	if err != nil {
-		a.failed(w, err)
-		return
+		return err
 	}
 	out := a.stand(places)
 	out.YAML = new(string)
@@ -204,6 +197,7 @@ func (a *API) setMode(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.sendValue(w, out)
+	return nil
 }
 
 // choosePlaces returns the limits that words mean: those of a rule, or those of a
@@ -343,7 +337,7 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 	}
 	changes, err := a.opt.Overlay.Changes(r.Context(), int(limit)+1, before)
 	if err != nil {
-		a.failed(w, err)
+		a.fail(w, err)
 		return
 	}
 	out := struct {

@@ -36,6 +36,7 @@ const (
 	mayStrict // "strict": an error where the rules do not have what is asked
 	mayDomain // "whole_domain": a ban of all requests with the entry
 	mayClient // "client" in place of descriptors
+	mustSpend // a check that looks only is an error
 )
 
 // member is a name in a check object.

@@ -22,24 +22,19 @@ func (a *API) shedState(w http.ResponseWriter, _ *http.Request) {
 
 // setShed answers PATCH /v1/admin/shed: it changes the settings that the body
 // names, all or none, and tells how things stand then.
-func (a *API) setShed(w http.ResponseWriter, r *http.Request) {
-	c := calls.Get().(*call)
-	defer c.release()
-	if !c.read(a, w, r, maxSmallBody) {
-		return
-	}
+func (a *API) setShed(c *call, w http.ResponseWriter, r *http.Request) error {
 	settings := readSettings(&c.reader)
 	if c.reader.err != nil {
-		badInput(w, c.reader.err)
-		return
+		return c.reader.err
 	}
 	before := a.opt.Shed.State().Settings
 	if err := a.opt.Shed.Set(settings); err != nil {
 		answer.Problem{Status: http.StatusBadRequest, Detail: strings.TrimPrefix(err.Error(), "shed: ")}.Write(w)
-		return
+		return nil
 	}
 	a.noteShed(r, before, settings)
 	a.sendValue(w, a.opt.Shed.State())
+	return nil
 }
 
 // noteShed logs that settings were changed, and writes it down where that is kept.

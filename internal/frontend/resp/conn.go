@@ -1,8 +1,6 @@
 package resp
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -301,15 +299,11 @@ func (c *conn) complain(text string) {
 	c.out = appendError(c.out, text)
 }
 
-// authenticate reports whether the user has the password. Hashes are of equal
-// length, so comparing them tells nothing of the password's.
+// authenticate reports whether the user has the password. Without a password there is
+// the default user alone, as of a Redis without one.
 func (c *conn) authenticate(user, password []byte) bool {
-	u, p := sha256.Sum256(user), sha256.Sum256(password)
-	ok := subtle.ConstantTimeCompare(u[:], c.s.user[:])&subtle.ConstantTimeCompare(p[:], c.s.password[:]) == 1
-	if c.s.opt.Password == "" {
-		ok = u == c.s.user // the default user of a Redis without a password
-	}
-	if ok {
+	isUser, isPassword := guesses.Equal(text(user), c.s.opt.User), guesses.Equal(text(password), c.s.opt.Password)
+	if isUser && (isPassword || c.s.opt.Password == "") {
 		if !c.authed {
 			listen.SetAuthenticated(c.nc)
 		}

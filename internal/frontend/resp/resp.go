@@ -14,7 +14,6 @@ package resp
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -132,8 +131,6 @@ const (
 type Server struct {
 	opt      Options
 	limiter  *weir.Limiter
-	user     [sha256.Size]byte
-	password [sha256.Size]byte
 	began    time.Time
 	limits   limits
 	commands commands
@@ -194,7 +191,6 @@ func New(opt Options) (*Server, error) {
 	}
 	s := &Server{
 		opt: opt, limiter: opt.Limiter, began: time.Now(),
-		user: sha256.Sum256([]byte(opt.User)), password: sha256.Sum256([]byte(opt.Password)),
 		conns: map[*conn]struct{}{}, seed: maphash.MakeSeed(), faults: faults.New(opt.Log),
 	}
 	s.outs.New = func() any { b := make([]byte, 0, smallBuffer); return &b }
