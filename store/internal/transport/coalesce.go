@@ -93,12 +93,13 @@ func (s *shard) drop(c *Call, r *Result) {
 	if s.byKey[c.tag] == c {
 		delete(s.byKey, c.tag)
 	}
-	for _, f := range append(c.behind, c) {
+	all := append(c.behind, c)
+	c.behind = nil // first: a call that has ended is its caller's
+	for _, f := range all {
 		if f.left || f.state != queued {
 			continue
 		}
 		s.live--
 		f.end(r, nil)
 	}
-	c.behind = nil
 }
