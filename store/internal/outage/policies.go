@@ -1,0 +1,218 @@
+package outage
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// denyRetry is the RetryAfter of what is refused while a shard is out. It is a guess:
+// within it, a shard that is back has been found.
+const denyRetry = time.Second
+
+// A decision is room for a request that has no answer.
+type decision struct {
+	ops   []weir.Op // what the node's store is asked
+	parts []part    // of the ops of the request
+	// sent: the call may have been carried out. early: its caller left it.
+	sent, early bool
+}
+
+// A part is how an op of the request is decided.
+type part struct {
+	terms *Terms // nil: by no share
+	asked int    // which op of the decision asks the share
+	debt  *debt
+	back  int64 // units that the shared store gets back if the request passes
+}
+
+// Decide answers ops by their limits' on_store_error, as the call of them ended with err.
+// It returns err where no decision may be made: it is about what was asked, or the end of
+// ctx.
+func (u *Outage) Decide(ctx context.Context, ops []weir.Op, err error) error {
+	var r *transport.Result
+	errors.As(err, &r)
+	failed := err
+	if !slices.ContainsFunc([]error{weir.ErrCost, weir.ErrNoLease, weir.ErrRefund, weir.ErrClosed, ctx.Err()},
+		func(wrong error) bool { return wrong != nil && errors.Is(err, wrong) }) {
+		n := u.spare.Get().(*decision)
+		*n = decision{ops: n.ops[:0], parts: n.parts[:0], sent: transport.MayRun(err), early: r != nil && r.Outcome == transport.CallerGone}
+		failed = u.decide(ctx, n, ops)
+		u.release(n)
+	}
+	u.returnPermits(ops, err, r != nil && r.IsLeft(), failed == nil && weir.Fold(ops).Allowed(), r)
+	return failed
+}
+
+// release ends the use of debts.
+func (u *Outage) release(n *decision) {
+	u.mu.Lock()
+	for _, p := range n.parts {
+		if p.debt != nil {
+			p.debt.users--
+		}
+	}
+	u.mu.Unlock()
+	u.spare.Put(n)
+}
+
+func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
+	var t *Terms
+	for i := range ops {
+		o := &ops[i]
+		o.Now, o.Charged, o.Borrowed = int64(u.Clock.Latest(u.Clock.Now())), false, false
+		if o.Role == weir.Deny {
+			n.ops, n.parts = append(n.ops, *o), append(n.parts, part{})
+			continue
+		}
+		o.Decision = weir.Decision{}
+		var err error
+		if o.Role != weir.Pool || i == 0 { // a pool goes with the limit that borrows from it
+			if t, err = u.Terms(o.Limit); err != nil {
+				return err
+			}
+		}
+		p, err := u.route(n, o, t)
+		if n.parts = append(n.parts, p); err != nil {
+			return err
+		}
+	}
+	if len(n.ops) > 0 {
+		if err := u.Local.Take(ctx, n.ops); err != nil {
+			return err
+		}
+	}
+	u.Degraded.Add(1)
+	for i := range ops {
+		if p := &n.parts[i]; p.terms != nil {
+			u.answer(&n.ops[p.asked], p, &ops[i])
+		}
+	}
+	if weir.Fold(ops).Allowed() {
+		for i := range ops {
+			u.returnUnits(&ops[i], n.parts[i].back, n.sent)
+		}
+	}
+	return nil
+}
+
+// route decides an op, or has the node's store asked.
+func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
+	policy := t.policy
+	if policy == weir.OnErrorAllow && n.early {
+		policy = weir.OnErrorLocal
+	}
+	if o.Verb == weir.Refund && o.Limit.Traits()&weir.Leases == 0 {
+		p.back = o.Cost
+	}
+	switch {
+	case policy == weir.OnErrorAllow:
+		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedOpen), Remaining: o.Limit.Burst}
+		if o.Role == weir.Ban {
+			o.Decision.Remaining = o.Limit.Count // nothing is known of its refusals, and none are added
+		}
+	case policy != weir.OnErrorDeny:
+		err = u.routeToShare(n, o, t, &p)
+	default:
+		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedClosed)}
+		if (o.Role == weir.Enforce || o.Role == weir.Own) && o.Verb <= weir.Peek { // others refuse nothing by themselves
+			o.Decision.RetryAfter = denyRetry
+			n.ops = append(n.ops, *o)
+			n.ops[len(n.ops)-1].Role = weir.Deny
+		}
+	}
+	return p, err
+}
+
+// routeToShare has an op decided by the node's share. Of permits the share keeps a count
+// of its own. What is given back goes to the share as far as that was spent and is owed.
+func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, p *part) error {
+	parts := int64(1)
+	if t.policy != weir.OnErrorLastKnown {
+		parts = u.Parts(o.Limit)
+	}
+	share, err := t.share(parts)
+	if err != nil {
+		return err
+	}
+	asked := *o
+	asked.Limit = share
+	if refund := p.back > 0; o.Verb != weir.Peek && o.Limit.Traits()&weir.Leases == 0 && !(refund && n.sent) {
+		var owed int64
+		if p.debt, owed, err = u.open(o, share, parts); refund {
+			p.back = max(o.Cost-owed, 0)
+		}
+	}
+	asked.Cost -= p.back
+	p.terms, p.asked = t, len(n.ops)
+	n.ops = append(n.ops, asked)
+	return err
+}
+
+// answer takes over what the share said of a part.
+func (u *Outage) answer(asked *weir.Op, p *part, o *weir.Op) {
+	d := asked.Decision
+	if d.Limit != nil {
+		d.Limit = o.Limit.From(p.terms.source())
+	}
+	o.Decision, o.Now, o.Charged, o.Borrowed = d, asked.Now, asked.Charged, asked.Borrowed
+	switch {
+	case !asked.Charged || o.Limit.Traits()&weir.Leases != 0:
+	case p.debt == nil:
+		if o.Verb != weir.Refund {
+			u.Lost.Add(uint64(asked.Cost))
+		}
+	case o.Verb == weir.Refund:
+		p.back += u.change(p.debt, -asked.Cost, -asked.Cost) // what was paid meanwhile
+	default:
+		u.change(p.debt, asked.Cost, asked.Cost)
+	}
+}
+
+// returnUnits has the shared store get units of a refund back when it answers. If it may
+// have got them already nobody does: they are stranded.
+func (u *Outage) returnUnits(o *weir.Op, units int64, sent bool) {
+	switch {
+	case units == 0:
+	case sent:
+		u.Returns.Stranded.Add(uint64(units))
+	default:
+		u.Returns.Add(lot.Return{Key: strings.Clone(o.Key), Lot: lot.Lot{ID: o.ID, Limit: o.Limit, Fetched: units, Free: units, Charged: clock.Store(o.ChargedAt)}})
+		o.Charged = true
+	}
+}
+
+// returnPermits has the shared store get permits back under names that nobody else
+// knows: those that it may grant to a request that was not admitted, and those that the
+// request gives back. Of a call that its caller left, when it has ended.
+func (u *Outage) returnPermits(ops []weir.Op, err error, left, admitted bool, r *transport.Result) {
+	takes := func(o weir.Op) bool {
+		return o.NewLease && o.Cost > 0 && (o.Verb == weir.Spend || o.Verb == weir.Force) && o.Role != weir.Ban && o.Role != weir.Deny
+	}
+	var back []lot.Return
+	for _, o := range ops {
+		if o.NewLease && o.Verb == weir.Refund || takes(o) && !admitted && (left || transport.MayRun(err)) {
+			back = append(back, lot.Return{Key: strings.Clone(o.Key), Again: !left && takes(o), Lot: lot.Lot{
+				ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Expiry: u.Clock.Now().Add(weir.Micros(o.Limit.Period))}})
+		}
+	}
+	addReturns := func(ops []weir.Op, err error) {
+		if err != nil || slices.ContainsFunc(ops, func(o weir.Op) bool { return takes(o) && o.Charged }) {
+			for _, b := range back {
+				u.Returns.Add(b)
+			}
+		}
+	}
+	if !left {
+		addReturns(nil, err)
+	} else if len(back) > 0 {
+		r.Then(addReturns)
+	}
+}
