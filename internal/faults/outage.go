@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ const minInterval = 10 * time.Second
 // when it answers again. Safe for concurrent use.
 type Outage struct {
 	log        *slog.Logger
+	level      slog.Level
 	down, back string
 	args       []any
 	reported   atomic.Bool // that it is down
@@ -30,7 +32,14 @@ func NewOutage(l *slog.Logger, down, back string, args ...any) *Outage {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
 	}
-	return &Outage{log: l, down: down, back: back, args: args}
+	return &Outage{log: l, level: slog.LevelError, down: down, back: back, args: args}
+}
+
+// Warns makes it a warning and returns o: it follows from something else, which is logged
+// as an error.
+func (o *Outage) Warns() *Outage {
+	o.level = slog.LevelWarn
+	return o
 }
 
 // Failed notes that it does not answer.
@@ -44,7 +53,7 @@ func (o *Outage) Failed(err error) {
 	unreported := o.suppressed - 1
 	o.begun, o.suppressed = time.Now(), 0
 	o.reported.Store(true)
-	o.log.Error(o.down, append(o.args[:len(o.args):len(o.args)], "err", err, "suppressed", unreported)...)
+	o.log.Log(context.Background(), o.level, o.down, append(o.args[:len(o.args):len(o.args)], "err", err, "suppressed", unreported)...)
 }
 
 // Answered notes that it answers. Where nothing was told it costs one look.

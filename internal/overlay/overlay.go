@@ -100,7 +100,7 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	o := &Overlay{opt: opt, outage: faults.NewOutage(opt.Logger, "operator changes cannot be read; the last known ones stay in force",
-		"operator changes can be read again")}
+		"operator changes can be read again").Warns()}
 	o.keys = page[Entry]{name: opt.Name, decode: Decode, encode: encode, over: (*Entry).over, install: func(es []Entry) {
 		o.inKeys = es
 		o.set.Store(newSet(o.inKeys, o.inMore, o.set.Load()))

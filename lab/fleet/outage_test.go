@@ -46,7 +46,7 @@ func TestFamilyOutagesAreToldOnce(t *testing.T) {
 	for _, n := range nodes {
 		servertest.Await(t, "the overlay to be missed", func() bool { return len(n.lines(t, stale)) > 0 })
 		d, s := n.lines(t, down), n.lines(t, stale)
-		if len(d) != 1 || d[0].Level != "ERROR" || len(s) != 1 || s[0].Level != "ERROR" || strings.Index(n.Output(), down) > strings.Index(n.Output(), stale) {
+		if len(d) != 1 || d[0].Level != "ERROR" || len(s) != 1 || s[0].Level != "WARN" || strings.Index(n.Output(), down) > strings.Index(n.Output(), stale) {
 			t.Errorf("%+v, and %+v:\n%s", d, s, n.Output())
 		}
 	}

@@ -87,32 +87,46 @@ func TestSecurityTable(t *testing.T) {
 	}
 }
 
-// TestTokensAreComparedInConstantTime: the places that compare a token an
-// operator shows, or the password of a Redis client, do so by crypto/subtle, on hashes of one length.
+// TestTokensAreComparedInConstantTime: guesses.Equal compares by crypto/subtle, on hashes
+// of one length, and the places that are shown the token of an operator, or the password of
+// a Redis client, compare by it alone.
 func TestTokensAreComparedInConstantTime(t *testing.T) {
-	for path, name := range map[string]string{"../../internal/server/admin.go": "guard", "../../internal/frontend/httpapi/operator.go": "", "../../internal/frontend/resp/conn.go": "authenticate"} {
-		src, err := os.ReadFile(path)
+	for path, want := range map[string][]string{
+		"../../internal/guesses/token.go":             {"ConstantTimeCompare", "Sum256", "Equal"},
+		"../../internal/server/admin.go":              {"CheckToken"},
+		"../../internal/frontend/httpapi/operator.go": {"CheckToken"},
+		"../../internal/frontend/resp/conn.go":        {"Equal"},
+		"../../internal/insight/dashboard/login.go":   {"Equal"},
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, src, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		constant, hashed := false, false
+		called := map[string]bool{}
 		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			if f, ok := call.Fun.(*ast.SelectorExpr); ok {
-				constant = constant || f.Sel.Name == "ConstantTimeCompare"
-				hashed = hashed || f.Sel.Name == "Sum256"
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				switch f := n.Fun.(type) {
+				case *ast.SelectorExpr:
+					called[f.Sel.Name] = true
+				case *ast.Ident:
+					called[f.Name] = true
+				}
+			case *ast.BinaryExpr:
+				for _, x := range []ast.Expr{n.X, n.Y} {
+					if f, ok := x.(*ast.SelectorExpr); ok && (f.Sel.Name == "Token" || f.Sel.Name == "Password") {
+						if y, ok := n.Y.(*ast.BasicLit); !ok || y.Value != `""` {
+							t.Errorf("%s compares %s by %s", path, f.Sel.Name, n.Op)
+						}
+					}
+				}
 			}
 			return true
 		})
-		if !constant || !hashed {
-			t.Errorf("%s %s: compared in constant time %t, by hashes %t", path, name, constant, hashed)
+		for _, name := range want {
+			if !called[name] {
+				t.Errorf("%s does not call %s", path, name)
+			}
 		}
 	}
 }
