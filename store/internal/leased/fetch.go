@@ -1,12 +1,7 @@
 package leased
 
 import (
-	"math/rand/v2"
-	"strconv"
-	"time"
-
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -18,11 +13,6 @@ const (
 	// lot: so much is lost when it is killed. A lot is asked for when three quarters of the
 	// one before are used, so that it lasts for a third to two thirds of that time.
 	atRisk = 250_000
-	// numberFor is how long the fetches of an entry are numbered by one mark, in
-	// microseconds, and repeatFor how much longer one is repeated; the store remembers a
-	// mark for longer, and counts up to markCount, which is more than there can be.
-	numberFor, repeatFor, markLife = 60_000_000, 20_000_000, 90 * time.Second
-	markCount                      = 1 << 40
 )
 
 // A number names the next fetch of an entry to the store, so that a fetch whose answer
@@ -55,15 +45,11 @@ type number struct {
 // renew gets a mark for fetches by the terms d, where the present one is of no use.
 func (n *number) renew(d *Terms, ticks int64) (err error) {
 	age := ticks - n.since
-	if n.mark != nil && n.terms == d && (age < numberFor || n.lost > 0 && age < numberFor+repeatFor) {
+	if n.mark != nil && n.terms == d && (age < lot.NumberFor || n.lost > 0 && age < lot.NumberFor+lot.RepeatFor) {
 		return nil
 	}
 	*n = number{since: ticks, terms: d}
-	n.mark, err = d.variant(func(v *weir.Limit) {
-		v.Inherit(d.limit)
-		v.Scope += "\x1ffetches " + strconv.FormatUint(rand.Uint64(), 36)
-		v.Algorithm, v.Count, v.Period, v.Params = algorithm.FixedWindow, markCount, markLife, weir.Params{Anchor: weir.AnchorFirst}
-	})
+	n.mark, err = lot.NewMark(d.limit, "fetches")
 	return err
 }
 
@@ -85,7 +71,7 @@ func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
 	} else if a.err = n.renew(d.Terms, int64(d.Clock.Now())-d.Clock.Lost()); a.err != nil {
 		return a
 	} else {
-		ops[1].Limit, ops[1].Headroom = n.mark, markCount-n.counted-1
+		ops[1].Limit, ops[1].Headroom = n.mark, lot.MarkCount-n.counted-1
 	}
 	ahead, known := d.Clock.Earliest(0)
 	if a.sent, a.err = d.Fetch(f, ops); a.err != nil {
@@ -106,12 +92,12 @@ func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
 	case a.Charged:
 		n.counted, n.lost = n.counted+int64(len(ops)-1), 0
 		a.lot = d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported)
-	case n.lost == 0 || markCount-ops[1].Decision.Remaining != n.counted+1: // the limit has too little
+	case n.lost == 0 || lot.MarkCount-ops[1].Decision.Remaining != n.counted+1: // the limit has too little
 	case reported-n.from < clock.Store(a.sent-n.sent):
 		n.mark, n.lost = nil, 0 // the store's clock was set, so when it was counted is not known
 		return d.ask(e, f, units, need)
 	default: // it was carried out: as what it was at the earliest
-		receipt := d.receipt(int64(n.from))
+		receipt := lot.ReceiptAt(d.by, int64(n.from))
 		if r, ok := d.limit.Algorithm.(weir.Refiller); ok {
 			receipt = r.FlowsFrom(d.limit, int64(n.from), int64(n.from), n.lost)
 		}
@@ -135,7 +121,7 @@ func (d Decider) launch(e *lot.Entry, need int64) bool {
 // fetch asks the store for units; where it has fewer than were asked for, once more, but
 // for those that trickle in, which are not fetched one by one.
 func (d Decider) fetch(e *lot.Entry, f *lot.Flight, need int64) {
-	tag, g, _ := d.find(&weir.Op{Key: e.Key()})
+	tag, g, _ := d.Table.Find(e.Key(), d.limit)
 	s := *e.State.(*state)
 	want := max(d.want(e, d.Clock.Now()), need, s.number.lost)
 	g.Unlock()

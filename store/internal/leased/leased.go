@@ -75,17 +75,9 @@ func (d Decider) AskBy(cost int64) *weir.Limit {
 	return d.by
 }
 
-// find locks the shard of o's key and returns it with the entry, nil if there is none.
-func (d Decider) find(o *weir.Op) (tag uint64, g *lot.Shard, e *lot.Entry) {
-	tag = d.Table.Tag(o.Key, d.limit)
-	g = d.Table.Shard(tag)
-	g.Lock()
-	return tag, g, g.Get(tag, o.Key)
-}
-
 // Draw implements lot.Decider.
 func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	tag, g, e := d.find(o)
+	tag, g, e := d.Table.Find(o.Key, d.limit)
 	charged, free := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0)
 	if e != nil && !charged {
 		free = e.Free()
@@ -148,7 +140,7 @@ func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, 
 	if o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
-	_, g, _ := d.find(o)
+	_, g, _ := d.Table.Find(o.Key, d.limit)
 	defer g.Unlock()
 	e := d.enter(g, tag, o.Key, now)
 	if e != nil && d.draw(g, e, o, now, h) {
@@ -202,7 +194,7 @@ func (d Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
 
 // Refund implements lot.Decider. What no longer counts is not of what is held now.
 func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
-	tag, g, e := d.find(o)
+	tag, g, e := d.Table.Find(o.Key, d.limit)
 	if e == nil || o.ID != 0 && d.Clock.Latest(now) >= clock.Store(o.ID) || !e.Refund(d.limit, o.Cost, o.ID, now) {
 		g.Unlock()
 		return false
@@ -215,7 +207,7 @@ func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
 
 // Learn implements lot.Decider.
 func (d Decider) Learn(o *weir.Op, sent clock.Node) {
-	tag, g, e := d.find(o)
+	tag, g, e := d.Table.Find(o.Key, d.limit)
 	if e != nil && e.Limit == d.limit {
 		e.Known.Update(o.Decision, sent, d.Clock.Now())
 	}

@@ -58,14 +58,14 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	case d.flows && l.Consistency.Loose:
 		d.source, d.trickle = weir.FromLooseLease, l.Burst
 	case d.flows:
-		d.by, err = d.variant(func(v *weir.Limit) { v.Burst = max(l.Burst-l.Inflow(), 1) })
+		d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Burst = max(l.Burst-l.Inflow(), 1) })
 		d.trickle = d.by.Burst
 	case l.Algorithm == algorithm.SlidingWindow:
 		// For about a life, and at most the largest grain: each sub-window but the first has
 		// units count a sub-window longer.
 		for grain, length := 1, int64(0); err == nil && grain <= 4 && length < d.life; grain++ {
-			if d.by, err = d.variant(func(v *weir.Limit) { v.Grain = grain }); err == nil {
-				length = d.drawBy(d.receipt(0))
+			if d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Grain = grain }); err == nil {
+				length = lot.DrawBy(l, lot.ReceiptAt(d.by, 0))
 				length += length / int64(2*grain)
 			}
 		}
@@ -76,7 +76,7 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 		return nil, err
 	}
 	if !d.flows {
-		d.life = min(d.life, d.drawBy(d.receipt(0)))
+		d.life = min(d.life, lot.DrawBy(l, lot.ReceiptAt(d.by, 0)))
 	}
 	d.brief = min(d.life, weir.Micros(cmp.Or(l.Consistency.LeaseTTL, time.Second)))
 	if d.life < leastLife {
@@ -85,30 +85,11 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	return d, nil
 }
 
-// variant returns another limit on the same counters.
-func (d *Terms) variant(change func(v *weir.Limit)) (*weir.Limit, error) {
-	l := d.limit
-	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Params: l.Params}
-	change(v)
-	return v, v.Compile()
-}
-
-// drawBy returns until when units with a receipt can be drawn, by the store's clock.
-func (d *Terms) drawBy(receipt int64) int64 {
-	return d.limit.Algorithm.(weir.Lender).SpendBy(d.limit, receipt)
-}
-
-// receipt returns the receipt of units that are fetched at now for a key never seen.
-func (d *Terms) receipt(now int64) int64 {
-	a := d.by.Algorithm.Step(make([]int64, d.by.Cells), d.by, weir.Ask{Now: now, Cost: 1})
-	return now + weir.Micros(a.ResetAfter)
-}
-
 // lot returns the lot of units that the store counted at charged, at the earliest, for a
 // call that was first sent at began. An answer to a call of sent reported its time.
 func (d *Terms) lot(units, receipt int64, charged clock.Store, began, sent clock.Node, reported clock.Store) lot.Lot {
 	t := lot.Lot{ID: receipt, Limit: d.by, Fetched: units, Free: units, Charged: charged, Expiry: began.Expiry(d.lifeOf(units))}
-	if end := d.drawBy(receipt); !d.flows {
+	if end := lot.DrawBy(d.limit, receipt); !d.flows {
 		t.Expiry = sent.ExpiryAt(reported, clock.Store(end))
 	}
 	return t

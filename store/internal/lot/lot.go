@@ -39,7 +39,7 @@ type Hold struct {
 	Parts []Lot
 }
 
-// Key returns the key of what was noted.
+// Key returns the key of what was noted, which is the entry's own copy.
 func (h *Hold) Key() string { return h.key }
 
 // An Entry is what the node holds and knows of one key. All of it is guarded by its
@@ -83,6 +83,9 @@ func (e *Entry) Free() (n int64) {
 	}
 	return n
 }
+
+// hasSlack reports whether the lots are of what the limit may be overshot by.
+func (e *Entry) hasSlack() bool { return len(e.lots) > 0 && e.lots[0].Limit.ID() != e.Limit.ID() }
 
 // Draw takes cost units, the oldest first, if as many can be drawn at now. What has
 // expired by then is surrendered. A nil h notes nothing.
@@ -140,7 +143,7 @@ func (e *Entry) Add(t Lot, most int) {
 		if i := slices.IndexFunc(e.lots, func(a Lot) bool { return a.Free == 0 }); i >= 0 {
 			e.lots = slices.Delete(e.lots, i, i+1)
 		} else if a := &e.lots[n-1]; a.Limit != t.Limit {
-			e.returns.surrender(e.key, &t)
+			e.returns.Surrender(e.key, &t)
 			return
 		} else {
 			a.Free, a.Fetched = a.Free+t.Free, a.Fetched+t.Fetched
@@ -176,7 +179,7 @@ func (e *Entry) Cut(i int, n int64) {
 	t := &e.lots[i]
 	part := *t
 	part.Free = n
-	e.returns.surrender(e.key, &part)
+	e.returns.Surrender(e.key, &part)
 	if t.Fetched, t.Free = t.Fetched-n, t.Free-n; t.Fetched == 0 {
 		e.lots = slices.Delete(e.lots, i, i+1)
 	}
@@ -184,7 +187,7 @@ func (e *Entry) Cut(i int, n int64) {
 
 // surrender takes out the i-th lot and has its free units returned.
 func (e *Entry) surrender(i int) {
-	e.returns.surrender(e.key, &e.lots[i])
+	e.returns.Surrender(e.key, &e.lots[i])
 	e.lots = slices.Delete(e.lots, i, i+1)
 }
 

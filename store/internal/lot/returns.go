@@ -67,11 +67,11 @@ func (r *Returns) HasRoom(n int, key string) bool {
 	return r.bytes+int64(n)*b.size() <= r.max
 }
 
-// surrender has the free units of a lot returned, which leaves what holds it: nothing else
+// Surrender has the free units of a lot returned, which leaves what holds it: nothing else
 // makes a return of a lot. A few units of a sliding window are let go: their return opens
 // a batch of the store's, a 64th of the limit, and puts off what is left of that by about
 // as long as the lot has lived. From a tenth of a batch on it gives more.
-func (r *Returns) surrender(key string, t *Lot) {
+func (r *Returns) Surrender(key string, t *Lot) {
 	if t.Free > 0 && !t.Lost && (t.Limit.Grain == 0 || t.Free >= t.Limit.Count/640) {
 		b := Return{Key: key, Lot: *t}
 		if b.isNamed() {

@@ -3,6 +3,7 @@ package lot
 import (
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -73,6 +74,15 @@ func (g *Shard) Get(tag uint64, key string) *Entry {
 		return e
 	}
 	return nil
+}
+
+// Find locks the shard of a key and returns it with the tag and the entry, nil if there is
+// none.
+func (t *Table) Find(key string, l *weir.Limit) (tag uint64, g *Shard, e *Entry) {
+	tag = t.Tag(key, l)
+	g = t.Shard(tag)
+	g.Lock()
+	return tag, g, g.Get(tag, key)
 }
 
 // Add returns the entry of a key, made if need be, of which a decider keeps extra bytes.
@@ -149,18 +159,17 @@ func (g *Shard) Drop(e *Entry) {
 }
 
 // Forget drops what is held and known of a key whose count the store is told to forget.
-// Nothing is returned: it was of the old count. It reports whether anything was held. If
-// a flight is under way, which may bring more of the old count, nothing is dropped.
+// Nothing is returned of it: it was of the old count. It reports whether anything was held.
+// If a flight is under way, which may bring more of the old count, nothing is dropped.
 func (t *Table) Forget(key string, l *weir.Limit) (held bool, f *Flight) {
-	tag := t.Tag(key, l)
-	g := t.Shard(tag)
-	g.Lock()
+	_, g, e := t.Find(key, l)
 	defer g.Unlock()
-	if e := g.Get(tag, key); e != nil {
+	if e != nil {
 		if e.Flight != nil {
 			return false, e.Flight
 		}
-		held, e.lots = e.Free() > 0, nil
+		held = e.Pinned || e.Free() > 0
+		e.lots = slices.DeleteFunc(e.lots, func(a Lot) bool { return a.Limit.ID() == l.ID() })
 		g.Drop(e)
 	}
 	return t.returns.discard(key, l) || held, nil
@@ -175,7 +184,7 @@ func (t *Table) Undo(h *Hold, now clock.Node) {
 	e := g.Get(h.tag, h.key)
 	for i := range h.Parts {
 		if p := &h.Parts[i]; e == nil || !e.Refund(p.Limit, p.Free, p.ID, now) {
-			t.returns.surrender(strings.Clone(h.key), p)
+			t.returns.Surrender(h.key, p)
 		}
 	}
 	h.Parts = h.Parts[:0]
@@ -236,14 +245,16 @@ func (g *Shard) sweep(leave func(e *Entry) bool) {
 	}
 }
 
-// Held returns how many keys have an entry, and the free units of all.
+// Held returns how many keys have an entry, and the free units of all; slack is none.
 func (t *Table) Held() (keys int, units int64) {
 	for i := range t.shards {
 		g := &t.shards[i]
 		g.Lock()
 		keys += len(g.all)
 		for _, e := range g.all {
-			units += e.Free()
+			if !e.hasSlack() {
+				units += e.Free()
+			}
 		}
 		g.Unlock()
 	}

@@ -192,6 +192,11 @@ func (c *Call) Finish(r *Result) {
 	}
 	opened := s.record(c, r)
 	s.release(c)
+	if len(c.with) > 0 {
+		for i := range c.Ops { // that was sent to be charged always, and stands alone
+			c.Ops[i].Charged = c.Ops[i].Charged && c.Ops[i].Decision.Allowed()
+		}
+	}
 	var left []*Call
 	for i := len(c.with) - 1; i >= 0; i-- { // c itself is the last: its caller may use it again
 		f := c.with[i]

@@ -23,6 +23,7 @@ type fate struct {
 // of a call is drawn by draw; a fate that lasts longer than the call's Within is one of
 // a driver that does not keep to it.
 type servers struct {
+	allows int64 // units of a key; 0: all
 	w      *world
 	shards int
 	draw   func(shard int, c *Call) fate
@@ -108,5 +109,8 @@ func (d *servers) run(c *Call) {
 			d.marked[key]++
 		}
 		o.Decision, o.Now, o.Charged = weir.Decision{Limit: o.Limit, Remaining: d.spent[o.Key]}, int64(d.w.now), true
+		if d.allows > 0 && d.spent[key] > d.allows {
+			o.Decision.RetryAfter, o.Charged = time.Second, o.Role == weir.Always // as stores say of it
+		}
 	}
 }

@@ -192,6 +192,7 @@ func TestCoalesce(t *testing.T) {
 			}
 			return fate{runs: true, after: time.Millisecond}
 		}
+		d.allows = 3
 		var order []int64
 		for n := range 6 {
 			w.Go(func() {
@@ -204,6 +205,9 @@ func TestCoalesce(t *testing.T) {
 					t.Error(err)
 				}
 				order = append(order, ops[0].Decision.Remaining*10+int64(n))
+				if allowed := n < 3; ops[0].Charged != allowed || ops[0].Decision.Allowed() != allowed {
+					t.Errorf("%d: %+v", n, ops[0])
+				}
 			})
 		}
 		w.sleep(10 * time.Millisecond)

@@ -1,0 +1,174 @@
+package eventual
+
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+// leastSlack is the shortest life of slack, in microseconds. Shorter is none: a draw that
+// asks again and again must find that time passes.
+const leastSlack = 1000
+
+// A push is the report under way, or the next one.
+type push struct {
+	units  int64       // that it tells of, 0: none is to be repeated
+	began  clock.Node  // when it was first sent
+	mark   *weir.Limit // nil: the next push gets one
+	since  int64       // when it got it, by the monotonic clock
+	number int64       // of the last push by the mark
+}
+
+// A dueItem is an entry that has something to be pushed, at an instant.
+type dueItem struct {
+	e  *lot.Entry
+	at clock.Node
+}
+
+// enqueue has a tally pushed in its interval. Requires: the shard of e.
+func (v *Env) enqueue(e *lot.Entry, t *tally, now clock.Node) {
+	if e.Pinned {
+		return
+	}
+	e.Pinned = true
+	v.mu.Lock()
+	v.due = append(v.due, dueItem{e, now.Add(t.terms.interval)})
+	v.mu.Unlock()
+}
+
+// PushDue begins to push what is due by an instant, and gives back what credits are left.
+func (v *Env) PushDue(by clock.Node) {
+	v.mu.Lock()
+	due := v.due
+	v.due = nil
+	v.mu.Unlock()
+	later := due[:0]
+	for _, x := range due {
+		if x.at > by {
+			later = append(later, x)
+			continue
+		}
+		t := x.e.State.(*tally)
+		d := Decider{v, t.terms}
+		_, g, e := v.Table.Find(x.e.Key(), d.limit)
+		if x.e.Pinned = false; e == x.e { // else it was dropped
+			d.pushOne(e, t, v.Clock.Now())
+		}
+		g.Unlock()
+	}
+	v.mu.Lock()
+	v.due = append(v.due, later...)
+	v.mu.Unlock()
+}
+
+// pushOne requires the shard of e.
+func (d Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
+	t.expire(e, now, int64(d.Clock.Latest(now)))
+	if t.open < 0 {
+		d.Returns.Surrender(e.Key(), &lot.Lot{ID: t.receipt - d.batch, Limit: d.limit, Free: -t.open, Charged: clock.Store(t.charged)})
+		t.open = 0
+	}
+	if t.units() > 0 && (e.Flight != nil || !d.launch(e, t)) {
+		d.enqueue(e, t, now)
+	}
+}
+
+// launch begins a push, of nothing if nothing is open: it asks for slack and hears what
+// remains. It reports false if the node is closing. Requires: the shard of e.
+func (d Decider) launch(e *lot.Entry, t *tally) bool {
+	f := lot.NewFlight()
+	if !d.Go(func() { Decider{d.Env, t.terms}.run(e, t, f) }) {
+		return false
+	}
+	e.Flight = f
+	return true
+}
+
+// run makes the call of a push.
+func (d Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
+	tag, g, _ := d.Table.Find(e.Key(), d.limit)
+	ops, err := d.ops(e, t)
+	g.Unlock()
+	var sent clock.Node
+	if err == nil {
+		sent, err = d.Send(f, ops)
+	}
+	if err == nil {
+		d.Refusals.Learn(tag, d.limit, 0, sent, ops[len(ops)-1].Decision, 0)
+	}
+	g.Lock()
+	defer g.Unlock()
+	now, p := d.Clock.Now(), &t.push
+	if e.Flight = nil; err == nil {
+		d.adopt(e, t, ops, sent, now)
+	} else if p.units > 0 && now-p.began > lot.RepeatFor {
+		// Nobody will know whether it was counted: the units stay taken from the slack.
+		s := slackOf(e)
+		s.Fetched = max(s.Fetched-p.units, 0)
+		p.units, p.mark = 0, nil
+	}
+	if t.add(e, 0); t.units() > 0 {
+		d.enqueue(e, t, now)
+	}
+	f.Land(err)
+}
+
+// ops returns what the store is told and asked: to count a push, if it was not counted
+// yet, for slack if there is none, and what remains; the last op is of the limit itself.
+// What is open is moved into the push, unless one is to be repeated. Requires: the shard
+// of e.
+func (d Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op, err error) {
+	p, now := &t.push, d.Clock.Now()
+	if p.units == 0 && t.open > 0 {
+		if ticks := int64(now) - d.Clock.Lost(); p.mark == nil || ticks-p.since >= lot.NumberFor {
+			if p.mark, err = lot.NewMark(d.limit, "pushes"); err != nil {
+				return nil, err
+			}
+			p.since, p.number = ticks, 0
+		}
+		p.units, p.began, p.number, t.open = t.open, now, p.number+1, 0
+	}
+	last := weir.Op{Limit: d.limit, Role: weir.Always, Verb: weir.Peek}
+	if p.units > 0 {
+		last.Cost, last.Verb = p.units, weir.Force
+		ops = append(ops, weir.Op{Limit: p.mark, Cost: 1, Headroom: lot.MarkCount - p.number}) // n passes if n-1 were counted
+	}
+	if e.Expire(now); len(e.Lots()) == 0 && d.share() > 0 {
+		ops = append(ops, weir.Op{Limit: d.slack, Cost: d.share(), Role: weir.Always})
+	}
+	if d.most != nil && e.Known.Received > 0 && p.units > 0 && (e.Known.Remaining-p.units)*5 < d.limit.Burst {
+		ops = append(ops, weir.Op{Limit: d.most, Cost: 1, Role: weir.Always, Verb: weir.Peek}) // sees what was there before
+	}
+	ops = append(ops, last)
+	for i := range ops {
+		ops[i].Key = e.Key()
+	}
+	return ops, nil
+}
+
+// adopt takes over what the store answered to a push, which is counted now or was before.
+// Requires: the shard of e.
+func (d Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.Node) {
+	d.Pushed.Add(1)
+	last := &ops[len(ops)-1]
+	isCounted := t.push.units == 0 || last.Charged // in this call, and so is what else was asked
+	for i := range ops {
+		switch o := &ops[i]; {
+		case o.Limit == d.most && isCounted:
+			over := d.limit.Overshoot() - (o.Decision.Remaining - t.push.units)
+			d.Overshot.Store(max(d.Overshot.Load(), over)) // under a lock of many: at worst a smaller one is kept
+		case o.Limit == d.slack && isCounted:
+			// Slack ends with its window. Where there is none it is asked for again when
+			// others may have given some back.
+			s := lot.Lot{ID: o.Receipt(), Limit: d.slack, Charged: clock.Store(o.Now), Expiry: sent.Add(d.idle)}
+			if end := sent.ExpiryAt(s.Charged, clock.Store(s.ID)); o.Decision.Allowed() && end >= sent.Add(leastSlack) {
+				s.Fetched, s.Expiry = o.Cost, end
+			} else {
+				s.Expiry = max(min(s.Expiry, end), sent.Add(leastSlack))
+			}
+			e.Add(s, 1)
+		}
+	}
+	t.push.units = 0
+	e.Known.Update(last.Decision, sent, now)
+}
