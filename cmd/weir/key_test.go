@@ -272,7 +272,7 @@ func TestFamilyDomainBansOnTwoNodes(t *testing.T) {
 	refused("while Redis is dead")
 	redis.Restart(t)
 	servertest.Await(t, "the ban to be put back", func() bool {
-		got, err := redis.Try("GETRANGE", "weir:{overlay.modes}", "0", "-1")
+		got, err := redis.Try("GETRANGE", "weir:{overlay}", "0", "-1")
 		return err == nil && strings.Contains(fmt.Sprintf("%s", got), "bad")
 	})
 	refused("when Redis is back, empty")

@@ -169,38 +169,32 @@ func (o *Overlay) Lift(ctx context.Context, t Target, kind Kind, who Author) (bo
 // changeKey puts what f makes of the entry of a kind for the key of t in its
 // place; nil means none.
 func (o *Overlay) changeKey(ctx context.Context, kind Kind, t Target, f func(now int64, old *Entry) *Entry) error {
-	at := counter{t.Limit.Scope, t.Key}
-	if kind == Allow || kind == BanDomain {
-		return change(ctx, o, &o.more, func(all []item, now int64) ([]item, bool) {
-			var old *Entry
-			rest := slices.DeleteFunc(slices.Clone(all), func(it item) bool {
-				if it.allow == nil || it.allow.Kind != kind || it.allow.counter() != at {
-					return false
-				}
-				old = it.allow
-				return true
-			})
-			next := f(now, old)
-			if next != nil {
-				rest = append(rest, item{allow: next})
-			}
-			return rest, next != nil || old != nil
-		})
-	}
-	return change(ctx, o, &o.keys, func(all []Entry, now int64) ([]Entry, bool) {
+	at := target{kind, counter{t.Limit.Scope, t.Key}, ""}
+	return o.change(ctx, func(all []Entry, now int64) ([]Entry, bool) {
 		var old *Entry
-		for i := range all {
-			if all[i].Kind == kind && all[i].counter() == at {
-				e := all[i]
-				old = &e
+		rest := slices.DeleteFunc(all, func(e Entry) bool {
+			if e.target() != at {
+				return false
 			}
-		}
+			found := e
+			old = &found
+			return true
+		})
 		next := f(now, old)
-		rest := without(all, kind, at)
 		if next != nil {
 			rest = append(rest, *next)
 		}
 		return rest, next != nil || old != nil
+	})
+}
+
+// change makes a change of the entries that have not ended.
+func (o *Overlay) change(ctx context.Context, f func(all []Entry, now int64) ([]Entry, bool)) error {
+	o.state.mu.Lock()
+	defer o.state.mu.Unlock()
+	return o.state.change(ctx, o, func(all []Entry) ([]Entry, bool) {
+		now := o.now()
+		return f(slices.DeleteFunc(all, func(e Entry) bool { return e.over(now) }), now)
 	})
 }
 
@@ -271,11 +265,6 @@ func words(entries []weir.Entry) string {
 	return strings.Join(all, " ")
 }
 
-// without returns a copy of all without the entry of kind at a counter.
-func without(all []Entry, kind Kind, at counter) []Entry {
-	return slices.DeleteFunc(slices.Clone(all), func(e Entry) bool { return e.Kind == kind && e.counter() == at })
-}
-
 // Counts is how much of each kind is in force.
 type Counts struct{ Bans, Overrides, Allowed, Modes int }
 
@@ -287,8 +276,8 @@ func (o *Overlay) Count() Counts {
 		return c
 	}
 	now := o.now()
-	for i := range s.entries {
-		switch e := &s.entries[i]; {
+	for _, e := range s.keys {
+		switch {
 		case e.over(now):
 		case e.Kind == Ban, e.Kind == BanDomain:
 			c.Bans++
@@ -331,7 +320,12 @@ func (o *Overlay) Entries() []Entry {
 		return nil
 	}
 	now := o.now()
-	all := slices.DeleteFunc(slices.Clone(s.entries), func(e Entry) bool { return e.over(now) })
+	var all []Entry
+	for _, e := range s.keys {
+		if !e.over(now) {
+			all = append(all, *e)
+		}
+	}
 	slices.SortStableFunc(all, func(a, b Entry) int { return cmp.Compare(a.Made, b.Made) })
 	return all
 }

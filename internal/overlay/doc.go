@@ -3,7 +3,7 @@
 // it through, and a mode makes of a limit a shadow, enforces it for all or for a
 // share of its keys, or switches it off; for a time or until it is taken back.
 //
-// They are kept in small documents on a [documents.Board], so all nodes that share a
+// They are kept in a small document on a [documents.Board], so all nodes that share a
 // store see them: each looks for a new version about once a second, and puts an
 // immutable set in front of its rules with one atomic store. While the board is
 // away the last good documents hold, and what ends does end, by the store's clock
@@ -11,9 +11,9 @@
 // nothing but the log. One that the board has lost, or an older one than the node
 // has, is put back.
 //
-// Bans and overrides stand in one document, which nodes of every version read;
-// free passes and modes in a second one, of which a node keeps what it does not
-// know; and the last changes, who made them and why, in a third.
+// All entries stand in one document, of which a node keeps what it does not know: a
+// later version may have written it. The last changes, who made them and why, stand in
+// a second one, which is read when somebody asks for them.
 //
 // While there is none of them, they cost a decision one atomic load; else a look
 // into a map for each limit that it meets. Neither allocates. A banned request is

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/documents"
 )
 
-// MaxEntries is how many bans and overrides there can be at a time.
+// MaxEntries is how many bans, overrides, free passes and modes there can be at a time.
 const MaxEntries = 10_000
 
 // format is the one that is written, and the only one that is read.
@@ -18,89 +19,108 @@ const format = 1
 
 // document is what is kept on the board, as JSON.
 type document struct {
-	Format  int     `json:"format"`
-	Entries []Entry `json:"entries"`
+	Format  int               `json:"format"`
+	Entries []json.RawMessage `json:"entries"`
 }
 
-// ErrFull: as many keys are banned or overridden as can be.
-var ErrFull = errors.New("overlay: too many keys are banned or overridden: lift some, or write them into the rules")
+// ErrFull: as many keys and limits are changed as can be.
+var ErrFull = errors.New("overlay: too many keys and limits are changed: take some back, or write them into the rules")
 
 // encode writes entries. Their number and the size of all are bounded.
-func encode(entries []Entry) ([]byte, error) {
+func encode(entries []Entry) ([]byte, []Entry, error) {
 	if len(entries) > MaxEntries {
-		return nil, ErrFull
+		return nil, nil, ErrFull
 	}
+	d := document{format, make([]json.RawMessage, len(entries))}
 	for i := range entries {
-		if err := entries[i].check(); err != nil {
-			return nil, fmt.Errorf("overlay: %w", err)
+		e := &entries[i]
+		if d.Entries[i] = e.raw; e.raw != nil {
+			continue
+		}
+		err := e.check()
+		if err == nil {
+			d.Entries[i], err = json.Marshal(e)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("overlay: %w", err)
 		}
 	}
-	data, err := json.Marshal(document{format, entries})
+	data, err := json.Marshal(d)
 	if err == nil && len(data) > documents.MaxDocument {
 		err = ErrFull
 	}
-	return data, err
+	return data, entries, err
 }
 
-// Decode reads a document as it is kept on a board. What it returns is checked:
-// no text of another hand makes a node do more than ban and override.
+// Decode reads the document of entries as it is kept on a board. What it returns is
+// checked: no text of another hand makes a node do more than an operator can.
 func Decode(data []byte) ([]Entry, error) {
-	var d document
-	if err := read(data, "bans and overrides", true, &d); err != nil {
+	all, err := read(data, "entries", MaxEntries)
+	if err != nil {
 		return nil, err
 	}
-	if err := fits("bans and overrides", d.Format, format, len(d.Entries), MaxEntries); err != nil {
-		return nil, err
-	}
-	type id struct {
-		kind Kind
-		counter
-	}
-	seen := make(map[id]bool, len(d.Entries))
-	for i := range d.Entries {
-		e := &d.Entries[i]
-		if err := e.check(); err != nil {
+	entries := make([]Entry, len(all))
+	seen := make(map[target]bool, len(all))
+	for i, raw := range all {
+		e := &entries[i]
+		if err := e.decode(raw); err != nil {
 			return nil, fmt.Errorf("overlay: entry %d: %w", i, err)
 		}
-		if e.Kind == Allow || e.Kind == BanDomain {
-			return nil, fmt.Errorf("overlay: entry %d: kind %s stands in the other document", i, e.Kind)
+		if at := e.target(); e.isKnown() {
+			if seen[at] {
+				return nil, fmt.Errorf("overlay: entry %d: a second %s of one key or limit", i, e.Kind)
+			}
+			seen[at] = true
 		}
-		at := id{e.Kind, e.counter()}
-		if seen[at] {
-			return nil, fmt.Errorf("overlay: entry %d: a second %s of one key", i, e.Kind)
-		}
-		seen[at] = true
 	}
-	return d.Entries, nil
+	return entries, nil
 }
 
-// read reads the JSON of a document of what. Strict: a member that into does not
-// have is an error.
-func read(data []byte, what string, strict bool, into any) error {
+// decode reads one entry. Of a kind that this version does not know it reads no more.
+func (e *Entry) decode(raw json.RawMessage) error {
+	var head struct {
+		Kind Kind `json:"kind"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return err
+	}
+	e.Kind, e.raw = head.Kind, raw
+	switch {
+	case e.Kind == "":
+		return errors.New("an entry without a kind")
+	case !e.isKnown():
+		return nil
+	}
+	if err := json.Unmarshal(raw, e); err != nil {
+		return err
+	}
+	return e.check()
+}
+
+// isKnown reports whether this version knows the kind of the entry.
+func (e *Entry) isKnown() bool {
+	return slices.Contains([]Kind{Ban, BanDomain, Override, Allow, KindMode}, e.Kind)
+}
+
+// read reads a document of what, of at most so many entries.
+func read(data []byte, what string, most int) ([]json.RawMessage, error) {
 	if len(data) > documents.MaxDocument {
-		return fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), documents.MaxDocument)
+		return nil, fmt.Errorf("overlay: document of %d bytes is larger than %d", len(data), documents.MaxDocument)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
-	if strict {
-		dec.DisallowUnknownFields()
+	dec.DisallowUnknownFields()
+	var d document
+	if err := dec.Decode(&d); err != nil {
+		return nil, fmt.Errorf("overlay: not a document of %s: %w", what, err)
 	}
-	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("overlay: not a document of %s: %w", what, err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("overlay: something follows the document")
-	}
-	return nil
-}
-
-// fits reports whether a document of what is of the format that this version reads,
-// and has at most so many entries.
-func fits(what string, format, reads, entries, most int) error {
+	_, err := dec.Token()
 	switch {
-	case format != reads:
-		return fmt.Errorf("overlay: document of %s of format %d, this version reads %d", what, format, reads)
-	case entries > most:
-		return fmt.Errorf("overlay: document of %s with %d entries, more than %d", what, entries, most)
+	case err != io.EOF:
+		return nil, errors.New("overlay: something follows the document")
+	case d.Format != format:
+		return nil, fmt.Errorf("overlay: document of %s of format %d, this version reads %d", what, d.Format, format)
+	case len(d.Entries) > most:
+		return nil, fmt.Errorf("overlay: document of %s with %d, more than %d", what, len(d.Entries), most)
 	}
-	return nil
+	return d.Entries, nil
 }

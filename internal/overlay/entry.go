@@ -1,10 +1,12 @@
 package overlay
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
@@ -23,30 +25,44 @@ const (
 	Override Kind = "override"
 	// Allow lets the key pass whatever it has spent, and counts it.
 	Allow Kind = "allow"
+	// KindMode gives the limit another mode. It holds while the rules have a limit of
+	// that Scope and name.
+	KindMode Kind = "mode"
 )
 
-// Entry is a ban, an override or a free pass of one key of one limit. Times are the store's, in
-// microseconds since the Unix epoch.
+// Entry is a ban, an override or a free pass of one key of one limit, or the mode of a
+// limit. Times are the store's, in microseconds since the Unix epoch.
 type Entry struct {
 	Kind Kind `json:"kind"`
-	// Domain, Entries and Limit, its name, are how an operator named the key; the
-	// rest goes by Scope and Key, which name its counter on every node.
+	// Domain, Entries and Limit, its name, are how an operator named the key, and
+	// Domain, Rule and Limit how one named the limit of a mode; the rest goes by Scope
+	// and Key, which name the counter on every node.
 	Domain  string       `json:"domain"`
-	Entries []weir.Entry `json:"entries"`
+	Rule    string       `json:"rule,omitempty"`
+	Entries []weir.Entry `json:"entries,omitempty"`
 	Limit   string       `json:"limit"`
 	Scope   string       `json:"scope"`
-	Key     string       `json:"key"`
-	// Algorithm of the limit when the entry was made, by its name.
-	Algorithm string `json:"algorithm"`
+	Key     string       `json:"key,omitempty"`
+	// Algorithm of the limit when the entry of a key was made, by its name.
+	Algorithm string `json:"algorithm,omitempty"`
 	// Count per Period microseconds, and Burst, as in a limit: of an override.
 	Count  int64 `json:"count,omitempty"`
 	Period int64 `json:"period_us,omitempty"`
 	Burst  int64 `json:"burst,omitempty"`
-	// Until is when it ends; zero for an override that stays.
+	// Mode, and Percent of the keys with Enforced: of a mode.
+	Mode    Mode  `json:"mode,omitempty"`
+	Percent int64 `json:"percent,omitempty"`
+	// Until is when it ends; zero for an override or a mode that stays.
 	Until int64 `json:"until_us,omitempty"`
-	// Made is when it was made, By who made it.
-	Made int64  `json:"made_us"`
-	By   string `json:"by"`
+	// Made is when it was made, By who made it, Reason why (of a mode).
+	Made   int64  `json:"made_us"`
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+
+	// raw is the text of an entry that was read, nil of one that this node has made: a
+	// change by this node loses nothing of it that it does not know, a kind or a
+	// member. A member that changes what an entry means therefore needs a new kind.
+	raw json.RawMessage
 }
 
 // Bounds of an entry, in bytes.
@@ -65,43 +81,74 @@ func (e *Entry) counter() counter { return counter{e.Scope, e.Key} }
 // over reports whether the entry has ended by now.
 func (e *Entry) over(now int64) bool { return e.Until > 0 && now >= e.Until }
 
+// target is what there can be one entry of a kind of: a key of a limit, or a limit.
+type target struct {
+	kind Kind
+	counter
+	limit string
+}
+
+func (e *Entry) target() target {
+	if e.Kind == KindMode {
+		return target{e.Kind, counter{scope: e.Scope}, e.Limit}
+	}
+	return target{e.Kind, e.counter(), ""}
+}
+
 // check reports what is wrong with an entry, wherever it comes from.
 func (e *Entry) check() error {
 	errs := []error{
 		text("domain", e.Domain, 0, maxText), text("limit", e.Limit, 1, maxText), text("scope", e.Scope, 1, maxScope),
-		text("key", e.Key, 0, maxKey), text("algorithm", e.Algorithm, 1, maxText), text("by", e.By, 0, maxText),
+		text("by", e.By, 0, maxText), text("reason", e.Reason, 0, maxText),
 	}
+	if e.Until < 0 || e.Made < 0 {
+		errs = append(errs, errors.New("a time before 1970"))
+	}
+	if e.Kind == KindMode {
+		return errors.Join(append(errs, text("rule", e.Rule, 1, maxScope), e.Setting().check())...)
+	}
+	return errors.Join(append(errs, e.checkKey())...)
+}
+
+// checkKey is check for what is of a key alone.
+func (e *Entry) checkKey() error {
+	errs := []error{text("key", e.Key, 0, maxKey), text("algorithm", e.Algorithm, 1, maxText)}
 	if n := len(e.Entries); n < 1 || n > maxEntries {
 		errs = append(errs, fmt.Errorf("%d entries: there must be from 1 to %d", n, maxEntries))
 	}
 	for _, p := range e.Entries {
 		errs = append(errs, text("key of an entry", p.Key, 1, maxText), text("value of an entry", p.Value, 0, maxText))
 	}
-	if e.Until < 0 || e.Made < 0 {
-		errs = append(errs, errors.New("a time before 1970"))
-	}
-	switch e.Kind {
-	case Ban, Allow, BanDomain:
-		if e.Kind == BanDomain && len(e.Entries) != 1 {
-			errs = append(errs, fmt.Errorf("kind %s with %d entries: it is by one", e.Kind, len(e.Entries)))
-		}
-		if e.Until == 0 {
-			errs = append(errs, fmt.Errorf("kind %s without an end", e.Kind))
-		}
-		if e.Count != 0 || e.Period != 0 || e.Burst != 0 {
-			errs = append(errs, fmt.Errorf("kind %s with numbers of an override", e.Kind))
-		}
-	case Override:
+	if e.Kind == Override {
 		if e.Count < 1 || e.Count > weir.MaxCost || e.Burst < 0 || e.Burst > weir.MaxCost {
 			errs = append(errs, fmt.Errorf("count %d and burst %d must be at most 2^53, and the count at least 1", e.Count, e.Burst))
 		}
 		if e.Period < 1 || e.Period > weir.MaxPeriod.Microseconds() {
 			errs = append(errs, fmt.Errorf("period of %d microseconds must be between 1 and ten years", e.Period))
 		}
-	default:
-		errs = append(errs, fmt.Errorf("kind %q is none of %s, %s, %s and %s", e.Kind, Ban, BanDomain, Override, Allow))
+		return errors.Join(errs...)
+	}
+	if e.Kind == BanDomain && len(e.Entries) != 1 {
+		errs = append(errs, fmt.Errorf("kind %s with %d entries: it is by one", e.Kind, len(e.Entries)))
+	}
+	if e.Until == 0 {
+		errs = append(errs, fmt.Errorf("kind %s without an end", e.Kind))
+	}
+	if e.Count != 0 || e.Period != 0 || e.Burst != 0 {
+		errs = append(errs, fmt.Errorf("kind %s with numbers of an override", e.Kind))
 	}
 	return errors.Join(errs...)
+}
+
+// text reports what is wrong with a text of from least to most bytes.
+func text(name, s string, least, most int) error {
+	switch {
+	case len(s) < least || len(s) > most:
+		return fmt.Errorf("%s has %d bytes: it must have from %d to %d", name, len(s), least, most)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%s is not UTF-8", name)
+	}
+	return nil
 }
 
 // Rate returns the numbers of an override as rules files write them:
@@ -144,19 +191,30 @@ func (e *Entry) YAML() string {
 	return "overrides: {" + value + ": {" + limit + ", algorithm: " + e.Algorithm + "}}"
 }
 
-// says returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z".
+// says returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z",
+// "10% until 2026-01-02T15:04:05Z".
 func (e *Entry) says() string {
 	switch e.Kind {
 	case Ban, BanDomain:
 		return "banned" + until(e.Until)
 	case Allow:
 		return "always let through" + until(e.Until)
+	case KindMode:
+		return e.Setting().String() + until(e.Until)
 	}
 	burst := ""
 	if e.Burst > 0 {
 		burst = fmt.Sprintf(" burst %d", e.Burst)
 	}
 	return e.Rate() + burst + until(e.Until)
+}
+
+// until says the end of something that a text has said.
+func until(at int64) string {
+	if at == 0 {
+		return ""
+	}
+	return " until " + time.UnixMicro(at).UTC().Format(time.RFC3339)
 }
 
 // quote writes s for YAML, which reads what Go escapes. JSON leaves control characters

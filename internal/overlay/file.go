@@ -16,8 +16,7 @@ import (
 )
 
 // File is a board of one process in files, so that a restart keeps it: the
-// document "overlay" in the file of the path itself, "overlay.modes" in path.modes,
-// and so on. A file is replaced as a whole, and read only when the board is opened.
+// document "overlay" in the file of the path itself, "overlay.audit" in path.audit. A file is replaced as a whole, and read only when the board is opened.
 // Safe for concurrent use.
 type File struct {
 	path string
@@ -31,7 +30,6 @@ var _ documents.Board = (*File)(nil)
 // parts are what is kept in files, by what is behind the path, and what reads it.
 var parts = map[string]func([]byte) error{
 	"":       func(data []byte) error { _, err := Decode(data); return err },
-	".modes": func(data []byte) error { _, err := decodeMore(data); return err },
 	".audit": func(data []byte) error { _, err := decodeChanges(data); return err },
 }
 

@@ -36,15 +36,11 @@ func TestMain(m *testing.M) {
 }
 
 // fileParts are the names of the documents that a file keeps, by what is behind its
-// path, and what of them is not their entries.
-var fileParts = map[string]struct{ name, entries string }{
-	"": {"overlay", "entries"}, ".modes": {"overlay.modes", "entries"}, ".audit": {"overlay.audit", "changes"},
-}
+// path.
+var fileParts = map[string]string{"": "overlay", ".audit": "overlay.audit"}
 
 // document returns one of about so many bytes, half of which is none.
-func document(entries string, size int) string {
-	return `{"format":1,` + strings.Repeat(" ", size) + `"` + entries + `":[]}`
-}
+func document(size int) string { return `{"format":1,` + strings.Repeat(" ", size) + `"entries":[]}` }
 
 // writeFiles writes documents of all sizes into the files, by several callers at once,
 // and a line for each, until it is killed or there is an error. It has no umask.
@@ -60,11 +56,11 @@ func writeFiles(path string) error {
 			go func() {
 				known := int64(0)
 				for {
-					d, err := b.SwapDocument(context.Background(), part.name, known, documents.Document{Data: []byte(document(part.entries, rand.IntN(1<<20)))})
+					d, err := b.SwapDocument(context.Background(), part, known, documents.Document{Data: []byte(document(rand.IntN(1 << 20)))})
 					if err == nil {
-						_, err = fmt.Println(part.name)
+						_, err = fmt.Println(part)
 					} else if errors.Is(err, documents.ErrChanged) {
-						d, err = b.ReadDocument(context.Background(), part.name, -1)
+						d, err = b.ReadDocument(context.Background(), part, -1)
 					}
 					known = d.Version
 					if err != nil {
@@ -93,8 +89,8 @@ func TestFamilyFileIsWhole(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(seeds.Of(t), 1))
 	path := filepath.Join(t.TempDir(), "overlay.json")
-	for suffix, part := range fileParts {
-		for name, text := range map[string]string{suffix: document(part.entries, 10), suffix + ".1234567": `{"format":1,"ent`} {
+	for suffix := range fileParts {
+		for name, text := range map[string]string{suffix: document(10), suffix + ".1234567": `{"format":1,"ent`} {
 			if err := os.WriteFile(path+name, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +99,7 @@ func TestFamilyFileIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	temporary := regexp.MustCompile(`^overlay\.json(\.modes|\.audit)?\.[0-9]+$`)
+	temporary := regexp.MustCompile(`^overlay\.json(\.audit)?\.[0-9]+$`)
 	left := 0
 	for run := range runs {
 		cmd := exec.CommandContext(t.Context(), program)
@@ -188,8 +184,8 @@ func TestFamilyFileIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range fileParts {
-		if d, err := b.ReadDocument(context.Background(), part.name, -1); err != nil || d.Version != 0 || d.Data != nil {
-			t.Errorf("%s: version %d, %d bytes, %v", part.name, d.Version, len(d.Data), err)
+		if d, err := b.ReadDocument(context.Background(), part, -1); err != nil || d.Version != 0 || d.Data != nil {
+			t.Errorf("%s: version %d, %d bytes, %v", part, d.Version, len(d.Data), err)
 		}
 	}
 	// A write that fails leaves nothing.
@@ -200,7 +196,7 @@ func TestFamilyFileIsWhole(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.SwapDocument(context.Background(), "overlay", 0, documents.Document{Data: []byte(document("entries", 10))}); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := b.SwapDocument(context.Background(), "overlay", 0, documents.Document{Data: []byte(document(10))}); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder in the place of the file: %v", err)
 	}
 	if after, err := filepath.Glob(path + ".[0-9]*"); err != nil || len(after) != len(before) {

@@ -6,17 +6,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/backoff"
-	"github.com/weirlimit/weir/internal/documents"
 )
 
 // Bounds of the history.
@@ -74,23 +69,9 @@ type Change struct {
 
 // history is the document of changes, and those that the board has not taken.
 type history struct {
-	name string
-
-	mu sync.Mutex // held while the board is asked; never together with Overlay.mu
-	// version and changes are of the last document that was read or written, so
-	// that a board that has lost it gets it back. Requires: mu.
-	version int64
-	changes []Change // the oldest first
-	pending []Change
+	page[Change]          // the oldest first
+	pending      []Change // Requires: mu.
 }
-
-// chronicle is what is kept on the board, as JSON.
-type chronicle struct {
-	Format  int               `json:"format"`
-	Changes []json.RawMessage `json:"changes"`
-}
-
-const chronicleFormat = 1
 
 // Note logs a change that was made, and writes it down. Where the board does not
 // take it now, [Overlay.Refresh] tries again; until then this node alone knows of
@@ -164,32 +145,14 @@ func (c *Change) args() []any {
 func (h *history) flush(ctx context.Context, o *Overlay) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for range tries {
-		if len(h.pending) == 0 {
-			return nil
-		}
-		version, err := h.read(ctx, o)
-		if err != nil {
-			return err
-		}
-		changes := h.with(h.pending)
-		data, kept, err := encodeChanges(changes)
-		if err != nil {
-			return err
-		}
-		put, err := o.opt.Board.SwapDocument(ctx, h.name, version, documents.Document{Version: h.version, Data: data})
-		switch {
-		case err == nil:
-			h.version, h.changes, h.pending = put.Version, kept, nil
-			return nil
-		case !errors.Is(err, documents.ErrChanged):
-			return &StoreError{err}
-		}
-		if !backoff.Sleep(ctx, mathrand.N(longestPause)) {
-			return &StoreError{ctx.Err()}
-		}
+	if len(h.pending) == 0 {
+		return nil
 	}
-	return ErrContended
+	err := h.change(ctx, o, func(all []Change) ([]Change, bool) { return numbered(all, h.pending), true })
+	if err == nil {
+		h.pending = nil
+	}
+	return err
 }
 
 // again writes down what could not be when it was made, which was logged then.
@@ -202,30 +165,10 @@ func (h *history) again(ctx context.Context, o *Overlay) {
 	}
 }
 
-// read reads the document on the board, unless it is known, and returns its
-// version. One that cannot be read is left as it is. Requires: mu.
-func (h *history) read(ctx context.Context, o *Overlay) (int64, error) {
-	d, err := o.opt.Board.ReadDocument(ctx, h.name, h.version)
-	switch {
-	case errors.Is(err, documents.ErrDocument):
-		return 0, fmt.Errorf("%w (document %s: %w)", ErrUnread, h.name, err)
-	case err != nil:
-		return 0, &StoreError{err}
-	case d.Version <= h.version:
-		return d.Version, nil // known, or lost by the board
-	}
-	changes, err := decodeChanges(d.Data)
-	if err != nil {
-		return 0, fmt.Errorf("%w (document %s: %w)", ErrUnread, h.name, err)
-	}
-	h.version, h.changes = d.Version, changes
-	return d.Version, nil
-}
-
-// with returns the changes with more behind them, numbered. One that is there
-// already, as its writing was answered too late, is not there twice. Requires: mu.
-func (h *history) with(more []Change) []Change {
-	all, last := slices.Clone(h.changes), int64(0)
+// numbered returns the changes with more behind them, numbered. One that is there
+// already, as its writing was answered too late, is not there twice.
+func numbered(all, more []Change) []Change {
+	last := int64(0)
 	known := make(map[string]bool, len(all))
 	for i := range all {
 		known[all[i].ID], last = true, max(last, all[i].Number)
@@ -255,23 +198,20 @@ func encodeChanges(changes []Change) ([]byte, []Change, error) {
 		}
 		raw[i], from = text, i
 	}
-	data, err := json.Marshal(chronicle{chronicleFormat, raw[from:]})
+	data, err := json.Marshal(document{format, raw[from:]})
 	return data, changes[from:], err
 }
 
 // decodeChanges reads a document of changes. Members that a later version has
 // added are left out.
 func decodeChanges(data []byte) ([]Change, error) {
-	var d chronicle
-	if err := read(data, "changes", false, &d); err != nil {
+	entries, err := read(data, "changes", MaxChanges)
+	if err != nil {
 		return nil, err
 	}
-	if err := fits("changes", d.Format, chronicleFormat, len(d.Changes), MaxChanges); err != nil {
-		return nil, err
-	}
-	all := make([]Change, len(d.Changes))
+	all := make([]Change, len(entries))
 	last := int64(0)
-	for i, raw := range d.Changes {
+	for i, raw := range entries {
 		c := &all[i]
 		if err := json.Unmarshal(raw, c); err != nil {
 			return nil, fmt.Errorf("overlay: change %d: %w", i, err)
@@ -292,15 +232,15 @@ func (o *Overlay) Changes(ctx context.Context, limit int, before int64) ([]Chang
 	h := &o.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, err := h.read(ctx, o); err != nil {
-		return nil, err
+	if _, err := h.load(ctx, o); err != nil {
+		return nil, asChange(err)
 	}
 	var out []Change
 	if before == 0 {
 		out = slices.Clone(h.pending)
 		slices.Reverse(out)
 	}
-	for _, c := range slices.Backward(h.changes) {
+	for _, c := range slices.Backward(h.entries) {
 		if limit > 0 && (before == 0 || c.Number < before) {
 			out = append(out, c)
 			limit--

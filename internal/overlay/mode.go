@@ -72,22 +72,23 @@ func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time
 			return &ModeError{err}
 		}
 	}
-	var was map[place]*Switch
-	var made int64
-	err := change(ctx, o, &o.more, func(all []item, now int64) ([]item, bool) {
-		was, made = make(map[place]*Switch, len(places)), now
+	was := make(map[place]*Entry, len(places))
+	var made, until int64
+	err := o.change(ctx, func(all []Entry, now int64) ([]Entry, bool) {
+		clear(was)
+		if made = now; d > 0 {
+			until = now + weir.Micros(d)
+		}
 		for _, p := range places {
 			was[p.place()] = nil
 		}
-		all = slices.DeleteFunc(slices.Clone(all), func(it item) bool {
-			if it.mode == nil {
+		all = slices.DeleteFunc(all, func(e Entry) bool {
+			if _, ok := was[e.place()]; !ok || e.Kind != KindMode {
 				return false
 			}
-			_, ok := was[it.mode.place()]
-			if ok {
-				was[it.mode.place()] = it.mode
-			}
-			return ok
+			found := e
+			was[e.place()] = &found
+			return true
 		})
 		done := make(map[place]bool, len(places))
 		for _, p := range places {
@@ -95,22 +96,15 @@ func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time
 				continue // tiers can have limits of one name
 			}
 			done[p.place()] = true
-			sw := &Switch{Kind: KindMode, Domain: strings.Clone(p.Domain), Rule: strings.Clone(p.Rule), Limit: p.Limit.Name, Scope: p.Limit.Scope,
-				Mode: s.Mode, Percent: s.Percent, Made: now, By: who.By, Reason: strings.Clone(who.Reason)}
-			if d > 0 {
-				sw.Until = now + weir.Micros(d)
-			}
-			all = append(all, item{mode: sw})
+			all = append(all, Entry{Kind: KindMode, Domain: strings.Clone(p.Domain), Rule: strings.Clone(p.Rule), Limit: p.Limit.Name, Scope: p.Limit.Scope,
+				Mode: s.Mode, Percent: s.Percent, Until: until, Made: now, By: who.By, Reason: strings.Clone(who.Reason)})
 		}
 		return all, len(places) > 0
 	})
 	if err != nil {
 		return err
 	}
-	after := Switch{Mode: s.Mode, Percent: s.Percent}
-	if d > 0 {
-		after.Until = made + weir.Micros(d)
-	}
+	after := Entry{Kind: KindMode, Mode: s.Mode, Percent: s.Percent, Until: until}
 	var list []Change
 	for i := range places {
 		p := &places[i]
@@ -140,8 +134,8 @@ func together(list []Change, c Change) []Change {
 	return append(list, c)
 }
 
-// stood says in words how a limit stood under a switch, nil for none.
-func stood(s *Switch, p *Place) string {
+// stood says in words how a limit stood in a mode, nil for none.
+func stood(s *Entry, p *Place) string {
 	if s != nil {
 		return s.says()
 	}
@@ -150,15 +144,15 @@ func stood(s *Switch, p *Place) string {
 
 // ClearMode takes modes back that operators gave, and returns how many: those that
 // of chooses. The limits have the mode of the rules again.
-func (o *Overlay) ClearMode(ctx context.Context, of func(*Switch) bool, who Author) (int, error) {
-	var was []*Switch
-	err := change(ctx, o, &o.more, func(all []item, _ int64) ([]item, bool) {
+func (o *Overlay) ClearMode(ctx context.Context, of func(*Entry) bool, who Author) (int, error) {
+	var was []Entry
+	err := o.change(ctx, func(all []Entry, _ int64) ([]Entry, bool) {
 		was = nil
-		rest := slices.DeleteFunc(slices.Clone(all), func(it item) bool {
-			if it.mode == nil || !of(it.mode) {
+		rest := slices.DeleteFunc(all, func(e Entry) bool {
+			if e.Kind != KindMode || !of(&e) {
 				return false
 			}
-			was = append(was, it.mode)
+			was = append(was, e)
 			return true
 		})
 		return rest, len(was) > 0
@@ -185,26 +179,26 @@ func (o *Overlay) ClearMode(ctx context.Context, of func(*Switch) bool, who Auth
 
 // Switches returns the modes that are in force, also those that wait for a limit
 // that the rules do not have, sorted by domain, rule and limit.
-func (o *Overlay) Switches() []Switch {
+func (o *Overlay) Switches() []Entry {
 	s := o.set.Load()
 	if s == nil {
 		return nil
 	}
 	now := o.now()
-	var all []Switch
+	var all []Entry
 	for _, m := range s.switches {
 		if !m.over(now) {
-			all = append(all, *m.Switch)
+			all = append(all, *m.Entry)
 		}
 	}
-	slices.SortFunc(all, func(a, b Switch) int {
+	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Limit, b.Limit))
 	})
 	return all
 }
 
 // SwitchOf returns the mode in force that an operator gave a limit, nil for none.
-func (o *Overlay) SwitchOf(l *weir.Limit) *Switch {
+func (o *Overlay) SwitchOf(l *weir.Limit) *Entry {
 	s := o.set.Load()
 	if s == nil {
 		return nil
@@ -213,6 +207,6 @@ func (o *Overlay) SwitchOf(l *weir.Limit) *Switch {
 	if m == nil || m.over(o.now()) {
 		return nil
 	}
-	found := *m.Switch
+	found := *m.Entry
 	return &found
 }

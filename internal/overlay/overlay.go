@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,10 +17,10 @@ import (
 type Options struct {
 	// Rules are what lies beneath. Required; their limits must be compiled.
 	Rules weir.Rules
-	// Board keeps the document. Required.
+	// Board keeps the documents. Required.
 	Board documents.Board
-	// Name of the document of bans and overrides on the board; those of modes and
-	// of changes have .modes and .audit behind it. Zero means "overlay".
+	// Name of the document of entries on the board; that of changes has .audit behind
+	// it. Zero means "overlay".
 	Name string
 	// Places returns the limits of Rules whose mode operators may change, in the
 	// order of the rules. It is asked when something is changed or told, and must
@@ -62,17 +61,12 @@ type Overlay struct {
 	// vain. Nil before.
 	index atomic.Pointer[map[*weir.Limit]Place]
 
-	mu sync.Mutex // held while the board is asked, and to replace set
-	// keys is the document of bans and overrides, more that of all else; the
-	// entries in use of both make the set. Requires: mu.
-	keys   page[Entry]
-	more   page[item]
-	inKeys []Entry
-	inMore []item
-	// missed is how often the board failed in a row.
-	missed  int
-	outage  *faults.Outage
+	// state is the document of the entries that make the set.
+	state   page[Entry]
 	history history
+	// missed is how often the board failed in a row.
+	missed int
+	outage *faults.Outage
 }
 
 var (
@@ -100,16 +94,11 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	o := &Overlay{opt: opt, outage: faults.NewOutage(opt.Logger, "operator changes cannot be read; the last known ones stay in force",
-		"operator changes can be read again").Warns()}
-	o.keys = page[Entry]{name: opt.Name, decode: Decode, encode: encode, over: (*Entry).over, install: func(es []Entry) {
-		o.inKeys = es
-		o.set.Store(newSet(o.inKeys, o.inMore, o.set.Load()))
+		"operator changes can be read again")}
+	o.state = page[Entry]{name: opt.Name, decode: Decode, encode: encode, install: func(all []Entry) {
+		o.set.Store(newSet(all, o.set.Load()))
 	}}
-	o.more = page[item]{name: opt.Name + ".modes", decode: decodeMore, encode: encodeMore, over: (*item).over, install: func(more []item) {
-		o.inMore = more
-		o.set.Store(newSet(o.inKeys, o.inMore, o.set.Load()))
-	}}
-	o.history.name = opt.Name + ".audit"
+	o.history.page = page[Change]{name: opt.Name + ".audit", decode: decodeChanges, encode: encodeChanges}
 	o.clock.start(time.Now())
 	o.note(o.Refresh(ctx))
 	return o, nil

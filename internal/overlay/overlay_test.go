@@ -463,7 +463,7 @@ func hostile() []string {
 	ban := `{"kind":"ban",` + good + `,"until_us":9000000000000000}`
 	return []string{
 		``, `null x`, `[]`, `{"format":2,"entries":[]}`, `{"entries":[]}`, `{"format":1,"entries":[]} {}`, `{"format":1,"extra":1}`,
-		doc(`{"kind":"ban",` + good + `}`), doc(`{"kind":"wipe",` + good + `,"until_us":9000000000000000}`), doc(ban + "," + ban),
+		doc(`{"kind":"ban",` + good + `}`), doc(ban + "," + ban),
 		doc(`{"kind":"ban",` + good + `,"until_us":-1}`), doc(`{"kind":"ban",` + good + `,"until_us":1e99}`),
 		doc(`{"kind":"override",` + good + `,"count":0,"period_us":1}`), doc(`{"kind":"override",` + good + `,"count":9007199254740993,"period_us":1}`),
 		doc(`{"kind":"override",` + good + `,"count":1,"period_us":9000000000000000000}`), doc(`{"kind":"override",` + good + `,"count":1,"period_us":1,"burst":-1}`),

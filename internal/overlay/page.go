@@ -6,59 +6,78 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/internal/backoff"
 	"github.com/weirlimit/weir/internal/documents"
 )
 
-// A page is one document on the board, and what the node has of it. Requires:
-// Overlay.mu.
+// A page is one document on the board, and what the node has of it. Its methods
+// require mu, but for look.
 type page[E any] struct {
 	name   string
 	decode func([]byte) ([]E, error)
-	encode func([]E) ([]byte, error)
-	over   func(e *E, now int64) bool
-	// install puts entries in use.
+	// encode returns the document of entries, and those of them that are in it.
+	encode func([]E) ([]byte, []E, error)
+	// install puts entries in use. Nil where nothing does.
 	install func([]E)
-	// version and data are of the document in use, 0 before there was one; seen is
-	// that of the last one that was read, good or bad.
+
+	mu sync.Mutex // held while the board is asked
+	// version and entries are of the document in use, 0 before there was one; entries
+	// are not changed in place. seen is the version of the last one that was read, good
+	// or bad, and fault why that is bad.
 	version, seen int64
-	data          []byte
+	entries       []E
+	fault         error
 }
 
-// look looks for a new version and puts it in use. It returns the entries of one,
-// nil when there is nothing new.
-func (p *page[E]) look(ctx context.Context, o *Overlay) ([]E, error) {
+// look looks for a new version and puts it in use, or puts the node's own back. It
+// reports whether there is a new one.
+func (p *page[E]) look(ctx context.Context, o *Overlay) (isNew bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.version
+	version, err := p.load(ctx, o)
+	if err == nil && version < p.version {
+		return false, p.putBack(ctx, o, version)
+	}
+	return p.version != was, err
+}
+
+// load puts the document on the board in use, unless it is older than that in use: then
+// the board has lost that. It returns the version of the document on the board.
+func (p *page[E]) load(ctx context.Context, o *Overlay) (version int64, err error) {
 	d, err := o.read(ctx, p.name, p.seen)
 	switch {
 	case errors.Is(err, documents.ErrDocument):
-		return nil, p.unread(err)
+		return 0, p.unread(err)
 	case err != nil:
-		return nil, err
-	case d.Version < p.version:
-		return nil, p.putBack(ctx, o, d.Version)
-	case d.Version == 0:
-		p.seen = 0
-		return nil, nil
-	case d.Version == p.seen && d.Version != p.version:
-		return nil, ErrUnread // and it was said why
+		return 0, err
+	case d.Version < p.version || d.Version == 0:
+		p.seen, p.fault = p.version, nil
+		return d.Version, nil
 	case d.Version == p.seen:
-		return nil, nil
+		return d.Version, p.fault
 	}
 	p.seen = d.Version
 	entries, err := p.decode(d.Data)
 	if err != nil {
-		return nil, p.unread(err)
+		p.fault = p.unread(err)
+		return 0, p.fault
 	}
-	p.put(d.Version, d.Data, entries)
-	return entries, nil
+	p.put(d.Version, entries)
+	return d.Version, nil
 }
 
 // putBack puts the node's document in the place of an older one or of none: the
 // board has lost it.
 func (p *page[E]) putBack(ctx context.Context, o *Overlay, was int64) error {
-	d, err := o.opt.Board.SwapDocument(ctx, p.name, was, documents.Document{Version: p.version, Data: p.data})
+	data, _, err := p.encode(p.entries)
+	if err != nil {
+		return err
+	}
+	d, err := o.opt.Board.SwapDocument(ctx, p.name, was, documents.Document{Version: p.version, Data: data})
 	if err != nil {
 		if errors.Is(err, documents.ErrChanged) {
 			return nil // another node was faster: the next look shows
@@ -71,9 +90,11 @@ func (p *page[E]) putBack(ctx context.Context, o *Overlay, was int64) error {
 }
 
 // put puts a document in use.
-func (p *page[E]) put(version int64, data []byte, entries []E) {
-	p.version, p.seen, p.data = version, version, data
-	p.install(entries)
+func (p *page[E]) put(version int64, entries []E) {
+	p.version, p.seen, p.entries, p.fault = version, version, entries, nil
+	if p.install != nil {
+		p.install(entries)
+	}
 }
 
 const (
@@ -83,29 +104,26 @@ const (
 	longestPause = 40 * time.Millisecond
 )
 
-// change makes a change by compare and set: of the entries that are on the board
-// and not over, f makes those that shall be, and says whether there is a change.
-func change[E any](ctx context.Context, o *Overlay, p *page[E], f func(all []E, now int64) ([]E, bool)) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// change makes a change by compare and set: of a copy of the entries that are on the
+// board f makes those that shall be, and says whether there is a change.
+func (p *page[E]) change(ctx context.Context, o *Overlay, f func(all []E) ([]E, bool)) error {
 	for range tries {
-		d, entries, err := p.current(ctx, o)
+		version, err := p.load(ctx, o)
 		if err != nil {
-			return err
+			return asChange(err)
 		}
-		now := o.now()
-		next, changed := f(slices.DeleteFunc(entries, func(e E) bool { return p.over(&e, now) }), now)
+		next, changed := f(slices.Clone(p.entries))
 		if !changed {
 			return nil
 		}
-		data, err := p.encode(next)
+		data, next, err := p.encode(next)
 		if err != nil {
 			return err
 		}
-		put, err := o.opt.Board.SwapDocument(ctx, p.name, d.Version, documents.Document{Version: p.version, Data: data})
+		put, err := o.opt.Board.SwapDocument(ctx, p.name, version, documents.Document{Version: p.version, Data: data})
 		switch {
 		case err == nil:
-			p.put(put.Version, data, next)
+			p.put(put.Version, next)
 			return nil
 		case !errors.Is(err, documents.ErrChanged):
 			return &StoreError{err}
@@ -117,26 +135,12 @@ func change[E any](ctx context.Context, o *Overlay, p *page[E], f func(all []E, 
 	return ErrContended
 }
 
-// current returns the document on the board and its entries; the node's own if
-// the board has an older one or none.
-func (p *page[E]) current(ctx context.Context, o *Overlay) (documents.Document, []E, error) {
-	d, err := o.read(ctx, p.name, 0)
-	switch {
-	case errors.Is(err, documents.ErrDocument):
-		return d, nil, p.unread(err)
-	case err != nil:
-		return d, nil, &StoreError{err}
-	case d.Version < p.version:
-		entries, err := p.decode(p.data)
-		return d, entries, err
-	case d.Version == 0:
-		return d, nil, nil
+// asChange returns the error of a look at the board as that of a change.
+func asChange(err error) error {
+	if errors.Is(err, ErrUnread) {
+		return err
 	}
-	entries, err := p.decode(d.Data)
-	if err != nil {
-		return d, nil, p.unread(err)
-	}
-	return d, entries, nil
+	return &StoreError{err}
 }
 
 // unread says which document cannot be read, and why.

@@ -2,7 +2,6 @@ package overlay
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,11 +11,11 @@ import (
 	"github.com/weirlimit/weir/internal/address"
 )
 
-// A set is what is in use of both documents. It is immutable, but for what marks
+// A set is what is in use of the document. It is immutable, but for what marks
 // and switches remember.
 type set struct {
-	// entries are those of single keys, switches those of limits.
-	entries  []Entry
+	// keys are the entries of single keys; marks are by key, switches by limit.
+	keys     []*Entry
 	marks    map[counter]*mark
 	switches map[place]*switched
 	// clients are those that are banned over their domain, addresses those of them
@@ -40,23 +39,23 @@ type clientBan struct {
 	limit *weir.Limit
 }
 
-// newSet returns entries and modes as a set, nil for none. What old has made of
-// those that are still there is kept, so that their limits stay the same.
-func newSet(keys []Entry, more []item, old *set) *set {
-	if len(keys) == 0 && len(more) == 0 {
+// newSet returns entries as a set, nil for none. What old has made of those that are
+// still there is kept, so that their limits stay the same.
+func newSet(entries []Entry, old *set) *set {
+	if len(entries) == 0 {
 		return nil
 	}
-	s := &set{entries: slices.Clone(keys), marks: make(map[counter]*mark, len(keys)), switches: map[place]*switched{}}
-	for i := range more {
-		switch m := &more[i]; {
-		case m.mode != nil:
-			s.switches[m.mode.place()] = &switched{Switch: m.mode}
-		case m.allow != nil:
-			s.entries = append(s.entries, *m.allow)
+	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[place]*switched{}}
+	for i := range entries {
+		e := &entries[i]
+		if !e.isKnown() {
+			continue
 		}
-	}
-	for i := range s.entries {
-		e := &s.entries[i]
+		if e.Kind == KindMode {
+			s.switches[e.place()] = &switched{Entry: e}
+			continue
+		}
+		s.keys = append(s.keys, e)
 		if e.Kind == BanDomain {
 			s.banClient(e, old)
 			continue

@@ -1,11 +1,8 @@
 package overlay
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
-	"time"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 )
@@ -84,85 +81,22 @@ func SettingOf(l *weir.Limit) Setting {
 	return Setting{Enforced, 100}
 }
 
-// Switch is a mode that an operator gave one limit. Times are the store's, in
-// microseconds since the Unix epoch. It holds while the rules have a limit of its
-// Scope and Name.
-type Switch struct {
-	Kind Kind `json:"kind"` // KindMode
-	// Domain, Rule and Limit are the words of the rules; Limit is the name.
-	Domain string `json:"domain"`
-	Rule   string `json:"rule"`
-	Limit  string `json:"limit"`
-	// Scope of the limit, the same on every node.
-	Scope string `json:"scope"`
-	Mode  Mode   `json:"mode"`
-	// Percent of the keys, of Enforced.
-	Percent int64 `json:"percent,omitempty"`
-	// Until is when it ends; zero for one that stays.
-	Until int64 `json:"until_us,omitempty"`
-	// Made is when it was made, By who made it, Reason why.
-	Made   int64  `json:"made_us"`
-	By     string `json:"by"`
-	Reason string `json:"reason"`
-}
-
-// Setting returns the mode and its share.
-func (s *Switch) Setting() Setting { return Setting{s.Mode, s.Percent} }
+// Setting returns the mode of an entry and its share.
+func (e *Entry) Setting() Setting { return Setting{e.Mode, e.Percent} }
 
 // place names one limit of the rules, the same on every node. The limits of a
 // rule's tiers share their scope, and not their names.
 type place struct{ scope, name string }
 
-func (s *Switch) place() place { return place{s.Scope, s.Limit} }
+func (e *Entry) place() place { return place{e.Scope, e.Limit} }
 
-// over reports whether the switch has ended by now.
-func (s *Switch) over(now int64) bool { return s.Until > 0 && now >= s.Until }
-
-// check reports what is wrong with a switch, wherever it comes from.
-func (s *Switch) check() error {
-	errs := []error{
-		text("domain", s.Domain, 0, maxText), text("rule", s.Rule, 1, maxScope), text("limit", s.Limit, 1, maxText),
-		text("scope", s.Scope, 1, maxScope), text("by", s.By, 0, maxText), text("reason", s.Reason, 0, maxText),
-		s.Setting().check(),
-	}
-	if s.Kind != KindMode {
-		errs = append(errs, fmt.Errorf("kind %q is not %s", s.Kind, KindMode))
-	}
-	if s.Until < 0 || s.Made < 0 {
-		errs = append(errs, errors.New("a time before 1970"))
-	}
-	return errors.Join(errs...)
-}
-
-// text reports what is wrong with a text of from least to most bytes.
-func text(name, s string, least, most int) error {
-	switch {
-	case len(s) < least || len(s) > most:
-		return fmt.Errorf("%s has %d bytes: it must have from %d to %d", name, len(s), least, most)
-	case !utf8.ValidString(s):
-		return fmt.Errorf("%s is not UTF-8", name)
-	}
-	return nil
-}
-
-// until says the end of something that a text has said.
-func until(at int64) string {
-	if at == 0 {
-		return ""
-	}
-	return " until " + time.UnixMicro(at).UTC().Format(time.RFC3339)
-}
-
-// says returns the switch in words: "10% until 2026-01-02T15:04:05Z".
-func (s *Switch) says() string { return s.Setting().String() + until(s.Until) }
-
-// switched is a switch in use, and the limits that it makes.
+// switched is a mode in use, and the limits that it makes.
 type switched struct {
-	*Switch
+	*Entry
 	made remembered
 }
 
-// as returns what the switch makes of l. It allocates the first time.
+// as returns what the mode makes of l. It allocates the first time.
 func (s *switched) as(o *Overlay, l *weir.Limit) *made {
 	if m := s.made.find(l); m != nil {
 		return m

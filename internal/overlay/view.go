@@ -113,7 +113,7 @@ func (v *SwitchView) String() string {
 // SwitchViews returns the views of the modes that are in force, one for all limits
 // that go by the same words.
 func (o *Overlay) SwitchViews() []SwitchView {
-	all := slices.CompactFunc(o.Switches(), func(a, b Switch) bool {
+	all := slices.CompactFunc(o.Switches(), func(a, b Entry) bool {
 		return a.Domain == b.Domain && a.Rule == b.Rule && a.Limit == b.Limit
 	})
 	out := make([]SwitchView, len(all))
@@ -124,25 +124,25 @@ func (o *Overlay) SwitchViews() []SwitchView {
 		}
 	}
 	for i := range all {
-		out[i] = all[i].view(byPlace[all[i].place()])
+		out[i] = all[i].switchView(byPlace[all[i].place()])
 	}
 	return out
 }
 
-// view returns s as operators are told of it; p has no limit where the rules have
+// switchView returns the mode e as operators are told of it; p has no limit where the rules have
 // none.
-func (s *Switch) view(p Place) SwitchView {
-	v := SwitchView{Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Mode: s.Mode, Made: time.UnixMicro(s.Made).UTC(), By: s.By, Reason: s.Reason}
-	if s.Mode == Enforced {
-		percent := s.Percent
+func (e *Entry) switchView(p Place) SwitchView {
+	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason}
+	if e.Mode == Enforced {
+		percent := e.Percent
 		v.Percent = &percent
 	}
 	if p.Limit != nil {
 		rules := SettingOf(p.Limit).String()
-		v.Rules, v.YAML = &rules, p.yaml(s.Setting())
+		v.Rules, v.YAML = &rules, p.yaml(e.Setting())
 	}
-	if s.Until > 0 {
-		until := time.UnixMicro(s.Until).UTC()
+	if e.Until > 0 {
+		until := time.UnixMicro(e.Until).UTC()
 		v.Until = &until
 	}
 	return v

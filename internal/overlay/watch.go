@@ -52,38 +52,19 @@ func (o *Overlay) note(err error) {
 	}
 }
 
-// Refresh looks for new versions now, and writes down changes that could not be
+// Refresh looks for a new version now, and writes down changes that could not be
 // when they were made.
 func (o *Overlay) Refresh(ctx context.Context) error {
-	err := o.refresh(ctx)
+	isNew, err := o.state.look(ctx, o)
+	if isNew {
+		n := o.Count()
+		o.opt.Logger.Info("operator changes loaded", "bans", n.Bans, "overrides", n.Overrides, "allowed", n.Allowed, "modes", n.Modes)
+	}
 	o.history.again(ctx, o)
 	return err
 }
 
-func (o *Overlay) refresh(ctx context.Context) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	entries, err := o.keys.look(ctx, o)
-	if entries != nil {
-		bans := 0
-		for i := range entries {
-			if entries[i].Kind == Ban {
-				bans++
-			}
-		}
-		o.opt.Logger.Info("bans and overrides loaded", "version", o.keys.version, "bans", bans, "overrides", len(entries)-bans)
-	}
-	if err != nil && !errors.Is(err, ErrUnread) {
-		return err
-	}
-	more, err2 := o.more.look(ctx, o)
-	if more != nil {
-		o.opt.Logger.Info("modes loaded", "version", o.more.version, "entries", len(more))
-	}
-	return errors.Join(err, err2)
-}
-
-// read reads a document unless its version is known. Requires: mu.
+// read reads a document unless its version is known.
 func (o *Overlay) read(ctx context.Context, name string, known int64) (documents.Document, error) {
 	sent := o.clock.elapsed()
 	d, err := o.opt.Board.ReadDocument(ctx, name, known)

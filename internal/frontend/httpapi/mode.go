@@ -169,7 +169,7 @@ func (a *API) setMode(c *call, w http.ResponseWriter, r *http.Request) error {
 	case q.mode == noMode:
 		// Also of a limit that the rules do not have any more.
 		var n int
-		n, err = a.opt.Overlay.ClearMode(r.Context(), func(s *overlay.Switch) bool {
+		n, err = a.opt.Overlay.ClearMode(r.Context(), func(s *overlay.Entry) bool {
 			return s.Domain == q.domain && (s.Rule == q.rule || s.Limit == q.rule) && (q.limit == "" || s.Limit == q.limit)
 		}, who)
 		if err == nil && n == 0 && fault != nil {
