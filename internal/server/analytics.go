@@ -28,12 +28,12 @@ import (
 // Analytics configures what is kept of events and asked about.
 type Analytics struct {
 	URL               string        `yaml:"url" name:"analytics" default:"memory:" placeholder:"URL" help:"Database of analytics and the dashboard. It keeps events for /v1/analytics/ on the admin port: memory:, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE, see docs/reference/analytics.md; off keeps nothing. memory: keeps the events of this process alone: where they go to a queue it means off, as other processes would miss what is taken out of it."`
-	KeepMinutes       time.Duration `yaml:"retention_minutes" name:"analytics-retention-minutes" was:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" help:"Retention of counts by the minute. 0 means 168h, a week; 24h in memory."`
-	KeepHours         time.Duration `yaml:"retention_hours" name:"analytics-retention-hours" was:"analytics-keep-hours" default:"0s" placeholder:"DURATION" help:"Retention of counts by the hour. 0 means 2160h, 90 days; 24h in memory."`
-	KeepDays          time.Duration `yaml:"retention_days" name:"analytics-retention-days" was:"analytics-keep-days" default:"0s" placeholder:"DURATION" help:"Retention of counts by the day. 0 means 26280h, three years; 24h in memory."`
-	KeepClientMinutes time.Duration `yaml:"retention_client_minutes" name:"analytics-retention-client-minutes" was:"analytics-keep-client-minutes" default:"0s" placeholder:"DURATION" help:"Retention of clients by the minute. 0 means 48h; 24h in memory."`
-	KeepClientHours   time.Duration `yaml:"retention_client_hours" name:"analytics-retention-client-hours" was:"analytics-keep-client-hours" default:"0s" placeholder:"DURATION" help:"Retention of clients by the hour. 0 means 720h, 30 days; 24h in memory."`
-	MaxClients        int64         `yaml:"max_clients" name:"analytics-max-clients" default:"0" placeholder:"N" help:"Most clients of a limit in a minute or an hour. 10 to 100000; the others are merged. 0 means 1000; 200 in memory."`
+	KeepMinutes       time.Duration `yaml:"retention_minutes" name:"analytics-retention-minutes" was:"analytics-keep-minutes" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of counts by the minute. 0 means 168h, a week; 24h in memory."`
+	KeepHours         time.Duration `yaml:"retention_hours" name:"analytics-retention-hours" was:"analytics-keep-hours" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of counts by the hour. 0 means 2160h, 90 days; 24h in memory."`
+	KeepDays          time.Duration `yaml:"retention_days" name:"analytics-retention-days" was:"analytics-keep-days" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of counts by the day. 0 means 26280h, three years; 24h in memory."`
+	KeepClientMinutes time.Duration `yaml:"retention_client_minutes" name:"analytics-retention-client-minutes" was:"analytics-keep-client-minutes" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of clients by the minute. 0 means 48h; 24h in memory."`
+	KeepClientHours   time.Duration `yaml:"retention_client_hours" name:"analytics-retention-client-hours" was:"analytics-keep-client-hours" default:"0s" placeholder:"DURATION" least:"1h" or:"0" help:"Retention of clients by the hour. 0 means 720h, 30 days; 24h in memory."`
+	MaxClients        int64         `yaml:"max_clients" name:"analytics-max-clients" default:"0" placeholder:"N" least:"10" most:"100000" or:"0" help:"Most clients of a limit in a minute or an hour. 10 to 100000; the others are merged. 0 means 1000; 200 in memory."`
 	MaxBytes          Bytes         `yaml:"max_bytes" name:"analytics-max-bytes" default:"0" placeholder:"BYTES" help:"Most bytes of all rows; above it the oldest are deleted. 0 means 8GiB in a file, 128MiB in memory, and no bound in PostgreSQL."`
 }
 
@@ -82,22 +82,7 @@ func (a *Analytics) check() error {
 		return nil
 	}
 	_, err := a.kind()
-	errs := []error{err}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"minutes", a.KeepMinutes}, {"hours", a.KeepHours}, {"days", a.KeepDays},
-		{"client-minutes", a.KeepClientMinutes}, {"client-hours", a.KeepClientHours},
-	} {
-		if d.value != 0 && d.value < time.Hour {
-			errs = append(errs, fmt.Errorf("--analytics-retention-%s is %s: give at least 1h, or 0", d.name, d.value))
-		}
-	}
-	if a.MaxClients != 0 && (a.MaxClients < 10 || a.MaxClients > 100_000) {
-		errs = append(errs, fmt.Errorf("--analytics-max-clients is %d: it must be between 10 and 100000, or 0", a.MaxClients))
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // analyst runs the service on a database that may come later. Safe for concurrent use.

@@ -42,17 +42,12 @@ func (c *AnalyticsConfig) check() error {
 	if c.URL == eventsOff {
 		errs = append(errs, errors.New("--analytics off keeps nothing: give sqlite:PATH or postgres://HOST/DATABASE"))
 	}
-	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		errs = append(errs, errors.New("--tls-cert and --tls-key go together: one of them is missing"))
-	}
-	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
-		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
-	}
-	if c.Token != "" && c.TokenFile != "" {
-		errs = append(errs, errors.New("--admin-token and --admin-token-file are both given: keep one"))
-	}
-	return errors.Join(append(errs, c.Analytics.check(), c.Log.check())...)
+	errs = append(errs, c.TLS.check("tls"), c.admin().check(), c.Analytics.check(), c.Log.check())
+	return errors.Join(append(errs, checkBounds(&c.Analytics, "analytics.", func(string) bool { return true })...)...)
 }
+
+// admin returns what operators are let in by.
+func (c *AnalyticsConfig) admin() *Admin { return &Admin{Token: c.Token, TokenFile: c.TokenFile} }
 
 // AnalyticsServer is analytics as a process of its own. Safe for concurrent use.
 type AnalyticsServer struct {
@@ -84,8 +79,7 @@ func NewAnalytics(conf *AnalyticsConfig, build Build, log *slog.Logger) (*Analyt
 }
 
 func (s *AnalyticsServer) open() (err error) {
-	as := Config{Admin: Admin{Token: s.conf.Token, TokenFile: s.conf.TokenFile}}
-	if s.token, err = as.adminToken(); err != nil {
+	if s.token, err = s.conf.admin().token(); err != nil {
 		return err
 	}
 	if s.token == "" && !loopbackListen(s.conf.Listen) {

@@ -31,7 +31,7 @@ type Config struct {
 	API      API      `yaml:"api" embed:"" group:"Limits:"`
 
 	Store      string   `yaml:"store" name:"store" group:"Store:" default:"memory:" placeholder:"URL" help:"Where counters are kept. memory: keeps them in this process; memory:?max_bytes=512MiB bounds them. redis://HOST:PORT, redis+sentinel://, redis+cluster://, redis+ring:// (rediss for TLS) and memcached:// keep them where nodes share them."`
-	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" group:"Store:" default:"1" placeholder:"N" help:"Least number of nodes that share the store. Nodes find each other in Redis; with Memcached this is their number. While the store is down, a node decides alone by its share of a limit."`
+	StoreNodes int64    `yaml:"store_nodes" name:"store-nodes" group:"Store:" default:"1" placeholder:"N" least:"1" most:"10000" help:"Least number of nodes that share the store. Nodes find each other in Redis; with Memcached this is their number. While the store is down, a node decides alone by its share of a limit."`
 	StoreHeld  Bytes    `yaml:"store_local_max_bytes" kong:"-" was:"store-held" default:"64MiB" placeholder:"BYTES" help:"Most memory for the state of the shared store on this node. That is leases, the deny cache and debts. Half of it is for leases, some 100 thousand in 64MiB; what was used longest ago is evicted first."`
 	Region     string   `yaml:"region" name:"region" group:"Store:" placeholder:"NAME" help:"Region of this node, where there are several. Limits of eventual consistency, and those that do not say, are then counted by all regions together: see docs/explanation/regions.md."`
 	Regions    []string `yaml:"regions" name:"regions" group:"Store:" sep:";" placeholder:"NAME=URL" help:"The regions and their stores, such as eu=redis://redis.eu:6379. Can be given several times. All nodes need the same list; the store of --region replaces --store. A decision waits only for the store of its own region; timeout in the URL of another, a second by default, bounds each synchronization with it."`
@@ -69,15 +69,15 @@ type API struct {
 type HTTP struct {
 	Listen            string        `yaml:"listen" name:"http" default:":8080" placeholder:"HOST:PORT" help:"Address of the HTTP API and of the gateway. Port 0 takes a free one. unix:PATH is a Unix socket, for a proxy on the same machine: see --trusted-unix."`
 	TLS               TLS           `yaml:"tls" embed:"" prefix:"tls-"`
-	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" kong:"-" was:"http-read-header-timeout" default:"5s" placeholder:"DURATION" help:"Longest time to read the headers of a request."`
-	ReadTimeout       time.Duration `yaml:"read_timeout" kong:"-" was:"http-read-timeout" default:"1m" placeholder:"DURATION" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
-	WriteTimeout      time.Duration `yaml:"write_timeout" kong:"-" was:"http-write-timeout" default:"0s" placeholder:"DURATION" help:"Longest time from the end of the request's headers to the end of the response. 0 means no bound, for downloads through the gateway."`
-	IdleTimeout       time.Duration `yaml:"idle_timeout" kong:"-" was:"http-idle-timeout" default:"2m" placeholder:"DURATION" help:"How long a connection may be idle between requests. It also bounds how long an upgraded connection, such as a WebSocket, may be idle; 0 means no bound for those."`
-	StallTimeout      time.Duration `yaml:"stall_timeout" kong:"-" was:"http-stall-timeout" default:"1m" placeholder:"DURATION" help:"How long a client may read nothing of its response, or send nothing of its body. Then its request and, over HTTP/1, its connection are ended. 0 means no bound."`
-	MaxStreams        int64         `yaml:"max_streams" kong:"-" was:"http-max-streams" default:"100" placeholder:"N" help:"Most concurrent requests on one HTTP/2 connection."`
-	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" kong:"-" was:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" help:"Most bytes of the headers of a request; above it the response is 431."`
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" kong:"-" was:"http-read-header-timeout" default:"5s" placeholder:"DURATION" positive:"" help:"Longest time to read the headers of a request."`
+	ReadTimeout       time.Duration `yaml:"read_timeout" kong:"-" was:"http-read-timeout" default:"1m" placeholder:"DURATION" least:"0" help:"Longest time to read a whole request. 0 means no bound, for uploads through the gateway. The API waits ten seconds for a body at most."`
+	WriteTimeout      time.Duration `yaml:"write_timeout" kong:"-" was:"http-write-timeout" default:"0s" placeholder:"DURATION" least:"0" help:"Longest time from the end of the request's headers to the end of the response. 0 means no bound, for downloads through the gateway."`
+	IdleTimeout       time.Duration `yaml:"idle_timeout" kong:"-" was:"http-idle-timeout" default:"2m" placeholder:"DURATION" least:"0" help:"How long a connection may be idle between requests. It also bounds how long an upgraded connection, such as a WebSocket, may be idle; 0 means no bound for those."`
+	StallTimeout      time.Duration `yaml:"stall_timeout" kong:"-" was:"http-stall-timeout" default:"1m" placeholder:"DURATION" least:"0" help:"How long a client may read nothing of its response, or send nothing of its body. Then its request and, over HTTP/1, its connection are ended. 0 means no bound."`
+	MaxStreams        int64         `yaml:"max_streams" kong:"-" was:"http-max-streams" default:"100" placeholder:"N" least:"1" most:"65536" help:"Most concurrent requests on one HTTP/2 connection."`
+	MaxHeaderBytes    Bytes         `yaml:"max_header_bytes" kong:"-" was:"http-max-header-bytes" default:"32KiB" placeholder:"BYTES" least:"1KiB" most:"1MiB" help:"Most bytes of the headers of a request; above it the response is 431."`
 	ProxyProtocol     []string      `yaml:"proxy_protocol" name:"proxy-protocol" sep:"," placeholder:"CIDR" help:"Load balancers that send the PROXY protocol header. Addresses or prefixes of peers that must begin each connection with it, version 1 or 2. It is not read from other peers."`
-	MaxConnections    int64         `yaml:"max_connections" kong:"-" was:"http-max-connections" default:"16384" placeholder:"N" help:"Most concurrent connections. The one that is idle for longest is closed for a new one; where none is idle, new ones wait to be accepted. 0 means no bound."`
+	MaxConnections    int64         `yaml:"max_connections" kong:"-" was:"http-max-connections" default:"16384" placeholder:"N" least:"0" help:"Most concurrent connections. The one that is idle for longest is closed for a new one; where none is idle, new ones wait to be accepted. 0 means no bound."`
 	MaxClientConns    int64         `yaml:"max_client_connections" kong:"-" was:"http-max-client-connections" default:"0" placeholder:"N" help:"Most concurrent connections of one client: an IPv4 address, or an IPv6 /64. A further one replaces its longest idle one, or is closed. Loopback, trust and identity.proxies.trusted have no such bound. 0 means a quarter of http.max_connections."`
 }
 
@@ -98,8 +98,8 @@ type TLS struct {
 
 // Drain configures the end of a server.
 type Drain struct {
-	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" help:"How long to accept requests after SIGTERM while not ready. Readiness is 503 meanwhile, so that load balancers stop sending. 5s suits Kubernetes."`
-	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" help:"How long requests in flight may then take. Then they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
+	Delay   time.Duration `yaml:"delay" name:"drain-delay" default:"0s" placeholder:"DURATION" least:"0" help:"How long to accept requests after SIGTERM while not ready. Readiness is 503 meanwhile, so that load balancers stop sending. 5s suits Kubernetes."`
+	Timeout time.Duration `yaml:"timeout" name:"drain-timeout" default:"20s" placeholder:"DURATION" least:"0" help:"How long requests in flight may then take. Then they are cut. Upgraded connections, such as WebSockets, are waited for as long and then closed."`
 }
 
 // Log configures what is written to standard error.
@@ -147,9 +147,6 @@ func (c *Config) checkSettings() error {
 	if c.HTTP.Listen == "" {
 		bad("--http (http.listen) is empty: give HOST:PORT")
 	}
-	if c.StoreNodes < 1 || c.StoreNodes > 10_000 {
-		bad("--store-nodes is %d: it must be between 1 and 10000", c.StoreNodes)
-	}
 	if c.StoreHeld < tier.MinBytes {
 		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(tier.MinBytes))
 	}
@@ -169,50 +166,47 @@ func (c *Config) checkSettings() error {
 	if _, err := prefixes("--proxy-protocol", c.HTTP.ProxyProtocol); err != nil {
 		errs = append(errs, err)
 	}
-	for _, t := range []struct {
-		name string
-		TLS
-	}{{"tls", c.HTTP.TLS}, {"admin-tls", c.Admin.TLS}, {"grpc-tls", c.GRPC.TLS}, {"resp-tls", c.RESP.TLS}} {
-		if (t.Cert == "") != (t.Key == "") {
-			bad("--%s-cert and --%s-key go together: one of them is missing", t.name, t.name)
-		}
-		if t.ClientCA != "" && t.Cert == "" {
-			bad("--%s-client-ca needs --%s-cert and --%s-key", t.name, t.name, t.name)
-		}
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"http.read_header_timeout", c.HTTP.ReadHeaderTimeout}, {"http.read_timeout", c.HTTP.ReadTimeout},
-		{"http.write_timeout", c.HTTP.WriteTimeout}, {"http.idle_timeout", c.HTTP.IdleTimeout},
-		{"http.stall_timeout", c.HTTP.StallTimeout},
-		{"--drain-delay", c.Drain.Delay}, {"--drain-timeout", c.Drain.Timeout},
-	} {
-		if d.value < 0 {
-			bad("%s is %s: it cannot be negative", d.name, d.value)
-		}
-	}
-	if c.HTTP.ReadHeaderTimeout == 0 {
-		bad("http.read_header_timeout is 0: a client could then hold a connection for ever; give a duration such as 5s")
-	}
-	if c.HTTP.MaxConnections < 0 {
-		bad("http.max_connections is %d: it cannot be negative", c.HTTP.MaxConnections)
-	}
+	errs = append(errs, c.HTTP.TLS.check("tls"), c.Admin.TLS.check("admin-tls"), c.GRPC.TLS.check("grpc-tls"), c.RESP.TLS.check("resp-tls"))
+	errs = append(errs, checkBounds(c, "", c.isSet)...)
 	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
 		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)
 	}
-	if c.HTTP.MaxStreams < 1 || c.HTTP.MaxStreams > 1<<16 {
-		bad("http.max_streams is %d: it must be between 1 and 65536", c.HTTP.MaxStreams)
-	}
-	if c.HTTP.MaxHeaderBytes < 1024 || c.HTTP.MaxHeaderBytes > 1<<20 {
-		bad("http.max_header_bytes is %s: it must be between 1KiB and 1MiB", c.HTTP.MaxHeaderBytes)
-	}
-	if c.Admin.Token != "" && c.Admin.TokenFile != "" {
-		bad("--admin-token and --admin-token-file are both given: keep one")
-	}
-	errs = append(errs, c.checkShed(), c.Events.check(), c.checkAnalytics(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
+	errs = append(errs, c.checkShed(), c.Events.check(), c.checkAnalytics(), c.Admin.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
 	return errors.Join(errs...)
+}
+
+// isSet reports whether a setting has an effect, by its key.
+func (c *Config) isSet(key string) bool {
+	section, _, _ := strings.Cut(key, ".")
+	switch section {
+	case "grpc":
+		return c.GRPC.Listen != ""
+	case "resp":
+		return c.RESP.Listen != ""
+	case "analytics":
+		return c.Analytics.URL != eventsOff
+	}
+	return true
+}
+
+// check reports what is missing of the files of a listener, whose flags begin with
+// prefix.
+func (t *TLS) check(prefix string) error {
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		return fmt.Errorf("--%s-cert and --%[1]s-key go together: one of them is missing", prefix)
+	case t.ClientCA != "" && t.Cert == "":
+		return fmt.Errorf("--%s-client-ca needs --%[1]s-cert and --%[1]s-key", prefix)
+	}
+	return nil
+}
+
+// check reports a token that is given twice.
+func (a *Admin) check() error {
+	if a.Token != "" && a.TokenFile != "" {
+		return errors.New("--admin-token and --admin-token-file are both given: keep one")
+	}
+	return nil
 }
 
 // check is for the two words that come unchecked from a file.
@@ -238,17 +232,17 @@ func (c *Config) upstream() (*url.URL, error) {
 	return parseUpstream("--upstream", c.Upstream)
 }
 
-// adminToken returns the token that admin requests must carry, empty for none.
-func (c *Config) adminToken() (string, error) {
-	token := string(c.Admin.Token)
-	if c.Admin.TokenFile != "" {
-		data, err := readSecret(c.Admin.TokenFile)
+// token returns the token that admin requests must carry, empty for none.
+func (a *Admin) token() (string, error) {
+	token := string(a.Token)
+	if a.TokenFile != "" {
+		data, err := readSecret(a.TokenFile)
 		if err != nil {
 			return "", fmt.Errorf("admin token: %w", err)
 		}
 		token = strings.TrimSpace(string(data))
 		if token == "" {
-			return "", fmt.Errorf("admin token: %s is empty", c.Admin.TokenFile)
+			return "", fmt.Errorf("admin token: %s is empty", a.TokenFile)
 		}
 	}
 	if token != "" && len(token) < minSecret {

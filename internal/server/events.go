@@ -26,12 +26,12 @@ import (
 // Events configures what is told of decisions, and to whom.
 type Events struct {
 	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, natss, amqps for TLS), see docs/reference/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
-	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
+	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" least:"0" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
 	Plain      bool   `yaml:"unhashed" name:"events-unhashed" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
 	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
 	Node       string `yaml:"node" name:"events-node" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
 	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events. Analytics and the dashboard group nodes by it; nothing is decided by it. Empty means that of --region, or none."`
-	Backlog    int64  `yaml:"backlog" kong:"-" was:"events-backlog" default:"200000" placeholder:"N" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
+	Backlog    int64  `yaml:"backlog" kong:"-" was:"events-backlog" default:"200000" placeholder:"N" least:"1000" most:"10000000" help:"Most events that wait for the queue; then records are dropped, the oldest first, and counted. One takes about 1 KiB."`
 }
 
 const (
@@ -82,12 +82,6 @@ func (e *Events) check() error {
 		} else if _, err := queueOf("--events (events.url)", e.URL); err != nil {
 			errs = append(errs, err)
 		}
-	}
-	if e.Sample < 0 {
-		errs = append(errs, fmt.Errorf("--events-sample is %d: it cannot be negative", e.Sample))
-	}
-	if e.Backlog < 1000 || e.Backlog > 10_000_000 {
-		errs = append(errs, fmt.Errorf("events.backlog is %d: it must be between 1000 and 10000000", e.Backlog))
 	}
 	if len(e.Node) > maxNode || strings.ContainsFunc(e.Node, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
 		errs = append(errs, fmt.Errorf("--events-node (events.node) %q: at most %d letters, digits and signs other than spaces and slashes", e.Node, maxNode))

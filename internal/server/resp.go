@@ -20,9 +20,9 @@ type RESP struct {
 	Password     Secret        `yaml:"password" name:"resp-password" placeholder:"PASSWORD" help:"Password of Redis clients. Required as soon as the address is not loopback."`
 	PasswordFile string        `yaml:"password_file" name:"resp-password-file" placeholder:"FILE" help:"File that holds the password, in place of --resp-password."`
 	TLS          TLS           `yaml:"tls" embed:"" prefix:"resp-tls-"`
-	MaxClients   int64         `yaml:"max_clients" kong:"-" was:"resp-max-clients" default:"4096" placeholder:"N" help:"Most concurrent connections of Redis clients, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is idle for longest is closed for a new one; where all have commands in flight, the new one gets an error and is closed. Loopback, trust and identity.proxies.trusted have no bound for one client. Where there is a password, unauthenticated clients replace each other once they hold a quarter."`
-	IdleTimeout  time.Duration `yaml:"idle_timeout" kong:"-" was:"resp-idle-timeout" default:"0s" placeholder:"DURATION" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: TCP keep-alive ends the connection of a machine that is gone."`
-	Timeout      time.Duration `yaml:"timeout" kong:"-" was:"resp-timeout" default:"10s" placeholder:"DURATION" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to read its replies."`
+	MaxClients   int64         `yaml:"max_clients" kong:"-" was:"resp-max-clients" default:"4096" placeholder:"N" least:"1" most:"1048576" help:"Most concurrent connections of Redis clients, and a quarter of them for one client: an IPv4 address, or an IPv6 /64. The one that is idle for longest is closed for a new one; where all have commands in flight, the new one gets an error and is closed. Loopback, trust and identity.proxies.trusted have no bound for one client. Where there is a password, unauthenticated clients replace each other once they hold a quarter."`
+	IdleTimeout  time.Duration `yaml:"idle_timeout" kong:"-" was:"resp-idle-timeout" default:"0s" placeholder:"DURATION" least:"0" help:"How long a Redis client may send nothing. 0 means without end, as clients keep pools: TCP keep-alive ends the connection of a machine that is gone."`
+	Timeout      time.Duration `yaml:"timeout" kong:"-" was:"resp-timeout" default:"10s" placeholder:"DURATION" positive:"" help:"How long a Redis client may take to authenticate, to send the rest of a command, and to read its replies."`
 }
 
 // check reports what is wrong with r that can be seen without opening anything.
@@ -41,15 +41,6 @@ func (r *RESP) check() error {
 	}
 	if addr := r.address(); !secret && r.TLS.ClientCA == "" && !strings.HasPrefix(addr, unixPrefix) && !loopbackListen(addr) {
 		bad("--resp %s can be reached from other machines, and whoever connects may spend and reset: give --resp-password-file FILE, or listen on 127.0.0.1", r.Listen)
-	}
-	if r.MaxClients < 1 || r.MaxClients > 1<<20 {
-		bad("resp.max_clients is %d: it must be between 1 and %d", r.MaxClients, 1<<20)
-	}
-	if r.IdleTimeout < 0 {
-		bad("resp.idle_timeout is %s: it cannot be negative", r.IdleTimeout)
-	}
-	if r.Timeout <= 0 {
-		bad("resp.timeout is %s: a client could then hold what it likes for ever; give a duration such as 10s", r.Timeout)
 	}
 	return errors.Join(errs...)
 }

@@ -140,7 +140,7 @@ func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
 }
 
 func (s *Server) open() (err error) {
-	if s.token, err = s.conf.adminToken(); err != nil {
+	if s.token, err = s.conf.Admin.token(); err != nil {
 		return err
 	}
 	if s.guesses, err = guesses.New(0, 0, s.log); err != nil {

@@ -23,7 +23,8 @@ type Setting struct {
 	// Placeholder stands for its value in usage lines.
 	Placeholder string
 	// Help says what it does.
-	Help string
+	Help   string
+	bounds bounds
 }
 
 // Env returns the environment variable of the setting, empty where it has no flag.
@@ -125,6 +126,7 @@ func walk(v reflect.Value, key, prefix string, visit func(Setting, reflect.Value
 			Default:     f.Tag.Get("default"),
 			Placeholder: placeholder(f),
 			Help:        strings.ReplaceAll(f.Tag.Get("help"), "${enum}", strings.ReplaceAll(f.Tag.Get("enum"), ",", ", ")),
+			bounds:      boundsOf(f.Tag),
 		}, v.Field(i))
 	}
 }

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// bounds are those that the tags of a setting give: least and most, within which it
+// must be, and beside them or, one more value; or positive, for a duration without
+// which a client could hold what it likes for ever.
+type bounds struct {
+	least, most, or string
+	positive        bool
+}
+
+func boundsOf(tag reflect.StructTag) bounds {
+	_, positive := tag.Lookup("positive")
+	return bounds{tag.Get("least"), tag.Get("most"), tag.Get("or"), positive}
+}
+
+// checkBounds returns an error for each setting of the struct that section points to
+// which is out of its bounds. key is the path of the section with a dot; only settings of
+// which isSet reports true, by their keys, are looked at.
+func checkBounds(section any, key string, isSet func(key string) bool) []error {
+	var errs []error
+	walk(reflect.ValueOf(section).Elem(), key, "", func(s Setting, v reflect.Value) {
+		if why := s.bounds.fault(v); why != "" && isSet(s.Key) {
+			name := s.Key
+			if s.Flag != "" {
+				name = "--" + s.Flag
+			}
+			errs = append(errs, fmt.Errorf("%s is %v: %s", name, v.Interface(), why))
+		}
+	})
+	return errs
+}
+
+// fault says why v is out of b, empty if it is not.
+func (b bounds) fault(v reflect.Value) string {
+	switch {
+	case b.positive && v.Int() <= 0:
+		return "a client could then hold what it likes for ever; give a duration such as 10s"
+	case b.least == "", b.or != "" && v.Int() == limitOf(v, b.or):
+	case b.most != "" && (v.Int() < limitOf(v, b.least) || v.Int() > limitOf(v, b.most)):
+		return fmt.Sprintf("it must be between %s and %s%s", b.least, b.most, b.orWords())
+	case v.Int() >= limitOf(v, b.least):
+	case b.least == "0":
+		return "it cannot be negative"
+	default:
+		return fmt.Sprintf("give at least %s%s", b.least, b.orWords())
+	}
+	return ""
+}
+
+func (b bounds) orWords() string {
+	if b.or == "" {
+		return ""
+	}
+	return ", or " + b.or
+}
+
+// limitOf reads a bound in the form of the setting v.
+func limitOf(v reflect.Value, text string) int64 {
+	bound := reflect.New(v.Type()).Elem()
+	if err := setText(bound, text); err != nil {
+		panic("server: bound of a setting: " + err.Error())
+	}
+	return bound.Int()
+}
