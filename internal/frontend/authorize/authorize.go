@@ -128,13 +128,19 @@ func (a *Authorizer) compile() (err error) {
 	if a.routes, err = a.opt.Identity.Routes(plans); err != nil {
 		return err
 	}
+	WarnOfEvadable(a.opt.Log, a.routes, plans, func(i int) bool { return a.opt.Routes[i].Unlimited })
+	return nil
+}
+
+// WarnOfEvadable logs the routes, made of plans, on which clients without a credential
+// meet no limit, but for those that are unlimited.
+func WarnOfEvadable(log *slog.Logger, routes *identity.Routes, plans []identity.Route, isUnlimited func(i int) bool) {
 	for i := range plans {
-		if !a.opt.Routes[i].Unlimited && a.routes.Plan(i).Evadable() {
-			a.opt.Log.Warn("unauthenticated clients are not limited on this route; add a descriptor of remote_address, for example with unless: user",
+		if !isUnlimited(i) && routes.Plan(i).Evadable() {
+			log.Warn("unauthenticated clients are not limited on this route; add a descriptor of remote_address, for example with unless: user",
 				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
 		}
 	}
-	return nil
 }
 
 // Trusts reports whether the peer of q is one of the trusted proxies.

@@ -114,13 +114,18 @@ func routeName(r *Route) string {
 	return r.Host + r.Path
 }
 
-// unreadable answers a request that could not be identified.
-func (a *Authorizer) unreadable(w http.ResponseWriter, v Verdict, err error) Verdict {
-	p := answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
+// Problem returns the problem document for a request that could not be identified.
+func Problem(err error) *answer.Problem {
+	p := &answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
 	if bad, ok := errors.AsType[*identity.Error](err); ok {
 		p.Status, p.Detail = bad.Status, bad.Detail
 	}
-	p.Write(w)
+	return p
+}
+
+// unreadable answers a request that could not be identified.
+func (a *Authorizer) unreadable(w http.ResponseWriter, v Verdict, err error) Verdict {
+	Problem(err).Write(w)
 	v.Outcome = Unreadable
 	return v
 }

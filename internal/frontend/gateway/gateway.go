@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/frontend/authorize"
 	httplimit "github.com/weirlimit/weir/middleware/http"
 )
 
@@ -149,12 +150,7 @@ func (g *Gateway) compile() (err error) {
 	if g.routes, err = g.identity.Routes(plans); err != nil {
 		return err
 	}
-	for i := range g.targets {
-		if !g.targets[i].unlimited && g.routes.Plan(i).Evadable() {
-			g.opt.Log.Warn("unauthenticated clients are not limited on this route; add a descriptor of remote_address, for example with unless: user",
-				"route", i+1, "host", plans[i].Host, "path", plans[i].Path)
-		}
-	}
+	authorize.WarnOfEvadable(g.opt.Log, g.routes, plans, func(i int) bool { return g.targets[i].unlimited })
 	return nil
 }
 
@@ -234,11 +230,7 @@ func (g *Gateway) find(c *identity.Caller) (*target, *identity.Plan, *answer.Pro
 		check = c.Err
 	}
 	if err := check(); err != nil {
-		p := &answer.Problem{Status: http.StatusBadRequest, Detail: "the request cannot be read"}
-		if bad, ok := errors.AsType[*identity.Error](err); ok {
-			p.Status, p.Detail = bad.Status, bad.Detail
-		}
-		return nil, nil, p
+		return nil, nil, authorize.Problem(err)
 	}
 	if g.fallback == nil {
 		return nil, nil, &answer.Problem{Status: http.StatusNotFound, Detail: "nothing is served at this host and path"}

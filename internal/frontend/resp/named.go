@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
 )
 
@@ -216,21 +217,16 @@ func (c *conn) resetKeys(cmd *command) {
 // refund takes WEIR.REFUND and replies with how many limits took units back.
 func (c *conn) refund(cmd *command) {
 	c.apart(cmd, mayCost, func(ctx context.Context, r *weir.Request) error {
-		var give []weir.Op
 		if r.Verb == weir.Peek {
 			c.out = appendInt(c.out, 0) // COST 0 gives nothing back
 			return nil
 		}
-		for _, o := range c.s.limiter.Match(r) {
-			switch t := o.Limit.Traits(); {
-			case o.Role == weir.Ban, o.Role == weir.Deny, o.Role == weir.Own:
-				// Whether units came from a key's own share or from the pool is not known
-				// any more: the pool's go back, so that no key gets more than its own.
-				continue
-			case t&(weir.Sketches|weir.Leases|weir.Shapes) != 0:
-				return weir.ErrRefund
-			}
-			give = append(give, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, Role: weir.Always, Verb: weir.Refund})
+		give, permits, err := admit.Refunds(nil, c.s.limiter.Match(r))
+		switch {
+		case err != nil:
+			return err
+		case permits:
+			return weir.ErrRefund
 		}
 		if len(give) > 0 {
 			if _, err := c.s.limiter.Apply(ctx, give); err != nil {

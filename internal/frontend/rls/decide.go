@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/admit"
 	"github.com/weirlimit/weir/internal/checks"
 )
 
@@ -53,25 +54,12 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 func (c *call) giveBack(ctx context.Context, p *part) error {
 	l := c.service.gate.Limiter
 	var few [8]weir.Op
-	ops, leases := few[:0], false
-	for _, o := range l.Match(&p.life.Req) {
-		t := o.Limit.Traits()
-		switch {
-		case o.Role == weir.Ban || o.Role == weir.Deny || o.Role == weir.Own:
-			// Whether units came from a key's own share or from the pool is not
-			// known any more: the pool's are given back, so that no key gets more
-			// than its own.
-			continue
-		case t&weir.Leases != 0:
-			if p.life.Req.Lease == "" {
-				return weir.ErrNoLease
-			}
-			leases = true
-			continue
-		case t&(weir.Sketches|weir.Shapes) != 0:
-			return weir.ErrRefund
-		}
-		ops = append(ops, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, Role: weir.Always, Verb: weir.Refund, Descriptor: o.Descriptor})
+	ops, permits, err := admit.Refunds(few[:0], l.Match(&p.life.Req))
+	switch {
+	case permits && p.life.Req.Lease == "":
+		return weir.ErrNoLease
+	case err != nil:
+		return err
 	}
 	if len(ops) > 0 {
 		if _, err := l.Apply(ctx, ops); err != nil {
@@ -82,7 +70,7 @@ func (c *call) giveBack(ctx context.Context, p *part) error {
 			s.limit, s.remaining, s.reset = ops[i].Limit, ops[i].Decision.Remaining, ops[i].Decision.ResetAfter
 		}
 	}
-	if leases {
+	if permits {
 		return l.Release(ctx, &p.life.Req)
 	}
 	return nil
