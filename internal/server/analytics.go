@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/postgres"
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
-	"github.com/weirlimit/weir/internal/spell"
 )
 
 // Analytics configures what is kept of events and asked about.
@@ -52,19 +50,11 @@ const analyticsMemory = "memory:"
 
 // kind returns the database that the URL names.
 func (a *Analytics) kind() (databaseKind, error) {
-	scheme, rest, ok := strings.Cut(a.URL, ":")
-	if !ok {
-		return databaseKind{}, fmt.Errorf("--analytics (analytics.url) is not a URL: give one such as sqlite:weir.db, or memory: or off")
+	const flag = "--analytics (analytics.url)"
+	if rest, ok := strings.CutPrefix(a.URL, analyticsMemory); ok && rest != "" {
+		return databaseKind{}, fmt.Errorf("%s: memory: takes nothing: leave %q out", flag, rest)
 	}
-	kind, ok := databases[scheme]
-	switch {
-	case !ok:
-		known := slices.Sorted(maps.Keys(databases))
-		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): unknown scheme %q%s: there are %s", scheme, spell.Hint(scheme, known), strings.Join(known, ", "))
-	case a.URL != analyticsMemory && scheme+":" == analyticsMemory:
-		return databaseKind{}, fmt.Errorf("--analytics (analytics.url): memory: takes nothing: leave %q out", rest)
-	}
-	return kind, nil
+	return kindOf(flag, "sqlite:weir.db, or memory: or off", a.URL, databases)
 }
 
 // options returns what the service is made with.

@@ -173,12 +173,8 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: give another address with --listen", err), s.Close())
 	}
-	defaults := Defaults().HTTP
-	limits := HTTP{ReadHeaderTimeout: defaults.ReadHeaderTimeout, ReadTimeout: time.Minute, IdleTimeout: defaults.IdleTimeout,
-		MaxHeaderBytes: defaults.MaxHeaderBytes, StallTimeout: defaults.StallTimeout, MaxStreams: defaults.MaxStreams}
 	const maxConns = 256
-	srv := newHTTPServer(s.handler(), limits, s.cert, Drain{Timeout: 5 * time.Second}, s.log)
-	srv.linger = 0
+	srv := newOperatorServer(s.handler(), Defaults().HTTP, s.cert, 5*time.Second, s.log)
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watchers sync.WaitGroup
 	defer watchers.Wait()

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +17,6 @@ import (
 	"github.com/weirlimit/weir/internal/insight/queue/kafka"
 	"github.com/weirlimit/weir/internal/insight/queue/nats"
 	"github.com/weirlimit/weir/internal/insight/queue/rabbitmq"
-	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
 )
 
@@ -58,16 +55,7 @@ type queueKind struct {
 
 // queueOf returns the queue that a URL names.
 func queueOf(flag, url string) (queueKind, error) {
-	scheme, _, ok := strings.Cut(url, ":")
-	if !ok {
-		return queueKind{}, fmt.Errorf("%s is not a URL: give one such as amqp://127.0.0.1:5672, or local: or off", flag)
-	}
-	kind, ok := queues[scheme]
-	if !ok {
-		known := slices.Sorted(maps.Keys(queues))
-		return queueKind{}, fmt.Errorf("%s: unknown scheme %q%s: there are %s and %s", flag, scheme, spell.Hint(scheme, append(known, eventsLocal)), eventsLocal, strings.Join(known, ", "))
-	}
-	return kind, nil
+	return kindOf(flag, "amqp://127.0.0.1:5672, or local: or off", url, queues, eventsLocal)
 }
 
 // here reports whether events stay in this process.
@@ -203,20 +191,13 @@ func (s *Server) openEvents() error {
 
 // eventSeries lists every limit that decides something with its words.
 func (s *Server) eventSeries() []event.Series {
-	var out []event.Series
-	add := func(all []metrics.Series) {
-		for _, l := range all {
-			out = append(out, event.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
-		}
-	}
-	add(s.rules.series())
-	if s.shed != nil {
-		for _, l := range s.shed.Series() {
-			out = append(out, event.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
-		}
-	}
+	all := s.series()
 	if s.resp != nil {
-		add(s.respMetrics().Limits)
+		all = append(all, s.respMetrics().Limits...)
+	}
+	out := make([]event.Series, len(all))
+	for i, l := range all {
+		out[i] = event.Series(l)
 	}
 	return out
 }

@@ -77,6 +77,16 @@ func newHTTPServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain 
 	return s
 }
 
+// newOperatorServer returns a server for operators, with the bounds of conf but for those
+// on time: profiles take as long as they are asked to. Nobody's request waits for an
+// operator's connection.
+func newOperatorServer(h http.Handler, conf HTTP, cert *certfile.Certificate, drain time.Duration, log *slog.Logger) *httpServer {
+	conf.ReadTimeout, conf.WriteTimeout = time.Minute, 0
+	s := newHTTPServer(h, conf, cert, Drain{Timeout: drain}, log)
+	s.linger = 0
+	return s
+}
+
 // noTimeout is a timeout that nobody lives to see.
 const noTimeout = 10 * 365 * 24 * time.Hour
 

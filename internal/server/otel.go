@@ -63,13 +63,10 @@ func (s *Server) openTelemetry() error {
 	}
 	opt.Store = storeName(s.conf.storeOfRegion())
 	opt.Series = func() []telemetry.Series {
-		list := s.rules.series()
-		if s.shed != nil {
-			list = append(list[:len(list):len(list)], s.shedMetrics().Limits...)
-		}
+		list := s.series()
 		out := make([]telemetry.Series, len(list))
 		for i, l := range list {
-			out[i] = telemetry.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit}
+			out[i] = telemetry.Series(l)
 		}
 		return out
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir"
@@ -112,19 +113,31 @@ func (s *Server) decidedBy() weir.Rules {
 // shedder's.
 func (s *Server) isShedLimit() func(*weir.Limit) bool {
 	all := map[*weir.Limit]bool{}
-	for _, l := range s.shed.Series() {
+	for _, l := range s.shedSeries() {
 		all[l.Limit] = true
 	}
 	return func(l *weir.Limit) bool { return all[l] }
 }
 
+// shedSeries lists the limits of the load shedder, none without one.
+func (s *Server) shedSeries() []metrics.Series {
+	if s.shed == nil {
+		return nil
+	}
+	var out []metrics.Series
+	for _, l := range s.shed.Series() {
+		out = append(out, metrics.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
+	}
+	return out
+}
+
+// series lists the limits of the rules and of the load shedder with their labels.
+func (s *Server) series() []metrics.Series { return slices.Concat(s.rules.series(), s.shedSeries()) }
+
 // shedMetrics returns the state of the load shedder.
 func (s *Server) shedMetrics() metrics.Shed {
 	st := s.shed.State()
-	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease}
-	for _, l := range s.shed.Series() {
-		m.Limits = append(m.Limits, metrics.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
-	}
+	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease, Limits: s.shedSeries()}
 	for _, l := range st.Limiters {
 		m.Limiters = append(m.Limiters, metrics.Limiter{Name: l.Name, Mode: l.Mode.String()})
 		if l.InFlight == nil {

@@ -6,13 +6,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/insight/dashboard"
-	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memcached"
@@ -78,16 +76,7 @@ var sections = slices.Sorted(maps.Keys(frontends))
 
 // storeKind returns the kind of the store that c names.
 func (c *Config) storeKind() (storeKind, error) {
-	scheme, _, ok := strings.Cut(c.storeOfRegion(), ":")
-	if !ok {
-		return storeKind{}, fmt.Errorf("--store is not a URL: give one such as memory: or redis://127.0.0.1:6379")
-	}
-	kind, ok := stores[scheme]
-	if !ok {
-		known := slices.Sorted(maps.Keys(stores))
-		return storeKind{}, fmt.Errorf("--store: unknown scheme %q%s: there are %s", scheme, spell.Hint(scheme, known), strings.Join(known, ", "))
-	}
-	return kind, nil
+	return kindOf("--store", "memory: or redis://127.0.0.1:6379", c.storeOfRegion(), stores)
 }
 
 // openStoreOf opens the store that conf names.
@@ -212,20 +201,13 @@ func openAdmin(s *Server) (frontend, error) {
 	if s.dashboard, err = dashboard.New(dashboard.Options{Token: s.token, Log: s.log}); err != nil {
 		return frontend{}, err
 	}
-	// Profiles take as long as they are asked to.
-	limits := HTTP{ReadHeaderTimeout: s.conf.HTTP.ReadHeaderTimeout, ReadTimeout: time.Minute,
-		IdleTimeout: s.conf.HTTP.IdleTimeout, MaxHeaderBytes: s.conf.HTTP.MaxHeaderBytes,
-		StallTimeout: s.conf.HTTP.StallTimeout, MaxStreams: s.conf.HTTP.MaxStreams}
 	const maxAdminConns = 64
-	srv := newHTTPServer(s.adminHandler(s.token), limits, cert, Drain{Timeout: time.Second}, s.log)
-	// Nobody's request waits for an operator's connection.
-	srv.linger = 0
 	return frontend{
 		listen:   c.Listen,
 		tls:      c.TLS,
 		maxConns: maxAdminConns,
 		last:     true,
-		serve:    srv,
+		serve:    newOperatorServer(s.adminHandler(s.token), s.conf.HTTP, cert, time.Second, s.log),
 	}, nil
 }
 

@@ -1,0 +1,30 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+// kindOf returns the kind that the scheme of a URL names. flag names the setting and
+// example stands for its URLs in the error; also are schemes that are dealt with
+// elsewhere.
+func kindOf[K any](flag, example, url string, kinds map[string]K, also ...string) (K, error) {
+	scheme, _, isURL := strings.Cut(url, ":")
+	kind, ok := kinds[scheme]
+	switch {
+	case !isURL:
+		return kind, fmt.Errorf("%s is not a URL: give one such as %s", flag, example)
+	case !ok:
+		known := slices.Sorted(maps.Keys(kinds))
+		all := strings.Join(known, ", ")
+		if len(also) > 0 {
+			all = strings.Join(also, ", ") + " and " + all
+		}
+		return kind, fmt.Errorf("%s: unknown scheme %q%s: there are %s", flag, scheme, spell.Hint(scheme, append(known, also...)), all)
+	}
+	return kind, nil
+}
