@@ -33,6 +33,7 @@ type ring struct {
 // A server of a ring.
 type server struct {
 	host string
+	slot int // its number
 	salt uint64
 	// lane has no client until the server was reached, while it is lost.
 	lane *lane
@@ -55,7 +56,7 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 	var away []*server
 	for _, host := range a.hosts {
 		client, err := a.connectServer(ctx, host)
-		s := &server{host: host, salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
+		s := &server{host: host, slot: len(r.servers), salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
 		meanwhile := "its keys fail over to the other servers and count from zero"
 		if r.wait {
 			meanwhile = "limits of its keys follow on_store_error"
@@ -141,9 +142,9 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 func (r *ring) place(tag string) place {
 	own, present := r.owners(r.hash(tag))
 	if own == present || r.wait || present == nil {
-		return place{lane: own.lane, part: &own.part, server: own}
+		return place{lane: own.lane, slot: own.slot, part: &own.part, server: own}
 	}
-	return place{lane: present.lane, part: &present.part, server: present, moved: true}
+	return place{lane: present.lane, slot: present.slot, part: &present.part, server: present, moved: true}
 }
 
 // probe tries the lost servers until ctx ends.

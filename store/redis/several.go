@@ -2,12 +2,15 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // asked is an op on its way to a script, and what came of it.
@@ -30,6 +33,41 @@ type asked struct {
 	decision weir.Decision
 }
 
+// partsOf is a store whose keys are in several places, as requests of several see it.
+type partsOf struct{ *Store }
+
+// Part implements transport.Parts.
+func (s partsOf) Part(key string) int { return s.nodes.place(tag(key)).slot }
+
+// TakePart implements transport.Parts.
+func (s partsOf) TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
+	return s.decideOps(ctx, ops, true)
+}
+
+// LeavesTrace implements transport.Parts: only what algorithms lend can be given back
+// without a trace, and of those not what a sliding window was charged: when its last unit
+// came is not kept twice.
+func (s partsOf) LeavesTrace(l *weir.Limit) bool {
+	return l.Traits()&weir.Lends == 0 || l.Algorithm == algorithm.SlidingWindow
+}
+
+// Undone implements transport.Parts.
+func (s partsOf) Undone(ops int, err error) {
+	s.stats.givenBack.Add(uint64(ops))
+	if err != nil {
+		s.stats.lost.Add(uint64(max(ops, 1)))
+	}
+}
+
+// MayRun implements transport.Parts.
+func (s partsOf) MayRun(err error) bool {
+	var late *TimeoutError
+	if errors.As(err, &late) {
+		return late.Sent
+	}
+	return !errors.Is(err, ErrBusy) && !Lost(err)
+}
+
 // work is what deciding several ops takes, used again.
 type work struct {
 	all   []asked
@@ -46,22 +84,28 @@ func (w *work) recycle() {
 	works.Put(w)
 }
 
-// gather reports whether all ops are in one place, and makes them a group.
+// gather makes the ops a group, and reports whether all are in one place.
 func (w *work) gather() bool {
+	same := true
 	for i := range w.all {
 		a := &w.all[i]
-		if !a.at.sameAs(&w.all[0].at) {
-			return false
-		}
+		same = same && a.at.slot == w.all[0].at.slot
 		w.group = append(w.group, a)
 	}
-	return true
+	return same
 }
 
 // takeSeveral decides ops together.
 func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
+	_, err := s.decideOps(ctx, ops, false)
+	return err
+}
+
+// decideOps decides ops, in one script where they are of one part. It returns
+// which of them renewed a place that was taken before; nil: none.
+func (s *Store) decideOps(ctx context.Context, ops []weir.Op, isPart bool) (renewed []bool, err error) {
 	if s.closed.Load() {
-		return weir.ErrClosed
+		return nil, weir.ErrClosed
 	}
 	w := works.Get().(*work)
 	defer w.recycle()
@@ -74,25 +118,27 @@ func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
 		}
 		a, err := s.ask(o, all)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		a.pool = i+1 < len(ops) && ops[i+1].Role == weir.Pool
 		all = append(all, a)
 	}
 	w.all = all
-	var err error
-	if w.gather() {
-		err = s.takeGroup(ctx, w.group, pass)
-	} else if isFree(ops, all) {
-		err = s.takeEach(ctx, ops, all, group(all))
-	} else {
-		t := apart{store: s, ctx: ctx, ops: ops, all: all, groups: group(all)}
-		err = t.take(pass)
+	if !w.gather() && !isPart {
+		return nil, transport.Cross(ctx, ops, partsOf{s})
 	}
-	if err != nil {
-		return err
+	if err := s.takeGroup(ctx, w.group, pass); err != nil {
+		return nil, err
 	}
-	return s.finish(ops, all)
+	for i := range all {
+		if all[i].renewed {
+			if renewed == nil {
+				renewed = make([]bool, len(all))
+			}
+			renewed[i] = true
+		}
+	}
+	return renewed, s.finish(ops, all)
 }
 
 // ask checks an op that follows earlier ones, and finds its place.
@@ -132,23 +178,6 @@ func spends(earlier, o *weir.Op) bool {
 		return false
 	}
 	return o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID
-}
-
-// group sorts ops by place, in the order in which they come.
-func group(all []asked) [][]*asked {
-	var groups [][]*asked
-next:
-	for i := range all {
-		a := &all[i]
-		for j, g := range groups {
-			if g[0].at.sameAs(&a.at) {
-				groups[j] = append(g, a)
-				continue next
-			}
-		}
-		groups = append(groups, append(make([]*asked, 0, len(all)-i), a))
-	}
-	return groups
 }
 
 // takeGroup decides ops of one place together; pass is false if an op elsewhere

@@ -43,7 +43,8 @@ type nodes interface {
 	close()
 }
 
-// A place is a lane to a server, and the slot there, if it matters.
+// A place is a lane to a server. Keys of one slot are decided in one script: that of a
+// cluster, or the number of a server.
 type place struct {
 	*lane
 	slot int
@@ -54,9 +55,6 @@ type place struct {
 	// moved: another server keeps the tag's state, which is lost or out of reach.
 	moved bool
 }
-
-// sameAs reports whether keys here and there are decided in one script.
-func (p *place) sameAs(q *place) bool { return p.lane == q.lane && p.slot == q.slot }
 
 // reach returns the client of the place, unless its part is lost: then there may be
 // none.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -26,7 +27,8 @@ func (d *flaky) Send(_ int, calls []*Call) {
 			continue
 		}
 		for i := range c.Ops {
-			c.Ops[i].Charged = true
+			o := &c.Ops[i]
+			o.Decision, o.Charged = weir.Decision{Limit: o.Limit}, true
 		}
 		c.Finish(nil)
 	}

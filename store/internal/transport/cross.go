@@ -1,0 +1,392 @@
+package transport
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/weirlimit/weir"
+)
+
+// Parts are a store that decides keys of one part in one call, and no others. Safe for
+// concurrent use.
+type Parts interface {
+	// Part returns the part of a key. It may change as servers come and go.
+	Part(key string) int
+	// TakePart decides ops of one part. It returns which of them renewed a permit that was
+	// held before; nil: none.
+	TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error)
+	// LeavesTrace reports whether what l is charged cannot be given back without a trace.
+	LeavesTrace(l *weir.Limit) bool
+	// Undone notes that so many charges were given back, or could not be because of err;
+	// none: that a refund may have been carried out which the request has not got.
+	Undone(ops int, err error)
+	// MayRun reports whether the ops of a call that ended with err may be carried out.
+	MayRun(err error) bool
+}
+
+// crossing decides a request whose keys are in several parts. It charges one part after
+// the other, and gives back when a later one refuses: so it may refuse too much for an
+// instant, and never admits too much.
+//
+// Of what cannot be given back without a trace at most the part that comes last is charged
+// at once; else all are looked at first. A refund of the request comes after all of that: it cannot be undone.
+type crossing struct {
+	ctx    context.Context
+	parts  Parts
+	ops    []weir.Op
+	all    []crossed // but those that refuse without being asked
+	groups [][]*crossed
+}
+
+// crossed is an op on its way, and what came of it.
+type crossed struct {
+	*weir.Op
+	isShare          bool // the op after this one is its pool
+	fits             bool // it allows, by the last answer
+	charged, renewed bool
+	now              int64
+	decision         weir.Decision
+}
+
+// maxRounds is how often a request is looked at and tried that others overtake between
+// the two.
+const maxRounds = 3
+
+// Cross decides ops whose keys are in several parts, all or nothing. The error is one of
+// parts.
+func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
+	t, pass := &crossing{ctx: ctx, parts: parts, ops: ops, all: make([]crossed, 0, len(ops))}, true
+	for i := range ops {
+		if o := &ops[i]; o.Role == weir.Deny {
+			pass = pass && (o.Decision.Allowed() || o.Verb == weir.Force || o.Verb == weir.Refund)
+		} else {
+			t.all = append(t.all, crossed{Op: o, isShare: i+1 < len(ops) && ops[i+1].Role == weir.Pool})
+		}
+	}
+	t.group()
+	switch {
+	case t.isFree():
+		err = t.takeEach()
+	case pass && t.isPlain():
+		err = t.takePlain()
+	default:
+		err = t.takeLooked()
+	}
+	if err == nil {
+		t.finish()
+	}
+	return err
+}
+
+// group sorts the ops by part: those that cannot be given back without a trace come last.
+func (t *crossing) group() {
+	at := map[int]int{}
+	for i := range t.all {
+		a := &t.all[i]
+		part := t.parts.Part(a.Key)
+		j, ok := at[part]
+		if !ok {
+			j, t.groups = len(t.groups), append(t.groups, nil)
+			at[part] = j
+		}
+		t.groups[j] = append(t.groups[j], a)
+	}
+	slices.SortStableFunc(t.groups, func(a, b []*crossed) int { return t.traces(a) - t.traces(b) })
+}
+
+// traces returns 1 if what g charges cannot be given back without a trace, else 0.
+func (t *crossing) traces(g []*crossed) int {
+	if slices.ContainsFunc(g, func(a *crossed) bool { return t.parts.LeavesTrace(a.Limit) }) {
+		return 1
+	}
+	return 0
+}
+
+// isFree reports whether no op must allow, so that each part is charged on its own
+// account: units that are given back, and costs that were incurred.
+func (t *crossing) isFree() bool {
+	return len(t.all) == len(t.ops) && !slices.ContainsFunc(t.all, func(a crossed) bool {
+		return a.Role != weir.Always || a.Verb != weir.Refund && a.Verb != weir.Force
+	})
+}
+
+// isPlain reports whether all ops are spends that must allow, and can be given back.
+func (t *crossing) isPlain() bool {
+	return t.traces(t.groups[max(len(t.groups)-2, 0)]) == 0 && !slices.ContainsFunc(t.all, func(a crossed) bool {
+		return a.Role != weir.Enforce || a.Verb != weir.Spend || a.Headroom != 0 || a.Penalize
+	})
+}
+
+// copyOps returns the ops of a group as they are asked.
+func copyOps(g []*crossed) []weir.Op {
+	ops := make([]weir.Op, len(g))
+	for i, a := range g {
+		ops[i] = *a.Op
+	}
+	return ops
+}
+
+// hear takes over what was answered to ops of g.
+func hear(g []*crossed, ops []weir.Op, renewed []bool) {
+	for i, a := range g {
+		o := &ops[i]
+		a.now, a.fits, a.charged, a.decision = o.Now, o.Decision.Allowed(), o.Charged, o.Decision
+		a.renewed = renewed != nil && renewed[i]
+	}
+}
+
+// takeEach charges the groups all at once. If one fails, what others were forced to
+// charge is given back.
+func (t *crossing) takeEach() (failed error) {
+	var wg sync.WaitGroup
+	errs := make([]error, len(t.groups))
+	for i, g := range t.groups {
+		wg.Go(func() {
+			ops := copyOps(g)
+			var renewed []bool
+			if renewed, errs[i] = t.parts.TakePart(t.ctx, ops); errs[i] == nil {
+				hear(g, ops, renewed)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.giveBack(t.groups)
+			return err
+		}
+	}
+	return nil
+}
+
+// takePlain charges spends that must all allow.
+func (t *crossing) takePlain() error {
+	for i, g := range t.groups {
+		ops := copyOps(g)
+		renewed, err := t.parts.TakePart(t.ctx, ops)
+		if err != nil {
+			t.giveBack(t.groups[:i])
+			return err
+		}
+		if hear(g, ops, renewed); refuses(ops) {
+			t.giveBack(t.groups[:i])
+			return t.look(i)
+		}
+	}
+	return nil
+}
+
+// refuses reports whether ops were not charged since one of them does not allow.
+func refuses(ops []weir.Op) bool {
+	return slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Role == weir.Enforce && o.Verb == weir.Spend && !o.Decision.Allowed() })
+}
+
+// look asks all groups what a Peek says, but one. An op has what those before it on the
+// same counter leave.
+func (t *crossing) look(but int) error {
+	for i, g := range t.groups {
+		if i == but {
+			continue
+		}
+		ops := copyOps(g)
+		for j := range ops {
+			o := &ops[j]
+			for _, e := range g[:j] {
+				if a := g[j]; a.Cost+a.Headroom > 0 && chargesBefore(e.Op, a.Op) {
+					o.Headroom += e.Cost
+				}
+			}
+			o.Verb, o.Role = weir.Peek, weir.Always
+		}
+		renewed, err := t.parts.TakePart(t.ctx, ops)
+		if err != nil {
+			return err
+		}
+		hear(g, ops, renewed)
+	}
+	return nil
+}
+
+// chargesBefore reports whether what e charges is no longer there for o, a later op.
+// Asking twice for one permit is asking once.
+func chargesBefore(e, o *weir.Op) bool {
+	return e.Key == o.Key && e.Limit.ID() == o.Limit.ID() && e.Verb != weir.Peek && e.Verb != weir.Refund &&
+		(o.Limit.Traits()&weir.Leases == 0 || e.ID != o.ID)
+}
+
+// giveBack gives back what was charged in groups. What cannot be given back stays charged
+// until it flows back by itself.
+func (t *crossing) giveBack(groups [][]*crossed) {
+	ctx := context.WithoutCancel(t.ctx)
+	for _, g := range groups {
+		var ops []weir.Op
+		for _, a := range g {
+			if a.charged && !a.renewed && a.Verb != weir.Refund {
+				done := *a.Op
+				done.Now, done.Decision = a.now, a.decision
+				undo := done.Undo(a.Cost)
+				// Milliseconds ago: what has flowed in since is left out of account, or a
+				// request that is refused would use up a fast bucket.
+				undo.ChargedAt = 0
+				ops = append(ops, undo)
+			}
+			a.charged = false
+		}
+		if len(ops) > 0 {
+			_, err := t.parts.TakePart(ctx, ops)
+			t.parts.Undone(len(ops), err)
+		}
+	}
+}
+
+// takeLooked looks at all ops, resolves them, and charges what is to be charged. If
+// another request came between, it begins anew. After maxRounds it is refused as it was
+// overtaken last, and charged what a refusal charges, which nobody overtakes.
+func (t *crossing) takeLooked() error {
+	for round := 0; ; round++ {
+		if round < maxRounds {
+			if err := t.look(-1); err != nil {
+				return err
+			}
+		}
+		for i := range t.all {
+			t.all[i].Decision = t.all[i].decision
+		}
+		if overtaken, err := t.charge(weir.Resolve(t.ops)); err != nil || !overtaken {
+			return err
+		}
+	}
+}
+
+// charge charges the resolved ops, and reports whether one refuses now that was ready to
+// allow. Then nothing is charged and the op is refused.
+//
+// Refunds come last, when all that must allow has. If one fails and may have been done,
+// the rest stays charged, so that a caller who asks again, as the holder of a reservation
+// does, does not get it twice.
+func (t *crossing) charge(pass bool) (overtaken bool, err error) {
+	last := -1 // the group that is asked last of those where something is charged
+	for i, g := range t.groups {
+		if slices.ContainsFunc(g, func(a *crossed) bool { return a.Charged && a.Verb != weir.Refund }) {
+			last = i
+		}
+	}
+	for i := range t.groups[:last+1] {
+		// There all is decided in one call.
+		overtaken, err := t.chargeGroup(i, pass, func(a *crossed) bool { return a.Verb != weir.Refund || i == last })
+		if overtaken || err != nil {
+			t.giveBack(t.groups[:i])
+			return overtaken, err
+		}
+	}
+	done := last >= 0 && slices.ContainsFunc(t.groups[last], isRefund)
+	for i := range t.groups {
+		if i == last || !slices.ContainsFunc(t.groups[i], isRefund) {
+			continue
+		}
+		_, err := t.chargeGroup(i, pass, isRefund)
+		switch {
+		case err == nil:
+			done = true
+		case !done && !t.parts.MayRun(err):
+			t.giveBack(t.groups)
+			return false, err
+		default:
+			t.parts.Undone(0, err)
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+func isRefund(a *crossed) bool { return a.Charged && a.Verb == weir.Refund }
+
+// chargeGroup charges those of the resolved ops of a group for which which is true, and
+// reports whether one refuses now that was ready to allow: then none of them is charged
+// and the op is refused.
+func (t *crossing) chargeGroup(i int, pass bool, which func(*crossed) bool) (overtaken bool, err error) {
+	var from []*crossed
+	for _, a := range t.groups[i] {
+		if a.Charged && which(a) {
+			from = append(from, a)
+		}
+	}
+	if len(from) == 0 {
+		return false, nil
+	}
+	ops := copyOps(from)
+	for j, a := range from {
+		o := &ops[j]
+		o.Penalize = false
+		switch {
+		case pass && a.carries():
+			o.Role = weir.Enforce
+		case a.Role != weir.Shadow:
+			o.Role, o.Verb, o.Headroom = weir.Always, a.Commit(), 0
+		}
+	}
+	renewed, err := t.parts.TakePart(t.ctx, ops)
+	if err != nil {
+		return false, err
+	}
+	overtaken = pass && refuses(ops)
+	for j, a := range from {
+		switch o := &ops[j]; {
+		case !overtaken:
+			a.takeOver(o, renewed != nil && renewed[j])
+		case o.Role == weir.Enforce && !o.Decision.Allowed():
+			t.overtake(a, o.Decision)
+		}
+	}
+	return overtaken, nil
+}
+
+// carries reports whether the request passes as this op has room: it must still have it.
+func (a *crossed) carries() bool {
+	return a.fits && a.Verb == weir.Spend && (a.Role == weir.Enforce || a.Role == weir.Own || a.Role == weir.Pool && a.Borrowed)
+}
+
+// overtake notes that a refuses after all, and if it is an own share that its pool is not
+// asked any more.
+func (t *crossing) overtake(a *crossed, d weir.Decision) {
+	a.charged, a.fits, a.decision = false, false, d
+	for i := range t.all[1:] {
+		if pool := &t.all[i+1]; &t.all[i] == a && a.isShare && pool.fits {
+			pool.fits, pool.decision.RetryAfter = false, d.RetryAfter
+		}
+	}
+}
+
+// takeOver notes that a was charged as o says. What was refused when it was looked at
+// stays refused.
+func (a *crossed) takeOver(o *weir.Op, renewed bool) {
+	looked := a.decision.RetryAfter
+	if !o.Charged {
+		a.fits = o.Decision.Allowed()
+	}
+	a.now, a.charged, a.renewed, a.decision = o.Now, o.Charged, renewed, o.Decision
+	if looked != 0 && a.decision.RetryAfter == 0 && a.Verb != weir.Refund {
+		a.decision.RetryAfter = looked
+	}
+}
+
+// finish answers the ops.
+func (t *crossing) finish() {
+	now := int64(0)
+	for i := range t.all {
+		a := &t.all[i]
+		now = a.now
+		if a.Decision = (weir.Decision{Limit: a.Limit}); !a.fits {
+			a.Decision.RetryAfter = weir.Never
+		}
+	}
+	weir.Resolve(t.ops) // tells what was borrowed
+	for i := range t.ops {
+		t.ops[i].Now = now
+	}
+	for i := range t.all {
+		a := &t.all[i]
+		a.Charged, a.Op.Decision, a.Now = a.charged, a.decision, a.now
+	}
+}
