@@ -32,7 +32,7 @@ var floors = [][]string{
 		"internal/insight/event", "internal/replay/suggest",
 	},
 	{
-		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
+		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis", "store/region",
 		"store/internal/lot", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
 		"internal/compat/envoy", "internal/compat/envoy/xds", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",

@@ -193,6 +193,8 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 		nodes = 1
 	} else if p.regional != nil {
 		nodes *= int64(s.regions.count())
+	} else if p.regions > 0 {
+		nodes *= p.regions
 	}
 	share, err := p.shareOf(nodes)
 	if err != nil {

@@ -3,6 +3,7 @@ package tier
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -152,6 +153,9 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	if p.regional != nil {
 		want = max(min(want, s.roomOf(p, e.tag)/(2*nodes)), need)
 	}
+	if p.regions > 0 {
+		want = max(min(want, p.most/(2*nodes)), need)
+	}
 	want = max(want, e.number.lost)
 	// What brings no more than a decision needs is worth no number.
 	numbered := p.marks != nil && (want > need || e.number.lost > 0)
@@ -196,7 +200,8 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	}
 	if o.capped {
 		// The others are told at once: it is worth asking again soon.
-		e.refused, e.retry, e.ask = need, sent+p.regional.interval, sent+p.regional.interval/16
+		retry := weir.Micros(min(o.Decision.RetryAfter, time.Hour))
+		e.refused, e.retry, e.ask = need, sent+retry, sent+min(retry, p.brief)/16
 		if o.Decision.RetryAfter == weir.Never {
 			e.retry = math.MaxInt64
 		}
@@ -304,7 +309,7 @@ func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key stri
 	if err == nil {
 		s.heard(ops[0].Now, sent)
 	}
-	return asked{Op: ops[0]}, sent, err
+	return asked{Op: ops[0], capped: isCapped(p, ops[0].Decision)}, sent, err
 }
 
 // fetchCall makes a call of a fetch, and returns the node's time at which it was sent.

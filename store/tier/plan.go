@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"sync"
@@ -48,6 +49,9 @@ type plan struct {
 	counting *counting
 	// regional is what a limit adds that regions count together.
 	regional *regional
+	// regions is how many count the limit together below this store, and most how many
+	// units one of them may admit that the others do not know of; zero of others.
+	regions, most int64
 	// share is the node's part of the limit while the store is away.
 	share atomic.Pointer[share]
 	// used is when the plan was last looked up, in the node's seconds.
@@ -75,7 +79,7 @@ func (p *plan) life(units int64) int64 {
 // minTTL is the shortest lease: a fetch should be well over when it ends.
 const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool, rs *regions) (*plan, error) {
+func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool, rs *regions, j joiner) (*plan, error) {
 	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
 	if p.policy == weir.OnErrorDefault {
 		p.policy = weir.OnErrorLocal
@@ -92,6 +96,12 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain b
 	if c := l.Consistency.Mode; rs != nil && p.mode != weir.ConsistencyLocal && !plain &&
 		(c == weir.ConsistencyDefault || c == weir.ConsistencyEventual) && CheckRegions(l, rs.count()) == nil {
 		return p, p.span(rs)
+	}
+	if j != nil && p.mode != weir.ConsistencyLocal && !plain {
+		if regions, most, err := j.Join(l); err != nil || regions > 1 {
+			p.regions, p.most = int64(regions), most
+			return p, errors.Join(err, p.leaseInRegion())
+		}
 	}
 	switch p.mode {
 	case weir.ConsistencyLeased:
@@ -146,6 +156,16 @@ func (p *plan) span(rs *regions) (err error) {
 	if p.regional, err = newRegional(p.limit, rs.name, rs.count()); err != nil {
 		return err
 	}
+	return p.leaseInRegion()
+}
+
+// A joiner is a shared store on which regions count limits together, see package region.
+type joiner interface {
+	Join(l *weir.Limit) (regions int, most int64, err error)
+}
+
+// leaseInRegion has the units of a limit be leased within the region.
+func (p *plan) leaseInRegion() (err error) {
 	if p.mode == weir.ConsistencyEventual {
 		p.mode = weir.ConsistencyLeased
 	}
@@ -367,6 +387,7 @@ type plans struct {
 	otherwise weir.ConsistencyMode
 	nodes     *nodes
 	regions   *regions
+	joiner    joiner // nil if the shared store is none
 	// second is the node's time in seconds, as of the last look in the background:
 	// a decision need not read the clock to tell that a plan is in use.
 	second atomic.Int64
@@ -381,7 +402,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		}
 		return p, nil
 	}
-	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load(), ps.regions)
+	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load(), ps.regions, ps.joiner)
 	if err != nil {
 		return nil, err
 	}

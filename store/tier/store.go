@@ -188,6 +188,7 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 		seed:     maphash.MakeSeed(), log: opt.Logger, stop: make(chan struct{}),
 		probing: opt.ProbeEvery, nodeTTL: opt.NodeTTL,
 	}
+	s.plans.joiner, _ = shared.(joiner)
 	s.clock.Store(time.Now().UnixMicro() - k.now())
 	s.behind.Store(math.MinInt64)
 	s.aways.New = func() any { return new(away) }

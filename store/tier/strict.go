@@ -27,16 +27,25 @@ func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag ui
 	if err != nil {
 		return weir.Decision{}, 0, err
 	}
+	capped := isCapped(p, d)
+	if p.regions > 0 {
+		d.Limit = p.limit.From(weir.FromCounts)
+	}
 	switch {
-	case p.central == nil:
+	case p.central == nil || p.regions > 0:
 	case by == p.central:
 		d = p.told(d)
 	case cost > p.central.Burst:
 		d = p.whole(d)
 	}
 	s.heard(now, sent)
-	s.remember(tag, l, cost, sent, d, p.recall)
+	s.remember(tag, l, cost, sent, d, p.recall && !capped)
 	return d, now, nil
+}
+
+// isCapped reports whether a decision refuses what other regions must know of first.
+func isCapped(p *plan, d weir.Decision) bool {
+	return p.regions > 0 && !d.Allowed() && d.Guarantee().Source == weir.FromCounts
 }
 
 // takeShared decides ops on the shared store, and on the node if that does not
@@ -60,7 +69,7 @@ func (s *Store) call(ctx context.Context, ops []weir.Op) error {
 			if err != nil {
 				return err
 			}
-			lent = lent || p.central != nil || p.regional != nil
+			lent = lent || p.central != nil || p.regional != nil || p.regions > 0
 		}
 	}
 	if lent {
@@ -107,7 +116,7 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 		if plans[i] != nil && a.Limit == plans[i].central {
 			o.Decision = plans[i].told(a.Decision)
 		}
-		if plans[i] != nil && plans[i].regional != nil && o.Decision.Limit != nil {
+		if plans[i] != nil && (plans[i].regional != nil || plans[i].regions > 0) && o.Decision.Limit != nil {
 			o.Decision.Limit = plans[i].limit.From(weir.FromCounts)
 		}
 	}

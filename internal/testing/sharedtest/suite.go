@@ -10,17 +10,23 @@
 package sharedtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
 // Run checks every promise on nodes that newNode opens, each as a subtest
 // "subject/promise".
-func Run(t *testing.T, newNode New) {
+func Run(t *testing.T, newNode New) { RunSome(t, newNode, "/") }
+
+// RunSome is Run of the promises whose name contains one of some words.
+func RunSome(t *testing.T, newNode New, words ...string) {
 	for _, s := range subjects() {
 		t.Run(s.name, func(t *testing.T) {
 			for _, p := range s.promises {
-				t.Run(p.name, func(t *testing.T) { p.test(t, newNode) })
+				if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s.name+"/"+p.name, w) }) {
+					t.Run(p.name, func(t *testing.T) { p.test(t, newNode) })
+				}
 			}
 		})
 	}

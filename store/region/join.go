@@ -1,0 +1,73 @@
+package region
+
+import (
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+)
+
+// limitLife is how long a limit is known that is not in use, in microseconds.
+const limitLife = 3_600_000_000
+
+// Join has a limit be counted by all regions together from now on, if it can be, see
+// [Check], and if it says eventual or nothing; variants of it on the same counters are
+// counted with it. It returns how many regions divide it, one if each counts it alone,
+// and how many units one may admit that the others do not know of. A store that asks by
+// variants of a limit must join it before, and again when it has changed.
+func (s *Store) Join(l *weir.Limit) (regions int, most int64, err error) {
+	r, err := s.join(l)
+	if r == nil {
+		return 1, weir.MaxCost, err
+	}
+	return len(s.peers) + 1, r.cap, nil
+}
+
+// An entry is what limits of one ID are counted by, since it was last used.
+type entry struct {
+	limit     *weir.Limit
+	*regional // nil if each region counts them alone
+	used      atomic.Int64
+}
+
+func (s *Store) join(l *weir.Limit) (*regional, error) {
+	if v, ok := s.limits.Load(l.ID()); ok && v.(*entry).limit == l {
+		return v.(*entry).regional, nil
+	}
+	e, m := &entry{limit: l}, l.Consistency.Mode
+	if l.Traits()&weir.Sketches == 0 && (m == weir.ConsistencyDefault || m == weir.ConsistencyEventual) && Check(l, len(s.peers)+1) == nil {
+		var err error
+		if e.regional, err = newRegional(l, s.name, len(s.peers)+1); err != nil {
+			return nil, err
+		}
+	}
+	e.used.Store(int64(s.clock.Now()))
+	s.limits.Store(l.ID(), e)
+	return e.regional, nil
+}
+
+// of returns how the limit of an op is counted, nil if it is by this region alone or the
+// op changes nothing.
+func (s *Store) of(o *weir.Op) (*regional, error) {
+	if o.Role == weir.Deny || o.Verb == weir.Peek || o.Cost == 0 {
+		return nil, nil
+	}
+	if v, ok := s.limits.Load(o.Limit.ID()); ok {
+		e := v.(*entry)
+		e.used.Store(int64(s.clock.Now()))
+		return e.regional, nil
+	}
+	return s.join(o.Limit)
+}
+
+// sweep forgets keys and limits that are not in use. A limit stays for longer than a store
+// that has joined it knows it.
+func (s *Store) sweep() {
+	now := s.clock.Now()
+	s.table.sweep(now, s.wall())
+	s.limits.Range(func(id, v any) bool {
+		if int64(now)-v.(*entry).used.Load() > limitLife {
+			s.limits.Delete(id)
+		}
+		return true
+	})
+}

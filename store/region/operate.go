@@ -1,0 +1,95 @@
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/documents"
+)
+
+// Forgetter is a store whose keys can be forgotten one by one.
+type Forgetter interface {
+	Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
+}
+
+// ErrNoForget is returned by Forget where the store of a region cannot forget single keys.
+var ErrNoForget = errors.New("region: the store cannot forget single keys")
+
+// Forget makes a key as if never seen, in all regions if they count it together. It
+// reports whether anything was known of it. The error is ErrNoForget or of a store.
+func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error) {
+	r, err := s.of(&weir.Op{Key: key, Limit: l, Cost: 1})
+	if err != nil {
+		return false, err
+	}
+	if found, err = forget(ctx, s.own, key, l); err != nil || r == nil {
+		return found, err
+	}
+	for _, p := range s.peers {
+		had, err := forget(ctx, p.store, key, l)
+		if found = found || had; err != nil {
+			return found, fmt.Errorf("region %s: %w", p.name, err)
+		}
+	}
+	return found, nil
+}
+
+func forget(ctx context.Context, store weir.Store, key string, l *weir.Limit) (bool, error) {
+	if f, ok := store.(Forgetter); ok {
+		return f.Forget(ctx, key, l)
+	}
+	return false, ErrNoForget
+}
+
+// ReadDocument implements documents.Board by the region's own store, which need not be
+// one.
+func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
+	if b, ok := s.own.(documents.Board); ok {
+		return b.ReadDocument(ctx, name, known)
+	}
+	return documents.Document{}, documents.ErrNoBoard
+}
+
+// SwapDocument implements documents.Board by the region's own store, which need not be
+// one.
+func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d documents.Document) (documents.Document, error) {
+	if b, ok := s.own.(documents.Board); ok {
+		return b.SwapDocument(ctx, name, was, d)
+	}
+	return documents.Document{}, documents.ErrNoBoard
+}
+
+// Stats are counted since the store was opened, unless a field says otherwise.
+type Stats struct {
+	// Lag is the longest that another region has not been told of something, now.
+	Lag time.Duration
+	// Capped is how often units were refused until other regions know more.
+	Capped uint64
+	// Overshot is the most units above a limit that were seen.
+	Overshot int64
+	Peers    []PeerStats // in the order of Options.Peers
+}
+
+// PeerStats is another region as this node sees it.
+type PeerStats struct {
+	Name string
+	Open bool // now: its circuit breaker is
+	// Reported is units that it was told of, and Failures the calls without an answer.
+	Reported, Failures uint64
+	// SinceAnswer is for how long it has not answered.
+	SinceAnswer time.Duration
+}
+
+// Stats returns how the region and the others are doing.
+func (s *Store) Stats() Stats {
+	now := s.clock.Now()
+	st := Stats{Lag: weir.FromMicros(s.table.lag(now)), Capped: s.capped.Load(), Overshot: s.overshot.Load()}
+	for _, p := range s.peers {
+		st.Peers = append(st.Peers, PeerStats{Name: p.name, Open: p.queue.IsOpen(), Reported: p.reported.Load(),
+			Failures: p.failures.Load(), SinceAnswer: weir.FromMicros(max(int64(now)-p.lastAnswer.Load(), 0))})
+	}
+	return st
+}

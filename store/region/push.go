@@ -1,0 +1,191 @@
+package region
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// A peer is another region as this node sees it.
+type peer struct {
+	name  string
+	store weir.Store
+	queue *transport.Queue
+	// ahead is by how much the peer's time is ahead of the node's at least, once known.
+	ahead atomic.Int64
+	known atomic.Bool
+	// reported is units, failures the calls without an answer, lastAnswer when the last had one,
+	// in node time.
+	reported, failures atomic.Uint64
+	lastAnswer         atomic.Int64
+}
+
+const (
+	// tickEvery is how often what is due is reported, sweepEvery how often what is known of
+	// keys is forgotten that are not in use.
+	tickEvery, sweepEvery = 25 * time.Millisecond, time.Second
+	// pushesAtOnce is how many pushes are under way.
+	pushesAtOnce = 64
+)
+
+// run reports what is due, until the store is closed.
+func (s *Store) run() {
+	tick, sweep := time.NewTicker(tickEvery), time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	defer sweep.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-sweep.C:
+			s.sweep()
+		case <-s.table.wake:
+			s.publish(false)
+		case <-tick.C:
+			s.publish(false)
+		}
+	}
+}
+
+// publish begins the pushes that are due, or a last one of each key.
+func (s *Store) publish(last bool) {
+	for _, p := range s.table.take(s.clock.Now(), last) {
+		select {
+		case s.pushing <- struct{}{}:
+		default:
+			s.table.finish(p.outbound, false, s.clock.Now())
+			continue
+		}
+		push := func() {
+			s.table.finish(p.outbound, s.push(p), s.clock.Now())
+			<-s.pushing
+		}
+		if !s.queue.Go(push) {
+			s.table.finish(p.outbound, false, s.clock.Now())
+			<-s.pushing
+		}
+	}
+}
+
+// push reports to every other region how far the region's own counter of a key has come,
+// if it is this node's turn. It returns whether all know of it, or need not by this push.
+func (s *Store) push(p push) bool {
+	r, c, key := p.limit, p.epoch, p.key
+	look := func(l *weir.Limit) weir.Op {
+		return weir.Op{Key: key, Limit: l, Cost: 1, Role: weir.Always, Verb: weir.Peek}
+	}
+	ops := []weir.Op{look(c.own), look(c.reported), look(c.sent)}
+	if r.most != nil {
+		ops = append(ops, look(r.most))
+	}
+	switch {
+	case p.last:
+	case p.urgent:
+		ops = append(ops, weir.Op{Key: key, Limit: r.urgentTurn, Cost: 1})
+	default:
+		ops = append(ops, weir.Op{Key: key, Limit: r.turn, Cost: 1})
+	}
+	if _, err := s.queue.Later(ops); err != nil {
+		return false
+	}
+	own, reported, sent := count(&ops[0]), count(&ops[1]), count(&ops[2])
+	if r.most != nil {
+		s.noteOvershot(r.limit.Overshoot() - ops[3].Decision.Remaining)
+	}
+	mine := p.last || ops[len(ops)-1].Decision.Allowed()
+	s.table.observe(p.outbound, own, reported, sent, mine)
+	was := sent
+	if !p.urgent || was < reported {
+		was = reported // whatever was on its way before has had its time
+	}
+	if !mine || own <= was {
+		return true
+	}
+	s.raise(key, c.sent, own, sent)
+	if !s.pushToPeers(key, c, r.limit, own, was) {
+		return false
+	}
+	s.raise(key, c.reported, own, reported)
+	s.table.acknowledge(p.outbound, own)
+	return true
+}
+
+// count returns how far a counter has come, as an op on it says.
+func count(o *weir.Op) int64 { return counterMax - o.Decision.Remaining }
+
+// raise raises a counter of the region to n, if it is no further than was. If it cannot
+// be, others hear once more what they know.
+func (s *Store) raise(key string, l *weir.Limit, n, was int64) {
+	if n > was {
+		_, _ = s.queue.Later([]weir.Op{{Key: key, Limit: l, Cost: n - was, Headroom: counterMax - n}})
+	}
+}
+
+// noteOvershot notes by how much a limit is overshot.
+func (s *Store) noteOvershot(over int64) {
+	for old := s.overshot.Load(); over > old && !s.overshot.CompareAndSwap(old, over); old = s.overshot.Load() {
+	}
+}
+
+// pushToPeers reports to all other regions at once, and returns whether all know of it.
+func (s *Store) pushToPeers(key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
+	var failed atomic.Bool
+	var wg sync.WaitGroup
+	for _, p := range s.peers {
+		if p.queue.IsOpen() {
+			failed.Store(true)
+			continue
+		}
+		wg.Go(func() {
+			if !s.pushTo(p, key, c, l, own, was) {
+				failed.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	return !failed.Load()
+}
+
+// pushTo raises a peer's copy of the counter to own, and charges what it did not know of.
+// Made twice, late or out of order it charges nothing twice: a raise passes only from
+// where it was thought to be, or below.
+func (s *Store) pushTo(p *peer, key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
+	for range 5 {
+		known := p.known.Load()
+		if c.window && known {
+			switch now := int64(s.clock.Now()) + p.ahead.Load(); {
+			case now >= c.end:
+				return true // it does not count there any more
+			case now < c.since.Load():
+				return false // it does not count there yet
+			}
+		}
+		ops := []weir.Op{
+			{Key: key, Limit: c.copy, Cost: own - was, Headroom: counterMax - own},
+			{Key: key, Limit: l, Cost: own - was, Role: weir.Always, Verb: weir.Force},
+		}
+		if c.window && !known {
+			// Its clock is not known yet.
+			ops = ops[:1]
+			ops[0].Verb = weir.Peek
+		}
+		if _, err := p.queue.Later(ops); err != nil {
+			p.failures.Add(1)
+			return false
+		}
+		now := int64(s.clock.Now())
+		p.ahead.Store(ops[0].Now - now)
+		p.known.Store(true)
+		p.lastAnswer.Store(now)
+		if ops[0].Charged {
+			p.reported.Add(uint64(own - was))
+		}
+		if was = count(&ops[0]); was >= own {
+			return true
+		}
+	}
+	return false
+}

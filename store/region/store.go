@@ -1,0 +1,165 @@
+package region
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// MaxRegions is how many regions there can be.
+const MaxRegions = 64
+
+// A Peer is the store of another region.
+type Peer struct {
+	// Name is the region's, the same in all regions.
+	Name string
+	// Store must end a call when its context ends. It is its owner's to close, after the
+	// region's.
+	Store weir.Store
+}
+
+// Options configures a [Store].
+type Options struct {
+	// Name is this region's, and Peers are the others. Both are required.
+	Name  string
+	Peers []Peer
+	// PeerTimeout is the longest that a peer is waited for; no decision waits. Zero means a
+	// second.
+	PeerTimeout time.Duration
+	// MaxBytes bounds the memory of what is to be reported. Zero means 8 MiB.
+	MaxBytes int64
+	// ProbeEvery is how often a store is tried whose breaker is open. Zero means 250
+	// milliseconds.
+	ProbeEvery time.Duration
+	// Now is the node's monotonic time in microseconds, for tests and replays. Nil means the
+	// process's own.
+	Now func() int64
+	// Logger gets a line when a peer goes out and when it is back. Nil means none.
+	Logger *slog.Logger
+}
+
+// Store is the store of one region, on which it counts together with others. Safe for
+// concurrent use.
+type Store struct {
+	own     weir.Store
+	name    string
+	seed    maphash.Seed
+	clock   *clock.Clock
+	queue   *transport.Queue // of what no decision waits for
+	peers   []*peer
+	limits  sync.Map // of *regional by Limit.ID, nil for limits that each region counts alone
+	log     *slog.Logger
+	probe   *weir.Limit // by which a store is asked that may be out: any will do
+	stop    chan struct{}
+	done    sync.WaitGroup
+	closing sync.Once
+	table   *table
+	// pushing bounds how many pushes are under way.
+	pushing  chan struct{}
+	capped   atomic.Uint64
+	overshot atomic.Int64
+}
+
+var (
+	_ weir.Store      = (*Store)(nil)
+	_ documents.Board = (*Store)(nil)
+)
+
+// New returns a store of a region around its own store. Close it before that and before
+// the peers. The error is about the options: a store that does not answer is none.
+func New(own weir.Store, opt Options) (*Store, error) {
+	switch {
+	case own == nil:
+		return nil, errors.New("region: no store")
+	case len(opt.Peers) == 0:
+		return nil, fmt.Errorf("region: region %q without other regions: name their stores in Peers", opt.Name)
+	case opt.Name == "":
+		return nil, errors.New("region: other regions are named, and this one is not: set its name")
+	case len(opt.Peers) >= MaxRegions:
+		return nil, fmt.Errorf("region: %d regions are too many: at most %d", len(opt.Peers)+1, MaxRegions)
+	case opt.PeerTimeout < 0 || opt.ProbeEvery < 0 || opt.MaxBytes < 0:
+		return nil, fmt.Errorf("region: timeout %s, probe interval %s and %d bytes must not be negative", opt.PeerTimeout, opt.ProbeEvery, opt.MaxBytes)
+	}
+	setDefault(&opt.PeerTimeout, time.Second)
+	setDefault(&opt.ProbeEvery, 250*time.Millisecond)
+	setDefault(&opt.MaxBytes, 8<<20)
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: clock.New(nil, nil), log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow), stop: make(chan struct{}), table: newTable(opt.MaxBytes), pushing: make(chan struct{}, pushesAtOnce)}
+	if opt.Now != nil {
+		s.clock = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, nil)
+	}
+	if err := s.probe.Compile(); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{opt.Name: true}
+	for _, p := range opt.Peers {
+		switch {
+		case p.Name == "" || p.Store == nil:
+			return nil, errors.New("region: a region without a name or a store")
+		case seen[p.Name]:
+			return nil, fmt.Errorf("region: region %q is named twice", p.Name)
+		}
+		seen[p.Name] = true
+		o := faults.NewOutage(opt.Logger, "region unavailable; admission is bounded by max_overshoot", "region recovered", "region", p.Name)
+		queue := s.newQueue(p.Store, opt.PeerTimeout, &opt, o.Failed, o.Answered)
+		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue})
+	}
+	s.queue = s.newQueue(own, 0, &opt, func(error) {}, func() {})
+	s.done.Go(s.run)
+	return s, nil
+}
+
+func setDefault[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// leastTimeout is the least timeout of a call: longer than a healthy store stalls.
+const leastTimeout = 750 * time.Millisecond
+
+// newQueue returns the queue of calls before a store.
+func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, opened func(error), closed func()) *transport.Queue {
+	timeout = max(timeout, leastTimeout)
+	o := transport.Options{
+		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: rand.Uint64(),
+		Opened: func(_ int, err error) { opened(err) }, Closed: func(int) { closed() },
+	}
+	driver := transport.Over(store, &o, func(ask func([]weir.Op) error) error {
+		return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})
+	})
+	return transport.New(driver, transport.NewEnv(s.clock.Now, nil), o)
+}
+
+// Close reports what is not reported yet, and waits for calls under way. It returns nil.
+func (s *Store) Close() error {
+	s.closing.Do(func() { close(s.stop) })
+	s.done.Wait()
+	s.publish(true)
+	s.queue.Wait()
+	s.queue.Close()
+	for _, p := range s.peers {
+		p.queue.Close()
+	}
+	return nil
+}
+
+// wall is the own store's time, as far as it is known.
+func (s *Store) wall() int64 { return int64(s.clock.Latest(s.clock.Now())) }
+
+func (s *Store) tag(key string, l *weir.Limit) uint64 { return maphash.String(s.seed, key) ^ l.ID() }
