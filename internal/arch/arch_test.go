@@ -60,7 +60,7 @@ var floors = [][]string{
 }
 
 // forTests lists the folders whose packages only tests import.
-var forTests = []string{"internal/arch", "internal/protocol", "internal/testing", "lab"}
+var forTests = []string{"internal/arch", "internal/protocol", "internal/testing", "lab", "store/internal/simulator"}
 
 // libraryOnly lists the packages that import the standard library and this
 // module only.

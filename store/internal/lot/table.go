@@ -29,6 +29,10 @@ const (
 // A Table finds the entries of keys. It is bounded in bytes: for a new key the entry that
 // was used longest ago leaves. Safe for concurrent use.
 type Table struct {
+	// Hash, if set, stands for a key under a limit instead of a random hash, which differs
+	// from process to process: so a simulation is repeatable. It is set before the first use.
+	Hash func(key string, l *weir.Limit) uint64
+
 	seed    maphash.Seed
 	shards  [shards]Shard
 	returns *Returns
@@ -62,6 +66,9 @@ func NewTable(bytes int64, returns *Returns) *Table {
 // Tag returns what stands for a key under a limit, and those that share its counters.
 // It is never zero.
 func (t *Table) Tag(key string, l *weir.Limit) uint64 {
+	if t.Hash != nil {
+		return t.Hash(key, l)
+	}
 	return max(maphash.String(t.seed, key)^l.ID(), 1)
 }
 

@@ -283,7 +283,7 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 func (d Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.find(o)
 	now, left, s := d.Clock.Now(), o.Decision, stateOf(e)
-	isGranted := o.Charged && o.Verb != weir.Refund && o.ID != 0
+	isGranted := o.Charged && left.Allowed() && o.Verb != weir.Refund && o.ID != 0
 	if isGranted {
 		e, s = d.enter(g, tag, o.Key, now)
 	}

@@ -1,0 +1,98 @@
+package simulator
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A breakage is an expression of a function, in a file under store/internal, and what
+// stands for it where a promise is to be broken.
+type breakage struct {
+	name, file, function, old, new string
+}
+
+// breakages are those of the design, by their numbers there.
+var breakages = []breakage{
+	{"B1 a lot of a bucket lives from the answer", "leased/fetch.go", "ask", "d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported)", "d.lot(units, a.Receipt(), reported, d.Clock.Now(), d.Clock.Now(), reported)"},
+	{"B2 expiry is not looked at when a lot is drawn", "lot/lot.go", "Draw", "e.Expire(now)", "_ = now"},
+	{"B3 time lost is not noticed", "clock/clock.go", "watchWall", "c.lost.Add(over)", "c.ahead += over"},
+	{"B4 a return without an answer is sent again", "lot/returns.go", "Finish", "case end == Unsent, ", "case end != Accepted, "},
+	{"B5 a return is taken after its window", "../../algorithm/fixed_window.go", "admitFixed", "(a.ID == 0 || a.ID == c.end)", "true"},
+	{"B11 a permit is handed out for longer than its lot lives", "permit/permit.go", "acquire", "t.Expiry < until", "t.Expiry < now"},
+	{"B11 a lot grows under its name", "permit/fetch.go", "renew", "t.Expiry, t.Limit =", "t.Free, t.Fetched = t.Free+1, t.Fetched+1\n\t\tt.Expiry, t.Limit ="},
+	{"B12 the end of a caller counts as a failure", "transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true) || opened"},
+}
+
+// source returns the file of a breakage and its text when broken. The expression occurs
+// once in the function.
+func (b *breakage) source(t *testing.T) (path, text string) {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", b.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, before, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != b.function {
+			continue
+		}
+		from, to := fset.Position(f.Pos()).Offset, fset.Position(f.End()).Offset
+		if body := string(before[from:to]); strings.Count(body, b.old) == 1 {
+			return path, string(before[:from]) + strings.Replace(body, b.old, b.new, 1) + string(before[to:])
+		}
+	}
+	t.Fatalf("%s: %s has no %q: adapt the breakage", b.file, b.function, b.old)
+	return "", ""
+}
+
+// Each breakage of what shares a store can be made, and with WEIR_SOAK=1 is caught within
+// a minute.
+func TestBreakagesAreCaught(t *testing.T) {
+	for _, b := range breakages {
+		t.Run(b.name, func(t *testing.T) {
+			path, text := b.source(t)
+			if os.Getenv("WEIR_SOAK") != "1" {
+				return
+			}
+			dir := t.TempDir()
+			broken, overlay := filepath.Join(dir, "broken.go"), filepath.Join(dir, "overlay.json")
+			replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: broken}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range map[string][]byte{broken: []byte(text), overlay: replace} {
+				if err := os.WriteFile(name, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			program := filepath.Join(dir, "simulator.test")
+			if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			start := time.Now()
+			out, err := exec.Command(program, "-test.run", "^TestSimulation$", "-for", "60s").CombinedOutput()
+			what, _, found := strings.Cut(string(out), "run it again")
+			if err == nil || !found {
+				t.Fatalf("not caught: %v\n%s", err, out)
+			}
+			t.Logf("caught after %v: %s", time.Since(start).Round(time.Second), what[strings.LastIndex(strings.TrimSpace(what), "\n")+1:])
+		})
+	}
+}
