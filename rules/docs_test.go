@@ -12,14 +12,18 @@ import (
 var schemaWords = map[string]bool{"$defs": true, "properties": true, "items": true, "additionalProperties": true,
 	"limit_block": true, "consistency_block": true}
 
-// TestDocs: what docs/reference/rules.md shows as a whole file loads, and every key of
-// the schema is in it.
+// TestDocs: what docs/reference/rules.md and the tutorial show as a whole file loads, and
+// every key of the schema is in the former.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := strings.Split(string(text), "```")
+	tutorial, err := os.ReadFile("../docs/tutorials/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text)+string(tutorial), "```")
 	files := 0
 	for i := 1; i < len(parts); i += 2 {
 		yaml, ok := strings.CutPrefix(parts[i], "yaml\n")
@@ -36,7 +40,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s\n%s", err, yaml)
 		}
 	}
-	if files < 4 {
+	if files < 5 {
 		t.Errorf("%d files in the page", files)
 	}
 	schema, err := os.ReadFile("../docs/reference/rules.schema.json")

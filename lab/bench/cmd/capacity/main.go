@@ -34,9 +34,9 @@ type settings struct {
 
 var (
 	full = settings{question: question{Round: 400 * time.Millisecond, Rounds: 3}, divisor: 1,
-		command: "cd bench && go run ./cmd/capacity -write"}
+		command: "cd lab/bench && go run ./cmd/capacity -write"}
 	quick = settings{question: question{Round: 20 * time.Millisecond, Rounds: 2}, divisor: 100,
-		command: "cd bench && go run ./cmd/capacity -quick"}
+		command: "cd lab/bench && go run ./cmd/capacity -quick"}
 )
 
 func main() {

@@ -45,14 +45,14 @@ var full = settings{
 	rounds: 7, round: 250 * time.Millisecond, keys: 1_000_000,
 	sizes: []int{1_000_000, 10_000_000}, each: 80 * time.Second,
 	http: 2 * time.Second, open: 500 * time.Millisecond, paired: 6, shrink: 120 * time.Second, crowd: 10_000_000, remote: 100_000,
-	command: "cd bench && go run ./cmd/compare -write",
+	command: "cd lab/bench && go run ./cmd/compare -write",
 }
 
 var quick = settings{
 	rounds: 3, round: 30 * time.Millisecond, keys: 100_000,
 	sizes: []int{100_000}, each: 20 * time.Second,
 	http: time.Second, open: 100 * time.Millisecond, paired: 3, shrink: 20 * time.Second, crowd: 200_000, remote: 10_000,
-	command: "cd bench && go run ./cmd/compare -quick",
+	command: "cd lab/bench && go run ./cmd/compare -quick",
 }
 
 // errTime ends what is under way when -limit is over.
