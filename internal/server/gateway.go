@@ -158,7 +158,7 @@ func (s *Server) gateway() (http.Handler, error) {
 // client's address.
 func (s *Server) warnOfUncounted() {
 	for _, l := range s.rules.words.limits {
-		if l.address == nil {
+		if !l.limitsAddresses() {
 			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
 		}
 	}

@@ -76,17 +76,10 @@ func (r *ruleSet) places() []overlay.Place {
 	var out []overlay.Place
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
-		keys := w.keys()
-		add := func(l *weir.Limit) {
-			out = append(out, overlay.Place{Domain: r.words.domain, Rule: w.text, Limit: l, YAML: func(m overlay.Mode, percent int64) string {
-				return rules.WordsInFile(r.words.domain, keys, l, w.all, string(m), percent)
+		for _, p := range w.distinct() {
+			out = append(out, overlay.Place{Domain: r.words.domain, Rule: w.text, Limit: p.limit, YAML: func(m overlay.Mode, percent int64) string {
+				return rules.WordsInFile(r.words.domain, w.entries(), p.limit, w.all, string(m), percent)
 			}})
-		}
-		if w.address != nil {
-			add(w.address)
-		}
-		if w.clientID != nil && w.clientID != w.address {
-			add(w.clientID)
 		}
 	}
 	if r.live == nil {
@@ -102,18 +95,6 @@ func (r *ruleSet) places() []overlay.Place {
 		}
 	}
 	return out
-}
-
-// keys are those of the entries that the limit is counted by.
-func (w *wordLimit) keys() []string {
-	var keys []string
-	if w.address != nil {
-		keys = append(keys, entryAddress)
-	}
-	if w.clientID != nil {
-		keys = append(keys, entryClientID)
-	}
-	return keys
 }
 
 // keyLines returns what operators did to one key as lines of the rules files.
@@ -136,9 +117,9 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 	}
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
-		for _, l := range []*weir.Limit{w.address, w.clientID} {
-			if l != nil && l.Scope == e.Scope {
-				return rules.WordsKeyLines(c, w.keys(), l, w.all)
+		for _, p := range w.distinct() {
+			if p.limit.Scope == e.Scope {
+				return rules.WordsKeyLines(c, w.entries(), p.limit, w.all)
 			}
 		}
 	}
@@ -193,12 +174,9 @@ func (r *ruleSet) clientOf(l *weir.Limit, key string) (httpapi.KnownClient, bool
 	name, scope := strings.TrimSuffix(l.Name, " (banned)"), strings.TrimSuffix(l.Scope, "\x1fbanned")
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
-		for _, at := range []struct {
-			limit *weir.Limit
-			key   string
-		}{{w.address, entryAddress}, {w.clientID, entryClientID}} {
-			if at.limit != nil && !w.all && at.limit.Scope == scope {
-				return httpapi.KnownClient{Domain: r.words.domain, Limit: name, Entries: []weir.Entry{{Key: at.key, Value: key}}}, true
+		for _, p := range w.parts {
+			if !w.all && p.limit.Scope == scope {
+				return httpapi.KnownClient{Domain: r.words.domain, Limit: name, Entries: []weir.Entry{{Key: p.entry, Value: key}}}, true
 			}
 		}
 	}

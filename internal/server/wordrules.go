@@ -16,13 +16,18 @@ type wordRules struct {
 
 // wordLimit is a limit in words. A client that the gateway knows by its
 // address and one that the API knows by its clientId are told apart even if
-// they go by the same text, hence two limits.
+// they go by the same text, hence a part for each.
 type wordLimit struct {
-	text              string
-	address, clientID *weir.Limit // either may be nil
-	// all counts everybody under one key; address and clientID are then the
-	// same limit.
+	text  string
+	parts []wordPart
+	// all counts everybody under one key; the parts then have the same limit.
 	all bool
+}
+
+// wordPart is the limit of the clients that are named by an entry.
+type wordPart struct {
+	entry string
+	limit *weir.Limit
 }
 
 // newWordRules parses and compiles texts. domain is the one that the API and
@@ -39,23 +44,43 @@ func newWordRules(texts []string, domain string) (*wordRules, error) {
 			return nil, fmt.Errorf("limit %q is given twice", w.Text)
 		}
 		l := wordLimit{text: w.Text, all: w.By == ByAll}
-		if w.By != ByClientID {
-			if l.address, err = w.compile(entryAddress); err != nil {
+		for _, entry := range []string{entryAddress, entryClientID} {
+			if entry == entryAddress && w.By == ByClientID {
+				continue
+			}
+			part := wordPart{entry: entry}
+			if l.all && len(l.parts) > 0 {
+				part.limit = l.parts[0].limit
+			} else if part.limit, err = w.compile(entry); err != nil {
 				return nil, err
 			}
-		}
-		switch w.By {
-		case ByAll:
-			l.clientID = l.address
-		default:
-			if l.clientID, err = w.compile(entryClientID); err != nil {
-				return nil, err
-			}
+			l.parts = append(l.parts, part)
 		}
 		rules.limits = append(rules.limits, l)
 	}
 	return rules, nil
 }
+
+// distinct returns the parts, each limit once.
+func (l *wordLimit) distinct() []wordPart {
+	if l.all {
+		return l.parts[:1]
+	}
+	return l.parts
+}
+
+// entries are those by which clients are named.
+func (l *wordLimit) entries() []string {
+	var keys []string
+	for _, p := range l.parts {
+		keys = append(keys, p.entry)
+	}
+	return keys
+}
+
+// limitsAddresses reports whether the limit applies to a client that is known by its
+// address alone.
+func (l wordLimit) limitsAddresses() bool { return l.parts[0].entry == entryAddress }
 
 // compile returns the limit that w says, with counters of its own for entry.
 func (w *Words) compile(entry string) (*weir.Limit, error) {
@@ -76,7 +101,7 @@ const everybody = "all"
 // limitAddresses reports whether some limit applies to a client that is known
 // by its address alone.
 func (w *wordRules) limitAddresses() bool {
-	return slices.ContainsFunc(w.limits, func(l wordLimit) bool { return l.address != nil })
+	return slices.ContainsFunc(w.limits, wordLimit.limitsAddresses)
 }
 
 // Match implements [weir.Rules].
@@ -98,18 +123,23 @@ func (w *wordRules) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	return dst
 }
 
-func (l *wordLimit) append(dst []weir.Op, d *weir.Descriptor, r *weir.Request) []weir.Op {
-	limit, key := l.address, d.Entries[0].Value
-	switch d.Entries[0].Key {
-	case entryAddress:
-	case entryClientID:
-		limit = l.clientID
-	default:
-		return dst
+// limitFor returns the limit of clients that are named by an entry, nil for none.
+func (l *wordLimit) limitFor(entry string) *weir.Limit {
+	for i := range l.parts {
+		if l.parts[i].entry == entry {
+			return l.parts[i].limit
+		}
 	}
+	return nil
+}
+
+func (l *wordLimit) append(dst []weir.Op, d *weir.Descriptor, r *weir.Request) []weir.Op {
+	e := &d.Entries[0]
+	limit := l.limitFor(e.Key)
 	if limit == nil {
 		return dst
 	}
+	key := e.Value
 	if l.all {
 		key = everybody
 	}
@@ -131,15 +161,12 @@ func (l *wordLimit) append(dst []weir.Op, d *weir.Descriptor, r *weir.Request) [
 func (w *wordRules) series() []metrics.Series {
 	var out []metrics.Series
 	for _, l := range w.limits {
-		if l.address != nil && !l.all {
-			out = append(out, metrics.Series{Domain: w.domain, Rule: entryAddress, Limit: l.address})
-		}
-		if l.clientID != nil {
-			rule := entryClientID
+		for _, p := range l.distinct() {
+			rule := p.entry
 			if l.all {
 				rule = everybody
 			}
-			out = append(out, metrics.Series{Domain: w.domain, Rule: rule, Limit: l.clientID})
+			out = append(out, metrics.Series{Domain: w.domain, Rule: rule, Limit: p.limit})
 		}
 	}
 	return out
