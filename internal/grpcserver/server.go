@@ -325,9 +325,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		reflection.Register(s.grpc)
 	}
 	s.streams = lasting(s.grpc.GetServiceInfo())
-	ln = s.unsent.listener(listen.Stall(listen.Limit(ln, listen.Limits{Max: s.opt.MaxConnections, Log: s.opt.Log}), s.opt.StallTimeout))
+	ln = listen.Stall(listen.Limit(ln, listen.Limits{Max: s.opt.MaxConnections, Log: s.opt.Log}), s.opt.StallTimeout)
+	ln = listen.Wrap(ln, s.unsent.count)
 	if s.opt.Certificate == nil {
-		ln = s.unfinished.listener(ln)
+		ln = listen.Wrap(ln, s.unfinished.count)
 	}
 	done := make(chan struct{})
 	defer close(done)

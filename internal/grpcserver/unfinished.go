@@ -324,23 +324,6 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// listener counts the calls of connections that are not encrypted.
-func (u *unfinished) listener(ln net.Listener) net.Listener { return countingListener{ln, u} }
-
-type countingListener struct {
-	net.Listener
-	of *unfinished
-}
-
-// Accept implements net.Listener.
-func (l countingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return l.of.count(c), nil
-}
-
 // countingCredentials counts the calls of connections that are encrypted.
 type countingCredentials struct {
 	credentials.TransportCredentials

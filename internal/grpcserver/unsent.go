@@ -195,23 +195,11 @@ func (u *unsent) stalled(before time.Time) (all []*conn) {
 	return all
 }
 
-// listener makes connections count what they have not taken.
-func (u *unsent) listener(ln net.Listener) net.Listener { return unsentListener{ln, u} }
-
-type unsentListener struct {
-	net.Listener
-	of *unsent
-}
-
-// Accept implements net.Listener.
-func (l unsentListener) Accept() (net.Conn, error) {
-	in, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{Conn: in, of: l.of}
-	l.of.mu.Lock()
-	l.of.conns[c] = struct{}{}
-	l.of.mu.Unlock()
-	return c, nil
+// count returns in, which counts what its client has not taken.
+func (u *unsent) count(in net.Conn) net.Conn {
+	c := &conn{Conn: in, of: u}
+	u.mu.Lock()
+	u.conns[c] = struct{}{}
+	u.mu.Unlock()
+	return c
 }

@@ -8,29 +8,21 @@ import (
 	"time"
 )
 
-// stallListener bounds how long a peer takes nothing.
-type stallListener struct {
-	net.Listener
-	stall time.Duration
-}
-
 // Stall returns a listener of connections on which a write fails after stall
 // without a byte taken: a deadline moves on with every byte, and whoever is slow
 // and steady has all the time there is. Zero means no bound.
-func Stall(ln net.Listener, stall time.Duration) net.Listener { return stallListener{ln, stall} }
-
-// Accept implements net.Listener.
-func (l stallListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil || l.stall == 0 {
-		return c, err
+func Stall(ln net.Listener, stall time.Duration) net.Listener {
+	if stall == 0 {
+		return ln
 	}
-	w := &stallConn{Conn: c}
-	w.write = Pace{Set: c.SetWriteDeadline, Stall: l.stall}
-	return w, nil
+	return Wrap(ln, func(c net.Conn) net.Conn {
+		w := &stallConn{Conn: c}
+		w.write = Pace{Set: c.SetWriteDeadline, Stall: stall}
+		return w
+	})
 }
 
-// stallConn is a connection of a stallListener.
+// stallConn is a connection of a listener of Stall.
 type stallConn struct {
 	net.Conn
 	write Pace
