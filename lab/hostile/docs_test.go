@@ -1,10 +1,14 @@
 package hostile
 
 import (
+	"flag"
+	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,20 +19,23 @@ import (
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
 )
 
-// testsOf returns the names of all tests and fuzz targets of the module, as
-// docs/explanation/security.md writes them.
-func testsOf(t *testing.T) map[string]bool {
+// writePage writes the page of the fuzz targets: go test ./lab/hostile -run TestFuzzTargetsPage -page
+var writePage = flag.Bool("page", false, "rewrite docs/reference/generated/fuzz-targets.md")
+
+// testsOf returns all tests and fuzz targets of the module, by their names as
+// docs/explanation/security.md writes them, with the first sentences of their comments.
+func testsOf(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := make(map[string]bool)
+	all := make(map[string]string)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return err
 		}
@@ -41,7 +48,7 @@ func testsOf(t *testing.T) map[string]bool {
 		}
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-				all[folder+"."+f.Name.Name] = true
+				all[folder+"."+f.Name.Name] = new(doc.Package).Synopsis(f.Doc.Text())
 			}
 		}
 		return nil
@@ -52,8 +59,28 @@ func testsOf(t *testing.T) map[string]bool {
 	return all
 }
 
+// TestFuzzTargetsPage: docs/reference/generated/fuzz-targets.md has every fuzz target.
+func TestFuzzTargetsPage(t *testing.T) {
+	const path = "../../docs/reference/generated/fuzz-targets.md"
+	all := testsOf(t)
+	page := "# Fuzz targets\n\nEvery parser of foreign input has one; `make fuzz` runs them all.\n\n| target | what it checks |\n|---|---|\n"
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, f, _ := strings.Cut(name, "."); strings.HasPrefix(f, "Fuzz") {
+			page += fmt.Sprintf("| `%s` | %s |\n", name, strings.ReplaceAll(all[name], "|", "\\|"))
+		}
+	}
+	if *writePage {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != page {
+		t.Errorf("%s is stale (%v): go test ./lab/hostile -run TestFuzzTargetsPage -page", path, err)
+	}
+}
+
 // TestSecurityTable: every test that docs/explanation/security.md names exists, and it names
-// every fuzz target and every test of this package.
+// every test of this package.
 func TestSecurityTable(t *testing.T) {
 	page, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
@@ -63,14 +90,14 @@ func TestSecurityTable(t *testing.T) {
 	named, shared := make(map[string]bool), sharedtest.Names()
 	for _, m := range regexp.MustCompile("`([a-z0-9/]+\\.(?:Test|Fuzz)[A-Z]\\w*)(?:/([^`]+))?`").FindAllStringSubmatch(string(page), -1) {
 		named[m[1]] = true
-		if !all[m[1]] || m[2] != "" && !slices.Contains(shared, m[2]) {
+		if _, ok := all[m[1]]; !ok || m[2] != "" && !slices.Contains(shared, m[2]) {
 			t.Errorf("docs/explanation/security.md names %s, which there is not", m[0])
 		}
 	}
 	for name := range all {
 		_, f, _ := strings.Cut(name, ".")
 		isTest := strings.HasPrefix(name, "lab/hostile.Test") && f != "TestMain"
-		if (isTest || strings.HasPrefix(f, "Fuzz")) && !named[name] {
+		if isTest && !named[name] {
 			t.Errorf("docs/explanation/security.md does not name %s: give it a line", name)
 		}
 		if strings.HasPrefix(name, "lab/bench/") && strings.HasPrefix(f, "Fuzz") {
