@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -172,12 +171,19 @@ func (b *builder) unlimited() {
 			b.bad(n, b.path, "leave one of them out", "an unlimited rule has no %s", key)
 		}
 	}
-	for _, key := range needsCount {
+	b.forbid(needsCount, "leave one of them out", "an unlimited rule has no %s")
+}
+
+// forbid reports those of the settings that are given for this very limit.
+func (b *builder) forbid(settings []string, hint, format string) {
+	for _, key := range settings {
 		if n, own := where(b.layers, key); n != nil && own {
-			b.bad(n, b.path, "leave one of them out", "an unlimited rule has no %s", key)
+			b.wrong(key, hint, format, key)
 		}
 	}
 }
+
+const unknownAlgorithm = "unknown algorithm %q"
 
 // algorithm returns the algorithm that is named, or the default.
 func (b *builder) algorithm() weir.Algorithm {
@@ -185,9 +191,9 @@ func (b *builder) algorithm() weir.Algorithm {
 	if b.s.Algorithm != nil {
 		name = *b.s.Algorithm
 	}
-	a, err := b.algorithmNamed(name)
-	if err != nil {
-		b.wrong("algorithm", didYouMean(name, b.names), "%s", err)
+	a := b.algorithms[name]
+	if a == nil {
+		b.wrong("algorithm", didYouMean(name, b.names), unknownAlgorithm, name)
 		return nil
 	}
 	if known[name] {
@@ -310,13 +316,10 @@ func (c *compiler) checkDefaults(d *defaultsSpec) {
 			c.bad(n, c.path, "give it with each limit", "%s belongs to a single limit, not to the defaults", name)
 		}
 	}
-	v := reflect.ValueOf(&d.settings).Elem()
-	if a := d.Algorithm; a != nil && !v.IsZero() {
-		if _, err := c.algorithmNamed(*a); err != nil {
-			c.bad(d.Node.where("algorithm"), c.path, didYouMean(*a, c.names), "%s", err)
-			// It is told once, not again for every limit.
-			d.Algorithm = nil
-		}
+	if a := d.Algorithm; a != nil && c.algorithms[*a] == nil {
+		c.bad(d.Node.where("algorithm"), c.path, didYouMean(*a, c.names), unknownAlgorithm, *a)
+		// It is told once, not again for every limit.
+		d.Algorithm = nil
 	}
 }
 

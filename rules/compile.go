@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -441,11 +440,4 @@ func (lv *level) put(r *Rule, concatenate bool) *Rule {
 		b.wild.add(r.Value, r)
 	}
 	return nil
-}
-
-func (c *compiler) algorithmNamed(name string) (weir.Algorithm, error) {
-	if a := c.algorithms[name]; a != nil {
-		return a, nil
-	}
-	return nil, fmt.Errorf("unknown algorithm %q", name)
 }

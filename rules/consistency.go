@@ -48,13 +48,8 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm) {
 	if c == nil {
 		return
 	}
-	l.Consistency = Consistency{Mode: c.Mode, Burst: c.Burst, Share: c.Share, Cold: c.Cold}
-	if c.LeaseTTL != nil {
-		l.Consistency.LeaseTTL = time.Duration(*c.LeaseTTL)
-	}
-	if c.SyncInterval != nil {
-		l.Consistency.SyncInterval = time.Duration(*c.SyncInterval)
-	}
+	l.Consistency = Consistency{Mode: c.Mode, Burst: c.Burst, Share: c.Share, Cold: c.Cold,
+		LeaseTTL: time.Duration(deref(c.LeaseTTL, 0)), SyncInterval: time.Duration(deref(c.SyncInterval, 0))}
 	if why := consistencies[c.Mode][a.Name()]; why != "" {
 		b.wrong("consistency", "", "consistency %s is impossible with %s: %s", c.Mode, a.Name(), why)
 	}
@@ -64,21 +59,21 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm) {
 		}
 		l.Consistency = Consistency{}
 	}
-	for _, key := range []string{"lease_ttl", "burst", "share"} {
-		if n := c.Node.find(key); n != nil && c.Mode != "leased" {
+	for _, of := range ofConsistency {
+		if n := c.Node.find(of.key); n != nil && c.Mode != of.mode {
 			b.faults++
-			b.bad(n, b.path, "leave it out, or write mode: leased", "%s is for mode: leased", key)
-		}
-	}
-	for _, key := range []string{"max_overshoot", "sync_interval", "cold"} {
-		if n := c.Node.find(key); n != nil && c.Mode != "eventual" {
-			b.faults++
-			b.bad(n, b.path, "leave it out, or write mode: eventual", "%s is for mode: eventual", key)
+			b.bad(n, b.path, "leave it out, or write mode: "+of.mode, "%s is for mode: %s", of.key, of.mode)
 		}
 	}
 	if c.Mode == "" {
 		b.wrong("consistency", "write mode: strict, leased, eventual or local", "consistency without a mode")
 	}
+}
+
+// ofConsistency lists the keys of a consistency block that belong to one mode.
+var ofConsistency = []struct{ key, mode string }{
+	{"lease_ttl", "leased"}, {"burst", "leased"}, {"share", "leased"},
+	{"max_overshoot", "eventual"}, {"sync_interval", "eventual"}, {"cold", "eventual"},
 }
 
 // counted returns what stores are told about how nodes count l together.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -197,10 +198,8 @@ func (d *decoder) fold(n *node, set *fieldSet) (*node, []*node) {
 
 func (d *decoder) unknown(p *pair, set *fieldSet) {
 	if d.dialect.flat {
-		for _, k := range flatKeys {
-			if k == p.name {
-				return
-			}
+		if slices.Contains(flatKeys, p.name) {
+			return
 		}
 	}
 	hint := didYouMean(p.name, set.names)
@@ -258,37 +257,21 @@ func (d *decoder) oneOf(n *node, v reflect.Value, name string, words []string) {
 		}
 		v = v.Elem()
 	}
-	for _, w := range words {
-		if v.String() == w {
-			return
-		}
-	}
-	if n.kind == scalar {
+	if n.kind == scalar && !slices.Contains(words, v.String()) {
 		d.bad(n, d.path, didYouMean(v.String(), words), "unknown %s %q", name, v.String())
 	}
 }
 
 func (d *decoder) text(n *node, name string) string {
-	switch {
-	case n.kind == null:
-		d.empty(n, name)
-		return ""
-	case n.kind != scalar:
-		d.mismatch(n, name, "text")
-		return ""
-	case strings.ContainsFunc(n.text, unicode.IsControl):
+	text, _ := d.scalar(n, name, "text")
+	if strings.ContainsFunc(text, unicode.IsControl) {
 		d.bad(n, d.path, "", "%s holds a control character", name)
 	}
-	return n.text
+	return text
 }
 
 func (d *decoder) bool(n *node, name string) bool {
-	switch {
-	case n.kind == null:
-		d.empty(n, name)
-		return false
-	case n.kind != scalar:
-		d.mismatch(n, name, "true or false")
+	if _, ok := d.scalar(n, name, "true or false"); !ok {
 		return false
 	}
 	b, ok := bool11(n.text)
@@ -304,36 +287,28 @@ func (d *decoder) bool(n *node, name string) bool {
 // int returns a whole number; 1, which is right almost everywhere, for what is
 // none, so that one fault is not told as several.
 func (d *decoder) int(n *node, name string) int64 {
-	switch {
-	case n.kind == null:
-		d.empty(n, name)
-		return 0
-	case n.kind != scalar:
-		d.mismatch(n, name, "a whole number")
+	if _, ok := d.scalar(n, name, "a whole number"); !ok {
+		if n.kind == null {
+			return 0
+		}
 		return 1
+	}
+	read := period.Count
+	if d.dialect.yaml11 {
+		read = int11
+	}
+	i, err := read(n.text)
+	switch {
 	case n.quoted:
 		d.bad(n, d.path, "leave the quotes out", "%s must be a whole number, not text", name)
-		return 1
-	}
-	var i int64
-	if d.dialect.yaml11 {
-		var ok bool
-		if i, ok = int11(n.text); !ok {
-			d.bad(n, d.path, "", "%s: %q is not a whole number", name, n.text)
-			return 1
-		}
-	} else {
-		var err error
-		if i, err = period.Count(n.text); err != nil {
-			d.bad(n, d.path, "", "%s: %s", name, err)
-			return 1
-		}
-	}
-	if i < 0 {
+	case err != nil:
+		d.bad(n, d.path, "", "%s: %s", name, err)
+	case i < 0:
 		d.bad(n, d.path, "", "%s must not be negative", name)
-		return 1
+	default:
+		return i
 	}
-	return i
+	return 1
 }
 
 // scalar returns the text of a node that must be a single value.

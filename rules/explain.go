@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -138,17 +139,13 @@ func (lv *level) whyNone(e *weir.Entry) string {
 	if b != nil {
 		return fmt.Sprintf("key %q has %d rules for other values and none for every value", e.Key, len(b.exact))
 	}
-	var names []string
-	for key := range lv.keys {
-		names = append(names, key)
-	}
-	for word := range lv.words {
-		names = append(names, word)
+	names := slices.Sorted(maps.Keys(lv.keys))
+	if lv.words != nil { // the Envoy dialect
+		names = slices.Sorted(maps.Keys(lv.words))
 	}
 	if len(names) == 0 {
 		return "the rules end here: no descriptors beneath"
 	}
-	slices.Sort(names)
 	if len(names) > 8 {
 		names = append(names[:8], fmt.Sprintf("and %d more", len(names)-8))
 	}

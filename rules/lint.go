@@ -7,17 +7,6 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// check builds sources and looks for what is allowed and yet likely wrong.
-func check(sources []source, opt Options) (*Set, Errors) {
-	set, errs := build(sources, opt, true)
-	faults, warnings := errs.Split()
-	if len(faults) > 0 {
-		return nil, errs
-	}
-	set.warnings = warnings
-	return set, errs
-}
-
 // linter warns of what is allowed and yet likely wrong, while a file is being
 // compiled. A nil linter warns of nothing.
 type linter struct {

@@ -44,7 +44,7 @@ func Check(paths []string, opt Options) (*Set, Errors) {
 	if err != nil {
 		return nil, Errors{{File: strings.Join(paths, ", "), Msg: err.Error()}}
 	}
-	return check(sources, opt)
+	return check(sources, opt, true)
 }
 
 // source is a file and what it holds.
@@ -139,20 +139,29 @@ func isRules(name string) bool {
 	return !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml")
 }
 
-// compile makes a set of sources.
+// compile makes a set of sources. The error is Errors.
 func compile(sources []source, opt Options) (*Set, error) {
 	// The Envoy dialect warns of nothing that envoyproxy/ratelimit does not.
-	set, errs := build(sources, opt, opt.Dialect == Native)
+	set, errs := check(sources, opt, opt.Dialect == Native)
+	if set == nil {
+		return nil, errs
+	}
+	return set, nil
+}
+
+// check makes a set of sources, and returns all faults and warnings. The set is nil if
+// there is a fault. lint asks for warnings of what is allowed and yet likely wrong.
+func check(sources []source, opt Options, lint bool) (*Set, Errors) {
+	set, errs := build(sources, opt, lint)
 	faults, warnings := errs.Split()
 	if len(faults) > 0 {
 		return nil, errs
 	}
 	set.warnings = warnings
-	return set, nil
+	return set, errs
 }
 
 // build makes a set of sources, which is of use only if no fault is returned.
-// lint asks for warnings of what is allowed and yet likely wrong.
 func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	r := &report{dialect: &dialects[opt.Dialect]}
 	c := newCompiler(r, opt)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,12 +12,7 @@ import (
 // a matter of the limits that borrow from it.
 func (b *builder) mode(w *weir.Limit) {
 	if b.pool {
-		for _, key := range []string{"mode", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "cost", "priority",
-			"count_on", "refund_on", "cost_from", "cost_per"} {
-			if n, own := where(b.layers, key); n != nil && own {
-				b.wrong(key, "give it to the limits that borrow", "a pool has no %s", key)
-			}
-		}
+		b.forbid(ofBorrowers, "give it to the limits that borrow", "a pool has no %s")
 	} else {
 		b.breach(w)
 	}
@@ -86,14 +82,9 @@ func (b *builder) elastic(w *weir.Limit) {
 	case p.ref != "":
 		pool := b.domain.pools[p.ref]
 		if pool == nil {
-			var names []string
-			for name := range b.domain.pools {
-				names = append(names, name)
-			}
-			slices.Sort(names)
 			hint := "write it under pools: at the top of the file"
-			if len(names) > 0 {
-				hint = didYouMean(p.ref, names)
+			if len(b.domain.pools) > 0 {
+				hint = didYouMean(p.ref, slices.Sorted(maps.Keys(b.domain.pools)))
 			}
 			b.wrong("pool", hint, "unknown pool %q", p.ref[:min(len(p.ref), maxShown)])
 			return
@@ -123,8 +114,8 @@ func (b *builder) ban(w *weir.Limit) {
 		b.wrong("ban", "write ban: {after: 5, for: 15m}", "a ban needs after, the number of refusals, and for, how long it lasts")
 		return
 	}
-	a, err := b.algorithmNamed("lockout")
-	if err != nil {
+	a := b.algorithms["lockout"]
+	if a == nil {
 		b.wrong("ban", "", "a ban needs the algorithm lockout, which is not among Options.Algorithms")
 		return
 	}
@@ -141,11 +132,7 @@ func (b *builder) shadow() bool {
 
 // denies makes l refuse everything.
 func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
-	for _, key := range needsCount {
-		if n, own := where(b.layers, key); n != nil && own {
-			b.wrong(key, "leave it out", "a limit of 0 refuses everything, %s has nothing to do", key)
-		}
-	}
+	b.forbid(needsCount, "leave it out", "a limit of 0 refuses everything, %s has nothing to do")
 	l.Denies = true
 	if period == 0 || period > weir.MaxPeriod {
 		period = time.Second

@@ -101,7 +101,7 @@ func (n *node) resolve() resolved {
 	if _, ok := bool11(n.text); ok {
 		return asBool
 	}
-	if _, ok := int11(n.text); ok {
+	if _, err := int11(n.text); err == nil {
 		return asInt
 	}
 	if isFloat(n.text) {

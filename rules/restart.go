@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,30 +60,17 @@ func (s *Set) restarts(old *Set, why func(l, old *weir.Limit) string) []restart 
 		}
 		add("", r.Limits, before.Limits)
 		for _, v := range valuesOf(r.Tiers, before.Tiers) {
-			tier := func(r *Rule, by string) []*Limit {
-				if r.tiers != nil && r.TierBy == by {
-					if ls, ok := r.tiers.find(v); ok {
-						return ls
-					}
+			by := cmp.Or(r.TierBy, before.TierBy)
+			tier := func(r *Rule) []*Limit {
+				if r.TierBy != by {
+					return r.Limits
 				}
-				return r.Limits
+				return r.chosen(r.tiers, v)
 			}
-			by := r.TierBy
-			if by == "" {
-				by = before.TierBy
-			}
-			add(", "+by+" "+v, tier(r, by), tier(before, by))
+			add(", "+by+" "+v, tier(r), tier(before))
 		}
 		for _, v := range valuesOf(r.Overrides, before.Overrides) {
-			override := func(r *Rule) []*Limit {
-				if r.overrides != nil {
-					if ls, ok := r.overrides.find(v); ok {
-						return ls
-					}
-				}
-				return r.Limits
-			}
-			add(", for "+v, override(r), override(before))
+			add(", for "+v, r.chosen(r.overrides, v), before.chosen(before.overrides, v))
 		}
 	}
 	for _, name := range s.Domains() {
@@ -89,12 +78,7 @@ func (s *Set) restarts(old *Set, why func(l, old *weir.Limit) string) []restart 
 		if before == nil {
 			continue
 		}
-		pools := make([]string, 0, len(d.pools))
-		for pool := range d.pools {
-			pools = append(pools, pool)
-		}
-		slices.Sort(pools)
-		for _, pool := range pools {
+		for _, pool := range slices.Sorted(maps.Keys(d.pools)) {
 			if b := before.pools[pool]; b != nil {
 				out = append(out, restarted(name+", pool "+pool, []*Limit{d.pools[pool]}, []*Limit{b}, why)...)
 			}
@@ -116,6 +100,16 @@ func valuesOf(lists ...[]Choice) []string {
 		}
 	}
 	return out
+}
+
+// chosen returns the limits of a choice for a value, those of the rule if it has none.
+func (r *Rule) chosen(from *choices, value string) []*Limit {
+	if from != nil {
+		if ls, ok := from.find(value); ok {
+			return ls
+		}
+	}
+	return r.Limits
 }
 
 // shared returns for the rule and each above it whether the values that it matches

@@ -2,8 +2,8 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -50,12 +50,7 @@ func (s *Set) Rules() []*Rule { return s.rules }
 
 // Domains returns the names of all domains, sorted.
 func (s *Set) Domains() []string {
-	names := make([]string, 0, len(s.domains))
-	for name := range s.domains {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(s.domains))
 }
 
 // Domain returns the name of a domain of the set: the one that is asked for, or the
@@ -170,12 +165,7 @@ func (s *Set) each(f func(*weir.Limit)) {
 	}
 	for _, name := range s.Domains() {
 		d := s.domains[name]
-		keys := make([]string, 0, len(d.deny))
-		for key := range d.deny {
-			keys = append(keys, key)
-		}
-		sort.Strings(keys)
-		for _, key := range keys {
+		for _, key := range slices.Sorted(maps.Keys(d.deny)) {
 			f(d.deny[key].limit)
 		}
 	}

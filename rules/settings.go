@@ -82,6 +82,10 @@ var known = map[string]bool{
 var needsCount = []string{"burst", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "headroom", "sketch", "cost",
 	"count_on", "refund_on", "cost_from", "cost_per"}
 
+// ofBorrowers lists the settings that a pool cannot have.
+var ofBorrowers = []string{"mode", "exceed", "pool", "ceiling", "rollout", "penalize", "ban", "cost", "priority",
+	"count_on", "refund_on", "cost_from", "cost_per"}
+
 // needsMode lists the settings that belong to one mode.
 var needsMode = map[string]string{"exceed": "soft", "pool": "elastic", "ceiling": "elastic"}
 

@@ -44,11 +44,11 @@ func parsePercent(s string) (int64, error) {
 }
 
 // int11 reads an integer as YAML 1.1 does: 010 is eight.
-func int11(s string) (int64, bool) {
-	plain := strings.ReplaceAll(s, "_", "")
-	if plain == "" || strings.HasPrefix(s, "_") {
-		return 0, false
+func int11(s string) (int64, error) {
+	digits := strings.ReplaceAll(s, "_", "")
+	n, err := strconv.ParseInt(digits, 0, 64)
+	if err != nil || strings.HasPrefix(s, "_") {
+		return 0, fmt.Errorf("%q is not a whole number", s)
 	}
-	n, err := strconv.ParseInt(plain, 0, 64)
-	return n, err == nil
+	return n, nil
 }
