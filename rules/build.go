@@ -100,21 +100,18 @@ func (b *builder) build(name, scope string) *Limit {
 		return nil
 	}
 	b.common(l, a)
+	consistency := b.consistency(l, a, rate.Count)
 	if rate.Count == 0 {
 		b.denies(l, name, scope, rate.Period)
 		return b.unlessFaulty(l)
 	}
-	w := &weir.Limit{Name: name, Scope: scope, Algorithm: a, Count: rate.Count, Period: rate.Period}
+	w := &weir.Limit{Name: name, Scope: scope, Algorithm: a, Count: rate.Count, Period: rate.Period, Consistency: consistency}
 	if l.OnChange == "reset" {
 		w.Scope += "#" + rate.String() + deref(ptrString(b.s.Burst), "")
 	}
 	b.params(w)
 	b.mode(w)
 	b.settlement(w)
-	if c := b.s.Consistency; c != nil && c.MaxOvershoot != nil {
-		l.Consistency.MaxOvershoot = c.MaxOvershoot.of(w.Count)
-	}
-	w.Consistency = l.counted()
 	if b.faults > 0 {
 		return nil
 	}

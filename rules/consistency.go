@@ -10,9 +10,7 @@ import (
 func (b *builder) common(l *Limit, a weir.Algorithm) {
 	s := &b.s
 	l.Node = deref(b.spec.Scope, "") == "node"
-	l.OnStoreError = deref(s.OnStoreError, "")
 	l.OnChange = deref(s.OnChange, "")
-	l.DenyCache = deref(s.DenyCache, "")
 	if s.Cost != nil {
 		l.Cost = *s.Cost
 		if l.Cost < 1 || l.Cost > weir.MaxCost {
@@ -25,8 +23,7 @@ func (b *builder) common(l *Limit, a weir.Algorithm) {
 			b.wrong("priority", "", "priority must be between 0 and 1000")
 		}
 	}
-	b.consistency(l, a)
-	if l.DenyCache == "on" && known[a.Name()] {
+	if deref(s.DenyCache, "") == "on" && known[a.Name()] {
 		why := ""
 		switch {
 		case a.Name() == "concurrency":
@@ -42,14 +39,43 @@ func (b *builder) common(l *Limit, a weir.Algorithm) {
 	}
 }
 
-// consistency checks and sets how nodes count together.
-func (b *builder) consistency(l *Limit, a weir.Algorithm) {
-	c := b.s.Consistency
-	if c == nil {
-		return
+// consistency returns how nodes count l, a limit of so many units, together, and what
+// they decide by themselves.
+func (b *builder) consistency(l *Limit, a weir.Algorithm, count int64) weir.Consistency {
+	out := weir.Consistency{OnStoreError: wordOf(b.s.OnStoreError, weir.OnErrorLastKnown), DenyCache: wordOf(b.s.DenyCache, weir.DenyCacheOff)}
+	if c := b.s.Consistency; c != nil {
+		b.checkConsistency(c, l, a)
+		if !l.Node {
+			out.Mode = wordOf(&c.Mode, weir.ConsistencyLocal)
+			out.Loose, out.Optimistic, out.Share = c.Burst == "loose", c.Cold == "optimistic", c.Share
+			out.LeaseTTL, out.SyncInterval = time.Duration(deref(c.LeaseTTL, 0)), time.Duration(deref(c.SyncInterval, 0))
+			if c.MaxOvershoot != nil {
+				out.MaxOvershoot = c.MaxOvershoot.of(count)
+			}
+		}
 	}
-	l.Consistency = Consistency{Mode: c.Mode, Burst: c.Burst, Share: c.Share, Cold: c.Cold,
-		LeaseTTL: time.Duration(deref(c.LeaseTTL, 0)), SyncInterval: time.Duration(deref(c.SyncInterval, 0))}
+	if l.Node {
+		out.Mode = weir.ConsistencyLocal
+	}
+	return out
+}
+
+// wordOf returns the value of an enumeration, up to the last, that is written as a
+// word; zero for any other.
+func wordOf[T interface {
+	~uint8
+	String() string
+}](word *string, last T) T {
+	for v := last; v > 0; v-- {
+		if word != nil && v.String() == *word {
+			return v
+		}
+	}
+	return 0
+}
+
+// checkConsistency reports what nodes cannot do.
+func (b *builder) checkConsistency(c *consistencySpec, l *Limit, a weir.Algorithm) {
 	if why := consistencies[c.Mode][a.Name()]; why != "" {
 		b.wrong("consistency", "", "consistency %s is impossible with %s: %s", c.Mode, a.Name(), why)
 	}
@@ -57,7 +83,6 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm) {
 		if _, own := where(b.layers, "consistency"); own {
 			b.wrong("consistency", "leave one of them out", "scope: node counts on each node alone, and consistency %s on all together", c.Mode)
 		}
-		l.Consistency = Consistency{}
 	}
 	for _, of := range ofConsistency {
 		if n := c.Node.find(of.key); n != nil && c.Mode != of.mode {
@@ -74,47 +99,4 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm) {
 var ofConsistency = []struct{ key, mode string }{
 	{"lease_ttl", "leased"}, {"burst", "leased"}, {"share", "leased"},
 	{"max_overshoot", "eventual"}, {"sync_interval", "eventual"}, {"cold", "eventual"},
-}
-
-// counted returns what stores are told about how nodes count l together.
-func (l *Limit) counted() weir.Consistency {
-	c := &l.Consistency
-	w := weir.Consistency{
-		LeaseTTL:     c.LeaseTTL,
-		Loose:        c.Burst == "loose",
-		Share:        c.Share,
-		MaxOvershoot: c.MaxOvershoot,
-		SyncInterval: c.SyncInterval,
-		Optimistic:   c.Cold == "optimistic",
-	}
-	switch c.Mode {
-	case "strict":
-		w.Mode = weir.ConsistencyStrict
-	case "leased":
-		w.Mode = weir.ConsistencyLeased
-	case "eventual":
-		w.Mode = weir.ConsistencyEventual
-	case "local":
-		w.Mode = weir.ConsistencyLocal
-	}
-	if l.Node {
-		w.Mode = weir.ConsistencyLocal
-	}
-	switch l.OnStoreError {
-	case "allow":
-		w.OnStoreError = weir.OnErrorAllow
-	case "deny":
-		w.OnStoreError = weir.OnErrorDeny
-	case "local":
-		w.OnStoreError = weir.OnErrorLocal
-	case "last_known":
-		w.OnStoreError = weir.OnErrorLastKnown
-	}
-	switch l.DenyCache {
-	case "on":
-		w.DenyCache = weir.DenyCacheOn
-	case "off":
-		w.DenyCache = weir.DenyCacheOff
-	}
-	return w
 }

@@ -85,10 +85,13 @@ func (l *Limit) String() string {
 	if l.Node {
 		say(", on each node alone")
 	}
-	b.WriteString(l.Consistency.describe())
-	for _, kv := range [][2]string{{"on_store_error", l.OnStoreError}, {"on_change", l.OnChange}, {"deny_cache", l.DenyCache}} {
-		if kv[1] != "" {
-			say(", %s %s", kv[0], kv[1])
+	if !l.Node {
+		b.WriteString(describeConsistency(&w.Consistency))
+	}
+	for _, kv := range []struct{ key, value, usual string }{{"on_store_error", w.Consistency.OnStoreError.String(), weir.OnErrorDefault.String()},
+		{"on_change", l.OnChange, ""}, {"deny_cache", w.Consistency.DenyCache.String(), weir.DenyCacheAuto.String()}} {
+		if kv.value != kv.usual {
+			say(", %s %s", kv.key, kv.value)
 		}
 	}
 	if len(l.Replaces) > 0 {
@@ -179,32 +182,25 @@ func paramsOf(w *weir.Limit) string {
 	return b.String()
 }
 
-func (c *Consistency) describe() string {
-	if c.Mode == "" {
+func describeConsistency(c *weir.Consistency) string {
+	if c.Mode == weir.ConsistencyDefault {
 		return ""
 	}
-	s := ", " + c.Mode
 	var parts []string
-	if c.LeaseTTL > 0 {
-		parts = append(parts, "lease_ttl "+FormatPeriod(c.LeaseTTL))
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
 	}
-	if c.Burst != "" {
-		parts = append(parts, "burst "+c.Burst)
-	}
-	if c.Share > 0 {
-		parts = append(parts, fmt.Sprintf("share %d", c.Share))
-	}
-	if c.MaxOvershoot > 0 {
-		parts = append(parts, fmt.Sprintf("max_overshoot %d", c.MaxOvershoot))
-	}
-	if c.SyncInterval > 0 {
-		parts = append(parts, "sync_interval "+FormatPeriod(c.SyncInterval))
-	}
-	if c.Cold != "" {
-		parts = append(parts, "cold "+c.Cold)
-	}
+	add(c.LeaseTTL > 0, "lease_ttl %s", FormatPeriod(c.LeaseTTL))
+	add(c.Loose, "burst loose")
+	add(c.Share > 0, "share %d", c.Share)
+	add(c.MaxOvershoot > 0, "max_overshoot %d", c.MaxOvershoot)
+	add(c.SyncInterval > 0, "sync_interval %s", FormatPeriod(c.SyncInterval))
+	add(c.Optimistic, "cold optimistic")
+	text := ", " + c.Mode.String()
 	if parts != nil {
-		s += " with " + strings.Join(parts, ", ")
+		text += " with " + strings.Join(parts, ", ")
 	}
-	return s
+	return text
 }

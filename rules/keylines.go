@@ -220,7 +220,7 @@ func (w *keyWriter) walk() (how, string) {
 			return how, "the rules have no rule for its entries any more"
 		}
 		w.leaf, w.value = rule, e.Value
-		last := i+1 == len(w.Entries) || i+2 == len(w.Entries) && rule.TierBy != "" && w.Entries[i+1].Key == rule.TierBy
+		last := rule.isLast(w.Entries[i+1:])
 		if v, open := free(rule, e, how); open {
 			w.values[rule] = v
 			if !last && w.copied == nil {
@@ -595,12 +595,12 @@ func (w *keyWriter) change(l *Limit, n *node) *node {
 	if most := v.Consistency.MaxOvershoot; most > 0 && l.Consistency.MaxOvershoot > 0 {
 		c := l.Consistency
 		n = without(n, "consistency")
-		block := &node{kind: mapping, pairs: []pair{pairOf(scalarOf("mode"), scalarOf(c.Mode)), pairOf(scalarOf("max_overshoot"), scalarOf(strconv.FormatInt(most, 10)))}}
+		block := &node{kind: mapping, pairs: []pair{pairOf(scalarOf("mode"), scalarOf(c.Mode.String())), pairOf(scalarOf("max_overshoot"), scalarOf(strconv.FormatInt(most, 10)))}}
 		if c.SyncInterval > 0 {
 			block.pairs = append(block.pairs, pairOf(scalarOf("sync_interval"), scalarOf(c.SyncInterval.String())))
 		}
-		if c.Cold != "" {
-			block.pairs = append(block.pairs, pairOf(scalarOf("cold"), scalarOf(c.Cold)))
+		if c.Optimistic {
+			block.pairs = append(block.pairs, pairOf(scalarOf("cold"), scalarOf("optimistic")))
 		}
 		n.pairs = append(n.pairs, pairOf(scalarOf("consistency"), block))
 	}

@@ -217,7 +217,7 @@ func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 			f.verdict, f.rule = allowed, rule
 			return
 		}
-		if rest := desc.Entries[i+1:]; len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy {
+		if rule.isLast(desc.Entries[i+1:]) {
 			f.verdict, f.rule = limited, rule
 			f.limits = rule.choose(e.Value, r, desc)
 			if len(values) == 1 {
@@ -229,6 +229,11 @@ func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 		}
 		lv = &rule.kids
 	}
+}
+
+// isLast reports whether a descriptor ends at the rule: nothing follows, or the tier.
+func (rule *Rule) isLast(rest []weir.Entry) bool {
+	return len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy
 }
 
 // denies reports whether a rule on the way of the descriptor denies it: a limit

@@ -52,13 +52,12 @@ func (s *Set) Reaches(r *Rule, entries []weir.Entry, known func(i int) bool) boo
 				return false
 			}
 		}
-		if rest := entries[i+1:]; rule != r && len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy {
+		if rule != r && rule.isLast(entries[i+1:]) {
 			return false // the descriptor ends there
 		}
 		lv = &rule.kids
 	}
-	rest := entries[len(chain):]
-	return len(rest) == 0 || len(rest) == 1 && r.TierBy != "" && rest[0].Key == r.TierBy || r.deny != nil && len(r.Limits) == 0
+	return r.isLast(entries[len(chain):]) || r.deny != nil && len(r.Limits) == 0
 }
 
 // Listed returns the keys that the deny and the allow lists of a domain look at, each

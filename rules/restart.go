@@ -160,7 +160,7 @@ func (l *Limit) keeps(b *Limit, why func(l, old *weir.Limit) string) string {
 		return ""
 	}
 	same := &weir.Limit{Name: l.Name, Scope: b.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst,
-		Params: l.Params, Consistency: l.Limit.Consistency}
+		Params: l.Params, Consistency: l.Consistency}
 	if same.Compile() != nil || why(same, b.Limit) != "" {
 		return ""
 	}

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -106,42 +105,13 @@ type Limit struct {
 	Priority int
 	// Node: counted on each node alone.
 	Node bool
-	// Consistency says how nodes that share a store count together. The zero
-	// value means the store's default.
-	Consistency Consistency
-	// OnStoreError is what is decided while the store does not answer: allow,
-	// deny, local or last_known. Empty means the store's default.
-	OnStoreError string
 	// OnChange is what becomes of the counts when the limit is changed: keep or
 	// reset. Empty means keep.
 	OnChange string
-	// DenyCache says whether refusals are remembered on the node: auto, on or
-	// off. Empty means auto.
-	DenyCache string
 
 	// alias is the name by which others replace the limit.
 	alias string
 	at    *node
-}
-
-// Consistency says how nodes that share a store count together.
-type Consistency struct {
-	// Mode is strict, leased, eventual or local. Empty means the default of
-	// the store.
-	Mode string `json:"mode,omitempty"`
-	// LeaseTTL is how long fetched tokens are good for. Zero means auto.
-	LeaseTTL time.Duration `json:"lease_ttl,omitempty"`
-	// Burst is exact or loose. Empty means exact.
-	Burst string `json:"burst,omitempty"`
-	// Share is the number of leases per node. Zero means 4.
-	Share int64 `json:"share,omitempty"`
-	// MaxOvershoot is how many units too many may be admitted. Zero means the
-	// default of the store.
-	MaxOvershoot int64 `json:"max_overshoot,omitempty"`
-	// SyncInterval is how often nodes tell the store. Zero means 100ms.
-	SyncInterval time.Duration `json:"sync_interval,omitempty"`
-	// Cold is sync or optimistic. Empty means sync.
-	Cold string `json:"cold,omitempty"`
 }
 
 // all calls f for every limit of the rule.

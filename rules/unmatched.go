@@ -49,7 +49,7 @@ func (d *domain) matches(desc *weir.Descriptor) bool {
 		case rule.deny.has(e.Value) || rule.allow.has(e.Value):
 			return true
 		}
-		if rest := desc.Entries[i+1:]; len(rest) == 0 || len(rest) == 1 && rule.TierBy != "" && rest[0].Key == rule.TierBy {
+		if rule.isLast(desc.Entries[i+1:]) {
 			return rule.says()
 		}
 		lv = &rule.kids
