@@ -62,20 +62,26 @@ func mountDashboard(mux *http.ServeMux, d *dashboard.Dashboard, token string, wr
 	})
 }
 
-// health adds the probes. They need no token: they tell nothing but whether
-// the node is well, to a kubelet that has none.
-func (s *Server) health(mux *http.ServeMux) {
+// addProbes adds the probes to mux, with readiness at the paths: notReady says why a node
+// takes no requests. They need no token: they tell nothing but whether the node is well,
+// to a kubelet that has none.
+func addProbes(mux *http.ServeMux, notReady func() string, paths ...string) {
 	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	ready := func(w http.ResponseWriter, _ *http.Request) {
-		if why := s.notReady(); why != "" {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, why, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "OK")
+	for _, path := range paths {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if why := notReady(); why != "" {
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, why, http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprintln(w, "OK")
+		})
 	}
-	mux.HandleFunc("GET /healthz/ready", ready)
-	mux.HandleFunc("GET /healthcheck", ready)
+}
+
+// health adds the probes of a node.
+func (s *Server) health(mux *http.ServeMux) {
+	addProbes(mux, s.notReady, "/healthz/ready", "/healthcheck")
 }
 
 // withHealth adds the probes to a handler whose paths they do not meet, as

@@ -128,25 +128,21 @@ func (s *AnalyticsServer) Close() error {
 	return errors.Join(errs...)
 }
 
+// notReady says why no questions are answered, empty when they are.
+func (s *AnalyticsServer) notReady() string {
+	switch {
+	case s.draining.Load():
+		return "draining"
+	case !s.analyst.ready():
+		return "the database is not open yet"
+	}
+	return ""
+}
+
 // handler serves questions, metrics and health.
 func (s *AnalyticsServer) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz/live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, _ *http.Request) {
-		why := ""
-		switch {
-		case s.draining.Load():
-			why = "draining"
-		case !s.analyst.ready():
-			why = "the database is not open yet"
-		}
-		if why != "" {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, why, http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "OK")
-	})
+	addProbes(mux, s.notReady, "/healthz/ready")
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
