@@ -524,18 +524,8 @@ func (s *Service) cutBlocks(ctx context.Context, g Grain, instant int64) error {
 			return exec(tx, `UPDATE client_blocks SET state = 2 WHERE grain = $1 AND at < $2 AND limit_id = 0 AND state <> 2`, int64(g), last)
 		})
 	})
-	for err == nil {
-		gone := 0
-		err = retry(ctx, func() error {
-			gone = 0
-			return s.db.Update(ctx, func(tx Tx) error {
-				return query(tx, func(Row) error { gone++; return nil }, `DELETE FROM client_columns WHERE (grain, at, limit_id, name) IN (
-					SELECT grain, at, limit_id, name FROM client_columns WHERE grain = $1 AND at <= $2 LIMIT `+strconv.Itoa(columnStep)+`) RETURNING 1`, int64(g), last)
-			})
-		})
-		if gone < columnStep {
-			break
-		}
+	for gone := int64(columnStep); gone == columnStep && err == nil; {
+		gone, err = s.deleteRows(ctx, columnsTable.deletion("grain = $1 AND at <= $2 LIMIT $3"), []any{int64(g), last, int64(columnStep)})
 	}
 	return err
 }

@@ -86,7 +86,34 @@ type (
 		source string
 		at     int64
 	}
+	// placedRow is a row that is kept by limit, node and region.
+	placedRow struct {
+		grain Grain
+		at    int64
+		limit Limit
+		where place
+	}
 )
+
+func (r rollupRow) args(n *numbers) []any {
+	return []any{int64(r.grain), r.at, n.limits[r.limit], r.where.node, r.where.region, r.outcome}
+}
+
+func (r clientRow) args(n *numbers) []any {
+	return []any{int64(r.grain), r.at, n.limits[r.limit], r.client}
+}
+
+func (r sketchRow) args(n *numbers) []any {
+	return []any{int64(r.grain), r.at, n.limits[r.limit], r.kind}
+}
+
+func (r placedRow) args(n *numbers) []any {
+	return []any{int64(r.grain), r.at, n.limits[r.limit], r.where.node, r.where.region}
+}
+
+func (r wordRow) args(n *numbers) []any { return []any{r.at, n.limits[r.limit], r.kind, r.word} }
+
+func (r lossRow) args(n *numbers) []any { return []any{n.sources[r.source], r.at} }
 
 // kept says from when on rows are kept, in seconds since the Unix epoch: by grain,
 // and to when they may be told of.

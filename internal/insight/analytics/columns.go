@@ -2,22 +2,11 @@ package analytics
 
 import (
 	"math"
-	"strconv"
 	"strings"
 )
 
 // A row of a client has cells, numbers that are put together each in its way, and
 // words, of which the newest counts.
-
-// way is how two cells become one.
-type way uint8
-
-const (
-	sum way = iota
-	most
-	least
-	either // bits of both
-)
 
 // Cells of a client's row.
 const (
@@ -86,10 +75,7 @@ const retryNever = 1 << 52
 // noLeast is the cell of what remained least where nothing is known.
 const noLeast = math.MaxInt64
 
-var cellColumns = [numCells]struct {
-	name string
-	way  way
-}{
+var cellColumns = [numCells]column{
 	cAllowed: {"allowed", sum}, cRefused: {"refused", sum}, cSoft: {"soft", sum}, cBorrowed: {"borrowed", sum},
 	cDelayed: {"delayed", sum}, cShadow: {"shadow", sum}, cEstimated: {"estimated", sum}, cDegradedCount: {"degraded", sum},
 	cOther: {"other", sum}, cUnits: {"units", sum}, cDecisive: {"decisive", sum}, cEarly: {"early", sum},
@@ -198,32 +184,4 @@ func (c *cells) scan(r Row, from int) {
 
 // upsertClient puts a row into the one that is there. It answers with the units
 // that the row has then.
-var upsertClient = upsertOfClient()
-
-func upsertOfClient() string {
-	names := append([]string{"grain", "at", "limit_id", "client"}, columnNames()...)
-	marks := make([]string, len(names))
-	for i := range marks {
-		marks[i] = "$" + strconv.Itoa(i+1)
-	}
-	var set []string
-	for _, c := range cellColumns {
-		mine, other := "clients."+c.name, "excluded."+c.name
-		switch c.way {
-		case sum:
-			set = append(set, c.name+" = "+mine+" + "+other)
-		case most:
-			set = append(set, c.name+" = CASE WHEN "+other+" > "+mine+" THEN "+other+" ELSE "+mine+" END")
-		case least:
-			set = append(set, c.name+" = CASE WHEN "+other+" < "+mine+" THEN "+other+" ELSE "+mine+" END")
-		case either:
-			set = append(set, c.name+" = "+mine+" | "+other)
-		}
-	}
-	for _, w := range wordColumns {
-		set = append(set, w+" = CASE WHEN excluded."+w+" <> '' AND (excluded.last_us >= clients.last_us OR clients."+w+" = '') THEN excluded."+
-			w+" ELSE clients."+w+" END")
-	}
-	return "INSERT INTO clients (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(marks, ", ") +
-		") ON CONFLICT (grain, at, limit_id, client) DO UPDATE SET " + strings.Join(set, ", ") + " RETURNING units"
-}
+var upsertClient = clientsTable.upsert("units", append(cellColumns[:], columnsOf(newest, wordColumns[:]...)...)...)

@@ -30,7 +30,7 @@ func (s *Service) Handler() http.Handler {
 	ranged("overview", takes{filters: allFilters, top: 5}, func(r *reader) (any, error) { return r.overview() },
 		func(a any) any { return []overviewRow{{a.(*Overview).Totals, a.(*Overview).Requests}} })
 	ranged("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region", "request"}, step: true, top: 10},
-		func(r *reader) (any, error) { return r.series() }, func(a any) any { s := a.(*Series); return table(s.At, s.Lines) })
+		func(r *reader) (any, error) { return r.series() }, func(a any) any { s := a.(*Series); return linesTable(s.At, s.Lines) })
 	ranged("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true},
 		func(r *reader) (any, error) { return r.topOf() }, func(a any) any { return a.(*Top).Words })
 	ranged("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500},

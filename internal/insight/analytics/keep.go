@@ -160,7 +160,7 @@ func (s *Service) boundWords(ctx context.Context, at int64) error {
 	for _, w := range all {
 		err := s.deleteAll(ctx, old{`DELETE FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3 AND word IN (
 			SELECT word FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3 AND (refused + shadow + delayed < $4
-				OR refused + shadow + delayed = $4 AND (allowed < $5 OR allowed = $5 AND word > $6)) LIMIT $7)`,
+				OR refused + shadow + delayed = $4 AND (allowed < $5 OR allowed = $5 AND word > $6)) LIMIT $7) RETURNING 1`,
 			[]any{at, w.limit, w.kind, w.limited, w.allowed, w.word}})
 		if err != nil {
 			return err
@@ -236,38 +236,28 @@ type old struct {
 func (s *Service) forget(ctx context.Context) error {
 	k := s.opt.kept(s.opt.Now())
 	var all []old
+	add := func(t table, rows string, args ...any) { all = append(all, old{t.deletion(rows), args}) }
 	for _, g := range grains {
-		all = append(all,
-			old{`DELETE FROM rollups WHERE (grain, at, limit_id, node, region, outcome) IN (SELECT grain, at, limit_id, node, region, outcome FROM rollups WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
-			old{`DELETE FROM requests WHERE (grain, at, domain, node, region, outcome) IN (SELECT grain, at, domain, node, region, outcome FROM requests WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
-			old{`DELETE FROM latencies WHERE (grain, at, limit_id, node, region) IN (SELECT grain, at, limit_id, node, region FROM latencies WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
-			old{`DELETE FROM answered WHERE (grain, at, limit_id, node, region) IN (SELECT grain, at, limit_id, node, region FROM answered WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}},
-			old{`DELETE FROM sketches WHERE (grain, at, limit_id, kind) IN (SELECT grain, at, limit_id, kind FROM sketches WHERE grain = $1 AND at < $2 LIMIT $3)`, []any{int64(g), k.counts[g]}})
+		for _, t := range countTables {
+			add(t, "grain = $1 AND at < $2 LIMIT $3", int64(g), k.counts[g])
+		}
 	}
 	for _, g := range grains[:2] {
-		all = append(all, old{deleteClients, []any{int64(g), k.clients[g]}},
-			old{`DELETE FROM client_blocks WHERE (grain, at, limit_id) IN (SELECT grain, at, limit_id FROM client_blocks WHERE grain = $1 AND at < $2 LIMIT $3)`,
-				[]any{int64(g), floor(k.clients[g], blockSeconds(g))}})
+		add(clientsTable, "grain = $1 AND at < $2 LIMIT $3", int64(g), k.clients[g])
+		add(blocksTable, "grain = $1 AND at < $2 LIMIT $3", int64(g), floor(k.clients[g], blockSeconds(g)))
 	}
-	all = append(all,
-		old{deleteWords, []any{k.clients[Hour]}},
-		old{deleteArrivals, []any{k.arrivals * 1e6}},
-		// The last row of a source is what later ones are compared with.
-		old{`DELETE FROM losses WHERE (source_id, at) IN (SELECT o.source_id, o.at FROM losses o WHERE o.at < $1
-			AND EXISTS (SELECT 1 FROM losses n WHERE n.source_id = o.source_id AND n.at > o.at AND n.at < $1) LIMIT $2)`, []any{k.counts[Hour]}},
-		old{`DELETE FROM late WHERE at IN (SELECT at FROM late WHERE at < $1 LIMIT $2)`, []any{k.counts[Hour]}},
-		old{`DELETE FROM seen WHERE (source_id, block) IN (SELECT source_id, block FROM seen WHERE last < $1 LIMIT $2)`, []any{k.seen}},
-		// A label that was replaced or taken back would count again without the one that did.
-		old{`DELETE FROM labels WHERE id IN (SELECT n.id FROM labels n WHERE n.expires < $1
-			AND NOT EXISTS (SELECT 1 FROM labels o WHERE o.client = n.client AND o.domain = n.domain AND o.rule = n.rule AND o.name = n.name
-				AND o.id < n.id AND o.expires >= $1) LIMIT $2)`, []any{s.opt.Now().AddDate(-1, 0, 0).Unix()}},
-		old{`DELETE FROM sources WHERE id IN (SELECT id FROM sources WHERE last < $1
-			AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.source_id = sources.id) LIMIT $2)`, []any{k.counts[Hour]}},
-		old{`DELETE FROM losses WHERE (source_id, at) IN (SELECT source_id, at FROM losses
-			WHERE NOT EXISTS (SELECT 1 FROM sources WHERE sources.id = losses.source_id) LIMIT $1)`, nil},
-		old{`DELETE FROM limits WHERE id IN (SELECT id FROM limits WHERE last < $1
-			AND NOT EXISTS (SELECT 1 FROM rollups WHERE rollups.grain = 3 AND rollups.limit_id = limits.id) LIMIT $2)`, []any{k.counts[Day]}},
-	)
+	add(wordsTable, "at < $1 LIMIT $2", k.clients[Hour])
+	add(arrivalsTable, "at < $1 LIMIT $2", k.arrivals*1e6)
+	// The last row of a source is what later ones are compared with.
+	add(lossesTable, `at < $1 AND EXISTS (SELECT 1 FROM losses n WHERE n.source_id = losses.source_id AND n.at > losses.at AND n.at < $1) LIMIT $2`, k.counts[Hour])
+	add(lateTable, "at < $1 LIMIT $2", k.counts[Hour])
+	add(seenTable, "last < $1 LIMIT $2", k.seen)
+	// A label that was replaced or taken back would count again without the one that did.
+	add(labelsTable, `expires < $1 AND NOT EXISTS (SELECT 1 FROM labels o WHERE o.client = labels.client AND o.domain = labels.domain
+		AND o.rule = labels.rule AND o.name = labels.name AND o.id < labels.id AND o.expires >= $1) LIMIT $2`, s.opt.Now().AddDate(-1, 0, 0).Unix())
+	add(tableOf("sources", "id"), `last < $1 AND NOT EXISTS (SELECT 1 FROM seen WHERE seen.source_id = sources.id) LIMIT $2`, k.counts[Hour])
+	add(lossesTable, `NOT EXISTS (SELECT 1 FROM sources WHERE sources.id = losses.source_id) LIMIT $1`)
+	add(tableOf("limits", "id"), `last < $1 AND NOT EXISTS (SELECT 1 FROM rollups WHERE rollups.grain = 3 AND rollups.limit_id = limits.id) LIMIT $2`, k.counts[Day])
 	for _, g := range grains[:2] {
 		if err := s.cutBlocks(ctx, g, k.clients[g]-1); err != nil {
 			return err
@@ -281,41 +271,36 @@ func (s *Service) forget(ctx context.Context) error {
 	return s.boundArrivals(ctx)
 }
 
-const (
-	deleteClients = `DELETE FROM clients WHERE (grain, at, limit_id, client) IN (
-		SELECT grain, at, limit_id, client FROM clients WHERE grain = $1 AND at < $2 LIMIT $3) RETURNING 1`
-	deleteWords = `DELETE FROM words WHERE (at, limit_id, kind, word) IN (
-		SELECT at, limit_id, kind, word FROM words WHERE at < $1 LIMIT $2) RETURNING 1`
-	deleteArrivals = `DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE at < $1 LIMIT $2) RETURNING 1`
-)
-
 // deleteAll deletes rows step by step.
 func (s *Service) deleteAll(ctx context.Context, o old) error {
-	statement := o.statement
-	if o.statement != deleteClients && o.statement != deleteWords && o.statement != deleteArrivals {
-		statement += " RETURNING 1"
-	}
 	for {
-		gone, err := s.deleteSome(ctx, statement, append(append([]any{}, o.args...), int64(step)))
+		gone, err := s.deleteSome(ctx, o.statement, append(append([]any{}, o.args...), int64(step)))
 		if err != nil || gone < step {
 			return err
 		}
 	}
 }
 
-// deleteSome runs a statement that deletes rows in a transaction of its own, and returns
-// how many those were.
+// deleteSome is deleteRows of rows that are told of as pruned.
 func (s *Service) deleteSome(ctx context.Context, statement string, args []any) (gone int64, err error) {
+	gone, err = s.deleteRows(ctx, statement, args)
+	s.state.forgotten.Add(gone)
+	return gone, err
+}
+
+// deleteRows runs a statement that deletes rows in a transaction of its own, and returns
+// how many those were.
+func (s *Service) deleteRows(ctx context.Context, statement string, args []any) (gone int64, err error) {
 	err = retry(ctx, func() error {
 		gone = 0
 		return s.db.Update(ctx, func(tx Tx) error {
 			return query(tx, func(Row) error { gone++; return nil }, statement, args...)
 		})
 	})
-	if err == nil {
-		s.state.forgotten.Add(gone)
+	if err != nil {
+		return 0, err
 	}
-	return gone, err
+	return gone, nil
 }
 
 // boundArrivals deletes the oldest arrivals beyond the bound.
@@ -333,7 +318,7 @@ func (s *Service) boundArrivals(ctx context.Context) error {
 	if err != nil || from == 0 {
 		return err
 	}
-	return s.deleteAll(ctx, old{deleteArrivals, []any{from}})
+	return s.deleteAll(ctx, old{arrivalsTable.deletion("at < $1 LIMIT $2"), []any{from}})
 }
 
 const (
@@ -354,14 +339,12 @@ var trims = [...]struct {
 	blocks                  Grain // whose blocks have the rows too, if not zero
 }{
 	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}, Minute},
-	{"arrivals", `SELECT MIN(at) FROM arrivals`, `DELETE FROM arrivals WHERE id IN (SELECT id FROM arrivals WHERE at = $1 ORDER BY id LIMIT $2) RETURNING 1`, nil, 0},
-	{"words", `SELECT MIN(at) FROM words`, `DELETE FROM words WHERE (at, limit_id, kind, word) IN (
-		SELECT at, limit_id, kind, word FROM words WHERE at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2) RETURNING 1`, nil, 0},
+	{"arrivals", `SELECT MIN(at) FROM arrivals`, arrivalsTable.deletion("at = $1 ORDER BY id LIMIT $2"), nil, 0},
+	{"words", `SELECT MIN(at) FROM words`, wordsTable.deletion("at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2"), nil, 0},
 	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}, Hour},
 }
 
-const trimClients = `DELETE FROM clients WHERE (grain, at, limit_id, client) IN (
-	SELECT grain, at, limit_id, client FROM clients WHERE grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3) RETURNING 1`
+var trimClients = clientsTable.deletion("grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3")
 
 // trim deletes blocks, whose rows are kept, and then rows while they take more than
 // MaxBytes, and as few as that takes: it measures again and again, and deletes no more rows

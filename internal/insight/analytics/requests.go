@@ -1,9 +1,6 @@
 package analytics
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -26,17 +23,8 @@ func (c *change) addRequests(g Grain, at int64, where place, r *event.Rollup) {
 	}
 }
 
-func (c *change) writeRequests(tx Tx) error {
-	rows := slices.SortedFunc(maps.Keys(c.requests), func(a, b requestRow) int {
-		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(a.domain, b.domain),
-			cmp.Compare(a.where.node, b.where.node), cmp.Compare(a.where.region, b.where.region), cmp.Compare(a.outcome, b.outcome))
-	})
-	args := make([][]any, len(rows))
-	for i, r := range rows {
-		args[i] = []any{int64(r.grain), r.at, r.domain, r.where.node, r.where.region, r.outcome, c.requests[r]}
-	}
-	return tx.Each(`INSERT INTO requests (grain, at, domain, node, region, outcome, n) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (grain, at, domain, node, region, outcome) DO UPDATE SET n = requests.n + excluded.n`, args, nil)
+func (r requestRow) args(*numbers) []any {
+	return []any{int64(r.grain), r.at, r.domain, r.where.node, r.where.region, r.outcome}
 }
 
 // Requests are requests, each counted once however many limits it met. They are exact.

@@ -24,7 +24,7 @@ var migrations = [][]string{
 		`CREATE TABLE rollups (
 			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL, n BIGINT NOT NULL,
 			PRIMARY KEY (grain, at, limit_id, node, outcome)) {rows}`,
-		clientsTable(),
+		createClients(),
 		`CREATE INDEX clients_client ON clients (grain, client, limit_id, at)`,
 		`CREATE TABLE sketches (
 			grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, kind TEXT NOT NULL, bits {bytes} NOT NULL,
@@ -87,7 +87,7 @@ var migrations = [][]string{
 	},
 }
 
-func clientsTable() string {
+func createClients() string {
 	var b strings.Builder
 	b.WriteString("CREATE TABLE clients (grain BIGINT NOT NULL, at BIGINT NOT NULL, limit_id BIGINT NOT NULL, client TEXT NOT NULL")
 	for _, c := range cellColumns {

@@ -1,10 +1,7 @@
 package analytics
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -18,6 +15,8 @@ type block struct {
 	number int64
 }
 
+func (b block) args(*numbers) []any { return []any{b.source, b.number} }
+
 // unseen returns the events that were not counted before, and notes that they are.
 // Requires: no other transaction counts events of these sources.
 func unseen(tx Tx, batch []event.Event, sources map[string]int64, now int64) ([]*event.Event, error) {
@@ -26,21 +25,16 @@ func unseen(tx Tx, batch []event.Event, sources map[string]int64, now int64) ([]
 	for i := range batch {
 		bits[at(&batch[i])] = nil
 	}
-	blocks := slices.SortedFunc(maps.Keys(bits), func(a, b block) int {
-		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.number, b.number))
-	})
-	args := make([][]any, len(blocks))
-	for i, b := range blocks {
-		args[i] = []any{b.source, b.number, now, []byte{}}
+	blocks, args := sortRows(bits, nil)
+	for i := range args {
+		args[i] = append(args[i], now, []byte{})
 	}
-	err := tx.Each(`INSERT INTO seen (source_id, block, last, bits) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (source_id, block) DO UPDATE SET last = CASE WHEN excluded.last > seen.last THEN excluded.last ELSE seen.last END
-		RETURNING bits`, args, func(i int, r Row) (err error) {
+	err := tx.Each(seenTable.upsert("bits", column{"last", most}, column{"bits", stays}), args, func(i int, r Row) (err error) {
 		bits[blocks[i]], err = unpackBits(r.Bytes(0))
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("which events were counted: %w", err)
+		return nil, failedAt(seenTable, err)
 	}
 	var fresh []*event.Event
 	changed := map[block]bool{}
@@ -60,10 +54,7 @@ func unseen(tx Tx, batch []event.Event, sources map[string]int64, now int64) ([]
 			args = append(args, []any{packBits(bits[b]), b.source, b.number})
 		}
 	}
-	if err := tx.Each(`UPDATE seen SET bits = $1 WHERE source_id = $2 AND block = $3`, args, nil); err != nil {
-		return nil, fmt.Errorf("which events were counted: %w", err)
-	}
-	return fresh, nil
+	return fresh, failedAt(seenTable, tx.Each(`UPDATE seen SET bits = $1 WHERE source_id = $2 AND block = $3`, args, nil))
 }
 
 // Bits are kept whole, or as one byte if all of them are set: most are.

@@ -51,8 +51,12 @@ func (s *sketch) merge(packed []byte) error {
 }
 
 // pack returns the sketch as bytes.
-func (s *sketch) pack() ([]byte, error) {
-	return s.hll.AppendBinary(binary.LittleEndian.AppendUint64(nil, uint64(s.every)))
+func (s *sketch) pack() []byte {
+	out, err := s.hll.AppendBinary(binary.LittleEndian.AppendUint64(nil, uint64(s.every)))
+	if err != nil {
+		panic("analytics: a sketch cannot be packed: " + err.Error()) // memory has all of it
+	}
+	return out
 }
 
 // count returns how many different keys were noted, about.

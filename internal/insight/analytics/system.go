@@ -89,12 +89,9 @@ func (out *System) tables(tx Tx, opt *Options) error {
 	sec := func(d time.Duration) int64 { return int64(d.Seconds()) }
 	counts := []int64{0, sec(opt.KeepMinutes), sec(opt.KeepHours), sec(opt.KeepDays)}
 	clients := []int64{0, sec(opt.KeepClientMinutes), sec(opt.KeepClientHours)}
-	for _, t := range []struct {
-		name string
-		kept []int64
-	}{{"rollups", counts}, {"requests", counts}, {"latencies", counts}, {"answered", counts}, {"sketches", counts}} {
-		for g := Minute; int(g) < len(t.kept); g++ {
-			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: t.kept[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
+	for _, t := range countTables {
+		for _, g := range grains {
+			if err := out.table(tx, TableInfo{Name: t.name, Grain: g.String(), KeptS: counts[g]}, "at", 1, " WHERE grain = "+strconv.Itoa(int(g))); err != nil {
 				return err
 			}
 		}

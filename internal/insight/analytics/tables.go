@@ -13,7 +13,7 @@ type pointRow struct {
 	N    int64     `json:"n"`
 }
 
-func table(at []time.Time, lines []Line) []pointRow {
+func linesTable(at []time.Time, lines []Line) []pointRow {
 	out := []pointRow{}
 	for i := range at {
 		for _, l := range lines {

@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -63,9 +62,8 @@ func count(tx Tx, batch []event.Event, k kept, maxClients int) (t tally, err err
 		return t, err
 	}
 	if c.late > 0 {
-		err := exec(tx, `INSERT INTO late (at, n) VALUES ($1, $2) ON CONFLICT (at) DO UPDATE SET n = late.n + excluded.n`, floor(now, 60), c.late)
-		if err != nil {
-			return t, fmt.Errorf("late events: %w", err)
+		if err := exec(tx, lateTable.upsert("", column{"n", sum}), floor(now, 60), c.late); err != nil {
+			return t, failedAt(lateTable, err)
 		}
 	}
 	var args [][]any
@@ -82,73 +80,60 @@ func writeSources(tx Tx, names []string, all map[string]*sums) (map[string]int64
 	args := make([][]any, len(names))
 	for i, name := range names {
 		s := all[name]
-		args[i] = []any{keyText(name), s.first, s.last, s.highest, s.region}
+		args[i] = []any{keyText(name), s.first, s.last, s.highest, s.region, int64(0), int64(0)}
 	}
 	ids := make(map[string]int64, len(names))
-	err := tx.Each(`INSERT INTO sources (source, first, last, highest, region, events, late) VALUES ($1, $2, $3, $4, $5, 0, 0)
-		ON CONFLICT (source) DO UPDATE SET
-			first = CASE WHEN excluded.first < sources.first THEN excluded.first ELSE sources.first END,
-			last = CASE WHEN excluded.last > sources.last THEN excluded.last ELSE sources.last END,
-			highest = CASE WHEN excluded.highest > sources.highest THEN excluded.highest ELSE sources.highest END,
-			region = CASE WHEN excluded.region <> '' THEN excluded.region ELSE sources.region END
-		RETURNING id`, args, func(i int, r Row) error {
-		ids[names[i]] = r.Int(0)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sources: %w", err)
-	}
-	return ids, nil
+	statement := sourcesTable.upsert("id", column{"first", least}, column{"last", most}, column{"highest", most}, column{"region", given}, column{"events", sum}, column{"late", sum})
+	err := tx.Each(statement, args, func(i int, r Row) error { ids[names[i]] = r.Int(0); return nil })
+	return ids, failedAt(sourcesTable, err)
 }
 
 // write writes all rows.
 func (c *change) write(tx Tx, sources map[string]int64) error {
-	ids, err := c.writeLimits(tx)
+	limits, err := c.writeLimits(tx)
 	if err != nil {
-		return fmt.Errorf("limits: %w", err)
+		return err
 	}
-	for _, step := range []struct {
-		name  string
-		write func() error
-	}{
-		{"counts", func() error { return c.writeRollups(tx, ids) }},
-		{"requests", func() error { return c.writeRequests(tx) }},
-		{"latencies", func() error { return writePlaced(tx, "latencies", c.latencies, ids) }},
-		{"answers", func() error { return writePlaced(tx, "answered", c.answered, ids) }},
-		{"sketches", func() error { return c.writeSketches(tx, ids) }},
-		{"clients", func() error { return c.writeClients(tx, ids) }},
-		{"words", func() error { return c.writeWords(tx, ids) }},
-		{"arrivals", func() error { return c.writeArrivals(tx, ids) }},
-		{"losses", func() error { return c.writeLosses(tx, sources) }},
+	n := &numbers{limits, sources}
+	count := func(n int64) []any { return []any{n} }
+	for _, write := range []func() error{
+		func() error { return writeRows(tx, rollupsTable, c.rollups, n, count, column{"n", sum}) },
+		func() error { return writeRows(tx, requestsTable, c.requests, n, count, column{"n", sum}) },
+		func() error { return writePacked(tx, latenciesTable, c.latencies, n) },
+		func() error { return writePacked(tx, answeredTable, c.answered, n) },
+		func() error { return writePacked(tx, sketchesTable, c.sketches, n) },
+		func() error { return c.writeClients(tx, n) },
+		func() error {
+			return writeRows(tx, wordsTable, c.words, n, func(w *[4]int64) []any { return []any{w[0], w[1], w[2], w[3]} },
+				columnsOf(sum, "allowed", "refused", "shadow", "delayed")...)
+		},
+		func() error { return c.writeArrivals(tx, limits) },
+		func() error {
+			return writeRows(tx, lossesTable, c.losses, n, func(l event.Loss) []any {
+				return []any{figure(l.Dropped), figure(l.Discarded), figure(l.Rollups), figure(l.Failed)}
+			}, columnsOf(most, "dropped", "discarded", "rollups", "failed")...)
+		},
 	} {
-		if err := step.write(); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
+		if err := write(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// limitIDs are the numbers of limits.
-type limitIDs map[Limit]int64
-
-func (c *change) writeLimits(tx Tx) (limitIDs, error) {
+func (c *change) writeLimits(tx Tx) (map[Limit]int64, error) {
 	all := slices.SortedFunc(maps.Keys(c.limits), compareLimits)
 	args := make([][]any, len(all))
 	for i, l := range all {
 		s := c.limits[l]
 		args[i] = []any{l.Domain, l.Rule, l.Limit, l.Algorithm, l.Allowance, l.PeriodMS, l.Burst, s.first, s.last}
 	}
-	ids := make(limitIDs, len(all))
-	err := tx.Each(`INSERT INTO limits (domain, rule, name, algorithm, allowance, period_ms, burst, first, last)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-		ON CONFLICT (domain, rule, name, algorithm, allowance, period_ms, burst) DO UPDATE SET
-			first = CASE WHEN excluded.first < limits.first THEN excluded.first ELSE limits.first END,
-			last = CASE WHEN excluded.last > limits.last THEN excluded.last ELSE limits.last END
-		RETURNING id`, args, func(i int, r Row) error {
+	ids := make(map[Limit]int64, len(all))
+	err := tx.Each(limitsTable.upsert("id", column{"first", least}, column{"last", most}), args, func(i int, r Row) error {
 		ids[all[i]] = r.Int(0)
 		return nil
 	})
-	return ids, err
+	return ids, failedAt(limitsTable, err)
 }
 
 func compareLimits(a, b Limit) int {
@@ -156,130 +141,50 @@ func compareLimits(a, b Limit) int {
 		cmp.Compare(a.Allowance, b.Allowance), cmp.Compare(a.PeriodMS, b.PeriodMS), cmp.Compare(a.Burst, b.Burst))
 }
 
-func (c *change) writeRollups(tx Tx, ids limitIDs) error {
-	rows := slices.SortedFunc(maps.Keys(c.rollups), func(a, b rollupRow) int {
-		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(ids[a.limit], ids[b.limit]),
-			cmp.Compare(a.where.node, b.where.node), cmp.Compare(a.where.region, b.where.region), cmp.Compare(a.outcome, b.outcome))
-	})
-	args := make([][]any, len(rows))
-	for i, r := range rows {
-		args[i] = []any{int64(r.grain), r.at, ids[r.limit], r.where.node, r.where.region, r.outcome, c.rollups[r]}
-	}
-	return tx.Each(`INSERT INTO rollups (grain, at, limit_id, node, region, outcome, n) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (grain, at, limit_id, node, region, outcome) DO UPDATE SET n = rollups.n + excluded.n`, args, nil)
-}
-
-func (c *change) writeSketches(tx Tx, ids limitIDs) error {
-	rows := slices.SortedFunc(maps.Keys(c.sketches), func(a, b sketchRow) int {
-		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(ids[a.limit], ids[b.limit]), cmp.Compare(a.kind, b.kind))
-	})
-	args := make([][]any, len(rows))
-	for i, r := range rows {
-		args[i] = []any{int64(r.grain), r.at, ids[r.limit], r.kind, []byte{}}
-	}
-	// What is there is locked and read in one statement.
-	err := tx.Each(`INSERT INTO sketches (grain, at, limit_id, kind, bits) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (grain, at, limit_id, kind) DO UPDATE SET bits = sketches.bits RETURNING bits`, args, func(i int, r Row) error {
-		return c.sketches[rows[i]].merge(r.Bytes(0))
-	})
-	if err != nil {
-		return err
-	}
-	for i, r := range rows {
-		packed, err := c.sketches[r].pack()
-		if err != nil {
-			return err
-		}
-		args[i] = []any{packed, int64(r.grain), r.at, ids[r.limit], r.kind}
-	}
-	return tx.Each(`UPDATE sketches SET bits = $1 WHERE grain = $2 AND at = $3 AND limit_id = $4 AND kind = $5`, args, nil)
-}
-
 // writeClients writes the rows by minute first: what they come to is the busiest
 // minute of those by hour.
-func (c *change) writeClients(tx Tx, ids limitIDs) error {
-	rows := slices.SortedFunc(maps.Keys(c.clients), func(a, b clientRow) int {
-		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(ids[a.limit], ids[b.limit]), cmp.Compare(a.client, b.client))
-	})
-	if err := touchBlocks(tx, rows, ids); err != nil {
-		return err
+func (c *change) writeClients(tx Tx, n *numbers) error {
+	keys, args := sortRows(c.clients, n)
+	if err := touchBlocks(tx, args); err != nil {
+		return failedAt(clientsTable, err)
 	}
-	hours, _ := slices.BinarySearchFunc(rows, Hour, func(r clientRow, g Grain) int { return cmp.Compare(r.grain, g) })
-	write := func(rows []clientRow, done func(row clientRow, units int64)) error {
-		args := make([][]any, len(rows))
-		for i, r := range rows {
-			args[i] = c.clients[r].args(append(make([]any, 0, 4+numCells+numWords), int64(r.grain), r.at, ids[r.limit], r.client))
+	hours, _ := slices.BinarySearchFunc(keys, Hour, func(r clientRow, g Grain) int { return cmp.Compare(r.grain, g) })
+	write := func(from, to int, done func(row clientRow, units int64)) error {
+		for i := from; i < to; i++ {
+			args[i] = c.clients[keys[i]].args(args[i])
 		}
-		return tx.Each(upsertClient, args, func(i int, r Row) error {
-			done(rows[i], r.Int(0))
+		return failedAt(clientsTable, tx.Each(upsertClient, args[from:to], func(i int, r Row) error {
+			done(keys[from+i], r.Int(0))
 			return nil
-		})
+		}))
 	}
-	err := write(rows[:hours], func(r clientRow, units int64) {
-		if r.client == "" {
-			return
-		}
-		if hour := c.clients[clientRow{Hour, floor(r.at, 3600), r.limit, r.client}]; hour != nil {
+	err := write(0, hours, func(r clientRow, units int64) {
+		if hour := c.clients[clientRow{Hour, floor(r.at, 3600), r.limit, r.client}]; hour != nil && r.client != "" {
 			hour.n[cPeakMinute] = max(hour.n[cPeakMinute], units)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return write(rows[hours:], func(clientRow, int64) {})
+	return write(hours, len(keys), func(clientRow, int64) {})
 }
 
-// touchBlocks notes that rows change, which are in order of grains, times and limits.
-func touchBlocks(tx Tx, rows []clientRow, ids limitIDs) error {
-	type blockRow struct{ grain, at, limit int64 }
-	blocks := map[blockRow]bool{}
+// touchBlocks notes that rows change, whose keys are in order.
+func touchBlocks(tx Tx, rows [][]any) error {
+	var blocks [][]any
 	for _, r := range rows {
-		blocks[blockRow{int64(r.grain), floor(r.at, blockSeconds(r.grain)), ids[r.limit]}] = true
+		g, at := r[0].(int64), r[1].(int64)
+		blocks = append(blocks, []any{g, floor(at, blockSeconds(Grain(g))), r[2]})
 	}
-	var args [][]any
-	for _, b := range slices.SortedFunc(maps.Keys(blocks), func(a, b blockRow) int {
-		return cmp.Or(cmp.Compare(a.grain, b.grain), cmp.Compare(a.at, b.at), cmp.Compare(a.limit, b.limit))
-	}) {
-		args = append(args, []any{b.grain, b.at, b.limit})
-	}
-	return tx.Each(touchBlock, args, nil)
+	compare := func(a, b []any) int { return slices.CompareFunc(a, b, compareArgs) }
+	slices.SortFunc(blocks, compare)
+	return tx.Each(touchBlock, slices.CompactFunc(blocks, func(a, b []any) bool { return compare(a, b) == 0 }), nil)
 }
 
-func (c *change) writeWords(tx Tx, ids limitIDs) error {
-	rows := slices.SortedFunc(maps.Keys(c.words), func(a, b wordRow) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(ids[a.limit], ids[b.limit]), cmp.Compare(a.kind, b.kind), cmp.Compare(a.word, b.word))
-	})
-	args := make([][]any, len(rows))
-	for i, r := range rows {
-		n := c.words[r]
-		args[i] = []any{r.at, ids[r.limit], r.kind, r.word, n[0], n[1], n[2], n[3]}
-	}
-	return tx.Each(`INSERT INTO words (at, limit_id, kind, word, allowed, refused, shadow, delayed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (at, limit_id, kind, word) DO UPDATE SET allowed = words.allowed + excluded.allowed,
-			refused = words.refused + excluded.refused, shadow = words.shadow + excluded.shadow, delayed = words.delayed + excluded.delayed`, args, nil)
-}
-
-func (c *change) writeArrivals(tx Tx, ids limitIDs) error {
+func (c *change) writeArrivals(tx Tx, limits map[Limit]int64) error {
 	args := make([][]any, len(c.arrivals))
 	for i, a := range c.arrivals {
-		args[i] = []any{a.at, ids[a.limit], a.client, a.outcome, a.every, a.cut, a.n, a.data}
+		args[i] = []any{a.at, limits[a.limit], a.client, a.outcome, a.every, a.cut, a.n, a.data}
 	}
-	return tx.Each(`INSERT INTO arrivals (at, limit_id, client, outcome, every, cut, n, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, args, nil)
-}
-
-func (c *change) writeLosses(tx Tx, sources map[string]int64) error {
-	rows := slices.SortedFunc(maps.Keys(c.losses), func(a, b lossRow) int {
-		return cmp.Or(cmp.Compare(sources[a.source], sources[b.source]), cmp.Compare(a.at, b.at))
-	})
-	args := make([][]any, len(rows))
-	for i, r := range rows {
-		l := c.losses[r]
-		args[i] = []any{sources[r.source], r.at, figure(l.Dropped), figure(l.Discarded), figure(l.Rollups), figure(l.Failed)}
-	}
-	return tx.Each(`INSERT INTO losses (source_id, at, dropped, discarded, rollups, failed) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (source_id, at) DO UPDATE SET
-			dropped = CASE WHEN excluded.dropped > losses.dropped THEN excluded.dropped ELSE losses.dropped END,
-			discarded = CASE WHEN excluded.discarded > losses.discarded THEN excluded.discarded ELSE losses.discarded END,
-			rollups = CASE WHEN excluded.rollups > losses.rollups THEN excluded.rollups ELSE losses.rollups END,
-			failed = CASE WHEN excluded.failed > losses.failed THEN excluded.failed ELSE losses.failed END`, args, nil)
+	return failedAt(arrivalsTable, tx.Each(`INSERT INTO arrivals (at, limit_id, client, outcome, every, cut, n, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, args, nil))
 }
