@@ -294,17 +294,17 @@ func (s *Server) analytics() http.Handler {
 }
 
 func openMemoryAnalytics(ctx context.Context, _ string) (analytics.Database, error) {
-	return openedDatabase(sqlite.Open(ctx, sqlite.Memory, sqlite.Options{}))
+	return openedDatabase(sqlite.Open(ctx, sqlite.Memory))
 }
 
 func openSQLite(ctx context.Context, url string) (analytics.Database, error) {
 	// sqlite:PATH and sqlite:///PATH are the same.
 	path := strings.TrimPrefix(url, "sqlite:")
-	return openedDatabase(sqlite.Open(ctx, strings.TrimPrefix(path, "//"), sqlite.Options{}))
+	return openedDatabase(sqlite.Open(ctx, strings.TrimPrefix(path, "//")))
 }
 
 func openPostgres(ctx context.Context, url string) (analytics.Database, error) {
-	return openedDatabase(postgres.Open(ctx, url, postgres.Options{}))
+	return openedDatabase(postgres.Open(ctx, url))
 }
 
 // postgresLate reports whether a PostgreSQL is away, or on its way: what it says of

@@ -258,27 +258,27 @@ func (t *telling) close() error {
 }
 
 func openKafka(url string, log *slog.Logger) (event.Queue, error) {
-	return opened(kafka.Open(url, kafka.Options{Log: log}))
+	return opened(kafka.Open(url, log))
 }
 
 func consumeKafka(url string, log *slog.Logger) (event.Source, error) {
-	return consumed(kafka.Consume(url, kafka.Options{Log: log}))
+	return consumed(kafka.Consume(url, log))
 }
 
 func openNATS(url string, log *slog.Logger) (event.Queue, error) {
-	return opened(nats.Open(url, nats.Options{Log: log}))
+	return opened(nats.Open(url, log))
 }
 
 func consumeNATS(url string, log *slog.Logger) (event.Source, error) {
-	return consumed(nats.Consume(url, nats.Options{Log: log}))
+	return consumed(nats.Consume(url, log))
 }
 
 func openRabbitMQ(url string, log *slog.Logger) (event.Queue, error) {
-	return opened(rabbitmq.Open(url, rabbitmq.Options{Log: log}))
+	return opened(rabbitmq.Open(url, log))
 }
 
 func consumeRabbitMQ(url string, log *slog.Logger) (event.Source, error) {
-	return consumed(rabbitmq.Consume(url, rabbitmq.Options{Log: log}))
+	return consumed(rabbitmq.Consume(url, log))
 }
 
 // opened keeps a nil pointer from becoming a queue.

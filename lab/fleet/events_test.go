@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,7 +39,7 @@ func natsBroker(t *testing.T) *broker {
 	return &broker{Process: p,
 		url: func(queue string) string { return "nats://" + p.Addr + "/" + queue },
 		consume: func(t *testing.T, url string) event.Source {
-			s, err := nats.Consume(url, nats.Options{})
+			s, err := nats.Consume(url, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +84,7 @@ func rabbitBroker(t *testing.T) *broker {
 	return &broker{Process: p,
 		url: func(queue string) string { return "amqp://guest:guest@" + p.Addr + "?queue=" + queue },
 		consume: func(t *testing.T, url string) event.Source {
-			s, err := rabbitmq.Consume(url, rabbitmq.Options{})
+			s, err := rabbitmq.Consume(url, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 
 func service(t *testing.T, opt analytics.Options) *analytics.Service {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), sqlite.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), sqlite.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestOptions(t *testing.T) {
 // Run forgets what is too old by itself.
 func TestRunForgets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+		db, err := sqlite.Open(t.Context(), sqlite.Memory)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,9 +50,8 @@ type Address struct {
 }
 
 // Parse reads a URL: SCHEME://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/PATH][?PARAMETERS].
-// conf is where TLS starts from; nil is the system's authorities. Errors do not
-// show the password.
-func (f *Form) Parse(text string, conf *tls.Config) (*Address, error) {
+// Errors do not show the password.
+func (f *Form) Parse(text string) (*Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	switch {
 	case len(text) > maxURL:
@@ -75,13 +74,13 @@ func (f *Form) Parse(text string, conf *tls.Config) (*Address, error) {
 	a := &Address{Path: strings.TrimPrefix(u.Path, "/"), User: u.User.Username()}
 	a.Password, _ = u.User.Password()
 	a.Text, _, _ = strings.Cut(scheme+"://"+authority[at+1:]+tail, "?")
-	if err := f.read(a, u, authority[at+1:], secure, conf); err != nil {
+	if err := f.read(a, u, authority[at+1:], secure); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Text, err)
 	}
 	return a, nil
 }
 
-func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool, conf *tls.Config) (err error) {
+func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool) (err error) {
 	if u.Fragment != "" {
 		return errors.New("the URL of a queue has no fragment: escape # as %23")
 	}
@@ -118,7 +117,7 @@ func (f *Form) read(a *Address, u *url.URL, hosts string, secure bool, conf *tls
 	}
 	get := a.query.Get
 	files := certfile.Client{CA: get("tls_ca"), Cert: get("tls_cert"), Key: get("tls_key"), ServerName: get("tls_server_name")}
-	a.TLS, err = files.Config(conf)
+	a.TLS, err = files.Config(nil)
 	return err
 }
 

@@ -36,17 +36,17 @@ func Take(ctx context.Context, log *slog.Logger, batch []event.Event, take func(
 }
 
 // Again calls consume until ctx ends, after a wait that grows from one failure to
-// the next: consume resets it when something went well. Of failures in a row failed
-// is told the first, and back when something went well again.
-func Again(ctx context.Context, consume func(*backoff.Backoff) error, failed func(error), back func()) {
-	wait := backoff.Backoff{Back: back}
+// the next: consume resets it when something went well. Of failures in a row the first is
+// logged, and that something went well again.
+func Again(ctx context.Context, log *slog.Logger, consume func(*backoff.Backoff) error) {
+	wait := backoff.Backoff{Back: func() { log.Info("event fetch recovered") }}
 	for ctx.Err() == nil {
 		err := consume(&wait)
 		if ctx.Err() != nil {
 			return
 		}
 		if wait.Tries() == 0 {
-			failed(err)
+			log.Warn("event fetch failed; will retry", "err", err)
 		}
 		wait.Sleep(ctx)
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -45,7 +46,7 @@ func Encode(e *event.Event) ([]byte, error) {
 
 // Pack returns events as messages. With an *event.Unfit they are without the events that
 // it names; with another error there are none.
-func Pack(events []event.Event, compress bool) ([]Message, error) {
+func Pack(events []event.Event) ([]Message, error) {
 	var out []Message
 	var body []byte
 	var unfit *event.Unfit
@@ -56,7 +57,7 @@ func Pack(events []event.Event, compress bool) ([]Message, error) {
 			continue
 		}
 		if len(body) > 0 && len(body)+len(b) > packed {
-			m, err := seal(body, compress)
+			m, err := seal(body)
 			if err != nil {
 				return nil, err
 			}
@@ -65,7 +66,7 @@ func Pack(events []event.Event, compress bool) ([]Message, error) {
 		body = append(append(body, ','), b...)
 	}
 	if len(body) > 0 {
-		m, err := seal(body, compress)
+		m, err := seal(body)
 		if err != nil {
 			return nil, err
 		}
@@ -87,30 +88,33 @@ func AddRejected(unfit *event.Unfit, at int, why error) *event.Unfit {
 	return unfit
 }
 
-// Packed is what Publish does with what Pack returned: it sends the messages, if there
-// are any, and then names the events that are not in them.
-func Packed(messages []Message, err error, send func([]Message) error) error {
+// Publish sends events as messages, if there are any, and then names the events that are
+// not in them. The error is event.ErrClosed once life has ended.
+func (l *Life) Publish(ctx context.Context, batch []event.Event, send func(context.Context, []Message) error) error {
+	ctx, leave, err := l.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	messages, err := Pack(batch)
 	var unfit *event.Unfit
 	if err != nil && !errors.As(err, &unfit) {
 		return err
 	}
 	if len(messages) > 0 {
-		if err := send(messages); err != nil {
-			return err
+		if err := send(ctx, messages); err != nil {
+			return l.ErrorOf(err)
 		}
 	}
 	return err
 }
 
 // seal makes a message of a list that begins with a comma.
-func seal(body []byte, compress bool) (Message, error) {
+func seal(body []byte) (Message, error) {
 	body[0] = '['
 	body = append(body, ']')
 	sum := sha256.Sum256(body)
 	m := Message{ID: hex.EncodeToString(sum[:16]), Body: body}
-	if !compress {
-		return m, nil
-	}
 	var buf bytes.Buffer
 	z, err := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
 	if err == nil {
@@ -129,6 +133,10 @@ type Unread struct {
 	ContentType, Encoding string
 	Body                  []byte
 	Err                   error
+	// At are attributes for the log that say where it was, Origin is the message in the
+	// words of the broker's library. Both are nil where they are not needed.
+	At     []any
+	Origin any
 }
 
 // Unpack returns the events of a message, and what in it is none.

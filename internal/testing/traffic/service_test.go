@@ -56,7 +56,7 @@ func TestServiceJudgesAlike(t *testing.T) {
 			t.Fatal(err)
 		}
 		from, to := s.Range()
-		db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+		db, err := sqlite.Open(t.Context(), sqlite.Memory)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,7 @@ func percentile(sorted []time.Duration, percent int) float64 {
 // and infers what the upstream can take.
 func TestUpstreamOfAnHour(t *testing.T) {
 	from, minutes, events := hour(t)
-	db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), sqlite.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}

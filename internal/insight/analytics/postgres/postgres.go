@@ -15,15 +15,13 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics"
 )
 
-// Options configures a database. The zero value is good.
-type Options struct {
-	// Connections is how many there are at most, 2 to 1000. Zero means 8.
-	Connections int32
-	// ConnectTimeout bounds an attempt to connect. Zero means 5 seconds.
-	ConnectTimeout time.Duration
-	// StatementTimeout is how long a statement may take. Zero means 30 seconds.
-	StatementTimeout time.Duration
-}
+const (
+	// maxConnections is how many connections there are at most.
+	maxConnections = 8
+	// connectTimeout bounds an attempt to connect, statementTimeout is how long a
+	// statement may take unless the URL says so.
+	connectTimeout, statementTimeout = 5 * time.Second, 30 * time.Second
+)
 
 // DB is a database. Safe for concurrent use. Make it with Open.
 type DB struct{ pool *pgxpool.Pool }
@@ -33,33 +31,17 @@ var _ analytics.Database = (*DB)(nil)
 // Open connects to the database at a URL, postgres://USER:PASSWORD@HOST:PORT/NAME
 // with the parameters of libpq (sslmode, search_path and others), and makes the
 // tables if there are none.
-func Open(ctx context.Context, url string, opt Options) (*DB, error) {
-	if opt.Connections == 0 {
-		opt.Connections = 8
-	}
-	if opt.ConnectTimeout == 0 {
-		opt.ConnectTimeout = 5 * time.Second
-	}
-	if opt.StatementTimeout == 0 {
-		opt.StatementTimeout = 30 * time.Second
-	}
-	switch {
-	case opt.Connections < 2 || opt.Connections > 1000:
-		return nil, fmt.Errorf("postgres: %d connections: give 2 to 1000", opt.Connections)
-	case opt.ConnectTimeout < 0 || opt.StatementTimeout < time.Millisecond:
-		return nil, errors.New("postgres: the timeouts must be positive")
-	}
+func Open(ctx context.Context, url string) (*DB, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	config.MaxConns, config.MinConns = opt.Connections, 0
-	config.ConnConfig.ConnectTimeout = opt.ConnectTimeout
-	if _, told := config.ConnConfig.RuntimeParams["application_name"]; !told {
-		config.ConnConfig.RuntimeParams["application_name"] = "weir analytics"
-	}
-	if _, told := config.ConnConfig.RuntimeParams["statement_timeout"]; !told {
-		config.ConnConfig.RuntimeParams["statement_timeout"] = fmt.Sprint(opt.StatementTimeout.Milliseconds())
+	config.MaxConns, config.MinConns = maxConnections, 0
+	config.ConnConfig.ConnectTimeout = connectTimeout
+	for name, value := range map[string]string{"application_name": "weir analytics", "statement_timeout": fmt.Sprint(statementTimeout.Milliseconds())} {
+		if _, isGiven := config.ConnConfig.RuntimeParams[name]; !isGiven {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

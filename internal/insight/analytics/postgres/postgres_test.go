@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	analyticstest.Main(m, func(ctx context.Context, url string) (analytics.Database, error) {
-		return postgres.Open(ctx, url, postgres.Options{})
+		return postgres.Open(ctx, url)
 	})
 }
 
@@ -88,7 +88,7 @@ func stopped(t *testing.T, server *servertest.PostgresServer) {
 func TestOpenFails(t *testing.T) {
 	for _, url := range []string{"", "postgres://127.0.0.1:1/x?sslmode=disable", "mysql://x", "postgres://a:b@[/x", "postgres://127.0.0.1/x?connect_timeout=never"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		if db, err := postgres.Open(ctx, url, postgres.Options{ConnectTimeout: 2 * time.Second}); err == nil {
+		if db, err := postgres.Open(ctx, url); err == nil {
 			db.Close()
 			t.Errorf("%q opened", url)
 		} else if !strings.HasPrefix(err.Error(), "postgres: ") {
@@ -114,7 +114,7 @@ func inSchema(t *testing.T, url, name string) string {
 
 func open(t *testing.T, url string) *postgres.DB {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), url, postgres.Options{})
+	db, err := postgres.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

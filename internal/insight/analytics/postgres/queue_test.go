@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func sharedQueue(t *testing.T, server *servertest.PostgresServer) {
 		t.Fatal("the broker did not start")
 	}
 	url := broker.ClientURL() + "/WEIR"
-	queue, err := nats.Open(url, nats.Options{})
+	queue, err := nats.Open(url, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func sharedQueue(t *testing.T, server *servertest.PostgresServer) {
 	var services []*analytics.Service
 	var life sync.WaitGroup
 	for range 2 {
-		source, err := nats.Consume(url, nats.Options{})
+		source, err := nats.Consume(url, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

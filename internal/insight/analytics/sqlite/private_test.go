@@ -21,7 +21,7 @@ func TestFamilyFilesArePrivate(t *testing.T) {
 	defer syscall.Umask(old)
 	path := filepath.Join(t.TempDir(), "weir.db")
 	for round := range 3 {
-		db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		db, err := sqlite.Open(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestNotAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, dir} {
-		if db, err := sqlite.Open(t.Context(), path, sqlite.Options{}); err == nil {
+		if db, err := sqlite.Open(t.Context(), path); err == nil {
 			db.Close()
 			t.Errorf("%s opened", path)
 		} else if path == pipe && !strings.Contains(err.Error(), "regular file") {

@@ -23,23 +23,20 @@ import (
 // Memory is the path of a database in the memory of the process.
 const Memory = ":memory:"
 
-// Options configures a database. The zero value is good.
-type Options struct {
-	// Readers is how many questions are answered at a time, 1 to 64; further ones
-	// wait. In memory there is one, which waits for writes too. Zero means 4.
-	Readers int
-	// BusyTimeout is how long a transaction waits for another process's before it
-	// fails, and can be tried again. Zero means a second.
-	BusyTimeout time.Duration
-	// MaxMemory is the most that a database in memory can take, in bytes; beyond
-	// it a transaction fails. The service forgets what is old well before. At least
-	// 16 MiB. Zero means 256 MiB.
-	MaxMemory int64
-}
+const (
+	// readers is how many questions are answered at a time; further ones wait. In memory
+	// there is one, which waits for writes too.
+	readers = 4
+	// busyTimeout is how long a transaction waits for another process's before it fails,
+	// and can be tried again.
+	busyTimeout = time.Second
+	// maxMemory is the most that a database in memory can take, in bytes; beyond it a
+	// transaction fails. The service forgets what is old well before.
+	maxMemory = 256 << 20
+)
 
 // DB is a database. Safe for concurrent use. Make it with Open.
 type DB struct {
-	opt    Options
 	path   string
 	memory bool
 	// writer and readers hold the connections that nobody uses. In memory there is
@@ -58,28 +55,12 @@ var ErrClosed = errors.New("sqlite: the database is closed")
 
 // Open opens the database at a path, and makes the file and the tables if there
 // are none. The folder must be there.
-func Open(ctx context.Context, path string, opt Options) (*DB, error) {
-	if opt.Readers == 0 {
-		opt.Readers = 4
-	}
-	if opt.BusyTimeout == 0 {
-		opt.BusyTimeout = time.Second
-	}
-	if opt.MaxMemory == 0 {
-		opt.MaxMemory = 256 << 20
-	}
-	switch {
-	case path == "":
+func Open(ctx context.Context, path string) (*DB, error) {
+	if path == "" {
 		return nil, errors.New("sqlite: the path is missing: give :memory: or that of a file")
-	case opt.Readers < 1 || opt.Readers > 64:
-		return nil, fmt.Errorf("sqlite: %d readers: give 1 to 64", opt.Readers)
-	case opt.BusyTimeout < 0:
-		return nil, fmt.Errorf("sqlite: a busy timeout of %s: give none, or a positive one", opt.BusyTimeout)
-	case opt.MaxMemory < 16<<20:
-		return nil, fmt.Errorf("sqlite: %d bytes of memory: give at least %d", opt.MaxMemory, 16<<20)
 	}
-	db := &DB{opt: opt, path: path, memory: path == Memory, closed: make(chan struct{}),
-		writer: make(chan *sqlite.Conn, 1), readers: make(chan *sqlite.Conn, opt.Readers)}
+	db := &DB{path: path, memory: path == Memory, closed: make(chan struct{}),
+		writer: make(chan *sqlite.Conn, 1), readers: make(chan *sqlite.Conn, readers)}
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", path, err), db.Close())
 	}
@@ -110,7 +91,7 @@ func (db *DB) open(ctx context.Context) error {
 	if db.memory {
 		return nil
 	}
-	for range db.opt.Readers {
+	for range readers {
 		c, err := db.connect(ctx)
 		if err != nil {
 			return err
@@ -156,10 +137,10 @@ func (db *DB) connect(ctx context.Context) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SetBusyTimeout(db.opt.BusyTimeout)
+	c.SetBusyTimeout(busyTimeout)
 	pragmas := []string{"journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 67108864", "temp_store = MEMORY"}
 	if db.memory {
-		pragmas = []string{fmt.Sprintf("max_page_count = %d", db.opt.MaxMemory/pageSize), "temp_store = MEMORY"}
+		pragmas = []string{fmt.Sprintf("max_page_count = %d", maxMemory/pageSize), "temp_store = MEMORY"}
 	}
 	for _, p := range pragmas {
 		if err := db.patient(ctx, func() error { return sqlitex.ExecuteTransient(c, "PRAGMA "+p, nil) }); err != nil {
@@ -200,7 +181,7 @@ func (db *DB) Dialect() analytics.Dialect {
 		d.Kind = "memory"
 		d.Defaults = analytics.Options{
 			KeepMinutes: day, KeepHours: day, KeepDays: day, KeepClientMinutes: day, KeepClientHours: day, KeepSeen: 2 * day,
-			MaxClients: 200, MaxArrivals: 50_000, MaxBytes: db.opt.MaxMemory / 2,
+			MaxClients: 200, MaxArrivals: 50_000, MaxBytes: maxMemory / 2,
 		}
 	}
 	return d
@@ -263,20 +244,14 @@ func (db *DB) Close() error {
 	var errs []error
 	db.once.Do(func() {
 		close(db.closed)
-		errs = append(errs, db.closeAll())
-	})
-	return errors.Join(errs...)
-}
-
-func (db *DB) closeAll() error {
-	var errs []error
-	for range db.conns {
-		var c *sqlite.Conn
-		select {
-		case c = <-db.writer:
-		case c = <-db.readers:
+		for range db.conns {
+			var c *sqlite.Conn
+			select {
+			case c = <-db.writer:
+			case c = <-db.readers:
+			}
+			errs = append(errs, c.Close())
 		}
-		errs = append(errs, c.Close())
-	}
+	})
 	return errors.Join(errs...)
 }

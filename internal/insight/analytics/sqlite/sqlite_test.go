@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) {
 	analyticstest.Main(m, func(ctx context.Context, path string) (analytics.Database, error) {
-		return sqlite.Open(ctx, path, sqlite.Options{})
+		return sqlite.Open(ctx, path)
 	})
 }
 
 func TestMemory(t *testing.T) {
 	analyticstest.Run(t, func(t *testing.T) func() analytics.Database {
-		db, err := sqlite.Open(t.Context(), sqlite.Memory, sqlite.Options{})
+		db, err := sqlite.Open(t.Context(), sqlite.Memory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestFile(t *testing.T) {
 	analyticstest.Run(t, func(t *testing.T) func() analytics.Database {
 		path := filepath.Join(t.TempDir(), "a b?c.db")
 		return func() analytics.Database {
-			db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			db, err := sqlite.Open(t.Context(), path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestOpenAtOnce(t *testing.T) {
 		var life sync.WaitGroup
 		for range 8 {
 			life.Go(func() {
-				db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+				db, err := sqlite.Open(t.Context(), path)
 				if err != nil {
 					t.Error(err)
 					return
@@ -83,7 +83,7 @@ func TestKilled(t *testing.T) {
 
 func open(t *testing.T, path string) *sqlite.DB {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func open(t *testing.T, path string) *sqlite.DB {
 // are answered.
 func TestLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locked.db")
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{BusyTimeout: 10 * time.Millisecond})
+	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestInterrupted(t *testing.T) {
 
 func opened(t *testing.T, path string) *sqlite.DB {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +184,10 @@ func TestOpenFails(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, opt := range map[string]sqlite.Options{
-		"": {}, filepath.Join(dir, "none", "x.db"): {}, text: {}, dir: {}, filepath.Join(dir, "a"): {Readers: -1},
-		filepath.Join(dir, "b"): {BusyTimeout: -1}, filepath.Join(dir, "c"): {MaxMemory: 1},
-	} {
-		if db, err := sqlite.Open(t.Context(), path, opt); err == nil {
+	for _, path := range []string{"", filepath.Join(dir, "none", "x.db"), text, dir} {
+		if db, err := sqlite.Open(t.Context(), path); err == nil {
 			db.Close()
-			t.Errorf("%q %+v opened", path, opt)
+			t.Errorf("%q opened", path)
 		} else if !strings.HasPrefix(err.Error(), "sqlite: ") {
 			t.Errorf("%q: %v", path, err)
 		}

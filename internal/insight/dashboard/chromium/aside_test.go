@@ -12,7 +12,7 @@ import (
 func TestFamilySetAsideIsShown(t *testing.T) {
 	t.Parallel()
 	path := filled(t, nil)
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

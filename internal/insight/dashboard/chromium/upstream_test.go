@@ -46,7 +46,7 @@ func strainedHour(end time.Time) (events []event.Event, above, admitted, refused
 func filled(t *testing.T, events []event.Event) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "analytics.db")
-	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/queuetest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
@@ -51,7 +53,7 @@ func TestQueue(t *testing.T) {
 		n++
 		topic := fmt.Sprintf("weir-%d", n)
 		// kfake forgets topics that made themselves when it is killed.
-		create(sub, p.Addr, topic, topic+dlqSuffix)
+		create(sub, p.Addr, topic, topic+broker.DeadLetterSuffix)
 		b := on(p.Addr, topic)
 		b.Kill, b.Restart, b.Stall = p.Kill, p.Restart, p.Stall
 		return b
@@ -76,14 +78,14 @@ func on(addr, topic string) *queuetest.Broker {
 	url := "kafka://" + addr + "/" + topic
 	return &queuetest.Broker{
 		Open: func(t testing.TB) event.Queue {
-			q, err := Open(url, Options{})
+			q, err := Open(url, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return q
 		},
 		Consume: func(t testing.TB) queuetest.Source {
-			s, err := Consume(url, Options{})
+			s, err := Consume(url, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,16 +100,16 @@ func on(addr, topic string) *queuetest.Broker {
 			}
 		},
 		DeadLetters: func(t testing.TB, n int) (out [][]byte) {
-			for _, r := range read(t, addr, topic+dlqSuffix, n) {
+			for _, r := range read(t, addr, topic+broker.DeadLetterSuffix, n) {
 				out = append(out, r.Value)
 			}
 			return out
 		},
 		Refuse: func(t testing.TB) {
-			if errors.Is(limit(t, addr, topic+dlqSuffix, 1), kerr.UnknownTopicOrPartition) {
-				create(t, addr, topic+dlqSuffix)
+			if errors.Is(limit(t, addr, topic+broker.DeadLetterSuffix, 1), kerr.UnknownTopicOrPartition) {
+				create(t, addr, topic+broker.DeadLetterSuffix)
 			}
-			if err := limit(t, addr, topic+dlqSuffix, 1); err != nil {
+			if err := limit(t, addr, topic+broker.DeadLetterSuffix, 1); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -181,7 +183,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	}
 	defer cluster.Close()
 	addr := cluster.ListenAddrs()[0]
-	q, err := Open("kafka://"+addr+"/weir", Options{})
+	q, err := Open("kafka://"+addr+"/weir", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +238,7 @@ func TestMessage(t *testing.T) {
 	}
 	defer cluster.Close()
 	addr := cluster.ListenAddrs()[0]
-	q, err := Open("kafka://me:p%40ss@"+addr+"/weir", Options{})
+	q, err := Open("kafka://me:p%40ss@"+addr+"/weir", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +247,7 @@ func TestMessage(t *testing.T) {
 	if err := q.Publish(t.Context(), []event.Event{e}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := parse("kafka://me:p%40ss@"+addr+"/weir", Options{})
+	p, err := parse("kafka://me:p%40ss@"+addr+"/weir", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +264,7 @@ func TestMessage(t *testing.T) {
 	if got, err := event.Decode(r.Value); err != nil || got.ID() != "n/1/7" {
 		t.Errorf("%s: %v", r.Value, err)
 	}
-	wrong, err := Open("kafka://me:other@"+addr+"/weir", Options{})
+	wrong, err := Open("kafka://me:other@"+addr+"/weir", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +289,7 @@ func TestTLS(t *testing.T) {
 		"kafkas://" + cluster.ListenAddrs()[0] + "/weir?tls_ca=" + cert: true,
 		"kafkas://" + cluster.ListenAddrs()[0] + "/weir":                false,
 	} {
-		q, err := Open(url, Options{})
+		q, err := Open(url, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +328,7 @@ func TestParseRefuses(t *testing.T) {
 		"kafka://h/t?group=a&group=b":           "twice",
 		"kafka://h/" + strings.Repeat("t", 250): "at most",
 	} {
-		_, err := Open(url, Options{})
+		_, err := Open(url, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}

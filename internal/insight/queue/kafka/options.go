@@ -16,18 +16,6 @@ import (
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
-// Options are the ways in which a queue or a source can differ. The zero value
-// is good.
-type Options struct {
-	// TLS is where kafkas:// starts from. Zero means the system's authorities.
-	TLS *tls.Config
-	// Uncompressed sends events as they are. Zero means compressed.
-	Uncompressed bool
-	// Log hears of brokers that are away, of events that are not taken, and of
-	// messages that are none. Zero means nobody.
-	Log *slog.Logger
-}
-
 const (
 	// produceTimeout is how long the brokers may take to reach their replicas.
 	produceTimeout = 10 * time.Second
@@ -50,15 +38,12 @@ type endpoint struct {
 	options      []kgo.Opt
 }
 
-func parse(url string, opt Options) (*endpoint, error) {
-	a, err := form.Parse(url, opt.TLS)
+func parse(url string, log *slog.Logger) (*endpoint, error) {
+	a, err := form.Parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("queue kafka: %w", err)
 	}
-	p := &endpoint{topic: a.Path, group: a.Parameter("group", "weir"), log: opt.Log}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
+	p := &endpoint{topic: a.Path, group: a.Parameter("group", "weir"), log: log, tls: a.TLS}
 	if err := checkTopic(p.topic); err != nil {
 		return nil, fmt.Errorf("queue %s: %w", a.Text, err)
 	}
@@ -67,20 +52,15 @@ func parse(url string, opt Options) (*endpoint, error) {
 		// Sooner than usual, since a topic or a broker may just be coming.
 		kgo.MetadataMinAge(time.Second), kgo.RetryBackoffFn(backoff.After),
 	}
-	p.tls = a.TLS
 	login, err := sasl(a)
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: %w", a.Text, err)
 	}
 	p.options = append(p.options, login...)
-	codec := kgo.ZstdCompression()
-	if opt.Uncompressed {
-		codec = kgo.NoCompression()
-	}
 	// Without idempotent writes, because those cannot be given up when ctx ends;
 	// events have ids for who hears them twice.
 	p.options = append(p.options,
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite(), kgo.ProducerBatchCompression(codec),
+		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite(), kgo.ProducerBatchCompression(kgo.ZstdCompression()),
 		kgo.ProduceRequestTimeout(produceTimeout), kgo.RecordDeliveryTimeout(deliveryTimeout),
 		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBufferedBytes))
 	return p, nil
@@ -91,8 +71,8 @@ func checkTopic(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the topic is missing: write " + form.Example)
-	case len(name) > 249-len(dlqSuffix):
-		return fmt.Errorf("a topic has at most %d bytes", 249-len(dlqSuffix))
+	case len(name) > 249-len(broker.DeadLetterSuffix):
+		return fmt.Errorf("a topic has at most %d bytes", 249-len(broker.DeadLetterSuffix))
 	case strings.Trim(name, ".") == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
 	}):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,9 +29,9 @@ type Queue struct {
 var _ event.Queue = (*Queue)(nil)
 
 // Open returns the queue at a URL. It does not wait for the brokers: they may be
-// away, and come.
-func Open(url string, opt Options) (*Queue, error) {
-	p, err := parse(url, opt)
+// away, and come. The error says what is wrong with the URL.
+func Open(url string, log *slog.Logger) (*Queue, error) {
+	p, err := parse(url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +66,7 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 		})
 	}
 	if err := q.send(ctx, records); err != nil {
-		if q.life.Closed() {
-			return event.ErrClosed
-		}
-		return fmt.Errorf("queue kafka: topic %s: %w", q.endpoint.topic, err)
+		return q.life.ErrorOf(fmt.Errorf("queue kafka: topic %s: %w", q.endpoint.topic, err))
 	}
 	if unfit != nil {
 		return unfit

@@ -3,6 +3,7 @@ package kafka
 import (
 	"testing"
 
+	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/testing/queuetest"
 )
 
@@ -10,7 +11,7 @@ import (
 func TestFamilyRefusedMessages(t *testing.T) {
 	p := queuetest.Self(t)
 	queuetest.RunRefusals(t, func(t testing.TB) *queuetest.Broker {
-		create(t, p.Addr, "small", "small"+dlqSuffix)
+		create(t, p.Addr, "small", "small"+broker.DeadLetterSuffix)
 		if err := limit(t, p.Addr, "small", 4096); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"log/slog"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,25 +22,20 @@ const (
 	// maxCommit bounds the attempt to say that events were taken, maxLeave that to
 	// tell the group of the end.
 	maxCommit, maxLeave = 10 * time.Second, time.Second
-	// dlqSuffix ends the name of the dead-letter topic, for messages that are not events.
-	dlqSuffix = ".dlq"
-	// errorHeader has the reason of a dead letter.
-	errorHeader = "weir-error"
 )
 
 // Source is a member of a consumer group. Safe for concurrent use; each call of
 // Receive is a member of its own. Make it with Consume.
 type Source struct {
-	endpoint             *endpoint
-	life                 broker.Life
-	deadLetters, dropped atomic.Uint64
+	broker.Source
+	endpoint *endpoint
 }
 
 var _ event.Source = (*Source)(nil)
 
-// Consume returns a source of the queue at a URL.
-func Consume(url string, opt Options) (*Source, error) {
-	p, err := parse(url, opt)
+// Consume returns a source of the queue at a URL. The error says what is wrong with the URL.
+func Consume(url string, log *slog.Logger) (*Source, error) {
+	p, err := parse(url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -51,42 +46,30 @@ func Consume(url string, opt Options) (*Source, error) {
 	return &Source{endpoint: p}, nil
 }
 
-// DeadLetters returns how many messages were not events and moved to the dead-letter
-// topic.
-func (s *Source) DeadLetters() uint64 { return s.deadLetters.Load() }
-
-// Dropped returns how many messages were not events and dropped because the dead-letter
-// topic refused them for ten seconds.
-func (s *Source) Dropped() uint64 { return s.dropped.Load() }
-
 // Receive implements event.Source. Brokers that are away are waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
-	ctx, leave, err := s.life.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	client, lines, err := newClient(s.endpoint)
-	if err != nil {
-		return fmt.Errorf("queue kafka: %w", err)
-	}
-	defer func() {
-		defer time.AfterFunc(maxLeave, lines.cutAll).Stop()
-		// ctx has ended. A group that is not told notices after a while.
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
-		defer cancel()
-		if err := client.LeaveGroupContext(last); err != nil {
-			s.endpoint.log.Debug("leaving the consumer group failed", "err", err)
+	return s.Run(ctx, func(ctx context.Context) error {
+		client, lines, err := newClient(s.endpoint)
+		if err != nil {
+			return fmt.Errorf("queue kafka: %w", err)
 		}
-		client.Close()
-	}()
-	wait := backoff.Backoff{Back: func() { s.endpoint.log.Info("event fetch recovered") }}
-	for s.next(ctx, client, &wait, take) {
+		defer s.leave(ctx, client, lines)
+		wait := backoff.Backoff{Back: func() { s.endpoint.log.Info("event fetch recovered") }}
+		for s.next(ctx, client, &wait, take) {
+		}
+		return nil
+	})
+}
+
+// leave ends a client, whose ctx has ended. A group that is not told notices after a while.
+func (s *Source) leave(ctx context.Context, client *kgo.Client, lines *lines) {
+	defer time.AfterFunc(maxLeave, lines.cutAll).Stop()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxLeave)
+	defer cancel()
+	if err := client.LeaveGroupContext(last); err != nil {
+		s.endpoint.log.Debug("leaving the consumer group failed", "err", err)
 	}
-	if s.life.Closed() {
-		return event.ErrClosed
-	}
-	return nil
+	client.Close()
 }
 
 // next hands over what is there. It returns false when ctx has ended.
@@ -106,11 +89,11 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Bac
 	}
 	wait.Reset()
 	batch := make([]event.Event, 0, len(records))
-	var bad []unread
+	var bad []broker.Unread
 	for _, r := range records {
 		e, err := event.Decode(r.Value)
 		if err != nil {
-			bad = append(bad, unread{r, err})
+			bad = append(bad, broker.Unread{Err: err, At: []any{"partition", r.Partition, "offset", r.Offset}, Origin: r})
 			continue
 		}
 		batch = append(batch, e)
@@ -129,37 +112,22 @@ func (s *Source) next(ctx context.Context, client *kgo.Client, wait *backoff.Bac
 	return ctx.Err() == nil
 }
 
-// unread is a message that is not an event, and why.
-type unread struct {
-	record *kgo.Record
-	why    error
-}
-
 // moveToDeadLetters moves messages out of the way of others. It returns false when ctx has
 // ended: they are not committed then, and are redelivered.
-func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad []unread) bool {
-	put := func(ctx context.Context, u unread) error {
-		r := u.record
-		err := produce(ctx, client, &kgo.Record{
-			Topic: s.endpoint.topic + dlqSuffix, Key: r.Key, Value: r.Value,
-			Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: errorHeader, Value: []byte(u.why.Error())}),
+func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad []broker.Unread) bool {
+	to := broker.DeadLetterQueue{Kind: "topic", Name: s.endpoint.topic + broker.DeadLetterSuffix, Log: s.endpoint.log,
+		Responds: func(ctx context.Context) bool { return client.Ping(ctx) == nil }}
+	to.Put = func(ctx context.Context, u broker.Unread) error {
+		r := u.Origin.(*kgo.Record)
+		return produce(ctx, client, &kgo.Record{
+			Topic: to.Name, Key: r.Key, Value: r.Value,
+			Headers: append(r.Headers[:len(r.Headers):len(r.Headers)], kgo.RecordHeader{Key: broker.ErrorHeader, Value: []byte(u.Err.Error())}),
 		})
-		if err == nil {
-			s.deadLetters.Add(1)
-			s.endpoint.log.Warn("invalid message moved to the dead-letter topic", "topic", s.endpoint.topic+dlqSuffix, "partition", r.Partition, "offset", r.Offset, "err", u.why)
-		}
-		return err
 	}
-	responds := func(ctx context.Context) bool { return client.Ping(ctx) == nil }
 	var wait backoff.Backoff
 	for {
-		left, down, err := broker.MoveToDeadLetters(ctx, bad, put, responds)
-		if !down {
-			s.dropped.Add(uint64(len(left)))
-			for _, u := range left {
-				s.endpoint.log.Error("invalid message dropped; the dead-letter topic refused it",
-					"partition", u.record.Partition, "offset", u.record.Offset, "reason", u.why, "err", err)
-			}
+		left, err := s.MoveToDeadLetters(ctx, bad, to)
+		if err == nil {
 			return true
 		}
 		if ctx.Err() == nil && wait.Tries() == 0 {
@@ -169,11 +137,4 @@ func (s *Source) moveToDeadLetters(ctx context.Context, client *kgo.Client, bad 
 			return false
 		}
 	}
-}
-
-// Close implements event.Source. It ends Receive, which then returns
-// event.ErrClosed.
-func (s *Source) Close() error {
-	s.life.Close()
-	return nil
 }

@@ -1,10 +1,13 @@
 package nats
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -41,9 +44,9 @@ func TestQueue(t *testing.T) {
 func on(addr, stream string) *queuetest.Broker {
 	url := "nats://" + addr + "/" + stream
 	return &queuetest.Broker{
-		Open: func(t testing.TB) event.Queue { return open(t, url, Options{}) },
+		Open: func(t testing.TB) event.Queue { return open(t, url, slog.New(slog.DiscardHandler)) },
 		Consume: func(t testing.TB) queuetest.Source {
-			s, err := Consume(url, Options{})
+			s, err := Consume(url, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,9 +75,9 @@ func on(addr, stream string) *queuetest.Broker {
 	}
 }
 
-func open(t testing.TB, url string, opt Options) *Queue {
+func open(t testing.TB, url string, log *slog.Logger) *Queue {
 	t.Helper()
-	q, err := Open(url, opt)
+	q, err := Open(url, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +123,7 @@ func read(t testing.TB, addr, name string, n int) (out []*jetstream.RawStreamMsg
 // it is sent.
 func TestMessage(t *testing.T) {
 	addr := queuetest.Self(t).Addr
-	q := open(t, "nats://"+addr+"/weir", Options{Uncompressed: true})
+	q := open(t, "nats://"+addr+"/weir", slog.New(slog.DiscardHandler))
 	defer q.Close()
 	batch := []event.Event{{Source: "n/1", Sequence: 7, Time: time.Unix(1_700_000_000, 0).UTC(), Loss: &event.Loss{Dropped: 1}}}
 	for range 2 {
@@ -129,8 +132,12 @@ func TestMessage(t *testing.T) {
 		}
 	}
 	m := read(t, addr, "weir", 1)[0]
+	z, err := gzip.NewReader(bytes.NewReader(m.Data))
+	if err != nil || m.Header.Get("content-encoding") != "gzip" {
+		t.Fatalf("headers %v: %v", m.Header, err)
+	}
 	var list []map[string]any
-	if err := json.Unmarshal(m.Data, &list); err != nil || len(list) != 1 || list[0]["specversion"] != "1.0" || list[0]["id"] != "7" {
+	if err := json.NewDecoder(z).Decode(&list); err != nil || len(list) != 1 || list[0]["specversion"] != "1.0" || list[0]["id"] != "7" {
 		t.Errorf("%s: %v", m.Data, err)
 	}
 	if got := m.Header["content-type"]; len(got) != 1 || got[0] != "application/cloudevents-batch+json" {
@@ -146,7 +153,7 @@ func TestFull(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "weir", Subjects: []string{"weir.events"}, MaxMsgs: 1, Discard: jetstream.DiscardNew}); err != nil {
 		t.Fatal(err)
 	}
-	q := open(t, "nats://"+addr+"/weir", Options{})
+	q := open(t, "nats://"+addr+"/weir", slog.New(slog.DiscardHandler))
 	defer q.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -171,7 +178,7 @@ func TestParseRefuses(t *testing.T) {
 		"nats://h/s#f":            "no fragment",
 		"nats://h/s?creds=/no/co": "", // read when a server asks
 	} {
-		q, err := Open(url, Options{})
+		q, err := Open(url, slog.New(slog.DiscardHandler))
 		if err == nil {
 			q.Close()
 		}

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,20 +15,6 @@ import (
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
-// Options are the ways in which a queue or a source can differ. The zero value
-// is good.
-type Options struct {
-	// TLS is where natss:// starts from. Zero means the system's authorities.
-	TLS *tls.Config
-	// Uncompressed sends events as they are. Zero means compressed.
-	Uncompressed bool
-	// Replicas is how many servers keep a stream that is made. Zero means one.
-	Replicas int
-	// Log hears of servers that are away, of events that are not taken, and of
-	// messages that are none. Zero means nobody.
-	Log *slog.Logger
-}
-
 const (
 	// maxDial bounds one attempt to connect, maxWrite one to write: what a server
 	// that stands still can hold up.
@@ -40,7 +25,6 @@ const (
 
 	contentTypeHeader = "content-type"
 	encodingHeader    = "content-encoding"
-	errorHeader       = "weir-error"
 )
 
 var form = broker.Form{
@@ -50,22 +34,18 @@ var form = broker.Form{
 
 // endpoint is what a URL says.
 type endpoint struct {
-	Options
+	log           *slog.Logger
 	urls          string
 	stream, group string
 	options       []nats.Option
 }
 
-func parse(url string, opt Options) (*endpoint, error) {
-	a, err := form.Parse(url, opt.TLS)
+func parse(url string, log *slog.Logger) (*endpoint, error) {
+	a, err := form.Parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("queue nats: %w", err)
 	}
-	p := &endpoint{Options: opt, stream: a.Path, group: a.Parameter("group", "weir"), urls: "nats://" + strings.Join(a.Hosts, ",nats://")}
-	if p.Log == nil {
-		p.Log = slog.New(slog.DiscardHandler)
-	}
-	p.Replicas = max(p.Replicas, 1)
+	p := &endpoint{log: log, stream: a.Path, group: a.Parameter("group", "weir"), urls: "nats://" + strings.Join(a.Hosts, ",nats://")}
 	for what, name := range map[string]string{"stream": p.stream, "group": p.group} {
 		if err := checkName(what, name); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", a.Text, err)
@@ -79,12 +59,12 @@ func parse(url string, opt Options) (*endpoint, error) {
 		nats.CustomReconnectDelay(backoff.After), nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				p.Log.Warn("queue connection lost; events are buffered up to a bound, decisions are not affected", "stream", p.stream, "err", err)
+				log.Warn("queue connection lost; events are buffered up to a bound, decisions are not affected", "stream", p.stream, "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { p.Log.Info("queue connection recovered", "stream", p.stream) }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("queue connection recovered", "stream", p.stream) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			p.Log.Warn("nats: asynchronous error", "err", err)
+			log.Warn("nats: asynchronous error", "err", err)
 		}),
 	}
 	if a.User != "" {
@@ -112,7 +92,7 @@ func checkName(what, name string) error {
 }
 
 func (p *endpoint) subject() string    { return p.stream + ".events" }
-func (p *endpoint) dlqSubject() string { return p.stream + ".dlq" }
+func (p *endpoint) dlqSubject() string { return p.stream + broker.DeadLetterSuffix }
 
 // connect returns a connection that comes about, and comes back, by itself.
 func (p *endpoint) connect() (*nats.Conn, jetstream.JetStream, error) {
@@ -131,24 +111,27 @@ func (p *endpoint) connect() (*nats.Conn, jetstream.JetStream, error) {
 // makeStreams makes the streams that are missing.
 func (p *endpoint) makeStreams(ctx context.Context, js jetstream.JetStream) error {
 	_, err := js.Stream(ctx, p.stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: p.stream, Subjects: []string{p.subject()}, Description: "events of weir",
-			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: p.Replicas,
-		})
-	}
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return fmt.Errorf("stream %s: %w", p.stream, err)
+	err = p.makeStream(ctx, js, err, jetstream.StreamConfig{
+		Name: p.stream, Subjects: []string{p.subject()}, Description: "events of weir",
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
+	})
+	if err != nil {
+		return err
 	}
 	_, err = js.StreamNameBySubject(ctx, p.dlqSubject())
+	return p.makeStream(ctx, js, err, jetstream.StreamConfig{
+		Name: p.stream + "_dlq", Subjects: []string{p.dlqSubject()}, Description: "messages of " + p.stream + " that are not events of weir",
+		Storage: jetstream.FileStorage,
+	})
+}
+
+// makeStream makes a stream if looking for it failed since there is none.
+func (p *endpoint) makeStream(ctx context.Context, js jetstream.JetStream, err error, conf jetstream.StreamConfig) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: p.stream + "_dlq", Subjects: []string{p.dlqSubject()}, Description: "messages of " + p.stream + " that are not events of weir",
-			Storage: jetstream.FileStorage, Replicas: p.Replicas,
-		})
+		_, err = js.CreateStream(ctx, conf)
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return fmt.Errorf("stream %s_dlq: %w", p.stream, err)
+		return fmt.Errorf("stream %s: %w", conf.Name, err)
 	}
 	return nil
 }

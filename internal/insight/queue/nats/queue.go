@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,8 +29,8 @@ var _ event.Queue = (*Queue)(nil)
 
 // Open returns the queue at a URL. It does not wait for the servers: they may be
 // away, and come.
-func Open(url string, opt Options) (*Queue, error) {
-	p, err := parse(url, opt)
+func Open(url string, log *slog.Logger) (*Queue, error) {
+	p, err := parse(url, log)
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +43,7 @@ func Open(url string, opt Options) (*Queue, error) {
 
 // Publish implements event.Queue. With a nil error the stream has the batch.
 func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
-	ctx, leave, err := q.life.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	messages, err := broker.Pack(batch, !q.endpoint.Uncompressed)
-	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
+	return q.life.Publish(ctx, batch, q.publish)
 }
 
 func (q *Queue) publish(ctx context.Context, messages []broker.Message) (err error) {
@@ -68,13 +63,10 @@ func (q *Queue) publish(ctx context.Context, messages []broker.Message) (err err
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	switch {
-	case err == nil:
-		return nil
-	case q.life.Closed():
-		return event.ErrClosed
+	if err != nil {
+		return fmt.Errorf("queue nats: stream %s has not confirmed: %w", q.endpoint.stream, err)
 	}
-	return fmt.Errorf("queue nats: stream %s has not confirmed: %w", q.endpoint.stream, err)
+	return nil
 }
 
 // send hands over messages. While the connection is lost it waits for it.
@@ -115,7 +107,7 @@ func send(ctx context.Context, js jetstream.JetStream, subject, id, contentType,
 		m.Header[encodingHeader] = []string{encoding}
 	}
 	if why != "" {
-		m.Header.Set(errorHeader, why)
+		m.Header.Set(broker.ErrorHeader, why)
 	}
 	_, err := js.PublishMsg(ctx, m, jetstream.WithMsgID(id))
 	return err

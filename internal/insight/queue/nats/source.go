@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,53 +35,36 @@ const (
 // Source is one of those who share a durable consumer. Safe for concurrent use.
 // Make it with Consume.
 type Source struct {
-	endpoint             *endpoint
-	life                 broker.Life
-	deadLetters, dropped atomic.Uint64
+	broker.Source
+	endpoint *endpoint
 }
 
 var _ event.Source = (*Source)(nil)
 
-// Consume returns a source of the queue at a URL.
-func Consume(url string, opt Options) (*Source, error) {
-	p, err := parse(url, opt)
+// Consume returns a source of the queue at a URL. The error says what is wrong with the URL.
+func Consume(url string, log *slog.Logger) (*Source, error) {
+	p, err := parse(url, log)
 	if err != nil {
 		return nil, err
 	}
 	return &Source{endpoint: p}, nil
 }
 
-// DeadLetters returns how many messages, or parts of them, were not events and moved to
-// the dead-letter subject.
-func (s *Source) DeadLetters() uint64 { return s.deadLetters.Load() }
-
-// Dropped returns how many messages, or parts of them, were not events and dropped
-// because the dead-letter subject refused them for ten seconds.
-func (s *Source) Dropped() uint64 { return s.dropped.Load() }
-
 // Receive implements event.Source. Servers that are away are waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
-	ctx, leave, err := s.life.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	nc, js, err := s.endpoint.connect()
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, js, take, wait) }, func(err error) {
-		s.endpoint.Log.Warn("event fetch failed; will retry", "stream", s.endpoint.stream, "err", err)
-	}, func() { s.endpoint.Log.Info("event fetch recovered", "stream", s.endpoint.stream) })
-	// What was given back last is still to be written.
-	if err := nc.FlushTimeout(maxLeave); err != nil {
-		s.endpoint.Log.Debug("nak failed; messages will be redelivered after the ack wait", "err", err)
-	}
-	if s.life.Closed() {
-		return event.ErrClosed
-	}
-	return nil
+	return s.Run(ctx, func(ctx context.Context) error {
+		nc, js, err := s.endpoint.connect()
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		broker.Again(ctx, s.endpoint.log.With("stream", s.endpoint.stream), func(wait *backoff.Backoff) error { return s.consume(ctx, js, take, wait) })
+		// What was given back last is still to be written.
+		if err := nc.FlushTimeout(maxLeave); err != nil {
+			s.endpoint.log.Debug("nak failed; messages will be redelivered after the ack wait", "err", err)
+		}
+		return nil
+	})
 }
 
 // consume hands over messages until something goes wrong or ctx ends.
@@ -101,7 +84,7 @@ func (s *Source) consume(ctx context.Context, js jetstream.JetStream, take func(
 		if err := s.handle(ctx, js, messages, take); err != nil {
 			for _, m := range messages {
 				if err := m.Nak(); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
-					s.endpoint.Log.Debug("nak failed; the message will be redelivered after the ack wait", "err", err)
+					s.endpoint.log.Debug("nak failed; the message will be redelivered after the ack wait", "err", err)
 				}
 			}
 			return err
@@ -159,7 +142,7 @@ func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []
 		batch, unread = append(batch, events...), append(unread, bad...)
 	}
 	// Invariant: a message is acknowledged after its events were taken.
-	if !broker.Take(ctx, s.endpoint.Log, batch, take) {
+	if !broker.Take(ctx, s.endpoint.log, batch, take) {
 		return ctx.Err()
 	}
 	if err := s.moveToDeadLetters(ctx, js, unread); err != nil {
@@ -167,7 +150,7 @@ func (s *Source) handle(ctx context.Context, js jetstream.JetStream, messages []
 	}
 	for _, m := range messages {
 		if err := m.Ack(); err != nil {
-			s.endpoint.Log.Warn("ack failed; events will be redelivered", "err", err)
+			s.endpoint.log.Warn("ack failed; events will be redelivered", "err", err)
 		}
 	}
 	return nil
@@ -188,7 +171,7 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 			}
 			for _, m := range messages {
 				if err := m.InProgress(); err != nil {
-					s.endpoint.Log.Debug("in-progress ack failed", "err", err)
+					s.endpoint.log.Debug("in-progress ack failed", "err", err)
 					break
 				}
 			}
@@ -202,28 +185,19 @@ func (s *Source) keep(messages []jetstream.Msg) (stop func()) {
 
 // moveToDeadLetters moves messages that are not events out of the way of others.
 func (s *Source) moveToDeadLetters(ctx context.Context, js jetstream.JetStream, unread []broker.Unread) error {
-	put := func(ctx context.Context, u broker.Unread) error {
+	to := broker.DeadLetterQueue{Kind: "subject", Name: s.endpoint.dlqSubject(), Log: s.endpoint.log,
+		Responds: func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }}
+	to.Put = func(ctx context.Context, u broker.Unread) error {
 		sum := sha256.Sum256(u.Body)
-		err := send(ctx, js, s.endpoint.dlqSubject(), hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
+		err := send(ctx, js, to.Name, hex.EncodeToString(sum[:16]), u.ContentType, u.Encoding, clean(u.Err), u.Body)
 		if err != nil {
 			// The stream may have been deleted: the next attempt has it again.
 			return errors.Join(err, s.endpoint.makeStreams(ctx, js))
 		}
-		s.deadLetters.Add(1)
-		s.endpoint.Log.Warn("invalid message moved to the dead-letter subject", "subject", s.endpoint.dlqSubject(), "err", u.Err)
 		return nil
 	}
-	responds := func(ctx context.Context) bool { return js.Conn().FlushWithContext(ctx) == nil }
-	left, down, err := broker.MoveToDeadLetters(ctx, unread, put, responds)
-	if down {
-		return fmt.Errorf("cannot move an invalid message to the dead-letter subject: %w", err)
-	}
-	s.dropped.Add(uint64(len(left)))
-	for _, u := range left {
-		s.endpoint.Log.Error("invalid message dropped; the dead-letter subject refused it",
-			"subject", s.endpoint.dlqSubject(), "reason", u.Err, "err", err)
-	}
-	return nil
+	_, err := s.MoveToDeadLetters(ctx, unread, to)
+	return err
 }
 
 // clean makes an error fit for a header.
@@ -237,11 +211,4 @@ func header(m jetstream.Msg, name string) string {
 		}
 	}
 	return ""
-}
-
-// Close implements event.Source. It ends Receive, which then returns
-// event.ErrClosed.
-func (s *Source) Close() error {
-	s.life.Close()
-	return nil
 }

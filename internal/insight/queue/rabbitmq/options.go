@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -10,18 +11,6 @@ import (
 	"github.com/weirlimit/weir/internal/insight/broker"
 )
 
-// Options are the ways in which a queue or a source can differ. The zero value
-// is good.
-type Options struct {
-	// TLS is where amqps:// starts from. Zero means the system's authorities.
-	TLS *tls.Config
-	// Uncompressed sends events as they are. Zero means compressed.
-	Uncompressed bool
-	// Log hears of brokers that are away, of events that are not taken, and of
-	// messages that are none. Zero means nobody.
-	Log *slog.Logger
-}
-
 var form = broker.Form{
 	Scheme: "amqp", Port: "5672", TLSPort: "5671", Parameters: []string{"queue", "type"},
 	Example: "amqp://user:password@localhost:5672/vhost?queue=weir",
@@ -29,7 +18,8 @@ var form = broker.Form{
 
 // endpoint is what a URL says.
 type endpoint struct {
-	Options
+	log         *slog.Logger
+	tls         *tls.Config // nil: none
 	hosts       []string
 	vhost       string
 	queue, kind string
@@ -37,26 +27,19 @@ type endpoint struct {
 	user, password string
 }
 
-func parse(url string, opt Options) (*endpoint, error) {
-	a, err := form.Parse(url, opt.TLS)
+func parse(url string, log *slog.Logger) (*endpoint, error) {
+	a, err := form.Parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("queue rabbitmq: %w", err)
 	}
-	p := &endpoint{Options: opt, hosts: a.Hosts, vhost: a.Path, queue: a.Parameter("queue", "weir"), kind: a.Parameter("type", "quorum")}
-	p.TLS = a.TLS
-	if p.Log == nil {
-		p.Log = slog.New(slog.DiscardHandler)
-	}
-	if p.vhost == "" {
-		p.vhost = "/"
-	}
-	if n := 255 - len(dlqSuffix); len(p.queue) > n {
+	p := &endpoint{log: log, tls: a.TLS, hosts: a.Hosts, vhost: cmp.Or(a.Path, "/"), queue: a.Parameter("queue", "weir"), kind: a.Parameter("type", "quorum"),
+		user: a.User, password: a.Password}
+	if n := 255 - len(broker.DeadLetterSuffix); len(p.queue) > n {
 		return nil, fmt.Errorf("queue %s: the queue's name has more than %d bytes", a.Text, n)
 	}
 	if p.kind != "quorum" && p.kind != "classic" {
 		return nil, fmt.Errorf("queue %s: type %q: quorum and classic are known", a.Text, p.kind)
 	}
-	p.user, p.password = a.User, a.Password
 	return p, nil
 }
 
@@ -67,7 +50,7 @@ func (p *endpoint) sasl() []amqp.Authentication {
 		return []amqp.Authentication{&amqp.PlainAuth{Username: p.user, Password: p.password}}
 	}
 	guest := &amqp.PlainAuth{Username: "guest", Password: "guest"}
-	if p.TLS != nil && len(p.TLS.Certificates) > 0 {
+	if p.tls != nil && len(p.tls.Certificates) > 0 {
 		return []amqp.Authentication{&amqp.ExternalAuth{}, guest}
 	}
 	return []amqp.Authentication{guest}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -28,25 +29,19 @@ var _ event.Queue = (*Queue)(nil)
 
 // Open returns the queue at a URL. It does not connect: Publish does, as often as
 // needed.
-func Open(url string, opt Options) (*Queue, error) {
-	p, err := parse(url, opt)
+func Open(url string, log *slog.Logger) (*Queue, error) {
+	p, err := parse(url, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{endpoint: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(p.Log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
+	return &Queue{endpoint: p, turn: make(chan struct{}, 1), outage: faults.NewOutage(log, "broker unavailable; events are buffered up to a bound, decisions are not affected",
 		"broker recovered", "queue", p.queue)}, nil
 }
 
 // Publish implements event.Queue. With a nil error the broker has confirmed the
 // batch.
 func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
-	ctx, leave, err := q.life.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	messages, err := broker.Pack(batch, !q.endpoint.Uncompressed)
-	return broker.Packed(messages, err, func(messages []broker.Message) error { return q.publish(ctx, messages) })
+	return q.life.Publish(ctx, batch, q.publish)
 }
 
 func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error) {
@@ -61,13 +56,10 @@ func (q *Queue) publish(ctx context.Context, packed []broker.Message) (err error
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	switch {
-	case err == nil:
-		return nil
-	case q.life.Closed():
-		return event.ErrClosed
+	if err != nil {
+		return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.endpoint.queue, err)
 	}
-	return fmt.Errorf("queue rabbitmq: queue %s has not confirmed: %w", q.endpoint.queue, err)
+	return nil
 }
 
 // send hands over messages. While there is no connection it waits for one.

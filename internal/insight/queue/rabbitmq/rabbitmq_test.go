@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/weirlimit/weir/internal/insight/broker"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/queuetest"
 	"github.com/weirlimit/weir/internal/testing/queuetest/brokers"
@@ -36,7 +38,7 @@ func on(addr, queue string) *queuetest.Broker {
 	return &queuetest.Broker{
 		Open: func(t testing.TB) event.Queue { return open(t, url) },
 		Consume: func(t testing.TB) queuetest.Source {
-			s, err := Consume(url, Options{})
+			s, err := Consume(url, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +57,7 @@ func on(addr, queue string) *queuetest.Broker {
 		},
 		DeadLetters: func(t testing.TB, n int) (out [][]byte) {
 			for range n {
-				out = append(out, get(t, addr, queue+dlqSuffix).Body)
+				out = append(out, get(t, addr, queue+broker.DeadLetterSuffix).Body)
 			}
 			return out
 		},
@@ -63,7 +65,7 @@ func on(addr, queue string) *queuetest.Broker {
 			c, ch := channel(t, addr)
 			defer c.Close()
 			full := amqp.Table{"x-max-length": 0, "x-overflow": "reject-publish"}
-			if _, err := ch.QueueDeclare(queue+dlqSuffix, true, false, false, false, full); err != nil {
+			if _, err := ch.QueueDeclare(queue+broker.DeadLetterSuffix, true, false, false, false, full); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -72,7 +74,7 @@ func on(addr, queue string) *queuetest.Broker {
 
 func open(t testing.TB, url string) *Queue {
 	t.Helper()
-	q, err := Open(url, Options{})
+	q, err := Open(url, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func TestParseRefuses(t *testing.T) {
 		"amqp://h?tls_ca=x":                          "wants amqps://",
 		"amqp://h?queue=" + strings.Repeat("q", 255): "more than",
 	} {
-		if _, err := Open(url, Options{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, err := Open(url, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}

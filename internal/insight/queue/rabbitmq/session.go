@@ -21,8 +21,6 @@ const (
 	heartbeat = 10 * time.Second
 	// window is how many messages may be on their way unconfirmed.
 	window = 128
-	// dlqSuffix ends the name of the dead-letter queue, for messages that are not events.
-	dlqSuffix = ".dlq"
 )
 
 // errRefused says that the broker has a message and does not want it.
@@ -79,8 +77,8 @@ func (p *endpoint) connectTo(ctx context.Context, host string) (*session, error)
 }
 
 func (p *endpoint) open(ctx context.Context, nc net.Conn, host string) (*session, error) {
-	if p.TLS != nil {
-		conf := p.TLS.Clone()
+	if p.tls != nil {
+		conf := p.tls.Clone()
 		if conf.ServerName == "" {
 			name, _, err := net.SplitHostPort(host)
 			if err != nil {
@@ -121,7 +119,7 @@ func (p *endpoint) open(ctx context.Context, nc net.Conn, host string) (*session
 
 // prepare makes the queues that are missing, and the channel.
 func (p *endpoint) prepare(s *session) (err error) {
-	for _, name := range []string{p.queue, p.queue + dlqSuffix} {
+	for _, name := range []string{p.queue, p.queue + broker.DeadLetterSuffix} {
 		if err := p.makeQueue(s.conn, name); err != nil {
 			return fmt.Errorf("queue %s: %w", name, err)
 		}

@@ -3,7 +3,7 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"log/slog"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -16,51 +16,32 @@ const (
 	// maxMessages is the most messages that are handed over at once, and that a
 	// source has without having acknowledged them.
 	maxMessages = 16
-	// errorHeader has the reason of a dead letter.
-	errorHeader = "weir-error"
 )
 
 // Source is one of those who share a queue. Safe for concurrent use. Make it with
 // Consume.
 type Source struct {
-	endpoint             *endpoint
-	life                 broker.Life
-	deadLetters, dropped atomic.Uint64
+	broker.Source
+	endpoint *endpoint
 }
 
 var _ event.Source = (*Source)(nil)
 
-// Consume returns a source of the queue at a URL.
-func Consume(url string, opt Options) (*Source, error) {
-	p, err := parse(url, opt)
+// Consume returns a source of the queue at a URL. The error says what is wrong with the URL.
+func Consume(url string, log *slog.Logger) (*Source, error) {
+	p, err := parse(url, log)
 	if err != nil {
 		return nil, err
 	}
 	return &Source{endpoint: p}, nil
 }
 
-// DeadLetters returns how many messages, or parts of them, were not events and moved to the
-// dead-letter queue .dlq.
-func (s *Source) DeadLetters() uint64 { return s.deadLetters.Load() }
-
-// Dropped returns how many messages, or parts of them, were not events and dropped
-// because the dead-letter queue refused them for ten seconds.
-func (s *Source) Dropped() uint64 { return s.dropped.Load() }
-
 // Receive implements event.Source. A broker that is away is waited for.
 func (s *Source) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
-	ctx, leave, err := s.life.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	broker.Again(ctx, func(wait *backoff.Backoff) error { return s.consume(ctx, take, wait) }, func(err error) {
-		s.endpoint.Log.Warn("event fetch failed; will retry", "queue", s.endpoint.queue, "err", err)
-	}, func() { s.endpoint.Log.Info("event fetch recovered", "queue", s.endpoint.queue) })
-	if s.life.Closed() {
-		return event.ErrClosed
-	}
-	return nil
+	return s.Run(ctx, func(ctx context.Context) error {
+		broker.Again(ctx, s.endpoint.log.With("queue", s.endpoint.queue), func(wait *backoff.Backoff) error { return s.consume(ctx, take, wait) })
+		return nil
+	})
 }
 
 // consume hands over messages until the session or ctx ends. What is not
@@ -143,7 +124,7 @@ func (s *Source) handle(ctx context.Context, session *session, messages []amqp.D
 		batch, unread = append(batch, events...), append(unread, bad...)
 	}
 	// Invariant: a message is acknowledged after its events were taken.
-	if !broker.Take(ctx, s.endpoint.Log, batch, take) {
+	if !broker.Take(ctx, s.endpoint.log, batch, take) {
 		return ctx.Err()
 	}
 	if err := s.moveToDeadLetters(ctx, session, unread); err != nil {
@@ -168,37 +149,21 @@ func (s *Source) moveToDeadLetters(ctx context.Context, consumer *session, unrea
 		}
 	}
 	defer leave()
-	put := func(ctx context.Context, u broker.Unread) (err error) {
+	to := broker.DeadLetterQueue{Kind: "queue", Name: s.endpoint.queue + broker.DeadLetterSuffix, Log: s.endpoint.log, Responds: consumer.answers}
+	to.Put = func(ctx context.Context, u broker.Unread) (err error) {
 		if own == nil {
 			if own, err = s.endpoint.connect(ctx); err != nil {
 				return err
 			}
 		}
 		m := publishing(broker.Message{Encoding: u.Encoding, Body: u.Body}, u.ContentType)
-		m.Headers = amqp.Table{errorHeader: u.Err.Error()}
-		if err := own.publish(ctx, s.endpoint.queue+dlqSuffix, []amqp.Publishing{m}); err != nil {
+		m.Headers = amqp.Table{broker.ErrorHeader: u.Err.Error()}
+		if err := own.publish(ctx, to.Name, []amqp.Publishing{m}); err != nil {
 			leave() // the next session makes the queue if it is gone
 			return err
 		}
-		s.deadLetters.Add(1)
-		s.endpoint.Log.Warn("invalid message moved to the dead-letter queue", "queue", s.endpoint.queue+dlqSuffix, "err", u.Err)
 		return nil
 	}
-	left, down, err := broker.MoveToDeadLetters(ctx, unread, put, consumer.answers)
-	if down {
-		return fmt.Errorf("cannot move an invalid message to the dead-letter queue: %w", err)
-	}
-	s.dropped.Add(uint64(len(left)))
-	for _, u := range left {
-		s.endpoint.Log.Error("invalid message dropped; the dead-letter queue refused it",
-			"queue", s.endpoint.queue+dlqSuffix, "reason", u.Err, "err", err)
-	}
-	return nil
-}
-
-// Close implements event.Source. It ends Receive, which then returns
-// event.ErrClosed.
-func (s *Source) Close() error {
-	s.life.Close()
-	return nil
+	_, err := s.MoveToDeadLetters(ctx, unread, to)
+	return err
 }
