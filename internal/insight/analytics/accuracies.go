@@ -26,7 +26,7 @@ type played struct {
 
 // accuracy reads the arrivals of the range, and returns what makes an AccuracyList of
 // them.
-func (r *reader) accuracy() (func() (any, error), error) {
+func (r *reader) accuracy() (func() (*AccuracyList, error), error) {
 	by := map[int64]*played{}
 	of := func(limit int64) *played {
 		if by[limit] == nil {
@@ -57,7 +57,7 @@ func (r *reader) accuracy() (func() (any, error), error) {
 		return nil, err
 	}
 	out.Coverage.Basis = "records"
-	return func() (any, error) {
+	return func() (*AccuracyList, error) {
 		r.missing = nil
 		for _, p := range all {
 			a, err := r.compare(p)

@@ -86,7 +86,6 @@ func TestOptions(t *testing.T) {
 		"clients before counts": {KeepMinutes: time.Hour, KeepClientMinutes: 2 * time.Hour},
 		"few clients":           {MaxClients: 1},
 		"negative arrivals":     {MaxArrivals: -1},
-		"little room":           {MaxWaiting: 1},
 	} {
 		if _, err := analytics.New(db, opt); err == nil || !strings.HasPrefix(err.Error(), "analytics: ") {
 			t.Errorf("%s: %v", name, err)

@@ -3,6 +3,7 @@ package analytics
 import (
 	"time"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -80,24 +81,9 @@ type Client struct {
 	UsualHours int64 `json:"usual_hours"`
 	Now        int64 `json:"now"`
 	// Verdict is what the evidence says. Nil where it does not judge.
-	Verdict *Verdict `json:"verdict,omitempty"`
+	Verdict *verdict.Verdict `json:"verdict,omitempty"`
 	// Label is what an operator said, if one did and it has not expired.
 	Label *Label `json:"label,omitempty"`
-}
-
-// Verdict is what the evidence says of a client.
-type Verdict struct {
-	// Word: see docs/explanation/verdicts.md.
-	Word string `json:"class"`
-	// ConfidenceWord is how far it can be relied on: high, medium, low, or none where the
-	// verdict is undecided. See docs/explanation/verdicts.md.
-	ConfidenceWord string `json:"confidence"`
-	// Reasons are sentences with figures, the weightiest first.
-	Reasons []string `json:"reasons"`
-	// Against says what speaks against it, Missing what is not known and would have
-	// helped.
-	Against []string `json:"against,omitempty"`
-	Missing []string `json:"missing,omitempty"`
 }
 
 // ClientDetail answers GET /v1/analytics/clients/{key}: what is known of a key

@@ -1,6 +1,10 @@
 package analytics
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/analytics/advice"
+)
 
 // RuleList answers GET /v1/analytics/rules.
 type RuleList struct {
@@ -34,11 +38,8 @@ type RuleFigures struct {
 	Precision *Precision `json:"precision,omitempty"`
 	// Judged is how the evidence judges the clients that the limit refused most.
 	Judged *Judged `json:"judged,omitempty"`
-	// Badges are words for what stands out, Advice what could be done about it.
-	Badges []string `json:"badges,omitempty"`
-	Advice []Advice `json:"advice,omitempty"`
-	// Silent says why there is no advice, where there is none.
-	Silent string `json:"no_advice_reason,omitempty"`
+	// Answer has badges and advice.
+	advice.Answer
 }
 
 // Usage tells how near keys come to their limit: for each sampled key the peak of
@@ -67,18 +68,6 @@ type Judged struct {
 	Verdicts map[string]int64 `json:"verdicts"`
 	// RefusedShares are the shares of their refusals by verdict, 0 to 1.
 	RefusedShares map[string]float64 `json:"refused_shares"`
-}
-
-// Advice is something that could be done about a rule, and the figures that bear
-// it.
-type Advice struct {
-	// Word names the advice: see docs/explanation/verdicts.md.
-	Word string `json:"kind"`
-	// Text says it in a sentence with its figures.
-	Text string `json:"text"`
-	// Allowance and Burst are what is proposed, zero where nothing is.
-	Allowance int64 `json:"allowance,omitempty"`
-	Burst     int64 `json:"burst,omitempty"`
 }
 
 // RuleDetail answers GET /v1/analytics/rules/{domain}/{rule}.

@@ -77,12 +77,6 @@ func (a *answering) merge(packed []byte) error {
 	return nil
 }
 
-// answeredRows calls each with the rows of the range.
-func (r *reader) answeredRows(each func(at int64, packed []byte) error) error {
-	w := r.placed(part{r.grain, r.from, r.to})
-	return query(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM answered`+w.text, w.args...)
-}
-
 // answered are the limits that met requests of which it is known how they were
 // answered.
 func (r *reader) answered() (map[name]bool, error) {

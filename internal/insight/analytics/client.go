@@ -17,17 +17,12 @@ type client struct {
 	limit Limit // the numbers of the newest row
 	key   string
 	// rows are those of the range in order of time; total is all of them.
-	rows  []clientStep
+	rows  []clientLine
 	total cells
 	// hours are the units of the hours of the week before the range, now of those in
 	// it.
 	hours, now []clientHour
 	firstSeen  int64 // µs since the Unix epoch
-}
-
-type clientStep struct {
-	at, limit int64
-	cells
 }
 
 type clientHour struct{ at, units int64 }
@@ -92,7 +87,7 @@ func (r *reader) load(clients []client) error {
 	}
 	err := r.wantedRows(grain, r.from, r.to, want, allColumns, func(of int, l *clientLine) {
 		c := &clients[of]
-		c.rows = append(c.rows, clientStep{l.at, l.limit, cells{n: l.n, w: l.w}})
+		c.rows = append(c.rows, *l)
 		if l.at >= end {
 			addHour(c, clientHour{l.at, l.n[cUnits]})
 		}
@@ -127,7 +122,7 @@ func (r *reader) load(clients []client) error {
 // had first come first, since of two that are as new the later one counts.
 func (r *reader) sumUp(c *client) {
 	versions := r.versions(c.name)
-	slices.SortFunc(c.rows, func(a, b clientStep) int {
+	slices.SortFunc(c.rows, func(a, b clientLine) int {
 		return cmp.Or(cmp.Compare(slices.Index(versions, a.limit), slices.Index(versions, b.limit)), cmp.Compare(a.at, b.at))
 	})
 	for i := range c.rows {
@@ -137,7 +132,7 @@ func (r *reader) sumUp(c *client) {
 		}
 		c.total.add(&row.cells)
 	}
-	slices.SortStableFunc(c.rows, func(a, b clientStep) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(c.rows, func(a, b clientLine) int { return cmp.Compare(a.at, b.at) })
 }
 
 // told returns the client as it is answered.
@@ -177,7 +172,7 @@ func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
 	}
 	if c.total.limited() > 0 {
 		v := verdict.Judge(r.evidence(c, kept))
-		out.Verdict = &Verdict{Word: string(v.Class), ConfidenceWord: string(v.Certainty), Reasons: v.Reasons, Against: v.Against, Missing: v.Missing}
+		out.Verdict = &v
 	}
 	out.Label = labels.of(c.name, c.key)
 	return out
@@ -226,7 +221,7 @@ func (r *reader) evidence(c *client, kept time.Time) *verdict.Evidence {
 }
 
 // row returns a step as verdicts read it.
-func (s *clientStep) row(span time.Duration) *verdict.Row {
+func (s *clientLine) row(span time.Duration) *verdict.Row {
 	n, w := &s.n, &s.w
 	return &verdict.Row{
 		At: time.Unix(s.at, 0).UTC(), Span: span,
@@ -288,15 +283,12 @@ func (c *cells) answersOf() *event.Answers {
 
 // percentile95 returns what 95 in 100 hours do not exceed.
 func percentile95(hours []clientHour) int64 {
-	if len(hours) == 0 {
-		return 0
-	}
 	units := make([]int64, len(hours))
 	for i, h := range hours {
 		units[i] = h.units
 	}
 	slices.Sort(units)
-	return units[(len(units)*95+99)/100-1]
+	return quantile(units, 95)
 }
 
 func micros(us int64) time.Time {

@@ -10,8 +10,7 @@ import (
 type clientLine struct {
 	limit, at int64
 	client    string
-	n         [numCells]int64
-	w         [numWords]string
+	cells
 }
 
 // clientColumns are the columns that a question needs.
@@ -49,8 +48,7 @@ const scattered = 2000
 // reads blocks if the rows are many.
 func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, need clientColumns, each func(of int, l *clientLine)) error {
 	var keys []clientKey
-	one := *r
-	one.all, one.chosen = false, nil
+	one := r.only(nil).ofAllClients()
 	for k := range want {
 		keys = append(keys, k)
 		if !slices.Contains(one.chosen, k.limit) {
@@ -80,9 +78,6 @@ func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, nee
 	if int64(len(want))*((to-from)/g.Seconds()) <= scattered {
 		return lookUp(from, to, nil)
 	}
-	none := *r.ask
-	none.keys, none.tiers, none.paths, none.agents = nil, nil, nil, nil
-	one.ask = &none
 	return one.eachPart(g, from, to, func(p *blockPart) error {
 		if p.written {
 			err := one.blockRows(p, need, func(k clientKey) bool { _, ok := want[k]; return ok }, func(l *clientLine) error {

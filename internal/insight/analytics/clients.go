@@ -81,7 +81,7 @@ func (r *reader) lookedAt() int {
 
 // keeps reports whether a client has the verdict and the label that are asked for.
 func (r *reader) keeps(c *Client) bool {
-	if r.verdicts != nil && (c.Verdict == nil || !slices.Contains(r.verdicts, c.Verdict.Word)) {
+	if r.verdicts != nil && (c.Verdict == nil || !slices.Contains(r.verdicts, string(c.Verdict.Class))) {
 		return false
 	}
 	word := "none"
@@ -110,8 +110,11 @@ func (r *reader) rest() (*Rest, error) {
 }
 
 // clientDetail is what is known of one key.
-func (r *reader) clientDetail(key string) (*ClientDetail, error) {
-	r.keys = []string{key}
+func (r *reader) clientDetail() (*ClientDetail, error) {
+	if len(r.keys) != 1 {
+		return nil, &paramError{"key", "is missing: one key is meant"}
+	}
+	key := r.keys[0]
 	c, err := r.coverage()
 	if err != nil {
 		return nil, err

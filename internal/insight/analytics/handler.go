@@ -19,68 +19,84 @@ const (
 	prefix        = "/v1/analytics/"
 )
 
+// question is what a path answers.
+type question struct {
+	path   string
+	takes  takes
+	answer func(ctx context.Context, s *Service, a *ask) (any, error)
+	// table returns the part of the answer that is a table.
+	table func(answer any) any
+}
+
+// on is a question that is answered from one state of the rows.
+func on[T any](path string, t takes, answer func(*reader) (T, error), table func(T) any) question {
+	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) { return view(ctx, s, a, answer) }, func(a any) any { return table(a.(T)) }}
+}
+
+// onLater is a question whose answer is computed of what was read, which needs no
+// connection, of which a database in memory has one.
+func onLater[T any](path string, t takes, answer func(*reader) (func() (T, error), error), table func(T) any) question {
+	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) {
+		compute, err := view(ctx, s, a, answer)
+		if err != nil {
+			return nil, err
+		}
+		return compute()
+	}, func(a any) any { return table(a.(T)) }}
+}
+
+func view[T any](ctx context.Context, s *Service, a *ask, answer func(*reader) (T, error)) (out T, err error) {
+	err = s.db.View(ctx, s.read(&reader{ask: a}, func(r *reader) (err error) {
+		out, err = answer(r)
+		return err
+	}))
+	return out, err
+}
+
+// ruleTakes and clientTakes are those of one rule and of one client, which two paths have each.
+var (
+	ruleTakes   = takes{filters: []string{"domain", "rule", "limit", "algorithm"}, step: true, ranged: true}
+	clientTakes = takes{filters: append([]string{"key"}, limitFilters...), step: true, clients: true, ranged: true}
+)
+
+var questions = []question{
+	on("overview", takes{filters: allFilters, top: 5, ranged: true}, (*reader).overview,
+		func(o *Overview) any { return []overviewRow{{o.Totals, o.Requests}} }),
+	on("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region", "request"}, step: true, top: 10, ranged: true},
+		(*reader).series, func(s *Series) any { return linesTable(s.At, s.Lines) }),
+	on("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true, ranged: true},
+		(*reader).topOf, func(t *Top) any { return t.Words }),
+	on("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500, ranged: true},
+		(*reader).ruleList, func(l *RuleList) any { return l.Rules }),
+	on("rule", ruleTakes, (*reader).ruleDetail, (*RuleDetail).history),
+	on("rules/{domain}/{rule}", ruleTakes, (*reader).ruleDetail, (*RuleDetail).history),
+	on("rates", takes{filters: clientFilters, top: 200, of: []string{"clients", "buckets", "peaks", "ladder"}, clients: true, ranged: true},
+		(*reader).ratesAs, ratesList),
+	on("clients", takes{filters: append([]string{"verdict", "label"}, clientFilters...), clients: true, top: 50, ranged: true,
+		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}},
+		(*reader).clientList, func(l *ClientList) any { return l.Clients }),
+	on("client", clientTakes, (*reader).clientDetail, (*ClientDetail).clients),
+	on("clients/{key}", clientTakes, (*reader).clientDetail, (*ClientDetail).clients),
+	onLater("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true, ranged: true}, (*reader).accuracy,
+		func(l *AccuracyList) any { return l.Rules }),
+	onLater("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20, ranged: true}, (*reader).replay,
+		func(r *Replay) any { return r.Clients }),
+	on("upstream", takes{filters: placeFilters, step: true, safe: true, ranged: true}, (*reader).upstream, upstreamTable),
+	on("latency", takes{filters: placeFilters, step: true, ranged: true}, (*reader).latency, latencyTable),
+	on("filters", takes{filters: limitFilters, top: 200, ranged: true}, (*reader).filterWords, func(w *Words) any { return w.Limits }),
+	on("labels", takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop}, (*reader).labelList,
+		func(l *LabelList) any { return l.Labels }),
+	{"system", takes{}, func(ctx context.Context, s *Service, _ *ask) (any, error) { return s.system(ctx) }, func(a any) any { return a.(*System).Sources }},
+}
+
 // Handler answers GET /v1/analytics/... and POST /v1/analytics/labels. Who may ask
 // is the caller's concern. Safe for concurrent use.
 func (s *Service) Handler() http.Handler {
 	m := http.NewServeMux()
-	ranged := func(path string, t takes, answer func(*reader) (any, error), list func(any) any) {
-		t.ranged = true
-		m.Handle("GET "+prefix+path, s.question(t, answer, list))
+	for _, q := range questions {
+		m.Handle("GET "+prefix+q.path, s.handle(q))
 	}
-	ranged("overview", takes{filters: allFilters, top: 5}, func(r *reader) (any, error) { return r.overview() },
-		func(a any) any { return []overviewRow{{a.(*Overview).Totals, a.(*Overview).Requests}} })
-	ranged("series", takes{filters: allFilters, by: []string{"outcome", "rule", "limit", "domain", "node", "region", "request"}, step: true, top: 10},
-		func(r *reader) (any, error) { return r.series() }, func(a any) any { s := a.(*Series); return linesTable(s.At, s.Lines) })
-	ranged("top", takes{filters: limitFilters, by: []string{"path", "tier", "agent", "network", "address", "user"}, top: 50, clients: true},
-		func(r *reader) (any, error) { return r.topOf() }, func(a any) any { return a.(*Top).Words })
-	ranged("rules", takes{filters: limitFilters, sort: []string{"refused", "decisions", "share", "keys"}, top: 500},
-		func(r *reader) (any, error) { return r.ruleList() }, func(a any) any { return a.(*RuleList).Rules })
-	rule := func(r *reader) (any, error) { return r.ruleDetail() }
-	history := func(a any) any {
-		out := []Version{}
-		for _, l := range a.(*RuleDetail).Limits {
-			out = append(out, l.History...)
-		}
-		return out
-	}
-	ruleTakes := takes{filters: []string{"domain", "rule", "limit", "algorithm"}, step: true, ranged: true}
-	m.Handle("GET "+prefix+"rule", s.question(ruleTakes, rule, history))
-	m.Handle("GET "+prefix+"rules/{domain}/{rule}", s.question(ruleTakes, rule, history))
-	ranged("rates", takes{filters: clientFilters, top: 200, of: []string{"clients", "buckets", "peaks", "ladder"}, clients: true},
-		func(r *reader) (any, error) { return r.ratesAs() }, ratesList)
-	ranged("clients", takes{filters: append([]string{"verdict", "label"}, clientFilters...), clients: true, top: 50,
-		sort: []string{"refused", "decisions", "overshoot", "early", "last", "units"}},
-		func(r *reader) (any, error) { return r.clientList() }, func(a any) any { return a.(*ClientList).Clients })
-	detail := takes{filters: append([]string{"key"}, limitFilters...), step: true, clients: true, ranged: true}
-	client := func(r *reader) (any, error) {
-		if len(r.keys) != 1 {
-			return nil, &paramError{"key", "is missing: one key is meant"}
-		}
-		return r.clientDetail(r.keys[0])
-	}
-	limits := func(a any) any {
-		out := []Client{}
-		for _, l := range a.(*ClientDetail).Limits {
-			out = append(out, l.Client)
-		}
-		return out
-	}
-	m.Handle("GET "+prefix+"client", s.question(detail, client, limits))
-	m.Handle("GET "+prefix+"clients/{key}", s.question(detail, client, limits))
-	ranged("accuracy", takes{filters: append([]string{"key"}, limitFilters...), clients: true}, func(r *reader) (any, error) { return r.accuracy() },
-		func(a any) any { return a.(*AccuracyList).Rules })
-	ranged("replay", takes{filters: []string{"domain", "rule", "limit", "key"}, edits: true, step: true, top: 20},
-		func(r *reader) (any, error) { return r.replay() }, func(a any) any { return a.(*Replay).Clients })
-	ranged("upstream", takes{filters: placeFilters, step: true, safe: true}, func(r *reader) (any, error) { return r.upstream() },
-		func(a any) any { return upstreamTable(a.(*Upstream)) })
-	ranged("latency", takes{filters: placeFilters, step: true}, func(r *reader) (any, error) { return r.latency() },
-		func(a any) any { return latencyTable(a.(*LatencySeries)) })
-	ranged("filters", takes{filters: limitFilters, top: 200}, func(r *reader) (any, error) { return r.filterWords() },
-		func(a any) any { return a.(*Words).Limits })
-	m.Handle("GET "+prefix+"labels", s.question(takes{filters: []string{"domain", "rule", "limit", "key", "label", "in_force"}, top: maxTop},
-		func(r *reader) (any, error) { return r.labelList() }, func(a any) any { return a.(*LabelList).Labels }))
 	m.HandleFunc("POST "+prefix+"labels", s.postLabel)
-	m.HandleFunc("GET "+prefix+"system", s.getSystem)
 	return s.guarded(m)
 }
 
@@ -111,10 +127,10 @@ func (s *statusOnly) Header() http.Header         { return s.header }
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 func (s *statusOnly) WriteHeader(status int)      { s.status = status }
 
-// question answers a path. list returns the part of the answer that is a table.
-func (s *Service) question(t takes, answer func(*reader) (any, error), list func(any) any) http.Handler {
+// handle answers a question.
+func (s *Service) handle(q question) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := parse(r.URL.RawQuery, t, s.opt.Now(), &s.opt)
+		a, err := parse(r.URL.RawQuery, q.takes, s.opt.Now(), &s.opt)
 		if err == nil {
 			err = a.takePath(r)
 		}
@@ -124,45 +140,16 @@ func (s *Service) question(t takes, answer func(*reader) (any, error), list func
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
 		defer cancel()
-		var out any
-		err = s.db.View(ctx, s.read(&reader{ask: a}, func(r *reader) (err error) {
-			out, err = answer(r)
-			return err
-		}))
-		// What is computed of what was read needs no connection, of which a database in
-		// memory has one.
-		if later, ok := out.(func() (any, error)); ok && err == nil {
-			out, err = later()
-		}
-		if err != nil {
+		out, err := q.answer(ctx, s, a)
+		switch {
+		case err != nil:
 			s.failed(w, err)
-			return
+		case a.format == "csv":
+			sendCSV(w, q.table(out))
+		default:
+			sendJSON(w, http.StatusOK, out)
 		}
-		if a.format == "csv" {
-			sendCSV(w, list(out))
-			return
-		}
-		sendJSON(w, http.StatusOK, out)
 	})
-}
-
-func (s *Service) getSystem(w http.ResponseWriter, r *http.Request) {
-	a, err := parse(r.URL.RawQuery, takes{}, s.opt.Now(), &s.opt)
-	if err != nil {
-		s.failed(w, err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
-	defer cancel()
-	out, err := s.system(ctx)
-	switch {
-	case err != nil:
-		s.failed(w, err)
-	case a.format == "csv":
-		sendCSV(w, out.Sources)
-	default:
-		sendJSON(w, http.StatusOK, out)
-	}
 }
 
 func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
@@ -189,7 +176,7 @@ func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
 	var l *Label
 	err = retry(ctx, func() error {
 		return s.db.Update(ctx, func(tx Tx) (err error) {
-			l, err = q.write(tx, s.opt.Who(r), s.opt.Now())
+			l, err = q.write(tx, callerOf(r), s.opt.Now())
 			return err
 		})
 	})

@@ -86,17 +86,17 @@ func (r *reader) placed(p part) *where {
 	return w
 }
 
-// timings calls each with the rows of a part of the range.
-func (r *reader) timings(p part, each func(at int64, packed []byte) error) error {
+// packedRows calls each with the rows of a part of the range of a table of packed figures.
+func (r *reader) packedRows(t table, p part, each func(at int64, packed []byte) error) error {
 	w := r.placed(p)
-	return query(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM latencies`+w.text, w.args...)
+	return query(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
 }
 
 // timing returns what the range took.
 func (r *reader) timing() (*timing, error) {
 	all := &timing{}
 	for _, p := range divide(r.from, r.to, r.grain, Day) {
-		if err := r.timings(p, func(_ int64, packed []byte) error { return all.merge(packed) }); err != nil {
+		if err := r.packedRows(latenciesTable, p, func(_ int64, packed []byte) error { return all.merge(packed) }); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +106,7 @@ func (r *reader) timing() (*timing, error) {
 func (r *reader) latency() (*LatencySeries, error) {
 	n := r.points()
 	all, by := &timing{}, map[int]*timing{}
-	err := r.timings(part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {
+	err := r.packedRows(latenciesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {
 		p := r.point(at)
 		if by[p] == nil {
 			by[p] = &timing{}
@@ -140,7 +140,7 @@ type latencyPoint struct {
 	P99US    float64   `json:"p99_us"`
 }
 
-func latencyTable(l *LatencySeries) []latencyPoint {
+func latencyTable(l *LatencySeries) any {
 	out := []latencyPoint{}
 	for i, at := range l.At {
 		out = append(out, latencyPoint{at, l.Measured[i], l.P50US[i], l.P99US[i]})

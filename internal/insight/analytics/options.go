@@ -1,10 +1,10 @@
 package analytics
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 )
 
@@ -36,12 +36,6 @@ type Options struct {
 	// Negative means as much as there is. Zero means 8 GiB in a file, 128 MiB in
 	// memory, and no bound in PostgreSQL.
 	MaxBytes int64
-	// MaxWaiting is how many events may wait for a transaction, at least 1000. Zero
-	// means 20,000.
-	MaxWaiting int
-	// Who says who sends a request that changes something. Zero means the user that
-	// basic authentication tells, or the address.
-	Who func(*http.Request) string
 	// Now tells the time. Zero means time.Now.
 	Now func() time.Time
 	// Log is told when the database does not take events, and when it does again.
@@ -52,55 +46,39 @@ type Options struct {
 // maxAhead is how far ahead of the time an event can be told: clocks differ.
 const maxAhead = time.Hour
 
+// maxWaiting is how many events may wait for a transaction.
+const maxWaiting = 20_000
+
 func (opt *Options) complete(zero Options) error {
-	for _, d := range []struct {
-		value           *time.Duration
-		zero, otherwise time.Duration
-	}{
-		{&opt.KeepMinutes, zero.KeepMinutes, 7 * 24 * time.Hour}, {&opt.KeepHours, zero.KeepHours, 90 * 24 * time.Hour},
-		{&opt.KeepDays, zero.KeepDays, 3 * 365 * 24 * time.Hour}, {&opt.KeepClientMinutes, zero.KeepClientMinutes, 48 * time.Hour},
-		{&opt.KeepClientHours, zero.KeepClientHours, 30 * 24 * time.Hour}, {&opt.KeepArrivals, zero.KeepArrivals, 24 * time.Hour},
-		{&opt.KeepSeen, zero.KeepSeen, 8 * 24 * time.Hour},
-	} {
-		orElse(d.value, d.zero, d.otherwise)
-		if *d.value < time.Hour {
-			return fmt.Errorf("rows are to be kept for %s: give at least an hour", *d.value)
-		}
-	}
-	orElse(&opt.MaxClients, zero.MaxClients, 1000)
-	orElse(&opt.MaxArrivals, zero.MaxArrivals, 1_000_000)
-	orElse(&opt.MaxBytes, zero.MaxBytes, -1)
-	orElse(&opt.MaxWaiting, zero.MaxWaiting, 20_000)
+	const day = 24 * time.Hour
+	opt.KeepMinutes = cmp.Or(opt.KeepMinutes, zero.KeepMinutes, 7*day)
+	opt.KeepHours = cmp.Or(opt.KeepHours, zero.KeepHours, 90*day)
+	opt.KeepDays = cmp.Or(opt.KeepDays, zero.KeepDays, 3*365*day)
+	opt.KeepClientMinutes = cmp.Or(opt.KeepClientMinutes, zero.KeepClientMinutes, 2*day)
+	opt.KeepClientHours = cmp.Or(opt.KeepClientHours, zero.KeepClientHours, 30*day)
+	opt.KeepArrivals = cmp.Or(opt.KeepArrivals, zero.KeepArrivals, day)
+	opt.KeepSeen = cmp.Or(opt.KeepSeen, zero.KeepSeen, 8*day)
+	opt.MaxClients = cmp.Or(opt.MaxClients, zero.MaxClients, 1000)
+	opt.MaxArrivals = cmp.Or(opt.MaxArrivals, zero.MaxArrivals, 1_000_000)
+	opt.MaxBytes = cmp.Or(opt.MaxBytes, zero.MaxBytes, -1)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Who == nil {
-		opt.Who = callerOf
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	shortest := min(opt.KeepMinutes, opt.KeepHours, opt.KeepDays, opt.KeepClientMinutes, opt.KeepClientHours, opt.KeepArrivals, opt.KeepSeen)
 	switch {
+	case shortest < time.Hour:
+		return fmt.Errorf("rows are to be kept for %s: give at least an hour", shortest)
 	case opt.KeepHours < opt.KeepMinutes || opt.KeepDays < opt.KeepHours || opt.KeepClientHours < opt.KeepClientMinutes:
 		return errors.New("rows by a longer time are kept at least as long as those by a shorter one")
 	case opt.KeepClientMinutes > opt.KeepMinutes || opt.KeepClientHours > opt.KeepHours:
 		return errors.New("clients are kept at most as long as counts by the same time")
 	case opt.MaxClients < 10 || opt.MaxClients > 100_000:
 		return fmt.Errorf("%d clients of a limit: give 10 to 100000", opt.MaxClients)
-	case opt.MaxArrivals < 0 || opt.MaxWaiting < 1000:
-		return errors.New("the most arrivals must not be negative, and 1000 events at least must be able to wait")
+	case opt.MaxArrivals < 0:
+		return errors.New("the most arrivals must not be negative")
 	}
 	return nil
-}
-
-// orElse sets v to the first of others that is not zero, if it is zero itself.
-func orElse[T comparable](v *T, others ...T) {
-	var none T
-	for _, o := range others {
-		if *v == none {
-			*v = o
-		}
-	}
 }
 
 // kept says from when on rows are kept at an instant.

@@ -42,7 +42,7 @@ func (r *reader) overview() (*Overview, error) {
 	if o.Requests != nil {
 		o.Totals.RefusedShare = o.Requests.RefusedShare
 	}
-	_, all, err := r.keysByLimit(r.from, r.to)
+	all, err := r.keysOfAll(r.from, r.to, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -215,10 +215,7 @@ func (r *reader) busiestSteps(all []Incident) (map[limitStep]busiest, error) {
 	if len(all) == 0 {
 		return steps, nil
 	}
-	one := *r.ask
-	one.keys, one.tiers, one.paths, one.agents = nil, nil, nil, nil
-	of := *r
-	of.ask, of.all, of.chosen = &one, false, nil
+	of := r.only(nil).ofAllClients()
 	from, to := all[0].From.Unix(), all[0].To.Unix()
 	for i := range all {
 		from, to = min(from, all[i].From.Unix()), max(to, all[i].To.Unix())
@@ -248,12 +245,8 @@ func (r *reader) busiestSteps(all []Incident) (map[limitStep]busiest, error) {
 
 // incident adds what records tell.
 func (r *reader) incident(in *Incident, steps map[limitStep]busiest) error {
-	one := *r
-	one.chosen, one.all = r.versions(nameOf(in.Limit)), false
-	k := newKeys()
-	err := one.sketchRows(in.From.Unix(), in.To.Unix(), []string{sketchLimited}, func(_, _ int64, kind string, packed []byte) error {
-		return k.merge(kind, packed)
-	})
+	one := r.only(r.versions(nameOf(in.Limit)))
+	k, err := one.keysOfAll(in.From.Unix(), in.To.Unix(), []string{sketchLimited})
 	if err != nil {
 		return err
 	}

@@ -225,12 +225,12 @@ func (r *reader) arrivalWindows(windowMS int64) (map[string]*exactWindows, error
 
 // tell fills in all that is made of clients.
 func (out *Rates) tell(clients []*rateClient, top int) {
-	var windows []window
+	windows := []RateBucket{}
 	peaks := make([]PeakBucket, 0, len(clients))
 	for _, c := range clients {
 		for _, w := range c.windows {
 			c.Peak, c.Windows = max(c.Peak, w.units), c.Windows+w.n
-			windows = append(windows, window{w.units, w.n * c.Weight})
+			windows = append(windows, RateBucket{Rate: w.units, Windows: w.n * c.Weight, Units: w.units * w.n * c.Weight})
 		}
 		if c.Windows > 0 {
 			c.Mean = round(float64(c.Units) / float64(c.Windows))
@@ -244,7 +244,7 @@ func (out *Rates) tell(clients []*rateClient, top int) {
 		out.Told++
 	}
 	for _, w := range windows {
-		out.Units += w.units * w.n
+		out.Units += w.Units
 	}
 	slices.SortFunc(clients, func(a, b *rateClient) int {
 		return cmp.Or(cmp.Compare(b.Peak, a.Peak), cmp.Compare(b.Units, a.Units), cmp.Compare(a.Key, b.Key))
@@ -253,10 +253,16 @@ func (out *Rates) tell(clients []*rateClient, top int) {
 		out.Top = append(out.Top, c.RateClient)
 	}
 	slices.SortFunc(peaks, func(a, b PeakBucket) int { return cmp.Compare(b.Peak, a.Peak) })
-	slices.SortFunc(windows, func(a, b window) int { return cmp.Compare(b.units, a.units) })
+	slices.SortFunc(windows, func(a, b RateBucket) int { return cmp.Compare(b.Rate, a.Rate) })
 	out.percentiles(peaks)
 	out.ladder(peaks, windows)
-	out.Peaks, out.Buckets = thinPeaks(peaks), thinWindows(windows)
+	out.Peaks = thin(peaks, func(p PeakBucket) int64 { return p.Peak }, func(into *PeakBucket, p PeakBucket) {
+		into.Clients, into.Users = into.Clients+p.Clients, into.Users+p.Users
+	})
+	out.Buckets = thin(windows, func(b RateBucket) int64 { return b.Rate }, func(into *RateBucket, b RateBucket) {
+		into.Windows, into.Units = into.Windows+b.Windows, into.Units+b.Units
+		into.Rate = (into.Units + into.Windows/2) / into.Windows
+	})
 }
 
 // percentiles are of the peaks by weight, which are in descending order.
@@ -274,7 +280,7 @@ func (out *Rates) percentiles(peaks []PeakBucket) {
 
 // ladder says what limits would have caught, from one to the highest peak, at
 // steps of one ratio.
-func (out *Rates) ladder(peaks []PeakBucket, windows []window) {
+func (out *Rates) ladder(peaks []PeakBucket, windows []RateBucket) {
 	if len(peaks) == 0 || peaks[0].Peak == 0 {
 		return
 	}
@@ -296,49 +302,27 @@ func (out *Rates) ladder(peaks []PeakBucket, windows []window) {
 			rung.Users += p.Users
 		}
 		for _, w := range windows {
-			if w.units <= at {
+			if w.Rate <= at {
 				break
 			}
-			rung.Units += (w.units - at) * w.n
+			rung.Units += (w.Rate - at) * w.Windows
 		}
 		rung.Share = ratio(rung.Units, out.Units)
 		out.Ladder = append(out.Ladder, rung)
 	}
 }
 
-// thinPeaks puts clients of one peak together, and of nearly one if there are too
-// many.
-func thinPeaks(peaks []PeakBucket) []PeakBucket {
+// thin puts neighbours together by join, in descending order: those of one value, and of
+// nearly the first one's if there are too many.
+func thin[T any](all []T, value func(T) int64, join func(into *T, other T)) []T {
 	for near := 1.0; ; near *= 0.99 {
-		out := []PeakBucket{}
-		for _, p := range peaks {
-			if n := len(out); n > 0 && float64(p.Peak) >= float64(out[n-1].Peak)*near {
-				out[n-1].Clients += p.Clients
-				out[n-1].Users += p.Users
+		out, first := []T{}, int64(0)
+		for _, x := range all {
+			if n := len(out); n > 0 && float64(value(x)) >= float64(first)*near {
+				join(&out[n-1], x)
 				continue
 			}
-			out = append(out, p)
-		}
-		if len(out) <= maxBuckets {
-			return out
-		}
-	}
-}
-
-// thinWindows does so with windows, whose mean the rate is.
-func thinWindows(windows []window) []RateBucket {
-	for near := 1.0; ; near *= 0.99 {
-		out := []RateBucket{}
-		first := int64(0)
-		for _, w := range windows {
-			if n := len(out); n > 0 && float64(w.units) >= float64(first)*near {
-				b := &out[n-1]
-				b.Windows, b.Units = b.Windows+w.n, b.Units+w.units*w.n
-				b.Rate = (b.Units + b.Windows/2) / b.Windows
-				continue
-			}
-			first = w.units
-			out = append(out, RateBucket{Rate: w.units, Windows: w.n, Units: w.units * w.n})
+			out, first = append(out, x), value(x)
 		}
 		if len(out) <= maxBuckets {
 			return out

@@ -67,6 +67,21 @@ func (r *reader) choose() {
 	slices.Sort(r.chosen)
 }
 
+// only returns a reader of some limits.
+func (r *reader) only(limits []int64) *reader {
+	one := *r
+	one.chosen, one.all = limits, false
+	return &one
+}
+
+// ofAllClients returns a reader that filters by nothing that clients have.
+func (r *reader) ofAllClients() *reader {
+	all, one := *r.ask, *r
+	all.keys, all.tiers, all.paths, all.agents = nil, nil, nil, nil
+	one.ask = &all
+	return &one
+}
+
 // chooseMode leaves the limits that were in shadow mode in the range, or the
 // others.
 func (r *reader) chooseMode() error {
@@ -331,20 +346,24 @@ func (k *keys) count() (limited, seen int64, known bool) {
 	return limited, max(limited, k.sampled.count()*k.sampled.every), true
 }
 
-// keysByLimit returns the keys of each limit in a range, and those of all of them.
-// A key under two limits is one in the latter.
-func (r *reader) keysByLimit(from, to int64) (map[int64]*keys, *keys, error) {
-	by, all := map[int64]*keys{}, newKeys()
-	err := r.sketchRows(from, to, nil, func(_, limit int64, kind string, packed []byte) error {
-		if by[limit] == nil {
-			by[limit] = newKeys()
+// keysBy returns the keys in a range, by what of says of their limits. A key under two
+// limits of which it says the same is one.
+func keysBy[K comparable](r *reader, from, to int64, kinds []string, of func(limit int64) K) (map[K]*keys, error) {
+	by := map[K]*keys{}
+	return by, r.sketchRows(from, to, kinds, func(_, limit int64, kind string, packed []byte) error {
+		k := by[of(limit)]
+		if k == nil {
+			k = newKeys()
+			by[of(limit)] = k
 		}
-		if err := by[limit].merge(kind, packed); err != nil {
-			return err
-		}
-		return all.merge(kind, packed)
+		return k.merge(kind, packed)
 	})
-	return by, all, err
+}
+
+// keysOfAll returns the keys of all limits that are meant.
+func (r *reader) keysOfAll(from, to int64, kinds []string) (*keys, error) {
+	by, err := keysBy(r, from, to, kinds, func(int64) bool { return true })
+	return cmp.Or(by[true], newKeys()), err
 }
 
 // coverage returns what the answer is of.

@@ -123,7 +123,7 @@ func accuracyOf(l Limit) accuracy.Limit {
 
 // replay decides what came under one limit again.
 // It reads the arrivals, and returns what replays them.
-func (r *reader) replay() (func() (any, error), error) {
+func (r *reader) replay() (func() (*Replay, error), error) {
 	names := r.names()
 	if len(names) > 1 {
 		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()}
@@ -139,7 +139,7 @@ func (r *reader) replay() (func() (any, error), error) {
 	}
 	out.Coverage, err = r.coverage()
 	out.Coverage.Basis = "records"
-	return func() (any, error) {
+	return func() (*Replay, error) {
 		r.missing = nil
 		play()
 		out.Coverage.Missing = append(out.Coverage.Missing, r.missing...)

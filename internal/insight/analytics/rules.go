@@ -91,14 +91,7 @@ func (b *ruleBook) count() error {
 
 // keys reads how many keys there were.
 func (b *ruleBook) keys() error {
-	by := map[name]*keys{}
-	err := b.r.sketchRows(b.r.from, b.r.to, nil, func(_, limit int64, kind string, packed []byte) error {
-		n := nameOf(b.r.limits[limit])
-		if by[n] == nil {
-			by[n] = newKeys()
-		}
-		return by[n].merge(kind, packed)
-	})
+	by, err := keysBy(b.r, b.r.from, b.r.to, nil, func(limit int64) name { return nameOf(b.r.limits[limit]) })
 	for n, k := range by {
 		if e := b.by[n]; e != nil {
 			e.figures.KeysLimited, e.figures.KeysSeen, e.figures.KeysSeenKnown = k.count()
@@ -288,8 +281,15 @@ func usageOf(sorted []float64) *Usage {
 	if len(sorted) == 0 {
 		return nil
 	}
-	at := func(p int) float64 { return sorted[(len(sorted)*p+99)/100-1] }
-	return &Usage{Keys: int64(len(sorted)), P50: at(50), P95: at(95), P99: at(99), Max: sorted[len(sorted)-1]}
+	return &Usage{Keys: int64(len(sorted)), P50: quantile(sorted, 50), P95: quantile(sorted, 95), P99: quantile(sorted, 99), Max: quantile(sorted, 100)}
+}
+
+// quantile returns what so many in a hundred of what is sorted do not exceed, zero of nothing.
+func quantile[N int64 | float64](sorted []N, percent int) N {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)*percent+99)/100-1]
 }
 
 // judge judges the clients that the limits limited most.
@@ -320,8 +320,7 @@ func (b *ruleBook) judge() error {
 		of[n] = append(of[n], s)
 	}
 	for _, e := range limited {
-		one := *b.r
-		one.chosen, one.all = b.r.versions(e.name), false
+		one := b.r.only(b.r.versions(e.name))
 		found := one.clientsOfSums(of[e.name], judgedPerLimit)
 		if err := one.load(found); err != nil {
 			return err
@@ -368,31 +367,18 @@ func judgedOf(clients []advice.Client) *Judged {
 // advise adds badges and advice.
 func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 	f, r := &e.figures, b.r
-	quantile := func(p int) int64 {
-		if len(e.demands) == 0 {
-			return 0
-		}
-		return e.demands[(len(e.demands)*p+99)/100-1]
-	}
 	from := time.Unix(r.from, 0).UTC()
 	if since.After(from) {
 		from = since
 	}
-	a := advice.Advise(&advice.Figures{
+	f.Answer = advice.Advise(&advice.Figures{
 		Rule: f.Rule, Limit: f.Limit.Limit, Algorithm: f.Algorithm, Allowance: f.Allowance, Period: time.Duration(f.PeriodMS) * time.Millisecond,
 		Burst: f.Burst, Kind: kindOf(f.Rule), Shadow: e.shadow, From: from, To: minTime(time.Unix(r.to, 0), r.now).UTC(),
 		Allowed: f.Counts["allowed"] + f.Counts["soft"] + f.Counts["borrowed"] + f.Counts["delayed"], Refused: f.Counts["refused"],
 		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive, Stricter: e.stricter,
-		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P50: quantile(50), P95: quantile(95), P99: quantile(99), Max: quantile(100)},
+		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P50: quantile(e.demands, 50), P95: quantile(e.demands, 95), P99: quantile(e.demands, 99), Max: quantile(e.demands, 100)},
 		Clients: e.judged, Limited: f.KeysLimited, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
 	})
-	for _, badge := range a.Badges {
-		f.Badges = append(f.Badges, string(badge))
-	}
-	for _, x := range a.Advice {
-		f.Advice = append(f.Advice, Advice{Word: string(x.Kind), Text: x.Text, Allowance: x.Allowance, Burst: x.Burst})
-	}
-	f.Silent = a.Silent
 }
 
 // earliest returns since when anything is told of.
@@ -450,15 +436,12 @@ func (r *reader) ruleDetail() (*RuleDetail, error) {
 		for _, u := range e.usages {
 			l.Histogram[min(int(u*10), 10)]++
 		}
-		one := *r
-		one.chosen, one.all = r.versions(e.name), false
+		one := r.only(r.versions(e.name))
 		if err := one.overTime(&l); err != nil {
 			return nil, err
 		}
 		for _, id := range one.chosen {
-			v := one
-			v.chosen = []int64{id}
-			if err := v.version(&l, id); err != nil {
+			if err := r.only([]int64{id}).version(&l, id); err != nil {
 				return nil, err
 			}
 		}
@@ -505,13 +488,11 @@ func (r *reader) version(l *RuleLimits, id int64) error {
 		return err
 	}
 	v.From, v.To = time.Unix(first, 0).UTC(), time.Unix(last+r.grain.Seconds(), 0).UTC()
-	by, _, err := r.keysByLimit(r.from, r.to)
+	k, err := r.keysOfAll(r.from, r.to, nil)
 	if err != nil {
 		return err
 	}
-	if k := by[id]; k != nil {
-		v.KeysLimited, _, _ = k.count()
-	}
+	v.KeysLimited, _, _ = k.count()
 	var usages []float64
 	if err := r.sampledPeaks(func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) }); err != nil {
 		return err

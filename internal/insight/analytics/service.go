@@ -117,7 +117,7 @@ func (s *Service) take(ctx context.Context, batch []event.Event) error {
 func (s *Service) room(ctx context.Context, n int) error {
 	for {
 		s.mu.Lock()
-		if s.waiting == 0 || s.waiting+n <= s.opt.MaxWaiting {
+		if s.waiting == 0 || s.waiting+n <= maxWaiting {
 			s.waiting += n
 			s.state.waiting.Store(int64(s.waiting))
 			s.mu.Unlock()

@@ -90,17 +90,13 @@ func (r *reader) decidedBeside(of name) (map[refusedRow]*besides, error) {
 	for _, id := range r.versions(of) {
 		own[id] = true
 	}
-	domain := *r
-	domain.all, domain.chosen = false, nil
+	domain := r.only(nil).ofAllClients()
 	for id, l := range r.limits {
 		if l.Domain == of.domain {
 			domain.chosen = append(domain.chosen, id)
 		}
 	}
 	slices.Sort(domain.chosen)
-	others := *r.ask
-	others.keys, others.tiers, others.paths, others.agents = nil, nil, nil, nil
-	domain.ask = &others
 	type asker struct {
 		at  int64
 		who string

@@ -52,7 +52,7 @@ type upstreamRow struct {
 	SafeRate    float64   `json:"safe_rate"`
 }
 
-func upstreamTable(u *Upstream) []upstreamRow {
+func upstreamTable(u *Upstream) any {
 	out := []upstreamRow{}
 	for i, at := range u.At {
 		a := u.Answers[i]
@@ -68,13 +68,12 @@ type ratesOf struct {
 	of string
 }
 
-func (r *reader) ratesAs() (any, error) {
+func (r *reader) ratesAs() (*ratesOf, error) {
 	rates, err := r.rates()
 	return &ratesOf{rates, r.of}, err
 }
 
-func ratesList(a any) any {
-	r := a.(*ratesOf)
+func ratesList(r *ratesOf) any {
 	switch r.of {
 	case "buckets":
 		return r.Buckets
@@ -84,4 +83,22 @@ func ratesList(a any) any {
 		return r.Ladder
 	}
 	return r.Top
+}
+
+// history returns the numbers that the limits had.
+func (d *RuleDetail) history() any {
+	out := []Version{}
+	for _, l := range d.Limits {
+		out = append(out, l.History...)
+	}
+	return out
+}
+
+// clients returns the client under each limit.
+func (d *ClientDetail) clients() any {
+	out := []Client{}
+	for _, l := range d.Limits {
+		out = append(out, l.Client)
+	}
+	return out
 }

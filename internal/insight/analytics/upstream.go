@@ -110,7 +110,7 @@ func (r *reader) moments() (map[int64]*moment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return out, r.answeredRows(func(at int64, packed []byte) error { return of(at).answered.merge(packed) })
+	return out, r.packedRows(answeredTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(at).answered.merge(packed) })
 }
 
 func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
@@ -140,8 +140,7 @@ func (r *reader) answersOfRecords(out *Upstream, first int64) error {
 			return nil
 		}
 		taken = true
-		addAnswers(&out.Answers[r.point(l.at)], &event.Answers{Count: l.n[cAnswers], OK: l.n[cOK], Redirect: l.n[cRedirect], Denied: l.n[cDenied],
-			ClientError: l.n[cClientError], ServerError: l.n[cServerError], TotalMS: l.n[cTotalMS], LongestMS: l.n[cLongestMS]})
+		addAnswers(&out.Answers[r.point(l.at)], l.answersOf())
 		return nil
 	})
 	switch {

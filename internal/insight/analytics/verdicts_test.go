@@ -44,10 +44,10 @@ func TestSoakVerdicts(t *testing.T) {
 			if !known {
 				continue
 			}
-			if judged++; c.Verdict.Word == string(want[who.Label]) {
+			if judged++; string(c.Verdict.Class) == string(want[who.Label]) {
 				right++
 			} else {
-				t.Logf("%s %s under %s is %s (%s), judged %s: %q", s.Name, c.Key, c.Rule, who.Label, who.Actor, c.Verdict.Word, c.Verdict.Reasons)
+				t.Logf("%s %s under %s is %s (%s), judged %s: %q", s.Name, c.Key, c.Rule, who.Label, who.Actor, c.Verdict.Class, c.Verdict.Reasons)
 			}
 		}
 	}

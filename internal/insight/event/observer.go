@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -129,9 +130,7 @@ func (opt *Options) complete() error {
 	if opt.Queue == nil || opt.Limits == nil {
 		return errors.New("Options.Queue and Options.Limits are required")
 	}
-	if opt.Node == "" {
-		opt.Node = "node"
-	}
+	opt.Node = cmp.Or(opt.Node, "node")
 	if len(opt.Region) > MaxRegion {
 		return fmt.Errorf("a region of %d bytes: give at most %d", len(opt.Region), MaxRegion)
 	}
@@ -144,17 +143,13 @@ func (opt *Options) complete() error {
 			return err
 		}
 	}
-	if opt.Sample == 0 {
-		opt.Sample = 1000
-	}
-	orElse(&opt.Every, time.Second)
-	orElse(&opt.RollupEvery, time.Minute)
-	orElse(&opt.Ring, 8192)
-	orElse(&opt.MaxRecords, 20_000)
-	orElse(&opt.MaxBacklog, 200_000)
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Sample = cmp.Or(opt.Sample, 1000)
+	opt.Every = cmp.Or(opt.Every, time.Second)
+	opt.RollupEvery = cmp.Or(opt.RollupEvery, time.Minute)
+	opt.Ring = cmp.Or(opt.Ring, 8192)
+	opt.MaxRecords = cmp.Or(opt.MaxRecords, 20_000)
+	opt.MaxBacklog = cmp.Or(opt.MaxBacklog, 200_000)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case opt.Every < 10*time.Millisecond || opt.Every > time.Minute:
 		return fmt.Errorf("records every %s: give 10ms to 1m", opt.Every)
@@ -166,14 +161,6 @@ func (opt *Options) complete() error {
 		return errors.New("the most records and the backlog must be positive")
 	}
 	return nil
-}
-
-// orElse sets v to what zero means.
-func orElse[T comparable](v *T, zero T) {
-	var none T
-	if *v == none {
-		*v = zero
-	}
 }
 
 // Observe implements [weir.Observer].

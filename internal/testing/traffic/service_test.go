@@ -73,7 +73,7 @@ func TestServiceJudgesAlike(t *testing.T) {
 		if err := json.Unmarshal(rec.Body.Bytes(), &list); err != nil || rec.Code != 200 {
 			t.Fatalf("%d %s: %v", rec.Code, rec.Body, err)
 		}
-		told := map[string]*analytics.Verdict{}
+		told := map[string]*verdict.Verdict{}
 		for i := range list.Clients {
 			c := &list.Clients[i]
 			told[c.Rule+" "+c.Key] = c.Verdict
@@ -89,8 +89,8 @@ func TestServiceJudgesAlike(t *testing.T) {
 			switch {
 			case got == nil:
 				t.Errorf("%s: the service does not judge %s %s", s.Name, c.Rule.Name, c.Key)
-			case got.Word != string(v.Class) || words(got.Reasons) != words(v.Reasons):
-				t.Errorf("%s: %s %s %s: the service says %s because %v, not %s because %v", s.Name, c.Rule.Name, c.Who.Actor, c.Key, got.Word, got.Reasons, v.Class, v.Reasons)
+			case got.Class != v.Class || words(got.Reasons) != words(v.Reasons):
+				t.Errorf("%s: %s %s %s: the service says %s because %v, not %s because %v", s.Name, c.Rule.Name, c.Who.Actor, c.Key, got.Class, got.Reasons, v.Class, v.Reasons)
 			default:
 				same++
 			}

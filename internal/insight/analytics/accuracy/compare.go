@@ -1,7 +1,6 @@
 package accuracy
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -125,12 +124,4 @@ func (r *row) take(now, cost int64) weir.Decision {
 	}
 	r.most = max(r.most, int64(need))
 	return r.limit.Algorithm.Step(r.cells, r.limit, ask)
-}
-
-// String tells an alternative in a line.
-func (alt Alternative) String() string {
-	if alt.Unfit != "" {
-		return fmt.Sprintf("%s: unfit: %s", alt.Algorithm, alt.Unfit)
-	}
-	return fmt.Sprintf("%s: %d of %d pass, at most %.2f times the allowance in a period", alt.Algorithm, alt.Admitted, alt.Decisions, alt.Overshoot)
 }

@@ -1,7 +1,6 @@
 package accuracy_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/insight/analytics/accuracy"
-	"github.com/weirlimit/weir/internal/insight/event"
 )
 
 // naive measures one key by the definitions, in quadratic time and without any of
@@ -242,33 +240,6 @@ func TestPeaks(t *testing.T) {
 	r := m.Report()
 	if r.Slot != time.Second || math.Abs(r.PeakBefore-30*4/36.) > 1e-9 || math.Abs(r.PeakAfter-10*4/15.) > 1e-9 {
 		t.Errorf("peaks %v and %v in slots of %s", r.PeakBefore, r.PeakAfter, r.Slot)
-	}
-}
-
-// Records tell arrivals in parts, and say what is missing.
-func TestArrivals(t *testing.T) {
-	first := time.UnixMicro(1_772_000_000_000_000).UTC()
-	record := func(outcome string, after time.Duration, arrivals ...event.Arrival) *event.Record {
-		return &event.Record{First: first.Add(after), Outcome: outcome, Count: int64(len(arrivals)), Arrivals: arrivals}
-	}
-	got, cut := accuracy.Arrivals([]*event.Record{
-		record("refused", 20*time.Microsecond, event.Arrival{AtUS: 0, Cost: 2}, event.Arrival{AtUS: 30, Cost: 1}),
-		record("allowed", 0, event.Arrival{AtUS: 0, Cost: 1}, event.Arrival{AtUS: 50, Cost: 3}),
-		record("soft", 10*time.Microsecond, event.Arrival{AtUS: 0, Cost: 1}),
-		{First: first, Outcome: "allowed", Answers: &event.Answers{Count: 1, OK: 1}},
-	})
-	want := fmt.Sprint([]accuracy.Arrival{
-		{At: first.UnixMicro(), Cost: 1, Admitted: true}, {At: first.UnixMicro() + 10, Cost: 1, Admitted: true},
-		{At: first.UnixMicro() + 20, Cost: 2}, {At: first.UnixMicro() + 50, Cost: 3, Admitted: true}, {At: first.UnixMicro() + 50, Cost: 1},
-	})
-	if fmt.Sprint(got) != want || cut {
-		t.Errorf("got %v, cut %t, want %s", got, cut, want)
-	}
-	if _, cut = accuracy.Arrivals([]*event.Record{{First: first, Outcome: "refused", Count: 3}}); !cut {
-		t.Error("a record without its arrivals is not missed")
-	}
-	if _, cut = accuracy.Arrivals([]*event.Record{{First: first, Outcome: "refused", Count: 300, Arrivals: make([]event.Arrival, 256), ArrivalsCut: true}}); !cut {
-		t.Error("a record that is cut is not missed")
 	}
 }
 

@@ -59,9 +59,4 @@ type Answer struct {
 	Advice []Advice `json:"advice,omitempty"`
 	// Silent says why there is no advice, where there is none.
 	Silent string `json:"no_advice_reason,omitempty"`
-	// Precision is the share of the refusals that went to clients who deserved them,
-	// runaway or abusive ones, among the refusals of clients with a verdict. Judged
-	// is how many clients those are; below it is meaningless.
-	Precision float64 `json:"precision"`
-	Judged    int64   `json:"judged"`
 }

@@ -12,12 +12,6 @@ import (
 // Advise says what the figures bear.
 func Advise(f *Figures) Answer {
 	var a Answer
-	by, all := f.parts()
-	deserved := by[verdict.Runaway].refused + by[verdict.Abusive].refused
-	if known := all.refused - by[verdict.Undecided].refused; known > 0 {
-		a.Precision = float64(deserved) / float64(known)
-		a.Judged = all.clients - by[verdict.Undecided].clients
-	}
 	switch {
 	case f.decisions() == 0:
 		a.Silent = "nothing met the limit"

@@ -130,12 +130,3 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 }
-
-// Precision is of the refusals of those with a verdict.
-func TestPrecision(t *testing.T) {
-	f := busy(client(verdict.Abusive, 500, 1, 200, 0), client(verdict.Runaway, 100, 1, 200, 0), client(verdict.Legitimate, 150, 1, 120, 0),
-		client(verdict.Shared, 50, 1, 120, 5), client(verdict.Undecided, 200, 1, 120, 0), advice.Client{Verdict: verdict.Verdict{Class: verdict.Abusive}})
-	if got := advice.Advise(&f); got.Precision != 0.75 || got.Judged != 4 {
-		t.Errorf("precision %v of %d", got.Precision, got.Judged)
-	}
-}

@@ -65,12 +65,12 @@ func certaintyOf(confidence float64) Certainty {
 
 // Verdict is what the evidence says of a client.
 type Verdict struct {
-	Class Class `json:"verdict"`
+	Class Class `json:"class"`
 	// Certainty is Confidence as a word.
-	Certainty Certainty `json:"confidence_word"`
+	Certainty Certainty `json:"confidence"`
 	// Confidence is the share of clients, among those of the tuning traffic with a
 	// verdict for reasons as good, for whom it was right: 0 to 1, 0 for Undecided.
-	Confidence float64 `json:"confidence"`
+	Confidence float64 `json:"-"`
 	// Reasons say in plain words, with the figures, what the verdict rests on, the
 	// weightiest first; Against what speaks against it; Missing what is not known
 	// and would have helped.
