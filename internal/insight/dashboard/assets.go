@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 //go:embed all:dist login.css
@@ -105,25 +106,7 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request, cache string) {
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", etag)
-	if match(r.Header.Get("If-None-Match"), etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if r.Method != http.MethodHead {
-		// The connection is gone when this fails, there is nobody left to tell.
-		_, _ = w.Write(body)
-	}
-}
-
-// match reports whether a client's If-None-Match holds the tag.
-func match(header, etag string) bool {
-	for part := range strings.SplitSeq(header, ",") {
-		if strings.TrimPrefix(strings.TrimSpace(part), "W/") == etag {
-			return true
-		}
-	}
-	return false
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
 // takesGzip reports whether a client accepts gzip, which a weight of 0 denies.

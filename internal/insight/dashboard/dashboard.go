@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,14 +43,10 @@ const minToken = 16
 // New returns the dashboard, which the caller closes. It returns an error when an
 // option is out of range.
 func New(opt Options) (*Dashboard, error) {
-	if opt.Session == 0 {
-		opt.Session = 12 * time.Hour
-	}
+	opt.Session = cmp.Or(opt.Session, 12*time.Hour)
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	if opt.Now == nil {
 		opt.Now = time.Now
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	switch {
 	case opt.Token != "" && len(opt.Token) < minToken:

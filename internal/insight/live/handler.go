@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,14 +41,10 @@ type handler struct{ Options }
 
 // Handler serves the stream.
 func Handler(opt Options) http.Handler {
-	if opt.Buffer == 0 {
-		opt.Buffer = 2000
-	}
-	for d, zero := range map[*time.Duration]time.Duration{&opt.Every: time.Second, &opt.KeepAlive: 15 * time.Second, &opt.Patience: 30 * time.Second} {
-		if *d == 0 {
-			*d = zero
-		}
-	}
+	opt.Buffer = cmp.Or(opt.Buffer, 2000)
+	opt.Every = cmp.Or(opt.Every, time.Second)
+	opt.KeepAlive = cmp.Or(opt.KeepAlive, 15*time.Second)
+	opt.Patience = cmp.Or(opt.Patience, 30*time.Second)
 	return &handler{opt}
 }
 

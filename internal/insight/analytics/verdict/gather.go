@@ -275,22 +275,11 @@ func (g *Gatherer) run(e *Evidence) {
 
 // percentile returns the least value that a share q of all do not exceed.
 func percentile(m map[int64]int64, q float64) float64 {
-	values := make([]int64, 0, len(m))
-	for _, v := range m {
-		values = append(values, v)
-	}
-	slices.Sort(values)
+	values := slices.Sorted(maps.Values(m))
 	return float64(values[max(int(math.Ceil(q*float64(len(values))))-1, 0)])
 }
 
-func sorted(m map[int64]int64) []int64 {
-	keys := make([]int64, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sorted(m map[int64]int64) []int64 { return slices.Sorted(maps.Keys(m)) }
 
 // different counts different values, from those that rows tell and from how many
 // a row says it had.
