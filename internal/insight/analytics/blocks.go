@@ -443,8 +443,7 @@ func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
 	if span == nil {
 		span = &blockSpan{}
 	}
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(g), at, at+length)
+	w := rowsOf(g, at, at+length)
 	var stale []int64
 	for limit, b := range span.limits {
 		if b.state != blockWhole {

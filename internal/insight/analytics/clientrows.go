@@ -183,8 +183,7 @@ func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey
 	for _, c := range need.words {
 		names = append(names, "'"+wordColumns[c]+"'")
 	}
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), floor(p.from, blockSeconds(p.grain)), p.to)
+	w := rowsOf(p.grain, floor(p.from, blockSeconds(p.grain)), p.to)
 	r.limitsOf(w, "limit_id")
 	w.and("name IN (" + strings.Join(names, ", ") + ")")
 	u := &unpacking{r: r, blockPart: p, need: need, want: want, each: each, bits: map[string][]byte{}}

@@ -78,8 +78,7 @@ func (t *timing) latency() *Latency {
 
 // placed is the rows of a part of the range that are kept by limit, node and region.
 func (r *reader) placed(p part) *where {
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), p.from, p.to)
+	w := rowsOf(p.grain, p.from, p.to)
 	r.limitsOf(w, "limit_id")
 	w.in("node", r.nodes, false)
 	w.in("region", r.regions, false)

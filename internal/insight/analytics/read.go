@@ -106,6 +106,13 @@ type where struct {
 	args []any
 }
 
+// rowsOf are the rows of a grain in a range.
+func rowsOf(g Grain, from, to int64) *where {
+	w := &where{}
+	w.and("grain = ? AND at >= ? AND at < ?", int64(g), from, to)
+	return w
+}
+
 // and adds a condition, in which ? stands for an argument.
 func (w *where) and(condition string, args ...any) {
 	for _, a := range args {
@@ -186,8 +193,7 @@ func (r *reader) counts(step int64, by string, each func(countRow)) error {
 	if r.ofClients() {
 		return r.clientCounts(step, each)
 	}
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(r.grain), r.from, r.to)
+	w := rowsOf(r.grain, r.from, r.to)
 	r.limitsOf(w, "limit_id")
 	w.in("node", r.nodes, false)
 	w.in("region", r.regions, false)
@@ -310,8 +316,7 @@ func divide(from, to int64, finest, coarsest Grain) []part {
 // sketchRows calls each with the sketches of the range, packed, with the limit.
 func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit int64, kind string, packed []byte) error) error {
 	for _, p := range divide(from, to, r.grain, Day) {
-		w := &where{}
-		w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), p.from, p.to)
+		w := rowsOf(p.grain, p.from, p.to)
 		r.limitsOf(w, "limit_id")
 		w.in("kind", kinds, false)
 		err := query(r.tx, func(row Row) error { return each(row.Int(0), row.Int(1), row.Text(2), row.Bytes(3)) },

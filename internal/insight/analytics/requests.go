@@ -58,8 +58,7 @@ func (r *reader) wholeRequests() bool {
 // eachRequests calls each with the requests of the range, by the step and what became of
 // them.
 func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n int64)) error {
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(r.grain), r.from, r.to)
+	w := rowsOf(r.grain, r.from, r.to)
 	w.in("domain", r.domains, false)
 	w.in("node", r.nodes, false)
 	w.in("region", r.regions, false)

@@ -153,8 +153,7 @@ func (out *System) clients(tx Tx, info TableInfo, g Grain) error {
 
 // count returns how many rows of clients a part has, of all limits.
 func (p *blockPart) count(tx Tx) (n int64, err error) {
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(p.grain), p.from, p.to)
+	w := rowsOf(p.grain, p.from, p.to)
 	if p.written {
 		// The column of clients begins with the number of rows, in at most ten bytes.
 		err := query(tx, func(row Row) error {

@@ -47,9 +47,9 @@ func (a *Answers) check() error {
 	return nil
 }
 
-// answers is an Answers with microseconds.
+// answers are those of a record, with their times in microseconds.
 type answers struct {
-	Answers
+	classes        [numClasses]int64
 	total, longest int64
 }
 
@@ -62,19 +62,7 @@ func (r *record) answer(s *sighting) {
 		r.answers = new(answers)
 	}
 	a := r.answers
-	a.Count++
-	switch classOf(int(s.status)) {
-	case classServerError:
-		a.ServerError++
-	case classOK:
-		a.OK++
-	case classRedirect:
-		a.Redirect++
-	case classDenied:
-		a.Denied++
-	default:
-		a.ClientError++
-	}
+	a.classes[classOf(int(s.status))]++
 	if s.status != upgraded {
 		a.total += s.delay
 		a.longest = max(a.longest, s.delay)
@@ -82,9 +70,12 @@ func (r *record) answer(s *sighting) {
 }
 
 func (a *answers) tell() *Answers {
-	out := a.Answers
-	out.TotalMS, out.LongestMS = ceilMS(a.total), ceilMS(a.longest)
-	return &out
+	out := &Answers{OK: a.classes[classOK], Redirect: a.classes[classRedirect], Denied: a.classes[classDenied],
+		ClientError: a.classes[classClientError], ServerError: a.classes[classServerError], TotalMS: ceilMS(a.total), LongestMS: ceilMS(a.longest)}
+	for _, n := range a.classes {
+		out.Count += n
+	}
+	return out
 }
 
 // MaxArrivals is the most arrivals in a record.

@@ -72,7 +72,7 @@ func TestAnswerBeforeDecision(t *testing.T) {
 	}
 	m.add(&sighting{limit: l, now: 20, remaining: 5}, named, false)
 	m.add(&sighting{limit: l, now: 30, answered: true, status: 200}, named, false)
-	if r.count != 1 || r.first != 20 || r.last != 20 || r.least != 5 || r.answers.Count != 2 {
+	if r.count != 1 || r.first != 20 || r.last != 20 || r.least != 5 || r.answers.tell().Count != 2 {
 		t.Errorf("%+v", r)
 	}
 }
