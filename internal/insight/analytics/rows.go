@@ -52,10 +52,10 @@ const (
 	sum way = iota
 	most
 	least
-	either // bits of both
-	stays  // the one that is there
-	given  // the one that comes, unless it is empty
-	newest // the one of the later row of a client, unless it is empty
+	either   // bits of both
+	stays    // the one that is there
+	nonEmpty // the one that comes, unless it is empty
+	newest   // the one of the later row of a client, unless it is empty
 )
 
 // columnsOf returns columns of one way.
@@ -101,7 +101,7 @@ func (w way) of(there, comes string) string {
 		return choose(comes + " < " + there)
 	case either:
 		return there + " | " + comes
-	case given:
+	case nonEmpty:
 		return choose(comes + " <> ''")
 	case newest:
 		return choose(comes + " <> '' AND (excluded.last_us >= clients.last_us OR " + there + " = '')")

@@ -83,7 +83,7 @@ func writeSources(tx Tx, names []string, all map[string]*sums) (map[string]int64
 		args[i] = []any{keyText(name), s.first, s.last, s.highest, s.region, int64(0), int64(0)}
 	}
 	ids := make(map[string]int64, len(names))
-	statement := sourcesTable.upsert("id", column{"first", least}, column{"last", most}, column{"highest", most}, column{"region", given}, column{"events", sum}, column{"late", sum})
+	statement := sourcesTable.upsert("id", column{"first", least}, column{"last", most}, column{"highest", most}, column{"region", nonEmpty}, column{"events", sum}, column{"late", sum})
 	err := tx.Each(statement, args, func(i int, r Row) error { ids[names[i]] = r.Int(0); return nil })
 	return ids, failedAt(sourcesTable, err)
 }

@@ -39,7 +39,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	config.MaxConns, config.MinConns = maxConnections, 0
 	config.ConnConfig.ConnectTimeout = connectTimeout
 	for name, value := range map[string]string{"application_name": "weir analytics", "statement_timeout": fmt.Sprint(statementTimeout.Milliseconds())} {
-		if _, isGiven := config.ConnConfig.RuntimeParams[name]; !isGiven {
+		if _, isSet := config.ConnConfig.RuntimeParams[name]; !isSet {
 			config.ConnConfig.RuntimeParams[name] = value
 		}
 	}
