@@ -94,7 +94,7 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	o := &Overlay{opt: opt, outage: faults.NewOutage(opt.Logger, "operator changes cannot be read; the last known ones stay in force",
-		"operator changes can be read again")}
+		"operator changes can be read again").Warns()}
 	o.state = page[Entry]{name: opt.Name, decode: Decode, encode: encode, install: func(all []Entry) {
 		o.set.Store(newSet(all, o.set.Load()))
 	}}
