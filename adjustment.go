@@ -27,7 +27,7 @@ type Adjustment struct {
 }
 
 func (s *Adjustment) check(l *Limit) error {
-	switch t := traitsOf(l.Algorithm); {
+	switch t := l.Algorithm.Traits(); {
 	case s == nil:
 		return nil
 	case t&Leases != 0:

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -76,6 +77,9 @@ type Ask struct {
 type Algorithm interface {
 	// Name is the word in rules files and metrics: "token_bucket".
 	Name() string
+	// Traits says what is special about it, and which of the optional interfaces
+	// [Grower], [Shaper], [Lender] and [Refiller] it has: others are not looked for.
+	Traits() Traits
 	// Prepare checks the limit and fills its compiled part: Cells, Full,
 	// Layout, Const, Envelope. It is called once, by [Limit.Compile].
 	Prepare(l *Limit) error
@@ -99,20 +103,6 @@ type Grower interface {
 	Room(cells []int64, l *Limit, a Ask) int
 }
 
-// Leaser is an Algorithm in which every spend is a lease with an ID that must
-// not be zero.
-type Leaser interface{ Leases() }
-
-// Approximate is an Algorithm whose keys share their state in a sketch. A store
-// that can hold one keeps the sketch and decides; Step is never called.
-type Approximate interface{ Sketched() }
-
-// Stamped is an Algorithm whose rows can be overestimated by their first cell
-// alone: a row of nothing but a stamp, rounded up to the whole microsecond,
-// admits nothing that a row with that stamp or an earlier one would refuse. A
-// store that is full may keep the stamps of many keys in a sketch.
-type Stamped interface{ Stamped() }
-
 // Lender is an Algorithm whose units may be charged to a key first and spent
 // later, by a node that fetches them ahead.
 type Lender interface {
@@ -133,46 +123,47 @@ type Refiller interface {
 	FlowsFrom(l *Limit, charged, reset, kept int64) int64
 }
 
-// Traits are the optional interfaces that an algorithm has, as bits: a store
-// reads them on every decision, where a type assertion would cost too much.
+// Traits are what is special about an algorithm, as bits: a store reads them on every
+// decision, where a type assertion would cost too much.
 type Traits uint8
 
 const (
 	// Grows: the algorithm is a [Grower].
 	Grows Traits = 1 << iota
-	// Leases: it is a [Leaser].
+	// Leases: every spend is a lease with an ID that must not be zero.
 	Leases
 	// Shapes: it is a [Shaper].
 	Shapes
-	// Sketches: it is [Approximate].
+	// Sketches: keys share their state in a sketch. A store that can hold one keeps
+	// the sketch and decides; Step is never called.
 	Sketches
-	// Stamps: it is [Stamped].
+	// Stamps: a row can be overestimated by its first cell alone: a row of nothing but
+	// a stamp, rounded up to the whole microsecond, admits nothing that a row with that
+	// stamp or an earlier one would refuse. A store that is full may keep the stamps of
+	// many keys in a sketch.
 	Stamps
 	// Lends: it is a [Lender].
 	Lends
+	// Refills: it is a [Refiller].
+	Refills
 )
 
-func traitsOf(a Algorithm) Traits {
-	var t Traits
-	if _, ok := a.(Grower); ok {
-		t |= Grows
+// check returns an error if an algorithm lacks the methods that its traits promise.
+func (t Traits) check(a Algorithm) error {
+	_, grows := a.(Grower)
+	_, shapes := a.(Shaper)
+	_, lends := a.(Lender)
+	_, refills := a.(Refiller)
+	for _, m := range [...]struct {
+		trait Traits
+		has   bool
+		name  string
+	}{{Grows, grows, "Grower"}, {Shapes, shapes, "Shaper"}, {Lends, lends, "Lender"}, {Refills, refills, "Refiller"}} {
+		if t&m.trait != 0 && !m.has {
+			return fmt.Errorf("algorithm %s: its Traits promise a weir.%s, which it is not", a.Name(), m.name)
+		}
 	}
-	if _, ok := a.(Leaser); ok {
-		t |= Leases
-	}
-	if _, ok := a.(Shaper); ok {
-		t |= Shapes
-	}
-	if _, ok := a.(Approximate); ok {
-		t |= Sketches
-	}
-	if _, ok := a.(Stamped); ok {
-		t |= Stamps
-	}
-	if _, ok := a.(Lender); ok {
-		t |= Lends
-	}
-	return t
+	return nil
 }
 
 // Store keeps the cells of every key and tells the time. Implementations are

@@ -116,7 +116,7 @@ func (c *Consistency) check(l *Limit) error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("limit %q: "+format, append([]any{l.Name}, args...)...))
 	}
-	t := traitsOf(l.Algorithm)
+	t := l.Algorithm.Traits()
 	switch {
 	case c.Mode > ConsistencyLocal:
 		bad("consistency %s is not known", c.Mode)

@@ -105,8 +105,7 @@ func (d Decision) Degraded() bool {
 	if d.Limit == nil || !d.Limit.source.degraded() {
 		return false
 	}
-	_, estimates := d.Limit.Algorithm.(Approximate)
-	return !estimates
+	return d.Limit.traits&Sketches == 0
 }
 
 // FromMicros returns us microseconds as a duration, cut to Forever. us must not

@@ -254,6 +254,10 @@ func (l *Limit) Compile() error {
 	if l.Scope == "" {
 		l.Scope = l.Name
 	}
+	l.traits = l.Algorithm.Traits()
+	if err := l.traits.check(l.Algorithm); err != nil {
+		return fmt.Errorf("limit %q: %w", l.Name, err)
+	}
 	if err := l.Algorithm.Prepare(l); err != nil {
 		return fmt.Errorf("limit %q: %w", l.Name, err)
 	}
@@ -263,7 +267,6 @@ func (l *Limit) Compile() error {
 	if l.counters == nil {
 		l.counters = NewCounters()
 	}
-	l.traits = traitsOf(l.Algorithm)
 	l.simple = l.Mode.simple()
 	l.compiled = true
 	err := l.compileMode()
@@ -312,7 +315,7 @@ func (l *Limit) Restarts(old *Limit) string {
 	return fmt.Sprintf("%s keeps the two in different forms", l.Algorithm.Name())
 }
 
-// Traits returns which optional interfaces the limit's algorithm has.
+// Traits returns what is special about the limit's algorithm.
 func (l *Limit) Traits() Traits { return l.traits }
 
 // Counters returns what was decided under this limit so far.

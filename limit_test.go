@@ -10,6 +10,14 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 )
 
+// promises is an algorithm that lacks the methods of its traits.
+type promises weir.Traits
+
+func (promises) Name() string                                          { return "promises" }
+func (p promises) Traits() weir.Traits                                 { return weir.Traits(p) }
+func (promises) Prepare(l *weir.Limit) error                           { l.Cells = 1; return nil }
+func (promises) Step([]int64, *weir.Limit, weir.Ask) (d weir.Decision) { return d }
+
 func TestCompileRefusesWhatCannotWork(t *testing.T) {
 	f := func(want string, change func(*weir.Limit)) {
 		t.Helper()
@@ -22,6 +30,11 @@ func TestCompileRefusesWhatCannotWork(t *testing.T) {
 		}
 	}
 	f("no algorithm", func(l *weir.Limit) { l.Algorithm = nil })
+	f("promise a weir.Lender", func(l *weir.Limit) { l.Algorithm = promises(weir.Lends) })
+	f("promise a weir.Grower", func(l *weir.Limit) { l.Algorithm = promises(weir.Grows) })
+	f("promise a weir.Shaper", func(l *weir.Limit) { l.Algorithm = promises(weir.Shapes) })
+	f("promise a weir.Refiller", func(l *weir.Limit) { l.Algorithm = promises(weir.Refills) })
+	f("no algorithm", func(l *weir.Limit) { l.Pool = &weir.Limit{Count: 1, Period: time.Second} })
 	f("count 0", func(l *weir.Limit) { l.Count = 0 })
 	f("count 9007199254740993", func(l *weir.Limit) { l.Count = weir.MaxCost + 1 })
 	f("burst -1", func(l *weir.Limit) { l.Burst = -1 })

@@ -578,7 +578,7 @@ func (l *Limiter) Release(ctx context.Context, r *Request) error {
 	r.Verb = verb
 	kept := ops[:0]
 	for _, o := range ops {
-		if _, ok := o.Limit.Algorithm.(Leaser); ok {
+		if o.Limit.traits&Leases != 0 {
 			kept = append(kept, o.Undo(o.Cost))
 		}
 	}
@@ -625,7 +625,7 @@ func (o *Op) UndoRest(cost int64) Op { return o.undo(cost, o.Cost-cost) }
 // charged after the first kept ones.
 func (o *Op) undo(cost, kept int64) Op {
 	u := Op{Key: o.Key, Limit: o.Limit, Cost: cost, ID: o.ID, Role: Always, Verb: Refund, NewLease: o.NewLease}
-	if _, lease := o.Limit.Algorithm.(Leaser); lease {
+	if o.Limit.traits&Leases != 0 {
 		return u
 	}
 	u.ID = o.Receipt()

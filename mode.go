@@ -69,11 +69,11 @@ func (m *Mode) check(l *Limit) error {
 			bad("reserve of %d units against priority %d must be at least 0 and below the burst", r, p)
 		}
 	}
-	_, leases := l.Algorithm.(Leaser)
+	leases := l.Algorithm.Traits()&Leases != 0
 	if leases && (m.Excess > 0 || m.Pool != nil || m.Penalize || m.Headroom != nil) {
 		bad("a concurrency limit can be neither soft, elastic, penalizing nor prioritized")
 	}
-	if _, shapes := l.Algorithm.(Shaper); shapes && (m.Excess > 0 || m.Pool != nil) {
+	if l.Algorithm.Traits()&Shapes != 0 && (m.Excess > 0 || m.Pool != nil) {
 		bad("a limit that delays can be neither soft nor elastic")
 	}
 	return errors.Join(errs...)
@@ -102,8 +102,8 @@ func (l *Limit) compileMode() error {
 		errs = append(errs, l.Algorithm.Prepare(l))
 	}
 	if l.Pool != nil {
-		if traitsOf(l.Pool.Algorithm)&(Sketches|Leases|Shapes) != 0 {
-			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be %s: use a bucket or a window", l.Name, l.Pool.Algorithm.Name()))
+		if a := l.Pool.Algorithm; a != nil && a.Traits()&(Sketches|Leases|Shapes) != 0 {
+			errs = append(errs, fmt.Errorf("limit %q: a pool cannot be %s: use a bucket or a window", l.Name, a.Name()))
 		}
 		if m := &l.Pool.Mode; m.Excess != 0 || m.Pool != nil || m.Shadow || m.Rollout != 0 || m.Penalize || m.Ban != nil {
 			errs = append(errs, fmt.Errorf("limit %q: of the modes a pool can have a reserve only", l.Name))

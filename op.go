@@ -124,7 +124,7 @@ func (o *Op) AskID() int64 {
 // refundID is AskID of a Refund.
 func (o *Op) refundID() int64 {
 	if o.ChargedAt != 0 {
-		if _, ok := o.Limit.Algorithm.(Refiller); ok {
+		if o.Limit.traits&Refills != 0 {
 			return -max(o.ChargedAt, 1)
 		}
 	}

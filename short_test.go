@@ -9,6 +9,7 @@ import (
 type counterOnly struct{}
 
 func (counterOnly) Name() string           { return "counter" }
+func (counterOnly) Traits() Traits         { return 0 }
 func (counterOnly) Prepare(l *Limit) error { l.Cells = 1; return nil }
 func (counterOnly) Step(_ []int64, l *Limit, _ Ask) Decision {
 	return Decision{Limit: l}

@@ -107,7 +107,7 @@ func TestRowsGrowAsTheyAreUsed(t *testing.T) {
 			}
 		}
 		p.answer(weir.Ask{Now: 1 << 50, Cost: 1, ID: 11})
-		if _, leases := c.a.(weir.Leaser); leases {
+		if c.a.Traits()&weir.Leases != 0 {
 			p.answer(weir.Ask{Now: 1 << 50, Cost: 1, ID: 1}) // renewed, not added
 		}
 		if want := c.head + 10*c.one; len(p.cells) != want {
@@ -193,7 +193,7 @@ func TestStepDoesNotAllocate(t *testing.T) {
 // otherwise, on a row in the cache.
 func BenchmarkStep(b *testing.B) {
 	for _, a := range algorithm.All {
-		if _, ok := a.(weir.Approximate); ok {
+		if a.Traits()&weir.Sketches != 0 {
 			continue
 		}
 		l := weir.PerMinute(10_000, a)

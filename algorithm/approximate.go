@@ -36,8 +36,8 @@ type approximate struct{}
 // Name implements weir.Algorithm.
 func (approximate) Name() string { return "approximate" }
 
-// Sketched implements weir.Approximate.
-func (approximate) Sketched() {}
+// Traits implements weir.Algorithm.
+func (approximate) Traits() weir.Traits { return weir.Sketches }
 
 // Prepare implements weir.Algorithm. What depends on the memory at hand is for
 // the store to check.

@@ -51,8 +51,8 @@ const (
 // Name implements weir.Algorithm.
 func (concurrency) Name() string { return "concurrency" }
 
-// Leases implements weir.Leaser.
-func (concurrency) Leases() {}
+// Traits implements weir.Algorithm.
+func (concurrency) Traits() weir.Traits { return weir.Grows | weir.Leases }
 
 // Prepare implements weir.Algorithm.
 func (concurrency) Prepare(l *weir.Limit) error {

@@ -47,6 +47,9 @@ const (
 // Name implements weir.Algorithm.
 func (fixedWindow) Name() string { return "fixed_window" }
 
+// Traits implements weir.Algorithm.
+func (fixedWindow) Traits() weir.Traits { return weir.Lends }
+
 // Prepare implements weir.Algorithm.
 func (fixedWindow) Prepare(l *weir.Limit) error {
 	if l.Phase < 0 || l.Phase > l.Period || l.Phase%time.Microsecond != 0 {

@@ -14,7 +14,7 @@ import (
 // invariants checks what holds for every decision of every algorithm.
 func invariants(l *weir.Limit, a weir.Ask, most int64, d weir.Decision) error {
 	// A lease that is held renews at its own cost, whatever the count.
-	_, leases := l.Algorithm.(weir.Leaser)
+	leases := l.Algorithm.Traits()&weir.Leases != 0
 	switch {
 	case d.Limit != l:
 		return fmt.Errorf("%+v: decided by another limit", a)
@@ -56,7 +56,7 @@ func FuzzStep(f *testing.F) {
 		l.Anchor = weir.Anchor(params >> 2 & 3)
 		l.Precision = int(params)
 		l.Free = int64(params >> 6)
-		if _, ok := l.Algorithm.(weir.Approximate); ok || l.Compile() != nil || len(script) > 4096 {
+		if l.Algorithm.Traits()&weir.Sketches != 0 || l.Compile() != nil || len(script) > 4096 {
 			return
 		}
 		most := l.Count

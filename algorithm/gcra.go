@@ -80,9 +80,6 @@ func (g gcra) Name() string {
 	return "token_bucket"
 }
 
-// Stamped implements weir.Stamped: the TAT is the whole state.
-func (gcra) Stamped() {}
-
 // What Prepare leaves in Limit.Const for the GCRA family. A span is a number
 // of microseconds and a fraction over gcraParts.
 const (
@@ -103,6 +100,9 @@ const oneWordParts = 1 << weir.FractionBits
 // maxSpan keeps TATs below 2^52 microseconds, the year 2112: shifted, they fit
 // in a cell.
 const maxSpan = 1 << 51
+
+// Traits implements weir.Algorithm.
+func (gcra) Traits() weir.Traits { return weir.Stamps | weir.Lends | weir.Refills }
 
 // Prepare implements weir.Algorithm.
 func (gcra) Prepare(l *weir.Limit) error {

@@ -45,6 +45,9 @@ var _ [len(weir.Limit{}.Const) - queueConst]struct{} // there is room for them
 // Name implements weir.Algorithm.
 func (leakyQueue) Name() string { return "leaky_queue" }
 
+// Traits implements weir.Algorithm.
+func (leakyQueue) Traits() weir.Traits { return weir.Shapes }
+
 // Prepare implements weir.Algorithm.
 func (leakyQueue) Prepare(l *weir.Limit) error {
 	if err := prepareGCRA(l); err != nil {

@@ -36,6 +36,9 @@ type lockout struct{}
 // Name implements weir.Algorithm.
 func (lockout) Name() string { return "lockout" }
 
+// Traits implements weir.Algorithm.
+func (lockout) Traits() weir.Traits { return 0 }
+
 // Prepare implements weir.Algorithm.
 func (lockout) Prepare(l *weir.Limit) error {
 	l.Const[windowPeriod] = weir.Micros(l.Period)

@@ -108,7 +108,7 @@ func TestForgettingAtTheStampChangesNothing(t *testing.T) {
 // instant.
 func TestManyAtOnceIsOneByOne(t *testing.T) {
 	eachLife(t, 150, func(t *testing.T, c oracleCase, l *weir.Limit, r *rand.Rand) {
-		if _, leases := l.Algorithm.(weir.Leaser); leases {
+		if l.Algorithm.Traits()&weir.Leases != 0 {
 			return // a lease is one, whatever its cost
 		}
 		p := newPlayer(c, l, r)
@@ -154,7 +154,7 @@ func TestTimeShift(t *testing.T) {
 			a := p.ask()
 			b := a
 			b.Now += shift
-			if _, leases := l.Algorithm.(weir.Leaser); a.ID != 0 && !leases {
+			if a.ID != 0 && l.Algorithm.Traits()&weir.Leases == 0 {
 				if b.ID > 0 {
 					b.ID += shift
 				} else {
@@ -190,7 +190,7 @@ func TestRefundUndoesSpend(t *testing.T) {
 			p.forward()
 			a := p.ask()
 			a.Verb, a.ID = weir.Spend, 0
-			_, leases := l.Algorithm.(weir.Leaser)
+			leases := l.Algorithm.Traits()&weir.Leases != 0
 			if leases {
 				a.ID = 99
 			}
@@ -236,7 +236,7 @@ func TestLateRefundGivesNothing(t *testing.T) {
 			p.forward()
 			left := p.answer(weir.Ask{Now: p.now, Verb: weir.Peek}).Remaining
 			a := weir.Ask{Now: p.now, Cost: 1 + r.Int64N(max(left, 1)), ID: 99}
-			if _, leases := l.Algorithm.(weir.Leaser); !leases {
+			if l.Algorithm.Traits()&weir.Leases == 0 {
 				a.ID = 0
 			}
 			d := p.answer(a)

@@ -116,7 +116,7 @@ func (c oracleCase) life(r *rand.Rand) (n, refused int, err error) {
 
 // newRow returns the row of a key never seen, as short as it may be.
 func newRow(l *weir.Limit) []int64 {
-	if _, ok := l.Algorithm.(weir.Grower); ok {
+	if l.Algorithm.Traits()&weir.Grows != 0 {
 		return make([]int64, 1)
 	}
 	return make([]int64, l.Cells)
@@ -206,7 +206,7 @@ func (p *player) ask() weir.Ask {
 			a.ID = p.receipts[p.r.IntN(len(p.receipts))]
 		}
 	}
-	if _, ok := p.l.Algorithm.(weir.Leaser); ok {
+	if p.l.Algorithm.Traits()&weir.Leases != 0 {
 		a.ID = 1 + p.r.Int64N(12)
 	}
 	return a
@@ -318,7 +318,7 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 		}
 		return nil
 	}
-	if _, leases := p.l.Algorithm.(weir.Leaser); a.Verb == weir.Force && leases {
+	if a.Verb == weir.Force && p.l.Algorithm.Traits()&weir.Leases != 0 {
 		return nil // a forced lease is held now, and could be renewed at once
 	}
 	m = p.asOracle(a)

@@ -43,8 +43,7 @@ func TestReloadKeepsWhatWasSpent(t *testing.T) {
 		}
 	}
 	for _, a := range algorithm.All {
-		switch a.(type) {
-		case weir.Approximate, weir.Shaper:
+		if a.Traits()&(weir.Sketches|weir.Shapes) != 0 {
 			continue
 		}
 		name := a.Name()

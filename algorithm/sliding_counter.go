@@ -55,6 +55,9 @@ const (
 // Name implements weir.Algorithm.
 func (slidingCounter) Name() string { return "sliding_counter" }
 
+// Traits implements weir.Algorithm.
+func (slidingCounter) Traits() weir.Traits { return weir.Lends }
+
 // Prepare implements weir.Algorithm.
 func (slidingCounter) Prepare(l *weir.Limit) error {
 	period := weir.Micros(l.Period)

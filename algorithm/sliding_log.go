@@ -49,6 +49,9 @@ const (
 // Name implements weir.Algorithm.
 func (slidingLog) Name() string { return "sliding_log" }
 
+// Traits implements weir.Algorithm.
+func (slidingLog) Traits() weir.Traits { return weir.Grows }
+
 // Prepare implements weir.Algorithm.
 func (slidingLog) Prepare(l *weir.Limit) error {
 	most := l.MaxLog

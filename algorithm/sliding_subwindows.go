@@ -59,6 +59,9 @@ const (
 // Name implements weir.Algorithm.
 func (slidingSubwindows) Name() string { return "sliding_subwindows" }
 
+// Traits implements weir.Algorithm.
+func (slidingSubwindows) Traits() weir.Traits { return weir.Lends }
+
 // Prepare implements weir.Algorithm.
 func (slidingSubwindows) Prepare(l *weir.Limit) error {
 	m := int64(l.Precision)

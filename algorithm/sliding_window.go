@@ -82,6 +82,9 @@ const (
 // Name implements weir.Algorithm.
 func (slidingWindow) Name() string { return "sliding_window" }
 
+// Traits implements weir.Algorithm.
+func (slidingWindow) Traits() weir.Traits { return weir.Lends }
+
 // Prepare implements weir.Algorithm.
 func (slidingWindow) Prepare(l *weir.Limit) error {
 	if l.Grain < 0 || l.Grain > maxGrain {

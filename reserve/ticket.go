@@ -64,7 +64,7 @@ func appendCharges(dst []charge, ops []weir.Op) []charge {
 	for i := range ops {
 		if o := &ops[i]; o.Charged && o.Cost > 0 {
 			c := charge{identity: identity(o), receipt: o.Receipt(), cost: o.Cost}
-			if _, ok := o.Limit.Algorithm.(weir.Refiller); ok {
+			if o.Limit.Traits()&weir.Refills != 0 {
 				c.charged, c.count, c.period = o.Now, o.Limit.Count, weir.Micros(o.Limit.Period)
 				if o.ChargedAt != 0 {
 					c.charged = o.ChargedAt

@@ -235,7 +235,7 @@ func (b *builder) rateQuietly() Rate {
 func (b *builder) rate(a weir.Algorithm) (Rate, bool) {
 	s := b.spec
 	r := b.rateQuietly()
-	_, leases := a.(weir.Leaser)
+	leases := a.Traits()&weir.Leases != 0
 	before := b.faults
 	if s.Limit != nil && s.RequestsPerUnit != nil {
 		b.wrong("limit", "keep one of them", "both limit and requests_per_unit")

@@ -107,7 +107,7 @@ func Summary(w *weir.Limit) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	count, burst := lower(w.Count, w.Excess), lower(w.Burst, w.Excess)
-	if _, leases := w.Algorithm.(weir.Leaser); leases {
+	if w.Algorithm.Traits()&weir.Leases != 0 {
 		say("%d at once for %s %s", count, FormatPeriod(w.Period), w.Algorithm.Name())
 	} else {
 		say("%s %s", Rate{count, w.Period}, w.Algorithm.Name())

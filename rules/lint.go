@@ -143,8 +143,8 @@ func decisive(a *Limit) bool {
 	if a.Limit == nil || a.Denies || a.Shadow || a.Pool != nil || a.Rollout > 0 {
 		return false
 	}
-	_, leases := a.Algorithm.(weir.Leaser)
-	_, shapes := a.Algorithm.(weir.Shaper)
+	leases := a.Algorithm.Traits()&weir.Leases != 0
+	shapes := a.Algorithm.Traits()&weir.Shapes != 0
 	return !leases && !shapes
 }
 

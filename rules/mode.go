@@ -72,7 +72,7 @@ func (b *builder) setHeadroom(w *weir.Limit) {
 // elastic sets the pool.
 func (b *builder) elastic(w *weir.Limit) {
 	p := b.s.Pool
-	_, sketched := w.Algorithm.(weir.Approximate)
+	sketched := w.Algorithm.Traits()&weir.Sketches != 0
 	switch {
 	case sketched:
 		b.wrong("mode", "use algorithm: sliding_window", "mode: elastic is impossible with %s, whose keys share their state", w.Algorithm.Name())

@@ -22,7 +22,7 @@ func (b *builder) settlement(w *weir.Limit) {
 		_, is := where(b.layers, name)
 		own = own || is
 	}
-	if !own && !settles(w.Algorithm) {
+	if !own && w.Algorithm.Traits()&(weir.Leases|weir.Shapes|weir.Sketches) != 0 {
 		return // what the domain says is for the others
 	}
 	var set weir.Adjustment
@@ -41,16 +41,6 @@ func (b *builder) settlement(w *weir.Limit) {
 	if set != (weir.Adjustment{}) {
 		w.Adjustment = &set
 	}
-}
-
-// settles reports whether a limit of the algorithm can be settled by the
-// answer.
-func settles(a weir.Algorithm) bool {
-	switch a.(type) {
-	case weir.Leaser, weir.Shaper, weir.Approximate:
-		return false
-	}
-	return true
 }
 
 // costFrom reads what is counted: "response_bytes" or "response_header:X-Cost".

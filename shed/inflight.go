@@ -132,6 +132,9 @@ type counted struct{}
 // Name implements weir.Algorithm.
 func (counted) Name() string { return "in_flight" }
 
+// Traits implements weir.Algorithm.
+func (counted) Traits() weir.Traits { return 0 }
+
 // Prepare implements weir.Algorithm.
 func (counted) Prepare(l *weir.Limit) error {
 	l.Cells, l.Layout = 1, "none"

@@ -105,7 +105,7 @@ func (h *History) Replay(decide Decide) ([]string, error) {
 			continue
 		}
 		op := weir.Op{Key: s.key, Limit: s.limit, Cost: s.cost, Role: weir.Enforce, Verb: s.verb}
-		if _, ok := s.limit.Algorithm.(weir.Leaser); ok {
+		if s.limit.Algorithm.Traits()&weir.Leases != 0 {
 			op.ID = (&weir.Request{Lease: s.as}).LeaseID()
 		} else if spend, ok := spends[s.of]; ok {
 			undo := spend.UndoRest(s.cost)

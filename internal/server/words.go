@@ -149,7 +149,7 @@ func parsePeriod(s string) (time.Duration, error) {
 
 func algorithmNamed(name string) (weir.Algorithm, error) {
 	if a := algorithm.ByName(name); a != nil {
-		if _, leases := a.(weir.Leaser); leases {
+		if a.Traits()&weir.Leases != 0 {
 			return nil, fmt.Errorf("%s needs leases, which a limit in words has not: write it in a rules file", name)
 		}
 		return a, nil

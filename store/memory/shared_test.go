@@ -19,12 +19,12 @@ func TestFamilyLimitsOfOneScope(t *testing.T) {
 	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	small := weir.Params{Sketch: weir.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 14, BloomHashes: 3}}
 	for _, a := range algorithm.All {
-		if _, leases := a.(weir.Leaser); leases {
+		if a.Traits()&weir.Leases != 0 {
 			continue // each request needs a lease of its own
 		}
 		draw := func() *weir.Limit {
 			l := &weir.Limit{Name: "rule", Scope: "d/rule", Algorithm: a, Count: 1 + rng.Int64N(30), Period: periods[rng.IntN(len(periods))]}
-			if _, sketched := a.(weir.Approximate); sketched {
+			if a.Traits()&weir.Sketches != 0 {
 				l.Params = small
 			}
 			return compile(t, l)

@@ -17,6 +17,8 @@ type tally struct {
 
 func (a tally) Name() string { return "tally" }
 
+func (a tally) Traits() weir.Traits { return 0 }
+
 func (a tally) Prepare(l *weir.Limit) error {
 	l.Cells, l.Layout = a.cells, "tally"
 	return nil
@@ -64,6 +66,8 @@ func (a tally) whole(cells []int64, count int64) bool {
 
 // growingTally is a tally whose rows grow with the count.
 type growingTally struct{ tally }
+
+func (a growingTally) Traits() weir.Traits { return weir.Grows }
 
 func (a growingTally) Room(cells []int64, l *weir.Limit, ask weir.Ask) int {
 	const mask = 1<<weir.FractionBits - 1

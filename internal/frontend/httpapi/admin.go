@@ -346,7 +346,7 @@ func (a *API) override(r *http.Request, q *query) error {
 		return err
 	}
 	rate, err := rules.ParseRate(q.rate)
-	_, leases := t.Limit.Algorithm.(weir.Leaser)
+	leases := t.Limit.Traits()&weir.Leases != 0
 	takers := rules.Takers("burst")
 	switch {
 	case err != nil:

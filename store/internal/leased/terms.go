@@ -49,7 +49,7 @@ type Terms struct {
 // a store takes that knows more than counts. The error is one of weir.Limit.Compile.
 func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	d := &Terms{limit: l, by: l, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: weir.Micros(l.LeaseTTL())}
-	_, d.flows = l.Algorithm.(weir.Refiller)
+	d.flows = l.Traits()&weir.Refills != 0
 	// When a window began that begins with the first request cannot be told of a fetch
 	// whose answer was lost.
 	d.numbered = numbered && (l.Anchor != weir.AnchorFirst || l.Algorithm != algorithm.FixedWindow)

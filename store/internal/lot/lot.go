@@ -162,7 +162,7 @@ func (e *Entry) Refund(l *weir.Limit, cost, receipt int64, now clock.Node) bool 
 	for i := range e.lots {
 		t := &e.lots[i]
 		same := t.ID == receipt
-		if _, flows := t.Limit.Algorithm.(weir.Refiller); flows {
+		if t.Limit.Traits()&weir.Refills != 0 {
 			same = t.Limit.Count == l.Count && t.Limit.Period == l.Period && (receipt == 0 || t.ID <= receipt)
 		}
 		if same && now < t.Expiry && !t.Lost && cost <= t.Fetched-t.Free {

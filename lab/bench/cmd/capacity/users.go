@@ -73,6 +73,6 @@ func (u user) name() string { return u.make(million).Algorithm.Name() }
 
 // leases reports whether units are leases.
 func (u user) leases() bool {
-	_, ok := u.make(million).Algorithm.(weir.Leaser)
+	ok := u.make(million).Algorithm.Traits()&weir.Leases != 0
 	return ok
 }
