@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+
+	"github.com/weirlimit/weir/params"
 )
 
 // Consistency says how nodes that share a store count a limit together, and
@@ -124,7 +126,7 @@ func (c *Consistency) check(l *Limit) error {
 		bad("units of %s cannot be fetched ahead: use strict or local consistency, or another algorithm", l.Algorithm.Name())
 	case c.Mode == ConsistencyEventual && t&Lends == 0:
 		bad("units of %s cannot be told later: use strict or local consistency, or another algorithm", l.Algorithm.Name())
-	case c.Mode == ConsistencyEventual && l.Anchor == AnchorFirst:
+	case c.Mode == ConsistencyEventual && l.Anchor == params.AnchorFirst:
 		bad("windows that begin with the first request begin differently on each node: use leased or strict consistency, or windows from the epoch")
 	}
 	if c.LeaseTTL < 0 || c.SyncInterval < 0 || c.MaxOvershoot < 0 || c.Share < 0 {

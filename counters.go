@@ -31,17 +31,9 @@ const (
 	Estimated
 	// Degraded: decided on the node, because the shared store did not answer.
 	Degraded
-	numOutcomes
+	// NumOutcomes is how many there are. Those that are counted are from Allowed on.
+	NumOutcomes
 )
-
-// Outcomes lists every outcome that is counted, in order.
-func Outcomes() []Outcome {
-	all := make([]Outcome, 0, numOutcomes)
-	for o := Allowed; o < numOutcomes; o++ {
-		all = append(all, o)
-	}
-	return all
-}
 
 // String returns the outcome's word in metrics.
 func (o Outcome) String() string {

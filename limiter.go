@@ -23,9 +23,8 @@ type Limiter struct {
 	store     Store
 	rules     Rules
 	observers []Observer
-	results   []ResultObserver  // those of observers that are
-	latencies []LatencyObserver // likewise
-	tracer    Tracer            // nil for none
+	results   []ResultObserver // those of observers that are
+	tracer    Tracer           // nil for none
 	requests  sync.Pool
 	// only is the one plain limit of all requests, if that is what the rules
 	// are: Take then needs no ops.
@@ -54,9 +53,6 @@ func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 		}
 		if ro, ok := o.(ResultObserver); ok {
 			l.results = append(l.results, ro)
-		}
-		if lo, ok := o.(LatencyObserver); ok {
-			l.latencies = append(l.latencies, lo)
 		}
 	}
 	if ls, ok := rules.(Limits); ok {
@@ -253,13 +249,13 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	if l.tracer != nil {
 		ctx, told = l.tracer.Begin(ctx, r)
 	}
-	var took time.Duration
 	var d Decision
 	var err error
-	if l.latencies != nil && r.timed() {
+	if r.took = 0; len(l.observers) > 0 && r.isTimed() {
 		began := time.Now()
-		d, err = l.decide(ctx, r)
-		took = max(time.Since(began), 1)
+		if d, err = l.decide(ctx, r); err == nil {
+			r.took = max(time.Since(began), 1)
+		}
 	} else {
 		d, err = l.decide(ctx, r)
 	}
@@ -269,16 +265,11 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	for _, o := range l.observers {
 		o.Observe(r, d, err)
 	}
-	if took > 0 && err == nil {
-		for _, o := range l.latencies {
-			o.ObserveLatency(r, took)
-		}
-	}
 	return d, err
 }
 
-// timed reports whether it is r's turn to be timed: one in LatencyEvery.
-func (r *Request) timed() bool {
+// isTimed reports whether it is r's turn to be timed: one in LatencyEvery.
+func (r *Request) isTimed() bool {
 	r.turn++
 	return r.turn%LatencyEvery == 0
 }

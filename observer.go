@@ -1,15 +1,13 @@
 package weir
 
-import (
-	"net/netip"
-	"time"
-)
+import "net/netip"
 
 // Observer is told of every decision. Observe must not block, and must not
 // keep r or what it points to. Safe for concurrent use.
 type Observer interface {
 	// Observe gets the request with its ops answered, the decision as the
-	// caller gets it, and the store's error if no decision was made.
+	// caller gets it, and the store's error if no decision was made. How long a
+	// decision took is in [Request.Took], of one in [LatencyEvery].
 	Observe(r *Request, d Decision, err error)
 }
 
@@ -22,16 +20,6 @@ type ResultObserver interface {
 	// for one that was refused, perhaps by another goroutine than Observe, and
 	// after the answer was sent. The same holds for it as for Observe.
 	ObserveResult(r *Request, res Result)
-}
-
-// LatencyObserver is an [Observer] that is also told how long decisions take, of one
-// in [LatencyEvery]. Which observers are is looked at once, by New; where none is, no
-// time is taken.
-type LatencyObserver interface {
-	// ObserveLatency gets the request as Observe got it, after Observe, and how long
-	// it took to match the rules and to ask the store. It is called for decisions of
-	// Decide that were made, and the same holds for it as for Observe.
-	ObserveLatency(r *Request, took time.Duration)
 }
 
 // Facts is what a front end knows about the client of a request. What it does

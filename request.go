@@ -65,6 +65,7 @@ type Request struct {
 	lease   int64 // the ID of the lease, 0 until it is asked for
 	// turn counts decisions, across Reset: the time of one in LatencyEvery is taken.
 	turn uint32
+	took time.Duration
 }
 
 // Reset empties the request and keeps its buffers.
@@ -77,6 +78,11 @@ func (r *Request) Reset() {
 	r.Cost, r.Verb, r.Priority, r.Patience, r.NewLease = 0, Spend, 0, nil, false
 	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0
 }
+
+// Took returns how long it took to match the rules and to ask the store for the last
+// decision of [Limiter.Decide]. Zero means that it was not timed: there is no observer, no
+// decision was made, or it was another's turn, as one in [LatencyEvery] is timed.
+func (r *Request) Took() time.Duration { return r.took }
 
 // Ops returns the limits that the last decision met and what each said. They
 // are valid until the request is used again.

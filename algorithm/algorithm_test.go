@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 func TestByName(t *testing.T) {
@@ -38,7 +39,7 @@ func TestPrepareRefusesWhatCannotWork(t *testing.T) {
 	f(algorithm.FixedWindow, "phase 2m0s", func(l *weir.Limit) { l.Phase = 2 * time.Minute })
 	f(algorithm.FixedWindow, "phase 1ns", func(l *weir.Limit) { l.Phase = 1 })
 	f(algorithm.FixedWindow, "anchor 9", func(l *weir.Limit) { l.Anchor = 9 })
-	f(algorithm.FixedWindow, "calendar unit 9", func(l *weir.Limit) { l.Anchor, l.Calendar = weir.AnchorCalendar, 9 })
+	f(algorithm.FixedWindow, "calendar unit 9", func(l *weir.Limit) { l.Anchor, l.Calendar = params.AnchorCalendar, 9 })
 	f(algorithm.SlidingWindow, "grain -1", func(l *weir.Limit) { l.Grain = -1 })
 	f(algorithm.SlidingWindow, "grain 5", func(l *weir.Limit) { l.Grain = 5 })
 	f(algorithm.SlidingSubwindows, "precision 1 ", func(l *weir.Limit) { l.Precision = 1 })

@@ -16,7 +16,7 @@ import (
 // with a small chance, see package sketch.
 //
 // State: fixed, whatever the number of keys: about (Generations+1) *
-// (4*Width*Depth + BloomBits/8) bytes, 26 MiB unless [weir.SketchOptions] say otherwise.
+// (4*Width*Depth + BloomBits/8) bytes, 26 MiB unless [params.SketchOptions] say otherwise.
 //
 // A store that can hold a sketch decides; others refuse the limit. Costs can be
 // neither given back nor reserved.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // shortestWindow returns how short a calendar window of l can be, or zero if
@@ -13,13 +14,13 @@ func shortestWindow(l *weir.Limit) time.Duration {
 	const day = 24 * time.Hour
 	var shortest time.Duration
 	switch l.Calendar {
-	case weir.CalendarDay:
+	case params.CalendarDay:
 		shortest = day
-	case weir.CalendarWeek:
+	case params.CalendarWeek:
 		shortest = 7 * day
-	case weir.CalendarMonth:
+	case params.CalendarMonth:
 		shortest = 28 * day
-	case weir.CalendarYear:
+	case params.CalendarYear:
 		shortest = 365 * day
 	default:
 		return 0
@@ -43,14 +44,14 @@ func calendarEnd(l *weir.Limit, now int64) int64 {
 	for n := 1; end <= now; n++ {
 		y, m, d := year, month, day
 		switch l.Calendar {
-		case weir.CalendarDay:
+		case params.CalendarDay:
 			d += n
-		case weir.CalendarWeek:
+		case params.CalendarWeek:
 			weekday := time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Weekday()
 			d += 7*n - (int(weekday)+6)%7
-		case weir.CalendarMonth:
+		case params.CalendarMonth:
 			m, d = m+time.Month(n), 1
-		case weir.CalendarYear:
+		case params.CalendarYear:
 			y, m, d = y+n, time.January, 1
 		}
 		end = dayStart(y, m, d, loc).UnixMicro()
@@ -62,7 +63,7 @@ func calendarEnd(l *weir.Limit, now int64) int64 {
 // microseconds.
 func calendarStart(l *weir.Limit, now int64) int64 {
 	// No window is as long as this: the one that was open then is over.
-	longer := [...]int64{weir.CalendarDay: 2, weir.CalendarWeek: 8, weir.CalendarMonth: 32, weir.CalendarYear: 367}
+	longer := [...]int64{params.CalendarDay: 2, params.CalendarWeek: 8, params.CalendarMonth: 32, params.CalendarYear: 367}
 	start := calendarEnd(l, now-longer[l.Calendar]*int64(24*time.Hour/time.Microsecond))
 	for {
 		end := calendarEnd(l, start)

@@ -8,22 +8,23 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // sameUnit reports whether a and b are in the same day, week, month or year of
 // their zone.
-func sameUnit(u weir.Calendar, a, b time.Time) bool {
+func sameUnit(u params.Calendar, a, b time.Time) bool {
 	ay, am, ad := a.Date()
 	by, bm, bd := b.Date()
 	switch u {
-	case weir.CalendarDay:
+	case params.CalendarDay:
 		return ay == by && am == bm && ad == bd
-	case weir.CalendarWeek:
+	case params.CalendarWeek:
 		monday := func(t time.Time, y int, m time.Month, d int) time.Time {
 			return time.Date(y, m, d-(int(t.Weekday())+6)%7, 0, 0, 0, 0, time.UTC)
 		}
 		return monday(a, ay, am, ad).Equal(monday(b, by, bm, bd))
-	case weir.CalendarMonth:
+	case params.CalendarMonth:
 		return ay == by && am == bm
 	}
 	return ay == by
@@ -36,7 +37,7 @@ func TestCalendarWindowsEndWhereTheDateChanges(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Beirut", "America/Havana",
 		"Australia/Lord_Howe", "Pacific/Apia", "America/Sao_Paulo", "Asia/Kathmandu", "Antarctica/Troll",
 		"Africa/Cairo", "Africa/Casablanca", "Asia/Tehran", "Asia/Amman", "Atlantic/Azores"}
-	samples := map[weir.Calendar]int{weir.CalendarDay: 300, weir.CalendarWeek: 30, weir.CalendarMonth: 8, weir.CalendarYear: 1}
+	samples := map[params.Calendar]int{params.CalendarDay: 300, params.CalendarWeek: 30, params.CalendarMonth: 8, params.CalendarYear: 1}
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, name := range zones {
 		loc, err := time.LoadLocation(name)
@@ -45,7 +46,7 @@ func TestCalendarWindowsEndWhereTheDateChanges(t *testing.T) {
 		}
 		for u, n := range samples {
 			l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Period: 24 * time.Hour,
-				Params: weir.Params{Anchor: weir.AnchorCalendar, Calendar: u, Location: loc}}
+				Params: params.Params{Anchor: params.AnchorCalendar, Calendar: u, Location: loc}}
 			if err := l.Compile(); err != nil {
 				t.Fatal(err)
 			}
@@ -75,10 +76,10 @@ func TestCalendarEnvelopeCountsShortDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := func(period time.Duration, u weir.Calendar, loc *time.Location, want int64) {
+	f := func(period time.Duration, u params.Calendar, loc *time.Location, want int64) {
 		t.Helper()
 		l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Period: period,
-			Params: weir.Params{Anchor: weir.AnchorCalendar, Calendar: u, Location: loc}}
+			Params: params.Params{Anchor: params.AnchorCalendar, Calendar: u, Location: loc}}
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
@@ -87,10 +88,10 @@ func TestCalendarEnvelopeCountsShortDays(t *testing.T) {
 		}
 	}
 	const day = 24 * time.Hour
-	f(day, weir.CalendarDay, nil, 20)
-	f(day, weir.CalendarDay, berlin, 30)
-	f(7*day, weir.CalendarWeek, nil, 20)
-	f(28*day, weir.CalendarMonth, nil, 20)
-	f(31*day, weir.CalendarMonth, nil, 30)
-	f(365*day, weir.CalendarYear, nil, 20)
+	f(day, params.CalendarDay, nil, 20)
+	f(day, params.CalendarDay, berlin, 30)
+	f(7*day, params.CalendarWeek, nil, 20)
+	f(28*day, params.CalendarMonth, nil, 20)
+	f(31*day, params.CalendarMonth, nil, 30)
+	f(365*day, params.CalendarYear, nil, 20)
 }

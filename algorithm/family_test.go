@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // A raid is a sequence of moves against one key. The search changes moves at random
@@ -140,7 +141,7 @@ func (k *attacker) do(m move) {
 // A claim is a limit that states how many units any period sees.
 func claims(r *rand.Rand) []attacker {
 	var all []attacker
-	add := func(a weir.Algorithm, most int64, refunds, setBack bool, p weir.Params) {
+	add := func(a weir.Algorithm, most int64, refunds, setBack bool, p params.Params) {
 		for range 2 {
 			l := &weir.Limit{Algorithm: a, Count: someCount(r, most), Period: somePeriod(r), Params: p}
 			if a == algorithm.TokenBucket || a == algorithm.LeakyBucket {
@@ -153,22 +154,22 @@ func claims(r *rand.Rand) []attacker {
 			}
 		}
 	}
-	add(algorithm.TokenBucket, 1<<40, false, false, weir.Params{})
-	add(algorithm.LeakyBucket, 1<<40, false, false, weir.Params{})
-	add(algorithm.LeakyQueue, 10_000, false, false, weir.Params{Free: 3})
-	add(algorithm.FixedWindow, 1<<50, true, true, weir.Params{})
-	add(algorithm.FixedWindow, 1<<50, true, true, weir.Params{Anchor: weir.AnchorFirst})
+	add(algorithm.TokenBucket, 1<<40, false, false, params.Params{})
+	add(algorithm.LeakyBucket, 1<<40, false, false, params.Params{})
+	add(algorithm.LeakyQueue, 10_000, false, false, params.Params{Free: 3})
+	add(algorithm.FixedWindow, 1<<50, true, true, params.Params{})
+	add(algorithm.FixedWindow, 1<<50, true, true, params.Params{Anchor: params.AnchorFirst})
 	for range 3 {
-		add(algorithm.SlidingWindow, 1<<53, true, true, weir.Params{})
-		add(algorithm.SlidingWindow, 20, true, true, weir.Params{})
-		add(algorithm.SlidingWindow, 16_384, true, true, weir.Params{Grain: r.IntN(5)})
+		add(algorithm.SlidingWindow, 1<<53, true, true, params.Params{})
+		add(algorithm.SlidingWindow, 20, true, true, params.Params{})
+		add(algorithm.SlidingWindow, 16_384, true, true, params.Params{Grain: r.IntN(5)})
 	}
-	add(algorithm.SlidingCounter, 1<<50, true, true, weir.Params{})
-	add(algorithm.SlidingSubwindows, 1<<50, true, true, weir.Params{Precision: 2 + r.IntN(100)})
-	add(algorithm.SlidingSubwindows, 1<<50, true, true, weir.Params{Form: weir.Weighted})
-	add(algorithm.SlidingSubwindows, 1<<50, true, true, weir.Params{Form: weir.Lenient})
-	add(algorithm.SlidingLog, 500, true, true, weir.Params{})
-	add(algorithm.Lockout, 1<<50, false, true, weir.Params{})
+	add(algorithm.SlidingCounter, 1<<50, true, true, params.Params{})
+	add(algorithm.SlidingSubwindows, 1<<50, true, true, params.Params{Precision: 2 + r.IntN(100)})
+	add(algorithm.SlidingSubwindows, 1<<50, true, true, params.Params{Form: params.Weighted})
+	add(algorithm.SlidingSubwindows, 1<<50, true, true, params.Params{Form: params.Lenient})
+	add(algorithm.SlidingLog, 500, true, true, params.Params{})
+	add(algorithm.Lockout, 1<<50, false, true, params.Params{})
 	return all
 }
 

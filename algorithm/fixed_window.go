@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // FixedWindow counts the units of each window apart and refuses what would
 // bring a window above Count. Windows are aligned to the Unix epoch, begin
 // with a key's first request, or are days, weeks, months or years of a time
-// zone: see [weir.Params].
+// zone: see [params.Params].
 //
 // Guarantee: at most Count units in any window, at most 2*Count in any interval
 // no longer than a window, at most (k+1)*Count in k windows' time; an interval
@@ -31,7 +32,7 @@ import (
 // the units were spent in.
 //
 // Source: the common INCR and EXPIRE recipe, less its faults (refused requests
-// are not counted, the window is not prolonged); with weir.AnchorFirst it is
+// are not counted, the window is not prolonged); with params.AnchorFirst it is
 // the hash table of start time and count of most system design interviews.
 var FixedWindow weir.Algorithm = fixedWindow{}
 
@@ -60,8 +61,8 @@ func (fixedWindow) Prepare(l *weir.Limit) error {
 	l.Cells, l.Layout = 2, "end,count"
 	touched := int64(2)
 	switch l.Anchor {
-	case weir.AnchorEpoch, weir.AnchorFirst:
-	case weir.AnchorCalendar:
+	case params.AnchorEpoch, params.AnchorFirst:
+	case params.AnchorCalendar:
 		shortest := shortestWindow(l)
 		if shortest == 0 {
 			return fmt.Errorf("calendar unit %d is not known: use days, weeks, months or years", l.Calendar)
@@ -108,9 +109,9 @@ func addUnits(a, b, most int64) int64 { return min(a+b, most) }
 // argument.
 func windowEnd(l *weir.Limit, now int64) int64 {
 	switch l.Anchor {
-	case weir.AnchorFirst:
+	case params.AnchorFirst:
 		return now + l.Const[windowPeriod]
-	case weir.AnchorCalendar:
+	case params.AnchorCalendar:
 		return calendarEnd(l, now)
 	}
 	return windowStart(now-l.Const[windowPhase], l.Const[windowPeriod]) + l.Const[windowPhase] + l.Const[windowPeriod]
@@ -140,7 +141,7 @@ func (fixedWindow) Script() Script {
 // the one before.
 func (fixedWindow) Consts(dst []int64, l *weir.Limit, now int64) ([]int64, int64) {
 	dst = append(dst, l.Count, int64(l.Anchor), l.Const[windowPeriod], l.Const[windowPhase])
-	if l.Anchor != weir.AnchorCalendar {
+	if l.Anchor != params.AnchorCalendar {
 		return dst, forever
 	}
 	end := calendarEnd(l, now)

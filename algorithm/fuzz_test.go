@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // invariants checks what holds for every decision of every algorithm.
@@ -49,13 +50,13 @@ func FuzzStep(f *testing.F) {
 			script(weir.MaxCost, 1<<62|weir.MaxCost, 1<<61|weir.MaxCost, 3<<61|7))
 		f.Add(uint8(i), int64(10_000), int64(time.Microsecond), int64(1), uint8(2), script(1<<63|9_999, 3<<61|1, 1<<63))
 	}
-	f.Fuzz(func(t *testing.T, which uint8, count, period, burst int64, params uint8, script []byte) {
+	f.Fuzz(func(t *testing.T, which uint8, count, period, burst int64, bits uint8, script []byte) {
 		l := &weir.Limit{Algorithm: algorithm.All[int(which)%len(algorithm.All)], Count: count,
 			Period: time.Duration(period), Burst: burst}
-		l.Form = weir.Form(params & 3)
-		l.Anchor = weir.Anchor(params >> 2 & 3)
-		l.Precision = int(params)
-		l.Free = int64(params >> 6)
+		l.Form = params.Form(bits & 3)
+		l.Anchor = params.Anchor(bits >> 2 & 3)
+		l.Precision = int(bits)
+		l.Free = int64(bits >> 6)
 		if l.Algorithm.Traits()&weir.Sketches != 0 || l.Compile() != nil || len(script) > 4096 {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // Units may be spent to the end of the window or sub-window that they were
@@ -34,7 +35,7 @@ func TestSpendByEndsWithTheWindow(t *testing.T) {
 	f(weir.PerMinute(1<<40, algorithm.SlidingCounter), time.Minute)
 	f(weir.PerMinute(100, algorithm.SlidingSubwindows), time.Second)
 	lenient := weir.PerMinute(100, algorithm.SlidingSubwindows)
-	lenient.Form, lenient.Precision = weir.Lenient, 12
+	lenient.Form, lenient.Precision = params.Lenient, 12
 	f(lenient, 5*time.Second)
 
 	bucket := weir.PerMinute(100, algorithm.TokenBucket)

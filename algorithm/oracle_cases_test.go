@@ -3,6 +3,7 @@ package algorithm_test
 import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 func oracleCases() []oracleCase {
@@ -15,9 +16,9 @@ func oracleCases() []oracleCase {
 		{name: "fixed_window", limit: someFixed, model: newFixedOracle, most: countOf},
 		{name: "sliding_window", limit: someWindow, model: newWindowOracle, most: countOf},
 		{name: "sliding_counter", limit: someCounter, model: newCounterOracle, most: countOf},
-		{name: "sliding_subwindows", limit: someSubwindows(weir.Strict), model: newSubwindowsOracle, most: countOf},
-		{name: "sliding_subwindows_weighted", limit: someSubwindows(weir.Weighted), model: newSubwindowsOracle, most: countOf},
-		{name: "sliding_subwindows_lenient", limit: someSubwindows(weir.Lenient), model: newSubwindowsOracle, most: countOf},
+		{name: "sliding_subwindows", limit: someSubwindows(params.Strict), model: newSubwindowsOracle, most: countOf},
+		{name: "sliding_subwindows_weighted", limit: someSubwindows(params.Weighted), model: newSubwindowsOracle, most: countOf},
+		{name: "sliding_subwindows_lenient", limit: someSubwindows(params.Lenient), model: newSubwindowsOracle, most: countOf},
 		{name: "sliding_log", limit: someLog, model: newLogOracle, most: countOf},
 		{name: "concurrency", limit: someLeases, model: newLeaseOracle, most: countOf},
 		{name: "lockout", limit: someLockout, model: newLockoutOracle, most: countOf},

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/params"
 )
 
 // An oracle is an algorithm written from its definition: slow, obvious, without
@@ -437,7 +438,7 @@ func (o *fixedOracle) giveBack(now, cost, receipt int64) {
 func newFixedOracle(l *weir.Limit) oracle {
 	period, phase := weir.Micros(l.Period), weir.Micros(l.Phase)
 	return &fixedOracle{l: l, end: func(now int64) int64 {
-		if l.Anchor == weir.AnchorFirst {
+		if l.Anchor == params.AnchorFirst {
 			return now + period
 		}
 		return floorTo(now-phase, period) + phase + period
@@ -448,7 +449,7 @@ func someFixed(r *rand.Rand) *weir.Limit {
 	l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: someCount(r, weir.MaxCost), Period: somePeriod(r)}
 	switch r.IntN(3) {
 	case 0:
-		l.Anchor = weir.AnchorFirst
+		l.Anchor = params.AnchorFirst
 	case 1:
 		l.Phase = time.Duration(r.Int64N(int64(l.Period/time.Microsecond)+1)) * time.Microsecond
 	}

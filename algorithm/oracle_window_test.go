@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // counterOracle: a list of spends, each with the start of its window, weighed
@@ -145,7 +146,7 @@ func (o *subwindowsOracle) behind(start, from, to int64) int64 {
 
 // kept is how many sub-windows count.
 func (o *subwindowsOracle) kept() int64 {
-	if o.l.Form == weir.Lenient {
+	if o.l.Form == params.Lenient {
 		return o.m
 	}
 	return o.m + 1
@@ -153,7 +154,7 @@ func (o *subwindowsOracle) kept() int64 {
 
 func (o *subwindowsOracle) passes(now, cost int64) bool {
 	start := o.at(now)
-	if o.l.Form != weir.Weighted {
+	if o.l.Form != params.Weighted {
 		return o.behind(start, 0, o.kept()-1)+cost <= o.l.Count
 	}
 	left, whole := o.length-max(now-start, 0), o.length>>o.shift
@@ -186,7 +187,7 @@ func (o *subwindowsOracle) untouched(now int64) bool {
 	return o.behind(o.at(now), 0, o.kept()-1) == 0
 }
 
-func someSubwindows(form weir.Form) func(r *rand.Rand) *weir.Limit {
+func someSubwindows(form params.Form) func(r *rand.Rand) *weir.Limit {
 	return func(r *rand.Rand) *weir.Limit {
 		l := &weir.Limit{Algorithm: algorithm.SlidingSubwindows, Count: someCount(r, weir.MaxCost), Period: somePeriod(r)}
 		l.Form = form
@@ -234,7 +235,7 @@ func (o *logOracle) giveBack(now, cost, receipt int64) {
 
 func someLog(r *rand.Rand) *weir.Limit {
 	return &weir.Limit{Algorithm: algorithm.SlidingLog, Count: someCount(r, 5000), Period: somePeriod(r),
-		Params: weir.Params{MaxLog: 5000}}
+		Params: params.Params{MaxLog: 5000}}
 }
 
 // leaseOracle: who holds how much until when. as says who asks.

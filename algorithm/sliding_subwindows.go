@@ -5,18 +5,19 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // SlidingSubwindows cuts the period into Precision sub-windows and keeps the
 // units of each, so that they leave one sub-window at a time. Params.Form says
 // how the oldest, which the last period covers only in part, is counted.
 //
-// Guarantee: with weir.Strict at most Count units in any interval of one
+// Guarantee: with params.Strict at most Count units in any interval of one
 // Period, in fixed memory; for such an interval lies within Precision+1
 // sub-windows, and their sum never exceeds Count. The price is that units
 // count on for up to one sub-window more: a saturating client gets
 // Precision/(Precision+1) of the limit, 98.4 % for the default of 60. With
-// weir.Weighted and weir.Lenient any Precision sub-windows hold at most Count,
+// params.Weighted and params.Lenient any Precision sub-windows hold at most Count,
 // any period at most 2*Count (a client that aims at it reaches that), and
 // about Count is sustained.
 //
@@ -76,10 +77,10 @@ func (slidingSubwindows) Prepare(l *weir.Limit) error {
 	kept := (period+length-1)/length + 1
 	l.Envelope = 2 * l.Count
 	switch l.Form {
-	case weir.Strict:
+	case params.Strict:
 		l.Envelope = l.Count
-	case weir.Weighted:
-	case weir.Lenient:
+	case params.Weighted:
+	case params.Lenient:
 		kept--
 	default:
 		return fmt.Errorf("form %d is not known: use strict, weighted or lenient", l.Form)
@@ -210,7 +211,7 @@ func (slidingSubwindows) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Dec
 func (r *ring) describe(now int64) weir.Decision {
 	l := r.l
 	d := weir.Decision{Limit: l, Remaining: l.Count - r.rest}
-	if l.Form == weir.Weighted && r.oldest > 0 && d.Remaining > 0 {
+	if l.Form == params.Weighted && r.oldest > 0 && d.Remaining > 0 {
 		d.Remaining -= weighted(r.oldest, r.weight(now), l.Const[subTicks])
 	} else {
 		d.Remaining -= r.oldest
@@ -228,7 +229,7 @@ func (r *ring) admit(a weir.Ask) bool {
 	allowed := a.Cost == 0 || a.Verb == weir.Refund
 	switch {
 	case allowed:
-	case l.Form == weir.Weighted:
+	case l.Form == params.Weighted:
 		room := l.Count - r.rest - a.Cost
 		allowed = room >= 0 && fits(r.oldest, r.weight(a.Now), room, l.Const[subTicks])
 	default:
@@ -338,7 +339,7 @@ func (r *ring) opens(cost int64) int64 {
 // opened returns when a cost can pass that the sub-window up to expiry is in the
 // way of: spare of its units may stay.
 func (r *ring) opened(expiry, spare, units int64) int64 {
-	if r.l.Form != weir.Weighted {
+	if r.l.Form != params.Weighted {
 		return expiry
 	}
 	// What may be left of this sub-window when it is the oldest; not all of it,

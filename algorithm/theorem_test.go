@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // An envelope is a theorem about an algorithm: the most units that any
@@ -27,46 +28,46 @@ const theoremPeriod = 600 // microseconds
 
 func envelopes() []envelope {
 	const count, period = 100, theoremPeriod * time.Microsecond
-	limit := func(a weir.Algorithm, p weir.Params) *weir.Limit {
+	limit := func(a weir.Algorithm, p params.Params) *weir.Limit {
 		return &weir.Limit{Algorithm: a, Count: count, Period: period, Params: p}
 	}
 	periods := func(d int64) int64 { return (d + theoremPeriod - 1) / theoremPeriod }
 	once := func(l *weir.Limit, d int64) int64 { return l.Count * periods(d) }
 	twice := func(l *weir.Limit, d int64) int64 { return l.Count * (periods(d) + 1) }
 	even := func(l *weir.Limit, d int64) int64 { return l.Burst + d*l.Count/theoremPeriod }
-	bursty := limit(algorithm.TokenBucket, weir.Params{})
+	bursty := limit(algorithm.TokenBucket, params.Params{})
 	bursty.Burst = 30
 	// Let in, not departed: TestTheoremQueueDepartsEvenly is about that.
 	queued := func(l *weir.Limit, d int64) int64 { return l.Burst + 1 + l.Free + d*l.Count/theoremPeriod }
 	queue := func(free int64) *weir.Limit {
-		l := limit(algorithm.LeakyQueue, weir.Params{Free: free})
+		l := limit(algorithm.LeakyQueue, params.Params{Free: free})
 		l.Burst = 30
 		return l
 	}
-	subwindows := func(form weir.Form, precision int) *weir.Limit {
-		return limit(algorithm.SlidingSubwindows, weir.Params{Form: form, Precision: precision})
+	subwindows := func(form params.Form, precision int) *weir.Limit {
+		return limit(algorithm.SlidingSubwindows, params.Params{Form: form, Precision: precision})
 	}
 	few := func(n int64) *weir.Limit {
 		return &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: n, Period: period}
 	}
 	return []envelope{
 		{"token_bucket", bursty, even, 990},
-		{"leaky_bucket", limit(algorithm.LeakyBucket, weir.Params{}), even, 990},
+		{"leaky_bucket", limit(algorithm.LeakyBucket, params.Params{}), even, 990},
 		{"leaky_queue", queue(0), queued, 990},
 		{"leaky_queue free", queue(5), queued, 990},
-		{"fixed_window", limit(algorithm.FixedWindow, weir.Params{}), twice, 1000},
-		{"fixed_window phase", limit(algorithm.FixedWindow, weir.Params{Phase: 7 * time.Microsecond}), twice, 1000},
-		{"fixed_window first_request", limit(algorithm.FixedWindow, weir.Params{Anchor: weir.AnchorFirst}), twice, 995},
-		{"sliding_window", limit(algorithm.SlidingWindow, weir.Params{}), once, 1000},
+		{"fixed_window", limit(algorithm.FixedWindow, params.Params{}), twice, 1000},
+		{"fixed_window phase", limit(algorithm.FixedWindow, params.Params{Phase: 7 * time.Microsecond}), twice, 1000},
+		{"fixed_window first_request", limit(algorithm.FixedWindow, params.Params{Anchor: params.AnchorFirst}), twice, 995},
+		{"sliding_window", limit(algorithm.SlidingWindow, params.Params{}), once, 1000},
 		{"sliding_window few", few(20), once, 1000},
 		{"sliding_window one", few(1), once, 1000},
-		{"sliding_counter", limit(algorithm.SlidingCounter, weir.Params{}), even, 980},
-		{"sliding_subwindows", subwindows(weir.Strict, 60), once, 1000},
-		{"sliding_subwindows 7", subwindows(weir.Strict, 7), once, 1000},
-		{"sliding_subwindows weighted", subwindows(weir.Weighted, 10), twice, 950},
-		{"sliding_subwindows lenient", subwindows(weir.Lenient, 10), twice, 1000},
-		{"sliding_log", limit(algorithm.SlidingLog, weir.Params{}), once, 1000},
-		{"lockout", limit(algorithm.Lockout, weir.Params{}), once, 1000},
+		{"sliding_counter", limit(algorithm.SlidingCounter, params.Params{}), even, 980},
+		{"sliding_subwindows", subwindows(params.Strict, 60), once, 1000},
+		{"sliding_subwindows 7", subwindows(params.Strict, 7), once, 1000},
+		{"sliding_subwindows weighted", subwindows(params.Weighted, 10), twice, 950},
+		{"sliding_subwindows lenient", subwindows(params.Lenient, 10), twice, 1000},
+		{"sliding_log", limit(algorithm.SlidingLog, params.Params{}), once, 1000},
+		{"lockout", limit(algorithm.Lockout, params.Params{}), once, 1000},
 	}
 }
 
@@ -190,7 +191,7 @@ func attack(l *weir.Limit, r *rand.Rand, kind int) []admitted {
 func TestTheoremSubwindowsSustain(t *testing.T) {
 	for _, precision := range []int{2, 12, 60, 240} {
 		l := &weir.Limit{Algorithm: algorithm.SlidingSubwindows, Count: 1000, Period: 240 * time.Millisecond,
-			Params: weir.Params{Precision: precision}}
+			Params: params.Params{Precision: precision}}
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +215,7 @@ func TestTheoremSubwindowsSustain(t *testing.T) {
 func TestTheoremQueueDepartsEvenly(t *testing.T) {
 	for _, free := range []int64{0, 5} {
 		l := &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 7, Period: time.Millisecond, Burst: 40,
-			Params: weir.Params{Free: free}}
+			Params: params.Params{Free: free}}
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -192,7 +193,7 @@ func TestSlidingWindow(t *testing.T) {
 
 func TestCalendarMonth(t *testing.T) {
 	l := named("month", &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Period: 30 * 24 * time.Hour,
-		Params: weir.Params{Anchor: weir.AnchorCalendar, Calendar: weir.CalendarMonth}})
+		Params: params.Params{Anchor: params.AnchorCalendar, Calendar: params.CalendarMonth}})
 	c := newClient(t, weir.Limits{l}, answer.IETF08)
 	c.now = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	// January has a day more than the nominal month.

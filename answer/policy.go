@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // policy is one enforced limit as a request met it, in the units of HTTP.
@@ -203,7 +204,7 @@ func next(l *weir.Limit, d weir.Decision) time.Duration {
 		}
 		return unit
 	}
-	if l.Anchor == weir.AnchorCalendar {
+	if l.Anchor == params.AnchorCalendar {
 		return d.ResetAfter
 	}
 	return min(d.ResetAfter, l.Period)

@@ -139,7 +139,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		sums := c.sum(series)
 		for k, sum := range sums {
 			counts := sum.counts
-			for _, o := range weir.Outcomes() {
+			for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 				// The two everyday outcomes are always there, so that a rate
 				// can be taken from the first scrape on.
 				if counts[o] > 0 || o == weir.Allowed || o == weir.Refused {
@@ -234,7 +234,6 @@ type sum struct {
 // sum adds up the counters of limits that go by the same words: a registry
 // refuses to tell the same series twice.
 func (c *collector) sum(series []Series) map[label]*sum {
-	outcomes := weir.Outcomes()
 	sums := make(map[label]*sum, min(len(series), c.opt.MaxSeries))
 	// Limits may share counters; each is read once.
 	seen := make(map[*weir.Counters]bool, len(series))
@@ -250,10 +249,10 @@ func (c *collector) sum(series []Series) map[label]*sum {
 		}
 		at := sums[k]
 		if at == nil {
-			at = &sum{counts: make([]uint64, weir.Degraded+1)}
+			at = &sum{counts: make([]uint64, weir.NumOutcomes)}
 			sums[k] = at
 		}
-		for _, o := range outcomes {
+		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			at.counts[o] += counters.Load(o)
 		}
 		eventual := s.Limit.Consistency.Mode == weir.ConsistencyEventual ||

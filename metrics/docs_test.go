@@ -89,7 +89,7 @@ func TestDocs(t *testing.T) {
 	text := scrape(t, m)
 
 	var outcomes []string
-	for _, o := range weir.Outcomes() {
+	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		outcomes = append(outcomes, "`"+o.String()+"`")
 	}
 	want := fmt.Sprintf(docsHead, strings.Join(outcomes, ", "))

@@ -24,6 +24,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // Can be returned by a [Reserver].
@@ -91,7 +92,7 @@ func newMarks() ([]*weir.Limit, error) {
 	for period := settleSlack; ; period *= 2 {
 		m := &weir.Limit{
 			Name: "settled reservations", Scope: "\x1freserve", Algorithm: algorithm.FixedWindow,
-			Count: 1, Period: period, Params: weir.Params{Anchor: weir.AnchorFirst},
+			Count: 1, Period: period, Params: params.Params{Anchor: params.AnchorFirst},
 			// Two nodes that each marked on its own would settle twice.
 			Consistency: weir.Consistency{Mode: weir.ConsistencyStrict, OnStoreError: weir.OnErrorDeny},
 		}

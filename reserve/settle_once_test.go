@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
@@ -112,7 +113,7 @@ func keysOf(i int) []string {
 
 func settleUnderFaults(t *testing.T, at place, mode weir.ConsistencyMode, each int) {
 	l := &weir.Limit{Name: "tokens", Algorithm: algorithm.FixedWindow, Count: settledCount, Period: 24 * time.Hour,
-		Params: weir.Params{Anchor: weir.AnchorFirst}, Consistency: weir.Consistency{Mode: mode, OnStoreError: weir.OnErrorDeny}}
+		Params: params.Params{Anchor: params.AnchorFirst}, Consistency: weir.Consistency{Mode: mode, OnStoreError: weir.OnErrorDeny}}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // String returns the set as a text of one line for each limit, in the order of
@@ -159,9 +160,9 @@ func paramsOf(w *weir.Limit) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	switch w.Anchor {
-	case weir.AnchorFirst:
+	case params.AnchorFirst:
 		say(" from the first request")
-	case weir.AnchorCalendar:
+	case params.AnchorCalendar:
 		say(" by the calendar of %s", w.Location)
 	}
 	if w.Phase > 0 {
@@ -170,7 +171,7 @@ func paramsOf(w *weir.Limit) string {
 	if w.Precision > 0 {
 		say(" precision %d", w.Precision)
 	}
-	if w.Form != weir.Strict {
+	if w.Form != params.Strict {
 		say(" %s", [...]string{"strict", "weighted", "lenient"}[w.Form])
 	}
 	if w.MaxDelay > 0 {

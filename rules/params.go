@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/params"
 )
 
 // params sets what only some algorithms know.
@@ -21,13 +22,13 @@ func (b *builder) params(w *weir.Limit) {
 	w.MaxLog = deref(s.MaxLog, 0)
 	switch deref(s.Form, "") {
 	case "weighted":
-		w.Form = weir.Weighted
+		w.Form = params.Weighted
 	case "lenient":
-		w.Form = weir.Lenient
+		w.Form = params.Lenient
 	}
 	b.anchor(w)
 	if k := s.Sketch; k != nil {
-		w.Sketch = weir.SketchOptions{Expect: k.Expect, Width: int(min(k.Width, 1<<30)), Depth: int(min(k.Depth, 1<<20)),
+		w.Sketch = params.SketchOptions{Expect: k.Expect, Width: int(min(k.Width, 1<<30)), Depth: int(min(k.Depth, 1<<20)),
 			BloomBits: k.BloomBits, BloomHashes: int(min(k.BloomHashes, 1<<20)), Generations: int(min(k.Generations, 1<<20))}
 		if k.Error != nil {
 			w.Sketch.ErrorPermille = int64(*k.Error) * 10
@@ -40,18 +41,18 @@ func (b *builder) anchor(w *weir.Limit) {
 	s := &b.s
 	switch deref(s.Anchor, "") {
 	case "first_request":
-		w.Anchor = weir.AnchorFirst
+		w.Anchor = params.AnchorFirst
 	case "calendar":
-		w.Anchor = weir.AnchorCalendar
+		w.Anchor = params.AnchorCalendar
 		switch w.Period {
 		case period.Day:
-			w.Calendar = weir.CalendarDay
+			w.Calendar = params.CalendarDay
 		case period.Week:
-			w.Calendar = weir.CalendarWeek
+			w.Calendar = params.CalendarWeek
 		case period.Month:
-			w.Calendar = weir.CalendarMonth
+			w.Calendar = params.CalendarMonth
 		case period.Year:
-			w.Calendar = weir.CalendarYear
+			w.Calendar = params.CalendarYear
 		default:
 			b.wrong("anchor", "count per day, week, month or year", "anchor: calendar has no windows of %s", FormatPeriod(w.Period))
 		}
@@ -59,7 +60,7 @@ func (b *builder) anchor(w *weir.Limit) {
 	if s.TimeZone == nil {
 		return
 	}
-	if w.Anchor != weir.AnchorCalendar {
+	if w.Anchor != params.AnchorCalendar {
 		if _, own := where(b.layers, "time_zone"); own {
 			b.wrong("time_zone", "add anchor: calendar, or leave it out", "time_zone is for anchor: calendar")
 		}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // MaxSize is the largest history that is read, in bytes.
@@ -221,10 +222,10 @@ func parseLimit(f []string) (*weir.Limit, error) {
 
 // The words of options whose values are words.
 var (
-	anchors   = map[string]weir.Anchor{"epoch": weir.AnchorEpoch, "first_request": weir.AnchorFirst}
-	calendars = map[string]weir.Calendar{"day": weir.CalendarDay, "week": weir.CalendarWeek,
-		"month": weir.CalendarMonth, "year": weir.CalendarYear}
-	forms = map[string]weir.Form{"strict": weir.Strict, "weighted": weir.Weighted, "lenient": weir.Lenient}
+	anchors   = map[string]params.Anchor{"epoch": params.AnchorEpoch, "first_request": params.AnchorFirst}
+	calendars = map[string]params.Calendar{"day": params.CalendarDay, "week": params.CalendarWeek,
+		"month": params.CalendarMonth, "year": params.CalendarYear}
+	forms = map[string]params.Form{"strict": params.Strict, "weighted": params.Weighted, "lenient": params.Lenient}
 )
 
 func parseOption(l *weir.Limit, name, value string) (err error) {
@@ -258,7 +259,7 @@ func parseOption(l *weir.Limit, name, value string) (err error) {
 	case "anchor":
 		l.Anchor, err = word(anchors, value)
 	case "calendar":
-		l.Anchor = weir.AnchorCalendar
+		l.Anchor = params.AnchorCalendar
 		l.Calendar, err = word(calendars, value)
 	case "form":
 		l.Form, err = word(forms, value)

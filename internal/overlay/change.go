@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/period"
+	"github.com/weirlimit/weir/params"
 )
 
 // Target is one key of one limit, as an operator named it and as it is counted.
@@ -120,7 +121,7 @@ func (o *Overlay) Override(ctx context.Context, t Target, n Numbers, d time.Dura
 	if n.Period < 0 || n.Period%time.Microsecond != 0 {
 		return &NumbersError{fmt.Errorf("period %s must be whole microseconds", n.Period)}
 	}
-	if t.Limit.Anchor == weir.AnchorCalendar && n.Period != t.Limit.Period {
+	if t.Limit.Anchor == params.AnchorCalendar && n.Period != t.Limit.Period {
 		return &NumbersError{fmt.Errorf("limit %q counts in windows of the calendar: leave the period as it is, %s", t.Limit.Name, period.Format(t.Limit.Period))}
 	}
 	of := func(now int64) Entry {

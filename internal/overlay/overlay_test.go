@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/boardtest"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/params"
 )
 
 // node is a limiter with an overlay on a board.
@@ -263,7 +264,7 @@ func TestRulesReloaded(t *testing.T) {
 		}
 	}
 	// A limit that cannot have the numbers keeps its own, and the log says so.
-	logOf := &weir.Limit{Name: "log", Scope: "api/user", Algorithm: algorithm.SlidingLog, Count: 10, Period: time.Minute, Params: weir.Params{MaxLog: 100}}
+	logOf := &weir.Limit{Name: "log", Scope: "api/user", Algorithm: algorithm.SlidingLog, Count: 10, Period: time.Minute, Params: params.Params{MaxLog: 100}}
 	if err := logOf.Compile(); err != nil {
 		t.Fatal(err)
 	}

@@ -165,7 +165,7 @@ func (t *tally) report() Limit {
 		Met: t.met, Decisive: t.decisive, Clients: number(&t.clients), Refused: number(&t.refused),
 		Most: most(t.heavy), Series: t.series.report(),
 	}
-	for _, o := range weir.Outcomes() {
+	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		if n := t.counts[o]; n > 0 {
 			if out.Counts == nil {
 				out.Counts = make(map[string]int64)

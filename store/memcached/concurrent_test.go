@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 )
 
@@ -210,7 +211,7 @@ func TestClocksApart(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(start)
 	const period, skew = 10_000_000, 2_000_000
-	l := fixed(t, "short", 5, 10*time.Second, weir.Params{})
+	l := fixed(t, "short", 5, 10*time.Second, params.Params{})
 	onTime := open(t, memcached.Options{Servers: []string{addr}, Now: clock.Load})
 	ahead := open(t, memcached.Options{Servers: []string{addr}, Now: func() int64 { return clock.Load() + skew }})
 	windows := map[int64]int64{}

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 )
 
@@ -44,7 +45,7 @@ func open(t testing.TB, o memcached.Options) *memcached.Store {
 }
 
 // fixed returns a compiled limit of count in windows of period.
-func fixed(t testing.TB, name string, count int64, period time.Duration, p weir.Params) *weir.Limit {
+func fixed(t testing.TB, name string, count int64, period time.Duration, p params.Params) *weir.Limit {
 	t.Helper()
 	l := &weir.Limit{Name: name, Algorithm: algorithm.FixedWindow, Count: count, Period: period, Params: p}
 	if err := l.Compile(); err != nil {
@@ -55,7 +56,7 @@ func fixed(t testing.TB, name string, count int64, period time.Duration, p weir.
 
 // yearly returns a limit whose window does not end during a test.
 func yearly(t testing.TB, name string, count int64) *weir.Limit {
-	return fixed(t, name, count, 20*24*time.Hour, weir.Params{})
+	return fixed(t, name, count, 20*24*time.Hour, params.Params{})
 }
 
 func take(t testing.TB, s weir.Store, ops ...weir.Op) []weir.Op {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memcached"
 )
@@ -124,7 +125,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	first := weir.PerHour(10, algorithm.FixedWindow)
-	first.Anchor = weir.AnchorFirst
+	first.Anchor = params.AnchorFirst
 	refused(first, "anchor it to the epoch or the calendar")
 	ban := weir.PerHour(10, algorithm.FixedWindow)
 	ban.Ban = weir.PerHour(3, algorithm.Lockout)
@@ -135,7 +136,7 @@ func TestCheck(t *testing.T) {
 
 	well := weir.PerHour(10, algorithm.FixedWindow)
 	well.Pool, well.Ban = weir.PerHour(30, algorithm.FixedWindow), weir.PerHour(3, algorithm.FixedWindow)
-	calendar := fixed(t, "calendar", 10, 31*24*time.Hour, weir.Params{Anchor: weir.AnchorCalendar, Calendar: weir.CalendarMonth})
+	calendar := fixed(t, "calendar", 10, 31*24*time.Hour, params.Params{Anchor: params.AnchorCalendar, Calendar: params.CalendarMonth})
 	for _, l := range []*weir.Limit{well, calendar} {
 		if err := memcached.Check(l); err != nil {
 			t.Error(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 )
 
@@ -76,13 +77,13 @@ func TestOracle(t *testing.T) {
 
 func oracle(t *testing.T, s weir.Store, clock *atomic.Int64) {
 	h := historian{Rand: rand.New(rand.NewPCG(seeds.Of(t), 0)), limits: []*weir.Limit{
-		fixed(t, "a", 5, 100*time.Millisecond, weir.Params{}),
-		fixed(t, "b", 20, time.Minute, weir.Params{}),
-		fixed(t, "c", 8, time.Second, weir.Params{Phase: 300 * time.Millisecond}),
-		fixed(t, "d", 8, 30*24*time.Hour, weir.Params{Anchor: weir.AnchorCalendar, Calendar: weir.CalendarMonth}),
-		fixed(t, "e", 30, 24*time.Hour, weir.Params{Anchor: weir.AnchorCalendar, Location: time.FixedZone("", 7200)}),
-		fixed(t, "f", weir.MaxCost, 24*time.Hour, weir.Params{}),
-		fixed(t, "g", 1, time.Hour, weir.Params{}),
+		fixed(t, "a", 5, 100*time.Millisecond, params.Params{}),
+		fixed(t, "b", 20, time.Minute, params.Params{}),
+		fixed(t, "c", 8, time.Second, params.Params{Phase: 300 * time.Millisecond}),
+		fixed(t, "d", 8, 30*24*time.Hour, params.Params{Anchor: params.AnchorCalendar, Calendar: params.CalendarMonth}),
+		fixed(t, "e", 30, 24*time.Hour, params.Params{Anchor: params.AnchorCalendar, Location: time.FixedZone("", 7200)}),
+		fixed(t, "f", weir.MaxCost, 24*time.Hour, params.Params{}),
+		fixed(t, "g", 1, time.Hour, params.Params{}),
 	}}
 	m, charged, refused := model{}, 0, 0
 	questions := 2000

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 )
 
@@ -19,12 +20,12 @@ func TestFamilyRestarts(t *testing.T) {
 	s := open(t, memcached.Options{Servers: []string{server(t)}, Now: func() int64 { return now }})
 	draw := func() *weir.Limit {
 		period := []time.Duration{time.Minute, 7 * time.Minute, time.Hour, 24 * time.Hour}[rng.IntN(4)]
-		p := weir.Params{}
+		p := params.Params{}
 		switch rng.IntN(4) {
 		case 0:
 			p.Phase = time.Duration(1+rng.IntN(2)) * 10 * time.Second
 		case 1:
-			p.Anchor, period = weir.AnchorCalendar, 24*time.Hour
+			p.Anchor, period = params.AnchorCalendar, 24*time.Hour
 			p.Location = []*time.Location{nil, time.FixedZone("east", 7200)}[rng.IntN(2)]
 		}
 		return fixed(t, "rule", 2+rng.Int64N(20), period, p)

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/background"
 	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/params"
 )
 
 // Store keeps counts in Memcached. Safe for concurrent use.
@@ -95,7 +96,7 @@ func Check(l *weir.Limit) error {
 		return fmt.Errorf("limit %q: no algorithm", l.Name)
 	case l.Algorithm.Name() != algorithm.FixedWindow.Name():
 		return fmt.Errorf("limit %q: Memcached can only count, so it cannot keep %s: use fixed_window, %s", l.Name, l.Algorithm.Name(), elsewhere)
-	case l.Anchor == weir.AnchorFirst:
+	case l.Anchor == params.AnchorFirst:
 		return fmt.Errorf("limit %q: Memcached cannot keep when a window began, so none can begin with the first request: anchor it to the epoch or the calendar, %s", l.Name, elsewhere)
 	}
 	if l.Pool != nil {
@@ -128,7 +129,7 @@ func servable(l *weir.Limit) error {
 	if l.Cells == 0 {
 		return fault("limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
-	if l.Algorithm == algorithm.FixedWindow && l.Anchor != weir.AnchorFirst {
+	if l.Algorithm == algorithm.FixedWindow && l.Anchor != params.AnchorFirst {
 		return nil
 	}
 	return &RejectedError{fmt.Errorf("store memcached: %w", Check(l))}

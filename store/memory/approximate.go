@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/params"
 )
 
 // A windowKey says which approximate limits share a sketch: versions of the same
@@ -12,7 +13,7 @@ import (
 type windowKey struct {
 	id     uint64
 	period int64
-	size   weir.SketchOptions
+	size   params.SketchOptions
 }
 
 func windowKeyOf(l *weir.Limit) windowKey {
@@ -103,7 +104,7 @@ func newWindow(l *weir.Limit) (*sketch.Window, error) { return sketch.NewWindow(
 
 // windowOptions sizes the sketch of l. The bound on the error that sizing by a
 // load rests on is a worst case, and conservative update stays far below it: so
-// who expects no particular load gets a fixed size, as weir.SketchOptions says.
+// who expects no particular load gets a fixed size, as params.SketchOptions says.
 func windowOptions(l *weir.Limit) sketch.WindowOptions {
 	o := l.Sketch
 	w := sketch.WindowOptions{

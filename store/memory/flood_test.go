@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // A flood is many keys that come once, while others go about their business:
@@ -236,17 +237,17 @@ func resident() string {
 func TestOverflowReachesAsFarAsTheLimit(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
-		unit    weir.Calendar
+		unit    params.Calendar
 		period  time.Duration
 		longest time.Duration // with the hour that a day gains in autumn
 	}{
-		{weir.CalendarDay, day, day + time.Hour},
-		{weir.CalendarWeek, 7 * day, 7*day + time.Hour},
-		{weir.CalendarMonth, 28 * day, 31*day + time.Hour},
-		{weir.CalendarYear, 365 * day, 366*day + time.Hour},
+		{params.CalendarDay, day, day + time.Hour},
+		{params.CalendarWeek, 7 * day, 7*day + time.Hour},
+		{params.CalendarMonth, 28 * day, 31*day + time.Hour},
+		{params.CalendarYear, 365 * day, 366*day + time.Hour},
 	} {
 		l := compile(t, &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 1, Period: c.period,
-			Params: weir.Params{Anchor: weir.AnchorCalendar, Calendar: c.unit}})
+			Params: params.Params{Anchor: params.AnchorCalendar, Calendar: c.unit}})
 		if got := keyOf(l).reach; got < c.longest.Microseconds() {
 			t.Errorf("calendar unit %d: the sketch counts for %d µs, a window lasts up to %v", c.unit, got, c.longest)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/sketch"
+	"github.com/weirlimit/weir/params"
 )
 
 // sketches holds what many keys share: the state of keys that found no room in
@@ -72,7 +73,7 @@ func keyOf(l *weir.Limit) overflowKey {
 		// How far ahead of now a stamp may be, to within a factor of two.
 		return overflowKey{stamps: true, reach: int64(bits.Len64(max(reach(l.Burst, period, l.Count), uint64(period))))}
 	}
-	if l.Anchor == weir.AnchorCalendar {
+	if l.Anchor == params.AnchorCalendar {
 		period = max(period, longestWindow(l.Calendar))
 	}
 	return overflowKey{reach: period}
@@ -93,14 +94,14 @@ func reach(burst, period, count int64) uint64 {
 }
 
 // longestWindow returns how long a calendar window can be, in microseconds.
-func longestWindow(unit weir.Calendar) int64 {
+func longestWindow(unit params.Calendar) int64 {
 	days := time.Duration(366)
 	switch unit {
-	case weir.CalendarDay:
+	case params.CalendarDay:
 		days = 1
-	case weir.CalendarWeek:
+	case params.CalendarWeek:
 		days = 7
-	case weir.CalendarMonth:
+	case params.CalendarMonth:
 		days = 31
 	}
 	// Clocks are put back by an hour in autumn, somewhere by two.

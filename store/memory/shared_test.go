@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	seeding "github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/params"
 )
 
 // TestFamilyLimitsOfOneScope: the limits of one rule, its tiers and overrides, count
@@ -17,7 +18,7 @@ import (
 func TestFamilyLimitsOfOneScope(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seeding.Of(t), 0))
 	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}
-	small := weir.Params{Sketch: weir.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 14, BloomHashes: 3}}
+	small := params.Params{Sketch: params.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 14, BloomHashes: 3}}
 	for _, a := range algorithm.All {
 		if a.Traits()&weir.Leases != 0 {
 			continue // each request needs a lease of its own
@@ -64,7 +65,7 @@ func TestWindowsOfOldRulesAreDropped(t *testing.T) {
 	s, clock := newStore(t, Options{})
 	limit := func(period time.Duration) *weir.Limit {
 		return compile(t, &weir.Limit{Algorithm: algorithm.Approximate, Scope: "approximate", Count: 3, Period: period,
-			Params: weir.Params{Sketch: weir.SketchOptions{Width: 1 << 10, BloomBits: 1 << 12, BloomHashes: 2}}})
+			Params: params.Params{Sketch: params.SketchOptions{Width: 1 << 10, BloomBits: 1 << 12, BloomHashes: 2}}})
 	}
 	minute, hour := limit(time.Minute), limit(time.Hour)
 	for _, l := range []*weir.Limit{minute, hour} {

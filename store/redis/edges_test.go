@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // TestFamilyTwinsAgreeAtTheEdges asks every algorithm and its twin about limits,
@@ -77,11 +78,11 @@ func (tr *trace) edgeLimit(a weir.Algorithm, i int) *weir.Limit {
 		}
 		switch a.Name() {
 		case "sliding_subwindows":
-			l.Form, l.Precision = weir.Form(tr.IntN(3)), []int{0, 2, 3, 60, 240}[tr.IntN(5)]
+			l.Form, l.Precision = params.Form(tr.IntN(3)), []int{0, 2, 3, 60, 240}[tr.IntN(5)]
 		case "fixed_window":
-			l.Anchor = weir.Anchor(tr.IntN(3))
-			if l.Anchor == weir.AnchorCalendar {
-				l.Calendar = weir.CalendarDay + weir.Calendar(tr.IntN(4))
+			l.Anchor = params.Anchor(tr.IntN(3))
+			if l.Anchor == params.AnchorCalendar {
+				l.Calendar = params.CalendarDay + params.Calendar(tr.IntN(4))
 			}
 		case "leaky_queue":
 			l.Free = int64(tr.IntN(3))

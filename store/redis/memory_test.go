@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // usage returns MEMORY USAGE of a key as it would be if its name had at most
@@ -63,7 +64,7 @@ func TestMemoryPerKey(t *testing.T) {
 	f("a queue", &weir.Limit{Algorithm: algorithm.LeakyQueue, Count: 100, Period: time.Minute}, 3, 48)
 	f("a fixed window", weir.PerHour(1_000_000, algorithm.FixedWindow), 3, 48)
 	f("a window from the first request", &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 100, Period: time.Hour,
-		Params: weir.Params{Anchor: weir.AnchorFirst}}, 3, 80)
+		Params: params.Params{Anchor: params.AnchorFirst}}, 3, 80)
 	f("a lockout", weir.PerHour(5, algorithm.Lockout), 3, 80)
 	f("a sliding window of one", weir.PerHour(1, algorithm.SlidingWindow), 1, 80)
 	f("a sliding window", weir.PerHour(100, algorithm.SlidingWindow), 100, 80)

@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // rowLimits are limits whose plain spends go together.
@@ -16,13 +17,13 @@ func rowLimits(t *testing.T) []*weir.Limit {
 	all := []*weir.Limit{
 		{Algorithm: algorithm.TokenBucket, Count: 60, Period: time.Minute, Burst: 9},
 		{Algorithm: algorithm.TokenBucket, Count: 7919, Period: 7 * time.Minute, Burst: 11},
-		{Algorithm: algorithm.LeakyQueue, Count: 10, Period: time.Second, Params: weir.Params{MaxDelay: time.Second}},
+		{Algorithm: algorithm.LeakyQueue, Count: 10, Period: time.Second, Params: params.Params{MaxDelay: time.Second}},
 		{Algorithm: algorithm.FixedWindow, Count: 8, Period: time.Second},
-		{Algorithm: algorithm.FixedWindow, Count: 9, Period: time.Second, Params: weir.Params{Anchor: weir.AnchorFirst}},
+		{Algorithm: algorithm.FixedWindow, Count: 9, Period: time.Second, Params: params.Params{Anchor: params.AnchorFirst}},
 		{Algorithm: algorithm.SlidingWindow, Count: 10, Period: time.Second},
 		{Algorithm: algorithm.SlidingWindow, Count: 100, Period: time.Second},
 		{Algorithm: algorithm.SlidingCounter, Count: 10, Period: time.Second},
-		{Algorithm: algorithm.SlidingSubwindows, Count: 10, Period: time.Second, Params: weir.Params{Precision: 12}},
+		{Algorithm: algorithm.SlidingSubwindows, Count: 10, Period: time.Second, Params: params.Params{Precision: 12}},
 		{Algorithm: algorithm.Lockout, Count: 7, Period: time.Second},
 	}
 	for i, l := range all {

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // TestTraces asks the store and the algorithms themselves the same random
@@ -46,7 +47,7 @@ func TestCalendarAfterTheClockWasSet(t *testing.T) {
 	r := servertest.Redis(t)
 	now := int64(1_773_500_966_535_897)
 	s := openTold(t, "redis://"+r.Addr, func() int64 { return now })
-	l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Period: 24 * time.Hour, Params: weir.Params{Anchor: weir.AnchorCalendar}}
+	l := &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 10, Period: 24 * time.Hour, Params: params.Params{Anchor: params.AnchorCalendar}}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func variants(a weir.Algorithm) [][]*weir.Limit {
 		{{Count: 7919, Period: 7 * time.Second}},
 		{{Count: 1, Period: time.Hour}, {Count: 2, Period: time.Hour}},
 	}
-	with := func(p weir.Params, counts ...int64) {
+	with := func(p params.Params, counts ...int64) {
 		var group []*weir.Limit
 		for _, n := range counts {
 			group = append(group, &weir.Limit{Count: n, Period: time.Second, Params: p})
@@ -148,44 +149,44 @@ func variants(a weir.Algorithm) [][]*weir.Limit {
 	}
 	switch a {
 	case algorithm.TokenBucket, algorithm.LeakyBucket:
-		with(weir.Params{}, 1_000_003)
-		with(weir.Params{}, 1999, 7, 1000)
+		with(params.Params{}, 1_000_003)
+		with(params.Params{}, 1999, 7, 1000)
 	case algorithm.LeakyQueue:
-		with(weir.Params{Free: 3, MaxDelay: 250 * time.Millisecond}, 10, 13)
+		with(params.Params{Free: 3, MaxDelay: 250 * time.Millisecond}, 10, 13)
 	case algorithm.FixedWindow:
-		with(weir.Params{Anchor: weir.AnchorFirst}, 8, 5)
-		with(weir.Params{Phase: 300 * time.Millisecond}, 8)
-		with(weir.Params{}, 10_000_000)
-		for c := weir.CalendarDay; c <= weir.CalendarYear; c++ {
-			with(weir.Params{Anchor: weir.AnchorCalendar, Calendar: c}, 8, 9)
+		with(params.Params{Anchor: params.AnchorFirst}, 8, 5)
+		with(params.Params{Phase: 300 * time.Millisecond}, 8)
+		with(params.Params{}, 10_000_000)
+		for c := params.CalendarDay; c <= params.CalendarYear; c++ {
+			with(params.Params{Anchor: params.AnchorCalendar, Calendar: c}, 8, 9)
 		}
 	case algorithm.SlidingWindow:
-		with(weir.Params{}, 21, 100, 64, 65, 1000, 16_384, 700)
-		with(weir.Params{}, 2, 20, 7)
-		with(weir.Params{}, 1<<40, 16_385, 1<<53, 1<<53-1, 70_000, 7*1<<50)
-		with(weir.Params{Grain: 1}, 100, 30)
-		with(weir.Params{Grain: 4}, 1)
-		with(weir.Params{Grain: 3}, 20, 8)
-		with(weir.Params{Grain: 4}, 1000, 5000)
+		with(params.Params{}, 21, 100, 64, 65, 1000, 16_384, 700)
+		with(params.Params{}, 2, 20, 7)
+		with(params.Params{}, 1<<40, 16_385, 1<<53, 1<<53-1, 70_000, 7*1<<50)
+		with(params.Params{Grain: 1}, 100, 30)
+		with(params.Params{Grain: 4}, 1)
+		with(params.Params{Grain: 3}, 20, 8)
+		with(params.Params{Grain: 4}, 1000, 5000)
 		all = append(all, []*weir.Limit{{Count: 9, Period: 3 * time.Microsecond}, {Count: 5, Period: 3 * time.Microsecond}},
-			[]*weir.Limit{{Count: 900, Period: 7919 * time.Microsecond}, {Count: 5000, Period: 7919 * time.Microsecond, Params: weir.Params{Grain: 2}}},
+			[]*weir.Limit{{Count: 900, Period: 7919 * time.Microsecond}, {Count: 5000, Period: 7919 * time.Microsecond, Params: params.Params{Grain: 2}}},
 			[]*weir.Limit{{Count: 1 << 33, Period: 365 * 24 * time.Hour}, {Count: 1 << 35, Period: 365 * 24 * time.Hour}})
 	case algorithm.SlidingCounter:
-		with(weir.Params{}, 1<<40)
+		with(params.Params{}, 1<<40)
 		all = append(all, []*weir.Limit{{Count: 1 << 33, Period: 365 * 24 * time.Hour}, {Count: 1 << 35, Period: 365 * 24 * time.Hour}})
 	case algorithm.SlidingSubwindows:
-		with(weir.Params{Form: weir.Weighted, Precision: 10}, 30, 20)
-		with(weir.Params{Form: weir.Lenient, Precision: 2}, 30, 40)
-		with(weir.Params{Precision: 240}, 100_000, 70_000)
-		with(weir.Params{Form: weir.Weighted}, 1<<33)
-		with(weir.Params{Precision: 12, Form: weir.Strict}, 30)
-		with(weir.Params{Precision: 12, Form: weir.Weighted}, 30)
+		with(params.Params{Form: params.Weighted, Precision: 10}, 30, 20)
+		with(params.Params{Form: params.Lenient, Precision: 2}, 30, 40)
+		with(params.Params{Precision: 240}, 100_000, 70_000)
+		with(params.Params{Form: params.Weighted}, 1<<33)
+		with(params.Params{Precision: 12, Form: params.Strict}, 30)
+		with(params.Params{Precision: 12, Form: params.Weighted}, 30)
 		all[len(all)-2] = append(all[len(all)-2], all[len(all)-1]...)
 		all = all[:len(all)-1]
 	case algorithm.SlidingLog:
-		with(weir.Params{MaxLog: 5000}, 2500, 40)
+		with(params.Params{MaxLog: 5000}, 2500, 40)
 	case algorithm.Concurrency:
-		with(weir.Params{}, 9_990, 10)
+		with(params.Params{}, 9_990, 10)
 	}
 	return all
 }

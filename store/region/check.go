@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // Check reports why l cannot be counted in so many regions together. Nil
@@ -22,7 +23,7 @@ func Check(l *weir.Limit, regions int) error {
 		return fmt.Errorf("%s cannot be counted in several regions together: use consistency: local, or sliding_window or token_bucket", l.Algorithm.Name())
 	case l.Excess != 0, l.Pool != nil, l.Penalize, l.Ban != nil, l.Headroom != nil:
 		return errors.New("soft, elastic and penalizing limits, bans and what is kept for priorities are decided by one store, and there is one in each region: use consistency: local")
-	case l.Anchor == weir.AnchorFirst:
+	case l.Anchor == params.AnchorFirst:
 		return errors.New("windows that begin with the first request begin differently in each region: use windows from the epoch")
 	}
 	if capOf(l, regions) < 1 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/region"
 )
 
@@ -18,7 +19,7 @@ func TestCheck(t *testing.T) {
 		"consistency leased":       {Algorithm: algorithm.TokenBucket, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyLeased}},
 		"sliding_log cannot":       {Algorithm: algorithm.SlidingLog, Count: 100},
 		"concurrency cannot":       {Algorithm: algorithm.Concurrency, Count: 100},
-		"first request":            {Algorithm: algorithm.FixedWindow, Count: 100, Params: weir.Params{Anchor: weir.AnchorFirst}},
+		"first request":            {Algorithm: algorithm.FixedWindow, Count: 100, Params: params.Params{Anchor: params.AnchorFirst}},
 		"penalizing":               {Algorithm: algorithm.FixedWindow, Count: 100, Mode: weir.Mode{Penalize: true}},
 		"max_overshoot of 1 units": {Algorithm: algorithm.FixedWindow, Count: 10},
 		"at least 4":               {Algorithm: algorithm.SlidingWindow, Count: 40},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 const (
@@ -76,7 +77,7 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 	turn := func(every int64) *weir.Limit {
 		return &weir.Limit{
 			Name: l.Name + " turn", Scope: fmt.Sprintf("%s\x1fturn %d", l.Scope, every), Algorithm: algorithm.FixedWindow, Count: 1,
-			Period: weir.FromMicros(every), Params: weir.Params{Anchor: weir.AnchorFirst},
+			Period: weir.FromMicros(every), Params: params.Params{Anchor: params.AnchorFirst},
 		}
 	}
 	r.turn, r.urgentTurn = turn(r.interval), turn(max(r.interval/8, 1000))
@@ -139,7 +140,7 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 	counter := func(what string) *weir.Limit {
 		return &weir.Limit{
 			Name: r.limit.Name + " regions", Scope: fmt.Sprintf("%s\x1f%s %d", r.limit.Scope, what, end), Algorithm: algorithm.FixedWindow,
-			Count: counterMax, Period: weir.FromMicros(life), Params: weir.Params{Anchor: weir.AnchorFirst},
+			Count: counterMax, Period: weir.FromMicros(life), Params: params.Params{Anchor: params.AnchorFirst},
 		}
 	}
 	c := &epochCounters{end: end, window: r.length == 0, own: counter("own"), reported: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // RunBound attacks limits of every algorithm on one store that open returns: before and
@@ -57,30 +58,30 @@ func RunBound(t *testing.T, open Open) {
 // written are limits that state how many units any period sees.
 func written(t testing.TB) []*weir.Limit {
 	t.Helper()
-	limit := func(a weir.Algorithm, count int64, period time.Duration, p weir.Params) *weir.Limit {
+	limit := func(a weir.Algorithm, count int64, period time.Duration, p params.Params) *weir.Limit {
 		return &weir.Limit{Algorithm: a, Count: count, Period: period, Params: p}
 	}
 	all := []*weir.Limit{
-		limit(algorithm.SlidingWindow, 100, time.Minute, weir.Params{}),
-		limit(algorithm.SlidingWindow, 1, time.Minute, weir.Params{}),
-		limit(algorithm.SlidingWindow, 5, time.Hour, weir.Params{}),
-		limit(algorithm.SlidingWindow, 1000, time.Second, weir.Params{}),
-		limit(algorithm.SlidingWindow, 1<<40, 24*time.Hour, weir.Params{}),
-		limit(algorithm.SlidingCounter, 100, time.Minute, weir.Params{}),
-		limit(algorithm.SlidingSubwindows, 100, time.Minute, weir.Params{}),
-		limit(algorithm.SlidingSubwindows, 100, time.Minute, weir.Params{Form: weir.Lenient}),
-		limit(algorithm.SlidingLog, 50, time.Minute, weir.Params{}),
-		limit(algorithm.FixedWindow, 100, time.Minute, weir.Params{}),
-		limit(algorithm.FixedWindow, 100, time.Minute, weir.Params{Anchor: weir.AnchorFirst}),
-		limit(algorithm.TokenBucket, 100, time.Minute, weir.Params{}),
-		limit(algorithm.LeakyBucket, 100, time.Minute, weir.Params{}),
-		limit(algorithm.LeakyQueue, 100, time.Minute, weir.Params{}),
-		limit(algorithm.Lockout, 10, time.Minute, weir.Params{}),
-		limit(algorithm.Approximate, 100, time.Minute, weir.Params{}),
+		limit(algorithm.SlidingWindow, 100, time.Minute, params.Params{}),
+		limit(algorithm.SlidingWindow, 1, time.Minute, params.Params{}),
+		limit(algorithm.SlidingWindow, 5, time.Hour, params.Params{}),
+		limit(algorithm.SlidingWindow, 1000, time.Second, params.Params{}),
+		limit(algorithm.SlidingWindow, 1<<40, 24*time.Hour, params.Params{}),
+		limit(algorithm.SlidingCounter, 100, time.Minute, params.Params{}),
+		limit(algorithm.SlidingSubwindows, 100, time.Minute, params.Params{}),
+		limit(algorithm.SlidingSubwindows, 100, time.Minute, params.Params{Form: params.Lenient}),
+		limit(algorithm.SlidingLog, 50, time.Minute, params.Params{}),
+		limit(algorithm.FixedWindow, 100, time.Minute, params.Params{}),
+		limit(algorithm.FixedWindow, 100, time.Minute, params.Params{Anchor: params.AnchorFirst}),
+		limit(algorithm.TokenBucket, 100, time.Minute, params.Params{}),
+		limit(algorithm.LeakyBucket, 100, time.Minute, params.Params{}),
+		limit(algorithm.LeakyQueue, 100, time.Minute, params.Params{}),
+		limit(algorithm.Lockout, 10, time.Minute, params.Params{}),
+		limit(algorithm.Approximate, 100, time.Minute, params.Params{}),
 	}
 	for i, l := range all {
 		l.Name = fmt.Sprint("written ", i)
-		l.Sketch = weir.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}
+		l.Sketch = params.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}
 		compiled(t, l)
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 const bucketName = "token_bucket"
@@ -26,20 +27,20 @@ func limits(t testing.TB) []*weir.Limit {
 			all = append(all, named(t, a, fmt.Sprint(i), l))
 		}
 	}
-	for i, p := range []weir.Params{
-		{Anchor: weir.AnchorFirst},
+	for i, p := range []params.Params{
+		{Anchor: params.AnchorFirst},
 		{Phase: 300 * time.Millisecond},
-		{Anchor: weir.AnchorCalendar, Calendar: weir.CalendarMonth},
+		{Anchor: params.AnchorCalendar, Calendar: params.CalendarMonth},
 	} {
 		period := time.Second
-		if p.Anchor == weir.AnchorCalendar {
+		if p.Anchor == params.AnchorCalendar {
 			period = 30 * 24 * time.Hour
 		}
 		all = append(all, named(t, algorithm.FixedWindow, fmt.Sprint("anchor", i), &weir.Limit{Count: 8, Period: period, Params: p}))
 	}
-	for _, form := range []weir.Form{weir.Weighted, weir.Lenient} {
+	for _, form := range []params.Form{params.Weighted, params.Lenient} {
 		all = append(all, named(t, algorithm.SlidingSubwindows, fmt.Sprint("form", form),
-			&weir.Limit{Count: 30, Period: time.Second, Params: weir.Params{Form: form, Precision: 10}}))
+			&weir.Limit{Count: 30, Period: time.Second, Params: params.Params{Form: form, Precision: 10}}))
 	}
 	all = append(all,
 		named(t, algorithm.TokenBucket, "two words", &weir.Limit{Count: 1_000_003, Period: time.Second, Burst: 50}),
@@ -47,7 +48,7 @@ func limits(t testing.TB) []*weir.Limit {
 		named(t, algorithm.SlidingWindow, "four words", &weir.Limit{Count: 1 << 40, Period: time.Second}),
 		named(t, algorithm.SlidingCounter, "three words", &weir.Limit{Count: 1 << 40, Period: time.Second}),
 		named(t, algorithm.LeakyQueue, "free", &weir.Limit{Count: 10, Period: time.Second,
-			Params: weir.Params{Free: 3, MaxDelay: 250 * time.Millisecond}}))
+			Params: params.Params{Free: 3, MaxDelay: 250 * time.Millisecond}}))
 	return all
 }
 
@@ -56,7 +57,7 @@ func named(t testing.TB, a weir.Algorithm, suffix string, l *weir.Limit) *weir.L
 	l.Name = a.Name() + " " + suffix
 	l.Algorithm = a
 	// Small sketches: the exact size is not what is tested.
-	l.Sketch = weir.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}
+	l.Sketch = params.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}
 	return compiled(t, l)
 }
 
@@ -64,7 +65,7 @@ func named(t testing.TB, a weir.Algorithm, suffix string, l *weir.Limit) *weir.L
 func perHour(name, algorithmName string, count int64) *weir.Limit {
 	const never = 1000 * time.Hour
 	return &weir.Limit{Name: name, Algorithm: algorithm.ByName(algorithmName), Count: count, Period: never,
-		Params: weir.Params{Sketch: weir.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}}}
+		Params: params.Params{Sketch: params.SketchOptions{Width: 1 << 12, Depth: 4, BloomBits: 1 << 16, BloomHashes: 4}}}
 }
 
 // serves reports whether the store under test can keep l. A store that cannot keep

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // numbers are how many marks of a limit a node uses by turns, an epoch each: when the
@@ -91,14 +92,14 @@ func (n *number) mark(p *plan, key string) weir.Op {
 // was lost.
 func (p *plan) newMarks(node string) error {
 	l := p.limit
-	if l.Anchor == weir.AnchorFirst && l.Algorithm == algorithm.FixedWindow {
+	if l.Anchor == params.AnchorFirst && l.Algorithm == algorithm.FixedWindow {
 		return nil
 	}
 	var marks [numbers]*weir.Limit
 	for i := range marks {
 		marks[i] = &weir.Limit{
 			Name: l.Name + " fetches", Scope: l.Scope + "\x1ffetches " + string(rune('0'+i)) + " " + node, Algorithm: algorithm.FixedWindow,
-			Count: markCount, Period: markLife, Params: weir.Params{Anchor: weir.AnchorFirst},
+			Count: markCount, Period: markLife, Params: params.Params{Anchor: params.AnchorFirst},
 		}
 		if err := marks[i].Compile(); err != nil {
 			return err

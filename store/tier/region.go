@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/params"
 )
 
 // A Peer is the store of another region.
@@ -47,7 +48,7 @@ func CheckRegions(l *weir.Limit, regions int) error {
 		return fmt.Errorf("%s cannot be counted in several regions together: use consistency: local, or sliding_window or token_bucket", l.Algorithm.Name())
 	case !alone(&l.Mode):
 		return errors.New("soft, elastic and penalizing limits, bans and what is kept for priorities are decided by one store, and there is one in each region: use consistency: local")
-	case l.Anchor == weir.AnchorFirst:
+	case l.Anchor == params.AnchorFirst:
 		return errors.New("windows that begin with the first request begin differently in each region: use windows from the epoch")
 	}
 	if regionCap(l, regions) < 1 {
@@ -156,7 +157,7 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 	turn := func(every int64) *weir.Limit {
 		return &weir.Limit{
 			Name: l.Name + " turn", Scope: fmt.Sprintf("%s\x1fturn %d", l.Scope, every), Algorithm: algorithm.FixedWindow, Count: 1,
-			Period: weir.FromMicros(every), Params: weir.Params{Anchor: weir.AnchorFirst},
+			Period: weir.FromMicros(every), Params: params.Params{Anchor: params.AnchorFirst},
 		}
 	}
 	r.turn, r.soon = turn(r.interval), turn(max(r.interval/8, 1000))
@@ -219,7 +220,7 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 	counter := func(what string) *weir.Limit {
 		return &weir.Limit{
 			Name: r.limit.Name + " regions", Scope: fmt.Sprintf("%s\x1f%s %d", r.limit.Scope, what, end), Algorithm: algorithm.FixedWindow,
-			Count: regionCount, Period: weir.FromMicros(life), Params: weir.Params{Anchor: weir.AnchorFirst},
+			Count: regionCount, Period: weir.FromMicros(life), Params: params.Params{Anchor: params.AnchorFirst},
 		}
 	}
 	c := &epochCounters{end: end, window: r.length == 0, own: counter("own"), told: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}

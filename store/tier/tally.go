@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // A tally is what a node has admitted of a key on its own and not yet told the
@@ -127,7 +128,7 @@ func (p *plan) count(node string) error {
 		// admitted by the old ones counts on in the new.
 		over /= 2
 	}
-	if over == 0 || l.Anchor == weir.AnchorFirst {
+	if over == 0 || l.Anchor == params.AnchorFirst {
 		p.mode = weir.ConsistencyStrict
 		return nil
 	}
@@ -152,13 +153,13 @@ func (p *plan) count(node string) error {
 	}
 	c.slack = &weir.Limit{
 		Name: l.Name + " slack", Scope: l.Scope + "\x1fslack", Algorithm: algorithm.FixedWindow, Count: over, Period: period,
-		Params: weir.Params{Anchor: l.Anchor, Phase: l.Phase, Calendar: l.Calendar, Location: l.Location},
+		Params: params.Params{Anchor: l.Anchor, Phase: l.Phase, Calendar: l.Calendar, Location: l.Location},
 	}
 	errs := []error{c.slack.Compile()}
 	for i, half := range []string{"even", "odd"} {
 		c.marks[i] = &weir.Limit{
 			Name: l.Name + " pushes", Scope: l.Scope + "\x1fpushes " + half + " " + node, Algorithm: algorithm.FixedWindow,
-			Count: markCount, Period: markLife, Params: weir.Params{Anchor: weir.AnchorFirst},
+			Count: markCount, Period: markLife, Params: params.Params{Anchor: params.AnchorFirst},
 		}
 		errs = append(errs, c.marks[i].Compile())
 	}

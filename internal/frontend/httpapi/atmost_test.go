@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/params"
 )
 
 // promised is a guarantee as it is printed.
@@ -136,10 +137,10 @@ func TestFamilyAtMost(t *testing.T) {
 		"hard":     func(*weir.Limit) {},
 		"burst":    func(l *weir.Limit) { l.Burst = 3 * l.Count },
 		"small":    func(l *weir.Limit) { l.Burst = 1 },
-		"calendar": func(l *weir.Limit) { l.Anchor, l.Period = weir.AnchorCalendar, 24*time.Hour },
-		"first":    func(l *weir.Limit) { l.Anchor = weir.AnchorFirst },
-		"weighted": func(l *weir.Limit) { l.Form = weir.Weighted },
-		"lenient":  func(l *weir.Limit) { l.Form = weir.Lenient },
+		"calendar": func(l *weir.Limit) { l.Anchor, l.Period = params.AnchorCalendar, 24*time.Hour },
+		"first":    func(l *weir.Limit) { l.Anchor = params.AnchorFirst },
+		"weighted": func(l *weir.Limit) { l.Form = params.Weighted },
+		"lenient":  func(l *weir.Limit) { l.Form = params.Lenient },
 		"soft":     func(l *weir.Limit) { l.Excess = 30 },
 		"shadow":   func(l *weir.Limit) { l.Shadow = true },
 		"rollout":  func(l *weir.Limit) { l.Rollout = 50 },
@@ -176,7 +177,7 @@ func TestFamilyAtMost(t *testing.T) {
 			for _, word := range slices.Sorted(maps.Keys(consistencies)) {
 				l := weir.PerMinute(10, alg)
 				if alg.Name() == algorithm.Approximate.Name() {
-					l.Sketch = weir.SketchOptions{Width: 1024, Depth: 2, BloomBits: 1 << 12, BloomHashes: 2}
+					l.Sketch = params.SketchOptions{Width: 1024, Depth: 2, BloomBits: 1 << 12, BloomHashes: 2}
 				}
 				l.Name, l.Consistency = "limit", consistencies[word]
 				modes[mode](l)

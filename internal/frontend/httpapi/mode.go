@@ -133,7 +133,7 @@ func (a *API) stand(places []overlay.Place) modeAnswer {
 	for _, p := range places {
 		key := id{p.Domain, p.Rule, p.Limit.Name}
 		if i, ok := at[key]; ok { // a limit in words counts addresses and clients apart
-			for _, o := range weir.Outcomes() {
+			for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 				out.Limits[i].Counts[o.String()] += p.Limit.Counters().Load(o)
 			}
 			continue
@@ -148,7 +148,7 @@ func (a *API) stand(places []overlay.Place) modeAnswer {
 				m.Percent = *m.Changed.Percent
 			}
 		}
-		for _, o := range weir.Outcomes() {
+		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			m.Counts[o.String()] = p.Limit.Counters().Load(o)
 		}
 		out.Limits = append(out.Limits, m)

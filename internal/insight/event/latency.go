@@ -132,9 +132,8 @@ func (m *meter) latency() *Latency {
 // roll-up has no times and no answers.
 const maxIdleMetered = 1000
 
-// ObserveLatency implements [weir.LatencyObserver].
-func (o *Observer) ObserveLatency(r *weir.Request, took time.Duration) {
-	ops := r.Ops()
+// countLatency counts how long a decision took under each limit that it met.
+func (o *Observer) countLatency(ops []weir.Op, took time.Duration) {
 	bucket := LatencyBucket(took)
 	for i := range ops {
 		if ops[i].Outcome == weir.Uncounted {

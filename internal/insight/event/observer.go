@@ -184,6 +184,9 @@ func (o *Observer) Observe(r *weir.Request, d weir.Decision, err error) {
 		}
 		o.see(r, op, hash, op.Decision.Limit == d.Limit)
 	}
+	if took := r.Took(); took > 0 {
+		o.countLatency(ops, took)
+	}
 }
 
 // degraded reports whether an op was decided without the guarantee that its limit
@@ -271,7 +274,6 @@ func (o *Observer) Loss() Loss {
 func (o *Observer) Top(n int) []Heavy { return o.top.list(n) }
 
 var (
-	_ weir.Observer        = (*Observer)(nil)
-	_ weir.ResultObserver  = (*Observer)(nil)
-	_ weir.LatencyObserver = (*Observer)(nil)
+	_ weir.Observer       = (*Observer)(nil)
+	_ weir.ResultObserver = (*Observer)(nil)
 )

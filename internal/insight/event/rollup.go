@@ -74,7 +74,7 @@ func (r *roller) roll(now time.Time) []*Rollup {
 	var out []*Rollup
 	for counters, a := range r.told {
 		var counts map[string]uint64
-		for _, o := range weir.Outcomes() {
+		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			n := counters.Load(o)
 			if n == a.counts[o] {
 				continue

@@ -82,7 +82,7 @@ func ParseFilter(q url.Values) (*Filter, error) {
 // Check reports which of the words are none.
 func (f *Filter) Check() error {
 	var outcomes []string
-	for _, o := range weir.Outcomes() {
+	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		outcomes = append(outcomes, o.String())
 	}
 	var errs []error

@@ -194,7 +194,7 @@ func (m *Meter) limits(span bool) []*measured {
 			named[at], all = l, append(all, l)
 		}
 		var now counts
-		for _, o := range weir.Outcomes() {
+		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			now[o] = c.Load(o)
 		}
 		seen[c] = now
@@ -238,7 +238,7 @@ func (c *counts) all() (n uint64) {
 // words returns the counts that there are by their words.
 func (c *counts) words() map[string]uint64 {
 	out := make(map[string]uint64)
-	for _, o := range weir.Outcomes() {
+	for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 		if c[o] > 0 {
 			out[o.String()] = c[o]
 		}

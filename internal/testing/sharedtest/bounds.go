@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // 64 goroutines on four nodes, on limits of every mode at once: none is overdrawn,
@@ -105,7 +106,7 @@ func testAtMost(t *testing.T, newNode New) {
 						l.Period = 12 * time.Second
 					}
 					if a.Name() == algorithm.Approximate.Name() {
-						l.Sketch = weir.SketchOptions{Width: 1024, Depth: 2, BloomBits: 1 << 12, BloomHashes: 2}
+						l.Sketch = params.SketchOptions{Width: 1024, Depth: 2, BloomBits: 1 << 12, BloomHashes: 2}
 					}
 					set(l)
 					if l.Compile() != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 var lending = []weir.Algorithm{
@@ -75,7 +76,7 @@ func rare(t testing.TB, n int64, a weir.Algorithm, m weir.ConsistencyMode) *weir
 // settled is the limit whose charge marks a held as refunded.
 func settled(t testing.TB) *weir.Limit {
 	return compiled(t, &weir.Limit{
-		Name: "settled", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Hour, Params: weir.Params{Anchor: weir.AnchorFirst},
+		Name: "settled", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Hour, Params: params.Params{Anchor: params.AnchorFirst},
 		Consistency: weir.Consistency{Mode: weir.ConsistencyStrict, OnStoreError: weir.OnErrorDeny},
 	}, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -168,7 +169,7 @@ func testMemcachedLimits(t *testing.T, newNode New) {
 	well := compiled(t, weir.PerDay(1000, algorithm.FixedWindow), strict)
 	for _, l := range []*weir.Limit{
 		weir.PerHour(5, algorithm.SlidingWindow), weir.PerHour(5, algorithm.TokenBucket), weir.PerHour(5, algorithm.SlidingLog),
-		{Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Hour, Params: weir.Params{Anchor: weir.AnchorFirst}},
+		{Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Hour, Params: params.Params{Anchor: params.AnchorFirst}},
 		{Algorithm: algorithm.Concurrency, Count: 5, Period: time.Hour},
 	} {
 		compiled(t, l, func(l *weir.Limit) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
 
@@ -242,7 +243,7 @@ func TestStoreIsAskedWhereSlackDoesNotServe(t *testing.T) {
 		t.Errorf("no room: %v", v)
 	}
 	first := limited(t, 100, algorithm.FixedWindow)
-	first.Anchor = weir.AnchorFirst
+	first.Anchor = params.AnchorFirst
 	one := limited(t, 1, algorithm.TokenBucket, func(l *weir.Limit) { l.Consistency.MaxOvershoot = 1 })
 	for _, l := range []*weir.Limit{first, one} {
 		if terms, err := NewTerms(l); terms != nil || err != nil {

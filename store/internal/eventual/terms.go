@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
 
@@ -41,7 +42,7 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 		// by the old one counts on in the new.
 		over /= 2
 	}
-	if over == 0 || l.Anchor == weir.AnchorFirst {
+	if over == 0 || l.Anchor == params.AnchorFirst {
 		return nil, nil
 	}
 	d = &Terms{limit: l, by: l, interval: weir.Micros(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
@@ -65,7 +66,7 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 	d.slack, err = lot.Variant(l, func(v *weir.Limit) {
 		v.Scope += "\x1fslack"
 		v.Algorithm, v.Count = algorithm.FixedWindow, over
-		v.Params = weir.Params{Anchor: l.Anchor, Phase: l.Phase, Calendar: l.Calendar, Location: l.Location}
+		v.Params = params.Params{Anchor: l.Anchor, Phase: l.Phase, Calendar: l.Calendar, Location: l.Location}
 		if refill := time.Duration(float64(l.Burst) / float64(l.Count) * float64(l.Period)); refill > l.Period {
 			v.Period = min(refill.Truncate(time.Microsecond)+time.Microsecond, weir.MaxPeriod)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -52,7 +53,7 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	d.flows = l.Traits()&weir.Refills != 0
 	// When a window began that begins with the first request cannot be told of a fetch
 	// whose answer was lost.
-	d.numbered = numbered && (l.Anchor != weir.AnchorFirst || l.Algorithm != algorithm.FixedWindow)
+	d.numbered = numbered && (l.Anchor != params.AnchorFirst || l.Algorithm != algorithm.FixedWindow)
 	var err error
 	switch {
 	case d.flows && l.Consistency.Loose:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -240,7 +241,7 @@ func TestAddKeepsToItsMostLots(t *testing.T) {
 // A few units of a sliding window are not worth a return.
 func TestFewGrainedUnitsAreLetGo(t *testing.T) {
 	b := newBench(t, algorithm.SlidingWindow)
-	b.limit = compiled(t, &weir.Limit{Name: "grained", Algorithm: algorithm.SlidingWindow, Count: 6400, Period: time.Minute, Params: weir.Params{Grain: 2}})
+	b.limit = compiled(t, &weir.Limit{Name: "grained", Algorithm: algorithm.SlidingWindow, Count: 6400, Period: time.Minute, Params: params.Params{Grain: 2}})
 	b.Add(b.lot(100, 9, 1000), 2)
 	b.Add(b.lot(200, 10, 1000), 2)
 	b.Expire(1000)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // A mark counts the calls of one entry on the store, so that one whose answer was lost can
@@ -26,7 +27,7 @@ func NewMark(l *weir.Limit, calls string) (*weir.Limit, error) {
 	return Variant(l, func(v *weir.Limit) {
 		v.Inherit(l)
 		v.Scope += "\x1f" + calls + " " + strconv.FormatUint(rand.Uint64(), 36)
-		v.Algorithm, v.Count, v.Period, v.Params = algorithm.FixedWindow, MarkCount, markLife, weir.Params{Anchor: weir.AnchorFirst}
+		v.Algorithm, v.Count, v.Period, v.Params = algorithm.FixedWindow, MarkCount, markLife, params.Params{Anchor: params.AnchorFirst}
 	})
 }
 

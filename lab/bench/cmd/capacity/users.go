@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // user is what one user holds under one algorithm.
@@ -60,7 +61,7 @@ var users = []user{
 	{limit: "1,000/minute", state: "one sketch, sized for a unit of every user", units: 1, sizes: large,
 		make: func(n int) *weir.Limit {
 			return &weir.Limit{Algorithm: algorithm.Approximate, Count: 1000, Period: time.Minute,
-				Params: weir.Params{Sketch: weir.SketchOptions{Expect: int64(n)}}}
+				Params: params.Params{Sketch: params.SketchOptions{Expect: int64(n)}}}
 		}},
 }
 
