@@ -38,7 +38,7 @@ func (d Decider) launch(e *lot.Entry, need int64) bool {
 // key for a sum. Whoever has waited draws again: a renewed lot may serve it, whatever
 // became of the fetch, and a refusal is remembered.
 func (d Decider) fly(e *lot.Entry, f *lot.Flight, need int64) {
-	_, g, _ := d.find(&weir.Op{Key: e.Key(), Limit: d.limit})
+	_, g, _ := d.Table.Find(e.Key(), d.limit)
 	s, now := e.State.(*state), d.Clock.Now()
 	var err error
 	if need > 0 || s.isLow(e, now) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/lot"
 )
 
 const (
@@ -33,13 +34,14 @@ type Terms struct {
 // weir.Limit.Compile.
 func NewTerms(l *weir.Limit) (*Terms, error) {
 	spare := l.Period / 4
-	by := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period + spare, Params: l.Params}
 	d := &Terms{
-		limit: l, by: by, parts: cmp.Or(l.Consistency.Share, 4), idle: weir.Micros(l.LeaseTTL()),
-		period: weir.Micros(l.Period), life: weir.Micros(by.Period), renewal: weir.Micros(spare / 2),
+		limit: l, parts: cmp.Or(l.Consistency.Share, 4), idle: weir.Micros(l.LeaseTTL()),
+		period: weir.Micros(l.Period), life: weir.Micros(l.Period + spare), renewal: weir.Micros(spare / 2),
 	}
-	if d.idle < leastIdle || by.Period > weir.MaxPeriod {
+	if d.idle < leastIdle || l.Period+spare > weir.MaxPeriod {
 		return nil, nil
 	}
-	return d, by.Compile()
+	var err error
+	d.by, err = lot.Variant(l, func(v *weir.Limit) { v.Period += spare })
+	return d, err
 }

@@ -26,6 +26,10 @@ var breakages = []breakage{
 	{"B3 time lost is not noticed", "clock/clock.go", "watchWall", "c.lost.Add(over)", "c.ahead += over"},
 	{"B4 a return without an answer is sent again", "lot/returns.go", "Finish", "case end == Unsent, ", "case end != Accepted, "},
 	{"B5 a return is taken after its window", "../../algorithm/fixed_window.go", "admitFixed", "(a.ID == 0 || a.ID == c.end)", "true"},
+	{"B8 a push without an answer is taken for counted", "eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.units = 0\n\t}\n\tif err == nil {"},
+	{"B9 slack outlives its window", "eventual/push.go", "adopt", "s.Fetched, s.Expiry = o.Cost, end", "s.Fetched, s.Expiry = o.Cost, end.Add(2_000_000)"},
+	{"B9 a node takes its share of the overshoot unasked", "eventual/push.go", "adopt", "o.Decision.Allowed() && end", "end"},
+	{"B10 a restarted node pushes under its old name", "lot/mark.go", "NewMark", "strconv.FormatUint(rand.Uint64(), 36)", "strconv.FormatUint(rand.Uint64()%1, 36)"},
 	{"B11 a permit is handed out for longer than its lot lives", "permit/permit.go", "acquire", "t.Expiry < until", "t.Expiry < now"},
 	{"B11 a lot grows under its name", "permit/fetch.go", "renew", "t.Expiry, t.Limit =", "t.Free, t.Fetched = t.Free+1, t.Fetched+1\n\t\tt.Expiry, t.Limit ="},
 	{"B12 the end of a caller counts as a failure", "transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true) || opened"},
@@ -88,11 +92,12 @@ func TestBreakagesAreCaught(t *testing.T) {
 			}
 			start := time.Now()
 			out, err := exec.Command(program, "-test.run", "^TestSimulation$", "-for", "60s").CombinedOutput()
-			what, _, found := strings.Cut(string(out), "run it again")
+			_, what, found := strings.Cut(string(out), ": seed ")
 			if err == nil || !found {
 				t.Fatalf("not caught: %v\n%s", err, out)
 			}
-			t.Logf("caught after %v: %s", time.Since(start).Round(time.Second), what[strings.LastIndex(strings.TrimSpace(what), "\n")+1:])
+			what, _, _ = strings.Cut(what, "\n")
+			t.Logf("caught after %v: seed %s", time.Since(start).Round(time.Second), what)
 		})
 	}
 }

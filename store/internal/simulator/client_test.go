@@ -130,6 +130,9 @@ func (c *client) admit(at int, o *weir.Op, from int64, byStore bool) {
 		}
 	case !byStore:
 		t.admit(c.server.time(), o.Cost)
+		if o.Limit.Consistency.Mode == weir.ConsistencyEventual {
+			c.lookAtSlack(o.Limit)
+		}
 	}
 }
 

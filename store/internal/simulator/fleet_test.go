@@ -45,9 +45,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		w.trace = &strings.Builder{}
 	}
 	f := &fleet{world: w, TB: t, tableBytes: 1 << 20, clients: clientsOf, pause: clientsOf * 1_000_000 / asksASecond, impatient: 8, patience: 30_000}
-	f.asked = []int{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3} // most decisions need no call
+	f.asked = []int{0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 3, 3, 3, 4, 4, 4} // most decisions need no call
 	if seed%5 == 1 {
-		f.asked = []int{0, 3, 3, 3}
+		f.asked = []int{3, 4, 4, 4}
 	}
 	f.server = newServer(t, w)
 	f.server.drift = f.Int64N(1001) - 500
@@ -60,8 +60,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 	f.add("window", windows[f.IntN(len(windows))], count, seconds)
 	f.add("bucket", algorithm.TokenBucket, count, seconds)
 	f.add("strict", algorithm.FixedWindow, count/5, seconds)
+	f.add("tally", algorithm.FixedWindow, count*2/5, seconds)
 	f.add("permits", algorithm.Concurrency, int64(8*n)+f.Int64N(20), 1+f.Int64N(3))
-	f.holdFor = f.limits[3].Count * 1_000_000 / max(rate, 1) * int64(60+f.IntN(80)) / 100
+	f.holdFor = f.permits().Count * 1_000_000 / max(rate, 1) * int64(60+f.IntN(80)) / 100
 	f.nodes = make([]*node, n)
 	for i := range f.nodes {
 		f.nodes[i] = f.newNode(i)
@@ -77,7 +78,7 @@ func (f *fleet) draw(seed uint64) faults {
 	if seed%5 == 0 {
 		f.isHealthy = true // and its callers leave before it answers
 		f.impatient, f.patience = 1, 2*some.quick
-		f.asked = []int{0, 1, 2, 2, 2, 2, 2, 3}
+		f.asked = []int{0, 1, 2, 2, 2, 2, 2, 3, 4}
 		return some
 	}
 	rate := func() int { return f.IntN(2) * (10 + f.IntN(100)) }
@@ -90,14 +91,36 @@ func (f *fleet) draw(seed uint64) faults {
 func (f *fleet) add(name string, a weir.Algorithm, count, seconds int64) {
 	l := &weir.Limit{Name: name, Algorithm: a, Count: count, Period: time.Duration(seconds) * time.Second}
 	l.Consistency.Mode = weir.ConsistencyLeased
-	if name == "strict" {
+	most := &weir.Limit{Name: name, Algorithm: a, Count: count, Period: l.Period}
+	switch name {
+	case "strict":
 		l.Consistency.Mode = weir.ConsistencyStrict
+	case "tally":
+		l.Consistency.Mode, l.Consistency.MaxOvershoot = weir.ConsistencyEventual, count/4
+		most.Count += count / 4
 	}
-	if err := l.Compile(); err != nil {
-		f.Fatal(err)
+	for _, l := range []*weir.Limit{l, most} {
+		if err := l.Compile(); err != nil {
+			f.Fatal(err)
+		}
 	}
-	f.limits, f.truths = append(f.limits, l), append(f.truths, newTruth(f.world, l))
+	f.limits, f.truths = append(f.limits, l), append(f.truths, newTruth(f.world, most))
 }
+
+// lookAtSlack looks whether all nodes together may overshoot a limit by no more than it may
+// be (I9).
+func (f *fleet) lookAtSlack(l *weir.Limit) {
+	sum := int64(0)
+	for _, n := range f.nodes {
+		sum += n.slack(l)
+	}
+	if sum > l.Overshoot() {
+		f.fail("%s: the nodes have %d of a slack of %d", l.Name, sum, l.Overshoot())
+	}
+}
+
+// permits returns the concurrency limit.
+func (f *fleet) permits() *weir.Limit { return f.limits[len(f.limits)-1] }
 
 // decided notes what the server has decided for a client.
 func (f *fleet) decided(c *client, o *weir.Op) {
@@ -115,9 +138,9 @@ func (f *fleet) disturb() {
 		i := f.IntN(len(f.nodes))
 		n := f.nodes[i]
 		us := int64(f.ExpFloat64() * 1_500_000)
-		what := f.IntN(7)
+		what := f.IntN(8)
 		if f.isHealthy {
-			what = 5 + f.IntN(2)
+			what = 5 + f.IntN(3)
 		}
 		f.event("disturb", int64(what), int64(i), us)
 		switch what {
@@ -143,6 +166,8 @@ func (f *fleet) disturb() {
 			for _, n := range f.nodes {
 				n.table.Drain(func() {})
 			}
+		case 5:
+			n.view = 1 + f.Int64N(int64(len(f.nodes))+1)
 		default: // reloaded
 			at := f.IntN(len(f.limits))
 			l := f.limits[at]
@@ -165,7 +190,7 @@ func (f *fleet) settle() {
 		n.cutOff = 0
 		f.stand(n.machine, false)
 	}
-	l := f.limits[3]
+	l := f.permits()
 	f.run(f.now + 3*weir.Micros(l.Period) + 8_000_000)
 	ops := []weir.Op{{Key: l.Name, Limit: l, Cost: 1, Verb: weir.Peek}}
 	if f.server.take(ops); ops[0].Decision.Remaining != l.Count {
@@ -177,7 +202,7 @@ func (f *fleet) settle() {
 type result struct {
 	hash               uint64
 	events, decisions  int
-	admitted           [4]int
+	admitted           [5]int
 	seconds            float64 // of all nodes
 	broken, trace, how string
 }
@@ -197,7 +222,7 @@ func simulate(t testing.TB, seed uint64, seconds int64, trace bool) (r result) {
 	for i, x := range f.truths {
 		r.admitted[i] = x.admitted
 	}
-	r.how = fmt.Sprintf("%d nodes, %s of %d in %s, %d permits for %s, %+v", len(f.nodes), f.limits[0].Algorithm.Name(), f.limits[0].Count, f.limits[0].Period, f.limits[3].Count, f.limits[3].Period, f.server.faults)
+	r.how = fmt.Sprintf("%d nodes, %s of %d in %s, %d permits for %s, %+v", len(f.nodes), f.limits[0].Algorithm.Name(), f.limits[0].Count, f.limits[0].Period, f.permits().Count, f.permits().Period, f.server.faults)
 	if trace {
 		r.trace = f.trace.String()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/eventual"
 	"github.com/weirlimit/weir/store/internal/leased"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/permit"
@@ -26,12 +27,14 @@ type node struct {
 	queue    *transport.Queue
 	leased   *leased.Env
 	permit   *permit.Env
+	eventual *eventual.Env
 	deciders map[*weir.Limit]decider
 	born     int64
 	drift    int64 // ppm
 	slept    int64 // its clock stood still for so long
 	budget   int64
 	cutOff   int64 // until when it does not reach the server
+	view     int64 // how many nodes there are, as it takes it
 	excused  int64 // until when its breaker may open, as it was late itself
 }
 
@@ -44,7 +47,7 @@ type decider struct {
 
 // newNode starts a node, which has reached the server once.
 func (f *fleet) newNode(index int) *node {
-	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now, budget: 20_000, deciders: map[*weir.Limit]decider{}}
+	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now, view: int64(len(f.nodes)), budget: 20_000, deciders: map[*weir.Limit]decider{}}
 	n.drift = f.Int64N(1001) - 500
 	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now) })
 	n.clock.Observe(0, clock.Store(f.server.time()), n.clock.Now())
@@ -62,9 +65,10 @@ func (f *fleet) newNode(index int) *node {
 		sent, err := n.queue.Fetch(context.Background(), t.Flight, ops)
 		return sent, n.observe(ops, sent, err)
 	}
-	nodes := func() int64 { return int64(len(f.nodes)) }
+	nodes := func() int64 { return n.view }
 	n.leased = &leased.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Nodes: nodes, IsSteady: func(int64) bool { return false }, Go: begin, Fetch: fetch}
 	n.permit = &permit.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Returns: n.returns, Nodes: nodes, Go: begin, Fetch: fetch}
+	n.eventual = &eventual.Env{Clock: n.clock, Table: n.table, Returns: n.returns, Refusals: refusals, Nodes: nodes, Go: begin, Send: fetch}
 	f.start(n.machine, f.now+f.Int64N(sweepEvery), n.maintain)
 	for range f.clients {
 		c := &client{node: n, at: f.asked[f.IntN(len(f.asked))]}
@@ -110,6 +114,12 @@ func (n *node) of(l *weir.Limit) decider {
 	var d decider
 	switch {
 	case l.Consistency.Mode == weir.ConsistencyStrict:
+	case l.Consistency.Mode == weir.ConsistencyEventual:
+		if terms, err := eventual.NewTerms(l); err != nil || terms == nil {
+			n.fail("no terms of %s: %v", l.Name, err)
+		} else {
+			d = decider{eventual.Decider{Env: n.eventual, Terms: terms}, func(int64) *weir.Limit { return l }}
+		}
 	case l.Traits()&weir.Leases != 0:
 		if terms, err := permit.NewTerms(l); err != nil || terms == nil {
 			n.fail("no terms of %s: %v", l.Name, err)
@@ -128,10 +138,22 @@ func (n *node) of(l *weir.Limit) decider {
 	return d
 }
 
-// maintain gives back what is idle.
+// slack returns what the node may still overshoot a limit by.
+func (n *node) slack(l *weir.Limit) int64 {
+	_, g, e := n.table.Find(l.Name, l)
+	defer g.Unlock()
+	now := n.ticks() + clock.Node(n.clock.Lost()) // the node itself does not look at its clock
+	if n.stands || e == nil || len(e.Lots()) == 0 || now >= e.Lots()[0].Expiry {
+		return 0
+	}
+	return e.Lots()[0].Fetched
+}
+
+// maintain gives back what is idle, and pushes what is due.
 func (n *node) maintain() {
 	for {
 		n.table.Sweep(n.clock.Now())
+		n.eventual.PushDue(n.clock.Now())
 		n.flush()
 		n.returns.Resume()
 		n.sleep(sweepEvery - 1000 + n.Int64N(2000))

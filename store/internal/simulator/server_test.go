@@ -105,14 +105,15 @@ func (d *driver) call(c *transport.Call) *transport.Result {
 	if d.oneOf(f.slowAnswer) {
 		back += d.Int64N(f.slow)
 	}
+	d.event("call", d.node.index, there, back)
+	if there+back > d.node.budget {
+		d.faulty = start + d.node.budget
+	}
 	if d.isDown() || d.oneOf(f.loseCall) {
 		d.sleep(there)
 		d.faulty = d.now
 		d.event("lose call")
 		return &transport.Result{Outcome: transport.Failed, MayRun: true, Err: errReset}
-	}
-	if there+back > d.node.budget {
-		d.faulty = start + d.node.budget
 	}
 	if there >= within {
 		ops := append([]weir.Op(nil), c.Ops...)

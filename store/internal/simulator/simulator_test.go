@@ -44,7 +44,7 @@ func TestSimulation(t *testing.T) {
 		r := simulate(t, seed, length, false)
 		if r.broken != "" {
 			report(t, seed)
-			return
+			t.Fatalf("seed %d: %s", seed, r.broken)
 		}
 		if i%100 == 1 {
 			if again := simulate(t, seed, length, false); again.hash != r.hash || again.events != r.events {
@@ -83,6 +83,6 @@ func report(t *testing.T, seed uint64) {
 	lines := strings.Split(r.trace, "\n")
 	t.Logf("%s\n%s", r.how, strings.Join(lines[max(len(lines)-60, 0):], "\n"))
 	if r.broken != "" {
-		t.Errorf("seed %d: %s\nrun it again with -seed %d", seed, r.broken, seed)
+		t.Errorf("seed %d: %s", seed, r.broken)
 	}
 }
