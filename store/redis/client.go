@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// workers of a lane to a whole server, and of one to a range of slots.
+// workers of a pipeline to a whole server, and of one to a range of slots.
 const (
 	serverWorkers = 4
 	rangeWorkers  = 1

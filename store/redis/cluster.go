@@ -5,15 +5,14 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir/internal/faults"
 )
 
-// cluster is a Redis Cluster. Each lane has a range of slots: as the servers of a
-// cluster have ranges too, one that does not answer holds up few lanes of others.
+// cluster is a Redis Cluster. Each pipeline has a range of slots: as the servers of a
+// cluster have ranges too, one that does not answer holds up few pipelines of others.
 // The ranges of a server that does not answer are lost, and those of others are
 // not.
 type cluster struct {
@@ -21,32 +20,24 @@ type cluster struct {
 	parts   parts
 	outage  *faults.Outage
 	client  rueidis.Client
-	timeout time.Duration
-	// wake asks for a look at all ranges.
-	wake    chan struct{}
+	ctx     context.Context
 	stop    context.CancelFunc
-	stopped sync.WaitGroup
+	looking sync.WaitGroup
+	patient Options
 }
 
 // A slotRange is a part of the slots.
 type slotRange struct {
-	lane *lane
-	part
-	probe string // a key in one of the slots
-	// trying: a probe is under way.
+	pipeline *pipeline
+	probe    string // a key in one of the slots
+	// trying: it is looked at.
 	trying atomic.Bool
 }
 
 func (a *address) newCluster(client rueidis.Client, stats *counters) *cluster {
-	ctx, stop := context.WithCancel(context.Background())
-	c := &cluster{client: client, timeout: a.patience(), wake: make(chan struct{}, 1), stop: stop}
+	c := &cluster{client: client, patient: a.Options}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.outage = faults.NewOutage(a.Logger, "part of the cluster down; limits of its keys follow on_store_error", "cluster recovered")
-	c.parts.count = int64(len(c.ranges))
-	for i := range c.ranges {
-		r := &c.ranges[i]
-		r.lane = newLane(client, rangeWorkers, max(a.InFlight/len(c.ranges), 64), true, a.Options, stats)
-		r.part.of, r.part.lost = &c.parts, c.miss
-	}
 	for n, missing := 0, len(c.ranges); missing > 0; n++ {
 		t := "probe" + strconv.Itoa(n)
 		if r := c.rangeOf(slotOf(t)); r.probe == "" {
@@ -54,7 +45,18 @@ func (a *address) newCluster(client rueidis.Client, stats *counters) *cluster {
 			missing--
 		}
 	}
-	c.stopped.Go(func() { c.watch(ctx) })
+	for i := range c.ranges {
+		r := &c.ranges[i]
+		r.pipeline = newPipeline(client, a.Options, stats, pipelineOptions{
+			workers: rangeWorkers, room: max(a.InFlight/len(c.ranges), 64), slots: true, of: &c.parts,
+			probe: func(ctx context.Context) error { return c.try(ctx, r) }, opened: c.lookAround,
+			closed: func() {
+				if c.parts.lost() == 0 {
+					c.outage.Answered()
+				}
+			},
+		})
+	}
 	return c
 }
 
@@ -62,62 +64,43 @@ func (c *cluster) rangeOf(slot int) *slotRange { return &c.ranges[slot*len(c.ran
 
 func (c *cluster) place(tag string) place {
 	slot := slotOf(tag)
-	r := c.rangeOf(slot)
-	return place{lane: r.lane, part: &r.part, slot: slot}
+	return place{pipeline: c.rangeOf(slot).pipeline, slot: slot}
 }
 
-// miss notes that a range is lost: others may be too, of which nobody asks.
-func (c *cluster) miss(err error) {
-	c.outage.Failed(err)
-	select {
-	case c.wake <- struct{}{}:
-	default:
+// lookAround looks at all ranges, as one is lost because of err: others may be too, of
+// which nobody asks.
+func (c *cluster) lookAround(err error) {
+	if c.ctx.Err() != nil {
+		return
 	}
-}
-
-// watch tries the lost ranges until ctx ends, and all when one is lost.
-func (c *cluster) watch(ctx context.Context) {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
-		all := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.wake:
-			all = true
-		case <-tick.C:
-		}
-		for i := range c.ranges {
-			if r := &c.ranges[i]; (all || r.isLost()) && !r.trying.Swap(true) {
-				c.stopped.Go(func() {
-					defer r.trying.Store(false)
-					c.try(ctx, r)
-				})
-			}
+	c.outage.Failed(err)
+	for i := range c.ranges {
+		if r := &c.ranges[i]; !r.pipeline.isLost() && !r.trying.Swap(true) {
+			c.looking.Go(func() {
+				defer r.trying.Store(false)
+				ctx, cancel := context.WithTimeout(c.ctx, c.patient.patience())
+				defer cancel()
+				if err := c.try(ctx, r); err != nil && c.ctx.Err() == nil {
+					r.pipeline.queue.Trip(0, err)
+				}
+			})
 		}
 	}
 }
 
 // try asks the server of a range for a key that there is not.
-func (c *cluster) try(ctx context.Context, r *slotRange) {
-	asking, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	err := c.client.Do(asking, c.client.B().Get().Key(r.probe).Build()).Error()
-	switch {
-	case ctx.Err() != nil:
-	case isLoss(err):
-		r.lose()
-	case r.found() && c.parts.away.Load() == 0:
-		c.outage.Answered()
+func (c *cluster) try(ctx context.Context, r *slotRange) error {
+	if err := c.client.Do(ctx, c.client.B().Get().Key(r.probe).Build()).Error(); isLoss(err) {
+		return err
 	}
+	return nil
 }
 
 func (c *cluster) close() {
 	c.stop()
 	c.client.Close()
-	c.stopped.Wait()
+	c.looking.Wait()
 	for i := range c.ranges {
-		c.ranges[i].lane.close()
+		c.ranges[i].pipeline.close()
 	}
 }

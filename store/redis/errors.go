@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // ErrBusy: as many calls wait for the server as may. Nothing was charged.
@@ -38,8 +39,7 @@ type TimeoutError struct {
 	// caller: the caller's context ended before the server's time was over, which
 	// says nothing about the server.
 	caller bool
-	// over is closed when the call that the caller has left has ended; nil for others.
-	over <-chan struct{}
+	result *transport.Result // of a call that the caller has left
 }
 
 func (e *TimeoutError) Error() string {

@@ -118,7 +118,7 @@ func clusterStall(t *testing.T, nodes []*servertest.RedisServer) {
 	if err := nodes[0].Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// The lanes at the edges of a server's slots have slots of its neighbour too, and
+	// The pipelines at the edges of a server's slots have slots of its neighbour too, and
 	// a busy machine may be late with some.
 	if failed[0].Load() == 0 || failed[1].Load()+failed[2].Load() > 30 {
 		t.Errorf("failed on the stopped server: %d, on the others: %d and %d", failed[0].Load(), failed[1].Load(), failed[2].Load())

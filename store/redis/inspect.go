@@ -118,17 +118,17 @@ func (s *Store) Stats() Stats {
 	}
 	switch n := s.nodes.(type) {
 	case one:
-		st.InFlight = len(n.lane.queue)
+		st.InFlight = n.pipeline.queue.Waiting()
 	case *cluster:
 		for i := range n.ranges {
-			st.InFlight += len(n.ranges[i].lane.queue)
+			st.InFlight += n.ranges[i].pipeline.queue.Waiting()
 		}
-		st.LostSlots = int(n.parts.away.Load()) * slots / len(n.ranges)
+		st.LostSlots = n.parts.lost() * slots / len(n.ranges)
 	case *ring:
 		for _, v := range n.servers {
 			st.Servers++
-			st.InFlight += len(v.lane.queue)
-			if v.isLost() {
+			st.InFlight += v.pipeline.queue.Waiting()
+			if v.pipeline.isLost() {
 				st.LostServers++
 			}
 		}

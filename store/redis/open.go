@@ -78,7 +78,7 @@ func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
 		return nil, err
 	}
 	if a.kind != clustered {
-		return one{newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}, nil
+		return one{newPipeline(client, a.Options, stats, pipelineOptions{workers: serverWorkers, room: a.InFlight})}, nil
 	}
 	return a.newCluster(client, stats), nil
 }

@@ -16,7 +16,7 @@ const busyPause = 10 * time.Millisecond
 // caller has left, as err says: in the background, when the call has ended.
 func (s *Store) endPlaces(ops []weir.Op, err error) {
 	var late *TimeoutError
-	if !errors.As(err, &late) || late.over == nil || !late.Sent {
+	if !errors.As(err, &late) || late.result == nil || !late.Sent {
 		return
 	}
 	var back []weir.Op
@@ -32,8 +32,10 @@ func (s *Store) endPlaces(ops []weir.Op, err error) {
 	if len(back) == 0 || s.closed.Load() {
 		return
 	}
+	over := make(chan struct{})
+	late.result.Then(func([]weir.Op, error) { close(over) })
 	s.ending.Go(func() {
-		<-late.over
+		<-over
 		err := s.takeSeveral(context.Background(), back)
 		// Those who have left may still fill the queue.
 		for end := time.Now().Add(patience); errors.Is(err, ErrBusy) && time.Now().Before(end) && !s.closed.Load(); {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/faults"
 )
 
@@ -19,14 +20,15 @@ import (
 // has a score for each key, and the highest keeps it. So a server that joins or
 // leaves moves its own share of the keys only, and no table must be agreed on.
 //
-// A server that fails failuresInRow calls running is lost, until a probe finds it.
+// A server that does not answer is lost, until a probe finds it.
 type ring struct {
 	servers []*server
 	parts   parts
 	seed    [sha256.Size]byte
 	wait    bool
 	connect func(ctx context.Context, host string) (rueidis.Client, error)
-	stop    context.CancelFunc
+	life    sync.Mutex
+	closed  bool // guarded by life
 	stopped sync.WaitGroup
 }
 
@@ -35,20 +37,18 @@ type server struct {
 	host string
 	slot int // its number
 	salt uint64
-	// lane has no client until the server was reached, while it is lost.
-	lane *lane
-	part
-	logger *slog.Logger
-	outage *faults.Outage
-	wrong  string // why it could not be used when it was last tried; the probe's
+	// pipeline has no client until the server was reached, while it is lost.
+	pipeline *pipeline
+	logger   *slog.Logger
+	outage   *faults.Outage
+	wrong    string // why it could not be used when it was last tried; the probe's
 }
 
 // probeEvery is how often a lost part is tried.
 const probeEvery = 250 * time.Millisecond
 
 func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, error) {
-	background, stop := context.WithCancel(context.Background())
-	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, stop: stop}
+	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
@@ -56,14 +56,19 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 	var away []*server
 	for _, host := range a.hosts {
 		client, err := a.connectServer(ctx, host)
-		s := &server{host: host, slot: len(r.servers), salt: saltOf(host), logger: a.Logger, lane: newLane(client, serverWorkers, a.InFlight, false, a.Options, stats)}
+		s := &server{host: host, slot: len(r.servers), salt: saltOf(host), logger: a.Logger}
 		meanwhile := "its keys fail over to the other servers and count from zero"
 		if r.wait {
 			meanwhile = "limits of its keys follow on_store_error"
 		}
 		s.outage = faults.NewOutage(a.Logger, "ring server down; "+meanwhile, "ring server recovered", "server", host)
-		s.part.of, s.part.lost = &r.parts, s.outage.Failed
-		r.parts.count++
+		s.pipeline = newPipeline(client, a.Options, stats, pipelineOptions{workers: serverWorkers, room: a.InFlight, of: &r.parts,
+			probe: func(ctx context.Context) error { return s.renew(ctx, r) }, closed: s.outage.Answered,
+			opened: func(err error) {
+				if !r.isClosed() {
+					s.outage.Failed(err)
+				}
+			}})
 		r.servers = append(r.servers, s)
 		if err == nil {
 			continue
@@ -73,7 +78,6 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 			r.close()
 			return nil, err
 		}
-		s.lose()
 		missing, away = append(missing, err), append(away, s)
 	}
 	if len(missing) == len(a.hosts) {
@@ -81,9 +85,8 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 		return nil, missing[0]
 	}
 	for i, s := range away {
-		s.outage.Failed(missing[i])
+		s.pipeline.queue.Trip(0, missing[i])
 	}
-	r.stopped.Go(func() { r.probe(background) })
 	return r, nil
 }
 
@@ -132,7 +135,7 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 		if own == nil || n > best {
 			own, best = s, n
 		}
-		if !s.isLost() && (present == nil || n > bestPresent) {
+		if !s.pipeline.isLost() && (present == nil || n > bestPresent) {
 			present, bestPresent = s, n
 		}
 	}
@@ -142,58 +145,48 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 func (r *ring) place(tag string) place {
 	own, present := r.owners(r.hash(tag))
 	if own == present || r.wait || present == nil {
-		return place{lane: own.lane, slot: own.slot, part: &own.part, server: own}
+		return place{pipeline: own.pipeline, slot: own.slot, server: own}
 	}
-	return place{lane: present.lane, slot: present.slot, part: &present.part, server: present, moved: true}
+	return place{pipeline: present.pipeline, slot: present.slot, server: present, moved: true}
 }
 
-// probe tries the lost servers until ctx ends.
-func (r *ring) probe(ctx context.Context) {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for _, s := range r.servers {
-			if s.isLost() && s.answers(ctx, r) {
-				s.found()
-				s.outage.Answered()
-			}
-		}
-	}
-}
-
-// answers reports whether a lost server answers. Its client is made anew: each of
-// the old one's connections that has ended, and that nobody waits on, would fail
-// one more call before it is replaced.
-func (s *server) answers(ctx context.Context, r *ring) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+// renew connects to a lost server. Its client is made anew: each of the old one's
+// connections that has ended, and that nobody waits on, would fail one more call before
+// it is replaced.
+func (s *server) renew(ctx context.Context, r *ring) error {
 	client, err := r.connect(ctx, s.host)
 	if err != nil {
 		if !Unreachable(err) && err.Error() != s.wrong {
 			s.wrong = err.Error()
 			s.logger.Warn("ring server unusable", "server", s.host, "error", explain(err))
 		}
-		return false
+		return err
+	}
+	r.life.Lock()
+	defer r.life.Unlock()
+	if r.closed {
+		client.Close()
+		return weir.ErrClosed
 	}
 	// Who sees that it is not lost sees the client too.
-	if old := s.lane.renew(client); old != nil {
+	if old := s.pipeline.renew(client); old != nil {
 		r.stopped.Go(old.Close) // which waits for what it has sent
 	}
-	return true
+	return nil
+}
+
+func (r *ring) isClosed() bool {
+	r.life.Lock()
+	defer r.life.Unlock()
+	return r.closed
 }
 
 func (r *ring) close() {
-	r.stop()
+	r.life.Lock()
+	r.closed = true
+	r.life.Unlock()
 	r.stopped.Wait()
 	for _, s := range r.servers {
-		if client := s.lane.client(); client != nil {
-			client.Close()
-		}
-		s.lane.close()
+		s.pipeline.close()
 	}
 }

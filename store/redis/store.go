@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/background"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
@@ -43,37 +44,31 @@ type nodes interface {
 	close()
 }
 
-// A place is a lane to a server. Keys of one slot are decided in one script: that of a
+// A place is a pipeline to a server. Keys of one slot are decided in one script: that of a
 // cluster, or the number of a server.
 type place struct {
-	*lane
-	slot int
-	// part may be lost while others are not; nil where there are no others. server is
-	// that of a ring.
-	part   *part
-	server *server
+	*pipeline
+	slot   int
+	server *server // of a ring
 	// moved: another server keeps the tag's state, which is lost or out of reach.
 	moved bool
 }
 
-// reach returns the client of the place, unless its part is lost: then there may be
+// reach returns the client of the place, unless it is lost: then there may be
 // none.
 func (p *place) reach() (rueidis.Client, error) {
-	if p.part != nil && p.part.isLost() {
-		return nil, p.part.about(errLost)
+	if p.isLost() {
+		return nil, p.about(errLost)
 	}
 	return p.client(), nil
 }
 
 // one is a single server, or a primary that Sentinels watch over.
-type one struct{ lane *lane }
+type one struct{ pipeline *pipeline }
 
-func (o one) place(string) place { return place{lane: o.lane} }
+func (o one) place(string) place { return place{pipeline: o.pipeline} }
 
-func (o one) close() {
-	o.lane.client().Close()
-	o.lane.close()
-}
+func (o one) close() { o.pipeline.close() }
 
 // Version returns the name and version of the server, of several that which was reached
 // last, such as "Redis 7.0.15".
@@ -111,26 +106,13 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 		real, told := time.Now().UnixMilli(), s.told()
 		c.args = append(c.args, strconv.FormatInt(told, 10), strconv.FormatInt(max(real-told/1000, 0)+3600_000, 10))
 	}
-	if err := ctx.Err(); err != nil {
-		c.recycle()
-		return 0, false, &TimeoutError{Err: err, caller: true}
-	}
-	if p.part != nil && p.part.isLost() {
-		c.recycle()
-		s.stats.errors.Add(1)
-		return 0, false, p.part.about(errLost)
-	}
-	c.part = p.part
 	err = s.await(ctx, p, c)
-	if p.part != nil {
-		p.part.note(err)
-	}
 	if err != nil {
 		s.stats.errors.Add(1)
 		if isRejection(err) {
 			return 0, false, &RejectedError{s.explain(err)}
 		}
-		return 0, false, p.part.about(s.explain(err))
+		return 0, false, p.about(s.explain(err))
 	}
 	if len(c.reply) == 0 {
 		c.recycle()
@@ -143,21 +125,15 @@ func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool,
 // ctx says that the call is of use.
 func (s *Store) await(ctx context.Context, p place, c *call) error {
 	b := background.Of(ctx)
-	if b == nil {
-		return p.do(ctx, c, s.opt.Timeout, s.opt.Timeout, nil)
+	switch {
+	case b == nil:
+		return p.do(ctx, c, s.opt.Timeout, transport.Foreground, nil)
+	case b.Late == nil:
+		return p.do(ctx, c, max(b.Patience, s.opt.Timeout), transport.Background, nil)
 	}
-	late := func() {
-		err := error(&TimeoutError{Err: context.DeadlineExceeded})
-		if p.part != nil {
-			p.part.note(err)
-			err = p.part.about(err)
-		}
-		b.Late(err)
-	}
-	if b.Late == nil {
-		late = nil
-	}
-	return p.do(ctx, c, s.opt.Timeout, max(b.Patience, s.opt.Timeout), late)
+	return p.do(ctx, c, max(b.Patience, s.opt.Timeout), transport.Fetch, func() {
+		b.Late(p.about(&TimeoutError{Err: context.DeadlineExceeded}))
+	})
 }
 
 func (s *Store) explain(err error) error {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -106,17 +107,17 @@ func (s *shard) probe() bool {
 	}
 	s.breaker.probes++
 	s.mu.Unlock()
-	gate := NewGate()
+	gate, within := NewGate(), cmp.Or(s.q.opt.ProbeFor, s.q.opt.Budget)
 	var err error
 	s.q.env.Go(func() {
-		err = s.q.driver.Probe(s.index, s.q.opt.Budget)
+		err = s.q.driver.Probe(s.index, within)
 		s.mu.Lock()
 		s.breaker.probes--
 		s.mu.Unlock()
 		gate.Open()
 	})
 	s.q.stats.calls.Add(1)
-	if s.q.env.Park(s.q.ctx, gate, s.q.opt.Budget) == Opened && err == nil {
+	if s.q.env.Park(s.q.ctx, gate, within) == Opened && err == nil {
 		return true
 	}
 	s.q.stats.failed.Add(1)

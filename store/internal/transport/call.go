@@ -98,10 +98,13 @@ type Call struct {
 	Context context.Context
 	// Within is how long the driver has for the call.
 	Within time.Duration
+	// Payload is what is carried in place of ops.
+	Payload any
 
 	keys   []byte // of Ops
 	class  Class
 	flight *Flight // of a Fetch
+	late   func()  // called by its caller when a budget has passed, nil: nothing is
 	shard  *shard
 	gate   Gate
 

@@ -43,6 +43,9 @@ func (s *shard) join(first, c *Call) bool {
 // have the same cost. As each is refused if one before it was, what they add up to can
 // be told from the decisions of each. Requires: mu.
 func (s *shard) merge(c *Call) {
+	if len(c.behind) == 0 {
+		return
+	}
 	n, o := 0, c.Ops[0]
 	for _, f := range c.behind {
 		if !f.left {

@@ -28,7 +28,7 @@ func (s *shard) fail(c *Call, r *Result) bool {
 		c.failed = true
 		s.count(r)
 	}
-	return !r.Excused && s.breaker.record(true)
+	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.record(true)
 }
 
 func (s *shard) count(r *Result) {

@@ -43,6 +43,10 @@ type Options struct {
 	// SelfBounded: the driver ends its calls in time, and its word alone says whether a
 	// shard was late.
 	SelfBounded bool
+	// NeverOpens: there is no breaker. Opened and Closed are then not called.
+	NeverOpens bool
+	// ProbeFor is how long a probe may take, zero as long as the budget.
+	ProbeFor time.Duration
 	// Opened is called when the breaker of a shard opens, and Closed when it closes.
 	Opened func(shard int, err error)
 	Closed func(shard int)
@@ -121,6 +125,35 @@ func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
 	return q.wait(context.Background(), q.newCall(context.Background(), Background, ops), q.opt.Timeout, ops)
 }
 
+// Carry makes a call of one shard that carries a payload in place of ops, and waits so
+// long. Of a Fetch late is called each time that a budget has passed. An error is a *Result.
+// Without one the payload is the caller's again.
+func (q *Queue) Carry(ctx context.Context, shard int, class Class, wait time.Duration, payload any, late func()) error {
+	if err := ctx.Err(); err != nil {
+		return &Result{Outcome: CallerGone, Err: err}
+	}
+	c := q.spare.Get().(*Call)
+	c.fill(context.Background(), class, nil)
+	c.shard, c.Payload, c.late = &q.shards[shard], payload, late
+	if class == Fetch {
+		c.flight = NewFlight()
+		c.flight.Waited.Store(true)
+	}
+	_, err := q.wait(ctx, c, wait, nil)
+	return err
+}
+
+// Waiting returns how many calls wait to be sent.
+func (q *Queue) Waiting() (n int) {
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.mu.Lock()
+		n += s.live
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // newCall returns a call of a copy of ops, which are of one shard.
 func (q *Queue) newCall(ctx context.Context, class Class, ops []weir.Op) *Call {
 	c := q.spare.Get().(*Call)
@@ -145,7 +178,17 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 		q.spare.Put(c)
 		return 0, r
 	}
-	wake := q.env.Park(ctx, c.gate, left)
+	wake, rest := TimedOut, left
+	for c.late != nil && rest > q.opt.Budget {
+		if wake = q.env.Park(ctx, c.gate, q.opt.Budget); wake != TimedOut {
+			break
+		}
+		rest -= q.opt.Budget
+		c.late()
+	}
+	if wake == TimedOut {
+		wake = q.env.Park(ctx, c.gate, rest)
+	}
 	if more := q.bounded(c, left); wake == TimedOut && more > 0 {
 		wake = q.env.Park(ctx, c.gate, more)
 	}

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,21 +11,12 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// What becomes of a call.
-const (
-	waiting uint32 = iota // in the queue: nobody knows of it
-	sent                  // it may be applied at any time
-	settled               // its answer is there
-	left                  // its caller waits no longer: its time is over
-	gone                  // its caller has gone before: the server is still judged by it
-)
-
-// A call is one script to run. Its caller and the worker that runs it hand it to
-// each other by its state: whoever comes last recycles it.
+// A call is one script to run. It is its caller's but for when the queue carries it; one
+// that its caller has left is never used again.
 type call struct {
 	script *script
 	keys   []string
@@ -33,30 +25,19 @@ type call struct {
 	reply []int64
 	// bits of a row's answer, see rows.lua.
 	bits int64
-	err  error
-	// pause is how long it waited before it was sent again, zero if it never was.
+
+	carrier *transport.Call
+	// pause is how long it waited before it was sent again, zero if it never was, and until
+	// when that is of use.
 	pause time.Duration
-
-	// part is what is judged by how the call goes, nil for none.
-	part *part
-	// over is closed when the call of a caller that has gone has ended.
-	over chan struct{}
-
-	state atomic.Uint32
-	done  chan struct{}
-	timer *time.Timer
+	until time.Time
 }
 
-var calls = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &call{done: make(chan struct{}, 1), timer: t}
-}}
+var calls = sync.Pool{New: func() any { return new(call) }}
 
 func newCall(s *script) *call {
 	c := calls.Get().(*call)
-	c.script, c.keys, c.args, c.reply, c.bits, c.err, c.pause, c.part, c.over = s, c.keys[:0], c.args[:0], c.reply[:0], 0, nil, 0, nil, nil
-	c.state.Store(waiting)
+	*c = call{script: s, keys: c.keys[:0], args: c.args[:0], reply: c.reply[:0]}
 	return c
 }
 
@@ -66,24 +47,29 @@ func (c *call) recycle() {
 	calls.Put(c)
 }
 
-// A lane is a queue of calls before a client, and the workers that send what is
-// in it, as much at once as there is. It needs no timer: while a batch is under
-// way the next one gathers.
-//
-// The callers' wait is bounded here, not by the client: a client whose server does
-// not answer keeps what it was given until the connection is lost, and would gather
-// callers.
-type lane struct {
+// A pipeline sends the calls of its queue to a client, as much at once as there is. It is the
+// driver of that queue, whose breaker is open while the pipeline is lost.
+type pipeline struct {
+	queue *transport.Queue
 	// reached is the client, nil as long as the server never was.
 	reached  atomic.Pointer[rueidis.Client]
-	queue    chan *call
-	stop     chan struct{}
-	stopped  sync.WaitGroup
 	patience time.Duration
 	stats    *counters
+	pipelineOptions
+}
+
+// pipelineOptions are what pipelines differ in.
+type pipelineOptions struct {
+	workers, room int
 	// slots: the servers have a slot for each key, and a script takes keys of one.
 	slots bool
-	meter *lateness.Meter
+	// of are the pipelines of the store, nil if there is one: that is never lost. Of others
+	// probe finds out whether the server answers, and opened and closed are told when the
+	// pipeline is lost and found.
+	of     *parts
+	probe  func(ctx context.Context) error
+	opened func(err error)
+	closed func()
 }
 
 // maxBatch is the most calls that a worker sends at once.
@@ -97,19 +83,42 @@ const maxRows = 32
 // sent, at least: its callers are to have gone before.
 const patience = time.Second
 
-func newLane(client rueidis.Client, workers, room int, slots bool, o Options, stats *counters) *lane {
-	n := &lane{queue: make(chan *call, room), stop: make(chan struct{}), patience: o.patience(), stats: stats, slots: slots, meter: o.meter}
+func newPipeline(client rueidis.Client, o Options, stats *counters, lo pipelineOptions) *pipeline {
+	n := &pipeline{patience: o.patience(), stats: stats, pipelineOptions: lo}
 	if client != nil {
 		n.reached.Store(&client)
 	}
-	for range workers {
-		n.stopped.Go(n.work)
+	base := time.Now()
+	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, o.meter)
+	n.queue = transport.New(n, env, transport.Options{
+		Budget: o.Timeout, Timeout: o.patience(), Workers: lo.workers, Batch: maxBatch, Waiting: lo.room,
+		ProbeEvery: probeEvery, ProbeFor: o.patience(), Seed: rand.Uint64(), NeverOpens: lo.of == nil,
+		Opened: func(_ int, err error) { lo.opened(err) }, Closed: func(int) { lo.closed() },
+	})
+	if lo.of != nil {
+		lo.of.pipelines = append(lo.of.pipelines, n)
 	}
 	return n
 }
 
+// isLost reports whether the server does not answer, and nobody waits for it.
+func (n *pipeline) isLost() bool { return n != nil && n.of != nil && n.queue.IsOpen() }
+
+// Shards implements transport.Driver.
+func (n *pipeline) Shards() int { return 1 }
+
+// Shard implements transport.Driver.
+func (n *pipeline) Shard(string) int { return 0 }
+
+// Probe implements transport.Driver.
+func (n *pipeline) Probe(_ int, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return n.probe(ctx)
+}
+
 // client returns the client, nil if there is none.
-func (n *lane) client() rueidis.Client {
+func (n *pipeline) client() rueidis.Client {
 	if c := n.reached.Load(); c != nil {
 		return *c
 	}
@@ -118,140 +127,58 @@ func (n *lane) client() rueidis.Client {
 
 // renew gives calls from now on another client, and returns the one before, nil
 // if there was none.
-func (n *lane) renew(client rueidis.Client) rueidis.Client {
+func (n *pipeline) renew(client rueidis.Client) rueidis.Client {
 	if old := n.reached.Swap(&client); old != nil {
 		return *old
 	}
 	return nil
 }
 
-// close waits for the workers to end.
-func (n *lane) close() {
-	close(n.stop)
-	n.stopped.Wait()
+// close ends the calls under way.
+func (n *pipeline) close() {
+	if client := n.client(); client != nil {
+		client.Close()
+	}
+	n.queue.Close()
 }
 
 // do runs c, and waits for its answer no longer than patience; each time that a budget
-// of it has passed, late is told, if it is not nil. When do returns without an error
-// the answer is in c.reply, and the caller recycles c; after an error it must not touch
-// c.
-func (n *lane) do(ctx context.Context, c *call, budget, patience time.Duration, late func()) error {
-	select {
-	case n.queue <- c:
-	default:
-		c.recycle()
+// has passed, late is told, if it is not nil. When do returns without an error the answer
+// is in c.reply, and the caller recycles c; after an error it must not touch c.
+func (n *pipeline) do(ctx context.Context, c *call, patience time.Duration, class transport.Class, late func()) error {
+	err := n.queue.Carry(ctx, 0, class, patience, c, late)
+	var r *transport.Result
+	switch {
+	case !errors.As(err, &r):
+		return nil
+	case errors.Is(err, transport.ErrBusy):
 		n.stats.busy.Add(1)
 		return ErrBusy
-	}
-	if late == nil {
-		budget = patience
-	}
-	own := n.meter.Allow()
-	err, then := &TimeoutError{Err: context.DeadlineExceeded}, left
-wait:
-	for {
-		c.timer.Reset(min(budget, patience))
-	again:
-		select {
-		case <-c.done:
-			c.timer.Stop()
-			return c.finish()
-		case <-c.timer.C:
-			if more := own.More(); more > 0 {
-				c.timer.Reset(more)
-				goto again
-			}
-			if patience -= budget; patience <= 0 {
-				break wait
-			}
-			late()
-		case <-ctx.Done():
-			err.Err, err.caller, then = ctx.Err(), true, gone
-			c.over = make(chan struct{})
-			err.over = c.over
-			c.timer.Stop()
-			break wait
-		}
-	}
-	switch {
-	case c.state.CompareAndSwap(waiting, left):
+	case r.Outcome == transport.Open:
+		return errLost
+	case r.Outcome == transport.CallerGone:
 		n.stats.timeouts.Add(1)
-		return err
-	case c.state.CompareAndSwap(sent, then):
+		return &TimeoutError{Sent: r.MayRun, Err: r.Err, caller: true, result: r}
+	case errors.Is(err, transport.ErrLate):
 		n.stats.timeouts.Add(1)
-		err.Sent = true
-		return err
+		return &TimeoutError{Sent: r.MayRun, Err: context.DeadlineExceeded}
 	}
-	<-c.done
-	return c.finish()
+	return r.Err
 }
 
-func (c *call) finish() error {
-	err := c.err
-	if err != nil {
-		c.recycle()
-	}
-	return err
-}
-
-func (n *lane) work() {
-	batch := make([]*call, 0, maxBatch)
-	for {
-		select {
-		case c := <-n.queue:
-			batch = append(batch[:0], c)
-		case <-n.stop:
-			n.refuse()
-			return
-		}
-	gather:
-		for len(batch) < maxBatch {
-			select {
-			case c := <-n.queue:
-				batch = append(batch, c)
-			default:
-				break gather
-			}
-		}
-		n.send(batch)
-	}
-}
-
-// refuse answers what is left in the queue of a lane that ends.
-func (n *lane) refuse() {
-	for {
-		select {
-		case c := <-n.queue:
-			c.refuse(weir.ErrClosed)
-		default:
-			return
-		}
-	}
-}
-
-// refuse answers a call that waits.
-func (c *call) refuse(err error) {
-	if c.state.CompareAndSwap(waiting, sent) {
-		c.settle(err)
-	} else {
-		c.recycle()
-	}
-}
-
-// send runs those of batch whose callers still wait.
-func (n *lane) send(batch []*call) {
-	live := batch[:0]
-	for _, c := range batch {
-		if c.state.CompareAndSwap(waiting, sent) {
-			live = append(live, c)
-		} else {
-			c.recycle()
-		}
-	}
-	if len(live) == 0 {
-		return
+// Send implements transport.Driver.
+func (n *pipeline) Send(_ int, batch []*transport.Call) {
+	live := make([]*call, len(batch))
+	for i, carrier := range batch {
+		c := carrier.Payload.(*call)
+		c.carrier, c.until = carrier, time.Now().Add(carrier.Within)
+		live[i] = c
 	}
 	n.stats.calls.Add(uint64(len(live)))
+	n.send(live)
+}
+
+func (n *pipeline) send(live []*call) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.patience)
 	defer cancel()
 	var unknown []*call
@@ -261,7 +188,7 @@ func (n *lane) send(batch []*call) {
 		case ok && e.IsNoScript():
 			// A server that was restarted, or took over, has no scripts.
 			unknown = append(unknown, c)
-		case ok && e.IsTryAgain():
+		case ok && e.IsTryAgain() && time.Now().Before(c.until):
 			// Some of its keys have moved to another server, and some not yet.
 			n.again(c)
 		default:
@@ -281,33 +208,16 @@ func (n *lane) send(batch []*call) {
 // between the servers of a cluster.
 const maxPause = 16 * time.Millisecond
 
-// again puts a call that was not applied back into the queue after a pause, as long as
-// its caller waits. No worker waits with it.
-func (n *lane) again(c *call) {
-	if !c.state.CompareAndSwap(sent, waiting) {
-		c.unheard(nil)
-		return
-	}
+// again sends a call that was not applied once more, after a pause. No worker waits with
+// it.
+func (n *pipeline) again(c *call) {
 	c.pause = min(max(2*c.pause, time.Millisecond), maxPause)
-	time.AfterFunc(c.pause, func() {
-		select {
-		case n.queue <- c:
-		default:
-			n.stats.busy.Add(1)
-			c.refuse(ErrBusy)
-			return
-		}
-		select {
-		case <-n.stop:
-			n.refuse() // the workers may have ended before
-		default:
-		}
-	})
+	time.AfterFunc(c.pause, func() { n.send([]*call{c}) })
 }
 
 // run sends calls, with the text of their scripts if whole, and tells each one's
 // error after its reply was read. It changes their order.
-func (n *lane) run(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
+func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(*call, error)) {
 	client := n.client()
 	commands := make(rueidis.Commands, 0, len(live))
 	ends := make([]int, 0, len(live))
@@ -330,7 +240,7 @@ func (n *lane) run(ctx context.Context, live []*call, whole bool, then func(*cal
 
 // together moves the calls that one script can decide with the first of live to its
 // front, and returns how many they are.
-func (n *lane) together(live []*call) int {
+func (n *pipeline) together(live []*call) int {
 	first := live[0]
 	if first.script.words == 0 || n.slots {
 		return 1
@@ -347,7 +257,7 @@ func (n *lane) together(live []*call) int {
 
 // command returns the command that decides calls of one script and the same
 // arguments.
-func (n *lane) command(to rueidis.Builder, group []*call, whole bool) rueidis.Completed {
+func (n *pipeline) command(to rueidis.Builder, group []*call, whole bool) rueidis.Completed {
 	first, keys := group[0], 0
 	for _, c := range group {
 		keys += len(c.keys)
@@ -433,23 +343,14 @@ func (e rowError) Error() string { return string(e) }
 
 var errReply = errors.New("the script's reply is not a list of integers")
 
-// settle hands c back to its caller, or recycles it if nobody waits.
+// settle hands c back to its caller.
 func (c *call) settle(err error) {
-	c.err = err
-	if c.state.CompareAndSwap(sent, settled) {
-		c.done <- struct{}{}
-		return
+	switch {
+	case err == nil:
+		c.carrier.Finish(nil)
+	case isLoss(err):
+		c.carrier.Finish(&transport.Result{Outcome: transport.Failed, MayRun: true, Err: err})
+	default:
+		c.carrier.Finish(&transport.Result{Outcome: transport.Rejected, Err: err})
 	}
-	c.unheard(err)
-}
-
-// unheard ends a call that nobody waits for any more.
-func (c *call) unheard(err error) {
-	if c.state.Load() == gone {
-		if c.part != nil {
-			c.part.note(err)
-		}
-		close(c.over)
-	}
-	c.recycle()
 }

@@ -1,0 +1,119 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/store/internal/clock"
+)
+
+// porter carries payloads: each takes as long as it says.
+type porter struct{ probes int }
+
+type parcel struct {
+	takes   time.Duration
+	err     error
+	arrived bool
+}
+
+func (p *porter) Shards() int      { return 1 }
+func (p *porter) Shard(string) int { return 0 }
+
+func (p *porter) Probe(_ int, within time.Duration) error {
+	p.probes++
+	if time.Sleep(within / 2); within != 800*time.Millisecond {
+		return errors.New("no such time")
+	}
+	return nil
+}
+
+func (p *porter) Send(_ int, calls []*Call) {
+	for _, c := range calls {
+		x := c.Payload.(*parcel)
+		if time.Sleep(x.takes); x.err != nil {
+			c.Finish(&Result{Outcome: Failed, MayRun: true, Err: x.err})
+			continue
+		}
+		x.arrived = true
+		c.Finish(nil)
+	}
+}
+
+func carrying(t *testing.T, change func(*Options), f func(q *Queue, p *porter)) {
+	bubble.Test(t, func(t *testing.T) {
+		start, p, opt := time.Now(), &porter{}, options()
+		opt.Budget, opt.Timeout, opt.ProbeFor, opt.Workers, opt.Batch = 20*time.Millisecond, time.Second, 800*time.Millisecond, 1, 1
+		opt.ProbeEvery, opt.Opened, opt.Closed = 100*time.Millisecond, func(int, error) {}, func(int) {}
+		change(&opt)
+		q := New(p, NewEnv(func() clock.Node { return clock.Node(time.Since(start) / time.Microsecond) }, nil), opt)
+		defer q.Close()
+		f(q, p)
+	})
+}
+
+func TestCarry(t *testing.T) {
+	carrying(t, func(*Options) {}, func(q *Queue, _ *porter) {
+		x := &parcel{takes: 10 * time.Millisecond}
+		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, x, nil); err != nil || !x.arrived {
+			t.Errorf("%v, arrived %v", err, x.arrived)
+		}
+		// One that is late, and one behind it that is never sent.
+		late, behind := &parcel{takes: 50 * time.Millisecond}, &parcel{}
+		go func() {
+			time.Sleep(time.Millisecond)
+			err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, behind, nil)
+			if MayRun(err) || !errors.Is(err, ErrLate) {
+				t.Errorf("behind: %v", err)
+			}
+		}()
+		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, late, nil); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived {
+			t.Errorf("late: %v", err)
+		}
+		if time.Sleep(5 * time.Millisecond); q.Waiting() != 0 {
+			t.Errorf("%d wait that were left", q.Waiting())
+		}
+		time.Sleep(100 * time.Millisecond)
+		if !late.arrived || behind.arrived {
+			t.Error("what was sent did not arrive, or what was not did")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		var r *Result
+		if err := q.Carry(ctx, 0, Foreground, time.Second, &parcel{}, nil); !errors.As(err, &r) || r.Outcome != CallerGone || r.MayRun {
+			t.Errorf("its caller has gone before: %v", err)
+		}
+	})
+}
+
+// What is of use however late it comes is waited for, and each budget that passes is told.
+func TestCarryFetch(t *testing.T) {
+	carrying(t, func(*Options) {}, func(q *Queue, _ *porter) {
+		x, late := &parcel{takes: 90 * time.Millisecond}, 0
+		if err := q.Carry(context.Background(), 0, Fetch, time.Second, x, func() { late++ }); err != nil || !x.arrived || late != 4 || q.Stats().Late != 1 {
+			t.Errorf("%v, arrived %v, %d budgets, %+v", err, x.arrived, late, q.Stats())
+		}
+	})
+}
+
+func TestNeverOpens(t *testing.T) {
+	for _, never := range []bool{false, true} {
+		carrying(t, func(o *Options) { o.NeverOpens = never }, func(q *Queue, p *porter) {
+			broken := errors.New("broken")
+			for range 8 {
+				err := q.Carry(context.Background(), 0, Foreground, time.Second, &parcel{err: broken}, nil)
+				if err == nil || never && !errors.Is(err, broken) {
+					t.Error(err)
+				}
+			}
+			if q.IsOpen() == never {
+				t.Errorf("open: %v", q.IsOpen())
+			}
+			if time.Sleep(time.Second); q.IsOpen() || never != (p.probes == 0) {
+				t.Errorf("open: %v after %d probes", q.IsOpen(), p.probes)
+			}
+		})
+	}
+}
