@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/region"
 )
 
 // defaultStore is what --store is when nobody has set it.
@@ -21,16 +21,16 @@ const defaultStore = "memory:"
 // say.
 const peerTimeout = time.Second
 
-// A region is a line of --regions.
-type region struct{ name, url string }
+// A regionURL is a line of --regions.
+type regionURL struct{ name, url string }
 
 var regionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // parseRegions reads the lines NAME=URL of --regions.
-func parseRegions(lines []string) ([]region, error) {
+func parseRegions(lines []string) ([]regionURL, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("--regions: "+format, args...)) }
-	var out []region
+	var out []regionURL
 	seen := map[string]bool{}
 	for _, line := range lines {
 		name, url, ok := strings.Cut(line, "=")
@@ -43,12 +43,12 @@ func parseRegions(lines []string) ([]region, error) {
 		case scheme != "redis" && scheme != "rediss" && !strings.HasPrefix(scheme, "redis+") && !strings.HasPrefix(scheme, "rediss+"):
 			bad("%s: regions tell each other what they admitted through Redis or Valkey, not %q: give a URL such as redis://redis.%s:6379", name, scheme, name)
 		default:
-			out = append(out, region{name, url})
+			out = append(out, regionURL{name, url})
 		}
 		seen[name] = true
 	}
-	if len(lines) > tier.MaxRegions {
-		bad("%d are too many: at most %d", len(lines), tier.MaxRegions)
+	if len(lines) > region.MaxRegions {
+		bad("%d are too many: at most %d", len(lines), region.MaxRegions)
 	}
 	return out, errors.Join(errs...)
 }
@@ -101,7 +101,7 @@ func (c *Config) storeOfRegion() string {
 
 // openPeers opens the stores of the other regions. One that cannot be reached is
 // tried until it can.
-func openPeers(conf *Config, log *slog.Logger) (peers []tier.Peer, longest time.Duration, err error) {
+func openPeers(conf *Config, log *slog.Logger) (peers []region.Peer, longest time.Duration, err error) {
 	all, err := parseRegions(conf.Regions)
 	if err != nil {
 		return nil, 0, err
@@ -119,7 +119,7 @@ func openPeers(conf *Config, log *slog.Logger) (peers []tier.Peer, longest time.
 		}
 		late.failure = redisFailure
 		longest = max(longest, timeoutOf(r.url))
-		peers = append(peers, tier.Peer{Name: r.name, Store: lateRedis{late}})
+		peers = append(peers, region.Peer{Name: r.name, Store: lateRedis{late}})
 	}
 	if longest == 0 {
 		longest = peerTimeout
@@ -127,7 +127,7 @@ func openPeers(conf *Config, log *slog.Logger) (peers []tier.Peer, longest time.
 	return peers, longest, nil
 }
 
-func closePeers(peers []tier.Peer) error {
+func closePeers(peers []region.Peer) error {
 	var errs []error
 	for _, p := range peers {
 		errs = append(errs, p.Store.Close())
@@ -141,7 +141,7 @@ func acrossRegions(check func(*weir.Limit) error, regions int) func(*weir.Limit)
 		if err := check(l); err != nil {
 			return err
 		}
-		return tier.CheckRegions(l, regions)
+		return region.Check(l, regions)
 	}
 }
 
@@ -151,7 +151,7 @@ func (c *Config) checkCost() func(*weir.Limit, int64) error {
 	if regions < 2 {
 		return nil
 	}
-	return func(l *weir.Limit, cost int64) error { return tier.CheckRegionsCost(l, regions, cost) }
+	return func(l *weir.Limit, cost int64) error { return region.CheckCost(l, regions, cost) }
 }
 
 // checkLimit returns the check of the limits of rules by the store that c names, which

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
+	"github.com/weirlimit/weir/store/region"
 	"github.com/weirlimit/weir/store/tier"
 )
 
@@ -277,7 +278,7 @@ func withoutPasswords(text string) string {
 type stack struct {
 	*tier.Store
 	shared, local weir.Store
-	peers         []tier.Peer
+	peers         []region.Peer
 }
 
 // Close implements weir.Store.
@@ -329,7 +330,7 @@ func sharedMetrics(s tier.Stats, reached bool, now time.Time) metrics.Shared {
 	}
 	for _, r := range s.Regions {
 		out.Regions = append(out.Regions, metrics.Region{
-			Name: r.Name, Up: !r.Away, LastSuccess: now.Add(-r.Silent), Synced: r.Told, Failed: r.Unanswered,
+			Name: r.Name, Up: !r.Open, LastSuccess: now.Add(-r.SinceAnswer), Synced: r.Reported, Failed: r.Failures,
 		})
 	}
 	return out

@@ -2,6 +2,7 @@ package region
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -36,6 +37,13 @@ const mostRounds = 4
 // counts them for the other regions. What these must know of before is refused with the
 // retry of a push, from weir.FromCounts.
 func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
+	if len(ops) > 1 && isCoalesced(ops) {
+		if r, err := s.of(&ops[0]); err != nil {
+			return err
+		} else if r != nil {
+			return s.takeEach(ctx, ops)
+		}
+	}
 	var last joined
 	for round := 1; ; round++ {
 		all, js, err := s.accompany(ops, last)
@@ -59,6 +67,34 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 			return nil
 		}
 	}
+}
+
+// isCoalesced reports whether ops are spends of one key and cost that decide each for
+// themselves, one after the other.
+func isCoalesced(ops []weir.Op) bool {
+	first := &ops[0]
+	return first.Role == weir.Always && first.Verb == weir.Spend && !slices.ContainsFunc(ops, func(o weir.Op) bool {
+		return o.Role != first.Role || o.Verb != first.Verb || o.Limit != first.Limit || o.Cost != first.Cost || o.Key != first.Key
+	})
+}
+
+// takeEach decides coalesced spends in a call each, as what is charged and what is counted
+// must be the same. After one that is refused all are: the calls are few, as spends that
+// are not leased are of few units, or large.
+func (s *Store) takeEach(ctx context.Context, ops []weir.Op) error {
+	for i := range ops {
+		o := &ops[i]
+		if i > 0 && !ops[i-1].Decision.Allowed() {
+			*o = ops[i-1]
+			continue
+		}
+		o.Role = weir.Enforce
+		err := s.Take(ctx, ops[i:i+1])
+		if o.Role = weir.Always; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // accompany returns ops with the companions of those that regions count together. Last

@@ -191,8 +191,6 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 	nodes := s.nodes.count()
 	if policy == weir.OnErrorLastKnown {
 		nodes = 1
-	} else if p.regional != nil {
-		nodes *= int64(s.regions.count())
 	} else if p.regions > 0 {
 		nodes *= p.regions
 	}

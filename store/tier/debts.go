@@ -3,7 +3,6 @@ package tier
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -268,21 +267,14 @@ func units(ops []weir.Op) (n uint64) {
 	return n
 }
 
-// force charges what ops say, for the other regions too.
+// force charges what ops say.
 func (s *Store) force(ops []weir.Op) error {
-	companions, err := s.companions(ops)
-	if err != nil {
-		return err
+	sent, err := s.link.takeLater(ops)
+	if err == nil {
+		// A share that is handed out next begins with what is left now.
+		s.learn(ops, sent)
 	}
-	all := append(slices.Clip(ops), companions...)
-	sent, err := s.link.takeLater(all)
-	if err != nil {
-		return err
-	}
-	// A share that is handed out next begins with what is left now.
-	s.learn(all[:len(ops)], sent)
-	s.accompanied(all[:len(ops)], all[len(ops):])
-	return nil
+	return err
 }
 
 // shareUsed returns how much of a share is in use.

@@ -13,6 +13,15 @@ import (
 // share of fewer units is decided by the shared store.
 const leastShare = 8
 
+// An asked is what the shared store said to a fetch.
+type asked struct {
+	weir.Op // of the limit
+	// capped: it was refused, as other regions must know of more first.
+	capped bool
+	// found is what an earlier fetch had brought whose answer was lost.
+	found lot
+}
+
 // A fetch is a call under way that brings units. All who need them wait for it.
 type fetch struct {
 	*transport.Flight
@@ -150,9 +159,6 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	g.mu.Lock()
 	want := max(e.want(nodes, s.link.now()), need)
 	p, key := e.plan, e.key
-	if p.regional != nil {
-		want = max(min(want, s.roomOf(p, e.tag)/(2*nodes)), need)
-	}
 	if p.regions > 0 {
 		want = max(min(want, p.most/(2*nodes)), need)
 	}
@@ -267,9 +273,6 @@ func (e *lease) want(nodes, now int64) int64 {
 func (p *plan) brought(o *asked, sent int64) lot {
 	units := o.Cost
 	t := lot{units: units, fetched: units, expiry: sent + p.life(units), receipt: o.Receipt(), charged: o.Now}
-	if o.c != nil {
-		t.own = o.c.own
-	}
 	if by := p.lender.SpendBy(p.limit, t.receipt); by != math.MaxInt64 {
 		t.expiry = sent + by - o.Now
 	}
@@ -283,7 +286,7 @@ func (s *Store) lent(e *lease, p *plan, t lot, left int64) {
 	if e.plan != p {
 		// The limit was changed meanwhile.
 		if !p.costsAs(e.plan) {
-			s.leases.returns.add([]giveBack{{key: e.key, limit: p.by(units), units: units, receipt: t.receipt, charged: t.charged, bound: true, own: t.own}})
+			s.leases.returns.add([]giveBack{{key: e.key, limit: p.by(units), units: units, receipt: t.receipt, charged: t.charged, bound: true}})
 			return
 		}
 		t.expiry = min(t.expiry, s.link.now()+e.plan.brief)
@@ -300,10 +303,6 @@ func (s *Store) lent(e *lease, p *plan, t lot, left int64) {
 // returns the node's time at which it was asked.
 func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key string, units int64) (asked, int64, error) {
 	take := func(ops []weir.Op) (int64, error) { return s.fetchCall(ctx, f, ops) }
-	if p.regional != nil {
-		a, err := s.askRegion(p, tag, key, units, take)
-		return a, a.sent, err
-	}
 	ops := []weir.Op{{Key: key, Limit: p.fetchBy(units), Cost: units}}
 	sent, err := take(ops)
 	if err == nil {
@@ -316,17 +315,6 @@ func (s *Store) ask(ctx context.Context, f *fetch, p *plan, tag uint64, key stri
 func (s *Store) fetchCall(ctx context.Context, f *fetch, ops []weir.Op) (int64, error) {
 	sent, err := s.link.Fetch(ctx, f.Flight, ops)
 	return int64(sent), err
-}
-
-// roomOf returns how many units of a key the region may admit before the others are
-// told, as far as the node knows.
-func (s *Store) roomOf(p *plan, tag uint64) int64 {
-	c, err := p.regional.epoch(s.wall())
-	if err != nil {
-		return 0
-	}
-	own, told := s.regions.known(c, tag)
-	return p.regional.cap - max(own-told, 0)
 }
 
 // returnsAtOnce is how many keys are given back in one call.
@@ -355,9 +343,7 @@ func (s *Store) giveBackAll() {
 			if b.rest > 0 {
 				o.Cost, o.Verb = b.rest, weir.Spend
 			}
-			if ops = append(ops, o); b.own != nil {
-				ops = append(ops, weir.Op{Key: b.key, Limit: b.own, Cost: b.units, Role: weir.Always, Verb: weir.Refund})
-			}
+			ops = append(ops, o)
 		}
 		if len(ops) == 0 {
 			continue

@@ -25,9 +25,6 @@ func (s *Store) keep() {
 		}
 		now := s.link.now()
 		s.plans.second.Store(now / 1e6)
-		if s.regions != nil {
-			s.regions.sweep(now, s.wall())
-		}
 		if s.link.IsOpen() {
 			continue
 		}
@@ -68,24 +65,16 @@ const sweepEvery = 25 * time.Millisecond
 func (s *Store) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	var urgent chan struct{}
-	if s.regions != nil {
-		urgent = s.regions.wake
-	}
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-s.leases.returns.wake:
-		case <-urgent:
-			s.publish(false)
-			continue
 		case <-tick.C:
 			s.link.watchTime()
 			s.leases.sweep(s.link.now())
 			s.sweepSlots()
 			s.tellAll(s.link.now())
-			s.publish(false)
 		}
 		s.giveBackAll()
 	}

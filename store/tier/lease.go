@@ -14,8 +14,6 @@ type lot struct {
 	expiry  int64 // the node's time, microseconds
 	receipt int64 // names the fetch to the shared store
 	charged int64 // when, by the store's clock
-	// own is the region's counter that counts them too; nil if there is none.
-	own *weir.Limit
 }
 
 // A lease is what the node knows of a key and holds of its limit. Times are the
@@ -97,7 +95,7 @@ func (e *lease) giveUp(t *lot, back *[]giveBack) {
 		t.units = 0
 		return
 	}
-	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, charged: t.charged, bound: true, own: t.own})
+	*back = append(*back, giveBack{key: e.key, limit: e.plan.by(t.units), units: t.units, receipt: t.receipt, charged: t.charged, bound: true})
 	t.units = 0
 }
 
@@ -200,9 +198,6 @@ func (e *lease) take(t lot) {
 		b.expiry = min(b.expiry, t.expiry)
 		b.receipt = min(b.receipt, t.receipt)
 		b.charged = min(b.charged, t.charged)
-		if b.own != t.own {
-			b.own = nil // of two counters: neither gets them back
-		}
 	}
 }
 

@@ -256,8 +256,6 @@ type giveBack struct {
 	// and twice if it may be granted after it was given back.
 	ends  int64
 	twice bool
-	// own is the region's counter that the units were counted in too; nil if in none.
-	own *weir.Limit
 }
 
 // Returns is what is to be given back to the shared store.

@@ -3,7 +3,6 @@ package tier
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/weirlimit/weir"
@@ -45,30 +44,9 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, er
 	if err != nil {
 		return found, err
 	}
-	if p.regional != nil {
-		elsewhere, err := s.regions.forget(ctx, key, l)
-		if found = found || elsewhere; err != nil {
-			return found, err
-		}
-	}
 	// Others may have asked meanwhile, before the store forgot.
 	more, err := s.letGo(ctx, tag, key, l)
 	return found || held || more, err
-}
-
-// forget makes a key in all other regions as if never seen.
-func (rs *regions) forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error) {
-	for _, p := range rs.peers {
-		f, ok := p.link.store.(Forgetter)
-		if !ok {
-			return found, ErrNoForget
-		}
-		had, err := f.Forget(ctx, key, l)
-		if found = found || had; err != nil {
-			return found, fmt.Errorf("tier: region %s: %w", p.name, err)
-		}
-	}
-	return found, nil
 }
 
 // letGo forgets what the node holds of a key and remembers of it, and reports

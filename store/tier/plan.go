@@ -47,8 +47,6 @@ type plan struct {
 	slots         *weir.Limit
 	// counting is what an eventual limit adds.
 	counting *counting
-	// regional is what a limit adds that regions count together.
-	regional *regional
 	// regions is how many count the limit together below this store, and most how many
 	// units one of them may admit that the others do not know of; zero of others.
 	regions, most int64
@@ -79,7 +77,7 @@ func (p *plan) life(units int64) int64 {
 // minTTL is the shortest lease: a fetch should be well over when it ends.
 const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool, rs *regions, j joiner) (*plan, error) {
+func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool, j joiner) (*plan, error) {
 	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
 	if p.policy == weir.OnErrorDefault {
 		p.policy = weir.OnErrorLocal
@@ -92,10 +90,6 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain b
 	case weir.DenyCacheAuto:
 		// The place of whoever leaves a queue is free at once.
 		p.recall = p.recall && t&weir.Shapes == 0
-	}
-	if c := l.Consistency.Mode; rs != nil && p.mode != weir.ConsistencyLocal && !plain &&
-		(c == weir.ConsistencyDefault || c == weir.ConsistencyEventual) && CheckRegions(l, rs.count()) == nil {
-		return p, p.span(rs)
 	}
 	if j != nil && p.mode != weir.ConsistencyLocal && !plain {
 		if regions, most, err := j.Join(l); err != nil || regions > 1 {
@@ -148,15 +142,6 @@ func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
 // own cost, so that units that were fetched are all that it takes.
 func alone(m *weir.Mode) bool {
 	return m.Excess == 0 && m.Pool == nil && !m.Penalize && m.Ban == nil && m.Headroom == nil
-}
-
-// span fills the plan of a limit that regions count together. Within a region its
-// units are leased.
-func (p *plan) span(rs *regions) (err error) {
-	if p.regional, err = newRegional(p.limit, rs.name, rs.count()); err != nil {
-		return err
-	}
-	return p.leaseInRegion()
 }
 
 // A joiner is a shared store on which regions count limits together, see package region.
@@ -386,7 +371,6 @@ type plans struct {
 	link      *link
 	otherwise weir.ConsistencyMode
 	nodes     *nodes
-	regions   *regions
 	joiner    joiner // nil if the shared store is none
 	// second is the node's time in seconds, as of the last look in the background:
 	// a decision need not read the clock to tell that a plan is in use.
@@ -402,7 +386,7 @@ func (ps *plans) of(l *weir.Limit) (*plan, error) {
 		}
 		return p, nil
 	}
-	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load(), ps.regions, ps.joiner)
+	p, err := newPlan(l, ps.otherwise, ps.nodes.name(), ps.nodes.plain.Load(), ps.joiner)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
+	"github.com/weirlimit/weir/store/region"
 	"github.com/weirlimit/weir/store/tier"
 )
 
@@ -16,9 +17,9 @@ func TestShared(t *testing.T) { sharedtest.Run(t, openNode) }
 
 // openNode is New in the words of the suite.
 func openNode(shared weir.Store, opt sharedtest.Options) (sharedtest.Node, error) {
-	var peers []tier.Peer
+	var peers []region.Peer
 	for _, p := range opt.Peers {
-		peers = append(peers, tier.Peer(p))
+		peers = append(peers, region.Peer(p))
 	}
 	s, err := tier.New(shared, tier.Options{
 		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, Prompt: opt.Prompt, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
@@ -43,7 +44,7 @@ func (n node) Stats() sharedtest.Stats {
 		Debts: st.Debts, DebtPaid: st.DebtPaid, DebtLost: st.DebtLost, Lag: st.Lag, Capped: st.Capped,
 	}
 	for _, r := range st.Regions {
-		out.Regions = append(out.Regions, sharedtest.RegionStats{BreakerOpen: r.Away, Failures: r.Unanswered})
+		out.Regions = append(out.Regions, sharedtest.RegionStats{BreakerOpen: r.Open, Failures: r.Failures})
 	}
 	return out
 }

@@ -205,7 +205,6 @@ func (s *Store) returnLater(o *weir.Op) {
 	switch {
 	case o.Limit.Traits()&weir.Leases == 0:
 		b.bound = o.ID != 0
-		b.own = s.ownOf(o)
 	case o.NewLease:
 		b.ends = later(s.link.now(), weir.Micros(o.Limit.Period))
 	}

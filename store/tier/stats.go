@@ -3,7 +3,7 @@ package tier
 import (
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/region"
 )
 
 // Stats tells how a store is doing.
@@ -39,7 +39,7 @@ type Stats struct {
 	Debts              int
 	DebtPaid, DebtLost uint64
 	// Regions are the other regions, in the order of Options.Peers.
-	Regions []RegionStats
+	Regions []region.PeerStats
 	// NodeLate is how late this node's own timers were in all: so much longer calls
 	// of the store were waited for.
 	NodeLate time.Duration
@@ -48,17 +48,6 @@ type Stats struct {
 	// others had to be told first.
 	Lag    time.Duration
 	Capped uint64
-}
-
-// RegionStats tells how another region is doing, as this node sees it.
-type RegionStats struct {
-	Name string
-	// Away: it does not answer, and nobody waits for it.
-	Away bool
-	// Told is how many units it was told of, Unanswered how many calls it did not
-	// answer, and Silent for how long it has not answered any.
-	Told, Unanswered uint64
-	Silent           time.Duration
 }
 
 // Stats returns how the store is doing.
@@ -76,15 +65,9 @@ func (s *Store) Stats() Stats {
 		NodeLate: k.meter.Total(),
 		Debts:    s.debts.len(), DebtPaid: s.debts.paid.Load(), DebtLost: s.debts.lost.Load(),
 	}
-	if rs := s.regions; rs != nil {
-		now := k.now()
-		st.Lag, st.Capped = weir.FromMicros(rs.lag(now)), rs.capped.Load()
-		for _, p := range rs.peers {
-			st.Regions = append(st.Regions, RegionStats{
-				Name: p.name, Away: p.link.IsOpen(), Told: p.units.Load(), Unanswered: p.unanswered.Load(),
-				Silent: weir.FromMicros(max(now-p.heard.Load(), 0)),
-			})
-		}
+	if s.region != nil {
+		r := s.region.Stats()
+		st.Lag, st.Capped, st.Overshot, st.Regions = r.Lag, r.Capped, max(st.Overshot, r.Overshot), r.Peers
 	}
 	return st
 }

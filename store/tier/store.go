@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/lateness"
 	holdings "github.com/weirlimit/weir/store/internal/lot" // tier has a lot of its own
+	"github.com/weirlimit/weir/store/region"
 )
 
 // Options configures a [Store].
@@ -56,10 +57,10 @@ type Options struct {
 	// Region is the name of this node's region where there are several, each with a
 	// shared store of its own, and Peers are the others. Limits of eventual
 	// consistency, and those that do not say, are then counted by all regions
-	// together, see [CheckRegions]; strict and leased ones by each region alone. Zero
+	// together, see [region.Check]; strict and leased ones by each region alone. Zero
 	// means that there are no regions.
 	Region string
-	Peers  []Peer
+	Peers  []region.Peer
 	// PeerTimeout is how long another region is waited for, when it is told what
 	// this one has admitted: no decision waits for it. Zero means a second.
 	PeerTimeout time.Duration
@@ -126,7 +127,7 @@ type Store struct {
 	debts    *debts
 	nodes    *nodes
 	plans    *plans
-	regions  *regions // nil without others
+	region   *region.Store // nil without others
 	seed     maphash.Seed
 	log      *slog.Logger
 	closed   atomic.Bool
@@ -167,20 +168,27 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	if err := opt.fill(); err != nil {
 		return nil, err
 	}
+	var rs *region.Store
+	if opt.Region != "" || len(opt.Peers) > 0 {
+		var err error
+		if rs, err = region.New(shared, region.Options{Name: opt.Region, Peers: opt.Peers, PeerTimeout: opt.PeerTimeout,
+			MaxBytes: opt.MaxBytes / 8, ProbeEvery: opt.ProbeEvery, Now: opt.Now, Logger: opt.Logger}); err != nil {
+			return nil, err
+		}
+		shared = rs
+	}
 	opt.meter = lateness.New()
 	k := newLink(shared, &opt)
 	n, err := newNodes(&opt, k)
 	if err != nil {
 		opt.meter.Close()
+		if rs != nil {
+			err = errors.Join(err, rs.Close())
+		}
 		return nil, fmt.Errorf("tier: %w", err)
 	}
-	rs, err := newRegions(&opt, k.now)
-	if err != nil {
-		opt.meter.Close()
-		return nil, err
-	}
 	s := &Store{
-		regions: rs, local: opt.Local, link: k, nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n, regions: rs},
+		region: rs, local: opt.Local, link: k, nodes: n, plans: &plans{link: k, otherwise: opt.Mode, nodes: n},
 		refusals: holdings.NewRefusals(opt.MaxBytes/8, opt.RefusalLife.Microseconds()),
 		leases:   newLeases(opt.MaxBytes / 2),
 		slots:    newSlots(opt.MaxBytes / 8),
@@ -194,12 +202,6 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	s.aways.New = func() any { return new(away) }
 	s.mixes.New = func() any { return new(mix) }
 	k.opened, k.closed, k.probe, k.resumed = s.wentAway, s.isBack, s.renew, n.missed
-	if rs != nil {
-		for _, p := range rs.peers {
-			p.link.opened, p.link.closed = p.outage.Failed, p.outage.Answered
-			p.link.probe = func(ask func([]weir.Op) error) error { return n.lookAt(n.counter, ask) }
-		}
-	}
 	// No decision waits yet: a store, or a node, that is busy for a moment just now is not
 	// away.
 	if err := s.renew(s.askLater); err != nil && !partial(err) {
@@ -235,13 +237,13 @@ func (s *Store) Close() error {
 	}
 	if !s.link.IsOpen() {
 		errs = append(errs, s.payDebts())
-		s.publish(true)
-		s.link.Wait()
 		errs = append(errs, s.nodes.leave(s.link))
 	}
 	s.link.Close()
 	s.link.meter.Close()
-	s.closePeers()
+	if s.region != nil {
+		errs = append(errs, s.region.Close())
+	}
 	for i, err := range errs {
 		// That the store went away is no fault of closing.
 		if err != nil && !wrong(err) {

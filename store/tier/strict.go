@@ -20,9 +20,6 @@ func (s *Store) spendStrict(ctx context.Context, p *plan, by *weir.Limit, tag ui
 			return d, now + s.clock.Load(), nil
 		}
 	}
-	if p.regional != nil {
-		return s.spendRegion(ctx, p, tag, key, cost)
-	}
 	d, now, sent, err := s.link.spend(ctx, key, by, cost)
 	if err != nil {
 		return weir.Decision{}, 0, err
@@ -69,7 +66,7 @@ func (s *Store) call(ctx context.Context, ops []weir.Op) error {
 			if err != nil {
 				return err
 			}
-			lent = lent || p.central != nil || p.regional != nil || p.regions > 0
+			lent = lent || p.central != nil || p.regions > 0
 		}
 	}
 	if lent {
@@ -101,11 +98,6 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 			}
 		}
 	}
-	companions, err := s.companions(ops)
-	if err != nil {
-		return err
-	}
-	asked = append(asked, companions...)
 	sent, err := s.link.take(ctx, asked)
 	if err != nil {
 		return s.decideLeft(ctx, ops, err)
@@ -116,12 +108,11 @@ func (s *Store) callLent(ctx context.Context, ops []weir.Op) error {
 		if plans[i] != nil && a.Limit == plans[i].central {
 			o.Decision = plans[i].told(a.Decision)
 		}
-		if plans[i] != nil && (plans[i].regional != nil || plans[i].regions > 0) && o.Decision.Limit != nil {
+		if plans[i] != nil && plans[i].regions > 0 && o.Decision.Limit != nil {
 			o.Decision.Limit = plans[i].limit.From(weir.FromCounts)
 		}
 	}
 	s.learn(ops, sent)
-	s.accompanied(ops, asked[len(ops):])
 	return nil
 }
 

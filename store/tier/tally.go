@@ -287,3 +287,17 @@ func (s *Store) knows(tag uint64, key string, cost int64, p *plan, d weir.Decisi
 	}
 	e.ask = min(e.retry, now+p.ttl)
 }
+
+// more returns l with all that it may be overshot by, on the same counters, or nil.
+func more(l *weir.Limit) *weir.Limit {
+	most := &weir.Limit{
+		Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst + l.Overshoot(), Params: l.Params,
+	}
+	if l.Algorithm != algorithm.TokenBucket && l.Algorithm != algorithm.LeakyBucket {
+		most.Count, most.Burst = l.Count+l.Overshoot(), 0
+	}
+	if err := most.Compile(); err != nil || most.ID() != l.ID() {
+		return nil
+	}
+	return most
+}

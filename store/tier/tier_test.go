@@ -4,61 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/documents"
-	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
-
-// What cannot be counted in several regions says so, and what to do.
-func TestCheckRegions(t *testing.T) {
-	for want, l := range map[string]*weir.Limit{
-		"":                         {Algorithm: algorithm.SlidingWindow, Count: 100},
-		"consistency strict":       {Algorithm: algorithm.SlidingWindow, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}},
-		"consistency leased":       {Algorithm: algorithm.TokenBucket, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyLeased}},
-		"sliding_log cannot":       {Algorithm: algorithm.SlidingLog, Count: 100},
-		"concurrency cannot":       {Algorithm: algorithm.Concurrency, Count: 100},
-		"first request":            {Algorithm: algorithm.FixedWindow, Count: 100, Params: params.Params{Anchor: params.AnchorFirst}},
-		"penalizing":               {Algorithm: algorithm.FixedWindow, Count: 100, Mode: weir.Mode{Penalize: true}},
-		"max_overshoot of 1 units": {Algorithm: algorithm.FixedWindow, Count: 10},
-		"at least 4":               {Algorithm: algorithm.SlidingWindow, Count: 40},
-	} {
-		l.Period = time.Minute
-		err := tier.CheckRegions(compiled(t, l, nil), 3)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%v, want %q", err, want)
-		}
-		l.Consistency.Mode = weir.ConsistencyLocal
-		if err := tier.CheckRegions(l, 3); err != nil {
-			t.Errorf("local: %v", err)
-		}
-	}
-}
-
-// Rules with a cost above what a region may admit before the others have heard of it do
-// not load.
-func TestCheckRegionsCost(t *testing.T) {
-	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
-		l := compiled(t, weir.PerHour(1000, a), func(l *weir.Limit) {
-			l.Consistency.Mode, l.Consistency.MaxOvershoot = weir.ConsistencyEventual, 100
-		})
-		most := int64(50)
-		if a != algorithm.FixedWindow {
-			most = 25
-		}
-		for cost := most - 1; cost <= most+2; cost++ {
-			if err := tier.CheckRegionsCost(l, 3, cost); (err == nil) != (cost <= most) {
-				t.Errorf("%s: a cost of %d of %d: %v", a.Name(), cost, most, err)
-			}
-		}
-	}
-}
 
 // only is a store without its optional interfaces.
 type only struct{ weir.Store }
