@@ -77,9 +77,14 @@ type Decider struct {
 
 var _ lot.Decider = Decider{}
 
+// find locks the shard of o's key and returns it with the entry, nil if there is none.
+func (d *Env) find(o *weir.Op) (tag uint64, g *lot.Shard, e *lot.Entry) {
+	return d.Table.Find(o.Key, o.Limit)
+}
+
 // Draw implements lot.Decider. A holder that has a permit gets its time anew.
 func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	tag, g, e := d.Table.Find(o.Key, o.Limit)
+	tag, g, e := d.find(o)
 	free, isHolder, isStale := int64(0), false, false
 	if s := stateOf(e); s != nil {
 		var ok bool
@@ -115,7 +120,7 @@ func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 
 // await has o wait for a flight.
 func (d Decider) await(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
-	_, g, _ := d.Table.Find(o.Key, o.Limit)
+	_, g, _ := d.find(o)
 	defer g.Unlock()
 	e, s := d.enter(g, tag, o.Key, now)
 	if e == nil {
@@ -249,7 +254,7 @@ func (d Decider) Refund(now clock.Node, o *weir.Op) bool { return d.Release(now,
 // Release ends the time of o's holder, under whatever version of the limit it got its
 // permit. It reports whether that was of the node; if not, the store releases it.
 func (d *Env) Release(now clock.Node, o *weir.Op) bool {
-	_, g, e := d.Table.Find(o.Key, o.Limit)
+	_, g, e := d.find(o)
 	defer g.Unlock()
 	s := stateOf(e)
 	if s == nil {
@@ -273,7 +278,7 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 // Learn implements lot.Decider. A permit that the store has granted the node releases
 // there. What it holds is added to what remains.
 func (d Decider) Learn(o *weir.Op, sent clock.Node) {
-	tag, g, e := d.Table.Find(o.Key, o.Limit)
+	tag, g, e := d.find(o)
 	now, left, s := d.Clock.Now(), o.Decision, stateOf(e)
 	isGranted := o.Charged && left.Allowed() && o.Verb != weir.Refund && o.ID != 0
 	if isGranted {
