@@ -1,10 +1,6 @@
 package answer
 
-import (
-	"net/http"
-
-	"github.com/weirlimit/weir"
-)
+import "github.com/weirlimit/weir"
 
 // Field is a header field of an answer that is no http.ResponseWriter.
 type Field struct {
@@ -18,13 +14,9 @@ type Field struct {
 // allocates nothing where there is room, for up to four limits.
 func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, now int64) ([]byte, []Field) {
 	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, !d.Allowed())}
+	f := w.factsOf(few[:0], ops, d, !d.Allowed(), now)
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return b, fs
-	}
-	f.now, f.style, f.degraded = now, w.style, d.Degraded()
-	if !d.Allowed() {
-		w.delay(&f, d)
 	}
 	return w.fieldsOf(b, fs, &f)
 }
@@ -34,14 +26,11 @@ func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, no
 // [Writer.Refuse] would send.
 func (w *Writer) Refusal(b []byte, fs []Field, why Reason, ops []weir.Op, d weir.Decision, now int64) (all []byte, fields []Field, doc []byte, status int) {
 	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Degraded()}
-	w.delay(&f, d)
+	f := w.factsOf(few[:0], ops, d, true, now)
 	b, fs = w.fieldsOf(b, fs, &f)
 	fs = append(fs, w.originFields...)
 	fs = append(fs, Field{"Content-Type", problemBytes}, Field{"Cache-Control", noStoreBytes}, Field{"X-Content-Type-Options", noSniffBytes})
-	if status = w.status; why == Overload {
-		status = http.StatusServiceUnavailable
-	}
+	status = w.statusOf(why)
 	from := len(b)
 	b = appendRefusal(b, why, status, &f, ops, d)
 	return b, fs, b[from:len(b):len(b)], status

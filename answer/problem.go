@@ -123,18 +123,21 @@ func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d wei
 // hands the answer on and knows only some. Zero means its own.
 func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, true), now: now, style: w.style, degraded: d.Degraded()}
-	w.delay(&f, d)
+	f := w.factsOf(few[:0], ops, d, true, now)
 	w.header(rw.Header(), &f)
 	w.allowed(rw.Header())
-	switch {
-	case status != 0:
-	case why == Overload:
-		status = http.StatusServiceUnavailable
-	default:
-		status = w.status
+	if status == 0 {
+		status = w.statusOf(why)
 	}
 	send(rw, status, appendRefusal(make([]byte, 0, 512), why, status, &f, ops, d))
+}
+
+// statusOf returns the HTTP status of a refusal.
+func (w *Writer) statusOf(why Reason) int {
+	if why == Overload {
+		return http.StatusServiceUnavailable
+	}
+	return w.status
 }
 
 // Detail returns the sentence in which the problem document of the refusal d, made of

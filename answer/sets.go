@@ -1,5 +1,7 @@
 package answer
 
+import "slices"
+
 // Names of the sets of header fields.
 const (
 	// IETF08 is the pair RateLimit and RateLimit-Policy as structured lists,
@@ -100,11 +102,4 @@ const exposeKey = "Access-Control-Expose-Headers"
 const maxFields = 12
 
 // index returns the place of the set of the given name, -1 for none.
-func index(name string) int {
-	for i := range sets {
-		if sets[i].name == name {
-			return i
-		}
-	}
-	return -1
-}
+func index(name string) int { return slices.Index(Sets(), name) }

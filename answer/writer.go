@@ -112,15 +112,21 @@ func (f *facts) appendList(b []byte, v value) []byte {
 // It allocates twice, however many fields it writes, for up to four limits.
 func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
 	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, !d.Allowed())}
+	f := w.factsOf(few[:0], ops, d, !d.Allowed(), now)
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return
 	}
-	f.now, f.style, f.degraded = now, w.style, d.Degraded()
-	if !d.Allowed() {
+	w.header(h, &f)
+}
+
+// factsOf returns what there is to tell of d, made of ops at now. few has room for the
+// policies.
+func (w *Writer) factsOf(few []policy, ops []weir.Op, d weir.Decision, refused bool, now int64) facts {
+	f := facts{policies: stated(few, ops, d, refused), now: now, style: w.style, degraded: d.Degraded()}
+	if refused {
 		w.delay(&f, d)
 	}
-	w.header(h, &f)
+	return f
 }
 
 // delay fills in what the refusal d makes clients wait.

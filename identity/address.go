@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 )
@@ -16,13 +17,7 @@ type width struct{ v4, v6 int }
 
 // newWidth returns the widths for the given numbers of bits, 0 for the default.
 func newWidth(v4, v6 int) (width, error) {
-	w := width{ipv4Prefix, ipv6Prefix}
-	if v4 != 0 {
-		w.v4 = v4
-	}
-	if v6 != 0 {
-		w.v6 = v6
-	}
+	w := width{cmp.Or(v4, ipv4Prefix), cmp.Or(v6, ipv6Prefix)}
 	if w.v4 < minIPv4 || w.v4 > maxIPv4 {
 		return w, fmt.Errorf("an IPv4 prefix has %d to %d bits, not %d: a shorter one is too many people", minIPv4, maxIPv4, w.v4)
 	}

@@ -305,24 +305,40 @@ func (c *Caller) claimed(from []claimant, what known) string {
 	if len(from) == 0 || c.Check() != nil {
 		return ""
 	}
+	if v := c.firstClaim(from, what, true); v != "" {
+		return v
+	}
+	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
+		c.fail(tokenNoUser)
+	}
+	return ""
+}
+
+// firstClaim returns the value of the first claimant that has one. Unless it may ask, it
+// is "" where it depends on a token or a key that nobody has asked for yet, and a field
+// on several lines says nothing.
+func (c *Caller) firstClaim(from []claimant, what known, mayAsk bool) string {
 	for _, f := range from {
 		v := ""
 		switch f.kind {
 		case fromHeader:
-			if c.believed {
+			if c.believed && (mayAsk || len(c.f.Header[f.name]) == 1) {
 				v = c.header(f.name)
 			}
 		case fromJWT:
+			if !mayAsk && c.known&knownToken == 0 {
+				return ""
+			}
 			v = c.claim(f.name)
 		case fromAPIKey:
+			if !mayAsk && (c.known&knownKey == 0 || what == knownTier && c.known&knownUser == 0) {
+				return ""
+			}
 			v = c.ofKey(what)
 		}
 		if v != "" {
 			return c.fit(v)
 		}
-	}
-	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
-		c.fail(tokenNoUser)
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -81,14 +82,7 @@ func (c *Caller) findCredentials() error {
 }
 
 // reads reports whether tokens are read from f.
-func (t *tokens) reads(f claimant) bool {
-	for _, own := range t.from {
-		if own == f {
-			return true
-		}
-	}
-	return false
-}
+func (t *tokens) reads(f claimant) bool { return slices.Contains(t.from, f) }
 
 // isJWS reports whether v has the form of a signed token: three parts of
 // base64url without padding, of which the last may be empty.
@@ -225,11 +219,7 @@ func (c *Caller) isToken(word string) bool {
 		return true
 	}
 	if k := c.r.keys; k != nil && k.file != nil && len(word) <= maxKey {
-		for _, f := range k.from {
-			if f == bearer && k.file.key(sha256.Sum256([]byte(word))) != nil {
-				return true
-			}
-		}
+		return slices.Contains(k.from, bearer) && k.file.key(sha256.Sum256([]byte(word))) != nil
 	}
 	return false
 }

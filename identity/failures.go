@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -144,12 +145,7 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 	}
 	p := &reports{log: log, faults: faults.New(log), short: faults.New(log), fields: forwardingFields[:len(forwardingFields):len(forwardingFields)]}
 	add := func(name string) {
-		for _, has := range p.fields {
-			if has == name {
-				return
-			}
-		}
-		if name != "" {
+		if name != "" && !slices.Contains(p.fields, name) {
 			p.fields = append(p.fields, name)
 		}
 	}
@@ -233,14 +229,9 @@ func (c *Caller) trustingFlag(field string) string {
 	if c.f.Peer.IsValid() {
 		flag = "--trusted-proxies " + c.f.Peer.String()
 	}
-	named := c.r.proxies.header
-	if named == "" {
-		named = forwardingFields[0]
-	}
-	for _, address := range forwardingFields[:addressFields] {
-		if field == address && field != named {
-			return flag + " --client-ip-header " + field
-		}
+	named := cmp.Or(c.r.proxies.header, forwardingFields[0])
+	if field != named && slices.Contains(forwardingFields[:addressFields], field) {
+		flag += " --client-ip-header " + field
 	}
 	return flag
 }

@@ -89,15 +89,5 @@ func (c *Caller) unescapeSegment(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
 	}
-	b := c.buf
-	for i := 0; i < len(s); i++ {
-		ch := s[i]
-		if ch == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]) {
-			ch = unhex(s[i+1])<<4 | unhex(s[i+2])
-			i += 2
-		}
-		b = append(b, ch)
-	}
-	v, _ := c.made(b, nil)
-	return v
+	return c.decode(s, '%')
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -147,15 +148,7 @@ func (t *tokens) defaults() {
 	if len(o.From) == 0 {
 		o.From = []string{"bearer"}
 	}
-	if o.Leeway == 0 {
-		o.Leeway = 30 * time.Second
-	}
-	if o.CacheSize == 0 {
-		o.CacheSize = 10_000
-	}
-	if o.Refresh == 0 {
-		o.Refresh = 15 * time.Minute
-	}
+	o.Leeway, o.CacheSize, o.Refresh = cmp.Or(o.Leeway, 30*time.Second), cmp.Or(o.CacheSize, 10_000), cmp.Or(o.Refresh, 15*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -286,9 +286,7 @@ func (b *keyBuilder) add(line int, row map[string]string) error {
 		return b.fault(line, "more than %d keys and users", maxKeyRows)
 	}
 	for name := range row {
-		switch name {
-		case "sha256", "user", "tier":
-		default:
+		if !slices.Contains(keyColumns, name) {
 			return b.unknown(line, name)
 		}
 	}

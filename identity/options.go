@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,6 +100,12 @@ const (
 	formSingle
 )
 
+// forms are the words for the forms, formsOf those of headers that have one of their own.
+var (
+	forms   = map[string]form{"list": formList, "forwarded": formForwarded, "single": formSingle}
+	formsOf = map[string]form{"X-Forwarded-For": formList, "Forwarded": formForwarded}
+)
+
 func (o *ProxyOptions) form() (form, error) {
 	if o.Header == "" {
 		if o.Form != "" || o.Hops != 0 {
@@ -112,21 +119,11 @@ func (o *ProxyOptions) form() (form, error) {
 	if len(o.Trusted) == 0 && !o.Unix {
 		return formNone, fmt.Errorf("proxies: header %s is never trusted: list the proxies in trusted", o.Header)
 	}
-	f := formSingle
-	switch o.Form {
-	case "":
-		switch http.CanonicalHeaderKey(o.Header) {
-		case "X-Forwarded-For":
-			f = formList
-		case "Forwarded":
-			f = formForwarded
-		}
-	case "list":
-		f = formList
-	case "forwarded":
-		f = formForwarded
-	case "single":
-	default:
+	f, ok := forms[o.Form]
+	switch {
+	case o.Form == "":
+		f = cmp.Or(formsOf[http.CanonicalHeaderKey(o.Header)], formSingle)
+	case !ok:
 		return formNone, fmt.Errorf("proxies: unknown form %q, choose one of list, forwarded, single", o.Form)
 	}
 	switch {

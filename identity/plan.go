@@ -160,22 +160,16 @@ func (p *Plan) Evadable() bool {
 // binds reports whether a stranger's requests have the descriptor, with values
 // that he does not choose, or that say what he asks for.
 func (d *planned) binds() bool {
-	for i := range d.entries {
-		switch d.entries[i].source.kind {
-		case fromAddress, fromClient, fromMethod, fromPath, fromHost, fromValue, fromParam:
-		default:
-			return false
-		}
-	}
-	return true
+	return d.hasOnly(fromAddress, fromClient, fromMethod, fromPath, fromHost, fromValue, fromParam)
 }
 
 // isOfPeer reports whether the client's address suffices to make the descriptor.
-func (d *planned) isOfPeer() bool {
+func (d *planned) isOfPeer() bool { return d.hasOnly(fromAddress, fromClient, fromValue) }
+
+// hasOnly reports whether all entries are of the kinds.
+func (d *planned) hasOnly(kinds ...kind) bool {
 	for i := range d.entries {
-		switch d.entries[i].source.kind {
-		case fromAddress, fromClient, fromValue:
-		default:
+		if !slices.Contains(kinds, d.entries[i].source.kind) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -31,42 +32,49 @@ type claimant struct {
 	name string
 }
 
-// New returns a resolver.
+// New returns a resolver. Its error says which option cannot be met, and how to.
 func New(opt Options) (*Resolver, error) {
 	r := &Resolver{paths: opt.Paths}
 	r.callers.New = func() any { return &Caller{r: r} }
-	var err error
+	if err := r.compile(&opt); err != nil {
+		return nil, errors.Join(fmt.Errorf("identity: %w", err), r.Close())
+	}
+	r.fields = r.singleFields()
+	r.reports = newReports(r, opt.Log)
+	return r, nil
+}
+
+// compile compiles the options. What it has opened when it fails is closed by Close.
+func (r *Resolver) compile(opt *Options) (err error) {
 	if r.width, err = newWidth(opt.IPv4Prefix, opt.IPv6Prefix); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+		return err
 	}
 	if r.nat64, err = nat64Prefixes(opt.NAT64); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+		return err
 	}
 	f, err := opt.Proxies.form()
 	if err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+		return err
 	}
 	r.proxies = proxies{
 		trusted: newTrust(opt.Proxies.Trusted), unix: opt.Proxies.Unix,
 		header: http.CanonicalHeaderKey(opt.Proxies.Header), form: f, hops: opt.Proxies.Hops,
 	}
 	if opt.MethodOverride != "" && !isToken(opt.MethodOverride) {
-		return nil, fmt.Errorf("identity: method_override %q is not the name of a header", opt.MethodOverride)
+		return fmt.Errorf("method_override %q is not the name of a header", opt.MethodOverride)
 	}
 	r.override = http.CanonicalHeaderKey(opt.MethodOverride)
 	if r.keys, err = newAPIKeys(opt.APIKey, opt.Keys); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+		return err
 	}
 	if r.tokens, err = newTokens(opt.JWT); err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+		return err
 	}
-	if err := r.claim(&opt); err != nil {
-		r.Close()
-		return nil, err
+	if r.user, err = r.claimants("user", opt.User, opt); err != nil {
+		return err
 	}
-	r.fields = r.singleFields()
-	r.reports = newReports(r, opt.Log)
-	return r, nil
+	r.tier, err = r.claimants("tier", opt.Tier, opt)
+	return err
 }
 
 // Close ends the fetching of keys. What was fetched stays in use.
@@ -75,15 +83,6 @@ func (r *Resolver) Close() error {
 		r.tokens.close()
 	}
 	return nil
-}
-
-// claim compiles where users and tiers come from.
-func (r *Resolver) claim(opt *Options) (err error) {
-	if r.user, err = r.claimants("user", opt.User, opt); err != nil {
-		return err
-	}
-	r.tier, err = r.claimants("tier", opt.Tier, opt)
-	return err
 }
 
 // ofFile is the source that a file of keys is.
@@ -97,21 +96,21 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 		switch {
 		case word == "header" && isToken(arg):
 			if len(opt.Proxies.Trusted) == 0 && !opt.Proxies.Unix {
-				return nil, fmt.Errorf("identity: %s: %s is never trusted: list the proxies that set it in proxies.trusted", what, text)
+				return nil, fmt.Errorf("%s: %s is never trusted: list the proxies that set it in proxies.trusted", what, text)
 			}
 			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
 		case word == "jwt" && arg != "":
 			if r.tokens == nil {
-				return nil, fmt.Errorf("identity: %s: %s: no token is believed: set identity.jwt (Options.JWT)", what, text)
+				return nil, fmt.Errorf("%s: %s: no token is believed: set identity.jwt (Options.JWT)", what, text)
 			}
 			all = append(all, claimant{fromJWT, arg})
 		case what == "user" && text == "api_key", what == "tier" && text == "keys":
 			if opt.Keys == nil {
-				return nil, fmt.Errorf("identity: %s: %s needs a file of API keys: set identity.api_key.file (Options.Keys)", what, text)
+				return nil, fmt.Errorf("%s: %s needs a file of API keys: set identity.api_key.file (Options.Keys)", what, text)
 			}
 			all = append(all, claimant{fromAPIKey, ""})
 		default:
-			return nil, fmt.Errorf("identity: %s: %q is not a source of a verified %s, choose jwt:CLAIM, header:NAME or %s", what, text, what, ofFile[what])
+			return nil, fmt.Errorf("%s: %q is not a source of a verified %s, choose jwt:CLAIM, header:NAME or %s", what, text, what, ofFile[what])
 		}
 	}
 	return all, nil

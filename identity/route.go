@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,15 +33,7 @@ type Route struct {
 	Priority int `yaml:"priority"`
 }
 
-func (rt *Route) name() string {
-	switch {
-	case rt.Name != "":
-		return rt.Name
-	case rt.Host+rt.Path != "":
-		return rt.Host + rt.Path
-	}
-	return "/*"
-}
+func (rt *Route) name() string { return cmp.Or(rt.Name, rt.Host+rt.Path, "/*") }
 
 // param returns the segment of the path that is {name}, -1 if there is none.
 func (rt *Route) param(name string) int {

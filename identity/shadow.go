@@ -25,15 +25,8 @@ func (r *reach) covers(other *reach) bool {
 	default:
 		return false
 	}
-	if len(r.methods) > 0 {
-		if len(other.methods) == 0 {
-			return false
-		}
-		for _, m := range other.methods {
-			if !slices.Contains(r.methods, m) {
-				return false
-			}
-		}
+	if len(r.methods) > 0 && (len(other.methods) == 0 || slices.ContainsFunc(other.methods, func(m string) bool { return !slices.Contains(r.methods, m) })) {
+		return false
 	}
 	if len(other.segments) < len(r.segments) || !r.under && (other.under || len(other.segments) > len(r.segments)) {
 		return false

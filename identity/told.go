@@ -38,7 +38,7 @@ func (t *told) User() string {
 	if t.known&knownUser != 0 {
 		return t.user
 	}
-	return t.caller().stated(t.r.user, knownUser)
+	return t.caller().firstClaim(t.r.user, knownUser, false)
 }
 
 // Tier implements weir.Facts.
@@ -46,41 +46,13 @@ func (t *told) Tier() string {
 	if t.known&knownTier != 0 {
 		return t.tier
 	}
-	return t.caller().stated(t.r.tier, knownTier)
+	return t.caller().firstClaim(t.r.tier, knownTier, false)
 }
 
 // Agent implements weir.Facts.
 func (t *told) Agent() string {
 	if lines := t.f.Header["User-Agent"]; len(lines) > 0 {
 		return lines[0]
-	}
-	return ""
-}
-
-// stated is claimed for whoever must not wait: "" where it depends on a token or a
-// key that nobody has asked for yet.
-func (c *Caller) stated(from []claimant, what known) string {
-	for _, f := range from {
-		v := ""
-		switch f.kind {
-		case fromHeader:
-			if lines := c.f.Header[f.name]; c.believed && len(lines) == 1 {
-				v = trimSpace(lines[0])
-			}
-		case fromJWT:
-			if c.known&knownToken == 0 {
-				return ""
-			}
-			v = c.claim(f.name)
-		case fromAPIKey:
-			if c.known&knownKey == 0 || what == knownTier && c.known&knownUser == 0 {
-				return ""
-			}
-			v = c.ofKey(what)
-		}
-		if v != "" {
-			return c.fit(v)
-		}
 	}
 	return ""
 }

@@ -148,15 +148,21 @@ func (c *Caller) unescape(s string) string {
 	if !strings.ContainsAny(s, "%+") {
 		return s
 	}
+	return c.decode(s, '+')
+}
+
+// decode decodes the escapes of s; space is the byte that stands for a space, if it is
+// not the percent sign.
+func (c *Caller) decode(s string, space byte) string {
 	b := c.buf
 	for i := 0; i < len(s); i++ {
 		ch := s[i]
 		switch {
-		case ch == '+':
-			ch = ' '
 		case ch == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
 			ch = unhex(s[i+1])<<4 | unhex(s[i+2])
 			i += 2
+		case ch == space && ch != '%':
+			ch = ' '
 		}
 		b = append(b, ch)
 	}
