@@ -119,10 +119,10 @@ func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64
 	w.header(h, &f)
 }
 
-// factsOf returns what there is to tell of d, made of ops at now. few has room for the
+// factsOf returns what there is to tell of d, made of ops at now. room takes the
 // policies.
-func (w *Writer) factsOf(few []policy, ops []weir.Op, d weir.Decision, refused bool, now int64) facts {
-	f := facts{policies: stated(few, ops, d, refused), now: now, style: w.style, degraded: d.Degraded()}
+func (w *Writer) factsOf(room []policy, ops []weir.Op, d weir.Decision, refused bool, now int64) facts {
+	f := facts{policies: stated(room, ops, d, refused), now: now, style: w.style, degraded: d.Degraded()}
 	if refused {
 		w.delay(&f, d)
 	}
