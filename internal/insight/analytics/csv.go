@@ -66,6 +66,7 @@ func flatten(v reflect.Value, name string, each func(name, value string)) {
 			f := v.Type().Field(i)
 			word, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			switch {
+			case word == "-": // it is in no answer
 			case f.Anonymous:
 				flatten(v.Field(i), name, each)
 			case name != "":

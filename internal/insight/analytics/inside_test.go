@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
@@ -145,6 +146,10 @@ func TestCSV(t *testing.T) {
 	b.Reset()
 	if err := writeCSV(&b, []Version{{From: at, Usage: &Usage{P50: 0.5}}}); err != nil || !strings.Contains(b.String(), "usage.p50") || !strings.Contains(b.String(), "2026-03-01T00:00:00Z") {
 		t.Errorf("%v %q", err, b.String())
+	}
+	b.Reset()
+	if err := writeCSV(&b, []verdict.Verdict{{Class: verdict.Shared, Certainty: verdict.Low, Confidence: 0.6}}); err != nil || b.String() != "class,confidence,reasons,against,missing\nshared_address,low,,,\n" {
+		t.Errorf("a field that JSON leaves out: %v %q", err, b.String())
 	}
 	b.Reset()
 	if err := writeCSV(&b, []Rung{}); err != nil || b.String() != "limit,clients,users,units,share\n" {
