@@ -153,7 +153,7 @@ func (g Guarantee) String() string {
 
 // Guarantee returns what decisions under l promise.
 func (l *Limit) Guarantee() Guarantee {
-	if l.Algorithm.Traits()&Sketches != 0 {
+	if l.Algorithm != nil && l.Algorithm.Traits()&Sketches != 0 {
 		return Guarantee{AtMost: l.most(false), Envelope: l.Envelope, Source: FromSketch}
 	}
 	g := Guarantee{AtMost: l.most(l.source == FromCounts), Envelope: l.Envelope, Source: l.source}
