@@ -49,7 +49,7 @@ var floors = [][]string{
 	},
 	{
 		"internal/compat/ratelimit", "internal/frontend/extauthz", "internal/frontend/forwardauth",
-		"internal/frontend/gateway", "internal/insight/analytics/postgres",
+		"internal/frontend/gateway", "internal/insight/analytics/postgres", "store/shared",
 		"internal/insight/analytics/sqlite",
 	},
 	{

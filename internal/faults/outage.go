@@ -57,7 +57,10 @@ func (o *Outage) Failed(err error) {
 }
 
 // Answered notes that it answers. Where nothing was told it costs one look.
-func (o *Outage) Answered() {
+func (o *Outage) Answered() { o.Recovered() }
+
+// Recovered is Answered with more to log.
+func (o *Outage) Recovered(more ...any) {
 	if !o.reported.Load() {
 		return
 	}
@@ -66,7 +69,8 @@ func (o *Outage) Answered() {
 	if !o.reported.Swap(false) {
 		return
 	}
-	o.log.Info(o.back, append(o.args[:len(o.args):len(o.args)], "after", time.Since(o.begun).Round(time.Millisecond).String(), "failures", o.suppressed+1)...)
+	more = append([]any{"after", time.Since(o.begun).Round(time.Millisecond).String(), "failures", o.suppressed + 1}, more...)
+	o.log.Info(o.back, append(o.args[:len(o.args):len(o.args)], more...)...)
 	o.suppressed = 0
 }
 

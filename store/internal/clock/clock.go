@@ -64,6 +64,8 @@ const (
 type Clock struct {
 	ticks func() Node
 	wall  func() Store // nil: no such witness
+	// tolerance is how many microseconds the wall clock may move further unnoticed.
+	tolerance int64
 	// lost is for how long ticks stood still, and watched when the wall clock was last
 	// looked at. latest and earliest are how far the store's time is ahead of the node's
 	// at most and at least, by the last answer; unknown before the first.
@@ -84,11 +86,16 @@ func New(ticks func() Node, wall func() Store) *Clock {
 		ticks = func() Node { return Node(time.Since(base) / time.Microsecond) }
 		wall = func() Store { return Store(time.Now().UnixMicro()) }
 	}
-	c := &Clock{ticks: ticks, wall: wall, ahead: math.MaxInt64, byShard: map[int]int64{}}
+	c := &Clock{ticks: ticks, wall: wall, tolerance: leastLoss, ahead: math.MaxInt64, byShard: map[int]int64{}}
 	c.latest.Store(base.UnixMicro() - int64(ticks()))
 	c.earliest.Store(unknown)
 	return c
 }
+
+// Tolerate has the wall clock move up to us microseconds further than the node's unnoticed:
+// ticks that a test or a replay sets stand still while it works. It must be called before
+// the clock is used.
+func (c *Clock) Tolerate(us int64) { c.tolerance = us }
 
 // Now returns the node's time.
 func (c *Clock) Now() Node {
@@ -105,12 +112,20 @@ func (c *Clock) Now() Node {
 // grows.
 func (c *Clock) Lost() int64 { return c.lost.Load() }
 
+// Watch looks at the wall clock now: the node's own may stand still.
+func (c *Clock) Watch() {
+	if c.wall != nil && c.mu.TryLock() {
+		c.watchWall()
+		c.mu.Unlock()
+	}
+}
+
 // watchWall looks at the wall clock. Requires: c.mu.
 func (c *Clock) watchWall() {
 	t := int64(c.ticks())
 	c.watched.Store(t)
 	switch over := int64(c.wall()) - t - c.lost.Load() - c.ahead; {
-	case over >= leastLoss:
+	case over >= c.tolerance:
 		c.lost.Add(over)
 		c.earliest.Store(unknown) // the wall clock may have been set, and nothing lost
 	case over < 0:

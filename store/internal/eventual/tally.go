@@ -129,14 +129,18 @@ func (t *tally) isNear(e *lot.Entry) bool {
 	return slack > 0 && (own*2 >= slack || own*8 >= slack && !t.terms.trickles && (e.Known.Remaining-own)*5 < e.Limit.Burst)
 }
 
+// canRefund reports whether the tally takes units back: as a credit, the slack at most.
+func (t *tally) canRefund(e *lot.Entry, o *weir.Op) bool {
+	return (t.terms.refiller != nil || o.ID == t.receipt-t.terms.batch) && t.open-o.Cost >= -slackOf(e).Fetched
+}
+
 // refund takes back the units of a refund, and reports whether it does. Beyond what was
 // not pushed they are a credit, of the slack at most.
 func (t *tally) refund(e *lot.Entry, o *weir.Op) bool {
-	flows := t.terms.refiller != nil
-	if !flows && o.ID != t.receipt-t.terms.batch || t.open-o.Cost < -slackOf(e).Fetched {
+	if !t.canRefund(e, o) {
 		return false
 	}
-	if flows && (t.open >= 0 || o.ID < t.receipt) {
+	if t.terms.refiller != nil && (t.open >= 0 || o.ID < t.receipt) {
 		t.receipt = o.ID
 	}
 	if t.open >= 0 || o.ChargedAt < t.charged {
@@ -295,6 +299,18 @@ func (d Decider) Undo(now clock.Node, h *lot.Hold) {
 		}
 	}
 	h.Parts = h.Parts[:0]
+}
+
+// Holds implements lot.Decider.
+func (d Decider) Holds(now clock.Node, o *weir.Op) bool {
+	_, g, e := d.Table.Find(o.Key, d.limit)
+	defer g.Unlock()
+	t, wall := d.tallyOf(e), int64(d.Clock.Latest(now))
+	if t == nil || wall >= o.ID {
+		return false
+	}
+	t.expire(e, now, wall)
+	return t.canRefund(e, o)
 }
 
 // Refund implements lot.Decider. What no longer counts is not of the tally.

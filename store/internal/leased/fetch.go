@@ -169,7 +169,7 @@ func (d Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 func (d Decider) want(e *lot.Entry, now clock.Node) int64 {
 	parts := d.parts * d.Nodes()
 	if e.State.(*state).scarce {
-		return max(d.trickle/parts, 1)
+		return max(min(d.trickle/parts, d.most), 1)
 	}
 	pace, quick := e.Pace, min(d.brief, atRisk)
 	switch lasted := int64(now - e.Known.Sent); {
@@ -190,5 +190,5 @@ func (d Decider) want(e *lot.Entry, now clock.Node) int64 {
 	if k := &e.Known; k.Received > 0 && now < k.Reset && (!d.flows || int64(now-k.Sent) < d.life) {
 		left = min(k.Remaining, left)
 	}
-	return max(min(left/parts, pace), 1)
+	return max(min(left/parts, pace, d.most), 1)
 }

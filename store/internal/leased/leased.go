@@ -37,6 +37,9 @@ type Env struct {
 	// so many microseconds of life, from when they were fewer.
 	Nodes    func() int64
 	IsSteady func(life int64) bool
+	// IsRegistered reports whether the others count this node: else they may use a whole
+	// burst while it holds units.
+	IsRegistered func() bool
 	// Go runs f, unless the node is closing.
 	Go func(f func()) bool
 	// Fetch makes a call for a flight, has the clock observe its answer, and returns when it
@@ -129,7 +132,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 // shortfall goes on where too little is held: free units.
 func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
 	nodes := d.Nodes()
-	if d.limit.Burst/nodes < leastShare || o.Cost > max(d.by.Burst/(d.parts*nodes), 1) {
+	if d.limit.Burst/nodes < leastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1) {
 		return lot.Ask, nil
 	}
 	if a, ok := d.Refusals.Recall(tag, d.limit, o.Cost, true, now); ok {
@@ -192,6 +195,13 @@ func (d Decider) answer(o *weir.Op, a weir.Decision, now clock.Node, charged boo
 // Undo implements lot.Decider.
 func (d Decider) Undo(now clock.Node, h *lot.Hold) { d.Table.Undo(h, now) }
 
+// Holds implements lot.Decider.
+func (d Decider) Holds(now clock.Node, o *weir.Op) bool {
+	_, g, e := d.Table.Find(o.Key, d.limit)
+	defer g.Unlock()
+	return e != nil && (o.ID == 0 || d.Clock.Latest(now) < clock.Store(o.ID)) && e.Holds(d.limit, o.Cost, o.ID, now)
+}
+
 // Refund implements lot.Decider. What no longer counts is not of what is held now.
 func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
@@ -205,12 +215,15 @@ func (d Decider) Refund(now clock.Node, o *weir.Op) bool {
 	return true
 }
 
-// Learn implements lot.Decider.
+// Learn implements lot.Decider. What is held remains too: a look says so.
 func (d Decider) Learn(o *weir.Op, sent clock.Node) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
+	a := o.Decision
 	if e != nil && e.Limit == d.limit {
-		e.Known.Update(o.Decision, sent, d.Clock.Now())
+		if e.Known.Update(a, sent, d.Clock.Now()); o.Verb == weir.Peek {
+			o.Decision.Remaining += e.Free()
+		}
 	}
 	g.Unlock()
-	d.Refusals.Learn(tag, d.limit, o.Cost, sent, o.Decision, d.brief)
+	d.Refusals.Learn(tag, d.limit, o.Cost, sent, a, d.brief)
 }

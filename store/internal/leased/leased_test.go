@@ -157,6 +157,28 @@ func TestStoreIsAskedWhereLotsDoNotServe(t *testing.T) {
 	}
 }
 
+// A node that the others no longer count fetches no units of a bucket, as they may use the
+// whole burst; what it holds it draws, and windows have no burst to keep.
+func TestForgottenNodeFetchesNoBucket(t *testing.T) {
+	for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.FixedWindow} {
+		n, d := warm(t, a, 2)
+		n.IsRegistered = func() bool { return false }
+		if v, _, _ := n.draw(d, 1); v != lot.Charged {
+			t.Errorf("%s: a draw of what is held says %d", a.Name(), v)
+		}
+		n = newWorld(t, 1).nodes[0]
+		n.IsRegistered = func() bool { return false }
+		want := lot.Wait
+		if a == algorithm.TokenBucket {
+			want = lot.Ask
+		}
+		if v, _, _ := n.draw(n.decider(limited(t, 1000, a)), 1); v != want {
+			t.Errorf("%s: a cold draw says %d, want %d", a.Name(), v, want)
+		}
+		n.land()
+	}
+}
+
 // The store is asked by what is left to it of a bucket, but for what exceeds that.
 func TestAskBy(t *testing.T) {
 	n, d := warm(t, algorithm.TokenBucket, 1)

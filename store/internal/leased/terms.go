@@ -41,6 +41,8 @@ type Terms struct {
 	// trickle is how many units flow back at a time where they do so all the time; zero
 	// where they come back together.
 	trickle int64
+	// most is how many units are fetched at a time.
+	most int64
 	// numbered: a fetch can be repeated that has no answer.
 	numbered bool
 }
@@ -49,7 +51,7 @@ type Terms struct {
 // leases would be too short to be worth a fetch. Numbered: fetches can be repeated, which
 // a store takes that knows more than counts. The error is one of weir.Limit.Compile.
 func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
-	d := &Terms{limit: l, by: l, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: weir.Micros(l.LeaseTTL())}
+	d := &Terms{limit: l, by: l, most: weir.MaxCost, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: weir.Micros(l.LeaseTTL())}
 	d.flows = l.Traits()&weir.Refills != 0
 	// When a window began that begins with the first request cannot be told of a fetch
 	// whose answer was lost.
@@ -85,6 +87,10 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	}
 	return d, nil
 }
+
+// CountForRegions has decisions say that several regions count the limit together, of which
+// one may admit so many units that the others do not know of: more are refused for good.
+func (d *Terms) CountForRegions(most int64) { d.source, d.most = weir.FromCounts, most }
 
 // lot returns the lot of units that the store counted at charged, at the earliest, for a
 // call that was first sent at began. An answer to a call of sent reported its time.

@@ -31,6 +31,8 @@ type Decider interface {
 	// Refund gives units back to what they were drawn from, if that is still held. It
 	// reports whether it is; if not, the store gets them back.
 	Refund(now clock.Node, o *weir.Op) bool
+	// Holds reports whether Refund would take the units back.
+	Holds(now clock.Node, o *weir.Op) bool
 	// Peek is Draw that takes nothing, and never says Wait.
 	Peek(now clock.Node, o *weir.Op) Verdict
 	// Learn takes over what the store has answered to an op that was sent at sent.

@@ -157,20 +157,33 @@ func (e *Entry) Add(t Lot, most int) {
 // Refund puts cost units of the limit l back that were drawn with a receipt, and reports
 // whether a lot that is held takes them. A bucket's receipts grow, and zero stands for
 // any of them: the lots of earlier ones were there when the units were drawn. Of another
-// price the units are worth more or less, and the lot does not take them.
+// price the units are worth more or less, and the lot does not take them; nor does one of
+// other counters, which a decider of another mode may have on the same key.
 func (e *Entry) Refund(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
+	t := e.lotOf(l, cost, receipt, now)
+	if t != nil {
+		t.Free += cost
+	}
+	return t != nil
+}
+
+// Holds reports whether Refund would put the units back.
+func (e *Entry) Holds(l *weir.Limit, cost, receipt int64, now clock.Node) bool {
+	return e.lotOf(l, cost, receipt, now) != nil
+}
+
+func (e *Entry) lotOf(l *weir.Limit, cost, receipt int64, now clock.Node) *Lot {
 	for i := range e.lots {
 		t := &e.lots[i]
 		same := t.ID == receipt
 		if t.Limit.Traits()&weir.Refills != 0 {
 			same = t.Limit.Count == l.Count && t.Limit.Period == l.Period && (receipt == 0 || t.ID <= receipt)
 		}
-		if same && now < t.Expiry && !t.Lost && cost <= t.Fetched-t.Free {
-			t.Free += cost
-			return true
+		if same && t.Limit.ID() == l.ID() && now < t.Expiry && !t.Lost && cost <= t.Fetched-t.Free {
+			return t
 		}
 	}
-	return false
+	return nil
 }
 
 // Cut surrenders n free permits of the i-th lot, which ends with its last one. The store
@@ -205,5 +218,5 @@ func (k *Known) Update(d weir.Decision, sent, now clock.Node) {
 	if k.Received > 0 && sent <= k.Received {
 		left = min(left, k.Remaining)
 	}
-	*k = Known{Remaining: left, Sent: sent, Received: now, Reset: sent.Add(weir.Micros(d.ResetAfter))}
+	*k = Known{Remaining: left, Sent: sent, Received: max(now, 1), Reset: sent.Add(weir.Micros(d.ResetAfter))}
 }

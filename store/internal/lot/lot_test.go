@@ -188,6 +188,18 @@ func TestRefundGoesToTheLotItCameFrom(t *testing.T) {
 
 // F3: what outlives a reload keeps the limit that it was counted by, and a bucket's unit
 // of one price is not put to those of another.
+// Where the mode of a limit changed, the entry of a key has lots of other counters that
+// end at the same instant, such as slack. They take nothing back.
+func TestRefundOfOtherCounters(t *testing.T) {
+	b := newBench(t, algorithm.FixedWindow)
+	b.Add(b.lot(100, 10, 1000), 2)
+	b.Draw(3, 0, nil)
+	other := named(t, "other", 100, algorithm.FixedWindow)
+	if b.Holds(other, 1, 100, 0) || b.Entry.Refund(other, 1, 100, 0) || !b.Holds(b.limit, 1, 100, 0) {
+		t.Error("a lot takes back units of another limit")
+	}
+}
+
 func TestReloadKeepsTheLimitOfLots(t *testing.T) {
 	b := newBench(t, algorithm.TokenBucket)
 	b.Add(b.lot(100, 10, 1_000_000), 2)

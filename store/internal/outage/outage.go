@@ -62,7 +62,7 @@ type Env struct {
 	// Terms returns those of a limit. Parts is among how many a limit is divided: the
 	// nodes of all regions that hold it together.
 	Terms func(l *weir.Limit) (*Terms, error)
-	Parts func(l *weir.Limit) int64
+	Parts func(l *weir.Limit) (int64, error)
 	// IsOpen reports whether the breaker of a key's shard is open: its debts wait.
 	IsOpen func(key string) bool
 	// Charge makes a background call for each op, all at once, and returns when they were

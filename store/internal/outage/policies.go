@@ -136,7 +136,10 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
 func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, p *part) error {
 	parts := int64(1)
 	if t.policy != weir.OnErrorLastKnown {
-		parts = u.Parts(o.Limit)
+		var err error
+		if parts, err = u.Parts(o.Limit); err != nil {
+			return err
+		}
 	}
 	share, err := t.share(parts)
 	if err != nil {

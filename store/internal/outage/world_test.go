@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 		Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: lot.NewReturns(1<<20, func() {}), Local: &own{open(), w},
 		Tag:    lot.NewTable(1<<20, nil).Tag,
 		Terms:  w.termsOf,
-		Parts:  func(*weir.Limit) int64 { return w.parts },
+		Parts:  func(*weir.Limit) (int64, error) { return w.parts, nil },
 		IsOpen: func(key string) bool { return w.down[key[0]] && !w.slow[key[0]] },
 		Charge: w.charge,
 	}, 1<<16)

@@ -251,6 +251,19 @@ func (d Decider) Undo(now clock.Node, h *lot.Hold) {
 // Refund implements lot.Decider.
 func (d Decider) Refund(now clock.Node, o *weir.Op) bool { return d.Release(now, o) }
 
+// Holds reports whether Release would take a permit back.
+func (d *Env) Holds(now clock.Node, o *weir.Op) bool {
+	_, g, e := d.Table.Find(o.Key, o.Limit)
+	defer g.Unlock()
+	s := stateOf(e)
+	if s == nil {
+		return false
+	}
+	s.expire(e, now)
+	h := s.holders[o.ID]
+	return h != nil && h.from != 0
+}
+
 // Release ends the time of o's holder, under whatever version of the limit it got its
 // permit. It reports whether that was of the node; if not, the store releases it.
 func (d *Env) Release(now clock.Node, o *weir.Op) bool {

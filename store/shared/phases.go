@@ -1,0 +1,127 @@
+package shared
+
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+// recall is phase 1: it answers the ops of the store from remembered refusals, if nothing
+// is charged for a refusal and one of them is refused.
+func (d *decision) recall() (refusal weir.Decision, ok bool) {
+	for i := range d.stored.ops {
+		if o := &d.stored.ops[i]; o.Role == weir.Deny || !isSpend(o) || o.Cost == 0 {
+			return refusal, false
+		}
+	}
+	now := d.clock.Now()
+	for i := range d.stored.ops {
+		o := &d.stored.ops[i]
+		o.Decision, o.Charged, o.Borrowed = weir.Decision{}, false, false
+		if d.stored.of[i].decider.Peek(now, o) == lot.Refused {
+			refusal, ok = o.Decision, true
+		}
+	}
+	return refusal, ok
+}
+
+// holdOf returns what notes the draw of the i-th op.
+func (d *decision) holdOf(i int) *lot.Hold {
+	for len(d.holds) <= i {
+		d.holds = append(d.holds, lot.Hold{})
+	}
+	d.holds[i].Parts = d.holds[i].Parts[:0]
+	return &d.holds[i]
+}
+
+// draw decides an op by what the node holds, and waits for what brings units, as long as
+// the budget allows. The error is why that has brought nothing.
+func (d *decision) draw(p *policy, o *weir.Op, h *lot.Hold) (lot.Verdict, error) {
+	for {
+		v, f := p.decider.Draw(d.clock.Now(), o, h)
+		if v != lot.Wait {
+			return v, nil
+		}
+		d.ctx = d.queue.Begin(d.ctx)
+		if err := d.queue.Await(d.ctx, f.Flight); err != nil {
+			return lot.Ask, err
+		}
+		if f.Refused > 0 && o.Cost >= f.Refused {
+			o.Decision, o.Charged, o.Borrowed = f.Decision, false, false
+			o.Decision.Limit, o.Now = p.limit.From(p.source), int64(d.clock.Latest(d.clock.Now()))
+			return lot.Refused, nil
+		}
+	}
+}
+
+// drawAll draws for the ops that are decided on a route, and stops at the first refusal,
+// which it returns. What the deciders ask the store for goes to its part of the request, and
+// of a shadow, when that was asked already, in a call of its own.
+func (d *decision) drawAll(at route) (*weir.Decision, error) {
+	for i := range d.ops {
+		if d.at[i] != at {
+			continue
+		}
+		o := &d.ops[i]
+		v, err := d.draw(d.of[i], o, d.holdOf(i))
+		switch {
+		case err != nil:
+			err = d.outage.Decide(d.ctx, d.ops[i:i+1], err)
+		case v == lot.Ask && at == shadowOfLot:
+			err = d.ask(d.ops[i:i+1], d.of[i:i+1])
+		case v == lot.Ask:
+			d.at[i] = byStore
+			d.stored.add(o, d.of[i], i)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if o.Role == weir.Enforce && o.Verb == weir.Spend && !o.Decision.Allowed() {
+			return &o.Decision, nil
+		}
+	}
+	return nil, nil
+}
+
+// ask has the store decide ops in one call, or the outage if that has no answer.
+func (d *decision) ask(ops []weir.Op, of []*policy) error {
+	for i, p := range of {
+		if o := &ops[i]; p != nil && p.askBy != nil && o.Verb != weir.Force && o.Verb != weir.Refund {
+			o.Limit = p.askBy(o.Cost + o.Headroom)
+		}
+	}
+	sent, err := d.queue.Do(d.ctx, ops)
+	for i, p := range of {
+		if p != nil {
+			ops[i].Limit = p.limit
+		}
+	}
+	if err != nil {
+		return d.outage.Decide(d.ctx, ops, err)
+	}
+	d.clock.Observe(0, clock.Store(ops[0].Now), sent)
+	for i, p := range of {
+		o := &ops[i]
+		if p == nil || o.Decision.Limit == nil {
+			continue
+		}
+		if d.learn(o, p, sent); o.Verb != weir.Force && o.Verb != weir.Refund {
+			o.Decision.Limit = p.label(o.Decision)
+		}
+	}
+	return nil
+}
+
+// learn has the decider, or at least the refusals, take over what the store answered.
+func (d *decision) learn(o *weir.Op, p *policy, sent clock.Node) {
+	tag := d.table.Tag(o.Key, o.Limit)
+	if p.canLearn(o) {
+		p.decider.Learn(o, sent)
+	} else if o.Verb != weir.Refund {
+		d.refusals.Learn(tag, o.Limit, o.Cost, sent, o.Decision, 0)
+	}
+	if o.Verb == weir.Refund {
+		d.refusals.Refund(tag, o.Limit, d.clock.Now(), o.Decision)
+	}
+}

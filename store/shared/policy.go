@@ -1,0 +1,205 @@
+package shared
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/eventual"
+	"github.com/weirlimit/weir/store/internal/leased"
+	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/outage"
+	"github.com/weirlimit/weir/store/internal/permit"
+)
+
+// A policy is how one limit is decided. It is immutable, but for when it was used.
+type policy struct {
+	limit   *weir.Limit
+	mode    weir.ConsistencyMode // never the default
+	decider lot.Decider          // nil: the node's own store decides
+	// askBy returns by what the store is asked for a cost; nil: by the limit itself.
+	askBy func(cost int64) *weir.Limit
+	// source is that of decisions by what the node holds.
+	source weir.Source
+	outage *outage.Terms
+	// regions is how many count the limit together.
+	regions int
+	used    atomic.Int64 // when it was looked up last, in the node's seconds
+}
+
+// leastShare is the smallest limit that is worth a fetch.
+const leastShare = 8
+
+// modeOf returns how a limit is decided by what it asks for, or by otherwise if it does
+// not say: the table of docs/consistency.md.
+func modeOf(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
+	asked, t := l.Consistency.Mode, l.Traits()
+	if asked == weir.ConsistencyDefault {
+		asked = otherwise
+	}
+	// A request meets the limit by its own cost alone, so fetched units are all that it needs.
+	isSimple := l.Excess == 0 && l.Pool == nil && !l.Penalize && l.Ban == nil && l.Mode.Headroom == nil
+	switch {
+	case t&weir.Sketches != 0:
+		return weir.ConsistencyLocal // a sketch stays on its node
+	case asked == weir.ConsistencyLocal, asked == weir.ConsistencyStrict:
+		return asked
+	case !isSimple || l.Burst < leastShare:
+		return weir.ConsistencyStrict
+	case t&weir.Lends != 0 && asked == weir.ConsistencyEventual:
+		return weir.ConsistencyEventual
+	case t&weir.Lends != 0:
+		return weir.ConsistencyLeased
+	case t&weir.Leases != 0 && asked == weir.ConsistencyLeased:
+		return weir.ConsistencyLeased // only if it says so: a permit goes back to the node that gave it
+	}
+	return weir.ConsistencyStrict
+}
+
+// A joiner is a shared store by which several regions count some limits together, each with
+// a store of its own, such as that of package region. Within a region their units are
+// leased.
+type joiner interface {
+	// Join returns how many regions count a limit together, one if each counts it alone, and
+	// how many units one may admit that the others do not know of. A limit is joined before
+	// the store is asked by a variant of it.
+	Join(l *weir.Limit) (regions int, most int64, err error)
+}
+
+// newPolicy returns the policy of a limit, with the decider that its mode has. It is
+// decided strictly where the numbers leave nothing for a decider to do. The error is one of
+// weir.Limit.Compile.
+func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
+	p = &policy{limit: l, mode: modeOf(l, s.mode), outage: outage.NewTerms(l), regions: 1}
+	countsOnly := s.nodes.countsOnly.Load()
+	most := int64(weir.MaxCost) // that a region may admit and not report
+	if r, ok := s.shared.(joiner); ok && p.mode != weir.ConsistencyLocal {
+		if p.regions, most, err = r.Join(l); err != nil {
+			return nil, err
+		}
+		if p.regions > 1 && p.mode == weir.ConsistencyEventual {
+			p.mode = weir.ConsistencyLeased
+		}
+	}
+	switch {
+	case p.mode == weir.ConsistencyLocal:
+		return p, nil
+	case p.mode == weir.ConsistencyLeased && l.Traits()&weir.Leases != 0:
+		var terms *permit.Terms
+		if terms, err = permit.NewTerms(l); terms != nil {
+			p.decider, p.source = permit.Decider{Env: s.permits, Terms: terms}, weir.FromLease
+		}
+	case p.mode == weir.ConsistencyLeased:
+		var terms *leased.Terms
+		if terms, err = leased.NewTerms(l, !countsOnly && p.regions == 1); terms != nil {
+			d := leased.Decider{Env: s.leased, Terms: terms}
+			if p.decider, p.askBy, p.source = d, d.AskBy, weir.FromLease; p.regions > 1 {
+				terms.CountForRegions(most)
+				p.source = weir.FromCounts
+			}
+		}
+	case p.mode == weir.ConsistencyEventual && !countsOnly: // else it cannot count a report once only
+		var terms *eventual.Terms
+		if terms, err = eventual.NewTerms(l); terms != nil {
+			p.decider, p.source = eventual.Decider{Env: s.eventual, Terms: terms}, weir.FromCounts
+		}
+	}
+	if p.decider == nil {
+		p.mode, p.decider = weir.ConsistencyStrict, newStrict(s, l)
+	}
+	return p, err
+}
+
+// holds reports whether the node may hold what was charged by the limit.
+func (p *policy) holds() bool {
+	return p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual
+}
+
+// canDraw reports whether the decider may decide o.
+func (p *policy) canDraw(o *weir.Op) bool {
+	switch {
+	case o.Cost == 0 || o.Headroom != 0 || o.Penalize:
+		return false
+	case o.Role == weir.Enforce:
+		return o.Verb == weir.Spend || o.Verb == weir.Peek && p.holds()
+	case o.Role == weir.Always && p.limit.Traits()&weir.Leases != 0, o.Role == weir.Shadow:
+		return o.Verb == weir.Spend && p.holds()
+	}
+	return false
+}
+
+// canLearn reports whether the decider can use the store's answer to o: what it may decide
+// itself, and of limits that it holds something of what is charged or given back.
+func (p *policy) canLearn(o *weir.Op) bool {
+	return p.canDraw(o) || p.holds() && (o.Role == weir.Enforce || o.Role == weir.Always) && (o.Verb == weir.Force || o.Verb == weir.Refund)
+}
+
+// label returns the limit that a decision of the store names, by the source that it has.
+func (p *policy) label(a weir.Decision) *weir.Limit {
+	switch {
+	case a.Limit != p.limit:
+		return p.limit.From(a.Guarantee().Source) // it was asked by another, on the same counters
+	case p.askBy != nil && p.askBy(0) != p.limit:
+		return p.limit.From(weir.FromLooseLease) // by the whole burst, of which nodes may hold some
+	case p.mode == weir.ConsistencyEventual:
+		return p.limit.From(weir.FromCounts) // it may be overshot all the same
+	}
+	return p.limit
+}
+
+const (
+	// maxPolicies is the most policies that are kept.
+	maxPolicies = 1 << 16
+	// policyLife is how long a policy is kept that is not used, in seconds. Limits come and
+	// go as rules are reloaded.
+	policyLife = 600
+)
+
+// Policies finds the policy of a limit. Limits can be made on the fly, without end: when
+// there are too many, all policies are forgotten.
+type policies struct {
+	all   sync.Map // *weir.Limit to *policy
+	count atomic.Int64
+	// second is the node's time in seconds, as of the last look in the background: a
+	// decision need not read the clock to note that a policy is in use.
+	second atomic.Int64
+	make   func(l *weir.Limit) (*policy, error)
+}
+
+// of returns the policy of l. It does not allocate if there is one.
+func (ps *policies) of(l *weir.Limit) (*policy, error) {
+	if v, ok := ps.all.Load(l); ok {
+		p := v.(*policy)
+		if now := ps.second.Load(); p.used.Load() != now {
+			p.used.Store(now)
+		}
+		return p, nil
+	}
+	p, err := ps.make(l)
+	if err != nil {
+		return nil, err
+	}
+	p.used.Store(ps.second.Load())
+	v, loaded := ps.all.LoadOrStore(l, p)
+	if !loaded && ps.count.Add(1) > maxPolicies {
+		ps.clear()
+	}
+	return v.(*policy), nil
+}
+
+func (ps *policies) clear() {
+	ps.all.Clear()
+	ps.count.Store(0)
+}
+
+// sweep forgets the policies of limits that are no longer in use.
+func (ps *policies) sweep() {
+	before := ps.second.Load() - policyLife
+	ps.all.Range(func(l, v any) bool {
+		if v.(*policy).used.Load() < before {
+			ps.all.Delete(l)
+			ps.count.Add(-1)
+		}
+		return true
+	})
+}

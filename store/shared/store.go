@@ -1,0 +1,152 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/eventual"
+	"github.com/weirlimit/weir/store/internal/leased"
+	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/outage"
+	"github.com/weirlimit/weir/store/internal/permit"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// Store decides on a store that nodes share. Safe for concurrent use.
+type Store struct {
+	shared, local weir.Store
+	mode          weir.ConsistencyMode
+	meter         *lateness.Meter
+	clock         *clock.Clock
+	queue         *transport.Queue
+	nodes         *nodes
+	policies      policies
+	refusals      *lot.Refusals
+	returns       *lot.Returns
+	table         *lot.Table
+	leased        *leased.Env
+	eventual      *eventual.Env
+	permits       *permit.Env
+	outage        *outage.Outage
+	decisions     sync.Pool // of *decision
+	maintenance   *maintenance
+	log           *slog.Logger
+	closed        atomic.Bool
+}
+
+var _ weir.Store = (*Store)(nil)
+
+// New returns a store over shared, which must end a call when its context ends. Close it
+// before shared. The error says which option cannot be. That shared does not answer is no
+// error: limits are decided by their policies until it does.
+//
+// An error of shared that has a method Partial() bool which returns true is about a
+// shard of it, such as a server of several: what is kept there is decided by policy,
+// and opens no circuit breaker.
+func New(shared weir.Store, opt Options) (*Store, error) {
+	if shared == nil {
+		return nil, errors.New("shared: no shared store")
+	}
+	if err := opt.fill(); err != nil {
+		return nil, err
+	}
+	s := &Store{shared: shared, local: opt.Local, mode: opt.Mode, log: opt.Logger, clock: clock.New(nil, nil)}
+	if opt.Now != nil {
+		s.clock = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, func() clock.Store { return clock.Store(time.Now().UnixMicro()) })
+		s.clock.Tolerate(time.Second.Microseconds())
+	}
+	var err error
+	if s.nodes, err = newNodes(&opt, s.clock); err != nil {
+		return nil, fmt.Errorf("shared: %w", err)
+	}
+	s.meter = lateness.New()
+	s.maintenance = newMaintenance(s, &opt)
+	s.policies.make = s.newPolicy
+	s.decisions.New = func() any { return &decision{Store: s} }
+	s.refusals = lot.NewRefusals(opt.MaxBytes/8, opt.RefusalLife.Microseconds())
+	s.returns = lot.NewReturns(opt.MaxBytes/8, s.maintenance.hurry)
+	s.table = lot.NewTable(opt.MaxBytes/8*5, s.returns)
+	s.queue = s.newQueue(&opt)
+	s.wire(&opt)
+	// No decision waits yet: a store, or a node, that is busy for a moment just now is not out.
+	if err := s.renew(s.later); err != nil && !isExcused(err) {
+		s.queue.Trip(0, err)
+	}
+	s.maintenance.running.Go(s.maintenance.renewAndPay)
+	s.maintenance.running.Go(s.maintenance.sweep)
+	return s, nil
+}
+
+// ready returns the policy of l. An error says why nothing can be decided.
+func (s *Store) ready(l *weir.Limit) (*policy, error) {
+	if s.closed.Load() {
+		return nil, weir.ErrClosed
+	}
+	if l.Cells == 0 {
+		return nil, fmt.Errorf("shared: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
+	}
+	return s.policies.of(l)
+}
+
+// TakeOne implements weir.Store.
+func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
+	if uint64(cost) > weir.MaxCost {
+		return weir.Decision{}, weir.ErrCost
+	}
+	p, err := s.ready(l)
+	switch {
+	case err != nil:
+		return weir.Decision{}, err
+	case l.Traits()&weir.Leases != 0 && cost > 0:
+		return weir.Decision{}, weir.ErrNoLease
+	case p.decider == nil:
+		d, err := s.local.TakeOne(ctx, key, l, cost)
+		return relabel(d, l), err
+	}
+	d := s.decisions.Get().(*decision)
+	defer s.decisions.Put(d)
+	d.one[0] = weir.Op{Key: key, Limit: l, Cost: cost}
+	if err := d.takeOne(ctx, d.one[:], p, nil); err != nil {
+		return weir.Decision{}, err
+	}
+	return d.one[0].Decision, nil
+}
+
+// Take implements weir.Store.
+func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
+	if s.closed.Load() {
+		return weir.ErrClosed
+	}
+	d := s.decisions.Get().(*decision)
+	defer s.decisions.Put(d)
+	return d.take(ctx, ops)
+}
+
+// takeLocal decides ops on the node alone.
+func (s *Store) takeLocal(ctx context.Context, ops []weir.Op) error {
+	if err := s.local.Take(ctx, ops); err != nil {
+		return err
+	}
+	for i := range ops {
+		if ops[i].Role != weir.Deny {
+			ops[i].Decision = relabel(ops[i].Decision, ops[i].Limit)
+		}
+	}
+	return nil
+}
+
+// relabel says that d was decided on this node alone.
+func relabel(d weir.Decision, l *weir.Limit) weir.Decision {
+	if d.Limit == l && l.Traits()&weir.Sketches == 0 {
+		d.Limit = l.From(weir.FromLocal)
+	}
+	return d
+}

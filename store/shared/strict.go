@@ -1,0 +1,80 @@
+package shared
+
+import (
+	"math"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+)
+
+// Strict decides one limit by remembered refusals only; else the store decides.
+type strict struct {
+	*Store
+	limit *weir.Limit
+	// remembers: what the store refuses stays refused until the instant that it names.
+	remembers bool
+}
+
+var _ lot.Decider = strict{}
+
+// newStrict returns the decider of a limit. Refusals are not remembered where units come
+// back at no instant that is known: of concurrency limits, elastic and penalizing ones,
+// and of queues, as a caller who leaves one makes room at once.
+func newStrict(s *Store, l *weir.Limit) strict {
+	t := l.Traits()
+	d := strict{s, l, t&(weir.Leases|weir.Sketches) == 0 && !l.Penalize && l.Pool == nil}
+	switch l.Consistency.DenyCache {
+	case weir.DenyCacheOff:
+		d.remembers = false
+	case weir.DenyCacheAuto:
+		d.remembers = d.remembers && t&weir.Shapes == 0
+	}
+	return d
+}
+
+// isSpend reports whether o is a spend that must be allowed, and no more.
+func isSpend(o *weir.Op) bool {
+	return o.Role == weir.Enforce && o.Verb == weir.Spend && o.Headroom == 0 && !o.Penalize
+}
+
+// Draw implements lot.Decider.
+func (d strict) Draw(now clock.Node, o *weir.Op, _ *lot.Hold) (lot.Verdict, *lot.Flight) {
+	return d.Peek(now, o), nil
+}
+
+// Peek implements lot.Decider.
+func (d strict) Peek(now clock.Node, o *weir.Op) lot.Verdict {
+	if !d.remembers {
+		return lot.Ask
+	}
+	a, ok := d.refusals.Recall(d.table.Tag(o.Key, d.limit), d.limit, o.Cost, false, now)
+	if !ok {
+		return lot.Ask
+	}
+	o.Decision, o.Now, o.Charged, o.Borrowed = a, int64(d.clock.Latest(now)), false, false
+	return lot.Refused
+}
+
+// Undo implements lot.Decider.
+func (d strict) Undo(clock.Node, *lot.Hold) {}
+
+// Refund implements lot.Decider. A permit may be of a lot that was fetched while the limit
+// was leased.
+func (d strict) Refund(now clock.Node, o *weir.Op) bool {
+	return d.limit.Traits()&weir.Leases != 0 && d.permits.Release(now, o)
+}
+
+// Holds implements lot.Decider.
+func (d strict) Holds(now clock.Node, o *weir.Op) bool {
+	return d.limit.Traits()&weir.Leases != 0 && d.permits.Holds(now, o)
+}
+
+// Learn implements lot.Decider.
+func (d strict) Learn(o *weir.Op, sent clock.Node) {
+	life := int64(0)
+	if d.remembers && isSpend(o) {
+		life = math.MaxInt64
+	}
+	d.refusals.Learn(d.table.Tag(o.Key, d.limit), d.limit, o.Cost, sent, o.Decision, life)
+}

@@ -1,0 +1,148 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// end undoes a request that a store has refused by a, or could not decide because of err:
+// the shared store, or the node's.
+func (d *decision) end(err error, a weir.Decision, byStore bool) error {
+	undo := d.undo(byStore, false)
+	if err == nil {
+		err = d.refuse(a, byStore, !byStore)
+	}
+	return errors.Join(err, undo)
+}
+
+// refuse answers a request that was refused by a. Of the stores that are to know, those are
+// asked that hold something which is charged for refusals; ops of the others stay without
+// an answer.
+func (d *decision) refuse(a weir.Decision, onNode, stored bool) (errs error) {
+	refusal := weir.Op{Limit: a.Limit, Role: weir.Deny, Decision: weir.Decision{RetryAfter: math.MaxInt64}}
+	if onNode && d.onNode.chargesRefusals() {
+		d.onNode.add(&refusal, nil, len(d.ops))
+		errs = d.takeLocal(d.ctx, d.onNode.ops)
+	}
+	if stored && d.stored.chargesRefusals() {
+		d.stored.add(&refusal, nil, len(d.ops))
+		errs = errors.Join(d.ask(d.stored.ops, d.stored.of), errs)
+	}
+	d.onNode.answer(d.ops)
+	d.stored.answer(d.ops)
+	return errs
+}
+
+// chargesRefusals clears the answers of a part, and reports whether it has ops that are
+// charged when the request is refused.
+func (p *part) chargesRefusals() (charges bool) {
+	for i := range p.ops {
+		o := &p.ops[i]
+		charges = charges || o.Role == weir.Ban || o.Penalize
+		if o.Role != weir.Deny {
+			o.Decision = weir.Decision{}
+		}
+		o.Charged, o.Borrowed = false, false
+	}
+	return charges
+}
+
+// undo undoes what was drawn, and what the node's store and the shared one have charged,
+// also for a caller that has left; the shared one is told in the background. What a
+// decider said stands as what it would have said.
+func (d *decision) undo(onNode, stored bool) (failed error) {
+	for i := range d.ops {
+		o := &d.ops[i]
+		switch {
+		case d.at[i] != byDecider && d.at[i] != shadowOfLot || !o.Charged:
+			continue
+		case o.Decision.Degraded():
+			d.one[0] = rollback(o)
+			failed = errors.Join(failed, d.outage.Decide(context.Background(), d.one[:], transport.ErrOpen))
+		default:
+			d.of[i].decider.Undo(d.clock.Now(), &d.holds[i])
+		}
+		o.Charged = false
+	}
+	if onNode {
+		if back := d.onNode.rollback(); len(back) > 0 {
+			failed = errors.Join(failed, d.local.Take(context.Background(), back))
+		}
+	}
+	if !stored {
+		return failed
+	}
+	for _, o := range d.stored.rollback() {
+		// A permit may have been the holder's before, unless its name is new: it ends by itself.
+		if o.Limit.Traits()&weir.Leases == 0 || o.NewLease {
+			d.returnUnits(&o)
+		}
+	}
+	d.onNode.answer(d.ops)
+	d.stored.answer(d.ops)
+	return failed
+}
+
+// rollback returns what gives back the charges of a part, which is taken as not charged
+// from then on.
+func (p *part) rollback() (back []weir.Op) {
+	for i := range p.ops {
+		o := &p.ops[i]
+		if o.Charged && o.Verb != weir.Refund && o.Limit.Traits()&weir.Sketches == 0 {
+			back = append(back, rollback(o))
+		}
+		o.Charged, o.Borrowed = false, false
+	}
+	return back
+}
+
+// rollback returns the op that gives back what o has charged a moment ago. What has flowed
+// into a bucket since is left out of account, or requests that are refused would use up a
+// fast one.
+func rollback(o *weir.Op) weir.Op {
+	undo := o.Undo(o.Cost)
+	undo.ChargedAt = 0
+	return undo
+}
+
+// refund is phase 4 but for the shadows: all that must allow has allowed.
+func (d *decision) refund() error {
+	d.onNode.reset()
+	for i := range d.ops {
+		switch o := &d.ops[i]; d.at[i] {
+		case refundToLot:
+			if !d.of[i].decider.Refund(d.clock.Now(), o) {
+				d.returnUnits(o)
+			}
+		case refundByNode:
+			d.onNode.add(o, d.of[i], i)
+		}
+	}
+	if len(d.onNode.ops) == 0 {
+		return nil
+	}
+	// What was admitted stands, whatever becomes of the caller.
+	err := d.takeLocal(context.Background(), d.onNode.ops)
+	if err == nil {
+		d.onNode.answer(d.ops)
+	}
+	return err
+}
+
+// returnUnits answers a refund and has the store get the units back in the background.
+func (s *Store) returnUnits(o *weir.Op) {
+	b := lot.Return{Key: strings.Clone(o.Key), Lot: lot.Lot{ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Charged: clock.Store(o.ChargedAt)}}
+	if o.NewLease {
+		b.Expiry = s.clock.Now().Add(weir.Micros(o.Limit.Period))
+	}
+	s.returns.Add(b)
+	s.maintenance.hurry()
+	o.Decision, o.Now, o.Charged, o.Borrowed = weir.Decision{Limit: o.Limit}, int64(s.clock.Latest(s.clock.Now())), true, false
+}

@@ -1,0 +1,111 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/eventual"
+	"github.com/weirlimit/weir/store/internal/leased"
+	"github.com/weirlimit/weir/store/internal/lot"
+	"github.com/weirlimit/weir/store/internal/outage"
+	"github.com/weirlimit/weir/store/internal/permit"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// leastTimeout is the least timeout of calls that no decision waits for: longer than a
+// healthy store stalls, and short enough that what has no answer is returned within a
+// second.
+const leastTimeout = 750 * time.Millisecond
+
+// Bounds of what waits for a store: so many calls, so many of one key.
+const maxWaiting, maxWaitingForKey = 16_384, 4096
+
+// newQueue returns the queue before the shared store.
+func (s *Store) newQueue(opt *Options) *transport.Queue {
+	o := transport.Options{
+		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: maxWaiting, PerKey: maxWaitingForKey,
+		ProbeEvery: opt.ProbeEvery, Seed: rand.Uint64(), SelfBounded: opt.SelfBounded, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed,
+	}
+	return transport.New(transport.Over(s.shared, &o, s.renew), transport.NewEnv(s.clock.Now, s.meter), o)
+}
+
+// wire makes the deciders.
+func (s *Store) wire(opt *Options) {
+	begin := func(f func()) bool { return s.queue.Launch(f) == nil }
+	fetch := func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
+		sent, err := s.queue.Fetch(context.Background(), f.Flight, ops)
+		return sent, s.observe(ops, sent, err)
+	}
+	s.leased = &leased.Env{
+		Clock: s.clock, Table: s.table, Refusals: s.refusals, Nodes: s.nodes.count,
+		IsSteady: s.nodes.isSteady, IsRegistered: s.nodes.isRegistered, Go: begin, Fetch: fetch,
+	}
+	s.permits = &permit.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Fetch: fetch}
+	s.eventual = &eventual.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Send: fetch}
+	s.outage = outage.New(&outage.Env{
+		Clock: s.clock, Refusals: s.refusals, Returns: s.returns, Local: s.local, Tag: s.table.Tag,
+		Terms: func(l *weir.Limit) (*outage.Terms, error) {
+			p, err := s.policies.of(l)
+			if err != nil {
+				return nil, err
+			}
+			return p.outage, nil
+		},
+		Parts: func(l *weir.Limit) (int64, error) {
+			p, err := s.policies.of(l)
+			if err != nil {
+				return 0, err
+			}
+			return s.nodes.count() * int64(p.regions), nil
+		},
+		IsOpen: func(string) bool { return s.queue.IsOpen() },
+		Charge: s.charge,
+	}, opt.MaxBytes/8)
+}
+
+// observe has the clock take over the store's time of a call that was sent at sent.
+func (s *Store) observe(ops []weir.Op, sent clock.Node, err error) error {
+	if err == nil {
+		s.clock.Observe(0, clock.Store(ops[0].Now), sent)
+	}
+	return err
+}
+
+// later makes a call that no decision waits for.
+func (s *Store) later(ops []weir.Op) error {
+	sent, err := s.queue.Later(ops)
+	return s.observe(ops, sent, err)
+}
+
+// charge makes a call for each op, all at once.
+func (s *Store) charge(ops []weir.Op) (clock.Node, []error) {
+	sent, errs := s.clock.Now(), make([]error, len(ops))
+	var calls sync.WaitGroup
+	for i := range ops {
+		calls.Go(func() { errs[i] = s.later(ops[i : i+1]) })
+	}
+	calls.Wait()
+	return sent, errs
+}
+
+// renew renews the node's registration by ask.
+func (s *Store) renew(ask func([]weir.Op) error) error {
+	before := s.nodes.countsOnly.Load()
+	err := s.nodes.renew(ask)
+	if !before && s.nodes.countsOnly.Load() {
+		s.policies.clear() // it cannot count what is reported once only
+		s.log.Info("shared store keeps no register of nodes; the configured number is used", "nodes", s.nodes.least)
+	}
+	return err
+}
+
+// isExcused reports whether err says nothing of the store as a whole.
+func isExcused(err error) bool {
+	var r *transport.Result
+	return errors.As(err, &r) && r.Excused
+}
