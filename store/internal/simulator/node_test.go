@@ -66,7 +66,7 @@ func (f *fleet) newNode(index int) *node {
 		return sent, n.observe(ops, sent, err)
 	}
 	nodes := func() int64 { return n.view }
-	n.leased = &leased.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Nodes: nodes, IsSteady: func(int64) bool { return false }, Go: begin, Fetch: fetch}
+	n.leased = &leased.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Nodes: nodes, IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true }, Go: begin, Fetch: fetch}
 	n.permit = &permit.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Returns: n.returns, Nodes: nodes, Go: begin, Fetch: fetch}
 	n.eventual = &eventual.Env{Clock: n.clock, Table: n.table, Returns: n.returns, Refusals: refusals, Nodes: nodes, Go: begin, Send: fetch}
 	f.start(n.machine, f.now+f.Int64N(sweepEvery), n.maintain)
