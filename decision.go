@@ -2,17 +2,7 @@ package weir
 
 import (
 	"fmt"
-	"math"
 	"time"
-)
-
-const (
-	// Never is the RetryAfter of a request that can never pass, however long it
-	// waits: its cost exceeds what the limit could ever hold.
-	Never time.Duration = -1
-	// Forever is the longest duration that a decision states; longer ones are cut
-	// to it.
-	Forever time.Duration = math.MaxInt64
 )
 
 // Decision is the answer to one request. The zero Decision refuses: nothing was
@@ -106,22 +96,4 @@ func (d Decision) Degraded() bool {
 		return false
 	}
 	return d.Limit.traits&Sketches == 0
-}
-
-// FromMicros returns us microseconds as a duration, cut to Forever. us must not
-// be negative.
-func FromMicros(us int64) time.Duration {
-	if us > int64(Forever)/int64(time.Microsecond) {
-		return Forever
-	}
-	return time.Duration(us) * time.Microsecond
-}
-
-// Micros returns d in microseconds, rounded up.
-func Micros(d time.Duration) int64 {
-	us := int64(d / time.Microsecond)
-	if d%time.Microsecond > 0 {
-		us++
-	}
-	return us
 }

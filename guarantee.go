@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/params"
 )
 
 // Source names what a decision was made from.
@@ -162,7 +164,7 @@ func (l *Limit) Guarantee() Guarantee {
 	}
 	g.Exact = g.AtMost <= l.written()
 	switch {
-	case l.Consistency.Mode == ConsistencyEventual:
+	case l.Consistency.Mode == params.ConsistencyEventual:
 		g.Exact, g.OverAdmit = false, l.Overshoot()
 	case l.lendsAll():
 		g.OverAdmit = l.Inflow()
@@ -224,7 +226,7 @@ func (l *Limit) envelope(counts bool) int64 {
 		return Unbounded
 	case !counts && l.lendsAll():
 		return addUnits(n, l.Inflow())
-	case !counts && l.Consistency.Mode != ConsistencyEventual:
+	case !counts && l.Consistency.Mode != params.ConsistencyEventual:
 		return n
 	}
 	// Each window can be overshot, a bucket once.
@@ -248,7 +250,7 @@ func (l *Limit) flows() bool {
 // lendsAll reports whether nodes may fetch the whole burst of l ahead.
 func (l *Limit) lendsAll() bool {
 	m := l.Consistency.Mode
-	return l.Consistency.Loose && (m == ConsistencyDefault || m == ConsistencyLeased) && l.flows()
+	return l.Consistency.Loose && (m == params.ConsistencyDefault || m == params.ConsistencyLeased) && l.flows()
 }
 
 // addUnits returns a + b, at most Unbounded. Neither is negative.

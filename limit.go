@@ -11,8 +11,21 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// Bounds of numbers.
+// Bounds, and numbers that stand for something else.
 const (
+	// Never is the RetryAfter of a request that can never pass, however long it
+	// waits: its cost exceeds what the limit could ever hold.
+	Never time.Duration = -1
+	// Forever is the longest duration that a decision states; longer ones are cut
+	// to it.
+	Forever time.Duration = math.MaxInt64
+	// NoAnswer is the Code of a [Result], beside the statuses of HTTP, of a request that
+	// was let through and got no response: the upstream could not be reached, broke off,
+	// or took too long.
+	NoAnswer = 0
+	// ClientGone is the Code of a request whose client hung up before the response,
+	// as nginx logs it.
+	ClientGone = 499
 	// MaxCost is the largest cost of a request and the largest count of a limit:
 	// 2^53, the largest integer that every store's script computes exactly.
 	MaxCost = 1 << 53
@@ -69,7 +82,7 @@ type Limit struct {
 	Adjustment *Adjustment
 
 	// Consistency is how nodes that share a store count together.
-	Consistency Consistency
+	Consistency params.Consistency
 
 	// Cells, Full, Layout, Const and Envelope are filled by Algorithm.Prepare.
 
@@ -197,7 +210,7 @@ func (l *Limit) check() error {
 	if err := l.Adjustment.check(l); err != nil {
 		return err
 	}
-	if err := l.Consistency.check(l); err != nil {
+	if err := l.checkConsistency(); err != nil {
 		return err
 	}
 	return l.Mode.check(l)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // promises is an algorithm that lacks the methods of its traits.
@@ -54,10 +55,10 @@ func TestCompileRefusesWhatCannotWork(t *testing.T) {
 	f("needs a pool", func(l *weir.Limit) { l.Ceiling = 20 })
 	f("reserve of 10 units", func(l *weir.Limit) { l.Headroom = []int64{0, 10} })
 	f("cannot be fetched ahead", func(l *weir.Limit) {
-		l.Algorithm, l.Consistency.Mode = algorithm.SlidingLog, weir.ConsistencyLeased
+		l.Algorithm, l.Consistency.Mode = algorithm.SlidingLog, params.ConsistencyLeased
 	})
 	f("cannot be told later", func(l *weir.Limit) {
-		l.Algorithm, l.Consistency.Mode = algorithm.Concurrency, weir.ConsistencyEventual
+		l.Algorithm, l.Consistency.Mode = algorithm.Concurrency, params.ConsistencyEventual
 	})
 	f("must not be negative", func(l *weir.Limit) { l.Consistency.LeaseTTL = -1 })
 	f("neither soft nor elastic", func(l *weir.Limit) { l.Algorithm, l.Excess = algorithm.LeakyQueue, 10 })

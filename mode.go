@@ -3,6 +3,8 @@ package weir
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weirlimit/weir/params"
 )
 
 // Mode is what a breach does, and who is let through all the same.
@@ -84,8 +86,8 @@ func (m *Mode) check(l *Limit) error {
 func (l *Limit) compileMode() error {
 	// What stands behind a mode is asked with the limit itself, on the store.
 	together := l.Consistency
-	if together.Mode != ConsistencyLocal {
-		together.Mode = ConsistencyStrict
+	if together.Mode != params.ConsistencyLocal {
+		together.Mode = params.ConsistencyStrict
 	}
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,

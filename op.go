@@ -1,5 +1,7 @@
 package weir
 
+import "github.com/weirlimit/weir/internal/micros"
+
 // Role is what an op's answer means for the request as a whole.
 type Role uint8
 
@@ -110,7 +112,7 @@ func (o *Op) Written() *Limit {
 // was charged as Op.ChargedAt, as [Op.Undo] does. It is the instant at which the
 // spend stops to matter.
 func (o *Op) Receipt() int64 {
-	return o.Now + Micros(o.Decision.ResetAfter)
+	return o.Now + micros.Of(o.Decision.ResetAfter)
 }
 
 // AskID returns the ID by which a store asks an Algorithm about o.

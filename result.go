@@ -2,16 +2,6 @@ package weir
 
 import "time"
 
-// Codes of a [Result] beside the statuses of HTTP, 100 to MaxCode.
-const (
-	// NoAnswer is the code of a request that was let through and got no response:
-	// the upstream could not be reached, broke off, or took too long.
-	NoAnswer = 0
-	// ClientGone is the code of a request whose client hung up before the response,
-	// as nginx logs it.
-	ClientGone = 499
-)
-
 // Result is how a request that was let through ended.
 type Result struct {
 	// Code is the answer's status, or NoAnswer.

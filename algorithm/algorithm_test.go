@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -206,7 +207,7 @@ func BenchmarkStep(b *testing.B) {
 			now, refused := int64(1<<50), 0
 			step := int64(7_000)
 			if a == algorithm.Lockout {
-				step = weir.Micros(l.Period) // or the run would never end
+				step = micros.Of(l.Period) // or the run would never end
 			}
 			for b.Loop() {
 				now += step

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Concurrency limits how many units are in use at once. Each Spend takes a
@@ -59,7 +60,7 @@ func (concurrency) Prepare(l *weir.Limit) error {
 	if l.Count > maxLeases {
 		return fmt.Errorf("count %d is above the %d leases that a key can hold: lower it, or share the load over several keys", l.Count, maxLeases)
 	}
-	l.Const[windowPeriod] = weir.Micros(l.Period)
+	l.Const[windowPeriod] = micros.Of(l.Period)
 	// Not by Count: a row must keep its leases when the count is lowered.
 	l.Cells, l.Layout = 1+maxLeases*leaseCells, "leases"
 	l.Envelope = 0
@@ -205,7 +206,7 @@ func (s *leases) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision
 	d := weir.Decision{Limit: l, Remaining: max(l.Count-s.inUse, 0)}
 	c := s.cells
 	if s.live < s.end {
-		d.ResetAfter = weir.FromMicros(c[s.end-leaseCells+leaseExpiry] - a.Now)
+		d.ResetAfter = micros.Duration(c[s.end-leaseCells+leaseExpiry] - a.Now)
 	}
 	if allowed {
 		return d
@@ -219,7 +220,7 @@ func (s *leases) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision
 		if i == s.held {
 			continue
 		}
-		d.RetryAfter = weir.FromMicros(c[i+leaseExpiry] - a.Now)
+		d.RetryAfter = micros.Duration(c[i+leaseExpiry] - a.Now)
 		if over -= c[i+leaseUnits]; over <= 0 {
 			break
 		}
@@ -247,12 +248,12 @@ func (concurrency) Span(dst []int64, _ *weir.Limit, cost int64) []int64 { return
 func (concurrency) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int64) weir.Decision {
 	d := weir.Decision{Limit: l, Remaining: max(l.Count-state[0], 0)}
 	if last := state[1]; last > a.Now {
-		d.ResetAfter = weir.FromMicros(last - a.Now)
+		d.ResetAfter = micros.Duration(last - a.Now)
 	}
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if opens := state[2]; opens > a.Now {
-			d.RetryAfter = weir.FromMicros(opens - a.Now)
+			d.RetryAfter = micros.Duration(opens - a.Now)
 		}
 	}
 	return d

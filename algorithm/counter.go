@@ -1,6 +1,9 @@
 package algorithm
 
-import "github.com/weirlimit/weir"
+import (
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
+)
 
 // A counter is what fixed_window and lockout keep for a key: the units counted,
 // and the instant at which they cease to count, in microseconds. Its row is
@@ -47,7 +50,7 @@ func (c *counter) giveBack(cells []int64, cost int64) {
 func (c *counter) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision {
 	d := weir.Decision{Limit: l, Remaining: max(l.Count-c.count, 0)}
 	if c.count > 0 {
-		d.ResetAfter = weir.FromMicros(c.end - a.Now)
+		d.ResetAfter = micros.Duration(c.end - a.Now)
 	}
 	switch {
 	case allowed:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -56,7 +57,7 @@ func (k *attacker) play(all raid) int64 {
 
 func (k *attacker) look() {
 	d := k.ask(weir.Ask{Now: k.now, Cost: max(k.left, 1), Verb: weir.Peek})
-	k.left, k.retry, k.reset = d.Remaining, weir.Micros(max(d.RetryAfter, 0)), weir.Micros(d.ResetAfter)
+	k.left, k.retry, k.reset = d.Remaining, micros.Of(max(d.RetryAfter, 0)), micros.Of(d.ResetAfter)
 }
 
 func (k *attacker) ask(a weir.Ask) weir.Decision {
@@ -77,20 +78,20 @@ func (k *attacker) take(n int64) {
 	k.left = d.Remaining
 	if d.Allowed() {
 		k.label = max(k.label, k.now)
-		k.spends = append(k.spends, taken{k.label, n, k.now + weir.Micros(d.ResetAfter)})
+		k.spends = append(k.spends, taken{k.label, n, k.now + micros.Of(d.ResetAfter)})
 		k.admitted++
-		from := k.label - weir.Micros(k.l.Period)
+		from := k.label - micros.Of(k.l.Period)
 		var sum int64
 		for i := len(k.spends) - 1; i >= 0 && k.spends[i].at > from; i-- {
 			sum += k.spends[i].units
 		}
 		k.most = max(k.most, sum)
 	}
-	k.retry, k.reset = weir.Micros(max(d.RetryAfter, 0)), weir.Micros(d.ResetAfter)
+	k.retry, k.reset = micros.Of(max(d.RetryAfter, 0)), micros.Of(d.ResetAfter)
 }
 
 func (k *attacker) do(m move) {
-	period, n := weir.Micros(k.l.Period), int64(m.arg)
+	period, n := micros.Of(k.l.Period), int64(m.arg)
 	edge := func(step int64) {
 		// A little before or after the next edge.
 		step = max(step, 1)

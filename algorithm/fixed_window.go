@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -56,8 +57,8 @@ func (fixedWindow) Prepare(l *weir.Limit) error {
 	if l.Phase < 0 || l.Phase > l.Period || l.Phase%time.Microsecond != 0 {
 		return fmt.Errorf("phase %s must be whole microseconds between 0 and the period of %s", l.Phase, l.Period)
 	}
-	l.Const[windowPeriod] = weir.Micros(l.Period)
-	l.Const[windowPhase] = weir.Micros(l.Phase)
+	l.Const[windowPeriod] = micros.Of(l.Period)
+	l.Const[windowPhase] = micros.Of(l.Phase)
 	l.Cells, l.Layout = 2, "end,count"
 	touched := int64(2)
 	switch l.Anchor {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // TokenBucket holds Burst tokens and gains Count of them per Period, evenly. A
@@ -118,7 +119,7 @@ func (gcra) Prepare(l *weir.Limit) error {
 
 // prepareGCRA fills the constants, with a full span of Burst units.
 func prepareGCRA(l *weir.Limit) error {
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	divisor := gcd(l.Count, period)
 	c := &l.Const
 	c[gcraParts], c[gcraTime] = l.Count/divisor, period/divisor
@@ -314,7 +315,7 @@ func retryAfter(l *weir.Limit, now int64, next tat) time.Duration {
 	if next.part > l.Const[gcraFullPart] {
 		wait++
 	}
-	return weir.FromMicros(wait)
+	return micros.Duration(wait)
 }
 
 // units returns how many units fit between t and now plus the full span, at most
@@ -350,7 +351,7 @@ func resetAfter(now int64, t tat) time.Duration {
 	if t.part > 0 {
 		us++
 	}
-	return weir.FromMicros(us)
+	return micros.Duration(us)
 }
 
 //go:embed gcra.lua

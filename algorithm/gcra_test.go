@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 func TestTokenBucketSpendsBurstThenWaits(t *testing.T) {
@@ -52,7 +53,7 @@ func TestLeakyQueueDelaysInTurn(t *testing.T) {
 	if d := step(weir.Ask{}); d.RetryAfter != 100*time.Millisecond {
 		t.Fatalf("fifth request: %+v", d)
 	}
-	receipt := now + weir.Micros(last.ResetAfter)
+	receipt := now + micros.Of(last.ResetAfter)
 	step(weir.Ask{Verb: weir.Refund, ID: receipt - 100_000}) // not the last in line
 	if d := step(weir.Ask{}); d.Allowed() {
 		t.Fatal("a place in the middle of the line was given back")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // LeakyQueue lets requests leave at an even pace, Count per Period, and tells
@@ -55,7 +56,7 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 	}
 	c := &l.Const
 	if l.MaxDelay > 0 {
-		c[gcraFull], c[gcraFullPart] = weir.Micros(l.MaxDelay), 0
+		c[gcraFull], c[gcraFullPart] = micros.Of(l.MaxDelay), 0
 	}
 	// Free is rounded down to whole microseconds: never more pass at once.
 	free, _, ok := span(l, l.Free)
@@ -79,7 +80,7 @@ func (leakyQueue) Prepare(l *weir.Limit) error {
 func (leakyQueue) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decision {
 	if a.Verb == weir.Refund && a.ID != 0 {
 		// Only the last in line can leave without moving another.
-		if tail := load(cells, l, a.Now); a.ID != a.Now+weir.Micros(resetAfter(a.Now, tail)) {
+		if tail := load(cells, l, a.Now); a.ID != a.Now+micros.Of(resetAfter(a.Now, tail)) {
 			a.Cost = 0
 		}
 	}
@@ -92,11 +93,11 @@ func (leakyQueue) Delay(d weir.Decision, cost int64) time.Duration {
 	q, r, _ := span(l, cost)
 	// ResetAfter is the tail after this request, rounded up: its own span and
 	// the free span before it leave the wait.
-	wait := weir.Micros(d.ResetAfter) - q - l.Const[queueFree]
+	wait := micros.Of(d.ResetAfter) - q - l.Const[queueFree]
 	if r > 0 {
 		wait--
 	}
-	return weir.FromMicros(max(wait, 0))
+	return micros.Duration(max(wait, 0))
 }
 
 // Script implements Scripted.

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Lockout counts failures and refuses after Count of them, until one Period
@@ -41,7 +42,7 @@ func (lockout) Traits() weir.Traits { return 0 }
 
 // Prepare implements weir.Algorithm.
 func (lockout) Prepare(l *weir.Limit) error {
-	l.Const[windowPeriod] = weir.Micros(l.Period)
+	l.Const[windowPeriod] = micros.Of(l.Period)
 	l.Cells, l.Layout, l.Envelope = 2, "end,count", l.Count
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // eachLife runs f on many random limits of every algorithm.
@@ -55,7 +56,7 @@ func (p *player) forward() { p.now += max(p.elapse(), 0) }
 // probe returns the answers to peeks of several costs at several times from
 // now on: two rows that answer alike are the same.
 func (p *player) probe() []weir.Decision {
-	period, most := weir.Micros(p.l.Period), p.c.most(p.l)
+	period, most := micros.Of(p.l.Period), p.c.most(p.l)
 	var all []weir.Decision
 	for _, d := range []int64{0, 1, period / 7, period / 2, period - 1, period, period + period/3, 2 * period, 3 * period} {
 		for _, cost := range []int64{0, 1, most/3 + 1, most} {
@@ -140,7 +141,7 @@ func TestManyAtOnceIsOneByOne(t *testing.T) {
 func TestTimeShift(t *testing.T) {
 	eachLife(t, 100, func(t *testing.T, c oracleCase, l *weir.Limit, r *rand.Rand) {
 		p, q := newPlayer(c, l, r), newPlayer(c, l, r)
-		window := weir.Micros(l.Period)
+		window := micros.Of(l.Period)
 		switch l.Algorithm {
 		case algorithm.SlidingSubwindows:
 			window = newSubwindowsOracle(l).(*subwindowsOracle).length
@@ -203,7 +204,7 @@ func TestRefundUndoesSpend(t *testing.T) {
 			undo := o.Undo(a.Cost)
 			back := weir.Ask{Now: a.Now, Cost: a.Cost, Verb: weir.Refund, ID: undo.AskID()}
 			if r.IntN(2) == 0 && !leases {
-				back.ID = a.Now + weir.Micros(d.ResetAfter)
+				back.ID = a.Now + micros.Of(d.ResetAfter)
 			}
 			p.answer(back)
 			got := p.probe()
@@ -244,7 +245,7 @@ func TestLateRefundGivesNothing(t *testing.T) {
 				continue
 			}
 			o := weir.Op{Limit: l, Cost: a.Cost, ID: a.ID, Now: a.Now, Decision: d}
-			undo, receipt := o.Undo(a.Cost), a.Now+weir.Micros(d.ResetAfter)
+			undo, receipt := o.Undo(a.Cost), a.Now+micros.Of(d.ResetAfter)
 			back := weir.Ask{Cost: a.Cost, Verb: weir.Refund, ID: undo.AskID()}
 			if r.IntN(2) == 0 && a.ID == 0 {
 				back.ID = receipt
@@ -285,7 +286,7 @@ func TestClockBackNeverGives(t *testing.T) {
 		// from a clock that comes forward again.
 		var back int64
 		for range 20 {
-			back = min(back+r.Int64N(weir.Micros(l.Period)/6+2), p.now)
+			back = min(back+r.Int64N(micros.Of(l.Period)/6+2), p.now)
 			a := weir.Ask{Now: p.now - back, Cost: left + 1, Verb: weir.Peek}
 			if p.answer(a).Allowed() {
 				t.Errorf("%d passes after the clock went back by %d, %d was left before", a.Cost, back, left)

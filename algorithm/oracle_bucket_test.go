@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // bucketOracle: a bucket in rational numbers. whole is the instant at which it
@@ -23,7 +24,7 @@ type bucketOracle struct {
 
 // spanOf returns how long n units take to flow, in microseconds.
 func spanOf(l *weir.Limit, n int64) *big.Rat {
-	return new(big.Rat).SetFrac(mul(n, weir.Micros(l.Period)), big.NewInt(l.Count))
+	return new(big.Rat).SetFrac(mul(n, micros.Of(l.Period)), big.NewInt(l.Count))
 }
 
 func floorRat(x *big.Rat) *big.Int { return new(big.Int).Div(x.Num(), x.Denom()) }
@@ -45,7 +46,7 @@ func newMeterOracle(l *weir.Limit) oracle {
 func newQueueOracle(l *weir.Limit) oracle {
 	o := &bucketOracle{l: l, whole: new(big.Rat), full: spanOf(l, l.Burst)}
 	if l.MaxDelay > 0 {
-		o.full = ratOf(weir.Micros(l.MaxDelay))
+		o.full = ratOf(micros.Of(l.MaxDelay))
 	}
 	o.full.Add(o.full, new(big.Rat).SetInt(floorRat(spanOf(l, l.Free))))
 	o.full.Add(o.full, spanOf(l, 1))
@@ -136,7 +137,7 @@ func (o *bucketOracle) checkDelay(a weir.Ask, d weir.Decision) error {
 	if wait.Sign() < 0 {
 		wait.SetInt64(0)
 	}
-	off := wait.Sub(wait, ratOf(weir.Micros(d.Delay(a.Cost))))
+	off := wait.Sub(wait, ratOf(micros.Of(d.Delay(a.Cost))))
 	if off.Abs(off).Cmp(ratOf(1)) >= 0 {
 		return fmt.Errorf("delay %s is off by %s microseconds", d.Delay(a.Cost), off.FloatString(3))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/params"
 )
@@ -138,7 +139,7 @@ type player struct {
 
 // elapse picks how far the clock moves.
 func (p *player) elapse() int64 {
-	period := weir.Micros(p.l.Period)
+	period := micros.Of(p.l.Period)
 	var d int64
 	switch p.r.IntN(24) {
 	case 0:
@@ -297,7 +298,7 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 	if d.Remaining > 0 && !m.passes(a.Now, d.Remaining) || d.Remaining < most && m.passes(a.Now, d.Remaining+1) {
 		return fmt.Errorf("remaining %d is not the largest cost that passes", d.Remaining)
 	}
-	reset := weir.Micros(d.ResetAfter)
+	reset := micros.Of(d.ResetAfter)
 	if !m.untouched(a.Now+reset) || reset > 0 && m.untouched(a.Now+reset-1) {
 		return fmt.Errorf("reset after %d is not when the key is as never seen", reset)
 	}
@@ -308,7 +309,7 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 	// in which the counts lie above the stamp.
 	late := int64(1)
 	if p.l.Algorithm == algorithm.SlidingCounter {
-		late = weir.Micros(p.l.Period)
+		late = micros.Of(p.l.Period)
 	}
 	if stamp := p.cells[0] >> weir.FractionBits; stamp > a.Now+reset+late {
 		return fmt.Errorf("the expiry stamp comes %d after the reset", stamp-a.Now-reset)
@@ -329,7 +330,7 @@ func (p *player) check(a weir.Ask, d weir.Decision) error {
 		}
 		return nil
 	}
-	retry := weir.Micros(d.RetryAfter)
+	retry := micros.Of(d.RetryAfter)
 	if retry <= 0 || m.passes(a.Now+retry-1, a.Cost) || !m.passes(a.Now+retry, a.Cost) {
 		return fmt.Errorf("retry after %d is not the least wait", retry)
 	}
@@ -436,7 +437,7 @@ func (o *fixedOracle) giveBack(now, cost, receipt int64) {
 }
 
 func newFixedOracle(l *weir.Limit) oracle {
-	period, phase := weir.Micros(l.Period), weir.Micros(l.Phase)
+	period, phase := micros.Of(l.Period), micros.Of(l.Phase)
 	return &fixedOracle{l: l, end: func(now int64) int64 {
 		if l.Anchor == params.AnchorFirst {
 			return now + period

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -23,7 +24,7 @@ type counterOracle struct {
 }
 
 func newCounterOracle(l *weir.Limit) oracle {
-	o := &counterOracle{l: l, period: weir.Micros(l.Period), most: weir.MaxCost}
+	o := &counterOracle{l: l, period: micros.Of(l.Period), most: weir.MaxCost}
 	// One word holds two counts of b bits where 2^2b <= period<<11.
 	b := 0
 	for new(big.Int).Lsh(big.NewInt(1), uint(2*b+2)).Cmp(new(big.Int).Lsh(big.NewInt(o.period), 11)) <= 0 {
@@ -106,7 +107,7 @@ func newSubwindowsOracle(l *weir.Limit) oracle {
 	if o.m == 0 {
 		o.m = 60
 	}
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	for o.length = period / o.m; o.length*o.m < period; o.length++ {
 	}
 	for (o.m-1)*o.length >= period { // a period of fewer microseconds
@@ -203,7 +204,7 @@ type logOracle struct {
 	spends []spent
 }
 
-func newLogOracle(l *weir.Limit) oracle { return &logOracle{l: l, period: weir.Micros(l.Period)} }
+func newLogOracle(l *weir.Limit) oracle { return &logOracle{l: l, period: micros.Of(l.Period)} }
 
 func (o *logOracle) used(now int64) int64 {
 	return unitsOf(o.spends, func(s spent) bool { return s.until > now })
@@ -270,7 +271,7 @@ func (o *leaseOracle) untouched(now int64) bool { return o.used(now, 0) == 0 }
 
 func (o *leaseOracle) charge(now, cost int64) {
 	maps.DeleteFunc(o.leases, func(_ int64, s spent) bool { return s.until <= now })
-	o.leases[o.id] = spent{now, max(o.leases[o.id].until, now+weir.Micros(o.l.Period)), cost}
+	o.leases[o.id] = spent{now, max(o.leases[o.id].until, now+micros.Of(o.l.Period)), cost}
 }
 
 func (o *leaseOracle) giveBack(now, _, _ int64) {
@@ -292,7 +293,7 @@ type lockoutOracle struct {
 }
 
 func newLockoutOracle(l *weir.Limit) oracle {
-	return &lockoutOracle{l: l, period: weir.Micros(l.Period)}
+	return &lockoutOracle{l: l, period: micros.Of(l.Period)}
 }
 
 // run returns how many failures the run counts at now.

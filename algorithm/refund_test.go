@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // A bucketHistory is a key of a bucket and what its clients spent, less what they
@@ -74,7 +75,7 @@ func (h *bucketHistory) String() string {
 // check reports an interval in which more was spent, and not given back, than a
 // bucket of that size admits.
 func (h *bucketHistory) check() error {
-	period := weir.Micros(h.limit.Period)
+	period := micros.Of(h.limit.Period)
 	for i := range h.ops {
 		var sum int64
 		for j := i; j < len(h.ops); j++ {
@@ -155,7 +156,7 @@ func TestFamilyBucketRefundsKeepTheBound(t *testing.T) {
 			l.Burst = 1 + r.Int64N(20)
 		}
 		h := newBucketHistory(t, l)
-		unit := max(weir.Micros(l.Period)/l.Count, 1)
+		unit := max(micros.Of(l.Period)/l.Count, 1)
 		for range 40 {
 			switch r.IntN(5) {
 			case 0:

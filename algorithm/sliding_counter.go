@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // SlidingCounter counts in windows of one Period, aligned to the epoch, and
@@ -60,7 +61,7 @@ func (slidingCounter) Traits() weir.Traits { return weir.Lends }
 
 // Prepare implements weir.Algorithm.
 func (slidingCounter) Prepare(l *weir.Limit) error {
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	c := &l.Const
 	c[windowPeriod] = period
 	c[slidingTick], c[slidingTicks] = ticks(l.Count, period)
@@ -227,9 +228,9 @@ func (w windows) describe(l *weir.Limit, a weir.Ask, allowed bool) weir.Decision
 	d.Remaining = max(d.Remaining, 0)
 	switch {
 	case w.cur > 0:
-		d.ResetAfter = weir.FromMicros(w.start + 2*period - a.Now)
+		d.ResetAfter = micros.Duration(w.start + 2*period - a.Now)
 	case w.prev > 0:
-		d.ResetAfter = weir.FromMicros(w.start + period - a.Now)
+		d.ResetAfter = micros.Duration(w.start + period - a.Now)
 	}
 	if !allowed {
 		d.RetryAfter = w.retryAfter(l, a)
@@ -249,7 +250,7 @@ func (w windows) retryAfter(l *weir.Limit, a weir.Ask) time.Duration {
 		edge, blocker, room = edge+l.Const[windowPeriod], w.cur, l.Count-a.Cost
 	}
 	most := room * l.Const[slidingTicks] / blocker
-	return weir.FromMicros(edge + l.Const[windowPeriod] - most<<l.Const[slidingTick] - a.Now)
+	return micros.Duration(edge + l.Const[windowPeriod] - most<<l.Const[slidingTick] - a.Now)
 }
 
 //go:embed sliding_counter.lua

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // SlidingLog remembers when each of the last Count units was spent, and lets a
@@ -65,7 +66,7 @@ func (slidingLog) Prepare(l *weir.Limit) error {
 		return fmt.Errorf("a log of %d units a key is above the %d allowed: use sliding_subwindows, which never admits more than the count either, or raise max_log",
 			l.Count, most)
 	}
-	l.Const[windowPeriod] = weir.Micros(l.Period)
+	l.Const[windowPeriod] = micros.Of(l.Period)
 	// Not by Count: a row must keep its units when the count is lowered.
 	l.Cells, l.Full = logHead+int(most), logHead+int(l.Count)
 	l.Layout = fmt.Sprintf("log of %d", most)
@@ -267,12 +268,12 @@ func (slidingLog) Describe(l *weir.Limit, a weir.Ask, allowed bool, state []int6
 func describeLog(l *weir.Limit, a weir.Ask, allowed bool, counting, last, opens int64) weir.Decision {
 	d := weir.Decision{Limit: l, Remaining: max(l.Count-counting, 0)}
 	if counting > 0 {
-		d.ResetAfter = weir.FromMicros(last - a.Now)
+		d.ResetAfter = micros.Duration(last - a.Now)
 	}
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= l.Count {
-			d.RetryAfter = weir.FromMicros(opens - a.Now)
+			d.RetryAfter = micros.Duration(opens - a.Now)
 		}
 	}
 	return d

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -72,7 +73,7 @@ func (slidingSubwindows) Prepare(l *weir.Limit) error {
 	if m < minPrecision || m > maxPrecision {
 		return fmt.Errorf("precision %d must be between %d and %d sub-windows", m, minPrecision, maxPrecision)
 	}
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	length := (period + m - 1) / m
 	kept := (period+length-1)/length + 1
 	l.Envelope = 2 * l.Count
@@ -201,7 +202,7 @@ func (slidingSubwindows) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Dec
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= l.Count {
-			d.RetryAfter = weir.FromMicros(r.opens(a.Cost) - a.Now)
+			d.RetryAfter = micros.Duration(r.opens(a.Cost) - a.Now)
 		}
 	}
 	return d
@@ -218,7 +219,7 @@ func (r *ring) describe(now int64) weir.Decision {
 	}
 	d.Remaining = max(d.Remaining, 0)
 	if r.age < l.Const[subKept] {
-		d.ResetAfter = weir.FromMicros(r.expiry(0) - now)
+		d.ResetAfter = micros.Duration(r.expiry(0) - now)
 	}
 	return d
 }
@@ -376,7 +377,7 @@ func (slidingSubwindows) Describe(l *weir.Limit, a weir.Ask, allowed bool, state
 	if !allowed {
 		d.RetryAfter = weir.Never
 		if a.Cost <= l.Count {
-			d.RetryAfter = weir.FromMicros(r.opened(state[4], state[5], state[6]) - a.Now)
+			d.RetryAfter = micros.Duration(r.opened(state[4], state[5], state[6]) - a.Now)
 		}
 	}
 	return d

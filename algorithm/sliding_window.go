@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // SlidingWindow admits never more than Count units in any interval of one
@@ -90,7 +91,7 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	if l.Grain < 0 || l.Grain > maxGrain {
 		return fmt.Errorf("grain %d must be between 0 and %d sub-windows", l.Grain, maxGrain)
 	}
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	c := &l.Const
 	parts := int64(60)
 	number := int64(0)
@@ -195,14 +196,14 @@ func (slidingWindow) Step(cells []int64, l *weir.Limit, a weir.Ask) weir.Decisio
 func describeBatches(l *weir.Limit, a weir.Ask, allowed bool, used, last, opens int64) weir.Decision {
 	d := weir.Decision{Limit: l, Remaining: max(l.Count-used, 0)}
 	if used > 0 {
-		d.ResetAfter = weir.FromMicros(last + l.Const[windowPeriod] - a.Now)
+		d.ResetAfter = micros.Duration(last + l.Const[windowPeriod] - a.Now)
 	}
 	switch {
 	case allowed:
 	case a.Cost > l.Count:
 		d.RetryAfter = weir.Never
 	default:
-		d.RetryAfter = weir.FromMicros(opens - a.Now)
+		d.RetryAfter = micros.Duration(opens - a.Now)
 	}
 	return d
 }

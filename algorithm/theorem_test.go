@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -180,7 +181,7 @@ func attack(l *weir.Limit, r *rand.Rand, kind int) []admitted {
 			n += 100
 		case 3:
 			d := take(1 + r.Int64N(l.Count))
-			now += weir.Micros(max(d.RetryAfter, 0))
+			now += micros.Of(max(d.RetryAfter, 0))
 		}
 	}
 	return all
@@ -233,7 +234,7 @@ func TestTheoremQueueDepartsEvenly(t *testing.T) {
 				refused++
 				continue
 			}
-			delay := weir.Micros(d.Delay(1))
+			delay := micros.Of(d.Delay(1))
 			if longest := int64(40*1000+6) / 7; delay > longest {
 				t.Fatalf("a delay of %d exceeds %d", delay, longest)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // windowOracle: a list of batches, oldest first, each the number of the sub-window
@@ -47,7 +48,7 @@ func batchSizes() []int64 {
 
 // setLimit counts by l from now on.
 func (o *windowOracle) setLimit(l *weir.Limit) {
-	o.l, o.period = l, weir.Micros(l.Period)
+	o.l, o.period = l, micros.Of(l.Period)
 	for _, o.own = range batchSizes() {
 		if 64*o.own >= l.Count {
 			break
@@ -282,7 +283,7 @@ func TestFamilyWindowBurstComesBack(t *testing.T) {
 			if d := l.Algorithm.Step(cells, l, weir.Ask{Now: now, Cost: l.Count}); !d.Allowed() || d.ResetAfter != l.Period {
 				t.Fatalf("%d per %s at %d: %v, reset after %s", l.Count, l.Period, now, d, d.ResetAfter)
 			}
-			now += weir.Micros(l.Period) - 1
+			now += micros.Of(l.Period) - 1
 			if d := l.Algorithm.Step(cells, l, weir.Ask{Now: now, Cost: 1}); d.RetryAfter != time.Microsecond {
 				t.Fatalf("%d per %s: %v a microsecond before", l.Count, l.Period, d)
 			}
@@ -308,7 +309,7 @@ func TestWindowWaitsAreExact(t *testing.T) {
 		if d.Allowed() {
 			t.Fatalf("the %d. unit more passes at once", i)
 		}
-		wait := weir.Micros(d.RetryAfter)
+		wait := micros.Of(d.RetryAfter)
 		if l.Algorithm.Step(cells, l, weir.Ask{Now: now + wait - 1, Cost: 1, Verb: weir.Peek}).Allowed() {
 			t.Errorf("the %d. unit more passes before its wait is over", i)
 		}

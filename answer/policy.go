@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -75,7 +76,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		case weir.Deny:
 			p = policy{name: o.Decision.Limit.Name, until: -1, refused: true, wait: o.Decision.RetryAfter, op: o}
 			if p.wait > 0 {
-				p.until = weir.Micros(p.wait)
+				p.until = micros.Of(p.wait)
 			}
 		default:
 			continue
@@ -112,7 +113,7 @@ func endOfBan(ops []weir.Op, d weir.Decision, now int64) time.Time {
 			now = o.Now
 		}
 	}
-	end := min(max(now, 0), lastInstant) + min(weir.Micros(d.RetryAfter), lastInstant)
+	end := min(max(now, 0), lastInstant) + min(micros.Of(d.RetryAfter), lastInstant)
 	return time.UnixMicro(min(end, lastInstant)).Add(time.Second - 1).Truncate(time.Second).UTC()
 }
 
@@ -135,9 +136,9 @@ func tell(o *weir.Op) policy {
 	p.window = refill(l)
 	switch {
 	case p.refused && d.RetryAfter != weir.Never:
-		p.until = weir.Micros(d.RetryAfter)
+		p.until = micros.Of(d.RetryAfter)
 	case !p.refused:
-		p.until = weir.Micros(next(l, d))
+		p.until = micros.Of(next(l, d))
 	}
 	return p
 }
@@ -170,14 +171,14 @@ func lower(p, q policy) policy {
 // refill returns the seconds, rounded up, in which the whole of the limit
 // comes back: Burst units at Count per Period.
 func refill(l *weir.Limit) int64 {
-	us := weir.Micros(l.Period)
+	us := micros.Of(l.Period)
 	hi, lo := bits.Mul64(uint64(max(l.Burst, 1)), uint64(us))
 	if per := uint64(l.Count); hi < per {
 		us = int64(min(quotient(hi, lo, per), uint64(weir.Forever/time.Microsecond)))
 	} else {
 		us = int64(weir.Forever / time.Microsecond)
 	}
-	return max(ceilSeconds(weir.FromMicros(us)), 1)
+	return max(ceilSeconds(micros.Duration(us)), 1)
 }
 
 // quotient returns the 128-bit number hi, lo divided by n, rounded up.
@@ -198,7 +199,7 @@ func next(l *weir.Limit, d weir.Decision) time.Duration {
 	}
 	switch l.Algorithm.Name() {
 	case "token_bucket", "leaky_bucket", "leaky_queue":
-		unit := weir.FromMicros(int64(quotient(0, uint64(weir.Micros(l.Period)), uint64(l.Count))))
+		unit := micros.Duration(int64(quotient(0, uint64(micros.Of(l.Period)), uint64(l.Count))))
 		if rest := d.ResetAfter % unit; rest > 0 {
 			return rest
 		}
@@ -265,7 +266,7 @@ func Wait(ops []weir.Op, d weir.Decision) time.Duration {
 	wait := time.Second
 	for _, p := range policies(few[:0], ops, true) {
 		if p.refused && p.until > 0 {
-			wait = max(wait, weir.FromMicros(p.until))
+			wait = max(wait, micros.Duration(p.until))
 		}
 	}
 	return wait

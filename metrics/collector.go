@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // collector reads counters when it is asked, and keeps nothing.
@@ -255,8 +255,8 @@ func (c *collector) sum(series []Series) map[label]*sum {
 		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			at.counts[o] += counters.Load(o)
 		}
-		eventual := s.Limit.Consistency.Mode == weir.ConsistencyEventual ||
-			c.opt.Regions && s.Limit.Consistency.Mode == weir.ConsistencyDefault && s.Limit.Traits()&weir.Lends != 0
+		eventual := s.Limit.Consistency.Mode == params.ConsistencyEventual ||
+			c.opt.Regions && s.Limit.Consistency.Mode == params.ConsistencyDefault && s.Limit.Traits()&weir.Lends != 0
 		if eventual && c.opt.Shared != nil {
 			at.overshoot = max(at.overshoot, s.Limit.Overshoot())
 		}

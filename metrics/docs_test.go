@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/params"
 )
 
 //go:generate go test . -run ^TestDocs$ -update
@@ -51,7 +52,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventual := weir.PerMinute(10, algorithm.FixedWindow)
-	eventual.Consistency.Mode = weir.ConsistencyEventual
+	eventual.Consistency.Mode = params.ConsistencyEventual
 	if err := eventual.Compile(); err != nil {
 		t.Fatal(err)
 	}

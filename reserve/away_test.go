@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
@@ -30,8 +31,8 @@ func (k onlyKeys) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 // While the store that nodes share does not answer, nobody knows whether a
 // reservation was settled, and nobody is told that it was.
 func TestSettleWhileTheStoreIsAway(t *testing.T) {
-	for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
-		for _, policy := range []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorAllow, weir.OnErrorDeny} {
+	for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
+		for _, policy := range []params.StoreErrorPolicy{params.OnErrorLocal, params.OnErrorAllow, params.OnErrorDeny} {
 			shared := clocked.NewFailing(t)
 			local := memory.New(memory.Options{})
 			node, err := tier.New(shared, tier.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
@@ -39,7 +40,7 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := weir.PerHour(1000, algorithm.FixedWindow)
-			l.Consistency = weir.Consistency{Mode: mode, OnStoreError: policy}
+			l.Consistency = params.Consistency{Mode: mode, OnStoreError: policy}
 			if err := l.Compile(); err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/internal/testing/seeds"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
@@ -88,9 +89,9 @@ func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 	a := []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket, algorithm.LeakyBucket}[r.IntN(4)]
 	bucket := a == algorithm.TokenBucket || a == algorithm.LeakyBucket
 	const most, period = 8000, 10_000 * time.Hour
-	compile := func(n int64, m weir.ConsistencyMode) *weir.Limit {
+	compile := func(n int64, m params.ConsistencyMode) *weir.Limit {
 		l := &weir.Limit{Name: "reloaded", Algorithm: a, Count: n, Period: period}
-		l.Consistency = weir.Consistency{Mode: m, OnStoreError: weir.OnErrorDeny, LeaseTTL: time.Second}
+		l.Consistency = params.Consistency{Mode: m, OnStoreError: params.OnErrorDeny, LeaseTTL: time.Second}
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 	}
 	rules := new(reloadedRules)
 	load := func() {
-		m := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyLeased}[r.IntN(3)]
+		m := []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyLeased}[r.IntN(3)]
 		rules.version.Store(compile(most>>r.IntN(4), m))
 	}
 	load()
@@ -226,7 +227,7 @@ func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 	for _, n := range nodes {
 		stop(n)
 	}
-	final := compile(most, weir.ConsistencyStrict)
+	final := compile(most, params.ConsistencyStrict)
 	look := []weir.Op{{Key: "ann", Limit: final, Cost: 1, Verb: weir.Peek}}
 	if err := shared.Take(ctx, look); err != nil {
 		t.Fatal(err)

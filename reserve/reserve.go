@@ -24,6 +24,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -94,7 +95,7 @@ func newMarks() ([]*weir.Limit, error) {
 			Name: "settled reservations", Scope: "\x1freserve", Algorithm: algorithm.FixedWindow,
 			Count: 1, Period: period, Params: params.Params{Anchor: params.AnchorFirst},
 			// Two nodes that each marked on its own would settle twice.
-			Consistency: weir.Consistency{Mode: weir.ConsistencyStrict, OnStoreError: weir.OnErrorDeny},
+			Consistency: params.Consistency{Mode: params.ConsistencyStrict, OnStoreError: params.OnErrorDeny},
 		}
 		if err := m.Compile(); err != nil {
 			return nil, err
@@ -285,7 +286,7 @@ func (s *Reserver) settle(ctx context.Context, handle string, actual int64, canc
 		return Settlement{}, ErrExpired
 	}
 	ops := make([]weir.Op, 1, 1+len(t.charges))
-	ops[0] = weir.Op{Key: string(t.id[:]), Limit: s.mark(weir.FromMicros(t.expires-now) + settleSlack), Cost: 1}
+	ops[0] = weir.Op{Key: string(t.id[:]), Limit: s.mark(micros.Duration(t.expires-now) + settleSlack), Cost: 1}
 	ops = s.corrections(ops, &t, actual, cancel)
 	d, err := s.limiter.Apply(ctx, ops)
 	switch {
@@ -364,11 +365,11 @@ func (c *charge) refund(key string, l *weir.Limit, units int64) weir.Op {
 	if c.charged == 0 {
 		return weir.Op{Key: key, Limit: l, Cost: units, ID: c.receipt, Role: weir.Always, Verb: weir.Refund}
 	}
-	charged := weir.Op{Key: key, Limit: l, Cost: c.cost, Now: c.charged, Decision: weir.Decision{ResetAfter: weir.FromMicros(c.receipt - c.charged)}}
-	if c.count != l.Count || c.period != weir.Micros(l.Period) {
+	charged := weir.Op{Key: key, Limit: l, Cost: c.cost, Now: c.charged, Decision: weir.Decision{ResetAfter: micros.Duration(c.receipt - c.charged)}}
+	if c.count != l.Count || c.period != micros.Of(l.Period) {
 		// Of the old limit, if it still is one, so that the kept units flow in at its
 		// rate. The time that the others took is given back in units of today's.
-		if old, err := l.Variant(c.count, weir.FromMicros(c.period), l.Burst); err == nil {
+		if old, err := l.Variant(c.count, micros.Duration(c.period), l.Burst); err == nil {
 			charged.Limit = old
 		}
 		fix := charged.UndoRest(units)
@@ -383,7 +384,7 @@ func (c *charge) refund(key string, l *weir.Limit, units int64) weir.Op {
 func (c *charge) atRateOf(l *weir.Limit, units int64) int64 {
 	n := new(big.Int).Mul(big.NewInt(units), big.NewInt(c.period))
 	n.Mul(n, big.NewInt(l.Count))
-	n.Quo(n, new(big.Int).Mul(big.NewInt(c.count), big.NewInt(weir.Micros(l.Period))))
+	n.Quo(n, new(big.Int).Mul(big.NewInt(c.count), big.NewInt(micros.Of(l.Period))))
 	if !n.IsInt64() {
 		return weir.MaxCost
 	}

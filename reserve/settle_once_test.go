@@ -91,7 +91,7 @@ func TestFamilyReservationIsSettledOnce(t *testing.T) {
 		{"ring", func(t *testing.T) place { return behindProxies(t, "redis+ring", 2) }},
 		{"cluster", cluster},
 	} {
-		for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased} {
+		for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased} {
 			t.Run(where.name+" "+mode.String(), func(t *testing.T) {
 				t.Parallel()
 				settleUnderFaults(t, where.open(t), mode, each)
@@ -111,9 +111,9 @@ func keysOf(i int) []string {
 	return []string{fmt.Sprint("ann", i), fmt.Sprint("bob", i), fmt.Sprint("cid", i), fmt.Sprint("dan", i)}
 }
 
-func settleUnderFaults(t *testing.T, at place, mode weir.ConsistencyMode, each int) {
+func settleUnderFaults(t *testing.T, at place, mode params.ConsistencyMode, each int) {
 	l := &weir.Limit{Name: "tokens", Algorithm: algorithm.FixedWindow, Count: settledCount, Period: 24 * time.Hour,
-		Params: params.Params{Anchor: params.AnchorFirst}, Consistency: weir.Consistency{Mode: mode, OnStoreError: weir.OnErrorDeny}}
+		Params: params.Params{Anchor: params.AnchorFirst}, Consistency: params.Consistency{Mode: mode, OnStoreError: params.OnErrorDeny}}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // MaxHandle is the longest handle, in bytes.
@@ -65,7 +66,7 @@ func appendCharges(dst []charge, ops []weir.Op) []charge {
 		if o := &ops[i]; o.Charged && o.Cost > 0 {
 			c := charge{identity: identity(o), receipt: o.Receipt(), cost: o.Cost}
 			if o.Limit.Traits()&weir.Refills != 0 {
-				c.charged, c.count, c.period = o.Now, o.Limit.Count, weir.Micros(o.Limit.Period)
+				c.charged, c.count, c.period = o.Now, o.Limit.Count, micros.Of(o.Limit.Period)
 				if o.ChargedAt != 0 {
 					c.charged = o.ChargedAt
 				}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // common sets what limits of 0 have too.
@@ -41,12 +42,12 @@ func (b *builder) common(l *Limit, a weir.Algorithm) {
 
 // consistency returns how nodes count l, a limit of so many units, together, and what
 // they decide by themselves.
-func (b *builder) consistency(l *Limit, a weir.Algorithm, count int64) weir.Consistency {
-	out := weir.Consistency{OnStoreError: wordOf(b.s.OnStoreError, weir.OnErrorLastKnown), DenyCache: wordOf(b.s.DenyCache, weir.DenyCacheOff)}
+func (b *builder) consistency(l *Limit, a weir.Algorithm, count int64) params.Consistency {
+	out := params.Consistency{OnStoreError: wordOf(b.s.OnStoreError, params.OnErrorLastKnown), DenyCache: wordOf(b.s.DenyCache, params.DenyCacheOff)}
 	if c := b.s.Consistency; c != nil {
 		b.checkConsistency(c, l, a)
 		if !l.Node {
-			out.Mode = wordOf(&c.Mode, weir.ConsistencyLocal)
+			out.Mode = wordOf(&c.Mode, params.ConsistencyLocal)
 			out.Loose, out.Optimistic, out.Share = c.Burst == "loose", c.Cold == "optimistic", c.Share
 			out.LeaseTTL, out.SyncInterval = time.Duration(deref(c.LeaseTTL, 0)), time.Duration(deref(c.SyncInterval, 0))
 			if c.MaxOvershoot != nil {
@@ -55,7 +56,7 @@ func (b *builder) consistency(l *Limit, a weir.Algorithm, count int64) weir.Cons
 		}
 	}
 	if l.Node {
-		out.Mode = weir.ConsistencyLocal
+		out.Mode = params.ConsistencyLocal
 	}
 	return out
 }

@@ -89,8 +89,8 @@ func (l *Limit) String() string {
 	if !l.Node {
 		b.WriteString(describeConsistency(&w.Consistency))
 	}
-	for _, kv := range []struct{ key, value, usual string }{{"on_store_error", w.Consistency.OnStoreError.String(), weir.OnErrorDefault.String()},
-		{"on_change", l.OnChange, ""}, {"deny_cache", w.Consistency.DenyCache.String(), weir.DenyCacheAuto.String()}} {
+	for _, kv := range []struct{ key, value, usual string }{{"on_store_error", w.Consistency.OnStoreError.String(), params.OnErrorDefault.String()},
+		{"on_change", l.OnChange, ""}, {"deny_cache", w.Consistency.DenyCache.String(), params.DenyCacheAuto.String()}} {
 		if kv.value != kv.usual {
 			say(", %s %s", kv.key, kv.value)
 		}
@@ -183,8 +183,8 @@ func paramsOf(w *weir.Limit) string {
 	return b.String()
 }
 
-func describeConsistency(c *weir.Consistency) string {
-	if c.Mode == weir.ConsistencyDefault {
+func describeConsistency(c *params.Consistency) string {
+	if c.Mode == params.ConsistencyDefault {
 		return ""
 	}
 	var parts []string

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 )
@@ -95,7 +96,7 @@ func TestFamilyWaitsAreTrue(t *testing.T) {
 				break
 			}
 			waits++
-			store.Now.Add(weir.Micros(d.RetryAfter) - 1)
+			store.Now.Add(micros.Of(d.RetryAfter) - 1)
 			early := decide(weir.Peek, cost, priority)
 			store.Now.Add(1)
 			if after := decide(weir.Peek, cost, priority); early.Allowed() || !after.Allowed() {

@@ -219,7 +219,7 @@ func table(ks []client.Check, peek bool) *weirpb.CheckTable {
 	return t
 }
 
-func micros(us int64) time.Duration {
+func durationOf(us int64) time.Duration {
 	switch {
 	case us < 0:
 		return weir.Never
@@ -236,8 +236,8 @@ func decodeDecision(d *weirpb.Decision) (client.Decision, error) {
 		return client.Decision{}, errors.New("weir: response without a decision")
 	}
 	out := client.Decision{
-		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Delay: max(micros(d.DelayUs), 0),
-		RetryAfter: micros(d.RetryAfterUs), Limit: limit(d.Limit), Remaining: -1, ResetAfter: micros(d.ResetAfterUs),
+		Allowed: d.Allowed, Soft: d.Soft, Borrowed: d.Borrowed, Delay: max(durationOf(d.DelayUs), 0),
+		RetryAfter: durationOf(d.RetryAfterUs), Limit: limit(d.Limit), Remaining: -1, ResetAfter: durationOf(d.ResetAfterUs),
 		Degraded: d.GetGuarantee().GetDegraded(),
 	}
 	if d.Limit != nil {
@@ -246,7 +246,7 @@ func decodeDecision(d *weirpb.Decision) (client.Decision, error) {
 	for _, o := range d.Limits {
 		out.Limits = append(out.Limits, client.Outcome{
 			Limit: limit(o.Limit), Role: o.Role, Cost: o.Cost, Allowed: o.Allowed, Charged: o.Charged,
-			Remaining: o.Remaining, RetryAfter: micros(o.RetryAfterUs), ResetAfter: micros(o.ResetAfterUs),
+			Remaining: o.Remaining, RetryAfter: durationOf(o.RetryAfterUs), ResetAfter: durationOf(o.ResetAfterUs),
 		})
 	}
 	return out, nil
@@ -256,7 +256,7 @@ func limit(l *weirpb.Limit) *client.Limit {
 	if l == nil {
 		return nil
 	}
-	return &client.Limit{Name: l.Name, Count: l.Count, Burst: l.Burst, Period: micros(l.PeriodUs), Algorithm: l.Algorithm}
+	return &client.Limit{Name: l.Name, Count: l.Count, Burst: l.Burst, Period: durationOf(l.PeriodUs), Algorithm: l.Algorithm}
 }
 
 // columns returns the decisions of a batch of n checks.
@@ -284,8 +284,8 @@ func columns(res *weirpb.CheckBatchResponse, n int) ([]client.Decision, error) {
 	out := make([]client.Decision, n)
 	for i := range out {
 		d := client.Decision{
-			Allowed: res.Allowed[i], Soft: on(res.Soft, i), Borrowed: on(res.Borrowed, i), Delay: max(micros(at(res.DelayUs, i)), 0),
-			RetryAfter: micros(at(res.RetryAfterUs, i)), Remaining: -1, ResetAfter: micros(at(res.ResetAfterUs, i)),
+			Allowed: res.Allowed[i], Soft: on(res.Soft, i), Borrowed: on(res.Borrowed, i), Delay: max(durationOf(at(res.DelayUs, i)), 0),
+			RetryAfter: durationOf(at(res.RetryAfterUs, i)), Remaining: -1, ResetAfter: durationOf(at(res.ResetAfterUs, i)),
 		}
 		if len(res.Limit) > 0 && res.Limit[i] > 0 {
 			spoke := int(res.Limit[i])

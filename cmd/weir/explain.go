@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/live"
 	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/rules"
 )
 
@@ -213,7 +214,7 @@ func promise(l *weir.Limit, role string) string {
 	case "pool":
 		return fmt.Sprintf("lends at most %d in any %s; what limits assure is charged to it on top", l.Envelope, rules.FormatPeriod(l.Period))
 	}
-	if l.Consistency.Mode == weir.ConsistencyLocal {
+	if l.Consistency.Mode == params.ConsistencyLocal {
 		l = l.From(weir.FromLocal)
 	}
 	s := l.Guarantee().String()

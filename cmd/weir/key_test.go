@@ -361,7 +361,7 @@ func TestKeysThroughTrouble(t *testing.T) {
 	for _, hostile := range [][]string{
 		{"SET", "weir:{overlay}", "garbage"},
 		{"SET", "weir:{overlay}", "8000000000000000" + strings.Repeat("[", 100_000)},
-		{"SET", "weir:{overlay}", `8000000000000001{"format":1,"entries":[{"kind":"wipe"}]}`},
+		{"SET", "weir:{overlay}", `8000000000000001{"format":1,"entries":[{"kind":"ban"}]}`},
 		{"HSET", "weir:{overlay}", "a", "b"},
 	} {
 		redis.Do(t, "DEL", "weir:{overlay}")

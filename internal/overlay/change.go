@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/period"
 	"github.com/weirlimit/weir/params"
 )
@@ -104,7 +105,7 @@ func (o *Overlay) forTime(ctx context.Context, kind Kind, t Target, d time.Durat
 	}
 	return o.put(ctx, t, who, func(now int64) Entry {
 		e := t.entry(kind, now, who.By)
-		e.Until = now + weir.Micros(d)
+		e.Until = now + micros.Of(d)
 		return e
 	})
 }
@@ -128,7 +129,7 @@ func (o *Overlay) Override(ctx context.Context, t Target, n Numbers, d time.Dura
 		e := t.entry(Override, now, who.By)
 		e.Count, e.Period, e.Burst = n.Count, n.Period.Microseconds(), n.Burst
 		if d > 0 {
-			e.Until = now + weir.Micros(d)
+			e.Until = now + micros.Of(d)
 		}
 		return e
 	}

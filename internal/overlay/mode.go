@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // ModeError: a limit cannot have a mode.
@@ -77,7 +78,7 @@ func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time
 	err := o.change(ctx, func(all []Entry, now int64) ([]Entry, bool) {
 		clear(was)
 		if made = now; d > 0 {
-			until = now + weir.Micros(d)
+			until = now + micros.Of(d)
 		}
 		for _, p := range places {
 			was[p.place()] = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Options configures an [Overlay].
@@ -143,7 +144,7 @@ func (o *Overlay) refuseClient(s *set, dst []weir.Op, r *weir.Request) []weir.Op
 			if b.entry.over(now) {
 				continue
 			}
-			wait := weir.FromMicros(b.entry.Until - now)
+			wait := micros.Duration(b.entry.Until - now)
 			return append(dst, weir.Op{Key: e.Value, Limit: b.limit, Cost: 1, Role: weir.Deny, Verb: r.Verb, Descriptor: uint16(i), Now: now,
 				Decision: weir.Decision{Limit: b.limit, RetryAfter: wait, ResetAfter: wait}})
 		}
@@ -213,7 +214,7 @@ func (o *Overlay) refuse(s *set, dst []weir.Op, at int, now int64, r *weir.Reque
 func (m *mark) refuse(v *made, dst []weir.Op, at int, now int64, r *weir.Request) []weir.Op {
 	if e := m.ban; e != nil && v.banned != nil && !e.over(now) && r.Verb != weir.Force && r.Verb != weir.Refund {
 		op := &dst[at]
-		wait := weir.FromMicros(e.Until - now)
+		wait := micros.Duration(e.Until - now)
 		dst = append(dst, weir.Op{Key: op.Key, Limit: v.banned, Cost: op.Cost, Role: weir.Deny, Verb: op.Verb, Descriptor: op.Descriptor, Now: now,
 			Decision: weir.Decision{Limit: v.banned, RetryAfter: wait, ResetAfter: wait}})
 	}

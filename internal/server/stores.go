@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/internal/spell"
 	"github.com/weirlimit/weir/metrics"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
@@ -224,7 +225,7 @@ func restartsOf(shared func(l, old *weir.Limit) string) func(l, old *weir.Limit)
 }
 
 // alone reports whether each node counts l on its own.
-func alone(l *weir.Limit) bool { return l.Consistency.Mode == weir.ConsistencyLocal }
+func alone(l *weir.Limit) bool { return l.Consistency.Mode == params.ConsistencyLocal }
 
 // timeoutOf returns the parameter timeout of a store's URL, whose other readers
 // have checked it; zero if there is none.

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
 	"github.com/weirlimit/weir/store/tier"
@@ -104,10 +105,10 @@ func tiers(t *testing.T, n int, wrap func(weir.Store) weir.Store) ([]*tier.Store
 }
 
 // perYear returns a limit that refuses while the store is away.
-func perYear(t *testing.T, count, over int64, mode weir.ConsistencyMode, a weir.Algorithm) *weir.Limit {
+func perYear(t *testing.T, count, over int64, mode params.ConsistencyMode, a weir.Algorithm) *weir.Limit {
 	t.Helper()
 	l := &weir.Limit{Name: fmt.Sprint(mode, a.Name()), Algorithm: a, Count: count, Period: 365 * 24 * time.Hour}
-	l.Consistency = weir.Consistency{Mode: mode, MaxOvershoot: over, OnStoreError: weir.OnErrorDeny}
+	l.Consistency = params.Consistency{Mode: mode, MaxOvershoot: over, OnStoreError: params.OnErrorDeny}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestOneCallInTenIsRefused(t *testing.T) {
 		faulty = append(faulty, f)
 		return f
 	})
-	for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		l := perYear(t, limit, limit/10, mode, algorithm.FixedWindow)
 		var passed atomic.Int64
 		var clients sync.WaitGroup
@@ -145,7 +146,7 @@ func TestOneCallInTenIsRefused(t *testing.T) {
 		}
 		clients.Wait()
 		most := int64(limit)
-		if mode == weir.ConsistencyEventual {
+		if mode == params.ConsistencyEventual {
 			most += limit / 10
 		}
 		if n := passed.Load(); n > most || n < limit*98/100 {
@@ -171,7 +172,7 @@ func TestPushesComeTwiceAndLate(t *testing.T) {
 				return again
 			})
 			const limit = 100_000
-			l := perYear(t, limit, limit/100, weir.ConsistencyEventual, a)
+			l := perYear(t, limit, limit/100, params.ConsistencyEventual, a)
 			var spent int64
 			for again.n.Load() < 40 {
 				for range 5 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/params"
 )
@@ -17,7 +18,7 @@ type windowKey struct {
 }
 
 func windowKeyOf(l *weir.Limit) windowKey {
-	return windowKey{id: l.ID(), period: weir.Micros(l.Period), size: l.Sketch}
+	return windowKey{id: l.ID(), period: micros.Of(l.Period), size: l.Sketch}
 }
 
 // Restarts says why a store of this kind counts l from zero where it has counted for
@@ -108,7 +109,7 @@ func newWindow(l *weir.Limit) (*sketch.Window, error) { return sketch.NewWindow(
 func windowOptions(l *weir.Limit) sketch.WindowOptions {
 	o := l.Sketch
 	w := sketch.WindowOptions{
-		Period: weir.Micros(l.Period), SubWindows: o.Generations, Limit: l.Count,
+		Period: micros.Of(l.Period), SubWindows: o.Generations, Limit: l.Count,
 		Units: o.Expect, MaxError: float64(o.ErrorPermille) / 1000, Keys: o.Expect,
 		Depth: o.Depth, Width: o.Width, BloomBits: o.BloomBits, BloomHashes: o.BloomHashes,
 	}
@@ -157,11 +158,11 @@ func stepWindow(w *sketch.Window, tag uint64, l *weir.Limit, a weir.Ask) weir.De
 
 // fromWindow returns the answer of a sketch as a decision under no limit.
 func fromWindow(d sketch.Decision) weir.Decision {
-	out := weir.Decision{Remaining: d.Remaining, ResetAfter: weir.FromMicros(d.ResetAfter)}
+	out := weir.Decision{Remaining: d.Remaining, ResetAfter: micros.Duration(d.ResetAfter)}
 	if !d.Allowed {
 		out.RetryAfter = weir.Never
 		if d.RetryAfter != sketch.Never {
-			out.RetryAfter = weir.FromMicros(max(d.RetryAfter, 1))
+			out.RetryAfter = micros.Duration(max(d.RetryAfter, 1))
 		}
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -146,7 +147,7 @@ func (f flood) ask(t *testing.T, s *Store, l *weir.Limit, c *client) {
 // that it may have.
 func (f flood) checkHeavy(t *testing.T, l *weir.Limit, c *client) {
 	t.Helper()
-	period, from, most := weir.Micros(l.Period), 0, 0
+	period, from, most := micros.Of(l.Period), 0, 0
 	for i, at := range c.at {
 		for c.at[from] <= at-period {
 			from++
@@ -274,11 +275,11 @@ func TestFamilyReachOfSketches(t *testing.T) {
 						continue
 					}
 					tried++
-					want := weir.Micros(l.Period)
+					want := micros.Of(l.Period)
 					if l.Traits()&weir.Stamps != 0 {
 						cells := make([]int64, l.Cells)
 						d := l.Algorithm.Step(cells, l, weir.Ask{Now: start, Cost: l.Burst})
-						want = max(want, weir.Micros(d.ResetAfter))
+						want = max(want, micros.Of(d.ResetAfter))
 						if got := keyOf(l).reach; got != int64(bits.Len64(uint64(want))) {
 							t.Errorf("%s, %d per %v, burst %d: reaches 2^%d µs, and is whole after %v", a.Name(), count, l.Period, l.Burst, got, d.ResetAfter)
 						}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/sketch"
 	"github.com/weirlimit/weir/params"
 )
@@ -68,7 +69,7 @@ func (k *sketches) init(s *Store, maxBytes int64) {
 }
 
 func keyOf(l *weir.Limit) overflowKey {
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	if l.Traits()&weir.Stamps != 0 {
 		// How far ahead of now a stamp may be, to within a factor of two.
 		return overflowKey{stamps: true, reach: int64(bits.Len64(max(reach(l.Burst, period, l.Count), uint64(period))))}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // FullRetry is the RetryAfter of a new key that a full store refuses because
@@ -185,7 +186,7 @@ func estimateUnits(o *overflow, l *weir.Limit, a weir.Ask, tag uint64) weir.Deci
 		a.Cost = 0
 	}
 	d := stepWindow(o.window, tag, l, a)
-	o.matters(a.Now + weir.Micros(d.ResetAfter))
+	o.matters(a.Now + micros.Of(d.ResetAfter))
 	d.Limit = l.From(weir.FromSketch)
 	return d
 }

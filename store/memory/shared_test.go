@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	seeding "github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/params"
 )
@@ -43,7 +44,7 @@ func TestFamilyLimitsOfOneScope(t *testing.T) {
 				return d
 			}
 			for i := range 60 {
-				step := rng.Int64N(weir.Micros(l.Period)/20 + 1)
+				step := rng.Int64N(micros.Of(l.Period)/20 + 1)
 				clock.Add(step)
 				other.Add(step)
 				ask(among, "other", others[rng.IntN(len(others))])
@@ -86,8 +87,8 @@ func TestWindowsOfOldRulesAreDropped(t *testing.T) {
 	if d, err := s.TakeOne(context.Background(), "k", minute, 1); err != nil || d.Allowed() {
 		t.Errorf("%s, %v", d, err)
 	}
-	clock.Add(weir.Micros(4 * time.Minute))
+	clock.Add(micros.Of(4 * time.Minute))
 	look(false, true)
-	clock.Add(weir.Micros(4 * time.Hour))
+	clock.Add(micros.Of(4 * time.Hour))
 	look(false, true) // the last one stays, whoever asks next
 }

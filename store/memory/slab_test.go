@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Chunks lose few bytes a row to the rounding of the runtime, while there are few
@@ -86,7 +87,7 @@ func TestLongRowsGather(t *testing.T) {
 	for k := range keys {
 		spend(k, 1000, 0)
 	}
-	clock.Add(weir.Micros(l.Period) / 2)
+	clock.Add(micros.Of(l.Period) / 2)
 	for k := 0; k < keys; k += keys / stay {
 		// All but one unit of these count for another half of the period.
 		ops := []weir.Op{{Key: strconv.Itoa(k), Limit: l, Cost: 999, Verb: weir.Refund, Role: weir.Always}}
@@ -102,7 +103,7 @@ func TestLongRowsGather(t *testing.T) {
 		t.Errorf("%d rows in the first chunk, %d in the last, %d before it", first.rows, last.rows, last.before)
 	}
 	peak := s.Stats().Bytes
-	clock.Add(weir.Micros(l.Period)/2 + 1)
+	clock.Add(micros.Of(l.Period)/2 + 1)
 	for range 2 {
 		for part := range sweepRounds {
 			s.sweep(clock.Load(), part)

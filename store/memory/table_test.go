@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 )
 
@@ -37,7 +38,7 @@ func (e *entry) spend(now int64, l *weir.Limit) int64 {
 		e.count = 0
 	}
 	e.count++
-	e.until = now + weir.Micros(l.Period)
+	e.until = now + micros.Of(l.Period)
 	return e.count
 }
 
@@ -242,11 +243,11 @@ func TestMergesBackToOneSegment(t *testing.T) {
 		if deepest < 2 {
 			t.Fatalf("%v: %d keys made a directory of depth %d only", l.Algorithm, keys, deepest)
 		}
-		clock.Add(weir.Micros(l.Period) / 2)
+		clock.Add(micros.Of(l.Period) / 2)
 		for k := range stay {
 			spend(k, 2)
 		}
-		clock.Add(weir.Micros(l.Period)/2 + 1)
+		clock.Add(micros.Of(l.Period)/2 + 1)
 		for part := range sweepRounds {
 			s.sweep(clock.Load(), part)
 		}
@@ -353,7 +354,7 @@ func TestInspectAndForget(t *testing.T) {
 			}
 		}
 		cells, found, err := s.Inspect(ctx, "k", l)
-		if err != nil || !found || cells[0] != (clock.Load()+weir.Micros(l.Period))<<weir.FractionBits|3 {
+		if err != nil || !found || cells[0] != (clock.Load()+micros.Of(l.Period))<<weir.FractionBits|3 {
 			t.Errorf("%v: inspected %v %v %v", l.Algorithm, cells, found, err)
 		}
 		for _, want := range []bool{true, false} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // A tally counts units and forgets them Period after the last: an algorithm
@@ -39,7 +40,7 @@ func (a tally) Step(cells []int64, l *weir.Limit, ask weir.Ask) weir.Decision {
 		return weir.Decision{Limit: l, Remaining: count}
 	}
 	count = (count + ask.Cost) & mask
-	cells[0] = (ask.Now+weir.Micros(l.Period))<<weir.FractionBits | count
+	cells[0] = (ask.Now+micros.Of(l.Period))<<weir.FractionBits | count
 	for i := 1; i < a.used(count); i++ {
 		cells[i] = mark(cells[0], i)
 	}

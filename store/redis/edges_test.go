@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/params"
 )
@@ -101,7 +102,7 @@ func (tr *trace) edgeLimit(a weir.Algorithm, i int) *weir.Limit {
 // refused.
 func (tr *trace) life(t *testing.T, l *weir.Limit) (refused int) {
 	t.Helper()
-	period := weir.Micros(l.Period)
+	period := micros.Of(l.Period)
 	starts := []int64{1, 1_773_500_966_535_897, 1_773_500_966_535_897 / max(period, 1) * period, 1 << 50}
 	tr.now = max(tr.near(starts[tr.IntN(len(starts))]), 1)
 	left := l.Burst
@@ -138,7 +139,7 @@ func (tr *trace) life(t *testing.T, l *weir.Limit) (refused int) {
 		if left = want.Remaining; ops[0].Charged {
 			tr.receipts[tr.IntN(len(tr.receipts))] = ops[0].Receipt()
 		}
-		pauses := []int64{0, 0, 1, period, period / l.Count, period / 60, weir.Micros(max(want.RetryAfter, 0)), weir.Micros(want.ResetAfter)}
+		pauses := []int64{0, 0, 1, period, period / l.Count, period / 60, micros.Of(max(want.RetryAfter, 0)), micros.Of(want.ResetAfter)}
 		// Never back: when a key was forgotten would matter, and may differ.
 		tr.now = min(max(tr.now+tr.near(max(pauses[tr.IntN(len(pauses))], 0)), 1), 1<<51)
 	}

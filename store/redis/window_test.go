@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -75,7 +76,7 @@ func TestFamilySlidingWindowTwin(t *testing.T) {
 					now.Add(r.Int64N(2e6))
 				}
 				if want.RetryAfter > 0 && r.IntN(3) == 0 {
-					now.Add(weir.Micros(want.RetryAfter) - r.Int64N(2))
+					now.Add(micros.Of(want.RetryAfter) - r.Int64N(2))
 				}
 			}
 		}

@@ -15,9 +15,9 @@ func Check(l *weir.Limit, regions int) error {
 	t := l.Traits()
 	cure := "use consistency: eventual, or local, by which each node counts alone"
 	switch m := l.Consistency.Mode; {
-	case m == weir.ConsistencyLocal, t&weir.Sketches != 0:
+	case m == params.ConsistencyLocal, t&weir.Sketches != 0:
 		return nil
-	case m == weir.ConsistencyStrict || m == weir.ConsistencyLeased:
+	case m == params.ConsistencyStrict || m == params.ConsistencyLeased:
 		return fmt.Errorf("consistency %s cannot hold across regions, which hear of what others admitted after the fact: %s", m, cure)
 	case t&weir.Lends == 0:
 		return fmt.Errorf("%s cannot be counted in several regions together: use consistency: local, or sliding_window or token_bucket", l.Algorithm.Name())
@@ -41,7 +41,7 @@ func Check(l *weir.Limit, regions int) error {
 // cannot be counted so, see [Check].
 func CheckCost(l *weir.Limit, regions int, cost int64) error {
 	most := capOf(l, regions)
-	if l.Consistency.Mode == weir.ConsistencyLocal || Check(l, regions) != nil || l.Traits()&weir.Sketches != 0 || cost <= most {
+	if l.Consistency.Mode == params.ConsistencyLocal || Check(l, regions) != nil || l.Traits()&weir.Sketches != 0 || cost <= most {
 		return nil
 	}
 	least := cost * int64(max(regions-1, 1))

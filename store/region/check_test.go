@@ -15,8 +15,8 @@ import (
 func TestCheck(t *testing.T) {
 	for want, l := range map[string]*weir.Limit{
 		"":                         {Algorithm: algorithm.SlidingWindow, Count: 100},
-		"consistency strict":       {Algorithm: algorithm.SlidingWindow, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}},
-		"consistency leased":       {Algorithm: algorithm.TokenBucket, Count: 100, Consistency: weir.Consistency{Mode: weir.ConsistencyLeased}},
+		"consistency strict":       {Algorithm: algorithm.SlidingWindow, Count: 100, Consistency: params.Consistency{Mode: params.ConsistencyStrict}},
+		"consistency leased":       {Algorithm: algorithm.TokenBucket, Count: 100, Consistency: params.Consistency{Mode: params.ConsistencyLeased}},
 		"sliding_log cannot":       {Algorithm: algorithm.SlidingLog, Count: 100},
 		"concurrency cannot":       {Algorithm: algorithm.Concurrency, Count: 100},
 		"first request":            {Algorithm: algorithm.FixedWindow, Count: 100, Params: params.Params{Anchor: params.AnchorFirst}},
@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		l.Consistency.Mode = weir.ConsistencyLocal
+		l.Consistency.Mode = params.ConsistencyLocal
 		if err := region.Check(l, 3); err != nil {
 			t.Errorf("local: %v", err)
 		}
@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 func TestCheckCost(t *testing.T) {
 	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
 		l := compiled(t, weir.PerHour(1000, a), func(l *weir.Limit) {
-			l.Consistency.Mode, l.Consistency.MaxOvershoot = weir.ConsistencyEventual, 100
+			l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, 100
 		})
 		most := int64(50)
 		if a != algorithm.FixedWindow {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/region"
 )
@@ -20,7 +21,7 @@ func TestCoalescedSpendsAreCountedOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := compiled(t, weir.PerDay(40, algorithm.FixedWindow), func(l *weir.Limit) {
-			l.Name, l.Consistency.Mode, l.Consistency.MaxOvershoot = "limit", weir.ConsistencyEventual, overshoot
+			l.Name, l.Consistency.Mode, l.Consistency.MaxOvershoot = "limit", params.ConsistencyEventual, overshoot
 		})
 		all := compiled(t, weir.PerDay(1000, algorithm.FixedWindow), func(l *weir.Limit) { l.Name = "limit" })
 		ops := make([]weir.Op, 60)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -58,26 +59,26 @@ type epochCounters struct {
 
 func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 	r := &regional{region: region, limit: l, cap: capOf(l, regions), epochs: map[int64]*epochCounters{}}
-	r.interval = weir.Micros(l.Consistency.SyncInterval)
+	r.interval = micros.Of(l.Consistency.SyncInterval)
 	if r.interval == 0 {
 		r.interval = 100_000
 	}
 	switch l.Algorithm {
 	case algorithm.FixedWindow:
 	case algorithm.SlidingWindow, algorithm.SlidingCounter, algorithm.SlidingSubwindows:
-		r.length = weir.Micros(l.Period)
+		r.length = micros.Of(l.Period)
 	default:
 		// What a bucket has admitted counts until it has flowed back.
-		r.length = weir.Micros(bucketEpoch)
-		if hi, lo := bits.Mul64(uint64(l.Burst), uint64(weir.Micros(l.Period))); hi < uint64(l.Count) {
+		r.length = micros.Of(bucketEpoch)
+		if hi, lo := bits.Mul64(uint64(l.Burst), uint64(micros.Of(l.Period))); hi < uint64(l.Count) {
 			q, _ := bits.Div64(hi, lo, uint64(l.Count))
-			r.length = max(r.length, int64(min(q, uint64(weir.Micros(weir.MaxPeriod/2)))))
+			r.length = max(r.length, int64(min(q, uint64(micros.Of(weir.MaxPeriod/2)))))
 		}
 	}
 	turn := func(every int64) *weir.Limit {
 		return &weir.Limit{
 			Name: l.Name + " turn", Scope: fmt.Sprintf("%s\x1fturn %d", l.Scope, every), Algorithm: algorithm.FixedWindow, Count: 1,
-			Period: weir.FromMicros(every), Params: params.Params{Anchor: params.AnchorFirst},
+			Period: micros.Duration(every), Params: params.Params{Anchor: params.AnchorFirst},
 		}
 	}
 	r.turn, r.urgentTurn = turn(r.interval), turn(max(r.interval/8, 1000))
@@ -105,7 +106,7 @@ func (r *regional) retry(cost int64) time.Duration {
 	if cost > r.cap {
 		return weir.Never
 	}
-	return weir.FromMicros(r.interval)
+	return micros.Duration(r.interval)
 }
 
 // epoch returns the counters of the epoch at now, by the store's clock.
@@ -119,7 +120,7 @@ func (r *regional) epoch(now int64) (*epochCounters, error) {
 	} else {
 		// What a first spend would get.
 		d := r.limit.Algorithm.Step(make([]int64, r.limit.Cells), r.limit, weir.Ask{Now: now, Cost: 1})
-		end = now + weir.Micros(d.ResetAfter)
+		end = now + micros.Of(d.ResetAfter)
 	}
 	c, err := r.ending(end, now)
 	if err == nil {
@@ -136,11 +137,11 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 		c.since.Store(min(c.since.Load(), now))
 		return c, nil
 	}
-	life := min(2*max(r.length, weir.Micros(r.limit.Period)), weir.Micros(weir.MaxPeriod))
+	life := min(2*max(r.length, micros.Of(r.limit.Period)), micros.Of(weir.MaxPeriod))
 	counter := func(what string) *weir.Limit {
 		return &weir.Limit{
 			Name: r.limit.Name + " regions", Scope: fmt.Sprintf("%s\x1f%s %d", r.limit.Scope, what, end), Algorithm: algorithm.FixedWindow,
-			Count: counterMax, Period: weir.FromMicros(life), Params: params.Params{Anchor: params.AnchorFirst},
+			Count: counterMax, Period: micros.Duration(life), Params: params.Params{Anchor: params.AnchorFirst},
 		}
 	}
 	c := &epochCounters{end: end, window: r.length == 0, own: counter("own"), reported: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}

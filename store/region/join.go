@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // limitLife is how long a limit is known that is not in use, in microseconds.
@@ -34,7 +35,7 @@ func (s *Store) join(l *weir.Limit) (*regional, error) {
 		return v.(*entry).regional, nil
 	}
 	e, m := &entry{limit: l}, l.Consistency.Mode
-	if l.Traits()&weir.Sketches == 0 && (m == weir.ConsistencyDefault || m == weir.ConsistencyEventual) && Check(l, len(s.peers)+1) == nil {
+	if l.Traits()&weir.Sketches == 0 && (m == params.ConsistencyDefault || m == params.ConsistencyEventual) && Check(l, len(s.peers)+1) == nil {
 		var err error
 		if e.regional, err = newRegional(l, s.name, len(s.peers)+1); err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Forgetter is a store whose keys can be forgotten one by one.
@@ -86,10 +87,10 @@ type PeerStats struct {
 // Stats returns how the region and the others are doing.
 func (s *Store) Stats() Stats {
 	now := s.clock.Now()
-	st := Stats{Lag: weir.FromMicros(s.table.lag(now)), Capped: s.capped.Load(), Overshot: s.overshot.Load()}
+	st := Stats{Lag: micros.Duration(s.table.lag(now)), Capped: s.capped.Load(), Overshot: s.overshot.Load()}
 	for _, p := range s.peers {
 		st.Peers = append(st.Peers, PeerStats{Name: p.name, Open: p.queue.IsOpen(), Reported: p.reported.Load(),
-			Failures: p.failures.Load(), SinceAnswer: weir.FromMicros(max(int64(now)-p.lastAnswer.Load(), 0))})
+			Failures: p.failures.Load(), SinceAnswer: micros.Duration(max(int64(now)-p.lastAnswer.Load(), 0))})
 	}
 	return st
 }

@@ -1,12 +1,12 @@
 // Package shared makes one limit hold across nodes that share a store: a [weir.Store]
 // over any other.
 //
-// Each limit is decided in the way that its [weir.Consistency] asks for, see
+// Each limit is decided in the way that its [params.Consistency] asks for, see
 // docs/consistency.md: strict by one atomic call of the shared store, leased by units that
 // the node fetched ahead, eventual by what the node may admit before it reports, local by
 // the node's own store. No decision waits for the shared store longer than its budget, and
 // what this process is late itself. While it does not answer, each limit is decided as its
-// [weir.StoreErrorPolicy] says, and the decision says so.
+// [params.StoreErrorPolicy] says, and the decision says so.
 //
 // A decision goes through phases, always in this order:
 //

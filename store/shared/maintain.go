@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/faults"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -106,7 +107,7 @@ func (m *maintenance) renewAndPay() {
 			}
 		}
 		if sum := m.clock.Lost(); sum > lost {
-			m.log.Warn("process paused or clock set forward; leases age by that time", "for", weir.FromMicros(sum-lost))
+			m.log.Warn("process paused or clock set forward; leases age by that time", "for", micros.Duration(sum-lost))
 			lost = sum
 		}
 		if err := m.outage.Pay(); err != nil && !isExcused(err) && m.debts.IsDue() {

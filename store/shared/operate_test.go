@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/shared"
 )
@@ -18,7 +19,7 @@ type only struct{ weir.Store }
 func TestStoreThatCannotForget(t *testing.T) {
 	local := memory.New(memory.Options{MaxBytes: 1 << 20})
 	full := memory.New(memory.Options{MaxBytes: 1 << 20})
-	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyStrict })
+	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyStrict })
 	for _, store := range []weir.Store{only{full}, full} {
 		s, err := shared.New(store, shared.Options{Local: local})
 		if err != nil {

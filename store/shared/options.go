@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // Options configures a [Store].
@@ -18,7 +19,7 @@ type Options struct {
 	Local weir.Store
 	// Mode is how limits are counted that do not say. Zero means leased where the
 	// algorithm allows it, else strict.
-	Mode weir.ConsistencyMode
+	Mode params.ConsistencyMode
 	// Timeout is the longest that a decision waits for the shared store. A caller
 	// whose context ends before gets the context's error, and no decision. Zero means
 	// 20 milliseconds.
@@ -70,7 +71,7 @@ func (o *Options) fill() error {
 	case o.Timeout < 0 || o.ProbeEvery < 0 || o.MaxInFlight < 0 || o.Nodes < 0:
 		return fmt.Errorf("shared: timeout %s, probe interval %s, calls in flight %d and nodes %d must not be negative",
 			o.Timeout, o.ProbeEvery, o.MaxInFlight, o.Nodes)
-	case o.Mode > weir.ConsistencyLocal:
+	case o.Mode > params.ConsistencyLocal:
 		return fmt.Errorf("shared: consistency %s is not known", o.Mode)
 	case o.MaxBytes < MinBytes:
 		return fmt.Errorf("shared: %d bytes are too few: at least %d", o.MaxBytes, MinBytes)

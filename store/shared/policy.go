@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/eventual"
 	"github.com/weirlimit/weir/store/internal/leased"
 	"github.com/weirlimit/weir/store/internal/lot"
@@ -15,8 +16,8 @@ import (
 // A policy is how one limit is decided. It is immutable, but for when it was used.
 type policy struct {
 	limit   *weir.Limit
-	mode    weir.ConsistencyMode // never the default
-	decider lot.Decider          // nil: the node's own store decides
+	mode    params.ConsistencyMode // never the default
+	decider lot.Decider            // nil: the node's own store decides
 	// askBy returns by what the store is asked for a cost; nil: by the limit itself.
 	askBy func(cost int64) *weir.Limit
 	// source is that of decisions by what the node holds.
@@ -32,28 +33,28 @@ const leastShare = 8
 
 // modeOf returns how a limit is decided by what it asks for, or by otherwise if it does
 // not say: the table of docs/consistency.md.
-func modeOf(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
+func modeOf(l *weir.Limit, otherwise params.ConsistencyMode) params.ConsistencyMode {
 	asked, t := l.Consistency.Mode, l.Traits()
-	if asked == weir.ConsistencyDefault {
+	if asked == params.ConsistencyDefault {
 		asked = otherwise
 	}
 	// A request meets the limit by its own cost alone, so fetched units are all that it needs.
 	isSimple := l.Excess == 0 && l.Pool == nil && !l.Penalize && l.Ban == nil && l.Mode.Headroom == nil
 	switch {
 	case t&weir.Sketches != 0:
-		return weir.ConsistencyLocal // a sketch stays on its node
-	case asked == weir.ConsistencyLocal, asked == weir.ConsistencyStrict:
+		return params.ConsistencyLocal // a sketch stays on its node
+	case asked == params.ConsistencyLocal, asked == params.ConsistencyStrict:
 		return asked
 	case !isSimple || l.Burst < leastShare:
-		return weir.ConsistencyStrict
-	case t&weir.Lends != 0 && asked == weir.ConsistencyEventual:
-		return weir.ConsistencyEventual
+		return params.ConsistencyStrict
+	case t&weir.Lends != 0 && asked == params.ConsistencyEventual:
+		return params.ConsistencyEventual
 	case t&weir.Lends != 0:
-		return weir.ConsistencyLeased
-	case t&weir.Leases != 0 && asked == weir.ConsistencyLeased:
-		return weir.ConsistencyLeased // only if it says so: a permit goes back to the node that gave it
+		return params.ConsistencyLeased
+	case t&weir.Leases != 0 && asked == params.ConsistencyLeased:
+		return params.ConsistencyLeased // only if it says so: a permit goes back to the node that gave it
 	}
-	return weir.ConsistencyStrict
+	return params.ConsistencyStrict
 }
 
 // A joiner is a shared store by which several regions count some limits together, each with
@@ -73,23 +74,23 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 	p = &policy{limit: l, mode: modeOf(l, s.mode), outage: outage.NewTerms(l), regions: 1}
 	countsOnly := s.nodes.countsOnly.Load()
 	most := int64(weir.MaxCost) // that a region may admit and not report
-	if r, ok := s.shared.(joiner); ok && p.mode != weir.ConsistencyLocal {
+	if r, ok := s.shared.(joiner); ok && p.mode != params.ConsistencyLocal {
 		if p.regions, most, err = r.Join(l); err != nil {
 			return nil, err
 		}
-		if p.regions > 1 && p.mode == weir.ConsistencyEventual {
-			p.mode = weir.ConsistencyLeased
+		if p.regions > 1 && p.mode == params.ConsistencyEventual {
+			p.mode = params.ConsistencyLeased
 		}
 	}
 	switch {
-	case p.mode == weir.ConsistencyLocal:
+	case p.mode == params.ConsistencyLocal:
 		return p, nil
-	case p.mode == weir.ConsistencyLeased && l.Traits()&weir.Leases != 0:
+	case p.mode == params.ConsistencyLeased && l.Traits()&weir.Leases != 0:
 		var terms *permit.Terms
 		if terms, err = permit.NewTerms(l); terms != nil {
 			p.decider, p.source = permit.Decider{Env: s.permits, Terms: terms}, weir.FromLease
 		}
-	case p.mode == weir.ConsistencyLeased:
+	case p.mode == params.ConsistencyLeased:
 		var terms *leased.Terms
 		if terms, err = leased.NewTerms(l, !countsOnly && p.regions == 1); terms != nil {
 			d := leased.Decider{Env: s.leased, Terms: terms}
@@ -98,21 +99,21 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 				p.source = weir.FromCounts
 			}
 		}
-	case p.mode == weir.ConsistencyEventual && !countsOnly: // else it cannot count a report once only
+	case p.mode == params.ConsistencyEventual && !countsOnly: // else it cannot count a report once only
 		var terms *eventual.Terms
 		if terms, err = eventual.NewTerms(l); terms != nil {
 			p.decider, p.source = eventual.Decider{Env: s.eventual, Terms: terms}, weir.FromCounts
 		}
 	}
 	if p.decider == nil {
-		p.mode, p.decider = weir.ConsistencyStrict, newStrict(s, l)
+		p.mode, p.decider = params.ConsistencyStrict, newStrict(s, l)
 	}
 	return p, err
 }
 
 // holds reports whether the node may hold what was charged by the limit.
 func (p *policy) holds() bool {
-	return p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual
+	return p.mode == params.ConsistencyLeased || p.mode == params.ConsistencyEventual
 }
 
 // canDraw reports whether the decider may decide o.
@@ -141,7 +142,7 @@ func (p *policy) label(a weir.Decision) *weir.Limit {
 		return p.limit.From(a.Guarantee().Source) // it was asked by another, on the same counters
 	case p.askBy != nil && p.askBy(0) != p.limit:
 		return p.limit.From(weir.FromLooseLease) // by the whole burst, of which nodes may hold some
-	case p.mode == weir.ConsistencyEventual:
+	case p.mode == params.ConsistencyEventual:
 		return p.limit.From(weir.FromCounts) // it may be overshot all the same
 	}
 	return p.limit

@@ -6,20 +6,21 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
 // The table of docs/consistency.md: which algorithm can be counted how. What a limit asks
 // for and cannot have is refused by Compile, or decided strictly.
 func TestModeOf(t *testing.T) {
-	const strict, leased, eventual, local = weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyLocal
-	const def = weir.ConsistencyDefault
+	const strict, leased, eventual, local = params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual, params.ConsistencyLocal
+	const def = params.ConsistencyDefault
 	lends := []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingCounter, algorithm.SlidingSubwindows}
 	others := []weir.Algorithm{algorithm.LeakyQueue, algorithm.SlidingLog, algorithm.Lockout}
 	plain := func(*weir.Limit) {}
 	for _, row := range []struct {
 		algorithms       []weir.Algorithm
-		asks, gets, node weir.ConsistencyMode
+		asks, gets, node params.ConsistencyMode
 		change           func(l *weir.Limit)
 	}{
 		{lends, def, leased, def, plain}, {lends, def, strict, strict, plain}, {lends, def, eventual, eventual, plain}, {lends, def, local, local, plain},
@@ -39,7 +40,7 @@ func TestModeOf(t *testing.T) {
 		{[]weir.Algorithm{algorithm.Concurrency}, leased, strict, def, func(l *weir.Limit) { l.Count = 7 }},
 	} {
 		for _, a := range row.algorithms {
-			l := &weir.Limit{Name: "l", Algorithm: a, Count: 1000, Period: time.Minute, Consistency: weir.Consistency{Mode: row.asks}}
+			l := &weir.Limit{Name: "l", Algorithm: a, Count: 1000, Period: time.Minute, Consistency: params.Consistency{Mode: row.asks}}
 			row.change(l)
 			if err := l.Compile(); err != nil {
 				t.Fatal(err)
@@ -63,7 +64,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 	defer s.Close()
 	for i := range maxPolicies + 1000 {
 		l := &weir.Limit{Name: "l", Algorithm: algorithm.Throttle, Count: int64(i + 1), Period: time.Second,
-			Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}}
+			Consistency: params.Consistency{Mode: params.ConsistencyStrict}}
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}

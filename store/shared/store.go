@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/eventual"
 	"github.com/weirlimit/weir/store/internal/leased"
@@ -23,7 +24,7 @@ import (
 // Store decides on a store that nodes share. Safe for concurrent use.
 type Store struct {
 	shared, local weir.Store
-	mode          weir.ConsistencyMode
+	mode          params.ConsistencyMode
 	meter         *lateness.Meter
 	clock         *clock.Clock
 	queue         *transport.Queue

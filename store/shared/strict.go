@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -25,9 +26,9 @@ func newStrict(s *Store, l *weir.Limit) strict {
 	t := l.Traits()
 	d := strict{s, l, t&(weir.Leases|weir.Sketches) == 0 && !l.Penalize && l.Pool == nil}
 	switch l.Consistency.DenyCache {
-	case weir.DenyCacheOff:
+	case params.DenyCacheOff:
 		d.remembers = false
-	case weir.DenyCacheAuto:
+	case params.DenyCacheAuto:
 		d.remembers = d.remembers && t&weir.Shapes == 0
 	}
 	return d

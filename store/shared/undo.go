@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -140,7 +141,7 @@ func (d *decision) refund() error {
 func (s *Store) returnUnits(o *weir.Op) {
 	b := lot.Return{Key: strings.Clone(o.Key), Lot: lot.Lot{ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Charged: clock.Store(o.ChargedAt)}}
 	if o.NewLease {
-		b.Expiry = s.clock.Now().Add(weir.Micros(o.Limit.Period))
+		b.Expiry = s.clock.Now().Add(micros.Of(o.Limit.Period))
 	}
 	s.returns.Add(b)
 	s.maintenance.hurry()

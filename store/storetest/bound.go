@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -35,8 +36,8 @@ func RunBound(t *testing.T, open Open) {
 		}
 		for life := range lives {
 			// Far enough from what the last one did, at the start of a period.
-			now += 10 * weir.Micros(l.Period)
-			now -= now % weir.Micros(l.Period)
+			now += 10 * micros.Of(l.Period)
+			now -= now % micros.Of(l.Period)
 			b := &burglar{t: t, s: s, l: l, set: clock.Store, now: now, key: fmt.Sprint("burglar ", i, life)}
 			if life == 0 {
 				b.edges()
@@ -109,12 +110,12 @@ func (b *burglar) take(units int64) bool {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.retry = weir.Micros(max(d.RetryAfter, 0))
+	b.retry = micros.Of(max(d.RetryAfter, 0))
 	if !d.Allowed() {
 		return false
 	}
 	b.took = append(b.took, taking{b.now, max(units, 1)})
-	first := b.now - weir.Micros(b.l.Period)
+	first := b.now - micros.Of(b.l.Period)
 	b.took = slices.DeleteFunc(b.took, func(x taking) bool { return x.at <= first })
 	var sum int64
 	for _, x := range b.took {
@@ -137,7 +138,7 @@ func (b *burglar) all() {
 // begin when it likes too, and what becomes free meanwhile: twice the count of those
 // that forget at an edge.
 func (b *burglar) edges() {
-	period := weir.Micros(b.l.Period)
+	period := micros.Of(b.l.Period)
 	for _, before := range []int64{1, period / 100, period / 2} {
 		b.now += 4*period - b.now%period - before
 		b.now = max(b.now, 0)
@@ -177,7 +178,7 @@ func (b *burglar) edges() {
 
 // roam takes at random, and often as soon as something is free.
 func (b *burglar) roam(r *rand.Rand) {
-	period := weir.Micros(b.l.Period)
+	period := micros.Of(b.l.Period)
 	for range 150 {
 		switch r.IntN(6) {
 		case 0:

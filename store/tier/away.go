@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -30,7 +32,7 @@ func (s *Store) decideAway(ctx context.Context, ops []weir.Op, err error) error 
 			s.debts.release(tag)
 		}
 	}()
-	policy, sent := weir.OnErrorLocal, transport.MayRun(err)
+	policy, sent := params.OnErrorLocal, transport.MayRun(err)
 	for i := range ops {
 		o := &ops[i]
 		o.Decision, o.Now, o.Charged, o.Borrowed = clearAnswer(o), s.wall(), false, false
@@ -79,7 +81,7 @@ func (s *Store) decideLeft(ctx context.Context, ops []weir.Op, err error) error 
 	for i := range ops {
 		if o := &ops[i]; takesPlace(o) && !admitted || endsPlace(o) {
 			back = append(back, giveBack{key: strings.Clone(o.Key), limit: o.Limit, units: o.Cost, receipt: o.ID,
-				ends: later(s.link.now(), weir.Micros(o.Limit.Period)), twice: !left && takesPlace(o)})
+				ends: later(s.link.now(), micros.Of(o.Limit.Period)), twice: !left && takesPlace(o)})
 		}
 	}
 	switch {
@@ -152,22 +154,22 @@ func (a *away) add(o weir.Op, i int) {
 
 // decideOneAway decides the i-th op by its policy, or adds what the node's store
 // is asked instead. sent: the shared store may have carried it out.
-func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreErrorPolicy, sent bool) error {
+func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy params.StoreErrorPolicy, sent bool) error {
 	l := o.Limit
 	// Of permits the node's share keeps a count of its own.
 	refund := o.Verb == weir.Refund && l.Traits()&weir.Leases == 0
-	if refund && (policy == weir.OnErrorAllow || policy == weir.OnErrorDeny) {
+	if refund && (policy == params.OnErrorAllow || policy == params.OnErrorDeny) {
 		a.backs = append(a.backs, awayBack{i, o.Cost})
 	}
 	switch policy {
-	case weir.OnErrorAllow:
+	case params.OnErrorAllow:
 		o.Decision = weir.Decision{Limit: l.From(weir.FailedOpen), Remaining: l.Burst}
 		if o.Role == weir.Ban {
 			// Nothing is known of its refusals, and nothing is added to them.
 			o.Decision.Remaining = l.Count
 		}
 		return nil
-	case weir.OnErrorDeny:
+	case params.OnErrorDeny:
 		o.Decision = weir.Decision{Limit: l.From(weir.FailedClosed), RetryAfter: awayRetry}
 		switch o.Role {
 		case weir.Soft, weir.Shadow, weir.Always, weir.Pool, weir.Ban:
@@ -189,7 +191,7 @@ func (s *Store) decideOneAway(a *away, o *weir.Op, i int, policy weir.StoreError
 		return err
 	}
 	nodes := s.nodes.count()
-	if policy == weir.OnErrorLastKnown {
+	if policy == params.OnErrorLastKnown {
 		nodes = 1
 	} else if p.regions > 0 {
 		nodes *= p.regions
@@ -256,7 +258,7 @@ func (s *Store) answerAway(local, o *weir.Op) {
 		return // its decision was made before
 	}
 	from := weir.FromShare
-	if p, err := s.plans.of(o.Limit); err == nil && p.policy == weir.OnErrorLastKnown {
+	if p, err := s.plans.of(o.Limit); err == nil && p.policy == params.OnErrorLastKnown {
 		from = weir.FromLastKnown
 	}
 	d := local.Decision

@@ -1,7 +1,7 @@
 // Package tier makes one limit hold across nodes that share a store: a
 // [weir.Store] over any other.
 //
-// It decides each limit in the way that its [weir.Consistency] asks for:
+// It decides each limit in the way that its [params.Consistency] asks for:
 //
 //   - strict: one atomic call of the shared store per decision. Calls for one key
 //     that come together are made as one, and a refusal is remembered for as long
@@ -23,7 +23,7 @@
 // No decision waits for the shared store longer than its budget, whatever the
 // store does, and what this process is late itself, a second at most; where a prompt
 // store asks several servers one after the other, no longer than that for each. While the store does not answer, each limit is decided as its
-// [weir.StoreErrorPolicy] says, and the decision says so.
+// [params.StoreErrorPolicy] says, and the decision says so.
 //
 // The node's time is a monotonic clock's, and goes on by what the wall clock moved
 // further while the machine was suspended.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -206,7 +207,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	}
 	if o.capped {
 		// The others are told at once: it is worth asking again soon.
-		retry := weir.Micros(min(o.Decision.RetryAfter, time.Hour))
+		retry := micros.Of(min(o.Decision.RetryAfter, time.Hour))
 		e.refused, e.retry, e.ask = need, sent+retry, sent+min(retry, p.brief)/16
 		if o.Decision.RetryAfter == weir.Never {
 			e.retry = math.MaxInt64
@@ -218,7 +219,7 @@ func (s *Store) runFetch(ctx context.Context, g *leaseShard, e *lease, f *fetch,
 	e.refused, e.retry = need, math.MaxInt64
 	e.ask = sent + p.brief
 	if o.Decision.RetryAfter != weir.Never {
-		e.retry = later(sent, weir.Micros(o.Decision.RetryAfter))
+		e.retry = later(sent, micros.Of(o.Decision.RetryAfter))
 		e.ask = min(e.ask, e.retry)
 	}
 	if e.scarce && want > need {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // A lot is units that were fetched together: the shared store counts them as
@@ -147,7 +148,7 @@ func (e *lease) refusal(now int64) weir.Decision {
 	d := e.describe(now)
 	d.RetryAfter = weir.Never
 	if e.retry != math.MaxInt64 {
-		d.RetryAfter = weir.FromMicros(max(e.retry-now, 1))
+		d.RetryAfter = micros.Duration(max(e.retry-now, 1))
 	}
 	return d
 }
@@ -165,7 +166,7 @@ func (e *lease) describe(now int64) weir.Decision {
 	return weir.Decision{
 		Limit:      e.plan.limit.From(e.plan.source),
 		Remaining:  e.balance() + left,
-		ResetAfter: weir.FromMicros(max(e.reset-now, 0)),
+		ResetAfter: micros.Duration(max(e.reset-now, 0)),
 	}
 }
 
@@ -177,7 +178,7 @@ func (e *lease) heardOf(d weir.Decision, sent, now int64) {
 		left = min(left, e.remaining)
 	}
 	e.remaining, e.asked, e.heard = left, sent, now
-	e.reset = later(sent, weir.Micros(d.ResetAfter))
+	e.reset = later(sent, micros.Of(d.ResetAfter))
 	if e.tally != nil {
 		e.tally.known, e.tally.remaining = true, left
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -28,7 +29,7 @@ func (s *Store) place(o *weir.Op) place {
 	p, err := s.plans.of(o.Limit)
 	switch {
 	case err != nil:
-	case p.mode == weir.ConsistencyLocal:
+	case p.mode == params.ConsistencyLocal:
 		return onNode
 	case o.Limit.Traits()&weir.Leases != 0:
 		if p.slots != nil && o.Cost > 0 && o.Headroom == 0 && (o.Role == weir.Enforce && o.Verb <= weir.Peek ||
@@ -36,7 +37,7 @@ func (s *Store) place(o *weir.Op) place {
 			return onLease
 		}
 		return onShared
-	case (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && o.Cost > 0 && o.Headroom == 0 && !o.Penalize &&
+	case (p.mode == params.ConsistencyLeased || p.mode == params.ConsistencyEventual) && o.Cost > 0 && o.Headroom == 0 && !o.Penalize &&
 		(o.Role == weir.Enforce && o.Verb <= weir.Peek || o.Role == weir.Shadow && o.Verb == weir.Spend || o.Role != weir.Ban && o.Verb == weir.Refund):
 		return onLease
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -28,7 +29,7 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (bool, er
 		return false, err
 	}
 	at := s.link.store
-	if p.mode == weir.ConsistencyLocal {
+	if p.mode == params.ConsistencyLocal {
 		at = s.local
 	}
 	f, ok := at.(Forgetter)

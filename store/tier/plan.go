@@ -10,17 +10,19 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 )
 
 // A plan is how one limit is decided. It is immutable but for its share.
 type plan struct {
 	limit *weir.Limit
-	mode  weir.ConsistencyMode // never the default
+	mode  params.ConsistencyMode // never the default
 	// recall: refusals are remembered.
 	recall bool
-	policy weir.StoreErrorPolicy // never the default
-	ttl    int64                 // of a lease or the longest it lies idle, microseconds
-	brief  int64                 // ttl of more than few units
+	policy params.StoreErrorPolicy // never the default
+	ttl    int64                   // of a lease or the longest it lies idle, microseconds
+	brief  int64                   // ttl of more than few units
 	// Of a leased limit: its algorithm, whether its units are bound to no window,
 	// and into how many fetches a node divides its share.
 	lender weir.Lender
@@ -77,36 +79,36 @@ func (p *plan) life(units int64) int64 {
 // minTTL is the shortest lease: a fetch should be well over when it ends.
 const minTTL = 10 * time.Millisecond
 
-func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain bool, j joiner) (*plan, error) {
+func newPlan(l *weir.Limit, otherwise params.ConsistencyMode, node string, plain bool, j joiner) (*plan, error) {
 	p := &plan{limit: l, mode: mode(l, otherwise), policy: l.Consistency.OnStoreError}
-	if p.policy == weir.OnErrorDefault {
-		p.policy = weir.OnErrorLocal
+	if p.policy == params.OnErrorDefault {
+		p.policy = params.OnErrorLocal
 	}
 	t := l.Traits()
 	p.recall = t&(weir.Leases|weir.Sketches) == 0 && !l.Penalize && l.Pool == nil
 	switch l.Consistency.DenyCache {
-	case weir.DenyCacheOff:
+	case params.DenyCacheOff:
 		p.recall = false
-	case weir.DenyCacheAuto:
+	case params.DenyCacheAuto:
 		// The place of whoever leaves a queue is free at once.
 		p.recall = p.recall && t&weir.Shapes == 0
 	}
-	if j != nil && p.mode != weir.ConsistencyLocal && !plain {
+	if j != nil && p.mode != params.ConsistencyLocal && !plain {
 		if regions, most, err := j.Join(l); err != nil || regions > 1 {
 			p.regions, p.most = int64(regions), most
 			return p, errors.Join(err, p.leaseInRegion())
 		}
 	}
 	switch p.mode {
-	case weir.ConsistencyLeased:
-		if err := p.lend(); err != nil || plain || p.mode != weir.ConsistencyLeased || p.slots != nil {
+	case params.ConsistencyLeased:
+		if err := p.lend(); err != nil || plain || p.mode != params.ConsistencyLeased || p.slots != nil {
 			return p, err
 		}
 		return p, p.newMarks(node)
-	case weir.ConsistencyEventual:
+	case params.ConsistencyEventual:
 		if plain {
 			// It cannot count what was told only once.
-			p.mode = weir.ConsistencyStrict
+			p.mode = params.ConsistencyStrict
 			return p, nil
 		}
 		return p, p.count(node)
@@ -115,27 +117,27 @@ func newPlan(l *weir.Limit, otherwise weir.ConsistencyMode, node string, plain b
 }
 
 // mode returns how l is decided, if it does not say as otherwise has it.
-func mode(l *weir.Limit, otherwise weir.ConsistencyMode) weir.ConsistencyMode {
+func mode(l *weir.Limit, otherwise params.ConsistencyMode) params.ConsistencyMode {
 	m := l.Consistency.Mode
-	if m == weir.ConsistencyDefault {
+	if m == params.ConsistencyDefault {
 		m = otherwise
 	}
 	switch {
 	case l.Traits()&weir.Sketches != 0:
 		// A sketch stays on its node.
-		return weir.ConsistencyLocal
-	case m == weir.ConsistencyLocal, m == weir.ConsistencyStrict:
+		return params.ConsistencyLocal
+	case m == params.ConsistencyLocal, m == params.ConsistencyStrict:
 		return m
 	case l.Traits()&weir.Lends != 0 && alone(&l.Mode) && l.Burst >= leastShare:
-		if m == weir.ConsistencyEventual {
+		if m == params.ConsistencyEventual {
 			return m
 		}
-		return weir.ConsistencyLeased
-	case m == weir.ConsistencyLeased && l.Traits()&weir.Leases != 0 && alone(&l.Mode) && l.Count >= leastShare:
+		return params.ConsistencyLeased
+	case m == params.ConsistencyLeased && l.Traits()&weir.Leases != 0 && alone(&l.Mode) && l.Count >= leastShare:
 		// Only if it says so: a place must be given back to the node that gave it.
 		return m
 	}
-	return weir.ConsistencyStrict
+	return params.ConsistencyStrict
 }
 
 // alone reports whether a request meets a limit of the mode by nothing but its
@@ -151,10 +153,10 @@ type joiner interface {
 
 // leaseInRegion has the units of a limit be leased within the region.
 func (p *plan) leaseInRegion() (err error) {
-	if p.mode == weir.ConsistencyEventual {
-		p.mode = weir.ConsistencyLeased
+	if p.mode == params.ConsistencyEventual {
+		p.mode = params.ConsistencyLeased
 	}
-	if p.mode == weir.ConsistencyLeased {
+	if p.mode == params.ConsistencyLeased {
 		err = p.lend()
 	}
 	p.source = weir.FromCounts
@@ -180,10 +182,10 @@ func (p *plan) lend() error {
 		ttl = min(ttl, time.Duration(length)*time.Microsecond)
 	}
 	if ttl < minTTL {
-		p.mode = weir.ConsistencyStrict
+		p.mode = params.ConsistencyStrict
 		return nil
 	}
-	p.ttl, p.share4, p.source = weir.Micros(ttl), l.Consistency.Share, weir.FromLease
+	p.ttl, p.share4, p.source = micros.Of(ttl), l.Consistency.Share, weir.FromLease
 	p.brief = p.ttl
 	if l.Consistency.LeaseTTL == 0 {
 		p.brief = min(p.ttl, time.Second.Microseconds())
@@ -229,7 +231,7 @@ func (p *plan) setGrain(ttl time.Duration) error {
 			return err
 		}
 		p.grained = grained
-		if by := p.spendBy(0); by+by/int64(2*g) >= weir.Micros(ttl) {
+		if by := p.spendBy(0); by+by/int64(2*g) >= micros.Of(ttl) {
 			break
 		}
 	}
@@ -252,7 +254,7 @@ func (p *plan) receiptAt(now int64) int64 {
 		l = p.grained
 	}
 	d := l.Algorithm.Step(make([]int64, l.Cells), l, weir.Ask{Now: now, Cost: 1})
-	return now + weir.Micros(d.ResetAfter)
+	return now + micros.Of(d.ResetAfter)
 }
 
 func (p *plan) spendBy(now int64) int64 { return p.lender.SpendBy(p.limit, p.receiptAt(now)) }
@@ -264,10 +266,10 @@ func (p *plan) lendSlots(ttl time.Duration) error {
 	l := p.limit
 	spare := (l.Period / 4).Truncate(time.Microsecond)
 	if ttl < minTTL || l.Period+spare > weir.MaxPeriod {
-		p.mode = weir.ConsistencyStrict
+		p.mode = params.ConsistencyStrict
 		return nil
 	}
-	p.ttl, p.period, p.spare, p.source = weir.Micros(ttl), weir.Micros(l.Period), weir.Micros(spare), weir.FromLease
+	p.ttl, p.period, p.spare, p.source = micros.Of(ttl), micros.Of(l.Period), micros.Of(spare), weir.FromLease
 	if p.share4 = l.Consistency.Share; p.share4 == 0 {
 		p.share4 = 4
 	}
@@ -294,13 +296,13 @@ func (p *plan) costsAs(o *plan) bool {
 // inflowTime returns how long so many units take to flow back into a bucket, in
 // microseconds, rounded up.
 func (p *plan) inflowTime(units int64) int64 {
-	hi, lo := bits.Mul64(uint64(units), uint64(weir.Micros(p.limit.Period)))
+	hi, lo := bits.Mul64(uint64(units), uint64(micros.Of(p.limit.Period)))
 	lo, carry := bits.Add64(lo, uint64(p.limit.Count)-1, 0)
 	if hi += carry; hi >= uint64(p.limit.Count) {
-		return weir.Micros(weir.MaxPeriod)
+		return micros.Of(weir.MaxPeriod)
 	}
 	q, _ := bits.Div64(hi, lo, uint64(p.limit.Count))
-	return int64(min(q, uint64(weir.Micros(weir.MaxPeriod))))
+	return int64(min(q, uint64(micros.Of(weir.MaxPeriod))))
 }
 
 // by returns the limit by which cost units are spent on the shared store. More
@@ -369,7 +371,7 @@ type plans struct {
 	all       sync.Map // *weir.Limit to *plan
 	count     atomic.Int64
 	link      *link
-	otherwise weir.ConsistencyMode
+	otherwise params.ConsistencyMode
 	nodes     *nodes
 	joiner    joiner // nil if the shared store is none
 	// second is the node's time in seconds, as of the last look in the background:

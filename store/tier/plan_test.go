@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -22,7 +23,7 @@ func TestPlansAreBounded(t *testing.T) {
 	defer s.Close()
 	for i := range maxPlans + 1000 {
 		l := &weir.Limit{Name: "l", Algorithm: algorithm.Throttle, Count: int64(i + 1), Period: time.Second,
-			Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}}
+			Consistency: params.Consistency{Mode: params.ConsistencyStrict}}
 		if err := l.Compile(); err != nil {
 			t.Fatal(err)
 		}

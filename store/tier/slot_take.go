@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // takeSlot decides an op of a concurrency limit by the places that the node holds.
@@ -352,7 +353,7 @@ func (e *places) brought(g *slotShard, o *weir.Op, sent, need int64) {
 func (e *places) refusedBy(d weir.Decision, cost, sent int64) {
 	e.refused, e.ask = cost, sent+e.plan.ttl/8
 	if e.retry = e.ask; d.RetryAfter != weir.Never {
-		e.retry = later(sent, weir.Micros(d.RetryAfter))
+		e.retry = later(sent, micros.Of(d.RetryAfter))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // slots is the table of the places under concurrency limits that the node holds and
@@ -307,7 +308,7 @@ func (e *places) cut(g *slotShard, i int, n int64) giveBack {
 func (e *places) describe(now int64) weir.Decision {
 	d := weir.Decision{Limit: e.plan.limit.From(weir.FromLease), Remaining: e.free() + e.remaining}
 	if last := e.root.prev; last != &e.root {
-		d.ResetAfter = weir.FromMicros(last.expiry - now)
+		d.ResetAfter = micros.Duration(last.expiry - now)
 	}
 	return d
 }
@@ -315,7 +316,7 @@ func (e *places) describe(now int64) weir.Decision {
 // refusal is the answer to a cost that is refused.
 func (e *places) refusal(now int64) weir.Decision {
 	d := e.describe(now)
-	d.RetryAfter = weir.FromMicros(max(e.retry-now, 1))
+	d.RetryAfter = micros.Duration(max(e.retry-now, 1))
 	return d
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 )
 
 // takeLease decides one op by the lease of its key: a spend, a look, or units
@@ -30,7 +32,7 @@ func (s *Store) spendLease(ctx context.Context, o *weir.Op) error {
 	d, receipt, charged, now, ok := s.spendWarm(tag, o)
 	if !ok {
 		spend := s.spendLeased
-		if p.mode == weir.ConsistencyEventual {
+		if p.mode == params.ConsistencyEventual {
 			spend = s.spendCounted
 		}
 		if d, now, err = spend(ctx, p, tag, o.Key, o.Cost); err != nil {
@@ -41,7 +43,7 @@ func (s *Store) spendLease(ctx context.Context, o *weir.Op) error {
 	o.Decision, o.Now, o.ChargedAt, o.Charged, o.Borrowed = p.counted(d), now, 0, d.Allowed(), false
 	if receipt > now && d.Guarantee().Source == p.source {
 		// What is given back is named by the fetch that it came from.
-		o.Decision.ResetAfter, o.ChargedAt = weir.FromMicros(receipt-now), charged
+		o.Decision.ResetAfter, o.ChargedAt = micros.Duration(receipt-now), charged
 	}
 	return nil
 }
@@ -206,7 +208,7 @@ func (s *Store) returnLater(o *weir.Op) {
 	case o.Limit.Traits()&weir.Leases == 0:
 		b.bound = o.ID != 0
 	case o.NewLease:
-		b.ends = later(s.link.now(), weir.Micros(o.Limit.Period))
+		b.ends = later(s.link.now(), micros.Of(o.Limit.Period))
 	}
 	s.leases.returns.add([]giveBack{b})
 	s.leases.returns.hurry()

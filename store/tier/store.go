@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/params"
 	holdings "github.com/weirlimit/weir/store/internal/lot" // tier has a lot of its own
 	"github.com/weirlimit/weir/store/region"
 )
@@ -25,7 +26,7 @@ type Options struct {
 	Local weir.Store
 	// Mode is how limits are counted that do not say. Zero means leased where the
 	// algorithm allows it, else strict.
-	Mode weir.ConsistencyMode
+	Mode params.ConsistencyMode
 	// Timeout is the longest that a decision waits for the shared store. A caller
 	// whose context ends before gets the context's error, and no decision. Zero means
 	// 20 milliseconds.
@@ -105,7 +106,7 @@ func (o *Options) fill() error {
 	case o.Timeout < 0 || o.PeerTimeout < 0 || o.ProbeEvery < 0 || o.MaxInFlight < 0 || o.Nodes < 0:
 		return fmt.Errorf("tier: timeout %s, probe interval %s, calls in flight %d and nodes %d must not be negative",
 			o.Timeout, o.ProbeEvery, o.MaxInFlight, o.Nodes)
-	case o.Mode > weir.ConsistencyLocal:
+	case o.Mode > params.ConsistencyLocal:
 		return fmt.Errorf("tier: consistency %s is not known", o.Mode)
 	case o.MaxBytes < MinBytes:
 		return fmt.Errorf("tier: %d bytes are too few: at least %d", o.MaxBytes, MinBytes)
@@ -283,7 +284,7 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	switch {
 	case l.Traits()&weir.Leases != 0 && cost > 0:
 		return weir.Decision{}, weir.ErrNoLease
-	case p.mode == weir.ConsistencyLocal:
+	case p.mode == params.ConsistencyLocal:
 		d, err := s.local.TakeOne(ctx, key, l, cost)
 		return relabel(d, l), err
 	}
@@ -297,12 +298,12 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 	tag := s.tag(key, l)
 	var d weir.Decision
 	switch p.mode {
-	case weir.ConsistencyLeased:
+	case params.ConsistencyLeased:
 		if d, ok := s.warm(tag, key, l, cost); ok {
 			return d, nil
 		}
 		d, _, err = s.spendLeased(ctx, p, tag, key, cost)
-	case weir.ConsistencyEventual:
+	case params.ConsistencyEventual:
 		if d, ok := s.warm(tag, key, l, cost); ok {
 			return d, nil
 		}

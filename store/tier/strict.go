@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -133,7 +134,7 @@ func (s *Store) takeSharedOne(ctx context.Context, o *weir.Op) error {
 	one, before := []weir.Op{*o}, s.link.now()
 	err = s.call(ctx, one)
 	*o = one[0]
-	if err == nil && (p.mode == weir.ConsistencyLeased || p.mode == weir.ConsistencyEventual) && !o.Decision.Degraded() {
+	if err == nil && (p.mode == params.ConsistencyLeased || p.mode == params.ConsistencyEventual) && !o.Decision.Degraded() {
 		s.told(o, before)
 	}
 	return err

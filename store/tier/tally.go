@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -129,7 +130,7 @@ func (p *plan) count(node string) error {
 		over /= 2
 	}
 	if over == 0 || l.Anchor == params.AnchorFirst {
-		p.mode = weir.ConsistencyStrict
+		p.mode = params.ConsistencyStrict
 		return nil
 	}
 	if l.Algorithm != algorithm.FixedWindow && l.Algorithm != algorithm.SlidingSubwindows && l.Algorithm != algorithm.SlidingWindow {
@@ -140,7 +141,7 @@ func (p *plan) count(node string) error {
 	if err := p.setGrain(0); err != nil {
 		return err
 	}
-	c := &counting{interval: weir.Micros(l.Consistency.SyncInterval)}
+	c := &counting{interval: micros.Of(l.Consistency.SyncInterval)}
 	if p.grained != nil {
 		c.batch = p.spendBy(0)
 	}
@@ -281,7 +282,7 @@ func (s *Store) knows(tag uint64, key string, cost int64, p *plan, d weir.Decisi
 	if e.refused, e.ask = 0, 0; d.RetryAfter <= 0 {
 		return
 	}
-	e.refused, e.retry = cost, later(now, weir.Micros(d.RetryAfter))
+	e.refused, e.retry = cost, later(now, micros.Of(d.RetryAfter))
 	if p.trickle > 0 {
 		e.retry = max(e.retry, now+p.counting.interval)
 	}

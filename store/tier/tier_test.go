@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/documents"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/tier"
 )
@@ -20,7 +21,7 @@ type only struct{ weir.Store }
 func TestStoreThatCannotForget(t *testing.T) {
 	local := memory.New(memory.Options{MaxBytes: 1 << 20})
 	full := memory.New(memory.Options{MaxBytes: 1 << 20})
-	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyStrict })
+	l := compiled(t, weir.PerDay(400, algorithm.FixedWindow), func(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyStrict })
 	for _, shared := range []weir.Store{only{full}, full} {
 		s, err := tier.New(shared, tier.Options{Local: local})
 		if err != nil {
@@ -56,7 +57,7 @@ func BenchmarkWarmLease(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	l := compiled(b, weir.PerHour(1<<40, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased })
+	l := compiled(b, weir.PerHour(1<<40, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyLeased })
 	keys := make([]string, 1000)
 	for i := range keys {
 		keys[i] = fmt.Sprint("user:", i)

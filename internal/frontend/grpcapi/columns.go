@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"github.com/weirlimit/weir/internal/micros"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weirlimit/weir"
@@ -44,12 +45,12 @@ func (c *columns) reset() {
 func (c *columns) add(r *weir.Request, d weir.Decision) {
 	c.flag(colAllowed, d.Allowed())
 	c.number(colRemaining, remaining(d))
-	c.number(colRetryAfter, micros(d.RetryAfter))
-	c.number(colResetAfter, micros(d.ResetAfter))
+	c.number(colRetryAfter, microsOrNever(d.RetryAfter))
+	c.number(colResetAfter, microsOrNever(d.ResetAfter))
 	c.number(colLimit, int64(c.place(d.Limit)))
 	soft, borrowed, delay := false, false, int64(0)
 	if d.Allowed() {
-		soft, borrowed, delay = r.Soft(), r.Borrowed(), micros(r.Delay())
+		soft, borrowed, delay = r.Soft(), r.Borrowed(), microsOrNever(r.Delay())
 	}
 	c.number(colDelay, delay)
 	c.flag(colSoft, soft)
@@ -98,7 +99,7 @@ func (c *columns) append(b []byte) []byte {
 		b = wire.AppendText(b, 1, text(l.Name))
 		b = wire.AppendVarint(b, 2, uint64(l.Count))
 		b = wire.AppendVarint(b, 3, uint64(l.Burst))
-		b = wire.AppendVarint(b, 4, uint64(weir.Micros(l.Period)))
+		b = wire.AppendVarint(b, 4, uint64(micros.Of(l.Period)))
 		b = wire.AppendText(b, 5, l.Algorithm.Name())
 		b = wire.End(b, in)
 		g := l.Guarantee()

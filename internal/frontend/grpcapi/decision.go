@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/micros"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
 )
 
@@ -17,10 +18,10 @@ func decision(r *weir.Request, d weir.Decision) *weirpb.Decision { return decisi
 func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decision {
 	out := &weirpb.Decision{
 		Allowed: d.Allowed(), Limit: limit(d.Limit), Remaining: remaining(d),
-		RetryAfterUs: micros(d.RetryAfter), ResetAfterUs: micros(d.ResetAfter), Guarantee: guarantee(r.Guarantee()), Banned: d.Banned(),
+		RetryAfterUs: microsOrNever(d.RetryAfter), ResetAfterUs: microsOrNever(d.ResetAfter), Guarantee: guarantee(r.Guarantee()), Banned: d.Banned(),
 	}
 	if d.Allowed() {
-		out.Soft, out.Borrowed, out.DelayUs = r.Soft(), r.Borrowed(), micros(r.Delay())
+		out.Soft, out.Borrowed, out.DelayUs = r.Soft(), r.Borrowed(), microsOrNever(r.Delay())
 	}
 	for i := range ops {
 		o := &ops[i]
@@ -30,7 +31,7 @@ func decisionOf(r *weir.Request, ops []weir.Op, d weir.Decision) *weirpb.Decisio
 		out.Limits = append(out.Limits, &weirpb.LimitDecision{
 			Limit: limit(o.Limit), Role: checks.Role(o.Role), Cost: o.Cost, Allowed: o.Decision.Allowed(),
 			Charged: o.Charged && o.Verb != weir.Refund, Remaining: o.Decision.Remaining,
-			RetryAfterUs: micros(o.Decision.RetryAfter), ResetAfterUs: micros(o.Decision.ResetAfter),
+			RetryAfterUs: microsOrNever(o.Decision.RetryAfter), ResetAfterUs: microsOrNever(o.Decision.ResetAfter),
 		})
 	}
 	return out
@@ -45,19 +46,19 @@ func remaining(d weir.Decision) int64 {
 	return d.Remaining
 }
 
-// micros returns d in microseconds, rounded up; Never is -1.
-func micros(d time.Duration) int64 {
+// microsOrNever returns d in microseconds, rounded up; Never is -1.
+func microsOrNever(d time.Duration) int64 {
 	if d < 0 {
 		return -1
 	}
-	return weir.Micros(d)
+	return micros.Of(d)
 }
 
 func limit(l *weir.Limit) *weirpb.Limit {
 	if l == nil {
 		return nil
 	}
-	return &weirpb.Limit{Name: text(l.Name), Count: l.Count, Burst: l.Burst, PeriodUs: weir.Micros(l.Period), Algorithm: l.Algorithm.Name()}
+	return &weirpb.Limit{Name: text(l.Name), Count: l.Count, Burst: l.Burst, PeriodUs: micros.Of(l.Period), Algorithm: l.Algorithm.Name()}
 }
 
 // text returns s as a string field can hold it.

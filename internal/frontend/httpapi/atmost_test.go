@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/testing/clocked"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/params"
@@ -162,9 +163,9 @@ func TestFamilyAtMost(t *testing.T) {
 		"long":   func(l *weir.Limit) { l.Period = 30 * 24 * time.Hour },
 		"free":   func(l *weir.Limit) { l.Free = 3 },
 	}
-	consistencies := map[string]weir.Consistency{
-		"strict": {Mode: weir.ConsistencyStrict}, "default": {}, "leased": {Mode: weir.ConsistencyLeased}, "loose": {Mode: weir.ConsistencyLeased, Loose: true},
-		"eventual": {Mode: weir.ConsistencyEventual, MaxOvershoot: 2}, "local": {Mode: weir.ConsistencyLocal},
+	consistencies := map[string]params.Consistency{
+		"strict": {Mode: params.ConsistencyStrict}, "default": {}, "leased": {Mode: params.ConsistencyLeased}, "loose": {Mode: params.ConsistencyLeased, Loose: true},
+		"eventual": {Mode: params.ConsistencyEventual, MaxOvershoot: 2}, "local": {Mode: params.ConsistencyLocal},
 	}
 	// Of these every unit is back after a period.
 	whole := map[weir.Algorithm]bool{algorithm.SlidingWindow: true, algorithm.SlidingLog: true, algorithm.FixedWindow: true}
@@ -187,7 +188,7 @@ func TestFamilyAtMost(t *testing.T) {
 				}
 				attacked++
 				for round := range rounds {
-					a := &assault{t: t, store: clocked.New(t), period: weir.Micros(l.Period), least: weir.Unbounded}
+					a := &assault{t: t, store: clocked.New(t), period: micros.Of(l.Period), least: weir.Unbounded}
 					a.prompt = whole[alg] && l.Mode.Excess == 0 && l.Pool == nil && l.Ban == nil
 					a.srv = serve(t, a.store, weir.Limits{l}, httpapi.Options{})
 					a.run(rand.New(rand.NewPCG(seed+uint64(round), uint64(attacked))), steps)

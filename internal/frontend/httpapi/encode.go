@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // appendDecision appends the members that tell d and what r met, without the
@@ -128,7 +129,7 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	if d < 0 {
 		return append(b, "null"...)
 	}
-	us := weir.Micros(d)
+	us := micros.Of(d)
 	b = strconv.AppendInt(b, us/1e6, 10)
 	if us %= 1e6; us == 0 {
 		return b

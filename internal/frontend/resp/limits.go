@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // databases is how many SELECT knows. Keys of one are not those of another.
@@ -58,7 +59,7 @@ func (ls *limits) open(check func(*weir.Limit) error) error {
 			scope = fmt.Sprintf("cl.throttle/%d", db)
 		}
 		l := &weir.Limit{Name: throttleName, Scope: scope, Algorithm: algorithm.Throttle, Count: 1, Period: time.Second, Burst: 1,
-			Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}}
+			Consistency: params.Consistency{Mode: params.ConsistencyStrict}}
 		if db > 0 {
 			l.Inherit(ls.base[0])
 		}

@@ -141,7 +141,7 @@ func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
 	out := Client{
 		Limit: c.limit, Key: c.key, Plain: t.n[cPlain] != 0, Totals: t.totals(),
 		AllowedKnown: t.n[cEvery] > 0 || t.n[cWatched] != 0, Sampled: t.n[cEvery] > 0,
-		Decisive: t.n[cDecisive], Units: t.n[cUnits], First: micros(t.n[cFirst]), Last: micros(t.n[cLast]), FirstSeen: micros(c.firstSeen),
+		Decisive: t.n[cDecisive], Units: t.n[cUnits], First: timeOf(t.n[cFirst]), Last: timeOf(t.n[cLast]), FirstSeen: timeOf(c.firstSeen),
 		PeakSecond: t.n[cPeak], Early: t.n[cEarly], RetryMS: t.n[cRetry], DelayMS: t.n[cDelay], Least: t.n[cLeast],
 		Degraded: t.n[cWithout] > 0, Source: t.w[wSource], Windows: int64(len(c.rows)),
 	}
@@ -291,7 +291,7 @@ func percentile95(hours []clientHour) int64 {
 	return quantile(units, 95)
 }
 
-func micros(us int64) time.Time {
+func timeOf(us int64) time.Time {
 	if us == math.MaxInt64 {
 		return time.Time{}
 	}

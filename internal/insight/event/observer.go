@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Options configures an Observer.
@@ -214,11 +215,11 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) 
 	s.cost, s.remaining = op.Cost, op.Decision.Remaining
 	s.retry = -1
 	if op.Decision.RetryAfter != weir.Never {
-		s.retry = weir.Micros(op.Decision.RetryAfter)
+		s.retry = micros.Of(op.Decision.RetryAfter)
 	}
 	s.delay = 0
 	if op.Outcome == weir.Delayed {
-		s.delay = weir.Micros(op.Decision.Delay(op.Cost))
+		s.delay = micros.Of(op.Decision.Delay(op.Cost))
 	}
 	s.hash, s.outcome, s.decided = hash, op.Outcome, decided
 	s.setKey(op.Key)
@@ -255,7 +256,7 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 		s.now = time.Now().UnixMicro()
 		s.hash, s.outcome, s.decided = hash, op.Outcome, false
 		s.cost, s.remaining, s.retry = 0, 0, 0
-		s.status, s.delay = int16(min(max(res.Code, weir.NoAnswer), weir.MaxCode)), weir.Micros(max(res.Duration, 0))
+		s.status, s.delay = int16(min(max(res.Code, weir.NoAnswer), weir.MaxCode)), micros.Of(max(res.Duration, 0))
 		s.setKey(op.Key)
 		s.facts.known = false
 		s.commit(at)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/internal/regular"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
@@ -79,11 +80,11 @@ func (c *Case) play(set *rules.Set, domain string, at time.Time) (failures []Fai
 	r := new(weir.Request)
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		now.Add(weir.Micros(time.Duration(s.After)))
+		now.Add(micros.Of(time.Duration(s.After)))
 		var got outcome
 		for n := range s.Times {
 			if n > 0 {
-				now.Add(weir.Micros(time.Duration(s.Every)))
+				now.Add(micros.Of(time.Duration(s.Every)))
 			}
 			s.fill(r, domain)
 			d, err := limiter.Decide(context.Background(), r)

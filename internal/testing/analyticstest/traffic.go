@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -166,7 +167,7 @@ func retryUS(d weir.Decision) int64 {
 	if d.RetryAfter == weir.Never {
 		return -1
 	}
-	return weir.Micros(d.RetryAfter)
+	return micros.Of(d.RetryAfter)
 }
 
 // Close implements event.Queue.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -19,17 +20,17 @@ import (
 // and when all is returned the store has counted what passed.
 func testManyGoroutines(t *testing.T, newNode New) {
 	f := newFleet(t, newNode, 4, Options{Timeout: 10 * time.Second})
-	hourly := func(n int64, a weir.Algorithm, m weir.ConsistencyMode) *weir.Limit {
+	hourly := func(n int64, a weir.Algorithm, m params.ConsistencyMode) *weir.Limit {
 		l := weir.PerHour(n, a)
 		l.Name, l.Consistency.Mode, l.Consistency.MaxOvershoot = m.String()+a.Name(), m, 50
 		return compiled(t, l, nil)
 	}
 	ls := []*weir.Limit{
-		hourly(2000, algorithm.FixedWindow, weir.ConsistencyLeased),
-		hourly(2000, algorithm.SlidingWindow, weir.ConsistencyLeased),
-		hourly(2000, algorithm.SlidingSubwindows, weir.ConsistencyEventual),
-		hourly(2000, algorithm.FixedWindow, weir.ConsistencyEventual),
-		hourly(2000, algorithm.SlidingLog, weir.ConsistencyStrict),
+		hourly(2000, algorithm.FixedWindow, params.ConsistencyLeased),
+		hourly(2000, algorithm.SlidingWindow, params.ConsistencyLeased),
+		hourly(2000, algorithm.SlidingSubwindows, params.ConsistencyEventual),
+		hourly(2000, algorithm.FixedWindow, params.ConsistencyEventual),
+		hourly(2000, algorithm.SlidingLog, params.ConsistencyStrict),
 	}
 	var passed [5]atomic.Int64
 	var wg sync.WaitGroup
@@ -69,7 +70,7 @@ func testManyGoroutines(t *testing.T, newNode New) {
 	}
 	for i, l := range ls {
 		n, most := passed[i].Load(), l.Count
-		if l.Consistency.Mode == weir.ConsistencyEventual {
+		if l.Consistency.Mode == params.ConsistencyEventual {
 			most += 50
 		}
 		if left := f.left("k", l); n > most || n < l.Count*9/10 || left != max(l.Count-n, 0) {
@@ -85,11 +86,11 @@ func testManyGoroutines(t *testing.T, newNode New) {
 func testAtMost(t *testing.T, newNode New) {
 	consistencies := map[string]func(*weir.Limit){
 		"strict":   strict,
-		"leased":   func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased },
-		"loose":    func(l *weir.Limit) { l.Consistency.Mode, l.Consistency.Loose = weir.ConsistencyLeased, true },
+		"leased":   func(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyLeased },
+		"loose":    func(l *weir.Limit) { l.Consistency.Mode, l.Consistency.Loose = params.ConsistencyLeased, true },
 		"default":  func(*weir.Limit) {},
 		"eventual": eventual(7),
-		"local":    func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLocal },
+		"local":    func(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyLocal },
 	}
 	for _, a := range algorithm.All {
 		if a.Name() == algorithm.Concurrency.Name() {
@@ -173,7 +174,7 @@ func raid(f *fleet, l *weir.Limit, r *rand.Rand) {
 			us := now.UnixMicro() // the resolution of stores
 			spent[scope] = append(spent[scope], spend{us, cost})
 			sums[scope] += cost
-			for spent[scope][0].at <= us-weir.Micros(l.Period) {
+			for spent[scope][0].at <= us-micros.Of(l.Period) {
 				sums[scope] -= spent[scope][0].units
 				spent[scope] = spent[scope][1:]
 			}

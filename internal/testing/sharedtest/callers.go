@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // impatient returns a context as a caller may choose it: with a deadline from a
@@ -39,22 +40,22 @@ func impatient(rnd *rand.Rand, budget, trip time.Duration) (context.Context, con
 // deadlineLimits are limits of every mode that decide by on_store_error: allow, and
 // what each may admit above its count.
 func deadlineLimits(t testing.TB, check func(*weir.Limit) error) (limits []*weir.Limit, over []int64) {
-	add := func(l *weir.Limit, m weir.ConsistencyMode, most int64) {
+	add := func(l *weir.Limit, m params.ConsistencyMode, most int64) {
 		if check != nil && check(l) != nil {
 			return
 		}
 		l.Name = fmt.Sprint(m, " ", l.Algorithm.Name(), " ", len(limits))
-		l.Consistency.Mode, l.Consistency.OnStoreError = m, weir.OnErrorAllow
+		l.Consistency.Mode, l.Consistency.OnStoreError = m, params.OnErrorAllow
 		limits, over = append(limits, compiled(t, l, nil)), append(over, most)
 	}
-	add(weir.PerDay(100, algorithm.FixedWindow), weir.ConsistencyStrict, 0)
-	add(weir.PerDay(100, algorithm.SlidingLog), weir.ConsistencyStrict, 0)
-	add(weir.PerDay(100, algorithm.FixedWindow), weir.ConsistencyLeased, 0)
-	add(weir.PerDay(100, algorithm.SlidingWindow), weir.ConsistencyLeased, 0)
+	add(weir.PerDay(100, algorithm.FixedWindow), params.ConsistencyStrict, 0)
+	add(weir.PerDay(100, algorithm.SlidingLog), params.ConsistencyStrict, 0)
+	add(weir.PerDay(100, algorithm.FixedWindow), params.ConsistencyLeased, 0)
+	add(weir.PerDay(100, algorithm.SlidingWindow), params.ConsistencyLeased, 0)
 	eventual := weir.PerDay(100, algorithm.FixedWindow)
-	add(eventual, weir.ConsistencyEventual, eventual.Overshoot())
-	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, weir.ConsistencyStrict, 0)
-	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, weir.ConsistencyLeased, 0)
+	add(eventual, params.ConsistencyEventual, eventual.Overshoot())
+	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, params.ConsistencyStrict, 0)
+	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 100, Period: time.Hour}, params.ConsistencyLeased, 0)
 	return limits, over
 }
 

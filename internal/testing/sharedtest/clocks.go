@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // A machine can be suspended: its monotonic clock stands still while time passes.
@@ -126,12 +127,12 @@ func testRandomSuspends(t *testing.T, newNode New) {
 				machines[i] = newMachine()
 				f.nodes = append(f.nodes, f.node(Options{Nodes: 3, Now: machines[i].now}))
 			}
-			a, m := lending[r.IntN(len(lending))], []weir.ConsistencyMode{weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyStrict}[r.IntN(3)]
+			a, m := lending[r.IntN(len(lending))], []params.ConsistencyMode{params.ConsistencyLeased, params.ConsistencyEventual, params.ConsistencyStrict}[r.IntN(3)]
 			aligned(time.Minute)
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 4 * time.Second}, func(l *weir.Limit) {
-				l.Consistency.Mode, l.Consistency.MaxOvershoot, l.Consistency.OnStoreError = m, 40, weir.OnErrorDeny
+				l.Consistency.Mode, l.Consistency.MaxOvershoot, l.Consistency.OnStoreError = m, 40, params.OnErrorDeny
 			}))
-			if m == weir.ConsistencyEventual {
+			if m == params.ConsistencyEventual {
 				w.allow(40)
 			}
 			still := make([]bool, len(machines))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/storetest"
 )
@@ -25,7 +26,7 @@ func openStrict(newNode New, prompt bool) storetest.Open {
 		t.Helper()
 		shared := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
 		local := memory.New(memory.Options{MaxBytes: 64 << 20, Now: now})
-		s, err := newNode(shared, Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1, Mode: weir.ConsistencyStrict, Prompt: prompt})
+		s, err := newNode(shared, Options{Local: local, Now: now, Timeout: 10 * time.Second, RefusalLife: -1, Mode: params.ConsistencyStrict, Prompt: prompt})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // severally is a store that keeps each limit on a server of its own, and asks those of a
@@ -35,24 +36,24 @@ func (s severally) Take(ctx context.Context, ops []weir.Op) error {
 // usedUp are limits of every mode that decide by on_store_error: allow, and of each
 // what its requests are: with bans, penalties, soft and shadow limits, and permits.
 func usedUp(t testing.TB) (all []*weir.Limit) {
-	add := func(l *weir.Limit, m weir.ConsistencyMode) {
+	add := func(l *weir.Limit, m params.ConsistencyMode) {
 		l.Name = fmt.Sprint(m, " ", l.Algorithm.Name(), " ", len(all))
-		l.Consistency.Mode, l.Consistency.OnStoreError, l.Consistency.DenyCache = m, weir.OnErrorAllow, weir.DenyCacheOff
+		l.Consistency.Mode, l.Consistency.OnStoreError, l.Consistency.DenyCache = m, params.OnErrorAllow, params.DenyCacheOff
 		all = append(all, compiled(t, l, nil))
 	}
-	add(weir.PerDay(60, algorithm.FixedWindow), weir.ConsistencyStrict)
-	add(weir.PerDay(60, algorithm.SlidingLog), weir.ConsistencyStrict)
-	add(weir.PerDay(60, algorithm.FixedWindow), weir.ConsistencyLeased)
-	add(weir.PerDay(60, algorithm.SlidingWindow), weir.ConsistencyLeased)
-	add(weir.PerDay(60, algorithm.FixedWindow), weir.ConsistencyEventual)
-	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 60, Period: 10 * time.Hour}, weir.ConsistencyStrict)
-	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 60, Period: 10 * time.Hour}, weir.ConsistencyLeased)
+	add(weir.PerDay(60, algorithm.FixedWindow), params.ConsistencyStrict)
+	add(weir.PerDay(60, algorithm.SlidingLog), params.ConsistencyStrict)
+	add(weir.PerDay(60, algorithm.FixedWindow), params.ConsistencyLeased)
+	add(weir.PerDay(60, algorithm.SlidingWindow), params.ConsistencyLeased)
+	add(weir.PerDay(60, algorithm.FixedWindow), params.ConsistencyEventual)
+	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 60, Period: 10 * time.Hour}, params.ConsistencyStrict)
+	add(&weir.Limit{Algorithm: algorithm.Concurrency, Count: 60, Period: 10 * time.Hour}, params.ConsistencyLeased)
 	banned := weir.PerDay(60, algorithm.FixedWindow)
 	banned.Ban = &weir.Limit{Name: "ban", Algorithm: algorithm.Lockout, Count: 1 << 20, Period: time.Hour}
-	add(banned, weir.ConsistencyStrict)
+	add(banned, params.ConsistencyStrict)
 	penal := weir.PerDay(60, algorithm.FixedWindow)
 	penal.Penalize = true
-	add(penal, weir.ConsistencyStrict)
+	add(penal, params.ConsistencyStrict)
 	return all
 }
 
@@ -178,7 +179,7 @@ func everyVerb(t *testing.T, f *fleet, ls []*weir.Limit, seed uint64) {
 	wg.Wait()
 	for i, l := range ls {
 		most := l.Count + back[i].Load()
-		if l.Consistency.Mode == weir.ConsistencyEventual {
+		if l.Consistency.Mode == params.ConsistencyEventual {
 			most += l.Overshoot()
 		}
 		if n := admitted[i].Load(); n > most || n < l.Count*3/4 {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // Whatever deadlines callers choose: the store answers, so it decides.
@@ -35,7 +36,7 @@ func testCallerError(t *testing.T, newNode New) {
 	for _, prompt := range []bool{false, true} {
 		virtual(t, fmt.Sprint("prompt ", prompt), func(t *testing.T) {
 			f := newFleet(t, newNode, 1, Options{Prompt: prompt})
-			l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), onError(weir.OnErrorAllow))
+			l := compiled(t, weir.PerHour(1000, algorithm.TokenBucket), onError(params.OnErrorAllow))
 			f.shared.set(stall)
 			for _, two := range []bool{false, true} {
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
@@ -132,12 +133,12 @@ func testOneBudget(t *testing.T, newNode New) {
 				f.shared.delay.Store(0)
 				f.shared.set(stall)
 			}
-			limit := func(m weir.ConsistencyMode) *weir.Limit {
+			limit := func(m params.ConsistencyMode) *weir.Limit {
 				l := weir.PerHour(1000, algorithm.FixedWindow)
 				l.Name, l.Consistency.Mode = m.String(), m
 				return compiled(t, l, nil)
 			}
-			a, b, c := limit(weir.ConsistencyLeased), limit(weir.ConsistencyEventual), limit(weir.ConsistencyStrict)
+			a, b, c := limit(params.ConsistencyLeased), limit(params.ConsistencyEventual), limit(params.ConsistencyStrict)
 			for _, ls := range [][]*weir.Limit{{a, b, c}, {a, c}, {b, c}, {b}} {
 				ops := make([]weir.Op, len(ls))
 				for i, l := range ls {

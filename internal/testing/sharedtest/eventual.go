@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // Offered six times the limit, a fleet that counts on its own keeps to the limit
@@ -56,7 +57,7 @@ func testEventualFaults(t *testing.T, newNode New) {
 				}
 				l := compiled(t, weir.PerMinute(2000, algorithm.FixedWindow), func(l *weir.Limit) {
 					eventual(100)(l)
-					l.Consistency.OnStoreError = weir.OnErrorDeny
+					l.Consistency.OnStoreError = params.OnErrorDeny
 				})
 				w := newLoad(f, l)
 				w.allow(100)
@@ -89,7 +90,7 @@ func testEventualCap(t *testing.T, newNode New) {
 			f := newFleet(t, newNode, 8, Options{})
 			l := compiled(t, weir.PerHour(2000, a), func(l *weir.Limit) {
 				eventual(160)(l)
-				l.Consistency.OnStoreError = weir.OnErrorDeny
+				l.Consistency.OnStoreError = params.OnErrorDeny
 			})
 			w := newLoad(f, l)
 			w.allow(160)
@@ -135,7 +136,7 @@ func testSlackShares(t *testing.T, newNode New) {
 		f := newFleet(t, newNode, 0, Options{})
 		l := compiled(t, weir.PerMinute(1000, algorithm.FixedWindow), func(l *weir.Limit) {
 			eventual(80)(l)
-			l.Consistency.OnStoreError = weir.OnErrorDeny
+			l.Consistency.OnStoreError = params.OnErrorDeny
 		})
 		w := newLoad(f, l)
 		for range 8 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // Connections that break ten times in 20 s, after calls were carried out or before,
@@ -25,7 +26,7 @@ func testRepeatedFetches(t *testing.T, newNode New) {
 						c.share.Store(100)
 						return func() { c.share.Store(0) }
 					}
-					l := compiled(t, weir.PerHour(20_000, a), leasedOr(weir.OnErrorDeny))
+					l := compiled(t, weir.PerHour(20_000, a), leasedOr(params.OnErrorDeny))
 					n := s.run(t, f.nodes, l, seed)
 					t.Logf("%d of %d, %d calls cut", n, l.Count, c.cuts.Load())
 					if n > l.Count || n < l.Count*95/100 {
@@ -48,7 +49,7 @@ func testRepeatedFetchCount(t *testing.T, newNode New) {
 				c := f.cut(seed, 2*time.Second)
 				f.shared.delay.Store(int64(time.Millisecond))
 				l := &weir.Limit{Algorithm: a, Count: 2000, Period: 3 * time.Second}
-				w := newLoad(f, compiled(t, l, leasedOr(weir.OnErrorDeny)))
+				w := newLoad(f, compiled(t, l, leasedOr(params.OnErrorDeny)))
 				rnd := rand.New(rand.NewPCG(seed, 2))
 				for range fewer(12, 5) {
 					c.share.Store(rnd.Int64N(40))
@@ -79,7 +80,7 @@ func testStalls(t *testing.T, newNode New) {
 					f.shared.Store = halting
 					f.shared.delay.Store(int64(time.Millisecond))
 					s := &stalls{rate: 500, lasts: 20 * time.Second, times: 10, longest: 395 * time.Millisecond, fault: halting.halt}
-					l := compiled(t, weir.PerHour(20_000, a), leasedOr(weir.OnErrorDeny))
+					l := compiled(t, weir.PerHour(20_000, a), leasedOr(params.OnErrorDeny))
 					begin := time.Now()
 					n, most := s.run(t, f.nodes, l, seed), l.Count
 					if a == algorithm.TokenBucket || a == algorithm.LeakyBucket {

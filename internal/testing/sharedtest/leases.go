@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // Offered six times the limit, a fleet with leases admits never more than the
@@ -61,7 +62,7 @@ func testLeasedFaults(t *testing.T, newNode New) {
 					f.shared.delay.Store(int64(2 * time.Millisecond))
 					w := newLoad(f, compiled(t, &weir.Limit{Algorithm: a, Count: 800, Period: 8 * time.Second}, func(l *weir.Limit) {
 						leased(l)
-						l.Consistency.OnStoreError = weir.OnErrorDeny
+						l.Consistency.OnStoreError = params.OnErrorDeny
 					}))
 					r := rand.New(rand.NewPCG(seed, 2))
 					end := time.Now().Add(16 * time.Second)

@@ -25,7 +25,7 @@ var lasting = []weir.Algorithm{
 }
 
 // countedAs are the ways to count a limit.
-var countedAs = []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyLocal}
+var countedAs = []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual, params.ConsistencyLocal}
 
 func compiled(t testing.TB, l *weir.Limit, change func(*weir.Limit)) *weir.Limit {
 	t.Helper()
@@ -38,11 +38,11 @@ func compiled(t testing.TB, l *weir.Limit, change func(*weir.Limit)) *weir.Limit
 	return l
 }
 
-func strict(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyStrict }
+func strict(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyStrict }
 
-func leased(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLeased }
+func leased(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyLeased }
 
-func leasedOr(p weir.StoreErrorPolicy) func(*weir.Limit) {
+func leasedOr(p params.StoreErrorPolicy) func(*weir.Limit) {
 	return func(l *weir.Limit) {
 		leased(l)
 		l.Consistency.OnStoreError = p
@@ -51,12 +51,12 @@ func leasedOr(p weir.StoreErrorPolicy) func(*weir.Limit) {
 
 func eventual(over int64) func(*weir.Limit) {
 	return func(l *weir.Limit) {
-		l.Consistency.Mode = weir.ConsistencyEventual
+		l.Consistency.Mode = params.ConsistencyEventual
 		l.Consistency.MaxOvershoot = over
 	}
 }
 
-func onError(p weir.StoreErrorPolicy) func(*weir.Limit) {
+func onError(p params.StoreErrorPolicy) func(*weir.Limit) {
 	return func(l *weir.Limit) {
 		strict(l)
 		l.Consistency.OnStoreError = p
@@ -64,10 +64,10 @@ func onError(p weir.StoreErrorPolicy) func(*weir.Limit) {
 }
 
 // rare is a limit of n units of which none comes back while a test runs.
-func rare(t testing.TB, n int64, a weir.Algorithm, m weir.ConsistencyMode) *weir.Limit {
+func rare(t testing.TB, n int64, a weir.Algorithm, m params.ConsistencyMode) *weir.Limit {
 	return compiled(t, &weir.Limit{Name: fmt.Sprint(m, " ", a.Name()), Algorithm: a, Count: n, Period: 10_000 * time.Hour}, func(l *weir.Limit) {
 		l.Consistency.Mode, l.Consistency.LeaseTTL = m, time.Second
-		if m == weir.ConsistencyEventual {
+		if m == params.ConsistencyEventual {
 			l.Consistency.MaxOvershoot = n / 20
 		}
 	})
@@ -77,7 +77,7 @@ func rare(t testing.TB, n int64, a weir.Algorithm, m weir.ConsistencyMode) *weir
 func settled(t testing.TB) *weir.Limit {
 	return compiled(t, &weir.Limit{
 		Name: "settled", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Hour, Params: params.Params{Anchor: params.AnchorFirst},
-		Consistency: weir.Consistency{Mode: weir.ConsistencyStrict, OnStoreError: weir.OnErrorDeny},
+		Consistency: params.Consistency{Mode: params.ConsistencyStrict, OnStoreError: params.OnErrorDeny},
 	}, nil)
 }
 

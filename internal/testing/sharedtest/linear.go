@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/linear"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // linearized are the algorithms whose strict decisions are compared with one store's.
@@ -98,7 +99,7 @@ func (w *linearWorld) run(t *testing.T, limit func(weir.Algorithm) *weir.Limit) 
 		l := limit(a)
 		l.Name = "linear " + a.Name()
 		limits = append(limits, compiled(t, l, func(l *weir.Limit) {
-			l.Consistency.Mode, l.Consistency.OnStoreError = weir.ConsistencyStrict, weir.OnErrorDeny
+			l.Consistency.Mode, l.Consistency.OnStoreError = params.ConsistencyStrict, params.OnErrorDeny
 		}))
 	}
 	for _, l := range limits {

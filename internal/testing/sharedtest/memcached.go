@@ -63,7 +63,7 @@ func testCountingStore(t *testing.T, newNode New) {
 			}
 		})
 	}
-	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, m := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		l := weir.PerDay(200, algorithm.FixedWindow)
 		l.Name, l.Consistency.Mode = "counted "+m.String(), m
 		compiled(t, l, nil)
@@ -99,7 +99,7 @@ func testMemcachedServers(t *testing.T, newNode New) {
 			s := memcachedNode(t, newNode, 200*time.Millisecond, well, ill)
 			l := compiled(t, weir.PerDay(1_000_000, algorithm.FixedWindow), func(l *weir.Limit) {
 				strict(l)
-				l.Consistency.OnStoreError = weir.OnErrorDeny
+				l.Consistency.OnStoreError = params.OnErrorDeny
 			})
 			if err := q.Signal(sig); err != nil {
 				t.Fatal(err)
@@ -174,7 +174,7 @@ func testMemcachedLimits(t *testing.T, newNode New) {
 	} {
 		compiled(t, l, func(l *weir.Limit) {
 			strict(l)
-			l.Consistency.OnStoreError = weir.OnErrorDeny
+			l.Consistency.OnStoreError = params.OnErrorDeny
 		})
 		for n := range 30 {
 			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, ID: int64(n + 1)}}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 )
 
 // New opens a node's store over shared, the store of all nodes. An error says that the
@@ -21,20 +22,20 @@ type Node interface {
 
 // Options configures a node. A zero field means the store's default.
 type Options struct {
-	Local       weir.Store           // what the node counts alone
-	Mode        weir.ConsistencyMode // of limits that do not say; zero: leased where the algorithm allows it
-	Timeout     time.Duration        // the budget of a decision; zero: 20 milliseconds
-	Prompt      bool                 // shared ends each call within Timeout by itself
-	MaxInFlight int                  // calls of shared at a time; zero: 512
-	MaxBytes    int64                // for lots, refusals and debts, at least minBytes; zero: 64 MiB
-	RefusalLife time.Duration        // of a remembered refusal; negative: none is remembered; zero: a second
-	Nodes       int                  // at least; zero: as many as have registered
-	NodeTTL     time.Duration        // for which a silent node is counted; zero: ten seconds
-	ProbeEvery  time.Duration        // of a store that is out; zero: a quarter of a second
-	Region      string               // empty: there are none
-	Peers       []Peer               // the other regions
-	PeerTimeout time.Duration        // of a call of another region; zero: a second
-	Now         func() int64         // the node's monotonic time in microseconds; nil: the process's own
+	Local       weir.Store             // what the node counts alone
+	Mode        params.ConsistencyMode // of limits that do not say; zero: leased where the algorithm allows it
+	Timeout     time.Duration          // the budget of a decision; zero: 20 milliseconds
+	Prompt      bool                   // shared ends each call within Timeout by itself
+	MaxInFlight int                    // calls of shared at a time; zero: 512
+	MaxBytes    int64                  // for lots, refusals and debts, at least minBytes; zero: 64 MiB
+	RefusalLife time.Duration          // of a remembered refusal; negative: none is remembered; zero: a second
+	Nodes       int                    // at least; zero: as many as have registered
+	NodeTTL     time.Duration          // for which a silent node is counted; zero: ten seconds
+	ProbeEvery  time.Duration          // of a store that is out; zero: a quarter of a second
+	Region      string                 // empty: there are none
+	Peers       []Peer                 // the other regions
+	PeerTimeout time.Duration          // of a call of another region; zero: a second
+	Now         func() int64           // the node's monotonic time in microseconds; nil: the process's own
 }
 
 // minBytes is the least MaxBytes that a node works with.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 )
 
 // A node that was cut off, and is counted again, spends no whole burst while others
@@ -26,7 +27,7 @@ func testNodeChanges(t *testing.T, newNode New) {
 			}
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 10 + r.Int64N(6), Period: 30 * time.Second}, func(l *weir.Limit) {
 				leased(l)
-				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, weir.OnErrorDeny
+				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, params.OnErrorDeny
 			}))
 			for range 20 {
 				// Both have known for long that they are two, and the bucket is full.
@@ -66,7 +67,7 @@ func testLateRenewals(t *testing.T, newNode New) {
 			f := newFleet(t, newNode, 0, Options{})
 			w := newLoad(f, compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 10 + r.Int64N(6), Period: 30 * time.Second}, func(l *weir.Limit) {
 				leased(l)
-				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, weir.OnErrorDeny
+				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, params.OnErrorDeny
 			}))
 			every := time.Duration(30+r.Int64N(60)) * time.Second
 			begun := time.Now()
@@ -107,7 +108,7 @@ func testReturningNode(t *testing.T, newNode New) {
 			}
 			l := compiled(t, &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 15, Period: 30 * time.Second}, func(l *weir.Limit) {
 				leased(l)
-				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, weir.OnErrorDeny
+				l.Consistency.Share, l.Consistency.LeaseTTL, l.Consistency.OnStoreError = 1, 5*time.Second, params.OnErrorDeny
 			})
 			atOnce := func(key string) (n int64) {
 				for range 30 {

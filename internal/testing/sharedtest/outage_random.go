@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // Outages of all sorts, one after the other, of parts and of all of the store, with
@@ -22,7 +23,7 @@ func testRandomOutages(t *testing.T, newNode New) {
 			r := rand.New(rand.NewPCG(seed, 19))
 			f := newFleet(t, newNode, 1+r.IntN(3), Options{})
 			f.shared.delay.Store(int64(time.Millisecond) * r.Int64N(3))
-			m := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual}[r.IntN(3)]
+			m := []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual}[r.IntN(3)]
 			l := rare(t, 2000, []weir.Algorithm{algorithm.FixedWindow, algorithm.TokenBucket}[r.IntN(2)], m)
 			// Answers that are lost cost units, and debts.
 			sorts := []fault{down, partly, none, down, partly, tenth, lost, stall}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -79,7 +80,7 @@ func testShareOnce(t *testing.T, newNode New) {
 	for _, known := range []int64{0, 60, 90} {
 		virtual(t, fmt.Sprint("known ", known), func(t *testing.T) {
 			f := newFleet(t, newNode, 1, Options{})
-			s, l := f.nodes[0], rare(t, 100, algorithm.FixedWindow, weir.ConsistencyStrict)
+			s, l := f.nodes[0], rare(t, 100, algorithm.FixedWindow, params.ConsistencyStrict)
 			for range known {
 				f.take(s, "gone", l, 1)
 			}
@@ -125,7 +126,7 @@ func testShareRaces(t *testing.T, newNode New) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { s.Close() })
-			l := rare(t, 100, algorithm.FixedWindow, weir.ConsistencyStrict)
+			l := rare(t, 100, algorithm.FixedWindow, params.ConsistencyStrict)
 			var spent atomic.Int64
 			take := func() {
 				if d, err := s.TakeOne(context.Background(), "gone", l, 1); err != nil {
@@ -229,7 +230,7 @@ func testEmptyDebt(t *testing.T, newNode New) {
 // Units that are refunded in an outage are not lost: those that were
 // admitted without it are not owed, the others it gets when it is back.
 func testOutageRefunds(t *testing.T, newNode New) {
-	for _, p := range []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorDeny, weir.OnErrorAllow} {
+	for _, p := range []params.StoreErrorPolicy{params.OnErrorLocal, params.OnErrorDeny, params.OnErrorAllow} {
 		virtual(t, p.String(), func(t *testing.T) {
 			f := newFleet(t, newNode, 1, Options{})
 			s := f.nodes[0]

@@ -10,11 +10,12 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // In an outage each limit is decided by its policy, and the decision says so.
 func testPolicies(t *testing.T, newNode New) {
-	f := func(p weir.StoreErrorPolicy, want int, source weir.Source, over int64) {
+	f := func(p params.StoreErrorPolicy, want int, source weir.Source, over int64) {
 		t.Helper()
 		virtual(t, p.String(), func(t *testing.T) {
 			f := newFleet(t, newNode, 4, Options{})
@@ -40,11 +41,11 @@ func testPolicies(t *testing.T, newNode New) {
 			}
 		})
 	}
-	f(weir.OnErrorAllow, 150, weir.FailedOpen, weir.Unbounded)
-	f(weir.OnErrorDeny, 0, weir.FailedClosed, 0)
-	f(weir.OnErrorLocal, 10, weir.FromShare, 100)
-	f(weir.OnErrorDefault, 10, weir.FromShare, 100)
-	f(weir.OnErrorLastKnown, 40, weir.FromLastKnown, weir.Unbounded)
+	f(params.OnErrorAllow, 150, weir.FailedOpen, weir.Unbounded)
+	f(params.OnErrorDeny, 0, weir.FailedClosed, 0)
+	f(params.OnErrorLocal, 10, weir.FromShare, 100)
+	f(params.OnErrorDefault, 10, weir.FromShare, 100)
+	f(params.OnErrorLastKnown, 40, weir.FromLastKnown, weir.Unbounded)
 }
 
 // The nodes' shares together are the limit, whatever was spent before, and the
@@ -160,7 +161,7 @@ func testShardOutage(t *testing.T, newNode New) {
 	virtual(t, "partly", func(t *testing.T) {
 		f := newFleet(t, newNode, 2, Options{Nodes: 2})
 		s := f.nodes[0]
-		l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), onError(weir.OnErrorLocal))
+		l := compiled(t, weir.PerHour(100, algorithm.FixedWindow), onError(params.OnErrorLocal))
 		f.take(s, "gone", l, 10)
 		f.shared.set(partly)
 		for range 60 {
@@ -199,7 +200,7 @@ func testShardOutage(t *testing.T, newNode New) {
 // A key that the store cannot decide is decided by policy, and opens no breaker for
 // others: in every mode, alone and with others.
 func testBadKey(t *testing.T, newNode New) {
-	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, m := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		virtual(t, m.String(), func(t *testing.T) {
 			f := newFleet(t, newNode, 1, Options{})
 			s := f.nodes[0]
@@ -255,7 +256,7 @@ func testTenthFails(t *testing.T, newNode New) {
 func testLostAnswers(t *testing.T, newNode New) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFleet(t, newNode, 1, Options{})
-		l := compiled(t, weir.PerHour(10, algorithm.SlidingWindow), onError(weir.OnErrorDeny))
+		l := compiled(t, weir.PerHour(10, algorithm.SlidingWindow), onError(params.OnErrorDeny))
 		passed := 0
 		for n := range 20 {
 			f.shared.set([]fault{none, lost}[n%2])

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // without is a store that drops what is returned to it once something is held, as if
@@ -161,17 +162,17 @@ func testPausedNodePermits(t *testing.T, newNode New) {
 func testLatePermits(t *testing.T, newNode New) {
 	for seed := range drawn(t, 1, 40) {
 		for _, kind := range []string{"patient", "prompt", "late", "stalls", "loses answers"} {
-			for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased} {
+			for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased} {
 				virtual(t, fmt.Sprint(kind, " ", mode, " ", seed), func(t *testing.T) { runLateCallers(t, newNode, kind, mode, seed) })
 			}
 		}
 	}
 }
 
-func runLateCallers(t *testing.T, newNode New, kind string, mode weir.ConsistencyMode, seed uint64) {
+func runLateCallers(t *testing.T, newNode New, kind string, mode params.ConsistencyMode, seed uint64) {
 	p := newPermits(t, newNode, 2, 40, time.Hour, Options{Prompt: kind == "prompt"})
 	p.limit = compiled(t, &weir.Limit{Algorithm: algorithm.Concurrency, Count: 40, Period: time.Hour}, func(l *weir.Limit) {
-		l.Consistency.Mode, l.Consistency.OnStoreError = mode, weir.OnErrorDeny
+		l.Consistency.Mode, l.Consistency.OnStoreError = mode, params.OnErrorDeny
 	})
 	wide := compiled(t, weir.PerDay(1<<40, algorithm.FixedWindow), strict)
 	delay := 4 * time.Millisecond

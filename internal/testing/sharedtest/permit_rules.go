@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // A request that another limit refuses has no permit, unless it had one before.
@@ -70,18 +71,18 @@ func testPermitReloads(t *testing.T, newNode New) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPermits(t, newNode, 2, 40, 10*time.Second, Options{})
 		s := p.nodes[0]
-		version := func(m weir.ConsistencyMode) *weir.Limit {
+		version := func(m params.ConsistencyMode) *weir.Limit {
 			return compiled(t, &weir.Limit{Name: "at once", Algorithm: algorithm.Concurrency, Count: 40, Period: 10 * time.Second},
 				func(l *weir.Limit) { l.Consistency.Mode = m })
 		}
 		for round := range int64(6) {
-			p.limit = version([]weir.ConsistencyMode{weir.ConsistencyLeased, weir.ConsistencyStrict}[round%2])
+			p.limit = version([]params.ConsistencyMode{params.ConsistencyLeased, params.ConsistencyStrict}[round%2])
 			for id := range int64(20) {
 				if !p.acquire(s, 100*round+id+1, 1) {
 					t.Fatal("refused")
 				}
 			}
-			p.limit = version([]weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased}[round%2])
+			p.limit = version([]params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased}[round%2])
 			for id := range int64(20) {
 				p.release(s, 100*round+id+1)
 			}
@@ -104,7 +105,7 @@ func testPermitCountReloads(t *testing.T, newNode New) {
 			version := func(n int64) *weir.Limit {
 				return compiled(t, &weir.Limit{Name: "places", Algorithm: algorithm.Concurrency, Count: n, Period: time.Minute}, func(l *weir.Limit) {
 					leased(l)
-					l.Consistency.OnStoreError = weir.OnErrorDeny
+					l.Consistency.OnStoreError = params.OnErrorDeny
 				})
 			}
 			var mu sync.Mutex

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // permits is a concurrency limit on a fleet, and its holders. Its test fails when
@@ -34,7 +35,7 @@ func newPermits(t *testing.T, newNode New, n int, count int64, ttl time.Duration
 	f.shared.delay.Store(int64(time.Millisecond))
 	l := compiled(t, &weir.Limit{Algorithm: algorithm.Concurrency, Count: count, Period: ttl}, func(l *weir.Limit) {
 		leased(l)
-		l.Consistency.OnStoreError = weir.OnErrorDeny
+		l.Consistency.OnStoreError = params.OnErrorDeny
 	})
 	return &permits{fleet: f, limit: l, until: map[int64]time.Time{}, units: map[int64]int64{}}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
@@ -70,7 +71,7 @@ func testRedisFleet(t *testing.T, newNode New) {
 		s, shared := redisNode(t, newNode, r, Options{Nodes: 4, Timeout: 5 * time.Second})
 		nodes, servers = append(nodes, s), append(servers, shared)
 	}
-	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, m := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		for _, a := range lending {
 			l := weir.PerDay(1000, a)
 			l.Name, l.Consistency.Mode = fmt.Sprint(m, a.Name()), m
@@ -93,7 +94,7 @@ func testRedisFleet(t *testing.T, newNode New) {
 			}
 			wg.Wait()
 			n, most := passed.Load(), l.Count
-			if m == weir.ConsistencyEventual {
+			if m == params.ConsistencyEventual {
 				most += l.Overshoot()
 			}
 			if n > most+1 || n < 980 {
@@ -109,7 +110,7 @@ func testRedisFleet(t *testing.T, newNode New) {
 			t.Fatal(err)
 		}
 	}
-	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, m := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		l := weir.PerDay(1000, algorithm.SlidingSubwindows)
 		l.Name = fmt.Sprint(m, l.Algorithm.Name())
 		compiled(t, l, nil)

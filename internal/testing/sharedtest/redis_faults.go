@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
 )
@@ -103,7 +104,7 @@ func testRedisFetches(t *testing.T, newNode New) {
 					}
 				}
 			}
-			l := compiled(t, weir.PerHour(limit, algorithm.FixedWindow), leasedOr(weir.OnErrorDeny))
+			l := compiled(t, weir.PerHour(limit, algorithm.FixedWindow), leasedOr(params.OnErrorDeny))
 			n := s.run(t, nodes, l, 1)
 			var failed uint64
 			for _, s := range nodes {
@@ -175,7 +176,7 @@ func testRedisStalls(t *testing.T, newNode New) {
 			for range kind.nodes {
 				nodes = append(nodes, nodeAt(t, newNode, url, Options{Nodes: kind.nodes}))
 			}
-			l := compiled(t, weir.PerHour(limit, kind.algorithm), leasedOr(weir.OnErrorDeny))
+			l := compiled(t, weir.PerHour(limit, kind.algorithm), leasedOr(params.OnErrorDeny))
 			n := s.run(t, nodes, l, 1)
 			for _, s := range nodes {
 				t.Logf("%+v", s.Stats())

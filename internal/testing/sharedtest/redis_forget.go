@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // spendAll spends single units of key until one is refused, and returns how many
@@ -66,12 +67,12 @@ func testForgetNodes(t *testing.T, newNode New) {
 	opt := Options{Timeout: 5 * time.Second, Nodes: 2}
 	a, _ := redisNode(t, newNode, r, opt)
 	b, _ := redisNode(t, newNode, r, opt)
-	for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, m := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		l := weir.PerDay(400, algorithm.FixedWindow)
 		l.Name, l.Consistency.Mode = "forget "+m.String(), m
 		compiled(t, l, nil)
 		over := int64(0)
-		if m == weir.ConsistencyEventual {
+		if m == params.ConsistencyEventual {
 			over = l.Overshoot()
 		}
 		// Some are spent on both, so that both hold and remember something.

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
 )
@@ -148,7 +149,7 @@ func testRedisRegionLost(t *testing.T, newNode New) {
 	const count, over = 500, 40
 	l := compiled(t, &weir.Limit{Name: "lost", Algorithm: algorithm.FixedWindow, Count: count, Period: 365 * 24 * time.Hour}, func(l *weir.Limit) {
 		eventual(over)(l)
-		l.Consistency.OnStoreError = weir.OnErrorDeny
+		l.Consistency.OnStoreError = params.OnErrorDeny
 	})
 	own := int64(0)
 	for own < 150 {

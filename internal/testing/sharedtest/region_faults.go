@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -119,7 +120,7 @@ func testRegionFaults(t *testing.T, newNode New) {
 				w.far(20 * time.Millisecond)
 				l := compiled(t, weir.PerMinute(3000, a), func(l *weir.Limit) {
 					eventual(200)(l)
-					l.Consistency.OnStoreError = weir.OnErrorDeny
+					l.Consistency.OnStoreError = params.OnErrorDeny
 				})
 				load := newLoad(w.fleet, l)
 				load.allow(200)
@@ -229,7 +230,7 @@ func testRegionDeadlines(t *testing.T, newNode New) {
 					l := &weir.Limit{Name: fmt.Sprint("limit ", i), Algorithm: a, Count: 400, Period: time.Hour}
 					ls = append(ls, compiled(t, l, func(l *weir.Limit) {
 						eventual(40)(l)
-						l.Consistency.OnStoreError = weir.OnErrorAllow
+						l.Consistency.OnStoreError = params.OnErrorAllow
 					}))
 				}
 				passed := make([]atomic.Int64, len(ls))

@@ -10,9 +10,10 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
-func reloaded(t testing.TB, n int64, period time.Duration, burst int64, a weir.Algorithm, m weir.ConsistencyMode) *weir.Limit {
+func reloaded(t testing.TB, n int64, period time.Duration, burst int64, a weir.Algorithm, m params.ConsistencyMode) *weir.Limit {
 	return compiled(t, &weir.Limit{Name: "reloaded", Algorithm: a, Count: n, Period: period, Burst: burst}, func(l *weir.Limit) {
 		l.Consistency.Mode, l.Consistency.MaxOvershoot = m, max(l.Count/20, 4)
 	})
@@ -39,8 +40,8 @@ func testReloadPrice(t *testing.T, newNode New) {
 	for _, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.LeakyBucket} {
 		virtual(t, a.Name(), func(t *testing.T) {
 			f := newFleet(t, newNode, 2, Options{})
-			fast := reloaded(t, 10_000, time.Hour, 0, a, weir.ConsistencyLeased)
-			slow := reloaded(t, 5_000, time.Hour, 0, a, weir.ConsistencyLeased)
+			fast := reloaded(t, 10_000, time.Hour, 0, a, params.ConsistencyLeased)
+			slow := reloaded(t, 5_000, time.Hour, 0, a, params.ConsistencyLeased)
 			for range 7000 {
 				f.take(f.nodes[0], "k", fast, 1)
 			}
@@ -66,8 +67,8 @@ func testReloadRefund(t *testing.T, newNode New) {
 		for _, asked := range []bool{false, true} {
 			virtual(t, fmt.Sprint(a.Name(), ", asked ", asked), func(t *testing.T) {
 				f := newFleet(t, newNode, 1, Options{})
-				slow := reloaded(t, 100, time.Hour, 100, a, weir.ConsistencyStrict)
-				fast := reloaded(t, 10_000, time.Hour, 100, a, weir.ConsistencyStrict)
+				slow := reloaded(t, 100, time.Hour, 100, a, params.ConsistencyStrict)
+				fast := reloaded(t, 10_000, time.Hour, 100, a, params.ConsistencyStrict)
 				spent := []weir.Op{{Key: "k", Limit: slow, Cost: 100}}
 				if err := f.nodes[0].Take(context.Background(), spent); err != nil || !spent[0].Charged {
 					t.Fatal(err, spent[0].Decision)
@@ -104,7 +105,7 @@ func testReloadLostFetch(t *testing.T, newNode New) {
 			f.shared.Store = deaf
 			version := func(n int64) *weir.Limit {
 				l := &weir.Limit{Name: "reloaded", Algorithm: a, Count: n, Period: time.Hour}
-				return compiled(t, l, leasedOr(weir.OnErrorDeny))
+				return compiled(t, l, leasedOr(params.OnErrorDeny))
 			}
 			used := 0.0
 			take := func(l *weir.Limit) bool {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -30,7 +32,7 @@ func (s *refunds) Take(ctx context.Context, ops []weir.Op) error {
 		if err != nil || o.Verb != weir.Refund || o.ChargedAt == 0 || o.Limit.Algorithm != algorithm.TokenBucket && o.Limit.Algorithm != algorithm.LeakyBucket {
 			continue
 		}
-		s.flowed += min(weir.FromMicros(max(o.Now-o.ChargedAt, 0)), o.Limit.Period*time.Duration(o.Cost)/time.Duration(o.Limit.Count))
+		s.flowed += min(micros.Duration(max(o.Now-o.ChargedAt, 0)), o.Limit.Period*time.Duration(o.Cost)/time.Duration(o.Limit.Count))
 	}
 	return err
 }
@@ -63,18 +65,18 @@ func testRandomReloads(t *testing.T, newNode New) {
 			// each again after about as long: of what is owed for longer, a bucket forgives
 			// what is more than twice that.
 			const most = 4000
-			largest := reloaded(t, most, time.Hour, 0, a, weir.ConsistencyStrict)
+			largest := reloaded(t, most, time.Hour, 0, a, params.ConsistencyStrict)
 			version := func() *weir.Limit {
 				n, period, burst := int64(most)>>r.IntN(6), time.Hour, int64(0)
 				if bucket {
 					period = time.Hour << r.IntN(3)
 					burst = n * int64(time.Hour) / int64(period) * (2 + r.Int64N(2)) / 3
 				}
-				m := []weir.ConsistencyMode{weir.ConsistencyLeased, weir.ConsistencyLeased, weir.ConsistencyStrict, weir.ConsistencyEventual}[r.IntN(4)]
+				m := []params.ConsistencyMode{params.ConsistencyLeased, params.ConsistencyLeased, params.ConsistencyStrict, params.ConsistencyEventual}[r.IntN(4)]
 				l := &weir.Limit{Name: "reloaded", Algorithm: a, Count: n, Period: period, Burst: burst}
 				l.Consistency.Mode, l.Consistency.MaxOvershoot = m, max(n/20, 4)
 				if lossy {
-					l.Consistency.OnStoreError = weir.OnErrorDeny
+					l.Consistency.OnStoreError = params.OnErrorDeny
 				}
 				return compiled(t, l, nil)
 			}
@@ -145,7 +147,7 @@ func testRandomReloads(t *testing.T, newNode New) {
 			// As of a bucket so deep that it is never used up: what is owed.
 			deep := largest
 			if bucket {
-				deep = reloaded(t, most, time.Hour, 4*most, a, weir.ConsistencyStrict)
+				deep = reloaded(t, most, time.Hour, 4*most, a, params.ConsistencyStrict)
 			}
 			left := []weir.Op{{Key: "k", Limit: deep, Cost: 1, Verb: weir.Peek}}
 			if err := exact.Take(context.Background(), left); err != nil {
@@ -183,7 +185,7 @@ func testModeReloads(t *testing.T, newNode New) {
 				f.shared.delay.Store(int64(time.Millisecond))
 				r := rand.New(rand.NewPCG(seed, 9))
 				version := func() *weir.Limit {
-					m := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual}[r.IntN(3)]
+					m := []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual}[r.IntN(3)]
 					return compiled(t, weir.PerHour(1000, a), func(l *weir.Limit) {
 						l.Name = "reloaded"
 						l.Consistency.Mode, l.Consistency.MaxOvershoot = m, 60

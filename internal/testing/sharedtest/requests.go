@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -19,16 +20,16 @@ import (
 // on the shared store.
 type mixer struct {
 	*rand.Rand
-	limits map[weir.ConsistencyMode][]*weir.Limit
+	limits map[params.ConsistencyMode][]*weir.Limit
 }
 
-func newMixer(t *testing.T, modes ...weir.ConsistencyMode) *mixer {
-	m := &mixer{Rand: rand.New(rand.NewPCG(3, 3)), limits: map[weir.ConsistencyMode][]*weir.Limit{}}
+func newMixer(t *testing.T, modes ...params.ConsistencyMode) *mixer {
+	m := &mixer{Rand: rand.New(rand.NewPCG(3, 3)), limits: map[params.ConsistencyMode][]*weir.Limit{}}
 	for _, mode := range modes {
 		// Not sliding_window: what is left of a refund leaves later there.
 		for i, a := range []weir.Algorithm{algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingCounter, algorithm.SlidingSubwindows} {
 			l := &weir.Limit{Name: fmt.Sprint(mode, i), Algorithm: a, Count: 4 + int64(i), Period: 3 * time.Second}
-			l.Consistency = weir.Consistency{Mode: mode, DenyCache: weir.DenyCacheOff}
+			l.Consistency = params.Consistency{Mode: mode, DenyCache: params.DenyCacheOff}
 			m.limits[mode] = append(m.limits[mode], compiled(t, l, nil))
 		}
 	}
@@ -37,7 +38,7 @@ func newMixer(t *testing.T, modes ...weir.ConsistencyMode) *mixer {
 
 // ops returns one to five ops, half of them in a role that is not Enforce.
 func (m *mixer) ops() []weir.Op {
-	var modes []weir.ConsistencyMode
+	var modes []params.ConsistencyMode
 	for mode := range m.limits {
 		modes = append(modes, mode)
 	}
@@ -77,7 +78,7 @@ func testMixedStores(t *testing.T, newNode New) {
 	f := newFleet(t, newNode, 1, Options{Now: clock.Load, Timeout: 10 * time.Second})
 	one := memory.New(memory.Options{MaxBytes: 1 << 20, Now: clock.Load})
 	defer one.Close()
-	m := newMixer(t, weir.ConsistencyStrict, weir.ConsistencyLocal)
+	m := newMixer(t, params.ConsistencyStrict, params.ConsistencyLocal)
 	mixed, passed := 0, 0
 	for n := range 20_000 {
 		got := m.ops()
@@ -88,7 +89,7 @@ func testMixedStores(t *testing.T, newNode New) {
 		if err := one.Take(context.Background(), want); err != nil {
 			t.Fatal(err)
 		}
-		modes := map[weir.ConsistencyMode]bool{}
+		modes := map[params.ConsistencyMode]bool{}
 		for i := range got {
 			modes[got[i].Limit.Consistency.Mode] = true
 			if got[i].Charged != want[i].Charged || got[i].Borrowed != want[i].Borrowed {
@@ -119,13 +120,13 @@ func testMixedStores(t *testing.T, newNode New) {
 func testMixedModes(t *testing.T, newNode New) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFleet(t, newNode, 2, Options{})
-		limit := func(n int64, m weir.ConsistencyMode) *weir.Limit {
+		limit := func(n int64, m params.ConsistencyMode) *weir.Limit {
 			l := &weir.Limit{Name: m.String(), Algorithm: algorithm.FixedWindow, Count: n, Period: time.Hour}
-			l.Consistency = weir.Consistency{Mode: m, DenyCache: weir.DenyCacheOff}
+			l.Consistency = params.Consistency{Mode: m, DenyCache: params.DenyCacheOff}
 			return compiled(t, l, nil)
 		}
-		wide, narrow := limit(500, weir.ConsistencyLeased), limit(100, weir.ConsistencyStrict)
-		own, tried := limit(80, weir.ConsistencyLocal), limit(60, weir.ConsistencyLeased)
+		wide, narrow := limit(500, params.ConsistencyLeased), limit(100, params.ConsistencyStrict)
+		own, tried := limit(80, params.ConsistencyLocal), limit(60, params.ConsistencyLeased)
 		tried = compiled(t, &weir.Limit{Name: "tried", Algorithm: algorithm.FixedWindow, Count: 60, Period: time.Hour, Consistency: tried.Consistency}, nil)
 		passed := int64(0)
 		for n := range 400 {
@@ -163,11 +164,11 @@ func testMixedPolicies(t *testing.T, newNode New) {
 	var clock atomic.Int64
 	clock.Store(1_773_500_966_535_897)
 	f := newFleet(t, newNode, 2, Options{Now: clock.Load, Timeout: 10 * time.Second})
-	m := newMixer(t, weir.ConsistencyStrict, weir.ConsistencyLocal)
-	for i, l := range m.limits[weir.ConsistencyStrict] {
+	m := newMixer(t, params.ConsistencyStrict, params.ConsistencyLocal)
+	for i, l := range m.limits[params.ConsistencyStrict] {
 		changed := &weir.Limit{Name: l.Name, Algorithm: l.Algorithm, Count: 2 * l.Count, Period: l.Period, Consistency: l.Consistency}
-		changed.Consistency.OnStoreError = []weir.StoreErrorPolicy{weir.OnErrorLocal, weir.OnErrorAllow, weir.OnErrorDeny, weir.OnErrorLastKnown}[i%4]
-		m.limits[weir.ConsistencyStrict][i] = compiled(t, changed, nil)
+		changed.Consistency.OnStoreError = []params.StoreErrorPolicy{params.OnErrorLocal, params.OnErrorAllow, params.OnErrorDeny, params.OnErrorLastKnown}[i%4]
+		m.limits[params.ConsistencyStrict][i] = compiled(t, changed, nil)
 	}
 	f.shared.set(down)
 	passed, refused := 0, 0
@@ -184,7 +185,7 @@ func testMixedPolicies(t *testing.T, newNode New) {
 		}
 		for i := range ops {
 			o := &ops[i]
-			denies := o.Limit.Consistency.OnStoreError == weir.OnErrorDeny && o.Limit.Consistency.Mode == weir.ConsistencyStrict
+			denies := o.Limit.Consistency.OnStoreError == params.OnErrorDeny && o.Limit.Consistency.Mode == params.ConsistencyStrict
 			if denies && o.Role == weir.Enforce && o.Verb == weir.Spend && pass {
 				t.Fatalf("request %d passed %+v", n, o)
 			}
@@ -204,12 +205,12 @@ func testMixedPolicies(t *testing.T, newNode New) {
 func testRefusedRequests(t *testing.T, newNode New) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFleet(t, newNode, 1, Options{})
-		modes := []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual, weir.ConsistencyLocal}
+		modes := []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual, params.ConsistencyLocal}
 		for _, first := range modes {
 			for _, second := range modes {
 				for _, full := range []int{0, 1} {
 					var limits weir.Limits
-					for i, m := range []weir.ConsistencyMode{first, second} {
+					for i, m := range []params.ConsistencyMode{first, second} {
 						l := weir.PerDay(100, algorithm.FixedWindow)
 						if l.Name = fmt.Sprint(first, second, full, i); i == full {
 							l.Count = 8
@@ -244,7 +245,7 @@ func testRefusedRequests(t *testing.T, newNode New) {
 func testLocalLimits(t *testing.T, newNode New) {
 	f := newFleet(t, newNode, 2, Options{Timeout: 10 * time.Second})
 	f.shared.set(down)
-	l := compiled(t, weir.PerHour(3, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = weir.ConsistencyLocal })
+	l := compiled(t, weir.PerHour(3, algorithm.SlidingWindow), func(l *weir.Limit) { l.Consistency.Mode = params.ConsistencyLocal })
 	calls := f.shared.calls.Load()
 	for _, s := range f.nodes {
 		for i := range 4 {

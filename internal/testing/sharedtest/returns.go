@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // slowReturns is a store that takes long for returns, and answers.
@@ -68,7 +69,7 @@ func testLateReturns(t *testing.T, newNode New) {
 // they were spent: of a bucket that has been full since, of a window that is over.
 func testLateRefunds(t *testing.T, newNode New) {
 	for _, a := range lenders() {
-		for _, m := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+		for _, m := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 			virtual(t, a.Name()+" "+m.String(), func(t *testing.T) {
 				f := newFleet(t, newNode, 1, Options{})
 				l := compiled(t, &weir.Limit{Algorithm: a, Count: 400, Period: 40 * time.Second}, func(l *weir.Limit) {
@@ -93,7 +94,7 @@ func testLateRefunds(t *testing.T, newNode New) {
 				// All of it has stopped to count, whatever the algorithm.
 				time.Sleep(2 * time.Minute)
 				w := newLoad(f, l)
-				if m == weir.ConsistencyEventual {
+				if m == params.ConsistencyEventual {
 					w.allow(20)
 				}
 				exhaust := func() {
@@ -153,7 +154,7 @@ func testSlowReturns(t *testing.T, newNode New) {
 func testReturnsBound(t *testing.T, newNode New) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFleet(t, newNode, 1, Options{MaxBytes: minBytes})
-		s, l := f.nodes[0], rare(t, 1000, algorithm.FixedWindow, weir.ConsistencyStrict)
+		s, l := f.nodes[0], rare(t, 1000, algorithm.FixedWindow, params.ConsistencyStrict)
 		f.shared.set(down)
 		for n := 0; !s.Stats().BreakerOpen; n++ {
 			f.take(s, fmt.Sprint(n), l, 1)

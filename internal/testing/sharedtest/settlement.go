@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 )
 
 // A held is units that were spent and may be refunded once: what a reservation is
@@ -63,7 +64,7 @@ func testSettlementOnce(t *testing.T, newNode New) {
 				f := newFleet(t, newNode, 2, Options{})
 				mark, l := settled(t), rare(t, 1000, a, m)
 				nodes := f.nodes
-				if m == weir.ConsistencyLocal {
+				if m == params.ConsistencyLocal {
 					nodes = nodes[:1] // what was spent elsewhere is not known
 				}
 				h := hold(t, nodes[0], "id", "k", 50, l)
@@ -132,13 +133,13 @@ func testRandomSettlements(t *testing.T, newNode New) {
 			// One to three limits of any mode, all of them met by each request.
 			var ls []*weir.Limit
 			for _, i := range r.Perm(4)[:1+r.IntN(3)] {
-				if countedAs[i] == weir.ConsistencyLocal && len(f.nodes) > 1 {
+				if countedAs[i] == params.ConsistencyLocal && len(f.nodes) > 1 {
 					continue
 				}
 				ls = append(ls, rare(t, 400, algorithms[r.IntN(3)], countedAs[i]))
 			}
 			if len(ls) == 0 {
-				ls = append(ls, rare(t, 400, algorithm.FixedWindow, weir.ConsistencyLeased))
+				ls = append(ls, rare(t, 400, algorithm.FixedWindow, params.ConsistencyLeased))
 			}
 			spent := int64(0)
 			var open []*held
@@ -191,7 +192,7 @@ func testRandomSettlements(t *testing.T, newNode New) {
 			for i, l := range ls {
 				// What was admitted and not refunded, and all that can still be.
 				n, most := spent+f.drain("k", l), l.Count+l.Consistency.MaxOvershoot
-				if faults && l.Consistency.Mode != weir.ConsistencyLocal {
+				if faults && l.Consistency.Mode != params.ConsistencyLocal {
 					most += l.Count // by the share, while the store did not answer
 				}
 				if n > most {
@@ -213,7 +214,7 @@ func testShadowError(t *testing.T, newNode New) {
 			f := newFleet(t, newNode, 1, Options{})
 			l := rare(t, 1000, algorithm.FixedWindow, m)
 			shadow := compiled(t, weir.PerHour(1000, algorithm.SlidingSubwindows), leased)
-			strictly := rare(t, 1000, algorithm.SlidingSubwindows, weir.ConsistencyStrict)
+			strictly := rare(t, 1000, algorithm.SlidingSubwindows, params.ConsistencyStrict)
 			// Warm, so that the shadow alone is waited for.
 			f.take(f.nodes[0], "k", l, 1)
 			time.Sleep(time.Second / 4)
@@ -233,7 +234,7 @@ func testShadowError(t *testing.T, newNode New) {
 			time.Sleep(3 * time.Second)
 			for _, l := range []*weir.Limit{l, strictly} {
 				spent := int64(0)
-				if l.Consistency.Mode != weir.ConsistencyStrict || m == weir.ConsistencyStrict && l.Algorithm == algorithm.FixedWindow {
+				if l.Consistency.Mode != params.ConsistencyStrict || m == params.ConsistencyStrict && l.Algorithm == algorithm.FixedWindow {
 					spent = 1
 				}
 				if n := f.drain("k", l); n < 1000-spent || n > 1000+l.Consistency.MaxOvershoot-spent {
@@ -249,8 +250,8 @@ func testShadowError(t *testing.T, newNode New) {
 func testUndo(t *testing.T, newNode New) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFleet(t, newNode, 1, Options{})
-		l := rare(t, 1000, algorithm.FixedWindow, weir.ConsistencyLeased)
-		other := rare(t, 1000, algorithm.SlidingSubwindows, weir.ConsistencyStrict)
+		l := rare(t, 1000, algorithm.FixedWindow, params.ConsistencyLeased)
+		other := rare(t, 1000, algorithm.SlidingSubwindows, params.ConsistencyStrict)
 		for range 50 {
 			ctx, cancel := context.WithCancel(context.Background())
 			f.shared.delay.Store(int64(3 * time.Millisecond))

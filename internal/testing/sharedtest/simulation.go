@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 )
 
@@ -22,7 +23,7 @@ var table = flag.String("table", "", "page whose table of simulations is written
 
 // A scenario is a fleet, a limit, and what is offered.
 type scenario struct {
-	mode      weir.ConsistencyMode
+	mode      params.ConsistencyMode
 	algorithm weir.Algorithm
 	regions   int // 0: one store, and no others
 	nodes     int
@@ -89,7 +90,7 @@ func (sc scenario) simulate(t *testing.T, newNode New) result {
 	w.central = memory.New(memory.Options{MaxBytes: 1 << 20})
 	defer w.central.Close()
 	r := result{scenario: sc}
-	if sc.mode == weir.ConsistencyEventual {
+	if sc.mode == params.ConsistencyEventual {
 		r.promised = l.Overshoot()
 	}
 	var sum float64
@@ -148,7 +149,7 @@ func testSimulation(t *testing.T, newNode New) {
 			t.Errorf("%s: %d units too many, promised %d", sc, r.over, r.promised)
 		}
 		least := 0.9
-		if sc.mode != weir.ConsistencyStrict && sc.count/int64(sc.nodes) < 32 {
+		if sc.mode != params.ConsistencyStrict && sc.count/int64(sc.nodes) < 32 {
 			least = 0.8
 		}
 		if sc.regions > 0 {
@@ -194,7 +195,7 @@ func testWindowUse(t *testing.T, newNode New) {
 	}
 	for _, n := range nodes {
 		for _, count := range counts {
-			sc := scenario{mode: weir.ConsistencyLeased, algorithm: algorithm.SlidingWindow, nodes: n, count: count, load: 1.2, zipf: true, length: length}
+			sc := scenario{mode: params.ConsistencyLeased, algorithm: algorithm.SlidingWindow, nodes: n, count: count, load: 1.2, zipf: true, length: length}
 			var r result
 			bubble.Test(t, func(t *testing.T) { r = sc.simulate(t, newNode) })
 			t.Logf("%s: %.3f of what could pass, %.1f requests to a call", sc, r.share, r.perCall)
@@ -217,7 +218,7 @@ func scenarios(size int) []scenario {
 		algorithms = lending
 	}
 	var out []scenario
-	for _, mode := range []weir.ConsistencyMode{weir.ConsistencyStrict, weir.ConsistencyLeased, weir.ConsistencyEventual} {
+	for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		for _, a := range algorithms {
 			for _, count := range counts {
 				for _, n := range nodes {
@@ -231,7 +232,7 @@ func scenarios(size int) []scenario {
 					out = append(out, sc)
 				}
 			}
-			if size != briefly && mode == weir.ConsistencyLeased {
+			if size != briefly && mode == params.ConsistencyLeased {
 				out = append(out, scenario{mode: mode, algorithm: a, nodes: 4, count: 100_000, load: 1.2, zipf: true})
 			}
 		}
@@ -254,7 +255,7 @@ func acrossRegions(size int) (out []scenario) {
 		for _, r := range regions {
 			for _, count := range counts {
 				for _, n := range nodes {
-					sc := scenario{mode: weir.ConsistencyEventual, algorithm: a, regions: r, nodes: n, count: count, load: 1.2, zipf: true}
+					sc := scenario{mode: params.ConsistencyEventual, algorithm: a, regions: r, nodes: n, count: count, load: 1.2, zipf: true}
 					out = append(out, sc)
 					if count == counts[0] {
 						sc.zipf, sc.load = false, 6

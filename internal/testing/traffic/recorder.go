@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/insight/event"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // Recorder makes the records that an event.Observer would make, on the clock of a
@@ -99,7 +100,7 @@ func (c *Recorder) observe(q *Request, a Answer) {
 		if outcome == weir.Refused {
 			c.wait[client] = math.MaxInt64
 			if op.Decision.RetryAfter != weir.Never {
-				c.wait[client] = q.At + weir.Micros(op.Decision.RetryAfter)
+				c.wait[client] = q.At + micros.Of(op.Decision.RetryAfter)
 				r.RetryMS = max(r.RetryMS, op.Decision.RetryAfter.Milliseconds())
 			}
 		}

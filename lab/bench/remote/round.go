@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/lab/bench/load"
 	"github.com/weirlimit/weir/lab/bench/measure"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/tier"
 )
 
@@ -121,7 +122,7 @@ func (f Fleet) Saved() float64 { return float64(f.Offered-f.Calls) / float64(f.C
 func Lease(addr string, db, round int) (Fleet, error) {
 	const nodes, clients = 4, 4
 	l := weir.PerDay(lentToFleet, algorithm.FixedWindow)
-	l.Consistency.Mode = weir.ConsistencyLeased
+	l.Consistency.Mode = params.ConsistencyLeased
 	if err := l.Compile(); err != nil {
 		return Fleet{}, err
 	}

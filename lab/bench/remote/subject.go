@@ -10,10 +10,10 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/throttled/throttled/v2"
 	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/lab/bench/load"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
 	"github.com/weirlimit/weir/store/tier"
@@ -150,19 +150,19 @@ func ByName(name string) (Subject, bool) {
 
 func wide(scope string, burst int) *weir.Limit {
 	return &weir.Limit{Scope: scope, Algorithm: algorithm.TokenBucket, Count: 1, Period: every, Burst: int64(burst),
-		Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}}
+		Consistency: params.Consistency{Mode: params.ConsistencyStrict}}
 }
 
 // once allows one request in a year.
 func once() *weir.Limit {
 	return &weir.Limit{Algorithm: algorithm.TokenBucket, Count: 1, Period: 365 * 24 * time.Hour,
-		Consistency: weir.Consistency{Mode: weir.ConsistencyStrict}}
+		Consistency: params.Consistency{Mode: params.ConsistencyStrict}}
 }
 
 // lent is so large that a node always has units of it.
 func lent() *weir.Limit {
 	return &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 1 << 40, Period: 365 * 24 * time.Hour,
-		Consistency: weir.Consistency{Mode: weir.ConsistencyLeased}}
+		Consistency: params.Consistency{Mode: params.ConsistencyLeased}}
 }
 
 func url(addr string, db int) string {

@@ -50,6 +50,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -225,7 +226,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 	}
 	d.answer(o, e, t, now, true)
 	receipt := t.receiptOf(e, now, wall)
-	o.Decision.ResetAfter = weir.FromMicros(max(receipt-wall, 0))
+	o.Decision.ResetAfter = micros.Duration(max(receipt-wall, 0))
 	if h != nil {
 		e.Note(h, &lot.Lot{ID: receipt, Limit: d.limit, Charged: clock.Store(wall)}, o.Cost)
 	}
@@ -282,7 +283,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lo
 // answer fills in what remains, as far as the node knows, but for that of a window that is
 // over.
 func (d Decider) answer(o *weir.Op, e *lot.Entry, t *tally, now clock.Node, charged bool) {
-	a := weir.Decision{Limit: d.limit.From(weir.FromCounts), ResetAfter: weir.FromMicros(int64(max(e.Known.Reset-now, 0)))}
+	a := weir.Decision{Limit: d.limit.From(weir.FromCounts), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || e.Known.Reset == e.Known.Sent || d.refiller != nil {
 		a.Remaining = max(e.Known.Remaining-t.open-t.push.units, 0)
 	}
@@ -341,7 +342,7 @@ func (d Decider) Learn(o *weir.Op, sent clock.Node) {
 	g.Unlock()
 	a := o.Decision
 	if d.trickles && !a.Allowed() {
-		a.RetryAfter = max(a.RetryAfter, weir.FromMicros(d.interval))
+		a.RetryAfter = max(a.RetryAfter, micros.Duration(d.interval))
 	}
 	d.Refusals.Learn(tag, d.limit, o.Cost, sent, a, d.idle)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -45,7 +46,7 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 	if over == 0 || l.Anchor == params.AnchorFirst {
 		return nil, nil
 	}
-	d = &Terms{limit: l, by: l, interval: weir.Micros(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
+	d = &Terms{limit: l, by: l, interval: micros.Of(cmp.Or(l.Consistency.SyncInterval, 100*time.Millisecond))}
 	d.idle = max(d.interval, time.Second.Microseconds())
 	d.refiller, _ = l.Algorithm.(weir.Refiller)
 	d.trickles = d.refiller != nil || l.Algorithm == algorithm.SlidingCounter

@@ -2,6 +2,7 @@ package leased
 
 import (
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -152,7 +153,7 @@ func (d Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 	e.Known.Update(a.Decision, a.sent, now)
 	s.scarce = d.trickle > 0 && (!a.Charged || s.scarce && a.Decision.Remaining < a.lot.Fetched)
 	if !a.Charged {
-		s.rest = a.sent.Add(min(d.brief, weir.Micros(a.Decision.RetryAfter)))
+		s.rest = a.sent.Add(min(d.brief, micros.Of(a.Decision.RetryAfter)))
 		return
 	}
 	d.Fetched.Add(1)

@@ -23,6 +23,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -123,7 +124,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 			named = first
 		}
 		if named.ID > o.Now {
-			o.Decision.ResetAfter, o.ChargedAt = weir.FromMicros(named.ID-o.Now), int64(first.Charged)
+			o.Decision.ResetAfter, o.ChargedAt = micros.Duration(named.ID-o.Now), int64(first.Charged)
 		}
 	}
 	return true
@@ -181,7 +182,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lo
 // describe returns what remains: what the node holds, and what the store had left when it
 // was asked, but for that of a window that is over.
 func (d Decider) describe(e *lot.Entry, now clock.Node) weir.Decision {
-	a := weir.Decision{Limit: d.limit.From(d.source), Remaining: e.Free(), ResetAfter: weir.FromMicros(int64(max(e.Known.Reset-now, 0)))}
+	a := weir.Decision{Limit: d.limit.From(d.source), Remaining: e.Free(), ResetAfter: micros.Duration(int64(max(e.Known.Reset-now, 0)))}
 	if now < e.Known.Reset || d.flows {
 		a.Remaining += e.Known.Remaining
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
@@ -51,7 +52,7 @@ type Terms struct {
 // leases would be too short to be worth a fetch. Numbered: fetches can be repeated, which
 // a store takes that knows more than counts. The error is one of weir.Limit.Compile.
 func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
-	d := &Terms{limit: l, by: l, most: weir.MaxCost, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: weir.Micros(l.LeaseTTL())}
+	d := &Terms{limit: l, by: l, most: weir.MaxCost, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: micros.Of(l.LeaseTTL())}
 	d.flows = l.Traits()&weir.Refills != 0
 	// When a window began that begins with the first request cannot be told of a fetch
 	// whose answer was lost.
@@ -81,7 +82,7 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	if !d.flows {
 		d.life = min(d.life, lot.DrawBy(l, lot.ReceiptAt(d.by, 0)))
 	}
-	d.brief = min(d.life, weir.Micros(cmp.Or(l.Consistency.LeaseTTL, time.Second)))
+	d.brief = min(d.life, micros.Of(cmp.Or(l.Consistency.LeaseTTL, time.Second)))
 	if d.life < leastLife {
 		return nil, nil
 	}

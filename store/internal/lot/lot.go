@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -218,5 +219,5 @@ func (k *Known) Update(d weir.Decision, sent, now clock.Node) {
 	if k.Received > 0 && sent <= k.Received {
 		left = min(left, k.Remaining)
 	}
-	*k = Known{Remaining: left, Sent: sent, Received: max(now, 1), Reset: sent.Add(weir.Micros(d.ResetAfter))}
+	*k = Known{Remaining: left, Sent: sent, Received: max(now, 1), Reset: sent.Add(micros.Of(d.ResetAfter))}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
 )
 
@@ -46,5 +47,5 @@ func DrawBy(l *weir.Limit, receipt int64) int64 { return l.Algorithm.(weir.Lende
 // ReceiptAt returns the receipt of a unit of l that is charged at now to a key never seen.
 func ReceiptAt(l *weir.Limit, now int64) int64 {
 	a := l.Algorithm.Step(make([]int64, l.Cells), l, weir.Ask{Now: now, Cost: 1})
-	return now + weir.Micros(a.ResetAfter)
+	return now + micros.Of(a.ResetAfter)
 }

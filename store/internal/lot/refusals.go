@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
@@ -86,9 +87,9 @@ func (r *Refusals) Recall(tag uint64, l *weir.Limit, cost int64, orMore bool, no
 		r.Recalled.Add(1)
 		d := weir.Decision{Limit: l.From(weir.FromCache), Remaining: e.remaining, RetryAfter: weir.Never}
 		if e.retry != clock.Never {
-			d.RetryAfter = weir.FromMicros(int64(max(e.retry-now, 1)))
+			d.RetryAfter = micros.Duration(int64(max(e.retry-now, 1)))
 		}
-		d.ResetAfter = weir.FromMicros(int64(max(e.reset-now, 0)))
+		d.ResetAfter = micros.Duration(int64(max(e.reset-now, 0)))
 		return d, true
 	}
 	return weir.Decision{}, false
@@ -99,11 +100,11 @@ func (r *Refusals) Recall(tag uint64, l *weir.Limit, cost int64, orMore bool, no
 // that rests on counts of a region, which must report first, ends after a sixteenth of
 // its retry.
 func (r *Refusals) Learn(tag uint64, l *weir.Limit, cost int64, sent clock.Node, d weir.Decision, life int64) {
-	e := refusal{tag: tag, limit: l, at: sent, remaining: d.Remaining, reset: sent.Add(weir.Micros(d.ResetAfter))}
+	e := refusal{tag: tag, limit: l, at: sent, remaining: d.Remaining, reset: sent.Add(micros.Of(d.ResetAfter))}
 	if life = min(life, r.longest); life > 0 && !d.Allowed() {
 		e.cost, e.retry = cost, clock.Never
 		if d.RetryAfter != weir.Never {
-			retry := weir.Micros(d.RetryAfter)
+			retry := micros.Of(d.RetryAfter)
 			e.retry = sent.Add(retry)
 			if life = min(life, retry); d.Guarantee().Source == weir.FromCounts {
 				life = min(life, retry/16)
@@ -122,7 +123,7 @@ func (r *Refusals) Forget(tag uint64, now clock.Node) {
 
 // Refund is Forget for units that were given back at now, of which the store answered d.
 func (r *Refusals) Refund(tag uint64, l *weir.Limit, now clock.Node, d weir.Decision) {
-	r.put(refusal{tag: tag, limit: l, at: now, cost: refunded, remaining: d.Remaining, reset: now.Add(weir.Micros(d.ResetAfter))})
+	r.put(refusal{tag: tag, limit: l, at: now, cost: refunded, remaining: d.Remaining, reset: now.Add(micros.Of(d.ResetAfter))})
 }
 
 func (r *Refusals) put(e refusal) {

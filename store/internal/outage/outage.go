@@ -47,6 +47,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -95,7 +96,7 @@ func New(env *Env, bytes int64) *Outage {
 // Terms are how a limit is decided without the shared store. Safe for concurrent use.
 type Terms struct {
 	limit  *weir.Limit
-	policy weir.StoreErrorPolicy
+	policy params.StoreErrorPolicy
 	last   atomic.Pointer[share]
 }
 
@@ -108,15 +109,15 @@ type share struct {
 // NewTerms returns the terms of a limit.
 func NewTerms(l *weir.Limit) *Terms {
 	t := &Terms{limit: l, policy: l.Consistency.OnStoreError}
-	if t.policy == weir.OnErrorDefault {
-		t.policy = weir.OnErrorLocal
+	if t.policy == params.OnErrorDefault {
+		t.policy = params.OnErrorLocal
 	}
 	return t
 }
 
 // source is where decisions by a share come from.
 func (t *Terms) source() weir.Source {
-	if t.policy == weir.OnErrorLastKnown {
+	if t.policy == params.OnErrorLastKnown {
 		return weir.FromLastKnown
 	}
 	return weir.FromShare

@@ -10,22 +10,23 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 func TestEachPolicyDecides(t *testing.T) {
 	for _, c := range []struct {
-		policy  weir.StoreErrorPolicy
+		policy  params.StoreErrorPolicy
 		passes  int // of 30 when 60 of 100 are gone, by 2 nodes
 		source  weir.Source
 		indebts int
 	}{
-		{weir.OnErrorDefault, 20, weir.FromShare, 1},
-		{weir.OnErrorLocal, 20, weir.FromShare, 1},
-		{weir.OnErrorLastKnown, 30, weir.FromLastKnown, 1},
-		{weir.OnErrorAllow, 30, weir.FailedOpen, 0},
-		{weir.OnErrorDeny, 0, weir.FailedClosed, 0},
+		{params.OnErrorDefault, 20, weir.FromShare, 1},
+		{params.OnErrorLocal, 20, weir.FromShare, 1},
+		{params.OnErrorLastKnown, 30, weir.FromLastKnown, 1},
+		{params.OnErrorAllow, 30, weir.FailedOpen, 0},
+		{params.OnErrorDeny, 0, weir.FailedClosed, 0},
 	} {
 		w := newWorld(t)
 		w.parts = 2
@@ -51,7 +52,7 @@ func TestEachPolicyDecides(t *testing.T) {
 // A refusal by deny refuses the limits that the node's own store decides too.
 func TestDeniedRequestChargesNothing(t *testing.T) {
 	w := newWorld(t)
-	local, deny := daily(t, 100, weir.OnErrorLocal), daily(t, 50, weir.OnErrorDeny)
+	local, deny := daily(t, 100, params.OnErrorLocal), daily(t, 50, params.OnErrorDeny)
 	deny.Scope = "other"
 	if err := deny.Compile(); err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func TestDeniedRequestChargesNothing(t *testing.T) {
 // The end of a caller's context is its own error: it decides nothing and begins no outage.
 func TestEndOfTheCallerDecidesNothing(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorAllow)
+	l := daily(t, 100, params.OnErrorAllow)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	ops := []weir.Op{{Key: "a", Limit: l, Cost: 1}}
@@ -89,7 +90,7 @@ func TestEndOfTheCallerDecidesNothing(t *testing.T) {
 func TestAllowIsLocalWhereTheCallerLeft(t *testing.T) {
 	w := newWorld(t)
 	w.parts = 10
-	l, passed := daily(t, 100, weir.OnErrorAllow), 0
+	l, passed := daily(t, 100, params.OnErrorAllow), 0
 	for range 30 {
 		ops := []weir.Op{{Key: "a", Limit: l, Cost: 1}}
 		if err := w.Decide(context.Background(), ops, errGone); err != nil {
@@ -106,7 +107,7 @@ func TestAllowIsLocalWhereTheCallerLeft(t *testing.T) {
 
 func TestWrongRequestsAreNotDecided(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorAllow)
+	l := daily(t, 100, params.OnErrorAllow)
 	for _, wrong := range []error{weir.ErrCost, weir.ErrNoLease, weir.ErrRefund, weir.ErrClosed} {
 		ops := []weir.Op{{Key: "a", Limit: l, Cost: 1}}
 		if err := w.Decide(context.Background(), ops, &transport.Result{Outcome: transport.Rejected, Err: wrong}); !errors.Is(err, wrong) || ops[0].Decision.Allowed() {
@@ -118,7 +119,7 @@ func TestWrongRequestsAreNotDecided(t *testing.T) {
 // I7: whatever the shard does, what it is not known to have counted is at most the share.
 func TestShareIsHandedOutOnce(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorLocal)
+	l := daily(t, 100, params.OnErrorLocal)
 	passed := int64(0)
 	use := func() {
 		for range 150 {
@@ -150,7 +151,7 @@ func TestShareIsHandedOutOnce(t *testing.T) {
 // A shard that is out is not tried; those of others are paid.
 func TestDebtsOfAnOpenShardWait(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorLocal)
+	l := daily(t, 100, params.OnErrorLocal)
 	w.down['a'], w.down['b'] = true, true
 	w.spend("a", l, 5)
 	w.spend("b", l, 7)
@@ -168,7 +169,7 @@ func TestDebtsOfAnOpenShardWait(t *testing.T) {
 func TestUnheardPaymentIsLost(t *testing.T) {
 	for f, counted := range map[fate]int64{dropped: 0, unheard: 30} {
 		w := newWorld(t)
-		l := daily(t, 100, weir.OnErrorLocal)
+		l := daily(t, 100, params.OnErrorLocal)
 		w.down['a'] = true
 		w.spend("a", l, 30)
 		w.down['a'] = false
@@ -182,7 +183,7 @@ func TestUnheardPaymentIsLost(t *testing.T) {
 // A call that was late before it was sent cannot have run: it is made again.
 func TestUnsentPaymentIsMadeAgain(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorLocal)
+	l := daily(t, 100, params.OnErrorLocal)
 	w.down['a'] = true
 	w.spend("a", l, 30)
 	w.down['a'] = false
@@ -219,7 +220,7 @@ func TestWhatFlowedBackIsNotOwed(t *testing.T) {
 func TestRefundsLowerTheDebtFirst(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		w := newWorld(t)
-		l := daily(t, 100, weir.OnErrorLocal)
+		l := daily(t, 100, params.OnErrorLocal)
 		before := w.spend("a", l, 40)
 		w.down['a'] = true
 		w.spend("a", l, 10)
@@ -245,7 +246,7 @@ func TestRefundsLowerTheDebtFirst(t *testing.T) {
 // Nothing is given back of a request that is refused.
 func TestRefusedRequestGivesNothingBack(t *testing.T) {
 	w := newWorld(t)
-	deny := daily(t, 50, weir.OnErrorDeny)
+	deny := daily(t, 50, params.OnErrorDeny)
 	ops := []weir.Op{{Key: "a", Limit: deny, Cost: 3, Verb: weir.Refund, Role: weir.Always}, {Key: "b", Limit: deny, Cost: 1}}
 	if err := w.Decide(context.Background(), ops, errOpen); err != nil {
 		t.Fatal(err)
@@ -262,7 +263,7 @@ func TestRefusedRequestGivesNothingBack(t *testing.T) {
 // A decision that is under way keeps the share from going back.
 func TestShareStaysWhileADecisionIsUnderWay(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorLocal)
+	l := daily(t, 100, params.OnErrorLocal)
 	w.down['a'] = true
 	w.spend("a", l, 60)
 	w.down['a'] = false
@@ -307,7 +308,7 @@ func TestEmptyDebtStaysWhileADecisionIsUnderWay(t *testing.T) {
 // What is given back while it is paid goes to the store.
 func TestRefundDuringAPayment(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorLocal)
+	l := daily(t, 100, params.OnErrorLocal)
 	w.down['a'] = true
 	o := w.spend("a", l, 30)
 	w.down['a'] = false
@@ -327,7 +328,7 @@ func TestRefundDuringAPayment(t *testing.T) {
 // Permits that a store may grant to a request that is refused are given back, by name.
 func TestPermitsOfRefusedRequestsAreReturned(t *testing.T) {
 	l := &weir.Limit{Name: "permits", Algorithm: algorithm.Concurrency, Count: 10, Period: time.Minute}
-	l.Consistency.OnStoreError = weir.OnErrorDeny
+	l.Consistency.OnStoreError = params.OnErrorDeny
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +351,7 @@ func TestPermitsOfRefusedRequestsAreReturned(t *testing.T) {
 
 func TestDebtsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	l := daily(t, 100, weir.OnErrorLocal)
+	l := daily(t, 100, params.OnErrorLocal)
 	w.down['a'] = true
 	key := "a" + strings.Repeat("k", 1000)
 	for i := range 200 {
@@ -378,9 +379,9 @@ func TestRandomOutages(t *testing.T) {
 		w := newWorld(t)
 		w.parts = 1 + r.Int64N(3)
 		lossy := r.IntN(2) == 0
-		limits := []*weir.Limit{daily(t, 200, weir.OnErrorLocal), daily(t, 100+r.Int64N(200), weir.OnErrorLocal)}
+		limits := []*weir.Limit{daily(t, 200, params.OnErrorLocal), daily(t, 100+r.Int64N(200), params.OnErrorLocal)}
 		most := max(limits[0].Burst, limits[1].Burst) / w.parts
-		l, all := limits[0], daily(t, 1_000_000, weir.OnErrorLocal)
+		l, all := limits[0], daily(t, 1_000_000, params.OnErrorLocal)
 		var admitted, alone, asked [keys]int64
 		var open [keys][]weir.Op
 		w.fate = func() fate {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -106,19 +108,19 @@ func (u *Outage) decide(ctx context.Context, n *decision, ops []weir.Op) error {
 // route decides an op, or has the node's store asked.
 func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
 	policy := t.policy
-	if policy == weir.OnErrorAllow && n.early {
-		policy = weir.OnErrorLocal
+	if policy == params.OnErrorAllow && n.early {
+		policy = params.OnErrorLocal
 	}
 	if o.Verb == weir.Refund && o.Limit.Traits()&weir.Leases == 0 {
 		p.back = o.Cost
 	}
 	switch {
-	case policy == weir.OnErrorAllow:
+	case policy == params.OnErrorAllow:
 		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedOpen), Remaining: o.Limit.Burst}
 		if o.Role == weir.Ban {
 			o.Decision.Remaining = o.Limit.Count // nothing is known of its refusals, and none are added
 		}
-	case policy != weir.OnErrorDeny:
+	case policy != params.OnErrorDeny:
 		err = u.routeToShare(n, o, t, &p)
 	default:
 		o.Decision = weir.Decision{Limit: o.Limit.From(weir.FailedClosed)}
@@ -135,7 +137,7 @@ func (u *Outage) route(n *decision, o *weir.Op, t *Terms) (p part, err error) {
 // of its own. What is given back goes to the share as far as that was spent and is owed.
 func (u *Outage) routeToShare(n *decision, o *weir.Op, t *Terms, p *part) error {
 	parts := int64(1)
-	if t.policy != weir.OnErrorLastKnown {
+	if t.policy != params.OnErrorLastKnown {
 		var err error
 		if parts, err = u.Parts(o.Limit); err != nil {
 			return err
@@ -203,7 +205,7 @@ func (u *Outage) returnPermits(ops []weir.Op, err error, left, admitted bool, r 
 	for _, o := range ops {
 		if o.NewLease && o.Verb == weir.Refund || takes(o) && !admitted && (left || transport.MayRun(err)) {
 			back = append(back, lot.Return{Key: strings.Clone(o.Key), Again: !left && takes(o), Lot: lot.Lot{
-				ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Expiry: u.Clock.Now().Add(weir.Micros(o.Limit.Period))}})
+				ID: o.ID, Limit: o.Limit, Fetched: o.Cost, Free: o.Cost, Expiry: u.Clock.Now().Add(micros.Of(o.Limit.Period))}})
 		}
 	}
 	addReturns := func(ops []weir.Op, err error) {

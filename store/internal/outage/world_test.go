@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -180,7 +181,7 @@ func (w *world) used(key string, l *weir.Limit) int64 {
 	return share.Burst - ops[0].Decision.Remaining
 }
 
-func daily(t *testing.T, count int64, p weir.StoreErrorPolicy) *weir.Limit {
+func daily(t *testing.T, count int64, p params.StoreErrorPolicy) *weir.Limit {
 	t.Helper()
 	l := &weir.Limit{Name: "limit", Algorithm: algorithm.FixedWindow, Count: count, Period: 24 * time.Hour}
 	l.Consistency.OnStoreError = p

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -69,7 +70,7 @@ func occupy(t *testing.T, r *rand.Rand) (got int, most int64) {
 	}
 	enter := func(n *node, l *weir.Limit, id, units int64) {
 		got++
-		life := weir.Micros(l.Period)
+		life := micros.Of(l.Period)
 		occupants = append(occupants, &occupant{n, id, units, w.true + life - life/1024})
 		if h := stateOf(n.entry(l)).holders[id]; h != nil && h.from != 0 {
 			// What the holder has the store counts for longer, and no fewer units.

@@ -45,6 +45,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
@@ -231,7 +232,7 @@ func (d Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now c
 func (s *state) describe(e *lot.Entry, l *weir.Limit, now clock.Node) weir.Decision {
 	a := weir.Decision{Limit: l.From(weir.FromLease), Remaining: e.Free() + e.Known.Remaining}
 	if last := s.root.prev; last != &s.root {
-		a.ResetAfter = weir.FromMicros(int64(last.until - now))
+		a.ResetAfter = micros.Duration(int64(last.until - now))
 	}
 	return a
 }

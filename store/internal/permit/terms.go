@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/lot"
 )
 
@@ -35,8 +36,8 @@ type Terms struct {
 func NewTerms(l *weir.Limit) (*Terms, error) {
 	spare := l.Period / 4
 	d := &Terms{
-		limit: l, parts: cmp.Or(l.Consistency.Share, 4), idle: weir.Micros(l.LeaseTTL()),
-		period: weir.Micros(l.Period), life: weir.Micros(l.Period + spare), renewal: weir.Micros(spare / 2),
+		limit: l, parts: cmp.Or(l.Consistency.Share, 4), idle: micros.Of(l.LeaseTTL()),
+		period: micros.Of(l.Period), life: micros.Of(l.Period + spare), renewal: micros.Of(spare / 2),
 	}
 	if d.idle < leastIdle || l.Period+spare > weir.MaxPeriod {
 		return nil, nil

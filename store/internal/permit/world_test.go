@@ -11,6 +11,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/memory"
@@ -123,7 +125,7 @@ func (w *world) take(ops []weir.Op) {
 		case o.Verb == weir.Refund:
 			delete(w.leases, o.ID)
 		case o.Charged:
-			w.leases[o.ID] = lease{o.Cost, max(w.true+weir.Micros(o.Limit.Period), w.leases[o.ID].until)}
+			w.leases[o.ID] = lease{o.Cost, max(w.true+micros.Of(o.Limit.Period), w.leases[o.ID].until)}
 		}
 	}
 }
@@ -243,7 +245,7 @@ func (n *node) lots(d Decider) []lot.Lot {
 func limited(t *testing.T, count int64, period time.Duration) *weir.Limit {
 	t.Helper()
 	l := &weir.Limit{Name: "limit", Algorithm: algorithm.Concurrency, Count: count, Period: period}
-	l.Consistency.Mode = weir.ConsistencyLeased
+	l.Consistency.Mode = params.ConsistencyLeased
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/lot"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
@@ -130,7 +131,7 @@ func (c *client) admit(at int, o *weir.Op, from int64, byStore bool) {
 		}
 	case !byStore:
 		t.admit(c.server.time(), o.Cost)
-		if o.Limit.Consistency.Mode == weir.ConsistencyEventual {
+		if o.Limit.Consistency.Mode == params.ConsistencyEventual {
 			c.lookAtSlack(o.Limit)
 		}
 	}

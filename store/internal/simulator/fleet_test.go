@@ -8,6 +8,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
+	"github.com/weirlimit/weir/params"
 )
 
 // A fleet is some nodes, a server, and the limits of which each node is asked.
@@ -90,13 +92,13 @@ func (f *fleet) draw(seed uint64) faults {
 // add adds a limit, which is counted under its name, and its oracle.
 func (f *fleet) add(name string, a weir.Algorithm, count, seconds int64) {
 	l := &weir.Limit{Name: name, Algorithm: a, Count: count, Period: time.Duration(seconds) * time.Second}
-	l.Consistency.Mode = weir.ConsistencyLeased
+	l.Consistency.Mode = params.ConsistencyLeased
 	most := &weir.Limit{Name: name, Algorithm: a, Count: count, Period: l.Period}
 	switch name {
 	case "strict":
-		l.Consistency.Mode = weir.ConsistencyStrict
+		l.Consistency.Mode = params.ConsistencyStrict
 	case "tally":
-		l.Consistency.Mode, l.Consistency.MaxOvershoot = weir.ConsistencyEventual, count/4
+		l.Consistency.Mode, l.Consistency.MaxOvershoot = params.ConsistencyEventual, count/4
 		most.Count += count / 4
 	}
 	for _, l := range []*weir.Limit{l, most} {
@@ -191,7 +193,7 @@ func (f *fleet) settle() {
 		f.stand(n.machine, false)
 	}
 	l := f.permits()
-	f.run(f.now + 3*weir.Micros(l.Period) + 8_000_000)
+	f.run(f.now + 3*micros.Of(l.Period) + 8_000_000)
 	ops := []weir.Op{{Key: l.Name, Limit: l, Cost: 1, Verb: weir.Peek}}
 	if f.server.take(ops); ops[0].Decision.Remaining != l.Count {
 		f.fail("%d of %d permits are left, nobody has one", ops[0].Decision.Remaining, l.Count)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/eventual"
 	"github.com/weirlimit/weir/store/internal/leased"
@@ -113,8 +114,8 @@ func (n *node) of(l *weir.Limit) decider {
 	}
 	var d decider
 	switch {
-	case l.Consistency.Mode == weir.ConsistencyStrict:
-	case l.Consistency.Mode == weir.ConsistencyEventual:
+	case l.Consistency.Mode == params.ConsistencyStrict:
+	case l.Consistency.Mode == params.ConsistencyEventual:
 		if terms, err := eventual.NewTerms(l); err != nil || terms == nil {
 			n.fail("no terms of %s: %v", l.Name, err)
 		} else {

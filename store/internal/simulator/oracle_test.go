@@ -3,6 +3,7 @@ package simulator
 import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
 )
 
 // A truth is what was admitted by one limit in the whole fleet, by the true time.
@@ -38,7 +39,7 @@ func (t *truth) admit(at, cost int64) {
 	t.admitted++
 	if t.limit.Algorithm == algorithm.SlidingWindow {
 		// It refuses a little more than it promises: never more than the count in a period.
-		for len(t.log) > 0 && t.log[0].at <= at-weir.Micros(t.limit.Period) {
+		for len(t.log) > 0 && t.log[0].at <= at-micros.Of(t.limit.Period) {
 			t.sum -= t.log[0].units
 			t.log = t.log[1:]
 		}
@@ -56,7 +57,7 @@ func (t *truth) admit(at, cost int64) {
 // occupy notes that a holder has units for the period, from an instant.
 func (t *truth) occupy(id, units, from int64) {
 	t.admitted++
-	life := weir.Micros(t.limit.Period)
+	life := micros.Of(t.limit.Period)
 	sum, kept := units, t.holders[:0]
 	for _, h := range t.holders {
 		if h.until > t.now && h.id != id {
