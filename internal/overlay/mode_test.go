@@ -384,6 +384,9 @@ func TestVersionsSideBySide(t *testing.T) {
 	if sw := n.SwitchOf(limits[0]); sw == nil || sw.Percent != 10 {
 		t.Errorf("the mode is %+v", sw)
 	}
+	if told := n.log.String(); strings.Count(told, "of a later version") != 1 || !strings.Contains(told, "\"entries\":1,\"kinds\":[\"tilt\"]") {
+		t.Errorf("that a kind is not enforced here is logged as %s", told)
+	}
 	if _, err := n.Lift(ctx, key, overlay.Allow, operator); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,10 @@ type Overlay struct {
 	history history
 	// missed is how often the board failed in a row.
 	missed int
-	outage *faults.Outage
+	// unknown is how many entries of the document are of kinds of a later version.
+	// Guarded by state.mu.
+	unknown int
+	outage  *faults.Outage
 }
 
 var (
@@ -98,11 +102,29 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 		"operator changes can be read again").Warns()}
 	o.state = page[Entry]{name: opt.Name, decode: Decode, encode: encode, install: func(all []Entry) {
 		o.set.Store(newSet(all, o.set.Load()))
+		o.warnOfUnknown(all)
 	}}
 	o.history.page = page[Change]{name: opt.Name + ".audit", decode: decodeChanges, encode: encodeChanges}
 	o.clock.start(time.Now())
 	o.note(o.Refresh(ctx))
 	return o, nil
+}
+
+// warnOfUnknown logs how many entries a later version has written that this one does not
+// know, each time that there are more. Requires: state.mu.
+func (o *Overlay) warnOfUnknown(all []Entry) {
+	kinds := map[Kind]int{}
+	n := 0
+	for i := range all {
+		if !all[i].isKnown() {
+			kinds[all[i].Kind]++
+			n++
+		}
+	}
+	if n > o.unknown {
+		o.opt.Logger.Warn("operator changes of a later version are kept and not enforced here; upgrade this node", "entries", n, "kinds", slices.Sorted(maps.Keys(kinds)))
+	}
+	o.unknown = n
 }
 
 // now returns the store's time.
