@@ -92,7 +92,7 @@ func newPipeline(client rueidis.Client, o Options, stats *counters, lo pipelineO
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, o.meter)
 	n.queue = transport.New(n, env, transport.Options{
 		Budget: o.Timeout, Timeout: o.patience(), Workers: lo.workers, Batch: maxBatch, Waiting: lo.room,
-		ProbeEvery: probeEvery, ProbeFor: o.patience(), Seed: rand.Uint64(), NeverOpens: lo.of == nil,
+		ProbeEvery: probeEvery, ProbeFor: o.patience(), Seed: rand.Uint64(), RunsOnly: true, NeverOpens: lo.of == nil,
 		Opened: func(_ int, err error) { lo.opened(err) }, Closed: func(int) { lo.closed() },
 	})
 	if lo.of != nil {

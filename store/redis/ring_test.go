@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
@@ -118,6 +119,36 @@ func TestRingLosesAServer(t *testing.T) {
 		if err != nil || d.Limit != l || (d.Remaining == 1) != its[key] {
 			t.Errorf("%s, of the server that is back %v: %+v, %v", key, its[key], d, err)
 		}
+	}
+}
+
+// A server that fails most calls, and never five in a row, keeps its keys: others would
+// count them from zero.
+func TestRingKeepsAServerThatAnswers(t *testing.T) {
+	t.Parallel()
+	servers := newRing(t, 2)
+	p := servertest.NewProxy(t, servers[0].Addr)
+	s := open(t, "redis+ring://"+p.Addr+","+servers[1].Addr, Options{Timeout: 100 * time.Millisecond})
+	l := perHour(t, 1000, algorithm.FixedWindow)
+	key := "user:0"
+	for i := 1; s.nodes.place(key).server != s.nodes.(*ring).servers[0]; i++ {
+		key = fmt.Sprint("user:", i)
+	}
+	failed := 0
+	for range 8 {
+		p.Stall(servertest.Replies, true)
+		for range 3 {
+			if _, err := s.TakeOne(t.Context(), key, l, 1); err != nil {
+				failed++
+			}
+		}
+		p.Stall(servertest.Replies, false)
+		if _, err := s.TakeOne(t.Context(), key, l, 1); err != nil {
+			failed++
+		}
+	}
+	if st := s.Stats(); failed < 20 || st.LostServers != 0 || st.Moved != 0 {
+		t.Errorf("%d failed, %+v", failed, st)
 	}
 }
 

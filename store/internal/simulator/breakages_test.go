@@ -32,7 +32,7 @@ var breakages = []breakage{
 	{"B10 a restarted node pushes under its old name", "lot/mark.go", "NewMark", "strconv.FormatUint(rand.Uint64(), 36)", "strconv.FormatUint(rand.Uint64()%1, 36)"},
 	{"B11 a permit is handed out for longer than its lot lives", "permit/permit.go", "acquire", "t.Expiry < until", "t.Expiry < now"},
 	{"B11 a lot grows under its name", "permit/fetch.go", "renew", "t.Expiry, t.Limit =", "t.Free, t.Fetched = t.Free+1, t.Fetched+1\n\t\tt.Expiry, t.Limit ="},
-	{"B12 the end of a caller counts as a failure", "transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true) || opened"},
+	{"B12 the end of a caller counts as a failure", "transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true, false) || opened"},
 }
 
 // source returns the file of a breakage and its text when broken. The expression occurs

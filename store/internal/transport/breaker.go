@@ -29,8 +29,9 @@ type Breaker struct {
 	probes int    // under way, those left behind included
 }
 
-// record counts the end of a call and reports whether it opened the breaker.
-func (b *Breaker) record(failed bool) bool {
+// record counts the end of a call and reports whether it opened the breaker. RunsOnly: by
+// failures in a row alone.
+func (b *Breaker) record(failed, runsOnly bool) bool {
 	if b.isOpen.Load() {
 		return false
 	}
@@ -42,7 +43,7 @@ func (b *Breaker) record(failed bool) bool {
 	}
 	b.row++
 	b.last = (b.last | 1) & (1<<lastCalls - 1)
-	if b.row < failuresInRow && (b.seen < lastCalls || bits.OnesCount32(b.last) < failuresOfLast) {
+	if b.row < failuresInRow && (runsOnly || b.seen < lastCalls || bits.OnesCount32(b.last) < failuresOfLast) {
 		return false
 	}
 	b.isOpen.Store(true)

@@ -43,6 +43,9 @@ type Options struct {
 	// SelfBounded: the driver ends its calls in time, and its word alone says whether a
 	// shard was late.
 	SelfBounded bool
+	// RunsOnly: a breaker opens by failures in a row, and not by half of the last calls.
+	// What it opens for is dearer than calls that fail: other servers take the keys.
+	RunsOnly bool
 	// NeverOpens: there is no breaker. Opened and Closed are then not called.
 	NeverOpens bool
 	// ProbeFor is how long a probe may take, zero as long as the budget.

@@ -129,19 +129,28 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Ten failures of the last twenty calls open the breaker, nine do not.
+// Ten failures of the last twenty calls open the breaker, nine do not; with RunsOnly only
+// five in a row do.
 func TestBreakerOpensByShare(t *testing.T) {
 	for failures, opens := range map[int]bool{9: false, 10: true} {
-		var b Breaker
-		opened := false
-		for i := range lastCalls {
-			opened = b.record(i%2 == 0 && i/2 < failures) || opened
-		}
-		for range failures - 10 + 1 {
-			opened = b.record(true) || opened
-		}
-		if opened != opens {
-			t.Errorf("%d failures of 20: open %v", failures, opened)
+		for _, runsOnly := range []bool{false, true} {
+			var b Breaker
+			opened := false
+			for i := range lastCalls {
+				opened = b.record(i%2 == 0 && i/2 < failures, runsOnly) || opened
+			}
+			for range failures - 10 + 1 {
+				opened = b.record(true, runsOnly) || opened
+			}
+			if opened != (opens && !runsOnly) {
+				t.Errorf("%d failures of 20, runs only %t: open %v", failures, runsOnly, opened)
+			}
+			for range failuresInRow {
+				opened = b.record(true, runsOnly) || opened
+			}
+			if !opened {
+				t.Errorf("five in a row, runs only %t: closed", runsOnly)
+			}
 		}
 	}
 }
