@@ -50,6 +50,34 @@ func TestFaultsPageNamesTests(t *testing.T) {
 	}
 }
 
+// Every row of a table of docs/explanation/faults.md that has a column for tests names one in it.
+func TestFaultsPageRowsNameTheirTests(t *testing.T) {
+	data, err := os.ReadFile("../../docs/explanation/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := regexp.MustCompile("`[a-z/]+\\.Test\\w+(/[^`]+)?`")
+	isInTable, rows := false, 0
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			isInTable = false
+		case strings.HasSuffix(line, "| tests |"):
+			isInTable = true
+		case isInTable && !strings.HasPrefix(line, "|---"):
+			rows++
+			cells := strings.Split(strings.Trim(line, "|"), " | ")
+			if !test.MatchString(cells[len(cells)-1]) {
+				t.Errorf("a row names no test: %s", line)
+			}
+		}
+	}
+	if rows < 40 {
+		t.Errorf("only %d rows were found: does the pattern still fit?", rows)
+	}
+}
+
 // testsIn returns the names of the tests of a package.
 func testsIn(t *testing.T, folder string) []string {
 	t.Helper()
