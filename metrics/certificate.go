@@ -1,10 +1,6 @@
 package metrics
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 // Certificate is that of a listener.
 type Certificate struct {
@@ -18,7 +14,7 @@ var certificateExpires = desc("weir_certificate_expires_timestamp_seconds", "Whe
 
 // collectCertificates tells of each file once, of the certificate in use that ends
 // first: listeners may share a file, and have read it at different times.
-func collectCertificates(all []Certificate, gauge func(*prometheus.Desc, float64, ...string)) {
+func collectCertificates(all []Certificate, gauge writeGauge) {
 	first := make(map[string]time.Time, len(all))
 	for _, c := range all {
 		if at, ok := first[c.File]; !ok || c.Expires.Before(at) {

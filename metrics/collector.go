@@ -1,15 +1,15 @@
 package metrics
 
-import (
-	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/params"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // collector reads counters when it is asked, and keeps nothing.
 type collector struct{ opt Options }
+
+// writeCounter and writeGauge write one sample, with the values of its labels.
+type (
+	writeCounter func(d *prometheus.Desc, n uint64, labels ...string)
+	writeGauge   func(d *prometheus.Desc, v float64, labels ...string)
+)
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -92,11 +92,17 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	var series []Series
-	if c.opt.Limits != nil {
-		series = c.opt.Limits()
-		gauge(limits, float64(len(series)))
-	}
+	c.collectRules(counter, gauge)
+	c.collectListeners(counter)
+	c.collectDecisions(c.collectSources(counter, gauge), counter, gauge)
+	c.collectStores(ch, counter, gauge)
+	c.collectOperation(counter, gauge)
+	b := c.opt.Build
+	gauge(buildInfo, 1, b.Version, b.Revision, b.Go)
+}
+
+// collectRules writes what rules were asked, and what no rule matched.
+func (c *collector) collectRules(counter writeCounter, gauge writeGauge) {
 	if c.opt.Unasked != nil {
 		gauge(unasked, float64(c.opt.Unasked()))
 	}
@@ -105,6 +111,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			counter(unmatched, u.Requests, u.Domain)
 		}
 	}
+}
+
+// collectListeners writes what was refused before a decision: guesses, bodies, connections
+// and identities.
+func (c *collector) collectListeners(counter writeCounter) {
 	if c.opt.Guesses != nil {
 		counter(authFailures, c.opt.Guesses())
 	}
@@ -124,6 +135,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		i := c.opt.Identity()
 		i.collect(counter)
 	}
+}
+
+// collectSources writes the figures of what has limits of its own, and returns all limits:
+// those of the rules, of load shedding, and of the Redis protocol.
+func (c *collector) collectSources(counter writeCounter, gauge writeGauge) (series []Series) {
+	if c.opt.Limits != nil {
+		series = c.opt.Limits()
+		gauge(limits, float64(len(series)))
+	}
 	if c.opt.Shed != nil {
 		s := c.opt.Shed()
 		// Copied: the list of the rules is not ours.
@@ -135,34 +155,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		series = append(series[:len(series):len(series)], r.Limits...)
 		r.collect(counter, gauge)
 	}
-	if len(series) > 0 {
-		sums := c.sum(series)
-		for k, sum := range sums {
-			counts := sum.counts
-			for o := weir.Allowed; o < weir.NumOutcomes; o++ {
-				// The two everyday outcomes are always there, so that a rate
-				// can be taken from the first scrape on.
-				if counts[o] > 0 || o == weir.Allowed || o == weir.Refused {
-					counter(decisions, counts[o], k.domain, k.rule, k.limit, o.String())
-				}
-			}
-			if sum.overshoot > 0 {
-				gauge(overshoot, float64(sum.overshoot), k.domain, k.rule, k.limit)
-			}
-			if sum.sketched == nil || c.opt.Sketch == nil {
-				continue
-			}
-			if s, ok := c.opt.Sketch(sum.sketched); ok {
-				labels := []string{k.domain, k.rule, k.limit}
-				gauge(sketchBytes, float64(s.Bytes), labels...)
-				gauge(sketchBound, s.Bound, labels...)
-				gauge(sketchMean, s.MeanError, labels...)
-				gauge(sketchMax, float64(s.MaxError), labels...)
-				gauge(sketchFalse, s.FalsePositives(), labels...)
-				gauge(sketchFalseExpected, s.BloomExpected, labels...)
-			}
-		}
-	}
+	return series
+}
+
+// collectStores writes the figures of the node's store, of the shared one and of Redis.
+func (c *collector) collectStores(ch chan<- prometheus.Metric, counter writeCounter, gauge writeGauge) {
 	if c.opt.Store != nil {
 		s := c.opt.Store()
 		gauge(storeKeys, float64(s.Keys))
@@ -180,6 +177,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		s := c.opt.Redis()
 		s.collect(counter, gauge)
 	}
+}
+
+// collectOperation writes changes by operators, certificates, telemetry, events and reloads.
+func (c *collector) collectOperation(counter writeCounter, gauge writeGauge) {
 	if c.opt.Overlay != nil {
 		s := c.opt.Overlay()
 		s.collect(gauge)
@@ -204,8 +205,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(reloadedLast, float64(r.Last.UnixMicro())/1e6)
 		}
 	}
-	b := c.opt.Build
-	gauge(buildInfo, 1, b.Version, b.Revision, b.Go)
 }
 
 func oneIf(b bool) float64 {
@@ -214,58 +213,3 @@ func oneIf(b bool) float64 {
 	}
 	return 0
 }
-
-// label is what tells one series from another.
-type label struct{ domain, rule, limit string }
-
-// other is the rule name of the limits beyond MaxSeries.
-const other = "(other)"
-
-// sum is what the limits of one label have counted.
-type sum struct {
-	// counts is by weir.Outcome.
-	counts []uint64
-	// overshoot is the largest that one of them promises.
-	overshoot int64
-	// sketched is the first approximate limit among them.
-	sketched *weir.Limit
-}
-
-// sum adds up the counters of limits that go by the same words: a registry
-// refuses to tell the same series twice.
-func (c *collector) sum(series []Series) map[label]*sum {
-	sums := make(map[label]*sum, min(len(series), c.opt.MaxSeries))
-	// Limits may share counters; each is read once.
-	seen := make(map[*weir.Counters]bool, len(series))
-	for _, s := range series {
-		counters := s.Limit.Counters()
-		if counters == nil || seen[counters] {
-			continue
-		}
-		seen[counters] = true
-		k := label{valid(s.Domain), valid(s.Rule), valid(s.Limit.Name)}
-		if sums[k] == nil && len(sums) >= c.opt.MaxSeries {
-			k = label{rule: other}
-		}
-		at := sums[k]
-		if at == nil {
-			at = &sum{counts: make([]uint64, weir.NumOutcomes)}
-			sums[k] = at
-		}
-		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
-			at.counts[o] += counters.Load(o)
-		}
-		eventual := s.Limit.Consistency.Mode == params.ConsistencyEventual ||
-			c.opt.Regions && s.Limit.Consistency.Mode == params.ConsistencyDefault && s.Limit.Traits()&weir.Lends != 0
-		if eventual && c.opt.Shared != nil {
-			at.overshoot = max(at.overshoot, s.Limit.Overshoot())
-		}
-		if at.sketched == nil && k.rule != other && s.Limit.Traits()&weir.Sketches != 0 {
-			at.sketched = s.Limit
-		}
-	}
-	return sums
-}
-
-// valid returns s as a label value: Prometheus refuses other than UTF-8.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

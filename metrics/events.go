@@ -42,7 +42,7 @@ var (
 var eventsDescs = []*prometheus.Desc{eventsRequests, eventsDropped, eventsRollups, eventsPublished, eventsFailures, eventsRejected, eventsBacklog, eventsMaxBacklog,
 	eventsQueueUp, liveReaders, liveDropped}
 
-func (e *Events) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (e *Events) collect(counter writeCounter, gauge writeGauge) {
 	counter(eventsRequests, e.Allowed, "allowed")
 	counter(eventsRequests, e.Refused, "refused")
 	counter(eventsRequests, e.Undecided, "failed")

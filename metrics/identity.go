@@ -1,7 +1,5 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // Identity is what requests said in vain of whom they are from.
 type Identity struct {
 	Failures  []IdentityFailure
@@ -26,7 +24,7 @@ var (
 	untrustedFields  = desc("weir_untrusted_forwarded_total", "Requests with a header field that only trusted proxies may set, from other peers.", "field")
 )
 
-func (i *Identity) collect(counter func(*prometheus.Desc, uint64, ...string)) {
+func (i *Identity) collect(counter writeCounter) {
 	for _, f := range i.Failures {
 		counter(identityFailures, f.Count, f.Kind, f.Reason)
 	}

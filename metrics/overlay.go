@@ -32,7 +32,7 @@ var (
 
 var overlayDescs = []*prometheus.Desc{overlayEntries, overlayMode, overlayUntil}
 
-func (s *Overlay) collect(gauge func(*prometheus.Desc, float64, ...string)) {
+func (s *Overlay) collect(gauge writeGauge) {
 	gauge(overlayEntries, float64(s.Bans), "ban")
 	gauge(overlayEntries, float64(s.Overrides), "override")
 	gauge(overlayEntries, float64(s.Allowed), "allow")

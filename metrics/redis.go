@@ -34,7 +34,7 @@ var (
 
 var redisDescs = []*prometheus.Desc{redisRequests, redisScripts, redisReloads, redisQueued, redisRollbacks, redisFailover, redisSlots, redisServers}
 
-func (s *Redis) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (s *Redis) collect(counter writeCounter, gauge writeGauge) {
 	counter(redisRequests, s.Requests)
 	counter(redisScripts, s.Scripts)
 	counter(redisReloads, s.Reloads)

@@ -29,7 +29,7 @@ var (
 
 var respDescs = []*prometheus.Desc{respClients, respMost, respAccepted, respCommands, respWrong, respClosed}
 
-func (r *RESP) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (r *RESP) collect(counter writeCounter, gauge writeGauge) {
 	gauge(respClients, float64(r.Clients))
 	gauge(respMost, float64(r.Most))
 	counter(respAccepted, r.Accepted, "accepted")

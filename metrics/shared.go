@@ -84,7 +84,7 @@ var sharedDescs = []*prometheus.Desc{sharedNodes, sharedReached, sharedUp, share
 	sharedLeases, sharedUnits, sharedUnused, sharedOvershot, sharedDegraded, sharedDebts, sharedDebtUnits, timerDelay,
 	regionLag, regionCapped, regionUp, regionSuccess, regionSynced, regionFailed}
 
-func (s *Shared) collect(ch chan<- prometheus.Metric, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (s *Shared) collect(ch chan<- prometheus.Metric, counter writeCounter, gauge writeGauge) {
 	gauge(sharedNodes, float64(s.Nodes))
 	gauge(sharedReached, oneIf(s.Reached))
 	gauge(sharedUp, oneIf(s.Up))

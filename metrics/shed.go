@@ -44,7 +44,7 @@ var (
 var shedDescs = []*prometheus.Desc{shedActive, shedMode, shedInFlight, shedShadow, shedThresholds, shedUnmatched}
 
 // collect sends all but the limits, which are sent with those of the rules.
-func (s *Shed) collect(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (s *Shed) collect(counter writeCounter, gauge writeGauge) {
 	gauge(shedActive, oneIf(s.Active))
 	for _, l := range s.Limiters {
 		for _, mode := range []string{"enforce", "shadow", "off"} {

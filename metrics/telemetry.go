@@ -21,7 +21,7 @@ var (
 
 var telemetryDescs = []*prometheus.Desc{otelExports, otelSpans, otelSkipped}
 
-func (s *Telemetry) collect(counter func(*prometheus.Desc, uint64, ...string)) {
+func (s *Telemetry) collect(counter writeCounter) {
 	counter(otelExports, s.TracesSent, "traces", "success")
 	counter(otelExports, s.TracesFailed, "traces", "failure")
 	counter(otelExports, s.MetricsSent, "metrics", "success")
