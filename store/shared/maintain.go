@@ -110,7 +110,7 @@ func (m *maintenance) renewAndPay() {
 			m.log.Warn("process paused or clock set forward; leases age by that time", "for", micros.Duration(sum-lost))
 			lost = sum
 		}
-		if err := m.outage.Pay(); err != nil && !isExcused(err) && m.debts.IsDue() {
+		if _, err := m.outage.Pay(); err != nil && !isExcused(err) && m.debts.IsDue() {
 			m.log.Warn("charging of debts failed; will retry", "err", err)
 		}
 		m.returns.Resume()
@@ -150,7 +150,11 @@ func (s *Store) Close() error {
 	s.table.Drain(s.maintenance.sendReturns)
 	var errs error
 	if !s.queue.IsOpen() {
-		errs = s.outage.Pay()
+		left, err := s.outage.Pay()
+		if left > 0 {
+			s.log.Warn("shutdown: shared store slow, debts not charged", "debts", left)
+		}
+		errs = err
 		errs = errors.Join(errs, s.nodes.leave(s.later))
 	}
 	s.queue.Close()

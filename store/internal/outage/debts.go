@@ -17,6 +17,8 @@ const (
 	// atOnce is how many debts are paid at a time, retryAfter how long one waits that
 	// cannot be charged, in microseconds.
 	atOnce, retryAfter = 16, 500_000
+	// payFor is how long Pay begins payments, in microseconds: who pays has other work.
+	payFor = 1_000_000
 	// debtBytes is what a debt takes beside its key: itself, and its place in two lists.
 	debtBytes = int64(unsafe.Sizeof(debt{})) + 64
 )
@@ -94,29 +96,39 @@ func (u *Outage) change(d *debt, owed, taken int64) (rest int64) {
 
 // Pay charges the store with the debts of shards that answer, as costs that were
 // incurred, and gives back the shares of those that end. It must not be called
-// concurrently. What cannot be charged is tried again by a later call.
-func (u *Outage) Pay() error {
-	for due := u.payable(); len(due) > 0; due = u.payable() {
-		for some := range slices.Chunk(due, atOnce) {
-			var ops []weir.Op
-			var paid []*debt
-			for _, d := range some {
-				if o, err := u.payment(d); err != nil {
-					return err
-				} else if o.Cost > 0 {
-					ops, paid = append(ops, o), append(paid, d)
-				}
+// concurrently. What cannot be charged is tried again by a later call. It tries each debt
+// once, and none that it has not begun with after a second; left is how many those are.
+func (u *Outage) Pay() (left int, err error) {
+	due := u.payable()
+	end := u.Clock.Now().Add(payFor)
+	for some := range slices.Chunk(due, atOnce) {
+		if u.Clock.Now() >= end {
+			return len(due), nil
+		}
+		due = due[len(some):]
+		var ops []weir.Op
+		var paid []*debt
+		for _, d := range some {
+			if o, err := u.payment(d); err != nil {
+				return len(due), err
+			} else if o.Cost > 0 {
+				ops, paid = append(ops, o), append(paid, d)
 			}
-			if len(ops) == 0 {
+		}
+		if len(ops) == 0 {
+			continue
+		}
+		sent, errs := u.Charge(ops)
+		for i, d := range paid {
+			if !u.finish(d, &ops[i], sent, errs[i]) {
 				continue
 			}
-			sent, errs := u.Charge(ops)
-			for i, d := range paid {
-				u.finish(d, &ops[i], sent, errs[i])
+			if _, err := u.payment(d); err != nil { // ends it, unless more is owed by now
+				return len(due), err
 			}
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // payable returns the debts that are due and that no decision uses.
@@ -169,8 +181,9 @@ func (u *Outage) payment(d *debt) (weir.Op, error) {
 	return o, u.Local.Take(context.Background(), look)
 }
 
-// finish ends the payment of a debt, which was answered if err is nil.
-func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) {
+// finish ends the payment of a debt, which was answered if err is nil. It reports false if
+// the payment is to be made again.
+func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) bool {
 	switch {
 	case err == nil:
 		u.Paid.Add(uint64(o.Cost))
@@ -186,7 +199,9 @@ func (u *Outage) finish(d *debt, o *weir.Op, sent clock.Node, err error) {
 		u.Lost.Add(uint64(lost))
 	default:
 		u.postpone(d)
+		return false
 	}
+	return true
 }
 
 // postpone has a debt tried again later.

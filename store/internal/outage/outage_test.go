@@ -3,6 +3,7 @@ package outage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -162,6 +163,32 @@ func TestDebtsOfAnOpenShardWait(t *testing.T) {
 	w.down['a'] = false
 	if w.pay(); w.counted("a", l) != 5 || w.Debts() != 0 {
 		t.Errorf("%d debts", w.Debts())
+	}
+}
+
+// Where each payment takes its time, Pay ends after a second or so, says how many debts it
+// did not begin with, and goes on with those next time.
+func TestPayIsBoundedInTime(t *testing.T) {
+	w := newWorld(t)
+	l := daily(t, 100, params.OnErrorLocal)
+	w.down['a'] = true
+	for i := range 100 {
+		w.spend(fmt.Sprint("a", i), l, 5)
+	}
+	w.down['a'] = false
+	charge := w.Charge
+	w.Charge = func(ops []weir.Op) (clock.Node, []error) {
+		w.now += 700_000
+		return charge(ops)
+	}
+	for want := 100 - 2*atOnce; want > 0; want -= 2 * atOnce {
+		left, err := w.Pay()
+		if err != nil || left != want || w.Debts() != want {
+			t.Fatalf("%d left, %d debts, %v, want %d", left, w.Debts(), err, want)
+		}
+	}
+	if left, err := w.Pay(); err != nil || left != 0 || w.Debts() != 0 || w.calls != 100 {
+		t.Errorf("%d left, %d debts, %d calls, %v", left, w.Debts(), w.calls, err)
 	}
 }
 

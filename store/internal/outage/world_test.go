@@ -148,7 +148,7 @@ func (w *world) spend(key string, l *weir.Limit, cost int64) weir.Op {
 func (w *world) pay() {
 	w.Helper()
 	w.now += 2 * retryAfter
-	if err := w.Pay(); err != nil {
+	if _, err := w.Pay(); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ type porter struct{ probes int }
 type parcel struct {
 	takes   time.Duration
 	err     error
-	arrived bool
+	arrived atomic.Bool
 }
 
 func (p *porter) Shards() int      { return 1 }
@@ -37,7 +38,7 @@ func (p *porter) Send(_ int, calls []*Call) {
 			c.Finish(&Result{Outcome: Failed, MayRun: true, Err: x.err})
 			continue
 		}
-		x.arrived = true
+		x.arrived.Store(true)
 		c.Finish(nil)
 	}
 }
@@ -57,8 +58,8 @@ func carrying(t *testing.T, change func(*Options), f func(q *Queue, p *porter)) 
 func TestCarry(t *testing.T) {
 	carrying(t, func(*Options) {}, func(q *Queue, _ *porter) {
 		x := &parcel{takes: 10 * time.Millisecond}
-		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, x, nil); err != nil || !x.arrived {
-			t.Errorf("%v, arrived %v", err, x.arrived)
+		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, x, nil); err != nil || !x.arrived.Load() {
+			t.Errorf("%v, arrived %v", err, x.arrived.Load())
 		}
 		// One that is late, and one behind it that is never sent.
 		late, behind := &parcel{takes: 50 * time.Millisecond}, &parcel{}
@@ -69,14 +70,14 @@ func TestCarry(t *testing.T) {
 				t.Errorf("behind: %v", err)
 			}
 		}()
-		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, late, nil); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived {
+		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, late, nil); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived.Load() {
 			t.Errorf("late: %v", err)
 		}
 		if time.Sleep(5 * time.Millisecond); q.Waiting() != 0 {
 			t.Errorf("%d wait that were left", q.Waiting())
 		}
 		time.Sleep(100 * time.Millisecond)
-		if !late.arrived || behind.arrived {
+		if !late.arrived.Load() || behind.arrived.Load() {
 			t.Error("what was sent did not arrive, or what was not did")
 		}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -92,8 +93,8 @@ func TestCarry(t *testing.T) {
 func TestCarryFetch(t *testing.T) {
 	carrying(t, func(*Options) {}, func(q *Queue, _ *porter) {
 		x, late := &parcel{takes: 90 * time.Millisecond}, 0
-		if err := q.Carry(context.Background(), 0, Fetch, time.Second, x, func() { late++ }); err != nil || !x.arrived || late != 4 || q.Stats().Late != 1 {
-			t.Errorf("%v, arrived %v, %d budgets, %+v", err, x.arrived, late, q.Stats())
+		if err := q.Carry(context.Background(), 0, Fetch, time.Second, x, func() { late++ }); err != nil || !x.arrived.Load() || late != 4 || q.Stats().Late != 1 {
+			t.Errorf("%v, arrived %v, %d budgets, %+v", err, x.arrived.Load(), late, q.Stats())
 		}
 	})
 }
