@@ -54,9 +54,10 @@ test: servers ## before each change lands: unit tests, conformance, race of the 
 	$(GO) test $(RACE) -vet=off -short -timeout 10m $(call only,$(CORE))
 
 lab: export WEIR_REQUIRE_SERVERS := 1
-lab: servers ## what make test leaves out: whole stores, real servers and browsers, race of the rest
+lab: servers ## what make test leaves out: whole stores, real servers and browsers, mutants, race of the rest
 	$(GO) test -p 1 -shuffle=on -timeout 10m $(call only,$(STORES) $(LAB))
 	$(GO) test -p 1 $(RACE) -vet=off -short -timeout 10m $(RACED)
+	$(GO) run ./lab/mutants
 	cd lab/bench && $(GO) vet ./... && $(GO) test -p 1 -short ./...
 	cd examples/middleware && $(GO) vet ./... && $(GO) test -p 1 ./...
 	cd tools/helm && $(GO) vet ./... && $(GO) test ./...
@@ -89,7 +90,8 @@ soak: servers ## the long forms of the tests: minutes to hours
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 3h -v -run 'Soak|Oracle|Theorem' $(PACKAGES)
 	WEIR_SOAK=1 WEIR_REQUIRE_SERVERS=1 $(GO) test -count=1 -timeout 1h -v ./lab/hostile
 
-mutants: ## break the code in every known way and see a test fail
+mutants: export WEIR_REQUIRE_SERVERS := 1
+mutants: servers ## break each promise of the core and see a test fail
 	$(GO) run ./lab/mutants
 
 house: ## print the figures of the house rules

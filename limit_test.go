@@ -110,6 +110,7 @@ func TestKeysOfSeveralPartsAreUnambiguous(t *testing.T) {
 	for _, parts := range [][]string{
 		{"a", "b"}, {"ab", ""}, {"", "ab"}, {"a\x1fb", ""}, {"a", "\x1fb"}, {"a\x1f", "b"},
 		{"a\x1f1", "b"}, {"a", "b\x1f1"}, {"", ""}, {"\x1f", ""}, {"", "\x1f"},
+		{"a\x1fb", "c", "d"}, {"a", "b\x1fc", "d"}, {"a", "b", "c\x1fd"}, {"0123456789\x1fb", "c"}, {"0123456789", "b\x1fc"},
 	} {
 		key := r.Key(parts...)
 		if before, ok := seen[key]; ok {

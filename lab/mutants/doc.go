@@ -1,29 +1,28 @@
-// Command mutants breaks the code in every known way and demands that a test
-// notices: a test that was never seen to fail proves nothing.
+// Command mutants breaks the code in known ways, one at a time, and fails unless
+// a test notices: a test that was never seen to fail proves nothing.
 //
 //	go run ./lab/mutants [-list] [-run regexp] [-jobs n] [-write]
 //
-// A mutant is a file testdata/NN-short-name.patch. NN is the number of a classic
-// mistake of rate limiters, 1 to 30; from 31 on come mistakes that only this
-// code base can make. A header says what is wrong and who must notice, a unified
-// diff makes it so:
+// The file mutants.txt holds one entry for each promise of the core:
 //
-//	Mistake: refused requests are logged
-//	Bit: whom it bit elsewhere
-//	Breaks: what goes wrong then
-//	Kill: ./algorithm TestOracle/all/sliding_log
+//	./algorithm tat.within
+//	was t.part <= r
+//	now t.part < r
+//	kill TestOracle/all/token_bucket
+//	harm the last unit of a bucket is never admitted
 //
-//	--- a/algorithm/sliding_log.go
-//	...
+// The first line names a package and a function, a method as Type.method, or a
+// declared name. A script is named as file.lua:function, or file.lua alone. The
+// text after "was" must occur exactly once in it; white space does not matter.
+// The text after "now" replaces it. A text of several lines continues on lines
+// that begin with a tab. An empty "now" removes. The test after "kill" is a
+// pattern of go test -run in which every part stands for a whole name; a package
+// before it, if it is not the package of the code.
 //
-// There may be several Kill lines, each a package and a pattern of go test -run
-// in which every part stands for a whole name; tests of all of them have to
-// fail. A hunk is found by its text, which must occur exactly once; line numbers
-// are for the reader.
-//
-// The command works on copies of the module as it stands, without what git
-// ignores. First the tests that are named must pass on the unchanged copy. Then
-// each mutant is applied, compiled, tested and taken back. With -write it
-// renews the tables of docs/reference/generated/mutants.md. It fails if a mutant survives, does not
-// apply or does not compile.
+// The command gives each mutant to go test as an overlay, so that the tree stays
+// as it is. First the tests that are named must pass on the unchanged code. It
+// fails if a mutant survives, does not apply or does not compile. With -write it
+// renews docs/reference/generated/mutants.md from the table.
 package main
+
+//go:generate go run . -write

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -19,9 +21,9 @@ import (
 func main() {
 	var o options
 	flag.BoolVar(&o.list, "list", false, "list the mutants and exit")
-	flag.StringVar(&o.run, "run", "", "only mutants whose name matches the regular expression")
+	flag.StringVar(&o.run, "run", "", "only mutants whose package, function or harm matches the regular expression")
 	flag.IntVar(&o.jobs, "jobs", min(runtime.NumCPU(), 4), "mutants at a time")
-	flag.BoolVar(&o.write, "write", false, "renew the tables of "+page+", or with -run the rows of those that are tried")
+	flag.BoolVar(&o.write, "write", false, "renew "+page+" and exit")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -46,7 +48,7 @@ func command(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	all, err := load(root)
+	all, err := parseTable(table)
 	if err != nil {
 		return err
 	}
@@ -54,92 +56,85 @@ func command(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	tried := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !chosen.MatchString(m.name) })
-	if len(tried) == 0 {
+	tried := slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !chosen.MatchString(m.String() + " " + m.harm) })
+	switch {
+	case o.write:
+		return os.WriteFile(filepath.Join(root, page), []byte(render(all)), 0o644)
+	case len(tried) == 0:
 		return fmt.Errorf("no mutant matches %q: see -list", o.run)
-	}
-	if o.list {
+	case o.list:
 		for _, m := range tried {
-			fmt.Printf("%-36s %s\n", m.name, m.mistake)
+			fmt.Printf("%-48s %s\n", m, m.harm)
 		}
 		return nil
 	}
-	results, err := runAll(ctx, root, tried, o.jobs)
+	return runAll(ctx, root, tried, o.jobs)
+}
+
+// moduleRoot returns the folder of the module that the command runs in.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOMOD: %w", err)
+	}
+	mod := strings.TrimSpace(string(out))
+	if mod == "" || mod == os.DevNull {
+		return "", errors.New("not in a module: run it in the repository")
+	}
+	return filepath.Dir(mod), nil
+}
+
+// runAll tests mutants of the module at root, jobs at a time, and prints what
+// became of each. It fails unless all are killed.
+func runAll(ctx context.Context, root string, all []mutant, jobs int) error {
+	start := time.Now()
+	tmp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
-	if o.write {
-		return writePage(root, all, results)
+	defer os.RemoveAll(tmp)
+	r := runner{root: root, tmp: tmp, timeout: 20 * time.Second}
+	patterns := map[string][]string{}
+	for _, m := range all {
+		if p := anchored(m.kill.pattern); !slices.Contains(patterns[m.kill.pkg], p) {
+			patterns[m.kill.pkg] = append(patterns[m.kill.pkg], p)
+		}
 	}
+	packages := slices.Sorted(maps.Keys(patterns))
+	errs := make([]error, len(packages))
+	share(jobs, len(packages), func(i int) { errs[i] = r.baseline(ctx, packages[i], patterns[packages[i]]) })
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	errs = make([]error, len(all))
+	var print sync.Mutex
+	share(jobs, len(all), func(i int) {
+		begin := time.Now()
+		by, err := r.try(ctx, i, all[i])
+		errs[i] = err
+		print.Lock()
+		defer print.Unlock()
+		if err != nil {
+			by = "NOBODY"
+		}
+		fmt.Printf("%-48s %5.1fs killed by %s\n", all[i], time.Since(begin).Seconds(), by)
+	})
+	if err := errors.Join(errs...); err != nil {
+		survivors := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+		return fmt.Errorf("%d of %d mutants were not killed:\n%w", len(survivors), len(all), err)
+	}
+	fmt.Printf("%d mutants, all killed, in %s\n", len(all), time.Since(start).Round(time.Second))
 	return nil
 }
 
-// runAll tests all mutants on copies of the module at root and prints what
-// became of each.
-func runAll(ctx context.Context, root string, all []mutant, jobs int) ([]result, error) {
-	start := time.Now()
-	files, err := listed(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	tmp, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(tmp)
-	runners := make([]runner, min(jobs, len(all)))
-	for i := range runners {
-		// Without trimpath the build cache would tell the copies apart.
-		runners[i] = runner{dir: filepath.Join(tmp, fmt.Sprint(i)), timeout: 30 * time.Second, flags: []string{"-trimpath"}}
-		if err := copyTree(root, runners[i].dir, files); err != nil {
-			return nil, err
-		}
-	}
-	if err := baselines(ctx, runners, all); err != nil {
-		return nil, err
-	}
-	results := make([]result, len(all))
-	var print sync.Mutex
-	share(runners, len(all), func(r runner, i int) {
-		results[i] = r.try(ctx, all[i])
-		print.Lock()
-		defer print.Unlock()
-		fmt.Println(results[i].line())
-	})
-	var errs []error
-	for _, r := range results {
-		errs = append(errs, r.err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("%d of %d mutants were not killed:\n%w", len(all)-deaths(results), len(all), err)
-	}
-	fmt.Printf("%d mutants, all killed, in %s\n", len(all), time.Since(start).Round(time.Second))
-	return results, nil
-}
-
-// baselines runs every test that a mutant names on the unchanged code.
-func baselines(ctx context.Context, runners []runner, all []mutant) error {
-	var kills []kill
-	for _, m := range all {
-		for _, k := range m.kills {
-			if !slices.Contains(kills, k) {
-				kills = append(kills, k)
-			}
-		}
-	}
-	errs := make([]error, len(kills))
-	share(runners, len(kills), func(r runner, i int) { errs[i] = r.baseline(ctx, kills[i]) })
-	return errors.Join(errs...)
-}
-
-// share does n pieces of work, each runner one at a time.
-func share(runners []runner, n int, do func(r runner, i int)) {
+// share calls do with 0 to n-1, jobs calls at a time.
+func share(jobs, n int, do func(i int)) {
 	work := make(chan int)
 	var wg sync.WaitGroup
-	for _, r := range runners {
+	for range jobs {
 		wg.Go(func() {
 			for i := range work {
-				do(r, i)
+				do(i)
 			}
 		})
 	}
@@ -148,20 +143,4 @@ func share(runners []runner, n int, do func(r runner, i int)) {
 	}
 	close(work)
 	wg.Wait()
-}
-
-func deaths(results []result) (n int) {
-	for _, r := range results {
-		if r.err == nil {
-			n++
-		}
-	}
-	return n
-}
-
-func (r result) line() string {
-	if r.err != nil {
-		return fmt.Sprintf("%-36s NOT KILLED   %5.1fs", r.mutant.name, r.took.Seconds())
-	}
-	return fmt.Sprintf("%-36s killed %5.1fs by %s", r.mutant.name, r.took.Seconds(), strings.Join(r.by, " and "))
 }

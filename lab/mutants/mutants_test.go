@@ -1,8 +1,6 @@
 package main
 
 import (
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,54 +11,37 @@ import (
 
 const root = "../.."
 
-// TestPatchesFit checks what needs no compiler: every patch applies and gives
-// Go, the tests that it names exist, and the document has a row for it.
-func TestPatchesFit(t *testing.T) {
-	all, err := load(root)
+// TestTable checks what needs no compiler: every entry names one text of one
+// function, the test that is to fail exists, and the page is that of the table.
+// That each mutant is killed, `make mutants` checks.
+func TestTable(t *testing.T) {
+	all, err := parseTable(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile(filepath.Join(root, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	covered := map[int]bool{}
+	seen := map[string]bool{}
 	for _, m := range all {
-		covered[m.number()] = true
-		if _, after, err := m.mutate(root); err != nil {
+		if _, _, err := m.apply(root); err != nil {
 			t.Error(err)
+		}
+		if !hasTest(t, m.kill) {
+			t.Errorf("mutant %s: no test matches %s: name the one that notices now", m, m.kill)
+		}
+		if key := m.String() + m.was; seen[key] {
+			t.Errorf("mutant %s: %q is changed twice: remove one", m, m.was)
 		} else {
-			for file, text := range after {
-				if !strings.HasSuffix(file, ".go") {
-					continue // a script: the server says whether it is one
-				}
-				if _, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution); err != nil {
-					t.Errorf("%s.patch: %v", m.name, err)
-				}
-			}
-		}
-		for _, k := range m.kills {
-			if !hasTest(t, k) {
-				t.Errorf("%s.patch: no test matches %s", m.name, k)
-			}
-		}
-		if !strings.Contains(string(doc), "/"+m.name+".patch)") {
-			t.Errorf("%s has no row for %s: go run ./lab/mutants -write", page, m.name)
+			seen[key] = true
 		}
 	}
-	if rows := strings.Count(string(doc), ".patch)"); rows != len(all) {
-		t.Errorf("%s has %d rows for %d patches: go run ./lab/mutants -write", page, rows, len(all))
+	if n := len(all); n > 70 {
+		t.Errorf("%d mutants, at most 70 are wanted: remove those that matter least", n)
 	}
-	for _, a := range absent {
-		covered[a.number] = true
-		if !strings.Contains(string(doc), a.why) {
-			t.Errorf("%s has no row for what no patch makes of mistake %d: go run ./lab/mutants -write", page, a.number)
-		}
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for n := 1; n <= classics; n++ {
-		if !covered[n] {
-			t.Errorf("mistake %d has neither a patch nor a reason", n)
-		}
+	if string(text) != render(all) {
+		t.Errorf("%s is not of the table: go run ./lab/mutants -write", page)
 	}
 }
 
@@ -86,70 +67,102 @@ func hasTest(t *testing.T, k kill) bool {
 	return false
 }
 
-// TestVerdicts breaks a module of one function in every way that there is to
-// judge.
-func TestVerdicts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs go test several times")
-	}
+// module writes a module of two functions and a script, and returns its folder.
+func module(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	for file, text := range map[string]string{
-		"go.mod":      "module example.org/one\n\ngo 1.26\n",
-		"one.go":      "package one\n\nfunc one() int {\n\treturn 1\n}\n\nfunc two() int {\n\treturn one() + 1\n}\n",
+		"go.mod": "module example.org/one\n\ngo 1.26\n",
+		"one.go": "package one\n\ntype box[T any] struct{}\n\nfunc (*box[T]) one() int {\n\treturn 1\n}\n\nconst most, least = 7,\n\t1\n\n" +
+			"func one() int {\n\treturn 1\n}\n\nfunc two() int {\n\treturn one() + 1 + 1\n}\n",
+		"again.go":    "//go:build never\n\npackage one\n\nfunc two() int { return 2 }\n",
+		"one.lua":     "local function one()\n  return 1\nend\nlocal function two()\n  return 1\nend\nreturn one()\n",
 		"one_test.go": "package one\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tif one() != 1 {\n\t\tt.Error(one())\n\t}\n}\n\nfunc TestNothing(*testing.T) {}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := runner{dir: dir, timeout: time.Second}
-	f := func(want, test, from, to string) {
+	return dir
+}
+
+func TestApply(t *testing.T) {
+	dir := module(t)
+	f := func(want, decl, was, now string) {
 		t.Helper()
-		m, err := parse("01-x", "Mistake: x\nBreaks: y\nKill: . "+test+"\n\n--- a/one.go\n+++ b/one.go\n@@\n-"+from+"\n+"+to+"\n")
+		_, text, err := mutant{dir: ".", decl: decl, was: was, now: now}.apply(dir)
+		got := string(text)
 		if err != nil {
-			t.Fatal(err)
-		}
-		res := r.try(t.Context(), m)
-		got := strings.Join(res.by, " ")
-		if res.err != nil {
-			got = res.err.Error()
+			got = err.Error()
 		}
 		if !strings.Contains(got, want) {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("%s: got %q, want %q", decl, got, want)
 		}
 	}
-	f("TestOne", "TestOne", "\treturn 1", "\treturn 2")
-	f("TestOne", "TestOne", "\treturn 1", "\tpanic(1)")
-	f("TestOne (timeout)", "TestOne", "\treturn 1", "\tfor { }")
-	f("survives . TestOne", "TestOne", "\treturn 1", "\treturn 2 - 1")
-	f("survives . TestNothing", "TestNothing", "\treturn 1", "\treturn 2")
-	f("does not compile", "TestOne", "\treturn 1", "\treturn true")
-	f("no test of that name", "TestOn", "\treturn 1", "\treturn 2")
-	f("no longer applies", "TestOne", "\treturn 3", "\treturn 2")
-	f("ambiguous", "TestOne", "}", "}}")
-	// All of it was taken back.
-	if err := r.baseline(t.Context(), kill{pkg: ".", pattern: "TestOne"}); err != nil {
-		t.Error(err)
-	}
+	f("func one() int {\n\treturn 2", "one", "return   1", "return 2")
+	f("one() int {\n\treturn 2\n}\n\nconst", "box.one", "1", "2")
+	f("least = 7,\n\t2", "most", "1", "2")
+	f("one()\n  return 2\nend\nlocal", "one.lua:one", "return 1", "return 2")
+	f("end\nreturn two()\n", "one.lua", "return one()", "return two()")
+	f("2 declarations", "two", "1", "2")
+	f("0 declarations", "three", "1", "2")
+	f("0 functions", "one.lua:three", "1", "2")
+	f("name the script", "two.lua", "1", "2")
+	f("occurs 2 times", "one.lua", "return 1", "return 2")
+	f("occurs 0 times", "one", "retur", "goto")
+	f("is not Go", "one", "return 1", "return )")
 }
 
 func TestParseSaysWhatIsWrong(t *testing.T) {
-	const header = "Mistake: x\nBreaks: y\nKill: . TestOne\n\n"
-	f := func(want, name, text string) {
+	const whole = "./a F\nwas x\n\ty\nnow\nkill TestA\nharm h"
+	all, err := parseTable(whole + "\n\n" + strings.Replace(whole, "kill ", "kill ./b ", 1) + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mutant{dir: "./a", decl: "F", was: "x\ny", kill: kill{"./a", "TestA"}, harm: "h"}
+	if len(all) != 2 || all[0] != m || all[1].kill != (kill{"./b", "TestA"}) {
+		t.Errorf("got %+v", all)
+	}
+	f := func(want, old, now string) {
 		t.Helper()
-		if _, err := parse(name, text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseTable(strings.Replace(whole, old, now, 1)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want one that says %q", err, want)
 		}
 	}
-	f("NN-short-name", "x", header)
-	f("number", "ab-x", header)
-	f("empty line", "01-x", "Mistake: x\n")
-	f("Mistake, Breaks and Kill", "01-x", "Mistake: x\nBreaks: y\n\n")
-	f("unknown header line", "01-x", "Mistake: x\nHurts: y\n\n")
-	f("a package and a pattern", "01-x", "Kill: .\n\n")
-	f("no hunks", "01-x", header)
-	f("outside of any hunk", "01-x", header+"-x\n")
-	f("no line of a diff", "01-x", header+"--- a/one.go\n+++ b/one.go\n@@\nx\n")
-	f("changes nothing", "01-x", header+"--- a/one.go\n+++ b/one.go\n@@\n x\n")
-	f("renames", "01-x", header+"--- a/one.go\n+++ b/two.go\n@@\n-x\n+y\n")
+	f("package and a function", "./a F", "F")
+	f(`line "hurts h"`, "harm", "hurts")
+	f("once each", "harm h", "kill h")
+	f("want was, now, kill and harm", "now\n", "")
+	f("changes nothing", "now", "now x\n\ty")
+}
+
+// TestVerdicts breaks a module of one function in every way that there is to
+// judge.
+func TestVerdicts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go test several times")
+	}
+	r := runner{root: module(t), tmp: t.TempDir(), timeout: time.Second}
+	f := func(want, test, now string) {
+		t.Helper()
+		got, err := r.try(t.Context(), 0, mutant{dir: ".", decl: "one", was: "return 1", now: now, kill: kill{".", test}})
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", now, got, want)
+		}
+	}
+	f("TestOne", "TestOne", "return 2")
+	f("TestOne", "TestOne", "panic(1)")
+	f("TestOne (timeout)", "TestOne", "for { }")
+	f("survives . TestOne", "TestOne", "return 2 - 1")
+	f("survives . TestNothing", "TestNothing", "return 2")
+	f("does not compile", "TestOne", "return true")
+	f("no test of that name", "TestOn", "return 2")
+	f("not Go", "TestOne", "return )")
+	// The tree is as it was.
+	if err := r.baseline(t.Context(), ".", []string{"^(TestOne)$"}); err != nil {
+		t.Error(err)
+	}
 }

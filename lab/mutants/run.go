@@ -3,18 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// verdict is what became of a mutant under one kill line, or of the unchanged
-// code.
+// verdict is what became of a mutant, or of the unchanged code.
 type verdict uint8
 
 const (
@@ -24,77 +25,70 @@ const (
 	broken                  // there was nothing to test: no build, no test
 )
 
-// result is what became of a mutant.
-type result struct {
-	mutant mutant
-	// by names the test that noticed, for each kill line.
-	by   []string
-	took time.Duration
-	err  error // why it survived, or could not be tested
-}
-
-// runner tests mutants in one copy of the module.
+// runner tests mutants of the module at root. It keeps its files in tmp.
 type runner struct {
-	dir     string
-	timeout time.Duration // of one run of tests
-	flags   []string      // more flags for go test
+	root, tmp string
+	timeout   time.Duration // of one run of tests
 }
 
-// baseline reports why nothing would be proven if k failed on a mutant.
-func (r runner) baseline(ctx context.Context, k kill) error {
-	v, by, out := r.test(ctx, k)
+// baseline reports why nothing would be proven if tests of a package failed on a
+// mutant.
+func (r runner) baseline(ctx context.Context, pkg string, patterns []string) error {
+	// An alternative may have slashes: each part of it is in brackets.
+	r.timeout *= 6
+	v, by, out := r.test(ctx, pkg, strings.Join(patterns, "|"), "")
 	if v == survived {
 		return nil
 	}
-	return fmt.Errorf("%s does not pass on the unchanged code (%s):\n%s", k, by, out)
+	return fmt.Errorf("%s %s does not pass on the unchanged code (%s):\n%s", pkg, strings.Join(patterns, "|"), by, out)
 }
 
-// try applies m, tests it, and takes it back.
-func (r runner) try(ctx context.Context, m mutant) (res result) {
-	start := time.Now()
-	res.mutant = m
-	defer func() { res.took = time.Since(start) }()
-	before, after, err := m.mutate(r.dir)
+// try tests m, the mutant of a number. by is the test that failed. It fails if
+// none did.
+func (r runner) try(ctx context.Context, number int, m mutant) (by string, err error) {
+	file, text, err := m.apply(r.root)
 	if err != nil {
-		res.err = err
-		return res
+		return "", err
 	}
-	if err := write(r.dir, after); err != nil {
-		res.err = err
-		return res
+	if file, err = filepath.Abs(file); err != nil {
+		return "", err
 	}
-	defer func() { res.err = errors.Join(res.err, write(r.dir, before)) }()
-	for _, k := range m.kills {
-		v, by, out := r.test(ctx, k)
-		switch v {
-		case killed:
-		case hung:
-			by += " (timeout)"
-		case survived:
-			res.err = errors.Join(res.err, fmt.Errorf("%s survives %s", m.name, k))
-			continue
-		case broken:
-			res.err = errors.Join(res.err, fmt.Errorf("%s.patch proves nothing with %s (%s):\n%s", m.name, k, by, out))
-			continue
-		}
-		res.by = append(res.by, by)
+	changed := filepath.Join(r.tmp, fmt.Sprint(number, filepath.Ext(file)))
+	overlay := filepath.Join(r.tmp, fmt.Sprint(number, ".json"))
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
+	if err != nil {
+		return "", err
 	}
-	return res
+	if err := errors.Join(os.WriteFile(changed, text, 0o644), os.WriteFile(overlay, list, 0o644)); err != nil {
+		return "", err
+	}
+	v, by, out := r.test(ctx, m.kill.pkg, anchored(m.kill.pattern), overlay)
+	switch v {
+	case survived:
+		return "", fmt.Errorf("mutant %s survives %s (%s)", m, m.kill, m.harm)
+	case broken:
+		return "", fmt.Errorf("mutant %s proves nothing with %s (%s):\n%s", m, m.kill, by, out)
+	case hung:
+		by += " (timeout)"
+	}
+	return by, nil
 }
 
-// test runs the tests of k. by says which test failed, or what went wrong.
-func (r runner) test(ctx context.Context, k kill) (v verdict, by, out string) {
-	// Vet would refuse some mutants that the compiler takes. The seed makes
-	// random tests of one run the same for all mutants.
-	args := append([]string{"test", "-count=1", "-short", "-failfast", "-vet=off", "-p=1",
-		"-timeout", r.timeout.String(), "-run", anchored(k.pattern)}, r.flags...)
-	ctx, stop := context.WithTimeout(ctx, 2*r.timeout+time.Minute) // compiling counts
+// test runs tests of a package, with the overlay if there is one. by says which
+// test failed, or what went wrong.
+func (r runner) test(ctx context.Context, pkg, pattern, overlay string) (v verdict, by, out string) {
+	// Vet would refuse some mutants that the compiler takes.
+	args := []string{"test", "-short", "-failfast", "-vet=off", "-p=1", "-timeout", r.timeout.String(), "-run", pattern}
+	if overlay != "" {
+		args = append(args, "-count=1", "-overlay", overlay)
+	}
+	ctx, stop := context.WithTimeout(ctx, 2*r.timeout+3*time.Minute) // compiling counts
 	defer stop()
-	cmd := exec.CommandContext(ctx, "go", append(args, k.pkg)...)
-	cmd.Dir = r.dir
+	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	cmd.Dir = r.root
 	cmd.WaitDelay = 5 * time.Second
 	// The short forms have to do, and what is drawn against broken code is not
-	// worth keeping.
+	// worth keeping. The seed makes random tests the same for all mutants.
 	cmd.Env = append(os.Environ(), "WEIR_SOAK=", "RAPID_NOFAILFILE=true")
 	if os.Getenv("WEIR_SEED") == "" {
 		cmd.Env = append(cmd.Env, "WEIR_SEED=1")
