@@ -24,7 +24,9 @@ func TestArchitectureNamesExist(t *testing.T) {
 	folder := regexp.MustCompile(`^[a-z]+(/[a-z]*)*$`)
 	declared := map[string]map[string]bool{}
 	checked := 0
-	for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(string(text), -1) {
+	// TestWalks checks the stays of the walks, which may be unexported.
+	rest := regexp.MustCompile(`(?m)^- \*\*.+:\*\* .+$`).ReplaceAllString(string(text), "")
+	for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(rest, -1) {
 		name := m[1]
 		switch {
 		case identifier.MatchString(name):
