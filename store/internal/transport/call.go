@@ -195,17 +195,15 @@ func (c *Call) Finish(r *Result) {
 	}
 	opened := s.record(c, r)
 	s.release(c)
-	if len(c.with) > 0 {
-		for i := range c.Ops { // that was sent to be charged always, and stands alone
-			c.Ops[i].Charged = c.Ops[i].Charged && c.Ops[i].Decision.Allowed()
+	if len(c.with) > 0 && r == nil {
+		for i := range c.Ops { // each stands alone, though a store says Charged of a refused Always
+			c.Ops[i].Charged = c.Ops[i].Decision.Allowed()
 		}
 	}
 	var left []*Call
 	for i := len(c.with) - 1; i >= 0; i-- { // c itself is the last: its caller may use it again
 		f := c.with[i]
 		if r == nil {
-			c.uncharge(0)
-			c.uncharge(i + 1)
 			copyAnswers(f.Ops, c.Ops[i+1:i+2])
 		}
 		left = f.end(r, left)
@@ -219,10 +217,6 @@ func (c *Call) Finish(r *Result) {
 		s.opened(r)
 	}
 }
-
-// uncharge says of the i-th of several spends whether it was charged alone: as one of
-// them it counts as charged also where it was refused.
-func (c *Call) uncharge(i int) { c.Ops[i].Charged = c.Ops[i].Decision.Allowed() }
 
 // end hands a call back. If its caller has left and waits for the answer elsewhere, it
 // is appended to left. Requires: mu.
