@@ -38,7 +38,7 @@ func (d *decision) holdOf(i int) *lot.Hold {
 // the budget allows. The error is why that has brought nothing.
 func (d *decision) draw(p *policy, o *weir.Op, h *lot.Hold) (lot.Verdict, error) {
 	for {
-		v, f := p.decider.Draw(d.clock.Now(), o, h)
+		v, f := p.decider.Draw(d.ctx, d.clock.Now(), o, h)
 		if v != lot.Wait {
 			return v, nil
 		}

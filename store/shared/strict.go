@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"context"
 	"math"
 
 	"github.com/weirlimit/weir"
@@ -40,7 +41,7 @@ func isSpend(o *weir.Op) bool {
 }
 
 // Draw implements lot.Decider.
-func (d strict) Draw(now clock.Node, o *weir.Op, _ *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d strict) Draw(_ context.Context, now clock.Node, o *weir.Op, _ *lot.Hold) (lot.Verdict, *lot.Flight) {
 	return d.Peek(now, o), nil
 }
 

@@ -1,6 +1,7 @@
 package eventual
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -281,7 +282,7 @@ func TestUndoAndRefundGoToTheTally(t *testing.T) {
 		now := n.Clock.Now()
 		var h lot.Hold
 		o := weir.Op{Key: "k", Limit: d.limit, Cost: 3}
-		if v, _ := d.Draw(now, &o, &h); v != lot.Charged {
+		if v, _ := d.Draw(context.Background(), now, &o, &h); v != lot.Charged {
 			t.Fatal(v)
 		}
 		e, y := n.entry(d)
@@ -300,7 +301,7 @@ func TestUndoAndRefundGoToTheTally(t *testing.T) {
 			t.Errorf("%s: a refund of another window", a.Name())
 		}
 		h.Parts = h.Parts[:0]
-		d.Draw(now, &o, &h)
+		d.Draw(context.Background(), now, &o, &h)
 		d.Undo(now, &h)
 		if y.units() != 0 || len(h.Parts) != 0 {
 			t.Errorf("%s: %+v after undo", a.Name(), y)
@@ -578,7 +579,7 @@ func runFleet(t *testing.T, a weir.Algorithm, r *rand.Rand) {
 		case x < 95:
 			var h lot.Hold
 			o := weir.Op{Key: "k", Limit: d.limit, Cost: 1 + r.Int64N(5)}
-			if v, _ := d.Draw(n.Clock.Now(), &o, &h); v == lot.Charged {
+			if v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, &h); v == lot.Charged {
 				w.true += r.Int64N(2000)
 				d.Undo(n.Clock.Now(), &h)
 			}
@@ -677,10 +678,10 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	before := n.Held.Load()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
-		if v, _ := decide.Draw(now, o, nil); v != lot.Charged {
+		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged {
 			t.Fatal("not warm")
 		}
-		decide.Draw(now, o, h)
+		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
 	}); a != 0 || n.Held.Load() < before+2000 {
 		t.Errorf("%v allocations, %d decisions by the tally", a, n.Held.Load()-before)

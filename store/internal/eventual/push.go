@@ -1,6 +1,8 @@
 package eventual
 
 import (
+	"context"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/lot"
@@ -76,7 +78,7 @@ func (d Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
 // launch begins a push, of nothing if nothing is open: it asks for slack and hears what
 // remains. It reports false if the node is closing. Requires: the shard of e.
 func (d Decider) launch(e *lot.Entry, t *tally) bool {
-	f := lot.NewFlight()
+	f := lot.NewFlight(context.Background())
 	if !d.Go(func() { Decider{d.Env, t.terms}.run(e, t, f) }) {
 		return false
 	}

@@ -45,6 +45,7 @@
 package eventual
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -185,7 +186,7 @@ func (d Decider) tallyOf(e *lot.Entry) (t *tally) {
 }
 
 // Draw implements lot.Decider.
-func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d Decider) Draw(_ context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	charged := d.draw(g, e, o, now, h)
 	g.Unlock()
@@ -197,7 +198,7 @@ func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lo
 
 // Peek implements lot.Decider.
 func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
-	v, _ := d.Draw(now, o, nil)
+	v, _ := d.Draw(context.Background(), now, o, nil)
 	return v
 }
 

@@ -1,6 +1,8 @@
 package leased
 
 import (
+	"context"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/store/internal/clock"
@@ -110,8 +112,8 @@ func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
 
 // launch begins a fetch of at least need units, if the node is not closing. Requires: the
 // shard of e.
-func (d Decider) launch(e *lot.Entry, need int64) bool {
-	f := lot.NewFlight()
+func (d Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
+	f := lot.NewFlight(ctx)
 	if !d.Go(func() { d.fetch(e, f, need) }) {
 		return false
 	}

@@ -19,6 +19,7 @@
 package leased
 
 import (
+	"context"
 	"sync/atomic"
 	"unsafe"
 
@@ -80,7 +81,7 @@ func (d Decider) AskBy(cost int64) *weir.Limit {
 }
 
 // Draw implements lot.Decider.
-func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.Table.Find(o.Key, d.limit)
 	charged, free := e != nil && e.Limit == d.limit && d.draw(g, e, o, now, h), int64(0)
 	if e != nil && !charged {
@@ -90,12 +91,12 @@ func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lo
 	if charged {
 		return lot.Charged, nil
 	}
-	return d.shortfall(now, o, h, tag, free)
+	return d.shortfall(ctx, now, o, h, tag, free)
 }
 
 // Peek implements lot.Decider. What is held the node knows without asking.
 func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
-	v, _ := d.Draw(now, o, nil)
+	v, _ := d.Draw(context.Background(), now, o, nil)
 	return v
 }
 
@@ -114,7 +115,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 	d.answer(o, d.describe(e, now), now, true)
 	lots := e.Lots()
 	if last := &lots[len(lots)-1]; e.Flight == nil && e.Free() < last.Fetched/4 && now >= e.State.(*state).rest {
-		d.launch(e, 1) // ahead; if it cannot be, a draw that finds nothing asks
+		d.launch(context.Background(), e, 1) // ahead; if it cannot be, a draw that finds nothing asks
 	}
 	if h != nil {
 		// What is given back is named by what it was drawn from, the newest; of a sliding
@@ -131,7 +132,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, o *weir.Op, now clock.Node, h 
 }
 
 // shortfall goes on where too little is held: free units.
-func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
+func (d Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, free int64) (lot.Verdict, *lot.Flight) {
 	nodes := d.Nodes()
 	if d.limit.Burst/nodes < leastShare || d.flows && !d.IsRegistered() || o.Cost > max(d.by.Burst/(d.parts*nodes), 1) {
 		return lot.Ask, nil
@@ -150,7 +151,7 @@ func (d Decider) shortfall(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64, 
 	if e != nil && d.draw(g, e, o, now, h) {
 		return lot.Charged, nil
 	}
-	if e == nil || e.Flight == nil && !d.launch(e, o.Cost) {
+	if e == nil || e.Flight == nil && !d.launch(ctx, e, o.Cost) {
 		return lot.Ask, nil
 	}
 	return lot.Wait, e.Flight

@@ -1,6 +1,7 @@
 package leased
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -247,7 +248,7 @@ func TestEntryOfAnotherDeciderIsLeft(t *testing.T) {
 	e := n.Table.Shard(tag).Add(tag, "other", limited(t, 50, algorithm.FixedWindow), 0, n.Clock.Now())
 	e.State = "a tally"
 	o := weir.Op{Key: "other", Limit: d.limit, Cost: 1}
-	if v, _ := d.Draw(n.Clock.Now(), &o, nil); v != lot.Ask || e.State != "a tally" {
+	if v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, nil); v != lot.Ask || e.State != "a tally" {
 		t.Errorf("%v", v)
 	}
 }
@@ -270,7 +271,7 @@ func TestUndoAndRefundGoToTheLot(t *testing.T) {
 		held, now := n.held(), n.Clock.Now()
 		var h lot.Hold
 		o := weir.Op{Key: "k", Limit: d.limit, Cost: 3}
-		if v, _ := d.Draw(now, &o, &h); v != lot.Charged {
+		if v, _ := d.Draw(context.Background(), now, &o, &h); v != lot.Charged {
 			t.Fatal(v)
 		}
 		r := weir.Op{Key: "k", Limit: d.limit, Cost: 3, Verb: weir.Refund, ID: o.Receipt(), ChargedAt: o.ChargedAt}
@@ -285,7 +286,7 @@ func TestUndoAndRefundGoToTheLot(t *testing.T) {
 			t.Errorf("%s: a refund of what no longer counts", a.Name())
 		}
 		h = lot.Hold{}
-		d.Draw(now, &o, &h)
+		d.Draw(context.Background(), now, &o, &h)
 		d.Undo(now, &h)
 		if n.held() != held {
 			t.Errorf("%s: %d held after undo, want %d", a.Name(), n.held(), held)
@@ -297,7 +298,7 @@ func TestRefundEndsARefusal(t *testing.T) {
 	n, d := warm(t, algorithm.FixedWindow, 1)
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: 2}
 	var h lot.Hold
-	d.Draw(n.Clock.Now(), &o, &h)
+	d.Draw(context.Background(), n.Clock.Now(), &o, &h)
 	n.true += 10
 	refused := weir.Op{Key: "k", Limit: d.limit, Cost: 90, Decision: weir.Decision{Limit: d.limit, RetryAfter: time.Second}}
 	d.Learn(&refused, n.Clock.Now())
@@ -321,7 +322,7 @@ func TestRefundAfterItsReceiptIsNotTaken(t *testing.T) {
 	n.spend(d, 1)
 	n.spend(d, 2)
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: 1}
-	if v, _ := d.Draw(n.Clock.Now(), &o, &lot.Hold{}); v != lot.Charged {
+	if v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, &lot.Hold{}); v != lot.Charged {
 		t.Fatal(v)
 	}
 	receipt := o.Receipt()
@@ -530,7 +531,7 @@ func TestLeasedNodesHoldTheLimit(t *testing.T) {
 				case x < 104:
 					var h lot.Hold
 					o := weir.Op{Key: "k", Limit: l, Cost: 1 + r.Int64N(5)}
-					if v, _ := d.Draw(n.Clock.Now(), &o, &h); v == lot.Charged {
+					if v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, &h); v == lot.Charged {
 						w.true += r.Int64N(2000)
 						d.Undo(n.Clock.Now(), &h)
 					}
@@ -575,10 +576,10 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	before := n.Held.Load()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
-		if v, _ := decide.Draw(now, o, nil); v != lot.Charged {
+		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged {
 			t.Fatal("not warm")
 		}
-		decide.Draw(now, o, h)
+		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
 	}); a != 0 || n.Held.Load() < before+2000 {
 		t.Errorf("%v allocations, %d decisions by what is held", a, n.Held.Load()-before)

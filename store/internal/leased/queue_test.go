@@ -59,13 +59,13 @@ func TestLeasedOverAQueue(t *testing.T) {
 				r, h := rand.New(rand.NewPCG(i, 13)), &lot.Hold{}
 				for range 400 {
 					o := weir.Op{Key: "k", Limit: l, Cost: 1 + r.Int64N(2)}
-					v, f := d.Draw(c.Now(), &o, h)
+					v, f := d.Draw(context.Background(), c.Now(), &o, h)
 					for v == lot.Wait {
 						if err := queue.Await(context.Background(), f.Flight); err != nil {
 							failed.Add(1)
 							return
 						}
-						v, f = d.Draw(c.Now(), &o, h)
+						v, f = d.Draw(context.Background(), c.Now(), &o, h)
 					}
 					switch {
 					case v == lot.Charged && r.IntN(8) == 0:

@@ -1,6 +1,8 @@
 package lot
 
 import (
+	"context"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
@@ -24,8 +26,9 @@ const (
 // never calls the store on the goroutine of a caller, nor another decider. Safe for
 // concurrent use.
 type Decider interface {
-	// Draw decides a spend. Hold notes what it took; nil means that it is never undone.
-	Draw(now clock.Node, o *weir.Op, h *Hold) (Verdict, *Flight)
+	// Draw decides a spend. Hold notes what it took; nil means that it is never undone. A
+	// flight that it has to wait for has the values of ctx.
+	Draw(ctx context.Context, now clock.Node, o *weir.Op, h *Hold) (Verdict, *Flight)
 	// Undo gives back what a Draw has noted. It cannot fail.
 	Undo(now clock.Node, h *Hold)
 	// Refund gives units back to what they were drawn from, if that is still held. It
@@ -43,6 +46,9 @@ type Decider interface {
 // is read after it has landed only.
 type Flight struct {
 	*transport.Flight
+	// Context has the values for its calls, such as the trace of the decision that it was
+	// begun for. That it ends does not matter.
+	Context context.Context
 	// A cost of Refused or more was refused by the store, as Decision says, and so is one
 	// that has waited: else a draw without luck would ask until its time is over. Zero
 	// means that none was.
@@ -51,4 +57,6 @@ type Flight struct {
 }
 
 // NewFlight returns a flight that has not landed.
-func NewFlight() *Flight { return &Flight{Flight: transport.NewFlight()} }
+func NewFlight(ctx context.Context) *Flight {
+	return &Flight{Flight: transport.NewFlight(), Context: ctx}
+}

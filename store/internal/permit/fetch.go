@@ -1,6 +1,7 @@
 package permit
 
 import (
+	"context"
 	"math/rand/v2"
 
 	"github.com/weirlimit/weir"
@@ -25,8 +26,8 @@ func (d *Terms) oldLot(e *lot.Entry, now clock.Node) *lot.Lot {
 
 // launch begins a flight, if the node is not closing, that fetches need units or more, and
 // renews the lots that are old. Zero need fetches if few are left. Requires: the shard of e.
-func (d Decider) launch(e *lot.Entry, need int64) bool {
-	f := lot.NewFlight()
+func (d Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
+	f := lot.NewFlight(ctx)
 	if !d.Go(func() { d.fly(e, f, need) }) {
 		return false
 	}

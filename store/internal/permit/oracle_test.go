@@ -1,6 +1,7 @@
 package permit
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -102,7 +103,7 @@ func occupy(t *testing.T, r *rand.Rand) (got int, most int64) {
 	draw := func(n *node, l *weir.Limit, id, units int64) bool {
 		d, o := n.decider(l), weir.Op{Key: "k", Limit: l, Cost: units, ID: id}
 		h := &lot.Hold{}
-		v, _ := d.Draw(n.Clock.Now(), &o, h)
+		v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, h)
 		if v == lot.Charged && r.IntN(10) == 0 {
 			w.true += r.Int64N(2000)
 			d.Undo(n.Clock.Now(), h)

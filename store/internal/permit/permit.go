@@ -42,6 +42,7 @@
 package permit
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -84,7 +85,7 @@ func (d *Env) find(o *weir.Op) (tag uint64, g *lot.Shard, e *lot.Entry) {
 }
 
 // Draw implements lot.Decider. A holder that has a permit gets its time anew.
-func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
+func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
 	tag, g, e := d.find(o)
 	free, isHolder, isStale := int64(0), false, false
 	if s := stateOf(e); s != nil {
@@ -110,17 +111,17 @@ func (d Decider) Draw(now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lo
 	if o.Verb == weir.Peek {
 		return lot.Ask, nil
 	}
-	return d.await(now, o, h, tag)
+	return d.await(ctx, now, o, h, tag)
 }
 
 // Peek implements lot.Decider. What is held the node knows without asking.
 func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
-	v, _ := d.Draw(now, o, nil)
+	v, _ := d.Draw(context.Background(), now, o, nil)
 	return v
 }
 
 // await has o wait for a flight.
-func (d Decider) await(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
+func (d Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
 	_, g, _ := d.find(o)
 	defer g.Unlock()
 	e, s := d.enter(g, tag, o.Key, now)
@@ -138,7 +139,7 @@ func (d Decider) await(now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot
 	case s.holders[o.ID] == nil && !s.hasRoom(g, e):
 		return lot.Ask, nil
 	case e.Flight != nil:
-	case !isStale && len(e.Lots()) == mostLots, !d.launch(e, need):
+	case !isStale && len(e.Lots()) == mostLots, !d.launch(ctx, e, need):
 		return lot.Ask, nil
 	}
 	s.waiting += need
@@ -188,7 +189,7 @@ func (d Decider) draw(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now cloc
 	d.Held.Add(1)
 	d.answer(o, s.describe(e, d.limit, now), now, true)
 	if e.Flight == nil && (s.isLow(e, now) || d.oldLot(e, now) != nil) {
-		d.launch(e, 0) // ahead; if it cannot be, an acquire that finds nothing asks
+		d.launch(context.Background(), e, 0) // ahead; if it cannot be, an acquire that finds nothing asks
 	}
 	return true, false
 }

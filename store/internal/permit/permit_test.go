@@ -1,6 +1,7 @@
 package permit
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -459,7 +460,7 @@ func TestUndoTakesBackNewPermitsOnly(t *testing.T) {
 	var h lot.Hold
 	for _, x := range []struct{ id, want int64 }{{99, held}, {3, held}} {
 		o := weir.Op{Key: "k", Limit: d.limit, Cost: 1, ID: x.id}
-		if v, _ := d.Draw(n.Clock.Now(), &o, &h); v != lot.Charged {
+		if v, _ := d.Draw(context.Background(), n.Clock.Now(), &o, &h); v != lot.Charged {
 			t.Fatal(v)
 		}
 		d.Undo(n.Clock.Now(), &h)
@@ -612,10 +613,10 @@ func TestWarmDrawAllocatesNothing(t *testing.T) {
 	before := n.Held.Load()
 	if a := testing.AllocsPerRun(1000, func() {
 		now := n.Clock.Now()
-		if v, _ := decide.Draw(now, o, nil); v != lot.Charged || !decide.Refund(now, back) {
+		if v, _ := decide.Draw(context.Background(), now, o, nil); v != lot.Charged || !decide.Refund(now, back) {
 			t.Fatal("not warm")
 		}
-		decide.Draw(now, o, h)
+		decide.Draw(context.Background(), now, o, h)
 		decide.Undo(now, h)
 	}); a != 0 || n.Held.Load() < before+2000 {
 		t.Errorf("%v allocations, %d decisions by what is held", a, n.Held.Load()-before)

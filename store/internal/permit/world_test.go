@@ -190,7 +190,7 @@ func (n *node) decider(l *weir.Limit) Decider {
 
 func (n *node) draw(d Decider, id, cost int64) (lot.Verdict, *lot.Flight, weir.Op) {
 	o := weir.Op{Key: "k", Limit: d.limit, Cost: cost, ID: id}
-	v, f := d.Draw(n.Clock.Now(), &o, nil)
+	v, f := d.Draw(context.Background(), n.Clock.Now(), &o, nil)
 	return v, f, o
 }
 

@@ -73,7 +73,7 @@ func (c *client) ask(ctx context.Context, o *weir.Op) (charged, byStore bool) {
 	ctx = c.queue.Begin(ctx)
 	d := c.of(o.Limit)
 	for d.Decider != nil {
-		v, f := d.Draw(c.clock.Now(), o, &c.hold)
+		v, f := d.Draw(ctx, c.clock.Now(), o, &c.hold)
 		switch v {
 		case lot.Charged:
 			if c.IntN(16) == 0 { // another limit refuses
