@@ -19,7 +19,7 @@ import (
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // A decision that nobody made refuses, whatever it is part of.
@@ -144,8 +144,8 @@ func TestFamilyZeroRefuses(t *testing.T) {
 			s.Close()
 			return s
 		}},
-		{name: "a closed tier", fails: true, store: func(s weir.Store) weir.Store {
-			two, err := tier.New(s, tier.Options{Local: memory.New(memory.Options{})})
+		{name: "a closed shared store", fails: true, store: func(s weir.Store) weir.Store {
+			two, err := shared.New(s, shared.Options{Local: memory.New(memory.Options{})})
 			if err != nil {
 				t.Fatal(err)
 			}

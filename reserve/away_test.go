@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // onlyKeys are rules that limit descriptors of "key" alone.
@@ -33,9 +33,9 @@ func (k onlyKeys) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 func TestSettleWhileTheStoreIsAway(t *testing.T) {
 	for _, mode := range []params.ConsistencyMode{params.ConsistencyStrict, params.ConsistencyLeased, params.ConsistencyEventual} {
 		for _, policy := range []params.StoreErrorPolicy{params.OnErrorLocal, params.OnErrorAllow, params.OnErrorDeny} {
-			shared := clocked.NewFailing(t)
+			store := clocked.NewFailing(t)
 			local := memory.New(memory.Options{})
-			node, err := tier.New(shared, tier.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
+			node, err := shared.New(store, shared.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 				return res.Handle
 			}
 			handles := []string{ask("key"), ask("key"), ask("nobody limits")}
-			shared.Down.Store(true)
+			store.Down.Store(true)
 			for range 2 {
 				for _, h := range handles {
 					if _, err := s.Cancel(context.Background(), h); !errors.Is(err, reserve.ErrUnavailable) {
@@ -80,7 +80,7 @@ func TestSettleWhileTheStoreIsAway(t *testing.T) {
 			if _, err := s.Reserve(context.Background(), of("nobody limits")); !errors.Is(err, reserve.ErrUnavailable) {
 				t.Errorf("%s, %s: a reservation that meets no limit: %v", mode, policy, err)
 			}
-			shared.Down.Store(false)
+			store.Down.Store(false)
 			for _, h := range handles {
 				deadline := time.Now().Add(time.Minute)
 				_, err := s.Commit(context.Background(), h, 10)

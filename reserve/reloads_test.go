@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // reloadedRules limit descriptors of "key" by the version that was loaded last.
@@ -80,9 +80,9 @@ func TestFamilyReservationsAcrossReloads(t *testing.T) {
 
 func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 	ctx := context.Background()
-	shared := memory.New(memory.Options{MaxBytes: 1 << 20})
+	store := memory.New(memory.Options{MaxBytes: 1 << 20})
 	defer func() {
-		if err := shared.Close(); err != nil {
+		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -105,17 +105,17 @@ func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 	load()
 	type node struct {
 		*reserve.Reserver
-		link  *unsteady
-		tier  *tier.Store
-		local *memory.Store
+		link   *unsteady
+		shared *shared.Store
+		local  *memory.Store
 	}
 	start := func() *node {
-		n := &node{link: &unsteady{Store: shared, rnd: rand.New(rand.NewPCG(r.Uint64(), 1))}, local: memory.New(memory.Options{MaxBytes: 1 << 20})}
+		n := &node{link: &unsteady{Store: store, rnd: rand.New(rand.NewPCG(r.Uint64(), 1))}, local: memory.New(memory.Options{MaxBytes: 1 << 20})}
 		var err error
-		if n.tier, err = tier.New(n.link, tier.Options{Local: n.local, MaxBytes: 1 << 20, Nodes: 3}); err != nil {
+		if n.shared, err = shared.New(n.link, shared.Options{Local: n.local, MaxBytes: 1 << 20, Nodes: 3}); err != nil {
 			t.Fatal(err)
 		}
-		lim, err := weir.New(n.tier, rules, weir.Options{})
+		lim, err := weir.New(n.shared, rules, weir.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 		return n
 	}
 	stop := func(n *node) {
-		if err := errors.Join(n.tier.Close(), n.local.Close()); err != nil {
+		if err := errors.Join(n.shared.Close(), n.local.Close()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -229,7 +229,7 @@ func reserveAcrossReloads(t *testing.T, r *rand.Rand) {
 	}
 	final := compile(most, params.ConsistencyStrict)
 	look := []weir.Op{{Key: "ann", Limit: final, Cost: 1, Verb: weir.Peek}}
-	if err := shared.Take(ctx, look); err != nil {
+	if err := store.Take(ctx, look); err != nil {
 		t.Fatal(err)
 	}
 	left := float64(look[0].Decision.Remaining) * part(final)

@@ -21,7 +21,7 @@ import (
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // A place is where reservations are kept, and how it fails for a moment.
@@ -126,15 +126,15 @@ func settleUnderFaults(t *testing.T, at place, mode params.ConsistencyMode, each
 		return s
 	}
 	var nodes [2]*reserve.Reserver
-	var stores [2]*tier.Store
+	var stores [2]*shared.Store
 	var closers []func() error
 	for i := range nodes {
-		shared, local := open(), memory.New(memory.Options{MaxBytes: 1 << 20})
-		node, err := tier.New(shared, tier.Options{Local: local, Timeout: 400 * time.Millisecond, Prompt: true, ProbeEvery: 10 * time.Millisecond})
+		store, local := open(), memory.New(memory.Options{MaxBytes: 1 << 20})
+		node, err := shared.New(store, shared.Options{Local: local, Timeout: 400 * time.Millisecond, SelfBounded: true, ProbeEvery: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		stores[i], closers = node, append(closers, node.Close, local.Close, shared.Close)
+		stores[i], closers = node, append(closers, node.Close, local.Close, store.Close)
 		lim, err := weir.New(node, onlyKeys{l}, weir.Options{})
 		if err != nil {
 			t.Fatal(err)

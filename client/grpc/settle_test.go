@@ -15,20 +15,20 @@ import (
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // doors returns the ways over gRPC and over HTTP to a node of a region, on a store
 // that nodes share.
-func doors(t *testing.T, region string) (both [2]client.Wire, shared *clocked.Failing) {
+func doors(t *testing.T, region string) (both [2]client.Wire, store *clocked.Failing) {
 	t.Helper()
 	set, err := rules.Parse("test.yaml", []byte(everything), rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared = clocked.NewFailing(t)
+	store = clocked.NewFailing(t)
 	local := memory.New(memory.Options{})
-	node, err := tier.New(shared, tier.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
+	node, err := shared.New(store, shared.Options{Local: local, Timeout: 10 * time.Second, ProbeEvery: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,13 +65,13 @@ func doors(t *testing.T, region string) (both [2]client.Wire, shared *clocked.Fa
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { both[1].Close() })
-	return both, shared
+	return both, store
 }
 
 // A client can tell a reservation that is settled from one that may be settled
 // again, and from one of another region, whichever way it asks.
 func TestFamilySettlementsAreToldApart(t *testing.T) {
-	here, shared := doors(t, "eu")
+	here, store := doors(t, "eu")
 	there, _ := doors(t, "us")
 	for i, name := range []string{"gRPC", "HTTP"} {
 		w := here[i]
@@ -108,9 +108,9 @@ func TestFamilySettlementsAreToldApart(t *testing.T) {
 		for _, actual := range []int64{-1, 0, 1, 5} {
 			h := reserved()
 			expect(there[i], h, 421, "in another region")
-			shared.Down.Store(true)
+			store.Down.Store(true)
 			expect(w, h, 503, "while the store is away")
-			shared.Down.Store(false)
+			store.Down.Store(false)
 			deadline := time.Now().Add(time.Minute)
 			_, err := w.Settle(t.Context(), h, actual)
 			for status(err) == 503 && time.Now().Before(deadline) {
@@ -122,12 +122,12 @@ func TestFamilySettlementsAreToldApart(t *testing.T) {
 			expect(w, h, 409, "once settled")
 			expect(w, h+"x", 400, "forged")
 		}
-		shared.Down.Store(true)
+		store.Down.Store(true)
 		_, _, _, err := w.Reserve(t.Context(), client.Of("api", weir.Entry{Key: "nobody", Value: "limits"}))
 		if status(err) != 503 {
 			t.Errorf("%s: a reservation that meets no limit while the store is away: %v", name, err)
 		}
-		shared.Down.Store(false)
+		store.Down.Store(false)
 		for {
 			if _, _, _, err := w.Reserve(t.Context(), client.Of("api", weir.Entry{Key: "nobody", Value: "limits"})); err == nil {
 				break

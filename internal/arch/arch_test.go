@@ -40,7 +40,7 @@ var floors = [][]string{
 		"internal/replay/facts",
 	},
 	{
-		"client/grpc", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/tier", "store/storetest", "internal/grpcserver",
+		"client/grpc", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/storetest", "internal/grpcserver",
 		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
 		"internal/frontend/resp", "internal/insight/analytics", "internal/insight/dashboard",
 		"internal/insight/queue/kafka", "internal/insight/queue/nats",

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/shed"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // Config holds every setting of a server. The configuration file has each under
@@ -147,8 +147,8 @@ func (c *Config) checkSettings() error {
 	if c.HTTP.Listen == "" {
 		bad("--http (http.listen) is empty: give HOST:PORT")
 	}
-	if c.StoreHeld < tier.MinBytes {
-		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(tier.MinBytes))
+	if c.StoreHeld < shared.MinBytes {
+		bad("store_local_max_bytes is %s: it must be at least %s", c.StoreHeld, Bytes(shared.MinBytes))
 	}
 	if err := c.checkRegions(); err != nil {
 		errs = append(errs, err)

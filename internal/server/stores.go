@@ -19,8 +19,6 @@ import (
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/region"
-	"github.com/weirlimit/weir/store/tier"
 )
 
 // openStore opens the store that a URL names.
@@ -159,44 +157,6 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	return opened, err
 }
 
-// openShared puts what a node does on its own before a store that nodes share:
-// leases, failure policies, and the limits that each node counts alone. prompt: the
-// store ends each call within its timeout by itself. reached reports whether it was
-// ever there.
-func openShared(shared weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, prompt bool, conf *Config, log *slog.Logger) (openedStore, error) {
-	peers, patience, err := openPeers(conf, log)
-	if err != nil {
-		return openedStore{}, errors.Join(err, shared.Close())
-	}
-	local := memory.New(memory.Options{Logger: log})
-	t, err := tier.New(shared, tier.Options{
-		Local: local, Timeout: timeoutOf(conf.Store), Prompt: prompt, Nodes: int(conf.StoreNodes), MaxBytes: int64(conf.StoreHeld), Logger: log,
-		Region: conf.Region, Peers: peers, PeerTimeout: patience,
-	})
-	if err != nil {
-		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), shared.Close(), local.Close(), closePeers(peers))
-	}
-	opened := openedStore{
-		Store:  &stack{t, shared, local, peers},
-		stats:  func() metrics.Store { return storeMetrics(local.Stats()) },
-		sketch: local.Approximate,
-		shared: func() metrics.Shared { return sharedMetrics(t.Stats(), reached(), time.Now()) },
-		check:  checkOf(check), restarts: restartsOf((*weir.Limit).Restarts),
-	}
-	opened.rule = opened.check
-	if len(peers) > 0 {
-		opened.rule = acrossRegions(opened.check, len(peers)+1)
-	}
-	opened.board = local
-	if keys != nil {
-		opened.keyring = &tieredKeys{tier: t, shared: keys, local: local}
-	}
-	if _, ok := shared.(documents.Board); ok {
-		opened.board, opened.fleet = t, true
-	}
-	return opened, nil
-}
-
 // checkOf returns the check of limits for nodes that share a store whose own is check.
 func checkOf(check func(*weir.Limit) error) func(*weir.Limit) error {
 	return func(l *weir.Limit) error {
@@ -275,38 +235,6 @@ func withoutPasswords(text string) string {
 	return base + "?" + strings.Join(parts, "&")
 }
 
-// stack is a tier and the stores beneath it, which end with it.
-type stack struct {
-	*tier.Store
-	shared, local weir.Store
-	peers         []region.Peer
-}
-
-// Close implements weir.Store.
-func (s *stack) Close() error {
-	return errors.Join(s.Store.Close(), s.shared.Close(), s.local.Close(), closePeers(s.peers))
-}
-
-// tieredKeys looks at keys where they are counted, and forgets them there and on
-// this node.
-type tieredKeys struct {
-	tier          *tier.Store
-	shared, local httpapi.Keyring
-}
-
-// Inspect implements httpapi.Keyring.
-func (k *tieredKeys) Inspect(ctx context.Context, key string, l *weir.Limit) ([]int64, bool, error) {
-	if alone(l) {
-		return k.local.Inspect(ctx, key, l)
-	}
-	return k.shared.Inspect(ctx, key, l)
-}
-
-// Forget implements httpapi.Keyring.
-func (k *tieredKeys) Forget(ctx context.Context, key string, l *weir.Limit) (bool, error) {
-	return k.tier.Forget(ctx, key, l)
-}
-
 // storeMetrics translates what the memory store says of itself.
 func storeMetrics(s memory.Stats) metrics.Store {
 	return metrics.Store{
@@ -317,22 +245,4 @@ func storeMetrics(s memory.Stats) metrics.Store {
 		Overflowed:  s.Overflowed,
 		Full:        s.Overflows > 0,
 	}
-}
-
-// sharedMetrics returns the metrics of a tier.
-func sharedMetrics(s tier.Stats, reached bool, now time.Time) metrics.Shared {
-	out := metrics.Shared{
-		Nodes: s.Nodes, Reached: reached, Up: !s.Away,
-		Calls: s.Calls, Failed: s.Failed, Late: s.Late, Busy: s.Busy,
-		Combined: s.Combined, Recalled: s.Recalled, Held: s.Held, Fetched: s.Fetched,
-		Leases: int64(s.LeaseKeys), LeasedUnits: s.LeaseUnits, Returned: s.Returned, Stranded: s.Stranded,
-		Overshot: s.Overshot, Degraded: s.Degraded, Debts: int64(s.Debts), DebtPaid: s.DebtPaid, DebtLost: s.DebtLost,
-		TimerDelay: s.NodeLate.Seconds(), Lag: s.Lag.Seconds(), Capped: s.Capped,
-	}
-	for _, r := range s.Regions {
-		out.Regions = append(out.Regions, metrics.Region{
-			Name: r.Name, Up: !r.Open, LastSuccess: now.Add(-r.SinceAnswer), Synced: r.Reported, Failed: r.Failures,
-		})
-	}
-	return out
 }

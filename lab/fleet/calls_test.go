@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 var errRefused = errors.New("refused")
@@ -76,20 +76,20 @@ func copied(ops []weir.Op) []weir.Op {
 	return out
 }
 
-// tiers returns nodes in this process on a real server, each behind a store of its
+// openNodes returns nodes in this process on a real server, each behind a store of its
 // own that wrap returns.
-func tiers(t *testing.T, n int, wrap func(weir.Store) weir.Store) ([]*tier.Store, *redis.Store) {
+func openNodes(t *testing.T, n int, wrap func(weir.Store) weir.Store) ([]*shared.Store, *redis.Store) {
 	t.Helper()
 	server := servertest.Redis(t)
-	shared, err := redis.Open(t.Context(), "redis://"+server.Addr, redis.Options{Timeout: 10 * time.Second})
+	store, err := redis.Open(t.Context(), "redis://"+server.Addr, redis.Options{Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes := make([]*tier.Store, n)
-	closes := []weir.Store{shared}
+	nodes := make([]*shared.Store, n)
+	closes := []weir.Store{store}
 	for i := range nodes {
 		local := memory.New(memory.Options{MaxBytes: 1 << 20})
-		if nodes[i], err = tier.New(wrap(shared), tier.Options{Local: local, Nodes: n, Timeout: 10 * time.Second, MaxBytes: 4 << 20}); err != nil {
+		if nodes[i], err = shared.New(wrap(store), shared.Options{Local: local, Nodes: n, Timeout: 10 * time.Second, MaxBytes: 4 << 20}); err != nil {
 			t.Fatal(err)
 		}
 		closes = append(closes, local, nodes[i])
@@ -101,7 +101,7 @@ func tiers(t *testing.T, n int, wrap func(weir.Store) weir.Store) ([]*tier.Store
 			}
 		}
 	})
-	return nodes, shared
+	return nodes, store
 }
 
 // perYear returns a limit that refuses while the store is away.
@@ -121,7 +121,7 @@ func TestOneCallInTenIsRefused(t *testing.T) {
 	t.Parallel()
 	const limit = 1000
 	var faulty []*tenth
-	nodes, _ := tiers(t, 4, func(s weir.Store) weir.Store {
+	nodes, _ := openNodes(t, 4, func(s weir.Store) weir.Store {
 		f := &tenth{Store: s}
 		faulty = append(faulty, f)
 		return f
@@ -154,7 +154,7 @@ func TestOneCallInTenIsRefused(t *testing.T) {
 		}
 	}
 	for i, f := range faulty {
-		if f.refused.Load() == 0 || nodes[i].Stats().Away {
+		if f.refused.Load() == 0 || nodes[i].Stats().BreakerOpen {
 			t.Errorf("node %d: %d calls were refused, %+v", i, f.refused.Load(), nodes[i].Stats())
 		}
 	}
@@ -167,7 +167,7 @@ func TestPushesComeTwiceAndLate(t *testing.T) {
 	for _, a := range []weir.Algorithm{algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.TokenBucket} {
 		t.Run(a.Name(), func(t *testing.T) {
 			again := &repeated{}
-			nodes, shared := tiers(t, 1, func(s weir.Store) weir.Store {
+			nodes, store := openNodes(t, 1, func(s weir.Store) weir.Store {
 				again.Store = s
 				return again
 			})
@@ -187,7 +187,7 @@ func TestPushesComeTwiceAndLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			ops := []weir.Op{{Key: "k", Limit: l, Cost: 1, Verb: weir.Peek}}
-			if err := shared.Take(t.Context(), ops); err != nil {
+			if err := store.Take(t.Context(), ops); err != nil {
 				t.Fatal(err)
 			}
 			if left := ops[0].Decision.Remaining; left != limit-spent {

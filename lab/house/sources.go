@@ -31,7 +31,7 @@ type source struct {
 var proving = []string{"lab", "internal/testing", "internal/arch", "internal/protocol", "internal/history", "store/storetest", "examples", "tools", "client/browser/chromium", "internal/insight/dashboard/chromium"}
 
 // sharedStore lists the folders of the shared store and of what it stands on.
-var sharedStore = []string{"store/tier", "store/shared", "store/region", "store/internal"}
+var sharedStore = []string{"store/shared", "store/region", "store/internal"}
 
 func isIn(path string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(path, f+"/") })

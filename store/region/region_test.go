@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
 	"github.com/weirlimit/weir/store/region"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -19,25 +19,25 @@ func TestShared(t *testing.T) { sharedtest.RunSome(t, openNode, "region", "lost 
 
 // node is a node of a region.
 type node struct {
-	*tier.Store
+	*shared.Store
 	region *region.Store // nil without others
 }
 
-func openNode(shared weir.Store, opt sharedtest.Options) (sharedtest.Node, error) {
+func openNode(store weir.Store, opt sharedtest.Options) (sharedtest.Node, error) {
 	n := node{}
 	if opt.Region != "" || len(opt.Peers) > 0 {
 		var peers []region.Peer
 		for _, p := range opt.Peers {
 			peers = append(peers, region.Peer(p))
 		}
-		r, err := region.New(shared, region.Options{Name: opt.Region, Peers: peers, PeerTimeout: opt.PeerTimeout, MaxBytes: opt.MaxBytes / 8, ProbeEvery: opt.ProbeEvery, Now: opt.Now})
+		r, err := region.New(store, region.Options{Name: opt.Region, Peers: peers, PeerTimeout: opt.PeerTimeout, MaxBytes: opt.MaxBytes / 8, ProbeEvery: opt.ProbeEvery, Now: opt.Now})
 		if err != nil {
 			return nil, err
 		}
-		n.region, shared = r, r
+		n.region, store = r, r
 	}
-	s, err := tier.New(shared, tier.Options{
-		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, Prompt: opt.Prompt, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
+	s, err := shared.New(store, shared.Options{
+		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, SelfBounded: opt.Prompt, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
 		RefusalLife: opt.RefusalLife, Nodes: opt.Nodes, NodeTTL: opt.NodeTTL, ProbeEvery: opt.ProbeEvery, Now: opt.Now,
 	})
 	n.Store = s
@@ -54,7 +54,7 @@ func (n node) Close() error {
 
 func (n node) Stats() sharedtest.Stats {
 	st := n.Store.Stats()
-	out := sharedtest.Stats{Nodes: st.Nodes, BreakerOpen: st.Away, Calls: st.Calls, Failed: st.Failed, Late: st.Late, Degraded: st.Degraded, Held: st.Held, Fetched: st.Fetched}
+	out := sharedtest.Stats{Nodes: st.Nodes, BreakerOpen: st.BreakerOpen, Calls: st.Calls, Failed: st.Failed, Late: st.Late, Degraded: st.Degraded, Held: st.Held, Fetched: st.Fetched}
 	if n.region != nil {
 		r := n.region.Stats()
 		out.Lag, out.Capped, out.Overshot = r.Lag, r.Capped, r.Overshot

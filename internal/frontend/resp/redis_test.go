@@ -12,31 +12,31 @@ import (
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // node returns a server whose counters are in a Redis that others share.
 func node(t *testing.T, addr string) *bench {
 	t.Helper()
-	shared, err := redis.Open(context.Background(), "redis://"+addr+"?timeout=10s", redis.Options{})
+	store, err := redis.Open(context.Background(), "redis://"+addr+"?timeout=10s", redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	local := memory.New(memory.Options{MaxBytes: memory.MinBytes})
-	both, err := tier.New(shared, tier.Options{Local: local, Prompt: true, Timeout: 10 * time.Second})
+	both, err := shared.New(store, shared.Options{Local: local, SelfBounded: true, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		both.Close()
-		shared.Close()
+		store.Close()
 		local.Close()
 	})
 	l, err := weir.New(both, weir.Limits{}, weir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newBench(t, Options{Limiter: l, Keyring: shared, Check: redis.Check, Parallel: MaxParallel})
+	return newBench(t, Options{Limiter: l, Keyring: store, Check: redis.Check, Parallel: MaxParallel})
 }
 
 // TestOnRedis: nodes that share a Redis count together, exactly, with the same

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/lab/bench/load"
 	"github.com/weirlimit/weir/lab/bench/measure"
 	"github.com/weirlimit/weir/params"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // InFlight is how many requests are under way at once where every decision asks the
@@ -129,12 +129,12 @@ func Lease(addr string, db, round int) (Fleet, error) {
 	var f Fleet
 	var mu sync.Mutex
 	var ends []func() error
-	var opened []*tier.Store
+	var opened []*shared.Store
 	var all sync.WaitGroup
 	key := fmt.Sprint("fleet", round)
 	var failed []error
 	for range nodes {
-		t, end, err := openTier(addr, db, nodes)
+		t, end, err := openNode(addr, db, nodes)
 		if err != nil {
 			all.Wait()
 			return Fleet{}, joined(err, ends...)

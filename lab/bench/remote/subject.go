@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/params"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
-	"github.com/weirlimit/weir/store/tier"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // Allow spends one unit of key and reports whether it was answered as it must be:
@@ -169,22 +169,22 @@ func url(addr string, db int) string {
 	return fmt.Sprintf("redis://%s/%d?timeout=%s", addr, db, timeout)
 }
 
-// openTier opens a node as the server does.
-func openTier(addr string, db, nodes int) (*tier.Store, func() error, error) {
-	shared, err := redis.Open(context.Background(), url(addr, db), redis.Options{})
+// openNode opens a node as the server does.
+func openNode(addr string, db, nodes int) (*shared.Store, func() error, error) {
+	store, err := redis.Open(context.Background(), url(addr, db), redis.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
 	local := memory.New(memory.Options{})
-	t, err := tier.New(shared, tier.Options{Local: local, Timeout: timeout, Nodes: nodes, Prompt: true})
+	t, err := shared.New(store, shared.Options{Local: local, Timeout: timeout, Nodes: nodes, SelfBounded: true})
 	if err != nil {
-		return nil, nil, joined(err, shared.Close, local.Close)
+		return nil, nil, joined(err, store.Close, local.Close)
 	}
-	return t, func() error { return joined(nil, t.Close, shared.Close, local.Close) }, nil
+	return t, func() error { return joined(nil, t.Close, store.Close, local.Close) }, nil
 }
 
 func openOurs(addr string, db int, limits ...*weir.Limit) (Allow, func() error, error) {
-	t, end, err := openTier(addr, db, 1)
+	t, end, err := openNode(addr, db, 1)
 	if err != nil {
 		return nil, nil, err
 	}
