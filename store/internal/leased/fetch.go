@@ -160,9 +160,10 @@ func (d Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 	}
 	d.Fetched.Add(1)
 	if s.rest = 0; e.Limit != d.limit {
-		a.lot.Expiry = min(a.lot.Expiry, now.Add(d.brief)) // it was changed meanwhile
+		a.lot.Expiry = min(a.lot.Expiry, now.Add(d.remainder(e.Limit))) // it was changed meanwhile
 	}
 	e.Add(a.lot, mostLots)
+	e.Expire(now)
 	e.Pace = min(max(a.lot.Fetched, e.Pace), weir.MaxCost/4)
 	g.Keep(e, d.lifeOf(a.lot.Fetched), now)
 }

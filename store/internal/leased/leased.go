@@ -159,7 +159,7 @@ func (d Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *l
 
 // enter returns the entry of a key under this limit, made if need be; nil if it has no
 // room, or is another decider's until it lies idle. Lots of an earlier version of the limit
-// are used up soon, so that the new one holds for all that is drawn. Requires: g.
+// are used up soon, or not at all. Requires: g.
 func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
 	// What it adds is its state and the limit of its mark.
 	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(state{})+unsafe.Sizeof(weir.Limit{})), now)
@@ -174,7 +174,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lo
 	case !ok:
 		return nil
 	case e.Limit != d.limit:
-		e.ExpireBy(now.Add(d.brief))
+		e.ExpireBy(now.Add(d.remainder(e.Limit)))
 		e.Limit, s.scarce, s.rest = d.limit, false, 0
 	}
 	return e

@@ -103,6 +103,15 @@ func (d *Terms) lot(units, receipt int64, charged clock.Store, began, sent clock
 	return t
 }
 
+// remainder is for how long lots are drawn when the limit has been changed, from the other
+// version or to it: not at all of a bucket where a unit is worth more or less time.
+func (d *Terms) remainder(other *weir.Limit) int64 {
+	if l := d.limit; d.flows && (l.Count != other.Count || l.Period != other.Period) {
+		return 0
+	}
+	return d.brief
+}
+
 func (d *Terms) lifeOf(units int64) int64 {
 	if units > small {
 		return d.brief
