@@ -41,9 +41,9 @@ func TestMutualTLS(t *testing.T) {
 	})
 	t.Run("name that is set", func(t *testing.T) {
 		_, port, _ := net.SplitHostPort(m.Addr)
-		conf := good
-		n := startNode(t, xds.Options{Server: "localhost:" + port, TLS: &conf})
+		n := startNode(t, xds.Options{Server: "localhost:" + port, TLS: &good})
 		n.AwaitLog("x509: certificate is not valid for any names, but wanted to match localhost")
+		conf := good
 		conf.ServerName = "127.0.0.1"
 		n = startNode(t, xds.Options{Server: "localhost:" + port, TLS: &conf})
 		n.AwaitDomains("shop")
