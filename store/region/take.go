@@ -174,11 +174,11 @@ func (s *Store) mustRepeat(j *joined, o *weir.Op, all []weir.Op) bool {
 		return isCapped(o) && j.reported > known
 	}
 	key := strings.Clone(o.Key)
-	back := o.Undo(o.Cost)
+	back, own := o.Undo(o.Cost), j.epoch.own // j is of the next round by then
 	back.Key = key
 	// What is not given back stays spent.
 	return s.queue.Go(func() {
-		_, _ = s.queue.Later([]weir.Op{back, {Key: key, Limit: j.epoch.own, Cost: back.Cost, Role: weir.Always, Verb: weir.Refund}})
+		_, _ = s.queue.Later([]weir.Op{back, {Key: key, Limit: own, Cost: back.Cost, Role: weir.Always, Verb: weir.Refund}})
 	})
 }
 
