@@ -2,8 +2,6 @@ package resp
 
 import (
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -11,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// A conn is one client. Its own goroutine runs it; others use what mu guards and
-// what is atomic.
+// A conn is one client. Its own goroutine runs it; others use nc alone, which the
+// mutex of the server guards.
 type conn struct {
 	s  *Server
 	nc net.Conn
@@ -44,18 +42,12 @@ type conn struct {
 	partialBy time.Time // when the rest of a command must be there
 	readBy    time.Time // the deadlines that are set
 	writeBy   time.Time
-
-	active atomic.Int64 // when it last sent something, seconds since the Unix epoch
-	shown  atomic.Int64 // the database
-	mu     sync.Mutex
-	// Requires: mu.
-	name, lib, libVersion string
+	name      string
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, id: s.ids.Add(1), born: time.Now(), proto: 2, authed: s.opt.Password == ""}
 	c.authBy = c.born.Add(s.opt.Timeout)
-	c.active.Store(c.born.Unix())
 	return c
 }
 
@@ -76,9 +68,7 @@ func (c *conn) run() {
 	now := c.born
 	for c.fill(now) && listen.SetIdle(c.nc, false) {
 		began := time.Now()
-		if now = began; now.Unix() != c.active.Load() {
-			c.active.Store(now.Unix())
-		}
+		now = began
 		buffer := c.s.outs.Get().(*[]byte)
 		c.out = (*buffer)[:0]
 		n := c.work()

@@ -42,20 +42,6 @@ func (c *conn) whole(key []byte) (time.Duration, bool) {
 	return ops[0].Decision.ResetAfter, true
 }
 
-func (c *conn) exists(cmd *command) {
-	n := int64(0)
-	for i := 1; i < len(cmd.args); i++ {
-		d, ok := c.whole(cmd.at(i))
-		if !ok {
-			return
-		}
-		if d > 0 {
-			n++
-		}
-	}
-	c.out = appendInt(c.out, n)
-}
-
 // noKey is the TTL of a key that there is not.
 const noKey = -2
 
@@ -72,16 +58,5 @@ func (c *conn) left(cmd *command, unit time.Duration) {
 		c.out = appendInt(c.out, noKey)
 	default:
 		c.out = appendInt(c.out, int64((d/time.Millisecond*time.Millisecond+unit/2)/unit))
-	}
-}
-
-// kind takes TYPE key.
-func (c *conn) kind(cmd *command) {
-	switch d, ok := c.whole(cmd.at(1)); {
-	case !ok:
-	case d == 0:
-		c.out = appendSimple(c.out, "none")
-	default:
-		c.out = appendSimple(c.out, "string")
 	}
 }

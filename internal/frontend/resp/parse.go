@@ -177,92 +177,26 @@ func (p *parser) line(b []byte, most bounds) (bool, error) {
 	return true, p.words(line, most)
 }
 
-// words cuts a line into words, in place: quotes and what they escape take more
-// room than what they stand for.
+// words cuts a line into words between spaces. A quote, which Redis reads there,
+// is an error: a word must not mean another key here.
 func (p *parser) words(line []byte, most bounds) error {
-	unbalanced := protocolError("unbalanced quotes in request")
-	for i := 0; ; {
-		for i < len(line) && isSpace(line[i]) {
+	for i := 0; i < len(line); i++ {
+		from := i
+		for i < len(line) && !isSpace(line[i]) {
+			if line[i] == '"' || line[i] == '\'' {
+				return protocolError("quotes in an inline command")
+			}
 			i++
 		}
-		if i == len(line) {
-			return nil
-		}
-		if len(p.args) == most.args {
+		switch {
+		case from == i:
+			continue
+		case len(p.args) == most.args:
 			return protocolError("invalid multibulk length")
 		}
-		from, to := i, i
-		quote := byte(0)
-		for ; i < len(line); i++ {
-			c := line[i]
-			switch {
-			case quote == 0 && isSpace(c):
-			case quote == 0 && (c == '"' || c == '\''):
-				quote = c
-				continue
-			case c == quote && quote != 0:
-				if i+1 < len(line) && !isSpace(line[i+1]) {
-					return unbalanced
-				}
-				quote = 0
-				continue
-			case quote == '"' && c == '\\' && i+1 < len(line):
-				c, i = escaped(line, i+1)
-				line[to] = c
-				to++
-				continue
-			case quote == '\'' && c == '\\' && i+1 < len(line) && line[i+1] == '\'':
-				i++
-				line[to] = '\''
-				to++
-				continue
-			default:
-				line[to] = c
-				to++
-				continue
-			}
-			break
-		}
-		if quote != 0 {
-			return unbalanced
-		}
-		p.args = append(p.args, span{int32(from), int32(to)})
+		p.args = append(p.args, span{int32(from), int32(i)})
 	}
-}
-
-// escaped returns what the escape at line[i] stands for, and where it ends.
-func escaped(line []byte, i int) (byte, int) {
-	switch c := line[i]; c {
-	case 'n':
-		return '\n', i
-	case 'r':
-		return '\r', i
-	case 't':
-		return '\t', i
-	case 'b':
-		return '\b', i
-	case 'a':
-		return '\a', i
-	case 'x':
-		if i+2 < len(line) {
-			if hi, lo := hexDigit(line[i+1]), hexDigit(line[i+2]); hi < 16 && lo < 16 {
-				return hi<<4 | lo, i + 2
-			}
-		}
-		return c, i
-	default:
-		return c, i
-	}
-}
-
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10
-	}
-	return 16
+	return nil
 }
 
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }

@@ -56,14 +56,6 @@ func appendMap(b []byte, proto, n int) []byte {
 	return appendHead(b, '*', 2*n)
 }
 
-// appendSet appends the head of a set: in RESP2 an array.
-func appendSet(b []byte, proto, n int) []byte {
-	if proto == 3 {
-		return appendHead(b, '~', n)
-	}
-	return appendHead(b, '*', n)
-}
-
 func appendNull(b []byte, proto int) []byte {
 	if proto == 3 {
 		return append(b, "_\r\n"...)
@@ -82,18 +74,4 @@ func appendBool(b []byte, proto int, v bool) []byte {
 		return append(b, ":1\r\n"...)
 	}
 	return append(b, ":0\r\n"...)
-}
-
-// appendVerbatim appends text for people.
-func appendVerbatim(b []byte, proto int, text string) []byte {
-	b = append(appendVerbatimHead(b, proto, len(text)), text...)
-	return append(b, '\r', '\n')
-}
-
-// appendVerbatimHead appends what stands before n bytes of text for people.
-func appendVerbatimHead(b []byte, proto, n int) []byte {
-	if proto == 3 {
-		return append(appendHead(b, '=', n+4), "txt:"...)
-	}
-	return appendHead(b, '$', n)
 }

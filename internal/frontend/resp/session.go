@@ -57,7 +57,7 @@ func (c *conn) hello(cmd *command) {
 		return
 	}
 	if name != nil {
-		c.setName(name)
+		c.name = string(name)
 	}
 	c.proto = proto
 	b := appendMap(c.out, proto, 7)
@@ -133,7 +133,7 @@ func (c *conn) resetConn(*command) {
 		c.authed, c.authBy = false, time.Now().Add(c.s.opt.Timeout)
 	}
 	c.useDB(0)
-	c.setName(nil)
+	c.name = ""
 	c.out = appendSimple(c.out, "RESET")
 }
 
@@ -155,11 +155,9 @@ func (c *conn) useDB(n int64) {
 		c.memo.limit = nil
 	}
 	c.db = n
-	c.shown.Store(n)
 }
 
-// goodName reports whether a name can stand in the lines of CLIENT LIST, and
-// complains if it cannot.
+// goodName reports whether Redis takes a name, and complains if it does not.
 func (c *conn) goodName(name []byte, what string) bool {
 	if bytes.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
 		c.complain("ERR " + what + " cannot contain spaces, newlines or special characters.")
@@ -170,12 +168,6 @@ func (c *conn) goodName(name []byte, what string) bool {
 		return false
 	}
 	return true
-}
-
-func (c *conn) setName(name []byte) {
-	c.mu.Lock()
-	c.name = string(name)
-	c.mu.Unlock()
 }
 
 // client takes CLIENT and its subcommands.
@@ -194,78 +186,26 @@ func (c *conn) client(cmd *command) {
 		if n != 3 {
 			c.wrongArguments(cmd)
 		} else if name := cmd.at(2); c.goodName(name, "Client names") {
-			c.setName(name)
+			c.name = string(name)
 			c.ok()
 		}
 	case "setinfo":
 		c.setInfo(cmd)
-	case "info":
-		c.out = appendVerbatim(c.out, c.proto, string(c.appendLine(nil, time.Now())))
-	case "list":
-		c.list()
-	case "no-evict", "no-touch":
-		switch {
-		case n != 3:
-			c.wrongArguments(cmd)
-		case !cmd.is(2, "on") && !cmd.is(2, "off"):
-			c.complain("ERR syntax error")
-		default:
-			c.ok()
-		}
 	default:
 		c.unknownSubcommand(cmd)
 	}
 }
 
-// setInfo takes CLIENT SETINFO LIB-NAME|LIB-VER text.
+// setInfo takes CLIENT SETINFO LIB-NAME|LIB-VER text, which clients send as they
+// connect. Nothing reads it.
 func (c *conn) setInfo(cmd *command) {
 	if len(cmd.args) != 4 {
 		c.wrongArguments(cmd)
 		return
 	}
-	field, value := &c.lib, cmd.at(3)
-	switch {
-	case cmd.is(2, "lib-name"):
-	case cmd.is(2, "lib-ver"):
-		field = &c.libVersion
-	default:
+	if !cmd.is(2, "lib-name") && !cmd.is(2, "lib-ver") {
 		c.complain("ERR Unrecognized option '" + short(cmd.at(2)) + "'")
-		return
-	}
-	if c.goodName(value, strings.ToLower(string(cmd.at(2)))) {
-		c.mu.Lock()
-		*field = string(value)
-		c.mu.Unlock()
+	} else if c.goodName(cmd.at(3), strings.ToLower(string(cmd.at(2)))) {
 		c.ok()
 	}
-}
-
-// maxLine is the longest line of CLIENT LIST, but for the user's name.
-const maxLine = 1024
-
-// list takes CLIENT LIST. With many clients its reply is large, and whoever asks
-// may not take it.
-func (c *conn) list() {
-	var counted int64
-	if !c.s.grow(&counted, large(int(c.s.Stats().Clients)*(maxLine+len(c.s.opt.User)))) {
-		c.complain("ERR too many large replies at once, try again")
-		return
-	}
-	defer c.s.grow(&counted, 0)
-	now := time.Now()
-	var lines []byte
-	c.s.each(func(o *conn) { lines = append(o.appendLine(lines, now), '\n') })
-	c.out = appendVerbatimHead(c.out, c.proto, len(lines))
-	c.writeDirect(lines)
-	c.out = append(c.out, '\r', '\n')
-}
-
-// appendLine appends what CLIENT LIST says of a connection, by whomever it is
-// asked.
-func (c *conn) appendLine(b []byte, now time.Time) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return fmt.Appendf(b, "id=%d addr=%s laddr=%s name=%s age=%d idle=%d db=%d user=%s lib-name=%s lib-ver=%s",
-		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), c.name, int64(now.Sub(c.born)/time.Second),
-		max(now.Unix()-c.active.Load(), 0), c.shown.Load(), c.s.opt.User, c.lib, c.libVersion)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ var update = flag.Bool("update", false, "write the replies into the sessions ane
 //	# a comment
 //	password WORD           before everything else: clients must authenticate
 //	clock +1s               the time goes on
-//	> COMMAND word "a word" a command
+//	> COMMAND word "a word" a command; inline, where no word is quoted
 //	< REPLY                 its reply, with a bar for the end of each line
 //
 // What no two runs have in common reads N.
@@ -29,6 +30,27 @@ func TestSessions(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) { play(t, file) })
 	}
+}
+
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\S+`)
+
+// typed returns a command as the client of a session sends it.
+func typed(t *testing.T, line string) []byte {
+	t.Helper()
+	if !strings.Contains(line, `"`) {
+		return []byte(line + "\r\n")
+	}
+	words := quoted.FindAllString(line, -1)
+	for i, w := range words {
+		if w[0] == '"' {
+			text, err := strconv.Unquote(w)
+			if err != nil {
+				t.Fatalf("%s: %v", w, err)
+			}
+			words[i] = text
+		}
+	}
+	return wire(words...)
 }
 
 var varies = regexp.MustCompile(`(\bid\|:|id=|addr=|age=|uptime_in_seconds:|used_memory:|lease\|\$26\|)[\w.:]+`)
@@ -67,7 +89,7 @@ func play(t *testing.T, file string) {
 			line, pending = "< "+got, false
 		case strings.HasPrefix(line, "> "):
 			flush(i)
-			c.send([]byte(line[2:] + "\r\n"))
+			c.send(typed(t, line[2:]))
 			got, pending = varies.ReplaceAllString(c.reply(), "${1}N"), true
 		case strings.HasPrefix(line, "clock +"):
 			flush(i)
