@@ -24,9 +24,9 @@ type played struct {
 	cut   bool
 }
 
-// accuracy reads the arrivals of the range, and returns what makes an AccuracyList of
+// reportAccuracy reads the arrivals of the range, and returns what makes an AccuracyList of
 // them.
-func (r *reader) accuracy() (func() (*AccuracyList, error), error) {
+func reportAccuracy(r *reader) (func() (*AccuracyList, error), error) {
 	by := map[int64]*played{}
 	of := func(limit int64) *played {
 		if by[limit] == nil {
@@ -46,7 +46,7 @@ func (r *reader) accuracy() (func() (*AccuracyList, error), error) {
 		return nil, err
 	}
 	all := slices.SortedFunc(maps.Values(by), func(a, b *played) int {
-		return cmp.Or(cmp.Compare(b.n, a.n), compareLimits(r.limits[a.limit], r.limits[b.limit]))
+		return cmp.Or(cmp.Compare(b.n, a.n), compareLimits(r.byID[a.limit], r.byID[b.limit]))
 	})
 	if len(all) > maxComparedRules {
 		all = all[:maxComparedRules]
@@ -60,7 +60,7 @@ func (r *reader) accuracy() (func() (*AccuracyList, error), error) {
 	return func() (*AccuracyList, error) {
 		r.missing = nil
 		for _, p := range all {
-			a, err := r.compare(p)
+			a, err := p.compare(r)
 			if err != nil {
 				return nil, err
 			}
@@ -72,8 +72,8 @@ func (r *reader) accuracy() (func() (*AccuracyList, error), error) {
 }
 
 // compare compares what was decided with what should have been.
-func (r *reader) compare(p *played) (*Accuracy, error) {
-	l := r.limits[p.limit]
+func (p *played) compare(r *reader) (*Accuracy, error) {
+	l := r.byID[p.limit]
 	of := accuracyOf(l)
 	m, err := accuracy.New(of)
 	if err != nil {

@@ -77,17 +77,17 @@ func (a *answering) merge(packed []byte) error {
 	return nil
 }
 
-// answered are the limits that met requests of which it is known how they were
+// readAnswered are the limits that met requests of which it is known how they were
 // answered.
-func (r *reader) answered() (map[name]bool, error) {
+func readAnswered(r *reader) (map[name]bool, error) {
 	out := map[name]bool{}
 	w := r.placed(part{r.grain, r.from, r.to})
-	if err := query(r.tx, func(row Row) error { out[nameOf(r.limits[row.Int(0)])] = true; return nil }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
+	if err := query(r.tx, func(row Row) error { out[nameOf(r.byID[row.Int(0)])] = true; return nil }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
 		return out, err
 	}
 	return out, r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cAnswers}}, func(l *clientLine) error {
 		if l.n[cAnswers] > 0 {
-			out[nameOf(r.limits[l.limit])] = true
+			out[nameOf(r.byID[l.limit])] = true
 		}
 		return nil
 	})

@@ -292,7 +292,7 @@ const blockShare = 95
 // writeBlocks writes the blocks whose time is over and that are not whole, the newest
 // first, until all are, so much time has passed, or there is no room: rows do not go for
 // the sake of blocks.
-func (s *Service) writeBlocks(ctx context.Context, most time.Duration) error {
+func (s *sweeper) writeBlocks(ctx context.Context, most time.Duration) error {
 	began, room := time.Now(), int64(math.MaxInt64)
 	if s.opt.MaxBytes >= 0 {
 		used, err := s.db.Used(ctx)
@@ -321,7 +321,7 @@ func (s *Service) writeBlocks(ctx context.Context, most time.Duration) error {
 }
 
 // unwritten returns the spans whose blocks are to be written, the newest first.
-func (s *Service) unwritten(ctx context.Context, g Grain) (todo []int64, err error) {
+func (s *sweeper) unwritten(ctx context.Context, g Grain) (todo []int64, err error) {
 	now, length := s.opt.Now(), blockSeconds(g)
 	from, to := ceil(s.opt.kept(now).clients[g], length), floor(now.Add(-settles).Unix(), length)
 	err = s.db.View(ctx, func(tx Tx) error {
@@ -398,7 +398,7 @@ type packedBlock struct {
 
 // writeBlock writes the blocks of a span that are not whole, if there is room, and returns
 // how many bytes they take.
-func (s *Service) writeBlock(ctx context.Context, g Grain, at, room int64) (bytes int64, err error) {
+func (s *sweeper) writeBlock(ctx context.Context, g Grain, at, room int64) (bytes int64, err error) {
 	var packed []*packedBlock
 	err = s.db.View(ctx, func(tx Tx) (err error) {
 		packed, err = packBlocks(tx, g, at)
@@ -511,7 +511,7 @@ func (p *packedBlock) write(tx Tx, g Grain, at int64) error {
 
 // cutBlocks has questions read the rows themselves of the span that has an instant, and of
 // those before it: rows of it are deleted next. What was written of them goes.
-func (s *Service) cutBlocks(ctx context.Context, g Grain, instant int64) error {
+func (s *sweeper) cutBlocks(ctx context.Context, g Grain, instant int64) error {
 	last := floor(instant, blockSeconds(g))
 	err := retry(ctx, func() error {
 		return s.db.Update(ctx, func(tx Tx) error {
@@ -531,7 +531,7 @@ func (s *Service) cutBlocks(ctx context.Context, g Grain, instant int64) error {
 
 // dropBlocks deletes what was written of the oldest spans, so many of them, those of the
 // finest grain first. Their rows stay.
-func (s *Service) dropBlocks(ctx context.Context, most int) (gone int, err error) {
+func (s *sweeper) dropBlocks(ctx context.Context, most int) (gone int, err error) {
 	var spans []group
 	err = s.db.View(ctx, func(tx Tx) error {
 		spans = nil

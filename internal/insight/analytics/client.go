@@ -28,18 +28,7 @@ type client struct {
 type clientHour struct{ at, units int64 }
 
 // clientGrain is the grain of the rows of clients.
-func (r *reader) clientGrain() Grain { return min(r.grain, Hour) }
-
-// clientsBy returns the clients that were limited, in an order, and how many there
-// are. A limit whose numbers changed has its clients once.
-func (r *reader) clientsBy(order string, most int, limitedOnly bool) (out []client, total int64, err error) {
-	sums, err := r.clientSums(order, limitedOnly)
-	out = r.clientsOfSums(sums, most)
-	if len(sums) <= most {
-		return out, int64(len(out)), err
-	}
-	return out, int64(len(sums)), err
-}
+func (a *ask) clientGrain() Grain { return min(a.grain, Hour) }
 
 // anyLimit is true of all rows of clients. PostgreSQL needs it to see that the index by
 // client fits a statement about some clients best, as long as it has no statistics of the
@@ -96,7 +85,7 @@ func (r *reader) load(clients []client) error {
 		return err
 	}
 	for i := range clients {
-		r.sumUp(&clients[i])
+		clients[i].sumUp(&r.scope)
 	}
 	err = r.wantedRows(Hour, hour-int64(verdict.Week.Seconds()), end, want, clientColumns{cells: []int{cUnits}}, func(of int, l *clientLine) {
 		addHour(&clients[of], clientHour{l.at, l.n[cUnits]})
@@ -120,23 +109,23 @@ func (r *reader) load(clients []client) error {
 
 // sumUp puts the rows of a client in order and together: those of the numbers that its limit
 // had first come first, since of two that are as new the later one counts.
-func (r *reader) sumUp(c *client) {
-	versions := r.versions(c.name)
+func (c *client) sumUp(s *scope) {
+	versions := s.versions(c.name)
 	slices.SortFunc(c.rows, func(a, b clientLine) int {
 		return cmp.Or(cmp.Compare(slices.Index(versions, a.limit), slices.Index(versions, b.limit)), cmp.Compare(a.at, b.at))
 	})
 	for i := range c.rows {
 		row := &c.rows[i]
 		if row.n[cLast] >= c.total.n[cLast] {
-			c.limit = r.limits[row.limit]
+			c.limit = s.byID[row.limit]
 		}
 		c.total.add(&row.cells)
 	}
 	slices.SortStableFunc(c.rows, func(a, b clientLine) int { return cmp.Compare(a.at, b.at) })
 }
 
-// told returns the client as it is answered.
-func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
+// report returns the client as it is answered.
+func (c *client) report(a *ask, kept time.Time, labels labelBook) Client {
 	t := &c.total
 	out := Client{
 		Limit: c.limit, Key: c.key, Plain: t.n[cPlain] != 0, Totals: t.totals(),
@@ -157,12 +146,12 @@ func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
 			out.WindowsOver++
 		}
 		minute := row.n[cUnits]
-		if r.clientGrain() == Hour {
+		if a.clientGrain() == Hour {
 			minute = row.n[cPeakMinute]
 		}
 		out.PeakMinute = max(out.PeakMinute, minute)
 	}
-	out.Overshoot = c.overshoot(out.PeakMinute, r.clientGrain())
+	out.Overshoot = c.overshoot(out.PeakMinute, a.clientGrain())
 	out.Obeyed = obeyed(t)
 	out.About, out.Answers = t.aboutOf(), t.answersOf()
 	out.UsualHours = int64(len(c.hours))
@@ -171,7 +160,7 @@ func (r *reader) told(c *client, kept time.Time, labels labelBook) Client {
 		out.Now = max(out.Now, h.units)
 	}
 	if c.total.limited() > 0 {
-		v := verdict.Judge(r.evidence(c, kept))
+		v := verdict.Judge(c.evidence(a, kept))
 		out.Verdict = &v
 	}
 	out.Label = labels.of(c.name, c.key)
@@ -206,14 +195,14 @@ func (c *client) overshoot(minute int64, g Grain) float64 {
 }
 
 // evidence returns what a verdict is made of.
-func (r *reader) evidence(c *client, kept time.Time) *verdict.Evidence {
+func (c *client) evidence(a *ask, kept time.Time) *verdict.Evidence {
 	g := verdict.NewGatherer(kindOf(c.name.rule), c.limit.Allowance, time.Duration(c.limit.PeriodMS)*time.Millisecond,
-		time.Unix(r.from, 0).UTC(), time.Unix(r.to, 0).UTC(), kept)
-	g.InProgress(r.now)
+		time.Unix(a.from, 0).UTC(), time.Unix(a.to, 0).UTC(), kept)
+	g.InProgress(a.now)
 	for _, h := range c.hours {
 		g.Add(&verdict.Row{At: time.Unix(h.at, 0).UTC(), Span: time.Hour, Cost: h.units})
 	}
-	span := time.Duration(r.clientGrain().Seconds()) * time.Second
+	span := time.Duration(a.clientGrain().Seconds()) * time.Second
 	for i := range c.rows {
 		g.Add(c.rows[i].row(span))
 	}

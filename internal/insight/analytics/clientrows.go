@@ -31,7 +31,7 @@ func (r *reader) clientRows(g Grain, from, to int64, need clientColumns, each fu
 	if r.keys != nil {
 		return r.storedRows(g, from, to, nil, need, each) // by their index
 	}
-	return r.eachPart(g, from, to, func(p *blockPart) error {
+	return r.eachPart(r.tx, g, from, to, func(p *blockPart) error {
 		if p.written {
 			if err := r.blockRows(p, need, nil, each); err != nil || len(p.left) == 0 {
 				return err
@@ -78,7 +78,7 @@ func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, nee
 	if int64(len(want))*((to-from)/g.Seconds()) <= scattered {
 		return lookUp(from, to, nil)
 	}
-	return one.eachPart(g, from, to, func(p *blockPart) error {
+	return one.eachPart(r.tx, g, from, to, func(p *blockPart) error {
 		if p.written {
 			err := one.blockRows(p, need, func(k clientKey) bool { _, ok := want[k]; return ok }, func(l *clientLine) error {
 				each(want[clientKey{l.limit, l.client}], l)
@@ -103,13 +103,13 @@ type blockPart struct {
 }
 
 // eachPart calls each with the parts of a range, in order of time.
-func (r *reader) eachPart(g Grain, from, to int64, each func(*blockPart) error) error {
+func (s *scope) eachPart(tx Tx, g Grain, from, to int64, each func(*blockPart) error) error {
 	length := blockSeconds(g)
-	spans, err := blockSpans(r.tx, g, floor(from, length), to)
+	spans, err := blockSpans(tx, g, floor(from, length), to)
 	for at := floor(from, length); at < to && err == nil; {
-		p := &blockPart{grain: g, written: spans[at].written(), left: r.leftOf(spans[at]), spans: spans}
+		p := &blockPart{grain: g, written: spans[at].written(), left: s.leftOf(spans[at]), spans: spans}
 		end := at + length
-		for end < to && spans[end].written() == p.written && slices.Equal(r.leftOf(spans[end]), p.left) {
+		for end < to && spans[end].written() == p.written && slices.Equal(s.leftOf(spans[end]), p.left) {
 			end += length
 		}
 		p.from, p.to = max(at, from), min(end, to)
@@ -124,12 +124,12 @@ func (s *blockSpan) written() bool { return s != nil && s.state == blockWhole }
 
 // leftOf returns the limits that are meant and whose rows are not all in their block, where
 // blocks were written of a span.
-func (r *reader) leftOf(s *blockSpan) (left []int64) {
-	if !s.written() {
+func (s *scope) leftOf(b *blockSpan) (left []int64) {
+	if !b.written() {
 		return nil
 	}
-	for limit := range s.limits {
-		if !s.whole(limit) && (r.all || slices.Contains(r.chosen, limit)) {
+	for limit := range b.limits {
+		if !b.whole(limit) && (s.all || slices.Contains(s.chosen, limit)) {
 			left = append(left, limit)
 		}
 	}
@@ -286,8 +286,8 @@ func (u *unpacking) rows(begins, limit int64) error {
 }
 
 // means reports whether a row passes the filters that clientsOf has beside limits and keys.
-func (r *reader) means(l *clientLine) bool {
-	return oneOf(r.tiers, l.w[wTier]) && oneOf(r.agents, l.w[wAgent]) && (r.paths == nil || slices.ContainsFunc(r.paths, func(p string) bool {
+func (a *ask) means(l *clientLine) bool {
+	return oneOf(a.tiers, l.w[wTier]) && oneOf(a.agents, l.w[wAgent]) && (a.paths == nil || slices.ContainsFunc(a.paths, func(p string) bool {
 		if head, ok := strings.CutSuffix(p, "*"); ok {
 			return strings.HasPrefix(l.w[wPath], head)
 		}

@@ -15,10 +15,17 @@ type findings struct {
 	labels  labelBook
 }
 
-// find returns clients with all that is known of them, see clientsBy.
+// find returns the first clients in an order with all that is known of them, those that
+// were limited or all, and how many there are. A limit whose numbers changed has its
+// clients once.
 func (r *reader) find(order string, most int, limitedOnly bool) (f findings, err error) {
-	if f.clients, f.total, err = r.clientsBy(order, most, limitedOnly); err != nil {
+	sums, err := r.clientSums(order, limitedOnly)
+	if err != nil {
 		return f, err
+	}
+	f.clients = r.clientsOfSums(sums, most)
+	if f.total = int64(len(sums)); len(sums) <= most {
+		f.total = int64(len(f.clients))
 	}
 	if err := r.load(f.clients); err != nil {
 		return f, err
@@ -30,7 +37,7 @@ func (r *reader) find(order string, most int, limitedOnly bool) (f findings, err
 	return f, err
 }
 
-func (r *reader) clientList() (*ClientList, error) {
+func reportClients(r *reader) (*ClientList, error) {
 	out := &ClientList{Clients: []Client{}}
 	most := r.top
 	again := r.sort == "overshoot" || r.verdicts != nil || r.labels != nil
@@ -43,7 +50,7 @@ func (r *reader) clientList() (*ClientList, error) {
 	}
 	out.Total = found.total
 	for i := range found.clients {
-		told := r.told(&found.clients[i], found.since, found.labels)
+		told := found.clients[i].report(r.ask, found.since, found.labels)
 		if r.keeps(&told) {
 			out.Clients = append(out.Clients, told)
 		}
@@ -60,7 +67,7 @@ func (r *reader) clientList() (*ClientList, error) {
 		}
 		out.Clients = out.Clients[:min(len(out.Clients), r.top)]
 	}
-	if out.Rest, err = r.rest(); err != nil {
+	if out.Rest, err = readRest(r); err != nil {
 		return nil, err
 	}
 	out.Coverage, err = r.coverage()
@@ -74,25 +81,25 @@ const maxLookedAt = 50_000
 
 // lookedAt returns how many clients are judged before some of them are chosen: as many as
 // may have so many rows in the range, at least those that are asked for.
-func (r *reader) lookedAt() int {
-	steps := max((min(r.to, r.now.Unix())-r.from)/r.clientGrain().Seconds(), 1)
-	return min(max(int(maxLookedAt/steps), r.top), maxTop)
+func (a *ask) lookedAt() int {
+	steps := max((min(a.to, a.now.Unix())-a.from)/a.clientGrain().Seconds(), 1)
+	return min(max(int(maxLookedAt/steps), a.top), maxTop)
 }
 
 // keeps reports whether a client has the verdict and the label that are asked for.
-func (r *reader) keeps(c *Client) bool {
-	if r.verdicts != nil && (c.Verdict == nil || !slices.Contains(r.verdicts, string(c.Verdict.Class))) {
+func (a *ask) keeps(c *Client) bool {
+	if a.verdicts != nil && (c.Verdict == nil || !slices.Contains(a.verdicts, string(c.Verdict.Class))) {
 		return false
 	}
 	word := "none"
 	if c.Label != nil {
 		word = c.Label.Label
 	}
-	return oneOf(r.ask.labels, word)
+	return oneOf(a.labels, word)
 }
 
-// rest returns what the clients did that are merged, nil if none are.
-func (r *reader) rest() (*Rest, error) {
+// readRest returns what the clients did that are merged, nil if none are.
+func readRest(r *reader) (*Rest, error) {
 	w := &where{}
 	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
 	r.limitsOf(w, "limit_id")
@@ -109,8 +116,8 @@ func (r *reader) rest() (*Rest, error) {
 	return &Rest{Rows: all.n[cMerged], Totals: all.totals()}, nil
 }
 
-// clientDetail is what is known of one key.
-func (r *reader) clientDetail() (*ClientDetail, error) {
+// reportClient is what is known of one key.
+func reportClient(r *reader) (*ClientDetail, error) {
 	if len(r.keys) != 1 {
 		return nil, &paramError{"key", "is missing: one key is meant"}
 	}
@@ -126,15 +133,15 @@ func (r *reader) clientDetail() (*ClientDetail, error) {
 	}
 	for i := range found.clients {
 		c := &found.clients[i]
-		out.Limits = append(out.Limits, r.clientSeries(c, r.told(c, found.since, found.labels)))
+		out.Limits = append(out.Limits, c.series(r.ask, c.report(r.ask, found.since, found.labels)))
 	}
 	out.Labels = found.labels.all(key)
 	return out, nil
 }
 
-func (r *reader) clientSeries(c *client, told Client) ClientSeries {
-	s := ClientSeries{Client: told, At: r.at(), UnitsAt: make([]int64, r.points()), Busiest: make([]int64, r.points())}
-	l := r.lines(numCells)
+func (c *client) series(a *ask, told Client) ClientSeries {
+	s := ClientSeries{Client: told, At: a.at(), UnitsAt: make([]int64, a.points()), Busiest: make([]int64, a.points())}
+	l := a.lines(numCells)
 	for i := range c.rows {
 		row := &c.rows[i]
 		for outcome, cell := range outcomeCells {
@@ -142,7 +149,7 @@ func (r *reader) clientSeries(c *client, told Client) ClientSeries {
 				l.add(outcome, row.at, row.n[cell])
 			}
 		}
-		p := r.point(row.at)
+		p := a.point(row.at)
 		s.UnitsAt[p] += row.n[cUnits]
 		s.Busiest[p] = max(s.Busiest[p], row.n[cPeak])
 	}

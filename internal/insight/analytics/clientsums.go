@@ -112,14 +112,14 @@ func (r *reader) clientSums(order string, limitedOnly bool) ([]*clientSum, error
 
 // clientsOfSums returns the first clients of those in order. A limit whose numbers changed
 // has its clients once.
-func (r *reader) clientsOfSums(sums []*clientSum, most int) (out []client) {
+func (s *scope) clientsOfSums(sums []*clientSum, most int) (out []client) {
 	type key struct {
 		name name
 		key  string
 	}
 	found := map[key]bool{}
-	for _, s := range sums[:min(len(sums), most)] {
-		k := key{nameOf(r.limits[s.limit]), s.client}
+	for _, c := range sums[:min(len(sums), most)] {
+		k := key{nameOf(s.byID[c.limit]), c.client}
 		if !found[k] {
 			found[k] = true
 			out = append(out, client{name: k.name, key: k.key})

@@ -85,7 +85,7 @@ const (
 	labelAbusive    = "abusive"
 )
 
-func (r *reader) labelList() (*LabelList, error) {
+func reportLabels(r *reader) (*LabelList, error) {
 	all, err := r.labelBook()
 	out := &LabelList{Labels: []Label{}}
 	for _, l := range all {

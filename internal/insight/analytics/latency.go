@@ -102,7 +102,7 @@ func (r *reader) timing() (*timing, error) {
 	return all, nil
 }
 
-func (r *reader) latency() (*LatencySeries, error) {
+func reportLatency(r *reader) (*LatencySeries, error) {
 	n := r.points()
 	all, by := &timing{}, map[int]*timing{}
 	err := r.packedRows(latenciesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func (r *reader) overview() (*Overview, error) {
+func reportOverview(r *reader) (*Overview, error) {
 	o := &Overview{TopRules: []TopRule{}, Totals: Totals{Counts: map[string]int64{}}}
 	rules := map[name]*TopRule{}
 	trips := map[name]*tripping{}
@@ -18,7 +18,7 @@ func (r *reader) overview() (*Overview, error) {
 		if first == 0 {
 			first = row.at
 		}
-		n := nameOf(r.limits[row.limit])
+		n := nameOf(r.byID[row.limit])
 		o.Totals.add(row.outcome, row.n)
 		rule := rules[n]
 		if rule == nil {
@@ -36,7 +36,7 @@ func (r *reader) overview() (*Overview, error) {
 		return nil, err
 	}
 	o.DegradedS = int64(len(degraded)) * grain
-	if o.Requests, err = r.requestsOf(&o.Totals, first); err != nil {
+	if o.Requests, err = readRequests(r, &o.Totals, first); err != nil {
 		return nil, err
 	}
 	if o.Requests != nil {
@@ -64,36 +64,36 @@ func (r *reader) overview() (*Overview, error) {
 			o.TopRules = append(o.TopRules, *rule)
 		}
 	}
-	if o.TopKeys, err = r.topKeys(); err != nil {
+	if o.TopKeys, err = readTopKeys(r); err != nil {
 		return nil, err
 	}
-	if o.TopPaths, err = r.topWords("path"); err != nil {
+	if o.TopPaths, err = readTopWords(r, "path"); err != nil {
 		return nil, err
 	}
-	if o.Incidents, err = r.incidents(slices.Collect(maps.Values(trips))); err != nil {
+	if o.Incidents, err = reportIncidents(r, slices.Collect(maps.Values(trips))); err != nil {
 		return nil, err
 	}
 	o.Coverage, err = r.coverage()
 	return o, err
 }
 
-// topKeys returns the clients that were limited most.
-func (r *reader) topKeys() ([]TopKey, error) {
+// readTopKeys returns the clients that were limited most.
+func readTopKeys(r *reader) ([]TopKey, error) {
 	sums, err := r.clientSums("refused", true)
 	out := []TopKey{}
 	for _, s := range sums {
 		if len(out) == r.top {
 			break
 		}
-		l := r.limits[s.limit]
+		l := r.byID[s.limit]
 		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: s.client, Plain: s.plain, Refused: s.refused, Shadow: s.shadow, Delayed: s.delayed})
 	}
 	return out, err
 }
 
-// topWords returns the words of a kind with the most limited requests. Words are
+// readTopWords returns the words of a kind with the most limited requests. Words are
 // kept by the hour: the range is widened to whole hours.
-func (r *reader) topWords(kind string) ([]TopWord, error) {
+func readTopWords(r *reader, kind string) ([]TopWord, error) {
 	w := &where{}
 	w.and("at >= ? AND at < ?", floor(r.from, 3600), ceil(r.to, 3600))
 	r.limitsOf(w, "limit_id")
@@ -107,14 +107,14 @@ func (r *reader) topWords(kind string) ([]TopWord, error) {
 	return out, err
 }
 
-func (r *reader) topOf() (*Top, error) {
+func reportTop(r *reader) (*Top, error) {
 	r.from, r.to, r.grain, r.step = floor(r.from, 3600), ceil(r.to, 3600), max(r.grain, Hour), max(r.step, 3600)
 	c, err := r.coverage()
 	if err != nil {
 		return nil, err
 	}
 	c.Basis = "records"
-	words, err := r.topWords(r.by)
+	words, err := readTopWords(r, r.by)
 	return &Top{Coverage: c, By: r.by, Words: words}, err
 }
 
@@ -177,8 +177,8 @@ func (t *tripping) turn() {
 // maxIncidents is how many incidents an answer has.
 const maxIncidents = 100
 
-// incidents returns the newest incidents with what records tell of them.
-func (r *reader) incidents(all []*tripping) ([]Incident, error) {
+// reportIncidents returns the newest incidents with what records tell of them.
+func reportIncidents(r *reader, all []*tripping) ([]Incident, error) {
 	out := []Incident{}
 	for _, t := range all {
 		out = append(out, t.found...)
@@ -190,14 +190,14 @@ func (r *reader) incidents(all []*tripping) ([]Incident, error) {
 		out = out[:maxIncidents]
 		r.missing = append(r.missing, "older incidents are left out: "+strconv.Itoa(maxIncidents)+" are told")
 	}
-	steps, err := r.busiestSteps(out)
+	steps, err := readBusiestSteps(r, out)
 	if err != nil {
 		return nil, err
 	}
 	for i := range out {
 		in := &out[i]
 		in.Open = in.To.Unix() > r.to-maxPause*r.grain.Seconds() || in.To.Unix() >= floor(r.now.Unix(), r.grain.Seconds())
-		if err := r.incident(in, steps); err != nil {
+		if err := in.addRecords(r, steps); err != nil {
 			return nil, err
 		}
 	}
@@ -209,8 +209,8 @@ type limitStep struct{ limit, at int64 }
 
 type busiest struct{ units, minute, second int64 }
 
-// busiestSteps returns what clients did at most in the steps of incidents, of all clients.
-func (r *reader) busiestSteps(all []Incident) (map[limitStep]busiest, error) {
+// readBusiestSteps returns what clients did at most in the steps of incidents, of all clients.
+func readBusiestSteps(r *reader, all []Incident) (map[limitStep]busiest, error) {
 	steps := map[limitStep]busiest{}
 	if len(all) == 0 {
 		return steps, nil
@@ -243,8 +243,8 @@ func (r *reader) busiestSteps(all []Incident) (map[limitStep]busiest, error) {
 	return steps, err
 }
 
-// incident adds what records tell.
-func (r *reader) incident(in *Incident, steps map[limitStep]busiest) error {
+// addRecords adds what records tell.
+func (in *Incident) addRecords(r *reader, steps map[limitStep]busiest) error {
 	one := r.only(r.versions(nameOf(in.Limit)))
 	k, err := one.keysOfAll(in.From.Unix(), in.To.Unix(), []string{sketchLimited})
 	if err != nil {
@@ -258,7 +258,7 @@ func (r *reader) incident(in *Incident, steps map[limitStep]busiest) error {
 			if g == Hour {
 				b.units = b.minute
 			}
-			in.Overshoot = max(in.Overshoot, overshoot(r.limits[id], b.units, 60, b.second))
+			in.Overshoot = max(in.Overshoot, overshoot(r.byID[id], b.units, 60, b.second))
 		}
 	}
 	return nil

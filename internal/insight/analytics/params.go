@@ -394,7 +394,7 @@ func (a *ask) at() []time.Time {
 func (a *ask) point(at int64) int { return int((at - a.from) / a.step) }
 
 // ofClients reports whether the question is about some clients only, so that it is
-// answered by records.
+// readAnswered by records.
 func (a *ask) ofClients() bool {
 	return a.keys != nil || a.tiers != nil || a.paths != nil || a.agents != nil
 }

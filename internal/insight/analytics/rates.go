@@ -29,8 +29,8 @@ type rateClient struct {
 // window is windows of one demand.
 type window struct{ units, n int64 }
 
-// rates are made of the only limit that is meant.
-func (r *reader) rates() (*Rates, error) {
+// readRates are made of the only limit that is meant.
+func readRates(r *reader) (*Rates, error) {
 	names := r.names()
 	if len(names) > 1 {
 		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, and rates are of one; give domain, rule and limit"}
@@ -48,12 +48,12 @@ func (r *reader) rates() (*Rates, error) {
 	} else if r.clientGrain() == Hour && l.PeriodMS > 60_000 {
 		out.WindowMS = grainMS
 	}
-	clients, err := r.rateClients(out.WindowMS)
+	clients, err := readRateClients(r, out.WindowMS)
 	if err != nil {
 		return nil, err
 	}
 	if out.WindowMS < grainMS {
-		exact, err := r.arrivalWindows(out.WindowMS)
+		exact, err := readArrivalWindows(r, out.WindowMS)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +66,7 @@ func (r *reader) rates() (*Rates, error) {
 		}
 	}
 	out.tell(clients, r.top)
-	if err := r.judgeRates(out, names[0]); err != nil {
+	if err := out.addVerdicts(r, names[0]); err != nil {
 		return nil, err
 	}
 	out.Coverage, err = r.coverage()
@@ -74,12 +74,12 @@ func (r *reader) rates() (*Rates, error) {
 	return out, err
 }
 
-// rateClients reads what clients asked for. Clients that were watched, and not
+// readRateClients reads what clients asked for. Clients that were watched, and not
 // limited in the range, are left out: they belong to those of whom there is a
 // sample.
-func (r *reader) rateClients(windowMS int64) ([]*rateClient, error) {
+func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 	g := r.clientGrain()
-	from, err := r.newestRows(maxRateRows)
+	from, err := findNewestRows(r, maxRateRows)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +138,9 @@ func (r *reader) rateClients(windowMS int64) ([]*rateClient, error) {
 	}), err
 }
 
-// newestRows returns since when there are at most so many rows of clients, and says so if
+// findNewestRows returns since when there are at most so many rows of clients, and says so if
 // that is not all of the range.
-func (r *reader) newestRows(most int) (from int64, err error) {
+func findNewestRows(r *reader, most int) (from int64, err error) {
 	counts := map[int64]int{}
 	rows := 0
 	err = r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) error {
@@ -208,8 +208,8 @@ func (w *exactWindows) list() []window {
 	return out
 }
 
-// arrivalWindows reads the windows of the sampled keys.
-func (r *reader) arrivalWindows(windowMS int64) (map[string]*exactWindows, error) {
+// readArrivalWindows reads the windows of the sampled keys.
+func readArrivalWindows(r *reader, windowMS int64) (map[string]*exactWindows, error) {
 	out := map[string]*exactWindows{}
 	err := r.arrivals(func(_ int64, client, _ string, at, cost int64) {
 		w := out[client]
@@ -333,8 +333,8 @@ func thin[T any](all []T, value func(T) int64, join func(into *T, other T)) []T 
 // maxJudgedRates is how many of the clients with the highest rates are judged.
 const maxJudgedRates = 50
 
-// judgeRates adds the verdicts of clients that were limited.
-func (r *reader) judgeRates(out *Rates, n name) error {
+// addVerdicts adds the verdicts of clients that were limited.
+func (out *Rates) addVerdicts(r *reader, n name) error {
 	var found []client
 	var of []int
 	for i, c := range out.Top {
@@ -351,7 +351,7 @@ func (r *reader) judgeRates(out *Rates, n name) error {
 		return err
 	}
 	for i := range found {
-		out.Top[of[i]].Verdict = string(verdict.Judge(r.evidence(&found[i], since)).Class)
+		out.Top[of[i]].Verdict = string(verdict.Judge(found[i].evidence(r.ask, since)).Class)
 	}
 	return nil
 }

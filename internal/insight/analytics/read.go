@@ -11,18 +11,13 @@ import (
 	"time"
 )
 
-// reader answers one question from one state of the rows.
+// reader reads rows for one question, from one state of them.
 type reader struct {
 	*ask
-	tx     Tx
-	opt    *Options
-	hint   string // Dialect.ByClient
-	limits map[int64]Limit
-	// seen are from when to when the limits were met.
-	seen map[int64]span
-	// chosen are the limits that are meant; all if all of them are.
-	chosen []int64
-	all    bool
+	scope
+	tx   Tx
+	opt  *Options
+	hint string // Dialect.ByClient
 }
 
 // view calls f with a reader.
@@ -37,10 +32,10 @@ func (s *Service) read(r *reader, f func(*reader) error) func(Tx) error {
 }
 
 func (r *reader) loadLimits() error {
-	r.limits, r.seen = map[int64]Limit{}, map[int64]span{}
+	r.byID, r.seen = map[int64]Limit{}, map[int64]span{}
 	err := query(r.tx, func(row Row) error {
 		id := row.Int(0)
-		r.limits[id] = Limit{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Algorithm: row.Text(4),
+		r.byID[id] = Limit{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Algorithm: row.Text(4),
 			Allowance: row.Int(5), PeriodMS: row.Int(6), Burst: row.Int(7)}
 		r.seen[id] = span{row.Int(8), row.Int(9)}
 		return nil
@@ -48,23 +43,11 @@ func (r *reader) loadLimits() error {
 	if err != nil {
 		return err
 	}
-	r.choose()
+	r.scope.choose(r.ask)
 	if r.mode == "" {
 		return nil
 	}
 	return r.chooseMode()
-}
-
-// choose finds the limits that the filters mean.
-func (r *reader) choose() {
-	r.all = r.domains == nil && r.rules == nil && r.ask.limits == nil && r.algorithms == nil
-	r.chosen = nil
-	for id, l := range r.limits {
-		if oneOf(r.domains, l.Domain) && oneOf(r.rules, l.Rule) && oneOf(r.ask.limits, l.Limit) && oneOf(r.algorithms, l.Algorithm) {
-			r.chosen = append(r.chosen, id)
-		}
-	}
-	slices.Sort(r.chosen)
 }
 
 // only returns a reader of some limits.
@@ -145,14 +128,6 @@ func (w *where) in(column string, words []string, prefixes bool) {
 		args = append(args, word)
 	}
 	w.and("("+strings.Join(either, " OR ")+")", args...)
-}
-
-// limitsOf adds that a row is of a limit that is meant.
-func (r *reader) limitsOf(w *where, column string) {
-	if r.all {
-		return
-	}
-	w.and(column + " IN (" + ids(r.chosen) + ")")
 }
 
 func ids(list []int64) string {
@@ -387,14 +362,14 @@ func (r *reader) coverage() (Coverage, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Loss, err = r.loss(); err != nil {
+	if c.Loss, err = readLoss(r); err != nil {
 		return c, err
 	}
-	return c, r.merged(&c)
+	return c, c.addMerged(r)
 }
 
-// loss returns what was lost in the range.
-func (r *reader) loss() (l Loss, err error) {
+// readLoss returns what was lost in the range.
+func readLoss(r *reader) (l Loss, err error) {
 	// Sources tell what they have lost since they started.
 	for _, edge := range []struct {
 		until, sign int64
@@ -415,13 +390,13 @@ func (r *reader) loss() (l Loss, err error) {
 	return l, err
 }
 
-// merged notes how many rows of clients were merged.
-func (r *reader) merged(c *Coverage) error {
+// addMerged notes how many rows of clients were merged.
+func (c *Coverage) addMerged(r *reader) error {
 	w := &where{}
 	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(min(r.grain, Hour)), r.from, r.to)
 	r.limitsOf(w, "limit_id")
 	return query(r.tx, func(row Row) error {
-		l := r.limits[row.Int(0)]
+		l := r.byID[row.Int(0)]
 		if n := row.Int(1); n > 0 && len(c.Missing) < maxMissing {
 			c.Missing = append(c.Missing, fmt.Sprintf("rule %s/%s, limit %s: %d rows of clients are merged into one", l.Domain, l.Rule, l.Limit, n))
 		}

@@ -121,9 +121,9 @@ func accuracyOf(l Limit) accuracy.Limit {
 	return accuracy.Limit{Algorithm: l.Algorithm, Allowance: l.Allowance, Period: time.Duration(l.PeriodMS) * time.Millisecond, Burst: l.Burst}
 }
 
-// replay decides what came under one limit again.
+// reportReplay decides what came under one limit again.
 // It reads the arrivals, and returns what replays them.
-func (r *reader) replay() (func() (*Replay, error), error) {
+func reportReplay(r *reader) (func() (*Replay, error), error) {
 	names := r.names()
 	if len(names) > 1 {
 		return nil, &paramError{"limit", "is missing: " + strconv.Itoa(len(names)) + " limits are meant, such as " + names[0].String() + " and " + names[1].String()}
@@ -132,7 +132,7 @@ func (r *reader) replay() (func() (*Replay, error), error) {
 	out := &Replay{At: r.at(), Came: make([]int64, n), OwnRefused: make([]int64, n), WithRefused: make([]int64, n), Clients: []ReplayedClient{}}
 	play, err := func() {}, error(nil)
 	if len(names) == 1 {
-		play, err = r.replayLimit(out, names[0])
+		play, err = out.read(r, names[0])
 	}
 	if err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func (r *reader) replay() (func() (*Replay, error), error) {
 	}, err
 }
 
-// replayLimit reads the arrivals of a limit, and returns what replays them into out.
-func (r *reader) replayLimit(out *Replay, n name) (play func(), err error) {
+// read reads the arrivals of a limit, and returns what replays them.
+func (out *Replay) read(r *reader, n name) (play func(), err error) {
 	play = func() {}
 	out.Limit = r.newest(n)
 	out.Edited = r.edit.of(out.Limit)
@@ -173,12 +173,12 @@ func (r *reader) replayLimit(out *Replay, n name) (play func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.narrow(out, keys)
-	return func() { r.replayKeys(out, n, own, with, keys, labels) }, nil
+	out.narrow(r, keys)
+	return func() { out.decide(r, n, own, with, keys, labels) }, nil
 }
 
-// replayKeys decides arrivals again.
-func (r *reader) replayKeys(out *Replay, n name, own, with *accuracy.Replay, keys map[string][]accuracy.Arrival, labels labelBook) {
+// decide decides arrivals again.
+func (out *Replay) decide(r *reader, n name, own, with *accuracy.Replay, keys map[string][]accuracy.Arrival, labels labelBook) {
 	var a, b []accuracy.Arrival
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		arrivals := keys[key]
@@ -188,7 +188,7 @@ func (r *reader) replayKeys(out *Replay, n name, own, with *accuracy.Replay, key
 		}
 		inOrder(arrivals)
 		a, b = own.Key(a[:0], arrivals), with.Key(b[:0], arrivals)
-		c := r.replayKey(out, arrivals, a, b)
+		c := out.add(r.ask, arrivals, a, b)
 		c.Key = key
 		if l := labels.of(n, key); l != nil {
 			c.Label = l.Label
@@ -206,7 +206,7 @@ func (r *reader) replayKeys(out *Replay, n name, own, with *accuracy.Replay, key
 
 // narrow makes the range of an answer that of the arrivals, since none are kept
 // before the first: of less than a day the steps are finer then.
-func (r *reader) narrow(out *Replay, keys map[string][]accuracy.Arrival) {
+func (out *Replay) narrow(r *reader, keys map[string][]accuracy.Arrival) {
 	var first, last int64
 	for _, arrivals := range keys {
 		for _, a := range arrivals {
@@ -224,9 +224,9 @@ func (r *reader) narrow(out *Replay, keys map[string][]accuracy.Arrival) {
 	out.At, out.Came, out.OwnRefused, out.WithRefused = r.at(), make([]int64, n), make([]int64, n), make([]int64, n)
 }
 
-// replayKey adds one key, with what was decided, what the limit decides, and what
+// add adds one key, with what was decided, what the limit decides, and what
 // the edited one does.
-func (r *reader) replayKey(out *Replay, told, own, with []accuracy.Arrival) ReplayedClient {
+func (out *Replay) add(a *ask, told, own, with []accuracy.Arrival) ReplayedClient {
 	out.Keys++
 	var refused, admitted int64
 	for i := range told {
@@ -238,7 +238,7 @@ func (r *reader) replayKey(out *Replay, told, own, with []accuracy.Arrival) Repl
 			out.Last = &at
 		}
 		out.Decisions++
-		p := min(r.point(told[i].At/1e6), len(out.At)-1)
+		p := min(a.point(told[i].At/1e6), len(out.At)-1)
 		out.Came[p]++
 		out.OwnRefused[p] += bitOf(!own[i].Admitted)
 		out.WithRefused[p] += bitOf(!with[i].Admitted)

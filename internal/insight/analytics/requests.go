@@ -51,8 +51,8 @@ func (q *Requests) add(outcome string, n int64) {
 
 // wholeRequests reports whether the question is of whole requests: they are kept by
 // domain, node and region, and not by what else can be filtered by.
-func (r *reader) wholeRequests() bool {
-	return !r.ofClients() && r.rules == nil && r.ask.limits == nil && r.algorithms == nil && r.outcomes == nil && r.mode == ""
+func (a *ask) wholeRequests() bool {
+	return !a.ofClients() && a.rules == nil && a.limits == nil && a.algorithms == nil && a.outcomes == nil && a.mode == ""
 }
 
 // eachRequests calls each with the requests of the range, by the step and what became of
@@ -67,10 +67,10 @@ func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n 
 		`SELECT `+t+` AS t, outcome, CAST(SUM(n) AS BIGINT) FROM requests`+w.text+` GROUP BY `+t+`, outcome ORDER BY t, outcome`, w.args...)
 }
 
-// requestsOf returns the requests of the question, nil where they are not known. The
+// readRequests returns the requests of the question, nil where they are not known. The
 // decisions of one limit are as many requests; first is when the first decision was made
 // in the range, zero if none was.
-func (r *reader) requestsOf(decisions *Totals, first int64) (*Requests, error) {
+func readRequests(r *reader, decisions *Totals, first int64) (*Requests, error) {
 	if !r.wholeRequests() {
 		if r.ofClients() || r.outcomes != nil || len(r.names()) != 1 || decisions.Decisions == 0 {
 			return nil, nil

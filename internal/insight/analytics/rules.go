@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -19,7 +18,7 @@ const (
 	maxSampled = 50_000
 )
 
-// ruleBook are the limits of an answer while it is made.
+// readRuleBook are the limits of an answer while it is made.
 type ruleBook struct {
 	r    *reader
 	by   map[name]*ruleEntry
@@ -42,7 +41,7 @@ type ruleEntry struct {
 	stricter *advice.Stricter
 }
 
-func (r *reader) ruleBook() (*ruleBook, error) {
+func readRuleBook(r *reader) (*ruleBook, error) {
 	b := &ruleBook{r: r, by: map[name]*ruleEntry{}}
 	for _, n := range r.names() {
 		e := &ruleEntry{name: n, figures: RuleFigures{Limit: r.newest(n), Totals: Totals{Counts: map[string]int64{}}}}
@@ -63,7 +62,7 @@ func (b *ruleBook) count() error {
 	met := map[int64]bool{}
 	at := func(sec int64) *time.Time { t := time.Unix(sec, 0).UTC(); return &t }
 	err := b.r.counts(grain, "", func(row countRow) {
-		e := b.by[nameOf(b.r.limits[row.limit])]
+		e := b.by[nameOf(b.r.byID[row.limit])]
 		if e == nil || row.n == 0 {
 			return
 		}
@@ -80,7 +79,7 @@ func (b *ruleBook) count() error {
 		}
 	})
 	for id := range met {
-		b.by[nameOf(b.r.limits[id])].figures.Versions++
+		b.by[nameOf(b.r.byID[id])].figures.Versions++
 	}
 	for _, e := range b.list {
 		e.trips.turn()
@@ -91,7 +90,7 @@ func (b *ruleBook) count() error {
 
 // keys reads how many keys there were.
 func (b *ruleBook) keys() error {
-	by, err := keysBy(b.r, b.r.from, b.r.to, nil, func(limit int64) name { return nameOf(b.r.limits[limit]) })
+	by, err := keysBy(b.r, b.r.from, b.r.to, nil, func(limit int64) name { return nameOf(b.r.byID[limit]) })
 	for n, k := range by {
 		if e := b.by[n]; e != nil {
 			e.figures.KeysLimited, e.figures.KeysSeen, e.figures.KeysSeenKnown = k.count()
@@ -108,9 +107,9 @@ func (b *ruleBook) clients() error {
 		sampling
 	}]
 	r := b.r
-	windows := r.windows()
+	windows := r.windows(r.clientGrain())
 	of := map[int64]*ruleEntry{}
-	for id, l := range r.limits {
+	for id, l := range r.byID {
 		of[id] = b.by[nameOf(l)]
 	}
 	need := clientColumns{cells: append(slices.Clone(sampleCells), cDecisive, cDelayed)}
@@ -140,8 +139,8 @@ func (b *ruleBook) clients() error {
 func (b *ruleBook) sampled() error {
 	most := map[name]map[string]sampledPeak{}
 	n := 0
-	b.r.peaksOf(b.sample, func(id int64, key string, p sampledPeak) {
-		of := nameOf(b.r.limits[id])
+	eachPeak(b.r, b.sample, func(id int64, key string, p sampledPeak) {
+		of := nameOf(b.r.byID[id])
 		if most[of] == nil {
 			most[of] = map[string]sampledPeak{}
 		}
@@ -191,11 +190,11 @@ type sampledClient struct {
 var sampleCells = []int{cUnits, cPeak, cPeakMinute, cLeast, cRefused, cShadow, cEvery}
 
 // windows returns how long the periods of limits are whose period is longer than a row.
-func (r *reader) windows() map[int64]int64 {
-	out, g := map[int64]int64{}, r.clientGrain()
-	for _, id := range r.chosen {
-		if s := ceil(r.limits[id].PeriodMS, g.Seconds()*1000) / 1000; s > g.Seconds() {
-			out[id] = s
+func (s *scope) windows(g Grain) map[int64]int64 {
+	out := map[int64]int64{}
+	for _, id := range s.chosen {
+		if w := ceil(s.byID[id].PeriodMS, g.Seconds()*1000) / 1000; w > g.Seconds() {
+			out[id] = w
 		}
 	}
 	return out
@@ -218,11 +217,11 @@ func (s *sampling) add(l *clientLine, window int64) {
 	s.units = max(s.units, n)
 }
 
-// sampledPeaks calls each with the clients of the sample.
-func (r *reader) sampledPeaks(each func(limit int64, client string, p sampledPeak)) error {
+// eachSampledPeak calls each with the clients of the sample.
+func eachSampledPeak(r *reader, each func(limit int64, client string, p sampledPeak)) error {
 	var clients perClient[sampling]
 	var all []sampledClient
-	windows := r.windows()
+	windows := r.windows(r.clientGrain())
 	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: sampleCells}, func(l *clientLine) error {
 		if l.client == "" {
 			return nil
@@ -235,18 +234,18 @@ func (r *reader) sampledPeaks(each func(limit int64, client string, p sampledPea
 		s.add(l, windows[l.limit])
 		return nil
 	})
-	r.peaksOf(all, each)
+	eachPeak(r, all, each)
 	return err
 }
 
-// peaksOf calls each with those clients of the sample that are in a list, in order.
-func (r *reader) peaksOf(all []sampledClient, each func(limit int64, client string, p sampledPeak)) {
+// eachPeak calls each with those clients of the sample that are in a list, in order.
+func eachPeak(r *reader, all []sampledClient, each func(limit int64, client string, p sampledPeak)) {
 	all = slices.DeleteFunc(all, func(s sampledClient) bool { return s.every == 0 })
 	slices.SortFunc(all, func(a, b sampledClient) int {
 		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.client, b.client))
 	})
 	for _, s := range all[:min(len(all), maxSampled)] {
-		l := r.limits[s.limit]
+		l := r.byID[s.limit]
 		p := sampledPeak{demand: demandIn(l.PeriodMS, r.clientGrain(), s.units, s.second, s.minute)}
 		if s.least != noLeast && l.Burst > 0 {
 			p.usage = round(float64(max(l.Burst-s.least, 0)) / float64(l.Burst))
@@ -316,7 +315,7 @@ func (b *ruleBook) judge() error {
 	}
 	of := map[name][]*clientSum{}
 	for _, s := range b.sums {
-		n := nameOf(b.r.limits[s.limit])
+		n := nameOf(b.r.byID[s.limit])
 		of[n] = append(of[n], s)
 	}
 	for _, e := range limited {
@@ -326,16 +325,16 @@ func (b *ruleBook) judge() error {
 			return err
 		}
 		for i := range found {
-			e.judged = append(e.judged, one.judgedClient(&found[i], since, labels))
+			e.judged = append(e.judged, found[i].assess(one.ask, since, labels))
 		}
 		e.figures.Judged = judgedOf(e.judged)
 	}
 	return nil
 }
 
-// judgedClient is a client as advice reads it. What an operator said counts.
-func (r *reader) judgedClient(c *client, since time.Time, labels labelBook) advice.Client {
-	ev := r.evidence(c, since)
+// assess returns the client as advice reads it. What an operator said counts.
+func (c *client) assess(a *ask, since time.Time, labels labelBook) advice.Client {
+	ev := c.evidence(a, since)
 	out := advice.Client{Evidence: ev, Verdict: verdict.Judge(ev)}
 	if l := labels.of(c.name, c.key); l != nil {
 		out.Labelled, out.Verdict.Class = true, verdict.Legitimate
@@ -381,22 +380,13 @@ func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 	})
 }
 
-// earliest returns since when anything is told of.
-func (r *reader) earliest() time.Time {
-	first := r.now.Unix()
-	for s := range maps.Values(r.seen) {
-		first = min(first, s.first)
-	}
-	return time.Unix(first, 0).UTC()
-}
-
-func (r *reader) ruleList() (*RuleList, error) {
-	b, err := r.ruleBook()
+func reportRules(r *reader) (*RuleList, error) {
+	b, err := readRuleBook(r)
 	if err != nil {
 		return nil, err
 	}
 	out := &RuleList{Rules: []RuleFigures{}}
-	since := r.earliest()
+	since := r.earliest(r.now)
 	for _, e := range b.list {
 		b.advise(e, since)
 		out.Rules = append(out.Rules, e.figures)
@@ -420,14 +410,14 @@ func (r *reader) ruleList() (*RuleList, error) {
 	return out, err
 }
 
-// ruleDetail is one rule in detail.
-func (r *reader) ruleDetail() (*RuleDetail, error) {
-	b, err := r.ruleBook()
+// reportRule is one rule in detail.
+func reportRule(r *reader) (*RuleDetail, error) {
+	b, err := readRuleBook(r)
 	if err != nil {
 		return nil, err
 	}
 	out := &RuleDetail{Limits: []RuleLimits{}}
-	since := r.earliest()
+	since := r.earliest(r.now)
 	for _, e := range b.list {
 		b.advise(e, since)
 		l := RuleLimits{RuleFigures: e.figures, At: r.at(), Histogram: make([]int64, 11), History: []Version{},
@@ -437,11 +427,11 @@ func (r *reader) ruleDetail() (*RuleDetail, error) {
 			l.Histogram[min(int(u*10), 10)]++
 		}
 		one := r.only(r.versions(e.name))
-		if err := one.overTime(&l); err != nil {
+		if err := l.addSteps(one); err != nil {
 			return nil, err
 		}
 		for _, id := range one.chosen {
-			if err := r.only([]int64{id}).version(&l, id); err != nil {
+			if err := l.addVersion(r.only([]int64{id}), id); err != nil {
 				return nil, err
 			}
 		}
@@ -452,8 +442,8 @@ func (r *reader) ruleDetail() (*RuleDetail, error) {
 	return out, err
 }
 
-// overTime adds what a limit did step by step.
-func (r *reader) overTime(l *RuleLimits) error {
+// addSteps adds what a limit did step by step.
+func (l *RuleLimits) addSteps(r *reader) error {
 	lines := r.lines(numCells)
 	if err := r.counts(r.step, "", func(row countRow) { lines.add(row.outcome, row.at, row.n) }); err != nil {
 		return err
@@ -473,9 +463,9 @@ func (r *reader) overTime(l *RuleLimits) error {
 	})
 }
 
-// version adds what a limit did while it had some numbers, if it was met.
-func (r *reader) version(l *RuleLimits, id int64) error {
-	v := Version{Limit: r.limits[id], Totals: Totals{Counts: map[string]int64{}}}
+// addVersion adds what a limit did while it had some numbers, if it was met.
+func (l *RuleLimits) addVersion(r *reader, id int64) error {
+	v := Version{Limit: r.byID[id], Totals: Totals{Counts: map[string]int64{}}}
 	var first, last int64
 	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
 		if v.Decisions == 0 {
@@ -494,7 +484,7 @@ func (r *reader) version(l *RuleLimits, id int64) error {
 	}
 	v.KeysLimited, _, _ = k.count()
 	var usages []float64
-	if err := r.sampledPeaks(func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) }); err != nil {
+	if err := eachSampledPeak(r, func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) }); err != nil {
 		return err
 	}
 	slices.Sort(usages)

@@ -7,20 +7,20 @@ import (
 
 // lines gathers points by name.
 type lines struct {
-	r    *reader
+	a    *ask
 	by   map[string]*Line
 	most int
 }
 
-func (r *reader) lines(most int) *lines { return &lines{r: r, by: map[string]*Line{}, most: most} }
+func (a *ask) lines(most int) *lines { return &lines{a: a, by: map[string]*Line{}, most: most} }
 
 func (l *lines) add(name string, at, n int64) {
 	line := l.by[name]
 	if line == nil {
-		line = &Line{Name: name, Points: make([]int64, l.r.points())}
+		line = &Line{Name: name, Points: make([]int64, l.a.points())}
 		l.by[name] = line
 	}
-	line.Points[l.r.point(at)] += n
+	line.Points[l.a.point(at)] += n
 	line.Total += n
 }
 
@@ -35,7 +35,7 @@ func (l *lines) list() []Line {
 	if len(out) <= l.most {
 		return out
 	}
-	rest := Line{Rest: true, Points: make([]int64, l.r.points())}
+	rest := Line{Rest: true, Points: make([]int64, l.a.points())}
 	for _, line := range out[l.most:] {
 		rest.Total += line.Total
 		for i, n := range line.Points {
@@ -45,7 +45,7 @@ func (l *lines) list() []Line {
 	return append(out[:l.most], rest)
 }
 
-func (r *reader) series() (*Series, error) {
+func reportSeries(r *reader) (*Series, error) {
 	c, err := r.coverage()
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (r *reader) series() (*Series, error) {
 		if row.outcome == "degraded" && row.n > 0 {
 			s.DegradedAt[r.point(row.at)] = true
 		}
-		of := r.limits[row.limit]
+		of := r.byID[row.limit]
 		name := row.outcome
 		switch r.by {
 		case "rule":

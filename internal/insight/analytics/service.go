@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +24,8 @@ type Service struct {
 	faults *faults.Log
 	outage *faults.Outage
 	// tables is how many rows there are.
-	tables  tableCounts
-	tidying tidying
+	tables tableCounts
+	rows   *sweeper
 
 	// orders holds batches that wait for a transaction, places a token for each
 	// event that may still wait.
@@ -35,8 +36,6 @@ type Service struct {
 	free chan struct{}
 	// busy: a transaction is under way, and its end begins the next.
 	busy bool
-	// changed are the times of clients of which there may be too many rows.
-	changed map[group]bool
 }
 
 // order is a batch that waits to be counted.
@@ -44,13 +43,6 @@ type order struct {
 	ctx   context.Context
 	batch []event.Event
 	done  chan error
-}
-
-// group is the clients of a limit in a minute or an hour; of all limits, as the
-// database numbers them.
-type group struct {
-	grain Grain
-	at    int64
 }
 
 // New returns a service on a database, which the caller closes after Run has
@@ -63,12 +55,12 @@ func New(db Database, opt Options) (*Service, error) {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
 	s := &Service{db: db, opt: opt, faults: faults.New(opt.Log), outage: faults.NewOutage(opt.Log,
-		"database unavailable; events wait in the queue, queries get 503, decisions are not affected", "database recovered"), free: make(chan struct{}), changed: map[group]bool{}}
+		"database unavailable; events wait in the queue, queries get 503, decisions are not affected", "database recovered"), free: make(chan struct{})}
 	s.state.started = opt.Now()
 	// A process before this one may have left too many rows.
-	for _, g := range [...]Grain{Minute, Hour} {
-		at := g.of(s.state.started)
-		s.changed[group{g, at}], s.changed[group{g, at - g.Seconds()}] = true, true
+	s.rows = &sweeper{db: db, opt: &s.opt, state: &s.state, outage: s.outage, changed: map[group]bool{}}
+	for _, ago := range [...]time.Duration{0, time.Minute, time.Hour} {
+		s.rows.note(s.state.started.Add(-ago))
 	}
 	return s, nil
 }
@@ -80,7 +72,7 @@ func New(db Database, opt Options) (*Service, error) {
 func (s *Service) Run(ctx context.Context, src event.Source) error {
 	tidying, stop := context.WithCancel(ctx)
 	var tidy sync.WaitGroup
-	tidy.Go(func() { s.tidy(tidying) })
+	tidy.Go(func() { s.rows.tidy(tidying) })
 	err := src.Receive(ctx, s.take)
 	stop()
 	tidy.Wait()
@@ -88,6 +80,13 @@ func (s *Service) Run(ctx context.Context, src event.Source) error {
 		return fmt.Errorf("analytics: %w", err)
 	}
 	return nil
+}
+
+// Tidy merges the clients of whom a limit has too many and, with forget, deletes
+// what is too old or takes too much room, and writes the blocks of clients that are due.
+// Run does so every now and then.
+func (s *Service) Tidy(ctx context.Context, forget bool) error {
+	return s.rows.tidyFor(ctx, forget, math.MaxInt64)
 }
 
 // take counts a batch. It returns nil when that is safe.
@@ -260,17 +259,16 @@ func (s *Service) transact(ctx context.Context, batch []event.Event) (t tally, e
 func (s *Service) counted(batch []event.Event, t tally) {
 	now := s.opt.Now()
 	var newest time.Time
-	s.mu.Lock()
+	s.rows.mu.Lock()
 	for i := range batch {
 		e := &batch[i]
 		if e.Time.After(newest) {
 			newest = e.Time
 		}
 		if r := e.Record; r != nil {
-			s.changed[group{Minute, Minute.of(r.First)}] = true
-			s.changed[group{Hour, Hour.of(r.First)}] = true
+			s.rows.note(r.First)
 		}
 	}
-	s.mu.Unlock()
+	s.rows.mu.Unlock()
 	s.state.done(now, max(now.Sub(newest), 0), t)
 }

@@ -50,7 +50,7 @@ type besides struct {
 // time: who is the same key, the same address or the same user. A request that a
 // limit refused without deciding it was decided by one of those.
 func (b *ruleBook) stricterThan(e *ruleEntry) error {
-	rows, err := b.r.decidedBeside(e.name)
+	rows, err := readDecidedBeside(b.r, e.name)
 	if err != nil {
 		return err
 	}
@@ -82,16 +82,16 @@ func (l *clientLine) who(way int) string {
 	return [ways]string{l.client, l.w[wAddress], l.w[wUser]}[way]
 }
 
-// decidedBeside returns what limits of the same domain decided for the clients that a
+// readDecidedBeside returns what limits of the same domain decided for the clients that a
 // limit refused. Of several ways in which a client is the same the one with the most
 // decisions counts.
-func (r *reader) decidedBeside(of name) (map[refusedRow]*besides, error) {
+func readDecidedBeside(r *reader, of name) (map[refusedRow]*besides, error) {
 	own := map[int64]bool{}
 	for _, id := range r.versions(of) {
 		own[id] = true
 	}
 	domain := r.only(nil).ofAllClients()
-	for id, l := range r.limits {
+	for id, l := range r.byID {
 		if l.Domain == of.domain {
 			domain.chosen = append(domain.chosen, id)
 		}
@@ -126,7 +126,7 @@ func (r *reader) decidedBeside(of name) (map[refusedRow]*besides, error) {
 				}
 				return nil
 			}
-			other := nameOf(r.limits[l.limit])
+			other := nameOf(r.byID[l.limit])
 			if l.n[cDecisive] == 0 || other == of {
 				return nil
 			}

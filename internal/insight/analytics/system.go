@@ -140,8 +140,8 @@ func (out *System) clients(tx Tx, info TableInfo, g Grain) error {
 	if first >= 0 {
 		at := time.Unix(first, 0).UTC()
 		info.Oldest = &at
-		all := &reader{tx: tx, all: true}
-		err = all.eachPart(g, first, last+1, func(p *blockPart) error {
+		all := &scope{all: true}
+		err = all.eachPart(tx, g, first, last+1, func(p *blockPart) error {
 			n, err := p.count(tx)
 			info.Rows += n
 			return err
@@ -178,7 +178,7 @@ func (p *blockPart) count(tx Tx) (n int64, err error) {
 }
 
 // words returns what there is to filter by.
-func (r *reader) filterWords() (*Words, error) {
+func reportFilters(r *reader) (*Words, error) {
 	c, err := r.coverage()
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (r *reader) filterWords() (*Words, error) {
 	}
 	for _, n := range r.names() {
 		for _, id := range r.versions(n) {
-			if l := r.limits[id]; met[id] {
+			if l := r.byID[id]; met[id] {
 				out.Limits = append(out.Limits, l)
 				once(&out.Domains, l.Domain)
 				once(&out.Rules, l.Rule)
@@ -214,7 +214,7 @@ func (r *reader) filterWords() (*Words, error) {
 		kind string
 		to   *[]string
 	}{{"tier", &out.Tiers}, {"path", &out.Paths}} {
-		top, err := r.topWords(w.kind)
+		top, err := readTopWords(r, w.kind)
 		if err != nil {
 			return nil, err
 		}

@@ -68,8 +68,8 @@ type ratesOf struct {
 	of string
 }
 
-func (r *reader) ratesAs() (*ratesOf, error) {
-	rates, err := r.rates()
+func reportRates(r *reader) (*ratesOf, error) {
+	rates, err := readRates(r)
 	return &ratesOf{rates, r.of}, err
 }
 

@@ -11,11 +11,11 @@ import (
 // passes reports whether a request of an outcome went on, as far as the limit goes.
 func passes(outcome string) bool { return outcome != "refused" && !beside(outcome) }
 
-func (r *reader) upstream() (*Upstream, error) {
-	if err := r.chooseAnswered(); err != nil {
+func reportUpstream(r *reader) (*Upstream, error) {
+	if err := chooseAnswered(r); err != nil {
 		return nil, err
 	}
-	moments, err := r.moments()
+	moments, err := readMoments(r)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (r *reader) upstream() (*Upstream, error) {
 		out.Answers[p], out.P50MS[p], out.P99MS[p] = steps[p].answers(), steps[p].percentileMS(50), steps[p].percentileMS(99)
 	}
 	out.Times = AnswerTimes{Measured: all.times.total(), P50MS: all.percentileMS(50), P95MS: all.percentileMS(95), P99MS: all.percentileMS(99)}
-	if err := r.answersOfRecords(out, first); err != nil {
+	if err := out.addRecords(r, first); err != nil {
 		return nil, err
 	}
 	for i := range out.Answers {
@@ -63,7 +63,7 @@ func (r *reader) upstream() (*Upstream, error) {
 
 // chooseAnswered leaves one limit: a request meets several, and only those of one are
 // added up. Of limits whose requests go to no upstream nothing is to be seen here.
-func (r *reader) chooseAnswered() error {
+func chooseAnswered(r *reader) error {
 	names := r.names()
 	if len(names) < 2 {
 		return nil
@@ -72,12 +72,12 @@ func (r *reader) chooseAnswered() error {
 	total := map[name]int64{}
 	if err := r.counts(r.to-r.from, "", func(row countRow) {
 		if !beside(row.outcome) {
-			total[nameOf(r.limits[row.limit])] += row.n
+			total[nameOf(r.byID[row.limit])] += row.n
 		}
 	}); err != nil {
 		return err
 	}
-	answered, err := r.answered()
+	answered, err := readAnswered(r)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (r *reader) chooseAnswered() error {
 	return nil
 }
 
-// moments returns what happened in each row's time of the range.
-func (r *reader) moments() (map[int64]*moment, error) {
+// readMoments returns what happened in each row's time of the range.
+func readMoments(r *reader) (map[int64]*moment, error) {
 	out := map[int64]*moment{}
 	of := func(at int64) *moment {
 		if out[at] == nil {
@@ -121,11 +121,11 @@ func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
 	return out
 }
 
-// answersOfRecords takes the answers from records where no roll-up of the range tells
+// addRecords takes the answers from records where no roll-up of the range tells
 // any: the nodes are of a version that counted no others. The two are not mixed, since
 // a record is of when the request came, and a roll-up of when it was answered. Records
 // are kept by neither node nor region.
-func (r *reader) answersOfRecords(out *Upstream, first int64) error {
+func (out *Upstream) addRecords(r *reader, first int64) error {
 	if r.nodes != nil || r.regions != nil {
 		return nil
 	}

@@ -3,9 +3,10 @@ package analytics
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/faults"
 )
 
 const (
@@ -20,15 +21,39 @@ const (
 	step = 2000
 )
 
-// tidying is when rows were looked through last. One at a time does so, of however
-// many sources run.
-type tidying struct {
-	mu                sync.Mutex
+// sweeper keeps the rows of a service within their bounds, and writes the blocks of
+// clients. Safe for concurrent use.
+type sweeper struct {
+	db     Database
+	opt    *Options
+	state  *state
+	outage *faults.Outage
+
+	mu sync.Mutex
+	// changed are the times of clients of which there may be too many rows.
+	changed map[group]bool
+
+	// sweeps is held by the one that looks rows through, of however many sources run; the
+	// rest is when that was last.
+	sweeps            sync.Mutex
 	tidied, forgotten time.Time
 }
 
+// group is the clients of a limit in a minute or an hour; of all limits, as the
+// database numbers them.
+type group struct {
+	grain Grain
+	at    int64
+}
+
+// note notes the minute and the hour of an instant as changed. Requires: mu is held.
+func (s *sweeper) note(at time.Time) {
+	s.changed[group{Minute, Minute.of(at)}] = true
+	s.changed[group{Hour, Hour.of(at)}] = true
+}
+
 // tidy keeps the rows within their bounds until ctx ends.
-func (s *Service) tidy(ctx context.Context) {
+func (s *sweeper) tidy(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	told := false
@@ -47,34 +72,27 @@ func (s *Service) tidy(ctx context.Context) {
 }
 
 // tidyOnce does what is due, unless another does.
-func (s *Service) tidyOnce(ctx context.Context) error {
-	if !s.tidying.mu.TryLock() {
+func (s *sweeper) tidyOnce(ctx context.Context) error {
+	if !s.sweeps.TryLock() {
 		return nil
 	}
-	defer s.tidying.mu.Unlock()
-	if time.Since(s.tidying.tidied) < tidyEvery/2 {
+	defer s.sweeps.Unlock()
+	if time.Since(s.tidied) < tidyEvery/2 {
 		return nil
 	}
-	forget := time.Since(s.tidying.forgotten) >= forgetEvery
+	forget := time.Since(s.forgotten) >= forgetEvery
 	if err := s.tidyFor(ctx, forget, writesFor); err != nil {
 		return err
 	}
-	s.tidying.tidied = time.Now()
+	s.tidied = time.Now()
 	if forget {
-		s.tidying.forgotten = time.Now()
+		s.forgotten = time.Now()
 	}
 	return nil
 }
 
-// Tidy merges the clients of whom a limit has too many and, with forget, deletes
-// what is too old or takes too much room, and writes the blocks of clients that are due.
-// Run does so every now and then.
-func (s *Service) Tidy(ctx context.Context, forget bool) error {
-	return s.tidyFor(ctx, forget, math.MaxInt64)
-}
-
 // tidyFor is Tidy, which begins no more blocks after so much time.
-func (s *Service) tidyFor(ctx context.Context, forget bool, writes time.Duration) error {
+func (s *sweeper) tidyFor(ctx context.Context, forget bool, writes time.Duration) error {
 	if err := s.bound(ctx); err != nil {
 		return fmt.Errorf("analytics: %w", err)
 	}
@@ -93,7 +111,7 @@ func (s *Service) tidyFor(ctx context.Context, forget bool, writes time.Duration
 }
 
 // bound merges clients beyond those that a limit keeps in a minute or an hour.
-func (s *Service) bound(ctx context.Context) error {
+func (s *sweeper) bound(ctx context.Context) error {
 	s.mu.Lock()
 	changed := s.changed
 	s.changed = map[group]bool{}
@@ -111,7 +129,7 @@ func (s *Service) bound(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) boundGroup(ctx context.Context, g group) error {
+func (s *sweeper) boundGroup(ctx context.Context, g group) error {
 	over := map[int64]bool{}
 	err := s.db.View(ctx, func(tx Tx) error {
 		return query(tx, func(r Row) error { over[r.Int(0)] = true; return nil },
@@ -134,7 +152,7 @@ func (s *Service) boundGroup(ctx context.Context, g group) error {
 
 // boundWords deletes the words of an hour beyond as many of a kind as there are
 // clients of a limit, those with the fewest limited requests.
-func (s *Service) boundWords(ctx context.Context, at int64) error {
+func (s *sweeper) boundWords(ctx context.Context, at int64) error {
 	type wordKind struct {
 		limit            int64
 		kind, word       string
@@ -176,7 +194,7 @@ type clientRank struct {
 }
 
 // boundLimit merges the clients of a limit behind the last that is kept.
-func (s *Service) boundLimit(ctx context.Context, g group, limit int64) error {
+func (s *sweeper) boundLimit(ctx context.Context, g group, limit int64) error {
 	var last *clientRank
 	err := s.db.View(ctx, func(tx Tx) error {
 		return query(tx, func(r Row) error { last = &clientRank{r.Int(0), r.Int(1), r.Text(2)}; return nil },
@@ -233,7 +251,7 @@ type old struct {
 }
 
 // forget deletes what is too old.
-func (s *Service) forget(ctx context.Context) error {
+func (s *sweeper) forget(ctx context.Context) error {
 	k := s.opt.kept(s.opt.Now())
 	var all []old
 	add := func(t table, rows string, args ...any) { all = append(all, old{t.deletion(rows), args}) }
@@ -272,7 +290,7 @@ func (s *Service) forget(ctx context.Context) error {
 }
 
 // deleteAll deletes rows step by step.
-func (s *Service) deleteAll(ctx context.Context, o old) error {
+func (s *sweeper) deleteAll(ctx context.Context, o old) error {
 	for {
 		gone, err := s.deleteSome(ctx, o.statement, append(append([]any{}, o.args...), int64(step)))
 		if err != nil || gone < step {
@@ -282,7 +300,7 @@ func (s *Service) deleteAll(ctx context.Context, o old) error {
 }
 
 // deleteSome is deleteRows of rows that are told of as pruned.
-func (s *Service) deleteSome(ctx context.Context, statement string, args []any) (gone int64, err error) {
+func (s *sweeper) deleteSome(ctx context.Context, statement string, args []any) (gone int64, err error) {
 	gone, err = s.deleteRows(ctx, statement, args)
 	s.state.forgotten.Add(gone)
 	return gone, err
@@ -290,7 +308,7 @@ func (s *Service) deleteSome(ctx context.Context, statement string, args []any) 
 
 // deleteRows runs a statement that deletes rows in a transaction of its own, and returns
 // how many those were.
-func (s *Service) deleteRows(ctx context.Context, statement string, args []any) (gone int64, err error) {
+func (s *sweeper) deleteRows(ctx context.Context, statement string, args []any) (gone int64, err error) {
 	err = retry(ctx, func() error {
 		gone = 0
 		return s.db.Update(ctx, func(tx Tx) error {
@@ -304,7 +322,7 @@ func (s *Service) deleteRows(ctx context.Context, statement string, args []any) 
 }
 
 // boundArrivals deletes the oldest arrivals beyond the bound.
-func (s *Service) boundArrivals(ctx context.Context) error {
+func (s *sweeper) boundArrivals(ctx context.Context) error {
 	var from int64
 	err := s.db.View(ctx, func(tx Tx) error {
 		n := int64(0)
@@ -349,7 +367,7 @@ var trimClients = clientsTable.deletion("grain = $1 AND at = $2 ORDER BY refused
 // trim deletes blocks, whose rows are kept, and then rows while they take more than
 // MaxBytes, and as few as that takes: it measures again and again, and deletes no more rows
 // at a time than are over the bound by what others freed.
-func (s *Service) trim(ctx context.Context) error {
+func (s *sweeper) trim(ctx context.Context) error {
 	if s.opt.MaxBytes < 0 {
 		return nil
 	}
@@ -424,7 +442,7 @@ func (r *rowSize) measured(n int64) {
 
 // trimRows deletes n rows, of the first kind that has any, and returns how many those
 // were, and whether there were as many.
-func (s *Service) trimRows(ctx context.Context, n int64) (gone int64, whole bool, err error) {
+func (s *sweeper) trimRows(ctx context.Context, n int64) (gone int64, whole bool, err error) {
 	kind := -1
 	for gone < n {
 		of, oldest, err := s.oldestTrimmed(ctx)
@@ -453,7 +471,7 @@ func (s *Service) trimRows(ctx context.Context, n int64) (gone int64, whole bool
 
 // oldestTrimmed returns the first kind that has rows, and their oldest time; -1 if none
 // has any.
-func (s *Service) oldestTrimmed(ctx context.Context) (kind int, oldest int64, err error) {
+func (s *sweeper) oldestTrimmed(ctx context.Context) (kind int, oldest int64, err error) {
 	kind = -1
 	err = s.db.View(ctx, func(tx Tx) error {
 		for i, t := range trims {
