@@ -54,6 +54,20 @@ func (f *Field) Next(b []byte) ([]byte, error) {
 	return b[n:], nil
 }
 
+// Each calls do for the fields of the message b in their order. It returns the first
+// error of do, and [ErrWire] where b is no message.
+func Each(b []byte, do func(f Field) error) (err error) {
+	for f := (Field{}); len(b) > 0; {
+		if b, err = f.Next(b); err != nil {
+			return err
+		}
+		if err = do(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Text returns the field's bytes as a string that shares them.
 func (f *Field) Text() (string, error) {
 	if !utf8.Valid(f.Bytes) {
@@ -68,18 +82,15 @@ func (f *Field) Text() (string, error) {
 // Entry reads the field as a message of a key and a value, the fields 1 and 2, as
 // descriptors of requests have them. Its strings share the field's bytes.
 func (f *Field) Entry() (e weir.Entry, err error) {
-	var part Field
-	for b := f.Bytes; len(b) > 0 && err == nil; {
-		if b, err = part.Next(b); err != nil {
-			break
-		}
+	err = Each(f.Bytes, func(part Field) (err error) {
 		switch {
 		case part.Is(1, protowire.BytesType):
 			e.Key, err = part.Text()
 		case part.Is(2, protowire.BytesType):
 			e.Value, err = part.Text()
 		}
-	}
+		return err
+	})
 	return e, err
 }
 

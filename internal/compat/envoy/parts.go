@@ -44,19 +44,13 @@ func CheckMessage(message any, data []byte) error {
 }
 
 // eachMessage calls do with each embedded message of a field of b.
-func eachMessage(b []byte, num protowire.Number, do func([]byte) error) (err error) {
-	var f wire.Field
-	for len(b) > 0 {
-		if b, err = f.Next(b); err != nil {
-			return err
-		}
+func eachMessage(b []byte, num protowire.Number, do func([]byte) error) error {
+	return wire.Each(b, func(f wire.Field) error {
 		if f.Is(num, protowire.BytesType) {
-			if err = do(f.Bytes); err != nil {
-				return err
-			}
+			return do(f.Bytes)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // checkJSON is CheckMessage for JSON. It takes braces within strings for parts.

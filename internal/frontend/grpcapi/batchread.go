@@ -10,31 +10,23 @@ import (
 
 // Decode implements grpcserver.Message: it reads a CheckBatchRequest as generated
 // code does. The strings point into data.
-func (b *batch) Decode(data mem.Buffer) (err error) {
+func (b *batch) Decode(data mem.Buffer) error {
 	b.data = data
-	var f wire.Field
-	for p := data.ReadOnlyData(); len(p) > 0 && err == nil; {
-		if p, err = f.Next(p); err != nil {
-			return err
-		}
+	return wire.Each(data.ReadOnlyData(), func(f wire.Field) error {
 		switch {
 		case f.Is(1, protowire.BytesType):
-			err = b.readCheck(f.Bytes)
+			return b.readCheck(f.Bytes)
 		case f.Is(2, protowire.BytesType):
 			b.tabular = true
-			err = b.table.read(f.Bytes)
+			return b.table.read(f.Bytes)
 		}
-	}
-	return err
+		return nil
+	})
 }
 
 func (b *batch) readCheck(p []byte) (err error) {
 	c := check{from: len(b.descs)}
-	var f wire.Field
-	for len(p) > 0 && err == nil {
-		if p, err = f.Next(p); err != nil {
-			return err
-		}
+	err = wire.Each(p, func(f wire.Field) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			c.domain, err = f.Text()
@@ -51,7 +43,8 @@ func (b *batch) readCheck(p []byte) (err error) {
 		case f.Is(7, protowire.VarintType):
 			c.strict = f.N != 0
 		}
-	}
+		return err
+	})
 	c.to = len(b.descs)
 	b.checks = append(b.checks, c)
 	return err
@@ -59,11 +52,7 @@ func (b *batch) readCheck(p []byte) (err error) {
 
 func (b *batch) readDescriptor(p []byte) (err error) {
 	d := descriptor{from: len(b.entries)}
-	var f wire.Field
-	for len(p) > 0 && err == nil {
-		if p, err = f.Next(p); err != nil {
-			return err
-		}
+	err = wire.Each(p, func(f wire.Field) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			var e weir.Entry
@@ -74,7 +63,8 @@ func (b *batch) readDescriptor(p []byte) (err error) {
 		case f.Is(3, protowire.VarintType):
 			d.peek = f.N != 0
 		}
-	}
+		return err
+	})
 	d.to = len(b.entries)
 	b.descs = append(b.descs, d)
 	return err
@@ -82,12 +72,8 @@ func (b *batch) readDescriptor(p []byte) (err error) {
 
 // read reads a CheckTable on top of what t holds: that is what a second one in
 // the same message means.
-func (t *table) read(p []byte) (err error) {
-	var f wire.Field
-	for len(p) > 0 && err == nil {
-		if p, err = f.Next(p); err != nil {
-			return err
-		}
+func (t *table) read(p []byte) error {
+	return wire.Each(p, func(f wire.Field) (err error) {
 		var s string
 		switch {
 		case f.Is(1, protowire.BytesType):
@@ -109,8 +95,8 @@ func (t *table) read(p []byte) (err error) {
 		case f.Is(7, protowire.VarintType):
 			t.strict = f.N != 0
 		}
-	}
-	return err
+		return err
+	})
 }
 
 // readCosts reads packed integers.

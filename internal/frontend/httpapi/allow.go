@@ -14,6 +14,9 @@ const (
 	maxValue  = checks.MaxValue
 )
 
+// maxTimestamp is the longest timestamp, in bytes.
+const maxTimestamp = 64
+
 // allowRequest is the body of POST /shouldAllowRequest.
 type allowRequest struct{ clientID string }
 
@@ -28,7 +31,7 @@ func (q *allowRequest) read(r *reader) {
 			q.clientID = r.str(1, maxValue)
 		case "timestamp":
 			r.once(&seen, 1)
-			if !r.null() && !isRFC3339(r.str(0, 64)) {
+			if !r.null() && !isRFC3339(r.str(0, maxTimestamp)) {
 				r.fail("must be a time as RFC 3339 writes it, such as 2023-07-13T07:20:50.52Z")
 			}
 		default:

@@ -32,12 +32,8 @@ func (c *call) Decode(data mem.Buffer) error {
 	return c.readRequest(data.ReadOnlyData())
 }
 
-func (c *call) readRequest(b []byte) (err error) {
-	var f wire.Field
-	for len(b) > 0 {
-		if b, err = f.Next(b); err != nil {
-			return err
-		}
+func (c *call) readRequest(b []byte) error {
+	return wire.Each(b, func(f wire.Field) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			c.domain, err = f.Text()
@@ -46,20 +42,13 @@ func (c *call) readRequest(b []byte) (err error) {
 		case f.Is(3, protowire.VarintType):
 			c.hits = uint32(f.N)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 func (c *call) readDescriptor(b []byte) (err error) {
 	d := descriptor{from: len(c.entries)}
-	var f wire.Field
-	for len(b) > 0 {
-		if b, err = f.Next(b); err != nil {
-			return err
-		}
+	err = wire.Each(b, func(f wire.Field) (err error) {
 		switch {
 		case f.Is(1, protowire.BytesType):
 			var e weir.Entry
@@ -74,23 +63,17 @@ func (c *call) readDescriptor(b []byte) (err error) {
 		case f.Is(4, protowire.VarintType):
 			d.negative = f.N != 0
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 	d.to = len(c.entries)
 	c.descriptors = append(c.descriptors, d)
-	return nil
+	return err
 }
 
 // read reads a RateLimitOverride on top of what o holds: that is what a second
 // one in the same message means.
-func (o *override) read(b []byte) (err error) {
-	var f wire.Field
-	for len(b) > 0 {
-		if b, err = f.Next(b); err != nil {
-			return err
-		}
+func (o *override) read(b []byte) error {
+	return wire.Each(b, func(f wire.Field) (err error) {
 		switch {
 		case f.Is(1, protowire.VarintType):
 			o.count = uint32(f.N)
@@ -102,23 +85,16 @@ func (o *override) read(b []byte) (err error) {
 			err = readValue(f.Bytes, &times)
 			o.times = uint32(times)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 // readValue reads a message of google.protobuf's wrappers of integers.
-func readValue(b []byte, v *uint64) (err error) {
-	var f wire.Field
-	for len(b) > 0 {
-		if b, err = f.Next(b); err != nil {
-			return err
-		}
+func readValue(b []byte, v *uint64) error {
+	return wire.Each(b, func(f wire.Field) error {
 		if f.Is(1, protowire.VarintType) {
 			*v = f.N
 		}
-	}
-	return nil
+		return nil
+	})
 }

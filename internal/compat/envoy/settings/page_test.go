@@ -27,7 +27,7 @@ func TestPageIsMadeFromSettings(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks %q or %q", page, begin, end)
 	}
-	want := before + begin + settings.Page() + end + after
+	want := before + begin + table() + end + after
 	if want == string(had) {
 		return
 	}
@@ -37,4 +37,25 @@ func TestPageIsMadeFromSettings(t *testing.T) {
 	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// table returns every variable as Markdown tables, one a group.
+func table() string {
+	var b strings.Builder
+	for _, f := range settings.Fields() {
+		if f.Group != "" {
+			b.WriteString("\n### " + f.Group + "\n\n| variable | default | meaning | what differs here |\n|---|---|---|---|\n")
+		}
+		def := ""
+		if f.Default != "" {
+			def = "`" + f.Default + "`"
+		}
+		b.WriteString("| `" + f.Name + "` | " + def + " | " + cell(f.Doc) + " | " + cell(f.Differs) + " |\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(text)
 }
