@@ -29,10 +29,7 @@ type played struct {
 func reportAccuracy(r *reader) (func() (*AccuracyList, error), error) {
 	by := map[int64]*played{}
 	of := func(limit int64) *played {
-		if by[limit] == nil {
-			by[limit] = &played{limit: limit, keys: map[string][]accuracy.Arrival{}}
-		}
-		return by[limit]
+		return entry(by, limit, func() *played { return &played{limit: limit, keys: map[string][]accuracy.Arrival{}} })
 	}
 	err := r.arrivals(func(limit int64, client, outcome string, at, cost int64) {
 		p := of(limit)

@@ -85,10 +85,9 @@ func readAnswered(r *reader) (map[name]bool, error) {
 	if err := query(r.tx, func(row Row) error { out[nameOf(r.byID[row.Int(0)])] = true; return nil }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
 		return out, err
 	}
-	return out, r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cAnswers}}, func(l *clientLine) error {
+	return out, r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cAnswers}, merged: true}, func(l *clientLine) {
 		if l.n[cAnswers] > 0 {
 			out[nameOf(r.byID[l.limit])] = true
 		}
-		return nil
 	})
 }

@@ -373,11 +373,7 @@ func (s *blockSpan) whole(limit int64) bool {
 func blockSpans(tx Tx, g Grain, from, to int64) (map[int64]*blockSpan, error) {
 	out := map[int64]*blockSpan{}
 	return out, query(tx, func(r Row) error {
-		s := out[r.Int(0)]
-		if s == nil {
-			s = &blockSpan{limits: map[int64]blockState{}}
-			out[r.Int(0)] = s
-		}
+		s := entry(out, r.Int(0), func() *blockSpan { return &blockSpan{limits: map[int64]blockState{}} })
 		if limit := r.Int(1); limit == everyLimit {
 			s.state = r.Int(3)
 		} else {

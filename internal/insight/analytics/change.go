@@ -180,16 +180,6 @@ func (c *change) addRollup(e *event.Event) bool {
 	return told
 }
 
-// of returns the figures of a row, empty ones if there are none.
-func of[T any](figures map[placedRow]*T, row placedRow) *T {
-	f := figures[row]
-	if f == nil {
-		f = new(T)
-		figures[row] = f
-	}
-	return f
-}
-
 // met notes that a limit was met at an instant.
 func (c *change) met(l Limit, t time.Time) {
 	at := t.Unix()
@@ -222,7 +212,7 @@ func (c *change) addRecord(e *event.Event) bool {
 			continue
 		}
 		told = true
-		c.addClient(clientRow{g, at, l, key}, row)
+		entry(c.clients, clientRow{g, at, l, key}, none).add(row)
 	}
 	for _, g := range grains {
 		if at := g.of(r.First); at >= c.kept.counts[g] && at <= c.kept.until {
@@ -247,15 +237,6 @@ func (c *change) addRecord(e *event.Event) bool {
 		})
 	}
 	return true
-}
-
-func (c *change) addClient(row clientRow, told *cells) {
-	have := c.clients[row]
-	if have == nil {
-		have = none()
-		c.clients[row] = have
-	}
-	have.add(told)
 }
 
 // cellsOf returns a record as a row of its client.
@@ -336,13 +317,7 @@ func (c *change) addWords(at int64, l Limit, r *event.Record) {
 		if w.word == "" {
 			continue
 		}
-		row := wordRow{at, l, w.kind, text(w.word)}
-		n := c.words[row]
-		if n == nil {
-			n = new([4]int64)
-			c.words[row] = n
-		}
-		n[cell] += figureOf(r.Count)
+		of(c.words, wordRow{at, l, w.kind, text(w.word)})[cell] += figureOf(r.Count)
 	}
 }
 
@@ -353,22 +328,13 @@ func (c *change) addSketches(g Grain, at int64, l Limit, key string, r *event.Re
 		return
 	}
 	if limits(r.Outcome) {
-		c.sketch(sketchRow{g, at, l, sketchLimited}).add(key)
+		entry(c.sketches, sketchRow{g, at, l, sketchLimited}, newSketch).add(key)
 	}
 	if r.Outcome == "allowed" && !r.Watched || len(r.Arrivals) > 0 {
-		s := c.sketch(sketchRow{g, at, l, sketchSampled})
+		s := entry(c.sketches, sketchRow{g, at, l, sketchSampled}, newSketch)
 		s.add(key)
 		s.every = max(s.every, figureOf(r.Every))
 	}
-}
-
-func (c *change) sketch(row sketchRow) *sketch {
-	s := c.sketches[row]
-	if s == nil {
-		s = newSketch()
-		c.sketches[row] = s
-	}
-	return s
 }
 
 // finish puts the busiest seconds into the rows and bounds how many there are.
@@ -407,7 +373,7 @@ func (c *change) cut(most int) {
 		}
 		slices.SortFunc(rows, func(a, b clientRow) int { return compareClients(c.clients[a], c.clients[b], a.client, b.client) })
 		for _, row := range rows[most:] {
-			c.addClient(clientRow{at.grain, at.at, at.limit, ""}, c.clients[row].merged())
+			entry(c.clients, clientRow{at.grain, at.at, at.limit, ""}, none).add(c.clients[row].merged())
 			delete(c.clients, row)
 		}
 	}

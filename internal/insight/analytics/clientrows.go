@@ -13,13 +13,17 @@ type clientLine struct {
 	cells
 }
 
-// clientColumns are the columns that a question needs.
-type clientColumns struct{ cells, words []int }
+// clientColumns are the columns that a question needs, and whether it needs the rows of
+// merged clients too.
+type clientColumns struct {
+	cells, words []int
+	merged       bool
+}
 
 // clientRows calls each with the rows of the clients that are meant, in no order; those
-// that are merged are the client "". It reads blocks where those are whole, and else the
+// that are merged are the client "", and are left out unless they are needed. It reads blocks where those are whole, and else the
 // rows themselves.
-func (r *reader) clientRows(g Grain, from, to int64, need clientColumns, each func(*clientLine) error) error {
+func (r *reader) clientRows(g Grain, from, to int64, need clientColumns, each func(*clientLine)) error {
 	for _, f := range [...]struct {
 		words []string
 		cell  int
@@ -80,9 +84,8 @@ func (r *reader) wantedRows(g Grain, from, to int64, want map[clientKey]int, nee
 	}
 	return one.eachPart(r.tx, g, from, to, func(p *blockPart) error {
 		if p.written {
-			err := one.blockRows(p, need, func(k clientKey) bool { _, ok := want[k]; return ok }, func(l *clientLine) error {
+			err := one.blockRows(p, need, func(k clientKey) bool { _, ok := want[k]; return ok }, func(l *clientLine) {
 				each(want[clientKey{l.limit, l.client}], l)
-				return nil
 			})
 			if err != nil || len(p.left) == 0 {
 				return err
@@ -139,7 +142,7 @@ func (s *scope) leftOf(b *blockSpan) (left []int64) {
 
 // storedRows calls each with rows as they are stored: of some limits, or of all that are
 // meant.
-func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need clientColumns, each func(*clientLine) error) error {
+func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need clientColumns, each func(*clientLine)) error {
 	w := &where{}
 	r.clientsOf(w, g, from, to)
 	if limits != nil {
@@ -148,8 +151,10 @@ func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need client
 	var line clientLine
 	columns, read := need.columns()
 	return query(r.tx, func(row Row) error {
-		read(&line, row)
-		return each(&line)
+		if read(&line, row); need.merged || line.client != "" {
+			each(&line)
+		}
+		return nil
 	}, `SELECT limit_id, at, client`+columns+` FROM clients`+r.byClient()+w.text, w.args...)
 }
 
@@ -175,7 +180,7 @@ func (c *clientColumns) columns() (list string, read func(*clientLine, Row)) {
 
 // blockRows calls each with rows of blocks that are whole: of the clients that want
 // returns true for, if it is not nil.
-func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey) bool, each func(*clientLine) error) error {
+func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey) bool, each func(*clientLine)) error {
 	names := []string{"'" + clientColumn + "'"}
 	for _, c := range need.cells {
 		names = append(names, "'"+cellColumns[c].name+"'")
@@ -217,7 +222,7 @@ type unpacking struct {
 	r     *reader
 	need  clientColumns
 	want  func(clientKey) bool
-	each  func(*clientLine) error
+	each  func(*clientLine)
 	bits  map[string][]byte // the columns of a block
 	block clientBlock
 	// cells and words are the columns that are not the same in all rows.
@@ -261,7 +266,7 @@ func (u *unpacking) rows(begins, limit int64) error {
 		row := end
 		end += n
 		line.client = b.clients[i]
-		if u.want != nil && !u.want(clientKey{limit, line.client}) {
+		if u.want != nil && !u.want(clientKey{limit, line.client}) || line.client == "" && !u.need.merged {
 			continue
 		}
 		for ; row < end; row++ {
@@ -274,11 +279,8 @@ func (u *unpacking) rows(begins, limit int64) error {
 			for _, c := range u.words {
 				line.w[c] = b.words[c][row]
 			}
-			if !u.r.means(&line) {
-				continue
-			}
-			if err := u.each(&line); err != nil {
-				return err
+			if u.r.means(&line) {
+				u.each(&line)
 			}
 		}
 	}

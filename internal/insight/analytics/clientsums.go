@@ -91,17 +91,13 @@ func compareSums(a, b *clientSum) int {
 func (r *reader) clientSums(order string, limitedOnly bool) ([]*clientSum, error) {
 	var clients perClient[clientSum]
 	var out []*clientSum
-	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: append(slices.Clone(sumCells), clientOrders[order].cells...)}, func(l *clientLine) error {
-		if l.client == "" {
-			return nil
-		}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: append(slices.Clone(sumCells), clientOrders[order].cells...)}, func(l *clientLine) {
 		s, first := clients.of(l)
 		if first {
 			s.clientKey = clients.last
 			out = append(out, s)
 		}
 		s.add(l, order)
-		return nil
 	})
 	if limitedOnly {
 		out = slices.DeleteFunc(out, func(s *clientSum) bool { return !s.limited() })

@@ -107,10 +107,7 @@ func reportLatency(r *reader) (*LatencySeries, error) {
 	all, by := &timing{}, map[int]*timing{}
 	err := r.packedRows(latenciesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error {
 		p := r.point(at)
-		if by[p] == nil {
-			by[p] = &timing{}
-		}
-		if err := by[p].merge(packed); err != nil {
+		if err := of(by, p).merge(packed); err != nil {
 			return err
 		}
 		return all.merge(packed)

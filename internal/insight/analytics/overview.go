@@ -226,10 +226,7 @@ func readBusiestSteps(r *reader, all []Incident) (map[limitStep]busiest, error) 
 		}
 	}
 	last, kept := limitStep{}, busiest{}
-	err := of.clientRows(min(r.grain, Hour), from, to, clientColumns{cells: []int{cUnits, cPeakMinute, cPeak}}, func(l *clientLine) error {
-		if l.client == "" {
-			return nil
-		}
+	err := of.clientRows(min(r.grain, Hour), from, to, clientColumns{cells: []int{cUnits, cPeakMinute, cPeak}}, func(l *clientLine) {
 		if at := (limitStep{l.limit, l.at}); at != last {
 			last, kept = at, steps[at]
 		}
@@ -238,7 +235,6 @@ func readBusiestSteps(r *reader, all []Incident) (map[limitStep]busiest, error) 
 			kept = b
 			steps[last] = b
 		}
-		return nil
 	})
 	return steps, err
 }

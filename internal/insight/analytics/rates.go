@@ -91,10 +91,7 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cPlain},
 		words: []int{wUser, wTier},
 	}
-	err = r.clientRows(g, from, r.to, need, func(l *clientLine) error {
-		if l.client == "" {
-			return nil
-		}
+	err = r.clientRows(g, from, r.to, need, func(l *clientLine) {
 		// A client is the same whatever the numbers of its limit.
 		c, first := clients.at(clientKey{client: l.client})
 		if first {
@@ -114,13 +111,9 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 		}
 		if windowMS < g.Seconds()*1000 {
 			c.windows = append(c.windows, spread(units, l.n[cPeak], l.n[cSeconds], windowMS, g)...)
-			return nil
+			return
 		}
-		if perWindow[c] == nil {
-			perWindow[c] = map[int64]int64{}
-		}
-		perWindow[c][floor(l.at, windowMS/1000)] += units
-		return nil
+		entry(perWindow, c, newCounts)[floor(l.at, windowMS/1000)] += units
 	})
 	for c, windows := range perWindow {
 		for _, units := range windows {
@@ -143,12 +136,9 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 func findNewestRows(r *reader, most int) (from int64, err error) {
 	counts := map[int64]int{}
 	rows := 0
-	err = r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) error {
-		if l.client != "" {
-			counts[l.at]++
-			rows++
-		}
-		return nil
+	err = r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{}, func(l *clientLine) {
+		counts[l.at]++
+		rows++
 	})
 	if err != nil || rows <= most {
 		return r.from, err
@@ -212,11 +202,7 @@ func (w *exactWindows) list() []window {
 func readArrivalWindows(r *reader, windowMS int64) (map[string]*exactWindows, error) {
 	out := map[string]*exactWindows{}
 	err := r.arrivals(func(_ int64, client, _ string, at, cost int64) {
-		w := out[client]
-		if w == nil {
-			w = &exactWindows{units: map[int64]int64{}}
-			out[client] = w
-		}
+		w := entry(out, client, func() *exactWindows { return &exactWindows{units: newCounts()} })
 		w.units[floor(at, windowMS*1000)] += cost
 		w.requests++
 	}, nil)

@@ -188,21 +188,16 @@ func (r *reader) counts(step int64, by string, each func(countRow)) error {
 // clientCounts is counts of some clients.
 func (r *reader) clientCounts(step int64, each func(countRow)) error {
 	counts := map[limitStep]*[cOther]int64{}
-	var need clientColumns
+	need := clientColumns{merged: true}
 	for c := range cOther {
 		need.cells = append(need.cells, c)
 	}
-	err := r.clientRows(r.grain, r.from, r.to, need, func(l *clientLine) error {
+	err := r.clientRows(r.grain, r.from, r.to, need, func(l *clientLine) {
 		at := limitStep{l.limit, l.at - (l.at-r.from)%step}
-		n := counts[at]
-		if n == nil {
-			n = new([cOther]int64)
-			counts[at] = n
-		}
+		n := of(counts, at)
 		for c := range n {
 			n[c] += l.n[c]
 		}
-		return nil
 	})
 	for _, at := range slices.SortedFunc(maps.Keys(counts), func(a, b limitStep) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.limit, b.limit))
@@ -331,12 +326,7 @@ func (k *keys) count() (limited, seen int64, known bool) {
 func keysBy[K comparable](r *reader, from, to int64, kinds []string, of func(limit int64) K) (map[K]*keys, error) {
 	by := map[K]*keys{}
 	return by, r.sketchRows(from, to, kinds, func(_, limit int64, kind string, packed []byte) error {
-		k := by[of(limit)]
-		if k == nil {
-			k = newKeys()
-			by[of(limit)] = k
-		}
-		return k.merge(kind, packed)
+		return entry(by, of(limit), newKeys).merge(kind, packed)
 	})
 }
 

@@ -23,7 +23,7 @@ type ruleBook struct {
 	r    *reader
 	by   map[name]*ruleEntry
 	list []*ruleEntry
-	// sums are the clients that were limited, those most refused first; sample are all.
+	// sums are the clients that were limited, those most refused first; sample are those of the sample.
 	sums   []*clientSum
 	sample []sampledClient
 }
@@ -112,13 +112,13 @@ func (b *ruleBook) clients() error {
 	for id, l := range r.byID {
 		of[id] = b.by[nameOf(l)]
 	}
-	need := clientColumns{cells: append(slices.Clone(sampleCells), cDecisive, cDelayed)}
-	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) error {
+	need := clientColumns{cells: append(slices.Clone(sampleCells), cDecisive, cDelayed), merged: true}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
 		if e := of[l.limit]; e != nil {
 			e.figures.Decisive += l.n[cDecisive]
 		}
 		if l.client == "" {
-			return nil
+			return
 		}
 		c, first := clients.of(l)
 		if first {
@@ -128,8 +128,8 @@ func (b *ruleBook) clients() error {
 		}
 		c.clientSum.add(l, "refused")
 		c.sampling.add(l, windows[l.limit])
-		return nil
 	})
+	b.sample = slices.DeleteFunc(b.sample, func(s sampledClient) bool { return s.every == 0 })
 	b.sums = slices.DeleteFunc(b.sums, func(s *clientSum) bool { return !s.limited() })
 	slices.SortFunc(b.sums, compareSums)
 	return err
@@ -141,11 +141,9 @@ func (b *ruleBook) sampled() error {
 	n := 0
 	eachPeak(b.r, b.sample, func(id int64, key string, p sampledPeak) {
 		of := nameOf(b.r.byID[id])
-		if most[of] == nil {
-			most[of] = map[string]sampledPeak{}
-		}
-		was := most[of][key]
-		most[of][key] = sampledPeak{max(was.usage, p.usage), max(was.demand, p.demand)}
+		peaks := entry(most, of, func() map[string]sampledPeak { return map[string]sampledPeak{} })
+		was := peaks[key]
+		peaks[key] = sampledPeak{max(was.usage, p.usage), max(was.demand, p.demand)}
 		n++
 	})
 	if n == maxSampled {
@@ -217,30 +215,8 @@ func (s *sampling) add(l *clientLine, window int64) {
 	s.units = max(s.units, n)
 }
 
-// eachSampledPeak calls each with the clients of the sample.
-func eachSampledPeak(r *reader, each func(limit int64, client string, p sampledPeak)) error {
-	var clients perClient[sampling]
-	var all []sampledClient
-	windows := r.windows(r.clientGrain())
-	err := r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: sampleCells}, func(l *clientLine) error {
-		if l.client == "" {
-			return nil
-		}
-		s, first := clients.of(l)
-		if first {
-			s.least = noLeast
-			all = append(all, sampledClient{clients.last, s})
-		}
-		s.add(l, windows[l.limit])
-		return nil
-	})
-	eachPeak(r, all, each)
-	return err
-}
-
-// eachPeak calls each with those clients of the sample that are in a list, in order.
+// eachPeak calls each with the peaks of sampled clients, in order.
 func eachPeak(r *reader, all []sampledClient, each func(limit int64, client string, p sampledPeak)) {
-	all = slices.DeleteFunc(all, func(s sampledClient) bool { return s.every == 0 })
 	slices.SortFunc(all, func(a, b sampledClient) int {
 		return cmp.Or(cmp.Compare(a.limit, b.limit), cmp.Compare(a.client, b.client))
 	})
@@ -431,7 +407,7 @@ func reportRule(r *reader) (*RuleDetail, error) {
 			return nil, err
 		}
 		for _, id := range one.chosen {
-			if err := l.addVersion(r.only([]int64{id}), id); err != nil {
+			if err := l.addVersion(r.only([]int64{id}), id, b.sample); err != nil {
 				return nil, err
 			}
 		}
@@ -453,18 +429,15 @@ func (l *RuleLimits) addSteps(r *reader) error {
 	if r.clientGrain() == Hour {
 		minute = cPeakMinute
 	}
-	return r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cPeak, minute}}, func(c *clientLine) error {
-		if c.client != "" {
-			p := r.point(c.at)
-			l.BusiestSecond[p] = max(l.BusiestSecond[p], c.n[cPeak])
-			l.BusiestMinute[p] = max(l.BusiestMinute[p], c.n[minute])
-		}
-		return nil
+	return r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cPeak, minute}}, func(c *clientLine) {
+		p := r.point(c.at)
+		l.BusiestSecond[p] = max(l.BusiestSecond[p], c.n[cPeak])
+		l.BusiestMinute[p] = max(l.BusiestMinute[p], c.n[minute])
 	})
 }
 
 // addVersion adds what a limit did while it had some numbers, if it was met.
-func (l *RuleLimits) addVersion(r *reader, id int64) error {
+func (l *RuleLimits) addVersion(r *reader, id int64, sample []sampledClient) error {
 	v := Version{Limit: r.byID[id], Totals: Totals{Counts: map[string]int64{}}}
 	var first, last int64
 	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
@@ -484,9 +457,8 @@ func (l *RuleLimits) addVersion(r *reader, id int64) error {
 	}
 	v.KeysLimited, _, _ = k.count()
 	var usages []float64
-	if err := eachSampledPeak(r, func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) }); err != nil {
-		return err
-	}
+	sample = slices.DeleteFunc(slices.Clone(sample), func(s sampledClient) bool { return s.limit != id })
+	eachPeak(r, sample, func(_ int64, _ string, p sampledPeak) { usages = append(usages, p.usage) })
 	slices.Sort(usages)
 	v.Usage = usageOf(usages)
 	l.History = append(l.History, v)

@@ -46,6 +46,8 @@ type besides struct {
 	decided map[name]int64 // by the others
 }
 
+func newDecided() map[name]int64 { return map[name]int64{} }
+
 // stricterThan looks at what other limits decided for the same clients at the same
 // time: who is the same key, the same address or the same user. A request that a
 // limit refused without deciding it was decided by one of those.
@@ -116,31 +118,24 @@ func readDecidedBeside(r *reader, of name) (map[refusedRow]*besides, error) {
 		for way := range decided {
 			decided[way] = map[asker]map[name]int64{}
 		}
-		err := domain.clientRows(g, at, end, need, func(l *clientLine) error {
-			if l.client == "" {
-				return nil
-			}
+		err := domain.clientRows(g, at, end, need, func(l *clientLine) {
 			if own[l.limit] {
 				if l.n[cRefused] > 0 {
 					refusals = append(refusals, refusal{refusedRow{l.at, l.client}, [ways]string{l.who(0), l.who(1), l.who(2)}, l.n[cRefused]})
 				}
-				return nil
+				return
 			}
 			other := nameOf(r.byID[l.limit])
 			if l.n[cDecisive] == 0 || other == of {
-				return nil
+				return
 			}
 			for way := range decided {
 				who := asker{l.at, l.who(way)}
 				if who.who == "" {
 					continue
 				}
-				if decided[way][who] == nil {
-					decided[way][who] = map[name]int64{}
-				}
-				decided[way][who][other] += l.n[cDecisive]
+				entry(decided[way], who, newDecided)[other] += l.n[cDecisive]
 			}
-			return nil
 		})
 		if err != nil {
 			return nil, err
@@ -153,11 +148,7 @@ func readDecidedBeside(r *reader, of name) (map[refusedRow]*besides, error) {
 					continue
 				}
 				looked[way] += len(others)
-				row := rows[f.refusedRow]
-				if row == nil {
-					row = &besides{decided: map[name]int64{}}
-					rows[f.refusedRow] = row
-				}
+				row := entry(rows, f.refusedRow, func() *besides { return &besides{decided: newDecided()} })
 				row.refused = max(row.refused, f.refused)
 				for other, n := range others {
 					row.decided[other] = max(row.decided[other], n)

@@ -93,24 +93,18 @@ func chooseAnswered(r *reader) error {
 // readMoments returns what happened in each row's time of the range.
 func readMoments(r *reader) (map[int64]*moment, error) {
 	out := map[int64]*moment{}
-	of := func(at int64) *moment {
-		if out[at] == nil {
-			out[at] = &moment{}
-		}
-		return out[at]
-	}
 	err := r.counts(r.grain.Seconds(), "", func(row countRow) {
 		switch {
 		case passes(row.outcome):
-			of(row.at).admitted += row.n
+			of(out, row.at).admitted += row.n
 		case row.outcome == "refused":
-			of(row.at).refused += row.n
+			of(out, row.at).refused += row.n
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, r.packedRows(answeredTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(at).answered.merge(packed) })
+	return out, r.packedRows(answeredTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(out, at).answered.merge(packed) })
 }
 
 func inOrderOf(times []int64, moments map[int64]*moment) []*moment {
@@ -130,18 +124,16 @@ func (out *Upstream) addRecords(r *reader, first int64) error {
 		return nil
 	}
 	taken, left := false, false
-	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}}
-	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) error {
-		if l.n[cAnswers] == 0 {
-			return nil
-		}
-		if first > 0 {
+	need := clientColumns{cells: []int{cAnswers, cOK, cRedirect, cDenied, cClientError, cServerError, cTotalMS, cLongestMS}, merged: true}
+	err := r.clientRows(r.clientGrain(), r.from, r.to, need, func(l *clientLine) {
+		switch {
+		case l.n[cAnswers] == 0:
+		case first > 0:
 			left = left || l.at < first-r.clientGrain().Seconds()
-			return nil
+		default:
+			taken = true
+			addAnswers(&out.Answers[r.point(l.at)], l.answersOf())
 		}
-		taken = true
-		addAnswers(&out.Answers[r.point(l.at)], l.answersOf())
-		return nil
 	})
 	switch {
 	case taken:
