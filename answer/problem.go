@@ -36,11 +36,13 @@ type Problem struct {
 	RetryAfter int64 `json:"retry_after,omitempty"`
 }
 
-// FieldError is what is wrong with one field of the body.
+// FieldError is what is wrong with one field of the body, or one parameter of the query.
 type FieldError struct {
 	Detail string `json:"detail"`
 	// Pointer is a JSON pointer as a URI fragment: "#/checks/3/cost".
-	Pointer string `json:"pointer"`
+	Pointer string `json:"pointer,omitempty"`
+	// Parameter is the name of the parameter.
+	Parameter string `json:"parameter,omitempty"`
 }
 
 // Write sends the problem as the answer.

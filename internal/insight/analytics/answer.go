@@ -1,6 +1,10 @@
 package analytics
 
-import "time"
+import (
+	"time"
+
+	"github.com/weirlimit/weir/internal/insight/event"
+)
 
 // Coverage says what an answer is of.
 type Coverage struct {
@@ -41,17 +45,7 @@ type Loss struct {
 }
 
 // Limit names a limit and says what it allows.
-type Limit struct {
-	Domain    string `json:"domain"`
-	Rule      string `json:"rule"`
-	Limit     string `json:"limit"`
-	Algorithm string `json:"algorithm"`
-	// Allowance is how many units a period of PeriodMS has, Burst the most that
-	// passes at once.
-	Allowance int64 `json:"allowance"`
-	PeriodMS  int64 `json:"period_ms"`
-	Burst     int64 `json:"burst"`
-}
+type Limit = event.Place
 
 // Totals are decisions under limits, by outcome. A request meets as many decisions
 // as limits.

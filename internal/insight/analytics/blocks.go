@@ -408,23 +408,21 @@ func (s *sweeper) writeBlock(ctx context.Context, g Grain, at, room int64) (byte
 	if err != nil || bytes > room {
 		return bytes, err
 	}
-	return bytes, retry(ctx, func() error {
-		return s.db.Update(ctx, func(tx Tx) error {
-			// Whoever deletes rows of the span waits, or is done.
-			state := int64(blockChanged)
-			err := query(tx, func(r Row) error { state = r.Int(0); return nil },
-				`INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 1)
-				ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = CASE WHEN client_blocks.state = 2 THEN 2 ELSE 1 END RETURNING state`, int64(g), at)
-			if err != nil || state == blockCut {
+	return bytes, updateRows(ctx, s.db, func(tx Tx) error {
+		// Whoever deletes rows of the span waits, or is done.
+		state := int64(blockChanged)
+		err := query(tx, func(r Row) error { state = r.Int(0); return nil },
+			`INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 1)
+			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = CASE WHEN client_blocks.state = 2 THEN 2 ELSE 1 END RETURNING state`, int64(g), at)
+		if err != nil || state == blockCut {
+			return err
+		}
+		for _, p := range packed {
+			if err := p.write(tx, g, at); err != nil {
 				return err
 			}
-			for _, p := range packed {
-				if err := p.write(tx, g, at); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
@@ -509,15 +507,13 @@ func (p *packedBlock) write(tx Tx, g Grain, at int64) error {
 // those before it: rows of it are deleted next. What was written of them goes.
 func (s *sweeper) cutBlocks(ctx context.Context, g Grain, instant int64) error {
 	last := floor(instant, blockSeconds(g))
-	err := retry(ctx, func() error {
-		return s.db.Update(ctx, func(tx Tx) error {
-			err := exec(tx, `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 2)
-				ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = 2`, int64(g), last)
-			if err != nil {
-				return err
-			}
-			return exec(tx, `UPDATE client_blocks SET state = 2 WHERE grain = $1 AND at < $2 AND limit_id = 0 AND state <> 2`, int64(g), last)
-		})
+	err := updateRows(ctx, s.db, func(tx Tx) error {
+		err := exec(tx, `INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 2)
+			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = 2`, int64(g), last)
+		if err != nil {
+			return err
+		}
+		return exec(tx, `UPDATE client_blocks SET state = 2 WHERE grain = $1 AND at < $2 AND limit_id = 0 AND state <> 2`, int64(g), last)
 	})
 	for gone := int64(columnStep); gone == columnStep && err == nil; {
 		gone, err = s.deleteRows(ctx, columnsTable.deletion("grain = $1 AND at <= $2 LIMIT $3"), []any{int64(g), last, int64(columnStep)})
@@ -539,16 +535,14 @@ func (s *sweeper) dropBlocks(ctx context.Context, most int) (gone int, err error
 			break
 		}
 		gone++
-		err = retry(ctx, func() error {
-			return s.db.Update(ctx, func(tx Tx) error {
-				// The row of the span first: who writes its blocks waits, or is done.
-				for _, rows := range [...]string{"limit_id = 0 AND state = 1", "limit_id <> 0"} {
-					if err := exec(tx, `UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND `+rows, int64(b.grain), b.at); err != nil {
-						return err
-					}
+		err = updateRows(ctx, s.db, func(tx Tx) error {
+			// The row of the span first: who writes its blocks waits, or is done.
+			for _, rows := range [...]string{"limit_id = 0 AND state = 1", "limit_id <> 0"} {
+				if err := exec(tx, `UPDATE client_blocks SET state = 0 WHERE grain = $1 AND at = $2 AND `+rows, int64(b.grain), b.at); err != nil {
+					return err
 				}
-				return exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2`, int64(b.grain), b.at)
-			})
+			}
+			return exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2`, int64(b.grain), b.at)
 		})
 	}
 	return gone, err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -76,31 +75,19 @@ func flatten(v reflect.Value, name string, each func(name, value string)) {
 			}
 		}
 	case reflect.Map:
-		keys := slices.SortedFunc(maps.Keys(mapOf(v)), strings.Compare)
+		keys := slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, k := range keys {
-			flatten(mapOf(v)[k], name+"."+k, each)
+			flatten(v.MapIndex(k), name+"."+k.String(), each)
 		}
 	case reflect.Slice:
 		each(name, joined(v))
 	case reflect.String:
 		each(name, tame(v.String()))
-	case reflect.Bool:
-		each(name, strconv.FormatBool(v.Bool()))
-	case reflect.Int, reflect.Int64:
-		each(name, strconv.FormatInt(v.Int(), 10))
-	case reflect.Uint64:
-		each(name, strconv.FormatUint(v.Uint(), 10))
 	case reflect.Float64:
 		each(name, strconv.FormatFloat(v.Float(), 'f', -1, 64))
+	default: // numbers and booleans
+		each(name, fmt.Sprint(v.Interface()))
 	}
-}
-
-func mapOf(v reflect.Value) map[string]reflect.Value {
-	out := map[string]reflect.Value{}
-	for _, k := range v.MapKeys() {
-		out[k.String()] = v.MapIndex(k)
-	}
-	return out
 }
 
 // joined returns a list in one cell.

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/weirlimit/weir/answer"
 )
 
 const (
@@ -23,21 +25,21 @@ const (
 type question struct {
 	path   string
 	takes  takes
-	answer func(ctx context.Context, s *Service, a *ask) (any, error)
+	report func(ctx context.Context, s *Service, a *ask) (any, error)
 	// table returns the part of the answer that is a table.
 	table func(answer any) any
 }
 
 // on is a question that is answered from one state of the rows.
-func on[T any](path string, t takes, answer func(*reader) (T, error), table func(T) any) question {
-	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) { return view(ctx, s, a, answer) }, func(a any) any { return table(a.(T)) }}
+func on[T any](path string, t takes, report func(*reader) (T, error), table func(T) any) question {
+	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) { return view(ctx, s, a, report) }, func(a any) any { return table(a.(T)) }}
 }
 
 // onLater is a question whose answer is computed of what was read, which needs no
 // connection, of which a database in memory has one.
-func onLater[T any](path string, t takes, answer func(*reader) (func() (T, error), error), table func(T) any) question {
+func onLater[T any](path string, t takes, report func(*reader) (func() (T, error), error), table func(T) any) question {
 	return question{path, t, func(ctx context.Context, s *Service, a *ask) (any, error) {
-		compute, err := view(ctx, s, a, answer)
+		compute, err := view(ctx, s, a, report)
 		if err != nil {
 			return nil, err
 		}
@@ -45,11 +47,15 @@ func onLater[T any](path string, t takes, answer func(*reader) (func() (T, error
 	}, func(a any) any { return table(a.(T)) }}
 }
 
-func view[T any](ctx context.Context, s *Service, a *ask, answer func(*reader) (T, error)) (out T, err error) {
-	err = s.db.View(ctx, s.read(&reader{ask: a}, func(r *reader) (err error) {
-		out, err = answer(r)
+func view[T any](ctx context.Context, s *Service, a *ask, report func(*reader) (T, error)) (out T, err error) {
+	err = s.db.View(ctx, func(tx Tx) error {
+		r := &reader{ask: a, tx: tx, opt: &s.opt, hint: s.db.Dialect().ByClient}
+		if err := r.loadLimits(); err != nil {
+			return err
+		}
+		out, err = report(r)
 		return err
-	}))
+	})
 	return out, err
 }
 
@@ -140,7 +146,7 @@ func (s *Service) handle(q question) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
 		defer cancel()
-		out, err := q.answer(ctx, s, a)
+		out, err := q.report(ctx, s, a)
 		switch {
 		case err != nil:
 			s.failed(w, err)
@@ -174,11 +180,9 @@ func (s *Service) postLabel(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxAnswerTime)
 	defer cancel()
 	var l *Label
-	err = retry(ctx, func() error {
-		return s.db.Update(ctx, func(tx Tx) (err error) {
-			l, err = q.write(tx, callerOf(r), s.opt.Now())
-			return err
-		})
+	err = updateRows(ctx, s.db, func(tx Tx) (err error) {
+		l, err = q.write(tx, callerOf(r), s.opt.Now())
+		return err
 	})
 	if err != nil {
 		s.failed(w, err)
@@ -217,26 +221,13 @@ func (s *Service) failed(w http.ResponseWriter, err error) {
 }
 
 // problem answers with a problem document.
-//
-// Source: RFC 9457.
 func problem(w http.ResponseWriter, status int, detail, parameter string) {
-	type wrong struct {
-		Detail    string `json:"detail"`
-		Parameter string `json:"parameter"`
-	}
-	doc := struct {
-		Type   string  `json:"type"`
-		Title  string  `json:"title"`
-		Status int     `json:"status"`
-		Detail string  `json:"detail"`
-		Errors []wrong `json:"errors,omitempty"`
-	}{"about:blank", http.StatusText(status), status, detail, nil}
+	p := answer.Problem{Status: status, Detail: detail}
 	if parameter != "" {
-		doc.Detail = parameter + ": " + detail
-		doc.Errors = []wrong{{detail, parameter}}
+		p.Detail = parameter + ": " + detail
+		p.Errors = []answer.FieldError{{Detail: detail, Parameter: parameter}}
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	send(w, status, &doc)
+	p.Write(w)
 }
 
 func sendJSON(w http.ResponseWriter, status int, v any) {

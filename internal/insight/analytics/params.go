@@ -2,11 +2,14 @@ package analytics
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/period"
 )
 
 // Bounds on what is asked.
@@ -223,13 +226,7 @@ func (p *params) list(name string) (out []string) {
 
 // unknown fails for a parameter that the path does not know.
 func (p *params) unknown() {
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range p.values {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if !p.known[name] {
 			p.fail(text(name[:min(len(name), 40)]), "is no parameter of this path")
 		}
@@ -240,14 +237,13 @@ func (p *params) unknown() {
 func (p *params) instant(name string, now, zero time.Time) time.Time {
 	v := p.one(name)
 	switch {
-	case v == "" || v == "now" && p.err == nil:
-		if v == "now" {
-			return now
-		}
+	case v == "":
 		return zero
+	case v == "now":
+		return now
 	case v[0] == '-':
-		d, ok := duration(v[1:])
-		if !ok {
+		d, err := period.Parse(v[1:])
+		if err != nil {
 			p.fail(name, "%.40q is not a time: give -90s, -15m, -1h or -7d", v)
 		}
 		return now.Add(-d)
@@ -260,26 +256,6 @@ func (p *params) instant(name string, now, zero time.Time) time.Time {
 		p.fail(name, "%.40q is not a time: give RFC 3339, such as 2026-03-01T12:00:00Z, seconds since 1970, or -1h", v)
 	}
 	return t
-}
-
-// duration reads a number and its unit.
-func duration(v string) (time.Duration, bool) {
-	unit, ok := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[last(v)]
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(v[:len(v)-1], 10, 32)
-	if err != nil || n <= 0 || n > 1<<31/int64(unit/time.Second) {
-		return 0, false
-	}
-	return time.Duration(n) * unit, true
-}
-
-func last(s string) byte {
-	if s == "" {
-		return 0
-	}
-	return s[len(s)-1]
 }
 
 // span reads the range and the step, and chooses the grain.
@@ -300,8 +276,8 @@ func (a *ask) span(p *params, t takes, opt *Options) {
 	step := int64(0)
 	if t.step {
 		if v := p.one("step"); v != "" {
-			d, ok := duration(v)
-			if step = int64(d.Seconds()); !ok {
+			d, err := period.Parse(v)
+			if step = int64(d.Seconds()); err != nil {
 				p.fail("step", "%.40q is not a step: give 1m, 5m, 1h or 1d", v)
 				return
 			}

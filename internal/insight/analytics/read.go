@@ -20,17 +20,6 @@ type reader struct {
 	hint string // Dialect.ByClient
 }
 
-// view calls f with a reader.
-func (s *Service) read(r *reader, f func(*reader) error) func(Tx) error {
-	return func(tx Tx) error {
-		r.tx, r.opt, r.hint = tx, &s.opt, s.db.Dialect().ByClient
-		if err := r.loadLimits(); err != nil {
-			return err
-		}
-		return f(r)
-	}
-}
-
 func (r *reader) loadLimits() error {
 	r.byID, r.seen = map[int64]Limit{}, map[int64]span{}
 	err := query(r.tx, func(row Row) error {

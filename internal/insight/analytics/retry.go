@@ -13,11 +13,11 @@ const (
 	maxTries = 20
 )
 
-// retry calls f until it succeeds or fails for a reason of its own.
-func retry(ctx context.Context, f func() error) error {
+// updateRows runs f in a transaction, again while others are in its way.
+func updateRows(ctx context.Context, db Database, f func(Tx) error) error {
 	wait := backoff.Backoff{Min: 10 * time.Millisecond, Max: time.Second}
 	for tries := 1; ; tries++ {
-		err := f()
+		err := db.Update(ctx, f)
 		if err == nil || !Again(err) || tries == maxTries || !wait.Sleep(ctx) {
 			return err
 		}

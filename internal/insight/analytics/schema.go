@@ -108,15 +108,13 @@ func SchemaVersion() int { return len(migrations) }
 // time.
 func Migrate(ctx context.Context, db Database) error {
 	d := db.Dialect()
-	err := retry(ctx, func() error {
-		return db.Update(ctx, func(tx Tx) error {
-			if d.Lock != "" {
-				if err := tx.Each(d.Lock, [][]any{nil}, func(int, Row) error { return nil }); err != nil {
-					return err
-				}
+	err := updateRows(ctx, db, func(tx Tx) error {
+		if d.Lock != "" {
+			if err := tx.Each(d.Lock, [][]any{nil}, func(int, Row) error { return nil }); err != nil {
+				return err
 			}
-			return migrate(tx, d)
-		})
+		}
+		return migrate(tx, d)
 	})
 	if err != nil {
 		return fmt.Errorf("analytics: %s: %w", d.Kind, err)

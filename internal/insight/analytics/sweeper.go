@@ -207,11 +207,9 @@ func (s *sweeper) boundLimit(ctx context.Context, g group, limit int64) error {
 	}
 	for {
 		gone := 0
-		err := retry(ctx, func() error {
-			return s.db.Update(ctx, func(tx Tx) (err error) {
-				gone, err = mergeClients(tx, g, limit, last)
-				return err
-			})
+		err := updateRows(ctx, s.db, func(tx Tx) (err error) {
+			gone, err = mergeClients(tx, g, limit, last)
+			return err
 		})
 		if err != nil || gone < step {
 			return err
@@ -309,11 +307,9 @@ func (s *sweeper) deleteSome(ctx context.Context, statement string, args []any) 
 // deleteRows runs a statement that deletes rows in a transaction of its own, and returns
 // how many those were.
 func (s *sweeper) deleteRows(ctx context.Context, statement string, args []any) (gone int64, err error) {
-	err = retry(ctx, func() error {
+	err = updateRows(ctx, s.db, func(tx Tx) error {
 		gone = 0
-		return s.db.Update(ctx, func(tx Tx) error {
-			return query(tx, func(Row) error { gone++; return nil }, statement, args...)
-		})
+		return query(tx, func(Row) error { gone++; return nil }, statement, args...)
 	})
 	if err != nil {
 		return 0, err

@@ -222,12 +222,9 @@ func reportFilters(r *reader) (*Words, error) {
 			*w.to = append(*w.to, t.Word)
 		}
 	}
-	slices.Sort(out.Outcomes)
-	slices.Sort(out.Nodes)
-	slices.Sort(out.Regions)
-	slices.Sort(out.Domains)
-	slices.Sort(out.Rules)
-	slices.Sort(out.Algorithms)
+	for _, words := range [][]string{out.Outcomes, out.Nodes, out.Regions, out.Domains, out.Rules, out.Algorithms} {
+		slices.Sort(words)
+	}
 	return out, nil
 }
 
