@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
@@ -43,21 +44,25 @@ func (s *Store) run() {
 		case <-sweep.C:
 			s.sweep()
 		case <-s.table.wake:
-			s.publish(false)
+			s.publish(0)
 		case <-tick.C:
-			s.publish(false)
+			s.publish(0)
 		}
 	}
 }
 
-// publish begins the pushes that are due, or a last one of each key.
-func (s *Store) publish(last bool) {
-	for _, p := range s.table.take(s.clock.Now(), last) {
+// publish begins the pushes that are due, as far as there is room for them. If the store
+// closes it begins the last one of each key, and waits for room until the given time.
+func (s *Store) publish(closing clock.Node) {
+	for _, p := range s.table.take(s.clock.Now(), closing > 0) {
 		select {
 		case s.pushing <- struct{}{}:
 		default:
-			s.table.finish(p.outbound, false, s.clock.Now())
-			continue
+			if s.clock.Now() >= closing {
+				s.table.finish(p.outbound, false, s.clock.Now())
+				continue
+			}
+			s.pushing <- struct{}{} // every push ends in time
 		}
 		push := func() {
 			s.table.finish(p.outbound, s.push(p), s.clock.Now())
@@ -88,7 +93,8 @@ func (s *Store) push(p push) bool {
 	default:
 		ops = append(ops, weir.Op{Key: key, Limit: r.turn, Cost: 1})
 	}
-	if _, err := s.queue.Later(ops); err != nil {
+	asked, err := s.queue.Later(ops)
+	if err != nil {
 		return false
 	}
 	own, reported, sent := count(&ops[0]), count(&ops[1]), count(&ops[2])
@@ -96,7 +102,7 @@ func (s *Store) push(p push) bool {
 		s.noteOvershot(r.limit.Overshoot() - ops[3].Decision.Remaining)
 	}
 	mine := p.last || ops[len(ops)-1].Decision.Allowed()
-	s.table.observe(p.outbound, own, reported, sent, mine)
+	s.table.observe(p.outbound, own, reported, sent, mine, asked, s.clock.Now())
 	was := sent
 	if !p.urgent || was < reported {
 		was = reported // whatever was on its way before has had its time

@@ -146,12 +146,24 @@ func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, 
 	return transport.New(driver, transport.NewEnv(s.clock.Now, nil), o)
 }
 
-// Close reports what is not reported yet, and waits for calls under way. It returns nil.
+// closeFor is how long Close begins pushes, in microseconds, and closeRounds how often it
+// repeats those that failed.
+const closeFor, closeRounds = 2_000_000, 3
+
+// Close reports what is not reported yet, and waits for calls under way. It begins pushes
+// for two seconds, and logs what other regions have not heard of by then. It returns nil.
 func (s *Store) Close() error {
 	s.closing.Do(func() { close(s.stop) })
 	s.done.Wait()
-	s.publish(true)
-	s.queue.Wait()
+	s.queue.Wait() // what was spent while a push was under way is due after it
+	end := s.clock.Now().Add(closeFor)
+	for range closeRounds {
+		s.publish(end)
+		s.queue.Wait()
+	}
+	if keys, units := s.table.left(); keys > 0 {
+		s.log.Warn("shutdown: other regions unreachable, units not reported", "keys", keys, "units", units)
+	}
 	s.queue.Close()
 	for _, p := range s.peers {
 		p.queue.Close()

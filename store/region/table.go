@@ -25,6 +25,8 @@ type outbound struct {
 	pushing     int
 	// calm is until when it is not reported at once: it could not be.
 	calm int64
+	// readAt is when own was last read.
+	readAt clock.Node
 }
 
 type outboundKey struct {
@@ -43,6 +45,16 @@ const (
 
 // unreported returns the units that some other region may not know of.
 func (b *outbound) unreported() int64 { return max(b.own-b.reported, 0) }
+
+// hear takes over what a call has read of the counters that was asked and answered at the
+// given times. Which of two is newer that were under way together is not known: the larger
+// count stays, and the next push corrects it.
+func (b *outbound) hear(own, reported int64, asked, now clock.Node) {
+	if asked <= b.readAt {
+		own = max(own, b.own)
+	}
+	b.own, b.reported, b.readAt = own, max(b.reported, reported), now
+}
 
 // A table is what is to be reported, in node time. It is bounded in bytes: of a key
 // without room nothing is reported until there is some, and the region's store admits no
@@ -84,7 +96,7 @@ func (t *table) hold(k outboundKey, units int64) {
 
 // update takes over what the region's store said of a key, and has it reported: at once
 // when a quarter of what the others need not know is not on its way.
-func (t *table) update(r *regional, c *epochCounters, tag uint64, key string, own, reported int64, now clock.Node) {
+func (t *table) update(r *regional, c *epochCounters, tag uint64, key string, own, reported int64, sent, now clock.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := outboundKey{tag, c.end}
@@ -98,8 +110,9 @@ func (t *table) update(r *regional, c *epochCounters, tag uint64, key string, ow
 		b = &outbound{outboundKey: k, key: strings.Clone(key), epoch: c}
 		t.all[k] = b
 	}
-	b.limit, b.used, b.own, b.reported = r, int64(now), own, max(b.reported, reported)
-	t.schedule(b, (own-max(b.reported, b.sent))*4 >= r.cap && b.used >= b.calm, b.used+r.interval)
+	b.limit, b.used = r, int64(now)
+	b.hear(own, reported, sent, now)
+	t.schedule(b, (b.own-max(b.reported, b.sent))*4 >= r.cap && b.used >= b.calm, b.used+r.interval)
 }
 
 // schedule has a key be reported at the given time, or at once. Requires: mu.
@@ -166,13 +179,14 @@ func (t *table) finish(b *outbound, ok bool, now clock.Node) {
 
 // observe takes over the counters of a key as a push has read them; with mine it reports
 // them.
-func (t *table) observe(b *outbound, own, reported, sent int64, mine bool) {
+func (t *table) observe(b *outbound, own, reported, sent int64, mine bool, asked, now clock.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if mine {
 		sent = max(sent, own)
 	}
-	b.own, b.reported, b.sent = own, max(b.reported, reported), max(b.sent, sent)
+	b.sent = max(b.sent, sent)
+	b.hear(own, reported, asked, now)
 }
 
 // acknowledge notes that all others know of so many units.
@@ -192,6 +206,18 @@ func (t *table) lag(now clock.Node) (lag int64) {
 		}
 	}
 	return lag
+}
+
+// left returns of how many keys how many units are not reported.
+func (t *table) left() (keys int, units int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range t.all {
+		if n := b.unreported(); n > 0 {
+			keys, units = keys+1, units+n
+		}
+	}
+	return keys, units
 }
 
 // sweep forgets what all others know, and what no longer counts by the store's time.

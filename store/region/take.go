@@ -60,7 +60,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 		s.clock.Observe(0, clock.Store(all[js[0].own].Now), sent)
 		copy(ops, all)
 		for i := range js {
-			s.answer(&js[i], &ops[js[i].op], all)
+			s.answer(&js[i], &ops[js[i].op], all, sent)
 		}
 		if last = js[0]; round == mostRounds || len(ops) > 1 || !s.mustRepeat(&last, &ops[0], all) {
 			s.finish(js, ops)
@@ -138,9 +138,9 @@ func (s *Store) accompany(ops []weir.Op, last joined) (all []weir.Op, js []joine
 
 // answer takes over what the counters of an op say, and refuses what the region may not
 // admit before the others know more.
-func (s *Store) answer(j *joined, o *weir.Op, all []weir.Op) {
+func (s *Store) answer(j *joined, o *weir.Op, all []weir.Op, sent clock.Node) {
 	own, reported := count(&all[j.own]), count(&all[j.own+1])
-	s.table.update(j.regional, j.epoch, s.tag(o.Key, o.Limit), o.Key, own, reported, s.clock.Now())
+	s.table.update(j.regional, j.epoch, s.tag(o.Key, o.Limit), o.Key, own, reported, sent, s.clock.Now())
 	if o.Verb != weir.Spend {
 		return
 	}
@@ -208,11 +208,12 @@ func (s *Store) countTurned(r *regional, c *epochCounters, o *weir.Op) {
 	s.table.hold(k, charge.Cost)
 	s.queue.Go(func() {
 		ops := []weir.Op{charge}
-		if _, err := s.queue.Later(ops); err != nil {
+		sent, err := s.queue.Later(ops)
+		if err != nil {
 			s.log.Warn("units charged at the end of a window not sent to other regions: the store is unavailable", "limit", r.limit.Name, "units", charge.Cost, "error", err)
 			return // they are held until the window ends
 		}
-		s.table.update(r, c, k.tag, charge.Key, count(&ops[0]), 0, s.clock.Now())
+		s.table.update(r, c, k.tag, charge.Key, count(&ops[0]), 0, sent, s.clock.Now())
 		s.table.hold(k, -charge.Cost)
 	})
 }
