@@ -17,7 +17,8 @@
 // the wall clock, whenever a millisecond of node time has passed, and each answer of
 // the store. Where one of them has moved 100 ms further than the node, the node's time
 // goes on by as much, and all that goes by it ends when it would have ended. A wall
-// clock that is set forward ends it too early, which costs units and admits none.
+// clock that is set forward ends it too early, which costs units and admits none; what
+// others have, and must not end too early, goes by [Clock.Elapsed].
 //
 // What neither witness notices is left to the margin of [Node.Expiry]: the clocks of
 // both sides may drift, and be slewed, by 500 ppm each, and stand still together for
@@ -111,6 +112,10 @@ func (c *Clock) Now() Node {
 // witnesses say. What rests on an uninterrupted view of other nodes begins anew when it
 // grows.
 func (c *Clock) Lost() int64 { return c.lost.Load() }
+
+// Elapsed returns how long the node's clock ran, in microseconds, without what was lost:
+// of the times that may have passed the shortest.
+func (c *Clock) Elapsed() int64 { return int64(c.ticks()) }
 
 // Watch looks at the wall clock now: the node's own may stand still.
 func (c *Clock) Watch() {

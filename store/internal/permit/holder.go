@@ -21,6 +21,7 @@ const (
 // Invariant: the holders of a lot have Fetched - Free units of it together.
 type state struct {
 	terms *Terms // of the newest op
+	clock *clock.Clock
 	// holders are by the names under which they asked, and root is the ring of them, whose
 	// time ends first at root.next. spare are holders that can be used again.
 	holders map[int64]*holder
@@ -41,12 +42,14 @@ type holder struct {
 	id, units  int64
 	// from is the name of the lot that they are of; zero if the store has granted them to
 	// the holder itself.
-	from  int64
-	until clock.Node
+	from int64
+	// until is by clock.Clock.Elapsed: a holder goes by a clock of its own, and has its
+	// units however much time the node finds lost, or takes for it.
+	until int64
 }
 
-func newState(d *Terms, now clock.Node) *state {
-	s := &state{terms: d, holders: map[int64]*holder{}, since: now}
+func newState(d *Terms, c *clock.Clock, now clock.Node) *state {
+	s := &state{terms: d, clock: c, holders: map[int64]*holder{}, since: now}
 	s.root.prev, s.root.next = &s.root, &s.root
 	return s
 }
@@ -80,9 +83,9 @@ func (s *state) hasRoom(g *lot.Shard, e *lot.Entry) bool {
 }
 
 // add has a holder, for whom there is room, have units of the lot t, or of the store itself
-// if t is nil, until its time ends. Nearly always the newest ends last.
-func (s *state) add(e *lot.Entry, id, units int64, t *lot.Lot, until clock.Node) {
-	h, at := s.spare, s.root.prev
+// if t is nil, for a period from now on. Nearly always the newest ends last.
+func (s *state) add(e *lot.Entry, id, units int64, t *lot.Lot) {
+	h, at, until := s.spare, s.root.prev, s.clock.Elapsed()+s.terms.period
 	for at != &s.root && at.until > until {
 		at = at.prev
 	}
@@ -108,10 +111,18 @@ func (s *state) release(e *lot.Entry, h *holder) {
 }
 
 // expire releases the holders whose time is over at now, and then surrenders the lots:
-// a lot outlives its holders.
+// a lot outlives its holders. Where time was lost that may not have passed, some may still
+// have units of a lot that ends: the store is told nothing, and counts them as long as it
+// does.
 func (s *state) expire(e *lot.Entry, now clock.Node) {
-	for h := s.root.next; h != &s.root && h.until <= now; h = s.root.next {
+	elapsed := int64(now) - s.clock.Lost()
+	for h := s.root.next; h != &s.root && h.until <= elapsed; h = s.root.next {
 		s.release(e, h)
+	}
+	for i := range e.Lots() {
+		if t := &e.Lots()[i]; now >= t.Expiry && t.Free < t.Fetched {
+			t.Lost = true
+		}
 	}
 	e.Expire(now)
 }

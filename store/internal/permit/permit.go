@@ -37,7 +37,8 @@
 //     lot: it renews and releases there.
 //
 // So a holder ends before its lot, by any clock, and a lot before the store's count of it:
-// its life counts from when it was asked for, a 512th less. Whatever becomes of a node,
+// its life counts from when it was asked for, a 512th less. Where the node finds that time
+// was lost, lots end by as much earlier and holders do not: it may not have passed for them. Whatever becomes of a node,
 // all holders of all nodes never have more than the limit.
 package permit
 
@@ -154,7 +155,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*l
 		return nil, nil
 	}
 	if e.State == nil {
-		e.State = newState(d.Terms, now)
+		e.State = newState(d.Terms, d.Clock, now)
 		g.Keep(e, d.idle, now)
 	}
 	if s := stateOf(e); s != nil {
@@ -219,7 +220,7 @@ func (d Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now c
 		if !s.hasRoom(g, e) {
 			return false, false
 		}
-		s.add(e, o.ID, o.Cost, t, until)
+		s.add(e, o.ID, o.Cost, t)
 		if h != nil && old == nil {
 			e.Note(h, &lot.Lot{ID: o.ID, Limit: d.limit}, o.Cost)
 		}
@@ -233,7 +234,7 @@ func (d Decider) acquire(g *lot.Shard, e *lot.Entry, s *state, o *weir.Op, now c
 func (s *state) describe(e *lot.Entry, l *weir.Limit, now clock.Node) weir.Decision {
 	a := weir.Decision{Limit: l.From(weir.FromLease), Remaining: e.Free() + e.Known.Remaining}
 	if last := s.root.prev; last != &s.root {
-		a.ResetAfter = micros.Duration(int64(last.until - now))
+		a.ResetAfter = micros.Duration(max(last.until-int64(now)+s.clock.Lost(), 0))
 	}
 	return a
 }
@@ -306,7 +307,7 @@ func (d Decider) Learn(o *weir.Op, sent clock.Node) {
 				s.release(e, old)
 			}
 			if s.hasRoom(g, e) {
-				s.add(e, o.ID, o.Cost, nil, sent.Add(d.period))
+				s.add(e, o.ID, o.Cost, nil)
 			}
 		}
 		o.Decision.Remaining += e.Free()

@@ -583,6 +583,29 @@ func TestSuspendedNodeHandsOutNothingLate(t *testing.T) {
 	}
 }
 
+// I11: a wall clock that is set forward ends lots too early, and no holder: nobody gets
+// what one has, from the node or from the store.
+func TestClockSetForwardEndsNoHolder(t *testing.T) {
+	for _, ahead := range []int64{10_000_000, 60_000_000} { // a lot ends later, and earlier
+		n, d := busy(t, 1, 20)
+		n.ahead = ahead
+		n.true += 1000
+		taken := 20
+		for id := range int64(200) {
+			if n.acquire(d, 1000+id, 1) {
+				taken++
+			}
+			n.giveBack(nil)
+		}
+		if int64(taken) > d.limit.Count {
+			t.Errorf("%d ahead: %d of %d are taken", ahead, taken, d.limit.Count)
+		}
+		if n.true += 10_000_000; !n.acquire(d, 9999, 1) {
+			t.Error("holders stay for longer than they have permits")
+		}
+	}
+}
+
 // I15: the holders of a key are bounded in bytes; the store grants beyond that.
 func TestHoldersAreBounded(t *testing.T) {
 	n := newWorld(t, 1).nodes[0]

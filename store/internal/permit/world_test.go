@@ -55,6 +55,7 @@ type node struct {
 	*world
 	drift   int64 // ppm
 	slept   int64
+	ahead   int64 // the wall clock was set forward
 	cutOff  int64 // until when the store is out of reach
 	closing bool
 }
@@ -74,7 +75,7 @@ func (w *world) newNode() *node {
 	returns := lot.NewReturns(1<<20, func() {})
 	n.Env = &Env{
 		Clock: clock.New(func() clock.Node { return clock.Node((w.true - n.slept) + (w.true-n.slept)*n.drift/1_000_000) },
-			func() clock.Store { return clock.Store(epoch + w.true) }),
+			func() clock.Store { return clock.Store(epoch + w.true + n.ahead) }),
 		Table: lot.NewTable(8<<20, returns), Refusals: lot.NewRefusals(1<<16, 1_000_000), Returns: returns,
 		Nodes: func() int64 { return int64(len(w.nodes)) }, Go: n.start, Fetch: n.call,
 	}
