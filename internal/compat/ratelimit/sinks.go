@@ -31,11 +31,7 @@ func openSinks(s *settings.Settings, lookup settings.Lookup, w io.Writer, log *s
 		if err != nil {
 			return sinks{}, err
 		}
-		var mogrifiers []stats.Mogrifier
-		for _, m := range list {
-			mogrifiers = append(mogrifiers, stats.Mogrifier{Pattern: m.Pattern, Name: m.Rename, Tags: m.Tags})
-		}
-		d, err := stats.NewDogStatsd(addr, mogrifiers)
+		d, err := stats.NewDogStatsd(addr, list)
 		if err != nil {
 			return sinks{}, err
 		}

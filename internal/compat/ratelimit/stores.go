@@ -8,7 +8,6 @@ import (
 	"net"
 	"sort"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/backoff"
@@ -47,7 +46,7 @@ func redisOpener(s *settings.Settings, h *health, scope *stats.Scope, log *slog.
 	}
 	opt := counter.RedisOptions{JitterSeconds: s.ExpirationJitterMaxSeconds}
 	for i, r := range s.Redises() {
-		log.Warn("connecting to redis on "+masked(r.URL), "type", r.Type, "tls", r.TLS)
+		log.Warn("connecting to redis on "+counter.Masked(r.URL), "type", r.Type, "tls", r.TLS)
 		server := counter.RedisServer{
 			URL: r.URL, Type: r.Type, Network: r.SocketType, Auth: r.Auth, SentinelAuth: r.SentinelAuth, Timeout: s.RedisTimeout,
 		}
@@ -109,18 +108,6 @@ func reconnect(ctx context.Context, store *counter.Redis, perSecond bool) {
 			_ = store.Look(ctx, 0, look) // that it fails is what health says already
 		}
 	}
-}
-
-// masked returns a list of URLs without the passwords in them.
-func masked(urls string) string {
-	list := strings.Split(urls, ",")
-	for i, u := range list {
-		if at := strings.LastIndexByte(u, '@'); at >= 0 {
-			scheme, _, _ := strings.Cut(u, "://")
-			list[i] = scheme + "://*****" + u[at:]
-		}
-	}
-	return strings.Join(list, ",")
 }
 
 // poolStats has the numbers of connections set at each flush.
@@ -207,19 +194,19 @@ func lookupSRV(ctx context.Context, service, proto, name string) ([]string, erro
 }
 
 func memcachedStats(scope *stats.Scope, store *counter.Memcached) {
+	n := store.Stats()
 	scope.Generate(func() {
-		n := store.Stats()
 		for _, c := range []struct {
 			name, code string
 			value      uint64
 		}{
-			{"multiget", "success", n.MultiGets}, {"multiget", "error", n.MultiGetErrors},
-			{"increment", "success", n.Increments}, {"increment", "miss", n.IncrementMisses}, {"increment", "error", n.IncrementErrors},
-			{"add", "success", n.Adds}, {"add", "error", n.AddErrors}, {"add", "not_stored", n.AddNotStored},
+			{"multiget", "success", n.MultiGets.Load()}, {"multiget", "error", n.MultiGetErrors.Load()},
+			{"increment", "success", n.Increments.Load()}, {"increment", "miss", n.IncrementMisses.Load()}, {"increment", "error", n.IncrementErrors.Load()},
+			{"add", "success", n.Adds.Load()}, {"add", "error", n.AddErrors.Load()}, {"add", "not_stored", n.AddNotStored.Load()},
 		} {
 			scope.CounterTagged(c.name, map[string]string{"code": c.code}).Set(c.value)
 		}
-		scope.Counter("keys_requested").Set(n.KeysRequested)
-		scope.Counter("keys_found").Set(n.KeysFound)
+		scope.Counter("keys_requested").Set(n.KeysRequested.Load())
+		scope.Counter("keys_found").Set(n.KeysFound.Load())
 	})
 }

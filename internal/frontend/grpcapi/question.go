@@ -8,6 +8,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
@@ -28,22 +29,15 @@ type question struct {
 	spends, holds, strict bool
 }
 
-// asked is a question as the limiter gets it.
-type asked struct {
-	limiter *weir.Limiter
-	req     *weir.Request
-}
-
-func (a *asked) free() { a.limiter.Recycle(a.req) }
-
-// ask makes the request of q. Who gets it must free it.
-func (s *Service) ask(q *question) (*asked, error) {
+// ask returns a request from the pool, which the caller recycles, or why there can
+// be none.
+func (s *Service) ask(q *question) (*weir.Request, error) {
 	req := s.limiter.Acquire()
 	if err := s.fill(req, q); err != nil {
 		s.limiter.Recycle(req)
 		return nil, err
 	}
-	return &asked{s.limiter, req}, nil
+	return req, nil
 }
 
 func (s *Service) fill(req *weir.Request, q *question) error {
@@ -165,13 +159,17 @@ func (f *fault) status(at string) error { return bad(at+f.field, f.detail) }
 
 // bad returns the status of a call with a field that is wrong.
 func bad(field, detail string) error {
-	st := status.New(codes.InvalidArgument, field+": "+detail)
 	violation := &errdetails.BadRequest_FieldViolation{Field: field, Description: strings.ToUpper(detail[:1]) + detail[1:] + "."}
-	full, err := st.WithDetails(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}})
-	if err != nil { // never of a status that is no OK
-		return st.Err()
+	return detailed(codes.InvalidArgument, field+": "+detail, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}})
+}
+
+// detailed returns an error with a detail for programs.
+func detailed(code codes.Code, text string, detail protoadapt.MessageV1) error {
+	st := status.New(code, text)
+	if full, err := st.WithDetails(detail); err == nil { // never of a status that is no OK
+		st = full
 	}
-	return full.Err()
+	return st.Err()
 }
 
 // undecided returns the status of a call that got err instead of a decision.

@@ -87,48 +87,48 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 
 // Check implements weirpb.LimitServiceServer.
 func (s *Service) Check(ctx context.Context, in *weirpb.CheckRequest) (*weirpb.CheckResponse, error) {
-	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
+	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
 		peek: in.Peek, lease: in.Lease, strict: in.Strict})
 	if err != nil {
 		return nil, err
 	}
-	defer q.free()
-	d, err := s.limiter.Decide(ctx, q.req)
+	defer s.limiter.Recycle(req)
+	d, err := s.limiter.Decide(ctx, req)
 	if err != nil {
 		return nil, s.undecided(err)
 	}
-	return &weirpb.CheckResponse{Decision: decision(q.req, d)}, nil
+	return &weirpb.CheckResponse{Decision: decision(req, d)}, nil
 }
 
 // Acquire implements weirpb.LimitServiceServer.
 func (s *Service) Acquire(ctx context.Context, in *weirpb.AcquireRequest) (*weirpb.AcquireResponse, error) {
-	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
+	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority,
 		lease: in.Lease, spends: true, strict: in.Strict})
 	if err != nil {
 		return nil, err
 	}
-	defer q.free()
-	d, err := admit.Acquire(ctx, s.limiter, q.req)
+	defer s.limiter.Recycle(req)
+	d, err := admit.Acquire(ctx, s.limiter, req)
 	if err != nil {
 		return nil, s.undecided(err)
 	}
-	out := &weirpb.AcquireResponse{Decision: decision(q.req, d)}
+	out := &weirpb.AcquireResponse{Decision: decision(req, d)}
 	if d.Allowed() {
-		out.Lease = q.req.Lease
+		out.Lease = req.Lease
 	}
 	return out, nil
 }
 
 // Renew implements weirpb.LimitServiceServer.
 func (s *Service) Renew(ctx context.Context, in *weirpb.RenewRequest) (*weirpb.RenewResponse, error) {
-	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease,
+	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease,
 		spends: true, holds: true})
 	if err != nil {
 		return nil, err
 	}
-	defer q.free()
+	defer s.limiter.Recycle(req)
 	var ops []weir.Op
-	for _, o := range s.limiter.Match(q.req) {
+	for _, o := range s.limiter.Match(req) {
 		if o.Limit.Traits()&weir.Leases != 0 && o.Role != weir.Deny {
 			ops = append(ops, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: o.Role})
 		}
@@ -139,19 +139,19 @@ func (s *Service) Renew(ctx context.Context, in *weirpb.RenewRequest) (*weirpb.R
 			return nil, s.undecided(err)
 		}
 	}
-	out := decisionOf(q.req, ops, d)
+	out := decisionOf(req, ops, d)
 	out.Guarantee = guarantee(d.Guarantee())
 	return &weirpb.RenewResponse{Decision: out}, nil
 }
 
 // Release implements weirpb.LimitServiceServer.
 func (s *Service) Release(ctx context.Context, in *weirpb.ReleaseRequest) (*weirpb.ReleaseResponse, error) {
-	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease, holds: true})
+	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, lease: in.Lease, holds: true})
 	if err != nil {
 		return nil, err
 	}
-	defer q.free()
-	if err := s.limiter.Release(ctx, q.req); err != nil {
+	defer s.limiter.Recycle(req)
+	if err := s.limiter.Release(ctx, req); err != nil {
 		return nil, s.undecided(err)
 	}
 	return &weirpb.ReleaseResponse{}, nil

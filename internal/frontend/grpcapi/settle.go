@@ -22,16 +22,16 @@ func (s *Service) Reserve(ctx context.Context, in *weirpb.ReserveRequest) (*weir
 	if s.opt.Reserver == nil {
 		return nil, errNoReserver
 	}
-	q, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict})
+	req, err := s.ask(&question{domain: in.Domain, descriptors: in.Descriptors, cost: in.Cost, priority: in.Priority, spends: true, strict: in.Strict})
 	if err != nil {
 		return nil, err
 	}
-	defer q.free()
-	res, err := s.opt.Reserver.Reserve(ctx, q.req)
+	defer s.limiter.Recycle(req)
+	res, err := s.opt.Reserver.Reserve(ctx, req)
 	if err != nil {
 		return nil, s.unsettled(err)
 	}
-	out := &weirpb.ReserveResponse{Decision: decision(q.req, res.Decision), Handle: res.Handle}
+	out := &weirpb.ReserveResponse{Decision: decision(req, res.Decision), Handle: res.Handle}
 	if res.Handle != "" {
 		out.ExpiresUs = res.Expires.UnixMicro()
 	}
@@ -87,11 +87,7 @@ const (
 
 // unavailable returns the status of a call that may be made again in a second.
 func unavailable(err error) error {
-	st := status.New(codes.Unavailable, err.Error())
-	if full, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}); err == nil { // never of a status that is no OK
-		st = full
-	}
-	return st.Err()
+	return detailed(codes.Unavailable, err.Error(), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 }
 
 // unsettled returns the status of a call that err kept from making or settling a
@@ -117,9 +113,5 @@ func (s *Service) unsettled(err error) error {
 	default:
 		return s.undecided(err)
 	}
-	st := status.New(codes.FailedPrecondition, err.Error())
-	if full, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "weir"}); err == nil { // never of a status that is no OK
-		st = full
-	}
-	return st.Err()
+	return detailed(codes.FailedPrecondition, err.Error(), &errdetails.ErrorInfo{Reason: reason, Domain: "weir"})
 }

@@ -82,15 +82,6 @@ func newCommands() commands {
 	return cs
 }
 
-// Commands returns the names of all commands, sorted.
-func (s *Server) Commands() []string {
-	names := make([]string, len(s.commands.sorted))
-	for i, o := range s.commands.sorted {
-		names[i] = strings.ToUpper(o.name)
-	}
-	return names
-}
-
 // find returns the command of a name in any case, nil if there is none.
 func (cs *commands) find(name []byte) *order {
 	var lower [16]byte

@@ -5,7 +5,7 @@
 // CL.THROTTLE, and RL.THROTTLE which is the same, decide by numbers that come
 // with the call. WEIR.CHECK and its kin decide by the rules of the [weir.Limiter].
 // The rest is what clients need to connect. docs/reference/redis-protocol.md lists all of
-// it, and Commands.
+// it.
 //
 // Whatever stands in one read is decided together and answered by one write, in
 // order. Everything that a client can stretch is bounded, before and after it

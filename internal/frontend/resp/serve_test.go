@@ -110,7 +110,7 @@ func TestLargeReplies(t *testing.T) {
 		if got := c.reply(); got != "$65536|"+big {
 			t.Fatalf("%d bytes", len(got))
 		}
-		if got := c.reply(); !strings.HasPrefix(got, fmt.Sprintf("*%d|", len(b.Commands()))) {
+		if got := c.reply(); !strings.HasPrefix(got, fmt.Sprintf("*%d|", len(b.commands.sorted))) {
 			t.Fatalf("%.40s", got)
 		}
 		if got := c.reply(); got != "*5|:0|:1|:1|:-1|:0" {

@@ -27,20 +27,14 @@ func (c *conn) gather(cmd *command) {
 		c.out = appendSimple(c.out, "QUEUED")
 		return
 	}
-	size := len(t.raw)
-	for i := range cmd.args {
-		size += len(cmd.at(i)) + maxHeader
-	}
+	size := len(t.raw) + len(cmd.raw)
 	if size > maxCommand || t.commands == maxArgs || !c.s.grow(&t.large, large(2*size)) {
 		t.spoiled, t.raw = true, nil
 		c.s.grow(&t.large, 0)
 		c.complain("ERR transaction is too large")
 		return
 	}
-	t.raw = appendArray(t.raw, len(cmd.args))
-	for i := range cmd.args {
-		t.raw = appendBulk(t.raw, cmd.at(i))
-	}
+	t.raw = append(t.raw, cmd.raw...)
 	t.commands++
 	c.out = appendSimple(c.out, "QUEUED")
 }
@@ -77,11 +71,11 @@ func (c *conn) exec(*command) {
 	c.out = appendArray(c.out, t.commands)
 	var p parser
 	for from := 0; from < len(t.raw) && !c.lost; {
-		// They were written here: nothing can be wrong with them.
+		// They were read before: nothing can be wrong with them.
 		if done, err := p.next(t.raw[from:], lateBounds); !done || err != nil {
 			panic("resp: a gathered command cannot be read")
 		}
-		c.do(&command{raw: t.raw[from : from+int(p.pos)], args: p.args})
+		c.do(&command{raw: t.raw[from : from+int(p.pos)], args: p.args, inline: p.inline})
 		from += int(p.pos)
 		p.reset()
 	}

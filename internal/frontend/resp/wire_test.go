@@ -67,6 +67,15 @@ func newBench(t testing.TB, opt Options) *bench {
 	return b
 }
 
+// commandNames returns the names of all commands, sorted.
+func (b *bench) commandNames() []string {
+	names := make([]string, len(b.commands.sorted))
+	for i, o := range b.commands.sorted {
+		names[i] = strings.ToUpper(o.name)
+	}
+	return names
+}
+
 // dial returns a client on a connection in memory.
 func (b *bench) dial(t testing.TB) *client {
 	t.Helper()

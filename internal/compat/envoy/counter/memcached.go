@@ -47,7 +47,7 @@ type MemcachedOptions struct {
 type Memcached struct {
 	opt    MemcachedOptions
 	client *memcache.Client
-	stats  memcachedStats
+	stats  MemcachedStats
 	// room bounds the additions under way.
 	room   chan struct{}
 	adding sync.WaitGroup
@@ -59,19 +59,12 @@ type Memcached struct {
 	told atomic.Int64
 }
 
-// MemcachedStats is what was asked of the servers.
+// MemcachedStats counts what was asked of the servers.
 type MemcachedStats struct {
-	MultiGets, MultiGetErrors                    uint64
-	Increments, IncrementMisses, IncrementErrors uint64
-	Adds, AddErrors, AddNotStored                uint64
-	KeysRequested, KeysFound                     uint64
-}
-
-type memcachedStats struct {
-	multiGets, multiGetErrors                    atomic.Uint64
-	increments, incrementMisses, incrementErrors atomic.Uint64
-	adds, addErrors, addNotStored                atomic.Uint64
-	keysRequested, keysFound                     atomic.Uint64
+	MultiGets, MultiGetErrors                    atomic.Uint64
+	Increments, IncrementMisses, IncrementErrors atomic.Uint64
+	Adds, AddErrors, AddNotStored                atomic.Uint64
+	KeysRequested, KeysFound                     atomic.Uint64
 }
 
 // maxAdding is how many requests may be adding what they have been told already.
@@ -185,15 +178,15 @@ func (m *Memcached) Add(_ context.Context, now int64, hits []Hit) error {
 }
 
 func (m *Memcached) get(keys []string) map[string]*memcache.Item {
-	m.stats.keysRequested.Add(uint64(len(keys)))
+	m.stats.KeysRequested.Add(uint64(len(keys)))
 	items, err := m.client.GetMulti(keys)
 	if err != nil {
-		m.stats.multiGetErrors.Add(1)
+		m.stats.MultiGetErrors.Add(1)
 		m.complain("counts could not be read from memcached and are taken for 0", keys[0], err)
 		return items
 	}
-	m.stats.multiGets.Add(1)
-	m.stats.keysFound.Add(uint64(len(items)))
+	m.stats.MultiGets.Add(1)
+	m.stats.KeysFound.Add(uint64(len(items)))
 	return items
 }
 
@@ -208,12 +201,12 @@ func (m *Memcached) add(now int64, key string, h *Hit) {
 		err = m.client.Add(&memcache.Item{Key: key, Value: strconv.AppendUint(nil, h.Hits, 10), Expiration: m.expiry(now, h)})
 		switch {
 		case err == nil:
-			m.stats.adds.Add(1)
+			m.stats.Adds.Add(1)
 		case errors.Is(err, memcache.ErrNotStored):
-			m.stats.addNotStored.Add(1)
+			m.stats.AddNotStored.Add(1)
 			err = m.increment(key, h)
 		default:
-			m.stats.addErrors.Add(1)
+			m.stats.AddErrors.Add(1)
 		}
 	}
 	if err != nil {
@@ -229,11 +222,11 @@ func (m *Memcached) increment(key string, h *Hit) (err error) {
 	}
 	switch {
 	case err == nil:
-		m.stats.increments.Add(1)
+		m.stats.Increments.Add(1)
 	case errors.Is(err, memcache.ErrCacheMiss):
-		m.stats.incrementMisses.Add(1)
+		m.stats.IncrementMisses.Add(1)
 	default:
-		m.stats.incrementErrors.Add(1)
+		m.stats.IncrementErrors.Add(1)
 	}
 	return err
 }
@@ -262,16 +255,8 @@ func (m *Memcached) complain(what, key string, err error) {
 	}
 }
 
-// Stats returns what was asked of the servers.
-func (m *Memcached) Stats() MemcachedStats {
-	s := &m.stats
-	return MemcachedStats{
-		MultiGets: s.multiGets.Load(), MultiGetErrors: s.multiGetErrors.Load(),
-		Increments: s.increments.Load(), IncrementMisses: s.incrementMisses.Load(), IncrementErrors: s.incrementErrors.Load(),
-		Adds: s.adds.Load(), AddErrors: s.addErrors.Load(), AddNotStored: s.addNotStored.Load(),
-		KeysRequested: s.keysRequested.Load(), KeysFound: s.keysFound.Load(),
-	}
-}
+// Stats returns what was asked of the servers until now, and counts on.
+func (m *Memcached) Stats() *MemcachedStats { return &m.stats }
 
 // Flush waits until what requests were told is added. No Add may run beside it.
 func (m *Memcached) Flush() { m.adding.Wait() }

@@ -43,7 +43,7 @@ func TestMemcachedCounts(t *testing.T) {
 	// "11" became "9 ".
 	want(t, "after that", counts(t, m, hit("a", 0), hit("b", 0), hit("none", 0)), "0 9 0")
 	m.Flush()
-	if s := m.Stats(); s.MultiGets != 4 || s.Adds != 3 || s.KeysRequested != 11 || s.KeysFound != 6 || s.IncrementMisses == 0 {
+	if s := m.Stats(); s.MultiGets.Load() != 4 || s.Adds.Load() != 3 || s.KeysRequested.Load() != 11 || s.KeysFound.Load() != 6 || s.IncrementMisses.Load() == 0 {
 		t.Errorf("%+v", s)
 	}
 	client := memcache.New(addr)
@@ -69,7 +69,7 @@ func TestMemcachedAtTheSameTime(t *testing.T) {
 		m.Flush()
 		want(t, "of 40 at once, counted", counts(t, m, hit(key, 0)), "40")
 	}
-	if m.Stats().AddNotStored == 0 {
+	if m.Stats().AddNotStored.Load() == 0 {
 		t.Log("no two made a counter at the same time")
 	}
 }
@@ -107,7 +107,7 @@ func TestMemcachedFailsOpen(t *testing.T) {
 	m := openMemcached(t, counter.MemcachedOptions{Servers: []string{addr}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	want(t, "a key that is too long", counts(t, m, hit(strings.Repeat("k", 251), 4), hit("a", 5)), "4 5")
 	m.Flush()
-	if s := m.Stats(); s.MultiGetErrors != 1 || s.IncrementErrors != 1 {
+	if s := m.Stats(); s.MultiGetErrors.Load() != 1 || s.IncrementErrors.Load() != 1 {
 		t.Errorf("%+v", s)
 	}
 	if !strings.Contains(said.String(), "taken for 0") {

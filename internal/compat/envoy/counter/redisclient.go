@@ -74,7 +74,7 @@ func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
 	}
 	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, fmt.Errorf("redis %s: %w", s.masked(), err)
+		return nil, fmt.Errorf("redis %s: %w", Masked(s.URL), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
@@ -84,7 +84,7 @@ func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
 	}
 	if err != nil {
 		client.Close()
-		return nil, fmt.Errorf("redis %s: %w", s.masked(), err)
+		return nil, fmt.Errorf("redis %s: %w", Masked(s.URL), err)
 	}
 	c := &redisClient{client: client, conns: conns, timeout: s.timeout(), queue: make(chan *job, queued), stop: make(chan struct{})}
 	c.jobs.New = func() any { return &job{done: make(chan struct{}, 1)} }

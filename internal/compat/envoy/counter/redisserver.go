@@ -140,7 +140,7 @@ func readURLs(addrs []string, user, password *string) (db int, err error) {
 		u, err := url.Parse(text)
 		if err != nil {
 			// What url says holds the password.
-			return 0, fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", mask(text))
+			return 0, fmt.Errorf("redis %s: not a URL of the form redis://user:password@host:port/db", Masked(text))
 		}
 		q := u.Query()
 		secret, _ := u.User.Password()
@@ -148,7 +148,7 @@ func readURLs(addrs []string, user, password *string) (db int, err error) {
 		*password = cmp.Or(*password, secret, q.Get("password"))
 		if name := cmp.Or(strings.TrimPrefix(u.Path, "/"), q.Get("db")); name != "" {
 			if db, err = strconv.Atoi(name); err != nil || db < 0 {
-				return 0, fmt.Errorf("redis %s: the database %q is no number", mask(text), name)
+				return 0, fmt.Errorf("redis %s: the database %q is no number", Masked(text), name)
 			}
 		}
 		if addrs[i] = u.Host; u.Port() == "" {
@@ -158,20 +158,18 @@ func readURLs(addrs []string, user, password *string) (db int, err error) {
 	return db, nil
 }
 
-// masked returns the URL without passwords.
-func (s *RedisServer) masked() string {
-	urls := strings.Split(s.URL, ",")
-	for i := range urls {
-		urls[i] = mask(urls[i])
+// Masked returns a list of addresses and URLs without the passwords in them.
+func Masked(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, u := range list {
+		if at := strings.LastIndexByte(u, '@'); at >= 0 {
+			scheme, _, isURL := strings.Cut(u, "://")
+			if list[i] = "*****" + u[at:]; isURL {
+				list[i] = scheme + "://" + list[i]
+			}
+		}
 	}
-	return strings.Join(urls, ",")
-}
-
-func mask(text string) string {
-	if at := strings.LastIndexByte(text, '@'); at >= 0 && strings.HasPrefix(text, "redis://") {
-		return "redis://*****" + text[at:]
-	}
-	return text
+	return strings.Join(list, ",")
 }
 
 // connections counts the connections to a server.

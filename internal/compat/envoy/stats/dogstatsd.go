@@ -2,13 +2,16 @@ package stats
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/DataDog/datadog-go/v5/statsd"
+
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 )
 
 // DogStatsd sends statistics to dogstatsd, with tags as it has them, by the
@@ -18,38 +21,22 @@ type DogStatsd struct {
 	mogrifiers []mogrifier
 }
 
-// A Mogrifier renames statistics and makes tags of parts of their names. In Name
-// and in the values of Tags $1 stands for what Pattern's first group caught, and
-// so on; $0 for all that it matched.
-type Mogrifier struct {
-	Pattern string
-	Name    string
-	Tags    map[string]string
-}
-
+// mogrifier is a [settings.Mogrifier] whose pattern is compiled.
 type mogrifier struct {
+	settings.Mogrifier
 	pattern *regexp.Regexp
-	name    string
-	tags    []tag
 }
-
-type tag struct{ key, value string }
 
 // NewDogStatsd sends to host:port over UDP. Of the mogrifiers the first whose
 // pattern matches counts.
-func NewDogStatsd(addr string, mogrifiers []Mogrifier) (*DogStatsd, error) {
+func NewDogStatsd(addr string, mogrifiers []settings.Mogrifier) (*DogStatsd, error) {
 	d := &DogStatsd{}
 	for _, m := range mogrifiers {
 		re, err := regexp.Compile(m.Pattern)
 		if err != nil {
 			return nil, fmt.Errorf("mogrifier pattern %q: %w", m.Pattern, err)
 		}
-		made := mogrifier{pattern: re, name: m.Name}
-		for k, v := range m.Tags {
-			made.tags = append(made.tags, tag{k, v})
-		}
-		sort.Slice(made.tags, func(i, j int) bool { return made.tags[i].key < made.tags[j].key })
-		d.mogrifiers = append(d.mogrifiers, made)
+		d.mogrifiers = append(d.mogrifiers, mogrifier{m, re})
 	}
 	var err error
 	if d.client, err = statsd.New(addr, statsd.WithoutClientSideAggregation()); err != nil {
@@ -100,10 +87,10 @@ func (d *DogStatsd) mogrify(full string) (name string, tags []string) {
 		if caught == nil {
 			continue
 		}
-		for _, t := range m.tags {
-			tags = append(tags, t.key+":"+expand(t.value, caught))
+		for _, key := range slices.Sorted(maps.Keys(m.Tags)) {
+			tags = append(tags, key+":"+expand(m.Tags[key], caught))
 		}
-		return expand(m.name, caught), tags
+		return expand(m.Rename, caught), tags
 	}
 	return name, tags
 }

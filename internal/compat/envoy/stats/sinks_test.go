@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
@@ -157,11 +158,11 @@ func TestDogStatsd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pc.Close()
-	sink, err := stats.NewDogStatsd(pc.LocalAddr().String(), []stats.Mogrifier{{
+	sink, err := stats.NewDogStatsd(pc.LocalAddr().String(), []settings.Mogrifier{{
 		Pattern: `^ratelimit\.service\.rate_limit\.(.*)\.(.*)\.(.*)$`,
-		Name:    "ratelimit.service.rate_limit.$3.$9",
+		Rename:  "ratelimit.service.rate_limit.$3.$9",
 		Tags:    map[string]string{"domain": "$1", "descriptor": "$2"},
-	}, {Pattern: ".*", Name: "never", Tags: nil}})
+	}, {Pattern: ".*", Rename: "never", Tags: nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestDogStatsd(t *testing.T) {
 	if got := string(buf[:n]); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if _, err := stats.NewDogStatsd("127.0.0.1:1", []stats.Mogrifier{{Pattern: "("}}); err == nil {
+	if _, err := stats.NewDogStatsd("127.0.0.1:1", []settings.Mogrifier{{Pattern: "("}}); err == nil {
 		t.Error("a pattern that is none is taken")
 	}
 }
