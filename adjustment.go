@@ -94,8 +94,8 @@ func (r *Request) NeedsResult() bool {
 // estimate is charged. It does nothing where no limit has a Adjustment. Call it
 // once.
 func (l *Limiter) Adjust(ctx context.Context, r *Request, res Result) error {
-	var few [8]Op
-	ops := few[:0]
+	var buf [8]Op
+	ops := buf[:0]
 	for i := range r.ops {
 		o := &r.ops[i]
 		s := o.adjustment()

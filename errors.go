@@ -25,6 +25,6 @@ var (
 	ErrRefund = errors.New("weir: this limit cannot give back units")
 )
 
-// errUnanswered is returned for a store that reports no error and leaves an op
+// errUndecided is returned for a store that reports no error and leaves an op
 // without an answer.
-var errUnanswered = errors.New("weir: the store left a limit without an answer: its Take must fill in the Decision of every op")
+var errUndecided = errors.New("weir: the store left a limit without an answer: its Take must fill in the Decision of every op")

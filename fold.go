@@ -10,7 +10,7 @@ import "math/bits"
 // not ask about the rest of a request that is refused.
 func Fold(ops []Op) Decision {
 	var refused, tightest *Op
-	unanswered := false
+	undecided := false
 	for i := range ops {
 		o := &ops[i]
 		switch o.Role {
@@ -24,7 +24,7 @@ func Fold(ops []Op) Decision {
 			continue
 		}
 		if o.Decision.Limit == nil && (o.Decision.Allowed() || o.Decision == Decision{}) {
-			unanswered = unanswered || !o.Decision.Allowed()
+			undecided = undecided || !o.Decision.Allowed()
 			continue
 		}
 		if !o.Decision.Allowed() && o.Verb != Force {
@@ -41,7 +41,7 @@ func Fold(ops []Op) Decision {
 	switch {
 	case refused != nil:
 		return refused.spoken()
-	case unanswered:
+	case undecided:
 		return Decision{}
 	case tightest != nil:
 		d := tightest.spoken()

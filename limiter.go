@@ -59,15 +59,15 @@ func New(s Store, rules Rules, opt Options) (*Limiter, error) {
 		if err := ls.compile(); err != nil {
 			return nil, err
 		}
-		if len(ls) == 1 && len(opt.Observers) == 0 && opt.Tracer == nil && ls[0].plain() {
+		if len(ls) == 1 && len(opt.Observers) == 0 && opt.Tracer == nil && ls[0].isSingleSpend() {
 			l.only = ls[0]
 		}
 	}
 	return l, nil
 }
 
-// plain reports whether a request meets l as a single Spend, whoever asks.
-func (l *Limit) plain() bool { return l.simple && l.Headroom == nil && l.traits&Leases == 0 }
+// isSingleSpend reports whether a request meets l as a single Spend, whoever asks.
+func (l *Limit) isSingleSpend() bool { return l.simple && l.Headroom == nil && l.traits&Leases == 0 }
 
 // Store returns the store that the limiter decides on.
 func (l *Limiter) Store() Store { return l.store }
@@ -90,7 +90,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 	}
 	d, err := l.store.TakeOne(ctx, key, l.only, cost)
 	if err == nil && d.Limit == nil {
-		err = errUnanswered
+		err = errUndecided
 	}
 	if err != nil {
 		return Decision{}, err
@@ -117,7 +117,7 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 	}
 	d, err := l.store.TakeOne(ctx, key, limit, cost)
 	if err == nil && d.Limit == nil {
-		err = errUnanswered
+		err = errUndecided
 	}
 	if err != nil {
 		d = Decision{}
@@ -125,7 +125,7 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 		limit.countOne(d)
 	}
 	if len(l.observers) > 0 {
-		l.tell(key, limit, cost, d, err)
+		l.notify(key, limit, cost, d, err)
 	}
 	return d, err
 }
@@ -149,8 +149,8 @@ func (l *Limiter) takeMode(ctx context.Context, key string, limit *Limit, cost i
 	return d, err
 }
 
-// tell tells observers of a decision that was made without ops.
-func (l *Limiter) tell(key string, limit *Limit, cost int64, d Decision, err error) {
+// notify tells observers of a decision that was made without ops.
+func (l *Limiter) notify(key string, limit *Limit, cost int64, d Decision, err error) {
 	r := l.Acquire()
 	o := Op{Key: key, Limit: limit, Cost: cost, Decision: d, Charged: d.Allowed() && cost > 0}
 	if cost == 0 {
@@ -245,9 +245,9 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	if r == nil {
 		return Decision{}, ErrNoRequest
 	}
-	var told func(Decision, error)
+	var end func(Decision, error)
 	if l.tracer != nil {
-		ctx, told = l.tracer.Begin(ctx, r)
+		ctx, end = l.tracer.Begin(ctx, r)
 	}
 	var d Decision
 	var err error
@@ -259,8 +259,8 @@ func (l *Limiter) Decide(ctx context.Context, r *Request) (Decision, error) {
 	} else {
 		d, err = l.decide(ctx, r)
 	}
-	if told != nil {
-		told(d, err)
+	if end != nil {
+		end(d, err)
 	}
 	for _, o := range l.observers {
 		o.Observe(r, d, err)
@@ -307,14 +307,14 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	d := Fold(r.ops)
 	if !d.Allowed() {
 		if d == (Decision{}) {
-			return r.undecided(errUnanswered)
+			return r.undecided(errUndecided)
 		}
 		passUnasked(r.ops)
-	} else if r.Patience != nil {
+	} else if r.AcceptDelay != nil {
 		if delay := r.Delay(); delay > 0 {
-			if wait := r.Patience(ctx, delay); wait != 0 {
+			if wait := r.AcceptDelay(ctx, delay); wait != 0 {
 				var err error
-				if d, err = l.turnAway(ctx, r, delay, wait); err != nil {
+				if d, err = l.refuse(ctx, r, delay, wait); err != nil {
 					return r.undecided(err)
 				}
 			}
@@ -324,10 +324,10 @@ func (l *Limiter) take(ctx context.Context, r *Request) (Decision, error) {
 	return d, nil
 }
 
-// turnAway refuses a request that does not wait for its delay: the limit that delays
+// refuse refuses a request that does not wait for its delay: the limit that delays
 // it for so long refuses, and what was charged is given back.
-func (l *Limiter) turnAway(ctx context.Context, r *Request, delay, wait time.Duration) (Decision, error) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+func (l *Limiter) refuse(ctx context.Context, r *Request, delay, wait time.Duration) (Decision, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer stop()
 	if err := l.Cancel(ctx, r); err != nil {
 		return Decision{}, err
@@ -342,9 +342,9 @@ func (l *Limiter) turnAway(ctx context.Context, r *Request, delay, wait time.Dur
 	return Fold(r.ops), nil
 }
 
-// giveBackTimeout bounds the call to the store that gives back what a request was
+// refundTimeout bounds the call to the store that gives back what a request was
 // charged that does not wait.
-const giveBackTimeout = 5 * time.Second
+const refundTimeout = 5 * time.Second
 
 // passUnasked says of ops of a refused request that were not asked, since another
 // refused before, that they do not refuse: the zero Decision would.
@@ -542,8 +542,8 @@ func speaking(ops []Op) *Limit {
 // nobody has queued behind it, units of windows that are still open, a lease.
 // What an approximate limit has counted stays spent.
 func (l *Limiter) Cancel(ctx context.Context, r *Request) error {
-	var few [8]Op
-	ops := few[:0]
+	var buf [8]Op
+	ops := buf[:0]
 	for i := range r.ops {
 		// A store refuses a refund to a sketch, and with it all the others.
 		if o := &r.ops[i]; o.Charged && o.Verb != Refund && o.Limit.traits&Sketches == 0 {
@@ -599,7 +599,7 @@ func (l *Limiter) Apply(ctx context.Context, ops []Op) (Decision, error) {
 	d := Fold(ops)
 	if d == (Decision{}) {
 		clearAnswers(ops)
-		return d, errUnanswered
+		return d, errUndecided
 	}
 	return d, nil
 }

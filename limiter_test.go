@@ -488,7 +488,7 @@ func TestUnaskedLimitsDoNotRefuse(t *testing.T) {
 
 // A request that does not wait for its delay is refused by the limit that delays it for
 // longest, is charged nothing, and counts as refused there alone.
-func TestPatience(t *testing.T) {
+func TestAcceptDelay(t *testing.T) {
 	slow, quick := weir.PerHour(1, algorithm.LeakyQueue), weir.PerHour(2, algorithm.LeakyQueue)
 	slow.Burst, quick.Burst = 5, 5
 	window, shadow := weir.PerHour(3, algorithm.FixedWindow), weir.PerHour(1, algorithm.FixedWindow)
@@ -496,7 +496,7 @@ func TestPatience(t *testing.T) {
 	b := newTestbed(t, slow, quick, window, shadow)
 	var asked []time.Duration
 	impatient := func(r *weir.Request) {
-		r.Patience = func(_ context.Context, delay time.Duration) time.Duration {
+		r.AcceptDelay = func(_ context.Context, delay time.Duration) time.Duration {
 			asked = append(asked, delay)
 			return 7 * time.Second
 		}

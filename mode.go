@@ -85,13 +85,13 @@ func (m *Mode) check(l *Limit) error {
 // of a soft limit, the ceiling of an elastic one, and compiles pool and ban.
 func (l *Limit) compileMode() error {
 	// What stands behind a mode is asked with the limit itself, on the store.
-	together := l.Consistency
-	if together.Mode != params.ConsistencyLocal {
-		together.Mode = params.ConsistencyStrict
+	combined := l.Consistency
+	if combined.Mode != params.ConsistencyLocal {
+		combined.Mode = params.ConsistencyStrict
 	}
 	derive := func(scope string, count, burst int64) *Limit {
 		return &Limit{Name: l.Name, Scope: l.Scope + scope, Algorithm: l.Algorithm,
-			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Adjustment: l.Adjustment, Consistency: together,
+			Count: count, Period: l.Period, Burst: burst, Params: l.Params, Adjustment: l.Adjustment, Consistency: combined,
 			counters: l.counters}
 	}
 	var errs []error
@@ -121,7 +121,7 @@ func (l *Limit) compileMode() error {
 	}
 	if l.Ban != nil {
 		l.Ban.Scope = l.Scope + "\x1fban"
-		l.Ban.Consistency = together
+		l.Ban.Consistency = combined
 		errs = append(errs, l.Ban.Compile())
 		l.Ban.part, l.Ban.Bans = true, true
 	}

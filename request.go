@@ -46,10 +46,10 @@ type Request struct {
 	// Lease names the unit of work for concurrency limits. Deciding again with
 	// the same Lease renews it; see Limiter.Release.
 	Lease string
-	// Patience is asked whether the request waits for the delay after which its limits
+	// AcceptDelay is asked whether the request waits for the delay after which its limits
 	// would allow it: zero says that it does. Any other value is the RetryAfter of a
 	// refusal, and what was charged is given back. Nil waits for any delay.
-	Patience func(ctx context.Context, delay time.Duration) (retryAfter time.Duration)
+	AcceptDelay func(ctx context.Context, delay time.Duration) (retryAfter time.Duration)
 	// NewLease says that the lease is of this request alone: Lease was made up for it
 	// and nobody else knows it, or Lease is empty and each decision draws an ID at
 	// random where a limit asks for one. See Op.NewLease.
@@ -75,7 +75,7 @@ type Request struct {
 func (r *Request) Reset() {
 	r.Domain, r.Lease, r.Facts = "", "", nil
 	r.Descriptors = r.Descriptors[:0]
-	r.Cost, r.Verb, r.Priority, r.Patience, r.NewLease = 0, Spend, 0, nil, false
+	r.Cost, r.Verb, r.Priority, r.AcceptDelay, r.NewLease = 0, Spend, 0, nil, false
 	r.ops, r.buf, r.entries, r.lease = r.ops[:0], r.buf[:0], r.entries[:0], 0
 }
 
@@ -130,8 +130,8 @@ func (r *Request) KeyOf(d *Descriptor) string {
 	case 2:
 		return r.Key(es[0].Value, es[1].Value)
 	default:
-		var few [8]string
-		parts := few[:0]
+		var buf [8]string
+		parts := buf[:0]
 		for i := range es {
 			parts = append(parts, es[i].Value)
 		}

@@ -36,8 +36,8 @@ func (c *counter) spend(cells []int64, cost int64) {
 	c.save(cells)
 }
 
-// giveBack takes cost units off the count.
-func (c *counter) giveBack(cells []int64, cost int64) {
+// refund takes cost units off the count.
+func (c *counter) refund(cells []int64, cost int64) {
 	c.count = max(c.count-cost, 0)
 	if c.count == 0 {
 		c.end = 0

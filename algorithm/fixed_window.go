@@ -91,7 +91,7 @@ func (c *counter) admitFixed(cells []int64, l *weir.Limit, a weir.Ask) bool {
 	case a.Cost == 0:
 	case a.Verb == weir.Refund:
 		if c.count > 0 && (a.ID == 0 || a.ID == c.end) {
-			c.giveBack(cells, a.Cost)
+			c.refund(cells, a.Cost)
 		}
 	case allowed && a.Verb == weir.Spend, a.Verb == weir.Force:
 		if c.count == 0 {

@@ -205,9 +205,9 @@ func (w *windows) refund(l *weir.Limit, a weir.Ask) {
 	period := l.Const[windowPeriod]
 	left := a.Cost
 	if a.ID == 0 || a.ID == w.start+2*period {
-		given := min(left, w.cur)
-		w.cur -= given
-		left -= given
+		taken := min(left, w.cur)
+		w.cur -= taken
+		left -= taken
 	}
 	if a.ID == 0 || a.ID == w.start+period {
 		w.prev -= min(left, w.prev)

@@ -45,7 +45,7 @@ type slidingSubwindows struct{}
 const (
 	subLength = iota // of a sub-window, microseconds
 	subKept          // sub-windows that count; the size of the ring
-	subLane          // log2 of how many counters share a cell
+	subPacked        // log2 of how many counters share a cell
 	subMost          // the largest count of a sub-window
 	subTick          // weighted: the oldest is weighed in ticks of 2^subTick microseconds
 	subTicks         // weighted: its whole weight
@@ -91,14 +91,14 @@ func (slidingSubwindows) Prepare(l *weir.Limit) error {
 	c[subTick], c[subTicks] = ticks(l.Count, length)
 	switch {
 	case l.Count < 1<<16:
-		c[subLane], c[subMost] = 2, 1<<16-1
+		c[subPacked], c[subMost] = 2, 1<<16-1
 	case l.Count < 1<<32:
-		c[subLane], c[subMost] = 1, 1<<32-1
+		c[subPacked], c[subMost] = 1, 1<<32-1
 	default:
-		c[subLane], c[subMost] = 0, weir.MaxCost
+		c[subPacked], c[subMost] = 0, weir.MaxCost
 	}
-	l.Cells = 1 + int((kept+1<<c[subLane]-1)>>c[subLane])
-	l.Layout = fmt.Sprintf("%d of %d, %d to a cell", kept, length, 1<<c[subLane])
+	l.Cells = 1 + int((kept+1<<c[subPacked]-1)>>c[subPacked])
+	l.Layout = fmt.Sprintf("%d of %d, %d to a cell", kept, length, 1<<c[subPacked])
 	return nil
 }
 
@@ -148,25 +148,25 @@ func loadRing(cells []int64, l *weir.Limit, now int64) ring {
 	return r
 }
 
-// lane returns the cell and the bits of the sub-window that is i behind the
+// packedAt returns the cell and the bits of the sub-window that is i behind the
 // newest.
-func (r *ring) lane(i int64) (cell *int64, shift int64, mask uint64) {
+func (r *ring) packedAt(i int64) (cell *int64, shift int64, mask uint64) {
 	c := &r.l.Const
 	slot := r.slot - i
 	if slot < 0 {
 		slot += c[subKept]
 	}
-	width := int64(64) >> c[subLane]
-	return &r.cells[1+slot>>c[subLane]], slot & (1<<c[subLane] - 1) * width, 1<<(width-1)<<1 - 1
+	width := int64(64) >> c[subPacked]
+	return &r.cells[1+slot>>c[subPacked]], slot & (1<<c[subPacked] - 1) * width, 1<<(width-1)<<1 - 1
 }
 
 func (r *ring) units(i int64) int64 {
-	cell, shift, mask := r.lane(i)
+	cell, shift, mask := r.packedAt(i)
 	return int64(uint64(*cell) >> shift & mask)
 }
 
 func (r *ring) set(i, units int64) {
-	cell, shift, mask := r.lane(i)
+	cell, shift, mask := r.packedAt(i)
 	*cell = int64(uint64(*cell)&^(mask<<shift) | uint64(units)<<shift)
 }
 
@@ -174,7 +174,7 @@ func (r *ring) set(i, units int64) {
 // carry into each other, as at most 241 are added.
 func (r *ring) sum() int64 {
 	var a, b uint64
-	switch r.l.Const[subLane] {
+	switch r.l.Const[subPacked] {
 	case 2:
 		const even = 0x0000ffff0000ffff
 		for _, x := range r.cells[1:r.l.Cells] {
@@ -361,7 +361,7 @@ func (slidingSubwindows) Script() Script {
 // lane has.
 func (slidingSubwindows) Consts(dst []int64, l *weir.Limit, _ int64) ([]int64, int64) {
 	c := &l.Const
-	return append(dst, l.Count, c[subLength], c[subKept], c[subMost], 8>>c[subLane], int64(l.Form),
+	return append(dst, l.Count, c[subLength], c[subKept], c[subMost], 8>>c[subPacked], int64(l.Form),
 		1<<c[subTick], c[subTicks]), forever
 }
 

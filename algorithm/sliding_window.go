@@ -72,7 +72,7 @@ const (
 
 // Bounds of the layouts.
 const (
-	fewUnits   = 20     // the largest count of 2 cells
+	smallCount = 20     // the largest count of 2 cells
 	mostUnits  = 16_384 // the largest count of 3 cells
 	mapBits    = 64     // of each of the two maps
 	maxGrain   = 4
@@ -102,8 +102,8 @@ func (slidingWindow) Prepare(l *weir.Limit) error {
 	switch {
 	case l.Count == 1:
 		parts, l.Cells, c[batchMost] = 40, 1, 1
-	case l.Count <= fewUnits:
-		parts, l.Cells, c[batchMost] = 40, 2, fewUnits
+	case l.Count <= smallCount:
+		parts, l.Cells, c[batchMost] = 40, 2, smallCount
 	case l.Count <= mostUnits:
 		l.Cells = 3
 		for n := range number {
@@ -224,7 +224,7 @@ func loadBatches(cells []int64, l *weir.Limit, now int64) (w batches) {
 		w.runs = 1
 		return w
 	case 2:
-		w.ages, w.runs = uint64(cells[1])>>fewUnits, uint64(cells[1])&(1<<fewUnits-1)
+		w.ages, w.runs = uint64(cells[1])>>smallCount, uint64(cells[1])&(1<<smallCount-1)
 	case 3:
 		w.ages, w.runs = uint64(cells[1]), uint64(cells[2])
 		code := cells[0] & (1<<weir.FractionBits - 1)
@@ -267,7 +267,7 @@ func (w *batches) save(cells []int64, l *weir.Limit) {
 	switch l.Cells {
 	case 1:
 	case 2:
-		cells[1] = int64(w.ages<<fewUnits | w.runs)
+		cells[1] = int64(w.ages<<smallCount | w.runs)
 	case 3:
 		cells[0] |= w.code(l) + w.open
 		cells[1], cells[2] = int64(w.ages), int64(w.runs)
@@ -409,9 +409,9 @@ func (w *batches) opens(c *[10]int64, room int64) int64 {
 func (w *batches) refund(c *[10]int64, a weir.Ask) {
 	switch {
 	case a.ID == 0:
-		given := min(a.Cost, w.open)
-		w.open -= given
-		w.takeNewest(a.Cost - given)
+		taken := min(a.Cost, w.open)
+		w.open -= taken
+		w.takeNewest(a.Cost - taken)
 	case a.ID > a.Now && a.ID <= w.last+c[windowPeriod]:
 		w.takeOldest(c, a.Cost, indexOf(c, max(a.ID-c[windowPeriod], 0)))
 	}
@@ -421,8 +421,8 @@ func (w *batches) refund(c *[10]int64, a weir.Ask) {
 // takeOldest takes units off the batches in the sub-windows from first on, oldest
 // first, then off the open batch. What is left of a batch goes to the open one.
 func (w *batches) takeOldest(c *[10]int64, units, first int64) {
-	give := w.ages & (1<<uint64(w.newest-first) - 1) // the ages of those sub-windows
-	subs := w.own() + bits.OnesCount64(give)
+	refundable := w.ages & (1<<uint64(w.newest-first) - 1) // the ages of those sub-windows
+	subs := w.own() + bits.OnesCount64(refundable)
 	there := 0 // their batches, the lowest bits of runs
 	if subs > 0 {
 		rest := w.runs
@@ -438,11 +438,11 @@ func (w *batches) takeOldest(c *[10]int64, units, first int64) {
 	if stay > 0 {
 		low |= 1 << (stay - 1)
 	}
-	w.ages &^= give
-	for emptied := subs - bits.OnesCount64(low); emptied > 0 && give != 0; emptied-- {
-		give &^= 1 << (bits.Len64(give) - 1)
+	w.ages &^= refundable
+	for emptied := subs - bits.OnesCount64(low); emptied > 0 && refundable != 0; emptied-- {
+		refundable &^= 1 << (bits.Len64(refundable) - 1)
 	}
-	w.ages |= give
+	w.ages |= refundable
 	w.runs = w.runs>>there<<stay | low
 	w.open = max(w.open+n*size-units, 0)
 	w.close(c)

@@ -14,7 +14,7 @@ func (w *Writer) expose() {
 		}
 	}
 	w.allNames = []string{strings.Join(w.names, ", ")}
-	w.fields = append(w.fields, field{exposeKey, exposed, apart})
+	w.fields = append(w.fields, field{exposeKey, exposed, alone})
 }
 
 // appendExposed appends the value of the list that h must have so that it

@@ -13,8 +13,8 @@ type Field struct {
 // of their sets, and their values to b. now is as for [Writer.Header]. It
 // allocates nothing where there is room, for up to four limits.
 func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, now int64) ([]byte, []Field) {
-	var few [4]policy
-	f := w.factsOf(few[:0], ops, d, !d.Allowed(), now)
+	var buf [4]policy
+	f := w.factsOf(buf[:0], ops, d, !d.Allowed(), now)
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return b, fs
 	}
@@ -25,8 +25,8 @@ func (w *Writer) Fields(b []byte, fs []Field, ops []weir.Op, d weir.Decision, no
 // needs too; then it appends that document, doc, to b. The status is the one that
 // [Writer.Refuse] would send.
 func (w *Writer) Refusal(b []byte, fs []Field, why Reason, ops []weir.Op, d weir.Decision, now int64) (all []byte, fields []Field, doc []byte, status int) {
-	var few [4]policy
-	f := w.factsOf(few[:0], ops, d, true, now)
+	var buf [4]policy
+	f := w.factsOf(buf[:0], ops, d, true, now)
 	b, fs = w.fieldsOf(b, fs, &f)
 	fs = append(fs, w.originFields...)
 	fs = append(fs, Field{"Content-Type", problemBytes}, Field{"Cache-Control", noStoreBytes}, Field{"X-Content-Type-Options", noSniffBytes})

@@ -55,7 +55,7 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 		var p policy
 		switch o.Role {
 		case weir.Enforce:
-			p = tell(o)
+			p = describe(o)
 			if o.Part == weir.PartCeiling && i+2 < len(ops) {
 				// The ceiling is the hard number of the elastic limit behind it.
 				p = lower(p, elastic(&ops[i+1], &ops[i+2]))
@@ -66,13 +66,13 @@ func policies(dst []policy, ops []weir.Op, refused bool) []policy {
 				p = elastic(o, &ops[i+1])
 				i++
 			} else {
-				p = tell(o)
+				p = describe(o)
 			}
 		case weir.Ban:
 			if o.Decision.Allowed() {
 				continue
 			}
-			p = tell(o)
+			p = describe(o)
 		case weir.Deny:
 			p = policy{name: o.Decision.Limit.Name, until: -1, refused: true, wait: o.Decision.RetryAfter, op: o}
 			if p.wait > 0 {
@@ -117,8 +117,8 @@ func endOfBan(ops []weir.Op, d weir.Decision, now int64) time.Time {
 	return time.UnixMicro(min(end, lastInstant)).Add(time.Second - 1).Truncate(time.Second).UTC()
 }
 
-// tell returns what o says of its limit.
-func tell(o *weir.Op) policy {
+// describe returns what o says of its limit.
+func describe(o *weir.Op) policy {
 	l, d := o.Decision.Limit, o.Decision
 	p := policy{
 		name:    l.Name,
@@ -146,7 +146,7 @@ func tell(o *weir.Op) policy {
 // elastic returns the two halves of an elastic limit as one: what it admits is
 // bounded by its pool, or by the assured share where that is larger.
 func elastic(own, pool *weir.Op) policy {
-	p, q := tell(own), tell(pool)
+	p, q := describe(own), describe(pool)
 	name, refused := p.name, p.refused && q.refused
 	if q.quota > p.quota {
 		p.quota, p.window = q.quota, q.window
@@ -262,9 +262,9 @@ func Wait(ops []weir.Op, d weir.Decision) time.Duration {
 	if !underWay(d) {
 		return d.RetryAfter
 	}
-	var few [4]policy
+	var buf [4]policy
 	wait := time.Second
-	for _, p := range policies(few[:0], ops, true) {
+	for _, p := range policies(buf[:0], ops, true) {
 		if p.refused && p.until > 0 {
 			wait = max(wait, micros.Duration(p.until))
 		}
@@ -352,7 +352,7 @@ func appendString(b []byte, name string) []byte {
 
 // appendText is appendString without the quotes.
 func appendText(b []byte, name string) []byte {
-	if isPlain(name) {
+	if isUnescaped(name) {
 		return append(b, name...)
 	}
 	for i, c := range name {
@@ -370,18 +370,18 @@ func appendText(b []byte, name string) []byte {
 	return b
 }
 
-// plainBytes are those that appendText tells as they are.
-var plainBytes = func() (t [256]bool) {
+// unescapedBytes are those that appendText tells as they are.
+var unescapedBytes = func() (t [256]bool) {
 	for c := ' '; c <= '~'; c++ {
 		t[c] = c != '"' && c != '\\'
 	}
 	return t
 }()
 
-// isPlain reports whether all of name is told as it is, as of most.
-func isPlain(name string) bool {
+// isUnescaped reports whether all of name is told as it is, as of most.
+func isUnescaped(name string) bool {
 	for i := range len(name) {
-		if !plainBytes[name[i]] {
+		if !unescapedBytes[name[i]] {
 			return false
 		}
 	}

@@ -124,8 +124,8 @@ func (w *Writer) Refuse(rw http.ResponseWriter, why Reason, ops []weir.Op, d wei
 // RefuseAs is Refuse with a status in place of its own, 400 to 599, for whoever
 // hands the answer on and knows only some. Zero means its own.
 func (w *Writer) RefuseAs(rw http.ResponseWriter, status int, why Reason, ops []weir.Op, d weir.Decision, now int64) {
-	var few [4]policy
-	f := w.factsOf(few[:0], ops, d, true, now)
+	var buf [4]policy
+	f := w.factsOf(buf[:0], ops, d, true, now)
 	w.header(rw.Header(), &f)
 	w.allowed(rw.Header())
 	if status == 0 {
@@ -146,8 +146,8 @@ func (w *Writer) statusOf(why Reason) int {
 // ops, says why: "the limit login is exhausted; try again in 20 seconds". It is for
 // protocols that have no problem document.
 func Detail(ops []weir.Op, d weir.Decision) string {
-	var few [4]policy
-	f := facts{policies: stated(few[:0], ops, d, true), now: time.Now().UnixMicro()}
+	var buf [4]policy
+	f := facts{policies: stated(buf[:0], ops, d, true), now: time.Now().UnixMicro()}
 	f.retry = retrySeconds(f.policies, d)
 	why := OverLimit
 	if d.Banned() {

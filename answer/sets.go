@@ -65,7 +65,7 @@ const (
 	ietfDictionary
 	ietfFields
 	xFields
-	apart // on its own
+	alone // on its own
 	numVoices
 )
 
@@ -78,7 +78,7 @@ type field struct {
 }
 
 // degradedField is of all sets but None.
-var degradedField = field{"X-Ratelimit-Degraded", degraded, apart}
+var degradedField = field{"X-Ratelimit-Degraded", degraded, alone}
 
 var sets = []struct {
 	name   string
@@ -87,13 +87,13 @@ var sets = []struct {
 	{IETF08, []field{{"Ratelimit-Policy", policyList, ietfList}, {"Ratelimit", stateList, ietfList}, degradedField}},
 	{IETF07, []field{{"Ratelimit-Policy", windowList, ietfDictionary}, {"Ratelimit", dictionary, ietfDictionary}, degradedField}},
 	{IETF06, []field{{"Ratelimit-Limit", quota, ietfFields}, {"Ratelimit-Remaining", remaining, ietfFields}, {"Ratelimit-Reset", reset, ietfFields}, degradedField}},
-	{XRateLimit, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Retry-After", retryAfter, apart}, degradedField}},
-	{XRateLimitReset, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Reset", reset, xFields}, {"X-Ratelimit-Retry-After", retryAfter, apart}, degradedField}},
+	{XRateLimit, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Retry-After", retryAfter, alone}, degradedField}},
+	{XRateLimitReset, []field{{"X-Ratelimit-Limit", quota, xFields}, {"X-Ratelimit-Remaining", remaining, xFields}, {"X-Ratelimit-Reset", reset, xFields}, {"X-Ratelimit-Retry-After", retryAfter, alone}, degradedField}},
 	{None, nil},
 }
 
 // always are the fields of every writer.
-var always = []field{{"Retry-After", retryAfter, apart}}
+var always = []field{{"Retry-After", retryAfter, alone}}
 
 const exposeKey = "Access-Control-Expose-Headers"
 

@@ -21,22 +21,22 @@ const (
 	unheard
 )
 
-// heard is what a limiter further on tells: how much is left, and after how
+// upstreamQuota is what a limiter further on tells: how much is left, and after how
 // many microseconds there is more. Both -1 for unknown.
-type heard struct{ left, until int64 }
+type upstreamQuota struct{ left, until int64 }
 
-// judge compares what h has at fd, which decides for its voice, with ours: what
+// compareQuota compares what h has at fd, which decides for its voice, with ours: what
 // leaves the client less stands. So does, of two that leave as much, what makes
 // it wait longer.
-func (w *Writer) judge(h http.Header, fd field, f *facts) verdict {
-	lines := said(h, fd.key)
+func (w *Writer) compareQuota(h http.Header, fd field, f *facts) verdict {
+	lines := readQuota(h, fd.key)
 	switch {
 	case len(lines) == 0 && fd.value == remaining:
 		return unheard
 	case len(lines) == 0, fd.value == stateList && allLists(lines):
 		return join
 	}
-	theirs := heard{-1, -1}
+	theirs := upstreamQuota{-1, -1}
 	if fd.value == remaining {
 		if n, _, ok := digits(strings.Trim(lines[0], " \t")); ok {
 			theirs.left = n
@@ -49,7 +49,7 @@ func (w *Writer) judge(h http.Header, fd field, f *facts) verdict {
 	} else {
 		theirs = hear(lines)
 	}
-	ours := heard{f.policies[0].left, f.until()}
+	ours := upstreamQuota{f.policies[0].left, f.until()}
 	switch {
 	case theirs.left < 0:
 		return unheard
@@ -59,8 +59,8 @@ func (w *Writer) judge(h http.Header, fd field, f *facts) verdict {
 	return replace
 }
 
-// said returns the lines that h has at key, none if all are blank.
-func said(h http.Header, key string) []string {
+// readQuota returns the lines that h has at key, none if all are blank.
+func readQuota(h http.Header, key string) []string {
 	for _, line := range h[key] {
 		if strings.Trim(line, " \t") != "" {
 			return h[key]
@@ -131,16 +131,16 @@ func quoted(lines []string) bool {
 // hear reads RateLimit in the syntax of revision 07 or 08, of a list the
 // member with the least left. It takes what it finds: a field that is broken
 // elsewhere still tells a limit.
-func hear(lines []string) heard {
-	least := heard{-1, -1}
+func hear(lines []string) upstreamQuota {
+	least := upstreamQuota{-1, -1}
 	for _, s := range lines {
-		member := heard{-1, -1}
+		member := upstreamQuota{-1, -1}
 		for i := 0; i < len(s); i++ {
 			switch s[i] {
 			case '"':
 				i += stringEnd(s[i:])
 			case ',':
-				least, member = tighterHeard(least, member), heard{-1, -1}
+				least, member = tighterQuota(least, member), upstreamQuota{-1, -1}
 			case '=':
 				n, length, ok := digits(s[i+1:])
 				if !ok {
@@ -159,12 +159,12 @@ func hear(lines []string) heard {
 				i += length
 			}
 		}
-		least = tighterHeard(least, member)
+		least = tighterQuota(least, member)
 	}
 	return least
 }
 
-func tighterHeard(a, b heard) heard {
+func tighterQuota(a, b upstreamQuota) upstreamQuota {
 	if b.left >= 0 && (a.left < 0 || b.left < a.left || b.left == a.left && b.until > a.until) {
 		return b
 	}

@@ -111,8 +111,8 @@ func (f *facts) appendList(b []byte, v value) []byte {
 //
 // It allocates twice, however many fields it writes, for up to four limits.
 func (w *Writer) Header(h http.Header, ops []weir.Op, d weir.Decision, now int64) {
-	var few [4]policy
-	f := w.factsOf(few[:0], ops, d, !d.Allowed(), now)
+	var buf [4]policy
+	f := w.factsOf(buf[:0], ops, d, !d.Allowed(), now)
 	if len(f.policies) == 0 && d.Limit == nil && d.Allowed() {
 		return
 	}
@@ -159,43 +159,43 @@ func (w *Writer) header(h http.Header, f *facts) {
 	if len(f.policies) > 0 && !blank {
 		for _, fd := range w.fields {
 			if fd.value.decides() {
-				verdicts[fd.voice] = w.judge(h, fd, f)
+				verdicts[fd.voice] = w.compareQuota(h, fd, f)
 			}
 		}
 	}
 
 	// All values share one string and one slice.
 	var room [256]byte
-	var tells [maxFields]struct {
+	var mentions [maxFields]struct {
 		fd  *field
 		end int
 	}
-	buf, told := room[:0], 0
+	buf, count := room[:0], 0
 	for i := range w.fields {
 		fd, from := &w.fields[i], len(buf)
 		switch {
 		case fd.value != exposed:
 			buf = f.append(buf, fd.value)
-		case !blank && said(h, exposeKey) != nil:
+		case !blank && readQuota(h, exposeKey) != nil:
 			buf = w.appendExposed(buf, h)
 		default:
 			h[exposeKey] = w.allNames
 		}
 		if len(buf) > from {
-			tells[told].fd, tells[told].end = fd, len(buf)
-			told++
+			mentions[count].fd, mentions[count].end = fd, len(buf)
+			count++
 		}
 	}
-	all, vals, from := string(buf), make([]string, told), 0
-	for i := range tells[:told] {
-		fd, v := tells[i].fd, vals[i:i+1:i+1]
-		v[0] = all[from:tells[i].end]
-		from = tells[i].end
+	all, vals, from := string(buf), make([]string, count), 0
+	for i := range mentions[:count] {
+		fd, v := mentions[i].fd, vals[i:i+1:i+1]
+		v[0] = all[from:mentions[i].end]
+		from = mentions[i].end
 		if blank {
 			h[fd.key] = v
 			continue
 		}
-		switch theirs := said(h, fd.key); {
+		switch theirs := readQuota(h, fd.key); {
 		case len(theirs) > 0 && joins(theirs, fd, verdicts[fd.voice]):
 			h[fd.key] = append(theirs, v[0])
 		case f.stands(theirs, fd, verdicts[fd.voice]):

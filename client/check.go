@@ -67,7 +67,7 @@ const (
 	Remembered
 	// Local: Options.Local did, because the service did not.
 	Local
-	// Policy: nobody did, and Options.Away says what then.
+	// Policy: nobody did, and Options.Fallback says what then.
 	Policy
 )
 

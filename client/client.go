@@ -14,13 +14,13 @@ import (
 	"github.com/weirlimit/weir/internal/admit"
 )
 
-// Away is what is decided while the service does not answer.
-type Away uint8
+// Fallback is what is decided while the service does not answer.
+type Fallback uint8
 
-// The policies of Options.Away.
+// The policies of Options.Fallback.
 const (
 	// Allow everything.
-	Allow Away = iota
+	Allow Fallback = iota
 	// Deny everything.
 	Deny
 	// DecideLocally lets Options.Local decide.
@@ -28,7 +28,7 @@ const (
 )
 
 // String returns the policy's name.
-func (a Away) String() string {
+func (a Fallback) String() string {
 	switch a {
 	case Allow:
 		return "allow"
@@ -46,8 +46,8 @@ type Options struct {
 	Wire Wire
 	// Domain is asked by checks that name none. Zero means the service's own.
 	Domain string
-	// Away is what is decided while the service does not answer. Zero means Allow.
-	Away Away
+	// Fallback is what is decided while the service does not answer. Zero means Allow.
+	Fallback Fallback
 	// Local decides under DecideLocally: a limiter in this process, with the limits
 	// that each process is to keep alone. It starts with nothing spent, and what it
 	// admits the service never learns of. Nil means none, which DecideLocally
@@ -125,9 +125,9 @@ func New(opt Options) (*Client, error) {
 		}
 	}
 	switch {
-	case opt.Away > DecideLocally:
-		return nil, fmt.Errorf("client: no policy %d: set Away to Allow, Deny or DecideLocally", opt.Away)
-	case opt.Away == DecideLocally && opt.Local == nil:
+	case opt.Fallback > DecideLocally:
+		return nil, fmt.Errorf("client: no policy %d: set Fallback to Allow, Deny or DecideLocally", opt.Fallback)
+	case opt.Fallback == DecideLocally && opt.Local == nil:
 		return nil, errors.New("client: nothing decides locally: set Options.Local")
 	case opt.Probe > opt.MaxProbe:
 		return nil, fmt.Errorf("client: Probe is %v, longer than MaxProbe, %v", opt.Probe, opt.MaxProbe)
@@ -223,10 +223,10 @@ func (c *Client) decide(ctx context.Context, ks []Check, peek bool) ([]Decision,
 		}
 		return err
 	})
-	var away *unavailable
+	var fallback *unavailable
 	switch {
-	case errors.As(err, &away):
-		if results, err = c.without(ctx, ask, peek, away); err != nil {
+	case errors.As(err, &fallback):
+		if results, err = c.without(ctx, ask, peek, fallback); err != nil {
 			return nil, err
 		}
 	case err != nil:

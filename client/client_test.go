@@ -289,7 +289,7 @@ func TestOneProbeAtATime(t *testing.T) {
 func TestAwayPolicies(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := &wire{decide: fails(errors.New("connection refused"))}
-		c := newClient(t, Options{Wire: w, Away: Deny})
+		c := newClient(t, Options{Wire: w, Fallback: Deny})
 		for range 5 {
 			if d := check(t, c, ann); d.Allowed || !d.Degraded || d.RetryAfter < 100*time.Millisecond {
 				t.Errorf("deny: %+v", d)
@@ -305,7 +305,7 @@ func TestAwayPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c = newClient(t, Options{Wire: w, Away: DecideLocally, Local: local})
+		c = newClient(t, Options{Wire: w, Fallback: DecideLocally, Local: local})
 		for i := range 5 {
 			d := check(t, c, ann)
 			if d.Allowed != (i < 3) || d.Source != Local || !d.Degraded || d.Limit == nil || d.Limit.Name != "alone" {
@@ -633,7 +633,7 @@ func TestLocalLeases(t *testing.T) {
 		acquire: func(Check) (Decision, error) { return Decision{}, errors.New("refused") },
 		release: func(Check) error { return nil },
 	}
-	c := newClient(t, Options{Wire: w, Away: DecideLocally, Local: local})
+	c := newClient(t, Options{Wire: w, Fallback: DecideLocally, Local: local})
 	l, d, err := c.Acquire(t.Context(), ann)
 	if err != nil || !d.Allowed || d.Source != Local {
 		t.Fatalf("%+v %v", d, err)

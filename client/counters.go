@@ -18,7 +18,7 @@ type Counters struct {
 	Throttled  int64 `json:"throttled"`          // calls not made, the service fails often
 	Crowded    int64 `json:"in_flight_rejected"` // calls not made, too many were under way
 	Opened     int64 `json:"breaker_opened"`     // how often the breaker opened
-	Allowed    int64 `json:"allowed"`            // checks allowed by Options.Away
+	Allowed    int64 `json:"allowed"`            // checks allowed by Options.Fallback
 	Denied     int64 `json:"denied"`             // checks denied by it
 	Local      int64 `json:"local"`              // checks decided by Options.Local
 	Lost       int64 `json:"lost_leases"`        // leases that may be held by nobody

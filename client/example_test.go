@@ -26,7 +26,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	limits, err := client.New(client.Options{Wire: wire, Domain: "shop", Away: client.DecideLocally, Local: alone})
+	limits, err := client.New(client.Options{Wire: wire, Domain: "shop", Fallback: client.DecideLocally, Local: alone})
 	if err != nil {
 		fmt.Println(err)
 		return

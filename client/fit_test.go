@@ -28,7 +28,7 @@ func awayOptions(t *testing.T, w Wire) []Options {
 		t.Fatal(err)
 	}
 	var all []Options
-	for _, opt := range []Options{{Away: Allow}, {Away: Deny}, {Away: DecideLocally, Local: limiter}, {Away: Deny, MaxRemember: -1}} {
+	for _, opt := range []Options{{Fallback: Allow}, {Fallback: Deny}, {Fallback: DecideLocally, Local: limiter}, {Fallback: Deny, MaxRemember: -1}} {
 		opt.Wire, opt.Budget = w, time.Minute
 		all = append(all, opt)
 	}
@@ -59,12 +59,12 @@ func TestFamilyAnswersThatDoNotFit(t *testing.T) {
 					ks[i] = Of("shop", weir.Entry{Key: "user", Value: fmt.Sprint(i)})
 				}
 				ds, err := c.CheckAll(ctx, ks)
-				if err != nil && c.opt.Away != DecideLocally || err == nil && len(ds) != asked {
+				if err != nil && c.opt.Fallback != DecideLocally || err == nil && len(ds) != asked {
 					t.Fatalf("%d decisions on %d checks: %d, %v", n, asked, len(ds), err)
 				}
 				for _, d := range ds {
-					if fits := n == asked; d.Degraded == fits || (d.Source == Service) != fits || !fits && (d.Cause == nil || d.Allowed != (c.opt.Away != Deny)) {
-						t.Errorf("%d decisions on %d checks, %v: %+v", n, asked, c.opt.Away, d)
+					if fits := n == asked; d.Degraded == fits || (d.Source == Service) != fits || !fits && (d.Cause == nil || d.Allowed != (c.opt.Fallback != Deny)) {
+						t.Errorf("%d decisions on %d checks, %v: %+v", n, asked, c.opt.Fallback, d)
 					}
 				}
 				if asked > 1 {
@@ -89,7 +89,7 @@ func TestFamilyAnswersThatDoNotFit(t *testing.T) {
 		for _, opt := range awayOptions(t, w) {
 			c := newClient(t, opt)
 			got, err := c.Reserve(ctx, ann)
-			if err != nil || !got.Decision.Degraded || got.Handle != "" || !got.Expires.IsZero() || got.Decision.Allowed != (c.opt.Away != Deny) {
+			if err != nil || !got.Decision.Degraded || got.Handle != "" || !got.Expires.IsZero() || got.Decision.Allowed != (c.opt.Fallback != Deny) {
 				t.Errorf("reservation %+v: %+v, %v", r, got, err)
 			}
 		}
@@ -127,7 +127,7 @@ func TestFamilyAnswersByOthers(t *testing.T) {
 			t.Fatalf("%s to %d checks: %d decisions, %v", text, asked, len(ds), err)
 		default:
 			for _, d := range ds {
-				if (d.Source == Service) != good || !good && (!d.Degraded || d.Allowed != (c.opt.Away != Deny)) {
+				if (d.Source == Service) != good || !good && (!d.Degraded || d.Allowed != (c.opt.Fallback != Deny)) {
 					t.Fatalf("%s to %d checks: %+v", text, asked, d)
 				}
 			}

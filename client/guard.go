@@ -121,7 +121,7 @@ func (c *Client) recordResult(ctx context.Context, err error, s sent) error {
 	_, left := c.breaker.state(now)
 	if opened {
 		c.counts.opened.Add(1)
-		c.opt.Log.Warn("rate limit service unavailable; circuit breaker opened", "err", err, "retry_in", left, "fallback", c.opt.Away)
+		c.opt.Log.Warn("rate limit service unavailable; circuit breaker opened", "err", err, "retry_in", left, "fallback", c.opt.Fallback)
 	}
 	return &unavailable{cause: err, sent: busy == nil, left: left}
 }
@@ -139,7 +139,7 @@ func (c *Client) without(ctx context.Context, ks []Check, peek bool, why *unavai
 	out := make([]Decision, len(ks))
 	for i := range ks {
 		d := Decision{Source: Policy, Remaining: -1}
-		switch c.opt.Away {
+		switch c.opt.Fallback {
 		case Allow:
 			d.Allowed = true
 			c.counts.allowed.Add(1)

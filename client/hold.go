@@ -144,14 +144,14 @@ func (c *Client) hold(ctx context.Context, k *Check, d *Decision, l *Lease, ask 
 		*d, err = ask(ctx, *k)
 		return err
 	})
-	var away *unavailable
-	if !errors.As(err, &away) {
+	var outage *unavailable
+	if !errors.As(err, &outage) {
 		return err
 	}
 	if l != nil {
-		l.remote, l.local = away.sent, c.opt.Away == DecideLocally
+		l.remote, l.local = outage.sent, c.opt.Fallback == DecideLocally
 	}
-	ds, err := c.without(ctx, ks, false, away)
+	ds, err := c.without(ctx, ks, false, outage)
 	if err == nil {
 		*d = ds[0]
 	}

@@ -83,9 +83,9 @@ func (m *refusals) remember(id string, cost int64, d Decision, asked time.Time, 
 func (m *refusals) shrink(now time.Time) {
 	var first string
 	var ends time.Time
-	looked := 0
+	seen := 0
 	for id, r := range m.of {
-		if looked++; looked > 64 {
+		if seen++; seen > 64 {
 			break
 		}
 		if !now.Before(r.until) {

@@ -122,8 +122,8 @@ func everyWayRefuses(t *testing.T) {
 		bad := ann
 		bad.Cost = -1
 		f("a question that is wrong", t.Context(), Options{Wire: lying(wrong)}, ann, true)
-		f("a service that fails", t.Context(), Options{Wire: lying(errors.New("away")), Away: Deny}, ann, false)
-		f("a service that fails, and a store in the process that is closed", t.Context(), Options{Wire: lying(errors.New("away")), Away: DecideLocally, Local: local}, ann, true)
+		f("a service that fails", t.Context(), Options{Wire: lying(errors.New("away")), Fallback: Deny}, ann, false)
+		f("a service that fails, and a store in the process that is closed", t.Context(), Options{Wire: lying(errors.New("away")), Fallback: DecideLocally, Local: local}, ann, true)
 		f("a canceled context", canceled, Options{Wire: lying(context.Canceled)}, ann, true)
 		f("a cost out of range", t.Context(), Options{Wire: lying(nil)}, bad, true)
 		f("a delay that is too long", t.Context(), Options{Wire: lying(nil), MaxWait: time.Second}, ann, name == "Wait")

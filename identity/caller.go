@@ -121,7 +121,7 @@ func (c *Caller) begin() {
 
 // set takes over what stands in c.f.
 func (c *Caller) set() {
-	c.f.Peer = plain(c.f.Peer)
+	c.f.Peer = bare(c.f.Peer)
 	c.believed = c.r.proxies.believes(c.f.Peer)
 	path, host := cutTarget(c.f.Path)
 	c.f.Path = path

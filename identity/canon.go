@@ -36,10 +36,10 @@ func Canonical(path string, opt PathOptions) (string, error) {
 	return string(b), nil
 }
 
-// plainByte tells of each byte whether it may stand in a canonical path as it
+// allowedByte tells of each byte whether it may stand in a canonical path as it
 // is: the unreserved characters and the sub-delimiters, colon and at, of RFC
 // 3986 §3.3, without the semicolon, which begins a parameter.
-var plainByte = func() (t [256]bool) {
+var allowedByte = func() (t [256]bool) {
 	for c := range t {
 		t[c] = isAlnum(byte(c)) || strings.IndexByte("-._~!$&'()*+,=:@", byte(c)) >= 0
 	}
@@ -58,7 +58,7 @@ func (o PathOptions) isCanonical(path string) bool {
 	from := 1 // of the segment
 	for i := 1; i < len(path); i++ {
 		c := path[i]
-		if plainByte[c] {
+		if allowedByte[c] {
 			if o.IgnoreCase && c >= 'A' && c <= 'Z' {
 				return false
 			}
@@ -124,7 +124,7 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 		case c == ';':
 			cut = true
 		case cut:
-		case plainByte[c]:
+		case allowedByte[c]:
 			if o.IgnoreCase && c >= 'A' && c <= 'Z' {
 				c |= 0x20
 			}
@@ -133,7 +133,7 @@ func (o PathOptions) appendPath(b []byte, path string) ([]byte, error) {
 			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
 		}
 		kept = kept || enc && (c == '/' || c == '\\') && o.KeepEncodedSlash
-		loose = loose || !enc && c != '/' && c != ';' && c != '[' && c != ']' && !plainByte[c]
+		loose = loose || !enc && c != '/' && c != ';' && c != '[' && c != ']' && !allowedByte[c]
 		i += size
 	}
 	if kept && loose {
@@ -179,8 +179,8 @@ func unhex(c byte) byte {
 // runeAt returns how many bytes of s, escaped or not, its first character
 // takes, and whether it is one: no overlong form, no surrogate, no rest of one.
 func runeAt(s string) (n int, ok bool) {
-	var few [utf8.UTFMax]byte
-	raw := few[:0]
+	var buf [utf8.UTFMax]byte
+	raw := buf[:0]
 	for n < len(s) && len(raw) < utf8.UTFMax {
 		c := s[n]
 		if c == '%' {

@@ -285,7 +285,7 @@ func (s *keySource) refresh(ctx context.Context) bool {
 		}
 		return false
 	}
-	s.outage.Answered()
+	s.outage.Succeeded()
 	// Tokens that were verified stay so while the set is the same.
 	if was := s.set.Load(); was == nil || was.sum != set.sum {
 		s.set.Store(set)

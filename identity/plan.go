@@ -117,7 +117,7 @@ func (r *Resolver) plan(ds []Descriptor, route *Route) (*Plan, error) {
 // sends another one each time: it may only stand beside a limit that a
 // stranger cannot get out of.
 func (p *Plan) checkHearsay() error {
-	heard, address := false, false
+	hasClient, address := false, false
 	for i := range p.descriptors {
 		d := &p.descriptors[i]
 		always := d.unless == nil
@@ -125,7 +125,7 @@ func (p *Plan) checkHearsay() error {
 		for j := range d.entries {
 			switch d.entries[j].source.kind {
 			case fromUnverifiedJWT:
-				heard, always = true, false
+				hasClient, always = true, false
 			case fromAddress:
 				here = true
 			case fromMethod, fromPath, fromValue, fromParam:
@@ -135,7 +135,7 @@ func (p *Plan) checkHearsay() error {
 		}
 		address = address || here && always
 	}
-	if heard && !address {
+	if hasClient && !address {
 		return errors.New("an unverified claim can be made up: put a descriptor with remote_address alone beside it")
 	}
 	return nil

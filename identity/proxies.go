@@ -158,11 +158,11 @@ func parseAddr(s string) (netip.Addr, bool) {
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return plain(a), true
+	return bare(a), true
 }
 
-// plain returns a as it is compared: not mapped, no zone.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// bare returns a as it is compared: not mapped, no zone.
+func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // isPort reports whether s is empty, or a colon and a port.
 func isPort(s string) bool {

@@ -41,16 +41,16 @@ var (
 // or says that the proxy itself is speaking: then the peer is the client.
 // There is no connection without a header, as a client could leave it out.
 func readProxy(r io.Reader) (netip.AddrPort, error) {
-	var few [maxProxyV1]byte
-	head := few[:minProxy]
+	var buf [maxProxyV1]byte
+	head := buf[:minProxy]
 	if _, err := io.ReadFull(r, head); err != nil {
 		return netip.AddrPort{}, fmt.Errorf("%w: %w", errNoProxy, err)
 	}
 	switch {
 	case bytes.HasPrefix(head, signatureV2):
-		return readV2(r, few[:fixedV2])
+		return readV2(r, buf[:fixedV2])
 	case bytes.HasPrefix(head, []byte("PROXY ")):
-		return readV1(r, few[:], minProxy)
+		return readV1(r, buf[:], minProxy)
 	}
 	return netip.AddrPort{}, errNoProxy
 }
@@ -145,8 +145,8 @@ func readV2(r io.Reader, head []byte) (netip.AddrPort, error) {
 		if family == 2 {
 			size = 16
 		}
-		var few [36]byte
-		ends := few[:2*size+4]
+		var buf [36]byte
+		ends := buf[:2*size+4]
 		if left < len(ends) {
 			return zero, errV2
 		}
@@ -155,7 +155,7 @@ func readV2(r io.Reader, head []byte) (netip.AddrPort, error) {
 		}
 		left -= len(ends)
 		a, _ := netip.AddrFromSlice(ends[:size])
-		client = netip.AddrPortFrom(plain(a), binary.BigEndian.Uint16(ends[2*size:]))
+		client = netip.AddrPortFrom(bare(a), binary.BigEndian.Uint16(ends[2*size:]))
 	}
 	// What is left are extensions, or addresses that say nothing to us: those of
 	// LOCAL, of no family or of a Unix socket.

@@ -183,7 +183,7 @@ func (l *ProxyListener) hand(a accepted) bool {
 func (l *ProxyListener) lists(peer net.Addr) bool {
 	switch p := peer.(type) {
 	case *net.TCPAddr:
-		return l.from.has(plain(p.AddrPort().Addr()))
+		return l.from.has(bare(p.AddrPort().Addr()))
 	case *net.UnixAddr:
 		return l.opt.Unix
 	}

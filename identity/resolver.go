@@ -118,7 +118,7 @@ func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claima
 
 // Trusts reports whether a peer is one of the trusted proxies: only then may a
 // front end take what a header says of the original request.
-func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(plain(peer)) }
+func (r *Resolver) Trusts(peer netip.Addr) bool { return r.proxies.believes(bare(peer)) }
 
 // MethodOverride returns the canonical name of the header by which a POST is another
 // method, "" if there is none.

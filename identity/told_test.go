@@ -22,12 +22,12 @@ func TestTold(t *testing.T) {
 		c := r.Acquire()
 		defer c.Release()
 		c.SetHTTP(read(t, peer, request))
-		if got := tell(c.Told()); got != want {
+		if got := tell(c.Facts()); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		c.User()
 		c.Tier()
-		if got := tell(c.Told()); got != want {
+		if got := tell(c.Facts()); got != want {
 			t.Errorf("once all is found out %s\nwant %s", got, want)
 		}
 	}
@@ -39,7 +39,7 @@ func TestTold(t *testing.T) {
 	c := r.Acquire()
 	defer c.Release()
 	c.Set(identity.Facts{Method: "GET", Host: "a", Path: "/%zz"})
-	if got, want := tell(c.Told()), `invalid IP GET a  "" "" ""`; got != want {
+	if got, want := tell(c.Facts()), `invalid IP GET a  "" "" ""`; got != want {
 		t.Errorf("of a path that cannot be read got %s, want %s", got, want)
 	}
 }
@@ -55,7 +55,7 @@ func TestToldLooksNothingUp(t *testing.T) {
 	c := r.Acquire()
 	defer c.Release()
 	c.SetHTTP(read(t, "192.0.2.1:99", "GET / HTTP/1.1\nHost: a\nX-Key: "+"k1"))
-	f := c.Told()
+	f := c.Facts()
 	if f.User() != "" || f.Tier() != "" {
 		t.Errorf("found out for the sake of being told: %s", tell(f))
 	}

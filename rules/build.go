@@ -19,9 +19,9 @@ type builder struct {
 	s     settings
 	rule  *Rule
 	label string
-	// several: the limit is one of a list. pool: it is a pool.
-	several, pool bool
-	faults        int
+	// isListed: the limit is one of a list. pool: it is a pool.
+	isListed, pool bool
+	faults         int
 }
 
 // builder returns the builder of a limit of the descriptor d, which is nil for

@@ -44,7 +44,7 @@ func newCompiler(r *report, opt Options) *compiler {
 func (c *compiler) file(f *fileSpec) {
 	c.path = ""
 	if f.Domain != "" {
-		c.path = plainWord(f.Domain)
+		c.path = quoteStep(f.Domain)
 	}
 	d, ok := c.domainOf(f)
 	if !ok && c.dialect.flat {
@@ -108,7 +108,7 @@ func (c *compiler) pools(f *fileSpec) {
 			c.bad(p.node, c.path, "", "pool %q is already there", p.name)
 			continue
 		}
-		if l := c.pool(p.value, p.name, c.path+"#pool="+plainWord(p.name)); l != nil {
+		if l := c.pool(p.value, p.name, c.path+"#pool="+quoteStep(p.name)); l != nil {
 			c.domain.pools[p.name] = l
 		}
 	}
@@ -128,7 +128,7 @@ func (c *compiler) lists(f *fileSpec) {
 			d.deny = map[string]*denyList{}
 		}
 		if d.deny[l.name] == nil {
-			d.deny[l.name] = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+plainWord(l.name), l.node)}
+			d.deny[l.name] = &denyList{limit: c.denial("deny "+l.name, c.path+"#deny="+quoteStep(l.name), l.node)}
 		}
 		c.lint.key(l.name, l.node, c.path)
 		if len(l.value) > 0 && d.deny[l.name].first == nil {
@@ -190,7 +190,7 @@ func (c *compiler) level(lv *level, specs []*descriptorSpec, parent *Rule) {
 			if c.dialect.concatenate {
 				name = dotted(c.domain.name, path, rule)
 			}
-			args := []any{name, old.place(c.report.file)}[:strings.Count(c.dialect.texts[duplicateDescriptor], "%")]
+			args := []any{name, old.location(c.report.file)}[:strings.Count(c.dialect.texts[duplicateDescriptor], "%")]
 			c.fault(spec.Node, c.path, "keep one of them", duplicateDescriptor, args...)
 			continue
 		}
@@ -293,7 +293,7 @@ func (c *compiler) limits(spec *descriptorSpec, rule *Rule) {
 		c.tiers(spec, t, rule)
 	}
 	for _, o := range spec.Overrides {
-		ls := c.limitList(spec, o.value, rule, "", plainWord(o.name))
+		ls := c.limitList(spec, o.value, rule, "", quoteStep(o.name))
 		rule.Overrides = append(rule.Overrides, Choice{Value: o.name, Limits: ls})
 		if rule.overrides == nil {
 			rule.overrides = &choices{}
@@ -313,7 +313,7 @@ func (c *compiler) tiers(spec *descriptorSpec, t *tiersSpec, rule *Rule) {
 	c.lint.key(t.By, t.Node.where("by"), c.path)
 	rule.tiers = &choices{}
 	for _, tier := range t.Limits {
-		ls := c.limitList(spec, tier.value, rule, "", plainWord(t.By)+"="+plainWord(tier.name))
+		ls := c.limitList(spec, tier.value, rule, "", quoteStep(t.By)+"="+quoteStep(tier.name))
 		rule.Tiers = append(rule.Tiers, Choice{Value: tier.name, Limits: ls})
 		c.lint.choice(rule.tiers, tier.name, tier.node, c.path)
 		c.lint.value(t.By, tier.name, tier.node, c.path)
@@ -355,7 +355,7 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, 
 			continue
 		}
 		b := c.builder(s, spec)
-		b.rule, b.label, b.several = rule, label, len(specs) > 1
+		b.rule, b.label, b.isListed = rule, label, len(specs) > 1
 		n := s.Name
 		if n == "" && len(specs) == 1 {
 			n = name
@@ -363,12 +363,12 @@ func (c *compiler) limitList(spec *descriptorSpec, specs limitList, rule *Rule, 
 		// All limits of a rule count under its path, so that a client keeps
 		// what it spent when it changes its tier, or the rule its name.
 		scope := c.path
-		if b.several {
+		if b.isListed {
 			tag := s.Name
 			if tag == "" {
 				tag = b.tag()
 			}
-			scope += "#" + plainWord(tag)
+			scope += "#" + quoteStep(tag)
 			if scopes[scope] {
 				c.bad(s.Node, c.path, "give each a name of its own", "two limits of the same descriptor are called %q", tag)
 				continue

@@ -67,24 +67,24 @@ func (l *Limit) String() string {
 	}
 	w := l.Limit
 	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	if l.Denies {
-		say("0 refuses everything")
+		printf("0 refuses everything")
 		if w.Shadow {
-			say(", shadow")
+			printf(", shadow")
 		}
 	} else {
 		b.WriteString(Summary(w))
 	}
 	if l.Cost > 0 {
-		say(", cost %d", l.Cost)
+		printf(", cost %d", l.Cost)
 	}
 	b.WriteString(describeSettlement(w.Adjustment))
 	if l.Priority > 0 {
-		say(", priority %d", l.Priority)
+		printf(", priority %d", l.Priority)
 	}
 	if l.Node {
-		say(", on each node alone")
+		printf(", on each node alone")
 	}
 	if !l.Node {
 		b.WriteString(describeConsistency(&w.Consistency))
@@ -92,13 +92,13 @@ func (l *Limit) String() string {
 	for _, kv := range []struct{ key, value, usual string }{{"on_store_error", w.Consistency.OnStoreError.String(), params.OnErrorDefault.String()},
 		{"on_change", l.OnChange, ""}, {"deny_cache", w.Consistency.DenyCache.String(), params.DenyCacheAuto.String()}} {
 		if kv.value != kv.usual {
-			say(", %s %s", kv.key, kv.value)
+			printf(", %s %s", kv.key, kv.value)
 		}
 	}
 	if len(l.Replaces) > 0 {
-		say(", replaces %s", strings.Join(l.Replaces, ", "))
+		printf(", replaces %s", strings.Join(l.Replaces, ", "))
 	}
-	say(" (%s)", w.Name)
+	printf(" (%s)", w.Name)
 	return b.String()
 }
 
@@ -106,41 +106,41 @@ func (l *Limit) String() string {
 // its name: "100/minute token_bucket burst 200, soft to 110".
 func Summary(w *weir.Limit) string {
 	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	count, burst := lower(w.Count, w.Excess), lower(w.Burst, w.Excess)
 	if w.Algorithm.Traits()&weir.Leases != 0 {
-		say("%d at once for %s %s", count, FormatPeriod(w.Period), w.Algorithm.Name())
+		printf("%d at once for %s %s", count, FormatPeriod(w.Period), w.Algorithm.Name())
 	} else {
-		say("%s %s", Rate{count, w.Period}, w.Algorithm.Name())
+		printf("%s %s", Rate{count, w.Period}, w.Algorithm.Name())
 	}
 	if burst != count {
-		say(" burst %d", burst)
+		printf(" burst %d", burst)
 	}
-	say("%s", paramsOf(w))
+	printf("%s", paramsOf(w))
 	switch {
 	case w.Excess > 0:
-		say(", soft +%d%%", w.Excess)
+		printf(", soft +%d%%", w.Excess)
 	case w.Pool != nil:
-		say(", elastic from %s of %s", w.Pool.Name, Summary(w.Pool))
+		printf(", elastic from %s of %s", w.Pool.Name, Summary(w.Pool))
 		if w.Ceiling > 0 {
-			say(" up to %d", w.Ceiling)
+			printf(" up to %d", w.Ceiling)
 		}
 	}
 	if w.Shadow {
-		say(", shadow")
+		printf(", shadow")
 	}
 	if w.Rollout > 0 && w.Rollout < 100 {
-		say(", for %d%% of keys", w.Rollout)
+		printf(", for %d%% of keys", w.Rollout)
 	}
 	if w.Penalize {
-		say(", counts refusals")
+		printf(", counts refusals")
 	}
 	if w.Ban != nil {
-		say(", ban after %d refusals for %s", w.Ban.Count, FormatPeriod(w.Ban.Period))
+		printf(", ban after %d refusals for %s", w.Ban.Count, FormatPeriod(w.Ban.Period))
 	}
 	for p, units := range w.Headroom {
 		if units > 0 {
-			say(", %d kept from priority %d", units, p)
+			printf(", %d kept from priority %d", units, p)
 		}
 	}
 	return b.String()
@@ -158,27 +158,27 @@ func lower(n, percent int64) int64 {
 // paramsOf returns the parameters that single algorithms know.
 func paramsOf(w *weir.Limit) string {
 	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	switch w.Anchor {
 	case params.AnchorFirst:
-		say(" from the first request")
+		printf(" from the first request")
 	case params.AnchorCalendar:
-		say(" by the calendar of %s", w.Location)
+		printf(" by the calendar of %s", w.Location)
 	}
 	if w.Phase > 0 {
-		say(" phase %s", FormatPeriod(w.Phase))
+		printf(" phase %s", FormatPeriod(w.Phase))
 	}
 	if w.Precision > 0 {
-		say(" precision %d", w.Precision)
+		printf(" precision %d", w.Precision)
 	}
 	if w.Form != params.Strict {
-		say(" %s", [...]string{"strict", "weighted", "lenient"}[w.Form])
+		printf(" %s", [...]string{"strict", "weighted", "lenient"}[w.Form])
 	}
 	if w.MaxDelay > 0 {
-		say(" max_delay %s", FormatPeriod(w.MaxDelay))
+		printf(" max_delay %s", FormatPeriod(w.MaxDelay))
 	}
 	if w.Free > 0 {
-		say(" free %d", w.Free)
+		printf(" free %d", w.Free)
 	}
 	return b.String()
 }

@@ -125,9 +125,9 @@ type keyWriter struct {
 	// for none; values are by the rules from there to leaf.
 	copied *Rule
 	values map[*Rule]string
-	// apart: the limits of the rule's tiers differ, so that one override cannot
+	// tiersDiffer: the limits of the rule's tiers differ, so that one override cannot
 	// stand for all.
-	apart bool
+	tiersDiffer bool
 }
 
 // find fills in the rule of the change, and returns why there are no lines.
@@ -155,19 +155,19 @@ func (w *keyWriter) find() string {
 	default:
 		w.value = "*" // all of them share the counter
 	}
-	w.apart = !w.oneForAll()
-	if w.shadowed() || w.apart {
+	w.tiersDiffer = !w.oneForAll()
+	if w.shadowed() || w.tiersDiffer {
 		w.copied = w.outermost()
 	}
 	if why := w.aliased(); why != "" {
 		return why
 	}
 	switch {
-	case w.copied != nil && !(w.shadowed() && w.apart):
+	case w.copied != nil && !(w.shadowed() && w.tiersDiffer):
 		return w.uncopyable()
 	case w.shadowed():
 		return "the rule " + w.leaf.Path + " has shadow_mode, and refuses nothing"
-	case w.apart:
+	case w.tiersDiffer:
 		return "the tiers of the rule " + w.leaf.Path + " differ, and it is for this one value already: change it there"
 	}
 	return ""
@@ -381,9 +381,9 @@ func (w *keyWriter) copy(r *Rule) *node {
 			continue
 		case p.name == "descriptors":
 			p.value = w.copyList(r, p.value)
-		case r == w.leaf && (p.name == "overrides" && !w.apart || p.name == "shadow_mode" && w.shadowed()):
+		case r == w.leaf && (p.name == "overrides" && !w.tiersDiffer || p.name == "shadow_mode" && w.shadowed()):
 			continue
-		case r == w.leaf && w.apart:
+		case r == w.leaf && w.tiersDiffer:
 			p = w.replacedPair(p)
 		}
 		out.pairs = append(out.pairs, p)
@@ -395,7 +395,7 @@ func (w *keyWriter) copy(r *Rule) *node {
 			}
 		}
 	}
-	if r == w.leaf && !w.apart {
+	if r == w.leaf && !w.tiersDiffer {
 		over := &node{kind: mapping}
 		if old := r.node.find("overrides"); old != nil {
 			for _, p := range old.pairs {

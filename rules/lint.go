@@ -38,7 +38,7 @@ func (l *linter) wildcard(w *wildcards[*Rule], text string, n *node, path string
 		return
 	}
 	if first, ok := w.find(text); ok {
-		l.warn(n, path, "put the narrower one first", "never reached: %s has %q, which takes all of it", first.place(l.file), first.Value)
+		l.warn(n, path, "put the narrower one first", "never reached: %s has %q, which takes all of it", first.location(l.file), first.Value)
 	}
 }
 

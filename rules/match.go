@@ -74,8 +74,8 @@ func (lv *level) branch(key string) *branch {
 func (lv *level) findWord(e *weir.Entry) (*Rule, how) {
 	// Long values make the compiler's buffer on the stack too small and cost
 	// an allocation.
-	var few [256]byte
-	w := append(few[:0], e.Key...)
+	var buf [256]byte
+	w := append(buf[:0], e.Key...)
 	w = append(w, '_')
 	w = append(w, e.Value...)
 	if r := lv.words[string(w)]; r != nil {
@@ -129,7 +129,7 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 		}
 	}
 	if d.deny != nil || d.allow != nil {
-		if v, limit, at := d.judge(r, t); v == denied {
+		if v, limit, at := d.checkLists(r, t); v == denied {
 			return append(dst, deny(limit, r, at))
 		} else if v == allowed {
 			return dst
@@ -151,8 +151,8 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 		return dst
 	}
 	// Which limits are replaced is known when all are found.
-	var few [8]found
-	all := few[:0]
+	var buf [8]found
+	all := buf[:0]
 	for i := range r.Descriptors {
 		var f found
 		if d.walk(&f, r, i, t); f.verdict != noRule {
@@ -165,9 +165,9 @@ func (s *Set) match(dst []weir.Op, r *weir.Request, t *trace) []weir.Op {
 	return dst
 }
 
-// judge looks the request's entries up in the lists of the domain.
+// checkLists looks the request's entries up in the lists of the domain.
 // A denial has the place of its descriptor.
-func (d *domain) judge(r *weir.Request, t *trace) (verdict, *weir.Limit, int) {
+func (d *domain) checkLists(r *weir.Request, t *trace) (verdict, *weir.Limit, int) {
 	v := noRule
 	for i := range r.Descriptors {
 		for _, e := range r.Descriptors[i].Entries {
@@ -194,8 +194,8 @@ func (d *domain) walk(f *found, r *weir.Request, at int, t *trace) {
 		f.key = d.overrideKey(r, desc)
 		return
 	}
-	var few [8]string
-	values := few[:0]
+	var buf [8]string
+	values := buf[:0]
 	lv := &d.root
 	for i := range desc.Entries {
 		e := &desc.Entries[i]
@@ -278,8 +278,8 @@ func free(rule *Rule, e *weir.Entry, how how) (string, bool) {
 // overrideKey is the key for a limit that the request brings along: all that
 // the descriptor says.
 func (d *domain) overrideKey(r *weir.Request, desc *weir.Descriptor) string {
-	var few [16]string
-	parts := append(few[:0], d.name)
+	var buf [16]string
+	parts := append(buf[:0], d.name)
 	for i := range desc.Entries {
 		parts = append(parts, desc.Entries[i].Key, desc.Entries[i].Value)
 	}

@@ -129,7 +129,7 @@ type converter struct {
 
 // fail reports a fault that ends the conversion.
 func (c *converter) fail(at *yaml.Node, hint, format string, args ...any) *node {
-	n := c.place(at, null)
+	n := c.nodeOf(at, null)
 	if !c.failed {
 		c.bad(n, "", hint, format, args...)
 	}
@@ -137,8 +137,8 @@ func (c *converter) fail(at *yaml.Node, hint, format string, args ...any) *node 
 	return n
 }
 
-// place returns a new node of kind k where at stands.
-func (c *converter) place(at *yaml.Node, k kind) *node {
+// nodeOf returns a new node of kind k where at stands.
+func (c *converter) nodeOf(at *yaml.Node, k kind) *node {
 	return &node{kind: k, file: c.file, line: at.Line, col: at.Column, size: 1}
 }
 
@@ -153,7 +153,7 @@ func (c *converter) grow(n, child *node, at *yaml.Node) {
 
 func (c *converter) convert(at *yaml.Node, depth int) *node {
 	if c.failed {
-		return c.place(at, null)
+		return c.nodeOf(at, null)
 	}
 	if depth > c.depth {
 		return c.fail(at, "raise Options.MaxDepth if this is meant", "nested more than %d deep", c.depth)
@@ -162,13 +162,13 @@ func (c *converter) convert(at *yaml.Node, depth int) *node {
 		return c.alias(at, depth)
 	}
 	if at.Anchor == "" {
-		return c.plain(at, depth)
+		return c.convertNode(at, depth)
 	}
 	if n := c.anchors[at]; n != nil {
 		return n
 	}
 	c.anchors[at] = nil
-	n := c.plain(at, depth)
+	n := c.convertNode(at, depth)
 	c.anchors[at] = n
 	return n
 }
@@ -184,21 +184,21 @@ func (c *converter) alias(at *yaml.Node, depth int) *node {
 	return c.convert(at.Alias, depth)
 }
 
-// plain converts what is no alias.
-func (c *converter) plain(at *yaml.Node, depth int) *node {
+// convertNode converts what is no alias.
+func (c *converter) convertNode(at *yaml.Node, depth int) *node {
 	if at.Style&yaml.TaggedStyle != 0 && at.Tag != "!!str" {
 		return c.fail(at, "leave it out", "tag %s is not known here", at.Tag)
 	}
 	switch at.Kind {
 	case yaml.MappingNode:
-		n := c.place(at, mapping)
+		n := c.nodeOf(at, mapping)
 		for i := 0; i+1 < len(at.Content); i += 2 {
 			c.pair(n, at.Content[i], at.Content[i+1], depth+1)
 		}
 		n.dropMerged()
 		return n
 	case yaml.SequenceNode:
-		n := c.place(at, list)
+		n := c.nodeOf(at, list)
 		for _, v := range at.Content {
 			item := c.convert(v, depth+1)
 			n.items = append(n.items, item)
@@ -206,7 +206,7 @@ func (c *converter) plain(at *yaml.Node, depth int) *node {
 		}
 		return n
 	}
-	n := c.place(at, scalar)
+	n := c.nodeOf(at, scalar)
 	n.text = at.Value
 	n.quoted = at.Style != 0
 	if !n.quoted && isNull(n.text) {

@@ -35,13 +35,13 @@ func join(path, step string) string {
 // different descriptors have different names.
 func pathStep(key, value string) string {
 	if value == "" {
-		return plainWord(key)
+		return quoteStep(key)
 	}
-	return plainWord(key) + "=" + plainWord(value)
+	return quoteStep(key) + "=" + quoteStep(value)
 }
 
-// plainWord quotes what would make a path ambiguous.
-func plainWord(s string) string {
+// quoteStep quotes what would make a path ambiguous.
+func quoteStep(s string) string {
 	if s == "" || strings.ContainsAny(s, "/=#[]\"\\ ") || strconv.Quote(s) != `"`+s+`"` {
 		return strconv.Quote(s)
 	}

@@ -258,7 +258,7 @@ func (m *metadataSpec) read(d *decoder, n *node, name string) {
 		d.fault(n, d.path, "", badMetadata, "it must be a block of keys, not "+n.kind.String())
 		return
 	}
-	m.tree, _ = plain(n).(map[string]any)
+	m.tree, _ = asJSON(n).(map[string]any)
 }
 
 func (o *ordered[T]) read(d *decoder, n *node, name string) {
@@ -288,19 +288,19 @@ func (o *ordered[T]) read(d *decoder, n *node, name string) {
 	}
 }
 
-// plain returns n as JSON would have it.
-func plain(n *node) any {
+// asJSON returns n as JSON would have it.
+func asJSON(n *node) any {
 	switch n.kind {
 	case mapping:
 		m := make(map[string]any, len(n.pairs))
 		for _, p := range n.pairs {
-			m[p.name] = plain(p.value)
+			m[p.name] = asJSON(p.value)
 		}
 		return m
 	case list:
 		l := make([]any, len(n.items))
 		for i, item := range n.items {
-			l[i] = plain(item)
+			l[i] = asJSON(item)
 		}
 		return l
 	}

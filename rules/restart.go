@@ -39,14 +39,14 @@ func (r *restart) String() string {
 // restarts returns the limits of s that count from zero although their rule counted
 // in old. why says so of a limit and the one before it.
 func (s *Set) restarts(old *Set, why func(l, old *weir.Limit) string) []restart {
-	type place struct{ domain, path string }
-	was := make(map[place]*Rule, len(old.rules))
+	type limitPath struct{ domain, path string }
+	was := make(map[limitPath]*Rule, len(old.rules))
 	for _, r := range old.rules {
-		was[place{r.Domain, r.Path}] = r
+		was[limitPath{r.Domain, r.Path}] = r
 	}
 	var out []restart
 	for _, r := range s.rules {
-		before := was[place{r.Domain, r.Path}]
+		before := was[limitPath{r.Domain, r.Path}]
 		if before == nil {
 			continue
 		}

@@ -44,8 +44,8 @@ type Rule struct {
 	node             *node
 }
 
-// place says where the rule is written to a reader of file.
-func (r *Rule) place(file string) string {
+// location says where the rule is written to a reader of file.
+func (r *Rule) location(file string) string {
 	if r.File != file {
 		return fmt.Sprintf("%s:%d", r.File, r.Line)
 	}

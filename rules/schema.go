@@ -261,7 +261,7 @@ type (
 // step returns what the file adds to the paths of what is in it.
 func (*fileSpec) step(n *node) string {
 	if domain := textOf(n.find("domain")); domain != "" {
-		return plainWord(domain)
+		return quoteStep(domain)
 	}
 	return ""
 }

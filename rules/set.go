@@ -98,8 +98,8 @@ func (s *Set) Meets(domain string, keys []string) bool {
 	return false
 }
 
-// Placed is a limit and its place in the rules.
-type Placed struct {
+// LimitRef is a limit and its place in the rules.
+type LimitRef struct {
 	// Domain and Rule are the words of the files; Rule is Rule.Path. The limits of
 	// deny lists and pools belong to no rule: their Domain is empty, and Rule is
 	// their scope, which names their place.
@@ -107,9 +107,9 @@ type Placed struct {
 	Limit        *weir.Limit
 }
 
-// Placed returns every limit that can decide something with its place, each once.
-func (s *Set) Placed() []Placed {
-	var out []Placed
+// LimitRefs returns every limit that can decide something with its place, each once.
+func (s *Set) LimitRefs() []LimitRef {
+	var out []LimitRef
 	seen := make(map[*weir.Limit]bool)
 	for _, r := range s.rules {
 		r.all(func(l *Limit) {
@@ -119,14 +119,14 @@ func (s *Set) Placed() []Placed {
 			for _, p := range [...]*weir.Limit{l.Limit, l.Ban} {
 				if p != nil && !seen[p] {
 					seen[p] = true
-					out = append(out, Placed{r.Domain, r.Path, p})
+					out = append(out, LimitRef{r.Domain, r.Path, p})
 				}
 			}
 		})
 	}
 	for _, l := range s.Limits() {
 		if !seen[l] {
-			out = append(out, Placed{Rule: l.Scope, Limit: l})
+			out = append(out, LimitRef{Rule: l.Scope, Limit: l})
 		}
 	}
 	return out

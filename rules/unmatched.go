@@ -22,7 +22,7 @@ func (s *Set) Exempts(r *weir.Request) bool {
 	if d == nil {
 		return false
 	}
-	if v, _, _ := d.judge(r, nil); v != noRule {
+	if v, _, _ := d.checkLists(r, nil); v != noRule {
 		return true
 	}
 	for i := range r.Descriptors {
@@ -50,26 +50,28 @@ func (d *domain) matches(desc *weir.Descriptor) bool {
 			return true
 		}
 		if rule.isLast(desc.Entries[i+1:]) {
-			return rule.says()
+			return rule.isTerminal()
 		}
 		lv = &rule.kids
 	}
 	return false
 }
 
-// says reports whether who ends at the rule is limited, or let pass by it. A rule
+// isTerminal reports whether who ends at the rule is limited, or let pass by it. A rule
 // without a limit that has others beneath only leads there.
-func (r *Rule) says() bool { return r.decides() || len(r.kids.keys) == 0 && len(r.kids.words) == 0 }
+func (r *Rule) isTerminal() bool {
+	return r.decides() || len(r.kids.keys) == 0 && len(r.kids.words) == 0
+}
 
 // Unmatched says why r, or one of its descriptors, is likely not what was meant: there
 // is no such domain, no rule is matched by these keys, or r meets no rule at all. It
 // names what is near. Empty means that r is as the rules have it.
-func (s *Set) Unmatched(r *weir.Request) string { return s.UnmatchedBeside(r, "", nil) }
+func (s *Set) Unmatched(r *weir.Request) string { return s.UnmatchedWith(r, "", nil) }
 
-// UnmatchedBeside is Unmatched where there are limits beside the set: those of one
+// UnmatchedWith is Unmatched where there are limits beside the set: those of one
 // domain, which are matched by lists of keys.
-func (s *Set) UnmatchedBeside(r *weir.Request, domain string, lists [][]string) string {
-	if why := s.MisspeltBeside(r, domain, lists); why != "" {
+func (s *Set) UnmatchedWith(r *weir.Request, domain string, lists [][]string) string {
+	if why := s.MisspeltWith(r, domain, lists); why != "" {
 		return why
 	}
 	if s.Exempts(r) || r.Domain == domain && slices.ContainsFunc(r.Descriptors, func(d weir.Descriptor) bool { return isListed(lists, &d) }) {
@@ -81,9 +83,9 @@ func (s *Set) UnmatchedBeside(r *weir.Request, domain string, lists [][]string) 
 	return fmt.Sprintf("no rule of domain %q is for these values of %s", r.Domain, keysOf(&r.Descriptors[0]))
 }
 
-// MisspeltBeside is UnmatchedBeside without the last: it looks at no values, but for
+// MisspeltWith is UnmatchedWith without the last: it looks at no values, but for
 // the domain.
-func (s *Set) MisspeltBeside(r *weir.Request, domain string, lists [][]string) string {
+func (s *Set) MisspeltWith(r *weir.Request, domain string, lists [][]string) string {
 	if s.domains[r.Domain] == nil && (domain == "" || r.Domain != domain) {
 		names := s.Domains()
 		if domain != "" && !slices.Contains(names, domain) {
@@ -109,7 +111,7 @@ func (s *Set) looksAt(domain string, desc *weir.Descriptor) bool {
 	d, keys := s.domains[domain], keysIn(desc)
 	return d != nil && (slices.ContainsFunc(d.keyLists, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) ||
 		slices.ContainsFunc(keys, func(key string) bool { return d.allow[key] != nil }) || s.Meets(domain, keys) ||
-		slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Domain == domain && r.says() && slices.Equal(r.Keys, keys) }))
+		slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Domain == domain && r.isTerminal() && slices.Equal(r.Keys, keys) }))
 }
 
 func isListed(lists [][]string, desc *weir.Descriptor) bool {

@@ -64,9 +64,9 @@ type alike[T any] struct {
 	byMiddle *radix[[]int]
 }
 
-// fewPatterns is how many patterns are tried one after the other rather than
+// linearPatterns is how many patterns are tried one after the other rather than
 // looked for at every place of the text.
-const fewPatterns = 8
+const linearPatterns = 8
 
 func (w *wildcards[T]) add(s string, value T) {
 	p := newPattern(s)
@@ -85,7 +85,7 @@ func (w *wildcards[T]) add(s string, value T) {
 func (a *alike[T]) add(c wildcard[T]) {
 	a.list = append(a.list, c)
 	switch n := len(a.list); {
-	case n <= fewPatterns:
+	case n <= linearPatterns:
 	case a.byMiddle == nil:
 		a.byMiddle = &radix[[]int]{}
 		for i := range a.list {

@@ -36,7 +36,7 @@ in_flight: {limit: 2}
 	}
 
 	serve := func(id string, p shed.Priority, work func()) {
-		var place shed.Place
+		var place shed.Slot
 		if !s.Enter(&place, p) {
 			fmt.Println(p, s.Busy().Status)
 			return

@@ -63,10 +63,10 @@ func (n *node) build(o *InFlightOptions) error {
 	return nil
 }
 
-// A Place is that of one request among those under way on a node. The zero Place
+// A Slot is that of one request among those under way on a node. The zero Place
 // is held by none. Make it part of what is kept per request anyway; it must not
 // be copied.
-type Place struct {
+type Slot struct {
 	counter atomic.Pointer[atomic.Int64] // what Leave takes one from
 }
 
@@ -80,7 +80,7 @@ type Place struct {
 // Guarantee: while the limiter enforces, no request of class p is let in when as
 // many as its threshold are under way; and those refused hold nothing, not even
 // for a moment, so that a flood of a low class takes no place from a higher one.
-func (s *Shedder) Enter(at *Place, p Priority) bool {
+func (s *Shedder) Enter(at *Slot, p Priority) bool {
 	n := &s.node
 	if at.counter.Load() != nil {
 		return true
@@ -119,7 +119,7 @@ func (s *Shedder) Enter(at *Place, p Priority) bool {
 
 // Leave gives the place back, whatever was switched meanwhile. It does nothing
 // the second time, or if no place is held. Safe for concurrent use.
-func (p *Place) Leave() {
+func (p *Slot) Leave() {
 	if c := p.counter.Swap(nil); c != nil {
 		c.Add(-1)
 	}

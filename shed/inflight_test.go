@@ -85,10 +85,10 @@ func TestThresholds(t *testing.T) {
 func tryThresholds(t *testing.T, limit int64, shares []int) {
 	t.Helper()
 	s := newShedder(t, onNode(limit, shares...))
-	var held [30]shed.Place
+	var held [30]shed.Slot
 	for n := int64(0); ; n++ {
 		for class, share := range shares {
-			var p shed.Place
+			var p shed.Slot
 			got, want := s.Enter(&p, shed.Priority(class)), n < threshold(limit, share)
 			if got != want {
 				t.Fatalf("limit %d shares %d: class %d enters with %d under way: %t, want %t", limit, shares, class, n, got, want)
@@ -121,8 +121,8 @@ func TestInFlightOracle(t *testing.T) {
 		limit := 1 + rnd.Int64N(40)
 		s := newShedder(t, onNode(limit))
 		mode, off := "enforce", false
-		var inside []*shed.Place
-		counted := map[*shed.Place]bool{} // those that are not a shadow's excess
+		var inside []*shed.Slot
+		counted := map[*shed.Slot]bool{} // those that are not a shadow's excess
 		var refused, shadowed, allowed [4]uint64
 		for step := range 2000 {
 			switch k := rnd.IntN(100); {
@@ -145,7 +145,7 @@ func TestInFlightOracle(t *testing.T) {
 			default:
 				c := rnd.IntN(4)
 				room := int64(len(counted)) < threshold(limit, []int{100, 90, 75, 50}[c])
-				p := new(shed.Place)
+				p := new(shed.Slot)
 				got := s.Enter(p, shed.Priority(c))
 				effective := mode
 				if off {
@@ -195,7 +195,7 @@ func TestInFlightUnderContention(t *testing.T) {
 		for w := range workers {
 			wg.Go(func() {
 				c := classOf(w)
-				var p shed.Place
+				var p shed.Slot
 				for range rounds {
 					asked[c].Add(1)
 					if !s.Enter(&p, c) {
@@ -239,7 +239,7 @@ func TestInFlightUnderContention(t *testing.T) {
 // the places above theirs are there for critical ones.
 func TestRefusedHoldNothing(t *testing.T) {
 	s := newShedder(t, onNode(16, 100, 50, 50, 50))
-	var below [8]shed.Place
+	var below [8]shed.Slot
 	for i := range below {
 		if !s.Enter(&below[i], shed.Background) {
 			t.Fatal("refused below the threshold")
@@ -250,7 +250,7 @@ func TestRefusedHoldNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			var p shed.Place
+			var p shed.Slot
 			for !done.Load() {
 				if s.Enter(&p, shed.Background) {
 					t.Error("a background request entered above its threshold")
@@ -260,7 +260,7 @@ func TestRefusedHoldNothing(t *testing.T) {
 			}
 		})
 	}
-	var above [8]shed.Place
+	var above [8]shed.Slot
 	refused := 0
 	for round := 0; round < 20_000 || turned.Load() < 1_500_000; round++ {
 		for i := range above {
@@ -297,7 +297,7 @@ func TestSwitchingUnderContention(t *testing.T) {
 	})
 	for w := range 64 {
 		wg.Go(func() {
-			var held [3]shed.Place
+			var held [3]shed.Slot
 			for i := range 2000 {
 				p := &held[i%len(held)]
 				p.Leave()
@@ -323,14 +323,14 @@ func TestShadowCountsWhatEnforcingRefuses(t *testing.T) {
 		o.InFlight.Mode = mode
 		s := newShedder(t, o)
 		rnd := rand.New(rand.NewPCG(5, 6))
-		ends := map[int][]*shed.Place{}
+		ends := map[int][]*shed.Slot{}
 		for now := range 20_000 {
 			for _, p := range ends[now] {
 				p.Leave()
 			}
 			for range rnd.IntN(3) {
 				c, takes := rnd.IntN(4), 1+rnd.IntN(40)
-				p := new(shed.Place)
+				p := new(shed.Slot)
 				if s.Enter(p, shed.Priority(c)) {
 					ends[now+takes] = append(ends[now+takes], p)
 				} else if mode == shed.Shadow {
@@ -354,7 +354,7 @@ func TestShadowCountsWhatEnforcingRefuses(t *testing.T) {
 
 func TestEnterTwiceTakesOnePlace(t *testing.T) {
 	s := newShedder(t, onNode(1))
-	var p, q shed.Place
+	var p, q shed.Slot
 	q.Leave() // never entered
 	for range 2 {
 		if !s.Enter(&p, shed.Critical) {
@@ -376,7 +376,7 @@ func TestEnterTwiceTakesOnePlace(t *testing.T) {
 
 func TestPriorityOutOfRange(t *testing.T) {
 	s := newShedder(t, onNode(10, 100, 50, 50, 0))
-	var p, q shed.Place
+	var p, q shed.Slot
 	if !s.Enter(&p, -5) || s.Enter(&q, 1000) {
 		t.Error("below 0 is critical, above 3 is background")
 	}
@@ -387,7 +387,7 @@ func TestEnterDoesNotAllocate(t *testing.T) {
 		o := onNode(1)
 		o.InFlight.Mode = mode
 		s := newShedder(t, o)
-		var p, q shed.Place
+		var p, q shed.Slot
 		if n := testing.AllocsPerRun(1000, func() {
 			s.Enter(&p, shed.Critical)
 			s.Enter(&q, shed.Background)

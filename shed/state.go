@@ -255,13 +255,13 @@ func (s *Shedder) fits(d *draft) error {
 	var errs []error
 	for i, has := range [limiters]bool{s.rate != nil, s.concurrency != nil, s.fleet[0] != nil, d.limit > 0} {
 		if !has && d.modes[i] != Off {
-			errs = append(errs, fmt.Errorf("%s cannot be %s: it has no limit; %s", limiterNames[i], d.modes[i], giveLimit(i)))
+			errs = append(errs, fmt.Errorf("%s cannot be %s: it has no limit; %s", limiterNames[i], d.modes[i], howToLimit(i)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func giveLimit(limiter int) string {
+func howToLimit(limiter int) string {
 	if limiter == inFlight {
 		return "set in_flight.limit with it"
 	}

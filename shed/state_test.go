@@ -20,7 +20,7 @@ func everything() shed.Options {
 
 func TestStateAsJSON(t *testing.T) {
 	w := newWorld(t, everything())
-	var p, q shed.Place
+	var p, q shed.Slot
 	w.s.Enter(&p, shed.Critical)
 	set(t, w.s, "in_flight", "shadow", "in_flight.shares.background", "0%")
 	w.s.Enter(&q, shed.Background)
@@ -129,7 +129,7 @@ func TestSet(t *testing.T) {
 	// The in-flight limiter can be made at run time, shares first.
 	set(t, s, "in_flight.shares.background", "20%")
 	set(t, s, "in_flight.limit", "10", "in_flight", "enforce")
-	var held [3]shed.Place
+	var held [3]shed.Slot
 	if !s.Enter(&held[0], shed.Background) || !s.Enter(&held[1], shed.Background) || s.Enter(&held[2], shed.Background) {
 		t.Error("two background requests of ten were to enter")
 	}
@@ -140,13 +140,13 @@ func TestOffAtTheStart(t *testing.T) {
 	o.Off = true
 	o.InFlight.Limit = 1
 	s := newShedder(t, o)
-	var p, q shed.Place
+	var p, q shed.Slot
 	if !s.Enter(&p, shed.Default) || !s.Enter(&q, shed.Default) {
 		t.Error("refused while off")
 	}
 	// Switched on it knows who is there.
 	set(t, s, "off", "false")
-	var r shed.Place
+	var r shed.Slot
 	if s.Enter(&r, shed.Critical) {
 		t.Error("what began while off is not counted")
 	}
@@ -161,7 +161,7 @@ func TestOffAtTheStart(t *testing.T) {
 // what began before.
 func TestWithoutALimitItIsKnownWhoIsThere(t *testing.T) {
 	s := newShedder(t, shed.Options{})
-	var p, q shed.Place
+	var p, q shed.Slot
 	s.Enter(&p, shed.Default)
 	if got := *s.State().Limiters[3].InFlight; got != 1 {
 		t.Errorf("%d under way, want 1", got)
@@ -187,7 +187,7 @@ func TestSeriesAreMetrics(t *testing.T) {
 		}
 		return all
 	}})
-	var places [8]shed.Place
+	var places [8]shed.Slot
 	for i := range places {
 		w.s.Enter(&places[i], shed.Background) // 5 of 10
 	}

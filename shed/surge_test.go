@@ -113,7 +113,7 @@ func run(t *testing.T, o shed.Options, takes, noisy int) *surge {
 // next to nothing, then the limits. It returns what ends the request, nil if it
 // was refused.
 func (u *surge) serve(node int, user string, c shed.Priority, seq, ms int, noisy bool) (end func()) {
-	w, place := u.nodes[node], new(shed.Place)
+	w, place := u.nodes[node], new(shed.Slot)
 	refused := func(by *[4]int) {
 		by[c]++
 		if u.first[c] < 0 {

@@ -162,5 +162,5 @@ func (e *exports) note(err error) {
 		return
 	}
 	e.sent.Add(1)
-	e.outage.Answered()
+	e.outage.Succeeded()
 }

@@ -128,13 +128,13 @@ func TestMetricsAway(t *testing.T) {
 	t.Setenv("OTEL_METRIC_EXPORT_TIMEOUT", "200")
 	col := otlptest.New()
 	url := col.HTTP(t)
-	col.SetAway(true)
+	col.SetUnavailable(true)
 	m := metrics.New(metrics.Options{Store: func() metrics.Store { return metrics.Store{} }})
 	tel := open(t, telemetry.Options{Endpoint: url, Gather: m.Gatherer, Every: 100 * time.Millisecond})
 	servertest.Await(t, "failures", func() bool { return tel.Stats().MetricsFailed >= 2 })
 	if col.Metric("weir_store_bytes") != nil {
 		t.Error("taken by a collector that is away")
 	}
-	col.SetAway(false)
+	col.SetUnavailable(false)
 	servertest.Await(t, "metrics", func() bool { return col.Metric("weir_store_bytes") != nil })
 }

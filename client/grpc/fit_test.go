@@ -54,7 +54,7 @@ func TestFamilyStrangeColumns(t *testing.T) {
 	right, wrong := 0, 0
 	for range rounds {
 		asked := 1 + rng.IntN(3)
-		c, err := client.New(client.Options{Wire: w, Away: client.Deny, Budget: time.Minute})
+		c, err := client.New(client.Options{Wire: w, Fallback: client.Deny, Budget: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,8 +58,8 @@ func (w *watched) open(ctx context.Context, filter *live.Filter) (*liveStream, e
 		return nil, err
 	}
 	silence.Reset(maxSilence)
-	heard := &heard{res.Body, silence, func() error { return context.Cause(ctx) }}
-	return &liveStream{live.NewReader(heard), res.Body, func() { silence.Stop(); end(nil) }}, nil
+	body := &liveBody{res.Body, silence, func() error { return context.Cause(ctx) }}
+	return &liveStream{live.NewReader(body), res.Body, func() { silence.Stop(); end(nil) }}, nil
 }
 
 func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Response, error) {
@@ -93,15 +93,15 @@ func (w *watched) ask(ctx context.Context, srv *remote, path string) (*http.Resp
 	return nil, fmt.Errorf("%s responded %s%s", srv.at(path), res.Status, why)
 }
 
-// heard is a stream that ends when it is silent for too long.
-type heard struct {
+// liveBody is a stream that ends when it is silent for too long.
+type liveBody struct {
 	io.Reader
 	silence *time.Timer
 	cause   func() error
 }
 
 // Read implements io.Reader.
-func (h *heard) Read(p []byte) (int, error) {
+func (h *liveBody) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	switch {
 	case n > 0:

@@ -254,12 +254,12 @@ func (w *watch) run() error {
 		rules.FormatPeriod(w.Watch), w.Guard)
 	every := min(max(w.Watch/100, 100*time.Millisecond), 2*time.Second)
 	var failed error
-	said := ""
+	summary := ""
 	for over := false; !over; {
 		left := w.Watch - time.Since(w.began)
 		over = left <= every
 		time.Sleep(max(0, min(left, every)))
-		said, failed = "", nil
+		summary, failed = "", nil
 		for i := range w.after.Limits {
 			at := &w.after.Limits[i]
 			now, err := w.look(at)
@@ -279,13 +279,13 @@ func (w *watch) run() error {
 			if all < w.Least {
 				text += fmt.Sprintf("; fewer than %d, which is too few to judge by", w.Least)
 			}
-			said += text + "\n"
+			summary += text + "\n"
 		}
 	}
 	if failed != nil {
 		return fmt.Errorf("the mode stays, and was not watched to the end: %w", failed)
 	}
-	_, err := io.WriteString(w.out, said+"the mode stays\n")
+	_, err := io.WriteString(w.out, summary+"the mode stays\n")
 	return err
 }
 

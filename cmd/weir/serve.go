@@ -46,7 +46,7 @@ certificates.`
 
 // Run serves until a signal ends it.
 func (c *serveCmd) Run(k *kong.Context, s streams) error {
-	conf, err := server.Layer(c.ConfigFile, &c.Config, givenFlags(k))
+	conf, err := server.Layer(c.ConfigFile, &c.Config, flagsSet(k))
 	if err != nil {
 		return err
 	}
@@ -70,21 +70,21 @@ func (c *serveCmd) Run(k *kong.Context, s streams) error {
 	return runUntilSignal(run, draining, srv.Reload, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
-// givenFlags tells which flags were given, on the command line or in the
+// flagsSet tells which flags were given, on the command line or in the
 // environment.
-func givenFlags(k *kong.Context) func(string) bool {
-	given := make(map[string]bool)
+func flagsSet(k *kong.Context) func(string) bool {
+	flags := make(map[string]bool)
 	for _, p := range k.Path {
 		if p.Flag != nil {
-			given[p.Flag.Name] = true
+			flags[p.Flag.Name] = true
 		}
 	}
 	for _, f := range k.Flags() {
 		for _, env := range f.Tag.Envs {
 			if _, ok := os.LookupEnv(env); ok {
-				given[f.Name] = true
+				flags[f.Name] = true
 			}
 		}
 	}
-	return func(flag string) bool { return given[flag] }
+	return func(flag string) bool { return flags[flag] }
 }

@@ -39,7 +39,7 @@ before it bites: weir replay. Exit status: 0 the logs were read, 2 they were not
 
 // filter is a value that a request must have.
 type filter struct {
-	place int
+	index int
 	value string
 }
 
@@ -49,20 +49,20 @@ func (c *suggestCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	place := func(flag, key string) (int, error) {
-		i, ok := read.Place(key)
+	index := func(flag, key string) (int, error) {
+		i, ok := read.Index(key)
 		if !ok {
 			return 0, fmt.Errorf("%s: lines have no %q: use one of %s, or name the JSON member that has it with --field", flag, key, strings.Join(facts.Known(), ", "))
 		}
 		return i, nil
 	}
-	by, err := place("--by", c.By)
+	by, err := index("--by", c.By)
 	if err != nil {
 		return err
 	}
 	var where []filter
 	for key, value := range c.Where {
-		i, err := place("--where", key)
+		i, err := index("--where", key)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ next:
 		}
 		read.Read(&l)
 		for _, f := range where {
-			if read.Value(f.place) != f.value {
+			if read.Value(f.index) != f.value {
 				continue next
 			}
 		}

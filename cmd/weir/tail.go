@@ -62,7 +62,7 @@ func (c *tailCmd) Run(s streams) error {
 		return err
 	}
 	defer stream.Close()
-	p := &tailPrinter{out: s.out, aside: s.err, json: c.JSON, colour: !c.JSON && isTerminal(s.out) && os.Getenv("NO_COLOR") == ""}
+	p := &tailPrinter{out: s.out, notes: s.err, json: c.JSON, colour: !c.JSON && isTerminal(s.out) && os.Getenv("NO_COLOR") == ""}
 	if p.colour {
 		p.out = raw(s.out) // colours are commands, and the rest of a line has none
 	}
@@ -85,7 +85,7 @@ func (c *tailCmd) Run(s streams) error {
 
 // tailPrinter prints messages.
 type tailPrinter struct {
-	out, aside   io.Writer
+	out, notes   io.Writer
 	json, colour bool
 	records      int64
 	// widest is the width of the column of keys, loss what was told last.
@@ -113,15 +113,15 @@ func (p *tailPrinter) print(m live.Message) error {
 			return fmt.Errorf("the event of the server is not a loss: %w", err)
 		}
 		if n := l.Dropped + l.Discarded; n > p.loss.Dropped+p.loss.Discarded {
-			fmt.Fprintf(p.aside, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
+			fmt.Fprintf(p.notes, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
 		}
 		p.loss = l
 	case live.KindMissed:
-		var missed live.Missed
-		if err := json.Unmarshal(m.Data, &missed); err != nil {
+		var dropped live.Missed
+		if err := json.Unmarshal(m.Data, &dropped); err != nil {
 			return fmt.Errorf("the event of the server is not a count of missed events: %w", err)
 		}
-		fmt.Fprintf(p.aside, "-- missed %s: they came faster than they were read\n", count(int64(missed.Events), "record"))
+		fmt.Fprintf(p.notes, "-- missed %s: they came faster than they were read\n", count(int64(dropped.Events), "record"))
 	}
 	return nil
 }
@@ -147,44 +147,44 @@ func (p *tailPrinter) line(r *event.Record) string {
 	if sgr := outcomeColours[r.Outcome]; p.colour && sgr != "" {
 		outcome = "\x1b[" + sgr + "m" + outcome + "\x1b[m"
 	}
-	place := live.Printable(strings.TrimPrefix(r.Domain+"/"+r.Rule, "/")) + "  " + live.Printable(r.Limit)
-	return fmt.Sprintf("%s  %s %6d  %-*s  %s%s", r.Last.Local().Format("15:04:05"), outcome, r.Count, p.widest, key, place, details(r))
+	path := live.Printable(strings.TrimPrefix(r.Domain+"/"+r.Rule, "/")) + "  " + live.Printable(r.Limit)
+	return fmt.Sprintf("%s  %s %6d  %-*s  %s%s", r.Last.Local().Format("15:04:05"), outcome, r.Count, p.widest, key, path, details(r))
 }
 
 // details says what else there is to know of a record.
 func details(r *event.Record) string {
 	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
 	ms := func(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 	if r.Cost != r.Count {
-		say("cost %d", r.Cost)
+		printf("cost %d", r.Cost)
 	}
 	switch {
 	case r.Outcome == "allowed":
-		say("left %d", r.Least)
+		printf("left %d", r.Least)
 	case r.RetryMS < 0:
-		say("wait for ever")
+		printf("wait for ever")
 	case r.RetryMS > 0:
-		say("wait %s", ms(r.RetryMS))
+		printf("wait %s", ms(r.RetryMS))
 	}
 	if r.DelayMS > 0 {
-		say("delay %s", ms(r.DelayMS))
+		printf("delay %s", ms(r.DelayMS))
 	}
 	if r.Early > 0 {
-		say("early %d", r.Early)
+		printf("early %d", r.Early)
 	}
 	if r.Every > 1 {
-		say("one key of %d", r.Every)
+		printf("one key of %d", r.Every)
 	}
 	if r.Degraded {
-		say("degraded, by %s", live.Printable(r.Source))
+		printf("degraded, by %s", live.Printable(r.Source))
 	}
 	if a := r.About; a != nil {
 		if a.Method != "" || a.Path != "" {
-			say("%s", live.Printable(strings.TrimSpace(a.Method+" "+a.Host+a.Path)))
+			printf("%s", live.Printable(strings.TrimSpace(a.Method+" "+a.Host+a.Path)))
 		}
 		if a.Address != "" {
-			say("from %s", live.Printable(a.Address))
+			printf("from %s", live.Printable(a.Address))
 		}
 	}
 	return b.String()

@@ -186,11 +186,11 @@ func (v *verdict) String() string {
 	if len(v.Limits) > 1 {
 		b.WriteString("  limits\n")
 		for _, l := range v.Limits {
-			said := "allows"
+			limitDecision := "allows"
 			if !l.Allowed {
-				said = "refuses, retry after " + seconds(l.RetryAfter)
+				limitDecision = "refuses, retry after " + seconds(l.RetryAfter)
 			}
-			fmt.Fprintf(&b, "    %-8s %s: %s, remaining %d\n", l.Role, l.Limit, said, l.Remaining)
+			fmt.Fprintf(&b, "    %-8s %s: %s, remaining %d\n", l.Role, l.Limit, limitDecision, l.Remaining)
 		}
 	}
 	return b.String()

@@ -7,9 +7,9 @@ import (
 )
 
 type testCmd struct {
-	Files []string `arg:"" name:"file" placeholder:"FILE" help:"Files of cases."`
-	JSON  bool     `name:"json" help:"Print the results as JSON."`
-	Quiet bool     `name:"quiet" help:"Print only what fails."`
+	Files        []string `arg:"" name:"file" placeholder:"FILE" help:"Files of cases."`
+	JSON         bool     `name:"json" help:"Print the results as JSON."`
+	OnlyFailures bool     `name:"quiet" help:"Print only what fails."`
 }
 
 // Help is the long text of `weir test --help`.
@@ -65,7 +65,7 @@ func (c *testCmd) writeResults(s streams, all []cases.Result, failed int) error 
 			for _, f := range r.Failures {
 				fmt.Fprintf(s.out, "      %s:%d: %s\n", r.File, f.Line, f.What)
 			}
-		case !c.Quiet:
+		case !c.OnlyFailures:
 			fmt.Fprintf(s.out, "ok    %s\n", r.Name)
 		}
 	}

@@ -47,13 +47,13 @@ func (a *Admission) Begin(g *Gate) {
 // rest of the wait, or all of it under [Options].WithinDeadline. Its errors are those of [weir.Limiter.Decide]; with one, nothing is
 // charged or held.
 func (a *Admission) Decide(ctx context.Context) (weir.Decision, error) {
-	a.Req.Patience = a.wait
+	a.Req.AcceptDelay = a.wait
 	return a.decide(ctx)
 }
 
 // Look is Decide for a request that only looks: it never waits.
 func (a *Admission) Look(ctx context.Context) (weir.Decision, error) {
-	a.Req.Patience = nil
+	a.Req.AcceptDelay = nil
 	return a.decide(ctx)
 }
 
@@ -68,7 +68,7 @@ func (a *Admission) decide(ctx context.Context) (weir.Decision, error) {
 // travel is how much of a caller's deadline is left for the response to arrive.
 const travel = 2 * time.Millisecond
 
-// mayWait is [weir.Request.Patience].
+// mayWait is [weir.Request.AcceptDelay].
 func (a *Admission) mayWait(ctx context.Context, delay time.Duration) (retryAfter time.Duration) {
 	most, within := a.MaxDelay, a.gate.withinDeadline
 	if end, ok := ctx.Deadline(); ok && within {

@@ -9,8 +9,8 @@ import (
 
 // Call is how long a call may take.
 type Call struct {
-	// Patience is the longest that the call takes.
-	Patience time.Duration
+	// Timeout is the longest that the call takes.
+	Timeout time.Duration
 	// Late is told each time when the store's own timeout has passed once more, with
 	// the error by which another call would have ended. Nil means nobody is told.
 	Late func(error)

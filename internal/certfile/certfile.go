@@ -187,20 +187,20 @@ func (c *Certificate) Watch(ctx context.Context) error {
 	// The files may have changed between the first load and the watch, hence
 	// the timer that runs from the start; the poll is for file systems that
 	// tell of no change.
-	quiet, poll := time.NewTimer(settle), time.NewTicker(time.Minute)
-	defer quiet.Stop()
+	unchangedFor, poll := time.NewTimer(settle), time.NewTicker(time.Minute)
+	defer unchangedFor.Stop()
 	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.Events:
-			quiet.Reset(settle)
+			unchangedFor.Reset(settle)
 		case err := <-w.Errors:
 			c.log.Error("certificate watch failed; reload it with SIGHUP", "err", err)
 		case <-poll.C:
 			c.follow()
-		case <-quiet.C:
+		case <-unchangedFor.C:
 			c.follow()
 		}
 	}

@@ -56,8 +56,8 @@ func (o *Outage) Failed(err error) {
 	o.log.Log(context.Background(), o.level, o.down, append(o.args[:len(o.args):len(o.args)], "err", err, "suppressed", unreported)...)
 }
 
-// Answered notes that it answers. Where nothing was told it costs one look.
-func (o *Outage) Answered() { o.Recovered() }
+// Succeeded notes that it answers. Where nothing was told it costs one look.
+func (o *Outage) Succeeded() { o.Recovered() }
 
 // Recovered is Answered with more to log.
 func (o *Outage) Recovered(more ...any) {
@@ -74,6 +74,6 @@ func (o *Outage) Recovered(more ...any) {
 	o.suppressed = 0
 }
 
-// IsTold reports whether it was told last that it does not answer: what follows from that
+// IsReported reports whether it was told last that it does not answer: what follows from that
 // need not be.
-func (o *Outage) IsTold() bool { return o.reported.Load() }
+func (o *Outage) IsReported() bool { return o.reported.Load() }

@@ -27,7 +27,7 @@ func TestFamilyOutage(t *testing.T) {
 				last = r.IntN(3) == 0
 				failed = failed || !last
 				if last {
-					o.Answered()
+					o.Succeeded()
 				} else {
 					o.Failed(errors.New("refused"))
 				}

@@ -320,7 +320,7 @@ func TestFamilyEvictionLosesNoCall(t *testing.T) {
 				return in, nil
 			})
 			c := s.dial(t, conf)
-			done := servertest.TakePlaces(t, rounds, &answered, func() error { return s.takePlace(conf) })
+			done := servertest.TakeConnections(t, rounds, &answered, func() error { return s.takePlace(conf) })
 			asked := int64(0)
 			for more := true; more; asked++ {
 				if got, err := ask(c, "x", grpc.WaitForReady(true)); err != nil || got != "x" {

@@ -27,15 +27,15 @@ func Undecided(err error) (st error, store bool) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return late, true
 	}
-	return away, true
+	return unavailable, true
 }
 
 // Made once: a store that is down answers every call.
 var (
-	noLease  = status.Error(codes.FailedPrecondition, "a concurrency limit applies: name the unit of work with a lease")
-	badCost  = status.Error(codes.InvalidArgument, "the cost, with what is kept for higher priorities, must be from 0 to 2^53")
-	noRefund = status.Error(codes.FailedPrecondition, "an approximate limit, a concurrency limit or a queue takes no units back")
-	canceled = status.Error(codes.Canceled, "the call was canceled")
-	late     = status.Error(codes.DeadlineExceeded, "the store did not answer before the call's deadline; nothing was decided")
-	away     = status.Error(codes.Unavailable, "the store did not answer; nothing was decided")
+	noLease     = status.Error(codes.FailedPrecondition, "a concurrency limit applies: name the unit of work with a lease")
+	badCost     = status.Error(codes.InvalidArgument, "the cost, with what is kept for higher priorities, must be from 0 to 2^53")
+	noRefund    = status.Error(codes.FailedPrecondition, "an approximate limit, a concurrency limit or a queue takes no units back")
+	canceled    = status.Error(codes.Canceled, "the call was canceled")
+	late        = status.Error(codes.DeadlineExceeded, "the store did not answer before the call's deadline; nothing was decided")
+	unavailable = status.Error(codes.Unavailable, "the store did not answer; nothing was decided")
 )

@@ -20,11 +20,11 @@ func Equal(guess, secret string) bool {
 // is answered, zero for not at all; having none is no guess. Guesses are not counted if b
 // is nil.
 func (b *Bound) CheckToken(r *http.Request, token string) (ok bool, wait time.Duration) {
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") && Equal(given, token) {
+	scheme, presented, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") && Equal(presented, token) {
 		return true, 0
 	}
-	if given == "" || b == nil {
+	if presented == "" || b == nil {
 		return false, 0
 	}
 	return false, b.Wrong(r.Context(), "admin token", Client(r.RemoteAddr))

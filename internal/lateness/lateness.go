@@ -90,9 +90,9 @@ const most = time.Second
 // An Allowance is how much longer another may take to answer, as this process was late
 // meanwhile.
 type Allowance struct {
-	meter  *Meter
-	before time.Duration
-	given  time.Duration
+	meter   *Meter
+	before  time.Duration
+	granted time.Duration
 }
 
 // Allow begins an allowance. That of a nil meter is nothing.
@@ -110,10 +110,10 @@ func (a *Allowance) More() time.Duration {
 	if a.meter == nil {
 		return 0
 	}
-	more := min(a.meter.Since(a.before), most) - a.given
+	more := min(a.meter.Since(a.before), most) - a.granted
 	if more <= 0 {
 		return 0
 	}
-	a.given += more
+	a.granted += more
 	return more
 }

@@ -26,8 +26,8 @@ func TestMeter(t *testing.T) {
 		if n := m.Since(0); n < 290*time.Millisecond || n > 300*time.Millisecond {
 			t.Errorf("not looked at for 300 ms, and late by %s", n)
 		}
-		if n := own.More(); n < 290*time.Millisecond || own.More() != 0 || own.given != n {
-			t.Errorf("%s more, and then %s", n, own.given)
+		if n := own.More(); n < 290*time.Millisecond || own.More() != 0 || own.granted != n {
+			t.Errorf("%s more, and then %s", n, own.granted)
 		}
 		time.Sleep(every)
 		synctest.Wait()
@@ -35,8 +35,8 @@ func TestMeter(t *testing.T) {
 			t.Errorf("late by %s", n)
 		}
 		m.beat.Add(-int64(time.Hour))
-		if n := own.More(); n > most || own.given != most || own.More() != 0 {
-			t.Errorf("%s is waited for", own.given)
+		if n := own.More(); n > most || own.granted != most || own.More() != 0 {
+			t.Errorf("%s is waited for", own.granted)
 		}
 		var none *Meter
 		if own := none.Allow(); own.More() != 0 {

@@ -43,7 +43,7 @@ func (o *Overlay) Watch(ctx context.Context) {
 func (o *Overlay) note(err error) {
 	if err == nil {
 		o.missed = 0
-		o.outage.Answered()
+		o.outage.Succeeded()
 		return
 	}
 	o.missed++

@@ -24,7 +24,7 @@ type planned struct {
 // plannedEntry is an entry: its key, and where its value is told.
 type plannedEntry struct {
 	key   string
-	place int
+	index int
 }
 
 // newPlan plans descriptors for all rules of a domain: one for each list of keys
@@ -39,12 +39,12 @@ next:
 	for _, l := range set.KeyLists(domain) {
 		d := planned{repeats: l.Repeats}
 		for _, key := range l.Keys {
-			place, ok := p.facts.Place(key)
+			index, ok := p.facts.Index(key)
 			if !ok {
 				untold = append(untold, l.Keys)
 				continue next
 			}
-			d.entries = append(d.entries, plannedEntry{key, place})
+			d.entries = append(d.entries, plannedEntry{key, index})
 		}
 		p.descriptors = append(p.descriptors, d)
 		n += len(d.entries)
@@ -62,7 +62,7 @@ next:
 	for _, d := range p.descriptors {
 		from := len(p.entries)
 		for _, e := range d.entries {
-			v := p.facts.Value(e.place)
+			v := p.facts.Value(e.index)
 			if v == "" {
 				p.entries = p.entries[:from]
 				continue next

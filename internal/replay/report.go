@@ -116,8 +116,8 @@ type Series struct {
 	Refused []int64   `json:"refused"`
 }
 
-// mostTold is how many clients are told of each limit.
-const mostTold = 10
+// maxReported is how many clients are told of each limit.
+const maxReported = 10
 
 // Report returns what came of the logs that were read.
 func (r *Replay) Report() *Report {
@@ -184,7 +184,7 @@ func (t *tally) report() Limit {
 // more often than any that is left out.
 func most(s *sketch.SpaceSaving[string]) []Client {
 	var out []Client
-	for _, c := range s.Top(mostTold) {
+	for _, c := range s.Top(maxReported) {
 		if c.Error < c.Count {
 			out = append(out, Client{Key: printable(c.Key), Refused: c.Count, Error: c.Error})
 		}

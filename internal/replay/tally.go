@@ -14,7 +14,7 @@ const followed = 256
 
 // tally is what came of one limit.
 type tally struct {
-	rules.Placed
+	rules.LimitRef
 	met    int64                    // requests
 	counts [weir.Degraded + 1]int64 // by weir.Outcome
 	// decisive counts the refusals that were the request's answer.
@@ -26,9 +26,9 @@ type tally struct {
 	series      series
 }
 
-func newTally(p rules.Placed) (*tally, error) {
+func newTally(p rules.LimitRef) (*tally, error) {
 	heavy, err := sketch.NewSpaceSaving[string](followed)
-	return &tally{Placed: p, heavy: heavy}, err
+	return &tally{LimitRef: p, heavy: heavy}, err
 }
 
 // add takes in one decision under the limit.

@@ -51,7 +51,7 @@ func newTrial(set *rules.Set, opt *Options) (*trial, error) {
 		return nil, fmt.Errorf("no rule of domain %s can be tried: lines have %s, and the rules need %s: name the field of a JSON log that has it, as in tenant=request.headers.X-Tenant",
 			t.domain, strings.Join(facts.Known(), ", "), wanted(t.untold))
 	}
-	for _, p := range set.Placed() {
+	for _, p := range set.LimitRefs() {
 		one, err := newTally(p)
 		if err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ func (s *Server) adminHandler(token string) http.Handler {
 	mux.Handle("/v1/", s.api.Admin())
 	mountDashboard(mux, s.dashboard, token, wrong, adminIndex)
 	mux.Handle("GET /v1/live", guard(token, wrong, s.live()))
-	mux.Handle(analyticsPath, guard(token, wrong, s.analytics()))
+	mux.Handle(analyticsPath, guard(token, wrong, s.analyticsHandler()))
 	return s.dashboard.Accept(mux)
 }
 

@@ -75,8 +75,8 @@ func (a *Analytics) check() error {
 	return err
 }
 
-// analyst runs the service on a database that may come later. Safe for concurrent use.
-type analyst struct {
+// analyticsService runs the service on a database that may come later. Safe for concurrent use.
+type analyticsService struct {
 	conf   *Analytics
 	kind   databaseKind
 	source event.Source
@@ -107,14 +107,14 @@ const (
 	countWithin = 5 * time.Second
 )
 
-// newAnalyst opens the database. One in memory is opened when it runs, and one that
+// newAnalyticsService opens the database. One in memory is opened when it runs, and one that
 // is away is tried again; other errors are returned.
-func newAnalyst(conf *Analytics, source event.Source, log *slog.Logger, register func(prometheus.Collector) error) (*analyst, error) {
+func newAnalyticsService(conf *Analytics, source event.Source, log *slog.Logger, register func(prometheus.Collector) error) (*analyticsService, error) {
 	kind, err := conf.kind()
 	if err != nil {
 		return nil, err
 	}
-	a := &analyst{conf: conf, kind: kind, source: source, log: log, register: register}
+	a := &analyticsService{conf: conf, kind: kind, source: source, log: log, register: register}
 	if c := analytics.SourceCollector(source); c != nil {
 		if err := register(c); err != nil {
 			return nil, errors.Join(err, a.close())
@@ -133,7 +133,7 @@ func newAnalyst(conf *Analytics, source event.Source, log *slog.Logger, register
 }
 
 // open opens the database and makes the service.
-func (a *analyst) open(ctx context.Context) error {
+func (a *analyticsService) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	if a.db == nil {
@@ -155,7 +155,7 @@ func (a *analyst) open(ctx context.Context) error {
 }
 
 // ServeHTTP implements http.Handler.
-func (a *analyst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *analyticsService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := a.service.Load()
 	if s == nil {
 		w.Header().Set("Retry-After", "1")
@@ -166,10 +166,10 @@ func (a *analyst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // ready reports whether the database is open.
-func (a *analyst) ready() bool { return a.service.Load() != nil }
+func (a *analyticsService) ready() bool { return a.service.Load() != nil }
 
 // run begins to count.
-func (a *analyst) run() {
+func (a *analyticsService) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.running.Go(func() {
@@ -183,7 +183,7 @@ func (a *analyst) run() {
 }
 
 // openAtLast opens the database, however often that has to be tried, until ctx ends.
-func (a *analyst) openAtLast(ctx context.Context) bool {
+func (a *analyticsService) openAtLast(ctx context.Context) bool {
 	last := ""
 	for !a.ready() {
 		err := a.open(ctx)
@@ -206,7 +206,7 @@ func (a *analyst) openAtLast(ctx context.Context) bool {
 
 // end ends counting: at once, or after what a local queue holds, for some seconds at
 // most, when that was closed. Events that are not counted then stay with the queue.
-func (a *analyst) end(local bool) {
+func (a *analyticsService) end(local bool) {
 	a.ended.Do(func() {
 		if a.stop == nil {
 			return
@@ -222,7 +222,7 @@ func (a *analyst) end(local bool) {
 }
 
 // close ends everything. Nobody asks any more.
-func (a *analyst) close() error {
+func (a *analyticsService) close() error {
 	a.end(false)
 	err := a.source.Close()
 	if a.db != nil {
@@ -266,7 +266,7 @@ func (s *Server) openAnalytics() (err error) {
 			return fmt.Errorf("--events: %w", err)
 		}
 	}
-	s.analyst, err = newAnalyst(&s.conf.Analytics, source, s.log, s.metrics.Register)
+	s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.metrics.Register)
 	return err
 }
 
@@ -276,12 +276,12 @@ func (s *Server) endAnalytics() {
 	if local != nil {
 		_ = local.Close() // it has no errors
 	}
-	s.analyst.end(local != nil)
+	s.analytics.end(local != nil)
 }
 
-// analytics answers questions.
-func (s *Server) analytics() http.Handler {
-	if s.analyst == nil {
+// analyticsHandler answers questions.
+func (s *Server) analyticsHandler() http.Handler {
+	if s.analytics == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			why := "nothing is kept: see --analytics"
 			if e := &s.conf.Events; e.URL != eventsOff && !e.here() && s.conf.Analytics.URL == analyticsMemory {
@@ -290,7 +290,7 @@ func (s *Server) analytics() http.Handler {
 			answer.Problem{Status: http.StatusNotFound, Detail: why}.Write(w)
 		})
 	}
-	return http.NewCrossOriginProtection().Handler(s.analyst)
+	return http.NewCrossOriginProtection().Handler(s.analytics)
 }
 
 func openMemoryAnalytics(ctx context.Context, _ string) (analytics.Database, error) {
@@ -313,9 +313,9 @@ func postgresLate(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok || errors.Is(err, analytics.ErrNewer) {
 		return false
 	}
-	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Connection exceptions, insufficient resources, operator intervention.
-		return slices.Contains([]string{"08", "53", "57"}, said.Code[:min(len(said.Code), 2)])
+		return slices.Contains([]string{"08", "53", "57"}, pgErr.Code[:min(len(pgErr.Code), 2)])
 	}
 	return true
 }

@@ -51,13 +51,13 @@ func (c *AnalyticsConfig) admin() *Admin { return &Admin{Token: c.Token, TokenFi
 
 // AnalyticsServer is analytics as a process of its own. Safe for concurrent use.
 type AnalyticsServer struct {
-	conf     *AnalyticsConfig
-	build    Build
-	log      *slog.Logger
-	token    string
-	cert     *certfile.Certificate // nil without one
-	registry *prometheus.Registry
-	analyst  *analyst
+	conf      *AnalyticsConfig
+	build     Build
+	log       *slog.Logger
+	token     string
+	cert      *certfile.Certificate // nil without one
+	registry  *prometheus.Registry
+	analytics *analyticsService
 	// dashboard shows what is kept: rules, the live stream and actions are the nodes'.
 	dashboard *dashboard.Dashboard
 	guesses   *guesses.Bound
@@ -109,7 +109,7 @@ func (s *AnalyticsServer) open() (err error) {
 	if s.conf.URL == analyticsMemory {
 		s.log.Warn("events of the queue are kept in memory and lost with this process; set --analytics sqlite:PATH or postgres://...")
 	}
-	s.analyst, err = newAnalyst(&s.conf.Analytics, source, s.log, s.registry.Register)
+	s.analytics, err = newAnalyticsService(&s.conf.Analytics, source, s.log, s.registry.Register)
 	return err
 }
 
@@ -122,8 +122,8 @@ func (s *AnalyticsServer) Close() error {
 	if s.guesses != nil {
 		errs = append(errs, s.guesses.Close())
 	}
-	if s.analyst != nil {
-		errs = append(errs, s.analyst.close())
+	if s.analytics != nil {
+		errs = append(errs, s.analytics.close())
 	}
 	return errors.Join(errs...)
 }
@@ -133,7 +133,7 @@ func (s *AnalyticsServer) notReady() string {
 	switch {
 	case s.draining.Load():
 		return "draining"
-	case !s.analyst.ready():
+	case !s.analytics.ready():
 		return "the database is not open yet"
 	}
 	return ""
@@ -146,7 +146,7 @@ func (s *AnalyticsServer) handler() http.Handler {
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4}))
 	inner.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.build) })
-	inner.Handle(analyticsPath, http.NewCrossOriginProtection().Handler(s.analyst))
+	inner.Handle(analyticsPath, http.NewCrossOriginProtection().Handler(s.analytics))
 	mountDashboard(mux, s.dashboard, s.token, s.guesses, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `weir analytics
 /ui/            the dashboard, for browsers
@@ -182,7 +182,7 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 			}
 		})
 	}
-	s.analyst.run()
+	s.analytics.run()
 	serving, endServing := context.WithCancel(context.Background())
 	defer endServing()
 	served := make(chan error, 1)
@@ -194,7 +194,7 @@ func (s *AnalyticsServer) Run(ctx context.Context, ready func(url string)) error
 		return errors.Join(err, s.Close())
 	}
 	s.draining.Store(true)
-	s.analyst.end(false)
+	s.analytics.end(false)
 	endServing()
 	if err := errors.Join(<-served, s.Close()); err != nil {
 		return err

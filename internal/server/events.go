@@ -24,7 +24,7 @@ import (
 type Events struct {
 	URL        string `yaml:"url" name:"events" default:"local:" placeholder:"URL" help:"Queue that events of decisions go to. kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or amqp://HOST:PORT/VHOST?queue=QUEUE (kafkas, natss, amqps for TLS), see docs/reference/events.md. local: keeps them in this process, for its live stream; off makes none. No decision waits for a queue; one that is down is retried."`
 	Sample     int64  `yaml:"sample" name:"events-sample" default:"1000" placeholder:"N" least:"0" help:"Allowed decisions are recorded of one key in N. Refused ones are recorded of all keys. 1 records every key, 0 none."`
-	Plain      bool   `yaml:"unhashed" name:"events-unhashed" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
+	Unhashed   bool   `yaml:"unhashed" name:"events-unhashed" was:"events-plain" default:"false" help:"Record keys and addresses unhashed. Without it they are keyed hashes."`
 	SecretFile string `yaml:"secret_file" name:"events-secret-file" placeholder:"FILE" help:"File whose content keys the hashes of keys. At least 16 bytes; the same on all nodes, so that a client has one hash on all of them. Empty means a random secret, which a restart changes."`
 	Node       string `yaml:"node" name:"events-node" placeholder:"NAME" help:"Name of this node in events and in its live stream. Empty means the name of the machine."`
 	Region     string `yaml:"region" name:"events-region" placeholder:"NAME" help:"Region of this node in events. Analytics and the dashboard group nodes by it; nothing is decided by it. Empty means that of --region, or none."`
@@ -116,8 +116,8 @@ func (e *Events) secret() ([]byte, error) {
 	return secret, nil
 }
 
-// telling is how a node tells of its decisions.
-type telling struct {
+// eventPipeline is how a node tells of its decisions.
+type eventPipeline struct {
 	observer *event.Observer
 	// queue is where events go, which is broadcast when nobody but readers of the live
 	// stream hears of them.
@@ -144,9 +144,9 @@ func (s *Server) openEvents() error {
 	if err != nil {
 		return err
 	}
-	t := &telling{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
+	t := &eventPipeline{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
 	opt := event.Options{
-		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Plain: c.Plain,
+		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Plain: c.Unhashed,
 		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
 	}
 	if c.Sample == 0 {
@@ -158,7 +158,7 @@ func (s *Server) openEvents() error {
 		t.queue = t.local
 		opt.Queue, opt.Live = t.queue, t.broadcast
 		opt.RollupEvery = rollupHere
-		if len(secret) == 0 && !c.Plain && s.conf.Analytics.URL != analyticsMemory {
+		if len(secret) == 0 && !c.Unhashed && s.conf.Analytics.URL != analyticsMemory {
 			s.log.Warn("keys are hashed with a secret of this process: after a restart every client has another hash, without history, labels and bans by hash; set --events-secret-file")
 		}
 	case !c.here():
@@ -169,7 +169,7 @@ func (s *Server) openEvents() error {
 		if t.queue, err = kind.open(c.URL, s.log); err != nil {
 			return fmt.Errorf("--events: %w", err)
 		}
-		if len(secret) == 0 && !c.Plain {
+		if len(secret) == 0 && !c.Unhashed {
 			s.log.Warn("keys in events are hashed with a secret of this process: other nodes, and this one after a restart, have other hashes for the same client; set the same --events-secret-file")
 		}
 		opt.Queue, opt.Live = t.queue, t.broadcast
@@ -203,7 +203,7 @@ func (s *Server) eventSeries() []event.Series {
 }
 
 // metrics returns the state of the event pipeline.
-func (t *telling) metrics() metrics.Events {
+func (t *eventPipeline) metrics() metrics.Events {
 	s, requests := t.observer.Stats(), t.observer.Requests()
 	return metrics.Events{
 		Allowed: requests[event.RequestAllowed], Refused: requests[event.RequestRefused], Undecided: requests[event.RequestFailed],
@@ -225,7 +225,7 @@ func (s *Server) live() http.Handler {
 }
 
 // run begins to tell.
-func (t *telling) run() {
+func (t *eventPipeline) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	t.running.Go(func() {
@@ -238,7 +238,7 @@ func (t *telling) run() {
 
 // end hands over what is left to tell, for some seconds at most, and ends those who
 // listen. No decision is heard any more.
-func (t *telling) end() {
+func (t *eventPipeline) end() {
 	t.ended.Do(func() {
 		if t.stop != nil {
 			t.stop()
@@ -249,7 +249,7 @@ func (t *telling) end() {
 }
 
 // close ends everything.
-func (t *telling) close() error {
+func (t *eventPipeline) close() error {
 	t.end()
 	if t.queue != nil {
 		return t.queue.Close()

@@ -106,7 +106,7 @@ func TestEventsToTheLast(t *testing.T) {
 	defer servertest.NoLeaks(t, goleak.IgnoreCurrent())
 	const token = "0123456789abcdef"
 	c := local("3/hour by client_id")
-	c.Events.Sample, c.Events.Plain, c.Events.Node, c.Events.Region, c.Admin.Token = 1, true, "here", "eu-1", token
+	c.Events.Sample, c.Events.Unhashed, c.Events.Node, c.Events.Region, c.Admin.Token = 1, true, "here", "eu-1", token
 	c.Shed = new(shed.Options)
 	r := run(t, c)
 	if code, _ := get(t, r.URLs["admin"]+"/v1/live"); code != 401 {

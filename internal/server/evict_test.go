@@ -72,7 +72,7 @@ func evictAndAsk(t *testing.T, kind, method string, rounds int) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listen.Limit(ln, listen.Limits{Max: 1})) }()
 	var answered atomic.Int64
-	done := servertest.TakePlaces(t, rounds, &answered, func() error { return holdPlace(ln.Addr().String()) })
+	done := servertest.TakeConnections(t, rounds, &answered, func() error { return holdPlace(ln.Addr().String()) })
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	failed := 0

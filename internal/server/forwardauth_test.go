@@ -98,7 +98,7 @@ func TestForwardAuthDoor(t *testing.T) {
 
 // door returns what answers on a section's listener.
 func (s *Server) door(section string) http.Handler {
-	for _, f := range s.doors {
+	for _, f := range s.listeners {
 		if f.section == section {
 			return f.serve.(*httpServer).srv.Handler
 		}

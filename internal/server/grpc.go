@@ -168,11 +168,11 @@ func (s *Server) aroundCalls() []grpc.UnaryServerInterceptor {
 }
 
 // timedCalls tells how long calls took.
-func timedCalls(tell func(method, code string, took time.Duration)) grpc.UnaryServerInterceptor {
+func timedCalls(record func(method, code string, took time.Duration)) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		began := time.Now()
 		res, err := next(ctx, req)
-		tell(info.FullMethod, status.Code(err).String(), time.Since(began))
+		record(info.FullMethod, status.Code(err).String(), time.Since(began))
 		return res, err
 	}
 }

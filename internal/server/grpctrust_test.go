@@ -19,7 +19,7 @@ func TestGRPCBesideAnUpstream(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		for _, f := range s.doors {
+		for _, f := range s.listeners {
 			if f.section == "grpc" {
 				return f
 			}

@@ -54,7 +54,7 @@ func TestFamilyNamesAcrossRestarts(t *testing.T) {
 					}
 				}
 				conf := local("1/hour by client_id")
-				conf.Analytics.URL, conf.Events.SecretFile, conf.Events.Plain, conf.Events.Sample = database, c.secret, c.plain, 1
+				conf.Analytics.URL, conf.Events.SecretFile, conf.Events.Unhashed, conf.Events.Sample = database, c.secret, c.plain, 1
 				var log bytes.Buffer
 				last = runLogged(t, conf, slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 				want := round // a name of each process

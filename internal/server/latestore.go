@@ -99,8 +99,8 @@ func (s *lateStore[S]) keepTrying(ctx context.Context, last error) {
 	}
 }
 
-// tellReached logs at the start what was reached, if it was.
-func (s *lateStore[S]) tellReached(opened openedStore, log *slog.Logger) {
+// logReached logs at the start what was reached, if it was.
+func (s *lateStore[S]) logReached(opened openedStore, log *slog.Logger) {
 	store, err := s.get()
 	if err != nil || opened.shared == nil {
 		return
@@ -145,31 +145,31 @@ func (s *lateStore[S]) begin(ctx context.Context, limits int) (context.Context, 
 }
 
 // note measures a call that has ended. told is what begin returned.
-func (s *lateStore[S]) note(began time.Time, err error, told func(failure string)) {
+func (s *lateStore[S]) note(began time.Time, err error, report func(failure string)) {
 	took, why := time.Since(began), metrics.NoFailure
 	if err != nil {
 		why = s.failure(err)
 	}
 	s.calls.Observe(took, why)
-	if told == nil {
+	if report == nil {
 		return
 	}
 	if why == metrics.NoFailure {
-		told("")
+		report("")
 		return
 	}
-	told(why.String())
+	report(why.String())
 }
 
 // netFailure tells failures of the network.
 func netFailure(err error) metrics.Failure {
-	var away net.Error
+	var netErr net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
 		return metrics.FailedCanceled
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &away) && away.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
 		return metrics.FailedTimeout
-	case errors.As(err, &away), errors.Is(err, io.EOF):
+	case errors.As(err, &netErr), errors.Is(err, io.EOF):
 		return metrics.FailedUnreachable
 	}
 	return metrics.FailedOther
@@ -202,10 +202,10 @@ func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
 	if err != nil {
 		return err
 	}
-	ctx, told := s.begin(ctx, len(ops))
+	ctx, report := s.begin(ctx, len(ops))
 	began := time.Now()
 	err = store.Take(ctx, ops)
-	s.note(began, err, told)
+	s.note(began, err, report)
 	return err
 }
 
@@ -215,10 +215,10 @@ func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, c
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	ctx, told := s.begin(ctx, 1)
+	ctx, report := s.begin(ctx, 1)
 	began := time.Now()
 	d, err := store.TakeOne(ctx, key, l, cost)
-	s.note(began, err, told)
+	s.note(began, err, report)
 	return d, err
 }
 

@@ -55,7 +55,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, Places: s.rules.places, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
+		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, Places: s.rules.limitRefs, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -70,9 +70,9 @@ func nodeName() string {
 	return name
 }
 
-// places are the limits whose mode operators may change, with the words that name
+// limitRefs are the limits whose mode operators may change, with the words that name
 // them: those in words go by their text.
-func (r *ruleSet) places() []overlay.Place {
+func (r *ruleSet) limitRefs() []overlay.Place {
 	var out []overlay.Place
 	for i := range r.words.limits {
 		w := &r.words.limits[i]

@@ -49,11 +49,11 @@ type describedChoice struct {
 func (r *ruleSet) Describe() any {
 	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Views(r.overlay.Entries()),
 		Modes: r.overlay.SwitchViews()}
-	type place struct{ domain, rule string }
-	changed := map[place]map[string]string{}
+	type ruleRef struct{ domain, rule string }
+	changed := map[ruleRef]map[string]string{}
 	for i := range book.Modes {
 		v := &book.Modes[i]
-		at := place{v.Domain, v.Rule}
+		at := ruleRef{v.Domain, v.Rule}
 		if changed[at] == nil {
 			changed[at] = map[string]string{}
 		}
@@ -71,7 +71,7 @@ func (r *ruleSet) Describe() any {
 		book.Rules = append(book.Rules, describedRule{
 			Domain: rule.Domain, Rule: rule.Path, File: rule.File, Line: rule.Line,
 			Limits: inWords(rule.Limits), Asked: asked(rule), TierBy: rule.TierBy,
-			Tiers: describeChoices(rule.Tiers), Overrides: describeChoices(rule.Overrides), Changed: changed[place{rule.Domain, rule.Path}],
+			Tiers: describeChoices(rule.Tiers), Overrides: describeChoices(rule.Overrides), Changed: changed[ruleRef{rule.Domain, rule.Path}],
 		})
 	}
 	return book

@@ -181,7 +181,7 @@ func (r *ruleSet) series() []metrics.Series {
 	if r.live == nil {
 		return out
 	}
-	for _, p := range r.live.Set().Placed() {
+	for _, p := range r.live.Set().LimitRefs() {
 		out = append(out, metrics.Series{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
 	}
 	return out

@@ -60,9 +60,9 @@ type Server struct {
 	shed      *shed.Shedder // nil without one
 	metrics   *metrics.Metrics
 	resp      *resp.Server // nil without Redis clients
-	// looked is which time that the rules were read warnOfUnlimited looked at, zero for
+	// checkedGeneration is which time that the rules were read warnOfUnlimited looked at, zero for
 	// none.
-	looked uint64
+	checkedGeneration uint64
 	// asksNow says which rules of the last set that was looked at are asked.
 	asksNow atomic.Pointer[asks]
 	// telemetry is nil while nothing is sent to a collector. opened is set when all
@@ -71,9 +71,9 @@ type Server struct {
 	opened    atomic.Bool
 	// dashboard is nil without an admin listener.
 	dashboard *dashboard.Dashboard
-	events    *telling // nil when nobody is told
-	analyst   *analyst // nil when nothing is kept
-	doors     []frontend
+	events    *eventPipeline    // nil when nobody is told
+	analytics *analyticsService // nil when nothing is kept
+	listeners []frontend
 	certs     []*certfile.Certificate
 	token     string
 
@@ -161,7 +161,7 @@ func (s *Server) open() (err error) {
 	if err = s.openShed(); err != nil {
 		return err
 	}
-	told := metrics.Options{
+	opts := metrics.Options{
 		Limits:  s.rules.series,
 		Store:   s.store.stats,
 		Shared:  s.store.shared,
@@ -175,28 +175,28 @@ func (s *Server) open() (err error) {
 		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)
-	told.Unlimited, told.Unmatched = u.observe, u.metrics
+	opts.Unlimited, opts.Unmatched = u.observe, u.metrics
 	s.rules.asked = s.isAsked
 	if s.rules.live != nil {
-		told.Unasked = s.unaskedRules
+		opts.Unasked = s.unaskedRules
 	}
 	if s.shed != nil {
-		told.Shed, told.Extra = s.shedMetrics, s.isShedLimit()
+		opts.Shed, opts.Extra = s.shedMetrics, s.isShedLimit()
 	}
 	if s.conf.RESP.Listen != "" {
-		told.RESP = s.respMetrics
+		opts.RESP = s.respMetrics
 	}
-	told.Certificates = s.certificateMetrics
+	opts.Certificates = s.certificateMetrics
 	if s.conf.OTel.on() {
-		told.Telemetry, told.Semantic = s.telemetryMetrics, true
+		opts.Telemetry, opts.Semantic = s.telemetryMetrics, true
 	}
 	if err = s.openEvents(); err != nil {
 		return err
 	}
 	if s.events != nil {
-		told.Events = s.events.metrics
+		opts.Events = s.events.metrics
 	}
-	s.metrics = metrics.New(told)
+	s.metrics = metrics.New(opts)
 	if err = s.openAnalytics(); err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (s *Server) open() (err error) {
 			if f.conns == nil {
 				f.conns = new(listen.Counts)
 			}
-			s.doors = append(s.doors, f)
+			s.listeners = append(s.listeners, f)
 		}
 	}
 	s.opened.Store(true)
@@ -253,8 +253,8 @@ func (s *Server) Close() error {
 	if s.events != nil {
 		errs = append(errs, s.events.close())
 	}
-	if s.analyst != nil {
-		errs = append(errs, s.analyst.close())
+	if s.analytics != nil {
+		errs = append(errs, s.analytics.close())
 	}
 	if s.store.Store != nil {
 		errs = append(errs, s.store.Close())
@@ -355,14 +355,14 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	if s.events != nil {
 		s.events.run()
 	}
-	if s.analyst != nil {
-		s.analyst.run()
+	if s.analytics != nil {
+		s.analytics.run()
 	}
 
 	var firstDone, lastDone sync.WaitGroup
 	// Buffered so that no front end waits for another's error to be read.
-	errs := make(chan error, len(s.doors))
-	for i, f := range s.doors {
+	errs := make(chan error, len(s.listeners))
+	for i, f := range s.listeners {
 		wg, until := &firstDone, first
 		if f.last {
 			wg, until = &lastDone, last
@@ -387,7 +387,7 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	if s.events != nil {
 		s.events.end() // after the last request
 	}
-	if s.analyst != nil {
+	if s.analytics != nil {
 		s.endAnalytics()
 	}
 	endLast()
@@ -418,7 +418,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range s.doors {
+	for _, f := range s.listeners {
 		ln, err := listenOn(f.listen)
 		if err != nil {
 			none := ""
@@ -454,8 +454,8 @@ func (s *Server) connectionMetrics() []metrics.Connections {
 	if !s.opened.Load() {
 		return nil
 	}
-	all := make([]metrics.Connections, 0, len(s.doors))
-	for _, f := range s.doors {
+	all := make([]metrics.Connections, 0, len(s.listeners))
+	for _, f := range s.listeners {
 		all = append(all, connectionsOf(f.section, f.conns))
 	}
 	return all
@@ -471,7 +471,7 @@ func connectionsOf(section string, n *listen.Counts) metrics.Connections {
 // announce logs where the node listens and calls ready.
 func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 	r := Ready{URLs: make(map[string]string), ForwardAuth: s.conf.ForwardAuth.Prefix}
-	for i, f := range s.doors {
+	for i, f := range s.listeners {
 		addr := listeners[i].Addr().String()
 		r.URLs[f.section] = urlOf(listeners[i].Addr(), f.scheme, f.tls.Cert != "")
 		s.log.Info("listening", "section", f.section, "addr", addr, "tls", f.tls.Cert != "")

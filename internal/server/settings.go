@@ -85,7 +85,7 @@ func Defaults() *Config {
 //
 // file is the configuration file's path, empty for none. flags holds the
 // values of the given flags.
-func Layer(file string, flags *Config, given func(flag string) bool) (*Config, error) {
+func Layer(file string, flags *Config, isSet func(flag string) bool) (*Config, error) {
 	c := Defaults()
 	if file != "" {
 		if err := c.Load(file); err != nil {
@@ -95,7 +95,7 @@ func Layer(file string, flags *Config, given func(flag string) bool) (*Config, e
 	from := make(map[string]reflect.Value)
 	walk(reflect.ValueOf(flags).Elem(), "", "", func(s Setting, v reflect.Value) { from[s.Flag] = v })
 	walk(reflect.ValueOf(c).Elem(), "", "", func(s Setting, v reflect.Value) {
-		if s.Flag != "" && given(s.Flag) {
+		if s.Flag != "" && isSet(s.Flag) {
 			v.Set(from[s.Flag])
 		}
 	})

@@ -57,8 +57,8 @@ type openedStore struct {
 	// rule is check for a limit of the rules, which regions may have to count
 	// together. Nil means check.
 	rule func(*weir.Limit) error
-	// plain: it keeps windows aligned to the epoch only.
-	plain bool
+	// alignedOnly: it keeps windows aligned to the epoch only.
+	alignedOnly bool
 	// follow has the calls of a store that nodes share followed. Nil if none is.
 	follow func(followCall)
 }
@@ -118,7 +118,7 @@ func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
 	late.failure = redisFailure
 	shared := lateRedis{late}
 	opened, err := openShared(shared, shared, late.reached, redis.Check, true, conf, log)
-	late.tellReached(opened, log)
+	late.logReached(opened, log)
 	opened.calls, opened.redis = late.calls, shared.stats
 	opened.follow = late.followBy
 	return opened, err
@@ -150,9 +150,9 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 	}
 	late.failure = memcachedFailure
 	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
-	late.tellReached(opened, log)
+	late.logReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy
-	opened.plain = true
+	opened.alignedOnly = true
 	opened.restarts = restartsOf(memcached.Restarts)
 	return opened, err
 }

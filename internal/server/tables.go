@@ -106,7 +106,7 @@ func (s *Server) openReserver() error {
 	if err != nil {
 		return fmt.Errorf("--reserve-key-file, api.reserve_ttl: %w", err)
 	}
-	if s.store.plain {
+	if s.store.alignedOnly {
 		s.log.Info("reservations are disabled: the store cannot remember settled ones")
 		return nil
 	}

@@ -39,12 +39,12 @@ func (u *unasked) summary() string {
 
 // asks says which rules the gateway, and proxies that ask, can meet.
 type asks struct {
-	conf   *Config
-	who    *identity.Resolver
-	set    *rules.Set
-	domain string
-	routes *identity.Routes // nil without routes
-	plain  *identity.Plan   // of requests that no route matches; nil: there are none
+	conf     *Config
+	who      *identity.Resolver
+	set      *rules.Set
+	domain   string
+	routes   *identity.Routes // nil without routes
+	unrouted *identity.Plan   // of requests that no route matches; nil: there are none
 	// fixed are the values of the sources path and host that all requests of a route
 	// have.
 	fixed []map[string]string
@@ -91,7 +91,7 @@ func findAsked(conf *Config, who *identity.Resolver, set *rules.Set) (*asks, err
 // plans makes the plans of the doors.
 func (a *asks) plans() (err error) {
 	if len(a.conf.Routes) == 0 {
-		a.plain = a.who.RulePlan(a.set, 0)
+		a.unrouted = a.who.RulePlan(a.set, 0)
 		return nil
 	}
 	all := make([]identity.Route, len(a.conf.Routes))
@@ -107,7 +107,7 @@ func (a *asks) plans() (err error) {
 		return err
 	}
 	if a.conf.Upstream != "" || a.conf.asked() {
-		a.plain, err = a.who.Plan(nil)
+		a.unrouted, err = a.who.Plan(nil)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ type sampleRequest struct{ method, host, path string }
 // reaches reports whether some request meets r.
 func (a *asks) reaches(r *rules.Rule) bool {
 	if a.routes == nil {
-		return a.planReaches(r, a.plain, sampleRequest{"GET", "weir.invalid", "/"})
+		return a.planReaches(r, a.unrouted, sampleRequest{"GET", "weir.invalid", "/"})
 	}
 	tries := 0
 	for i := range a.conf.Routes {
@@ -152,8 +152,8 @@ func (a *asks) reaches(r *rules.Rule) bool {
 			}
 		}
 	}
-	return a.plain != nil && slices.ContainsFunc(a.requests(r, -1), func(q sampleRequest) bool {
-		return a.routeOf(q) < 0 && a.planReaches(r, a.plain, q)
+	return a.unrouted != nil && slices.ContainsFunc(a.requests(r, -1), func(q sampleRequest) bool {
+		return a.routeOf(q) < 0 && a.planReaches(r, a.unrouted, q)
 	})
 }
 
@@ -379,7 +379,7 @@ func (a *asks) addTo(r *rules.Rule) (to, add string) {
 		return fmt.Sprintf("routes[%d].descriptors", i), "- " + entries
 	}
 	fits := func(q sampleRequest) bool { return a.routeOf(q) < 0 && a.fitsPath(r, q) }
-	if a.plain == nil || !slices.ContainsFunc(a.requests(r, -1), fits) {
+	if a.unrouted == nil || !slices.ContainsFunc(a.requests(r, -1), fits) {
 		return "", ""
 	}
 	return "the end of routes", "- {descriptors: [" + withAddress(r, entries) + "]}"
@@ -475,7 +475,7 @@ func (a *asks) reportGaps(key string) {
 	}
 	why := "no " + key + " is sent "
 	anyOther := sampleRequest{"WEIR", "weir.invalid", "/weir-no-route/x"}
-	switch rest := a.plain != nil && key != entryAddress && a.routeOf(anyOther) < 0; {
+	switch rest := a.unrouted != nil && key != entryAddress && a.routeOf(anyOther) < 0; {
 	case rest && len(gaps) == 0:
 		why += "without a route"
 		to, add = "the end of routes", "- {descriptors: [{entries: ["+entryAddress+"]}, "+add+"]}"
@@ -506,7 +506,7 @@ func (a *asks) sends(key string) bool {
 	if a.routes == nil {
 		return a.who.Unknown(key) == nil
 	}
-	if key == entryAddress && a.plain != nil {
+	if key == entryAddress && a.unrouted != nil {
 		return true
 	}
 	return slices.ContainsFunc(a.conf.Routes, func(rt Route) bool { return rt.sends(key) })

@@ -16,7 +16,7 @@ func (s *Server) warnOfUnlimited() {
 	if s.rules.live == nil {
 		return
 	}
-	s.looked = s.rules.live.Status().Successes
+	s.checkedGeneration = s.rules.live.Status().Successes
 	s.warnOfUnasked()
 	if s.conf.Shed != nil {
 		return
@@ -42,13 +42,13 @@ func (s *Server) warnOfUnlimited() {
 // watchUnlimited warns of rules that are read as of those at the start, until ctx ends.
 // What is read again unchanged is warned of again: who asks for that wants to know.
 func (s *Server) watchUnlimited(ctx context.Context) {
-	if s.looked == 0 {
+	if s.checkedGeneration == 0 {
 		return
 	}
 	live := s.rules.live
 	for {
 		changed := live.Changed()
-		if live.Status().Successes != s.looked {
+		if live.Status().Successes != s.checkedGeneration {
 			s.warnOfUnlimited()
 		}
 		select {

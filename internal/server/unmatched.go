@@ -19,13 +19,13 @@ func (r *ruleSet) Exempts(req *weir.Request) bool { return r.set().Exempts(req) 
 // Unmatched implements checks.Unmatcher.
 func (r *ruleSet) Unmatched(req *weir.Request) string {
 	domain, lists := r.words.keyLists()
-	return r.set().UnmatchedBeside(req, domain, lists)
+	return r.set().UnmatchedWith(req, domain, lists)
 }
 
 // misspelt is Unmatched without a look at values.
 func (r *ruleSet) misspelt(req *weir.Request) string {
 	domain, lists := r.words.keyLists()
-	return r.set().MisspeltBeside(req, domain, lists)
+	return r.set().MisspeltWith(req, domain, lists)
 }
 
 // set returns the rules of the files in use, none without files.

@@ -73,17 +73,17 @@ func checkTable(depth, width int) error {
 //
 // units and maxError are at least 1, missed is between 0 and 1. The width is a
 // power of two. A result too large for [NewCountMin] is an error.
-func countMinSize(units, maxError int64, missed float64) (depth, width int, err error) {
+func countMinSize(units, maxError int64, failure float64) (depth, width int, err error) {
 	if units < 1 || maxError < 1 {
 		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d: both must be at least 1", units, maxError)
 	}
-	if !(missed > 0 && missed < 1) {
-		return 0, 0, fmt.Errorf("sketch: chance of a larger error is %v: choose a value between 0 and 1, such as 0.02", missed)
+	if !(failure > 0 && failure < 1) {
+		return 0, 0, fmt.Errorf("sketch: chance of a larger error is %v: choose a value between 0 and 1, such as 0.02", failure)
 	}
-	d := math.Max(1, math.Ceil(-math.Log(missed)))
+	d := math.Max(1, math.Ceil(-math.Log(failure)))
 	w := math.Ceil(math.E * float64(units) / float64(maxError))
 	if d > MaxDepth {
-		return 0, 0, fmt.Errorf("sketch: a chance of %v needs %.0f rows: at most %d are kept, choose a larger chance", missed, d, MaxDepth)
+		return 0, 0, fmt.Errorf("sketch: a chance of %v needs %.0f rows: at most %d are kept, choose a larger chance", failure, d, MaxDepth)
 	}
 	if w > MaxWidth {
 		return 0, 0, fmt.Errorf("sketch: %d units within an error of %d need %.0f columns: at most %d are kept, choose a larger error", units, maxError, w, MaxWidth)

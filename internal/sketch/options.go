@@ -7,7 +7,7 @@ import (
 )
 
 // WindowOptions sizes a [Window]: by an error target (Limit, Units, MaxError,
-// Missed; Keys, FalsePositives) or directly (Depth, Width; BloomBits,
+// Failure; Keys, FalsePositives) or directly (Depth, Width; BloomBits,
 // BloomHashes). Sizes are those of one generation over all shards.
 type WindowOptions struct {
 	// Period is W in microseconds, at least 1. Zero means a missing period,
@@ -25,9 +25,9 @@ type WindowOptions struct {
 	// MaxError is the tolerated over-estimate as a share of Limit. Zero means
 	// 0.02.
 	MaxError float64
-	// Missed is the chance that a key is over-estimated by more than that. Zero
+	// Failure is the chance that a key is over-estimated by more than that. Zero
 	// means 0.02.
-	Missed float64
+	Failure float64
 	// Depth is the number of rows. Zero means what Missed asks for: 4 for 0.02.
 	Depth int
 	// Width is the number of columns, rounded up to a power of two. Zero means
@@ -95,8 +95,8 @@ func (o WindowOptions) sizedCounters() (WindowOptions, error) {
 	if o.MaxError == 0 {
 		o.MaxError = 0.02
 	}
-	if o.Missed == 0 {
-		o.Missed = 0.02
+	if o.Failure == 0 {
+		o.Failure = 0.02
 	}
 	if o.Units < 0 || o.Limit < 0 || !(o.MaxError > 0 && o.MaxError <= 1) {
 		return o, fmt.Errorf("sketch: window for %d units, limit %d, error %v: neither may be negative, and the error is a share of the limit up to 1", o.Units, o.Limit, o.MaxError)
@@ -110,7 +110,7 @@ func (o WindowOptions) sizedCounters() (WindowOptions, error) {
 		units = int64(min(float64(o.Units)*float64(o.SubWindows+1)/float64(o.SubWindows), math.MaxInt64/2))
 		maxError = max(1, int64(o.MaxError*float64(o.Limit)))
 	}
-	depth, width, err := countMinSize(units, maxError, o.Missed)
+	depth, width, err := countMinSize(units, maxError, o.Failure)
 	if err != nil {
 		return o, err
 	}

@@ -22,7 +22,7 @@ func TestWindowOptions(t *testing.T) {
 	refused(sketch.WindowOptions{Period: 1, Units: -1})
 	refused(sketch.WindowOptions{Period: 1, MaxError: 2})
 	refused(sketch.WindowOptions{Period: 1, MaxError: math.NaN()})
-	refused(sketch.WindowOptions{Period: 1, Missed: 1})
+	refused(sketch.WindowOptions{Period: 1, Failure: 1})
 	refused(sketch.WindowOptions{Period: 1, Depth: 17})
 	refused(sketch.WindowOptions{Period: 1, Width: -1})
 	refused(sketch.WindowOptions{Period: 1, Keys: -1})

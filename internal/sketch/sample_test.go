@@ -66,8 +66,8 @@ func TestStatsMeasureTheTrueError(t *testing.T) {
 			beyond++
 		}
 	}
-	if share := float64(beyond) / float64(len(live)); share > st.BoundMissed {
-		t.Errorf("%.4f of the keys beyond the bound of %.0f, at most %.4f may", share, st.Bound, st.BoundMissed)
+	if share := float64(beyond) / float64(len(live)); share > st.BoundFailure {
+		t.Errorf("%.4f of the keys beyond the bound of %.0f, at most %.4f may", share, st.Bound, st.BoundFailure)
 	}
 
 	// Three generations on, three of five have left.

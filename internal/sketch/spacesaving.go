@@ -24,7 +24,7 @@ import (
 // top-k elements in data streams", 2005.
 type SpaceSaving[K ID] struct {
 	heap  []Counter[K] // binary heap, the least count first
-	place map[K]int    // key -> its index in heap
+	index map[K]int    // key -> its index in heap
 	room  int
 }
 
@@ -48,7 +48,7 @@ func NewSpaceSaving[K ID](counters int) (*SpaceSaving[K], error) {
 	}
 	return &SpaceSaving[K]{
 		heap:  make([]Counter[K], 0, counters),
-		place: make(map[K]int, counters),
+		index: make(map[K]int, counters),
 		room:  counters,
 	}, nil
 }
@@ -61,21 +61,21 @@ func (s *SpaceSaving[K]) Add(key K, n int64) {
 	if n < 1 {
 		return
 	}
-	if i, ok := s.place[key]; ok {
+	if i, ok := s.index[key]; ok {
 		s.heap[i].Count = satAdd(s.heap[i].Count, n)
 		s.down(i)
 		return
 	}
 	if len(s.heap) < s.room {
 		s.heap = append(s.heap, Counter[K]{Key: key, Count: n})
-		s.place[key] = len(s.heap) - 1
+		s.index[key] = len(s.heap) - 1
 		s.up(len(s.heap) - 1)
 		return
 	}
 	least := s.heap[0].Count
-	delete(s.place, s.heap[0].Key)
+	delete(s.index, s.heap[0].Key)
 	s.heap[0] = Counter[K]{Key: key, Count: satAdd(least, n), Error: least}
-	s.place[key] = 0
+	s.index[key] = 0
 	s.down(0)
 }
 
@@ -121,5 +121,5 @@ func (s *SpaceSaving[K]) down(i int) {
 
 func (s *SpaceSaving[K]) swap(i, j int) {
 	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
-	s.place[s.heap[i].Key], s.place[s.heap[j].Key] = i, j
+	s.index[s.heap[i].Key], s.index[s.heap[j].Key] = i, j
 }

@@ -13,8 +13,8 @@ type Stats struct {
 
 	// Bound is e*M/width of the fullest shard, plus one for each live generation
 	// in use (a wrong yes of its Bloom filter): units by which a key is over-estimated
-	// at most, but for a chance of BoundMissed, e^-depth.
-	Bound, BoundMissed float64
+	// at most, but for a chance of BoundFailure, e^-depth.
+	Bound, BoundFailure float64
 	// CounterFill is the share of counters above zero in the fullest live
 	// generation of any shard.
 	CounterFill float64
@@ -58,7 +58,7 @@ func ratio(part, whole int) float64 {
 func (w *Window) Stats(now int64) Stats {
 	st := Stats{Bytes: w.bytes, SampleShare: 1}
 	depth := w.shards[0].ring[0].counts.depth
-	st.BoundMissed = math.Exp(-float64(depth))
+	st.BoundFailure = math.Exp(-float64(depth))
 	var errors float64
 	for i := range w.shards {
 		s := &w.shards[i]

@@ -304,8 +304,8 @@ func TestWindowOneCounter(t *testing.T) {
 	if st.Units != 21+1+5+2+5 || st.CounterUnits != 20+0+4+2+4 {
 		t.Errorf("%d units, %d in the counter, want 34 and 30", st.Units, st.CounterUnits)
 	}
-	if want := math.E*30 + 1; math.Abs(st.Bound-want) > 1e-9 || math.Abs(st.BoundMissed-1/math.E) > 1e-9 {
-		t.Errorf("bound %v missed %v, want %v and 1/e", st.Bound, st.BoundMissed, want)
+	if want := math.E*30 + 1; math.Abs(st.Bound-want) > 1e-9 || math.Abs(st.BoundFailure-1/math.E) > 1e-9 {
+		t.Errorf("bound %v missed %v, want %v and 1/e", st.Bound, st.BoundFailure, want)
 	}
 	// a 23-21, b 23-1, c 23-7, d 23-5
 	if st.Sampled != 4 || st.Overestimated != 4 || st.MaxError != 22 || st.MeanError != (2+22+16+18)/4.0 {

@@ -62,7 +62,7 @@ func BenchmarkDecide(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer done()
-			if err := c.Exhaust(limiter, load.Hot); err != nil {
+			if err := c.Exhaust(limiter, load.HotKey); err != nil {
 				b.Fatal(err)
 			}
 			run(b, 1, sh.Work(c.Ask(limiter), nil))

@@ -101,7 +101,7 @@ func (r runner) test(ctx context.Context, pkg, pattern, overlay string) (v verdi
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &exit)) {
 		return broken, errors.Join(err, ctx.Err()).Error(), tail(out)
 	}
-	v, by = judge(out, err == nil)
+	v, by = classify(out, err == nil)
 	return v, by, tail(out)
 }
 
@@ -120,8 +120,8 @@ var (
 	crashed = regexp.MustCompile(`(?m)^(fatal error: .*|panic: .*|SIG[A-Z]+: .*)$`)
 )
 
-// judge reads what go test printed.
-func judge(out string, passed bool) (v verdict, by string) {
+// classify reads what go test printed.
+func classify(out string, passed bool) (v verdict, by string) {
 	switch {
 	case passed && strings.Contains(out, "[no tests to run]"), passed && strings.Contains(out, "[no test files]"):
 		return broken, "no test of that name"

@@ -117,7 +117,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 	code := weir.NoAnswer
 	defer func() { held.Finish(ctx, weir.Result{Code: code}) }()
 	err = invoke(ctx, method, req, reply, cc, opts...)
-	code = answered(ctx, err)
+	code = codeOf(ctx, err)
 	c.heed(held.Key, err)
 	return err
 }
@@ -184,9 +184,9 @@ func (c *Client) undecided(ctx context.Context, method string, why *admit.Undeci
 	return status.Error(codes.Unavailable, "grpclimit: no decision: "+why.Error())
 }
 
-// answered returns the status that a call is settled by: what a server that could
+// codeOf returns the status that a call is settled by: what a server that could
 // not be reached would have answered is no answer.
-func answered(ctx context.Context, err error) int {
+func codeOf(ctx context.Context, err error) int {
 	if err == nil {
 		return statusOf(codes.OK)
 	}
@@ -226,7 +226,7 @@ func (s *limitedStream) finish(err error) {
 		if err == io.EOF {
 			err = nil
 		}
-		s.held.Finish(context.WithoutCancel(s.ctx), weir.Result{Code: answered(s.ctx, err)})
+		s.held.Finish(context.WithoutCancel(s.ctx), weir.Result{Code: codeOf(s.ctx, err)})
 		s.c.heed(s.held.Key, err)
 	})
 }

@@ -73,7 +73,7 @@ func (v *visit) fill(req any) error {
 	r := &v.life.Req
 	v.caller = m.opt.Identity.Acquire()
 	v.caller.Set(v.facts())
-	r.Facts = v.caller.Told()
+	r.Facts = v.caller.Facts()
 	if m.opt.Plan != nil {
 		if err := m.opt.Plan.Fill(r, v.caller); err != nil {
 			if bad, ok := errors.AsType[*identity.Error](err); ok {

@@ -127,7 +127,7 @@ func TestWaitingIsNotUnderWay(t *testing.T) {
 		waited := make(chan int)
 		go func() { waited <- serve(hello) }()
 		synctest.Wait() // it waits for 50 ms
-		var place shed.Place
+		var place shed.Slot
 		if !sh.Enter(&place, 0) {
 			t.Error("who waits takes the room")
 		}

@@ -300,7 +300,7 @@ func TestShed(t *testing.T) {
 		t.Error("answered")
 	}
 	until(t, func() bool { // not by a visit that still has a place
-		var place shed.Place
+		var place shed.Slot
 		defer place.Leave()
 		return sh.Enter(&place, shed.Critical)
 	})
@@ -319,7 +319,7 @@ func TestBusyInOwnWords(t *testing.T) {
 	s := newSite(t, permin(9), httplimit.Options{Shed: sh, Answer: words, Refuse: func(w http.ResponseWriter, _ *http.Request, why *httplimit.Refusal) {
 		w.WriteHeader(why.Status)
 	}}, hello)
-	var place shed.Place
+	var place shed.Slot
 	if !sh.Enter(&place, shed.Critical) {
 		t.Fatal("no place")
 	}
@@ -348,7 +348,7 @@ func TestRefusalThatBreaksOff(t *testing.T) {
 		}
 	}
 	until(t, func() bool {
-		var place shed.Place
+		var place shed.Slot
 		defer place.Leave()
 		return sh.Enter(&place, shed.Critical)
 	})

@@ -22,7 +22,7 @@ type Visit struct {
 	ctx      context.Context
 	caller   *identity.Caller // kept for the next visit; nil until one has to find out who calls
 	decision weir.Decision
-	place    shed.Place // among what is under way on this node
+	inflight shed.Slot // among what is under way on this node
 }
 
 // Enter identifies r and decides: nil means that w is answered, or that the
@@ -59,7 +59,7 @@ func (v *Visit) fill(w http.ResponseWriter, r *http.Request, c *identity.Caller,
 		c = v.caller
 		c.SetHTTP(r)
 	}
-	v.life.Req.Facts = c.Told()
+	v.life.Req.Facts = c.Facts()
 	if p == nil {
 		p = m.opt.Plan
 	}
@@ -110,7 +110,7 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if v.life.Delayed() {
-		v.place.Leave()
+		v.inflight.Leave()
 		if v.life.Wait(v.ctx) != nil {
 			return false
 		}
@@ -127,7 +127,7 @@ func (v *Visit) decide(w http.ResponseWriter, r *http.Request) bool {
 // begun reports whether there is room on this node for the request.
 func (v *Visit) begun() bool {
 	s := v.m.opt.Shed
-	return s == nil || s.Enter(&v.place, shed.Priority(v.life.Req.Priority))
+	return s == nil || s.Enter(&v.inflight, shed.Priority(v.life.Req.Priority))
 }
 
 // undecided reports whether r passes though the store gave no decision.
@@ -180,7 +180,7 @@ func (v *Visit) Leave(status int, h http.Header, sent int64) {
 // free gives the visit back for reuse.
 func (v *Visit) free() {
 	m := v.m
-	v.place.Leave()
+	v.inflight.Leave()
 	if v.caller != nil {
 		v.caller.Clear()
 	}

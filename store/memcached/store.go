@@ -175,7 +175,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	begin := time.Now()
 	end := begin.Add(s.timeout)
 	if b := background.Of(ctx); b != nil {
-		end = begin.Add(max(s.timeout, b.Patience))
+		end = begin.Add(max(s.timeout, b.Timeout))
 	}
 	if d, ok := ctx.Deadline(); ok && d.Before(end) {
 		end = d

@@ -9,8 +9,8 @@ const (
 	// anchorEvery is how often, in monotonic nanoseconds, the clock is compared
 	// with wall time.
 	anchorEvery = int64(time.Second)
-	// anchorSoon is the same as long as the counter's rate is not known.
-	anchorSoon = int64(10 * time.Millisecond)
+	// anchorFirst is the same as long as the counter's rate is not known.
+	anchorFirst = int64(10 * time.Millisecond)
 	// slew is by how much a clock that is ahead goes slower: one part in 2^slew.
 	slew = 4
 )
@@ -24,10 +24,10 @@ const (
 //
 // Safe for concurrent use.
 type clock struct {
-	// told tells the time instead, if it is not nil.
-	told   func() int64
-	base   time.Time
-	anchor atomic.Pointer[anchor]
+	// nowFunc tells the time instead, if it is not nil.
+	nowFunc func() int64
+	base    time.Time
+	anchor  atomic.Pointer[anchor]
 }
 
 // An instant is one point in time on every clock.
@@ -37,25 +37,25 @@ type instant struct {
 	wall  int64  // microseconds since the Unix epoch
 }
 
-// An anchor ties an instant to the time that is told at it. It never changes.
+// An anchor ties an instant to the time of it. It never changes.
 type anchor struct {
 	instant
-	told int64
-	// ahead is by how many microseconds told is ahead of wall time.
+	nowFunc int64
+	// ahead is by how many microseconds the clock is ahead of wall time.
 	ahead int64
 	// counts is set as long as the counter is to be trusted.
 	counts bool
 	rate
 }
 
-// newClock returns a clock on which told tells the time, its own means if told is nil.
-func newClock(told func() int64) *clock {
-	c := &clock{told: told, base: time.Now()}
+// newClock returns a clock that reads the time from nowFunc, by its own means if that is nil.
+func newClock(nowFunc func() int64) *clock {
+	c := &clock{nowFunc: nowFunc, base: time.Now()}
 	// Where the time is made up, as in a bubble of testing/synctest, which begins
 	// in the year 2000, no counter tells it.
-	a := &anchor{counts: told == nil && c.base.Year() >= 2020 && counterKeepsTime()}
+	a := &anchor{counts: nowFunc == nil && c.base.Year() >= 2020 && counterKeepsTime()}
 	a.instant = c.look(a.counts)
-	a.told = a.wall
+	a.nowFunc = a.wall
 	c.anchor.Store(a)
 	return c
 }
@@ -79,11 +79,11 @@ func (c *clock) now(last int64) int64 {
 }
 
 func (c *clock) withoutCounter(a *anchor, last int64) int64 {
-	if c.told != nil {
-		return c.told()
+	if c.nowFunc != nil {
+		return c.nowFunc()
 	}
 	n := int64(time.Since(c.base)) - a.mono
-	if n >= anchorEvery || n >= anchorSoon && a.counts {
+	if n >= anchorEvery || n >= anchorFirst && a.counts {
 		return c.renew(a, last)
 	}
 	return max(a.after(n/1000), last)
@@ -93,7 +93,7 @@ func (c *clock) withoutCounter(a *anchor, last int64) int64 {
 func (c *clock) renew(a *anchor, last int64) int64 {
 	n := a.next(c.look(a.counts))
 	if c.anchor.CompareAndSwap(a, &n) {
-		return max(n.told, last)
+		return max(n.nowFunc, last)
 	}
 	return c.now(last)
 }
@@ -105,8 +105,8 @@ func (c *clock) look(counts bool) instant {
 	for try := 0; counts && try < tries; try++ {
 		before := readCounter()
 		i := c.instant()
-		if apart := readCounter() - before; apart < closely {
-			i.ticks = before + apart/2
+		if took := readCounter() - before; took < closely {
+			i.ticks = before + took/2
 			return i
 		}
 	}
@@ -124,7 +124,7 @@ func (a *anchor) after(micros int64) int64 {
 	if a.ahead > 0 {
 		micros -= min(micros>>slew, a.ahead)
 	}
-	return a.told + micros
+	return a.nowFunc + micros
 }
 
 // at returns the time that is told at i.
@@ -137,13 +137,13 @@ func (a *anchor) at(i instant) int64 {
 
 // next returns the anchor to follow a at i.
 func (a *anchor) next(i instant) anchor {
-	n := anchor{instant: i, told: i.wall, counts: a.counts}
-	if told := a.at(i); i.wall < told {
-		n.told, n.ahead = told, told-i.wall
+	n := anchor{instant: i, nowFunc: i.wall, counts: a.counts}
+	if nowFunc := a.at(i); i.wall < nowFunc {
+		n.nowFunc, n.ahead = nowFunc, nowFunc-i.wall
 	}
 	switch {
 	case a.ticks == 0 || i.ticks == 0 || !n.counts:
-	case i.mono-a.mono < anchorSoon:
+	case i.mono-a.mono < anchorFirst:
 		// Too short to measure: somebody read the counter before a was tied, and it
 		// after that.
 		n.rate = a.rate

@@ -18,7 +18,7 @@ func TestClockFollowsWallTimeAndNeverGoesBack(t *testing.T) {
 func follow(t *testing.T, perMicro uint64) {
 	const second = int64(time.Second)
 	at := func(mono int64) instant { return instant{mono: mono, ticks: uint64(second+mono) / 1000 * perMicro} }
-	a := anchor{instant: at(-second), told: 0, counts: perMicro > 0}
+	a := anchor{instant: at(-second), nowFunc: 0, counts: perMicro > 0}
 	told := int64(0)
 	step := func(mono, wall int64) int64 {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestClockTellsTheTime(t *testing.T) {
 
 // A clock that is a little ahead waits for that little.
 func TestClockThatIsALittleAhead(t *testing.T) {
-	a := anchor{instant: instant{wall: 1000}, told: 1010, ahead: 10}
+	a := anchor{instant: instant{wall: 1000}, nowFunc: 1010, ahead: 10}
 	for since, want := range map[int64]int64{0: 1010, 16: 1025, 160: 1160, 161: 1161, 1_000_000: 1_001_000} {
 		if got := a.after(since); got != want {
 			t.Errorf("%d µs after: %d, want %d", since, got, want)
@@ -149,7 +149,7 @@ func TestCounterIsChecked(t *testing.T) {
 	month := at(30*86400, 3000)
 	month.mono += month.mono / 2000
 	month.wall = month.mono / 1000
-	if f := e.next(month); f.scale == 0 || f.told != month.wall || f.ahead != 0 {
+	if f := e.next(month); f.scale == 0 || f.nowFunc != month.wall || f.ahead != 0 {
 		t.Errorf("after a month: %+v", f)
 	}
 }
@@ -188,7 +188,7 @@ func TestClocksAgree(t *testing.T) {
 				before := int64(time.Since(c.base))
 				ticks := readCounter()
 				after := int64(time.Since(c.base))
-				told := (a.at(instant{ticks: ticks, mono: after}) - a.told) * 1000
+				told := (a.at(instant{ticks: ticks, mono: after}) - a.nowFunc) * 1000
 				const off = int64(500 * time.Microsecond)
 				if told < before-a.mono-off || told > after-a.mono+off {
 					t.Errorf("%d ns after the anchor, where the monotonic clock has %d to %d", told, before-a.mono, after-a.mono)

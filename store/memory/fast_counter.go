@@ -30,7 +30,7 @@ func (r *rate) measure(a, b instant) (rate, bool) {
 	if r.scale != 0 {
 		// NTP changes the rate of the monotonic clock by a part in 2,000 at most.
 		const within, least = 0.001, 20
-		if told := ticks * float64(r.scale) / one; math.Abs(told-micros) > micros*within+least {
+		if measured := ticks * float64(r.scale) / one; math.Abs(measured-micros) > micros*within+least {
 			return rate{}, false
 		}
 	}

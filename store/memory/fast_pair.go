@@ -69,8 +69,8 @@ func (s *Store) spendPair(p *pair, a, b *weir.Op) bool {
 		return false
 	}
 	rowA, rowB := p.inA.row(atA), p.inB.row(atB)
-	now := s.clock.now(max(p.inA.told, p.inB.told))
-	p.inA.told, p.inB.told = now, now
+	now := s.clock.now(max(p.inA.latest, p.inB.latest))
+	p.inA.latest, p.inB.latest = now, now
 	askA, askB := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID}, weir.Ask{Now: now, Cost: b.Cost, ID: b.ID}
 	var before [maxDirect]int64
 	copy(before[:], rowA)

@@ -13,7 +13,7 @@ import (
 // of an operator, and whether there is any. A key that is decided from a sketch
 // has none.
 func (s *Store) Inspect(_ context.Context, key string, l *weir.Limit) (cells []int64, found bool, err error) {
-	err = s.inspect(key, l, func(p *place) {
+	err = s.inspect(key, l, func(p *slot) {
 		cells, found = slices.Clone(p.cells()), true
 	})
 	return cells, found, err
@@ -22,7 +22,7 @@ func (s *Store) Inspect(_ context.Context, key string, l *weir.Limit) (cells []i
 // Forget makes key under l as if never seen, and reports whether anything was
 // known of it. What a sketch knows of it stays: others share it.
 func (s *Store) Forget(_ context.Context, key string, l *weir.Limit) (found bool, err error) {
-	err = s.inspect(key, l, func(p *place) {
+	err = s.inspect(key, l, func(p *slot) {
 		found = true
 		p.table.drop(p.segment, p.at)
 	})
@@ -30,7 +30,7 @@ func (s *Store) Forget(_ context.Context, key string, l *weir.Limit) (found bool
 }
 
 // inspect calls f with the place of key if it is kept and not expired.
-func (s *Store) inspect(key string, l *weir.Limit, f func(*place)) error {
+func (s *Store) inspect(key string, l *weir.Limit, f func(*slot)) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
@@ -39,7 +39,7 @@ func (s *Store) inspect(key string, l *weir.Limit, f func(*place)) error {
 		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
 	}
 	now := s.now()
-	p := place{table: t, tag: s.tag(key, l)}
+	p := slot{table: t, tag: s.tag(key, l)}
 	p.segment = t.lock(p.tag)
 	defer p.segment.mu.Unlock()
 	if p.at, p.found = p.segment.find(p.tag); p.found && !t.expired(p.segment, p.at, edge(now)) {
@@ -49,7 +49,7 @@ func (s *Store) inspect(key string, l *weir.Limit, f func(*place)) error {
 }
 
 // cells returns the cells of a row that was found and is not empty.
-func (p *place) cells() []int64 {
+func (p *slot) cells() []int64 {
 	if p.table.slabs != nil {
 		return p.table.slabs.row(ref(p.segment.cells[p.at+1]))
 	}

@@ -19,8 +19,8 @@ type segment struct {
 	cells []int64
 	// num orders segments: whoever locks several locks the smaller num first.
 	num uint64
-	// told is the latest time at which something was decided here.
-	told int64
+	// latest is the latest time at which something was decided here.
+	latest int64
 	// sweepAt is the time, in milliseconds and without what exceeds 32 bits, before
 	// which looking for expired rows is not worth while.
 	sweepAt uint32

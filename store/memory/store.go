@@ -114,19 +114,19 @@ func (s *Store) now() int64 { return s.clock.now(0) }
 // It is told under the lock: else a spend that was told it earlier could come later,
 // find a key that is full only until now, and refuse a unit too many.
 func (s *Store) nowIn(g *segment) int64 {
-	g.told = s.clock.now(g.told)
-	return g.told
+	g.latest = s.clock.now(g.latest)
+	return g.latest
 }
 
 // nowAmong returns the time for a decision in all of locks, which are locked.
 func (s *Store) nowAmong(locks lockSet) int64 {
 	last := int64(0)
 	for _, g := range locks {
-		last = max(last, g.told)
+		last = max(last, g.latest)
 	}
 	now := s.clock.now(last)
 	for _, g := range locks {
-		g.told = now
+		g.latest = now
 	}
 	return now
 }
@@ -221,7 +221,7 @@ func (s *Store) refuses(l *weir.Limit, a *weir.Ask) error {
 func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a weir.Ask) (weir.Decision, int64) {
 	full := false
 	for {
-		p := place{table: t, segment: g, tag: tag}
+		p := slot{table: t, segment: g, tag: tag}
 		p.find(a.Now)
 		if !p.needsRow() {
 			if d, ok := p.step(l, a, false); ok {

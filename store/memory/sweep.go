@@ -58,7 +58,7 @@ func (t *table) sweepTop(p *top, now int64) {
 // sweepSegment drops the expired rows of g and gives back what it does not need.
 // Requires: g is locked.
 func (t *table) sweepSegment(g *segment, now int64) {
-	g.told = max(g.told, now)
+	g.latest = max(g.latest, now)
 	t.dropExpired(g, edge(now))
 	if t.slabs != nil {
 		for at := 0; at < len(g.cells); at += t.words {
@@ -131,7 +131,7 @@ func (t *table) merge(g, h *segment) bool {
 	}
 	g.prefix >>= 1
 	g.bits--
-	g.told = max(g.told, h.told)
+	g.latest = max(g.latest, h.latest)
 	h.prefix, h.bits = gone, topBits
 	h.cells, h.rows, h.used = nil, 0, 0
 	t.publish(g)

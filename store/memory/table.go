@@ -237,7 +237,7 @@ func (t *table) split(g *segment) bool {
 		return false
 	}
 	old := g.cells
-	h := &segment{num: t.store.nextNum(), told: g.told, prefix: g.prefix<<1 | 1, bits: g.bits + 1, words: g.words}
+	h := &segment{num: t.store.nextNum(), latest: g.latest, prefix: g.prefix<<1 | 1, bits: g.bits + 1, words: g.words}
 	g.equip(t.store.cells(low))
 	h.equip(t.store.cells(high))
 	for at := 0; at < len(old); at += t.words {

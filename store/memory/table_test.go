@@ -382,7 +382,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, one); n != 0 && l.Cells <= 4 {
 			t.Errorf("%v: TakeOne allocates %v times", l.Algorithm, n)
 		}
-		for _, n := range []int{1, 2, fewOps} {
+		for _, n := range []int{1, 2, smallCall} {
 			ops := make([]weir.Op, n)
 			keys := make([]string, n)
 			for i := range keys {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// fewOps is how many ops a call may have without allocating.
-	fewOps = 16
+	// smallCall is how many ops a call may have without allocating.
+	smallCall = 16
 	// mostOps is how many ops most calls have at most.
 	mostOps = 4
 )
 
 // A taken is an op on its way: where its key is kept, one way or another.
 type taken struct {
-	place
+	slot
 	// earlier is the cost of ops of the same call on the same key and limit.
 	earlier  int64
 	again    bool           // an earlier op has the same key and limit
@@ -39,9 +39,9 @@ func (s *Store) Take(_ context.Context, ops []weir.Op) error {
 		var all [mostOps]taken
 		var locks [mostOps]*segment
 		return s.takeAll(ops, all[:n], locks[:0])
-	case n <= fewOps:
-		var all [fewOps]taken
-		var locks [fewOps]*segment
+	case n <= smallCall:
+		var all [smallCall]taken
+		var locks [smallCall]*segment
 		return s.takeAll(ops, all[:n], locks[:0])
 	default:
 		return s.takeAll(ops, make([]taken, n), make([]*segment, 0, n))
@@ -74,7 +74,7 @@ func (s *Store) takeAll(ops []weir.Op, all []taken, locks lockSet) error {
 		}
 		p := &all[i]
 		if p.found && !moved && p.table.slabs == nil {
-			p.chargeInPlace(&ops[i], now)
+			p.chargeSlot(&ops[i], now)
 			continue
 		}
 		found := p.found
@@ -299,12 +299,12 @@ func (p *taken) ready(o *weir.Op, a weir.Ask) bool {
 	return ok
 }
 
-// chargeInPlace does what Resolve decided to a row that look has found.
-func (p *taken) chargeInPlace(o *weir.Op, now int64) {
-	looked := o.Decision.RetryAfter
+// chargeSlot does what Resolve decided to a row that look has found.
+func (p *taken) chargeSlot(o *weir.Op, now int64) {
+	retry := o.Decision.RetryAfter
 	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()}
 	o.Decision = o.Limit.Algorithm.Step(p.segment.row(p.at), o.Limit, a)
-	keepRefusal(o, looked)
+	keepRefusal(o, retry)
 }
 
 // charge does what Resolve decided.
@@ -312,7 +312,7 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 	if p.table == nil {
 		return
 	}
-	looked := o.Decision.RetryAfter
+	retry := o.Decision.RetryAfter
 	a := weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()}
 	switch {
 	case p.window != nil:
@@ -322,7 +322,7 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 			a.Verb = weir.Force
 		}
 		o.Decision = stepWindow(p.window, p.tag, o.Limit, a)
-		o.Decision.RetryAfter = looked
+		o.Decision.RetryAfter = retry
 	case p.overflow != nil:
 		if a.Verb == weir.Refund || !p.overflow.keeps() {
 			o.Charged = false
@@ -331,19 +331,19 @@ func (s *Store) charge(o *weir.Op, p *taken, now int64) {
 		a.Verb = weir.Force
 		p.find(now)
 		o.Decision = p.estimate(p.overflow, o.Limit, a)
-		o.Decision.RetryAfter = looked
+		o.Decision.RetryAfter = retry
 	default:
 		p.find(now)
 		o.Decision, _ = p.step(o.Limit, a, true)
-		keepRefusal(o, looked)
+		keepRefusal(o, retry)
 	}
 }
 
 // keepRefusal keeps an op refused that was charged though it was refused for the
 // sake of its reserve: the cost alone would have passed.
-func keepRefusal(o *weir.Op, looked time.Duration) {
-	if looked != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
-		o.Decision.RetryAfter = looked
+func keepRefusal(o *weir.Op, retry time.Duration) {
+	if retry != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
+		o.Decision.RetryAfter = retry
 	}
 }
 

@@ -17,7 +17,7 @@ func TestTimeStandsStill(t *testing.T) {
 	defer s.Close()
 	late := s.now() + time.Hour.Microseconds()
 	tab := s.tables[1]
-	tab.each(func(g *segment) { g.told = late })
+	tab.each(func(g *segment) { g.latest = late })
 	plain := compile(t, weir.PerHour(1_000_000, algorithm.TokenBucket))
 	other := compile(t, &weir.Limit{Name: "other", Algorithm: tally{cells: 2}, Count: 1000, Period: time.Minute})
 	sketched := compile(t, &weir.Limit{Name: "sketched", Algorithm: algorithm.Approximate, Count: 1000, Period: time.Minute})
@@ -51,7 +51,7 @@ func TestTimeStandsStill(t *testing.T) {
 	for range 2 {
 		for k := range 100 {
 			for _, limits := range [][]*weir.Limit{{plain, other}, {other, plain}, {plain, other, plain}} {
-				s.tables[2].each(func(g *segment) { g.told = 0 })
+				s.tables[2].each(func(g *segment) { g.latest = 0 })
 				take("several limits", k, limits...)
 				take("the other limit alone", k, other)
 			}
@@ -66,7 +66,7 @@ func TestTimeStandsStill(t *testing.T) {
 	// Of two that are merged, either may have decided last.
 	tab.each(func(g *segment) {
 		if g.bits > topBits && g.prefix&1 == 0 {
-			g.told = 0
+			g.latest = 0
 		}
 	})
 	before := s.Stats().Shrinks
@@ -84,7 +84,7 @@ func TestTimeStandsStill(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	s.sweep(late+1, 0)
-	if g := tab.tops[0].directory.Load().segments[0].Load(); g.told != late+1 {
-		t.Errorf("rows were dropped as expired at %d, and the time is still %d", late+1, g.told)
+	if g := tab.tops[0].directory.Load().segments[0].Load(); g.latest != late+1 {
+		t.Errorf("rows were dropped as expired at %d, and the time is still %d", late+1, g.latest)
 	}
 }

@@ -52,7 +52,7 @@ func (a *address) newCluster(client rueidis.Client, stats *counters) *cluster {
 			probe: func(ctx context.Context) error { return c.try(ctx, r) }, opened: c.lookAround,
 			closed: func() {
 				if c.parts.lost() == 0 {
-					c.outage.Answered()
+					c.outage.Succeeded()
 				}
 			},
 		})

@@ -63,7 +63,7 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 		}
 		s.outage = faults.NewOutage(a.Logger, "ring server down; "+meanwhile, "ring server recovered", "server", host)
 		s.pipeline = newPipeline(client, a.Options, stats, pipelineOptions{workers: serverWorkers, room: a.InFlight, of: &r.parts,
-			probe: func(ctx context.Context) error { return s.renew(ctx, r) }, closed: s.outage.Answered,
+			probe: func(ctx context.Context) error { return s.renew(ctx, r) }, closed: s.outage.Succeeded,
 			opened: func(err error) {
 				if !r.isClosed() {
 					s.outage.Failed(err)

@@ -129,9 +129,9 @@ func (s *Store) await(ctx context.Context, p place, c *call) error {
 	case b == nil:
 		return p.do(ctx, c, s.opt.Timeout, transport.Foreground, nil)
 	case b.Late == nil:
-		return p.do(ctx, c, max(b.Patience, s.opt.Timeout), transport.Background, nil)
+		return p.do(ctx, c, max(b.Timeout, s.opt.Timeout), transport.Background, nil)
 	}
-	return p.do(ctx, c, max(b.Patience, s.opt.Timeout), transport.Fetch, func() {
+	return p.do(ctx, c, max(b.Timeout, s.opt.Timeout), transport.Fetch, func() {
 		b.Late(p.about(&TimeoutError{Err: context.DeadlineExceeded}))
 	})
 }

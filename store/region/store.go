@@ -115,7 +115,7 @@ func New(own weir.Store, opt Options) (*Store, error) {
 		}
 		seen[p.Name] = true
 		o := faults.NewOutage(opt.Logger, "region unavailable; admission is bounded by max_overshoot", "region recovered", "region", p.Name)
-		queue := s.newQueue(p.Store, opt.PeerTimeout, &opt, o.Failed, o.Answered)
+		queue := s.newQueue(p.Store, opt.PeerTimeout, &opt, o.Failed, o.Succeeded)
 		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue})
 	}
 	s.queue = s.newQueue(own, 0, &opt, func(error) {}, func() {})

@@ -25,19 +25,19 @@ func each(f func(worker int)) {
 // not one more or less.
 func (s *suite) contention() {
 	for _, a := range algorithm.All {
-		hot := compiled(s, perHour("hot "+a.Name(), a.Name(), 100))
-		if !s.serves(hot) {
+		limit := compiled(s, perHour("hot "+a.Name(), a.Name(), 100))
+		if !s.serves(limit) {
 			continue
 		}
 		var passed, ids atomic.Int64
 		each(func(int) {
 			for range 8 {
-				if s.passes("hot", hot, &ids) {
+				if s.passes("hot", limit, &ids) {
 					passed.Add(1)
 				}
 			}
 		})
-		s.admitted(hot, "on one key", passed.Load())
+		s.admitted(limit, "on one key", passed.Load())
 
 		many := compiled(s, perHour("many "+a.Name(), a.Name(), 3))
 		counts := make([]atomic.Int64, 1000)
@@ -100,9 +100,9 @@ func admits(l *weir.Limit) int64 {
 	}
 }
 
-// contentionOverSeveral: requests that meet three limits, named in any order,
+// contentionOverThree: requests that meet three limits, named in any order,
 // neither wait for each other for ever nor charge one limit without the others.
-func (s *suite) contentionOverSeveral() {
+func (s *suite) contentionOverThree() {
 	const keys, perKey, perGroup, total = 32, 10, 40, 200
 	one := compiled(s, perHour("per key", bucketName, perKey))
 	group := compiled(s, perHour("per group", "sliding_subwindows", perGroup))

@@ -42,7 +42,7 @@ func (s *suite) history() {
 		for i := range ops {
 			want[i].Now = now
 			if ops[i] != want[i] {
-				s.Fatalf("question %d, op %d of\n%s\nanswered %s\n    want %s", n, i, tell(asked), answer(&ops[i]), answer(&want[i]))
+				s.Fatalf("question %d, op %d of\n%s\nanswered %s\n    want %s", n, i, format(asked), answer(&ops[i]), answer(&want[i]))
 			}
 		}
 		h.remember(ops)
@@ -58,7 +58,7 @@ func isRefund(o *weir.Op) int {
 	return 0
 }
 
-func tell(ops []weir.Op) string {
+func format(ops []weir.Op) string {
 	var out string
 	for i := range ops {
 		o := &ops[i]
@@ -75,9 +75,9 @@ func answer(o *weir.Op) string {
 // A historian makes up questions.
 type historian struct {
 	*rand.Rand
-	limits   []*weir.Limit
-	receipts [64]receipt
-	told     int
+	limits    []*weir.Limit
+	receipts  [64]receipt
+	receipted int
 }
 
 // A receipt names a charge.
@@ -87,8 +87,8 @@ func (h *historian) pick() *weir.Limit { return h.limits[h.IntN(len(h.limits))] 
 
 func (h *historian) key() string { return fmt.Sprint("key", h.IntN(3)) }
 
-// plain returns a limit that can be elastic and the like.
-func (h *historian) plain() *weir.Limit {
+// basic returns a limit that can be elastic and the like.
+func (h *historian) basic() *weir.Limit {
 	for {
 		if l := h.pick(); l.Traits()&(weir.Leases|weir.Shapes) == 0 {
 			return l
@@ -101,16 +101,16 @@ func (h *historian) ops() []weir.Op {
 	for range 1 + h.IntN(3) {
 		switch h.IntN(12) {
 		case 0:
-			cost := h.cost(h.plain())
-			ops = append(ops, h.op(h.plain(), weir.Own, cost), h.op(h.plain(), weir.Pool, cost))
+			cost := h.cost(h.basic())
+			ops = append(ops, h.op(h.basic(), weir.Own, cost), h.op(h.basic(), weir.Pool, cost))
 		case 1:
 			ops = append(ops, h.op(h.pick(), weir.Shadow, -1))
 		case 2:
-			ops = append(ops, h.op(h.plain(), weir.Soft, -1))
+			ops = append(ops, h.op(h.basic(), weir.Soft, -1))
 		case 3:
-			ops = append(ops, h.op(h.plain(), weir.Ban, 1))
+			ops = append(ops, h.op(h.basic(), weir.Ban, 1))
 		case 4:
-			o := h.op(h.plain(), weir.Enforce, -1)
+			o := h.op(h.basic(), weir.Enforce, -1)
 			o.Penalize = true
 			ops = append(ops, o)
 		case 5:
@@ -172,8 +172,8 @@ func (h *historian) remember(ops []weir.Op) {
 	for i := range ops {
 		if ops[i].Charged && ops[i].Decision.Limit != nil {
 			undo := ops[i].Undo(ops[i].Cost)
-			h.receipts[h.told%len(h.receipts)] = receipt{ops[i].Receipt(), undo.ChargedAt}
-			h.told++
+			h.receipts[h.receipted%len(h.receipts)] = receipt{ops[i].Receipt(), undo.ChargedAt}
+			h.receipted++
 		}
 	}
 }

@@ -44,10 +44,10 @@ func (m *model) take(ops []weir.Op, now int64) {
 		if !o.Charged || o.Role == weir.Deny {
 			continue
 		}
-		looked := o.Decision
+		peeked := o.Decision
 		o.Decision = o.Limit.Algorithm.Step(m.row(o), o.Limit, weir.Ask{Now: now, Cost: o.Cost, ID: o.AskID(), Verb: o.Commit()})
-		if !looked.Allowed() && o.Decision.Allowed() && o.Verb != weir.Refund {
-			o.Decision.RetryAfter = looked.RetryAfter
+		if !peeked.Allowed() && o.Decision.Allowed() && o.Verb != weir.Refund {
+			o.Decision.RetryAfter = peeked.RetryAfter
 		}
 	}
 }

@@ -63,13 +63,13 @@ func (s *suite) takeOne() {
 			continue
 		}
 		for i := range 20 {
-			looked := s.peek("k", l, 1)
+			peeked := s.peek("k", l, 1)
 			d, err := s.store.TakeOne(s.ctx, "k", l, 1)
 			if err != nil {
 				s.Fatalf("%s: %v", a.Name(), err)
 			}
-			if d.Allowed() != looked.Allowed() {
-				s.Errorf("%s: request %d allowed %v, a Peek said %v", a.Name(), i, d.Allowed(), looked.Allowed())
+			if d.Allowed() != peeked.Allowed() {
+				s.Errorf("%s: request %d allowed %v, a Peek said %v", a.Name(), i, d.Allowed(), peeked.Allowed())
 			}
 		}
 		d, err := s.store.TakeOne(s.ctx, "k", l, 0)

@@ -93,7 +93,7 @@ func run(t *testing.T, open Open, opt Options) {
 		{"take one", (*suite).takeOne},
 		{"expiry", (*suite).expiry},
 		{"contention", (*suite).contention},
-		{"contention over several limits", (*suite).contentionOverSeveral},
+		{"contention over several limits", (*suite).contentionOverThree},
 		{"approximate", (*suite).approximate},
 		{"wrong asks", (*suite).wrongAsks},
 		{"closed", (*suite).closed},

@@ -69,7 +69,7 @@ func (a *Authorizer) Decide(ctx context.Context, w http.ResponseWriter, q *Quest
 	life.Begin(a.gate)
 	life.MaxDelay = q.MaxDelay
 	req := &life.Req
-	req.Facts = c.Told()
+	req.Facts = c.Facts()
 
 	v := Verdict{}
 	plan, cost := a.opt.Plan, int64(0)

@@ -260,7 +260,7 @@ func (t *target) within(ctx context.Context, rep *reply) (context.Context, func(
 // modify adds the decision to the upstream's answer.
 func modify(res *http.Response) error {
 	tr := tripOf(res.Request)
-	tr.t.log.outage.Answered()
+	tr.t.log.outage.Succeeded()
 	tr.answered = res.StatusCode
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		tr.tell(res.Header) // of which ReverseProxy writes the answer

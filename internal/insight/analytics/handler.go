@@ -213,7 +213,7 @@ func (s *Service) failed(w http.ResponseWriter, err error) {
 		problem(w, http.StatusBadRequest, p.what, p.name)
 		return
 	}
-	if !errors.Is(err, context.Canceled) && !s.outage.IsTold() && s.faults.IsDue() {
+	if !errors.Is(err, context.Canceled) && !s.outage.IsReported() && s.faults.IsDue() {
 		s.opt.Log.Warn("query failed", "err", err)
 	}
 	w.Header().Set("Retry-After", "1")

@@ -195,7 +195,7 @@ func (s *Service) count(ctx context.Context, batch []event.Event) error {
 		t, err := s.transact(ctx, batch)
 		if err == nil {
 			s.counted(batch, t)
-			s.outage.Answered()
+			s.outage.Succeeded()
 			return nil
 		}
 		if ctx.Err() != nil {

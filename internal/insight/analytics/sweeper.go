@@ -59,7 +59,7 @@ func (s *sweeper) tidy(ctx context.Context) {
 	told := false
 	for {
 		err := s.tidyOnce(ctx)
-		if err != nil && ctx.Err() == nil && !told && !s.outage.IsTold() {
+		if err != nil && ctx.Err() == nil && !told && !s.outage.IsReported() {
 			s.opt.Log.Warn("retention cleanup failed; will retry", "err", err)
 		}
 		told = err != nil

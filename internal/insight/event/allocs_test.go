@@ -51,7 +51,7 @@ func TestHearingDoesNotAllocate(t *testing.T) {
 		c := who.Acquire()
 		c.SetHTTP(hr)
 		r := lim.Acquire()
-		r.Facts = c.Told()
+		r.Facts = c.Facts()
 		if err := plan.Fill(r, c); err != nil {
 			t.Fatal(err)
 		}

@@ -222,7 +222,7 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 		}
 		b.published, b.sending, b.away = b.published+uint64(taken), b.sending-len(batch), false
 		if taken > 0 {
-			b.outage.Answered()
+			b.outage.Succeeded()
 		}
 		return nil
 	case ctx.Err() == nil:

@@ -111,13 +111,13 @@ func fraction(b []byte) (us int64, ok bool) {
 	if b[0] != '.' && b[0] != ',' {
 		return 0, false
 	}
-	place := int64(100_000)
+	unit := int64(100_000)
 	for _, c := range b[1:] {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		us += int64(c-'0') * place
-		place /= 10
+		us += int64(c-'0') * unit
+		unit /= 10
 	}
 	return us, true
 }

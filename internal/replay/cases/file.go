@@ -205,21 +205,21 @@ func (r *request) UnmarshalYAML(n *yaml.Node) error {
 
 // The types below have the fields of those above, without their methods.
 type (
-	plainCase   Case
-	plainStep   Step
-	plainExpect Expect
+	caseFields   Case
+	stepFields   Step
+	expectFields Expect
 )
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (c *Case) UnmarshalYAML(n *yaml.Node) error {
-	err := decode(n, (*plainCase)(c))
+	err := decode(n, (*caseFields)(c))
 	c.line = n.Line
 	return err
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (s *Step) UnmarshalYAML(n *yaml.Node) error {
-	err := decode(n, (*plainStep)(s))
+	err := decode(n, (*stepFields)(s))
 	s.line = n.Line
 	return err
 }
@@ -241,7 +241,7 @@ func (e *Expect) UnmarshalYAML(n *yaml.Node) error {
 		}
 		e.all = o.Value
 	}
-	return decode(n, (*plainExpect)(e), "outcome")
+	return decode(n, (*expectFields)(e), "outcome")
 }
 
 const allowed, refused = "allowed", "refused"

@@ -138,16 +138,16 @@ func (o *outcome) add(r *weir.Request, d weir.Decision) {
 
 // check returns what is otherwise than expected.
 func (e *Expect) check(got *outcome) (wrong []string) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	describe := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	switch n := got.allowed + got.refused; {
 	case e.all == allowed && got.refused > 0:
-		say("%d of %d refused%s, want all allowed", got.refused, n, got.by())
+		describe("%d of %d refused%s, want all allowed", got.refused, n, got.by())
 	case e.all == refused && got.allowed > 0:
-		say("%d of %d allowed, want all refused", got.allowed, n)
+		describe("%d of %d allowed, want all refused", got.allowed, n)
 	}
 	number := func(what string, want *int64, got int64) {
 		if want != nil && *want != got {
-			say("%d %s, want %d", got, what, *want)
+			describe("%d %s, want %d", got, what, *want)
 		}
 	}
 	number("allowed", e.Allowed, got.allowed)
@@ -158,12 +158,12 @@ func (e *Expect) check(got *outcome) (wrong []string) {
 		name = got.last.Limit.Name
 	}
 	if e.Limit != nil && *e.Limit != name {
-		say("decided by limit %q, want %q", name, *e.Limit)
+		describe("decided by limit %q, want %q", name, *e.Limit)
 	}
 	number("remaining", e.Remaining, got.last.Remaining)
 	span := func(what string, want *period, got time.Duration) {
 		if want != nil && time.Duration(*want) != got {
-			say("%s %s, want %s", what, inWords(got), inWords(time.Duration(*want)))
+			describe("%s %s, want %s", what, inWords(got), inWords(time.Duration(*want)))
 		}
 	}
 	span("retry after", e.RetryAfter, got.last.RetryAfter)

@@ -62,9 +62,9 @@ func New(fields map[string]string) (*Reader, error) {
 	return r, nil
 }
 
-// Place returns where Value finds the fact of a key, and false if lines do not
+// Index returns where Value finds the fact of a key, and false if lines do not
 // tell it.
-func (r *Reader) Place(key string) (int, bool) {
+func (r *Reader) Index(key string) (int, bool) {
 	i := slices.IndexFunc(r.all, func(k fact) bool { return k.key == key })
 	return i, i >= 0
 }
@@ -83,7 +83,7 @@ func (r *Reader) Read(l *accesslog.Line) {
 
 // Value returns the fact at a place, empty where the line does not tell it. It is
 // valid until the next Read.
-func (r *Reader) Value(place int) string { return r.values[place] }
+func (r *Reader) Value(index int) string { return r.values[index] }
 
 // address returns the client that a node would take an address for. A name stands
 // for itself.

@@ -51,15 +51,15 @@ type Busy struct {
 }
 
 const (
-	// busyTold is how many of the busiest are told of.
-	busyTold = 10
+	// maxBusiest is how many of the busiest are told of.
+	maxBusiest = 10
 	// enough is how many clients there must be for a suggestion.
 	enough = 20
-	// apart is how many times as much the busiest must ask for as others do, to
+	// separated is how many times as much the busiest must ask for as others do, to
 	// be set apart.
-	apart = 3
-	// few is the share of clients, one in so many, that may be set apart.
-	few = 50
+	separated = 3
+	// heavy is the share of clients, one in so many, that may be set apart.
+	heavy = 50
 )
 
 // Ladder returns what the census found. It ends the windows that are open.
@@ -84,7 +84,7 @@ func (c *Census) Ladder() *Ladder {
 	for _, limit := range steps(l.Peaks.P50, l.Peaks.Max, l.Suggested) {
 		l.Rungs = append(l.Rungs, Rung{limit, above(peaks, limit), c.beyond(limit)})
 	}
-	for _, m := range c.most.Top(busyTold) {
+	for _, m := range c.most.Top(maxBusiest) {
 		if m.Error < m.Count {
 			l.Busiest = append(l.Busiest, Busy{m.Key, m.Count, m.Error})
 		}
@@ -120,8 +120,8 @@ func suggest(peaks []int64) (limit int64, why string) {
 	if n < enough {
 		return 0, "there are too few clients to tell who asks for too much"
 	}
-	for i := n - max(n/few, 1); i < n; i++ {
-		if rest := peaks[i-1]; peaks[i] >= apart*rest {
+	for i := n - max(n/heavy, 1); i < n; i++ {
+		if rest := peaks[i-1]; peaks[i] >= separated*rest {
 			return round(rest + (rest+1)/2), "it sets apart the few who ask for at least three times as much as all others"
 		}
 	}

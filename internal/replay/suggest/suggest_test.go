@@ -88,7 +88,7 @@ func TestSuggestion(t *testing.T) {
 			t.Errorf("%s: %d, %s", c.name, limit, why)
 		}
 		// What is suggested catches those alone who are apart.
-		if n := above(c.peaks, limit); limit > 0 && n > int64(len(c.peaks)/few+1) {
+		if n := above(c.peaks, limit); limit > 0 && n > int64(len(c.peaks)/heavy+1) {
 			t.Errorf("%s: it catches %d of %d", c.name, n, len(c.peaks))
 		}
 	}

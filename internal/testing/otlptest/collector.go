@@ -34,9 +34,9 @@ type Collector struct {
 	resource map[string]string
 	header   http.Header
 
-	away  atomic.Bool
-	stall atomic.Pointer[chan struct{}]
-	calls atomic.Int64
+	unavailable atomic.Bool
+	stall       atomic.Pointer[chan struct{}]
+	calls       atomic.Int64
 }
 
 // New returns a collector that listens nowhere yet.
@@ -144,7 +144,7 @@ func (c *Collector) take(ctx context.Context, req proto.Message) error {
 			return ctx.Err()
 		}
 	}
-	if c.away.Load() {
+	if c.unavailable.Load() {
 		return errors.New("the collector is away")
 	}
 	c.mu.Lock()
@@ -176,8 +176,8 @@ func (c *Collector) about(attrs []*common.KeyValue) {
 	}
 }
 
-// SetAway makes the collector answer that it is not there, or takes that back.
-func (c *Collector) SetAway(away bool) { c.away.Store(away) }
+// SetUnavailable makes the collector answer that it is not there, or takes that back.
+func (c *Collector) SetUnavailable(unavailable bool) { c.unavailable.Store(unavailable) }
 
 // Stall has calls wait until Go is called.
 func (c *Collector) Stall() {

@@ -85,7 +85,7 @@ func (f *faulty) Take(ctx context.Context, ops []weir.Op) error {
 	n := f.calls.Add(1)
 	if d := f.limit.Load(); d > 0 {
 		if b := background.Of(ctx); b != nil {
-			d = int64(b.Patience)
+			d = int64(b.Timeout)
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(d))

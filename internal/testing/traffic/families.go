@@ -66,8 +66,8 @@ var tuned = []family{
 	// A campus: people behind few addresses of whom most are not signed in, and a
 	// sale.
 	{"campus", func(s *Scenario, m *mix) {
-		few := *m
-		m = &few
+		shared := *m
+		m = &shared
 		m.signedIn = span{0.05, 0.25}
 		s.some(m, 4, 7, (*Scenario).office, (*Scenario).office, (*Scenario).strayed)
 		for range 25 + s.rng.IntN(15) {

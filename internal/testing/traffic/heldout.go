@@ -24,12 +24,12 @@ var heldOut = []family{
 	}},
 	// A forum that hardly anybody signs in to, read through offices and telephones.
 	{"forum", func(s *Scenario, m *mix) {
-		few := *m
-		few.signedIn = span{0.1, 0.4}
-		s.some(&few, 3, 5, (*Scenario).office, (*Scenario).carrier)
-		s.some(&few, 25, 40, (*Scenario).visitor, (*Scenario).household)
-		s.some(&few, 3, 6, (*Scenario).scraper, (*Scenario).crawler, (*Scenario).scanner)
-		s.some(&few, 1, 3, (*Scenario).stuffer, (*Scenario).slow)
+		shared := *m
+		shared.signedIn = span{0.1, 0.4}
+		s.some(&shared, 3, 5, (*Scenario).office, (*Scenario).carrier)
+		s.some(&shared, 25, 40, (*Scenario).visitor, (*Scenario).household)
+		s.some(&shared, 3, 6, (*Scenario).scraper, (*Scenario).crawler, (*Scenario).scanner)
+		s.some(&shared, 1, 3, (*Scenario).stuffer, (*Scenario).slow)
 	}},
 	// A trade between companies: jobs, hooks and new customers, offices with their
 	// scripts, and an outage.

@@ -109,7 +109,7 @@ func (c *Recorder) observe(q *Request, a Answer) {
 		} else {
 			r.ArrivalsCut = sampled
 		}
-		r.tell(q, a.Allowed)
+		r.record(q, a.Allowed)
 	}
 }
 
@@ -135,8 +135,8 @@ func (c *Recorder) record(at cell, q *Request, sampled bool) *sighted {
 	return r
 }
 
-// tell notes who asked and how it was answered.
-func (r *sighted) tell(q *Request, passed bool) {
+// record notes who asked and how it was answered.
+func (r *sighted) record(q *Request, passed bool) {
 	if r.About == nil {
 		r.About = &event.About{}
 	}

@@ -19,7 +19,7 @@ type Trial struct {
 	limiter  *weir.Limiter
 	request  *weir.Request
 	now      atomic.Int64 // the store's own goroutine reads it
-	told     *Request
+	asked    *Request
 }
 
 // NewTrial returns a trial. The caller closes it. now tells the time; nil means
@@ -46,8 +46,8 @@ func (t *Trial) Close() error { return t.store.Close() }
 // Match implements weir.Rules.
 func (t *Trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	for _, rule := range t.scenario.Rules {
-		if key := rule.key(t.told); key != "" {
-			dst = rule.Limit.Append(dst, key, t.told.Cost, r)
+		if key := rule.key(t.asked); key != "" {
+			dst = rule.Limit.Append(dst, key, t.asked.Cost, r)
 		}
 	}
 	return dst
@@ -56,7 +56,7 @@ func (t *Trial) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 // Decide decides a request. If it passes, observers are told how it ends at once.
 func (t *Trial) Decide(q *Request) (Answer, error) {
 	t.now.Store(q.At)
-	t.told = q
+	t.asked = q
 	r := t.request
 	r.Reset()
 	r.Facts = facts{q}

@@ -78,14 +78,14 @@ func (w *Witness) Notes() []string {
 // Wait is Notes as soon as there are n, or half a minute has passed: clients hear
 // of the end of a request before observers do.
 func (w *Witness) Wait(n int) (all []string) {
-	give := time.After(30 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for {
 		if all = append(all, w.Notes()...); len(all) >= n {
 			return all
 		}
 		select {
 		case <-w.more:
-		case <-give:
+		case <-deadline:
 			return all
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Hot is the one key of the hot-key shapes: 13 bytes, like the others.
-const Hot = "user:00000042"
+// HotKey is the one key of the hot-key shapes: 13 bytes, like the others.
+const HotKey = "user:00000042"
 
 // Exponent of the Zipf distribution: close to the classic 1, which the
 // generator excludes.

@@ -19,7 +19,7 @@ func TestRunSharesTheOperations(t *testing.T) {
 func TestRunBesideLeavesAProcessor(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	askers := 0
-	r := RunBeside(1000, func(p int, n int64) int64 {
+	r := RunAlongside(1000, func(p int, n int64) int64 {
 		askers++
 		if got := runtime.GOMAXPROCS(0); got != 2 {
 			t.Errorf("%d processors, want 2", got)

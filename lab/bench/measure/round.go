@@ -31,9 +31,9 @@ func Run(procs int, n int64, work Work) Round {
 	return run(procs, n, work)
 }
 
-// RunBeside runs n operations on one goroutine, beside what goes on in the
+// RunAlongside runs n operations on one goroutine, beside what goes on in the
 // background, for which there is another processor.
-func RunBeside(n int64, work Work) Round {
+func RunAlongside(n int64, work Work) Round {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	return run(1, n, work)
 }

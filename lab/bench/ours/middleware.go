@@ -35,11 +35,11 @@ func Request() *http.Request {
 	}
 }
 
-var plain = []string{"text/plain"}
+var contentType = []string{"text/plain"}
 
 // Handle is the handler that is limited.
 func Handle(w http.ResponseWriter, _ *http.Request) {
-	w.Header()["Content-Type"] = plain
+	w.Header()["Content-Type"] = contentType
 	w.WriteHeader(http.StatusOK)
 }
 
@@ -63,14 +63,14 @@ func Behind(limits weir.Limits) (http.Handler, func(), error) {
 
 // Serving returns the work of having h answer requests. Every answer must be of
 // status 200 and, if told, tell what is left: others count as refused.
-func Serving(h http.Handler, told bool) measure.Work {
+func Serving(h http.Handler, withFields bool) measure.Work {
 	r := Request()
 	return func(_ int, n int64) (refused int64) {
 		w := &Answer{Fields: http.Header{}}
 		for range n {
 			clear(w.Fields)
 			h.ServeHTTP(w, r)
-			if w.Status != http.StatusOK || told != (len(w.Fields["Ratelimit"]) == 1) {
+			if w.Status != http.StatusOK || withFields != (len(w.Fields["Ratelimit"]) == 1) {
 				refused++
 			}
 		}

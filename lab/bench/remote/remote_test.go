@@ -93,7 +93,7 @@ func TestEveryLimiterAdmitsExactlyTheBurst(t *testing.T) {
 func TestFleetAdmitsTheLimit(t *testing.T) {
 	s := start(t)
 	f, err := Lease(s.Addr, 0, 1)
-	if err != nil || f.Offered != lentToFleet || f.Allowed > lentToFleet || f.Allowed < lentToFleet/2 || f.Calls == 0 {
+	if err != nil || f.Offered != fleetLimit || f.Allowed > fleetLimit || f.Allowed < fleetLimit/2 || f.Calls == 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
 }

@@ -121,7 +121,7 @@ func (f Fleet) Saved() float64 { return float64(f.Offered-f.Calls) / float64(f.C
 // and counts the calls.
 func Lease(addr string, db, round int) (Fleet, error) {
 	const nodes, clients = 4, 4
-	l := weir.PerDay(lentToFleet, algorithm.FixedWindow)
+	l := weir.PerDay(fleetLimit, algorithm.FixedWindow)
 	l.Consistency.Mode = params.ConsistencyLeased
 	if err := l.Compile(); err != nil {
 		return Fleet{}, err
@@ -144,7 +144,7 @@ func Lease(addr string, db, round int) (Fleet, error) {
 		for range clients {
 			all.Go(func() {
 				allowed := int64(0)
-				for range lentToFleet / nodes / clients {
+				for range fleetLimit / nodes / clients {
 					d, err := t.TakeOne(context.Background(), key, l, 1)
 					if err != nil {
 						mu.Lock()
@@ -158,7 +158,7 @@ func Lease(addr string, db, round int) (Fleet, error) {
 				}
 				mu.Lock()
 				f.Allowed += allowed
-				f.Offered += lentToFleet / nodes / clients
+				f.Offered += fleetLimit / nodes / clients
 				mu.Unlock()
 			})
 		}

@@ -165,11 +165,11 @@ func Used(addr string) (Usage, error) {
 	return u, nil
 }
 
-// aside are commands that decide nothing.
-var aside = map[string]bool{"info": true, "hello": true, "client": true, "select": true, "ping": true, "command": true,
+// setup are commands that decide nothing.
+var setup = map[string]bool{"info": true, "hello": true, "client": true, "select": true, "ping": true, "command": true,
 	"config": true, "script": true, "role": true, "auth": true, "memory": true}
 
 func counts(command string) bool {
 	name, _, _ := strings.Cut(command, "|")
-	return !aside[name]
+	return !setup[name]
 }

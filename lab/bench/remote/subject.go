@@ -41,8 +41,8 @@ type Kind int
 const (
 	// Wide: many keys, none refused, each decision asks the server.
 	Wide Kind = iota
-	// Hot: one key, all refused.
-	Hot
+	// HotKey: one key, all refused.
+	HotKey
 	// Warm: a thousand keys of which a node holds units.
 	Warm
 )
@@ -64,8 +64,8 @@ const (
 	wideBurst = 1_000_000
 	every     = 100 * time.Second
 	timeout   = 5 * time.Second
-	// lentToFleet is the limit that is lent to four nodes.
-	lentToFleet = 100_000
+	// fleetLimit is the limit that is lent to four nodes.
+	fleetLimit = 100_000
 )
 
 // Subjects lists what is measured. A bucket of a million units, one more every 100
@@ -79,12 +79,12 @@ var Subjects = []Subject{
 	{OursTwo, Wide, func(addr string, db, burst int) (Allow, func() error, error) {
 		return openOurs(addr, db, wide("a", burst), wide("b", burst))
 	}},
-	{RefusedOurs, Hot, func(addr string, db, _ int) (Allow, func() error, error) {
+	{RefusedOurs, HotKey, func(addr string, db, _ int) (Allow, func() error, error) {
 		return refused(openOurs(addr, db, once()))
 	}},
-	{RefusedEmbedded, Hot, func(string, int, int) (Allow, func() error, error) { return refused(openEmbedded(once())) }},
-	{WarmOurs, Warm, func(addr string, db, _ int) (Allow, func() error, error) { return openOurs(addr, db, lent()) }},
-	{WarmEmbedded, Warm, func(string, int, int) (Allow, func() error, error) { return openEmbedded(lent()) }},
+	{RefusedEmbedded, HotKey, func(string, int, int) (Allow, func() error, error) { return refused(openEmbedded(once())) }},
+	{WarmOurs, Warm, func(addr string, db, _ int) (Allow, func() error, error) { return openOurs(addr, db, leased()) }},
+	{WarmEmbedded, Warm, func(string, int, int) (Allow, func() error, error) { return openEmbedded(leased()) }},
 }
 
 // warmKeys is how many keys are kept warm, and warmth how often each is asked before
@@ -114,7 +114,7 @@ func Open(subject Subject, addr string, db, keys int) (*Session, error) {
 	}
 	s := &Session{subject: subject, addr: addr, allow: allow, end: end, inFlight: 1}
 	switch subject.Kind {
-	case Hot:
+	case HotKey:
 		s.keys = load.Uniform(1)
 	case Warm:
 		s.keys = load.Uniform(min(warmKeys, keys))
@@ -159,8 +159,8 @@ func once() *weir.Limit {
 		Consistency: params.Consistency{Mode: params.ConsistencyStrict}}
 }
 
-// lent is so large that a node always has units of it.
-func lent() *weir.Limit {
+// leased is so large that a node always has units of it.
+func leased() *weir.Limit {
 	return &weir.Limit{Algorithm: algorithm.FixedWindow, Count: 1 << 40, Period: 365 * 24 * time.Hour,
 		Consistency: params.Consistency{Mode: params.ConsistencyLeased}}
 }
@@ -298,12 +298,12 @@ func weigh(addr string, store *redis.Store, l *weir.Limit, spend int) (int64, er
 		return 0, err
 	}
 	// An integer under a name as long takes 48 bytes and what the name takes.
-	plain := fmt.Sprintf("%0*d", len(name), 0)
-	if _, err := Do(addr, "SET "+plain+" 1700000000"); err != nil {
+	digits := fmt.Sprintf("%0*d", len(name), 0)
+	if _, err := Do(addr, "SET "+digits+" 1700000000"); err != nil {
 		return 0, err
 	}
 	var sizes [2]int64
-	for i, key := range []string{name, plain} {
+	for i, key := range []string{name, digits} {
 		text, err := Do(addr, "MEMORY USAGE "+key+" SAMPLES 0")
 		if err != nil {
 			return 0, err

@@ -40,7 +40,7 @@ func (s Shape) Limit() peer.Limit {
 // Fill makes allow know every key of the shape.
 func (s Shape) Fill(allow peer.Allow, keys *load.Keys) error {
 	if !s.Zipf {
-		if !allow(load.Hot) {
+		if !allow(load.HotKey) {
 			return fmt.Errorf("the first request of the hot key was refused")
 		}
 		return nil
@@ -58,7 +58,7 @@ func (s Shape) Work(allow peer.Allow, keys *load.Keys) measure.Work {
 	if !s.Zipf {
 		return func(_ int, n int64) (refused int64) {
 			for range n {
-				if !allow(load.Hot) {
+				if !allow(load.HotKey) {
 					refused++
 				}
 			}

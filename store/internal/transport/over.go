@@ -50,7 +50,7 @@ func (o *over) Send(_ int, batch []*Call) {
 func (o *over) take(c *Call) *Result {
 	ctx, within := c.Context, c.Within
 	if c.class != Foreground {
-		more := &background.Call{Patience: within}
+		more := &background.Call{Timeout: within}
 		if c.class == Fetch && o.within > 0 {
 			more.Late = func(err error) { c.Overdue(resultOf(err, len(c.Ops))) }
 		}

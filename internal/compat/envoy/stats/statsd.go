@@ -141,7 +141,7 @@ func (s *Statsd) send() {
 			if err == nil {
 				// That nobody has a packet is known at the next.
 				if !fresh || s.size != statsdPacket {
-					s.outage.Answered()
+					s.outage.Succeeded()
 				}
 				fresh = false
 				break

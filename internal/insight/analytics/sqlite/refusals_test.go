@@ -232,7 +232,7 @@ func newNode(t *testing.T, path string, rollupEvery time.Duration) *node {
 
 func (n *node) series() []event.Series {
 	var out []event.Series
-	for _, p := range n.set.Placed() {
+	for _, p := range n.set.LimitRefs() {
 		out = append(out, event.Series{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit})
 	}
 	return out

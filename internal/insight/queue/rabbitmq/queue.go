@@ -68,7 +68,7 @@ func (q *Queue) send(ctx context.Context, messages []amqp.Publishing) error {
 	for len(messages) > 0 {
 		err := q.attempt(ctx, messages)
 		if err == nil || errors.Is(err, errRefused) {
-			q.outage.Answered()
+			q.outage.Succeeded()
 			return err
 		}
 		if ctx.Err() != nil {

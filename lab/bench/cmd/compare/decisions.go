@@ -35,7 +35,7 @@ func compareDecisions(ctx context.Context, s settings) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "One decision on one of %s keys of %d bytes (Zipf: exponent %g), nothing refused. Median (smallest–largest) of %d rounds of %s.\n\n",
-		count(s.keys), len(load.Hot), load.Exponent, s.rounds, s.round)
+		count(s.keys), len(load.HotKey), load.Exponent, s.rounds, s.round)
 	fmt.Fprintf(&b, "Processor time, ns per decision, over all processors:\n\n%s\n", decisionTable(subjects, results, samples.cpu, true))
 	fmt.Fprintf(&b, "Wall time, ns per decision (with two processors free, half of the above is perfect scaling):\n\n%s\n",
 		decisionTable(subjects, results, samples.wall, false))

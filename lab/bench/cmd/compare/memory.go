@@ -81,27 +81,27 @@ func heldRow(name string, h hold.Held, aim float64) []string {
 	row := []string{name, measure.Number(h.Heap), "", fmt.Sprintf("%.0f", h.Resident), h.GC.String(),
 		micros(h.P50), micros(h.P99), micros(h.P999), micros(h.P9999), micros(h.Longest), fmt.Sprintf("%.0f", h.CPU)}
 	if aim > 0 && h.Keys >= aimKeys {
-		var missed []string
+		var failures []string
 		if h.Heap > aim {
-			missed = append(missed, "heap")
+			failures = append(failures, "heap")
 		}
 		if h.GC.Median > aimGC {
-			missed = append(missed, "GC")
+			failures = append(failures, "GC")
 		}
 		if h.P9999 > aimFirstTouch {
-			missed = append(missed, "p99.99")
+			failures = append(failures, "p99.99")
 		}
-		row[2] = fmt.Sprintf("≤ %.0f, %s", aim, verdict(missed))
+		row[2] = fmt.Sprintf("≤ %.0f, %s", aim, verdict(failures))
 	}
 	return row
 }
 
 // verdict says whether aims were met, and which were not.
-func verdict(missed []string) string {
-	if len(missed) == 0 {
+func verdict(failures []string) string {
+	if len(failures) == 0 {
 		return "met"
 	}
-	return "missed: " + strings.Join(missed, ", ")
+	return "missed: " + strings.Join(failures, ", ")
 }
 
 // micros writes a duration in microseconds.

@@ -75,7 +75,7 @@ func serveObserver(how string, c ours.Observed) (err error) {
 		if o.Ops == 0 {
 			return measure.Round{}, nil
 		}
-		return measure.RunBeside(o.Ops, work), nil
+		return measure.RunAlongside(o.Ops, work), nil
 	})
 	if failed := done(); err == nil {
 		err = failed

@@ -40,7 +40,7 @@ type opening struct {
 
 // opened is what it has seen: pairs of turns in which one proxy had all
 // requests and then the other, and turns in which each had half of them.
-type opened struct{ Apart, Together []openBlock }
+type opened struct{ Separate, Paired []openBlock }
 
 // openBlock are the requests of one pair of turns, or of a turn that was
 // shared, in microseconds: of the first proxy, and of the second.
@@ -54,8 +54,8 @@ type openBlock struct {
 type openPlan struct {
 	order []uint8
 	// turns are the numbers of the first request and of the one after the last.
-	apart    [][2][2]int
-	together [][2]int
+	separate [][2][2]int
+	paired   [][2]int
 }
 
 // planOpen plans a round. It begins with half a turn that both share, not
@@ -80,11 +80,11 @@ func planOpen(perTurn int, seed uint64) openPlan {
 			}
 			pair[to] = counted()
 		}
-		p.apart = append(p.apart, pair)
+		p.separate = append(p.separate, pair)
 	}
 	for range turnsShared {
 		share(perTurn)
-		p.together = append(p.together, counted())
+		p.paired = append(p.paired, counted())
 	}
 	return p
 }
@@ -99,16 +99,16 @@ func (p *openPlan) blocks(trips []load.Trip) (o opened) {
 			b.Late = append(b.Late, wholeMicros(t.Late()))
 		}
 	}
-	for _, pair := range p.apart {
+	for _, pair := range p.separate {
 		var b openBlock
 		collect(&b, pair[0])
 		collect(&b, pair[1])
-		o.Apart = append(o.Apart, b)
+		o.Separate = append(o.Separate, b)
 	}
-	for _, turn := range p.together {
+	for _, turn := range p.paired {
 		var b openBlock
 		collect(&b, turn)
-		o.Together = append(o.Together, b)
+		o.Paired = append(o.Paired, b)
 	}
 	return o
 }
@@ -140,10 +140,10 @@ type waits struct {
 	// by half.
 	tried, busy, rate float64
 
-	rounds int
-	apart  fromBoth
-	shared fromBoth
-	late   measure.Paired // once for both
+	rounds   int
+	separate fromBoth
+	shared   fromBoth
+	late     measure.Paired // once for both
 }
 
 type fromBoth struct{ due, sent measure.Paired }
@@ -177,7 +177,7 @@ func waitPaired(ctx context.Context, s settings, closed float64, bare, weir stri
 			return nil, err
 		}
 		seen.add(o)
-		added := seen.apart.due.Added(0.99, draws, 1)
+		added := seen.separate.due.Added(0.99, draws, 1)
 		progress("gateway: open loop, round %d of %d at most: %s µs added to p99", seen.rounds, s.paired, added)
 		if seen.rounds >= leastRounds && added.Width() < aimGatewayP99 {
 			break
@@ -211,9 +211,9 @@ func halfBusy(w *worker.Worker, s settings, tried float64, proxies [2]string) (*
 
 func (w *waits) add(o opened) {
 	w.rounds++
-	w.apart.add(o.Apart)
-	w.shared.add(o.Together)
-	for _, b := range append(o.Apart, o.Together...) {
+	w.separate.add(o.Separate)
+	w.shared.add(o.Paired)
+	for _, b := range append(o.Separate, o.Paired...) {
 		w.late.Add(b.Late, nil)
 	}
 }
@@ -223,9 +223,9 @@ func (w *waits) add(o opened) {
 // behind requests that left late what the second may leave out. Nothing is
 // decided where requests left so late that the p99 is the generator's.
 func (w *waits) verdict() string {
-	due, sent := w.apart.due.Added(0.99, draws, 1).AtMost(aimGatewayP99), w.apart.sent.Added(0.99, draws, 1).AtMost(aimGatewayP99)
+	due, sent := w.separate.due.Added(0.99, draws, 1).AtMost(aimGatewayP99), w.separate.sent.Added(0.99, draws, 1).AtMost(aimGatewayP99)
 	switch {
-	case w.late.Quantile(0, 0.99) > w.apart.sent.Quantile(0, 0.99)/2:
+	case w.late.Quantile(0, 0.99) > w.separate.sent.Quantile(0, 0.99)/2:
 		return "not decided: the requests left too late"
 	case due == "met" && sent != "met":
 		return "not decided"
@@ -240,7 +240,7 @@ func (w *waits) table(s settings) string {
 		name string
 		of   *measure.Paired
 	}{
-		{"in turns, due", &w.apart.due}, {"in turns, sent", &w.apart.sent},
+		{"in turns, due", &w.separate.due}, {"in turns, sent", &w.separate.sent},
 		{"to both at once, due", &w.shared.due}, {"to both at once, sent", &w.shared.sent},
 	} {
 		cells := []string{row.name}
@@ -252,11 +252,11 @@ func (w *waits) table(s settings) string {
 		for _, q := range []float64{0.5, 0.99} {
 			cells = append(cells, row.of.Added(q, draws, 1).String())
 		}
-		if row.of == &w.apart.due {
+		if row.of == &w.separate.due {
 			cells = append(cells, fmt.Sprintf("≤ %d, %s", aimGatewayP99, w.verdict()))
 		}
 		table.Row(cells...)
 	}
 	return fmt.Sprintf("Latency at %.0f requests a second in an open loop, half of what the machine could bear of it: %.0f, a quarter of what the bare proxy reaches above, kept the processors busy by %.0f %%, those of generator and upstream included. (The closed loop reaches more: its generator takes answers in heaps when it comes late.) Both proxies are up all the time: %d pairs of turns of %s, in each of which one proxy and then the other, in an order drawn by lot, has all requests; and %d turns in which each request goes to one of the two by lot, so that each has half of them. In turns each proxy is at half of its saturation, so the aim is about that; at once both meet the same instants, and each is at a quarter. Latency is to the end of the answer, from when the request was due and from when it was sent: the generator sent half of the requests within %s µs of when they were due, and 99 %% within %s. What is added is the difference of the quantiles of all requests, with the 95 %% interval of a bootstrap over pairs of turns, or turns. The aim is met where the interval lies below it, from due and from sent, and missed where it lies above; nothing is decided where 1 %% of the requests left later than half of the bare proxy's p99.\n\n%s",
-		w.rate, w.tried, 100*w.busy, w.apart.due.Blocks(), s.open, w.shared.due.Blocks(), measure.Number(w.late.Quantile(0, 0.5)), measure.Number(w.late.Quantile(0, 0.99)), table)
+		w.rate, w.tried, 100*w.busy, w.separate.due.Blocks(), s.open, w.shared.due.Blocks(), measure.Number(w.late.Quantile(0, 0.5)), measure.Number(w.late.Quantile(0, 0.99)), table)
 }

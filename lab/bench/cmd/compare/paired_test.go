@@ -14,7 +14,7 @@ func TestPlanOpenGivesEachItsTurns(t *testing.T) {
 		t.Fatalf("%d requests, want %d", len(p.order), want)
 	}
 	firsts := [2]int{}
-	for _, pair := range p.apart {
+	for _, pair := range p.separate {
 		for to, turn := range pair {
 			if turn[1]-turn[0] != 9*perTurn/10 {
 				t.Errorf("%d of a turn count, want nine tenths of %d", turn[1]-turn[0], perTurn)
@@ -34,7 +34,7 @@ func TestPlanOpenGivesEachItsTurns(t *testing.T) {
 			firsts[0]++
 		}
 	}
-	for _, turn := range p.together {
+	for _, turn := range p.paired {
 		share := 0
 		for _, to := range p.order[turn[0]:turn[1]] {
 			share += int(to)
@@ -45,7 +45,7 @@ func TestPlanOpenGivesEachItsTurns(t *testing.T) {
 	}
 	// Over the rounds neither is always first.
 	for seed := range uint64(10) {
-		for _, pair := range planOpen(10, seed).apart {
+		for _, pair := range planOpen(10, seed).separate {
 			if pair[1][0] < pair[0][0] {
 				firsts[1]++
 			} else {
@@ -66,10 +66,10 @@ func TestBlocksAreOfTheirProxy(t *testing.T) {
 		trips[i] = load.Trip{Due: int64(i) * 1000, Sent: int64(i)*1000 + 5000, Done: int64(i)*1000 + 105_000 + int64(to)*100_000}
 	}
 	o := p.blocks(trips)
-	if len(o.Apart) != turnPairs || len(o.Together) != turnsShared {
-		t.Fatalf("%d pairs of turns, %d shared ones, want %d and %d", len(o.Apart), len(o.Together), turnPairs, turnsShared)
+	if len(o.Separate) != turnPairs || len(o.Paired) != turnsShared {
+		t.Fatalf("%d pairs of turns, %d shared ones, want %d and %d", len(o.Separate), len(o.Paired), turnPairs, turnsShared)
 	}
-	for i, b := range append(o.Apart, o.Together...) {
+	for i, b := range append(o.Separate, o.Paired...) {
 		count := 9
 		if i < turnPairs {
 			count = 18
@@ -94,7 +94,7 @@ func TestWaitsAreJudgedFromDueAndFromSent(t *testing.T) {
 		w := new(waits)
 		bare := []int32{1000, 1000}
 		for block := range due {
-			w.add(opened{Apart: []openBlock{{
+			w.add(opened{Separate: []openBlock{{
 				FromDue:  [2][]int32{bare, {1000 + due[block]}},
 				FromSent: [2][]int32{bare, {1000 + sent[block]}},
 				Late:     []int32{0, late},

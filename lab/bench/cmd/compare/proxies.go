@@ -145,7 +145,7 @@ func sameForwarded(ctx context.Context, address string, limited bool) error {
 		return fmt.Errorf("answers %d with %d bytes and the tag %s, want 200 with the upstream's %d and %s",
 			res.StatusCode, len(body), res.Header.Get("Etag"), len(upstreamBody), upstreamTag[0])
 	}
-	if told := res.Header.Get("RateLimit") != ""; told != limited {
+	if hasFields := res.Header.Get("RateLimit") != ""; hasFields != limited {
 		return fmt.Errorf("RateLimit is %q: limited should be %t", res.Header.Get("RateLimit"), limited)
 	}
 	return nil

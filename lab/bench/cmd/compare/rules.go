@@ -101,7 +101,7 @@ func serveRules(c ours.Case, from string, keys int) error {
 
 func exhaust(c ours.Case, limiter *weir.Limiter, sh shape.Shape, keys *load.Keys) error {
 	if !sh.Zipf {
-		return c.Exhaust(limiter, load.Hot)
+		return c.Exhaust(limiter, load.HotKey)
 	}
 	for _, key := range keys.All {
 		if err := c.Exhaust(limiter, key); err != nil {

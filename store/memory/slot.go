@@ -12,9 +12,9 @@ import (
 // queues. It is a guess, as nobody knows when there will be room.
 const FullRetry = time.Second
 
-// A place is where a key's row is, or would be. It holds as long as the segment
+// A slot is where a key's row is, or would be. It holds as long as the segment
 // is locked and no other row is made in it.
-type place struct {
+type slot struct {
 	table   *table
 	segment *segment
 	tag     uint64
@@ -23,7 +23,7 @@ type place struct {
 }
 
 // find looks for the row, and if there is none, for where to make one.
-func (p *place) find(now int64) {
+func (p *slot) find(now int64) {
 	t, g := p.table, p.segment
 	p.at, p.found = g.find(p.tag)
 	if !p.found {
@@ -36,7 +36,7 @@ func (p *place) find(now int64) {
 
 // needsRow reports whether the key needs an empty row, of which the segment has
 // none to give.
-func (p *place) needsRow() bool {
+func (p *slot) needsRow() bool {
 	g := p.segment
 	return !p.found && g.cells[p.at] == 0 && int(g.used) >= g.limit()
 }
@@ -44,7 +44,7 @@ func (p *place) needsRow() bool {
 // step runs the algorithm on the row, which it makes if need be. A new key of
 // which nothing has to be remembered leaves no trace. must takes memory for the
 // row even if the store is full; else step reports false if it is.
-func (p *place) step(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool) {
+func (p *slot) step(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool) {
 	t, g := p.table, p.segment
 	row, ok := p.begin(l, a, must)
 	if !ok {
@@ -64,7 +64,7 @@ func (p *place) step(l *weir.Limit, a weir.Ask, must bool) (weir.Decision, bool)
 
 // begin returns the row, with room for a. A new row starts from what a sketch
 // knows of the key: it was there while the store was full.
-func (p *place) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
+func (p *slot) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	if p.found {
 		return p.row(l, a, must)
 	}
@@ -89,7 +89,7 @@ func (p *place) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 }
 
 // row returns the cells, at least as many as a needs.
-func (p *place) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
+func (p *slot) row(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	sl, g := p.table.slabs, p.segment
 	if sl == nil {
 		return g.row(p.at), true
@@ -131,7 +131,7 @@ func refuseNew(l *weir.Limit, a weir.Ask) weir.Decision {
 // sketch returns what decides for a key that found no room, nil if it has yet to
 // be opened. A key with a row that cannot grow is refused: a sketch knows
 // nothing of it.
-func (p *place) sketch(l *weir.Limit, now int64) *overflow {
+func (p *slot) sketch(l *weir.Limit, now int64) *overflow {
 	if p.found {
 		return refusing
 	}
@@ -140,7 +140,7 @@ func (p *place) sketch(l *weir.Limit, now int64) *overflow {
 
 // estimate answers for a key that has no row from the sketch o. The empty row
 // at the place lends its cells.
-func (p *place) estimate(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
+func (p *slot) estimate(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
 	switch {
 	case o.stamps != nil:
 		return p.estimateStamp(o, l, a)
@@ -150,7 +150,7 @@ func (p *place) estimate(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
 	return refuseNew(l, a)
 }
 
-func (p *place) estimateStamp(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
+func (p *slot) estimateStamp(o *overflow, l *weir.Limit, a weir.Ask) weir.Decision {
 	if a.Verb == weir.Refund {
 		// Others share the stamps: they cannot be lowered.
 		a.Cost = 0
