@@ -3,6 +3,7 @@ package permit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,10 +103,17 @@ func TestLotOutlivesItsHolders(t *testing.T) {
 	if after.ID != before.ID || after.Fetched != before.Fetched || after.Expiry != before.Expiry+1_300_000 {
 		t.Errorf("%+v\n%+v", before, after)
 	}
-	n.true += 2_500_000 // over a quarter
 	n.closing = true
-	if v, _, _ := n.draw(d, 99, 1); v != lot.Ask {
-		t.Errorf("handed out for longer than the lot lives: %v", v)
+	n.true += 2_400_000 // nearly a quarter, and nothing lies idle
+	if v, _, _ := n.draw(d, 1, 1); v != lot.Charged {
+		t.Fatalf("the lot outlives the holder: %v", v)
+	}
+	n.true += 100_000 // over a quarter
+	if !d.Release(n.Clock.Now(), &weir.Op{Key: "k", Limit: d.limit, ID: 2}) || !slices.ContainsFunc(n.lots(d), func(t lot.Lot) bool { return t.IsOpen() && t.Free > 0 }) {
+		t.Fatalf("nothing is free: %+v", n.lots(d))
+	}
+	if v, _, _ := n.draw(d, 99, 1); v == lot.Charged {
+		t.Error("handed out for longer than the lot lives")
 	}
 	n.closing = false
 	if v, _, _ := n.draw(d, 99, 1); v != lot.Wait {
