@@ -1,0 +1,75 @@
+package outage
+
+import (
+	"context"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/params"
+)
+
+// Units that are lost stay used in the share in every later outage, not in the next alone.
+func TestLostUnitsStayUsedInEveryLaterOutage(t *testing.T) {
+	w := newWorld(t)
+	l := daily(t, 100, params.OnErrorLocal)
+	outage := func(cost int64, f fate) {
+		t.Helper()
+		w.down['a'] = true
+		if !w.spend("a", l, cost).Charged {
+			t.Fatalf("%d are refused", cost)
+		}
+		w.down['a'] = false
+		w.fate = func() fate { return f }
+		w.pay()
+	}
+	outage(30, dropped)
+	for range 3 {
+		if outage(5, answered); w.used("a", l) != 30 || w.Debts() != 0 {
+			t.Errorf("%d of the share are used, 30 are lost", w.used("a", l))
+		}
+	}
+	w.down['a'] = true
+	if w.spend("a", l, 56).Charged {
+		t.Error("101 of 100 passed")
+	}
+	if !w.spend("a", l, 55).Charged {
+		t.Error("100 of 100 did not pass")
+	}
+}
+
+// A debt becomes smaller once by units that are given back while its share is looked at.
+func TestRefundWhileTheShareIsLookedAt(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		w := newWorld(t)
+		l := daily(t, 100, params.OnErrorLocal)
+		w.down['a'] = true
+		o := w.spend("a", l, 30)
+		w.down['a'] = false
+		w.after = after
+		w.ahead = func() {
+			back := []weir.Op{o.Undo(10)}
+			if err := w.Decide(context.Background(), back, errOpen); err != nil || !back[0].Charged {
+				t.Fatal(back, err)
+			}
+		}
+		w.pay()
+		if w.pay(); w.ahead != nil || w.charged["a"] != 20 || w.returned() != 0 || w.used("a", l) != 0 || w.Debts() != 0 {
+			t.Errorf("%d of 20 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.Debts())
+		}
+	}
+}
+
+// A debt is owed whole when a reload has lowered the limit below it.
+func TestLoweredLimitKeepsTheDebt(t *testing.T) {
+	w := newWorld(t)
+	l, lower := daily(t, 100, params.OnErrorLocal), daily(t, 30, params.OnErrorLocal)
+	w.down['a'] = true
+	w.spend("a", l, 80)
+	if w.spend("a", lower, 1).Charged {
+		t.Error("81 of 30 passed")
+	}
+	w.down['a'] = false
+	if w.pay(); w.charged["a"] != 80 || w.counted("a", l) != 80 || w.used("a", l) != 0 || w.Debts() != 0 {
+		t.Errorf("%d of 80 charged, %d of the share used, %d debts", w.charged["a"], w.used("a", l), w.Debts())
+	}
+}
