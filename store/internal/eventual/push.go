@@ -14,11 +14,10 @@ const leastSlack = 1000
 
 // A push is the report under way, or the next one.
 type push struct {
-	units  int64       // that it tells of, 0: none is to be repeated
-	began  clock.Node  // when it was first sent
-	mark   *weir.Limit // nil: the next push gets one
-	since  int64       // when it got it, by the monotonic clock
-	number int64       // of the last push by the mark
+	units  int64      // that it tells of, 0: none is to be repeated
+	began  clock.Node // when it was first sent
+	turn   int64      // of the mark, 0: none was used yet
+	number int64      // of the last push by the mark, less than 0: to be looked at
 }
 
 // A dueItem is an entry that has something to be pushed, at an instant.
@@ -89,12 +88,9 @@ func (d Decider) launch(e *lot.Entry, t *tally) bool {
 // run makes the call of a push.
 func (d Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 	tag, g, _ := d.Table.Find(e.Key(), d.limit)
-	ops, err := d.ops(e, t)
+	ops := d.ops(e, t)
 	g.Unlock()
-	var sent clock.Node
-	if err == nil {
-		sent, err = d.Send(f, ops)
-	}
+	sent, err := d.Send(f, ops)
 	if err == nil {
 		d.Refusals.Learn(tag, d.limit, 0, sent, ops[len(ops)-1].Decision, 0)
 	}
@@ -107,7 +103,7 @@ func (d Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 		// Nobody will know whether it was counted: the units stay taken from the slack.
 		s := slackOf(e)
 		s.Fetched = max(s.Fetched-p.units, 0)
-		p.units, p.mark = 0, nil
+		p.units = 0
 	}
 	if t.add(e, 0); t.units() > 0 {
 		d.enqueue(e, t, now)
@@ -119,21 +115,25 @@ func (d Decider) run(e *lot.Entry, t *tally, f *lot.Flight) {
 // yet, for slack if there is none, and what remains; the last op is of the limit itself.
 // What is open is moved into the push, unless one is to be repeated. Requires: the shard
 // of e.
-func (d Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op, err error) {
+func (d Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op) {
 	p, now := &t.push, d.Clock.Now()
-	if p.units == 0 && t.open > 0 {
-		if ticks := int64(now) - d.Clock.Lost(); p.mark == nil || ticks-p.since >= lot.NumberFor {
-			if p.mark, err = lot.NewMark(d.limit, "pushes"); err != nil {
-				return nil, err
-			}
-			p.since, p.number = ticks, 0
+	if p.units == 0 {
+		switch turn := lot.TurnAt(int64(now) - d.Clock.Lost()); {
+		case p.turn == 0:
+			p.turn, p.number = turn, -1
+		case turn > p.turn:
+			p.turn, p.number = turn, 0
 		}
-		p.units, p.began, p.number, t.open = t.open, now, p.number+1, 0
+		if t.open > 0 && p.number >= 0 {
+			p.units, p.began, p.number, t.open = t.open, now, p.number+1, 0
+		}
 	}
 	last := weir.Op{Limit: d.limit, Role: weir.Always, Verb: weir.Peek}
 	if p.units > 0 {
 		last.Cost, last.Verb = p.units, weir.Force
-		ops = append(ops, weir.Op{Limit: p.mark, Cost: 1, Headroom: lot.MarkCount - p.number}) // n passes if n-1 were counted
+	}
+	if p.units > 0 || p.number < 0 {
+		ops = append(ops, d.marks.Op(e.Key(), p.turn, p.number-1))
 	}
 	if e.Expire(now); len(e.Lots()) == 0 && d.share() > 0 {
 		ops = append(ops, weir.Op{Limit: d.slack, Cost: d.share(), Role: weir.Always})
@@ -145,7 +145,7 @@ func (d Decider) ops(e *lot.Entry, t *tally) (ops []weir.Op, err error) {
 	for i := range ops {
 		ops[i].Key = e.Key()
 	}
-	return ops, nil
+	return ops
 }
 
 // adopt takes over what the store answered to a push, which is counted now or was before.
@@ -171,6 +171,8 @@ func (d Decider) adopt(e *lot.Entry, t *tally, ops []weir.Op, sent, now clock.No
 			e.Add(s, 1)
 		}
 	}
-	t.push.units = 0
+	if t.push.units = 0; t.push.number < 0 {
+		t.push.number = lot.Counted(&ops[0])
+	}
 	e.Known.Update(last.Decision, sent, now)
 }

@@ -31,8 +31,9 @@
 //     tally.
 //   - A push is owned by its number. The store counts pushes by a mark, in the same call:
 //     push n is counted only while fewer than n were. So it is repeated until it is
-//     answered, and counted once, however often and late it arrives. The mark has a random
-//     name and one entry, so nothing is left of it after a crash.
+//     answered, and counted once, however often and late it arrives. The marks of a limit
+//     have a random name, so a node that was restarted finds none of before. What a new entry
+//     sends first looks at the mark, as an earlier entry of the key may have used it.
 //   - Units of a push without an answer stay in the tally: nobody knows whether they are
 //     counted. When the store could forget the mark, they are taken off the slack for good.
 //   - A refund of units that the store has counted is a credit, a tally of less than none:
@@ -272,8 +273,7 @@ func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lo
 		}
 		g.Drop(e)
 	}
-	// What it adds is its tally and the limit of its mark.
-	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(tally{})+unsafe.Sizeof(weir.Limit{})), now)
+	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(tally{})), now)
 	if e != nil && e.State == nil {
 		e.State = &tally{terms: d.Terms}
 		g.Keep(e, d.idle, now)

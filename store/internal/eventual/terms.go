@@ -24,6 +24,7 @@ type Terms struct {
 	// learns of them after they were admitted.
 	by    *weir.Limit
 	batch int64
+	marks *lot.Marks // count pushes
 	// refiller is set where units are bound to no window.
 	refiller weir.Refiller
 	// trickles: units flow back all the time.
@@ -63,6 +64,9 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 	})
 	if err == nil && most.ID() == l.ID() {
 		d.most = most
+	}
+	if d.marks, err = lot.NewMarks(l, "pushes"); err != nil {
+		return nil, err
 	}
 	d.slack, err = lot.Variant(l, func(v *weir.Limit) {
 		v.Scope += "\x1fslack"

@@ -23,37 +23,59 @@ const (
 // brings units only while fewer than n were counted. Where n were, the one without an
 // answer had been carried out, and what it brought is adopted.
 //
-// A mark has a random name and is used by one entry for a while: nothing else was ever
-// counted by it. Where that is no longer known, the next fetch gets another mark, and
-// what the old one may still bring stays counted and is never drawn.
+// The store may have counted fetches of an earlier entry of the key, or count one that
+// arrives late. So how many is not known at first, and looked at with a fetch that has no
+// number; and that a number is the entry's own is sure once a fetch of the one before has
+// brought units.
 //
 // Invariant: of all fetches of one number at most one is ever carried out, also of those
 // that arrive late.
 //
 // It belongs to the flight under way.
 type number struct {
-	mark  *weir.Limit // nil: the next fetch gets one
-	since int64       // when it got it, by the monotonic clock
-	// counted is how many fetches the mark has counted.
-	counted int64
+	terms   *Terms // whose marks are used
+	turn    int64  // of the mark
+	counted int64  // by the mark, less than 0: not known
+	// sure: no other fetch of the next number can be under way than those in lost.
+	sure bool
 	// lost is how many units the fetches of the next number asked for that have no answer,
 	// the least of them; 0: there is none. The first was sent at sent, at from by the
-	// store's clock or later, by the terms of one limit.
-	lost  int64
-	sent  clock.Node
-	from  clock.Store
-	terms *Terms
+	// store's clock or later.
+	lost int64
+	sent clock.Node
+	from clock.Store
 }
 
-// renew gets a mark for fetches by the terms d, where the present one is of no use.
-func (n *number) renew(d *Terms, ticks int64) (err error) {
-	age := ticks - n.since
-	if n.mark != nil && n.terms == d && (age < lot.NumberFor || n.lost > 0 && age < lot.NumberFor+lot.RepeatFor) {
-		return nil
+// forget gives up what has no answer: what it brought, if anything, is never drawn.
+func (n *number) forget() { n.counted, n.sure, n.lost = -1, false, 0 }
+
+// renew goes over to the marks of the terms d, and to that of the present turn, unless a
+// fetch is still to be repeated. Of an entry that was there before, that one has counted
+// nothing.
+func (n *number) renew(d *Terms, now clock.Node, turn int64) {
+	if n.lost > 0 && int64(now-n.sent) > lot.RepeatFor {
+		n.forget()
 	}
-	*n = number{since: ticks, terms: d}
-	n.mark, err = lot.NewMark(d.limit, "fetches")
-	return err
+	switch {
+	case n.terms != d:
+		*n = number{terms: d, turn: turn, counted: -1}
+	case n.lost == 0 && turn > n.turn:
+		n.turn, n.counted, n.sure = turn, 0, true
+	}
+}
+
+// miss notes that a fetch of so many units, sent at sent, has no answer. The store's clock
+// is ahead of the node's at least, if that is known.
+func (n *number) miss(units int64, sent clock.Node, ahead clock.Store, known bool) {
+	switch {
+	case n.counted < 0:
+	case !n.sure || !known:
+		n.forget()
+	case n.lost == 0:
+		n.lost, n.sent, n.from = units, sent, ahead+clock.Store(sent)
+	default:
+		n.lost = min(n.lost, units)
+	}
 }
 
 // asked is what became of a fetch: if it was Charged, the lot.
@@ -67,45 +89,46 @@ type asked struct {
 // ask spends units on the store for a flight. What brings no more than a decision needs
 // has no number, unless one has no answer yet.
 func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
-	n := &e.State.(*state).number
-	ops := []weir.Op{{Key: e.Key(), Limit: d.by, Cost: units}, {Key: e.Key(), Cost: 1}}
-	if !d.numbered || units <= need && n.lost == 0 {
-		ops = ops[:1]
-	} else if a.err = n.renew(d.Terms, int64(d.Clock.Now())-d.Clock.Lost()); a.err != nil {
-		return a
-	} else {
-		ops[1].Limit, ops[1].Headroom = n.mark, lot.MarkCount-n.counted-1
+	n, ops := &e.State.(*state).number, []weir.Op{{Key: e.Key(), Limit: d.by, Cost: units}}
+	if d.marks != nil && (units > need || n.lost > 0) {
+		now := d.Clock.Now()
+		n.renew(d.Terms, now, lot.TurnAt(int64(now)-d.Clock.Lost()))
+		ops = append(ops, d.marks.Op(e.Key(), n.turn, n.counted))
 	}
 	ahead, known := d.Clock.Earliest(0)
 	if a.sent, a.err = d.Fetch(f, ops); a.err != nil {
-		switch {
-		case len(ops) == 1:
-		case !known:
-			n.mark = nil
-		case n.lost == 0:
-			n.lost, n.sent, n.from = units, a.sent, ahead+clock.Store(a.sent)
-		default:
-			n.lost = min(n.lost, units)
+		if len(ops) > 1 {
+			n.miss(units, a.sent, ahead, known)
 		}
 		return a
 	}
 	a.Op = ops[0]
 	reported := clock.Store(a.Now)
-	switch {
-	case a.Charged:
-		n.counted, n.lost = n.counted+int64(len(ops)-1), 0
+	if a.Charged {
 		a.lot = d.lot(units, a.Receipt(), reported, a.sent, a.sent, reported)
-	case n.lost == 0 || lot.MarkCount-ops[1].Decision.Remaining != n.counted+1: // the limit has too little
-	case reported-n.from < clock.Store(a.sent-n.sent):
-		n.mark, n.lost = nil, 0 // the store's clock was set, so when it was counted is not known
-		return d.ask(e, f, units, need)
-	default: // it was carried out: as what it was at the earliest
+	}
+	if len(ops) == 1 {
+		return a
+	}
+	switch counted := lot.Counted(&ops[1]); {
+	case ops[1].Decision.Guarantee().Source == weir.FromSuccessor:
+		n.forget() // another server answers, which has not seen the fetches before
+	case n.counted < 0:
+		n.counted = counted
+	case a.Charged:
+		n.counted, n.sure, n.lost = counted, true, 0
+	case counted <= n.counted: // the limit has too little
+	case n.lost > 0 && counted == n.counted+1 && reported-n.from >= clock.Store(a.sent-n.sent):
+		// It was carried out: as what it was at the earliest.
 		receipt := lot.ReceiptAt(d.by, int64(n.from))
 		if r, ok := d.limit.Algorithm.(weir.Refiller); ok {
 			receipt = r.FlowsFrom(d.limit, int64(n.from), int64(n.from), n.lost)
 		}
 		a.lot, a.Charged = d.lot(n.lost, receipt, n.from, n.sent, a.sent, reported), true
-		n.counted, n.lost = n.counted+1, 0
+		n.counted, n.lost = counted, 0
+	default: // another fetch was, or the store's clock was set, so when is not known
+		n.counted, n.sure, n.lost = counted, false, 0
+		return d.ask(e, f, units, need)
 	}
 	return a
 }

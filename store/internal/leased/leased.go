@@ -161,8 +161,7 @@ func (d Decider) shortfall(ctx context.Context, now clock.Node, o *weir.Op, h *l
 // room, or is another decider's until it lies idle. Lots of an earlier version of the limit
 // are used up soon, or not at all. Requires: g.
 func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) *lot.Entry {
-	// What it adds is its state and the limit of its mark.
-	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(state{})+unsafe.Sizeof(weir.Limit{})), now)
+	e := g.Add(tag, key, d.limit, int64(unsafe.Sizeof(state{})), now)
 	if e == nil {
 		return nil
 	}

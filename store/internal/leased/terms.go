@@ -44,8 +44,8 @@ type Terms struct {
 	trickle int64
 	// most is how many units are fetched at a time.
 	most int64
-	// numbered: a fetch can be repeated that has no answer.
-	numbered bool
+	// marks count fetches, so that one can be repeated that has no answer. Nil: none can.
+	marks *lot.Marks
 }
 
 // NewTerms returns the terms of a limit whose algorithm is a weir.Lender, or nil if its
@@ -54,9 +54,6 @@ type Terms struct {
 func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	d := &Terms{limit: l, by: l, most: weir.MaxCost, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: micros.Of(l.LeaseTTL())}
 	d.flows = l.Traits()&weir.Refills != 0
-	// When a window began that begins with the first request cannot be told of a fetch
-	// whose answer was lost.
-	d.numbered = numbered && (l.Anchor != params.AnchorFirst || l.Algorithm != algorithm.FixedWindow)
 	var err error
 	switch {
 	case d.flows && l.Consistency.Loose:
@@ -86,7 +83,12 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	if d.life < leastLife {
 		return nil, nil
 	}
-	return d, nil
+	// When a window began that begins with the first request cannot be told of a fetch
+	// whose answer was lost.
+	if numbered && (l.Anchor != params.AnchorFirst || l.Algorithm != algorithm.FixedWindow) {
+		d.marks, err = lot.NewMarks(l, "fetches")
+	}
+	return d, err
 }
 
 // CountForRegions has decisions say that several regions count the limit together, of which

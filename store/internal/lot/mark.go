@@ -11,26 +11,54 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// A mark counts the calls of one entry on the store, so that one whose answer was lost can
-// be repeated. Calls are numbered by it for NumberFor, in microseconds, and one is repeated
-// for RepeatFor; the store remembers it for longer. It counts up to MarkCount, which is
-// more than there can be: an op with a headroom of MarkCount less n passes while fewer than
-// n calls were counted.
+// Marks count the calls of entries on the store, so that one whose answer was lost can be
+// repeated: call n passes only while fewer than n were counted. They are used by turns: when
+// the turn of one comes again, the store has forgotten it. The key tells entries apart.
+type Marks [3]*weir.Limit
+
+// A turn is so many microseconds long, and a call is repeated for RepeatFor; the store
+// remembers a mark for longer than both. It counts up to markCount, which is more than there
+// can be.
 const (
-	NumberFor, RepeatFor = 60_000_000, 20_000_000
-	markLife             = 90 * time.Second
-	MarkCount            = 1 << 40
+	turn, RepeatFor = 60_000_000, 20_000_000
+	markLife        = 90 * time.Second
+	markCount       = 1 << 40
 )
 
-// NewMark returns a mark for calls on l, under a name that nothing else has, nor ever had.
+// NewMarks returns marks for calls on l, under a name that nothing else has, nor ever had.
 // The error is one of weir.Limit.Compile.
-func NewMark(l *weir.Limit, calls string) (*weir.Limit, error) {
-	return Variant(l, func(v *weir.Limit) {
-		v.Inherit(l)
-		v.Scope += "\x1f" + calls + " " + strconv.FormatUint(rand.Uint64(), 36)
-		v.Algorithm, v.Count, v.Period, v.Params = algorithm.FixedWindow, MarkCount, markLife, params.Params{Anchor: params.AnchorFirst}
-	})
+func NewMarks(l *weir.Limit, calls string) (m *Marks, err error) {
+	m = &Marks{}
+	name := "\x1f" + calls + " " + strconv.FormatUint(rand.Uint64(), 36)
+	for i := range m {
+		m[i], err = Variant(l, func(v *weir.Limit) {
+			v.Inherit(l)
+			v.Scope += name + " " + strconv.Itoa(i)
+			v.Algorithm, v.Count, v.Period, v.Params = algorithm.FixedWindow, markCount, markLife, params.Params{Anchor: params.AnchorFirst}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
+
+// TurnAt returns the turn at an instant of the monotonic clock, in microseconds. It is
+// never zero.
+func TurnAt(ticks int64) int64 { return 1 + ticks/turn }
+
+// Op returns the op that counts the call of a key after so many by the mark of a turn. If
+// how many is not known, less than zero, it looks.
+func (m *Marks) Op(key string, turn, counted int64) weir.Op {
+	o := weir.Op{Key: key, Limit: m[turn%int64(len(m))], Cost: 1, Headroom: markCount - counted - 1}
+	if counted < 0 {
+		o.Headroom, o.Role, o.Verb = 0, weir.Always, weir.Peek
+	}
+	return o
+}
+
+// Counted returns how many calls a mark has counted, by the store's answer to its op.
+func Counted(o *weir.Op) int64 { return markCount - o.Decision.Remaining }
 
 // Variant returns a limit like l, without its burst, that change has changed. The error is
 // one of weir.Limit.Compile.
