@@ -82,7 +82,7 @@ func (a *answering) merge(packed []byte) error {
 func readAnswered(r *reader) (map[name]bool, error) {
 	out := map[name]bool{}
 	w := r.placed(part{r.grain, r.from, r.to})
-	if err := query(r.tx, func(row Row) error { out[nameOf(r.byID[row.Int(0)])] = true; return nil }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
+	if err := query(r.tx, func(row Row) { out[nameOf(r.byID[row.Int(0)])] = true }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
 		return out, err
 	}
 	return out, r.clientRows(r.clientGrain(), r.from, r.to, clientColumns{cells: []int{cAnswers}, merged: true}, func(l *clientLine) {

@@ -327,7 +327,7 @@ func (s *sweeper) unwritten(ctx context.Context, g Grain) (todo []int64, err err
 	err = s.db.View(ctx, func(tx Tx) error {
 		todo = nil
 		oldest := int64(math.MaxInt64)
-		err := query(tx, func(r Row) error { oldest = r.Int(0); return nil }, `SELECT at FROM clients WHERE grain = $1 AND at >= $2 ORDER BY at LIMIT 1`, int64(g), from)
+		err := query(tx, func(r Row) { oldest = r.Int(0) }, `SELECT at FROM clients WHERE grain = $1 AND at >= $2 ORDER BY at LIMIT 1`, int64(g), from)
 		if err != nil || oldest == math.MaxInt64 {
 			return err
 		}
@@ -372,14 +372,13 @@ func (s *blockSpan) whole(limit int64) bool {
 // blockSpans reads what is known of spans.
 func blockSpans(tx Tx, g Grain, from, to int64) (map[int64]*blockSpan, error) {
 	out := map[int64]*blockSpan{}
-	return out, query(tx, func(r Row) error {
+	return out, query(tx, func(r Row) {
 		s := entry(out, r.Int(0), func() *blockSpan { return &blockSpan{limits: map[int64]blockState{}} })
 		if limit := r.Int(1); limit == everyLimit {
 			s.state = r.Int(3)
 		} else {
 			s.limits[limit] = blockState{r.Int(2), r.Int(3)}
 		}
-		return nil
 	}, `SELECT at, limit_id, version, state FROM client_blocks WHERE grain = $1 AND at >= $2 AND at < $3`, int64(g), from, to)
 }
 
@@ -411,7 +410,7 @@ func (s *sweeper) writeBlock(ctx context.Context, g Grain, at, room int64) (byte
 	return bytes, updateRows(ctx, s.db, func(tx Tx) error {
 		// Whoever deletes rows of the span waits, or is done.
 		state := int64(blockChanged)
-		err := query(tx, func(r Row) error { state = r.Int(0); return nil },
+		err := query(tx, func(r Row) { state = r.Int(0) },
 			`INSERT INTO client_blocks (grain, at, limit_id, version, state) VALUES ($1, $2, 0, 0, 1)
 			ON CONFLICT (grain, at, limit_id) DO UPDATE SET state = CASE WHEN client_blocks.state = 2 THEN 2 ELSE 1 END RETURNING state`, int64(g), at)
 		if err != nil || state == blockCut {
@@ -459,14 +458,13 @@ func packBlocks(tx Tx, g Grain, at int64) (packed []*packedBlock, err error) {
 		packed = append(packed, p)
 	}
 	met := map[int64]bool{}
-	err = query(tx, func(r Row) error {
+	err = query(tx, func(r Row) {
 		if id := r.Int(0); id != limit {
 			flush()
 			limit, b = id, &clientBlock{}
 			met[id] = true
 		}
 		b.add(r.Text(1), r.Int(2), r, 3)
-		return nil
 	}, `SELECT limit_id, client, at, `+columnList+` FROM clients`+w.text+` ORDER BY limit_id, client, at`, w.args...)
 	if err != nil {
 		return nil, err
@@ -490,7 +488,7 @@ func (p *packedBlock) write(tx Tx, g Grain, at int64) error {
 		statement = `UPDATE client_blocks SET state = 1 WHERE grain = $1 AND at = $2 AND limit_id = $3 AND version = $4 RETURNING 1`
 		args = append(args, p.was.version)
 	}
-	if err := query(tx, func(Row) error { same = true; return nil }, statement, args...); err != nil || !same {
+	if err := query(tx, func(Row) { same = true }, statement, args...); err != nil || !same {
 		return err
 	}
 	if err := exec(tx, `DELETE FROM client_columns WHERE grain = $1 AND at = $2 AND limit_id = $3`, int64(g), at, p.limit); err != nil {
@@ -527,7 +525,7 @@ func (s *sweeper) dropBlocks(ctx context.Context, most int) (gone int, err error
 	var spans []group
 	err = s.db.View(ctx, func(tx Tx) error {
 		spans = nil
-		return query(tx, func(r Row) error { spans = append(spans, group{Grain(r.Int(0)), r.Int(1)}); return nil },
+		return query(tx, func(r Row) { spans = append(spans, group{Grain(r.Int(0)), r.Int(1)}) },
 			`SELECT DISTINCT grain, at FROM client_columns ORDER BY grain, at LIMIT `+strconv.Itoa(most))
 	})
 	for _, b := range spans {

@@ -264,10 +264,7 @@ func cellsOf(r *event.Record) *cells {
 		c.n[cRetry] = retryNever
 	}
 	c.n[cDelay] = figureOf(r.DelayMS)
-	c.n[cPlain] = bitOf(r.Plain)
-	if r.Degraded {
-		c.n[cWithout] = 1
-	}
+	c.n[cPlain], c.n[cWithout] = bitOf(r.Plain), bitOf(r.Degraded)
 	if r.Merged {
 		c.n[cMerged] = 1
 	} else if r.Outcome == "allowed" {

@@ -289,11 +289,10 @@ func timeOf(us int64) time.Time {
 
 // since returns since when clients are kept, the zero time if none are.
 func (r *reader) since() (since time.Time, err error) {
-	err = query(r.tx, func(row Row) error {
+	err = query(r.tx, func(row Row) {
 		if at := row.Int(0); at > 0 {
 			since = time.Unix(at, 0).UTC()
 		}
-		return nil
 	}, `SELECT MIN(at) FROM clients WHERE grain = 2`)
 	return since, err
 }

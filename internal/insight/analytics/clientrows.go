@@ -150,11 +150,10 @@ func (r *reader) storedRows(g Grain, from, to int64, limits []int64, need client
 	}
 	var line clientLine
 	columns, read := need.columns()
-	return query(r.tx, func(row Row) error {
+	return query(r.tx, func(row Row) {
 		if read(&line, row); need.merged || line.client != "" {
 			each(&line)
 		}
-		return nil
 	}, `SELECT limit_id, at, client`+columns+` FROM clients`+r.byClient()+w.text, w.args...)
 }
 
@@ -199,7 +198,7 @@ func (r *reader) blockRows(p *blockPart, need clientColumns, want func(clientKey
 		}
 		return u.rows(at, limit)
 	}
-	err := query(r.tx, func(row Row) error {
+	err := queryErr(r.tx, func(row Row) error {
 		if a, l := row.Int(0), row.Int(1); a != at || l != limit {
 			if err := flush(); err != nil {
 				return err

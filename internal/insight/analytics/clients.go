@@ -104,11 +104,10 @@ func readRest(r *reader) (*Rest, error) {
 	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(r.clientGrain()), r.from, r.to)
 	r.limitsOf(w, "limit_id")
 	all := none()
-	err := query(r.tx, func(row Row) error {
+	err := query(r.tx, func(row Row) {
 		var c cells
 		c.scan(row, 0)
 		all.add(&c)
-		return nil
 	}, `SELECT `+columnList+` FROM clients `+r.hint+w.text, w.args...)
 	if err != nil || all.n[cMerged] == 0 {
 		return nil, err

@@ -89,6 +89,11 @@ func exec(tx Tx, query string, args ...any) error {
 }
 
 // query runs a statement once and calls row with each row of its answer.
-func query(tx Tx, row func(Row) error, statement string, args ...any) error {
+func query(tx Tx, row func(Row), statement string, args ...any) error {
+	return queryErr(tx, func(r Row) error { row(r); return nil }, statement, args...)
+}
+
+// queryErr is query with rows that may have an error, which ends it.
+func queryErr(tx Tx, row func(Row) error, statement string, args ...any) error {
 	return tx.Each(statement, [][]any{args}, func(_ int, r Row) error { return row(r) })
 }

@@ -25,7 +25,7 @@ func (r *reader) labelBook() (labelBook, error) {
 		key string
 	}
 	newest := map[who]bool{}
-	err := query(r.tx, func(row Row) error {
+	err := query(r.tx, func(row Row) {
 		l := Label{ID: row.Int(0), Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Key: row.Text(4), Label: row.Text(5),
 			Reason: row.Text(6), By: row.Text(7), At: time.Unix(row.Int(8), 0).UTC(), Expires: time.Unix(row.Int(9), 0).UTC()}
 		of := who{name{l.Domain, l.Rule, l.Limit}, l.Key}
@@ -34,7 +34,6 @@ func (r *reader) labelBook() (labelBook, error) {
 		if oneOf(r.domains, l.Domain) && oneOf(r.rules, l.Rule) && oneOf(r.ask.limits, l.Limit) && oneOf(r.keys, l.Key) {
 			out = append(out, l)
 		}
-		return nil
 	}, `SELECT id, domain, rule, name, client, label, reason, who, at, expires FROM labels ORDER BY id DESC LIMIT `+strconv.Itoa(maxLabels))
 	return out, err
 }
@@ -131,7 +130,7 @@ func (q *LabelRequest) write(tx Tx, by string, now time.Time) (*Label, error) {
 	}
 	l := &Label{Domain: q.Domain, Rule: q.Rule, Limit: q.Limit, Key: q.Key, Label: q.Label, Reason: longText(q.Reason), By: text(by),
 		At: now.Truncate(time.Second).UTC(), Expires: now.Truncate(time.Second).Add(time.Duration(q.Seconds) * time.Second).UTC(), InForce: q.Label != ""}
-	err := query(tx, func(r Row) error { l.ID = r.Int(0); return nil },
+	err := query(tx, func(r Row) { l.ID = r.Int(0) },
 		`INSERT INTO labels (domain, rule, name, client, label, reason, who, at, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`,
 		l.Domain, l.Rule, l.Limit, l.Key, l.Label, l.Reason, l.By, l.At.Unix(), l.Expires.Unix())
 	return l, err

@@ -88,7 +88,7 @@ func (r *reader) placed(p part) *where {
 // packedRows calls each with the rows of a part of the range of a table of packed figures.
 func (r *reader) packedRows(t table, p part, each func(at int64, packed []byte) error) error {
 	w := r.placed(p)
-	return query(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
+	return queryErr(r.tx, func(row Row) error { return each(row.Int(0), row.Bytes(1)) }, `SELECT at, bits FROM `+t.name+w.text, w.args...)
 }
 
 // timing returns what the range took.

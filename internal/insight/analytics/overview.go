@@ -99,9 +99,8 @@ func readTopWords(r *reader, kind string) ([]TopWord, error) {
 	r.limitsOf(w, "limit_id")
 	w.and("kind = ?", kind)
 	out := []TopWord{}
-	err := query(r.tx, func(row Row) error {
+	err := query(r.tx, func(row Row) {
 		out = append(out, TopWord{Word: row.Text(0), Allowed: row.Int(1), Refused: row.Int(2), Shadow: row.Int(3), Delayed: row.Int(4)})
-		return nil
 	}, `SELECT word, CAST(SUM(allowed) AS BIGINT), CAST(SUM(refused) AS BIGINT), CAST(SUM(shadow) AS BIGINT), CAST(SUM(delayed) AS BIGINT)
 		FROM words`+w.text+` GROUP BY word ORDER BY SUM(refused) DESC, SUM(delayed) DESC, SUM(shadow) DESC, SUM(allowed) DESC, word LIMIT `+strconv.Itoa(r.top), w.args...)
 	return out, err

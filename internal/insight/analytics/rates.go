@@ -22,8 +22,10 @@ const (
 type rateClient struct {
 	RateClient
 	windows []window
+	units   map[int64]int64 // of each window
 	limited bool
 	every   int64
+	tierAt  int64
 }
 
 // window is windows of one demand.
@@ -59,7 +61,7 @@ func readRates(r *reader) (*Rates, error) {
 		}
 		for _, c := range clients {
 			if w := exact[c.Key]; w != nil && w.requests >= c.Requests {
-				c.windows = w.list()
+				c.windows = windowsOf(w.units)
 			} else {
 				out.Estimated = true
 			}
@@ -85,8 +87,6 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 	}
 	var clients perClient[rateClient]
 	var order []*rateClient
-	perWindow := map[*rateClient]map[int64]int64{}
-	tierAt := map[*rateClient]int64{}
 	need := clientColumns{
 		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cPlain},
 		words: []int{wUser, wTier},
@@ -95,7 +95,7 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 		// A client is the same whatever the numbers of its limit.
 		c, first := clients.at(clientKey{client: l.client})
 		if first {
-			c.Key = l.client
+			c.Key, c.units = l.client, newCounts()
 			order = append(order, c)
 		}
 		units := l.n[cUnits]
@@ -106,23 +106,17 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 		c.limited = c.limited || l.n[cRefused]+l.n[cShadow] > 0 || l.n[cDelayed] > 0
 		c.every = max(c.every, l.n[cEvery])
 		c.User = c.User || l.w[wUser] != ""
-		if at, told := tierAt[c]; l.w[wTier] != "" && (!told || l.at < at || l.at == at && l.w[wTier] < c.Tier) {
-			c.Tier, tierAt[c] = l.w[wTier], l.at
+		if l.w[wTier] != "" && (c.Tier == "" || l.at < c.tierAt || l.at == c.tierAt && l.w[wTier] < c.Tier) {
+			c.Tier, c.tierAt = l.w[wTier], l.at
 		}
 		if windowMS < g.Seconds()*1000 {
 			c.windows = append(c.windows, spread(units, l.n[cPeak], l.n[cSeconds], windowMS, g)...)
 			return
 		}
-		entry(perWindow, c, newCounts)[floor(l.at, windowMS/1000)] += units
+		c.units[floor(l.at, windowMS/1000)] += units
 	})
-	for c, windows := range perWindow {
-		for _, units := range windows {
-			if units > 0 {
-				c.windows = append(c.windows, window{units, 1})
-			}
-		}
-	}
 	return slices.DeleteFunc(order, func(c *rateClient) bool {
+		c.windows = append(c.windows, windowsOf(c.units)...)
 		c.Weight = 1
 		if !c.limited {
 			c.Weight = c.every
@@ -161,10 +155,6 @@ func spread(units, peak, seconds, windowMS int64, g Grain) []window {
 		return nil
 	}
 	n := max(ceilDiv(min(max(seconds, 1), g.Seconds())*1000, windowMS), 1)
-	if windowMS > 1000 {
-		// The window of the busiest second has at least its units.
-		peak = max(peak, ceilDiv(units, n))
-	}
 	peak = min(max(peak, ceilDiv(units, n)), units)
 	out := []window{{peak, 1}}
 	rest := units - peak
@@ -188,9 +178,10 @@ type exactWindows struct {
 	requests int64
 }
 
-func (w *exactWindows) list() []window {
-	out := make([]window, 0, len(w.units))
-	for _, units := range w.units {
+// windowsOf returns windows in which so many units were asked for.
+func windowsOf(counts map[int64]int64) []window {
+	out := make([]window, 0, len(counts))
+	for _, units := range counts {
 		if units > 0 {
 			out = append(out, window{units, 1})
 		}
@@ -350,7 +341,7 @@ func (r *reader) arrivals(each func(limit int64, client, outcome string, at, cos
 	w.and("at >= ? AND at < ?", r.from*1e6, r.to*1e6)
 	r.limitsOf(w, "limit_id")
 	w.in("client", r.keys, false)
-	return query(r.tx, func(x Row) error {
+	return queryErr(r.tx, func(x Row) error {
 		limit, client, outcome, first := x.Int(0), x.Text(1), x.Text(2), x.Int(3)
 		if row != nil {
 			row(limit, client, x.Int(4) != 0)

@@ -22,12 +22,11 @@ type reader struct {
 
 func (r *reader) loadLimits() error {
 	r.byID, r.seen = map[int64]Limit{}, map[int64]span{}
-	err := query(r.tx, func(row Row) error {
+	err := query(r.tx, func(row Row) {
 		id := row.Int(0)
 		r.byID[id] = Limit{Domain: row.Text(1), Rule: row.Text(2), Limit: row.Text(3), Algorithm: row.Text(4),
 			Allowance: row.Int(5), PeriodMS: row.Int(6), Burst: row.Int(7)}
 		r.seen[id] = span{row.Int(8), row.Int(9)}
-		return nil
 	}, `SELECT id, domain, rule, name, algorithm, allowance, period_ms, burst, first, last FROM limits ORDER BY id`)
 	if err != nil {
 		return err
@@ -58,7 +57,7 @@ func (r *reader) ofAllClients() *reader {
 // others.
 func (r *reader) chooseMode() error {
 	shadow := map[int64]bool{}
-	err := query(r.tx, func(row Row) error { shadow[row.Int(0)] = true; return nil },
+	err := query(r.tx, func(row Row) { shadow[row.Int(0)] = true },
 		`SELECT DISTINCT limit_id FROM rollups WHERE grain = $1 AND at >= $2 AND at < $3 AND outcome = 'shadow_refused'`,
 		int64(r.grain), r.from, r.to)
 	if err != nil {
@@ -167,9 +166,8 @@ func (r *reader) counts(step int64, by string, each func(countRow)) error {
 		where, group = by, ", "+by
 	}
 	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
-	return query(r.tx, func(row Row) error {
+	return query(r.tx, func(row Row) {
 		each(countRow{row.Int(0), row.Int(1), row.Text(2), row.Text(3), row.Int(4)})
-		return nil
 	}, `SELECT `+t+` AS t, limit_id, `+where+`, outcome, CAST(SUM(n) AS BIGINT) FROM rollups`+w.text+
 		` GROUP BY `+t+`, limit_id, outcome`+group+` ORDER BY t, limit_id, outcome`+group, w.args...)
 }
@@ -278,7 +276,7 @@ func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit 
 		w := rowsOf(p.grain, p.from, p.to)
 		r.limitsOf(w, "limit_id")
 		w.in("kind", kinds, false)
-		err := query(r.tx, func(row Row) error { return each(row.Int(0), row.Int(1), row.Text(2), row.Bytes(3)) },
+		err := queryErr(r.tx, func(row Row) error { return each(row.Int(0), row.Int(1), row.Text(2), row.Bytes(3)) },
 			`SELECT at, limit_id, kind, bits FROM sketches`+w.text, w.args...)
 		if err != nil {
 			return err
@@ -353,18 +351,17 @@ func readLoss(r *reader) (l Loss, err error) {
 	for _, edge := range []struct {
 		until, sign int64
 	}{{r.to, 1}, {r.from, -1}} {
-		err := query(r.tx, func(row Row) error {
+		err := query(r.tx, func(row Row) {
 			l.Dropped += edge.sign * row.Int(0)
 			l.Discarded += edge.sign * row.Int(1)
 			l.Rollups += edge.sign * row.Int(2)
 			l.Failed += edge.sign * row.Int(3)
-			return nil
 		}, `SELECT MAX(dropped), MAX(discarded), MAX(rollups), MAX(failed) FROM losses WHERE at < $1 GROUP BY source_id`, edge.until)
 		if err != nil {
 			return l, err
 		}
 	}
-	err = query(r.tx, func(row Row) error { l.Late = row.Int(0); return nil },
+	err = query(r.tx, func(row Row) { l.Late = row.Int(0) },
 		`SELECT CAST(SUM(n) AS BIGINT) FROM late WHERE at >= $1 AND at < $2`, r.from, r.to)
 	return l, err
 }
@@ -374,12 +371,11 @@ func (c *Coverage) addMerged(r *reader) error {
 	w := &where{}
 	w.and("grain = ? AND client = '' AND "+anyLimit+" AND at >= ? AND at < ?", int64(min(r.grain, Hour)), r.from, r.to)
 	r.limitsOf(w, "limit_id")
-	return query(r.tx, func(row Row) error {
+	return query(r.tx, func(row Row) {
 		l := r.byID[row.Int(0)]
 		if n := row.Int(1); n > 0 && len(c.Missing) < maxMissing {
 			c.Missing = append(c.Missing, fmt.Sprintf("rule %s/%s, limit %s: %d rows of clients are merged into one", l.Domain, l.Rule, l.Limit, n))
 		}
-		return nil
 	}, `SELECT limit_id, CAST(SUM(merged) AS BIGINT) FROM clients `+r.hint+w.text+` GROUP BY limit_id ORDER BY limit_id`, w.args...)
 }
 

@@ -63,7 +63,7 @@ func (r *reader) eachRequests(step int64, each func(at int64, outcome string, n 
 	w.in("node", r.nodes, false)
 	w.in("region", r.regions, false)
 	t := "at - (at - " + strconv.FormatInt(r.from, 10) + ") % " + strconv.FormatInt(step, 10)
-	return query(r.tx, func(row Row) error { each(row.Int(0), row.Text(1), row.Int(2)); return nil },
+	return query(r.tx, func(row Row) { each(row.Int(0), row.Text(1), row.Int(2)) },
 		`SELECT `+t+` AS t, outcome, CAST(SUM(n) AS BIGINT) FROM requests`+w.text+` GROUP BY `+t+`, outcome ORDER BY t, outcome`, w.args...)
 }
 

@@ -127,7 +127,7 @@ func migrate(tx Tx, d Dialect) error {
 		return err
 	}
 	var version int64
-	if err := query(tx, func(r Row) error { version = r.Int(0); return nil }, `SELECT MAX(version) FROM weir_schema`); err != nil {
+	if err := query(tx, func(r Row) { version = r.Int(0) }, `SELECT MAX(version) FROM weir_schema`); err != nil {
 		return err
 	}
 	if version > int64(len(migrations)) {

@@ -23,9 +23,9 @@ type Service struct {
 	// faults logs events that the database refuses, and questions that it does not answer.
 	faults *faults.Log
 	outage *faults.Outage
-	// tables is how many rows there are.
-	tables tableCounts
-	rows   *sweeper
+	// lastSystem is the report for which rows were counted last.
+	lastSystem atomic.Pointer[System]
+	rows       *sweeper
 
 	// orders holds batches that wait for a transaction, places a token for each
 	// event that may still wait.

@@ -8,10 +8,10 @@ import (
 
 // state is what a service did since it started.
 type state struct {
-	started                                    time.Time
-	batches, transactions, events, duplicates  atomic.Int64
-	late, retries, waiting, forgotten, trimmed atomic.Int64
-	setAside                                   atomic.Int64
+	started                                   time.Time
+	batches, transactions, events, duplicates atomic.Int64
+	late, retries, waiting, forgotten         atomic.Int64
+	setAside                                  atomic.Int64
 
 	mu      sync.Mutex
 	failing string

@@ -132,7 +132,7 @@ func (s *sweeper) bound(ctx context.Context) error {
 func (s *sweeper) boundGroup(ctx context.Context, g group) error {
 	over := map[int64]bool{}
 	err := s.db.View(ctx, func(tx Tx) error {
-		return query(tx, func(r Row) error { over[r.Int(0)] = true; return nil },
+		return query(tx, func(r Row) { over[r.Int(0)] = true },
 			`SELECT limit_id FROM clients WHERE grain = $1 AND at = $2 AND client <> '' GROUP BY limit_id HAVING COUNT(*) > $3`,
 			int64(g.grain), g.at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
 	})
@@ -160,12 +160,12 @@ func (s *sweeper) boundWords(ctx context.Context, at int64) error {
 	}
 	var all []wordKind
 	err := s.db.View(ctx, func(tx Tx) error {
-		err := query(tx, func(r Row) error { all = append(all, wordKind{limit: r.Int(0), kind: r.Text(1)}); return nil },
+		err := query(tx, func(r Row) { all = append(all, wordKind{limit: r.Int(0), kind: r.Text(1)}) },
 			`SELECT limit_id, kind FROM words WHERE at = $1 GROUP BY limit_id, kind HAVING COUNT(*) > $2`, at, int64(s.opt.MaxClients+s.opt.MaxClients/4))
 		for i := range all {
 			w := &all[i]
 			if err == nil {
-				err = query(tx, func(r Row) error { w.limited, w.allowed, w.word = r.Int(0), r.Int(1), r.Text(2); return nil },
+				err = query(tx, func(r Row) { w.limited, w.allowed, w.word = r.Int(0), r.Int(1), r.Text(2) },
 					`SELECT refused + shadow + delayed, allowed, word FROM words WHERE at = $1 AND limit_id = $2 AND kind = $3
 						ORDER BY refused + shadow + delayed DESC, allowed DESC, word LIMIT 1 OFFSET $4`, at, w.limit, w.kind, int64(s.opt.MaxClients-1))
 			}
@@ -197,7 +197,7 @@ type clientRank struct {
 func (s *sweeper) boundLimit(ctx context.Context, g group, limit int64) error {
 	var last *clientRank
 	err := s.db.View(ctx, func(tx Tx) error {
-		return query(tx, func(r Row) error { last = &clientRank{r.Int(0), r.Int(1), r.Text(2)}; return nil },
+		return query(tx, func(r Row) { last = &clientRank{r.Int(0), r.Int(1), r.Text(2)} },
 			`SELECT refused + delayed + shadow, units, client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
 				ORDER BY refused + delayed + shadow DESC, units DESC, client LIMIT 1 OFFSET $4`,
 			int64(g.grain), g.at, limit, int64(s.opt.MaxClients-1))
@@ -224,12 +224,11 @@ func mergeClients(tx Tx, g group, limit int64, last *clientRank) (gone int, err 
 		return 0, err
 	}
 	rest := none()
-	err = query(tx, func(r Row) error {
+	err = query(tx, func(r Row) {
 		var c cells
 		c.scan(r, 0)
 		rest.add(c.merged())
 		gone++
-		return nil
 	}, `DELETE FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client IN (
 			SELECT client FROM clients WHERE grain = $1 AND at = $2 AND limit_id = $3 AND client <> ''
 			AND (refused + delayed + shadow < $4 OR refused + delayed + shadow = $4 AND (units < $5 OR units = $5 AND client > $6))
@@ -309,7 +308,7 @@ func (s *sweeper) deleteSome(ctx context.Context, statement string, args []any) 
 func (s *sweeper) deleteRows(ctx context.Context, statement string, args []any) (gone int64, err error) {
 	err = updateRows(ctx, s.db, func(tx Tx) error {
 		gone = 0
-		return query(tx, func(Row) error { gone++; return nil }, statement, args...)
+		return query(tx, func(Row) { gone++ }, statement, args...)
 	})
 	if err != nil {
 		return 0, err
@@ -322,11 +321,10 @@ func (s *sweeper) boundArrivals(ctx context.Context) error {
 	var from int64
 	err := s.db.View(ctx, func(tx Tx) error {
 		n := int64(0)
-		return query(tx, func(r Row) error {
+		return query(tx, func(r Row) {
 			if n += r.Int(1); n > s.opt.MaxArrivals && from == 0 {
 				from = r.Int(0) + 60_000_000
 			}
-			return nil
 		}, `SELECT at / 60000000 * 60000000, CAST(SUM(n) AS BIGINT) FROM arrivals GROUP BY 1 ORDER BY 1 DESC`)
 	})
 	if err != nil || from == 0 {
@@ -391,7 +389,6 @@ func (s *sweeper) trim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.state.trimmed.Add(gone)
 		if gone == 0 {
 			s.opt.Log.Warn("database above its maximum size; no rows can be pruned", "bytes", used, "bound", s.opt.MaxBytes)
 			return nil
@@ -471,7 +468,7 @@ func (s *sweeper) oldestTrimmed(ctx context.Context) (kind int, oldest int64, er
 	kind = -1
 	err = s.db.View(ctx, func(tx Tx) error {
 		for i, t := range trims {
-			if err := query(tx, func(r Row) error { oldest = r.Int(0); return nil }, t.oldest); err != nil {
+			if err := query(tx, func(r Row) { oldest = r.Int(0) }, t.oldest); err != nil {
 				return err
 			}
 			if oldest > 0 {

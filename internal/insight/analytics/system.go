@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/internal/insight/event"
@@ -20,17 +19,18 @@ func (s *Service) system(ctx context.Context) (*System, error) {
 	if out.Bytes, err = s.db.Used(ctx); err != nil {
 		return nil, err
 	}
-	counted := s.tables.recent(now)
+	last := s.lastSystem.Load()
+	recent := last != nil && now.Sub(last.At) >= 0 && now.Sub(last.At) < countEvery
 	err = s.db.View(ctx, func(tx Tx) error {
-		if err := out.sources(tx); err != nil || counted != nil {
+		if err := out.sources(tx); err != nil || recent {
 			return err
 		}
 		return out.tables(tx, &s.opt)
 	})
-	if counted != nil {
-		out.Tables = counted
+	if recent {
+		out.Tables = last.Tables
 	} else if err == nil {
-		s.tables.note(now, out.Tables)
+		s.lastSystem.Store(out)
 	}
 	return out, err
 }
@@ -39,49 +39,23 @@ func (s *Service) system(ctx context.Context) (*System, error) {
 // are many.
 const countEvery = 30 * time.Second
 
-// tableCounts are the rows of all tables, as they were counted last. Safe for
-// concurrent use.
-type tableCounts struct {
-	mu     sync.Mutex
-	at     time.Time
-	tables []TableInfo
-}
-
-// recent returns the last counts, nil if they are old.
-func (c *tableCounts) recent(now time.Time) []TableInfo {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if age := now.Sub(c.at); age < 0 || age >= countEvery {
-		return nil
-	}
-	return c.tables
-}
-
-func (c *tableCounts) note(now time.Time, tables []TableInfo) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at, c.tables = now, tables
-}
-
 func (out *System) sources(tx Tx) error {
 	at := map[int64]int{}
-	err := query(tx, func(r Row) error {
+	err := query(tx, func(r Row) {
 		source := r.Text(1)
 		at[r.Int(0)] = len(out.Sources)
 		out.Sources = append(out.Sources, SourceInfo{
 			Node: nodeOf(source), Source: source, First: time.Unix(r.Int(2), 0).UTC(), Last: time.Unix(r.Int(3), 0).UTC(),
 			Events: r.Int(4), Unheard: max(r.Int(5)-r.Int(4)-r.Int(6), 0), Region: r.Text(7),
 		})
-		return nil
 	}, `SELECT id, source, first, last, events, highest, late, region FROM sources ORDER BY last DESC, id LIMIT `+strconv.Itoa(maxSources))
 	if err != nil {
 		return err
 	}
-	return query(tx, func(r Row) error {
+	return query(tx, func(r Row) {
 		if i, ok := at[r.Int(0)]; ok {
 			out.Sources[i].Loss = event.Loss{Dropped: uint64(r.Int(1)), Discarded: uint64(r.Int(2)), Rollups: uint64(r.Int(3)), Failed: uint64(r.Int(4))}
 		}
-		return nil
 	}, `SELECT source_id, MAX(dropped), MAX(discarded), MAX(rollups), MAX(failed) FROM losses GROUP BY source_id`)
 }
 
@@ -117,12 +91,11 @@ func (out *System) tables(tx Tx, opt *Options) error {
 }
 
 func (out *System) table(tx Tx, info TableInfo, column string, unit int64, where string) error {
-	err := query(tx, func(r Row) error {
+	err := query(tx, func(r Row) {
 		if info.Rows = r.Int(0); info.Rows > 0 {
 			at := time.Unix(r.Int(1)/unit, 0).UTC()
 			info.Oldest = &at
 		}
-		return nil
 	}, `SELECT COUNT(*), MIN(`+column+`) FROM `+info.Name+where)
 	out.Tables = append(out.Tables, info)
 	return err
@@ -132,7 +105,7 @@ func (out *System) table(tx Tx, info TableInfo, column string, unit int64, where
 // others counted, since a database takes long to count millions.
 func (out *System) clients(tx Tx, info TableInfo, g Grain) error {
 	first, last := int64(-1), int64(-1)
-	err := query(tx, func(r Row) error { first, last = r.Int(0), r.Int(1); return nil },
+	err := query(tx, func(r Row) { first, last = r.Int(0), r.Int(1) },
 		`SELECT COALESCE(MIN(at), -1), COALESCE(MAX(at), -1) FROM clients WHERE grain = $1`, int64(g))
 	if err != nil {
 		return err
@@ -156,7 +129,7 @@ func (p *blockPart) count(tx Tx) (n int64, err error) {
 	w := rowsOf(p.grain, p.from, p.to)
 	if p.written {
 		// The column of clients begins with the number of rows, in at most ten bytes.
-		err := query(tx, func(row Row) error {
+		err := queryErr(tx, func(row Row) error {
 			if !p.spans[row.Int(0)].whole(row.Int(1)) {
 				return nil
 			}
@@ -173,7 +146,7 @@ func (p *blockPart) count(tx Tx) (n int64, err error) {
 		}
 		w.and("limit_id IN (" + ids(p.left) + ")")
 	}
-	err = query(tx, func(row Row) error { n += row.Int(0); return nil }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
+	err = query(tx, func(row Row) { n += row.Int(0) }, `SELECT COUNT(*) FROM clients`+w.text, w.args...)
 	return n, err
 }
 

@@ -12,8 +12,8 @@ import (
 type Life struct {
 	mu     sync.Mutex
 	closed bool
-	next   int
-	cancel map[int]context.CancelFunc
+	end    func() // ends open, which ends the calls under way
+	open   context.Context
 	calls  sync.WaitGroup
 }
 
@@ -25,19 +25,15 @@ func (l *Life) Enter(ctx context.Context) (inner context.Context, leave func(), 
 	if l.closed {
 		return nil, nil, event.ErrClosed
 	}
-	inner, cancel := context.WithCancel(ctx)
-	if l.cancel == nil {
-		l.cancel = make(map[int]context.CancelFunc)
+	if l.open == nil {
+		l.open, l.end = context.WithCancel(context.Background())
 	}
-	l.next++
-	id := l.next
-	l.cancel[id] = cancel
+	inner, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(l.open, cancel)
 	l.calls.Add(1)
 	return inner, func() {
+		stop()
 		cancel()
-		l.mu.Lock()
-		delete(l.cancel, id)
-		l.mu.Unlock()
 		l.calls.Done()
 	}, nil
 }
@@ -63,8 +59,8 @@ func (l *Life) Close() bool {
 	l.mu.Lock()
 	first := !l.closed
 	l.closed = true
-	for _, cancel := range l.cancel {
-		cancel()
+	if l.end != nil {
+		l.end()
 	}
 	l.mu.Unlock()
 	l.calls.Wait()
