@@ -28,7 +28,7 @@ build: ## build bin/weir
 # `make lab`, one after the other, as they load every core themselves. Those of LAB run
 # in `make lab` alone: weir 97, server 82, fleet 64, hostile 58, postgres 55, rabbitmq
 # 37, grpcserver 26, kafka 23, sqlite 20, ratelimit 19, xds 15, deploytest 14, nats 14.
-CORE   := . algorithm admit internal/admit rules shed store/memory store/transport store/internal/%
+CORE   := . algorithm internal/admit rules shed store/memory store/internal/%
 STORES := store/memcached store/redis store/shared store/region
 LAB    := cmd/weir internal/compat/envoy/xds internal/compat/ratelimit internal/grpcserver internal/insight/analytics/postgres \
 	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/fleet lab/hostile

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/otlptest"
+	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/telemetry"
@@ -53,7 +54,7 @@ func (d deaf) WriteHeader(int)             {}
 
 // Requests without a sampled trace allocate nothing, on any way in.
 func TestUnfollowedAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("under the race detector pools forget on purpose")
 	}
 	tel := open(t, telemetry.Options{Endpoint: otlptest.New().HTTP(t)})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
 
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) { os.Exit(build(m)) }
 func build(m *testing.M) int {
 	flag.Parse()
 	var flags []string
-	if raceEnabled && !testing.Short() {
+	// A command that is built with the race detector takes minutes on a small machine.
+	if race.Enabled && !testing.Short() {
 		flags = append(flags, "-race")
 	}
 	path, clean, err := servertest.Command(flags...)

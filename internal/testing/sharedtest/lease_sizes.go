@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/bubble"
+	"github.com/weirlimit/weir/internal/testing/race"
 )
 
 // The table is bounded: of a million keys few are held, none loses units
@@ -237,6 +238,9 @@ func testLeaseTTL(t *testing.T, newNode New) {
 
 // A decision by what the node holds does not allocate.
 func testWarmAllocations(t *testing.T, newNode New) {
+	if race.Enabled {
+		t.Skip("the race detector empties pools")
+	}
 	f := newFleet(t, newNode, 1, Options{Timeout: 10 * time.Second})
 	l := compiled(t, weir.PerHour(1<<40, algorithm.FixedWindow), leased)
 	s, ctx := f.nodes[0], context.Background()

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/sqlite"
 	"github.com/weirlimit/weir/internal/insight/event"
 	"github.com/weirlimit/weir/internal/testing/analyticstest"
+	"github.com/weirlimit/weir/internal/testing/race"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
 )
@@ -315,7 +316,7 @@ func TestRefusals(t *testing.T) {
 	for name, clients := range map[string]int{"known clients": 2000, "fresh clients": 0} {
 		t.Run(name, func(t *testing.T) {
 			f := refusals{requests: 1_000_000, perSecond: 1_000_000, clients: clients, rollupEvery: time.Second, memory: 256 << 20}
-			if raceEnabled { // which makes SQLite slow, and takes several times the memory
+			if race.Enabled { // which makes SQLite slow, and takes several times the memory
 				f.requests, f.memory = f.requests/200, maxFlooded
 			}
 			f.bounded(t, sqlite.Memory)
