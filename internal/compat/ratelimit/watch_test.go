@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	rlsconfv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+
 	"github.com/weirlimit/weir/internal/compat/envoy"
 	"github.com/weirlimit/weir/internal/compat/envoy/settings"
 	"github.com/weirlimit/weir/internal/compat/envoy/stats"
@@ -44,6 +46,29 @@ func put(t *testing.T, path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The start waits for a first set of rules, good or bad, from files or over xDS.
+func TestFirstSetThatIsBadEndsTheWait(t *testing.T) {
+	for name, load := range map[string]func(r *Rules) error{
+		"files": func(r *Rules) error { return r.Files([]envoy.File{{Name: "bad", Content: []byte("domain: ''")}}) },
+		"xDS":   func(r *Rules) error { return r.Resources([]*rlsconfv3.RateLimitConfig{{Name: "bad"}}) },
+	} {
+		_, rules := source(t, t.TempDir(), nil)
+		select {
+		case <-rules.First():
+			t.Errorf("%s: the wait ends before there is a set", name)
+		default:
+		}
+		if err := load(rules); err == nil {
+			t.Errorf("%s: a domain without a name is taken", name)
+		}
+		select {
+		case <-rules.First():
+		default:
+			t.Errorf("%s: the wait goes on", name)
+		}
 	}
 }
 

@@ -34,9 +34,8 @@ const maxReason = 16 << 10
 // Client fetches rules from one management server, and fetches them again when
 // they change. Its methods are safe for concurrent use.
 type Client struct {
-	opt   Options
-	node  *corev3.Node
-	first chan struct{}
+	opt  Options
+	node *corev3.Node
 
 	// What Run alone touches: the version of the last set that was accepted and the
 	// nonce of the last response, which the next request says; and how many sets in
@@ -80,7 +79,7 @@ func New(opt Options) (*Client, error) {
 		return nil, fmt.Errorf("xds: node id %q must be UTF-8", opt.NodeID)
 	}
 	c := &Client{
-		opt: opt, first: make(chan struct{}),
+		opt:  opt,
 		node: &corev3.Node{Id: opt.NodeID, Metadata: &structpb.Struct{Fields: fields}},
 	}
 	if _, err := c.credentials(); err != nil {
@@ -91,12 +90,6 @@ func New(opt Options) (*Client, error) {
 	}
 	return c, nil
 }
-
-// First returns a channel that is closed when the first set that could be
-// decoded has been applied or refused: that a node which waits for its rules may
-// start, as envoyproxy/ratelimit does unless FORCE_START_WITHOUT_INITIAL_CONFIG
-// is set.
-func (c *Client) First() <-chan struct{} { return c.first }
 
 // Status returns how the client fares.
 func (c *Client) Status() Status {
@@ -195,13 +188,6 @@ func (c *Client) take(res *discoveryv3.DiscoveryResponse, apply func([]*rlsconfv
 	configs, err := decode(res)
 	if err == nil {
 		err = apply(configs)
-		c.change(func(*Status) {
-			select {
-			case <-c.first:
-			default:
-				close(c.first)
-			}
-		})
 	}
 	if err != nil {
 		c.change(func(s *Status) { s.Refused++; s.Refusal = err })
