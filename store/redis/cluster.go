@@ -16,81 +16,80 @@ import (
 // The ranges of a server that does not answer are lost, and those of others are
 // not.
 type cluster struct {
-	ranges  [32]slotRange
-	parts   parts
+	one     // of the ranges
+	store   *Store
+	ranges  [ranges]slotRange
 	outage  *faults.Outage
 	client  rueidis.Client
 	ctx     context.Context
 	stop    context.CancelFunc
 	looking sync.WaitGroup
-	patient Options
 }
 
 // A slotRange is a part of the slots.
 type slotRange struct {
-	pipeline *pipeline
-	probe    string // a key in one of the slots
+	probe string // a key in one of the slots
 	// trying: it is looked at.
 	trying atomic.Bool
 }
 
-func (a *address) newCluster(client rueidis.Client, stats *counters) *cluster {
-	c := &cluster{client: client, patient: a.Options}
+func (a *address) newCluster(s *Store, client rueidis.Client) *cluster {
+	c := &cluster{store: s, client: client}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.outage = faults.NewOutage(a.Logger, "part of the cluster down; limits of its keys follow on_store_error", "cluster recovered")
 	for n, missing := 0, len(c.ranges); missing > 0; n++ {
 		t := "probe" + strconv.Itoa(n)
-		if r := c.rangeOf(slotOf(t)); r.probe == "" {
+		if r := &c.ranges[rangeOf(slotOf(t))]; r.probe == "" {
 			r.probe = a.Prefix + ":{" + t + "}:probe"
 			missing--
 		}
 	}
 	for i := range c.ranges {
-		r := &c.ranges[i]
-		r.pipeline = newPipeline(client, a.Options, stats, pipelineOptions{
-			workers: rangeWorkers, room: max(a.InFlight/len(c.ranges), 64), slots: true, of: &c.parts,
-			probe: func(ctx context.Context) error { return c.try(ctx, r) }, opened: c.lookAround,
-			closed: func() {
-				if c.parts.lost() == 0 {
-					c.outage.Succeeded()
-				}
-			},
-		})
+		c.shards = append(c.shards, newPipeline(s, i, client))
 	}
 	return c
 }
 
-func (c *cluster) rangeOf(slot int) *slotRange { return &c.ranges[slot*len(c.ranges)/slots] }
+// ranges is how many ranges of slots a cluster has.
+const ranges = 32
+
+func rangeOf(slot int) int { return slot * ranges / slots }
 
 func (c *cluster) place(tag string) place {
 	slot := slotOf(tag)
-	return place{pipeline: c.rangeOf(slot).pipeline, slot: slot}
+	return place{pipeline: c.shards[rangeOf(slot)], slot: slot}
 }
 
-// lookAround looks at all ranges, as one is lost because of err: others may be too, of
+func (c *cluster) closed(int) {
+	if c.store.lost() == 0 {
+		c.outage.Succeeded()
+	}
+}
+
+// opened looks at all ranges, as one is lost because of err: others may be too, of
 // which nobody asks.
-func (c *cluster) lookAround(err error) {
+func (c *cluster) opened(_ int, err error) {
 	if c.ctx.Err() != nil {
 		return
 	}
 	c.outage.Failed(err)
 	for i := range c.ranges {
-		if r := &c.ranges[i]; !r.pipeline.isLost() && !r.trying.Swap(true) {
+		if r := &c.ranges[i]; !c.shards[i].isLost() && !r.trying.Swap(true) {
 			c.looking.Go(func() {
 				defer r.trying.Store(false)
-				ctx, cancel := context.WithTimeout(c.ctx, c.patient.patience())
+				ctx, cancel := context.WithTimeout(c.ctx, c.store.opt.patience())
 				defer cancel()
-				if err := c.try(ctx, r); err != nil && c.ctx.Err() == nil {
-					r.pipeline.queue.Trip(0, err)
+				if err := c.probe(ctx, i); err != nil && c.ctx.Err() == nil {
+					c.store.queue.Trip(i, err)
 				}
 			})
 		}
 	}
 }
 
-// try asks the server of a range for a key that there is not.
-func (c *cluster) try(ctx context.Context, r *slotRange) error {
-	if err := c.client.Do(ctx, c.client.B().Get().Key(r.probe).Build()).Error(); isLoss(err) {
+// probe asks the server of a range for a key that there is not.
+func (c *cluster) probe(ctx context.Context, shard int) error {
+	if err := c.client.Do(ctx, c.client.B().Get().Key(c.ranges[shard].probe).Build()).Error(); isLoss(err) {
 		return err
 	}
 	return nil
@@ -100,7 +99,4 @@ func (c *cluster) close() {
 	c.stop()
 	c.client.Close()
 	c.looking.Wait()
-	for i := range c.ranges {
-		c.ranges[i].pipeline.close()
-	}
 }

@@ -116,22 +116,12 @@ func (s *Store) Stats() Stats {
 		Calls: c.calls.Load(), Scripts: c.scripts.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Busy: c.busy.Load(),
 		Reloads: c.reloads.Load(), GivenBack: c.givenBack.Load(), Lost: c.lost.Load(), Moved: c.moved.Load(),
 	}
+	st.InFlight = s.queue.Waiting()
 	switch n := s.nodes.(type) {
-	case one:
-		st.InFlight = n.pipeline.queue.Waiting()
 	case *cluster:
-		for i := range n.ranges {
-			st.InFlight += n.ranges[i].pipeline.queue.Waiting()
-		}
-		st.LostSlots = n.parts.lost() * slots / len(n.ranges)
+		st.LostSlots = s.lost() * slots / len(n.shards)
 	case *ring:
-		for _, v := range n.servers {
-			st.Servers++
-			st.InFlight += v.pipeline.queue.Waiting()
-			if v.pipeline.isLost() {
-				st.LostServers++
-			}
-		}
+		st.Servers, st.LostServers = len(n.servers), s.lost()
 	}
 	return st
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/weirlimit/weir/internal/faults"
 	"github.com/weirlimit/weir/internal/lateness"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // Open connects to the servers that a URL names, and checks that they can keep
@@ -42,21 +45,51 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	a.meter = lateness.New()
 	s.opt.meter = a.meter
 	var err error
-	if s.nodes, err = a.connect(ctx, &s.stats); err != nil {
+	if s.nodes, err = a.connect(ctx, s); err != nil {
 		a.meter.Close()
 		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
 	}
+	s.queue = s.newQueue()
+	if r, ok := s.nodes.(*ring); ok {
+		for i, err := range r.away {
+			if err != nil {
+				s.queue.Trip(i, err)
+			}
+		}
+	}
 	return s, nil
+}
+
+// newQueue returns the queue before the servers.
+func (s *Store) newQueue() *transport.Queue {
+	workers, room, shards := serverWorkers, s.opt.InFlight, len(s.nodes.all())
+	if s.hasSlots() {
+		workers, room = rangeWorkers, max(room/shards, 64)
+	}
+	base := time.Now()
+	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.opt.meter)
+	return transport.New(driver{s}, env, transport.Options{
+		Budget: s.opt.Timeout, Timeout: s.opt.patience(), Workers: workers, Batch: maxBatch, Waiting: room,
+		ProbeEvery: probeEvery, ProbeFor: s.opt.patience(), Seed: rand.Uint64(), RunsOnly: true, NeverOpens: shards == 1,
+		Opened: s.nodes.opened, Closed: s.nodes.closed,
+	})
+}
+
+// hasSlots reports whether the servers have a slot for each key, and a script takes keys
+// of one.
+func (s *Store) hasSlots() bool {
+	_, ok := s.nodes.(*cluster)
+	return ok
 }
 
 // openWithin is how long opening may take, however long the caller would wait.
 const openWithin = 10 * time.Second
 
-func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
+func (a *address) connect(ctx context.Context, s *Store) (nodes, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	if a.kind == ringed {
-		return a.connectRing(ctx, stats)
+		return a.connectRing(ctx, s)
 	}
 	if a.kind == clustered {
 		if err := a.examineFirst(ctx); err != nil {
@@ -78,9 +111,9 @@ func (a *address) connect(ctx context.Context, stats *counters) (nodes, error) {
 		return nil, err
 	}
 	if a.kind != clustered {
-		return one{newPipeline(client, a.Options, stats, pipelineOptions{workers: serverWorkers, room: a.InFlight})}, nil
+		return one{[]*pipeline{newPipeline(s, 0, client)}}, nil
 	}
-	return a.newCluster(client, stats), nil
+	return a.newCluster(s, client), nil
 }
 
 // examineFirst looks at the first server of a cluster that answers by itself: a

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // PartError: some of the servers did not answer, or are lost, and others go on.
@@ -25,14 +24,10 @@ func (e *PartError) Unsent() bool { return errors.Is(e.Err, errLost) }
 // errLost: the keys of a lost part wait for it, or all parts are lost.
 var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy")
 
-// parts are the pipelines of a store of several: servers of a ring, or ranges of slots of a
-// cluster. One can be lost while others are not: then its breaker is open.
-type parts struct{ pipelines []*pipeline }
-
-// lost returns how many are.
-func (p *parts) lost() (n int) {
-	for _, l := range p.pipelines {
-		if l.isLost() {
+// lost returns how many shards are.
+func (s *Store) lost() (n int) {
+	for _, p := range s.nodes.all() {
+		if p.isLost() {
 			n++
 		}
 	}
@@ -52,9 +47,9 @@ func isLoss(err error) bool {
 	return err != nil && !Refused(err) && !errors.Is(err, ErrBusy) && !errors.Is(err, context.Canceled)
 }
 
-// about returns err as one of this pipeline alone, if it is and others are not lost.
-func (n *pipeline) about(err error) error {
-	if n.of == nil || !isLoss(err) || !slices.ContainsFunc(n.of.pipelines, func(l *pipeline) bool { return !l.isLost() }) {
+// about returns err as one of a part alone, if it is and others are not lost.
+func (s *Store) about(err error) error {
+	if len(s.nodes.all()) == 1 || !isLoss(err) || isSpoilt(err) || s.queue.IsOpen() {
 		return err
 	}
 	return &PartError{err}

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,12 +10,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/weirlimit/weir/store/internal/clock"
 	"github.com/weirlimit/weir/store/internal/transport"
 )
 
-// A call is one script to run. It is its caller's but for when the queue carries it; one
-// that its caller has left is never used again.
+// A call is one script to run, for a call of the queue or for one that asks by itself. It
+// is the pipeline's from send until it is settled.
 type call struct {
 	script *script
 	keys   []string
@@ -26,11 +24,19 @@ type call struct {
 	// bits of a row's answer, see rows.lua.
 	bits int64
 
-	carrier *transport.Call
+	// What the queue carries: an op that stands alone, or ops of one part in work.
+	carrier  *transport.Call
+	single   *plan
+	work     *work
+	to       *pipeline
+	repaired bool
+	why      error // of one to be repaired
 	// pause is how long it waited before it was sent again, zero if it never was, and until
 	// when that is of use.
 	pause time.Duration
 	until time.Time
+	// asked gets the error of one that asks by itself.
+	asked chan error
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
@@ -44,32 +50,18 @@ func newCall(s *script) *call {
 func (c *call) recycle() {
 	clear(c.keys)
 	clear(c.args)
+	if c.work != nil {
+		c.work.recycle()
+	}
 	calls.Put(c)
 }
 
-// A pipeline sends the calls of its queue to a client, as much at once as there is. It is the
-// driver of that queue, whose breaker is open while the pipeline is lost.
+// A pipeline sends calls of one shard to a client, as many at once as there are.
 type pipeline struct {
-	queue *transport.Queue
+	shard int
+	store *Store
 	// reached is the client, nil as long as the server never was.
-	reached  atomic.Pointer[rueidis.Client]
-	patience time.Duration
-	stats    *counters
-	pipelineOptions
-}
-
-// pipelineOptions are what pipelines differ in.
-type pipelineOptions struct {
-	workers, room int
-	// slots: the servers have a slot for each key, and a script takes keys of one.
-	slots bool
-	// of are the pipelines of the store, nil if there is one: that is never lost. Of others
-	// probe finds out whether the server answers, and opened and closed are told when the
-	// pipeline is lost and found.
-	of     *parts
-	probe  func(ctx context.Context) error
-	opened func(err error)
-	closed func()
+	reached atomic.Pointer[rueidis.Client]
 }
 
 // maxBatch is the most calls that a worker sends at once.
@@ -83,39 +75,16 @@ const maxRows = 32
 // sent, at least: its callers are to have gone before.
 const patience = time.Second
 
-func newPipeline(client rueidis.Client, o Options, stats *counters, lo pipelineOptions) *pipeline {
-	n := &pipeline{patience: o.patience(), stats: stats, pipelineOptions: lo}
+func newPipeline(s *Store, shard int, client rueidis.Client) *pipeline {
+	n := &pipeline{shard: shard, store: s}
 	if client != nil {
 		n.reached.Store(&client)
-	}
-	base := time.Now()
-	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, o.meter)
-	n.queue = transport.New(n, env, transport.Options{
-		Budget: o.Timeout, Timeout: o.patience(), Workers: lo.workers, Batch: maxBatch, Waiting: lo.room,
-		ProbeEvery: probeEvery, ProbeFor: o.patience(), Seed: rand.Uint64(), RunsOnly: true, NeverOpens: lo.of == nil,
-		Opened: func(_ int, err error) { lo.opened(err) }, Closed: func(int) { lo.closed() },
-	})
-	if lo.of != nil {
-		lo.of.pipelines = append(lo.of.pipelines, n)
 	}
 	return n
 }
 
 // isLost reports whether the server does not answer, and nobody waits for it.
-func (n *pipeline) isLost() bool { return n != nil && n.of != nil && n.queue.IsOpen() }
-
-// Shards implements transport.Driver.
-func (n *pipeline) Shards() int { return 1 }
-
-// Shard implements transport.Driver.
-func (n *pipeline) Shard(string) int { return 0 }
-
-// Probe implements transport.Driver.
-func (n *pipeline) Probe(_ int, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	return n.probe(ctx)
-}
+func (n *pipeline) isLost() bool { return n != nil && n.store.queue.IsShardOpen(n.shard) }
 
 // client returns the client, nil if there is none.
 func (n *pipeline) client() rueidis.Client {
@@ -139,68 +108,59 @@ func (n *pipeline) close() {
 	if client := n.client(); client != nil {
 		client.Close()
 	}
-	n.queue.Close()
 }
 
-// do runs c, and waits for its answer no longer than patience; each time that a budget
-// has passed, late is told, if it is not nil. When do returns without an error the answer
-// is in c.reply, and the caller recycles c; after an error it must not touch c.
-func (n *pipeline) do(ctx context.Context, c *call, patience time.Duration, class transport.Class, late func()) error {
-	err := n.queue.Carry(ctx, 0, class, patience, c, late)
-	var r *transport.Result
-	switch {
-	case !errors.As(err, &r):
-		return nil
-	case errors.Is(err, transport.ErrBusy):
-		n.stats.busy.Add(1)
-		return ErrBusy
-	case r.Outcome == transport.Open:
-		return errLost
-	case r.Outcome == transport.CallerGone:
-		n.stats.timeouts.Add(1)
-		return &TimeoutError{Sent: r.MayRun, Err: r.Err, caller: true, result: r}
-	case errors.Is(err, transport.ErrLate):
-		n.stats.timeouts.Add(1)
-		return &TimeoutError{Sent: r.MayRun, Err: context.DeadlineExceeded}
+// ask runs c outside of the queue. Without an error the answer is in c.reply, and the caller
+// recycles c; after an error it must not touch c.
+func (n *pipeline) ask(ctx context.Context, c *call) error {
+	c.asked, c.until = make(chan error, 1), time.Now().Add(n.store.opt.Timeout)
+	reply := c.asked
+	n.store.stats.calls.Add(1)
+	go n.send([]*call{c})
+	select {
+	case err := <-reply:
+		return err
+	case <-ctx.Done():
+		return &TimeoutError{Sent: true, Err: ctx.Err(), caller: true}
 	}
-	return r.Err
 }
 
-// Send implements transport.Driver.
-func (n *pipeline) Send(_ int, batch []*transport.Call) {
-	live := make([]*call, len(batch))
-	for i, carrier := range batch {
-		c := carrier.Payload.(*call)
-		c.carrier, c.until = carrier, time.Now().Add(carrier.Within)
-		live[i] = c
-	}
-	n.stats.calls.Add(uint64(len(live)))
-	n.send(live)
-}
+// unsettled are calls that were not applied: their scripts are not known to the server, or
+// their keys are not sane.
+type unsettled struct{ known, sane []*call }
 
 func (n *pipeline) send(live []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.patience())
 	defer cancel()
-	var unknown []*call
+	var not unsettled
 	sort := func(c *call, err error) {
+		if err == nil {
+			err = c.decode(driver{n.store})
+		}
 		// Neither was applied. No other call is sent again.
 		switch e, ok := rueidis.IsRedisErr(err); {
 		case ok && e.IsNoScript():
 			// A server that was restarted, or took over, has no scripts.
-			unknown = append(unknown, c)
+			not.known = append(not.known, c)
 		case ok && e.IsTryAgain() && time.Now().Before(c.until):
 			// Some of its keys have moved to another server, and some not yet.
 			n.again(c)
+		case err != nil && c.carrier != nil && !c.repaired && (isSpoilt(err) || isRejection(err)):
+			c.why = err
+			not.sane = append(not.sane, c)
 		default:
-			c.settle(err)
+			n.settle(c, err)
 		}
 	}
 	n.run(ctx, live, false, sort)
-	for len(unknown) > 0 {
-		first := unknown
-		unknown = nil
-		n.stats.reloads.Add(uint64(len(first)))
+	for len(not.known) > 0 {
+		first := not.known
+		not.known = nil
+		n.store.stats.reloads.Add(uint64(len(first)))
 		n.run(ctx, first, true, sort)
+	}
+	for _, c := range not.sane {
+		n.sendRepaired(c)
 	}
 }
 
@@ -226,7 +186,7 @@ func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(
 		commands = append(commands, n.command(client.B(), live[at:end], whole))
 		ends = append(ends, end)
 	}
-	n.stats.scripts.Add(uint64(len(commands)))
+	n.store.stats.scripts.Add(uint64(len(commands)))
 	if len(commands) == 1 {
 		read(client.Do(ctx, commands[0]), live, then)
 		return
@@ -242,7 +202,7 @@ func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(
 // front, and returns how many they are.
 func (n *pipeline) together(live []*call) int {
 	first := live[0]
-	if first.script.words == 0 || n.slots {
+	if first.script.words == 0 || n.store.hasSlots() {
 		return 1
 	}
 	same := 1
@@ -342,15 +302,3 @@ type rowError string
 func (e rowError) Error() string { return string(e) }
 
 var errReply = errors.New("the script's reply is not a list of integers")
-
-// settle hands c back to its caller.
-func (c *call) settle(err error) {
-	switch {
-	case err == nil:
-		c.carrier.Finish(nil)
-	case isLoss(err):
-		c.carrier.Finish(&transport.Result{Outcome: transport.Failed, MayRun: true, Err: err})
-	default:
-		c.carrier.Finish(&transport.Result{Outcome: transport.Rejected, Err: err})
-	}
-}

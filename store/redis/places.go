@@ -36,11 +36,11 @@ func (s *Store) endPlaces(ops []weir.Op, err error) {
 	late.result.Then(func([]weir.Op, error) { close(over) })
 	s.ending.Go(func() {
 		<-over
-		err := s.takeSeveral(context.Background(), back)
+		err := s.Take(context.Background(), back)
 		// Those who have left may still fill the queue.
 		for end := time.Now().Add(patience); errors.Is(err, ErrBusy) && time.Now().Before(end) && !s.closed.Load(); {
 			time.Sleep(busyPause)
-			err = s.takeSeveral(context.Background(), back)
+			err = s.Take(context.Background(), back)
 		}
 		if err != nil {
 			s.stats.lost.Add(uint64(len(back)))

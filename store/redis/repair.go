@@ -69,10 +69,23 @@ func isInsane(state []int64) bool {
 	return false
 }
 
+// sendRepaired deletes keys of c which no script of ours can have written, and sends it
+// once more if there was one: then nothing was charged.
+func (n *pipeline) sendRepaired(c *call) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.patience())
+	defer cancel()
+	if !n.store.repair(ctx, c.carrier.Ops) {
+		n.settle(c, c.why)
+		return
+	}
+	c.repaired, c.reply, c.bits = true, c.reply[:0], 0
+	n.store.stats.calls.Add(1)
+	n.send([]*call{c})
+}
+
 // repair deletes the keys of ops which no script of ours can have written, and reports
-// whether there was one: then nothing was charged, and ops can be asked again. Each key
-// is looked at and deleted in one step, so that what another node has written since is
-// left alone.
+// whether there was one. Each key is looked at and deleted in one step, so that what
+// another node has written since is left alone.
 func (s *Store) repair(ctx context.Context, ops []weir.Op) (repaired bool) {
 	for i := range ops {
 		o := &ops[i]

@@ -22,13 +22,14 @@ import (
 //
 // A server that does not answer is lost, until a probe finds it.
 type ring struct {
+	one     // of the servers
 	servers []*server
-	parts   parts
+	away    []error // of a server that was not reached yet, when the store was opened
 	seed    [sha256.Size]byte
 	wait    bool
 	connect func(ctx context.Context, host string) (rueidis.Client, error)
 	life    sync.Mutex
-	closed  bool // guarded by life
+	ended   bool // guarded by life
 	stopped sync.WaitGroup
 }
 
@@ -47,29 +48,22 @@ type server struct {
 // probeEvery is how often a lost part is tried.
 const probeEvery = 250 * time.Millisecond
 
-func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, error) {
-	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer}
+func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) {
+	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, away: make([]error, len(a.hosts))}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
 	var missing []error
-	var away []*server
-	for _, host := range a.hosts {
+	for i, host := range a.hosts {
 		client, err := a.connectServer(ctx, host)
-		s := &server{host: host, slot: len(r.servers), salt: saltOf(host), logger: a.Logger}
+		s := &server{host: host, slot: i, salt: saltOf(host), logger: a.Logger}
 		meanwhile := "its keys fail over to the other servers and count from zero"
 		if r.wait {
 			meanwhile = "limits of its keys follow on_store_error"
 		}
 		s.outage = faults.NewOutage(a.Logger, "ring server down; "+meanwhile, "ring server recovered", "server", host)
-		s.pipeline = newPipeline(client, a.Options, stats, pipelineOptions{workers: serverWorkers, room: a.InFlight, of: &r.parts,
-			probe: func(ctx context.Context) error { return s.renew(ctx, r) }, closed: s.outage.Succeeded,
-			opened: func(err error) {
-				if !r.isClosed() {
-					s.outage.Failed(err)
-				}
-			}})
-		r.servers = append(r.servers, s)
+		s.pipeline = newPipeline(store, i, client)
+		r.servers, r.shards = append(r.servers, s), append(r.shards, s.pipeline)
 		if err == nil {
 			continue
 		}
@@ -78,17 +72,24 @@ func (a *address) connectRing(ctx context.Context, stats *counters) (nodes, erro
 			r.close()
 			return nil, err
 		}
-		missing, away = append(missing, err), append(away, s)
+		missing, r.away[i] = append(missing, err), err
 	}
 	if len(missing) == len(a.hosts) {
 		r.close()
 		return nil, missing[0]
 	}
-	for i, s := range away {
-		s.pipeline.queue.Trip(0, missing[i])
-	}
 	return r, nil
 }
+
+func (r *ring) probe(ctx context.Context, shard int) error { return r.servers[shard].renew(ctx, r) }
+
+func (r *ring) opened(shard int, err error) {
+	if !r.isClosed() {
+		r.servers[shard].outage.Failed(err)
+	}
+}
+
+func (r *ring) closed(shard int) { r.servers[shard].outage.Succeeded() }
 
 // connectServer connects to a server of a ring and checks it.
 func (a *address) connectServer(ctx context.Context, host string) (rueidis.Client, error) {
@@ -143,11 +144,16 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 }
 
 func (r *ring) place(tag string) place {
-	own, present := r.owners(r.hash(tag))
-	if own == present || r.wait || present == nil {
-		return place{pipeline: own.pipeline, slot: own.slot, server: own}
+	s, present := r.owners(r.hash(tag))
+	if !r.wait && present != nil {
+		s = present
 	}
-	return place{pipeline: present.pipeline, slot: present.slot, server: present, moved: true}
+	return place{pipeline: s.pipeline, slot: s.slot, server: s}
+}
+
+func (r *ring) isMoved(n *pipeline, key string) bool {
+	own, _ := r.owners(r.hash(tag(key)))
+	return own.pipeline != n
 }
 
 // renew connects to a lost server. Its client is made anew: each of the old one's
@@ -164,7 +170,7 @@ func (s *server) renew(ctx context.Context, r *ring) error {
 	}
 	r.life.Lock()
 	defer r.life.Unlock()
-	if r.closed {
+	if r.ended {
 		client.Close()
 		return weir.ErrClosed
 	}
@@ -178,15 +184,13 @@ func (s *server) renew(ctx context.Context, r *ring) error {
 func (r *ring) isClosed() bool {
 	r.life.Lock()
 	defer r.life.Unlock()
-	return r.closed
+	return r.ended
 }
 
 func (r *ring) close() {
 	r.life.Lock()
-	r.closed = true
+	r.ended = true
 	r.life.Unlock()
 	r.stopped.Wait()
-	for _, s := range r.servers {
-		s.pipeline.close()
-	}
+	r.one.close()
 }

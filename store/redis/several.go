@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,8 +8,6 @@ import (
 	"sync"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/algorithm"
-	"github.com/weirlimit/weir/store/internal/transport"
 )
 
 // asked is an op on its way to a script, and what came of it.
@@ -18,7 +15,6 @@ type asked struct {
 	*weir.Op
 	plan *plan
 	tag  string
-	at   place
 	// look is what must be there: the cost, what is reserved, and what earlier ops
 	// of the request take from the same key.
 	look   int64
@@ -33,45 +29,11 @@ type asked struct {
 	decision weir.Decision
 }
 
-// partsOf is a store whose keys are in several places, as requests of several see it.
-type partsOf struct{ *Store }
-
-// Part implements transport.Parts.
-func (s partsOf) Part(key string) int { return s.nodes.place(tag(key)).slot }
-
-// TakePart implements transport.Parts.
-func (s partsOf) TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
-	return s.decideOps(ctx, ops, true)
-}
-
-// LeavesTrace implements transport.Parts: only what algorithms lend can be given back
-// without a trace, and of those not what a sliding window was charged: when its last unit
-// came is not kept twice.
-func (s partsOf) LeavesTrace(l *weir.Limit) bool {
-	return l.Traits()&weir.Lends == 0 || l.Algorithm == algorithm.SlidingWindow
-}
-
-// Undone implements transport.Parts.
-func (s partsOf) Undone(ops int, err error) {
-	s.stats.givenBack.Add(uint64(ops))
-	if err != nil {
-		s.stats.lost.Add(uint64(max(ops, 1)))
-	}
-}
-
-// MayRun implements transport.Parts.
-func (s partsOf) MayRun(err error) bool {
-	var late *TimeoutError
-	if errors.As(err, &late) {
-		return late.Sent
-	}
-	return !errors.Is(err, ErrBusy) && !Lost(err)
-}
-
 // work is what deciding several ops takes, used again.
 type work struct {
 	all   []asked
 	group []*asked
+	isRow bool // of plain spends
 }
 
 var works = sync.Pool{New: func() any { return new(work) }}
@@ -84,64 +46,77 @@ func (w *work) recycle() {
 	works.Put(w)
 }
 
-// gather makes the ops a group, and reports whether all are in one place.
-func (w *work) gather() bool {
-	same := true
-	for i := range w.all {
-		a := &w.all[i]
-		same = same && a.at.slot == w.all[0].at.slot
-		w.group = append(w.group, a)
-	}
-	return same
-}
-
-// takeSeveral decides ops together.
-func (s *Store) takeSeveral(ctx context.Context, ops []weir.Op) error {
-	_, err := s.decideOps(ctx, ops, false)
-	return err
-}
-
-// decideOps decides ops, in one script where they are of one part. It returns
-// which of them renewed a place that was taken before; nil: none.
-func (s *Store) decideOps(ctx context.Context, ops []weir.Op, isPart bool) (renewed []bool, err error) {
-	if s.closed.Load() {
-		return nil, weir.ErrClosed
-	}
-	w := works.Get().(*work)
-	defer w.recycle()
-	all, pass := slices.Grow(w.all, len(ops)), true
+// gather fills in w by ops of one part, and reports whether none refuses without being asked.
+func (d driver) gather(w *work, ops []weir.Op) (pass bool, err error) {
+	w.all, pass = slices.Grow(w.all, len(ops)), true
 	for i := range ops {
 		o := &ops[i]
 		if o.Role == weir.Deny {
 			pass = pass && (o.Decision.Allowed() || o.Verb == weir.Force || o.Verb == weir.Refund)
 			continue
 		}
-		a, err := s.ask(o, all)
+		a, err := d.ask(o, w.all)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		a.pool = i+1 < len(ops) && ops[i+1].Role == weir.Pool
-		all = append(all, a)
+		w.all = append(w.all, a)
 	}
-	w.all = all
-	if !w.gather() && !isPart {
-		return nil, transport.Cross(ctx, ops, partsOf{s})
+	for i := range w.all {
+		w.group = append(w.group, &w.all[i])
 	}
-	if err := s.takeGroup(ctx, w.group, pass); err != nil {
-		return nil, err
-	}
-	for i := range all {
-		if all[i].renewed {
-			if renewed == nil {
-				renewed = make([]bool, len(all))
-			}
-			renewed[i] = true
-		}
-	}
-	return renewed, s.finish(ops, all)
+	return pass, nil
 }
 
-// ask checks an op that follows earlier ones, and finds its place.
+// encodeGroup returns the call that decides ops together, nil if none has to be asked.
+func (d driver) encodeGroup(ops []weir.Op) (*call, error) {
+	w := works.Get().(*work)
+	pass, err := d.gather(w, ops)
+	if err == nil && len(w.group) == 0 {
+		err = d.finish(ops, nil)
+	}
+	if err != nil || len(w.group) == 0 {
+		w.recycle()
+		return nil, err
+	}
+	var c *call
+	row, ok := rowOf(w.group)
+	if w.isRow = ok && pass; w.isRow {
+		c = newCall(d.plans.scripts.ofRow(row, w.group))
+		d.encodeRow(c, w.group)
+	} else {
+		var set uint64
+		for _, a := range w.group {
+			set |= 1 << a.plan.twin.number
+		}
+		c = newCall(d.plans.scripts.together(set))
+		d.appendGroup(c, w.group, pass)
+	}
+	c.work = w
+	return c, nil
+}
+
+// decodeGroup answers the ops of a call that are decided together.
+func (d driver) decodeGroup(c *call) error {
+	w, read := c.work, decode
+	if w.isRow {
+		read = decodeRow
+	}
+	if err := read(c, w.group); err != nil {
+		return err
+	}
+	for i := range w.all {
+		a := &w.all[i]
+		d.label(c.to, a.Op, &a.decision)
+		if a.renewed {
+			c.carrier.Renewed = append(c.carrier.Renewed, make([]bool, len(w.all)-len(c.carrier.Renewed))...)
+			c.carrier.Renewed[i] = true
+		}
+	}
+	return d.finish(c.carrier.Ops, w.all)
+}
+
+// ask checks an op that follows earlier ones.
 func (s *Store) ask(o *weir.Op, earlier []asked) (asked, error) {
 	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
 		return asked{}, weir.ErrCost
@@ -154,7 +129,7 @@ func (s *Store) ask(o *weir.Op, earlier []asked) (asked, error) {
 		return asked{}, err
 	}
 	t := tag(o.Key)
-	a := asked{Op: o, plan: pl, tag: t, at: s.nodes.place(t), look: o.Cost + o.Headroom}
+	a := asked{Op: o, plan: pl, tag: t, look: o.Cost + o.Headroom}
 	for i := range earlier {
 		e := &earlier[i]
 		if e.tag != t || e.plan.suffix != pl.suffix {
@@ -180,65 +155,14 @@ func spends(earlier, o *weir.Op) bool {
 	return o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID
 }
 
-// takeGroup decides ops of one place together; pass is false if an op elsewhere
-// refuses.
-func (s *Store) takeGroup(ctx context.Context, g []*asked, pass bool) error {
-	if len(g) == 0 {
-		return nil
-	}
-	err := s.askGroup(ctx, g, pass)
-	if err != nil && isSpoilt(err) {
-		ops := make([]weir.Op, len(g))
-		for i, a := range g {
-			ops[i] = *a.Op
-		}
-		if s.repair(ctx, ops) {
-			return s.askGroup(ctx, g, pass)
-		}
-	}
-	return err
-}
-
-func (s *Store) askGroup(ctx context.Context, g []*asked, pass bool) error {
-	c, read := s.callFor(g, pass)
-	if _, _, err := s.do(ctx, g[0].at, c); err != nil {
-		return err
-	}
-	err := explain(read(c, g))
-	c.recycle()
-	for _, a := range g {
-		if a.at.moved {
-			s.stats.moved.Add(1)
-			a.decision.Limit = a.Limit.From(weir.FromSuccessor)
-		}
-	}
-	return err
-}
-
-// callFor returns the call that decides g, and what reads its reply.
-func (s *Store) callFor(g []*asked, pass bool) (*call, func(*call, []*asked) error) {
-	if row, ok := rowOf(g); ok && pass {
-		c := newCall(s.plans.scripts.ofRow(row, g))
-		s.encodeRow(c, g)
-		return c, decodeRow
-	}
-	var set uint64
-	for _, a := range g {
-		set |= 1 << a.plan.twin.number
-	}
-	c := newCall(s.plans.scripts.together(set))
-	s.encode(c, g, pass)
-	return c, decode
-}
-
 // The words that several.lua takes for the request and for each op.
 const (
 	wordsBefore = 2
 	wordsOfOp   = 9
 )
 
-// encode makes the keys and arguments of several.lua.
-func (s *Store) encode(c *call, g []*asked, pass bool) {
+// appendGroup makes the keys and arguments of several.lua.
+func (s *Store) appendGroup(c *call, g []*asked, pass bool) {
 	c.args = append(c.args, strconv.Itoa(len(g)), "0")
 	if pass {
 		c.args[1] = "1"
@@ -370,6 +294,8 @@ func decode(c *call, g []*asked) error {
 	return nil
 }
 
+var errMismatch = errors.New("do all nodes run one version?")
+
 // finish answers ops. The scripts have settled them: that weir.Resolve would have
 // done the same is checked.
 func (s *Store) finish(ops []weir.Op, all []asked) error {
@@ -387,7 +313,7 @@ func (s *Store) finish(ops []weir.Op, all []asked) error {
 	for i := range all {
 		a := &all[i]
 		if a.Charged != a.charged {
-			err = fmt.Errorf("store redis: limit %q was charged %v where it should be %v: do all nodes run one version?", a.Limit.Name, a.charged, a.Charged)
+			err = fmt.Errorf("store redis: limit %q was charged %v where it should be %v: %w", a.Limit.Name, a.charged, a.Charged, errMismatch)
 		}
 		a.Charged = a.charged
 		a.Decision = a.decision

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
 type Store struct {
 	opt    Options
+	queue  *transport.Queue
 	nodes  nodes
 	plans  plans
 	stats  counters
@@ -38,9 +40,18 @@ var _ weir.Store = (*Store)(nil)
 
 // nodes are the servers behind a store.
 type nodes interface {
+	// all are the pipelines, one for each shard.
+	all() []*pipeline
 	// place tells where the keys of a tag are. Keys of one place are decided in
 	// one script.
 	place(tag string) place
+	// isMoved reports whether a key that n decides is kept by a server that is lost.
+	isMoved(n *pipeline, key string) bool
+	// probe finds out whether a shard answers. The others are told when its breaker
+	// opens and closes.
+	probe(ctx context.Context, shard int) error
+	opened(shard int, err error)
+	closed(shard int)
 	close()
 }
 
@@ -50,25 +61,38 @@ type place struct {
 	*pipeline
 	slot   int
 	server *server // of a ring
-	// moved: another server keeps the tag's state, which is lost or out of reach.
-	moved bool
 }
 
 // reach returns the client of the place, unless it is lost: then there may be
 // none.
 func (p *place) reach() (rueidis.Client, error) {
 	if p.isLost() {
-		return nil, p.about(errLost)
+		return nil, p.store.about(errLost)
 	}
 	return p.client(), nil
 }
 
-// one is a single server, or a primary that Sentinels watch over.
-type one struct{ pipeline *pipeline }
+// one is a single server, or a primary that Sentinels watch over; and what a store of
+// several has in common with it.
+type one struct{ shards []*pipeline }
 
-func (o one) place(string) place { return place{pipeline: o.pipeline} }
+func (o one) all() []*pipeline { return o.shards }
 
-func (o one) close() { o.pipeline.close() }
+func (o one) place(string) place { return place{pipeline: o.shards[0]} }
+
+func (o one) isMoved(*pipeline, string) bool { return false }
+
+func (o one) probe(context.Context, int) error { return nil } // it is never lost
+
+func (o one) opened(int, error) {}
+
+func (o one) closed(int) {}
+
+func (o one) close() {
+	for _, p := range o.shards {
+		p.close()
+	}
+}
 
 // Version returns the name and version of the server, of several that which was reached
 // last, such as "Redis 7.0.15".
@@ -87,6 +111,7 @@ func (s *Store) Close() error {
 	if !closed {
 		s.ending.Wait()
 		s.nodes.close()
+		s.queue.Close()
 		s.opt.meter.Close()
 	}
 	return nil
@@ -100,40 +125,15 @@ func (s *Store) clock() int64 {
 	return time.Now().UnixMicro()
 }
 
-// do runs c on the server of p and returns its time and whether all passed.
+// do runs c on the server of p, outside of the queue, and returns its time and whether all
+// passed.
 func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool, err error) {
-	if s.told != nil {
-		real, told := time.Now().UnixMilli(), s.told()
-		c.args = append(c.args, strconv.FormatInt(told, 10), strconv.FormatInt(max(real-told/1000, 0)+3600_000, 10))
-	}
-	err = s.await(ctx, p, c)
-	if err != nil {
+	s.appendTime(c)
+	if err := p.ask(ctx, c); err != nil {
 		s.stats.errors.Add(1)
-		if isRejection(err) {
-			return 0, false, &RejectedError{s.explain(err)}
-		}
-		return 0, false, p.about(s.explain(err))
-	}
-	if len(c.reply) == 0 {
-		c.recycle()
-		return 0, false, explain(errReply)
+		return 0, false, s.about(err)
 	}
 	return c.reply[0] >> 1, c.reply[0]&1 == 1, nil
-}
-
-// await runs c on the server of p, for as long as the store's timeout or as long as
-// ctx says that the call is of use.
-func (s *Store) await(ctx context.Context, p place, c *call) error {
-	b := background.Of(ctx)
-	switch {
-	case b == nil:
-		return p.do(ctx, c, s.opt.Timeout, transport.Foreground, nil)
-	case b.Late == nil:
-		return p.do(ctx, c, max(b.Timeout, s.opt.Timeout), transport.Background, nil)
-	}
-	return p.do(ctx, c, max(b.Timeout, s.opt.Timeout), transport.Fetch, func() {
-		b.Late(p.about(&TimeoutError{Err: context.DeadlineExceeded}))
-	})
 }
 
 func (s *Store) explain(err error) error {
@@ -157,65 +157,16 @@ func (s *Store) refuses(l *weir.Limit, id int64, v weir.Verb) error {
 // verbs are the verbs as scripts know them.
 var verbs = [...]string{weir.Spend: "0", weir.Peek: "1", weir.Force: "2", weir.Refund: "3"}
 
+// singles are used again for an op that stands alone.
+var singles = sync.Pool{New: func() any { return new([1]weir.Op) }}
+
 // TakeOne implements weir.Store.
 func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
-	d, _, _, err := s.one(ctx, key, l, weir.Ask{Cost: cost})
-	return d, err
-}
-
-// one decides an op that stands alone, and returns the time and whether it was
-// allowed. A key that no script of ours wrote is overwritten.
-func (s *Store) one(ctx context.Context, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, bool, error) {
-	d, now, allowed, err := s.oneOf(ctx, key, l, a)
-	if err != nil && isSpoilt(err) && s.repair(ctx, []weir.Op{{Key: key, Limit: l, Cost: a.Cost, ID: a.ID}}) {
-		return s.oneOf(ctx, key, l, a)
-	}
-	return d, now, allowed, err
-}
-
-func (s *Store) oneOf(ctx context.Context, key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, bool, error) {
-	if uint64(a.Cost) > weir.MaxCost {
-		return weir.Decision{}, 0, false, weir.ErrCost
-	}
-	if err := s.refuses(l, a.ID, a.Verb); err != nil {
-		return weir.Decision{}, 0, false, err
-	}
-	pl, err := s.plans.of(l, s.clock)
-	if err != nil {
-		return weir.Decision{}, 0, false, err
-	}
-	t := tag(key)
-	p := s.nodes.place(t)
-	var c *call
-	if a.Verb == weir.Spend && pl.row != nil {
-		c = newCall(pl.row)
-	} else {
-		c = newCall(pl.single)
-		c.args = append(c.args, verbs[a.Verb], idText(a.ID))
-	}
-	c.keys = append(c.keys, s.opt.Prefix+":{"+t+pl.suffix)
-	c.args = pl.appendSpan(c.args, l, a.Cost)
-	c.args = append(c.args, pl.consts...)
-	now, allowed, err := s.do(ctx, p, c)
-	if err != nil {
-		return weir.Decision{}, 0, false, err
-	}
-	if len(c.reply) != 1+pl.twin.States {
-		c.recycle()
-		return weir.Decision{}, 0, false, explain(errReply)
-	}
-	if isInsane(c.reply[1:]) {
-		c.recycle()
-		return weir.Decision{}, 0, false, errSpoilt
-	}
-	a.Now = now
-	d := pl.algorithm.Describe(l, a, allowed, c.reply[1:])
-	c.recycle()
-	if p.moved {
-		s.stats.moved.Add(1)
-		d.Limit = l.From(weir.FromSuccessor)
-	}
-	return d, now, allowed, nil
+	ops := singles.Get().(*[1]weir.Op)
+	defer singles.Put(ops)
+	ops[0] = weir.Op{Key: key, Limit: l, Cost: cost}
+	err := s.Take(ctx, ops[:])
+	return ops[0].Decision, err
 }
 
 func idText(id int64) string {
@@ -228,34 +179,58 @@ func idText(id int64) string {
 // Take implements weir.Store. Ops on the same key and limit are decided as a
 // sequence. See the package comment for ops whose keys are on several servers.
 func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
+	if s.closed.Load() {
+		return weir.ErrClosed
+	}
 	err := s.take(ctx, ops)
-	if err != nil && ctx.Err() != nil {
+	if err == nil {
+		return nil
+	}
+	err = s.errorOf(err)
+	if ctx.Err() != nil {
 		s.endPlaces(ops, err)
 	}
 	return err
 }
 
+// take queues ops, for as long as the store's timeout or as long as ctx says that they are
+// of use.
 func (s *Store) take(ctx context.Context, ops []weir.Op) error {
-	if len(ops) == 1 && ops[0].Role == weir.Enforce && ops[0].Headroom == 0 && !ops[0].Penalize {
-		return s.takeSingle(ctx, &ops[0])
+	b := background.Of(ctx)
+	switch {
+	case b == nil:
+		return s.queue.Take(ctx, transport.Foreground, s.opt.Timeout, ops, nil)
+	case b.Late == nil:
+		return s.queue.Take(ctx, transport.Background, max(b.Timeout, s.opt.Timeout), ops, nil)
 	}
-	return s.takeSeveral(ctx, ops)
+	return s.queue.Take(ctx, transport.Fetch, max(b.Timeout, s.opt.Timeout), ops, func() {
+		b.Late(s.about(&TimeoutError{Err: context.DeadlineExceeded}))
+	})
 }
 
-// takeSingle takes an op that stands alone: its answer is the request's.
-func (s *Store) takeSingle(ctx context.Context, o *weir.Op) error {
-	d, now, _, err := s.one(ctx, o.Key, o.Limit, weir.Ask{Cost: o.Cost, ID: o.AskID(), Verb: o.Verb})
-	if err != nil {
+// errorOf counts a call without an answer, and returns why it has none.
+func (s *Store) errorOf(err error) error {
+	var r *transport.Result
+	if !errors.As(err, &r) {
 		return err
 	}
-	o.Decision, o.Now, o.Borrowed = d, now, false
-	switch o.Verb {
-	case weir.Spend:
-		o.Charged = d.Allowed()
-	case weir.Peek:
-		o.Charged = false
-	case weir.Force, weir.Refund:
-		o.Charged = true
+	if r.Outcome != transport.Rejected { // what the server rejects is counted where it is heard
+		s.stats.errors.Add(1)
 	}
-	return nil
+	switch {
+	case s.closed.Load() || errors.Is(r.Err, weir.ErrClosed):
+		return weir.ErrClosed
+	case errors.Is(r.Err, transport.ErrBusy):
+		s.stats.busy.Add(1)
+		return ErrBusy
+	case r.Outcome == transport.Open:
+		return s.about(errLost)
+	case r.Outcome == transport.CallerGone:
+		s.stats.timeouts.Add(1)
+		return &TimeoutError{Sent: r.MayRun, Err: r.Err, caller: true, result: r}
+	case errors.Is(r.Err, transport.ErrLate):
+		s.stats.timeouts.Add(1)
+		return s.about(&TimeoutError{Sent: r.MayRun, Err: context.DeadlineExceeded})
+	}
+	return s.about(r.Err)
 }

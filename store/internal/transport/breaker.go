@@ -146,3 +146,6 @@ func (q *Queue) IsOpen() bool {
 	}
 	return true
 }
+
+// IsShardOpen reports whether the breaker of a shard is open.
+func (q *Queue) IsShardOpen(shard int) bool { return q.shards[shard].breaker.isOpen.Load() }

@@ -98,15 +98,17 @@ type Call struct {
 	Context context.Context
 	// Within is how long the driver has for the call.
 	Within time.Duration
-	// Payload is what is carried in place of ops.
-	Payload any
+	// Renewed are which of the ops renewed a permit that was held before, as the driver
+	// says; empty: none.
+	Renewed []bool
 
-	keys   []byte // of Ops
-	class  Class
-	flight *Flight // of a Fetch
-	late   func()  // called by its caller when a budget has passed, nil: nothing is
-	shard  *shard
-	gate   Gate
+	renewed *[]bool // where its caller wants that
+	keys    []byte  // of Ops
+	class   Class
+	flight  *Flight // of a Fetch
+	late    func()  // called by its caller when a budget has passed, nil: nothing is
+	shard   *shard
+	gate    Gate
 
 	// A spend that others can join: its key, and the tag of that and its limit.
 	key   string
@@ -139,7 +141,7 @@ func (c *Call) fill(ctx context.Context, class Class, ops []weir.Op) {
 	if cap(keys) < n {
 		keys = make([]byte, 0, n)
 	}
-	*c = Call{Ops: append(c.Ops[:0], ops...), Context: ctx, class: class, gate: c.gate, behind: c.behind[:0], with: c.with[:0]}
+	*c = Call{Ops: append(c.Ops[:0], ops...), Context: ctx, Renewed: c.Renewed[:0], class: class, gate: c.gate, behind: c.behind[:0], with: c.with[:0]}
 	for i := range c.Ops {
 		from := len(keys)
 		keys = append(keys, c.Ops[i].Key...)

@@ -11,18 +11,10 @@ import (
 // Parts are a store that decides keys of one part in one call, and no others. Safe for
 // concurrent use.
 type Parts interface {
-	// Part returns the part of a key. It may change as servers come and go.
-	Part(key string) int
+	Divider
 	// TakePart decides ops of one part. It returns which of them renewed a permit that was
 	// held before; nil: none.
 	TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error)
-	// LeavesTrace reports whether what l is charged cannot be given back without a trace.
-	LeavesTrace(l *weir.Limit) bool
-	// Undone notes that so many charges were given back, or could not be because of err;
-	// none: that a refund may have been carried out which the request has not got.
-	Undone(ops int, err error)
-	// MayRun reports whether the ops of a call that ended with err may be carried out.
-	MayRun(err error) bool
 }
 
 // crossing decides a request whose keys are in several parts. It charges one part after
@@ -56,6 +48,9 @@ const maxRounds = 3
 // Cross decides ops whose keys are in several parts, all or nothing. The error is one of
 // parts.
 func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
+	if err := parts.Check(ops); err != nil {
+		return &Result{Outcome: Rejected, Err: err}
+	}
 	t, pass := &crossing{ctx: ctx, parts: parts, ops: ops, all: make([]crossed, 0, len(ops))}, true
 	for i := range ops {
 		if o := &ops[i]; o.Role == weir.Deny {
@@ -289,7 +284,7 @@ func (t *crossing) charge(pass bool) (overtaken bool, err error) {
 		switch {
 		case err == nil:
 			done = true
-		case !done && !t.parts.MayRun(err):
+		case !done && !MayRun(err):
 			t.giveBack(t.groups)
 			return false, err
 		default:

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,20 @@ type Driver interface {
 	Send(shard int, calls []*Call)
 	// Probe asks a shard whether it answers, and is to return within so long.
 	Probe(shard int, within time.Duration) error
+}
+
+// A Divider is a driver of which a call takes keys of one part only. A shard may have
+// several parts. Ops of several are decided by [Cross].
+type Divider interface {
+	// Part returns the part of a key. It may change as servers come and go.
+	Part(key string) int
+	// Check says why ops cannot be decided, before the first of their parts is asked.
+	Check(ops []weir.Op) error
+	// LeavesTrace reports whether what l is charged cannot be given back without a trace.
+	LeavesTrace(l *weir.Limit) bool
+	// Undone notes that so many charges were given back, or could not be because of err;
+	// none: that a refund may have been carried out which the request has not got.
+	Undone(ops int, err error)
 }
 
 // Options configures a [Queue]. All but the callbacks are required.
@@ -128,22 +143,59 @@ func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
 	return q.wait(context.Background(), q.newCall(context.Background(), Background, ops), q.opt.Timeout, ops)
 }
 
-// Carry makes a call of one shard that carries a payload in place of ops, and waits so
-// long. Of a Fetch late is called each time that a budget has passed. An error is a *Result.
-// Without one the payload is the caller's again.
-func (q *Queue) Carry(ctx context.Context, shard int, class Class, wait time.Duration, payload any, late func()) error {
+// Take decides ops in calls of a class, each of which is waited for so long. Of a Fetch
+// late is called each time that a budget has passed. An error is a *Result.
+func (q *Queue) Take(ctx context.Context, class Class, wait time.Duration, ops []weir.Op, late func()) error {
+	if divider, ok := q.driver.(Divider); ok && isDivided(divider, ops) {
+		return Cross(ctx, ops, &divided{divider, q, class, wait, late})
+	}
+	return q.takePart(ctx, class, wait, ops, late, nil)
+}
+
+// takePart decides ops of one part. It fills in which of them renewed a permit that was
+// held before, if renewed is not nil.
+func (q *Queue) takePart(ctx context.Context, class Class, wait time.Duration, ops []weir.Op, late func(), renewed *[]bool) error {
 	if err := ctx.Err(); err != nil {
 		return &Result{Outcome: CallerGone, Err: err}
 	}
-	c := q.spare.Get().(*Call)
-	c.fill(context.Background(), class, nil)
-	c.shard, c.Payload, c.late = &q.shards[shard], payload, late
+	c := q.newCall(context.Background(), class, ops)
+	c.late, c.renewed = late, renewed
 	if class == Fetch {
 		c.flight = NewFlight()
 		c.flight.Waited.Store(true)
 	}
-	_, err := q.wait(ctx, c, wait, nil)
+	_, err := q.wait(ctx, c, wait, ops)
 	return err
+}
+
+// divided has ops of several parts decided in calls of one part each.
+type divided struct {
+	Divider
+	q     *Queue
+	class Class
+	wait  time.Duration
+	late  func()
+}
+
+func (d *divided) TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
+	err = d.q.takePart(ctx, d.class, d.wait, ops, d.late, &renewed)
+	return renewed, err
+}
+
+// isDivided reports whether ops are of several parts.
+func isDivided(d Divider, ops []weir.Op) bool {
+	first := -1
+	for i := range ops {
+		if len(ops) == 1 || ops[i].Role == weir.Deny {
+			continue
+		}
+		part := d.Part(ops[i].Key)
+		if first >= 0 && part != first {
+			return true
+		}
+		first = part
+	}
+	return false
 }
 
 // Waiting returns how many calls wait to be sent.
@@ -208,6 +260,9 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 	sent, err := c.sent, c.err()
 	if err == nil {
 		copyAnswers(ops, c.Ops)
+		if c.renewed != nil && len(c.Renewed) > 0 {
+			*c.renewed = slices.Clone(c.Renewed)
+		}
 	}
 	q.spare.Put(c)
 	return sent, err

@@ -3,16 +3,32 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/bubble"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
-// porter carries payloads: each takes as long as it says.
-type porter struct{ probes int }
+// porter carries parcels, which keys name: each takes as long as it says.
+type porter struct {
+	probes  int
+	mu      sync.Mutex
+	parcels map[string]*parcel
+}
+
+// take has a parcel carried.
+func (p *porter) take(ctx context.Context, q *Queue, class Class, wait time.Duration, x *parcel, late func()) error {
+	p.mu.Lock()
+	key := fmt.Sprint(len(p.parcels))
+	p.parcels[key] = x
+	p.mu.Unlock()
+	return q.Take(ctx, class, wait, []weir.Op{{Key: key}}, late)
+}
 
 type parcel struct {
 	takes   time.Duration
@@ -33,7 +49,9 @@ func (p *porter) Probe(_ int, within time.Duration) error {
 
 func (p *porter) Send(_ int, calls []*Call) {
 	for _, c := range calls {
-		x := c.Payload.(*parcel)
+		p.mu.Lock()
+		x := p.parcels[c.Ops[0].Key]
+		p.mu.Unlock()
 		if time.Sleep(x.takes); x.err != nil {
 			c.Finish(&Result{Outcome: Failed, MayRun: true, Err: x.err})
 			continue
@@ -45,7 +63,7 @@ func (p *porter) Send(_ int, calls []*Call) {
 
 func carrying(t *testing.T, change func(*Options), f func(q *Queue, p *porter)) {
 	bubble.Test(t, func(t *testing.T) {
-		start, p, opt := time.Now(), &porter{}, options()
+		start, p, opt := time.Now(), &porter{parcels: map[string]*parcel{}}, options()
 		opt.Budget, opt.Timeout, opt.ProbeFor, opt.Workers, opt.Batch = 20*time.Millisecond, time.Second, 800*time.Millisecond, 1, 1
 		opt.ProbeEvery, opt.Opened, opt.Closed = 100*time.Millisecond, func(int, error) {}, func(int) {}
 		change(&opt)
@@ -55,22 +73,22 @@ func carrying(t *testing.T, change func(*Options), f func(q *Queue, p *porter)) 
 	})
 }
 
-func TestCarry(t *testing.T) {
-	carrying(t, func(*Options) {}, func(q *Queue, _ *porter) {
+func TestTake(t *testing.T) {
+	carrying(t, func(*Options) {}, func(q *Queue, p *porter) {
 		x := &parcel{takes: 10 * time.Millisecond}
-		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, x, nil); err != nil || !x.arrived.Load() {
+		if err := p.take(context.Background(), q, Foreground, 20*time.Millisecond, x, nil); err != nil || !x.arrived.Load() {
 			t.Errorf("%v, arrived %v", err, x.arrived.Load())
 		}
 		// One that is late, and one behind it that is never sent.
 		late, behind := &parcel{takes: 50 * time.Millisecond}, &parcel{}
 		go func() {
 			time.Sleep(time.Millisecond)
-			err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, behind, nil)
+			err := p.take(context.Background(), q, Foreground, 20*time.Millisecond, behind, nil)
 			if MayRun(err) || !errors.Is(err, ErrLate) {
 				t.Errorf("behind: %v", err)
 			}
 		}()
-		if err := q.Carry(context.Background(), 0, Foreground, 20*time.Millisecond, late, nil); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived.Load() {
+		if err := p.take(context.Background(), q, Foreground, 20*time.Millisecond, late, nil); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived.Load() {
 			t.Errorf("late: %v", err)
 		}
 		if time.Sleep(5 * time.Millisecond); q.Waiting() != 0 {
@@ -83,17 +101,17 @@ func TestCarry(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		var r *Result
-		if err := q.Carry(ctx, 0, Foreground, time.Second, &parcel{}, nil); !errors.As(err, &r) || r.Outcome != CallerGone || r.MayRun {
+		if err := p.take(ctx, q, Foreground, time.Second, &parcel{}, nil); !errors.As(err, &r) || r.Outcome != CallerGone || r.MayRun {
 			t.Errorf("its caller has gone before: %v", err)
 		}
 	})
 }
 
 // What is of use however late it comes is waited for, and each budget that passes is told.
-func TestCarryFetch(t *testing.T) {
-	carrying(t, func(*Options) {}, func(q *Queue, _ *porter) {
+func TestTakeFetch(t *testing.T) {
+	carrying(t, func(*Options) {}, func(q *Queue, p *porter) {
 		x, late := &parcel{takes: 90 * time.Millisecond}, 0
-		if err := q.Carry(context.Background(), 0, Fetch, time.Second, x, func() { late++ }); err != nil || !x.arrived.Load() || late != 4 || q.Stats().Late != 1 {
+		if err := p.take(context.Background(), q, Fetch, time.Second, x, func() { late++ }); err != nil || !x.arrived.Load() || late != 4 || q.Stats().Late != 1 {
 			t.Errorf("%v, arrived %v, %d budgets, %+v", err, x.arrived.Load(), late, q.Stats())
 		}
 	})
@@ -104,7 +122,7 @@ func TestNeverOpens(t *testing.T) {
 		carrying(t, func(o *Options) { o.NeverOpens = never }, func(q *Queue, p *porter) {
 			broken := errors.New("broken")
 			for range 8 {
-				err := q.Carry(context.Background(), 0, Foreground, time.Second, &parcel{err: broken}, nil)
+				err := p.take(context.Background(), q, Foreground, time.Second, &parcel{err: broken}, nil)
 				if err == nil || never && !errors.Is(err, broken) {
 					t.Error(err)
 				}
