@@ -194,9 +194,9 @@ func (d Decider) adopt(g *lot.Shard, e *lot.Entry, a asked) {
 // want is how many units to fetch: within the node's share of what remains, as many as it
 // uses. Requires: the shard of e.
 func (d Decider) want(e *lot.Entry, now clock.Node) int64 {
-	parts := d.parts * d.Nodes()
+	parts, most := d.parts*d.Nodes(), d.most/(2*d.Nodes())
 	if e.State.(*state).scarce {
-		return max(min(d.trickle/parts, d.most), 1)
+		return max(min(d.trickle/parts, most), 1)
 	}
 	pace, quick := e.Pace, min(d.brief, atRisk)
 	switch lasted := int64(now - e.Known.Sent); {
@@ -217,5 +217,5 @@ func (d Decider) want(e *lot.Entry, now clock.Node) int64 {
 	if k := &e.Known; k.Received > 0 && now < k.Reset && (!d.flows || int64(now-k.Sent) < d.life) {
 		left = min(k.Remaining, left)
 	}
-	return max(min(left/parts, pace, d.most), 1)
+	return max(min(left/parts, pace, most), 1)
 }

@@ -340,6 +340,26 @@ func TestRefundAfterItsReceiptIsNotTaken(t *testing.T) {
 	}
 }
 
+// Of what a region may admit before the others know, a node fetches half its share at most:
+// the others of the region need not wait.
+func TestNodeLeavesTheOthersOfItsRegionTheirShare(t *testing.T) {
+	n := newWorld(t, 2).nodes[0]
+	d, most := n.decider(limited(t, 100_000, algorithm.FixedWindow)), int64(0)
+	d.CountForRegions(80)
+	call := n.Fetch
+	n.Fetch = func(f *lot.Flight, ops []weir.Op) (clock.Node, error) {
+		most = max(most, ops[0].Cost)
+		return call(f, ops)
+	}
+	for range 500 {
+		n.draw(d, 1)
+		n.land()
+	}
+	if most != 20 {
+		t.Errorf("%d units were fetched at a time", most)
+	}
+}
+
 // While units of a bucket trickle in, none are fetched until a lot is there.
 func TestRefusedLotOfABucketRefusesEachCost(t *testing.T) {
 	n, d := warm(t, algorithm.TokenBucket, 1)

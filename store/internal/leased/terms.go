@@ -42,7 +42,8 @@ type Terms struct {
 	// trickle is how many units flow back at a time where they do so all the time; zero
 	// where they come back together.
 	trickle int64
-	// most is how many units are fetched at a time.
+	// most is how many units the nodes may fetch together before other regions must know. One
+	// fetches at most half its share, so that the others are not refused until they do.
 	most int64
 	// marks count fetches, so that one can be repeated that has no answer. Nil: none can.
 	marks *lot.Marks
