@@ -77,12 +77,7 @@ func (d Decider) pushOne(e *lot.Entry, t *tally, now clock.Node) {
 // launch begins a push, of nothing if nothing is open: it asks for slack and hears what
 // remains. It reports false if the node is closing. Requires: the shard of e.
 func (d Decider) launch(e *lot.Entry, t *tally) bool {
-	f := lot.NewFlight(context.Background())
-	if !d.Go(func() { Decider{d.Env, t.terms}.run(e, t, f) }) {
-		return false
-	}
-	e.Flight = f
-	return true
+	return e.Launch(context.Background(), d.Go, func(f *lot.Flight) { Decider{d.Env, t.terms}.run(e, t, f) })
 }
 
 // run makes the call of a push.

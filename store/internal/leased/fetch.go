@@ -136,12 +136,7 @@ func (d Decider) ask(e *lot.Entry, f *lot.Flight, units, need int64) (a asked) {
 // launch begins a fetch of at least need units, if the node is not closing. Requires: the
 // shard of e.
 func (d Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
-	f := lot.NewFlight(ctx)
-	if !d.Go(func() { d.fetch(e, f, need) }) {
-		return false
-	}
-	e.Flight = f
-	return true
+	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fetch(e, f, need) })
 }
 
 // fetch asks the store for units; where it has fewer than were asked for, once more, but

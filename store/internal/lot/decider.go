@@ -56,7 +56,13 @@ type Flight struct {
 	Decision weir.Decision
 }
 
-// NewFlight returns a flight that has not landed.
-func NewFlight(ctx context.Context) *Flight {
-	return &Flight{Flight: transport.NewFlight(), Context: ctx}
+// Launch has begin run the calls of a flight of e, which has the values of ctx. It reports
+// false if begin does: the node is closing. Requires: the shard of e, which run locks.
+func (e *Entry) Launch(ctx context.Context, begin func(f func()) bool, run func(f *Flight)) bool {
+	f := &Flight{Flight: transport.NewFlight(), Context: ctx}
+	if !begin(func() { run(f) }) {
+		return false
+	}
+	e.Flight = f
+	return true
 }

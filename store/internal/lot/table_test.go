@@ -1,7 +1,6 @@
 package lot
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -184,7 +183,7 @@ func TestTagsMayCollide(t *testing.T) {
 // An entry with a call under way stays, also when it is idle.
 func TestEntryWithAFlightStays(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
-	b.Flight = NewFlight(context.Background())
+	b.Launch(t.Context(), func(func()) bool { return true }, nil)
 	b.Add(b.lot(100, 4, 1000), 2)
 	b.Sweep(clock.Never)
 	b.took()
@@ -205,7 +204,7 @@ func TestEntryWithAFlightStays(t *testing.T) {
 func TestForgottenKeyGivesNothingBack(t *testing.T) {
 	b := newBench(t, algorithm.FixedWindow)
 	b.Add(b.lot(100, 4, 1000), 2)
-	b.Flight = NewFlight(context.Background())
+	b.Launch(t.Context(), func(func()) bool { return true }, nil)
 	if held, f := b.Forget("key", b.limit); held || f != b.Flight || b.Free() != 4 {
 		t.Error("it was forgotten before its flight has landed")
 	}

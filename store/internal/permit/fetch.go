@@ -27,12 +27,7 @@ func (d *Terms) oldLot(e *lot.Entry, now clock.Node) *lot.Lot {
 // launch begins a flight, if the node is not closing, that fetches need units or more, and
 // renews the lots that are old. Zero need fetches if few are left. Requires: the shard of e.
 func (d Decider) launch(ctx context.Context, e *lot.Entry, need int64) bool {
-	f := lot.NewFlight(ctx)
-	if !d.Go(func() { d.fly(e, f, need) }) {
-		return false
-	}
-	e.Flight = f
-	return true
+	return e.Launch(ctx, d.Go, func(f *lot.Flight) { d.fly(e, f, need) })
 }
 
 // fly makes the calls of a flight, each of one op: the store takes what several ask of one
