@@ -2,12 +2,9 @@ package analytics
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/insight/event"
 )
@@ -432,63 +429,4 @@ func nodeOf(source string) string {
 		source = source[:i]
 	}
 	return text(source)
-}
-
-// text returns a word as databases take it.
-func text(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
-	return longText(s)
-}
-
-// longText is text of any length.
-func longText(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
-}
-
-// keyText returns a key as databases take it. Different keys stay different.
-func keyText(s string) string {
-	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
-		if len(s) <= maxText {
-			return s
-		}
-		return text(s[:maxText-17]) + "…" + strconv.FormatUint(stableHash(s), 36)
-	}
-	return text(strconv.QuoteToASCII(s))
-}
-
-// figure bounds a number.
-func figure(n uint64) int64 { return int64(min(n, maxFigure)) }
-
-func figureOf(n int64) int64 { return min(max(n, 0), maxFigure) }
-
-func bitOf(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// bit returns a word's bit in a sketch of 64.
-func bit(word string) int64 {
-	if word == "" {
-		return 0
-	}
-	return int64(uint64(1) << (stableHash(word) >> 58))
-}
-
-// estimate returns how many different words set the bits.
-//
-// Source: linear counting, Whang, Vander-Zanden and Taylor, 1990.
-func estimate(bits int64) int64 {
-	free := 0
-	for b := uint64(bits); free < 64 && b != 0; b &= b - 1 {
-		free++
-	}
-	free = 64 - free
-	if free == 64 {
-		return 0
-	}
-	return int64(math.Round(-64 * math.Log(math.Max(float64(free), 0.5)/64)))
 }

@@ -35,3 +35,28 @@ func floor(at, step int64) int64 {
 
 // ceil returns the least multiple of step that is not below at.
 func ceil(at, step int64) int64 { return -floor(-at, step) }
+
+// part is a part of a range by one grain.
+type part struct {
+	grain    Grain
+	from, to int64
+}
+
+// divide divides a range into as few rows as there are: days where whole ones are
+// in it, hours beside, minutes at the edges, none finer than the finest.
+func divide(from, to int64, finest, coarsest Grain) []part {
+	if from >= to {
+		return nil
+	}
+	if coarsest <= finest {
+		return []part{{finest, from, to}}
+	}
+	sec := coarsest.Seconds()
+	first, end := ceil(from, sec), floor(to, sec)
+	if first >= end {
+		return divide(from, to, finest, coarsest-1)
+	}
+	out := divide(from, first, finest, coarsest-1)
+	out = append(out, part{coarsest, first, end})
+	return append(out, divide(end, to, finest, coarsest-1)...)
+}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -70,64 +69,6 @@ func (r *reader) chooseMode() error {
 
 // oneOf reports whether a word is one of those that are asked for.
 func oneOf[T comparable](list []T, word T) bool { return list == nil || slices.Contains(list, word) }
-
-// where is the end of a statement with its arguments.
-type where struct {
-	text string
-	args []any
-}
-
-// rowsOf are the rows of a grain in a range.
-func rowsOf(g Grain, from, to int64) *where {
-	w := &where{}
-	w.and("grain = ? AND at >= ? AND at < ?", int64(g), from, to)
-	return w
-}
-
-// and adds a condition, in which ? stands for an argument.
-func (w *where) and(condition string, args ...any) {
-	for _, a := range args {
-		w.args = append(w.args, a)
-		condition = strings.Replace(condition, "?", "$"+strconv.Itoa(len(w.args)), 1)
-	}
-	if w.text == "" {
-		w.text = " WHERE " + condition
-		return
-	}
-	w.text += " AND " + condition
-}
-
-// in adds that a column has one of some words. A word that ends in * is a prefix
-// where that is said.
-func (w *where) in(column string, words []string, prefixes bool) {
-	if words == nil {
-		return
-	}
-	var either []string
-	var args []any
-	for _, word := range words {
-		if head, ok := strings.CutSuffix(word, "*"); ok && prefixes {
-			// Between the prefix and the first word that does not have it.
-			either = append(either, "substr("+column+", 1, "+strconv.Itoa(len([]rune(head)))+") = ?")
-			args = append(args, head)
-			continue
-		}
-		either = append(either, column+" = ?")
-		args = append(args, word)
-	}
-	w.and("("+strings.Join(either, " OR ")+")", args...)
-}
-
-func ids(list []int64) string {
-	if len(list) == 0 {
-		return "-1"
-	}
-	out := make([]string, len(list))
-	for i, id := range list {
-		out[i] = strconv.FormatInt(id, 10)
-	}
-	return strings.Join(out, ", ")
-}
 
 // clientsOf adds that a row of a client is one that is meant.
 func (r *reader) clientsOf(w *where, g Grain, from, to int64) {
@@ -245,31 +186,6 @@ func ratio(a, b int64) float64 {
 	return math.Round(float64(a)/float64(b)*1e6) / 1e6
 }
 
-// part is a part of a range by one grain.
-type part struct {
-	grain    Grain
-	from, to int64
-}
-
-// divide divides a range into as few rows as there are: days where whole ones are
-// in it, hours beside, minutes at the edges, none finer than the finest.
-func divide(from, to int64, finest, coarsest Grain) []part {
-	if from >= to {
-		return nil
-	}
-	if coarsest <= finest {
-		return []part{{finest, from, to}}
-	}
-	sec := coarsest.Seconds()
-	first, end := ceil(from, sec), floor(to, sec)
-	if first >= end {
-		return divide(from, to, finest, coarsest-1)
-	}
-	out := divide(from, first, finest, coarsest-1)
-	out = append(out, part{coarsest, first, end})
-	return append(out, divide(end, to, finest, coarsest-1)...)
-}
-
 // sketchRows calls each with the sketches of the range, packed, with the limit.
 func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit int64, kind string, packed []byte) error) error {
 	for _, p := range divide(from, to, r.grain, Day) {
@@ -283,29 +199,6 @@ func (r *reader) sketchRows(from, to int64, kinds []string, each func(at, limit 
 		}
 	}
 	return nil
-}
-
-// keys are sketches of how many keys there were.
-type keys struct{ limited, sampled *sketch }
-
-func newKeys() *keys { return &keys{newSketch(), newSketch()} }
-
-func (k *keys) merge(kind string, packed []byte) error {
-	if kind == sketchSampled {
-		return k.sampled.merge(packed)
-	}
-	return k.limited.merge(packed)
-}
-
-// count returns how many keys were limited and how many there were: the sampled
-// ones times how many each stands for, at least those that were limited. Where none was
-// sampled, how many there were is not known, and seen is zero.
-func (k *keys) count() (limited, seen int64, known bool) {
-	limited = k.limited.count()
-	if k.sampled.every == 0 {
-		return limited, 0, false
-	}
-	return limited, max(limited, k.sampled.count()*k.sampled.every), true
 }
 
 // keysBy returns the keys in a range, by what of says of their limits. A key under two

@@ -84,3 +84,26 @@ func everyOf(packed []byte) int64 {
 	}
 	return int64(binary.LittleEndian.Uint64(packed))
 }
+
+// keys are sketches of how many keys there were.
+type keys struct{ limited, sampled *sketch }
+
+func newKeys() *keys { return &keys{newSketch(), newSketch()} }
+
+func (k *keys) merge(kind string, packed []byte) error {
+	if kind == sketchSampled {
+		return k.sampled.merge(packed)
+	}
+	return k.limited.merge(packed)
+}
+
+// count returns how many keys were limited and how many there were: the sampled
+// ones times how many each stands for, at least those that were limited. Where none was
+// sampled, how many there were is not known, and seen is zero.
+func (k *keys) count() (limited, seen int64, known bool) {
+	limited = k.limited.count()
+	if k.sampled.every == 0 {
+		return limited, 0, false
+	}
+	return limited, max(limited, k.sampled.count()*k.sampled.every), true
+}

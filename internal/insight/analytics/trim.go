@@ -1,0 +1,151 @@
+package analytics
+
+import "context"
+
+const (
+	// trimRow is how many bytes a row is taken for until it is measured: more than most
+	// have, so that too few are deleted first, and not too many.
+	trimRow = 2 << 10
+	// minMeasured is how many rows must have gone for what they freed to be the measure.
+	minMeasured = 64
+	// maxTrims bounds the rounds of one call: what is over the bound then is the next's.
+	maxTrims = 1000
+)
+
+// trims are the kinds of rows that are deleted where all rows take too much, in this
+// order. The oldest go first, and of one time those of the least interest.
+var trims = [...]struct {
+	name, oldest, statement string
+	args                    []any
+	blocks                  Grain // whose blocks have the rows too, if not zero
+}{
+	{"clients by minute", `SELECT MIN(at) FROM clients WHERE grain = 1`, trimClients, []any{int64(Minute)}, Minute},
+	{"arrivals", `SELECT MIN(at) FROM arrivals`, arrivalsTable.deletion("at = $1 ORDER BY id LIMIT $2"), nil, 0},
+	{"words", `SELECT MIN(at) FROM words`, wordsTable.deletion("at = $1 ORDER BY refused + shadow + delayed, allowed LIMIT $2"), nil, 0},
+	{"clients by hour", `SELECT MIN(at) FROM clients WHERE grain = 2`, trimClients, []any{int64(Hour)}, Hour},
+}
+
+var trimClients = clientsTable.deletion("grain = $1 AND at = $2 ORDER BY refused + delayed + shadow, units LIMIT $3")
+
+// trim deletes blocks, whose rows are kept, and then rows while they take more than
+// MaxBytes, and as few as that takes: it measures again and again, and deletes no more rows
+// at a time than are over the bound by what others freed.
+func (s *sweeper) trim(ctx context.Context) error {
+	if s.opt.MaxBytes < 0 {
+		return nil
+	}
+	var size rowSize
+	blocks, least := 1, int64(1) // the most spans of blocks, and the least rows, at a time
+	used, err := s.db.Used(ctx)
+	for range maxTrims {
+		if err != nil || used <= s.opt.MaxBytes {
+			return err
+		}
+		// Others may have written blocks since the last round.
+		dropped, err := s.dropBlocks(ctx, blocks)
+		if err != nil {
+			return err
+		}
+		if dropped > 0 {
+			blocks *= 2
+			if used, err = s.db.Used(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		// Half of what is over, since what is measured of some is not what others free.
+		gone, whole, err := s.trimRows(ctx, max((used-s.opt.MaxBytes)/size.bytes()/2, least))
+		if err != nil {
+			return err
+		}
+		if gone == 0 {
+			s.opt.Log.Warn("database above its maximum size; no rows can be pruned", "bytes", used, "bound", s.opt.MaxBytes)
+			return nil
+		}
+		before := used
+		if used, err = s.db.Used(ctx); err != nil {
+			return err
+		}
+		// A few rows say nothing of others: pages become empty one at a time.
+		if before <= used {
+			least = min(2*least, minMeasured)
+		} else {
+			least = 1
+		}
+		switch {
+		case !whole: // the last ones of a kind
+			size = rowSize{}
+		case gone >= minMeasured:
+			size.measured((before - used) / gone)
+		}
+	}
+	return nil
+}
+
+// rowSize is how many bytes a row of a kind frees, as far as is known. What others write
+// meanwhile makes a measure too small, so that the largest one counts. The zero value knows
+// of none.
+type rowSize struct{ largest, now int64 }
+
+// bytes returns it.
+func (r *rowSize) bytes() int64 {
+	if r.now == 0 {
+		return trimRow
+	}
+	return r.now
+}
+
+// measured takes in a measure. It makes the size smaller by half at most at a time, and
+// never less than half of the largest measure.
+func (r *rowSize) measured(n int64) {
+	r.largest = max(r.largest, n)
+	r.now = max(n, r.bytes()/2, r.largest/2, 1)
+}
+
+// trimRows deletes n rows, of the first kind that has any, and returns how many those
+// were, and whether there were as many.
+func (s *sweeper) trimRows(ctx context.Context, n int64) (gone int64, whole bool, err error) {
+	kind := -1
+	for gone < n {
+		of, oldest, err := s.oldestTrimmed(ctx)
+		if err != nil {
+			return gone, false, err
+		}
+		if kind < 0 {
+			kind = of
+		}
+		if of < 0 || of != kind {
+			return gone, false, nil // its rows may be of another size
+		}
+		if g := trims[kind].blocks; g != 0 {
+			if err := s.cutBlocks(ctx, g, oldest); err != nil {
+				return gone, false, err
+			}
+		}
+		some, err := s.deleteSome(ctx, trims[kind].statement, append(append([]any{}, trims[kind].args...), oldest, min(n-gone, step)))
+		if err != nil {
+			return gone, false, err
+		}
+		gone += some
+	}
+	return gone, true, nil
+}
+
+// oldestTrimmed returns the first kind that has rows, and their oldest time; -1 if none
+// has any.
+func (s *sweeper) oldestTrimmed(ctx context.Context) (kind int, oldest int64, err error) {
+	kind = -1
+	err = s.db.View(ctx, func(tx Tx) error {
+		for i, t := range trims {
+			if err := query(tx, func(r Row) { oldest = r.Int(0) }, t.oldest); err != nil {
+				return err
+			}
+			if oldest > 0 {
+				kind = i
+				return nil
+			}
+		}
+		return nil
+	})
+	return kind, oldest, err
+}
