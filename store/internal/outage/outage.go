@@ -41,6 +41,7 @@
 package outage
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,11 +109,7 @@ type share struct {
 
 // NewTerms returns the terms of a limit.
 func NewTerms(l *weir.Limit) *Terms {
-	t := &Terms{limit: l, policy: l.Consistency.OnStoreError}
-	if t.policy == params.OnErrorDefault {
-		t.policy = params.OnErrorLocal
-	}
-	return t
+	return &Terms{limit: l, policy: cmp.Or(l.Consistency.OnStoreError, params.OnErrorLocal)}
 }
 
 // source is where decisions by a share come from.
@@ -131,21 +128,20 @@ func (t *Terms) share(parts int64) (*weir.Limit, error) {
 		return s.limit, nil
 	}
 	l := t.limit
-	s := &weir.Limit{Name: l.Name, Scope: l.Scope + "\x1fshare", Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst, Params: l.Params}
-	switch l.Algorithm {
-	case algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.LeakyQueue, algorithm.Throttle:
-		s.Burst = max(l.Burst/parts, 1)
-		if parts <= int64(weir.MaxPeriod/l.Period) {
-			s.Period = l.Period * time.Duration(parts)
-		} else {
-			s.Count = max(l.Count/parts, 1)
+	s, err := lot.Variant(l, func(v *weir.Limit) {
+		v.Scope += "\x1fshare"
+		switch l.Algorithm {
+		case algorithm.TokenBucket, algorithm.LeakyBucket, algorithm.LeakyQueue, algorithm.Throttle:
+			v.Burst = max(l.Burst/parts, 1)
+			if parts <= int64(weir.MaxPeriod/l.Period) {
+				v.Period *= time.Duration(parts)
+				return
+			}
 		}
-	default:
-		s.Count, s.Burst = max(l.Count/parts, 1), 0
+		v.Count = max(l.Count/parts, 1)
+	})
+	if err == nil {
+		t.last.Store(&share{parts, s})
 	}
-	if err := s.Compile(); err != nil {
-		return nil, err
-	}
-	t.last.Store(&share{parts, s})
-	return s, nil
+	return s, err
 }

@@ -80,14 +80,9 @@ type Decider struct {
 
 var _ lot.Decider = Decider{}
 
-// find locks the shard of o's key and returns it with the entry, nil if there is none.
-func (d *Env) find(o *weir.Op) (tag uint64, g *lot.Shard, e *lot.Entry) {
-	return d.Table.Find(o.Key, o.Limit)
-}
-
 // Draw implements lot.Decider. A holder that has a permit gets its time anew.
 func (d Decider) Draw(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold) (lot.Verdict, *lot.Flight) {
-	tag, g, e := d.find(o)
+	tag, g, e := d.Table.Find(o.Key, o.Limit)
 	free, isHolder, isStale := int64(0), false, false
 	if s := stateOf(e); s != nil {
 		var ok bool
@@ -123,7 +118,7 @@ func (d Decider) Peek(now clock.Node, o *weir.Op) lot.Verdict {
 
 // await has o wait for a flight.
 func (d Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.Hold, tag uint64) (lot.Verdict, *lot.Flight) {
-	_, g, _ := d.find(o)
+	_, g, _ := d.Table.Find(o.Key, o.Limit)
 	defer g.Unlock()
 	e, s := d.enter(g, tag, o.Key, now)
 	if e == nil {
@@ -151,10 +146,7 @@ func (d Decider) await(ctx context.Context, now clock.Node, o *weir.Op, h *lot.H
 // decider's until it lies idle. Requires: g.
 func (d Decider) enter(g *lot.Shard, tag uint64, key string, now clock.Node) (*lot.Entry, *state) {
 	e := g.Add(tag, key, d.limit, stateBytes, now)
-	if e == nil {
-		return nil, nil
-	}
-	if e.State == nil {
+	if e != nil && e.State == nil {
 		e.State = newState(d.Terms, d.Clock, now)
 		g.Keep(e, d.idle, now)
 	}
@@ -254,30 +246,29 @@ func (d Decider) Undo(now clock.Node, h *lot.Hold) {
 // Refund implements lot.Decider.
 func (d Decider) Refund(now clock.Node, o *weir.Op) bool { return d.Release(now, o) }
 
+// holderOf locks the shard of o's key and returns it with the entry and o's holder, nil
+// if the node knows none at now.
+func (d *Env) holderOf(now clock.Node, o *weir.Op) (g *lot.Shard, e *lot.Entry, s *state, h *holder) {
+	_, g, e = d.Table.Find(o.Key, o.Limit)
+	if s = stateOf(e); s != nil {
+		s.expire(e, now)
+		h = s.holders[o.ID]
+	}
+	return g, e, s, h
+}
+
 // Holds reports whether Release would take a permit back.
 func (d *Env) Holds(now clock.Node, o *weir.Op) bool {
-	_, g, e := d.Table.Find(o.Key, o.Limit)
+	g, _, _, h := d.holderOf(now, o)
 	defer g.Unlock()
-	s := stateOf(e)
-	if s == nil {
-		return false
-	}
-	s.expire(e, now)
-	h := s.holders[o.ID]
 	return h != nil && h.from != 0
 }
 
 // Release ends the time of o's holder, under whatever version of the limit it got its
 // permit. It reports whether that was of the node; if not, the store releases it.
 func (d *Env) Release(now clock.Node, o *weir.Op) bool {
-	_, g, e := d.find(o)
+	g, e, s, h := d.holderOf(now, o)
 	defer g.Unlock()
-	s := stateOf(e)
-	if s == nil {
-		return false
-	}
-	s.expire(e, now)
-	h := s.holders[o.ID]
 	if h == nil {
 		return false
 	}
@@ -294,7 +285,7 @@ func (d *Env) Release(now clock.Node, o *weir.Op) bool {
 // Learn implements lot.Decider. A permit that the store has granted the node releases
 // there. What it holds is added to what remains.
 func (d Decider) Learn(o *weir.Op, sent clock.Node) {
-	tag, g, e := d.find(o)
+	tag, g, e := d.Table.Find(o.Key, o.Limit)
 	now, left, s := d.Clock.Now(), o.Decision, stateOf(e)
 	isGranted := o.Charged && left.Allowed() && o.Verb != weir.Refund && o.ID != 0
 	if isGranted {
