@@ -33,14 +33,14 @@ var floors = [][]string{
 		"internal/insight/event", "internal/replay/suggest",
 	},
 	{
-		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis", "store/region",
+		"client", "middleware/grpc", "reserve", "rules", "shed", "store/memcached", "store/redis",
 		"store/internal/lot", "internal/guesses", "internal/history", "internal/listen", "internal/overlay",
 		"internal/compat/envoy", "internal/compat/envoy/xds", "internal/frontend/rls", "internal/insight/analytics/accuracy",
 		"internal/insight/analytics/advice", "internal/insight/broker", "internal/insight/live",
 		"internal/replay/facts",
 	},
 	{
-		"client/grpc", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/storetest", "internal/grpcserver",
+		"client/grpc", "middleware/http", "store/internal/leased", "store/internal/eventual", "store/internal/outage", "store/internal/permit", "store/region", "store/storetest", "internal/grpcserver",
 		"internal/frontend/authorize", "internal/frontend/grpcapi", "internal/frontend/httpapi",
 		"internal/frontend/resp", "internal/insight/analytics", "internal/insight/dashboard",
 		"internal/insight/queue/kafka", "internal/insight/queue/nats",

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -12,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/micros"
 	"github.com/weirlimit/weir/params"
+	"github.com/weirlimit/weir/store/internal/lot"
 )
 
 const (
@@ -58,10 +60,8 @@ type epochCounters struct {
 }
 
 func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
-	r := &regional{region: region, limit: l, cap: capOf(l, regions), epochs: map[int64]*epochCounters{}}
-	r.interval = micros.Of(l.Consistency.SyncInterval)
-	if r.interval == 0 {
-		r.interval = 100_000
+	r := &regional{
+		region: region, limit: l, cap: capOf(l, regions), epochs: map[int64]*epochCounters{}, interval: cmp.Or(micros.Of(l.Consistency.SyncInterval), 100_000),
 	}
 	switch l.Algorithm {
 	case algorithm.FixedWindow:
@@ -75,26 +75,33 @@ func newRegional(l *weir.Limit, region string, regions int) (*regional, error) {
 			r.length = max(r.length, int64(min(q, uint64(micros.Of(weir.MaxPeriod/2)))))
 		}
 	}
-	turn := func(every int64) *weir.Limit {
-		return &weir.Limit{
-			Name: l.Name + " turn", Scope: fmt.Sprintf("%s\x1fturn %d", l.Scope, every), Algorithm: algorithm.FixedWindow, Count: 1,
-			Period: micros.Duration(every), Params: params.Params{Anchor: params.AnchorFirst},
-		}
-	}
-	r.turn, r.urgentTurn = turn(r.interval), turn(max(r.interval/8, 1000))
+	var err, urgentErr error
+	r.turn, err = newCounter(l, " turn", fmt.Sprint("turn ", r.interval), 1, r.interval)
+	urgent := max(r.interval/8, 1000)
+	r.urgentTurn, urgentErr = newCounter(l, " turn", fmt.Sprint("turn ", urgent), 1, urgent)
 	r.most = raised(l)
-	return r, errors.Join(r.turn.Compile(), r.urgentTurn.Compile())
+	return r, errors.Join(err, urgentErr)
+}
+
+// newCounter returns a limit of the key of l that counts in windows that begin with their
+// first unit.
+func newCounter(l *weir.Limit, name, scope string, count, period int64) (*weir.Limit, error) {
+	return lot.Variant(l, func(v *weir.Limit) {
+		v.Name, v.Scope, v.Algorithm, v.Count = l.Name+name, l.Scope+"\x1f"+scope, algorithm.FixedWindow, count
+		v.Period, v.Params = micros.Duration(period), params.Params{Anchor: params.AnchorFirst}
+	})
 }
 
 // raised returns l with all that it may be overshot by, on the same counters, or nil.
 func raised(l *weir.Limit) *weir.Limit {
-	most := &weir.Limit{
-		Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: l.Count, Period: l.Period, Burst: l.Burst + l.Overshoot(), Params: l.Params,
-	}
-	if l.Algorithm != algorithm.TokenBucket && l.Algorithm != algorithm.LeakyBucket {
-		most.Count, most.Burst = l.Count+l.Overshoot(), 0
-	}
-	if err := most.Compile(); err != nil || most.ID() != l.ID() {
+	most, err := lot.Variant(l, func(v *weir.Limit) {
+		if l.Algorithm == algorithm.TokenBucket || l.Algorithm == algorithm.LeakyBucket {
+			v.Burst = l.Burst + l.Overshoot()
+		} else {
+			v.Count += l.Overshoot()
+		}
+	})
+	if err != nil || most.ID() != l.ID() {
 		return nil
 	}
 	return most
@@ -114,13 +121,9 @@ func (r *regional) epoch(now int64) (*epochCounters, error) {
 	if c := r.now.Load(); c != nil && now >= c.since.Load() && now < c.end {
 		return c, nil
 	}
-	end := int64(0)
-	if r.length > 0 {
-		end = now - now%r.length + r.length
-	} else {
-		// What a first spend would get.
-		d := r.limit.Algorithm.Step(make([]int64, r.limit.Cells), r.limit, weir.Ask{Now: now, Cost: 1})
-		end = now + micros.Of(d.ResetAfter)
+	end := r.endOf(now)
+	if r.length == 0 {
+		end = lot.ReceiptAt(r.limit, now)
 	}
 	c, err := r.ending(end, now)
 	if err == nil {
@@ -138,16 +141,13 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 		return c, nil
 	}
 	life := min(2*max(r.length, micros.Of(r.limit.Period)), micros.Of(weir.MaxPeriod))
-	counter := func(what string) *weir.Limit {
-		return &weir.Limit{
-			Name: r.limit.Name + " regions", Scope: fmt.Sprintf("%s\x1f%s %d", r.limit.Scope, what, end), Algorithm: algorithm.FixedWindow,
-			Count: counterMax, Period: micros.Duration(life), Params: params.Params{Anchor: params.AnchorFirst},
-		}
-	}
-	c := &epochCounters{end: end, window: r.length == 0, own: counter("own"), reported: counter("told"), sent: counter("sent"), copy: counter("of " + r.region)}
+	c := &epochCounters{end: end, window: r.length == 0}
 	c.since.Store(now)
-	if err := errors.Join(c.own.Compile(), c.reported.Compile(), c.sent.Compile(), c.copy.Compile()); err != nil {
-		return nil, err
+	for what, to := range map[string]**weir.Limit{"own": &c.own, "told": &c.reported, "sent": &c.sent, "of " + r.region: &c.copy} {
+		var err error
+		if *to, err = newCounter(r.limit, " regions", fmt.Sprint(what, " ", end), counterMax, life); err != nil {
+			return nil, err
+		}
 	}
 	for old := range r.epochs {
 		if old < end-2*life {
@@ -158,6 +158,9 @@ func (r *regional) ending(end, now int64) (*epochCounters, error) {
 	return c, nil
 }
 
+// endOf returns the end of the epoch at now, where it is no window of the limit.
+func (r *regional) endOf(now int64) int64 { return now - now%max(r.length, 1) + r.length }
+
 // epochOf returns the counters in which the units of a refund were counted, nil if that
 // is not known: the region's counter keeps them. A window is named by its end.
 func (r *regional) epochOf(o *weir.Op, now int64) (*epochCounters, error) {
@@ -165,7 +168,7 @@ func (r *regional) epochOf(o *weir.Op, now int64) (*epochCounters, error) {
 	case r.length == 0 && o.ID != 0:
 		return r.ending(o.ID, now)
 	case r.length > 0 && o.ChargedAt > 0:
-		return r.ending(o.ChargedAt-o.ChargedAt%r.length+r.length, now)
+		return r.ending(r.endOf(o.ChargedAt), now)
 	case r.length == 0:
 		return r.epoch(now)
 	}

@@ -87,7 +87,8 @@ type PeerStats struct {
 // Stats returns how the region and the others are doing.
 func (s *Store) Stats() Stats {
 	now := s.clock.Now()
-	st := Stats{Lag: micros.Duration(s.table.lag(now)), Capped: s.capped.Load(), Overshot: s.overshot.Load()}
+	_, _, lag := s.table.unreported(now)
+	st := Stats{Lag: micros.Duration(lag), Capped: s.capped.Load(), Overshot: s.overshot.Load()}
 	for _, p := range s.peers {
 		st.Peers = append(st.Peers, PeerStats{Name: p.name, Open: p.queue.IsOpen(), Reported: p.reported.Load(),
 			Failures: p.failures.Load(), SinceAnswer: micros.Duration(max(int64(now)-p.lastAnswer.Load(), 0))})

@@ -15,9 +15,7 @@ type peer struct {
 	name  string
 	store weir.Store
 	queue *transport.Queue
-	// ahead is by how much the peer's time is ahead of the node's at least, once known.
-	ahead atomic.Int64
-	known atomic.Bool
+	clock *clock.Clock // of its store
 	// reported is units, failures the calls without an answer, lastAnswer when the last had one,
 	// in node time.
 	reported, failures atomic.Uint64
@@ -59,25 +57,23 @@ func (s *Store) publish(closing clock.Node) {
 		case s.pushing <- struct{}{}:
 		default:
 			if s.clock.Now() >= closing {
-				s.table.finish(p.outbound, false, s.clock.Now())
+				s.table.finish(p.outbound, 0, false, s.clock.Now())
 				continue
 			}
 			s.pushing <- struct{}{} // every push ends in time
 		}
-		push := func() {
-			s.table.finish(p.outbound, s.push(p), s.clock.Now())
-			<-s.pushing
-		}
-		if !s.queue.Go(push) {
-			s.table.finish(p.outbound, false, s.clock.Now())
-			<-s.pushing
-		}
+		s.queue.Go(func() { // which is open: close waits for this loop
+			defer func() { <-s.pushing }()
+			own, ok := s.push(p)
+			s.table.finish(p.outbound, own, ok, s.clock.Now())
+		})
 	}
 }
 
 // push reports to every other region how far the region's own counter of a key has come,
-// if it is this node's turn. It returns whether all know of it, or need not by this push.
-func (s *Store) push(p push) bool {
+// if it is this node's turn. It returns how many units all know of now, and whether there is
+// nothing that they should and do not.
+func (s *Store) push(p push) (all int64, ok bool) {
 	r, c, key := p.limit, p.epoch, p.key
 	look := func(l *weir.Limit) weir.Op {
 		return weir.Op{Key: key, Limit: l, Cost: 1, Role: weir.Always, Verb: weir.Peek}
@@ -86,16 +82,16 @@ func (s *Store) push(p push) bool {
 	if r.most != nil {
 		ops = append(ops, look(r.most))
 	}
-	switch {
-	case p.last:
-	case p.urgent:
-		ops = append(ops, weir.Op{Key: key, Limit: r.urgentTurn, Cost: 1})
-	default:
-		ops = append(ops, weir.Op{Key: key, Limit: r.turn, Cost: 1})
+	turn := r.turn
+	if p.urgent {
+		turn = r.urgentTurn
+	}
+	if !p.last {
+		ops = append(ops, weir.Op{Key: key, Limit: turn, Cost: 1})
 	}
 	asked, err := s.queue.Later(ops)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	own, reported, sent := count(&ops[0]), count(&ops[1]), count(&ops[2])
 	if r.most != nil {
@@ -108,15 +104,14 @@ func (s *Store) push(p push) bool {
 		was = reported // whatever was on its way before has had its time
 	}
 	if !mine || own <= was {
-		return true
+		return 0, true
 	}
 	s.raise(key, c.sent, own, sent)
 	if !s.pushToPeers(key, c, r.limit, own, was) {
-		return false
+		return 0, false
 	}
 	s.raise(key, c.reported, own, reported)
-	s.table.acknowledge(p.outbound, own)
-	return true
+	return own, true
 }
 
 // count returns how far a counter has come, as an op on it says.
@@ -160,14 +155,13 @@ func (s *Store) pushToPeers(key string, c *epochCounters, l *weir.Limit, own, wa
 // where it was thought to be, or below.
 func (s *Store) pushTo(p *peer, key string, c *epochCounters, l *weir.Limit, own, was int64) bool {
 	for range 5 {
-		known := p.known.Load()
-		if c.window && known {
-			switch now := int64(s.clock.Now()) + p.ahead.Load(); {
-			case now >= c.end:
-				return true // it does not count there any more
-			case now < c.since.Load():
-				return false // it does not count there yet
-			}
+		now, known := p.clock.Earliest(p.clock.Now())
+		switch {
+		case !c.window || !known:
+		case int64(now) >= c.end:
+			return true // it does not count there any more
+		case int64(now) < c.since.Load():
+			return false // it does not count there yet
 		}
 		ops := []weir.Op{
 			{Key: key, Limit: c.copy, Cost: own - was, Headroom: counterMax - own},
@@ -178,14 +172,13 @@ func (s *Store) pushTo(p *peer, key string, c *epochCounters, l *weir.Limit, own
 			ops = ops[:1]
 			ops[0].Verb = weir.Peek
 		}
-		if _, err := p.queue.Later(ops); err != nil {
+		sent, err := p.queue.Later(ops)
+		if err != nil {
 			p.failures.Add(1)
 			return false
 		}
-		now := int64(s.clock.Now())
-		p.ahead.Store(ops[0].Now - now)
-		p.known.Store(true)
-		p.lastAnswer.Store(now)
+		p.clock.Observe(0, clock.Store(ops[0].Now), sent)
+		p.lastAnswer.Store(int64(s.clock.Now()))
 		if ops[0].Charged {
 			p.reported.Add(uint64(own - was))
 		}

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -92,13 +93,8 @@ func New(own weir.Store, opt Options) (*Store, error) {
 	case opt.PeerTimeout < 0 || opt.ProbeEvery < 0 || opt.MaxBytes < 0:
 		return nil, fmt.Errorf("region: timeout %s, probe interval %s and %d bytes must not be negative", opt.PeerTimeout, opt.ProbeEvery, opt.MaxBytes)
 	}
-	setDefault(&opt.PeerTimeout, time.Second)
-	setDefault(&opt.ProbeEvery, 250*time.Millisecond)
-	setDefault(&opt.MaxBytes, 8<<20)
-	if opt.Logger == nil {
-		opt.Logger = slog.New(slog.DiscardHandler)
-	}
-	s := &Store{own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: clock.New(nil, nil), log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow), stop: make(chan struct{}), table: newTable(opt.MaxBytes), pushing: make(chan struct{}, pushesAtOnce)}
+	opt.ProbeEvery, opt.Logger = cmp.Or(opt.ProbeEvery, 250*time.Millisecond), cmp.Or(opt.Logger, slog.New(slog.DiscardHandler))
+	s := &Store{own: own, name: opt.Name, seed: maphash.MakeSeed(), clock: clock.New(nil, nil), log: opt.Logger, probe: weir.PerMinute(1, algorithm.FixedWindow), stop: make(chan struct{}), table: newTable(cmp.Or(opt.MaxBytes, 8<<20)), pushing: make(chan struct{}, pushesAtOnce)}
 	if opt.Now != nil {
 		s.clock = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, nil)
 	}
@@ -115,19 +111,12 @@ func New(own weir.Store, opt Options) (*Store, error) {
 		}
 		seen[p.Name] = true
 		o := faults.NewOutage(opt.Logger, "region unavailable; admission is bounded by max_overshoot", "region recovered", "region", p.Name)
-		queue := s.newQueue(p.Store, opt.PeerTimeout, &opt, o.Failed, o.Succeeded)
-		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue})
+		queue := s.newQueue(p.Store, cmp.Or(opt.PeerTimeout, time.Second), &opt, o.Failed, o.Succeeded)
+		s.peers = append(s.peers, &peer{name: p.Name, store: p.Store, queue: queue, clock: clock.New(s.clock.Now, nil)})
 	}
 	s.queue = s.newQueue(own, 0, &opt, func(error) {}, func() {})
 	s.done.Go(s.run)
 	return s, nil
-}
-
-func setDefault[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
 }
 
 // leastTimeout is the least timeout of a call: longer than a healthy store stalls.
@@ -153,21 +142,23 @@ const closeFor, closeRounds = 2_000_000, 3
 // Close reports what is not reported yet, and waits for calls under way. It begins pushes
 // for two seconds, and logs what other regions have not heard of by then. It returns nil.
 func (s *Store) Close() error {
-	s.closing.Do(func() { close(s.stop) })
-	s.done.Wait()
-	s.queue.Wait() // what was spent while a push was under way is due after it
-	end := s.clock.Now().Add(closeFor)
-	for range closeRounds {
-		s.publish(end)
-		s.queue.Wait()
-	}
-	if keys, units := s.table.left(); keys > 0 {
-		s.log.Warn("shutdown: other regions unreachable, units not reported", "keys", keys, "units", units)
-	}
-	s.queue.Close()
-	for _, p := range s.peers {
-		p.queue.Close()
-	}
+	s.closing.Do(func() {
+		close(s.stop)
+		s.done.Wait()
+		s.queue.Wait() // what was spent while a push was under way is due after it
+		end := s.clock.Now().Add(closeFor)
+		for range closeRounds {
+			s.publish(end)
+			s.queue.Wait()
+		}
+		if keys, units, _ := s.table.unreported(end); keys > 0 {
+			s.log.Warn("shutdown: other regions unreachable, units not reported", "keys", keys, "units", units)
+		}
+		s.queue.Close()
+		for _, p := range s.peers {
+			p.queue.Close()
+		}
+	})
 	return nil
 }
 

@@ -162,11 +162,13 @@ func (t *table) take(now clock.Node, last bool) (out []push) {
 	return out
 }
 
-// finish ends a push. One that failed is not repeated before its interval is over.
-func (t *table) finish(b *outbound, ok bool, now clock.Node) {
+// finish ends a push, after which all others know of so many units or more. One that
+// failed is not repeated before its interval is over.
+func (t *table) finish(b *outbound, all int64, ok bool, now clock.Node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b.pushing--
+	b.reported = max(b.reported, all)
 	next := int64(now) + b.limit.interval
 	if !ok {
 		b.sent, b.urgent, b.calm = b.reported, false, next
@@ -189,35 +191,17 @@ func (t *table) observe(b *outbound, own, reported, sent int64, mine bool, asked
 	b.hear(own, reported, asked, now)
 }
 
-// acknowledge notes that all others know of so many units.
-func (t *table) acknowledge(b *outbound, own int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b.reported = max(b.reported, own)
-}
-
-// lag returns for how long something is not reported at worst, in microseconds.
-func (t *table) lag(now clock.Node) (lag int64) {
+// unreported returns of how many keys how many units are not reported, and since how many
+// microseconds at worst.
+func (t *table) unreported(now clock.Node) (keys int, units, lag int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range t.all {
 		if b.since > 0 {
-			lag = max(lag, int64(now)-b.since)
+			keys, units, lag = keys+1, units+b.unreported(), max(lag, int64(now)-b.since)
 		}
 	}
-	return lag
-}
-
-// left returns of how many keys how many units are not reported.
-func (t *table) left() (keys int, units int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, b := range t.all {
-		if n := b.unreported(); n > 0 {
-			keys, units = keys+1, units+n
-		}
-	}
-	return keys, units
+	return keys, units, lag
 }
 
 // sweep forgets what all others know, and what no longer counts by the store's time.
