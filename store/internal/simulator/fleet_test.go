@@ -70,6 +70,9 @@ func newFleet(t testing.TB, seed uint64, trace bool) *fleet {
 		f.nodes[i] = f.newNode(i)
 	}
 	f.start(nil, 0, f.disturb)
+	if seed%4 == 3 {
+		f.start(nil, 0, f.setClocks)
+	}
 	return f
 }
 
@@ -180,6 +183,16 @@ func (f *fleet) disturb() {
 			}
 			f.limits[at] = v
 		}
+	}
+}
+
+// setClocks sets wall clocks of nodes forward and back, by up to five seconds.
+func (f *fleet) setClocks() {
+	for !f.isOver {
+		f.sleep(int64(f.ExpFloat64() * 5_000_000))
+		n, us := f.nodes[f.IntN(len(f.nodes))], f.Int64N(10_000_001)-5_000_000
+		f.event("set clock", n.index, us)
+		n.wall += us
 	}
 }
 

@@ -33,6 +33,7 @@ type node struct {
 	born     int64
 	drift    int64 // ppm
 	slept    int64 // its clock stood still for so long
+	wall     int64 // its wall clock is so far ahead
 	budget   int64
 	cutOff   int64 // until when it does not reach the server
 	view     int64 // how many nodes there are, as it takes it
@@ -50,7 +51,7 @@ type decider struct {
 func (f *fleet) newNode(index int) *node {
 	n := &node{fleet: f, machine: &machine{tasks: map[*task]struct{}{}}, index: int64(index), born: f.now, view: int64(len(f.nodes)), budget: 20_000, deciders: map[*weir.Limit]decider{}}
 	n.drift = f.Int64N(1001) - 500
-	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now) })
+	n.clock = clock.New(n.ticks, func() clock.Store { return clock.Store(epoch + f.now + n.wall) })
 	n.clock.Observe(0, clock.Store(f.server.time()), n.clock.Now())
 	n.returns = lot.NewReturns(1<<20, func() {})
 	n.table = lot.NewTable(f.tableBytes, n.returns)
