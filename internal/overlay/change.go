@@ -200,32 +200,27 @@ func (o *Overlay) change(ctx context.Context, f func(all []Entry, now int64) ([]
 	})
 }
 
-// doings are what is done to a key, and undone: for the history and for the log.
-var doings = map[Kind]struct{ do, undo, done, undone string }{
-	Ban:       {"ban", "unban", "key banned", "ban lifted"},
-	BanDomain: {"ban", "unban", "client banned over the domain", "ban of a client lifted"},
-	Allow:     {"allow", "disallow", "key always let through", "key limited again"},
-	Override:  {"override", "override", "limit of a key overridden", "override taken back"},
-}
-
 // noteKey notes that e is in the place of was; nil means none.
 func (o *Overlay) noteKey(ctx context.Context, t *Target, e, was *Entry, who Author) {
-	own := map[Kind]string{Ban: "not banned", BanDomain: "not banned", Allow: "limited", Override: t.rate()}
 	some := was
 	if e != nil {
 		some = e
 	}
-	d := doings[some.Kind]
-	c := Change{By: who.By, Reason: who.Reason, Action: d.do, Domain: some.Domain, Entries: some.Entries, Limit: some.Limit,
-		Before: own[some.Kind], After: own[some.Kind], YAML: o.YAML(some)}
-	what := d.done
+	k := kinds[some.Kind]
+	without := k.without
+	if some.Kind == Override {
+		without = t.rate()
+	}
+	c := Change{By: who.By, Reason: who.Reason, Action: k.do, Domain: some.Domain, Entries: some.Entries, Limit: some.Limit,
+		Before: without, After: without, YAML: o.YAML(some)}
+	what := k.done
 	if was != nil {
 		c.Before = was.says()
 	}
 	if e != nil {
 		c.After, c.At = e.says(), e.Made
 	} else {
-		c.Action, what = d.undo, d.undone
+		c.Action, what = k.undo, k.undone
 	}
 	o.Note(ctx, what, c)
 	if some.Kind == Override {
@@ -273,10 +268,7 @@ type Counts struct{ Bans, Overrides, Allowed, Modes int }
 // Count returns how much is in force.
 func (o *Overlay) Count() Counts {
 	var c Counts
-	s := o.set.Load()
-	if s == nil {
-		return c
-	}
+	s := inUse(o)
 	now := o.now()
 	for _, e := range s.keys {
 		switch {
@@ -299,10 +291,7 @@ func (o *Overlay) Count() Counts {
 
 // OfClient returns the bans over the domain that refuse r.
 func (o *Overlay) OfClient(r *weir.Request) []Entry {
-	s := o.set.Load()
-	if s == nil || len(s.clients) == 0 {
-		return nil
-	}
+	s := inUse(o)
 	now := o.now()
 	var out []Entry
 	for i := range r.Descriptors {
@@ -317,10 +306,7 @@ func (o *Overlay) OfClient(r *weir.Request) []Entry {
 
 // Entries returns what is in force for single keys, the oldest first.
 func (o *Overlay) Entries() []Entry {
-	s := o.set.Load()
-	if s == nil {
-		return nil
-	}
+	s := inUse(o)
 	now := o.now()
 	var all []Entry
 	for _, e := range s.keys {
@@ -334,10 +320,7 @@ func (o *Overlay) Entries() []Entry {
 
 // Of returns what is in force for a key of a limit.
 func (o *Overlay) Of(l *weir.Limit, key string) []Entry {
-	s := o.set.Load()
-	if s == nil {
-		return nil
-	}
+	s := inUse(o)
 	m := s.marks[counter{l.Scope, key}]
 	if m == nil {
 		return nil

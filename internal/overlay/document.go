@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/weirlimit/weir/internal/documents"
 )
@@ -95,11 +94,6 @@ func (e *Entry) decode(raw json.RawMessage) error {
 		return err
 	}
 	return e.check()
-}
-
-// isKnown reports whether this version knows the kind of the entry.
-func (e *Entry) isKnown() bool {
-	return slices.Contains([]Kind{Ban, BanDomain, Override, Allow, KindMode}, e.Kind)
 }
 
 // read reads a document of what, of at most so many entries.

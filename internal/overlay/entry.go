@@ -30,6 +30,27 @@ const (
 	KindMode Kind = "mode"
 )
 
+// kinds are the kinds that this version knows, in the words of the audit log and of
+// the log.
+var kinds = map[Kind]struct {
+	do, undo     string // the action, and the one that takes it back
+	done, undone string // the same as log messages
+	effect       string // what an entry makes of its key; empty where its numbers or its mode say it
+	without      string // what the key is without one; empty where its limit says it
+}{
+	Ban:       {"ban", "unban", "key banned", "ban lifted", "banned", "not banned"},
+	BanDomain: {"ban", "unban", "client banned over the domain", "ban of a client lifted", "banned", "not banned"},
+	Allow:     {"allow", "disallow", "key always let through", "key limited again", "always let through", "limited"},
+	Override:  {"override", "override", "limit of a key overridden", "override taken back", "", ""},
+	KindMode:  {"mode", "mode", "mode of a limit changed", "mode of a limit taken back", "", ""},
+}
+
+// isKnown reports whether this version knows the kind of the entry.
+func (e *Entry) isKnown() bool {
+	_, ok := kinds[e.Kind]
+	return ok
+}
+
 // Entry is a ban, an override or a free pass of one key of one limit, or the mode of a
 // limit. Times are the store's, in microseconds since the Unix epoch.
 type Entry struct {
@@ -194,19 +215,16 @@ func (e *Entry) YAML() string {
 // says returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z",
 // "10% until 2026-01-02T15:04:05Z".
 func (e *Entry) says() string {
-	switch e.Kind {
-	case Ban, BanDomain:
-		return "banned" + until(e.Until)
-	case Allow:
-		return "always let through" + until(e.Until)
-	case KindMode:
-		return e.Setting().String() + until(e.Until)
+	text := kinds[e.Kind].effect
+	switch {
+	case e.Kind == KindMode:
+		text = e.Setting().String()
+	case e.Kind == Override && e.Burst > 0:
+		text = fmt.Sprintf("%s burst %d", e.Rate(), e.Burst)
+	case e.Kind == Override:
+		text = e.Rate()
 	}
-	burst := ""
-	if e.Burst > 0 {
-		burst = fmt.Sprintf(" burst %d", e.Burst)
-	}
-	return e.Rate() + burst + until(e.Until)
+	return text + until(e.Until)
 }
 
 // until says the end of something that a text has said.

@@ -109,10 +109,10 @@ func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time
 	var list []Change
 	for i := range places {
 		p := &places[i]
-		list = together(list, Change{At: made, By: who.By, Reason: who.Reason, Action: "mode", Domain: p.Domain, Rule: p.Rule,
+		list = together(list, Change{At: made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Domain, Rule: p.Rule,
 			Limit: p.Limit.Name, Before: stood(was[p.place()], p), After: after.says(), YAML: p.yaml(s)})
 	}
-	o.noteAll(ctx, "mode of a limit changed", list)
+	o.noteAll(ctx, kinds[KindMode].done, list)
 	return nil
 }
 
@@ -168,23 +168,20 @@ func (o *Overlay) ClearMode(ctx context.Context, of func(*Entry) bool, who Autho
 	}
 	var list []Change
 	for _, s := range was {
-		c := Change{By: who.By, Reason: who.Reason, Action: "mode", Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.says(), After: "no such limit in the rules"}
+		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.says(), After: "no such limit in the rules"}
 		if p := byPlace[s.place()]; p != nil {
 			c.After, c.YAML = stood(nil, p), p.yaml(SettingOf(p.Limit))
 		}
 		list = together(list, c)
 	}
-	o.noteAll(ctx, "mode of a limit taken back", list)
+	o.noteAll(ctx, kinds[KindMode].undone, list)
 	return len(was), nil
 }
 
 // Switches returns the modes that are in force, also those that wait for a limit
 // that the rules do not have, sorted by domain, rule and limit.
 func (o *Overlay) Switches() []Entry {
-	s := o.set.Load()
-	if s == nil {
-		return nil
-	}
+	s := inUse(o)
 	now := o.now()
 	var all []Entry
 	for _, m := range s.switches {
@@ -200,10 +197,7 @@ func (o *Overlay) Switches() []Entry {
 
 // SwitchOf returns the mode in force that an operator gave a limit, nil for none.
 func (o *Overlay) SwitchOf(l *weir.Limit) *Entry {
-	s := o.set.Load()
-	if s == nil {
-		return nil
-	}
+	s := inUse(o)
 	m := s.switches[place{l.Scope, l.Name}]
 	if m == nil || m.over(o.now()) {
 		return nil

@@ -39,6 +39,14 @@ type clientBan struct {
 	limit *weir.Limit
 }
 
+// inUse returns the set in use, an empty one if there are no entries.
+func inUse(o *Overlay) *set {
+	if s := o.set.Load(); s != nil {
+		return s
+	}
+	return &set{}
+}
+
 // newSet returns entries as a set, nil for none. What old has made of those that are
 // still there is kept, so that their limits stay the same.
 func newSet(entries []Entry, old *set) *set {
