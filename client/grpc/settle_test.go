@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/rules"
 	"github.com/weirlimit/weir/store/memory"
@@ -49,12 +50,7 @@ func doors(t *testing.T, region string) (both [2]client.Wire, store *clocked.Fai
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := grpcserver.New(grpcserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Register(server)
-	both[0] = dial(t, listen(t, server))
+	both[0] = dial(t, grpctest.Serve(t, grpcserver.Options{}, s.Register))
 	api, err := httpapi.New(httpapi.Options{Limiter: lim, Reserver: reserver})
 	if err != nil {
 		t.Fatal(err)

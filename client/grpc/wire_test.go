@@ -27,6 +27,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -74,12 +75,7 @@ func wires(t *testing.T) (both [2]client.Wire, stores [2]*clocked.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := grpcserver.New(grpcserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Register(server)
-	both[0] = dial(t, listen(t, server))
+	both[0] = dial(t, grpctest.Serve(t, grpcserver.Options{}, s.Register))
 	api, err := httpapi.New(httpapi.Options{Limiter: limiters[1], Reserver: reservers[1]})
 	if err != nil {
 		t.Fatal(err)

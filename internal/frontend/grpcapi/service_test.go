@@ -2,7 +2,6 @@ package grpcapi_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -25,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 	"github.com/weirlimit/weir/internal/testing/seeds"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	weirpb "github.com/weirlimit/weir/proto/weir/v1"
@@ -92,27 +91,7 @@ func newDesk(t *testing.T, text string) *desk {
 // serve serves s and returns a connection to it.
 func serve(t testing.TB, s *grpcapi.Service) *grpc.ClientConn {
 	t.Helper()
-	server, err := grpcserver.New(grpcserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Register(server)
-	ln := servertest.Listen(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, ln) }()
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return conn
+	return grpctest.Connect(t, grpcserver.Options{}, s.Register)
 }
 
 // advance moves the time of both stores on.

@@ -13,7 +13,6 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -23,7 +22,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/rls"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
-	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 )
 
 // nothing is a message that is not read, and an answer that is always the same.
@@ -42,26 +41,7 @@ func (*nothing) Sent() {}
 // server together.
 func mallocs(t *testing.T, register func(grpc.ServiceRegistrar), q *rlspb.RateLimitRequest) float64 {
 	t.Helper()
-	server, err := grpcserver.New(grpcserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	register(server)
-	ln := servertest.Listen(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, ln) }()
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		conn.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	conn, ctx := grpctest.Connect(t, grpcserver.Options{}, register), t.Context()
 	// The answer is not decoded, so that what a client makes of it does not count.
 	one := func() {
 		call, stop := context.WithTimeout(ctx, time.Minute) // as Envoy sends one

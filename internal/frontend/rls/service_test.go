@@ -14,7 +14,6 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
@@ -24,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/rls"
 	"github.com/weirlimit/weir/internal/grpcserver"
 	"github.com/weirlimit/weir/internal/testing/clocked"
+	"github.com/weirlimit/weir/internal/testing/grpctest"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/rules"
 )
@@ -65,27 +65,7 @@ func newDesk(t *testing.T, descriptors string, opts ...func(*rls.Options)) *desk
 // serve serves s and returns a connection to it.
 func serve(t testing.TB, s *rls.Service) *grpc.ClientConn {
 	t.Helper()
-	server, err := grpcserver.New(grpcserver.Options{Reflection: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Register(server)
-	ln := servertest.Listen(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, ln) }()
-	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return conn
+	return grpctest.Connect(t, grpcserver.Options{Reflection: true}, s.Register)
 }
 
 // question makes a request of words such as "a=1,b=2 hits:3 / c=1 negative".
