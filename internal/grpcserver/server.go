@@ -6,6 +6,7 @@
 package grpcserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,11 +172,11 @@ func New(opt Options) (*Server, error) {
 	if opt.MaxCalls < 0 || opt.MaxConnections < 0 || opt.MaxUnsent < 0 || opt.MaxMessage < 0 || opt.MaxMessage > math.MaxInt32 {
 		return nil, errors.New("grpcserver: the bounds on calls, connections, responses and messages must not be negative, nor messages above 2 GiB")
 	}
-	opt.MaxStreams = or(opt.MaxStreams, 1000)
-	opt.MaxCalls = or(opt.MaxCalls, 16384)
-	opt.MaxMessage = or(opt.MaxMessage, 1<<20)
-	opt.MaxHeader = or(opt.MaxHeader, 32<<10)
-	opt.MaxUnsent = or(opt.MaxUnsent, 256<<20)
+	opt.MaxStreams = cmp.Or(opt.MaxStreams, 1000)
+	opt.MaxCalls = cmp.Or(opt.MaxCalls, 16384)
+	opt.MaxMessage = cmp.Or(opt.MaxMessage, 1<<20)
+	opt.MaxHeader = cmp.Or(opt.MaxHeader, 32<<10)
+	opt.MaxUnsent = cmp.Or(opt.MaxUnsent, 256<<20)
 	if opt.Bodies == nil {
 		opt.Bodies = bodies.New(0)
 	}
@@ -197,14 +198,6 @@ func New(opt Options) (*Server, error) {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	return s, nil
-}
-
-func or[T comparable](v, zero T) T {
-	var none T
-	if v == none {
-		return zero
-	}
-	return v
 }
 
 func (s *Server) options() []grpc.ServerOption {

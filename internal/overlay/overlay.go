@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -86,9 +87,7 @@ func New(ctx context.Context, opt Options) (*Overlay, error) {
 	if opt.Rules == nil || opt.Board == nil {
 		return nil, errors.New("overlay: no rules or no board: set Options.Rules and Options.Board")
 	}
-	if opt.Name == "" {
-		opt.Name = "overlay"
-	}
+	opt.Name = cmp.Or(opt.Name, "overlay")
 	if opt.Restarts == nil {
 		opt.Restarts = (*weir.Limit).Restarts
 	}

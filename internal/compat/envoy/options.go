@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -81,9 +82,7 @@ func (o *Options) fill() {
 	if o.Bodies == nil {
 		o.Bodies = bodies.New(0)
 	}
-	if o.NearLimitRatio == 0 {
-		o.NearLimitRatio = defaultNearRatio
-	}
+	o.NearLimitRatio = cmp.Or(o.NearLimitRatio, defaultNearRatio)
 	if o.Now == nil {
 		o.Now = func() int64 { return time.Now().Unix() }
 	}
@@ -93,14 +92,7 @@ func (o *Options) fill() {
 }
 
 func (h *Headers) fill() {
-	for _, f := range []struct {
-		name *string
-		zero string
-	}{
-		{&h.Limit, "RateLimit-Limit"}, {&h.Remaining, "RateLimit-Remaining"}, {&h.Reset, "RateLimit-Reset"},
-	} {
-		if *f.name == "" {
-			*f.name = f.zero
-		}
-	}
+	h.Limit = cmp.Or(h.Limit, "RateLimit-Limit")
+	h.Remaining = cmp.Or(h.Remaining, "RateLimit-Remaining")
+	h.Reset = cmp.Or(h.Reset, "RateLimit-Reset")
 }

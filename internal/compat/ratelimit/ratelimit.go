@@ -336,10 +336,7 @@ func prometheusAddr(s *settings.Settings) string { return cmp.Or(s.PrometheusAdd
 // servePrometheus serves the series until ctx ends.
 func (n *Node) servePrometheus(ctx context.Context, group *sync.WaitGroup, fail func(error)) error {
 	addr := prometheusAddr(n.s)
-	path := n.s.PrometheusPath
-	if path == "" {
-		path = "/metrics"
-	}
+	path := cmp.Or(n.s.PrometheusPath, "/metrics")
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("PROMETHEUS_ADDR=%s: %w", addr, err)

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -51,10 +52,7 @@ func newTracing(s *settings.Settings, log *slog.Logger) (*tracing, error) {
 	}
 	// The library tells of failed exports through a global alone.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Error("trace export failed", "err", err) }))
-	instance := s.TracingServiceInstanceID
-	if instance == "" {
-		instance = randomID()
-	}
+	instance := cmp.Or(s.TracingServiceInstanceID, randomID())
 	t := &tracing{
 		provider: sdktrace.NewTracerProvider(
 			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(s.TracingSamplingRate))),

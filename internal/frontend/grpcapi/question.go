@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,10 +89,7 @@ func (s *Service) strictly(req *weir.Request, strict bool) *fault {
 
 // head fills in what a question has beside its descriptors.
 func (s *Service) head(req *weir.Request, domain string, cost *int64, priority int, peek bool, lease string) *fault {
-	req.Domain, req.Priority, req.Lease, req.Facts = domain, priority, lease, checks.Facts(req)
-	if domain == "" {
-		req.Domain = s.opt.Domain
-	}
+	req.Domain, req.Priority, req.Lease, req.Facts = cmp.Or(domain, s.opt.Domain), priority, lease, checks.Facts(req)
 	if peek {
 		req.Verb = weir.Peek
 	}

@@ -8,6 +8,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,9 +62,7 @@ func New(opt Options) (*Service, error) {
 	case len(opt.Domain) > checks.MaxDomain:
 		return nil, fmt.Errorf("grpcapi: domain has %d bytes, at most %d are allowed", len(opt.Domain), checks.MaxDomain)
 	}
-	if opt.Domain == "" {
-		opt.Domain = "api"
-	}
+	opt.Domain = cmp.Or(opt.Domain, "api")
 	s := &Service{opt: opt, limiter: opt.Limiter, faults: faults.New(opt.Log)}
 	s.batches.New = func() any { return &batch{service: s, answers: columns{told: always}} }
 	return s, nil

@@ -14,6 +14,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -124,15 +125,9 @@ func New(opt Options) (*API, error) {
 	case len(opt.Domain) > maxDomain:
 		return nil, fmt.Errorf("httpapi: domain has %d bytes, at most %d are allowed", len(opt.Domain), maxDomain)
 	}
-	if opt.Domain == "" {
-		opt.Domain = "api"
-	}
-	if opt.MaxInFlight == 0 {
-		opt.MaxInFlight = 4096
-	}
-	if opt.BodyTimeout == 0 {
-		opt.BodyTimeout = 10 * time.Second
-	}
+	opt.Domain = cmp.Or(opt.Domain, "api")
+	opt.MaxInFlight = cmp.Or(opt.MaxInFlight, 4096)
+	opt.BodyTimeout = cmp.Or(opt.BodyTimeout, 10*time.Second)
 	if opt.Bodies == nil {
 		opt.Bodies = bodies.New(0)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -271,11 +272,7 @@ func (a *API) modes(w http.ResponseWriter, r *http.Request) {
 	var places []overlay.Place
 	switch {
 	case in["rule"] != "":
-		domain := in["domain"]
-		if domain == "" {
-			domain = a.opt.Domain
-		}
-		if places, fault = choosePlaces(all, domain, in["rule"], in["limit"]); fault != nil {
+		if places, fault = choosePlaces(all, cmp.Or(in["domain"], a.opt.Domain), in["rule"], in["limit"]); fault != nil {
 			fault.pointer = strings.TrimPrefix(fault.pointer, "#/")
 			badInput(w, fault)
 			return

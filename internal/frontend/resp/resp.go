@@ -13,6 +13,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -170,21 +171,12 @@ func New(opt Options) (*Server, error) {
 	case len(opt.User) > maxEarlyBulk || len(opt.Password) > maxEarlyBulk:
 		return nil, fmt.Errorf("resp: user and password may have at most %d bytes each", maxEarlyBulk)
 	}
-	set := func(d *time.Duration, otherwise time.Duration) {
-		if *d == 0 {
-			*d = otherwise
-		}
-	}
-	set(&opt.Timeout, 10*time.Second)
-	set(&opt.DrainTimeout, 10*time.Second)
-	if opt.MaxClients == 0 {
-		opt.MaxClients = 4096
-	}
+	opt.Timeout = cmp.Or(opt.Timeout, 10*time.Second)
+	opt.DrainTimeout = cmp.Or(opt.DrainTimeout, 10*time.Second)
+	opt.MaxClients = cmp.Or(opt.MaxClients, 4096)
+	opt.User = cmp.Or(opt.User, defaultUser)
 	if opt.Connections == nil {
 		opt.Connections = new(listen.Counts)
-	}
-	if opt.User == "" {
-		opt.User = defaultUser
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)

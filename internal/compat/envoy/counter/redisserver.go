@@ -72,10 +72,7 @@ func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
 	}
 	var err error
 	o.Username, o.Password = credentials(s.Auth)
-	network := s.Network
-	if network == "" {
-		network = "tcp"
-	}
+	network := cmp.Or(s.Network, "tcp")
 	switch strings.ToLower(s.Type) {
 	case "", "single":
 		o.InitAddress, o.ForceSingleClient = []string{s.URL}, true

@@ -9,6 +9,7 @@
 package xds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -122,25 +123,18 @@ func (opt Options) complete() (Options, error) {
 			return opt, fmt.Errorf("xds: header %q: %w", key, err)
 		}
 	}
-	orElse(&opt.Server, "localhost:18000")
-	orElse(&opt.NodeID, "default")
-	orElse(&opt.ConnectRetry, 3*time.Second)
-	orElse(&opt.Backoff.Initial, 10*time.Second)
-	orElse(&opt.Backoff.Max, time.Minute)
-	orElse(&opt.Backoff.Factor, 0.5)
-	orElse(&opt.MaxMessage, 4<<20)
-	orElse(&opt.KeepAlive, 310*time.Second)
+	opt.Server = cmp.Or(opt.Server, "localhost:18000")
+	opt.NodeID = cmp.Or(opt.NodeID, "default")
+	opt.ConnectRetry = cmp.Or(opt.ConnectRetry, 3*time.Second)
+	opt.Backoff.Initial = cmp.Or(opt.Backoff.Initial, 10*time.Second)
+	opt.Backoff.Max = cmp.Or(opt.Backoff.Max, time.Minute)
+	opt.Backoff.Factor = cmp.Or(opt.Backoff.Factor, 0.5)
+	opt.MaxMessage = cmp.Or(opt.MaxMessage, 4<<20)
+	opt.KeepAlive = cmp.Or(opt.KeepAlive, 310*time.Second)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	return opt, nil
-}
-
-func orElse[T comparable](v *T, fallback T) {
-	var zero T
-	if *v == zero {
-		*v = fallback
-	}
 }
 
 // checkHeader says why gRPC would fail each stream for the sake of a header.
