@@ -152,3 +152,34 @@ func TestLeasesApart(t *testing.T) {
 	}
 	t.Logf("%d passed, %+v", passed.Load(), s.Stats())
 }
+
+// A permit that was held before is held on when a request that renews it fails at another
+// server.
+func TestRenewedPermitIsKept(t *testing.T) {
+	t.Parallel()
+	servers := newRing(t, 2)
+	s := open(t, urlOf("redis+ring", servers)+"?ring_on_loss=policy", Options{Timeout: busy})
+	keys := onEach(t, s)
+	permits, other := perHour(t, 3, algorithm.Concurrency), perHour(t, 10, algorithm.FixedWindow)
+	ask := func() error {
+		return s.Take(t.Context(), []weir.Op{
+			{Key: keys[0], Limit: permits, Cost: 1, ID: 7, Role: weir.Always, Verb: weir.Force},
+			{Key: keys[1], Limit: other, Cost: 1, Role: weir.Always, Verb: weir.Force},
+		})
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers[1].Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(); err == nil {
+		t.Error("a server that is stopped has answered")
+	}
+	if got := remaining(t, s, keys[0], permits); got != 2 {
+		t.Errorf("%d of 3 permits are free, want 2", got)
+	}
+	if err := servers[1].Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
