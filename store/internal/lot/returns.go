@@ -68,11 +68,15 @@ func (r *Returns) HasRoom(n int, key string) bool {
 }
 
 // Surrender has the free units of a lot returned, which leaves what holds it: nothing else
-// makes a return of a lot. A few units of a sliding window are let go: their return opens
+// makes a return of a lot. A few units of a sliding window are stranded: their return opens
 // a batch of the store's, a 64th of the limit, and puts off what is left of that by about
 // as long as the lot has lived. From a tenth of a batch on it gives more.
 func (r *Returns) Surrender(key string, t *Lot) {
-	if t.Free > 0 && !t.Lost && (t.Limit.Grain == 0 || t.Free >= t.Limit.Count/640) {
+	switch {
+	case t.Free == 0 || t.Lost:
+	case t.Limit.Grain != 0 && t.Free < t.Limit.Count/640:
+		r.Stranded.Add(uint64(t.Free))
+	default:
 		b := Return{Key: key, Lot: *t}
 		if b.isNamed() {
 			b.Rest = t.Fetched - t.Free // holders have them
