@@ -5,7 +5,7 @@
 // remembers refusals until they end, waits as it is told and not at the same
 // instant as everybody else, and asks a service that is overloaded less. A
 // service that does not answer costs a bounded time per call, and none once the
-// breaker is open; what is decided then is set by [Options].Away, and every such
+// breaker is open; what is decided then is set by [Options].Fallback, and every such
 // [Decision] says so: the limiter is not to be what makes its callers fail.
 //
 // A [Transport] does the same for callers of any API that answers 429,

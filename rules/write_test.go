@@ -31,18 +31,18 @@ func loadText(t *testing.T, text string) *rules.Set {
 // over lays a mode over the limits of a name in a set, as a node does.
 func over(t *testing.T, set *rules.Set, name string, s overlay.Setting) (weir.Rules, string) {
 	t.Helper()
-	var places []overlay.Place
+	var places []overlay.LimitRef
 	var yaml string
 	for _, r := range set.Rules() {
 		for _, l := range r.All() {
 			if l.Limit != nil && l.Name == name {
-				places = append(places, overlay.Place{Domain: r.Domain, Rule: r.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority})
+				places = append(places, overlay.LimitRef{Domain: r.Domain, Rule: r.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority})
 				yaml = l.ModeLines(string(s.Mode), s.Percent)
 			}
 		}
 	}
 	store := clocked.New(t)
-	o, err := overlay.New(t.Context(), overlay.Options{Rules: set, Board: store, Now: store.Now.Load, Places: func() []overlay.Place { return places }})
+	o, err := overlay.New(t.Context(), overlay.Options{Rules: set, Board: store, Now: store.Now.Load, LimitRefs: func() []overlay.LimitRef { return places }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func (n *node) build(o *InFlightOptions) error {
 	return nil
 }
 
-// A Slot is that of one request among those under way on a node. The zero Place
+// A Slot is that of one request among those under way on a node. The zero Slot
 // is held by none. Make it part of what is kept per request anyway; it must not
 // be copied.
 type Slot struct {
@@ -75,7 +75,7 @@ type Slot struct {
 // allocate. It does nothing if at holds a place already.
 //
 // With at held, Leave must be called when the request is done. Not safe for
-// concurrent use of one Place.
+// concurrent use of one Slot.
 //
 // Guarantee: while the limiter enforces, no request of class p is let in when as
 // many as its threshold are under way; and those refused hold nothing, not even

@@ -13,7 +13,7 @@
 // The first three count in a store and are [weir.Rules]: put them beside the
 // other rules with [Shedder.With], so that one Limiter decides all of a request's
 // limits together and a refusal by one charges none. The fourth asks nobody
-// else: [Shedder.Enter] before the decision, [Place.Leave] when the request is
+// else: [Shedder.Enter] before the decision, [Slot.Leave] when the request is
 // done.
 //
 // Each limiter enforces, is a shadow, or is off, and one switch turns all of

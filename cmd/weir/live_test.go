@@ -86,7 +86,7 @@ func TestTail(t *testing.T) {
 		if err := dec.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Outcome != "refused" || r.Key != "a" && r.Key != "b" || r.Count < 1 || !r.Plain {
+		if r.Outcome != "refused" || r.Key != "a" && r.Key != "b" || r.Count < 1 || !r.Unhashed {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -116,8 +116,8 @@ func (p *tailPrinter) print(m live.Message) error {
 			fmt.Fprintf(p.notes, "-- records leave out %s since the server started\n", count(int64(n), "decision"))
 		}
 		p.loss = l
-	case live.KindMissed:
-		var dropped live.Missed
+	case live.KindDropped:
+		var dropped live.Dropped
 		if err := json.Unmarshal(m.Data, &dropped); err != nil {
 			return fmt.Errorf("the event of the server is not a count of missed events: %w", err)
 		}

@@ -106,7 +106,7 @@ func (c *topCmd) once(stream *liveStream, out io.Writer) error {
 		}
 		m.Update(top.StateMsg(st))
 		if st.SpanMS > 0 {
-			_, err := io.WriteString(out, m.Plain(onceWidth))
+			_, err := io.WriteString(out, m.Text(onceWidth))
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ func (o *Outage) Failed(err error) {
 // Succeeded notes that it answers. Where nothing was told it costs one look.
 func (o *Outage) Succeeded() { o.Recovered() }
 
-// Recovered is Answered with more to log.
+// Recovered is Succeeded with more to log.
 func (o *Outage) Recovered(more ...any) {
 	if !o.reported.Load() {
 		return

@@ -50,9 +50,9 @@ func (l *queueListener) drain() {
 	// Without a filter people go on to join the queue, and the time for all of them
 	// is bounded.
 	closed := l.Addr().Network() == "tcp" && refuse(l.socket) == nil
-	quiet := time.Duration(0)
+	idleFor := time.Duration(0)
 	if closed {
-		quiet = handshake
+		idleFor = handshake
 	}
 	accepted, moved, empty := l.accepted.Load(), time.Now(), time.Now()
 	for {
@@ -67,7 +67,7 @@ func (l *queueListener) drain() {
 				return
 			}
 			time.Sleep(50 * time.Microsecond)
-		case now.Sub(empty) >= quiet:
+		case now.Sub(empty) >= idleFor:
 			return
 		default:
 			time.Sleep(time.Millisecond)

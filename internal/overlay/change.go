@@ -215,10 +215,10 @@ func (o *Overlay) noteKey(ctx context.Context, t *Target, e, was *Entry, who Aut
 		Before: without, After: without, YAML: o.YAML(some)}
 	what := k.done
 	if was != nil {
-		c.Before = was.says()
+		c.Before = was.describe()
 	}
 	if e != nil {
-		c.After, c.At = e.says(), e.Made
+		c.After, c.At = e.describe(), e.Made
 	} else {
 		c.Action, what = k.undo, k.undone
 	}

@@ -212,9 +212,9 @@ func (e *Entry) YAML() string {
 	return "overrides: {" + value + ": {" + limit + ", algorithm: " + e.Algorithm + "}}"
 }
 
-// says returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z",
+// describe returns the entry in words: "5000/minute burst 6000 until 2026-01-02T15:04:05Z",
 // "10% until 2026-01-02T15:04:05Z".
-func (e *Entry) says() string {
+func (e *Entry) describe() string {
 	text := kinds[e.Kind].effect
 	switch {
 	case e.Kind == KindMode:

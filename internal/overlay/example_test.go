@@ -65,8 +65,8 @@ func ExampleOverlay_SetMode() {
 		fmt.Println(err)
 		return
 	}
-	places := []overlay.Place{{Rule: "key", Limit: limit}}
-	over, err := overlay.New(ctx, overlay.Options{Rules: weir.Limits{limit}, Board: store, Places: func() []overlay.Place { return places }})
+	places := []overlay.LimitRef{{Rule: "key", Limit: limit}}
+	over, err := overlay.New(ctx, overlay.Options{Rules: weir.Limits{limit}, Board: store, LimitRefs: func() []overlay.LimitRef { return places }})
 	if err != nil {
 		fmt.Println(err)
 		return

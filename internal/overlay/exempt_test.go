@@ -20,9 +20,9 @@ func TestTakeUnderALimitThatIsOff(t *testing.T) {
 	if err := limit.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	places := []overlay.Place{{Rule: "key", Limit: limit}}
+	places := []overlay.LimitRef{{Rule: "key", Limit: limit}}
 	limiter := func(r weir.Rules) (*weir.Limiter, *overlay.Overlay) {
-		over, err := overlay.New(t.Context(), overlay.Options{Rules: r, Board: store, Places: func() []overlay.Place { return places }})
+		over, err := overlay.New(t.Context(), overlay.Options{Rules: r, Board: store, LimitRefs: func() []overlay.LimitRef { return places }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ const (
 	// maxHistory is the largest document of them, in bytes: those that are longest
 	// ago go first.
 	maxHistory = 2 << 20
-	// maxSaid is the longest text of a change, in bytes; longer ones are cut.
-	maxSaid = 4096
+	// maxDescription is the longest text of a change, in bytes; longer ones are cut.
+	maxDescription = 4096
 	// maxPending is how many changes wait to be written down while the board does
 	// not answer. The log has all of them.
 	maxPending = MaxChanges
@@ -115,11 +115,11 @@ func (c *Change) trim() {
 	c.Entries = all
 }
 
-// cut returns a copy of s, at most maxSaid bytes of it.
+// cut returns a copy of s, at most maxDescription bytes of it.
 func cut(s string) string {
-	if len(s) > maxSaid {
+	if len(s) > maxDescription {
 		const more = "…"
-		n := maxSaid - len(more)
+		n := maxDescription - len(more)
 		for n > 0 && !utf8.RuneStart(s[n]) {
 			n--
 		}

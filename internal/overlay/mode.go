@@ -20,24 +20,24 @@ func (e *ModeError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *ModeError) Unwrap() error { return e.Err }
 
-// Places returns the limits whose mode can be changed.
-func (o *Overlay) Places() []Place {
-	if o.opt.Places == nil {
+// LimitRefs returns the limits whose mode can be changed.
+func (o *Overlay) LimitRefs() []LimitRef {
+	if o.opt.LimitRefs == nil {
 		return nil
 	}
-	return o.opt.Places()
+	return o.opt.LimitRefs()
 }
 
-// placeOf returns the place of a limit. Rules that were reloaded have other limits:
+// refOf returns the place of a limit. Rules that were reloaded have other limits:
 // then all places are read again, once.
-func (o *Overlay) placeOf(l *weir.Limit) (Place, bool) {
+func (o *Overlay) refOf(l *weir.Limit) (LimitRef, bool) {
 	if all := o.index.Load(); all != nil {
 		if p, ok := (*all)[l]; ok {
 			return p, true
 		}
 	}
-	all := make(map[*weir.Limit]Place)
-	for _, p := range o.Places() {
+	all := make(map[*weir.Limit]LimitRef)
+	for _, p := range o.LimitRefs() {
 		all[p.Limit] = p
 	}
 	o.index.Store(&all)
@@ -45,7 +45,7 @@ func (o *Overlay) placeOf(l *weir.Limit) (Place, bool) {
 	return p, ok
 }
 
-func (p *Place) yaml(s Setting) string {
+func (p *LimitRef) yaml(s Setting) string {
 	if p.YAML == nil {
 		return ""
 	}
@@ -54,14 +54,14 @@ func (p *Place) yaml(s Setting) string {
 
 // SetMode gives limits another mode for d, or until it is taken back if d is zero,
 // all or none of them. What they have counted stays, and goes on.
-func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time.Duration, who Author) error {
+func (o *Overlay) SetMode(ctx context.Context, refs []LimitRef, s Setting, d time.Duration, who Author) error {
 	if d < 0 || d > weir.MaxPeriod {
 		return fmt.Errorf("overlay: a mode for %s must be for at most ten years", d)
 	}
 	if err := s.check(); err != nil {
 		return &ModeError{err}
 	}
-	for _, p := range places {
+	for _, p := range refs {
 		if s.Mode == Off {
 			continue
 		}
@@ -73,54 +73,54 @@ func (o *Overlay) SetMode(ctx context.Context, places []Place, s Setting, d time
 			return &ModeError{err}
 		}
 	}
-	was := make(map[place]*Entry, len(places))
+	was := make(map[limitID]*Entry, len(refs))
 	var made, until int64
 	err := o.change(ctx, func(all []Entry, now int64) ([]Entry, bool) {
 		clear(was)
 		if made = now; d > 0 {
 			until = now + micros.Of(d)
 		}
-		for _, p := range places {
-			was[p.place()] = nil
+		for _, p := range refs {
+			was[p.limitID()] = nil
 		}
 		all = slices.DeleteFunc(all, func(e Entry) bool {
-			if _, ok := was[e.place()]; !ok || e.Kind != KindMode {
+			if _, ok := was[e.limitID()]; !ok || e.Kind != KindMode {
 				return false
 			}
 			found := e
-			was[e.place()] = &found
+			was[e.limitID()] = &found
 			return true
 		})
-		done := make(map[place]bool, len(places))
-		for _, p := range places {
-			if done[p.place()] {
+		done := make(map[limitID]bool, len(refs))
+		for _, p := range refs {
+			if done[p.limitID()] {
 				continue // tiers can have limits of one name
 			}
-			done[p.place()] = true
+			done[p.limitID()] = true
 			all = append(all, Entry{Kind: KindMode, Domain: strings.Clone(p.Domain), Rule: strings.Clone(p.Rule), Limit: p.Limit.Name, Scope: p.Limit.Scope,
 				Mode: s.Mode, Percent: s.Percent, Until: until, Made: now, By: who.By, Reason: strings.Clone(who.Reason)})
 		}
-		return all, len(places) > 0
+		return all, len(refs) > 0
 	})
 	if err != nil {
 		return err
 	}
 	after := Entry{Kind: KindMode, Mode: s.Mode, Percent: s.Percent, Until: until}
 	var list []Change
-	for i := range places {
-		p := &places[i]
-		list = together(list, Change{At: made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Domain, Rule: p.Rule,
-			Limit: p.Limit.Name, Before: stood(was[p.place()], p), After: after.says(), YAML: p.yaml(s)})
+	for i := range refs {
+		p := &refs[i]
+		list = mergeChange(list, Change{At: made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Domain, Rule: p.Rule,
+			Limit: p.Limit.Name, Before: describeBefore(was[p.limitID()], p), After: after.describe(), YAML: p.yaml(s)})
 	}
 	o.noteAll(ctx, kinds[KindMode].done, list)
 	return nil
 }
 
-func (p *Place) place() place { return place{p.Limit.Scope, p.Limit.Name} }
+func (p *LimitRef) limitID() limitID { return limitID{p.Limit.Scope, p.Limit.Name} }
 
-// together appends a change of a mode to list, or adds its limit to the last one
+// mergeChange appends a change of a mode to list, or adds its limit to the last one
 // that is the same otherwise.
-func together(list []Change, c Change) []Change {
+func mergeChange(list []Change, c Change) []Change {
 	if n := len(list); n > 0 {
 		l := &list[n-1]
 		if l.Domain == c.Domain && l.Rule == c.Rule && l.Before == c.Before && l.After == c.After {
@@ -135,10 +135,10 @@ func together(list []Change, c Change) []Change {
 	return append(list, c)
 }
 
-// stood says in words how a limit stood in a mode, nil for none.
-func stood(s *Entry, p *Place) string {
+// describeBefore says in words how a limit stood in a mode, nil for none.
+func describeBefore(s *Entry, p *LimitRef) string {
 	if s != nil {
-		return s.says()
+		return s.describe()
 	}
 	return SettingOf(p.Limit).String() + " by the rules"
 }
@@ -161,18 +161,18 @@ func (o *Overlay) ClearMode(ctx context.Context, of func(*Entry) bool, who Autho
 	if err != nil {
 		return 0, err
 	}
-	places := o.Places()
-	byPlace := make(map[place]*Place, len(places))
-	for i := range places {
-		byPlace[places[i].place()] = &places[i]
+	refs := o.LimitRefs()
+	byRef := make(map[limitID]*LimitRef, len(refs))
+	for i := range refs {
+		byRef[refs[i].limitID()] = &refs[i]
 	}
 	var list []Change
 	for _, s := range was {
-		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.says(), After: "no such limit in the rules"}
-		if p := byPlace[s.place()]; p != nil {
-			c.After, c.YAML = stood(nil, p), p.yaml(SettingOf(p.Limit))
+		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.describe(), After: "no such limit in the rules"}
+		if p := byRef[s.limitID()]; p != nil {
+			c.After, c.YAML = describeBefore(nil, p), p.yaml(SettingOf(p.Limit))
 		}
-		list = together(list, c)
+		list = mergeChange(list, c)
 	}
 	o.noteAll(ctx, kinds[KindMode].undone, list)
 	return len(was), nil
@@ -198,7 +198,7 @@ func (o *Overlay) Switches() []Entry {
 // SwitchOf returns the mode in force that an operator gave a limit, nil for none.
 func (o *Overlay) SwitchOf(l *weir.Limit) *Entry {
 	s := inUse(o)
-	m := s.switches[place{l.Scope, l.Name}]
+	m := s.switches[limitID{l.Scope, l.Name}]
 	if m == nil || m.over(o.now()) {
 		return nil
 	}

@@ -29,12 +29,12 @@ type laid struct {
 
 var operator = overlay.Author{By: "ann from 10.0.0.1", Reason: "a sale"}
 
-func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() int64, rules weir.Rules, places ...overlay.Place) *laid {
+func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() int64, rules weir.Rules, places ...overlay.LimitRef) *laid {
 	t.Helper()
 	n := &laid{log: &logs{}}
 	var err error
 	n.Overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", Places: func() []overlay.Place { return places },
+		Rules: rules, Board: board, Now: now, Logger: n.log.logger(), Node: "n1", LimitRefs: func() []overlay.LimitRef { return places },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,13 +46,13 @@ func newLaid(t testing.TB, store weir.Store, board documents.Board, now func() i
 }
 
 // in returns a limit in a mode, compiled, with its place.
-func in(t testing.TB, m weir.Mode) (weir.Limits, overlay.Place) {
+func in(t testing.TB, m weir.Mode) (weir.Limits, overlay.LimitRef) {
 	t.Helper()
 	l := &weir.Limit{Name: "permin", Scope: "api/user", Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute, Mode: m}
 	if err := l.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	return weir.Limits{l}, overlay.Place{Domain: "api", Rule: "user", Limit: l,
+	return weir.Limits{l}, overlay.LimitRef{Domain: "api", Rule: "user", Limit: l,
 		YAML: func(m overlay.Mode, percent int64) string { return fmt.Sprintf("%s %d", m, percent) }}
 }
 
@@ -99,7 +99,7 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 			around := weir.Limits{other, limits[0], other}
 			store := clocked.New(t)
 			n := newLaid(t, store, store, store.Now.Load, around, p)
-			if err := n.SetMode(t.Context(), []overlay.Place{p}, s, 0, operator); err != nil {
+			if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
 				t.Fatal(err)
 			}
 			want := limits[0]
@@ -150,7 +150,7 @@ func TestPromotionKeepsCounts(t *testing.T) {
 			t.Fatalf("a shadow refuses: %+v", d)
 		}
 	}
-	if err := a.SetMode(ctx, []overlay.Place{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, time.Hour, operator); err != nil {
+	if err := a.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Refresh(ctx); err != nil {
@@ -190,7 +190,7 @@ func TestPercentGrows(t *testing.T) {
 	var in [2000]bool
 	was := 0
 	for _, percent := range []int64{1, 5, 10, 50, 99, 100} {
-		if err := n.SetMode(t.Context(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator); err != nil {
+		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		like, err := limits[0].Enforced(percent)
@@ -226,7 +226,7 @@ func TestModeOfARuleThatGoes(t *testing.T) {
 	limits, p := in(t, weir.Mode{Shadow: true})
 	rules.limits.Store(&limits)
 	n := newLaid(t, store, store, store.Now.Load, rules, p)
-	if err := n.SetMode(t.Context(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
+	if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	role := func() weir.Role { return n.Match(nil, ask("u"))[0].Role }
@@ -259,7 +259,7 @@ func TestModesDoNotAllocate(t *testing.T) {
 	r := ask("ann")
 	ops := make([]weir.Op, 0, 8)
 	for _, s := range []overlay.Setting{{Mode: overlay.Shadow}, {Mode: overlay.Off}, {Mode: overlay.Enforced, Percent: 1}, {Mode: overlay.Enforced, Percent: 100}} {
-		if err := n.SetMode(t.Context(), []overlay.Place{p}, s, 0, operator); err != nil {
+		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		if got := testing.AllocsPerRun(100, func() { ops = n.Match(ops[:0], r) }); got != 0 {
@@ -288,7 +288,7 @@ func TestKeysUnderModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []overlay.Setting{{Mode: overlay.Off}, {Mode: overlay.Shadow}, {Mode: overlay.Enforced, Percent: 100}} {
-		if err := n.SetMode(ctx, []overlay.Place{p}, s, 0, operator); err != nil {
+		if err := n.SetMode(ctx, []overlay.LimitRef{p}, s, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		if d := n.take(t, "bad", 1); d.Allowed() {
@@ -320,7 +320,7 @@ func TestKeysUnderModes(t *testing.T) {
 		t.Errorf("let through after it was taken back: %+v", d)
 	}
 	// What was charged before a limit was switched off is given back.
-	if err := n.SetMode(ctx, []overlay.Place{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	if err := n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	r := ask("x")
@@ -336,12 +336,12 @@ func TestModeThatCannotBe(t *testing.T) {
 	n := newLaid(t, store, store, store.Now.Load, limits, p)
 	for _, s := range []overlay.Setting{{}, {Mode: "on"}, {Mode: overlay.Enforced}, {Mode: overlay.Enforced, Percent: 101}, {Mode: overlay.Enforced, Percent: -1},
 		{Mode: overlay.Shadow, Percent: 10}, {Mode: overlay.Off, Percent: 1}} {
-		if err := n.SetMode(t.Context(), []overlay.Place{p}, s, 0, operator); !errors.As(err, new(*overlay.ModeError)) {
+		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, s, 0, operator); !errors.As(err, new(*overlay.ModeError)) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
 	for _, d := range []time.Duration{-1, weir.MaxPeriod + 1} {
-		if err := n.SetMode(t.Context(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Shadow}, d, operator); err == nil {
+		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, d, operator); err == nil {
 			t.Errorf("for %s", d)
 		}
 	}
@@ -363,7 +363,7 @@ func TestVersionsSideBySide(t *testing.T) {
 	if err := n.Allow(ctx, key, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.SetMode(ctx, []overlay.Place{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, 0, operator); err != nil {
+	if err := n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 
@@ -404,19 +404,19 @@ func TestConcurrentModes(t *testing.T) {
 	var list []*laid
 	for i := range nodes {
 		limits, _ := in(t, weir.Mode{})
-		var places []overlay.Place
+		var places []overlay.LimitRef
 		for j := range each {
 			l := &weir.Limit{Name: fmt.Sprint("l", i, "-", j), Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Minute}
 			if err := l.Compile(); err != nil {
 				t.Fatal(err)
 			}
-			places = append(places, overlay.Place{Domain: "api", Rule: l.Name, Limit: l})
+			places = append(places, overlay.LimitRef{Domain: "api", Rule: l.Name, Limit: l})
 		}
 		n := newLaid(t, store, store, store.Now.Load, limits, places...)
 		list = append(list, n)
 		all.Go(func() {
 			for _, p := range places {
-				if err := n.SetMode(context.Background(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); err != nil {
+				if err := n.SetMode(context.Background(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); err != nil {
 					t.Error(err)
 				}
 			}
@@ -495,8 +495,8 @@ func TestHistory(t *testing.T) {
 	}
 	do(n.Override(ctx, key, overlay.Numbers{Count: 50, Burst: 60}, 0, operator))
 	do(n.Override(ctx, key, overlay.Numbers{Count: 70}, time.Minute, operator))
-	do(n.SetMode(ctx, []overlay.Place{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, time.Hour, operator))
-	do(n.SetMode(ctx, []overlay.Place{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
+	do(n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, time.Hour, operator))
+	do(n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
 	_, err := n.ClearMode(ctx, func(*overlay.Entry) bool { return true }, operator)
 	do(err)
 	_, err = n.Lift(ctx, key, overlay.Override, operator)
@@ -534,7 +534,7 @@ func TestHistory(t *testing.T) {
 func TestModeOfSeveralLimits(t *testing.T) {
 	store := clocked.New(t)
 	var limits weir.Limits
-	var places []overlay.Place
+	var places []overlay.LimitRef
 	for _, name := range []string{"a", "b", "b", "c"} {
 		l := &weir.Limit{Name: name, Scope: "api/user#" + name, Algorithm: algorithm.TokenBucket, Count: 10, Period: time.Minute}
 		l.Shadow = name == "c"
@@ -542,7 +542,7 @@ func TestModeOfSeveralLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		limits = append(limits, l)
-		places = append(places, overlay.Place{Domain: "api", Rule: "user", Limit: l})
+		places = append(places, overlay.LimitRef{Domain: "api", Rule: "user", Limit: l})
 	}
 	n := newLaid(t, store, store, store.Now.Load, limits, places...)
 	is := func(want ...string) {
@@ -646,7 +646,7 @@ func TestHostileModes(t *testing.T) {
 	store := clocked.New(t)
 	limits, p := in(t, weir.Mode{})
 	n := newLaid(t, store, store, store.Now.Load, limits, p)
-	if err := n.SetMode(t.Context(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	good, err := store.ReadDocument(t.Context(), "overlay", 0)
@@ -680,7 +680,7 @@ func TestHostileModes(t *testing.T) {
 		if d := n.take(t, "ann", 100); !d.Allowed() {
 			t.Fatalf("%.80q took effect", text)
 		}
-		if err := n.SetMode(t.Context(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); !errors.Is(err, overlay.ErrUnread) {
+		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); !errors.Is(err, overlay.ErrUnread) {
 			t.Errorf("%.80q was replaced: %v", text, err)
 		}
 	}
@@ -723,7 +723,7 @@ func FuzzModes(f *testing.F) {
 		n := newLaid(t, store, store, store.Now.Load, limits, p)
 		n.take(t, user, 1+rand.Int64N(20))
 		_, _ = n.SwitchViews(), n.Entries()
-		err = n.SetMode(t.Context(), []overlay.Place{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
+		err = n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
 		after, readErr := store.ReadDocument(t.Context(), "overlay", 0)
 		if readErr != nil {
 			t.Fatal(readErr)

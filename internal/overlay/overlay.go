@@ -25,10 +25,10 @@ type Options struct {
 	// Name of the document of entries on the board; that of changes has .audit behind
 	// it. Zero means "overlay".
 	Name string
-	// Places returns the limits of Rules whose mode operators may change, in the
+	// LimitRefs returns the limits of Rules whose mode operators may change, in the
 	// order of the rules. It is asked when something is changed or told, and must
 	// be safe for concurrent use. Nil means none.
-	Places func() []Place
+	LimitRefs func() []LimitRef
 	// YAML returns the lines of the rules files that an entry amounts to, after a
 	// comment that says where they belong, or a comment that says why there are none. It
 	// is asked when an entry is made or told of, and must be safe for concurrent use.
@@ -62,13 +62,13 @@ type Overlay struct {
 	set atomic.Pointer[set]
 	// index is the places of the rules as they were when one was last looked for in
 	// vain. Nil before.
-	index atomic.Pointer[map[*weir.Limit]Place]
+	index atomic.Pointer[map[*weir.Limit]LimitRef]
 
 	// state is the document of the entries that make the set.
 	state   page[Entry]
 	history history
-	// missed is how often the board failed in a row.
-	missed int
+	// failures is how often the board failed in a row.
+	failures int
 	// unknown is how many entries of the document are of kinds of a later version.
 	// Guarded by state.mu.
 	unknown int
@@ -142,7 +142,7 @@ func (o *Overlay) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 	if s == nil {
 		return dst
 	}
-	dst = o.lay(s, dst, from, r)
+	dst = o.apply(s, dst, from, r)
 	if len(s.clients) > 0 {
 		dst = o.refuseClient(s, dst, r)
 	}
@@ -173,8 +173,8 @@ func (o *Overlay) refuseClient(s *set, dst []weir.Op, r *weir.Request) []weir.Op
 	return dst
 }
 
-// lay puts what operators changed of limits and of keys under them over dst[from:].
-func (o *Overlay) lay(s *set, dst []weir.Op, from int, r *weir.Request) []weir.Op {
+// apply puts what operators changed of limits and of keys under them over dst[from:].
+func (o *Overlay) apply(s *set, dst []weir.Op, from int, r *weir.Request) []weir.Op {
 	n := len(dst)
 	if len(s.switches) > 0 {
 		dst, n = o.shift(s, dst, from, n, r)
@@ -288,8 +288,8 @@ func (c *clock) elapsed() int64 { return int64(time.Since(c.base) / time.Microse
 
 func (c *clock) now() int64 { return c.elapsed() + c.ahead.Load() }
 
-// heard notes the store's time, told between two instants of elapsed.
-func (c *clock) heard(now, sent, got int64) {
+// adjust notes the store's time, told between two instants of elapsed.
+func (c *clock) adjust(now, sent, got int64) {
 	if now > 0 {
 		c.ahead.Store(now - (sent+got)/2)
 	}

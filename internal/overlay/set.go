@@ -17,7 +17,7 @@ type set struct {
 	// keys are the entries of single keys; marks are by key, switches by limit.
 	keys     []*Entry
 	marks    map[counter]*mark
-	switches map[place]*switched
+	switches map[limitID]*switched
 	// clients are those that are banned over their domain, addresses those of them
 	// whose value is an address, which has several spellings.
 	clients   map[client]*clientBan
@@ -53,14 +53,14 @@ func newSet(entries []Entry, old *set) *set {
 	if len(entries) == 0 {
 		return nil
 	}
-	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[place]*switched{}}
+	s := &set{marks: make(map[counter]*mark, len(entries)), switches: map[limitID]*switched{}}
 	for i := range entries {
 		e := &entries[i]
 		if !e.isKnown() {
 			continue
 		}
 		if e.Kind == KindMode {
-			s.switches[e.place()] = &switched{Entry: e}
+			s.switches[e.limitID()] = &switched{Entry: e}
 			continue
 		}
 		s.keys = append(s.keys, e)

@@ -22,8 +22,8 @@ const (
 	Off Mode = "off"
 )
 
-// Place is one limit of the rules, and the words that name it.
-type Place struct {
+// LimitRef is one limit of the rules, and the words that name it.
+type LimitRef struct {
 	// Domain and Rule are the words of the rules.
 	Domain, Rule string
 	// Limit that decides there. It must be compiled.
@@ -84,11 +84,11 @@ func SettingOf(l *weir.Limit) Setting {
 // Setting returns the mode of an entry and its share.
 func (e *Entry) Setting() Setting { return Setting{e.Mode, e.Percent} }
 
-// place names one limit of the rules, the same on every node. The limits of a
+// limitID names one limit of the rules, the same on every node. The limits of a
 // rule's tiers share their scope, and not their names.
-type place struct{ scope, name string }
+type limitID struct{ scope, name string }
 
-func (e *Entry) place() place { return place{e.Scope, e.Limit} }
+func (e *Entry) limitID() limitID { return limitID{e.Scope, e.Limit} }
 
 // switched is a mode in use, and the limits that it makes.
 type switched struct {
@@ -103,7 +103,7 @@ func (s *switched) as(o *Overlay, l *weir.Limit) *made {
 	}
 	m := made{limit: l}
 	denies := l.Count == 0
-	if p, ok := o.placeOf(l); ok {
+	if p, ok := o.refOf(l); ok {
 		m.priority, denies = p.Priority, p.Denies
 	}
 	if s.Mode != Off {
@@ -164,7 +164,7 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 		if op.Limit == nil || op.Part != weir.PartLimit {
 			continue
 		}
-		sw := s.switches[place{op.Limit.Scope, op.Limit.Name}]
+		sw := s.switches[limitID{op.Limit.Scope, op.Limit.Name}]
 		if sw == nil {
 			continue
 		}
@@ -176,8 +176,8 @@ func (o *Overlay) shift(s *set, dst []weir.Op, from, n int, r *weir.Request) ([]
 		}
 		begin, end := partsOf(dst[:n], i)
 		begin = max(begin, from)
-		var few [4]weir.Op // a ban, a ceiling, the limit, its pool or lower threshold
-		instead := few[:0]
+		var buf [4]weir.Op // a ban, a ceiling, the limit, its pool or lower threshold
+		instead := buf[:0]
 		if sw.Mode == Off {
 			dst = o.refuse(s, dst, i, now, r)
 		} else {

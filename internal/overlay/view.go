@@ -117,21 +117,21 @@ func (o *Overlay) SwitchViews() []SwitchView {
 		return a.Domain == b.Domain && a.Rule == b.Rule && a.Limit == b.Limit
 	})
 	out := make([]SwitchView, len(all))
-	byPlace := make(map[place]Place)
+	byRef := make(map[limitID]LimitRef)
 	if len(all) > 0 {
-		for _, p := range o.Places() {
-			byPlace[place{p.Limit.Scope, p.Limit.Name}] = p
+		for _, p := range o.LimitRefs() {
+			byRef[limitID{p.Limit.Scope, p.Limit.Name}] = p
 		}
 	}
 	for i := range all {
-		out[i] = all[i].switchView(byPlace[all[i].place()])
+		out[i] = all[i].switchView(byRef[all[i].limitID()])
 	}
 	return out
 }
 
 // switchView returns the mode e as operators are told of it; p has no limit where the rules have
 // none.
-func (e *Entry) switchView(p Place) SwitchView {
+func (e *Entry) switchView(p LimitRef) SwitchView {
 	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason}
 	if e.Mode == Enforced {
 		percent := e.Percent

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// patience is how long the board may take to answer.
-	patience = 2 * time.Second
+	// writeTimeout is how long the board may take to answer.
+	writeTimeout = 2 * time.Second
 	// longestPauses is the longest pause between two looks, in looks.
 	longestPauses = 5
 )
@@ -21,7 +21,7 @@ const (
 func (o *Overlay) Watch(ctx context.Context) {
 	wait, retry := o.opt.Every, backoff.Backoff{Min: 2 * o.opt.Every, Max: longestPauses * o.opt.Every}
 	for backoff.Sleep(ctx, wait) {
-		asked, cancel := context.WithTimeout(ctx, patience)
+		asked, cancel := context.WithTimeout(ctx, writeTimeout)
 		err := o.Refresh(asked)
 		cancel()
 		if ctx.Err() != nil {
@@ -42,12 +42,12 @@ func (o *Overlay) Watch(ctx context.Context) {
 // by New, and then by Watch.
 func (o *Overlay) note(err error) {
 	if err == nil {
-		o.missed = 0
+		o.failures = 0
 		o.outage.Succeeded()
 		return
 	}
-	o.missed++
-	if o.missed > 1 || errors.Is(err, ErrUnread) {
+	o.failures++
+	if o.failures > 1 || errors.Is(err, ErrUnread) {
 		o.outage.Failed(err)
 	}
 }
@@ -69,7 +69,7 @@ func (o *Overlay) read(ctx context.Context, name string, known int64) (documents
 	sent := o.clock.elapsed()
 	d, err := o.opt.Board.ReadDocument(ctx, name, known)
 	if err == nil {
-		o.clock.heard(d.Now, sent, o.clock.elapsed())
+		o.clock.adjust(d.Now, sent, o.clock.elapsed())
 	}
 	return d, err
 }

@@ -146,7 +146,7 @@ func (s *Server) openEvents() error {
 	}
 	t := &eventPipeline{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
 	opt := event.Options{
-		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Plain: c.Unhashed,
+		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Unhashed: c.Unhashed,
 		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
 	}
 	if c.Sample == 0 {
@@ -208,9 +208,9 @@ func (t *eventPipeline) metrics() metrics.Events {
 	return metrics.Events{
 		Allowed: requests[event.RequestAllowed], Refused: requests[event.RequestRefused], Undecided: requests[event.RequestFailed],
 		Dropped: s.Loss.Dropped, Discarded: s.Loss.Discarded, Rollups: s.Loss.Rollups,
-		Published: s.Published, Failures: s.Failures, Rejected: s.SetAside,
-		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Up: !s.Away,
-		Readers: t.broadcast.Subscribers(), LiveDropped: t.broadcast.Missed(),
+		Published: s.Published, Failures: s.Failures, Rejected: s.Rejected,
+		Backlog: s.Backlog, MaxBacklog: s.MaxBacklog, Up: !s.Down,
+		Readers: t.broadcast.Subscribers(), LiveDropped: t.broadcast.Dropped(),
 	}
 }
 

@@ -154,7 +154,7 @@ func TestEventsToTheLast(t *testing.T) {
 			break
 		}
 		var e struct {
-			event.Place
+			event.LimitRef
 			Key, Outcome string
 			Count        int64
 			Counts       map[string]int64

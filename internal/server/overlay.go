@@ -55,7 +55,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, Places: s.rules.limitRefs, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
+		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, LimitRefs: s.rules.limitRefs, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -72,12 +72,12 @@ func nodeName() string {
 
 // limitRefs are the limits whose mode operators may change, with the words that name
 // them: those in words go by their text.
-func (r *ruleSet) limitRefs() []overlay.Place {
-	var out []overlay.Place
+func (r *ruleSet) limitRefs() []overlay.LimitRef {
+	var out []overlay.LimitRef
 	for i := range r.words.limits {
 		w := &r.words.limits[i]
 		for _, p := range w.distinct() {
-			out = append(out, overlay.Place{Domain: r.words.domain, Rule: w.text, Limit: p.limit, YAML: func(m overlay.Mode, percent int64) string {
+			out = append(out, overlay.LimitRef{Domain: r.words.domain, Rule: w.text, Limit: p.limit, YAML: func(m overlay.Mode, percent int64) string {
 				return rules.WordsInFile(r.words.domain, w.entries(), p.limit, w.all, string(m), percent)
 			}})
 		}
@@ -90,7 +90,7 @@ func (r *ruleSet) limitRefs() []overlay.Place {
 			if l.Limit == nil {
 				continue
 			}
-			out = append(out, overlay.Place{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority,
+			out = append(out, overlay.LimitRef{Domain: rule.Domain, Rule: rule.Path, Limit: l.Limit, Denies: l.Denies, Priority: l.Priority,
 				YAML: func(m overlay.Mode, percent int64) string { return l.ModeLines(string(m), percent) }})
 		}
 	}

@@ -28,7 +28,7 @@ type WindowOptions struct {
 	// Failure is the chance that a key is over-estimated by more than that. Zero
 	// means 0.02.
 	Failure float64
-	// Depth is the number of rows. Zero means what Missed asks for: 4 for 0.02.
+	// Depth is the number of rows. Zero means what Failure asks for: 4 for 0.02.
 	Depth int
 	// Width is the number of columns, rounded up to a power of two. Zero means
 	// what Units and MaxError ask for, or 65536 if Units is zero.

@@ -44,7 +44,7 @@ func newTold(t *testing.T, secret string, plain bool) *told {
 	s.now.Store(eventsNoon)
 	limit := weir.PerMinute(13, algorithm.FixedWindow)
 	var err error
-	s.events, err = event.New(event.Options{Queue: s.queue, Secret: []byte(secret), Plain: plain, Sample: 1, Limits: func() []event.Series {
+	s.events, err = event.New(event.Options{Queue: s.queue, Secret: []byte(secret), Unhashed: plain, Sample: 1, Limits: func() []event.Series {
 		return []event.Series{{Domain: "api", Rule: "address", Limit: limit}}
 	}})
 	if err != nil {
@@ -247,8 +247,8 @@ func TestEventsTellWhatWasSent(t *testing.T) {
 		if l := r.Last.UnixMicro() - eventsNoon; l != first+(r.Count-1)*1000 {
 			t.Errorf("%s: the last came after %d µs", at, l)
 		}
-		w.Place = event.Place{Domain: "api", Rule: "address", Limit: r.Limit, Algorithm: "fixed_window", Allowance: 13, PeriodMS: 60_000, Burst: 13}
-		w.First, w.Last, w.Key, w.Plain, w.Outcome, w.Source = r.First, r.Last, w.About.Address, true, r.Outcome, "store"
+		w.LimitRef = event.LimitRef{Domain: "api", Rule: "address", Limit: r.Limit, Algorithm: "fixed_window", Allowance: 13, PeriodMS: 60_000, Burst: 13}
+		w.First, w.Last, w.Key, w.Unhashed, w.Outcome, w.Source = r.First, r.Last, w.About.Address, true, r.Outcome, "store"
 		if w.Key == odd {
 			w.Key = "2001:db8:1:2::/64" // which is one client
 		}
@@ -288,7 +288,7 @@ func TestEventsHashIdentities(t *testing.T) {
 			t.Errorf("%s under two secrets: %q", what, pair)
 		}
 	}
-	if a := one.About; a.Path != "/x" || a.Host != "api.example" || a.Tier != "gold" || a.Agent != "curl" || one.Plain {
+	if a := one.About; a.Path != "/x" || a.Host != "api.example" || a.Tier != "gold" || a.Agent != "curl" || one.Unhashed {
 		t.Errorf("about %+v", a)
 	}
 }

@@ -37,7 +37,7 @@ func room(n int) (*rlsv3.RateLimitResponse, []durationpb.Duration) {
 func (c *scratch) answer(s *Service, modes *Modes, req *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
 	resp, durations := room(len(c.matches))
 	// told is the status that the headers tell.
-	told, least := -1, uint32(math.MaxUint32)
+	strictest, least := -1, uint32(math.MaxUint32)
 	refused, quotas, quotasOver := false, 0, 0
 	for i := range c.matches {
 		m, st := &c.matches[i], resp.Statuses[i]
@@ -50,9 +50,9 @@ func (c *scratch) answer(s *Service, modes *Modes, req *rlsv3.RateLimitRequest) 
 			st.CurrentLimit = m.rule.limit
 			durations[i].Seconds = m.rule.period - c.now%m.rule.period
 			st.DurationUntilReset = &durations[i]
-			c.judge(s, m, st)
+			c.applyLimit(s, m, st)
 			if st.LimitRemaining < least {
-				told, least = i, st.LimitRemaining
+				strictest, least = i, st.LimitRemaining
 			}
 		}
 		quota := modes.Quota || m.rule != nil && m.rule.quota
@@ -64,7 +64,7 @@ func (c *scratch) answer(s *Service, modes *Modes, req *rlsv3.RateLimitRequest) 
 		case quota:
 			quotasOver++
 		default:
-			refused, told, least = true, i, 0
+			refused, strictest, least = true, i, 0
 		}
 	}
 	resp.OverallCode = rlsv3.RateLimitResponse_OK
@@ -76,19 +76,19 @@ func (c *scratch) answer(s *Service, modes *Modes, req *rlsv3.RateLimitRequest) 
 			s.totals.GlobalShadowMode.Inc()
 		}
 	}
-	if modes.Headers.Enabled && told >= 0 {
-		resp.ResponseHeadersToAdd = modes.Headers.of(resp.Statuses[told])
+	if modes.Headers.Enabled && strictest >= 0 {
+		resp.ResponseHeadersToAdd = modes.Headers.of(resp.Statuses[strictest])
 	}
 	if modes.DynamicMetadata {
-		resp.DynamicMetadata = c.tell(req, resp.Statuses)
+		resp.DynamicMetadata = c.metadata(req, resp.Statuses)
 	}
 	return resp
 }
 
-// judge sets the status of a limit by where its counter stands, and counts what
+// applyLimit sets the status of a limit by where its counter stands, and counts what
 // was decided. Counters of statistics are added to as envoyproxy/ratelimit does,
 // where it subtracts below zero included.
-func (c *scratch) judge(s *Service, m *match, st *rlsv3.RateLimitResponse_DescriptorStatus) {
+func (c *scratch) applyLimit(s *Service, m *match, st *rlsv3.RateLimitResponse_DescriptorStatus) {
 	limit := uint64(m.rule.limit.RequestsPerUnit)
 	after, before := m.count, m.count-m.hits
 	switch {

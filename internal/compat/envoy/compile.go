@@ -153,26 +153,26 @@ func metadata(m map[string]any) (*structpb.Struct, error) {
 	if len(m) == 0 {
 		return nil, nil
 	}
-	plain := make(map[string]any, len(m))
+	fields := make(map[string]any, len(m))
 	for k, v := range m {
-		plain[k] = plainly(v)
+		fields[k] = asJSON(v)
 	}
-	return structpb.NewStruct(plain)
+	return structpb.NewStruct(fields)
 }
 
-// plainly returns a value of YAML with text for the keys of its blocks.
-func plainly(v any) any {
+// asJSON returns a value of YAML with text for the keys of its blocks.
+func asJSON(v any) any {
 	switch v := v.(type) {
 	case map[any]any:
 		m := make(map[string]any, len(v))
 		for k, item := range v {
-			m[fmt.Sprint(k)] = plainly(item)
+			m[fmt.Sprint(k)] = asJSON(item)
 		}
 		return m
 	case []any:
 		l := make([]any, len(v))
 		for i, item := range v {
-			l[i] = plainly(item)
+			l[i] = asJSON(item)
 		}
 		return l
 	}

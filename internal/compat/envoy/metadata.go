@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// tell makes the dynamic metadata of a response: what was asked, and the metadata
+// metadata makes the dynamic metadata of a response: what was asked, and the metadata
 // of the limits that let it pass.
-func (c *scratch) tell(req *rlsv3.RateLimitRequest, statuses []*rlsv3.RateLimitResponse_DescriptorStatus) *structpb.Struct {
+func (c *scratch) metadata(req *rlsv3.RateLimitRequest, statuses []*rlsv3.RateLimitResponse_DescriptorStatus) *structpb.Struct {
 	descriptors := make([]*structpb.Value, len(req.Descriptors))
 	for i, d := range req.Descriptors {
 		descriptors[i] = structpb.NewStructValue(asked(d))

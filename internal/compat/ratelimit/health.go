@@ -19,19 +19,19 @@ const serviceName = "ratelimit"
 type health struct {
 	mu    sync.Mutex
 	parts map[string]bool
-	// tell is told of every change, under mu.
-	tell func(serving bool)
-	ok   bool
+	// onChange is told of every change, under mu.
+	onChange func(serving bool)
+	ok       bool
 }
 
 // newHealth returns health with the store not reached yet and, if rules count,
 // none loaded.
-func newHealth(needRules bool, tell func(serving bool)) *health {
-	h := &health{parts: map[string]bool{storeHealth: false, endHealth: true}, tell: tell}
+func newHealth(needRules bool, onChange func(serving bool)) *health {
+	h := &health{parts: map[string]bool{storeHealth: false, endHealth: true}, onChange: onChange}
 	if needRules {
 		h.parts[configHealth] = false
 	}
-	tell(false)
+	onChange(false)
 	return h
 }
 
@@ -49,7 +49,7 @@ func (h *health) set(part string, good bool) {
 	}
 	if all != h.ok {
 		h.ok = all
-		h.tell(all)
+		h.onChange(all)
 	}
 }
 

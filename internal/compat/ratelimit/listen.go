@@ -19,19 +19,19 @@ func listenTCP(host string, port int) (net.Listener, error) {
 // addresses with other processes, the kernel would give each every other
 // connection, of whatever protocol.
 func checkListeners(s *settings.Settings) error {
-	type door struct{ names, addr string }
-	doors := []door{
+	type endpoint struct{ names, addr string }
+	endpoints := []endpoint{
 		{"HOST:PORT", net.JoinHostPort(s.Host, strconv.Itoa(s.Port))},
 		{"DEBUG_HOST:DEBUG_PORT", net.JoinHostPort(s.DebugHost, strconv.Itoa(s.DebugPort))},
 	}
 	if s.GRPCUDS == "" {
-		doors = append(doors, door{"GRPC_HOST:GRPC_PORT", net.JoinHostPort(s.GRPCHost, strconv.Itoa(s.GRPCPort))})
+		endpoints = append(endpoints, endpoint{"GRPC_HOST:GRPC_PORT", net.JoinHostPort(s.GRPCHost, strconv.Itoa(s.GRPCPort))})
 	}
 	if s.UsePrometheus && !s.DisableStats {
-		doors = append(doors, door{"PROMETHEUS_ADDR", prometheusAddr(s)})
+		endpoints = append(endpoints, endpoint{"PROMETHEUS_ADDR", prometheusAddr(s)})
 	}
 	taken := map[string]string{}
-	for _, d := range doors {
+	for _, d := range endpoints {
 		addr, ok := same(d.addr)
 		if !ok {
 			continue

@@ -252,7 +252,7 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	if n.trace != nil {
 		json = n.trace.web(json)
 	}
-	doors := paths{"/json": json, "/healthcheck": n.health}
+	handlers := paths{"/json": json, "/healthcheck": n.health}
 
 	debugLn, err := listenTCP(n.s.DebugHost, n.s.DebugPort)
 	if err != nil {
@@ -270,13 +270,13 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	grpcDone := make(chan error, 1)
-	n.says("gRPC", n.s.GRPCHost, n.s.GRPCPort)
+	n.logListening("gRPC", n.s.GRPCHost, n.s.GRPCPort)
 	go func() { grpcDone <- n.grpc.Serve(ctx, grpcLn) }()
-	n.says("HTTP", n.s.Host, n.s.Port)
-	web := newWebServer(doors, httpLn, maxWebConnections, n.log)
+	n.logListening("HTTP", n.s.Host, n.s.Port)
+	web := newWebServer(handlers, httpLn, maxWebConnections, n.log)
 	var debug *webServer
 	if debugLn != nil {
-		n.says("debug", n.s.DebugHost, n.s.DebugPort)
+		n.logListening("debug", n.s.DebugHost, n.s.DebugPort)
 		debug = newWebServer(debugHandler(service.Dump), debugLn, maxWebConnections, n.log)
 		debug.srv.WriteTimeout = 0 // a profile takes as long as it is asked to
 	}
@@ -305,8 +305,8 @@ func (n *Node) serve(ctx context.Context, service *envoy.Service, failed chan er
 	return ended
 }
 
-// says logs that a listener is open.
-func (n *Node) says(what, host string, port int) {
+// logListening logs that a listener is open.
+func (n *Node) logListening(what, host string, port int) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	if what == "gRPC" && n.s.GRPCUDS != "" {
 		addr = n.s.GRPCUDS

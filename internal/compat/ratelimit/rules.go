@@ -41,7 +41,7 @@ func (r *Rules) First() <-chan struct{} { return r.first }
 
 // Files takes the rules of files. An error means that the rules before stay.
 func (r *Rules) Files(files []envoy.File) error {
-	return r.told(r.service.Load(files, r.merge))
+	return r.countLoad(r.service.Load(files, r.merge))
 }
 
 // Resources takes the rules of xDS resources. An error means that the rules
@@ -55,10 +55,10 @@ func (r *Rules) Resources(resources []*rlsconfv3.RateLimitConfig) error {
 	if err != nil {
 		r.refused = err.Error()
 	}
-	return r.told(err)
+	return r.countLoad(err)
 }
 
-func (r *Rules) told(err error) error {
+func (r *Rules) countLoad(err error) error {
 	if err != nil {
 		r.log.Error("Error loading new configuration: " + err.Error())
 	} else {

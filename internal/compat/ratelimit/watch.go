@@ -80,9 +80,9 @@ func (f *fileSource) Run(ctx context.Context, r *Rules) error {
 	}
 	defer f.watcher.Close()
 	seen := f.load(r)
-	quiet := time.NewTimer(0)
-	<-quiet.C
-	defer quiet.Stop()
+	settled := time.NewTimer(0)
+	<-settled.C
+	defer settled.Stop()
 	look := time.NewTicker(poll)
 	defer look.Stop()
 	var since time.Time // when the unrest began; zero: there is none
@@ -100,12 +100,12 @@ func (f *fileSource) Run(ctx context.Context, r *Rules) error {
 			if since.IsZero() {
 				since = time.Now()
 			}
-			quiet.Reset(min(settle, max(settleMost-time.Since(since), 0)))
+			settled.Reset(min(settle, max(settleMost-time.Since(since), 0)))
 		case err := <-f.watcher.Errors:
 			// Such as too many events at once: some were not told.
 			f.log.Warn("runtime watch error", "err", err)
 			seen = f.again(r, seen)
-		case <-quiet.C:
+		case <-settled.C:
 			since = time.Time{}
 			seen = f.load(r)
 		case <-look.C:
@@ -149,10 +149,10 @@ func (f *fileSource) state() (state string, ok bool) {
 		return state, state != ""
 	}
 	// The counters of attempts are for loads.
-	quiet := *f.tree
-	quiet.attempts, quiet.failures, quiet.values = new(stats.Counter), new(stats.Counter), new(stats.Gauge)
-	quiet.log = slog.New(slog.DiscardHandler)
-	files, whole := quiet.read()
+	settled := *f.tree
+	settled.attempts, settled.failures, settled.values = new(stats.Counter), new(stats.Counter), new(stats.Gauge)
+	settled.log = slog.New(slog.DiscardHandler)
+	files, whole := settled.read()
 	return f.stateOf(files), whole
 }
 

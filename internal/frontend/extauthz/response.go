@@ -20,15 +20,15 @@ import (
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 )
 
-// answered is an http.ResponseWriter that keeps what it is given.
-type answered struct {
+// headerFields is an http.ResponseWriter that keeps what it is given.
+type headerFields struct {
 	header http.Header
 	code   int
 	body   []byte
 }
 
 // Header implements http.ResponseWriter.
-func (a *answered) Header() http.Header {
+func (a *headerFields) Header() http.Header {
 	if a.header == nil {
 		a.header = http.Header{}
 	}
@@ -36,16 +36,16 @@ func (a *answered) Header() http.Header {
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answered) WriteHeader(code int) { a.code = code }
+func (a *headerFields) WriteHeader(code int) { a.code = code }
 
 // Write implements http.ResponseWriter.
-func (a *answered) Write(b []byte) (int, error) {
+func (a *headerFields) Write(b []byte) (int, error) {
 	a.body = append(a.body, b...)
 	return len(b), nil
 }
 
 // status returns the error of the call for an answer that is none.
-func (a *answered) status() error {
+func (a *headerFields) status() error {
 	if a.code == http.StatusServiceUnavailable {
 		return status.Error(codes.Unavailable, "the limiter's store did not answer")
 	}
@@ -60,7 +60,7 @@ var grpcCode = [...]codes.Code{
 }
 
 // response returns what Envoy is told.
-func (a *answered) response(v authorize.Verdict) *authv3.CheckResponse {
+func (a *headerFields) response(v authorize.Verdict) *authv3.CheckResponse {
 	out := &authv3.CheckResponse{Status: &rpcstatus.Status{Code: int32(grpcCode[v.Outcome])}, DynamicMetadata: metadata(v)}
 	switch v.Outcome {
 	case authorize.Allowed:
@@ -74,7 +74,7 @@ func (a *answered) response(v authorize.Verdict) *authv3.CheckResponse {
 	return out
 }
 
-func (a *answered) denied() *authv3.DeniedHttpResponse {
+func (a *headerFields) denied() *authv3.DeniedHttpResponse {
 	return &authv3.DeniedHttpResponse{
 		Status:  &typev3.HttpStatus{Code: code(a.code)},
 		Headers: options(a.header, false),
@@ -96,14 +96,14 @@ func code(status int) typev3.StatusCode {
 
 // options returns header fields for Envoy to set. Beside an application that has
 // limits of its own, lists are added to its, and other fields replace them.
-func options(h http.Header, beside bool) []*corev3.HeaderValueOption {
+func options(h http.Header, appendTo bool) []*corev3.HeaderValueOption {
 	var out []*corev3.HeaderValueOption
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		if name == "Content-Length" { // Envoy counts by itself
 			continue
 		}
 		action := corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
-		if beside && (name == "Ratelimit" || name == "Ratelimit-Policy") {
+		if appendTo && (name == "Ratelimit" || name == "Ratelimit-Policy") {
 			action = corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD
 		}
 		for _, value := range h[name] {

@@ -68,7 +68,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { authv3.RegisterAuthorizati
 
 // Check implements the service.
 func (s *Service) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	q, told, err := s.question(in.GetAttributes())
+	q, facts, err := s.question(in.GetAttributes())
 	if err != nil {
 		s.auth.Report("Envoy's question cannot be answered", err)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -77,9 +77,9 @@ func (s *Service) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.C
 	if end, ok := ctx.Deadline(); ok {
 		q.MaxDelay = max(0, min(q.MaxDelay, time.Until(end)-answerTime))
 	}
-	var a answered
+	var a headerFields
 	v := s.auth.Decide(ctx, &a, q)
-	if v.Outcome == authorize.Undecided && !told {
+	if v.Outcome == authorize.Undecided && !facts {
 		return nil, a.status()
 	}
 	return a.response(v), nil
@@ -88,9 +88,9 @@ func (s *Service) Check(ctx context.Context, in *authv3.CheckRequest) (*authv3.C
 // answerTime is what is left of Envoy's timeout for the answer to arrive.
 const answerTime = 20 * time.Millisecond
 
-// tellErrors is the parameter, beside those of [authorize.ParameterNames], by
+// errorResponse is the parameter, beside those of [authorize.ParameterNames], by
 // which Envoy is told of errors in the response.
-const tellErrors = "error_response"
+const errorResponse = "error_response"
 
 // Parameters lists the keys that the context_extensions of a route, or of the
 // filter, can have: those of [authorize.ParameterNames] and
@@ -100,13 +100,13 @@ const tellErrors = "error_response"
 //	                document for the client. Envoys older than the field take it
 //	                for a denial, whatever their failure_mode_allow; so it is an
 //	                error of the call if not given
-func Parameters() []string { return append(authorize.ParameterNames(), tellErrors) }
+func Parameters() []string { return append(authorize.ParameterNames(), errorResponse) }
 
 // maxExtensions bounds how many context_extensions are read.
 const maxExtensions = 16
 
 // question reads what Envoy asks, and whether errors are told in the response.
-func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, told bool, err error) {
+func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, facts bool, err error) {
 	q = &authorize.Question{}
 	if q.Peer, err = peer(at.GetSource()); err != nil {
 		return nil, false, err
@@ -117,9 +117,9 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 	}
 	for key, value := range ext {
 		switch {
-		case key == tellErrors && (value == "true" || value == "false"):
-			told = value == "true"
-		case key == tellErrors:
+		case key == errorResponse && (value == "true" || value == "false"):
+			facts = value == "true"
+		case key == errorResponse:
 			err = fmt.Errorf("parameter %s: %q is neither true nor false", key, value)
 		case !known(key):
 			err = authorize.UnknownParameter(key, Parameters())
@@ -133,11 +133,11 @@ func (s *Service) question(at *authv3.AttributeContext) (q *authorize.Question, 
 	h := at.GetRequest().GetHttp()
 	if h == nil {
 		q.Connection = true // the network filter asks once for each
-		return q, told, nil
+		return q, facts, nil
 	}
 	q.Method, q.Host, q.Header = h.GetMethod(), h.GetHost(), header(h)
 	q.Path, q.Query, _ = strings.Cut(h.GetPath(), "?")
-	return q, told, nil
+	return q, facts, nil
 }
 
 func known(key string) bool {

@@ -42,12 +42,12 @@ var (
 	errURI      = errors.New("the proxy sends a URI that is neither a path nor a URL")
 )
 
-// told is what a family says of a request.
-type told struct{ method, target, host string }
+// original is what a family says of a request.
+type original struct{ method, target, host string }
 
 // read returns what the fields of f in h say, and whether there is a URI among
 // them.
-func (f *family) read(h http.Header) (t told, found bool, err error) {
+func (f *family) read(h http.Header) (t original, found bool, err error) {
 	for _, name := range f.uris {
 		line, err := only(h, name)
 		if err != nil || line == "" {
@@ -125,7 +125,7 @@ func cutURL(u string) (target, host string, err error) {
 // factsOfFields returns the request that r's header fields tell of. from is the
 // family to believe, nil for whichever is there.
 func factsOfFields(r *http.Request, from *family) (identity.Facts, error) {
-	var t told
+	var t original
 	found := false
 	for i := range families {
 		f := &families[i]
@@ -153,7 +153,7 @@ func factsOfFields(r *http.Request, from *family) (identity.Facts, error) {
 }
 
 // factsOf returns the facts of a request whose header is r's.
-func factsOf(r *http.Request, t told) identity.Facts {
+func factsOf(r *http.Request, t original) identity.Facts {
 	path, query, _ := strings.Cut(t.target, "?")
 	return identity.Facts{Peer: peer(r), Method: t.method, Host: t.host, Path: path, Query: query, Header: r.Header}
 }

@@ -135,7 +135,7 @@ func (h *Handler) question(r *http.Request, rest string) (*authorize.Question, e
 	case p.from != nil:
 		err = fmt.Errorf("parameter from: the path behind %s is the request, header fields are not used", h.opt.Prefix)
 	default:
-		q.Facts = factsOf(r, told{r.Method, target, r.Host})
+		q.Facts = factsOf(r, original{r.Method, target, r.Host})
 	}
 	if err != nil {
 		return nil, err

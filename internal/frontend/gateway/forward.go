@@ -203,9 +203,9 @@ func (g *Gateway) setForwarded(p *httputil.ProxyRequest, c *identity.Caller) {
 	out["X-Forwarded-For"] = []string{join(prior, peer)}
 	// The proxy nearest to the client knows what the client asked for.
 	for _, f := range []struct{ key, own string }{{"X-Forwarded-Host", host}, {"X-Forwarded-Proto", proto}, {"X-Forwarded-Port", ""}} {
-		switch said := in[f.key]; {
-		case len(said) == 1 && said[0] != "":
-			out[f.key] = said
+		switch lines := in[f.key]; {
+		case len(lines) == 1 && lines[0] != "":
+			out[f.key] = lines
 		case f.own != "":
 			out[f.key] = []string{f.own}
 		}

@@ -163,8 +163,8 @@ type trip struct {
 	caller *identity.Caller
 	visit  *httplimit.Visit // nil for an unlimited route
 	reply  reply
-	// answered is the status that the upstream gave, or weir.NoAnswer.
-	answered int
+	// status is the status that the upstream gave, or weir.NoAnswer.
+	status int
 }
 
 type tripKey struct{}
@@ -177,8 +177,8 @@ func (tr *trip) Value(key any) any {
 	return tr.Context.Value(key)
 }
 
-// tell adds to h what the limits said.
-func (tr *trip) tell(h http.Header) {
+// writeFields adds to h what the limits said.
+func (tr *trip) writeFields(h http.Header) {
 	if tr.visit != nil {
 		tr.visit.Header(h)
 	}
@@ -250,7 +250,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		}
 		tr.reply.end()
 		if !whole { // it panics, and the connection breaks off
-			tr.answered = weir.NoAnswer
+			tr.status = weir.NoAnswer
 			if r.Context().Err() == nil {
 				tr.t.log.broken.Report("answer broken off", errBroken)
 			}
@@ -258,7 +258,7 @@ func (tr *trip) forward(w http.ResponseWriter, r *http.Request) {
 		if tr.visit == nil {
 			return
 		}
-		tr.visit.Leave(tr.answered, tr.reply.Header(), tr.reply.sent.Load())
+		tr.visit.Leave(tr.status, tr.reply.Header(), tr.reply.sent.Load())
 	}()
 	ctx, stop := tr.t.within(r.Context(), &tr.reply)
 	defer stop()

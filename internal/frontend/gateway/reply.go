@@ -52,7 +52,7 @@ func (r *reply) WriteHeader(status int) {
 		// clears the fields with every informational answer.
 		h := r.Header()
 		if status != http.StatusSwitchingProtocols { // see modify
-			r.trip.tell(h)
+			r.trip.writeFields(h)
 		}
 		if _, ok := h["Content-Type"]; !ok {
 			h["Content-Type"] = nil

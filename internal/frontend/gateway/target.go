@@ -261,9 +261,9 @@ func (t *target) within(ctx context.Context, rep *reply) (context.Context, func(
 func modify(res *http.Response) error {
 	tr := tripOf(res.Request)
 	tr.t.log.outage.Succeeded()
-	tr.answered = res.StatusCode
+	tr.status = res.StatusCode
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		tr.tell(res.Header) // of which ReverseProxy writes the answer
+		tr.writeFields(res.Header) // of which ReverseProxy writes the answer
 	}
 	if rw, ok := res.Body.(io.ReadWriteCloser); ok && res.StatusCode == http.StatusSwitchingProtocols {
 		res.Body = tr.reply.upgrade(rw, tr.g.opt.HalfClosed)
@@ -288,7 +288,7 @@ func insecure(err error) bool {
 // failed answers for an upstream that did not.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	tr := tripOf(r)
-	tr.answered = 0
+	tr.status = 0
 	p := &answer.Problem{Status: http.StatusBadGateway, Detail: "the upstream broke off, or what it sent is not HTTP"}
 	var timeout interface{ Timeout() bool }
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
@@ -300,10 +300,10 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case tooLarge:
 		p = tr.t.tooLarge()
-		tr.answered = p.Status // the client's fault: it counts
+		tr.status = p.Status // the client's fault: it counts
 	case tr.reply.incoming.problem(r.Context()) != nil:
 		p = tr.reply.incoming.problem(r.Context())
-		tr.answered = p.Status // as above: else who holds up his body got it back
+		tr.status = p.Status // as above: else who holds up his body got it back
 	case context.Cause(r.Context()) == errTimeout, errors.As(err, &timeout) && timeout.Timeout() && !(isOp && op.Op == "dial"):
 		p.Status, p.Detail = http.StatusGatewayTimeout, errTimeout.Error()
 		tr.t.log.outage.Failed(err)

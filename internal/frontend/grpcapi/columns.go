@@ -12,9 +12,9 @@ import (
 // bytes of its packed integers.
 type columns struct {
 	cols [numColumns][]byte
-	// told: the column has something else than zeros, or is always there.
-	told   [numColumns]bool
-	limits []*weir.Limit
+	// written: the column has something else than zeros, or is always there.
+	written [numColumns]bool
+	limits  []*weir.Limit
 }
 
 // Columns, in the order of their fields; their numbers begin with 1.
@@ -39,7 +39,7 @@ func (c *columns) reset() {
 		c.cols[i] = c.cols[i][:0]
 	}
 	clear(c.limits)
-	c.told, c.limits = always, c.limits[:0]
+	c.written, c.limits = always, c.limits[:0]
 }
 
 func (c *columns) add(r *weir.Request, d weir.Decision) {
@@ -47,7 +47,7 @@ func (c *columns) add(r *weir.Request, d weir.Decision) {
 	c.number(colRemaining, remaining(d))
 	c.number(colRetryAfter, microsOrNever(d.RetryAfter))
 	c.number(colResetAfter, microsOrNever(d.ResetAfter))
-	c.number(colLimit, int64(c.place(d.Limit)))
+	c.number(colLimit, int64(c.limitIndex(d.Limit)))
 	soft, borrowed, delay := false, false, int64(0)
 	if d.Allowed() {
 		soft, borrowed, delay = r.Soft(), r.Borrowed(), microsOrNever(r.Delay())
@@ -58,7 +58,7 @@ func (c *columns) add(r *weir.Request, d weir.Decision) {
 }
 
 func (c *columns) number(col int, v int64) {
-	c.told[col] = c.told[col] || v != 0
+	c.written[col] = c.written[col] || v != 0
 	c.cols[col] = protowire.AppendVarint(c.cols[col], uint64(v))
 }
 
@@ -70,8 +70,8 @@ func (c *columns) flag(col int, v bool) {
 	c.number(col, n)
 }
 
-// place returns the place of l among the limits, counted from 1.
-func (c *columns) place(l *weir.Limit) int {
+// limitIndex returns the place of l among the limits, counted from 1.
+func (c *columns) limitIndex(l *weir.Limit) int {
 	if l == nil {
 		return 0
 	}
@@ -88,7 +88,7 @@ func (c *columns) place(l *weir.Limit) int {
 // append appends the CheckBatchResponse.
 func (c *columns) append(b []byte) []byte {
 	for i := range c.cols {
-		if c.told[i] {
+		if c.written[i] {
 			b = wire.AppendText(b, protowire.Number(i+1), c.cols[i])
 		}
 	}

@@ -64,7 +64,7 @@ func New(opt Options) (*Service, error) {
 	}
 	opt.Domain = cmp.Or(opt.Domain, "api")
 	s := &Service{opt: opt, limiter: opt.Limiter, faults: faults.New(opt.Log)}
-	s.batches.New = func() any { return &batch{service: s, answers: columns{told: always}} }
+	s.batches.New = func() any { return &batch{service: s, answers: columns{written: always}} }
 	return s, nil
 }
 

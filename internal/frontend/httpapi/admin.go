@@ -244,7 +244,7 @@ func (a *API) grant(r *http.Request, q *query) error {
 	if fault != nil {
 		return fault
 	}
-	var give []weir.Op
+	var refunds []weir.Op
 	for _, o := range ops {
 		switch t := o.Limit.Traits(); {
 		case o.Role == weir.Ban:
@@ -252,10 +252,10 @@ func (a *API) grant(r *http.Request, q *query) error {
 		case t&(weir.Sketches|weir.Leases|weir.Shapes) != 0:
 			return weir.ErrRefund
 		}
-		give = append(give, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
+		refunds = append(refunds, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
 	}
 	before := a.left(r.Context(), ops)
-	if _, err := a.limiter.Apply(r.Context(), give); err != nil {
+	if _, err := a.limiter.Apply(r.Context(), refunds); err != nil {
 		return err
 	}
 	a.note(r, q, "units granted", overlay.Change{Action: "grant", Limit: ops[0].Limit.Name, Before: before,
@@ -314,15 +314,15 @@ func (a *API) forTime(r *http.Request, q *query, kind overlay.Kind) error {
 		do = a.opt.Overlay.Allow
 	}
 	err = do(r.Context(), t, time.Duration(q.seconds)*time.Second, a.author(r, q))
-	a.tell(q, t, kind)
+	a.record(q, t, kind)
 	if err == nil && kind == overlay.Ban {
 		q.notCovered = append(a.unsent(t.Entries, false), a.besides(t)...)
 	}
 	return err
 }
 
-// tell notes in q what there is of a kind for a key.
-func (a *API) tell(q *query, t overlay.Target, kind overlay.Kind) {
+// record notes in q what there is of a kind for a key.
+func (a *API) record(q *query, t overlay.Target, kind overlay.Kind) {
 	for _, e := range a.opt.Overlay.Of(t.Limit, t.Key) {
 		if e.Kind == kind {
 			q.yaml = a.opt.Overlay.YAML(&e)
@@ -362,7 +362,7 @@ func (a *API) override(r *http.Request, q *query) error {
 	}
 	n := overlay.Numbers{Count: rate.Count, Period: rate.Period, Burst: q.burst}
 	err = a.opt.Overlay.Override(r.Context(), t, n, time.Duration(q.seconds)*time.Second, a.author(r, q))
-	a.tell(q, t, overlay.Override)
+	a.record(q, t, overlay.Override)
 	return err
 }
 

@@ -155,7 +155,7 @@ func (a *API) routes() {
 	shedding := func(h http.HandlerFunc) http.HandlerFunc {
 		return a.operator(needs(a.opt.Shed != nil, "load shedding: give its configuration a section shed", h))
 	}
-	laid := func(h http.HandlerFunc) http.HandlerFunc {
+	withOverlay := func(h http.HandlerFunc) http.HandlerFunc {
 		return a.operator(needs(a.opt.Overlay != nil, "bans, overrides and modes", h))
 	}
 	for path, ms := range map[string]methods{
@@ -165,9 +165,9 @@ func (a *API) routes() {
 		"/v1/admin/ban":      {"POST": a.keyed(mayReason|maySeconds|mayDomain, a.ban)},
 		"/v1/admin/allow":    {"POST": a.keyed(mayReason|maySeconds, a.allow)},
 		"/v1/admin/override": {"POST": a.keyed(mayReason|mayRate, a.override)},
-		"/v1/admin/mode":     {"POST": laid(a.reads(single, a.setMode))},
-		"/v1/admin/modes":    {"GET": laid(a.modes)},
-		"/v1/admin/audit":    {"GET": laid(a.audit)},
+		"/v1/admin/mode":     {"POST": withOverlay(a.reads(single, a.setMode))},
+		"/v1/admin/modes":    {"GET": withOverlay(a.modes)},
+		"/v1/admin/audit":    {"GET": withOverlay(a.audit)},
 		"/v1/admin/shed":     {"GET": shedding(a.shedState), "PATCH": shedding(a.reads(single, a.setShed))},
 		"/v1/rules":          {"GET": a.operator(needs(a.opt.Rulebook != nil, "a rulebook", a.rules))},
 		"/v1/explain":        {"POST": a.operator(a.reads(single, a.explain))},

@@ -38,12 +38,12 @@ type reader struct {
 	unescaped []byte
 	// path is where the value being read is: names of members, positions in
 	// arrays.
-	path  [maxDepth]place
+	path  [maxDepth]step
 	depth int
 }
 
-// place is a member's name, or a position where name is nil.
-type place struct {
+// step is a member's name, or a position where name is nil.
+type step struct {
 	name  []byte
 	index int
 }
@@ -226,7 +226,7 @@ func (r *reader) array(each func(index int)) {
 		return
 	}
 	for n := 0; ; n++ {
-		r.path[r.depth-1] = place{index: n}
+		r.path[r.depth-1] = step{index: n}
 		each(n)
 		if !r.more(']') {
 			return
@@ -241,13 +241,13 @@ func (r *reader) object(each func(name []byte)) {
 		return
 	}
 	for {
-		r.path[r.depth-1] = place{index: -1}
+		r.path[r.depth-1] = step{index: -1}
 		if r.space() != '"' {
 			r.failSyntax("a member's name in quotes")
 			return
 		}
 		name := r.text()
-		r.path[r.depth-1] = place{name: name}
+		r.path[r.depth-1] = step{name: name}
 		if r.err == nil && r.space() != ':' {
 			r.failSyntax("':'")
 		}

@@ -119,7 +119,7 @@ type modeLimit struct {
 }
 
 // stand tells how places stand.
-func (a *API) stand(places []overlay.Place) modeAnswer {
+func (a *API) stand(limits []overlay.LimitRef) modeAnswer {
 	out := modeAnswer{Limits: []modeLimit{}, Waiting: []overlay.SwitchView{}}
 	type id struct{ domain, rule, limit string }
 	changed := map[id]*overlay.SwitchView{}
@@ -131,7 +131,7 @@ func (a *API) stand(places []overlay.Place) modeAnswer {
 		changed[id{v.Domain, v.Rule, v.Limit}] = &v
 	}
 	at := map[id]int{}
-	for _, p := range places {
+	for _, p := range limits {
 		key := id{p.Domain, p.Rule, p.Limit.Name}
 		if i, ok := at[key]; ok { // a limit in words counts addresses and clients apart
 			for o := weir.Allowed; o < weir.NumOutcomes; o++ {
@@ -163,7 +163,7 @@ func (a *API) setMode(c *call, w http.ResponseWriter, r *http.Request) error {
 	if c.reader.err != nil {
 		return c.reader.err
 	}
-	places, fault := choosePlaces(a.opt.Overlay.Places(), q.domain, q.rule, q.limit)
+	limits, fault := chooseLimits(a.opt.Overlay.LimitRefs(), q.domain, q.rule, q.limit)
 	who := overlay.Author{By: a.who(r), Reason: q.reason}
 	var err error
 	switch {
@@ -185,12 +185,12 @@ func (a *API) setMode(c *call, w http.ResponseWriter, r *http.Request) error {
 				s.Percent = 100
 			}
 		}
-		err = a.opt.Overlay.SetMode(r.Context(), places, s, time.Duration(q.seconds)*time.Second, who)
+		err = a.opt.Overlay.SetMode(r.Context(), limits, s, time.Duration(q.seconds)*time.Second, who)
 	}
 	if err != nil {
 		return err
 	}
-	out := a.stand(places)
+	out := a.stand(limits)
 	out.YAML = new(string)
 	for i, m := range out.Limits {
 		if m.Changed != nil && (i == 0 || m.Changed.YAML != *out.YAML) {
@@ -201,17 +201,17 @@ func (a *API) setMode(c *call, w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// choosePlaces returns the limits that words mean: those of a rule, or those of a
+// chooseLimits returns the limits that words mean: those of a rule, or those of a
 // name; limit chooses one of several.
-func choosePlaces(all []overlay.Place, domain, rule, limit string) ([]overlay.Place, *inputError) {
+func chooseLimits(all []overlay.LimitRef, domain, rule, limit string) ([]overlay.LimitRef, *inputError) {
 	var domains, rules, limits []string
-	var chosen []overlay.Place
+	var chosen []overlay.LimitRef
 	add := func(list *[]string, s string) {
 		if !slices.Contains(*list, s) {
 			*list = append(*list, s)
 		}
 	}
-	byRule := slices.ContainsFunc(all, func(p overlay.Place) bool { return p.Domain == domain && p.Rule == rule })
+	byRule := slices.ContainsFunc(all, func(p overlay.LimitRef) bool { return p.Domain == domain && p.Rule == rule })
 	for _, p := range all {
 		add(&domains, p.Domain)
 		if p.Domain != domain {
@@ -268,11 +268,11 @@ func (a *API) modes(w http.ResponseWriter, r *http.Request) {
 		badInput(w, fault)
 		return
 	}
-	all := a.opt.Overlay.Places()
-	var places []overlay.Place
+	all := a.opt.Overlay.LimitRefs()
+	var limits []overlay.LimitRef
 	switch {
 	case in["rule"] != "":
-		if places, fault = choosePlaces(all, cmp.Or(in["domain"], a.opt.Domain), in["rule"], in["limit"]); fault != nil {
+		if limits, fault = chooseLimits(all, cmp.Or(in["domain"], a.opt.Domain), in["rule"], in["limit"]); fault != nil {
 			fault.pointer = strings.TrimPrefix(fault.pointer, "#/")
 			badInput(w, fault)
 			return
@@ -282,11 +282,11 @@ func (a *API) modes(w http.ResponseWriter, r *http.Request) {
 			named := in["domain"] != "" || in["limit"] != ""
 			if (in["domain"] == "" || p.Domain == in["domain"]) && (in["limit"] == "" || p.Limit.Name == in["limit"]) &&
 				(named || a.opt.Overlay.SwitchOf(p.Limit) != nil) {
-				places = append(places, p)
+				limits = append(limits, p)
 			}
 		}
 	}
-	a.sendValue(w, a.stand(places))
+	a.sendValue(w, a.stand(limits))
 }
 
 // readParams reads the query of a GET: known names, each once, of bounded length.

@@ -160,8 +160,8 @@ func (a *API) readQuery(c *call, s shape) {
 	c.entries = c.entries[:0]
 	a.readCheck(c, s)
 	r.end()
-	if beside := q.seen &^ (seenChecks | seenStrict); r.err == nil && q.batch && beside != 0 {
-		r.err = &inputError{"stands either alone or in checks, not beside it", "#/" + members[lowest(beside)].name}
+	if extra := q.seen &^ (seenChecks | seenStrict); r.err == nil && q.batch && extra != 0 {
+		r.err = &inputError{"stands either alone or in checks, not beside it", "#/" + members[lowest(extra)].name}
 	}
 }
 

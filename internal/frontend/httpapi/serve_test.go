@@ -40,7 +40,7 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	}
 	laid := overlay.Options{Rules: rules, Board: board, Node: "n1"}
 	if limits, ok := rules.(weir.Limits); ok {
-		laid.Places = func() []overlay.Place { return places(limits) }
+		laid.LimitRefs = func() []overlay.LimitRef { return places(limits) }
 	}
 	if c, ok := store.(*clocked.Store); ok {
 		laid.Now = c.Now.Load
@@ -69,10 +69,10 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 }
 
 // places are limits as those of rules whose words are their algorithms.
-func places(limits weir.Limits) []overlay.Place {
-	var out []overlay.Place
+func places(limits weir.Limits) []overlay.LimitRef {
+	var out []overlay.LimitRef
 	for _, l := range limits {
-		out = append(out, overlay.Place{Domain: "api", Rule: l.Algorithm.Name(), Limit: l, YAML: func(m overlay.Mode, percent int64) string {
+		out = append(out, overlay.LimitRef{Domain: "api", Rule: l.Algorithm.Name(), Limit: l, YAML: func(m overlay.Mode, percent int64) string {
 			return fmt.Sprintf("# %s\n%s: %d\n", l.Name, m, percent)
 		}})
 	}

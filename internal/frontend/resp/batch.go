@@ -57,10 +57,10 @@ func (s *Server) decideOne(a *ask) {
 // decideAll decides questions, at the same time if the store is better asked so
 // and not too much is under way.
 func (s *Server) decideAll(asks []ask) {
-	if lanes := min(s.opt.Parallel, len(asks)); lanes > 1 {
-		defer s.lanes.Add(-int64(lanes))
-		if s.lanes.Add(int64(lanes)) <= maxLanes {
-			s.decideTogether(asks, lanes)
+	if workers := min(s.opt.Parallel, len(asks)); workers > 1 {
+		defer s.workers.Add(-int64(workers))
+		if s.workers.Add(int64(workers)) <= maxWorkers {
+			s.decideParallel(asks, workers)
 			return
 		}
 	}
@@ -69,23 +69,23 @@ func (s *Server) decideAll(asks []ask) {
 	}
 }
 
-// decideTogether decides questions at the same time, but for those on one key,
+// decideParallel decides questions at the same time, but for those on one key,
 // which keep their order.
-func (s *Server) decideTogether(asks []ask, lanes int) {
+func (s *Server) decideParallel(asks []ask, workers int) {
 	var firsts [MaxParallel]int32 // one more than the first question of each lane
 	var lasts [MaxParallel]int32
 	var nexts [maxPending]int32
 	for i := range asks {
-		lane := s.hash(&asks[i]) % uint64(lanes)
-		if lasts[lane] == 0 {
-			firsts[lane] = int32(i) + 1
+		worker := s.hash(&asks[i]) % uint64(workers)
+		if lasts[worker] == 0 {
+			firsts[worker] = int32(i) + 1
 		} else {
-			nexts[lasts[lane]-1] = int32(i) + 1
+			nexts[lasts[worker]-1] = int32(i) + 1
 		}
-		lasts[lane] = int32(i) + 1
+		lasts[worker] = int32(i) + 1
 	}
 	var all sync.WaitGroup
-	for _, first := range firsts[:lanes] {
+	for _, first := range firsts[:workers] {
 		if first != 0 {
 			all.Go(func() {
 				for at := first; at != 0; at = nexts[at-1] {

@@ -160,9 +160,9 @@ func (c *conn) acquire(cmd *command) {
 	}
 }
 
-// apart reads the request of a command that is not decided with others, and does
+// decideAlone reads the request of a command that is not decided with others, and does
 // f with it.
-func (c *conn) apart(cmd *command, may options, f func(ctx context.Context, r *weir.Request) error) {
+func (c *conn) decideAlone(cmd *command, may options, f func(ctx context.Context, r *weir.Request) error) {
 	c.decide()
 	r := c.request(cmd, may)
 	if r == nil {
@@ -178,7 +178,7 @@ func (c *conn) apart(cmd *command, may options, f func(ctx context.Context, r *w
 // release takes WEIR.RELEASE. Releasing what is not held is no error: a client
 // that heard no answer asks again.
 func (c *conn) release(cmd *command) {
-	c.apart(cmd, mayLease, func(ctx context.Context, r *weir.Request) error {
+	c.decideAlone(cmd, mayLease, func(ctx context.Context, r *weir.Request) error {
 		if err := c.s.limiter.Release(ctx, r); err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ var errNoKeyring = errors.New("the store of this service cannot forget single ke
 
 // resetKeys takes WEIR.RESET and replies with how many keys were known.
 func (c *conn) resetKeys(cmd *command) {
-	c.apart(cmd, 0, func(ctx context.Context, r *weir.Request) error {
+	c.decideAlone(cmd, 0, func(ctx context.Context, r *weir.Request) error {
 		if c.s.opt.Keyring == nil {
 			return errNoKeyring
 		}
@@ -216,24 +216,24 @@ func (c *conn) resetKeys(cmd *command) {
 
 // refund takes WEIR.REFUND and replies with how many limits took units back.
 func (c *conn) refund(cmd *command) {
-	c.apart(cmd, mayCost, func(ctx context.Context, r *weir.Request) error {
+	c.decideAlone(cmd, mayCost, func(ctx context.Context, r *weir.Request) error {
 		if r.Verb == weir.Peek {
 			c.out = appendInt(c.out, 0) // COST 0 gives nothing back
 			return nil
 		}
-		give, permits, err := admit.Refunds(nil, c.s.limiter.Match(r))
+		refunds, permits, err := admit.Refunds(nil, c.s.limiter.Match(r))
 		switch {
 		case err != nil:
 			return err
 		case permits:
 			return weir.ErrRefund
 		}
-		if len(give) > 0 {
-			if _, err := c.s.limiter.Apply(ctx, give); err != nil {
+		if len(refunds) > 0 {
+			if _, err := c.s.limiter.Apply(ctx, refunds); err != nil {
 				return err
 			}
 		}
-		c.out = appendInt(c.out, int64(len(give)))
+		c.out = appendInt(c.out, int64(len(refunds)))
 		return nil
 	})
 }

@@ -123,7 +123,7 @@ const (
 	// Decisions that are asked for together.
 	maxPending = 256
 	// Decisions of all connections that are asked of the store beside each other.
-	maxLanes = 2048
+	maxWorkers = 2048
 	// Wrong passwords on one connection.
 	maxWrongPasswords = 10
 )
@@ -148,7 +148,7 @@ type Server struct {
 	drainBy atomic.Int64
 
 	ids, accepted, handled, wrong, broken, slow, crowded atomic.Uint64
-	large, lanes                                         atomic.Int64
+	large, workers                                       atomic.Int64
 	seed                                                 maphash.Seed
 	faults                                               *faults.Log
 }

@@ -72,14 +72,14 @@ func TestPipeline(t *testing.T) {
 // are asked of the store beside each other, and those left over are decided too.
 func TestLanes(t *testing.T) {
 	b := newBench(t, Options{Parallel: MaxParallel})
-	b.lanes.Store(maxLanes - MaxParallel)
+	b.workers.Store(maxWorkers - MaxParallel)
 	asks := make([]ask, maxPending)
 	by, err := b.limits.of(numbers{burst: maxPending, count: 1, period: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, taken := range []int64{0, 1} {
-		b.lanes.Add(taken)
+		b.workers.Add(taken)
 		for i := range asks {
 			asks[i] = ask{key: fmt.Sprint(taken, i), by: by, cost: 1}
 		}
@@ -90,7 +90,7 @@ func TestLanes(t *testing.T) {
 			}
 		}
 	}
-	if n := b.lanes.Load(); n != maxLanes-MaxParallel+1 {
+	if n := b.workers.Load(); n != maxWorkers-MaxParallel+1 {
 		t.Errorf("%d lanes are left", n)
 	}
 }

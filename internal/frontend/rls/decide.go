@@ -16,17 +16,17 @@ import (
 func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err error) {
 	spend, charge, refund := &c.parts[spending], &c.parts[charging], &c.parts[refunding]
 	d, speaker = weir.AllowUnlimited(), spend
-	if len(spend.places) == 0 {
+	if len(spend.indexes) == 0 {
 		speaker = charge
 	}
-	if len(charge.places) > 0 {
+	if len(charge.indexes) > 0 {
 		charge.life.Req.Facts = checks.Facts(&charge.life.Req)
 		if d, err = charge.life.Look(ctx); err != nil {
 			return d, nil, err
 		}
-		c.tell(charge, d)
+		c.notify(charge, d)
 	}
-	if len(spend.places) > 0 {
+	if len(spend.indexes) > 0 {
 		spend.life.Req.Facts = checks.Facts(&spend.life.Req)
 		if d, err = spend.life.Decide(ctx); err == nil {
 			err = spend.life.Wait(ctx)
@@ -34,13 +34,13 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 		if err != nil {
 			return weir.Decision{}, nil, err
 		}
-		c.tell(spend, d)
+		c.notify(spend, d)
 	}
-	if len(refund.places) > 0 && d.Allowed() {
-		if err := c.giveBack(ctx, refund); err != nil {
+	if len(refund.indexes) > 0 && d.Allowed() {
+		if err := c.refund(ctx, refund); err != nil {
 			// What was spent is given back when the rest of the call fails.
 			for _, p := range []*part{spend, charge} {
-				if len(p.places) > 0 {
+				if len(p.indexes) > 0 {
 					p.life.Cancel(ctx)
 				}
 			}
@@ -50,11 +50,11 @@ func (c *call) decide(ctx context.Context) (d weir.Decision, speaker *part, err 
 	return d, speaker, nil
 }
 
-// giveBack gives back the cost of p's descriptors, and ends their lease.
-func (c *call) giveBack(ctx context.Context, p *part) error {
+// refund gives back the cost of p's descriptors, and ends their lease.
+func (c *call) refund(ctx context.Context, p *part) error {
 	l := c.service.gate.Limiter
-	var few [8]weir.Op
-	ops, permits, err := admit.Refunds(few[:0], l.Match(&p.life.Req))
+	var buf [8]weir.Op
+	ops, permits, err := admit.Refunds(buf[:0], l.Match(&p.life.Req))
 	switch {
 	case permits && p.life.Req.Lease == "":
 		return weir.ErrNoLease
@@ -66,7 +66,7 @@ func (c *call) giveBack(ctx context.Context, p *part) error {
 			return err
 		}
 		for i := range ops {
-			s := &c.statuses[p.places[ops[i].Descriptor]]
+			s := &c.statuses[p.indexes[ops[i].Descriptor]]
 			s.limit, s.remaining, s.reset = ops[i].Limit, ops[i].Decision.Remaining, ops[i].Decision.ResetAfter
 		}
 	}
@@ -76,10 +76,10 @@ func (c *call) giveBack(ctx context.Context, p *part) error {
 	return nil
 }
 
-// tell fills in the statuses of p's descriptors.
-func (c *call) tell(p *part, d weir.Decision) {
-	if len(p.places) == 1 {
-		c.set(p.places[0], d)
+// notify fills in the statuses of p's descriptors.
+func (c *call) notify(p *part, d weir.Decision) {
+	if len(p.indexes) == 1 {
+		c.set(p.indexes[0], d)
 		return
 	}
 	ops := p.life.Req.Ops()
@@ -88,10 +88,10 @@ func (c *call) tell(p *part, d weir.Decision) {
 		for to < len(ops) && ops[to].Descriptor == ops[from].Descriptor {
 			to++
 		}
-		said := weir.Fold(ops[from:to])
+		folded := weir.Fold(ops[from:to])
 		// A ban that operators put over the rules stands behind all other ops.
-		if at := p.places[ops[from].Descriptor]; said.Limit != nil && !c.statuses[at].over {
-			c.set(at, said)
+		if at := p.indexes[ops[from].Descriptor]; folded.Limit != nil && !c.statuses[at].over {
+			c.set(at, folded)
 		}
 		from = to
 	}

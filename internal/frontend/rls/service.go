@@ -177,8 +177,8 @@ const (
 // part is some of the descriptors.
 type part struct {
 	life admit.Admission
-	// places are those of the descriptors in the question.
-	places []int
+	// indexes are those of the descriptors in the question.
+	indexes []int
 }
 
 // Encoded implements grpcserver.Message.
@@ -198,7 +198,7 @@ func (c *call) Sent() {
 		p := &c.parts[i]
 		clear(p.life.Req.Descriptors)
 		p.life.End()
-		p.places = p.places[:0]
+		p.indexes = p.indexes[:0]
 	}
 	if c.data != nil {
 		c.data.Free()
@@ -290,7 +290,7 @@ func (c *call) add(i int) error {
 		p.life.Req.Lease = lease
 	}
 	p.life.Req.Descriptors = append(p.life.Req.Descriptors, out)
-	p.places = append(p.places, i)
+	p.indexes = append(p.indexes, i)
 	return nil
 }
 

@@ -104,7 +104,7 @@ func (p *played) compare(r *reader) (*Accuracy, error) {
 	}
 	for _, a := range others {
 		out.Compare = append(out.Compare, Compared{
-			Algorithm: a.Algorithm, InUse: a.InUse, Unfit: a.Unfit, Admitted: a.Admitted, Refused: a.Refused, Delayed: a.Delayed,
+			Algorithm: a.Algorithm, InUse: a.InUse, Unsupported: a.Unsupported, Admitted: a.Admitted, Refused: a.Refused, Delayed: a.Delayed,
 			LongestDelayMS: a.LongestDelay.Milliseconds(), FalseAllow: round(a.FalseAllow()), FalseDeny: round(a.FalseDeny()),
 			Overshoot: round(a.Overshoot), Boundary: round(a.Boundary), PeakToMeanAdmitted: round(a.PeakAfter),
 			BytesPerKey: a.Bytes, Operations: round(a.Operations),

@@ -146,17 +146,17 @@ func TestTrim(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	sequence := uint64(0)
 	local := event.NewLocal(20)
-	place := event.Place{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 1, PeriodMS: 1000, Burst: 1}
+	place := event.LimitRef{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 1, PeriodMS: 1000, Burst: 1}
 	for minute := range 20 {
 		at := now.Add(time.Duration(minute-20) * time.Minute)
 		var batch []event.Event
 		for range 500 {
 			sequence++
-			batch = append(batch, event.Event{Source: "n/1", Sequence: sequence, Time: at, Record: &event.Record{First: at, Last: at, Place: place,
+			batch = append(batch, event.Event{Source: "n/1", Sequence: sequence, Time: at, Record: &event.Record{First: at, Last: at, LimitRef: place,
 				Key: strings.Repeat("k", 40) + string(rune('a'+rng.IntN(26))) + time.Duration(sequence).String(), Outcome: "refused", Count: 1, Cost: 1, Every: 1}})
 		}
 		sequence++
-		batch = append(batch, event.Event{Source: "n/1", Sequence: sequence, Time: at, Rollup: &event.Rollup{From: at, To: at, Place: place, Counts: map[string]uint64{"refused": 500}}})
+		batch = append(batch, event.Event{Source: "n/1", Sequence: sequence, Time: at, Rollup: &event.Rollup{From: at, To: at, LimitRef: place, Counts: map[string]uint64{"refused": 500}}})
 		if err := local.Publish(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}

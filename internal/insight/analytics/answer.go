@@ -45,7 +45,7 @@ type Loss struct {
 }
 
 // Limit names a limit and says what it allows.
-type Limit = event.Place
+type Limit = event.LimitRef
 
 // Totals are decisions under limits, by outcome. A request meets as many decisions
 // as limits.
@@ -101,14 +101,14 @@ type TopRule struct {
 
 // TopKey is a client among those that were refused most.
 type TopKey struct {
-	Domain  string `json:"domain"`
-	Rule    string `json:"rule"`
-	Limit   string `json:"limit"`
-	Key     string `json:"key"`
-	Plain   bool   `json:"unhashed"`
-	Refused int64  `json:"refused"`
-	Shadow  int64  `json:"shadow_refused"`
-	Delayed int64  `json:"delayed"`
+	Domain   string `json:"domain"`
+	Rule     string `json:"rule"`
+	Limit    string `json:"limit"`
+	Key      string `json:"key"`
+	Unhashed bool   `json:"unhashed"`
+	Refused  int64  `json:"refused"`
+	Shadow   int64  `json:"shadow_refused"`
+	Delayed  int64  `json:"delayed"`
 }
 
 // TopWord is a path, a tier or another word of requests with what became of them.

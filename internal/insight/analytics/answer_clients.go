@@ -29,8 +29,8 @@ type Rest struct {
 // Client is a client under a limit with all evidence.
 type Client struct {
 	Limit
-	Key   string `json:"key"`
-	Plain bool   `json:"unhashed"`
+	Key      string `json:"key"`
+	Unhashed bool   `json:"unhashed"`
 	// Totals are the decisions that were told: complete for what limited the client,
 	// for what was allowed if AllowedKnown.
 	Totals

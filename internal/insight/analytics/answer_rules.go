@@ -36,8 +36,8 @@ type RuleFigures struct {
 	// Precision is how operators judged clients that the limit refused. Nil without
 	// labels.
 	Precision *Precision `json:"precision,omitempty"`
-	// Judged is how the evidence judges the clients that the limit refused most.
-	Judged *Judged `json:"judged,omitempty"`
+	// Classified is how the evidence judges the clients that the limit refused most.
+	Classified *Classified `json:"judged,omitempty"`
 	// Answer has badges and advice.
 	advice.Answer
 }
@@ -61,8 +61,8 @@ type Precision struct {
 	Share float64 `json:"share"`
 }
 
-// Judged counts clients that were refused by verdict.
-type Judged struct {
+// Classified counts clients that were refused by verdict.
+type Classified struct {
 	// Clients is how many were judged, Verdicts how many of them each way.
 	Clients  int64            `json:"clients"`
 	Verdicts map[string]int64 `json:"verdicts"`
@@ -124,11 +124,11 @@ type Rates struct {
 	// not sampled: their peaks are measured by the second, how the rest of a
 	// minute's demand spreads over its busy seconds is assumed to be even.
 	Estimated bool `json:"estimated"`
-	// Clients and Units are totals with weights; Told is how many rows they are
+	// Clients and Units are totals with weights; Rows is how many rows they are
 	// made of.
 	Clients int64 `json:"clients"`
 	Units   int64 `json:"units"`
-	Told    int64 `json:"rows"`
+	Rows    int64 `json:"rows"`
 	// Top are the clients with the highest peaks, in descending order.
 	Top []RateClient `json:"top"`
 	// Percentiles are of the peaks of all clients, by weight.
@@ -145,9 +145,9 @@ type Rates struct {
 
 // RateClient is a client with its rates.
 type RateClient struct {
-	Key    string `json:"key"`
-	Plain  bool   `json:"unhashed"`
-	Weight int64  `json:"weight"`
+	Key      string `json:"key"`
+	Unhashed bool   `json:"unhashed"`
+	Weight   int64  `json:"weight"`
 	// Peak is the most units in one window, Mean the mean of the windows in which it
 	// asked for any.
 	Peak     int64   `json:"peak"`

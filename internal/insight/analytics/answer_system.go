@@ -49,13 +49,13 @@ type Accuracy struct {
 // Compared is an algorithm on the same arrivals.
 type Compared struct {
 	Algorithm string `json:"algorithm"`
-	// InUse says that the limit has it. Unfit says why it cannot keep the limit: then
+	// InUse says that the limit has it. Unsupported says why it cannot keep the limit: then
 	// the rest is zero.
-	InUse    bool   `json:"in_use"`
-	Unfit    string `json:"unsupported_reason,omitempty"`
-	Admitted int64  `json:"admitted"`
-	Refused  int64  `json:"refused"`
-	Delayed  int64  `json:"delayed"`
+	InUse       bool   `json:"in_use"`
+	Unsupported string `json:"unsupported_reason,omitempty"`
+	Admitted    int64  `json:"admitted"`
+	Refused     int64  `json:"refused"`
+	Delayed     int64  `json:"delayed"`
 	// LongestDelayMS is the longest wait that it tells somebody.
 	LongestDelayMS int64 `json:"longest_delay_ms"`
 	// The shares are as in Accuracy.
@@ -122,13 +122,13 @@ type SafeRate struct {
 	// or unknown, and then Reason says why.
 	Basis  string `json:"basis"`
 	Reason string `json:"reason,omitempty"`
-	// StepS is how many seconds a moment has. Judged is how many were judged, those with
+	// StepS is how many seconds a moment has. Classified is how many were judged, those with
 	// at least SafeAnswers answers that were timed, Strained how many of them were
 	// strained: of whose answers at least SafeErrors were server errors, or whose 99th
 	// percentile was at least SafeSlower times UsualP99MS, the median of those of all
 	// that were judged.
 	StepS      int64   `json:"step_s"`
-	Judged     int64   `json:"judged"`
+	Classified int64   `json:"judged"`
 	Strained   int64   `json:"strained"`
 	UsualP99MS float64 `json:"usual_p99_ms"`
 	// Separation says how well the inferred rate tells strained moments from others:
@@ -204,9 +204,9 @@ type ServiceInfo struct {
 	Events       int64 `json:"events"`
 	Duplicates   int64 `json:"duplicates"`
 	Late         int64 `json:"late"`
-	// SetAside is how many events the database refuses for what they say; they are in no
+	// Rejected is how many events the database refuses for what they say; they are in no
 	// answer.
-	SetAside int64 `json:"rejected"`
+	Rejected int64 `json:"rejected"`
 	// Retries counts transactions that failed and were made again. Failing is why the
 	// last one failed, empty if it did not.
 	Retries int64  `json:"retries"`

@@ -19,7 +19,7 @@ func (a *answering) count() int64 {
 }
 
 // add takes in what a roll-up tells.
-func (a *answering) add(r *event.Answered) {
+func (a *answering) add(r *event.ResponseTotals) {
 	o := answering{ok: figure(r.OK), redirect: figure(r.Redirect), denied: figure(r.Denied), clientError: figure(r.ClientError),
 		serverError: figure(r.ServerError), totalUS: figure(r.TotalUS), longestUS: figure(r.LongestUS)}
 	o.times.add(r.Times)
@@ -77,11 +77,11 @@ func (a *answering) merge(packed []byte) error {
 	return nil
 }
 
-// readAnswered are the limits that met requests of which it is known how they were
+// readResponses are the limits that met requests of which it is known how they were
 // answered.
-func readAnswered(r *reader) (map[name]bool, error) {
+func readResponses(r *reader) (map[name]bool, error) {
 	out := map[name]bool{}
-	w := r.placed(part{r.grain, r.from, r.to})
+	w := r.whereOf(part{r.grain, r.from, r.to})
 	if err := query(r.tx, func(row Row) { out[nameOf(r.byID[row.Int(0)])] = true }, `SELECT DISTINCT limit_id FROM answered`+w.text, w.args...); err != nil || len(out) > 0 {
 		return out, err
 	}

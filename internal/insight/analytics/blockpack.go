@@ -65,8 +65,8 @@ func appendWord(to []byte, word string) []byte {
 
 // Kinds of columns of numbers: one for all rows, or one for each.
 const (
-	sameCells  = 1
-	apartCells = 0
+	sameCells     = 1
+	separateCells = 0
 )
 
 // instants reports whether a cell is an instant, which is told from the row's own.
@@ -90,7 +90,7 @@ func packCells(n []int64, cell int, at []int64) []byte {
 	case same:
 		return binary.AppendVarint([]byte{sameCells}, value(0))
 	}
-	out := append(make([]byte, 0, 1+2*len(n)), apartCells)
+	out := append(make([]byte, 0, 1+2*len(n)), separateCells)
 	for i := range n {
 		out = binary.AppendVarint(out, value(i))
 	}
@@ -196,7 +196,7 @@ func unpackCells(to []int64, bits []byte, cell int, at []int64) ([]int64, error)
 		r.bits = bits[1:]
 		if same = bits[0] == sameCells; same {
 			v = r.varint()
-		} else if bits[0] != apartCells {
+		} else if bits[0] != separateCells {
 			return nil, errBlock
 		}
 	}

@@ -21,8 +21,8 @@ const (
 type change struct {
 	rollups   map[rollupRow]int64
 	requests  map[requestRow]int64
-	latencies map[placedRow]*timing
-	answered  map[placedRow]*answering
+	latencies map[originRow]*timing
+	responses map[originRow]*answering
 	clients   map[clientRow]*cells
 	seconds   map[secondRow]int64
 	sketches  map[sketchRow]*sketch
@@ -37,15 +37,15 @@ type change struct {
 // span is from when to when a limit was met, in seconds since the Unix epoch.
 type span struct{ first, last int64 }
 
-// place is a node and the region that it is in.
-type place struct{ node, region string }
+// origin is a node and the region that it is in.
+type origin struct{ node, region string }
 
 type (
 	rollupRow struct {
 		grain   Grain
 		at      int64
 		limit   Limit
-		where   place
+		where   origin
 		outcome string
 	}
 	clientRow struct {
@@ -83,12 +83,12 @@ type (
 		source string
 		at     int64
 	}
-	// placedRow is a row that is kept by limit, node and region.
-	placedRow struct {
+	// originRow is a row that is kept by limit, node and region.
+	originRow struct {
 		grain Grain
 		at    int64
 		limit Limit
-		where place
+		where origin
 	}
 )
 
@@ -104,7 +104,7 @@ func (r sketchRow) args(n *numbers) []any {
 	return []any{int64(r.grain), r.at, n.limits[r.limit], r.kind}
 }
 
-func (r placedRow) args(n *numbers) []any {
+func (r originRow) args(n *numbers) []any {
 	return []any{int64(r.grain), r.at, n.limits[r.limit], r.where.node, r.where.region}
 }
 
@@ -122,7 +122,7 @@ type kept struct {
 
 func newChange(k kept) *change {
 	return &change{
-		rollups: map[rollupRow]int64{}, requests: map[requestRow]int64{}, latencies: map[placedRow]*timing{}, answered: map[placedRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
+		rollups: map[rollupRow]int64{}, requests: map[requestRow]int64{}, latencies: map[originRow]*timing{}, responses: map[originRow]*answering{}, clients: map[clientRow]*cells{}, seconds: map[secondRow]int64{},
 		sketches: map[sketchRow]*sketch{}, words: map[wordRow]*[4]int64{}, losses: map[lossRow]event.Loss{},
 		limits: map[Limit]span{}, kept: k,
 	}
@@ -130,51 +130,51 @@ func newChange(k kept) *change {
 
 // add takes in an event, and reports whether there are still rows for it.
 func (c *change) add(e *event.Event) bool {
-	told := e.Time.Unix() >= c.kept.seen
+	kept := e.Time.Unix() >= c.kept.seen
 	switch {
-	case !told:
+	case !kept:
 	case e.Rollup != nil:
-		told = c.addRollup(e)
+		kept = c.addRollup(e)
 	case e.Record != nil:
-		told = c.addRecord(e)
+		kept = c.addRecord(e)
 	case e.Loss != nil:
 		at := Minute.of(e.Time)
-		if told = at >= c.kept.counts[Hour] && at <= c.kept.until; told {
+		if kept = at >= c.kept.counts[Hour] && at <= c.kept.until; kept {
 			c.addLoss(lossRow{e.Source, at}, e.Loss)
 		}
 	}
-	if !told {
+	if !kept {
 		c.late++
 	}
-	return told
+	return kept
 }
 
 func (c *change) addRollup(e *event.Event) bool {
 	r := e.Rollup
 	middle := r.From.Add(r.To.Sub(r.From) / 2)
-	l, where, told := limitOf(&r.Place), place{nodeOf(e.Source), text(e.Region)}, false
+	l, where, kept := limitOf(&r.LimitRef), origin{nodeOf(e.Source), text(e.Region)}, false
 	for _, g := range grains {
 		at := g.of(middle)
 		if at < c.kept.counts[g] || at > c.kept.until {
 			continue
 		}
-		told = true
+		kept = true
 		c.addRequests(g, at, where, r)
 		for outcome, n := range r.Counts {
 			c.rollups[rollupRow{g, at, l, where, text(outcome)}] += figure(n)
 		}
-		row := placedRow{g, at, l, where}
+		row := originRow{g, at, l, where}
 		if r.Latency != nil {
 			of(c.latencies, row).add(r.Latency)
 		}
-		if r.Answered != nil {
-			of(c.answered, row).add(r.Answered)
+		if r.Responses != nil {
+			of(c.responses, row).add(r.Responses)
 		}
 	}
-	if told && (r.Rule != "" || r.Limit != "" || len(r.Counts) > 0) { // not of a domain alone
+	if kept && (r.Rule != "" || r.Limit != "" || len(r.Counts) > 0) { // not of a domain alone
 		c.met(l, middle)
 	}
-	return told
+	return kept
 }
 
 // met notes that a limit was met at an instant.
@@ -197,27 +197,27 @@ func (c *change) addLoss(row lossRow, l *event.Loss) {
 
 func (c *change) addRecord(e *event.Event) bool {
 	r := e.Record
-	l, key := limitOf(&r.Place), ""
+	l, key := limitOf(&r.LimitRef), ""
 	if !r.Merged {
 		key = keyText(r.Key)
 	}
-	told := false
+	kept := false
 	row := cellsOf(r)
 	for _, g := range [...]Grain{Minute, Hour} {
 		at := g.of(r.First)
 		if at < c.kept.clients[g] || at > c.kept.until {
 			continue
 		}
-		told = true
+		kept = true
 		entry(c.clients, clientRow{g, at, l, key}, none).add(row)
 	}
 	for _, g := range grains {
 		if at := g.of(r.First); at >= c.kept.counts[g] && at <= c.kept.until {
-			told = true
+			kept = true
 			c.addSketches(g, at, l, key, r)
 		}
 	}
-	if !told {
+	if !kept {
 		return false
 	}
 	c.met(l, r.First)
@@ -261,7 +261,7 @@ func cellsOf(r *event.Record) *cells {
 		c.n[cRetry] = retryNever
 	}
 	c.n[cDelay] = figureOf(r.DelayMS)
-	c.n[cPlain], c.n[cWithout] = bitOf(r.Plain), bitOf(r.Degraded)
+	c.n[cUnhashed], c.n[cWithout] = bitOf(r.Unhashed), bitOf(r.Degraded)
 	if r.Merged {
 		c.n[cMerged] = 1
 	} else if r.Outcome == "allowed" {
@@ -384,7 +384,7 @@ func (c *cells) merged() *cells {
 	m := *c
 	m.w = [numWords]string{}
 	m.n[cMerged] = max(m.n[cMerged], 1)
-	for _, i := range [...]int{cPlain, cEvery, cWatched, cUsers, cAgents, cPaths, cAddresses, cUserBits, cAgentBits, cPathBits, cAddressBits, cPeak, cPeakMinute} {
+	for _, i := range [...]int{cUnhashed, cEvery, cWatched, cUsers, cAgents, cPaths, cAddresses, cUserBits, cAgentBits, cPathBits, cAddressBits, cPeak, cPeakMinute} {
 		m.n[i] = 0
 	}
 	return &m
@@ -416,7 +416,7 @@ func (c *change) cutWords(most int) {
 }
 
 // limitOf returns the limit of a place.
-func limitOf(p *event.Place) Limit {
+func limitOf(p *event.LimitRef) Limit {
 	return Limit{
 		Domain: text(p.Domain), Rule: text(p.Rule), Limit: text(p.Limit), Algorithm: text(p.Algorithm),
 		Allowance: figureOf(p.Allowance), PeriodMS: figureOf(p.PeriodMS), Burst: figureOf(p.Burst),

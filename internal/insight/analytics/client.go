@@ -128,7 +128,7 @@ func (c *client) sumUp(s *scope) {
 func (c *client) report(a *ask, kept time.Time, labels labelBook) Client {
 	t := &c.total
 	out := Client{
-		Limit: c.limit, Key: c.key, Plain: t.n[cPlain] != 0, Totals: t.totals(),
+		Limit: c.limit, Key: c.key, Unhashed: t.n[cUnhashed] != 0, Totals: t.totals(),
 		AllowedKnown: t.n[cEvery] > 0 || t.n[cWatched] != 0, Sampled: t.n[cEvery] > 0,
 		Decisive: t.n[cDecisive], Units: t.n[cUnits], First: timeOf(t.n[cFirst]), Last: timeOf(t.n[cLast]), FirstSeen: timeOf(c.firstSeen),
 		PeakSecond: t.n[cPeak], Early: t.n[cEarly], RetryMS: t.n[cRetry], DelayMS: t.n[cDelay], Least: t.n[cLeast],
@@ -160,7 +160,7 @@ func (c *client) report(a *ask, kept time.Time, labels labelBook) Client {
 		out.Now = max(out.Now, h.units)
 	}
 	if c.total.limited() > 0 {
-		v := verdict.Judge(c.evidence(a, kept))
+		v := verdict.Classify(c.evidence(a, kept))
 		out.Verdict = &v
 	}
 	out.Label = labels.of(c.name, c.key)

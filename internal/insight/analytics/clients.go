@@ -42,7 +42,7 @@ func reportClients(r *reader) (*ClientList, error) {
 	most := r.top
 	again := r.sort == "overshoot" || r.verdicts != nil || r.labels != nil
 	if again {
-		most = r.lookedAt()
+		most = r.maxScanned()
 	}
 	found, err := r.find(r.sort, most, true)
 	if err != nil {
@@ -50,9 +50,9 @@ func reportClients(r *reader) (*ClientList, error) {
 	}
 	out.Total = found.total
 	for i := range found.clients {
-		told := found.clients[i].report(r.ask, found.since, found.labels)
-		if r.keeps(&told) {
-			out.Clients = append(out.Clients, told)
+		reported := found.clients[i].report(r.ask, found.since, found.labels)
+		if r.keeps(&reported) {
+			out.Clients = append(out.Clients, reported)
 		}
 	}
 	if again {
@@ -75,15 +75,15 @@ func reportClients(r *reader) (*ClientList, error) {
 	return out, err
 }
 
-// maxLookedAt is how many rows are read, at most, of clients that are judged before some of
+// scanLimit is how many rows are read, at most, of clients that are judged before some of
 // them are chosen.
-const maxLookedAt = 50_000
+const scanLimit = 50_000
 
-// lookedAt returns how many clients are judged before some of them are chosen: as many as
+// maxScanned returns how many clients are judged before some of them are chosen: as many as
 // may have so many rows in the range, at least those that are asked for.
-func (a *ask) lookedAt() int {
+func (a *ask) maxScanned() int {
 	steps := max((min(a.to, a.now.Unix())-a.from)/a.clientGrain().Seconds(), 1)
-	return min(max(int(maxLookedAt/steps), a.top), maxTop)
+	return min(max(int(scanLimit/steps), a.top), maxTop)
 }
 
 // keeps reports whether a client has the verdict and the label that are asked for.
@@ -138,8 +138,8 @@ func reportClient(r *reader) (*ClientDetail, error) {
 	return out, nil
 }
 
-func (c *client) series(a *ask, told Client) ClientSeries {
-	s := ClientSeries{Client: told, At: a.at(), UnitsAt: make([]int64, a.points()), Busiest: make([]int64, a.points())}
+func (c *client) series(a *ask, reported Client) ClientSeries {
+	s := ClientSeries{Client: reported, At: a.at(), UnitsAt: make([]int64, a.points()), Busiest: make([]int64, a.points())}
 	l := a.lines(numCells)
 	for i := range c.rows {
 		row := &c.rows[i]

@@ -16,7 +16,7 @@ type clientSum struct {
 	clientKey
 	order                           int64 // what is ordered by
 	refused, delayed, shadow, units int64
-	plain                           bool
+	unhashed                        bool
 }
 
 // perClient finds what is kept of a client, of which rows come in turn.
@@ -64,7 +64,7 @@ var clientOrders = map[string]struct {
 }
 
 // sumCells are the cells that sums are of.
-var sumCells = []int{cRefused, cDelayed, cShadow, cUnits, cPlain}
+var sumCells = []int{cRefused, cDelayed, cShadow, cUnits, cUnhashed}
 
 // add takes in a row.
 func (s *clientSum) add(l *clientLine, order string) {
@@ -72,7 +72,7 @@ func (s *clientSum) add(l *clientLine, order string) {
 	s.delayed += l.n[cDelayed]
 	s.shadow += l.n[cShadow]
 	s.units += l.n[cUnits]
-	s.plain = s.plain || l.n[cPlain] != 0
+	s.unhashed = s.unhashed || l.n[cUnhashed] != 0
 	if o := clientOrders[order]; o.way == most {
 		s.order = max(s.order, o.value(l))
 	} else {

@@ -43,7 +43,7 @@ const (
 	cLast       // likewise
 	cEvery      // of the sample that the key belongs to, 0 if it does not
 	cWatched
-	cPlain
+	cUnhashed
 	cUsers
 	cAgents
 	cPaths
@@ -83,7 +83,7 @@ var cellColumns = [numCells]column{
 	cAnswers: {"answers", sum}, cOK: {"ok", sum}, cRedirect: {"redirect", sum}, cDenied: {"denied", sum},
 	cClientError: {"client_error", sum}, cServerError: {"server_error", sum}, cTotalMS: {"total_ms", sum}, cLongestMS: {"longest_ms", most},
 	cLeast: {"least", least}, cPeak: {"peak", most}, cPeakMinute: {"peak_minute", most}, cRetry: {"retry", most}, cDelay: {"delay", most},
-	cFirst: {"first_us", least}, cLast: {"last_us", most}, cEvery: {"every", most}, cWatched: {"watched", either}, cPlain: {"plain", either},
+	cFirst: {"first_us", least}, cLast: {"last_us", most}, cEvery: {"every", most}, cWatched: {"watched", either}, cUnhashed: {"plain", either},
 	cUsers: {"users", most}, cAgents: {"agents", most}, cPaths: {"paths", most}, cAddresses: {"addresses", most},
 	cUserBits: {"user_bits", either}, cAgentBits: {"agent_bits", either}, cPathBits: {"path_bits", either}, cAddressBits: {"address_bits", either},
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// tell fills in all that is made of clients.
-func (out *Rates) tell(clients []*rateClient, top int) {
+// addTop fills in all that is made of clients.
+func (out *Rates) addTop(clients []*rateClient, top int) {
 	windows := []RateBucket{}
 	peaks := make([]PeakBucket, 0, len(clients))
 	for _, c := range clients {
@@ -24,7 +24,7 @@ func (out *Rates) tell(clients []*rateClient, top int) {
 		}
 		peaks = append(peaks, p)
 		out.Clients += c.Weight
-		out.Told++
+		out.Rows++
 	}
 	for _, w := range windows {
 		out.Units += w.Units

@@ -45,7 +45,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(eventsDesc, info.Events-info.Late, "counted")
 	count(eventsDesc, info.Duplicates, "duplicate")
 	count(eventsDesc, info.Late, "late")
-	count(eventsDesc, info.SetAside, "rejected")
+	count(eventsDesc, info.Rejected, "rejected")
 	count(batchesDesc, info.Batches)
 	count(transactionsDesc, info.Transactions)
 	count(retriesDesc, info.Retries)

@@ -86,7 +86,7 @@ func readTopKeys(r *reader) ([]TopKey, error) {
 			break
 		}
 		l := r.byID[s.limit]
-		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: s.client, Plain: s.plain, Refused: s.refused, Shadow: s.shadow, Delayed: s.delayed})
+		out = append(out, TopKey{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit, Key: s.client, Unhashed: s.unhashed, Refused: s.refused, Shadow: s.shadow, Delayed: s.delayed})
 	}
 	return out, err
 }

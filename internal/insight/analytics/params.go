@@ -70,8 +70,8 @@ type takes struct {
 
 var (
 	limitFilters  = []string{"domain", "rule", "limit", "algorithm", "mode"}
-	placeFilters  = append(slices.Clone(limitFilters), "node", "region")
-	countFilters  = append(slices.Clone(placeFilters), "outcome")
+	originFilters = append(slices.Clone(limitFilters), "node", "region")
+	countFilters  = append(slices.Clone(originFilters), "outcome")
 	clientFilters = append(slices.Clone(limitFilters), "key", "tier", "path", "agent")
 	allFilters    = append(slices.Clone(countFilters), "key", "tier", "path", "agent")
 )
@@ -370,7 +370,7 @@ func (a *ask) at() []time.Time {
 func (a *ask) point(at int64) int { return int((at - a.from) / a.step) }
 
 // ofClients reports whether the question is about some clients only, so that it is
-// readAnswered by records.
+// readResponses by records.
 func (a *ask) ofClients() bool {
 	return a.keys != nil || a.tiers != nil || a.paths != nil || a.agents != nil
 }

@@ -65,7 +65,7 @@ func readRates(r *reader) (*Rates, error) {
 			}
 		}
 	}
-	out.tell(clients, r.top)
+	out.addTop(clients, r.top)
 	if err := out.addVerdicts(r, names[0]); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 	var clients perClient[rateClient]
 	var order []*rateClient
 	need := clientColumns{
-		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cPlain},
+		cells: []int{cAllowed, cRefused, cSoft, cBorrowed, cDelayed, cShadow, cUnits, cEvery, cPeak, cSeconds, cUnhashed},
 		words: []int{wUser, wTier},
 	}
 	err = r.clientRows(g, from, r.to, need, func(l *clientLine) {
@@ -97,7 +97,7 @@ func readRateClients(r *reader, windowMS int64) ([]*rateClient, error) {
 			order = append(order, c)
 		}
 		units := l.n[cUnits]
-		c.Plain = c.Plain || l.n[cPlain] != 0
+		c.Unhashed = c.Unhashed || l.n[cUnhashed] != 0
 		c.Units += units
 		c.Requests += l.n[cAllowed] + l.n[cRefused] + l.n[cSoft] + l.n[cBorrowed] + l.n[cDelayed] + l.n[cShadow]
 		c.Refused += l.n[cRefused] + l.n[cShadow]
@@ -198,15 +198,15 @@ func readArrivalWindows(r *reader, windowMS int64) (map[string]*exactWindows, er
 	return out, err
 }
 
-// maxJudgedRates is how many of the clients with the highest rates are judged.
-const maxJudgedRates = 50
+// maxClassifiedRates is how many of the clients with the highest rates are judged.
+const maxClassifiedRates = 50
 
 // addVerdicts adds the verdicts of clients that were limited.
 func (out *Rates) addVerdicts(r *reader, n name) error {
 	var found []client
 	var of []int
 	for i, c := range out.Top {
-		if c.Refused > 0 && len(found) < maxJudgedRates {
+		if c.Refused > 0 && len(found) < maxClassifiedRates {
 			found = append(found, client{name: n, key: c.Key})
 			of = append(of, i)
 		}
@@ -219,7 +219,7 @@ func (out *Rates) addVerdicts(r *reader, n name) error {
 		return err
 	}
 	for i := range found {
-		out.Top[of[i]].Verdict = string(verdict.Judge(found[i].evidence(r.ask, since)).Class)
+		out.Top[of[i]].Verdict = string(verdict.Classify(found[i].evidence(r.ask, since)).Class)
 	}
 	return nil
 }

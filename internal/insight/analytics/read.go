@@ -139,8 +139,8 @@ func (r *reader) clientCounts(step int64, each func(countRow)) error {
 	return err
 }
 
-// beside are outcomes that are counted beside another of the same decision.
-func beside(outcome string) bool { return outcome == "estimated" || outcome == "degraded" }
+// isMark are outcomes that are counted beside another of the same decision.
+func isMark(outcome string) bool { return outcome == "estimated" || outcome == "degraded" }
 
 // add counts decisions.
 func (t *Totals) add(outcome string, n int64) {
@@ -148,7 +148,7 @@ func (t *Totals) add(outcome string, n int64) {
 		t.Counts = map[string]int64{}
 	}
 	t.Counts[outcome] += n
-	if !beside(outcome) {
+	if !isMark(outcome) {
 		t.Decisions += n
 	}
 	t.RefusedShare = ratio(t.Counts["refused"], t.Decisions)

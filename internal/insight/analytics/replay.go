@@ -21,9 +21,9 @@ type Replay struct {
 	// Limit is the limit as it is, Edited as it was asked for.
 	Limit  Limit `json:"limit"`
 	Edited Limit `json:"edited_limit"`
-	// Unfit says why arrivals do not tell what either would have decided. Then
+	// Unsupported says why arrivals do not tell what either would have decided. Then
 	// nothing else is told.
-	Unfit string `json:"unsupported_reason,omitempty"`
+	Unsupported string `json:"unsupported_reason,omitempty"`
 	// First and Last are the first and the last arrival. Nil where there are none.
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
@@ -32,12 +32,12 @@ type Replay struct {
 	Keys      int64 `json:"keys"`
 	Decisions int64 `json:"decisions"`
 	Cut       bool  `json:"truncated"`
-	// Told is what was decided when they came, with the numbers and beside the
+	// Recorded is what was decided when they came, with the numbers and beside the
 	// limits of then; Own what the limit as it is decides on them, With what the
 	// edited one does.
-	Told Replayed `json:"recorded"`
-	Own  Replayed `json:"current"`
-	With Replayed `json:"edited"`
+	Recorded Replayed `json:"recorded"`
+	Own      Replayed `json:"current"`
+	With     Replayed `json:"edited"`
 	// Refused is how many decisions With refuses and Own does not, Admitted the
 	// reverse, and of how many keys those are.
 	Refused  ReplayChange `json:"newly_refused"`
@@ -57,7 +57,7 @@ type Replayed struct {
 	Admitted int64 `json:"admitted"`
 	Refused  int64 `json:"refused"`
 	// Delayed counts decisions that pass and wait, LongestDelayMS is the longest wait.
-	// Both are zero in Told, which does not know.
+	// Both are zero in Recorded, which does not know.
 	Delayed        int64 `json:"delayed"`
 	LongestDelayMS int64 `json:"longest_delay_ms"`
 	// Keys is how many keys were refused at least once.
@@ -74,10 +74,10 @@ type ReplayChange struct {
 type ReplayedClient struct {
 	Key       string `json:"key"`
 	Decisions int64  `json:"decisions"`
-	// ToldRefused, OwnRefused and WithRefused are as in Replay.
-	ToldRefused int64 `json:"recorded_refused"`
-	OwnRefused  int64 `json:"current_refused"`
-	WithRefused int64 `json:"edited_refused"`
+	// RecordedRefused, OwnRefused and WithRefused are as in Replay.
+	RecordedRefused int64 `json:"recorded_refused"`
+	OwnRefused      int64 `json:"current_refused"`
+	WithRefused     int64 `json:"edited_refused"`
 	// Label is what an operator says of it, empty if nobody does.
 	Label string `json:"label,omitempty"`
 }
@@ -154,12 +154,12 @@ func (out *Replay) read(r *reader, n name) (play func(), err error) {
 	out.Edited = r.edit.of(out.Limit)
 	own, err := accuracy.NewReplay(accuracyOf(out.Limit))
 	if err != nil {
-		out.Unfit = fmt.Sprintf("what %s decides is not a matter of arrivals alone", out.Limit.Algorithm)
+		out.Unsupported = fmt.Sprintf("what %s decides is not a matter of arrivals alone", out.Limit.Algorithm)
 		return play, nil
 	}
 	with, err := accuracy.NewReplay(accuracyOf(out.Edited))
 	if err != nil {
-		out.Unfit = err.Error()
+		out.Unsupported = err.Error()
 		return play, nil
 	}
 	keys := map[string][]accuracy.Arrival{}
@@ -226,11 +226,11 @@ func (out *Replay) narrow(r *reader, keys map[string][]accuracy.Arrival) {
 
 // add adds one key, with what was decided, what the limit decides, and what
 // the edited one does.
-func (out *Replay) add(a *ask, told, own, with []accuracy.Arrival) ReplayedClient {
+func (out *Replay) add(a *ask, recorded, own, with []accuracy.Arrival) ReplayedClient {
 	out.Keys++
 	var refused, admitted int64
-	for i := range told {
-		at := time.UnixMicro(told[i].At).UTC()
+	for i := range recorded {
+		at := time.UnixMicro(recorded[i].At).UTC()
 		if out.First == nil || at.Before(*out.First) {
 			out.First = &at
 		}
@@ -238,7 +238,7 @@ func (out *Replay) add(a *ask, told, own, with []accuracy.Arrival) ReplayedClien
 			out.Last = &at
 		}
 		out.Decisions++
-		p := min(a.point(told[i].At/1e6), len(out.At)-1)
+		p := min(a.point(recorded[i].At/1e6), len(out.At)-1)
 		out.Came[p]++
 		out.OwnRefused[p] += bitOf(!own[i].Admitted)
 		out.WithRefused[p] += bitOf(!with[i].Admitted)
@@ -247,7 +247,7 @@ func (out *Replay) add(a *ask, told, own, with []accuracy.Arrival) ReplayedClien
 	}
 	out.Refused.add(refused)
 	out.Admitted.add(admitted)
-	return ReplayedClient{Decisions: int64(len(told)), ToldRefused: out.Told.add(told), OwnRefused: out.Own.add(own), WithRefused: out.With.add(with)}
+	return ReplayedClient{Decisions: int64(len(recorded)), RecordedRefused: out.Recorded.add(recorded), OwnRefused: out.Own.add(own), WithRefused: out.With.add(with)}
 }
 
 func (c *ReplayChange) add(decisions int64) {

@@ -12,12 +12,12 @@ type requestRow struct {
 	grain   Grain
 	at      int64
 	domain  string
-	where   place
+	where   origin
 	outcome string
 }
 
 // addRequests takes in the requests that a roll-up tells.
-func (c *change) addRequests(g Grain, at int64, where place, r *event.Rollup) {
+func (c *change) addRequests(g Grain, at int64, where origin, r *event.Rollup) {
 	for outcome, n := range r.Requests {
 		c.requests[requestRow{g, at, text(r.Domain), where, text(outcome)}] += figure(n)
 	}

@@ -24,7 +24,7 @@ var (
 	rollupsTable   = tableOf("rollups", "grain", "at", "limit_id", "node", "region", "outcome")
 	requestsTable  = tableOf("requests", "grain", "at", "domain", "node", "region", "outcome")
 	latenciesTable = tableOf("latencies", "grain", "at", "limit_id", "node", "region")
-	answeredTable  = tableOf("answered", "grain", "at", "limit_id", "node", "region")
+	responsesTable = tableOf("answered", "grain", "at", "limit_id", "node", "region")
 	sketchesTable  = tableOf("sketches", "grain", "at", "limit_id", "kind")
 	blocksTable    = tableOf("client_blocks", "grain", "at", "limit_id")
 	columnsTable   = tableOf("client_columns", "grain", "at", "limit_id", "name")
@@ -37,7 +37,7 @@ var (
 )
 
 // countTables are those whose rows are kept as long as the counts of their grain.
-var countTables = []table{rollupsTable, requestsTable, latenciesTable, answeredTable, sketchesTable}
+var countTables = []table{rollupsTable, requestsTable, latenciesTable, responsesTable, sketchesTable}
 
 // column is a column of a table, and how two values of it become one.
 type column struct {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// judgedPerLimit is how many clients of a limit are judged, judgedAtMost how many
+	// maxClassifiedPerLimit is how many clients of a limit are judged, maxClassified how many
 	// of all limits.
-	judgedPerLimit, judgedAtMost = 20, 400
+	maxClassifiedPerLimit, maxClassified = 20, 400
 	// maxSampled is how many sampled clients headroom is computed of.
 	maxSampled = 50_000
 )
@@ -29,13 +29,13 @@ type ruleBook struct {
 }
 
 type ruleEntry struct {
-	name    name
-	figures RuleFigures
-	trips   tripping
-	usages  []float64 // of sampled clients
-	demands []int64   // of sampled clients, in their busiest period
-	judged  []advice.Client
-	shadow  bool
+	name       name
+	figures    RuleFigures
+	trips      tripping
+	usages     []float64 // of sampled clients
+	demands    []int64   // of sampled clients, in their busiest period
+	classified []advice.Client
+	shadow     bool
 	// stricter is the limit that decides what this one refuses, nil if that is this
 	// one, or is not known.
 	stricter *advice.Stricter
@@ -48,7 +48,7 @@ func readRuleBook(r *reader) (*ruleBook, error) {
 		b.by[n] = e
 		b.list = append(b.list, e)
 	}
-	for _, step := range []func() error{b.count, b.keys, b.clients, b.stricter, b.sampled, b.judge} {
+	for _, step := range []func() error{b.count, b.keys, b.clients, b.stricter, b.sampled, b.classify} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -164,8 +164,8 @@ func (b *ruleBook) sampled() error {
 	return nil
 }
 
-// judge judges the clients that the limits limited most.
-func (b *ruleBook) judge() error {
+// classify judges the clients that the limits limited most.
+func (b *ruleBook) classify() error {
 	labels, err := b.r.labelBook()
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (b *ruleBook) judge() error {
 		}
 	}
 	slices.SortStableFunc(limited, func(x, y *ruleEntry) int { return cmp.Compare(y.figures.limited(), x.figures.limited()) })
-	if n := judgedAtMost / judgedPerLimit; len(limited) > n {
+	if n := maxClassified / maxClassifiedPerLimit; len(limited) > n {
 		limited = limited[:n]
 		b.r.missing = append(b.r.missing, "clients are judged of the "+strconv.Itoa(n)+" limits that limited most")
 	}
@@ -193,14 +193,14 @@ func (b *ruleBook) judge() error {
 	}
 	for _, e := range limited {
 		one := b.r.only(b.r.versions(e.name))
-		found := one.clientsOfSums(of[e.name], judgedPerLimit)
+		found := one.clientsOfSums(of[e.name], maxClassifiedPerLimit)
 		if err := one.load(found); err != nil {
 			return err
 		}
 		for i := range found {
-			e.judged = append(e.judged, found[i].assess(one.ask, since, labels))
+			e.classified = append(e.classified, found[i].assess(one.ask, since, labels))
 		}
-		e.figures.Judged = judgedOf(e.judged)
+		e.figures.Classified = countVerdicts(e.classified)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (b *ruleBook) judge() error {
 // assess returns the client as advice reads it. What an operator said counts.
 func (c *client) assess(a *ask, since time.Time, labels labelBook) advice.Client {
 	ev := c.evidence(a, since)
-	out := advice.Client{Evidence: ev, Verdict: verdict.Judge(ev)}
+	out := advice.Client{Evidence: ev, Verdict: verdict.Classify(ev)}
 	if l := labels.of(c.name, c.key); l != nil {
 		out.Labelled, out.Verdict.Class = true, verdict.Legitimate
 		if l.Label == labelAbusive {
@@ -218,11 +218,11 @@ func (c *client) assess(a *ask, since time.Time, labels labelBook) advice.Client
 	return out
 }
 
-func judgedOf(clients []advice.Client) *Judged {
+func countVerdicts(clients []advice.Client) *Classified {
 	if len(clients) == 0 {
 		return nil
 	}
-	j := &Judged{Clients: int64(len(clients)), Verdicts: map[string]int64{}, RefusedShares: map[string]float64{}}
+	j := &Classified{Clients: int64(len(clients)), Verdicts: map[string]int64{}, RefusedShares: map[string]float64{}}
 	refused, all := map[string]int64{}, int64(0)
 	for _, c := range clients {
 		word := string(c.Verdict.Class)
@@ -249,7 +249,7 @@ func (b *ruleBook) advise(e *ruleEntry, since time.Time) {
 		Allowed: f.Counts["allowed"] + f.Counts["soft"] + f.Counts["borrowed"] + f.Counts["delayed"], Refused: f.Counts["refused"],
 		ShadowRefused: f.Counts["shadow_refused"], Decisive: f.Decisive, Stricter: e.stricter,
 		Sample:  advice.Quantiles{Clients: int64(len(e.demands)), P50: quantile(e.demands, 50), P95: quantile(e.demands, 95), P99: quantile(e.demands, 99), Max: quantile(e.demands, 100)},
-		Clients: e.judged, Limited: f.KeysLimited, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
+		Clients: e.classified, Limited: f.KeysLimited, Minutes: e.trips.steps, Tripped: e.trips.tripped, Trips: e.trips.trips,
 	})
 }
 

@@ -24,7 +24,7 @@ const (
 // moment is what the upstream was sent in a row's time, and how it answered.
 type moment struct {
 	admitted, refused int64
-	answered          answering
+	responses         answering
 	// p99 is in milliseconds. Both are set by judge.
 	p99      float64
 	strained bool
@@ -34,13 +34,13 @@ func (m *moment) rate(seconds int64) float64 { return float64(m.admitted) / floa
 
 // safeRate says how the upstream fared above a rate and below it: the one that is
 // given, or if that is zero the one that the moments, of so many seconds each, show.
-func safeRate(moments []*moment, seconds int64, given float64) SafeRate {
+func safeRate(moments []*moment, seconds int64, allowance float64) SafeRate {
 	out := SafeRate{StepS: seconds}
-	judged := out.judge(moments)
-	if given > 0 {
-		out.PerSecond, out.Basis = given, "given"
+	classified := out.classify(moments)
+	if allowance > 0 {
+		out.PerSecond, out.Basis = allowance, "given"
 	} else {
-		out.infer(judged)
+		out.infer(classified)
 	}
 	if out.Basis == "unknown" {
 		out.Above.P50MS, out.Above.P99MS, out.Within.P50MS, out.Within.P99MS = -1, -1, -1, -1
@@ -49,7 +49,7 @@ func safeRate(moments []*moment, seconds int64, given float64) SafeRate {
 	var above, within answering
 	for _, m := range moments {
 		switch {
-		case m.admitted == 0 && m.answered.count() == 0:
+		case m.admitted == 0 && m.responses.count() == 0:
 		case m.rate(seconds) > out.PerSecond:
 			out.Above.add(m, &above)
 		default:
@@ -62,48 +62,48 @@ func safeRate(moments []*moment, seconds int64, given float64) SafeRate {
 	return out
 }
 
-// judge finds the strained ones among the moments that have enough answers, which it
+// classify finds the strained ones among the moments that have enough answers, which it
 // returns in order of their rates.
-func (s *SafeRate) judge(moments []*moment) []*moment {
-	var judged []*moment
+func (s *SafeRate) classify(moments []*moment) []*moment {
+	var classified []*moment
 	var p99s []float64
 	for _, m := range moments {
-		if m.answered.times.total() >= SafeAnswers {
-			m.p99 = m.answered.percentileMS(99)
-			judged, p99s = append(judged, m), append(p99s, m.p99)
+		if m.responses.times.total() >= SafeAnswers {
+			m.p99 = m.responses.percentileMS(99)
+			classified, p99s = append(classified, m), append(p99s, m.p99)
 		}
 	}
-	if s.Judged = int64(len(judged)); s.Judged == 0 {
+	if s.Classified = int64(len(classified)); s.Classified == 0 {
 		return nil
 	}
 	slices.Sort(p99s)
 	s.UsualP99MS = p99s[(len(p99s)-1)/2]
-	for _, m := range judged {
-		if m.strained = float64(m.answered.serverError) >= SafeErrors*float64(m.answered.count()) || m.p99 >= SafeSlower*s.UsualP99MS; m.strained {
+	for _, m := range classified {
+		if m.strained = float64(m.responses.serverError) >= SafeErrors*float64(m.responses.count()) || m.p99 >= SafeSlower*s.UsualP99MS; m.strained {
 			s.Strained++
 		}
 	}
-	slices.SortFunc(judged, func(a, b *moment) int { return cmp.Compare(a.admitted, b.admitted) })
-	return judged
+	slices.SortFunc(classified, func(a, b *moment) int { return cmp.Compare(a.admitted, b.admitted) })
+	return classified
 }
 
 // infer finds the rate that tells strained moments best from others: of those at which
 // there were moments the one with the largest separation, of several the lowest.
 //
 // Source: W. J. Youden, "Index for rating diagnostic tests", Cancer 3, 1950.
-func (s *SafeRate) infer(judged []*moment) {
+func (s *SafeRate) infer(classified []*moment) {
 	s.Basis = "unknown"
-	calm := s.Judged - s.Strained
+	calm := s.Classified - s.Strained
 	switch {
-	case s.Judged < SafeMoments:
-		s.Reason = "not enough data: " + strconv.FormatInt(s.Judged, 10) + " moments of " + strconv.FormatInt(s.StepS, 10) + " s with " + strconv.Itoa(SafeAnswers) +
+	case s.Classified < SafeMoments:
+		s.Reason = "not enough data: " + strconv.FormatInt(s.Classified, 10) + " moments of " + strconv.FormatInt(s.StepS, 10) + " s with " + strconv.Itoa(SafeAnswers) +
 			" timed answers or more, " + strconv.Itoa(SafeMoments) + " are needed"
 		return
 	case calm == 0:
-		s.Reason = "the upstream was strained in all " + strconv.FormatInt(s.Judged, 10) + " moments"
+		s.Reason = "the upstream was strained in all " + strconv.FormatInt(s.Classified, 10) + " moments"
 		return
 	case s.Strained == 0:
-		s.Basis, s.PerSecond, s.Separation = "at_least", judged[len(judged)-1].rate(s.StepS), 1
+		s.Basis, s.PerSecond, s.Separation = "at_least", classified[len(classified)-1].rate(s.StepS), 1
 		return
 	}
 	// The separation times how many pairs there are of a strained moment and another, so
@@ -111,13 +111,13 @@ func (s *SafeRate) infer(judged []*moment) {
 	pairs := s.Strained * calm
 	best, rate := int64(-1), 0.0
 	left, kept := s.Strained, int64(0)
-	for i, m := range judged {
+	for i, m := range classified {
 		if m.strained {
 			left--
 		} else {
 			kept++
 		}
-		if i+1 < len(judged) && judged[i+1].admitted == m.admitted {
+		if i+1 < len(classified) && classified[i+1].admitted == m.admitted {
 			continue
 		}
 		if j := left*calm + kept*s.Strained - pairs; j > best {
@@ -126,7 +126,7 @@ func (s *SafeRate) infer(judged []*moment) {
 	}
 	s.Separation = float64(max(best, 0)) / float64(pairs)
 	if s.Separation < SafeSeparation {
-		s.Reason = "the upstream was strained in " + strconv.FormatInt(s.Strained, 10) + " of " + strconv.FormatInt(s.Judged, 10) +
+		s.Reason = "the upstream was strained in " + strconv.FormatInt(s.Strained, 10) + " of " + strconv.FormatInt(s.Classified, 10) +
 			" moments, at rates at which it was not in others: that does not follow the rate"
 		return
 	}
@@ -136,7 +136,7 @@ func (s *SafeRate) infer(judged []*moment) {
 func (p *SafePart) add(m *moment, all *answering) {
 	p.Moments++
 	p.Strained += bitOf(m.strained)
-	all.join(&m.answered)
+	all.join(&m.responses)
 }
 
 func (p *SafePart) finish(a *answering, moments int64) {

@@ -18,7 +18,7 @@ import (
 func minuteOf(admitted int64, ms int, errors uint64) *moment {
 	m := &moment{admitted: admitted}
 	n := uint64(admitted)
-	m.answered.add(&event.Answered{OK: n - errors, ServerError: errors,
+	m.responses.add(&event.ResponseTotals{OK: n - errors, ServerError: errors,
 		Times: []event.LatencyCount{{Bucket: event.LatencyBucket(time.Duration(ms) * time.Millisecond), Count: n}}})
 	return m
 }
@@ -76,7 +76,7 @@ func TestSafeRate(t *testing.T) {
 		{"idle", append(rising(10, 1e6), &moment{}, &moment{admitted: 6000}), 0, "at_least 10 10 0 1/0 10/0", ""},
 	} {
 		s := safeRate(c.moments, 60, c.given)
-		got := fmt.Sprint(s.Basis, s.PerSecond, s.Judged, s.Strained) + fmt.Sprintf(" %d/%d %d/%d", s.Above.Moments, s.Above.Strained, s.Within.Moments, s.Within.Strained)
+		got := fmt.Sprint(s.Basis, s.PerSecond, s.Classified, s.Strained) + fmt.Sprintf(" %d/%d %d/%d", s.Above.Moments, s.Above.Strained, s.Within.Moments, s.Within.Strained)
 		got = strings.Replace(got, s.Basis, s.Basis+" ", 1)
 		if got != c.want || !strings.Contains(s.Reason, c.reason) || (c.reason == "") != (s.Reason == "") {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.name, got, s.Reason, c.want, c.reason)

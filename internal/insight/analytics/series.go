@@ -81,7 +81,7 @@ func reportSeries(r *reader) (*Series, error) {
 			name = row.where
 		}
 		// All decisions are all outcomes but those that are counted beside.
-		if r.by != "outcome" && r.outcomes == nil && beside(row.outcome) {
+		if r.by != "outcome" && r.outcomes == nil && isMark(row.outcome) {
 			return
 		}
 		l.add(name, row.at, row.n)

@@ -232,7 +232,7 @@ func (s *Service) sift(ctx context.Context, batch []event.Event, why error) erro
 		}
 		return s.count(ctx, batch[half:])
 	}
-	s.state.setAside.Add(1)
+	s.state.rejected.Add(1)
 	s.faults.Report("event rejected by the database; it is skipped", fmt.Errorf("%q: %w", batch[0].ID(), why))
 	return nil
 }

@@ -11,7 +11,7 @@ type state struct {
 	started                                   time.Time
 	batches, transactions, events, duplicates atomic.Int64
 	late, retries, waiting, forgotten         atomic.Int64
-	setAside                                  atomic.Int64
+	rejected                                  atomic.Int64
 
 	mu      sync.Mutex
 	failing string
@@ -58,7 +58,7 @@ func (s *state) info(now time.Time) ServiceInfo {
 	defer s.mu.Unlock()
 	info := ServiceInfo{
 		Started: s.started.UTC(), Batches: s.batches.Load(), Transactions: s.transactions.Load(), Events: s.events.Load(),
-		Duplicates: s.duplicates.Load(), Late: s.late.Load(), SetAside: s.setAside.Load(), Retries: s.retries.Load(), Failing: s.failing,
+		Duplicates: s.duplicates.Load(), Late: s.late.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(), Failing: s.failing,
 		Waiting: s.waiting.Load(), LagMS: s.lag.Milliseconds(),
 	}
 	for _, l := range s.longest {

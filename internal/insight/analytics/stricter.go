@@ -11,8 +11,8 @@ import (
 const (
 	// maxStricter is for how many limits the stricter one is looked for.
 	maxStricter = 20
-	// maxBeside is how many rows beside those of a limit are looked at, in each way.
-	maxBeside = 100_000
+	// maxDecided is how many rows beside those of a limit are looked at, in each way.
+	maxDecided = 100_000
 )
 
 // stricter finds, for limits that refuse and are never the answer, the limit that
@@ -52,7 +52,7 @@ func newDecided() map[name]int64 { return map[name]int64{} }
 // time: who is the same key, the same address or the same user. A request that a
 // limit refused without deciding it was decided by one of those.
 func (b *ruleBook) stricterThan(e *ruleEntry) error {
-	rows, err := readDecidedBeside(b.r, e.name)
+	rows, err := readDecidedAlongside(b.r, e.name)
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,10 @@ func (l *clientLine) who(way int) string {
 	return [ways]string{l.client, l.w[wAddress], l.w[wUser]}[way]
 }
 
-// readDecidedBeside returns what limits of the same domain decided for the clients that a
+// readDecidedAlongside returns what limits of the same domain decided for the clients that a
 // limit refused. Of several ways in which a client is the same the one with the most
 // decisions counts.
-func readDecidedBeside(r *reader, of name) (map[refusedRow]*besides, error) {
+func readDecidedAlongside(r *reader, of name) (map[refusedRow]*besides, error) {
 	own := map[int64]bool{}
 	for _, id := range r.versions(of) {
 		own[id] = true
@@ -109,9 +109,9 @@ func readDecidedBeside(r *reader, of name) (map[refusedRow]*besides, error) {
 		refused int64
 	}
 	need := clientColumns{cells: []int{cRefused, cDecisive}, words: []int{wAddress, wUser}}
-	g, rows, looked := r.clientGrain(), map[refusedRow]*besides{}, [ways]int{}
+	g, rows, examined := r.clientGrain(), map[refusedRow]*besides{}, [ways]int{}
 	// As much at a time as a block has, so that little is kept.
-	for at := r.from; at < r.to && slices.Min(looked[:]) < maxBeside; {
+	for at := r.from; at < r.to && slices.Min(examined[:]) < maxDecided; {
 		end := min(floor(at, blockSeconds(g))+blockSeconds(g), r.to)
 		var refusals []refusal
 		var decided [ways]map[asker]map[name]int64
@@ -144,10 +144,10 @@ func readDecidedBeside(r *reader, of name) (map[refusedRow]*besides, error) {
 		for _, f := range refusals {
 			for way, who := range f.who {
 				others := decided[way][asker{f.at, who}]
-				if len(others) == 0 || looked[way] >= maxBeside {
+				if len(others) == 0 || examined[way] >= maxDecided {
 					continue
 				}
-				looked[way] += len(others)
+				examined[way] += len(others)
 				row := entry(rows, f.refusedRow, func() *besides { return &besides{decided: newDecided()} })
 				row.refused = max(row.refused, f.refused)
 				for other, n := range others {

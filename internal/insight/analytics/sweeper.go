@@ -56,13 +56,13 @@ func (s *sweeper) note(at time.Time) {
 func (s *sweeper) tidy(ctx context.Context) {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
-	told := false
+	logged := false
 	for {
 		err := s.tidyOnce(ctx)
-		if err != nil && ctx.Err() == nil && !told && !s.outage.IsReported() {
+		if err != nil && ctx.Err() == nil && !logged && !s.outage.IsReported() {
 			s.opt.Log.Warn("retention cleanup failed; will retry", "err", err)
 		}
-		told = err != nil
+		logged = err != nil
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -9,10 +9,10 @@ import (
 )
 
 // passes reports whether a request of an outcome went on, as far as the limit goes.
-func passes(outcome string) bool { return outcome != "refused" && !beside(outcome) }
+func passes(outcome string) bool { return outcome != "refused" && !isMark(outcome) }
 
 func reportUpstream(r *reader) (*Upstream, error) {
-	if err := chooseAnswered(r); err != nil {
+	if err := chooseResponses(r); err != nil {
 		return nil, err
 	}
 	moments, err := readMoments(r)
@@ -34,9 +34,9 @@ func reportUpstream(r *reader) (*Upstream, error) {
 		m, p := moments[at], r.point(at)
 		out.Admitted[p] += m.admitted
 		out.Refused[p] += m.refused
-		steps[p].join(&m.answered)
-		all.join(&m.answered)
-		if first == 0 && m.answered.count() > 0 {
+		steps[p].join(&m.responses)
+		all.join(&m.responses)
+		if first == 0 && m.responses.count() > 0 {
 			first = at
 		}
 		if out.Safe.PerSecond > 0 && m.rate(seconds) > out.Safe.PerSecond {
@@ -61,9 +61,9 @@ func reportUpstream(r *reader) (*Upstream, error) {
 	return out, err
 }
 
-// chooseAnswered leaves one limit: a request meets several, and only those of one are
+// chooseResponses leaves one limit: a request meets several, and only those of one are
 // added up. Of limits whose requests go to no upstream nothing is to be seen here.
-func chooseAnswered(r *reader) error {
+func chooseResponses(r *reader) error {
 	names := r.names()
 	if len(names) < 2 {
 		return nil
@@ -71,18 +71,18 @@ func chooseAnswered(r *reader) error {
 	busiest, most := names[0], int64(-1)
 	total := map[name]int64{}
 	if err := r.counts(r.to-r.from, "", func(row countRow) {
-		if !beside(row.outcome) {
+		if !isMark(row.outcome) {
 			total[nameOf(r.byID[row.limit])] += row.n
 		}
 	}); err != nil {
 		return err
 	}
-	answered, err := readAnswered(r)
+	responses, err := readResponses(r)
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
-		if total[n] > most && (len(answered) == 0 || answered[n]) {
+		if total[n] > most && (len(responses) == 0 || responses[n]) {
 			busiest, most = n, total[n]
 		}
 	}
@@ -104,7 +104,7 @@ func readMoments(r *reader) (map[int64]*moment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return out, r.packedRows(answeredTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(out, at).answered.merge(packed) })
+	return out, r.packedRows(responsesTable, part{r.grain, r.from, r.to}, func(at int64, packed []byte) error { return of(out, at).responses.merge(packed) })
 }
 
 func inOrderOf(times []int64, moments map[int64]*moment) []*moment {

@@ -100,7 +100,7 @@ func (c *change) write(tx Tx, sources map[string]int64) error {
 		func() error { return writeRows(tx, rollupsTable, c.rollups, n, count, column{"n", sum}) },
 		func() error { return writeRows(tx, requestsTable, c.requests, n, count, column{"n", sum}) },
 		func() error { return writePacked(tx, latenciesTable, c.latencies, n) },
-		func() error { return writePacked(tx, answeredTable, c.answered, n) },
+		func() error { return writePacked(tx, responsesTable, c.responses, n) },
 		func() error { return writePacked(tx, sketchesTable, c.sketches, n) },
 		func() error { return c.writeClients(tx, n) },
 		func() error {

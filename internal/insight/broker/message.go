@@ -44,16 +44,16 @@ func Encode(e *event.Event) ([]byte, error) {
 	return b, nil
 }
 
-// Pack returns events as messages. With an *event.Unfit they are without the events that
+// Pack returns events as messages. With an *event.Invalid they are without the events that
 // it names; with another error there are none.
 func Pack(events []event.Event) ([]Message, error) {
 	var out []Message
 	var body []byte
-	var unfit *event.Unfit
+	var invalid *event.Invalid
 	for i := range events {
 		b, err := Encode(&events[i])
 		if err != nil {
-			unfit = AddRejected(unfit, i, err)
+			invalid = AddRejected(invalid, i, err)
 			continue
 		}
 		if len(body) > 0 && len(body)+len(b) > packed {
@@ -72,20 +72,20 @@ func Pack(events []event.Event) ([]Message, error) {
 		}
 		out = append(out, m)
 	}
-	if unfit != nil {
-		return out, unfit
+	if invalid != nil {
+		return out, invalid
 	}
 	return out, nil
 }
 
 // AddRejected adds an event to those that cannot be published, of which there may be none
 // yet.
-func AddRejected(unfit *event.Unfit, at int, why error) *event.Unfit {
-	if unfit == nil {
-		unfit = &event.Unfit{Err: why}
+func AddRejected(invalid *event.Invalid, at int, why error) *event.Invalid {
+	if invalid == nil {
+		invalid = &event.Invalid{Err: why}
 	}
-	unfit.Events = append(unfit.Events, at)
-	return unfit
+	invalid.Events = append(invalid.Events, at)
+	return invalid
 }
 
 // Publish sends events as messages, if there are any, and then names the events that are
@@ -97,8 +97,8 @@ func (l *Life) Publish(ctx context.Context, batch []event.Event, send func(conte
 	}
 	defer leave()
 	messages, err := Pack(batch)
-	var unfit *event.Unfit
-	if err != nil && !errors.As(err, &unfit) {
+	var invalid *event.Invalid
+	if err != nil && !errors.As(err, &invalid) {
 		return err
 	}
 	if len(messages) > 0 {

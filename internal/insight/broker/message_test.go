@@ -142,10 +142,10 @@ func TestFamilyLargestEventFits(t *testing.T) {
 	for _, letter := range []string{"n", "<", "\x01", "é", "\xff"} {
 		long := func(n int) string { return strings.Repeat(letter, n/len(letter)) }
 		for _, split := range [][3]int{{names, 0, 0}, {0, names, 0}, {0, 0, names}, {names / 3, names / 3, names / 3}, {1, names / 2, names / 2}} {
-			place := event.Place{Domain: long(split[0]), Rule: long(split[1]), Limit: long(split[2]), Algorithm: "sliding_window_counter", Allowance: 1 << 52, PeriodMS: 1 << 52, Burst: 1 << 52}
+			place := event.LimitRef{Domain: long(split[0]), Rule: long(split[1]), Limit: long(split[2]), Algorithm: "sliding_window_counter", Allowance: 1 << 52, PeriodMS: 1 << 52, Burst: 1 << 52}
 			head := event.Event{Source: strings.Repeat("n", 200) + "/0123456789abcdef", Sequence: 1 << 63, Time: time.Now(), Region: strings.Repeat("r", event.MaxRegion)}
 			record := head
-			record.Record = &event.Record{Place: place, Key: long(116), Outcome: "shadow_refused", Count: 1 << 62, Cost: 1 << 62, Decisive: 1 << 62, Early: 1 << 62, Least: 1 << 62, Source: "region",
+			record.Record = &event.Record{LimitRef: place, Key: long(116), Outcome: "shadow_refused", Count: 1 << 62, Cost: 1 << 62, Decisive: 1 << 62, Early: 1 << 62, Least: 1 << 62, Source: "region",
 				About: &event.About{Address: long(64), Network: long(64), Method: long(event.MaxMethod), Host: long(event.MaxHost), Path: long(event.MaxPath), User: long(event.MaxUser), Tier: long(event.MaxTier), Agent: "browser"}}
 			for i := range event.MaxArrivals {
 				record.Record.Arrivals = append(record.Record.Arrivals, event.Arrival{AtUS: 1_000_000 + int64(i), Cost: 1 << 52})
@@ -155,8 +155,8 @@ func TestFamilyLargestEventFits(t *testing.T) {
 			for i := range all {
 				all[i] = event.LatencyCount{Bucket: i, Count: 1 << 40}
 			}
-			rollup.Rollup = &event.Rollup{From: time.Now(), To: time.Now(), Place: place, Counts: map[string]uint64{}, Requests: map[string]uint64{"allowed": 1 << 62, "refused": 1 << 62, "failed": 1 << 62},
-				Latency: &event.Latency{Every: 256, Counts: all}, Answered: &event.Answered{OK: 1 << 62, Times: all}}
+			rollup.Rollup = &event.Rollup{From: time.Now(), To: time.Now(), LimitRef: place, Counts: map[string]uint64{}, Requests: map[string]uint64{"allowed": 1 << 62, "refused": 1 << 62, "failed": 1 << 62},
+				Latency: &event.Latency{Every: 256, Counts: all}, Responses: &event.ResponseTotals{OK: 1 << 62, Times: all}}
 			for _, o := range []string{"allowed", "refused", "soft", "borrowed", "delayed", "shadow_refused", "estimated", "degraded"} {
 				rollup.Rollup.Counts[o] = 1 << 62
 			}
@@ -180,12 +180,12 @@ func TestFamilyPackSetsAside(t *testing.T) {
 			for _, i := range bad {
 				if i < n && !slices.Contains(want, i) {
 					events[i].Loss = nil
-					events[i].Record = &event.Record{Place: event.Place{Rule: strings.Repeat("r", 22_000)}}
+					events[i].Record = &event.Record{LimitRef: event.LimitRef{Rule: strings.Repeat("r", 22_000)}}
 					want = append(want, i)
 				}
 			}
 			messages, err := Pack(events)
-			var unfit *event.Unfit
+			var unfit *event.Invalid
 			if !errors.As(err, &unfit) || !slices.Equal(unfit.Events, want) {
 				t.Fatalf("%d of %d: %v", bad, n, err)
 			}

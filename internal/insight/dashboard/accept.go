@@ -92,13 +92,13 @@ func (d *Dashboard) mayChange(r *http.Request, v *session) bool {
 // session answers GET /ui/session, by which the page learns whether it is logged
 // in, until when, and what its changing requests must carry.
 func (d *Dashboard) session(w http.ResponseWriter, r *http.Request) {
-	type told struct {
+	type offered struct {
 		// Login says that there is a login at all.
 		Login   bool       `json:"login"`
 		Expires *time.Time `json:"expires,omitempty"`
 		CSRF    string     `json:"csrf,omitempty"`
 	}
-	out := told{Login: d.sessions != nil}
+	out := offered{Login: d.sessions != nil}
 	if out.Login {
 		v := d.sessionOf(r)
 		if v == nil || !fromPage(r) {

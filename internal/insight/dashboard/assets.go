@@ -21,8 +21,8 @@ var embedded embed.FS
 
 // asset is a file of the page, as it is sent.
 type asset struct {
-	kind  string
-	plain []byte
+	kind string
+	raw  []byte
 	// zipped is empty where compressing does not pay.
 	zipped []byte
 	etag   string
@@ -54,7 +54,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 
 func newAsset(name string, data []byte) *asset {
 	sum := sha256.Sum256(data)
-	a := &asset{kind: mime.TypeByExtension(path.Ext(name)), plain: data, etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+	a := &asset{kind: mime.TypeByExtension(path.Ext(name)), raw: data, etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
 	switch path.Ext(name) { // whatever the machine's own table says
 	case ".js":
 		a.kind = "text/javascript; charset=utf-8"
@@ -100,7 +100,7 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h.Set("Content-Type", a.kind)
 	h.Set("Cache-Control", cache)
 	h.Set("Vary", "Accept-Encoding")
-	body, etag := a.plain, a.etag
+	body, etag := a.raw, a.etag
 	if a.zipped != nil && takesGzip(r.Header.Values("Accept-Encoding")) {
 		body, etag = a.zipped, strings.TrimSuffix(a.etag, `"`)+`-gzip"`
 		h.Set("Content-Encoding", "gzip")

@@ -20,7 +20,7 @@ const MaxDifferent = 16
 
 // About says who sent the requests of a record and what they asked for. The
 // strings are of the last request that told it; identities (Address, Network,
-// User) are keyed hashes unless [Record.Plain]. What is not known is empty.
+// User) are keyed hashes unless [Record.Unhashed]. What is not known is empty.
 type About struct {
 	// Address is the client's, through trusted proxies, and Network its /24 (IPv4)
 	// or /48 (IPv6).

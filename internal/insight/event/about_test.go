@@ -55,7 +55,7 @@ func TestRecordTellsOfClients(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var now atomic.Int64
 		now.Store(noon)
-		b := observe(t, now.Load, event.Options{Sample: 1, Plain: true}, perMinute(100, nil))
+		b := observe(t, now.Load, event.Options{Sample: 1, Unhashed: true}, perMinute(100, nil))
 		results := []weir.Result{
 			{Code: 200, Duration: 10 * time.Millisecond}, {Code: 101, Duration: time.Hour}, {Code: 204}, {Code: 302}, {Code: 304},
 			{Code: 401}, {Code: 403}, {Code: 404}, {Code: 400}, {Code: 499, Duration: 70 * time.Millisecond}, {Code: 500}, {Code: weir.NoAnswer}, {Code: 9999},
@@ -101,7 +101,7 @@ func TestRecordTellsOfClients(t *testing.T) {
 // are sampled or watched.
 func TestAnswersThatComeLate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(2, nil))
+		b := observe(t, nil, event.Options{Sample: -1, Unhashed: true}, perMinute(2, nil))
 		var good, bad *weir.Request
 		good = b.send(t, "good", 1, nil)
 		b.Recycle(b.send(t, "bad", 3, nil)) // refused, and watched from now on
@@ -136,7 +136,7 @@ func TestAnswersThatComeLate(t *testing.T) {
 // missing of the single decisions is said to be.
 func TestHotClientsAreToldOfOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b := observe(t, nil, event.Options{Sample: 1, Plain: true}, perMinute(1, nil))
+		b := observe(t, nil, event.Options{Sample: 1, Unhashed: true}, perMinute(1, nil))
 		var facts calls
 		second := func() { // a thousand decisions, the ring is emptied now and then
 			for range 10 {

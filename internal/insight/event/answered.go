@@ -8,10 +8,10 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Answered tells how all requests that passed under a limit were answered whose
+// ResponseTotals tells how all requests that passed under a limit were answered whose
 // answers the front end saw, whoever sent them. Two of them become one by adding the
 // counts, the longest apart.
-type Answered struct {
+type ResponseTotals struct {
 	// OK, Redirect, Denied, ClientError and ServerError are the classes of Answers.
 	OK          uint64 `json:"ok,omitempty"`
 	Redirect    uint64 `json:"redirect,omitempty"`
@@ -28,11 +28,11 @@ type Answered struct {
 }
 
 // Count is how many answers there were.
-func (a *Answered) Count() uint64 {
+func (a *ResponseTotals) Count() uint64 {
 	return a.OK + a.Redirect + a.Denied + a.ClientError + a.ServerError
 }
 
-func (a *Answered) check() error {
+func (a *ResponseTotals) check() error {
 	if err := checkCounts(a.Times); err != nil {
 		return fmt.Errorf("answered: %w", err)
 	}
@@ -96,8 +96,8 @@ func (a *answering) add(res *weir.Result) {
 
 // take returns what was counted since the last call, nil if nothing was. Of an answer
 // that is counted at the same time a part may be left for the next call.
-func (a *answering) take() *Answered {
-	out := &Answered{
+func (a *answering) take() *ResponseTotals {
+	out := &ResponseTotals{
 		OK: a.classes[classOK].Swap(0), Redirect: a.classes[classRedirect].Swap(0), Denied: a.classes[classDenied].Swap(0),
 		ClientError: a.classes[classClientError].Swap(0), ServerError: a.classes[classServerError].Swap(0),
 		TotalUS: a.total.Swap(0), LongestUS: a.longest.Swap(0), Times: a.times.take(),

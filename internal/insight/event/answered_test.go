@@ -55,20 +55,20 @@ func TestAnswersAreAllCounted(t *testing.T) {
 		all.Go(func() { answerAll(t, lim, results) })
 	}
 	all.Wait()
-	want := Answered{OK: 4 * times, Redirect: times, Denied: times, ClientError: times, ServerError: 2 * times, LongestUS: 3600 * 1e6}
+	want := ResponseTotals{OK: 4 * times, Redirect: times, Denied: times, ClientError: times, ServerError: 2 * times, LongestUS: 3600 * 1e6}
 	n := map[int]uint64{}
 	for _, d := range append(took, took[0]) {
 		want.TotalUS += times * uint64(d.Microseconds())
 		n[LatencyBucket(d)] += times
 	}
-	check := func(what string, want Answered, n map[int]uint64) {
+	check := func(what string, want ResponseTotals, n map[int]uint64) {
 		t.Helper()
 		rollups := o.rollups.roll(time.Now())
 		if len(rollups) != 2 {
 			t.Fatalf("%s: %d roll-ups", what, len(rollups))
 		}
 		for _, r := range rollups {
-			got := r.Answered
+			got := r.Responses
 			if got == nil {
 				t.Fatalf("%s: no answers", what)
 			}
@@ -89,7 +89,7 @@ func TestAnswersAreAllCounted(t *testing.T) {
 	}
 	check("all", want, n)
 	answerAll(t, lim, results[:1])
-	check("one more", Answered{OK: 1, TotalUS: 1, LongestUS: 1}, map[int]uint64{LatencyBucket(took[0]): 1})
+	check("one more", ResponseTotals{OK: 1, TotalUS: 1, LongestUS: 1}, map[int]uint64{LatencyBucket(took[0]): 1})
 	if s := o.ring.next(); s != nil {
 		t.Errorf("a record is told: %+v", s)
 	}
@@ -104,7 +104,7 @@ func TestAnswersAreAllCounted(t *testing.T) {
 	}
 	o.rollups.roll(time.Now())
 	lim.End(late, weir.Result{Code: 500, Duration: time.Microsecond})
-	check("late", Answered{ServerError: 1, TotalUS: 1, LongestUS: 1}, map[int]uint64{LatencyBucket(took[0]): 1})
+	check("late", ResponseTotals{ServerError: 1, TotalUS: 1, LongestUS: 1}, map[int]uint64{LatencyBucket(took[0]): 1})
 }
 
 // Whatever status there is belongs to one class, of records and roll-ups alike.
@@ -116,7 +116,7 @@ func TestClassesOfAnswers(t *testing.T) {
 		a.add(&weir.Result{Code: code})
 		r.answer(&sighting{status: int16(min(max(code, math.MinInt16), math.MaxInt16))})
 	}
-	got, told := a.take(), r.answers.tell()
+	got, told := a.take(), r.answers.report()
 	if got.Count() != uint64(len(codes)) || slices.Max([]uint64{got.OK, got.Redirect, got.Denied, got.ClientError, got.ServerError}) == got.Count() ||
 		[5]int64{int64(got.OK), int64(got.Redirect), int64(got.Denied), int64(got.ClientError), int64(got.ServerError)} != [5]int64{told.OK, told.Redirect, told.Denied, told.ClientError, told.ServerError} {
 		t.Errorf("roll-ups say %+v, records %+v", got, told)
@@ -130,7 +130,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { lim.End(r, weir.Result{Code: 200, Duration: time.Millisecond}) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if got := o.rollups.meter(l).answered.take(); got == nil || got.OK != 101 {
+	if got := o.rollups.meter(l).responses.take(); got == nil || got.OK != 101 {
 		t.Errorf("counted %+v", got)
 	}
 }

@@ -69,7 +69,7 @@ func (r *record) answer(s *sighting) {
 	}
 }
 
-func (a *answers) tell() *Answers {
+func (a *answers) report() *Answers {
 	out := &Answers{OK: a.classes[classOK], Redirect: a.classes[classRedirect], Denied: a.classes[classDenied],
 		ClientError: a.classes[classClientError], ServerError: a.classes[classServerError], TotalMS: ceilMS(a.total), LongestMS: ceilMS(a.longest)}
 	for _, n := range a.classes {
@@ -141,9 +141,9 @@ func (m *merger) arrive(r *record, s *sighting) {
 	r.arrivals = append(r.arrivals, arrival{s.now, s.cost})
 }
 
-// tellArrivals returns arrivals in order of time. Decisions of several goroutines
+// reportArrivals returns arrivals in order of time. Decisions of several goroutines
 // reach the ring nearly so.
-func tellArrivals(arrivals []arrival, first int64) []Arrival {
+func reportArrivals(arrivals []arrival, first int64) []Arrival {
 	if len(arrivals) == 0 {
 		return nil
 	}

@@ -18,7 +18,7 @@ type Broadcast struct {
 	mu          sync.Mutex
 	closed      bool
 	subscribers map[*Subscription]struct{}
-	missed      uint64
+	dropped     uint64
 }
 
 var _ Queue = (*Broadcast)(nil)
@@ -30,18 +30,18 @@ func NewBroadcast(max int) *Broadcast {
 
 // Publish implements Queue. It never waits.
 func (b *Broadcast) Publish(_ context.Context, batch []Event) error {
-	if !b.tell(batch) {
+	if !b.publish(batch) {
 		return ErrClosed
 	}
 	return nil
 }
 
-// tell copies a batch to all subscribers, and reports whether the broadcast is open.
-func (b *Broadcast) tell(batch []Event) bool {
+// publish copies a batch to all subscribers, and reports whether the broadcast is open.
+func (b *Broadcast) publish(batch []Event) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.subscribers {
-		b.missed += s.add(batch)
+		b.dropped += s.add(batch)
 	}
 	return !b.closed
 }
@@ -53,11 +53,11 @@ func (b *Broadcast) Subscribers() int {
 	return len(b.subscribers)
 }
 
-// Missed returns how many events subscribers have missed, all of them together.
-func (b *Broadcast) Missed() uint64 {
+// Dropped returns how many events subscribers have missed, all of them together.
+func (b *Broadcast) Dropped() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.missed
+	return b.dropped
 }
 
 // Close implements Queue. Subscribers get what they have not read yet, and then
@@ -85,9 +85,9 @@ type Subscription struct {
 	more  chan struct{}
 	ended chan struct{}
 
-	mu     sync.Mutex
-	events []Event
-	missed uint64
+	mu      sync.Mutex
+	events  []Event
+	dropped uint64
 }
 
 // Subscribe returns a subscription to the events that keep holds for, all if it is
@@ -109,7 +109,7 @@ func (b *Broadcast) Subscribe(max int, keep func(*Event) bool) (*Subscription, e
 
 // add takes over the events of a batch that are meant, and returns how many of
 // those that were to be read are not any more.
-func (s *Subscription) add(batch []Event) (missed uint64) {
+func (s *Subscription) add(batch []Event) (dropped uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range batch {
@@ -118,25 +118,25 @@ func (s *Subscription) add(batch []Event) (missed uint64) {
 		}
 	}
 	if over := len(s.events) - s.max; over > 0 {
-		missed = uint64(over)
+		dropped = uint64(over)
 		// Copied, so that what makes way is let go of.
 		s.events = append(make([]Event, 0, s.max), s.events[over:]...)
 	}
-	s.missed += missed
+	s.dropped += dropped
 	if len(s.events) > 0 {
 		select {
 		case s.more <- struct{}{}:
 		default:
 		}
 	}
-	return missed
+	return dropped
 }
 
 // Next returns the events since the last call, and how many the subscriber has
 // missed before them. It waits for the first. After the broadcast was closed it
 // returns what is left and then ErrClosed, when ctx has ended ctx.Err(). It must
 // not be called twice at a time.
-func (s *Subscription) Next(ctx context.Context) (events []Event, missed uint64, err error) {
+func (s *Subscription) Next(ctx context.Context) (events []Event, dropped uint64, err error) {
 	for err == nil {
 		select {
 		case <-s.more:
@@ -145,19 +145,19 @@ func (s *Subscription) Next(ctx context.Context) (events []Event, missed uint64,
 		case <-s.ended:
 			err = ErrClosed
 		}
-		if events, missed = s.take(); len(events) > 0 {
-			return events, missed, nil
+		if events, dropped = s.take(); len(events) > 0 {
+			return events, dropped, nil
 		}
 	}
 	return nil, 0, err
 }
 
-func (s *Subscription) take() (events []Event, missed uint64) {
+func (s *Subscription) take() (events []Event, dropped uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events, missed = s.events, s.missed
-	s.events, s.missed = nil, 0
-	return events, missed
+	events, dropped = s.events, s.dropped
+	s.events, s.dropped = nil, 0
+	return events, dropped
 }
 
 // Close ends the subscription.

@@ -59,8 +59,8 @@ func TestBroadcast(t *testing.T) {
 	if got, missed := hear(t, slow); len(got) != 3 || got[0] != 16 || got[2] != 20 || missed != 7 {
 		t.Errorf("slow: %v and %d missed, want 16 18 20 and 7", got, missed)
 	}
-	if b.Missed() != 7 || b.Subscribers() != 2 {
-		t.Errorf("%d missed, %d subscribers", b.Missed(), b.Subscribers())
+	if b.Dropped() != 7 || b.Subscribers() != 2 {
+		t.Errorf("%d missed, %d subscribers", b.Dropped(), b.Subscribers())
 	}
 	if err := b.Publish(t.Context(), numbered(21, 22)); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestLiveWithoutQueue(t *testing.T) {
 			t.Errorf("heard of %d, missed %d, want %d", len(got), missed, keys)
 		}
 		s := b.Stats()
-		if s.Backlog != bound || s.MaxBacklog != bound || !s.Away || s.Published != 0 {
+		if s.Backlog != bound || s.MaxBacklog != bound || !s.Down || s.Published != 0 {
 			t.Errorf("%+v", s)
 		}
 		if err := b.stop(); err == nil {

@@ -76,7 +76,7 @@ func (e *Event) PartitionKey() string {
 	return e.Source
 }
 
-func (p *Place) subject() string { return p.Domain + "/" + p.Rule }
+func (p *LimitRef) subject() string { return p.Domain + "/" + p.Rule }
 
 // Encode returns the event in the structured JSON form of CloudEvents 1.0.2.
 func (e *Event) Encode() ([]byte, error) {
@@ -180,8 +180,8 @@ func (r *Rollup) check() error {
 			return err
 		}
 	}
-	if r.Answered != nil {
-		return r.Answered.check()
+	if r.Responses != nil {
+		return r.Responses.check()
 	}
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 
 func examples() []Event {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)
-	place := Place{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
+	place := LimitRef{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
 	return []Event{
-		{Source: "a/01", Sequence: 1, Time: at, Record: &Record{First: at, Last: at, Place: place, Key: "k\x1f\"", Outcome: "refused",
+		{Source: "a/01", Sequence: 1, Time: at, Record: &Record{First: at, Last: at, LimitRef: place, Key: "k\x1f\"", Outcome: "refused",
 			Count: 3, Decisive: 2, Cost: 4, Early: 1, Least: -1, RetryMS: never, Source: "store", Every: 1,
 			About: &About{Address: "203.0.113.7", Network: "203.0.113.0/24", Method: "GET", Host: "api.example", Path: "/login", User: "ann",
 				Tier: "gold", Agent: "curl", Users: 1, Agents: 2, Paths: 3, Addresses: 16},
 			Answers:  &Answers{Count: 15, OK: 1, Redirect: 2, Denied: 3, ClientError: 4, ServerError: 5, TotalMS: 90, LongestMS: 40},
 			Arrivals: []Arrival{{0, 1}, {1_500, 3}, {1_500, 0}}, ArrivalsCut: true}},
-		{Source: "a/01", Sequence: 2, Time: at, Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1 << 60}}},
-		{Source: "a/01", Sequence: 2, Time: at, Region: "eu-west.1", Rollup: &Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 7},
-			Latency:  &Latency{Every: 256, Counts: []LatencyCount{{0, 1}, {9, 1 << 40}, {LatencyBuckets - 1, 3}}},
-			Answered: &Answered{OK: 1, Redirect: 2, Denied: 3, ClientError: 4, ServerError: 5, TotalUS: 9000, LongestUS: 800, Times: []LatencyCount{{100, 6}, {110, 9}}}}},
+		{Source: "a/01", Sequence: 2, Time: at, Rollup: &Rollup{From: at, To: at.Add(time.Minute), LimitRef: place, Counts: map[string]uint64{"allowed": 1 << 60}}},
+		{Source: "a/01", Sequence: 2, Time: at, Region: "eu-west.1", Rollup: &Rollup{From: at, To: at.Add(time.Minute), LimitRef: place, Counts: map[string]uint64{"allowed": 7},
+			Latency:   &Latency{Every: 256, Counts: []LatencyCount{{0, 1}, {9, 1 << 40}, {LatencyBuckets - 1, 3}}},
+			Responses: &ResponseTotals{OK: 1, Redirect: 2, Denied: 3, ClientError: 4, ServerError: 5, TotalUS: 9000, LongestUS: 800, Times: []LatencyCount{{100, 6}, {110, 9}}}}},
 		{Source: "a/01", Sequence: 3, Time: at, Loss: &Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: 4}},
 	}
 }
@@ -170,10 +170,10 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s -> %+v", b, back)
 		}
 		if e.Rollup != nil {
-			if a := e.Rollup.Answered; a != nil && len(a.Times) == 0 {
+			if a := e.Rollup.Responses; a != nil && len(a.Times) == 0 {
 				a.Times = nil // which is left out
 			}
-			if was, is := e.Rollup, back.Rollup; !same(was.Latency, is.Latency) || !same(was.Answered, is.Answered) {
+			if was, is := e.Rollup, back.Rollup; !same(was.Latency, is.Latency) || !same(was.Responses, is.Responses) {
 				t.Errorf("%s -> %s", b, again)
 			}
 		}

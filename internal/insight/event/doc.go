@@ -19,5 +19,5 @@
 // counted, roll-ups last.
 //
 // Keys, addresses and users are told as keyed hashes (HMAC-SHA-256, cut to 128 bits)
-// unless [Options.Plain] asks for them as they are.
+// unless [Options.Unhashed] asks for them as they are.
 package event

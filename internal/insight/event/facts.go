@@ -139,13 +139,13 @@ func (t *taker) hash(s string) uint64 {
 	return maphash.String(t.seed, s[:min(len(s), maxHashed)]) | 1
 }
 
-// few counts different hashes up to MaxDifferent. Most records have but one.
-type few struct {
+// small counts different hashes up to MaxDifferent. Most records have but one.
+type small struct {
 	first uint64
 	more  []uint64
 }
 
-func (f *few) add(hash uint64) {
+func (f *small) add(hash uint64) {
 	switch {
 	case hash == 0 || hash == f.first:
 		return
@@ -163,7 +163,7 @@ func (f *few) add(hash uint64) {
 	f.more = append(f.more, hash)
 }
 
-func (f *few) count() int64 {
+func (f *small) count() int64 {
 	if f.first == 0 {
 		return 0
 	}
@@ -173,7 +173,7 @@ func (f *few) count() int64 {
 // about is what a record knows of who asked, before it has words.
 type about struct {
 	last                            facts
-	users, agents, paths, addresses few
+	users, agents, paths, addresses small
 }
 
 func (a *about) add(f *facts) {
@@ -184,8 +184,8 @@ func (a *about) add(f *facts) {
 	a.addresses.add(f.addressHash)
 }
 
-// tell returns it in words, identities as n names them, or plain.
-func (a *about) tell(n *namer, plain bool) *About {
+// report returns it in words, identities as n names them, or plain.
+func (a *about) report(n *keyHasher, unhashed bool) *About {
 	out := &About{
 		Method: valid(a.last.get(textMethod)), Host: valid(a.last.get(textHost)), Path: valid(a.last.get(textPath)),
 		User: valid(a.last.get(textUser)), Tier: valid(a.last.get(textTier)), Agent: agentWords[a.last.agent],
@@ -204,7 +204,7 @@ func (a *about) tell(n *namer, plain bool) *About {
 			out.Network = network.String()
 		}
 	}
-	if plain {
+	if unhashed {
 		return out
 	}
 	out.Address, out.Network = n.identity(out.Address, 0), n.identity(out.Network, 0)

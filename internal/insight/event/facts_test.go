@@ -79,11 +79,11 @@ func TestFactsAreCut(t *testing.T) {
 	}
 	var a about
 	a.add(&f)
-	n := newNamer([]byte("0123456789abcdef"), false)
-	was := a.tell(n, false).User
+	n := newKeyHasher([]byte("0123456789abcdef"), false)
+	was := a.report(n, false).User
 	at.take(&f, second, &h)
 	a.add(&f)
-	out := a.tell(n, false)
+	out := a.report(n, false)
 	if out.User == was || out.Users != 2 || out.Paths != 2 {
 		t.Errorf("what differs behind the cut is taken for the same: %+v", out)
 	}
@@ -92,7 +92,7 @@ func TestFactsAreCut(t *testing.T) {
 		t.Error("facts remain of whom the room was before")
 	}
 	a.add(&f)
-	if out = a.tell(n, true); out.User != "?" || out.Path != "/?" || out.Users != 3 {
+	if out = a.report(n, true); out.User != "?" || out.Path != "/?" || out.Users != 3 {
 		t.Errorf("what is not UTF-8: %+v", out)
 	}
 }
@@ -102,7 +102,7 @@ func TestNothingIsKnown(t *testing.T) {
 	var f facts
 	h := hasher{3, 5}
 	at := taker{seed: maphash.MakeSeed()}
-	n := newNamer([]byte("0123456789abcdef"), true)
+	n := newKeyHasher([]byte("0123456789abcdef"), true)
 	for i, c := range []struct {
 		facts known
 		known bool
@@ -117,7 +117,7 @@ func TestNothingIsKnown(t *testing.T) {
 		at.take(&f, c.facts, &h)
 		var a about
 		a.add(&f)
-		if got := a.tell(n, true).Agent; f.known != c.known || got != c.agent {
+		if got := a.report(n, true).Agent; f.known != c.known || got != c.agent {
 			t.Errorf("%d: known %v, agent %q", i, f.known, got)
 		}
 	}
@@ -127,7 +127,7 @@ func TestAddresses(t *testing.T) {
 	var f facts
 	h := hasher{3, 5}
 	at := taker{seed: maphash.MakeSeed()}
-	n := newNamer([]byte("0123456789abcdef"), true)
+	n := newKeyHasher([]byte("0123456789abcdef"), true)
 	for _, c := range [][3]string{
 		{"203.0.113.77", "203.0.113.77", "203.0.113.0/24"},
 		{"2001:db8:1:2::3", "2001:db8:1:2::3", "2001:db8:1::/48"},
@@ -140,7 +140,7 @@ func TestAddresses(t *testing.T) {
 		at.take(&f, known{address: addr}, &h)
 		var a about
 		a.add(&f)
-		out := a.tell(n, true)
+		out := a.report(n, true)
 		want := int64(1)
 		if c[0] == "" {
 			want = 0
@@ -148,14 +148,14 @@ func TestAddresses(t *testing.T) {
 		if out.Address != c[1] || out.Network != c[2] || out.Addresses != want {
 			t.Errorf("%q: %+v", c[0], out)
 		}
-		if hashed := a.tell(n, false); c[0] != "" && (len(hashed.Address) != 32 || len(hashed.Network) != 32 || hashed.Address == hashed.Network || hashed.Address != n.hash([]byte(c[0]), 0)) {
+		if hashed := a.report(n, false); c[0] != "" && (len(hashed.Address) != 32 || len(hashed.Network) != 32 || hashed.Address == hashed.Network || hashed.Address != n.hash([]byte(c[0]), 0)) {
 			t.Errorf("%q: hashed %+v", c[0], hashed)
 		}
 	}
 }
 
 func TestFewCountsToSixteen(t *testing.T) {
-	var f few
+	var f small
 	f.add(0)
 	if f.count() != 0 {
 		t.Error("nothing was counted")
@@ -198,7 +198,7 @@ func FuzzFacts(f *testing.F) {
 		var a about
 		a.add(&one)
 		for _, plain := range []bool{true, false} {
-			r := &Record{Count: 1, Every: 1, About: a.tell(newNamer([]byte("0123456789abcdef"), plain), plain)}
+			r := &Record{Count: 1, Every: 1, About: a.report(newKeyHasher([]byte("0123456789abcdef"), plain), plain)}
 			e := Event{Source: "n", Sequence: 1, Record: r}
 			text, err := e.Encode()
 			if err != nil {

@@ -115,8 +115,8 @@ func (l *latencies) take() (out []LatencyCount) {
 // meter has what is measured of a limit beside its counts: how long decisions took,
 // of a sample, and how all requests that passed were answered. It takes 2 KiB.
 type meter struct {
-	took     latencies
-	answered answering
+	took      latencies
+	responses answering
 }
 
 // latency returns how long decisions took since the last call, nil if none was timed.

@@ -13,10 +13,10 @@ type merger struct {
 	records map[cell]*record
 	// arrivals is how many more the records may have together.
 	arrivals int
-	// patience is until when a client was told to wait, by the store's clock, in
+	// retryAt is until when a client was told to wait, by the store's clock, in
 	// two generations: what has not been seen since the turn before last is
 	// forgotten.
-	patience [2]map[client]int64
+	retryAt [2]map[client]int64
 }
 
 // client is a key under a limit. Keys of one hash are taken for one: at a million
@@ -70,7 +70,7 @@ func newMerger(max int) *merger {
 // one, sampled whether its key belongs to the sample.
 func (m *merger) add(s *sighting, name func(*sighting) string, sampled bool) *record {
 	r := m.of(s, name, sampled)
-	if s.answered {
+	if s.isResponse {
 		r.answer(s)
 		return r
 	}
@@ -127,9 +127,9 @@ func (m *merger) of(s *sighting, name func(*sighting) string, sampled bool) *rec
 	return r
 }
 
-// addHot puts n decisions that are all alike into their record. Whoever is refused
+// addFast puts n decisions that are all alike into their record. Whoever is refused
 // hundreds of times a second waits for nothing: all of them came early.
-func (m *merger) addHot(c *hotCell, n, now int64) {
+func (m *merger) addFast(c *fastCell, n, now int64) {
 	r := m.records[c.cell]
 	if r == nil {
 		was := c.record
@@ -152,29 +152,29 @@ func (m *merger) addHot(c *hotCell, n, now int64) {
 // early reports whether a client came before it was told to, and remembers what
 // it is told now.
 func (m *merger) early(c client, s *sighting) bool {
-	until, known := m.patience[0][c]
+	until, known := m.retryAt[0][c]
 	if !known {
-		until = m.patience[1][c]
+		until = m.retryAt[1][c]
 	}
 	early := s.now < until
 	if s.outcome == weir.Refused {
-		m.patience[0][c] = math.MaxInt64
+		m.retryAt[0][c] = math.MaxInt64
 		if s.retry != never {
-			m.patience[0][c] = s.now + s.retry
+			m.retryAt[0][c] = s.now + s.retry
 		}
-		if len(m.patience[0]) >= maxPatience {
+		if len(m.retryAt[0]) >= maxRetries {
 			m.turn()
 		}
 	}
 	return early
 }
 
-// maxPatience is how many clients are remembered in a generation.
-const maxPatience = 1 << 16
+// maxRetries is how many clients are remembered in a generation.
+const maxRetries = 1 << 16
 
 // turn begins a new generation of who was told to wait.
 func (m *merger) turn() {
-	m.patience[0], m.patience[1] = make(map[client]int64), m.patience[0]
+	m.retryAt[0], m.retryAt[1] = make(map[client]int64), m.retryAt[0]
 }
 
 // take returns the records and begins anew.
@@ -187,13 +187,13 @@ func (m *merger) take() map[cell]*record {
 // never is weir.Never in a sighting.
 const never = -1
 
-// tell returns the record in words.
-func (r *record) tell(w words, n *namer, sample int64) *Record {
-	plain := n.plain && !r.cut && !r.merged
+// report returns the record in words.
+func (r *record) report(w words, n *keyHasher, sample int64) *Record {
+	unhashed := n.unhashed && !r.cut && !r.merged
 	out := &Record{
 		First: time.UnixMicro(r.first).UTC(), Last: time.UnixMicro(r.last).UTC(),
-		Place: w.place(r.limit),
-		Key:   r.key, Plain: plain, Merged: r.merged,
+		LimitRef: w.refOf(r.limit),
+		Key:      r.key, Unhashed: unhashed, Merged: r.merged,
 		Outcome: r.outcome.String(), Count: r.count, Decisive: r.decisive, Cost: r.cost, Early: r.early,
 		Least: r.least, RetryMS: r.retry, DelayMS: ceilMS(r.delay),
 		Source: weir.FromStore.String(), Degraded: r.degraded, Every: 1,
@@ -210,13 +210,13 @@ func (r *record) tell(w words, n *namer, sample int64) *Record {
 		}
 	}
 	if r.about != nil {
-		out.About = r.about.tell(n, plain)
+		out.About = r.about.report(n, unhashed)
 	}
 	if r.answers != nil {
-		out.Answers = r.answers.tell()
+		out.Answers = r.answers.report()
 	}
 	if r.sampled && !r.merged {
-		out.Arrivals, out.ArrivalsCut = tellArrivals(r.arrivals, r.first), r.arrivalsCut
+		out.Arrivals, out.ArrivalsCut = reportArrivals(r.arrivals, r.first), r.arrivalsCut
 	}
 	return out
 }

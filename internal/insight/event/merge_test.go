@@ -25,7 +25,7 @@ func TestArrivals(t *testing.T) {
 	at := func(hash uint64, now int64, sampled bool) *record {
 		return m.add(&sighting{limit: l, hash: hash, now: now, cost: now % 7}, named, sampled)
 	}
-	tell := func(r *record) *Record { return r.tell(words{}, newNamer(nil, true), 1) }
+	tell := func(r *record) *Record { return r.report(words{}, newKeyHasher(nil, true), 1) }
 	// Out of order, as they come from several goroutines.
 	var r *record
 	for i := range int64(MaxArrivals) {
@@ -66,13 +66,13 @@ func TestArrivals(t *testing.T) {
 func TestAnswerBeforeDecision(t *testing.T) {
 	m := newMerger(10)
 	l := compiled(t)
-	r := m.add(&sighting{limit: l, now: 10, answered: true, status: 200}, named, false)
+	r := m.add(&sighting{limit: l, now: 10, isResponse: true, status: 200}, named, false)
 	if r.count != 0 || r.first != 10 || r.last != 10 {
 		t.Errorf("%+v", r)
 	}
 	m.add(&sighting{limit: l, now: 20, remaining: 5}, named, false)
-	m.add(&sighting{limit: l, now: 30, answered: true, status: 200}, named, false)
-	if r.count != 1 || r.first != 20 || r.last != 20 || r.least != 5 || r.answers.tell().Count != 2 {
+	m.add(&sighting{limit: l, now: 30, isResponse: true, status: 200}, named, false)
+	if r.count != 1 || r.first != 20 || r.last != 20 || r.least != 5 || r.answers.report().Count != 2 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -82,14 +82,14 @@ func TestHotRecordTellsNothingOld(t *testing.T) {
 	m, l := newMerger(10), compiled(t)
 	s := &sighting{limit: l, now: 10, facts: facts{known: true}}
 	r := m.add(s, named, true)
-	m.add(&sighting{limit: l, now: 10, answered: true}, named, true)
-	var h hot
+	m.add(&sighting{limit: l, now: 10, isResponse: true}, named, true)
+	var h fastCounters
 	h.install(r, 0)
 	m.take()
 	found := 0
 	for _, c := range h.cells {
 		if c != nil {
-			m.addHot(c, 300, 20)
+			m.addFast(c, 300, 20)
 			found++
 		}
 	}
@@ -135,7 +135,7 @@ func TestLossCutsArrivals(t *testing.T) {
 			o.see(&r, &op, 7, true)
 		}
 		o.drain()
-		events := o.tellRecords()
+		events := o.reportRecords()
 		if len(events) != 1 {
 			t.Fatalf("%d events", len(events))
 		}
@@ -169,7 +169,7 @@ func TestTellingLooksAfterTheRing(t *testing.T) {
 	s, at := o.ring.claim()
 	s.limit, s.now, s.hash = l, 1, 7
 	s.commit(at)
-	events := o.tellRecords()
+	events := o.reportRecords()
 	if len(events) != 2*drainAfter {
 		t.Errorf("%d records", len(events))
 	}

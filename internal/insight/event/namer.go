@@ -8,21 +8,21 @@ import (
 	"hash"
 )
 
-// namer turns keys and identities into what is told of them. Not safe for
+// keyHasher turns keys and identities into what is told of them. Not safe for
 // concurrent use.
-type namer struct {
-	mac   hash.Hash
-	plain bool
-	sum   [sha256.Size]byte
+type keyHasher struct {
+	mac      hash.Hash
+	unhashed bool
+	sum      [sha256.Size]byte
 }
 
-func newNamer(secret []byte, plain bool) *namer {
-	return &namer{mac: hmac.New(sha256.New, secret), plain: plain}
+func newKeyHasher(secret []byte, unhashed bool) *keyHasher {
+	return &keyHasher{mac: hmac.New(sha256.New, secret), unhashed: unhashed}
 }
 
 // name returns the key of a sighting as records tell it.
-func (n *namer) name(s *sighting) string {
-	if n.plain && !s.cut {
+func (n *keyHasher) name(s *sighting) string {
+	if n.unhashed && !s.cut {
 		return string(s.key())
 	}
 	if s.cut {
@@ -34,7 +34,7 @@ func (n *namer) name(s *sighting) string {
 // identity returns who is named in place of the name. It is what a key of the same
 // text is told as, so that limits by address, by user and by key can be put
 // together.
-func (n *namer) identity(name string, cut uint64) string {
+func (n *keyHasher) identity(name string, cut uint64) string {
 	if name == "" {
 		return ""
 	}
@@ -43,7 +43,7 @@ func (n *namer) identity(name string, cut uint64) string {
 
 // hash returns the keyed hash of a text. If it was cut, the rest is told by the
 // hash cut.
-func (n *namer) hash(text []byte, cut uint64) string {
+func (n *keyHasher) hash(text []byte, cut uint64) string {
 	n.mac.Reset()
 	n.mac.Write(text)
 	if cut != 0 {

@@ -40,8 +40,8 @@ type Options struct {
 	// their clients cannot be put together. At least 16 bytes. Zero means a random one, which a
 	// restart changes.
 	Secret []byte
-	// Plain tells keys, addresses and users as they are.
-	Plain bool
+	// Unhashed tells keys, addresses and users as they are.
+	Unhashed bool
 	// Sample is how many keys there are for each one whose allowed decisions are
 	// told, and of whose requests the arrivals. It is keys that are sampled, not
 	// decisions, so that what is told of a key is complete. 1 tells all, negative
@@ -76,7 +76,7 @@ type Observer struct {
 	sample  uint64
 	ring    *ring
 	watched watch
-	hot     hot
+	fast    fastCounters
 	taker   taker
 	dropped atomic.Uint64
 	failed  atomic.Uint64
@@ -87,7 +87,7 @@ type Observer struct {
 	rollups *roller
 	outbox  *outbox
 	top     top
-	names   *namer
+	names   *keyHasher
 	known   knownKeys
 	// droppedBefore is what dropped was when records were told last.
 	droppedBefore uint64
@@ -113,7 +113,7 @@ func New(opt Options) (*Observer, error) {
 		hash:   hasher{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])},
 		ring:   newRing(1 << bits.Len(uint(opt.Ring-1))),
 		taker:  taker{seed: maphash.MakeSeed()},
-		names:  newNamer(opt.Secret, opt.Plain),
+		names:  newKeyHasher(opt.Secret, opt.Unhashed),
 	}
 	switch {
 	case opt.Sample == 1:
@@ -199,7 +199,7 @@ func degraded(op *weir.Op) bool {
 // see counts a decision that is hot, and puts another into the ring.
 func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) {
 	limit := op.Limit
-	if place, tag := tagOf(hash, limit, op.Outcome, op.Cost, decided); o.hot.count(place, tag) {
+	if index, tag := tagOf(hash, limit, op.Outcome, op.Cost, decided); o.fast.count(index, tag) {
 		return
 	}
 	s, at := o.ring.claim()
@@ -211,7 +211,7 @@ func (o *Observer) see(r *weir.Request, op *weir.Op, hash uint64, decided bool) 
 	if s.now = op.Now; s.now == 0 {
 		s.now = time.Now().UnixMicro() // the store was not asked, or does not tell
 	}
-	s.answered = false
+	s.isResponse = false
 	s.cost, s.remaining = op.Cost, op.Decision.Remaining
 	s.retry = -1
 	if op.Decision.RetryAfter != weir.Never {
@@ -241,7 +241,7 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 			continue
 		}
 		if m := o.rollups.meter(op.Limit); m != nil {
-			m.answered.add(&res)
+			m.responses.add(&res)
 		}
 		hash := o.hash.sum(op.Key)
 		if hash >= o.sample && !o.watched.has(hash) || !o.ring.roomy() {
@@ -251,7 +251,7 @@ func (o *Observer) ObserveResult(r *weir.Request, res weir.Result) {
 		if s == nil {
 			continue
 		}
-		s.answered = true
+		s.isResponse = true
 		s.limit, s.source = op.Limit, nil
 		s.now = time.Now().UnixMicro()
 		s.hash, s.outcome, s.decided = hash, op.Outcome, false

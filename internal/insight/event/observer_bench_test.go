@@ -125,7 +125,7 @@ func BenchmarkTell(b *testing.B) {
 			}
 		}
 		b.StartTimer()
-		if got := len(o.tellRecords()); got != clients {
+		if got := len(o.reportRecords()); got != clients {
 			b.Fatalf("%d records", got)
 		}
 	}

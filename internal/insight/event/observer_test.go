@@ -155,7 +155,7 @@ func perMinute(n int64, change func(*weir.Limit)) *weir.Limit {
 func TestEverythingIsToldOnce(t *testing.T) {
 	hard, soft := perMinute(5, nil), perMinute(4, func(l *weir.Limit) { l.Name, l.Excess = "soft", 100 })
 	shadow := perMinute(3, func(l *weir.Limit) { l.Name, l.Shadow = "shadow", true })
-	b := observe(t, nil, event.Options{Sample: 1, Plain: true, Every: 10 * time.Millisecond, RollupEvery: 50 * time.Millisecond, MaxRecords: 1 << 20, Ring: 1 << 17},
+	b := observe(t, nil, event.Options{Sample: 1, Unhashed: true, Every: 10 * time.Millisecond, RollupEvery: 50 * time.Millisecond, MaxRecords: 1 << 20, Ring: 1 << 17},
 		hard, soft, shadow)
 	var mu sync.Mutex
 	want := map[string]int64{}
@@ -216,7 +216,7 @@ func TestEverythingIsToldOnce(t *testing.T) {
 // Outside the sample only those are told who were limited, and what they are
 // allowed afterwards.
 func TestOnlyTheLimitedAreTold(t *testing.T) {
-	b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(3, nil))
+	b := observe(t, nil, event.Options{Sample: -1, Unhashed: true}, perMinute(3, nil))
 	for range 3 {
 		b.ask(t, "good", 1)
 	}
@@ -265,13 +265,13 @@ func TestRecord(t *testing.T) {
 	}
 	r := told[0]
 	key := r.Key
-	if len(key) != 32 || strings.Contains(key, "secret") || r.Plain {
+	if len(key) != 32 || strings.Contains(key, "secret") || r.Unhashed {
 		t.Errorf("key %q is not a hash of 128 bits", key)
 	}
 	want := event.Record{
 		First: time.UnixMicro(noon + 2e6).UTC(), Last: time.UnixMicro(noon + 59e6).UTC(),
-		Place: event.Place{Domain: "d", Rule: "rule0", Limit: "2/minute", Algorithm: "fixed_window", Allowance: 2, PeriodMS: 60_000, Burst: 2},
-		Key:   key, Outcome: "refused", Count: 3, Decisive: 3, Cost: 3, Early: 2, RetryMS: 58_000, Source: "store", Every: 1,
+		LimitRef: event.LimitRef{Domain: "d", Rule: "rule0", Limit: "2/minute", Algorithm: "fixed_window", Allowance: 2, PeriodMS: 60_000, Burst: 2},
+		Key:      key, Outcome: "refused", Count: 3, Decisive: 3, Cost: 3, Early: 2, RetryMS: 58_000, Source: "store", Every: 1,
 	}
 	if !reflect.DeepEqual(*r, want) {
 		t.Errorf("got  %+v\nwant %+v", *r, want)
@@ -285,7 +285,7 @@ func TestRecord(t *testing.T) {
 
 // Keys that are too long to be kept are still told apart.
 func TestLongKeys(t *testing.T) {
-	b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(1, nil))
+	b := observe(t, nil, event.Options{Sample: -1, Unhashed: true}, perMinute(1, nil))
 	long := strings.Repeat("x", 500)
 	for _, key := range []string{long + "a", long + "b", "short"} {
 		b.ask(t, key, 1)
@@ -298,8 +298,8 @@ func TestLongKeys(t *testing.T) {
 	for _, e := range b.queue.all() {
 		if r := e.Record; r != nil {
 			keys[r.Key] = true
-			if r.Plain != (r.Key == "short") {
-				t.Errorf("key %q is plain: %v", r.Key, r.Plain)
+			if r.Unhashed != (r.Key == "short") {
+				t.Errorf("key %q is plain: %v", r.Key, r.Unhashed)
 			}
 		}
 	}
@@ -399,7 +399,7 @@ func TestStopWithoutAQueue(t *testing.T) {
 // A ring that is full drops, and counts what it drops.
 func TestFullRing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b := observe(t, nil, event.Options{Sample: -1, Ring: 64, Plain: true}, perMinute(1, nil))
+		b := observe(t, nil, event.Options{Sample: -1, Ring: 64, Unhashed: true}, perMinute(1, nil))
 		synctest.Wait() // Run sleeps, and time stands still
 		for range 1000 {
 			b.ask(t, "k", 2)
@@ -420,7 +420,7 @@ func TestFullRing(t *testing.T) {
 // A flood of one client's refusals is counted on the spot, to the last one, and
 // leaves the ring to others.
 func TestFlood(t *testing.T) {
-	b := observe(t, nil, event.Options{Sample: -1, Plain: true, Every: 50 * time.Millisecond, RollupEvery: 50 * time.Millisecond, Ring: 1 << 16}, perMinute(1, nil))
+	b := observe(t, nil, event.Options{Sample: -1, Unhashed: true, Every: 50 * time.Millisecond, RollupEvery: 50 * time.Millisecond, Ring: 1 << 16}, perMinute(1, nil))
 	const each = 150_000
 	var wg sync.WaitGroup
 	for range 2 {
@@ -464,7 +464,7 @@ func TestFlood(t *testing.T) {
 // the last decision too.
 func TestFloodEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(1, nil))
+		b := observe(t, nil, event.Options{Sample: -1, Unhashed: true}, perMinute(1, nil))
 		asked := int64(0)
 		for _, n := range []int{100, 1, 1000, 3} {
 			for range 1000 {
@@ -486,7 +486,7 @@ func TestFloodEnds(t *testing.T) {
 
 // The heaviest are known on the node.
 func TestTop(t *testing.T) {
-	b := observe(t, nil, event.Options{Sample: -1, Plain: true}, perMinute(1, nil))
+	b := observe(t, nil, event.Options{Sample: -1, Unhashed: true}, perMinute(1, nil))
 	for i := range 50 {
 		for range i + 1 {
 			b.ask(t, fmt.Sprintf("client%02d", i), 2)

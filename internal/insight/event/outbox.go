@@ -39,10 +39,10 @@ type outbox struct {
 	// published counts events, failures attempts; away says that the last failed,
 	// began when the one under way did.
 	published, failures uint64
-	away                bool
+	down                bool
 	began               time.Time
-	// setAside counts events that the queue refuses while it takes others.
-	setAside uint64
+	// rejected counts events that the queue refuses while it takes others.
+	rejected uint64
 	faults   *faults.Log
 	outage   *faults.Outage
 
@@ -141,7 +141,7 @@ func (b *outbox) run(ctx context.Context) {
 		}
 		for batch := b.batch(); batch != nil; batch = b.batch() {
 			if left := b.send(ctx, batch); len(left) > 0 {
-				b.giveBack(left)
+				b.putBack(left)
 				return
 			}
 			if b.ends() {
@@ -205,28 +205,28 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 	bounded, cancel := context.WithTimeout(ctx, maxPublish)
 	defer cancel()
 	err := b.queue.Publish(bounded, batch)
-	var unfit *Unfit
-	if !errors.As(err, &unfit) {
-		unfit = nil
+	var invalid *Invalid
+	if !errors.As(err, &invalid) {
+		invalid = nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case err == nil || unfit != nil:
+	case err == nil || invalid != nil:
 		taken := len(batch)
-		if unfit != nil {
-			for _, i := range unfit.Events {
-				b.refuse(&batch[i], unfit.Err)
+		if invalid != nil {
+			for _, i := range invalid.Events {
+				b.refuse(&batch[i], invalid.Err)
 				taken--
 			}
 		}
-		b.published, b.sending, b.away = b.published+uint64(taken), b.sending-len(batch), false
+		b.published, b.sending, b.down = b.published+uint64(taken), b.sending-len(batch), false
 		if taken > 0 {
 			b.outage.Succeeded()
 		}
 		return nil
 	case ctx.Err() == nil:
-		b.failures, b.away = b.failures+1, true
+		b.failures, b.down = b.failures+1, true
 	}
 	return err
 }
@@ -234,8 +234,8 @@ func (b *outbox) publish(ctx context.Context, batch []Event) error {
 // refuse counts an event that the queue refuses. Requires: mu is held.
 func (b *outbox) refuse(e *Event, err error) {
 	b.lose(e)
-	b.setAside++
-	b.away = false
+	b.rejected++
+	b.down = false
 	b.faults.Report("event rejected by the queue; it is skipped", fmt.Errorf("%s: %w", e.ID(), err))
 }
 
@@ -313,8 +313,8 @@ func (b *outbox) probe(ctx context.Context, from []Event) (left []Event, taken b
 	return from, false
 }
 
-// giveBack puts a batch that was not sent to where it was.
-func (b *outbox) giveBack(batch []Event) {
+// putBack puts a batch that was not sent to where it was.
+func (b *outbox) putBack(batch []Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events, b.sending = append(batch, b.events...), 0

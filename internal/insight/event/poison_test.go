@@ -37,14 +37,14 @@ func (q *picky) Publish(_ context.Context, batch []Event) error {
 	if q.away {
 		return errors.New("away")
 	}
-	var unfit *Unfit
+	var unfit *Invalid
 	for i, e := range batch {
 		switch {
 		case !q.refused[e.Sequence]:
 		case !q.unfit:
 			return errNever
 		case unfit == nil:
-			unfit = &Unfit{Events: []int{i}, Err: errNever}
+			unfit = &Invalid{Events: []int{i}, Err: errNever}
 		default:
 			unfit.Events = append(unfit.Events, i)
 		}
@@ -110,7 +110,7 @@ func TestFamilyPoison(t *testing.T) {
 				b.put(append([]Event{{Source: "n/1", Sequence: uint64(n + 1), Record: &Record{Count: 1}}}, events...))
 				time.Sleep(time.Minute)
 				if away {
-					if s := b.stats(); s.SetAside != 0 || s.Published != 0 || !s.Away {
+					if s := b.stats(); s.Rejected != 0 || s.Published != 0 || !s.Down {
 						t.Errorf("while the queue is away: %+v", s)
 					}
 					q.mu.Lock()
@@ -120,14 +120,14 @@ func TestFamilyPoison(t *testing.T) {
 				}
 				// Others come, by which it is known that the queue takes any.
 				good, further := n+1-len(bad), 0
-				for ; further < 3*len(bad)+500 && int(b.stats().SetAside) < len(bad); further++ {
+				for ; further < 3*len(bad)+500 && int(b.stats().Rejected) < len(bad); further++ {
 					b.put([]Event{{Source: "n/1", Sequence: uint64(n + 2 + further), Record: &Record{Count: 1}}})
 					time.Sleep(time.Minute)
 				}
 				time.Sleep(time.Minute)
 				good += further
 				s := b.stats()
-				if int(s.Published) != good || int(s.SetAside) != len(bad) || s.Backlog != 0 || s.Away || s.Loss != (Loss{}) {
+				if int(s.Published) != good || int(s.Rejected) != len(bad) || s.Backlog != 0 || s.Down || s.Loss != (Loss{}) {
 					t.Errorf("of %d events with %d bad ones: %+v", n+1, len(bad), s)
 				}
 				if l := b.loss(); int(l.Discarded) != len(bad) {
@@ -162,7 +162,7 @@ func TestPoisonAtTheEnd(t *testing.T) {
 		if err := b.flush(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if s := b.stats(); s.Published != 999 || s.SetAside != 1 || b.loss().Discarded != 1 {
+		if s := b.stats(); s.Published != 999 || s.Rejected != 1 || b.loss().Discarded != 1 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -235,7 +235,7 @@ func TestFamilyQueueOutageIsToldOnce(t *testing.T) {
 			if lines("queue unavailable") != 1 || lines("queue recovered") != 1 || !strings.Contains(log.String(), "after=") {
 				t.Fatalf("the queue is back:\n%s", log.String())
 			}
-			if s := b.stats(); int(s.SetAside) != bad || s.Backlog != 0 {
+			if s := b.stats(); int(s.Rejected) != bad || s.Backlog != 0 {
 				t.Errorf("%d bad events: %+v", bad, s)
 			}
 		})

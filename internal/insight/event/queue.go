@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Unfit is the error of a Publish that took a batch without some events, which it can
+// Invalid is the error of a Publish that took a batch without some events, which it can
 // never take.
-type Unfit struct {
+type Invalid struct {
 	// Events are the places of those in the batch, Err says what is wrong with the first.
 	Events []int
 	Err    error
 }
 
 // Error implements error.
-func (u *Unfit) Error() string {
+func (u *Invalid) Error() string {
 	if len(u.Events) == 1 {
 		return u.Err.Error()
 	}
@@ -22,12 +22,12 @@ func (u *Unfit) Error() string {
 }
 
 // Unwrap returns Err.
-func (u *Unfit) Unwrap() error { return u.Err }
+func (u *Invalid) Unwrap() error { return u.Err }
 
 // Queue carries events to whoever keeps them. Safe for concurrent use.
 type Queue interface {
 	// Publish hands over a batch. With a nil error all of it is safe; with an
-	// *Unfit all but the events that it names, which the queue can never take; with
+	// *Invalid all but the events that it names, which the queue can never take; with
 	// another error some of it may be, and all of it is handed over again. It returns
 	// when ctx ends. The queue must not keep the slice; what the events point to
 	// does not change any more.

@@ -13,12 +13,12 @@ type Record struct {
 	// First and Last are when the decisions were made, by the store's clock.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	Place
+	LimitRef
 	// Key is the client, as a keyed hash or in plain. Empty in a record of many
 	// clients together, which Merged then counts.
 	Key string `json:"key,omitempty"`
-	// Plain says that Key is not hashed.
-	Plain bool `json:"unhashed,omitempty"`
+	// Unhashed says that Key is not hashed.
+	Unhashed bool `json:"unhashed,omitempty"`
 	// Merged says that the record is of all clients for whom there was no room.
 	Merged bool `json:"merged,omitempty"`
 	// Outcome is the word of the weir.Outcome.
@@ -64,7 +64,7 @@ type Record struct {
 type Rollup struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	Place
+	LimitRef
 	// Counts is how many decisions had each outcome, by its word. It is exact.
 	Counts map[string]uint64 `json:"counts"`
 	// Requests is how many requests of the whole domain there were on the node in this
@@ -76,9 +76,9 @@ type Rollup struct {
 	// Latency tells how long the decisions took that met the limit, of a sample. Nil
 	// where no time was taken.
 	Latency *Latency `json:"latency,omitempty"`
-	// Answered tells how the requests that passed were answered in this time. Nil where
+	// Responses tells how the requests that passed were answered in this time. Nil where
 	// no answer was seen.
-	Answered *Answered `json:"responses,omitempty"`
+	Responses *ResponseTotals `json:"responses,omitempty"`
 }
 
 // Loss tells how many decisions the records of a node leave out since it

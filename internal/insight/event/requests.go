@@ -36,9 +36,9 @@ type requestTally struct {
 // domainTally counts the requests of a domain. Of the counters' outcomes it uses
 // Allowed, Refused, and Degraded for those that failed.
 type domainTally struct {
-	domain string
-	n      *weir.Counters
-	told   [3]uint64 // at the last roll-up; only Run's
+	domain   string
+	n        *weir.Counters
+	reported [3]uint64 // at the last roll-up; only Run's
 }
 
 var requestOutcomes = [3]struct {
@@ -107,14 +107,14 @@ func (t *requestTally) roll() map[string]map[string]uint64 {
 	for domain, of := range *all {
 		for i, o := range requestOutcomes {
 			n := of.n.Load(o.outcome)
-			if n == of.told[i] {
+			if n == of.reported[i] {
 				continue
 			}
 			if out[domain] == nil {
 				out[domain] = map[string]uint64{}
 			}
-			out[domain][o.word] = n - of.told[i]
-			of.told[i] = n
+			out[domain][o.word] = n - of.reported[i]
+			of.reported[i] = n
 		}
 	}
 	return out

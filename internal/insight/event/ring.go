@@ -13,21 +13,21 @@ const maxKey = 112
 // sighting is one decision under one limit, or how a request that passed under
 // it ended, as the ring keeps it.
 type sighting struct {
-	now       int64 // µs since the Unix epoch, by the store's clock
-	limit     *weir.Limit
-	source    *weir.Limit // what it was decided from, often limit itself
-	cost      int64
-	remaining int64
-	retry     int64 // µs, -1 for never
-	delay     int64 // µs; of an answer how long it took
-	hash      uint64
-	status    int16 // of an answer
-	answered  bool  // it is an answer: only now, limit, hash, outcome, key, status and delay are there
-	outcome   weir.Outcome
-	decided   bool // the limit's answer was the request's
-	cut       bool // the key is longer than what is kept of it
-	keyLen    uint8
-	keyBytes  [maxKey]byte
+	now        int64 // µs since the Unix epoch, by the store's clock
+	limit      *weir.Limit
+	source     *weir.Limit // what it was decided from, often limit itself
+	cost       int64
+	remaining  int64
+	retry      int64 // µs, -1 for never
+	delay      int64 // µs; of an answer how long it took
+	hash       uint64
+	status     int16 // of an answer
+	isResponse bool  // it is an answer: only now, limit, hash, outcome, key, status and delay are there
+	outcome    weir.Outcome
+	decided    bool // the limit's answer was the request's
+	cut        bool // the key is longer than what is kept of it
+	keyLen     uint8
+	keyBytes   [maxKey]byte
 	// facts are set where known is; of what was there before, the rest remains.
 	// With them a slot is nine cache lines.
 	facts facts

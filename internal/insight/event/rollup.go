@@ -11,10 +11,10 @@ import (
 type roller struct {
 	limits func() []Series
 	words  words
-	// told is what each limit had counted at the last roll-up. A limit that is
+	// reported is what each limit had counted at the last roll-up. A limit that is
 	// gone is read once more, and then forgotten.
-	told map[*weir.Counters]*account
-	from time.Time
+	reported map[*weir.Counters]*account
+	from     time.Time
 	// meters has the *meter of limits, by their counters. Decisions and answers read it.
 	meters sync.Map
 	// requests are counted by domain.
@@ -33,7 +33,7 @@ type account struct {
 }
 
 func newRoller(limits func() []Series) *roller {
-	return &roller{limits: limits, words: words{}, told: map[*weir.Counters]*account{}}
+	return &roller{limits: limits, words: words{}, reported: map[*weir.Counters]*account{}}
 }
 
 // learn takes over the words of the limits in use.
@@ -42,13 +42,13 @@ func (r *roller) learn() {
 	r.words.add(limits)
 	for _, s := range limits {
 		c := s.Limit.Counters()
-		a := r.told[c]
+		a := r.reported[c]
 		if a == nil {
 			a = &account{}
-			r.told[c] = a
+			r.reported[c] = a
 		}
 		a.limit, a.alive = s.Limit, true
-		if a.meter == nil && (len(r.told) <= maxIdleMetered || a.counts != outcomeCounts{}) {
+		if a.meter == nil && (len(r.reported) <= maxIdleMetered || a.counts != outcomeCounts{}) {
 			a.meter = new(meter)
 			r.meters.Store(c, a.meter)
 		}
@@ -67,12 +67,12 @@ func (r *roller) meter(l *weir.Limit) *meter {
 // counted anything, with the requests of the domains since then.
 func (r *roller) roll(now time.Time) []*Rollup {
 	requests := r.requests.roll()
-	for _, a := range r.told {
+	for _, a := range r.reported {
 		a.alive = false
 	}
 	r.learn()
 	var out []*Rollup
-	for counters, a := range r.told {
+	for counters, a := range r.reported {
 		var counts map[string]uint64
 		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
 			n := counters.Load(o)
@@ -86,28 +86,28 @@ func (r *roller) roll(now time.Time) []*Rollup {
 			a.counts[o] = n
 		}
 		var took *Latency
-		var answered *Answered
+		var responses *ResponseTotals
 		if a.meter != nil {
-			took, answered = a.meter.latency(), a.meter.answered.take()
+			took, responses = a.meter.latency(), a.meter.responses.take()
 		}
-		idle := counts == nil && took == nil && answered == nil
+		idle := counts == nil && took == nil && responses == nil
 		if !idle {
 			if counts == nil { // it was timed or answered after it had been counted
 				counts = map[string]uint64{}
 			}
-			rollup := &Rollup{From: r.from.UTC(), To: now.UTC(), Place: r.words.place(a.limit), Counts: counts, Latency: took, Answered: answered}
+			rollup := &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: r.words.refOf(a.limit), Counts: counts, Latency: took, Responses: responses}
 			rollup.Requests = requests[rollup.Domain]
 			delete(requests, rollup.Domain)
 			out = append(out, rollup)
 		}
 		if !a.alive && idle {
-			delete(r.told, counters)
+			delete(r.reported, counters)
 			delete(r.words, counters)
 			r.meters.Delete(counters)
 		}
 	}
 	for domain, n := range requests {
-		out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), Place: Place{Domain: domain}, Counts: map[string]uint64{}, Requests: n})
+		out = append(out, &Rollup{From: r.from.UTC(), To: now.UTC(), LimitRef: LimitRef{Domain: domain}, Counts: map[string]uint64{}, Requests: n})
 	}
 	r.from = now
 	return out

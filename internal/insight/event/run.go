@@ -98,8 +98,8 @@ func (o *Observer) drain() {
 		if s == nil {
 			return
 		}
-		if r := o.merge.add(s, o.named, s.hash < o.sample); r.count == hotFrom && !r.merged {
-			o.hot.install(r, s.hash)
+		if r := o.merge.add(s, o.named, s.hash < o.sample); r.count == fastFrom && !r.merged {
+			o.fast.install(r, s.hash)
 		}
 		o.ring.done()
 	}
@@ -113,7 +113,7 @@ func (o *Observer) due(d due) {
 	}
 	var events []Event
 	if d.records || d.rollups {
-		events = o.tellRecords()
+		events = o.reportRecords()
 	}
 	if d.rollups {
 		for _, r := range o.rollups.roll(time.Now()) {
@@ -132,15 +132,15 @@ func (o *Observer) due(d due) {
 		events[i].Source, events[i].Sequence, events[i].Time, events[i].Region = o.source, o.sequence, now, o.opt.Region
 	}
 	if o.opt.Live != nil {
-		o.opt.Live.tell(events)
+		o.opt.Live.publish(events)
 	}
 	o.outbox.put(events)
 }
 
-// tellRecords returns the records as events.
-func (o *Observer) tellRecords() []Event {
+// reportRecords returns the records as events.
+func (o *Observer) reportRecords() []Event {
 	now := time.Now().UnixMicro()
-	o.hot.take(func(c *hotCell, n int64) { o.merge.addHot(c, n, now) })
+	o.fast.take(func(c *fastCell, n int64) { o.merge.addFast(c, n, now) })
 	records := o.merge.take()
 	if len(records) == 0 {
 		return nil
@@ -161,9 +161,9 @@ func (o *Observer) tellRecords() []Event {
 		if behind {
 			r.arrivals, r.arrivalsCut = nil, true
 		}
-		told := r.tell(o.rollups.words, o.names, o.opt.Sample)
-		o.top.add(told)
-		if events = append(events, Event{Record: told}); len(events)%drainAfter == 0 {
+		records := r.report(o.rollups.words, o.names, o.opt.Sample)
+		o.top.add(records)
+		if events = append(events, Event{Record: records}); len(events)%drainAfter == 0 {
 			o.drain() // into the next records
 		}
 	}

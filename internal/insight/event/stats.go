@@ -2,8 +2,8 @@ package event
 
 import "time"
 
-// patience is how long a queue may take over a batch until it counts as away.
-const patience = 5 * time.Second
+// publishTimeout is how long a queue may take over a batch until it counts as away.
+const publishTimeout = 5 * time.Second
 
 // Stats is how an observer and its queue are doing.
 type Stats struct {
@@ -12,14 +12,14 @@ type Stats struct {
 	// Published is how many events the queue has taken since the start, Failures
 	// how many attempts to hand it some have failed.
 	Published, Failures uint64
-	// SetAside is how many events the queue refused while it took others. They are in
+	// Rejected is how many events the queue refused while it took others. They are in
 	// Loss too.
-	SetAside uint64
+	Rejected uint64
 	// Backlog is how many events wait for the queue, with those that are being
 	// handed over; it is at most MaxBacklog.
 	Backlog, MaxBacklog int
-	// Away reports whether the last attempt failed, or has lasted for five seconds.
-	Away bool
+	// Down reports whether the last attempt failed, or has lasted for five seconds.
+	Down bool
 }
 
 // Stats returns how the observer and its queue are doing.
@@ -33,8 +33,8 @@ func (b *outbox) stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return Stats{
-		Published: b.published, Failures: b.failures, SetAside: b.setAside,
-		Away:    b.away || b.sending > 0 && time.Since(b.began) > patience,
+		Published: b.published, Failures: b.failures, Rejected: b.rejected,
+		Down:    b.down || b.sending > 0 && time.Since(b.began) > publishTimeout,
 		Backlog: len(b.events) + b.sending, MaxBacklog: b.max,
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // Heavy is a client that a limit refused often.
 type Heavy struct {
-	Place
+	LimitRef
 	// Key is the client as records tell it.
 	Key string `json:"key"`
 	// Refused is how many decisions refused it, and at most Error too many.
@@ -44,7 +44,7 @@ func (t *top) add(r *Record) {
 	defer t.mu.Unlock()
 	id := r.Domain + "\x1f" + r.Rule + "\x1f" + r.Limit + "\x1f" + r.Key
 	t.counts.Add(id, r.Count)
-	t.who[id] = Heavy{Place: r.Place, Key: r.Key}
+	t.who[id] = Heavy{LimitRef: r.LimitRef, Key: r.Key}
 	if len(t.who) < 4*heavies {
 		return
 	}

@@ -23,8 +23,8 @@ const (
 func (w *watch) add(hash uint64) {
 	entry := hash&^0xff | w.era.Load()&0xff
 	// Most refusals are of a key that is watched already.
-	if place := &w.entries[hash>>8%watchSize]; place.Load() != entry {
-		place.Store(entry)
+	if cell := &w.entries[hash>>8%watchSize]; cell.Load() != entry {
+		cell.Store(entry)
 	}
 }
 

@@ -2,9 +2,9 @@ package event
 
 import "github.com/weirlimit/weir"
 
-// Place says which limit is meant, in the words of the rules file, and what it
+// LimitRef says which limit is meant, in the words of the rules file, and what it
 // allows.
-type Place struct {
+type LimitRef struct {
 	// Domain and Rule are the words of the rules file, Limit the limit's name.
 	Domain string `json:"domain"`
 	Rule   string `json:"rule"`
@@ -30,19 +30,19 @@ func (w words) add(limits []Series) {
 	}
 }
 
-func (w words) place(l *weir.Limit) Place {
+func (w words) refOf(l *weir.Limit) LimitRef {
 	s, ok := w[l.Counters()]
 	if !ok {
 		s.Rule = l.Scope // of a rule that is gone, or of none
 	}
 	s.Limit = l
-	return PlaceOf(s)
+	return LimitRefOf(s)
 }
 
-// PlaceOf returns the place of a limit.
-func PlaceOf(s Series) Place {
+// LimitRefOf returns the place of a limit.
+func LimitRefOf(s Series) LimitRef {
 	l := s.Limit
-	return Place{
+	return LimitRef{
 		Domain: s.Domain, Rule: s.Rule, Limit: l.Name, Algorithm: l.Algorithm.Name(),
 		Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst,
 	}

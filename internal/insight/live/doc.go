@@ -2,6 +2,6 @@
 // server-sent events, its handler, and its reader.
 //
 // The kinds are those of [event.Event], record, rollup and loss, with their JSON as
-// data; a [State] every second; and missed, with a [Missed], where a reader was too
+// data; a [State] every second; and missed, with a [Dropped], where a reader was too
 // slow for some.
 package live

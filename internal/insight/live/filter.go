@@ -13,11 +13,11 @@ import (
 
 // Kinds of messages.
 const (
-	KindRecord = "record"
-	KindRollup = "rollup"
-	KindLoss   = "loss"
-	KindState  = "state"
-	KindMissed = "missed"
+	KindRecord  = "record"
+	KindRollup  = "rollup"
+	KindLoss    = "loss"
+	KindState   = "state"
+	KindDropped = "missed"
 )
 
 var kinds = []string{KindRecord, KindRollup, KindLoss, KindState}
@@ -107,14 +107,14 @@ func (f *Filter) Keeps(e *event.Event) bool {
 	switch {
 	case e.Record != nil:
 		r := e.Record
-		return f.wants(KindRecord) && f.at(&r.Place) && meets(f.Keys, r.Key) && meets(f.Outcomes, r.Outcome)
+		return f.wants(KindRecord) && f.at(&r.LimitRef) && meets(f.Keys, r.Key) && meets(f.Outcomes, r.Outcome)
 	case e.Rollup != nil:
-		return f.wants(KindRollup) && f.at(&e.Rollup.Place)
+		return f.wants(KindRollup) && f.at(&e.Rollup.LimitRef)
 	}
 	return f.wants(KindLoss)
 }
 
-func (f *Filter) at(p *event.Place) bool {
+func (f *Filter) at(p *event.LimitRef) bool {
 	return meets(f.Domains, p.Domain) && meets(f.Rules, p.Rule) && meets(f.Limits, p.Limit)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
-// Missed says how many events a reader was too slow for since the last message.
-type Missed struct {
+// Dropped says how many events a reader was too slow for since the last message.
+type Dropped struct {
 	Events uint64 `json:"events"`
 }
 
@@ -30,8 +30,8 @@ type Options struct {
 	Every time.Duration
 	// KeepAlive is how long a stream is silent at most. Zero means 15 seconds.
 	KeepAlive time.Duration
-	// Patience is how long a reader may take nothing. Zero means 30 seconds.
-	Patience time.Duration
+	// WriteTimeout is how long a reader may take nothing. Zero means 30 seconds.
+	WriteTimeout time.Duration
 }
 
 // chunk is about how many bytes are written at once.
@@ -44,7 +44,7 @@ func Handler(opt Options) http.Handler {
 	opt.Buffer = cmp.Or(opt.Buffer, 2000)
 	opt.Every = cmp.Or(opt.Every, time.Second)
 	opt.KeepAlive = cmp.Or(opt.KeepAlive, 15*time.Second)
-	opt.Patience = cmp.Or(opt.Patience, 30*time.Second)
+	opt.WriteTimeout = cmp.Or(opt.WriteTimeout, 30*time.Second)
 	return &handler{opt}
 }
 
@@ -73,7 +73,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer sub.Close()
-	out := &stream{w: w, ctl: http.NewResponseController(w), patience: h.Patience}
+	out := &stream{w: w, ctl: http.NewResponseController(w), timeout: h.WriteTimeout}
 	// What is read here ends when the reader goes, not after a time. A connection
 	// that cannot has no such deadline either.
 	_ = out.ctl.SetReadDeadline(time.Time{})
@@ -82,9 +82,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve tells what there is until the broadcast or the reader ends.
 func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Filter, out *stream) {
-	every, tell := h.KeepAlive, func() error { return out.comment("here") }
+	every, ping := h.KeepAlive, func() error { return out.comment("here") }
 	if filter.wants(KindState) {
-		every, tell = h.Every, func() error { return out.message(KindState, h.Meter.State(time.Now())) }
+		every, ping = h.Every, func() error { return out.message(KindState, h.Meter.State(time.Now())) }
 	}
 	next := time.Now()
 	for {
@@ -92,12 +92,12 @@ func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Fi
 			if next = next.Add(every); next.Before(now) {
 				next = now.Add(every)
 			}
-			if tell() != nil || out.flush() != nil {
+			if ping() != nil || out.flush() != nil {
 				return
 			}
 		}
 		until, cancel := context.WithDeadline(ctx, next)
-		events, missed, err := sub.Next(until)
+		events, dropped, err := sub.Next(until)
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
@@ -105,15 +105,15 @@ func (h *handler) serve(ctx context.Context, sub *event.Subscription, filter *Fi
 			}
 			return
 		}
-		if h.tell(out, events, missed) != nil {
+		if h.ping(out, events, dropped) != nil {
 			return
 		}
 	}
 }
 
-func (h *handler) tell(out *stream, events []event.Event, missed uint64) (err error) {
-	if missed > 0 {
-		err = out.message(KindMissed, Missed{missed})
+func (h *handler) ping(out *stream, events []event.Event, dropped uint64) (err error) {
+	if dropped > 0 {
+		err = out.message(KindDropped, Dropped{dropped})
 	}
 	for i := range events {
 		if err != nil {
@@ -136,10 +136,10 @@ func (h *handler) tell(out *stream, events []event.Event, missed uint64) (err er
 
 // stream writes messages.
 type stream struct {
-	w        http.ResponseWriter
-	ctl      *http.ResponseController
-	patience time.Duration
-	buf      bytes.Buffer
+	w       http.ResponseWriter
+	ctl     *http.ResponseController
+	timeout time.Duration
+	buf     bytes.Buffer
 }
 
 // message adds one, and writes when there is enough.
@@ -163,7 +163,7 @@ func (s *stream) comment(text string) error {
 
 func (s *stream) write() error {
 	// Where deadlines cannot be set the connection bounds its stalls itself.
-	_ = s.ctl.SetWriteDeadline(time.Now().Add(s.patience))
+	_ = s.ctl.SetWriteDeadline(time.Now().Add(s.timeout))
 	_, err := s.w.Write(s.buf.Bytes())
 	s.buf.Reset()
 	return err

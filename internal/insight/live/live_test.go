@@ -100,9 +100,9 @@ func TestMeterIsBounded(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	record := func(domain, rule, key, outcome string) *event.Event {
-		return &event.Event{Record: &event.Record{Place: event.Place{Domain: domain, Rule: rule, Limit: "l"}, Key: key, Outcome: outcome}}
+		return &event.Event{Record: &event.Record{LimitRef: event.LimitRef{Domain: domain, Rule: rule, Limit: "l"}, Key: key, Outcome: outcome}}
 	}
-	rollup := &event.Event{Rollup: &event.Rollup{Place: event.Place{Domain: "d", Rule: "r"}}}
+	rollup := &event.Event{Rollup: &event.Rollup{LimitRef: event.LimitRef{Domain: "d", Rule: "r"}}}
 	loss := &event.Event{Loss: &event.Loss{}}
 	f := func(query string, e *event.Event, want bool) {
 		t.Helper()
@@ -395,7 +395,7 @@ func TestKeepAlive(t *testing.T) {
 // Who does not read is cut off in the end; who reads too little misses events, and is
 // told how many.
 func TestSlowReader(t *testing.T) {
-	s := serve(t, live.Options{Buffer: 5, Patience: 100 * time.Millisecond})
+	s := serve(t, live.Options{Buffer: 5, WriteTimeout: 100 * time.Millisecond})
 	stuck, err := s.Client().Get(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -409,18 +409,18 @@ func TestSlowReader(t *testing.T) {
 	})
 
 	reader, _ := s.watch(t, "kind=record")
-	was := s.broadcast.Missed()
+	was := s.broadcast.Dropped()
 	s.publish(t, refused("1"), refused("2"), refused("3"), refused("4"), refused("5"), refused("6"), refused("7"))
-	var missed live.Missed
-	next(t, reader, live.KindMissed, &missed)
+	var missed live.Dropped
+	next(t, reader, live.KindDropped, &missed)
 	for _, want := range []string{"3", "4", "5", "6", "7"} {
 		var r event.Record
 		if next(t, reader, live.KindRecord, &r); r.Key != want {
 			t.Errorf("got %s, want %s", r.Key, want)
 		}
 	}
-	if missed.Events != 2 || s.broadcast.Missed() != was+2 {
-		t.Errorf("%d were missed, told of %d", s.broadcast.Missed()-was, missed.Events)
+	if missed.Events != 2 || s.broadcast.Dropped() != was+2 {
+		t.Errorf("%d were missed, told of %d", s.broadcast.Dropped()-was, missed.Events)
 	}
 }
 

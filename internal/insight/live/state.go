@@ -55,7 +55,7 @@ type State struct {
 
 // Limit is how often a limit was met: in the span, and since the start.
 type Limit struct {
-	event.Place
+	event.LimitRef
 	Counts map[string]uint64 `json:"counts"`
 	Totals map[string]uint64 `json:"totals"`
 }
@@ -124,7 +124,7 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	stats := m.from.Observer.Stats()
 	s := State{
 		Node: m.from.Node, Region: m.from.Region, Time: now.UTC(), UptimeMS: now.Sub(m.from.Started).Milliseconds(), SpanMS: span.Milliseconds(),
-		Top: m.from.Observer.Top(MaxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueUp: !stats.Away, StoreUp: true,
+		Top: m.from.Observer.Top(MaxTop), Loss: stats.Loss, Backlog: stats.Backlog, QueueUp: !stats.Down, StoreUp: true,
 	}
 	if m.from.IsStoreUp != nil {
 		s.StoreUp = m.from.IsStoreUp()
@@ -146,7 +146,7 @@ func (m *Meter) take(now time.Time, span time.Duration) State {
 	s.LeftOut = max(len(all)-MaxLimits, 0)
 	s.Limits = make([]Limit, 0, len(all)-s.LeftOut)
 	for _, l := range all[:len(all)-s.LeftOut] {
-		s.Limits = append(s.Limits, Limit{l.place, l.counts.words(), l.totals.words()})
+		s.Limits = append(s.Limits, Limit{l.ref, l.counts.words(), l.totals.words()})
 	}
 	return s
 }
@@ -172,7 +172,7 @@ func (m *Meter) takeRequests(s *State, span time.Duration) {
 
 // measured is what the limits of one name have counted.
 type measured struct {
-	place          event.Place
+	ref            event.LimitRef
 	counts, totals counts
 }
 
@@ -190,7 +190,7 @@ func (m *Meter) limits(span bool) []*measured {
 		at := name{s.Domain, s.Rule, s.Limit.Name}
 		l := named[at]
 		if l == nil {
-			l = &measured{place: event.PlaceOf(s)}
+			l = &measured{ref: event.LimitRefOf(s)}
 			named[at], all = l, append(all, l)
 		}
 		var now counts
@@ -214,7 +214,7 @@ func (l *measured) compare(other *measured) int {
 	return cmp.Or(
 		cmp.Compare(other.counts[weir.Refused], l.counts[weir.Refused]), cmp.Compare(other.counts.all(), l.counts.all()),
 		cmp.Compare(other.totals[weir.Refused], l.totals[weir.Refused]), cmp.Compare(other.totals.all(), l.totals.all()),
-		cmp.Compare(l.place.Domain, other.place.Domain), cmp.Compare(l.place.Rule, other.place.Rule), cmp.Compare(l.place.Limit, other.place.Limit),
+		cmp.Compare(l.ref.Domain, other.ref.Domain), cmp.Compare(l.ref.Rule, other.ref.Rule), cmp.Compare(l.ref.Limit, other.ref.Limit),
 	)
 }
 

@@ -41,8 +41,8 @@ const maxFilter = 100
 type Model struct {
 	server        string
 	width, height int
-	// plain leaves colours out.
-	plain bool
+	// unstyled leaves colours out.
+	unstyled bool
 
 	state *live.State
 	keys  []key
@@ -106,7 +106,7 @@ func (m *Model) take(s live.State) {
 	m.keys = m.keys[:0]
 	for _, h := range s.Top {
 		k := key{Heavy: h}
-		if before, told := was[who{h.Domain, h.Rule, h.Limit, h.Key}]; (told || whole) && span > 0 {
+		if before, listed := was[who{h.Domain, h.Rule, h.Limit, h.Key}]; (listed || whole) && span > 0 {
 			k.rate = max(float64(h.Refused-before)/span, 0)
 		}
 		m.keys = append(m.keys, k)
@@ -190,12 +190,12 @@ func (m *Model) meant(words ...string) bool {
 func (m *Model) limits() []live.Limit {
 	var out []live.Limit
 	for _, l := range m.state.Limits {
-		if m.meant(l.Domain, l.Rule, l.Place.Limit) {
+		if m.meant(l.Domain, l.Rule, l.LimitRef.Limit) {
 			out = append(out, l)
 		}
 	}
 	name := func(a, b live.Limit) int {
-		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Place.Limit, b.Place.Limit))
+		return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.LimitRef.Limit, b.LimitRef.Limit))
 	}
 	slices.SortStableFunc(out, func(a, b live.Limit) int {
 		switch m.order {

@@ -24,9 +24,9 @@ func state(seconds int, refused ...uint64) live.State {
 		Counts: map[string]uint64{}, Totals: map[string]uint64{"allowed": 9_000_000, "refused": 12_345},
 	}
 	for i, n := range refused {
-		p := event.Place{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: fmt.Sprintf("%d/minute", i+1)}
-		s.Limits = append(s.Limits, live.Limit{Place: p, Counts: map[string]uint64{"refused": n, "allowed": 10 * n, "degraded": n}, Totals: map[string]uint64{"refused": 100 - n}})
-		s.Top = append(s.Top, event.Heavy{Place: p, Key: fmt.Sprint("client", i), Refused: int64(100*seconds) * int64(n)})
+		p := event.LimitRef{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: fmt.Sprintf("%d/minute", i+1)}
+		s.Limits = append(s.Limits, live.Limit{LimitRef: p, Counts: map[string]uint64{"refused": n, "allowed": 10 * n, "degraded": n}, Totals: map[string]uint64{"refused": 100 - n}})
+		s.Top = append(s.Top, event.Heavy{LimitRef: p, Key: fmt.Sprint("client", i), Refused: int64(100*seconds) * int64(n)})
 		s.RefusalsPerSecond += float64(n)
 		s.DecisionsPerSecond += float64(11 * n)
 	}
@@ -130,7 +130,7 @@ func TestRegion(t *testing.T) {
 	if strings.Contains(m.Frame(), "\x1b[31mwest") {
 		t.Error("the region's own colour reaches the terminal")
 	}
-	has(t, m.Plain(100), "node n1 in eu-")
+	has(t, m.Text(100), "node n1 in eu-")
 	frame(t, m, 40, 24) // fits
 }
 
@@ -162,8 +162,8 @@ func TestManyLimits(t *testing.T) {
 	for _, size := range [][2]int{{20, 5}, {1, 1}, {200, 100}, {40, 10}} {
 		frame(t, m, size[0], size[1])
 	}
-	has(t, m.Plain(100), "rule59 ", "client19", "7 more limits")
-	lacks(t, m.Plain(100), "\x1b", "q quit", "…")
+	has(t, m.Text(100), "rule59 ", "client19", "7 more limits")
+	lacks(t, m.Text(100), "\x1b", "q quit", "…")
 }
 
 func TestSort(t *testing.T) {

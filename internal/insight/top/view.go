@@ -30,17 +30,17 @@ func (m *Model) View() tea.View {
 
 // style writes text in a style.
 func (m *Model) style(sgr, text string) string {
-	if m.plain || text == "" {
+	if m.unstyled || text == "" {
 		return text
 	}
 	return "\x1b[" + sgr + "m" + text + "\x1b[m"
 }
 
-// Plain returns a frame of the given width for scripts: without colours, keys and
+// Text returns a frame of the given width for scripts: without colours, keys and
 // end.
-func (m *Model) Plain(width int) string {
+func (m *Model) Text(width int) string {
 	in := *m
-	in.plain, in.width, in.height = true, width, 0
+	in.unstyled, in.width, in.height = true, width, 0
 	return in.Frame() + "\n"
 }
 
@@ -65,7 +65,7 @@ func (m *Model) Frame() string {
 		lines = append(lines, m.foot())
 	}
 	for i, l := range lines {
-		if lines[i] = strings.TrimRight(l, " "); m.plain {
+		if lines[i] = strings.TrimRight(l, " "); m.unstyled {
 			continue // a script wants all of it
 		}
 		lines[i] = ansi.Truncate(lines[i], m.width, "…")
@@ -182,16 +182,16 @@ func (m *Model) body(used int) []string {
 	}
 	lines = append(lines, "", m.style(bold, fmt.Sprintf("%10s %12s  %s", "REFUSED/s", "REFUSED", "KEY and the limit that refuses it")))
 	for _, k := range keys[:forKeys] {
-		at := place(&k.Place)
+		at := path(&k.LimitRef)
 		name := live.Printable(k.Key)
-		if room := m.width - 26 - ansi.StringWidth(at); m.plain {
+		if room := m.width - 26 - ansi.StringWidth(at); m.unstyled {
 			name = ansi.Truncate(name, 200, "…")
 		} else if room >= 16 {
 			name = ansi.Truncate(name, room, "…")
 		} else {
 			name = ansi.Truncate(name, max(m.width/3, 8), "…")
 		}
-		lines = append(lines, m.hot(k.rate, fmt.Sprintf("%10s %12s", rate(k.rate), number(uint64(k.Refused))))+"  "+name+"  "+m.style(faint, at))
+		lines = append(lines, m.highlight(k.rate, fmt.Sprintf("%10s %12s", rate(k.rate), number(uint64(k.Refused))))+"  "+name+"  "+m.style(faint, at))
 	}
 	if len(keys) == 0 {
 		lines = append(lines, m.style(faint, "nobody was refused"+m.thatMatches()))
@@ -216,19 +216,19 @@ func (m *Model) limit(l *live.Limit) string {
 	refused, allowed := l.Counts["refused"], l.Counts["allowed"]
 	other := decisions(l.Counts) - refused - allowed
 	figures := fmt.Sprintf("%10s %10s %10s %12s", rate(per(refused)), rate(per(allowed)), rate(per(other)), number(l.Totals["refused"]))
-	return m.hot(per(refused), figures) + "  " + place(&l.Place)
+	return m.highlight(per(refused), figures) + "  " + path(&l.LimitRef)
 }
 
-// hot marks figures of something that is refused at present.
-func (m *Model) hot(refusals float64, figures string) string {
+// highlight marks figures of something that is refused at present.
+func (m *Model) highlight(refusals float64, figures string) string {
 	if refusals > 0 {
 		return m.style(red, figures)
 	}
 	return figures
 }
 
-// place names a limit: "api/client_id  100/minute".
-func place(p *event.Place) string {
+// path names a limit: "api/client_id  100/minute".
+func path(p *event.LimitRef) string {
 	text := live.Printable(p.Domain + "/" + p.Rule)
 	if p.Domain == "" {
 		text = live.Printable(p.Rule)

@@ -31,7 +31,7 @@ func Run(t *testing.T, prepare func(t *testing.T) (open func() analytics.Databas
 		f    func(t *testing.T, open func() analytics.Database, tr *Traffic)
 	}{
 		{"many of one source", manyOfOne}, {"all or nothing", allOrNothing}, {"two services", twoServices}, {"bounds", bounds}, {"forgets", forgets}, {"back-fill", backFill},
-		{"loss", loss}, {"labels", labels}, {"labels stay", labelsStay}, {"versions", versions}, {"incidents", incidents}, {"regions", regions}, {"latencies", latencies}, {"answers", answers}, {"answers of records", answersOfRecords}, {"migrates rows", migratesRows}, {"never decisive", neverDecisive}, {"answered first", answeredFirst}, {"odd words", oddWords}, {"migrates at once", migratesAtOnce},
+		{"loss", loss}, {"labels", labels}, {"labels stay", labelsStay}, {"versions", versions}, {"incidents", incidents}, {"regions", regions}, {"latencies", latencies}, {"answers", answers}, {"answers of records", answersOfRecords}, {"migrates rows", migratesRows}, {"never decisive", neverDecisive}, {"answered first", responsesFirst}, {"odd words", oddWords}, {"migrates at once", migratesAtOnce},
 		{"refuses what is newer", refusesNewer}, {"ends", ends}, {"questions", questions}, {"a sample", sample}, {"usual hours", usualHours},
 	} {
 		t.Run(f.name, func(t *testing.T) { f.f(t, prepare(t), tr) })
@@ -69,18 +69,18 @@ func consume(t *testing.T, s *analytics.Service, batches [][]event.Event) {
 // node told at one instant stays together, as queues keep it.
 func Mixed(events []event.Event, times int) [][]event.Event {
 	rng := rand.New(rand.NewPCG(3, 4))
-	var told [][]event.Event
+	var batches [][]event.Event
 	for i := range events {
 		e := &events[i]
 		if i > 0 && e.Source == events[i-1].Source && e.Time.Equal(events[i-1].Time) {
-			told[len(told)-1] = append(told[len(told)-1], *e)
+			batches[len(batches)-1] = append(batches[len(batches)-1], *e)
 			continue
 		}
-		told = append(told, []event.Event{*e})
+		batches = append(batches, []event.Event{*e})
 	}
 	var all, out [][]event.Event
 	for range times {
-		all = append(all, told...)
+		all = append(all, batches...)
 	}
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for len(all) > 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/weirlimit/weir/internal/insight/event"
 )
 
-// answered is what a node tells of answers that took so many milliseconds each, of
+// responses is what a node tells of answers that took so many milliseconds each, of
 // which the first are server errors.
-func answered(ms []int64, errors int) *event.Answered {
-	out := &event.Answered{OK: uint64(len(ms) - errors), ServerError: uint64(errors)}
+func responses(ms []int64, errors int) *event.ResponseTotals {
+	out := &event.ResponseTotals{OK: uint64(len(ms) - errors), ServerError: uint64(errors)}
 	n := map[int]uint64{}
 	for _, took := range ms {
 		out.TotalUS += uint64(took) * 1000
@@ -42,10 +42,10 @@ func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		errors   int64
 		admitted int64
 	}
-	told := map[string][]minute{}
+	minutes := map[string][]minute{}
 	var batches [][]event.Event
 	for _, region := range []string{"eu", "us"} {
-		tell := &teller{source: "n/" + region}
+		source := &teller{source: "n/" + region}
 		for i := range int64(spell) {
 			// Two nodes with as many requests each: 2 in the first minute, 80 in the last.
 			// Above 60 the upstream of both is slow.
@@ -60,10 +60,10 @@ func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			if i == 39 {
 				m.errors = 5
 			}
-			told[region] = append(told[region], m)
-			e := tell.rollup(start.Add(time.Duration(i)*time.Minute), place(), map[string]uint64{"allowed": uint64(m.admitted), "refused": uint64(i)})
+			minutes[region] = append(minutes[region], m)
+			e := source.rollup(start.Add(time.Duration(i)*time.Minute), randomRef(), map[string]uint64{"allowed": uint64(m.admitted), "refused": uint64(i)})
 			e.Region = region
-			e.Rollup.Answered = answered(m.ms, int(m.errors))
+			e.Rollup.Responses = responses(m.ms, int(m.errors))
 			batches = append(batches, []event.Event{e}, []event.Event{e})
 		}
 	}
@@ -78,7 +78,7 @@ func answers(t *testing.T, open func() analytics.Database, _ *Traffic) {
 			var ms []int64
 			var errors, admitted int64
 			for _, region := range regions {
-				for _, m := range told[region][step*2 : step*2+2] {
+				for _, m := range minutes[region][step*2 : step*2+2] {
 					ms = append(ms, m.ms...)
 					errors, admitted = errors+m.errors, admitted+m.admitted
 				}
@@ -129,10 +129,10 @@ func answersOfRecords(t *testing.T, open func() analytics.Database, _ *Traffic) 
 	var now atomic.Int64
 	now.Store(1200)
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
-	r := tell.record(start, place(), "k", "allowed", 3)
+	source := &teller{source: "n/1"}
+	r := source.record(start, randomRef(), "k", "allowed", 3)
 	r.Record.Answers = &event.Answers{Count: 3, OK: 2, ServerError: 1, TotalMS: 9, LongestMS: 4}
-	consume(t, s, [][]event.Event{{r, tell.rollup(start, place(), map[string]uint64{"allowed": 30})}})
+	consume(t, s, [][]event.Event{{r, source.rollup(start, randomRef(), map[string]uint64{"allowed": 30})}})
 	get := func(query string) (u analytics.Upstream) {
 		a.get(fmt.Sprintf("upstream?step=1m&from=%d&to=%d%s", start.Unix(), start.Unix()+1200, query), &u)
 		return u
@@ -146,8 +146,8 @@ func answersOfRecords(t *testing.T, open func() analytics.Database, _ *Traffic) 
 	if u := get("&region="); u.Total.Count != 0 {
 		t.Errorf("records of all regions in one: %+v", u.Total)
 	}
-	later := tell.rollup(start.Add(10*time.Minute), place(), map[string]uint64{"allowed": 5})
-	later.Rollup.Answered = answered([]int64{1, 1, 1, 1, 1}, 0)
+	later := source.rollup(start.Add(10*time.Minute), randomRef(), map[string]uint64{"allowed": 5})
+	later.Rollup.Responses = responses([]int64{1, 1, 1, 1, 1}, 0)
 	consume(t, s, [][]event.Event{{later}})
 	u = get("")
 	if u.Total.Count != 5 || u.Answers[0].Count != 0 || !strings.Contains(strings.Join(u.Coverage.Missing, ";"), "before 2026-03-01T12:10:00Z answers were told of clients alone") {

@@ -35,11 +35,11 @@ func Blocks(t *testing.T, open func(seed uint64) analytics.Database) {
 }
 
 type differential struct {
-	t    *testing.T
-	db   analytics.Database
-	rng  *rand.Rand
-	now  time.Time
-	tell teller
+	t      *testing.T
+	db     analytics.Database
+	rng    *rand.Rand
+	now    time.Time
+	source teller
 	// every: one question in so many is asked, but in the long form, and others in each
 	// round.
 	every, round int
@@ -56,7 +56,7 @@ func (d *differential) service(opt analytics.Options) *analytics.Service {
 }
 
 func (d *differential) run() {
-	d.tell.source = "n/1"
+	d.source.source = "n/1"
 	all := retained(nil, -1)
 	s := d.service(all)
 	many := 400
@@ -72,9 +72,9 @@ func (d *differential) run() {
 	d.same("after late events", s)
 	d.tidy(s)
 	// Rows are merged and deleted, by number, by age and by bytes.
-	few := all
-	few.MaxClients = 10
-	merger := d.service(few)
+	subset := all
+	subset.MaxClients = 10
+	merger := d.service(subset)
 	d.write(merger, 300, 7*time.Hour)
 	d.tidy(s)
 	if err := merger.Tidy(d.t.Context(), false); err != nil {
@@ -129,14 +129,14 @@ func (d *differential) write(s *analytics.Service, n int, ago time.Duration) {
 	pick := func(words ...string) string { return words[d.rng.IntN(len(words))] }
 	for range n {
 		at := d.now.Add(-time.Duration(d.rng.Int64N(int64(ago))))
-		p := FilledPlace(d.rng.Int64N(3) + 1)
+		p := FilledRef(d.rng.Int64N(3) + 1)
 		p.PeriodMS = []int64{1000, 60_000, 7_200_000}[d.rng.IntN(3)]
 		var events []event.Event
 		for range d.rng.IntN(4) + 1 {
-			e := d.tell.record(at, p, fmt.Sprint("k", d.rng.IntN(40)), pick(outcomes...), d.rng.Int64N(20))
+			e := d.source.record(at, p, fmt.Sprint("k", d.rng.IntN(40)), pick(outcomes...), d.rng.Int64N(20))
 			r := e.Record
 			r.Cost, r.Early, r.Decisive, r.Least = d.rng.Int64N(1<<d.rng.IntN(40)), d.rng.Int64N(3), d.rng.Int64N(2), d.rng.Int64N(100)
-			r.Every, r.Watched, r.Plain, r.Merged = d.rng.Int64N(3), d.rng.IntN(2) == 0, d.rng.IntN(2) == 0, d.rng.IntN(20) == 0
+			r.Every, r.Watched, r.Unhashed, r.Merged = d.rng.Int64N(3), d.rng.IntN(2) == 0, d.rng.IntN(2) == 0, d.rng.IntN(20) == 0
 			r.RetryMS, r.DelayMS, r.Degraded = d.rng.Int64N(3000)-1, d.rng.Int64N(100), d.rng.IntN(5) == 0
 			if d.rng.IntN(3) > 0 {
 				r.About = &event.About{
@@ -149,7 +149,7 @@ func (d *differential) write(s *analytics.Service, n int, ago time.Duration) {
 			}
 			events = append(events, e)
 		}
-		events = append(events, d.tell.rollup(at, p, map[string]uint64{pick("allowed", "refused", "shadow_refused"): d.rng.Uint64N(50)}))
+		events = append(events, d.source.rollup(at, p, map[string]uint64{pick("allowed", "refused", "shadow_refused"): d.rng.Uint64N(50)}))
 		if err := local.Publish(d.t.Context(), events); err != nil {
 			d.t.Error(err)
 			return

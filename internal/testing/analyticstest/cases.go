@@ -24,10 +24,10 @@ func manyOfOne(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	const many = 9000
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
+	source := &teller{source: "n/1"}
 	var events []event.Event
 	for i := range many {
-		events = append(events, tell.rollup(start.Add(time.Duration(i%50)*time.Second), place(), map[string]uint64{"allowed": uint64(i)}))
+		events = append(events, source.rollup(start.Add(time.Duration(i%50)*time.Second), randomRef(), map[string]uint64{"allowed": uint64(i)}))
 	}
 	var batches [][]event.Event
 	for from := 0; from < many; from += 1500 {
@@ -106,11 +106,11 @@ func allOrNothing(t *testing.T, open func() analytics.Database, tr *Traffic) {
 	b := &broken{Database: open(), lots: rand.New(rand.NewPCG(7, 8))}
 	s := Serve(t, b, tr)
 	batches := Mixed(tr.Events, 1)
-	var few [][]event.Event
+	var subset [][]event.Event
 	for chunk := range slices.Chunk(batches, len(batches)/statements+1) { // fewer, as each waits when it fails
-		few = append(few, slices.Concat(chunk...))
+		subset = append(subset, slices.Concat(chunk...))
 	}
-	consume(t, s, few)
+	consume(t, s, subset)
 	overview(&asked{t, s.Handler(), tr})
 	clients(&asked{t, s.Handler(), tr})
 	var sys analytics.System
@@ -176,20 +176,20 @@ func (s *teller) event(at time.Time) event.Event {
 	return event.Event{Source: s.source, Sequence: s.n, Time: at}
 }
 
-func (s *teller) record(at time.Time, p event.Place, key, outcome string, count int64) event.Event {
+func (s *teller) record(at time.Time, p event.LimitRef, key, outcome string, count int64) event.Event {
 	e := s.event(at)
-	e.Record = &event.Record{First: at, Last: at, Place: p, Key: key, Outcome: outcome, Count: count, Cost: count, Every: 1, Source: "store"}
+	e.Record = &event.Record{First: at, Last: at, LimitRef: p, Key: key, Outcome: outcome, Count: count, Cost: count, Every: 1, Source: "store"}
 	return e
 }
 
-func (s *teller) rollup(at time.Time, p event.Place, counts map[string]uint64) event.Event {
+func (s *teller) rollup(at time.Time, p event.LimitRef, counts map[string]uint64) event.Event {
 	e := s.event(at)
-	e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), Place: p, Counts: counts}
+	e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), LimitRef: p, Counts: counts}
 	return e
 }
 
-func place() event.Place {
-	return event.Place{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 10, PeriodMS: 60000, Burst: 10}
+func randomRef() event.LimitRef {
+	return event.LimitRef{Domain: "d", Rule: "r", Limit: "l", Algorithm: "fixed_window", Allowance: 10, PeriodMS: 60000, Burst: 10}
 }
 
 // start is when events of the smaller tests are.
@@ -211,12 +211,12 @@ func newService(t *testing.T, db analytics.Database, now *atomic.Int64, opt anal
 func bounds(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{MaxClients: 10})
-	tell := &teller{source: "n/1"}
+	source := &teller{source: "n/1"}
 	const clients = 500
 	var events []event.Event
 	want := int64(0)
 	for i := range clients {
-		e := tell.record(start, place(), fmt.Sprintf("key%03d", i), "refused", int64(i+1))
+		e := source.record(start, randomRef(), fmt.Sprintf("key%03d", i), "refused", int64(i+1))
 		e.Record.About = &event.About{Path: "/" + e.Record.Key}
 		events = append(events, e)
 		want += int64(i + 1)
@@ -255,15 +255,15 @@ func forgets(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 30 * 24 * time.Hour,
 		KeepClientMinutes: time.Hour, KeepClientHours: 24 * time.Hour, KeepArrivals: time.Hour, KeepSeen: 24 * time.Hour})
-	tell := &teller{source: "n/1"}
-	r := tell.record(start, place(), "k", "refused", 7)
+	source := &teller{source: "n/1"}
+	r := source.record(start, randomRef(), "k", "refused", 7)
 	r.Record.Arrivals = []event.Arrival{{AtUS: 0, Cost: 7}}
 	r.Record.About = &event.About{Path: "/x"}
-	l := tell.event(start)
+	l := source.event(start)
 	l.Loss = &event.Loss{Dropped: 1}
-	u := tell.rollup(start, place(), map[string]uint64{"refused": 7})
+	u := source.rollup(start, randomRef(), map[string]uint64{"refused": 7})
 	u.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 30, Count: 1}}}
-	u.Rollup.Answered = &event.Answered{OK: 1}
+	u.Rollup.Responses = &event.ResponseTotals{OK: 1}
 	u.Rollup.Requests = map[string]uint64{"refused": 7}
 	consume(t, s, [][]event.Event{{r, u, l}})
 	rows := func() map[string]int64 {
@@ -310,12 +310,12 @@ func backFill(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	now.Store(4 * 3600)
 	s, a := newService(t, open(), &now, analytics.Options{KeepMinutes: 2 * time.Hour, KeepHours: 48 * time.Hour, KeepDays: 72 * time.Hour, KeepClientMinutes: time.Hour,
 		KeepClientHours: 24 * time.Hour, KeepSeen: 5 * time.Hour})
-	tell := &teller{source: "n/1"}
+	source := &teller{source: "n/1"}
 	recent, old, ancient := start.Add(3*time.Hour), start, start.Add(-2*time.Hour)
 	batch := []event.Event{
-		tell.rollup(recent, place(), map[string]uint64{"refused": 1}), tell.record(recent, place(), "k", "refused", 1),
-		tell.rollup(old, place(), map[string]uint64{"refused": 10}), tell.record(old, place(), "k", "refused", 10),
-		tell.rollup(ancient, place(), map[string]uint64{"refused": 100}), tell.record(ancient, place(), "k", "refused", 100),
+		source.rollup(recent, randomRef(), map[string]uint64{"refused": 1}), source.record(recent, randomRef(), "k", "refused", 1),
+		source.rollup(old, randomRef(), map[string]uint64{"refused": 10}), source.record(old, randomRef(), "k", "refused", 10),
+		source.rollup(ancient, randomRef(), map[string]uint64{"refused": 100}), source.record(ancient, randomRef(), "k", "refused", 100),
 	}
 	consume(t, s, [][]event.Event{batch, batch})
 	now.Add(30)
@@ -337,9 +337,9 @@ func loss(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	s, a := newService(t, open(), &now, analytics.Options{})
 	var batch []event.Event
 	for n, source := range []string{"a/1", "b/1"} {
-		tell := &teller{source: source}
+		source := &teller{source: source}
 		for minute := range 60 {
-			e := tell.event(start.Add(time.Duration(minute) * time.Minute))
+			e := source.event(start.Add(time.Duration(minute) * time.Minute))
 			e.Loss = &event.Loss{Dropped: uint64(minute * (n + 1)), Discarded: 5, Rollups: uint64(n), Failed: uint64(minute)}
 			batch = append(batch, e)
 		}
@@ -365,12 +365,12 @@ func (a *asked) post(body string) *httptest.ResponseRecorder {
 func labels(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
+	source := &teller{source: "n/1"}
 	var batch []event.Event
 	for i := range 4 {
-		batch = append(batch, tell.record(start, place(), fmt.Sprint("k", i), "refused", int64(10+i)))
+		batch = append(batch, source.record(start, randomRef(), fmt.Sprint("k", i), "refused", int64(10+i)))
 	}
-	consume(t, s, [][]event.Event{append(batch, tell.rollup(start, place(), map[string]uint64{"refused": 46}))})
+	consume(t, s, [][]event.Event{append(batch, source.rollup(start, randomRef(), map[string]uint64{"refused": 46}))})
 	now.Store(60)
 	put := func(key, label string, seconds int) {
 		t.Helper()
@@ -398,11 +398,11 @@ func labels(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	equal(t, "who labelled", [2]string{list.Clients[0].Label.By, list.Clients[0].Label.Reason}, [2]string{"ana", "I know them"})
 	now.Store(3600) // one has expired
 	precision(1, 1)
-	var told analytics.LabelList
-	a.get("labels", &told)
-	equal(t, "labels that are kept", len(told.Labels), 5)
-	a.get("labels?in_force=1", &told)
-	equal(t, "labels that count", len(told.Labels), 2)
+	var labels analytics.LabelList
+	a.get("labels", &labels)
+	equal(t, "labels that are kept", len(labels.Labels), 5)
+	a.get("labels?in_force=1", &labels)
+	equal(t, "labels that count", len(labels.Labels), 2)
 	var detail analytics.ClientDetail
 	a.get("client?key=k3&from=-2h", &detail)
 	equal(t, "labels of one", len(detail.Labels), 2)
@@ -427,8 +427,8 @@ func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	s, a := newService(t, open(), &now, analytics.Options{})
 	// Another node, whose clock is ten minutes behind, on the same database.
 	_, other := newService(t, open(), &behind, analytics.Options{})
-	tell := &teller{source: "n/1"}
-	consume(t, s, [][]event.Event{{tell.record(start, place(), "k", "refused", 1)}})
+	source := &teller{source: "n/1"}
+	consume(t, s, [][]event.Event{{source.record(start, randomRef(), "k", "refused", 1)}})
 	type label struct {
 		word    string
 		expires int64
@@ -502,13 +502,13 @@ func labelsStay(t *testing.T, open func() analytics.Database, _ *Traffic) {
 func versions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
-	old, wide := place(), place()
+	source := &teller{source: "n/1"}
+	old, wide := randomRef(), randomRef()
 	wide.Allowance, wide.Burst = 20, 20
 	later := start.Add(10 * time.Minute)
 	consume(t, s, [][]event.Event{{
-		tell.rollup(start, old, map[string]uint64{"allowed": 10, "refused": 90}), tell.record(start, old, "k", "refused", 90),
-		tell.rollup(later, wide, map[string]uint64{"allowed": 60, "refused": 40}), tell.record(later, wide, "k", "refused", 40),
+		source.rollup(start, old, map[string]uint64{"allowed": 10, "refused": 90}), source.record(start, old, "k", "refused", 90),
+		source.rollup(later, wide, map[string]uint64{"allowed": 60, "refused": 40}), source.record(later, wide, "k", "refused", 40),
 	}})
 	now.Store(1200)
 	var detail analytics.RuleDetail
@@ -528,13 +528,13 @@ func versions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
+	source := &teller{source: "n/1"}
 	var batch []event.Event
 	for _, minute := range []int{0, 2, 4, 7, 30, 58} {
 		at := start.Add(time.Duration(minute) * time.Minute)
-		batch = append(batch, tell.rollup(at, place(), map[string]uint64{"refused": 10, "allowed": 5}), tell.record(at, place(), fmt.Sprint("k", minute), "refused", 10))
+		batch = append(batch, source.rollup(at, randomRef(), map[string]uint64{"refused": 10, "allowed": 5}), source.record(at, randomRef(), fmt.Sprint("k", minute), "refused", 10))
 	}
-	batch = append(batch, tell.rollup(start.Add(6*time.Minute), place(), map[string]uint64{"allowed": 5}))
+	batch = append(batch, source.rollup(start.Add(6*time.Minute), randomRef(), map[string]uint64{"allowed": 5}))
 	consume(t, s, [][]event.Event{batch})
 	now.Store(3600)
 	var o analytics.Overview
@@ -550,23 +550,23 @@ func incidents(t *testing.T, open func() analytics.Database, _ *Traffic) {
 func oddWords(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: strings.Repeat("node", 200) + "/1"}
+	source := &teller{source: strings.Repeat("node", 200) + "/1"}
 	other := &teller{source: strings.Repeat("node", 200) + "/2"}
-	p := place()
+	p := randomRef()
 	p.Domain, p.Rule, p.Limit = "", "a/b, 'c' = %d", "x\x00y"
 	keys := []string{"\xff\xfe", "\xff\xfd", "nul\x00", "'; DROP TABLE clients; --", strings.Repeat("k", 1000), strings.Repeat("k", 1001), "ключ", "%", "=1+1"}
 	var batch []event.Event
 	for i, key := range keys {
-		tell := []*teller{tell, other}[i%2]
-		batch = append(batch, tell.record(start, p, key, "refused", 1<<62))
+		source := []*teller{source, other}[i%2]
+		batch = append(batch, source.record(start, p, key, "refused", 1<<62))
 	}
-	batch = append(batch, tell.rollup(start, p, map[string]uint64{"refused": 1<<64 - 1, strings.Repeat("odd", 100): 1}))
+	batch = append(batch, source.rollup(start, p, map[string]uint64{"refused": 1<<64 - 1, strings.Repeat("odd", 100): 1}))
 	negative := other.record(start, p, "negative", "refused", -5)
 	negative.Record.RetryMS = -1
 	negative.Record.Outcome = "unheard_of"
-	zero := tell.event(time.Time{})
-	zero.Rollup = &event.Rollup{Place: p}
-	far := tell.rollup(start.AddDate(5000, 0, 0), p, map[string]uint64{"refused": 1})
+	zero := source.event(time.Time{})
+	zero.Rollup = &event.Rollup{LimitRef: p}
+	far := source.rollup(start.AddDate(5000, 0, 0), p, map[string]uint64{"refused": 1})
 	consume(t, s, [][]event.Event{append(batch, negative, zero, far)})
 	now.Store(60)
 	var list analytics.ClientList
@@ -621,8 +621,8 @@ func refusesNewer(t *testing.T, open func() analytics.Database, _ *Traffic) {
 type hold struct{ taken chan error }
 
 func (h *hold) Receive(ctx context.Context, take func(context.Context, []event.Event) error) error {
-	tell := &teller{source: "n/1"}
-	h.taken <- take(ctx, []event.Event{tell.rollup(start, place(), map[string]uint64{"allowed": 1})})
+	source := &teller{source: "n/1"}
+	h.taken <- take(ctx, []event.Event{source.rollup(start, randomRef(), map[string]uint64{"allowed": 1})})
 	return nil
 }
 
@@ -631,16 +631,16 @@ func (h *hold) Close() error { return nil }
 // ends: a service that is told to end while the database is away leaves its events
 // with the queue.
 func ends(t *testing.T, open func() analytics.Database, _ *Traffic) {
-	away := &never{Database: open(), tried: make(chan struct{}, 100)}
+	unreachable := &never{Database: open(), tried: make(chan struct{}, 100)}
 	var now atomic.Int64
-	s, _ := newService(t, away, &now, analytics.Options{})
+	s, _ := newService(t, unreachable, &now, analytics.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &hold{taken: make(chan error, 1)}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, h) }()
 	// One of those who try wants to count, the other to forget.
-	<-away.tried
-	<-away.tried
+	<-unreachable.tried
+	<-unreachable.tried
 	cancel()
 	if err := <-h.taken; err == nil {
 		t.Error("a batch that was not counted was taken")
@@ -736,7 +736,7 @@ func sample(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	}
 	var r analytics.Rates
 	a.get("rates?rule=user&"+a.span(), &r)
-	equal(t, "clients", [2]int64{r.Clients, r.Told}, [2]int64{int64(len(limited) + 4*len(sampled)), int64(len(limited) + len(sampled))})
+	equal(t, "clients", [2]int64{r.Clients, r.Rows}, [2]int64{int64(len(limited) + 4*len(sampled)), int64(len(limited) + len(sampled))})
 	var list analytics.ClientList
 	a.get("clients?rule=user&"+a.span(), &list)
 	for _, c := range list.Clients {

@@ -22,7 +22,7 @@ func usualHours(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	db := open()
 	s, a := newService(t, db, &now, retained(nil, -1))
-	tell := &teller{source: "n/1"}
+	source := &teller{source: "n/1"}
 	units := map[int64]int64{}
 	for ; at.Before(end); at = at.Add(time.Hour) {
 		if rng.IntN(4) == 0 && end.Sub(at) > 2*time.Hour {
@@ -31,7 +31,7 @@ func usualHours(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		n := end.Unix()/3600 - at.Unix()/3600 + 1 // the first hour of a range has most
 		units[at.Unix()] = n
 		now.Store(int64(at.Sub(start) / time.Second))
-		consume(t, s, [][]event.Event{{tell.record(at.Add(time.Duration(rng.IntN(17))*time.Minute), place(), "k", "refused", n)}})
+		consume(t, s, [][]event.Event{{source.record(at.Add(time.Duration(rng.IntN(17))*time.Minute), randomRef(), "k", "refused", n)}})
 	}
 	now.Store(int64(end.Sub(start) / time.Second))
 	for _, written := range []bool{false, true} {

@@ -19,8 +19,8 @@ func regions(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	s, a := newService(t, open(), &now, analytics.Options{})
 	var batch []event.Event
 	for region, n := range map[string]uint64{"eu": 10, "us": 200, "": 3000} {
-		tell := &teller{source: "edge/" + region + "1"}
-		e := tell.rollup(start, place(), map[string]uint64{"allowed": n, "refused": 1})
+		source := &teller{source: "edge/" + region + "1"}
+		e := source.rollup(start, randomRef(), map[string]uint64{"allowed": n, "refused": 1})
 		e.Region = region
 		batch = append(batch, e)
 	}
@@ -71,9 +71,9 @@ func latencies(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var all []time.Duration // in order
 	var batches [][]event.Event
 	for node := range 2 {
-		tell := &teller{source: fmt.Sprintf("n%d/1", node)}
+		source := &teller{source: fmt.Sprintf("n%d/1", node)}
 		for minute := range 10 {
-			e := tell.rollup(start.Add(time.Duration(minute)*time.Minute), place(), map[string]uint64{"allowed": 2560})
+			e := source.rollup(start.Add(time.Duration(minute)*time.Minute), randomRef(), map[string]uint64{"allowed": 2560})
 			e.Region = "eu"
 			e.Rollup.Latency = &event.Latency{Every: 256}
 			for i := range 10 {
@@ -148,8 +148,8 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	db := open()
 	var now atomic.Int64
 	now.Store(600)
-	tell := &teller{source: "edge/1"}
-	old := tell.rollup(start, place(), map[string]uint64{"allowed": 40, "refused": 2})
+	source := &teller{source: "edge/1"}
+	old := source.rollup(start, randomRef(), map[string]uint64{"allowed": 40, "refused": 2})
 	s, _ := newService(t, db, &now, analytics.Options{})
 	consume(t, s, [][]event.Event{{old}})
 	err := db.Update(t.Context(), func(tx analytics.Tx) error {
@@ -175,10 +175,10 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	s, a := newService(t, db, &now, analytics.Options{})
-	fresh := tell.rollup(start, place(), map[string]uint64{"allowed": 3})
+	fresh := source.rollup(start, randomRef(), map[string]uint64{"allowed": 3})
 	fresh.Region = "eu"
 	fresh.Rollup.Latency = &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 20, Count: 1}}}
-	fresh.Rollup.Answered = &event.Answered{OK: 2, ServerError: 1}
+	fresh.Rollup.Responses = &event.ResponseTotals{OK: 2, ServerError: 1}
 	consume(t, s, [][]event.Event{{old, fresh}})
 	var o analytics.Overview
 	a.get("overview?from=-20m", &o)
@@ -201,14 +201,14 @@ func migratesRows(t *testing.T, open func() analytics.Database, _ *Traffic) {
 func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
-	lenient, strict, byUser := place(), place(), place()
+	source := &teller{source: "n/1"}
+	lenient, strict, byUser := randomRef(), randomRef(), randomRef()
 	lenient.Limit, strict.Limit, byUser.Rule, byUser.Limit = "lenient", "strict", "user", "user"
-	other := place()
+	other := randomRef()
 	other.Domain, other.Limit = "elsewhere", "other"
 	var batch []event.Event
-	refused := func(p event.Place, at time.Time, key, address string, n, decisive int64) {
-		e := tell.record(at, p, key, "refused", n)
+	refused := func(p event.LimitRef, at time.Time, key, address string, n, decisive int64) {
+		e := source.record(at, p, key, "refused", n)
 		e.Record.Decisive = decisive
 		e.Record.About = &event.About{Address: address}
 		batch = append(batch, e)
@@ -231,40 +231,40 @@ func neverDecisive(t *testing.T, open func() analytics.Database, _ *Traffic) {
 		}
 	}
 	at := start.Add(time.Minute)
-	batch = append(batch, tell.rollup(start, lenient, map[string]uint64{"refused": 600, "allowed": 1000}), tell.rollup(at, strict, map[string]uint64{"refused": 760}),
-		tell.rollup(at, byUser, map[string]uint64{"refused": 180}), tell.rollup(at, other, map[string]uint64{"refused": 2500}))
+	batch = append(batch, source.rollup(start, lenient, map[string]uint64{"refused": 600, "allowed": 1000}), source.rollup(at, strict, map[string]uint64{"refused": 760}),
+		source.rollup(at, byUser, map[string]uint64{"refused": 180}), source.rollup(at, other, map[string]uint64{"refused": 2500}))
 	consume(t, s, [][]event.Event{batch})
 	now.Store(600)
 	var list analytics.RuleList
 	a.get("rules", &list)
-	said := map[string]string{}
+	responses := map[string]string{}
 	for _, r := range list.Rules {
 		for _, x := range r.Advice {
 			if strings.Contains(x.Text, "never the answer") {
-				said[r.Limit.Limit] = x.Text
+				responses[r.Limit.Limit] = x.Text
 			}
 		}
 	}
 	// 7 keys in 5 minutes with 12 each, and 12-10 in 5 minutes of the last.
 	want := fmt.Sprint(7*5*12 + 5*2)
-	if len(said) != 1 || !strings.Contains(said["lenient"], "strict") || !strings.Contains(said["lenient"], "in "+want+" of them") {
-		t.Errorf("said is %q, want %s decided by the strict one", said, want)
+	if len(responses) != 1 || !strings.Contains(responses["lenient"], "strict") || !strings.Contains(responses["lenient"], "in "+want+" of them") {
+		t.Errorf("said is %q, want %s decided by the strict one", responses, want)
 	}
 }
 
-// answeredFirst: of two limits the one is told whose requests were answered, though
+// responsesFirst: of two limits the one is told whose requests were answered, though
 // the other decided more.
-func answeredFirst(t *testing.T, open func() analytics.Database, _ *Traffic) {
+func responsesFirst(t *testing.T, open func() analytics.Database, _ *Traffic) {
 	var now atomic.Int64
 	now.Store(300)
 	s, a := newService(t, open(), &now, analytics.Options{})
-	tell := &teller{source: "n/1"}
-	checked, forwarded := place(), place()
+	source := &teller{source: "n/1"}
+	checked, forwarded := randomRef(), randomRef()
 	checked.Limit, forwarded.Limit = "checked", "forwarded"
-	r := tell.record(start, forwarded, "k", "allowed", 3)
+	r := source.record(start, forwarded, "k", "allowed", 3)
 	r.Record.Answers = &event.Answers{Count: 3, OK: 3, TotalMS: 9, LongestMS: 4}
-	consume(t, s, [][]event.Event{{r, tell.record(start, checked, "k", "allowed", 500),
-		tell.rollup(start, checked, map[string]uint64{"allowed": 500}), tell.rollup(start, forwarded, map[string]uint64{"allowed": 3})}})
+	consume(t, s, [][]event.Event{{r, source.record(start, checked, "k", "allowed", 500),
+		source.rollup(start, checked, map[string]uint64{"allowed": 500}), source.rollup(start, forwarded, map[string]uint64{"allowed": 3})}})
 	var u analytics.Upstream
 	a.get("upstream?from=-10m", &u)
 	equal(t, "limit and answers", fmt.Sprint(u.Of.Limit, u.Total.Count), "forwarded3")

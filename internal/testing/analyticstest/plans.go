@@ -67,12 +67,12 @@ func Plans(t *testing.T, db analytics.Database, explain func(query string, args 
 			}
 		}
 	}
-	looked := 0
+	examined := 0
 	for query, args := range a.Statements {
 		if !strings.Contains(query, "client = $2 AND limit_id = $3") {
 			continue
 		}
-		looked++
+		examined++
 		plan := explain(query, args)
 		if len(plan) == 0 {
 			t.Errorf("no plan for %s", query)
@@ -83,7 +83,7 @@ func Plans(t *testing.T, db analytics.Database, explain func(query string, args 
 			}
 		}
 	}
-	if looked < 3 {
-		t.Errorf("%d statements about a client were seen, of %d", looked, len(a.Statements))
+	if examined < 3 {
+		t.Errorf("%d statements about a client were seen, of %d", examined, len(a.Statements))
 	}
 }

@@ -22,9 +22,9 @@ func Refused(t *testing.T, db analytics.Database) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := place()
+	full := randomRef()
 	full.Rule = "full"
-	tell := &teller{source: "node/1"}
+	source := &teller{source: "node/1"}
 	hand := func(batch []event.Event) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -40,8 +40,8 @@ func Refused(t *testing.T, db analytics.Database) {
 			t.Fatalf("a batch with events that the database refuses is not counted: %v, %v; %s", err, ctx.Err(), s.Info().Failing)
 		}
 	}
-	hand([]event.Event{tell.rollup(start, full, map[string]uint64{"refused": 1})})
-	events, aside := int64(1), int64(0)
+	hand([]event.Event{source.rollup(start, full, map[string]uint64{"refused": 1})})
+	events, rejected := int64(1), int64(0)
 
 	// What a database takes no more: a client against a constraint, and in PostgreSQL,
 	// which says so, a number that a row has no room for.
@@ -79,45 +79,45 @@ func Refused(t *testing.T, db analytics.Database) {
 		for i := range 1 + r.IntN(60) {
 			switch r.IntN(8) {
 			case 0:
-				batch = append(batch, tell.record(start, place(), fmt.Sprint("refused", i), "refused", 1))
-				aside++
+				batch = append(batch, source.record(start, randomRef(), fmt.Sprint("refused", i), "refused", 1))
+				rejected++
 				continue
 			case 1:
 				if overflows {
-					batch = append(batch, tell.rollup(start, full, map[string]uint64{"refused": 1 + r.Uint64N(1<<62)}))
-					aside++
+					batch = append(batch, source.rollup(start, full, map[string]uint64{"refused": 1 + r.Uint64N(1<<62)}))
+					rejected++
 					continue
 				}
 			case 2:
-				p := place()
+				p := randomRef()
 				p.Domain, p.Rule, p.Limit, p.Algorithm = word(p.Domain), word("odd"), word(p.Limit), word(p.Algorithm)
 				p.Allowance, p.PeriodMS, p.Burst = figures[r.IntN(len(figures))], figures[r.IntN(len(figures))], figures[r.IntN(len(figures))]
-				e := tell.rollup(start, p, map[string]uint64{word("allowed"): r.Uint64()})
+				e := source.rollup(start, p, map[string]uint64{word("allowed"): r.Uint64()})
 				e.Region = word("region")
 				batch = append(batch, e)
 				events++
 				continue
 			case 3:
-				p := place()
+				p := randomRef()
 				p.Rule = word(p.Rule)
-				e := tell.record(start, p, word("key"), word("refused"), figures[r.IntN(len(figures))])
+				e := source.record(start, p, word("key"), word("refused"), figures[r.IntN(len(figures))])
 				e.Record.RetryMS, e.Record.Source = figures[r.IntN(len(figures))], word("store")
 				e.Record.About = &event.About{Address: word("192.0.2.1"), Method: word("GET"), Path: word("/"), Agent: word("curl"), Agents: 1, Paths: 1, Addresses: 1}
 				batch = append(batch, e)
 				events++
 				continue
 			}
-			batch = append(batch, tell.record(start, place(), fmt.Sprint("client", i), "refused", 1))
+			batch = append(batch, source.record(start, randomRef(), fmt.Sprint("client", i), "refused", 1))
 			events++
 		}
 		hand(batch)
 		info := s.Info()
-		if info.Events != events || info.SetAside != aside || info.Duplicates != 0 {
-			t.Fatalf("%d of %d events were counted, %d of %d set aside, %d taken twice", info.Events, events, info.SetAside, aside, info.Duplicates)
+		if info.Events != events || info.Rejected != rejected || info.Duplicates != 0 {
+			t.Fatalf("%d of %d events were counted, %d of %d set aside, %d taken twice", info.Events, events, info.Rejected, rejected, info.Duplicates)
 		}
 	}
-	if aside == 0 {
+	if rejected == 0 {
 		t.Fatal("no event was to be refused")
 	}
-	t.Logf("%d events were counted, %d set aside", events, aside)
+	t.Logf("%d events were counted, %d set aside", events, rejected)
 }

@@ -47,14 +47,14 @@ func Fill(t testing.TB, db analytics.Database, now time.Time, size Size) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell := &teller{source: "fill/1"}
+	source := &teller{source: "fill/1"}
 	var events []event.Event
 	for i := range size.Limits {
-		p := FilledPlace(i + 1)
-		e := tell.record(now, p, "template", "refused", 1)
+		p := FilledRef(i + 1)
+		e := source.record(now, p, "template", "refused", 1)
 		e.Record.About = &event.About{Address: "192.0.2.1", Method: "GET", Path: "/poll", Agent: "curl", Agents: 1, Paths: 1, Addresses: 1}
 		e.Record.Decisive, e.Record.Source = 1, "store"
-		events = append(events, e, tell.rollup(now, p, map[string]uint64{"refused": 1}))
+		events = append(events, e, source.rollup(now, p, map[string]uint64{"refused": 1}))
 	}
 	local := event.NewLocal(1)
 	if err := errors.Join(local.Publish(t.Context(), events), local.Close(), s.Run(t.Context(), local)); err != nil {
@@ -67,9 +67,9 @@ func Fill(t testing.TB, db analytics.Database, now time.Time, size Size) {
 	}
 }
 
-// FilledPlace is a limit that Fill makes rows of, from 1 on.
-func FilledPlace(i int64) event.Place {
-	p := place()
+// FilledRef is a limit that Fill makes rows of, from 1 on.
+func FilledRef(i int64) event.LimitRef {
+	p := randomRef()
 	p.Domain, p.Rule = "api", fmt.Sprint("rule", i)
 	return p
 }
@@ -210,7 +210,7 @@ func Retention(t *testing.T, db analytics.Database) {
 		t.Fatalf("%d hours are left: %v", oldest, err)
 	}
 	retentionWhileWritten(t, db, now)
-	retentionBesideWriters(t, db, now)
+	retentionWithWriters(t, db, now)
 }
 
 // retained are the options of a service that forgets nothing but what is over a bound.
@@ -240,7 +240,7 @@ func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
 			t.Error(err)
 		}
 	})
-	tell := &teller{source: "writer/1"}
+	source := &teller{source: "writer/1"}
 	s, err := analytics.New(db, retained(func() time.Time { return time.Unix(clock.Load(), 0) }, bound))
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func retentionWhileWritten(t *testing.T, db analytics.Database, now time.Time) {
 	for i := range batches {
 		var events []event.Event
 		for k := range each {
-			e := tell.record(now, FilledPlace(1), fmt.Sprintf("new%d-%d", i, k), "refused", 1000)
+			e := source.record(now, FilledRef(1), fmt.Sprintf("new%d-%d", i, k), "refused", 1000)
 			events = append(events, e)
 		}
 		if err := local.Publish(t.Context(), events); err != nil {
@@ -330,9 +330,9 @@ func (b *besides) add(ctx context.Context, n int64) {
 	b.left, b.written = b.left-n, b.written+n
 }
 
-// retentionBesideWriters crosses the bound while others write almost as many rows as go:
+// retentionWithWriters crosses the bound while others write almost as many rows as go:
 // what a row frees is then not what the rows take less than before.
-func retentionBesideWriters(t *testing.T, db analytics.Database, now time.Time) {
+func retentionWithWriters(t *testing.T, db analytics.Database, now time.Time) {
 	const over = 0.1
 	before, err := db.Used(t.Context())
 	if err != nil {
@@ -341,8 +341,8 @@ func retentionBesideWriters(t *testing.T, db analytics.Database, now time.Time) 
 	n := rows(t, db)
 	had := n[1] + n[2]
 	bound := int64(float64(before) * (1 - over))
-	beside := &besides{Database: db, t: t, left: had / 10}
-	s, err := analytics.New(beside, retained(func() time.Time { return now }, bound))
+	alongside := &besides{Database: db, t: t, left: had / 10}
+	s, err := analytics.New(alongside, retained(func() time.Time { return now }, bound))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,15 +354,15 @@ func retentionBesideWriters(t *testing.T, db analytics.Database, now time.Time) 
 		t.Fatal(err)
 	}
 	n = rows(t, db)
-	gone := had + beside.written - n[1] - n[2]
-	t.Logf("beside writers of %d rows: %d of %d rows went; of %d bytes %d are left", beside.written, gone, had, before, after)
-	if beside.written == 0 {
+	gone := had + alongside.written - n[1] - n[2]
+	t.Logf("beside writers of %d rows: %d of %d rows went; of %d bytes %d are left", alongside.written, gone, had, before, after)
+	if alongside.written == 0 {
 		t.Error("nobody wrote beside")
 	}
 	if after > bound {
 		t.Errorf("beside writers: %d bytes are left of a bound of %d", after, bound)
 	}
-	if most := beside.written + int64(float64(had)*(over*4/3+0.02)); gone > most {
+	if most := alongside.written + int64(float64(had)*(over*4/3+0.02)); gone > most {
 		t.Errorf("beside writers: %d of %d rows went, more than %d", gone, had, most)
 	}
 }

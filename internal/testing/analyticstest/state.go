@@ -11,7 +11,7 @@ import (
 
 // Event is an event of an instant.
 func Event(at time.Time) event.Event {
-	return event.Event{Source: "n/1", Sequence: 1, Time: at, Rollup: &event.Rollup{From: at, To: at, Place: place(), Counts: map[string]uint64{"allowed": 1}}}
+	return event.Event{Source: "n/1", Sequence: 1, Time: at, Rollup: &event.Rollup{From: at, To: at, LimitRef: randomRef(), Counts: map[string]uint64{"allowed": 1}}}
 }
 
 // System asks a service how it is.

@@ -58,7 +58,7 @@ func TimesWhileCounting(t *testing.T, db analytics.Database) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, tell := event.NewLocal(2), &teller{source: "writer/1"}
+	local, source := event.NewLocal(2), &teller{source: "writer/1"}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	published := int64(0)
@@ -77,9 +77,9 @@ func TimesWhileCounting(t *testing.T, db analytics.Database) {
 				if k == 0 {
 					at = now.Add(-3 * 24 * time.Hour) // late
 				}
-				p := FilledPlace(int64(k%3) + 1)
-				events = append(events, tell.record(at, p, fmt.Sprint("client", (batch*100+k)%5000), "refused", 3),
-					tell.rollup(at, p, map[string]uint64{"refused": 3}))
+				p := FilledRef(int64(k%3) + 1)
+				events = append(events, source.record(at, p, fmt.Sprint("client", (batch*100+k)%5000), "refused", 3),
+					source.rollup(at, p, map[string]uint64{"refused": 3}))
 			}
 			if err := local.Publish(ctx, events); err != nil {
 				if ctx.Err() == nil {
@@ -100,7 +100,7 @@ func TimesWhileCounting(t *testing.T, db analytics.Database) {
 	if after == before {
 		t.Error("nothing was counted meanwhile")
 	}
-	if info := writer.Info(); info.Events != published || info.SetAside != 0 || info.Duplicates != 0 {
+	if info := writer.Info(); info.Events != published || info.Rejected != 0 || info.Duplicates != 0 {
 		t.Errorf("of %d events: %+v", published, info)
 	}
 }

@@ -78,8 +78,8 @@ func Make(t *testing.T, sample int64) *Traffic {
 		play(tr, nodes)
 		for _, n := range nodes {
 			n.stop()
-			tr.Decisions = append(tr.Decisions, n.said...)
-			tr.Events = append(tr.Events, n.told...)
+			tr.Decisions = append(tr.Decisions, n.decisions...)
+			tr.Events = append(tr.Events, n.events...)
 		}
 		tr.To = tr.From.Add(minutes * time.Minute)
 	})
@@ -97,16 +97,16 @@ func limit(count int64, period time.Duration, a weir.Algorithm, shadow bool) *we
 
 // node is a limiter with an observer.
 type node struct {
-	name    string
-	t       *testing.T
-	tr      *Traffic
-	limiter *weir.Limiter
-	current *request
-	limits  []*weir.Limit // its own counters
-	said    []Decision
-	mu      sync.Mutex
-	told    []event.Event
-	stop    func()
+	name      string
+	t         *testing.T
+	tr        *Traffic
+	limiter   *weir.Limiter
+	current   *request
+	limits    []*weir.Limit // its own counters
+	decisions []Decision
+	mu        sync.Mutex
+	events    []event.Event
+	stop      func()
 }
 
 func newNode(t *testing.T, tr *Traffic, name string, sample int64) *node {
@@ -117,7 +117,7 @@ func newNode(t *testing.T, tr *Traffic, name string, sample int64) *node {
 		n.limits = append(n.limits, l)
 		series[i] = event.Series{Domain: s.Domain, Rule: s.Rule, Limit: l}
 	}
-	o, err := event.New(event.Options{Queue: n, Limits: func() []event.Series { return series }, Node: name, Plain: true, Sample: sample,
+	o, err := event.New(event.Options{Queue: n, Limits: func() []event.Series { return series }, Node: name, Unhashed: true, Sample: sample,
 		Secret: []byte("0123456789abcdef"), Ring: 1 << 16})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func (n *node) Match(dst []weir.Op, r *weir.Request) []weir.Op {
 func (n *node) Publish(_ context.Context, batch []event.Event) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told = append(n.told, batch...)
+	n.events = append(n.events, batch...)
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (n *node) Observe(r *weir.Request, d weir.Decision, err error) {
 		if op.Outcome == weir.Uncounted {
 			continue
 		}
-		n.said = append(n.said, Decision{At: op.Now, Node: n.name, Rule: slices.IndexFunc(n.limits, func(l *weir.Limit) bool { return l.Counters() == op.Limit.Counters() }),
+		n.decisions = append(n.decisions, Decision{At: op.Now, Node: n.name, Rule: slices.IndexFunc(n.limits, func(l *weir.Limit) bool { return l.Counters() == op.Limit.Counters() }),
 			Key: op.Key, Outcome: op.Outcome.String(), Cost: op.Cost, Decided: op.Decision.Limit == d.Limit, Remaining: op.Decision.Remaining,
 			RetryUS: retryUS(op.Decision), Request: n.current})
 	}
@@ -194,15 +194,15 @@ func (n *node) send(q *request) {
 	r := n.limiter.Acquire()
 	defer n.limiter.Release(context.Background(), r)
 	r.Facts = q
-	from := len(n.said)
+	from := len(n.decisions)
 	d, err := n.limiter.Decide(context.Background(), r)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	if d.Allowed() {
 		n.limiter.End(r, weir.Result{Code: int(q.status), Duration: time.Duration(q.tookMS) * time.Millisecond})
-		for i := range n.said[from:] {
-			n.said[from+i].Status, n.said[from+i].TookMS = q.status, q.tookMS
+		for i := range n.decisions[from:] {
+			n.decisions[from+i].Status, n.decisions[from+i].TookMS = q.status, q.tookMS
 		}
 	}
 }

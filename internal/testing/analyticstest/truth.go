@@ -346,10 +346,10 @@ func (a *asked) rule(r analytics.RuleFigures) {
 	near(a.t, r.Rule+": usage p50", r.Usage.P50, at(50), 1e-5)
 	near(a.t, r.Rule+": usage p95", r.Usage.P95, at(95), 1e-5)
 	near(a.t, r.Rule+": usage max", r.Usage.Max, at(100), 1e-5)
-	if r.KeysLimited > 0 && (r.Judged == nil || r.Judged.Clients != min(r.KeysLimited, 20)) {
-		a.t.Errorf("%s: judged %+v of %d limited", r.Rule, r.Judged, r.KeysLimited)
+	if r.KeysLimited > 0 && (r.Classified == nil || r.Classified.Clients != min(r.KeysLimited, 20)) {
+		a.t.Errorf("%s: judged %+v of %d limited", r.Rule, r.Classified, r.KeysLimited)
 	}
-	if len(r.Badges) == 0 && len(r.Advice) == 0 && r.Silent == "" {
+	if len(r.Badges) == 0 && len(r.Advice) == 0 && r.NoAdvice == "" {
 		a.t.Errorf("%s: neither advice nor why there is none", r.Rule)
 	}
 }
@@ -498,7 +498,7 @@ func (a *asked) client(c analytics.Client) {
 	delete(users, "")
 	near(a.t, what+"different paths", float64(c.About.Paths), float64(len(paths)), 0.35)
 	near(a.t, what+"different users", float64(c.About.Users), float64(len(users)), 0.35)
-	equal(a.t, what+"sampled, known, plain", [3]bool{c.Sampled, c.AllowedKnown, c.Plain}, [3]bool{true, true, true})
+	equal(a.t, what+"sampled, known, plain", [3]bool{c.Sampled, c.AllowedKnown, c.Unhashed}, [3]bool{true, true, true})
 }
 
 func oneClient(a *asked) {
@@ -656,8 +656,8 @@ func replays(a *asked) {
 	a.get("replay?rule=remote_address&new_allowance=25&step=1m&top=1000&"+a.span(), &r)
 	equal(a.t, "numbers", [4]int64{r.Limit.Allowance, r.Limit.Burst, r.Edited.Allowance, r.Edited.Burst}, [4]int64{60, 60, 25, 25})
 	equal(a.t, "replayed", [2]int64{r.Keys, r.Decisions}, [2]int64{distinct(ds, all), int64(len(ds))})
-	told := int64(len(a.tr.of(func(d *Decision) bool { return a.tr.Rules[d.Rule].Rule == "remote_address" && d.limits() })))
-	equal(a.t, "refused as told, by its own and by the edited limit", [3]int64{r.Told.Refused, r.Own.Refused, r.With.Refused}, [3]int64{told, int64(len(own)), int64(len(with))})
+	rows := int64(len(a.tr.of(func(d *Decision) bool { return a.tr.Rules[d.Rule].Rule == "remote_address" && d.limits() })))
+	equal(a.t, "refused as told, by its own and by the edited limit", [3]int64{r.Recorded.Refused, r.Own.Refused, r.With.Refused}, [3]int64{rows, int64(len(own)), int64(len(with))})
 	equal(a.t, "admitted", [2]int64{r.Own.Admitted, r.With.Admitted}, [2]int64{int64(len(ds) - len(own)), int64(len(ds) - len(with))})
 	equal(a.t, "keys", [2]int64{r.Own.Keys, r.With.Keys}, [2]int64{int64(len(ownKeys)), int64(len(withKeys))})
 	newly, newlyKeys, steps := int64(0), map[string]int64{}, make([]int64, minutes)
@@ -673,8 +673,8 @@ func replays(a *asked) {
 	for _, c := range r.Clients {
 		equal(a.t, "client "+c.Key, c.WithRefused, newlyKeys[c.Key])
 	}
-	if len(own) == 0 || newly == 0 || len(r.Clients) == 0 || r.Cut || r.Unfit != "" {
-		a.t.Errorf("%d refused, %d newly, %d clients, cut %t, unfit %q: that shows nothing", len(own), newly, len(r.Clients), r.Cut, r.Unfit)
+	if len(own) == 0 || newly == 0 || len(r.Clients) == 0 || r.Cut || r.Unsupported != "" {
+		a.t.Errorf("%d refused, %d newly, %d clients, cut %t, unfit %q: that shows nothing", len(own), newly, len(r.Clients), r.Cut, r.Unsupported)
 	}
 	// A wider limit of another algorithm admits what this one refused.
 	var wide analytics.Replay
@@ -779,9 +779,9 @@ func (a *asked) safeRates(admitted []int64, answers []event.Answers, took [][]in
 		a.t.Errorf("%d minutes are above, %d are not: %+v", want[1].Moments, want[0].Moments, u.Safe)
 	}
 	equal(a.t, "seconds above", u.AboveS, aboveS)
-	var few analytics.Upstream
-	a.get("upstream?rule=remote_address&"+a.span(), &few)
-	if s := few.Safe; s.Basis != "unknown" || !strings.Contains(s.Reason, "not enough data: 6 moments") || s.PerSecond != 0 || s.Above != s.Within || slices.Max(few.AboveS) > 0 {
+	var subset analytics.Upstream
+	a.get("upstream?rule=remote_address&"+a.span(), &subset)
+	if s := subset.Safe; s.Basis != "unknown" || !strings.Contains(s.Reason, "not enough data: 6 moments") || s.PerSecond != 0 || s.Above != s.Within || slices.Max(subset.AboveS) > 0 {
 		a.t.Errorf("of six minutes: %+v", s)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func Upgrades(t *testing.T, open func() analytics.Database) {
 	seed := seeds.Of(t)
 	d := &differential{t: t, db: open(), rng: rand.New(rand.NewPCG(seed, 4)), now: start.Add(20 * 24 * time.Hour), every: 7}
-	d.tell.source = "n/1"
+	d.source.source = "n/1"
 	many := 600
 	if testing.Short() {
 		many, d.every = 200, 29

@@ -45,7 +45,7 @@ func TestDocumentsNameFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	schemas := asyncAPI(t)["components"].(map[string]any)["schemas"].(map[string]any)
-	for name, v := range map[string]any{"record": event.Record{}, "rollup": event.Rollup{}, "loss": event.Loss{}, "client_info": event.About{}, "responses": event.Answers{}, "latency": event.Latency{}, "response_totals": event.Answered{}} {
+	for name, v := range map[string]any{"record": event.Record{}, "rollup": event.Rollup{}, "loss": event.Loss{}, "client_info": event.About{}, "responses": event.Answers{}, "latency": event.Latency{}, "response_totals": event.ResponseTotals{}} {
 		want := fields(reflect.TypeOf(v))
 		var got []string
 		for field := range schemas[name].(map[string]any)["properties"].(map[string]any) {

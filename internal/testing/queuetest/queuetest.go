@@ -87,17 +87,17 @@ func events(first, n int) []event.Event {
 	out := make([]event.Event, n)
 	for i := range out {
 		seq := first + i
-		place := event.Place{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
+		ref := event.LimitRef{Domain: "api", Rule: "login_é", Limit: "5/minute", Algorithm: "sliding_log", Allowance: 5, PeriodMS: 60_000, Burst: 5}
 		e := event.Event{Source: "node/01", Region: "eu-1", Sequence: uint64(seq), Time: at.Add(time.Duration(seq) * time.Microsecond)}
 		switch seq % 10 {
 		case 1:
-			e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": 1<<60 + uint64(seq)},
-				Latency:  &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 9, Count: uint64(seq)}}},
-				Answered: &event.Answered{OK: uint64(seq), Redirect: 1, Denied: 2, ClientError: 3, ServerError: 4, TotalUS: 900, LongestUS: 70, Times: []event.LatencyCount{{Bucket: 110, Count: uint64(seq)}}}}
+			e.Rollup = &event.Rollup{From: at, To: at.Add(time.Minute), LimitRef: ref, Counts: map[string]uint64{"allowed": 1<<60 + uint64(seq)},
+				Latency:   &event.Latency{Every: 256, Counts: []event.LatencyCount{{Bucket: 9, Count: uint64(seq)}}},
+				Responses: &event.ResponseTotals{OK: uint64(seq), Redirect: 1, Denied: 2, ClientError: 3, ServerError: 4, TotalUS: 900, LongestUS: 70, Times: []event.LatencyCount{{Bucket: 110, Count: uint64(seq)}}}}
 		case 2:
 			e.Loss = &event.Loss{Dropped: 1, Discarded: 2, Rollups: 3, Failed: uint64(seq)}
 		default:
-			e.Record = &event.Record{First: at, Last: at, Place: place, Key: fmt.Sprintf("k\x1f\"%d", seq), Outcome: "refused",
+			e.Record = &event.Record{First: at, Last: at, LimitRef: ref, Key: fmt.Sprintf("k\x1f\"%d", seq), Outcome: "refused",
 				Count: int64(seq), Decisive: 2, Cost: 4, Least: -1, RetryMS: -1, Source: "store", Every: 1,
 				About:    &event.About{Address: "203.0.113.7", Method: "GET", Path: "/é", Agent: "curl", Users: 16},
 				Answers:  &event.Answers{Count: 2, OK: 1, ServerError: 1, TotalMS: 7, LongestMS: 6},
@@ -108,14 +108,14 @@ func events(first, n int) []event.Event {
 	return out
 }
 
-// heard is what came. Safe for concurrent use.
-type heard struct {
+// received is what came. Safe for concurrent use.
+type received struct {
 	mu     sync.Mutex
 	events map[string]event.Event
 	count  int
 }
 
-func (h *heard) take(_ context.Context, batch []event.Event) error {
+func (h *received) take(_ context.Context, batch []event.Event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.events == nil {
@@ -129,14 +129,14 @@ func (h *heard) take(_ context.Context, batch []event.Event) error {
 }
 
 // distinct returns how many different events came, and how many in all.
-func (h *heard) distinct() (different, all int) {
+func (h *received) distinct() (different, all int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.events), h.count
 }
 
 // misses returns how many of the events did not come whole.
-func (h *heard) misses(want []event.Event) int {
+func (h *received) misses(want []event.Event) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -204,13 +204,13 @@ func testWhole(t *testing.T, b *Broker) {
 	for i := range 12 {
 		want[500+i*100+7].Record = &event.Record{Key: string(make([]byte, 4000)), Outcome: "refused"} // 48 kB as JSON
 	}
-	given := slices.Clone(want)
-	publish(t, q, given[:1])
-	publish(t, q, given[1:2500])
+	expected := slices.Clone(want)
+	publish(t, q, expected[:1])
+	publish(t, q, expected[1:2500])
 	publish(t, q, nil)
-	publish(t, q, given[2500:])
-	clear(given) // the queue must not keep the slice
-	var got heard
+	publish(t, q, expected[2500:])
+	clear(expected) // the queue must not keep the slice
+	var got received
 	stop := receive(t, s, got.take)
 	servertest.Await(t, "all events", func() bool { n, _ := got.distinct(); return n == len(want) })
 	stop()
@@ -228,7 +228,7 @@ func testFailedTake(t *testing.T, b *Broker) {
 	defer end(t, q)
 	want := events(1, 200)
 	publish(t, q, want)
-	var got heard
+	var got received
 	failures := make(chan struct{}, 1000)
 	refuse := func(context.Context, []event.Event) error {
 		failures <- struct{}{}
@@ -255,7 +255,7 @@ func testFailedTake(t *testing.T, b *Broker) {
 	end(t, next)
 	last := b.Consume(t)
 	defer end(t, last)
-	var later heard
+	var later received
 	stop = receive(t, last, later.take)
 	publish(t, q, events(1001, 10))
 	servertest.Await(t, "later events", func() bool { n, _ := later.distinct(); return n >= 10 })
@@ -269,7 +269,7 @@ func testFailedTake(t *testing.T, b *Broker) {
 func testShared(t *testing.T, b *Broker) {
 	q := b.Open(t)
 	defer end(t, q)
-	var got [2]heard
+	var got [2]received
 	for i := range got {
 		s := b.Consume(t)
 		defer end(t, s)
@@ -311,7 +311,7 @@ func testUnreadable(t *testing.T, b *Broker) {
 		b.Send(t, event.ContentType, []byte(body))
 	}
 	publish(t, q, events(11, 10))
-	var got heard
+	var got received
 	stop := receive(t, s, got.take)
 	servertest.Await(t, "the events around it", func() bool { n, _ := got.distinct(); return n == 20 && s.DeadLetters() == 2 })
 	stop()
@@ -327,7 +327,7 @@ func testUnreadable(t *testing.T, b *Broker) {
 	// It is not met again.
 	again := b.Consume(t)
 	defer end(t, again)
-	var later heard
+	var later received
 	stop = receive(t, again, later.take)
 	publish(t, q, events(21, 1))
 	servertest.Await(t, "one more event", func() bool { n, _ := later.distinct(); return n == 1 })
@@ -351,7 +351,7 @@ func testRefused(t *testing.T, b *Broker) {
 		b.Send(t, event.ContentType, fmt.Appendf(nil, "no event %d", i))
 	}
 	publish(t, q, events(11, 10))
-	var got heard
+	var got received
 	start := time.Now()
 	stop := receive(t, s, got.take)
 	servertest.Await(t, "the events around it", func() bool { return got.misses(events(1, 20)) == 0 && s.Dropped() == 3 })
@@ -365,7 +365,7 @@ func testRefused(t *testing.T, b *Broker) {
 	end(t, s)
 	next := b.Consume(t)
 	defer end(t, next)
-	var later heard
+	var later received
 	stop = receive(t, next, later.take)
 	publish(t, q, events(31, 10))
 	servertest.Await(t, "events at the next source", func() bool { return later.misses(events(31, 10)) == 0 })
@@ -388,7 +388,7 @@ func testStalled(t *testing.T, b *Broker) {
 	start := time.Now()
 	publish(t, q, events(11, 1000))
 	t.Logf("published %s after the broker went on", time.Since(start))
-	var got heard
+	var got received
 	stop := receive(t, s, got.take)
 	servertest.Await(t, "all events", func() bool { return got.misses(events(1, 1010)) == 0 })
 	// A source beside a broker that stands still ends with its context too.
@@ -425,7 +425,7 @@ func testKilled(t *testing.T, b *Broker) {
 	q, s := b.Open(t), b.Consume(t)
 	defer end(t, q)
 	defer end(t, s)
-	var got heard
+	var got received
 	stop := receive(t, s, got.take)
 	confirmed := make(chan int, 1000)
 	var publisher sync.WaitGroup
@@ -462,7 +462,7 @@ func testKilled(t *testing.T, b *Broker) {
 func testClosed(t *testing.T, b *Broker) {
 	q, s := b.Open(t), b.Consume(t)
 	publish(t, q, events(1, 10))
-	var got heard
+	var got received
 	done := make(chan error, 1)
 	go func() { done <- s.Receive(t.Context(), got.take) }()
 	servertest.Await(t, "all events", func() bool { n, _ := got.distinct(); return n == 10 })

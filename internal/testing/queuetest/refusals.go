@@ -21,7 +21,7 @@ func RunRefusals(t *testing.T, fresh func(t testing.TB) *Broker) {
 	defer end(t, q)
 	defer end(t, s)
 	rng := rand.New(rand.NewPCG(seeds.Of(t), 1))
-	var got heard
+	var got received
 	defer receive(t, s, got.take)()
 	all, bad := events(1, 60), map[string]bool{}
 	for i := range all {

@@ -92,7 +92,7 @@ func TestRecorderTellsWhatObserversDo(t *testing.T) {
 	}
 	queue, s := &kept{}, cast()
 	bubble.Test(t, func(t *testing.T) {
-		observer, err := event.New(event.Options{Queue: queue, Plain: true, Sample: 1, Secret: make([]byte, 16), Limits: func() (out []event.Series) {
+		observer, err := event.New(event.Options{Queue: queue, Unhashed: true, Sample: 1, Secret: make([]byte, 16), Limits: func() (out []event.Series) {
 			for _, r := range s.Rules {
 				out = append(out, event.Series{Domain: "traffic", Rule: r.Name, Limit: r.Limit})
 			}
@@ -150,7 +150,7 @@ func verdictsOf(s *Scenario, records []*event.Record) (out []string) {
 	}
 	for _, c := range table.Cases(s) {
 		if c.Evidence.Refused > 0 {
-			out = append(out, fmt.Sprint(c.Rule.Name, " ", c.Key, " ", verdict.Judge(c.Evidence).Class))
+			out = append(out, fmt.Sprint(c.Rule.Name, " ", c.Key, " ", verdict.Classify(c.Evidence).Class))
 		}
 	}
 	return out

@@ -121,8 +121,8 @@ func (c *Recorder) record(at cell, q *Request, sampled bool) *sighted {
 	at.key = strings.Clone(at.key)
 	l := at.rule.Limit
 	r := &sighted{Record: event.Record{
-		First: time.UnixMicro(q.At).UTC(), Key: at.key, Plain: true, Outcome: at.outcome.String(), Every: 1,
-		Place: event.Place{Domain: "traffic", Rule: at.rule.Name, Limit: l.Name, Algorithm: l.Algorithm.Name(),
+		First: time.UnixMicro(q.At).UTC(), Key: at.key, Unhashed: true, Outcome: at.outcome.String(), Every: 1,
+		LimitRef: event.LimitRef{Domain: "traffic", Rule: at.rule.Name, Limit: l.Name, Algorithm: l.Algorithm.Name(),
 			Allowance: l.Count, PeriodMS: l.Period.Milliseconds(), Burst: l.Burst},
 	}}
 	if at.outcome == weir.Allowed {

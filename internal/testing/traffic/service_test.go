@@ -84,7 +84,7 @@ func TestServiceJudgesAlike(t *testing.T) {
 				continue
 			}
 			judged++
-			v := verdict.Judge(c.Evidence)
+			v := verdict.Classify(c.Evidence)
 			got := told[c.Rule.Name+" "+c.Key]
 			switch {
 			case got == nil:

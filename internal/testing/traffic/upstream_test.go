@@ -223,7 +223,7 @@ func TestUpstreamOfAnHour(t *testing.T) {
 	}
 	separation := float64(best)/float64(calm*len(strained)) - 1
 	s := u.Safe
-	if s.Basis != "inferred" || s.Judged != 60 || s.Strained != int64(len(strained)) || s.PerSecond != float64(rate)/60 || math.Abs(s.Separation-separation) > 1e-9 {
+	if s.Basis != "inferred" || s.Classified != 60 || s.Strained != int64(len(strained)) || s.PerSecond != float64(rate)/60 || math.Abs(s.Separation-separation) > 1e-9 {
 		t.Errorf("inferred is %+v, want %v of %d strained minutes, separation %v", s, float64(rate)/60, len(strained), separation)
 	}
 	if s.PerSecond < 0.8*capacity || s.PerSecond > 1.05*capacity || s.Separation < 0.8 {

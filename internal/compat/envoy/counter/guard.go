@@ -15,7 +15,7 @@ import (
 // other names. Its methods are for one reader and one writer.
 type guard struct {
 	net.Conn
-	asked, told framing
+	asked, replied framing
 	// open is how many commands are not replied to.
 	open atomic.Int64
 }
@@ -35,7 +35,7 @@ func (c *guard) Write(b []byte) (int, error) {
 // Read implements net.Conn.
 func (c *guard) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	replies, broken := c.told.scan(b[:n])
+	replies, broken := c.replied.scan(b[:n])
 	if broken != nil {
 		return 0, broken
 	}

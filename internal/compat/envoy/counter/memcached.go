@@ -55,8 +55,8 @@ type Memcached struct {
 	closed bool
 	stop   context.CancelFunc
 	done   chan struct{}
-	// told is when the logger was last told, in Unix seconds.
-	told atomic.Int64
+	// lastLogged is when the logger was last told, in Unix seconds.
+	lastLogged atomic.Int64
 }
 
 // MemcachedStats counts what was asked of the servers.
@@ -250,7 +250,7 @@ func (m *Memcached) expiry(now int64, h *Hit) int32 {
 // complain tells the logger once a second at most.
 func (m *Memcached) complain(what, key string, err error) {
 	now := time.Now().Unix()
-	if last := m.told.Load(); last != now && m.told.CompareAndSwap(last, now) {
+	if last := m.lastLogged.Load(); last != now && m.lastLogged.CompareAndSwap(last, now) {
 		m.opt.Logger.Error(what, "key", key, "error", err)
 	}
 }

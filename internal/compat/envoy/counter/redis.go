@@ -48,8 +48,8 @@ func OpenRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
 // maxExpiry is what counters of very long windows are kept for, in seconds.
 const maxExpiry = math.MaxInt32
 
-// giveBack takes hits off a counter that is there, down to 0.
-const giveBack = `
+// refundScript takes hits off a counter that is there, down to 0.
+const refundScript = `
 local count = tonumber(redis.call('GET', KEYS[1]) or '0')
 if count <= 0 then return 0 end
 if count < tonumber(ARGV[1]) then redis.call('DECRBY', KEYS[1], redis.call('GET', KEYS[1])) return 0 end
@@ -66,7 +66,7 @@ func (r *Redis) Add(ctx context.Context, _ int64, hits []Hit) error {
 			}
 			key, b := string(h.Key), c.client.B()
 			if h.Back {
-				j.add(b.Eval().Script(giveBack).Numkeys(1).Key(key).Arg(strconv.FormatUint(h.Hits, 10)).Build(), use{i, "EVAL"})
+				j.add(b.Eval().Script(refundScript).Numkeys(1).Key(key).Arg(strconv.FormatUint(h.Hits, 10)).Build(), use{i, "EVAL"})
 				continue
 			}
 			j.add(b.Incrby().Key(key).Increment(int64(h.Hits)).Build(), use{i, "INCRBY"})

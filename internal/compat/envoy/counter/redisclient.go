@@ -21,8 +21,8 @@ const (
 	// client library holds: that one blocks when it is full, however little time
 	// there is.
 	queued = 1024
-	// together is how many calls a worker sends at once.
-	together = 256
+	// batchSize is how many calls a worker sends at once.
+	batchSize = 256
 )
 
 // redisClient is a server.
@@ -53,7 +53,7 @@ type job struct {
 const (
 	waiting = iota
 	taken
-	givenUp
+	abandoned
 )
 
 // use is what a command does for a hit.
@@ -78,9 +78,9 @@ func openRedis(ctx context.Context, s RedisServer) (*redisClient, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
-	said, err := client.Do(ctx, client.B().Ping().Build()).ToString()
-	if err == nil && said != "PONG" {
-		err = fmt.Errorf("unexpected PING response: %q", said)
+	pong, err := client.Do(ctx, client.B().Ping().Build()).ToString()
+	if err == nil && pong != "PONG" {
+		err = fmt.Errorf("unexpected PING response: %q", pong)
 	}
 	if err != nil {
 		client.Close()
@@ -129,10 +129,10 @@ func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
 	case <-j.done:
 	case <-timer.C:
 		// A worker that has it may write to it yet: it is not used again.
-		j.state.CompareAndSwap(waiting, givenUp)
+		j.state.CompareAndSwap(waiting, abandoned)
 		return c.late()
 	case <-ctx.Done():
-		j.state.CompareAndSwap(waiting, givenUp)
+		j.state.CompareAndSwap(waiting, abandoned)
 		return ctx.Err()
 	case <-c.stop:
 		return ErrClosed
@@ -144,8 +144,8 @@ func (c *redisClient) do(ctx context.Context, j *job, hits []Hit) error {
 		case err == nil && u.verb != "EXPIRE":
 			h.Count = uint64(max(j.counts[i], 0))
 		case err != nil:
-			if said, ok := rueidis.IsRedisErr(err); ok {
-				return replyError(h.command(u.verb), said.Error())
+			if pong, ok := rueidis.IsRedisErr(err); ok {
+				return replyError(h.command(u.verb), pong.Error())
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 				return c.late() // the connection's time was up first
@@ -170,7 +170,7 @@ func (c *redisClient) work() {
 			jobs = append(jobs[:0], j)
 		}
 	more:
-		for len(jobs) < together {
+		for len(jobs) < batchSize {
 			select {
 			case j := <-c.queue:
 				jobs = append(jobs, j)

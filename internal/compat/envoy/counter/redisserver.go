@@ -55,7 +55,7 @@ func (s *RedisServer) timeout() time.Duration {
 
 // option returns what the client library is told.
 func (s *RedisServer) option() (rueidis.ClientOption, *connections, error) {
-	conns := &connections{tell: s.OnConnections}
+	conns := &connections{onCount: s.OnConnections}
 	dialer := net.Dialer{Timeout: s.timeout(), KeepAlive: time.Second}
 	o := rueidis.ClientOption{
 		InitAddress: strings.Split(s.URL, ","),
@@ -173,8 +173,8 @@ func Masked(urls string) string {
 type connections struct {
 	active, total, closed atomic.Uint64
 	// mu keeps what is told in order.
-	mu   sync.Mutex
-	tell func(active uint64)
+	mu      sync.Mutex
+	onCount func(active uint64)
 }
 
 func (c *connections) stats() RedisStats {
@@ -194,8 +194,8 @@ func (c *connections) change(by int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	active := c.active.Add(uint64(by))
-	if c.tell != nil {
-		c.tell(active)
+	if c.onCount != nil {
+		c.onCount(active)
 	}
 }
 

@@ -37,8 +37,8 @@ type Statsd struct {
 	size int
 	out  chan []byte
 
-	dropped  int64
-	saidDrop time.Time
+	dropped    int64
+	dropLogged time.Time
 
 	ctx  context.Context // ends when Close gives up
 	stop context.CancelFunc
@@ -98,8 +98,8 @@ func (s *Statsd) Flush() {
 	default:
 		s.dropped += int64(len(s.buf))
 		s.buf = s.buf[:0]
-		if now := time.Now(); now.Sub(s.saidDrop) > statsdLogEvery {
-			s.saidDrop = now
+		if now := time.Now(); now.Sub(s.dropLogged) > statsdLogEvery {
+			s.dropLogged = now
 			s.log.Error("statistics dropped: statsd unavailable", "addr", s.addr, "bytes", s.dropped)
 		}
 	}
@@ -110,8 +110,8 @@ func (s *Statsd) Flush() {
 func (s *Statsd) Close() error {
 	s.Flush()
 	close(s.out)
-	giveUp := time.AfterFunc(statsdGoodbye, s.stop)
-	defer giveUp.Stop()
+	deadline := time.AfterFunc(statsdGoodbye, s.stop)
+	defer deadline.Stop()
 	s.done.Wait()
 	s.stop()
 	return nil

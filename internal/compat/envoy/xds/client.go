@@ -123,9 +123,9 @@ func (c *Client) Run(ctx context.Context, apply func([]*rlsconfv3.RateLimitConfi
 			wait = around(c.opt.ConnectRetry)
 			c.failed(ctx, "no connection to xDS management server", err, wait)
 		} else {
-			answered, err := c.follow(s, apply)
+			responded, err := c.follow(s, apply)
 			closeStream()
-			if answered {
+			if responded {
 				failed = 0
 			}
 			wait = c.opt.Backoff.after(failed)
@@ -157,7 +157,7 @@ func (c *Client) change(do func(*Status)) {
 
 // follow asks for the resources and answers each response, until the stream
 // ends. It reports whether there was a response.
-func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error) (answered bool, err error) {
+func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error) (responded bool, err error) {
 	c.change(func(s *Status) { s.Connected, s.Down = true, nil; s.Streams++ })
 	c.opt.Log.Info("connected to xDS management server", "server", c.opt.Server)
 	if err := c.send(s, nil); err != nil {
@@ -166,18 +166,18 @@ func (c *Client) follow(s stream, apply func([]*rlsconfv3.RateLimitConfig) error
 	for {
 		res, err := s.Recv()
 		if errors.Is(err, io.EOF) {
-			return answered, errEnded
+			return responded, errEnded
 		}
 		if err != nil {
-			return answered, err
+			return responded, err
 		}
-		answered = true
+		responded = true
 		refusal := c.take(res, apply)
 		if err := c.pace(s.Context()); err != nil {
-			return answered, err
+			return responded, err
 		}
 		if err := c.send(s, refusal); err != nil {
-			return answered, err
+			return responded, err
 		}
 	}
 }

@@ -13,8 +13,8 @@ type Alternative struct {
 	Algorithm string `json:"algorithm"`
 	// InUse says that the limit has it.
 	InUse bool `json:"in_use,omitempty"`
-	// Unfit says why it cannot keep this limit. Then nothing else is told.
-	Unfit string `json:"unsupported_reason,omitempty"`
+	// Unsupported says why it cannot keep this limit. Then nothing else is told.
+	Unsupported string `json:"unsupported_reason,omitempty"`
 	// Report is as of decisions that were made.
 	Report
 	// Refused and Delayed are decisions; LongestDelay is the longest wait.
@@ -48,7 +48,7 @@ func Compare(l Limit, keys [][]Arrival) ([]Alternative, error) {
 		alt := Alternative{Algorithm: a.Name(), InUse: a.Name() == l.Algorithm}
 		if err := limit.Compile(); err != nil {
 			if ofRates(a, weir.Traits(0)) {
-				alt.Unfit = err.Error()
+				alt.Unsupported = err.Error()
 				out = append(out, alt)
 			}
 			continue

@@ -149,7 +149,7 @@ func TestCompare(t *testing.T) {
 	by := map[string]accuracy.Alternative{}
 	for _, a := range alternatives {
 		by[a.Algorithm] = a
-		if a.Unfit != "" || a.Decisions != 20*300+20 || a.Admitted+a.Refused != a.Decisions || a.InUse != (a.Algorithm == l.Algorithm) {
+		if a.Unsupported != "" || a.Decisions != 20*300+20 || a.Admitted+a.Refused != a.Decisions || a.InUse != (a.Algorithm == l.Algorithm) {
 			t.Errorf("%s: %+v", a.Algorithm, a)
 		}
 	}
@@ -258,8 +258,8 @@ func TestLimitsThatCannotBeMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range alternatives {
-		if (a.Unfit != "") != (a.Algorithm == algorithm.SlidingLog.Name()) {
-			t.Errorf("%s: unfit %q", a.Algorithm, a.Unfit)
+		if (a.Unsupported != "") != (a.Algorithm == algorithm.SlidingLog.Name()) {
+			t.Errorf("%s: unfit %q", a.Algorithm, a.Unsupported)
 		}
 	}
 }

@@ -57,6 +57,6 @@ type Advice struct {
 type Answer struct {
 	Badges []Badge  `json:"badges,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
-	// Silent says why there is no advice, where there is none.
-	Silent string `json:"no_advice_reason,omitempty"`
+	// NoAdvice says why there is no advice, where there is none.
+	NoAdvice string `json:"no_advice_reason,omitempty"`
 }

@@ -59,7 +59,7 @@ func figures(t *testing.T, c *traffic.Cast, rule string) *advice.Figures {
 		}
 		peaks = append(peaks, c.Evidence.Peak)
 		if c.Evidence.Refused > 0 {
-			f.Clients = append(f.Clients, advice.Client{Evidence: c.Evidence, Verdict: verdict.Judge(c.Evidence)})
+			f.Clients = append(f.Clients, advice.Client{Evidence: c.Evidence, Verdict: verdict.Classify(c.Evidence)})
 		}
 	}
 	f.Limited = int64(len(f.Clients))
@@ -185,7 +185,7 @@ func TestAdviceOnKnownTraffic(t *testing.T) {
 				if !slices.Equal(got.Badges, c.badges) || !slices.Equal(kinds(got), c.advice) {
 					t.Errorf("seed %d: badges %v and advice %v, want %v and %v", seed, got.Badges, got.Advice, c.badges, c.advice)
 				}
-				said := got.Silent
+				said := got.NoAdvice
 				for _, a := range got.Advice {
 					said += a.Text
 				}
@@ -194,8 +194,8 @@ func TestAdviceOnKnownTraffic(t *testing.T) {
 						t.Errorf("seed %d: no %q in %q", seed, want, said)
 					}
 				}
-				if len(got.Advice) > 0 == (got.Silent != "") {
-					t.Errorf("advice %v, and silent for %q", got.Advice, got.Silent)
+				if len(got.Advice) > 0 == (got.NoAdvice != "") {
+					t.Errorf("advice %v, and silent for %q", got.Advice, got.NoAdvice)
 				}
 				t.Logf("%s; %d refused %d of %d clients: %+v", said, f.Refused+f.ShadowRefused, f.Limited, f.Sample.Clients, f.Sample)
 			}

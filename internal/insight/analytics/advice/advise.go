@@ -14,22 +14,22 @@ func Advise(f *Figures) Answer {
 	var a Answer
 	switch {
 	case f.decisions() == 0:
-		a.Silent = "nothing met the limit"
+		a.NoAdvice = "nothing met the limit"
 	case f.refusals() == 0:
 		a.idle(f)
 	case f.refusals() < someRefusals:
-		a.Silent = fmt.Sprintf("%s, too few to judge by: it takes %d", count(f.refusals(), "refusal"), someRefusals)
+		a.NoAdvice = fmt.Sprintf("%s, too few to judge by: it takes %d", count(f.refusals(), "refusal"), someRefusals)
 	default:
 		a.busy(f)
 	}
 	switch {
 	case len(a.Advice) > 0:
-		a.Silent = ""
-	case a.Silent != "":
+		a.NoAdvice = ""
+	case a.NoAdvice != "":
 	case slices.Contains(a.Badges, TooTight):
-		a.Silent = fmt.Sprintf("one sampled client in twenty uses more than %s of it, and those that it refused give no reason to change it", percent(tightPeak))
+		a.NoAdvice = fmt.Sprintf("one sampled client in twenty uses more than %s of it, and those that it refused give no reason to change it", percent(tightPeak))
 	default:
-		a.Silent = "nothing in the figures calls for a change"
+		a.NoAdvice = "nothing in the figures calls for a change"
 	}
 	return a
 }
@@ -40,7 +40,7 @@ func (a *Answer) badge(b Badge) {
 	}
 }
 
-func (a *Answer) say(kind Kind, allowance, burst int64, format string, args ...any) {
+func (a *Answer) addStep(kind Kind, allowance, burst int64, format string, args ...any) {
 	a.Advice = append(a.Advice, Advice{Kind: kind, Allowance: allowance, Burst: burst, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -49,10 +49,10 @@ func (a *Answer) idle(f *Figures) {
 	tight := a.near(f)
 	switch n := f.decisions(); {
 	case n < idleDecisions:
-		a.Silent = fmt.Sprintf("it refused nothing in %s, too few to judge by: it takes %d", count(n, "decision"), idleDecisions)
+		a.NoAdvice = fmt.Sprintf("it refused nothing in %s, too few to judge by: it takes %d", count(n, "decision"), idleDecisions)
 		return
 	case f.length() < idleRange:
-		a.Silent = fmt.Sprintf("it refused nothing in %s; whether it ever does takes a day to tell", lasting(f.length()))
+		a.NoAdvice = fmt.Sprintf("it refused nothing in %s; whether it ever does takes a day to tell", lasting(f.length()))
 		return
 	}
 	a.badge(NeverHit)
@@ -62,11 +62,11 @@ func (a *Answer) idle(f *Figures) {
 	if s := f.Sample; s.Clients >= looseClients && float64(s.Max) < looseShare*float64(f.Allowance) {
 		a.badge(TooLoose)
 		to := round(2 * s.Max)
-		a.say(Tighten, to, 0, "It refused nothing in %s of %s, and the busiest of %d sampled clients used %s of the %s. Lower it to %d, twice that client's peak, or remove it.",
+		a.addStep(Tighten, to, 0, "It refused nothing in %s of %s, and the busiest of %d sampled clients used %s of the %s. Lower it to %d, twice that client's peak, or remove it.",
 			count(f.decisions(), "decision"), lasting(f.length()), s.Clients, percent(float64(s.Max)/float64(f.Allowance)), f.allows(), to)
 		return
 	}
-	a.say(Remove, 0, 0, "It refused nothing in %s of %s: keep it as a guard against what has not happened yet, or remove it.",
+	a.addStep(Remove, 0, 0, "It refused nothing in %s of %s: keep it as a guard against what has not happened yet, or remove it.",
 		count(f.decisions(), "decision"), lasting(f.length()))
 }
 
@@ -88,16 +88,16 @@ func (a *Answer) busy(f *Figures) {
 	if !f.Shadow && f.Refused >= someRefusals && f.Decisive == 0 {
 		a.badge(NeverDecisive)
 		if s := f.Stricter; s != nil && s.Decisions*2 > f.Refused {
-			a.say(Remove, 0, 0, "It refused %s and was never the answer: %s was, in %d of them. It is always stricter, so this one can go.",
+			a.addStep(Remove, 0, 0, "It refused %s and was never the answer: %s was, in %d of them. It is always stricter, so this one can go.",
 				count(f.Refused, "request"), s.name(), s.Decisions)
 		} else {
-			a.say(Remove, 0, 0, "It refused %s and was never the answer: other limits are always stricter, so this one can go.", count(f.Refused, "request"))
+			a.addStep(Remove, 0, 0, "It refused %s and was never the answer: other limits are always stricter, so this one can go.", count(f.Refused, "request"))
 		}
 		return
 	}
 	by, all := f.parts()
 	if float64(all.refused) < coverage*float64(f.refusals()) {
-		a.Silent = fmt.Sprintf("who was refused is known of %s of the refusals only: it takes %s", percent(share(all.refused, f.refusals())), percent(coverage))
+		a.NoAdvice = fmt.Sprintf("who was refused is known of %s of the refusals only: it takes %s", percent(share(all.refused, f.refusals())), percent(coverage))
 		return
 	}
 	a.shared(f, by, all)
@@ -124,10 +124,10 @@ func (a *Answer) shared(f *Figures, by map[verdict.Class]part, all part) {
 	}
 	what := fmt.Sprintf("%s had %s of the refusals", count(p.clients, "address that many share", "addresses that many share"), percent(share(p.refused, all.refused)))
 	if users > 1 {
-		a.say(KeyByUser, 0, 0, "%s; behind one of them are at least %d users. Count by user, and by address only who is not signed in.", what, users)
+		a.addStep(KeyByUser, 0, 0, "%s; behind one of them are at least %d users. Count by user, and by address only who is not signed in.", what, users)
 		return
 	}
-	a.say(KeyByUser, 0, 0, "%s. Count by user or API key where there is one, or give these addresses a higher limit of their own.", what)
+	a.addStep(KeyByUser, 0, 0, "%s. Count by user or API key where there is one, or give these addresses a higher limit of their own.", what)
 }
 
 // legitimate judges whether the limit is in the way of those it is not meant for.
@@ -154,17 +154,17 @@ func (a *Answer) legitimate(f *Figures, by map[verdict.Class]part, all part) {
 		p.clients, count(all.clients, "client"), percent(share(p.refused, all.refused)))
 	if share(bursty, p.clients) < burstClients {
 		to := round(max(peak, f.Allowance+1))
-		a.say(Relax, to, 0, "%s. Relax it: %d instead of %s would have let 95 in 100 of them pass.", of, to, f.allows())
+		a.addStep(Relax, to, 0, "%s. Relax it: %d instead of %s would have let 95 in 100 of them pass.", of, to, f.allows())
 		return
 	}
 	ahead := quantile(bursts, 0.95)
 	burst := round(max(burstTimes*ahead, f.Burst+1))
 	mean := fmt.Sprintf("%d of these ask for less than half of %s in the mean and come in bursts: 95 in 100 of them were ahead of that rate by at most %d, refused as they were", bursty, f.allows(), ahead)
 	if f.Algorithm == algorithm.TokenBucket.Name() || f.Algorithm == algorithm.LeakyBucket.Name() {
-		a.say(RaiseBurst, 0, burst, "%s. %s: keep the rate and raise the burst from %d to %d.", of, mean, f.Burst, burst)
+		a.addStep(RaiseBurst, 0, burst, "%s. %s: keep the rate and raise the burst from %d to %d.", of, mean, f.Burst, burst)
 		return
 	}
-	a.say(TokenBucket, 0, burst, "%s. %s: use a token bucket with a burst of %d, which keeps the rate and lets them pass.", of, mean, burst)
+	a.addStep(TokenBucket, 0, burst, "%s. %s: use a token bucket with a burst of %d, which keeps the rate and lets them pass.", of, mean, burst)
 }
 
 // loose judges whether the limit lets pass what it is there to stop.
@@ -185,7 +185,7 @@ func (a *Answer) loose(f *Figures, by map[verdict.Class]part) {
 	}
 	a.badge(TooLoose)
 	to := round(2 * s.P95)
-	a.say(Tighten, to, 0, "%s of what it lets pass is of %s that look runaway or abusive, while 95 in 100 of %d sampled clients use at most %s of %s. Tighten it: %d is still twice what those use.",
+	a.addStep(Tighten, to, 0, "%s of what it lets pass is of %s that look runaway or abusive, while 95 in 100 of %d sampled clients use at most %s of %s. Tighten it: %d is still twice what those use.",
 		percent(share(passed, f.Allowed)), count(bad, "client"), s.Clients, percent(share(s.P95, f.Allowance)), f.allows(), to)
 }
 
@@ -201,7 +201,7 @@ func (a *Answer) shadow(f *Figures, by map[verdict.Class]part, all part) {
 	}
 	a.badge(ShadowReady)
 	bad := by[verdict.Runaway].clients + by[verdict.Abusive].clients
-	a.say(Enforce, 0, 0, "In %s it would have refused %s, %s of them of the %s that look runaway or abusive. Enforce it, for a share of the keys first.",
+	a.addStep(Enforce, 0, 0, "In %s it would have refused %s, %s of them of the %s that look runaway or abusive. Enforce it, for a share of the keys first.",
 		lasting(f.length()), count(f.refusals(), "request"), percent(share(all.refused-wrong-open, all.refused)), count(bad, "client"))
 }
 

@@ -121,7 +121,7 @@ func TestNeeds(t *testing.T) {
 		{"tripping most of the time", with(flaps, func(f *advice.Figures) { f.Minutes = 100 }), nil, nil, ""},
 	} {
 		got := advice.Advise(&c.f)
-		said := got.Silent
+		said := got.NoAdvice
 		for _, a := range got.Advice {
 			said += a.Text
 		}

@@ -77,7 +77,7 @@ func (db *DB) View(ctx context.Context, f func(analytics.Tx) error) error {
 }
 
 func (db *DB) transaction(ctx context.Context, opt pgx.TxOptions, f func(analytics.Tx) error) error {
-	return told(pgx.BeginTxFunc(ctx, db.pool, opt, func(t pgx.Tx) error { return f(&tx{ctx, t}) }))
+	return wrapErr(pgx.BeginTxFunc(ctx, db.pool, opt, func(t pgx.Tx) error { return f(&tx{ctx, t}) }))
 }
 
 // Close implements analytics.Database. It waits for transactions that are under
@@ -208,8 +208,8 @@ func read(row func(int, analytics.Row) error, i int, l line) (err error) {
 // failure is an error of PostgreSQL.
 type failure struct{ error }
 
-// told returns an error as the service reads it.
-func told(err error) error {
+// wrapErr returns an error as the service reads it.
+func wrapErr(err error) error {
 	var e *pgconn.PgError
 	if err == nil || !errors.As(err, &e) {
 		return err

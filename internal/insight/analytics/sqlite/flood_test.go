@@ -29,8 +29,8 @@ type flood struct {
 }
 
 func (f *flood) second(at time.Time) [][]event.Event {
-	place := func(i int) event.Place {
-		return event.Place{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: "l", Algorithm: "fixed_window", Allowance: 100, PeriodMS: 60000, Burst: 100}
+	place := func(i int) event.LimitRef {
+		return event.LimitRef{Domain: "api", Rule: fmt.Sprint("rule", i), Limit: "l", Algorithm: "fixed_window", Allowance: 100, PeriodMS: 60000, Burst: 100}
 	}
 	var all []event.Event
 	next := func() *event.Event {
@@ -50,11 +50,11 @@ func (f *flood) second(at time.Time) [][]event.Event {
 		counts[l][outcome] += uint64(n)
 		f.told[outcome] += uint64(n)
 		key := fmt.Sprintf("%032x", (int(f.sequence)*7919)%f.clients)
-		next().Record = &event.Record{First: at, Last: at.Add(900 * time.Millisecond), Place: place(l), Key: key, Outcome: outcome, Count: n, Cost: n, Decisive: n,
+		next().Record = &event.Record{First: at, Last: at.Add(900 * time.Millisecond), LimitRef: place(l), Key: key, Outcome: outcome, Count: n, Cost: n, Decisive: n,
 			Every: 1, Source: "store", About: &event.About{Address: key, Method: "GET", Path: "/poll", Agent: "curl", Agents: 1, Paths: 1, Addresses: 1}}
 	}
 	for l, c := range counts {
-		next().Rollup = &event.Rollup{From: at, To: at.Add(time.Second), Place: place(l), Counts: c}
+		next().Rollup = &event.Rollup{From: at, To: at.Add(time.Second), LimitRef: place(l), Counts: c}
 	}
 	var batches [][]event.Event
 	for len(all) > 0 {

@@ -121,8 +121,8 @@ func private(path string) error {
 	if err := f.Chmod(0o600); err != nil {
 		return fmt.Errorf("others may read it, and that cannot be changed: %w", err)
 	}
-	for _, beside := range []string{"-wal", "-shm", "-journal"} {
-		if err := os.Chmod(path+beside, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Chmod(path+suffix, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (db *DB) patient(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	for {
-		err := told(f())
+		err := wrapErr(f())
 		if err == nil || !analytics.Again(err) || !backoff.Sleep(ctx, time.Millisecond) {
 			return err
 		}

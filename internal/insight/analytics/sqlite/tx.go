@@ -28,7 +28,7 @@ func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, las
 	c.SetInterrupt(ctx.Done())
 	defer c.SetInterrupt(nil)
 	if err := sqlitex.Execute(c, begin, nil); err != nil {
-		return told(err)
+		return wrapErr(err)
 	}
 	done := false
 	defer func() {
@@ -41,14 +41,14 @@ func (db *DB) transaction(ctx context.Context, c *sqlite.Conn, begin string, las
 			return // SQLite has done so itself
 		}
 		if e := sqlitex.Execute(c, "ROLLBACK", nil); e != nil {
-			err = errors.Join(err, told(e))
+			err = errors.Join(err, wrapErr(e))
 		}
 	}()
 	if err := f(&tx{conn: c, lasting: lasting}); err != nil {
 		return err
 	}
 	if err := sqlitex.Execute(c, "COMMIT", nil); err != nil {
-		return told(err)
+		return wrapErr(err)
 	}
 	done = true
 	return nil
@@ -61,12 +61,12 @@ func (t *tx) Each(query string, args [][]any, row func(int, analytics.Row) error
 	}
 	s, err := t.prepare(query)
 	if err != nil {
-		return told(err)
+		return wrapErr(err)
 	}
 	if !t.lasting {
 		defer func() {
 			if e := s.Finalize(); err == nil {
-				err = told(e)
+				err = wrapErr(e)
 			}
 		}()
 	}
@@ -90,7 +90,7 @@ func (t *tx) run(s *sqlite.Stmt, args []any, i int, row func(int, analytics.Row)
 	defer func() {
 		// Reset repeats the error of a step that failed.
 		if e := s.Reset(); err == nil {
-			err = told(e)
+			err = wrapErr(e)
 		}
 	}()
 	for n, a := range args {
@@ -108,7 +108,7 @@ func (t *tx) run(s *sqlite.Stmt, args []any, i int, row func(int, analytics.Row)
 	for {
 		more, err := s.Step()
 		if err != nil {
-			return told(err)
+			return wrapErr(err)
 		}
 		if !more {
 			return nil
@@ -136,8 +136,8 @@ func (l line) Bytes(column int) []byte {
 // failure is an error of SQLite.
 type failure struct{ error }
 
-// told returns an error of SQLite as the service reads it.
-func told(err error) error {
+// wrapErr returns an error of SQLite as the service reads it.
+func wrapErr(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -33,7 +33,7 @@ func TestFamilyVerdictDuring(t *testing.T) {
 		from, to := s.Range()
 		final := map[string]verdict.Class{}
 		for _, c := range table.Cases(s) {
-			final[c.Rule.Name+" "+c.Key] = verdict.Judge(c.Evidence).Class
+			final[c.Rule.Name+" "+c.Key] = verdict.Classify(c.Evidence).Class
 		}
 		for now := from.Add(time.Minute); !now.After(to); now = now.Add(time.Minute) {
 			for _, r := range ranges {
@@ -45,7 +45,7 @@ func TestFamilyVerdictDuring(t *testing.T) {
 					if c.Evidence.Refused == 0 {
 						continue
 					}
-					want, got := final[c.Rule.Name+" "+c.Key], verdict.Judge(c.Evidence)
+					want, got := final[c.Rule.Name+" "+c.Key], verdict.Classify(c.Evidence)
 					of++
 					switch got.Class {
 					case verdict.Undecided:
@@ -91,7 +91,7 @@ func TestFamilyNotGone(t *testing.T) {
 				g.Add(&verdict.Row{At: at, Span: time.Minute, Allowed: 600, Refused: refused, Cost: 600 + refused, Busiest: 25, Early: refused,
 					Identified: true, Agents: 1, Paths: 1, Addresses: 1, Path: "/poll", Agent: "python"})
 			}
-			v := verdict.Judge(g.Evidence())
+			v := verdict.Classify(g.Evidence())
 			if said := strings.Join(append(v.Reasons, v.Against...), "; "); strings.Contains(said, "it was gone") {
 				t.Errorf("after %d minutes with %d refusals each: %s", minutes, refused, said)
 			}

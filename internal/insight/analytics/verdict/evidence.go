@@ -153,12 +153,12 @@ func (e *Evidence) Pace() float64 {
 // where seconds were not kept.
 func (e *Evidence) Rush() float64 { return ratio(e.Busiest*int64(e.Span/time.Second), e.SpanPeak) }
 
-// Told is how many refusals the client was told of.
-func (e *Evidence) Told() int64 { return e.Refused - e.Shadowed }
+// Enforced is how many refusals the client was told of.
+func (e *Evidence) Enforced() int64 { return e.Refused - e.Shadowed }
 
 // EarlyShare is how many came too early for each refusal that the client was told
 // of, at most 1. Clients that obey Retry-After are near 0.
-func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Told()), 1) }
+func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Enforced()), 1) }
 
 // RefusedShare is the share of the demand that was refused.
 func (e *Evidence) RefusedShare() float64 { return ratio(e.Refused, e.Demand) }

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/insight/analytics/verdict"
 )
 
-func ExampleJudge() {
+func ExampleClassify() {
 	from := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 	g := verdict.NewGatherer(verdict.Address, 100, time.Minute, from, from.Add(time.Hour), time.Time{})
 	for m := range 20 {
@@ -18,7 +18,7 @@ func ExampleJudge() {
 			Answers: verdict.Answers{Count: 100, OK: 100},
 		})
 	}
-	v := verdict.Judge(g.Evidence())
+	v := verdict.Classify(g.Evidence())
 	fmt.Println(v.Class)
 	for _, reason := range v.Reasons {
 		fmt.Println("-", reason)

@@ -8,7 +8,7 @@ const (
 
 // Graded returns where a verdict stands in the table of confidence.
 func Graded(e *Evidence) (v Verdict, known, grade int) {
-	j := judge(e)
+	j := classify(e)
 	return j.Verdict, int(knowledge(e)), int(j.grade)
 }
 

@@ -49,8 +49,8 @@ const most = 256
 // a week of minutes is 160 KiB. Not safe for concurrent use.
 type Gatherer struct {
 	e Evidence
-	// told is since when things are known at all.
-	told time.Time
+	// lastRefused is since when things are known at all.
+	lastRefused time.Time
 	// demand of the range and of the week before, by the start of the span in
 	// units of its length.
 	now, before    map[int64]int64
@@ -70,10 +70,10 @@ type Gatherer struct {
 // NewGatherer begins to gather of a client under a limit of so many units in a
 // period, for the range from from to to. told is since when records are kept:
 // the zero time means that it is not known, and nobody is then called new.
-func NewGatherer(kind Kind, allowance int64, period time.Duration, from, to, told time.Time) *Gatherer {
+func NewGatherer(kind Kind, allowance int64, period time.Duration, from, to, lastRefused time.Time) *Gatherer {
 	return &Gatherer{
-		e:    Evidence{Kind: kind, Allowance: allowance, Period: period, From: from, To: to},
-		told: told, now: make(map[int64]int64), before: make(map[int64]int64), limited: make(map[int64]struct{}), classes: make(map[string]int),
+		e:           Evidence{Kind: kind, Allowance: allowance, Period: period, From: from, To: to},
+		lastRefused: lastRefused, now: make(map[int64]int64), before: make(map[int64]int64), limited: make(map[int64]struct{}), classes: make(map[string]int),
 	}
 }
 
@@ -148,8 +148,8 @@ func (g *Gatherer) Evidence() *Evidence {
 		a := g.answers
 		e.Answers = &a
 	}
-	if !g.told.IsZero() {
-		e.Before = min(e.From.Sub(g.told), Week)
+	if !g.lastRefused.IsZero() {
+		e.Before = min(e.From.Sub(g.lastRefused), Week)
 	}
 	if len(g.now) > 0 {
 		e.Peak, e.Burst = g.peak(), g.ahead()

@@ -2,20 +2,20 @@ package verdict
 
 import "time"
 
-// Judge says what the evidence bears.
+// Classify says what the evidence bears.
 //
 // The questions are asked in an order: what a client was looking for weighs more
 // than who it is, that more than how much it asks for, and that more than what it
 // does when it is refused.
-func Judge(e *Evidence) Verdict {
-	j := judge(e)
+func Classify(e *Evidence) Verdict {
+	j := classify(e)
 	j.Missing = missing(e)
 	j.Confidence = confidence(j.Class, knowledge(e), j.grade)
 	j.Certainty = certaintyOf(j.Confidence)
 	return j.Verdict
 }
 
-func judge(e *Evidence) *judgement {
+func classify(e *Evidence) *judgement {
 	j := &judgement{signs: read(e)}
 	j.Class = j.decide()
 	if part := partial(e, j.Class); part.holds {
@@ -90,18 +90,18 @@ func (j *judgement) decide() Class {
 	case s.idle.holds:
 		j.although(s.fresh)
 		return j.is(Legitimate, s.idle, s.known, s.good, s.user)
-	case s.door.holds && s.stranger.holds && !s.mostlyGood.holds && (s.presses.holds || s.ignores.holds):
+	case s.loginPath.holds && s.anonymous.holds && !s.mostlyGood.holds && (s.presses.holds || s.ignores.holds):
 		j.although(s.manyAgents)
-		return j.is(Abusive, s.door, s.presses, s.stranger, s.ignores, s.even, s.fresh)
-	case s.presses.holds && s.machine.holds && s.searching.holds && s.stranger.holds && !s.waits.holds:
+		return j.is(Abusive, s.loginPath, s.presses, s.anonymous, s.ignores, s.even, s.fresh)
+	case s.presses.holds && s.machine.holds && s.searching.holds && s.anonymous.holds && !s.waits.holds:
 		j.although(s.good, s.manyAgents)
-		return j.is(Abusive, s.searching, s.presses, s.stranger, s.ignores, s.machine, s.fresh)
+		return j.is(Abusive, s.searching, s.presses, s.anonymous, s.ignores, s.machine, s.fresh)
 	case s.many.holds:
 		j.although(s.denied, s.floods, s.steady)
 		return j.is(Shared, s.many, s.manyAgents, s.good, s.person)
 	case s.floods.holds && !s.waits.holds && !s.user.holds:
 		j.although(s.known)
-		return j.is(Abusive, s.floods, s.ignores, s.even, s.fresh, s.stranger)
+		return j.is(Abusive, s.floods, s.ignores, s.even, s.fresh, s.anonymous)
 	case s.runaway():
 		j.although(s.brief, s.person)
 		return j.is(Runaway, s.ignores, s.hasty, s.even, s.oneRoute, s.presses, s.program)
@@ -110,7 +110,7 @@ func (j *judgement) decide() Class {
 			s.yields = sign{}
 		}
 		j.although(s.ignores, s.hasty, s.fresh)
-		return j.is(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.few, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
+		return j.is(Legitimate, s.waits, s.bursts, s.crawls, s.near, s.brief, s.rare, s.uneven, s.rushes, s.yields, s.person, s.user, s.known, s.good)
 	}
 	j.is(Undecided, s.open)
 	return Undecided
@@ -136,6 +136,6 @@ func (s *signs) runaway() bool {
 // legitimate reports whether nothing is wrong with the client but that the limit
 // is not made for how it comes.
 func (s *signs) legitimate() bool {
-	return s.waits.holds || s.bursts.holds || s.crawls.holds || s.near.holds || s.brief.holds || s.few.holds ||
+	return s.waits.holds || s.bursts.holds || s.crawls.holds || s.near.holds || s.brief.holds || s.rare.holds ||
 		s.good.holds && (s.uneven.holds || s.user.holds && !s.oneRoute.holds || s.yields.holds)
 }

@@ -90,7 +90,7 @@ func TestRulesOfThumb(t *testing.T) {
 				c.change(e)
 			}
 		})
-		v := verdict.Judge(e)
+		v := verdict.Classify(e)
 		if v.Class != c.want || !strings.Contains(strings.Join(v.Reasons, "; "), c.says) || len(v.Reasons) == 0 {
 			t.Errorf("%s: %s because %q, want %s because %q", c.name, v.Class, v.Reasons, c.want, c.says)
 		}
@@ -102,7 +102,7 @@ func TestRulesOfThumb(t *testing.T) {
 
 // What is missing is said, and lowers the confidence.
 func TestMissing(t *testing.T) {
-	full := verdict.Judge(evidence(func(e *verdict.Evidence) {
+	full := verdict.Classify(evidence(func(e *verdict.Evidence) {
 		e.Early, e.Users, e.History, e.HistorySpan, e.Usual, e.Before, e.Sampled = 0, 1, 10, time.Hour, 80, 100*time.Hour, true
 	}))
 	if full.Class != verdict.Legitimate || len(full.Missing) != 0 || !slices.ContainsFunc(full.Reasons, func(r string) bool {
@@ -110,19 +110,19 @@ func TestMissing(t *testing.T) {
 	}) {
 		t.Errorf("%+v", full)
 	}
-	less := verdict.Judge(evidence(func(e *verdict.Evidence) { e.Early, e.Identified, e.Answers, e.Agent, e.Paths = 0, false, nil, "", 0 }))
+	less := verdict.Classify(evidence(func(e *verdict.Evidence) { e.Early, e.Identified, e.Answers, e.Agent, e.Paths = 0, false, nil, "", 0 }))
 	if less.Class != full.Class || less.Confidence >= full.Confidence || len(less.Missing) != 3 {
 		t.Errorf("%+v", less)
 	}
 	// A shadow does not tell clients that it refuses them: that none is early says
 	// nothing.
-	shadow := verdict.Judge(evidence(func(e *verdict.Evidence) { e.Early, e.Shadowed = 0, e.Refused }))
+	shadow := verdict.Classify(evidence(func(e *verdict.Evidence) { e.Early, e.Shadowed = 0, e.Refused }))
 	if shadow.Class == verdict.Legitimate && strings.Contains(fmt.Sprint(shadow.Reasons), "waits") || !strings.Contains(fmt.Sprint(shadow.Missing), "shadow mode") {
 		t.Errorf("%+v", shadow)
 	}
 	// Somebody who was not told of before is new only if it would have been.
 	for _, sampled := range []bool{false, true} {
-		v := verdict.Judge(evidence(func(e *verdict.Evidence) { e.Paths, e.Spread, e.Sampled, e.Before = 30, 0.1, sampled, 50*time.Hour }))
+		v := verdict.Classify(evidence(func(e *verdict.Evidence) { e.Paths, e.Spread, e.Sampled, e.Before = 30, 0.1, sampled, 50*time.Hour }))
 		if strings.Contains(fmt.Sprint(v.Reasons), "not seen in the 2 days before") != sampled {
 			t.Errorf("sampled %t: %v", sampled, v.Reasons)
 		}
@@ -153,12 +153,12 @@ func TestFamilyShadowIsNoRefusal(t *testing.T) {
 		for _, shadowed := range []int64{0, 1, total / 2, total - 1, total} {
 			e := evidence(base)
 			e.Shadowed = max(0, min(shadowed, total))
-			e.Early = min(e.Early, e.Told())
-			v := verdict.Judge(e)
+			e.Early = min(e.Early, e.Enforced())
+			v := verdict.Classify(e)
 			for _, text := range slices.Concat(v.Reasons, v.Against) {
 				if m := refused.FindStringSubmatch(text); m != nil {
 					some++
-					if !slices.Contains(counted(e.Told()), m[1]) || e.Told() == 0 {
+					if !slices.Contains(counted(e.Enforced()), m[1]) || e.Enforced() == 0 {
 						t.Errorf("%s, %d of %d in shadow mode: %s", name, e.Shadowed, total, text)
 					}
 				}
@@ -168,7 +168,7 @@ func TestFamilyShadowIsNoRefusal(t *testing.T) {
 						t.Errorf("%s, %d of %d in shadow mode: %s", name, e.Shadowed, total, text)
 					}
 				}
-				if e.Told() == 0 && strings.Contains(text, "was refused") {
+				if e.Enforced() == 0 && strings.Contains(text, "was refused") {
 					t.Errorf("%s, all %d in shadow mode: %s", name, total, text)
 				}
 				if e.Shadowed > 0 && strings.Contains(text, "was refused") && !strings.Contains(text, "shadow mode") {
@@ -188,7 +188,7 @@ func TestFamilyShadowIsNoRefusal(t *testing.T) {
 // What speaks against a verdict is told too: a shared address behind which
 // something asks evenly.
 func TestAgainst(t *testing.T) {
-	v := verdict.Judge(evidence(func(e *verdict.Evidence) { e.Users, e.Spread = 12, 0.05 }))
+	v := verdict.Classify(evidence(func(e *verdict.Evidence) { e.Users, e.Spread = 12, 0.05 }))
 	if v.Class != verdict.Shared || !strings.Contains(fmt.Sprint(v.Against), "its demand is even") {
 		t.Errorf("%+v", v)
 	}
@@ -255,7 +255,7 @@ func TestGathererOfThin(t *testing.T) {
 	if e := g.Evidence(); e.Peak != 35 || e.Unseen != 0 || e.Rush() != 3.5 || e.Pressure() != 0.6 {
 		t.Errorf("%+v: rush %v, pressure %v", e, e.Rush(), e.Pressure())
 	}
-	if e := verdict.NewGatherer(verdict.Account, 10, time.Second, noon, noon, time.Time{}).Evidence(); e.Demand != 0 || verdict.Judge(e).Class != verdict.Legitimate {
+	if e := verdict.NewGatherer(verdict.Account, 10, time.Second, noon, noon, time.Time{}).Evidence(); e.Demand != 0 || verdict.Classify(e).Class != verdict.Legitimate {
 		t.Errorf("nothing: %+v", e)
 	}
 }
@@ -283,7 +283,7 @@ func TestJudgeOfAnything(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			e.Answers = &verdict.Answers{Count: any(), OK: any(), Redirect: any(), Denied: any(), ClientError: any(), ServerError: any()}
 		}
-		v := verdict.Judge(e)
+		v := verdict.Classify(e)
 		if !slices.Contains(verdict.Classes(), v.Class) || len(v.Reasons) == 0 || v.Confidence < 0 || v.Confidence > 0.97 {
 			t.Fatalf("%+v of %+v", v, e)
 		}

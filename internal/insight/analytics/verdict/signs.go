@@ -60,8 +60,8 @@ const (
 
 	// A person or an application asks for some twenty different paths, an API for a
 	// few; who takes everything asks for a new one each time.
-	manyPaths = 30
-	fewPaths  = 2
+	manyPaths    = 30
+	maxRarePaths = 2
 
 	// Independent requests at 60 in a minute vary by 13 %, people's by more than
 	// half, since they come and go. A program in a loop varies by a few percent.
@@ -105,28 +105,28 @@ func when(holds bool, format string, args ...any) sign {
 // signs is what can be read from evidence.
 type signs struct {
 	// What it asked for, and how it was answered.
-	denied, good, mostlyGood, searching, oneRoute, door sign
+	denied, good, mostlyGood, searching, oneRoute, loginPath sign
 	// Who it is.
-	everybody, many, manyAgents, user, stranger, fresh, known, person, program sign
+	everybody, many, manyAgents, user, anonymous, fresh, known, person, program sign
 	// How much, and how evenly.
-	idle, few, floods, crawls, near, presses, pressesHard, bursts, brief, steady, even, machine, uneven, rushes, yields sign
+	idle, rare, floods, crawls, near, presses, pressesHard, bursts, brief, steady, even, machine, uneven, rushes, yields sign
 	// What it does when it is refused.
 	ignores, hasty, waits sign
 	open                  sign
 }
 
 func read(e *Evidence) (s signs) {
-	s.answered(e)
+	s.readResponses(e)
 	s.who(e)
 	s.amount(e)
 	s.refused(e)
 	return s
 }
 
-func (s *signs) answered(e *Evidence) {
+func (s *signs) readResponses(e *Evidence) {
 	s.searching = when(e.Paths >= manyPaths, "it asked for some %d different paths", e.Paths)
-	s.oneRoute = when(e.Paths > 0 && e.Paths <= fewPaths, "it asks for %s only", count(e.Paths, "path"))
-	s.door = when(door(e.Path), "it asks for %s only", e.Path)
+	s.oneRoute = when(e.Paths > 0 && e.Paths <= maxRarePaths, "it asks for %s only", count(e.Paths, "path"))
+	s.loginPath = when(loginPath(e.Path), "it asks for %s only", e.Path)
 	a := e.Answers
 	if a == nil || a.Count < someAnswers {
 		return
@@ -147,7 +147,7 @@ func (s *signs) who(e *Evidence) {
 		}
 	}
 	s.user = when(e.Kind == Account || e.Users > 0, "it is signed in")
-	s.stranger = when(e.Kind != Account && e.Identified && e.Users == 0, "nobody behind it is signed in")
+	s.anonymous = when(e.Kind != Account && e.Identified && e.Users == 0, "nobody behind it is signed in")
 	s.person = when(e.Agent == "browser", "it says that it is a browser")
 	s.program = when(e.Agent != "" && e.Agent != "browser", "it says that it is no browser but %s", e.Agent)
 	s.fresh = when(e.Sampled && e.Before >= 24*time.Hour && e.History == 0, "it was not seen in the %s before", lasting(e.Before))
@@ -158,7 +158,7 @@ func (s *signs) who(e *Evidence) {
 func (s *signs) amount(e *Evidence) {
 	in := spans(e)
 	s.idle = when(e.Refused == 0, "it was never refused")
-	s.few = when(e.Refused > 0 && e.Refused < someRefusals, "it %s", refusals(e, times(e.Told()), times(e.Shadowed), "only "))
+	s.rare = when(e.Refused > 0 && e.Refused < someRefusals, "it %s", refusals(e, times(e.Enforced()), times(e.Shadowed), "only "))
 	s.floods = when(e.Pace() >= floodPace && (e.Overshoot() >= floodTimes || e.Period > e.Span && e.Overshoot() >= floodOver && ratio(e.Units, e.Active) >= floodSecond*e.Span.Seconds()),
 		"in the %d %s in which it came it asked for %.0f times the limit's rate, and for %d, %.0f times the limit, at its peak", e.Active, in, e.Pace(), e.Peak, e.Overshoot())
 	s.crawls = when(e.Pace() < runaway, "it asks for %.0f %% of the limit's rate", 100*e.Pace())
@@ -182,23 +182,23 @@ func (s *signs) amount(e *Evidence) {
 }
 
 func (s *signs) refused(e *Evidence) {
-	enough := e.Told() >= someRefusals
+	enough := e.Enforced() >= someRefusals
 	s.ignores = when(enough && e.EarlyShare() >= earlyShare,
-		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
+		"it does not wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Enforced(), "refusal"))
 	s.hasty = when(enough && !s.ignores.holds && e.EarlyShare() >= hastyShare,
-		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
-	s.waits = when(e.Told() > 0 && e.EarlyShare() <= waitShare,
-		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Told(), "refusal"))
+		"it does not always wait when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Enforced(), "refusal"))
+	s.waits = when(e.Enforced() > 0 && e.EarlyShare() <= waitShare,
+		"it waits when it is told to: of its requests %d came too early, against %s", e.Early, count(e.Enforced(), "refusal"))
 	s.open = when(true, "it %s, and neither what it asked for nor how it came is plain",
-		refusals(e, of(e.Told(), e.Demand), of(e.Shadowed, e.Demand), ""))
+		refusals(e, of(e.Enforced(), e.Demand), of(e.Shadowed, e.Demand), ""))
 }
 
-// doors are words in paths by which people sign in.
-var doors = []string{"login", "signin", "sign-in", "sign_in", "logon", "password", "passwd", "otp"}
+// loginWords are words in paths by which people sign in.
+var loginWords = []string{"login", "signin", "sign-in", "sign_in", "logon", "password", "passwd", "otp"}
 
-func door(path string) bool {
+func loginPath(path string) bool {
 	path = strings.ToLower(path)
-	return slices.ContainsFunc(doors, func(w string) bool { return strings.Contains(path, w) })
+	return slices.ContainsFunc(loginWords, func(w string) bool { return strings.Contains(path, w) })
 }
 
 // missing lists what is not known and would have helped.
@@ -209,7 +209,7 @@ func missing(e *Evidence) (out []string) {
 	if !e.Identified {
 		out = append(out, "who is behind it and what it asked for")
 	}
-	if e.Refused > 0 && e.Told() == 0 {
+	if e.Refused > 0 && e.Enforced() == 0 {
 		out = append(out, "what it does when it is refused: the limit is in shadow mode")
 	}
 	if e.History == 0 && (e.Before < 24*time.Hour || !e.Sampled) {
@@ -235,14 +235,14 @@ func counted(n int64, many string) string {
 
 // refusals says how often the client was refused, and how often it would have been
 // but for shadow mode.
-func refusals(e *Evidence, told, shadowed, only string) string {
+func refusals(e *Evidence, impatient, shadowed, only string) string {
 	switch {
 	case e.Shadowed == 0:
-		return "was refused " + only + told
-	case e.Told() == 0:
+		return "was refused " + only + impatient
+	case e.Enforced() == 0:
 		return "would have been refused " + only + shadowed + " in shadow mode, and was not refused"
 	}
-	return "was refused " + only + told + ", and would have been refused " + shadowed + " in shadow mode"
+	return "was refused " + only + impatient + ", and would have been refused " + shadowed + " in shadow mode"
 }
 
 // refusedAt says that a refusal, the first or at a time, was one or would have been.
@@ -250,7 +250,7 @@ func refusedAt(e *Evidence, when string) string {
 	switch {
 	case e.Shadowed == 0:
 		return "it was refused " + when
-	case e.Told() == 0:
+	case e.Enforced() == 0:
 		return "it would have been refused " + when + " in shadow mode"
 	}
 	return "it was refused " + when + ", or would have been in shadow mode"

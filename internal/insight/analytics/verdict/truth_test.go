@@ -78,7 +78,7 @@ func play(t *testing.T, build func(uint64) *traffic.Scenario, from, files uint64
 					for l, level := range levels {
 						e := level.Of(c.Evidence)
 						v, known, grade := verdict.Graded(e)
-						j := verdict.Judge(e)
+						j := verdict.Classify(e)
 						v.Confidence, v.Certainty = j.Confidence, j.Certainty
 						out[i][l] = append(out[i][l], judged{c, v, known, grade})
 					}

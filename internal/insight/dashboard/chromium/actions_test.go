@@ -203,7 +203,7 @@ func TestFamilyActionsByHash(t *testing.T) {
 	events, _ := throttled(time.Now().Truncate(time.Minute))
 	for _, e := range events {
 		if e.Record != nil {
-			e.Record.Key, e.Record.Plain = unknownHash, false
+			e.Record.Key, e.Record.Unhashed = unknownHash, false
 		}
 	}
 	n := serve(t, "--events-sample", "1", "--analytics", "sqlite:"+filled(t, events))

@@ -30,7 +30,7 @@ func TestFamilySetAsideIsShown(t *testing.T) {
 	type system struct {
 		Service struct {
 			Events   int64
-			SetAside int64 `json:"rejected"`
+			Rejected int64 `json:"rejected"`
 		}
 	}
 	for _, c := range []struct {
@@ -40,14 +40,14 @@ func TestFamilySetAsideIsShown(t *testing.T) {
 		n.spend(c.client, 3)
 		n.awaitFor(patience, "the events of "+c.client, func() bool {
 			s := admins[system](n, "/v1/analytics/system", nil).Service
-			return s.Events > 0 && (s.SetAside > 0) == c.aside
+			return s.Events > 0 && (s.Rejected > 0) == c.aside
 		})
 		b.open("/system?live=0")
 		b.until(`document.querySelector("[data-figure=set-aside-queue]")`)
 		for _, figure := range []string{"set-aside", "set-aside-queue"} {
 			want := int64(0)
 			if figure == "set-aside" {
-				want = admins[system](n, "/v1/analytics/system", nil).Service.SetAside
+				want = admins[system](n, "/v1/analytics/system", nil).Service.Rejected
 			}
 			if got := b.figure(figure); got != want {
 				t.Errorf("%s of %s: the page shows %d, the service says %d", figure, c.client, got, want)

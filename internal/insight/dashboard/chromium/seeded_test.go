@@ -37,8 +37,8 @@ var mets = []met{
 }
 
 // limitOf are the numbers of a rule of ruleFile.
-func limitOf(rule string) event.Place {
-	p := event.Place{Domain: "api", Rule: rule, Limit: rule, Algorithm: "token_bucket", Allowance: 100, PeriodMS: 86_400_000, Burst: 100}
+func limitOf(rule string) event.LimitRef {
+	p := event.LimitRef{Domain: "api", Rule: rule, Limit: rule, Algorithm: "token_bucket", Allowance: 100, PeriodMS: 86_400_000, Burst: 100}
 	switch rule {
 	case "remote_address":
 		p.Allowance, p.PeriodMS, p.Burst = 60, 3_600_000, 20
@@ -73,7 +73,7 @@ func throttled(end time.Time) (events []event.Event, span string) {
 				continue
 			}
 			counts[m.rule][o.word] += uint64(o.count)
-			r := &event.Record{First: at, Last: at.Add(time.Second), Place: limitOf(m.rule), Key: m.client, Plain: true, Outcome: o.word, Count: o.count, Cost: o.count,
+			r := &event.Record{First: at, Last: at.Add(time.Second), LimitRef: limitOf(m.rule), Key: m.client, Unhashed: true, Outcome: o.word, Count: o.count, Cost: o.count,
 				Every: 1, Source: "store", About: &event.About{Path: m.path, Method: "GET", Address: fmt.Sprintf("192.0.2.%d", i+1), Agent: "curl", Users: 1, Agents: 1, Paths: 1, Addresses: 1}}
 			if o.word == "refused" {
 				r.Early, r.RetryMS, r.Decisive = m.early, 60_000, o.count
@@ -86,7 +86,7 @@ func throttled(end time.Time) (events []event.Event, span string) {
 		if counts[m.rule] == nil {
 			continue
 		}
-		r := &event.Rollup{From: begin.Add(20 * time.Minute), To: begin.Add(21 * time.Minute), Place: limitOf(m.rule), Counts: counts[m.rule]}
+		r := &event.Rollup{From: begin.Add(20 * time.Minute), To: begin.Add(21 * time.Minute), LimitRef: limitOf(m.rule), Counts: counts[m.rule]}
 		if first {
 			r.Requests = map[string]uint64{"allowed": seenRequests - refusedRequests - 7, "refused": refusedRequests, "failed": 7}
 		}

@@ -65,13 +65,13 @@ descriptors:
 	var events []event.Event
 	for i, l := range limits {
 		at := end.Add(-10 * time.Minute)
-		place := event.Place{Domain: "api", Rule: l.rule, Limit: l.limit, Algorithm: l.algorithm, Allowance: 100, PeriodMS: l.period, Burst: max(l.burst, 100)}
+		place := event.LimitRef{Domain: "api", Rule: l.rule, Limit: l.limit, Algorithm: l.algorithm, Allowance: 100, PeriodMS: l.period, Burst: max(l.burst, 100)}
 		if l.burst > 0 {
 			place.Burst = l.burst
 		}
 		for j, e := range []event.Event{
-			{Record: &event.Record{First: at, Last: at.Add(time.Second), Place: place, Key: "x", Plain: true, Outcome: "refused", Count: 9, Cost: 9, Every: 1, Source: "store"}},
-			{Rollup: &event.Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"refused": 9}}},
+			{Record: &event.Record{First: at, Last: at.Add(time.Second), LimitRef: place, Key: "x", Unhashed: true, Outcome: "refused", Count: 9, Cost: 9, Every: 1, Source: "store"}},
+			{Rollup: &event.Rollup{From: at, To: at.Add(time.Minute), LimitRef: place, Counts: map[string]uint64{"refused": 9}}},
 		} {
 			e.Source, e.Sequence, e.Time = "edge-2/1", uint64(2*i+j+1), end
 			events = append(events, e)

@@ -19,12 +19,12 @@ import (
 // a second answers come late and one in twenty fails. 20 a second pass, the rest is
 // refused.
 func strainedHour(end time.Time) (events []event.Event, above, admitted, refused int64) {
-	place := event.Place{Domain: "api", Rule: "remote_address", Limit: "remote_address", Algorithm: "token_bucket", Allowance: 1200, PeriodMS: 60_000, Burst: 90}
+	place := event.LimitRef{Domain: "api", Rule: "remote_address", Limit: "remote_address", Algorithm: "token_bucket", Allowance: 1200, PeriodMS: 60_000, Burst: 90}
 	for i := range 60 {
 		at := end.Add(time.Duration(i-60) * time.Minute)
 		came := int64(60 * (12.5 - 11.5*math.Cos(float64(i)/60*4*math.Pi)))
 		passed := min(came, 1200)
-		r := &event.Rollup{From: at, To: at.Add(time.Minute), Place: place, Counts: map[string]uint64{"allowed": uint64(passed)}}
+		r := &event.Rollup{From: at, To: at.Add(time.Minute), LimitRef: place, Counts: map[string]uint64{"allowed": uint64(passed)}}
 		if came > passed {
 			r.Counts["refused"] = uint64(came - passed)
 		}
@@ -34,7 +34,7 @@ func strainedHour(end time.Time) (events []event.Event, above, admitted, refused
 			took, errors = time.Duration(passed)*time.Millisecond, uint64(passed/20)
 		}
 		n := uint64(passed)
-		r.Answered = &event.Answered{OK: n - errors, ServerError: errors, TotalUS: n * uint64(took.Microseconds()), LongestUS: uint64(took.Microseconds()), Times: []event.LatencyCount{
+		r.Responses = &event.ResponseTotals{OK: n - errors, ServerError: errors, TotalUS: n * uint64(took.Microseconds()), LongestUS: uint64(took.Microseconds()), Times: []event.LatencyCount{
 			{Bucket: event.LatencyBucket(took / 2), Count: n - n/10}, {Bucket: event.LatencyBucket(took), Count: n / 10}}}
 		admitted, refused = admitted+passed, refused+came-passed
 		events = append(events, event.Event{Source: "edge-2/1", Sequence: uint64(i + 1), Time: at.Add(time.Minute), Rollup: r})

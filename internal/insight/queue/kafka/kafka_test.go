@@ -243,7 +243,7 @@ func TestMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	e := event.Event{Source: "n/1", Sequence: 7, Time: time.UnixMilli(1_700_000_000_000).UTC(), Record: &event.Record{Place: event.Place{Domain: "d", Rule: "r"}, Key: "k"}}
+	e := event.Event{Source: "n/1", Sequence: 7, Time: time.UnixMilli(1_700_000_000_000).UTC(), Record: &event.Record{LimitRef: event.LimitRef{Domain: "d", Rule: "r"}, Key: "k"}}
 	if err := q.Publish(t.Context(), []event.Event{e}); err != nil {
 		t.Fatal(err)
 	}

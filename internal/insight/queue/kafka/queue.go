@@ -51,13 +51,13 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 	}
 	defer leave()
 	records := make([]*kgo.Record, 0, len(batch))
-	var unfit *event.Unfit
+	var invalid *event.Invalid
 	// Without the events' own times: the client gives up by a record's timestamp,
 	// and an event that has waited for the brokers would be too old at once.
 	for i := range batch {
 		b, err := broker.Encode(&batch[i])
 		if err != nil {
-			unfit = broker.AddRejected(unfit, i, err)
+			invalid = broker.AddRejected(invalid, i, err)
 			continue
 		}
 		records = append(records, &kgo.Record{
@@ -68,8 +68,8 @@ func (q *Queue) Publish(ctx context.Context, batch []event.Event) error {
 	if err := q.send(ctx, records); err != nil {
 		return q.life.ErrorOf(fmt.Errorf("queue kafka: topic %s: %w", q.endpoint.topic, err))
 	}
-	if unfit != nil {
-		return unfit
+	if invalid != nil {
+		return invalid
 	}
 	return nil
 }
