@@ -250,7 +250,7 @@ func (s lateRedis) stats() metrics.Redis {
 	st := store.Stats()
 	return metrics.Redis{
 		Requests: st.Calls, Scripts: st.Scripts, Reloads: st.Reloads, Waiting: st.InFlight,
-		RolledBack: st.GivenBack, Kept: st.Lost, Moved: st.Moved, Servers: st.Servers, Lost: st.LostServers, LostSlots: st.LostSlots,
+		RolledBack: st.Rollbacks, Kept: st.Lost, Moved: st.Moved, Servers: st.Servers, Lost: st.LostServers, LostSlots: st.LostSlots,
 	}
 }
 

@@ -27,16 +27,16 @@ func (s *Store) Probe(ctx context.Context) (warnings []string, err error) {
 	defer cancel()
 	var errs []error
 	for _, v := range s.servers {
-		said, err := probe(ctx, v.addr)
+		version, err := probe(ctx, v.addr)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("store memcached %s: %w", v.addr, err))
 			continue
 		}
-		if version := said["version"]; version != "" {
+		if version := version["version"]; version != "" {
 			version = "Memcached " + version
 			s.version.Store(&version)
 		}
-		warnings = append(warnings, said.warnings(v.addr, time.Now().Unix())...)
+		warnings = append(warnings, version.warnings(v.addr, time.Now().Unix())...)
 	}
 	return warnings, errors.Join(errs...)
 }
@@ -80,19 +80,19 @@ func probe(ctx context.Context, addr string) (probed, error) {
 	case !strings.HasPrefix(line, "VERSION "):
 		return nil, fmt.Errorf("it answers %.60q to version: this is not Memcached, correct the server's address", line)
 	}
-	said := probed{"version": strings.TrimPrefix(line, "VERSION ")}
+	version := probed{"version": strings.TrimPrefix(line, "VERSION ")}
 	for _, command := range []string{"stats", "stats settings"} {
 		line, err := ask(command)
 		for ; err == nil && strings.HasPrefix(line, "STAT "); line, err = readLine(r) {
 			name, value, _ := strings.Cut(line[len("STAT "):], " ")
-			said[name] = value
+			version[name] = value
 		}
 		if err != nil {
 			return nil, fmt.Errorf("it does not answer %s: %w", command, err)
 		}
 		// A proxy that keeps its statistics to itself says so in one line.
 	}
-	return said, nil
+	return version, nil
 }
 
 // Busy reports whether a call was not made, as too many waited for a connection.
@@ -101,7 +101,7 @@ func Busy(err error) bool { return errors.Is(err, errBusy) }
 // Unreachable reports whether an error of Probe says that servers do not answer, and
 // not that one that does cannot be used.
 func Unreachable(err error) bool {
-	var away net.Error
+	var netErr net.Error
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
 			if !Unreachable(err) {
@@ -110,7 +110,7 @@ func Unreachable(err error) bool {
 		}
 		return true
 	}
-	return errors.Is(err, io.EOF) || errors.As(err, &away)
+	return errors.Is(err, io.EOF) || errors.As(err, &netErr)
 }
 
 func readLine(r *bufio.Reader) (string, error) {

@@ -98,7 +98,7 @@ func (c *call) step(i int, count, cost int64, v weir.Verb) weir.Decision {
 // Each round that fails finds one more op refused than the one before, so there
 // are no more rounds than ops.
 func (c *call) run() error {
-	tried := c.plain()
+	tried := c.isSpendOnly()
 	if tried {
 		c.pass = true
 		for i := range c.ops {
@@ -124,9 +124,9 @@ func (c *call) run() error {
 	return fault("ops of one request contend with each other: this cannot be, please report it")
 }
 
-// plain reports whether all ops are spends that must allow, of different keys
+// isSpendOnly reports whether all ops are spends that must allow, of different keys
 // that are likely to have room.
-func (c *call) plain() bool {
+func (c *call) isSpendOnly() bool {
 	for i := range c.ops {
 		o, t := &c.ops[i], &c.taken[i]
 		if o.Role != weir.Enforce || o.Verb != weir.Spend || o.Headroom != 0 || o.Penalize ||
@@ -183,7 +183,7 @@ func (c *call) charge() (bool, error) {
 		if !o.Charged || t.counter == nil {
 			continue
 		}
-		looked := o.Decision.RetryAfter
+		retry := o.Decision.RetryAfter
 		fits, err := c.chargeOne(i)
 		if err != nil || !fits {
 			c.takeBack()
@@ -191,8 +191,8 @@ func (c *call) charge() (bool, error) {
 		}
 		// What was refused for the sake of its reserve stays refused: the cost
 		// alone would have passed.
-		if looked != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
-			o.Decision.RetryAfter = looked
+		if retry != 0 && o.Decision.RetryAfter == 0 && o.Verb != weir.Refund {
+			o.Decision.RetryAfter = retry
 		}
 	}
 	return true, nil

@@ -181,7 +181,7 @@ func TestFamilyApartIsDecided(t *testing.T) {
 			}
 			st := s.Stats()
 			t.Logf("%d passed, %d refused, %+v", passed.Load(), refused.Load(), st)
-			if passed.Load() == 0 || refused.Load() == 0 || st.GivenBack == 0 {
+			if passed.Load() == 0 || refused.Load() == 0 || st.Rollbacks == 0 {
 				t.Error("nothing was contended")
 			}
 		}

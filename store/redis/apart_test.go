@@ -19,7 +19,7 @@ func onEach(t *testing.T, s *Store) []string {
 	for i := 0; ; i++ {
 		key, missing := fmt.Sprint("key", i), 0
 		for j, v := range servers {
-			if keys[j] == "" && s.nodes.place(tag(key)).server == v {
+			if keys[j] == "" && s.nodes.route(tag(key)).server == v {
 				keys[j] = key
 			}
 			if keys[j] == "" {
@@ -64,7 +64,7 @@ func TestGiveBackWhenAServerFails(t *testing.T) {
 	if got := remaining(t, s, keys[0], l); got != 9 {
 		t.Errorf("%d of 10 left, want 9", got)
 	}
-	if st := s.Stats(); st.GivenBack != 1 || st.Lost != 0 {
+	if st := s.Stats(); st.Rollbacks != 1 || st.Lost != 0 {
 		t.Errorf("%+v", st)
 	}
 	if err := servers[1].Signal(syscall.SIGCONT); err != nil {

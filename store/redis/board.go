@@ -80,9 +80,9 @@ func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, 
 	}
 	t := tag(name)
 	key := s.opt.Prefix + ":{" + t + "}"
-	ctx, cancel := context.WithTimeout(ctx, s.opt.patience())
+	ctx, cancel := context.WithTimeout(ctx, s.opt.callTimeout())
 	defer cancel()
-	p := s.nodes.place(t)
+	p := s.nodes.route(t)
 	client, err := p.reach()
 	if err != nil {
 		return documentReply{}, err
@@ -106,8 +106,8 @@ func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, 
 	if version < 0 {
 		return r, fmt.Errorf("store redis: %w: %s is damaged or larger than %d bytes", documents.ErrDocument, key, documents.MaxDocument)
 	}
-	if s.told != nil {
-		now = s.told()
+	if s.nowFunc != nil {
+		now = s.nowFunc()
 	}
 	return documentReply{now, version, values[2:]}, nil
 }

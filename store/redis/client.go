@@ -22,9 +22,9 @@ func (a *address) option(hosts []string) rueidis.ClientOption {
 		Username:    a.user, Password: a.password, SelectDB: a.database,
 		ClientName: "weir",
 		TLSConfig:  a.TLS,
-		Dialer:     net.Dialer{Timeout: a.patience(), KeepAlive: patience / 2},
+		Dialer:     net.Dialer{Timeout: a.callTimeout(), KeepAlive: timeout / 2},
 		// What a server that answers not was sent is given up after this.
-		ConnWriteTimeout: a.patience(),
+		ConnWriteTimeout: a.callTimeout(),
 		// Answers are never cached here, and nothing is sent twice.
 		DisableCache: true,
 		DisableRetry: true,

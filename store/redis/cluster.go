@@ -55,9 +55,9 @@ const ranges = 32
 
 func rangeOf(slot int) int { return slot * ranges / slots }
 
-func (c *cluster) place(tag string) place {
+func (c *cluster) route(tag string) route {
 	slot := slotOf(tag)
-	return place{pipeline: c.shards[rangeOf(slot)], slot: slot}
+	return route{pipeline: c.shards[rangeOf(slot)], slot: slot}
 }
 
 func (c *cluster) closed(int) {
@@ -77,7 +77,7 @@ func (c *cluster) opened(_ int, err error) {
 		if r := &c.ranges[i]; !c.shards[i].isLost() && !r.trying.Swap(true) {
 			c.looking.Go(func() {
 				defer r.trying.Store(false)
-				ctx, cancel := context.WithTimeout(c.ctx, c.store.opt.patience())
+				ctx, cancel := context.WithTimeout(c.ctx, c.store.opt.callTimeout())
 				defer cancel()
 				if err := c.probe(ctx, i); err != nil && c.ctx.Err() == nil {
 					c.store.queue.Trip(i, err)

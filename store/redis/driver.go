@@ -25,7 +25,7 @@ func (d driver) Shard(key string) int {
 	if len(d.nodes.all()) == 1 {
 		return 0
 	}
-	return d.nodes.place(tag(key)).shard
+	return d.nodes.route(tag(key)).shard
 }
 
 // Probe implements transport.Driver.
@@ -63,7 +63,7 @@ func (d driver) Part(key string) int {
 	if len(d.nodes.all()) == 1 {
 		return 0
 	}
-	return d.nodes.place(tag(key)).slot
+	return d.nodes.route(tag(key)).slot
 }
 
 // Check implements transport.Divider.
@@ -83,7 +83,7 @@ func (d driver) LeavesTrace(l *weir.Limit) bool {
 
 // Undone implements transport.Divider.
 func (d driver) Undone(ops int, err error) {
-	d.stats.givenBack.Add(uint64(ops))
+	d.stats.rollbacks.Add(uint64(ops))
 	if err != nil {
 		d.stats.lost.Add(uint64(max(ops, 1)))
 	}
@@ -136,8 +136,8 @@ func (d driver) encodeSingle(o *weir.Op) (*call, error) {
 
 // appendTime appends the time that a test tells.
 func (s *Store) appendTime(c *call) {
-	if s.told != nil {
-		real, told := time.Now().UnixMilli(), s.told()
+	if s.nowFunc != nil {
+		real, told := time.Now().UnixMilli(), s.nowFunc()
 		c.args = append(c.args, strconv.FormatInt(told, 10), strconv.FormatInt(max(real-told/1000, 0)+3600_000, 10))
 	}
 }

@@ -64,11 +64,11 @@ func explainOpen(err error) error {
 // Unreachable reports whether an error of Open says that servers do not answer, or
 // not yet, and not that one that does cannot be used.
 func Unreachable(err error) bool {
-	if e, ok := said(err); ok {
+	if e, ok := replyError(err); ok {
 		return notYet(e) || e.IsNil() // a Sentinel that knows no primary
 	}
-	var away net.Error
-	if errors.As(err, &away) {
+	var netErr net.Error
+	if errors.As(err, &netErr) {
 		// That of an alert by TLS is one too: there, somebody answered.
 		var alert tls.AlertError
 		return !errors.As(err, &alert)
@@ -86,8 +86,8 @@ func notYet(e *rueidis.RedisError) bool {
 	return false
 }
 
-// said returns what a server said, however it was wrapped since.
-func said(err error) (e *rueidis.RedisError, ok bool) {
+// replyError returns what a server said, however it was wrapped since.
+func replyError(err error) (e *rueidis.RedisError, ok bool) {
 	ok = errors.As(err, &e)
 	return e, ok
 }
@@ -95,9 +95,9 @@ func said(err error) (e *rueidis.RedisError, ok bool) {
 // Refused reports whether an error is what a server said, which was asked and did not
 // decide, as with a full memory.
 func Refused(err error) bool {
-	_, answered := said(err)
+	_, isReply := replyError(err)
 	var row rowError
-	return answered || errors.As(err, &row)
+	return isReply || errors.As(err, &row)
 }
 
 // Lost reports whether a server of a ring was not asked, as it is lost.

@@ -165,7 +165,7 @@ func TestStall(t *testing.T) {
 		t.Errorf("%d goroutines before the stall, %d after", before, n)
 	}
 	// Long enough for the client to give up its connections.
-	for from := time.Now(); time.Since(from) < 3*patience; {
+	for from := time.Now(); time.Since(from) < 3*timeout; {
 		if _, err := s.TakeOne(t.Context(), "k", l, 1); err == nil {
 			t.Fatal("a stopped server decided")
 		}
@@ -201,7 +201,7 @@ func TestKillAndRestart(t *testing.T) {
 		if _, err := s.TakeOne(t.Context(), "k", l, 1); err == nil {
 			t.Fatal("a killed server decided")
 		}
-		if d := time.Since(from); d > 3*patience+busy {
+		if d := time.Since(from); d > 3*timeout+busy {
 			t.Errorf("waited %v", d)
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Store) Inspect(ctx context.Context, key string, l *weir.Limit) (state [
 	if err != nil {
 		return nil, false, err
 	}
-	asked, cancel := context.WithTimeout(ctx, patience)
+	asked, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	there, err := client.Do(asked, client.B().Exists().Key(name).Build()).AsInt64()
 	if err != nil || there == 0 {
@@ -48,7 +48,7 @@ func (s *Store) Forget(ctx context.Context, key string, l *weir.Limit) (found bo
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client, err := p.reach()
 	if err != nil {
@@ -64,16 +64,16 @@ func (s *Store) Name(key string, l *weir.Limit) (string, error) {
 	return name, err
 }
 
-func (s *Store) find(key string, l *weir.Limit) (string, place, error) {
+func (s *Store) find(key string, l *weir.Limit) (string, route, error) {
 	if s.closed.Load() {
-		return "", place{}, weir.ErrClosed
+		return "", route{}, weir.ErrClosed
 	}
 	pl, err := s.plans.of(l, s.clock)
 	if err != nil {
-		return "", place{}, err
+		return "", route{}, err
 	}
 	t := tag(key)
-	return s.opt.Prefix + ":{" + t + pl.suffix, s.nodes.place(t), nil
+	return s.opt.Prefix + ":{" + t + pl.suffix, s.nodes.route(t), nil
 }
 
 // Check says why the store cannot serve l, nil if it can.
@@ -89,9 +89,9 @@ type Stats struct {
 	Errors, Timeouts, Busy uint64
 	// Reloads counts scripts that a server did not know and was sent again.
 	Reloads uint64
-	// GivenBack counts ops that were charged on one server and given back, as
+	// Rollbacks counts ops that were charged on one server and given back, as
 	// another refused; Lost those of them that could not be given back.
-	GivenBack, Lost uint64
+	Rollbacks, Lost uint64
 	// Moved counts decisions on keys whose own server of a ring is lost.
 	Moved uint64
 	// Servers is how many servers of a ring there are, LostServers how many of
@@ -106,7 +106,7 @@ type Stats struct {
 
 // counters are the counts of Stats.
 type counters struct {
-	calls, scripts, errors, timeouts, busy, reloads, givenBack, lost, moved atomic.Uint64
+	calls, scripts, errors, timeouts, busy, reloads, rollbacks, lost, moved atomic.Uint64
 }
 
 // Stats returns what the store had to do so far.
@@ -114,7 +114,7 @@ func (s *Store) Stats() Stats {
 	c := &s.stats
 	st := Stats{
 		Calls: c.calls.Load(), Scripts: c.scripts.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Busy: c.busy.Load(),
-		Reloads: c.reloads.Load(), GivenBack: c.givenBack.Load(), Lost: c.lost.Load(), Moved: c.moved.Load(),
+		Reloads: c.reloads.Load(), Rollbacks: c.rollbacks.Load(), Lost: c.lost.Load(), Moved: c.moved.Load(),
 	}
 	st.InFlight = s.queue.Waiting()
 	switch n := s.nodes.(type) {

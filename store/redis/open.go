@@ -51,7 +51,7 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 	}
 	s.queue = s.newQueue()
 	if r, ok := s.nodes.(*ring); ok {
-		for i, err := range r.away {
+		for i, err := range r.down {
 			if err != nil {
 				s.queue.Trip(i, err)
 			}
@@ -69,8 +69,8 @@ func (s *Store) newQueue() *transport.Queue {
 	base := time.Now()
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.opt.meter)
 	return transport.New(driver{s}, env, transport.Options{
-		Budget: s.opt.Timeout, Timeout: s.opt.patience(), Workers: workers, Batch: maxBatch, Waiting: room,
-		ProbeEvery: probeEvery, ProbeFor: s.opt.patience(), Seed: rand.Uint64(), RunsOnly: true, NeverOpens: shards == 1,
+		Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Workers: workers, Batch: maxBatch, Waiting: room,
+		ProbeEvery: probeEvery, ProbeFor: s.opt.callTimeout(), Seed: rand.Uint64(), RunsOnly: true, NeverOpens: shards == 1,
 		Opened: s.nodes.opened, Closed: s.nodes.closed,
 	})
 }

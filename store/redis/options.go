@@ -64,5 +64,5 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// patience is how long a server may take before what it was sent is given up.
-func (o Options) patience() time.Duration { return max(patience, o.Timeout) }
+// callTimeout is how long a server may take before what it was sent is given up.
+func (o Options) callTimeout() time.Duration { return max(timeout, o.Timeout) }

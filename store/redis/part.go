@@ -37,7 +37,7 @@ func (s *Store) lost() (n int) {
 // isLoss reports whether an error says that the server is away or does not serve yet,
 // not that it refuses.
 func isLoss(err error) bool {
-	if e, ok := said(err); ok && notYet(e) {
+	if e, ok := replyError(err); ok && notYet(e) {
 		return true
 	}
 	var late *TimeoutError

@@ -71,9 +71,9 @@ const maxBatch = 128
 // else asks the server.
 const maxRows = 32
 
-// patience is how long a worker waits for a server before it gives up what it has
+// timeout is how long a worker waits for a server before it gives up what it has
 // sent, at least: its callers are to have gone before.
-const patience = time.Second
+const timeout = time.Second
 
 func newPipeline(s *Store, shard int, client rueidis.Client) *pipeline {
 	n := &pipeline{shard: shard, store: s}
@@ -130,7 +130,7 @@ func (n *pipeline) ask(ctx context.Context, c *call) error {
 type unsettled struct{ known, sane []*call }
 
 func (n *pipeline) send(live []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.callTimeout())
 	defer cancel()
 	var not unsettled
 	sort := func(c *call, err error) {
@@ -182,7 +182,7 @@ func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(
 	commands := make(rueidis.Commands, 0, len(live))
 	ends := make([]int, 0, len(live))
 	for at := 0; at < len(live); at = ends[len(ends)-1] {
-		end := at + n.together(live[at:])
+		end := at + n.batchable(live[at:])
 		commands = append(commands, n.command(client.B(), live[at:end], whole))
 		ends = append(ends, end)
 	}
@@ -198,9 +198,9 @@ func (n *pipeline) run(ctx context.Context, live []*call, whole bool, then func(
 	}
 }
 
-// together moves the calls that one script can decide with the first of live to its
+// batchable moves the calls that one script can decide with the first of live to its
 // front, and returns how many they are.
-func (n *pipeline) together(live []*call) int {
+func (n *pipeline) batchable(live []*call) int {
 	first := live[0]
 	if first.script.words == 0 || n.store.hasSlots() {
 		return 1

@@ -12,9 +12,9 @@ import (
 // busyPause is how long a place waits to be given back when the queue is full.
 const busyPause = 10 * time.Millisecond
 
-// endPlaces gives back the places under new names that a call may have taken which its
+// endPermits gives back the places under new names that a call may have taken which its
 // caller has left, as err says: in the background, when the call has ended.
-func (s *Store) endPlaces(ops []weir.Op, err error) {
+func (s *Store) endPermits(ops []weir.Op, err error) {
 	var late *TimeoutError
 	if !errors.As(err, &late) || late.result == nil || !late.Sent {
 		return
@@ -38,7 +38,7 @@ func (s *Store) endPlaces(ops []weir.Op, err error) {
 		<-over
 		err := s.Take(context.Background(), back)
 		// Those who have left may still fill the queue.
-		for end := time.Now().Add(patience); errors.Is(err, ErrBusy) && time.Now().Before(end) && !s.closed.Load(); {
+		for end := time.Now().Add(timeout); errors.Is(err, ErrBusy) && time.Now().Before(end) && !s.closed.Load(); {
 			time.Sleep(busyPause)
 			err = s.Take(context.Background(), back)
 		}

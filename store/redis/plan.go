@@ -84,8 +84,8 @@ func (p *plan) appendSpan(dst []string, l *weir.Limit, cost int64) []string {
 	if cost == 1 {
 		return append(dst, p.one...)
 	}
-	var few [4]int64
-	for _, n := range p.algorithm.Span(few[:0], l, cost) {
+	var buf [4]int64
+	for _, n := range p.algorithm.Span(buf[:0], l, cost) {
 		dst = append(dst, strconv.FormatInt(n, 10))
 	}
 	return dst

@@ -36,7 +36,7 @@ var unserved = []string{
 func isRejection(err error) bool {
 	text, ofRow := "", false
 	var row rowError
-	if e, ok := said(err); ok {
+	if e, ok := replyError(err); ok {
 		text = e.Error()
 	} else if ofRow = errors.As(err, &row); ofRow {
 		text = string(row)
@@ -72,7 +72,7 @@ func isInsane(state []int64) bool {
 // sendRepaired deletes keys of c which no script of ours can have written, and sends it
 // once more if there was one: then nothing was charged.
 func (n *pipeline) sendRepaired(c *call) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.callTimeout())
 	defer cancel()
 	if !n.store.repair(ctx, c.carrier.Ops) {
 		n.settle(c, c.why)
@@ -101,7 +101,7 @@ func (s *Store) repair(ctx context.Context, ops []weir.Op) (repaired bool) {
 		c.keys = append(c.keys, s.opt.Prefix+":{"+t+pl.suffix)
 		c.args = append(c.args, verbs[weir.Peek], idText(o.ID))
 		c.args = append(pl.appendSpan(c.args, o.Limit, o.Cost), pl.consts...)
-		_, bad, err := s.do(ctx, s.nodes.place(t), c)
+		_, bad, err := s.do(ctx, s.nodes.route(t), c)
 		if err != nil {
 			continue
 		}

@@ -24,7 +24,7 @@ import (
 type ring struct {
 	one     // of the servers
 	servers []*server
-	away    []error // of a server that was not reached yet, when the store was opened
+	down    []error // of a server that was not reached yet, when the store was opened
 	seed    [sha256.Size]byte
 	wait    bool
 	connect func(ctx context.Context, host string) (rueidis.Client, error)
@@ -49,7 +49,7 @@ type server struct {
 const probeEvery = 250 * time.Millisecond
 
 func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) {
-	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, away: make([]error, len(a.hosts))}
+	r := &ring{wait: a.OnLoss == OnLossWait, connect: a.connectServer, down: make([]error, len(a.hosts))}
 	// A client that knew the hash could aim its keys at one server. The seed is the
 	// same on every node, and whoever is not a node knows it only without a password.
 	r.seed = sha256.Sum256([]byte("weir ring\x1f" + a.Prefix + "\x1f" + a.password))
@@ -72,7 +72,7 @@ func (a *address) connectRing(ctx context.Context, store *Store) (nodes, error) 
 			r.close()
 			return nil, err
 		}
-		missing, r.away[i] = append(missing, err), err
+		missing, r.down[i] = append(missing, err), err
 	}
 	if len(missing) == len(a.hosts) {
 		r.close()
@@ -122,8 +122,8 @@ func score(key, salt uint64) uint64 {
 
 // hash returns the hash of a tag.
 func (r *ring) hash(tag string) uint64 {
-	var few [sha256.Size + 2*maxTag]byte
-	sum := sha256.Sum256(append(append(few[:0], r.seed[:]...), tag...))
+	var buf [sha256.Size + 2*maxTag]byte
+	sum := sha256.Sum256(append(append(buf[:0], r.seed[:]...), tag...))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
@@ -143,12 +143,12 @@ func (r *ring) owners(hash uint64) (own, present *server) {
 	return own, present
 }
 
-func (r *ring) place(tag string) place {
+func (r *ring) route(tag string) route {
 	s, present := r.owners(r.hash(tag))
 	if !r.wait && present != nil {
 		s = present
 	}
-	return place{pipeline: s.pipeline, slot: s.slot, server: s}
+	return route{pipeline: s.pipeline, slot: s.slot, server: s}
 }
 
 func (r *ring) isMoved(n *pipeline, key string) bool {

@@ -80,7 +80,7 @@ func TestRingLosesAServer(t *testing.T) {
 		if d, err := s.TakeOne(t.Context(), key, l, 1); err != nil || !d.Allowed() || d.Limit != l {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		its[key] = s.nodes.place(key).server == lost
+		its[key] = s.nodes.route(key).server == lost
 	}
 	servers[0].Kill(t)
 	servertest.Await(t, "the breaker to open", func() bool {
@@ -131,7 +131,7 @@ func TestRingKeepsAServerThatAnswers(t *testing.T) {
 	s := open(t, "redis+ring://"+p.Addr+","+servers[1].Addr, Options{Timeout: 100 * time.Millisecond})
 	l := perHour(t, 1000, algorithm.FixedWindow)
 	key := "user:0"
-	for i := 1; s.nodes.place(key).server != s.nodes.(*ring).servers[0]; i++ {
+	for i := 1; s.nodes.route(key).server != s.nodes.(*ring).servers[0]; i++ {
 		key = fmt.Sprint("user:", i)
 	}
 	failed := 0
@@ -160,7 +160,7 @@ func TestRingWaits(t *testing.T) {
 	l := perHour(t, 5, algorithm.TokenBucket)
 	key := ""
 	for i := range 1000 {
-		if key = fmt.Sprint(i); s.nodes.place(key).server.host == servers[1].Addr {
+		if key = fmt.Sprint(i); s.nodes.route(key).server.host == servers[1].Addr {
 			break
 		}
 	}

@@ -23,7 +23,7 @@ func rowOf(g []*asked) (row uint32, ok bool) {
 		return 0, false
 	}
 	for _, a := range g {
-		if !a.plain() || a.shared || a.plan.twin.Collection {
+		if !a.isSpend() || a.shared || a.plan.twin.Collection {
 			return 0, false
 		}
 		row = row<<8 | a.plan.inRow()
@@ -65,7 +65,7 @@ func (s *scripts) ofRow(row uint32, ops []*asked) *script {
 // rowText returns what decides the row whose first key is KEYS[i] and writes its
 // answer after out[n], and how many words that has.
 func rowText(ops []*asked) (text string, words int) {
-	var step, passes, check, put, peek, bits, tell strings.Builder
+	var step, passes, check, put, peek, bits, result strings.Builder
 	words = 1
 	at := 0
 	for i, a := range ops {
@@ -86,17 +86,17 @@ func rowText(ops []*asked) (text string, words int) {
 		fmt.Fprintf(&bits, " + %d * ok%d", 1<<k, k)
 		for _, name := range state {
 			words++
-			fmt.Fprintf(&tell, "  out[n + %d] = %s\n", words, name)
+			fmt.Fprintf(&result, "  out[n + %d] = %s\n", words, name)
 		}
 		at += t.Spans + len(a.plan.consts)
 	}
 	if len(ops) == 1 {
-		return step.String() + "out[n + 1] = ok1\n" + check.String() + put.String() + tell.String(), words
+		return step.String() + "out[n + 1] = ok1\n" + check.String() + put.String() + result.String(), words
 	}
 	// If not all pass each says what a Peek says; what is written then is the repair
 	// of rows too far ahead.
 	return fmt.Sprintf("%sif%s then\n    out[n + 1] = %d\n  else\n%s    out[n + 1] =%s\n  end\n%s%s%s", step.String(), passes.String()[4:],
-		1<<(len(ops)+1)-1, peek.String(), bits.String()[2:], check.String(), put.String(), tell.String()), words
+		1<<(len(ops)+1)-1, peek.String(), bits.String()[2:], check.String(), put.String(), result.String()), words
 }
 
 // encodeRow makes the keys and arguments of the script of a row.

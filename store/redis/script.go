@@ -28,13 +28,13 @@ type script struct {
 // for1 returns the script for one call, and what it is told before the arguments.
 func (s *script) for1() (*script, []string) {
 	if s.alone != nil {
-		return s.alone, plainSpend
+		return s.alone, singleSpend
 	}
 	return s, nil
 }
 
-// plainSpend is the verb and the ID of a plain spend.
-var plainSpend = []string{verbs[weir.Spend], idText(0)}
+// singleSpend is the verb and the ID of a plain spend.
+var singleSpend = []string{verbs[weir.Spend], idText(0)}
 
 func newScript(text string) *script {
 	// Redis names scripts by SHA-1; nothing depends on its strength.
@@ -50,7 +50,7 @@ var (
 	//go:embed sane.lua
 	saneLua string
 	//go:embed several.lua
-	severalLua string
+	multiLua string
 )
 
 // serverTime is how a script tells the time: by the server's clock, in
@@ -59,10 +59,10 @@ const serverTime = `local t = redis.call('TIME')
 local now, hold = t[1] * 1000000 + t[2], 0
 `
 
-// toldTime is how a script tells the time in tests: as the last argument but one
+// timeArgument is how a script tells the time in tests: as the last argument but one
 // says. Rows live longer by the last, in milliseconds, as the server's own clock
 // decides when they are gone.
-const toldTime = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
+const timeArgument = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
 `
 
 // scripts are those of a store. There is one for each twin, for ops that stand
@@ -70,7 +70,7 @@ const toldTime = `local now, hold = ARGV[#ARGV - 1] + 0, ARGV[#ARGV] + 0
 // meet in other requests: few, as a server keeps them all. Safe for concurrent use.
 type scripts struct {
 	time    string
-	several sync.Map // uint64, bit i for the twin of number i -> *script
+	multi   sync.Map // uint64, bit i for the twin of number i -> *script
 	rows    sync.Map // uint32, see rowOf -> *script
 	repairs sync.Map // number of a twin -> *script
 }
@@ -103,9 +103,9 @@ func (s *scripts) alone(t *twin, text string) *script {
 	return newScript(s.time + withoutComments(saneLua) + withoutComments(t.Text) + fill.Replace(withoutComments(text)))
 }
 
-// together returns the script that decides ops of the twins in set.
-func (s *scripts) together(set uint64) *script {
-	if found, ok := s.several.Load(set); ok {
+// multiScript returns the script that decides ops of the twins in set.
+func (s *scripts) multiScript(set uint64) *script {
+	if found, ok := s.multi.Load(set); ok {
 		return found.(*script)
 	}
 	var text, names, collections strings.Builder
@@ -121,8 +121,8 @@ func (s *scripts) together(set uint64) *script {
 	text.WriteString(withoutComments(saneLua))
 	text.WriteString(withoutComments(saveLua))
 	fmt.Fprintf(&text, "local twins = {%s}\nlocal collection = {%s}\n", names.String(), collections.String())
-	text.WriteString(withoutComments(severalLua))
-	made, _ := s.several.LoadOrStore(set, newScript(text.String()))
+	text.WriteString(withoutComments(multiLua))
+	made, _ := s.multi.LoadOrStore(set, newScript(text.String()))
 	return made.(*script)
 }
 

@@ -89,7 +89,7 @@ func (d driver) encodeGroup(ops []weir.Op) (*call, error) {
 		for _, a := range w.group {
 			set |= 1 << a.plan.twin.number
 		}
-		c = newCall(d.plans.scripts.together(set))
+		c = newCall(d.plans.scripts.multiScript(set))
 		d.appendGroup(c, w.group, pass)
 	}
 	c.work = w
@@ -234,14 +234,14 @@ func (a *asked) mode() string {
 	switch {
 	case a.again:
 		return "r"
-	case a.plain() && !a.shared && !a.plan.twin.Collection:
+	case a.isSpend() && !a.shared && !a.plan.twin.Collection:
 		return "q"
 	}
 	return "-"
 }
 
-// plain reports whether the op is a spend that must allow, and no more.
-func (a *asked) plain() bool {
+// isSpend reports whether the op is a spend that must allow, and no more.
+func (a *asked) isSpend() bool {
 	return a.Role == weir.Enforce && a.Verb == weir.Spend && a.Headroom == 0 && !a.Penalize
 }
 

@@ -32,8 +32,8 @@ type Store struct {
 	// version is what the server that was examined last calls itself.
 	version *atomic.Pointer[string]
 
-	// told tells the time in tests. Nil means that the server does.
-	told func() int64
+	// nowFunc tells the time in tests. Nil means that the server does.
+	nowFunc func() int64
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -42,9 +42,9 @@ var _ weir.Store = (*Store)(nil)
 type nodes interface {
 	// all are the pipelines, one for each shard.
 	all() []*pipeline
-	// place tells where the keys of a tag are. Keys of one place are decided in
+	// route tells where the keys of a tag are. Keys of one place are decided in
 	// one script.
-	place(tag string) place
+	route(tag string) route
 	// isMoved reports whether a key that n decides is kept by a server that is lost.
 	isMoved(n *pipeline, key string) bool
 	// probe finds out whether a shard answers. The others are told when its breaker
@@ -55,9 +55,9 @@ type nodes interface {
 	close()
 }
 
-// A place is a pipeline to a server. Keys of one slot are decided in one script: that of a
+// A route is a pipeline to a server. Keys of one slot are decided in one script: that of a
 // cluster, or the number of a server.
-type place struct {
+type route struct {
 	*pipeline
 	slot   int
 	server *server // of a ring
@@ -65,7 +65,7 @@ type place struct {
 
 // reach returns the client of the place, unless it is lost: then there may be
 // none.
-func (p *place) reach() (rueidis.Client, error) {
+func (p *route) reach() (rueidis.Client, error) {
 	if p.isLost() {
 		return nil, p.store.about(errLost)
 	}
@@ -78,7 +78,7 @@ type one struct{ shards []*pipeline }
 
 func (o one) all() []*pipeline { return o.shards }
 
-func (o one) place(string) place { return place{pipeline: o.shards[0]} }
+func (o one) route(string) route { return route{pipeline: o.shards[0]} }
 
 func (o one) isMoved(*pipeline, string) bool { return false }
 
@@ -119,15 +119,15 @@ func (s *Store) Close() error {
 
 // clock returns this process's time, or the test's.
 func (s *Store) clock() int64 {
-	if s.told != nil {
-		return s.told()
+	if s.nowFunc != nil {
+		return s.nowFunc()
 	}
 	return time.Now().UnixMicro()
 }
 
 // do runs c on the server of p, outside of the queue, and returns its time and whether all
 // passed.
-func (s *Store) do(ctx context.Context, p place, c *call) (now int64, pass bool, err error) {
+func (s *Store) do(ctx context.Context, p route, c *call) (now int64, pass bool, err error) {
 	s.appendTime(c)
 	if err := p.ask(ctx, c); err != nil {
 		s.stats.errors.Add(1)
@@ -188,7 +188,7 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	}
 	err = s.errorOf(err)
 	if ctx.Err() != nil {
-		s.endPlaces(ops, err)
+		s.endPermits(ops, err)
 	}
 	return err
 }

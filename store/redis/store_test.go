@@ -25,13 +25,13 @@ func openTold(t testing.TB, url string, now func() int64) *Store {
 	}
 	head := serverTime
 	if now != nil {
-		head = toldTime
+		head = timeArgument
 	}
 	s, err := a.open(t.Context(), head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.told = now
+	s.nowFunc = now
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

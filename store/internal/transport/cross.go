@@ -63,10 +63,10 @@ func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
 	switch {
 	case t.isFree():
 		err = t.takeEach()
-	case pass && t.isPlain():
-		err = t.takePlain()
+	case pass && t.isSpendOnly():
+		err = t.chargeFirst()
 	default:
-		err = t.takeLooked()
+		err = t.lookFirst()
 	}
 	if err == nil {
 		t.finish()
@@ -106,8 +106,8 @@ func (t *crossing) isFree() bool {
 	})
 }
 
-// isPlain reports whether all ops are spends that must allow, and can be given back.
-func (t *crossing) isPlain() bool {
+// isSpendOnly reports whether all ops are spends that must allow, and can be given back.
+func (t *crossing) isSpendOnly() bool {
 	return t.traces(t.groups[max(len(t.groups)-2, 0)]) == 0 && !slices.ContainsFunc(t.all, func(a crossed) bool {
 		return a.Role != weir.Enforce || a.Verb != weir.Spend || a.Headroom != 0 || a.Penalize
 	})
@@ -148,24 +148,24 @@ func (t *crossing) takeEach() (failed error) {
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			t.giveBack(t.groups)
+			t.refundGroups(t.groups)
 			return err
 		}
 	}
 	return nil
 }
 
-// takePlain charges spends that must all allow.
-func (t *crossing) takePlain() error {
+// chargeFirst charges spends that must all allow.
+func (t *crossing) chargeFirst() error {
 	for i, g := range t.groups {
 		ops := copyOps(g)
 		renewed, err := t.parts.TakePart(t.ctx, ops)
 		if err != nil {
-			t.giveBack(t.groups[:i])
+			t.refundGroups(t.groups[:i])
 			return err
 		}
 		if hear(g, ops, renewed); refuses(ops) {
-			t.giveBack(t.groups[:i])
+			t.refundGroups(t.groups[:i])
 			return t.look(i)
 		}
 	}
@@ -210,9 +210,9 @@ func chargesBefore(e, o *weir.Op) bool {
 		(o.Limit.Traits()&weir.Leases == 0 || e.ID != o.ID)
 }
 
-// giveBack gives back what was charged in groups. What cannot be given back stays charged
+// refundGroups gives back what was charged in groups. What cannot be given back stays charged
 // until it flows back by itself.
-func (t *crossing) giveBack(groups [][]*crossed) {
+func (t *crossing) refundGroups(groups [][]*crossed) {
 	ctx := context.WithoutCancel(t.ctx)
 	for _, g := range groups {
 		var ops []weir.Op
@@ -235,10 +235,10 @@ func (t *crossing) giveBack(groups [][]*crossed) {
 	}
 }
 
-// takeLooked looks at all ops, resolves them, and charges what is to be charged. If
+// lookFirst looks at all ops, resolves them, and charges what is to be charged. If
 // another request came between, it begins anew. After maxRounds it is refused as it was
 // overtaken last, and charged what a refusal charges, which nobody overtakes.
-func (t *crossing) takeLooked() error {
+func (t *crossing) lookFirst() error {
 	for round := 0; ; round++ {
 		if round < maxRounds {
 			if err := t.look(-1); err != nil {
@@ -271,7 +271,7 @@ func (t *crossing) charge(pass bool) (overtaken bool, err error) {
 		// There all is decided in one call.
 		overtaken, err := t.chargeGroup(i, pass, func(a *crossed) bool { return a.Verb != weir.Refund || i == last })
 		if overtaken || err != nil {
-			t.giveBack(t.groups[:i])
+			t.refundGroups(t.groups[:i])
 			return overtaken, err
 		}
 	}
@@ -285,7 +285,7 @@ func (t *crossing) charge(pass bool) (overtaken bool, err error) {
 		case err == nil:
 			done = true
 		case !done && !MayRun(err):
-			t.giveBack(t.groups)
+			t.refundGroups(t.groups)
 			return false, err
 		default:
 			t.parts.Undone(0, err)
@@ -356,13 +356,13 @@ func (t *crossing) overtake(a *crossed, d weir.Decision) {
 // takeOver notes that a was charged as o says. What was refused when it was looked at
 // stays refused.
 func (a *crossed) takeOver(o *weir.Op, renewed bool) {
-	looked := a.decision.RetryAfter
+	retry := a.decision.RetryAfter
 	if !o.Charged {
 		a.fits = o.Decision.Allowed()
 	}
 	a.now, a.charged, a.renewed, a.decision = o.Now, o.Charged, renewed, o.Decision
-	if looked != 0 && a.decision.RetryAfter == 0 && a.Verb != weir.Refund {
-		a.decision.RetryAfter = looked
+	if retry != 0 && a.decision.RetryAfter == 0 && a.Verb != weir.Refund {
+		a.decision.RetryAfter = retry
 	}
 }
 

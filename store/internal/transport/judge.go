@@ -76,7 +76,7 @@ func (s *shard) watch() {
 			return
 		}
 		s.mu.Lock()
-		opened := s.judge(until)
+		opened := s.recordResult(until)
 		s.mu.Unlock()
 		if opened {
 			s.opened(errLate)
@@ -84,9 +84,9 @@ func (s *shard) watch() {
 	}
 }
 
-// judge notes what has had its time by the given instant, and reports whether that opened
+// recordResult notes what has had its time by the given instant, and reports whether that opened
 // the breaker. Requires: mu.
-func (s *shard) judge(by clock.Node) (opened bool) {
+func (s *shard) recordResult(by clock.Node) (opened bool) {
 	for _, c := range s.flight {
 		if c.due <= by {
 			opened = s.late(c, errLate) || opened

@@ -162,7 +162,7 @@ func (q *Queue) atMostBackground() int { return max(q.opt.Workers*q.opt.Batch/4,
 func (s *shard) leave(c *Call, r *Result) bool {
 	s.mu.Lock()
 	// What was sent before has waited for longer.
-	opened := r.Outcome == Late && s.judge(c.ends)
+	opened := r.Outcome == Late && s.recordResult(c.ends)
 	ended := c.state == finished
 	switch c.left = !ended; c.state {
 	case sent:
