@@ -16,7 +16,6 @@ const maxMethods = 25
 // largeTypes are the types that have more, and the most that they may have: a number is
 // lowered with its type.
 var largeTypes = map[string]int{
-	"internal/server.Server":        70,
 	"internal/frontend/resp.conn":   70,
 	"internal/frontend/httpapi.API": 62,
 	"identity.Caller":               52,
@@ -25,7 +24,6 @@ var largeTypes = map[string]int{
 	"store/redis.Store":             33,
 	"rules.Set":                     33,
 	"weir.Limit":                    31,
-	"internal/server.Config":        30,
 	"store/region.Store":            27,
 	"rules.builder":                 26,
 	"identity.Resolver":             26,

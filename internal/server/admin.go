@@ -18,7 +18,7 @@ import (
 // adminHandler serves what operators ask for.
 func (s *Server) adminHandler(token string) http.Handler {
 	mux, wrong := http.NewServeMux(), s.guesses
-	s.health(mux)
+	s.state.addHealth(mux)
 
 	inner := http.NewServeMux()
 	inner.Handle("GET /metrics", s.metrics.Handler())
@@ -39,7 +39,7 @@ func (s *Server) adminHandler(token string) http.Handler {
 	// The operators' part of the API guards itself in the same way.
 	mux.Handle("/v1/", s.api.Admin())
 	mountDashboard(mux, s.dashboard, token, wrong, adminIndex)
-	mux.Handle("GET /v1/live", guard(token, wrong, s.live()))
+	mux.Handle("GET /v1/live", guard(token, wrong, liveHandler(s.events)))
 	mux.Handle(analyticsPath, guard(token, wrong, s.analyticsHandler()))
 	return s.dashboard.Accept(mux)
 }
@@ -77,26 +77,6 @@ func addProbes(mux *http.ServeMux, notReady func() string, paths ...string) {
 			fmt.Fprintln(w, "OK")
 		})
 	}
-}
-
-// health adds the probes of a node.
-func (s *Server) health(mux *http.ServeMux) {
-	addProbes(mux, s.notReady, "/healthz/ready", "/healthcheck")
-}
-
-// withHealth adds the probes to a handler whose paths they do not meet, as
-// envoyproxy/ratelimit has /healthcheck beside its API.
-func (s *Server) withHealth(next http.Handler) http.Handler {
-	probes := http.NewServeMux()
-	s.health(probes)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A second mux for every request would cost more than the look.
-		if strings.HasPrefix(r.URL.Path, "/health") {
-			probes.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func adminIndex(w http.ResponseWriter, _ *http.Request) {

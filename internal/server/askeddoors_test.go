@@ -381,11 +381,11 @@ func doorsOf(t *testing.T, s *Server) map[string]door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := httplimit.New(httplimit.Options{Limiter: s.limiter, Identity: s.identity})
+	m, err := httplimit.New(httplimit.Options{Limiter: s.limiter, Identity: s.identity.Resolver})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := grpclimit.New(grpclimit.Options{Limiter: s.limiter, Identity: s.identity})
+	g, err := grpclimit.New(grpclimit.Options{Limiter: s.limiter, Identity: s.identity.Resolver})
 	if err != nil {
 		t.Fatal(err)
 	}

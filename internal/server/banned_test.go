@@ -127,11 +127,11 @@ func bannedDoors(t *testing.T, s *Server, ready Ready) map[string]func(t *testin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	m, err := httplimit.New(httplimit.Options{Limiter: s.limiter, Identity: s.identity})
+	m, err := httplimit.New(httplimit.Options{Limiter: s.limiter, Identity: s.identity.Resolver})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := grpclimit.New(grpclimit.Options{Limiter: s.limiter, Identity: s.identity})
+	g, err := grpclimit.New(grpclimit.Options{Limiter: s.limiter, Identity: s.identity.Resolver})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func CheckConfig(path string) (*rules.Set, rules.Errors) {
 		fault(err)
 		return nil, out
 	}
-	if _, err := conf.wordRules(check); err != nil {
+	if _, err := checkedWordRules(conf, check); err != nil {
 		fault(err)
 	}
 	if conf.Rules == "" {
@@ -73,7 +73,7 @@ func (c *Config) CheckSettings() error {
 	if err != nil {
 		return err
 	}
-	_, err = c.wordRules(check)
+	_, err = checkedWordRules(c, check)
 	return err
 }
 

@@ -171,7 +171,7 @@ func (c *Config) checkSettings() error {
 	if n := c.HTTP.MaxClientConns; n < 0 || c.HTTP.MaxConnections > 0 && n > c.HTTP.MaxConnections {
 		bad("http.max_client_connections is %d: it must be between 0, for a quarter of them, and http.max_connections, %d", n, c.HTTP.MaxConnections)
 	}
-	errs = append(errs, c.checkShed(), c.Events.check(), c.checkAnalytics(), c.Admin.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
+	errs = append(errs, checkShed(c.Shed), c.Events.check(), c.checkAnalytics(), c.Admin.check(), c.GRPC.check(), c.RESP.check(), c.Answer.check(), c.Log.check(), c.OTel.check())
 	return errors.Join(errs...)
 }
 

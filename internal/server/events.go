@@ -81,7 +81,7 @@ func (e *Events) check() error {
 }
 
 // eventRegion returns the region of this node in events.
-func (c *Config) eventRegion() string { return cmp.Or(c.Events.Region, c.Region) }
+func eventRegion(c *Config) string { return cmp.Or(c.Events.Region, c.Region) }
 
 // node returns the name of this node.
 func (e *Events) node() string {
@@ -146,7 +146,7 @@ func (s *Server) openEvents() error {
 	}
 	t := &eventPipeline{broadcast: event.NewBroadcast(maxLiveReaders), log: s.log}
 	opt := event.Options{
-		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: s.conf.eventRegion(), Secret: secret, Unhashed: c.Unhashed,
+		Queue: t.broadcast, Limits: s.eventSeries, Node: c.node(), Region: eventRegion(s.conf), Secret: secret, Unhashed: c.Unhashed,
 		Sample: c.Sample, MaxBacklog: int(c.Backlog), Log: s.log,
 	}
 	if c.Sample == 0 {
@@ -193,7 +193,7 @@ func (s *Server) openEvents() error {
 func (s *Server) eventSeries() []event.Series {
 	all := s.series()
 	if s.resp != nil {
-		all = append(all, s.respMetrics().Limits...)
+		all = append(all, respMetrics(s.resp).Limits...)
 	}
 	out := make([]event.Series, len(all))
 	for i, l := range all {
@@ -214,14 +214,14 @@ func (t *eventPipeline) metrics() metrics.Events {
 	}
 }
 
-// live serves the live stream.
-func (s *Server) live() http.Handler {
-	if s.events == nil {
+// liveHandler serves the live stream; t is nil where events are off.
+func liveHandler(t *eventPipeline) http.Handler {
+	if t == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "events are off: start without --events off", http.StatusNotFound)
 		})
 	}
-	return live.Handler(live.Options{Broadcast: s.events.broadcast, Meter: s.events.meter})
+	return live.Handler(live.Options{Broadcast: t.broadcast, Meter: t.meter})
 }
 
 // run begins to tell.

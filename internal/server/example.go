@@ -22,11 +22,18 @@ type exampleDescriptor struct {
 	Entries []weir.Entry `json:"entries"`
 }
 
+// A guide writes commands that meet the rules of a node.
+type guide struct {
+	conf  *Config
+	token string
+	rules *ruleSet
+}
+
 // howToAsk returns a command that asks the API at a URL of urlOf and meets the first
 // limit in force; or why there is none, in parentheses.
-func (s *Server) howToAsk(url string) string {
+func (s *guide) howToAsk(url string) string {
 	auth := ""
-	if s.conf.forwards() && !s.trustsLoopback() {
+	if s.conf.forwards() && !trustsLoopback(s.conf) {
 		switch {
 		case s.token != "":
 			auth = `-H "Authorization: Bearer $WEIR_ADMIN_TOKEN" `
@@ -48,7 +55,7 @@ func (s *Server) howToAsk(url string) string {
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
-	if s.conf.forwards() && !s.trusts(netip.IPv6Loopback()) { // localhost may be either
+	if s.conf.forwards() && !trusts(s.conf, netip.IPv6Loopback()) { // localhost may be either
 		url = strings.Replace(url, "://localhost:", "://127.0.0.1:", 1)
 	}
 	return "curl " + auth + "-d " + quoteShell(string(body)) + " " + curlTo(url, path)
@@ -56,7 +63,7 @@ func (s *Server) howToAsk(url string) string {
 
 // howToForward returns a command that sends the gateway at a URL of urlOf a request
 // which the first rule is for, as far as a path, a method and a host say it.
-func (s *Server) howToForward(url string) string {
+func (s *guide) howToForward(url string) string {
 	path, flags := "/", ""
 	q := s.exampleQuestion()
 	if q == nil || len(s.rules.words.limits) > 0 {
@@ -76,19 +83,19 @@ func (s *Server) howToForward(url string) string {
 }
 
 // trustsLoopback reports whether --trust has an address of this machine.
-func (s *Server) trustsLoopback() bool {
-	return s.trusts(netip.IPv6Loopback()) || s.trusts(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+func trustsLoopback(c *Config) bool {
+	return trusts(c, netip.IPv6Loopback()) || trusts(c, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 }
 
 // trusts reports whether --trust has a.
-func (s *Server) trusts(a netip.Addr) bool {
-	trusted, err := s.conf.trusted()
+func trusts(c *Config, a netip.Addr) bool {
+	trusted, err := c.trusted()
 	return err == nil && slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // exampleQuestion returns a question that meets the first limit that can refuse it,
 // nil if there is none.
-func (s *Server) exampleQuestion() *exampleQuestion {
+func (s *guide) exampleQuestion() *exampleQuestion {
 	if len(s.rules.words.limits) > 0 {
 		return &exampleQuestion{Domain: s.conf.API.Domain, Descriptors: []exampleDescriptor{{[]weir.Entry{{Key: entryClientID, Value: "123"}}}}}
 	}
@@ -132,7 +139,7 @@ func exampleEntries(r *rules.Rule) [][]weir.Entry {
 }
 
 // questionFor returns a question with these entries if it meets a limit that can refuse it.
-func (s *Server) questionFor(r *rules.Rule, entries []weir.Entry) *exampleQuestion {
+func (s *guide) questionFor(r *rules.Rule, entries []weir.Entry) *exampleQuestion {
 	for _, e := range entries {
 		if strings.ContainsFunc(e.Key+e.Value, unicode.IsControl) {
 			return nil

@@ -25,7 +25,7 @@ func openExtAuthz(s *Server) (grpcService, error) {
 		return grpcService{}, fmt.Errorf("--ext-authz: %w", err)
 	}
 	if s.conf.ForwardAuth.Prefix == "" { // else it has told
-		s.warnOfAsked()
+		s.coverage.warnOfAsked()
 	}
 	return grpcService{name: extauthz.Name, register: svc.Register}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/frontend/authorize"
 	"github.com/weirlimit/weir/internal/frontend/forwardauth"
 	"github.com/weirlimit/weir/telemetry"
@@ -39,7 +38,7 @@ func (c *Config) checkAsked() error {
 // authorize returns what decides for proxies that ask.
 func (s *Server) authorize() (authorize.Options, error) {
 	opt := authorize.Options{
-		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity, Answer: s.answer, Shed: s.shed, Has: s.rules.has,
+		Limiter: s.limiter, Domain: s.conf.API.Domain, Identity: s.identity.Resolver, Answer: s.answer, Shed: s.shed, Has: s.rules.has,
 		MaxWaiting: int(min(max(s.conf.Gateway.MaxWaiting, 0), 1<<30)), Log: s.log,
 	}
 	var err error
@@ -59,21 +58,6 @@ func (s *Server) authorize() (authorize.Options, error) {
 	return opt, nil
 }
 
-// warnOfAsked tells of limits that do not count where proxies ask, and of those
-// by which they cannot be answered: a request that meets one is not let through.
-func (s *Server) warnOfAsked() {
-	if !s.conf.forwards() {
-		s.warnOfUncounted()
-		s.warnOfUnlimited()
-	}
-	for _, l := range s.rules.series() {
-		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Adjustment != nil) {
-			s.log.Warn("requests of forward-auth and ext_authz are refused under this limit, as their end is not known; use it on gateway routes only",
-				"limit", l.Limit.Name, "rule", l.Rule)
-		}
-	}
-}
-
 // withForwardAuth returns h with what proxies ask at beside it.
 func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 	if s.conf.ForwardAuth.Prefix == "" {
@@ -89,7 +73,7 @@ func (s *Server) withForwardAuth(h http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--forward-auth: %w", err)
 	}
-	s.warnOfAsked()
+	s.coverage.warnOfAsked()
 	for _, name := range s.conf.Identity.proxyHeaders() {
 		s.log.Warn("header is passed on from clients: configure the proxies to set or remove it", "header", name)
 	}
@@ -110,6 +94,6 @@ func (r *ruleSet) has(domain string) bool {
 }
 
 // hasUpstream reports whether some route says where its requests go.
-func (c *Config) hasUpstream() bool {
-	return slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Upstream != "" })
+func hasUpstream(routes []Route) bool {
+	return slices.ContainsFunc(routes, func(r Route) bool { return r.Upstream != "" })
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/identity"
@@ -50,7 +48,7 @@ type Route struct {
 // forwards reports whether there is a gateway. Routes without any upstream are for
 // proxies that ask, where there are some.
 func (c *Config) forwards() bool {
-	return c.Upstream != "" || len(c.Routes) > 0 && (!c.asked() || c.hasUpstream())
+	return c.Upstream != "" || len(c.Routes) > 0 && (!c.asked() || hasUpstream(c.Routes))
 }
 
 // route returns the i-th route as the gateway has it.
@@ -143,35 +141,14 @@ func (s *Server) gateway() (http.Handler, error) {
 		return nil, err
 	}
 	opt.Limits.Shed = s.shed
-	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity, s.answer, s.log
-	s.warnOfUncounted()
-	s.warnOfUnlimited()
+	opt.Limits.Limiter, opt.Limits.Identity, opt.Limits.Answer, opt.Log = s.limiter, s.identity.Resolver, s.answer, s.log
+	s.coverage.warnOfUncounted()
+	s.coverage.warn()
 	g, err := gateway.New(opt)
 	if err != nil {
 		return nil, err
 	}
 	return g, nil
-}
-
-// warnOfUncounted tells of limits in words that count nothing here, and of routes on
-// which they do not count: their requests are asked about by other things than the
-// client's address.
-func (s *Server) warnOfUncounted() {
-	for _, l := range s.rules.words.limits {
-		if !l.limitsAddresses() {
-			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
-		}
-	}
-	if !s.rules.words.limitAddresses() {
-		return
-	}
-	for i := range s.conf.Routes {
-		r := &s.conf.Routes[i]
-		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
-			s.log.Warn("limits of --limit have no effect on this route; add a descriptor of remote_address alone, or a limit in the rules",
-				"route", i+1, "host", r.Host, "path", r.Path)
-		}
-	}
 }
 
 // byAddress reports whether d is what limits in words are about.
@@ -181,12 +158,4 @@ func byAddress(d identity.Descriptor) bool {
 	}
 	e := d.Entries[0]
 	return e.Key == entryAddress || e.Key == "" && e.From == entryAddress
-}
-
-// clientOf returns whom a request to the API is from.
-func (s *Server) clientOf(r *http.Request) netip.Addr {
-	c := s.identity.Acquire()
-	defer c.Release()
-	c.SetHTTP(r)
-	return c.Address()
 }

@@ -129,7 +129,7 @@ func TestWarnOfUnlimitedLater(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { s.watchUnlimited(ctx) })
+	watching.Go(func() { s.coverage.watch(ctx) })
 	defer watching.Wait()
 	defer cancel()
 	for _, key := range []string{"user", "client_id"} {

@@ -79,7 +79,7 @@ func openGRPC(s *Server) (frontend, error) {
 			services, names = append(services, svc), append(names, svc.name)
 		}
 	}
-	cert, err := s.namedCertificate(c.TLS, c.ClientSAN)
+	cert, err := s.certs.openNamed(c.TLS, c.ClientSAN)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -114,7 +114,7 @@ func openGRPC(s *Server) (frontend, error) {
 		svc.register(srv)
 	}
 	f := frontend{listen: c.Listen, tls: c.TLS, scheme: "grpc", maxConns: c.MaxConnections, serve: srv}
-	if s.guardsGRPC() {
+	if guardsGRPC(s.conf) {
 		trust, err := s.conf.trusted()
 		if err != nil {
 			return frontend{}, err
@@ -129,8 +129,8 @@ func openGRPC(s *Server) (frontend, error) {
 
 // guardsGRPC reports whether gRPC is for trusted peers alone: strangers reach the
 // node, and no certificate says who they are.
-func (s *Server) guardsGRPC() bool {
-	return s.conf.forwards() && s.conf.GRPC.TLS.ClientCA == "" && !strings.HasPrefix(s.conf.GRPC.Listen, unixPrefix)
+func guardsGRPC(c *Config) bool {
+	return c.forwards() && c.GRPC.TLS.ClientCA == "" && !strings.HasPrefix(c.GRPC.Listen, unixPrefix)
 }
 
 // trustingServer serves trusted peers alone: where strangers reach the node, as in

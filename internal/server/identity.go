@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -142,39 +144,57 @@ func (c *Identity) open(opt *identity.Options) error {
 	return nil
 }
 
-// openIdentity opens what finds out who sent a request.
-func (s *Server) openIdentity() error {
-	opt, err := s.conf.Identity.options()
+// callers finds out who sent a request, and keeps the file of API keys up to date. Safe for
+// concurrent use.
+type callers struct {
+	*identity.Resolver
+	keys *identity.KeyFile // nil without one
+	// doubts returns what the file of keys has for no caller, though rules ask for it.
+	doubts func() []string
+	file   string
+	log    *slog.Logger
+}
+
+// openCallers opens what finds out who sent a request.
+func openCallers(c *Identity, log *slog.Logger) (*callers, error) {
+	opt, err := c.options()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.conf.Identity.open(&opt); err != nil {
-		return err
+	if err := c.open(&opt); err != nil {
+		return nil, err
 	}
-	opt.JWT.Log, opt.Log = s.log, s.log
-	s.keys = opt.Keys
-	s.keyDoubts = opt.Doubts
-	s.warnOfKeys()
-	if s.identity, err = identity.New(opt); err != nil {
-		return fmt.Errorf("the settings of %w", err)
+	opt.JWT.Log, opt.Log = log, log
+	out := &callers{keys: opt.Keys, doubts: opt.Doubts, file: c.APIKey.File, log: log}
+	out.warnOfKeys()
+	if out.Resolver, err = identity.New(opt); err != nil {
+		return nil, fmt.Errorf("the settings of %w", err)
 	}
-	return nil
+	return out, nil
 }
 
-// warnOfKeys warns of what is asked of the file of keys and what it says of nobody.
-func (s *Server) warnOfKeys() {
-	for _, why := range s.keyDoubts() {
-		s.log.Warn("API key file incomplete", "file", s.conf.Identity.APIKey.File, "reason", why)
+// warnOfKeys warns of what rules ask of the file of keys and it has for no caller.
+func (s *callers) warnOfKeys() {
+	for _, why := range s.doubts() {
+		s.log.Warn("API key file incomplete", "file", s.file, "reason", why)
 	}
 }
 
-// identityMetrics returns what requests said in vain of whom they are from.
-func (s *Server) identityMetrics() metrics.Identity {
+// clientOf returns the address that a request to the API is from.
+func (s *callers) clientOf(r *http.Request) netip.Addr {
+	c := s.Acquire()
+	defer c.Release()
+	c.SetHTTP(r)
+	return c.Address()
+}
+
+// metrics counts credentials that failed and fields of untrusted proxies.
+func (s *callers) metrics() metrics.Identity {
 	var m metrics.Identity
-	for _, f := range s.identity.Failures() {
+	for _, f := range s.Failures() {
 		m.Failures = append(m.Failures, metrics.IdentityFailure(f))
 	}
-	for _, f := range s.identity.UntrustedFields() {
+	for _, f := range s.UntrustedFields() {
 		m.Untrusted = append(m.Untrusted, metrics.UntrustedField(f))
 	}
 	return m
@@ -183,26 +203,26 @@ func (s *Server) identityMetrics() metrics.Identity {
 // keysChanged is how often the file of keys is looked at.
 const keysChanged = 5 * time.Second
 
-// watchKeys follows the file of keys until ctx ends.
-func (s *Server) watchKeys(ctx context.Context) {
+// watch follows the file of keys until ctx ends.
+func (s *callers) watch(ctx context.Context) {
 	if s.keys != nil {
-		s.keys.Watch(ctx, keysChanged, s.keysFailed)
+		s.keys.Watch(ctx, keysChanged, s.logFailure)
 	}
 }
 
-// reloadKeys reads the file of keys now.
-func (s *Server) reloadKeys() {
+// reload reads the file of keys now.
+func (s *callers) reload() {
 	if s.keys == nil {
 		return
 	}
 	if err := s.keys.Reload(); err != nil {
-		s.keysFailed(err)
+		s.logFailure(err)
 		return
 	}
 	s.warnOfKeys()
 }
 
-func (s *Server) keysFailed(err error) {
+func (s *callers) logFailure(err error) {
 	if err != nil {
 		s.log.Error("API key file reload failed; the last good one stays in use", "err", err)
 	}

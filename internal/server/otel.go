@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/telemetry"
 )
 
@@ -90,12 +90,12 @@ func storeName(url string) string {
 	return kind
 }
 
-// tracer returns what follows decisions, nil where nothing does.
-func (s *Server) tracer() weir.Tracer {
-	if !s.telemetry.Tracing() {
+// tracerOf returns what follows decisions, nil where nothing does.
+func tracerOf(t *telemetry.Telemetry) weir.Tracer {
+	if !t.Tracing() {
 		return nil
 	}
-	return s.telemetry
+	return t
 }
 
 // measure times the requests that next answers, and follows those with a trace.
@@ -103,24 +103,13 @@ func (s *Server) measure(opt telemetry.HTTPOptions, next http.Handler) http.Hand
 	return s.telemetry.HTTP(opt, s.metrics.Instrument(opt.Frontend, next))
 }
 
-// apiRoute returns the path of a request to the API, which has no variable parts.
-func (s *Server) apiRoute(r *http.Request) string {
-	if s.api.Serves(r.URL.Path) {
-		return r.URL.Path
-	}
-	return ""
-}
-
-// telemetryMetrics is what sending says of itself.
-func (s *Server) telemetryMetrics() metrics.Telemetry { return metrics.Telemetry(s.telemetry.Stats()) }
-
 // closeTelemetry sends what waits. A node that has decided all that it was asked has
 // ended well, whatever becomes of its spans.
-func (s *Server) closeTelemetry() {
+func closeTelemetry(t *telemetry.Telemetry, log *slog.Logger) {
 	const most = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	if err := s.telemetry.Close(ctx); err != nil {
-		s.log.Warn("telemetry lost at shutdown", "err", err)
+	if err := t.Close(ctx); err != nil {
+		log.Warn("telemetry lost at shutdown", "err", err)
 	}
 }

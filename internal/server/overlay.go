@@ -18,10 +18,10 @@ import (
 )
 
 // overlayMetrics counts what operators changed.
-func (s *Server) overlayMetrics() metrics.Overlay {
-	n := s.overlay.Count()
+func overlayMetrics(o *overlay.Overlay) metrics.Overlay {
+	n := o.Count()
 	out := metrics.Overlay{Bans: n.Bans, Overrides: n.Overrides, Allowed: n.Allowed}
-	for _, v := range s.overlay.SwitchViews() {
+	for _, v := range o.SwitchViews() {
 		m := metrics.Mode{Domain: v.Domain, Rule: v.Rule, Limit: v.Limit, Mode: string(v.Mode)}
 		if v.Percent != nil {
 			m.Percent = *v.Percent
@@ -55,7 +55,7 @@ func (s *Server) openOverlay() error {
 	}
 	var err error
 	s.overlay, err = overlay.New(context.Background(), overlay.Options{
-		Rules: s.decidedBy(), Board: board, Check: s.store.check, Restarts: s.store.restarts, LimitRefs: s.rules.limitRefs, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
+		Rules: rulesWith(s.shed, s.rules), Board: board, Check: s.store.check, Restarts: s.store.restarts, LimitRefs: s.rules.limitRefs, YAML: s.rules.keyLines, Node: nodeName(), Logger: s.log,
 	})
 	s.rules.overlay = s.overlay
 	return err
@@ -129,15 +129,15 @@ func (r *ruleSet) keyLines(e *overlay.Entry) string {
 	return r.live.Set().KeyLines(c)
 }
 
-// knownClients returns who is shown by a name in events, as far as this node has told
-// of it lately.
-func (s *Server) knownClients(name string) []httpapi.KnownClient {
-	if s.events == nil {
+// knownClients returns the clients that events of this node had a name for lately. t is nil
+// where events are off.
+func (r *ruleSet) knownClients(t *eventPipeline, name string) []httpapi.KnownClient {
+	if t == nil {
 		return nil
 	}
 	var out []httpapi.KnownClient
-	for _, k := range s.events.observer.Known(name) {
-		if c, ok := s.rules.clientOf(k.Limit, k.Key); ok && !slices.ContainsFunc(out, c.Equal) {
+	for _, k := range t.observer.Known(name) {
+		if c, ok := r.clientOf(k.Limit, k.Key); ok && !slices.ContainsFunc(out, c.Equal) {
 			out = append(out, c)
 		}
 	}

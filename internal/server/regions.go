@@ -157,7 +157,7 @@ func (c *Config) checkCost() func(*weir.Limit, int64) error {
 // checkLimit returns the check of the limits of rules by the store that c names, which
 // need not be open.
 func (c *Config) checkLimit() (func(*weir.Limit) error, error) {
-	kind, err := c.storeKind()
+	kind, err := kindOfStore(c)
 	if err != nil {
 		return nil, err
 	}

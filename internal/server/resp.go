@@ -75,11 +75,11 @@ func openRESP(s *Server) (frontend, error) {
 	if err != nil {
 		return frontend{}, err
 	}
-	cert, err := s.certificate(c.TLS)
+	cert, err := s.certs.open(c.TLS)
 	if err != nil {
 		return frontend{}, err
 	}
-	shared, err := s.sharedAddrs()
+	shared, err := sharedAddrs(s.conf)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -124,13 +124,13 @@ func openRESP(s *Server) (frontend, error) {
 }
 
 // respMetrics translates what the Redis protocol's front end says of itself.
-func (s *Server) respMetrics() metrics.RESP {
-	if s.resp == nil {
+func respMetrics(r *resp.Server) metrics.RESP {
+	if r == nil {
 		return metrics.RESP{} // still opening
 	}
-	st := s.resp.Stats()
+	st := r.Stats()
 	return metrics.RESP{
-		Limits:   []metrics.Series{{Rule: s.resp.Throttle().Name, Limit: s.resp.Throttle()}},
+		Limits:   []metrics.Series{{Rule: r.Throttle().Name, Limit: r.Throttle()}},
 		Clients:  st.Clients,
 		Most:     st.MaxClients,
 		Accepted: st.Accepted, Refused: st.Refused, Commands: st.Commands,

@@ -35,7 +35,7 @@ type ruleSet struct {
 // entry.
 func openRules(conf *Config, store *openedStore, form func(key, value string) (string, error), log *slog.Logger) (*ruleSet, error) {
 	check := store.rules()
-	words, err := conf.wordRules(check)
+	words, err := checkedWordRules(conf, check)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func openRules(conf *Config, store *openedStore, form func(key, value string) (s
 	return r, err
 }
 
-// wordRules returns the limits in words, all of which check lets pass.
-func (c *Config) wordRules(check func(*weir.Limit) error) (*wordRules, error) {
+// checkedWordRules returns the limits in words, all of which check lets pass.
+func checkedWordRules(c *Config, check func(*weir.Limit) error) (*wordRules, error) {
 	words, err := newWordRules(c.Limits, c.API.Domain)
 	if err != nil {
 		return nil, err

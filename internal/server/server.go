@@ -21,7 +21,6 @@ import (
 	"github.com/weirlimit/weir/answer"
 	"github.com/weirlimit/weir/identity"
 	"github.com/weirlimit/weir/internal/bodies"
-	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/frontend/resp"
 	"github.com/weirlimit/weir/internal/guesses"
@@ -53,18 +52,11 @@ type Server struct {
 	bodies *bodies.Budget
 	answer *answer.Writer
 	// identity says who sent a request.
-	identity *identity.Resolver
-	keys     *identity.KeyFile // nil without one
-	// keyDoubts returns what the file of keys says of nobody, though it is asked for.
-	keyDoubts func() []string
-	shed      *shed.Shedder // nil without one
-	metrics   *metrics.Metrics
-	resp      *resp.Server // nil without Redis clients
-	// checkedGeneration is which time that the rules were read warnOfUnlimited looked at, zero for
-	// none.
-	checkedGeneration uint64
-	// asksNow says which rules of the last set that was looked at are asked.
-	asksNow atomic.Pointer[asks]
+	identity *callers
+	coverage *coverage
+	shed     *shed.Shedder // nil without one
+	metrics  *metrics.Metrics
+	resp     *resp.Server // nil without Redis clients
 	// telemetry is nil while nothing is sent to a collector. opened is set when all
 	// is there that it reads.
 	telemetry *telemetry.Telemetry
@@ -74,29 +66,10 @@ type Server struct {
 	events    *eventPipeline    // nil when nobody is told
 	analytics *analyticsService // nil when nothing is kept
 	listeners []frontend
-	certs     []*certfile.Certificate
+	certs     certificates
 	token     string
 
-	// state is what readiness says.
-	state atomic.Int32
-}
-
-// States of a server.
-const (
-	starting int32 = iota
-	serving
-	draining
-)
-
-// notReady says why the node takes no requests, empty when it does.
-func (s *Server) notReady() string {
-	switch s.state.Load() {
-	case starting:
-		return "starting"
-	case draining:
-		return "draining"
-	}
-	return ""
+	state readiness
 }
 
 // frontend is one listener and what answers on it.
@@ -132,7 +105,7 @@ func New(conf *Config, build Build, log *slog.Logger) (*Server, error) {
 	if err := conf.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{conf: conf, log: log, build: build, bodies: bodies.New(0)}
+	s := &Server{conf: conf, log: log, build: build, bodies: bodies.New(0), certs: certificates{log: log}}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -149,7 +122,7 @@ func (s *Server) open() (err error) {
 	if s.answer, err = s.conf.answer(); err != nil {
 		return err
 	}
-	if err = s.openIdentity(); err != nil {
+	if s.identity, err = openCallers(&s.conf.Identity, s.log); err != nil {
 		return err
 	}
 	if s.store, err = openStoreOf(s.conf, s.log); err != nil {
@@ -158,9 +131,10 @@ func (s *Server) open() (err error) {
 	if s.rules, err = openRules(s.conf, &s.store, s.identity.EntryForm, s.log); err != nil {
 		return err
 	}
-	if err = s.openShed(); err != nil {
+	if s.shed, err = openShed(s.conf.Shed, s.store.check); err != nil {
 		return err
 	}
+	s.coverage = &coverage{conf: s.conf, rules: s.rules, who: s.identity.Resolver, log: s.log}
 	opts := metrics.Options{
 		Limits:  s.rules.series,
 		Store:   s.store.stats,
@@ -168,27 +142,27 @@ func (s *Server) open() (err error) {
 		Regions: s.conf.Region != "",
 		Calls:   s.store.calls,
 		Redis:   s.store.redis,
-		Overlay: s.overlayMetrics,
+		Overlay: func() metrics.Overlay { return overlayMetrics(s.overlay) },
 		Sketch:  s.store.sketch,
 		Reloads: s.rules.reloads,
-		Guesses: s.guesses.Count, RefusedBodies: s.bodies.Refused, Connections: s.connectionMetrics, Identity: s.identityMetrics,
+		Guesses: s.guesses.Count, RefusedBodies: s.bodies.Refused, Connections: s.connectionMetrics, Identity: s.identity.metrics,
 		Build: metrics.Build{Version: s.build.Version, Revision: s.build.Revision, Go: s.build.Go},
 	}
 	u := newUnmatched(s.rules, s.log)
 	opts.Unlimited, opts.Unmatched = u.observe, u.metrics
-	s.rules.asked = s.isAsked
+	s.rules.asked = s.coverage.isAsked
 	if s.rules.live != nil {
-		opts.Unasked = s.unaskedRules
+		opts.Unasked = s.coverage.countUnasked
 	}
 	if s.shed != nil {
-		opts.Shed, opts.Extra = s.shedMetrics, s.isShedLimit()
+		opts.Shed, opts.Extra = func() metrics.Shed { return shedMetrics(s.shed) }, isShedLimit(s.shed)
 	}
 	if s.conf.RESP.Listen != "" {
-		opts.RESP = s.respMetrics
+		opts.RESP = func() metrics.RESP { return respMetrics(s.resp) }
 	}
-	opts.Certificates = s.certificateMetrics
+	opts.Certificates = s.certs.metrics
 	if s.conf.OTel.on() {
-		opts.Telemetry, opts.Semantic = s.telemetryMetrics, true
+		opts.Telemetry, opts.Semantic = func() metrics.Telemetry { return metrics.Telemetry(s.telemetry.Stats()) }, true
 	}
 	if err = s.openEvents(); err != nil {
 		return err
@@ -210,7 +184,7 @@ func (s *Server) open() (err error) {
 	if s.events != nil {
 		observers = append(observers, s.events.observer)
 	}
-	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers, Tracer: s.tracer()})
+	s.limiter, err = weir.New(s.store, s.overlay, weir.Options{Observers: observers, Tracer: tracerOf(s.telemetry)})
 	if err != nil {
 		return err
 	}
@@ -240,7 +214,7 @@ func (s *Server) open() (err error) {
 // Close frees what New opened. A server that ran has closed itself.
 func (s *Server) Close() error {
 	var errs []error
-	s.closeTelemetry()
+	closeTelemetry(s.telemetry, s.log)
 	if s.identity != nil {
 		errs = append(errs, s.identity.Close())
 	}
@@ -266,10 +240,8 @@ func (s *Server) Close() error {
 // what was good stays in use.
 func (s *Server) Reload() {
 	s.rules.reload()
-	s.reloadKeys()
-	for _, c := range s.certs {
-		c.Reload()
-	}
+	s.identity.reload()
+	s.certs.reload()
 }
 
 // Ready tells where a server listens.
@@ -340,16 +312,10 @@ func (s *Server) Run(ctx context.Context, ready func(Ready)) error {
 	defer endFirst()
 
 	var watchers sync.WaitGroup
-	for _, c := range s.certs {
-		watchers.Go(func() {
-			if err := c.Watch(background); err != nil {
-				s.log.Error("certificate watch failed; reload with SIGHUP", "err", err)
-			}
-		})
-	}
+	watchers.Go(func() { s.certs.watch(background) })
 	watchers.Go(func() { s.rules.watch(background) })
-	watchers.Go(func() { s.watchUnlimited(background) })
-	watchers.Go(func() { s.watchKeys(background) })
+	watchers.Go(func() { s.coverage.watch(background) })
+	watchers.Go(func() { s.identity.watch(background) })
 	watchers.Go(func() { s.overlay.Watch(background) })
 
 	if s.events != nil {
@@ -414,7 +380,7 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 			}
 		}
 	}()
-	shared, err := s.sharedAddrs()
+	shared, err := sharedAddrs(s.conf)
 	if err != nil {
 		return nil, err
 	}
@@ -439,8 +405,8 @@ func (s *Server) listen() (listeners []net.Listener, err error) {
 }
 
 // sharedAddrs returns what reports whether many clients come from an address.
-func (s *Server) sharedAddrs() (func(netip.Addr) bool, error) {
-	proxies, err := prefixes("--trust", slices.Concat(s.conf.Trust, s.conf.Identity.Proxies.Trusted))
+func sharedAddrs(c *Config) (func(netip.Addr) bool, error) {
+	proxies, err := prefixes("--trust", slices.Concat(c.Trust, c.Identity.Proxies.Trusted))
 	if err != nil {
 		return nil, err
 	}
@@ -484,8 +450,9 @@ func (s *Server) announce(listeners []net.Listener, ready func(Ready)) {
 			r.Upstream = "1 route"
 		}
 	}
-	r.Forward, r.Ask = s.howToForward(r.URLs["http"]), s.howToAsk(r.URLs["http"])
-	if s.guardsGRPC() && !s.trustsLoopback() {
+	g := guide{s.conf, s.token, s.rules}
+	r.Forward, r.Ask = g.howToForward(r.URLs["http"]), g.howToAsk(r.URLs["http"])
+	if guardsGRPC(s.conf) && !trustsLoopback(s.conf) {
 		r.GRPCFor = "; answers nobody: it is for --trust ADDRESS alone"
 		if len(s.conf.Trust) > 0 {
 			r.GRPCFor = "; for --trust " + strings.Join(s.conf.Trust, ",")

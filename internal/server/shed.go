@@ -71,73 +71,76 @@ func (c *Config) priority() int {
 }
 
 // checkShed reports what makes no sense together in the section shed.
-func (c *Config) checkShed() error {
-	if c.Shed == nil {
+func checkShed(c *shed.Options) error {
+	if c == nil {
 		return nil
 	}
-	_, err := shed.New(*c.Shed)
+	_, err := shed.New(*c)
 	return err
 }
 
-// openShed makes the load shedder, where there is a section for it.
-func (s *Server) openShed() error {
-	if s.conf.Shed == nil {
-		return nil
+// openShed makes the load shedder of a section, nil without one. check says what the
+// store cannot keep.
+func openShed(c *shed.Options, check func(*weir.Limit) error) (*shed.Shedder, error) {
+	if c == nil {
+		return nil, nil
 	}
-	var err error
-	if s.shed, err = shed.New(*s.conf.Shed); err != nil {
-		return err
+	sh, err := shed.New(*c)
+	if err != nil {
+		return nil, err
 	}
 	var errs []error
-	for _, l := range s.shed.Series() {
+	for _, l := range sh.Series() {
 		if !l.Stored {
 			continue
 		}
-		if err := s.store.check(l.Limit); err != nil {
+		if err := check(l.Limit); err != nil {
 			errs = append(errs, fmt.Errorf("the section shed: %s: %w", l.Rule, err))
 		}
 	}
-	return errors.Join(errs...)
+	return sh, errors.Join(errs...)
 }
 
-// decidedBy returns the rules that a request must pass: those of the files and
-// of the limits in words, and what is shed.
-func (s *Server) decidedBy() weir.Rules {
-	if s.shed == nil {
-		return s.rules
+// rulesWith returns the rules that a request must pass: those of the files and of the
+// limits in words, and those of the load shedder, if there is one.
+func rulesWith(sh *shed.Shedder, rs *ruleSet) weir.Rules {
+	if sh == nil {
+		return rs
 	}
-	return s.shed.With(s.rules)
+	return sh.With(rs)
 }
 
 // isShedLimit returns a function that reports whether a limit is one of the load
 // shedder's.
-func (s *Server) isShedLimit() func(*weir.Limit) bool {
+func isShedLimit(sh *shed.Shedder) func(*weir.Limit) bool {
 	all := map[*weir.Limit]bool{}
-	for _, l := range s.shedSeries() {
+	for _, l := range shedSeries(sh) {
 		all[l.Limit] = true
 	}
 	return func(l *weir.Limit) bool { return all[l] }
 }
 
 // shedSeries lists the limits of the load shedder, none without one.
-func (s *Server) shedSeries() []metrics.Series {
-	if s.shed == nil {
+func shedSeries(sh *shed.Shedder) []metrics.Series {
+	if sh == nil {
 		return nil
 	}
 	var out []metrics.Series
-	for _, l := range s.shed.Series() {
+	for _, l := range sh.Series() {
 		out = append(out, metrics.Series{Domain: l.Domain, Rule: l.Rule, Limit: l.Limit})
 	}
 	return out
 }
 
 // series lists the limits of the rules and of the load shedder with their labels.
-func (s *Server) series() []metrics.Series { return slices.Concat(s.rules.series(), s.shedSeries()) }
+func (s *Server) series() []metrics.Series {
+	return slices.Concat(s.rules.series(), shedSeries(s.shed))
+}
 
 // shedMetrics returns the state of the load shedder.
-func (s *Server) shedMetrics() metrics.Shed {
-	st := s.shed.State()
-	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease, Limits: s.shedSeries()}
+func shedMetrics(sh *shed.Shedder) metrics.Shed {
+	st := sh.State()
+	m := metrics.Shed{Active: !st.Off, UnknownUsers: st.UnknownUsers, WithoutLease: st.WithoutLease, Limits: shedSeries(sh)}
 	for _, l := range st.Limiters {
 		m.Limiters = append(m.Limiters, metrics.Limiter{Name: l.Name, Mode: l.Mode.String()})
 		if l.InFlight == nil {

@@ -8,10 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirlimit/weir/internal/certfile"
 	"github.com/weirlimit/weir/internal/frontend/httpapi"
 	"github.com/weirlimit/weir/internal/insight/dashboard"
-	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/reserve"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
@@ -74,14 +72,14 @@ var grpcServices = map[string]openGRPCService{
 // sections are the keys of frontends, in the order in which they are opened.
 var sections = slices.Sorted(maps.Keys(frontends))
 
-// storeKind returns the kind of the store that c names.
-func (c *Config) storeKind() (storeKind, error) {
+// kindOfStore returns the kind of the store that c names.
+func kindOfStore(c *Config) (storeKind, error) {
 	return kindOf("--store", "memory: or redis://127.0.0.1:6379", c.storeOfRegion(), stores)
 }
 
 // openStoreOf opens the store that conf names.
 func openStoreOf(conf *Config, log *slog.Logger) (openedStore, error) {
-	kind, err := conf.storeKind()
+	kind, err := kindOfStore(conf)
 	if err != nil {
 		return openedStore{}, err
 	}
@@ -124,7 +122,7 @@ func (s *Server) openAPI() (*httpapi.API, error) {
 		Rulebook:    s.rules,
 		Keyring:     s.store.keyring,
 		Overlay:     s.overlay,
-		Clients:     s.knownClients,
+		Clients:     func(name string) []httpapi.KnownClient { return s.rules.knownClients(s.events, name) },
 		EntryForm:   s.entryForm,
 		Shed:        s.shed,
 		Priority:    s.conf.priority(),
@@ -147,9 +145,15 @@ func bodyTimeout(whole time.Duration) time.Duration {
 
 // openHTTP builds the API and, where there is an upstream, the gateway.
 func openHTTP(s *Server) (frontend, error) {
-	h := s.measure(telemetry.HTTPOptions{Frontend: "httpapi", Route: s.apiRoute}, s.api)
+	route := func(r *http.Request) string {
+		if s.api.Serves(r.URL.Path) {
+			return r.URL.Path // it has no variable parts
+		}
+		return ""
+	}
+	h := s.measure(telemetry.HTTPOptions{Frontend: "httpapi", Route: route}, s.api)
 	if !s.conf.forwards() {
-		h = s.withHealth(h)
+		h = s.state.withHealth(h)
 	} else {
 		g, err := s.gateway()
 		if err != nil {
@@ -159,13 +163,13 @@ func openHTTP(s *Server) (frontend, error) {
 		if err != nil {
 			return frontend{}, err
 		}
-		h = httpapi.Guard(trust, s.clientOf, timedAPI{h, s.api}, s.measure(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, g))
+		h = httpapi.Guard(trust, s.identity.clientOf, timedAPI{h, s.api}, s.measure(telemetry.HTTPOptions{Frontend: "gateway", Pass: true}, g))
 	}
 	h, err := s.withForwardAuth(h)
 	if err != nil {
 		return frontend{}, err
 	}
-	cert, err := s.certificate(s.conf.HTTP.TLS)
+	cert, err := s.certs.open(s.conf.HTTP.TLS)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -191,7 +195,7 @@ func openAdmin(s *Server) (frontend, error) {
 	if s.token == "" && !loopbackListen(c.Listen) {
 		return frontend{}, fmt.Errorf("--admin %s can be reached from other machines and there is no admin token: give --admin-token-file FILE, or listen on 127.0.0.1", c.Listen)
 	}
-	cert, err := s.certificate(c.TLS)
+	cert, err := s.certs.open(c.TLS)
 	if err != nil {
 		return frontend{}, err
 	}
@@ -209,34 +213,6 @@ func openAdmin(s *Server) (frontend, error) {
 		last:     true,
 		serve:    newOperatorServer(s.adminHandler(s.token), s.conf.HTTP, cert, time.Second, s.log),
 	}, nil
-}
-
-// certificate opens the certificate of a listener, nil for one without.
-func (s *Server) certificate(files TLS) (*certfile.Certificate, error) {
-	return s.namedCertificate(files, "")
-}
-
-// namedCertificate is certificate with the name that the certificates of clients
-// must be for, empty for any.
-func (s *Server) namedCertificate(files TLS, client string) (*certfile.Certificate, error) {
-	if files.Cert == "" {
-		return nil, nil
-	}
-	c, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA, ClientSAN: client}, s.log)
-	if err != nil {
-		return nil, err
-	}
-	s.certs = append(s.certs, c)
-	return c, nil
-}
-
-// certificateMetrics says when the certificates of the listeners end.
-func (s *Server) certificateMetrics() []metrics.Certificate {
-	out := make([]metrics.Certificate, len(s.certs))
-	for i, c := range s.certs {
-		out[i] = metrics.Certificate{File: c.File(), Expires: c.Expires()}
-	}
-	return out
 }
 
 // timedAPI is the API behind a timer.

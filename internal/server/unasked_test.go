@@ -150,7 +150,7 @@ func TestPartsThatNobodyAsks(t *testing.T) {
 	}
 	writeRules(t, c.Rules, "domain: other\ndescriptors:\n  - {key: remote_address, limit: 5/minute}\n  - {key: path, limit: 5/minute}\n")
 	s.Reload()
-	s.warnOfUnlimited()
+	s.coverage.warn()
 	if strings.Count(log.String(), `rule="domain other"`) != 1 || !strings.Contains(log.String(), "only callers of the API can ask") {
 		t.Errorf("after the reload the log says\n%s", log)
 	}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/weirlimit/weir/internal/certfile"
+	"github.com/weirlimit/weir/metrics"
+)
+
+// certificates are those of all listeners. They are opened before the node runs; what
+// follows is safe for concurrent use.
+type certificates struct {
+	log *slog.Logger
+	all []*certfile.Certificate
+}
+
+// open opens the certificate of a listener, nil for one without.
+func (c *certificates) open(files TLS) (*certfile.Certificate, error) {
+	return c.openNamed(files, "")
+}
+
+// openNamed is open with the name that the certificates of clients must be for, empty for
+// any.
+func (c *certificates) openNamed(files TLS, client string) (*certfile.Certificate, error) {
+	if files.Cert == "" {
+		return nil, nil
+	}
+	f, err := certfile.Open(certfile.Files{Cert: files.Cert, Key: files.Key, ClientCA: files.ClientCA, ClientSAN: client}, c.log)
+	if err != nil {
+		return nil, err
+	}
+	c.all = append(c.all, f)
+	return f, nil
+}
+
+// reload reads all files again. A broken one is logged, and the last good one stays.
+func (c *certificates) reload() {
+	for _, f := range c.all {
+		f.Reload()
+	}
+}
+
+// watch follows the files until ctx ends.
+func (c *certificates) watch(ctx context.Context) {
+	var watchers sync.WaitGroup
+	for _, f := range c.all {
+		watchers.Go(func() {
+			if err := f.Watch(ctx); err != nil {
+				c.log.Error("certificate watch failed; reload with SIGHUP", "err", err)
+			}
+		})
+	}
+	watchers.Wait()
+}
+
+// metrics says when the certificates end.
+func (c *certificates) metrics() []metrics.Certificate {
+	out := make([]metrics.Certificate, len(c.all))
+	for i, f := range c.all {
+		out[i] = metrics.Certificate{File: f.File(), Expires: f.Expires()}
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/identity"
+	"github.com/weirlimit/weir/rules"
+)
+
+// coverage warns of rules that no request meets, and of requests that no rule limits. Safe
+// for concurrent use.
+type coverage struct {
+	conf  *Config
+	rules *ruleSet
+	who   *identity.Resolver
+	log   *slog.Logger
+	// checked is which load of the rules warn has looked at, zero for none.
+	checked uint64
+	// asksNow says which rules of the last set that was looked at are asked.
+	asksNow atomic.Pointer[asks]
+}
+
+// warn tells of what no limit applies to, since the rules have none for
+// what it is asked by: nobody would notice until it is too late. Rules that are
+// loaded later can change that, so it is no error, and they are looked at too.
+func (s *coverage) warn() {
+	if s.rules.live == nil {
+		return
+	}
+	s.checked = s.rules.live.Status().Successes
+	s.warnOfUnasked()
+	if s.conf.Shed != nil {
+		return
+	}
+	address := []identity.Descriptor{{Entries: []identity.EntryFrom{{From: entryAddress}}}}
+	if s.conf.Upstream != "" && !s.meets(address) && (len(s.conf.Routes) > 0 || !s.ruleLists()) {
+		s.log.Warn("requests without a route are not limited: no rule matches them; add a rule with this key, or a route with descriptors",
+			"domain", s.conf.API.Domain, "key", entryAddress, "rules", s.rulesThere())
+	}
+	for i := range s.conf.Routes {
+		r := &s.conf.Routes[i]
+		ds := r.Descriptors
+		if len(ds) == 0 {
+			ds = address
+		}
+		if !r.Unlimited && !s.meets(ds) {
+			s.log.Warn("route is not limited: no rule matches its descriptors; add a rule with these keys, or set unlimited: true",
+				"route", i+1, "host", r.Host, "path", r.Path, "domain", s.conf.API.Domain, "keys", keysOf(ds), "rules", s.rulesThere())
+		}
+	}
+}
+
+// watch warns of rules that are read as of those at the start, until ctx ends.
+// What is read again unchanged is warned of again: who asks for that wants to know.
+func (s *coverage) watch(ctx context.Context) {
+	if s.checked == 0 {
+		return
+	}
+	live := s.rules.live
+	for {
+		changed := live.Changed()
+		if live.Status().Successes != s.checked {
+			s.warn()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ruleLists reports whether requests can have what some rule is matched by.
+func (s *coverage) ruleLists() bool {
+	return slices.ContainsFunc(s.rules.KeyLists(s.conf.API.Domain), func(l weir.KeyList) bool {
+		return s.rules.live.Set().Meets(s.conf.API.Domain, l.Keys) &&
+			!slices.ContainsFunc(l.Keys, func(key string) bool { return s.who.Unknown(key) != nil })
+	})
+}
+
+// meets reports whether requests that are asked about by ds can meet a limit.
+func (s *coverage) meets(ds []identity.Descriptor) bool {
+	return slices.ContainsFunc(ds, func(d identity.Descriptor) bool {
+		return s.rules.words.limitAddresses() && byAddress(d) || s.rules.live.Set().Meets(s.conf.API.Domain, d.Keys())
+	})
+}
+
+// keysOf writes the keys of descriptors for the log.
+func keysOf(ds []identity.Descriptor) string {
+	var all []string
+	for i := range ds {
+		all = append(all, strings.Join(ds[i].Keys(), "/"))
+	}
+	return strings.Join(all, ", ")
+}
+
+// rulesThere writes the keys of the domain's first rules for the log.
+func (s *coverage) rulesThere() string {
+	const most = 8
+	var all []string
+	for _, r := range s.rules.live.Set().Rules() {
+		if keys := strings.Join(r.Keys, "/"); r.Domain == s.conf.API.Domain && !slices.Contains(all, keys) {
+			if len(all) == most {
+				return strings.Join(all, ", ") + ", ..."
+			}
+			all = append(all, keys)
+		}
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
+
+// warnOfUncounted tells of limits in words that count nothing here, and of routes on
+// which they do not count: their requests are asked about by other things than the
+// client's address.
+func (s *coverage) warnOfUncounted() {
+	for _, l := range s.rules.words.limits {
+		if !l.limitsAddresses() {
+			s.log.Warn("limit without effect for forwarded requests and proxies: only callers of the API send a client_id; count by ip or by all", "limit", l.text)
+		}
+	}
+	if !s.rules.words.limitAddresses() {
+		return
+	}
+	for i := range s.conf.Routes {
+		r := &s.conf.Routes[i]
+		if !r.Unlimited && len(r.Descriptors) > 0 && !slices.ContainsFunc(r.Descriptors, byAddress) {
+			s.log.Warn("limits of --limit have no effect on this route; add a descriptor of remote_address alone, or a limit in the rules",
+				"route", i+1, "host", r.Host, "path", r.Path)
+		}
+	}
+}
+
+// warnOfAsked tells of limits that do not count where proxies ask, and of those
+// by which they cannot be answered: a request that meets one is not let through.
+func (s *coverage) warnOfAsked() {
+	if !s.conf.forwards() {
+		s.warnOfUncounted()
+		s.warn()
+	}
+	for _, l := range s.rules.series() {
+		if l.Domain == s.conf.API.Domain && (l.Limit.Traits()&weir.Leases != 0 || l.Limit.Adjustment != nil) {
+			s.log.Warn("requests of forward-auth and ext_authz are refused under this limit, as their end is not known; use it on gateway routes only",
+				"limit", l.Limit.Name, "rule", l.Rule)
+		}
+	}
+}
+
+// asksOf returns which rules of a set are asked, found out once for the set in use.
+func (s *coverage) asksOf(set *rules.Set) (*asks, error) {
+	if a := s.asksNow.Load(); a != nil && a.set == set {
+		return a, nil
+	}
+	a, err := findAsked(s.conf, s.who, set)
+	if err == nil {
+		s.asksNow.Store(a)
+	}
+	return a, err
+}
+
+// isAsked returns which rules of a set are asked.
+func (s *coverage) isAsked(set *rules.Set) func(*rules.Rule) bool {
+	a, err := s.asksOf(set)
+	if err != nil { // of routes, without which the node does not start
+		return func(*rules.Rule) bool { return false }
+	}
+	return func(r *rules.Rule) bool { return a.asked[r] }
+}
+
+// countUnasked is how many rules in use are not asked.
+func (s *coverage) countUnasked() int {
+	a, err := s.asksOf(s.rules.set())
+	if err != nil {
+		return 0
+	}
+	return a.rulesUnasked()
+}
+
+// maxUnaskedWarnings is how many rules that are not asked are logged one by one.
+const maxUnaskedWarnings = 20
+
+// warnOfUnasked warns of rules that are written and limit nobody.
+func (s *coverage) warnOfUnasked() {
+	a, err := s.asksOf(s.rules.set())
+	if err != nil {
+		return // the doors report it
+	}
+	for i, u := range a.found {
+		if i == maxUnaskedWarnings {
+			s.log.Warn("further rules that no request can match: see /v1/rules", "rules", len(a.found)-i)
+			return
+		}
+		args := []any{"domain", u.Domain, "rule", u.What, "reason", u.Why}
+		if u.Rule != nil {
+			args = append(args, "at", fmt.Sprintf("%s:%d", u.Rule.File, u.Rule.Line))
+		}
+		if u.Add != "" {
+			args = append(args, "to", u.To, "add", u.Add)
+		}
+		s.log.Warn(u.summary(), args...)
+	}
+}
