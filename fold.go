@@ -156,7 +156,7 @@ func count(ops []Op) {
 			o.Limit.counters.Add(o.Outcome)
 		}
 		if l := o.Decision.Limit; l != nil && l.source != FromStore && o.Verb != Peek && o.Verb != Refund {
-			l.countSource()
+			countSource(l)
 		}
 	}
 }

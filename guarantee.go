@@ -156,17 +156,17 @@ func (g Guarantee) String() string {
 // Guarantee returns what decisions under l promise.
 func (l *Limit) Guarantee() Guarantee {
 	if l.Algorithm != nil && l.Algorithm.Traits()&Sketches != 0 {
-		return Guarantee{AtMost: l.most(false), Envelope: l.Envelope, Source: FromSketch}
+		return Guarantee{AtMost: mostAdmitted(l, false), Envelope: l.Envelope, Source: FromSketch}
 	}
-	g := Guarantee{AtMost: l.most(l.source == FromCounts), Envelope: l.Envelope, Source: l.source}
+	g := Guarantee{AtMost: mostAdmitted(l, l.source == FromCounts), Envelope: l.Envelope, Source: l.source}
 	if l.Bans && l.part {
 		g.Envelope = 0 // its windows hold refusals
 	}
-	g.Exact = g.AtMost <= l.written()
+	g.Exact = g.AtMost <= writtenCount(l)
 	switch {
 	case l.Consistency.Mode == params.ConsistencyEventual:
 		g.Exact, g.OverAdmit = false, l.Overshoot()
-	case l.lendsAll():
+	case lendsAll(l):
 		g.OverAdmit = l.Inflow()
 	}
 	g.Degraded = l.source.degraded()
@@ -175,7 +175,7 @@ func (l *Limit) Guarantee() Guarantee {
 		g.Exact = false
 	case FromLooseLease:
 		g.Exact, g.OverAdmit = false, l.Inflow()
-		if !l.lendsAll() {
+		if !lendsAll(l) {
 			g.AtMost = addUnits(g.AtMost, g.OverAdmit)
 		}
 	case FromCounts:
@@ -190,32 +190,32 @@ func (l *Limit) Guarantee() Guarantee {
 	return g
 }
 
-// written is the count that the limit was given, below the excess of a soft limit.
-func (l *Limit) written() int64 {
+// writtenCount is the count that the limit was given, below the excess of a soft limit.
+func writtenCount(l *Limit) int64 {
 	if l.soft != nil {
 		return l.soft.Count
 	}
 	return l.Count
 }
 
-// most returns the most units that any interval of one period can see admitted to a
+// mostAdmitted returns the most units that any interval of one period can see admitted to a
 // key, as long as the store answers; counts: where nodes count on their own.
-func (l *Limit) most(counts bool) int64 {
+func mostAdmitted(l *Limit, counts bool) int64 {
 	switch {
 	case l.Shadow || l.part:
 		return Unbounded
 	case l.Pool == nil || l.Pool.Algorithm == nil:
-		return l.envelope(counts)
+		return mostOwn(l, counts)
 	}
-	n := addUnits(l.envelope(counts), l.Pool.envelope(counts))
+	n := addUnits(mostOwn(l, counts), mostOwn(l.Pool, counts))
 	if l.ceiling != nil {
-		n = min(n, l.ceiling.envelope(counts))
+		n = min(n, mostOwn(l.ceiling, counts))
 	}
 	return n
 }
 
-// envelope is most for the limit's own units.
-func (l *Limit) envelope(counts bool) int64 {
+// mostOwn is mostAdmitted for the limit's own units.
+func mostOwn(l *Limit, counts bool) int64 {
 	n := l.Envelope
 	switch {
 	case l.Count == 0: // denies
@@ -224,14 +224,14 @@ func (l *Limit) envelope(counts bool) int64 {
 		return l.Count
 	case n == 0:
 		return Unbounded
-	case !counts && l.lendsAll():
+	case !counts && lendsAll(l):
 		return addUnits(n, l.Inflow())
 	case !counts && l.Consistency.Mode != params.ConsistencyEventual:
 		return n
 	}
 	// Each window can be overshot, a bucket once.
 	times := max(n/l.Count, 1)
-	if l.flows() {
+	if flowsBack(l) {
 		times = 1
 	}
 	if over := l.Overshoot(); over <= (Unbounded-n)/times {
@@ -240,17 +240,17 @@ func (l *Limit) envelope(counts bool) int64 {
 	return Unbounded
 }
 
-// flows reports whether units of l are bound to no window and flow back, as those of
+// flowsBack reports whether units of l are bound to no window and flow back, as those of
 // a bucket.
-func (l *Limit) flows() bool {
+func flowsBack(l *Limit) bool {
 	by, ok := l.Algorithm.(Lender)
 	return ok && by.SpendBy(l, 0) == math.MaxInt64
 }
 
 // lendsAll reports whether nodes may fetch the whole burst of l ahead.
-func (l *Limit) lendsAll() bool {
+func lendsAll(l *Limit) bool {
 	m := l.Consistency.Mode
-	return l.Consistency.Loose && (m == params.ConsistencyDefault || m == params.ConsistencyLeased) && l.flows()
+	return l.Consistency.Loose && (m == params.ConsistencyDefault || m == params.ConsistencyLeased) && flowsBack(l)
 }
 
 // addUnits returns a + b, at most Unbounded. Neither is negative.

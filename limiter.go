@@ -95,7 +95,7 @@ func (l *Limiter) Take(ctx context.Context, key string, cost int64) (Decision, e
 	if err != nil {
 		return Decision{}, err
 	}
-	l.only.countOne(d)
+	countOne(l.only, d)
 	return d, nil
 }
 
@@ -122,7 +122,7 @@ func (l *Limiter) TakeLimit(ctx context.Context, key string, limit *Limit, cost 
 	if err != nil {
 		d = Decision{}
 	} else if cost > 0 {
-		limit.countOne(d)
+		countOne(limit, d)
 	}
 	if len(l.observers) > 0 {
 		l.notify(key, limit, cost, d, err)
@@ -191,20 +191,20 @@ func (l *Limiter) exempts(r *Request) bool {
 }
 
 // countOne counts a decision under l, its only limit.
-func (l *Limit) countOne(d Decision) {
+func countOne(l *Limit, d Decision) {
 	o := Allowed
 	if !d.Allowed() {
 		o = Refused
 	}
 	l.counters.Add(o)
 	if d.Limit != l {
-		d.Limit.countSource()
+		countSource(d.Limit)
 	}
 }
 
 // countSource counts a decision under l that was not made from the store's exact
 // state.
-func (l *Limit) countSource() {
+func countSource(l *Limit) {
 	switch {
 	case l.source == FromSketch:
 		l.counters.Add(Estimated)

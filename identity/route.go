@@ -116,7 +116,7 @@ func (rs *Routes) add(r *Resolver, rt *Route) error {
 		return err
 	}
 	c.host = host
-	if c.segments, c.under, err = r.pattern(rt.Path); err != nil {
+	if c.segments, c.under, err = splitPattern(rt.Path, r.paths); err != nil {
 		return err
 	}
 	if c.plan, err = r.plan(rt.Descriptors, rt); err != nil {
@@ -186,9 +186,9 @@ func (t *tree) child(segment string, at int32) *tree {
 	return kid
 }
 
-// pattern takes the path of a route apart: its segments, "" for a param, and
+// splitPattern splits the path of a route: its segments, "" for a param, and
 // whether all below it match too.
-func (r *Resolver) pattern(path string) (segments []string, under bool, err error) {
+func splitPattern(path string, opt PathOptions) (segments []string, under bool, err error) {
 	if path == "" {
 		return nil, true, nil
 	}
@@ -216,7 +216,7 @@ func (r *Resolver) pattern(path string) (segments []string, under bool, err erro
 		if strings.ContainsAny(s, ";?#\\") {
 			return nil, false, fmt.Errorf("path %q: parameters, a query and backslashes are no part of a canonical path", path)
 		}
-		canon, err := Canonical("/"+s, r.paths)
+		canon, err := Canonical("/"+s, opt)
 		if err != nil {
 			return nil, false, fmt.Errorf("path %q: %w", path, err)
 		}

@@ -28,7 +28,7 @@ func (b *builder) breach(w *weir.Limit) {
 			b.wrong(key, "add mode: "+needs+", or leave it out", "%s is for mode: %s", key, needs)
 		}
 	}
-	w.Shadow = b.shadow()
+	w.Shadow = isShadow(&b.s, b.rule)
 	switch mode {
 	case "soft":
 		if s.Exceed == nil || *s.Exceed == 0 {
@@ -126,8 +126,9 @@ func (b *builder) ban(w *weir.Limit) {
 	w.Ban = &weir.Limit{Name: w.Name + " ban", Algorithm: a, Count: s.After, Period: time.Duration(*s.For)}
 }
 
-func (b *builder) shadow() bool {
-	return deref(b.s.Mode, "hard") == "shadow" || b.rule != nil && b.rule.Shadow
+// isShadow reports whether a limit of the rule only counts what it would refuse.
+func isShadow(s *settings, r *Rule) bool {
+	return deref(s.Mode, "hard") == "shadow" || r != nil && r.Shadow
 }
 
 // denies makes l refuse everything.
@@ -139,7 +140,7 @@ func (b *builder) denies(l *Limit, name, scope string, period time.Duration) {
 	}
 	l.Limit = b.denial(name, scope, b.spec.Node)
 	l.Period = period
-	if b.shadow() {
+	if isShadow(&b.s, b.rule) {
 		// As a shadow it is counted by the store, which knows no limit of 0.
 		l.Limit = &weir.Limit{Name: name, Scope: scope, Algorithm: l.Algorithm, Count: 1, Period: period,
 			Mode: weir.Mode{Shadow: true}}

@@ -95,7 +95,7 @@ func (s *Store) push(p push) (all int64, ok bool) {
 	}
 	own, reported, sent := count(&ops[0]), count(&ops[1]), count(&ops[2])
 	if r.most != nil {
-		s.noteOvershot(r.limit.Overshoot() - ops[3].Decision.Remaining)
+		raiseTo(&s.overshot, r.limit.Overshoot() - ops[3].Decision.Remaining)
 	}
 	mine := p.last || ops[len(ops)-1].Decision.Allowed()
 	s.table.observe(p.outbound, own, reported, sent, mine, asked, s.clock.Now())
@@ -106,11 +106,11 @@ func (s *Store) push(p push) (all int64, ok bool) {
 	if !mine || own <= was {
 		return 0, true
 	}
-	s.raise(key, c.sent, own, sent)
+	raise(s.queue, key, c.sent, own, sent)
 	if !s.pushToPeers(key, c, r.limit, own, was) {
 		return 0, false
 	}
-	s.raise(key, c.reported, own, reported)
+	raise(s.queue, key, c.reported, own, reported)
 	return own, true
 }
 
@@ -119,15 +119,15 @@ func count(o *weir.Op) int64 { return counterMax - o.Decision.Remaining }
 
 // raise raises a counter of the region to n, if it is no further than was. If it cannot
 // be, others hear once more what they know.
-func (s *Store) raise(key string, l *weir.Limit, n, was int64) {
+func raise(q *transport.Queue, key string, l *weir.Limit, n, was int64) {
 	if n > was {
-		_, _ = s.queue.Later([]weir.Op{{Key: key, Limit: l, Cost: n - was, Headroom: counterMax - n}})
+		_, _ = q.Later([]weir.Op{{Key: key, Limit: l, Cost: n - was, Headroom: counterMax - n}})
 	}
 }
 
-// noteOvershot notes by how much a limit is overshot.
-func (s *Store) noteOvershot(over int64) {
-	for old := s.overshot.Load(); over > old && !s.overshot.CompareAndSwap(old, over); old = s.overshot.Load() {
+// raiseTo raises n to at least v.
+func raiseTo(n *atomic.Int64, v int64) {
+	for old := n.Load(); v > old && !n.CompareAndSwap(old, v); old = n.Load() {
 	}
 }
 
