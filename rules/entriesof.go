@@ -18,7 +18,7 @@ func (s *Set) EntriesOf(limit *weir.Limit, key string) (domain string, entries [
 		r.all(func(l *Limit) {
 			if !ok && l.Limit != nil && l.Scope == scope && l.Name == name {
 				domain, entries = r.Domain, r.meeting(l, key)
-				ok = s.meets(domain, entries, l, key)
+				ok = meetsLimit(s, domain, entries, l, key)
 			}
 		})
 		if ok {
@@ -28,8 +28,8 @@ func (s *Set) EntriesOf(limit *weir.Limit, key string) (domain string, entries [
 	return "", nil, false
 }
 
-// meets reports whether the entries meet a limit under a key.
-func (s *Set) meets(domain string, entries []weir.Entry, l *Limit, key string) bool {
+// meetsLimit reports whether the entries meet a limit under a key.
+func meetsLimit(s *Set, domain string, entries []weir.Entry, l *Limit, key string) bool {
 	req := &weir.Request{Domain: domain, Lease: "lease", Descriptors: []weir.Descriptor{{Entries: entries}}}
 	return slices.ContainsFunc(s.Match(nil, req), func(o weir.Op) bool {
 		return o.Limit.Scope == l.Scope && o.Limit.Name == l.Name && o.Key == key

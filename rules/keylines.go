@@ -47,7 +47,7 @@ type KeyChange struct {
 // no lines can, the comment says why, and it is all there is.
 func (s *Set) KeyLines(c KeyChange) string {
 	if c.Action == BanDomain {
-		return s.denyLines(c)
+		return denyLinesOf(s, c)
 	}
 	w := &keyWriter{KeyChange: c, set: s}
 	if why := w.find(); why != "" {
@@ -60,8 +60,8 @@ func (s *Set) KeyLines(c KeyChange) string {
 	return lines
 }
 
-// denyLines returns the lines that refuse all requests with an entry.
-func (s *Set) denyLines(c KeyChange) string {
+// denyLinesOf returns the lines that refuse all requests with an entry.
+func denyLinesOf(s *Set, c KeyChange) string {
 	d := s.domains[c.Domain]
 	if d == nil {
 		return noKeyLines("the rules have no domain " + quote(c.Domain))
@@ -79,7 +79,7 @@ func (s *Set) denyLines(c KeyChange) string {
 	}
 	key, value := scalarText(quotedOf(e.Key)), scalarText(quotedOf(e.Value))
 	switch {
-	case d.deny[e.Key] != nil && s.sharesList(d, e.Key):
+	case d.deny[e.Key] != nil && sharesList(s, d, e.Key):
 		return noKeyLines("the list " + key + " of its deny is written once for several lists, by an alias, and all would change")
 	case d.deny[e.Key] != nil:
 		return fmt.Sprintf("# %s, into the list %s of its deny\n%s\n", d.file, key, value)
@@ -91,7 +91,7 @@ func (s *Set) denyLines(c KeyChange) string {
 
 // sharesList reports whether the deny list of a key is also that of another key, or of a
 // rule.
-func (s *Set) sharesList(d *domain, key string) bool {
+func sharesList(s *Set, d *domain, key string) bool {
 	at := d.deny[key].first
 	for other, l := range d.deny {
 		if other != key && at != nil && l.first == at {

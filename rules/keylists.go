@@ -28,7 +28,7 @@ func (s *Set) KeyLists(domain string) []weir.KeyList {
 func (l *Live) KeyLists(domain string) []weir.KeyList { return l.set.Load().KeyLists(domain) }
 
 // listKeys makes the KeyLists of every domain, when all rules are there.
-func (s *Set) listKeys() {
+func listKeys(s *Set) {
 	lists := keyLister{}
 	for _, r := range s.rules {
 		if d := s.domains[r.Domain]; d != nil && r.decides() {

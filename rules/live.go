@@ -114,8 +114,8 @@ func (l *Live) load(force bool) error {
 	}
 	var begun []restart
 	if old := l.set.Load(); old.hash != set.hash {
-		begun = set.restarts(old, l.opt.Restarts)
-		set.inherit(old)
+		begun = findRestarts(set, old, l.opt.Restarts)
+		inheritCounts(set, old)
 		l.set.Store(set)
 	}
 	l.succeeded(l.set.Load(), force)

@@ -194,6 +194,6 @@ func build(sources []source, opt Options, lint bool) (*Set, Errors) {
 	for _, d := range c.set.domains {
 		d.root.markFast()
 	}
-	c.set.listKeys()
+	listKeys(c.set)
 	return c.set, r.done()
 }

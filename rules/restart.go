@@ -36,9 +36,9 @@ func (r *restart) String() string {
 	return strings.ToValidUTF8(s[:min(len(s), maxRestart)], "") + ")"
 }
 
-// restarts returns the limits of s that count from zero although their rule counted
+// findRestarts returns the limits of s that count from zero although their rule counted
 // in old. why says so of a limit and the one before it.
-func (s *Set) restarts(old *Set, why func(l, old *weir.Limit) string) []restart {
+func findRestarts(s *Set, old *Set, why func(l, old *weir.Limit) string) []restart {
 	type limitPath struct{ domain, path string }
 	was := make(map[limitPath]*Rule, len(old.rules))
 	for _, r := range old.rules {

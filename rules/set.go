@@ -180,8 +180,8 @@ func (s *Set) Files() []string { return s.files }
 // Hash identifies the contents of the files, in hexadecimal.
 func (s *Set) Hash() string { return s.hash }
 
-// inherit lets the limits of s count decisions on where those of old left off.
-func (s *Set) inherit(old *Set) {
+// inheritCounts lets the limits of s count decisions on where those of old left off.
+func inheritCounts(s *Set, old *Set) {
 	if old == nil {
 		return
 	}

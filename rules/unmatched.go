@@ -98,8 +98,8 @@ func (s *Set) MisspeltWith(r *weir.Request, domain string, lists [][]string) str
 	}
 	for i := range r.Descriptors {
 		desc := &r.Descriptors[i]
-		if desc.Override == nil && !isListed(lists, desc) && !s.looksAt(r.Domain, desc) {
-			return fmt.Sprintf("no rule of domain %q is matched by %s%s", r.Domain, keysOf(desc), s.meant(r.Domain, desc, lists))
+		if desc.Override == nil && !isListed(lists, desc) && !looksAt(s, r.Domain, desc) {
+			return fmt.Sprintf("no rule of domain %q is matched by %s%s", r.Domain, keysOf(desc), suggestNear(s, r.Domain, desc, lists))
 		}
 	}
 	return ""
@@ -107,7 +107,7 @@ func (s *Set) MisspeltWith(r *weir.Request, domain string, lists [][]string) str
 
 // looksAt reports whether rules of the domain look at a descriptor of these keys,
 // whatever its values.
-func (s *Set) looksAt(domain string, desc *weir.Descriptor) bool {
+func looksAt(s *Set, domain string, desc *weir.Descriptor) bool {
 	d, keys := s.domains[domain], keysIn(desc)
 	return d != nil && (slices.ContainsFunc(d.keyLists, func(l weir.KeyList) bool { return slices.Equal(l.Keys, keys) }) ||
 		slices.ContainsFunc(keys, func(key string) bool { return d.allow[key] != nil }) || s.Meets(domain, keys) ||
@@ -142,9 +142,9 @@ func shortened(text string) string {
 	return text
 }
 
-// meant says what a descriptor that no rule is matched by was meant to be: a list whose
+// suggestNear says what a descriptor that no rule is matched by was meant to be: a list whose
 // keys are near, the same in another order, or a longer one that begins so.
-func (s *Set) meant(domain string, desc *weir.Descriptor, lists [][]string) string {
+func suggestNear(s *Set, domain string, desc *weir.Descriptor, lists [][]string) string {
 	var known [][]string
 	var words []string
 	add := func(keys []string) {
