@@ -322,7 +322,7 @@ func TestThrottleKnowsNoBans(t *testing.T) {
 			t.Errorf("WEIR.CHECK of %s: %q", kind, got)
 		}
 		for _, key := range []string{kind, "header:X-Kind=" + kind, "api header:X-Kind " + kind} {
-			if got := redisAnswers(t, ready, fmt.Sprintf("CL.THROTTLE %q 15 30 60", key)); got != fresh {
+			if got := redisAnswers(t, ready, "CL.THROTTLE", key, "15", "30", "60"); got != fresh {
 				t.Errorf("CL.THROTTLE %q: %q", key, got)
 			}
 		}

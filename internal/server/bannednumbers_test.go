@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,11 +156,20 @@ func TestFamilyBannedNumbersAreTrue(t *testing.T) {
 // redisSays returns the reply to WEIR.CHECK.
 func redisSays(t *testing.T, ready Ready, kind string) string {
 	t.Helper()
-	return redisAnswers(t, ready, fmt.Sprintf(`WEIR.CHECK api header:X-Kind "%s"`, kind))
+	return redisAnswers(t, ready, "WEIR.CHECK", "api", "header:X-Kind", kind)
+}
+
+// redisArray returns a command as clients send it, without its last end of line.
+func redisArray(words ...string) string {
+	lines := []string{"*" + strconv.Itoa(len(words))}
+	for _, w := range words {
+		lines = append(lines, "$"+strconv.Itoa(len(w)), w)
+	}
+	return strings.Join(lines, "\r\n")
 }
 
 // redisAnswers returns all that is answered to a command and to QUIT.
-func redisAnswers(t *testing.T, ready Ready, command string) string {
+func redisAnswers(t *testing.T, ready Ready, command ...string) string {
 	t.Helper()
 	u, err := url.Parse(ready.URLs["resp"])
 	if err != nil {
@@ -173,7 +183,7 @@ func redisAnswers(t *testing.T, ready Ready, command string) string {
 	if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(nc, "%s\r\nQUIT\r\n", command)
+	fmt.Fprintf(nc, "%s\r\nQUIT\r\n", redisArray(command...))
 	all, err := io.ReadAll(nc)
 	if err != nil {
 		t.Fatal(err)

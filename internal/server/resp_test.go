@@ -170,7 +170,7 @@ func TestRESPEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if got := ask(t, nc, 3, "CL.THROTTLE k 1 1 1", `AUTH app "correct horse"`, "PING"); got != "-NOAUTH Authentication required.|+OK|+PONG" {
+	if got := ask(t, nc, 3, "CL.THROTTLE k 1 1 1", "*3\r\n$4\r\nAUTH\r\n$3\r\napp\r\n$13\r\ncorrect horse", "PING"); got != "-NOAUTH Authentication required.|+OK|+PONG" {
 		t.Error(got)
 	}
 	_, _, renewed := servertest.Certificate(t, dir, "second")
