@@ -37,6 +37,11 @@ type Consistency struct {
 	// OnStoreError is what is decided while the store does not answer. Zero
 	// means a local share.
 	OnStoreError StoreErrorPolicy
+	// Pinned has a key decided only by the server that keeps it. While a ring has lost that
+	// server the store reports an error, has charged nothing of the request, and
+	// OnStoreError decides. False means that another server may take over, which counts
+	// from zero.
+	Pinned bool
 	// DenyCache says whether a node remembers refusals. Zero means where that
 	// is exact.
 	DenyCache DenyCache

@@ -94,8 +94,9 @@ func newMarks() ([]*weir.Limit, error) {
 		m := &weir.Limit{
 			Name: "settled reservations", Scope: "\x1freserve", Algorithm: algorithm.FixedWindow,
 			Count: 1, Period: period, Params: params.Params{Anchor: params.AnchorFirst},
-			// Two nodes that each marked on its own would settle twice.
-			Consistency: params.Consistency{Mode: params.ConsistencyStrict, OnStoreError: params.OnErrorDeny},
+			// Two nodes that each marked on its own would settle twice, and so would two
+			// servers of a ring.
+			Consistency: params.Consistency{Mode: params.ConsistencyStrict, OnStoreError: params.OnErrorDeny, Pinned: true},
 		}
 		if err := m.Compile(); err != nil {
 			return nil, err

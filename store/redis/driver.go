@@ -91,6 +91,11 @@ func (d driver) Undone(ops int, err error) {
 
 // encode returns the call that decides ops of one part at n, nil if there is nothing to ask.
 func (d driver) encode(n *pipeline, ops []weir.Op) (*call, error) {
+	for i := range ops {
+		if o := &ops[i]; o.Limit.Consistency.Pinned && d.nodes.isMoved(n, o.Key) {
+			return nil, errLost
+		}
+	}
 	var c *call
 	var err error
 	if isSingle(ops) {

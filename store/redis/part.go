@@ -22,7 +22,7 @@ func (e *PartError) Partial() bool { return true }
 func (e *PartError) Unsent() bool { return errors.Is(e.Err, errLost) }
 
 // errLost: the keys of a lost part wait for it, or all parts are lost.
-var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy")
+var errLost = errors.New("store redis: the server of this key is lost, and no other takes over: all are lost, or it is one of a cluster, or ring_on_loss is policy, or the limit is pinned")
 
 // lost returns how many shards are.
 func (s *Store) lost() (n int) {

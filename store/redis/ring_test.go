@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/testing/servertest"
+	"github.com/weirlimit/weir/params"
 )
 
 // ringOf returns a ring of servers that are never asked.
@@ -120,6 +122,51 @@ func TestRingLosesAServer(t *testing.T) {
 			t.Errorf("%s, of the server that is back %v: %+v, %v", key, its[key], d, err)
 		}
 	}
+}
+
+// TestRingPins: no other server decides the keys of a pinned limit, alone and beside keys of
+// other limits, and nothing of the request is charged. The mark of a reservation is one:
+// on a second server it would be settled a second time.
+func TestRingPins(t *testing.T) {
+	t.Parallel()
+	servers := newRing(t, 2)
+	s := open(t, urlOf("redis+ring", servers), Options{Timeout: long})
+	moves, pinned := perHour(t, 5, algorithm.FixedWindow), &weir.Limit{Name: "pinned", Algorithm: algorithm.FixedWindow, Count: 5, Period: time.Hour,
+		Consistency: params.Consistency{Pinned: true}}
+	if err := pinned.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]string{} // by their server
+	for i := 0; len(keys) < 2; i++ {
+		key := fmt.Sprint("user:", i)
+		keys[s.nodes.route(key).server.host] = key
+	}
+	here, gone := keys[servers[0].Addr], keys[servers[1].Addr]
+	servers[1].Kill(t)
+	servertest.Await(t, "the server to be lost", func() bool {
+		_, err := s.TakeOne(t.Context(), gone, moves, 0)
+		return err == nil
+	})
+	if _, err := s.TakeOne(t.Context(), gone, pinned, 1); !errors.Is(err, errLost) {
+		t.Errorf("alone: %v", err)
+	}
+	for _, verb := range []weir.Verb{weir.Spend, weir.Refund} {
+		ops := []weir.Op{{Key: here, Limit: moves, Cost: 1, Verb: verb}, {Key: gone, Limit: pinned, Cost: 1}}
+		if err := s.Take(t.Context(), ops); !errors.Is(err, errLost) {
+			t.Errorf("beside a %s: %v", verb, err)
+		}
+	}
+	if d, err := s.TakeOne(t.Context(), here, moves, 0); err != nil || d.Remaining != 5 {
+		t.Errorf("what is beside it was charged: %+v, %v", d, err)
+	}
+	if d, err := s.TakeOne(t.Context(), here, pinned, 1); err != nil || d.Remaining != 4 {
+		t.Errorf("on a server that is there: %+v, %v", d, err)
+	}
+	servers[1].Restart(t)
+	servertest.Await(t, "the server to be found", func() bool {
+		d, err := s.TakeOne(t.Context(), gone, pinned, 0)
+		return err == nil && d.Remaining == 5
+	})
 }
 
 // A server that fails most calls, and never five in a row, keeps its keys: others would
