@@ -33,11 +33,11 @@ STORES := store/memcached store/redis store/shared store/region
 LAB    := cmd/weir internal/compat/envoy/xds internal/compat/ratelimit internal/grpcserver internal/insight/analytics/postgres \
 	internal/insight/analytics/sqlite internal/insight/queue/% internal/server lab/deploytest lab/fleet lab/hostile
 # The race detector needs a C compiler. It sees nothing of the command that the packages
-# of STARTERS start, and those of READERS only read source code. It leaves out SQLite,
+# of STARTERS start, and those of READERS have no goroutines. It leaves out SQLite,
 # which is C code translated to Go: a test of analytics takes several times as long
 # with it.
 STARTERS := cmd/weir lab/deploytest lab/fleet lab/hostile
-READERS  := internal/arch lab/house lab/mutants
+READERS  := internal/arch internal/protocol lab/house lab/mutants
 RACE     := -race -gcflags=modernc.org/...=-race=false
 
 MODULE  := github.com/weirlimit/weir
