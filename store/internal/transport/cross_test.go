@@ -62,6 +62,8 @@ func (a *parted) TakePart(ctx context.Context, ops []weir.Op) ([]bool, error) {
 func (a *parted) LeavesTrace(l *weir.Limit) bool { return l.Algorithm != algorithm.FixedWindow }
 
 func (a *parted) Undone(ops int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.undone += ops; err != nil {
 		a.lost += max(ops, 1)
 	}
