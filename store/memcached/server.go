@@ -198,7 +198,7 @@ type busyError struct{}
 
 func (busyError) Error() string { return "all connections are in use: raise conns, or add servers" }
 
-// Busy returns true, as package tier asks.
+// Busy returns true, as package shared asks.
 func (busyError) Busy() bool { return true }
 
 // hurriedError is why a call failed that had to wait for its connection.
@@ -207,7 +207,7 @@ type hurriedError struct{ error }
 // Unwrap returns the error.
 func (e hurriedError) Unwrap() error { return e.error }
 
-// Busy returns true: the error says nothing of the server, as package tier asks.
+// Busy returns true: the error says nothing of the server, as package shared asks.
 func (hurriedError) Busy() bool { return true }
 
 // acquire waits for a slot until the call is due, and reports whether it had to wait.

@@ -144,7 +144,7 @@ func (e *RejectedError) Error() string { return e.Err.Error() }
 func (e *RejectedError) Unwrap() error { return e.Err }
 
 // Rejected returns true: the error says nothing of whether the servers answer, as
-// package tier asks.
+// package shared asks.
 func (e *RejectedError) Rejected() bool { return true }
 
 // TakeOne implements weir.Store.

@@ -15,7 +15,7 @@ func (e *PartError) Error() string { return e.Err.Error() }
 func (e *PartError) Unwrap() error { return e.Err }
 
 // Partial returns true: the error says nothing of the rest of the store, as
-// package tier asks.
+// package shared asks.
 func (e *PartError) Partial() bool { return true }
 
 // Unsent reports whether no server has got the call.

@@ -22,7 +22,7 @@ func (e *RejectedError) Error() string { return e.Err.Error() }
 func (e *RejectedError) Unwrap() error { return e.Err }
 
 // Rejected returns true: the error says nothing of whether the store answers, as
-// package tier asks.
+// package shared asks.
 func (e *RejectedError) Rejected() bool { return true }
 
 // unserved begin errors by which a server serves nobody, even where a script ran into
