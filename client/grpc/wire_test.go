@@ -103,23 +103,6 @@ func dial(t *testing.T, addr string) client.Wire {
 	return w
 }
 
-func listen(t *testing.T, s interface {
-	Serve(context.Context, net.Listener) error
-}) string {
-	t.Helper()
-	ln := servertest.Listen(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, ln) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return ln.Addr().String()
-}
-
 // random returns a check, which may be bad.
 func random(r *rand.Rand) client.Check {
 	keys := []string{"client_id", "bucket", "soft", "seen", "user", "work", "queue", "first", "ip", "other"}

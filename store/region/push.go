@@ -95,7 +95,7 @@ func (s *Store) push(p push) (all int64, ok bool) {
 	}
 	own, reported, sent := count(&ops[0]), count(&ops[1]), count(&ops[2])
 	if r.most != nil {
-		raiseTo(&s.overshot, r.limit.Overshoot() - ops[3].Decision.Remaining)
+		raiseTo(&s.overshot, r.limit.Overshoot()-ops[3].Decision.Remaining)
 	}
 	mine := p.last || ops[len(ops)-1].Decision.Allowed()
 	s.table.observe(p.outbound, own, reported, sent, mine, asked, s.clock.Now())
