@@ -13,8 +13,9 @@ import (
 	"github.com/weirlimit/weir/rules"
 )
 
-// coverage warns of rules that no request meets, and of requests that no rule limits. Safe
-// for concurrent use.
+// coverage warns of rules that no request meets, and of requests that no rule limits. Its
+// warnings are for one goroutine at a time: the one that opens the node, then that of watch.
+// The rest is safe for concurrent use.
 type coverage struct {
 	conf  *Config
 	rules *ruleSet
