@@ -70,8 +70,8 @@ func (s *Store) newQueue() *transport.Queue {
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.opt.meter)
 	return transport.New(driver{s}, env, transport.Options{
 		Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Workers: workers, Batch: maxBatch, Waiting: room,
-		ProbeEvery: probeEvery, ProbeFor: s.opt.callTimeout(), Seed: rand.Uint64(), RunsOnly: true, NeverOpens: shards == 1,
-		Opened: s.nodes.opened, Closed: s.nodes.closed,
+		ProbeEvery: probeEvery, Seed: rand.Uint64(), NeverOpens: shards == 1, Opened: s.nodes.opened, Closed: s.nodes.closed,
+		Tuning: transport.Tuning{RunsOnly: true, ProbeFor: s.opt.callTimeout()},
 	})
 }
 

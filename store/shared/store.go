@@ -75,8 +75,8 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	s.refusals = lot.NewRefusals(opt.MaxBytes/8, opt.RefusalLife.Microseconds())
 	s.returns = lot.NewReturns(opt.MaxBytes/8, s.maintenance.hurry)
 	s.table = lot.NewTable(opt.MaxBytes/8*5, s.returns)
-	s.queue = s.newQueue(&opt)
 	s.wire(&opt)
+	s.queue = s.newQueue(&opt)
 	// No decision waits yet: a store, or a node, that is busy for a moment just now is not out.
 	if err := s.renew(s.later); err != nil && !isExcused(err) {
 		s.queue.Trip(0, err)

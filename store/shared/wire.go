@@ -30,7 +30,13 @@ func (s *Store) newQueue(opt *Options) *transport.Queue {
 		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: maxWaiting, PerKey: maxWaitingForKey,
 		ProbeEvery: opt.ProbeEvery, Seed: rand.Uint64(), SelfBounded: opt.SelfBounded, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed,
 	}
-	return transport.New(transport.Over(s.shared, &o, s.renew), transport.NewEnv(s.clock.Now, s.meter), o)
+	env := transport.NewEnv(s.clock.Now, s.meter)
+	if d, ok := s.shared.(transport.Driven); ok {
+		var driver transport.Driver
+		driver, o.Tuning = d.Driver()
+		return transport.New(driver, env, o)
+	}
+	return transport.New(transport.Over(s.shared, &o, s.renew), env, o)
 }
 
 // wire makes the deciders.

@@ -71,8 +71,10 @@ func (s *shard) opened(err error) {
 	}
 	s.mu.Unlock()
 	s.q.helpers.run(s.probeUntilClosed)
-	if s.q.opt.Opened != nil {
-		s.q.opt.Opened(s.index, err)
+	for _, opened := range []func(int, error){s.q.opt.Tuning.Opened, s.q.opt.Opened} {
+		if opened != nil {
+			opened(s.index, err)
+		}
 	}
 }
 
@@ -92,8 +94,10 @@ func (s *shard) probeUntilClosed() {
 		s.mu.Lock()
 		s.breaker.close()
 		s.mu.Unlock()
-		if s.q.opt.Closed != nil {
-			s.q.opt.Closed(s.index)
+		for _, closed := range []func(int){s.q.opt.Tuning.Closed, s.q.opt.Closed} {
+			if closed != nil {
+				closed(s.index)
+			}
 		}
 		return
 	}
@@ -108,7 +112,7 @@ func (s *shard) probe() bool {
 	}
 	s.breaker.probes++
 	s.mu.Unlock()
-	gate, within := NewGate(), cmp.Or(s.q.opt.ProbeFor, s.q.opt.Budget)
+	gate, within := NewGate(), cmp.Or(s.q.opt.Tuning.ProbeFor, s.q.opt.Budget)
 	var err error
 	s.q.env.Go(func() {
 		err = s.q.driver.Probe(s.index, within)

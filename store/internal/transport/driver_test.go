@@ -2,7 +2,10 @@ package transport
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -113,4 +116,33 @@ func (d *servers) run(c *Call) {
 			o.Decision.RetryAfter, o.Charged = time.Second, o.Role == weir.Always // as stores say of it
 		}
 	}
+}
+
+// A driver's wish of its queue comes first, it may trip shards before the first call, and
+// it hears of the breakers before the owner of the queue does.
+func TestTuning(t *testing.T) {
+	simulate(t, 1, func(w *world) {
+		var heard []string
+		d, opt := newServers(w, 2), options()
+		note := func(who string) func(int, error) {
+			return func(shard int, err error) { heard = append(heard, fmt.Sprint(who, shard, err)) }
+		}
+		opt.Opened, opt.Closed = note("owner "), func(shard int) { note("owner ")(shard, nil) }
+		opt.Tuning = Tuning{
+			Workers: 1, Batch: 2, Waiting: 3, Bind: func(q *Queue) { q.Trip(1, errDown) },
+			Opened: note("driver "), Closed: func(shard int) { note("driver ")(shard, nil) },
+		}
+		q := New(d, w.env(), opt)
+		if q.opt.Workers != 1 || q.opt.Batch != 2 || q.opt.Waiting != 3 || q.IsShardOpen(0) || !q.IsShardOpen(1) {
+			t.Errorf("%+v, open %v %v", q.opt, q.IsShardOpen(0), q.IsShardOpen(1))
+		}
+		for q.IsShardOpen(1) {
+			w.sleep(opt.ProbeEvery)
+		}
+		want := []string{"driver 1 connection refused", "owner 1 connection refused", "driver 1 <nil>", "owner 1 <nil>"}
+		if !slices.Equal(heard, want) {
+			t.Error(heard)
+		}
+		q.Close()
+	})
 }

@@ -13,7 +13,7 @@ func (s *shard) record(c *Call, r *Result) bool {
 	case c.failed:
 		return false
 	case r == nil:
-		return s.breaker.record(false, s.q.opt.RunsOnly)
+		return s.breaker.record(false, s.q.opt.Tuning.RunsOnly)
 	case r.Outcome != Failed && r.Outcome != Late:
 		s.count(r)
 		return false
@@ -28,7 +28,7 @@ func (s *shard) fail(c *Call, r *Result) bool {
 		c.failed = true
 		s.count(r)
 	}
-	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.record(true, s.q.opt.RunsOnly)
+	return !r.Excused && !s.q.opt.NeverOpens && s.breaker.record(true, s.q.opt.Tuning.RunsOnly)
 }
 
 func (s *shard) count(r *Result) {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"slices"
@@ -11,35 +12,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
 )
-
-// A Driver sends calls. It keeps no queue, and no record of failures. Safe for
-// concurrent use.
-type Driver interface {
-	// Shards is how many there are. It does not change.
-	Shards() int
-	// Shard returns where a key is, from 0; that may change.
-	Shard(key string) int
-	// Send carries out calls of one shard, each at most once and independently. It
-	// finishes every one before it returns, and is to do so when the call's Within has
-	// passed.
-	Send(shard int, calls []*Call)
-	// Probe asks a shard whether it answers, and is to return within so long.
-	Probe(shard int, within time.Duration) error
-}
-
-// A Divider is a driver of which a call takes keys of one part only. A shard may have
-// several parts. Ops of several are decided by [Cross].
-type Divider interface {
-	// Part returns the part of a key. It may change as servers come and go.
-	Part(key string) int
-	// Check says why ops cannot be decided, before the first of their parts is asked.
-	Check(ops []weir.Op) error
-	// LeavesTrace reports whether what l is charged cannot be given back without a trace.
-	LeavesTrace(l *weir.Limit) bool
-	// Undone notes that so many charges were given back, or could not be because of err;
-	// none: that a refund may have been carried out which the request has not got.
-	Undone(ops int, err error)
-}
 
 // Options configures a [Queue]. All but the callbacks are required.
 type Options struct {
@@ -58,16 +30,13 @@ type Options struct {
 	// SelfBounded: the driver ends its calls in time, and its word alone says whether a
 	// shard was late.
 	SelfBounded bool
-	// RunsOnly: a breaker opens by failures in a row, and not by half of the last calls.
-	// What it opens for is dearer than calls that fail: other servers take the keys.
-	RunsOnly bool
 	// NeverOpens: there is no breaker. Opened and Closed are then not called.
 	NeverOpens bool
-	// ProbeFor is how long a probe may take, zero as long as the budget.
-	ProbeFor time.Duration
 	// Opened is called when the breaker of a shard opens, and Closed when it closes.
 	Opened func(shard int, err error)
 	Closed func(shard int)
+	// Tuning is what the driver wants of its queue.
+	Tuning Tuning
 }
 
 // A Queue carries calls to a store. Safe for concurrent use.
@@ -87,6 +56,8 @@ type Queue struct {
 
 // New returns a queue before a driver. Close it before what the driver calls.
 func New(driver Driver, env *Env, opt Options) *Queue {
+	t := &opt.Tuning
+	opt.Workers, opt.Batch, opt.Waiting = cmp.Or(t.Workers, opt.Workers), cmp.Or(t.Batch, opt.Batch), cmp.Or(t.Waiting, opt.Waiting)
 	q := &Queue{driver: driver, env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
 	q.work.env, q.helpers.env = env, env
 	q.ctx, q.cancel = context.WithCancel(context.Background())
@@ -94,6 +65,9 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 	for i := range q.shards {
 		s := &q.shards[i]
 		s.q, s.index, s.byKey = q, i, map[uint64]*Call{}
+	}
+	if t.Bind != nil {
+		t.Bind(q)
 	}
 	return q
 }
