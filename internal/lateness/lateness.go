@@ -16,7 +16,8 @@ const (
 	usual = 2 * time.Millisecond
 )
 
-// Meter adds up how late the process was. Safe for concurrent use.
+// Meter adds up how late the process was. Safe for concurrent use. A nil meter is never
+// late.
 type Meter struct {
 	base time.Time
 	// beat is when the process was looked at last, total how late it was until then,
@@ -37,8 +38,10 @@ func New() *Meter {
 
 // Close ends the meter.
 func (m *Meter) Close() {
-	close(m.stop)
-	<-m.done
+	if m != nil {
+		close(m.stop)
+		<-m.done
+	}
 }
 
 func (m *Meter) run() {

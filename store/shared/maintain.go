@@ -1,8 +1,8 @@
 package shared
 
 import (
+	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,16 +21,19 @@ const sweepEvery = 25 * time.Millisecond
 type maintenance struct {
 	*Store
 	every, renewEvery time.Duration
-	stop, wake        chan struct{}
-	running           sync.WaitGroup
+	wake              transport.Gate
+	running           *transport.Group
+	ctx               context.Context // ends when the loops are to
+	stop              context.CancelFunc
 	outages           *faults.Outage
 	debts             *faults.Log
 	degraded          atomic.Uint64 // decisions without the store before the breaker opened
 }
 
 func newMaintenance(s *Store, opt *Options) *maintenance {
+	ctx, stop := context.WithCancel(context.Background())
 	return &maintenance{
-		Store: s, every: opt.ProbeEvery, renewEvery: opt.NodeTTL / 3, stop: make(chan struct{}), wake: make(chan struct{}, 1), debts: faults.New(opt.Logger),
+		Store: s, every: opt.ProbeEvery, renewEvery: opt.NodeTTL / 3, wake: transport.NewGate(), running: transport.NewGroup(s.env), ctx: ctx, stop: stop, debts: faults.New(opt.Logger),
 		outages: faults.NewOutage(opt.Logger, "shared store unavailable; circuit breaker opened, decisions follow on_store_error", "shared store recovered; circuit breaker closed"),
 	}
 }
@@ -45,14 +48,13 @@ func (m *maintenance) hurry() {
 
 // sweep gives back what lies idle.
 func (m *maintenance) sweep() {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.stop:
+	for swept := m.env.Now(); ; {
+		wake := m.env.Park(m.ctx, m.wake, sweepEvery)
+		if wake == transport.Ended {
 			return
-		case <-m.wake:
-		case <-tick.C:
+		}
+		if now := m.env.Now(); wake == transport.TimedOut || int64(now-swept) >= sweepEvery.Microseconds() {
+			swept = now
 			m.clock.Watch()
 			m.table.Sweep(m.clock.Now())
 			m.eventual.PushDue(m.clock.Now())
@@ -84,15 +86,8 @@ func (m *maintenance) sendReturns() {
 
 // renewAndPay renews the node's registration, pays debts, and forgets policies.
 func (m *maintenance) renewAndPay() {
-	tick := time.NewTicker(m.every)
-	defer tick.Stop()
 	renewed, swept, lost := m.clock.Now(), m.clock.Now(), int64(0)
-	for {
-		select {
-		case <-m.stop:
-			return
-		case <-tick.C:
-		}
+	for m.env.Park(m.ctx, nil, m.every) != transport.Ended {
 		now := m.clock.Now()
 		m.policies.second.Store(int64(now) / 1e6)
 		if m.queue.IsOpen() {
@@ -139,7 +134,7 @@ func (s *Store) Close() error {
 		s.maintenance.running.Wait()
 		return nil
 	}
-	close(s.maintenance.stop)
+	s.maintenance.stop()
 	s.maintenance.running.Wait()
 	for range 3 { // a report without an answer is repeated once, and leaves what came after it
 		s.eventual.PushDue(clock.Never)

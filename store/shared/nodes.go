@@ -1,8 +1,6 @@
 package shared
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -41,13 +39,9 @@ type nodes struct {
 	settled, ttl           int64
 }
 
-func newNodes(opt *Options, c *clock.Clock) (*nodes, error) {
-	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return nil, err
-	}
+func newNodes(opt *Options, c *clock.Clock, rand func() uint64) (*nodes, error) {
 	n := &nodes{
-		clock: c, id: int64(binary.LittleEndian.Uint64(b[:])>>1 | 1), least: int64(max(opt.Nodes, 1)),
+		clock: c, id: int64(rand()>>1 | 1), least: int64(max(opt.Nodes, 1)),
 		settled: (opt.NodeTTL + time.Second).Microseconds(), ttl: opt.NodeTTL.Microseconds(),
 		register: &weir.Limit{Name: "nodes", Scope: "\x1fnodes", Algorithm: algorithm.Concurrency, Count: maxNodes, Period: opt.NodeTTL},
 		counter:  &weir.Limit{Name: "probe", Scope: "\x1fprobe", Algorithm: algorithm.FixedWindow, Count: 1, Period: time.Hour},

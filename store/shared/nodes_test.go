@@ -2,6 +2,7 @@ package shared
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 func TestViewOfNodes(t *testing.T) {
 	const second, life = 1_000_000, 5_000_000
 	now, count, failure := clock.Node(second), int64(2), error(nil)
-	n, err := newNodes(&Options{NodeTTL: 10 * time.Second}, clock.New(func() clock.Node { return now }, nil))
+	n, err := newNodes(&Options{NodeTTL: 10 * time.Second}, clock.New(func() clock.Node { return now }, nil), rand.Uint64)
 	if err != nil {
 		t.Fatal(err)
 	}

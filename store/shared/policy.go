@@ -92,7 +92,7 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 		}
 	case p.mode == params.ConsistencyLeased:
 		var terms *leased.Terms
-		if terms, err = leased.NewTerms(l, !countsOnly && p.regions == 1); terms != nil {
+		if terms, err = leased.NewTerms(l, !countsOnly && p.regions == 1, s.env.Rand); terms != nil {
 			d := leased.Decider{Env: s.leased, Terms: terms}
 			if p.decider, p.askBy, p.source = d, d.AskBy, weir.FromLease; p.regions > 1 {
 				terms.CountForRegions(most)
@@ -101,7 +101,7 @@ func (s *Store) newPolicy(l *weir.Limit) (p *policy, err error) {
 		}
 	case p.mode == params.ConsistencyEventual && !countsOnly: // else it cannot count a report once only
 		var terms *eventual.Terms
-		if terms, err = eventual.NewTerms(l); terms != nil {
+		if terms, err = eventual.NewTerms(l, s.env.Rand); terms != nil {
 			p.decider, p.source = eventual.Decider{Env: s.eventual, Terms: terms}, weir.FromCounts
 		}
 	}

@@ -27,6 +27,7 @@ type Store struct {
 	mode          params.ConsistencyMode
 	meter         *lateness.Meter
 	clock         *clock.Clock
+	env           *transport.Env
 	queue         *transport.Queue
 	nodes         *nodes
 	policies      policies
@@ -59,24 +60,31 @@ func New(shared weir.Store, opt Options) (*Store, error) {
 	if err := opt.fill(); err != nil {
 		return nil, err
 	}
-	s := &Store{shared: shared, local: opt.Local, mode: opt.Mode, log: opt.Logger, clock: clock.New(nil, nil)}
+	c := clock.New(nil, nil)
 	if opt.Now != nil {
-		s.clock = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, func() clock.Store { return clock.Store(time.Now().UnixMicro()) })
-		s.clock.Tolerate(time.Second.Microseconds())
+		c = clock.New(func() clock.Node { return clock.Node(opt.Now()) }, func() clock.Store { return clock.Store(time.Now().UnixMicro()) })
+		c.Tolerate(time.Second.Microseconds())
 	}
-	var err error
-	if s.nodes, err = newNodes(&opt, s.clock); err != nil {
+	meter := lateness.New()
+	return newStore(shared, &opt, c, meter, transport.NewEnv(c.Now, meter))
+}
+
+// newStore returns a store of a node whose time is that of c, and which is late as a meter
+// says; nil: never.
+func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.Meter, env *transport.Env) (s *Store, err error) {
+	s = &Store{shared: shared, local: opt.Local, mode: opt.Mode, log: opt.Logger, meter: meter, clock: c, env: env}
+	if s.nodes, err = newNodes(opt, c, env.Rand); err != nil {
+		meter.Close()
 		return nil, fmt.Errorf("shared: %w", err)
 	}
-	s.meter = lateness.New()
-	s.maintenance = newMaintenance(s, &opt)
+	s.maintenance = newMaintenance(s, opt)
 	s.policies.make = s.newPolicy
 	s.decisions.New = func() any { return &decision{Store: s} }
 	s.refusals = lot.NewRefusals(opt.MaxBytes/8, opt.RefusalLife.Microseconds())
 	s.returns = lot.NewReturns(opt.MaxBytes/8, s.maintenance.hurry)
 	s.table = lot.NewTable(opt.MaxBytes/8*5, s.returns)
-	s.wire(&opt)
-	s.queue = s.newQueue(&opt)
+	s.wire(opt)
+	s.queue = s.newQueue(opt)
 	// No decision waits yet: a store, or a node, that is busy for a moment just now is not out.
 	if err := s.renew(s.later); err != nil && !isExcused(err) {
 		s.queue.Trip(0, err)

@@ -2,8 +2,6 @@ package shared
 
 import (
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -28,15 +26,14 @@ const maxWaiting, maxWaitingForKey = 16_384, 4096
 func (s *Store) newQueue(opt *Options) *transport.Queue {
 	o := transport.Options{
 		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: maxWaiting, PerKey: maxWaitingForKey,
-		ProbeEvery: opt.ProbeEvery, Seed: rand.Uint64(), SelfBounded: opt.SelfBounded, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed,
+		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), SelfBounded: opt.SelfBounded, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed,
 	}
-	env := transport.NewEnv(s.clock.Now, s.meter)
 	if d, ok := s.shared.(transport.Driven); ok {
 		var driver transport.Driver
 		driver, o.Tuning = d.Driver()
-		return transport.New(driver, env, o)
+		return transport.New(driver, s.env, o)
 	}
-	return transport.New(transport.Over(s.shared, &o, s.renew), env, o)
+	return transport.New(transport.Over(s.shared, &o, s.renew), s.env, o)
 }
 
 // wire makes the deciders.
@@ -50,7 +47,7 @@ func (s *Store) wire(opt *Options) {
 		Clock: s.clock, Table: s.table, Refusals: s.refusals, Nodes: s.nodes.count,
 		IsSteady: s.nodes.isSteady, IsRegistered: s.nodes.isRegistered, Go: begin, Fetch: fetch,
 	}
-	s.permits = &permit.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Fetch: fetch}
+	s.permits = &permit.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Fetch: fetch, Rand: s.env.Rand}
 	s.eventual = &eventual.Env{Clock: s.clock, Table: s.table, Refusals: s.refusals, Returns: s.returns, Nodes: s.nodes.count, Go: begin, Send: fetch}
 	s.outage = outage.New(&outage.Env{
 		Clock: s.clock, Refusals: s.refusals, Returns: s.returns, Local: s.local, Tag: s.table.Tag,
@@ -90,7 +87,7 @@ func (s *Store) later(ops []weir.Op) error {
 // charge makes a call for each op, all at once.
 func (s *Store) charge(ops []weir.Op) (clock.Node, []error) {
 	sent, errs := s.clock.Now(), make([]error, len(ops))
-	var calls sync.WaitGroup
+	calls := transport.NewGroup(s.env)
 	for i := range ops {
 		calls.Go(func() { errs[i] = s.later(ops[i : i+1]) })
 	}

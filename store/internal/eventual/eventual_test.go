@@ -252,7 +252,7 @@ func TestStoreIsAskedWhereSlackDoesNotServe(t *testing.T) {
 	first.Anchor = params.AnchorFirst
 	one := limited(t, 1, algorithm.TokenBucket, func(l *weir.Limit) { l.Consistency.MaxOvershoot = 1 })
 	for _, l := range []*weir.Limit{first, one} {
-		if terms, err := NewTerms(l); terms != nil || err != nil {
+		if terms, err := NewTerms(l, rand.Uint64); terms != nil || err != nil {
 			t.Errorf("%+v, %v", terms, err)
 		}
 	}

@@ -38,7 +38,7 @@ func TestEventualOverAQueue(t *testing.T) {
 		queue := transport.New(transport.Over(store, &opt, func(func([]weir.Op) error) error { return nil }), env, opt)
 		t.Cleanup(queue.Close)
 		returns := lot.NewReturns(1<<20, func() {})
-		terms, err := NewTerms(l)
+		terms, err := NewTerms(l, rand.Uint64)
 		if err != nil {
 			t.Fatal(err)
 		}

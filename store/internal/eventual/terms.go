@@ -35,9 +35,9 @@ type Terms struct {
 }
 
 // NewTerms returns the terms of a limit whose algorithm is a weir.Lender, or nil if the
-// limit can be overshot by nothing: then the store decides. The error is one of
+// limit can be overshot by nothing: then the store decides. Pushes have a name by rand. The error is one of
 // weir.Limit.Compile.
-func NewTerms(l *weir.Limit) (d *Terms, err error) {
+func NewTerms(l *weir.Limit, rand func() uint64) (d *Terms, err error) {
 	over := min(l.Overshoot(), l.Burst)
 	if l.Algorithm != algorithm.FixedWindow {
 		// Where one window of slack meets the next, both may be in use: what was admitted
@@ -65,7 +65,7 @@ func NewTerms(l *weir.Limit) (d *Terms, err error) {
 	if err == nil && most.ID() == l.ID() {
 		d.most = most
 	}
-	if d.marks, err = lot.NewMarks(l, "pushes"); err != nil {
+	if d.marks, err = lot.NewMarks(l, "pushes", rand); err != nil {
 		return nil, err
 	}
 	d.slack, err = lot.Variant(l, func(v *weir.Limit) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -172,7 +173,7 @@ func (n *node) giveBack() {
 
 func (n *node) decider(l *weir.Limit) Decider {
 	n.Helper()
-	terms, err := NewTerms(l)
+	terms, err := NewTerms(l, rand.Uint64)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}

@@ -39,7 +39,7 @@ func TestLeasedOverAQueue(t *testing.T) {
 		returns := lot.NewReturns(1<<20, func() {})
 		table := lot.NewTable(1<<20, returns)
 		tables = append(tables, table)
-		terms, err := NewTerms(l, true)
+		terms, err := NewTerms(l, true, rand.Uint64)
 		if err != nil {
 			t.Fatal(err)
 		}

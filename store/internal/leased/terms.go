@@ -51,8 +51,8 @@ type Terms struct {
 
 // NewTerms returns the terms of a limit whose algorithm is a weir.Lender, or nil if its
 // leases would be too short to be worth a fetch. Numbered: fetches can be repeated, which
-// a store takes that knows more than counts. The error is one of weir.Limit.Compile.
-func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
+// a store takes that knows more than counts, under a name by rand. The error is one of weir.Limit.Compile.
+func NewTerms(l *weir.Limit, numbered bool, rand func() uint64) (*Terms, error) {
 	d := &Terms{limit: l, by: l, most: weir.MaxCost, source: weir.FromLease, parts: cmp.Or(l.Consistency.Share, 4), life: micros.Of(l.LeaseTTL())}
 	d.flows = l.Traits()&weir.Refills != 0
 	var err error
@@ -87,7 +87,7 @@ func NewTerms(l *weir.Limit, numbered bool) (*Terms, error) {
 	// When a window began that begins with the first request cannot be told of a fetch
 	// whose answer was lost.
 	if numbered && (l.Anchor != params.AnchorFirst || l.Algorithm != algorithm.FixedWindow) {
-		d.marks, err = lot.NewMarks(l, "fetches")
+		d.marks, err = lot.NewMarks(l, "fetches", rand)
 	}
 	return d, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,7 +145,7 @@ func (n *node) giveBack() {
 
 func (n *node) decider(l *weir.Limit) Decider {
 	n.Helper()
-	terms, err := NewTerms(l, true)
+	terms, err := NewTerms(l, true, rand.Uint64)
 	if err != nil || terms == nil {
 		n.Fatalf("no terms: %v", err)
 	}

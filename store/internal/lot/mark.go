@@ -1,7 +1,6 @@
 package lot
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -25,11 +24,11 @@ const (
 	markCount       = 1 << 40
 )
 
-// NewMarks returns marks for calls on l, under a name that nothing else has, nor ever had.
-// The error is one of weir.Limit.Compile.
-func NewMarks(l *weir.Limit, calls string) (m *Marks, err error) {
+// NewMarks returns marks for calls on l, under a name by rand that nothing else has, nor ever
+// had. The error is one of weir.Limit.Compile.
+func NewMarks(l *weir.Limit, calls string, rand func() uint64) (m *Marks, err error) {
 	m = &Marks{}
-	name := "\x1f" + calls + " " + strconv.FormatUint(rand.Uint64(), 36)
+	name := "\x1f" + calls + " " + strconv.FormatUint(rand(), 36)
 	for i := range m {
 		m[i], err = Variant(l, func(v *weir.Limit) {
 			v.Inherit(l)

@@ -2,7 +2,6 @@ package permit
 
 import (
 	"context"
-	"math/rand/v2"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/store/internal/clock"
@@ -69,7 +68,7 @@ func (d Decider) want(e *lot.Entry, s *state, need int64, now clock.Node) int64 
 // bring fetches a lot under a new name; where the store has fewer units than were asked for
 // once more, its share of what is there.
 func (d Decider) bring(g *lot.Shard, e *lot.Entry, s *state, f *lot.Flight, want, need int64) error {
-	o := weir.Op{Key: e.Key(), Limit: d.by, Cost: want, ID: int64(rand.Uint64()>>1 | 1)}
+	o := weir.Op{Key: e.Key(), Limit: d.by, Cost: want, ID: int64(d.Rand()>>1 | 1)}
 	sent, err := d.call(f, &o)
 	if left := o.Decision.Remaining; err == nil && !o.Charged && want > need && left >= need {
 		o.Cost = max(min(left/(d.parts*d.Nodes()), want-1), need)

@@ -67,6 +67,8 @@ type Env struct {
 	// was sent. An error means that the ops may have been carried out; an answer that comes
 	// after that is dropped.
 	Fetch func(f *lot.Flight, ops []weir.Op) (clock.Node, error)
+	// Rand names lots.
+	Rand func() uint64
 	// Held and Fetched count decisions by what was held, and calls that brought or renewed
 	// permits.
 	Held, Fetched atomic.Uint64

@@ -30,7 +30,7 @@ var breakages = []breakage{
 	{"B8 a push without an answer is taken for counted", "eventual/push.go", "run", "if e.Flight = nil; err == nil {", "if e.Flight = nil; err != nil {\n\t\tp.units = 0\n\t}\n\tif err == nil {"},
 	{"B9 slack outlives its window", "eventual/push.go", "adopt", "s.Fetched, s.Expiry = o.Cost, end", "s.Fetched, s.Expiry = o.Cost, end.Add(2_000_000)"},
 	{"B9 a node takes its share of the overshoot unasked", "eventual/push.go", "adopt", "o.Decision.Allowed() && end", "end"},
-	{"B10 a restarted node pushes under its old name", "lot/mark.go", "NewMarks", "strconv.FormatUint(rand.Uint64(), 36)", "strconv.FormatUint(rand.Uint64()%1, 36)"},
+	{"B10 a restarted node pushes under its old name", "lot/mark.go", "NewMarks", "strconv.FormatUint(rand(), 36)", "strconv.FormatUint(rand()%1, 36)"},
 	{"B11 a permit is handed out for longer than its lot lives", "permit/permit.go", "acquire", "t.Expiry < until", "t.Expiry < min(now, until)"},
 	{"B11 a lot grows under its name", "permit/fetch.go", "renew", "t.Expiry, t.Limit =", "t.Free, t.Fetched = t.Free+1, t.Fetched+1\n\t\tt.Expiry, t.Limit ="},
 	{"B12 the end of a caller counts as a failure", "transport/shard.go", "leave", "r.MayRun, r.left = true, c", "r.MayRun, r.left = true, c\n\t\topened = s.breaker.record(true, false) || opened"},

@@ -69,7 +69,7 @@ func (f *fleet) newNode(index int) *node {
 	}
 	nodes := func() int64 { return n.view }
 	n.leased = &leased.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Nodes: nodes, IsSteady: func(int64) bool { return false }, IsRegistered: func() bool { return true }, Go: begin, Fetch: fetch}
-	n.permit = &permit.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Returns: n.returns, Nodes: nodes, Go: begin, Fetch: fetch}
+	n.permit = &permit.Env{Clock: n.clock, Table: n.table, Refusals: refusals, Returns: n.returns, Nodes: nodes, Go: begin, Fetch: fetch, Rand: f.Uint64}
 	n.eventual = &eventual.Env{Clock: n.clock, Table: n.table, Returns: n.returns, Refusals: refusals, Nodes: nodes, Go: begin, Send: fetch}
 	f.start(n.machine, f.now+f.Int64N(sweepEvery), n.maintain)
 	for range f.clients {
@@ -117,7 +117,7 @@ func (n *node) of(l *weir.Limit) decider {
 	switch {
 	case l.Consistency.Mode == params.ConsistencyStrict:
 	case l.Consistency.Mode == params.ConsistencyEventual:
-		if terms, err := eventual.NewTerms(l); err != nil || terms == nil {
+		if terms, err := eventual.NewTerms(l, n.Uint64); err != nil || terms == nil {
 			n.fail("no terms of %s: %v", l.Name, err)
 		} else {
 			d = decider{eventual.Decider{Env: n.eventual, Terms: terms}, func(int64) *weir.Limit { return l }}
@@ -129,7 +129,7 @@ func (n *node) of(l *weir.Limit) decider {
 			d = decider{permit.Decider{Env: n.permit, Terms: terms}, func(int64) *weir.Limit { return l }}
 		}
 	default:
-		if terms, err := leased.NewTerms(l, true); err != nil || terms == nil {
+		if terms, err := leased.NewTerms(l, true, n.Uint64); err != nil || terms == nil {
 			n.fail("no terms of %s: %v", l.Name, err)
 		} else {
 			own := leased.Decider{Env: n.leased, Terms: terms}

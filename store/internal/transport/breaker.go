@@ -70,7 +70,7 @@ func (s *shard) opened(err error) {
 		s.drop(c, errOpen) // those behind it
 	}
 	s.mu.Unlock()
-	s.q.helpers.run(s.probeUntilClosed)
+	s.q.helpers.Go(s.probeUntilClosed)
 	for _, opened := range []func(int, error){s.q.opt.Tuning.Opened, s.q.opt.Opened} {
 		if opened != nil {
 			opened(s.index, err)

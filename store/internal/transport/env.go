@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/store/internal/clock"
 )
 
-// Env is how a queue takes time, starts goroutines and waits. A simulation replaces all
-// three. It must not be changed while it is in use.
+// Env is how a node takes time, starts goroutines, waits and draws lots. A simulation
+// replaces all four. It must not be changed while it is in use.
 type Env struct {
 	// Now is the node's time.
 	Now func() clock.Node
@@ -19,6 +20,8 @@ type Env struct {
 	// Park waits until g is opened, ctx ends, or d has passed. An end of d is put off by
 	// as long as this process was late itself while it waited.
 	Park func(ctx context.Context, g Gate, d time.Duration) Wake
+	// Rand returns any number.
+	Rand func() uint64
 }
 
 // A Gate is opened once for each time that somebody parks at it. A nil gate never opens.
@@ -48,8 +51,9 @@ func NewEnv(now func() clock.Node, meter *lateness.Meter) *Env {
 		return t
 	}}
 	return &Env{
-		Now: now,
-		Go:  func(f func()) { go f() },
+		Now:  now,
+		Go:   func(f func()) { go f() },
+		Rand: rand.Uint64,
 		Park: func(ctx context.Context, g Gate, d time.Duration) Wake {
 			t := timers.Get().(*time.Timer)
 			defer timers.Put(t)
@@ -74,8 +78,11 @@ func NewEnv(now func() clock.Node, meter *lateness.Meter) *Env {
 	}
 }
 
-// A group counts goroutines, and waits until there are none.
-type group struct {
+// NewGroup returns a group without a goroutine.
+func NewGroup(env *Env) *Group { return &Group{env: env} }
+
+// A Group counts goroutines, and waits until there are none. Safe for concurrent use.
+type Group struct {
 	env    *Env
 	mu     sync.Mutex
 	n      int
@@ -83,8 +90,8 @@ type group struct {
 	idle   []Gate // opened when n becomes zero
 }
 
-// run runs f on a goroutine, unless the group is closed.
-func (g *group) run(f func()) bool {
+// Go runs f on a goroutine, unless the group is closed.
+func (g *Group) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -98,7 +105,7 @@ func (g *group) run(f func()) bool {
 	return true
 }
 
-func (g *group) done() {
+func (g *Group) done() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.n--; g.n == 0 {
@@ -109,8 +116,8 @@ func (g *group) done() {
 	}
 }
 
-// wait waits until no goroutine of the group runs.
-func (g *group) wait() {
+// Wait waits until no goroutine of the group runs.
+func (g *Group) Wait() {
 	g.mu.Lock()
 	if g.n == 0 {
 		g.mu.Unlock()
@@ -124,9 +131,9 @@ func (g *group) wait() {
 }
 
 // close lets no more goroutines begin, and waits for those that run.
-func (g *group) close() {
+func (g *Group) close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
-	g.wait()
+	g.Wait()
 }

@@ -48,7 +48,7 @@ type Queue struct {
 	seed   maphash.Seed
 	spare  sync.Pool // of *Call
 	// work is what is waited for at the end, helpers what is ended then: ctx is canceled.
-	work, helpers group
+	work, helpers Group
 	ctx           context.Context
 	cancel        context.CancelFunc
 	stats         struct{ calls, failed, late, busy, combined atomic.Uint64 }
@@ -74,10 +74,10 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 
 // Go runs f, which makes calls, on a goroutine that Close waits for. It reports false if
 // the queue is closed.
-func (q *Queue) Go(f func()) bool { return q.work.run(f) }
+func (q *Queue) Go(f func()) bool { return q.work.Go(f) }
 
 // Wait waits until no call is under way and all that Go began has ended.
-func (q *Queue) Wait() { q.work.wait() }
+func (q *Queue) Wait() { q.work.Wait() }
 
 // Close waits for the calls under way. All later ones end with weir.ErrClosed.
 func (q *Queue) Close() {

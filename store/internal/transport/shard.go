@@ -73,7 +73,7 @@ func (s *shard) push(c *Call) *Result {
 	if s.breaker.isOpen.Load() {
 		return errOpen
 	}
-	if s.working < s.q.opt.Workers && s.q.work.run(s.run) {
+	if s.working < s.q.opt.Workers && s.q.work.Go(s.run) {
 		s.working++
 	}
 	if s.working == 0 {
@@ -126,7 +126,7 @@ func (s *shard) next(batch []*Call) []*Call {
 	}
 	s.q.stats.calls.Add(uint64(len(batch)))
 	if !s.watched {
-		s.watched = s.q.helpers.run(s.watch)
+		s.watched = s.q.helpers.Go(s.watch)
 	}
 	return batch
 }
