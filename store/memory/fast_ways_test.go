@@ -13,8 +13,8 @@ import (
 	"github.com/weirlimit/weir/store/memory"
 )
 
-// TestFastWaysDecideAlike: two, three or four spends decided by takePair and spendFast
-// get the answers that they get beside an op that keeps both from deciding them.
+// TestFastWaysDecideAlike: two spends decided by takePair get the answers that they get
+// beside an op that keeps it from deciding them, and more than two are decided alike.
 func TestFastWaysDecideAlike(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seeds.Of(t), 14))
 	var now atomic.Int64
