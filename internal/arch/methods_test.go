@@ -20,7 +20,6 @@ var largeTypes = map[string]int{
 	"internal/frontend/httpapi.API": 62,
 	"identity.Caller":               52,
 	"internal/overlay.Overlay":      44,
-	"store/memory.Store":            38,
 	"store/redis.Store":             33,
 }
 

@@ -38,23 +38,15 @@ func (k *sketches) window(l *weir.Limit) (*sketch.Window, error) {
 	if w := k.live.Load().windows[key]; w != nil {
 		return w, nil
 	}
-	w, err := k.openWindow(key, l)
-	if err != nil {
-		return nil, fmt.Errorf("store memory: limit %q: %w", l.Name, err)
-	}
-	return w, nil
-}
-
-func (k *sketches) openWindow(key windowKey, l *weir.Limit) (*sketch.Window, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	set := k.live.Load()
 	if w := set.windows[key]; w != nil {
 		return w, nil
 	}
-	w, err := newWindow(l)
+	w, err := sketch.NewWindow(windowOptions(l))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("store memory: limit %q: %w", l.Name, err)
 	}
 	next := set.clone()
 	next.windows[key] = w
@@ -100,9 +92,6 @@ func Check(l *weir.Limit) error {
 	return windowOptions(l).Check()
 }
 
-// newWindow makes the sketch that l asks for.
-func newWindow(l *weir.Limit) (*sketch.Window, error) { return sketch.NewWindow(windowOptions(l)) }
-
 // windowOptions sizes the sketch of l. The bound on the error that sizing by a
 // load rests on is a worst case, and conservative update stays far below it: so
 // who expects no particular load gets a fixed size, as params.SketchOptions says.
@@ -128,11 +117,11 @@ func (s *Store) oneSketched(key string, l *weir.Limit, a weir.Ask) (weir.Decisio
 	if err != nil {
 		return weir.Decision{}, 0, err
 	}
-	tag := s.tag(key, l)
+	tag := s.tables.tag(key, l)
 	// The segment that would hold the key is locked for its sake: between the
 	// look and the charge of a decision over several limits nobody may spend.
-	g := s.tables[1].lock(tag)
-	a.Now = s.nowIn(g)
+	g := s.tables.bySize[1].lock(tag)
+	a.Now = g.now(s.clock)
 	d := stepWindow(w, tag, l, a)
 	g.mu.Unlock()
 	return d, a.Now, nil

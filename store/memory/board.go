@@ -30,7 +30,7 @@ func (s *Store) ReadDocument(_ context.Context, name string, known int64) (docum
 	if d.Version == known {
 		d.Data = nil
 	}
-	d.Data, d.Now = slices.Clone(d.Data), s.now()
+	d.Data, d.Now = slices.Clone(d.Data), s.clock.now(0)
 	return d, nil
 }
 
@@ -52,6 +52,6 @@ func (s *Store) SwapDocument(_ context.Context, name string, was int64, d docume
 	}
 	d.Version, d.Data = max(was, d.Version)+1, slices.Clone(d.Data)
 	s.board.all[name] = d
-	d.Now = s.now()
+	d.Now = s.clock.now(0)
 	return d, nil
 }

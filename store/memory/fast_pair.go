@@ -15,16 +15,16 @@ func (s *Store) takePair(ops *[2]weir.Op) bool {
 	if !direct(a) || !direct(b) || s.closed.Load() {
 		return false
 	}
-	hash := maphash.String(s.seed, a.Key)
+	hash := maphash.String(s.tables.seed, a.Key)
 	p := pair{tagA: tagOf(hash, a.Limit)}
 	if b.Key != a.Key {
-		hash = maphash.String(s.seed, b.Key)
+		hash = maphash.String(s.tables.seed, b.Key)
 	}
 	p.tagB = tagOf(hash, b.Limit)
 	if p.tagA == p.tagB {
 		return false // the second sees what the first has spent
 	}
-	p.inA, p.inB = s.tables[a.Limit.Cells].segment(p.tagA), s.tables[b.Limit.Cells].segment(p.tagB)
+	p.inA, p.inB = s.tables.bySize[a.Limit.Cells].segment(p.tagA), s.tables.bySize[b.Limit.Cells].segment(p.tagB)
 	// Segments are locked in the order of their numbers.
 	first, second := p.inA, p.inB
 	if second.num < first.num {
@@ -34,7 +34,7 @@ func (s *Store) takePair(ops *[2]weir.Op) bool {
 	if second != first {
 		second.mu.Lock()
 	}
-	done := s.spendPair(&p, a, b)
+	done := p.spend(s.clock, a, b)
 	if second != first {
 		second.mu.Unlock()
 	}
@@ -55,8 +55,8 @@ type pair struct {
 	inA, inB   *segment
 }
 
-// spendPair charges both or none, if both rows are there. Requires: both locks.
-func (s *Store) spendPair(p *pair, a, b *weir.Op) bool {
+// spend charges both or none, if both rows are there. Requires: both locks.
+func (p *pair) spend(c *clock, a, b *weir.Op) bool {
 	if !p.inA.covers(p.tagA) || !p.inB.covers(p.tagB) {
 		return false
 	}
@@ -69,7 +69,7 @@ func (s *Store) spendPair(p *pair, a, b *weir.Op) bool {
 		return false
 	}
 	rowA, rowB := p.inA.row(atA), p.inB.row(atB)
-	now := s.clock.now(max(p.inA.latest, p.inB.latest))
+	now := c.now(max(p.inA.latest, p.inB.latest))
 	p.inA.latest, p.inB.latest = now, now
 	askA, askB := weir.Ask{Now: now, Cost: a.Cost, ID: a.ID}, weir.Ask{Now: now, Cost: b.Cost, ID: b.ID}
 	var before [maxDirect]int64

@@ -89,8 +89,8 @@ func (f flood) run(t *testing.T, l *weir.Limit) (refused float64, st Stats) {
 			}
 			wheel[tick] = nil
 			if tick%1000 == 0 {
-				s.sweep(now, tick/1000%sweepRounds)
-				s.report(now)
+				s.sweeper.sweep(now, tick/1000%sweepRounds)
+				s.sweeper.report(now)
 			}
 		}
 		clock.Store(max(now, clock.Load()))
@@ -132,7 +132,7 @@ func (f flood) ask(t *testing.T, s *Store, l *weir.Limit, c *client) {
 	if c.every == 1_000_000 {
 		return
 	}
-	now := s.now()
+	now := s.clock.now(0)
 	c.at = append(c.at, now)
 	if l.Traits()&weir.Stamps != 0 {
 		// What passes in the sketch must pass in the exact state too.
@@ -318,7 +318,7 @@ func TestFullStoreSaysSo(t *testing.T) {
 			}
 		}
 		if i%100 == 0 {
-			s.report(clock.Load())
+			s.sweeper.report(clock.Load())
 		}
 	}
 	st := s.Stats()
@@ -327,7 +327,7 @@ func TestFullStoreSaysSo(t *testing.T) {
 	}
 	clock.Add(10 * time.Minute.Microseconds())
 	for range 3 {
-		s.report(clock.Load())
+		s.sweeper.report(clock.Load())
 	}
 	if got := strings.Count(log.String(), "level=WARN"); got != 2 {
 		t.Errorf("%d log lines, want 2:\n%s", got, log.String())

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/weirlimit/weir"
@@ -31,15 +30,11 @@ func (s *Store) Forget(_ context.Context, key string, l *weir.Limit) (found bool
 
 // inspect calls f with the place of key if it is kept and not expired.
 func (s *Store) inspect(key string, l *weir.Limit, f func(*slot)) error {
-	if s.closed.Load() {
-		return weir.ErrClosed
+	if err := s.refuses(l, &weir.Ask{Verb: weir.Peek}); err != nil {
+		return err
 	}
-	t := s.table(l)
-	if t == nil {
-		return fmt.Errorf("store memory: limit %q was not compiled: call its Compile, or give it to weir.New", l.Name)
-	}
-	now := s.now()
-	p := slot{table: t, tag: s.tag(key, l)}
+	t, now := s.tables.of(l), s.clock.now(0)
+	p := slot{table: t, tag: s.tables.tag(key, l)}
 	p.segment = t.lock(p.tag)
 	defer p.segment.mu.Unlock()
 	if p.at, p.found = p.segment.find(p.tag); p.found && !t.expired(p.segment, p.at, edge(now)) {
@@ -85,39 +80,18 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	set := s.sketches.live.Load()
 	st := Stats{
-		Bytes: s.bytes.Load() + s.sketches.bytes.Load(), MaxBytes: s.maxBytes + s.sketches.maxBytes,
+		Bytes: s.tables.arena.bytes.Load() + s.sketches.bytes.Load(), MaxBytes: s.tables.arena.maxBytes + s.sketches.maxBytes,
 		OverflowBytes: s.sketches.bytes.Load(), Overflows: len(set.overflow),
-		Overflowed: s.overflowed.Load(), Reused: s.reused.Load(),
-		Splits: s.splits.Load(), Shrinks: s.shrinks.Load(),
+		Overflowed: s.sketches.overflowed.Load(),
 	}
 	for _, w := range set.windows {
 		st.ApproximateBytes += w.Bytes()
 	}
-	for _, t := range s.tables[1:] {
+	for _, t := range s.tables.bySize[1:] {
+		st.Reused, st.Splits, st.Shrinks = st.Reused+t.reused.Load(), st.Splits+t.splits.Load(), st.Shrinks+t.shrinks.Load()
 		t.each(func(g *segment) { st.Keys += int64(g.used) })
 	}
 	return st
-}
-
-// each calls f with every segment, locked. A key that moves between segments
-// meanwhile may be met twice or not at all.
-func (t *table) each(f func(*segment)) {
-	for i := range t.tops {
-		var last *segment
-		d := t.tops[i].directory.Load()
-		for j := range d.segments {
-			g := d.segments[j].Load()
-			if g == last {
-				continue
-			}
-			last = g
-			g.mu.Lock()
-			if g.prefix != gone {
-				f(g)
-			}
-			g.mu.Unlock()
-		}
-	}
 }
 
 // Approximate returns how exact the sketch of the approximate limit l is, and
@@ -127,5 +101,5 @@ func (s *Store) Approximate(l *weir.Limit) (sketch.Stats, bool) {
 	if w == nil {
 		return sketch.Stats{}, false
 	}
-	return w.Stats(s.now()), true
+	return w.Stats(s.clock.now(0)), true
 }

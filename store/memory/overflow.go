@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"sync"
@@ -16,11 +17,12 @@ import (
 // sketches holds what many keys share: the state of keys that found no room in
 // the tables, and that of approximate limits.
 type sketches struct {
-	store    *Store
 	maxBytes int64 // for overflow
 	mu       sync.Mutex
 	live     atomic.Pointer[sketchSet]
 	bytes    atomic.Int64 // overflow's
+	// overflowed counts decisions on keys without room.
+	overflowed atomic.Uint64
 }
 
 // A sketchSet never changes.
@@ -63,9 +65,9 @@ const (
 // refusing is for algorithms whose state cannot be estimated.
 var refusing = &overflow{}
 
-func (k *sketches) init(s *Store, maxBytes int64) {
-	k.store, k.maxBytes = s, maxBytes
-	k.live.Store(&sketchSet{})
+func (k *sketches) init(maxBytes int64) {
+	k.maxBytes = maxBytes
+	k.live.Store(&sketchSet{overflow: map[overflowKey]*overflow{}, windows: map[windowKey]*sketch.Window{}})
 }
 
 func keyOf(l *weir.Limit) overflowKey {
@@ -254,12 +256,5 @@ func (k *sketches) expire(now int64) int {
 }
 
 func (set *sketchSet) clone() *sketchSet {
-	next := &sketchSet{overflow: map[overflowKey]*overflow{}, windows: map[windowKey]*sketch.Window{}}
-	for key, o := range set.overflow {
-		next.overflow[key] = o
-	}
-	for key, w := range set.windows {
-		next.windows[key] = w
-	}
-	return next
+	return &sketchSet{overflow: maps.Clone(set.overflow), windows: maps.Clone(set.windows)}
 }

@@ -15,7 +15,7 @@ func TestHashesAreSeeded(t *testing.T) {
 	same := 0
 	for i := range 1000 {
 		key := fmt.Sprint("key", i)
-		if maphash.String(a.seed, key)&0xff == maphash.String(b.seed, key)&0xff {
+		if maphash.String(a.tables.seed, key)&0xff == maphash.String(b.tables.seed, key)&0xff {
 			same++
 		}
 	}

@@ -95,11 +95,29 @@ func (g *segment) row(at int) []int64 {
 	return g.cells[at+1 : at+int(g.words) : at+int(g.words)]
 }
 
+// now returns the time for a decision in g, which is locked.
+//
+// It is told under the lock: else a spend that was told it earlier could come later,
+// find a key that is full only until now, and refuse a unit too many.
+func (g *segment) now(c *clock) int64 {
+	g.latest = c.now(g.latest)
+	return g.latest
+}
+
 // put copies a row into cells that hold no row of its tag and have room.
 func (g *segment) put(row []int64) {
 	at, _ := g.find(uint64(row[0]))
 	copy(g.cells[at:at+int(g.words)], row)
 	g.used++
+}
+
+// fill puts the rows in cells, of another segment or of g before it was equipped.
+func (g *segment) fill(cells []int64) {
+	for at := 0; at < len(cells); at += int(g.words) {
+		if cells[at] != 0 {
+			g.put(cells[at : at+int(g.words)])
+		}
+	}
 }
 
 // remove empties the row at at and moves those behind it up, so that no search

@@ -1,51 +1,10 @@
 package memory
 
 import (
-	"maps"
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/weirlimit/weir"
 )
-
-// slabs keep rows that are too long for a segment, or that grow: a slab for each
-// row length. The table keeps a reference in the row's place, so that splitting
-// a segment moves references only, and a long row costs 16 bytes more than its
-// cells at most of the time.
-//
-// A row belongs to the segment that refers to it and is guarded by its lock.
-type slabs struct {
-	store *Store
-	mu    sync.Mutex // guards replacing index
-	index atomic.Pointer[slabIndex]
-	// zero is a row never seen, for asking how much room one needs. It is never
-	// written.
-	zero [8]int64
-}
-
-type slabIndex struct {
-	all     []*slab
-	byWords map[int]int
-}
-
-// A ref says where a row is: slab, chunk and row within the chunk. Zero is none.
-type ref int64
-
-const (
-	refRowBits   = 16
-	refChunkBits = 32
-	maxSlabs     = 1 << 14
-)
-
-func makeRef(slab, chunk, row int) ref {
-	return ref(slab+1)<<(refChunkBits+refRowBits) | ref(chunk)<<refRowBits | ref(row)
-}
-
-func (r ref) slab() int  { return int(r>>(refChunkBits+refRowBits)) - 1 }
-func (r ref) chunk() int { return int(r >> refRowBits & (1<<refChunkBits - 1)) }
-func (r ref) row() int   { return int(r & (1<<refRowBits - 1)) }
 
 // A slab keeps rows of one length in chunks, the later ones larger.
 type slab struct {
@@ -118,64 +77,6 @@ type chunk struct {
 	used        int
 }
 
-func newSlabs(s *Store) *slabs {
-	sl := &slabs{store: s}
-	sl.index.Store(&slabIndex{byWords: map[int]int{}})
-	return sl
-}
-
-// row returns the cells of r.
-func (sl *slabs) row(r ref) []int64 {
-	s := sl.index.Load().all[r.slab()]
-	c := (*s.chunks.Load())[r.chunk()]
-	at := r.row() * s.words
-	return c.cells[at : at+s.words : at+s.words]
-}
-
-// alloc returns a zeroed row of at least words cells. It reports false when the
-// store is full, unless must is set.
-func (sl *slabs) alloc(words int, must bool) (ref, bool) {
-	i, ok := sl.index.Load().byWords[words]
-	if !ok {
-		if i, ok = sl.add(words); !ok {
-			return 0, false
-		}
-	}
-	s := sl.index.Load().all[i]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rows, chunks := s.seek(), *s.chunks.Load()
-	if s.open == len(chunks) || chunks[s.open].cells == nil {
-		bytes := int64(8 * rows * s.words)
-		if !must && !sl.store.fits(bytes) {
-			return 0, false
-		}
-		sl.store.account(bytes)
-		if s.open == len(chunks) {
-			chunks = append(chunks, &chunk{rows: rows, before: s.room()})
-			s.chunks.Store(&chunks)
-		}
-		chunks[s.open].cells = make([]int64, rows*s.words)
-		s.kept += rows
-	}
-	c := chunks[s.open]
-	if s.spare == s.open+1 {
-		s.spare = 0
-	}
-	at := c.free - 1
-	if at >= 0 {
-		row := c.cells[at*s.words : (at+1)*s.words]
-		c.free = int(row[0])
-		clear(row)
-	} else {
-		at = c.fresh
-		c.fresh++
-	}
-	c.used++
-	s.used++
-	return makeRef(i, s.open, at), true
-}
-
 // seek moves open to the first chunk that is not full, or behind the last, and
 // returns how many rows the chunk there has, or is to have. Requires: s is
 // locked.
@@ -201,81 +102,6 @@ func (s *slab) room() int {
 	return last.before + last.rows
 }
 
-// holds reports whether there is memory for the cells of a new key of l.
-func (t *table) holds(l *weir.Limit) bool {
-	if t.slabs == nil {
-		return true
-	}
-	words := l.Cells
-	if l.Traits()&weir.Grows != 0 {
-		words = roundWords(min(len(t.slabs.zero), l.Cells), l)
-	}
-	rows := rowsPerChunk(words, 0)
-	index := t.slabs.index.Load()
-	if i, ok := index.byWords[words]; ok {
-		s := index.all[i]
-		s.mu.Lock()
-		free := s.kept - s.used
-		if free == 0 {
-			rows = s.seek()
-		}
-		s.mu.Unlock()
-		if free > 0 {
-			return true
-		}
-	}
-	return t.store.fits(int64(8 * rows * words))
-}
-
-// add makes the slab for rows of the given length.
-func (sl *slabs) add(words int) (int, bool) {
-	sl.mu.Lock()
-	defer sl.mu.Unlock()
-	old := sl.index.Load()
-	if i, ok := old.byWords[words]; ok {
-		return i, true
-	}
-	i := len(old.all)
-	if i == maxSlabs {
-		return 0, false
-	}
-	s := &slab{words: words}
-	s.chunks.Store(&[]*chunk{})
-	n := &slabIndex{all: append(old.all[:i:i], s), byWords: maps.Clone(old.byWords)}
-	n.byWords[words] = i
-	sl.index.Store(n)
-	return i, true
-}
-
-// free takes back a row. A chunk without rows gives its memory back, unless there
-// would be no room for the next row.
-func (sl *slabs) free(r ref) {
-	s := sl.index.Load().all[r.slab()]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := (*s.chunks.Load())[r.chunk()]
-	s.used--
-	c.used--
-	s.open = min(s.open, r.chunk())
-	if c.used == 0 {
-		if s.words > maxSpareWords || s.spare > 0 || s.kept-c.rows > s.used || int64(8*len(c.cells)) > sl.store.maxBytes/1024 {
-			sl.drop(s, c)
-			return
-		}
-		s.spare, s.idle = r.chunk()+1, false
-	}
-	c.cells[r.row()*s.words] = int64(c.free)
-	c.free = r.row() + 1
-}
-
-// drop gives back the memory of a chunk without rows. Requires: s is locked.
-func (sl *slabs) drop(s *slab, c *chunk) {
-	sl.store.account(-int64(8 * len(c.cells)))
-	s.kept -= c.rows
-	*c = chunk{rows: c.rows, before: c.before}
-	s.trim()
-}
-
 // trim forgets the chunks at the end that have no memory: rows that grow leave
 // long lists of them behind. Requires: s is locked. Who reads a list without the
 // lock has a row in it, in a chunk that stays.
@@ -294,54 +120,4 @@ func (s *slab) trim() {
 	}
 	s.chunks.Store(&chunks)
 	s.open = min(s.open, n)
-}
-
-// dropSpare gives back the spare chunks that nobody has needed since it was
-// called before.
-func (sl *slabs) dropSpare() {
-	for _, s := range sl.index.Load().all {
-		s.mu.Lock()
-		switch {
-		case s.spare == 0:
-		case s.idle:
-			sl.drop(s, (*s.chunks.Load())[s.spare-1])
-			s.spare = 0
-		default:
-			s.idle = true
-		}
-		s.mu.Unlock()
-	}
-}
-
-// compact moves a row out of a chunk that would be empty if all rows stood in
-// the first chunks, and returns where it is now.
-func (sl *slabs) compact(r ref) ref {
-	s := sl.index.Load().all[r.slab()]
-	s.mu.Lock()
-	stays := (*s.chunks.Load())[r.chunk()].before < s.used
-	s.mu.Unlock()
-	if stays {
-		return r
-	}
-	n, ok := sl.alloc(s.words, true)
-	if !ok || n.chunk() >= r.chunk() {
-		if ok {
-			sl.free(n)
-		}
-		return r
-	}
-	copy(sl.row(n), sl.row(r))
-	sl.free(r)
-	return n
-}
-
-// roundWords returns the length of the row to keep for a growing one that needs
-// need cells: at most an eighth more, and never more than a full one has.
-func roundWords(need int, l *weir.Limit) int {
-	step := max(4, 1<<max(bits.Len(uint(need))-4, 0))
-	words := (need + step - 1) / step * step
-	if need <= l.Full {
-		return min(words, l.Full)
-	}
-	return min(words, l.Cells)
 }

@@ -68,7 +68,7 @@ func (p *slot) begin(l *weir.Limit, a weir.Ask, must bool) ([]int64, bool) {
 	if p.found {
 		return p.row(l, a, must)
 	}
-	stamp, units := p.table.store.sketches.known(p.tag, l, a.Now)
+	stamp, units := p.table.sketches.known(p.tag, l, a.Now)
 	if units > 0 {
 		f := weir.Ask{Now: a.Now, Cost: units, ID: a.ID, Verb: weir.Force}
 		row, ok := p.row(l, f, must)
@@ -135,7 +135,7 @@ func (p *slot) sketch(l *weir.Limit, now int64) *overflow {
 	if p.found {
 		return refusing
 	}
-	return p.table.store.sketches.of(l, now)
+	return p.table.sketches.of(l, now)
 }
 
 // estimate answers for a key that has no row from the sketch o. The empty row

@@ -3,11 +3,8 @@ package memory
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/memlimit"
@@ -34,32 +31,14 @@ type Options struct {
 // MinBytes is the least memory that a store works with.
 const MinBytes = 1 << 20
 
-// maxDirect is the most cells of a row that a table keeps in place.
-const maxDirect = 4
-
 // Store keeps the state of keys in this process. Safe for concurrent use.
 type Store struct {
-	seed  maphash.Seed
-	clock *clock
-	// tables[n] is for rows of n cells, the last for longer ones.
-	tables [maxDirect + 2]*table
-	closed atomic.Bool
-
-	maxBytes int64 // for tables: what sketches leave
-	maxSpare int   // cells kept for reuse, of each size
-	bytes    atomic.Int64
-	num      atomic.Uint64
-	spares   [len(narrow)]spare
-
-	reused, splits, shrinks, overflowed atomic.Uint64
-
+	clock    *clock
+	tables   tables
+	closed   atomic.Bool
 	sketches sketches
 	board    board
-
-	logger *slog.Logger
-	stop   chan struct{}
-	full   bool // as last reported; the background work's own
-	done   sync.WaitGroup
+	sweeper  sweeper
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -68,7 +47,7 @@ var _ weir.Store = (*Store)(nil)
 // below MinBytes are taken for MinBytes.
 func New(o Options) *Store {
 	s := newIdle(o)
-	s.done.Go(s.sweepLoop)
+	s.sweeper.done.Go(s.sweeper.run)
 	return s
 }
 
@@ -78,22 +57,14 @@ func newIdle(o Options) *Store {
 		o.MaxBytes = memlimit.Bytes() / 4
 	}
 	o.MaxBytes = max(o.MaxBytes, MinBytes)
-	s := &Store{
-		seed:   maphash.MakeSeed(),
-		clock:  newClock(o.Now),
-		logger: o.Logger,
-		stop:   make(chan struct{}),
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
-	}
-	s.sketches.init(s, o.MaxBytes/4)
-	s.maxBytes = o.MaxBytes - s.sketches.maxBytes
-	s.maxSpare = int(min(s.maxBytes/64/(128<<10), 8))
-	for cells := 1; cells <= maxDirect; cells++ {
-		s.tables[cells] = newTable(s, cells+1, nil)
-	}
-	s.tables[maxDirect+1] = newTable(s, 2, newSlabs(s))
+	s := &Store{clock: newClock(o.Now)}
+	s.sketches.init(o.MaxBytes / 4)
+	s.tables.init(o.MaxBytes-s.sketches.maxBytes, &s.sketches)
+	w := &s.sweeper
+	w.clock, w.tables, w.sketches, w.logger, w.stop = s.clock, &s.tables, &s.sketches, o.Logger, make(chan struct{})
 	return s
 }
 
@@ -101,57 +72,10 @@ func newIdle(o Options) *Store {
 // that are under way finish.
 func (s *Store) Close() error {
 	if !s.closed.Swap(true) {
-		close(s.stop)
+		close(s.sweeper.stop)
 	}
-	s.done.Wait()
+	s.sweeper.done.Wait()
 	return nil
-}
-
-func (s *Store) now() int64 { return s.clock.now(0) }
-
-// nowIn returns the time for a decision in g, which is locked.
-//
-// It is told under the lock: else a spend that was told it earlier could come later,
-// find a key that is full only until now, and refuse a unit too many.
-func (s *Store) nowIn(g *segment) int64 {
-	g.latest = s.clock.now(g.latest)
-	return g.latest
-}
-
-// nowAmong returns the time for a decision in all of locks, which are locked.
-func (s *Store) nowAmong(locks lockSet) int64 {
-	last := int64(0)
-	for _, g := range locks {
-		last = max(last, g.latest)
-	}
-	now := s.clock.now(last)
-	for _, g := range locks {
-		g.latest = now
-	}
-	return now
-}
-
-// tag returns what stands for key under l. It is never zero. For one limit, two
-// keys share a tag only if their hashes are equal.
-func (s *Store) tag(key string, l *weir.Limit) uint64 {
-	return tagOf(maphash.String(s.seed, key), l)
-}
-
-// tagOf is tag of a key with the hash.
-func tagOf(hash uint64, l *weir.Limit) uint64 {
-	tag := hash ^ l.ID()
-	if tag == 0 {
-		return 1
-	}
-	return tag
-}
-
-// table returns the table for the keys of l.
-func (s *Store) table(l *weir.Limit) *table {
-	if l.Cells > maxDirect || l.Traits()&weir.Grows != 0 {
-		return s.tables[maxDirect+1]
-	}
-	return s.tables[l.Cells]
 }
 
 // TakeOne implements weir.Store. It does not allocate.
@@ -162,10 +86,10 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 	// The usual case is spelled out: another call would cost it a twentieth
 	// (BenchmarkTakeHot).
 	if uint(l.Cells-1) < maxDirect && l.Traits()&(weir.Grows|weir.Leases|weir.Sketches) == 0 && !s.closed.Load() {
-		tag := s.tag(key, l)
-		t := s.tables[l.Cells]
+		tag := s.tables.tag(key, l)
+		t := s.tables.bySize[l.Cells]
 		g := t.lock(tag)
-		a := weir.Ask{Cost: cost, Now: s.nowIn(g)}
+		a := weir.Ask{Cost: cost, Now: g.now(s.clock)}
 		if at, found := g.find(tag); found {
 			d := l.Algorithm.Step(g.row(at), l, a)
 			g.mu.Unlock()
@@ -180,7 +104,7 @@ func (s *Store) TakeOne(_ context.Context, key string, l *weir.Limit, cost int64
 
 // one steps one key and returns the time of the decision, which it fills in.
 func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64, error) {
-	t := s.table(l)
+	t := s.tables.of(l)
 	if t == nil || s.closed.Load() || l.Traits()&(weir.Sketches|weir.Leases) != 0 {
 		if err := s.refuses(l, &a); err != nil {
 			return weir.Decision{}, 0, err
@@ -189,9 +113,9 @@ func (s *Store) one(key string, l *weir.Limit, a weir.Ask) (weir.Decision, int64
 			return s.oneSketched(key, l, a)
 		}
 	}
-	tag := s.tag(key, l)
+	tag := s.tables.tag(key, l)
 	g := t.lock(tag)
-	a.Now = s.nowIn(g)
+	a.Now = g.now(s.clock)
 	if at, found := g.find(tag); found && t.slabs == nil {
 		d := l.Algorithm.Step(g.row(at), l, a)
 		g.mu.Unlock()
@@ -241,39 +165,13 @@ func (s *Store) oneSlowly(t *table, g *segment, tag uint64, l *weir.Limit, a wei
 			if o := p.sketch(l, a.Now); o != nil {
 				d := p.estimate(o, l, a)
 				g.mu.Unlock()
-				s.overflowed.Add(1)
+				s.sketches.overflowed.Add(1)
 				return d, a.Now
 			}
 			g.mu.Unlock()
 			s.sketches.open(l, a.Now)
 		}
 		g = t.lock(tag)
-		a.Now = s.nowIn(g)
-	}
-}
-
-// fits reports whether tables may take so many bytes more.
-func (s *Store) fits(bytes int64) bool { return s.bytes.Load()+bytes <= s.maxBytes }
-
-func (s *Store) account(bytes int64) { s.bytes.Add(bytes) }
-
-func (s *Store) nextNum() uint64 { return s.num.Add(1) }
-
-// sweepEvery is how often the background work does a part of its round.
-const sweepEvery = time.Second
-
-// report logs when the store becomes full and when it is no longer. It runs in
-// the background: nobody waits for a log.
-func (s *Store) report(now int64) {
-	live := s.sketches.expire(now)
-	switch {
-	case live > 0 && !s.full:
-		s.full = true
-		s.logger.Warn("memory store full; new keys are decided from a sketch and may be refused early; raise max_bytes",
-			"bytes", s.bytes.Load(), "max_bytes", s.maxBytes+s.sketches.maxBytes)
-	case live == 0 && s.full:
-		s.full = false
-		s.logger.Warn("memory store below its maximum; all keys are decided exactly",
-			"overflowed_decisions", s.overflowed.Load())
+		a.Now = g.now(s.clock)
 	}
 }

@@ -1,55 +1,8 @@
 package memory
 
-import "time"
-
-// sweepRounds is over how many ticks a round over all tables is spread.
-const sweepRounds = 30
-
-// sweepLoop gives back, little by little, the memory of keys that expired and
-// did not come again.
-func (s *Store) sweepLoop() {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for part := 0; ; part = (part + 1) % sweepRounds {
-		select {
-		case <-s.stop:
-			return
-		case <-tick.C:
-		}
-		now := s.now()
-		s.sweep(now, part)
-		s.report(now)
-	}
-}
-
-// sweep does one of sweepRounds parts of a round.
-func (s *Store) sweep(now int64, part int) {
-	s.dropSpare()
-	s.tables[maxDirect+1].slabs.dropSpare()
-	s.sketches.dropWindows(now)
-	for _, t := range s.tables[1:] {
-		for i := part; i < tops; i += sweepRounds {
-			t.sweepTop(&t.tops[i], now)
-		}
-	}
-}
-
 // sweepTop drops expired rows, shrinks segments and merges them.
 func (t *table) sweepTop(p *top, now int64) {
-	d := p.directory.Load()
-	var last *segment
-	for i := range d.segments {
-		g := d.segments[i].Load()
-		if g == last {
-			continue
-		}
-		last = g
-		g.mu.Lock()
-		if g.prefix != gone {
-			t.sweepSegment(g, now)
-		}
-		g.mu.Unlock()
-	}
+	p.each(func(g *segment) { t.sweepSegment(g, now) })
 	for t.mergeSome(p) {
 	}
 	t.shrinkDirectory(p)
@@ -69,8 +22,8 @@ func (t *table) sweepSegment(g *segment, now int64) {
 	}
 	// A third more than is used: or the next few keys would make it grow again.
 	if bytes := t.sizeFor(int(g.used) + int(g.used)/3); bytes < 8*cap(g.cells) {
-		t.rehash(g, t.store.cells(bytes))
-		t.store.shrinks.Add(1)
+		t.rehash(g, bytes)
+		t.shrinks.Add(1)
 	}
 }
 
@@ -120,14 +73,10 @@ func (t *table) merge(g, h *segment) bool {
 		return false
 	}
 	old := g.cells
-	g.equip(t.store.cells(t.sizeFor(used + used/3)))
+	g.equip(t.arena.cells(t.sizeFor(used + used/3)))
 	for _, cells := range [2][]int64{old, h.cells} {
-		for at := 0; at < len(cells); at += t.words {
-			if cells[at] != 0 {
-				g.put(cells[at : at+t.words])
-			}
-		}
-		t.store.recycle(cells)
+		g.fill(cells)
+		t.arena.recycle(cells)
 	}
 	g.prefix >>= 1
 	g.bits--
@@ -135,26 +84,7 @@ func (t *table) merge(g, h *segment) bool {
 	h.prefix, h.bits = gone, topBits
 	h.cells, h.rows, h.used = nil, 0, 0
 	t.publish(g)
-	t.store.account(-segmentBytes)
-	t.store.shrinks.Add(1)
+	t.arena.account(-segmentBytes)
+	t.shrinks.Add(1)
 	return true
-}
-
-// shrinkDirectory halves the directory of p as long as no segment needs its
-// last bit.
-func (t *table) shrinkDirectory(p *top) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		d := p.directory.Load()
-		if d.depth == 0 {
-			return
-		}
-		for i := 0; i < len(d.segments); i += 2 {
-			if d.segments[i].Load() != d.segments[i+1].Load() {
-				return
-			}
-		}
-		t.replace(p, d, d.depth-1)
-	}
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -26,50 +25,52 @@ const (
 // splits, so that no copy is larger than one segment and the table is never
 // much emptier than it could be.
 type table struct {
-	store *Store
-	words int
+	arena *arena
+	// sketches know the keys that found no room in the table.
+	sketches *sketches
+	words    int
 	// slabs holds the cells of rows too long for a segment. Such a row is a tag
 	// and a reference. Nil where the cells are in the row.
 	slabs *slabs
 	tops  [tops]top
+
+	reused, splits, shrinks atomic.Uint64
 }
 
-// A top is the part of a table with the same upper tag bits.
-type top struct {
-	directory atomic.Pointer[directory]
-	// mu guards replacing the directory and its entries. It is taken last, under
-	// the locks of the segments concerned.
-	mu sync.Mutex
-}
-
-// A directory finds the segment of a tag by depth bits that follow those of the
-// top. A segment with fewer bits stands in several places.
-type directory struct {
-	depth    uint8
-	segments []atomic.Pointer[segment]
-}
-
-func newTable(s *Store, words int, sl *slabs) *table {
-	t := &table{store: s, words: words, slabs: sl}
+func newTable(a *arena, k *sketches, words int, sl *slabs) *table {
+	t := &table{arena: a, sketches: k, words: words, slabs: sl}
 	for i := range t.tops {
-		g := &segment{num: s.nextNum(), prefix: uint32(i), bits: topBits, words: uint8(words)}
-		g.equip(s.cells(t.ladder()[0]))
+		g := a.newSegment(uint32(i), topBits, uint8(words))
+		g.equip(a.cells(t.ladder()[0]))
 		d := &directory{segments: make([]atomic.Pointer[segment], 1)}
 		d.segments[0].Store(g)
 		t.tops[i].directory.Store(d)
-		s.account(segmentBytes + directoryBytes(1))
+		a.account(directoryBytes(1))
 	}
 	return t
 }
 
-const segmentBytes = 64
+func (t *table) ladder() []int {
+	if t.slabs != nil {
+		return wide[:]
+	}
+	return narrow[:]
+}
 
-func directoryBytes(entries int) int64 { return 32 + 8*int64(entries) }
+const segmentBytes = 64
 
 // segment returns the segment that tag belongs to, or belonged to a moment ago.
 func (t *table) segment(tag uint64) *segment {
 	d := t.tops[tag>>(64-topBits)].directory.Load()
 	return d.segments[tag<<topBits>>(64-d.depth)].Load()
+}
+
+// each calls f with every segment, locked. A key that moves between segments
+// meanwhile may be met twice or not at all.
+func (t *table) each(f func(*segment)) {
+	for i := range t.tops {
+		t.tops[i].each(f)
+	}
 }
 
 // lock returns the segment of tag, locked.
@@ -121,7 +122,7 @@ func (t *table) claim(g *segment, at int, tag uint64) {
 	if g.cells[at] == 0 {
 		g.used++
 	} else {
-		t.store.reused.Add(1)
+		t.reused.Add(1)
 	}
 	g.cells[at] = int64(tag)
 }
@@ -149,7 +150,11 @@ func (t *table) makeRoom(g *segment, need int, now int64) bool {
 	for _, bytes := range ladder {
 		rows := bytes / 8 / t.words
 		if rows > int(g.rows) && capacity(rows) >= int(g.used)+need {
-			return t.resize(g, bytes)
+			if !t.arena.fits(int64(bytes - 8*cap(g.cells))) {
+				return false
+			}
+			t.rehash(g, bytes)
+			return true
 		}
 	}
 	// Nothing larger: two segments. An op that needs more room than one of them
@@ -194,30 +199,17 @@ func (t *table) dropExpired(g *segment, edge int64) (earliest int64) {
 				g.used--
 			}
 		}
-		t.rehash(g, t.store.cells(8*cap(g.cells)))
+		t.rehash(g, 8*cap(g.cells))
 	}
 	return earliest
 }
 
-// resize moves the rows of g into cells of the given size.
-func (t *table) resize(g *segment, bytes int) bool {
-	if !t.store.fits(int64(bytes - 8*cap(g.cells))) {
-		return false
-	}
-	t.rehash(g, t.store.cells(bytes))
-	return true
-}
-
-// rehash moves the rows of g into cells, which are zero.
-func (t *table) rehash(g *segment, cells []int64) {
+// rehash moves the rows of g into cells of the given size.
+func (t *table) rehash(g *segment, bytes int) {
 	old := g.cells
-	g.equip(cells)
-	for at := 0; at < len(old); at += t.words {
-		if old[at] != 0 {
-			g.put(old[at : at+t.words])
-		}
-	}
-	t.store.recycle(old)
+	g.equip(t.arena.cells(bytes))
+	g.fill(old)
+	t.arena.recycle(old)
 }
 
 // split halves g: rows with the next tag bit set go to a new segment.
@@ -233,13 +225,14 @@ func (t *table) split(g *segment) bool {
 		}
 	}
 	low, high := t.sizeFor(int(g.used)-upper), t.sizeFor(upper)
-	if !t.store.fits(int64(low+high-8*cap(g.cells)) + segmentBytes) {
+	if !t.arena.fits(int64(low+high-8*cap(g.cells)) + segmentBytes) {
 		return false
 	}
 	old := g.cells
-	h := &segment{num: t.store.nextNum(), latest: g.latest, prefix: g.prefix<<1 | 1, bits: g.bits + 1, words: g.words}
-	g.equip(t.store.cells(low))
-	h.equip(t.store.cells(high))
+	h := t.arena.newSegment(g.prefix<<1|1, g.bits+1, g.words)
+	h.latest = g.latest
+	g.equip(t.arena.cells(low))
+	h.equip(t.arena.cells(high))
 	for at := 0; at < len(old); at += t.words {
 		switch row := old[at : at+t.words]; {
 		case row[0] == 0:
@@ -251,10 +244,9 @@ func (t *table) split(g *segment) bool {
 	}
 	g.prefix <<= 1
 	g.bits++
-	t.store.recycle(old)
-	t.store.account(segmentBytes)
+	t.arena.recycle(old)
 	t.publish(h)
-	t.store.splits.Add(1)
+	t.splits.Add(1)
 	return true
 }
 
@@ -268,33 +260,4 @@ func (t *table) sizeFor(used int) int {
 		}
 	}
 	return ladder[len(ladder)-1]
-}
-
-// publish enters g into the directory of its top.
-//
-// Requires: g covers what it is to cover, and nobody else can change that.
-func (t *table) publish(g *segment) {
-	own := g.bits - topBits
-	p := &t.tops[g.prefix>>own]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	d := p.directory.Load()
-	for d.depth < own {
-		d = t.replace(p, d, d.depth+1)
-	}
-	from := int(g.prefix&(1<<own-1)) << (d.depth - own)
-	for i := range 1 << (d.depth - own) {
-		d.segments[from+i].Store(g)
-	}
-}
-
-// replace gives p a directory of another depth. Requires: p is locked.
-func (t *table) replace(p *top, d *directory, depth uint8) *directory {
-	n := &directory{depth: depth, segments: make([]atomic.Pointer[segment], 1<<depth)}
-	for i := range n.segments {
-		n.segments[i].Store(d.segments[i<<d.depth>>depth].Load())
-	}
-	p.directory.Store(n)
-	t.store.account(directoryBytes(len(n.segments)) - directoryBytes(len(d.segments)))
-	return n
 }

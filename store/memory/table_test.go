@@ -83,7 +83,7 @@ func TestTableAgainstMap(t *testing.T) {
 				}
 				for range 12 {
 					for part := range sweepRounds {
-						s.sweep(clock.Load(), part)
+						s.sweeper.sweep(clock.Load(), part)
 					}
 				}
 				st := s.Stats()
@@ -107,7 +107,7 @@ func TestTableAgainstMap(t *testing.T) {
 // walk checks the invariants of every segment and returns the bytes of all.
 func walk(t *testing.T, s *Store) (bytes int64) {
 	t.Helper()
-	for _, tab := range s.tables[1:] {
+	for _, tab := range s.tables.bySize[1:] {
 		for i := range tab.tops {
 			bytes += directoryBytes(len(tab.tops[i].directory.Load().segments))
 		}
@@ -151,8 +151,8 @@ func walk(t *testing.T, s *Store) (bytes int64) {
 			}
 		}
 	}
-	for i := range s.spares {
-		bytes += int64(len(s.spares[i].free) * narrow[i])
+	for i := range s.tables.arena.spares {
+		bytes += int64(len(s.tables.arena.spares[i].free) * narrow[i])
 	}
 	return bytes + s.sketches.bytes.Load()
 }
@@ -167,7 +167,7 @@ func TestTableConcurrently(t *testing.T) {
 		var sweeper, workers sync.WaitGroup
 		sweeper.Go(func() {
 			for part := range sweeps {
-				s.sweep(clock.Load(), part)
+				s.sweeper.sweep(clock.Load(), part)
 				s.Stats()
 			}
 		})
@@ -236,7 +236,7 @@ func TestMergesBackToOneSegment(t *testing.T) {
 			spend(k, 1)
 		}
 		deepest := uint8(0)
-		tab := s.table(l)
+		tab := s.tables.of(l)
 		for i := range tab.tops {
 			deepest = max(deepest, tab.tops[i].directory.Load().depth)
 		}
@@ -249,7 +249,7 @@ func TestMergesBackToOneSegment(t *testing.T) {
 		}
 		clock.Add(micros.Of(l.Period)/2 + 1)
 		for part := range sweepRounds {
-			s.sweep(clock.Load(), part)
+			s.sweeper.sweep(clock.Load(), part)
 		}
 		for i := range tab.tops {
 			if d := tab.tops[i].directory.Load(); d.depth != 0 {
@@ -304,7 +304,7 @@ func TestNoTraceOfRefusedKeys(t *testing.T) {
 		}
 	}
 	for range 2 {
-		s.tables[maxDirect+1].slabs.dropSpare()
+		s.tables.bySize[maxDirect+1].slabs.dropSpare()
 	}
 	after := s.Stats()
 	if after.Keys != 0 {

@@ -15,8 +15,8 @@ import (
 func TestTimeStandsStill(t *testing.T) {
 	s := newIdle(Options{MaxBytes: 1 << 30})
 	defer s.Close()
-	late := s.now() + time.Hour.Microseconds()
-	tab := s.tables[1]
+	late := s.clock.now(0) + time.Hour.Microseconds()
+	tab := s.tables.bySize[1]
 	tab.each(func(g *segment) { g.latest = late })
 	plain := compile(t, weir.PerHour(1_000_000, algorithm.TokenBucket))
 	other := compile(t, &weir.Limit{Name: "other", Algorithm: tally{cells: 2}, Count: 1000, Period: time.Minute})
@@ -51,7 +51,7 @@ func TestTimeStandsStill(t *testing.T) {
 	for range 2 {
 		for k := range 100 {
 			for _, limits := range [][]*weir.Limit{{plain, other}, {other, plain}, {plain, other, plain}} {
-				s.tables[2].each(func(g *segment) { g.latest = 0 })
+				s.tables.bySize[2].each(func(g *segment) { g.latest = 0 })
 				take("several limits", k, limits...)
 				take("the other limit alone", k, other)
 			}
@@ -71,7 +71,7 @@ func TestTimeStandsStill(t *testing.T) {
 	})
 	before := s.Stats().Shrinks
 	for part := range sweepRounds {
-		s.sweep(s.now(), part)
+		s.sweeper.sweep(s.clock.now(0), part)
 	}
 	if s.Stats().Shrinks == before {
 		t.Fatal("no segments were merged")
@@ -83,7 +83,7 @@ func TestTimeStandsStill(t *testing.T) {
 	if d, err := s.TakeOne(t.Context(), "1", compile(t, &weir.Limit{Algorithm: algorithm.SlidingWindow, Count: 5, Period: time.Minute}), 1); err != nil || d.Remaining != 4 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	s.sweep(late+1, 0)
+	s.sweeper.sweep(late+1, 0)
 	if g := tab.tops[0].directory.Load().segments[0].Load(); g.latest != late+1 {
 		t.Errorf("rows were dropped as expired at %d, and the time is still %d", late+1, g.latest)
 	}

@@ -1,6 +1,9 @@
 package memory
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // The sizes of a segment's cells, in bytes: all are size classes of Go's
 // allocator, so that no byte is lost in rounding. The first steps double. The
@@ -13,11 +16,26 @@ var (
 	wide = [...]int{256, 512, 1024, 2048, 4096, 4864, 6144, 6912}
 )
 
-func (t *table) ladder() []int {
-	if t.slabs != nil {
-		return wide[:]
-	}
-	return narrow[:]
+// An arena is the memory of all tables: their segments, cells and slabs. It knows how much
+// they have and how much they may have.
+type arena struct {
+	maxBytes int64
+	maxSpare int // cells kept for reuse, of each size
+	bytes    atomic.Int64
+	num      atomic.Uint64
+	spares   [len(narrow)]spare
+}
+
+// fits reports whether tables may take so many bytes more.
+func (a *arena) fits(bytes int64) bool { return a.bytes.Load()+bytes <= a.maxBytes }
+
+func (a *arena) account(bytes int64) { a.bytes.Add(bytes) }
+
+// newSegment returns a segment of rows of words words, without cells, for the tags that
+// begin with the bits of prefix. Its number is the highest yet.
+func (a *arena) newSegment(prefix uint32, bits, words uint8) *segment {
+	a.account(segmentBytes)
+	return &segment{num: a.num.Add(1), prefix: prefix, bits: bits, words: words}
 }
 
 // A spare keeps freed cells of one size: tables trade them, for when one segment
@@ -28,10 +46,10 @@ type spare struct {
 }
 
 // cells returns zeroed cells of the given size in bytes, and accounts for them.
-func (s *Store) cells(bytes int) []int64 {
+func (a *arena) cells(bytes int) []int64 {
 	words := bytes / 8
-	s.account(int64(bytes))
-	p := s.spareOf(words)
+	a.account(int64(bytes))
+	p := a.spareOf(words)
 	if p == nil {
 		return make([]int64, words)
 	}
@@ -44,33 +62,33 @@ func (s *Store) cells(bytes int) []int64 {
 	c := p.free[n-1]
 	p.free = p.free[:n-1]
 	p.mu.Unlock()
-	s.account(-int64(bytes))
+	a.account(-int64(bytes))
 	clear(c)
 	return c
 }
 
 // recycle takes back cells that cells returned.
-func (s *Store) recycle(c []int64) {
+func (a *arena) recycle(c []int64) {
 	c = c[:cap(c)]
-	p := s.spareOf(len(c))
+	p := a.spareOf(len(c))
 	if p != nil {
 		p.mu.Lock()
-		if len(p.free) < s.maxSpare {
+		if len(p.free) < a.maxSpare {
 			p.free = append(p.free, c)
 			p.mu.Unlock()
 			return
 		}
 		p.mu.Unlock()
 	}
-	s.account(-8 * int64(len(c)))
+	a.account(-8 * int64(len(c)))
 }
 
 // spareOf returns where cells of the given size are kept, nil if they are too
 // small to bother.
-func (s *Store) spareOf(words int) *spare {
+func (a *arena) spareOf(words int) *spare {
 	for i, bytes := range narrow {
 		if i > 5 && bytes == 8*words {
-			return &s.spares[i]
+			return &a.spares[i]
 		}
 	}
 	return nil
@@ -78,14 +96,14 @@ func (s *Store) spareOf(words int) *spare {
 
 // dropSpare gives back one of the spare cells of each size: those that nobody
 // needs are gone after a round.
-func (s *Store) dropSpare() {
-	for i := range s.spares {
-		p := &s.spares[i]
+func (a *arena) dropSpare() {
+	for i := range a.spares {
+		p := &a.spares[i]
 		p.mu.Lock()
 		if n := len(p.free); n > 0 {
 			p.free[n-1] = nil
 			p.free = p.free[:n-1]
-			s.account(-int64(narrow[i]))
+			a.account(-int64(narrow[i]))
 		}
 		p.mu.Unlock()
 	}

@@ -1,0 +1,174 @@
+package memory
+
+import "github.com/weirlimit/weir"
+
+// locate checks ops and finds the table and the tag of each.
+func (s *Store) locate(ops []weir.Op, all []taken) error {
+	for i := range ops {
+		o, p := &ops[i], &all[i]
+		if o.Role == weir.Deny {
+			continue
+		}
+		if err := checkCost(o); err != nil {
+			return err
+		}
+		p.table = s.tables.of(o.Limit)
+		if p.table == nil || o.Limit.Traits()&(weir.Sketches|weir.Leases) != 0 {
+			a := weir.Ask{ID: o.ID, Verb: o.Verb}
+			if err := s.refuses(o.Limit, &a); err != nil {
+				return err
+			}
+		}
+		p.tag = s.tables.tag(o.Key, o.Limit)
+		if o.Limit.Traits()&weir.Sketches != 0 {
+			w, err := s.sketches.window(o.Limit)
+			if err != nil {
+				return err
+			}
+			p.window = w
+			p.table = s.tables.bySize[1]
+		}
+		for j := range i {
+			e := &all[j]
+			if e.tag != p.tag || e.table != p.table {
+				continue
+			}
+			p.again = true
+			if spends(&ops[j], o) {
+				p.earlier = min(p.earlier+ops[j].Cost, weir.MaxCost+1)
+			}
+		}
+		if p.earlier+o.Cost+o.Headroom > weir.MaxCost {
+			return weir.ErrCost
+		}
+	}
+	return nil
+}
+
+// spends reports whether what earlier takes is no longer there for o, an op on
+// the same key. Asking twice for one lease is asking once.
+func spends(earlier, o *weir.Op) bool {
+	if earlier.Verb == weir.Peek || earlier.Verb == weir.Refund {
+		return false
+	}
+	return o.Limit.Traits()&weir.Leases == 0 || earlier.ID != o.ID
+}
+
+// hold locks the segments of all ops and sees to it that every op has its row,
+// or room for one, or a sketch.
+func (s *Store) hold(ops []weir.Op, all []taken, locks lockSet) lockSet {
+	for {
+		locks = locks[:0]
+		for i := range all {
+			if p := &all[i]; p.table != nil {
+				p.segment = p.table.segment(p.tag)
+				locks = locks.with(p.segment)
+			}
+		}
+		locks.lock()
+		i, need := lacking(ops, all, s.clock)
+		if i < 0 {
+			return locks
+		}
+		locks.unlock()
+		if need == 0 {
+			continue // a segment has split or merged meanwhile
+		}
+		// With nothing else locked: growing takes its time.
+		p := &all[i]
+		g := p.table.lock(p.tag)
+		now := g.now(s.clock)
+		if int(g.used)+need > g.limit() {
+			p.full = !p.table.makeRoom(g, need, now)
+		} else {
+			p.full = p.table.slabs != nil
+		}
+		g.mu.Unlock()
+		if p.full {
+			l := ops[i].Limit
+			if s.sketches.of(l, now) == nil {
+				s.sketches.open(l, now)
+			}
+		}
+	}
+}
+
+// lacking returns the number of the first op that cannot go on, and how many rows its segment
+// needs, none if it has to be looked up anew.
+func lacking(ops []weir.Op, all []taken, c *clock) (at, need int) {
+	for i := range all {
+		p := &all[i]
+		if p.table == nil {
+			continue
+		}
+		if !p.segment.covers(p.tag) {
+			return i, 0
+		}
+		if p.window != nil {
+			continue
+		}
+		p.overflow = nil
+		if p.at, p.found = p.segment.find(p.tag); p.found {
+			continue
+		}
+		need = 0
+		for j := range all[:i+1] {
+			if q := &all[j]; q.segment == p.segment && !q.found && !q.again && q.window == nil && q.overflow == nil {
+				need++
+			}
+		}
+		if int(p.segment.used)+need <= p.segment.limit() && (p.table.slabs == nil || p.table.slabs.holds(ops[i].Limit)) {
+			continue
+		}
+		if !p.full {
+			return i, need
+		}
+		if p.overflow = p.table.sketches.of(ops[i].Limit, c.now(0)); p.overflow == nil {
+			return i, need
+		}
+	}
+	return -1, 0
+}
+
+// A lockSet is segments in the order of their numbers, each once. It is passed
+// and returned by value, so that its array stays on the stack.
+type lockSet []*segment
+
+func (k lockSet) with(g *segment) lockSet {
+	i := len(k)
+	for i > 0 && k[i-1].num > g.num {
+		i--
+	}
+	if i > 0 && k[i-1] == g {
+		return k
+	}
+	k = append(k, nil)
+	copy(k[i+1:], k[i:])
+	k[i] = g
+	return k
+}
+
+func (k lockSet) lock() {
+	for _, g := range k {
+		g.mu.Lock()
+	}
+}
+
+// now returns the time for a decision in all of k, which are locked.
+func (k lockSet) now(c *clock) int64 {
+	last := int64(0)
+	for _, g := range k {
+		last = max(last, g.latest)
+	}
+	now := c.now(last)
+	for _, g := range k {
+		g.latest = now
+	}
+	return now
+}
+
+func (k lockSet) unlock() {
+	for _, g := range k {
+		g.mu.Unlock()
+	}
+}
