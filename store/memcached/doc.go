@@ -44,9 +44,12 @@
 // addresses, so all nodes must name the same servers the same way, in any order.
 // Adding or leaving out one moves its share of the keys and no others; what moves
 // counts from zero. A server that does not answer keeps its keys: they get errors,
-// and the rule's failure policy decides, until it is back. As long as another answers
-// each such error is a [PartError].
+// and the rule's failure policy decides, until it is back. Of several, one that fails
+// five calls in a row is probed four times a second, and its keys get errors at once until
+// it answers. As long as another answers each such error is a [PartError].
 //
-// A decision takes no longer than [Options.Timeout], waiting for a connection
-// included, and what this process is late itself, a second at most. No goroutines are left behind by servers that are slow.
+// A decision takes no longer than [Options.Timeout], waiting for a connection included,
+// and what this process is late itself, a second at most. No more calls of a server are
+// under way than it has connections. What was sent is listened to for a second longer than
+// its time, though its caller has gone.
 package memcached

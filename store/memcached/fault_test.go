@@ -206,6 +206,35 @@ func TestOneOfTwoLost(t *testing.T) {
 	}
 }
 
+// TestLostServerIsProbed: of two servers, the one that fails some calls in a row is asked
+// no more until it answers a probe, and its keys get errors at once.
+func TestLostServerIsProbed(t *testing.T) {
+	well := server(t)
+	ill, p := servertest.Memcached(t, "")
+	s := open(t, memcached.Options{Servers: []string{well, ill}, Timeout: 200 * time.Millisecond})
+	l, lost := yearly(t, "l", 1000), ""
+	wake := stall(t, ill, p)
+	for n := 0; lost == ""; n++ {
+		if _, err := s.TakeOne(t.Context(), fmt.Sprint(n), l, 1); err != nil {
+			lost = fmt.Sprint(n)
+		}
+	}
+	ask := func() error {
+		_, err := s.TakeOne(t.Context(), lost, l, 1)
+		var part *memcached.PartError
+		if err != nil && (!errors.As(err, &part) || !strings.Contains(err.Error(), ill)) {
+			t.Errorf("error %v, want one of %s alone", err, ill)
+		}
+		return err
+	}
+	servertest.Await(t, "an error at once", func() bool {
+		err := ask()
+		return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	})
+	wake()
+	servertest.Await(t, "the server to be back", func() bool { return ask() == nil })
+}
+
 // TestForgetting: a flushed key admits the limit once more, and no more.
 func TestForgetting(t *testing.T) {
 	addr := server(t)

@@ -14,8 +14,7 @@ import (
 
 // A counter is one key of a call: where it is kept and what is known of it.
 type counter struct {
-	key    string
-	server *server
+	key string
 	// tag stands for the key in the set of keys that were refused lately.
 	tag uint64
 	// end is the end of the window, in microseconds since the Unix epoch; expire
@@ -48,27 +47,35 @@ func (s *Store) locate(c *counter, key string, l *weir.Limit, end int64) {
 	k = strconv.AppendInt(k, end, 10)
 
 	id := binary.LittleEndian.Uint64(sum[:])
-	c.key, c.end, c.server = string(k), end, s.serverOf(id)
+	c.key, c.end = string(k), end
 	c.tag = mix(id^uint64(end)) | 1
 }
 
-// serverOf returns the server that ranks highest for a key: rendezvous hashing,
+// serverOf returns the index of the server that ranks highest for a key: rendezvous hashing,
 // so that another list of servers moves only what it must.
 //
 // Source: Thaler and Ravishankar, "Using name-based mappings to increase hit
 // rates", 1998.
-func (s *Store) serverOf(id uint64) *server {
-	best := s.servers[0]
+func (s *Store) serverOf(id uint64) (best int) {
 	if len(s.servers) == 1 {
-		return best
+		return 0
 	}
-	highest := mix(id ^ best.hash)
-	for _, v := range s.servers[1:] {
+	highest := mix(id ^ s.servers[0].hash)
+	for i, v := range s.servers[1:] {
 		if rank := mix(id ^ v.hash); rank > highest {
-			best, highest = v, rank
+			best, highest = i+1, rank
 		}
 	}
 	return best
+}
+
+// hash returns the 64-bit FNV-1a hash of text.
+func hash(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
 }
 
 // mix is the finalizer of MurmurHash3: every bit of its result depends on all of

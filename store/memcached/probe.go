@@ -95,24 +95,6 @@ func probe(ctx context.Context, addr string) (probed, error) {
 	return version, nil
 }
 
-// Busy reports whether a call was not made, as too many waited for a connection.
-func Busy(err error) bool { return errors.Is(err, errBusy) }
-
-// Unreachable reports whether an error of Probe says that servers do not answer, and
-// not that one that does cannot be used.
-func Unreachable(err error) bool {
-	var netErr net.Error
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, err := range joined.Unwrap() {
-			if !Unreachable(err) {
-				return false
-			}
-		}
-		return true
-	}
-	return errors.Is(err, io.EOF) || errors.As(err, &netErr)
-}
-
 func readLine(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	return strings.TrimRight(line, "\r\n"), err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +13,16 @@ import (
 	"github.com/weirlimit/weir/internal/background"
 	"github.com/weirlimit/weir/internal/lateness"
 	"github.com/weirlimit/weir/params"
+	"github.com/weirlimit/weir/store/internal/clock"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+const (
+	// maxWaiting is how many calls wait for a connection to a server at most.
+	maxWaiting = 16384
+	// probeEvery is how often one of several servers is probed that has failed five calls
+	// in a row.
+	probeEvery = 250 * time.Millisecond
 )
 
 // Store keeps counts in Memcached. Safe for concurrent use.
@@ -31,11 +41,10 @@ type Store struct {
 	// version is what the server that was probed last calls itself.
 	version atomic.Pointer[string]
 
+	queue *transport.Queue
 	// meter tells how late this process is by itself.
 	meter  *lateness.Meter
-	closed chan struct{}
-	once   sync.Once
-	err    error // of closing
+	closed atomic.Bool
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -46,29 +55,39 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: o.Prefix, timeout: o.Timeout, now: o.Now, meter: lateness.New(), closed: make(chan struct{})}
+	s := &Store{prefix: o.Prefix, timeout: o.Timeout, now: o.Now, meter: lateness.New()}
 	for _, addr := range o.Servers {
-		s.servers = append(s.servers, newServer(addr, &o, s.closed))
+		s.servers = append(s.servers, newServer(addr, &o))
 	}
-	for _, v := range s.servers {
-		v.all = s.servers
-	}
+	s.queue = s.newQueue(o.MaxConns)
 	return s, nil
 }
 
-// Close implements weir.Store. It waits for the calls under way, no longer than
-// their timeout.
-func (s *Store) Close() error {
-	s.once.Do(func() {
-		close(s.closed)
-		var errs []error
-		for _, v := range s.servers {
-			errs = append(errs, v.close())
-		}
-		s.meter.Close()
-		s.err = errors.Join(errs...)
+// newQueue returns the queue before the servers.
+func (s *Store) newQueue(conns int) *transport.Queue {
+	base := time.Now()
+	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.meter)
+	return transport.New(driver{s}, env, transport.Options{
+		Budget: s.timeout / 4 * 3, Timeout: max(s.timeout, time.Second), Workers: conns, Batch: 1,
+		Waiting: maxWaiting, PerKey: maxWaiting, ProbeEvery: probeEvery,
+		Seed: rand.Uint64(), NeverOpens: len(s.servers) == 1,
+		Tuning: transport.Tuning{RunsOnly: true, ProbeFor: max(s.timeout, time.Second)},
 	})
-	return s.err
+}
+
+// Close implements weir.Store. It waits for the calls under way, no longer than
+// their timeout and a second.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.queue.Close()
+	var errs []error
+	for _, v := range s.servers {
+		errs = append(errs, v.close())
+	}
+	s.meter.Close()
+	return errors.Join(errs...)
 }
 
 // Stats is what a store has counted since it was made.
@@ -135,18 +154,6 @@ func servable(l *weir.Limit) error {
 	return &RejectedError{fmt.Errorf("store memcached: %w", Check(l))}
 }
 
-// RejectedError: Memcached cannot keep a limit of the call. Others are decided as ever.
-type RejectedError struct{ Err error }
-
-func (e *RejectedError) Error() string { return e.Err.Error() }
-
-// Unwrap returns e.Err.
-func (e *RejectedError) Unwrap() error { return e.Err }
-
-// Rejected returns true: the error says nothing of whether the servers answer, as
-// package shared asks.
-func (e *RejectedError) Rejected() bool { return true }
-
 // TakeOne implements weir.Store.
 func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int64) (weir.Decision, error) {
 	ops := [1]weir.Op{{Key: key, Limit: l, Cost: cost}}
@@ -157,39 +164,24 @@ func (s *Store) TakeOne(ctx context.Context, key string, l *weir.Limit, cost int
 }
 
 // Take implements weir.Store. Ops on the same key and limit are decided as a
-// sequence. The deadline of ctx shortens the timeout; that ctx was canceled is
-// noticed between steps.
+// sequence. The deadline of ctx shortens the timeout. A call that was sent when ctx
+// ended may be charged.
 func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
-	select {
-	case <-s.closed:
+	if s.closed.Load() {
 		return weir.ErrClosed
-	default:
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c := call{Store: s, ctx: ctx, ops: ops, now: s.now()}
-	if err := c.locate(); err != nil {
-		return err
-	}
-	begin := time.Now()
-	end := begin.Add(s.timeout)
+	class, timeout := transport.Foreground, s.timeout
 	if b := background.Of(ctx); b != nil {
-		end = begin.Add(max(s.timeout, b.Timeout))
+		class, timeout = transport.Fetch, max(timeout, b.Timeout)
 	}
-	if d, ok := ctx.Deadline(); ok && d.Before(end) {
-		end = d
+	err := s.queue.Take(ctx, class, timeout/4*3, ops, nil)
+	if err == nil {
+		return nil
 	}
-	own := s.meter.Allow()
-	c.end, c.deadline = due{end, own}, due{begin.Add(end.Sub(begin) / 4 * 3), own}
-	if err := c.run(); err != nil {
-		for i := range ops {
-			ops[i].Charged, ops[i].Borrowed = false, false
-		}
-		return err
+	for i := range ops {
+		ops[i].Charged, ops[i].Borrowed = false, false
 	}
-	c.remember()
-	return nil
+	return s.explain(err)
 }
 
 // wasRefused reports whether k was refused lately.

@@ -1,19 +1,19 @@
 package memcached
 
 import (
-	"context"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
 
-// A call is one Take on its way.
+// A call is ops of one server on their way.
 type call struct {
 	*Store
-	ctx context.Context
-	ops []weir.Op
-	now int64
+	conn *slot
+	ops  []weir.Op
+	now  int64
 	// deadline is when charging has to be done, end when taking back has.
-	deadline, end due
+	deadline, end time.Time
 
 	taken    []taken // one for each op
 	counters []*counter
@@ -110,7 +110,7 @@ func (c *call) run() error {
 	}
 	// A refusal by the only counter has told what it holds.
 	if !tried || len(c.counters) > 1 {
-		if err := c.look(); err != nil {
+		if err := c.conn.get(c.deadline, c.counters); err != nil {
 			return err
 		}
 	}
@@ -135,26 +135,6 @@ func (c *call) isSpendOnly() bool {
 		}
 	}
 	return true
-}
-
-// look asks for all counts, one server after the other.
-func (c *call) look() error {
-	batch := make([]*counter, 0, len(c.counters))
-	for _, v := range c.servers {
-		batch = batch[:0]
-		for _, k := range c.counters {
-			if k.server == v {
-				batch = append(batch, k)
-			}
-		}
-		if len(batch) == 0 {
-			continue
-		}
-		if err := v.get(c.ctx, &c.deadline, batch); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // peek fills each op's answer to a Peek.
@@ -210,7 +190,7 @@ func (c *call) chargeOne(i int) (bool, error) {
 	case verb == weir.Refund:
 		return true, c.refund(i)
 	}
-	count, err := t.server.add(c.ctx, &c.deadline, t.key, o.Cost, t.expire)
+	count, err := c.conn.add(c.deadline, t.key, o.Cost, t.expire)
 	if err != nil {
 		return false, err
 	}
@@ -252,7 +232,7 @@ func (c *call) reliesOn(i int) bool {
 func (c *call) refund(i int) error {
 	o, t := &c.ops[i], &c.taken[i]
 	if t.seen > 0 && (o.ID == 0 || o.ID == t.counter.end) {
-		if err := c.sub(t, min(o.Cost, t.seen)); err != nil {
+		if err := c.sub(c.deadline, t, min(o.Cost, t.seen)); err != nil {
 			return err
 		}
 	}
@@ -261,8 +241,8 @@ func (c *call) refund(i int) error {
 }
 
 // sub takes cost off the counter of t.
-func (c *call) sub(t *taken, cost int64) error {
-	count, err := t.server.sub(c.ctx, &c.deadline, t.key, cost)
+func (c *call) sub(by time.Time, t *taken, cost int64) error {
+	count, err := c.conn.sub(by, t.key, cost)
 	if err != nil {
 		return err
 	}
@@ -273,7 +253,7 @@ func (c *call) sub(t *taken, cost int64) error {
 // undo takes back what was charged to the counter of t. Where that fails it is not
 // tried again: it may have been done.
 func (c *call) undo(t *taken, cost int64) error {
-	err := c.sub(t, cost)
+	err := c.sub(c.end, t, cost)
 	if err != nil {
 		t.charged -= cost
 		c.kept.Add(1)
@@ -295,12 +275,10 @@ func (c *call) takeBack() {
 			continue
 		}
 		var err error
-		// Not under the caller's context: that it was canceled is one reason to be
-		// here.
-		if ctx := context.WithoutCancel(c.ctx); t.charged > 0 {
-			_, err = t.server.sub(ctx, &c.end, t.key, t.charged)
+		if t.charged > 0 {
+			_, err = c.conn.sub(c.end, t.key, t.charged)
 		} else {
-			_, err = t.server.add(ctx, &c.end, t.key, -t.charged, t.expire)
+			_, err = c.conn.add(c.end, t.key, -t.charged, t.expire)
 		}
 		// The answer that is under way stands all the same: what is kept makes
 		// later ones refuse, and Stats tells.

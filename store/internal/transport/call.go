@@ -54,7 +54,9 @@ type Result struct {
 	MayRun bool
 	// Excused: the shard's breaker does not count it, though it failed or was late.
 	Excused bool
-	Err     error
+	// Shard is where the call was to go.
+	Shard int
+	Err   error
 
 	left *Call // what the caller has left, if it was sent
 }
@@ -179,7 +181,9 @@ func (c *Call) err() error {
 	if c.result == nil {
 		return nil
 	}
-	return c.result
+	r := *c.result
+	r.Shard = c.shard.index
+	return &r
 }
 
 // IsLeft reports whether the call was sent, and its caller left it before it ended.

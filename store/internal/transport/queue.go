@@ -204,8 +204,9 @@ func (q *Queue) shardOf(ops []weir.Op) int {
 // wait queues a call, waits for its answer and copies that to ops.
 func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []weir.Op) (clock.Node, error) {
 	if r := c.shard.enter(c, left); r != nil {
-		q.spare.Put(c)
-		return 0, r
+		c.result = r
+		defer q.spare.Put(c)
+		return 0, c.err()
 	}
 	wake, rest := TimedOut, left
 	for c.late != nil && rest > q.opt.Budget {
@@ -222,9 +223,9 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 		wake = q.env.Park(ctx, c.gate, more)
 	}
 	if wake != Opened {
-		r := &Result{Outcome: Late, Err: ErrLate}
+		r := &Result{Outcome: Late, Shard: c.shard.index, Err: ErrLate}
 		if wake == Ended {
-			r = &Result{Outcome: CallerGone, Err: ctx.Err()}
+			r.Outcome, r.Err = CallerGone, ctx.Err()
 		}
 		if c.shard.leave(c, r) {
 			return 0, r

@@ -1,0 +1,86 @@
+package memcached
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// driver is a store as the driver of its queue: a shard is a server, and a call takes keys
+// of one.
+type driver struct{ *Store }
+
+var _ transport.Divider = driver{}
+
+// Shards implements transport.Driver.
+func (d driver) Shards() int { return len(d.servers) }
+
+// Shard implements transport.Driver.
+func (d driver) Shard(key string) int { return d.serverOf(hash(key)) }
+
+// Probe implements transport.Driver.
+func (d driver) Probe(shard int, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	_, err := probe(ctx, d.servers[shard].addr)
+	return err
+}
+
+// Send implements transport.Driver.
+func (d driver) Send(shard int, batch []*transport.Call) {
+	conn := <-d.servers[shard].slots
+	for _, carrier := range batch {
+		carrier.Finish(d.decide(conn, carrier))
+	}
+	d.servers[shard].slots <- conn
+}
+
+// hearFor is how much longer than its time a server is listened to. Its queue judges
+// whether it is late.
+const hearFor = time.Second
+
+// decide decides the ops of a call. Whatever becomes of what is to be taken back, the
+// answer is known before the call's time is over.
+func (d driver) decide(conn *slot, carrier *transport.Call) *transport.Result {
+	begin := time.Now()
+	c := call{
+		Store: d.Store, conn: conn, ops: carrier.Ops, now: d.now(),
+		deadline: begin.Add(carrier.Within + hearFor), end: begin.Add(carrier.Within / 8 * 7),
+	}
+	if err := c.locate(); err != nil {
+		return &transport.Result{Outcome: transport.Rejected, Err: err}
+	}
+	err := c.run()
+	switch {
+	case err == nil:
+		c.remember()
+		return nil
+	case tooLate(err):
+		// What is to be taken back has less than the time of a call: that says nothing.
+		return &transport.Result{Outcome: transport.Late, MayRun: true, Excused: time.Since(begin) < carrier.Within, Err: err}
+	}
+	return &transport.Result{Outcome: transport.Failed, MayRun: true, Err: err}
+}
+
+// Part implements transport.Divider.
+func (d driver) Part(key string) int { return d.Shard(key) }
+
+// Check implements transport.Divider.
+func (d driver) Check(ops []weir.Op) error {
+	c := call{Store: d.Store, ops: ops, now: d.now()}
+	return c.locate()
+}
+
+// LeavesTrace implements transport.Divider: all that is charged can be taken off again.
+func (d driver) LeavesTrace(*weir.Limit) bool { return false }
+
+// Undone implements transport.Divider.
+func (d driver) Undone(ops int, err error) {
+	if err != nil {
+		d.kept.Add(uint64(ops))
+	} else {
+		d.undone.Add(uint64(ops))
+	}
+}

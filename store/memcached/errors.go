@@ -1,0 +1,88 @@
+package memcached
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/store/internal/transport"
+)
+
+// PartError: one of several servers did not answer. What is kept on the others is
+// decided as ever.
+type PartError struct{ Err error }
+
+func (e *PartError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// Partial returns true: the error says nothing of the rest of the store, as package
+// shared asks.
+func (e *PartError) Partial() bool { return true }
+
+// RejectedError: Memcached cannot keep a limit of the call. Others are decided as ever.
+type RejectedError struct{ Err error }
+
+func (e *RejectedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+// Rejected returns true: the error says nothing of whether the servers answer, as
+// package shared asks.
+func (e *RejectedError) Rejected() bool { return true }
+
+// errBusy says nothing of the server: calls that have a connection do.
+var errBusy error = busyError{}
+
+type busyError struct{}
+
+func (busyError) Error() string { return "all connections are in use: raise conns, or add servers" }
+
+// Busy returns true, as package shared asks.
+func (busyError) Busy() bool { return true }
+
+// Busy reports whether a call was not made, as too many waited for a connection.
+func Busy(err error) bool { return errors.Is(err, errBusy) }
+
+// Unreachable reports whether an error of Probe says that servers do not answer, and
+// not that one that does cannot be used.
+func Unreachable(err error) bool {
+	var netErr net.Error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			if !Unreachable(err) {
+				return false
+			}
+		}
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.As(err, &netErr)
+}
+
+// explain returns an error of the queue as callers get it.
+func (s *Store) explain(err error) error {
+	var r *transport.Result
+	if !errors.As(err, &r) {
+		return err
+	}
+	switch err = r.Err; {
+	case s.closed.Load(), errors.Is(err, weir.ErrClosed):
+		return weir.ErrClosed
+	case r.Outcome == transport.Rejected, r.Outcome == transport.CallerGone:
+		return err
+	case r.Outcome == transport.Unsent:
+		return s.servers[r.Shard].errorf("%w: %w", errBusy, os.ErrDeadlineExceeded)
+	case r.Outcome == transport.Open:
+		err = s.servers[r.Shard].errorf("it has not answered lately")
+	case errors.Is(err, transport.ErrLate):
+		err = s.servers[r.Shard].errorf("no answer in time: %w", os.ErrDeadlineExceeded)
+	}
+	if len(s.servers) == 1 || s.queue.IsOpen() {
+		return err
+	}
+	return &PartError{err}
+}
