@@ -195,13 +195,15 @@ func (o *Overlay) Switches() []Entry {
 	return all
 }
 
-// SwitchOf returns the mode in force that an operator gave a limit, nil for none.
-func (o *Overlay) SwitchOf(l *weir.Limit) *Entry {
+// SwitchOf returns the view of the mode in force that an operator gave a limit of the
+// rules, nil for none.
+func (o *Overlay) SwitchOf(l *weir.Limit) *SwitchView {
 	s := inUse(o)
 	m := s.switches[limitID{l.Scope, l.Name}]
 	if m == nil || m.over(o.now()) {
 		return nil
 	}
-	found := *m.Entry
-	return &found
+	ref, _ := o.refOf(l)
+	v := m.Entry.switchView(ref)
+	return &v
 }

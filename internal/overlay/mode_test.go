@@ -381,7 +381,7 @@ func TestVersionsSideBySide(t *testing.T) {
 	if err := n.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if sw := n.SwitchOf(limits[0]); sw == nil || sw.Percent != 10 {
+	if sw := n.SwitchOf(limits[0]); sw == nil || *sw.Percent != 10 {
 		t.Errorf("the mode is %+v", sw)
 	}
 	if told := n.log.String(); strings.Count(told, "of a later version") != 1 || !strings.Contains(told, "\"entries\":1,\"kinds\":[\"tilt\"]") {

@@ -360,16 +360,7 @@ func TestDenyList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lim, err := weir.New(clocked.New(t), rules, weir.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := httpapi.New(httpapi.Options{Limiter: lim, AdminToken: token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(api)
-	defer srv.Close()
+	srv := serveRules(t, clocked.New(t), rules, httpapi.Options{AdminToken: token})
 	for path, want := range map[string]int{"/v1/check": 1, "/v1/explain": 2, "/v1/admin/inspect": 1} {
 		res, got := exchange(t, "POST", srv.URL, path, `{"descriptors":[{"entries":{"user":"ann"}}]}`, bearer)
 		if res.StatusCode != 200 || strings.Count(got, `"role":"deny"`) != want || strings.Contains(got, "permin") || !strings.Contains(got, `"retry_after":null`) {

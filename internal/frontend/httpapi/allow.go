@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/checks"
@@ -17,18 +19,15 @@ const (
 // maxTimestamp is the longest timestamp, in bytes.
 const maxTimestamp = 64
 
-// allowRequest is the body of POST /shouldAllowRequest.
-type allowRequest struct{ clientID string }
-
-// read reads the body. The timestamp is checked for its form and not used: a
+// readAllow reads the body of POST /shouldAllowRequest. The timestamp is checked for its form and not used: a
 // client that told the time could move its own window, so the store does.
-func (q *allowRequest) read(r *reader) {
+func readAllow(r *reader) (clientID string) {
 	var seen uint32
 	r.object(func(name []byte) {
 		switch string(name) {
 		case "clientId":
 			r.once(&seen, 0)
-			q.clientID = r.str(1, maxValue)
+			clientID = r.str(1, maxValue)
 		case "timestamp":
 			r.once(&seen, 1)
 			if !r.null() && !isRFC3339(r.str(0, maxTimestamp)) {
@@ -42,6 +41,7 @@ func (q *allowRequest) read(r *reader) {
 	if r.err == nil && seen&1 == 0 {
 		r.err = &inputError{"clientId is missing", "#/clientId"}
 	}
+	return clientID
 }
 
 // The two answers of /shouldAllowRequest. The header values' length is their
@@ -54,22 +54,23 @@ var (
 	jsonType      = []string{"application/json"}
 )
 
-func (a *API) shouldAllow(c *call, w http.ResponseWriter, r *http.Request) error {
-	var q allowRequest
-	if q.read(&c.reader); c.reader.err != nil {
+// shouldAllow answers /shouldAllowRequest.
+func (d *decisions) shouldAllow(c *call, w http.ResponseWriter, r *http.Request) error {
+	client := readAllow(&c.reader)
+	if c.reader.err != nil {
 		return c.reader.err
 	}
-	req := a.limiter.Acquire()
-	defer a.limiter.Recycle(req)
-	c.entries = append(c.entries[:0], weir.Entry{Key: "client_id", Value: q.clientID})
-	req.Domain, req.Priority = a.opt.Domain, a.opt.Priority
+	req := d.queries.limiter.Acquire()
+	defer d.queries.limiter.Recycle(req)
+	c.entries = append(c.entries[:0], weir.Entry{Key: "client_id", Value: client})
+	req.Domain, req.Priority = d.queries.domain, d.queries.priority
 	req.Descriptors = append(req.Descriptors, weir.Descriptor{Entries: c.entries})
-	d, err := a.limiter.Decide(r.Context(), req)
+	decision, err := d.queries.limiter.Decide(r.Context(), req)
 	if err != nil {
 		return err
 	}
 	body, length := bodyAllowed, lengthAllowed
-	if !d.Allowed() {
+	if !decision.Allowed() {
 		body, length = bodyRefused, lengthRefused
 	}
 	h := w.Header()
@@ -77,4 +78,21 @@ func (a *API) shouldAllow(c *call, w http.ResponseWriter, r *http.Request) error
 	// An error here means that the client has gone.
 	_, _ = w.Write(body)
 	return nil
+}
+
+// isRFC3339 reports whether s is a date and time as RFC 3339 §5.6 writes it,
+// on a day that exists. A leap second is accepted wherever one could be.
+func isRFC3339(s string) bool {
+	var upper [maxTimestamp]byte
+	b := upper[:copy(upper[:], s)]
+	for i, c := range b {
+		if c == 't' || c == 'z' {
+			b[i] = c - ('a' - 'A')
+		}
+	}
+	// Package time knows no leap seconds, and takes a comma in the fraction.
+	if len(b) > len("2006-01-02T15:04:05") && string(b[17:19]) == "60" {
+		copy(b[17:], "59")
+	}
+	return len(s) <= maxTimestamp && !strings.Contains(s, ",") && new(time.Time).UnmarshalText(b) == nil
 }

@@ -13,12 +13,9 @@ import (
 // appendDecision appends the members that tell d and what r met, without the
 // braces, so that more can follow.
 func appendDecision(b []byte, r *weir.Request, d weir.Decision) []byte {
-	b = append(b, `"allowed":`...)
-	b = strconv.AppendBool(b, d.Allowed())
-	b = append(b, `,"soft":`...)
-	b = strconv.AppendBool(b, d.Allowed() && r.Soft())
-	b = append(b, `,"borrowed":`...)
-	b = strconv.AppendBool(b, d.Allowed() && r.Borrowed())
+	b = appendBool(b, `"allowed":`, d.Allowed())
+	b = appendBool(b, `,"soft":`, d.Allowed() && r.Soft())
+	b = appendBool(b, `,"borrowed":`, d.Allowed() && r.Borrowed())
 	b = append(b, `,"delay":`...)
 	delay := time.Duration(0)
 	if d.Allowed() {
@@ -28,59 +25,42 @@ func appendDecision(b []byte, r *weir.Request, d weir.Decision) []byte {
 	if d.Banned() {
 		b = append(b, `,"banned":true`...)
 	}
-	b = append(b, `,"limit":`...)
-	b = appendLimit(b, d.Limit)
+	b = appendLimit(append(b, `,"limit":`...), d.Limit)
 	b = append(b, `,"remaining":`...)
 	if d.Limit == nil {
 		b = append(b, "null"...)
 	} else {
 		b = strconv.AppendInt(b, d.Remaining, 10)
 	}
-	b = append(b, `,"retry_after":`...)
-	b = appendSeconds(b, d.RetryAfter)
-	b = append(b, `,"reset_after":`...)
-	b = appendSeconds(b, d.ResetAfter)
-	b = append(b, `,"guarantee":`...)
-	b = appendGuarantee(b, r.Guarantee())
-	b = append(b, `,"limits":[`...)
-	b = appendOps(b, r.Ops(), false)
-	return append(b, ']')
+	b = appendSeconds(append(b, `,"retry_after":`...), d.RetryAfter)
+	b = appendSeconds(append(b, `,"reset_after":`...), d.ResetAfter)
+	b = appendGuarantee(append(b, `,"guarantee":`...), r.Guarantee())
+	return append(appendOps(append(b, `,"limits":[`...), r.Ops(), false), ']')
 }
 
 // appendOps appends what each op said; with keys, the name of its counter too.
 // Ops that were not asked, because a deny list spoke first, are left out.
 func appendOps(b []byte, ops []weir.Op, keys bool) []byte {
-	first := true
+	from := len(b)
 	for i := range ops {
 		o := &ops[i]
 		if o.Decision.Limit == nil {
 			continue
 		}
-		if !first {
+		if len(b) > from {
 			b = append(b, ',')
 		}
-		first = false
-		b = append(b, `{"limit":`...)
-		b = appendLimit(b, o.Limit)
-		b = append(b, `,"role":"`...)
-		b = append(b, checks.Role(o.Role)...)
-		b = append(b, '"')
+		b = appendLimit(append(b, `{"limit":`...), o.Limit)
+		b = append(append(append(b, `,"role":"`...), checks.Role(o.Role)...), '"')
 		if keys {
-			b = append(b, `,"key":`...)
-			b = appendText(b, o.Key)
+			b = appendText(append(b, `,"key":`...), o.Key)
 		}
-		b = append(b, `,"cost":`...)
-		b = strconv.AppendInt(b, o.Cost, 10)
-		b = append(b, `,"allowed":`...)
-		b = strconv.AppendBool(b, o.Decision.Allowed())
-		b = append(b, `,"charged":`...)
-		b = strconv.AppendBool(b, o.Charged && o.Verb != weir.Refund)
-		b = append(b, `,"remaining":`...)
-		b = strconv.AppendInt(b, o.Decision.Remaining, 10)
-		b = append(b, `,"retry_after":`...)
-		b = appendSeconds(b, o.Decision.RetryAfter)
-		b = append(b, `,"reset_after":`...)
-		b = appendSeconds(b, o.Decision.ResetAfter)
+		b = appendInt(b, `,"cost":`, o.Cost)
+		b = appendBool(b, `,"allowed":`, o.Decision.Allowed())
+		b = appendBool(b, `,"charged":`, o.Charged && o.Verb != weir.Refund)
+		b = appendInt(b, `,"remaining":`, o.Decision.Remaining)
+		b = appendSeconds(append(b, `,"retry_after":`...), o.Decision.RetryAfter)
+		b = appendSeconds(append(b, `,"reset_after":`...), o.Decision.ResetAfter)
 		b = append(b, '}')
 	}
 	return b
@@ -90,37 +70,36 @@ func appendLimit(b []byte, l *weir.Limit) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
-	b = append(b, `{"name":`...)
-	b = appendText(b, l.Name)
-	b = append(b, `,"count":`...)
-	b = strconv.AppendInt(b, l.Count, 10)
-	b = append(b, `,"burst":`...)
-	b = strconv.AppendInt(b, l.Burst, 10)
-	b = append(b, `,"period":`...)
-	b = appendSeconds(b, l.Period)
-	b = append(b, `,"algorithm":"`...)
-	b = append(b, l.Algorithm.Name()...)
+	b = appendText(append(b, `{"name":`...), l.Name)
+	b = appendInt(b, `,"count":`, l.Count)
+	b = appendInt(b, `,"burst":`, l.Burst)
+	b = appendSeconds(append(b, `,"period":`...), l.Period)
+	b = append(append(b, `,"algorithm":"`...), l.Algorithm.Name()...)
 	return append(b, `"}`...)
 }
 
 func appendGuarantee(b []byte, g weir.Guarantee) []byte {
-	b = append(b, `{"exact":`...)
-	b = strconv.AppendBool(b, g.Exact)
+	b = appendBool(b, `{"exact":`, g.Exact)
 	b = append(b, `,"at_most":`...)
 	if g.AtMost == weir.Unbounded {
 		b = append(b, "null"...)
 	} else {
 		b = strconv.AppendInt(b, g.AtMost, 10)
 	}
-	b = append(b, `,"over_admit":`...)
-	b = strconv.AppendInt(b, g.OverAdmit, 10)
-	b = append(b, `,"envelope":`...)
-	b = strconv.AppendInt(b, g.Envelope, 10)
-	b = append(b, `,"source":"`...)
-	b = append(b, g.Source.String()...)
-	b = append(b, `","degraded":`...)
-	b = strconv.AppendBool(b, g.Degraded)
-	return append(b, '}')
+	b = appendInt(b, `,"over_admit":`, g.OverAdmit)
+	b = appendInt(b, `,"envelope":`, g.Envelope)
+	b = append(append(b, `,"source":"`...), g.Source.String()...)
+	return append(appendBool(b, `","degraded":`, g.Degraded), '}')
+}
+
+// appendInt appends a member that is not the first, whose name is written with it.
+func appendInt(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// appendBool is appendInt for a truth.
+func appendBool(b []byte, name string, v bool) []byte {
+	return strconv.AppendBool(append(b, name...), v)
 }
 
 // appendSeconds appends d in seconds, rounded up to the microsecond; Never is

@@ -32,16 +32,13 @@ func Guard(trusted []netip.Prefix, client func(*http.Request) netip.Addr, api Pa
 		client = peer
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if api.Serves(r.URL.Path) && (trusts(trusted, client(r)) || api.Authorized(r)) {
+		isTrusted := func(p netip.Prefix) bool { return p.Contains(client(r)) }
+		if api.Serves(r.URL.Path) && (slices.ContainsFunc(trusted, isTrusted) || api.Authorized(r)) {
 			api.ServeHTTP(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func trusts(trusted []netip.Prefix, addr netip.Addr) bool {
-	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // peer returns the address of the TCP peer, v4-mapped ones as IPv4 and without

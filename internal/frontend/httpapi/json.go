@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -274,4 +275,47 @@ func (r *reader) once(seen *uint32, n uint) {
 		r.fail("is there twice")
 	}
 	*seen |= 1 << n
+}
+
+// failMissing states that the object just read lacks a member.
+//
+// Requires: no error was stated before.
+func (r *reader) failMissing(name string) {
+	r.fail("is missing")
+	r.err.pointer += "/" + name
+}
+
+// field is a member of a small body: a text, whose bounds are in bytes, or a number.
+type field struct {
+	name        string
+	text        *string
+	number      *int64
+	least, most int64
+	must        bool // else it may be missing, or null
+}
+
+// readFields reads a body that is an object of fields, whose names are listed.
+func readFields(r *reader, list string, fields []field) {
+	var seen uint32
+	r.object(func(name []byte) {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == string(name) })
+		if i < 0 {
+			r.unknown(list)
+			return
+		}
+		f := &fields[i]
+		switch r.once(&seen, uint(i)); {
+		case !f.must && r.null():
+		case f.text != nil:
+			*f.text = r.str(int(f.least), int(f.most))
+		default:
+			*f.number = r.integer(f.least, f.most)
+		}
+	})
+	r.end()
+	for i, f := range fields {
+		if r.err == nil && f.must && seen&(1<<i) == 0 {
+			r.failMissing(f.name)
+		}
+	}
 }

@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"math/bits"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -31,12 +34,13 @@ const (
 	mayName  // "limit": one of the limits that the descriptors meet
 	mayUnits // "units", to give back
 	maySeconds
-	mayRate   // "rate", "burst" and "seconds" of an override
-	mayReason // "reason" of what an operator changes
-	mayStrict // "strict": an error where the rules do not have what is asked
-	mayDomain // "whole_domain": a ban of all requests with the entry
-	mayClient // "client" in place of descriptors
-	mustSpend // a check that looks only is an error
+	mayRate     // "rate", "burst" and "seconds" of an override
+	mayReason   // "reason" of what an operator changes
+	mayStrict   // "strict": an error where the rules do not have what is asked
+	isExplained // "strict" is no error: that the rules do not have it is the answer
+	mayDomain   // "whole_domain": a ban of all requests with the entry
+	mayClient   // "client" in place of descriptors
+	mustSpend   // a check that looks only is an error
 )
 
 // member is a name in a check object.
@@ -50,7 +54,7 @@ type member struct {
 var members = [...]member{
 	{"domain", 0}, {"descriptors", 0}, {"cost", 0}, {"priority", 0}, {"peek", mayPeek}, {"lease", mayLease},
 	{"checks", mayHaveChecks}, {"limit", mayName}, {"units", mayUnits}, {"seconds", maySeconds | mayRate},
-	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason}, {"strict", mayStrict},
+	{"rate", mayRate}, {"burst", mayRate}, {"reason", mayReason}, {"strict", mayStrict | isExplained},
 	{"whole_domain", mayDomain}, {"client", mayClient},
 }
 
@@ -75,16 +79,21 @@ const (
 
 // known lists the members of the given shape, for whoever misspelt one.
 func (s shape) known() string {
-	list := ""
+	var names []string
 	for _, m := range members {
 		if m.when == 0 || s&m.when != 0 {
-			if list != "" {
-				list += ", "
-			}
-			list += m.name
+			names = append(names, m.name)
 		}
 	}
-	return list
+	return strings.Join(names, ", ")
+}
+
+// queries reads bodies that are checks. Safe for concurrent use.
+type queries struct {
+	responder *responder
+	limiter   *weir.Limiter
+	domain    string // of checks that name none
+	priority  int    // of checks that name none
 }
 
 // query is what a body asked.
@@ -103,8 +112,6 @@ type query struct {
 	client string
 	// notCovered says what a ban does not refuse.
 	notCovered []string
-	// warnings say that what is done does not reach whom it seems to.
-	warnings []string
 	// yaml is what the action amounts to in a rules file.
 	yaml string
 	// strict are the checks that are; allStrict says that all are.
@@ -113,72 +120,75 @@ type query struct {
 	seen      uint32
 }
 
-// checkStrict states an error if a strict check asks what the rules do not have.
-func (a *API) checkStrict(c *call) {
+// answers returns the handler of a path with bodies of a shape, of so many bytes at most.
+func (qs *queries) answers(most int, s shape, h handle) http.HandlerFunc {
+	return qs.responder.answers(most, func(c *call, r *http.Request) error {
+		defer c.query.release(qs.limiter)
+		qs.read(c, s)
+		if err := c.reader.fault(); err != nil {
+			return err
+		}
+		return h(c, r)
+	})
+}
+
+// read reads a body of the given shape: a check, or with mayHaveChecks several. The
+// requests share the body's bytes.
+func (qs *queries) read(c *call, s shape) {
 	q, r := &c.query, &c.reader
+	*q = query{reqs: q.reqs[:0], strict: q.strict[:0]}
+	c.entries = c.entries[:0]
+	qs.readCheck(c, s)
+	r.end()
 	if r.err != nil {
 		return
 	}
+	extra := q.seen &^ (seenChecks | seenStrict)
+	switch {
+	case q.batch && extra != 0:
+		r.err = &inputError{"stands either alone or in checks, not beside it", "#/" + members[bits.TrailingZeros32(extra)].name}
+	case s&mustSpend != 0 && q.reqs[0].Verb == weir.Peek:
+		r.err = &inputError{"must be at least 1: looking holds nothing", "#/cost"}
+	case s&mayStrict != 0:
+		r.err = qs.unmatched(q)
+	}
+}
+
+// unmatched returns what a strict check asks that the rules do not have, nil for nothing.
+func (qs *queries) unmatched(q *query) *inputError {
 	for i, req := range q.reqs {
 		if !q.allStrict && !slices.Contains(q.strict, req) {
 			continue
 		}
-		why := checks.Unmatched(a.limiter, req)
-		if why == "" {
-			continue
+		if why := checks.Unmatched(qs.limiter, req); why != "" {
+			pointer := "#/descriptors"
+			if q.batch {
+				pointer = "#/checks/" + strconv.Itoa(i) + "/descriptors"
+			}
+			return &inputError{why, pointer}
 		}
-		r.err = &inputError{why, "#/descriptors"}
-		if q.batch {
-			r.err.pointer = "#/checks/" + strconv.Itoa(i) + "/descriptors"
-		}
-		return
 	}
+	return nil
 }
 
-// mustSpend states an error if the one check in q only looks.
-func (q *query) mustSpend(r *reader) {
-	if r.err == nil && q.reqs[0].Verb == weir.Peek {
-		r.err = &inputError{"must be at least 1: looking holds nothing", "#/cost"}
-	}
-}
+// duration is for how long a change holds.
+func (q *query) duration() time.Duration { return time.Duration(q.seconds) * time.Second }
 
 // release gives the requests back.
-func (q *query) release(a *API) {
+func (q *query) release(l *weir.Limiter) {
 	for _, r := range q.reqs {
-		a.limiter.Recycle(r)
+		l.Recycle(r)
 	}
 	clear(q.reqs)
 	clear(q.strict)
 	q.reqs, q.strict = q.reqs[:0], q.strict[:0]
 }
 
-// readQuery reads a body of the given shape: a check, or with mayHaveChecks
-// several. The requests share the body's bytes.
-func (a *API) readQuery(c *call, s shape) {
-	q, r := &c.query, &c.reader
-	*q = query{reqs: q.reqs[:0], strict: q.strict[:0]}
-	c.entries = c.entries[:0]
-	a.readCheck(c, s)
-	r.end()
-	if extra := q.seen &^ (seenChecks | seenStrict); r.err == nil && q.batch && extra != 0 {
-		r.err = &inputError{"stands either alone or in checks, not beside it", "#/" + members[lowest(extra)].name}
-	}
-}
-
-func lowest(bits uint32) int {
-	i := 0
-	for bits&1 == 0 {
-		bits >>= 1
-		i++
-	}
-	return i
-}
-
 // readCheck reads one check object.
-func (a *API) readCheck(c *call, s shape) {
+func (qs *queries) readCheck(c *call, s shape) {
 	q, r := &c.query, &c.reader
-	req := a.limiter.Acquire()
-	req.Priority, req.Facts = a.opt.Priority, checks.Facts(req)
+	req := qs.limiter.Acquire()
+	req.Priority, req.Facts = qs.priority, checks.Facts(req)
 	q.reqs = append(q.reqs, req)
 	var seen uint32
 	r.object(func(name []byte) {
@@ -195,7 +205,7 @@ func (a *API) readCheck(c *call, s shape) {
 			seen &^= 1 << i // as if it were not there
 			return
 		}
-		a.readMember(c, req, 1<<i, s)
+		qs.readMember(c, req, 1<<i, s)
 	})
 	switch {
 	case r.err != nil:
@@ -203,7 +213,7 @@ func (a *API) readCheck(c *call, s shape) {
 		// What stood beside checks is an error, so nothing is lost with it.
 		q.seen |= seen
 		q.reqs = append(q.reqs[:0], q.reqs[1:]...)
-		a.limiter.Recycle(req)
+		qs.limiter.Recycle(req)
 		return
 	case seen&(seenDescriptors|seenClient) == 0:
 		r.failMissing("descriptors")
@@ -214,20 +224,12 @@ func (a *API) readCheck(c *call, s shape) {
 		q.seen |= seen
 	}
 	if req.Domain == "" {
-		req.Domain = a.opt.Domain
+		req.Domain = qs.domain
 	}
 }
 
-// failMissing states that the object just read lacks a member.
-//
-// Requires: no error was stated before.
-func (r *reader) failMissing(name string) {
-	r.fail("is missing")
-	r.err.pointer += "/" + name
-}
-
 // readMember reads the value of one member of a check.
-func (a *API) readMember(c *call, req *weir.Request, member uint32, s shape) {
+func (qs *queries) readMember(c *call, req *weir.Request, member uint32, s shape) {
 	q, r := &c.query, &c.reader
 	switch member {
 	case seenDomain:
@@ -253,7 +255,7 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32, s shape) {
 				r.fail("at most " + strconv.Itoa(maxChecks) + " checks at once")
 				return
 			}
-			a.readCheck(c, mayPeek|mayLease|s&mayStrict)
+			qs.readCheck(c, mayPeek|mayLease|s&mayStrict)
 		})
 		if r.err == nil && len(q.reqs) == 1 {
 			r.fail("must not be empty")
@@ -282,92 +284,4 @@ func (a *API) readMember(c *call, req *weir.Request, member uint32, s shape) {
 			q.strict = append(q.strict, req)
 		}
 	}
-}
-
-// readDescriptors reads the descriptors of req.
-func (c *call) readDescriptors(req *weir.Request) {
-	r := &c.reader
-	r.array(func(i int) {
-		if i == maxDescriptors {
-			r.fail("at most " + strconv.Itoa(maxDescriptors) + " descriptors")
-			return
-		}
-		var d weir.Descriptor
-		var seen uint32
-		r.object(func(name []byte) {
-			switch string(name) {
-			case "entries":
-				r.once(&seen, 0)
-				d.Entries = c.readEntries()
-			case "cost":
-				if r.once(&seen, 1); !r.null() {
-					d.Cost = r.integer(0, weir.MaxCost)
-					d.Peek = d.Peek || d.Cost == 0
-				}
-			case "peek":
-				if r.once(&seen, 2); !r.null() {
-					d.Peek = r.boolean() || d.Peek
-				}
-			default:
-				r.unknown("entries, cost and peek")
-			}
-		})
-		if r.err == nil && seen&1 == 0 {
-			r.failMissing("entries")
-		}
-		req.Descriptors = append(req.Descriptors, d)
-	})
-	if r.err == nil && len(req.Descriptors) == 0 {
-		r.fail("must not be empty")
-	}
-}
-
-// readEntries reads entries as an array of {"key":..., "value":...}, or as an
-// object whose members are taken in the order in which they are written.
-func (c *call) readEntries() []weir.Entry {
-	r, from := &c.reader, len(c.entries)
-	add := func(e weir.Entry) {
-		if len(c.entries)-from == maxEntries {
-			r.fail("at most " + strconv.Itoa(maxEntries) + " entries")
-		}
-		c.entries = append(c.entries, e)
-	}
-	if r.space() == '{' {
-		r.object(func(name []byte) {
-			if len(name) == 0 || len(name) > maxKey {
-				r.fail("the key must have from 1 to " + strconv.Itoa(maxKey) + " bytes")
-			}
-			for _, e := range c.entries[from:] {
-				if e.Key == string(name) {
-					r.fail("is there twice; write entries as an array to repeat a key")
-				}
-			}
-			add(weir.Entry{Key: alias(name), Value: r.str(0, maxValue)})
-		})
-	} else {
-		r.array(func(int) {
-			var e weir.Entry
-			var seen uint32
-			r.object(func(name []byte) {
-				switch string(name) {
-				case "key":
-					r.once(&seen, 0)
-					e.Key = r.str(1, maxKey)
-				case "value":
-					r.once(&seen, 1)
-					e.Value = r.str(0, maxValue)
-				default:
-					r.unknown("key and value")
-				}
-			})
-			if r.err == nil && seen&1 == 0 {
-				r.failMissing("key")
-			}
-			add(e)
-		})
-	}
-	if r.err == nil && len(c.entries) == from {
-		r.fail("must not be empty")
-	}
-	return c.entries[from:len(c.entries):len(c.entries)]
 }

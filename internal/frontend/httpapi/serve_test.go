@@ -59,6 +59,9 @@ func serveRules(t *testing.T, store weir.Store, rules weir.Rules, opt httpapi.Op
 	}
 	opt.Limiter, opt.Overlay, opt.Reserver = lim, over, res
 	opt.Keyring, _ = store.(httpapi.Keyring)
+	if opt.Rulebook == nil {
+		opt.Rulebook = book{}
+	}
 	api, err := httpapi.New(opt)
 	if err != nil {
 		t.Fatal(err)

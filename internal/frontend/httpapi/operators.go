@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"math"
 	"net"
 	"net/http"
@@ -9,15 +8,23 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/answer"
+	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/overlay"
 )
 
-// operator wraps h for operators only. With a token, whoever carries it is
+// operators are those whom their paths are for. Safe for concurrent use.
+type operators struct {
+	token   string // empty: loopback alone
+	guesses *guesses.Bound
+}
+
+// only wraps h for operators only. With a token, whoever carries it is
 // one. Without, only the handler of Admin lets anybody in: peers on loopback
 // who ask for loopback, so that no page in a local browser can.
-func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
+func (o *operators) only(h http.HandlerFunc) http.HandlerFunc {
 	cross := http.NewCrossOriginProtection()
 	return func(w http.ResponseWriter, r *http.Request) {
-		if a.opt.AdminToken == "" {
+		if o.token == "" {
 			local, _ := r.Context().Value(localKey{}).(bool)
 			if !local || !peer(r).IsLoopback() || Forwarded(r) || !LoopbackHost(r.Host) || cross.Check(r) != nil {
 				answer.Problem{Status: http.StatusForbidden,
@@ -27,7 +34,7 @@ func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
 			h(w, r)
 			return
 		}
-		ok, wait := a.opt.Guesses.CheckToken(r, a.opt.AdminToken)
+		ok, wait := o.guesses.CheckToken(r, o.token)
 		switch {
 		case ok:
 			h(w, r)
@@ -41,30 +48,35 @@ func (a *API) operator(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Authorized implements [Paths]. A wrong token is counted as a guess. It is not
+// hasToken reports whether r carries the admin token. A wrong token is counted as a guess. It is not
 // answered as one, as the request may be meant for another server.
-func (a *API) Authorized(r *http.Request) bool {
-	if a.opt.AdminToken == "" || len(r.Header["Authorization"]) == 0 {
+func (o *operators) hasToken(r *http.Request) bool {
+	if o.token == "" || len(r.Header["Authorization"]) == 0 {
 		return false
 	}
-	ok, _ := a.opt.Guesses.CheckToken(r, a.opt.AdminToken)
+	ok, _ := o.guesses.CheckToken(r, o.token)
 	return ok
+}
+
+// author is who asks for a change, and why.
+func (o *operators) author(r *http.Request, reason string) overlay.Author {
+	return overlay.Author{By: o.name(r), Reason: strings.Clone(reason)}
+}
+
+// name says who an operator is, for the log and the audit log.
+func (o *operators) name(r *http.Request) string {
+	from := "a local socket"
+	if addr := peer(r); addr.IsValid() {
+		from = addr.String()
+	}
+	if o.token != "" {
+		return "admin token from " + from
+	}
+	return from
 }
 
 // localKey marks requests that came through Admin.
 type localKey struct{}
-
-// Admin returns a handler of the operators' paths alone, for a port of their
-// own. Without a token it answers only to loopback.
-func (a *API) Admin() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.admin[r.URL.Path] {
-			notFound(w, r)
-			return
-		}
-		a.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
-	})
-}
 
 // LoopbackHost reports whether a Host header names this machine's loopback.
 func LoopbackHost(host string) bool {

@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/overlay"
+)
+
+// counters changes what is counted for a key.
+type counters struct {
+	keys      *keys
+	overrides *overrides
+	operators *operators
+}
+
+func (n *counters) routes() routes {
+	reset := n.keys.after(mayReason, n.noting("reset", "key reset", n.reset))
+	reset["POST"] = needs(n.keys.keyring != nil, "the store of this service cannot forget single keys", reset["POST"])
+	return routes{
+		"/v1/admin/reset": reset,
+		"/v1/admin/grant": n.keys.after(mayReason|mayUnits, n.noting("grant", "units granted", n.grant)),
+	}
+}
+
+// noting returns the action that calls do with the ops of the limit that is meant, and
+// notes what it did: after is how it stands then, in words.
+func (n *counters) noting(name, what string, do func(r *http.Request, q *query, ops []weir.Op) (after string, err error)) action {
+	return func(r *http.Request, q *query) error {
+		req := q.reqs[0]
+		ops, fault := choose(n.keys.queries.limiter.Match(req), q.limit)
+		if fault != nil {
+			return fault
+		}
+		before := n.left(r.Context(), ops)
+		after, err := do(r, q, ops)
+		if err != nil {
+			return err
+		}
+		n.keys.overlay.Note(r.Context(), what, overlay.Change{Action: name, Domain: req.Domain, Entries: req.Descriptors[0].Entries,
+			Limit: ops[0].Limit.Name, By: n.operators.name(r), Reason: q.reason, Before: before, After: after})
+		return nil
+	}
+}
+
+// reset forgets the key, and lifts its ban.
+func (n *counters) reset(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
+	var errs []error
+	for i := range ops {
+		_, err := n.keys.keyring.Forget(r.Context(), ops[i].Key, ops[i].Limit)
+		errs = append(errs, err)
+	}
+	if ops[0].Role != weir.Pool {
+		errs = append(errs, n.overrides.lift(r, q, overlay.Ban))
+	}
+	return "untouched", errors.Join(errs...)
+}
+
+// grant gives units back to the key, up to untouched.
+func (n *counters) grant(r *http.Request, q *query, ops []weir.Op) (after string, err error) {
+	var refunds []weir.Op
+	for _, o := range ops {
+		switch t := o.Limit.Traits(); {
+		case o.Role == weir.Ban:
+			continue
+		case t&(weir.Sketches|weir.Leases|weir.Shapes) != 0:
+			return "", weir.ErrRefund
+		}
+		refunds = append(refunds, weir.Op{Key: o.Key, Limit: o.Limit, Cost: q.units, Role: weir.Always, Verb: weir.Refund})
+	}
+	if _, err := n.keys.queries.limiter.Apply(r.Context(), refunds); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, after %d were given back", n.left(r.Context(), ops), q.units), nil
+}
+
+// left says how many units ops have left, without spending.
+func (n *counters) left(ctx context.Context, ops []weir.Op) string {
+	var peek []weir.Op
+	for _, o := range ops {
+		if o.Role != weir.Ban {
+			peek = append(peek, weir.Op{Key: o.Key, Limit: o.Limit, Cost: o.Cost, ID: o.ID, Role: weir.Always, Verb: weir.Peek})
+		}
+	}
+	if len(peek) == 0 {
+		return ""
+	}
+	if _, err := n.keys.queries.limiter.Apply(ctx, peek); err != nil {
+		return "" // the change itself meets the error, if it lasts
+	}
+	return strconv.FormatInt(peek[0].Decision.Remaining, 10) + " left"
+}

@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/admit"
+)
+
+// decisions answers checks. Nothing on their path may allocate without need.
+type decisions struct{ queries *queries }
+
+func (d *decisions) routes() routes {
+	const may = mayPeek | mayLease | mayHaveChecks | mayStrict
+	return routes{
+		"/shouldAllowRequest": {"POST": d.queries.responder.reads(maxSmallBody, d.shouldAllow)},
+		"/v1/check":           {"POST": d.queries.answers(maxBatchBody, may, d.check)},
+		"/v1/peek":            {"POST": d.queries.answers(maxBatchBody, may, d.peek)},
+		"/v1/acquire":         {"POST": d.queries.answers(maxSmallBody, mayLease|mayStrict|mustSpend, d.acquire)},
+		"/v1/release":         {"POST": d.queries.answers(maxSmallBody, mayLease|mustLease, d.release)},
+	}
+}
+
+// peek answers /v1/peek.
+func (d *decisions) peek(c *call, r *http.Request) error {
+	for _, req := range c.query.reqs {
+		req.Verb = weir.Peek
+	}
+	return d.check(c, r)
+}
+
+// check answers /v1/check.
+func (d *decisions) check(c *call, r *http.Request) error {
+	if c.query.batch {
+		return d.checkAll(c, r)
+	}
+	req := c.query.reqs[0]
+	decision, err := d.queries.limiter.Decide(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	c.out = append(appendDecision(append(c.out[:0], '{'), req, decision), '}')
+	return nil
+}
+
+// checkAll answers a batch. What could make a check fail is looked for in all
+// of them before the first is counted.
+func (d *decisions) checkAll(c *call, r *http.Request) error {
+	out := append(c.out[:0], `{"results":[`...)
+	i, err, undo := admit.DecideAll(r.Context(), d.queries.limiter, c.query.reqs, func(i int, decision weir.Decision) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendDecision(append(out, '{'), c.query.reqs[i], decision), '}')
+	})
+	c.out = append(out, "]}"...)
+	if undo != nil {
+		d.queries.responder.logStore(undo)
+	}
+	if bad := faultOf(err); bad != nil {
+		bad.pointer = "#/checks/" + strconv.Itoa(i) + bad.pointer[1:]
+		return bad
+	}
+	return err
+}
+
+// acquire answers /v1/acquire: a check under a lease, which is made up if the
+// body names none. Acquiring again under the same lease renews it.
+func (d *decisions) acquire(c *call, r *http.Request) error {
+	req := c.query.reqs[0]
+	decision, err := admit.Acquire(r.Context(), d.queries.limiter, req)
+	if err != nil {
+		return err
+	}
+	c.out = appendDecision(append(c.out[:0], '{'), req, decision)
+	if decision.Allowed() {
+		c.out = appendText(append(c.out, `,"lease":`...), req.Lease)
+	}
+	c.out = append(c.out, '}')
+	return nil
+}
+
+// release answers /v1/release. Releasing what is not held is no error: a client that got
+// no response asks again.
+func (d *decisions) release(c *call, r *http.Request) error {
+	c.out = append(c.out[:0], `{"released":true}`...)
+	return d.queries.limiter.Release(r.Context(), c.query.reqs[0])
+}

@@ -1,0 +1,224 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/overlay"
+)
+
+// Keyring is a store whose keys can be looked at and forgotten one by one; the
+// memory store is one.
+type Keyring interface {
+	// Inspect returns a copy of what is kept for a key, and whether anything is.
+	Inspect(ctx context.Context, key string, l *weir.Limit) (cells []int64, found bool, err error)
+	// Forget makes a key as if it had never been seen, and reports whether it
+	// was.
+	Forget(ctx context.Context, key string, l *weir.Limit) (found bool, err error)
+}
+
+// keys answers operators about one key: how it stands under the limits that the one
+// descriptor meets, or under the one of them that is named.
+type keys struct {
+	queries  *queries
+	overlay  *overlay.Overlay
+	keyring  Keyring // nil where the store has none
+	clients  func(name string) []KnownClient
+	coverage *coverage
+}
+
+func (k *keys) routes() routes {
+	return routes{"/v1/admin/inspect": k.after(0, nil)}
+}
+
+// An action changes something of the key in q.
+type action func(r *http.Request, q *query) error
+
+// after answers with how a key stands after do, if there is one.
+func (k *keys) after(s shape, do action) methods {
+	return methods{"POST": k.queries.answers(maxSmallBody, s|mayName|mayClient, func(c *call, r *http.Request) error {
+		q := &c.query
+		if q.client != "" {
+			if fault := identify(q, k.clients); fault != nil {
+				return fault
+			}
+		}
+		if fault := oneKey(q, s); fault != nil {
+			return fault
+		}
+		if do != nil {
+			if err := do(r, q); err != nil {
+				return err
+			}
+		}
+		return k.write(c, r, do != nil)
+	})}
+}
+
+// write makes the response: how the key of c stands. isChanged is set after an action.
+func (k *keys) write(c *call, r *http.Request, isChanged bool) error {
+	q := &c.query
+	req := q.reqs[0]
+	if q.limit != "" && !isChanged && q.client == "" {
+		if _, fault := choose(k.queries.limiter.Match(req), q.limit); fault != nil {
+			return fault
+		}
+	}
+	d, err := look(r.Context(), k.queries.limiter, req)
+	if err != nil {
+		return err
+	}
+	if c.out, err = k.append(r.Context(), append(c.out[:0], `{"allowed":`...), req, d); err != nil {
+		return err
+	}
+	var more struct {
+		overlaid
+		YAML       *string      `json:"yaml,omitempty"`
+		Client     *foundClient `json:"client,omitempty"`
+		NotCovered []string     `json:"not_covered,omitempty"`
+		Warnings   []string     `json:"warnings,omitempty"`
+	}
+	more.overlaid, more.NotCovered = overlaidOf(k.overlay, req), q.notCovered
+	if isChanged {
+		more.YAML = &q.yaml
+	}
+	if q.client != "" {
+		more.Client = &foundClient{req.Domain, req.Descriptors[0].Entries}
+	}
+	if len(q.notCovered) == 0 {
+		more.Warnings = k.coverage.unsent(req.Descriptors[0].Entries, q.wholeDomain)
+	}
+	c.out, err = appendMembers(c.out, &more)
+	return err
+}
+
+// foundClient is who was meant by a name in events.
+type foundClient struct {
+	Domain  string       `json:"domain"`
+	Entries []weir.Entry `json:"entries"`
+}
+
+// look decides req without spending. Unlike a check it asks the limits of a
+// banned key too.
+func look(ctx context.Context, l *weir.Limiter, req *weir.Request) (weir.Decision, error) {
+	req.Verb = weir.Peek
+	rest, bans := overlay.Split(l.Match(req))
+	if len(bans) == 0 || len(rest) == 0 || slices.ContainsFunc(rest, func(o weir.Op) bool { return o.Role == weir.Deny }) {
+		return l.Decide(ctx, req)
+	}
+	d, err := l.Apply(ctx, rest)
+	if err != nil {
+		return d, err
+	}
+	for i := range bans {
+		if b := bans[i].Decision; d.Allowed() || d.RetryAfter != weir.Never && b.RetryAfter > d.RetryAfter {
+			d = b
+		}
+	}
+	return d, nil
+}
+
+// oneKey reports what keeps q from being about one key.
+func oneKey(q *query, s shape) *inputError {
+	switch {
+	case len(q.reqs[0].Descriptors) != 1:
+		return &inputError{"must be one descriptor: one key is meant", "#/descriptors"}
+	case s&mayUnits != 0 && q.units == 0:
+		return &inputError{"is missing", "#/units"}
+	case s&maySeconds != 0 && q.seen&seenSeconds == 0:
+		return &inputError{"is missing; 0 takes back what there is", "#/seconds"}
+	case s&mayRate != 0 && q.rate == "":
+		return &inputError{"is missing: such as 5000/minute, or none to take an override back", "#/rate"}
+	}
+	return nil
+}
+
+// choose returns those of ops that count for the one limit that is meant: the
+// limit of the given name, or the only one. What it shares with other keys, a
+// pool, is left out unless it is named itself.
+func choose(ops []weir.Op, name string) ([]weir.Op, *inputError) {
+	var names []string
+	for i := range ops {
+		o := &ops[i]
+		if o.Role == weir.Deny || o.Role == weir.Ban || o.Role == weir.Pool && o.Limit.Name != name {
+			continue
+		}
+		if !slices.Contains(names, o.Limit.Name) {
+			names = append(names, o.Limit.Name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, &inputError{"no limit counts for these entries", "#/descriptors"}
+	case name == "" && len(names) > 1:
+		return nil, &inputError{"is missing; say which limit is meant: " + quoted(names), "#/limit"}
+	case name == "":
+		name = names[0]
+	case !slices.Contains(names, name):
+		return nil, &inputError{"is not met by these entries; they meet " + quoted(names), "#/limit"}
+	}
+	var chosen, lockouts []weir.Op
+	for _, o := range ops {
+		switch {
+		case o.Role == weir.Deny:
+		case o.Part == weir.PartBan:
+			if o.Of.Name == name && o.Verb != weir.Peek {
+				lockouts = append(lockouts, o)
+			}
+		case o.Limit.Name == name:
+			chosen = append(chosen, o)
+		}
+	}
+	return append(chosen, lockouts...), nil
+}
+
+func quoted(names []string) string {
+	b := make([]byte, 0, 64)
+	for i, n := range names {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendQuote(b, n)
+	}
+	return string(b)
+}
+
+// append appends how the keys that req met stand, after {"allowed": and before what else
+// there is to say.
+func (k *keys) append(ctx context.Context, b []byte, req *weir.Request, d weir.Decision) ([]byte, error) {
+	ops := req.Ops()
+	b = appendSeconds(append(strconv.AppendBool(b, d.Allowed()), `,"retry_after":`...), d.RetryAfter)
+	b = append(b, `,"limits":[`...)
+	from := len(b)
+	for i := range ops {
+		if ops[i].Decision.Limit == nil {
+			continue
+		}
+		if len(b) > from {
+			b = append(b, ',')
+		}
+		b = appendOps(b, ops[i:i+1], true)
+		if k.keyring == nil || ops[i].Role == weir.Deny {
+			continue
+		}
+		cells, _, err := k.keyring.Inspect(ctx, ops[i].Key, ops[i].Limit)
+		if err != nil {
+			return b, err
+		}
+		b = append(b[:len(b)-1], `,"cells":[`...)
+		for j, n := range cells[:min(len(cells), maxCells)] {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, n, 10)
+		}
+		b = append(b, "]}"...)
+	}
+	return append(b, ']'), nil
+}
+
+// maxCells is how many words of a key's state are shown.
+const maxCells = 256

@@ -1,0 +1,253 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/internal/spell"
+)
+
+// noMode takes an operator's mode back.
+const noMode = "none"
+
+// modeWords are the modes that can be asked for.
+var modeWords = []string{string(overlay.Shadow), string(overlay.Enforced), string(overlay.Off), noMode}
+
+// maxRule bounds the words that name a rule, in bytes.
+const maxRule = 8 << 10
+
+// modeQuery is the body of POST /v1/admin/mode.
+type modeQuery struct {
+	domain, rule, limit, mode, reason string
+	percent, seconds                  int64
+}
+
+// modes changes the modes of limits, and answers how they stand.
+type modes struct {
+	responder *responder
+	overlay   *overlay.Overlay
+	operators *operators
+	domain    string // where none is named
+}
+
+func (m *modes) routes() routes {
+	return routes{
+		"/v1/admin/mode":  {"POST": m.responder.answers(maxSmallBody, m.set)},
+		"/v1/admin/modes": {"GET": m.responder.gets(m.list)},
+	}
+}
+
+// read reads the body of POST /v1/admin/mode.
+func (m *modes) read(r *reader) modeQuery {
+	q := modeQuery{domain: m.domain}
+	readFields(r, "domain, rule, limit, mode, percent, seconds and reason", []field{
+		{name: "domain", text: &q.domain, least: 1, most: maxDomain}, {name: "rule", text: &q.rule, least: 1, most: maxRule},
+		{name: "limit", text: &q.limit, least: 1, most: maxValue}, {name: "mode", text: &q.mode, least: 1, most: maxRate},
+		{name: "percent", number: &q.percent, least: 1, most: 100}, {name: "seconds", number: &q.seconds, most: int64(weir.MaxPeriod / time.Second)},
+		{name: "reason", text: &q.reason, least: 1, most: maxReason},
+	})
+	switch {
+	case r.err != nil:
+	case q.rule == "":
+		r.err = &inputError{"is missing: the words of a rule, such as client_id, or the name of a limit", "#/rule"}
+	case q.mode == "":
+		r.err = &inputError{"is missing: one of " + strings.Join(modeWords, ", "), "#/mode"}
+	case !slices.Contains(modeWords, q.mode):
+		r.err = &inputError{fmt.Sprintf("%q is none of %s%s", q.mode, strings.Join(modeWords, ", "), spell.Hint(q.mode, modeWords)), "#/mode"}
+	case strings.TrimSpace(q.reason) == "":
+		r.err = &inputError{"is missing: say why, for whoever looks after this later", "#/reason"}
+	case q.percent != 0 && q.mode != string(overlay.Enforced):
+		r.err = &inputError{"is for the mode enforce, not for " + q.mode, "#/percent"}
+	case q.seconds != 0 && q.mode == noMode:
+		r.err = &inputError{"none goes alone: leave seconds out", "#/seconds"}
+	}
+	return q
+}
+
+// modeAnswer is the answer of POST /v1/admin/mode and GET /v1/admin/modes.
+type modeAnswer struct {
+	// Limits are those that are meant, as they stand.
+	Limits []modeLimit `json:"limits"`
+	// Waiting are modes of limits that the rules do not have.
+	Waiting []overlay.SwitchView `json:"pending"`
+	// YAML is what the change amounts to in a rules file; of a change alone.
+	YAML *string `json:"yaml,omitempty"`
+}
+
+// modeLimit is how one limit stands.
+type modeLimit struct {
+	Domain string `json:"domain"`
+	Rule   string `json:"rule"`
+	Limit  string `json:"limit"`
+	// Mode in force, and for how many percent of the keys it refuses.
+	Mode    overlay.Mode `json:"mode"`
+	Percent int64        `json:"percent"`
+	// Rules is the mode by the rules in a word.
+	Rules string `json:"rules"`
+	// Changed is what an operator made of it, nil for nothing.
+	Changed *overlay.SwitchView `json:"changed"`
+	// Counts are the decisions of this node under the limit since its start.
+	Counts map[string]uint64 `json:"counts"`
+}
+
+// view returns how limits stand.
+func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
+	out := modeAnswer{Limits: []modeLimit{}, Waiting: []overlay.SwitchView{}}
+	for _, v := range m.overlay.SwitchViews() {
+		if v.Rules == nil {
+			out.Waiting = append(out.Waiting, v)
+		}
+	}
+	type id struct{ domain, rule, limit string }
+	at := map[id]int{}
+	for _, p := range limits {
+		key := id{p.Domain, p.Rule, p.Limit.Name}
+		i, isThere := at[key] // a limit in words counts addresses and clients apart
+		if !isThere {
+			i, at[key] = len(out.Limits), len(out.Limits)
+			by := overlay.SettingOf(p.Limit)
+			l := modeLimit{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
+				Changed: m.overlay.SwitchOf(p.Limit), Counts: map[string]uint64{}}
+			if l.Changed != nil {
+				l.Mode, l.Percent = l.Changed.Mode, 0
+				if l.Changed.Percent != nil {
+					l.Percent = *l.Changed.Percent
+				}
+			}
+			out.Limits = append(out.Limits, l)
+		}
+		for o := weir.Allowed; o < weir.NumOutcomes; o++ {
+			out.Limits[i].Counts[o.String()] += p.Limit.Counters().Load(o)
+		}
+	}
+	return out
+}
+
+// set answers POST /v1/admin/mode.
+func (m *modes) set(c *call, r *http.Request) (err error) {
+	q := m.read(&c.reader)
+	if c.reader.err != nil {
+		return c.reader.err
+	}
+	limits, fault := chooseLimits(m.overlay.LimitRefs(), q.domain, q.rule, q.limit)
+	who := m.operators.author(r, q.reason)
+	switch {
+	case q.mode == noMode:
+		// Also of a limit that the rules do not have any more.
+		var n int
+		n, err = m.overlay.ClearMode(r.Context(), func(s *overlay.Entry) bool {
+			return s.Domain == q.domain && (s.Rule == q.rule || s.Limit == q.rule) && (q.limit == "" || s.Limit == q.limit)
+		}, who)
+		if err == nil && n == 0 && fault != nil {
+			err = fault
+		}
+	case fault != nil:
+		err = fault
+	default:
+		s := overlay.Setting{Mode: overlay.Mode(strings.Clone(q.mode))}
+		if s.Mode == overlay.Enforced {
+			s.Percent = cmp.Or(q.percent, 100)
+		}
+		err = m.overlay.SetMode(r.Context(), limits, s, time.Duration(q.seconds)*time.Second, who)
+	}
+	if err != nil {
+		return err
+	}
+	out := m.view(limits)
+	out.YAML = new(string)
+	for i, l := range out.Limits {
+		if l.Changed != nil && (i == 0 || l.Changed.YAML != *out.YAML) {
+			*out.YAML += l.Changed.YAML
+		}
+	}
+	c.out, err = encode(out)
+	return err
+}
+
+// chooseLimits returns the limits that words mean: those of a rule, or those of a
+// name; limit chooses one of several.
+func chooseLimits(all []overlay.LimitRef, domain, rule, limit string) ([]overlay.LimitRef, *inputError) {
+	var domains, rules, limits []string
+	var chosen []overlay.LimitRef
+	add := func(list *[]string, s string) {
+		if !slices.Contains(*list, s) {
+			*list = append(*list, s)
+		}
+	}
+	byRule := slices.ContainsFunc(all, func(p overlay.LimitRef) bool { return p.Domain == domain && p.Rule == rule })
+	for _, p := range all {
+		add(&domains, p.Domain)
+		if p.Domain != domain {
+			continue
+		}
+		add(&rules, p.Rule)
+		add(&rules, p.Limit.Name)
+		if p.Rule != rule && (byRule || p.Limit.Name != rule) {
+			continue
+		}
+		add(&limits, p.Limit.Name)
+		if limit == "" || p.Limit.Name == limit {
+			chosen = append(chosen, p)
+		}
+	}
+	switch {
+	case len(chosen) > 0:
+		var of []string
+		for _, p := range chosen {
+			add(&of, p.Rule)
+		}
+		if len(of) > 1 {
+			return nil, &inputError{fmt.Sprintf("limits of several rules are called %q%s", rule, some("", of)), "#/rule"}
+		}
+		return chosen, nil
+	case !slices.Contains(domains, domain):
+		return nil, &inputError{fmt.Sprintf("there are no limits in a domain %q%s", domain, some(domain, domains)), "#/domain"}
+	case len(limits) == 0:
+		return nil, &inputError{fmt.Sprintf("there is no rule or limit %q in the domain %q%s", rule, domain, some(rule, rules)), "#/rule"}
+	}
+	return nil, &inputError{fmt.Sprintf("the rule %q has no limit %q%s", rule, limit, some(limit, limits)), "#/limit"}
+}
+
+// some suggests what was meant, or says what there is, if that is little.
+func some(written string, known []string) string {
+	if m := spell.Hint(written, known); m != "" {
+		return m
+	}
+	if len(known) == 0 || len(known) > 8 {
+		return ""
+	}
+	return "; there are " + quoted(known)
+}
+
+// list answers GET /v1/admin/modes: how limits stand, those of a domain, rule or
+// limit if the query says so, and else those that an operator changed.
+func (m *modes) list(r *http.Request) (any, error) {
+	in, fault := readParams(r, "domain", "rule", "limit")
+	if fault != nil {
+		return nil, fault
+	}
+	all := m.overlay.LimitRefs()
+	var limits []overlay.LimitRef
+	switch {
+	case in["rule"] != "":
+		if limits, fault = chooseLimits(all, cmp.Or(in["domain"], m.domain), in["rule"], in["limit"]); fault != nil {
+			fault.pointer = strings.TrimPrefix(fault.pointer, "#/")
+			return nil, fault
+		}
+	default:
+		for _, p := range all {
+			named := in["domain"] != "" || in["limit"] != ""
+			if (in["domain"] == "" || p.Domain == in["domain"]) && (in["limit"] == "" || p.Limit.Name == in["limit"]) &&
+				(named || m.overlay.SwitchOf(p.Limit) != nil) {
+				limits = append(limits, p)
+			}
+		}
+	}
+	return m.view(limits), nil
+}

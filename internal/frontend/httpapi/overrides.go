@@ -1,0 +1,153 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/overlay"
+	"github.com/weirlimit/weir/rules"
+)
+
+// overrides changes what the rules say of a key: bans, passes and other numbers.
+type overrides struct {
+	keys      *keys
+	overlay   *overlay.Overlay
+	operators *operators
+}
+
+func (o *overrides) routes() routes {
+	return routes{
+		"/v1/admin/ban":      o.keys.after(mayReason|maySeconds|mayDomain, o.ban),
+		"/v1/admin/allow":    o.keys.after(mayReason|maySeconds, o.allow),
+		"/v1/admin/override": o.keys.after(mayReason|mayRate, o.override),
+	}
+}
+
+// target is the key that q means, by the rules beneath the overlay.
+func (o *overrides) target(q *query) (overlay.Target, error) {
+	req := q.reqs[0]
+	ops, fault := choose(o.overlay.Beneath().Match(nil, req), q.limit)
+	if fault != nil {
+		return overlay.Target{}, fault
+	}
+	// An elastic limit's own share stands behind its ceiling, if there is one.
+	at := max(slices.IndexFunc(ops, func(op weir.Op) bool { return op.Role == weir.Own }), 0)
+	if ops[at].Role == weir.Pool {
+		return overlay.Target{}, &inputError{"is a pool, which many keys share: name a limit that borrows from it", "#/limit"}
+	}
+	return overlay.Target{Domain: req.Domain, Entries: req.Descriptors[0].Entries, Limit: ops[at].Limit, Key: ops[at].Key}, nil
+}
+
+// lift takes back what there is of a kind for the key.
+func (o *overrides) lift(r *http.Request, q *query, kind overlay.Kind) error {
+	t, err := o.target(q)
+	if err != nil {
+		return err
+	}
+	_, err = o.overlay.Lift(r.Context(), t, kind, o.operators.author(r, q.reason))
+	return err
+}
+
+// put makes what there is of a kind for the key what do makes it, or where isLift takes it
+// back.
+func (o *overrides) put(r *http.Request, q *query, kind overlay.Kind, isLift bool, do func(t overlay.Target, who overlay.Author) error) error {
+	if isLift {
+		return o.lift(r, q, kind)
+	}
+	t, err := o.target(q)
+	if err != nil {
+		return err
+	}
+	if err := do(t, o.operators.author(r, q.reason)); err != nil {
+		return err
+	}
+	for _, e := range o.overlay.Of(t.Limit, t.Key) {
+		if e.Kind == kind {
+			q.yaml = o.overlay.YAML(&e)
+		}
+	}
+	return nil
+}
+
+// ban refuses the key for a time; for none, its ban is lifted.
+func (o *overrides) ban(r *http.Request, q *query) error {
+	if q.wholeDomain {
+		return o.banDomain(r, q)
+	}
+	return o.put(r, q, overlay.Ban, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
+		q.notCovered = o.keys.coverage.ofKey(t)
+		return o.overlay.Ban(r.Context(), t, q.duration(), who)
+	})
+}
+
+// banDomain refuses all requests of the domain with the entry for a time; for none, its
+// ban is lifted.
+func (o *overrides) banDomain(r *http.Request, q *query) error {
+	req := q.reqs[0]
+	es := req.Descriptors[0].Entries
+	switch {
+	case len(es) != 1:
+		return &inputError{"a ban over the domain is by one entry: leave the others out", "#/descriptors"}
+	case q.limit != "" && q.client == "":
+		return &inputError{"a ban over the domain is of every limit: leave limit out", "#/limit"}
+	}
+	who := o.operators.author(r, q.reason)
+	if q.seconds == 0 {
+		_, err := o.overlay.LiftDomain(r.Context(), req.Domain, es[0], who)
+		return err
+	}
+	if err := o.overlay.BanDomain(r.Context(), req.Domain, es[0], q.duration(), who); err != nil {
+		return err
+	}
+	for _, b := range o.overlay.OfClient(req) {
+		q.yaml = o.overlay.YAML(&b)
+	}
+	q.notCovered = o.keys.coverage.ofDomain(req.Domain, es[0])
+	return nil
+}
+
+// allow lets the key pass for a time; for none, it is limited again.
+func (o *overrides) allow(r *http.Request, q *query) error {
+	return o.put(r, q, overlay.Allow, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
+		return o.overlay.Allow(r.Context(), t, q.duration(), who)
+	})
+}
+
+// noRate takes an override back.
+const noRate = "none"
+
+// override gives the key other numbers, or takes them back.
+func (o *overrides) override(r *http.Request, q *query) error {
+	if q.rate == noRate && (q.burst != 0 || q.seconds != 0) {
+		return &inputError{"none goes alone: leave burst and seconds out", "#/rate"}
+	}
+	return o.put(r, q, overlay.Override, q.rate == noRate, func(t overlay.Target, who overlay.Author) error {
+		n, err := readNumbers(q, t.Limit)
+		if err != nil {
+			return err
+		}
+		return o.overlay.Override(r.Context(), t, n, q.duration(), who)
+	})
+}
+
+// readNumbers reads the rate and burst of q, which are to be those of l for a key.
+func readNumbers(q *query, l *weir.Limit) (overlay.Numbers, error) {
+	rate, err := rules.ParseRate(q.rate)
+	isLease := l.Traits()&weir.Leases != 0
+	takers := rules.Takers("burst")
+	switch {
+	case err != nil:
+		err = &inputError{err.Error(), "#/rate"}
+	case rate.Count == 0:
+		err = &inputError{"a limit of 0 refuses everything: ban the key instead", "#/rate"}
+	case isLease && rate.Period != 0:
+		err = &inputError{"is for a concurrency limit: write how many at once, such as 20", "#/rate"}
+	case !isLease && rate.Period == 0:
+		err = &inputError{"does not say per what: write it like " + q.rate + "/minute", "#/rate"}
+	case q.burst > 0 && !slices.Contains(takers, l.Algorithm.Name()):
+		err = &inputError{"is for " + strings.Join(takers, ", ") + ", not for " + l.Algorithm.Name(), "#/burst"}
+	}
+	return overlay.Numbers{Count: rate.Count, Period: rate.Period, Burst: q.burst}, err
+}

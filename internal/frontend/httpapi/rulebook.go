@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/overlay"
+)
+
+// Rulebook tells about the rules in use.
+type Rulebook interface {
+	// Describe returns the compiled rules for encoding/json.
+	Describe() any
+	// Explain returns for encoding/json why r meets the limits that it meets.
+	// It does not ask the store, and must not keep r.
+	Explain(r *weir.Request) any
+}
+
+// rulebook answers operators about the rules.
+type rulebook struct {
+	queries *queries
+	overlay *overlay.Overlay
+	book    Rulebook
+}
+
+func (b *rulebook) routes() routes {
+	return routes{
+		"/v1/rules":   {"GET": b.queries.responder.gets(func(*http.Request) (any, error) { return b.book.Describe(), nil })},
+		"/v1/explain": {"POST": b.queries.answers(maxSmallBody, mayPeek|mayLease|isExplained, b.explain)},
+	}
+}
+
+// explain answers POST /v1/explain: what a check would answer, the names of
+// its counters, and why the rules lead there. Nothing is counted.
+func (b *rulebook) explain(c *call, r *http.Request) error {
+	req := c.query.reqs[0]
+	d, err := look(r.Context(), b.queries.limiter, req)
+	if err != nil {
+		return err
+	}
+	out := appendDecision(append(c.out[:0], `{"decision":{`...), req, d)
+	out = append(out, `},"counters":[`...)
+	out = append(appendOps(out, req.Ops(), true), ']')
+	c.out, err = appendMembers(out, struct {
+		overlaid
+		Rules any `json:"rules"`
+	}{overlaidOf(b.overlay, req), b.book.Explain(req)})
+	return err
+}
+
+// overlaid is what operators changed of the keys of a request and of their limits, as a
+// response has it.
+type overlaid struct {
+	Keys  []overlay.View       `json:"overlay"`
+	Modes []overlay.SwitchView `json:"modes"`
+}
+
+// overlaidOf returns what operators changed of what req meets. The rules are asked again: a
+// limit that is off is not among those that were met.
+func overlaidOf(o *overlay.Overlay, req *weir.Request) overlaid {
+	out := overlaid{o.Views(o.OfClient(req)), []overlay.SwitchView{}}
+	seen := map[*weir.Limit]bool{}
+	for _, op := range o.Beneath().Match(nil, req) {
+		if op.Limit == nil {
+			continue
+		}
+		out.Keys = append(out.Keys, o.Views(o.Of(op.Limit, op.Key))...)
+		if v := o.SwitchOf(op.Limit); v != nil && !seen[op.Limit] {
+			out.Modes = append(out.Modes, *v)
+		}
+		seen[op.Limit] = true
+	}
+	return out
+}
