@@ -74,7 +74,7 @@ func (s *Store) explain(err error) error {
 		return weir.ErrClosed
 	case r.Outcome == transport.Rejected, r.Outcome == transport.CallerGone:
 		return err
-	case r.Outcome == transport.Unsent:
+	case r.Outcome == transport.Unsent, r.Excused && errors.Is(err, transport.ErrLate):
 		return s.servers[r.Shard].errorf("%w: %w", errBusy, os.ErrDeadlineExceeded)
 	case r.Outcome == transport.Open:
 		err = s.servers[r.Shard].errorf("it has not answered lately")

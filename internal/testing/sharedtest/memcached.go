@@ -194,9 +194,18 @@ func testMemcachedLimits(t *testing.T, newNode New) {
 // More callers than there are connections to a server that is slow and well: those who
 // get none in time are decided by policy, and no breaker opens for it.
 func testMemcachedConnections(t *testing.T, newNode New) {
+	for _, conns := range []int{1, 8} {
+		t.Run(fmt.Sprint(conns), func(t *testing.T) {
+			t.Parallel()
+			lackConnections(t, newNode, conns)
+		})
+	}
+}
+
+func lackConnections(t *testing.T, newNode New, conns int) {
 	addr, _ := servertest.Memcached(t, "")
 	p := servertest.NewProxy(t, addr)
-	shared, err := memcached.New(memcached.Options{Servers: []string{p.Addr}, Timeout: 2 * time.Second, MaxConns: 1})
+	shared, err := memcached.New(memcached.Options{Servers: []string{p.Addr}, Timeout: 2 * time.Second, MaxConns: conns})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +219,7 @@ func testMemcachedConnections(t *testing.T, newNode New) {
 	l := compiled(t, weir.PerDay(1_000_000, algorithm.FixedWindow), strict)
 	var byPolicy, decided atomic.Int64
 	var wg sync.WaitGroup
-	for n := range 60 {
+	for n := range 60 * conns {
 		wg.Go(func() {
 			d, err := s.TakeOne(context.Background(), fmt.Sprint(n), l, 1)
 			switch {

@@ -52,7 +52,8 @@ type Result struct {
 	// MayRun: the ops, or some of them, may have been carried out, or be so later. If
 	// not, none ever is.
 	MayRun bool
-	// Excused: the shard's breaker does not count it, though it failed or was late.
+	// Excused: the shard's breaker does not count it, though it failed or was late: one
+	// that got its turn late had but a part of its time, or the driver says so.
 	Excused bool
 	// Shard is where the call was to go.
 	Shard int

@@ -167,6 +167,7 @@ func (s *shard) leave(c *Call, r *Result) bool {
 	switch c.left = !ended; c.state {
 	case sent:
 		r.MayRun, r.left = true, c
+		r.Excused = time.Duration(c.sent-c.entered)*time.Microsecond > s.q.opt.Budget/8
 	case queued:
 		s.live--
 		s.sweep(listOf(c.class))
