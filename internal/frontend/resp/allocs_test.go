@@ -32,14 +32,14 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 			}
 			b = newBench(t, Options{Limiter: observed, Batch: func(int, time.Duration) {}})
 			c := b.admit(&quiet{})
-			c.in = make([]byte, usualBuffer)
+			c.reader.in = make([]byte, usualBuffer)
 			var raw []byte
 			for i := range pipeline {
 				raw = append(raw, test.command(i)...)
 			}
-			c.out = make([]byte, 0, 2*flushAt)
-			c.batch(raw)
-			if n := testing.AllocsPerRun(100, func() { c.batch(raw) }); n != 0 {
+			c.replies.out = make([]byte, 0, 2*flushAt)
+			c.feed(raw)
+			if n := testing.AllocsPerRun(100, func() { c.feed(raw) }); n != 0 {
 				t.Errorf("%s, pipeline of %d: %v allocations", test.name, pipeline, n)
 			}
 			if c.nc.(*quiet).wrote < 102*pipeline*len("*5|:0|:1|:0|:-1|:1||||") {

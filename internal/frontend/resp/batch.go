@@ -23,26 +23,54 @@ type ask struct {
 	err      error
 }
 
-// ask adds a question to those that are decided together.
-func (c *conn) ask(a ask) {
-	c.pending = append(c.pending, a)
-	if len(c.pending) == maxPending {
-		c.decide()
+// A batch is the questions of a client that are decided together.
+type batch struct {
+	s       *Server
+	replies *writer
+	pending []ask
+	entries []weir.Entry // of the questions that are pending
+}
+
+// add adds a question to those that are decided together.
+func (b *batch) add(a ask) {
+	b.pending = append(b.pending, a)
+	if len(b.pending) == maxPending {
+		b.decide()
 	}
 }
 
 // decide decides what was asked, in order, and appends the replies.
-func (c *conn) decide() {
-	asks := c.pending
+func (b *batch) decide() {
+	asks := b.pending
 	if len(asks) == 0 {
 		return
 	}
-	c.s.decideAll(asks)
+	b.s.decideAll(asks)
 	for i := range asks {
-		c.answer(&asks[i])
+		b.answer(&asks[i])
 	}
-	c.pending = asks[:0]
-	c.entries = c.entries[:0]
+	b.pending = asks[:0]
+	b.entries = b.entries[:0]
+}
+
+// answer appends the reply to a decided question.
+func (b *batch) answer(a *ask) {
+	w := b.replies
+	switch {
+	case a.err != nil:
+		w.out = appendError(w.out, b.s.undecided(a.err))
+	case a.req != nil:
+		w.out = appendDecision(w.out, w.proto, a)
+	default:
+		w.out = appendThrottle(w.out, a)
+	}
+	if a.req != nil {
+		b.s.limiter.Recycle(a.req)
+		a.req = nil
+	}
+	if len(w.out) >= flushAt {
+		w.flush()
+	}
 }
 
 // decideOne decides one question.
@@ -110,23 +138,4 @@ func (s *Server) hash(a *ask) uint64 {
 		}
 	}
 	return h.Sum64()
-}
-
-// answer appends the reply to a decided question.
-func (c *conn) answer(a *ask) {
-	switch {
-	case a.err != nil:
-		c.out = appendError(c.out, c.s.undecided(a.err))
-	case a.req != nil:
-		c.out = appendDecision(c.out, c.proto, a)
-	default:
-		c.out = appendThrottle(c.out, a)
-	}
-	if a.req != nil {
-		c.s.limiter.Recycle(a.req)
-		a.req = nil
-	}
-	if len(c.out) >= flushAt {
-		c.flush()
-	}
 }

@@ -3,6 +3,7 @@ package resp
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // An order is one command as the server knows it.
@@ -34,35 +35,35 @@ type commands struct {
 func orders() []order {
 	const atOnce = "noscript loading stale fast no_auth"
 	return []order{
-		{name: "cl.throttle", arity: -1, flags: "write", key: 1, last: 1, charges: true, run: (*conn).throttle},
-		{name: "rl.throttle", arity: -1, flags: "write", key: 1, last: 1, charges: true, run: (*conn).throttle},
-		{name: "weir.check", arity: -4, flags: "write", charges: true, run: (*conn).check},
-		{name: "weir.peek", arity: -4, flags: "readonly", charges: true, run: (*conn).peek},
-		{name: "weir.refund", arity: -4, flags: "write", charges: true, run: (*conn).refund},
-		{name: "weir.reset", arity: -4, flags: "write", charges: true, run: (*conn).resetKeys},
-		{name: "weir.acquire", arity: -4, flags: "write", charges: true, run: (*conn).acquire},
-		{name: "weir.release", arity: -4, flags: "write", charges: true, run: (*conn).release},
+		{name: "cl.throttle", arity: -1, flags: "write", key: 1, last: 1, charges: true, run: throttleKey},
+		{name: "rl.throttle", arity: -1, flags: "write", key: 1, last: 1, charges: true, run: throttleKey},
+		{name: "weir.check", arity: -4, flags: "write", charges: true, run: checkRules},
+		{name: "weir.peek", arity: -4, flags: "readonly", charges: true, run: peekRules},
+		{name: "weir.refund", arity: -4, flags: "write", charges: true, run: refundRules},
+		{name: "weir.reset", arity: -4, flags: "write", charges: true, run: resetRules},
+		{name: "weir.acquire", arity: -4, flags: "write", charges: true, run: acquirePermits},
+		{name: "weir.release", arity: -4, flags: "write", charges: true, run: releasePermits},
 
-		{name: "del", arity: -2, flags: "write", key: 1, last: -1, run: (*conn).del},
-		{name: "unlink", arity: -2, flags: "write", key: 1, last: -1, run: (*conn).del},
-		{name: "ttl", arity: 2, flags: "readonly", key: 1, last: 1, run: (*conn).ttl},
-		{name: "pttl", arity: 2, flags: "readonly", key: 1, last: 1, run: (*conn).pttl},
+		{name: "del", arity: -2, flags: "write", key: 1, last: -1, run: deleteKeys},
+		{name: "unlink", arity: -2, flags: "write", key: 1, last: -1, run: deleteKeys},
+		{name: "ttl", arity: 2, flags: "readonly", key: 1, last: 1, run: replyTTL(time.Second)},
+		{name: "pttl", arity: 2, flags: "readonly", key: 1, last: 1, run: replyTTL(time.Millisecond)},
 
-		{name: "hello", arity: -1, flags: atOnce, early: true, run: (*conn).hello},
-		{name: "auth", arity: -2, flags: atOnce, early: true, run: (*conn).auth},
-		{name: "ping", arity: -1, flags: "fast", run: (*conn).ping},
-		{name: "echo", arity: 2, flags: "fast", run: (*conn).echo},
-		{name: "quit", arity: -1, flags: atOnce, early: true, now: true, run: (*conn).quit},
-		{name: "reset", arity: 1, flags: atOnce, early: true, now: true, run: (*conn).resetConn},
-		{name: "select", arity: 2, flags: "loading stale fast", run: (*conn).selectDB},
-		{name: "client", arity: -2, flags: "noscript loading stale", run: (*conn).client},
-		{name: "multi", arity: 1, flags: "noscript loading stale fast", now: true, run: (*conn).multi},
-		{name: "exec", arity: 1, flags: "noscript loading stale", now: true, run: (*conn).exec},
-		{name: "discard", arity: 1, flags: "noscript loading stale fast", now: true, run: (*conn).discard},
+		{name: "hello", arity: -1, flags: atOnce, early: true, run: replyHello},
+		{name: "auth", arity: -2, flags: atOnce, early: true, run: authenticateUser},
+		{name: "ping", arity: -1, flags: "fast", run: replyPong},
+		{name: "echo", arity: 2, flags: "fast", run: replyEcho},
+		{name: "quit", arity: -1, flags: atOnce, early: true, now: true, run: quitConn},
+		{name: "reset", arity: 1, flags: atOnce, early: true, now: true, run: resetConn},
+		{name: "select", arity: 2, flags: "loading stale fast", run: selectDB},
+		{name: "client", arity: -2, flags: "noscript loading stale", run: describeClient},
+		{name: "multi", arity: 1, flags: "noscript loading stale fast", now: true, run: beginTransaction},
+		{name: "exec", arity: 1, flags: "noscript loading stale", now: true, run: execTransaction},
+		{name: "discard", arity: 1, flags: "noscript loading stale fast", now: true, run: discardTransaction},
 
-		{name: "info", arity: -1, flags: "loading stale", run: (*conn).info},
-		{name: "command", arity: -1, flags: "loading stale", run: (*conn).listCommands},
-		{name: "config", arity: -2, flags: "admin noscript loading stale", run: (*conn).config},
+		{name: "info", arity: -1, flags: "loading stale", run: replyInfo},
+		{name: "command", arity: -1, flags: "loading stale", run: listCommands},
+		{name: "config", arity: -2, flags: "admin noscript loading stale", run: replyConfig},
 	}
 }
 
@@ -100,63 +101,53 @@ func (cs *commands) find(name []byte) *order {
 // isThrottle reports whether a name is that of the one command that is worth a
 // look of its own: looking it up takes as long as reading it.
 func isThrottle(name []byte) bool {
-	const rest = "l.throttle"
-	if len(name) != 1+len(rest) || name[0]|0x20 != 'c' && name[0]|0x20 != 'r' || name[2] != '.' {
-		return false
-	}
-	for i, c := range name[1:] {
-		// The dot keeps its bit, and was looked at.
-		if c|0x20 != rest[i] {
-			return false
-		}
-	}
-	return true
+	return strings.EqualFold(text(name), "cl.throttle") || strings.EqualFold(text(name), "rl.throttle")
 }
 
 // do carries out one command.
 func (c *conn) do(cmd *command) {
 	name := cmd.at(0)
-	if c.authed && c.tx == nil && isThrottle(name) {
-		c.throttle(cmd)
+	if c.session.isAuthenticated() && c.tx == nil && isThrottle(name) {
+		throttleKey(c, cmd)
 		return
 	}
 	o := c.s.commands.find(name)
 	switch {
 	case o != nil && !o.charges:
-		c.decide() // what was asked before is answered before
+		c.batch.decide() // what was asked before is answered before
 	case o == nil:
-		c.unknown(cmd)
+		replyUnknown(c, cmd)
 		return
 	}
 	switch n := len(cmd.args); {
-	case !c.authed && !o.early:
+	case !c.session.isAuthenticated() && !o.early:
 		c.complain("NOAUTH Authentication required.")
 	case o.arity > 0 && n != o.arity, n < -o.arity:
-		c.spoil()
+		c.tx.spoil()
 		c.complain("ERR wrong number of arguments for '" + o.name + "' command")
 	case c.tx != nil && !o.now:
-		c.gather(cmd)
+		gather(c, cmd)
 	default:
 		o.run(c, cmd)
 	}
 }
 
-// unknown answers a command that there is none of. A web page that makes a
+// replyUnknown answers a command that there is none of. A web page that makes a
 // browser send its request here is cut off before more of the request is taken
 // for commands.
-func (c *conn) unknown(cmd *command) {
+func replyUnknown(c *conn, cmd *command) {
 	name := cmd.at(0)
 	if cmd.inline && (strings.EqualFold(text(name), "post") || strings.EqualFold(text(name), "host:")) {
-		c.decide()
+		c.batch.decide()
 		c.s.broken.Add(1)
 		c.ends = true
 		return
 	}
-	if !c.authed {
+	if !c.session.isAuthenticated() {
 		c.complain("NOAUTH Authentication required.")
 		return
 	}
-	c.spoil()
+	c.tx.spoil()
 	b := append(make([]byte, 0, 3*maxRepeated), "ERR unknown command '"...)
 	b = append(append(b, short(name)...), "', with args beginning with: "...)
 	for i, from := 1, len(b); i < len(cmd.args) && len(b)-from < maxRepeated; i++ {
@@ -168,13 +159,13 @@ func (c *conn) unknown(cmd *command) {
 	c.complain(string(b))
 }
 
-// unknownSubcommand answers a subcommand that there is none of.
-func (c *conn) unknownSubcommand(cmd *command) {
+// complainSubcommand answers a subcommand that there is none of.
+func complainSubcommand(c *conn, cmd *command) {
 	c.complain("ERR unknown subcommand '" + short(cmd.at(1)) + "'. Try " + strings.ToUpper(string(cmd.at(0))) + " HELP.")
 }
 
-// wrongArguments answers a subcommand with too few or too many arguments.
-func (c *conn) wrongArguments(cmd *command) {
+// complainArguments answers a subcommand with too few or too many arguments.
+func complainArguments(c *conn, cmd *command) {
 	c.complain("ERR wrong number of arguments for '" + strings.ToLower(string(cmd.at(0))+"|"+short(cmd.at(1))) + "' command")
 }
 

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// info takes INFO [section ...] and replies with all sections: clients look for
+// replyInfo takes INFO [section ...] and replies with all sections: clients look for
 // the lines that they know.
-func (c *conn) info(*command) {
+func replyInfo(c *conn, _ *command) {
 	st, up := c.s.Stats(), int64(time.Since(c.s.began)/time.Second)
 	// Clients wait until nothing is loading.
-	c.out = appendBulk(c.out, fmt.Appendf(nil, "# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\nuptime_in_seconds:%d\r\n"+
+	c.replies.out = appendBulk(c.replies.out, fmt.Appendf(nil, "# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\nuptime_in_seconds:%d\r\n"+
 		"\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n"+
 		"\r\n# Persistence\r\nloading:0\r\n"+
 		"\r\n# Stats\r\ntotal_connections_received:%d\r\ntotal_commands_processed:%d\r\nrejected_connections:%d\r\nacl_access_denied_auth:%d\r\n"+
@@ -22,12 +22,12 @@ func (c *conn) info(*command) {
 }
 
 // listCommands takes COMMAND.
-func (c *conn) listCommands(cmd *command) {
+func listCommands(c *conn, cmd *command) {
 	if len(cmd.args) > 1 {
-		c.unknownSubcommand(cmd)
+		complainSubcommand(c, cmd)
 		return
 	}
-	c.writeDirect(c.s.commands.info)
+	c.replies.writeDirect(c.s.commands.info)
 }
 
 // appendInfo appends what COMMAND says of a command.
@@ -48,15 +48,15 @@ func (o *order) appendInfo(b []byte) []byte {
 	return b
 }
 
-// config takes CONFIG GET pattern [pattern ...]: redis-benchmark asks for save and
+// replyConfig takes CONFIG GET pattern [pattern ...]: redis-benchmark asks for save and
 // appendonly.
-func (c *conn) config(cmd *command) {
+func replyConfig(c *conn, cmd *command) {
 	switch {
 	case !cmd.is(1, "get"):
-		c.unknownSubcommand(cmd)
+		complainSubcommand(c, cmd)
 		return
 	case len(cmd.args) < 3:
-		c.wrongArguments(cmd)
+		complainArguments(c, cmd)
 		return
 	}
 	var found []string
@@ -68,8 +68,8 @@ func (c *conn) config(cmd *command) {
 			}
 		}
 	}
-	c.out = appendMap(c.out, c.proto, len(found)/2)
+	c.replies.out = appendMap(c.replies.out, c.replies.proto, len(found)/2)
 	for _, word := range found {
-		c.out = appendBulk(c.out, word)
+		c.replies.out = appendBulk(c.replies.out, word)
 	}
 }

@@ -110,6 +110,8 @@ func (ls *limits) make(n numbers) (*numbered, error) {
 		return cellError(fmt.Sprintf("%s %d must be between %d and %d", what, got, least, most))
 	}
 	switch {
+	case ls.unkept != nil:
+		return nil, cellError("CL.THROTTLE needs a store that keeps a token bucket: " + ls.unkept.Error())
 	case n.count == 0 || n.period == 0:
 		return nil, cellError("Zero rates are not supported")
 	case n.burst < 0 || n.burst > maxThrottleBurst:

@@ -4,167 +4,43 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/admit"
-	"github.com/weirlimit/weir/internal/checks"
 )
 
-// What options a command of named rules takes.
-type options uint8
-
-const (
-	mayCost options = 1 << iota
-	mayPriority
-	mayLease
-)
-
-// words are the options as they are written, each before its value.
-var words = [...]struct {
-	word string
-	when options
-}{{"COST", mayCost}, {"PRIORITY", mayPriority}, {"LEASE", mayLease}}
-
-// request reads domain key value [key value ...] [| key value ...] [option value
-// ...] into a request from the pool, or complains and returns nil. An option's
-// word may be the key of an entry where it stands first in its descriptor.
-func (c *conn) request(cmd *command, may options) *weir.Request {
-	r := c.s.limiter.Acquire()
-	if err := c.read(r, cmd, may); err != "" {
-		c.s.limiter.Recycle(r)
-		c.complain("ERR " + err)
-		return nil
-	}
-	return r
-}
-
-func (c *conn) read(r *weir.Request, cmd *command, may options) string {
-	if len(cmd.at(1)) > checks.MaxDomain {
-		return fmt.Sprintf("the domain may have at most %d bytes", checks.MaxDomain)
-	}
-	r.Domain, r.Priority, r.Facts = text(cmd.at(1)), c.s.opt.Priority, checks.Facts(r)
-	i, n, from := 2, len(cmd.args), len(c.entries)
-	for ; i < n; i += 2 {
-		key := cmd.at(i)
-		first := len(c.entries) == from
-		if !first && optionOf(key) >= 0 {
-			break
-		}
-		if len(key) == 1 && key[0] == '|' {
-			if first || len(r.Descriptors) == checks.MaxDescriptors-1 {
-				return fmt.Sprintf("a bar stands between descriptors, of which there may be %d", checks.MaxDescriptors)
-			}
-			r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: c.entries[from:len(c.entries):len(c.entries)]})
-			from = len(c.entries)
-			i--
-			continue
-		}
-		switch {
-		case i+1 == n:
-			return "an entry is a key and a value: the last has no value"
-		case len(key) == 0:
-			return "the key of an entry is empty"
-		case len(c.entries)-from == checks.MaxEntries:
-			return fmt.Sprintf("a descriptor may have at most %d entries", checks.MaxEntries)
-		}
-		c.entries = append(c.entries, weir.Entry{Key: text(key), Value: text(cmd.at(i + 1))})
-	}
-	if len(c.entries) == from {
-		return "a descriptor has no entries"
-	}
-	r.Descriptors = append(r.Descriptors, weir.Descriptor{Entries: c.entries[from:len(c.entries):len(c.entries)]})
-	return readOptions(r, cmd, i, may)
-}
-
-// optionOf returns which option a word is, -1 for none.
-func optionOf(word []byte) int {
-	if len(word) < 4 || len(word) > 8 {
-		return -1
-	}
-	for i, o := range words {
-		if strings.EqualFold(text(word), o.word) {
-			return i
-		}
-	}
-	return -1
-}
-
-func readOptions(r *weir.Request, cmd *command, i int, may options) string {
-	seen := options(0)
-	for ; i < len(cmd.args); i += 2 {
-		at := optionOf(cmd.at(i))
-		switch {
-		case at < 0:
-			return "options stand last: '" + short(cmd.at(i)) + "' is none"
-		case words[at].when&may == 0:
-			return words[at].word + " has no meaning here"
-		case words[at].when&seen != 0:
-			return words[at].word + " is given twice"
-		case i+1 == len(cmd.args):
-			return words[at].word + " has no value"
-		}
-		seen |= words[at].when
-		value := cmd.at(i + 1)
-		switch words[at].when {
-		case mayLease:
-			if len(value) == 0 || len(value) > checks.MaxLease {
-				return fmt.Sprintf("LEASE must have 1 to %d bytes", checks.MaxLease)
-			}
-			r.Lease = text(value)
-		case mayCost:
-			v, ok := parseInt(value)
-			if !ok || v < 0 || v > weir.MaxCost {
-				return "COST must be a whole number from 0 to 2^53"
-			}
-			if r.Cost = v; v == 0 {
-				// A request without a cost costs one; nothing is to be spent.
-				r.Verb = weir.Peek
-			}
-		case mayPriority:
-			v, ok := parseInt(value)
-			if !ok || v < 0 || v > checks.MaxPriority {
-				return fmt.Sprintf("PRIORITY must be a whole number from 0 to %d", checks.MaxPriority)
-			}
-			r.Priority = int(v)
-		}
-	}
-	return ""
-}
-
-// check takes WEIR.CHECK.
-func (c *conn) check(cmd *command) {
-	if r := c.request(cmd, mayCost|mayPriority|mayLease); r != nil {
-		c.ask(ask{req: r})
+// checkRules takes WEIR.CHECK.
+func checkRules(c *conn, cmd *command) {
+	if r := readRequest(c, cmd, mayCost|mayPriority|mayLease); r != nil {
+		c.batch.add(ask{req: r})
 	}
 }
 
-// peek takes WEIR.PEEK.
-func (c *conn) peek(cmd *command) {
-	if r := c.request(cmd, mayCost|mayPriority); r != nil {
+// peekRules takes WEIR.PEEK.
+func peekRules(c *conn, cmd *command) {
+	if r := readRequest(c, cmd, mayCost|mayPriority); r != nil {
 		r.Verb = weir.Peek
-		c.ask(ask{req: r})
+		c.batch.add(ask{req: r})
 	}
 }
 
-// acquire takes WEIR.ACQUIRE: a check under a lease, which is made up if there is
+// acquirePermits takes WEIR.ACQUIRE: a check under a lease, which is made up if there is
 // none.
-func (c *conn) acquire(cmd *command) {
-	if r := c.request(cmd, mayCost|mayPriority|mayLease); r != nil {
+func acquirePermits(c *conn, cmd *command) {
+	if r := readRequest(c, cmd, mayCost|mayPriority|mayLease); r != nil {
 		if r.Lease == "" {
 			r.Lease, r.NewLease = rand.Text(), true
 		}
-		c.ask(ask{req: r, lease: true})
+		c.batch.add(ask{req: r, lease: true})
 	}
 }
 
 // decideAlone reads the request of a command that is not decided with others, and does
 // f with it.
-func (c *conn) decideAlone(cmd *command, may options, f func(ctx context.Context, r *weir.Request) error) {
-	c.decide()
-	r := c.request(cmd, may)
+func decideAlone(c *conn, cmd *command, may options, f func(ctx context.Context, r *weir.Request) error) {
+	c.batch.decide()
+	r := readRequest(c, cmd, may)
 	if r == nil {
 		return
 	}
@@ -172,13 +48,13 @@ func (c *conn) decideAlone(cmd *command, may options, f func(ctx context.Context
 	if err := f(c.s.ctx, r); err != nil {
 		c.complain(c.s.undecided(err))
 	}
-	c.entries = c.entries[:0]
+	c.batch.entries = c.batch.entries[:0]
 }
 
-// release takes WEIR.RELEASE. Releasing what is not held is no error: a client
+// releasePermits takes WEIR.RELEASE. Releasing what is not held is no error: a client
 // that heard no answer asks again.
-func (c *conn) release(cmd *command) {
-	c.decideAlone(cmd, mayLease, func(ctx context.Context, r *weir.Request) error {
+func releasePermits(c *conn, cmd *command) {
+	decideAlone(c, cmd, mayLease, func(ctx context.Context, r *weir.Request) error {
 		if err := c.s.limiter.Release(ctx, r); err != nil {
 			return err
 		}
@@ -190,9 +66,9 @@ func (c *conn) release(cmd *command) {
 // errNoKeyring: the store cannot forget.
 var errNoKeyring = errors.New("the store of this service cannot forget single keys")
 
-// resetKeys takes WEIR.RESET and replies with how many keys were known.
-func (c *conn) resetKeys(cmd *command) {
-	c.decideAlone(cmd, 0, func(ctx context.Context, r *weir.Request) error {
+// resetRules takes WEIR.RESET and replies with how many keys were known.
+func resetRules(c *conn, cmd *command) {
+	decideAlone(c, cmd, 0, func(ctx context.Context, r *weir.Request) error {
 		if c.s.opt.Keyring == nil {
 			return errNoKeyring
 		}
@@ -209,16 +85,16 @@ func (c *conn) resetKeys(cmd *command) {
 				n++
 			}
 		}
-		c.out = appendInt(c.out, n)
+		c.replies.out = appendInt(c.replies.out, n)
 		return nil
 	})
 }
 
-// refund takes WEIR.REFUND and replies with how many limits took units back.
-func (c *conn) refund(cmd *command) {
-	c.decideAlone(cmd, mayCost, func(ctx context.Context, r *weir.Request) error {
+// refundRules takes WEIR.REFUND and replies with how many limits took units back.
+func refundRules(c *conn, cmd *command) {
+	decideAlone(c, cmd, mayCost, func(ctx context.Context, r *weir.Request) error {
 		if r.Verb == weir.Peek {
-			c.out = appendInt(c.out, 0) // COST 0 gives nothing back
+			c.replies.out = appendInt(c.replies.out, 0) // COST 0 gives nothing back
 			return nil
 		}
 		refunds, permits, err := admit.Refunds(nil, c.s.limiter.Match(r))
@@ -233,7 +109,7 @@ func (c *conn) refund(cmd *command) {
 				return err
 			}
 		}
-		c.out = appendInt(c.out, int64(len(refunds)))
+		c.replies.out = appendInt(c.replies.out, int64(len(refunds)))
 		return nil
 	})
 }
@@ -251,7 +127,9 @@ func (s *Server) undecided(err error) string {
 	case errors.Is(err, errNoKeyring):
 		return "ERR " + err.Error()
 	}
-	s.failed(err)
+	if !errors.Is(err, context.Canceled) {
+		s.faults.Report("request undecided", err)
+	}
 	return "ERR the store did not answer; nothing was decided"
 }
 
@@ -299,9 +177,14 @@ func milliseconds(d time.Duration) int64 {
 	if d == weir.Never {
 		return -1
 	}
-	ms := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		ms++
+	return roundUp(d, time.Millisecond, 1)
+}
+
+// roundUp returns d in units: one more if at least that much is left over.
+func roundUp(d, unit, least time.Duration) int64 {
+	n := int64(d / unit)
+	if d%unit >= least {
+		n++
 	}
-	return ms
+	return n
 }

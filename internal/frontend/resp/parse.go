@@ -52,8 +52,8 @@ func (p *parser) reset() {
 	*p = parser{args: p.args[:0]}
 }
 
-// fresh reports whether nothing of a command was read.
-func (p *parser) fresh() bool { return !p.began && p.pos == 0 }
+// isFresh reports whether nothing of a command was read.
+func (p *parser) isFresh() bool { return !p.began && p.pos == 0 }
 
 // next reads on in b, which begins where the command does. It reports whether
 // the command is complete: p.pos bytes long. One without arguments is to be left

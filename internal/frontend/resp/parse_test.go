@@ -144,8 +144,8 @@ func FuzzCommands(f *testing.F) {
 		s := newBench(t, opt)
 		said := &heard{}
 		c := s.admit(said)
-		c.in = make([]byte, usualBuffer)
-		c.batch(b)
+		c.reader.in = make([]byte, usualBuffer)
+		c.feed(b)
 		n := checkReplies(t, said.b.Bytes())
 		var p parser
 		commands := 0
@@ -167,7 +167,7 @@ func FuzzCommands(f *testing.F) {
 			rest = rest[p.pos:]
 			p.reset()
 		}
-		if n != commands && !c.ends && !c.authed == guarded {
+		if n != commands && !c.ends && !c.session.isAuthenticated() == guarded {
 			t.Fatalf("%d replies to %d commands %q: %q", n, commands, b, said.b.Bytes())
 		}
 	})

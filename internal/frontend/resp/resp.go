@@ -226,14 +226,6 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// failed notes that the store could not decide.
-func (s *Server) failed(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
-	}
-	s.faults.Report("request undecided", err)
-}
-
 // isTimeout reports whether err is that of a deadline.
 func isTimeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)

@@ -67,7 +67,14 @@ func (s *Server) accept(ln net.Listener) error {
 
 // admit takes nc into the list of connections.
 func (s *Server) admit(nc net.Conn) *conn {
-	c := newConn(s, nc)
+	if s.opt.TLS != nil {
+		nc = tls.Server(nc, s.opt.TLS)
+	}
+	c := &conn{s: s, nc: nc, id: s.ids.Add(1), reader: reader{s: s, nc: nc}, replies: writer{s: s, nc: nc, proto: 2}}
+	c.batch = batch{s: s, replies: &c.replies}
+	if s.opt.Password != "" {
+		c.session.authBy = time.Now().Add(s.opt.Timeout)
+	}
 	s.mu.Lock()
 	s.conns[c] = struct{}{}
 	s.mu.Unlock()
@@ -129,19 +136,13 @@ func (s *Server) each(f func(*conn)) {
 	}
 }
 
-// encrypt begins TLS, if it is to be.
-func (s *Server) encrypt(nc net.Conn) (net.Conn, error) {
-	if s.opt.TLS == nil {
-		return nc, nil
+// handshake begins TLS, if it is to be.
+func (s *Server) handshake(nc net.Conn) error {
+	t, ok := nc.(*tls.Conn)
+	if !ok {
+		return nil
 	}
-	if err := nc.SetDeadline(time.Now().Add(s.opt.Timeout)); err != nil {
-		return nil, err
-	}
-	t := tls.Server(nc, s.opt.TLS)
 	ctx, stop := context.WithTimeout(s.ctx, s.opt.Timeout)
 	defer stop()
-	if err := t.HandshakeContext(ctx); err != nil {
-		return nil, err
-	}
-	return t, t.SetDeadline(time.Time{})
+	return t.HandshakeContext(ctx)
 }

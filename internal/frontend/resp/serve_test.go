@@ -586,24 +586,24 @@ func TestMemoryIsShared(t *testing.T) {
 func TestIdleMemory(t *testing.T) {
 	b := newBench(t, Options{})
 	c := b.admit(&quiet{})
-	c.in = make([]byte, smallBuffer)
+	c.reader.in = make([]byte, smallBuffer)
 	raw := bytes.Repeat(wire("CL.THROTTLE", "k", "15", "30", "60"), 50)
-	c.out = []byte{}
-	c.batch(raw)
-	if cap(c.parser.args) > 64 || len(c.in) > smallBuffer {
-		t.Errorf("%d arguments, %d bytes", cap(c.parser.args), len(c.in))
+	c.replies.out = []byte{}
+	c.feed(raw)
+	if cap(c.reader.parser.args) > 64 || len(c.reader.in) > smallBuffer {
+		t.Errorf("%d arguments, %d bytes", cap(c.reader.parser.args), len(c.reader.in))
 	}
 	var args []string
 	for range maxArgs {
 		args = append(args, "DEL")
 	}
-	c.in = make([]byte, maxCommand)
-	c.batch(wire(args...))
-	if cap(c.parser.args) > 64 {
-		t.Errorf("%d arguments are kept", cap(c.parser.args))
+	c.reader.in = make([]byte, maxCommand)
+	c.feed(wire(args...))
+	if cap(c.reader.parser.args) > 64 {
+		t.Errorf("%d arguments are kept", cap(c.reader.parser.args))
 	}
-	if c.makeRoom(); len(c.in) > usualBuffer {
-		t.Errorf("%d bytes are kept", len(c.in))
+	if c.reader.makeRoom(); len(c.reader.in) > usualBuffer {
+		t.Errorf("%d bytes are kept", len(c.reader.in))
 	}
 }
 

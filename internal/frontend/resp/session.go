@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/guesses"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // redisVersion is the version of Redis that clients are told: they choose by it
@@ -16,9 +19,41 @@ const defaultUser = "default"
 
 const wrongPass = "WRONGPASS invalid username-password pair or user is disabled."
 
-// hello takes HELLO [protover [AUTH username password] [SETNAME clientname]].
-func (c *conn) hello(cmd *command) {
-	proto := c.proto
+// A session is what a client has said of itself.
+type session struct {
+	authBy time.Time // when it must have authenticated; zero once it has
+	early  int       // bytes of commands before that
+	wrong  int       // passwords
+	db     int64
+	name   string
+}
+
+func (s *session) isAuthenticated() bool { return s.authBy.IsZero() }
+
+// authenticate reports whether the user has the password. Without a password there is
+// the default user alone, as of a Redis without one.
+func authenticate(c *conn, user, password []byte) bool {
+	isUser, isPassword := guesses.Equal(text(user), c.s.opt.User), guesses.Equal(text(password), c.s.opt.Password)
+	if isUser && (isPassword || c.s.opt.Password == "") {
+		if !c.session.isAuthenticated() {
+			listen.SetAuthenticated(c.nc)
+		}
+		c.session.authBy = time.Time{}
+		return true
+	}
+	c.s.wrong.Add(1)
+	c.session.wrong++
+	// Another connection is no new start: what an address may guess is bounded too.
+	if c.session.wrong == maxWrongPasswords ||
+		c.s.opt.Guesses != nil && c.s.opt.Guesses.Wrong(c.s.ctx, "password of the Redis protocol", guesses.Client(c.nc.RemoteAddr().String())) > 0 {
+		c.ends = true
+	}
+	return false
+}
+
+// replyHello takes HELLO [protover [AUTH username password] [SETNAME clientname]].
+func replyHello(c *conn, cmd *command) {
+	proto := c.replies.proto
 	var name []byte
 	if len(cmd.args) > 1 {
 		v, ok := parseInt(cmd.at(1))
@@ -36,14 +71,14 @@ func (c *conn) hello(cmd *command) {
 		left := len(cmd.args) - i - 1
 		switch {
 		case cmd.is(i, "auth") && left >= 2:
-			if !c.authenticate(cmd.at(i+1), cmd.at(i+2)) {
+			if !authenticate(c, cmd.at(i+1), cmd.at(i+2)) {
 				c.complain(wrongPass)
 				return
 			}
 			i += 2
 		case cmd.is(i, "setname") && left >= 1:
 			name = cmd.at(i + 1)
-			if !c.goodName(name, "Client names") {
+			if !isGoodName(c, name, "Client names") {
 				return
 			}
 			i++
@@ -52,26 +87,26 @@ func (c *conn) hello(cmd *command) {
 			return
 		}
 	}
-	if !c.authed {
+	if !c.session.isAuthenticated() {
 		c.complain("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
 	if name != nil {
-		c.name = string(name)
+		c.session.name = string(name)
 	}
-	c.proto = proto
-	b := appendMap(c.out, proto, 7)
+	c.replies.proto = proto
+	b := appendMap(c.replies.out, proto, 7)
 	b = appendBulk(appendBulk(b, "server"), "redis")
 	b = appendBulk(appendBulk(b, "version"), redisVersion)
 	b = appendInt(appendBulk(b, "proto"), int64(proto))
 	b = appendInt(appendBulk(b, "id"), int64(c.id))
 	b = appendBulk(appendBulk(b, "mode"), "standalone")
 	b = appendBulk(appendBulk(b, "role"), "master")
-	c.out = appendArray(appendBulk(b, "modules"), 0)
+	c.replies.out = appendArray(appendBulk(b, "modules"), 0)
 }
 
-// auth takes AUTH [username] password.
-func (c *conn) auth(cmd *command) {
+// authenticateUser takes AUTH [username] password.
+func authenticateUser(c *conn, cmd *command) {
 	user, password := []byte(defaultUser), cmd.at(1)
 	switch len(cmd.args) {
 	case 2:
@@ -85,59 +120,45 @@ func (c *conn) auth(cmd *command) {
 		c.complain("ERR syntax error")
 		return
 	}
-	if !c.authenticate(user, password) {
+	if !authenticate(c, user, password) {
 		c.complain(wrongPass)
 		return
 	}
 	c.ok()
 }
 
-func (c *conn) ok() { c.out = appendSimple(c.out, "OK") }
-
-func (c *conn) ping(cmd *command) {
+func replyPong(c *conn, cmd *command) {
 	switch len(cmd.args) {
 	case 1:
-		c.out = appendSimple(c.out, "PONG")
+		c.replies.out = appendSimple(c.replies.out, "PONG")
 	case 2:
-		c.bulk(cmd.at(1))
+		c.replies.bulk(cmd.at(1))
 	default:
 		c.complain("ERR wrong number of arguments for 'ping' command")
 	}
 }
 
-func (c *conn) echo(cmd *command) { c.bulk(cmd.at(1)) }
+func replyEcho(c *conn, cmd *command) { c.replies.bulk(cmd.at(1)) }
 
-// bulk replies with what the client sent. A large text is written from where it
-// is.
-func (c *conn) bulk(b []byte) {
-	if len(b) < smallBuffer {
-		c.out = appendBulk(c.out, b)
-		return
-	}
-	c.out = appendHead(c.out, '$', len(b))
-	c.writeDirect(b)
-	c.out = append(c.out, '\r', '\n')
-}
-
-func (c *conn) quit(*command) {
+func quitConn(c *conn, _ *command) {
 	c.ok()
 	c.ends = true
 }
 
 // resetConn takes RESET.
-func (c *conn) resetConn(*command) {
+func resetConn(c *conn, _ *command) {
 	c.endTransaction()
-	c.proto = 2
-	if c.authed && c.s.opt.Password != "" {
-		// A stranger's time does not begin anew.
-		c.authed, c.authBy = false, time.Now().Add(c.s.opt.Timeout)
+	c.replies.proto = 2
+	if c.session.isAuthenticated() && c.s.opt.Password != "" {
+		// The time of a client that is unauthenticated already does not begin anew.
+		c.session.authBy = time.Now().Add(c.s.opt.Timeout)
 	}
-	c.useDB(0)
-	c.name = ""
-	c.out = appendSimple(c.out, "RESET")
+	c.session.db = 0
+	c.session.name = ""
+	c.replies.out = appendSimple(c.replies.out, "RESET")
 }
 
-func (c *conn) selectDB(cmd *command) {
+func selectDB(c *conn, cmd *command) {
 	n, ok := parseInt(cmd.at(1))
 	switch {
 	case !ok:
@@ -145,20 +166,13 @@ func (c *conn) selectDB(cmd *command) {
 	case n < 0 || n >= databases:
 		c.complain("ERR DB index is out of range")
 	default:
-		c.useDB(n)
+		c.session.db = n
 		c.ok()
 	}
 }
 
-func (c *conn) useDB(n int64) {
-	if n != c.db {
-		c.memo.limit = nil
-	}
-	c.db = n
-}
-
-// goodName reports whether Redis takes a name, and complains if it does not.
-func (c *conn) goodName(name []byte, what string) bool {
+// isGoodName reports whether Redis takes a name, and complains if it does not.
+func isGoodName(c *conn, name []byte, what string) bool {
 	if bytes.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
 		c.complain("ERR " + what + " cannot contain spaces, newlines or special characters.")
 		return false
@@ -170,42 +184,42 @@ func (c *conn) goodName(name []byte, what string) bool {
 	return true
 }
 
-// client takes CLIENT and its subcommands.
-func (c *conn) client(cmd *command) {
+// describeClient takes CLIENT and its subcommands.
+func describeClient(c *conn, cmd *command) {
 	n := len(cmd.args)
 	switch sub := strings.ToLower(short(cmd.at(1))); sub {
 	case "id":
-		c.out = appendInt(c.out, int64(c.id))
+		c.replies.out = appendInt(c.replies.out, int64(c.id))
 	case "getname":
-		if c.name == "" {
-			c.out = appendNull(c.out, c.proto)
+		if c.session.name == "" {
+			c.replies.out = appendNull(c.replies.out, c.replies.proto)
 			return
 		}
-		c.out = appendBulk(c.out, c.name)
+		c.replies.out = appendBulk(c.replies.out, c.session.name)
 	case "setname":
 		if n != 3 {
-			c.wrongArguments(cmd)
-		} else if name := cmd.at(2); c.goodName(name, "Client names") {
-			c.name = string(name)
+			complainArguments(c, cmd)
+		} else if name := cmd.at(2); isGoodName(c, name, "Client names") {
+			c.session.name = string(name)
 			c.ok()
 		}
 	case "setinfo":
-		c.setInfo(cmd)
+		setInfo(c, cmd)
 	default:
-		c.unknownSubcommand(cmd)
+		complainSubcommand(c, cmd)
 	}
 }
 
 // setInfo takes CLIENT SETINFO LIB-NAME|LIB-VER text, which clients send as they
 // connect. Nothing reads it.
-func (c *conn) setInfo(cmd *command) {
+func setInfo(c *conn, cmd *command) {
 	if len(cmd.args) != 4 {
-		c.wrongArguments(cmd)
+		complainArguments(c, cmd)
 		return
 	}
 	if !cmd.is(2, "lib-name") && !cmd.is(2, "lib-ver") {
 		c.complain("ERR Unrecognized option '" + short(cmd.at(2)) + "'")
-	} else if c.goodName(cmd.at(3), strings.ToLower(string(cmd.at(2)))) {
+	} else if isGoodName(c, cmd.at(3), strings.ToLower(string(cmd.at(2)))) {
 		c.ok()
 	}
 }

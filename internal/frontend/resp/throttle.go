@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 	"unsafe"
@@ -9,87 +8,39 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// A memo is the last CL.THROTTLE of a connection but for its key, and the limit
-// that it named: most clients name the same numbers again and again, and keys of
-// one length.
-type memo struct {
-	head, tail [96]byte // before the key, and after it
-	nhead, n   int
-	key        int // its length
-	limit      *numbered
-}
-
-// again reports whether b begins with the command of the memo, for whichever key,
-// and returns that and the command's length. It takes a fifth of what reading the
-// command takes (BenchmarkPipeline).
-func (m *memo) again(b []byte) (key []byte, length int, ok bool) {
-	length = m.nhead + m.key + m.n
-	if m.limit == nil || m.nhead == 0 || len(b) < length ||
-		!bytes.Equal(b[:m.nhead], m.head[:m.nhead]) || !bytes.Equal(b[m.nhead+m.key:length], m.tail[:m.n]) {
-		return nil, 0, false
-	}
-	return b[m.nhead : m.nhead+m.key], length, true
-}
-
-// keep makes m the memo of a command.
-func (m *memo) keep(cmd *command, l *numbered) {
-	head, tail := cmd.raw[:cmd.args[1].from], cmd.raw[cmd.args[1].to:]
-	if len(head) > len(m.head) || len(tail) > len(m.tail) {
-		return
-	}
-	m.nhead, m.key, m.n = copy(m.head[:], head), len(cmd.at(1)), copy(m.tail[:], tail)
-	m.limit = l
-}
-
-// throttle takes CL.THROTTLE key max_burst count_per_period period [quantity].
+// throttleKey takes CL.THROTTLE key max_burst count_per_period period [quantity].
 //
 // It gathers the question; decide answers it.
-func (c *conn) throttle(cmd *command) {
+func throttleKey(c *conn, cmd *command) {
 	n := len(cmd.args)
 	if n != 5 && n != 6 {
 		c.complain("Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]")
 		return
 	}
-	key := text(cmd.at(1))
-	m := &c.memo
-	tail := cmd.raw[cmd.args[1].to:]
-	if n == 5 && m.limit != nil && !cmd.inline && bytes.Equal(tail, m.tail[:m.n]) {
-		c.ask(ask{key: key, by: m.limit, cost: 1})
-		m.keep(cmd, m.limit) // for keys of this length
-		return
-	}
-	var numbers [5]int64
-	numbers[4] = 1 // the quantity
+	var values [5]int64
+	values[4] = 1 // the quantity
 	for i := 2; i < n; i++ {
 		v, ok := parseInt(cmd.at(i))
 		if !ok {
-			c.complain(string(cellError("Couldn't parse as integer: " + short(cmd.at(i))).Error()))
+			c.complain(cellError("Couldn't parse as integer: " + short(cmd.at(i))).Error())
 			return
 		}
-		numbers[i-1] = v
+		values[i-1] = v
 	}
-	if numbers[4] < 0 {
-		c.complain(cellError(fmt.Sprintf("quantity %d must not be negative", numbers[4])).Error())
+	if values[4] < 0 {
+		c.complain(cellError(fmt.Sprintf("quantity %d must not be negative", values[4])).Error())
 		return
 	}
-	l, err := c.limit(numbers[1], numbers[2], numbers[3])
+	l, err := c.s.limits.of(numbers{db: c.session.db, burst: values[1], count: values[2], period: values[3]})
 	if err != nil {
 		c.complain(err.Error())
 		return
 	}
-	if n == 5 && !cmd.inline {
-		m.keep(cmd, l)
+	if n == 5 {
+		c.memo.keep(cmd, l)
 	}
 	// What exceeds every burst can never pass, whatever it is.
-	c.ask(ask{key: key, by: l, cost: min(numbers[4], weir.MaxCost)})
-}
-
-// limit returns that of the numbers in the connection's database.
-func (c *conn) limit(burst, count, period int64) (*numbered, error) {
-	if err := c.s.limits.unkept; err != nil {
-		return nil, cellError("CL.THROTTLE needs a store that keeps a token bucket: " + err.Error())
-	}
-	return c.s.limits.of(numbers{db: c.db, burst: burst, count: count, period: period})
+	c.batch.add(ask{key: text(cmd.at(1)), by: l, cost: min(values[4], weir.MaxCost)})
 }
 
 // appendThrottle appends the five numbers of redis-cell: limited or not, the
@@ -118,11 +69,51 @@ func appendThrottle(b []byte, a *ask) []byte {
 // wholeSeconds rounds d as redis-cell does: up if at least a millisecond is left
 // over.
 func wholeSeconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second >= time.Millisecond {
-		s++
+	return roundUp(d, time.Second, time.Millisecond)
+}
+
+// deleteKeys takes DEL key [key ...]: keys of CL.THROTTLE in the database of the connection.
+func deleteKeys(c *conn, cmd *command) {
+	if c.s.opt.Keyring == nil {
+		c.complain(c.s.undecided(errNoKeyring))
+		return
 	}
-	return s
+	n := int64(0)
+	for i := 1; i < len(cmd.args); i++ {
+		found, err := c.s.opt.Keyring.Forget(c.s.ctx, text(cmd.at(i)), c.s.limits.base[c.session.db])
+		if err != nil {
+			c.complain(c.s.undecided(err))
+			return
+		}
+		if found {
+			n++
+		}
+	}
+	c.replies.out = appendInt(c.replies.out, n)
+}
+
+// noKey is the TTL of a key that there is not.
+const noKey = -2
+
+// replyTTL takes TTL and PTTL: it replies with the time until a key is whole again,
+// rounded to the unit as Redis does.
+func replyTTL(unit time.Duration) func(*conn, *command) {
+	return func(c *conn, cmd *command) {
+		left := time.Duration(0)
+		if c.s.limits.unkept == nil { // else no key is kept
+			ops := []weir.Op{{Key: text(cmd.at(1)), Limit: c.s.limits.base[c.session.db], Cost: 1, Verb: weir.Peek}}
+			if _, err := c.s.limiter.Apply(c.s.ctx, ops); err != nil {
+				c.complain(c.s.undecided(err))
+				return
+			}
+			left = ops[0].Decision.ResetAfter
+		}
+		reply := int64(noKey)
+		if left > 0 {
+			reply = int64((left/time.Millisecond*time.Millisecond + unit/2) / unit)
+		}
+		c.replies.out = appendInt(c.replies.out, reply)
+	}
 }
 
 // parseInt reads a decimal integer of 64 bits that may have a sign.

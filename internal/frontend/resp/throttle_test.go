@@ -223,11 +223,11 @@ func (q *quiet) Close() error                     { return nil }
 func (q *quiet) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (q *quiet) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 
-// batch runs the commands of raw, as one read would bring them.
-func (c *conn) batch(raw []byte) {
-	c.from, c.to = 0, copy(c.in, raw)
+// feed runs the commands of raw, as one read would bring them.
+func (c *conn) feed(raw []byte) {
+	c.reader.from, c.reader.to = 0, copy(c.reader.in, raw)
 	c.work()
-	c.flush()
+	c.replies.flush()
 }
 
 // BenchmarkPipeline is a pipeline of 64 decisions without the network, with
@@ -251,7 +251,7 @@ func benchmarkPipeline(b *testing.B, opt weir.Options) {
 		b.Fatal(err)
 	}
 	c := s.admit(&quiet{})
-	c.in = make([]byte, usualBuffer)
+	c.reader.in = make([]byte, usualBuffer)
 	const pipeline, batches = 64, 1600
 	all := make([][]byte, batches)
 	for i := range all {
@@ -259,11 +259,11 @@ func benchmarkPipeline(b *testing.B, opt weir.Options) {
 			all[i] = append(all[i], wire("CL.THROTTLE", fmt.Sprintf("key:%012d", rand.IntN(100_000)), "1000000", "1000000", "60")...)
 		}
 	}
-	c.out = make([]byte, 0, 2*flushAt)
+	c.replies.out = make([]byte, 0, 2*flushAt)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		c.batch(all[i%batches])
+		c.feed(all[i%batches])
 		i++
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pipeline), "ns/decision")

@@ -10,7 +10,7 @@ type transaction struct {
 	spoiled bool
 }
 
-func (c *conn) multi(*command) {
+func beginTransaction(c *conn, _ *command) {
 	if c.tx != nil {
 		c.complain("ERR MULTI calls can not be nested")
 		return
@@ -20,29 +20,27 @@ func (c *conn) multi(*command) {
 }
 
 // gather adds a command to the transaction.
-func (c *conn) gather(cmd *command) {
+func gather(c *conn, cmd *command) {
 	t := c.tx
-	if t.spoiled {
-		// Of a transaction that fails nothing need be kept.
-		c.out = appendSimple(c.out, "QUEUED")
-		return
+	// Of a transaction that fails nothing need be kept.
+	if !t.spoiled {
+		size := len(t.raw) + len(cmd.raw)
+		if size > maxCommand || t.commands == maxArgs || !c.s.grow(&t.large, large(2*size)) {
+			t.spoiled, t.raw = true, nil
+			c.s.grow(&t.large, 0)
+			c.complain("ERR transaction is too large")
+			return
+		}
+		t.raw = append(t.raw, cmd.raw...)
+		t.commands++
 	}
-	size := len(t.raw) + len(cmd.raw)
-	if size > maxCommand || t.commands == maxArgs || !c.s.grow(&t.large, large(2*size)) {
-		t.spoiled, t.raw = true, nil
-		c.s.grow(&t.large, 0)
-		c.complain("ERR transaction is too large")
-		return
-	}
-	t.raw = append(t.raw, cmd.raw...)
-	t.commands++
-	c.out = appendSimple(c.out, "QUEUED")
+	c.replies.out = appendSimple(c.replies.out, "QUEUED")
 }
 
-// spoil makes a transaction fail whose command was wrong.
-func (c *conn) spoil() {
-	if c.tx != nil {
-		c.tx.spoiled = true
+// spoil makes a transaction fail whose command was wrong; nil is none.
+func (t *transaction) spoil() {
+	if t != nil {
+		t.spoiled = true
 	}
 }
 
@@ -54,7 +52,7 @@ func (c *conn) endTransaction() {
 	}
 }
 
-func (c *conn) exec(*command) {
+func execTransaction(c *conn, _ *command) {
 	t := c.tx
 	c.tx = nil
 	if t != nil {
@@ -68,21 +66,20 @@ func (c *conn) exec(*command) {
 		c.complain("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	c.out = appendArray(c.out, t.commands)
-	var p parser
-	for from := 0; from < len(t.raw) && !c.lost; {
+	c.replies.out = appendArray(c.replies.out, t.commands)
+	r := reader{in: t.raw, to: len(t.raw)}
+	for r.from < r.to && !c.replies.lost {
+		var cmd command
 		// They were read before: nothing can be wrong with them.
-		if done, err := p.next(t.raw[from:], lateBounds); !done || err != nil {
+		if done, err := r.next(&cmd, lateBounds); !done || err != nil {
 			panic("resp: a gathered command cannot be read")
 		}
-		c.do(&command{raw: t.raw[from : from+int(p.pos)], args: p.args, inline: p.inline})
-		from += int(p.pos)
-		p.reset()
+		c.do(&cmd)
 	}
-	c.decide() // before its texts are gone
+	c.batch.decide() // before its texts are gone
 }
 
-func (c *conn) discard(*command) {
+func discardTransaction(c *conn, _ *command) {
 	if c.tx == nil {
 		c.complain("ERR DISCARD without MULTI")
 		return
