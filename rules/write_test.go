@@ -46,7 +46,7 @@ func over(t *testing.T, set *rules.Set, name string, s overlay.Setting) (weir.Ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.SetMode(t.Context(), places, s, 0, overlay.Author{}); err != nil {
+	if err := o.Modes.Set(t.Context(), places, s, 0, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	return o, yaml

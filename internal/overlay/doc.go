@@ -11,6 +11,9 @@
 // nothing but the log. One that the board has lost, or an older one than the node
 // has, is put back.
 //
+// [Keys] changes what is in force for single keys, [Modes] the modes of limits, and both
+// note it in the [Audit]. A match carries one request through what is in force.
+//
 // All entries stand in one document, of which a node keeps what it does not know: a
 // later version may have written it. The last changes, who made them and why, stand in
 // a second one, which is read when somebody asks for them.

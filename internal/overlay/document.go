@@ -13,6 +13,10 @@ import (
 // MaxEntries is how many bans, overrides, free passes and modes there can be at a time.
 const MaxEntries = 10_000
 
+// documentName is that of the document of entries on the board. That of changes has
+// .audit behind it.
+const documentName = "overlay"
+
 // format is the one that is written, and the only one that is read.
 const format = 1
 
@@ -21,9 +25,6 @@ type document struct {
 	Format  int               `json:"format"`
 	Entries []json.RawMessage `json:"entries"`
 }
-
-// ErrFull: as many keys and limits are changed as can be.
-var ErrFull = errors.New("overlay: too many keys and limits are changed: take some back, or write them into the rules")
 
 // encode writes entries. Their number and the size of all are bounded.
 func encode(entries []Entry) ([]byte, []Entry, error) {

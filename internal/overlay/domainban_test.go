@@ -54,7 +54,7 @@ func (g *ruleGen) banDomain(t *testing.T, refused, passed, pasted *int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := over.BanDomain(t.Context(), "api", entry, 24*time.Hour, overlay.Author{}); err != nil {
+	if err := over.Keys.Set(t.Context(), overlay.DomainTarget("api", entry), overlay.BanDomain, 24*time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := before.KeyLines(rules.KeyChange{Domain: "api", Action: rules.BanDomain, Entries: []weir.Entry{entry}})

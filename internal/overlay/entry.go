@@ -23,7 +23,8 @@ const (
 	BanDomain Kind = "ban_domain"
 	// Override gives the key other numbers.
 	Override Kind = "override"
-	// Allow lets the key pass whatever it has spent, and counts it.
+	// Allow lets the key pass whatever it has spent: its limit counts what it would
+	// refuse. A ban refuses it all the same.
 	Allow Kind = "allow"
 	// KindMode gives the limit another mode. It holds while the rules have a limit of
 	// that Scope and name.

@@ -34,13 +34,13 @@ func Example() {
 	key := func(name string) overlay.Target {
 		return overlay.Target{Entries: []weir.Entry{{Key: "key", Value: name}}, Limit: limit, Key: name}
 	}
-	fmt.Println(over.Override(ctx, key("acme"), overlay.Numbers{Count: 5000, Period: time.Minute}, 0, overlay.Author{By: "ann"}))
-	fmt.Println(over.Ban(ctx, key("mallory"), time.Hour, overlay.Author{By: "ann"}))
+	fmt.Println(over.Keys.Override(ctx, key("acme"), overlay.Numbers{Count: 5000, Period: time.Minute}, 0, overlay.Author{By: "ann"}))
+	fmt.Println(over.Keys.Set(ctx, key("mallory"), overlay.Ban, time.Hour, overlay.Author{By: "ann"}))
 	for _, name := range []string{"acme", "mallory", "bob"} {
 		d, err := lim.Take(ctx, name, 1)
 		fmt.Println(name, d.Allowed(), d.Remaining, err)
 	}
-	for _, e := range over.Entries() {
+	for _, e := range over.Keys.All() {
 		fmt.Println(e.YAML())
 	}
 	// Output:
@@ -55,7 +55,7 @@ func Example() {
 
 // An operator promotes a limit that only counted so far, for an hour: what was
 // spent before is spent.
-func ExampleOverlay_SetMode() {
+func ExampleModes_Set() {
 	ctx := context.Background()
 	store := memory.New(memory.Options{MaxBytes: 1 << 20})
 	defer store.Close()
@@ -82,10 +82,10 @@ func ExampleOverlay_SetMode() {
 		}
 	}
 	all := overlay.Setting{Mode: overlay.Enforced, Percent: 100}
-	fmt.Println(over.SetMode(ctx, places, all, time.Hour, overlay.Author{By: "ann", Reason: "a week without surprises"}))
+	fmt.Println(over.Modes.Set(ctx, places, all, time.Hour, overlay.Author{By: "ann", Reason: "a week without surprises"}))
 	d, err := lim.Take(ctx, "acme", 1)
 	fmt.Println(d.Allowed(), err)
-	changes, err := over.Changes(ctx, 10, 0)
+	changes, err := over.Audit.Changes(ctx, 10, 0)
 	fmt.Println(changes[0].Before, changes[0].Reason, err)
 	// Output:
 	// <nil>

@@ -33,7 +33,7 @@ func TestTakeUnderALimitThatIsOff(t *testing.T) {
 		return lim, over
 	}
 	lim, over := limiter(weir.Limits{limit})
-	if err := over.SetMode(t.Context(), places, overlay.Setting{Mode: overlay.Off}, time.Hour, overlay.Author{By: "ann"}); err != nil {
+	if err := over.Modes.Set(t.Context(), places, overlay.Setting{Mode: overlay.Off}, time.Hour, overlay.Author{By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,14 +59,11 @@ func OpenFile(path string) (*File, error) {
 
 // part returns what is behind the path of the document of a name.
 func part(name string) (string, error) {
-	at := strings.IndexByte(name, '.')
-	if at < 0 {
-		at = len(name)
-	}
-	if parts[name[at:]] == nil {
+	p := name[len(name)-len(filepath.Ext(name)):]
+	if parts[p] == nil {
 		return "", fmt.Errorf("overlay: no file for a document %q", name)
 	}
-	return name[at:], nil
+	return p, nil
 }
 
 // ReadDocument implements documents.Board.

@@ -35,7 +35,7 @@ func FuzzDocument(f *testing.F) {
 		if d.Limit == nil {
 			t.Errorf("no limit decided: %+v", d)
 		}
-		if err := n.Override(t.Context(), n.of("ann"), overlay.Numbers{Count: 7}, 0, overlay.Author{By: "fuzz"}); err != nil && len(entries) < overlay.MaxEntries {
+		if err := n.Keys.Override(t.Context(), n.of("ann"), overlay.Numbers{Count: 7}, 0, overlay.Author{By: "fuzz"}); err != nil && len(entries) < overlay.MaxEntries {
 			t.Errorf("%q: %v", data, err)
 		}
 	})

@@ -346,9 +346,9 @@ func (g *ruleGen) compareIn(t *testing.T, source string) string {
 	}
 	switch kind {
 	case rules.BanKey:
-		err = over.Ban(t.Context(), target, 24*time.Hour, overlay.Author{})
+		err = over.Keys.Set(t.Context(), target, overlay.Ban, 24*time.Hour, overlay.Author{})
 	case rules.AllowKey:
-		err = over.Allow(t.Context(), target, 24*time.Hour, overlay.Author{})
+		err = over.Keys.Set(t.Context(), target, overlay.Allow, 24*time.Hour, overlay.Author{})
 	default:
 		n := overlay.Numbers{Count: 1 + g.rnd.Int64N(9)}
 		if g.chance(50) {
@@ -357,14 +357,14 @@ func (g *ruleGen) compareIn(t *testing.T, source string) string {
 		if target.Limit.Algorithm.Name() == "token_bucket" && g.chance(50) {
 			n.Burst = 1 + g.rnd.Int64N(9)
 		}
-		if err := over.Override(t.Context(), target, n, 0, overlay.Author{}); err != nil {
+		if err := over.Keys.Override(t.Context(), target, n, 0, overlay.Author{}); err != nil {
 			return ""
 		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := over.YAML(&over.Entries()[0])
+	lines := over.Keys.YAML(&over.Keys.All()[0])
 	what := fmt.Sprintf("%s\nchange %d of %v limit %q key %q\n%s", source, kind, target.Entries, target.Limit.Name, target.Key, lines)
 	if strings.HasPrefix(lines, "# no lines") {
 		return "said"

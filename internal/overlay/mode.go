@@ -1,49 +1,95 @@
 package overlay
 
 import (
-	"cmp"
-	"context"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/micros"
 )
 
-// ModeError: a limit cannot have a mode.
-type ModeError struct{ Err error }
+// Mode is what an operator makes of a limit of the rules.
+type Mode string
 
-func (e *ModeError) Error() string { return e.Err.Error() }
+// Modes of a limit.
+const (
+	// Enforced: it refuses, for all of its keys or for some percent of them, the
+	// same ones always; for the others it is a shadow.
+	Enforced Mode = "enforce"
+	// Shadow: it counts what it would refuse.
+	Shadow Mode = "shadow"
+	// Off: it is not asked, and nothing is charged to it. What was charged before
+	// can be given back.
+	Off Mode = "off"
+)
 
-// Unwrap returns e.Err.
-func (e *ModeError) Unwrap() error { return e.Err }
-
-// LimitRefs returns the limits whose mode can be changed.
-func (o *Overlay) LimitRefs() []LimitRef {
-	if o.opt.LimitRefs == nil {
-		return nil
-	}
-	return o.opt.LimitRefs()
+// LimitRef is one limit of the rules, and the words that name it.
+type LimitRef struct {
+	// Domain and Rule are the words of the rules.
+	Domain, Rule string
+	// Limit that decides there. It must be compiled.
+	Limit *weir.Limit
+	// Denies: the limit is one of 0, which refuses everything.
+	Denies bool
+	// Priority is the best that requests have under the limit, 0 the highest.
+	Priority int
+	// YAML returns what a mode of the limit amounts to in a rules file. Nil means
+	// that nothing is said of it.
+	YAML func(m Mode, percent int64) string
 }
 
-// refOf returns the place of a limit. Rules that were reloaded have other limits:
-// then all places are read again, once.
-func (o *Overlay) refOf(l *weir.Limit) (LimitRef, bool) {
-	if all := o.index.Load(); all != nil {
-		if p, ok := (*all)[l]; ok {
-			return p, true
+// Setting is a mode and its share.
+type Setting struct {
+	Mode Mode
+	// Percent of the keys that are refused, 1 to 100, with Enforced. Zero
+	// otherwise.
+	Percent int64
+}
+
+// check reports what is wrong with a setting.
+func (s Setting) check() error {
+	switch s.Mode {
+	case Enforced:
+		if s.Percent < 1 || s.Percent > 100 {
+			return fmt.Errorf("%d percent must be between 1 and 100: to refuse nothing, use shadow", s.Percent)
 		}
+	case Shadow, Off:
+		if s.Percent != 0 {
+			return fmt.Errorf("percent is for %s, not for %s", Enforced, s.Mode)
+		}
+	default:
+		return fmt.Errorf("mode %q is none of %s, %s and %s", s.Mode, Enforced, Shadow, Off)
 	}
-	all := make(map[*weir.Limit]LimitRef)
-	for _, p := range o.LimitRefs() {
-		all[p.Limit] = p
-	}
-	o.index.Store(&all)
-	p, ok := all[l]
-	return p, ok
+	return nil
 }
+
+// String returns the setting in a word: "shadow", "off", "enforce", "10%".
+func (s Setting) String() string {
+	if s.Mode == Enforced && s.Percent < 100 {
+		return strconv.FormatInt(s.Percent, 10) + "%"
+	}
+	return string(s.Mode)
+}
+
+// SettingOf returns the setting that a limit has by the rules.
+func SettingOf(l *weir.Limit) Setting {
+	switch {
+	case l.Shadow:
+		return Setting{Mode: Shadow}
+	case l.Rollout > 0:
+		return Setting{Enforced, l.Rollout}
+	}
+	return Setting{Enforced, 100}
+}
+
+// Setting returns the mode of an entry and its share.
+func (e *Entry) Setting() Setting { return Setting{e.Mode, e.Percent} }
+
+// limitID names one limit of the rules, the same on every node. The limits of a
+// rule's tiers share their scope, and not their names.
+type limitID struct{ scope, name string }
+
+func (e *Entry) limitID() limitID { return limitID{e.Scope, e.Limit} }
 
 func (p *LimitRef) yaml(s Setting) string {
 	if p.YAML == nil {
@@ -52,158 +98,45 @@ func (p *LimitRef) yaml(s Setting) string {
 	return p.YAML(s.Mode, s.Percent)
 }
 
-// SetMode gives limits another mode for d, or until it is taken back if d is zero,
-// all or none of them. What they have counted stays, and goes on.
-func (o *Overlay) SetMode(ctx context.Context, refs []LimitRef, s Setting, d time.Duration, who Author) error {
-	if d < 0 || d > weir.MaxPeriod {
-		return fmt.Errorf("overlay: a mode for %s must be for at most ten years", d)
-	}
-	if err := s.check(); err != nil {
-		return &ModeError{err}
-	}
-	for _, p := range refs {
-		if s.Mode == Off {
-			continue
-		}
-		to, err := in(p.Limit, s)
-		if err == nil && o.opt.Check != nil {
-			err = o.opt.Check(to)
-		}
-		if err != nil {
-			return &ModeError{err}
-		}
-	}
-	was := make(map[limitID]*Entry, len(refs))
-	var made, until int64
-	err := o.change(ctx, func(all []Entry, now int64) ([]Entry, bool) {
-		clear(was)
-		if made = now; d > 0 {
-			until = now + micros.Of(d)
-		}
-		for _, p := range refs {
-			was[p.limitID()] = nil
-		}
-		all = slices.DeleteFunc(all, func(e Entry) bool {
-			if _, ok := was[e.limitID()]; !ok || e.Kind != KindMode {
-				return false
-			}
-			found := e
-			was[e.limitID()] = &found
-			return true
-		})
-		done := make(map[limitID]bool, len(refs))
-		for _, p := range refs {
-			if done[p.limitID()] {
-				continue // tiers can have limits of one name
-			}
-			done[p.limitID()] = true
-			all = append(all, Entry{Kind: KindMode, Domain: strings.Clone(p.Domain), Rule: strings.Clone(p.Rule), Limit: p.Limit.Name, Scope: p.Limit.Scope,
-				Mode: s.Mode, Percent: s.Percent, Until: until, Made: now, By: who.By, Reason: strings.Clone(who.Reason)})
-		}
-		return all, len(refs) > 0
-	})
-	if err != nil {
-		return err
-	}
-	after := Entry{Kind: KindMode, Mode: s.Mode, Percent: s.Percent, Until: until}
-	var list []Change
-	for i := range refs {
-		p := &refs[i]
-		list = mergeChange(list, Change{At: made, By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: p.Domain, Rule: p.Rule,
-			Limit: p.Limit.Name, Before: describeBefore(was[p.limitID()], p), After: after.describe(), YAML: p.yaml(s)})
-	}
-	o.noteAll(ctx, kinds[KindMode].done, list)
-	return nil
-}
-
 func (p *LimitRef) limitID() limitID { return limitID{p.Limit.Scope, p.Limit.Name} }
 
-// mergeChange appends a change of a mode to list, or adds its limit to the last one
-// that is the same otherwise.
-func mergeChange(list []Change, c Change) []Change {
-	if n := len(list); n > 0 {
-		l := &list[n-1]
-		if l.Domain == c.Domain && l.Rule == c.Rule && l.Before == c.Before && l.After == c.After {
-			if l.last != c.Limit { // else written as one limit
-				l.Limit, l.YAML = l.Limit+", "+c.Limit, l.YAML+c.YAML
-			}
-			l.last = c.Limit
-			return list
-		}
-	}
-	c.last = c.Limit
-	return append(list, c)
+// limitRefs are the limits of the rules whose mode operators may change.
+type limitRefs struct {
+	list func() []LimitRef
+	// byLimit is the list as it was when a limit was last looked for in vain. Nil
+	// before.
+	byLimit atomic.Pointer[map[*weir.Limit]LimitRef]
 }
 
-// describeBefore says in words how a limit stood in a mode, nil for none.
-func describeBefore(s *Entry, p *LimitRef) string {
-	if s != nil {
-		return s.describe()
-	}
-	return SettingOf(p.Limit).String() + " by the rules"
-}
-
-// ClearMode takes modes back that operators gave, and returns how many: those that
-// of chooses. The limits have the mode of the rules again.
-func (o *Overlay) ClearMode(ctx context.Context, of func(*Entry) bool, who Author) (int, error) {
-	var was []Entry
-	err := o.change(ctx, func(all []Entry, _ int64) ([]Entry, bool) {
-		was = nil
-		rest := slices.DeleteFunc(all, func(e Entry) bool {
-			if e.Kind != KindMode || !of(&e) {
-				return false
-			}
-			was = append(was, e)
-			return true
-		})
-		return rest, len(was) > 0
-	})
-	if err != nil {
-		return 0, err
-	}
-	refs := o.LimitRefs()
-	byRef := make(map[limitID]*LimitRef, len(refs))
-	for i := range refs {
-		byRef[refs[i].limitID()] = &refs[i]
-	}
-	var list []Change
-	for _, s := range was {
-		c := Change{By: who.By, Reason: who.Reason, Action: kinds[KindMode].do, Domain: s.Domain, Rule: s.Rule, Limit: s.Limit, Before: s.describe(), After: "no such limit in the rules"}
-		if p := byRef[s.limitID()]; p != nil {
-			c.After, c.YAML = describeBefore(nil, p), p.yaml(SettingOf(p.Limit))
-		}
-		list = mergeChange(list, c)
-	}
-	o.noteAll(ctx, kinds[KindMode].undone, list)
-	return len(was), nil
-}
-
-// Switches returns the modes that are in force, also those that wait for a limit
-// that the rules do not have, sorted by domain, rule and limit.
-func (o *Overlay) Switches() []Entry {
-	s := inUse(o)
-	now := o.now()
-	var all []Entry
-	for _, m := range s.switches {
-		if !m.over(now) {
-			all = append(all, *m.Entry)
-		}
-	}
-	slices.SortFunc(all, func(a, b Entry) int {
-		return cmp.Or(strings.Compare(a.Domain, b.Domain), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Limit, b.Limit))
-	})
-	return all
-}
-
-// SwitchOf returns the view of the mode in force that an operator gave a limit of the
-// rules, nil for none.
-func (o *Overlay) SwitchOf(l *weir.Limit) *SwitchView {
-	s := inUse(o)
-	m := s.switches[limitID{l.Scope, l.Name}]
-	if m == nil || m.over(o.now()) {
+func (r *limitRefs) all() []LimitRef {
+	if r.list == nil {
 		return nil
 	}
-	ref, _ := o.refOf(l)
-	v := m.Entry.switchView(ref)
-	return &v
+	return r.list()
+}
+
+// of returns the words of a limit. Rules that were reloaded have other limits: then all
+// are read again, once.
+func (r *limitRefs) of(l *weir.Limit) (LimitRef, bool) {
+	if known := r.byLimit.Load(); known != nil {
+		if p, ok := (*known)[l]; ok {
+			return p, true
+		}
+	}
+	known := make(map[*weir.Limit]LimitRef)
+	for _, p := range r.all() {
+		known[p.Limit] = p
+	}
+	r.byLimit.Store(&known)
+	p, ok := known[l]
+	return p, ok
+}
+
+// byID returns the limits by what names them on every node.
+func (r *limitRefs) byID() map[limitID]LimitRef {
+	all := map[limitID]LimitRef{}
+	for _, p := range r.all() {
+		all[p.limitID()] = p
+	}
+	return all
 }

@@ -99,7 +99,7 @@ func TestModeIsThatOfTheLimit(t *testing.T) {
 			around := weir.Limits{other, limits[0], other}
 			store := clocked.New(t)
 			n := newLaid(t, store, store, store.Now.Load, around, p)
-			if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
+			if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
 				t.Fatal(err)
 			}
 			want := limits[0]
@@ -150,7 +150,7 @@ func TestPromotionKeepsCounts(t *testing.T) {
 			t.Fatalf("a shadow refuses: %+v", d)
 		}
 	}
-	if err := a.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, time.Hour, operator); err != nil {
+	if err := a.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Refresh(ctx); err != nil {
@@ -176,7 +176,7 @@ func TestPromotionKeepsCounts(t *testing.T) {
 	if d := a.take(t, "bob", 11); !d.Allowed() {
 		t.Errorf("%+v: the mode holds after its end", d)
 	}
-	if n := len(a.Switches()); n != 0 {
+	if n := len(a.Modes.All()); n != 0 {
 		t.Errorf("%d modes are in force after the end", n)
 	}
 }
@@ -190,7 +190,7 @@ func TestPercentGrows(t *testing.T) {
 	var in [2000]bool
 	was := 0
 	for _, percent := range []int64{1, 5, 10, 50, 99, 100} {
-		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator); err != nil {
+		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		like, err := limits[0].Enforced(percent)
@@ -226,7 +226,7 @@ func TestModeOfARuleThatGoes(t *testing.T) {
 	limits, p := in(t, weir.Mode{Shadow: true})
 	rules.limits.Store(&limits)
 	n := newLaid(t, store, store, store.Now.Load, rules, p)
-	if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
+	if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 100}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	role := func() weir.Role { return n.Match(nil, ask("u"))[0].Role }
@@ -259,7 +259,7 @@ func TestModesDoNotAllocate(t *testing.T) {
 	r := ask("ann")
 	ops := make([]weir.Op, 0, 8)
 	for _, s := range []overlay.Setting{{Mode: overlay.Shadow}, {Mode: overlay.Off}, {Mode: overlay.Enforced, Percent: 1}, {Mode: overlay.Enforced, Percent: 100}} {
-		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
+		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, s, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		if got := testing.AllocsPerRun(100, func() { ops = n.Match(ops[:0], r) }); got != 0 {
@@ -278,17 +278,17 @@ func TestKeysUnderModes(t *testing.T) {
 	key := func(user string) overlay.Target {
 		return overlay.Target{Domain: "api", Entries: ask(user).Descriptors[0].Entries, Limit: limits[0], Key: user}
 	}
-	if err := n.Ban(ctx, key("bad"), time.Hour, operator); err != nil {
+	if err := n.Keys.Set(ctx, key("bad"), overlay.Ban, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Allow(ctx, key("good"), time.Minute, operator); err != nil {
+	if err := n.Keys.Set(ctx, key("good"), overlay.Allow, time.Minute, operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Override(ctx, key("big"), overlay.Numbers{Count: 50}, 0, operator); err != nil {
+	if err := n.Keys.Override(ctx, key("big"), overlay.Numbers{Count: 50}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []overlay.Setting{{Mode: overlay.Off}, {Mode: overlay.Shadow}, {Mode: overlay.Enforced, Percent: 100}} {
-		if err := n.SetMode(ctx, []overlay.LimitRef{p}, s, 0, operator); err != nil {
+		if err := n.Modes.Set(ctx, []overlay.LimitRef{p}, s, 0, operator); err != nil {
 			t.Fatal(err)
 		}
 		if d := n.take(t, "bad", 1); d.Allowed() {
@@ -310,17 +310,17 @@ func TestKeysUnderModes(t *testing.T) {
 		t.Errorf("let through after the end: %+v", d)
 	}
 	// Taken back before the end.
-	if err := n.Allow(ctx, key("good"), time.Hour, operator); err != nil {
+	if err := n.Keys.Set(ctx, key("good"), overlay.Allow, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if was, err := n.Lift(ctx, key("good"), overlay.Allow, operator); err != nil || !was {
+	if was, err := n.Keys.Lift(ctx, key("good"), overlay.Allow, operator); err != nil || !was {
 		t.Errorf("%t, %v", was, err)
 	}
 	if d := n.take(t, "good", 11); d.Allowed() {
 		t.Errorf("let through after it was taken back: %+v", d)
 	}
 	// What was charged before a limit was switched off is given back.
-	if err := n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	if err := n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	r := ask("x")
@@ -336,12 +336,12 @@ func TestModeThatCannotBe(t *testing.T) {
 	n := newLaid(t, store, store, store.Now.Load, limits, p)
 	for _, s := range []overlay.Setting{{}, {Mode: "on"}, {Mode: overlay.Enforced}, {Mode: overlay.Enforced, Percent: 101}, {Mode: overlay.Enforced, Percent: -1},
 		{Mode: overlay.Shadow, Percent: 10}, {Mode: overlay.Off, Percent: 1}} {
-		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, s, 0, operator); !errors.As(err, new(*overlay.ModeError)) {
+		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, s, 0, operator); !errors.As(err, new(*overlay.ModeError)) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
 	for _, d := range []time.Duration{-1, weir.MaxPeriod + 1} {
-		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, d, operator); err == nil {
+		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, d, operator); err == nil {
 			t.Errorf("for %s", d)
 		}
 	}
@@ -357,13 +357,13 @@ func TestVersionsSideBySide(t *testing.T) {
 	n := newLaid(t, store, store, store.Now.Load, limits, p)
 	ctx := t.Context()
 	key := overlay.Target{Domain: "api", Entries: ask("ann").Descriptors[0].Entries, Limit: limits[0], Key: "ann"}
-	if err := n.Ban(ctx, key, time.Hour, operator); err != nil {
+	if err := n.Keys.Set(ctx, key, overlay.Ban, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Allow(ctx, key, time.Hour, operator); err != nil {
+	if err := n.Keys.Set(ctx, key, overlay.Allow, time.Hour, operator); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, 0, operator); err != nil {
+	if err := n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 
@@ -381,13 +381,13 @@ func TestVersionsSideBySide(t *testing.T) {
 	if err := n.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if sw := n.SwitchOf(limits[0]); sw == nil || *sw.Percent != 10 {
+	if sw := n.Modes.Of(limits[0]); sw == nil || *sw.Percent != 10 {
 		t.Errorf("the mode is %+v", sw)
 	}
 	if told := n.log.String(); strings.Count(told, "of a later version") != 1 || !strings.Contains(told, "\"entries\":1,\"kinds\":[\"tilt\"]") {
 		t.Errorf("that a kind is not enforced here is logged as %s", told)
 	}
-	if _, err := n.Lift(ctx, key, overlay.Allow, operator); err != nil {
+	if _, err := n.Keys.Lift(ctx, key, overlay.Allow, operator); err != nil {
 		t.Fatal(err)
 	}
 	if later, err = store.ReadDocument(ctx, "overlay", 0); err != nil || !strings.Contains(string(later.Data), strange) || !strings.Contains(string(later.Data), `"note":"kept"`) {
@@ -416,7 +416,7 @@ func TestConcurrentModes(t *testing.T) {
 		list = append(list, n)
 		all.Go(func() {
 			for _, p := range places {
-				if err := n.SetMode(context.Background(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); err != nil {
+				if err := n.Modes.Set(context.Background(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); err != nil {
 					t.Error(err)
 				}
 			}
@@ -427,10 +427,10 @@ func TestConcurrentModes(t *testing.T) {
 		if err := n.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(n.Switches()); got != nodes*each {
+		if got := len(n.Modes.All()); got != nodes*each {
 			t.Errorf("node %d knows %d of %d modes", i, got, nodes*each)
 		}
-		changes, err := n.Changes(t.Context(), overlay.MaxChanges, 0)
+		changes, err := n.Audit.Changes(t.Context(), overlay.MaxChanges, 0)
 		seen := map[string]bool{}
 		for j, c := range changes {
 			if seen[c.Rule] || c.Number != int64(nodes*each-j) {
@@ -468,11 +468,11 @@ func TestHistoryOfTwoNodesAtOnce(t *testing.T) {
 		if name != "overlay.audit" {
 			t.Errorf("%s is swapped", name)
 		}
-		b.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "b"})
+		b.Audit.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "b"})
 	}
-	a.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "a"})
+	a.Audit.Note(t.Context(), "x", overlay.Change{Action: "reset", By: "a"})
 	for _, n := range []*laid{a, b} {
-		changes, err := n.Changes(t.Context(), 10, 0)
+		changes, err := n.Audit.Changes(t.Context(), 10, 0)
 		if err != nil || len(changes) != 2 || changes[0].By != "a" || changes[0].Number != 2 || changes[1].By != "b" || changes[1].Number != 1 {
 			t.Errorf("%+v, %v", changes, err)
 		}
@@ -493,13 +493,13 @@ func TestHistory(t *testing.T) {
 		}
 		store.Advance(time.Second)
 	}
-	do(n.Override(ctx, key, overlay.Numbers{Count: 50, Burst: 60}, 0, operator))
-	do(n.Override(ctx, key, overlay.Numbers{Count: 70}, time.Minute, operator))
-	do(n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, time.Hour, operator))
-	do(n.SetMode(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
-	_, err := n.ClearMode(ctx, func(*overlay.Entry) bool { return true }, operator)
+	do(n.Keys.Override(ctx, key, overlay.Numbers{Count: 50, Burst: 60}, 0, operator))
+	do(n.Keys.Override(ctx, key, overlay.Numbers{Count: 70}, time.Minute, operator))
+	do(n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: 10}, time.Hour, operator))
+	do(n.Modes.Set(ctx, []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator))
+	_, err := n.Modes.Clear(ctx, func(*overlay.Entry) bool { return true }, operator)
 	do(err)
-	_, err = n.Lift(ctx, key, overlay.Override, operator)
+	_, err = n.Keys.Lift(ctx, key, overlay.Override, operator)
 	do(err)
 	want := [][4]string{ // the latest first
 		{"override", "70/minute until 2023-11-14T22:14:21Z", "10/minute", `overrides: {"ann": {name: "permin", limit: 70/minute, algorithm: token_bucket}}`},
@@ -509,7 +509,7 @@ func TestHistory(t *testing.T) {
 		{"override", "50/minute burst 60", "70/minute until 2023-11-14T22:14:21Z", `overrides: {"ann": {name: "permin", limit: 70/minute, algorithm: token_bucket}}`},
 		{"override", "10/minute", "50/minute burst 60", `overrides: {"ann": {name: "permin", limit: 50/minute, burst: 60, algorithm: token_bucket}}`},
 	}
-	changes, err := n.Changes(ctx, 100, 0)
+	changes, err := n.Audit.Changes(ctx, 100, 0)
 	if err != nil || len(changes) != len(want) {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
@@ -525,7 +525,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("at %d and %d", changes[0].At, changes[1].At)
 	}
 	// Paged.
-	if page, err := n.Changes(ctx, 2, changes[1].Number); err != nil || len(page) != 2 || page[0].Number != changes[2].Number {
+	if page, err := n.Audit.Changes(ctx, 2, changes[1].Number); err != nil || len(page) != 2 || page[0].Number != changes[2].Number {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
@@ -547,7 +547,7 @@ func TestModeOfSeveralLimits(t *testing.T) {
 	n := newLaid(t, store, store, store.Now.Load, limits, places...)
 	is := func(want ...string) {
 		t.Helper()
-		changes, err := n.Changes(t.Context(), 100, 0)
+		changes, err := n.Audit.Changes(t.Context(), 100, 0)
 		var got []string
 		for _, c := range changes {
 			got = append(got, c.Limit+": "+c.Before+" to "+c.After)
@@ -556,14 +556,14 @@ func TestModeOfSeveralLimits(t *testing.T) {
 			t.Errorf("the history is %q, %v, want %q", got, err, want)
 		}
 	}
-	if err := n.SetMode(t.Context(), places, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	if err := n.Modes.Set(t.Context(), places, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
-	if ops := n.Match(nil, ask("u")); len(ops) != 0 || len(n.Switches()) != 3 {
-		t.Errorf("%d limits are asked, %d have a mode", len(ops), len(n.Switches()))
+	if ops := n.Match(nil, ask("u")); len(ops) != 0 || len(n.Modes.All()) != 3 {
+		t.Errorf("%d limits are asked, %d have a mode", len(ops), len(n.Modes.All()))
 	}
 	is("c: shadow by the rules to off", "a, b: enforce by the rules to off")
-	if took, err := n.ClearMode(t.Context(), func(*overlay.Entry) bool { return true }, operator); err != nil || took != 3 {
+	if took, err := n.Modes.Clear(t.Context(), func(*overlay.Entry) bool { return true }, operator); err != nil || took != 3 {
 		t.Errorf("%d taken back, %v", took, err)
 	}
 	is("c: off to shadow by the rules", "a, b: off to enforce by the rules", "c: shadow by the rules to off", "a, b: enforce by the rules to off")
@@ -578,34 +578,34 @@ func TestHistoryIsBounded(t *testing.T) {
 	n := newLaid(t, store, board, store.Now.Load, limits, p)
 	ctx := t.Context()
 	for i := range 40 {
-		n.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
+		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
 	}
 	board.clear()
-	n.Note(ctx, "x", overlay.Change{Action: "reset", By: "40"})
-	changes, err := newLaid(t, store, board, store.Now.Load, limits, p).Changes(ctx, 1000, 0)
+	n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: "40"})
+	changes, err := newLaid(t, store, board, store.Now.Load, limits, p).Audit.Changes(ctx, 1000, 0)
 	if err != nil || len(changes) != 41 || changes[40].By != "0" {
 		t.Errorf("%d changes after a loss, %v", len(changes), err)
 	}
 	long := strings.Repeat("é", 1<<20)
 	entry := weir.Entry{Key: long, Value: long}
 	for i := range 20 {
-		n.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i), Reason: long, YAML: long, Before: long, Entries: slices.Repeat([]weir.Entry{entry}, 40)})
+		n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i), Reason: long, YAML: long, Before: long, Entries: slices.Repeat([]weir.Entry{entry}, 40)})
 	}
 	d, err := board.ReadDocument(ctx, "overlay.audit", 0)
 	if err != nil || len(d.Data) > 2<<20 || len(d.Data) < 1<<20 {
 		t.Errorf("the document has %d bytes, %v", len(d.Data), err)
 	}
-	changes, err = newLaid(t, store, board, store.Now.Load, limits, p).Changes(ctx, 1000, 0)
+	changes, err = newLaid(t, store, board, store.Now.Load, limits, p).Audit.Changes(ctx, 1000, 0)
 	if err != nil || len(changes) == 0 || changes[0].By != "19" || !strings.HasSuffix(changes[0].Reason, "é…") {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}
 	other := newLaid(t, store, newMemory(), store.Now.Load, limits, p)
 	for i := range overlay.MaxChanges + 5 {
 		if i%100 == 0 || i >= overlay.MaxChanges-5 {
-			other.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
+			other.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: fmt.Sprint(i)})
 		}
 	}
-	if changes, err = other.Changes(ctx, 5, 0); err != nil || len(changes) != 5 || changes[0].By != "1004" {
+	if changes, err = other.Audit.Changes(ctx, 5, 0); err != nil || len(changes) != 5 || changes[0].By != "1004" {
 		t.Errorf("%+v, %v", changes, err)
 	}
 }
@@ -618,17 +618,17 @@ func TestHistoryWaits(t *testing.T) {
 	limits, p := in(t, weir.Mode{})
 	n := newLaid(t, store, board, store.Now.Load, limits, p)
 	ctx := t.Context()
-	n.Note(ctx, "x", overlay.Change{Action: "reset", By: "1"})
+	n.Audit.Note(ctx, "x", overlay.Change{Action: "reset", By: "1"})
 	board.away.Store(true)
-	n.Note(ctx, "key reset", overlay.Change{Action: "reset", By: "2"})
+	n.Audit.Note(ctx, "key reset", overlay.Change{Action: "reset", By: "2"})
 	if !n.log.has("audit log write failed; will retry") {
 		t.Error("the log does not say that it waits")
 	}
-	if _, err := n.Changes(ctx, 10, 0); !errors.As(err, new(*overlay.StoreError)) {
+	if _, err := n.Audit.Changes(ctx, 10, 0); !errors.As(err, new(*overlay.StoreError)) {
 		t.Errorf("the history while the board is away: %v", err)
 	}
 	board.away.Store(false)
-	if changes, err := n.Changes(ctx, 10, 0); err != nil || len(changes) != 2 || changes[0].Number != 0 || changes[0].By != "2" || changes[1].Number != 1 {
+	if changes, err := n.Audit.Changes(ctx, 10, 0); err != nil || len(changes) != 2 || changes[0].Number != 0 || changes[0].By != "2" || changes[1].Number != 1 {
 		t.Errorf("%+v, %v", changes, err)
 	}
 	for range 2 {
@@ -636,7 +636,7 @@ func TestHistoryWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if changes, err := n.Changes(ctx, 10, 0); err != nil || len(changes) != 2 || changes[0].Number != 2 {
+	if changes, err := n.Audit.Changes(ctx, 10, 0); err != nil || len(changes) != 2 || changes[0].Number != 2 {
 		t.Errorf("%+v, %v", changes, err)
 	}
 }
@@ -646,7 +646,7 @@ func TestHostileModes(t *testing.T) {
 	store := clocked.New(t)
 	limits, p := in(t, weir.Mode{})
 	n := newLaid(t, store, store, store.Now.Load, limits, p)
-	if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
+	if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Off}, 0, operator); err != nil {
 		t.Fatal(err)
 	}
 	good, err := store.ReadDocument(t.Context(), "overlay", 0)
@@ -680,7 +680,7 @@ func TestHostileModes(t *testing.T) {
 		if d := n.take(t, "ann", 100); !d.Allowed() {
 			t.Fatalf("%.80q took effect", text)
 		}
-		if err := n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); !errors.Is(err, overlay.ErrUnread) {
+		if err := n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Shadow}, 0, operator); !errors.Is(err, overlay.ErrUnread) {
 			t.Errorf("%.80q was replaced: %v", text, err)
 		}
 	}
@@ -692,7 +692,7 @@ func TestHostileModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.Changes(t.Context(), 10, 0); !errors.Is(err, overlay.ErrUnread) {
+		if _, err := n.Audit.Changes(t.Context(), 10, 0); !errors.Is(err, overlay.ErrUnread) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -722,8 +722,8 @@ func FuzzModes(f *testing.F) {
 		limits, p := in(t, weir.Mode{Excess: 20})
 		n := newLaid(t, store, store, store.Now.Load, limits, p)
 		n.take(t, user, 1+rand.Int64N(20))
-		_, _ = n.SwitchViews(), n.Entries()
-		err = n.SetMode(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
+		_, _ = n.Modes.Views(), n.Keys.All()
+		err = n.Modes.Set(t.Context(), []overlay.LimitRef{p}, overlay.Setting{Mode: overlay.Enforced, Percent: percent}, 0, operator)
 		after, readErr := store.ReadDocument(t.Context(), "overlay", 0)
 		if readErr != nil {
 			t.Fatal(readErr)
@@ -734,7 +734,7 @@ func FuzzModes(f *testing.F) {
 			}
 			return
 		}
-		if len(n.Switches()) == 0 {
+		if len(n.Modes.All()) == 0 {
 			t.Error("the mode that was set is not there")
 		}
 		for _, raw := range entriesOf(t, data) {

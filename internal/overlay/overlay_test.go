@@ -81,7 +81,7 @@ func TestBan(t *testing.T) {
 	store := clocked.New(t)
 	a, b := newNode(t, store, store, store.Now.Load), newNode(t, store, store, store.Now.Load)
 	ctx := t.Context()
-	if err := a.Ban(ctx, a.of("ann"), 30*time.Second, overlay.Author{By: "test"}); err != nil {
+	if err := a.Keys.Set(ctx, a.of("ann"), overlay.Ban, 30*time.Second, overlay.Author{By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if d := b.take(t, "ann", 1); !d.Allowed() {
@@ -120,12 +120,12 @@ func TestBan(t *testing.T) {
 			t.Errorf("got %+v after the end", d)
 		}
 	}
-	if n := len(b.Entries()); n != 0 {
+	if n := len(b.Keys.All()); n != 0 {
 		t.Errorf("%d entries are in force, want none", n)
 	}
 	// A new one takes the place of the old one; it is lifted on another node.
 	for _, d := range []time.Duration{time.Hour, 10 * time.Second} {
-		if err := a.Ban(ctx, a.of("ann"), d, overlay.Author{By: "test"}); err != nil {
+		if err := a.Keys.Set(ctx, a.of("ann"), overlay.Ban, d, overlay.Author{By: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestBan(t *testing.T) {
 		t.Errorf("got %+v, want 10 s", d)
 	}
 	for _, want := range []bool{true, false} {
-		if was, err := b.Lift(ctx, b.of("ann"), overlay.Ban, overlay.Author{By: "test"}); err != nil || was != want {
+		if was, err := b.Keys.Lift(ctx, b.of("ann"), overlay.Ban, overlay.Author{By: "test"}); err != nil || was != want {
 			t.Errorf("lifted %t, %v, want %t", was, err, want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestOverride(t *testing.T) {
 	a, b := newNode(t, store, store, store.Now.Load), newNode(t, store, store, store.Now.Load)
 	ctx := t.Context()
 	a.take(t, "acme", 40)
-	if err := a.Override(ctx, a.of("acme"), overlay.Numbers{Count: 5000, Period: time.Minute, Burst: 6000}, time.Hour, overlay.Author{By: "token from 10.0.0.1"}); err != nil {
+	if err := a.Keys.Override(ctx, a.of("acme"), overlay.Numbers{Count: 5000, Period: time.Minute, Burst: 6000}, time.Hour, overlay.Author{By: "token from 10.0.0.1"}); err != nil {
 		t.Fatal(err)
 	}
 	b.refresh(t)
@@ -160,7 +160,7 @@ func TestOverride(t *testing.T) {
 	if d := a.take(t, "other", 101); d.Allowed() {
 		t.Errorf("another key got the override: %+v", d)
 	}
-	if e := b.Of(b.limit, "acme"); len(e) != 1 || e[0].Rate() != "5000/minute" || e[0].By != "token from 10.0.0.1" {
+	if e := b.Keys.Of(b.limit, "acme"); len(e) != 1 || e[0].Rate() != "5000/minute" || e[0].By != "token from 10.0.0.1" {
 		t.Errorf("in force: %+v", e)
 	}
 	want := `overrides: {"acme": {name: "permin", limit: 5000/minute, burst: 6000, algorithm: token_bucket}}`
@@ -174,14 +174,14 @@ func TestOverride(t *testing.T) {
 		t.Errorf("the override holds after its end: %+v", d)
 	}
 	// One without an end, taken back.
-	if err := b.Override(ctx, b.of("acme"), overlay.Numbers{Count: 200}, 0, overlay.Author{By: "test"}); err != nil {
+	if err := b.Keys.Override(ctx, b.of("acme"), overlay.Numbers{Count: 200}, 0, overlay.Author{By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	store.Advance(1000 * time.Hour)
 	if d := b.take(t, "acme", 150); !d.Allowed() {
 		t.Errorf("got %+v", d)
 	}
-	if was, err := b.Lift(ctx, b.of("acme"), overlay.Override, overlay.Author{By: "test"}); err != nil || !was {
+	if was, err := b.Keys.Lift(ctx, b.of("acme"), overlay.Override, overlay.Author{By: "test"}); err != nil || !was {
 		t.Errorf("lifted %t, %v", was, err)
 	}
 	store.Advance(time.Hour)
@@ -195,19 +195,19 @@ func TestNumbersThatCannotBe(t *testing.T) {
 	store := clocked.New(t)
 	n := newNode(t, store, store, nil)
 	for _, x := range []overlay.Numbers{{Count: 0}, {Count: -1}, {Count: weir.MaxCost + 1}, {Count: 1, Period: weir.MaxPeriod + 1}, {Count: 1, Burst: -1}} {
-		if err := n.Override(t.Context(), n.of("a"), x, 0, overlay.Author{}); err == nil {
+		if err := n.Keys.Override(t.Context(), n.of("a"), x, 0, overlay.Author{}); err == nil {
 			t.Errorf("%+v was taken", x)
 		}
 	}
-	if err := n.Override(t.Context(), n.of("a"), overlay.Numbers{Count: 1}, -1, overlay.Author{}); err == nil {
+	if err := n.Keys.Override(t.Context(), n.of("a"), overlay.Numbers{Count: 1}, -1, overlay.Author{}); err == nil {
 		t.Error("an override for less than nothing was taken")
 	}
 	for _, d := range []time.Duration{0, -1, weir.MaxPeriod + 1} {
-		if err := n.Ban(t.Context(), n.of("a"), d, overlay.Author{}); err == nil {
+		if err := n.Keys.Set(t.Context(), n.of("a"), overlay.Ban, d, overlay.Author{}); err == nil {
 			t.Errorf("a ban of %s was taken", d)
 		}
 	}
-	if err := n.Ban(t.Context(), n.of(strings.Repeat("k", 50<<10)), time.Hour, overlay.Author{}); err == nil {
+	if err := n.Keys.Set(t.Context(), n.of(strings.Repeat("k", 50<<10)), overlay.Ban, time.Hour, overlay.Author{}); err == nil {
 		t.Error("a key of 50 KiB was taken")
 	}
 	if d, err := store.ReadDocument(t.Context(), "overlay", 0); err != nil || d.Version != 0 {
@@ -226,7 +226,7 @@ func TestConcurrentChanges(t *testing.T) {
 		all.Go(func() {
 			for j := range 10 {
 				key := fmt.Sprint(i, "-", j)
-				if err := n.Ban(context.Background(), n.of(key), time.Hour, overlay.Author{By: "test"}); err != nil {
+				if err := n.Keys.Set(context.Background(), n.of(key), overlay.Ban, time.Hour, overlay.Author{By: "test"}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -235,7 +235,7 @@ func TestConcurrentChanges(t *testing.T) {
 	all.Wait()
 	for i, n := range nodes {
 		n.refresh(t)
-		if got := len(n.Entries()); got != 80 {
+		if got := len(n.Keys.All()); got != 80 {
 			t.Errorf("node %d knows %d of 80 bans", i, got)
 		}
 	}
@@ -252,7 +252,7 @@ func TestRulesReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := overlay.Target{Entries: []weir.Entry{{Key: "user", Value: "ann"}}, Limit: (*rules.limits.Load())[0], Key: "ann"}
-	if err := o.Override(t.Context(), target, overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
+	if err := o.Keys.Override(t.Context(), target, overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	r := &weir.Request{Descriptors: []weir.Descriptor{{Entries: target.Entries}}}
@@ -293,11 +293,11 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		}
 	}
 	f("nothing", 1)
-	if err := n.Override(t.Context(), n.of("ann"), overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
+	if err := n.Keys.Override(t.Context(), n.of("ann"), overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	f("an override", 1)
-	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, overlay.Author{}); err != nil {
+	if err := n.Keys.Set(t.Context(), n.of("ann"), overlay.Ban, time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	f("both", 2)
@@ -313,10 +313,10 @@ func TestBoardGoesAway(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		var done sync.WaitGroup
 		done.Go(func() { n.Watch(ctx) })
-		if err := n.Ban(ctx, n.of("ann"), time.Minute, overlay.Author{}); err != nil {
+		if err := n.Keys.Set(ctx, n.of("ann"), overlay.Ban, time.Minute, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.Override(ctx, n.of("acme"), overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
+		if err := n.Keys.Override(ctx, n.of("acme"), overlay.Numbers{Count: 500}, 0, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
 		asked := board.calls.Load()
@@ -333,7 +333,7 @@ func TestBoardGoesAway(t *testing.T) {
 		if n.take(t, "ann", 1).Allowed() || !n.take(t, "acme", 200).Allowed() {
 			t.Error("what was known does not hold while the board is away")
 		}
-		if err := n.Ban(ctx, n.of("bob"), time.Minute, overlay.Author{}); !errors.As(err, new(*overlay.StoreError)) {
+		if err := n.Keys.Set(ctx, n.of("bob"), overlay.Ban, time.Minute, overlay.Author{}); !errors.As(err, new(*overlay.StoreError)) {
 			t.Errorf("a change while the board is away: %v", err)
 		}
 		wait(10 * time.Second)
@@ -345,7 +345,7 @@ func TestBoardGoesAway(t *testing.T) {
 		board.away.Store(false)
 		wait(7 * time.Second)
 		other := newNode(t, newMemory(), board, nil)
-		if len(other.Of(other.limit, "acme")) != 1 {
+		if len(other.Keys.Of(other.limit, "acme")) != 1 {
 			t.Error("the override is lost with the board")
 		}
 		if !n.log.has("were restored") {
@@ -366,10 +366,10 @@ func TestStoresClock(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		var done sync.WaitGroup
 		done.Go(func() { n.Watch(ctx) })
-		if err := n.Ban(ctx, n.of("ann"), time.Minute, overlay.Author{}); err != nil {
+		if err := n.Keys.Set(ctx, n.of("ann"), overlay.Ban, time.Minute, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
-		if e := n.Entries(); len(e) != 1 || time.Until(time.UnixMicro(e[0].Until)).Round(time.Second) != time.Minute-100*time.Hour {
+		if e := n.Keys.All(); len(e) != 1 || time.Until(time.UnixMicro(e[0].Until)).Round(time.Second) != time.Minute-100*time.Hour {
 			t.Errorf("%+v, want an end by the store's clock", e)
 		}
 		wait(59 * time.Second)
@@ -381,7 +381,7 @@ func TestStoresClock(t *testing.T) {
 			t.Error("the ban ended late")
 		}
 		// The store's clock is set: the next look shows.
-		if err := n.Ban(ctx, n.of("ann"), time.Hour, overlay.Author{}); err != nil {
+		if err := n.Keys.Set(ctx, n.of("ann"), overlay.Ban, time.Hour, overlay.Author{}); err != nil {
 			t.Fatal(err)
 		}
 		board.set(-98 * time.Hour)
@@ -419,7 +419,7 @@ func wait(d time.Duration) { <-time.After(d) }
 func TestHostileDocuments(t *testing.T) {
 	store := clocked.New(t)
 	n := newNode(t, store, store, store.Now.Load)
-	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, overlay.Author{}); err != nil {
+	if err := n.Keys.Set(t.Context(), n.of("ann"), overlay.Ban, time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(text string) {
@@ -442,12 +442,12 @@ func TestHostileDocuments(t *testing.T) {
 		if n.take(t, "ann", 1).Allowed() || !n.take(t, "bob", 1).Allowed() {
 			t.Fatalf("%.60q took effect", text)
 		}
-		if err := n.Ban(t.Context(), n.of("bob"), time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrUnread) {
+		if err := n.Keys.Set(t.Context(), n.of("bob"), overlay.Ban, time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrUnread) {
 			t.Errorf("%.60q was replaced: %v", text, err)
 		}
 		// A node that starts now goes by its rules.
 		if fresh := newNode(t, store, store, store.Now.Load); !fresh.take(t, "ann", 1).Allowed() || !fresh.log.has("cannot be read") {
-			t.Errorf("%.60q: a new node has %+v, log %v", text, fresh.Entries(), fresh.log.lines())
+			t.Errorf("%.60q: a new node has %+v, log %v", text, fresh.Keys.All(), fresh.log.lines())
 		}
 	}
 	put(`{"format":1,"entries":[]}`)
@@ -488,13 +488,13 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.refresh(t)
-	if n.take(t, "u9999", 1).Allowed() || len(n.Entries()) != overlay.MaxEntries {
-		t.Errorf("%d entries are in force", len(n.Entries()))
+	if n.take(t, "u9999", 1).Allowed() || len(n.Keys.All()) != overlay.MaxEntries {
+		t.Errorf("%d entries are in force", len(n.Keys.All()))
 	}
-	if err := n.Ban(t.Context(), n.of("one more"), time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrFull) {
+	if err := n.Keys.Set(t.Context(), n.of("one more"), overlay.Ban, time.Hour, overlay.Author{}); !errors.Is(err, overlay.ErrFull) {
 		t.Errorf("one too many: %v", err)
 	}
-	if err := n.Ban(t.Context(), n.of("u5"), time.Hour, overlay.Author{}); err != nil {
+	if err := n.Keys.Set(t.Context(), n.of("u5"), overlay.Ban, time.Hour, overlay.Author{}); err != nil {
 		t.Errorf("one in the place of another: %v", err)
 	}
 }
@@ -510,7 +510,7 @@ func TestFile(t *testing.T) {
 	})
 	store := clocked.New(t)
 	n := newNode(t, store, b, nil)
-	if err := n.Ban(t.Context(), n.of("ann"), time.Hour, overlay.Author{}); err != nil {
+	if err := n.Keys.Set(t.Context(), n.of("ann"), overlay.Ban, time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := overlay.OpenFile(path)

@@ -16,6 +16,7 @@ import (
 // A page is one document on the board, and what the node has of it. Its methods
 // require mu, but for look.
 type page[E any] struct {
+	board  *board
 	name   string
 	decode func([]byte) ([]E, error)
 	// encode returns the document of entries, and those of them that are in it.
@@ -24,31 +25,31 @@ type page[E any] struct {
 	install func([]E)
 
 	mu sync.Mutex // held while the board is asked
-	// version and entries are of the document in use, 0 before there was one; entries
-	// are not changed in place. seen is the version of the last one that was read, good
+	// version and list are of the document in use, 0 before there was one; list is not
+	// changed in place. seen is the version of the last one that was read, good
 	// or bad, and fault why that is bad.
 	version, seen int64
-	entries       []E
+	list          []E
 	fault         error
 }
 
 // look looks for a new version and puts it in use, or puts the node's own back. It
 // reports whether there is a new one.
-func (p *page[E]) look(ctx context.Context, o *Overlay) (isNew bool, err error) {
+func (p *page[E]) look(ctx context.Context) (isNew bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was := p.version
-	version, err := p.load(ctx, o)
+	version, err := p.load(ctx)
 	if err == nil && version < p.version {
-		return false, p.putBack(ctx, o, version)
+		return false, p.putBack(ctx, version)
 	}
 	return p.version != was, err
 }
 
 // load puts the document on the board in use, unless it is older than that in use: then
 // the board has lost that. It returns the version of the document on the board.
-func (p *page[E]) load(ctx context.Context, o *Overlay) (version int64, err error) {
-	d, err := o.read(ctx, p.name, p.seen)
+func (p *page[E]) load(ctx context.Context) (version int64, err error) {
+	d, err := p.board.ReadDocument(ctx, p.name, p.seen)
 	switch {
 	case errors.Is(err, documents.ErrDocument):
 		return 0, p.unread(err)
@@ -72,26 +73,26 @@ func (p *page[E]) load(ctx context.Context, o *Overlay) (version int64, err erro
 
 // putBack puts the node's document in the place of an older one or of none: the
 // board has lost it.
-func (p *page[E]) putBack(ctx context.Context, o *Overlay, was int64) error {
-	data, _, err := p.encode(p.entries)
+func (p *page[E]) putBack(ctx context.Context, was int64) error {
+	data, _, err := p.encode(p.list)
 	if err != nil {
 		return err
 	}
-	d, err := o.opt.Board.SwapDocument(ctx, p.name, was, documents.Document{Version: p.version, Data: data})
+	d, err := p.board.SwapDocument(ctx, p.name, was, documents.Document{Version: p.version, Data: data})
 	if err != nil {
 		if errors.Is(err, documents.ErrChanged) {
 			return nil // another node was faster: the next look shows
 		}
 		return err
 	}
-	o.opt.Logger.Warn("operator changes lost by the store were restored", "document", p.name, "version", d.Version)
+	p.board.logger.Warn("operator changes lost by the store were restored", "document", p.name, "version", d.Version)
 	p.version, p.seen = d.Version, d.Version
 	return nil
 }
 
 // put puts a document in use.
 func (p *page[E]) put(version int64, entries []E) {
-	p.version, p.seen, p.entries, p.fault = version, version, entries, nil
+	p.version, p.seen, p.list, p.fault = version, version, entries, nil
 	if p.install != nil {
 		p.install(entries)
 	}
@@ -106,13 +107,13 @@ const (
 
 // change makes a change by compare and set: of a copy of the entries that are on the
 // board f makes those that shall be, and says whether there is a change.
-func (p *page[E]) change(ctx context.Context, o *Overlay, f func(all []E) ([]E, bool)) error {
+func (p *page[E]) change(ctx context.Context, f func(all []E) ([]E, bool)) error {
 	for range tries {
-		version, err := p.load(ctx, o)
+		version, err := p.load(ctx)
 		if err != nil {
 			return asChange(err)
 		}
-		next, changed := f(slices.Clone(p.entries))
+		next, changed := f(slices.Clone(p.list))
 		if !changed {
 			return nil
 		}
@@ -120,7 +121,7 @@ func (p *page[E]) change(ctx context.Context, o *Overlay, f func(all []E) ([]E, 
 		if err != nil {
 			return err
 		}
-		put, err := o.opt.Board.SwapDocument(ctx, p.name, version, documents.Document{Version: p.version, Data: data})
+		put, err := p.board.SwapDocument(ctx, p.name, version, documents.Document{Version: p.version, Data: data})
 		switch {
 		case err == nil:
 			p.put(put.Version, next)

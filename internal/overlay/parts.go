@@ -32,3 +32,16 @@ func override(ops []weir.Op, with *weir.Limit) {
 		o.Limit = with
 	}
 }
+
+// replace puts instead in the place of s[begin:end], within the capacity of
+// s if that is enough.
+func replace(s []weir.Op, begin, end int, instead []weir.Op) []weir.Op {
+	by := len(instead) - (end - begin)
+	for range by {
+		s = append(s, weir.Op{})
+	}
+	old := len(s) - max(by, 0)
+	copy(s[end+by:], s[end:old])
+	copy(s[begin:], instead)
+	return s[:old+by]
+}

@@ -52,7 +52,7 @@ func TestFamilyOverrideTellsWhatBeginsAnew(t *testing.T) {
 				return d
 			}
 			override := func() {
-				if err := o.Override(ctx, key, overlay.Numbers{Count: count(), Period: period()}, 0, overlay.Author{}); err != nil {
+				if err := o.Keys.Override(ctx, key, overlay.Numbers{Count: count(), Period: period()}, 0, overlay.Author{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -63,7 +63,7 @@ func TestFamilyOverrideTellsWhatBeginsAnew(t *testing.T) {
 			before := log.lines()
 			if user != "lifted" {
 				override()
-			} else if _, err := o.Lift(ctx, key, overlay.Override, overlay.Author{}); err != nil {
+			} else if _, err := o.Keys.Lift(ctx, key, overlay.Override, overlay.Author{}); err != nil {
 				t.Fatal(err)
 			}
 			told := strings.Contains(strings.TrimPrefix(log.lines(), before), "key counts from zero")

@@ -2,20 +2,19 @@ package overlay
 
 import (
 	"net/netip"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/algorithm"
 	"github.com/weirlimit/weir/internal/address"
 )
 
 // A set is what is in use of the document. It is immutable, but for what marks
 // and switches remember.
 type set struct {
-	// keys are the entries of single keys; marks are by key, switches by limit.
+	// keys are the entries of single keys, modes those of limits; marks are by key,
+	// switches by limit.
 	keys     []*Entry
+	modes    []*Entry
 	marks    map[counter]*mark
 	switches map[limitID]*switched
 	// clients are those that are banned over their domain, addresses those of them
@@ -39,14 +38,6 @@ type clientBan struct {
 	limit *weir.Limit
 }
 
-// inUse returns the set in use, an empty one if there are no entries.
-func inUse(o *Overlay) *set {
-	if s := o.set.Load(); s != nil {
-		return s
-	}
-	return &set{}
-}
-
 // newSet returns entries as a set, nil for none. What old has made of those that are
 // still there is kept, so that their limits stay the same.
 func newSet(entries []Entry, old *set) *set {
@@ -60,6 +51,7 @@ func newSet(entries []Entry, old *set) *set {
 			continue
 		}
 		if e.Kind == KindMode {
+			s.modes = append(s.modes, e)
 			s.switches[e.limitID()] = &switched{Entry: e}
 			continue
 		}
@@ -149,104 +141,8 @@ func (m *mark) same(was *mark) bool {
 	return a == nil || a.Count == b.Count && a.Period == b.Period && a.Burst == b.Burst
 }
 
-// made is what a mark or a switch makes of one limit of the rules.
-type made struct {
-	limit *weir.Limit
-	// banned is what decisions of a banned key name as their limit, with the
-	// counters of limit. Nil without a ban.
-	banned *weir.Limit
-	// with is limit with the numbers of the override. Nil without one, and if
-	// limit cannot have such numbers.
-	with *weir.Limit
-	// to is the limit in its mode. Nil without one, for Off, and if limit cannot
-	// have it; priority is then the best of its requests.
-	to       *weir.Limit
-	priority int
-	// denial is the limit of 0 that limit is, nil for any other.
-	denial *weir.Limit
-}
-
-// remembered are the limits that were made: rules are reloaded, and a tier may
-// choose among several limits of one place.
-type remembered struct{ list atomic.Pointer[[]made] }
-
-// mostMade bounds what is remembered; the oldest is made again.
-const mostMade = 4
-
-// find returns what was made of l, nil if nothing is remembered.
-func (r *remembered) find(l *weir.Limit) *made {
-	list := r.list.Load()
-	if list == nil {
-		return nil
-	}
-	for i := range *list {
-		if v := &(*list)[i]; v.limit == l {
-			return v
-		}
-	}
-	return nil
-}
-
-// add remembers v before all others.
-func (r *remembered) add(v made) *made {
-	next := []made{v}
-	if list := r.list.Load(); list != nil {
-		next = append(next, (*list)[:min(len(*list), mostMade-1)]...)
-	}
-	r.list.Store(&next)
-	return &next[0]
-}
-
-// of returns what m makes of l. It allocates the first time.
-func (m *mark) of(o *Overlay, l *weir.Limit) *made {
-	if v := m.made.find(l); v != nil {
-		return v
-	}
-	v := made{limit: l}
-	if m.ban != nil {
-		v.banned = bannedFrom(l)
-	}
-	if m.override != nil {
-		with, err := o.variant(l, m.override)
-		if err != nil {
-			o.opt.Logger.Error("override without effect: it does not fit its limit any more", "limit", l.Name,
-				"entries", m.override.words(), "override", m.override.Rate(), "err", err)
-		}
-		v.with = with
-	}
-	return m.made.add(v)
-}
-
-const banMark = "\x1fbanned"
-
-// bannedFrom returns the limit that decisions name which l's ban refuses.
-func bannedFrom(l *weir.Limit) *weir.Limit {
-	b := banLimit(l.Name, l.Scope, l.Period)
-	b.Inherit(l)
-	return b
-}
-
-// banLimit returns the limit that decisions name which a ban refuses: one of 0, as
-// deny lists have it, so that no answer promises what the ban does not admit.
-func banLimit(name, scope string, period time.Duration) *weir.Limit {
-	b := &weir.Limit{Name: name + " (banned)", Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Count: 1, Period: period, Bans: true}
-	if err := b.Compile(); err != nil {
-		panic(err) // a window takes any period that was a limit's
-	}
-	b.Count, b.Burst, b.Envelope = 0, 0, 0 // Compile knows no limit of 0
-	return b
-}
-
-func isBan(l *weir.Limit) bool { return strings.HasSuffix(l.Scope, banMark) }
-
-// variant returns l with the numbers of e.
-func (o *Overlay) variant(l *weir.Limit, e *Entry) (*weir.Limit, error) {
-	v, err := l.Variant(e.Count, time.Duration(e.Period)*time.Microsecond, e.Burst)
-	if err == nil && o.opt.Check != nil {
-		err = o.opt.Check(v)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return v, nil
+// switched is a mode in use, and the limits that it makes.
+type switched struct {
+	*Entry
+	made remembered
 }

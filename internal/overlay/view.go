@@ -1,8 +1,7 @@
 package overlay
 
 import (
-	"slices"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -29,39 +28,11 @@ type View struct {
 
 // View returns e as operators are told of it.
 func (e *Entry) View() View {
-	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: e.Key, Made: time.UnixMicro(e.Made).UTC(), By: e.By, YAML: e.YAML()}
+	v := View{Kind: e.Kind, Domain: e.Domain, Entries: e.Entries, Limit: e.Limit, Key: e.Key, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, YAML: e.YAML()}
 	if e.Kind == Override {
 		v.Rate, v.Burst = e.Rate(), e.Burst
 	}
-	if e.Until > 0 {
-		until := time.UnixMicro(e.Until).UTC()
-		v.Until = &until
-	}
 	return v
-}
-
-// Views returns the views of entries, never nil.
-func (o *Overlay) Views(entries []Entry) []View {
-	out := make([]View, len(entries))
-	for i := range entries {
-		out[i] = entries[i].View()
-		out[i].YAML = o.YAML(&entries[i])
-	}
-	return out
-}
-
-// YAML returns the lines of the rules files that e amounts to, with a comment that
-// says where they belong and when they are to be taken out again; where no lines do,
-// the comment says why.
-func (o *Overlay) YAML(e *Entry) string {
-	if o.opt.YAML == nil {
-		return e.YAML()
-	}
-	lines := o.opt.YAML(e)
-	if e.Until == 0 || !slices.ContainsFunc(strings.Split(lines, "\n"), func(l string) bool { return l != "" && l[0] != '#' }) {
-		return lines
-	}
-	return lines + "# a file knows no end: take this out again at " + time.UnixMicro(e.Until).UTC().Format(time.RFC3339) + "\n"
 }
 
 // SwitchView is a mode as operators are told of it, for encoding/json.
@@ -88,17 +59,11 @@ type SwitchView struct {
 // String says the mode in a line: "enforced for 10% of keys by an operator until
 // 2026-01-02T15:04:05Z; shadow by the rules".
 func (v *SwitchView) String() string {
-	text := ""
-	switch {
-	case v.Mode == Enforced && *v.Percent < 100:
-		text = Setting{v.Mode, *v.Percent}.String() + " of keys"
-	case v.Mode == Enforced:
-		text = "all keys"
-	default:
-		text = string(v.Mode)
-	}
-	if v.Mode == Enforced {
-		text = "enforced for " + text
+	text := string(v.Mode)
+	if v.Mode == Enforced && *v.Percent < 100 {
+		text = fmt.Sprintf("enforced for %d%% of keys", *v.Percent)
+	} else if v.Mode == Enforced {
+		text = "enforced for all keys"
 	}
 	text += " by an operator"
 	if v.Until != nil {
@@ -110,29 +75,10 @@ func (v *SwitchView) String() string {
 	return text
 }
 
-// SwitchViews returns the views of the modes that are in force, one for all limits
-// that go by the same words.
-func (o *Overlay) SwitchViews() []SwitchView {
-	all := slices.CompactFunc(o.Switches(), func(a, b Entry) bool {
-		return a.Domain == b.Domain && a.Rule == b.Rule && a.Limit == b.Limit
-	})
-	out := make([]SwitchView, len(all))
-	byRef := make(map[limitID]LimitRef)
-	if len(all) > 0 {
-		for _, p := range o.LimitRefs() {
-			byRef[limitID{p.Limit.Scope, p.Limit.Name}] = p
-		}
-	}
-	for i := range all {
-		out[i] = all[i].switchView(byRef[all[i].limitID()])
-	}
-	return out
-}
-
 // switchView returns the mode e as operators are told of it; p has no limit where the rules have
 // none.
 func (e *Entry) switchView(p LimitRef) SwitchView {
-	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason}
+	v := SwitchView{Domain: e.Domain, Rule: e.Rule, Limit: e.Limit, Mode: e.Mode, Until: e.end(), Made: time.UnixMicro(e.Made).UTC(), By: e.By, Reason: e.Reason}
 	if e.Mode == Enforced {
 		percent := e.Percent
 		v.Percent = &percent
@@ -141,9 +87,14 @@ func (e *Entry) switchView(p LimitRef) SwitchView {
 		rules := SettingOf(p.Limit).String()
 		v.Rules, v.YAML = &rules, p.yaml(e.Setting())
 	}
-	if e.Until > 0 {
-		until := time.UnixMicro(e.Until).UTC()
-		v.Until = &until
-	}
 	return v
+}
+
+// end returns when the entry ends, nil for never.
+func (e *Entry) end() *time.Time {
+	if e.Until == 0 {
+		return nil
+	}
+	end := time.UnixMicro(e.Until).UTC()
+	return &end
 }

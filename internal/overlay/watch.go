@@ -3,13 +3,15 @@ package overlay
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/internal/backoff"
-	"github.com/weirlimit/weir/internal/documents"
 )
 
 const (
+	// lookEvery is how often the board is asked for a new version.
+	lookEvery = time.Second
 	// writeTimeout is how long the board may take to answer.
 	writeTimeout = 2 * time.Second
 	// longestPauses is the longest pause between two looks, in looks.
@@ -19,7 +21,7 @@ const (
 // Watch looks for new versions until ctx ends, more seldom while the board does
 // not answer.
 func (o *Overlay) Watch(ctx context.Context) {
-	wait, retry := o.opt.Every, backoff.Backoff{Min: 2 * o.opt.Every, Max: longestPauses * o.opt.Every}
+	wait, retry := lookEvery, backoff.Backoff{Min: 2 * lookEvery, Max: longestPauses * lookEvery}
 	for backoff.Sleep(ctx, wait) {
 		asked, cancel := context.WithTimeout(ctx, writeTimeout)
 		err := o.Refresh(asked)
@@ -29,7 +31,7 @@ func (o *Overlay) Watch(ctx context.Context) {
 		}
 		o.note(err)
 		if err == nil || errors.Is(err, ErrUnread) {
-			wait = o.opt.Every
+			wait = lookEvery
 			retry.Reset()
 		} else {
 			wait = retry.Next()
@@ -55,21 +57,25 @@ func (o *Overlay) note(err error) {
 // Refresh looks for a new version now, and writes down changes that could not be
 // when they were made.
 func (o *Overlay) Refresh(ctx context.Context) error {
-	isNew, err := o.state.look(ctx, o)
+	isNew, err := o.entries.look(ctx)
 	if isNew {
 		n := o.Count()
-		o.opt.Logger.Info("operator changes loaded", "bans", n.Bans, "overrides", n.Overrides, "allowed", n.Allowed, "modes", n.Modes)
+		o.board.logger.Info("operator changes loaded", "bans", n[Ban]+n[BanDomain], "overrides", n[Override], "allowed", n[Allow], "modes", n[KindMode])
 	}
-	o.history.again(ctx, o)
+	if n, err := o.Audit.flush(ctx, nil); n > 0 && err == nil { // an error was logged when the change was made
+		o.board.logger.Info("audit log write recovered", "changes", n)
+	}
 	return err
 }
 
-// read reads a document unless its version is known.
-func (o *Overlay) read(ctx context.Context, name string, known int64) (documents.Document, error) {
-	sent := o.clock.elapsed()
-	d, err := o.opt.Board.ReadDocument(ctx, name, known)
-	if err == nil {
-		o.clock.adjust(d.Now, sent, o.clock.elapsed())
+// Count returns how many entries of each kind are in force.
+func (o *Overlay) Count() map[Kind]int {
+	n := map[Kind]int{}
+	s, now := o.entries.inUse(), o.board.now()
+	for _, e := range slices.Concat(s.keys, s.modes) {
+		if !e.over(now) {
+			n[e.Kind]++
+		}
 	}
-	return d, err
+	return n
 }

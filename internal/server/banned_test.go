@@ -92,10 +92,10 @@ func serveBanned(t *testing.T) (*Server, Ready) {
 	}
 	op := s.overlay.Match(nil, ask("key"))[0]
 	target := overlay.Target{Domain: "api", Entries: ask("key").Descriptors[0].Entries, Limit: op.Limit, Key: strings.Clone(op.Key)}
-	if err := s.overlay.Ban(t.Context(), target, 2*time.Hour, overlay.Author{}); err != nil {
+	if err := s.overlay.Keys.Set(t.Context(), target, overlay.Ban, 2*time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.overlay.BanDomain(t.Context(), "api", ask("domain").Descriptors[0].Entries[0], 2*time.Hour, overlay.Author{}); err != nil {
+	if err := s.overlay.Keys.Set(t.Context(), overlay.DomainTarget("api", ask("domain").Descriptors[0].Entries[0]), overlay.BanDomain, 2*time.Hour, overlay.Author{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

@@ -20,8 +20,8 @@ import (
 // overlayMetrics counts what operators changed.
 func overlayMetrics(o *overlay.Overlay) metrics.Overlay {
 	n := o.Count()
-	out := metrics.Overlay{Bans: n.Bans, Overrides: n.Overrides, Allowed: n.Allowed}
-	for _, v := range o.SwitchViews() {
+	out := metrics.Overlay{Bans: n[overlay.Ban] + n[overlay.BanDomain], Overrides: n[overlay.Override], Allowed: n[overlay.Allow]}
+	for _, v := range o.Modes.Views() {
 		m := metrics.Mode{Domain: v.Domain, Rule: v.Rule, Limit: v.Limit, Mode: string(v.Mode)}
 		if v.Percent != nil {
 			m.Percent = *v.Percent

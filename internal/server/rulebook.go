@@ -47,8 +47,8 @@ type describedChoice struct {
 
 // Describe implements httpapi.Rulebook.
 func (r *ruleSet) Describe() any {
-	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Views(r.overlay.Entries()),
-		Modes: r.overlay.SwitchViews()}
+	book := rulebook{Limits: []string{}, Rules: []describedRule{}, Overlay: r.overlay.Keys.Views(r.overlay.Keys.All()),
+		Modes: r.overlay.Modes.Views()}
 	type ruleRef struct{ domain, rule string }
 	changed := map[ruleRef]map[string]string{}
 	for i := range book.Modes {

@@ -150,7 +150,7 @@ func (r *ruleSet) status() ruleStatus {
 	for _, l := range r.words.limits {
 		out.Limits = append(out.Limits, l.text)
 	}
-	for _, v := range r.overlay.SwitchViews() {
+	for _, v := range r.overlay.Modes.Views() {
 		out.Modes = append(out.Modes, fmt.Sprintf("%s/%s, limit %q: %s", v.Domain, v.Rule, v.Limit, v.String()))
 	}
 	if r.live == nil {

@@ -44,7 +44,7 @@ func (g *auditLog) list(r *http.Request) (any, error) {
 	if fault != nil {
 		return nil, fault
 	}
-	changes, err := g.overlay.Changes(r.Context(), int(limit)+1, before)
+	changes, err := g.overlay.Audit.Changes(r.Context(), int(limit)+1, before)
 	if err != nil {
 		return nil, err
 	}

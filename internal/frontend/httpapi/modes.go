@@ -99,7 +99,7 @@ type modeLimit struct {
 // view returns how limits stand.
 func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
 	out := modeAnswer{Limits: []modeLimit{}, Waiting: []overlay.SwitchView{}}
-	for _, v := range m.overlay.SwitchViews() {
+	for _, v := range m.overlay.Modes.Views() {
 		if v.Rules == nil {
 			out.Waiting = append(out.Waiting, v)
 		}
@@ -113,7 +113,7 @@ func (m *modes) view(limits []overlay.LimitRef) modeAnswer {
 			i, at[key] = len(out.Limits), len(out.Limits)
 			by := overlay.SettingOf(p.Limit)
 			l := modeLimit{Domain: p.Domain, Rule: p.Rule, Limit: p.Limit.Name, Mode: by.Mode, Percent: by.Percent, Rules: by.String(),
-				Changed: m.overlay.SwitchOf(p.Limit), Counts: map[string]uint64{}}
+				Changed: m.overlay.Modes.Of(p.Limit), Counts: map[string]uint64{}}
 			if l.Changed != nil {
 				l.Mode, l.Percent = l.Changed.Mode, 0
 				if l.Changed.Percent != nil {
@@ -135,13 +135,13 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 	if c.reader.err != nil {
 		return c.reader.err
 	}
-	limits, fault := chooseLimits(m.overlay.LimitRefs(), q.domain, q.rule, q.limit)
+	limits, fault := chooseLimits(m.overlay.Modes.LimitRefs(), q.domain, q.rule, q.limit)
 	who := m.operators.author(r, q.reason)
 	switch {
 	case q.mode == noMode:
 		// Also of a limit that the rules do not have any more.
 		var n int
-		n, err = m.overlay.ClearMode(r.Context(), func(s *overlay.Entry) bool {
+		n, err = m.overlay.Modes.Clear(r.Context(), func(s *overlay.Entry) bool {
 			return s.Domain == q.domain && (s.Rule == q.rule || s.Limit == q.rule) && (q.limit == "" || s.Limit == q.limit)
 		}, who)
 		if err == nil && n == 0 && fault != nil {
@@ -154,7 +154,7 @@ func (m *modes) set(c *call, r *http.Request) (err error) {
 		if s.Mode == overlay.Enforced {
 			s.Percent = cmp.Or(q.percent, 100)
 		}
-		err = m.overlay.SetMode(r.Context(), limits, s, time.Duration(q.seconds)*time.Second, who)
+		err = m.overlay.Modes.Set(r.Context(), limits, s, time.Duration(q.seconds)*time.Second, who)
 	}
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (m *modes) list(r *http.Request) (any, error) {
 	if fault != nil {
 		return nil, fault
 	}
-	all := m.overlay.LimitRefs()
+	all := m.overlay.Modes.LimitRefs()
 	var limits []overlay.LimitRef
 	switch {
 	case in["rule"] != "":
@@ -244,7 +244,7 @@ func (m *modes) list(r *http.Request) (any, error) {
 		for _, p := range all {
 			named := in["domain"] != "" || in["limit"] != ""
 			if (in["domain"] == "" || p.Domain == in["domain"]) && (in["limit"] == "" || p.Limit.Name == in["limit"]) &&
-				(named || m.overlay.SwitchOf(p.Limit) != nil) {
+				(named || m.overlay.Modes.Of(p.Limit) != nil) {
 				limits = append(limits, p)
 			}
 		}

@@ -46,7 +46,7 @@ func (o *overrides) lift(r *http.Request, q *query, kind overlay.Kind) error {
 	if err != nil {
 		return err
 	}
-	_, err = o.overlay.Lift(r.Context(), t, kind, o.operators.author(r, q.reason))
+	_, err = o.overlay.Keys.Lift(r.Context(), t, kind, o.operators.author(r, q.reason))
 	return err
 }
 
@@ -63,9 +63,9 @@ func (o *overrides) put(r *http.Request, q *query, kind overlay.Kind, isLift boo
 	if err := do(t, o.operators.author(r, q.reason)); err != nil {
 		return err
 	}
-	for _, e := range o.overlay.Of(t.Limit, t.Key) {
+	for _, e := range o.overlay.Keys.Of(t.Limit, t.Key) {
 		if e.Kind == kind {
-			q.yaml = o.overlay.YAML(&e)
+			q.yaml = o.overlay.Keys.YAML(&e)
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (o *overrides) ban(r *http.Request, q *query) error {
 	}
 	return o.put(r, q, overlay.Ban, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
 		q.notCovered = o.keys.coverage.ofKey(t)
-		return o.overlay.Ban(r.Context(), t, q.duration(), who)
+		return o.overlay.Keys.Set(r.Context(), t, overlay.Ban, q.duration(), who)
 	})
 }
 
@@ -93,16 +93,16 @@ func (o *overrides) banDomain(r *http.Request, q *query) error {
 	case q.limit != "" && q.client == "":
 		return &inputError{"a ban over the domain is of every limit: leave limit out", "#/limit"}
 	}
-	who := o.operators.author(r, q.reason)
+	t, who := overlay.DomainTarget(req.Domain, es[0]), o.operators.author(r, q.reason)
 	if q.seconds == 0 {
-		_, err := o.overlay.LiftDomain(r.Context(), req.Domain, es[0], who)
+		_, err := o.overlay.Keys.Lift(r.Context(), t, overlay.BanDomain, who)
 		return err
 	}
-	if err := o.overlay.BanDomain(r.Context(), req.Domain, es[0], q.duration(), who); err != nil {
+	if err := o.overlay.Keys.Set(r.Context(), t, overlay.BanDomain, q.duration(), who); err != nil {
 		return err
 	}
-	for _, b := range o.overlay.OfClient(req) {
-		q.yaml = o.overlay.YAML(&b)
+	for _, b := range o.overlay.Keys.OfClient(req) {
+		q.yaml = o.overlay.Keys.YAML(&b)
 	}
 	q.notCovered = o.keys.coverage.ofDomain(req.Domain, es[0])
 	return nil
@@ -111,7 +111,7 @@ func (o *overrides) banDomain(r *http.Request, q *query) error {
 // allow lets the key pass for a time; for none, it is limited again.
 func (o *overrides) allow(r *http.Request, q *query) error {
 	return o.put(r, q, overlay.Allow, q.seconds == 0, func(t overlay.Target, who overlay.Author) error {
-		return o.overlay.Allow(r.Context(), t, q.duration(), who)
+		return o.overlay.Keys.Set(r.Context(), t, overlay.Allow, q.duration(), who)
 	})
 }
 
@@ -128,7 +128,7 @@ func (o *overrides) override(r *http.Request, q *query) error {
 		if err != nil {
 			return err
 		}
-		return o.overlay.Override(r.Context(), t, n, q.duration(), who)
+		return o.overlay.Keys.Override(r.Context(), t, n, q.duration(), who)
 	})
 }
 

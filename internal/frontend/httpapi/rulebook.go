@@ -58,14 +58,14 @@ type overlaid struct {
 // overlaidOf returns what operators changed of what req meets. The rules are asked again: a
 // limit that is off is not among those that were met.
 func overlaidOf(o *overlay.Overlay, req *weir.Request) overlaid {
-	out := overlaid{o.Views(o.OfClient(req)), []overlay.SwitchView{}}
+	out := overlaid{o.Keys.Views(o.Keys.OfClient(req)), []overlay.SwitchView{}}
 	seen := map[*weir.Limit]bool{}
 	for _, op := range o.Beneath().Match(nil, req) {
 		if op.Limit == nil {
 			continue
 		}
-		out.Keys = append(out.Keys, o.Views(o.Of(op.Limit, op.Key))...)
-		if v := o.SwitchOf(op.Limit); v != nil && !seen[op.Limit] {
+		out.Keys = append(out.Keys, o.Keys.Views(o.Keys.Of(op.Limit, op.Key))...)
+		if v := o.Modes.Of(op.Limit); v != nil && !seen[op.Limit] {
 			out.Modes = append(out.Modes, *v)
 		}
 		seen[op.Limit] = true

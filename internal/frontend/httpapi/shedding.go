@@ -47,7 +47,7 @@ func (s *shedding) set(c *call, r *http.Request) (err error) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		before, after = append(before, name+"="+old[name]), append(after, name+"="+settings[name])
 	}
-	s.overlay.Note(r.Context(), "load shedding was changed", overlay.Change{Action: "shed", By: s.operators.name(r),
+	s.overlay.Audit.Note(r.Context(), "load shedding was changed", overlay.Change{Action: "shed", By: s.operators.name(r),
 		Before: strings.Join(before, " "), After: strings.Join(after, " ")})
 	c.out, err = encode(s.shed.State())
 	return err

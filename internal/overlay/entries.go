@@ -1,0 +1,90 @@
+package overlay
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+)
+
+// entries are the document of entries, and what is in use of it.
+type entries struct {
+	page[Entry]
+	// set is replaced, never changed. Nil means that there are no entries.
+	set atomic.Pointer[set]
+	// unknown is how many entries are of kinds of a later version. Requires: mu.
+	unknown int
+}
+
+func newEntries(b *board) *entries {
+	s := &entries{page: page[Entry]{board: b, name: documentName, decode: Decode, encode: encode}}
+	s.install = func(all []Entry) {
+		s.set.Store(newSet(all, s.set.Load()))
+		s.warnOfUnknown(all)
+	}
+	return s
+}
+
+// warnOfUnknown logs how many entries a later version has written that this one does not
+// know, each time that there are more. Requires: mu.
+func (s *entries) warnOfUnknown(all []Entry) {
+	kinds := map[Kind]int{}
+	n := 0
+	for i := range all {
+		if !all[i].isKnown() {
+			kinds[all[i].Kind]++
+			n++
+		}
+	}
+	if n > s.unknown {
+		s.board.logger.Warn("operator changes of a later version are kept and not enforced here; upgrade this node", "entries", n, "kinds", slices.Sorted(maps.Keys(kinds)))
+	}
+	s.unknown = n
+}
+
+// inUse returns the set in use, an empty one if there are no entries.
+func (s *entries) inUse() *set {
+	if set := s.set.Load(); set != nil {
+		return set
+	}
+	return &set{}
+}
+
+// inForce returns those of a list, without the nil ones, that are in force.
+func (s *entries) inForce(list ...*Entry) []Entry {
+	now := s.board.now()
+	var all []Entry
+	for _, e := range list {
+		if e != nil && !e.over(now) {
+			all = append(all, *e)
+		}
+	}
+	return all
+}
+
+// replace puts what create makes, nil for nothing, in the place of the entries that isOld
+// chooses of those that have not ended, and returns these.
+func (s *entries) replace(ctx context.Context, isOld func(Entry) bool, create func(now int64) []Entry) (old []Entry, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.change(ctx, func(all []Entry) ([]Entry, bool) {
+		now := s.board.now()
+		old = nil
+		all = slices.DeleteFunc(all, func(e Entry) bool {
+			switch {
+			case e.over(now):
+				return true
+			case !isOld(e):
+				return false
+			}
+			old = append(old, e)
+			return true
+		})
+		var next []Entry
+		if create != nil {
+			next = create(now)
+		}
+		return append(all, next...), len(old)+len(next) > 0
+	})
+	return old, err
+}

@@ -1,0 +1,188 @@
+package overlay
+
+import (
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/algorithm"
+	"github.com/weirlimit/weir/internal/micros"
+)
+
+// variants make of the limits of the rules those that operators want. Safe for concurrent
+// use.
+type variants struct {
+	refs   limitRefs
+	check  func(*weir.Limit) error
+	logger *slog.Logger
+}
+
+// override returns l with the numbers of e.
+func (v *variants) override(l *weir.Limit, e *Entry) (*weir.Limit, error) {
+	return v.checked(withNumbers(l, e))
+}
+
+// inMode returns l in another mode.
+func (v *variants) inMode(l *weir.Limit, s Setting) (*weir.Limit, error) {
+	return v.checked(in(l, s))
+}
+
+func (v *variants) checked(l *weir.Limit, err error) (*weir.Limit, error) {
+	if err == nil && v.check != nil {
+		err = v.check(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// ofMark returns what m makes of l. It allocates the first time.
+func (v *variants) ofMark(m *mark, l *weir.Limit) *made {
+	if found := m.made.find(l); found != nil {
+		return found
+	}
+	out := made{limit: l}
+	if m.ban != nil {
+		out.banned = bannedFrom(l)
+	}
+	if m.override != nil {
+		with, err := v.override(l, m.override)
+		if err != nil {
+			v.logger.Error("override without effect: it does not fit its limit any more", "limit", l.Name,
+				"entries", m.override.words(), "override", m.override.Rate(), "err", err)
+		}
+		out.with = with
+	}
+	return m.made.add(out)
+}
+
+// ofMode returns what the mode s makes of l. It allocates the first time.
+func (v *variants) ofMode(s *switched, l *weir.Limit) *made {
+	if found := s.made.find(l); found != nil {
+		return found
+	}
+	out := made{limit: l}
+	denies := l.Count == 0
+	if p, ok := v.refs.of(l); ok {
+		out.priority, denies = p.Priority, p.Denies
+	}
+	if s.Mode != Off {
+		to, err := v.inMode(l, s.Setting())
+		if err != nil {
+			v.logger.Error("mode without effect: it does not fit its limit any more", "domain", s.Domain, "rule", s.Rule, "limit", l.Name,
+				"mode", s.Setting().String(), "err", err)
+		} else if out.to = to; denies {
+			out.denial = denialOf(l)
+		}
+	}
+	return s.made.add(out)
+}
+
+// made is what a mark or a switch makes of one limit of the rules.
+type made struct {
+	limit *weir.Limit
+	// banned is what decisions of a banned key name as their limit, with the
+	// counters of limit. Nil without a ban.
+	banned *weir.Limit
+	// with is limit with the numbers of the override. Nil without one, and if
+	// limit cannot have such numbers.
+	with *weir.Limit
+	// to is the limit in its mode. Nil without one, for Off, and if limit cannot
+	// have it; priority is then the best of its requests.
+	to       *weir.Limit
+	priority int
+	// denial is the limit of 0 that limit is, nil for any other.
+	denial *weir.Limit
+}
+
+// remembered are the limits that were made: rules are reloaded, and a tier may
+// choose among several limits of one place.
+type remembered struct{ list atomic.Pointer[[]made] }
+
+// mostMade bounds what is remembered; the oldest is made again.
+const mostMade = 4
+
+// find returns what was made of l, nil if nothing is remembered.
+func (r *remembered) find(l *weir.Limit) *made {
+	list := r.list.Load()
+	if list == nil {
+		return nil
+	}
+	for i := range *list {
+		if v := &(*list)[i]; v.limit == l {
+			return v
+		}
+	}
+	return nil
+}
+
+// add remembers v before all others.
+func (r *remembered) add(v made) *made {
+	next := []made{v}
+	if list := r.list.Load(); list != nil {
+		next = append(next, (*list)[:min(len(*list), mostMade-1)]...)
+	}
+	r.list.Store(&next)
+	return &next[0]
+}
+
+// withNumbers returns l with the numbers of the override e.
+func withNumbers(l *weir.Limit, e *Entry) (*weir.Limit, error) {
+	return l.Variant(e.Count, micros.Duration(e.Period), e.Burst)
+}
+
+// in returns l in another mode, with the same counters and state.
+func in(l *weir.Limit, s Setting) (*weir.Limit, error) {
+	if l.Count > 0 {
+		return l.Enforced(s.Percent)
+	}
+	// A limit of 0 is counted by the store as one that its requests never fit, as
+	// rules do for their shadows.
+	v := &weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Count: 1, Period: l.Period,
+		Mode: weir.Mode{Shadow: s.Mode == Shadow, Rollout: s.Percent}}
+	if err := v.Compile(); err != nil {
+		return nil, err
+	}
+	v.Inherit(l)
+	return v, nil
+}
+
+// denialOf returns the limit of 0 that l is when it is no shadow.
+func denialOf(l *weir.Limit) *weir.Limit {
+	if l.Count == 0 {
+		return l
+	}
+	v := zero(&weir.Limit{Name: l.Name, Scope: l.Scope, Algorithm: l.Algorithm, Period: l.Period})
+	v.Inherit(l)
+	return v
+}
+
+const banMark = "\x1fbanned"
+
+// bannedFrom returns the limit that decisions name which l's ban refuses.
+func bannedFrom(l *weir.Limit) *weir.Limit {
+	b := banLimit(l.Name, l.Scope, l.Period)
+	b.Inherit(l)
+	return b
+}
+
+// banLimit returns the limit that decisions name which a ban refuses: one of 0, as
+// deny lists have it, so that no answer promises what the ban does not admit.
+func banLimit(name, scope string, period time.Duration) *weir.Limit {
+	return zero(&weir.Limit{Name: name + " (banned)", Scope: scope + banMark, Algorithm: algorithm.FixedWindow, Period: period, Bans: true})
+}
+
+func isBan(l *weir.Limit) bool { return strings.HasSuffix(l.Scope, banMark) }
+
+// zero makes l a limit of 0, which Compile does not know: nobody has seen l yet.
+func zero(l *weir.Limit) *weir.Limit {
+	l.Count = 1
+	if err := l.Compile(); err != nil {
+		panic(err) // the algorithm was compiled with this period, and a window takes any
+	}
+	l.Count, l.Burst, l.Envelope = 0, 0, 0
+	return l
+}
