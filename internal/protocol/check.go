@@ -29,6 +29,8 @@ type Result[S comparable] struct {
 	States, Depth int
 	// Whole: these are all states that can be reached.
 	Whole bool
+	// Bytes is the most memory that the states have taken: hashes, states that wait, edges.
+	Bytes int
 	// Broken is the invariant that does not hold, "" if all do, and Trace the shortest
 	// way to that state.
 	Broken string
@@ -110,7 +112,7 @@ func Explore[S comparable](m Machine[S], most int, settles bool) Result[S] {
 		}
 		r.Depth++
 	}
-	r.States, r.Whole = e.seen.count, e.queue.count == 0
+	r.States, r.Whole, r.Bytes = e.seen.count, e.queue.count == 0, e.bytes()
 	if settles && r.Whole && r.Broken == "" {
 		if slot, stuck := e.findStuck(); stuck {
 			r.Broken, r.Trace = "no idle state can be reached", e.trace(slot)
@@ -156,6 +158,14 @@ func (e *explorer[S]) visit(s S, parent uint32) (slot uint32, fresh bool) {
 		}
 	}
 	return slot, fresh
+}
+
+// bytes returns the most memory that was taken before the second pass, which takes half
+// as much again for the edges.
+func (e *explorer[S]) bytes() int {
+	const slot, ends, idle = 8 + 4, 4 + 4, 4
+	var waits pending[S]
+	return slot*len(e.seen.hashes) + int(reflect.TypeOf(waits).Size())*e.queue.most + ends*len(e.edges) + idle*len(e.idle)
 }
 
 // trace returns the way from the start to a state that was seen: backward by parents,

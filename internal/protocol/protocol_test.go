@@ -1,8 +1,10 @@
 package protocol
 
 import (
+	"math"
 	"os"
 	"testing"
+	"time"
 )
 
 // soak: whole state spaces of larger machines, or a hundred million states of each.
@@ -19,11 +21,9 @@ const (
 // more states than most.
 func holds[S comparable](t *testing.T, name string, m Machine[S]) {
 	t.Run(name, func(t *testing.T) {
-		r := Explore(m, short, true)
-		if r.Broken != "" || !r.Whole {
+		if r := explore(t, m, short, true); !r.Whole {
 			t.Fatalf("%+v\n%v", m, r)
 		}
-		t.Logf("%d states, depth %d", r.States, r.Depth)
 	})
 }
 
@@ -34,15 +34,28 @@ func soaks[S comparable](t *testing.T, name string, m Machine[S]) {
 		if !soak {
 			t.Skip("takes long: set WEIR_SOAK=1")
 		}
-		r := Explore(m, long, false)
-		if r.Broken == "" && r.Whole && r.States < settled {
-			r = Explore(m, settled, true)
+		if r := explore(t, m, long, false); r.Whole && r.States < settled {
+			explore(t, m, settled, true)
 		}
-		if r.Broken != "" {
-			t.Fatalf("%+v\n%v", m, r)
-		}
-		t.Logf("%d states, depth %d, whole %t", r.States, r.Depth, r.Whole)
 	})
+}
+
+// explore fails if an invariant does not hold, and logs what was seen.
+func explore[S comparable](t *testing.T, m Machine[S], most int, settles bool) Result[S] {
+	t.Helper()
+	began := time.Now()
+	r := Explore(m, most, settles)
+	if r.Broken != "" {
+		t.Fatalf("%+v\n%v", m, r)
+	}
+	extent := "cut"
+	if r.Whole {
+		extent = "whole"
+	}
+	n := float64(r.States)
+	t.Logf("%d states, %s, depth %d, second pass %t, %.1f s, %d MB, %.0e expected to be missed",
+		r.States, extent, r.Depth, settles, time.Since(began).Seconds(), r.Bytes>>20, math.Ldexp(n*n, -65))
+	return r
 }
 
 // caught fails unless an invariant of a machine that is broken on purpose is found not to

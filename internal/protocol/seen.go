@@ -31,6 +31,7 @@ type queue[E any] struct {
 	chunks [][]E
 	taken  int // of the first chunk
 	count  int
+	most   int // that count has been
 }
 
 const chunk = 1 << 14
@@ -43,6 +44,7 @@ func (q *queue[E]) add(v E) {
 	}
 	q.chunks[last] = append(q.chunks[last], v)
 	q.count++
+	q.most = max(q.most, q.count)
 }
 
 func (q *queue[E]) take() E {
