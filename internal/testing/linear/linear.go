@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,8 @@ import (
 // empty.
 type History struct {
 	// Late is for how long after its end an op that has no answer of the store may still
-	// be carried out. It is set before use.
+	// be carried out; a refund, which a node keeps for the store until it answers again,
+	// may be at any time. It is set before use.
 	Late time.Duration
 
 	mu         sync.Mutex
@@ -53,6 +55,9 @@ func (h *History) Take(client int, s weir.Store, o weir.Op) (weir.Op, error) {
 	got := answer{charged: ops[0].Charged, decision: ops[0].Decision, now: ops[0].Now}
 	if err != nil || got.decision.Guarantee().Degraded {
 		out.Return, got = out.Return+int64(h.Late), answer{unknown: true}
+		if o.Verb == weir.Refund {
+			out.Return = math.MaxInt64
+		}
 	}
 	out.Output = got
 	h.mu.Lock()

@@ -98,3 +98,40 @@ func TestHistory(t *testing.T) {
 		})
 	}
 }
+
+// A refund that had no answer may be carried out whenever the store answers again, and not
+// twice.
+func TestLateRefund(t *testing.T) {
+	for times, want := range []porcupine.CheckResult{porcupine.Ok, porcupine.Ok, porcupine.Illegal} {
+		local := memory.New(memory.Options{MaxBytes: 1 << 20})
+		defer local.Close()
+		out := altered{local, func([]weir.Op) error { return errors.New("the store is away") }}
+		l := weir.PerDay(100, algorithm.FixedWindow)
+		if err := l.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		var h History
+		take := func(s weir.Store, v weir.Verb) {
+			o := weir.Op{Key: "k", Limit: l, Cost: 2, Verb: v}
+			if v == weir.Refund {
+				o.Role = weir.Always
+			}
+			_, _ = h.Take(0, s, o)
+		}
+		for range 5 {
+			take(local, weir.Spend)
+		}
+		take(out, weir.Refund)
+		take(local, weir.Spend)
+		for range times {
+			back := []weir.Op{{Key: "k", Limit: l, Cost: 2, Verb: weir.Refund, Role: weir.Always}}
+			if err := local.Take(t.Context(), back); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(local, weir.Spend)
+		if got := h.check(); got != want {
+			t.Errorf("carried out %d times: %s, want %s", times, got, want)
+		}
+	}
+}
