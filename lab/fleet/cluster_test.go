@@ -2,9 +2,7 @@ package fleet
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/testing/servertest"
 )
@@ -18,21 +16,25 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	s := &stage{T: t, file: rules(t, stageRules(count)...)}
 	s.nodes = serveMany(t, 2, "redis+cluster://"+primaries[0].Addr+","+primaries[1].Addr+patient, s.file)
 	s.load(s.nodes, count/10, 5)
-	owner := map[string]int{}
+	owner := map[int]int{}
 	for i, p := range primaries {
 		keys, ok := p.Do(t, "KEYS", "*").([]any)
 		if !ok {
 			t.Fatal("KEYS gave no list")
 		}
 		for _, key := range keys {
-			owner[fmt.Sprint(p.Do(t, "CLUSTER", "KEYSLOT", fmt.Sprint(key)))] = i
+			slot, ok := p.Do(t, "CLUSTER", "KEYSLOT", fmt.Sprint(key)).(int64)
+			if !ok {
+				t.Fatal("KEYSLOT gave no number")
+			}
+			owner[int(slot)] = i
 		}
 	}
 	moves := 0
 	s.suffer(fault{during: func(s *stage) {
 		for slot, from := range owner {
 			to := (from + 1) % len(primaries)
-			move(t, primaries, slot, from, to)
+			servertest.MoveSlot(t, primaries, slot, from, to)
 			owner[slot] = to
 			moves++
 		}
@@ -47,23 +49,5 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 		if passed > count*(1+c.over) || passed < 0.98*count || s.passed[i].degraded.Load() != 0 {
 			t.Errorf("%s: %.0f passed, %d by policy, want %d to %g", c.key(), passed, s.passed[i].degraded.Load(), count, count*(1+c.over))
 		}
-	}
-}
-
-// move moves a slot and its keys, as redis-cli --cluster reshard does.
-func move(t *testing.T, servers []*servertest.RedisServer, slot string, from, to int) {
-	id := func(i int) string { return fmt.Sprint(servers[i].Do(t, "CLUSTER", "MYID")) }
-	servers[to].Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", id(from))
-	servers[from].Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to))
-	host, port, _ := strings.Cut(servers[to].Addr, ":")
-	for {
-		keys, ok := servers[from].Do(t, "CLUSTER", "GETKEYSINSLOT", slot, "1").([]any)
-		if !ok || len(keys) == 0 {
-			break
-		}
-		servers[from].Do(t, "MIGRATE", host, port, fmt.Sprint(keys[0]), "0", fmt.Sprint((5 * time.Second).Milliseconds()))
-	}
-	for _, i := range []int{to, from} {
-		servers[i].Do(t, "CLUSTER", "SETSLOT", slot, "NODE", id(to))
 	}
 }

@@ -143,7 +143,7 @@ func slotMigration(t *testing.T, nodes []*servertest.RedisServer) {
 		at := slot * 3 / slots
 		for ; ctx.Err() == nil && !t.Failed(); migrations.Add(1) {
 			to := (at + 1) % 3
-			migrate(t, nodes, slot, at, to)
+			servertest.MoveSlot(t, nodes[:3], slot, at, to)
 			at = to
 		}
 	})
@@ -185,8 +185,8 @@ func halfMoved(t *testing.T, nodes []*servertest.RedisServer) {
 	slot := slotOf(tag(key))
 	from := slot * 3 / slots
 	to := (from + 1) % 3
-	move := beginMove(t, nodes, slot, from, to)
-	move()
+	move := servertest.BeginSlotMove(t, nodes[:3], slot, from, to)
+	move.MoveKey(t)
 	// More than all workers could wait for.
 	var failed atomic.Int64
 	var all sync.WaitGroup
@@ -203,59 +203,9 @@ func halfMoved(t *testing.T, nodes []*servertest.RedisServer) {
 	if _, err := s.TakeOne(t.Context(), key, one, 0); err != nil {
 		t.Errorf("a call that needs one of the keys: %v", err)
 	}
-	for move() {
-	}
-	endMove(t, nodes, slot, from, to)
+	move.End(t)
 	all.Wait()
 	if d, err := s.TakeOne(t.Context(), key, one, 0); err != nil || d.Remaining != 1 {
 		t.Errorf("%d of 10 remain after 9 calls, %v", d.Remaining, err)
 	}
-}
-
-// migrate moves a slot and its keys, as redis-cli --cluster reshard does, and waits
-// until all servers have heard of it: what is said of a slot meanwhile would be older
-// than the next migration.
-func migrate(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) {
-	for move := beginMove(t, nodes, slot, from, to); move(); {
-	}
-	endMove(t, nodes, slot, from, to)
-}
-
-// beginMove begins to move a slot, and returns what moves one key and reports whether
-// there was one.
-func beginMove(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) func() bool {
-	number := fmt.Sprint(slot)
-	id := func(i int) string { return fmt.Sprint(nodes[i].Do(t, "CLUSTER", "MYID")) }
-	nodes[to].Do(t, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
-	nodes[from].Do(t, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
-	host, port, _ := strings.Cut(nodes[to].Addr, ":")
-	return func() bool {
-		keys, ok := nodes[from].Do(t, "CLUSTER", "GETKEYSINSLOT", number, "1").([]any)
-		if !ok || len(keys) == 0 {
-			return false
-		}
-		nodes[from].Do(t, "MIGRATE", host, port, fmt.Sprint(keys[0]), "0", "5000")
-		return true
-	}
-}
-
-// endMove gives a slot to the server that has its keys.
-func endMove(t *testing.T, nodes []*servertest.RedisServer, slot, from, to int) {
-	id := func(i int) string { return fmt.Sprint(nodes[i].Do(t, "CLUSTER", "MYID")) }
-	for _, i := range []int{to, from, 3 - to - from} {
-		nodes[i].Do(t, "CLUSTER", "SETSLOT", fmt.Sprint(slot), "NODE", id(to))
-	}
-	// A line is: id, address, flags, primary, ping, pong, epoch, ...
-	epoch := func(i int) string {
-		for line := range strings.Lines(fmt.Sprint(nodes[i].Do(t, "CLUSTER", "NODES"))) {
-			if f := strings.Fields(line); len(f) > 6 && f[0] == id(to) {
-				return f[6]
-			}
-		}
-		return ""
-	}
-	servertest.Await(t, "all servers to know who has the slot", func() bool {
-		newest := epoch(to)
-		return newest != "" && epoch(from) == newest && epoch(3-to-from) == newest
-	})
 }

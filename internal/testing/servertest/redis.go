@@ -163,7 +163,8 @@ func (s *RedisServer) Kill(t testing.TB) {
 	<-s.done
 }
 
-// Restart starts a server that has ended again, empty, on the same port.
+// Restart starts a server that has ended again on the same port, with what it has kept
+// on disk.
 func (s *RedisServer) Restart(t testing.TB) {
 	t.Helper()
 	if !s.start(t) {

@@ -11,14 +11,15 @@ import (
 // slots of a cluster.
 const slots = 16384
 
-// RedisCluster starts a cluster of primaries, each with one replica, and waits
-// until it serves all slots. The primaries come first, in the order of their
-// slots, then their replicas.
-func RedisCluster(t testing.TB, primaries int) []*RedisServer {
+// RedisCluster starts a cluster of primaries, each with one replica, all with further
+// arguments, and waits until it serves all slots. The primaries come first, in the order
+// of their slots, then their replicas.
+func RedisCluster(t testing.TB, primaries int, more ...string) []*RedisServer {
 	t.Helper()
 	nodes := make([]*RedisServer, 2*primaries)
 	for i := range nodes {
-		nodes[i] = Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0")
+		args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0"}
+		nodes[i] = Redis(t, append(args, more...)...)
 		// Before they meet, or they would have to agree on it first.
 		nodes[i].Do(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
 	}
@@ -78,10 +79,11 @@ func (s *RedisServer) Fact(t testing.TB, name string) string {
 }
 
 // RedisSentinels starts a primary, a replica, and three Sentinels that watch over
-// them under the name "primary", and waits until all know each other.
-func RedisSentinels(t testing.TB) (primary, replica *RedisServer, sentinels []*RedisServer) {
+// them under the name "primary", and waits until all know each other. The primary has
+// further arguments.
+func RedisSentinels(t testing.TB, more ...string) (primary, replica *RedisServer, sentinels []*RedisServer) {
 	t.Helper()
-	primary = Redis(t)
+	primary = Redis(t, more...)
 	host, port, _ := strings.Cut(primary.Addr, ":")
 	replica = Redis(t, "--replicaof", host+" "+port)
 	Await(t, "the replica to follow", func() bool { return replica.fact(t, "", "master_link_status") == "up" })

@@ -3,6 +3,7 @@ package sharedtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,7 @@ func testLinear(t *testing.T, newNode New) {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			r := servertest.Redis(t)
 			w := newLinearWorld(t, newNode, "redis://"+r.Addr, nodes)
-			w.meanwhile = func() { r.Do(t, "SCRIPT", "FLUSH") }
+			w.fault = func() bool { r.Do(t, "SCRIPT", "FLUSH"); return true }
 			w.run(t, perSecond)
 			if n := w.history.Unknown(); n > 0 {
 				t.Errorf("%d of the ops had no answer", n)
@@ -46,12 +47,21 @@ func testLinear(t *testing.T, newNode New) {
 // The same through Sentinels.
 func testLinearSentinel(t *testing.T, newNode New) {
 	t.Parallel()
-	_, _, sentinels := servertest.RedisSentinels(t)
+	primary, _, sentinels := servertest.RedisSentinels(t)
+	w := newLinearWorld(t, newNode, sentinelURL(sentinels), 4)
+	w.fault = func() bool { primary.Do(t, "SCRIPT", "FLUSH"); return true }
+	w.run(t, perSecond)
+	if n := w.history.Unknown(); n > 0 {
+		t.Errorf("%d of the ops had no answer", n)
+	}
+}
+
+func sentinelURL(sentinels []*servertest.RedisServer) string {
 	var addrs []string
 	for _, s := range sentinels {
 		addrs = append(addrs, s.Addr)
 	}
-	newLinearWorld(t, newNode, "redis+sentinel://"+strings.Join(addrs, ",")+"/primary", 4).run(t, perSecond)
+	return "redis+sentinel://" + strings.Join(addrs, ",") + "/primary"
 }
 
 // The same while connections are cut: what was not answered may have been decided, once.
@@ -59,13 +69,110 @@ func testLinearCut(t *testing.T, newNode New) {
 	t.Parallel()
 	r := servertest.Redis(t)
 	w := newLinearWorld(t, newNode, "redis://"+r.Addr, 4)
-	w.meanwhile = func() { r.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
+	w.fault = func() bool { r.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); return true }
 	w.algorithms = undated
 	// A server carries out nothing more of a connection that it has closed.
 	w.history.Late = 10 * time.Millisecond
 	w.run(t, perDay)
 	if w.history.Unknown() == 0 {
 		t.Error("nothing was cut")
+	}
+}
+
+// The same while the keys' slot moves from server to server of a cluster, key by key:
+// the server that it leaves answers with ASK, and then with MOVED.
+func testLinearMoved(t *testing.T, newNode New) {
+	t.Parallel()
+	primaries := servertest.RedisCluster(t, 3)[:3]
+	w := newLinearWorld(t, newNode, "redis+cluster://"+primaries[0].Addr, 4)
+	w.every = 20
+	var move *servertest.SlotMove
+	w.fault = func() (over bool) {
+		switch {
+		case move == nil:
+			from, key := ownerOf(t, primaries)
+			slot, ok := primaries[from].Do(t, "CLUSTER", "KEYSLOT", key).(int64)
+			if !ok {
+				t.Fatal("KEYSLOT gave no number")
+			}
+			move = servertest.BeginSlotMove(t, primaries, int(slot), from, (from+1)%len(primaries))
+		case !move.MoveKey(t):
+			move.End(t)
+			move, over = nil, true
+		}
+		return over
+	}
+	w.run(t, perSecond)
+	if n := w.history.Unknown(); n > 0 {
+		t.Errorf("%d of the ops had no answer", n)
+	}
+	for _, redirect := range []string{"errorstat_ASK", "errorstat_MOVED"} {
+		if !slices.ContainsFunc(primaries, func(p *servertest.RedisServer) bool { return p.Fact(t, redirect) != "" }) {
+			t.Errorf("%s: no op met a slot that moves", redirect)
+		}
+	}
+}
+
+// ownerOf returns which of the primaries has the only keys that there are, and one of them.
+func ownerOf(t *testing.T, primaries []*servertest.RedisServer) (at int, key string) {
+	t.Helper()
+	for i, p := range primaries {
+		if key := p.Do(t, "RANDOMKEY"); key != nil {
+			return i, fmt.Sprint(key)
+		}
+	}
+	t.Fatal("no primary has a key")
+	return 0, ""
+}
+
+// The same while the server crashes and starts again with what it has in its file of
+// appended writes: what was answered is there, and what was not was decided once at most.
+func testLinearRestart(t *testing.T, newNode New) {
+	t.Parallel()
+	appends := []string{"--appendonly", "yes", "--appendfsync", "always"}
+	for _, kind := range []struct {
+		name string
+		open func(t *testing.T) (url string, primaries []*servertest.RedisServer)
+	}{
+		{"server", func(t *testing.T) (string, []*servertest.RedisServer) {
+			r := servertest.Redis(t, appends...)
+			return "redis://" + r.Addr, []*servertest.RedisServer{r}
+		}},
+		{"sentinel", func(t *testing.T) (string, []*servertest.RedisServer) {
+			primary, _, sentinels := servertest.RedisSentinels(t, appends...)
+			for _, s := range sentinels {
+				// The primary comes back: the replica, which may lag behind, does not take over.
+				s.Do(t, "SENTINEL", "SET", "primary", "down-after-milliseconds", "600000")
+			}
+			return sentinelURL(sentinels), []*servertest.RedisServer{primary}
+		}},
+		{"cluster", func(t *testing.T) (string, []*servertest.RedisServer) {
+			servers := servertest.RedisCluster(t, 3, appends...)
+			for _, s := range servers {
+				s.Do(t, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
+			}
+			return "redis+cluster://" + servers[0].Addr, servers[:3]
+		}},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			url, primaries := kind.open(t)
+			w := newLinearWorld(t, newNode, url, 4)
+			w.algorithms = undated
+			// A server that was killed carries out nothing more.
+			w.history.Late = 10 * time.Millisecond
+			w.every, w.least = w.asks()/2, 2
+			w.fault = func() bool {
+				at, _ := ownerOf(t, primaries)
+				primaries[at].Kill(t)
+				primaries[at].Restart(t)
+				return true
+			}
+			w.run(t, perDay)
+			if w.history.Unknown() == 0 {
+				t.Error("no op was under way when the server was killed")
+			}
+		})
 	}
 }
 
@@ -79,15 +186,26 @@ type linearWorld struct {
 	nodes      []Node
 	history    linear.History
 	algorithms []weir.Algorithm
-	meanwhile  func() // is called again and again
-	seed       uint64
+	// fault is called after so many ops, every, again and again, and reports whether one is
+	// over: at least so many are.
+	fault func() (over bool)
+	every int
+	least int64
+	seed  uint64
 }
 
+// linearRounds is how many ops each client asks.
+func linearRounds() int { return int(runs(120, 2000)) }
+
+// asks is how many ops are asked.
+func (w *linearWorld) asks() int { return 3 * len(w.nodes) * linearRounds() }
+
 func newLinearWorld(t *testing.T, newNode New, url string, nodes int) *linearWorld {
-	w := &linearWorld{algorithms: linearized, seed: seeds.Of(t), meanwhile: func() {}}
+	w := &linearWorld{algorithms: linearized, seed: seeds.Of(t), least: 3}
 	for range nodes {
 		w.nodes = append(w.nodes, nodeAt(t, newNode, url, Options{Nodes: nodes, Timeout: 5 * time.Second, RefusalLife: -1}))
 	}
+	w.every = w.asks() / 9
 	return w
 }
 
@@ -108,19 +226,24 @@ func (w *linearWorld) run(t *testing.T, limit func(weir.Algorithm) *weir.Limit) 
 			t.Fatal(err)
 		}
 	}
-	rounds := int(runs(120, 2000))
 	var clients sync.WaitGroup
-	var asked atomic.Int64
+	var asked, faults atomic.Int64
 	for i := range 3 * len(w.nodes) {
 		rnd := rand.New(rand.NewPCG(w.seed, uint64(i)))
 		clients.Go(func() {
-			for range rounds {
+			for n := 0; n < linearRounds() || faults.Load() < w.least && !t.Failed(); n++ {
 				node := w.nodes[i%len(w.nodes)]
-				// An error is unknown to the history as well.
-				_, _ = w.history.Take(i, node, randomOp(rnd, limits))
+				o, err := w.history.Take(i, node, randomOp(rnd, limits))
 				asked.Add(1)
-				// What is decided without asking would say nothing.
-				servertest.Await(t, "the breaker to close", func() bool { return !node.Stats().BreakerOpen })
+				if err == nil && !o.Decision.Guarantee().Degraded {
+					continue
+				}
+				// What is decided without the store would say nothing.
+				servertest.Await(t, "the store to answer", func() bool {
+					peeked := []weir.Op{{Key: o.Key, Limit: o.Limit, Verb: weir.Peek}}
+					err := node.Take(t.Context(), peeked)
+					return err == nil && !peeked[0].Decision.Guarantee().Degraded
+				})
 			}
 		})
 	}
@@ -137,8 +260,10 @@ func (w *linearWorld) run(t *testing.T, limit func(weir.Algorithm) *weir.Limit) 
 		default:
 		}
 		if n := asked.Load(); n >= next {
-			w.meanwhile()
-			next = n + int64(len(w.nodes)*rounds/3)
+			if w.fault() {
+				faults.Add(1)
+			}
+			next = n + int64(w.every)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -225,6 +225,8 @@ func subjects() []subject {
 			{"strict decisions are linearizable", testLinear},
 			{"strict decisions are linearizable through Sentinels", testLinearSentinel},
 			{"strict decisions are linearizable when connections are cut", testLinearCut},
+			{"strict decisions are linearizable while a slot of a cluster moves", testLinearMoved},
+			{"strict decisions are linearizable over restarts with what was appended", testLinearRestart},
 			{"a killed server costs no time and exactness returns", testRedisKilled},
 			{"no deadline of a caller changes a decision or opens a breaker", testRedisDeadlines},
 			{"broken connections lose next to nothing", testRedisFetches},
