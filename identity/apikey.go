@@ -1,8 +1,10 @@
 package identity
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
+	"slices"
 )
 
 // APIKeyOptions says where an API key is sent.
@@ -30,7 +32,7 @@ const minKey = 16
 
 // apiKeys finds and seals API keys. Immutable but for the file's content.
 type apiKeys struct {
-	from   []claimant
+	from   claimants
 	secret Secret
 	file   *KeyFile
 }
@@ -51,9 +53,8 @@ func newAPIKeys(o APIKeyOptions, file *KeyFile) (*apiKeys, error) {
 	return k, err
 }
 
-// findKey finds out the request's API key.
-func (c *Caller) findKey() {
-	k := c.r.keys
+// identify finds out the request's API key.
+func (k *apiKeys) identify(c *Caller) {
 	if c.known&knownKey != 0 || k == nil {
 		return
 	}
@@ -65,7 +66,7 @@ func (c *Caller) findKey() {
 	isToken := key == c.token && isJWS(key) // a key only where there is no other
 	if len(key) > maxKey {
 		if !isToken {
-			c.fail(keyTooLong)
+			c.r.reports.fail(c, keyTooLong)
 		}
 		return
 	}
@@ -74,7 +75,7 @@ func (c *Caller) findKey() {
 		// an attacker cannot choose; no part of a key is compared.
 		if c.keyRow = k.file.key(sha256.Sum256([]byte(key))); c.keyRow == nil {
 			if !isToken {
-				c.fail(keyUnknown)
+				c.r.reports.fail(c, keyUnknown)
 			}
 			return
 		}
@@ -83,13 +84,58 @@ func (c *Caller) findKey() {
 		}
 	}
 	d := c.keySealer.seal(k.secret, key)
-	c.apiKey, _ = c.made(d.appendTo(c.buf), nil)
+	c.apiKey = c.text.keep(d.appendTo(c.text.buf))
+}
+
+// claim returns the user of the request's API key; or its tier, else that of
+// the request's user.
+func (k *apiKeys) claim(c *Caller, what known) string {
+	k.identify(c)
+	switch row := c.keyRow; {
+	case row != nil && what == knownUser:
+		return row.user
+	case row != nil && row.tier != "":
+		return row.tier
+	case what == knownTier:
+		return k.file.tierOf(c.User())
+	}
+	return ""
 }
 
 // APIKey returns what stands for the API key of the request, in 32 hexadecimal
 // digits: 128 bits of its HMAC. It is "" if there is no key, or if there is a
 // file of keys and it is not in it.
 func (c *Caller) APIKey() string {
-	c.findKey()
+	c.r.keys.identify(c)
 	return c.apiKey
+}
+
+// find returns the API key of a request as it was sent, or an error if another reader
+// may not find it, or may find another in its place.
+func (k *apiKeys) find(c *Caller) (string, error) {
+	if k == nil {
+		return "", nil
+	}
+	key, spare := "", "" // spare: a token, if it is a key only where there is no other
+	for _, f := range k.from {
+		v, err := f.credential(c)
+		switch {
+		case err != nil:
+			return "", err
+		case v == "" || v == key:
+		case c.r.tokens != nil && isJWS(v) && slices.Contains(c.r.tokens.from, f):
+			spare = v
+		case key != "":
+			return "", errCredential
+		default:
+			key = v
+		}
+	}
+	return cmp.Or(key, spare), nil
+}
+
+// isBearer reports whether the file has word, and keys are sent as bearer tokens.
+func (k *apiKeys) isBearer(word string) bool {
+	return k != nil && k.file != nil && len(word) <= maxKey &&
+		slices.Contains(k.from, claimant{fromBearer, ""}) && k.file.key(sha256.Sum256([]byte(word))) != nil
 }

@@ -3,8 +3,6 @@ package identity
 import (
 	"net/http"
 	"net/netip"
-	"slices"
-	"unsafe"
 
 	"github.com/weirlimit/weir"
 )
@@ -46,9 +44,7 @@ type Caller struct {
 	r *Resolver
 	found
 
-	// buf holds the values that are not parts of the request. It only grows:
-	// what was returned stays valid until Release.
-	buf     []byte
+	text    scratch
 	entries []weir.Entry
 	others  []string // of the entries of a descriptor, see appendReadings
 	// Each has a secret of its own.
@@ -91,9 +87,9 @@ func (c *Caller) Release() {
 func (c *Caller) Clear() {
 	clear(c.entries) // they point into the request
 	clear(c.others[:cap(c.others)])
-	c.buf, c.entries, c.others = c.buf[:0], c.entries[:0], c.others[:0]
-	if cap(c.buf) > keepBytes {
-		c.buf = nil
+	c.text.buf, c.entries, c.others = c.text.buf[:0], c.entries[:0], c.others[:0]
+	if cap(c.text.buf) > keepBytes {
+		c.text.buf = nil
 	}
 	if cap(c.entries) > keepEntries {
 		c.entries = nil
@@ -213,12 +209,12 @@ func (c *Caller) Method() string {
 	case "GET", "PUT", "DELETE", "PATCH", "OPTIONS":
 	case "POST":
 		if lines := c.f.Header[c.r.override]; len(lines) > 0 && c.r.override != "" {
-			if c.method, c.methodErr = c.made(appendMethod(c.buf, trimSpace(lines[0]))); len(lines) > 1 {
+			if c.method, c.methodErr = c.text.made(appendMethod(c.text.buf, trimSpace(lines[0]))); len(lines) > 1 {
 				c.method, c.methodErr = "", errMethod // upstreams differ in which counts
 			}
 		}
 	default:
-		c.method, c.methodErr = c.made(appendMethod(c.buf, c.method))
+		c.method, c.methodErr = c.text.made(appendMethod(c.text.buf, c.method))
 	}
 	return c.method
 }
@@ -231,7 +227,7 @@ func (c *Caller) Host() string {
 	}
 	c.known |= knownHost
 	if c.host = c.f.Host; !isCanonicalHost(c.host) {
-		c.host, c.hostErr = c.made(appendHost(c.buf, c.host))
+		c.host, c.hostErr = c.text.made(appendHost(c.text.buf, c.host))
 	}
 	return c.host
 }
@@ -243,34 +239,16 @@ func (c *Caller) Path() (string, error) {
 	}
 	c.known |= knownPath
 	if c.path = c.f.Path; !c.r.paths.isCanonical(c.path) {
-		c.path, c.pathErr = c.made(c.r.paths.appendPath(c.buf, c.path))
+		c.path, c.pathErr = c.text.made(c.r.paths.appendPath(c.text.buf, c.path))
 	}
 	return c.path, c.pathErr
-}
-
-// made takes over what was appended to buf.
-func (c *Caller) made(b []byte, err error) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	from := len(c.buf)
-	c.buf = b
-	return view(b[from:]), nil
-}
-
-// view returns b as text. b must not change while the text is in use.
-func view(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	return unsafe.String(&b[0], len(b))
 }
 
 // User returns the verified user, "" if there is none.
 func (c *Caller) User() string {
 	if c.known&knownUser == 0 {
 		c.known |= knownUser
-		c.user = c.claimed(c.r.user, knownUser)
+		c.user = c.r.user.value(c, knownUser)
 	}
 	return c.user
 }
@@ -279,66 +257,7 @@ func (c *Caller) User() string {
 func (c *Caller) Tier() string {
 	if c.known&knownTier == 0 {
 		c.known |= knownTier
-		c.tier = c.claimed(c.r.tier, knownTier)
+		c.tier = c.r.tier.value(c, knownTier)
 	}
 	return c.tier
-}
-
-// ofKey returns the user of the request's API key; or its tier, else that of
-// the request's user.
-func (c *Caller) ofKey(what known) string {
-	c.findKey()
-	switch row := c.keyRow; {
-	case row != nil && what == knownUser:
-		return row.user
-	case row != nil && row.tier != "":
-		return row.tier
-	case what == knownTier:
-		return c.r.keys.file.tierOf(c.User())
-	}
-	return ""
-}
-
-// claimed returns the value of the first claimant that has one, "" where it is
-// not clear who the request is from.
-func (c *Caller) claimed(from []claimant, what known) string {
-	if len(from) == 0 || c.Check() != nil {
-		return ""
-	}
-	if v := c.firstClaim(from, what, true); v != "" {
-		return v
-	}
-	if what == knownUser && c.claims != nil && slices.ContainsFunc(from, func(f claimant) bool { return f.kind == fromJWT }) {
-		c.fail(tokenNoUser)
-	}
-	return ""
-}
-
-// firstClaim returns the value of the first claimant that has one. Unless it may ask, it
-// is "" where it depends on a token or a key that nobody has asked for yet, and a field
-// on several lines says nothing.
-func (c *Caller) firstClaim(from []claimant, what known, mayAsk bool) string {
-	for _, f := range from {
-		v := ""
-		switch f.kind {
-		case fromHeader:
-			if c.believed && (mayAsk || len(c.f.Header[f.name]) == 1) {
-				v = c.header(f.name)
-			}
-		case fromJWT:
-			if !mayAsk && c.known&knownToken == 0 {
-				return ""
-			}
-			v = c.claim(f.name)
-		case fromAPIKey:
-			if !mayAsk && (c.known&knownKey == 0 || what == knownTier && c.known&knownUser == 0) {
-				return ""
-			}
-			v = c.ofKey(what)
-		}
-		if v != "" {
-			return c.fit(v)
-		}
-	}
-	return ""
 }

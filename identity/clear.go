@@ -1,6 +1,10 @@
 package identity
 
-import "strings"
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
 
 // targetBytes has the bytes that the target of a request may hold. RFC 3986 has
 // no place for white space, control characters, quotes, angle brackets, a number
@@ -26,7 +30,7 @@ func isTarget(s string) bool {
 }
 
 // hasTarget reports whether all that is known of the target can be one.
-func (c *Caller) hasTarget() bool {
+func hasTarget(c *Caller) bool {
 	rest, begins := strings.CutPrefix(c.target, c.f.Path)
 	if begins && c.known&knownPath != 0 && c.pathErr == nil && c.path == c.f.Path {
 		// A canonical path has no byte that a target may not hold.
@@ -52,20 +56,21 @@ func (c *Caller) Check() error {
 	if c.known&knownForm == 0 {
 		c.known |= knownForm
 		if !c.believed && len(c.f.Header) > 0 {
-			c.reportUntrusted()
+			c.r.reports.reportUntrusted(c)
 		}
-		switch c.formErr = c.checkForm(); c.formErr {
+		switch c.formErr = checkForm(c); c.formErr {
 		case errCredential:
-			c.fail(unclearCredential)
+			c.r.reports.fail(c, unclearCredential)
 		case errProxyField:
-			c.fail(unclearField)
+			c.r.reports.fail(c, unclearField)
 		}
 	}
 	return c.formErr
 }
 
-func (c *Caller) checkForm() error {
-	if !c.hasTarget() {
+// checkForm is Check, and finds the request's API key and token.
+func checkForm(c *Caller) error {
+	if !hasTarget(c) {
 		return errTarget
 	}
 	if c.target != "" {
@@ -78,12 +83,19 @@ func (c *Caller) checkForm() error {
 			return c.hostErr
 		}
 	}
-	if len(c.r.fields) > 0 {
-		if err := c.checkFields(); err != nil {
-			return err
-		}
+	if err := c.r.fields.check(c.f.Header, c.believed); err != nil {
+		return err
 	}
-	return c.findCredentials()
+	key, err := c.r.keys.find(c)
+	if err != nil {
+		return err
+	}
+	token, err := c.r.tokens.find(c)
+	if err != nil {
+		return err
+	}
+	c.key, c.token = key, token
+	return nil
 }
 
 // singleField is the name of a header field that must be there at most once.
@@ -94,8 +106,11 @@ type singleField struct {
 	fault   *Error
 }
 
-// singleFields returns the fields by which callers are known.
-func (r *Resolver) singleFields() (all []singleField) {
+// singleFields are the fields by which callers are known.
+type singleFields []singleField
+
+// newSingleFields returns those of r, whose other parts are set.
+func newSingleFields(r *Resolver) (all singleFields) {
 	add := func(name string, proxies bool, fault *Error) {
 		for i := range all {
 			if all[i].name == name {
@@ -133,27 +148,26 @@ func (r *Resolver) singleFields() (all []singleField) {
 	return all
 }
 
-// checkFields reports a field that is there twice, or under another name that
+// check reports a field that is there twice, or under another name that
 // servers may take for its own, or that the client wants removed on the way
 // (RFC 9110 §7.6.1).
-func (c *Caller) checkFields() error {
-	for key, lines := range c.f.Header {
-		for i := range c.r.fields {
-			f := &c.r.fields[i]
+func (fs singleFields) check(h http.Header, believed bool) error {
+	if len(fs) == 0 {
+		return nil
+	}
+	for key, lines := range h {
+		for i := range fs {
+			f := &fs[i]
 			switch {
-			case f.proxies && !c.believed:
+			case f.proxies && !believed:
 			case key == f.name:
 				if len(lines) > 1 {
 					return f.fault
 				}
 			case !f.proxies && SameField(key, f.name): // of a proxy's fields look-alikes are nobody's
 				return f.fault
-			case key == "Connection":
-				for _, line := range lines {
-					if names(line, f.name) {
-						return f.fault
-					}
-				}
+			case key == "Connection" && slices.ContainsFunc(lines, func(line string) bool { return names(line, f.name) }):
+				return f.fault
 			}
 		}
 	}

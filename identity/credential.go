@@ -1,17 +1,15 @@
 package identity
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 )
 
 // credentials compiles where a credential is sent.
-func credentials(what string, from []string) ([]claimant, error) {
-	var all []claimant
+func credentials(what string, from []string) (claimants, error) {
+	var all claimants
 	for _, text := range from {
 		word, arg, _ := strings.Cut(text, ":")
 		switch {
@@ -29,60 +27,6 @@ func credentials(what string, from []string) ([]claimant, error) {
 	}
 	return all, nil
 }
-
-// findCredentials finds the request's API key and token. It returns an error if
-// the request has one that another reader may not find, or may find another in
-// its place.
-func (c *Caller) findCredentials() error {
-	key, token := "", ""
-	if k := c.r.keys; k != nil {
-		spare := "" // a token, if it is a key only where there is no other
-		for _, f := range k.from {
-			v, err := c.credential(f)
-			switch {
-			case err != nil:
-				return err
-			case v == "" || v == key:
-			case c.r.tokens != nil && isJWS(v) && c.r.tokens.reads(f):
-				spare = v
-			case key != "":
-				return errCredential
-			default:
-				key = v
-			}
-		}
-		if key == "" {
-			key = spare
-		}
-	}
-	if t := c.r.tokens; t != nil {
-		for _, f := range t.from {
-			v, err := c.credential(f)
-			switch {
-			case err != nil:
-				return err
-			case v == "" || v == token:
-			case !isJWS(v):
-				// A reader that is less exact could find a token in it.
-				if strings.Count(v, ".") > 1 {
-					return errCredential
-				}
-				if token == "" {
-					token = v
-				}
-			case isJWS(token):
-				return errCredential
-			default:
-				token = v
-			}
-		}
-	}
-	c.key, c.token = key, token
-	return nil
-}
-
-// reads reports whether tokens are read from f.
-func (t *tokens) reads(f claimant) bool { return slices.Contains(t.from, f) }
 
 // isJWS reports whether v has the form of a signed token: three parts of
 // base64url without padding, of which the last may be empty.
@@ -109,13 +53,13 @@ func isJWS(v string) bool {
 
 // credential returns what the request has at one place where a credential is
 // sent, "" if it has nothing there.
-func (c *Caller) credential(f claimant) (string, error) {
+func (f claimant) credential(c *Caller) (string, error) {
 	v, ok := "", true
 	switch f.kind {
 	case fromBearer:
-		v, ok = c.bearer()
+		v, ok = bearer(c)
 	case fromHeader:
-		v = c.header(f.name)
+		v = header(c.f.Header, f.name)
 		word, rest := "", v
 		if f.name == "Authorization" { // a scheme may precede
 			if scheme, token, found := strings.Cut(v, " "); found && isToken(scheme) {
@@ -124,9 +68,13 @@ func (c *Caller) credential(f claimant) (string, error) {
 		}
 		ok = isCredential(rest) && (word == "" || rest != "")
 	case fromCookie:
-		v, ok = c.oneCookie(f.name)
+		if v, ok = oneCookie(c.f.Header["Cookie"], f.name); ok {
+			v, ok = c.text.decodeOnce(v, false)
+		}
 	case fromQuery:
-		v, ok = c.oneParameter(f.name)
+		if v, ok = oneParameter(c.f.Query, f.name); ok {
+			v, ok = c.text.decodeOnce(v, true)
+		}
 	}
 	if !ok {
 		return "", errCredential
@@ -151,7 +99,7 @@ func isCredential(v string) bool {
 // that a careless reader finds.
 //
 // Source: RFC 6750 §2.1; the scheme's case is free, RFC 9110 §11.1.
-func (c *Caller) bearer() (token string, ok bool) {
+func bearer(c *Caller) (token string, ok bool) {
 	lines := c.f.Header["Authorization"]
 	if len(lines) != 1 {
 		return "", len(lines) == 0
@@ -171,7 +119,7 @@ func (c *Caller) bearer() (token string, ok bool) {
 			return "", false
 		}
 	}
-	return "", !c.hidesToken(line)
+	return "", !hidesToken(c.r, line)
 }
 
 // isBearerToken reports whether every reader takes v for the token itself. Some skip
@@ -186,7 +134,7 @@ func isBearerToken(v string) bool {
 
 // hidesToken reports whether a line that is not Bearer's holds a token
 // nevertheless: behind that word, or as a word of its own that is known.
-func (c *Caller) hidesToken(line string) bool {
+func hidesToken(r *Resolver, line string) bool {
 	const scheme = "bearer"
 	for i := 0; i+len(scheme) < len(line); i++ {
 		if strings.EqualFold(line[i:i+len(scheme)], scheme) {
@@ -200,26 +148,13 @@ func (c *Caller) hidesToken(line string) bool {
 		for end < len(rest) && !isSeparator(rest[end]) {
 			end++
 		}
-		if word := rest[:end]; word != "" && c.isToken(word) {
+		if word := rest[:end]; r.tokens.isBearer(word) || r.keys.isBearer(word) {
 			return true
 		}
 		if end == len(rest) {
 			break
 		}
 		rest = rest[end+1:]
-	}
-	return false
-}
-
-// isToken reports whether word is what the Bearer scheme is to carry: a key that
-// the file has, or a signed token.
-func (c *Caller) isToken(word string) bool {
-	bearer := claimant{fromBearer, ""}
-	if t := c.r.tokens; t != nil && t.reads(bearer) && strings.Count(word, ".") > 1 && isJWS(word) {
-		return true
-	}
-	if k := c.r.keys; k != nil && k.file != nil && len(word) <= maxKey {
-		return slices.Contains(k.from, bearer) && k.file.key(sha256.Sum256([]byte(word))) != nil
 	}
 	return false
 }
@@ -234,8 +169,7 @@ func isSeparator(c byte) bool {
 //
 // Source: RFC 6265 §4.2.1; older readers split at commas (RFC 2965) and white
 // space too.
-func (c *Caller) oneCookie(name string) (value string, ok bool) {
-	lines := c.f.Header["Cookie"]
+func oneCookie(lines []string, name string) (value string, ok bool) {
 	if len(lines) == 0 {
 		return "", true
 	}
@@ -273,10 +207,7 @@ func (c *Caller) oneCookie(name string) (value string, ok bool) {
 	}
 	// Some readers decode a cookie. What they write themselves escapes nothing that
 	// need not be.
-	if escapesNeedlessly(value) {
-		return "", false
-	}
-	return c.decodeOnce(value, false)
+	return value, !escapesNeedlessly(value)
 }
 
 // escapesNeedlessly reports whether v has an escape of a character that no encoder
@@ -290,14 +221,14 @@ func escapesNeedlessly(v string) bool {
 	return false
 }
 
-// oneParameter returns the value of the query's parameter of a name, decoded, and
+// oneParameter returns the value of the query's parameter of a name, and
 // whether every reader finds it, and no other.
 //
 // Source: WHATWG URL, "application/x-www-form-urlencoded"; older readers split at
 // semicolons too (HTML 4.01 §B.2.2).
-func (c *Caller) oneParameter(name string) (value string, ok bool) {
+func oneParameter(query, name string) (value string, ok bool) {
 	exact, alike := 0, 0
-	for rest := c.f.Query; rest != ""; {
+	for rest := query; rest != ""; {
 		var pair string
 		pair, rest, _ = strings.Cut(rest, "&")
 		if n, v, _ := strings.Cut(pair, "="); n == name || len(n) > len(name) && strings.EqualFold(n, url.QueryEscape(name)) {
@@ -313,23 +244,7 @@ func (c *Caller) oneParameter(name string) (value string, ok bool) {
 			}
 		}
 	}
-	if alike != exact || exact > 1 {
-		return "", false
-	}
-	return c.decodeOnce(value, true)
-}
-
-// decodeOnce decodes a value, and reports whether it is a credential, as it is
-// written and as it is decoded, that a second decoding would not change.
-func (c *Caller) decodeOnce(v string, form bool) (string, bool) {
-	if !isCredential(v) {
-		return "", false
-	}
-	if strings.IndexByte(v, '%') < 0 {
-		return v, !form || strings.IndexByte(v, '+') < 0
-	}
-	decoded := c.unescape(v)
-	return decoded, isCredential(decoded) && strings.IndexByte(decoded, '%') < 0
+	return value, alike == exact && exact <= 1
 }
 
 // sameName reports whether some reader takes s, the name of a cookie or of a

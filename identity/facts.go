@@ -1,59 +1,42 @@
 package identity
 
-import (
-	"net/netip"
-
-	"github.com/weirlimit/weir"
-)
+import "github.com/weirlimit/weir"
 
 // Facts returns what is known of the caller, for observers. It is valid until Release. A
 // user or tier that no descriptor has asked for yet is read from a trusted proxy's header
 // only: no token is verified and no key looked up for it.
-func (c *Caller) Facts() weir.Facts { return (*facts)(c) }
+func (c *Caller) Facts() weir.Facts { return facts{c} }
 
 // facts is a caller as weir.Facts: a type of its own, since to ask a Caller for the
 // user may verify a token.
-type facts Caller
-
-func (t *facts) caller() *Caller { return (*Caller)(t) }
-
-// Address implements weir.Facts.
-func (t *facts) Address() netip.Addr { return t.caller().Address() }
-
-// Method implements weir.Facts.
-func (t *facts) Method() string { return t.caller().Method() }
-
-// Host implements weir.Facts.
-func (t *facts) Host() string { return t.caller().Host() }
+type facts struct{ *Caller }
 
 // Path implements weir.Facts: it is "" if the path cannot be read.
-func (t *facts) Path() string {
-	path, _ := t.caller().Path()
+func (t facts) Path() string {
+	path, _ := t.Caller.Path()
 	return path
 }
 
 // User implements weir.Facts.
-func (t *facts) User() string {
+func (t facts) User() string {
 	if t.known&knownUser != 0 {
 		return t.user
 	}
-	return t.caller().firstClaim(t.r.user, knownUser, false)
+	return t.r.user.first(t.Caller, knownUser, false)
 }
 
 // Tier implements weir.Facts.
-func (t *facts) Tier() string {
+func (t facts) Tier() string {
 	if t.known&knownTier != 0 {
 		return t.tier
 	}
-	return t.caller().firstClaim(t.r.tier, knownTier, false)
+	return t.r.tier.first(t.Caller, knownTier, false)
 }
 
 // Agent implements weir.Facts.
-func (t *facts) Agent() string {
+func (t facts) Agent() string {
 	if lines := t.f.Header["User-Agent"]; len(lines) > 0 {
 		return lines[0]
 	}
 	return ""
 }
-
-var _ weir.Facts = (*facts)(nil)

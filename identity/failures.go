@@ -163,8 +163,7 @@ func newReports(r *Resolver, log *slog.Logger) *reports {
 }
 
 // fail counts why c is not believed, and logs it at most once a second.
-func (c *Caller) fail(f failure) {
-	p := c.r.reports
+func (p *reports) fail(c *Caller, f failure) {
 	p.failures[f].Add(1)
 	if p.faults.IsDue() {
 		p.log.Warn("credential rejected; the caller is treated as unauthenticated", "kind", failureWords[f].kind, "reason", failureWords[f].reason, "client", c.Address())
@@ -201,8 +200,7 @@ func (p *reports) anyField(header http.Header) bool {
 
 // reportUntrusted counts the fields by which a peer that is not trusted names another
 // client, and logs them once for each network.
-func (c *Caller) reportUntrusted() {
-	p := c.r.reports
+func (p *reports) reportUntrusted(c *Caller) {
 	if !p.anyField(c.f.Header) {
 		return
 	}
@@ -218,13 +216,13 @@ func (c *Caller) reportUntrusted() {
 	if first != "" {
 		if log := p.networks.Log(p.log, c.f.Peer); log != nil {
 			log.Warn("header field of an untrusted proxy ignored; all clients behind this peer are counted as one; if the proxy is yours, set the flag",
-				"field", first, "flag", c.trustingFlag(first))
+				"field", first, "flag", trustingFlag(c, first))
 		}
 	}
 }
 
 // trustingFlag returns the flag by which the peer is believed when it sets a field.
-func (c *Caller) trustingFlag(field string) string {
+func trustingFlag(c *Caller, field string) string {
 	flag := "--trusted-unix"
 	if c.f.Peer.IsValid() {
 		flag = "--trusted-proxies " + c.f.Peer.String()

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldText returns the name that a value is to those who do not tell spellings of a name
+// fold returns the name that a value is to those who do not tell spellings of a name
 // apart: compatibility characters, case, what cannot be seen, and white space at
 // its ends do not count. A value that is nothing else stays as it is.
 //
 // Source: the Unicode Standard §3.13, D146 (NFKC_Casefold).
-func (c *Caller) foldText(v string) string {
+func (s *scratch) fold(v string) string {
 	if isPrintable(v) {
 		trimmed := strings.Trim(v, " ")
 		if trimmed == "" || !hasUpper(trimmed) {
@@ -23,7 +23,7 @@ func (c *Caller) foldText(v string) string {
 			}
 			return v
 		}
-		b := c.buf
+		b := s.buf
 		for i := 0; i < len(trimmed); i++ {
 			ch := trimmed[i]
 			if ch >= 'A' && ch <= 'Z' {
@@ -31,8 +31,7 @@ func (c *Caller) foldText(v string) string {
 			}
 			b = append(b, ch)
 		}
-		folded, _ := c.made(b, nil)
-		return folded
+		return s.keep(b)
 	}
 	if !utf8.ValidString(v) {
 		return v
@@ -82,12 +81,4 @@ func hasUpper(v string) bool {
 		}
 	}
 	return false
-}
-
-// unescapeSegment decodes a segment of a canonical path, once.
-func (c *Caller) unescapeSegment(s string) string {
-	if strings.IndexByte(s, '%') < 0 {
-		return s
-	}
-	return c.decode(s, '%')
 }

@@ -76,7 +76,7 @@ const (
 // tokens verifies JSON Web Tokens. Safe for concurrent use.
 type tokens struct {
 	opt        JWTOptions
-	from       []claimant
+	from       claimants
 	algorithms []jose.SignatureAlgorithm
 	keys       keySource
 	cache      *tokenCache
@@ -286,9 +286,41 @@ func claimText(raw json.RawMessage) string {
 // close ends fetching.
 func (t *tokens) close() { t.keys.close() }
 
+// find returns the token of a request as it was sent, or an error if another reader may
+// not find it, or may find another in its place.
+func (t *tokens) find(c *Caller) (string, error) {
+	if t == nil {
+		return "", nil
+	}
+	token := ""
+	for _, f := range t.from {
+		v, err := f.credential(c)
+		switch {
+		case err != nil:
+			return "", err
+		case v == "" || v == token:
+		case !isJWS(v):
+			// A reader that is less exact could find a token in it.
+			if strings.Count(v, ".") > 1 {
+				return "", errCredential
+			}
+			token = cmp.Or(token, v)
+		case isJWS(token):
+			return "", errCredential
+		default:
+			token = v
+		}
+	}
+	return token, nil
+}
+
+// isBearer reports whether word is a signed token, and tokens are sent as bearer tokens.
+func (t *tokens) isBearer(word string) bool {
+	return t != nil && isJWS(word) && slices.Contains(t.from, claimant{fromBearer, ""})
+}
+
 // claim returns a claim of the request's verified token, "" if there is none.
-func (c *Caller) claim(name string) string {
-	t := c.r.tokens
+func (t *tokens) claim(c *Caller, name string) string {
 	if t == nil {
 		return ""
 	}
@@ -297,7 +329,7 @@ func (c *Caller) claim(name string) string {
 		if c.Check() == nil && c.token != "" {
 			var why failure
 			if c.claims, why = t.verify(c.token, &c.tokenSealer); why != believed && !(c.key == c.token && !isJWS(c.key)) { // else it is an API key
-				c.fail(why)
+				c.r.reports.fail(c, why)
 			}
 		}
 	}
@@ -307,22 +339,17 @@ func (c *Caller) claim(name string) string {
 	return c.claims.text[name]
 }
 
-// hearsay returns a claim of the request's token, which nobody has verified.
-func (c *Caller) hearsay(name string) string {
+// unverifiedClaim returns a claim of the request's token, which nobody has verified.
+func unverifiedClaim(c *Caller, name string) string {
 	token := ""
 	if c.r.tokens == nil {
-		token, _ = c.bearer()
+		token, _ = bearer(c)
 	} else if c.Check() == nil {
 		token = c.token
 	}
 	if len(token) > maxToken {
 		return ""
 	}
-	return unverifiedClaim(token, name)
-}
-
-// unverifiedClaim reads a claim of a token.
-func unverifiedClaim(token, name string) string {
 	_, rest, ok := strings.Cut(token, ".")
 	payload, signature, ok2 := strings.Cut(rest, ".")
 	if !ok || !ok2 || strings.IndexByte(signature, '.') >= 0 {

@@ -244,49 +244,50 @@ func (p *Plan) fill(req *weir.Request, c *Caller, connection bool) error {
 		if connection && !d.isOfPeer() {
 			continue
 		}
-		if d.unless != nil {
-			v, err := c.value(d.unless)
-			if err != nil {
-				req.Descriptors = req.Descriptors[:was]
-				return err
-			}
-			if v != "" {
-				continue
-			}
-		}
-		from := len(c.entries)
-		c.others = c.others[:0]
-		var ends [maxEntries]int
-		for j := range d.entries {
-			e := &d.entries[j]
-			v, err := c.value(&e.source)
-			if err != nil {
-				req.Descriptors = req.Descriptors[:was]
-				return err
-			}
-			if k := e.source.kind; k == fromHeader || k == fromCookie || k == fromQuery {
-				at := len(c.others)
-				if c.others = c.appendReadings(c.others, &e.source, v); v == "" && len(c.others) > at {
-					v = c.others[at]
-					c.others = slices.Delete(c.others, at, at+1)
-				}
-			}
-			ends[j] = len(c.others)
-			if v == "" {
-				c.entries = c.entries[:from]
-				break
-			}
-			c.entries = append(c.entries, weir.Entry{Key: e.key, Value: v})
-		}
-		if len(c.entries) > from {
-			if err := d.appendDescriptors(req, c, from, ends[:]); err != nil {
-				req.Descriptors = req.Descriptors[:was]
-				return err
-			}
+		if err := d.fill(req, c); err != nil {
+			req.Descriptors = req.Descriptors[:was]
+			return err
 		}
 	}
 	if p.priority != 0 {
 		req.Priority = p.priority
 	}
 	return nil
+}
+
+// fill appends the descriptors that one of the plan makes: none where an entry has no
+// value.
+func (d *planned) fill(req *weir.Request, c *Caller) error {
+	if d.unless != nil {
+		if v, err := d.unless.value(c); err != nil || v != "" {
+			return err
+		}
+	}
+	from := len(c.entries)
+	c.others = c.others[:0]
+	var ends [maxEntries]int
+	for j := range d.entries {
+		e := &d.entries[j]
+		v, err := e.source.value(c)
+		if err != nil {
+			return err
+		}
+		if k := e.source.kind; k == fromHeader || k == fromCookie || k == fromQuery {
+			at := len(c.others)
+			if c.others = e.source.appendReadings(c.others, c, v); v == "" && len(c.others) > at {
+				v = c.others[at]
+				c.others = slices.Delete(c.others, at, at+1)
+			}
+		}
+		ends[j] = len(c.others)
+		if v == "" {
+			c.entries = c.entries[:from]
+			return nil
+		}
+		c.entries = append(c.entries, weir.Entry{Key: e.key, Value: v})
+	}
+	if len(d.entries) == 0 {
+		return nil
+	}
+	return d.appendDescriptors(req, c, from, ends[:])
 }

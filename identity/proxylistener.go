@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net"
@@ -69,12 +70,7 @@ func ListenProxy(ln net.Listener, opt ProxyListenerOptions) (*ProxyListener, err
 	if opt.Timeout < 0 || opt.MaxPending < 0 {
 		return nil, errors.New("identity: timeout and max_pending of the PROXY protocol must not be negative")
 	}
-	if opt.Timeout == 0 {
-		opt.Timeout = 5 * time.Second
-	}
-	if opt.MaxPending == 0 {
-		opt.MaxPending = 4096
-	}
+	opt.Timeout, opt.MaxPending = cmp.Or(opt.Timeout, 5*time.Second), cmp.Or(opt.MaxPending, 4096)
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}

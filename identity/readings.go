@@ -17,13 +17,13 @@ const maxReadings = 16
 // appendReadings appends to dst the values of s, beside first, that some readers
 // find: of further lines, cookies and parameters of the name, and of names that
 // are one to servers that hand them on as variables.
-func (c *Caller) appendReadings(dst []string, s *source, first string) []string {
+func (s *source) appendReadings(dst []string, c *Caller, first string) []string {
 	from := len(dst)
 	add := func(v string) {
 		if v == "" {
 			return
 		}
-		if v = c.spelt(v, s.fold); v != first && !slices.Contains(dst[from:], v) {
+		if v = c.text.spell(v, s.fold); v != first && !slices.Contains(dst[from:], v) {
 			dst = append(dst, v)
 		}
 	}
@@ -51,7 +51,7 @@ func (c *Caller) appendReadings(dst []string, s *source, first string) []string 
 						v = strings.Trim(trimSpace(v), `"`)
 						add(v)
 						if escapesNeedlessly(v) {
-							add(c.unescapeSegment(v))
+							add(c.text.unescapeSegment(v))
 						}
 					}
 				}
@@ -64,8 +64,8 @@ func (c *Caller) appendReadings(dst []string, s *source, first string) []string 
 			for more := pair; more != ""; {
 				n, v, _ := strings.Cut(more, "=")
 				if _, more, _ = strings.Cut(more, ";"); sameName(n, s.name, false) {
-					add(c.unescape(v))
-					add(c.unescape(upTo(v, ';')))
+					add(c.text.unescape(v))
+					add(c.text.unescape(upTo(v, ';')))
 				}
 			}
 		}

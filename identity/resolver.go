@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 )
 
@@ -19,17 +18,11 @@ type Resolver struct {
 	override string   // canonical name
 	keys     *apiKeys // nil: requests have no API key
 	tokens   *tokens  // nil: no token is believed
-	user     []claimant
-	tier     []claimant
-	fields   []singleField
+	user     claimants
+	tier     claimants
+	fields   singleFields
 	reports  *reports
 	callers  sync.Pool
-}
-
-// claimant is where a user or a tier comes from.
-type claimant struct {
-	kind kind
-	name string
 }
 
 // New returns a resolver. Its error says which option cannot be met, and how to.
@@ -39,7 +32,7 @@ func New(opt Options) (*Resolver, error) {
 	if err := r.compile(&opt); err != nil {
 		return nil, errors.Join(fmt.Errorf("identity: %w", err), r.Close())
 	}
-	r.fields = r.singleFields()
+	r.fields = newSingleFields(r)
 	r.reports = newReports(r, opt.Log)
 	return r, nil
 }
@@ -83,37 +76,6 @@ func (r *Resolver) Close() error {
 		r.tokens.close()
 	}
 	return nil
-}
-
-// ofFile is the source that a file of keys is.
-var ofFile = map[string]string{"user": "api_key", "tier": "keys"}
-
-// claimants compiles where a user or a tier comes from.
-func (r *Resolver) claimants(what string, from []string, opt *Options) ([]claimant, error) {
-	var all []claimant
-	for _, text := range from {
-		word, arg, _ := strings.Cut(text, ":")
-		switch {
-		case word == "header" && isToken(arg):
-			if len(opt.Proxies.Trusted) == 0 && !opt.Proxies.Unix {
-				return nil, fmt.Errorf("%s: %s is never trusted: list the proxies that set it in proxies.trusted", what, text)
-			}
-			all = append(all, claimant{fromHeader, http.CanonicalHeaderKey(arg)})
-		case word == "jwt" && arg != "":
-			if r.tokens == nil {
-				return nil, fmt.Errorf("%s: %s: no token is believed: set identity.jwt (Options.JWT)", what, text)
-			}
-			all = append(all, claimant{fromJWT, arg})
-		case what == "user" && text == "api_key", what == "tier" && text == "keys":
-			if opt.Keys == nil {
-				return nil, fmt.Errorf("%s: %s needs a file of API keys: set identity.api_key.file (Options.Keys)", what, text)
-			}
-			all = append(all, claimant{fromAPIKey, ""})
-		default:
-			return nil, fmt.Errorf("%s: %q is not a source of a verified %s, choose jwt:CLAIM, header:NAME or %s", what, text, what, ofFile[what])
-		}
-	}
-	return all, nil
 }
 
 // Trusts reports whether a peer is one of the trusted proxies: only then may a

@@ -35,7 +35,7 @@ next:
 			}
 			switch e.source.kind {
 			case fromMethod, fromPath, fromHost, fromValue, fromParam:
-				v, err := c.value(&e.source)
+				v, err := e.source.value(c)
 				if err != nil || v == "" {
 					continue next
 				}

@@ -16,7 +16,6 @@ const maxMethods = 25
 // largeTypes are the types that have more, and the most that they may have: a number is
 // lowered with its type.
 var largeTypes = map[string]int{
-	"identity.Caller":   52,
 	"store/redis.Store": 33,
 }
 

@@ -1,0 +1,110 @@
+package identity
+
+import (
+	"strings"
+	"unsafe"
+)
+
+// scratch holds the texts that are no parts of a request. It only grows: what was
+// returned stays valid until Release.
+type scratch struct{ buf []byte }
+
+// keep takes over what was appended to buf.
+func (s *scratch) keep(b []byte) string {
+	from := len(s.buf)
+	s.buf = b
+	return view(b[from:])
+}
+
+// made is keep for what may have failed.
+func (s *scratch) made(b []byte, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return s.keep(b), nil
+}
+
+// view returns b as text. b must not change while the text is in use.
+func view(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// spell returns v as a key, folded if that is asked for.
+func (s *scratch) spell(v string, fold bool) string {
+	if fold && v != "" {
+		v = s.fold(v)
+	}
+	return s.fit(v)
+}
+
+// fit returns v, or what stands for it if it cannot be a key.
+func (s *scratch) fit(v string) string {
+	if fits(v) {
+		return v
+	}
+	return s.keep(appendLong(s.buf, []byte(v)))
+}
+
+// parameter returns the value of the first parameter of a name, decoded. A broken
+// escape stands for itself.
+func (s *scratch) parameter(query, name string) string {
+	for rest := query; rest != ""; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		n, v, _ := strings.Cut(pair, "=")
+		if n == name || len(n) > len(name) && strings.ContainsAny(n, "%+") && s.unescape(n) == name {
+			return s.unescape(v)
+		}
+	}
+	return ""
+}
+
+// unescape decodes a name or value of a query.
+func (s *scratch) unescape(v string) string {
+	if !strings.ContainsAny(v, "%+") {
+		return v
+	}
+	return s.decode(v, '+')
+}
+
+// decode decodes the escapes of v; space is the byte that stands for a space, if it is
+// not the percent sign.
+func (s *scratch) decode(v string, space byte) string {
+	b := s.buf
+	for i := 0; i < len(v); i++ {
+		ch := v[i]
+		switch {
+		case ch == '%' && i+2 < len(v) && isHex(v[i+1]) && isHex(v[i+2]):
+			ch = unhex(v[i+1])<<4 | unhex(v[i+2])
+			i += 2
+		case ch == space && ch != '%':
+			ch = ' '
+		}
+		b = append(b, ch)
+	}
+	return s.keep(b)
+}
+
+// unescapeSegment decodes a segment of a canonical path, once.
+func (s *scratch) unescapeSegment(v string) string {
+	if strings.IndexByte(v, '%') < 0 {
+		return v
+	}
+	return s.decode(v, '%')
+}
+
+// decodeOnce decodes a value, and reports whether it is a credential, as it is
+// written and as it is decoded, that a second decoding would not change.
+func (s *scratch) decodeOnce(v string, form bool) (string, bool) {
+	if !isCredential(v) {
+		return "", false
+	}
+	if strings.IndexByte(v, '%') < 0 {
+		return v, !form || strings.IndexByte(v, '+') < 0
+	}
+	decoded := s.unescape(v)
+	return decoded, isCredential(decoded) && strings.IndexByte(decoded, '%') < 0
+}
