@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/server"
 )
 
 // invocation finds a command line of weir in text: at the start of a line,
@@ -37,7 +35,6 @@ func TestCommandLinesInTheDocs(t *testing.T) {
 		"help of suggest":    (&suggestCmd{}).Help(),
 		"help of completion": (&completionCmd{}).Help(),
 		"help":               description,
-		"configuration":      server.Reference(),
 	}
 	root := "../.."
 	for _, dir := range []string{"docs", "examples"} {

@@ -354,7 +354,7 @@ func FuzzConfig(f *testing.F) {
 //	go test ./internal/server -run TestDocs -update
 func TestDocs(t *testing.T) {
 	const path = "../../docs/reference/generated/configuration.md"
-	want := server.Reference()
+	want := reference()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

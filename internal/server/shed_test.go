@@ -82,7 +82,7 @@ func TestShedSection(t *testing.T) {
 
 // Every key of the section is on the page.
 func TestShedIsDocumented(t *testing.T) {
-	_, page, _ := strings.Cut(server.Reference(), "## shed")
+	_, page, _ := strings.Cut(reference(), "## shed")
 	var each func(reflect.Type)
 	each = func(v reflect.Type) {
 		for f := range v.Fields() {

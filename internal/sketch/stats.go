@@ -39,10 +39,6 @@ type Stats struct {
 	BloomTrials, BloomFalse int
 }
 
-// OverestimatedShare returns the share of sampled keys that are over-estimated,
-// 0 if none is sampled.
-func (s Stats) OverestimatedShare() float64 { return ratio(s.Overestimated, s.Sampled) }
-
 // FalsePositives returns the measured share of false positives, 0 without trials.
 func (s Stats) FalsePositives() float64 { return ratio(s.BloomFalse, s.BloomTrials) }
 

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"slices"
 	"strings"
 	"sync/atomic"
 	"unsafe"
@@ -26,9 +25,6 @@ var agentWords = [...]string{
 	agentNone: "none", agentBrowser: "browser", agentCurl: "curl", agentGo: "go", agentPython: "python",
 	agentJava: "java", agentNode: "node", agentBot: "bot", agentOther: "other",
 }
-
-// AgentClasses returns the classes of clients' software, as [About.Agent] has them.
-func AgentClasses() []string { return slices.Clone(agentWords[:]) }
 
 // maxAgent is how many bytes of a User-Agent are looked at.
 const maxAgent = 256

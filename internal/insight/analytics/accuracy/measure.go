@@ -9,22 +9,15 @@ import (
 // Report says how well the decisions on some keys kept a limit.
 type Report struct {
 	Keys int64 `json:"keys"`
-	// Decisions and Units are what was asked for, Admitted and AdmittedUnits what
-	// passed of it.
-	Decisions     int64 `json:"decisions"`
-	Units         int64 `json:"units"`
-	Admitted      int64 `json:"admitted"`
-	AdmittedUnits int64 `json:"admitted_units"`
+	// Decisions are those measured, Admitted those that let pass.
+	Decisions int64 `json:"decisions"`
+	Admitted  int64 `json:"admitted"`
 	// FalseAllowed is how many decisions let pass what did not fit: with it, more
 	// than the allowance had passed within the last period. FalseDenied is how many
 	// refused what did fit. Both are judged by what had in fact passed before, so
 	// that one wrong decision does not make others wrong.
 	FalseAllowed int64 `json:"false_allowed"`
 	FalseDenied  int64 `json:"false_denied"`
-	// ExactAdmitted is how many an exact limiter would have let pass that had seen
-	// the same arrivals from the first on, and ExactUnits their units.
-	ExactAdmitted int64 `json:"exact_admitted"`
-	ExactUnits    int64 `json:"exact_units"`
 	// Worst is the most units that passed in any one period, of any key.
 	// Overshoot is the same as a multiple of the allowance: 1 and less is exact.
 	Worst     int64   `json:"worst"`
@@ -67,7 +60,6 @@ type Measure struct {
 	came    slots
 	passed  slots
 	leaving []unit
-	exact   []unit
 }
 
 // unit is a cost at an instant.
@@ -90,22 +82,14 @@ func (m *Measure) Key(arrivals []Arrival) {
 	}
 	r := &m.report
 	r.Keys++
-	m.leaving, m.exact = m.leaving[:0], m.exact[:0]
-	var ours, exact window // what passed in the last period, and would have
-	var free int64         // of a queue: when the next can leave
+	m.leaving = m.leaving[:0]
+	var ours window // what passed in the last period
+	var free int64  // of a queue: when the next can leave
 	for _, a := range arrivals {
 		r.Decisions++
-		r.Units += a.Cost
 		m.came.add(a.At, a.Cost)
 		ours.advance(m.leaving, a.At-m.period)
-		exact.advance(m.exact, a.At-m.period)
 		fits := ours.sum+a.Cost <= m.limit.Allowance
-		if exact.sum+a.Cost <= m.limit.Allowance {
-			r.ExactAdmitted++
-			r.ExactUnits += a.Cost
-			m.exact = append(m.exact, unit{a.At, a.Cost})
-			exact.sum += a.Cost
-		}
 		if !a.Admitted {
 			if fits {
 				r.FalseDenied++
@@ -113,7 +97,6 @@ func (m *Measure) Key(arrivals []Arrival) {
 			continue
 		}
 		r.Admitted++
-		r.AdmittedUnits += a.Cost
 		at := a.At + a.Delay
 		if m.limit.Algorithm == algorithm.LeakyQueue.Name() && a.Delay == 0 {
 			at = max(at, free)

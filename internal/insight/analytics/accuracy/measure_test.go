@@ -14,7 +14,7 @@ import (
 // naive measures one key by the definitions, in quadratic time and without any of
 // the package's code.
 type naive struct {
-	falseAllowed, falseDenied, exact, exactUnits, worst, across int64
+	falseAllowed, falseDenied, worst, across int64
 }
 
 // within sums what list has in (from, to].
@@ -28,7 +28,7 @@ func within(list [][2]int64, from, to int64) (sum int64) {
 }
 
 func measure(l accuracy.Limit, arrivals []accuracy.Arrival) (n naive) {
-	var passed, exact [][2]int64
+	var passed [][2]int64
 	w := l.Period.Microseconds()
 	for _, a := range arrivals {
 		fits := within(passed, a.At-w, a.At)+a.Cost <= l.Allowance
@@ -40,11 +40,6 @@ func measure(l accuracy.Limit, arrivals []accuracy.Arrival) (n naive) {
 		}
 		if a.Admitted && a.Cost > 0 {
 			passed = append(passed, [2]int64{a.At, a.Cost})
-		}
-		if within(exact, a.At-w, a.At)+a.Cost <= l.Allowance {
-			n.exact++
-			n.exactUnits += a.Cost
-			exact = append(exact, [2]int64{a.At, a.Cost})
 		}
 	}
 	for _, end := range passed {
@@ -93,8 +88,6 @@ func TestMeasureAgreesWithDefinitions(t *testing.T) {
 			n := measure(l, arrivals)
 			want.falseAllowed += n.falseAllowed
 			want.falseDenied += n.falseDenied
-			want.exact += n.exact
-			want.exactUnits += n.exactUnits
 			want.worst, want.across = max(want.worst, n.worst), max(want.across, n.across)
 			for _, a := range arrivals {
 				decisions++
@@ -104,7 +97,7 @@ func TestMeasureAgreesWithDefinitions(t *testing.T) {
 			}
 		}
 		r := m.Report()
-		got := naive{r.FalseAllowed, r.FalseDenied, r.ExactAdmitted, r.ExactUnits, r.Worst, int64(math.Round(r.Boundary * float64(l.Allowance)))}
+		got := naive{r.FalseAllowed, r.FalseDenied, r.Worst, int64(math.Round(r.Boundary * float64(l.Allowance)))}
 		if got != want || r.Decisions != decisions || r.Admitted != admitted || r.Keys != 3 {
 			t.Fatalf("seed %d, limit %+v: got %+v of %d, want %+v of %d", seed, l, got, r.Decisions, want, decisions)
 		}
@@ -165,7 +158,7 @@ func TestCompare(t *testing.T) {
 	if fixed.Overshoot != 2 || fixed.Boundary != 2 || fixed.FalseAllowed == 0 {
 		t.Errorf("a fixed window: %+v", fixed)
 	}
-	if log.FalseAllowed != 0 || log.FalseDenied != 0 || log.Overshoot > 1 || log.Admitted != log.ExactAdmitted {
+	if log.FalseAllowed != 0 || log.FalseDenied != 0 || log.Overshoot > 1 {
 		t.Errorf("a sliding log: %+v", log)
 	}
 	if strict.FalseAllowed != 0 || strict.FalseDenied == 0 || strict.Overshoot > 1 {

@@ -160,13 +160,6 @@ func (e *Evidence) Enforced() int64 { return e.Refused - e.Shadowed }
 // of, at most 1. Clients that obey Retry-After are near 0.
 func (e *Evidence) EarlyShare() float64 { return min(ratio(e.Early, e.Enforced()), 1) }
 
-// RefusedShare is the share of the demand that was refused.
-func (e *Evidence) RefusedShare() float64 { return ratio(e.Refused, e.Demand) }
-
-// LimitedShare is the share of the spans with demand in which something was
-// refused.
-func (e *Evidence) LimitedShare() float64 { return ratio(e.Limited, e.Active) }
-
 // Answers is how requests that passed were answered.
 type Answers struct {
 	Count    int64 `json:"count"`

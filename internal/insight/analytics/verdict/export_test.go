@@ -17,3 +17,6 @@ func Tried(c Class, known, grade int) (right, of int) {
 	t := calibration[c][known][grade]
 	return t.right, t.of
 }
+
+// Classes lists every class.
+func Classes() []Class { return []Class{Legitimate, Shared, Runaway, Abusive, Undecided} }

@@ -19,9 +19,6 @@ const (
 	Undecided Class = "undecided"
 )
 
-// Classes lists every class.
-func Classes() []Class { return []Class{Legitimate, Shared, Runaway, Abusive, Undecided} }
-
 // String returns the class for people.
 func (c Class) String() string {
 	switch c {

@@ -1,9 +1,11 @@
-package server
+package server_test
 
 import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/server"
 )
 
 //go:generate go test . -run ^TestDocs$ -update
@@ -44,10 +46,10 @@ The list ` + "`routes`" + ` and the section ` + "`shed`" + ` are in the file alo
 |---|---|---|---|
 `
 
-// Reference returns docs/reference/generated/configuration.md, made of the tags of [Config].
-func Reference() string {
+// reference returns docs/reference/generated/configuration.md, made of the tags of [server.Config].
+func reference() string {
 	var table, text strings.Builder
-	for _, s := range Settings() {
+	for _, s := range server.Settings() {
 		def := "none"
 		if s.Default != "" {
 			def = "`" + s.Default + "`"
@@ -89,7 +91,7 @@ A limiter without a limit does not exist.
 func referenceRoutes() string {
 	var b strings.Builder
 	b.WriteString("\n## routes\n\nIn the file alone: a list of routes, of which the first that matches a request is taken. See [the gateway](../gateway.md).\n\n| key | meaning |\n|---|---|\n")
-	for f := range reflect.TypeFor[Route]().Fields() {
+	for f := range reflect.TypeFor[server.Route]().Fields() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Tag.Get("yaml"), f.Tag.Get("help"))
 	}
 	return b.String()
