@@ -37,7 +37,7 @@ var (
 // ReadDocument implements documents.Board: one script, and no data unless it has
 // changed. It waits a second, or Options.Timeout if that is more.
 func (s *Store) ReadDocument(ctx context.Context, name string, known int64) (documents.Document, error) {
-	reply, err := s.document(ctx, readScript, name, strconv.FormatInt(known, 10), strconv.Itoa(documents.MaxDocument))
+	reply, err := runDocument(ctx, s, readScript, name, strconv.FormatInt(known, 10), strconv.Itoa(documents.MaxDocument))
 	if err != nil {
 		return documents.Document{}, err
 	}
@@ -57,7 +57,7 @@ func (s *Store) SwapDocument(ctx context.Context, name string, was int64, d docu
 	if len(d.Data) > documents.MaxDocument {
 		return documents.Document{}, fmt.Errorf("store redis: %w: %d bytes, more than %d", documents.ErrDocument, len(d.Data), documents.MaxDocument)
 	}
-	reply, err := s.document(ctx, swapScript, name, strconv.FormatInt(was, 10), strconv.FormatInt(d.Version, 10), string(d.Data))
+	reply, err := runDocument(ctx, s, swapScript, name, strconv.FormatInt(was, 10), strconv.FormatInt(d.Version, 10), string(d.Data))
 	if err != nil {
 		return documents.Document{}, err
 	}
@@ -74,7 +74,7 @@ type documentReply struct {
 	rest         []rueidis.RedisMessage
 }
 
-func (s *Store) document(ctx context.Context, script *rueidis.Lua, name string, args ...string) (documentReply, error) {
+func runDocument(ctx context.Context, s *Store, script *rueidis.Lua, name string, args ...string) (documentReply, error) {
 	if s.closed.Load() {
 		return documentReply{}, weir.ErrClosed
 	}

@@ -74,7 +74,7 @@ func isInsane(state []int64) bool {
 func (n *pipeline) sendRepaired(c *call) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.store.opt.callTimeout())
 	defer cancel()
-	if !n.store.repair(ctx, c.carrier.Ops) {
+	if !n.repair(ctx, c.carrier.Ops) {
 		n.settle(c, c.why)
 		return
 	}
@@ -86,7 +86,8 @@ func (n *pipeline) sendRepaired(c *call) {
 // repair deletes the keys of ops which no script of ours can have written, and reports
 // whether there was one. Each key is looked at and deleted in one step, so that what
 // another node has written since is left alone.
-func (s *Store) repair(ctx context.Context, ops []weir.Op) (repaired bool) {
+func (n *pipeline) repair(ctx context.Context, ops []weir.Op) (repaired bool) {
+	s := n.store
 	for i := range ops {
 		o := &ops[i]
 		if o.Role == weir.Deny {

@@ -100,9 +100,9 @@ func rowText(ops []*asked) (text string, words int) {
 }
 
 // encodeRow makes the keys and arguments of the script of a row.
-func (s *Store) encodeRow(c *call, g []*asked) {
+func (d driver) encodeRow(c *call, g []*asked) {
 	for _, a := range g {
-		c.keys = append(c.keys, s.opt.Prefix+":{"+a.tag+a.plan.suffix)
+		c.keys = append(c.keys, d.opt.Prefix+":{"+a.tag+a.plan.suffix)
 		c.args = a.plan.appendSpan(c.args, a.Limit, a.Cost)
 		c.args = append(c.args, a.plan.consts...)
 	}

@@ -117,14 +117,14 @@ func (d driver) decodeGroup(c *call) error {
 }
 
 // ask checks an op that follows earlier ones.
-func (s *Store) ask(o *weir.Op, earlier []asked) (asked, error) {
+func (d driver) ask(o *weir.Op, earlier []asked) (asked, error) {
 	if uint64(o.Cost) > weir.MaxCost || uint64(o.Headroom) > weir.MaxCost || o.Cost+o.Headroom > weir.MaxCost {
 		return asked{}, weir.ErrCost
 	}
-	if err := s.refuses(o.Limit, o.ID, o.Verb); err != nil {
+	if err := d.refuses(o.Limit, o.ID, o.Verb); err != nil {
 		return asked{}, err
 	}
-	pl, err := s.plans.of(o.Limit, s.clock)
+	pl, err := d.plans.of(o.Limit, d.clock)
 	if err != nil {
 		return asked{}, err
 	}
@@ -162,7 +162,7 @@ const (
 )
 
 // appendGroup makes the keys and arguments of several.lua.
-func (s *Store) appendGroup(c *call, g []*asked, pass bool) {
+func (d driver) appendGroup(c *call, g []*asked, pass bool) {
 	c.args = append(c.args, strconv.Itoa(len(g)), "0")
 	if pass {
 		c.args[1] = "1"
@@ -171,7 +171,7 @@ func (s *Store) appendGroup(c *call, g []*asked, pass bool) {
 		c.args = append(c.args, "")
 	}
 	for i, a := range g {
-		c.keys = append(c.keys, s.opt.Prefix+":{"+a.tag+a.plan.suffix)
+		c.keys = append(c.keys, d.opt.Prefix+":{"+a.tag+a.plan.suffix)
 		consts := ""
 		for j, e := range g[:i] {
 			if e.plan == a.plan {
@@ -298,8 +298,8 @@ var errMismatch = errors.New("do all nodes run one version?")
 
 // finish answers ops. The scripts have settled them: that weir.Resolve would have
 // done the same is checked.
-func (s *Store) finish(ops []weir.Op, all []asked) error {
-	now := s.clock()
+func (d driver) finish(ops []weir.Op, all []asked) error {
+	now := d.clock()
 	for i := range all {
 		a := &all[i]
 		now = a.now
