@@ -130,7 +130,7 @@ func settleUnderFaults(t *testing.T, at place, mode params.ConsistencyMode, each
 	var closers []func() error
 	for i := range nodes {
 		store, local := open(), memory.New(memory.Options{MaxBytes: 1 << 20})
-		node, err := shared.New(store, shared.Options{Local: local, Timeout: 400 * time.Millisecond, SelfBounded: true, ProbeEvery: 10 * time.Millisecond})
+		node, err := shared.New(store, shared.Options{Local: local, Timeout: 400 * time.Millisecond, ProbeEvery: 10 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,6 @@ import (
 type Call struct {
 	// Timeout is the longest that the call takes.
 	Timeout time.Duration
-	// Late is told each time when the store's own timeout has passed once more, with
-	// the error by which another call would have ended. Nil means nobody is told.
-	Late func(error)
 }
 
 type key struct{}

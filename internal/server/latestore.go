@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/metrics"
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/redis"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // startServe is the value of --store-start with which a node starts without its
@@ -144,9 +145,9 @@ func (s *lateStore[S]) begin(ctx context.Context, limits int) (context.Context, 
 	return (*f)(ctx, limits)
 }
 
-// note measures a call that has ended. told is what begin returned.
-func (s *lateStore[S]) note(began time.Time, err error, report func(failure string)) {
-	took, why := time.Since(began), metrics.NoFailure
+// note measures a call that has ended. report is what begin returned.
+func (s *lateStore[S]) note(took time.Duration, err error, report func(failure string)) {
+	why := metrics.NoFailure
 	if err != nil {
 		why = s.failure(err)
 	}
@@ -205,7 +206,7 @@ func (s *lateStore[S]) Take(ctx context.Context, ops []weir.Op) error {
 	ctx, report := s.begin(ctx, len(ops))
 	began := time.Now()
 	err = store.Take(ctx, ops)
-	s.note(began, err, report)
+	s.note(time.Since(began), err, report)
 	return err
 }
 
@@ -218,7 +219,7 @@ func (s *lateStore[S]) TakeOne(ctx context.Context, key string, l *weir.Limit, c
 	ctx, report := s.begin(ctx, 1)
 	began := time.Now()
 	d, err := store.TakeOne(ctx, key, l, cost)
-	s.note(began, err, report)
+	s.note(time.Since(began), err, report)
 	return d, err
 }
 
@@ -230,6 +231,13 @@ func (s *lateStore[S]) Close() error {
 		return store.Close()
 	}
 	return nil
+}
+
+// drivenRedis is driven by the queue of store/shared. Only where regions count together are its
+// methods called.
+type drivenRedis struct {
+	lateRedis
+	*shared.LateStore
 }
 
 // lateRedis also keeps documents and looks at keys.

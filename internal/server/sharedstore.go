@@ -18,9 +18,8 @@ import (
 
 // openShared puts what a node does on its own before a store that nodes share:
 // leases, failure policies, and the limits that each node counts alone; and before that
-// what counts with other regions, if there are any. selfBounded: the store ends each call
-// within its timeout by itself. reached reports whether it was ever there.
-func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, selfBounded bool, conf *Config, log *slog.Logger) (openedStore, error) {
+// what counts with other regions, if there are any. reached reports whether it was ever there.
+func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, check func(*weir.Limit) error, conf *Config, log *slog.Logger) (openedStore, error) {
 	peers, peerTimeout, err := openPeers(conf, log)
 	if err != nil {
 		return openedStore{}, errors.Join(err, own.Close())
@@ -37,7 +36,7 @@ func openShared(own weir.Store, keys httpapi.Keyring, reached func() bool, check
 		store, closeBeneath = inRegion, func() error { return errors.Join(inRegion.Close(), closeOthers()) }
 	}
 	s, err := shared.New(store, shared.Options{
-		Local: local, Timeout: timeoutOf(conf.Store), SelfBounded: selfBounded, Nodes: int(conf.StoreNodes), MaxBytes: int64(conf.StoreHeld), Logger: log,
+		Local: local, Timeout: timeoutOf(conf.Store), Nodes: int(conf.StoreNodes), MaxBytes: int64(conf.StoreHeld), Logger: log,
 	})
 	if err != nil {
 		return openedStore{}, errors.Join(fmt.Errorf("--store: %w", err), closeBeneath())

@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/store/memcached"
 	"github.com/weirlimit/weir/store/memory"
 	"github.com/weirlimit/weir/store/redis"
+	"github.com/weirlimit/weir/store/shared"
 )
 
 // openStore opens the store that a URL names.
@@ -108,18 +109,31 @@ func openMemory(conf *Config, log *slog.Logger) (openedStore, error) {
 
 // openRedis opens Redis or Valkey, in any topology.
 func openRedis(conf *Config, log *slog.Logger) (openedStore, error) {
-	open := func(ctx context.Context) (*redis.Store, error) {
-		return redis.Open(ctx, conf.Store, redis.Options{Logger: log, Late: conf.StoreStart == startServe})
+	opt := redis.Options{Logger: log, Late: conf.StoreStart == startServe}
+	shards, tuning, err := redis.Layout(conf.Store, opt)
+	if err != nil {
+		return openedStore{}, fmt.Errorf("%s: %w", theStore, err)
 	}
-	late, err := openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
+	var late *lateStore[*redis.Store]
+	tuning.Begun = func(ctx context.Context, limits int) (context.Context, func(string)) { return late.begin(ctx, limits) }
+	tuning.Ended = func(took time.Duration, err error, report func(string)) { late.note(took, err, report) }
+	driver := shared.NewLateStore(shards, tuning)
+	open := func(ctx context.Context) (*redis.Store, error) {
+		s, err := redis.Open(ctx, conf.Store, opt)
+		if err == nil {
+			driver.Reach(s)
+		}
+		return s, err
+	}
+	late, err = openLate(theStore, withoutPasswords(conf.Store), conf.StoreStart == startServe, log, open, redis.Unreachable)
 	if err != nil {
 		return openedStore{}, err
 	}
 	late.failure = redisFailure
-	shared := lateRedis{late}
-	opened, err := openShared(shared, shared, late.reached, redis.Check, true, conf, log)
+	own := drivenRedis{lateRedis{late}, driver}
+	opened, err := openShared(own, own, late.reached, redis.Check, conf, log)
 	late.logReached(opened, log)
-	opened.calls, opened.redis = late.calls, shared.stats
+	opened.calls, opened.redis = late.calls, own.stats
 	opened.follow = late.followBy
 	return opened, err
 }
@@ -149,7 +163,7 @@ func openMemcached(conf *Config, log *slog.Logger) (openedStore, error) {
 		return openedStore{}, err
 	}
 	late.failure = memcachedFailure
-	opened, err := openShared(late, nil, late.reached, memcached.Check, false, conf, log)
+	opened, err := openShared(late, nil, late.reached, memcached.Check, conf, log)
 	late.logReached(opened, log)
 	opened.calls, opened.follow = late.calls, late.followBy
 	opened.alignedOnly = true

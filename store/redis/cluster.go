@@ -80,7 +80,7 @@ func (c *cluster) opened(_ int, err error) {
 				ctx, cancel := context.WithTimeout(c.ctx, c.store.opt.callTimeout())
 				defer cancel()
 				if err := c.probe(ctx, i); err != nil && c.ctx.Err() == nil {
-					c.store.queue.Trip(i, err)
+					c.store.bound.Load().Trip(i, err)
 				}
 			})
 		}

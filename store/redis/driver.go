@@ -15,7 +15,62 @@ import (
 // of a cluster.
 type driver struct{ *Store }
 
-var _ transport.Divider = driver{}
+var (
+	_ transport.Divider = driver{}
+	_ transport.Driven  = (*Store)(nil)
+)
+
+// Driver implements transport.Driven. The queue that is bound last says which servers are
+// lost.
+func (s *Store) Driver() (transport.Driver, transport.Tuning) {
+	d := driver{s}
+	t := tuning(s.opt, s.hasSlots(), d.Shards())
+	t.Bind, t.Opened, t.Closed = d.bind, s.nodes.opened, s.nodes.closed
+	return d, t
+}
+
+// Layout returns what is known of the servers that a URL names before they are reached, for
+// package shared. The error says what is wrong with the URL.
+func Layout(text string, opt Options) (shards int, t transport.Tuning, err error) {
+	a, err := parse(text, opt)
+	if err != nil {
+		return 0, t, err
+	}
+	switch shards = 1; a.kind {
+	case ringed:
+		shards = len(a.hosts)
+	case clustered:
+		shards = ranges
+	}
+	return shards, tuning(a.Options, a.kind == clustered, shards), nil
+}
+
+// tuning is what a driver of so many shards wants of its queue.
+func tuning(opt Options, hasSlots bool, shards int) transport.Tuning {
+	t := transport.Tuning{Workers: serverWorkers, Batch: maxBatch, Waiting: opt.InFlight, RunsOnly: shards > 1}
+	if shards > 1 {
+		t.ProbeFor = opt.callTimeout()
+	}
+	if hasSlots {
+		t.Workers = rangeWorkers
+	}
+	if hasSlots && t.Waiting > 0 {
+		t.Waiting = max(t.Waiting/shards, 64)
+	}
+	return t
+}
+
+// bind has a queue say which servers are lost: at first those that were never reached.
+func (d driver) bind(q *transport.Queue) {
+	d.bound.Store(q)
+	if r, ok := d.nodes.(*ring); ok {
+		for i, err := range r.down {
+			if err != nil && r.shards[i].client() == nil {
+				q.Trip(i, err)
+			}
+		}
+	}
+}
 
 // Shards implements transport.Driver.
 func (d driver) Shards() int { return len(d.nodes.all()) }
@@ -206,11 +261,12 @@ func (n *pipeline) settle(c *call, err error) {
 	switch {
 	case err == nil:
 		carrier.Finish(nil)
-	case isSpoilt(err) || !isLoss(err):
+	case isSpoilt(err):
 		s.stats.errors.Add(1)
 		carrier.Finish(&transport.Result{Outcome: transport.Rejected, MayRun: len(carrier.Ops) > 1, Err: err})
-	default:
-		carrier.Finish(&transport.Result{Outcome: transport.Failed, MayRun: true, Excused: errors.Is(err, errMismatch), Err: err})
+	default: // a server of several that refuses is not lost: its keys stay
+		excused := errors.Is(err, errMismatch) || !isLoss(err) && len(s.nodes.all()) > 1
+		carrier.Finish(&transport.Result{Outcome: transport.Failed, MayRun: true, Excused: excused, Err: err})
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *Store) Stats() Stats {
 		Calls: c.calls.Load(), Scripts: c.scripts.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), Busy: c.busy.Load(),
 		Reloads: c.reloads.Load(), Rollbacks: c.rollbacks.Load(), Lost: c.lost.Load(), Moved: c.moved.Load(),
 	}
-	st.InFlight = s.queue.Waiting()
+	st.InFlight = s.bound.Load().Waiting()
 	switch n := s.nodes.(type) {
 	case *cluster:
 		st.LostSlots = s.lost() * slots / len(n.shards)

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -49,30 +50,14 @@ func (a *address) open(ctx context.Context, head string) (*Store, error) {
 		a.meter.Close()
 		return nil, fmt.Errorf("%s: %w", a.text, explainOpen(err))
 	}
-	s.queue = s.newQueue()
-	if r, ok := s.nodes.(*ring); ok {
-		for i, err := range r.down {
-			if err != nil {
-				s.queue.Trip(i, err)
-			}
-		}
-	}
-	return s, nil
-}
-
-// newQueue returns the queue before the servers.
-func (s *Store) newQueue() *transport.Queue {
-	workers, room, shards := serverWorkers, s.opt.InFlight, len(s.nodes.all())
-	if s.hasSlots() {
-		workers, room = rangeWorkers, max(room/shards, 64)
-	}
 	base := time.Now()
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.opt.meter)
-	return transport.New(driver{s}, env, transport.Options{
-		Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), Workers: workers, Batch: maxBatch, Waiting: room,
-		ProbeEvery: probeEvery, Seed: rand.Uint64(), NeverOpens: shards == 1, Opened: s.nodes.opened, Closed: s.nodes.closed,
-		Tuning: transport.Tuning{RunsOnly: true, ProbeFor: s.opt.callTimeout()},
+	driver, tuning := s.Driver()
+	tuning.Waiting = cmp.Or(tuning.Waiting, defaultInFlight)
+	s.queue = transport.New(driver, env, transport.Options{
+		Budget: s.opt.Timeout, Timeout: s.opt.callTimeout(), ProbeEvery: probeEvery, Seed: rand.Uint64(), NeverOpens: driver.Shards() == 1, Tuning: tuning,
 	})
+	return s, nil
 }
 
 // hasSlots reports whether the servers have a slot for each key, and a script takes keys

@@ -85,7 +85,7 @@ func TestURLs(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	a, err = parse("redis://localhost", Options{})
-	if err != nil || a.hosts[0] != "localhost:6379" || a.TLS != nil || a.Timeout != defaultTimeout || a.Prefix != "weir" || a.InFlight != 1024 {
+	if err != nil || a.hosts[0] != "localhost:6379" || a.TLS != nil || a.Timeout != defaultTimeout || a.Prefix != "weir" || a.InFlight != 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -100,7 +100,7 @@ func FuzzParse(f *testing.F) {
 			return // reads files
 		}
 		a, err := parse(text, Options{})
-		if err == nil && (len(a.hosts) == 0 || a.Timeout <= 0 || a.Prefix == "" || a.InFlight < 1) {
+		if err == nil && (len(a.hosts) == 0 || a.Timeout <= 0 || a.Prefix == "" || a.InFlight < 0) {
 			t.Errorf("%q: %+v", text, a)
 		}
 	})

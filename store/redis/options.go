@@ -14,12 +14,12 @@ type Options struct {
 	// Prefix begins the name of every key. Stores of the same prefix on the same
 	// servers share their counters. Zero means "weir".
 	Prefix string
-	// Timeout is the longest that a decision waits for a server; less if the
-	// caller's context ends sooner. A request whose keys are on several servers may
-	// wait once for each, and as long again to give back. Zero means 20 ms.
+	// Timeout is the longest that a decision waits for servers; less if the caller's
+	// context ends sooner. A request whose keys are on several servers may wait as long
+	// again to give back. Zero means 20 ms.
 	Timeout time.Duration
 	// InFlight is how many calls may wait for one server; more get ErrBusy at once.
-	// Zero means 1024.
+	// Zero means 1024, and that package shared chooses.
 	InFlight int
 	// TLS says how to speak TLS. Zero means as the URL says.
 	TLS *tls.Config
@@ -57,7 +57,6 @@ const (
 func (o Options) withDefaults() Options {
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.InFlight = cmp.Or(o.InFlight, defaultInFlight)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -49,7 +49,7 @@ func isLoss(err error) bool {
 
 // about returns err as one of a part alone, if it is and others are not lost.
 func (s *Store) about(err error) error {
-	if len(s.nodes.all()) == 1 || !isLoss(err) || isSpoilt(err) || s.queue.IsOpen() {
+	if len(s.nodes.all()) == 1 || !isLoss(err) || isSpoilt(err) || s.bound.Load().IsOpen() {
 		return err
 	}
 	return &PartError{err}

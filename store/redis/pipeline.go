@@ -84,7 +84,7 @@ func newPipeline(s *Store, shard int, client rueidis.Client) *pipeline {
 }
 
 // isLost reports whether the server does not answer, and nobody waits for it.
-func (n *pipeline) isLost() bool { return n != nil && n.store.queue.IsShardOpen(n.shard) }
+func (n *pipeline) isLost() bool { return n != nil && n.store.bound.Load().IsShardOpen(n.shard) }
 
 // client returns the client, nil if there is none.
 func (n *pipeline) client() rueidis.Client {

@@ -18,8 +18,11 @@ import (
 
 // Store keeps the state of keys in Redis or Valkey. Safe for concurrent use.
 type Store struct {
-	opt    Options
+	opt Options
+	// queue is that of Take. bound is that which drives the servers, package shared's if
+	// there is one: its breakers say which are lost.
 	queue  *transport.Queue
+	bound  atomic.Pointer[transport.Queue]
 	nodes  nodes
 	plans  plans
 	stats  counters
@@ -182,7 +185,11 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	err := s.take(ctx, ops)
+	class := transport.Foreground
+	if background.Of(ctx) != nil {
+		class = transport.Background
+	}
+	_, err := s.queue.Take(ctx, class, nil, ops)
 	if err == nil {
 		return nil
 	}
@@ -191,21 +198,6 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 		s.endPermits(ops, err)
 	}
 	return err
-}
-
-// take queues ops, for as long as the store's timeout or as long as ctx says that they are
-// of use.
-func (s *Store) take(ctx context.Context, ops []weir.Op) error {
-	b := background.Of(ctx)
-	switch {
-	case b == nil:
-		return s.queue.Take(ctx, transport.Foreground, s.opt.Timeout, ops, nil)
-	case b.Late == nil:
-		return s.queue.Take(ctx, transport.Background, max(b.Timeout, s.opt.Timeout), ops, nil)
-	}
-	return s.queue.Take(ctx, transport.Fetch, max(b.Timeout, s.opt.Timeout), ops, func() {
-		b.Late(s.about(&TimeoutError{Err: context.DeadlineExceeded}))
-	})
 }
 
 // errorOf counts a call without an answer, and returns why it has none.

@@ -37,7 +37,7 @@ func openNode(store weir.Store, opt sharedtest.Options) (sharedtest.Node, error)
 		n.region, store = r, r
 	}
 	s, err := shared.New(store, shared.Options{
-		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, SelfBounded: opt.Prompt, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
+		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
 		RefusalLife: opt.RefusalLife, Nodes: opt.Nodes, NodeTTL: opt.NodeTTL, ProbeEvery: opt.ProbeEvery, Now: opt.Now,
 	})
 	n.Store = s

@@ -128,11 +128,11 @@ func (s *Store) newQueue(store weir.Store, timeout time.Duration, opt *Options, 
 	o := transport.Options{
 		Budget: timeout, Timeout: timeout, Workers: 512, Batch: 1, Waiting: 16_384, PerKey: 4096, ProbeEvery: opt.ProbeEvery, Seed: rand.Uint64(),
 		Opened: func(_ int, err error) { opened(err) }, Closed: func(int) { closed() },
+		Probe: func(ask func([]weir.Op) error) error {
+			return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})
+		},
 	}
-	driver := transport.Over(store, &o, func(ask func([]weir.Op) error) error {
-		return ask([]weir.Op{{Key: "regions", Limit: s.probe, Cost: 1, Verb: weir.Peek}})
-	})
-	return transport.New(driver, transport.NewEnv(s.clock.Now, nil), o)
+	return transport.New(transport.Over(store), transport.NewEnv(s.clock.Now, nil), o)
 }
 
 // closeFor is how long Close begins pushes, in microseconds, and closeRounds how often it

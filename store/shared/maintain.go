@@ -28,6 +28,8 @@ type maintenance struct {
 	outages           *faults.Outage
 	debts             *faults.Log
 	degraded          atomic.Uint64 // decisions without the store before the breaker opened
+	shards            int64         // of the store
+	open              atomic.Int64  // how many breakers are
 }
 
 func newMaintenance(s *Store, opt *Options) *maintenance {
@@ -63,25 +65,40 @@ func (m *maintenance) sweep() {
 	}
 }
 
-// sendReturns gives back what waits to be returned, while the store is not out.
+// sendReturns gives back what waits to be returned, while the store is not out: what is of
+// one shard in a call.
 func (m *maintenance) sendReturns() {
 	for !m.queue.IsOpen() {
 		some := m.returns.Take(m.clock.Latest(m.clock.Now()))
 		if some == nil {
 			return
 		}
-		ops := make([]weir.Op, len(some))
-		for i := range some {
-			ops[i] = some[i].Op()
+		byShard := make([][]lot.Return, m.shards)
+		for _, b := range some {
+			shard := m.queue.Shard(b.Key)
+			byShard[shard] = append(byShard[shard], b)
 		}
-		end := lot.Accepted
-		if err := m.later(ops); transport.MayRun(err) {
-			end = lot.Unknown
-		} else if err != nil {
-			end = lot.Unsent
+		for _, some := range byShard {
+			if len(some) > 0 {
+				m.sendSome(some)
+			}
 		}
-		m.returns.Finish(some, m.clock.Now(), end)
 	}
+}
+
+// sendSome gives back units of one shard.
+func (m *maintenance) sendSome(some []lot.Return) {
+	ops := make([]weir.Op, len(some))
+	for i := range some {
+		ops[i] = some[i].Op()
+	}
+	end := lot.Accepted
+	if err := m.later(ops); transport.MayRun(err) {
+		end = lot.Unknown
+	} else if err != nil {
+		end = lot.Unsent
+	}
+	m.returns.Finish(some, m.clock.Now(), end)
 }
 
 // renewAndPay renews the node's registration, pays debts, and forgets policies.
@@ -97,7 +114,7 @@ func (m *maintenance) renewAndPay() {
 			switch err := m.renew(m.later); {
 			case err == nil:
 				renewed = now
-			case !isExcused(err):
+			case !m.isExcused(err):
 				continue
 			}
 		}
@@ -105,7 +122,7 @@ func (m *maintenance) renewAndPay() {
 			m.log.Warn("process paused or clock set forward; leases age by that time", "for", micros.Duration(sum-lost))
 			lost = sum
 		}
-		if _, err := m.outage.Pay(); err != nil && !isExcused(err) && m.debts.IsDue() {
+		if _, err := m.outage.Pay(); err != nil && !m.isExcused(err) && m.debts.IsDue() {
 			m.log.Warn("charging of debts failed; will retry", "err", err)
 		}
 		m.returns.Resume()
@@ -116,12 +133,17 @@ func (m *maintenance) renewAndPay() {
 	}
 }
 
+// breakerOpened notes an outage when the last shard is out: one of several is the driver's
+// to log.
 func (m *maintenance) breakerOpened(_ int, err error) {
-	m.degraded.Store(m.outage.Degraded.Load())
-	m.outages.Failed(err)
+	if m.open.Add(1) == m.shards {
+		m.degraded.Store(m.outage.Degraded.Load())
+		m.outages.Failed(err)
+	}
 }
 
 func (m *maintenance) breakerClosed(int) {
+	m.open.Add(-1)
 	m.nodes.interrupt()
 	m.outages.Recovered("degraded_decisions", m.outage.Degraded.Load()-m.degraded.Load())
 }

@@ -102,12 +102,12 @@ func (s *Store) board() (documents.Board, error) {
 	return nil, documents.ErrNoBoard
 }
 
-// confirm asks the shared store whether it answers, after a call that decides nothing
-// has failed by err, and opens the breaker if it does not: no decision needs to wait to
-// find that out, and the outage is logged before what follows from it.
+// confirm asks a shared store of one shard whether it answers, after a call that decides
+// nothing has failed by err, and opens the breaker if it does not: no decision needs to wait
+// to find that out, and the outage is logged before what follows from it.
 func (s *Store) confirm(err error) {
 	var partial interface{ Partial() bool }
-	if s.queue.IsOpen() || errors.As(err, &partial) && partial.Partial() || errors.Is(err, weir.ErrClosed) ||
+	if s.queue.Shards() > 1 || s.queue.IsOpen() || errors.As(err, &partial) && partial.Partial() || errors.Is(err, weir.ErrClosed) ||
 		errors.Is(err, documents.ErrDocument) || errors.Is(err, documents.ErrChanged) {
 		return
 	}

@@ -24,11 +24,8 @@ type Options struct {
 	// whose context ends before gets the context's error, and no decision. Zero means
 	// 20 milliseconds.
 	Timeout time.Duration
-	// SelfBounded says that the shared store ends each call by itself, within Timeout for
-	// each of the servers that it asks one after the other. Zero means that this is not
-	// relied on.
-	SelfBounded bool
-	// MaxInFlight is the most calls of the shared store at a time. Zero means 512.
+	// MaxInFlight is the most calls of the shared store at a time, but of one of store/redis,
+	// which sends them in batches. Zero means 512.
 	MaxInFlight int
 	// MaxBytes bounds the memory for fetched units, remembered refusals and debts, at
 	// least MinBytes. Zero means 64 MiB.

@@ -2,11 +2,16 @@ package shared_test
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testing/servertest"
 	"github.com/weirlimit/weir/internal/testing/sharedtest"
+	"github.com/weirlimit/weir/store/internal/transport"
 	"github.com/weirlimit/weir/store/region"
 	"github.com/weirlimit/weir/store/shared"
 )
@@ -19,6 +24,9 @@ func TestShared(t *testing.T) { sharedtest.Run(t, openNode) }
 // openNode is New in the words of the suite.
 func openNode(store weir.Store, opt sharedtest.Options) (sharedtest.Node, error) {
 	n := node{}
+	if opt.Servers > 1 {
+		store = servers{store, opt.Servers}
+	}
 	if opt.Region != "" || len(opt.Peers) > 0 {
 		var peers []region.Peer
 		for _, p := range opt.Peers {
@@ -31,11 +39,48 @@ func openNode(store weir.Store, opt sharedtest.Options) (sharedtest.Node, error)
 		n.region, store = r, r
 	}
 	s, err := shared.New(store, shared.Options{
-		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, SelfBounded: opt.Prompt, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
+		Local: opt.Local, Mode: opt.Mode, Timeout: opt.Timeout, MaxInFlight: opt.MaxInFlight, MaxBytes: opt.MaxBytes,
 		RefusalLife: opt.RefusalLife, Nodes: opt.Nodes, NodeTTL: opt.NodeTTL, ProbeEvery: opt.ProbeEvery, Now: opt.Now,
 	})
 	n.Store = s
 	return n, err
+}
+
+// servers are a store as the driver of several, of which a call takes keys of one.
+type servers struct {
+	weir.Store
+	n int
+}
+
+var _ transport.Divider = servers{}
+
+func (s servers) Driver() (transport.Driver, transport.Tuning) {
+	return s, transport.Tuning{Workers: 64, Batch: 1}
+}
+
+func (s servers) Shards() int { return s.n }
+
+func (s servers) Shard(key string) int { return int(crc32.ChecksumIEEE([]byte(key))) % s.n }
+
+func (s servers) Part(key string) int { return s.Shard(key) }
+
+func (s servers) Check([]weir.Op) error { return nil }
+
+func (s servers) LeavesTrace(l *weir.Limit) bool { return l.Traits()&weir.Lends == 0 }
+
+func (s servers) Undone(int, error) {}
+
+func (s servers) Probe(int, time.Duration) error { return nil }
+
+// Send fails a call with keys of several servers.
+func (s servers) Send(shard int, calls []*transport.Call) {
+	for _, c := range calls {
+		if i := slices.IndexFunc(c.Ops, func(o weir.Op) bool { return o.Role != weir.Deny && s.Shard(o.Key) != shard }); i >= 0 {
+			c.Finish(&transport.Result{Outcome: transport.Failed, Err: fmt.Errorf("%s is not of server %d", c.Ops[i].Key, shard)})
+			continue
+		}
+		transport.Over(s.Store).Send(0, []*transport.Call{c})
+	}
 }
 
 // node is a store, and that of its region, with their figures in the words of the suite.

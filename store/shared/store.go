@@ -50,9 +50,9 @@ var _ weir.Store = (*Store)(nil)
 // before shared. The error says which option cannot be. That shared does not answer is no
 // error: limits are decided by their policies until it does.
 //
-// An error of shared that has a method Partial() bool which returns true is about a
-// shard of it, such as a server of several: what is kept there is decided by policy,
-// and opens no circuit breaker.
+// The servers of a store/redis store each have a circuit breaker of their own, another store has
+// one. An error of such a store that has a method Partial() bool which returns true is about
+// some of its servers: what is kept there is decided by policy, and opens no breaker.
 func New(shared weir.Store, opt Options) (*Store, error) {
 	if shared == nil {
 		return nil, errors.New("shared: no shared store")
@@ -86,7 +86,7 @@ func newStore(shared weir.Store, opt *Options, c *clock.Clock, meter *lateness.M
 	s.wire(opt)
 	s.queue = s.newQueue(opt)
 	// No decision waits yet: a store, or a node, that is busy for a moment just now is not out.
-	if err := s.renew(s.later); err != nil && !isExcused(err) {
+	if err := s.renew(s.later); err != nil && !s.isExcused(err) {
 		s.queue.Trip(0, err)
 	}
 	s.maintenance.running.Go(s.maintenance.renewAndPay)

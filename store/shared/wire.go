@@ -19,21 +19,22 @@ import (
 // second.
 const leastTimeout = 750 * time.Millisecond
 
-// Bounds of what waits for a store: so many calls, so many of one key.
+// Bounds of what waits for a store: about so many calls, so many of one key.
 const maxWaiting, maxWaitingForKey = 16_384, 4096
 
-// newQueue returns the queue before the shared store.
+// newQueue returns the queue before the shared store, or before the servers of one that
+// has a driver.
 func (s *Store) newQueue(opt *Options) *transport.Queue {
-	o := transport.Options{
-		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: maxWaiting, PerKey: maxWaitingForKey,
-		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), SelfBounded: opt.SelfBounded, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed,
-	}
+	driver, tuning := transport.Over(s.shared), transport.Tuning{}
 	if d, ok := s.shared.(transport.Driven); ok {
-		var driver transport.Driver
-		driver, o.Tuning = d.Driver()
-		return transport.New(driver, s.env, o)
+		driver, tuning = d.Driver()
 	}
-	return transport.New(transport.Over(s.shared, &o, s.renew), s.env, o)
+	s.maintenance.shards = int64(driver.Shards())
+	waiting := max(maxWaiting/driver.Shards(), maxWaitingForKey)
+	return transport.New(driver, s.env, transport.Options{
+		Budget: opt.Timeout, Timeout: max(opt.Timeout, leastTimeout), Workers: opt.MaxInFlight, Batch: 1, Waiting: waiting, PerKey: maxWaitingForKey,
+		ProbeEvery: opt.ProbeEvery, Seed: s.env.Rand(), Probe: s.renew, Opened: s.maintenance.breakerOpened, Closed: s.maintenance.breakerClosed, Tuning: tuning,
+	})
 }
 
 // wire makes the deciders.
@@ -65,7 +66,7 @@ func (s *Store) wire(opt *Options) {
 			}
 			return s.nodes.count() * int64(p.regions), nil
 		},
-		IsOpen: func(string) bool { return s.queue.IsOpen() },
+		IsOpen: func(key string) bool { return s.queue.IsShardOpen(s.queue.Shard(key)) },
 		Charge: s.charge,
 	}, opt.MaxBytes/8)
 }
@@ -107,7 +108,7 @@ func (s *Store) renew(ask func([]weir.Op) error) error {
 }
 
 // isExcused reports whether err says nothing of the store as a whole.
-func isExcused(err error) bool {
+func (s *Store) isExcused(err error) bool {
 	var r *transport.Result
-	return errors.As(err, &r) && r.Excused
+	return s.queue.Shards() > 1 && !s.queue.IsOpen() || errors.As(err, &r) && r.Excused
 }

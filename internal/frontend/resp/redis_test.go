@@ -23,7 +23,7 @@ func node(t *testing.T, addr string) *bench {
 		t.Fatal(err)
 	}
 	local := memory.New(memory.Options{MaxBytes: memory.MinBytes})
-	both, err := shared.New(store, shared.Options{Local: local, SelfBounded: true, Timeout: 10 * time.Second})
+	both, err := shared.New(store, shared.Options{Local: local, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,24 +15,6 @@ import (
 	"github.com/weirlimit/weir/params"
 )
 
-// severally is a store that keeps each limit on a server of its own, and asks those of a
-// request one after the other, twice each.
-type severally struct {
-	weir.Store
-	each time.Duration // a call of a server
-}
-
-func (s severally) Take(ctx context.Context, ops []weir.Op) error {
-	servers := map[*weir.Limit]bool{}
-	for i := range ops {
-		servers[ops[i].Limit] = true
-	}
-	if n := len(servers); n > 1 {
-		time.Sleep(time.Duration(2*n) * s.each)
-	}
-	return s.Store.Take(ctx, ops)
-}
-
 // usedUp are limits of every mode that decide by on_store_error: allow, and of each
 // what its requests are: with bans, penalties, soft and shadow limits, and permits.
 func usedUp(t testing.TB) (all []*weir.Limit) {
@@ -69,12 +51,14 @@ func testVerbDeadlines(t *testing.T, newNode New) {
 				if kind == "few calls at a time" {
 					opt.MaxInFlight = 3
 				}
+				if kind == "several servers" {
+					opt.Servers = 3
+				}
 				f := newFleet(t, newNode, 2, opt)
 				f.shared.delay.Store(int64(time.Millisecond))
 				ls := usedUp(t)
 				if kind == "several servers" {
-					// A request that also takes from leases has one budget for all.
-					f.shared.Store = severally{f.shared.Store, 4 * time.Millisecond}
+					// All calls of a request have one budget, that for leases too.
 					ls = []*weir.Limit{ls[0], ls[1], ls[5], ls[7], ls[8]}
 				}
 				everyVerb(t, f, ls, seed)
@@ -91,7 +75,7 @@ func everyVerb(t *testing.T, f *fleet, ls []*weir.Limit, seed uint64) {
 	var ids, left atomic.Int64
 	mark := settled(t)
 	request := func(dst []weir.Op, i int, v weir.Verb) []weir.Op {
-		return ls[i].Append(dst, "k", 1, &weir.Request{Verb: v, Lease: fmt.Sprint("lease ", ids.Add(1))})
+		return ls[i].Append(dst, fmt.Sprint("k", i), 1, &weir.Request{Verb: v, Lease: fmt.Sprint("lease ", ids.Add(1))})
 	}
 	admitted, back := make([]atomic.Int64, len(ls)), make([]atomic.Int64, len(ls))
 	// note counts what passed and returns what gives it back, nil if nothing did.

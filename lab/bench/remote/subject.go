@@ -176,7 +176,7 @@ func openNode(addr string, db, nodes int) (*shared.Store, func() error, error) {
 		return nil, nil, err
 	}
 	local := memory.New(memory.Options{})
-	t, err := shared.New(store, shared.Options{Local: local, Timeout: timeout, Nodes: nodes, SelfBounded: true})
+	t, err := shared.New(store, shared.Options{Local: local, Timeout: timeout, Nodes: nodes})
 	if err != nil {
 		return nil, nil, joined(err, store.Close, local.Close)
 	}

@@ -35,7 +35,7 @@ func TestEventualOverAQueue(t *testing.T) {
 		env := transport.NewEnv(c.Now, nil)
 		opt := transport.Options{Budget: 5 * time.Second, Timeout: 5 * time.Second, Workers: 4, Batch: 1, Waiting: 1000, PerKey: 1000, ProbeEvery: time.Second,
 			Opened: func(_ int, err error) { t.Error(err) }, Closed: func(int) {}}
-		queue := transport.New(transport.Over(store, &opt, func(func([]weir.Op) error) error { return nil }), env, opt)
+		queue := transport.New(transport.Over(store), env, opt)
 		t.Cleanup(queue.Close)
 		returns := lot.NewReturns(1<<20, func() {})
 		terms, err := NewTerms(l, rand.Uint64)

@@ -144,7 +144,8 @@ func inBubble(t *testing.T, f func(store *slow, meter *lateness.Meter, q *Queue)
 		opt.Batch = 1
 		meter := lateness.New()
 		env := NewEnv(func() clock.Node { return clock.Node(time.Since(start).Microseconds()) }, meter)
-		q := New(Over(store, &opt, func(ask func([]weir.Op) error) error { return ask(spend("probe")) }), env, opt)
+		opt.Probe = func(ask func([]weir.Op) error) error { return ask(spend("probe")) }
+		q := New(Over(store), env, opt)
 		defer q.Close()
 		f(store, meter, q)
 	})

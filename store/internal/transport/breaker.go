@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 const (
@@ -115,7 +117,9 @@ func (s *shard) probe() bool {
 	gate, within := NewGate(), cmp.Or(s.q.opt.Tuning.ProbeFor, s.q.opt.Budget)
 	var err error
 	s.q.env.Go(func() {
-		err = s.q.driver.Probe(s.index, within)
+		if err = s.q.driver.Probe(s.index, within); err == nil && s.q.opt.Probe != nil && len(s.q.shards) == 1 {
+			err = s.q.opt.Probe(func(ops []weir.Op) error { return s.ask(ops, within) })
+		}
 		s.mu.Lock()
 		s.breaker.probes--
 		s.mu.Unlock()
@@ -127,6 +131,19 @@ func (s *shard) probe() bool {
 	}
 	s.q.stats.failed.Add(1)
 	return false
+}
+
+// ask decides ops by a call that passes by the breaker.
+func (s *shard) ask(ops []weir.Op, within time.Duration) error {
+	c := s.q.newCall(s.q.ctx, Background, ops)
+	c.isProbe, c.Within = true, within
+	s.q.driver.Send(s.index, []*Call{c})
+	if s.q.env.Park(s.q.ctx, c.gate, within) != Opened {
+		return errLate // nobody uses the call again
+	}
+	defer s.q.spare.Put(c)
+	copyAnswers(ops, c.Ops)
+	return c.err()
 }
 
 // Trip opens the breaker of a shard because of err, unless it is open. Its prober closes

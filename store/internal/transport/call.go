@@ -108,8 +108,9 @@ type Call struct {
 	renewed *[]bool // where its caller wants that
 	keys    []byte  // of Ops
 	class   Class
-	flight  *Flight // of a Fetch
-	late    func()  // called by its caller when a budget has passed, nil: nothing is
+	flight  *Flight              // of a Fetch
+	isProbe bool                 // it is in no list
+	report  func(failure string) // of Tuning.Begun
 	shard   *shard
 	gate    Gate
 
@@ -193,7 +194,19 @@ func (r *Result) IsLeft() bool { return r.left != nil }
 // Finish ends a call: a nil result says that its Ops are answered. Its driver calls it
 // once, and must not touch the call afterwards.
 func (c *Call) Finish(r *Result) {
+	if c.isProbe {
+		c.result = r
+		c.gate.Open()
+		return
+	}
 	s := c.shard
+	if ended := s.q.opt.Tuning.Ended; ended != nil {
+		var err error
+		if r != nil {
+			err = r.Err
+		}
+		ended(time.Duration(s.q.env.Now()-c.sent)*time.Microsecond, err, c.report)
+	}
 	s.mu.Lock()
 	i := slices.Index(s.flight, c)
 	s.flight = slices.Delete(s.flight, i, i+1)

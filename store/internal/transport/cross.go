@@ -2,8 +2,10 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir"
 )
@@ -29,6 +31,7 @@ type crossing struct {
 	ops    []weir.Op
 	all    []crossed // but those that refuse without being asked
 	groups [][]*crossed
+	ran    atomic.Bool // something of it may have been carried out, and was not given back
 }
 
 // crossed is an op on its way, and what came of it.
@@ -46,7 +49,7 @@ type crossed struct {
 const maxRounds = 3
 
 // Cross decides ops whose keys are in several parts, all or nothing. The error is one of
-// parts.
+// parts, and says of all of the ops whether they may run.
 func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
 	if err := parts.Check(ops); err != nil {
 		return &Result{Outcome: Rejected, Err: err}
@@ -70,8 +73,24 @@ func Cross(ctx context.Context, ops []weir.Op, parts Parts) (err error) {
 	}
 	if err == nil {
 		t.finish()
+		return nil
+	}
+	var r *Result
+	if errors.As(err, &r) && t.ran.Load() {
+		all := *r
+		all.MayRun = true
+		return &all
 	}
 	return err
+}
+
+// take decides ops of one part.
+func (t *crossing) take(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
+	renewed, err = t.parts.TakePart(ctx, ops)
+	if (err == nil || MayRun(err)) && slices.ContainsFunc(ops, func(o weir.Op) bool { return o.Verb != weir.Peek }) {
+		t.ran.Store(true)
+	}
+	return renewed, err
 }
 
 // group sorts the ops by part: those that cannot be given back without a trace come last.
@@ -140,26 +159,28 @@ func (t *crossing) takeEach() (failed error) {
 		wg.Go(func() {
 			ops := copyOps(g)
 			var renewed []bool
-			if renewed, errs[i] = t.parts.TakePart(t.ctx, ops); errs[i] == nil {
+			if renewed, errs[i] = t.take(t.ctx, ops); errs[i] == nil {
 				hear(g, ops, renewed)
 			}
 		})
 	}
 	wg.Wait()
 	for _, err := range errs {
-		if err != nil {
-			t.refundGroups(t.groups)
-			return err
+		if failed == nil || MayRun(err) {
+			failed = err
 		}
 	}
-	return nil
+	if failed != nil {
+		t.refundGroups(t.groups)
+	}
+	return failed
 }
 
 // chargeFirst charges spends that must all allow.
 func (t *crossing) chargeFirst() error {
 	for i, g := range t.groups {
 		ops := copyOps(g)
-		renewed, err := t.parts.TakePart(t.ctx, ops)
+		renewed, err := t.take(t.ctx, ops)
 		if err != nil {
 			t.refundGroups(t.groups[:i])
 			return err
@@ -194,7 +215,7 @@ func (t *crossing) look(but int) error {
 			}
 			o.Verb, o.Role = weir.Peek, weir.Always
 		}
-		renewed, err := t.parts.TakePart(t.ctx, ops)
+		renewed, err := t.take(t.ctx, ops)
 		if err != nil {
 			return err
 		}
@@ -213,10 +234,11 @@ func chargesBefore(e, o *weir.Op) bool {
 // refundGroups gives back what was charged in groups. What cannot be given back stays charged
 // until it flows back by itself.
 func (t *crossing) refundGroups(groups [][]*crossed) {
-	ctx := context.WithoutCancel(t.ctx)
+	ctx, isUndone := context.WithoutCancel(t.ctx), true
 	for _, g := range groups {
 		var ops []weir.Op
 		for _, a := range g {
+			isUndone = isUndone && (!a.charged || !a.renewed && a.Verb != weir.Refund)
 			if a.charged && !a.renewed && a.Verb != weir.Refund {
 				done := *a.Op
 				done.Now, done.Decision = a.now, a.decision
@@ -229,9 +251,13 @@ func (t *crossing) refundGroups(groups [][]*crossed) {
 			a.charged = false
 		}
 		if len(ops) > 0 {
-			_, err := t.parts.TakePart(ctx, ops)
+			_, err := t.take(ctx, ops)
 			t.parts.Undone(len(ops), err)
+			isUndone = isUndone && err == nil
 		}
+	}
+	if isUndone {
+		t.ran.Store(false)
 	}
 }
 
@@ -321,7 +347,7 @@ func (t *crossing) chargeGroup(i int, pass bool, which func(*crossed) bool) (ove
 			o.Role, o.Verb, o.Headroom = weir.Always, a.Commit(), 0
 		}
 	}
-	renewed, err := t.parts.TakePart(t.ctx, ops)
+	renewed, err := t.take(t.ctx, ops)
 	if err != nil {
 		return false, err
 	}

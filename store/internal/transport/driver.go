@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -58,4 +59,9 @@ type Tuning struct {
 	// Closed when it closes.
 	Opened func(shard int, err error)
 	Closed func(shard int)
+	// Begun is called before a call is sent that decides so many limits, and returns the
+	// context to make it in. Ended is called when it has ended, with what else Begun has
+	// returned.
+	Begun func(ctx context.Context, limits int) (context.Context, func(failure string))
+	Ended func(took time.Duration, err error, report func(failure string))
 }

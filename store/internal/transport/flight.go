@@ -3,9 +3,6 @@ package transport
 import (
 	"context"
 	"sync/atomic"
-
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/store/internal/clock"
 )
 
 // A Flight is a fetch under way: one call or several, one after the other, that bring what
@@ -62,13 +59,4 @@ func (q *Queue) Settle(ctx context.Context, t *Flight) error {
 		}
 	}
 	return nil
-}
-
-// Fetch is Later for ops that bring what decisions wait for, as t says, made for the
-// caller of ctx, whose end does not matter.
-func (q *Queue) Fetch(ctx context.Context, t *Flight, ops []weir.Op) (clock.Node, error) {
-	c := q.newCall(ctx, Fetch, ops)
-	c.flight = t
-	defer t.Overdue.Store(false)
-	return q.wait(context.Background(), c, q.opt.Timeout, ops)
 }

@@ -42,7 +42,7 @@ func (s *shard) count(r *Result) {
 // and reports whether that opened the breaker. Requires: mu.
 func (s *shard) isStuck(c *Call) bool {
 	before := s.q.env.Now() - clock.Node(s.q.opt.Budget.Microseconds())
-	if s.q.opt.SelfBounded || c.class != Foreground || c.entered > before ||
+	if c.class != Foreground || c.entered > before ||
 		c.tag != 0 && s.byKey[c.tag] != c || // the call that it waits behind is judged
 		len(s.flight) == 0 || s.flight[len(s.flight)-1].sent > before {
 		return false
@@ -95,41 +95,19 @@ func (s *shard) recordResult(by clock.Node) (opened bool) {
 	return opened
 }
 
-// late notes that a call has had its time, and reports whether that opened the breaker.
+// late notes that a call has had its time, and reports whether that opened the breaker:
+// a fetch counts if somebody waits for it.
 // Its key is released: those who wait behind it hear that it is late, and the next spend
 // makes a call of its own. Requires: mu.
 func (s *shard) late(c *Call, r *Result) bool {
 	c.due = clock.Never
+	s.drop(c, errUnsent) // those behind it
 	if c.class == Fetch {
 		c.due = s.q.env.Now().Add(s.q.opt.Budget.Microseconds())
-	}
-	s.drop(c, errUnsent) // those behind it
-	if s.q.opt.SelfBounded {
-		return false
-	}
-	return s.blame(c, r)
-}
-
-// blame records that a call is late, if somebody waits for it or it is not for a
-// decision. Requires: mu.
-func (s *shard) blame(c *Call, r *Result) bool {
-	if c.class == Fetch {
 		c.flight.Overdue.Store(true)
 		if !c.flight.Waited.Load() {
 			return false
 		}
 	}
 	return s.fail(c, r)
-}
-
-// Overdue says that a budget has passed without an answer. A driver that bounds its
-// calls itself says so of those that have longer.
-func (c *Call) Overdue(r *Result) {
-	s := c.shard
-	s.mu.Lock()
-	opened := c.class == Fetch && s.blame(c, r)
-	s.mu.Unlock()
-	if opened {
-		s.opened(r)
-	}
 }

@@ -11,55 +11,30 @@ import (
 )
 
 // over is any store as a driver of one shard.
-type over struct {
-	store  weir.Store
-	within time.Duration // how long a call may take beyond its time; zero: not at all
-	probe  func(ask func(ops []weir.Op) error) error
-}
+type over struct{ store weir.Store }
 
-// Over returns a driver for a store, which is one shard and takes one call a batch. probe
-// finds out by ask whether it answers. A self-bounded store ends each call by itself,
-// within the time that it has for each of the servers that it asks one after the other.
-func Over(store weir.Store, opt *Options, probe func(ask func(ops []weir.Op) error) error) Driver {
-	o := &over{store: store, probe: probe}
-	if opt.SelfBounded {
-		o.within = opt.Timeout
-	}
-	return o
-}
+// Over returns a driver for a store, which is one shard and takes one call a batch.
+func Over(store weir.Store) Driver { return over{store} }
 
-func (o *over) Shards() int { return 1 }
+func (o over) Shards() int { return 1 }
 
-func (o *over) Shard(string) int { return 0 }
+func (o over) Shard(string) int { return 0 }
 
-func (o *over) Probe(_ int, within time.Duration) error {
-	return o.probe(func(ops []weir.Op) error {
-		if r := o.take(&Call{Ops: ops, Context: context.Background(), Within: within}); r != nil {
-			return r
-		}
-		return nil
-	})
-}
+// Probe implements Driver: nothing is known of a store but by what it decides.
+func (o over) Probe(int, time.Duration) error { return nil }
 
-func (o *over) Send(_ int, batch []*Call) {
+func (o over) Send(_ int, batch []*Call) {
 	for _, c := range batch {
 		c.Finish(o.take(c))
 	}
 }
 
-func (o *over) take(c *Call) *Result {
-	ctx, within := c.Context, c.Within
+func (o over) take(c *Call) *Result {
+	ctx := c.Context
 	if c.class != Foreground {
-		more := &background.Call{Timeout: within}
-		if c.class == Fetch && o.within > 0 {
-			more.Late = func(err error) { c.Overdue(resultOf(err, len(c.Ops))) }
-		}
-		ctx = background.With(ctx, more)
+		ctx = background.With(ctx, &background.Call{Timeout: c.Within})
 	}
-	if o.within > 0 {
-		within = boundOf(c) + o.within // the store ends it before
-	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, c.Within)
 	defer cancel()
 	err := o.store.Take(ctx, c.Ops)
 	if err == nil {
@@ -69,16 +44,6 @@ func (o *over) take(c *Call) *Result {
 		err = errors.Join(ctx.Err(), err)
 	}
 	return resultOf(err, len(c.Ops))
-}
-
-// boundOf returns when a call has had its time that a store bounds which may ask several
-// servers one after the other: at most twice for each op, to look and to charge. What no
-// decision waits for goes to all at once.
-func boundOf(c *Call) time.Duration {
-	if c.class != Foreground || len(c.Ops) == 1 || len(c.with) > 0 {
-		return c.Within
-	}
-	return c.Within * time.Duration(2*len(c.Ops))
 }
 
 // resultOf returns what an error of a store means that was asked so many ops.

@@ -27,9 +27,9 @@ type Options struct {
 	// that Seed chooses.
 	ProbeEvery time.Duration
 	Seed       uint64
-	// SelfBounded: the driver ends its calls in time, and its word alone says whether a
-	// shard was late.
-	SelfBounded bool
+	// Probe finds out by ask whether a store of one shard decides, once the driver's own
+	// probe has found it. Nil means that no more is asked.
+	Probe func(ask func(ops []weir.Op) error) error
 	// NeverOpens: there is no breaker. Opened and Closed are then not called.
 	NeverOpens bool
 	// Opened is called when the breaker of a shard opens, and Closed when it closes.
@@ -41,12 +41,13 @@ type Options struct {
 
 // A Queue carries calls to a store. Safe for concurrent use.
 type Queue struct {
-	driver Driver
-	env    *Env
-	opt    Options
-	shards []shard
-	seed   maphash.Seed
-	spare  sync.Pool // of *Call
+	driver  Driver
+	divider Divider // the driver, nil if its calls take all keys of a shard
+	env     *Env
+	opt     Options
+	shards  []shard
+	seed    maphash.Seed
+	spare   sync.Pool // of *Call
 	// work is what is waited for at the end, helpers what is ended then: ctx is canceled.
 	work, helpers Group
 	ctx           context.Context
@@ -59,6 +60,7 @@ func New(driver Driver, env *Env, opt Options) *Queue {
 	t := &opt.Tuning
 	opt.Workers, opt.Batch, opt.Waiting = cmp.Or(t.Workers, opt.Workers), cmp.Or(t.Batch, opt.Batch), cmp.Or(t.Waiting, opt.Waiting)
 	q := &Queue{driver: driver, env: env, opt: opt, seed: maphash.MakeSeed(), shards: make([]shard, driver.Shards())}
+	q.divider, _ = driver.(Divider)
 	q.work.env, q.helpers.env = env, env
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	q.spare.New = func() any { return &Call{gate: NewGate()} }
@@ -97,62 +99,68 @@ func (q *Queue) Stats() Stats {
 }
 
 // Do decides ops for a caller who waits as long as the budget that ctx is, or a whole
-// one, and no longer than ctx. It returns when they were sent. An error is a *Result.
+// one, and no longer than ctx: in one call, or in several if they are of several parts. It
+// returns when they were sent. An error is a *Result.
 func (q *Queue) Do(ctx context.Context, ops []weir.Op) (clock.Node, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, &Result{Outcome: CallerGone, Err: err}
-	}
-	left := q.Left(ctx)
-	if left == 0 {
-		return 0, errUnsent // the calls before this one have used up the budget
-	}
-	c := q.newCall(ctx, Foreground, ops)
-	q.setKey(c)
-	return q.wait(ctx, c, left, ops)
+	return q.Take(ctx, Foreground, nil, ops)
 }
 
-// Later decides ops that no decision waits for, in one call. It waits as long as the
-// timeout. An error is a *Result.
+// Later is Do for ops that no decision waits for. It waits as long as the timeout.
 func (q *Queue) Later(ops []weir.Op) (clock.Node, error) {
-	return q.wait(context.Background(), q.newCall(context.Background(), Background, ops), q.opt.Timeout, ops)
+	return q.Take(context.Background(), Background, nil, ops)
 }
 
-// Take decides ops in calls of a class, each of which is waited for so long. Of a Fetch
-// late is called each time that a budget has passed. An error is a *Result.
-func (q *Queue) Take(ctx context.Context, class Class, wait time.Duration, ops []weir.Op, late func()) error {
-	if divider, ok := q.driver.(Divider); ok && isDivided(divider, ops) {
-		return Cross(ctx, ops, &divided{divider, q, class, wait, late})
+// Fetch is Later for ops that bring what decisions wait for, as f says, made for the
+// caller of ctx, whose end does not matter.
+func (q *Queue) Fetch(ctx context.Context, f *Flight, ops []weir.Op) (clock.Node, error) {
+	defer f.Overdue.Store(false)
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
 	}
-	return q.takePart(ctx, class, wait, ops, late, nil)
+	return q.Take(ctx, Fetch, f, ops)
+}
+
+// Take decides ops of a class, f of a Fetch, for a caller who waits no longer than ctx.
+func (q *Queue) Take(ctx context.Context, class Class, f *Flight, ops []weir.Op) (clock.Node, error) {
+	if q.divider == nil || !isDivided(q.divider, ops) {
+		return q.takePart(ctx, class, f, ops, nil)
+	}
+	sent := q.env.Now()
+	return sent, Cross(q.Begin(ctx), ops, &divided{q.divider, q, class, f})
 }
 
 // takePart decides ops of one part. It fills in which of them renewed a permit that was
 // held before, if renewed is not nil.
-func (q *Queue) takePart(ctx context.Context, class Class, wait time.Duration, ops []weir.Op, late func(), renewed *[]bool) error {
+func (q *Queue) takePart(ctx context.Context, class Class, f *Flight, ops []weir.Op, renewed *[]bool) (clock.Node, error) {
+	left := q.opt.Timeout
+	if class == Foreground {
+		left = q.Left(ctx)
+	}
 	if err := ctx.Err(); err != nil {
-		return &Result{Outcome: CallerGone, Err: err}
+		return 0, &Result{Outcome: CallerGone, Err: err}
 	}
-	c := q.newCall(context.Background(), class, ops)
-	c.late, c.renewed = late, renewed
-	if class == Fetch {
-		c.flight = NewFlight()
-		c.flight.Waited.Store(true)
+	if left == 0 {
+		return 0, errUnsent // the calls before this one have used up the budget
 	}
-	_, err := q.wait(ctx, c, wait, ops)
-	return err
+	c := q.newCall(ctx, class, ops)
+	c.flight, c.renewed = f, renewed
+	if class == Foreground && q.opt.PerKey > 0 {
+		q.setKey(c)
+	}
+	return q.wait(ctx, c, left, ops)
 }
 
-// divided has ops of several parts decided in calls of one part each.
+// divided has ops of several parts decided in calls of one part each, which have the budget
+// of the decision together. What is given back has one of its own.
 type divided struct {
 	Divider
-	q     *Queue
-	class Class
-	wait  time.Duration
-	late  func()
+	q      *Queue
+	class  Class
+	flight *Flight
 }
 
 func (d *divided) TakePart(ctx context.Context, ops []weir.Op) (renewed []bool, err error) {
-	err = d.q.takePart(ctx, d.class, d.wait, ops, d.late, &renewed)
+	_, err = d.q.takePart(ctx, d.class, d.flight, ops, &renewed)
 	return renewed, err
 }
 
@@ -171,6 +179,12 @@ func isDivided(d Divider, ops []weir.Op) bool {
 	}
 	return false
 }
+
+// Shards returns how many there are. It does not change.
+func (q *Queue) Shards() int { return len(q.shards) }
+
+// Shard returns where a key is, from 0; that may change.
+func (q *Queue) Shard(key string) int { return q.driver.Shard(key) }
 
 // Waiting returns how many calls wait to be sent.
 func (q *Queue) Waiting() (n int) {
@@ -208,21 +222,7 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 		defer q.spare.Put(c)
 		return 0, c.err()
 	}
-	wake, rest := TimedOut, left
-	for c.late != nil && rest > q.opt.Budget {
-		if wake = q.env.Park(ctx, c.gate, q.opt.Budget); wake != TimedOut {
-			break
-		}
-		rest -= q.opt.Budget
-		c.late()
-	}
-	if wake == TimedOut {
-		wake = q.env.Park(ctx, c.gate, rest)
-	}
-	if more := q.bounded(c, left); wake == TimedOut && more > 0 {
-		wake = q.env.Park(ctx, c.gate, more)
-	}
-	if wake != Opened {
+	if wake := q.env.Park(ctx, c.gate, left); wake != Opened {
 		r := &Result{Outcome: Late, Shard: c.shard.index, Err: ErrLate}
 		if wake == Ended {
 			r.Outcome, r.Err = CallerGone, ctx.Err()
@@ -241,18 +241,4 @@ func (q *Queue) wait(ctx context.Context, c *Call, left time.Duration, ops []wei
 	}
 	q.spare.Put(c)
 	return sent, err
-}
-
-// bounded returns how much longer a call is waited for that a self-bounded driver got
-// at once: it says about now whether all of the store is late or one of its servers.
-func (q *Queue) bounded(c *Call, left time.Duration) time.Duration {
-	if !q.opt.SelfBounded || left < q.opt.Budget {
-		return 0
-	}
-	c.shard.mu.Lock()
-	defer c.shard.mu.Unlock()
-	if c.state != sent || time.Duration(c.sent-c.entered)*time.Microsecond > q.opt.Budget/8 {
-		return 0
-	}
-	return boundOf(c) + q.opt.Timeout - left
 }

@@ -520,35 +520,6 @@ func TestProbesAreJittered(t *testing.T) {
 	}
 }
 
-// A driver that bounds its calls itself alone says whether they were late, and what it
-// says is waited for.
-func TestSelfBounded(t *testing.T) {
-	opt := options()
-	opt.SelfBounded = true
-	run(t, 1, 1, opt, func(w *world, d *servers, q *Queue) {
-		d.draw = func(int, *Call) fate { return fate{runs: true, after: 30 * time.Millisecond} }
-		for n := range 6 {
-			ops := alone(fmt.Sprint(n))
-			if _, err := q.Do(context.Background(), append(ops, alone("0x")...)); err != nil {
-				t.Error(err)
-			}
-		}
-		if q.Stats().Failed != 0 || q.IsOpen() {
-			t.Errorf("%+v", q.Stats())
-		}
-		late := &Result{Outcome: Late, MayRun: true, Excused: true, Err: ErrLate}
-		d.draw = func(_ int, c *Call) fate { return fate{runs: true, after: budget, result: late} }
-		for n := range 6 {
-			if _, err := q.Do(context.Background(), alone(fmt.Sprint(n))); !errors.Is(err, ErrLate) {
-				t.Error(err)
-			}
-		}
-		if q.Stats().Late != 6 || q.IsOpen() {
-			t.Errorf("%+v", q.Stats())
-		}
-	})
-}
-
 // Whatever deadlines callers have, a shard that answers in time stays closed, and nothing
 // counts as failed.
 func TestCallersDeadlinesSayNothing(t *testing.T) {
@@ -746,7 +717,7 @@ func (o *oracle) check(seed uint64) {
 			o.t.Errorf("seed %d: %q was carried out %d times", seed, key, n)
 		}
 	}
-	if o.d.most > o.q.opt.Workers || o.d.batch > o.q.opt.Batch || o.d.mostBehind > o.q.atMostBackground() {
+	if o.d.most > o.q.opt.Workers || o.d.batch > o.q.opt.Batch || o.d.mostBehind > o.q.opt.atMostBackground() {
 		o.t.Errorf("seed %d: %d batches, %d calls in one, %d in the background", seed, o.d.most, o.d.batch, o.d.mostBehind)
 	}
 }

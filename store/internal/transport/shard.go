@@ -91,6 +91,11 @@ func (s *shard) run() {
 		if batch = s.next(batch[:0]); len(batch) == 0 {
 			return
 		}
+		if begun := s.q.opt.Tuning.Begun; begun != nil {
+			for _, c := range batch {
+				c.Context, c.report = begun(c.Context, len(c.Ops))
+			}
+		}
 		s.q.driver.Send(s.index, batch)
 		clear(batch)
 	}
@@ -136,7 +141,7 @@ func (s *shard) next(batch []*Call) []*Call {
 func (s *shard) pop() *Call {
 	for {
 		list := 0
-		if fore, back := s.waiting[0], s.waiting[1]; len(back) > 0 && s.background < s.q.atMostBackground() &&
+		if fore, back := s.waiting[0], s.waiting[1]; len(back) > 0 && s.background < s.q.opt.atMostBackground() &&
 			(len(fore) == 0 || back[0].entered < fore[0].entered) {
 			list = 1
 		}
@@ -154,7 +159,7 @@ func (s *shard) pop() *Call {
 }
 
 // atMostBackground is how many background calls of a shard are under way at a time.
-func (q *Queue) atMostBackground() int { return max(q.opt.Workers*q.opt.Batch/4, 1) }
+func (o *Options) atMostBackground() int { return max(o.Workers*o.Batch/4, 1) }
 
 // leave takes a call back for a caller who waits no longer, for the reason in r, and says
 // there whether it may run. It returns false if the call has ended meanwhile: its gate is

@@ -22,12 +22,13 @@ type porter struct {
 }
 
 // take has a parcel carried.
-func (p *porter) take(ctx context.Context, q *Queue, class Class, wait time.Duration, x *parcel, late func()) error {
+func (p *porter) take(ctx context.Context, q *Queue, x *parcel) error {
 	p.mu.Lock()
 	key := fmt.Sprint(len(p.parcels))
 	p.parcels[key] = x
 	p.mu.Unlock()
-	return q.Take(ctx, class, wait, []weir.Op{{Key: key}}, late)
+	_, err := q.Do(ctx, []weir.Op{{Key: key}})
+	return err
 }
 
 type parcel struct {
@@ -76,19 +77,19 @@ func carrying(t *testing.T, change func(*Options), f func(q *Queue, p *porter)) 
 func TestTake(t *testing.T) {
 	carrying(t, func(*Options) {}, func(q *Queue, p *porter) {
 		x := &parcel{takes: 10 * time.Millisecond}
-		if err := p.take(context.Background(), q, Foreground, 20*time.Millisecond, x, nil); err != nil || !x.arrived.Load() {
+		if err := p.take(context.Background(), q, x); err != nil || !x.arrived.Load() {
 			t.Errorf("%v, arrived %v", err, x.arrived.Load())
 		}
 		// One that is late, and one behind it that is never sent.
 		late, behind := &parcel{takes: 50 * time.Millisecond}, &parcel{}
 		go func() {
 			time.Sleep(time.Millisecond)
-			err := p.take(context.Background(), q, Foreground, 20*time.Millisecond, behind, nil)
+			err := p.take(context.Background(), q, behind)
 			if MayRun(err) || !errors.Is(err, ErrLate) {
 				t.Errorf("behind: %v", err)
 			}
 		}()
-		if err := p.take(context.Background(), q, Foreground, 20*time.Millisecond, late, nil); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived.Load() {
+		if err := p.take(context.Background(), q, late); !MayRun(err) || !errors.Is(err, ErrLate) || late.arrived.Load() {
 			t.Errorf("late: %v", err)
 		}
 		if time.Sleep(5 * time.Millisecond); q.Waiting() != 0 {
@@ -101,18 +102,8 @@ func TestTake(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		var r *Result
-		if err := p.take(ctx, q, Foreground, time.Second, &parcel{}, nil); !errors.As(err, &r) || r.Outcome != CallerGone || r.MayRun {
+		if err := p.take(ctx, q, &parcel{}); !errors.As(err, &r) || r.Outcome != CallerGone || r.MayRun {
 			t.Errorf("its caller has gone before: %v", err)
-		}
-	})
-}
-
-// What is of use however late it comes is waited for, and each budget that passes is told.
-func TestTakeFetch(t *testing.T) {
-	carrying(t, func(*Options) {}, func(q *Queue, p *porter) {
-		x, late := &parcel{takes: 90 * time.Millisecond}, 0
-		if err := p.take(context.Background(), q, Fetch, time.Second, x, func() { late++ }); err != nil || !x.arrived.Load() || late != 4 || q.Stats().Late != 1 {
-			t.Errorf("%v, arrived %v, %d budgets, %+v", err, x.arrived.Load(), late, q.Stats())
 		}
 	})
 }
@@ -122,7 +113,7 @@ func TestNeverOpens(t *testing.T) {
 		carrying(t, func(o *Options) { o.NeverOpens = never }, func(q *Queue, p *porter) {
 			broken := errors.New("broken")
 			for range 8 {
-				err := p.take(context.Background(), q, Foreground, time.Second, &parcel{err: broken}, nil)
+				err := p.take(context.Background(), q, &parcel{err: broken})
 				if err == nil || never && !errors.Is(err, broken) {
 					t.Error(err)
 				}
