@@ -69,7 +69,7 @@ func (s *Store) newQueue(conns int) *transport.Queue {
 	env := transport.NewEnv(func() clock.Node { return clock.Node(time.Since(base) / time.Microsecond) }, s.meter)
 	return transport.New(driver{s}, env, transport.Options{
 		Budget: s.timeout / 4 * 3, Timeout: max(s.timeout, time.Second), Workers: conns, Batch: 1,
-		Waiting: maxWaiting, PerKey: maxWaiting, ProbeEvery: probeEvery,
+		Waiting: maxWaiting, ProbeEvery: probeEvery,
 		Seed: rand.Uint64(), NeverOpens: len(s.servers) == 1,
 		Tuning: transport.Tuning{RunsOnly: true, ProbeFor: max(s.timeout, time.Second)},
 	})
@@ -170,11 +170,11 @@ func (s *Store) Take(ctx context.Context, ops []weir.Op) error {
 	if s.closed.Load() {
 		return weir.ErrClosed
 	}
-	class, timeout := transport.Foreground, s.timeout
-	if b := background.Of(ctx); b != nil {
-		class, timeout = transport.Fetch, max(timeout, b.Timeout)
+	class := transport.Foreground
+	if background.Of(ctx) != nil {
+		class = transport.Background
 	}
-	err := s.queue.Take(ctx, class, timeout/4*3, ops, nil)
+	_, err := s.queue.Take(ctx, class, nil, ops)
 	if err == nil {
 		return nil
 	}
