@@ -3,9 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -257,27 +255,15 @@ func (w *keyWriter) shadowed() bool { return w.Action == BanKey && w.leaf.Shadow
 // outermost returns the first rule on the way that leaves its value open: the one to
 // copy so that the key has a rule of its own.
 func (w *keyWriter) outermost() *Rule {
-	if w.copied != nil {
-		return w.copied
-	}
-	if _, open := w.values[w.leaf]; open {
+	if w.copied == nil && w.isOpen(w.leaf) {
 		return w.leaf
 	}
-	return nil
+	return w.copied
 }
 
 // isTarget reports whether l is what the change is about. Limits of one scope share
 // the counters of a key.
 func (w *keyWriter) isTarget(l *Limit) bool { return l.Limit != nil && l.Scope == w.Scope }
-
-// chosen returns the limits that hold for the value by an override of its own, and
-// whether there is one.
-func (w *keyWriter) chosen() ([]*Limit, bool) {
-	if w.leaf.overrides == nil {
-		return nil, false
-	}
-	return w.leaf.overrides.find(w.value)
-}
 
 // oneForAll reports whether one override does for the key what the change does
 // whatever tier the key is of.
@@ -287,7 +273,7 @@ func (w *keyWriter) oneForAll() bool {
 		if !slices.ContainsFunc(ls, w.isTarget) {
 			return false
 		}
-		text := w.flow(w.changed(ls, false))
+		text := flow(w.changed(ls, false))
 		if i > 0 && text != first {
 			return false
 		}
@@ -299,8 +285,10 @@ func (w *keyWriter) oneForAll() bool {
 // choices returns the lists of limits that can hold for the value: those of its
 // override, else those of the rule and of each of its tiers.
 func (w *keyWriter) choices() [][]*Limit {
-	if ls, ok := w.chosen(); ok {
-		return [][]*Limit{ls}
+	if w.leaf.overrides != nil {
+		if ls, ok := w.leaf.overrides.find(w.value); ok {
+			return [][]*Limit{ls}
+		}
 	}
 	all := [][]*Limit{w.leaf.Limits}
 	for _, t := range w.leaf.Tiers {
@@ -318,29 +306,24 @@ func (w *keyWriter) uncopyable() string {
 				return why
 			}
 		}
-		if r == w.copied {
-			break
-		}
 	}
 	if w.domain.replaces {
 		return "the rule " + w.copied.Path + " would have to be written again for this value alone, and limits of the domain replace others by their names"
 	}
 	why := ""
 	for _, r := range w.set.rules {
-		for up := r; up != nil && r.Domain == w.Domain; up = up.Parent {
-			if up != w.copied {
-				continue
-			}
-			r.all(func(l *Limit) {
-				switch {
-				case l.Limit == nil || why != "":
-				case l.Rollout > 0 && l.Rollout < 100:
-					why = "the rule " + w.copied.Path + " would have to be written again for this value alone, and the rollout of the limit " + quote(l.Name) + " would choose other keys"
-				case l.Pool != nil && strings.HasPrefix(l.Pool.Scope, l.Scope):
-					why = "the rule " + w.copied.Path + " would have to be written again for this value alone, and the limit " + quote(l.Name) + " would borrow from a pool of its own"
-				}
-			})
+		if !slices.Contains(r.Chain(), w.copied) {
+			continue
 		}
+		r.all(func(l *Limit) {
+			switch {
+			case l.Limit == nil || why != "":
+			case l.Rollout > 0 && l.Rollout < 100:
+				why = "the rule " + w.copied.Path + " would have to be written again for this value alone, and the rollout of the limit " + quote(l.Name) + " would choose other keys"
+			case l.Pool != nil && strings.HasPrefix(l.Pool.Scope, l.Scope):
+				why = "the rule " + w.copied.Path + " would have to be written again for this value alone, and the limit " + quote(l.Name) + " would borrow from a pool of its own"
+			}
+		})
 	}
 	return why
 }
@@ -357,339 +340,16 @@ func (w *keyWriter) lines() string {
 	switch old := w.leaf.node.find("overrides"); {
 	case old == nil:
 		fmt.Fprintf(&b, "# %s:%d, rule %s: beside its key\n", w.leaf.File, w.leaf.Line, w.leaf.Path)
-		fmt.Fprintf(&b, "overrides: {%s}\n", w.flowPair(&member))
+		fmt.Fprintf(&b, "overrides: {%s}\n", flowPair(&member))
 	case old.pair(w.value) != nil:
 		fmt.Fprintf(&b, "# %s:%d, rule %s: in the place of its override for %s\n", w.leaf.File, old.pair(w.value).key.line, w.leaf.Path, quote(w.value))
-		b.WriteString(w.flowPair(&member) + "\n")
+		b.WriteString(flowPair(&member) + "\n")
 	default:
 		fmt.Fprintf(&b, "# %s:%d, rule %s: into its overrides\n", w.leaf.File, old.line, w.leaf.Path)
-		b.WriteString(w.flowPair(&member) + "\n")
+		b.WriteString(flowPair(&member) + "\n")
 	}
 	return b.String()
 }
 
 // member returns the override that makes the change for the value.
 func (w *keyWriter) member() pair { return pairOf(quotedOf(w.value), w.changed(w.choices()[0], true)) }
-
-// copy returns the descriptor of r with what is beneath it, for one value, with the
-// change in it.
-func (w *keyWriter) copy(r *Rule) *node {
-	out := &node{kind: mapping}
-	for _, p := range r.node.pairs {
-		switch {
-		case strings.EqualFold(p.name, "value") || p.name == "share_threshold" && w.isOpen(r):
-			continue
-		case p.name == "descriptors":
-			p.value = w.copyList(r, p.value)
-		case r == w.leaf && (p.name == "overrides" && !w.tiersDiffer || p.name == "shadow_mode" && w.shadowed()):
-			continue
-		case r == w.leaf && w.tiersDiffer:
-			p = w.replacedPair(p)
-		}
-		out.pairs = append(out.pairs, p)
-		if strings.EqualFold(p.name, "key") {
-			if v, open := w.values[r]; open {
-				out.pairs = append(out.pairs, pairOf(scalarOf("value"), quotedOf(v)))
-			} else if r.Value != "" {
-				out.pairs = append(out.pairs, pairOf(scalarOf("value"), quotedOf(r.Value)))
-			}
-		}
-	}
-	if r == w.leaf && !w.tiersDiffer {
-		over := &node{kind: mapping}
-		if old := r.node.find("overrides"); old != nil {
-			for _, p := range old.pairs {
-				if p.name != w.value {
-					over.pairs = append(over.pairs, p)
-				}
-			}
-		}
-		over.pairs = append(over.pairs, w.member())
-		out.pairs = append(out.pairs, pairOf(scalarOf("overrides"), over))
-	}
-	return out
-}
-
-func (w *keyWriter) isOpen(r *Rule) bool {
-	_, open := w.values[r]
-	return open
-}
-
-// copyList returns the descriptors beneath r with the change in them.
-func (w *keyWriter) copyList(r *Rule, n *node) *node {
-	out := &node{kind: list}
-	for _, item := range n.items {
-		for kid := w.leaf; kid != nil && kid != r; kid = kid.Parent {
-			if kid.Parent == r && kid.node == item {
-				if w.isOpen(kid) {
-					out.items = append(out.items, w.copy(kid)) // beside the one for all values
-				} else {
-					item = w.copy(kid)
-				}
-			}
-		}
-		out.items = append(out.items, item)
-	}
-	return out
-}
-
-// replaced returns n, which has limits of the leaf in it, with the change in each of
-// them that it is about. They take no settings from the rule's own limit any more:
-// those of the pairs are written out, unless they or the rule say otherwise.
-func (w *keyWriter) replaced(n *node, settings []pair) *node {
-	var at *Limit
-	w.leaf.all(func(l *Limit) {
-		if l.at == n {
-			at = l
-		}
-	})
-	out := *n
-	switch {
-	case at != nil:
-		out = *asBlock(n)
-		out.pairs = slices.Clone(out.pairs)
-		for _, p := range settings {
-			if at.takes(p.name) && out.find(p.name) == nil {
-				out.pairs = append(out.pairs, p)
-			}
-		}
-		if w.isTarget(at) {
-			return w.change(at, &out)
-		}
-	case n.kind == mapping:
-		out.pairs = slices.Clone(n.pairs)
-		for i := range out.pairs {
-			out.pairs[i].value = w.replaced(out.pairs[i].value, settings)
-		}
-	case n.kind == list:
-		out.items = slices.Clone(n.items)
-		for i := range out.items {
-			out.items[i] = w.replaced(out.items[i], settings)
-		}
-	}
-	return &out
-}
-
-// takes reports whether a setting of the rule has an effect on l.
-func (l *Limit) takes(setting string) bool {
-	switch by := takes[setting]; {
-	case l.Unlimited, l.Denies && slices.Contains(needsCount, setting):
-		return false
-	case by != nil && !slices.Contains(by, l.Algorithm.Name()):
-		return false
-	}
-	switch needsMode[setting] {
-	case "soft":
-		return l.Excess > 0
-	case "elastic":
-		return l.Pool != nil
-	}
-	return true
-}
-
-// replacedPair returns one pair of the leaf with the change in it. The one limit of a
-// rule becomes a list, from which tiers and overrides take no settings.
-func (w *keyWriter) replacedPair(p pair) pair {
-	var settings []pair
-	switch p.name {
-	case "limit", "rate_limit":
-		for name := range notInherited {
-			settings = append(settings, keep(w.leaf.node, name)...)
-		}
-		p = pairOf(scalarOf("limits"), &node{kind: list, items: []*node{w.replaced(p.value, settings)}})
-	case "limits":
-		p.value = w.replaced(p.value, nil)
-	case "tiers", "overrides":
-		for _, name := range []string{"limit", "rate_limit"} {
-			n := w.leaf.node.find(name)
-			if n == nil || n.kind != mapping {
-				continue
-			}
-			for _, of := range n.pairs {
-				if _, ok := settingNames[of.name]; ok && !notInherited[of.name] && w.leaf.node.find(of.name) == nil {
-					settings = append(settings, of)
-				}
-			}
-		}
-		p.value = w.replaced(p.value, settings)
-	}
-	return p
-}
-
-// changed returns the limits of one choice with the change in them, as the value of
-// an override. Named: with their names.
-func (w *keyWriter) changed(ls []*Limit, named bool) *node {
-	if w.Action == BanKey && !w.domain.replaces {
-		i := slices.IndexFunc(ls, w.isTarget)
-		return w.named(w.change(ls[i], ls[i].at), ls[i], named)
-	}
-	out := &node{kind: list}
-	for _, l := range ls {
-		n := asBlock(l.at)
-		if w.isTarget(l) {
-			n = w.change(l, n)
-		}
-		out.items = append(out.items, w.named(n, l, named || len(ls) > 1))
-	}
-	if len(out.items) == 1 {
-		return out.items[0]
-	}
-	return out
-}
-
-// named returns the block n of the limit l with its name, or without.
-func (w *keyWriter) named(n *node, l *Limit, with bool) *node {
-	out := without(n, "name")
-	if name := l.alias; with && name != "" {
-		out.pairs = append([]pair{pairOf(scalarOf("name"), quotedOf(name))}, out.pairs...)
-	}
-	return out
-}
-
-// numberKeys are the keys of a limit that hold its numbers.
-var numberKeys = []string{"limit", "requests_per_unit", "unit", "unit_multiplier", "period", "ttl", "burst"}
-
-// change returns the node n of the limit l as a block with the change in it.
-func (w *keyWriter) change(l *Limit, n *node) *node {
-	n = asBlock(n)
-	switch w.Action {
-	case BanKey:
-		return &node{kind: mapping, pairs: append(keep(n, "name", "replaces", "scope"), pairOf(scalarOf("limit"), scalarOf("0")), pairOf(scalarOf("mode"), scalarOf("hard")))}
-	case AllowKey:
-		n = without(n, "mode", "exceed", "pool", "ceiling", "rollout")
-		n.pairs = append(n.pairs, pairOf(scalarOf("mode"), scalarOf("shadow")))
-		return n
-	}
-	n = without(n, append(numberKeys, "headroom", "ceiling", "phase")...)
-	add := func(key, value string) { n.pairs = append(n.pairs, pairOf(scalarOf(key), scalarOf(value))) }
-	if l.Traits()&weir.Leases != 0 {
-		add("limit", strconv.FormatInt(w.Count, 10))
-		add("ttl", ttlOf(w.Period))
-	} else {
-		add("limit", Rate{w.Count, w.Period}.String())
-	}
-	if slices.Contains(takes["burst"], l.Algorithm.Name()) {
-		burst := w.Burst
-		if burst == 0 {
-			burst = w.Count
-		}
-		add("burst", strconv.FormatInt(burst, 10))
-	}
-	v, err := l.Variant(w.Count, w.Period, w.Burst)
-	if err != nil {
-		return n // such an override has no effect
-	}
-	if l.Headroom != nil {
-		units := &node{kind: list}
-		for _, r := range v.Headroom {
-			units.items = append(units.items, scalarOf(strconv.FormatInt(r, 10)))
-		}
-		n.pairs = append(n.pairs, pairOf(scalarOf("headroom"), units))
-	}
-	if v.Ceiling > 0 {
-		add("ceiling", strconv.FormatInt(v.Ceiling, 10))
-	}
-	if l.Phase > 0 && l.takes("phase") {
-		add("phase", ttlOf(v.Phase))
-	}
-	if most := v.Consistency.MaxOvershoot; most > 0 && l.Consistency.MaxOvershoot > 0 {
-		c := l.Consistency
-		n = without(n, "consistency")
-		block := &node{kind: mapping, pairs: []pair{pairOf(scalarOf("mode"), scalarOf(c.Mode.String())), pairOf(scalarOf("max_overshoot"), scalarOf(strconv.FormatInt(most, 10)))}}
-		if c.SyncInterval > 0 {
-			block.pairs = append(block.pairs, pairOf(scalarOf("sync_interval"), scalarOf(c.SyncInterval.String())))
-		}
-		if c.Optimistic {
-			block.pairs = append(block.pairs, pairOf(scalarOf("cold"), scalarOf("optimistic")))
-		}
-		n.pairs = append(n.pairs, pairOf(scalarOf("consistency"), block))
-	}
-	return n
-}
-
-// Nodes that no file has.
-
-func scalarOf(s string) *node { return &node{kind: scalar, text: s} }
-
-func quotedOf(s string) *node { return &node{kind: scalar, text: s, quoted: true} }
-
-func pairOf(key, value *node) pair { return pair{key: key, value: value, name: key.text} }
-
-// asBlock returns the node of a limit as a block of keys.
-func asBlock(n *node) *node {
-	if n.kind == mapping {
-		return n
-	}
-	if n.text == "unlimited" {
-		return &node{kind: mapping, pairs: []pair{pairOf(scalarOf("unlimited"), scalarOf("true"))}}
-	}
-	return &node{kind: mapping, pairs: []pair{pairOf(scalarOf("limit"), n)}}
-}
-
-// keep returns the pairs of n with one of the names.
-func keep(n *node, names ...string) []pair {
-	return slices.DeleteFunc(slices.Clone(n.pairs), func(p pair) bool { return !slices.Contains(names, p.name) })
-}
-
-// without returns n without the pairs of the names.
-func without(n *node, names ...string) *node {
-	out := *n
-	out.pairs = slices.DeleteFunc(slices.Clone(n.pairs), func(p pair) bool { return slices.Contains(names, p.name) })
-	return &out
-}
-
-// unquoted matches text that means the same in a file with and without quotes around it,
-// wherever it is.
-var unquoted = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./%+-]*$`)
-
-// flow writes n in one line.
-func (w *keyWriter) flow(n *node) string {
-	switch n.kind {
-	case mapping:
-		all := make([]string, len(n.pairs))
-		for i := range n.pairs {
-			all[i] = w.flowPair(&n.pairs[i])
-		}
-		return "{" + strings.Join(all, ", ") + "}"
-	case list:
-		all := make([]string, len(n.items))
-		for i, item := range n.items {
-			all[i] = w.flow(item)
-		}
-		return "[" + strings.Join(all, ", ") + "]"
-	}
-	return scalarText(n)
-}
-
-func (w *keyWriter) flowPair(p *pair) string { return scalarText(p.key) + ": " + w.flow(p.value) }
-
-// scalarText writes a scalar as it was written, or in quotes where that could be
-// read otherwise.
-func scalarText(n *node) string {
-	if n.kind == null {
-		return "null"
-	}
-	if !n.quoted && unquoted.MatchString(n.text) {
-		return n.text
-	}
-	return strconv.Quote(n.text)
-}
-
-// block writes a descriptor with one key a line. The first line begins with first,
-// the others with rest.
-func block(b *strings.Builder, n *node, first, rest string) {
-	w := &keyWriter{}
-	for i := range n.pairs {
-		p := &n.pairs[i]
-		b.WriteString(first)
-		first = rest
-		if p.name != "descriptors" || p.value.kind != list {
-			b.WriteString(w.flowPair(p) + "\n")
-			continue
-		}
-		b.WriteString("descriptors:\n")
-		for _, item := range p.value.items {
-			block(b, item, rest+"  - ", rest+"    ")
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -60,24 +61,12 @@ type Options struct {
 
 // orDefaults returns opt with the zero values replaced.
 func (opt Options) orDefaults() Options {
-	set := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	set(&opt.MaxBytes, 32<<20)
-	set(&opt.MaxFiles, 10_000)
-	set(&opt.MaxDepth, 100)
-	set(&opt.MaxNodes, 10_000_000)
-	set(&opt.MaxDescriptors, 1_000_000)
+	opt.MaxBytes, opt.MaxFiles = cmp.Or(opt.MaxBytes, 32<<20), cmp.Or(opt.MaxFiles, 10_000)
+	opt.MaxDepth, opt.MaxNodes = cmp.Or(opt.MaxDepth, 100), cmp.Or(opt.MaxNodes, 10_000_000)
+	opt.MaxDescriptors = cmp.Or(opt.MaxDescriptors, 1_000_000)
+	opt.Poll, opt.Settle = cmp.Or(opt.Poll, 30*time.Second), cmp.Or(opt.Settle, 50*time.Millisecond)
 	if opt.Restarts == nil {
 		opt.Restarts = (*weir.Limit).Restarts
-	}
-	if opt.Poll == 0 {
-		opt.Poll = 30 * time.Second
-	}
-	if opt.Settle == 0 {
-		opt.Settle = 50 * time.Millisecond
 	}
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
